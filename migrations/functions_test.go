@@ -18,7 +18,7 @@ import (
 // which the planner can inline only while they have no settings.
 func TestEveryFunctionOfTheSchemaHasItsSearchPath(t *testing.T) {
 	t.Parallel()
-	rows, err := pgtest.Owner(t, pgtest.New(t)).Query(t.Context(), `
+	rows, err := pgtest.OwnerPool(t, pgtest.New(t)).Query(t.Context(), `
 		SELECT p.oid::regprocedure::text
 		FROM pg_proc p JOIN pg_language l ON l.oid = p.prolang
 		WHERE p.pronamespace = 'public'::regnamespace AND p.prosqlbody IS NULL AND NOT (l.lanname = 'sql' AND p.provolatile = 'i')
@@ -40,7 +40,7 @@ func TestEveryFunctionOfTheSchemaHasItsSearchPath(t *testing.T) {
 // A role that makes a temporary table with the name of one of ours shows it to no guard.
 func TestATemporaryTableStandsInForNoTable(t *testing.T) {
 	t.Parallel()
-	d, ctx := pgtest.Fresh(t), t.Context()
+	d, ctx := pgtest.NewDatabase(t), t.Context()
 	super, err := pgx.Connect(ctx, d.SuperURL)
 	if err != nil {
 		t.Fatal(err)
@@ -66,7 +66,7 @@ func TestATemporaryTableStandsInForNoTable(t *testing.T) {
 				t.Fatalf("%s: %s: %v", name, sql, err)
 			}
 		}
-		if _, err := tx.Exec(ctx, proof); !pg.Violates(err, "finality_proofs_on_fork") {
+		if _, err := tx.Exec(ctx, proof); !pg.ViolatesConstraint(err, "finality_proofs_on_fork") {
 			t.Errorf("%s: got %v, want a proof on a fork that is not walked refused", name, err)
 		}
 		if err := tx.Rollback(ctx); err != nil {
@@ -79,7 +79,7 @@ func TestATemporaryTableStandsInForNoTable(t *testing.T) {
 // every migration takes it away again.
 func TestNoRoleMakesTemporaryTables(t *testing.T) {
 	t.Parallel()
-	d, ctx := pgtest.Fresh(t), t.Context()
+	d, ctx := pgtest.NewDatabase(t), t.Context()
 	if err := pg.Migrate(ctx, pg.Config{URL: d.URL, OwnerURL: d.OwnerURL}); err != nil {
 		t.Fatal(err)
 	}

@@ -30,7 +30,7 @@ import (
 // scripts/compare-schema does that with those of another commit.
 func TestTheSchemaFilesAreWhatTheMigrationsMake(t *testing.T) {
 	t.Parallel()
-	bin, err := local.Binaries()
+	bin, err := local.FindBinaries()
 	if err != nil {
 		t.Fatal(err)
 	}

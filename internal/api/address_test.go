@@ -60,11 +60,11 @@ func TestWhoCallsIsWhoTheLastTrustedProxySays(t *testing.T) {
 		"many hops that nobody looks at":    {"10.0.0.1:4000", []string{strings.Repeat("192.0.2.1, ", 50) + "198.51.100.1"}, "198.51.100.1"},
 		"a stranger inside the list behind": {"10.0.0.1:4000", []string{"192.0.2.1, 198.51.100.1, 10.0.0.2"}, "198.51.100.1"},
 	} {
-		got := ours.client(c.peer, c.forwarded)
+		got := ours.clientAddr(c.peer, c.forwarded)
 		if got.IsValid() != (c.want != "") || c.want != "" && got.String() != c.want {
 			t.Errorf("%s: got %v, want %q", name, got, c.want)
 		}
-		if alone := Proxies(nil).client(c.peer, c.forwarded); alone != hop(c.peer) {
+		if alone := Proxies(nil).clientAddr(c.peer, c.forwarded); alone != parseHop(c.peer) {
 			t.Errorf("%s, without proxies: got %v, want the peer", name, alone)
 		}
 	}
@@ -80,14 +80,14 @@ func FuzzForwarded(f *testing.F) {
 	stranger := netip.MustParseAddr("198.51.100.1")
 	f.Fuzz(func(t *testing.T, text string) {
 		for _, lines := range [][]string{{text + ", 198.51.100.1"}, {text, "198.51.100.1"}, {text + ",198.51.100.1, 10.0.0.9"}} {
-			if got := ours.client("10.0.0.1:4000", lines); got != stranger {
+			if got := ours.clientAddr("10.0.0.1:4000", lines); got != stranger {
 				t.Errorf("%q: got %v, want %v", lines, got, stranger)
 			}
 		}
-		if got := ours.client("203.0.113.9:1", []string{text}); got.String() != "203.0.113.9" {
+		if got := ours.clientAddr("203.0.113.9:1", []string{text}); got.String() != "203.0.113.9" {
 			t.Errorf("%q of a stranger: got %v, want the peer", text, got)
 		}
-		if got := ours.client("10.0.0.1:4000", []string{text}); got.IsValid() && (got.Is4In6() || got.Zone() != "") {
+		if got := ours.clientAddr("10.0.0.1:4000", []string{text}); got.IsValid() && (got.Is4In6() || got.Zone() != "") {
 			t.Errorf("%q: got %v, want it normalized", text, got)
 		}
 	})
@@ -97,7 +97,7 @@ func FuzzForwarded(f *testing.F) {
 // Rules AUTH-3, AUTH-4.
 func TestAKeyIsTakenFromTheAddressesOfItsListAlone(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newTestEnv(t)
 	h.conf.Proxies = proxies("127.0.0.0/8")
 	h.restart()
 	allow := func(who tenant, entries ...string) {
@@ -113,9 +113,9 @@ func TestAKeyIsTakenFromTheAddressesOfItsListAlone(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	h.want(h.call(h.one, "GET", "/mints", nil), 200)
+	h.wantStatus(h.call(h.one, "GET", "/mints", nil), 200)
 	allow(h.one, "198.51.100.0/24", "2001:db8::/32", "::ffff:192.0.2.7")
-	before := h.rows()
+	before := h.rowCounts()
 	for name, forwarded := range map[string][]string{
 		"none":                    nil,
 		"another":                 {"X-Forwarded-For", "203.0.113.1"},
@@ -124,47 +124,47 @@ func TestAKeyIsTakenFromTheAddressesOfItsListAlone(t *testing.T) {
 		"garbage":                 {"X-Forwarded-For", "198.51.100.1, garbage"},
 		"in headers nobody reads": {"X-Real-IP", "198.51.100.1", "Forwarded", "for=198.51.100.1", "X-Client-IP", "198.51.100.1"},
 	} {
-		h.refused(name, h.call(h.one, "GET", "/mints", nil, forwarded...), 403, "IP_NOT_ALLOWED", "")
-		h.refused(name, h.call(h.one, "POST", "/withdraw", payment("idempotencyKey", "k"), forwarded...), 403, "IP_NOT_ALLOWED", "")
-		h.refused(name, h.call(h.one, "POST", "/withdraw", "{", forwarded...), 403, "IP_NOT_ALLOWED", "")
+		h.wantRefusal(name, h.call(h.one, "GET", "/mints", nil, forwarded...), 403, "IP_NOT_ALLOWED", "")
+		h.wantRefusal(name, h.call(h.one, "POST", "/withdraw", payment("idempotencyKey", "k"), forwarded...), 403, "IP_NOT_ALLOWED", "")
+		h.wantRefusal(name, h.call(h.one, "POST", "/withdraw", "{", forwarded...), 403, "IP_NOT_ALLOWED", "")
 	}
-	if got := h.rows(); got != before {
+	if got := h.rowCounts(); got != before {
 		t.Errorf("rows: got %v, want %v", got, before)
 	}
 	for _, from := range []string{"198.51.100.1", "2001:db8::7", "192.0.2.7", "::ffff:198.51.100.1", "203.0.113.1, 198.51.100.1", "198.51.100.1, 127.0.0.1"} {
-		h.want(h.call(h.one, "GET", "/mints", nil, "X-Forwarded-For", from), 200)
+		h.wantStatus(h.call(h.one, "GET", "/mints", nil, "X-Forwarded-For", from), 200)
 	}
 	// A wrong key is told nothing of a list, and another organization has its own.
-	h.refused("wrong key", h.call(tenant{key: "ck_wrong"}, "GET", "/mints", nil), 401, "UNAUTHORIZED", "")
-	h.want(h.call(h.two, "GET", "/mints", nil), 200)
-	h.want(h.call(tenant{}, "GET", "/openapi.json", nil), 200)
+	h.wantRefusal("wrong key", h.call(tenant{key: "ck_wrong"}, "GET", "/mints", nil), 401, "UNAUTHORIZED", "")
+	h.wantStatus(h.call(h.two, "GET", "/mints", nil), 200)
+	h.wantStatus(h.call(tenant{}, "GET", "/openapi.json", nil), 200)
 	// It counts from the next request on.
 	allow(h.one, "127.0.0.1")
-	h.want(h.call(h.one, "GET", "/mints", nil), 200)
+	h.wantStatus(h.call(h.one, "GET", "/mints", nil), 200)
 	allow(h.one)
-	h.want(h.call(h.one, "GET", "/mints", nil, "X-Forwarded-For", "203.0.113.1"), 200)
+	h.wantStatus(h.call(h.one, "GET", "/mints", nil, "X-Forwarded-For", "203.0.113.1"), 200)
 }
 
 // Wrong keys are counted by who sent them, and an IPv6 network is one sender.
 // Rule LIM-2.
 func TestWrongKeysAreCountedBySenderBehindAProxy(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, Limits{Failures: UsualLimits.Failures})
+	h := newTestEnv(t, Limits{Failures: UsualLimits.Failures})
 	h.conf.Proxies = proxies("127.0.0.0/8")
 	h.restart()
 	wrong := tenant{key: "ck_wrong"}
 	for i, from := range []string{"203.0.113.7", "2001:db8::1"} {
 		for range UsualLimits.Failures.Burst {
-			h.refused(from, h.call(wrong, "GET", "/mints", nil, "X-Forwarded-For", from), 401, "UNAUTHORIZED", "")
+			h.wantRefusal(from, h.call(wrong, "GET", "/mints", nil, "X-Forwarded-For", from), 401, "UNAUTHORIZED", "")
 		}
 		beside := []string{"203.0.113.7", "2001:db8::ffff:2"}[i]
 		got := h.call(wrong, "GET", "/mints", nil, "X-Forwarded-For", beside)
-		h.refused(beside, got, 429, "RATE_LIMITED", "")
+		h.wantRefusal(beside, got, 429, "RATE_LIMITED", "")
 		if got.header.Get("Retry-After") == "" || !strings.Contains(got.text("error"), "says nothing about earlier attempts") {
 			t.Errorf("got %v %s, want when to come back and nothing about before", got.header, got.raw)
 		}
 		// Whoever has a key is let in from there.
-		h.want(h.call(h.one, "GET", "/mints", nil, "X-Forwarded-For", from), 200)
+		h.wantStatus(h.call(h.one, "GET", "/mints", nil, "X-Forwarded-For", from), 200)
 	}
-	h.refused("elsewhere", h.call(wrong, "GET", "/mints", nil, "X-Forwarded-For", "203.0.113.8"), 401, "UNAUTHORIZED", "")
+	h.wantRefusal("elsewhere", h.call(wrong, "GET", "/mints", nil, "X-Forwarded-For", "203.0.113.8"), 401, "UNAUTHORIZED", "")
 }

@@ -21,33 +21,33 @@ import (
 	"github.com/cofferpay/coffer/webhook"
 )
 
-// alikes is a house whose first organization has a customer of each id that is easily taken
+// similarCustomers is a house whose first organization has a customer of each id that is easily taken
 // for another one, each with a balance of its own; the second has them too, with nothing.
-type alikes struct {
+type similarCustomers struct {
 	*queue
 	ids    []string
 	owns   map[string]int    // what each has available
 	at     map[string]string // its deposit address
-	ear    *ear
+	ear    *webhookReceiver
 	listen string // the endpoint that leads there
 	last   int    // of keys that say nothing
 }
 
-func (x *alikes) keys() int { x.last++; return x.last }
+func (x *similarCustomers) keys() int { x.last++; return x.last }
 
 const mailbox = "same@example.com" // of all of them
 
-func newAlikes(t *testing.T) *alikes {
+func newSimilarCustomers(t *testing.T) *similarCustomers {
 	t.Helper()
-	x := &alikes{queue: newQueue(t, 1), ids: idtest.Alike, owns: map[string]int{}, at: map[string]string{}, ear: newEar(t)}
+	x := &similarCustomers{queue: newQueue(t, 1), ids: idtest.Alike, owns: map[string]int{}, at: map[string]string{}, ear: newWebhookReceiver(t)}
 	for i, id := range x.ids {
 		body := map[string]any{"mintId": usdc, "customerId": id, "customerEmail": mailbox}
-		x.at[id] = x.want(x.call(x.one, "POST", "/deposit", body), 200).text("address")
-		x.want(x.call(x.two, "POST", "/deposit", body), 200)
+		x.at[id] = x.wantStatus(x.call(x.one, "POST", "/deposit", body), 200).text("address")
+		x.wantStatus(x.call(x.two, "POST", "/deposit", body), 200)
 		x.owns[id] = 10_000 + 100*i
 		x.deposit(x.one, id, uint64(x.owns[id]))
 		// A row of the list of deposits, beside the posting.
-		if _, err := pgtest.Owner(t, x.db).Exec(t.Context(), `
+		if _, err := pgtest.OwnerPool(t, x.db).Exec(t.Context(), `
 			WITH off AS (SELECT set_config('session_replication_role', 'replica', true))
 			INSERT INTO deposits SELECT (jsonb_populate_record(d, jsonb_build_object('deposit_id', 'dep_' || lpad($1::text, 26, '0'), 'customer_id', $2::text, 'tx_hash', 'tx' || $1,
 				'status', 'BELOW_MINIMUM', 'is_flagged', false, 'flagged_at', NULL, 'risk_of_funds', NULL, 'flag_reason', NULL))).* FROM deposits d, off WHERE deposit_id = $3`, strconv.Itoa(i), id, x.held[0]); err != nil {
@@ -59,13 +59,13 @@ func newAlikes(t *testing.T) *alikes {
 }
 
 // near are the ids before and behind one in the list, which are the likeliest to be taken for it.
-func (x *alikes) near(i int) []string {
+func (x *similarCustomers) near(i int) []string {
 	n := len(x.ids)
 	return []string{x.ids[(i+n-1)%n], x.ids[(i+1)%n]}
 }
 
 // key is an id as an idempotency key, or another key where it cannot be one.
-func (x *alikes) key(i int) string {
+func (x *similarCustomers) key(i int) string {
 	if strings.ContainsFunc(x.ids[i], func(r rune) bool { return r <= ' ' || r > '~' }) {
 		return fmt.Sprint("key-", i)
 	}
@@ -77,20 +77,20 @@ func atCustomer(path, id string) string {
 }
 
 // pay is a transfer to a product.
-func (x *alikes) pay(id, key string, more ...any) {
+func (x *similarCustomers) pay(id, key string, more ...any) {
 	x.t.Helper()
-	x.want(x.call(x.one, "POST", "/transfers", charge(key, append([]any{"amount", "1", "from", map[string]any{"customerId": id}}, more...)...)), 201)
+	x.wantStatus(x.call(x.one, "POST", "/transfers", charge(key, append([]any{"amount", "1", "from", map[string]any{"customerId": id}}, more...)...)), 201)
 	x.owns[id]--
 }
 
 // only calls a list with each id as a filter: the answer has items, and all are of that id.
-func (x *alikes) only(at *house, who tenant, list, filter string, of func(item map[string]any) []any) {
+func (x *similarCustomers) only(at *testEnv, who tenant, list, filter string, of func(item map[string]any) []any) {
 	x.t.Helper()
 	for i, id := range x.ids {
 		if filter == "idempotencyKey" {
 			id = x.key(i)
 		}
-		got := at.want(at.call(who, "GET", list+url.Values{filter: {id}}.Encode(), nil), 200).list()
+		got := at.wantStatus(at.call(who, "GET", list+url.Values{filter: {id}}.Encode(), nil), 200).list()
 		if len(got) == 0 {
 			x.t.Errorf("%s%s=%q: got nothing, want what is of it", list, filter, id)
 		}
@@ -99,7 +99,7 @@ func (x *alikes) only(at *house, who tenant, list, filter string, of func(item m
 				x.t.Errorf("%s%s=%q: got %v of another", list, filter, id, of(item))
 			}
 		}
-		if at != x.house {
+		if at != x.testEnv {
 			continue // an operator's list has no table
 		}
 		rows := at.cells(who, list+url.Values{filter: {id}}.Encode())
@@ -107,7 +107,7 @@ func (x *alikes) only(at *house, who tenant, list, filter string, of func(item m
 			x.t.Errorf("%s%s=%q: got %d rows of a table, want the %d of the list", list, filter, id, len(rows), len(got))
 		}
 		for _, row := range rows {
-			if !slices.ContainsFunc(headings[filter], func(name string) bool { return row[name] == harmless(id) }) {
+			if !slices.ContainsFunc(headings[filter], func(name string) bool { return row[name] == escapeFormula(id) }) {
 				x.t.Errorf("%s%s=%q: got the row %v of another", list, filter, id, row)
 			}
 		}
@@ -138,7 +138,7 @@ func fieldsOf(names ...string) func(map[string]any) []any {
 }
 
 // balances compares what each has with what it should have.
-func (x *alikes) balances(when string) {
+func (x *similarCustomers) balances(when string) {
 	x.t.Helper()
 	for _, id := range x.ids {
 		if got, want := x.available(id), strconv.Itoa(x.owns[id]); got != want {
@@ -147,25 +147,25 @@ func (x *alikes) balances(when string) {
 	}
 }
 
-func (x *alikes) available(id string) string {
+func (x *similarCustomers) available(id string) string {
 	x.t.Helper()
-	for _, b := range x.want(x.call(x.one, "GET", atCustomer("/customers/{customerId}/balances", id), nil), 200).list() {
+	for _, b := range x.wantStatus(x.call(x.one, "GET", atCustomer("/customers/{customerId}/balances", id), nil), 200).list() {
 		return b["available"].(string)
 	}
 	return ""
 }
 
 // frozen are the customers that the list of an organization shows as frozen.
-func (x *alikes) frozen(who tenant) (ids []string) {
+func (x *similarCustomers) frozen(who tenant) (ids []string) {
 	x.t.Helper()
-	for _, c := range x.want(x.call(who, "GET", "/customers?status=FROZEN&limit=200", nil), 200).list() {
+	for _, c := range x.wantStatus(x.call(who, "GET", "/customers?status=FROZEN&limit=200", nil), 200).list() {
 		ids = append(ids, c["customerId"].(string))
 	}
 	return ids
 }
 
 // stopped looks at who is stopped while one is: that one, and no other of either organization.
-func (x *alikes) stopped(i int) {
+func (x *similarCustomers) stopped(i int) {
 	x.t.Helper()
 	id := x.ids[i]
 	if got := x.frozen(x.one); !slices.Equal(got, []string{id}) {
@@ -174,21 +174,21 @@ func (x *alikes) stopped(i int) {
 	if got := x.frozen(x.two); len(got) != 0 {
 		x.t.Errorf("%q of another organization is frozen: got %q", id, got)
 	}
-	x.refused(id, x.call(x.one, "POST", "/withdraw/preview", payment("customerId", id)), 403, "CUSTOMER_FROZEN", "customerId")
+	x.wantRefusal(id, x.call(x.one, "POST", "/withdraw/preview", payment("customerId", id)), 403, "CUSTOMER_FROZEN", "customerId")
 	for _, other := range x.near(i) {
-		x.want(x.call(x.one, "POST", "/withdraw/preview", payment("customerId", other)), 200)
+		x.wantStatus(x.call(x.one, "POST", "/withdraw/preview", payment("customerId", other)), 200)
 		x.pay(other, fmt.Sprint("beside-", x.keys()))
 	}
 }
 
 // places are where a call takes an id of a customer, and what shows that it takes no other for
 // it. The test finds the calls; one that is not here fails it.
-var places = map[string]func(x *alikes){
-	"organization createDepositAddress body customerId": func(x *alikes) {
+var places = map[string]func(x *similarCustomers){
+	"organization createDepositAddress body customerId": func(x *similarCustomers) {
 		seen := map[string]string{}
 		for _, who := range []tenant{x.one, x.two} {
 			for _, id := range x.ids {
-				got := x.want(x.call(who, "POST", "/deposit", map[string]any{"mintId": eth, "customerId": id}), 200)
+				got := x.wantStatus(x.call(who, "POST", "/deposit", map[string]any{"mintId": eth, "customerId": id}), 200)
 				if got.text("customerId") != id || who == x.one && got.text("address") != x.at[id] {
 					x.t.Errorf("%q: got %s, want its own address again: %s", id, got.raw, x.at[id])
 				}
@@ -198,26 +198,28 @@ var places = map[string]func(x *alikes){
 				seen[got.text("address")] = id
 			}
 		}
-		before := x.rows()
+		before := x.rowCounts()
 		for _, id := range idtest.Refused {
 			if raw, err := json.Marshal(id); err != nil || strings.Contains(string(raw), `\ufffd`) {
 				continue // JSON cannot say it
 			}
-			x.refused(fmt.Sprintf("%q", id), x.call(x.one, "POST", "/deposit", map[string]any{"mintId": usdc, "customerId": id}), 400, "INVALID_REQUEST", "customerId")
+			x.wantRefusal(fmt.Sprintf("%q", id), x.call(x.one, "POST", "/deposit", map[string]any{"mintId": usdc, "customerId": id}), 400, "INVALID_REQUEST", "customerId")
 		}
-		if after := x.rows(); after != before {
+		if after := x.rowCounts(); after != before {
 			x.t.Errorf("rows: got %s, want %s", after, before)
 		}
 	},
-	"organization listDeposits query customerId": func(x *alikes) { x.only(x.house, x.one, "/deposits?", "customerId", fieldsOf("customerId")) },
-	"operator listDeposits query customerId":     func(x *alikes) { x.only(x.desk, x.ann, "/deposits?", "customerId", fieldsOf("customerId")) },
-	"organization createWithdrawal body customerId": func(x *alikes) {
+	"organization listDeposits query customerId": func(x *similarCustomers) {
+		x.only(x.testEnv, x.one, "/deposits?", "customerId", fieldsOf("customerId"))
+	},
+	"operator listDeposits query customerId": func(x *similarCustomers) { x.only(x.desk, x.ann, "/deposits?", "customerId", fieldsOf("customerId")) },
+	"organization createWithdrawal body customerId": func(x *similarCustomers) {
 		for i, id := range x.ids {
 			body := payment("customerId", id, "amount", strconv.Itoa(x.owns[id]+1), "idempotencyKey", fmt.Sprint("too-much-", i))
-			x.refused(id, x.call(x.one, "POST", "/withdraw", body), 422, "INSUFFICIENT_BALANCE", "amount")
+			x.wantRefusal(id, x.call(x.one, "POST", "/withdraw", body), 422, "INSUFFICIENT_BALANCE", "amount")
 			body = payment("customerId", id, "amount", strconv.Itoa(10+i), "idempotencyKey", x.key(i), "reference", id)
 			for range 2 { // again it is the same one
-				if got := x.want(x.call(x.one, "POST", "/withdraw", body), 202); got.text("customerId") != id || got.text("idempotencyKey") != x.key(i) {
+				if got := x.wantStatus(x.call(x.one, "POST", "/withdraw", body), 202); got.text("customerId") != id || got.text("idempotencyKey") != x.key(i) {
 					x.t.Errorf("%q: got %s, want its own withdrawal", id, got.raw)
 				}
 			}
@@ -225,37 +227,43 @@ var places = map[string]func(x *alikes){
 		}
 		x.balances("withdrawn")
 	},
-	"organization listWithdrawals query customerId": func(x *alikes) { x.only(x.house, x.one, "/withdrawals?", "customerId", fieldsOf("customerId")) },
-	"operator listWithdrawals query customerId":     func(x *alikes) { x.only(x.desk, x.ann, "/withdrawals?", "customerId", fieldsOf("customerId")) },
-	"organization listWithdrawals query reference":  func(x *alikes) { x.only(x.house, x.one, "/withdrawals?", "reference", fieldsOf("reference")) },
-	"operator listWithdrawals query reference":      func(x *alikes) { x.only(x.desk, x.ann, "/withdrawals?", "reference", fieldsOf("reference")) },
-	"organization listWithdrawals query idempotencyKey": func(x *alikes) {
-		x.only(x.house, x.one, "/withdrawals?", "idempotencyKey", fieldsOf("idempotencyKey"))
+	"organization listWithdrawals query customerId": func(x *similarCustomers) {
+		x.only(x.testEnv, x.one, "/withdrawals?", "customerId", fieldsOf("customerId"))
 	},
-	"organization previewWithdrawal body customerId": func(x *alikes) {
+	"operator listWithdrawals query customerId": func(x *similarCustomers) {
+		x.only(x.desk, x.ann, "/withdrawals?", "customerId", fieldsOf("customerId"))
+	},
+	"organization listWithdrawals query reference": func(x *similarCustomers) {
+		x.only(x.testEnv, x.one, "/withdrawals?", "reference", fieldsOf("reference"))
+	},
+	"operator listWithdrawals query reference": func(x *similarCustomers) { x.only(x.desk, x.ann, "/withdrawals?", "reference", fieldsOf("reference")) },
+	"organization listWithdrawals query idempotencyKey": func(x *similarCustomers) {
+		x.only(x.testEnv, x.one, "/withdrawals?", "idempotencyKey", fieldsOf("idempotencyKey"))
+	},
+	"organization previewWithdrawal body customerId": func(x *similarCustomers) {
 		for _, id := range x.ids {
-			x.want(x.call(x.one, "POST", "/withdraw/preview", payment("customerId", id, "amount", strconv.Itoa(x.owns[id]))), 200)
-			x.refused(id, x.call(x.one, "POST", "/withdraw/preview", payment("customerId", id, "amount", strconv.Itoa(x.owns[id]+1))), 422, "INSUFFICIENT_BALANCE", "amount")
+			x.wantStatus(x.call(x.one, "POST", "/withdraw/preview", payment("customerId", id, "amount", strconv.Itoa(x.owns[id]))), 200)
+			x.wantRefusal(id, x.call(x.one, "POST", "/withdraw/preview", payment("customerId", id, "amount", strconv.Itoa(x.owns[id]+1))), 422, "INSUFFICIENT_BALANCE", "amount")
 		}
 	},
-	"organization estimateWithdrawal body customerId": func(x *alikes) {
+	"organization estimateWithdrawal body customerId": func(x *similarCustomers) {
 		for _, id := range x.ids {
-			got := x.want(x.call(x.one, "POST", "/withdraw/estimate", map[string]any{"mintId": usdc, "customerId": id}), 200)
+			got := x.wantStatus(x.call(x.one, "POST", "/withdraw/estimate", map[string]any{"mintId": usdc, "customerId": id}), 200)
 			if got.text("maxAmount") != strconv.Itoa(x.owns[id]) {
 				x.t.Errorf("%q: got %s, want at most %d", id, got.raw, x.owns[id])
 			}
 		}
 	},
-	"organization createTransfer body from.customerId": func(x *alikes) {
+	"organization createTransfer body from.customerId": func(x *similarCustomers) {
 		for i, id := range x.ids {
 			x.pay(id, x.key(i), "reference", id)
 			// Another of the same key is refused, and one of a look-alike is another one.
-			x.refused(id, x.call(x.one, "POST", "/transfers", charge(x.key(i), "amount", "1", "from", map[string]any{"customerId": x.near(i)[0]}, "reference", id)), 409, "IDEMPOTENCY_CONFLICT", "idempotencyKey")
-			x.refused(id, x.call(x.one, "POST", "/transfers", charge(fmt.Sprint("too-much-", i), "amount", strconv.Itoa(x.owns[id]+1), "from", map[string]any{"customerId": id})), 422, "INSUFFICIENT_BALANCE", "amount")
+			x.wantRefusal(id, x.call(x.one, "POST", "/transfers", charge(x.key(i), "amount", "1", "from", map[string]any{"customerId": x.near(i)[0]}, "reference", id)), 409, "IDEMPOTENCY_CONFLICT", "idempotencyKey")
+			x.wantRefusal(id, x.call(x.one, "POST", "/transfers", charge(fmt.Sprint("too-much-", i), "amount", strconv.Itoa(x.owns[id]+1), "from", map[string]any{"customerId": id})), 422, "INSUFFICIENT_BALANCE", "amount")
 		}
 		x.balances("charged")
 	},
-	"organization createTransfer body to.customerId": func(x *alikes) {
+	"organization createTransfer body to.customerId": func(x *similarCustomers) {
 		for i, id := range x.ids {
 			payer := x.near(i)[0]
 			x.pay(payer, fmt.Sprint("to-", i), "to", map[string]any{"customerId": id})
@@ -263,20 +271,22 @@ var places = map[string]func(x *alikes){
 		}
 		x.balances("given")
 	},
-	"organization listTransfers query customerId": func(x *alikes) {
-		x.only(x.house, x.one, "/transfers?", "customerId", fieldsOf("from.customerId", "to.customerId"))
+	"organization listTransfers query customerId": func(x *similarCustomers) {
+		x.only(x.testEnv, x.one, "/transfers?", "customerId", fieldsOf("from.customerId", "to.customerId"))
 	},
-	"organization listTransfers query reference":      func(x *alikes) { x.only(x.house, x.one, "/transfers?", "reference", fieldsOf("reference")) },
-	"organization listTransfers query idempotencyKey": func(x *alikes) { x.only(x.house, x.one, "/transfers?", "idempotencyKey", fieldsOf("idempotencyKey")) },
-	"organization listLedgerEntries query customerId": func(x *alikes) {
-		x.only(x.house, x.one, "/ledger/entries?", "customerId", fieldsOf("account.customerId"))
+	"organization listTransfers query reference": func(x *similarCustomers) { x.only(x.testEnv, x.one, "/transfers?", "reference", fieldsOf("reference")) },
+	"organization listTransfers query idempotencyKey": func(x *similarCustomers) {
+		x.only(x.testEnv, x.one, "/transfers?", "idempotencyKey", fieldsOf("idempotencyKey"))
 	},
-	"organization listCustomers query customerId": func(x *alikes) {
-		x.only(x.house, x.one, "/customers?", "customerId", fieldsOf("customerId"))
+	"organization listLedgerEntries query customerId": func(x *similarCustomers) {
+		x.only(x.testEnv, x.one, "/ledger/entries?", "customerId", fieldsOf("account.customerId"))
+	},
+	"organization listCustomers query customerId": func(x *similarCustomers) {
+		x.only(x.testEnv, x.one, "/customers?", "customerId", fieldsOf("customerId"))
 		// Page by page each is there once.
 		seen := map[string]int{}
 		for path := "/customers?limit=1&order=asc"; ; {
-			page := x.want(x.call(x.one, "GET", path, nil), 200)
+			page := x.wantStatus(x.call(x.one, "GET", path, nil), 200)
 			for _, c := range page.list() {
 				seen[c["customerId"].(string)]++
 			}
@@ -291,9 +301,9 @@ var places = map[string]func(x *alikes){
 			}
 		}
 	},
-	"organization getCustomer path customerId": func(x *alikes) {
+	"organization getCustomer path customerId": func(x *similarCustomers) {
 		for _, id := range x.ids {
-			if got := x.want(x.call(x.one, "GET", atCustomer("/customers/{customerId}", id), nil), 200); got.text("customerId") != id {
+			if got := x.wantStatus(x.call(x.one, "GET", atCustomer("/customers/{customerId}", id), nil), 200); got.text("customerId") != id {
 				x.t.Errorf("%q: got %s", id, got.raw)
 			}
 		}
@@ -304,65 +314,65 @@ var places = map[string]func(x *alikes){
 			if id == "" || strings.Contains(id, "..") || strings.Trim(strings.ReplaceAll(strings.ToLower(id), "%2e", "."), ".") == "" {
 				continue // not an id of a path
 			}
-			x.refused(id, x.call(x.one, "GET", atCustomer("/customers/{customerId}", id), nil), 404, "NOT_FOUND", "")
+			x.wantRefusal(id, x.call(x.one, "GET", atCustomer("/customers/{customerId}", id), nil), 404, "NOT_FOUND", "")
 		}
 	},
-	"organization updateCustomer path customerId": func(x *alikes) {
+	"organization updateCustomer path customerId": func(x *similarCustomers) {
 		for _, id := range x.ids {
-			x.want(x.call(x.one, "PATCH", atCustomer("/customers/{customerId}", id), map[string]any{"metadata": map[string]any{"of": id}}), 200)
+			x.wantStatus(x.call(x.one, "PATCH", atCustomer("/customers/{customerId}", id), map[string]any{"metadata": map[string]any{"of": id}}), 200)
 		}
 		for _, id := range x.ids {
-			got := x.want(x.call(x.one, "GET", atCustomer("/customers/{customerId}", id), nil), 200)
+			got := x.wantStatus(x.call(x.one, "GET", atCustomer("/customers/{customerId}", id), nil), 200)
 			if m, _ := got.body["metadata"].(map[string]any); m["of"] != id {
 				x.t.Errorf("%q: got %s, want what was written of it", id, got.raw)
 			}
 		}
 	},
-	"organization freezeCustomer path customerId": func(x *alikes) {
+	"organization freezeCustomer path customerId": func(x *similarCustomers) {
 		for i, id := range x.ids {
-			x.want(x.call(x.one, "POST", atCustomer("/customers/{customerId}/freeze", id), map[string]any{"reason": "case"}), 200)
+			x.wantStatus(x.call(x.one, "POST", atCustomer("/customers/{customerId}/freeze", id), map[string]any{"reason": "case"}), 200)
 			x.stopped(i)
-			x.want(x.call(x.one, "POST", atCustomer("/customers/{customerId}/unfreeze", id), nil), 200)
+			x.wantStatus(x.call(x.one, "POST", atCustomer("/customers/{customerId}/unfreeze", id), nil), 200)
 		}
 	},
-	"organization unfreezeCustomer path customerId": func(x *alikes) {
+	"organization unfreezeCustomer path customerId": func(x *similarCustomers) {
 		for i, id := range x.ids {
 			other := x.near(i)[1]
 			for _, c := range []string{id, other} {
-				x.want(x.call(x.one, "POST", atCustomer("/customers/{customerId}/freeze", c), map[string]any{"reason": "case"}), 200)
+				x.wantStatus(x.call(x.one, "POST", atCustomer("/customers/{customerId}/freeze", c), map[string]any{"reason": "case"}), 200)
 			}
-			x.want(x.call(x.one, "POST", atCustomer("/customers/{customerId}/unfreeze", other), nil), 200)
+			x.wantStatus(x.call(x.one, "POST", atCustomer("/customers/{customerId}/unfreeze", other), nil), 200)
 			x.stopped(i)
-			x.want(x.call(x.one, "POST", atCustomer("/customers/{customerId}/unfreeze", id), nil), 200)
+			x.wantStatus(x.call(x.one, "POST", atCustomer("/customers/{customerId}/unfreeze", id), nil), 200)
 		}
 	},
-	"organization listCustomerBalances path customerId": func(x *alikes) { x.balances("at last") },
-	"organization createWebhookEndpoint body filters.customerId": func(x *alikes) {
-		x.fanned()
+	"organization listCustomerBalances path customerId": func(x *similarCustomers) { x.balances("at last") },
+	"organization createWebhookEndpoint body filters.customerId": func(x *similarCustomers) {
+		x.fanOutEvents()
 		for i, id := range x.ids {
-			made := x.want(x.call(x.one, "POST", "/webhook-endpoints", map[string]any{"url": "https://example.com/hook", "events": []string{"TRANSFER_COMPLETED"}, "filters": map[string]any{"customerId": id}}), 201)
+			made := x.wantStatus(x.call(x.one, "POST", "/webhook-endpoints", map[string]any{"url": "https://example.com/hook", "events": []string{"TRANSFER_COMPLETED"}, "filters": map[string]any{"customerId": id}}), 201)
 			path := "/webhook-endpoints/" + made.text("endpointId")
 			x.pay(id, fmt.Sprint("heard-at-first-", i))
 			x.pay(x.near(i)[0], fmt.Sprint("not-heard-at-first-", i))
-			x.fanned()
+			x.fanOutEvents()
 			var told, others int
-			if err := pgtest.Owner(x.t, x.db).QueryRow(x.t.Context(), `
+			if err := pgtest.OwnerPool(x.t, x.db).QueryRow(x.t.Context(), `
 				SELECT count(*) FILTER (WHERE e.customer_id = $2), count(*) FILTER (WHERE e.customer_id IS DISTINCT FROM $2)
 				FROM deliveries d JOIN events e USING (event_id) WHERE d.endpoint_id = $1`, made.text("endpointId"), id).Scan(&told, &others); err != nil || told != 1 || others != 0 {
 				x.t.Errorf("%q: got %d and %d of others %v, want 1 and none", id, told, others, err)
 			}
-			x.want(x.call(x.one, "DELETE", path, nil), 204)
+			x.wantStatus(x.call(x.one, "DELETE", path, nil), 204)
 		}
 	},
-	"organization updateWebhookEndpoint body filters.customerId": func(x *alikes) {
-		x.carried()
+	"organization updateWebhookEndpoint body filters.customerId": func(x *similarCustomers) {
+		x.deliverEvents()
 		for i, id := range x.ids {
-			x.want(x.call(x.one, "PATCH", "/webhook-endpoints/"+x.listen, map[string]any{"filters": map[string]any{"customerId": id}}), 200)
+			x.wantStatus(x.call(x.one, "PATCH", "/webhook-endpoints/"+x.listen, map[string]any{"filters": map[string]any{"customerId": id}}), 200)
 			before := len(x.ear.bodies())
 			for _, payer := range append(x.near(i), id) {
 				x.pay(payer, fmt.Sprint("heard-", x.keys()))
 			}
-			x.carried()
+			x.deliverEvents()
 			got := x.ear.bodies()[before:]
 			var told struct {
 				Data struct {
@@ -374,26 +384,26 @@ var places = map[string]func(x *alikes){
 			}
 		}
 	},
-	"operator createFreeze body customerId": func(x *alikes) {
+	"operator createFreeze body customerId": func(x *similarCustomers) {
 		for i, id := range x.ids {
 			put := map[string]any{"scope": "CUSTOMER", "organizationId": x.one.id, "customerId": id, "reason": "case"}
-			made := x.desk.want(x.desk.call(x.ann, "POST", "/freezes", put), 201)
+			made := x.desk.wantStatus(x.desk.call(x.ann, "POST", "/freezes", put), 201)
 			if made.text("customerId") != id {
 				x.t.Errorf("%q: got %s", id, made.raw)
 			}
 			x.stopped(i)
-			x.desk.want(x.desk.call(x.ann, "DELETE", "/freezes/"+made.text("freezeId"), nil), 200)
+			x.desk.wantStatus(x.desk.call(x.ann, "DELETE", "/freezes/"+made.text("freezeId"), nil), 200)
 		}
 		if got := x.frozen(x.one); len(got) != 0 {
 			x.t.Errorf("lifted: got %q frozen", got)
 		}
 	},
-	"operator changeSettings body approvalAllowlist.customerId": func(x *alikes) {
+	"operator changeSettings body approvalAllowlist.customerId": func(x *similarCustomers) {
 		x.setting(x.one, "customerWithdrawUsdThreshold", "0.0005")
 		for i, id := range x.ids {
 			x.setting(x.one, "approvalAllowlist", []any{map[string]any{"email": mailbox, "customerId": id}})
 			for _, c := range append(x.near(i), id) {
-				got := x.want(x.call(x.one, "POST", "/withdraw/preview", payment("customerId", c, "amount", "600")), 200).text("wouldBe")
+				got := x.wantStatus(x.call(x.one, "POST", "/withdraw/preview", payment("customerId", c, "amount", "600")), 200).text("wouldBe")
 				if want := map[bool]string{true: "PROCESSING", false: "AWAITING_APPROVAL"}[c == id]; got != want {
 					x.t.Errorf("%q while %q is on the list: got %s, want %s", c, id, got, want)
 				}
@@ -410,7 +420,7 @@ var places = map[string]func(x *alikes){
 // Rule IDEM-1.
 func TestCustomersWithIdsAlikeShareNothing(t *testing.T) {
 	t.Parallel()
-	x := newAlikes(t)
+	x := newSimilarCustomers(t)
 	left := maps.Clone(places)
 	var order []string
 	for _, p := range taking() {
@@ -445,10 +455,10 @@ func TestCustomersWithIdsAlikeShareNothing(t *testing.T) {
 	}
 	// A cursor of one list continues that list alone.
 	for i, id := range x.ids {
-		page := x.want(x.call(x.one, "GET", "/transfers?limit=1&"+url.Values{"customerId": {id}}.Encode(), nil), 200)
+		page := x.wantStatus(x.call(x.one, "GET", "/transfers?limit=1&"+url.Values{"customerId": {id}}.Encode(), nil), 200)
 		for _, other := range x.near(i) {
 			path := "/transfers?limit=1&" + url.Values{"customerId": {other}, "cursor": {page.text("nextCursor")}}.Encode()
-			x.refused(path, x.call(x.one, "GET", path, nil), 400, "INVALID_CURSOR", "cursor")
+			x.wantRefusal(path, x.call(x.one, "GET", path, nil), 400, "INVALID_CURSOR", "cursor")
 		}
 	}
 }
@@ -470,7 +480,7 @@ func taking() (all []taker) {
 		routes []route
 	}{{"organization", organizations.routes}, {"operator", operators.routes}} {
 		for _, r := range face.routes {
-			if r.open {
+			if r.needsNoKey {
 				continue
 			}
 			for _, m := range placeholder.FindAllStringSubmatch(r.path, -1) {
@@ -542,18 +552,18 @@ func TestAnotherSpellingOfAnIdFindsNothing(t *testing.T) {
 	q := newQueue(t, 2)
 	q.setting(q.one, "flaggedDepositApiEnabled", true)
 	q.setting(q.one, "additionalApiKeys", true)
-	q.house.transfer("one")
+	q.testEnv.transfer("one")
 	q.sequenced()
-	endpoint := q.want(q.call(q.one, "POST", "/webhook-endpoints", map[string]any{"url": "https://example.com/hook"}), 201).text("endpointId")
-	told, _ := q.want(q.call(q.one, "GET", "/events", nil), 200).list()[0]["id"].(string)
+	endpoint := q.wantStatus(q.call(q.one, "POST", "/webhook-endpoints", map[string]any{"url": "https://example.com/hook"}), 201).text("endpointId")
+	told, _ := q.wantStatus(q.call(q.one, "GET", "/events", nil), 200).list()[0]["id"].(string)
 	ids := map[string]string{
 		"organizationId": q.one.id, "depositId": q.held[0], "endpointId": endpoint, "eventId": told, "mintId": "1", "symbol": "USDC", "name": "house",
-		"withdrawalId":         q.want(q.call(q.one, "POST", "/withdraw", payment("requireApproval", true)), 202).text("withdrawalId"),
-		"apiKeyId":             q.want(q.call(q.one, "POST", "/api-keys", map[string]any{"name": "other", "scope": "READ"}), 201).text("apiKeyId"),
-		"transferId":           q.want(q.call(q.one, "GET", "/transfers", nil), 200).list()[0]["transferId"].(string),
-		"jobId":                q.want(q.call(q.one, "POST", "/webhook-endpoints/"+endpoint+"/recover", map[string]any{"since": "2026-01-01T00:00:00Z"}), 202).text("jobId"),
-		"freezeId":             q.desk.want(q.desk.call(q.ann, "POST", "/freezes", map[string]any{"scope": "CUSTOMER", "organizationId": q.one.id, "customerId": alice, "reason": "case"}), 201).text("freezeId"),
-		"whitelistedAddressId": q.desk.want(q.desk.call(q.ann, "POST", "/organizations/"+q.one.id+"/whitelisted-addresses", adding(stranger, "x")), 201).text("whitelistedAddressId"),
+		"withdrawalId":         q.wantStatus(q.call(q.one, "POST", "/withdraw", payment("requireApproval", true)), 202).text("withdrawalId"),
+		"apiKeyId":             q.wantStatus(q.call(q.one, "POST", "/api-keys", map[string]any{"name": "other", "scope": "READ"}), 201).text("apiKeyId"),
+		"transferId":           q.wantStatus(q.call(q.one, "GET", "/transfers", nil), 200).list()[0]["transferId"].(string),
+		"jobId":                q.wantStatus(q.call(q.one, "POST", "/webhook-endpoints/"+endpoint+"/recover", map[string]any{"since": "2026-01-01T00:00:00Z"}), 202).text("jobId"),
+		"freezeId":             q.desk.wantStatus(q.desk.call(q.ann, "POST", "/freezes", map[string]any{"scope": "CUSTOMER", "organizationId": q.one.id, "customerId": alice, "reason": "case"}), 201).text("freezeId"),
+		"whitelistedAddressId": q.desk.wantStatus(q.desk.call(q.ann, "POST", "/organizations/"+q.one.id+"/whitelisted-addresses", adding(stranger, "x")), 201).text("whitelistedAddressId"),
 		"changeRequestId":      "chg_01J9ZW3M8Q4S5T6V7W8X9YZABC", // none is there, so none is found
 	}
 	written := q.written() + q.decided()
@@ -566,11 +576,11 @@ func TestAnotherSpellingOfAnIdFindsNothing(t *testing.T) {
 			t.Errorf("%s: this test has no %s", p, p.name)
 			continue
 		}
-		at, who, face := q.house, q.one, &organizations
+		at, who, face := q.testEnv, q.one, &organizations
 		if p.face == "operator" {
 			at, who, face = q.desk, q.ann, &operators
 		}
-		body := face.example(p.r.name)
+		body := face.requestExample(p.r.name)
 		if p.r.method == http.MethodGet || p.r.method == http.MethodDelete {
 			body = nil
 		}
@@ -613,7 +623,7 @@ func TestAnotherSpellingOfAnIdFindsNothing(t *testing.T) {
 			}
 		}
 		if p.where == "query" {
-			if got := at.want(at.call(who, "GET", path+"?"+url.Values{p.name: {own}}.Encode(), nil), 200); len(got.list()) == 0 && p.call != "listWebhookDeliveries" && p.call != "listChangeRequests" {
+			if got := at.wantStatus(at.call(who, "GET", path+"?"+url.Values{p.name: {own}}.Encode(), nil), 200); len(got.list()) == 0 && p.call != "listWebhookDeliveries" && p.call != "listChangeRequests" {
 				t.Errorf("%s with %q: got %s, want what there is", p, own, got.raw)
 			}
 		}
@@ -623,10 +633,10 @@ func TestAnotherSpellingOfAnIdFindsNothing(t *testing.T) {
 	}
 }
 
-// fanned numbers the events and makes their deliveries, without sending one.
-func (h *house) fanned() {
+// fanOutEvents numbers the events and makes their deliveries, without sending one.
+func (h *testEnv) fanOutEvents() {
 	h.t.Helper()
-	s := &event.Sequencer{DB: h.db, Environment: webhook.Test, Listener: delivery.Fan{}}
+	s := &event.Sequencer{DB: h.db, Environment: webhook.Test, Listener: delivery.FanOut{}}
 	for n := 1; n > 0; {
 		var err error
 		if n, err = s.Step(h.t.Context()); err != nil {

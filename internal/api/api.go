@@ -43,16 +43,16 @@ import (
 	"github.com/cofferpay/coffer/internal/withdrawal"
 )
 
-// base is the prefix of every path. Another version would be another package.
-const base = "/v1"
+// pathPrefix is the prefix of every path. Another version would be another package.
+const pathPrefix = "/v1"
 
-// requestMax is how long a request may take. A caller that leaves does not stop
+// requestTimeout is how long a request may take. A caller that leaves does not stop
 // what it asked for: it asks again and is told.
-const requestMax = 60 * time.Second
+const requestTimeout = 60 * time.Second
 
-// turnUsual is as long as a statement waits for a lock: who waits for longer does so
+// turnMaxDefault is as long as a statement waits for a lock: who waits for longer does so
 // behind requests that are stuck.
-const turnUsual = 10 * time.Second
+const turnMaxDefault = 10 * time.Second
 
 // Config is what the interface stands on. Every member is needed unless it says
 // otherwise.
@@ -63,7 +63,7 @@ type Config struct {
 	Transfers   *transfer.Service
 	Flagged     *deposit.Resolutions // decides about flagged deposits
 	Rescreens   *deposit.Rescreener  // asks again about their senders, for operators
-	Wallets     withdrawal.Addresses
+	Wallets     withdrawal.AddressIssuer
 	Prices      price.Source // nil: nothing has a price
 	// WebhookKeys are the public keys that sign webhooks, whpk_…, newest first.
 	WebhookKeys []string
@@ -76,7 +76,7 @@ type Config struct {
 	Limits  Limits  // the zero value sets none; see UsualLimits
 	Proxies Proxies // none: who connects is who calls
 	// TurnMax is how long a request waits while the other requests of its caller use the
-	// caller's share of the database's connections; turnUsual when it is zero.
+	// caller's share of the database's connections; turnMaxDefault when it is zero.
 	TurnMax time.Duration
 	// Observe hears of every request: when it begins, which gives the context that it
 	// runs with, and when it was answered, with the pattern of its route, "" for none.
@@ -87,17 +87,17 @@ type Config struct {
 }
 
 type api struct {
-	face     *surface
-	conf     Config
-	log      *slog.Logger
-	document func() []byte // drawn when it is first asked for
-	door     *org.Door
+	surface       *surface
+	conf          Config
+	log           *slog.Logger
+	document      func() []byte // drawn when it is first asked for
+	authenticator *org.Authenticator
 
-	rates  limiters
-	tables tables
+	rates  limiterSet
+	tables exportSlots
 
 	fourEyes  foureyes.Rule // of the operators' listener
-	whitelist *whitelist.Book
+	whitelist *whitelist.Service
 
 	localRisk bool // of the operators' listener: the local list is asked
 	keyRolled func(ctx context.Context, org string, key seal.Secret)
@@ -110,54 +110,54 @@ func New(conf Config) http.Handler {
 	if len(conf.CursorKey) == 0 {
 		panic("api: cursors need a key")
 	}
-	a := newAPI(&organizations, conf)
-	a.door, a.keyRolled = org.NewDoor(conf.DB), conf.KeyRolled
-	return a.shell(a.routed())
+	handler := newAPI(&organizations, conf)
+	handler.authenticator, handler.keyRolled = org.NewAuthenticator(conf.DB), conf.KeyRolled
+	return handler.middleware(handler.newRouter())
 }
 
 // newAPI is one surface with what both of them need.
-func newAPI(face *surface, conf Config) *api {
-	a := &api{face: face, conf: conf, log: conf.Log}
-	if a.log == nil {
-		a.log = slog.Default()
+func newAPI(apiSurface *surface, conf Config) *api {
+	handler := &api{surface: apiSurface, conf: conf, log: conf.Log}
+	if handler.log == nil {
+		handler.log = slog.Default()
 	}
-	a.document = sync.OnceValue(func() []byte { return face.draw(conf.BaseURL) })
-	a.rates = newLimiters(conf.Limits, conf.DB.Clock())
-	return a
+	handler.document = sync.OnceValue(func() []byte { return apiSurface.drawDocument(conf.BaseURL) })
+	handler.rates = newLimiters(conf.Limits, conf.DB.Clock())
+	return handler
 }
 
-// routed is the surface's table of routes and its pages for people, and nothing beside.
-func (a *api) routed() http.Handler {
+// newRouter is the surface's table of routes and its pages for people, and nothing beside.
+func (a *api) newRouter() http.Handler {
 	mux := chi.NewRouter()
-	for _, r := range slices.Concat(a.face.routes, a.face.closed) {
-		paths := []string{base + r.path}
-		if r.open {
+	for _, r := range slices.Concat(a.surface.routes, a.surface.forbidden) {
+		paths := []string{pathPrefix + r.path}
+		if r.needsNoKey {
 			paths = append(paths, r.path)
 		}
 		for _, path := range paths {
-			mux.Method(r.method, path, a.serve(r))
+			mux.Method(r.method, path, a.serveRoute(r))
 		}
 	}
-	absent := a.unrouted(func(_ http.ResponseWriter, r *http.Request) error {
+	notFound := a.rejectUnrouted(func(_ http.ResponseWriter, r *http.Request) error {
 		hint := ""
-		if near := a.face.nearPath(r.URL.EscapedPath()); near != "" {
-			hint = " Did you mean " + near + "?"
+		if suggestion := a.surface.suggestPath(r.URL.EscapedPath()); suggestion != "" {
+			hint = " Did you mean " + suggestion + "?"
 		}
-		return fault.New(fault.NotFound, fault.CodeNotFound, "There is nothing at this path."+untouched+"%s /openapi.json lists every call.", hint)
+		return fault.New(fault.NotFound, fault.CodeNotFound, "There is nothing at this path."+nothingWritten+"%s /openapi.json lists every call.", hint)
 	})
-	mux.NotFound(absent)
-	mux.Get("/", front(absent))
-	mux.Head("/", front(absent))
-	mux.MethodNotAllowed(a.unrouted(func(w http.ResponseWriter, r *http.Request) error {
-		methods := methodsAt(mux, r)
+	mux.NotFound(notFound)
+	mux.Get("/", redirectBrowser(notFound))
+	mux.Head("/", redirectBrowser(notFound))
+	mux.MethodNotAllowed(a.rejectUnrouted(func(w http.ResponseWriter, r *http.Request) error {
+		methods := allowedMethods(mux, r)
 		w.Header().Set("Allow", strings.Join(methods, ", "))
-		return fault.New(fault.Invalid, fault.MethodNotAllowed, "This path does not take %s."+untouched+" It takes %s.", clip(r.Method), strings.Join(methods, ", "))
+		return fault.New(fault.Invalid, fault.MethodNotAllowed, "This path does not take %s."+nothingWritten+" It takes %s.", clipText(r.Method), strings.Join(methods, ", "))
 	}))
 	a.serveDocs(mux)
 	return mux
 }
 
-func methodsAt(mux chi.Routes, r *http.Request) []string {
+func allowedMethods(mux chi.Routes, r *http.Request) []string {
 	var methods []string
 	for _, method := range []string{http.MethodDelete, http.MethodGet, http.MethodPatch, http.MethodPost, http.MethodPut} {
 		if mux.Match(chi.NewRouteContext(), method, r.URL.RawPath) {
@@ -177,13 +177,13 @@ func requestID(r *http.Request) string {
 	return s
 }
 
-// shell is around everything: the request's id, a deadline, panics, and the
+// middleware is around everything: the request's id, a deadline, panics, and the
 // headers that every answer has.
-func (a *api) shell(next http.Handler) http.Handler {
+func (a *api) middleware(inner http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		// What was asked for is finished even if nobody waits any more: money that
 		// is half decided helps neither side, and a replay tells the outcome.
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), requestMax)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), requestTimeout)
 		defer cancel()
 		name := id.New("req", a.conf.DB.Clock()())
 		r = r.WithContext(context.WithValue(ctx, requestIDKey, name))
@@ -193,9 +193,9 @@ func (a *api) shell(next http.Handler) http.Handler {
 
 		if a.conf.Observe != nil {
 			observed, answered := a.conf.Observe(r.Context())
-			seen := &seen{ResponseWriter: w, status: http.StatusOK}
-			w, r = seen, r.WithContext(observed)
-			defer func() { answered(r.Method, seen.route, seen.status) }()
+			recorder := &statusRecorder{ResponseWriter: w, status: http.StatusOK}
+			w, r = recorder, r.WithContext(observed)
+			defer func() { answered(r.Method, recorder.route, recorder.status) }()
 		}
 		h := w.Header()
 		h.Set("X-Request-Id", name)
@@ -207,50 +207,50 @@ func (a *api) shell(next http.Handler) http.Handler {
 			} else if p != nil {
 				a.log.LogAttrs(ctx, slog.LevelError, "request panicked", slog.String("requestId", name),
 					slog.String("method", r.Method), slog.String("path", r.URL.Path), slog.Any("panic", p), slog.String("stack", string(debug.Stack())))
-				writeJSON(w, http.StatusInternalServerError, problem(ours(r.Method, nil, a.face.repeat), name))
+				writeJSON(w, http.StatusInternalServerError, problemBody(newInternalFault(r.Method, nil, a.surface.retryAdvice), name))
 			}
 		}()
-		next.ServeHTTP(w, r)
+		inner.ServeHTTP(w, r)
 	})
 }
 
-// seen is an answer that somebody observes.
-type seen struct {
+// statusRecorder is an answer that somebody observes.
+type statusRecorder struct {
 	http.ResponseWriter
 	route  string
 	status int
 }
 
 // WriteHeader remembers the status.
-func (s *seen) WriteHeader(status int) {
+func (s *statusRecorder) WriteHeader(status int) {
 	s.status = status
 	s.ResponseWriter.WriteHeader(status)
 }
 
 // Unwrap is for http.ResponseController.
-func (s *seen) Unwrap() http.ResponseWriter { return s.ResponseWriter }
+func (s *statusRecorder) Unwrap() http.ResponseWriter { return s.ResponseWriter }
 
 // call is a request that passed everything that is the same for all routes.
 type call struct {
 	*http.Request
-	route route
-	org   string       // "" on an open route, and for an operator
-	key   org.Caller   // of the organization; none where org is ""
-	who   operator.Key // who calls as an operator
-	table bool         // the caller asks for CSV, and the route has it
-	query query
+	route    route
+	org      string       // "" on an open route, and for an operator
+	key      org.Caller   // of the organization; none where org is ""
+	operator operator.Key // who calls as an operator
+	table    bool         // the caller asks for CSV, and the route has it
+	query    query
 	// counted: it was counted against its rate.
-	counted bool
-	body    []byte
-	own     http.ResponseWriter // of the server, which closes a connection after a body that is too large
-	warn    http.Header         // headers of the answer, beside the usual ones
+	counted      bool
+	body         []byte
+	serverWriter http.ResponseWriter // of the server, which closes a connection after a body that is too large
+	header       http.Header         // headers of the answer, beside the usual ones
 }
 
-// caller is whose rate a call counts against.
-func (c *call) caller() string { return cmp.Or(c.org, c.who.ID) }
+// callerID is whose rate a call counts against.
+func (c *call) callerID() string { return cmp.Or(c.org, c.operator.ID) }
 
-// actor is the organization's key that calls, for the audit log.
-func (c *call) actor() audit.Actor { return c.key.Actor() }
+// auditActor is the organization's key that calls, for the audit log.
+func (c *call) auditActor() audit.Actor { return c.key.Actor() }
 
 // answer is a success.
 type answer struct {
@@ -264,8 +264,8 @@ type answer struct {
 	kind   string
 }
 
-// param is a parameter of the path. One that cannot be unescaped names nothing.
-func (c *call) param(name string) string {
+// pathParam is a parameter of the path. One that cannot be unescaped names nothing.
+func (c *call) pathParam(name string) string {
 	s, err := url.PathUnescape(chi.URLParam(c.Request, name))
 	if err != nil {
 		return ""
@@ -273,129 +273,129 @@ func (c *call) param(name string) string {
 	return s
 }
 
-// serve is the order of checks that all routes share: key, then its scope, then the
+// serveRoute is the order of checks that all routes share: key, then its scope, then the
 // rate, then the query, then the body's type, size and syntax.
-func (a *api) serve(rt route) http.Handler {
+func (a *api) serveRoute(rt route) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		own := w
-		if s, observed := w.(*seen); observed {
-			s.route, own = base+rt.path, s.ResponseWriter
+		serverWriter := w
+		if s, observed := w.(*statusRecorder); observed {
+			s.route, serverWriter = pathPrefix+rt.path, s.ResponseWriter
 		}
-		c := &call{Request: r, route: rt, own: own, warn: w.Header(), table: rt.csv && wantsCSV(r)}
-		got, err := func() (got answer, err error) {
-			if !rt.open {
-				if err = a.face.admit(a, w, c); err != nil {
-					return got, err
+		c := &call{Request: r, route: rt, serverWriter: serverWriter, header: w.Header(), table: rt.csv && wantsCSV(r)}
+		result, err := func() (result answer, err error) {
+			if !rt.needsNoKey {
+				if err = a.surface.authenticate(a, w, c); err != nil {
+					return result, err
 				}
 				// A replay is free of the rates, and still not everybody's connections.
-				c.Request = c.WithContext(a.conf.DB.Shared(c.Context(), c.caller(), cmp.Or(a.conf.TurnMax, turnUsual)))
-				if !rt.limits {
-					if err = a.pass(c); err != nil {
-						return got, err
+				c.Request = c.WithContext(a.conf.DB.WithShare(c.Context(), c.callerID(), cmp.Or(a.conf.TurnMax, turnMaxDefault)))
+				if !rt.limitsItself {
+					if err = a.checkScopeAndRate(c); err != nil {
+						return result, err
 					}
 				}
 			}
-			if a.face.begin != nil && !rt.open {
-				if err = a.face.begin(a, c, rt); err != nil {
-					return got, err
+			if a.surface.beforeRead != nil && !rt.needsNoKey {
+				if err = a.surface.beforeRead(a, c, rt); err != nil {
+					return result, err
 				}
 			}
 			if rt.jsonOnly() && wantsCSV(r) {
-				return got, fault.New(fault.Invalid, fault.NotAcceptable,
+				return result, fault.New(fault.Invalid, fault.NotAcceptable,
 					"This call has no table, only JSON. You only read, so nothing was changed. Leave Accept out, or send Accept: application/json.")
 			}
 			if c.query, err = readQuery(r, rt.query); err != nil {
-				return got, err
+				return result, err
 			}
 			if rt.body != nil && c.body == nil {
-				if c.body, err = readBody(own, r, rt.optional); err != nil {
-					return got, err
+				if c.body, err = readBody(serverWriter, r, rt.optional); err != nil {
+					return result, err
 				}
 			}
 			return rt.handle(a, c)
 		}()
 		// A request that asks for its rate itself and is wrong before it can counts
 		// like any other. What a known key answers is free.
-		if f := fault.Of(err); rt.limits && c.org != "" && f != nil && f.Kind == fault.Invalid {
-			if before := a.pass(c); before != nil {
-				err = before
+		if f := fault.Find(err); rt.limitsItself && c.org != "" && f != nil && f.Kind == fault.Invalid {
+			if limited := a.checkScopeAndRate(c); limited != nil {
+				err = limited
 			}
 		}
 		switch {
 		case err != nil:
-			a.refuse(w, r, err)
-		case got.stream != nil:
-			w.Header().Set("Content-Type", got.kind)
-			out := &streaming{ResponseWriter: w, status: got.status}
-			if err := got.stream(out); err != nil && !out.begun {
+			a.writeError(w, r, err)
+		case result.stream != nil:
+			w.Header().Set("Content-Type", result.kind)
+			streamed := &streaming{ResponseWriter: w, status: result.status}
+			if err := result.stream(streamed); err != nil && !streamed.begun {
 				w.Header().Del("Content-Disposition")
-				a.refuse(w, r, err)
+				a.writeError(w, r, err)
 			} else if err != nil {
 				a.log.LogAttrs(r.Context(), slog.LevelError, "answer ended early", slog.String("requestId", requestID(r)), slog.Any("error", err))
 				panic(http.ErrAbortHandler)
 			}
-		case got.raw != nil:
+		case result.raw != nil:
 			if w.Header().Get("Content-Type") == "" {
 				w.Header().Set("Content-Type", "application/json")
 			}
-			w.WriteHeader(got.status)
-			_, _ = w.Write(got.raw)
-		case got.body == nil:
-			w.WriteHeader(got.status)
+			w.WriteHeader(result.status)
+			_, _ = w.Write(result.raw)
+		case result.body == nil:
+			w.WriteHeader(result.status)
 		default:
-			writeJSON(w, got.status, got.body)
+			writeJSON(w, result.status, result.body)
 		}
 	})
 }
 
-// unrouted answers what no route takes. Under the prefix the key comes first,
+// rejectUnrouted answers what no route takes. Under the prefix the key comes first,
 // as everywhere: who has none learns nothing about the paths.
-func (a *api) unrouted(why func(http.ResponseWriter, *http.Request) error) http.HandlerFunc {
+func (a *api) rejectUnrouted(explain func(http.ResponseWriter, *http.Request) error) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		err := why(w, r)
-		if strings.HasPrefix(r.URL.Path, base+"/") {
-			c := &call{Request: r, warn: w.Header()}
-			refused := a.face.admit(a, w, c)
+		err := explain(w, r)
+		if strings.HasPrefix(r.URL.Path, pathPrefix+"/") {
+			c := &call{Request: r, header: w.Header()}
+			refused := a.surface.authenticate(a, w, c)
 			if refused == nil && c.org != "" {
-				refused = a.limit(c)
+				refused = a.checkRate(c)
 			}
 			if refused != nil {
 				w.Header().Del("Allow")
 				err = refused
 			}
 		}
-		a.refuse(w, r, err)
+		a.writeError(w, r, err)
 	}
 }
 
-// nearPath is the path of a call that was probably meant by one that is none, "" when
+// suggestPath is the path of a call that was probably meant by one that is none, "" when
 // none is near: /v1 is missing, a slash is one too many, or a word is nearly right. What
 // stands at a parameter's place is taken as it came.
-func (s *surface) nearPath(path string) string {
+func (s *surface) suggestPath(path string) string {
 	const pathBytesMax = 256
 	if len(path) > pathBytesMax {
 		return ""
 	}
 	words := strings.FieldsFunc(path, func(r rune) bool { return r == '/' })
-	if len(words) > 0 && "/"+strings.ToLower(words[0]) == base {
+	if len(words) > 0 && "/"+strings.ToLower(words[0]) == pathPrefix {
 		words = words[1:]
 	}
-	best, bestAt := "", 0
+	best, bestLetters := "", 0
 	for _, rt := range s.routes {
-		near, at := rt.near(words)
-		if near != "" && (best == "" || at < bestAt) {
-			best, bestAt = near, at
+		candidate, letters := rt.similarPath(words)
+		if candidate != "" && (best == "" || letters < bestLetters) {
+			best, bestLetters = candidate, letters
 		}
 	}
-	if best == "" || base+best == path {
+	if best == "" || pathPrefix+best == path {
 		return ""
 	}
-	return base + best
+	return pathPrefix + best
 }
 
-// near is the route's path with the words at its parameters' places, and how many letters
+// similarPath is the route's path with the words at its parameters' places, and how many letters
 // differ at the others; "" when a word is another one.
-func (rt route) near(words []string) (path string, letters int) {
+func (rt route) similarPath(words []string) (path string, letters int) {
 	parts := strings.Split(rt.path[1:], "/")
 	if len(parts) != len(words) {
 		return "", 0
@@ -404,10 +404,10 @@ func (rt route) near(words []string) (path string, letters int) {
 		switch {
 		case strings.HasPrefix(part, "{"):
 			part = words[i]
-		case nearest(words[i], []string{part}) == "":
+		case nearestName(words[i], []string{part}) == "":
 			return "", 0
 		default:
-			letters += distance(words[i], part)
+			letters += editDistance(words[i], part)
 		}
 		path += "/" + part
 	}
@@ -416,9 +416,9 @@ func (rt route) near(words []string) (path string, letters int) {
 
 const keyBytesMax = 256
 
-// presented is the key in a header of that name: read from there alone, and only
+// presentedKey is the key in a header of that name: read from there alone, and only
 // when it is there once, for of two values nobody can say which counts.
-func presented(r *http.Request, header string) string {
+func presentedKey(r *http.Request, header string) string {
 	values := r.Header[header]
 	if len(values) != 1 || len(values[0]) > keyBytesMax {
 		return ""
@@ -426,25 +426,25 @@ func presented(r *http.Request, header string) string {
 	return values[0]
 }
 
-// keyRefusal says what is wrong with a credential where the request shows it openly: its
+// explainKeyRefusal says what is wrong with a credential where the request shows it openly: its
 // header is absent, or the key is one of the other listener. Whether a key is malformed,
 // unknown or rolled is not told apart: refused is then the one answer.
-func (s *surface) keyRefusal(r *http.Request, refused error) error {
+func (s *surface) explainKeyRefusal(r *http.Request, refused error) error {
 	header, values := strings.ToLower(s.header), r.Header[s.header]
-	why := ""
+	reason := ""
 	switch {
 	case len(values) == 0 && len(r.Header["Authorization"]) > 0:
-		why = fmt.Sprintf("The header %s is missing, and Authorization is not read. Send the key alone in %s, without Bearer.", header, header)
+		reason = fmt.Sprintf("The header %s is missing, and Authorization is not read. Send the key alone in %s, without Bearer.", header, header)
 	case len(values) == 0 && keyInQuery(r):
-		why = fmt.Sprintf("The header %s is missing, and a key in the query is not read: URLs stand in logs. Roll that key, and send the new one in %s.", header, header)
+		reason = fmt.Sprintf("The header %s is missing, and a key in the query is not read: URLs stand in logs. Roll that key, and send the new one in %s.", header, header)
 	case len(values) == 0:
-		why = fmt.Sprintf("The header %s is missing. Send your key in it.", header)
-	case len(values) == 1 && strings.HasPrefix(values[0], s.foreignPrefix):
-		why = s.foreign
+		reason = fmt.Sprintf("The header %s is missing. Send your key in it.", header)
+	case len(values) == 1 && strings.HasPrefix(values[0], s.foreignKeyPrefix):
+		reason = s.foreignKeyText
 	default:
 		return refused
 	}
-	return fault.New(fault.Unauthorized, fault.CodeUnauthorized, "%s Nothing was done by this request, and this answer says nothing about any other.", why)
+	return fault.New(fault.Unauthorized, fault.CodeUnauthorized, "%s Nothing was done by this request, and this answer says nothing about any other.", reason)
 }
 
 // keyInQuery tells whether a query has a parameter by the name of a key.
@@ -464,70 +464,70 @@ func keyInQuery(r *http.Request) bool {
 // keyHeader carries the organization's key.
 const keyHeader = "X-Api-Key"
 
-// authenticate finds the organization whose key was presented.
-func (a *api) authenticate(w http.ResponseWriter, c *call) (err error) {
+// authenticateOrg finds the organization whose key was presented.
+func (a *api) authenticateOrg(w http.ResponseWriter, c *call) (err error) {
 	// An absent key takes the same way, and the same time, as a wrong one.
-	c.key, err = a.door.Admit(c.Context(), presented(c.Request, keyHeader), a.from(c.Request))
-	if fault.Is(err, fault.CodeUnauthorized) {
-		if many := a.failed(c.Request, w.Header()); many != nil {
-			return many
+	c.key, err = a.authenticator.Authenticate(c.Context(), presentedKey(c.Request, keyHeader), a.clientAddr(c.Request))
+	if fault.HasCode(err, fault.CodeUnauthorized) {
+		if limited := a.checkFailureRate(c.Request, w.Header()); limited != nil {
+			return limited
 		}
-		err = a.face.keyRefusal(c.Request, err)
+		err = a.surface.explainKeyRefusal(c.Request, err)
 	}
 	if err != nil {
 		return fmt.Errorf("authenticate: %w", err)
 	}
 	c.org = c.key.OrgID
-	if err := a.door.NoteUse(c.Context(), c.key); err != nil {
+	if err := a.authenticator.RecordUse(c.Context(), c.key); err != nil {
 		a.log.LogAttrs(c.Context(), slog.LevelWarn, "last use of an API key not written", slog.String("requestId", requestID(c.Request)), slog.Any("error", err))
 	}
 	return nil
 }
 
-// pass asks what comes before everything else that can refuse an admitted request, and
+// checkScopeAndRate asks what comes before everything else that can refuse an admitted request, and
 // after the look-up of an idempotency key: whether the key has the scope, then the rate.
 // A request without the scope is not counted: it uses up the rate of no other key.
-func (a *api) pass(c *call) error {
-	err := c.scoped()
-	if fault.Is(err, fault.ScopeMissing) {
+func (a *api) checkScopeAndRate(c *call) error {
+	err := c.checkScope()
+	if fault.HasCode(err, fault.ScopeMissing) {
 		return err
 	}
-	if many := a.limit(c); many != nil {
-		return many
+	if limited := a.checkRate(c); limited != nil {
+		return limited
 	}
 	return err
 }
 
-// scoped refuses a key without the scope of the route, or of a field that the body has. An
+// checkScope refuses a key without the scope of the route, or of a field that the body has. An
 // operator has none. The body is read here only where its fields decide.
-func (c *call) scoped() (err error) {
+func (c *call) checkScope() (err error) {
 	if c.org == "" {
 		return nil
 	}
-	if !c.key.May(c.route.scope) {
-		return scopeMissing(c.key, c.route.scope)
+	if !c.key.HasScope(c.route.scope) {
+		return newScopeMissing(c.key, c.route.scope)
 	}
 	for _, field := range sortedKeys(c.route.fieldScopes) {
 		needed := c.route.fieldScopes[field]
-		if c.key.May(needed) {
+		if c.key.HasScope(needed) {
 			continue
 		}
 		if c.body == nil {
-			if c.body, err = readBody(c.own, c.Request, c.route.optional); err != nil {
+			if c.body, err = readBody(c.serverWriter, c.Request, c.route.optional); err != nil {
 				return err
 			}
 		}
-		if mentions(c.body, field) {
-			return scopeMissing(c.key, needed).On(field)
+		if mentionsMember(c.body, field) {
+			return newScopeMissing(c.key, needed).WithParam(field)
 		}
 	}
 	return nil
 }
 
-func scopeMissing(key org.Caller, needed org.Scope) *fault.Fault {
+func newScopeMissing(key org.Caller, needed org.Scope) *fault.Fault {
 	if needed == org.ScopeMainKey {
 		return fault.New(fault.Forbidden, fault.ScopeMissing,
-			"Only the main API key of your organization manages API keys."+untouched+" Call with the main key.")
+			"Only the main API key of your organization manages API keys."+nothingWritten+" Call with the main key.")
 	}
 	return fault.New(fault.Forbidden, fault.ScopeMissing,
 		"This API key has the scope %s, and this call needs %s. Nothing was done by this request, and no money moved. Call with a key that has the scope.", key.Scope, needed)

@@ -22,7 +22,7 @@ import (
 type desks struct {
 	*queue
 	ear, event string
-	eyes       *house
+	eyes       *testEnv
 	bob        tenant // a second operator
 	bobKey     operator.Key
 	next       int // of the deposits that are held
@@ -38,8 +38,8 @@ func (d *desks) flagged() string {
 func (d *desks) waits() string {
 	d.t.Helper()
 	path := "/organizations/" + d.one.id + "/settings"
-	d.desk.want(d.desk.call(d.ann, "PATCH", path, map[string]any{"approvalQuorum": 3}), 200)
-	got := waiting(d.eyes.want(d.eyes.call(d.ann, "PATCH", path, map[string]any{"approvalQuorum": 2}), 200))
+	d.desk.wantStatus(d.desk.call(d.ann, "PATCH", path, map[string]any{"approvalQuorum": 3}), 200)
+	got := waiting(d.eyes.wantStatus(d.eyes.call(d.ann, "PATCH", path, map[string]any{"approvalQuorum": 2}), 200))
 	if len(got) != 1 {
 		d.t.Fatalf("got %v, want a change that waits", got)
 	}
@@ -85,7 +85,7 @@ var acts = map[string]act{
 	"organization previewWithdrawal":  {body: said(payment()), why: "it decides as a request would and keeps nothing"},
 	"organization cancelWithdrawal": {
 		id: func(d *desks) string {
-			return d.want(d.call(d.one, "POST", "/withdraw", payment("requireApproval", true)), 202).text("withdrawalId")
+			return d.wantStatus(d.call(d.one, "POST", "/withdraw", payment("requireApproval", true)), 202).text("withdrawalId")
 		},
 		rows: []string{"caller withdrawal.cancelled WITHDRAWAL id"},
 	},
@@ -101,7 +101,7 @@ var acts = map[string]act{
 	"organization unfreezeCustomer": {
 		id: func(d *desks) string {
 			d.deposit(d.one, "carol", 1000)
-			d.want(d.call(d.one, "POST", "/customers/carol/freeze", map[string]any{"reason": "case 2"}), 200)
+			d.wantStatus(d.call(d.one, "POST", "/customers/carol/freeze", map[string]any{"reason": "case 2"}), 200)
 			return "carol"
 		},
 		rows: []string{"caller freeze.lifted FREEZE freeze"},
@@ -132,7 +132,7 @@ var acts = map[string]act{
 	},
 	"organization deleteWebhookEndpoint": {
 		id: func(d *desks) string {
-			return d.want(d.call(d.one, "POST", "/webhook-endpoints", map[string]any{"url": "https://example.com/gone"}), 201).text("endpointId")
+			return d.wantStatus(d.call(d.one, "POST", "/webhook-endpoints", map[string]any{"url": "https://example.com/gone"}), 201).text("endpointId")
 		},
 		rows: []string{"caller webhook_endpoint.deleted WEBHOOK_ENDPOINT id"},
 	},
@@ -171,7 +171,7 @@ var acts = map[string]act{
 	},
 	"operator liftFreeze": {
 		id: func(d *desks) string {
-			return d.desk.want(d.desk.call(d.ann, "POST", "/freezes", map[string]any{"scope": "ALL", "reason": "case 4"}), 201).text("freezeId")
+			return d.desk.wantStatus(d.desk.call(d.ann, "POST", "/freezes", map[string]any{"scope": "ALL", "reason": "case 4"}), 201).text("freezeId")
 		},
 		rows: []string{"caller freeze.lifted FREEZE id"},
 	},
@@ -184,7 +184,7 @@ var acts = map[string]act{
 	"operator completeDeposit": {
 		id: func(d *desks) string {
 			id := d.flagged()
-			d.desk.want(d.desk.call(d.ann, "POST", "/deposits/"+id+"/reject", nil), 202)
+			d.desk.wantStatus(d.desk.call(d.ann, "POST", "/deposits/"+id+"/reject", nil), 202)
 			d.stuck(id)
 			return id
 		},
@@ -197,7 +197,7 @@ var acts = map[string]act{
 	"operator setLocalRisk": {id: of(lazarus), body: said(map[string]any{"severity": "SEVERE"}), rows: []string{"caller local_risk.set ADDRESS id"}},
 	"operator clearLocalRisk": {
 		id: func(d *desks) string {
-			d.desk.want(d.desk.call(d.ann, "PUT", "/local-risk/"+elsewhereTo, map[string]any{"severity": "LOW"}), 200)
+			d.desk.wantStatus(d.desk.call(d.ann, "PUT", "/local-risk/"+elsewhereTo, map[string]any{"severity": "LOW"}), 200)
 			return elsewhereTo
 		},
 		rows: []string{"caller local_risk.cleared ADDRESS id"},
@@ -208,7 +208,7 @@ var acts = map[string]act{
 	},
 	"operator removeWhitelistedAddress": {
 		id: func(d *desks) string {
-			return d.desk.want(d.desk.call(d.ann, "POST", "/organizations/"+d.one.id+"/whitelisted-addresses", adding(lazarus, "another")), 201).text("whitelistedAddressId")
+			return d.desk.wantStatus(d.desk.call(d.ann, "POST", "/organizations/"+d.one.id+"/whitelisted-addresses", adding(lazarus, "another")), 201).text("whitelistedAddressId")
 		},
 		rows: []string{"caller whitelist.removed WHITELISTED_ADDRESS id"},
 	},
@@ -217,13 +217,13 @@ var acts = map[string]act{
 // otherKey is an additional API key of the first organization.
 func (d *desks) otherKey() string {
 	d.t.Helper()
-	return d.want(d.call(d.one, "POST", "/api-keys", map[string]any{"name": "other", "scope": "READ"}), 201).text("apiKeyId")
+	return d.wantStatus(d.call(d.one, "POST", "/api-keys", map[string]any{"name": "other", "scope": "READ"}), 201).text("apiKeyId")
 }
 
 // stuck makes a deposit's transfer one that ended without paying.
 func (d *desks) stuck(id string) {
 	d.t.Helper()
-	if _, err := pgtest.Owner(d.t, d.db).Exec(d.t.Context(), `
+	if _, err := pgtest.OwnerPool(d.t, d.db).Exec(d.t.Context(), `
 		BEGIN; SET LOCAL session_replication_role = replica;
 		UPDATE dispatch_orders SET status = 'FAILED', fee = 0, tx_hash = 'tx_stuck', proof_id = (SELECT max(proof_id) FROM finality_live), ended_at = now() WHERE order_id = (SELECT resolution_id FROM deposit_resolutions WHERE deposit_id = '`+id+`');
 		UPDATE deposit_resolutions SET status = 'STUCK' WHERE deposit_id = '`+id+`';
@@ -235,7 +235,7 @@ func (d *desks) stuck(id string) {
 // froze tells whether a freeze is of a customer.
 func (d *desks) froze(freezeID, customerID string) (of bool) {
 	d.t.Helper()
-	if err := pgtest.Owner(d.t, d.db).QueryRow(d.t.Context(), `SELECT EXISTS (SELECT FROM freezes WHERE freeze_id = $1 AND org_id = $2 AND customer_id = $3)`,
+	if err := pgtest.OwnerPool(d.t, d.db).QueryRow(d.t.Context(), `SELECT EXISTS (SELECT FROM freezes WHERE freeze_id = $1 AND org_id = $2 AND customer_id = $3)`,
 		freezeID, d.one.id, customerID).Scan(&of); err != nil {
 		d.t.Fatal(err)
 	}
@@ -246,7 +246,7 @@ func (d *desks) froze(freezeID, customerID string) (of bool) {
 // operator's leaves; and the last row's number.
 func (d *desks) logged(after int64) (rows []audit.Row, last int64) {
 	d.t.Helper()
-	found, err := pgtest.Owner(d.t, d.db).Query(d.t.Context(), `
+	found, err := pgtest.OwnerPool(d.t, d.db).Query(d.t.Context(), `
 		SELECT audit_id, coalesce(org_id, ''), actor_kind, actor_id, action, resource_kind, resource_id FROM audit_log WHERE audit_id > $1 ORDER BY audit_id`, after)
 	if err != nil {
 		d.t.Fatal(err)
@@ -269,20 +269,20 @@ func TestEveryMutatingCallLeavesItsRowInTheAuditLog(t *testing.T) {
 	d := &desks{queue: newQueue(t, 7)}
 	d.setting(d.one, "flaggedDepositApiEnabled", true)
 	d.setting(d.one, "additionalApiKeys", true)
-	d.ear, _ = d.endpoint(newEar(t).URL, map[string]any{"events": []string{"TRANSFER_COMPLETED"}})
-	d.house.transfer("told")
-	d.carried()
-	for _, e := range d.want(d.call(d.one, "GET", "/events?types=TRANSFER_COMPLETED", nil), 200).list() {
+	d.ear, _ = d.endpoint(newWebhookReceiver(t).URL, map[string]any{"events": []string{"TRANSFER_COMPLETED"}})
+	d.testEnv.transfer("told")
+	d.deliverEvents()
+	for _, e := range d.wantStatus(d.call(d.one, "GET", "/events?types=TRANSFER_COMPLETED", nil), 200).list() {
 		d.event = e["id"].(string)
 	}
 	eyes := *d.desk
 	eyes.server = httptest.NewServer(NewOperator(OperatorConfig{
-		DB: d.db, Chains: d.conf.Chains, Withdrawals: d.conf.Withdrawals, Whitelist: d.white, From: here, CursorKey: d.conf.CursorKey,
-		BaseURL: "http://127.0.0.1/v1", FourEyes: foureyes.Rule{On: true}, Log: newLogger(d.logs),
+		DB: d.db, Chains: d.conf.Chains, Withdrawals: d.conf.Withdrawals, Whitelist: d.white, AllowedPrefixes: here, CursorKey: d.conf.CursorKey,
+		BaseURL: "http://127.0.0.1/v1", FourEyes: foureyes.Rule{Enabled: true}, Log: newLogger(d.logs),
 	}))
 	t.Cleanup(eyes.server.Close)
 	d.eyes = &eyes
-	key, secret, err := operator.Create(t.Context(), d.db, audit.Operator("test"), "bob")
+	key, secret, err := operator.CreateKey(t.Context(), d.db, audit.Operator("test"), "bob")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -296,7 +296,7 @@ func TestEveryMutatingCallLeavesItsRowInTheAuditLog(t *testing.T) {
 		name   string
 		routes []route
 	}{
-		{"organization", slices.Concat(organizations.routes, organizations.closed)},
+		{"organization", slices.Concat(organizations.routes, organizations.forbidden)},
 		{"operator", operators.routes},
 	} {
 		for _, r := range face.routes {
@@ -324,7 +324,7 @@ func TestEveryMutatingCallLeavesItsRowInTheAuditLog(t *testing.T) {
 // performed makes one call and compares.
 func (d *desks) performed(name string, r route, a act) {
 	d.t.Helper()
-	at, who, caller := d.house, d.one, audit.APIKey(d.one.id)
+	at, who, caller := d.testEnv, d.one, audit.APIKey(d.one.id)
 	operators := strings.HasPrefix(name, "operator ")
 	if operators {
 		at, who, caller = d.desk, d.ann, audit.Operator(d.key.ID)

@@ -11,12 +11,12 @@ import (
 )
 
 // list puts the destination of payment on the local list, which screens.
-func (h *house) list(e risk.Entry) {
+func (h *testEnv) list(e risk.LocalListEntry) {
 	h.t.Helper()
-	h.conf.Withdrawals.Risk = risk.Policy{Providers: risk.Local{DB: h.db}, UnknownAs: risk.UnknownHolds}
+	h.conf.Withdrawals.Risk = risk.Policy{Providers: risk.LocalScreener{DB: h.db}, UnknownAs: risk.TreatUnknownAsHold}
 	e.Address = payment()["toAddress"].(string)
 	err := h.db.InSystem(h.t.Context(), func(ctx context.Context, tx pg.Tx) error {
-		_, err := risk.SetLocal(ctx, tx, h.conf.Chains, audit.Operator("test"), e)
+		_, err := risk.SetLocalEntry(ctx, tx, h.conf.Chains, audit.Operator("test"), e)
 		return err
 	})
 	if err != nil {
@@ -29,7 +29,7 @@ func (h *house) list(e risk.Entry) {
 func TestTheSeverityThresholdOfWithdrawalsRefuses(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t)
-	h := o.house
+	h := o.testEnv
 	path := "/organizations/" + o.one.id + "/settings"
 	for _, c := range []struct {
 		threshold any
@@ -38,15 +38,15 @@ func TestTheSeverityThresholdOfWithdrawalsRefuses(t *testing.T) {
 	}{
 		{"MEDIUM", risk.Medium, 202}, {"MEDIUM", risk.High, 451}, {nil, risk.High, 202}, {nil, risk.Severe, 451},
 	} {
-		h.list(risk.Entry{Severity: c.severity})
-		o.desk.want(o.desk.call(o.ann, "PATCH", path, map[string]any{"withdrawSeverityThreshold": c.threshold}), 200)
+		h.list(risk.LocalListEntry{Severity: c.severity})
+		o.desk.wantStatus(o.desk.call(o.ann, "PATCH", path, map[string]any{"withdrawSeverityThreshold": c.threshold}), 200)
 		got := h.call(h.one, "POST", "/withdraw", payment())
 		if got.status != c.status || c.status == 202 && got.text("status") != "PROCESSING" {
 			t.Errorf("threshold %v, severity %s: got %d %s, want %d", c.threshold, c.severity, got.status, got.raw, c.status)
 		}
 	}
 	for _, schema := range []string{"OrganizationSettings", "SettingsChange"} {
-		text := operators.note([]string{schema}, "withdrawSeverityThreshold").text
+		text := operators.findFieldDoc([]string{schema}, "withdrawSeverityThreshold").text
 		for _, word := range []string{"451", "null means HIGH"} {
 			if !strings.Contains(text, word) {
 				t.Errorf("%s: the document says %q, want %q in it", schema, text, word)
@@ -58,14 +58,14 @@ func TestTheSeverityThresholdOfWithdrawalsRefuses(t *testing.T) {
 // Rule WD-31.
 func TestABlockedWithdrawalIsAnsweredAsTheInterfaceSays(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
-	h.list(risk.Entry{Severity: risk.Severe, Categories: []string{"SANCTIONS"}})
-	asked := h.want(h.call(h.one, "POST", "/withdraw/preview", payment()), 200)
+	h := newTestEnv(t)
+	h.list(risk.LocalListEntry{Severity: risk.Severe, Categories: []string{"SANCTIONS"}})
+	asked := h.wantStatus(h.call(h.one, "POST", "/withdraw/preview", payment()), 200)
 	if g := gatesOf(asked.body)["RISK"]; asked.text("wouldBe") != "BLOCKED" || g["result"] != "BLOCK" || g["severity"] != "SEVERE" || g["provider"] != "LOCAL" {
 		t.Errorf("got %s, want it blocked by the gate of risk", asked.raw)
 	}
 	got := h.call(h.one, "POST", "/withdraw", payment("idempotencyKey", "k"))
-	h.refused("blocked", got, 451, "WITHDRAWAL_RISK_BLOCKED", "")
+	h.wantRefusal("blocked", got, 451, "WITHDRAWAL_RISK_BLOCKED", "")
 	details, _ := got.body["details"].(map[string]any)
 	categories, _ := details["categories"].([]any)
 	if details["severity"] != "SEVERE" || len(categories) != 1 || categories[0] != "SANCTIONS" || len(details) != 2 || got.body["retryable"] != false {
@@ -73,25 +73,25 @@ func TestABlockedWithdrawalIsAnsweredAsTheInterfaceSays(t *testing.T) {
 	}
 	withdrawalID := got.text("withdrawalId")
 	again := h.call(h.one, "POST", "/withdraw", payment("idempotencyKey", "k"))
-	h.refused("again", again, 451, "WITHDRAWAL_RISK_BLOCKED", "")
+	h.wantRefusal("again", again, 451, "WITHDRAWAL_RISK_BLOCKED", "")
 	if again.text("withdrawalId") != withdrawalID {
 		t.Errorf("got %v, want the record of the first", again.text("withdrawalId"))
 	}
-	shown := h.want(h.call(h.one, "GET", "/withdrawals/"+withdrawalID, nil), 200)
+	shown := h.wantStatus(h.call(h.one, "GET", "/withdrawals/"+withdrawalID, nil), 200)
 	screening, _ := shown.body["screening"].(map[string]any)
 	if shown.text("status") != "BLOCKED" || screening["status"] != "BLOCKED" || screening["severity"] != "SEVERE" || screening["provider"] != "LOCAL" {
 		t.Errorf("got %s, want the record", shown.raw)
 	}
-	h.refused("another tenant's", h.call(h.two, "GET", "/withdrawals/"+withdrawalID, nil), 404, "NOT_FOUND", "")
-	h.refused("cancelled", h.call(h.one, "POST", "/withdrawals/"+withdrawalID+"/cancel", nil), 409, "INVALID_STATE", "")
-	listed := h.want(h.call(h.one, "GET", "/withdrawals?status=BLOCKED", nil), 200)
+	h.wantRefusal("another tenant's", h.call(h.two, "GET", "/withdrawals/"+withdrawalID, nil), 404, "NOT_FOUND", "")
+	h.wantRefusal("cancelled", h.call(h.one, "POST", "/withdrawals/"+withdrawalID+"/cancel", nil), 409, "INVALID_STATE", "")
+	listed := h.wantStatus(h.call(h.one, "GET", "/withdrawals?status=BLOCKED", nil), 200)
 	if n := len(listed.body["data"].([]any)); n != 1 {
 		t.Errorf("got %d that are BLOCKED, want 1", n)
 	}
-	h.want(h.call(h.one, "GET", "/withdrawals/"+withdrawalID+"/decisions", nil), 200)
+	h.wantStatus(h.call(h.one, "GET", "/withdrawals/"+withdrawalID+"/decisions", nil), 200)
 
-	h.list(risk.Entry{Outage: true})
-	held := h.want(h.call(h.one, "POST", "/withdraw", payment()), 202)
+	h.list(risk.LocalListEntry{Outage: true})
+	held := h.wantStatus(h.call(h.one, "POST", "/withdraw", payment()), 202)
 	if reasons := held.body["approvalReasons"].([]any); held.text("status") != "AWAITING_APPROVAL" || len(reasons) != 1 || reasons[0] != "RISK_REVIEW" {
 		t.Errorf("got %s, want it to wait for RISK_REVIEW", held.raw)
 	}

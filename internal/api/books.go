@@ -35,10 +35,10 @@ type ProductBalances struct {
 	Data []ProductBalance `json:"data"`
 }
 
-func (a *api) balances(c *call) (answer, error) {
+func (a *api) listProductBalances(c *call) (answer, error) {
 	var found []report.ProductBalance
 	err := a.conf.DB.ReadOrg(c.Context(), c.org, func(ctx context.Context, tx pg.Tx) (err error) {
-		found, err = report.Products(ctx, tx, c.org)
+		found, err = report.LoadProductBalances(ctx, tx, c.org)
 		return err
 	})
 	if err != nil {
@@ -51,10 +51,10 @@ func (a *api) balances(c *call) (answer, error) {
 			Available: b.Available.String(), Pending: b.Pending.String(), PendingDeposit: b.PendingDeposit.String(), Total: b.Total.String(),
 		}
 		if b.Product == "CUSTODIAL" {
-			row.OwedToCustomers = pointer(b.Owed.String())
+			row.OwedToCustomers = pointerTo(b.Owed.String())
 		}
-		if v := report.Value(c.Context(), a.conf.Prices, b.Mint, b.Total); v != nil {
-			row.USDValue = optional(v.Cents())
+		if v := report.USDValue(c.Context(), a.conf.Prices, b.Mint, b.Total); v != nil {
+			row.USDValue = optionalText(v.Cents())
 		}
 		body.Data = append(body.Data, row)
 	}
@@ -78,7 +78,7 @@ type Entry struct {
 }
 
 var (
-	causes = []string{
+	ledgerCauses = []string{
 		string(ledger.Deposit), string(ledger.DepositReversal), string(ledger.WithdrawalHold), string(ledger.WithdrawalEnd), string(ledger.WithdrawalFee),
 		string(ledger.WithdrawalCharge), string(ledger.WithdrawalChargeReturn),
 		string(ledger.Transfer), string(ledger.Restore),
@@ -89,48 +89,48 @@ var (
 	}
 )
 
-func (a *api) ledgerEntries(c *call) (answer, error) {
+func (a *api) listLedgerEntries(c *call) (answer, error) {
 	f := ledger.Filter{Kinds: []ledger.Kind{ledger.Customer, ledger.Withdrawing, ledger.Product, ledger.ProductWithdrawing}}
 	customerID, ofCustomer := c.query["customerId"]
 	product, ofProduct := c.query["product"]
 	switch {
 	case ofCustomer && ofProduct:
-		return answer{}, fault.New(fault.Invalid, fault.InvalidRequest, "A balance is a customer's or a product's."+untouched+" Give customerId or product, or neither for all.").On("product")
+		return answer{}, fault.New(fault.Invalid, fault.InvalidRequest, "A balance is a customer's or a product's."+nothingWritten+" Give customerId or product, or neither for all.").WithParam("product")
 	case ofCustomer:
 		f.Kinds, f.Subject = f.Kinds[:2], customerID
 	case ofProduct:
 		f.Kinds, f.Subject = f.Kinds[2:], product
 	}
-	if n := c.query.number("mintId"); n != nil {
+	if n := c.query.numberValue("mintId"); n != nil {
 		f.MintID = *n
 	}
-	if t := c.query.time("createdAfter"); t != nil {
-		f.After = *t
+	if t := c.query.timeValue("createdAfter"); t != nil {
+		f.PostedAfter = *t
 	}
-	if t := c.query.time("createdBefore"); t != nil {
-		f.Before = *t
+	if t := c.query.timeValue("createdBefore"); t != nil {
+		f.PostedBefore = *t
 	}
 	f.Chain = c.query["chain"]
 	if c.table {
 		return a.exportEntries(c, f)
 	}
-	p, err := a.place(c, "ledger entries")
+	p, err := a.readPage(c, "ledger entries")
 	if err != nil {
 		return answer{}, err
 	}
-	found, mints, err := a.entries(c, f, p)
+	found, mints, err := a.loadEntries(c, f, p)
 	if err != nil {
 		return answer{}, err
 	}
-	return answer{status: http.StatusOK, body: listed(a, c, "ledger entries", found, showEntry(mints))}, nil
+	return answer{status: http.StatusOK, body: newPage(a, c, "ledger entries", found, showEntry(mints))}, nil
 }
 
-func (a *api) entries(c *call, f ledger.Filter, p page.Page) (found page.Result[ledger.Entry], mints mint.Catalogue, err error) {
+func (a *api) loadEntries(c *call, f ledger.Filter, p page.Page) (found page.Result[ledger.Entry], mints mint.Catalogue, err error) {
 	err = a.conf.DB.ReadOrg(c.Context(), c.org, func(ctx context.Context, tx pg.Tx) (err error) {
-		if mints, err = mint.All(ctx, tx); err != nil {
+		if mints, err = mint.LoadCatalogue(ctx, tx); err != nil {
 			return err
 		}
-		found, err = ledger.Entries(ctx, tx, c.org, f, p)
+		found, err = ledger.ListEntries(ctx, tx, c.org, f, p)
 		return err
 	})
 	return found, mints, err
@@ -141,28 +141,28 @@ func showEntry(mints mint.Catalogue) func(ledger.Entry) Entry {
 		m, _ := mints.ByID(e.Account.MintID)
 		// A restored payment is taken in parts, which are told apart by what follows its id.
 		resource, _, _ := strings.Cut(e.Cause.ID, "/")
-		out := Entry{
+		shown := Entry{
 			EntryID: fmt.Sprint("le_", e.ID, "_d"), Balance: balanceNames[e.Account.Kind], MintID: m.ID, Symbol: m.Symbol, Chain: string(m.Chain),
 			Direction: "DEBIT", Amount: e.Amount.String(), AmountDecimal: e.Amount.Decimal(m.Decimals),
-			Cause: string(e.Cause.Kind), ResourceID: resource, CreatedAt: webhook.At(e.At),
+			Cause: string(e.Cause.Kind), ResourceID: resource, CreatedAt: webhook.At(e.PostedAt),
 		}
 		if e.Credit {
-			out.EntryID, out.Direction = fmt.Sprint("le_", e.ID, "_c"), "CREDIT"
+			shown.EntryID, shown.Direction = fmt.Sprint("le_", e.ID, "_c"), "CREDIT"
 		}
 		if e.Account.Kind == ledger.Product || e.Account.Kind == ledger.ProductWithdrawing {
-			out.Account.Product = &e.Account.Subject
+			shown.Account.Product = &e.Account.Subject
 		} else {
-			out.Account.CustomerID = &e.Account.Subject
+			shown.Account.CustomerID = &e.Account.Subject
 		}
-		return out
+		return shown
 	}
 }
 
 var entryColumns = []column[Entry]{
 	{"entryId", func(e Entry) string { return e.EntryID }},
 	{"createdAt", func(e Entry) string { return e.CreatedAt.String() }},
-	{"customerId", func(e Entry) string { return text(e.Account.CustomerID) }},
-	{"product", func(e Entry) string { return text(e.Account.Product) }},
+	{"customerId", func(e Entry) string { return textOrEmpty(e.Account.CustomerID) }},
+	{"product", func(e Entry) string { return textOrEmpty(e.Account.Product) }},
 	{"balance", func(e Entry) string { return e.Balance }},
 	{"mintId", func(e Entry) string { return strconv.Itoa(e.MintID) }},
 	{"symbol", func(e Entry) string { return e.Symbol }},
@@ -175,12 +175,12 @@ var entryColumns = []column[Entry]{
 }
 
 func (a *api) exportEntries(c *call, f ledger.Filter) (answer, error) {
-	return exported(a, c, "ledger-entries", entryColumns, inSnapshot(a, c, func(ctx context.Context, tx pg.Tx, desc bool, row func(Entry) error) error {
-		mints, err := mint.All(ctx, tx)
+	return csvExport(a, c, "ledger-entries", entryColumns, snapshotReader(a, c, func(ctx context.Context, tx pg.Tx, desc bool, row func(Entry) error) error {
+		mints, err := mint.LoadCatalogue(ctx, tx)
 		if err != nil {
 			return err
 		}
 		show := showEntry(mints)
-		return ledger.EachEntry(ctx, tx, c.org, f, desc, func(e ledger.Entry) error { return row(show(e)) })
+		return ledger.ForEachEntry(ctx, tx, c.org, f, desc, func(e ledger.Entry) error { return row(show(e)) })
 	}))
 }

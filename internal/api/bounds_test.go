@@ -12,7 +12,7 @@ import (
 // Rule REQ-7.
 func TestBoundsAreTakenAtTheirEdgeAndRefusedBeyond(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newTestEnv(t)
 	h.deposit(h.one, strings.Repeat("b", 128), 1_000_000)
 	n := 0
 	key := func() string { n++; return fmt.Sprint("key", n) }
@@ -71,14 +71,14 @@ func TestBoundsAreTakenAtTheirEdgeAndRefusedBeyond(t *testing.T) {
 		if got := h.call(h.one, method, path, body); got.status != c.taken {
 			t.Errorf("%s: got %v %s, want %v", c.name, got.status, got.raw, c.taken)
 		}
-		before := h.rows()
+		before := h.rowCounts()
 		method, path, body = c.beyond()
-		h.refused("beyond "+c.name, h.call(h.one, method, path, body), c.status, c.code, c.param)
-		if got := h.rows(); got != before {
+		h.wantRefusal("beyond "+c.name, h.call(h.one, method, path, body), c.status, c.code, c.param)
+		if got := h.rowCounts(); got != before {
 			t.Errorf("beyond %s: got the rows %v, want %v", c.name, got, before)
 		}
 	}
-	h.want(h.call(h.one, "POST", "/customers/alice/unfreeze", nil), 200)
+	h.wantStatus(h.call(h.one, "POST", "/customers/alice/unfreeze", nil), 200)
 
 	// A body of 64 KB, spaces and all.
 	raw, err := json.Marshal(payment("idempotencyKey", key()))
@@ -86,14 +86,14 @@ func TestBoundsAreTakenAtTheirEdgeAndRefusedBeyond(t *testing.T) {
 		t.Fatal(err)
 	}
 	full := string(raw) + x(" ", bodyBytesMax-len(raw))
-	h.want(h.call(h.one, "POST", "/withdraw", full), 202)
-	h.refused("beyond 64 KB", h.call(h.one, "POST", "/withdraw", full+" "), 413, "BODY_TOO_LARGE", "")
+	h.wantStatus(h.call(h.one, "POST", "/withdraw", full), 202)
+	h.wantRefusal("beyond 64 KB", h.call(h.one, "POST", "/withdraw", full+" "), 413, "BODY_TOO_LARGE", "")
 
 	// Ten endpoints.
 	for range 10 {
-		h.want(h.call(h.one, "POST", "/webhook-endpoints", map[string]any{"url": "https://example.com/hook"}), 201)
+		h.wantStatus(h.call(h.one, "POST", "/webhook-endpoints", map[string]any{"url": "https://example.com/hook"}), 201)
 	}
-	h.refused("an eleventh endpoint", h.call(h.one, "POST", "/webhook-endpoints", map[string]any{"url": "https://example.com/hook"}), 409, "INVALID_STATE", "")
+	h.wantRefusal("an eleventh endpoint", h.call(h.one, "POST", "/webhook-endpoints", map[string]any{"url": "https://example.com/hook"}), 409, "INVALID_STATE", "")
 }
 
 func party(customerID string) map[string]any { return map[string]any{"customerId": customerID} }

@@ -46,20 +46,20 @@ type ChangeRequest struct {
 }
 
 func showChange(r foureyes.Request) ChangeRequest {
-	out := ChangeRequest{
+	shown := ChangeRequest{
 		ChangeRequestID: r.ID, OrganizationID: r.OrgID, Kind: string(r.Kind), Status: string(r.Status), Changes: []ChangedValue{},
-		RequestedBy: ActingOperator{r.AuthorKey, optional(r.Author)}, CreatedAt: webhook.At(r.CreatedAt), ExpiresAt: webhook.At(r.ExpiresAt), DecidedAt: webhook.AtOrNil(r.DecidedAt),
+		RequestedBy: ActingOperator{r.AuthorKey, optionalText(r.Author)}, CreatedAt: webhook.At(r.CreatedAt), ExpiresAt: webhook.At(r.ExpiresAt), DecidedAt: webhook.AtOrNil(r.DecidedAt),
 	}
-	for _, name := range r.Names() {
-		out.Changes = append(out.Changes, ChangedValue{name, orNull(r.Was[name]), orNull(r.Wanted[name])})
+	for _, name := range r.ChangedNames() {
+		shown.Changes = append(shown.Changes, ChangedValue{name, valueOrNull(r.Before[name]), valueOrNull(r.Wanted[name])})
 	}
-	if r.DecidedKey != "" {
-		out.DecidedBy = &ActingOperator{r.DecidedKey, optional(r.DecidedBy)}
+	if r.DecidedByKey != "" {
+		shown.DecidedBy = &ActingOperator{r.DecidedByKey, optionalText(r.DecidedBy)}
 	}
-	return out
+	return shown
 }
 
-func orNull(v json.RawMessage) anyValue {
+func valueOrNull(v json.RawMessage) anyValue {
 	if v == nil {
 		return anyValue{json.RawMessage("null")}
 	}
@@ -87,21 +87,21 @@ var changerTypes = []string{"API_KEY", "USER", "OPERATOR", "SYSTEM"}
 
 func (a *api) settingsHistory(c *call) (answer, error) {
 	const list = "history of settings"
-	name, err := c.organization()
+	name, err := c.organizationID()
 	if err != nil {
 		return answer{}, err
 	}
-	p, err := a.place(c, list+" of "+name)
+	p, err := a.readPage(c, list+" of "+name)
 	if err != nil {
 		return answer{}, err
 	}
 	var found page.Result[org.HistoryRow]
 	holders := map[string]string{}
 	err = a.conf.DB.ReadSystem(c.Context(), func(ctx context.Context, tx pg.Tx) (err error) {
-		if found, err = org.History(ctx, tx, name, p); err != nil {
+		if found, err = org.SettingsHistory(ctx, tx, name, p); err != nil {
 			return err
 		}
-		keys, err := operator.List(ctx, tx)
+		keys, err := operator.ListKeys(ctx, tx)
 		for _, k := range keys {
 			holders[k.ID] = k.Name
 		}
@@ -110,16 +110,16 @@ func (a *api) settingsHistory(c *call) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	return answer{status: http.StatusOK, body: listed(a, c, list+" of "+name, found, func(h org.HistoryRow) SettingChange {
+	return answer{status: http.StatusOK, body: newPage(a, c, list+" of "+name, found, func(h org.HistoryRow) SettingChange {
 		return SettingChange{
-			h.Setting, orNull(h.From), orNull(h.To), Changer{h.By.Kind, h.By.ID, optional(holders[h.By.ID])}, webhook.At(h.At), optional(h.ChangeRequest),
+			h.Setting, valueOrNull(h.From), valueOrNull(h.To), Changer{h.Actor.Kind, h.Actor.ID, optionalText(holders[h.Actor.ID])}, webhook.At(h.ChangedAt), optionalText(h.ChangeRequest),
 		}
 	})}, nil
 }
 
 func (a *api) listChanges(c *call) (answer, error) {
 	const list = "change requests"
-	p, err := a.place(c, list)
+	p, err := a.readPage(c, list)
 	if err != nil {
 		return answer{}, err
 	}
@@ -127,20 +127,20 @@ func (a *api) listChanges(c *call) (answer, error) {
 	err = a.conf.DB.ReadSystem(c.Context(), func(ctx context.Context, tx pg.Tx) (err error) {
 		found, err = foureyes.List(ctx, tx, foureyes.Filter{
 			OrgID: c.query["organizationId"], Status: foureyes.Status(c.query["status"]),
-			CreatedAfter: or(c.query.time("createdAfter")), CreatedBefore: or(c.query.time("createdBefore")),
+			CreatedAfter: timeOrZero(c.query.timeValue("createdAfter")), CreatedBefore: timeOrZero(c.query.timeValue("createdBefore")),
 		}, p)
 		return err
 	})
 	if err != nil {
 		return answer{}, err
 	}
-	return answer{status: http.StatusOK, body: listed(a, c, list, found, showChange)}, nil
+	return answer{status: http.StatusOK, body: newPage(a, c, list, found, showChange)}, nil
 }
 
-// change runs a verb on the change request that the path names.
-func (a *api) change(c *call, verb func(ctx context.Context, tx pg.Tx, name string) (foureyes.Request, error)) (answer, error) {
-	name := c.param("changeRequestId")
-	if !id.Is("chg", name) {
+// runChangeVerb runs a verb on the change request that the path names.
+func (a *api) runChangeVerb(c *call, verb func(ctx context.Context, tx pg.Tx, name string) (foureyes.Request, error)) (answer, error) {
+	name := c.pathParam("changeRequestId")
+	if !id.IsValid("chg", name) {
 		return answer{}, fault.New(fault.NotFound, fault.CodeNotFound, "There is no such change request. Nothing was changed and no money moved. GET /change-requests lists the ones there are.")
 	}
 	var r foureyes.Request
@@ -154,24 +154,24 @@ func (a *api) change(c *call, verb func(ctx context.Context, tx pg.Tx, name stri
 	return answer{status: http.StatusOK, body: showChange(r)}, nil
 }
 
-func (a *api) getChange(c *call) (answer, error) { return a.change(c, foureyes.ByID) }
+func (a *api) getChange(c *call) (answer, error) { return a.runChangeVerb(c, foureyes.ByID) }
 
 func (a *api) approveChange(c *call) (answer, error) {
-	var agreed foureyes.Request
-	done, err := a.change(c, func(ctx context.Context, tx pg.Tx, name string) (_ foureyes.Request, err error) {
-		agreed, err = foureyes.Approve(ctx, tx, c.who, name, map[foureyes.Kind]func(context.Context, pg.Tx, foureyes.Request) error{
-			foureyes.Settings: org.Agree(c.who), foureyes.WhitelistedAddress: a.whitelist.Agree(c.who),
+	var approved foureyes.Request
+	result, err := a.runChangeVerb(c, func(ctx context.Context, tx pg.Tx, name string) (_ foureyes.Request, err error) {
+		approved, err = foureyes.Approve(ctx, tx, c.operator, name, map[foureyes.Kind]func(context.Context, pg.Tx, foureyes.Request) error{
+			foureyes.Settings: org.ApplyApproved(c.operator), foureyes.WhitelistedAddress: a.whitelist.ApplyApproved(c.operator),
 		})
-		return agreed, err
+		return approved, err
 	})
 	if err == nil {
-		a.agreed(c.Context(), agreed)
+		a.endorseApproved(c.Context(), approved)
 	}
-	return done, err
+	return result, err
 }
 
-func (a *api) withdrawChange(c *call) (answer, error) {
-	return a.change(c, func(ctx context.Context, tx pg.Tx, name string) (foureyes.Request, error) {
-		return foureyes.Withdraw(ctx, tx, c.who, name)
+func (a *api) retractChange(c *call) (answer, error) {
+	return a.runChangeVerb(c, func(ctx context.Context, tx pg.Tx, name string) (foureyes.Request, error) {
+		return foureyes.Retract(ctx, tx, c.operator, name)
 	})
 }

@@ -20,7 +20,7 @@ const (
 
 func current(t *testing.T) *contract.Document {
 	t.Helper()
-	d, err := contract.Read(document("/v1"))
+	d, err := contract.ParseDocument(organizationsDocument("/v1"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,7 +44,7 @@ func drawn(t *testing.T, file string, want []byte) {
 
 func TestTheGoClientIsDrawnFromTheDocument(t *testing.T) {
 	t.Parallel()
-	want, err := contract.Go(current(t), structs(t, "../../webhook").names())
+	want, err := contract.GenerateGo(current(t), structs(t, "../../webhook").names())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,7 +53,7 @@ func TestTheGoClientIsDrawnFromTheDocument(t *testing.T) {
 
 func TestTheTypeScriptClientIsDrawnFromTheDocument(t *testing.T) {
 	t.Parallel()
-	drawn(t, tsClient, contract.TypeScript(current(t)))
+	drawn(t, tsClient, contract.GenerateTypeScript(current(t)))
 }
 
 // fields are the struct types of some folders, with their JSON names.

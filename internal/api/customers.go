@@ -24,12 +24,12 @@ type Customer struct {
 
 func showCustomer(c customer.Customer) Customer {
 	return Customer{
-		CustomerID: c.ID, CustomerEmail: optional(c.Email), Status: c.Status(), Metadata: c.Metadata,
+		CustomerID: c.ID, CustomerEmail: optionalText(c.Email), Status: c.Status(), Metadata: c.Metadata,
 		CreatedAt: webhook.At(c.CreatedAt), UpdatedAt: webhook.At(c.UpdatedAt),
 	}
 }
 
-func or(t *time.Time) time.Time {
+func timeOrZero(t *time.Time) time.Time {
 	if t == nil {
 		return time.Time{}
 	}
@@ -38,24 +38,24 @@ func or(t *time.Time) time.Time {
 
 var customerColumns = []column[Customer]{
 	{"customerId", func(c Customer) string { return c.CustomerID }},
-	{"customerEmail", func(c Customer) string { return text(c.CustomerEmail) }},
+	{"customerEmail", func(c Customer) string { return textOrEmpty(c.CustomerEmail) }},
 	{"status", func(c Customer) string { return c.Status }},
 	{"createdAt", func(c Customer) string { return c.CreatedAt.String() }},
 	{"updatedAt", func(c Customer) string { return c.UpdatedAt.String() }},
-	{"metadata", func(c Customer) string { return handles(c.Metadata) }},
+	{"metadata", func(c Customer) string { return metadataJSON(c.Metadata) }},
 }
 
 func (a *api) listCustomers(c *call) (answer, error) {
 	f := customer.Filter{
 		CustomerID: c.query["customerId"], Status: c.query["status"],
-		CreatedAfter: or(c.query.time("createdAfter")), CreatedBefore: or(c.query.time("createdBefore")),
+		CreatedAfter: timeOrZero(c.query.timeValue("createdAfter")), CreatedBefore: timeOrZero(c.query.timeValue("createdBefore")),
 	}
 	if c.table {
-		return exported(a, c, "customers", customerColumns, inSnapshot(a, c, func(ctx context.Context, tx pg.Tx, desc bool, row func(Customer) error) error {
-			return customer.Each(ctx, tx, c.org, f, desc, func(found customer.Customer) error { return row(showCustomer(found)) })
+		return csvExport(a, c, "customers", customerColumns, snapshotReader(a, c, func(ctx context.Context, tx pg.Tx, desc bool, row func(Customer) error) error {
+			return customer.ForEach(ctx, tx, c.org, f, desc, func(found customer.Customer) error { return row(showCustomer(found)) })
 		}))
 	}
-	p, err := a.place(c, "customers")
+	p, err := a.readPage(c, "customers")
 	if err != nil {
 		return answer{}, err
 	}
@@ -67,13 +67,13 @@ func (a *api) listCustomers(c *call) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	return answer{status: http.StatusOK, body: listed(a, c, "customers", found, showCustomer)}, nil
+	return answer{status: http.StatusOK, body: newPage(a, c, "customers", found, showCustomer)}, nil
 }
 
 func (a *api) getCustomer(c *call) (answer, error) {
 	var found customer.Customer
 	err := a.conf.DB.ReadOrg(c.Context(), c.org, func(ctx context.Context, tx pg.Tx) (err error) {
-		found, err = customer.ByID(ctx, tx, c.org, c.param("customerId"))
+		found, err = customer.ByID(ctx, tx, c.org, c.pathParam("customerId"))
 		return err
 	})
 	if err != nil {
@@ -91,15 +91,15 @@ type CustomerChange struct {
 
 func (a *api) editCustomer(c *call) (answer, error) {
 	var body CustomerChange
-	if err := decode(c.body, &body); err != nil {
+	if err := decodeBody(c.body, &body); err != nil {
 		return answer{}, err
 	}
 	ch := customer.Change{Metadata: body.Metadata}
-	if given(c.body, "customerEmail") {
+	if hasMember(c.body, "customerEmail") {
 		ch.Email = &body.CustomerEmail
 	}
-	return a.changed(c, func(ctx context.Context, tx pg.Tx) (customer.Customer, error) {
-		return customer.Edit(ctx, tx, c.org, c.param("customerId"), c.actor(), ch)
+	return a.answerCustomer(c, func(ctx context.Context, tx pg.Tx) (customer.Customer, error) {
+		return customer.Edit(ctx, tx, c.org, c.pathParam("customerId"), c.auditActor(), ch)
 	})
 }
 
@@ -111,11 +111,11 @@ type FreezeRequest struct {
 
 func (a *api) freezeCustomer(c *call) (answer, error) {
 	var body FreezeRequest
-	if err := decode(c.body, &body); err != nil {
+	if err := decodeBody(c.body, &body); err != nil {
 		return answer{}, err
 	}
-	return a.changed(c, func(ctx context.Context, tx pg.Tx) (customer.Customer, error) {
-		return customer.Freeze(ctx, tx, c.org, c.param("customerId"), c.actor(), text(body.Reason))
+	return a.answerCustomer(c, func(ctx context.Context, tx pg.Tx) (customer.Customer, error) {
+		return customer.Freeze(ctx, tx, c.org, c.pathParam("customerId"), c.auditActor(), textOrEmpty(body.Reason))
 	})
 }
 
@@ -124,25 +124,25 @@ func (a *api) freezeCustomer(c *call) (answer, error) {
 type UnfreezeRequest struct{}
 
 func (a *api) unfreezeCustomer(c *call) (answer, error) {
-	if err := decode(c.body, &UnfreezeRequest{}); err != nil {
+	if err := decodeBody(c.body, &UnfreezeRequest{}); err != nil {
 		return answer{}, err
 	}
-	return a.changed(c, func(ctx context.Context, tx pg.Tx) (customer.Customer, error) {
-		return customer.Unfreeze(ctx, tx, c.org, c.param("customerId"), c.actor())
+	return a.answerCustomer(c, func(ctx context.Context, tx pg.Tx) (customer.Customer, error) {
+		return customer.Unfreeze(ctx, tx, c.org, c.pathParam("customerId"), c.auditActor())
 	})
 }
 
-// changed answers with a customer as a transaction leaves it.
-func (a *api) changed(c *call, change func(context.Context, pg.Tx) (customer.Customer, error)) (answer, error) {
-	var now customer.Customer
+// answerCustomer answers with a customer as a transaction leaves it.
+func (a *api) answerCustomer(c *call, change func(context.Context, pg.Tx) (customer.Customer, error)) (answer, error) {
+	var updated customer.Customer
 	err := a.conf.DB.InOrg(c.Context(), c.org, func(ctx context.Context, tx pg.Tx) (err error) {
-		now, err = change(ctx, tx)
+		updated, err = change(ctx, tx)
 		return err
 	})
 	if err != nil {
 		return answer{}, err
 	}
-	return answer{status: http.StatusOK, body: showCustomer(now)}, nil
+	return answer{status: http.StatusOK, body: showCustomer(updated)}, nil
 }
 
 // Balance is what a customer has of one mint.
@@ -167,11 +167,11 @@ type Balances struct {
 func (a *api) customerBalances(c *call) (answer, error) {
 	var found []report.Balance
 	err := a.conf.DB.ReadOrg(c.Context(), c.org, func(ctx context.Context, tx pg.Tx) error {
-		owner, err := customer.ByID(ctx, tx, c.org, c.param("customerId"))
+		owner, err := customer.ByID(ctx, tx, c.org, c.pathParam("customerId"))
 		if err != nil {
 			return err
 		}
-		found, err = report.Balances(ctx, tx, c.org, owner.ID)
+		found, err = report.LoadBalances(ctx, tx, c.org, owner.ID)
 		return err
 	})
 	if err != nil {
@@ -184,8 +184,8 @@ func (a *api) customerBalances(c *call) (answer, error) {
 			Available: b.Available.String(), PendingDeposit: b.PendingDeposit.String(), PendingWithdraw: b.PendingWithdraw.String(),
 			InSwap: "0", Held: b.Held.String(), Total: b.Total.String(),
 		}
-		if v := report.Value(c.Context(), a.conf.Prices, b.Mint, b.Total); v != nil {
-			row.USDValue = optional(v.Cents())
+		if v := report.USDValue(c.Context(), a.conf.Prices, b.Mint, b.Total); v != nil {
+			row.USDValue = optionalText(v.Cents())
 		}
 		body.Data = append(body.Data, row)
 	}

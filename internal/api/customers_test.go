@@ -15,24 +15,24 @@ import (
 // Rules CUS-2, CUS-4, CUS-5.
 func TestACustomerIsChangedOnPurposeAlone(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newTestEnv(t)
 	body := map[string]any{"mintId": usdc, "customerId": "a/b c?", "customerEmail": "a@example.com"}
-	h.want(h.call(h.one, "POST", "/deposit", body), 200)
+	h.wantStatus(h.call(h.one, "POST", "/deposit", body), 200)
 	const path = "/customers/a%2Fb%20c%3F"
-	got := h.want(h.call(h.one, "PATCH", path, map[string]any{"customerEmail": "b@example.com", "metadata": map[string]string{"tier": "gold"}}), 200)
+	got := h.wantStatus(h.call(h.one, "PATCH", path, map[string]any{"customerEmail": "b@example.com", "metadata": map[string]string{"tier": "gold"}}), 200)
 	if got.text("customerEmail") != "b@example.com" || got.body["metadata"].(map[string]any)["tier"] != "gold" || got.text("customerId") != "a/b c?" {
 		t.Errorf("got %s, want both changed", got.raw)
 	}
-	if read := h.want(h.call(h.one, "GET", path, nil), 200); string(read.raw) != string(got.raw) {
+	if read := h.wantStatus(h.call(h.one, "GET", path, nil), 200); string(read.raw) != string(got.raw) {
 		t.Errorf("read: got %s, want %s", read.raw, got.raw)
 	}
-	if again := h.want(h.call(h.one, "POST", "/deposit", body), 200); again.header.Get("Warning") != "customerEmail ignored" {
+	if again := h.wantStatus(h.call(h.one, "POST", "/deposit", body), 200); again.header.Get("Warning") != "customerEmail ignored" {
 		t.Errorf("the old e-mail: got the warning %q, want one", again.header.Get("Warning"))
 	}
-	if kept := h.want(h.call(h.one, "PATCH", path, `{"metadata":{}}`), 200); kept.text("customerEmail") != "b@example.com" || len(kept.body["metadata"].(map[string]any)) != 0 {
+	if kept := h.wantStatus(h.call(h.one, "PATCH", path, `{"metadata":{}}`), 200); kept.text("customerEmail") != "b@example.com" || len(kept.body["metadata"].(map[string]any)) != 0 {
 		t.Errorf("got %s, want the metadata gone and the e-mail kept", kept.raw)
 	}
-	before := h.rows()
+	before := h.rowCounts()
 	for _, c := range []struct{ name, body, code, param string }{
 		{"another's field", `{"customerId":"bob"}`, "UNKNOWN_FIELD", "customerId"},
 		{"the status", `{"status":"ACTIVE"}`, "UNKNOWN_FIELD", "status"},
@@ -55,23 +55,23 @@ func TestACustomerIsChangedOnPurposeAlone(t *testing.T) {
 		{"a list", `[]`, "INVALID_REQUEST", ""},
 		{"nothing", ``, "INVALID_JSON", ""},
 	} {
-		h.refused(c.name, h.call(h.one, "PATCH", path, c.body), 400, c.code, c.param)
+		h.wantRefusal(c.name, h.call(h.one, "PATCH", path, c.body), 400, c.code, c.param)
 	}
 	for _, absent := range []string{"/customers/bob", "/customers/%00", "/customers/%FF", "/customers/%20"} {
-		h.refused(absent, h.call(h.one, "PATCH", absent, `{"metadata":{}}`), 404, "NOT_FOUND", "")
-		h.refused(absent, h.call(h.one, "POST", absent+"/freeze", nil), 404, "NOT_FOUND", "")
-		h.refused(absent, h.call(h.one, "POST", absent+"/unfreeze", nil), 404, "NOT_FOUND", "")
+		h.wantRefusal(absent, h.call(h.one, "PATCH", absent, `{"metadata":{}}`), 404, "NOT_FOUND", "")
+		h.wantRefusal(absent, h.call(h.one, "POST", absent+"/freeze", nil), 404, "NOT_FOUND", "")
+		h.wantRefusal(absent, h.call(h.one, "POST", absent+"/unfreeze", nil), 404, "NOT_FOUND", "")
 	}
-	h.refused("another's", h.call(h.two, "PATCH", path, `{"metadata":{}}`), 404, "NOT_FOUND", "")
-	h.refused("another's", h.call(h.two, "POST", path+"/freeze", nil), 404, "NOT_FOUND", "")
-	h.refused("a form", h.call(h.one, "PATCH", path, `{}`, "Content-Type", "application/merge-patch+json"), 415, "UNSUPPORTED_MEDIA_TYPE", "")
-	if got := h.rows(); got != before {
+	h.wantRefusal("another's", h.call(h.two, "PATCH", path, `{"metadata":{}}`), 404, "NOT_FOUND", "")
+	h.wantRefusal("another's", h.call(h.two, "POST", path+"/freeze", nil), 404, "NOT_FOUND", "")
+	h.wantRefusal("a form", h.call(h.one, "PATCH", path, `{}`, "Content-Type", "application/merge-patch+json"), 415, "UNSUPPORTED_MEDIA_TYPE", "")
+	if got := h.rowCounts(); got != before {
 		t.Errorf("rows: got %v, want %v", got, before)
 	}
 	// Nothing to change is no mistake, and writes nothing.
-	h.want(h.call(h.one, "PATCH", path, `{}`), 200)
-	h.want(h.call(h.one, "PATCH", path, `{"customerEmail":"B@EXAMPLE.com"}`), 200)
-	if got := h.rows(); got != before {
+	h.wantStatus(h.call(h.one, "PATCH", path, `{}`), 200)
+	h.wantStatus(h.call(h.one, "PATCH", path, `{"customerEmail":"B@EXAMPLE.com"}`), 200)
+	if got := h.rowCounts(); got != before {
 		t.Errorf("rows: got %v, want %v", got, before)
 	}
 }
@@ -79,21 +79,21 @@ func TestACustomerIsChangedOnPurposeAlone(t *testing.T) {
 // Rule CUS-6.
 func TestAFrozenCustomerReceivesAndPaysNothing(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
-	held := h.want(h.call(h.one, "POST", "/withdraw", payment("requireApproval", true, "idempotencyKey", "before")), 202)
+	h := newTestEnv(t)
+	held := h.wantStatus(h.call(h.one, "POST", "/withdraw", payment("requireApproval", true, "idempotencyKey", "before")), 202)
 	for _, body := range []any{nil, `{"reason":"reported"}`, `{}`} {
-		if got := h.want(h.call(h.one, "POST", "/customers/alice/freeze", body), 200); got.text("status") != "FROZEN" {
+		if got := h.wantStatus(h.call(h.one, "POST", "/customers/alice/freeze", body), 200); got.text("status") != "FROZEN" {
 			t.Fatalf("got %s, want alice frozen", got.raw)
 		}
 	}
 	for query, want := range map[string]int{"?status=FROZEN": 1, "?status=ACTIVE": 0} {
-		if got := h.want(h.call(h.one, "GET", "/customers"+query, nil), 200).list(); len(got) != want {
+		if got := h.wantStatus(h.call(h.one, "GET", "/customers"+query, nil), 200).list(); len(got) != want {
 			t.Errorf("%s: got %v, want %d", query, got, want)
 		}
 	}
-	before := h.rows()
-	h.refused("withdrawal", h.call(h.one, "POST", "/withdraw", payment("idempotencyKey", "k")), 403, "CUSTOMER_FROZEN", "customerId")
-	h.refused("transfer", h.call(h.one, "POST", "/transfers", charge("k")), 403, "CUSTOMER_FROZEN", "from.customerId")
+	before := h.rowCounts()
+	h.wantRefusal("withdrawal", h.call(h.one, "POST", "/withdraw", payment("idempotencyKey", "k")), 403, "CUSTOMER_FROZEN", "customerId")
+	h.wantRefusal("transfer", h.call(h.one, "POST", "/transfers", charge("k")), 403, "CUSTOMER_FROZEN", "from.customerId")
 	for _, c := range []struct{ body, code, param string }{
 		{`{"note":"x"}`, "UNKNOWN_FIELD", "note"},
 		{`{"reason":1}`, "INVALID_REQUEST", "reason"},
@@ -102,39 +102,39 @@ func TestAFrozenCustomerReceivesAndPaysNothing(t *testing.T) {
 		{`[]`, "INVALID_REQUEST", ""},
 		{`{`, "INVALID_JSON", ""},
 	} {
-		h.refused(c.body, h.call(h.one, "POST", "/customers/alice/freeze", c.body), 400, c.code, c.param)
+		h.wantRefusal(c.body, h.call(h.one, "POST", "/customers/alice/freeze", c.body), 400, c.code, c.param)
 	}
-	h.refused("a field", h.call(h.one, "POST", "/customers/alice/unfreeze", `{"customerId":"bob"}`), 400, "UNKNOWN_FIELD", "customerId")
-	if got := h.rows(); got != before {
+	h.wantRefusal("a field", h.call(h.one, "POST", "/customers/alice/unfreeze", `{"customerId":"bob"}`), 400, "UNKNOWN_FIELD", "customerId")
+	if got := h.rowCounts(); got != before {
 		t.Errorf("rows: got %v, want %v", got, before)
 	}
 	// What came before is shown as it is, and nothing else of alice stops.
-	if got := h.want(h.call(h.one, "POST", "/withdraw", payment("requireApproval", true, "idempotencyKey", "before")), 202); got.text("withdrawalId") != held.text("withdrawalId") {
+	if got := h.wantStatus(h.call(h.one, "POST", "/withdraw", payment("requireApproval", true, "idempotencyKey", "before")), 202); got.text("withdrawalId") != held.text("withdrawalId") {
 		t.Errorf("replay: got %s, want %v", got.raw, held.text("withdrawalId"))
 	}
-	h.want(h.call(h.one, "POST", "/deposit", map[string]any{"mintId": usdc, "customerId": alice}), 200)
+	h.wantStatus(h.call(h.one, "POST", "/deposit", map[string]any{"mintId": usdc, "customerId": alice}), 200)
 	h.deposit(h.one, "bob", 500)
-	h.want(h.call(h.one, "POST", "/transfers", charge("to-alice", "from", map[string]any{"customerId": "bob"}, "to", map[string]any{"customerId": alice}, "amount", "500")), 201)
-	h.want(h.call(h.one, "PATCH", "/customers/alice", `{"metadata":{"case":"7"}}`), 200)
+	h.wantStatus(h.call(h.one, "POST", "/transfers", charge("to-alice", "from", map[string]any{"customerId": "bob"}, "to", map[string]any{"customerId": alice}, "amount", "500")), 201)
+	h.wantStatus(h.call(h.one, "PATCH", "/customers/alice", `{"metadata":{"case":"7"}}`), 200)
 
 	// The operator's stays when the organization lifts its own.
 	err := h.db.InSystem(t.Context(), func(ctx context.Context, tx pg.Tx) error {
-		return freeze.Put(ctx, tx, freeze.Freeze{Scope: freeze.Customer, OrgID: h.one.id, CustomerID: alice, Source: freeze.ByOperator, Reason: "secret of the operator", By: audit.Operator("op")})
+		return freeze.Create(ctx, tx, freeze.Freeze{Scope: freeze.ScopeCustomer, OrgID: h.one.id, CustomerID: alice, Source: freeze.SourceOperator, Reason: "secret of the operator", Actor: audit.Operator("op")})
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := h.want(h.call(h.one, "POST", "/customers/alice/unfreeze", nil), 200); got.text("status") != "FROZEN" {
+	if got := h.wantStatus(h.call(h.one, "POST", "/customers/alice/unfreeze", nil), 200); got.text("status") != "FROZEN" {
 		t.Errorf("got %s, want alice frozen by the operator", got.raw)
 	}
-	h.refused("withdrawal", h.call(h.one, "POST", "/withdraw", payment("idempotencyKey", "k")), 403, "CUSTOMER_FROZEN", "customerId")
+	h.wantRefusal("withdrawal", h.call(h.one, "POST", "/withdraw", payment("idempotencyKey", "k")), 403, "CUSTOMER_FROZEN", "customerId")
 	got := h.call(h.one, "POST", "/customers/alice/unfreeze", nil)
-	h.refused("the operator's", got, 403, "OPERATOR_ONLY", "")
+	h.wantRefusal("the operator's", got, 403, "OPERATOR_ONLY", "")
 	if strings.Contains(string(got.raw), "secret") {
 		t.Errorf("got %s, want nothing of what the operator wrote", got.raw)
 	}
 	err = h.db.InSystem(t.Context(), func(ctx context.Context, tx pg.Tx) error {
-		all, err := freeze.OfCustomer(ctx, tx, h.one.id, alice)
+		all, err := freeze.ListOfCustomer(ctx, tx, h.one.id, alice)
 		if err != nil {
 			return err
 		}
@@ -144,11 +144,11 @@ func TestAFrozenCustomerReceivesAndPaysNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 2 {
-		if got := h.want(h.call(h.one, "POST", "/customers/alice/unfreeze", nil), 200); got.text("status") != "ACTIVE" {
+		if got := h.wantStatus(h.call(h.one, "POST", "/customers/alice/unfreeze", nil), 200); got.text("status") != "ACTIVE" {
 			t.Errorf("got %s, want alice free", got.raw)
 		}
 	}
-	h.want(h.call(h.one, "POST", "/withdraw", payment("idempotencyKey", "k")), 202)
+	h.wantStatus(h.call(h.one, "POST", "/withdraw", payment("idempotencyKey", "k")), 202)
 }
 
 // Whoever is told that a customer is frozen can rely on it: nothing that was asked
@@ -156,7 +156,7 @@ func TestAFrozenCustomerReceivesAndPaysNothing(t *testing.T) {
 // Rules CUS-6, TR-8.
 func TestNothingLeavesAfterAFreezeWasAnswered(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newTestEnv(t)
 	var frozen atomic.Bool
 	var late, taken, stopped atomic.Int64
 	crowd(9, func(i int) {

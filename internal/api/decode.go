@@ -20,32 +20,32 @@ import (
 // bodyBytesMax bounds a request body.
 const bodyBytesMax = 64 << 10
 
-const untouched = " Nothing was written and no money moved."
+const nothingWritten = " Nothing was written and no money moved."
 
 // readBody reads a JSON body whole, or refuses it by its type or size. Where none
 // is needed, nothing at all is an object without members.
 func readBody(w http.ResponseWriter, r *http.Request, optional bool) ([]byte, error) {
-	typed := jsonTyped(r)
+	typed := hasJSONType(r)
 	if !typed && !optional {
-		return nil, untyped()
+		return nil, newUnsupportedBody()
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, bodyBytesMax))
 	var large *http.MaxBytesError
 	switch {
 	case errors.As(err, &large):
-		return nil, fault.New(fault.Invalid, fault.BodyTooLarge, "A body has at most %d bytes."+untouched+" Send a smaller one.", bodyBytesMax)
+		return nil, fault.New(fault.Invalid, fault.BodyTooLarge, "A body has at most %d bytes."+nothingWritten+" Send a smaller one.", bodyBytesMax)
 	case err != nil:
-		return nil, fault.New(fault.Invalid, fault.InvalidJSON, "The body did not arrive whole."+untouched+" Send it again.")
+		return nil, fault.New(fault.Invalid, fault.InvalidJSON, "The body did not arrive whole."+nothingWritten+" Send it again.")
 	case optional && len(body) == 0:
 		return []byte("{}"), nil
 	case !typed:
-		return nil, untyped()
+		return nil, newUnsupportedBody()
 	}
 	return body, nil
 }
 
-// jsonTyped tells whether a request says that its body is JSON, as it is.
-func jsonTyped(r *http.Request) bool {
+// hasJSONType tells whether a request says that its body is JSON, as it is.
+func hasJSONType(r *http.Request) bool {
 	types := r.Header.Values("Content-Type")
 	if len(types) != 1 || r.Header.Get("Content-Encoding") != "" {
 		return false
@@ -55,30 +55,30 @@ func jsonTyped(r *http.Request) bool {
 	return err == nil && kind == "application/json" && (!named || strings.EqualFold(charset, "utf-8"))
 }
 
-func untyped() error {
+func newUnsupportedBody() error {
 	return fault.New(fault.Invalid, fault.UnsupportedMediaType,
-		"The body has to be JSON, sent with the one header Content-Type: application/json and without an encoding."+untouched+" Send it so.")
+		"The body has to be JSON, sent with the one header Content-Type: application/json and without an encoding."+nothingWritten+" Send it so.")
 }
 
-// decode reads a JSON object into a struct, whose fields all have a json tag.
+// decodeBody reads a JSON object into a struct, whose fields all have a json tag.
 //
 // One spelling is accepted: every name at most once and in its exact casing, no
 // unknown name, valid UTF-8, one document. A value has the type of its field,
 // no number is taken for a string or a string for a number. A field is required
 // unless it is tagged omitempty, and null counts as absent only for a pointer.
-func decode(body []byte, into any) error {
+func decodeBody(body []byte, target any) error {
 	var raw map[string]jsontext.Value
 	if err := json.Unmarshal(body, &raw); err != nil {
-		return unreadable(err)
+		return newInvalidJSON(err)
 	}
 	if raw == nil {
-		return fault.New(fault.Invalid, fault.InvalidRequest, "The body has to be a JSON object and is null."+untouched+" Send an object.")
+		return fault.New(fault.Invalid, fault.InvalidRequest, "The body has to be a JSON object and is null."+nothingWritten+" Send an object.")
 	}
-	return fill(raw, reflect.ValueOf(into).Elem(), "")
+	return fillStruct(raw, reflect.ValueOf(target).Elem(), "")
 }
 
-// given tells whether a body that was decoded has a member of that name.
-func given(body []byte, name string) bool {
+// hasMember tells whether a body that was decoded has a member of that name.
+func hasMember(body []byte, name string) bool {
 	var raw map[string]jsontext.Value
 	if err := json.Unmarshal(body, &raw); err != nil {
 		panic("api: a body that was decoded cannot be read: " + err.Error())
@@ -87,9 +87,9 @@ func given(body []byte, name string) bool {
 	return ok
 }
 
-// mentions tells whether a body has a member of that name. One that cannot be read has none:
+// mentionsMember tells whether a body has a member of that name. One that cannot be read has none:
 // decode refuses it.
-func mentions(body []byte, name string) bool {
+func mentionsMember(body []byte, name string) bool {
 	var raw map[string]jsontext.Value
 	if err := json.Unmarshal(body, &raw); err != nil {
 		return false
@@ -98,26 +98,26 @@ func mentions(body []byte, name string) bool {
 	return ok
 }
 
-func fill(raw map[string]jsontext.Value, into reflect.Value, path string) error {
-	members := membersOf(into.Type())
-	known := 0
+func fillStruct(raw map[string]jsontext.Value, target reflect.Value, path string) error {
+	members := membersOf(target.Type())
+	knownCount := 0
 	for _, m := range members {
-		if _, given := raw[m.name]; given {
-			known++
+		if _, present := raw[m.name]; present {
+			knownCount++
 		}
 	}
-	if known < len(raw) {
-		return unexpected(raw, members, path)
+	if knownCount < len(raw) {
+		return refuseUnexpected(raw, members, path)
 	}
 	for i, m := range members {
-		value, given := raw[m.name]
-		if !given {
+		value, present := raw[m.name]
+		if !present {
 			if m.optional {
 				continue
 			}
-			return fault.New(fault.Invalid, fault.InvalidRequest, "The field %s is missing."+untouched+" Add it.", path+m.name).On(path + m.name)
+			return fault.New(fault.Invalid, fault.InvalidRequest, "The field %s is missing."+nothingWritten+" Add it.", path+m.name).WithParam(path + m.name)
 		}
-		if err := fillField(value, into.Field(i), path+m.name); err != nil {
+		if err := fillField(value, target.Field(i), path+m.name); err != nil {
 			return err
 		}
 	}
@@ -130,61 +130,61 @@ type member struct {
 	optional bool
 }
 
-// membersRead are the tags that were read before, by type: every request of a route
+// memberCache are the tags that were read before, by type: every request of a route
 // has the same.
-var membersRead sync.Map
+var memberCache sync.Map
 
 func membersOf(t reflect.Type) []member {
-	if read, ok := membersRead.Load(t); ok {
-		return read.([]member)
+	if cached, ok := memberCache.Load(t); ok {
+		return cached.([]member)
 	}
 	members := make([]member, t.NumField())
 	for i := range members {
 		name, options, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
 		members[i] = member{name, options == "omitempty"}
 	}
-	membersRead.Store(t, members)
+	memberCache.Store(t, members)
 	return members
 }
 
-// unexpected refuses a name that is not a member's. Sorted, so that the same body always
+// refuseUnexpected refuses a name that is not a member's. Sorted, so that the same body always
 // has the same answer.
-func unexpected(raw map[string]jsontext.Value, members []member, path string) error {
-	known := map[string]bool{}
+func refuseUnexpected(raw map[string]jsontext.Value, members []member, path string) error {
+	knownNames := map[string]bool{}
 	for _, m := range members {
-		known[m.name] = true
+		knownNames[m.name] = true
 	}
 	for _, name := range sortedKeys(raw) {
-		if !known[name] {
-			return unknown(path, name, sortedKeys(known))
+		if !knownNames[name] {
+			return newUnknownField(path, name, sortedKeys(knownNames))
 		}
 	}
 	panic("api: a body has more names than it has")
 }
 
-func fillField(value jsontext.Value, into reflect.Value, name string) error {
+func fillField(value jsontext.Value, destination reflect.Value, name string) error {
 	if value.Kind() == 'n' {
-		if into.Kind() == reflect.Pointer {
+		if destination.Kind() == reflect.Pointer {
 			return nil
 		}
-		return mistyped(name, into.Type())
+		return newWrongType(name, destination.Type())
 	}
-	target := into
-	if into.Kind() == reflect.Pointer {
-		target = reflect.New(into.Type().Elem()).Elem()
-		defer func() { into.Set(target.Addr()) }()
+	target := destination
+	if destination.Kind() == reflect.Pointer {
+		target = reflect.New(destination.Type().Elem()).Elem()
+		defer func() { destination.Set(target.Addr()) }()
 	}
 	if target.Kind() == reflect.Struct {
 		var raw map[string]jsontext.Value
 		if err := json.Unmarshal(value, &raw); err != nil {
-			return mistyped(name, into.Type())
+			return newWrongType(name, destination.Type())
 		}
-		return fill(raw, target, name+".")
+		return fillStruct(raw, target, name+".")
 	}
 	if target.Type() == rawType {
 		// Anything that is an object: whoever takes it bounds it.
 		if value.Kind() != '{' {
-			return mistyped(name, into.Type())
+			return newWrongType(name, destination.Type())
 		}
 		target.SetBytes(slices.Clone(value))
 		return nil
@@ -192,11 +192,11 @@ func fillField(value jsontext.Value, into reflect.Value, name string) error {
 	if target.Kind() == reflect.Slice && target.Type().Elem().Kind() == reflect.Struct {
 		var raw []jsontext.Value
 		if value.Kind() != '[' || json.Unmarshal(value, &raw) != nil {
-			return mistyped(name, into.Type())
+			return newWrongType(name, destination.Type())
 		}
 		target.Set(reflect.MakeSlice(target.Type(), len(raw), len(raw)))
-		for i, one := range raw {
-			if err := fillField(one, target.Index(i), fmt.Sprintf("%s[%d]", name, i)); err != nil {
+		for i, item := range raw {
+			if err := fillField(item, target.Index(i), fmt.Sprintf("%s[%d]", name, i)); err != nil {
 				return err
 			}
 		}
@@ -204,26 +204,26 @@ func fillField(value jsontext.Value, into reflect.Value, name string) error {
 	}
 	// A null inside a list or an object would be read as an empty string.
 	if kind := target.Kind(); kind == reflect.Map || kind == reflect.Slice {
-		if slices.ContainsFunc(elements(value), func(v jsontext.Value) bool { return v.Kind() == 'n' }) {
-			return mistyped(name, into.Type())
+		if slices.ContainsFunc(elementsOf(value), func(v jsontext.Value) bool { return v.Kind() == 'n' }) {
+			return newWrongType(name, destination.Type())
 		}
 	}
 	if target.Kind() == reflect.String && value.Kind() == '"' && target.Type().PkgPath() == "" {
 		// As below, without asking for what the value is: it was read before.
 		text, err := jsontext.AppendUnquote(nil, value)
 		if err != nil {
-			return mistyped(name, into.Type())
+			return newWrongType(name, destination.Type())
 		}
 		target.SetString(string(text))
 		return nil
 	}
 	if err := json.Unmarshal(value, target.Addr().Interface()); err != nil {
-		return mistyped(name, into.Type())
+		return newWrongType(name, destination.Type())
 	}
 	return nil
 }
 
-func elements(value jsontext.Value) []jsontext.Value {
+func elementsOf(value jsontext.Value) []jsontext.Value {
 	var list []jsontext.Value
 	if json.Unmarshal(value, &list) == nil {
 		return list
@@ -240,21 +240,21 @@ func elements(value jsontext.Value) []jsontext.Value {
 // amountFields are answered with INVALID_AMOUNT when their type is wrong.
 var amountFields = map[string]bool{"amount": true, "maxNetworkFee": true}
 
-func mistyped(name string, want reflect.Type) *fault.Fault {
+func newWrongType(name string, want reflect.Type) *fault.Fault {
 	code := fault.InvalidRequest
 	if amountFields[name] {
 		code = fault.InvalidAmount
 	}
-	return fault.New(fault.Invalid, code, "The field %s has to be %s; values are never converted."+untouched+" Send it as that.", name, spoken(want)).On(name)
+	return fault.New(fault.Invalid, code, "The field %s has to be %s; values are never converted."+nothingWritten+" Send it as that.", name, describeType(want)).WithParam(name)
 }
 
-func spoken(t reflect.Type) string {
+func describeType(t reflect.Type) string {
 	if t == rawType {
 		return "an object"
 	}
 	switch t.Kind() {
 	case reflect.Pointer:
-		return spoken(t.Elem()) + ", or null"
+		return describeType(t.Elem()) + ", or null"
 	case reflect.String:
 		return "a JSON string"
 	case reflect.Bool:
@@ -277,31 +277,31 @@ func spoken(t reflect.Type) string {
 	panic(fmt.Sprintf("api: no request has a field of type %v", t))
 }
 
-func unreadable(err error) *fault.Fault {
+func newInvalidJSON(err error) *fault.Fault {
 	var syntax *jsontext.SyntacticError
 	if errors.As(err, &syntax) {
 		if errors.Is(err, jsontext.ErrDuplicateName) {
 			name := syntax.JSONPointer.LastToken()
-			return fault.New(fault.Invalid, fault.InvalidJSON, "The body names %q twice, and which one counts cannot be known."+untouched+" Send each name once.", clip(name)).On(clip(name))
+			return fault.New(fault.Invalid, fault.InvalidJSON, "The body names %q twice, and which one counts cannot be known."+nothingWritten+" Send each name once.", clipText(name)).WithParam(clipText(name))
 		}
-		return fault.New(fault.Invalid, fault.InvalidJSON, "The body is not one JSON document in UTF-8: at byte %d something is wrong."+untouched+" Correct it.", syntax.ByteOffset)
+		return fault.New(fault.Invalid, fault.InvalidJSON, "The body is not one JSON document in UTF-8: at byte %d something is wrong."+nothingWritten+" Correct it.", syntax.ByteOffset)
 	}
-	return fault.New(fault.Invalid, fault.InvalidRequest, "The body has to be a JSON object."+untouched+" Send an object.")
+	return fault.New(fault.Invalid, fault.InvalidRequest, "The body has to be a JSON object."+nothingWritten+" Send an object.")
 }
 
-func unknown(path, name string, known []string) *fault.Fault {
-	hint := "Known are " + strings.Join(known, ", ") + "."
-	if len(known) == 0 {
+func newUnknownField(path, name string, knownNames []string) *fault.Fault {
+	hint := "Known are " + strings.Join(knownNames, ", ") + "."
+	if len(knownNames) == 0 {
 		hint = "There is none at all: leave it out."
 	}
-	if near := nearest(name, known); near != "" {
-		hint = "Did you mean " + path + near + "?"
+	if suggestion := nearestName(name, knownNames); suggestion != "" {
+		hint = "Did you mean " + path + suggestion + "?"
 	}
-	return fault.New(fault.Invalid, fault.UnknownField, "There is no field %q here."+untouched+" %s", clip(path+name), hint).On(clip(path + name))
+	return fault.New(fault.Invalid, fault.UnknownField, "There is no field %q here."+nothingWritten+" %s", clipText(path+name), hint).WithParam(clipText(path + name))
 }
 
-// clip keeps a caller's own words short in an answer.
-func clip(s string) string {
+// clipText keeps a caller's own words short in an answer.
+func clipText(s string) string {
 	const runesMax = 64
 	if r := []rune(s); len(r) > runesMax {
 		return string(r[:runesMax]) + "…"
@@ -309,23 +309,23 @@ func clip(s string) string {
 	return s
 }
 
-// nearest finds the known name that was probably meant.
-func nearest(name string, known []string) string {
+// nearestName finds the known name that was probably meant.
+func nearestName(name string, names []string) string {
 	const wordBytesMax = 64
 	if len(name) > wordBytesMax {
 		return ""
 	}
-	best, bestAt := "", 1+max(2, len(name)/3)
-	for _, k := range known {
-		if d := distance(strings.ToLower(name), strings.ToLower(k)); d < bestAt {
-			best, bestAt = k, d
+	best, bestDistance := "", 1+max(2, len(name)/3)
+	for _, k := range names {
+		if d := editDistance(strings.ToLower(name), strings.ToLower(k)); d < bestDistance {
+			best, bestDistance = k, d
 		}
 	}
 	return best
 }
 
-// distance counts the letters to insert, remove or exchange to get from a to b.
-func distance(a, b string) int {
+// editDistance counts the letters to insert, remove or exchange to get from a to b.
+func editDistance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {
 		row[j] = j

@@ -52,29 +52,29 @@ type ProductAddress struct {
 
 func (a *api) createOrganizationDepositAddress(c *call) (answer, error) {
 	var body ProductDepositRequest
-	if err := decode(c.body, &body); err != nil {
+	if err := decodeBody(c.body, &body); err != nil {
 		return answer{}, err
 	}
-	if err := mintIDPossible(body.MintID); err != nil {
+	if err := checkMintID(body.MintID); err != nil {
 		return answer{}, err
 	}
-	counter := &deposit.Counter{DB: a.conf.DB, Chains: a.conf.Chains, Wallets: a.conf.Wallets}
-	given, err := counter.OfProduct(c.Context(), c.org, body.MintID, body.Product)
+	counter := &deposit.AddressService{DB: a.conf.DB, Chains: a.conf.Chains, Wallets: a.conf.Wallets}
+	assigned, err := counter.IssueForProduct(c.Context(), c.org, body.MintID, body.Product)
 	if err != nil {
 		return answer{}, err
 	}
 	return answer{status: http.StatusOK, body: ProductAddress{
-		Product: body.Product, Chain: string(given.Mint.Chain), Address: string(given.Address), MintID: given.Mint.ID,
-		MinDepositAmount: given.Mint.MinDeposit.String(), PaymentURI: given.PaymentURI,
+		Product: body.Product, Chain: string(assigned.Mint.Chain), Address: string(assigned.Address), MintID: assigned.Mint.ID,
+		MinDepositAmount: assigned.Mint.MinDeposit.String(), PaymentURI: assigned.PaymentURI,
 	}}, nil
 }
 
 func (a *api) createDepositAddress(c *call) (answer, error) {
 	var body DepositRequest
-	if err := decode(c.body, &body); err != nil {
+	if err := decodeBody(c.body, &body); err != nil {
 		return answer{}, err
 	}
-	if err := mintIDPossible(body.MintID); err != nil {
+	if err := checkMintID(body.MintID); err != nil {
 		return answer{}, err
 	}
 	email := ""
@@ -84,27 +84,27 @@ func (a *api) createDepositAddress(c *call) (answer, error) {
 			return answer{}, customer.CheckEmail(email)
 		}
 	}
-	counter := &deposit.Counter{
-		DB: a.conf.DB, Chains: a.conf.Chains, Wallets: a.conf.Wallets, By: c.actor(),
+	counter := &deposit.AddressService{
+		DB: a.conf.DB, Chains: a.conf.Chains, Wallets: a.conf.Wallets, Actor: c.auditActor(),
 		// Who may not change an e-mail does not decide at once whose withdrawals need no approval.
-		UntrustedEmail: !c.key.May(org.ScopeFull),
+		UntrustedEmail: !c.key.HasScope(org.ScopeFull),
 	}
-	given, err := counter.Address(c.Context(), c.org, body.MintID, body.CustomerID, email)
+	assigned, err := counter.IssueForCustomer(c.Context(), c.org, body.MintID, body.CustomerID, email)
 	if err != nil {
 		return answer{}, err
 	}
-	if given.EmailIgnored {
-		c.warn.Set("Warning", "customerEmail ignored")
+	if assigned.EmailIgnored {
+		c.header.Set("Warning", "customerEmail ignored")
 	}
 	return answer{status: http.StatusOK, body: DepositAddress{
-		CustomerID: given.Customer.ID, Chain: string(given.Mint.Chain), Address: string(given.Address), MintID: given.Mint.ID,
-		MinDepositAmount: given.Mint.MinDeposit.String(), PaymentURI: given.PaymentURI,
+		CustomerID: assigned.Customer.ID, Chain: string(assigned.Mint.Chain), Address: string(assigned.Address), MintID: assigned.Mint.ID,
+		MinDepositAmount: assigned.Mint.MinDeposit.String(), PaymentURI: assigned.PaymentURI,
 	}}, nil
 }
 
-func mintIDPossible(n int) error {
+func checkMintID(n int) error {
 	if n < 1 {
-		return fault.New(fault.Invalid, fault.InvalidRequest, "The field mintId is a whole number above zero."+untouched+" GET /mints lists the mints there are.").On("mintId")
+		return fault.New(fault.Invalid, fault.InvalidRequest, "The field mintId is a whole number above zero."+nothingWritten+" GET /mints lists the mints there are.").WithParam("mintId")
 	}
 	return nil
 }
@@ -112,10 +112,10 @@ func mintIDPossible(n int) error {
 var depositColumns = []column[webhook.Deposit]{
 	{"depositId", func(d webhook.Deposit) string { return d.DepositID }},
 	{"createdAt", func(d webhook.Deposit) string { return d.CreatedAt.String() }},
-	{"customerId", func(d webhook.Deposit) string { return text(d.CustomerID) }},
-	{"product", func(d webhook.Deposit) string { return text(d.Product) }},
-	{"customerEmail", func(d webhook.Deposit) string { return text(d.CustomerEmail) }},
-	{"mintId", func(d webhook.Deposit) string { return number(d.MintID) }},
+	{"customerId", func(d webhook.Deposit) string { return textOrEmpty(d.CustomerID) }},
+	{"product", func(d webhook.Deposit) string { return textOrEmpty(d.Product) }},
+	{"customerEmail", func(d webhook.Deposit) string { return textOrEmpty(d.CustomerEmail) }},
+	{"mintId", func(d webhook.Deposit) string { return numberOrEmpty(d.MintID) }},
 	{"symbol", func(d webhook.Deposit) string {
 		if d.Mint == nil {
 			return ""
@@ -124,41 +124,41 @@ var depositColumns = []column[webhook.Deposit]{
 	}},
 	{"chain", func(d webhook.Deposit) string { return d.Chain }},
 	{"amount", func(d webhook.Deposit) string { return d.Amount }},
-	{"amountDecimal", func(d webhook.Deposit) string { return text(d.AmountDecimal) }},
-	{"usdValue", func(d webhook.Deposit) string { return text(d.USDValue) }},
+	{"amountDecimal", func(d webhook.Deposit) string { return textOrEmpty(d.AmountDecimal) }},
+	{"usdValue", func(d webhook.Deposit) string { return textOrEmpty(d.USDValue) }},
 	{"status", func(d webhook.Deposit) string { return d.Status }},
 	{"chainStatus", func(d webhook.Deposit) string { return d.ChainStatus }},
 	{"source", func(d webhook.Deposit) string { return d.Source }},
 	{"address", func(d webhook.Deposit) string { return d.Address }},
 	{"fromAddresses", func(d webhook.Deposit) string { return strings.Join(d.FromAddresses, " ") }},
 	{"txHash", func(d webhook.Deposit) string { return d.TxHash }},
-	{"logIndex", func(d webhook.Deposit) string { return number(d.LogIndex) }},
-	{"blockNumber", func(d webhook.Deposit) string { return number(d.BlockNumber) }},
+	{"logIndex", func(d webhook.Deposit) string { return numberOrEmpty(d.LogIndex) }},
+	{"blockNumber", func(d webhook.Deposit) string { return numberOrEmpty(d.BlockNumber) }},
 	{"isFlagged", func(d webhook.Deposit) string { return strconv.FormatBool(d.IsFlagged) }},
-	{"riskOfFunds", func(d webhook.Deposit) string { return text(d.RiskOfFunds) }},
-	{"sweepTxHash", func(d webhook.Deposit) string { return text(d.SweepTxHash) }},
-	{"confirmedAt", func(d webhook.Deposit) string { return moment(d.ConfirmedAt) }},
-	{"creditedAt", func(d webhook.Deposit) string { return moment(d.CreditedAt) }},
-	{"outputIndex", func(d webhook.Deposit) string { return number(d.OutputIndex) }},
-	{"memo", func(d webhook.Deposit) string { return text(d.Memo) }},
+	{"riskOfFunds", func(d webhook.Deposit) string { return textOrEmpty(d.RiskOfFunds) }},
+	{"sweepTxHash", func(d webhook.Deposit) string { return textOrEmpty(d.SweepTxHash) }},
+	{"confirmedAt", func(d webhook.Deposit) string { return timeOrEmpty(d.ConfirmedAt) }},
+	{"creditedAt", func(d webhook.Deposit) string { return timeOrEmpty(d.CreditedAt) }},
+	{"outputIndex", func(d webhook.Deposit) string { return numberOrEmpty(d.OutputIndex) }},
+	{"memo", func(d webhook.Deposit) string { return textOrEmpty(d.Memo) }},
 }
 
 func (a *api) listDeposits(c *call) (answer, error) {
 	f := deposit.Filter{
 		CustomerID: c.query["customerId"], Product: c.query["product"], Status: c.query["status"], Chain: c.query["chain"],
-		CreatedAfter: or(c.query.time("createdAfter")), CreatedBefore: or(c.query.time("createdBefore")),
-		TxHash: sameHash(c.query["txHash"]), Address: a.sameAddress(c.query["address"]),
-		IsFlagged: c.query.flag("isFlagged"),
+		CreatedAfter: timeOrZero(c.query.timeValue("createdAfter")), CreatedBefore: timeOrZero(c.query.timeValue("createdBefore")),
+		TxHash: canonicalHash(c.query["txHash"]), Address: a.canonicalAddress(c.query["address"]),
+		IsFlagged: c.query.flagValue("isFlagged"),
 	}
-	if n := c.query.number("mintId"); n != nil {
+	if n := c.query.numberValue("mintId"); n != nil {
 		f.MintID = *n
 	}
 	if c.table {
-		return exported(a, c, "deposits", depositColumns, inSnapshot(a, c, func(ctx context.Context, tx pg.Tx, desc bool, row func(webhook.Deposit) error) error {
-			return deposit.Each(ctx, tx, c.org, f, desc, row)
+		return csvExport(a, c, "deposits", depositColumns, snapshotReader(a, c, func(ctx context.Context, tx pg.Tx, desc bool, row func(webhook.Deposit) error) error {
+			return deposit.ForEach(ctx, tx, c.org, f, desc, row)
 		}))
 	}
-	p, err := a.place(c, "deposits")
+	p, err := a.readPage(c, "deposits")
 	if err != nil {
 		return answer{}, err
 	}
@@ -170,14 +170,14 @@ func (a *api) listDeposits(c *call) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	same := func(d webhook.Deposit) webhook.Deposit { return d }
-	return answer{status: http.StatusOK, body: listed(a, c, "deposits", found, same)}, nil
+	identity := func(d webhook.Deposit) webhook.Deposit { return d }
+	return answer{status: http.StatusOK, body: newPage(a, c, "deposits", found, identity)}, nil
 }
 
 func (a *api) getDeposit(c *call) (answer, error) {
 	var found webhook.Deposit
 	err := a.conf.DB.ReadOrg(c.Context(), c.org, func(ctx context.Context, tx pg.Tx) (err error) {
-		found, err = deposit.Object(ctx, tx, c.org, c.param("depositId"))
+		found, err = deposit.LoadObject(ctx, tx, c.org, c.pathParam("depositId"))
 		return err
 	})
 	if err != nil {

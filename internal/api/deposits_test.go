@@ -23,11 +23,11 @@ import (
 // Rules CUS-3, DEP-6, DEP-7, DEP-12, LIST-3.
 func TestDepositsAreShownOnTheirWay(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
-	address := chain.Address(h.want(h.call(h.one, "POST", "/deposit", map[string]any{"mintId": usdc, "customerId": "bob", "customerEmail": "bob@example.com"}), 200).text("address"))
+	h := newTestEnv(t)
+	address := chain.Address(h.wantStatus(h.call(h.one, "POST", "/deposit", map[string]any{"mintId": usdc, "customerId": "bob", "customerEmail": "bob@example.com"}), 200).text("address"))
 
 	payer := sim.Address("payer")
-	c := sim.New(sim.Config{Behind: 3})
+	c := sim.New(sim.Config{FinalityDepth: 3})
 	for _, contract := range []chain.Address{"", usdcAddress, sim.Address("spoof")} {
 		c.Mint(payer, contract, money.Units(1_000_000))
 	}
@@ -37,11 +37,11 @@ func TestDepositsAreShownOnTheirWay(t *testing.T) {
 	walk := func() {
 		t.Helper()
 		for moved := true; moved; {
-			final, err := walker.Final(t.Context())
+			final, err := walker.StepFinal(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}
-			head, err := walker.Head(t.Context())
+			head, err := walker.StepHead(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -56,7 +56,7 @@ func TestDepositsAreShownOnTheirWay(t *testing.T) {
 	c.Mine(1)
 	walk()
 
-	seen := h.want(h.call(h.one, "GET", "/deposits?customerId=bob", nil), 200).list()
+	seen := h.wantStatus(h.call(h.one, "GET", "/deposits?customerId=bob", nil), 200).list()
 	if len(seen) != 2 { // a token that is not in the catalogue and dust are shown once they are final
 		t.Fatalf("seen: got %v, want 2 deposits", seen)
 	}
@@ -65,25 +65,25 @@ func TestDepositsAreShownOnTheirWay(t *testing.T) {
 			t.Errorf("before finality: got %v %v, want no credit", d["status"], d["chainStatus"])
 		}
 	}
-	pending := h.want(h.call(h.one, "GET", "/customers/bob/balances", nil), 200).list()
+	pending := h.wantStatus(h.call(h.one, "GET", "/customers/bob/balances", nil), 200).list()
 	if len(pending) != 2 || pending[0]["pendingDeposit"] == "0" || pending[0]["available"] != "0" || pending[0]["total"] != "0" {
 		t.Errorf("pending: got %v, want nothing available yet", pending)
 	}
 
 	c.MineEmpty(5)
 	walk()
-	if _, err := desk.Credit(t.Context()); err != nil {
+	if _, err := desk.CreditWaiting(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	h.sequenced()
 	statuses := map[string]int{}
-	for _, d := range h.want(h.call(h.one, "GET", "/deposits?customerId=bob&limit=200", nil), 200).list() {
+	for _, d := range h.wantStatus(h.call(h.one, "GET", "/deposits?customerId=bob&limit=200", nil), 200).list() {
 		statuses[d["status"].(string)]++
 	}
 	if want := map[string]int{"CREDITED": 2, "BELOW_MINIMUM": 1, "UNSUPPORTED": 1}; !reflect.DeepEqual(statuses, want) {
 		t.Errorf("statuses: got %v, want %v", statuses, want)
 	}
-	credited := h.want(h.call(h.one, "GET", "/deposits?status=CREDITED&mintId=1&txHash="+string(hash)+"&address="+string(address), nil), 200).list()
+	credited := h.wantStatus(h.call(h.one, "GET", "/deposits?status=CREDITED&mintId=1&txHash="+string(hash)+"&address="+string(address), nil), 200).list()
 	if len(credited) != 1 || credited[0]["amount"] != "500000" || credited[0]["customerEmail"] != "bob@example.com" || credited[0]["isFlagged"] != false || credited[0]["swap"] != nil {
 		t.Fatalf("credited: got %v, want the payment", credited)
 	}
@@ -91,7 +91,7 @@ func TestDepositsAreShownOnTheirWay(t *testing.T) {
 		"txHash=0X" + strings.ToUpper(string(hash[2:])): 1, "txHash=0x00": 0, "address=" + strings.ToLower(string(address)): 4, "address=" + stranger: 0,
 		"chain=ETHEREUM": 4, "chain=BASE": 0, "mintId=2": 1, "mintId=1&status=BELOW_MINIMUM": 1, "status=UNSUPPORTED&mintId=1": 0, "createdAfter=2020-01-01T00:00:00Z&createdBefore=2020-01-02T00:00:00Z": 0,
 	} {
-		if got := h.want(h.call(h.one, "GET", "/deposits?customerId=bob&"+query, nil), 200).list(); len(got) != want {
+		if got := h.wantStatus(h.call(h.one, "GET", "/deposits?customerId=bob&"+query, nil), 200).list(); len(got) != want {
 			t.Errorf("%s: got %v, want %v", query, len(got), want)
 		}
 		if got := h.cells(h.one, "/deposits?customerId=bob&"+query); len(got) != want {
@@ -103,7 +103,7 @@ func TestDepositsAreShownOnTheirWay(t *testing.T) {
 		t.Errorf("got %v, want the payment", table)
 	}
 	id := credited[0]["depositId"].(string)
-	one := h.want(h.call(h.one, "GET", "/deposits/"+id, nil), 200)
+	one := h.wantStatus(h.call(h.one, "GET", "/deposits/"+id, nil), 200)
 	if !reflect.DeepEqual(one.body, credited[0]) {
 		t.Errorf("one and in a list: got %v, want %v", one.body, credited[0])
 	}
@@ -119,21 +119,21 @@ func TestDepositsAreShownOnTheirWay(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := h.want(h.call(h.one, "GET", "/deposits/"+id, nil), 200).body["memo"]; one.body["memo"] != nil || got != memo {
+	if got := h.wantStatus(h.call(h.one, "GET", "/deposits/"+id, nil), 200).body["memo"]; one.body["memo"] != nil || got != memo {
 		t.Errorf("memo: got %q and then %q, want null before it is read, and then %q", one.body["memo"], got, memo)
 	}
 	if got := h.cells(h.one, "/deposits?txHash="+string(hash)); len(got) != 1 || got[0]["memo"] != "'"+memo {
 		t.Errorf("as a table: got %v, want the memo as no formula", got)
 	}
-	if got := h.want(h.call(h.one, "GET", "/deposits?customerId=bob&mintId=2", nil), 200).list(); len(got) != 1 || got[0]["memo"] != nil {
+	if got := h.wantStatus(h.call(h.one, "GET", "/deposits?customerId=bob&mintId=2", nil), 200).list(); len(got) != 1 || got[0]["memo"] != nil {
 		t.Errorf("a deposit of another transaction: got %v, want no memo", got)
 	}
-	h.refused("another's", h.call(h.two, "GET", "/deposits/"+id, nil), 404, "NOT_FOUND", "")
-	if got := h.want(h.call(h.two, "GET", "/deposits", nil), 200).list(); len(got) != 0 {
+	h.wantRefusal("another's", h.call(h.two, "GET", "/deposits/"+id, nil), 404, "NOT_FOUND", "")
+	if got := h.wantStatus(h.call(h.two, "GET", "/deposits", nil), 200).list(); len(got) != 0 {
 		t.Errorf("another's list: got %v, want nothing", got)
 	}
 
-	events := h.want(h.call(h.one, "GET", "/events?types=CUSTOMER_DEPOSIT", nil), 200).list()
+	events := h.wantStatus(h.call(h.one, "GET", "/events?types=CUSTOMER_DEPOSIT", nil), 200).list()
 	if len(events) != 2 {
 		t.Fatalf("events: got %v, want one for each credit", events)
 	}
@@ -153,7 +153,7 @@ func TestDepositsAreShownOnTheirWay(t *testing.T) {
 	if !told {
 		t.Errorf("events: got %v, want %v among them", events, id)
 	}
-	balances := h.want(h.call(h.one, "GET", "/customers/bob/balances", nil), 200).list()
+	balances := h.wantStatus(h.call(h.one, "GET", "/customers/bob/balances", nil), 200).list()
 	if len(balances) != 2 || balances[0]["available"] != "500000" || balances[0]["pendingDeposit"] != "0" || balances[1]["available"] != "100" {
 		t.Errorf("balances: got %v, want what was credited", balances)
 	}

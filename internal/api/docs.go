@@ -39,25 +39,25 @@ const docsPolicy = "default-src 'none'; script-src 'self'; style-src 'self' 'uns
 // key, ask for none, and load nothing from elsewhere.
 func (a *api) serveDocs(mux *chi.Mux) {
 	guided := sync.OnceValue(func() http.HandlerFunc {
-		return asset("application/json", withGuide(a.document(), a.face.guide, a.face.pages...))
+		return serveAsset("application/json", insertGuide(a.document(), a.surface.guide, a.surface.pages...))
 	})
 	for path, serve := range map[string]http.HandlerFunc{
-		"/docs":              a.docs,
-		"/docs/":             a.docs,
+		"/docs":              a.serveDocsPage,
+		"/docs/":             a.serveDocsPage,
 		"/docs/openapi.json": func(w http.ResponseWriter, r *http.Request) { guided()(w, r) },
-		"/docs/start.js":     asset("text/javascript; charset=utf-8", docsFile("start.js")),
-		"/docs/" + renderer:  asset("text/javascript; charset=utf-8", docsFile(renderer+".gz")),
+		"/docs/start.js":     serveAsset("text/javascript; charset=utf-8", docsFile("start.js")),
+		"/docs/" + renderer:  serveAsset("text/javascript; charset=utf-8", docsFile(renderer+".gz")),
 	} {
 		mux.Get(path, serve)
 		mux.Head(path, serve)
 	}
 }
 
-// front leads a browser to the pages for people. A program is told that there is nothing.
-func front(otherwise http.HandlerFunc) http.HandlerFunc {
+// redirectBrowser leads a browser to the pages for people. A program is told that there is nothing.
+func redirectBrowser(fallback http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if !strings.Contains(r.Header.Get("Accept"), "text/html") {
-			otherwise(w, r)
+			fallback(w, r)
 			return
 		}
 		http.Redirect(w, r, "/docs", http.StatusFound)
@@ -76,9 +76,9 @@ func docsFile(name string) []byte {
 // page.
 var pageLink = regexp.MustCompile(`\[([^\]]+)\]\((?:testing|errors|CHANGELOG|integrate)\.md\)`)
 
-// withGuide is the document with the guide, and pages that follow it, in place of its
+// insertGuide is the document with the guide, and pages that follow it, in place of its
 // introduction.
-func withGuide(document []byte, guide string, pages ...string) []byte {
+func insertGuide(document []byte, guide string, pages ...string) []byte {
 	var d map[string]json.RawMessage
 	var info map[string]any
 	err := json.Unmarshal(document, &d)
@@ -101,12 +101,12 @@ func withGuide(document []byte, guide string, pages ...string) []byte {
 	return raw
 }
 
-func (a *api) docs(w http.ResponseWriter, _ *http.Request) {
+func (a *api) serveDocsPage(w http.ResponseWriter, _ *http.Request) {
 	var page bytes.Buffer
 	nonce := make([]byte, 16)
 	_, _ = rand.Read(nonce) // It never fails: without randomness the program ends.
 	if err := docsPage.Execute(&page, map[string]string{
-		"Title": a.face.page, "Renderer": renderer, "Nonce": base64.RawURLEncoding.EncodeToString(nonce),
+		"Title": a.surface.page, "Renderer": renderer, "Nonce": base64.RawURLEncoding.EncodeToString(nonce),
 	}); err != nil {
 		panic("api: the page cannot be drawn: " + err.Error())
 	}
@@ -118,9 +118,9 @@ func (a *api) docs(w http.ResponseWriter, _ *http.Request) {
 	_, _ = w.Write(page.Bytes())
 }
 
-// asset serves bytes that do not change while the process lives. What is
+// serveAsset serves bytes that do not change while the process lives. What is
 // compressed already is opened again for the few who cannot.
-func asset(kind string, raw []byte) http.HandlerFunc {
+func serveAsset(kind string, raw []byte) http.HandlerFunc {
 	sum := sha256.Sum256(raw)
 	tag := `"` + hex.EncodeToString(sum[:8]) + `"`
 	packed := bytes.HasPrefix(raw, []byte{0x1f, 0x8b})
@@ -143,10 +143,10 @@ func asset(kind string, raw []byte) http.HandlerFunc {
 			_, _ = w.Write(raw)
 			return
 		}
-		open, err := gzip.NewReader(bytes.NewReader(raw))
+		reader, err := gzip.NewReader(bytes.NewReader(raw))
 		if err != nil {
 			panic("api: a file for people is damaged: " + err.Error())
 		}
-		_, _ = io.Copy(w, open)
+		_, _ = io.Copy(w, reader)
 	}
 }

@@ -15,7 +15,7 @@ import (
 func docsServer(t *testing.T, face *surface) *httptest.Server {
 	t.Helper()
 	mux := chi.NewRouter()
-	(&api{face: face, document: func() []byte { return face.draw("http://127.0.0.1/v1") }}).serveDocs(mux)
+	(&api{surface: face, document: func() []byte { return face.drawDocument("http://127.0.0.1/v1") }}).serveDocs(mux)
 	s := httptest.NewServer(mux)
 	t.Cleanup(s.Close)
 	return s

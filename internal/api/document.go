@@ -17,19 +17,19 @@ import (
 	"github.com/cofferpay/coffer/webhook"
 )
 
-// document is the published description of what organizations call.
-func document(baseURL string) []byte { return organizations.draw(baseURL) }
+// organizationsDocument is the published description of what organizations call.
+func organizationsDocument(baseURL string) []byte { return organizations.drawDocument(baseURL) }
 
-// draw draws the published description from the table of routes and from the
+// drawDocument draws the published description from the table of routes and from the
 // types that are read and answered, so that it cannot say anything else. Only
 // words come from notes.go. It is frozen: the same bytes for every caller.
-func (s *surface) draw(baseURL string) []byte {
-	d := &drawing{face: s, schemas: huma.NewMapRegistry("#/components/schemas/", huma.DefaultSchemaNamer)}
+func (s *surface) drawDocument(baseURL string) []byte {
+	d := &drawing{surface: s, schemas: huma.NewMapRegistry("#/components/schemas/", huma.DefaultSchemaNamer)}
 	doc := &huma.OpenAPI{
 		OpenAPI: "3.1.0",
 		Info: &huma.Info{
 			Title: s.title, Version: "1",
-			Description: s.about,
+			Description: s.description,
 			License:     &huma.License{Name: "Apache-2.0", Identifier: "Apache-2.0"},
 		},
 		Servers: []*huma.Server{{URL: baseURL}},
@@ -37,7 +37,7 @@ func (s *surface) draw(baseURL string) []byte {
 		Components: &huma.Components{
 			Schemas: d.schemas,
 			SecuritySchemes: map[string]*huma.SecurityScheme{s.credential: {
-				Type: "apiKey", In: "header", Name: strings.ToLower(s.header), Description: s.keeping,
+				Type: "apiKey", In: "header", Name: strings.ToLower(s.header), Description: s.credentialText,
 			}},
 			Responses: map[string]*huma.Response{},
 		},
@@ -46,9 +46,9 @@ func (s *surface) draw(baseURL string) []byte {
 	for _, g := range s.groups {
 		doc.Tags = append(doc.Tags, &huma.Tag{Name: g.name, Description: g.text})
 	}
-	d.problem()
+	d.drawProblem()
 	for _, r := range s.routes {
-		op := d.operation(r)
+		op := d.drawOperation(r)
 		item := doc.Paths[r.path]
 		if item == nil {
 			item = &huma.PathItem{}
@@ -71,7 +71,7 @@ func (s *surface) draw(baseURL string) []byte {
 	}
 	doc.Webhooks = map[string]*huma.PathItem{}
 	for _, t := range s.events {
-		doc.Webhooks[string(t)] = &huma.PathItem{Post: d.webhook(t)}
+		doc.Webhooks[string(t)] = &huma.PathItem{Post: d.drawWebhook(t)}
 	}
 	raw, err := json.MarshalIndent(doc, "", " ")
 	if err != nil {
@@ -81,60 +81,60 @@ func (s *surface) draw(baseURL string) []byte {
 }
 
 type drawing struct {
-	face    *surface
+	surface *surface
 	schemas huma.Registry
 }
 
-func (d *drawing) operation(r route) *huma.Operation {
+func (d *drawing) drawOperation(r route) *huma.Operation {
 	op := &huma.Operation{
 		OperationID: r.name, Tags: []string{r.group}, Summary: r.summary, Description: r.text,
 		Responses:  map[string]*huma.Response{},
-		Extensions: map[string]any{"x-repeat": repeats(r)},
+		Extensions: map[string]any{"x-repeat": repeatMode(r)},
 	}
 	if r.scope != "" {
 		op.Extensions["x-scope"] = r.scope
 	}
-	if r.open {
+	if r.needsNoKey {
 		op.Security = []map[string][]string{{}}
 	}
 	for part := range strings.SplitSeq(r.path, "/") {
 		if name, ok := strings.CutPrefix(part, "{"); ok {
 			name = strings.TrimSuffix(name, "}")
-			op.Parameters = append(op.Parameters, &huma.Param{Name: name, In: "path", Required: true, Description: d.face.note(nil, name).text, Schema: &huma.Schema{Type: "string"}})
+			op.Parameters = append(op.Parameters, &huma.Param{Name: name, In: "path", Required: true, Description: d.surface.findFieldDoc(nil, name).text, Schema: &huma.Schema{Type: "string"}})
 		}
 	}
 	for _, p := range r.query {
-		op.Parameters = append(op.Parameters, p.draw())
+		op.Parameters = append(op.Parameters, p.drawParam())
 	}
 	for _, h := range r.headers {
 		op.Parameters = append(op.Parameters, &huma.Param{Name: h.name, In: "header", Description: h.text, Schema: &huma.Schema{Type: "string"}})
 	}
 	if r.body != nil {
 		op.RequestBody = &huma.RequestBody{Required: !r.optional, Content: map[string]*huma.MediaType{
-			"application/json": {Schema: d.of(reflect.TypeOf(r.body), true), Example: d.face.example(r.name)},
+			"application/json": {Schema: d.schemaOf(reflect.TypeOf(r.body), true), Example: d.surface.requestExample(r.name)},
 		}}
 	}
 	for _, s := range r.answers {
-		op.Responses[strconv.Itoa(s.status)] = d.success(s)
+		op.Responses[strconv.Itoa(s.status)] = d.drawSuccess(s)
 		if r.csv {
 			op.Responses[strconv.Itoa(s.status)].Content["text/csv"] = &huma.MediaType{Schema: &huma.Schema{Type: "string"}}
 		}
 	}
 	byStatus := map[int][]fault.Code{}
-	for _, code := range d.face.codes(r) {
-		status := statusOf(&fault.Fault{Kind: d.face.problem(code).kind, Code: code})
+	for _, code := range d.surface.faultCodes(r) {
+		status := httpStatus(&fault.Fault{Kind: d.surface.findProblemDoc(code).kind, Code: code})
 		byStatus[status] = append(byStatus[status], code)
 	}
 	for status, codes := range byStatus {
-		op.Responses[strconv.Itoa(status)] = d.refusal(r.method, codes)
+		op.Responses[strconv.Itoa(status)] = d.drawRefusal(r.method, codes)
 	}
 	return op
 }
 
-// repeats says when a caller may send the same request again without an answer
+// repeatMode says when a caller may send the same request again without an answer
 // to the first: always, with its idempotencyKey, or never. Clients go by it.
-func repeats(r route) string {
-	if r.method != http.MethodPost || r.again {
+func repeatMode(r route) string {
+	if r.method != http.MethodPost || r.retryable {
 		return "ALWAYS"
 	}
 	if r.body != nil {
@@ -148,10 +148,10 @@ func repeats(r route) string {
 	return "NEVER"
 }
 
-// codesOf are all the refusals of a call: its own and those of every call.
-func codesOf(r route) []fault.Code {
+// routeFaultCodes are all the refusals of a call: its own and those of every call.
+func routeFaultCodes(r route) []fault.Code {
 	codes := append([]fault.Code{fault.InvalidRequest, fault.UnknownField, fault.Internal}, r.faults...)
-	if !r.open {
+	if !r.needsNoKey {
 		codes = append(codes, fault.CodeUnauthorized, fault.IPNotAllowed, fault.CodeUnavailable, fault.RateLimited)
 	}
 	if r.jsonOnly() {
@@ -167,8 +167,8 @@ func codesOf(r route) []fault.Code {
 	return slices.Compact(codes)
 }
 
-// dataOf is the type of an event's data.
-func dataOf(t event.Type) reflect.Type {
+// eventDataType is the type of an event's data.
+func eventDataType(t event.Type) reflect.Type {
 	switch {
 	case t == event.CustomerSwapFailed:
 		return reflect.TypeFor[webhook.SwapFailed]()
@@ -182,10 +182,10 @@ func dataOf(t event.Type) reflect.Type {
 	panic("api: the document does not know the data of " + string(t))
 }
 
-// webhook draws what an endpoint receives.
-func (d *drawing) webhook(t event.Type) *huma.Operation {
+// drawWebhook draws what an endpoint receives.
+func (d *drawing) drawWebhook(t event.Type) *huma.Operation {
 	text := "Sent to every endpoint that names no events, and to those that name it."
-	if event.Extension(t) {
+	if event.IsExtension(t) {
 		text = "An extension: sent only to endpoints that name it."
 	}
 	op := &huma.Operation{
@@ -198,8 +198,8 @@ func (d *drawing) webhook(t event.Type) *huma.Operation {
 		op.Parameters = append(op.Parameters, &huma.Param{Name: h.name, In: "header", Required: true, Description: h.text, Schema: &huma.Schema{Type: "string"}})
 	}
 	op.RequestBody = &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{"application/json": {Schema: &huma.Schema{AllOf: []*huma.Schema{
-		d.of(reflect.TypeFor[webhook.Envelope](), false),
-		{Type: "object", Properties: map[string]*huma.Schema{"type": {Type: "string", Enum: []any{string(t)}}, "data": d.of(dataOf(t), false)}},
+		d.schemaOf(reflect.TypeFor[webhook.Envelope](), false),
+		{Type: "object", Properties: map[string]*huma.Schema{"type": {Type: "string", Enum: []any{string(t)}}, "data": d.schemaOf(eventDataType(t), false)}},
 	}}}}}
 	return op
 }
@@ -208,45 +208,45 @@ func requestIDHeader() map[string]*huma.Param {
 	return map[string]*huma.Param{"x-request-id": {Description: "Names this request in our logs.", Required: true, Schema: &huma.Schema{Type: "string", Pattern: "^req_[0-9A-HJKMNP-TV-Z]{26}$"}}}
 }
 
-func (d *drawing) success(s success) *huma.Response {
-	out := &huma.Response{Description: s.text, Headers: requestIDHeader()}
+func (d *drawing) drawSuccess(s success) *huma.Response {
+	response := &huma.Response{Description: s.text, Headers: requestIDHeader()}
 	for _, h := range s.headers {
-		out.Headers[h.name] = &huma.Param{Description: h.text, Schema: &huma.Schema{Type: "string"}}
+		response.Headers[h.name] = &huma.Param{Description: h.text, Schema: &huma.Schema{Type: "string"}}
 	}
 	if s.body != nil {
-		out.Content = map[string]*huma.MediaType{"application/json": {Schema: d.of(reflect.TypeOf(s.body), false), Example: s.example}}
+		response.Content = map[string]*huma.MediaType{"application/json": {Schema: d.schemaOf(reflect.TypeOf(s.body), false), Example: s.example}}
 	}
-	return out
+	return response
 }
 
-func (d *drawing) refusal(method string, codes []fault.Code) *huma.Response {
-	out := &huma.Response{Headers: requestIDHeader()}
+func (d *drawing) drawRefusal(method string, codes []fault.Code) *huma.Response {
+	response := &huma.Response{Headers: requestIDHeader()}
 	var text, names []string
 	examples := map[string]*huma.Example{}
 	for _, code := range codes {
-		p := d.face.problem(code)
+		p := d.surface.findProblemDoc(code)
 		text = append(text, fmt.Sprintf("`%s`: %s", code, p.text))
 		names = append(names, string(code))
-		f := fault.New(p.kind, code, "%s", p.example).On(p.param)
+		f := fault.New(p.kind, code, "%s", p.example).WithParam(p.param)
 		switch {
-		case code == fault.Internal && reads(method):
-			f = ours(method, nil, "")
-		case code == fault.CodeUnavailable && reads(method):
-			f = unavailable(method, "The database cannot be reached", "")
+		case code == fault.Internal && isRead(method):
+			f = newInternalFault(method, nil, "")
+		case code == fault.CodeUnavailable && isRead(method):
+			f = newUnavailable(method, "The database cannot be reached", "")
 		}
-		for k, v := range p.beside {
-			f.Beside(k, v)
+		for k, v := range p.extra {
+			f.WithExtra(k, v)
 		}
-		examples[string(code)] = &huma.Example{Summary: p.text, Value: problem(f, exampleRequestID)}
+		examples[string(code)] = &huma.Example{Summary: p.text, Value: problemBody(f, exampleRequestID)}
 	}
-	out.Description = strings.Join(text, "\n\n")
+	response.Description = strings.Join(text, "\n\n")
 	if slices.Contains(codes, fault.RateLimited) {
-		out.Headers["Retry-After"] = &huma.Param{Description: "Seconds until the next request is taken.", Required: true, Schema: &huma.Schema{Type: "string", Pattern: "^[0-9]+$"}}
+		response.Headers["Retry-After"] = &huma.Param{Description: "Seconds until the next request is taken.", Required: true, Schema: &huma.Schema{Type: "string", Pattern: "^[0-9]+$"}}
 	}
 	if slices.Contains(codes, fault.CodeUnavailable) {
-		out.Headers["Retry-After"] = &huma.Param{Description: "Seconds after which to try again.", Required: true, Schema: &huma.Schema{Type: "string", Pattern: "^[0-9]+$"}}
+		response.Headers["Retry-After"] = &huma.Param{Description: "Seconds after which to try again.", Required: true, Schema: &huma.Schema{Type: "string", Pattern: "^[0-9]+$"}}
 	}
-	out.Content = map[string]*huma.MediaType{"application/json": {
+	response.Content = map[string]*huma.MediaType{"application/json": {
 		Schema: &huma.Schema{AllOf: []*huma.Schema{
 			{Ref: "#/components/schemas/Problem"},
 			// Codes are added under a status without notice, so no enum closes the list.
@@ -254,11 +254,11 @@ func (d *drawing) refusal(method string, codes []fault.Code) *huma.Response {
 		}},
 		Examples: examples,
 	}}
-	return out
+	return response
 }
 
-// problem draws the one shape of every refusal.
-func (d *drawing) problem() {
+// drawProblem draws the one shape of every refusal.
+func (d *drawing) drawProblem() {
 	text := func(s string) *huma.Schema { return &huma.Schema{Type: "string", Description: s} }
 	d.schemas.Map()["Problem"] = &huma.Schema{
 		Type: "object", Description: "Every answer that is not a success.",
@@ -277,34 +277,34 @@ func (d *drawing) problem() {
 	}
 }
 
-func (p parameter) draw() *huma.Param {
+func (p parameter) drawParam() *huma.Param {
 	s := &huma.Schema{Type: "string"}
 	switch p.kind {
 	case textParameter:
-		s.MinLength, s.MaxLength = pointer(1), pointer(p.max)
+		s.MinLength, s.MaxLength = pointerTo(1), pointerTo(p.max)
 	case wordParameter:
-		s.Enum = words(p.enum)
+		s.Enum = enumValues(p.enum)
 	case wordsParameter:
 		word := "(" + strings.Join(p.enum, "|") + ")"
 		s.Pattern = "^" + word + "(," + word + ")*$"
 	case flagParameter:
 		s.Type = "boolean"
 	case numberParameter:
-		s.Type, s.Extensions = "integer", map[string]any{"minimum": p.min(), "maximum": p.max}
+		s.Type, s.Extensions = "integer", map[string]any{"minimum": p.minNumber(), "maximum": p.max}
 	case timeParameter:
 		s.Format = "date-time"
 	}
 	return &huma.Param{Name: p.name, In: "query", Description: p.text, Schema: s}
 }
 
-func pointer[T any](v T) *T { return &v }
+func pointerTo[T any](v T) *T { return &v }
 
-func words(list []string) []any {
-	out := make([]any, 0, len(list))
+func enumValues(list []string) []any {
+	values := make([]any, 0, len(list))
 	for _, w := range list {
-		out = append(out, w)
+		values = append(values, w)
 	}
-	return out
+	return values
 }
 
 var (
@@ -314,10 +314,10 @@ var (
 	anyType      = reflect.TypeFor[anyValue]()
 )
 
-// of is the schema of a Go type. closed says that nothing else may be there:
+// schemaOf is the schema of a Go type. closed says that nothing else may be there:
 // true of what callers send, false of what they read, to which fields may be
 // added.
-func (d *drawing) of(t reflect.Type, closed bool) *huma.Schema {
+func (d *drawing) schemaOf(t reflect.Type, closed bool) *huma.Schema {
 	switch t {
 	case timeType:
 		return &huma.Schema{Type: "string", Format: "date-time", Pattern: `^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}\.\d{3}Z$`}
@@ -330,7 +330,7 @@ func (d *drawing) of(t reflect.Type, closed bool) *huma.Schema {
 	}
 	switch t.Kind() {
 	case reflect.Pointer:
-		s := d.of(t.Elem(), closed)
+		s := d.schemaOf(t.Elem(), closed)
 		if s.Ref != "" {
 			return &huma.Schema{OneOf: []*huma.Schema{s, {Type: "null"}}}
 		}
@@ -343,14 +343,14 @@ func (d *drawing) of(t reflect.Type, closed bool) *huma.Schema {
 	case reflect.Int, reflect.Int64:
 		return &huma.Schema{Type: "integer"}
 	case reflect.Slice:
-		return &huma.Schema{Type: "array", Items: d.of(t.Elem(), closed)}
+		return &huma.Schema{Type: "array", Items: d.schemaOf(t.Elem(), closed)}
 	case reflect.Map:
 		if t.Elem().Kind() == reflect.Interface {
 			return &huma.Schema{Type: "object", AdditionalProperties: true}
 		}
-		return &huma.Schema{Type: "object", AdditionalProperties: d.of(t.Elem(), closed)}
+		return &huma.Schema{Type: "object", AdditionalProperties: d.schemaOf(t.Elem(), closed)}
 	case reflect.Struct:
-		return d.object(t, closed)
+		return d.drawObject(t, closed)
 	}
 	panic(fmt.Sprintf("api: the document draws no %v", t))
 }
@@ -368,33 +368,33 @@ func schemaName(t reflect.Type) string {
 	return name
 }
 
-func (d *drawing) object(t reflect.Type, closed bool) *huma.Schema {
+func (d *drawing) drawObject(t reflect.Type, closed bool) *huma.Schema {
 	name := schemaName(t)
 	ref := &huma.Schema{Ref: "#/components/schemas/" + name}
 	if _, drawn := d.schemas.Map()[name]; drawn {
 		return ref
 	}
-	s := &huma.Schema{Type: "object", Description: d.face.note([]string{name}, "").text, Properties: map[string]*huma.Schema{}}
+	s := &huma.Schema{Type: "object", Description: d.surface.findFieldDoc([]string{name}, "").text, Properties: map[string]*huma.Schema{}}
 	if closed {
 		s.AdditionalProperties = false
 	}
 	d.schemas.Map()[name] = s // before its fields, which may lead back here
-	d.members(s, []string{name}, t, closed)
+	d.drawMembers(s, []string{name}, t, closed)
 	return ref
 }
 
-// members draws the fields of a type. What has another type in it has that one's
+// drawMembers draws the fields of a type. What has another type in it has that one's
 // words for its fields, unless it has its own.
-func (d *drawing) members(s *huma.Schema, names []string, t reflect.Type, closed bool) {
+func (d *drawing) drawMembers(s *huma.Schema, names []string, t reflect.Type, closed bool) {
 	for i := range t.NumField() {
 		f := t.Field(i)
 		if f.Anonymous {
-			d.members(s, append(slices.Clone(names), schemaName(f.Type)), f.Type, closed)
+			d.drawMembers(s, append(slices.Clone(names), schemaName(f.Type)), f.Type, closed)
 			continue
 		}
 		member, options, _ := strings.Cut(f.Tag.Get("json"), ",")
-		p := d.of(f.Type, closed)
-		d.face.note(names, member).onto(p)
+		p := d.schemaOf(f.Type, closed)
+		d.surface.findFieldDoc(names, member).applyTo(p)
 		s.Properties[member] = p
 		if options != "omitempty" {
 			s.Required = append(s.Required, member)

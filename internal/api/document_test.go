@@ -21,9 +21,9 @@ func TestDocumentIsValid(t *testing.T) {
 func TestDocumentIsFrozen(t *testing.T) {
 	t.Parallel()
 	for face := range published {
-		first := face.draw("http://127.0.0.1/v1")
+		first := face.drawDocument("http://127.0.0.1/v1")
 		for range 5 {
-			if !bytes.Equal(first, face.draw("http://127.0.0.1/v1")) {
+			if !bytes.Equal(first, face.drawDocument("http://127.0.0.1/v1")) {
 				t.Fatalf("%s: got other bytes the second time", face.title)
 			}
 		}
@@ -35,7 +35,7 @@ func TestDocumentIsFrozen(t *testing.T) {
 func TestDocumentIsTheCommittedOne(t *testing.T) {
 	t.Parallel()
 	for file, face := range map[string]*surface{"openapi.json": &organizations, "openapi-operator.json": &operators} {
-		want := append(face.draw("/v1"), '\n')
+		want := append(face.drawDocument("/v1"), '\n')
 		if os.Getenv("COFFER_UPDATE") == "1" {
 			if err := os.WriteFile(file, want, 0o644); err != nil {
 				t.Fatal(err)
@@ -140,8 +140,8 @@ func TestEveryRefusalIsDescribed(t *testing.T) {
 	t.Parallel()
 	for face := range published {
 		for _, r := range face.routes {
-			for _, code := range face.codes(r) {
-				if p := face.problem(code); p.text == "" || p.example == "" {
+			for _, code := range face.faultCodes(r) {
+				if p := face.findProblemDoc(code); p.text == "" || p.example == "" {
 					t.Errorf("%s %s: got no words for %s", r.method, r.path, code)
 				}
 			}

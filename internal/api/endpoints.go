@@ -72,49 +72,49 @@ type RotatedSecret struct {
 }
 
 func showEndpoint(e delivery.Endpoint) Endpoint {
-	out := Endpoint{
+	shown := Endpoint{
 		EndpointID: e.ID, URL: e.URL, Events: []string{}, Description: e.Description, Status: e.Status,
-		FailingSince: at(e.FailingSince), APIVersion: e.APIVersion, CreatedAt: webhook.At(e.CreatedAt), UpdatedAt: webhook.At(e.UpdatedAt),
+		FailingSince: optionalTime(e.FailingSince), APIVersion: e.APIVersion, CreatedAt: webhook.At(e.CreatedAt), UpdatedAt: webhook.At(e.UpdatedAt),
 	}
 	for _, t := range e.Events {
-		out.Events = append(out.Events, string(t))
+		shown.Events = append(shown.Events, string(t))
 	}
 	if e.Filters.CustomerID != "" {
-		out.Filters.CustomerID = &e.Filters.CustomerID
+		shown.Filters.CustomerID = &e.Filters.CustomerID
 	}
 	if e.Filters.Chain != "" {
-		out.Filters.Chain = pointer(string(e.Filters.Chain))
+		shown.Filters.Chain = pointerTo(string(e.Filters.Chain))
 	}
-	return out
+	return shown
 }
 
-// at is a time that may be missing.
-func at(t *time.Time) *webhook.Time {
+// optionalTime is a time that may be missing.
+func optionalTime(t *time.Time) *webhook.Time {
 	if t == nil {
 		return nil
 	}
-	return pointer(webhook.At(*t))
+	return pointerTo(webhook.At(*t))
 }
 
-func (f *EndpointFilters) read() (delivery.Filters, error) {
-	var out delivery.Filters
+func (f *EndpointFilters) readFilters() (delivery.Filters, error) {
+	var filters delivery.Filters
 	if f == nil {
-		return out, nil
+		return filters, nil
 	}
 	// An empty text would be taken for no filter, and whoever sent it meant something.
 	for name, value := range map[string]*string{"customerId": f.CustomerID, "chain": f.Chain} {
 		if value != nil && *value == "" {
-			return out, fault.New(fault.Invalid, fault.InvalidRequest,
-				"The filter %s is empty."+untouched+" Leave it out to receive every event.", name).On("filters." + name)
+			return filters, fault.New(fault.Invalid, fault.InvalidRequest,
+				"The filter %s is empty."+nothingWritten+" Leave it out to receive every event.", name).WithParam("filters." + name)
 		}
 	}
 	if f.CustomerID != nil {
-		out.CustomerID = *f.CustomerID
+		filters.CustomerID = *f.CustomerID
 	}
 	if f.Chain != nil {
-		out.Chain = chain.Name(*f.Chain)
+		filters.Chain = chain.Name(*f.Chain)
 	}
-	return out, nil
+	return filters, nil
 }
 
 func readEvents(names *[]string) []event.Type {
@@ -129,21 +129,21 @@ func readEvents(names *[]string) []event.Type {
 
 func (a *api) createEndpoint(c *call) (answer, error) {
 	var body EndpointRequest
-	if err := decode(c.body, &body); err != nil {
+	if err := decodeBody(c.body, &body); err != nil {
 		return answer{}, err
 	}
-	wanted := delivery.New{URL: body.URL, Events: readEvents(body.Events)}
+	wanted := delivery.NewEndpoint{URL: body.URL, Events: readEvents(body.Events)}
 	if body.Description != nil {
 		wanted.Description = *body.Description
 	}
 	var err error
-	if wanted.Filters, err = body.Filters.read(); err != nil {
+	if wanted.Filters, err = body.Filters.readFilters(); err != nil {
 		return answer{}, err
 	}
 	var made delivery.Endpoint
 	var secret seal.Secret
 	err = a.conf.DB.InOrg(c.Context(), c.org, func(ctx context.Context, tx pg.Tx) (err error) {
-		made, secret, err = a.conf.Endpoints.Create(ctx, tx, c.org, c.actor(), wanted)
+		made, secret, err = a.conf.Endpoints.Create(ctx, tx, c.org, c.auditActor(), wanted)
 		return err
 	})
 	if err != nil {
@@ -154,15 +154,15 @@ func (a *api) createEndpoint(c *call) (answer, error) {
 
 func (a *api) changeEndpoint(c *call) (answer, error) {
 	var body EndpointChange
-	if err := decode(c.body, &body); err != nil {
+	if err := decodeBody(c.body, &body); err != nil {
 		return answer{}, err
 	}
 	change := delivery.Change{URL: body.URL, Description: body.Description, Status: body.Status}
 	if body.Events != nil {
-		change.Events = pointer(readEvents(body.Events))
+		change.Events = pointerTo(readEvents(body.Events))
 	}
 	if body.Filters != nil {
-		filters, err := body.Filters.read()
+		filters, err := body.Filters.readFilters()
 		if err != nil {
 			return answer{}, err
 		}
@@ -170,7 +170,7 @@ func (a *api) changeEndpoint(c *call) (answer, error) {
 	}
 	var changed delivery.Endpoint
 	err := a.conf.DB.InOrg(c.Context(), c.org, func(ctx context.Context, tx pg.Tx) (err error) {
-		changed, err = a.conf.Endpoints.Update(ctx, tx, c.org, c.actor(), c.param("endpointId"), change)
+		changed, err = a.conf.Endpoints.Update(ctx, tx, c.org, c.auditActor(), c.pathParam("endpointId"), change)
 		return err
 	})
 	if err != nil {
@@ -182,19 +182,19 @@ func (a *api) changeEndpoint(c *call) (answer, error) {
 func (a *api) rotateSecret(c *call) (answer, error) {
 	var e delivery.Endpoint
 	var secret seal.Secret
-	var until time.Time
+	var formerUntil time.Time
 	err := a.conf.DB.InOrg(c.Context(), c.org, func(ctx context.Context, tx pg.Tx) (err error) {
-		e, secret, until, err = a.conf.Endpoints.Rotate(ctx, tx, c.org, c.actor(), c.param("endpointId"))
+		e, secret, formerUntil, err = a.conf.Endpoints.Rotate(ctx, tx, c.org, c.auditActor(), c.pathParam("endpointId"))
 		return err
 	})
 	if err != nil {
 		return answer{}, err
 	}
-	return answer{status: http.StatusOK, body: RotatedSecret{showEndpoint(e), secret.Reveal(), webhook.At(until)}}, nil
+	return answer{status: http.StatusOK, body: RotatedSecret{showEndpoint(e), secret.Reveal(), webhook.At(formerUntil)}}, nil
 }
 
 func (a *api) listEndpoints(c *call) (answer, error) {
-	p, err := a.place(c, "webhook-endpoints")
+	p, err := a.readPage(c, "webhook-endpoints")
 	if err != nil {
 		return answer{}, err
 	}
@@ -206,13 +206,13 @@ func (a *api) listEndpoints(c *call) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	return answer{status: http.StatusOK, body: listed(a, c, "webhook-endpoints", found, showEndpoint)}, nil
+	return answer{status: http.StatusOK, body: newPage(a, c, "webhook-endpoints", found, showEndpoint)}, nil
 }
 
 func (a *api) getEndpoint(c *call) (answer, error) {
 	var found delivery.Endpoint
 	err := a.conf.DB.ReadOrg(c.Context(), c.org, func(ctx context.Context, tx pg.Tx) (err error) {
-		found, err = a.conf.Endpoints.ByID(ctx, tx, c.org, c.param("endpointId"))
+		found, err = a.conf.Endpoints.ByID(ctx, tx, c.org, c.pathParam("endpointId"))
 		return err
 	})
 	if err != nil {
@@ -223,7 +223,7 @@ func (a *api) getEndpoint(c *call) (answer, error) {
 
 func (a *api) deleteEndpoint(c *call) (answer, error) {
 	err := a.conf.DB.InOrg(c.Context(), c.org, func(ctx context.Context, tx pg.Tx) error {
-		return a.conf.Endpoints.Delete(ctx, tx, c.org, c.actor(), c.param("endpointId"))
+		return a.conf.Endpoints.Delete(ctx, tx, c.org, c.auditActor(), c.pathParam("endpointId"))
 	})
 	return answer{status: http.StatusNoContent}, err
 }
@@ -262,32 +262,32 @@ type DeliveryResponse struct {
 	Body       string `json:"body"`
 }
 
-func showAttempt(a delivery.Attempt) DeliveryAttempt {
-	out := DeliveryAttempt{
-		EventID: a.EventID, Type: string(a.Type), Test: a.Test, Attempt: a.Number, Status: a.Outcome(), DeliveryStatus: a.Delivery,
-		NextAttemptAt: at(a.NextAt), Request: DeliveryRequest{URL: a.URL, Headers: a.Headers},
-		DurationMs: a.Took.Milliseconds(), CreatedAt: webhook.At(a.At),
+func showAttempt(attempt delivery.Attempt) DeliveryAttempt {
+	shown := DeliveryAttempt{
+		EventID: attempt.EventID, Type: string(attempt.Type), Test: attempt.Test, Attempt: attempt.Number, Status: attempt.Outcome(), DeliveryStatus: attempt.Delivery,
+		NextAttemptAt: optionalTime(attempt.NextAt), Request: DeliveryRequest{URL: attempt.URL, Headers: attempt.Headers},
+		DurationMs: attempt.Duration.Milliseconds(), CreatedAt: webhook.At(attempt.SentAt),
 	}
-	if a.Body != nil {
-		out.Request.Body = pointer(string(a.Body))
+	if attempt.Body != nil {
+		shown.Request.Body = pointerTo(string(attempt.Body))
 	}
-	if a.Status != 0 {
-		out.Response = &DeliveryResponse{StatusCode: a.Status, Body: a.Response}
+	if attempt.Status != 0 {
+		shown.Response = &DeliveryResponse{StatusCode: attempt.Status, Body: attempt.Response}
 	}
-	if a.Error != "" {
-		out.Error = &a.Error
+	if attempt.Error != "" {
+		shown.Error = &attempt.Error
 	}
-	return out
+	return shown
 }
 
 // testEndpoint answers 200 with what came back, and not 202: whoever presses the
 // button wants to see whether the receiver takes it.
 func (a *api) testEndpoint(c *call) (answer, error) {
 	var body TestRequest
-	if err := decode(c.body, &body); err != nil {
+	if err := decodeBody(c.body, &body); err != nil {
 		return answer{}, err
 	}
-	made, err := a.conf.Endpoints.Test(c.Context(), a.conf.DB, c.org, c.actor(), c.param("endpointId"), event.Type(body.Type))
+	made, err := a.conf.Endpoints.Test(c.Context(), a.conf.DB, c.org, c.auditActor(), c.pathParam("endpointId"), event.Type(body.Type))
 	if err != nil {
 		return answer{}, err
 	}
@@ -295,22 +295,22 @@ func (a *api) testEndpoint(c *call) (answer, error) {
 }
 
 func (a *api) listAttempts(c *call) (answer, error) {
-	endpointID := c.param("endpointId")
+	endpointID := c.pathParam("endpointId")
 	list := "deliveries of " + endpointID
-	p, err := a.place(c, list)
+	p, err := a.readPage(c, list)
 	if err != nil {
 		return answer{}, err
 	}
-	which := delivery.Which{Outcome: c.query["status"], EventID: c.query["eventId"], Type: event.Type(c.query["type"]), Since: c.query.time("since")}
+	filter := delivery.AttemptFilter{Outcome: c.query["status"], EventID: c.query["eventId"], Type: event.Type(c.query["type"]), MadeSince: c.query.timeValue("since")}
 	var found page.Result[delivery.Attempt]
 	err = a.conf.DB.ReadOrg(c.Context(), c.org, func(ctx context.Context, tx pg.Tx) (err error) {
-		found, err = a.conf.Endpoints.Log(ctx, tx, c.org, endpointID, which, p)
+		found, err = a.conf.Endpoints.Log(ctx, tx, c.org, endpointID, filter, p)
 		return err
 	})
 	if err != nil {
 		return answer{}, err
 	}
-	return answer{status: http.StatusOK, body: listed(a, c, list, found, showAttempt)}, nil
+	return answer{status: http.StatusOK, body: newPage(a, c, list, found, showAttempt)}, nil
 }
 
 // ResendRequest is the body of POST /events/{eventId}/resend.
@@ -345,57 +345,57 @@ type WebhookJob struct {
 }
 
 func showJob(j delivery.Job) WebhookJob {
-	out := WebhookJob{
-		JobID: j.ID, Kind: j.Kind, Status: j.Status, Since: at(j.Since), Until: at(j.Until), OnlyFailed: j.OnlyFailed,
+	shown := WebhookJob{
+		JobID: j.ID, Kind: j.Kind, Status: j.Status, Since: optionalTime(j.Since), Until: optionalTime(j.Until), OnlyFailed: j.OnlyFailed,
 		Examined: j.Examined, Queued: j.Queued, Pending: j.Pending, Delivered: j.Delivered, Failed: j.Failed,
-		CreatedAt: webhook.At(j.CreatedAt), CompletedAt: at(j.EndedAt),
+		CreatedAt: webhook.At(j.CreatedAt), CompletedAt: optionalTime(j.EndedAt),
 	}
 	if j.EndpointID != "" {
-		out.EndpointID = &j.EndpointID
+		shown.EndpointID = &j.EndpointID
 	}
 	if j.EventID != "" {
-		out.EventID = &j.EventID
+		shown.EventID = &j.EventID
 	}
-	return out
+	return shown
 }
 
 func (a *api) resendEvent(c *call) (answer, error) {
 	var body ResendRequest
-	if err := decode(c.body, &body); err != nil {
+	if err := decodeBody(c.body, &body); err != nil {
 		return answer{}, err
 	}
 	endpointID := ""
 	if body.EndpointID != nil {
 		if endpointID = *body.EndpointID; endpointID == "" {
 			return answer{}, fault.New(fault.Invalid, fault.InvalidRequest,
-				"The endpointId is empty. Nothing was queued. Leave it out to send the event to every endpoint that wants it.").On("endpointId")
+				"The endpointId is empty. Nothing was queued. Leave it out to send the event to every endpoint that wants it.").WithParam("endpointId")
 		}
 	}
-	return a.asked(c, func(ctx context.Context, tx pg.Tx) (delivery.Job, error) {
-		return a.conf.Endpoints.Resend(ctx, tx, c.org, c.actor(), c.param("eventId"), endpointID)
+	return a.runWebhookJob(c, func(ctx context.Context, tx pg.Tx) (delivery.Job, error) {
+		return a.conf.Endpoints.Resend(ctx, tx, c.org, c.auditActor(), c.pathParam("eventId"), endpointID)
 	})
 }
 
 func (a *api) recoverEndpoint(c *call) (answer, error) {
 	var body RecoverRequest
-	if err := decode(c.body, &body); err != nil {
+	if err := decodeBody(c.body, &body); err != nil {
 		return answer{}, err
 	}
-	since, err := readTime("since", body.Since)
+	start, err := readTime("since", body.Since)
 	if err != nil {
 		return answer{}, err
 	}
-	var until *time.Time
+	var end *time.Time
 	if body.Until != nil {
-		end, err := readTime("until", *body.Until)
+		parsed, err := readTime("until", *body.Until)
 		if err != nil {
 			return answer{}, err
 		}
-		until = &end
+		end = &parsed
 	}
 	onlyFailed := body.OnlyFailed == nil || *body.OnlyFailed
-	return a.asked(c, func(ctx context.Context, tx pg.Tx) (delivery.Job, error) {
-		return a.conf.Endpoints.Recover(ctx, tx, c.org, c.actor(), c.param("endpointId"), since, until, onlyFailed)
+	return a.runWebhookJob(c, func(ctx context.Context, tx pg.Tx) (delivery.Job, error) {
+		return a.conf.Endpoints.Recover(ctx, tx, c.org, c.auditActor(), c.pathParam("endpointId"), start, end, onlyFailed)
 	})
 }
 
@@ -404,12 +404,12 @@ func readTime(name, text string) (time.Time, error) {
 	t, err := time.Parse(time.RFC3339Nano, text)
 	if err != nil || t.Year() < 1 || t.Year() > 9999 {
 		return t, fault.New(fault.Invalid, fault.InvalidRequest,
-			"The field %s has to be a time such as 2026-01-31T12:00:00.000Z."+untouched+" Correct it.", name).On(name)
+			"The field %s has to be a time such as 2026-01-31T12:00:00.000Z."+nothingWritten+" Correct it.", name).WithParam(name)
 	}
 	return t, nil
 }
 
-func (a *api) asked(c *call, ask func(context.Context, pg.Tx) (delivery.Job, error)) (answer, error) {
+func (a *api) runWebhookJob(c *call, ask func(context.Context, pg.Tx) (delivery.Job, error)) (answer, error) {
 	var job delivery.Job
 	err := a.conf.DB.InOrg(c.Context(), c.org, func(ctx context.Context, tx pg.Tx) (err error) {
 		job, err = ask(ctx, tx)
@@ -424,7 +424,7 @@ func (a *api) asked(c *call, ask func(context.Context, pg.Tx) (delivery.Job, err
 func (a *api) getJob(c *call) (answer, error) {
 	var job delivery.Job
 	err := a.conf.DB.ReadOrg(c.Context(), c.org, func(ctx context.Context, tx pg.Tx) (err error) {
-		job, err = a.conf.Endpoints.JobByID(ctx, tx, c.org, c.param("jobId"))
+		job, err = a.conf.Endpoints.JobByID(ctx, tx, c.org, c.pathParam("jobId"))
 		return err
 	})
 	if err != nil {

@@ -57,7 +57,7 @@ var cures = map[fault.Code]string{
 }
 
 // seldom are the causes of codes that the document has with no call of an organization.
-var seldom = map[fault.Code]problemNote{
+var seldom = map[fault.Code]problemDoc{
 	fault.ScopeMissing:          {kind: fault.Forbidden, text: "who asks may not do this: of people, who need a role for it"},
 	fault.MethodNotAllowed:      {kind: fault.Invalid, text: "the path is there and does not take this method"},
 	fault.ApprovalRefused:       {kind: fault.Conflict, text: "who approves may not, or what was approved has changed; of people and operators"},
@@ -119,7 +119,7 @@ whether a payment was taken: repeat the request with the same ` + "`idempotencyK
 			t.Errorf("%s has no cause or no cure: write its note in problems, its cure in cures, and the page with make generate", code)
 			continue
 		}
-		status := statusOf(&fault.Fault{Kind: note.kind, Code: code})
+		status := httpStatus(&fault.Fault{Kind: note.kind, Code: code})
 		fmt.Fprintf(&page, "\n## %s\n\n**%d.** Cause: %s.\n\nCure: %s\n", code, status, note.text, cure)
 	}
 	for code := range cures {

@@ -19,18 +19,18 @@ const sequenceMax = 1<<53 - 1
 
 var eventTypes = func() []string {
 	var names []string
-	for _, t := range event.Types() {
+	for _, t := range event.AllTypes() {
 		names = append(names, string(t))
 	}
 	return names
 }()
 
 // endpointEvents are what an endpoint may name.
-var endpointEvents = append([]string{string(event.All)}, eventTypes...)
+var endpointEvents = append([]string{string(event.EveryType)}, eventTypes...)
 
-// feed has the bodies byte for byte as they were signed, so it is put together
+// encodeFeed has the bodies byte for byte as they were signed, so it is put together
 // by hand: encoding them again could write them otherwise.
-func feed(bodies []json.RawMessage, next *string) []byte {
+func encodeFeed(bodies []json.RawMessage, nextCursor *string) []byte {
 	var b bytes.Buffer
 	b.WriteString(`{"data":[`)
 	for i, body := range bodies {
@@ -39,9 +39,9 @@ func feed(bodies []json.RawMessage, next *string) []byte {
 		}
 		b.Write(body)
 	}
-	b.WriteString(`],"hasMore":` + strconv.FormatBool(next != nil) + `,"nextCursor":`)
-	if next != nil {
-		b.WriteString(`"` + *next + `"`) // base64
+	b.WriteString(`],"hasMore":` + strconv.FormatBool(nextCursor != nil) + `,"nextCursor":`)
+	if nextCursor != nil {
+		b.WriteString(`"` + *nextCursor + `"`) // base64
 	} else {
 		b.WriteString("null")
 	}
@@ -54,20 +54,20 @@ func feed(bodies []json.RawMessage, next *string) []byte {
 func (c *call) feedScope() []string { return []string{c.org, "events", c.query["types"]} }
 
 func (a *api) listEvents(c *call) (answer, error) {
-	after, limit := int64(0), page.LimitDefault
-	if n := c.query.number("after"); n != nil {
-		after = int64(*n)
+	afterSeq, limit := int64(0), page.LimitDefault
+	if n := c.query.numberValue("after"); n != nil {
+		afterSeq = int64(*n)
 	}
-	if text, given := c.query["cursor"]; given {
-		at, err := page.Decode(text, a.conf.CursorKey, c.feedScope()...)
+	if text, present := c.query["cursor"]; present {
+		cursor, err := page.DecodeCursor(text, a.conf.CursorKey, c.feedScope()...)
 		if err != nil {
 			return answer{}, err
 		}
-		if after, err = strconv.ParseInt(at.ID, 10, 64); err != nil {
+		if afterSeq, err = strconv.ParseInt(cursor.ID, 10, 64); err != nil {
 			return answer{}, fmt.Errorf("a cursor that we signed is no sequence: %w", err)
 		}
 	}
-	if n := c.query.number("limit"); n != nil {
+	if n := c.query.numberValue("limit"); n != nil {
 		limit = *n
 	}
 	var types []event.Type
@@ -78,18 +78,18 @@ func (a *api) listEvents(c *call) (answer, error) {
 	}
 	var found event.Page
 	err := a.conf.DB.ReadOrg(c.Context(), c.org, func(ctx context.Context, tx pg.Tx) (err error) {
-		found, err = event.Feed(ctx, tx, c.org, after, types, limit)
+		found, err = event.ReadFeed(ctx, tx, c.org, afterSeq, types, limit)
 		return err
 	})
 	if err != nil {
 		return answer{}, err
 	}
-	var next *string
+	var nextCursor *string
 	if found.HasMore {
-		text := page.Encode(page.Cursor{ID: strconv.FormatInt(found.Next, 10)}, a.conf.CursorKey, c.feedScope()...)
-		next = &text
+		text := page.EncodeCursor(page.Cursor{ID: strconv.FormatInt(found.NextAfter, 10)}, a.conf.CursorKey, c.feedScope()...)
+		nextCursor = &text
 	}
-	return answer{status: http.StatusOK, raw: feed(found.Bodies, next)}, nil
+	return answer{status: http.StatusOK, raw: encodeFeed(found.Bodies, nextCursor)}, nil
 }
 
 // WebhookKeys are the public keys that sign webhooks.
@@ -97,16 +97,16 @@ type WebhookKeys struct {
 	Keys []string `json:"keys"`
 }
 
-func (a *api) webhookKeys(c *call) (answer, error) {
+func (a *api) getWebhookKeys(c *call) (answer, error) {
 	keys := a.conf.WebhookKeys
 	if keys == nil {
 		keys = []string{}
 	}
-	c.warn.Set("Cache-Control", "public, max-age=300")
+	c.header.Set("Cache-Control", "public, max-age=300")
 	return answer{status: http.StatusOK, body: WebhookKeys{Keys: keys}}, nil
 }
 
-func (a *api) openAPI(c *call) (answer, error) {
-	c.warn.Set("Cache-Control", "public, max-age=300")
+func (a *api) getOpenAPI(c *call) (answer, error) {
+	c.header.Set("Cache-Control", "public, max-age=300")
 	return answer{status: http.StatusOK, raw: a.document()}, nil
 }

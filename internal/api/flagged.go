@@ -27,12 +27,12 @@ type Redirection struct {
 
 var redirectReasons = []string{deposit.ComplianceHold, deposit.LawEnforcement}
 
-// decision is one of the verbs on a flagged deposit that take a note.
-type decision func(r *deposit.Resolutions, ctx context.Context, depositID string, by deposit.Decider, note string) (webhook.Deposit, error)
+// resolveFunc is one of the verbs on a flagged deposit that take a note.
+type resolveFunc func(r *deposit.Resolutions, ctx context.Context, depositID string, decider deposit.Actor, note string) (webhook.Deposit, error)
 
-// decide has an organization's key decide about a flagged deposit, where the operator
+// decideAsOrg has an organization's key decide about a flagged deposit, where the operator
 // has switched that on.
-func decide(how decision, status int) func(*api, *call) (answer, error) {
+func decideAsOrg(resolve resolveFunc, status int) func(*api, *call) (answer, error) {
 	return func(a *api, c *call) (answer, error) {
 		var settings org.Settings
 		err := a.conf.DB.ReadOrg(c.Context(), c.org, func(ctx context.Context, tx pg.Tx) (err error) {
@@ -44,13 +44,13 @@ func decide(how decision, status int) func(*api, *call) (answer, error) {
 		}
 		if !settings.FlaggedDepositAPIEnabled {
 			return answer{}, fault.New(fault.Forbidden, fault.FeatureDisabled,
-				"Your organization's key may not decide about flagged deposits: flaggedDepositApiEnabled is off."+untouched+" People of your organization decide, or ask the operator of this service to switch it on.")
+				"Your organization's key may not decide about flagged deposits: flaggedDepositApiEnabled is off."+nothingWritten+" People of your organization decide, or ask the operator of this service to switch it on.")
 		}
 		var body DecisionNote
-		if err := decode(c.body, &body); err != nil {
+		if err := decodeBody(c.body, &body); err != nil {
 			return answer{}, err
 		}
-		decided, err := how(a.conf.Flagged, c.Context(), c.param("depositId"), deposit.Decider{Actor: c.actor(), OrgID: c.org}, text(body.Note))
+		decided, err := resolve(a.conf.Flagged, c.Context(), c.pathParam("depositId"), deposit.Actor{Actor: c.auditActor(), OrgID: c.org}, textOrEmpty(body.Note))
 		if err != nil {
 			return answer{}, err
 		}
@@ -58,61 +58,61 @@ func decide(how decision, status int) func(*api, *call) (answer, error) {
 	}
 }
 
-// operatorAlone refuses an organization what only the operator decides.
-func (a *api) operatorAlone(*call) (answer, error) {
+// refuseOperatorOnly refuses an organization what only the operator decides.
+func (a *api) refuseOperatorOnly(*call) (answer, error) {
 	return answer{}, fault.New(fault.Forbidden, fault.OperatorOnly,
-		"Only the operator of this service sends a flagged deposit elsewhere, or completes one that is stuck."+untouched+" Ask the operator of this service.")
+		"Only the operator of this service sends a flagged deposit elsewhere, or completes one that is stuck."+nothingWritten+" Ask the operator of this service.")
 }
 
-// decider is the operator who calls.
-func (c *call) decider() deposit.Decider {
-	return deposit.Decider{Actor: c.who.Actor(), Name: c.who.Name}
+// depositDecider is the operator who calls.
+func (c *call) depositDecider() deposit.Actor {
+	return deposit.Actor{Actor: c.operator.Actor(), Name: c.operator.Name}
 }
 
 // decideAsOperator has an operator decide about a flagged deposit.
-func decideAsOperator(how decision, status int) func(*api, *call) (answer, error) {
+func decideAsOperator(resolve resolveFunc, status int) func(*api, *call) (answer, error) {
 	return func(a *api, c *call) (answer, error) {
 		var body DecisionNote
-		if err := decode(c.body, &body); err != nil {
+		if err := decodeBody(c.body, &body); err != nil {
 			return answer{}, err
 		}
-		return a.owned(c, status, func() (webhook.Deposit, error) {
-			return how(a.conf.Flagged, c.Context(), c.param("depositId"), c.decider(), text(body.Note))
+		return a.answerOwnedDeposit(c, status, func() (webhook.Deposit, error) {
+			return resolve(a.conf.Flagged, c.Context(), c.pathParam("depositId"), c.depositDecider(), textOrEmpty(body.Note))
 		})
 	}
 }
 
 // rescreenDeposit asks now what is known of the sender of a flagged deposit.
 func (a *api) rescreenDeposit(c *call) (answer, error) {
-	return a.owned(c, http.StatusOK, func() (webhook.Deposit, error) {
-		return a.conf.Rescreens.Now(c.Context(), c.param("depositId"), c.decider())
+	return a.answerOwnedDeposit(c, http.StatusOK, func() (webhook.Deposit, error) {
+		return a.conf.Rescreens.RescreenDeposit(c.Context(), c.pathParam("depositId"), c.depositDecider())
 	})
 }
 
 func (a *api) redirectDeposit(c *call) (answer, error) {
 	var body Redirection
-	if err := decode(c.body, &body); err != nil {
+	if err := decodeBody(c.body, &body); err != nil {
 		return answer{}, err
 	}
-	return a.owned(c, http.StatusAccepted, func() (webhook.Deposit, error) {
-		return a.conf.Flagged.Redirect(c.Context(), c.param("depositId"), c.decider(), deposit.Redirection{
-			To: body.ToAddress, Reason: body.Reason, Reference: body.Reference, Note: text(body.Note),
+	return a.answerOwnedDeposit(c, http.StatusAccepted, func() (webhook.Deposit, error) {
+		return a.conf.Flagged.Redirect(c.Context(), c.pathParam("depositId"), c.depositDecider(), deposit.Redirection{
+			ToAddress: body.ToAddress, Reason: body.Reason, Reference: body.Reference, Note: textOrEmpty(body.Note),
 		})
 	})
 }
 
-// owned answers with what a decision made of a deposit. Whose it is, is read first: it
+// answerOwnedDeposit answers with what a decision made of a deposit. Whose it is, is read first: it
 // never changes, and after the decision nothing is left that could fail.
-func (a *api) owned(c *call, status int, decided func() (webhook.Deposit, error)) (answer, error) {
+func (a *api) answerOwnedDeposit(c *call, status int, resolve func() (webhook.Deposit, error)) (answer, error) {
 	var owner string
 	err := a.conf.DB.ReadSystem(c.Context(), func(ctx context.Context, tx pg.Tx) (err error) {
-		owner, err = deposit.OwnerOf(ctx, tx, c.param("depositId"))
+		owner, err = deposit.OwnerOf(ctx, tx, c.pathParam("depositId"))
 		return err
 	})
 	if err != nil {
 		return answer{}, err
 	}
-	d, err := decided()
+	d, err := resolve()
 	if err != nil {
 		return answer{}, err
 	}
@@ -128,41 +128,41 @@ var (
 	redirectFaults = append([]fault.Code{fault.InvalidAddress, fault.InsufficientGas, fault.DestinationNotAllowed}, approvalFaults...)
 )
 
-const decidedOnce = " Of all decisions about a deposit one comes about; the same one again is answered the same, every other 409 with currentStatus."
+const decidedOnceText = " Of all decisions about a deposit one comes about; the same one again is answered the same, every other 409 with currentStatus."
 
 var flaggedRoutes = []route{
 	{
 		method: http.MethodPost, path: "/deposits/{depositId}/approve", name: "approveDeposit", scope: org.ScopeFull, group: "Deposits",
 		summary: "Approve a flagged deposit",
-		text:    "Credits what screening holds: it is your customer's at once, and CUSTOMER_DEPOSIT_APPROVED is sent. No second CUSTOMER_DEPOSIT is. Off until the operator of this service switches flaggedDepositApiEnabled on for your organization." + decidedOnce + " The body may be left out.",
-		body:    DecisionNote{}, optional: true, again: true,
+		text:    "Credits what screening holds: it is your customer's at once, and CUSTOMER_DEPOSIT_APPROVED is sent. No second CUSTOMER_DEPOSIT is. Off until the operator of this service switches flaggedDepositApiEnabled on for your organization." + decidedOnceText + " The body may be left out.",
+		body:    DecisionNote{}, optional: true, retryable: true,
 		answers: []success{{http.StatusOK, "The deposit. It is CREDITED.", webhook.Deposit{}, exampleApprovedDeposit, nil}},
 		faults:  append([]fault.Code{fault.FeatureDisabled}, approvalFaults...),
-		handle:  decide((*deposit.Resolutions).Approve, http.StatusOK),
+		handle:  decideAsOrg((*deposit.Resolutions).Approve, http.StatusOK),
 	},
 	{
 		method: http.MethodPost, path: "/deposits/{depositId}/reject", name: "rejectDeposit", scope: org.ScopeFull, group: "Deposits",
 		summary: "Reject a flagged deposit",
-		text:    "Sends what screening holds back to the address that it came from, a native coin less the network's fee (SOL whole, but for what the network wants to stay on the address). It is REJECTING until the transfer is final; then it is REJECTED, resolution has the hash, and CUSTOMER_DEPOSIT_REJECTED is sent. An attempt that fails before anything could reach the chain is kept in resolutionAttempts, and the deposit is FLAGGED again; after that only the operator completes it. Look at returnAddressRisk and flagReason first. Off until the operator of this service switches flaggedDepositApiEnabled on for your organization." + decidedOnce + " The body may be left out. To send it elsewhere is the operator's alone: POST /deposits/{depositId}/redirect is 403 OPERATOR_ONLY.",
-		body:    DecisionNote{}, optional: true, again: true,
+		text:    "Sends what screening holds back to the address that it came from, a native coin less the network's fee (SOL whole, but for what the network wants to stay on the address). It is REJECTING until the transfer is final; then it is REJECTED, resolution has the hash, and CUSTOMER_DEPOSIT_REJECTED is sent. An attempt that fails before anything could reach the chain is kept in resolutionAttempts, and the deposit is FLAGGED again; after that only the operator completes it. Look at returnAddressRisk and flagReason first. Off until the operator of this service switches flaggedDepositApiEnabled on for your organization." + decidedOnceText + " The body may be left out. To send it elsewhere is the operator's alone: POST /deposits/{depositId}/redirect is 403 OPERATOR_ONLY.",
+		body:    DecisionNote{}, optional: true, retryable: true,
 		answers: []success{{http.StatusAccepted, "The deposit. It is REJECTING.", webhook.Deposit{}, exampleRejecting, nil}},
 		faults:  append([]fault.Code{fault.FeatureDisabled, fault.OperatorOnly}, returnFaults...),
-		handle:  decide((*deposit.Resolutions).Reject, http.StatusAccepted),
+		handle:  decideAsOrg((*deposit.Resolutions).Reject, http.StatusAccepted),
 	},
 }
 
-// closedRoutes are an organization's attempts at what is the operator's.
-var closedRoutes = []route{
-	{method: http.MethodPost, path: "/deposits/{depositId}/redirect", name: "redirectDeposit", scope: org.ScopeFull, handle: (*api).operatorAlone},
-	{method: http.MethodPost, path: "/deposits/{depositId}/complete", name: "completeDeposit", scope: org.ScopeFull, handle: (*api).operatorAlone},
+// forbiddenRoutes are an organization's attempts at what is the operator's.
+var forbiddenRoutes = []route{
+	{method: http.MethodPost, path: "/deposits/{depositId}/redirect", name: "redirectDeposit", scope: org.ScopeFull, handle: (*api).refuseOperatorOnly},
+	{method: http.MethodPost, path: "/deposits/{depositId}/complete", name: "completeDeposit", scope: org.ScopeFull, handle: (*api).refuseOperatorOnly},
 }
 
 var operatorFlaggedRoutes = []route{
 	{
 		method: http.MethodPost, path: "/deposits/{depositId}/approve", name: "approveDeposit", group: "Money",
 		summary: "Approve a flagged deposit",
-		text:    "Credits what screening holds to the customer, and tells the organization with CUSTOMER_DEPOSIT_APPROVED." + decidedOnce + " The body may be left out.",
-		body:    DecisionNote{}, optional: true, again: true,
+		text:    "Credits what screening holds to the customer, and tells the organization with CUSTOMER_DEPOSIT_APPROVED." + decidedOnceText + " The body may be left out.",
+		body:    DecisionNote{}, optional: true, retryable: true,
 		answers: []success{{http.StatusOK, "The deposit. It is CREDITED.", OwnedDeposit{}, OwnedDeposit{exampleOrganizationID, exampleApprovedDeposit}, nil}},
 		faults:  approvalFaults,
 		handle:  decideAsOperator((*deposit.Resolutions).Approve, http.StatusOK),
@@ -170,8 +170,8 @@ var operatorFlaggedRoutes = []route{
 	{
 		method: http.MethodPost, path: "/deposits/{depositId}/reject", name: "rejectDeposit", group: "Money",
 		summary: "Reject a flagged deposit",
-		text:    "Sends what screening holds back to the address that it came from, a native coin less the network's fee (SOL whole, but for what the network wants to stay on the address), and tells the organization with CUSTOMER_DEPOSIT_REJECTED once the transfer is final. With sanctioned_reject = \"BLOCK\" in the configuration, what came from an address on a list of sanctions is 409 REJECT_BLOCKED_SANCTIONS. A deposit without a single sender is 409 INVALID_STATE: redirect it." + decidedOnce + " The body may be left out.",
-		body:    DecisionNote{}, optional: true, again: true,
+		text:    "Sends what screening holds back to the address that it came from, a native coin less the network's fee (SOL whole, but for what the network wants to stay on the address), and tells the organization with CUSTOMER_DEPOSIT_REJECTED once the transfer is final. With sanctioned_reject = \"BLOCK\" in the configuration, what came from an address on a list of sanctions is 409 REJECT_BLOCKED_SANCTIONS. A deposit without a single sender is 409 INVALID_STATE: redirect it." + decidedOnceText + " The body may be left out.",
+		body:    DecisionNote{}, optional: true, retryable: true,
 		answers: []success{{http.StatusAccepted, "The deposit. It is REJECTING.", OwnedDeposit{}, OwnedDeposit{exampleOrganizationID, exampleRejecting}, nil}},
 		faults:  returnFaults,
 		handle:  decideAsOperator((*deposit.Resolutions).Reject, http.StatusAccepted),
@@ -179,8 +179,8 @@ var operatorFlaggedRoutes = []route{
 	{
 		method: http.MethodPost, path: "/deposits/{depositId}/redirect", name: "redirectDeposit", group: "Money",
 		summary: "Send a flagged deposit elsewhere",
-		text:    "Sends what screening holds to another address, under a hold of compliance or by order of law enforcement, with the reference of the case. It is REDIRECTING until the transfer is final; then it is REDIRECTED, resolution has the hash, and the organization is told with CUSTOMER_DEPOSIT_REDIRECTED." + decidedOnce,
-		body:    Redirection{}, again: true,
+		text:    "Sends what screening holds to another address, under a hold of compliance or by order of law enforcement, with the reference of the case. It is REDIRECTING until the transfer is final; then it is REDIRECTED, resolution has the hash, and the organization is told with CUSTOMER_DEPOSIT_REDIRECTED." + decidedOnceText,
+		body:    Redirection{}, retryable: true,
 		answers: []success{{http.StatusAccepted, "The deposit. It is REDIRECTING.", OwnedDeposit{}, OwnedDeposit{exampleOrganizationID, exampleRedirecting}, nil}},
 		faults:  redirectFaults,
 		handle:  (*api).redirectDeposit,
@@ -189,43 +189,43 @@ var operatorFlaggedRoutes = []route{
 		method: http.MethodPost, path: "/deposits/{depositId}/complete", name: "completeDeposit", group: "Money",
 		summary: "Complete a resolution that is stuck",
 		text:    "Has a transfer sent again, to the same address, of which the chain has proven that it failed. While what is out may still become final it is 409 RESOLUTION_IN_PROGRESS: nothing may be sent twice. A resolution that is done is answered as it is. The body may be left out.",
-		body:    DecisionNote{}, optional: true, again: true,
+		body:    DecisionNote{}, optional: true, retryable: true,
 		answers: []success{{http.StatusAccepted, "The deposit. It is REJECTING or REDIRECTING again, or done.", OwnedDeposit{}, OwnedDeposit{exampleOrganizationID, exampleRedirecting}, nil}},
 		faults:  []fault.Code{fault.CodeNotFound, fault.DepositNotFlagged, fault.InvalidState, fault.ResolutionInProgress},
 		handle:  decideAsOperator((*deposit.Resolutions).Complete, http.StatusAccepted),
 	},
 	{
 		method: http.MethodPost, path: "/deposits/{depositId}/rescreen", name: "rescreenDeposit", group: "Money",
-		summary: "Ask now about a flagged deposit's sender",
-		text:    "Asks the providers what they say of the sender today, and shows it in freshScreening, beside what flagged the deposit. It takes up to half a minute, decides nothing, and no decision waits for it.",
-		again:   true,
-		answers: []success{{http.StatusOK, "The deposit. It is FLAGGED.", OwnedDeposit{}, OwnedDeposit{exampleOrganizationID, exampleAskedAgain}, nil}},
-		faults:  []fault.Code{fault.CodeNotFound, fault.DepositNotFlagged, fault.CodeUnavailable},
-		handle:  (*api).rescreenDeposit,
+		summary:   "Ask now about a flagged deposit's sender",
+		text:      "Asks the providers what they say of the sender today, and shows it in freshScreening, beside what flagged the deposit. It takes up to half a minute, decides nothing, and no decision waits for it.",
+		retryable: true,
+		answers:   []success{{http.StatusOK, "The deposit. It is FLAGGED.", OwnedDeposit{}, OwnedDeposit{exampleOrganizationID, exampleRescreened}, nil}},
+		faults:    []fault.Code{fault.CodeNotFound, fault.DepositNotFlagged, fault.CodeUnavailable},
+		handle:    (*api).rescreenDeposit,
 	},
 }
 
 var (
 	exampleFlagged = func() webhook.Deposit {
 		d := exampleDeposit
-		d.Status, d.IsFlagged, d.RiskOfFunds, d.CreditedAt, d.ReturnAddressRisk = "FLAGGED", true, pointer("SEVERE"), nil, pointer("NONE")
-		d.Screening = webhook.Screening{Status: "FLAGGED", Provider: pointer("TRM"), Severity: pointer("SEVERE"), Score: pointer(98), ScreenedAt: &exampleAt}
+		d.Status, d.IsFlagged, d.RiskOfFunds, d.CreditedAt, d.ReturnAddressRisk = "FLAGGED", true, pointerTo("SEVERE"), nil, pointerTo("NONE")
+		d.Screening = webhook.Screening{Status: "FLAGGED", Provider: pointerTo("TRM"), Severity: pointerTo("SEVERE"), Score: pointerTo(98), ScreenedAt: &exampleAt}
 		d.FlagReason = &webhook.FlagReason{
-			Code: "SEVERITY_ABOVE_THRESHOLD", Score: pointer(98), Severity: pointer("SEVERE"), Entity: pointer("a mixer"),
-			Categories: webhook.List[string]{"MIXING"}, Provider: pointer("TRM"),
+			Code: "SEVERITY_ABOVE_THRESHOLD", Score: pointerTo(98), Severity: pointerTo("SEVERE"), Entity: pointerTo("a mixer"),
+			Categories: webhook.List[string]{"MIXING"}, Provider: pointerTo("TRM"),
 		}
 		return d
 	}()
-	exampleAskedAgain = func() webhook.Deposit {
+	exampleRescreened = func() webhook.Deposit {
 		d := exampleFlagged
-		d.FreshScreening = &webhook.FreshScreening{Severity: "LOW", Score: pointer(12), Categories: webhook.List[string]{}, Provider: "TRM", ScreenedAt: exampleAt}
+		d.FreshScreening = &webhook.FreshScreening{Severity: "LOW", Score: pointerTo(12), Categories: webhook.List[string]{}, Provider: "TRM", ScreenedAt: exampleAt}
 		return d
 	}()
 	exampleApprovedDeposit = func() webhook.Deposit {
 		d := exampleFlagged
 		d.Status, d.CreditedAt = "CREDITED", &exampleAt
 		d.Resolution = &webhook.Resolution{
-			Decision: "APPROVED", Note: pointer("The source of funds is known."), DecidedAt: exampleAt,
+			Decision: "APPROVED", Note: pointerTo("The source of funds is known."), DecidedAt: exampleAt,
 			DecidedBy: webhook.Actor{Type: "API_KEY", ID: exampleOrganizationID},
 		}
 		return d
@@ -235,7 +235,7 @@ var (
 		d.Status = "REJECTING"
 		d.Resolution = &webhook.Resolution{
 			Decision: "REJECTED", DecidedAt: exampleAt, DecidedBy: webhook.Actor{Type: "API_KEY", ID: exampleOrganizationID},
-			ToAddress: pointer(exampleDestination), Amount: pointer("5000000"),
+			ToAddress: pointerTo(exampleDestination), Amount: pointerTo("5000000"),
 		}
 		return d
 	}()
@@ -243,25 +243,25 @@ var (
 		d := exampleFlagged
 		d.Status = "REDIRECTING"
 		d.Resolution = &webhook.Resolution{
-			Decision: "REDIRECTED", Reason: pointer("LAW_ENFORCEMENT"), Reference: pointer("case 77"), DecidedAt: exampleAt,
-			DecidedBy: webhook.Actor{Type: "OPERATOR", ID: "opk_01J9ZW3M8Q4S5T6V7W8X9YZABC", Name: pointer("Ann")},
-			ToAddress: pointer(exampleHolder), Amount: pointer("5000000"),
+			Decision: "REDIRECTED", Reason: pointerTo("LAW_ENFORCEMENT"), Reference: pointerTo("case 77"), DecidedAt: exampleAt,
+			DecidedBy: webhook.Actor{Type: "OPERATOR", ID: "opk_01J9ZW3M8Q4S5T6V7W8X9YZABC", Name: pointerTo("Ann")},
+			ToAddress: pointerTo(exampleHolder), Amount: pointerTo("5000000"),
 		}
 		return d
 	}()
 )
 
 var flaggedExamples = map[string]any{
-	"approveDeposit": DecisionNote{Note: pointer("The source of funds is known.")},
-	"rejectDeposit":  DecisionNote{Note: pointer("Not one of our customers' wallets.")},
+	"approveDeposit": DecisionNote{Note: pointerTo("The source of funds is known.")},
+	"rejectDeposit":  DecisionNote{Note: pointerTo("Not one of our customers' wallets.")},
 }
 
-var flaggedNotes = map[string]note{
+var flaggedFieldDocs = map[string]fieldDoc{
 	"DecisionNote.":     {text: "What is kept with a decision."},
 	"DecisionNote.note": {text: "Why, in a sentence or two, for the record. It stands in resolution.", bounds: map[string]any{"maxLength": deposit.NoteRunesMax}},
 }
 
-var operatorFlaggedNotes = map[string]note{
+var operatorFlaggedFieldDocs = map[string]fieldDoc{
 	"Redirection.":          {text: "Where a flagged deposit goes, and why."},
 	"Redirection.toAddress": {text: "An address on the deposit's chain, and none of this service's.", example: exampleHolder},
 	"Redirection.reason":    {text: "Why it goes there.", enum: redirectReasons},
@@ -273,5 +273,5 @@ var operatorFlaggedExamples = map[string]any{
 	"approveDeposit":  flaggedExamples["approveDeposit"],
 	"rejectDeposit":   flaggedExamples["rejectDeposit"],
 	"redirectDeposit": Redirection{ToAddress: exampleHolder, Reason: deposit.LawEnforcement, Reference: "case 77"},
-	"completeDeposit": DecisionNote{Note: pointer("Its token was paused, and is not any more.")},
+	"completeDeposit": DecisionNote{Note: pointerTo("Its token was paused, and is not any more.")},
 }

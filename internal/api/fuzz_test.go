@@ -23,8 +23,8 @@ func FuzzDecode(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
 		var first WithdrawRequest
-		if err := decode(body, &first); err != nil {
-			if got := fault.Of(err); got == nil || got.Message == "" {
+		if err := decodeBody(body, &first); err != nil {
+			if got := fault.Find(err); got == nil || got.Message == "" {
 				t.Fatalf("got %v, want a refusal", err)
 			}
 			return
@@ -37,7 +37,7 @@ func FuzzDecode(f *testing.F) {
 			t.Fatal(err)
 		}
 		var again WithdrawRequest
-		if err := decode(printed, &again); err != nil {
+		if err := decodeBody(printed, &again); err != nil {
 			t.Fatalf("%s came from an accepted body: got %v", printed, err)
 		}
 		if !reflect.DeepEqual(first, again) {
@@ -57,7 +57,7 @@ func FuzzWithdraw(f *testing.F) {
 	} {
 		f.Add([]byte(seed))
 	}
-	h := newHouse(f)
+	h := newTestEnv(f)
 	f.Fuzz(func(t *testing.T, body []byte) {
 		mine := *h
 		mine.t = t
@@ -72,9 +72,9 @@ func FuzzQuery(f *testing.F) {
 	for _, seed := range []string{"", "limit=5&order=asc", "status=FAILED&customerId=%00", "cursor=AQAA", "createdAfter=2026-01-31T12:00:00Z", "a=1;b=2", "limit=%ff"} {
 		f.Add(seed)
 	}
-	h := newHouse(f)
+	h := newTestEnv(f)
 	f.Fuzz(func(t *testing.T, text string) {
-		r, err := http.NewRequestWithContext(t.Context(), "GET", h.server.URL+base+"/withdrawals", nil)
+		r, err := http.NewRequestWithContext(t.Context(), "GET", h.server.URL+pathPrefix+"/withdrawals", nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -99,7 +99,7 @@ func FuzzDecodeEndpoint(f *testing.F) {
 	f.Add([]byte(`{"url":"","events":[null]}`))
 	f.Fuzz(func(t *testing.T, body []byte) {
 		var got EndpointRequest
-		if err := decode(body, &got); err != nil && fault.Of(err) == nil {
+		if err := decodeBody(body, &got); err != nil && fault.Find(err) == nil {
 			t.Fatalf("got %v, want a refusal", err)
 		}
 	})

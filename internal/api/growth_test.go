@@ -45,7 +45,7 @@ type statements struct {
 // read.
 func TestNoReadGrowsWithTheNumberOfCustomers(t *testing.T) {
 	t.Parallel()
-	cluster := pgtest.Cluster(t, map[string]string{
+	cluster := pgtest.StartCluster(t, map[string]string{
 		"shared_preload_libraries": "auto_explain", "auto_explain.log_min_duration": "0", "auto_explain.log_analyze": "on", "auto_explain.log_buffers": "on",
 		"auto_explain.log_timing": "off", "auto_explain.log_format": "json", "auto_explain.log_nested_statements": "on",
 	})
@@ -55,11 +55,11 @@ func TestNoReadGrowsWithTheNumberOfCustomers(t *testing.T) {
 	}
 	t.Cleanup(db.Close)
 	h := newHouseOn(t, db)
-	_, secret, err := operator.Create(t.Context(), db, audit.Operator("test"), "ann")
+	_, secret, err := operator.CreateKey(t.Context(), db, audit.Operator("test"), "ann")
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := &office{house: h, ann: tenant{key: secret.Reveal()}}
+	o := &office{testEnv: h, ann: tenant{key: secret.Reveal()}}
 	o.desk = o.opened(t, here, Limits{})
 
 	conn, err := pgx.Connect(t.Context(), cluster.SuperURL(local.Database))
@@ -93,7 +93,7 @@ func TestNoReadGrowsWithTheNumberOfCustomers(t *testing.T) {
 		found := map[string]statements{}
 		followed := map[string]bool{}
 		for _, side := range []struct {
-			house *house
+			house *testEnv
 			who   tenant
 		}{{h, h.one}, {o.desk, o.ann}} {
 			for _, r := range side.house.face.routes {
@@ -189,9 +189,9 @@ func middle(t *testing.T, key []byte, org, path, next string, n int) string {
 	} {
 		for _, of := range []string{org, ""} {
 			scope := append([]string{of, list}, filters...)
-			if at, err := page.Decode(next, key, scope...); err == nil {
-				at.At = time.Date(2026, 1, 1, 0, 0, n, 0, time.UTC)
-				return page.Encode(at, key, scope...)
+			if at, err := page.DecodeCursor(next, key, scope...); err == nil {
+				at.CreatedAt = time.Date(2026, 1, 1, 0, 0, n, 0, time.UTC)
+				return page.EncodeCursor(at, key, scope...)
 			}
 		}
 	}

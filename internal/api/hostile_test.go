@@ -11,7 +11,7 @@ import (
 // Rules REQ-1, REQ-2, REQ-3, WD-11, WD-14.
 func TestHostileBodiesAreRefusedAndWriteNothing(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newTestEnv(t)
 	// with replaces one member of a good body by JSON text.
 	with := func(name, value string) string {
 		body := map[string]string{"mintId": "1", "customerId": `"alice"`, "amount": `"1000"`, "toAddress": `"` + stranger + `"`}
@@ -26,7 +26,7 @@ func TestHostileBodiesAreRefusedAndWriteNothing(t *testing.T) {
 		return "{" + b.String() + "}"
 	}
 	const good = `"mintId":1,"customerId":"alice","toAddress":"` + stranger + `"`
-	before := h.rows()
+	before := h.rowCounts()
 	for _, c := range []struct {
 		name, body string
 		status     int
@@ -143,8 +143,8 @@ func TestHostileBodiesAreRefusedAndWriteNothing(t *testing.T) {
 		{"reference with a zero byte", with("reference", `"\u0000"`), 400, "INVALID_REQUEST", "reference"},
 		{"closed mint", with("mintId", `3`), 422, "WITHDRAWALS_SUSPENDED", "mintId"},
 	} {
-		h.refused(c.name, h.call(h.one, "POST", "/withdraw", c.body), c.status, c.code, c.param)
-		h.refused("preview, "+c.name, h.call(h.one, "POST", "/withdraw/preview", c.body), c.status, c.code, c.param)
+		h.wantRefusal(c.name, h.call(h.one, "POST", "/withdraw", c.body), c.status, c.code, c.param)
+		h.wantRefusal("preview, "+c.name, h.call(h.one, "POST", "/withdraw/preview", c.body), c.status, c.code, c.param)
 	}
 	for _, c := range []struct {
 		name, body  string
@@ -168,7 +168,7 @@ func TestHostileBodiesAreRefusedAndWriteNothing(t *testing.T) {
 		{"list", `[]`, "INVALID_REQUEST", ""},
 		{"nothing", ``, "INVALID_JSON", ""},
 	} {
-		h.refused("estimate, "+c.name, h.call(h.one, "POST", "/withdraw/estimate", c.body), 400, c.code, c.param)
+		h.wantRefusal("estimate, "+c.name, h.call(h.one, "POST", "/withdraw/estimate", c.body), 400, c.code, c.param)
 	}
 	for _, c := range []struct {
 		name, body string
@@ -185,7 +185,7 @@ func TestHostileBodiesAreRefusedAndWriteNothing(t *testing.T) {
 		{"empty e-mail", `{"mintId":1,"customerId":"new","customerEmail":""}`, 400, "INVALID_REQUEST", "customerEmail"},
 		{"unknown field", `{"mintId":1,"customerId":"new","custmerEmail":"a@example.com"}`, 400, "UNKNOWN_FIELD", "custmerEmail"},
 	} {
-		h.refused("deposit, "+c.name, h.call(h.one, "POST", "/deposit", c.body), c.status, c.code, c.param)
+		h.wantRefusal("deposit, "+c.name, h.call(h.one, "POST", "/deposit", c.body), c.status, c.code, c.param)
 	}
 	for _, c := range []struct{ name, body, code, param string }{
 		{"http", `{"url":"http://example.com"}`, "INVALID_REQUEST", "url"},
@@ -201,9 +201,9 @@ func TestHostileBodiesAreRefusedAndWriteNothing(t *testing.T) {
 		{"unknown chain", `{"url":"https://example.com","filters":{"chain":"ETHERIUM"}}`, "INVALID_REQUEST", "filters.chain"},
 		{"unknown filter", `{"url":"https://example.com","filters":{"customer":"a"}}`, "UNKNOWN_FIELD", "filters.customer"},
 	} {
-		h.refused("endpoint, "+c.name, h.call(h.one, "POST", "/webhook-endpoints", c.body), 400, c.code, c.param)
+		h.wantRefusal("endpoint, "+c.name, h.call(h.one, "POST", "/webhook-endpoints", c.body), 400, c.code, c.param)
 	}
-	if got := h.rows(); got != before {
+	if got := h.rowCounts(); got != before {
 		t.Errorf("rows: got %v, want %v", got, before)
 	}
 	hint := h.call(h.one, "POST", "/withdraw", with("requireAproval", `true`))
@@ -219,11 +219,11 @@ func TestHostileBodiesAreRefusedAndWriteNothing(t *testing.T) {
 // Rule WD-11.
 func TestOwnAddressesAreNoDestination(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newTestEnv(t)
 	for _, who := range []tenant{h.one, h.two} {
-		address := h.want(h.call(who, "POST", "/deposit", map[string]any{"mintId": usdc, "customerId": alice}), 200).text("address")
+		address := h.wantStatus(h.call(who, "POST", "/deposit", map[string]any{"mintId": usdc, "customerId": alice}), 200).text("address")
 		for _, spelled := range []string{address, strings.ToLower(address)} {
-			h.refused(spelled, h.call(h.one, "POST", "/withdraw", payment("toAddress", spelled)), 422, "DESTINATION_NOT_ALLOWED", "toAddress")
+			h.wantRefusal(spelled, h.call(h.one, "POST", "/withdraw", payment("toAddress", spelled)), 422, "DESTINATION_NOT_ALLOWED", "toAddress")
 		}
 	}
 }
@@ -231,20 +231,20 @@ func TestOwnAddressesAreNoDestination(t *testing.T) {
 // H-21.
 func TestOnlyJSONIsTaken(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newTestEnv(t)
 	for _, kind := range []string{"text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x", "application/json; charset=latin1", "application/jsonx", "json", "*/*", "application/json, text/plain", ""} {
-		h.refused(kind, h.call(h.one, "POST", "/withdraw", payment(), "Content-Type", kind), 415, "UNSUPPORTED_MEDIA_TYPE", "")
+		h.wantRefusal(kind, h.call(h.one, "POST", "/withdraw", payment(), "Content-Type", kind), 415, "UNSUPPORTED_MEDIA_TYPE", "")
 	}
-	h.refused("compressed", h.call(h.one, "POST", "/withdraw", payment(), "Content-Encoding", "gzip"), 415, "UNSUPPORTED_MEDIA_TYPE", "")
+	h.wantRefusal("compressed", h.call(h.one, "POST", "/withdraw", payment(), "Content-Encoding", "gzip"), 415, "UNSUPPORTED_MEDIA_TYPE", "")
 	for _, kind := range []string{"application/json", "Application/JSON", "application/json; charset=utf-8", "application/json;charset=UTF-8"} {
-		h.want(h.call(h.one, "POST", "/withdraw", payment(), "Content-Type", kind), 202)
+		h.wantStatus(h.call(h.one, "POST", "/withdraw", payment(), "Content-Type", kind), 202)
 	}
 }
 
 // Rule REQ-5.
 func TestHostileQueriesAreRefused(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newTestEnv(t)
 	for query, c := range map[string][2]string{
 		"limit=0":                             {"INVALID_REQUEST", "limit"},
 		"limit=201":                           {"INVALID_REQUEST", "limit"},
@@ -275,15 +275,15 @@ func TestHostileQueriesAreRefused(t *testing.T) {
 		"a=%zz":                               {"INVALID_REQUEST", ""},
 		"customerId=" + strings.Repeat("a", 5000): {"INVALID_REQUEST", ""},
 	} {
-		h.refused(query, h.call(h.one, "GET", "/withdrawals?"+query, nil), 400, c[0], c[1])
+		h.wantRefusal(query, h.call(h.one, "GET", "/withdrawals?"+query, nil), 400, c[0], c[1])
 	}
-	h.refused("after", h.call(h.one, "GET", "/events?after=-1", nil), 400, "INVALID_REQUEST", "after")
+	h.wantRefusal("after", h.call(h.one, "GET", "/events?after=-1", nil), 400, "INVALID_REQUEST", "after")
 	for _, bad := range []string{"x", "-1", "1", "9007199254740992"} {
-		h.refused("feed cursor "+bad, h.call(h.one, "GET", "/events?cursor="+bad, nil), 400, "INVALID_CURSOR", "cursor")
+		h.wantRefusal("feed cursor "+bad, h.call(h.one, "GET", "/events?cursor="+bad, nil), 400, "INVALID_CURSOR", "cursor")
 	}
-	h.refused("types", h.call(h.one, "GET", "/events?types=CUSTOMER_DEPOSIT,", nil), 400, "INVALID_REQUEST", "types")
-	h.refused("flag", h.call(h.one, "GET", "/mints?swappable=1", nil), 400, "INVALID_REQUEST", "swappable")
-	h.refused("on a post", h.call(h.one, "POST", "/withdraw?dryRun=true", payment()), 400, "UNKNOWN_FIELD", "dryRun")
-	h.want(h.call(h.one, "GET", "/withdrawals?createdAfter=2026-01-31T12:00:00%2B02:00&customerId=%27--", nil), 200)
-	h.want(h.call(h.one, "GET", "/events?after=9007199254740991", nil), 200)
+	h.wantRefusal("types", h.call(h.one, "GET", "/events?types=CUSTOMER_DEPOSIT,", nil), 400, "INVALID_REQUEST", "types")
+	h.wantRefusal("flag", h.call(h.one, "GET", "/mints?swappable=1", nil), 400, "INVALID_REQUEST", "swappable")
+	h.wantRefusal("on a post", h.call(h.one, "POST", "/withdraw?dryRun=true", payment()), 400, "UNKNOWN_FIELD", "dryRun")
+	h.wantStatus(h.call(h.one, "GET", "/withdrawals?createdAfter=2026-01-31T12:00:00%2B02:00&customerId=%27--", nil), 200)
+	h.wantStatus(h.call(h.one, "GET", "/events?after=9007199254740991", nil), 200)
 }

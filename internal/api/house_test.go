@@ -62,13 +62,13 @@ const (
 // tenant is an organization with its key.
 type tenant struct{ id, key string }
 
-// house is the interface on a real database and a real signer, with two
+// testEnv is the interface on a real database and a real signer, with two
 // organizations, behind a real listener.
-type house struct {
+type testEnv struct {
 	t      testing.TB
 	db     *pg.DB
-	book   *wallet.Book
-	white  *whitelist.Book
+	book   *wallet.Service
+	white  *whitelist.Service
 	server *httptest.Server
 	logs   *logs
 	posts  *delivery.Dispatcher
@@ -102,13 +102,13 @@ func (l *logs) String() string {
 	return l.text.String()
 }
 
-func newHouse(t testing.TB, limits ...Limits) *house {
+func newTestEnv(t testing.TB, limits ...Limits) *testEnv {
 	t.Helper()
 	return newHouseOn(t, pgtest.New(t), limits...)
 }
 
 // newHouseOn is a house on a database that is empty.
-func newHouseOn(t testing.TB, db *pg.DB, limits ...Limits) *house {
+func newHouseOn(t testing.TB, db *pg.DB, limits ...Limits) *testEnv {
 	t.Helper()
 	token := mint.Mint{
 		ID: usdc, Chain: chain.Ethereum, Network: chain.Local, Kind: mint.Token, Contract: usdcAddress, Symbol: "USDC", Name: "USD Coin",
@@ -120,7 +120,7 @@ func newHouseOn(t testing.TB, db *pg.DB, limits ...Limits) *house {
 	if err := mint.Sync(t.Context(), db, []mint.Mint{token, coin, shut}); err != nil {
 		t.Fatal(err)
 	}
-	h := &house{t: t, db: db, logs: &logs{}, face: &organizations, serves: &atomic.Pointer[http.Handler]{}}
+	h := &testEnv{t: t, db: db, logs: &logs{}, face: &organizations, serves: &atomic.Pointer[http.Handler]{}}
 	for _, who := range []*tenant{&h.one, &h.two} {
 		made, key, err := org.Create(t.Context(), db, "house")
 		if err != nil {
@@ -130,14 +130,14 @@ func newHouseOn(t testing.TB, db *pg.DB, limits ...Limits) *house {
 	}
 	s, attest := signertest.New(t)
 	h.signer, h.attest, h.book = s, attest, wallet.New(db, s, attest)
-	if err := mirror.Import(t.Context(), db, s, h.book); err != nil {
+	if err := mirror.ImportJournal(t.Context(), db, s, h.book); err != nil {
 		t.Fatal(err)
 	}
 	file := filepath.Join(t.TempDir(), "seal")
-	if err := seal.Create(file); err != nil {
+	if err := seal.CreateKeyset(file); err != nil {
 		t.Fatal(err)
 	}
-	keyset, err := seal.Open(file)
+	keyset, err := seal.OpenKeyset(file)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -148,7 +148,7 @@ func newHouseOn(t testing.TB, db *pg.DB, limits ...Limits) *house {
 	// A dispatcher may reach this machine; no endpoint can be registered that leads here.
 	h.posts = &delivery.Dispatcher{DB: db, Seal: keyset, Key: key, Development: true, Log: newLogger(h.logs)}
 	chains := chain.Chains{chain.Ethereum: {
-		Name: chain.Ethereum, Network: chain.Local, CAIP2: "eip155:31337", Grammar: evmtx.Grammar{ChainID: signertest.ChainID}, Sender: sim.New(sim.Config{}),
+		Name: chain.Ethereum, Network: chain.Local, CAIP2: "eip155:31337", AddressCodec: evmtx.AddressCodec{ChainID: signertest.ChainID}, Sender: sim.New(sim.Config{}),
 	}}
 	prices := price.Fixed{Prices: map[int]money.USD{usdc: money.MustParseUSD("0.9998")}}
 	h.conf = Config{
@@ -169,24 +169,24 @@ func newHouseOn(t testing.TB, db *pg.DB, limits ...Limits) *house {
 }
 
 // restart serves with the configuration as it is now.
-func (h *house) restart() {
+func (h *testEnv) restart() {
 	handler := New(h.conf)
 	h.serves.Store(&handler)
 }
 
 // deposit gives a customer an address and credits it as a deposit would.
-func (h *house) deposit(who tenant, customerID string, n uint64) {
+func (h *testEnv) deposit(who tenant, customerID string, n uint64) {
 	h.t.Helper()
-	h.want(h.call(who, "POST", "/deposit", map[string]any{"mintId": usdc, "customerId": customerID}), 200)
+	h.wantStatus(h.call(who, "POST", "/deposit", map[string]any{"mintId": usdc, "customerId": customerID}), 200)
 	treasury, err := h.book.Treasury(h.t.Context(), who.id, chain.EVM)
 	if err != nil {
 		h.t.Fatal(err)
 	}
 	err = h.db.InSystem(h.t.Context(), func(ctx context.Context, tx pg.Tx) error {
-		if err := wallet.Move(ctx, tx, wallet.Movement{WalletID: treasury.ID, OrgID: who.id, MintID: usdc, Part: wallet.Credited, Plus: money.Units(n)}); err != nil {
+		if err := wallet.MoveFunds(ctx, tx, wallet.Movement{WalletID: treasury.ID, OrgID: who.id, MintID: usdc, Part: wallet.Credited, Plus: money.Units(n)}); err != nil {
 			return err
 		}
-		return ledgertest.Post(ctx, tx, ledger.Posting{
+		return ledgertest.PostWithCauses(ctx, tx, ledger.Posting{
 			Cause: ledger.Cause{Kind: ledger.Deposit, ID: "dep_" + who.id + customerID},
 			Legs: []ledger.Leg{{
 				Debit:  ledger.Account{OrgID: who.id, MintID: usdc, Kind: ledger.Custody},
@@ -201,7 +201,7 @@ func (h *house) deposit(who tenant, customerID string, n uint64) {
 }
 
 // sequenced numbers the events, as the service does all the time.
-func (h *house) sequenced() {
+func (h *testEnv) sequenced() {
 	h.t.Helper()
 	s := &event.Sequencer{DB: h.db, Environment: webhook.Test, Listener: nobody{}}
 	for {
@@ -217,13 +217,13 @@ func (h *house) sequenced() {
 
 type nobody struct{}
 
-func (nobody) Sequenced(context.Context, pg.Tx, []event.Sequenced) error { return nil }
+func (nobody) OnSequenced(context.Context, pg.Tx, []event.Sequenced) error { return nil }
 
-// rows counts everything that a request could have written.
-func (h *house) rows() string {
+// rowCounts counts everything that a request could have written.
+func (h *testEnv) rowCounts() string {
 	h.t.Helper()
 	var counts string
-	err := pgtest.Owner(h.t, h.db).QueryRow(h.t.Context(), `
+	err := pgtest.OwnerPool(h.t, h.db).QueryRow(h.t.Context(), `
 		SELECT format('withdrawals %s, transfers %s, accounts %s, orders %s, events %s, audit %s, customers %s, wallets %s, endpoints %s, keys %s',
 			(SELECT count(*) FROM withdrawals), (SELECT count(*) FROM ledger_transfers), (SELECT count(*) FROM ledger_accounts),
 			(SELECT count(*) FROM dispatch_orders), (SELECT count(*) FROM events), (SELECT count(*) FROM audit_log),
@@ -257,7 +257,7 @@ func (r reply) list() []map[string]any {
 	return out
 }
 
-func (h *house) want(r reply, status int) reply {
+func (h *testEnv) wantStatus(r reply, status int) reply {
 	h.t.Helper()
 	if r.status != status {
 		h.t.Fatalf("got %v %s, want %v", r.status, r.raw, status)
@@ -265,7 +265,7 @@ func (h *house) want(r reply, status int) reply {
 	return r
 }
 
-func (h *house) refused(name string, r reply, status int, code, param string) {
+func (h *testEnv) wantRefusal(name string, r reply, status int, code, param string) {
 	h.t.Helper()
 	if r.status != status || r.text("code") != code || r.text("param") != param {
 		h.t.Errorf("%s: got %v %s, want %v %v on %q", name, r.status, r.raw, status, code, param)
@@ -273,7 +273,7 @@ func (h *house) refused(name string, r reply, status int, code, param string) {
 }
 
 // call sends a value as JSON with a tenant's key.
-func (h *house) call(who tenant, method, path string, body any, headers ...string) reply {
+func (h *testEnv) call(who tenant, method, path string, body any, headers ...string) reply {
 	h.t.Helper()
 	var raw []byte
 	if text, ok := body.(string); ok {
@@ -284,7 +284,7 @@ func (h *house) call(who tenant, method, path string, body any, headers ...strin
 			h.t.Fatal(err)
 		}
 	}
-	r, err := http.NewRequestWithContext(h.t.Context(), method, h.server.URL+base+path, bytes.NewReader(raw))
+	r, err := http.NewRequestWithContext(h.t.Context(), method, h.server.URL+pathPrefix+path, bytes.NewReader(raw))
 	if err != nil {
 		h.t.Fatal(err)
 	}
@@ -303,7 +303,7 @@ func (h *house) call(who tenant, method, path string, body any, headers ...strin
 	return h.send(r)
 }
 
-func (h *house) send(r *http.Request) reply {
+func (h *testEnv) send(r *http.Request) reply {
 	h.t.Helper()
 	var sent []byte
 	if r.Body != nil {
@@ -347,7 +347,7 @@ var published = map[*surface]func() (*openapi3.T, error){&organizations: publish
 
 func publish(s *surface) func() (*openapi3.T, error) {
 	return sync.OnceValues(func() (*openapi3.T, error) {
-		doc, err := openapi3.NewLoader().LoadFromData(s.draw("http://127.0.0.1/v1"))
+		doc, err := openapi3.NewLoader().LoadFromData(s.drawDocument("http://127.0.0.1/v1"))
 		if err != nil {
 			return nil, err
 		}
@@ -356,14 +356,14 @@ func publish(s *surface) func() (*openapi3.T, error) {
 }
 
 // judges hold answers against the documents.
-var judges = map[*surface]func() (*judge, error){&organizations: appoint(&organizations), &operators: appoint(&operators)}
+var judges = map[*surface]func() (*schemaChecker, error){&organizations: newSchemaChecker(&organizations), &operators: newSchemaChecker(&operators)}
 
-// judge is a document that thousands of bodies are held against. The filters of
+// schemaChecker is a document that thousands of bodies are held against. The filters of
 // kin-openapi compile a schema of OpenAPI 3.1 anew for each value, which took more of
 // the machine than everything else that the tests here do. So they get the document as
 // one of 3.0, which they read without compiling, and what only JSON Schema 2020-12 has
 // is left to schemas that are compiled once.
-type judge struct {
+type schemaChecker struct {
 	doc, plain *openapi3.T
 	mu         sync.Mutex // of compiler and compiled
 	compiler   *jsonschema.Compiler
@@ -372,27 +372,27 @@ type judge struct {
 
 const documentURL = "https://coffer.test/openapi.json"
 
-func appoint(s *surface) func() (*judge, error) {
-	return sync.OnceValues(func() (*judge, error) {
+func newSchemaChecker(s *surface) func() (*schemaChecker, error) {
+	return sync.OnceValues(func() (*schemaChecker, error) {
 		doc, err := published[s]()
 		if err != nil {
 			return nil, err
 		}
 		plain := *doc
 		plain.OpenAPI = "3.0.3"
-		whole, err := jsonschema.UnmarshalJSON(bytes.NewReader(s.draw("http://127.0.0.1/v1")))
+		whole, err := jsonschema.UnmarshalJSON(bytes.NewReader(s.drawDocument("http://127.0.0.1/v1")))
 		if err != nil {
 			return nil, err
 		}
-		j := &judge{doc: doc, plain: &plain, compiler: jsonschema.NewCompiler(), compiled: map[*openapi3.Schema]*jsonschema.Schema{}}
+		j := &schemaChecker{doc: doc, plain: &plain, compiler: jsonschema.NewCompiler(), compiled: map[*openapi3.Schema]*jsonschema.Schema{}}
 		j.compiler.DefaultDraft(jsonschema.Draft2020)
 		j.compiler.AssertFormat()
 		return j, j.compiler.AddResource(documentURL, whole)
 	})
 }
 
-// fits checks a JSON text against a schema of the document, by JSON Schema 2020-12.
-func (j *judge) fits(schema *openapi3.Schema, raw []byte) error {
+// checkSchema checks a JSON text against a schema of the document, by JSON Schema 2020-12.
+func (j *schemaChecker) checkSchema(schema *openapi3.Schema, raw []byte) error {
 	strict, err := j.strict(schema)
 	if err != nil {
 		return err
@@ -404,7 +404,7 @@ func (j *judge) fits(schema *openapi3.Schema, raw []byte) error {
 	return strict.Validate(value)
 }
 
-func (j *judge) strict(schema *openapi3.Schema) (*jsonschema.Schema, error) {
+func (j *schemaChecker) strict(schema *openapi3.Schema) (*jsonschema.Schema, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if done := j.compiled[schema]; done != nil {
@@ -444,11 +444,11 @@ func conforms(face *surface, r *http.Request, sent []byte, got reply) error {
 	if err != nil {
 		return err
 	}
-	path, item, params := documented(j.doc, strings.TrimPrefix(r.URL.EscapedPath(), base))
+	path, item, params := documented(j.doc, strings.TrimPrefix(r.URL.EscapedPath(), pathPrefix))
 	if item == nil || item.GetOperation(r.Method) == nil {
 		if got.status == 404 || got.status == 405 || got.status == 401 || got.status == 403 || got.status == 429 {
 			problem := j.doc.Components.Schemas["Problem"].Value
-			return errors.Join(problem.VisitJSON(map[string]any(got.body)), j.fits(problem, got.raw))
+			return errors.Join(problem.VisitJSON(map[string]any(got.body)), j.checkSchema(problem, got.raw))
 		}
 		return fmt.Errorf("no such call")
 	}
@@ -488,9 +488,9 @@ func conforms(face *surface, r *http.Request, sent []byte, got reply) error {
 }
 
 // content checks a body against the schema of its type; kin-openapi has found one.
-func (j *judge) content(types openapi3.Content, header http.Header, raw []byte) error {
+func (j *schemaChecker) content(types openapi3.Content, header http.Header, raw []byte) error {
 	if m := types.Get(header.Get("Content-Type")); m != nil && m.Schema != nil {
-		return j.fits(m.Schema.Value, raw)
+		return j.checkSchema(m.Schema.Value, raw)
 	}
 	return nil
 }

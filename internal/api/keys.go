@@ -47,7 +47,7 @@ type ScopedKeyWithValue struct {
 
 func showKey(k org.Key) ScopedKey {
 	return ScopedKey{
-		APIKeyID: k.ID, Name: k.Name, Scope: string(k.Scope), IsMain: k.Main(), Status: string(k.Status), ExpiresAt: webhook.AtOrNil(k.ExpiresAt),
+		APIKeyID: k.ID, Name: k.Name, Scope: string(k.Scope), IsMain: k.IsMain(), Status: string(k.Status), ExpiresAt: webhook.AtOrNil(k.ExpiresAt),
 		LastUsedAt: webhook.AtOrNil(k.LastUsedAt), RolledAt: webhook.AtOrNil(k.RolledAt), FormerKeyUntil: webhook.AtOrNil(k.FormerEndsAt),
 		FormerKeyLastUsedAt: webhook.AtOrNil(k.FormerLastUsedAt), CreatedAt: webhook.At(k.CreatedAt),
 	}
@@ -55,7 +55,7 @@ func showKey(k org.Key) ScopedKey {
 
 func (a *api) listKeys(c *call) (answer, error) {
 	const list = "API keys"
-	p, err := a.place(c, list)
+	p, err := a.readPage(c, list)
 	if err != nil {
 		return answer{}, err
 	}
@@ -67,21 +67,21 @@ func (a *api) listKeys(c *call) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	return answer{status: http.StatusOK, body: listed(a, c, list, found, showKey)}, nil
+	return answer{status: http.StatusOK, body: newPage(a, c, list, found, showKey)}, nil
 }
 
 func (a *api) createKey(c *call) (answer, error) {
 	var body ScopedKeyRequest
-	if err := decode(c.body, &body); err != nil {
+	if err := decodeBody(c.body, &body); err != nil {
 		return answer{}, err
 	}
 	wanted := org.NewKey{Name: body.Name, Scope: org.Scope(body.Scope)}
 	if body.ExpiresAt != nil {
-		at, err := readTime("expiresAt", *body.ExpiresAt)
+		expiresAt, err := readTime("expiresAt", *body.ExpiresAt)
 		if err != nil {
 			return answer{}, err
 		}
-		wanted.ExpiresAt = &at
+		wanted.ExpiresAt = &expiresAt
 	}
 	made, value, err := org.CreateKey(c.Context(), a.conf.DB, c.key, wanted)
 	if err != nil {
@@ -92,34 +92,34 @@ func (a *api) createKey(c *call) (answer, error) {
 
 func (a *api) rollAPIKey(c *call) (answer, error) {
 	var body KeyRoll
-	if err := decode(c.body, &body); err != nil {
+	if err := decodeBody(c.body, &body); err != nil {
 		return answer{}, err
 	}
-	rolled, value, err := org.RollAPIKey(c.Context(), a.conf.DB, c.key, c.param("apiKeyId"), body.OverlapSeconds)
+	rolled, value, err := org.RollAPIKey(c.Context(), a.conf.DB, c.key, c.pathParam("apiKeyId"), body.OverlapSeconds)
 	if err != nil {
 		return answer{}, err
 	}
-	if rolled.Main() && a.keyRolled != nil {
+	if rolled.IsMain() && a.keyRolled != nil {
 		a.keyRolled(c.Context(), c.org, value)
 	}
 	return answer{status: http.StatusCreated, body: ScopedKeyWithValue{showKey(rolled), value.Reveal()}}, nil
 }
 
 func (a *api) deleteKey(c *call) (answer, error) {
-	if err := org.DeleteKey(c.Context(), a.conf.DB, c.key, c.param("apiKeyId")); err != nil {
+	if err := org.DeleteKey(c.Context(), a.conf.DB, c.key, c.pathParam("apiKeyId")); err != nil {
 		return answer{}, err
 	}
 	return answer{status: http.StatusNoContent}, nil
 }
 
-// listKeysOf shows an operator the keys of an organization.
-func (a *api) listKeysOf(c *call) (answer, error) {
+// listOrgKeys shows an operator the keys of an organization.
+func (a *api) listOrgKeys(c *call) (answer, error) {
 	const list = "API keys"
-	name, err := c.organization()
+	name, err := c.organizationID()
 	if err != nil {
 		return answer{}, err
 	}
-	p, err := a.place(c, list+" of "+name)
+	p, err := a.readPage(c, list+" of "+name)
 	if err != nil {
 		return answer{}, err
 	}
@@ -133,15 +133,15 @@ func (a *api) listKeysOf(c *call) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	return answer{status: http.StatusOK, body: listed(a, c, list+" of "+name, found, showKey)}, nil
+	return answer{status: http.StatusOK, body: newPage(a, c, list+" of "+name, found, showKey)}, nil
 }
 
 func (a *api) revokeKey(c *call) (answer, error) {
-	name, err := c.organization()
+	name, err := c.organizationID()
 	if err != nil {
 		return answer{}, err
 	}
-	if err := org.RevokeKey(c.Context(), a.conf.DB, c.who.Actor(), name, c.param("apiKeyId")); err != nil {
+	if err := org.RevokeKey(c.Context(), a.conf.DB, c.operator.Actor(), name, c.pathParam("apiKeyId")); err != nil {
 		return answer{}, err
 	}
 	return answer{status: http.StatusNoContent}, nil
@@ -154,7 +154,7 @@ var keyRoutes = []route{
 		summary: "List API keys",
 		text:    "The main key and every additional one that was not deleted, without what is sent in the header.",
 		query:   []parameter{orderParameter, limitParameter, cursorParameter},
-		answers: []success{{http.StatusOK, "A page of keys.", Page[ScopedKey]{}, page1(exampleScopedKey), nil}},
+		answers: []success{{http.StatusOK, "A page of keys.", Page[ScopedKey]{}, examplePage(exampleScopedKey), nil}},
 		faults:  []fault.Code{fault.InvalidCursor},
 		handle:  (*api).listKeys,
 	},
@@ -193,9 +193,9 @@ var operatorKeyRoutes = []route{
 		summary: "List an organization's API keys",
 		text:    "The main key and every additional one that was not deleted. Those that are SUSPENDED work again when additionalApiKeys is switched on.",
 		query:   []parameter{orderParameter, limitParameter, cursorParameter},
-		answers: []success{{http.StatusOK, "A page of keys.", Page[ScopedKey]{}, page1(exampleScopedKey), nil}},
+		answers: []success{{http.StatusOK, "A page of keys.", Page[ScopedKey]{}, examplePage(exampleScopedKey), nil}},
 		faults:  []fault.Code{fault.InvalidCursor, fault.CodeNotFound},
-		handle:  (*api).listKeysOf,
+		handle:  (*api).listOrgKeys,
 	},
 	{
 		method: http.MethodDelete, path: "/organizations/{organizationId}/api-keys/{apiKeyId}", name: "revokeOrganizationApiKey", group: "Organizations",
@@ -207,7 +207,7 @@ var operatorKeyRoutes = []route{
 	},
 }
 
-var scopeWords = func() (words []string) {
+var scopeNames = func() (words []string) {
 	for _, s := range org.Scopes {
 		words = append(words, string(s))
 	}
@@ -228,7 +228,7 @@ var keyExamples = map[string]any{
 	"rollApiKey":   KeyRoll{OverlapSeconds: 3600},
 }
 
-var keyNotes = map[string]note{
+var keyFieldDocs = map[string]fieldDoc{
 	"ScopedKey.":                {text: "An API key of the organization, without what is sent in the header."},
 	"ScopedKeyPage.":            {text: "A page of API keys."},
 	"ScopedKeyWithValue.":       {text: "An API key with what is sent in the header x-api-key, which is shown this once."},
@@ -236,10 +236,10 @@ var keyNotes = map[string]note{
 	"KeyRoll.":                  {text: "Says how long the former value of a key works after its roll."},
 	"apiKeyId":                  {text: "The key; key_main is the main one.", example: exampleKeyID},
 	"ScopedKey.name":            {text: "For people."},
-	"ScopedKey.scope":           {text: "What the key may do. READ: every GET. NO_MONEY_OUT: also what changes something and lets no money out. FULL: also what lets money out. Only the main key manages API keys.", enum: scopeWords},
+	"ScopedKey.scope":           {text: "What the key may do. READ: every GET. NO_MONEY_OUT: also what changes something and lets no money out. FULL: also what lets money out. Only the main key manages API keys.", enum: scopeNames},
 	"isMain":                    {text: "Whether it is the main key, which has every right and manages the others."},
 	"ScopedKey.status":          {text: "EXPIRED: expiresAt has passed. SUSPENDED: the operator of this service has switched additionalApiKeys off; the key works again when it is on. REVOKED: the operator ended the main key and has not rolled it. Statuses are added without notice.", example: "ACTIVE"},
-	"ScopedKeyRequest.scope":    {text: "What the key may do. Give each program what it needs and no more.", enum: scopeWords},
+	"ScopedKeyRequest.scope":    {text: "What the key may do. Give each program what it needs and no more.", enum: scopeNames},
 	"ScopedKey.expiresAt":       {text: "When it stops working, by the clock of the database; null: never."},
 	"lastUsedAt":                {text: "When a request by its present value was last let in, to the minute; null: not yet."},
 	"rolledAt":                  {text: "When its value was last replaced; null: never."},

@@ -17,11 +17,11 @@ import (
 )
 
 // allowKeys lets an organization have additional keys.
-func (h *house) allowKeys(who tenant, on bool) {
+func (h *testEnv) allowKeys(who tenant, on bool) {
 	h.t.Helper()
 	text := map[bool]string{true: "true", false: "false"}[on]
 	err := h.db.InSystem(h.t.Context(), func(ctx context.Context, tx pg.Tx) error {
-		_, err := org.Change(ctx, tx, audit.Operator("test"), who.id, org.Changes{"additionalApiKeys": []byte(text)})
+		_, err := org.ChangeSettings(ctx, tx, audit.Operator("test"), who.id, org.Changes{"additionalApiKeys": []byte(text)})
 		return err
 	})
 	if err != nil {
@@ -30,9 +30,9 @@ func (h *house) allowKeys(who tenant, on bool) {
 }
 
 // key makes an additional key, and tells its id.
-func (h *house) key(who tenant, scope org.Scope) (tenant, string) {
+func (h *testEnv) key(who tenant, scope org.Scope) (tenant, string) {
 	h.t.Helper()
-	made := h.want(h.call(who, "POST", "/api-keys", map[string]any{"name": "of " + string(scope), "scope": scope}), 201)
+	made := h.wantStatus(h.call(who, "POST", "/api-keys", map[string]any{"name": "of " + string(scope), "scope": scope}), 201)
 	return tenant{who.id, made.text("apiKey")}, made.text("apiKeyId")
 }
 
@@ -41,10 +41,10 @@ func (h *house) key(who tenant, scope org.Scope) (tenant, string) {
 func TestEveryCallOfAnOrganizationSaysItsScope(t *testing.T) {
 	t.Parallel()
 	full := []string{"createWithdrawal", "createTransfer", "approveDeposit", "rejectDeposit", "redirectDeposit", "completeDeposit", "unfreezeCustomer", "rotateWebhookSecret"}
-	for _, r := range allOf(organizations.routes, organizations.closed) {
+	for _, r := range concatRoutes(organizations.routes, organizations.forbidden) {
 		want := []org.Scope{org.ScopeNoMoneyOut}
 		switch {
-		case r.open:
+		case r.needsNoKey:
 			want = []org.Scope{""}
 		case strings.HasPrefix(r.path, "/api-keys"):
 			want = []org.Scope{org.ScopeMainKey}
@@ -74,12 +74,12 @@ func TestEveryCallOfAnOrganizationSaysItsScope(t *testing.T) {
 // Rules KEY-2, KEY-3.
 func TestAKeyMakesTheCallsOfItsScopeAndNoOthers(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newTestEnv(t)
 	h.allowKeys(h.one, true)
 	for i, scope := range org.Scopes {
 		key, _ := h.key(h.one, scope)
-		for _, r := range allOf(organizations.routes, organizations.closed) {
-			if r.open {
+		for _, r := range concatRoutes(organizations.routes, organizations.forbidden) {
+			if r.needsNoKey {
 				continue
 			}
 			path := strings.NewReplacer("{", "", "}", "").Replace(r.path)
@@ -87,12 +87,12 @@ func TestAKeyMakesTheCallsOfItsScopeAndNoOthers(t *testing.T) {
 			if r.body != nil {
 				body = map[string]any{}
 			}
-			before := h.rows()
+			before := h.rowCounts()
 			got := h.call(key, r.method, path, body)
 			if may := slices.Index(org.Scopes, r.scope) >= 0 && slices.Index(org.Scopes, r.scope) <= i; may != (got.text("code") != "SCOPE_MISSING") {
 				t.Errorf("%s: %s %s: got %v %s, want it let in: %v", scope, r.method, r.path, got.status, got.raw, may)
-			} else if !may && (got.status != 403 || h.rows() != before) {
-				t.Errorf("%s: %s %s: got %v and %s after %s, want a refusal that writes nothing", scope, r.method, r.path, got.status, h.rows(), before)
+			} else if !may && (got.status != 403 || h.rowCounts() != before) {
+				t.Errorf("%s: %s %s: got %v and %s after %s, want a refusal that writes nothing", scope, r.method, r.path, got.status, h.rowCounts(), before)
 			}
 		}
 	}
@@ -102,14 +102,14 @@ func TestAKeyMakesTheCallsOfItsScopeAndNoOthers(t *testing.T) {
 func TestAdditionalKeysThroughTheInterface(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t)
-	h := o.house
+	h := o.testEnv
 	wanted := map[string]any{"name": "reporting", "scope": "READ"}
-	h.refused("off", h.call(h.one, "POST", "/api-keys", wanted), 403, "FEATURE_DISABLED", "")
-	if all := h.want(h.call(h.one, "GET", "/api-keys", nil), 200).list(); len(all) != 1 || all[0]["apiKeyId"] != "key_main" || all[0]["isMain"] != true || all[0]["scope"] != "FULL" || all[0]["status"] != "ACTIVE" {
+	h.wantRefusal("off", h.call(h.one, "POST", "/api-keys", wanted), 403, "FEATURE_DISABLED", "")
+	if all := h.wantStatus(h.call(h.one, "GET", "/api-keys", nil), 200).list(); len(all) != 1 || all[0]["apiKeyId"] != "key_main" || all[0]["isMain"] != true || all[0]["scope"] != "FULL" || all[0]["status"] != "ACTIVE" {
 		t.Errorf("off: got %v, want the main key", all)
 	}
-	h.refused("an overlap of the main key", h.call(h.one, "POST", "/api-keys/key_main/roll", map[string]any{"overlapSeconds": 1}), 403, "FEATURE_DISABLED", "")
-	o.desk.want(o.desk.call(o.ann, "PATCH", "/organizations/"+h.one.id+"/settings", map[string]any{"additionalApiKeys": true}), 200)
+	h.wantRefusal("an overlap of the main key", h.call(h.one, "POST", "/api-keys/key_main/roll", map[string]any{"overlapSeconds": 1}), 403, "FEATURE_DISABLED", "")
+	o.desk.wantStatus(o.desk.call(o.ann, "PATCH", "/organizations/"+h.one.id+"/settings", map[string]any{"additionalApiKeys": true}), 200)
 
 	for _, c := range []struct {
 		name, param, code string
@@ -128,115 +128,115 @@ func TestAdditionalKeysThroughTheInterface(t *testing.T) {
 		{"a time that has passed", "expiresAt", "INVALID_REQUEST", `{"name":"a","scope":"READ","expiresAt":"2020-01-01T00:00:00Z"}`},
 		{"another field", "expires", "UNKNOWN_FIELD", `{"name":"a","scope":"READ","expires":null}`},
 	} {
-		h.refused(c.name, h.call(h.one, "POST", "/api-keys", c.body), 400, c.code, c.param)
+		h.wantRefusal(c.name, h.call(h.one, "POST", "/api-keys", c.body), 400, c.code, c.param)
 	}
-	made := h.want(h.call(h.one, "POST", "/api-keys", map[string]any{"name": "reporting", "scope": "READ", "expiresAt": time.Now().Add(time.Hour).UTC().Format(time.RFC3339)}), 201)
+	made := h.wantStatus(h.call(h.one, "POST", "/api-keys", map[string]any{"name": "reporting", "scope": "READ", "expiresAt": time.Now().Add(time.Hour).UTC().Format(time.RFC3339)}), 201)
 	id, key := made.text("apiKeyId"), tenant{h.one.id, made.text("apiKey")}
 	if made.text("scope") != "READ" || made.text("status") != "ACTIVE" || made.body["isMain"] != false || made.body["expiresAt"] == nil || made.body["lastUsedAt"] != nil {
 		t.Errorf("made: got %s", made.raw)
 	}
-	h.want(h.call(key, "GET", "/customers", nil), 200)
-	h.refused("a key that is not the main one", h.call(key, "GET", "/api-keys", nil), 403, "SCOPE_MISSING", "")
+	h.wantStatus(h.call(key, "GET", "/customers", nil), 200)
+	h.wantRefusal("a key that is not the main one", h.call(key, "GET", "/api-keys", nil), 403, "SCOPE_MISSING", "")
 	all, _ := h.key(h.one, org.ScopeFull)
-	h.want(h.call(all, "POST", "/withdraw", payment()), 202)
-	h.refused("a key with every scope", h.call(all, "POST", "/api-keys", wanted), 403, "SCOPE_MISSING", "")
-	h.refused("rolls itself", h.call(key, "POST", "/api-keys/"+id+"/roll", nil), 403, "SCOPE_MISSING", "")
-	h.refused("deletes itself", h.call(all, "DELETE", "/api-keys/"+id, nil), 403, "SCOPE_MISSING", "")
+	h.wantStatus(h.call(all, "POST", "/withdraw", payment()), 202)
+	h.wantRefusal("a key with every scope", h.call(all, "POST", "/api-keys", wanted), 403, "SCOPE_MISSING", "")
+	h.wantRefusal("rolls itself", h.call(key, "POST", "/api-keys/"+id+"/roll", nil), 403, "SCOPE_MISSING", "")
+	h.wantRefusal("deletes itself", h.call(all, "DELETE", "/api-keys/"+id, nil), 403, "SCOPE_MISSING", "")
 
 	for body, param := range map[string]string{`{"overlapSeconds":-1}`: "overlapSeconds", `{"overlapSeconds":86401}`: "overlapSeconds", `{"overlapSeconds":"1"}`: "overlapSeconds", `{"overlapSeconds":9223372036854775807}`: "overlapSeconds", `{"overlapSeconds":1.5}`: "overlapSeconds"} {
-		h.refused(body, h.call(h.one, "POST", "/api-keys/"+id+"/roll", body), 400, "INVALID_REQUEST", param)
+		h.wantRefusal(body, h.call(h.one, "POST", "/api-keys/"+id+"/roll", body), 400, "INVALID_REQUEST", param)
 	}
-	rolled := h.want(h.call(h.one, "POST", "/api-keys/"+id+"/roll", map[string]any{"overlapSeconds": 86400}), 201)
+	rolled := h.wantStatus(h.call(h.one, "POST", "/api-keys/"+id+"/roll", map[string]any{"overlapSeconds": 86400}), 201)
 	if rolled.text("apiKeyId") != id || rolled.body["formerKeyUntil"] == nil || rolled.body["formerKeyLastUsedAt"] == nil {
 		t.Errorf("rolled: got %s, want the same key and how long the former value works", rolled.raw)
 	}
-	h.want(h.call(key, "GET", "/mints", nil), 200)
-	h.refused("another overlap", h.call(h.one, "POST", "/api-keys/"+id+"/roll", map[string]any{"overlapSeconds": 60}), 409, "INVALID_STATE", "")
-	last := h.want(h.call(h.one, "POST", "/api-keys/"+id+"/roll", nil), 201)
+	h.wantStatus(h.call(key, "GET", "/mints", nil), 200)
+	h.wantRefusal("another overlap", h.call(h.one, "POST", "/api-keys/"+id+"/roll", map[string]any{"overlapSeconds": 60}), 409, "INVALID_STATE", "")
+	last := h.wantStatus(h.call(h.one, "POST", "/api-keys/"+id+"/roll", nil), 201)
 	for name, value := range map[string]string{"the first value": key.key, "the second value": rolled.text("apiKey")} {
-		h.refused(name, h.call(tenant{key: value}, "GET", "/mints", nil), 401, "UNAUTHORIZED", "")
+		h.wantRefusal(name, h.call(tenant{key: value}, "GET", "/mints", nil), 401, "UNAUTHORIZED", "")
 	}
-	h.want(h.call(tenant{key: last.text("apiKey")}, "GET", "/mints", nil), 200)
-	for name, value := range map[string][]byte{"list": h.want(h.call(h.one, "GET", "/api-keys", nil), 200).raw, "log": []byte(h.logs.String())} {
+	h.wantStatus(h.call(tenant{key: last.text("apiKey")}, "GET", "/mints", nil), 200)
+	for name, value := range map[string][]byte{"list": h.wantStatus(h.call(h.one, "GET", "/api-keys", nil), 200).raw, "log": []byte(h.logs.String())} {
 		if strings.Contains(string(value), last.text("apiKey")[3:]) {
 			t.Errorf("%s: shows the key", name)
 		}
 	}
 	// Pages of them, in one order.
-	first := h.want(h.call(h.one, "GET", "/api-keys?order=asc&limit=2", nil), 200)
-	rest := h.want(h.call(h.one, "GET", "/api-keys?order=asc&limit=2&cursor="+first.text("nextCursor"), nil), 200)
+	first := h.wantStatus(h.call(h.one, "GET", "/api-keys?order=asc&limit=2", nil), 200)
+	rest := h.wantStatus(h.call(h.one, "GET", "/api-keys?order=asc&limit=2&cursor="+first.text("nextCursor"), nil), 200)
 	if len(first.list()) != 2 || first.list()[0]["apiKeyId"] != "key_main" || len(rest.list()) != 1 || rest.body["hasMore"] != false {
 		t.Errorf("pages: got %s and %s, want the main key first and three keys", first.raw, rest.raw)
 	}
 
 	// The other organization has nothing of it.
 	h.allowKeys(h.two, true)
-	h.refused("another organization rolls", h.call(h.two, "POST", "/api-keys/"+id+"/roll", nil), 404, "NOT_FOUND", "")
-	h.refused("another organization deletes", h.call(h.two, "DELETE", "/api-keys/"+id, nil), 404, "NOT_FOUND", "")
+	h.wantRefusal("another organization rolls", h.call(h.two, "POST", "/api-keys/"+id+"/roll", nil), 404, "NOT_FOUND", "")
+	h.wantRefusal("another organization deletes", h.call(h.two, "DELETE", "/api-keys/"+id, nil), 404, "NOT_FOUND", "")
 
 	path := "/organizations/" + h.one.id + "/api-keys"
-	if seen := o.desk.want(o.desk.call(o.ann, "GET", path, nil), 200).list(); len(seen) != 3 {
+	if seen := o.desk.wantStatus(o.desk.call(o.ann, "GET", path, nil), 200).list(); len(seen) != 3 {
 		t.Errorf("the operator: got %v, want three keys", seen)
 	}
-	o.desk.refused("no organization", o.desk.call(o.ann, "GET", "/organizations/org_01J9ZW3M8Q4S5T6V7W8X9YZABC/api-keys", nil), 404, "NOT_FOUND", "")
-	o.desk.want(o.desk.call(o.ann, "DELETE", path+"/"+id, nil), 204)
-	o.desk.refused("twice", o.desk.call(o.ann, "DELETE", path+"/"+id, nil), 404, "NOT_FOUND", "")
-	h.refused("revoked", h.call(tenant{key: last.text("apiKey")}, "GET", "/mints", nil), 401, "UNAUTHORIZED", "")
+	o.desk.wantRefusal("no organization", o.desk.call(o.ann, "GET", "/organizations/org_01J9ZW3M8Q4S5T6V7W8X9YZABC/api-keys", nil), 404, "NOT_FOUND", "")
+	o.desk.wantStatus(o.desk.call(o.ann, "DELETE", path+"/"+id, nil), 204)
+	o.desk.wantRefusal("twice", o.desk.call(o.ann, "DELETE", path+"/"+id, nil), 404, "NOT_FOUND", "")
+	h.wantRefusal("revoked", h.call(tenant{key: last.text("apiKey")}, "GET", "/mints", nil), 401, "UNAUTHORIZED", "")
 
 	// The main key with an overlap: an answer that was lost is repaired by the former value.
-	h.want(h.call(h.one, "POST", "/api-keys/key_main/roll", map[string]any{"overlapSeconds": 3600}), 201)
-	again := h.want(h.call(h.one, "POST", "/api-keys/key_main/roll", map[string]any{"overlapSeconds": 0}), 201)
-	h.refused("the former main key", h.call(h.one, "GET", "/mints", nil), 401, "UNAUTHORIZED", "")
+	h.wantStatus(h.call(h.one, "POST", "/api-keys/key_main/roll", map[string]any{"overlapSeconds": 3600}), 201)
+	again := h.wantStatus(h.call(h.one, "POST", "/api-keys/key_main/roll", map[string]any{"overlapSeconds": 0}), 201)
+	h.wantRefusal("the former main key", h.call(h.one, "GET", "/mints", nil), 401, "UNAUTHORIZED", "")
 	main := tenant{h.one.id, again.text("apiKey")}
-	h.refused("the main key is kept", h.call(main, "DELETE", "/api-keys/key_main", nil), 409, "INVALID_STATE", "")
+	h.wantRefusal("the main key is kept", h.call(main, "DELETE", "/api-keys/key_main", nil), 409, "INVALID_STATE", "")
 
 	h.allowKeys(h.one, false)
-	h.refused("off again", h.call(all, "GET", "/mints", nil), 401, "UNAUTHORIZED", "")
-	if suspended := h.want(h.call(main, "GET", "/api-keys", nil), 200).list(); len(suspended) != 2 || suspended[0]["status"] != "SUSPENDED" {
+	h.wantRefusal("off again", h.call(all, "GET", "/mints", nil), 401, "UNAUTHORIZED", "")
+	if suspended := h.wantStatus(h.call(main, "GET", "/api-keys", nil), 200).list(); len(suspended) != 2 || suspended[0]["status"] != "SUSPENDED" {
 		t.Errorf("off again: got %v, want one that is suspended", suspended)
 	}
-	h.want(h.call(main, "DELETE", "/api-keys/"+h.want(h.call(main, "GET", "/api-keys?limit=1", nil), 200).list()[0]["apiKeyId"].(string), nil), 204)
+	h.wantStatus(h.call(main, "DELETE", "/api-keys/"+h.wantStatus(h.call(main, "GET", "/api-keys?limit=1", nil), 200).list()[0]["apiKeyId"].(string), nil), 204)
 	h.allowKeys(h.one, true)
-	h.refused("deleted while it was off", h.call(all, "GET", "/mints", nil), 401, "UNAUTHORIZED", "")
+	h.wantRefusal("deleted while it was off", h.call(all, "GET", "/mints", nil), 401, "UNAUTHORIZED", "")
 }
 
 // 401, the address, the replay, the scope, the rate, the rest.
 // Rules KEY-3, LIM-1, IDEM-3, AUTH-3.
 func TestTheScopeStandsBehindTheReplayAndBeforeTheRate(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, Limits{Writes: Rate{Count: 1, Period: time.Hour, Burst: 5}})
+	h := newTestEnv(t, Limits{Writes: Rate{Count: 1, Period: time.Hour, Burst: 5}})
 	h.allowKeys(h.one, true)
 	read, _ := h.key(h.one, org.ScopeRead)
 	still, _ := h.key(h.one, org.ScopeNoMoneyOut) // with alice's address, three writes are gone
-	first := h.want(h.call(h.one, "POST", "/withdraw", payment("idempotencyKey", "k")), 202)
-	before := h.rows()
+	first := h.wantStatus(h.call(h.one, "POST", "/withdraw", payment("idempotencyKey", "k")), 202)
+	before := h.rowCounts()
 	for _, key := range []tenant{read, still} {
-		if got := h.want(h.call(key, "POST", "/withdraw", payment("idempotencyKey", "k")), 202); got.text("withdrawalId") != first.text("withdrawalId") || got.header.Get("Idempotent-Replayed") != "true" {
+		if got := h.wantStatus(h.call(key, "POST", "/withdraw", payment("idempotencyKey", "k")), 202); got.text("withdrawalId") != first.text("withdrawalId") || got.header.Get("Idempotent-Replayed") != "true" {
 			t.Errorf("replay: got %s, want the withdrawal", got.raw)
 		}
 		for range 3 { // more than the rate has left: none of them counts
-			h.refused("another withdrawal", h.call(key, "POST", "/withdraw", payment("idempotencyKey", "l")), 403, "SCOPE_MISSING", "")
+			h.wantRefusal("another withdrawal", h.call(key, "POST", "/withdraw", payment("idempotencyKey", "l")), 403, "SCOPE_MISSING", "")
 		}
-		h.refused("one that cannot be read", h.call(key, "POST", "/withdraw", `{"mintId":`), 403, "SCOPE_MISSING", "")
-		h.refused("one that cannot be", h.call(key, "POST", "/withdraw", payment("amount", "x")), 403, "SCOPE_MISSING", "")
-		h.refused("a transfer", h.call(key, "POST", "/transfers", map[string]any{
+		h.wantRefusal("one that cannot be read", h.call(key, "POST", "/withdraw", `{"mintId":`), 403, "SCOPE_MISSING", "")
+		h.wantRefusal("one that cannot be", h.call(key, "POST", "/withdraw", payment("amount", "x")), 403, "SCOPE_MISSING", "")
+		h.wantRefusal("a transfer", h.call(key, "POST", "/transfers", map[string]any{
 			"mintId": usdc, "amount": "1", "from": map[string]any{"customerId": alice}, "to": map[string]any{"customerId": "bob"}, "idempotencyKey": "t",
 		}), 403, "SCOPE_MISSING", "")
-		h.refused("an e-mail", h.call(key, "PATCH", "/customers/alice", map[string]any{"customerEmail": "a@example.com"}), 403, "SCOPE_MISSING", map[bool]string{true: "customerEmail"}[key == still])
-		h.refused("lifting a freeze", h.call(key, "POST", "/customers/alice/unfreeze", nil), 403, "SCOPE_MISSING", "")
+		h.wantRefusal("an e-mail", h.call(key, "PATCH", "/customers/alice", map[string]any{"customerEmail": "a@example.com"}), 403, "SCOPE_MISSING", map[bool]string{true: "customerEmail"}[key == still])
+		h.wantRefusal("lifting a freeze", h.call(key, "POST", "/customers/alice/unfreeze", nil), 403, "SCOPE_MISSING", "")
 	}
-	if got := h.rows(); got != before {
+	if got := h.rowCounts(); got != before {
 		t.Errorf("rows: got %v, want %v", got, before)
 	}
-	if got := h.want(h.call(still, "PATCH", "/customers/alice", map[string]any{"metadata": map[string]string{"a": "b"}}), 200); got.header.Get("RateLimit-Remaining") != "0" {
+	if got := h.wantStatus(h.call(still, "PATCH", "/customers/alice", map[string]any{"metadata": map[string]string{"a": "b"}}), 200); got.header.Get("RateLimit-Remaining") != "0" {
 		t.Errorf("metadata: got %v left, want the last write", got.header.Get("RateLimit-Remaining"))
 	}
 	// With the rate used up, the scope still comes first, and what may pass it is 429.
-	h.refused("without the scope", h.call(read, "POST", "/withdraw", payment("idempotencyKey", "m")), 403, "SCOPE_MISSING", "")
-	h.refused("an e-mail", h.call(still, "PATCH", "/customers/alice", map[string]any{"customerEmail": "a@example.com"}), 403, "SCOPE_MISSING", "customerEmail")
-	h.refused("a body that cannot be read", h.call(still, "PATCH", "/customers/alice", `{`), 429, "RATE_LIMITED", "")
-	h.refused("keys share the rate", h.call(still, "POST", "/deposit", map[string]any{"mintId": usdc, "customerId": "new"}), 429, "RATE_LIMITED", "")
-	h.want(h.call(read, "POST", "/withdraw", payment("idempotencyKey", "k")), 202)
+	h.wantRefusal("without the scope", h.call(read, "POST", "/withdraw", payment("idempotencyKey", "m")), 403, "SCOPE_MISSING", "")
+	h.wantRefusal("an e-mail", h.call(still, "PATCH", "/customers/alice", map[string]any{"customerEmail": "a@example.com"}), 403, "SCOPE_MISSING", "customerEmail")
+	h.wantRefusal("a body that cannot be read", h.call(still, "PATCH", "/customers/alice", `{`), 429, "RATE_LIMITED", "")
+	h.wantRefusal("keys share the rate", h.call(still, "POST", "/deposit", map[string]any{"mintId": usdc, "customerId": "new"}), 429, "RATE_LIMITED", "")
+	h.wantStatus(h.call(read, "POST", "/withdraw", payment("idempotencyKey", "k")), 202)
 
 	// The list of addresses is every key's, and comes before the scope and the replay.
 	err := h.db.InSystem(t.Context(), func(ctx context.Context, tx pg.Tx) error {
@@ -247,16 +247,16 @@ func TestTheScopeStandsBehindTheReplayAndBeforeTheRate(t *testing.T) {
 	}
 	var used int
 	count := func() int {
-		if err := pgtest.Owner(t, h.db).QueryRow(t.Context(), `SELECT count(*) FROM api_key_uses`).Scan(&used); err != nil {
+		if err := pgtest.OwnerPool(t, h.db).QueryRow(t.Context(), `SELECT count(*) FROM api_key_uses`).Scan(&used); err != nil {
 			t.Fatal(err)
 		}
 		return used
 	}
-	if _, err := pgtest.Owner(t, h.db).Exec(t.Context(), `DELETE FROM api_key_uses`); err != nil {
+	if _, err := pgtest.OwnerPool(t, h.db).Exec(t.Context(), `DELETE FROM api_key_uses`); err != nil {
 		t.Fatal(err)
 	}
 	for _, key := range []tenant{read, still, h.one} {
-		h.refused("from elsewhere", h.call(key, "POST", "/withdraw", payment("idempotencyKey", "k")), 403, "IP_NOT_ALLOWED", "")
+		h.wantRefusal("from elsewhere", h.call(key, "POST", "/withdraw", payment("idempotencyKey", "k")), 403, "IP_NOT_ALLOWED", "")
 	}
 	if got := count(); got != 0 {
 		t.Errorf("refused by the list: got %d uses, want none", got)
@@ -266,25 +266,25 @@ func TestTheScopeStandsBehindTheReplayAndBeforeTheRate(t *testing.T) {
 // Rules KEY-9, CUS-3.
 func TestTheAuditLogNamesTheKey(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newTestEnv(t)
 	h.allowKeys(h.one, true)
 	key, id := h.key(h.one, org.ScopeFull)
-	h.want(h.call(key, "POST", "/deposit", map[string]any{"mintId": usdc, "customerId": "bob", "customerEmail": "bob@example.com"}), 200)
-	h.want(h.call(key, "PATCH", "/customers/bob", map[string]any{"metadata": map[string]string{"a": "b"}}), 200)
-	h.want(h.call(key, "POST", "/transfers", map[string]any{
+	h.wantStatus(h.call(key, "POST", "/deposit", map[string]any{"mintId": usdc, "customerId": "bob", "customerEmail": "bob@example.com"}), 200)
+	h.wantStatus(h.call(key, "PATCH", "/customers/bob", map[string]any{"metadata": map[string]string{"a": "b"}}), 200)
+	h.wantStatus(h.call(key, "POST", "/transfers", map[string]any{
 		"mintId": usdc, "amount": "5", "from": map[string]any{"customerId": alice}, "to": map[string]any{"customerId": "carl"}, "idempotencyKey": "t",
 	}), 201)
-	w := h.want(h.call(key, "POST", "/withdraw", payment("requireApproval", true)), 202)
-	decided := h.want(h.call(key, "GET", "/withdrawals/"+w.text("withdrawalId")+"/decisions", nil), 200).list()
-	if by := decided[0]["actor"].(map[string]any); by["type"] != "API_KEY" || by["id"] != id {
-		t.Errorf("decision: got %v, want %v", by, id)
+	w := h.wantStatus(h.call(key, "POST", "/withdraw", payment("requireApproval", true)), 202)
+	decided := h.wantStatus(h.call(key, "GET", "/withdrawals/"+w.text("withdrawalId")+"/decisions", nil), 200).list()
+	if decider := decided[0]["actor"].(map[string]any); decider["type"] != "API_KEY" || decider["id"] != id {
+		t.Errorf("decision: got %v, want %v", decider, id)
 	}
-	h.want(h.call(key, "POST", "/withdrawals/"+w.text("withdrawalId")+"/cancel", nil), 200)
-	h.want(h.call(key, "POST", "/customers/bob/freeze", nil), 200)
-	h.want(h.call(key, "POST", "/customers/bob/unfreeze", nil), 200)
-	h.want(h.call(key, "POST", "/webhook-endpoints", map[string]any{"url": "https://example.com/hook"}), 201)
+	h.wantStatus(h.call(key, "POST", "/withdrawals/"+w.text("withdrawalId")+"/cancel", nil), 200)
+	h.wantStatus(h.call(key, "POST", "/customers/bob/freeze", nil), 200)
+	h.wantStatus(h.call(key, "POST", "/customers/bob/unfreeze", nil), 200)
+	h.wantStatus(h.call(key, "POST", "/webhook-endpoints", map[string]any{"url": "https://example.com/hook"}), 201)
 	var got string
-	err := pgtest.Owner(t, h.db).QueryRow(t.Context(), `SELECT string_agg(action, ' ' ORDER BY audit_id) FROM audit_log WHERE actor_kind = 'API_KEY' AND actor_id = $1`, id).Scan(&got)
+	err := pgtest.OwnerPool(t, h.db).QueryRow(t.Context(), `SELECT string_agg(action, ' ' ORDER BY audit_id) FROM audit_log WHERE actor_kind = 'API_KEY' AND actor_id = $1`, id).Scan(&got)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -302,7 +302,7 @@ func TestTheAuditLogNamesTheKey(t *testing.T) {
 // Rule KEY-10.
 func TestAFirstEmailByAKeyThatMovesNoMoneyCoolsOff(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newTestEnv(t)
 	h.allowKeys(h.one, true)
 	still, _ := h.key(h.one, org.ScopeNoMoneyOut)
 	full, _ := h.key(h.one, org.ScopeFull)
@@ -314,10 +314,10 @@ func TestAFirstEmailByAKeyThatMovesNoMoneyCoolsOff(t *testing.T) {
 			id := "user_" + string(rune('a'+i)) + map[bool]string{true: "_new", false: "_known"}[first["customerEmail"] != nil]
 			first["customerId"] = id
 			if first["customerEmail"] == nil { // the customer is known without an e-mail
-				h.want(h.call(h.one, "POST", "/deposit", first), 200)
+				h.wantStatus(h.call(h.one, "POST", "/deposit", first), 200)
 				first["customerEmail"] = "boss@example.com"
 			}
-			h.want(h.call(c.key, "POST", "/deposit", first), 200)
+			h.wantStatus(h.call(c.key, "POST", "/deposit", first), 200)
 			err := h.db.ReadOrg(t.Context(), h.one.id, func(ctx context.Context, tx pg.Tx) error {
 				found, err := customer.ByID(ctx, tx, h.one.id, id)
 				if err != nil {

@@ -56,65 +56,65 @@ func newLimiter(r Rate, clock func() time.Time) *limiter {
 	return &limiter{rate: r, clock: clock, recent: map[string]time.Time{}}
 }
 
-// verdict is what a limiter says of one request.
-type verdict struct {
-	taken     bool
+// rateResult is what a limiter says of one request.
+type rateResult struct {
+	allowed   bool
 	remaining int
 	reset     time.Duration // until the bucket is full
 	retry     time.Duration // until the next request is taken
 }
 
-// take counts a request of a caller, unless it is one too many.
-func (l *limiter) take(caller string) verdict {
+// countRequest counts a request of a caller, unless it is one too many.
+func (l *limiter) countRequest(caller string) rateResult {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	now := l.clock()
-	each := l.rate.Period / time.Duration(l.rate.Count)
+	current := l.clock()
+	interval := l.rate.Period / time.Duration(l.rate.Count)
 	full, ok := l.recent[caller]
 	if !ok {
 		full = l.older[caller]
 	}
-	if full.Before(now) {
-		full = now
+	if full.Before(current) {
+		full = current
 	}
-	after := full.Add(each)
-	room := now.Add(each * time.Duration(l.rate.Burst))
-	if after.After(room) {
-		l.remember(caller, full)
-		return verdict{reset: full.Sub(now), retry: after.Sub(room)}
+	fullAfter := full.Add(interval)
+	room := current.Add(interval * time.Duration(l.rate.Burst))
+	if fullAfter.After(room) {
+		l.storeFullAt(caller, full)
+		return rateResult{reset: full.Sub(current), retry: fullAfter.Sub(room)}
 	}
-	l.remember(caller, after)
-	return verdict{taken: true, remaining: int(room.Sub(after) / each), reset: after.Sub(now)}
+	l.storeFullAt(caller, fullAfter)
+	return rateResult{allowed: true, remaining: int(room.Sub(fullAfter) / interval), reset: fullAfter.Sub(current)}
 }
 
-func (l *limiter) remember(caller string, full time.Time) {
-	if _, known := l.recent[caller]; !known && len(l.recent) >= bucketsMax/2 {
+func (l *limiter) storeFullAt(caller string, full time.Time) {
+	if _, isRecent := l.recent[caller]; !isRecent && len(l.recent) >= bucketsMax/2 {
 		l.older, l.recent = l.recent, make(map[string]time.Time)
 	}
 	l.recent[caller] = full
 }
 
-// seconds rounds up: who waits that long is not turned away again.
-func seconds(d time.Duration) string {
+// formatSeconds rounds up: who waits that long is not turned away again.
+func formatSeconds(d time.Duration) string {
 	return strconv.FormatInt(int64((d+time.Second-1)/time.Second), 10)
 }
 
-// limiters are one for each class of requests.
-type limiters struct{ reads, writes, quotes, exports, failures *limiter }
+// limiterSet are one for each class of requests.
+type limiterSet struct{ reads, writes, quotes, exports, failures *limiter }
 
-func newLimiters(l Limits, clock func() time.Time) limiters {
-	return limiters{
+func newLimiters(l Limits, clock func() time.Time) limiterSet {
+	return limiterSet{
 		newLimiter(l.Reads, clock), newLimiter(l.Writes, clock), newLimiter(l.Quotes, clock),
 		newLimiter(l.Exports, clock), newLimiter(l.Failures, clock),
 	}
 }
 
-// class is what a request counts as.
-func (a *api) class(c *call) *limiter {
+// limiterFor is what a request counts as.
+func (a *api) limiterFor(c *call) *limiter {
 	switch {
 	case c.table:
 		return a.rates.exports
-	case c.route.quote:
+	case c.route.countsAsQuote:
 		return a.rates.quotes
 	case c.Method == http.MethodGet:
 		return a.rates.reads
@@ -122,36 +122,36 @@ func (a *api) class(c *call) *limiter {
 	return a.rates.writes
 }
 
-// limit counts a request of an organization and says in the headers how it
+// checkRate counts a request of an organization and says in the headers how it
 // stands. It counts once: a withdrawal asks after its key has been looked up, so
 // that a replay is answered whatever the rate.
-func (a *api) limit(c *call) error {
-	l := a.class(c)
+func (a *api) checkRate(c *call) error {
+	l := a.limiterFor(c)
 	if l.rate.Count == 0 || c.counted {
 		return nil
 	}
 	c.counted = true
-	v := l.take(c.caller())
-	c.warn.Set("RateLimit-Limit", strconv.Itoa(l.rate.Burst))
-	c.warn.Set("RateLimit-Remaining", strconv.Itoa(v.remaining))
-	c.warn.Set("RateLimit-Reset", seconds(v.reset))
-	return v.refusal(c.warn)
+	v := l.countRequest(c.callerID())
+	c.header.Set("RateLimit-Limit", strconv.Itoa(l.rate.Burst))
+	c.header.Set("RateLimit-Remaining", strconv.Itoa(v.remaining))
+	c.header.Set("RateLimit-Reset", formatSeconds(v.reset))
+	return v.toFault(c.header)
 }
 
-func (v verdict) refusal(h http.Header) error {
-	if v.taken {
+func (v rateResult) toFault(h http.Header) error {
+	if v.allowed {
 		return nil
 	}
-	h.Set("Retry-After", seconds(v.retry))
+	h.Set("Retry-After", formatSeconds(v.retry))
 	return fault.New(fault.Limited, fault.RateLimited,
-		"Too many requests. Nothing was done, which says nothing about earlier attempts. Wait %s seconds and repeat the request, a withdrawal with the same idempotencyKey.", seconds(v.retry))
+		"Too many requests. Nothing was done, which says nothing about earlier attempts. Wait %s seconds and repeat the request, a withdrawal with the same idempotencyKey.", formatSeconds(v.retry))
 }
 
-// failed counts a wrong key by the address that it came from. What a client says
+// checkFailureRate counts a wrong key by the address that it came from. What a client says
 // of its own address limits nobody: see Proxies.
-func (a *api) failed(r *http.Request, h http.Header) error {
+func (a *api) checkFailureRate(r *http.Request, h http.Header) error {
 	if a.rates.failures.rate.Count == 0 {
 		return nil
 	}
-	return a.rates.failures.take(a.neighborhood(r)).refusal(h)
+	return a.rates.failures.countRequest(a.rateKey(r)).toFault(h)
 }

@@ -18,29 +18,29 @@ func TestLimiterTakesABurstAndThenItsRate(t *testing.T) {
 	now := time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)
 	l := newLimiter(Rate{Count: 2, Period: time.Second, Burst: 3}, func() time.Time { return now })
 	for i := range 3 {
-		if v := l.take("a"); !v.taken || v.remaining != 2-i {
+		if v := l.countRequest("a"); !v.allowed || v.remaining != 2-i {
 			t.Fatalf("request %d: got %+v, want it taken and %d left", i, v, 2-i)
 		}
 	}
-	if v := l.take("a"); v.taken || v.retry != 500*time.Millisecond || v.reset != 1500*time.Millisecond {
+	if v := l.countRequest("a"); v.allowed || v.retry != 500*time.Millisecond || v.reset != 1500*time.Millisecond {
 		t.Errorf("one too many: got %+v, want a wait of half a second", v)
 	}
-	if v := l.take("b"); !v.taken {
+	if v := l.countRequest("b"); !v.allowed {
 		t.Error("somebody else: got a refusal, want it taken")
 	}
 	now = now.Add(500 * time.Millisecond)
-	if v := l.take("a"); !v.taken || v.remaining != 0 {
+	if v := l.countRequest("a"); !v.allowed || v.remaining != 0 {
 		t.Errorf("after the wait: got %+v, want it taken", v)
 	}
-	if v := l.take("a"); v.taken {
+	if v := l.countRequest("a"); v.allowed {
 		t.Error("again at once: got it taken, want a refusal")
 	}
 	now = now.Add(time.Hour)
-	if v := l.take("a"); !v.taken || v.remaining != 2 {
+	if v := l.countRequest("a"); !v.allowed || v.remaining != 2 {
 		t.Errorf("after a long time: got %+v, want a full burst and no more", v)
 	}
 	now = now.Add(-time.Minute)
-	if v := l.take("c"); !v.taken {
+	if v := l.countRequest("c"); !v.allowed {
 		t.Error("a clock that went back: got a refusal for somebody new")
 	}
 }
@@ -52,11 +52,11 @@ func TestLimiterRemembersSoManyCallersAtMost(t *testing.T) {
 	l := newLimiter(Rate{Count: 1, Period: time.Hour, Burst: 1}, func() time.Time { return now })
 	for i := range 3 * bucketsMax {
 		if i%(bucketsMax/3) == 0 {
-			if v := l.take("again and again"); v.taken != (i == 0) {
+			if v := l.countRequest("again and again"); v.allowed != (i == 0) {
 				t.Fatalf("after %d callers: got %+v for one who has to wait", i, v)
 			}
 		}
-		l.take(fmt.Sprint(i))
+		l.countRequest(fmt.Sprint(i))
 		if n := len(l.recent) + len(l.older); n > bucketsMax {
 			t.Fatalf("after %d callers: got %d remembered, want at most %d", i, n, bucketsMax)
 		}
@@ -67,31 +67,31 @@ func TestLimiterRemembersSoManyCallersAtMost(t *testing.T) {
 // Rule IDEM-3.
 func TestReplayIsAnsweredWhateverTheRate(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, Limits{Writes: Rate{Count: 1, Period: time.Hour, Burst: 2}})
+	h := newTestEnv(t, Limits{Writes: Rate{Count: 1, Period: time.Hour, Burst: 2}})
 	// One write is gone for alice's address.
-	first := h.want(h.call(h.one, "POST", "/withdraw", payment("idempotencyKey", "k")), 202)
+	first := h.wantStatus(h.call(h.one, "POST", "/withdraw", payment("idempotencyKey", "k")), 202)
 	if first.header.Get("RateLimit-Limit") != "2" || first.header.Get("RateLimit-Remaining") != "0" {
 		t.Errorf("headers: got %v, want nothing left of 2", first.header)
 	}
-	before := h.rows()
+	before := h.rowCounts()
 	for _, body := range []any{payment("idempotencyKey", "l"), payment("idempotencyKey", "l", "amount", "x"), payment()} {
 		got := h.call(h.one, "POST", "/withdraw", body)
-		h.refused("one too many", got, 429, "RATE_LIMITED", "")
+		h.wantRefusal("one too many", got, 429, "RATE_LIMITED", "")
 		if got.body["retryable"] != true || got.header.Get("Retry-After") == "" {
 			t.Errorf("got %s %v, want it retryable with Retry-After", got.raw, got.header)
 		}
 	}
-	h.refused("an address", h.call(h.one, "POST", "/deposit", map[string]any{"mintId": usdc, "customerId": "new"}), 429, "RATE_LIMITED", "")
+	h.wantRefusal("an address", h.call(h.one, "POST", "/deposit", map[string]any{"mintId": usdc, "customerId": "new"}), 429, "RATE_LIMITED", "")
 	for range 5 {
-		got := h.want(h.call(h.one, "POST", "/withdraw", payment("idempotencyKey", "k")), 202)
+		got := h.wantStatus(h.call(h.one, "POST", "/withdraw", payment("idempotencyKey", "k")), 202)
 		if got.text("withdrawalId") != first.text("withdrawalId") {
 			t.Errorf("replay: got %v, want %v", got.text("withdrawalId"), first.text("withdrawalId"))
 		}
 	}
-	h.refused("a conflict", h.call(h.one, "POST", "/withdraw", payment("idempotencyKey", "k", "amount", "2000")), 409, "IDEMPOTENCY_CONFLICT", "idempotencyKey")
-	h.want(h.call(h.one, "GET", "/withdrawals", nil), 200)
-	h.want(h.call(h.two, "POST", "/deposit", map[string]any{"mintId": usdc, "customerId": "new"}), 200)
-	if got := h.rows(); got == before {
+	h.wantRefusal("a conflict", h.call(h.one, "POST", "/withdraw", payment("idempotencyKey", "k", "amount", "2000")), 409, "IDEMPOTENCY_CONFLICT", "idempotencyKey")
+	h.wantStatus(h.call(h.one, "GET", "/withdrawals", nil), 200)
+	h.wantStatus(h.call(h.two, "POST", "/deposit", map[string]any{"mintId": usdc, "customerId": "new"}), 200)
+	if got := h.rowCounts(); got == before {
 		t.Error("the other organization's customer is missing")
 	}
 }
@@ -99,14 +99,14 @@ func TestReplayIsAnsweredWhateverTheRate(t *testing.T) {
 // H-34: what a client says of its own address changes nothing.
 func TestWrongKeysAreCountedByPeer(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, Limits{Failures: Rate{Count: 1, Period: time.Hour, Burst: 3}})
+	h := newTestEnv(t, Limits{Failures: Rate{Count: 1, Period: time.Hour, Burst: 3}})
 	wrong := tenant{key: "ck_wrong"}
 	for range 3 {
-		h.refused("wrong", h.call(wrong, "GET", "/mints", nil), 401, "UNAUTHORIZED", "")
+		h.wantRefusal("wrong", h.call(wrong, "GET", "/mints", nil), 401, "UNAUTHORIZED", "")
 	}
-	h.refused("too many", h.call(wrong, "GET", "/mints", nil), 429, "RATE_LIMITED", "")
-	h.refused("too many, said to be from elsewhere", h.call(wrong, "GET", "/mints", nil, "X-Forwarded-For", "203.0.113.7", "X-Real-IP", "203.0.113.8"), 429, "RATE_LIMITED", "")
-	h.want(h.call(h.one, "GET", "/mints", nil), 200)
+	h.wantRefusal("too many", h.call(wrong, "GET", "/mints", nil), 429, "RATE_LIMITED", "")
+	h.wantRefusal("too many, said to be from elsewhere", h.call(wrong, "GET", "/mints", nil, "X-Forwarded-For", "203.0.113.7", "X-Real-IP", "203.0.113.8"), 429, "RATE_LIMITED", "")
+	h.wantStatus(h.call(h.one, "GET", "/mints", nil), 200)
 }
 
 // Each class of requests has a rate of its own, and says how it stands.
@@ -114,7 +114,7 @@ func TestWrongKeysAreCountedByPeer(t *testing.T) {
 func TestEachClassOfRequestsHasItsRate(t *testing.T) {
 	t.Parallel()
 	few := func(n int) Rate { return Rate{Count: 1, Period: time.Hour, Burst: n} }
-	h := newHouse(t, Limits{Reads: few(2), Writes: few(3), Quotes: few(2), Exports: few(1)})
+	h := newTestEnv(t, Limits{Reads: few(2), Writes: few(3), Quotes: few(2), Exports: few(1)})
 	// One write is gone for alice's address.
 	classes := []struct {
 		name, method, path string
@@ -135,24 +135,24 @@ func TestEachClassOfRequestsHasItsRate(t *testing.T) {
 			}
 		}
 	}
-	before := h.rows()
+	before := h.rowCounts()
 	for _, c := range classes {
 		got := h.call(h.one, c.method, c.path, c.body, c.headers...)
-		h.refused(c.name, got, 429, "RATE_LIMITED", "")
+		h.wantRefusal(c.name, got, 429, "RATE_LIMITED", "")
 		if got.header.Get("RateLimit-Remaining") != "0" || got.header.Get("Retry-After") == "" || got.header.Get("Retry-After") == "0" || !strings.Contains(got.text("error"), "says nothing about earlier attempts") {
 			t.Errorf("%s: got %v %s, want when to come back and nothing about before", c.name, got.header, got.raw)
 		}
 	}
 	// A wrong request counts as well, also where a replay would be free.
-	h.refused("malformed", h.call(h.one, "POST", "/withdraw", "{"), 429, "RATE_LIMITED", "")
-	h.refused("wrong type", h.call(h.one, "POST", "/transfers", charge("k"), "Content-Type", "text/plain"), 429, "RATE_LIMITED", "")
-	h.refused("a preview", h.call(h.one, "POST", "/withdraw/preview", payment()), 429, "RATE_LIMITED", "")
-	h.refused("no such path", h.call(h.one, "GET", "/nothing", nil), 429, "RATE_LIMITED", "")
-	if got := h.rows(); got != before {
+	h.wantRefusal("malformed", h.call(h.one, "POST", "/withdraw", "{"), 429, "RATE_LIMITED", "")
+	h.wantRefusal("wrong type", h.call(h.one, "POST", "/transfers", charge("k"), "Content-Type", "text/plain"), 429, "RATE_LIMITED", "")
+	h.wantRefusal("a preview", h.call(h.one, "POST", "/withdraw/preview", payment()), 429, "RATE_LIMITED", "")
+	h.wantRefusal("no such path", h.call(h.one, "GET", "/nothing", nil), 429, "RATE_LIMITED", "")
+	if got := h.rowCounts(); got != before {
 		t.Errorf("rows: got %v, want %v", got, before)
 	}
-	h.want(h.call(h.two, "GET", "/customers", nil), 200)
-	if got := h.want(h.call(tenant{}, "GET", "/openapi.json", nil), 200); got.header.Get("RateLimit-Limit") != "" {
+	h.wantStatus(h.call(h.two, "GET", "/customers", nil), 200)
+	if got := h.wantStatus(h.call(tenant{}, "GET", "/openapi.json", nil), 200); got.header.Get("RateLimit-Limit") != "" {
 		t.Errorf("an open call: got %v, want no rate", got.header)
 	}
 }
@@ -173,7 +173,7 @@ func TestTheUsualRatesAreThoseOfTheContract(t *testing.T) {
 // Rule REQ-9.
 func TestABodyThatNobodyWantsIsNotWaitedFor(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newTestEnv(t)
 	for name, c := range map[string]struct {
 		key, length, body string
 		status            int

@@ -36,27 +36,27 @@ type LocalRisk struct {
 // localSeverities are those that the local list takes: what a provider can say.
 var localSeverities = append([]string{string(risk.Unknown)}, severities...)
 
-func showLocalRisk(e risk.Entry) LocalRisk {
-	out := LocalRisk{
-		Address: e.Address, Outage: e.Outage, Severity: optional(string(e.Severity)), Score: e.Score, Entity: optional(e.Entity), Categories: e.Categories,
+func showLocalRisk(e risk.LocalListEntry) LocalRisk {
+	shown := LocalRisk{
+		Address: e.Address, Outage: e.Outage, Severity: optionalText(string(e.Severity)), Score: e.Score, Entity: optionalText(e.Entity), Categories: e.Categories,
 		CreatedAt: webhook.At(e.CreatedAt), UpdatedAt: webhook.At(e.UpdatedAt),
 	}
-	if out.Categories == nil {
-		out.Categories = []string{}
+	if shown.Categories == nil {
+		shown.Categories = []string{}
 	}
-	return out
+	return shown
 }
 
 func (a *api) setLocalRisk(c *call) (answer, error) {
 	var body LocalRiskOrder
-	if err := decode(c.body, &body); err != nil {
+	if err := decodeBody(c.body, &body); err != nil {
 		return answer{}, err
 	}
 	if !a.localRisk {
 		return answer{}, fault.New(fault.Forbidden, fault.FeatureDisabled,
 			"The local list is not asked by this installation, so an entry would have no effect. Nothing was changed and no money moved. It has to be among risk.providers of the configuration, which a main network refuses.")
 	}
-	e := risk.Entry{Address: c.param("address"), Score: body.Score, Categories: body.Categories}
+	e := risk.LocalListEntry{Address: c.pathParam("address"), Score: body.Score, Categories: body.Categories}
 	if body.Outage != nil {
 		e.Outage = *body.Outage
 	}
@@ -66,9 +66,9 @@ func (a *api) setLocalRisk(c *call) (answer, error) {
 	if body.Entity != nil {
 		e.Entity = *body.Entity
 	}
-	var set risk.Entry
+	var set risk.LocalListEntry
 	err := a.conf.DB.InSystem(c.Context(), func(ctx context.Context, tx pg.Tx) (err error) {
-		set, err = risk.SetLocal(ctx, tx, a.conf.Chains, c.who.Actor(), e)
+		set, err = risk.SetLocalEntry(ctx, tx, a.conf.Chains, c.operator.Actor(), e)
 		return err
 	})
 	if err != nil {
@@ -78,9 +78,9 @@ func (a *api) setLocalRisk(c *call) (answer, error) {
 }
 
 func (a *api) getLocalRisk(c *call) (answer, error) {
-	var found risk.Entry
+	var found risk.LocalListEntry
 	err := a.conf.DB.ReadSystem(c.Context(), func(ctx context.Context, tx pg.Tx) (err error) {
-		found, err = risk.LocalEntry(ctx, tx, c.param("address"))
+		found, err = risk.LoadLocalEntry(ctx, tx, c.pathParam("address"))
 		return err
 	})
 	if err != nil {
@@ -90,32 +90,32 @@ func (a *api) getLocalRisk(c *call) (answer, error) {
 }
 
 func (a *api) clearLocalRisk(c *call) (answer, error) {
-	var gone risk.Entry
+	var removed risk.LocalListEntry
 	err := a.conf.DB.InSystem(c.Context(), func(ctx context.Context, tx pg.Tx) (err error) {
-		gone, err = risk.ClearLocal(ctx, tx, c.who.Actor(), c.param("address"))
+		removed, err = risk.DeleteLocalEntry(ctx, tx, c.operator.Actor(), c.pathParam("address"))
 		return err
 	})
 	if err != nil {
 		return answer{}, err
 	}
-	return answer{status: http.StatusOK, body: showLocalRisk(gone)}, nil
+	return answer{status: http.StatusOK, body: showLocalRisk(removed)}, nil
 }
 
 func (a *api) listLocalRisk(c *call) (answer, error) {
 	const list = "local risk"
-	p, err := a.place(c, list)
+	p, err := a.readPage(c, list)
 	if err != nil {
 		return answer{}, err
 	}
-	var found page.Result[risk.Entry]
+	var found page.Result[risk.LocalListEntry]
 	err = a.conf.DB.ReadSystem(c.Context(), func(ctx context.Context, tx pg.Tx) (err error) {
-		found, err = risk.LocalEntries(ctx, tx, p)
+		found, err = risk.ListLocalEntries(ctx, tx, p)
 		return err
 	})
 	if err != nil {
 		return answer{}, err
 	}
-	return answer{status: http.StatusOK, body: listed(a, c, list, found, showLocalRisk)}, nil
+	return answer{status: http.StatusOK, body: newPage(a, c, list, found, showLocalRisk)}, nil
 }
 
 // localRiskRoutes are the calls of the list that networks without real money have.
@@ -124,7 +124,7 @@ var localRiskRoutes = []route{
 		method: http.MethodPut, path: "/local-risk/{address}", name: "setLocalRisk", group: "Screening",
 		summary: "Say what screening answers of an address",
 		text:    "Puts an address on the local list, or replaces what the list says of it: a severity with what stands beside it, or an outage alone. The next screening answers so, on every chain that has addresses of this form. An installation that does not ask the list answers 403 FEATURE_DISABLED; a main network never asks it. What no configured chain reads as an address is 400 INVALID_ADDRESS.",
-		body:    LocalRiskOrder{}, again: true,
+		body:    LocalRiskOrder{}, retryable: true,
 		answers: []success{{http.StatusOK, "What the list says from now on.", LocalRisk{}, exampleLocalRisk, nil}},
 		faults:  []fault.Code{fault.FeatureDisabled, fault.InvalidAddress},
 		handle:  (*api).setLocalRisk,
@@ -133,7 +133,7 @@ var localRiskRoutes = []route{
 		method: http.MethodGet, path: "/local-risk", name: "listLocalRisk", group: "Screening",
 		summary: "List the local list", text: "What screening answers, by address. An address that is not on the list is LOW.",
 		query:   listParameters(),
-		answers: []success{{http.StatusOK, "A page of entries.", Page[LocalRisk]{}, page1(exampleLocalRisk), nil}},
+		answers: []success{{http.StatusOK, "A page of entries.", Page[LocalRisk]{}, examplePage(exampleLocalRisk), nil}},
 		faults:  []fault.Code{fault.InvalidCursor},
 		handle:  (*api).listLocalRisk,
 	},
@@ -154,12 +154,12 @@ var localRiskRoutes = []route{
 }
 
 var exampleLocalRisk = LocalRisk{
-	Address: "0x098B716B8Aaf21512996dC57EB0615e2383E2f96", Severity: pointer("SEVERE"), Score: pointer(98), Entity: pointer("OFAC SDN: Lazarus Group"),
+	Address: "0x098B716B8Aaf21512996dC57EB0615e2383E2f96", Severity: pointerTo("SEVERE"), Score: pointerTo(98), Entity: pointerTo("OFAC SDN: Lazarus Group"),
 	Categories: []string{"SANCTIONS"}, CreatedAt: exampleAt, UpdatedAt: exampleAt,
 }
 
-// localRiskNotes are the words of the local list in the document.
-var localRiskNotes = map[string]note{
+// localRiskFieldDocs are the words of the local list in the document.
+var localRiskFieldDocs = map[string]fieldDoc{
 	"LocalRisk.":                {text: "What the local list says of an address."},
 	"LocalRiskPage.":            {text: "A page of the local list."},
 	"LocalRiskOrder.":           {text: "What the local list is to say: a severity with what stands beside it, or an outage alone."},

@@ -31,7 +31,7 @@ import (
 // on connections of its own to the database.
 type process struct {
 	*queue
-	org, desk *house
+	org, desk *testEnv
 	pay       *withdrawal.Service
 	ann       people.Person
 	owner     *pgxpool.Pool
@@ -77,7 +77,7 @@ var moving = map[string]struct {
 	"organizations cancelWithdrawal": {
 		prepare: func(p *process, s *subject) {
 			p.withdraws(s)
-			if _, err := p.owner.Exec(p.t.Context(), `UPDATE dispatch_orders SET waiting_for = $2 WHERE order_id = $1`, s.withdrawal, dispatch.WantChain); err != nil {
+			if _, err := p.owner.Exec(p.t.Context(), `UPDATE dispatch_orders SET waiting_for = $2 WHERE order_id = $1`, s.withdrawal, dispatch.WaitProviders); err != nil {
 				p.t.Fatal(err)
 			}
 		},
@@ -112,7 +112,7 @@ var moving = map[string]struct {
 	"organizations unfreezeCustomer": {
 		prepare: func(p *process, s *subject) {
 			p.funds(s)
-			p.want(p.call(p.one, "POST", "/customers/"+s.name+"/freeze", nil), 200)
+			p.wantStatus(p.call(p.one, "POST", "/customers/"+s.name+"/freeze", nil), 200)
 		},
 		call: freezes("unfreeze"),
 	},
@@ -125,7 +125,7 @@ var moving = map[string]struct {
 	"operators liftFreeze": {
 		prepare: func(p *process, s *subject) {
 			p.funds(s)
-			s.freeze = p.queue.desk.want(p.queue.desk.call(p.queue.ann, "POST", "/freezes", map[string]any{
+			s.freeze = p.queue.desk.wantStatus(p.queue.desk.call(p.queue.ann, "POST", "/freezes", map[string]any{
 				"scope": "CUSTOMER", "organizationId": p.one.id, "customerId": s.name, "reason": "a test",
 			}), 201).text("freezeId")
 		},
@@ -192,23 +192,23 @@ func TestACallWhoseCommitIsUnknownNeverSaysThatNothingHappened(t *testing.T) {
 			q.setting(q.one, "flaggedDepositApiEnabled", true)
 			q.conf.Withdrawals.Whitelist = onlyVault{}
 			proxy := &pgtest.Proxy{}
-			d := pgtest.Of(t, q.db)
+			d := pgtest.DatabaseOf(t, q.db)
 			d.URL = proxy.Start(t, d.URL)
 			direct := q.process(q.db)
 			torn := q.process(pgtest.Open(t, d, time.Now))
 			var done string // the state after the call
 			try := func(l pgtest.Loss) (lost bool) {
 				t.Helper()
-				s := &subject{name: fmt.Sprintf("%d-%d-%v", l.At, l.Nth, l.Down)}
+				s := &subject{name: fmt.Sprintf("%d-%d-%v", l.Action, l.Nth, l.KeepDown)}
 				verb.prepare(direct, s)
 				before := direct.state(s)
-				proxy.Lose(l)
+				proxy.LoseNext(l)
 				got := verb.call(torn, s)
-				lost = proxy.Lost()
+				lost = proxy.HasLost()
 				seen := direct.state(s)
-				proxy.Up()
+				proxy.Restore()
 				settled := seen
-				if l.At == pgtest.CommitHeld {
+				if l.Action == pgtest.CommitHeld {
 					settled = direct.state(s)
 				} else if lost {
 					// The server may still be at work on what it received.
@@ -241,7 +241,7 @@ func TestACallWhoseCommitIsUnknownNeverSaysThatNothingHappened(t *testing.T) {
 					}
 				case got.status != 500 || got.body["retryable"] != true || !strings.Contains(words, "tell whether this took effect"):
 					t.Errorf("%+v: got %v %s, want it done or unknown", l, got.status, got.raw)
-				case verb.finds && !l.Down && seen == done:
+				case verb.finds && !l.KeepDown && seen == done:
 					t.Errorf("%+v: got %s, and what it wrote could be seen", l, got.raw)
 				}
 				// A caller that repeats it, in a process that loses nothing, has it once.
@@ -258,10 +258,10 @@ func TestACallWhoseCommitIsUnknownNeverSaysThatNothingHappened(t *testing.T) {
 				t.Fatal("a COMMIT was lost that was to pass")
 			}
 			for _, l := range []pgtest.Loss{
-				{At: pgtest.AnswerLost}, {At: pgtest.AnswerLost, Down: true}, // what it wrote can be seen, or cannot be looked for
-				{At: pgtest.CommitLost}, {At: pgtest.CommitLost, Down: true}, // it never comes
-				{At: pgtest.CommitHeld}, {At: pgtest.CommitHeld, Down: true}, // it comes later
-				{At: pgtest.AnswerHeard, Down: true}, // what comes after it fails
+				{Action: pgtest.AnswerLost}, {Action: pgtest.AnswerLost, KeepDown: true}, // what it wrote can be seen, or cannot be looked for
+				{Action: pgtest.CommitLost}, {Action: pgtest.CommitLost, KeepDown: true}, // it never comes
+				{Action: pgtest.CommitHeld}, {Action: pgtest.CommitHeld, KeepDown: true}, // it comes later
+				{Action: pgtest.AnswerHeard, KeepDown: true}, // what comes after it fails
 			} {
 				const commitsMax = 50
 				for l.Nth = 1; try(l); l.Nth++ {
@@ -280,19 +280,19 @@ func TestACallWhoseCommitIsUnknownNeverSaysThatNothingHappened(t *testing.T) {
 // process is another process on the same database.
 func (q *queue) process(db *pg.DB) *process {
 	q.t.Helper()
-	p := &process{queue: q, owner: pgtest.Owner(q.t, q.db)}
+	p := &process{queue: q, owner: pgtest.OwnerPool(q.t, q.db)}
 	conf := q.conf
 	book := wallet.New(db, q.signer, q.attest)
 	conf.DB, conf.Wallets, conf.Transfers = db, book, transfer.New(db)
 	conf.Flagged = deposit.NewResolutions(db, conf.Chains, book, newLogger(q.logs))
 	pay := *q.conf.Withdrawals
 	pay.DB, pay.Wallets = db, book
-	pay.Voids = &dispatch.Voider{
+	pay.Voider = &dispatch.Voider{
 		DB: db, Signer: q.signer, Listeners: map[signer.Purpose]dispatch.VoidListener{signer.Payment: &pay}, Log: newLogger(q.logs),
 	}
 	conf.Withdrawals, p.pay = &pay, &pay
-	listener := func(face *surface, handler http.Handler) *house {
-		h := *q.house
+	listener := func(face *surface, handler http.Handler) *testEnv {
+		h := *q.testEnv
 		h.t, h.face, h.fails, h.conf = q.t, face, true, conf
 		h.server = httptest.NewServer(handler)
 		q.t.Cleanup(h.server.Close)
@@ -301,13 +301,13 @@ func (q *queue) process(db *pg.DB) *process {
 	p.org = listener(&organizations, New(conf))
 	p.desk = listener(&operators, NewOperator(OperatorConfig{
 		DB: db, Chains: conf.Chains, Withdrawals: conf.Withdrawals, Flagged: conf.Flagged, Rescreens: conf.Rescreens, Whitelist: q.white,
-		From: here, CursorKey: conf.CursorKey, BaseURL: "http://127.0.0.1/v1", LocalRisk: true, Log: newLogger(q.logs),
+		AllowedPrefixes: here, CursorKey: conf.CursorKey, BaseURL: "http://127.0.0.1/v1", LocalRisk: true, Log: newLogger(q.logs),
 	}))
 	err := q.db.InSystem(q.t.Context(), func(ctx context.Context, tx pg.Tx) (err error) {
 		if p.ann, err = people.ByEmail(ctx, tx, "ann@example.com"); err == nil {
 			return nil
 		}
-		p.ann, err = people.Add(ctx, tx, audit.Operator("test"), q.one.id, "ann@example.com", "Ann", people.Owner)
+		p.ann, err = people.AddPerson(ctx, tx, audit.Operator("test"), q.one.id, "ann@example.com", "Ann", people.Owner)
 		return err
 	})
 	if err != nil {
@@ -322,7 +322,7 @@ func (p *process) says(w webhook.Withdrawal, err error) reply {
 	recorder := newRecorder()
 	r := httptest.NewRequestWithContext(p.t.Context(), http.MethodPost, "/", nil)
 	if err != nil {
-		(&api{face: &organizations, log: newLogger(io.Discard)}).refuse(recorder, r, err)
+		(&api{surface: &organizations, log: newLogger(io.Discard)}).writeError(recorder, r, err)
 	} else {
 		writeJSON(recorder, http.StatusOK, w)
 	}
@@ -338,14 +338,14 @@ func (p *process) funds(s *subject) { p.deposit(p.one, s.name, 1000) }
 
 // fundsProduct gives CHECKOUT money.
 func (p *process) fundsProduct(s *subject) {
-	p.want(p.call(p.one, "POST", "/transfers", charge("for-"+s.name, "amount", "1000", "to", map[string]any{"product": "CHECKOUT"})), 201)
+	p.wantStatus(p.call(p.one, "POST", "/transfers", charge("for-"+s.name, "amount", "1000", "to", map[string]any{"product": "CHECKOUT"})), 201)
 }
 
 // withdraws has the subject's customer withdraw.
 func (p *process) withdraws(s *subject, change ...any) {
 	p.t.Helper()
 	p.funds(s)
-	s.withdrawal = p.want(p.call(p.one, "POST", "/withdraw", payment(append([]any{"customerId", s.name, "idempotencyKey", s.name}, change...)...)), 202).text("withdrawalId")
+	s.withdrawal = p.wantStatus(p.call(p.one, "POST", "/withdraw", payment(append([]any{"customerId", s.name, "idempotencyKey", s.name}, change...)...)), 202).text("withdrawalId")
 }
 
 // flags has a deposit held.
@@ -361,8 +361,8 @@ func (p *process) flags(s *subject) {
 func (p *process) sticks(s *subject) {
 	p.t.Helper()
 	p.flags(s)
-	p.want(p.call(p.one, "POST", "/deposits/"+s.deposit+"/reject", nil), 202)
-	tx := pgtest.Begin(p.t, p.db)
+	p.wantStatus(p.call(p.one, "POST", "/deposits/"+s.deposit+"/reject", nil), 202)
+	tx := pgtest.BeginOwner(p.t, p.db)
 	for _, change := range []string{
 		`SET LOCAL session_replication_role = replica`, // the triggers know that no chain has it
 		`UPDATE dispatch_orders SET status = 'FAILED', tx_hash = 'hash', fee = 1, proof_id = (SELECT max(proof_id) FROM finality_proofs), broadcast_at = now(), ended_at = now()
@@ -384,13 +384,13 @@ func (p *process) sticks(s *subject) {
 	}
 }
 
-func decides(verb, by string) func(p *process, s *subject) reply {
+func decides(verb, decider string) func(p *process, s *subject) reply {
 	return func(p *process, s *subject) reply {
 		var body any
 		if verb == "redirect" {
 			body = map[string]any{"toAddress": "0x2222222222222222222222222222222222222222", "reason": "COMPLIANCE_HOLD", "reference": "case 1"}
 		}
-		if by == "operator" {
+		if decider == "operator" {
 			return p.desk.call(p.queue.ann, "POST", "/deposits/"+s.deposit+"/"+verb, body)
 		}
 		return p.org.call(p.one, "POST", "/deposits/"+s.deposit+"/"+verb, body)

@@ -43,7 +43,7 @@ type Mint struct {
 	USDPriceAt            *webhook.Time `json:"usdPriceAt"`
 }
 
-func optional(s string) *string {
+func optionalText(s string) *string {
 	if s == "" {
 		return nil
 	}
@@ -51,30 +51,30 @@ func optional(s string) *string {
 }
 
 func (a *api) showMint(ctx context.Context, m mint.Mint) Mint {
-	out := Mint{
+	shown := Mint{
 		ID: m.ID, Decimals: m.Decimals, Symbol: m.Symbol, Name: m.Name, Chain: string(m.Chain),
-		ContractAddress: optional(string(m.Contract)), Kind: string(m.Kind), Network: string(m.Network), LogoURL: optional(m.LogoURL),
+		ContractAddress: optionalText(string(m.Contract)), Kind: string(m.Kind), Network: string(m.Network), LogoURL: optionalText(m.LogoURL),
 		DepositEnabled:   m.DepositEnabled && !m.Quarantined,
 		WithdrawEnabled:  m.WithdrawEnabled && !m.Quarantined,
 		MinDepositAmount: m.MinDeposit.String(), MinWithdrawAmount: m.MinWithdraw.String(),
 		ConfirmationsRequired: m.ConfirmationsRequired, Finality: m.Finality,
 	}
 	if c, ok := a.conf.Chains[m.Chain]; ok {
-		out.CAIP2 = optional(c.CAIP2)
+		shown.CAIP2 = optionalText(c.CAIP2)
 	}
 	if a.conf.Prices == nil {
-		return out
+		return shown
 	}
 	if q, err := a.conf.Prices.USD(ctx, m.ID); err == nil {
-		text, at := q.Price.String(), webhook.At(q.At)
-		out.USDPrice, out.USDPriceAt = &text, &at
+		text, priceAt := q.Price.String(), webhook.At(q.QuotedAt)
+		shown.USDPrice, shown.USDPriceAt = &text, &priceAt
 	}
-	return out
+	return shown
 }
 
-func (a *api) mints(ctx context.Context, org string) (mints mint.Catalogue, err error) {
+func (a *api) loadMints(ctx context.Context, org string) (mints mint.Catalogue, err error) {
 	err = a.conf.DB.ReadOrg(ctx, org, func(ctx context.Context, tx pg.Tx) (err error) {
-		mints, err = mint.All(ctx, tx)
+		mints, err = mint.LoadCatalogue(ctx, tx)
 		return err
 	})
 	return mints, err
@@ -84,34 +84,34 @@ func (a *api) mints(ctx context.Context, org string) (mints mint.Catalogue, err 
 const mintsCache = "private, max-age=60"
 
 func (a *api) listMints(c *call) (answer, error) {
-	p, err := a.place(c, "mints")
+	p, err := a.readPage(c, "mints")
 	if err != nil {
 		return answer{}, err
 	}
-	mints, err := a.mints(c.Context(), c.org)
+	mints, err := a.loadMints(c.Context(), c.org)
 	if err != nil {
 		return answer{}, err
 	}
-	all := mints.List(mint.Filter{
+	filtered := mints.List(mint.Filter{
 		Chain: chain.Name(c.query["chain"]), Symbol: c.query["symbol"],
-		Swappable: c.query.flag("swappable"), DepositEnabled: c.query.flag("depositEnabled"),
+		Swappable: c.query.flagValue("swappable"), DepositEnabled: c.query.flagValue("depositEnabled"),
 	})
 	if p.Cursor != nil {
-		after, err := strconv.Atoi(p.Cursor.ID)
+		afterID, err := strconv.Atoi(p.Cursor.ID)
 		if err != nil {
 			return answer{}, fmt.Errorf("a cursor that we signed is no mint: %w", err)
 		}
-		all = slices.DeleteFunc(all, func(m mint.Mint) bool { return m.ID <= after })
+		filtered = slices.DeleteFunc(filtered, func(m mint.Mint) bool { return m.ID <= afterID })
 	}
-	found := page.Result[mint.Mint]{Items: all}
+	found := page.Result[mint.Mint]{Items: filtered}
 	if p.Limit != 0 {
-		found = page.Cut(p, all, func(m mint.Mint) page.Cursor { return page.Cursor{ID: strconv.Itoa(m.ID)} })
+		found = page.CutPage(p, filtered, func(m mint.Mint) page.Cursor { return page.Cursor{ID: strconv.Itoa(m.ID)} })
 	}
-	body := listed(a, c, "mints", found, func(m mint.Mint) Mint { return a.showMint(c.Context(), m) })
+	body := newPage(a, c, "mints", found, func(m mint.Mint) Mint { return a.showMint(c.Context(), m) })
 	tag := mintsTag(body)
-	c.warn.Set("ETag", tag)
-	c.warn.Set("Cache-Control", mintsCache)
-	if matches(c.Header.Values("If-None-Match"), tag) {
+	c.header.Set("ETag", tag)
+	c.header.Set("Cache-Control", mintsCache)
+	if matchesETag(c.Header.Values("If-None-Match"), tag) {
 		return answer{status: http.StatusNotModified}, nil
 	}
 	return answer{status: http.StatusOK, body: body}, nil
@@ -133,12 +133,12 @@ func mintsTag(p Page[Mint]) string {
 	return `W/"` + base64.RawURLEncoding.EncodeToString(sum[:16]) + `"`
 }
 
-func matches(values []string, tag string) bool {
+func matchesETag(values []string, tag string) bool {
 	weak := strings.TrimPrefix(tag, "W/")
 	for _, value := range values {
-		for one := range strings.SplitSeq(value, ",") {
-			one = strings.TrimSpace(one)
-			if one == "*" || strings.TrimPrefix(one, "W/") == weak {
+		for candidate := range strings.SplitSeq(value, ",") {
+			candidate = strings.TrimSpace(candidate)
+			if candidate == "*" || strings.TrimPrefix(candidate, "W/") == weak {
 				return true
 			}
 		}
@@ -147,15 +147,15 @@ func matches(values []string, tag string) bool {
 }
 
 func (a *api) getMint(c *call) (answer, error) {
-	mints, err := a.mints(c.Context(), c.org)
+	mints, err := a.loadMints(c.Context(), c.org)
 	if err != nil {
 		return answer{}, err
 	}
-	text := c.param("mintId")
+	text := c.pathParam("mintId")
 	n, err := strconv.Atoi(text)
 	if err == nil && strconv.Itoa(n) == text {
 		if m, ok := mints.ByID(n); ok {
-			c.warn.Set("Cache-Control", mintsCache)
+			c.header.Set("Cache-Control", mintsCache)
 			return answer{status: http.StatusOK, body: a.showMint(c.Context(), m)}, nil
 		}
 	}

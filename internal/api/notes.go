@@ -13,7 +13,7 @@ import (
 // This file has the words of the published document. Its shapes are drawn from
 // the Go types in document.go.
 
-const about = `Coffer keeps money for the customers of an organization and pays it out.
+const aboutOrganizations = `Coffer keeps money for the customers of an organization and pays it out.
 
 **Units.** An amount is a string of whole atomic units of its mint: with 6 decimals, five tokens are "5000000". Dollar values are for display.
 
@@ -38,8 +38,8 @@ var groups = []struct{ name, text string }{
 	{"Meta", "About this interface."},
 }
 
-// note is what the document says of a field.
-type note struct {
+// fieldDoc is what the document says of a field.
+type fieldDoc struct {
 	text    string
 	pattern string
 	format  string
@@ -48,7 +48,7 @@ type note struct {
 	example any
 }
 
-func (n note) onto(s *huma.Schema) {
+func (n fieldDoc) applyTo(s *huma.Schema) {
 	if s.Ref != "" || len(s.OneOf) > 0 {
 		s.Description = n.text
 		return
@@ -63,11 +63,11 @@ func (n note) onto(s *huma.Schema) {
 	if len(n.enum) > 0 {
 		switch {
 		case s.Items != nil:
-			s.Items.Enum = words(n.enum)
+			s.Items.Enum = enumValues(n.enum)
 		case s.Nullable:
-			s.Enum = append(words(n.enum), nil)
+			s.Enum = append(enumValues(n.enum), nil)
 		default:
-			s.Enum = words(n.enum)
+			s.Enum = enumValues(n.enum)
 		}
 	}
 	if len(n.bounds) > 0 {
@@ -94,9 +94,11 @@ var depositStatuses = []string{
 	"REVERSED",
 }
 
-func units(text string) note { return note{text: text, pattern: amountPattern, example: "5000000"} }
+func amountDoc(text string) fieldDoc {
+	return fieldDoc{text: text, pattern: amountPattern, example: "5000000"}
+}
 
-var notes = map[string]note{
+var fieldDocs = map[string]fieldDoc{
 	"Mint.":                  {text: "A token on a chain."},
 	"EmbeddedMint.":          {text: "A token on a chain, as it stands in other objects."},
 	"Customer.":              {text: "One of your customers."},
@@ -169,8 +171,8 @@ var notes = map[string]note{
 	"EmbeddedMint.name":     {text: "For people.", example: "USD Coin"},
 	"depositEnabled":        {text: "Whether deposit addresses are given out."},
 	"withdrawEnabled":       {text: "Whether withdrawals are taken."},
-	"minDepositAmount":      units("Less is recorded and not credited. In atomic units."),
-	"minWithdrawAmount":     units("The smallest withdrawal, in atomic units."),
+	"minDepositAmount":      amountDoc("Less is recorded and not credited. In atomic units."),
+	"minWithdrawAmount":     amountDoc("The smallest withdrawal, in atomic units."),
 	"confirmationsRequired": {text: "How many confirmations to show people until a deposit counts; finality decides."},
 	"finality":              {text: "What makes a block final here.", example: "FINALIZED"},
 	"memoRequired":          {text: "Whether deposits need a memo beside the address."},
@@ -187,18 +189,18 @@ var notes = map[string]note{
 	"createdAt":             {text: "When it was made."},
 	"updatedAt":             {text: "When it last changed."},
 
-	"available":       units("May be spent."),
-	"pendingDeposit":  units("Seen on the chain and not credited yet; stands outside the total."),
-	"pendingWithdraw": units("Held for withdrawals that have not ended."),
-	"inSwap":          units("Held for swaps that have not ended."),
-	"held":            units("Arrived and held by risk screening; stands outside the total."),
-	"total":           units("available + pendingWithdraw + inSwap."),
+	"available":       amountDoc("May be spent."),
+	"pendingDeposit":  amountDoc("Seen on the chain and not credited yet; stands outside the total."),
+	"pendingWithdraw": amountDoc("Held for withdrawals that have not ended."),
+	"inSwap":          amountDoc("Held for swaps that have not ended."),
+	"held":            amountDoc("Arrived and held by risk screening; stands outside the total."),
+	"total":           amountDoc("available + pendingWithdraw + inSwap."),
 	"usdValue":        {text: "Its value in dollars, for display; null when there is no price.", pattern: `^[0-9]+\.[0-9]{2}$`, example: "5.00"},
 
 	"depositId":              {text: "The deposit. The same transfer has the same id for ever.", example: "dep_01J9ZW3M8Q4S5T6V7W8X9YZABC"},
 	"mint":                   {text: "The mint, for people."},
 	"Deposit.mintId":         {text: "The mint; null for a token that is not in the catalogue.", example: 1},
-	"amount":                 units("Atomic units."),
+	"amount":                 amountDoc("Atomic units."),
 	"WithdrawRequest.amount": {text: "Whole atomic units; whole tokens with useDecimal, with no more digits after the point than the mint has decimals. ASCII digits, no sign, no exponent, no leading zero.", bounds: map[string]any{"minLength": 1}, example: "5000000"},
 	"amountDecimal":          {text: "The amount in whole tokens.", pattern: decimalPattern, example: "5"},
 	"address":                {text: "The address, in the canonical spelling of its chain.", example: "0x71C7656EC7ab88b098defB751B7401B5f6d8976F"},
@@ -233,8 +235,8 @@ var notes = map[string]note{
 	"reversal":               {text: "How the credit was taken back. Present only for what is REVERSED: the chain's finality itself broke, and the transfer is not on it any more."},
 	"Reversal.":              {text: "How a credit was taken back because the chain's finality itself broke."},
 	"reversedAt":             {text: "When it was taken back."},
-	"takenBack":              units("What was taken from the customer's balance, in atomic units."),
-	"loss":                   units("What the customer did not have any more, in atomic units. With takenBack it is the deposit's amount."),
+	"takenBack":              amountDoc("What was taken from the customer's balance, in atomic units."),
+	"loss":                   amountDoc("What the customer did not have any more, in atomic units. With takenBack it is the deposit's amount."),
 	"detectedAt":             {text: "When it was first seen."},
 	"confirmedAt":            {text: "When its block became final."},
 	"creditedAt":             {text: "When it was credited."},
@@ -255,7 +257,7 @@ var notes = map[string]note{
 	"decidedBy":                  {text: "Who decided."},
 	"toAddress":                  {text: "The destination, in the canonical spelling of its chain.", example: "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed"},
 	"WithdrawRequest.toAddress":  {text: "Where the money goes. An EVM address with mixed case has to carry its EIP-55 checksum.", bounds: map[string]any{"minLength": 1, "maxLength": 128}, example: "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed"},
-	"networkFee":                 units("What the network took, in atomic units of its native coin; null until it is final. With feeMode DEDUCTED what the customer pays of it, from the moment it is decided."),
+	"networkFee":                 amountDoc("What the network took, in atomic units of its native coin; null until it is final. With feeMode DEDUCTED what the customer pays of it, from the moment it is decided."),
 	"type":                       {text: "What it is."},
 	"Actor.id":                   {text: "The id of who decided: of an additional API key the key, of the main one the organization."},
 	"Actor.name":                 {text: "The name of who decided."},
@@ -266,15 +268,15 @@ var notes = map[string]note{
 	"customerSwapId":     {text: "The customer swap."},
 	"fromMint":           {text: "What was given."},
 	"toMint":             {text: "What was received."},
-	"amountIn":           units("Atomic units of the mint that was given."),
-	"estimatedAmountOut": units("The estimate, in atomic units of the mint that was received."),
-	"amountOut":          units("What arrived; null until it has."),
+	"amountIn":           amountDoc("Atomic units of the mint that was given."),
+	"estimatedAmountOut": amountDoc("The estimate, in atomic units of the mint that was received."),
+	"amountOut":          amountDoc("What arrived; null until it has."),
 	"originTxHash":       {text: "The transaction that paid the provider."},
 	"destinationTxHash":  {text: "The transaction that delivered."},
 
 	"SwapFailed.":                  {text: "A customer swap that failed after it was made."},
 	"SwapFailed.swap":              {text: "The swap."},
-	"refundedAmount":               units("What had come back when the event was sent, in atomic units of the mint that was given; null when nothing had."),
+	"refundedAmount":               amountDoc("What had come back when the event was sent, in atomic units of the mint that was given; null when nothing had."),
 	"CustomerChange.customerEmail": {text: "The customer's e-mail from now on. One that is not the known one does not count for an allowlist for 24 hours.", bounds: map[string]any{"minLength": 3, "maxLength": 254}, example: "b@example.com"},
 	"CustomerChange.metadata":      {text: "Your own keys and values from now on, in place of all there were: at most 20 keys of up to 40 characters, values of up to 500.", bounds: map[string]any{"maxProperties": 20}},
 	"FreezeRequest.reason":         {text: "For your own records: who did it and why stands in the audit log.", bounds: map[string]any{"maxLength": 500}},
@@ -287,21 +289,21 @@ var notes = map[string]note{
 	"useDecimal":                {text: "Reads amount as whole tokens."},
 	"requireApproval":           {text: "Waits for a person before anything is sent."},
 	"feeMode":                   {text: "Who pays the network fee. ORGANIZATION is billed for it, and the destination receives the whole amount. DEDUCTED, for a chain's own coin only: the customer pays amount and the destination receives amount less networkFee, which is decided when the payment is ordered and stays; what the network takes more or less than that is the organization's.", enum: []string{"ORGANIZATION", "DEDUCTED"}},
-	"maxNetworkFee":             units("The most that the network may take, in atomic units of the chain's own coin, whatever useDecimal says. While the network asks for more the withdrawal is AWAITING_APPROVAL with NETWORK_FEE, and no transaction that pays is made above it."),
+	"maxNetworkFee":             amountDoc("The most that the network may take, in atomic units of the chain's own coin, whatever useDecimal says. While the network asks for more the withdrawal is AWAITING_APPROVAL with NETWORK_FEE, and no transaction that pays is made above it."),
 	"travelRule":                {text: "What you have to say of the parties: any object of up to 4096 bytes. It is kept and shown with the withdrawal, is not checked, and no event carries it.", bounds: map[string]any{"maxProperties": 200}},
 	"networkFeeUsd":             {text: "The same in dollars, exactly; null without a fresh price of the coin.", pattern: decimalPattern, example: "0.0125"},
-	"maxAmount":                 units("What the customer could withdraw now; null when no customer was named. With either feeMode the fee comes not on top of it; what customerCharge holds is left out."),
+	"maxAmount":                 amountDoc("What the customer could withdraw now; null when no customer was named. With either feeMode the fee comes not on top of it; what customerCharge holds is left out."),
 	"customerCharge":            {text: "What the customer pays of what the payment costs, in the token that is withdrawn and beside the amount. Absent where your organization charges nothing (chargeCustomerCosts)."},
 	"costs":                     {text: "Which costs: the rent of an account that is made for the payee, or that and the network fee of a payment that failed because of its payee.", enum: []string{"RENT", "RENT_AND_FAILURES"}},
 	"CustomerCharge.mintId":     {text: "The mint of the amounts: the one that is withdrawn."},
-	"rentMax":                   units("What is held beside the amount for an account of the payee. What the payment did not cost is given back."),
-	"failureMax":                units("The most that is taken out of what is held when the payment fails because of its payee; null when nothing is."),
-	"charged":                   units("What was taken from the customer; null while the payment has not ended, or there is none yet."),
-	"GateResult.rentMax":        units("What is held beside the amount for an account of the payee."),
-	"GateResult.failureMax":     units("The most that a payment which fails because of its payee is charged."),
+	"rentMax":                   amountDoc("What is held beside the amount for an account of the payee. What the payment did not cost is given back."),
+	"failureMax":                amountDoc("The most that is taken out of what is held when the payment fails because of its payee; null when nothing is."),
+	"charged":                   amountDoc("What was taken from the customer; null while the payment has not ended, or there is none yet."),
+	"GateResult.rentMax":        amountDoc("What is held beside the amount for an account of the payee."),
+	"GateResult.failureMax":     amountDoc("The most that a payment which fails because of its payee is charged."),
 	"Estimate.expiresAt":        {text: "Ask again after this."},
-	"Estimate.networkFee":       units("The most that the network would take, in atomic units of its own coin."),
-	"Preview.networkFee":        units("The most that the network would take, in atomic units of its own coin; null when the chain does not say. With feeMode DEDUCTED it comes out of the amount."),
+	"Estimate.networkFee":       amountDoc("The most that the network would take, in atomic units of its own coin."),
+	"Preview.networkFee":        amountDoc("The most that the network would take, in atomic units of its own coin; null when the chain does not say. With feeMode DEDUCTED it comes out of the amount."),
 	"wouldBe":                   {text: "The status that the withdrawal would have: PROCESSING or AWAITING_APPROVAL, or that of the one that has the idempotencyKey."},
 	"gates":                     {text: "Every rule that was asked, in order."},
 	"gate":                      {text: "The rule: FREEZE, IDEMPOTENCY_KEY, MINIMUM, SUSPENDED, ADDRESS, BALANCE, RISK, REQUIRE_APPROVAL, USD_THRESHOLD, DESTINATION_ADDRESS, LIQUIDITY, NETWORK_FEE, CUSTOMER_COSTS, CUSTOMER_CHARGE or SIGNER. Rules are added without notice.", example: "USD_THRESHOLD"},
@@ -359,15 +361,15 @@ var notes = map[string]note{
 	"broadcastAt":               {text: "When it was first sent."},
 	"completedAt":               {text: "When its end became final."},
 
-	"owedToCustomers":                units("What your customers have of the mint, available or being withdrawn. Present for CUSTODIAL alone; it is theirs, and stands outside the total."),
-	"pending":                        units("Of the product, held for payments of its own that have not ended."),
-	"ProductBalance.total":           units("available + pending."),
-	"ProductBalance.available":       units("May be moved."),
+	"owedToCustomers":                amountDoc("What your customers have of the mint, available or being withdrawn. Present for CUSTODIAL alone; it is theirs, and stands outside the total."),
+	"pending":                        amountDoc("Of the product, held for payments of its own that have not ended."),
+	"ProductBalance.total":           amountDoc("available + pending."),
+	"ProductBalance.available":       amountDoc("May be moved."),
 	"entryId":                        {text: "The movement.", example: "le_4711_c"},
 	"account":                        {text: "Whose balance moved."},
 	"balance":                        {text: "Which of the balances: AVAILABLE, or PENDING_WITHDRAW for what is held for a customer's withdrawals.", enum: []string{"AVAILABLE", "PENDING_WITHDRAW"}},
 	"direction":                      {text: "CREDIT raised the balance, DEBIT lowered it.", enum: []string{"CREDIT", "DEBIT"}},
-	"cause":                          {text: "What happened: " + strings.Join(causes, ", ") + ". Causes are added without notice.", example: "TRANSFER"},
+	"cause":                          {text: "What happened: " + strings.Join(ledgerCauses, ", ") + ". Causes are added without notice.", example: "TRANSFER"},
 	"resourceId":                     {text: "The deposit, withdrawal or transfer that moved it.", example: "tr_01J9ZW3M8Q4S5T6V7W8X9YZABC"},
 	"transferId":                     {text: "The transfer.", example: "tr_01J9ZW3M8Q4S5T6V7W8X9YZABC"},
 	"from":                           {text: "Who pays."},
@@ -401,44 +403,44 @@ var notes = map[string]note{
 	"Envelope.data":  {text: "The object that the event tells of: a deposit, a withdrawal, a transfer or a failed swap."},
 }
 
-// problemNote is what the document says of a code.
-type problemNote struct {
+// problemDoc is what the document says of a code.
+type problemDoc struct {
 	kind    fault.Kind
 	text    string
 	param   string
 	example string
-	beside  map[string]any
+	extra   map[string]any
 }
 
-const nothing = " Nothing was held and nothing was sent."
+const nothingHeld = " Nothing was held and nothing was sent."
 
-var problems = map[fault.Code]problemNote{
-	fault.InvalidJSON:            {fault.Invalid, "the body is not one JSON document in UTF-8, or names something twice", "", "The body is not one JSON document in UTF-8: at byte 12 something is wrong." + untouched + " Correct it.", nil},
-	fault.InvalidRequest:         {fault.Invalid, "a field or parameter is missing or has no possible value", "mintId", "The field mintId is missing." + untouched + " Add it.", nil},
-	fault.UnknownField:           {fault.Invalid, "a field or query parameter is not known here", "requireAproval", "There is no field \"requireAproval\" here." + untouched + " Did you mean requireApproval?", nil},
-	fault.InvalidAmount:          {fault.Invalid, "the amount is not in canonical form, is zero, or has too many decimals", "amount", "Without useDecimal the amount is a whole number of atomic units and has no point. Send atomic units, or set useDecimal to true." + nothing, nil},
-	fault.AmountBelowMinimum:     {fault.Invalid, "the amount is below the mint's minimum", "amount", "The smallest withdrawal of USDC is 1000000 atomic units (1 USDC)." + nothing + " Ask for at least that much.", nil},
-	fault.InvalidAddress:         {fault.Invalid, "the destination is no address on the mint's chain", "toAddress", "This is no address on ETHEREUM: its checksum is wrong." + nothing + " Check toAddress with your customer.", nil},
-	fault.MintNotFound:           {fault.Invalid, "there is no such mint", "mintId", "There is no mint 99." + nothing + " GET /mints lists the ones there are.", nil},
+var problems = map[fault.Code]problemDoc{
+	fault.InvalidJSON:            {fault.Invalid, "the body is not one JSON document in UTF-8, or names something twice", "", "The body is not one JSON document in UTF-8: at byte 12 something is wrong." + nothingWritten + " Correct it.", nil},
+	fault.InvalidRequest:         {fault.Invalid, "a field or parameter is missing or has no possible value", "mintId", "The field mintId is missing." + nothingWritten + " Add it.", nil},
+	fault.UnknownField:           {fault.Invalid, "a field or query parameter is not known here", "requireAproval", "There is no field \"requireAproval\" here." + nothingWritten + " Did you mean requireApproval?", nil},
+	fault.InvalidAmount:          {fault.Invalid, "the amount is not in canonical form, is zero, or has too many decimals", "amount", "Without useDecimal the amount is a whole number of atomic units and has no point. Send atomic units, or set useDecimal to true." + nothingHeld, nil},
+	fault.AmountBelowMinimum:     {fault.Invalid, "the amount is below the mint's minimum", "amount", "The smallest withdrawal of USDC is 1000000 atomic units (1 USDC)." + nothingHeld + " Ask for at least that much.", nil},
+	fault.InvalidAddress:         {fault.Invalid, "the destination is no address on the mint's chain", "toAddress", "This is no address on ETHEREUM: its checksum is wrong." + nothingHeld + " Check toAddress with your customer.", nil},
+	fault.MintNotFound:           {fault.Invalid, "there is no such mint", "mintId", "There is no mint 99." + nothingHeld + " GET /mints lists the ones there are.", nil},
 	fault.InvalidCursor:          {fault.Invalid, "the cursor belongs to another list, order or filter, or was changed", "cursor", "This cursor does not belong to this list: start again without a cursor.", nil},
-	fault.IdempotencyKeyMismatch: {fault.Invalid, "the body and the header give different keys", "idempotencyKey", "The request gives two different idempotency keys." + untouched + " Give one.", nil},
+	fault.IdempotencyKeyMismatch: {fault.Invalid, "the body and the header give different keys", "idempotencyKey", "The request gives two different idempotency keys." + nothingWritten + " Give one.", nil},
 	fault.SameAccount:            {fault.Invalid, "both sides of the transfer are the same balance", "to", "The transfer goes from a balance to itself. Nothing was moved. Give two different ones.", nil},
 	fault.CodeUnauthorized:       {fault.Unauthorized, "the key is missing, malformed, unknown, rolled, expired or deleted; says nothing about earlier attempts", "", "The x-api-key header does not carry a valid key. Nothing was done; this says nothing about earlier attempts.", nil},
 	fault.IPNotAllowed:           {fault.Forbidden, "the organization has an IP list, and the request came from an address that is not on it; says nothing about earlier attempts", "", "This key is not taken from the address that the request came from. Nothing was done by this request, and this answer says nothing about any other. Call from an address on your organization's list.", nil},
 	fault.ScopeMissing:           {fault.Forbidden, "the API key does not have the scope that the call needs, or a person not the role; says nothing about earlier attempts", "", "This API key has the scope READ, and this call needs FULL. Nothing was done by this request, and no money moved. Call with a key that has the scope.", nil},
-	fault.CustomerFrozen:         {fault.Forbidden, "the customer is frozen", "customerId", "This customer is frozen, so nothing may leave the balance." + nothing + " Whoever froze the customer has to lift it first.", nil},
-	fault.OperatorOnly:           {fault.Forbidden, "only the operator of this service may do it", "", "This customer was not frozen by your organization, so your organization cannot lift it." + untouched + " Ask the operator of this service.", nil},
-	fault.OrganizationFrozen:     {fault.Forbidden, "the organization is frozen", "", "Your organization is frozen, so nothing may leave its balances." + nothing + " Ask the operator of this service.", nil},
+	fault.CustomerFrozen:         {fault.Forbidden, "the customer is frozen", "customerId", "This customer is frozen, so nothing may leave the balance." + nothingHeld + " Whoever froze the customer has to lift it first.", nil},
+	fault.OperatorOnly:           {fault.Forbidden, "only the operator of this service may do it", "", "This customer was not frozen by your organization, so your organization cannot lift it." + nothingWritten + " Ask the operator of this service.", nil},
+	fault.OrganizationFrozen:     {fault.Forbidden, "the organization is frozen", "", "Your organization is frozen, so nothing may leave its balances." + nothingHeld + " Ask the operator of this service.", nil},
 	fault.CodeNotFound:           {fault.NotFound, "there is no such thing in your organization", "", "Your organization has nothing with this id. No money was touched.", nil},
 	fault.NotAcceptable:          {fault.Invalid, "the request asks for text/csv and this call has no table", "", "This call has no table, only JSON. You only read, so nothing was changed. Leave Accept out, or send Accept: application/json.", nil},
-	fault.BodyTooLarge:           {fault.Invalid, "the body is larger than 64 KB", "", "A body has at most 65536 bytes." + untouched + " Send a smaller one.", nil},
-	fault.UnsupportedMediaType:   {fault.Invalid, "the body is not sent as application/json", "", "The body has to be JSON, sent with Content-Type: application/json." + untouched + " Send it so.", nil},
-	fault.IdempotencyConflict:    {fault.Conflict, "the key belongs to a request with other parameters", "idempotencyKey", "This idempotencyKey belongs to another withdrawal." + nothing + " Use a new key for a new payment.", map[string]any{"existingId": exampleWithdrawalID}},
+	fault.BodyTooLarge:           {fault.Invalid, "the body is larger than 64 KB", "", "A body has at most 65536 bytes." + nothingWritten + " Send a smaller one.", nil},
+	fault.UnsupportedMediaType:   {fault.Invalid, "the body is not sent as application/json", "", "The body has to be JSON, sent with Content-Type: application/json." + nothingWritten + " Send it so.", nil},
+	fault.IdempotencyConflict:    {fault.Conflict, "the key belongs to a request with other parameters", "idempotencyKey", "This idempotencyKey belongs to another withdrawal." + nothingHeld + " Use a new key for a new payment.", map[string]any{"existingId": exampleWithdrawalID}},
 	fault.InvalidState:           {fault.Conflict, "it is in a state that does not allow this; the sentence says which", "", "Only a withdrawal that is AWAITING_APPROVAL can be cancelled, and this one is PROCESSING. This call changed nothing and moved no money.", map[string]any{"currentStatus": "PROCESSING"}},
-	fault.InsufficientBalance:    {fault.Unprocessable, "the customer has less than the amount, or is not known", "amount", "The customer's available balance is smaller than the amount." + nothing + " Ask for less, or wait for a deposit.", nil},
-	fault.DestinationNotAllowed:  {fault.Unprocessable, "the destination is an address of this service, a token's contract, or an address without a known key", "toAddress", "Withdrawals to this address are not allowed: nobody holds its key, so the money would be lost." + nothing + " Give an address of your customer's own.", nil},
+	fault.InsufficientBalance:    {fault.Unprocessable, "the customer has less than the amount, or is not known", "amount", "The customer's available balance is smaller than the amount." + nothingHeld + " Ask for less, or wait for a deposit.", nil},
+	fault.DestinationNotAllowed:  {fault.Unprocessable, "the destination is an address of this service, a token's contract, or an address without a known key", "toAddress", "Withdrawals to this address are not allowed: nobody holds its key, so the money would be lost." + nothingHeld + " Give an address of your customer's own.", nil},
 	fault.DepositsSuspended:      {fault.Unprocessable, "the mint or its chain is stopped at the moment: no addresses are given out, and no flagged deposit is decided", "mintId", "Deposits of that mint are switched off. No address was given out and no money moved. Ask the operator of this service.", nil},
-	fault.WithdrawalsSuspended:   {fault.Unprocessable, "withdrawals of this mint are stopped at the moment", "mintId", "Outgoing payments are stopped at the moment." + nothing + " Try again later with the same idempotencyKey.", nil},
+	fault.WithdrawalsSuspended:   {fault.Unprocessable, "withdrawals of this mint are stopped at the moment", "mintId", "Outgoing payments are stopped at the moment." + nothingHeld + " Try again later with the same idempotencyKey.", nil},
 	fault.DepositNotFlagged:      {fault.Conflict, "the deposit is not held, or not any more; currentStatus says how it stands", "", "This deposit was resolved: it is CREDITED. Nothing was changed.", map[string]any{"currentStatus": "CREDITED"}},
 	fault.ResolutionInProgress:   {fault.Conflict, "another decision is being carried out, or was first", "", "Another decision about this deposit is being carried out: it is REJECTING. This one changed nothing.", map[string]any{"currentStatus": "REJECTING"}},
 	fault.ResolutionStuckCode:    {fault.Conflict, "it was decided, and its transfer did not come about; the operator completes it", "", "This deposit was decided, and its transfer did not come about. The operator of the service completes it. Nothing was changed.", map[string]any{"currentStatus": "RESOLUTION_STUCK"}},
@@ -447,7 +449,7 @@ var problems = map[fault.Code]problemNote{
 	fault.FeatureDisabled:        {fault.Forbidden, "it is not switched on here", "", "The local list is not asked by this installation, so an entry would have no effect. Nothing was changed and no money moved.", nil},
 	fault.WithdrawalRiskBlocked: {
 		fault.Blocked, "risk screening refuses the destination: nothing is held, and withdrawalId names the record", "",
-		"Withdrawal blocked by risk screening." + nothing + " Repeating it with this destination does not help: ask your customer for another address, or ask the operator of this service.",
+		"Withdrawal blocked by risk screening." + nothingHeld + " Repeating it with this destination does not help: ask your customer for another address, or ask the operator of this service.",
 		map[string]any{"withdrawalId": exampleWithdrawalID, "details": map[string]any{"severity": "SEVERE", "categories": []string{"SANCTIONS"}}},
 	},
 	fault.RateLimited:     {fault.Limited, "more requests than this organization may send, or too many wrong keys; says nothing about earlier attempts", "", "Too many requests. Nothing was done, which says nothing about earlier attempts. Wait 1 seconds and repeat the request, a withdrawal with the same idempotencyKey.", nil},

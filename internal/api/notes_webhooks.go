@@ -1,8 +1,8 @@
 package api
 
-// webhookNotes are the words for what endpoints.go reads and
+// webhookFieldDocs are the words for what endpoints.go reads and
 // answer, beside those that notes.go has for everything.
-var webhookNotes = map[string]note{
+var webhookFieldDocs = map[string]fieldDoc{
 	"EndpointChange.":            {text: "Changes a webhook endpoint; what is left out stays."},
 	"EndpointFilters.":           {text: "Leaves out events. What is not given leaves out nothing."},
 	"Filters.":                   {text: "Leave out events."},

@@ -36,10 +36,10 @@ type OperatorConfig struct {
 	Withdrawals *withdrawal.Service
 	Flagged     *deposit.Resolutions // decides about flagged deposits
 	Rescreens   *deposit.Rescreener  // asks again about their senders
-	Whitelist   *whitelist.Book      // the addresses that organizations may be paid out to
-	// From are the addresses that may call, by the peer of the connection; no
+	Whitelist   *whitelist.Service   // the addresses that organizations may be paid out to
+	// AllowedPrefixes are the addresses that may call, by the peer of the connection; no
 	// header is read. An empty list lets nobody in.
-	From []netip.Prefix
+	AllowedPrefixes []netip.Prefix
 	// Proxies stand before this listener; of theirs X-Forwarded-For is read.
 	Proxies Proxies
 	// CursorKey signs the cursors of lists; 32 random bytes that outlive the process.
@@ -63,30 +63,30 @@ func NewOperator(conf OperatorConfig) http.Handler {
 	if len(conf.CursorKey) == 0 {
 		panic("api: cursors need a key")
 	}
-	a := newAPI(&operators, Config{
+	handler := newAPI(&operators, Config{
 		DB: conf.DB, Chains: conf.Chains, Withdrawals: conf.Withdrawals, Flagged: conf.Flagged, Rescreens: conf.Rescreens,
 		CursorKey: conf.CursorKey, BaseURL: conf.BaseURL, Limits: conf.Limits, Proxies: conf.Proxies, Log: conf.Log,
 	})
-	a.localRisk, a.keyRolled = conf.LocalRisk, conf.KeyRolled
-	a.fourEyes, a.whitelist = conf.FourEyes, conf.Whitelist
-	return a.shell(a.listedOnly(conf.From, a.routed()))
+	handler.localRisk, handler.keyRolled = conf.LocalRisk, conf.KeyRolled
+	handler.fourEyes, handler.whitelist = conf.FourEyes, conf.Whitelist
+	return handler.middleware(handler.restrictAddresses(conf.AllowedPrefixes, handler.newRouter()))
 }
 
-// listedOnly lets nobody in who calls from elsewhere, before a key is looked at: whoever
+// restrictAddresses lets nobody in who calls from elsewhere, before a key is looked at: whoever
 // found one is not told there whether it opens.
-func (a *api) listedOnly(listed []netip.Prefix, next http.Handler) http.Handler {
+func (a *api) restrictAddresses(listed []netip.Prefix, inner http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		peer, err := netip.ParseAddrPort(r.RemoteAddr)
 		addr := peer.Addr().Unmap().WithZone("")
-		if a.conf.Proxies.Trusted(addr) {
-			addr = a.from(r)
+		if a.conf.Proxies.IsTrusted(addr) {
+			addr = a.clientAddr(r)
 		}
 		if err != nil || !slices.ContainsFunc(listed, func(p netip.Prefix) bool { return p.Contains(addr) }) {
-			a.refuse(w, r, fault.New(fault.Forbidden, fault.IPNotAllowed,
+			a.writeError(w, r, fault.New(fault.Forbidden, fault.IPNotAllowed,
 				"The operator's interface does not take calls from this address. Nothing was done. Call from an address on its list: operator.allow in the service's configuration."))
 			return
 		}
-		next.ServeHTTP(w, r)
+		inner.ServeHTTP(w, r)
 	})
 }
 
@@ -95,13 +95,13 @@ const operatorHeader = "X-Operator-Key"
 
 // authenticateOperator finds out whose key was presented.
 func (a *api) authenticateOperator(w http.ResponseWriter, c *call) (err error) {
-	c.who, err = operator.Authenticate(c.Context(), a.conf.DB, presented(c.Request, operatorHeader))
-	if fault.Is(err, fault.CodeUnauthorized) {
+	c.operator, err = operator.Authenticate(c.Context(), a.conf.DB, presentedKey(c.Request, operatorHeader))
+	if fault.HasCode(err, fault.CodeUnauthorized) {
 		a.log.LogAttrs(c.Context(), slog.LevelWarn, "operator's key refused", slog.String("requestId", requestID(c.Request)), slog.String("peer", c.RemoteAddr))
-		if many := a.failed(c.Request, w.Header()); many != nil {
-			return many
+		if limited := a.checkFailureRate(c.Request, w.Header()); limited != nil {
+			return limited
 		}
-		err = a.face.keyRefusal(c.Request, err)
+		err = a.surface.explainKeyRefusal(c.Request, err)
 	}
 	if err != nil {
 		return fmt.Errorf("authenticate an operator: %w", err)
@@ -112,14 +112,14 @@ func (a *api) authenticateOperator(w http.ResponseWriter, c *call) (err error) {
 // pathShownMax bounds what the audit log keeps of a path.
 const pathShownMax = 300
 
-// note writes into the audit log that an operator calls, whatever comes of it.
+// recordCall writes into the audit log that an operator calls, whatever comes of it.
 // What the call changes has a row of its own, in the transaction of the change.
-func (a *api) note(c *call, rt route) error {
+func (a *api) recordCall(c *call, rt route) error {
 	path := c.URL.EscapedPath()
 	err := a.conf.DB.InSystem(c.Context(), func(ctx context.Context, tx pg.Tx) error {
 		return audit.Record(ctx, tx, audit.Entry{
-			Actor: c.who.Actor(), Action: "operator.called", ResourceKind: "CALL", ResourceID: requestID(c.Request),
-			Detail: map[string]string{"call": rt.name, "method": c.Method, "path": path[:min(len(path), pathShownMax)], "peer": c.RemoteAddr, "key": c.who.Name},
+			Actor: c.operator.Actor(), Action: "operator.called", ResourceKind: "CALL", ResourceID: requestID(c.Request),
+			Detail: map[string]string{"call": rt.name, "method": c.Method, "path": path[:min(len(path), pathShownMax)], "peer": c.RemoteAddr, "key": c.operator.Name},
 		})
 	})
 	if err != nil && !errors.Is(err, pg.ErrCommitUnknown) {
@@ -153,64 +153,64 @@ type APIKey struct {
 	APIKey string `json:"apiKey"`
 }
 
-func showOrganization(s org.Standing) Organization {
-	out := Organization{OrganizationID: s.ID, Name: s.Name, Status: "ACTIVE", APIKeyCreatedAt: webhook.AtOrNil(s.KeyCreatedAt), CreatedAt: webhook.At(s.CreatedAt)}
+func showOrganization(s org.View) Organization {
+	shown := Organization{OrganizationID: s.ID, Name: s.Name, Status: "ACTIVE", APIKeyCreatedAt: webhook.AtOrNil(s.KeyCreatedAt), CreatedAt: webhook.At(s.CreatedAt)}
 	if s.Frozen {
-		out.Status = "FROZEN"
+		shown.Status = "FROZEN"
 	}
-	return out
+	return shown
 }
 
 func (a *api) createOrganization(c *call) (answer, error) {
 	var body OrganizationRequest
-	if err := decode(c.body, &body); err != nil {
+	if err := decodeBody(c.body, &body); err != nil {
 		return answer{}, err
 	}
-	made, key, err := org.CreateBy(c.Context(), a.conf.DB, c.who.Actor(), body.Name)
+	made, key, err := org.CreateBy(c.Context(), a.conf.DB, c.operator.Actor(), body.Name)
 	if err != nil {
 		return answer{}, err
 	}
 	return answer{status: http.StatusCreated, body: OrganizationWithKey{
-		showOrganization(org.Standing{Organization: made, KeyCreatedAt: &made.CreatedAt}), key.Reveal(),
+		showOrganization(org.View{Organization: made, KeyCreatedAt: &made.CreatedAt}), key.Reveal(),
 	}}, nil
 }
 
 func (a *api) listOrganizations(c *call) (answer, error) {
 	const list = "organizations"
-	p, err := a.place(c, list)
+	p, err := a.readPage(c, list)
 	if err != nil {
 		return answer{}, err
 	}
-	var found page.Result[org.Standing]
+	var found page.Result[org.View]
 	err = a.conf.DB.ReadSystem(c.Context(), func(ctx context.Context, tx pg.Tx) (err error) {
 		found, err = org.List(ctx, tx, org.Filter{
-			Name: c.query["name"], CreatedAfter: or(c.query.time("createdAfter")), CreatedBefore: or(c.query.time("createdBefore")),
+			Name: c.query["name"], CreatedAfter: timeOrZero(c.query.timeValue("createdAfter")), CreatedBefore: timeOrZero(c.query.timeValue("createdBefore")),
 		}, p)
 		return err
 	})
 	if err != nil {
 		return answer{}, err
 	}
-	return answer{status: http.StatusOK, body: listed(a, c, list, found, showOrganization)}, nil
+	return answer{status: http.StatusOK, body: newPage(a, c, list, found, showOrganization)}, nil
 }
 
-// organization is the one that the path names.
-func (c *call) organization() (string, error) {
-	name := c.param("organizationId")
-	if !id.Is("org", name) {
+// organizationID is the one that the path names.
+func (c *call) organizationID() (string, error) {
+	name := c.pathParam("organizationId")
+	if !id.IsValid("org", name) {
 		return "", fault.New(fault.NotFound, fault.CodeNotFound, "There is no such organization. Nothing was changed and no money moved. GET /organizations lists the ones there are.")
 	}
 	return name, nil
 }
 
 func (a *api) getOrganization(c *call) (answer, error) {
-	name, err := c.organization()
+	name, err := c.organizationID()
 	if err != nil {
 		return answer{}, err
 	}
-	var found org.Standing
+	var found org.View
 	err = a.conf.DB.ReadSystem(c.Context(), func(ctx context.Context, tx pg.Tx) (err error) {
-		found, err = org.StandingOf(ctx, tx, name)
+		found, err = org.LoadView(ctx, tx, name)
 		return err
 	})
 	if err != nil {
@@ -220,11 +220,11 @@ func (a *api) getOrganization(c *call) (answer, error) {
 }
 
 func (a *api) rollKey(c *call) (answer, error) {
-	name, err := c.organization()
+	name, err := c.organizationID()
 	if err != nil {
 		return answer{}, err
 	}
-	key, err := org.RollKey(c.Context(), a.conf.DB, c.who.Actor(), name)
+	key, err := org.RollKey(c.Context(), a.conf.DB, c.operator.Actor(), name)
 	if err != nil {
 		return answer{}, err
 	}
@@ -242,27 +242,27 @@ type OwnedDeposit struct {
 
 func (a *api) listAllDeposits(c *call) (answer, error) {
 	const list = "deposits of all"
-	p, err := a.place(c, list)
+	p, err := a.readPage(c, list)
 	if err != nil {
 		return answer{}, err
 	}
 	f := deposit.Filter{
 		CustomerID: c.query["customerId"], Product: c.query["product"], Status: c.query["status"], Chain: c.query["chain"],
-		CreatedAfter: or(c.query.time("createdAfter")), CreatedBefore: or(c.query.time("createdBefore")),
-		TxHash: c.query["txHash"], Address: c.query["address"], IsFlagged: c.query.flag("isFlagged"),
+		CreatedAfter: timeOrZero(c.query.timeValue("createdAfter")), CreatedBefore: timeOrZero(c.query.timeValue("createdBefore")),
+		TxHash: c.query["txHash"], Address: c.query["address"], IsFlagged: c.query.flagValue("isFlagged"),
 	}
-	if n := c.query.number("mintId"); n != nil {
+	if n := c.query.numberValue("mintId"); n != nil {
 		f.MintID = *n
 	}
-	var found page.Result[deposit.Owned]
+	var found page.Result[deposit.OrgDeposit]
 	err = a.conf.DB.ReadSystem(c.Context(), func(ctx context.Context, tx pg.Tx) (err error) {
-		found, err = deposit.Across(ctx, tx, c.query["organizationId"], f, p)
+		found, err = deposit.ListAcrossOrgs(ctx, tx, c.query["organizationId"], f, p)
 		return err
 	})
 	if err != nil {
 		return answer{}, err
 	}
-	return answer{status: http.StatusOK, body: listed(a, c, list, found, func(o deposit.Owned) OwnedDeposit { return OwnedDeposit{o.OrgID, o.Object} })}, nil
+	return answer{status: http.StatusOK, body: newPage(a, c, list, found, func(o deposit.OrgDeposit) OwnedDeposit { return OwnedDeposit{o.OrgID, o.Object} })}, nil
 }
 
 // OwnedWithdrawal is a withdrawal with the organization that it belongs to.
@@ -273,19 +273,19 @@ type OwnedWithdrawal struct {
 
 func (a *api) listAllWithdrawals(c *call) (answer, error) {
 	const list = "withdrawals of all"
-	p, err := a.place(c, list)
+	p, err := a.readPage(c, list)
 	if err != nil {
 		return answer{}, err
 	}
-	found, err := a.conf.Withdrawals.Across(c.Context(), c.query["organizationId"], withdrawal.Filter{
-		Type: c.query["type"], CustomerID: c.query["customerId"], Status: c.query["status"], MintID: c.query.number("mintId"), Chain: c.query["chain"],
-		CreatedAfter: c.query.time("createdAfter"), CreatedBefore: c.query.time("createdBefore"),
+	found, err := a.conf.Withdrawals.ListAcrossOrgs(c.Context(), c.query["organizationId"], withdrawal.Filter{
+		Type: c.query["type"], CustomerID: c.query["customerId"], Status: c.query["status"], MintID: c.query.numberValue("mintId"), Chain: c.query["chain"],
+		CreatedAfter: c.query.timeValue("createdAfter"), CreatedBefore: c.query.timeValue("createdBefore"),
 		TxHash: c.query["txHash"], Address: c.query["address"], Reference: c.query["reference"],
 	}, p)
 	if err != nil {
 		return answer{}, err
 	}
-	return answer{status: http.StatusOK, body: listed(a, c, list, found, func(o withdrawal.Owned) OwnedWithdrawal { return OwnedWithdrawal{o.OrgID, o.Object} })}, nil
+	return answer{status: http.StatusOK, body: newPage(a, c, list, found, func(o withdrawal.OrgWithdrawal) OwnedWithdrawal { return OwnedWithdrawal{o.OrgID, o.Object} })}, nil
 }
 
 // FreezeOrder is the body of POST /freezes.
@@ -314,42 +314,42 @@ type Freeze struct {
 
 func showFreeze(f freeze.Freeze) Freeze {
 	return Freeze{
-		FreezeID: f.ID, Scope: string(f.Scope), OrganizationID: optional(f.OrgID), CustomerID: optional(f.CustomerID), Chain: optional(string(f.Chain)),
-		WalletID: optional(f.WalletID), Source: string(f.Source), Reason: f.Reason, CreatedAt: webhook.At(f.CreatedAt),
-		LiftedAt: webhook.AtOrNil(f.LiftedAt), LiftedBy: optional(f.LiftedBy),
+		FreezeID: f.ID, Scope: string(f.Scope), OrganizationID: optionalText(f.OrgID), CustomerID: optionalText(f.CustomerID), Chain: optionalText(string(f.Chain)),
+		WalletID: optionalText(f.WalletID), Source: string(f.Source), Reason: f.Reason, CreatedAt: webhook.At(f.CreatedAt),
+		LiftedAt: webhook.AtOrNil(f.LiftedAt), LiftedBy: optionalText(f.LiftedBy),
 	}
 }
 
 var (
-	freezeScopes  = []string{string(freeze.Customer), string(freeze.Organization), string(freeze.Chain), string(freeze.All), string(freeze.Wallet)}
-	freezesPut    = freezeScopes[:4] // a wallet is frozen by the program alone
-	freezeSources = []string{
-		string(freeze.ByOrganization), string(freeze.ByOperator), string(freeze.ByVerify), string(freeze.ByFinality), string(freeze.ByDispatch), string(freeze.BySigner),
+	freezeScopes         = []string{string(freeze.ScopeCustomer), string(freeze.ScopeOrganization), string(freeze.ScopeChain), string(freeze.ScopeAll), string(freeze.ScopeWallet)}
+	operatorFreezeScopes = freezeScopes[:4] // a wallet is frozen by the program alone
+	freezeSources        = []string{
+		string(freeze.SourceOrganization), string(freeze.SourceOperator), string(freeze.SourceVerify), string(freeze.SourceFinality), string(freeze.SourceDispatch), string(freeze.SourceSigner),
 	}
 )
 
 // reasonBytesMax bounds what an operator writes about a freeze.
 const reasonBytesMax = 500
 
-// wanted is the freeze that a request means. What its scope does not take is
+// toFreeze is the freeze that a request means. What its scope does not take is
 // refused: who names a customer does not mean everybody.
-func (r FreezeOrder) wanted(chains chain.Chains) (freeze.Freeze, error) {
+func (r FreezeOrder) toFreeze(chains chain.Chains) (freeze.Freeze, error) {
 	refuse := func(param, format string, args ...any) (freeze.Freeze, error) {
-		return freeze.Freeze{}, fault.New(fault.Invalid, fault.InvalidRequest, format+" Nothing was frozen and no money moved.", args...).On(param)
+		return freeze.Freeze{}, fault.New(fault.Invalid, fault.InvalidRequest, format+" Nothing was frozen and no money moved.", args...).WithParam(param)
 	}
-	if !slices.Contains(freezesPut, r.Scope) {
+	if !slices.Contains(operatorFreezeScopes, r.Scope) {
 		return refuse("scope", "The scope is CUSTOMER, ORGANIZATION, CHAIN or ALL.")
 	}
-	f := freeze.Freeze{Scope: freeze.Scope(r.Scope), Source: freeze.ByOperator}
+	f := freeze.Freeze{Scope: freeze.Scope(r.Scope), Source: freeze.SourceOperator}
 	for _, m := range []struct {
 		param string
 		value *string
 		of    []freeze.Scope
 		into  *string
 	}{
-		{"organizationId", r.OrganizationID, []freeze.Scope{freeze.Organization, freeze.Customer}, &f.OrgID},
-		{"customerId", r.CustomerID, []freeze.Scope{freeze.Customer}, &f.CustomerID},
-		{"chain", r.Chain, []freeze.Scope{freeze.Chain}, (*string)(&f.Chain)},
+		{"organizationId", r.OrganizationID, []freeze.Scope{freeze.ScopeOrganization, freeze.ScopeCustomer}, &f.OrgID},
+		{"customerId", r.CustomerID, []freeze.Scope{freeze.ScopeCustomer}, &f.CustomerID},
+		{"chain", r.Chain, []freeze.Scope{freeze.ScopeChain}, (*string)(&f.Chain)},
 	} {
 		needed := slices.Contains(m.of, f.Scope)
 		switch {
@@ -361,10 +361,10 @@ func (r FreezeOrder) wanted(chains chain.Chains) (freeze.Freeze, error) {
 			*m.into = *m.value
 		}
 	}
-	if _, runs := chains[f.Chain]; f.Scope == freeze.Chain && !runs {
-		return refuse("chain", "%s does not run here, so there is nothing to freeze. Check chain.", clip(string(f.Chain)))
+	if _, runs := chains[f.Chain]; f.Scope == freeze.ScopeChain && !runs {
+		return refuse("chain", "%s does not run here, so there is nothing to freeze. Check chain.", clipText(string(f.Chain)))
 	}
-	if f.Scope == freeze.Customer {
+	if f.Scope == freeze.ScopeCustomer {
 		if err := customer.CheckID(f.CustomerID); err != nil {
 			return freeze.Freeze{}, err
 		}
@@ -372,7 +372,7 @@ func (r FreezeOrder) wanted(chains chain.Chains) (freeze.Freeze, error) {
 	if r.Reason != nil {
 		f.Reason = *r.Reason
 	}
-	if err := plainText("reason", f.Reason, reasonBytesMax); err != nil {
+	if err := checkPlainText("reason", f.Reason, reasonBytesMax); err != nil {
 		return freeze.Freeze{}, err
 	}
 	return f, nil
@@ -380,30 +380,30 @@ func (r FreezeOrder) wanted(chains chain.Chains) (freeze.Freeze, error) {
 
 func (a *api) createFreeze(c *call) (answer, error) {
 	var body FreezeOrder
-	if err := decode(c.body, &body); err != nil {
+	if err := decodeBody(c.body, &body); err != nil {
 		return answer{}, err
 	}
-	f, err := body.wanted(a.conf.Chains)
+	f, err := body.toFreeze(a.conf.Chains)
 	if err != nil {
 		return answer{}, err
 	}
-	f.By = c.who.Actor()
+	f.Actor = c.operator.Actor()
 	var added bool
 	err = a.conf.DB.InSystem(c.Context(), func(ctx context.Context, tx pg.Tx) error {
 		var err error
 		wanted := f
 		// A name that is nobody's would be told as frozen, and somebody else would not be.
 		if wanted.OrgID != "" {
-			if _, err = org.StandingOf(ctx, tx, wanted.OrgID); err != nil {
-				return on(err, "organizationId")
+			if _, err = org.LoadView(ctx, tx, wanted.OrgID); err != nil {
+				return withParam(err, "organizationId")
 			}
 		}
 		if wanted.CustomerID != "" {
 			if _, err = customer.ByID(ctx, tx, wanted.OrgID, wanted.CustomerID); err != nil {
-				return on(err, "customerId")
+				return withParam(err, "customerId")
 			}
 		}
-		f, added, err = freeze.Stop(ctx, tx, wanted)
+		f, added, err = freeze.CreateOrFind(ctx, tx, wanted)
 		return err
 	})
 	if err != nil {
@@ -415,42 +415,42 @@ func (a *api) createFreeze(c *call) (answer, error) {
 	return answer{status: http.StatusCreated, body: showFreeze(f)}, nil
 }
 
-// on names the parameter at fault, of a refusal.
-func on(err error, param string) error {
-	if f := fault.Of(err); f != nil {
-		return f.On(param)
+// withParam names the parameter at fault, of a refusal.
+func withParam(err error, param string) error {
+	if f := fault.Find(err); f != nil {
+		return f.WithParam(param)
 	}
 	return err
 }
 
 func (a *api) listFreezes(c *call) (answer, error) {
 	const list = "freezes"
-	p, err := a.place(c, list)
+	p, err := a.readPage(c, list)
 	if err != nil {
 		return answer{}, err
 	}
 	var found page.Result[freeze.Freeze]
 	err = a.conf.DB.ReadSystem(c.Context(), func(ctx context.Context, tx pg.Tx) (err error) {
-		found, err = freeze.Page(ctx, tx, freeze.Filter{
+		found, err = freeze.ListPage(ctx, tx, freeze.Filter{
 			Scope: freeze.Scope(c.query["scope"]), Source: freeze.Source(c.query["source"]), OrgID: c.query["organizationId"], Chain: c.query["chain"],
-			Standing: c.query.flag("standing"), CreatedAfter: or(c.query.time("createdAfter")), CreatedBefore: or(c.query.time("createdBefore")),
+			IsActive: c.query.flagValue("standing"), CreatedAfter: timeOrZero(c.query.timeValue("createdAfter")), CreatedBefore: timeOrZero(c.query.timeValue("createdBefore")),
 		}, p)
 		return err
 	})
 	if err != nil {
 		return answer{}, err
 	}
-	return answer{status: http.StatusOK, body: listed(a, c, list, found, showFreeze)}, nil
+	return answer{status: http.StatusOK, body: newPage(a, c, list, found, showFreeze)}, nil
 }
 
 func (a *api) liftFreeze(c *call) (answer, error) {
-	name := c.param("freezeId")
-	if !id.Is("frz", name) {
+	name := c.pathParam("freezeId")
+	if !id.IsValid("frz", name) {
 		return answer{}, fault.New(fault.NotFound, fault.CodeNotFound, "There is no such freeze. Nothing was changed and no money moved. GET /freezes lists the ones there are.")
 	}
 	var lifted freeze.Freeze
 	err := a.conf.DB.InSystem(c.Context(), func(ctx context.Context, tx pg.Tx) (err error) {
-		lifted, err = freeze.LiftByOperator(ctx, tx, name, c.who.Actor())
+		lifted, err = freeze.LiftByOperator(ctx, tx, name, c.operator.Actor())
 		return err
 	})
 	if err != nil {
@@ -511,15 +511,15 @@ type ReserveInTransit struct {
 }
 
 func showReserve(r report.Reserve) (Reserve, error) {
-	held, err := r.Held()
+	held, err := r.HeldAmount()
 	if err != nil {
 		return Reserve{}, err
 	}
-	owed, err := r.Liabilities()
+	owed, err := r.SumLiabilities()
 	if err != nil {
 		return Reserve{}, err
 	}
-	out := Reserve{
+	shown := Reserve{
 		MintID: r.Mint.ID, Symbol: r.Mint.Symbol, Chain: string(r.Mint.Chain), Decimals: r.Mint.Decimals, Quarantined: r.Mint.Quarantined,
 		Holdings: ReserveHoldings{r.DepositAddresses.String(), r.Treasuries.String(), held.String()},
 		Liabilities: ReserveLiabilities{
@@ -529,23 +529,23 @@ func showReserve(r report.Reserve) (Reserve, error) {
 		InTransit: ReserveInTransit{r.Leaving.String(), r.Moving.String()}, Difference: r.Difference,
 	}
 	if r.Block != nil {
-		out.Block = &ReserveBlock{int64(r.Block.Height), r.Block.Hash}
+		shown.Block = &ReserveBlock{int64(r.Block.Height), r.Block.Hash}
 	}
-	return out, nil
+	return shown, nil
 }
 
-func (a *api) reserves(c *call) (answer, error) {
+func (a *api) listReserves(c *call) (answer, error) {
 	body := Reserves{Data: []Reserve{}}
 	var found []report.Reserve
 	err := a.conf.DB.Snapshot(c.Context(), func(ctx context.Context, tx pg.Tx) (err error) {
-		one := c.query["organizationId"]
-		if one != "" {
-			if _, err := org.StandingOf(ctx, tx, one); err != nil {
-				return on(err, "organizationId")
+		orgID := c.query["organizationId"]
+		if orgID != "" {
+			if _, err := org.LoadView(ctx, tx, orgID); err != nil {
+				return withParam(err, "organizationId")
 			}
 		}
 		body.AsOf = webhook.At(tx.Now)
-		found, err = report.Reserves(ctx, tx, one)
+		found, err = report.LoadReserves(ctx, tx, orgID)
 		return err
 	})
 	if err != nil {

@@ -14,18 +14,18 @@ import (
 // operators is what whoever runs the service calls: every route of theirs, and
 // the words that only their document has.
 var operators = surface{
-	title: "Coffer, for its operators", about: aboutOperators, page: "Coffer: the operator's interface", guide: docs.Operator, routes: allOf(operatorRoutes, operatorKeyRoutes, operatorFlaggedRoutes, localRiskRoutes, whitelistRoutes), groups: operatorGroups,
+	title: "Coffer, for its operators", description: aboutOperators, page: "Coffer: the operator's interface", guide: docs.Operator, routes: concatRoutes(operatorRoutes, operatorKeyRoutes, operatorFlaggedRoutes, localRiskRoutes, whitelistRoutes), groups: operatorGroups,
 	credential: "operatorKey", header: operatorHeader,
-	keeping:       "A key of the operator, made with the command coffer operator key create. It reads every organization and decides what they may do: keep it where only the people and programs who run the service read it. It opens nothing of an organization's, and no organization's key opens anything here.",
-	foreignPrefix: org.KeyPrefix, foreign: "This is an organization's key, and it opens nothing here. Send an operator's key in x-operator-key, or call the organizations' interface, which has another address, with this one in x-api-key.",
-	admit:  (*api).authenticateOperator,
-	begin:  (*api).note,
-	faults: []fault.Code{fault.IPNotAllowed},
-	notes:  together(operatorNotes, keyNotes, flaggedNotes, operatorFlaggedNotes, localRiskNotes, whitelistNotes), examples: together(operatorExamples, operatorFlaggedExamples, localRiskExamples, whitelistExamples),
-	repeat: "Look with a GET whether it took effect before you repeat it.",
-	problems: map[fault.Code]problemNote{
-		fault.InvalidRequest:   {fault.Invalid, "a field or parameter is missing or has no possible value", "name", "The field name is missing." + untouched + " Add it.", nil},
-		fault.UnknownField:     {fault.Invalid, "a field or query parameter is not known here", "nmae", "There is no field \"nmae\" here." + untouched + " Did you mean name?", nil},
+	credentialText:   "A key of the operator, made with the command coffer operator key create. It reads every organization and decides what they may do: keep it where only the people and programs who run the service read it. It opens nothing of an organization's, and no organization's key opens anything here.",
+	foreignKeyPrefix: org.KeyPrefix, foreignKeyText: "This is an organization's key, and it opens nothing here. Send an operator's key in x-operator-key, or call the organizations' interface, which has another address, with this one in x-api-key.",
+	authenticate: (*api).authenticateOperator,
+	beforeRead:   (*api).recordCall,
+	faults:       []fault.Code{fault.IPNotAllowed},
+	fieldDocs:    mergeMaps(operatorFieldDocs, keyFieldDocs, flaggedFieldDocs, operatorFlaggedFieldDocs, localRiskFieldDocs, whitelistFieldDocs), examples: mergeMaps(operatorExamples, operatorFlaggedExamples, localRiskExamples, whitelistExamples),
+	retryAdvice: "Look with a GET whether it took effect before you repeat it.",
+	problems: map[fault.Code]problemDoc{
+		fault.InvalidRequest:   {fault.Invalid, "a field or parameter is missing or has no possible value", "name", "The field name is missing." + nothingWritten + " Add it.", nil},
+		fault.UnknownField:     {fault.Invalid, "a field or query parameter is not known here", "nmae", "There is no field \"nmae\" here." + nothingWritten + " Did you mean name?", nil},
 		fault.CodeUnauthorized: {fault.Unauthorized, "the key is missing, malformed, unknown or revoked", "", "Send a valid operator's key in the header x-operator-key. Nothing was done.", nil},
 		fault.IPNotAllowed:     {fault.Forbidden, "calls are not taken from this address", "", "The operator's interface does not take calls from this address. Nothing was done. Call from an address on its list: operator.allow in the service's configuration.", nil},
 		fault.CodeNotFound:     {fault.NotFound, "there is no such thing", "", "There is no such organization. Nothing was changed and no money moved. GET /organizations lists the ones there are.", nil},
@@ -37,21 +37,21 @@ var operators = surface{
 	},
 }
 
-// allOf is several lists of routes as one.
-func allOf(lists ...[]route) []route { return slices.Concat(lists...) }
+// concatRoutes is several lists of routes as one.
+func concatRoutes(lists ...[]route) []route { return slices.Concat(lists...) }
 
-// together is several maps as one; a key that two have is a mistake.
-func together[V any](all ...map[string]V) map[string]V {
-	out := map[string]V{}
-	for _, m := range all {
+// mergeMaps is several maps as one; a key that two have is a mistake.
+func mergeMaps[V any](maps ...map[string]V) map[string]V {
+	merged := map[string]V{}
+	for _, m := range maps {
 		for k, v := range m {
-			if _, twice := out[k]; twice {
+			if _, twice := merged[k]; twice {
 				panic("api: said twice: " + k)
 			}
-			out[k] = v
+			merged[k] = v
 		}
 	}
-	return out
+	return merged
 }
 
 const aboutOperators = `What those who run Coffer call: the organizations, their settings and keys, what is stopped, and what there is.
@@ -91,7 +91,7 @@ var operatorRoutes = []route{
 		method: http.MethodGet, path: "/organizations", name: "listOrganizations", group: "Organizations",
 		summary: "List organizations", text: "Who uses this service.",
 		query:   listParameters(parameter{name: "name", kind: textParameter, max: 200, text: "Only with exactly this name."}),
-		answers: []success{{http.StatusOK, "A page of organizations.", Page[Organization]{}, page1(exampleOrganization), nil}},
+		answers: []success{{http.StatusOK, "A page of organizations.", Page[Organization]{}, examplePage(exampleOrganization), nil}},
 		faults:  []fault.Code{fault.InvalidCursor},
 		handle:  (*api).listOrganizations,
 	},
@@ -134,7 +134,7 @@ var operatorRoutes = []route{
 		summary: "List changes of an organization's settings",
 		text:    "Every change of a setting: what it was, what it became, who changed it and when. It is read from the audit log, whose rows are never changed.",
 		query:   []parameter{orderParameter, limitParameter, cursorParameter},
-		answers: []success{{http.StatusOK, "A page of changes.", Page[SettingChange]{}, page1(exampleSettingChange), nil}},
+		answers: []success{{http.StatusOK, "A page of changes.", Page[SettingChange]{}, examplePage(exampleSettingChange), nil}},
 		faults:  []fault.Code{fault.CodeNotFound, fault.InvalidCursor},
 		handle:  (*api).settingsHistory,
 	},
@@ -143,7 +143,7 @@ var operatorRoutes = []route{
 		summary: "List change requests", text: "What waits for a second operator, and what did.",
 		query: listParameters(organizationFilter,
 			parameter{name: "status", kind: wordParameter, enum: foureyes.Statuses, text: "Only in this status."}),
-		answers: []success{{http.StatusOK, "A page of change requests.", Page[ChangeRequest]{}, page1(exampleChange), nil}},
+		answers: []success{{http.StatusOK, "A page of change requests.", Page[ChangeRequest]{}, examplePage(exampleChange), nil}},
 		faults:  []fault.Code{fault.InvalidCursor},
 		handle:  (*api).listChanges,
 	},
@@ -156,21 +156,21 @@ var operatorRoutes = []route{
 	},
 	{
 		method: http.MethodPost, path: "/change-requests/{changeRequestId}/approve", name: "approveChangeRequest", group: "Four eyes",
-		summary: "Approve a change request",
-		text:    "Makes the change that another operator asked for. Who asked cannot, whatever key they have. It is refused with 409 INVALID_STATE when it was decided, when its time is over, and when what it changes was changed since.",
-		again:   true,
-		answers: []success{{http.StatusOK, "The change request, APPROVED: the change holds.", ChangeRequest{}, exampleApproved, nil}},
-		faults:  []fault.Code{fault.CodeNotFound, fault.InvalidState, fault.ApprovalRefused, fault.InvalidRequest},
-		handle:  (*api).approveChange,
+		summary:   "Approve a change request",
+		text:      "Makes the change that another operator asked for. Who asked cannot, whatever key they have. It is refused with 409 INVALID_STATE when it was decided, when its time is over, and when what it changes was changed since.",
+		retryable: true,
+		answers:   []success{{http.StatusOK, "The change request, APPROVED: the change holds.", ChangeRequest{}, exampleApproved, nil}},
+		faults:    []fault.Code{fault.CodeNotFound, fault.InvalidState, fault.ApprovalRefused, fault.InvalidRequest},
+		handle:    (*api).approveChange,
 	},
 	{
 		method: http.MethodPost, path: "/change-requests/{changeRequestId}/withdraw", name: "withdrawChangeRequest", group: "Four eyes",
-		summary: "Withdraw a change request",
-		text:    "Ends a change request of your own. Nobody else withdraws it; what nobody approves within seven days ends by itself.",
-		again:   true,
-		answers: []success{{http.StatusOK, "The change request, WITHDRAWN.", ChangeRequest{}, exampleWithdrawn, nil}},
-		faults:  []fault.Code{fault.CodeNotFound, fault.InvalidState, fault.ApprovalRefused},
-		handle:  (*api).withdrawChange,
+		summary:   "Withdraw a change request",
+		text:      "Ends a change request of your own. Nobody else withdraws it; what nobody approves within seven days ends by itself.",
+		retryable: true,
+		answers:   []success{{http.StatusOK, "The change request, WITHDRAWN.", ChangeRequest{}, exampleWithdrawn, nil}},
+		faults:    []fault.Code{fault.CodeNotFound, fault.InvalidState, fault.ApprovalRefused},
+		handle:    (*api).retractChange,
 	},
 	{
 		method: http.MethodGet, path: "/deposits", name: "listDeposits", group: "Money",
@@ -179,7 +179,7 @@ var operatorRoutes = []route{
 			parameter{name: "product", kind: wordParameter, enum: transfer.Products, text: "Only of this product of organizations."},
 			parameter{name: "status", kind: wordParameter, enum: depositStatuses, text: "Only in this status."}, flaggedFilter,
 			mintFilter, chainFilter, txHashFilter, addressFilter),
-		answers: []success{{http.StatusOK, "A page of deposits.", Page[OwnedDeposit]{}, page1(OwnedDeposit{exampleOrganizationID, exampleDeposit}), nil}},
+		answers: []success{{http.StatusOK, "A page of deposits.", Page[OwnedDeposit]{}, examplePage(OwnedDeposit{exampleOrganizationID, exampleDeposit}), nil}},
 		faults:  []fault.Code{fault.InvalidCursor},
 		handle:  (*api).listAllDeposits,
 	},
@@ -190,7 +190,7 @@ var operatorRoutes = []route{
 			parameter{name: "status", kind: wordParameter, enum: withdrawalStatuses, text: "Only in this status."},
 			mintFilter, chainFilter, txHashFilter, addressFilter,
 			parameter{name: "reference", kind: textParameter, max: 255, text: "Only with this reference of the organization's."}),
-		answers: []success{{http.StatusOK, "A page of withdrawals.", Page[OwnedWithdrawal]{}, page1(OwnedWithdrawal{exampleOrganizationID, exampleWithdrawal}), nil}},
+		answers: []success{{http.StatusOK, "A page of withdrawals.", Page[OwnedWithdrawal]{}, examplePage(OwnedWithdrawal{exampleOrganizationID, exampleWithdrawal}), nil}},
 		faults:  []fault.Code{fault.InvalidCursor},
 		handle:  (*api).listAllWithdrawals,
 	},
@@ -201,13 +201,13 @@ var operatorRoutes = []route{
 		query:   []parameter{organizationFilter},
 		answers: []success{{http.StatusOK, "The reserves.", Reserves{}, Reserves{AsOf: exampleAt, Data: []Reserve{exampleReserve}}, nil}},
 		faults:  []fault.Code{fault.CodeNotFound},
-		handle:  (*api).reserves,
+		handle:  (*api).listReserves,
 	},
 	{
 		method: http.MethodPost, path: "/freezes", name: "createFreeze", group: "Freezes",
 		summary: "Freeze a customer, an organization, a chain or everything",
 		text:    "Nothing leaves what is frozen: no withdrawal is accepted, signed or sent, and no transfer made. Deposits are credited as usual. What was handed to the network before stays there. While a freeze of the operator's with the same scope stands, it is answered again and its first reason stays.",
-		body:    FreezeOrder{}, again: true,
+		body:    FreezeOrder{}, retryable: true,
 		answers: []success{
 			{http.StatusCreated, "The freeze.", Freeze{}, exampleFreeze, nil},
 			{http.StatusOK, "The freeze that stands already. Nothing was changed.", Freeze{}, exampleFreeze, nil},
@@ -223,7 +223,7 @@ var operatorRoutes = []route{
 			parameter{name: "scope", kind: wordParameter, enum: freezeScopes, text: "Only of this scope."},
 			parameter{name: "source", kind: wordParameter, enum: freezeSources, text: "Only by this source."},
 			organizationFilter, chainFilter),
-		answers: []success{{http.StatusOK, "A page of freezes.", Page[Freeze]{}, page1(exampleFreeze), nil}},
+		answers: []success{{http.StatusOK, "A page of freezes.", Page[Freeze]{}, examplePage(exampleFreeze), nil}},
 		faults:  []fault.Code{fault.InvalidCursor},
 		handle:  (*api).listFreezes,
 	},
@@ -238,9 +238,9 @@ var operatorRoutes = []route{
 	{
 		method: http.MethodGet, path: "/openapi.json", name: "getOpenAPI", group: "Meta",
 		summary: "Read this document", text: "This description of every call, OpenAPI 3.1.",
-		open:    true,
-		answers: []success{{http.StatusOK, "The document.", map[string]any{}, nil, nil}},
-		handle:  (*api).openAPI,
+		needsNoKey: true,
+		answers:    []success{{http.StatusOK, "The document.", map[string]any{}, nil, nil}},
+		handle:     (*api).getOpenAPI,
 	},
 }
 
@@ -253,17 +253,17 @@ var (
 	exampleOrganization    = Organization{OrganizationID: exampleOrganizationID, Name: "Example Marketplace", Status: "ACTIVE", APIKeyCreatedAt: &exampleAt, CreatedAt: exampleAt}
 	exampleOrganizationKey = OrganizationWithKey{exampleOrganization, exampleKey}
 	exampleSettings        = OrganizationSettings{
-		OrganizationID: exampleOrganizationID, CustomerWithdrawUSDThreshold: pointer("10000"), ApprovalAllowlist: []ApprovalAllowed{}, ApprovalQuorum: 1,
-		IPAllowlist: []string{}, SwappableMintIDs: []int{}, RequireWithdrawIdempotency: true, CustomerFeeDayUSD: pointer("50"), ChargeCustomerCosts: "NONE", Unavailable: sortedKeys(org.Later), Waiting: []ChangeRequest{}, UpdatedAt: exampleAt,
+		OrganizationID: exampleOrganizationID, CustomerWithdrawUSDThreshold: pointerTo("10000"), ApprovalAllowlist: []ApprovalAllowed{}, ApprovalQuorum: 1,
+		IPAllowlist: []string{}, SwappableMintIDs: []int{}, RequireWithdrawIdempotency: true, CustomerFeeDayUSD: pointerTo("50"), ChargeCustomerCosts: "NONE", Unavailable: sortedKeys(org.UnavailableSettings), ChangeRequests: []ChangeRequest{}, UpdatedAt: exampleAt,
 	}
 	exampleChange = ChangeRequest{
 		ChangeRequestID: "chg_01J9ZW3M8Q4S5T6V7W8X9YZABC", OrganizationID: exampleOrganizationID, Kind: "SETTINGS", Status: "PENDING",
 		Changes:     []ChangedValue{{"customerWithdrawUsdThreshold", anyValue{[]byte(`"10000"`)}, anyValue{[]byte(`"20000"`)}}},
-		RequestedBy: ActingOperator{"opk_01J9ZW3M8Q4S5T6V7W8X9YZABC", pointer("ann")}, CreatedAt: exampleAt, ExpiresAt: exampleAt,
+		RequestedBy: ActingOperator{"opk_01J9ZW3M8Q4S5T6V7W8X9YZABC", pointerTo("ann")}, CreatedAt: exampleAt, ExpiresAt: exampleAt,
 	}
 	exampleApproved = func() ChangeRequest {
 		r := exampleChange
-		r.Status, r.DecidedBy, r.DecidedAt = "APPROVED", &ActingOperator{"opk_01J9ZW3M8Q4S5T6V7W8X9YZABD", pointer("bob")}, &exampleAt
+		r.Status, r.DecidedBy, r.DecidedAt = "APPROVED", &ActingOperator{"opk_01J9ZW3M8Q4S5T6V7W8X9YZABD", pointerTo("bob")}, &exampleAt
 		return r
 	}()
 	exampleWithdrawn = func() ChangeRequest {
@@ -273,15 +273,15 @@ var (
 	}()
 	exampleSettingChange = SettingChange{
 		Setting: "customerWithdrawUsdThreshold", From: anyValue{[]byte(`null`)}, To: anyValue{[]byte(`"10000"`)},
-		ChangedBy: Changer{"OPERATOR", "opk_01J9ZW3M8Q4S5T6V7W8X9YZABC", pointer("ann")}, ChangedAt: exampleAt,
+		ChangedBy: Changer{"OPERATOR", "opk_01J9ZW3M8Q4S5T6V7W8X9YZABC", pointerTo("ann")}, ChangedAt: exampleAt,
 	}
 	exampleFreeze = Freeze{
-		FreezeID: "frz_01J9ZW3M8Q4S5T6V7W8X9YZABC", Scope: "CUSTOMER", OrganizationID: pointer(exampleOrganizationID), CustomerID: pointer("user_42"),
+		FreezeID: "frz_01J9ZW3M8Q4S5T6V7W8X9YZABC", Scope: "CUSTOMER", OrganizationID: pointerTo(exampleOrganizationID), CustomerID: pointerTo("user_42"),
 		Source: "OPERATOR", Reason: "Asked for by the police, case 77.", CreatedAt: exampleAt,
 	}
 	exampleLifted = func() Freeze {
 		f := exampleFreeze
-		f.LiftedAt, f.LiftedBy = &exampleAt, pointer("OPERATOR opk_01J9ZW3M8Q4S5T6V7W8X9YZABC")
+		f.LiftedAt, f.LiftedBy = &exampleAt, pointerTo("OPERATOR opk_01J9ZW3M8Q4S5T6V7W8X9YZABC")
 		return f
 	}()
 	exampleReserve = Reserve{
@@ -294,8 +294,8 @@ var (
 	}
 )
 
-// operatorNotes are the words that only the operators' document has.
-var operatorNotes = map[string]note{
+// operatorFieldDocs are the words that only the operators' document has.
+var operatorFieldDocs = map[string]fieldDoc{
 	"Organization.":                       {text: "A user of this service."},
 	"OrganizationWithKey.":                {text: "A new organization with its API key, which is shown this once."},
 	"OrganizationRequest.":                {text: "Makes an organization."},
@@ -370,7 +370,7 @@ var operatorNotes = map[string]note{
 	"FreezeOrder.":                        {text: "Stops something."},
 	"freezeId":                            {text: "The freeze.", example: "frz_01J9ZW3M8Q4S5T6V7W8X9YZABC"},
 	"Freeze.scope":                        {text: "How much it stops. WALLET is one wallet on one chain, and put by the program alone.", enum: freezeScopes},
-	"FreezeOrder.scope":                   {text: "How much to stop: a CUSTOMER of an organization, an ORGANIZATION, a CHAIN, or ALL.", enum: freezesPut},
+	"FreezeOrder.scope":                   {text: "How much to stop: a CUSTOMER of an organization, an ORGANIZATION, a CHAIN, or ALL.", enum: operatorFreezeScopes},
 	"Freeze.organizationId":               {text: "Whose; null where the scope names no organization."},
 	"FreezeOrder.organizationId":          {text: "With ORGANIZATION and CUSTOMER, and with nothing else."},
 	"Freeze.customerId":                   {text: "With CUSTOMER: who."},
@@ -396,19 +396,19 @@ var operatorNotes = map[string]note{
 	"holdings":                            {text: "What our addresses hold."},
 	"liabilities":                         {text: "Whose it is."},
 	"inTransit":                           {text: "What is on its way."},
-	"depositAddresses":                    units("On addresses that customers pay to."),
-	"treasuries":                          units("On treasuries, from which withdrawals are paid."),
-	"ReserveHoldings.total":               units("depositAddresses + treasuries."),
-	"customersAvailable":                  units("Customers', to be spent."),
-	"customersWithdrawing":                units("Customers', held for withdrawals."),
-	"products":                            units("The organizations' own."),
-	"gas":                                 units("Put in for network fees."),
-	"suspense":                            units("Arrived or restored, and its owner not settled."),
-	"pendingDeposits":                     units("Final and not credited yet."),
-	"belowMinimum":                        units("Below the mint's minimum: credited to nobody."),
-	"ReserveLiabilities.total":            units("All of them."),
-	"leaving":                             units("Payments to others."),
-	"moving":                              units("Between our own addresses."),
+	"depositAddresses":                    amountDoc("On addresses that customers pay to."),
+	"treasuries":                          amountDoc("On treasuries, from which withdrawals are paid."),
+	"ReserveHoldings.total":               amountDoc("depositAddresses + treasuries."),
+	"customersAvailable":                  amountDoc("Customers', to be spent."),
+	"customersWithdrawing":                amountDoc("Customers', held for withdrawals."),
+	"products":                            amountDoc("The organizations' own."),
+	"gas":                                 amountDoc("Put in for network fees."),
+	"suspense":                            amountDoc("Arrived or restored, and its owner not settled."),
+	"pendingDeposits":                     amountDoc("Final and not credited yet."),
+	"belowMinimum":                        amountDoc("Below the mint's minimum: credited to nobody."),
+	"ReserveLiabilities.total":            amountDoc("All of them."),
+	"leaving":                             amountDoc("Payments to others."),
+	"moving":                              amountDoc("Between our own addresses."),
 	"difference":                          {text: "holdings.total less liabilities.total, with a sign. It is 0 unless a chain took back what had been spent.", pattern: `^-?(0|[1-9][0-9]{0,77})$`, example: "0"},
 	"quarantined":                         {text: "Whether the mint is under quarantine: its token does not do what it says."},
 	"OrganizationSettings.organizationId": {text: "Whose they are."},
@@ -417,5 +417,5 @@ var operatorNotes = map[string]note{
 var operatorExamples = map[string]any{
 	"createOrganization": OrganizationRequest{Name: "Example Marketplace"},
 	"changeSettings":     map[string]any{"customerWithdrawUsdThreshold": "10000.00", "requireWithdrawIdempotency": true},
-	"createFreeze":       FreezeOrder{Scope: "CUSTOMER", OrganizationID: pointer(exampleOrganizationID), CustomerID: pointer("user_42"), Reason: pointer("Asked for by the police, case 77.")},
+	"createFreeze":       FreezeOrder{Scope: "CUSTOMER", OrganizationID: pointerTo(exampleOrganizationID), CustomerID: pointerTo("user_42"), Reason: pointerTo("Asked for by the police, case 77.")},
 }

@@ -25,16 +25,16 @@ var here = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
 
 // office is a house with its operators' listener.
 type office struct {
-	*house        // what organizations call
-	desk   *house // what operators call
-	key    operator.Key
-	ann    tenant // an operator, by her key
+	*testEnv          // what organizations call
+	desk     *testEnv // what operators call
+	key      operator.Key
+	ann      tenant // an operator, by her key
 }
 
 func newOffice(t testing.TB, limits ...Limits) *office {
 	t.Helper()
-	o := &office{house: newHouse(t)}
-	key, secret, err := operator.Create(t.Context(), o.db, audit.Operator("test"), "ann")
+	o := &office{testEnv: newTestEnv(t)}
+	key, secret, err := operator.CreateKey(t.Context(), o.db, audit.Operator("test"), "ann")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,12 +44,12 @@ func newOffice(t testing.TB, limits ...Limits) *office {
 }
 
 // opened is an operators' listener of another process, on the same database.
-func (o *office) opened(t testing.TB, from []netip.Prefix, limits Limits) *house {
+func (o *office) opened(t testing.TB, from []netip.Prefix, limits Limits) *testEnv {
 	t.Helper()
-	desk := *o.house
+	desk := *o.testEnv
 	desk.t, desk.face = t, &operators
 	desk.server = httptest.NewServer(NewOperator(OperatorConfig{
-		DB: o.db, Chains: o.conf.Chains, Withdrawals: o.conf.Withdrawals, Flagged: o.conf.Flagged, Rescreens: o.conf.Rescreens, Whitelist: o.white, From: from, CursorKey: o.conf.CursorKey,
+		DB: o.db, Chains: o.conf.Chains, Withdrawals: o.conf.Withdrawals, Flagged: o.conf.Flagged, Rescreens: o.conf.Rescreens, Whitelist: o.white, AllowedPrefixes: from, CursorKey: o.conf.CursorKey,
 		BaseURL: "http://127.0.0.1/v1", Limits: limits, LocalRisk: true, Log: newLogger(o.logs),
 	}))
 	t.Cleanup(desk.server.Close)
@@ -60,7 +60,7 @@ func (o *office) opened(t testing.TB, from []netip.Prefix, limits Limits) *house
 func (o *office) written() string {
 	o.t.Helper()
 	var text string
-	err := pgtest.Owner(o.t, o.db).QueryRow(o.t.Context(), `
+	err := pgtest.OwnerPool(o.t, o.db).QueryRow(o.t.Context(), `
 		SELECT format('organizations %s, keys %s, settings %s, freezes %s, operators %s, audit %s',
 			(SELECT count(*) FROM organizations), (SELECT string_agg(k::text, ',' ORDER BY k.api_key_id) FROM api_keys k),
 			(SELECT string_agg(s::text, ',' ORDER BY s.org_id) FROM organization_settings s),
@@ -78,33 +78,33 @@ func TestTheTwoListenersTakeNothingOfEachOther(t *testing.T) {
 	o := newOffice(t)
 	before := o.written()
 	for _, path := range []string{"/organizations", "/organizations/" + o.one.id, "/deposits", "/freezes", "/reserves", "/mints", "/nothing"} {
-		o.desk.refused("no key "+path, o.desk.call(tenant{}, "GET", path, nil), 401, "UNAUTHORIZED", "")
-		o.desk.refused("an organization's key "+path, o.desk.call(o.one, "GET", path, nil), 401, "UNAUTHORIZED", "")
-		o.desk.refused("in its own header "+path, o.desk.call(tenant{}, "GET", path, nil, "x-api-key", o.one.key), 401, "UNAUTHORIZED", "")
-		o.desk.refused("an operator's key there "+path, o.desk.call(tenant{}, "GET", path, nil, "x-api-key", o.ann.key), 401, "UNAUTHORIZED", "")
-		o.desk.refused("twice "+path, o.desk.call(o.ann, "GET", path, nil, "x-operator-key", o.ann.key), 401, "UNAUTHORIZED", "")
-		o.house.refused("an operator's key to an organization's listener", o.house.call(o.ann, "GET", path, nil), 401, "UNAUTHORIZED", "")
-		o.house.refused("in its own header, to an organization's listener", o.house.call(tenant{}, "GET", path, nil, "x-operator-key", o.ann.key), 401, "UNAUTHORIZED", "")
+		o.desk.wantRefusal("no key "+path, o.desk.call(tenant{}, "GET", path, nil), 401, "UNAUTHORIZED", "")
+		o.desk.wantRefusal("an organization's key "+path, o.desk.call(o.one, "GET", path, nil), 401, "UNAUTHORIZED", "")
+		o.desk.wantRefusal("in its own header "+path, o.desk.call(tenant{}, "GET", path, nil, "x-api-key", o.one.key), 401, "UNAUTHORIZED", "")
+		o.desk.wantRefusal("an operator's key there "+path, o.desk.call(tenant{}, "GET", path, nil, "x-api-key", o.ann.key), 401, "UNAUTHORIZED", "")
+		o.desk.wantRefusal("twice "+path, o.desk.call(o.ann, "GET", path, nil, "x-operator-key", o.ann.key), 401, "UNAUTHORIZED", "")
+		o.testEnv.wantRefusal("an operator's key to an organization's listener", o.testEnv.call(o.ann, "GET", path, nil), 401, "UNAUTHORIZED", "")
+		o.testEnv.wantRefusal("in its own header, to an organization's listener", o.testEnv.call(tenant{}, "GET", path, nil, "x-operator-key", o.ann.key), 401, "UNAUTHORIZED", "")
 	}
 	for _, r := range organizations.routes {
 		if slices.ContainsFunc(operators.routes, func(of route) bool { return of.path == r.path }) {
 			continue // read across organizations there
 		}
 		path := strings.NewReplacer("{", "", "}", "").Replace(r.path)
-		o.desk.refused("an organization's call", o.desk.call(o.ann, r.method, path, nil), 404, "NOT_FOUND", "")
+		o.desk.wantRefusal("an organization's call", o.desk.call(o.ann, r.method, path, nil), 404, "NOT_FOUND", "")
 	}
 	for _, r := range operators.routes {
-		if slices.ContainsFunc(allOf(organizations.routes, organizations.closed), func(of route) bool { return of.path == r.path }) {
+		if slices.ContainsFunc(concatRoutes(organizations.routes, organizations.forbidden), func(of route) bool { return of.path == r.path }) {
 			continue
 		}
 		path := strings.NewReplacer("{", "", "}", "").Replace(r.path)
-		o.house.refused("an operator's call", o.house.call(o.one, r.method, path, nil), 404, "NOT_FOUND", "")
+		o.testEnv.wantRefusal("an operator's call", o.testEnv.call(o.one, r.method, path, nil), 404, "NOT_FOUND", "")
 	}
 	if got := o.written(); got != before {
 		t.Errorf("rows: got %v, want %v", got, before)
 	}
-	o.desk.want(o.desk.call(o.ann, "GET", "/organizations", nil), 200)
-	o.desk.want(o.desk.call(tenant{}, "GET", "/openapi.json", nil), 200)
+	o.desk.wantStatus(o.desk.call(o.ann, "GET", "/organizations", nil), 200)
+	o.desk.wantStatus(o.desk.call(tenant{}, "GET", "/openapi.json", nil), 200)
 }
 
 // Rule OP-1.
@@ -114,26 +114,26 @@ func TestOperatorsAreTakenFromTheirListAlone(t *testing.T) {
 	for name, from := range map[string][]netip.Prefix{"nobody": nil, "another network": {netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("::1/128")}} {
 		desk := o.opened(t, from, Limits{})
 		for _, who := range []tenant{o.ann, {}, o.one} {
-			desk.refused(name, desk.call(who, "GET", "/organizations", nil, "X-Forwarded-For", "10.0.0.1", "X-Real-IP", "10.0.0.1"), 403, "IP_NOT_ALLOWED", "")
+			desk.wantRefusal(name, desk.call(who, "GET", "/organizations", nil, "X-Forwarded-For", "10.0.0.1", "X-Real-IP", "10.0.0.1"), 403, "IP_NOT_ALLOWED", "")
 		}
-		desk.refused(name+" reads the document", desk.call(o.ann, "GET", "/openapi.json", nil), 403, "IP_NOT_ALLOWED", "")
+		desk.wantRefusal(name+" reads the document", desk.call(o.ann, "GET", "/openapi.json", nil), 403, "IP_NOT_ALLOWED", "")
 	}
 	// Behind a proxy that is named, who calls is who it says; behind any other, the proxy.
-	behind := *o.house
+	behind := *o.testEnv
 	behind.t, behind.face = t, &operators
 	behind.server = httptest.NewServer(NewOperator(OperatorConfig{
-		DB: o.db, Chains: o.conf.Chains, Withdrawals: o.conf.Withdrawals, Whitelist: o.white, From: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")},
+		DB: o.db, Chains: o.conf.Chains, Withdrawals: o.conf.Withdrawals, Whitelist: o.white, AllowedPrefixes: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")},
 		Proxies: Proxies{netip.MustParsePrefix("127.0.0.0/8")}, CursorKey: o.conf.CursorKey, BaseURL: "http://127.0.0.1/v1", Log: newLogger(o.logs),
 	}))
 	t.Cleanup(behind.server.Close)
-	behind.want(behind.call(o.ann, "GET", "/organizations", nil, "X-Forwarded-For", "203.0.113.7, 10.0.0.1"), 200)
+	behind.wantStatus(behind.call(o.ann, "GET", "/organizations", nil, "X-Forwarded-For", "203.0.113.7, 10.0.0.1"), 200)
 	for _, said := range []string{"203.0.113.7", "10.0.0.1, 203.0.113.7", "10.0.0.1, unknown", "127.0.0.1"} {
-		behind.refused("forwarded for "+said, behind.call(o.ann, "GET", "/organizations", nil, "X-Forwarded-For", said), 403, "IP_NOT_ALLOWED", "")
+		behind.wantRefusal("forwarded for "+said, behind.call(o.ann, "GET", "/organizations", nil, "X-Forwarded-For", said), 403, "IP_NOT_ALLOWED", "")
 	}
-	behind.refused("forwarded for nobody", behind.call(o.ann, "GET", "/organizations", nil), 403, "IP_NOT_ALLOWED", "")
+	behind.wantRefusal("forwarded for nobody", behind.call(o.ann, "GET", "/organizations", nil), 403, "IP_NOT_ALLOWED", "")
 	pages := []string{"/openapi.json", "/docs", "/docs/", "/docs/openapi.json", "/docs/start.js", "/docs/" + renderer}
 	// An address of version 4 that comes as one of version 6 is the same.
-	handler := NewOperator(OperatorConfig{DB: o.db, From: here, CursorKey: []byte("k"), Log: newLogger(o.logs)})
+	handler := NewOperator(OperatorConfig{DB: o.db, AllowedPrefixes: here, CursorKey: []byte("k"), Log: newLogger(o.logs)})
 	for peer, want := range map[string]int{"[::ffff:127.0.0.1]:9": 200, "127.9.9.9:9": 200, "[::1]:9": 403, "127.0.0.1": 403, "": 403, "@": 403} {
 		for _, page := range pages {
 			w := newRecorder()
@@ -151,10 +151,10 @@ func TestWrongOperatorKeysAreLimited(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t, Limits{Failures: Rate{Count: 1, Period: time.Hour, Burst: 2}})
 	for range 2 {
-		o.desk.refused("wrong", o.desk.call(tenant{key: "cok_wrong"}, "GET", "/freezes", nil), 401, "UNAUTHORIZED", "")
+		o.desk.wantRefusal("wrong", o.desk.call(tenant{key: "cok_wrong"}, "GET", "/freezes", nil), 401, "UNAUTHORIZED", "")
 	}
-	o.desk.refused("too many", o.desk.call(tenant{key: "cok_wrong"}, "GET", "/freezes", nil, "X-Forwarded-For", "10.0.0.1"), 429, "RATE_LIMITED", "")
-	o.desk.want(o.desk.call(o.ann, "GET", "/freezes", nil), 200)
+	o.desk.wantRefusal("too many", o.desk.call(tenant{key: "cok_wrong"}, "GET", "/freezes", nil, "X-Forwarded-For", "10.0.0.1"), 429, "RATE_LIMITED", "")
+	o.desk.wantStatus(o.desk.call(o.ann, "GET", "/freezes", nil), 200)
 }
 
 // Rule OP-2.
@@ -162,22 +162,22 @@ func TestARevokedOperatorKeyIsRefusedFromThenOn(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t)
 	other := o.opened(t, here, Limits{})
-	for _, desk := range []*house{o.desk, other} {
-		desk.want(desk.call(o.ann, "GET", "/organizations", nil), 200)
+	for _, desk := range []*testEnv{o.desk, other} {
+		desk.wantStatus(desk.call(o.ann, "GET", "/organizations", nil), 200)
 	}
-	_, rolled, err := operator.Roll(t.Context(), o.db, audit.Operator("test"), "ann")
+	_, rolled, err := operator.RollKey(t.Context(), o.db, audit.Operator("test"), "ann")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, desk := range []*house{o.desk, other} {
-		desk.refused("rolled", desk.call(o.ann, "GET", "/organizations", nil), 401, "UNAUTHORIZED", "")
-		desk.want(desk.call(tenant{key: rolled.Reveal()}, "GET", "/organizations", nil), 200)
+	for _, desk := range []*testEnv{o.desk, other} {
+		desk.wantRefusal("rolled", desk.call(o.ann, "GET", "/organizations", nil), 401, "UNAUTHORIZED", "")
+		desk.wantStatus(desk.call(tenant{key: rolled.Reveal()}, "GET", "/organizations", nil), 200)
 	}
-	if _, err := operator.Revoke(t.Context(), o.db, audit.Operator("test"), "ann"); err != nil {
+	if _, err := operator.RevokeKey(t.Context(), o.db, audit.Operator("test"), "ann"); err != nil {
 		t.Fatal(err)
 	}
-	for _, desk := range []*house{o.desk, other} {
-		desk.refused("revoked", desk.call(tenant{key: rolled.Reveal()}, "GET", "/organizations", nil), 401, "UNAUTHORIZED", "")
+	for _, desk := range []*testEnv{o.desk, other} {
+		desk.wantRefusal("revoked", desk.call(tenant{key: rolled.Reveal()}, "GET", "/organizations", nil), 401, "UNAUTHORIZED", "")
 	}
 }
 
@@ -185,29 +185,29 @@ func TestARevokedOperatorKeyIsRefusedFromThenOn(t *testing.T) {
 func TestOperatorsMakeOrganizationsAndRollTheirKeys(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t)
-	made := o.desk.want(o.desk.call(o.ann, "POST", "/organizations", map[string]any{"name": "  Third "}), 201)
+	made := o.desk.wantStatus(o.desk.call(o.ann, "POST", "/organizations", map[string]any{"name": "  Third "}), 201)
 	third := tenant{made.text("organizationId"), made.text("apiKey")}
 	if made.text("name") != "Third" || made.text("status") != "ACTIVE" || !strings.HasPrefix(third.key, "ck_") {
 		t.Errorf("got %s, want Third with its key", made.raw)
 	}
-	if got := o.desk.want(o.desk.call(o.ann, "GET", "/organizations/"+third.id, nil), 200); got.text("organizationId") != third.id || got.body["apiKey"] != nil {
+	if got := o.desk.wantStatus(o.desk.call(o.ann, "GET", "/organizations/"+third.id, nil), 200); got.text("organizationId") != third.id || got.body["apiKey"] != nil {
 		t.Errorf("read: got %s, want it without its key", got.raw)
 	}
-	o.house.want(o.house.call(third, "POST", "/deposit", map[string]any{"mintId": usdc, "customerId": "first"}), 200)
+	o.testEnv.wantStatus(o.testEnv.call(third, "POST", "/deposit", map[string]any{"mintId": usdc, "customerId": "first"}), 200)
 
-	another := *o.house // another process, that has seen the old key
+	another := *o.testEnv // another process, that has seen the old key
 	another.server = httptest.NewServer(New(o.conf))
 	t.Cleanup(another.server.Close)
-	another.want(another.call(third, "GET", "/mints", nil), 200)
-	rolled := o.desk.want(o.desk.call(o.ann, "POST", "/organizations/"+third.id+"/api-key/roll", nil), 201)
-	for _, h := range []*house{o.house, &another} {
-		h.refused("the old key", h.call(third, "GET", "/mints", nil), 401, "UNAUTHORIZED", "")
-		h.want(h.call(tenant{key: rolled.text("apiKey")}, "GET", "/mints", nil), 200)
+	another.wantStatus(another.call(third, "GET", "/mints", nil), 200)
+	rolled := o.desk.wantStatus(o.desk.call(o.ann, "POST", "/organizations/"+third.id+"/api-key/roll", nil), 201)
+	for _, h := range []*testEnv{o.testEnv, &another} {
+		h.wantRefusal("the old key", h.call(third, "GET", "/mints", nil), 401, "UNAUTHORIZED", "")
+		h.wantStatus(h.call(tenant{key: rolled.text("apiKey")}, "GET", "/mints", nil), 200)
 	}
 
 	var names []string
 	for path := "/organizations?order=asc&limit=2"; ; {
-		page := o.desk.want(o.desk.call(o.ann, "GET", path, nil), 200)
+		page := o.desk.wantStatus(o.desk.call(o.ann, "GET", path, nil), 200)
 		for _, item := range page.list() {
 			names = append(names, item["name"].(string))
 		}
@@ -219,27 +219,27 @@ func TestOperatorsMakeOrganizationsAndRollTheirKeys(t *testing.T) {
 	if want := []string{"house", "house", "Third"}; !slices.Equal(names, want) {
 		t.Errorf("pages: got %v, want %v", names, want)
 	}
-	if got := o.desk.want(o.desk.call(o.ann, "GET", "/organizations?name=Third", nil), 200).list(); len(got) != 1 {
+	if got := o.desk.wantStatus(o.desk.call(o.ann, "GET", "/organizations?name=Third", nil), 200).list(); len(got) != 1 {
 		t.Errorf("by name: got %v, want one", got)
 	}
 	for _, path := range []string{"/organizations/org_01J9ZW3M8Q4S5T6V7W8X9YZABC", "/organizations/%00", "/organizations/org_x%2F..", "/organizations/" + strings.ToLower(third.id)} {
-		o.desk.refused(path, o.desk.call(o.ann, "GET", path, nil), 404, "NOT_FOUND", "")
-		o.desk.refused(path, o.desk.call(o.ann, "POST", path+"/api-key/roll", nil), 404, "NOT_FOUND", "")
-		o.desk.refused(path, o.desk.call(o.ann, "GET", path+"/settings", nil), 404, "NOT_FOUND", "")
-		o.desk.refused(path, o.desk.call(o.ann, "PATCH", path+"/settings", map[string]any{"requireWithdrawIdempotency": true}), 404, "NOT_FOUND", "")
+		o.desk.wantRefusal(path, o.desk.call(o.ann, "GET", path, nil), 404, "NOT_FOUND", "")
+		o.desk.wantRefusal(path, o.desk.call(o.ann, "POST", path+"/api-key/roll", nil), 404, "NOT_FOUND", "")
+		o.desk.wantRefusal(path, o.desk.call(o.ann, "GET", path+"/settings", nil), 404, "NOT_FOUND", "")
+		o.desk.wantRefusal(path, o.desk.call(o.ann, "PATCH", path+"/settings", map[string]any{"requireWithdrawIdempotency": true}), 404, "NOT_FOUND", "")
 	}
 	// Every call is told of, by whose key it was; what it changed beside it.
 	for action, want := range map[string]int{"organization.created": 1, "api_key.rolled": 1} {
 		var n int
-		if err := pgtest.Owner(t, o.db).QueryRow(t.Context(), `SELECT count(*) FROM audit_log WHERE action = $1 AND org_id = $2 AND actor_kind = 'OPERATOR' AND actor_id = $3`,
+		if err := pgtest.OwnerPool(t, o.db).QueryRow(t.Context(), `SELECT count(*) FROM audit_log WHERE action = $1 AND org_id = $2 AND actor_kind = 'OPERATOR' AND actor_id = $3`,
 			action, third.id, o.key.ID).Scan(&n); err != nil || n != want {
 			t.Errorf("%s: got %v %v rows of hers, want %v", action, n, err, want)
 		}
 	}
 	var calls, told int
 	refused := o.desk.call(o.ann, "GET", "/organizations?nmae=x", nil)
-	o.desk.refused("refused", refused, 400, "UNKNOWN_FIELD", "nmae")
-	if err := pgtest.Owner(t, o.db).QueryRow(t.Context(), `
+	o.desk.wantRefusal("refused", refused, 400, "UNKNOWN_FIELD", "nmae")
+	if err := pgtest.OwnerPool(t, o.db).QueryRow(t.Context(), `
 		SELECT count(*), count(*) FILTER (WHERE resource_id = $2 AND detail->>'call' = 'listOrganizations' AND detail->>'key' = 'ann')
 		FROM audit_log WHERE action = 'operator.called' AND actor_id = $1 AND org_id IS NULL`, o.key.ID, refused.header.Get("X-Request-Id")).Scan(&calls, &told); err != nil || calls != 23 || told != 1 {
 		t.Errorf("calls: got %v and %v of the last %v, want all of them and 1", calls, told, err)
@@ -251,15 +251,15 @@ func TestSettingsAreChangedWholeOrNotAtAll(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t)
 	path := "/organizations/" + o.one.id + "/settings"
-	first := o.desk.want(o.desk.call(o.ann, "GET", path, nil), 200)
+	first := o.desk.wantStatus(o.desk.call(o.ann, "GET", path, nil), 200)
 	if first.body["customerWithdrawUsdThreshold"] != nil || first.body["requireWithdrawIdempotency"] != false || first.body["approvalQuorum"] != 1.0 {
 		t.Errorf("at first: got %s", first.raw)
 	}
-	set := o.desk.want(o.desk.call(o.ann, "PATCH", path, map[string]any{"customerWithdrawUsdThreshold": "0.0005", "swapFeeBps": 0, "customerSwapsEnabled": false, "screeningUsdThreshold": nil, "swappableMintIds": []int{}}), 200)
+	set := o.desk.wantStatus(o.desk.call(o.ann, "PATCH", path, map[string]any{"customerWithdrawUsdThreshold": "0.0005", "swapFeeBps": 0, "customerSwapsEnabled": false, "screeningUsdThreshold": nil, "swappableMintIds": []int{}}), 200)
 	if set.text("customerWithdrawUsdThreshold") != "0.0005" {
 		t.Errorf("set: got %s", set.raw)
 	}
-	if got := o.house.want(o.house.call(o.one, "POST", "/withdraw", payment("idempotencyKey", "held")), 202); got.text("status") != "AWAITING_APPROVAL" {
+	if got := o.testEnv.wantStatus(o.testEnv.call(o.one, "POST", "/withdraw", payment("idempotencyKey", "held")), 202); got.text("status") != "AWAITING_APPROVAL" {
 		t.Errorf("above the threshold: got %s, want it held", got.raw)
 	}
 	all := map[string]any{
@@ -268,15 +268,15 @@ func TestSettingsAreChangedWholeOrNotAtAll(t *testing.T) {
 		"customerSwapsEnabled": true, "organizationSwapsEnabled": true, "swappableMintIds": []any{1.0}, "swapFeeBps": 25.0,
 		"flaggedDepositApiEnabled": true, "autoRestoreFailedSwaps": true, "chargeCustomerCosts": "RENT_AND_FAILURES",
 	}
-	o.desk.want(o.desk.call(o.ann, "PATCH", path, all), 200)
-	kept := o.desk.want(o.desk.call(o.ann, "GET", path, nil), 200)
+	o.desk.wantStatus(o.desk.call(o.ann, "PATCH", path, all), 200)
+	kept := o.desk.wantStatus(o.desk.call(o.ann, "GET", path, nil), 200)
 	for name, want := range all {
 		if got := kept.body[name]; !reflect.DeepEqual(got, want) {
 			t.Errorf("%s: got %v, want %v", name, got, want)
 		}
 	}
 	// What is kept and changes nothing yet is told as that.
-	if got := fmt.Sprint(kept.body["unavailable"]); got != fmt.Sprint(slices.Sorted(maps.Keys(org.Later))) {
+	if got := fmt.Sprint(kept.body["unavailable"]); got != fmt.Sprint(slices.Sorted(maps.Keys(org.UnavailableSettings))) {
 		t.Errorf("got %v, want what belongs to later", got)
 	}
 	before := o.written()
@@ -335,26 +335,26 @@ func TestSettingsAreChangedWholeOrNotAtAll(t *testing.T) {
 		{"null", `null`, 400, "INVALID_REQUEST", ""},
 		{"nothing", ``, 400, "INVALID_JSON", ""},
 	} {
-		o.desk.refused(c.name, o.desk.call(o.ann, "PATCH", path, c.body), c.status, c.code, c.param)
+		o.desk.wantRefusal(c.name, o.desk.call(o.ann, "PATCH", path, c.body), c.status, c.code, c.param)
 	}
 	if got := o.written(); got != before {
 		t.Errorf("refused: got %v, want %v", got, before)
 	}
-	off := o.desk.want(o.desk.call(o.ann, "PATCH", path, map[string]any{"customerWithdrawUsdThreshold": nil, "chargeCustomerCosts": "NONE", "withdrawSeverityThreshold": nil, "requireWithdrawIdempotency": true}), 200)
+	off := o.desk.wantStatus(o.desk.call(o.ann, "PATCH", path, map[string]any{"customerWithdrawUsdThreshold": nil, "chargeCustomerCosts": "NONE", "withdrawSeverityThreshold": nil, "requireWithdrawIdempotency": true}), 200)
 	if off.body["customerWithdrawUsdThreshold"] != nil || off.body["requireWithdrawIdempotency"] != true {
 		t.Errorf("off: got %s", off.raw)
 	}
-	listed := o.desk.want(o.desk.call(o.ann, "PATCH", path, map[string]any{"ipAllowlist": []string{"203.0.113.7", "10.1.2.3/8"}}), 200)
+	listed := o.desk.wantStatus(o.desk.call(o.ann, "PATCH", path, map[string]any{"ipAllowlist": []string{"203.0.113.7", "10.1.2.3/8"}}), 200)
 	if got := fmt.Sprint(listed.body["ipAllowlist"]); got != "[10.0.0.0/8 203.0.113.7/32]" {
 		t.Errorf("list: got %v, want both, sorted", got)
 	}
-	o.house.refused("from elsewhere", o.house.call(o.one, "GET", "/mints", nil), 403, "IP_NOT_ALLOWED", "")
-	off = o.desk.want(o.desk.call(o.ann, "PATCH", path, map[string]any{"ipAllowlist": []string{}}), 200)
-	same := o.desk.want(o.desk.call(o.ann, "PATCH", path, map[string]any{}), 200)
+	o.testEnv.wantRefusal("from elsewhere", o.testEnv.call(o.one, "GET", "/mints", nil), 403, "IP_NOT_ALLOWED", "")
+	off = o.desk.wantStatus(o.desk.call(o.ann, "PATCH", path, map[string]any{"ipAllowlist": []string{}}), 200)
+	same := o.desk.wantStatus(o.desk.call(o.ann, "PATCH", path, map[string]any{}), 200)
 	if string(same.raw) != string(off.raw) {
 		t.Errorf("nothing named: got %s, want %s", same.raw, off.raw)
 	}
-	if got := o.house.want(o.house.call(o.one, "POST", "/withdraw", payment("idempotencyKey", "goes")), 202); got.text("status") != "PROCESSING" {
+	if got := o.testEnv.wantStatus(o.testEnv.call(o.one, "POST", "/withdraw", payment("idempotencyKey", "goes")), 202); got.text("status") != "PROCESSING" {
 		t.Errorf("without a threshold: got %s, want it to go out", got.raw)
 	}
 }
@@ -374,50 +374,50 @@ func TestAFreezeOfTheOperatorsStopsWhatItNames(t *testing.T) {
 		{map[string]any{"scope": "ALL"}, 422, "WITHDRAWALS_SUSPENDED"},
 	} {
 		name := fmt.Sprint(c.freeze["scope"])
-		put := o.desk.want(o.desk.call(o.ann, "POST", "/freezes", c.freeze), 201)
+		put := o.desk.wantStatus(o.desk.call(o.ann, "POST", "/freezes", c.freeze), 201)
 		id := put.text("freezeId")
 		again := map[string]any{}
 		for k, v := range c.freeze {
 			again[k] = v
 		}
 		again["reason"] = "another"
-		if got := o.desk.want(o.desk.call(o.ann, "POST", "/freezes", again), 200); got.text("freezeId") != id || got.text("reason") != put.text("reason") {
+		if got := o.desk.wantStatus(o.desk.call(o.ann, "POST", "/freezes", again), 200); got.text("freezeId") != id || got.text("reason") != put.text("reason") {
 			t.Errorf("%s again: got %s, want %s", name, got.raw, put.raw)
 		}
-		if got := o.house.call(o.one, "POST", "/withdraw", payment()); got.status != c.status || got.text("code") != c.code {
+		if got := o.testEnv.call(o.one, "POST", "/withdraw", payment()); got.status != c.status || got.text("code") != c.code {
 			t.Errorf("%s: got %s, want %v", name, got.raw, c.code)
 		}
-		if got := o.desk.want(o.desk.call(o.ann, "GET", "/organizations/"+o.one.id, nil), 200); (got.text("status") == "FROZEN") != (name == "ORGANIZATION") {
+		if got := o.desk.wantStatus(o.desk.call(o.ann, "GET", "/organizations/"+o.one.id, nil), 200); (got.text("status") == "FROZEN") != (name == "ORGANIZATION") {
 			t.Errorf("%s: got the organization %s", name, got.raw)
 		}
-		if got := o.desk.want(o.desk.call(o.ann, "GET", "/freezes?standing=true&scope="+name, nil), 200).list(); len(got) != 1 || got[0]["source"] != "OPERATOR" {
+		if got := o.desk.wantStatus(o.desk.call(o.ann, "GET", "/freezes?standing=true&scope="+name, nil), 200).list(); len(got) != 1 || got[0]["source"] != "OPERATOR" {
 			t.Errorf("%s: got the freezes %v, want one", name, got)
 		}
-		lifted := o.desk.want(o.desk.call(o.ann, "DELETE", "/freezes/"+id, nil), 200)
+		lifted := o.desk.wantStatus(o.desk.call(o.ann, "DELETE", "/freezes/"+id, nil), 200)
 		if lifted.text("liftedBy") != "OPERATOR "+o.key.ID || lifted.body["liftedAt"] == nil {
 			t.Errorf("%s lifted: got %s, want by whom and when", name, lifted.raw)
 		}
-		o.desk.refused(name+" lifted twice", o.desk.call(o.ann, "DELETE", "/freezes/"+id, nil), 409, "INVALID_STATE", "")
-		o.house.want(o.house.call(o.one, "POST", "/withdraw", payment()), 202)
+		o.desk.wantRefusal(name+" lifted twice", o.desk.call(o.ann, "DELETE", "/freezes/"+id, nil), 409, "INVALID_STATE", "")
+		o.testEnv.wantStatus(o.testEnv.call(o.one, "POST", "/withdraw", payment()), 202)
 	}
 	for query, want := range map[string]int{"": 4, "?standing=false": 4, "?standing=true": 0, "?organizationId=" + o.one.id: 2, "?chain=ETHEREUM": 1, "?source=VERIFY": 0, "?createdBefore=2020-01-01T00:00:00Z": 0} {
-		if got := o.desk.want(o.desk.call(o.ann, "GET", "/freezes"+query, nil), 200).list(); len(got) != want {
+		if got := o.desk.wantStatus(o.desk.call(o.ann, "GET", "/freezes"+query, nil), 200).list(); len(got) != want {
 			t.Errorf("freezes%s: got %v, want %v", query, len(got), want)
 		}
 	}
 	// An organization's own stays its own.
 	var own freeze.Freeze
 	err := o.db.InSystem(t.Context(), func(ctx context.Context, tx pg.Tx) (err error) {
-		own, _, err = freeze.Stop(ctx, tx, freeze.Freeze{Scope: freeze.Customer, OrgID: o.one.id, CustomerID: alice, Source: freeze.ByOrganization, By: audit.APIKey(o.one.id)})
+		own, _, err = freeze.CreateOrFind(ctx, tx, freeze.Freeze{Scope: freeze.ScopeCustomer, OrgID: o.one.id, CustomerID: alice, Source: freeze.SourceOrganization, Actor: audit.APIKey(o.one.id)})
 		return err
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	before := o.written()
-	o.desk.refused("an organization's own", o.desk.call(o.ann, "DELETE", "/freezes/"+own.ID, nil), 409, "INVALID_STATE", "")
+	o.desk.wantRefusal("an organization's own", o.desk.call(o.ann, "DELETE", "/freezes/"+own.ID, nil), 409, "INVALID_STATE", "")
 	for _, id := range []string{"frz_01J9ZW3M8Q4S5T6V7W8X9YZABC", "%00", "x"} {
-		o.desk.refused(id, o.desk.call(o.ann, "DELETE", "/freezes/"+id, nil), 404, "NOT_FOUND", "")
+		o.desk.wantRefusal(id, o.desk.call(o.ann, "DELETE", "/freezes/"+id, nil), 404, "NOT_FOUND", "")
 	}
 	if got := o.written(); got != before {
 		t.Errorf("refused: got %v, want %v", got, before)
@@ -470,10 +470,10 @@ func TestHostileBodiesOfOperatorsWriteNothing(t *testing.T) {
 		{"not whole", "/freezes", `{"scope":"ALL"`, 400, "INVALID_JSON", ""},
 		{"two documents", "/freezes", `{"scope":"ALL"}{}`, 400, "INVALID_JSON", ""},
 	} {
-		o.desk.refused(c.name, o.desk.call(o.ann, "POST", c.path, c.body), c.status, c.code, c.param)
+		o.desk.wantRefusal(c.name, o.desk.call(o.ann, "POST", c.path, c.body), c.status, c.code, c.param)
 	}
-	o.desk.refused("form", o.desk.call(o.ann, "POST", "/freezes", `scope=ALL`, "Content-Type", "application/x-www-form-urlencoded"), 415, "UNSUPPORTED_MEDIA_TYPE", "")
-	o.desk.refused("large", o.desk.call(o.ann, "POST", "/organizations", `{"name":"`+strings.Repeat("a", bodyBytesMax)+`"}`), 413, "BODY_TOO_LARGE", "")
+	o.desk.wantRefusal("form", o.desk.call(o.ann, "POST", "/freezes", `scope=ALL`, "Content-Type", "application/x-www-form-urlencoded"), 415, "UNSUPPORTED_MEDIA_TYPE", "")
+	o.desk.wantRefusal("large", o.desk.call(o.ann, "POST", "/organizations", `{"name":"`+strings.Repeat("a", bodyBytesMax)+`"}`), 413, "BODY_TOO_LARGE", "")
 	for path, params := range map[string]map[string]string{
 		"/organizations": {"limit=0": "limit", "name=%00": "name", "createdAfter=x": "createdAfter"},
 		"/freezes":       {"standing=1": "standing", "scope=all": "scope", "source=x": "source", "chain=ethereum": "chain", "organizationId=%00": "organizationId"},
@@ -482,20 +482,20 @@ func TestHostileBodiesOfOperatorsWriteNothing(t *testing.T) {
 		"/reserves":      {"organizationId=%FF": "organizationId"},
 	} {
 		for query, param := range params {
-			o.desk.refused(path+query, o.desk.call(o.ann, "GET", path+"?"+query, nil), 400, "INVALID_REQUEST", param)
+			o.desk.wantRefusal(path+query, o.desk.call(o.ann, "GET", path+"?"+query, nil), 400, "INVALID_REQUEST", param)
 		}
-		o.desk.refused(path, o.desk.call(o.ann, "GET", path+"?x=1", nil), 400, "UNKNOWN_FIELD", "x")
+		o.desk.wantRefusal(path, o.desk.call(o.ann, "GET", path+"?x=1", nil), 400, "UNKNOWN_FIELD", "x")
 	}
 	for _, path := range []string{"/organizations", "/freezes", "/deposits", "/withdrawals"} {
-		o.desk.refused(path, o.desk.call(o.ann, "GET", path+"?cursor=AAAA", nil), 400, "INVALID_CURSOR", "cursor")
+		o.desk.wantRefusal(path, o.desk.call(o.ann, "GET", path+"?cursor=AAAA", nil), 400, "INVALID_CURSOR", "cursor")
 	}
 	// A cursor of an organization's list is none of an operator's.
 	for range 2 {
-		o.house.want(o.house.call(o.one, "POST", "/withdraw", payment()), 202)
+		o.testEnv.wantStatus(o.testEnv.call(o.one, "POST", "/withdraw", payment()), 202)
 	}
-	theirs := o.house.want(o.house.call(o.one, "GET", "/withdrawals?limit=1", nil), 200).text("nextCursor")
-	o.desk.refused("an organization's cursor", o.desk.call(o.ann, "GET", "/withdrawals?cursor="+theirs, nil), 400, "INVALID_CURSOR", "cursor")
-	o.desk.refused("unknown organization", o.desk.call(o.ann, "GET", "/reserves?organizationId=org_1", nil), 404, "NOT_FOUND", "organizationId")
+	theirs := o.testEnv.wantStatus(o.testEnv.call(o.one, "GET", "/withdrawals?limit=1", nil), 200).text("nextCursor")
+	o.desk.wantRefusal("an organization's cursor", o.desk.call(o.ann, "GET", "/withdrawals?cursor="+theirs, nil), 400, "INVALID_CURSOR", "cursor")
+	o.desk.wantRefusal("unknown organization", o.desk.call(o.ann, "GET", "/reserves?organizationId=org_1", nil), 404, "NOT_FOUND", "organizationId")
 	if got := o.written(); strings.Split(got, ", audit")[0] != strings.Split(before, ", audit")[0] {
 		t.Errorf("refused: got %v, want %v", got, before)
 	}
@@ -505,20 +505,20 @@ func TestHostileBodiesOfOperatorsWriteNothing(t *testing.T) {
 func TestOperatorsReadAcrossOrganizations(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t)
-	o.house.deposit(o.two, "bob", 1_000_000)
+	o.testEnv.deposit(o.two, "bob", 1_000_000)
 	var want []string
 	for i := range 7 {
 		who, customerID := o.one, alice
 		if i%3 == 0 {
 			who, customerID = o.two, "bob"
 		}
-		w := o.house.want(o.house.call(who, "POST", "/withdraw", payment("customerId", customerID, "reference", fmt.Sprintf("r%d", i%2))), 202)
+		w := o.testEnv.wantStatus(o.testEnv.call(who, "POST", "/withdraw", payment("customerId", customerID, "reference", fmt.Sprintf("r%d", i%2))), 202)
 		want = append(want, who.id+" "+w.text("withdrawalId"))
 	}
 	read := func(query string) (got []string) {
 		t.Helper()
 		for path := "/withdrawals" + query; ; {
-			page := o.desk.want(o.desk.call(o.ann, "GET", path, nil), 200)
+			page := o.desk.wantStatus(o.desk.call(o.ann, "GET", path, nil), 200)
 			for _, item := range page.list() {
 				got = append(got, fmt.Sprint(item["organizationId"], " ", item["withdrawalId"]))
 			}
@@ -549,7 +549,7 @@ func TestOperatorsReadAcrossOrganizations(t *testing.T) {
 		"?limit=1": {o.two.id}, "?customerId=alice&mintId=1&chain=ETHEREUM&status=CREDITED": {o.one.id}, "?txHash=0xaa&address=0xbb": nil,
 	} {
 		var got []string
-		for _, item := range o.desk.want(o.desk.call(o.ann, "GET", "/deposits"+query, nil), 200).list() {
+		for _, item := range o.desk.wantStatus(o.desk.call(o.ann, "GET", "/deposits"+query, nil), 200).list() {
 			got = append(got, item["organizationId"].(string))
 		}
 		if !slices.Equal(got, owners) {
@@ -559,7 +559,7 @@ func TestOperatorsReadAcrossOrganizations(t *testing.T) {
 
 	reserve := func(query string) map[string]any {
 		t.Helper()
-		data := o.desk.want(o.desk.call(o.ann, "GET", "/reserves"+query, nil), 200).list()
+		data := o.desk.wantStatus(o.desk.call(o.ann, "GET", "/reserves"+query, nil), 200).list()
 		if len(data) != 1 {
 			t.Fatalf("reserves%s: got %v, want one mint", query, data)
 		}

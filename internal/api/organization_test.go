@@ -19,10 +19,10 @@ import (
 // Rules DEP-24, DEP-25, BAL-1, BAL-2.
 func TestAnOrganizationPaysInForItself(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newTestEnv(t)
 	ask := func(who tenant, mintID int, product string) reply {
 		t.Helper()
-		return h.want(h.call(who, "POST", "/organization-deposit", map[string]any{"mintId": mintID, "product": product}), 200)
+		return h.wantStatus(h.call(who, "POST", "/organization-deposit", map[string]any{"mintId": mintID, "product": product}), 200)
 	}
 	first := ask(h.one, usdc, "BATCH_PAYOUT")
 	address := chain.Address(first.text("address"))
@@ -40,10 +40,10 @@ func TestAnOrganizationPaysInForItself(t *testing.T) {
 			t.Errorf("got the address of BATCH_PAYOUT for %s", other.raw)
 		}
 	}
-	h.refused("own address", h.call(h.one, "POST", "/withdraw", payment("toAddress", string(address))), 422, "DESTINATION_NOT_ALLOWED", "toAddress")
+	h.wantRefusal("own address", h.call(h.one, "POST", "/withdraw", payment("toAddress", string(address))), 422, "DESTINATION_NOT_ALLOWED", "toAddress")
 
 	payer := sim.Address("payer")
-	c := sim.New(sim.Config{Behind: 3})
+	c := sim.New(sim.Config{FinalityDepth: 3})
 	c.Mint(payer, usdcAddress, money.Units(1_000_000))
 	desk := deposit.New(h.db, h.book, price.Fixed{}, risk.Policy{}, newLogger(io.Discard))
 	start := uint64(0)
@@ -51,11 +51,11 @@ func TestAnOrganizationPaysInForItself(t *testing.T) {
 	walk := func() {
 		t.Helper()
 		for moved := true; moved; {
-			final, err := walker.Final(t.Context())
+			final, err := walker.StepFinal(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}
-			head, err := walker.Head(t.Context())
+			head, err := walker.StepHead(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -64,7 +64,7 @@ func TestAnOrganizationPaysInForItself(t *testing.T) {
 	}
 	balance := func() map[string]any {
 		t.Helper()
-		for _, b := range h.want(h.call(h.one, "GET", "/balances", nil), 200).list() {
+		for _, b := range h.wantStatus(h.call(h.one, "GET", "/balances", nil), 200).list() {
 			if b["product"] == "BATCH_PAYOUT" {
 				return b
 			}
@@ -80,38 +80,38 @@ func TestAnOrganizationPaysInForItself(t *testing.T) {
 	}
 	c.MineEmpty(5)
 	walk()
-	if _, err := desk.Credit(t.Context()); err != nil {
+	if _, err := desk.CreditWaiting(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	h.sequenced()
 	if got := balance(); got == nil || got["available"] != "400000" || got["pendingDeposit"] != "0" || got["total"] != "400000" {
 		t.Errorf("final: got %v, want 400000 available", got)
 	}
-	list := h.want(h.call(h.one, "GET", "/deposits?product=BATCH_PAYOUT", nil), 200).list()
+	list := h.wantStatus(h.call(h.one, "GET", "/deposits?product=BATCH_PAYOUT", nil), 200).list()
 	if len(list) != 1 || list[0]["customerId"] != nil || list[0]["product"] != "BATCH_PAYOUT" || list[0]["status"] != "CREDITED" {
 		t.Fatalf("got %v, want the deposit", list)
 	}
 	id := list[0]["depositId"].(string)
-	if one := h.want(h.call(h.one, "GET", "/deposits/"+id, nil), 200); !reflect.DeepEqual(one.body, list[0]) {
+	if one := h.wantStatus(h.call(h.one, "GET", "/deposits/"+id, nil), 200); !reflect.DeepEqual(one.body, list[0]) {
 		t.Errorf("one and in a list: got %v, want %v", one.body, list[0])
 	}
-	h.refused("another's", h.call(h.two, "GET", "/deposits/"+id, nil), 404, "NOT_FOUND", "")
+	h.wantRefusal("another's", h.call(h.two, "GET", "/deposits/"+id, nil), 404, "NOT_FOUND", "")
 	for query, want := range map[string]int{"?product=CHECKOUT": 0, "?customerId=BATCH_PAYOUT": 0, "": 2} {
-		if got := h.want(h.call(h.one, "GET", "/deposits"+query, nil), 200).list(); len(got) != want {
+		if got := h.wantStatus(h.call(h.one, "GET", "/deposits"+query, nil), 200).list(); len(got) != want {
 			t.Errorf("%q: got %d deposits, want %d", query, len(got), want)
 		}
 	}
-	entries := h.want(h.call(h.one, "GET", "/ledger/entries?product=BATCH_PAYOUT", nil), 200).list()
+	entries := h.wantStatus(h.call(h.one, "GET", "/ledger/entries?product=BATCH_PAYOUT", nil), 200).list()
 	if len(entries) != 1 || entries[0]["cause"] != "DEPOSIT" || entries[0]["resourceId"] != id || entries[0]["amount"] != "400000" || entries[0]["direction"] != "CREDIT" {
 		t.Errorf("entries: got %v, want the deposit", entries)
 	}
-	events := h.want(h.call(h.one, "GET", "/events", nil), 200).list()
+	events := h.wantStatus(h.call(h.one, "GET", "/events", nil), 200).list()
 	if len(events) != 1 || events[0]["type"] != "ORGANIZATION_DEPOSIT" || events[0]["data"].(map[string]any)["depositId"] != id {
 		t.Errorf("events: got %v, want ORGANIZATION_DEPOSIT", events)
 	}
 	// It is the organization's to use.
-	h.want(h.call(h.one, "POST", "/transfers", charge("k", "amount", "400000", "from", map[string]any{"product": "BATCH_PAYOUT"}, "to", map[string]any{"customerId": alice})), 201)
-	if got := h.want(h.call(h.one, "GET", "/customers/"+alice+"/balances", nil), 200).list(); got[0]["available"] != "1400000" {
+	h.wantStatus(h.call(h.one, "POST", "/transfers", charge("k", "amount", "400000", "from", map[string]any{"product": "BATCH_PAYOUT"}, "to", map[string]any{"customerId": alice})), 201)
+	if got := h.wantStatus(h.call(h.one, "GET", "/customers/"+alice+"/balances", nil), 200).list(); got[0]["available"] != "1400000" {
 		t.Errorf("alice: got %v, want 1400000", got)
 	}
 }
@@ -119,8 +119,8 @@ func TestAnOrganizationPaysInForItself(t *testing.T) {
 // Rules REQ-1, REQ-2, REQ-3.
 func TestHostileRequestsForAnAddressOfOnesOwnAreRefused(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
-	before := h.rows()
+	h := newTestEnv(t)
+	before := h.rowCounts()
 	for _, c := range []struct {
 		name, body string
 		status     int
@@ -148,14 +148,14 @@ func TestHostileRequestsForAnAddressOfOnesOwnAreRefused(t *testing.T) {
 		{"list", `[]`, 400, "INVALID_REQUEST", ""},
 		{"nothing", ``, 400, "INVALID_JSON", ""},
 	} {
-		h.refused(c.name, h.call(h.one, "POST", "/organization-deposit", c.body), c.status, c.code, c.param)
+		h.wantRefusal(c.name, h.call(h.one, "POST", "/organization-deposit", c.body), c.status, c.code, c.param)
 	}
-	h.refused("no key", h.call(tenant{}, "POST", "/organization-deposit", `{"mintId":1,"product":"CHECKOUT"}`), 401, "UNAUTHORIZED", "")
-	h.refused("on a query", h.call(h.one, "POST", "/organization-deposit?product=CHECKOUT", `{"mintId":1,"product":"CHECKOUT"}`), 400, "UNKNOWN_FIELD", "product")
+	h.wantRefusal("no key", h.call(tenant{}, "POST", "/organization-deposit", `{"mintId":1,"product":"CHECKOUT"}`), 401, "UNAUTHORIZED", "")
+	h.wantRefusal("on a query", h.call(h.one, "POST", "/organization-deposit?product=CHECKOUT", `{"mintId":1,"product":"CHECKOUT"}`), 400, "UNKNOWN_FIELD", "product")
 	for _, bad := range []string{"SAVINGS", "checkout", "", "CHECKOUT,CUSTODIAL"} {
-		h.refused("list of "+bad, h.call(h.one, "GET", fmt.Sprintf("/deposits?product=%s", bad), nil), 400, "INVALID_REQUEST", "product")
+		h.wantRefusal("list of "+bad, h.call(h.one, "GET", fmt.Sprintf("/deposits?product=%s", bad), nil), 400, "INVALID_REQUEST", "product")
 	}
-	if got := h.rows(); got != before {
+	if got := h.rowCounts(); got != before {
 		t.Errorf("rows: got %v, want %v", got, before)
 	}
 }

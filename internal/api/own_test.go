@@ -17,40 +17,40 @@ const vault = "wla_01J9ZW3M8Q4S5T6V7W8X9YZABC"
 // onlyVault is a list of one address.
 type onlyVault struct{}
 
-func (onlyVault) Usable(context.Context, pg.Tx, string, string) (withdrawal.Listed, error) {
-	return withdrawal.Listed{Chain: chain.Ethereum, Address: stranger}, nil
+func (onlyVault) Usable(context.Context, pg.Tx, string, string) (withdrawal.WhitelistEntry, error) {
+	return withdrawal.WhitelistEntry{Chain: chain.Ethereum, Address: stranger}, nil
 }
 
 // What a person withdraws is seen by the key of the API, which makes none itself.
 // Rules OW-1, BAL-1, BAL-2.
 func TestAnOrganizationsOwnWithdrawalIsShownAndNotMadeByAKey(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newTestEnv(t)
 	h.conf.Withdrawals.Whitelist = onlyVault{}
-	h.want(h.call(h.one, "POST", "/transfers", charge("k", "amount", "100000", "to", map[string]any{"product": "CHECKOUT"})), 201)
+	h.wantStatus(h.call(h.one, "POST", "/transfers", charge("k", "amount", "100000", "to", map[string]any{"product": "CHECKOUT"})), 201)
 	var ann people.Person
 	err := h.db.InSystem(t.Context(), func(ctx context.Context, tx pg.Tx) (err error) {
-		if _, err = org.Change(ctx, tx, audit.Operator("test"), h.one.id, org.Changes{"twoFactorUsdThreshold": []byte(`"0"`)}); err != nil {
+		if _, err = org.ChangeSettings(ctx, tx, audit.Operator("test"), h.one.id, org.Changes{"twoFactorUsdThreshold": []byte(`"0"`)}); err != nil {
 			return err
 		}
-		ann, err = people.Add(ctx, tx, audit.Operator("test"), h.one.id, "ann@example.com", "Ann", people.Owner)
+		ann, err = people.AddPerson(ctx, tx, audit.Operator("test"), h.one.id, "ann@example.com", "Ann", people.Owner)
 		return err
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	before := h.rows()
+	before := h.rowCounts()
 	for _, field := range []string{"type", "product", "whitelistedAddressId"} {
 		for _, path := range []string{"/withdraw", "/withdraw/preview", "/withdraw/estimate"} {
-			h.refused(path+" with "+field, h.call(h.one, "POST", path, payment(field, "CHECKOUT")), 400, "UNKNOWN_FIELD", field)
+			h.wantRefusal(path+" with "+field, h.call(h.one, "POST", path, payment(field, "CHECKOUT")), 400, "UNKNOWN_FIELD", field)
 		}
 	}
 	for _, path := range []string{"/withdraw", "/withdraw/preview"} {
-		h.refused(path+" of a product", h.call(h.one, "POST", path, payment("customerId", "CHECKOUT", "toAddress", stranger)), 422, "INSUFFICIENT_BALANCE", "amount")
-		h.refused(path+" of nobody", h.call(h.one, "POST", path, payment("customerId", nil)), 400, "INVALID_REQUEST", "customerId")
-		h.refused(path+" to an entry", h.call(h.one, "POST", path, payment("toAddress", vault)), 400, "INVALID_ADDRESS", "toAddress")
+		h.wantRefusal(path+" of a product", h.call(h.one, "POST", path, payment("customerId", "CHECKOUT", "toAddress", stranger)), 422, "INSUFFICIENT_BALANCE", "amount")
+		h.wantRefusal(path+" of nobody", h.call(h.one, "POST", path, payment("customerId", nil)), 400, "INVALID_REQUEST", "customerId")
+		h.wantRefusal(path+" to an entry", h.call(h.one, "POST", path, payment("toAddress", vault)), 400, "INVALID_ADDRESS", "toAddress")
 	}
-	if after := h.rows(); after != before {
+	if after := h.rowCounts(); after != before {
 		t.Errorf("rows: got %v, want %v", after, before)
 	}
 
@@ -60,14 +60,14 @@ func TestAnOrganizationsOwnWithdrawalIsShownAndNotMadeByAKey(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h.want(h.call(h.one, "POST", "/withdraw", payment()), 202)
-	got := h.want(h.call(h.one, "GET", "/withdrawals/"+made.WithdrawalID, nil), 200)
+	h.wantStatus(h.call(h.one, "POST", "/withdraw", payment()), 202)
+	got := h.wantStatus(h.call(h.one, "GET", "/withdrawals/"+made.WithdrawalID, nil), 200)
 	if id, there := got.body["customerId"]; !there || id != nil || got.text("type") != "ORGANIZATION" || got.text("product") != "CHECKOUT" ||
 		got.text("whitelistedAddressId") != vault || got.text("status") != "AWAITING_APPROVAL" {
 		t.Errorf("got %s, want the organization's own", got.raw)
 	}
 	for query, want := range map[string]int{"": 2, "?type=ORGANIZATION": 1, "?type=CUSTOMER": 1, "?customerId=CHECKOUT": 0} {
-		found := h.want(h.call(h.one, "GET", "/withdrawals"+query, nil), 200).list()
+		found := h.wantStatus(h.call(h.one, "GET", "/withdrawals"+query, nil), 200).list()
 		if len(found) != want {
 			t.Errorf("%q: got %d, want %d", query, len(found), want)
 		}
@@ -75,11 +75,11 @@ func TestAnOrganizationsOwnWithdrawalIsShownAndNotMadeByAKey(t *testing.T) {
 			t.Errorf("%q: got %v, want a customer's", query, found[0])
 		}
 	}
-	h.refused("another type", h.call(h.one, "GET", "/withdrawals?type=product", nil), 400, "INVALID_REQUEST", "type")
-	h.want(h.call(h.one, "GET", "/withdrawals/"+made.WithdrawalID+"/decisions", nil), 200)
+	h.wantRefusal("another type", h.call(h.one, "GET", "/withdrawals?type=product", nil), 400, "INVALID_REQUEST", "type")
+	h.wantStatus(h.call(h.one, "GET", "/withdrawals/"+made.WithdrawalID+"/decisions", nil), 200)
 
 	balance := func() (row map[string]any) {
-		for _, b := range h.want(h.call(h.one, "GET", "/balances", nil), 200).list() {
+		for _, b := range h.wantStatus(h.call(h.one, "GET", "/balances", nil), 200).list() {
 			if b["product"] == "CHECKOUT" {
 				row = b
 			}
@@ -90,7 +90,7 @@ func TestAnOrganizationsOwnWithdrawalIsShownAndNotMadeByAKey(t *testing.T) {
 		t.Errorf("got %v, want 40000 of it pending", b)
 	}
 	held := 0
-	for _, e := range h.want(h.call(h.one, "GET", "/ledger/entries?product=CHECKOUT", nil), 200).list() {
+	for _, e := range h.wantStatus(h.call(h.one, "GET", "/ledger/entries?product=CHECKOUT", nil), 200).list() {
 		if e["cause"] == "WITHDRAWAL_HOLD" && e["resourceId"] == made.WithdrawalID {
 			held++
 		}
@@ -98,8 +98,8 @@ func TestAnOrganizationsOwnWithdrawalIsShownAndNotMadeByAKey(t *testing.T) {
 	if held != 2 {
 		t.Errorf("got %d entries of the hold, want one of each balance", held)
 	}
-	h.want(h.call(h.two, "POST", "/withdrawals/"+made.WithdrawalID+"/cancel", nil), 404)
-	h.want(h.call(h.one, "POST", "/withdrawals/"+made.WithdrawalID+"/cancel", nil), 200)
+	h.wantStatus(h.call(h.two, "POST", "/withdrawals/"+made.WithdrawalID+"/cancel", nil), 404)
+	h.wantStatus(h.call(h.one, "POST", "/withdrawals/"+made.WithdrawalID+"/cancel", nil), 200)
 	if b := balance(); b["available"] != "100000" || b["pending"] != "0" {
 		t.Errorf("got %v, want all of it back", b)
 	}

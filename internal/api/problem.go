@@ -36,7 +36,7 @@ var codeStatuses = map[fault.Code]int{
 	fault.UnsupportedMediaType: http.StatusUnsupportedMediaType,
 }
 
-func statusOf(f *fault.Fault) int {
+func httpStatus(f *fault.Fault) int {
 	if status, ok := codeStatuses[f.Code]; ok {
 		return status
 	}
@@ -46,9 +46,9 @@ func statusOf(f *fault.Fault) int {
 	return http.StatusInternalServerError
 }
 
-// problem is the body of every answer that is not a success. Members beside
+// problemBody is the body of every answer that is not a success. Members beside
 // these come from the refusal, such as withdrawalId.
-func problem(f *fault.Fault, requestID string) map[string]any {
+func problemBody(f *fault.Fault, requestID string) map[string]any {
 	body := map[string]any{}
 	for k, v := range f.Extra {
 		body[k] = v
@@ -70,17 +70,17 @@ const unavailableSeconds = "1"
 // kindInternal has no status of its own: whatever is not a refusal is our fault.
 const kindInternal fault.Kind = 0
 
-// reads tells the methods that change nothing.
-func reads(method string) bool { return method == http.MethodGet || method == http.MethodHead }
+// isRead tells the methods that change nothing.
+func isRead(method string) bool { return method == http.MethodGet || method == http.MethodHead }
 
 // readOnly is what became of the money in a call that reads.
 const readOnly = "You only read, so nothing was changed and no money moved."
 
-// ours hides an error that is no refusal. What it says depends on the method
+// newInternalFault hides an error that is no refusal. What it says depends on the method
 // alone: a read changed nothing, a write may have, and repeat says how to find out.
-func ours(method string, err error, repeat string) *fault.Fault {
+func newInternalFault(method string, err error, repeat string) *fault.Fault {
 	const ask = " Give the requestId to the operator of this service if it happens again."
-	if reads(method) {
+	if isRead(method) {
 		return fault.New(kindInternal, fault.Internal, "Something of ours failed. "+readOnly+" Try again."+ask)
 	}
 	if errors.Is(err, pg.ErrCommitUnknown) {
@@ -89,15 +89,15 @@ func ours(method string, err error, repeat string) *fault.Fault {
 	return fault.New(kindInternal, fault.Internal, "Something of ours failed before we could tell whether this took effect. %s", repeat+ask)
 }
 
-// down is why an error will pass by itself or by the operator's hand, as the beginning of
+// describeOutage is why an error will pass by itself or by the operator's hand, as the beginning of
 // a sentence; "" when nothing of the kind is known. What was asked for was not finished,
 // and the database did not lose its COMMIT.
-func down(err error) string {
+func describeOutage(err error) string {
 	if errors.Is(err, pg.ErrCommitUnknown) {
 		return ""
 	}
-	if why := pg.Unavailable(err); why != "" {
-		return "The database " + why
+	if reason := pg.UnavailableReason(err); reason != "" {
+		return "The database " + reason
 	}
 	if _, unconnected := errors.AsType[*pgconn.ConnectError](err); unconnected {
 		return "The database cannot be reached"
@@ -105,33 +105,33 @@ func down(err error) string {
 	if errors.Is(err, signer.ErrUnavailable) {
 		return "The signer cannot be reached, or cannot write its journal"
 	}
-	if errors.Is(err, mirror.ErrUnbound) || mirror.Fatal(err) {
+	if errors.Is(err, mirror.ErrUnbound) || mirror.IsContradiction(err) {
 		return "The signer and the database do not belong together"
 	}
 	return ""
 }
 
-// unavailable is the answer to what will pass. An earlier part of a write may have taken
+// newUnavailable is the answer to what will pass. An earlier part of a write may have taken
 // effect: repeat says how to find out.
-func unavailable(method, why, repeat string) *fault.Fault {
-	if reads(method) {
+func newUnavailable(method, outage, repeat string) *fault.Fault {
+	if isRead(method) {
 		repeat = readOnly + " Try again shortly."
 	}
-	return fault.New(fault.Unavailable, fault.CodeUnavailable, "%s, so this call was not finished. %s", why, repeat)
+	return fault.New(fault.Unavailable, fault.CodeUnavailable, "%s, so this call was not finished. %s", outage, repeat)
 }
 
-// refuse answers with an error. An error that is no refusal is logged here and
+// writeError answers with an error. An error that is no refusal is logged here and
 // nowhere else.
-func (a *api) refuse(w http.ResponseWriter, r *http.Request, err error) {
-	f := fault.Of(err)
-	if errors.Is(err, pg.ErrNoTurn) {
+func (a *api) writeError(w http.ResponseWriter, r *http.Request, err error) {
+	f := fault.Find(err)
+	if errors.Is(err, pg.ErrShareExhausted) {
 		// Not 429: a request whose key was not looked up yet may be a replay.
 		f = fault.New(fault.Unavailable, fault.CodeUnavailable,
 			"Other requests of yours use your whole share of the database, and the turn of this one did not come. Nothing was done by it, which says nothing about earlier attempts. Send fewer at a time, and repeat it after the seconds that Retry-After names, a payment with the same idempotencyKey.")
 	}
 	if f == nil {
-		if f = ours(r.Method, err, a.face.repeat); down(err) != "" {
-			f = unavailable(r.Method, down(err), a.face.repeat)
+		if f = newInternalFault(r.Method, err, a.surface.retryAdvice); describeOutage(err) != "" {
+			f = newUnavailable(r.Method, describeOutage(err), a.surface.retryAdvice)
 		}
 		a.log.LogAttrs(r.Context(), slog.LevelError, "request failed", slog.String("requestId", requestID(r)),
 			slog.String("method", r.Method), slog.String("path", r.URL.Path), slog.Any("error", err))
@@ -141,20 +141,20 @@ func (a *api) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	}
 	w.Header().Del("Etag")
 	w.Header().Set("Cache-Control", "no-store")
-	status := statusOf(f)
+	status := httpStatus(f)
 	if r.ContentLength != 0 && (status == http.StatusUnauthorized || f.Code == fault.IPNotAllowed || status == http.StatusRequestEntityTooLarge) {
-		abandon(w)
+		closeAfterAnswer(w)
 	}
-	writeJSON(w, status, problem(f, requestID(r)))
+	writeJSON(w, status, problemBody(f, requestID(r)))
 }
 
 // lingerMax is how long the rest of a body is read that nobody wants: a connection that
 // is closed with bytes unread may lose the answer on its way.
 const lingerMax = time.Second
 
-// abandon ends the connection after the answer. Who has no key may not have the service
+// closeAfterAnswer ends the connection after the answer. Who has no key may not have the service
 // wait for a body.
-func abandon(w http.ResponseWriter) {
+func closeAfterAnswer(w http.ResponseWriter) {
 	w.Header().Set("Connection", "close")
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(lingerMax)) // where there is none, nothing is waited for
 }

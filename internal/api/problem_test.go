@@ -47,9 +47,9 @@ func TestErrorsOfOursSayWhatIsKnown(t *testing.T) {
 		{"a journal that cannot be written", "POST", fmt.Errorf("secret: %w", signer.ErrUnavailable), 503, "UNAVAILABLE", "cannot write its journal"},
 	} {
 		l := &logs{}
-		a := &api{face: &organizations, log: newLogger(l)}
+		a := &api{surface: &organizations, log: newLogger(l)}
 		w := httptest.NewRecorder()
-		a.refuse(w, httptest.NewRequestWithContext(t.Context(), c.method, "/v1/withdraw", nil), c.err)
+		a.writeError(w, httptest.NewRequestWithContext(t.Context(), c.method, "/v1/withdraw", nil), c.err)
 		if w.Code != c.status || !strings.Contains(w.Body.String(), `"`+c.code+`"`) || !strings.Contains(w.Body.String(), c.says) || strings.Contains(w.Body.String(), "secret") {
 			t.Errorf("%s: got %v %s, want %v %v saying %q", c.name, w.Code, w.Body, c.status, c.code, c.says)
 		}
@@ -63,7 +63,7 @@ func TestErrorsOfOursSayWhatIsKnown(t *testing.T) {
 func TestEveryKindHasItsStatus(t *testing.T) {
 	t.Parallel()
 	for kind := fault.Invalid; kind <= fault.Unavailable; kind++ {
-		if got := statusOf(fault.New(kind, "X", "x")); got < 400 || got == http.StatusInternalServerError {
+		if got := httpStatus(fault.New(kind, "X", "x")); got < 400 || got == http.StatusInternalServerError {
 			t.Errorf("kind %d: got %v, want a status of its own", kind, got)
 		}
 	}

@@ -46,24 +46,24 @@ type query map[string]string
 
 func sortedKeys[K ~string, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }
 
-func readQuery(r *http.Request, known []parameter) (query, error) {
+func readQuery(r *http.Request, allowed []parameter) (query, error) {
 	if len(r.URL.RawQuery) > queryBytesMax {
 		return nil, fault.New(fault.Invalid, fault.InvalidRequest, "The query has at most %d bytes. You only read, so nothing was changed. Shorten it.", queryBytesMax)
 	}
 	values, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
-		return nil, fault.New(fault.Invalid, fault.InvalidRequest, "The query cannot be read."+untouched+" Escape its values as URLs want it.")
+		return nil, fault.New(fault.Invalid, fault.InvalidRequest, "The query cannot be read."+nothingWritten+" Escape its values as URLs want it.")
 	}
 	q := query{}
 	for _, name := range sortedKeys(values) {
-		i := slices.IndexFunc(known, func(p parameter) bool { return p.name == name })
+		i := slices.IndexFunc(allowed, func(p parameter) bool { return p.name == name })
 		if i < 0 {
-			return nil, unknownParameter(name, known)
+			return nil, unknownParameter(name, allowed)
 		}
 		if len(values[name]) != 1 {
-			return nil, known[i].refuse("may be given once")
+			return nil, allowed[i].newFault("may be given once")
 		}
-		if err := known[i].check(values[name][0]); err != nil {
+		if err := allowed[i].checkValue(values[name][0]); err != nil {
 			return nil, err
 		}
 		q[name] = values[name][0]
@@ -71,75 +71,75 @@ func readQuery(r *http.Request, known []parameter) (query, error) {
 	return q, nil
 }
 
-func unknownParameter(name string, known []parameter) *fault.Fault {
-	names := make([]string, 0, len(known))
-	for _, p := range known {
+func unknownParameter(name string, allowed []parameter) *fault.Fault {
+	names := make([]string, 0, len(allowed))
+	for _, p := range allowed {
 		names = append(names, p.name)
 	}
 	hint := "This call takes no query parameters."
 	if len(names) > 0 {
 		hint = "Known are " + strings.Join(names, ", ") + "."
 	}
-	if near := nearest(name, names); near != "" {
-		hint = "Did you mean " + near + "?"
+	if suggestion := nearestName(name, names); suggestion != "" {
+		hint = "Did you mean " + suggestion + "?"
 	}
-	return fault.New(fault.Invalid, fault.UnknownField, "There is no query parameter %q here."+untouched+" %s", clip(name), hint).On(clip(name))
+	return fault.New(fault.Invalid, fault.UnknownField, "There is no query parameter %q here."+nothingWritten+" %s", clipText(name), hint).WithParam(clipText(name))
 }
 
-func (p parameter) refuse(format string, args ...any) *fault.Fault {
-	return fault.New(fault.Invalid, fault.InvalidRequest, "The query parameter %s %s."+untouched+" Correct it or leave it out.",
-		p.name, fmt.Sprintf(format, args...)).On(p.name)
+func (p parameter) newFault(format string, args ...any) *fault.Fault {
+	return fault.New(fault.Invalid, fault.InvalidRequest, "The query parameter %s %s."+nothingWritten+" Correct it or leave it out.",
+		p.name, fmt.Sprintf(format, args...)).WithParam(p.name)
 }
 
-func (p parameter) check(v string) error {
+func (p parameter) checkValue(v string) error {
 	if v == "" || !utf8.ValidString(v) || strings.ContainsFunc(v, unicode.IsControl) {
-		return p.refuse("has to be text without control characters")
+		return p.newFault("has to be text without control characters")
 	}
 	switch p.kind {
 	case textParameter:
 		if len(v) > p.max {
-			return p.refuse("has at most %d bytes", p.max)
+			return p.newFault("has at most %d bytes", p.max)
 		}
 	case wordParameter:
 		if !slices.Contains(p.enum, v) {
-			return p.refuse("is one of %s", strings.Join(p.enum, ", "))
+			return p.newFault("is one of %s", strings.Join(p.enum, ", "))
 		}
 	case wordsParameter:
 		for word := range strings.SplitSeq(v, ",") {
 			if !slices.Contains(p.enum, word) {
-				return p.refuse("is a list, separated by commas, of %s", strings.Join(p.enum, ", "))
+				return p.newFault("is a list, separated by commas, of %s", strings.Join(p.enum, ", "))
 			}
 		}
 	case flagParameter:
 		if v != "true" && v != "false" {
-			return p.refuse("is true or false")
+			return p.newFault("is true or false")
 		}
 	case numberParameter:
 		n, err := strconv.ParseInt(v, 10, 64)
-		if err != nil || strconv.FormatInt(n, 10) != v || n < p.min() || n > int64(p.max) {
-			return p.refuse("is a whole number from %d to %d", p.min(), p.max)
+		if err != nil || strconv.FormatInt(n, 10) != v || n < p.minNumber() || n > int64(p.max) {
+			return p.newFault("is a whole number from %d to %d", p.minNumber(), p.max)
 		}
 	case timeParameter:
 		// Beyond these years neither JSON nor the database has a time.
 		if t, err := time.Parse(time.RFC3339Nano, v); err != nil || t.Year() < 1 || t.Year() > 9999 {
-			return p.refuse("is a time such as 2026-01-31T12:00:00.000Z")
+			return p.newFault("is a time such as 2026-01-31T12:00:00.000Z")
 		}
 	}
 	return nil
 }
 
-// min is the smallest number: a sequence may be asked for from before its
+// minNumber is the smallest number: a sequence may be asked for from before its
 // first, everything else counts from 1.
-func (p parameter) min() int64 {
+func (p parameter) minNumber() int64 {
 	if p.name == "after" {
 		return 0
 	}
 	return 1
 }
 
-func (q query) number(name string) *int {
-	v, given := q[name]
-	if !given {
+func (q query) numberValue(name string) *int {
+	v, present := q[name]
+	if !present {
 		return nil
 	}
 	n, err := strconv.Atoi(v)
@@ -149,18 +149,18 @@ func (q query) number(name string) *int {
 	return &n
 }
 
-func (q query) flag(name string) *bool {
-	v, given := q[name]
-	if !given {
+func (q query) flagValue(name string) *bool {
+	v, present := q[name]
+	if !present {
 		return nil
 	}
 	set := v == "true"
 	return &set
 }
 
-func (q query) time(name string) *time.Time {
-	v, given := q[name]
-	if !given {
+func (q query) timeValue(name string) *time.Time {
+	v, present := q[name]
+	if !present {
 		return nil
 	}
 	t, err := time.Parse(time.RFC3339Nano, v)
@@ -190,9 +190,9 @@ func listParameters(filters ...parameter) []parameter {
 	return append(filters, createdAfter, createdBefore, orderParameter, limitParameter, cursorParameter)
 }
 
-// sameHash spells a transaction's hash as it is kept: one in hexadecimal is the
+// canonicalHash spells a transaction's hash as it is kept: one in hexadecimal is the
 // same in every letter case, and the others are not.
-func sameHash(s string) string {
+func canonicalHash(s string) string {
 	const hexBytes = 66
 	if len(s) == hexBytes && strings.HasPrefix(strings.ToLower(s), "0x") && strings.Trim(s[2:], "0123456789abcdefABCDEF") == "" {
 		return strings.ToLower(s)
@@ -200,36 +200,36 @@ func sameHash(s string) string {
 	return s
 }
 
-// sameAddress spells an address as it is kept, if any chain of ours has it.
-func (a *api) sameAddress(s string) string {
+// canonicalAddress spells an address as it is kept, if any chain of ours has it.
+func (a *api) canonicalAddress(s string) string {
 	for _, name := range sortedKeys(a.conf.Chains) {
-		if parsed, err := a.conf.Chains[name].Grammar.Parse(s); err == nil {
+		if parsed, err := a.conf.Chains[name].AddressCodec.Parse(s); err == nil {
 			return string(parsed)
 		}
 	}
 	return s
 }
 
-// place reads limit, order and cursor. A cursor is bound to the organization,
+// readPage reads limit, order and cursor. A cursor is bound to the organization,
 // the list, the order and every filter.
-func (a *api) place(c *call, list string) (page.Page, error) {
+func (a *api) readPage(c *call, list string) (page.Page, error) {
 	p := page.Page{Desc: c.query["order"] != "asc"}
-	if n := c.query.number("limit"); n != nil {
+	if n := c.query.numberValue("limit"); n != nil {
 		p.Limit = *n
 	}
-	text, given := c.query["cursor"]
-	if !given {
+	text, present := c.query["cursor"]
+	if !present {
 		return p, nil
 	}
-	at, err := page.Decode(text, a.conf.CursorKey, c.scope(list)...)
+	cursor, err := page.DecodeCursor(text, a.conf.CursorKey, c.cursorScope(list)...)
 	if err != nil {
 		return p, err
 	}
-	p.Cursor = &at
+	p.Cursor = &cursor
 	return p, nil
 }
 
-func (c *call) scope(list string) []string {
+func (c *call) cursorScope(list string) []string {
 	scope := []string{c.org, list}
 	for _, name := range sortedKeys(c.query) {
 		if name != "cursor" && name != "limit" {
@@ -246,14 +246,14 @@ type Page[T any] struct {
 	NextCursor *string `json:"nextCursor"`
 }
 
-func listed[T, S any](a *api, c *call, list string, found page.Result[S], show func(S) T) Page[T] {
-	out := Page[T]{Data: make([]T, 0, len(found.Items))}
+func newPage[T, S any](a *api, c *call, list string, found page.Result[S], show func(S) T) Page[T] {
+	result := Page[T]{Data: make([]T, 0, len(found.Items))}
 	for _, item := range found.Items {
-		out.Data = append(out.Data, show(item))
+		result.Data = append(result.Data, show(item))
 	}
-	if found.Next != nil {
-		next := page.Encode(*found.Next, a.conf.CursorKey, c.scope(list)...)
-		out.HasMore, out.NextCursor = true, &next
+	if found.NextCursor != nil {
+		nextCursor := page.EncodeCursor(*found.NextCursor, a.conf.CursorKey, c.cursorScope(list)...)
+		result.HasMore, result.NextCursor = true, &nextCursor
 	}
-	return out
+	return result
 }

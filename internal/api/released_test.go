@@ -21,7 +21,7 @@ func TestNoClientIsBroken(t *testing.T) {
 		t.Run(face.title, func(t *testing.T) {
 			t.Parallel()
 			if os.Getenv("COFFER_APPROVE") == "1" {
-				facts, err := contract.Facts(face.draw("/v1"))
+				facts, err := contract.StripTexts(face.drawDocument("/v1"))
 				if err == nil {
 					err = os.WriteFile(file, facts, 0o644)
 				}
@@ -34,15 +34,15 @@ func TestNoClientIsBroken(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			was, err := contract.Read(raw)
+			was, err := contract.ParseDocument(raw)
 			if err != nil {
 				t.Fatal(err)
 			}
-			is, err := contract.Read(face.draw("/v1"))
+			is, err := contract.ParseDocument(face.drawDocument("/v1"))
 			if err != nil {
 				t.Fatal(err)
 			}
-			if broken := contract.Breaking(was, is); len(broken) > 0 {
+			if broken := contract.BreakingChanges(was, is); len(broken) > 0 {
 				t.Errorf("this breaks clients of %s:\n\n  %s\n\nAdd beside instead of changing, or give the change a new version of the interface. "+
 					"When nobody can depend on it yet, or a person has decided to break it, approve the document as it is now with make approve, and say in the commit who is affected and how they were told.",
 					file, strings.Join(broken, "\n  "))

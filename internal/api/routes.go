@@ -18,23 +18,23 @@ type route struct {
 	group        string
 	summary      string
 	text         string
-	open         bool // needs no key, and is served without the prefix too
+	needsNoKey   bool // needs no key, and is served without the prefix too
 	// scope is what an organization's key needs for the call, and fieldScopes what it needs where
 	// the body has a field. Every call of an organization has a scope: one without takes the main
 	// key alone. No call of an operator has one.
-	scope       org.Scope
-	fieldScopes map[string]org.Scope
-	limits      bool // counts itself against the rate, where a replay is free
-	quote       bool // counts as a quote: it asks chains or providers and keeps nothing
-	csv         bool // also answers with a table
-	again       bool // a POST that may be sent again without a key: twice does no more than once
-	query       []parameter
-	body        any  // a value of the request's type; nil: no body
-	optional    bool // the body may be left out
-	headers     []header
-	answers     []success
-	faults      []fault.Code // beside those that every call may answer
-	handle      func(*api, *call) (answer, error)
+	scope         org.Scope
+	fieldScopes   map[string]org.Scope
+	limitsItself  bool // counts itself against the rate, where a replay is free
+	countsAsQuote bool // counts as a quote: it asks chains or providers and keeps nothing
+	csv           bool // also answers with a table
+	retryable     bool // a POST that may be sent again without a key: twice does no more than once
+	query         []parameter
+	body          any  // a value of the request's type; nil: no body
+	optional      bool // the body may be left out
+	headers       []header
+	answers       []success
+	faults        []fault.Code // beside those that every call may answer
+	handle        func(*api, *call) (answer, error)
 }
 
 // jsonOnly tells a read that refuses the wish for a table. A write goes on: its answer is
@@ -50,19 +50,19 @@ type success struct {
 	headers []header
 }
 
-// asTable says of a list that it also comes as CSV.
-const asTable = " With Accept: text/csv everything that the filters leave comes as one table, as of one moment, without limit and cursor; one that breaks off is cut, never ended. A cell that a spreadsheet would take for a formula has an apostrophe before it."
+// csvText says of a list that it also comes as CSV.
+const csvText = " With Accept: text/csv everything that the filters leave comes as one table, as of one moment, without limit and cursor; one that breaks off is cut, never ended. A cell that a spreadsheet would take for a formula has an apostrophe before it."
 
 // header is a header of a request or of an answer.
 type header struct{ name, text string }
 
 var (
-	keyAlias         = header{"Idempotency-Key", "Another way to give idempotencyKey. Given both ways, both have to be the same."}
-	replayed         = header{"Idempotent-Replayed", "true when the key was known: nothing was done, and the withdrawal is shown as it is now."}
-	replayedTransfer = header{"Idempotent-Replayed", "true when the key was known: nothing was done, and the transfer is shown again."}
-	warned           = header{"Warning", "customerEmail ignored: another e-mail is known for this customer and stays."}
-	etag             = header{"ETag", "Changes when the catalogue does. Send it back as If-None-Match."}
-	onlyIf           = header{"If-None-Match", "An ETag of an earlier answer: 304 when it still holds."}
+	idempotencyKeyHeader   = header{"Idempotency-Key", "Another way to give idempotencyKey. Given both ways, both have to be the same."}
+	replayedHeader         = header{"Idempotent-Replayed", "true when the key was known: nothing was done, and the withdrawal is shown as it is now."}
+	replayedTransferHeader = header{"Idempotent-Replayed", "true when the key was known: nothing was done, and the transfer is shown again."}
+	warningHeader          = header{"Warning", "customerEmail ignored: another e-mail is known for this customer and stays."}
+	etagHeader             = header{"ETag", "Changes when the catalogue does. Send it back as If-None-Match."}
+	ifNoneMatch            = header{"If-None-Match", "An ETag of an earlier answer: 304 when it still holds."}
 )
 
 var routes = []route{
@@ -77,10 +77,10 @@ var routes = []route{
 			{name: "depositEnabled", kind: flagParameter, text: "Only mints for which addresses are, or are not, given out."},
 			limitParameter, cursorParameter,
 		},
-		headers: []header{onlyIf},
+		headers: []header{ifNoneMatch},
 		answers: []success{
-			{http.StatusOK, "A page of mints.", Page[Mint]{}, page1(exampleMint), []header{etag}},
-			{http.StatusNotModified, "The catalogue is still the one with that ETag.", nil, nil, []header{etag}},
+			{http.StatusOK, "A page of mints.", Page[Mint]{}, examplePage(exampleMint), []header{etagHeader}},
+			{http.StatusNotModified, "The catalogue is still the one with that ETag.", nil, nil, []header{etagHeader}},
 		},
 		faults: []fault.Code{fault.InvalidCursor},
 		handle: (*api).listMints,
@@ -94,13 +94,13 @@ var routes = []route{
 	},
 	{
 		method: http.MethodPost, path: "/deposit", name: "createDepositAddress", scope: org.ScopeNoMoneyOut, group: "Deposits",
-		summary: "Get a deposit address",
-		text:    "The address for a customer on the mint's chain: the same one on every call, for every mint of that chain. The customer is made on first use. What arrives is credited when its block is final, and told with CUSTOMER_DEPOSIT.",
-		body:    DepositRequest{},
-		again:   true,
-		answers: []success{{http.StatusOK, "The address.", DepositAddress{}, exampleAddress, []header{warned}}},
-		faults:  []fault.Code{fault.MintNotFound, fault.DepositsSuspended},
-		handle:  (*api).createDepositAddress,
+		summary:   "Get a deposit address",
+		text:      "The address for a customer on the mint's chain: the same one on every call, for every mint of that chain. The customer is made on first use. What arrives is credited when its block is final, and told with CUSTOMER_DEPOSIT.",
+		body:      DepositRequest{},
+		retryable: true,
+		answers:   []success{{http.StatusOK, "The address.", DepositAddress{}, exampleAddress, []header{warningHeader}}},
+		faults:    []fault.Code{fault.MintNotFound, fault.DepositsSuspended},
+		handle:    (*api).createDepositAddress,
 	},
 	{
 		method: http.MethodPost, path: "/organization-deposit", name: "createOrganizationDepositAddress", scope: org.ScopeNoMoneyOut, group: "Deposits",
@@ -113,13 +113,13 @@ var routes = []route{
 	},
 	{
 		method: http.MethodGet, path: "/deposits", name: "listDeposits", scope: org.ScopeRead, group: "Deposits",
-		summary: "List deposits", text: "What arrived at the addresses of customers and of your own products, also what is not final yet. A deposit has one of customerId and product." + asTable,
+		summary: "List deposits", text: "What arrived at the addresses of customers and of your own products, also what is not final yet. A deposit has one of customerId and product." + csvText,
 		csv: true,
 		query: listParameters(customerFilter,
 			parameter{name: "product", kind: wordParameter, enum: transfer.Products, text: "Only to this product of yours."},
 			parameter{name: "status", kind: wordParameter, enum: depositStatuses, text: "Only in this status."}, flaggedFilter,
 			mintFilter, chainFilter, txHashFilter, addressFilter),
-		answers: []success{{http.StatusOK, "A page of deposits.", Page[webhook.Deposit]{}, page1(exampleDeposit), nil}},
+		answers: []success{{http.StatusOK, "A page of deposits.", Page[webhook.Deposit]{}, examplePage(exampleDeposit), nil}},
 		faults:  []fault.Code{fault.InvalidCursor},
 		handle:  (*api).listDeposits,
 	},
@@ -132,12 +132,12 @@ var routes = []route{
 	},
 	{
 		method: http.MethodPost, path: "/withdraw", name: "createWithdrawal", scope: org.ScopeFull, group: "Withdrawals",
-		summary: "Withdraw from a customer's balance",
-		text:    "Holds the amount and pays it to an address, or waits for a person to approve. Give an idempotencyKey for each payment you mean: the same key and parameters again show the same withdrawal and pay nothing more. A key never expires. Every field but metadata is such a parameter, also reference: another value under a known key is 409 IDEMPOTENCY_CONFLICT. A 4xx means that this request held nothing and sent nothing. A 451 says that risk screening refuses the destination: nothing is held, a record that is BLOCKED is kept, and the same key always gets that answer. After a 5xx or no answer, repeat with the same key.",
-		body:    WithdrawRequest{},
-		limits:  true,
-		headers: []header{keyAlias},
-		answers: []success{{http.StatusAccepted, "The withdrawal: PROCESSING, or AWAITING_APPROVAL with the reasons. A known key shows it as it is now.", webhook.Withdrawal{}, exampleWithdrawal, []header{replayed}}},
+		summary:      "Withdraw from a customer's balance",
+		text:         "Holds the amount and pays it to an address, or waits for a person to approve. Give an idempotencyKey for each payment you mean: the same key and parameters again show the same withdrawal and pay nothing more. A key never expires. Every field but metadata is such a parameter, also reference: another value under a known key is 409 IDEMPOTENCY_CONFLICT. A 4xx means that this request held nothing and sent nothing. A 451 says that risk screening refuses the destination: nothing is held, a record that is BLOCKED is kept, and the same key always gets that answer. After a 5xx or no answer, repeat with the same key.",
+		body:         WithdrawRequest{},
+		limitsItself: true,
+		headers:      []header{idempotencyKeyHeader},
+		answers:      []success{{http.StatusAccepted, "The withdrawal: PROCESSING, or AWAITING_APPROVAL with the reasons. A known key shows it as it is now.", webhook.Withdrawal{}, exampleWithdrawal, []header{replayedHeader}}},
 		faults: []fault.Code{
 			fault.InvalidAmount, fault.AmountBelowMinimum, fault.InvalidAddress, fault.MintNotFound, fault.IdempotencyKeyMismatch,
 			fault.CustomerFrozen, fault.OrganizationFrozen, fault.IdempotencyConflict,
@@ -147,14 +147,14 @@ var routes = []route{
 	},
 	{
 		method: http.MethodGet, path: "/withdrawals", name: "listWithdrawals", scope: org.ScopeRead, group: "Withdrawals",
-		summary: "List withdrawals", text: "The organization's withdrawals: its customers' and its own, unless type says which. With idempotencyKey the one that has the key." + asTable,
+		summary: "List withdrawals", text: "The organization's withdrawals: its customers' and its own, unless type says which. With idempotencyKey the one that has the key." + csvText,
 		csv: true,
 		query: listParameters(customerFilter, typeFilter,
 			parameter{name: "status", kind: wordParameter, enum: withdrawalStatuses, text: "Only in this status."},
 			mintFilter, chainFilter, txHashFilter, addressFilter,
 			parameter{name: "reference", kind: textParameter, max: 255, text: "Only with this reference of yours."},
 			parameter{name: "idempotencyKey", kind: textParameter, max: 255, text: "Only the one with this key."}),
-		answers: []success{{http.StatusOK, "A page of withdrawals.", Page[webhook.Withdrawal]{}, page1(exampleWithdrawal), nil}},
+		answers: []success{{http.StatusOK, "A page of withdrawals.", Page[webhook.Withdrawal]{}, examplePage(exampleWithdrawal), nil}},
 		faults:  []fault.Code{fault.InvalidCursor},
 		handle:  (*api).listWithdrawals,
 	},
@@ -167,25 +167,25 @@ var routes = []route{
 	},
 	{
 		method: http.MethodPost, path: "/withdraw/estimate", name: "estimateWithdrawal", scope: org.ScopeNoMoneyOut, group: "Withdrawals",
-		summary: "Ask what a withdrawal would cost",
-		text:    "What the network would take at most, as the chain stands, and how much the customer could withdraw. Takes the body of POST /withdraw, of which only mintId is needed; customerId, amount, toAddress and feeMode make the answer better, the other fields are read over. It holds nothing and promises nothing: ask again after expiresAt.",
-		quote:   true,
-		body:    EstimateRequest{},
-		again:   true,
-		answers: []success{{http.StatusOK, "The estimate.", Estimate{}, exampleEstimate, nil}},
-		faults:  []fault.Code{fault.InvalidAmount, fault.InvalidAddress, fault.MintNotFound, fault.WithdrawalsSuspended},
-		handle:  (*api).estimateWithdrawal,
+		summary:       "Ask what a withdrawal would cost",
+		text:          "What the network would take at most, as the chain stands, and how much the customer could withdraw. Takes the body of POST /withdraw, of which only mintId is needed; customerId, amount, toAddress and feeMode make the answer better, the other fields are read over. It holds nothing and promises nothing: ask again after expiresAt.",
+		countsAsQuote: true,
+		body:          EstimateRequest{},
+		retryable:     true,
+		answers:       []success{{http.StatusOK, "The estimate.", Estimate{}, exampleEstimate, nil}},
+		faults:        []fault.Code{fault.InvalidAmount, fault.InvalidAddress, fault.MintNotFound, fault.WithdrawalsSuspended},
+		handle:        (*api).estimateWithdrawal,
 	},
 	{
 		method: http.MethodPost, path: "/withdraw/preview", name: "previewWithdrawal", scope: org.ScopeNoMoneyOut, group: "Withdrawals",
-		summary: "Ask what would become of a withdrawal",
-		text:    "Takes the body of POST /withdraw, asks the same gates on the same facts and moves nothing: the answer is what POST /withdraw would make of it now. What POST /withdraw would refuse is refused here with the same status and code; details.gates has the gates up to the one that refused. What it would answer 451 is 200 here, wouldBe is BLOCKED and the gate RISK says BLOCK. The gate RISK is NOT_CONFIGURED, and passes, as long as this installation screens nobody and your organization has set no threshold. With a known idempotencyKey nothing would be made: wouldBe is then the status of the withdrawal that has it.",
-		body:    WithdrawRequest{},
-		again:   true,
-		quote:   true,
-		limits:  true,
-		headers: []header{keyAlias},
-		answers: []success{{http.StatusOK, "What would become of it.", Preview{}, examplePreview, nil}},
+		summary:       "Ask what would become of a withdrawal",
+		text:          "Takes the body of POST /withdraw, asks the same gates on the same facts and moves nothing: the answer is what POST /withdraw would make of it now. What POST /withdraw would refuse is refused here with the same status and code; details.gates has the gates up to the one that refused. What it would answer 451 is 200 here, wouldBe is BLOCKED and the gate RISK says BLOCK. The gate RISK is NOT_CONFIGURED, and passes, as long as this installation screens nobody and your organization has set no threshold. With a known idempotencyKey nothing would be made: wouldBe is then the status of the withdrawal that has it.",
+		body:          WithdrawRequest{},
+		retryable:     true,
+		countsAsQuote: true,
+		limitsItself:  true,
+		headers:       []header{idempotencyKeyHeader},
+		answers:       []success{{http.StatusOK, "What would become of it.", Preview{}, examplePreview, nil}},
 		faults: []fault.Code{
 			fault.InvalidAmount, fault.AmountBelowMinimum, fault.InvalidAddress, fault.MintNotFound, fault.IdempotencyKeyMismatch,
 			fault.CustomerFrozen, fault.OrganizationFrozen, fault.IdempotencyConflict,
@@ -211,12 +211,12 @@ var routes = []route{
 	},
 	{
 		method: http.MethodPost, path: "/transfers", name: "createTransfer", scope: org.ScopeFull, group: "Transfers",
-		summary: "Move money between balances",
-		text:    "Moves an amount between a customer and a product of yours, two customers or two products: at once, without a chain. An unknown customer who receives is made. The idempotencyKey is required: the same key and parameters again show the same transfer and move nothing more. A key never expires. Every field but metadata is such a parameter, also reference: another value under a known key is 409 IDEMPOTENCY_CONFLICT. A 4xx means that this request moved nothing. After a 5xx or no answer, repeat with the same key.",
-		body:    TransferRequest{},
-		limits:  true,
-		headers: []header{keyAlias},
-		answers: []success{{http.StatusCreated, "The transfer. It is done.", webhook.Transfer{}, exampleTransfer, []header{replayedTransfer}}},
+		summary:      "Move money between balances",
+		text:         "Moves an amount between a customer and a product of yours, two customers or two products: at once, without a chain. An unknown customer who receives is made. The idempotencyKey is required: the same key and parameters again show the same transfer and move nothing more. A key never expires. Every field but metadata is such a parameter, also reference: another value under a known key is 409 IDEMPOTENCY_CONFLICT. A 4xx means that this request moved nothing. After a 5xx or no answer, repeat with the same key.",
+		body:         TransferRequest{},
+		limitsItself: true,
+		headers:      []header{idempotencyKeyHeader},
+		answers:      []success{{http.StatusCreated, "The transfer. It is done.", webhook.Transfer{}, exampleTransfer, []header{replayedTransferHeader}}},
 		faults: []fault.Code{
 			fault.InvalidAmount, fault.MintNotFound, fault.SameAccount, fault.IdempotencyKeyMismatch,
 			fault.CustomerFrozen, fault.OrganizationFrozen, fault.IdempotencyConflict,
@@ -226,7 +226,7 @@ var routes = []route{
 	},
 	{
 		method: http.MethodGet, path: "/transfers", name: "listTransfers", scope: org.ScopeRead, group: "Transfers",
-		summary: "List transfers", text: "The organization's transfers. With idempotencyKey the one that has the key." + asTable,
+		summary: "List transfers", text: "The organization's transfers. With idempotencyKey the one that has the key." + csvText,
 		csv: true,
 		query: listParameters(
 			parameter{name: "customerId", kind: textParameter, max: 128, text: "Only from or to this customer, compared byte for byte."},
@@ -234,7 +234,7 @@ var routes = []route{
 			mintFilter, chainFilter,
 			parameter{name: "reference", kind: textParameter, max: 255, text: "Only with this reference of yours."},
 			parameter{name: "idempotencyKey", kind: textParameter, max: 255, text: "Only the one with this key."}),
-		answers: []success{{http.StatusOK, "A page of transfers.", Page[webhook.Transfer]{}, page1(exampleTransfer), nil}},
+		answers: []success{{http.StatusOK, "A page of transfers.", Page[webhook.Transfer]{}, examplePage(exampleTransfer), nil}},
 		faults:  []fault.Code{fault.InvalidCursor},
 		handle:  (*api).listTransfers,
 	},
@@ -250,26 +250,26 @@ var routes = []route{
 		summary: "Read your own balances",
 		text:    "One row for each product and mint that anything has touched. What customers have is not yours: it stands beside CUSTODIAL as owedToCustomers and in no total. total is available + pending.",
 		answers: []success{{http.StatusOK, "The balances.", ProductBalances{}, ProductBalances{Data: []ProductBalance{exampleProductBalance}}, nil}},
-		handle:  (*api).balances,
+		handle:  (*api).listProductBalances,
 	},
 	{
 		method: http.MethodGet, path: "/ledger/entries", name: "listLedgerEntries", scope: org.ScopeRead, group: "Transfers",
 		summary: "Read what moved balances",
-		text:    "Every movement of a customer's or product's balance with the resource that caused it: a statement. A transfer between two of them is two entries, a withdrawal moves from AVAILABLE to PENDING_WITHDRAW and then away." + asTable,
+		text:    "Every movement of a customer's or product's balance with the resource that caused it: a statement. A transfer between two of them is two entries, a withdrawal moves from AVAILABLE to PENDING_WITHDRAW and then away." + csvText,
 		csv:     true,
 		query: listParameters(customerFilter,
 			parameter{name: "product", kind: wordParameter, enum: transfer.Products, text: "Only of this product."},
 			mintFilter, chainFilter),
-		answers: []success{{http.StatusOK, "A page of entries.", Page[Entry]{}, page1(exampleEntry), nil}},
+		answers: []success{{http.StatusOK, "A page of entries.", Page[Entry]{}, examplePage(exampleEntry), nil}},
 		faults:  []fault.Code{fault.InvalidCursor},
-		handle:  (*api).ledgerEntries,
+		handle:  (*api).listLedgerEntries,
 	},
 	{
 		method: http.MethodGet, path: "/customers", name: "listCustomers", scope: org.ScopeRead, group: "Customers",
-		summary: "List customers", text: "The organization's customers. They are made by their first POST /deposit, or by a transfer to them." + asTable,
+		summary: "List customers", text: "The organization's customers. They are made by their first POST /deposit, or by a transfer to them." + csvText,
 		csv:     true,
 		query:   listParameters(customerFilter, parameter{name: "status", kind: wordParameter, enum: customer.Statuses, text: "Only in this status."}),
-		answers: []success{{http.StatusOK, "A page of customers.", Page[Customer]{}, page1(exampleCustomer), nil}},
+		answers: []success{{http.StatusOK, "A page of customers.", Page[Customer]{}, examplePage(exampleCustomer), nil}},
 		faults:  []fault.Code{fault.InvalidCursor},
 		handle:  (*api).listCustomers,
 	},
@@ -293,7 +293,7 @@ var routes = []route{
 		method: http.MethodPost, path: "/customers/{customerId}/freeze", name: "freezeCustomer", scope: org.ScopeNoMoneyOut, group: "Customers",
 		summary: "Freeze a customer",
 		text:    "Nothing leaves the customer's balances from now on: withdrawals and transfers out are 403 CUSTOMER_FROZEN, and a payment that is not on its way yet waits. What arrives is credited and told as usual. Again it changes nothing. The body may be left out.",
-		body:    FreezeRequest{}, optional: true, again: true,
+		body:    FreezeRequest{}, optional: true, retryable: true,
 		answers: []success{{http.StatusOK, "The customer, FROZEN.", Customer{}, exampleFrozen, nil}},
 		faults:  []fault.Code{fault.CodeNotFound},
 		handle:  (*api).freezeCustomer,
@@ -302,7 +302,7 @@ var routes = []route{
 		method: http.MethodPost, path: "/customers/{customerId}/unfreeze", name: "unfreezeCustomer", scope: org.ScopeFull, group: "Customers",
 		summary: "Lift your freeze of a customer",
 		text:    "Lifts the freeze that your organization put on the customer. A freeze of the operator's, or of the service itself after the finality of a chain broke, is another one and stays: the customer is then still FROZEN, and 403 OPERATOR_ONLY when there was none of yours. Again it changes nothing. The body may be left out.",
-		body:    UnfreezeRequest{}, optional: true, again: true,
+		body:    UnfreezeRequest{}, optional: true, retryable: true,
 		answers: []success{{http.StatusOK, "The customer as it is now.", Customer{}, exampleCustomer, nil}},
 		faults:  []fault.Code{fault.CodeNotFound, fault.OperatorOnly},
 		handle:  (*api).unfreezeCustomer,
@@ -328,7 +328,7 @@ var routes = []route{
 		method: http.MethodGet, path: "/webhook-endpoints", name: "listWebhookEndpoints", scope: org.ScopeRead, group: "Webhooks",
 		summary: "List webhook endpoints", text: "Where this organization's events go, without the secrets.",
 		query:   []parameter{orderParameter, limitParameter, cursorParameter},
-		answers: []success{{http.StatusOK, "A page of endpoints.", Page[Endpoint]{}, page1(exampleEndpoint), nil}},
+		answers: []success{{http.StatusOK, "A page of endpoints.", Page[Endpoint]{}, examplePage(exampleEndpoint), nil}},
 		faults:  []fault.Code{fault.InvalidCursor},
 		handle:  (*api).listEndpoints,
 	},
@@ -376,7 +376,7 @@ var routes = []route{
 			{name: "since", kind: timeParameter, text: "Only attempts made at this time or later."},
 			orderParameter, limitParameter, cursorParameter,
 		},
-		answers: []success{{http.StatusOK, "A page of attempts.", Page[DeliveryAttempt]{}, page1(exampleAttempt), nil}},
+		answers: []success{{http.StatusOK, "A page of attempts.", Page[DeliveryAttempt]{}, examplePage(exampleAttempt), nil}},
 		faults:  []fault.Code{fault.InvalidCursor, fault.CodeNotFound},
 		handle:  (*api).listAttempts,
 	},
@@ -423,22 +423,22 @@ var routes = []route{
 			{name: "cursor", kind: textParameter, max: 1024, text: "Where to continue: the nextCursor of the page before, with the same types. It goes before after."},
 		},
 		faults:  []fault.Code{fault.InvalidCursor},
-		answers: []success{{http.StatusOK, "A stretch of the feed.", Page[webhook.Envelope]{}, page1(exampleEnvelope), nil}},
+		answers: []success{{http.StatusOK, "A stretch of the feed.", Page[webhook.Envelope]{}, examplePage(exampleEnvelope), nil}},
 		handle:  (*api).listEvents,
 	},
 	{
 		method: http.MethodGet, path: "/.well-known/webhook-keys", name: "listWebhookKeys", group: "Webhooks",
-		summary: "Read the keys that sign webhooks",
-		text:    "The public keys of the v1a signatures, newest first. A signature by any of them is good.",
-		open:    true,
-		answers: []success{{http.StatusOK, "The keys.", WebhookKeys{}, WebhookKeys{Keys: []string{"whpk_MCowBQYDK2VwAyEAGb9ECWmEzf6FQbrBZ9w7lshQhqowtrbLDFw4rXAxZuE="}}, nil}},
-		handle:  (*api).webhookKeys,
+		summary:    "Read the keys that sign webhooks",
+		text:       "The public keys of the v1a signatures, newest first. A signature by any of them is good.",
+		needsNoKey: true,
+		answers:    []success{{http.StatusOK, "The keys.", WebhookKeys{}, WebhookKeys{Keys: []string{"whpk_MCowBQYDK2VwAyEAGb9ECWmEzf6FQbrBZ9w7lshQhqowtrbLDFw4rXAxZuE="}}, nil}},
+		handle:     (*api).getWebhookKeys,
 	},
 	{
 		method: http.MethodGet, path: "/openapi.json", name: "getOpenAPI", group: "Meta",
 		summary: "Read this document", text: "This description of every call, OpenAPI 3.1.",
-		open:    true,
-		answers: []success{{http.StatusOK, "The document.", map[string]any{}, nil, nil}},
-		handle:  (*api).openAPI,
+		needsNoKey: true,
+		answers:    []success{{http.StatusOK, "The document.", map[string]any{}, nil, nil}},
+		handle:     (*api).getOpenAPI,
 	},
 }

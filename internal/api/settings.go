@@ -41,9 +41,9 @@ type OrganizationSettings struct {
 	ChargeCustomerCosts          string            `json:"chargeCustomerCosts"`
 	AdditionalAPIKeys            bool              `json:"additionalApiKeys"`
 
-	Unavailable []string        `json:"unavailable"`
-	Waiting     []ChangeRequest `json:"changeRequests"`
-	UpdatedAt   webhook.Time    `json:"updatedAt"`
+	Unavailable    []string        `json:"unavailable"`
+	ChangeRequests []ChangeRequest `json:"changeRequests"`
+	UpdatedAt      webhook.Time    `json:"updatedAt"`
 }
 
 // ApprovalAllowed is an entry of the approval allowlist.
@@ -76,35 +76,35 @@ type SettingsChange struct {
 	AdditionalAPIKeys            bool              `json:"additionalApiKeys,omitempty"`
 }
 
-func showSettings(of string, s org.Settings, waiting []foureyes.Request) OrganizationSettings {
-	out := OrganizationSettings{
-		OrganizationID:             of,
-		ScreeningSeverityThreshold: optional(string(s.ScreeningSeverityThreshold)), ScreeningUSDThreshold: dollars(s.ScreeningUSDThreshold),
-		CustomerWithdrawUSDThreshold: dollars(s.CustomerWithdrawUSDThreshold), TwoFactorUSDThreshold: dollars(s.TwoFactorUSDThreshold),
-		WithdrawSeverityThreshold: optional(string(s.WithdrawSeverityThreshold)), ApprovalAllowlist: []ApprovalAllowed{}, ApprovalQuorum: s.ApprovalQuorum,
+func showSettings(orgID string, s org.Settings, waiting []foureyes.Request) OrganizationSettings {
+	shown := OrganizationSettings{
+		OrganizationID:             orgID,
+		ScreeningSeverityThreshold: optionalText(string(s.ScreeningSeverityThreshold)), ScreeningUSDThreshold: usdText(s.ScreeningUSDThreshold),
+		CustomerWithdrawUSDThreshold: usdText(s.CustomerWithdrawUSDThreshold), TwoFactorUSDThreshold: usdText(s.TwoFactorUSDThreshold),
+		WithdrawSeverityThreshold: optionalText(string(s.WithdrawSeverityThreshold)), ApprovalAllowlist: []ApprovalAllowed{}, ApprovalQuorum: s.ApprovalQuorum,
 		IPAllowlist: []string{}, CustomerSwapsEnabled: s.CustomerSwapsEnabled, OrganizationSwapsEnabled: s.OrganizationSwapsEnabled,
 		SwappableMintIDs: append([]int{}, s.SwappableMintIDs...), SwapFeeBps: s.SwapFeeBps, FlaggedDepositAPIEnabled: s.FlaggedDepositAPIEnabled,
-		AutoRestoreFailedSwaps: s.AutoRestoreFailedSwaps, RequireWithdrawIdempotency: s.RequireWithdrawIdempotency, CustomerFeeDayUSD: dollars(s.CustomerFeeDayUSD),
+		AutoRestoreFailedSwaps: s.AutoRestoreFailedSwaps, RequireWithdrawIdempotency: s.RequireWithdrawIdempotency, CustomerFeeDayUSD: usdText(s.CustomerFeeDayUSD),
 		ChargeCustomerCosts: string(cmp.Or(s.ChargeCustomerCosts, org.ChargeNone)), AdditionalAPIKeys: s.AdditionalAPIKeys,
-		Unavailable: sortedKeys(org.Later), Waiting: []ChangeRequest{}, UpdatedAt: webhook.At(s.UpdatedAt),
+		Unavailable: sortedKeys(org.UnavailableSettings), ChangeRequests: []ChangeRequest{}, UpdatedAt: webhook.At(s.UpdatedAt),
 	}
 	for _, r := range waiting {
-		out.Waiting = append(out.Waiting, showChange(r))
+		shown.ChangeRequests = append(shown.ChangeRequests, showChange(r))
 	}
 	for _, e := range s.ApprovalAllowlist {
-		out.ApprovalAllowlist = append(out.ApprovalAllowlist, ApprovalAllowed{e.Email, optional(e.CustomerID), &e.Active})
+		shown.ApprovalAllowlist = append(shown.ApprovalAllowlist, ApprovalAllowed{e.Email, optionalText(e.CustomerID), &e.Active})
 	}
 	for _, p := range s.IPAllowlist {
-		out.IPAllowlist = append(out.IPAllowlist, p.String())
+		shown.IPAllowlist = append(shown.IPAllowlist, p.String())
 	}
-	return out
+	return shown
 }
 
-func dollars(v *money.USD) *string {
+func usdText(v *money.USD) *string {
 	if v == nil {
 		return nil
 	}
-	return pointer(v.String())
+	return pointerTo(v.String())
 }
 
 // severities are the words of a threshold for risk.
@@ -115,9 +115,9 @@ var severities = func() (words []string) {
 	return words
 }()
 
-// changes reads what is to be written from a body that was decoded, so that what is
+// readChanges reads what is to be written from a body that was decoded, so that what is
 // null and what is left out are told apart.
-func changes(body []byte) (wanted org.Changes, err error) {
+func readChanges(body []byte) (wanted org.Changes, err error) {
 	if err := json.Unmarshal(body, &wanted); err != nil {
 		return nil, fmt.Errorf("read settings that were decoded: %w", err)
 	}
@@ -125,7 +125,7 @@ func changes(body []byte) (wanted org.Changes, err error) {
 }
 
 func (a *api) getSettings(c *call) (answer, error) {
-	name, err := c.organization()
+	name, err := c.organizationID()
 	if err != nil {
 		return answer{}, err
 	}
@@ -133,7 +133,7 @@ func (a *api) getSettings(c *call) (answer, error) {
 	var waiting []foureyes.Request
 	err = a.conf.DB.ReadSystem(c.Context(), func(ctx context.Context, tx pg.Tx) (err error) {
 		if s, err = org.SettingsOf(ctx, tx, name); err == nil {
-			waiting, err = foureyes.Waiting(ctx, tx, name)
+			waiting, err = foureyes.ListPending(ctx, tx, name)
 		}
 		return err
 	})
@@ -144,36 +144,36 @@ func (a *api) getSettings(c *call) (answer, error) {
 }
 
 func (a *api) changeSettings(c *call) (answer, error) {
-	name, err := c.organization()
+	name, err := c.organizationID()
 	if err != nil {
 		return answer{}, err
 	}
 	var body SettingsChange
-	if err := decode(c.body, &body); err != nil {
+	if err := decodeBody(c.body, &body); err != nil {
 		return answer{}, err
 	}
-	wanted, err := changes(c.body)
+	wanted, err := readChanges(c.body)
 	if err != nil {
 		return answer{}, err
 	}
-	var out org.Outcome
+	var outcome org.Outcome
 	var waiting []foureyes.Request
 	err = a.conf.DB.InSystem(c.Context(), func(ctx context.Context, tx pg.Tx) (err error) {
-		if out, err = org.Ask(ctx, tx, c.who, a.fourEyes, name, wanted); err == nil {
-			waiting, err = foureyes.Waiting(ctx, tx, name)
+		if outcome, err = org.RequestChange(ctx, tx, c.operator, a.fourEyes, name, wanted); err == nil {
+			waiting, err = foureyes.ListPending(ctx, tx, name)
 		}
 		return err
 	})
 	if err != nil {
 		return answer{}, err
 	}
-	return answer{status: http.StatusOK, body: showSettings(name, out.Settings, waiting)}, nil
+	return answer{status: http.StatusOK, body: showSettings(name, outcome.Settings, waiting)}, nil
 }
 
-// plainText refuses what is too long or cannot be shown in a line.
-func plainText(name, s string, bytesMax int) error {
+// checkPlainText refuses what is too long or cannot be shown in a line.
+func checkPlainText(name, s string, bytesMax int) error {
 	if len(s) > bytesMax || strings.ContainsFunc(s, unicode.IsControl) {
-		return fault.New(fault.Invalid, fault.InvalidRequest, "%s has at most %d bytes and no control characters."+untouched+" Correct it.", name, bytesMax).On(name)
+		return fault.New(fault.Invalid, fault.InvalidRequest, "%s has at most %d bytes and no control characters."+nothingWritten+" Correct it.", name, bytesMax).WithParam(name)
 	}
 	return nil
 }

@@ -22,10 +22,10 @@ const smallPool, smallShare = 6, 2
 
 // small serves the house from a small pool, whose statements wait for locks for longer
 // than the test does.
-func (h *house) small(turn time.Duration) {
+func (h *testEnv) small(turn time.Duration) {
 	h.t.Helper()
 	db, err := pg.Open(h.t.Context(), pg.Config{
-		URL: pgtest.URL(h.t, h.db), MaxConns: smallPool, LockTimeout: 5 * time.Minute, StatementTimeout: 5 * time.Minute,
+		URL: pgtest.LoginURL(h.t, h.db), MaxConns: smallPool, LockTimeout: 5 * time.Minute, StatementTimeout: 5 * time.Minute,
 	}, h.db.Clock())
 	if err != nil {
 		h.t.Fatal(err)
@@ -41,9 +41,9 @@ func (h *house) small(turn time.Duration) {
 // stuck keeps everybody from reading withdrawals until the test lets go: what asks for
 // one keeps its connection for so long. waiting counts the connections that it has. The
 // databases of tests are copies, so the same table of another one has the same number.
-func (h *house) stuck() (waiting func() int, letGo func()) {
+func (h *testEnv) stuck() (waiting func() int, letGo func()) {
 	h.t.Helper()
-	hold := pgtest.Begin(h.t, h.db)
+	hold := pgtest.BeginOwner(h.t, h.db)
 	if _, err := hold.Exec(h.t.Context(), `LOCK TABLE withdrawals IN ACCESS EXCLUSIVE MODE`); err != nil {
 		h.t.Fatal(err)
 	}
@@ -72,9 +72,9 @@ func (h *house) stuck() (waiting func() int, letGo func()) {
 func TestReplaysOfOneOrganizationLeaveConnectionsToTheOthers(t *testing.T) {
 	t.Parallel()
 	const replays = 24
-	h := newHouse(t)
-	h.want(h.call(h.two, "POST", "/deposit", map[string]any{"mintId": usdc, "customerId": "bob"}), 200)
-	first := h.want(h.call(h.one, "POST", "/withdraw", payment("idempotencyKey", "k")), 202)
+	h := newTestEnv(t)
+	h.wantStatus(h.call(h.two, "POST", "/deposit", map[string]any{"mintId": usdc, "customerId": "bob"}), 200)
+	first := h.wantStatus(h.call(h.one, "POST", "/withdraw", payment("idempotencyKey", "k")), 202)
 	var begun atomic.Int64
 	h.conf.Observe = func(ctx context.Context) (context.Context, func(string, string, int)) {
 		begun.Add(1)
@@ -105,7 +105,7 @@ func TestReplaysOfOneOrganizationLeaveConnectionsToTheOthers(t *testing.T) {
 				return false
 			}
 		}, "the other organization is answered while replays have %d of %d connections", waiting(), smallPool)
-		h.want(got, want)
+		h.wantStatus(got, want)
 	}
 	if n := waiting(); n != smallShare || len(answers) != 0 {
 		t.Errorf("got %d replays at work and %d answered, want %d at work", n, len(answers), smallShare)
@@ -113,7 +113,7 @@ func TestReplaysOfOneOrganizationLeaveConnectionsToTheOthers(t *testing.T) {
 
 	letGo()
 	for range replays {
-		got := h.want(<-answers, 202)
+		got := h.wantStatus(<-answers, 202)
 		if got.text("withdrawalId") != first.text("withdrawalId") || got.header.Get("Idempotent-Replayed") != "true" {
 			t.Errorf("got %s, want the first withdrawal again", got.raw)
 		}
@@ -125,9 +125,9 @@ func TestReplaysOfOneOrganizationLeaveConnectionsToTheOthers(t *testing.T) {
 // Rule LIM-3.
 func TestARequestWhoseTurnDoesNotComeMayBeRepeated(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
-	h.want(h.call(h.one, "POST", "/withdraw", payment("idempotencyKey", "k")), 202)
-	before := h.rows()
+	h := newTestEnv(t)
+	h.wantStatus(h.call(h.one, "POST", "/withdraw", payment("idempotencyKey", "k")), 202)
+	before := h.rowCounts()
 	h.small(time.Millisecond)
 	waiting, letGo := h.stuck()
 	answers := make(chan reply, smallShare)
@@ -142,7 +142,7 @@ func TestARequestWhoseTurnDoesNotComeMayBeRepeated(t *testing.T) {
 		{"an address", "POST", "/deposit", `{"mintId": 1, "customerId": "new"}`},
 		{"a table", "GET", "/customers", ""},
 	} {
-		r, err := http.NewRequestWithContext(t.Context(), c.method, h.server.URL+base+c.path, strings.NewReader(c.body))
+		r, err := http.NewRequestWithContext(t.Context(), c.method, h.server.URL+pathPrefix+c.path, strings.NewReader(c.body))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -173,13 +173,13 @@ func TestARequestWhoseTurnDoesNotComeMayBeRepeated(t *testing.T) {
 	}
 	letGo()
 	for range smallShare {
-		h.want(<-answers, 202)
+		h.wantStatus(<-answers, 202)
 	}
-	if got := h.rows(); got != before {
+	if got := h.rowCounts(); got != before {
 		t.Errorf("rows: got %v, want %v", got, before)
 	}
 	for _, key := range []string{"k", "l"} {
-		h.want(h.call(h.one, "POST", "/withdraw", payment("idempotencyKey", key)), 202)
+		h.wantStatus(h.call(h.one, "POST", "/withdraw", payment("idempotencyKey", key)), 202)
 	}
 }
 

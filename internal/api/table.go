@@ -22,10 +22,10 @@ import (
 // Bounds of a table. Each one holds a connection to the database, and a moment of
 // its past, for as long as its reader takes.
 const (
-	tableMax        = 15 * time.Minute // whole
-	tableStallMax   = 30 * time.Second // in which a reader takes nothing
-	tablesOfAllMax  = 6                // at a moment, in one process
-	tablesOfEachMax = 2                // of one organization
+	exportTimeout   = 15 * time.Minute // whole
+	exportStallMax  = 30 * time.Second // in which a reader takes nothing
+	tablesMax       = 6                // at a moment, in one process
+	tablesPerOrgMax = 2                // of one organization
 )
 
 // A column of a table has the name of the JSON field that it shows.
@@ -34,38 +34,38 @@ type column[T any] struct {
 	cell func(T) string
 }
 
-// exported answers with a table of everything that the filters leave. each hands
+// csvExport answers with a table of everything that the filters leave. each hands
 // on the rows, as of one moment, until its function fails.
-func exported[T any](a *api, c *call, name string, columns []column[T], each func(ctx context.Context, desc bool, row func(T) error) error) (answer, error) {
+func csvExport[T any](a *api, c *call, name string, columns []column[T], eachRow func(ctx context.Context, desc bool, row func(T) error) error) (answer, error) {
 	for _, paging := range []string{"limit", "cursor"} {
-		if _, given := c.query[paging]; given {
-			return answer{}, fault.New(fault.Invalid, fault.InvalidRequest, "A table has everything that the filters leave, in one piece."+untouched+" Leave %s out, or ask for JSON.", paging).On(paging)
+		if _, present := c.query[paging]; present {
+			return answer{}, fault.New(fault.Invalid, fault.InvalidRequest, "A table has everything that the filters leave, in one piece."+nothingWritten+" Leave %s out, or ask for JSON.", paging).WithParam(paging)
 		}
 	}
 	// In the older protocol the end of the connection is the end of the answer:
 	// a table that was cut off would look whole.
 	if !c.ProtoAtLeast(1, 1) {
-		return answer{}, fault.New(fault.Invalid, fault.InvalidRequest, "A table needs HTTP/1.1 or later, so that one that breaks off is seen to."+untouched+" Let the client or the proxy before this service speak it.")
+		return answer{}, fault.New(fault.Invalid, fault.InvalidRequest, "A table needs HTTP/1.1 or later, so that one that breaks off is seen to."+nothingWritten+" Let the client or the proxy before this service speak it.")
 	}
-	done, err := a.tables.begin(c.org)
+	release, err := a.tables.acquireSlot(c.org)
 	if err != nil {
 		return answer{}, err
 	}
-	c.warn.Set("Content-Disposition", `attachment; filename="`+name+`.csv"`)
+	c.header.Set("Content-Disposition", `attachment; filename="`+name+`.csv"`)
 	return answer{status: http.StatusOK, kind: "text/csv; charset=utf-8", stream: func(w io.Writer) error {
-		defer done()
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(c.Context()), tableMax)
+		defer release()
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(c.Context()), exportTimeout)
 		defer cancel()
-		out := csv.NewWriter(w)
+		writer := csv.NewWriter(w)
 		line := make([]string, len(columns))
 		head := func() error {
 			for i, col := range columns {
 				line[i] = col.name
 			}
-			return out.Write(line)
+			return writer.Write(line)
 		}
 		headed := false
-		err := each(ctx, c.query["order"] != "asc", func(item T) error {
+		err := eachRow(ctx, c.query["order"] != "asc", func(item T) error {
 			if !headed {
 				headed = true
 				if err := head(); err != nil {
@@ -73,9 +73,9 @@ func exported[T any](a *api, c *call, name string, columns []column[T], each fun
 				}
 			}
 			for i, col := range columns {
-				line[i] = harmless(col.cell(item))
+				line[i] = escapeFormula(col.cell(item))
 			}
-			return out.Write(line)
+			return writer.Write(line)
 		})
 		if err != nil {
 			return err
@@ -85,46 +85,46 @@ func exported[T any](a *api, c *call, name string, columns []column[T], each fun
 				return err
 			}
 		}
-		out.Flush()
-		return out.Error()
+		writer.Flush()
+		return writer.Error()
 	}}, nil
 }
 
-// inSnapshot makes a reader of rows of one that reads in a transaction.
-func inSnapshot[T any](a *api, c *call, read func(ctx context.Context, tx pg.Tx, desc bool, row func(T) error) error) func(context.Context, bool, func(T) error) error {
+// snapshotReader makes a reader of rows of one that reads in a transaction.
+func snapshotReader[T any](a *api, c *call, read func(ctx context.Context, tx pg.Tx, desc bool, row func(T) error) error) func(context.Context, bool, func(T) error) error {
 	return func(ctx context.Context, desc bool, row func(T) error) error {
 		return a.conf.DB.SnapshotOrg(ctx, c.org, func(ctx context.Context, tx pg.Tx) error { return read(ctx, tx, desc, row) })
 	}
 }
 
-// tables counts those that are being written.
-type tables struct {
-	mu  sync.Mutex
-	all int
-	of  map[string]int
+// exportSlots counts those that are being written.
+type exportSlots struct {
+	mu     sync.Mutex
+	total  int
+	perOrg map[string]int
 }
 
-// begin takes a place for an organization's table; done gives it back.
-func (t *tables) begin(org string) (done func(), err error) {
+// acquireSlot takes a place for an organization's table; done gives it back.
+func (t *exportSlots) acquireSlot(org string) (release func(), err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.of[org] >= tablesOfEachMax || t.all >= tablesOfAllMax {
+	if t.perOrg[org] >= tablesPerOrgMax || t.total >= tablesMax {
 		return nil, fault.New(fault.Unavailable, fault.CodeUnavailable,
 			"As many tables are being written as can be at a time. You only read, so nothing was changed. Ask again when one of yours is done, or after the seconds that Retry-After names.")
 	}
-	if t.of == nil {
-		t.of = map[string]int{}
+	if t.perOrg == nil {
+		t.perOrg = map[string]int{}
 	}
-	t.all++
-	t.of[org]++
-	var once sync.Once
+	t.total++
+	t.perOrg[org]++
+	var releaseOnce sync.Once
 	return func() {
-		once.Do(func() {
+		releaseOnce.Do(func() {
 			t.mu.Lock()
 			defer t.mu.Unlock()
-			t.all--
-			if t.of[org]--; t.of[org] == 0 {
-				delete(t.of, org)
+			t.total--
+			if t.perOrg[org]--; t.perOrg[org] == 0 {
+				delete(t.perOrg, org)
 			}
 		})
 	}, nil
@@ -144,7 +144,7 @@ func (s *streaming) Write(b []byte) (int, error) {
 		s.WriteHeader(s.status)
 	}
 	// A writer that has no deadlines belongs to a test, or to a proxy with its own.
-	_ = http.NewResponseController(s.ResponseWriter).SetWriteDeadline(time.Now().Add(tableStallMax))
+	_ = http.NewResponseController(s.ResponseWriter).SetWriteDeadline(time.Now().Add(exportStallMax))
 	return s.ResponseWriter.Write(b)
 }
 
@@ -155,10 +155,10 @@ func wantsCSV(r *http.Request) bool {
 	return err == nil && kind == "text/csv"
 }
 
-// harmless keeps a cell from being a formula where a table is opened by a
+// escapeFormula keeps a cell from being a formula where a table is opened by a
 // spreadsheet. Some pass over spaces before they look, and some read the wide
 // forms of the signs, so those count as well.
-func harmless(cell string) string {
+func escapeFormula(cell string) string {
 	if cell == "" {
 		return cell
 	}
@@ -169,29 +169,29 @@ func harmless(cell string) string {
 	return cell
 }
 
-func text(s *string) string {
+func textOrEmpty(s *string) string {
 	if s == nil {
 		return ""
 	}
 	return *s
 }
 
-func number[N int | int64](n *N) string {
+func numberOrEmpty[N int | int64](n *N) string {
 	if n == nil {
 		return ""
 	}
 	return strconv.FormatInt(int64(*n), 10)
 }
 
-func moment(t *webhook.Time) string {
+func timeOrEmpty(t *webhook.Time) string {
 	if t == nil {
 		return ""
 	}
 	return t.String()
 }
 
-// handles shows a caller's own keys and values as JSON, nothing for none.
-func handles(m webhook.Metadata) string {
+// metadataJSON shows a caller's own keys and values as JSON, nothing for none.
+func metadataJSON(m webhook.Metadata) string {
 	if len(m) == 0 {
 		return ""
 	}

@@ -22,9 +22,9 @@ import (
 const formula = "=cmd|' /C calc'!A0"
 
 // table asks for a list as CSV.
-func (h *house) table(who tenant, path string) (*http.Response, error) {
+func (h *testEnv) table(who tenant, path string) (*http.Response, error) {
 	h.t.Helper()
-	r, err := http.NewRequestWithContext(h.t.Context(), http.MethodGet, h.server.URL+base+path, nil)
+	r, err := http.NewRequestWithContext(h.t.Context(), http.MethodGet, h.server.URL+pathPrefix+path, nil)
 	if err != nil {
 		h.t.Fatal(err)
 	}
@@ -34,7 +34,7 @@ func (h *house) table(who tenant, path string) (*http.Response, error) {
 }
 
 // cells are the rows of a table, each by the names of its columns.
-func (h *house) cells(who tenant, path string) []map[string]string {
+func (h *testEnv) cells(who tenant, path string) []map[string]string {
 	h.t.Helper()
 	got, err := h.table(who, path)
 	if err != nil {
@@ -60,14 +60,14 @@ func (h *house) cells(who tenant, path string) []map[string]string {
 }
 
 // crowded gives an organization as many customers as do not fit a page.
-func (h *house) crowded(n int) {
+func (h *testEnv) crowded(n int) {
 	h.t.Helper()
 	err := h.db.InOrg(h.t.Context(), h.one.id, func(ctx context.Context, tx pg.Tx) error {
 		ids := make([]string, n)
 		for i := range ids {
 			ids[i] = fmt.Sprintf("customer %04d", i)
 		}
-		return customer.Make(ctx, tx, h.one.id, ids)
+		return customer.EnsureAll(ctx, tx, h.one.id, ids)
 	})
 	if err != nil {
 		h.t.Fatal(err)
@@ -80,19 +80,19 @@ func TestAReadWithoutATableRefusesTheWishForOne(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t)
 	for _, r := range organizations.routes {
-		if r.method != http.MethodGet || r.csv || r.open {
+		if r.method != http.MethodGet || r.csv || r.needsNoKey {
 			continue
 		}
 		path := strings.NewReplacer("{", "", "}", "").Replace(r.path)
-		o.house.refused(path, o.house.call(o.one, "GET", path, nil, "Accept", "text/csv"), 406, "NOT_ACCEPTABLE", "")
-		o.house.refused(path+" without a key", o.house.call(tenant{}, "GET", path, nil, "Accept", "text/csv"), 401, "UNAUTHORIZED", "")
+		o.testEnv.wantRefusal(path, o.testEnv.call(o.one, "GET", path, nil, "Accept", "text/csv"), 406, "NOT_ACCEPTABLE", "")
+		o.testEnv.wantRefusal(path+" without a key", o.testEnv.call(tenant{}, "GET", path, nil, "Accept", "text/csv"), 401, "UNAUTHORIZED", "")
 	}
-	o.desk.refused("an operator's call", o.desk.call(o.ann, "GET", "/organizations", nil, "Accept", "text/csv; header=present"), 406, "NOT_ACCEPTABLE", "")
+	o.desk.wantRefusal("an operator's call", o.desk.call(o.ann, "GET", "/organizations", nil, "Accept", "text/csv; header=present"), 406, "NOT_ACCEPTABLE", "")
 	for _, accept := range []string{"", "*/*", "application/json", "text/csv, application/json", "text/html"} {
-		o.house.want(o.house.call(o.one, "GET", "/mints", nil, "Accept", accept), 200)
+		o.testEnv.wantStatus(o.testEnv.call(o.one, "GET", "/mints", nil, "Accept", accept), 200)
 	}
-	first := o.house.want(o.house.call(o.one, "POST", "/withdraw", payment("idempotencyKey", "k"), "Accept", "text/csv"), 202)
-	again := o.house.want(o.house.call(o.one, "POST", "/withdraw", payment("idempotencyKey", "k"), "Accept", "text/csv"), 202)
+	first := o.testEnv.wantStatus(o.testEnv.call(o.one, "POST", "/withdraw", payment("idempotencyKey", "k"), "Accept", "text/csv"), 202)
+	again := o.testEnv.wantStatus(o.testEnv.call(o.one, "POST", "/withdraw", payment("idempotencyKey", "k"), "Accept", "text/csv"), 202)
 	if again.text("withdrawalId") != first.text("withdrawalId") {
 		t.Errorf("repeated: got %s, want %s", again.text("withdrawalId"), first.text("withdrawalId"))
 	}
@@ -102,13 +102,13 @@ func TestAReadWithoutATableRefusesTheWishForOne(t *testing.T) {
 // Rules BAL-3, LIST-2.
 func TestEveryMoneyListComesWholeAndWithoutFormulas(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newTestEnv(t)
 	h.crowded(450)
-	h.want(h.call(h.one, "POST", "/deposit", map[string]any{"mintId": usdc, "customerId": formula, "customerEmail": "+a@example.com"}), 200)
+	h.wantStatus(h.call(h.one, "POST", "/deposit", map[string]any{"mintId": usdc, "customerId": formula, "customerEmail": "+a@example.com"}), 200)
 	for i := range 3 {
 		key := fmt.Sprint("-k", i)
-		h.want(h.call(h.one, "POST", "/withdraw", payment("idempotencyKey", key, "reference", "@SUM(A1)", "metadata", map[string]string{"=a": "b"})), 202)
-		h.want(h.call(h.one, "POST", "/transfers", charge(key, "reference", "\t=1", "to", map[string]any{"customerId": formula})), 201)
+		h.wantStatus(h.call(h.one, "POST", "/withdraw", payment("idempotencyKey", key, "reference", "@SUM(A1)", "metadata", map[string]string{"=a": "b"})), 202)
+		h.wantStatus(h.call(h.one, "POST", "/transfers", charge(key, "reference", "\t=1", "to", map[string]any{"customerId": formula})), 201)
 	}
 	customers := h.cells(h.one, "/customers")
 	if len(customers) != 452 || customers[0]["customerId"] != "'"+formula || customers[0]["customerEmail"] != "'+a@example.com" {
@@ -134,29 +134,29 @@ func TestEveryMoneyListComesWholeAndWithoutFormulas(t *testing.T) {
 
 func TestTablesAreOfWhoAsks(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
-	h.want(h.call(h.one, "POST", "/withdraw", payment()), 202)
-	h.want(h.call(h.one, "POST", "/transfers", charge("k")), 201)
+	h := newTestEnv(t)
+	h.wantStatus(h.call(h.one, "POST", "/withdraw", payment()), 202)
+	h.wantStatus(h.call(h.one, "POST", "/transfers", charge("k")), 201)
 	for _, list := range []string{"/customers", "/deposits", "/withdrawals", "/transfers", "/ledger/entries"} {
 		if got := h.cells(h.two, list); len(got) != 0 {
 			t.Errorf("%s: got %v, want nothing of another organization", list, got)
 		}
 		for _, paging := range []string{"limit", "cursor"} {
-			h.refused(list, h.call(h.one, "GET", list+"?"+paging+"=1", nil, "Accept", "text/csv"), 400, "INVALID_REQUEST", paging)
+			h.wantRefusal(list, h.call(h.one, "GET", list+"?"+paging+"=1", nil, "Accept", "text/csv"), 400, "INVALID_REQUEST", paging)
 		}
-		h.refused(list, h.call(h.one, "GET", list+"?nothing=1", nil, "Accept", "text/csv"), 400, "UNKNOWN_FIELD", "nothing")
+		h.wantRefusal(list, h.call(h.one, "GET", list+"?nothing=1", nil, "Accept", "text/csv"), 400, "UNKNOWN_FIELD", "nothing")
 	}
-	h.refused("without a key", h.call(tenant{}, "GET", "/customers", nil, "Accept", "text/csv"), 401, "UNAUTHORIZED", "")
+	h.wantRefusal("without a key", h.call(tenant{}, "GET", "/customers", nil, "Accept", "text/csv"), 401, "UNAUTHORIZED", "")
 }
 
 // A table that ends early must not look like one that is whole.
 // Rule LIST-2.
 func TestATableThatBreaksOffIsCut(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newTestEnv(t)
 	h.crowded(2000)
 	// The newest row cannot be shown, and stands last.
-	if _, err := pgtest.Owner(t, h.db).Exec(t.Context(), `
+	if _, err := pgtest.OwnerPool(t, h.db).Exec(t.Context(), `
 		UPDATE customers SET metadata = '{"a": 1}' WHERE customer_id = 'customer 1999'`); err != nil {
 		t.Fatal(err)
 	}
@@ -183,7 +183,7 @@ func TestATableThatBreaksOffIsCut(t *testing.T) {
 // The older protocol cannot tell an end from a break.
 func TestATableNeedsAProtocolThatShowsItsEnd(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newTestEnv(t)
 	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", h.server.Listener.Addr().String())
 	if err != nil {
 		t.Fatal(err)
@@ -205,15 +205,15 @@ func TestATableNeedsAProtocolThatShowsItsEnd(t *testing.T) {
 // Rule LIST-2.
 func TestATableIsOfOneMoment(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newTestEnv(t)
 	h.crowded(10)
 	seen := 0
 	err := h.db.SnapshotOrg(t.Context(), h.one.id, func(ctx context.Context, tx pg.Tx) error {
-		return customer.Each(ctx, tx, h.one.id, customer.Filter{}, false, func(customer.Customer) error {
+		return customer.ForEach(ctx, tx, h.one.id, customer.Filter{}, false, func(customer.Customer) error {
 			if seen++; seen == 1 {
 				// The newest comes last, and is made by somebody else meanwhile.
 				return h.db.InOrg(t.Context(), h.one.id, func(ctx context.Context, tx pg.Tx) error {
-					return customer.Make(ctx, tx, h.one.id, []string{"latecomer"})
+					return customer.EnsureAll(ctx, tx, h.one.id, []string{"latecomer"})
 				})
 			}
 			return nil
@@ -226,23 +226,23 @@ func TestATableIsOfOneMoment(t *testing.T) {
 
 func TestTablesAtATimeAreBounded(t *testing.T) {
 	t.Parallel()
-	var all tables
+	var all exportSlots
 	var ends []func()
 	take := func(org string, want bool) {
 		t.Helper()
-		done, err := all.begin(org)
-		if (err == nil) != want || err != nil && !fault.Is(err, fault.CodeUnavailable) {
+		done, err := all.acquireSlot(org)
+		if (err == nil) != want || err != nil && !fault.HasCode(err, fault.CodeUnavailable) {
 			t.Fatalf("%s: got %v, want a place: %v", org, err, want)
 		}
 		if err == nil {
 			ends = append(ends, done)
 		}
 	}
-	for range tablesOfEachMax {
+	for range tablesPerOrgMax {
 		take("one", true)
 	}
 	take("one", false)
-	for i := range tablesOfAllMax - tablesOfEachMax {
+	for i := range tablesMax - tablesPerOrgMax {
 		take(fmt.Sprint("other", i), true)
 	}
 	take("late", false)
@@ -250,8 +250,8 @@ func TestTablesAtATimeAreBounded(t *testing.T) {
 		end()
 		end() // again changes nothing
 	}
-	if all.all != 0 || len(all.of) != 0 {
-		t.Errorf("got %d and %v, want nothing left", all.all, all.of)
+	if all.total != 0 || len(all.perOrg) != 0 {
+		t.Errorf("got %d and %v, want nothing left", all.total, all.perOrg)
 	}
 	take("late", true)
 }
@@ -263,7 +263,7 @@ func TestCellsAreNoFormulas(t *testing.T) {
 		"=1": "'=1", "+1": "'+1", "-1": "'-1", "@x": "'@x", "\t=1": "'\t=1", "\r=1": "'\r=1", "\n=1": "'\n=1", " =1": "' =1", "\u00a0=1": "'\u00a0=1", "＝1": "'＝1",
 		"\ta": "'\ta", " a": " a",
 	} {
-		if got := harmless(cell); got != want {
+		if got := escapeFormula(cell); got != want {
 			t.Errorf("%q: got %q, want %q", cell, got, want)
 		}
 	}
@@ -276,7 +276,7 @@ func FuzzHarmless(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, cell string) {
-		got := harmless(cell)
+		got := escapeFormula(cell)
 		if got != cell && got != "'"+cell {
 			t.Errorf("%q became %q", cell, got)
 		}

@@ -35,21 +35,21 @@ func TestNothingOfAnotherOrganizationIsThereInAnyCall(t *testing.T) {
 		q.setting(who, "flaggedDepositApiEnabled", true)
 	}
 	q.sequenced()
-	endpoint := q.want(q.call(q.one, "POST", "/webhook-endpoints", map[string]any{"url": "https://example.com/hook"}), 201).text("endpointId")
-	events := q.want(q.call(q.one, "GET", "/events", nil), 200).list()
+	endpoint := q.wantStatus(q.call(q.one, "POST", "/webhook-endpoints", map[string]any{"url": "https://example.com/hook"}), 201).text("endpointId")
+	events := q.wantStatus(q.call(q.one, "GET", "/events", nil), 200).list()
 	if len(events) == 0 {
 		t.Fatal("got no events")
 	}
 	eventID, _ := events[0]["id"].(string)
-	waits := q.want(q.call(q.one, "POST", "/withdraw", payment("requireApproval", true)), 202).text("withdrawalId")
-	moved := q.want(q.call(q.one, "POST", "/transfers", map[string]any{
+	waits := q.wantStatus(q.call(q.one, "POST", "/withdraw", payment("requireApproval", true)), 202).text("withdrawalId")
+	moved := q.wantStatus(q.call(q.one, "POST", "/transfers", map[string]any{
 		"mintId": usdc, "amount": "5", "from": map[string]any{"customerId": alice}, "to": map[string]any{"customerId": "bob"}, "idempotencyKey": "k",
 	}), 201).text("transferId")
 	for _, who := range []tenant{q.one, q.two} {
 		q.allowKeys(who, true)
 	}
-	_, keyID := q.house.key(q.one, "READ")
-	job := q.want(q.call(q.one, "POST", "/webhook-endpoints/"+endpoint+"/recover", map[string]any{"since": "2026-01-01T00:00:00Z"}), 202).text("jobId")
+	_, keyID := q.testEnv.key(q.one, "READ")
+	job := q.wantStatus(q.call(q.one, "POST", "/webhook-endpoints/"+endpoint+"/recover", map[string]any{"since": "2026-01-01T00:00:00Z"}), 202).text("jobId")
 	ids := map[string]string{
 		"depositId": q.held[0], "withdrawalId": waits, "transferId": moved, "endpointId": endpoint, "eventId": eventID, "jobId": job, "customerId": alice, "apiKeyId": keyID,
 	}
@@ -58,10 +58,10 @@ func TestNothingOfAnotherOrganizationIsThereInAnyCall(t *testing.T) {
 			t.Fatalf("%s: there is none", name)
 		}
 	}
-	before := q.rows() + q.decided()
-	for _, r := range slices.Concat(organizations.routes, organizations.closed) {
+	before := q.rowCounts() + q.decided()
+	for _, r := range slices.Concat(organizations.routes, organizations.forbidden) {
 		names := placeholder.FindAllStringSubmatch(r.path, -1)
-		body := organizations.example(r.name)
+		body := organizations.requestExample(r.name)
 		if r.method == http.MethodGet || r.method == http.MethodDelete {
 			body = nil
 		}
@@ -101,7 +101,7 @@ func TestNothingOfAnotherOrganizationIsThereInAnyCall(t *testing.T) {
 			if got.status != 200 {
 				t.Errorf("%s: got %v %s, want 200", path, got.status, got.raw)
 			}
-			if r.open {
+			if r.needsNoKey {
 				continue // the document itself, and what everybody reads
 			}
 			for kind, id := range ids {
@@ -111,7 +111,7 @@ func TestNothingOfAnotherOrganizationIsThereInAnyCall(t *testing.T) {
 			}
 		}
 	}
-	if after := q.rows() + q.decided(); after != before {
+	if after := q.rowCounts() + q.decided(); after != before {
 		t.Errorf("rows: got %s, want %s", after, before)
 	}
 }
@@ -126,26 +126,26 @@ func TestNoOrganizationReachesACallOfTheOperators(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t, 1)
 	q.sequenced()
-	frozen := q.desk.want(q.desk.call(q.ann, "POST", "/freezes", map[string]any{"scope": "CUSTOMER", "organizationId": q.one.id, "customerId": alice, "reason": "test"}), 201).text("freezeId")
+	frozen := q.desk.wantStatus(q.desk.call(q.ann, "POST", "/freezes", map[string]any{"scope": "CUSTOMER", "organizationId": q.one.id, "customerId": alice, "reason": "test"}), 201).text("freezeId")
 	fill := strings.NewReplacer("{organizationId}", q.two.id, "{depositId}", q.held[0], "{freezeId}", frozen, "{changeRequestId}", "chg_01J9ZW3M8Q4S5T6V7W8X9YZABC", "{address}", stranger)
 	before := q.written() + q.decided()
 	for _, r := range operators.routes {
-		if r.open {
+		if r.needsNoKey {
 			continue
 		}
 		path := fill.Replace(r.path)
 		if strings.Contains(path, "{") && !strings.Contains(path, "%7B") {
 			path = placeholder.ReplaceAllString(path, "x")
 		}
-		body := operators.example(r.name)
+		body := operators.requestExample(r.name)
 		if r.method == http.MethodGet || r.method == http.MethodDelete {
 			body = nil
 		}
-		q.desk.refused(r.method+" "+path+" with an organization's key", q.desk.call(tenant{key: q.two.key}, r.method, path, body), 401, "UNAUTHORIZED", "")
-		if slices.ContainsFunc(slices.Concat(organizations.routes, organizations.closed), func(o route) bool { return o.method == r.method && o.path == r.path }) {
+		q.desk.wantRefusal(r.method+" "+path+" with an organization's key", q.desk.call(tenant{key: q.two.key}, r.method, path, body), 401, "UNAUTHORIZED", "")
+		if slices.ContainsFunc(slices.Concat(organizations.routes, organizations.forbidden), func(o route) bool { return o.method == r.method && o.path == r.path }) {
 			continue // another call of the same name, with an organization's own
 		}
-		if got := q.house.call(q.two, r.method, path, body); got.status != 404 && got.status != 405 {
+		if got := q.testEnv.call(q.two, r.method, path, body); got.status != 404 && got.status != 405 {
 			t.Errorf("%s %s at the organizations' listener: got %v %s, want nothing there", r.method, path, got.status, got.raw)
 		}
 	}

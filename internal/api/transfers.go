@@ -32,10 +32,10 @@ type TransferParty struct {
 
 func (a *api) createTransfer(c *call) (answer, error) {
 	var body TransferRequest
-	if err := decode(c.body, &body); err != nil {
+	if err := decodeBody(c.body, &body); err != nil {
 		return answer{}, err
 	}
-	if err := mintIDPossible(body.MintID); err != nil {
+	if err := checkMintID(body.MintID); err != nil {
 		return answer{}, err
 	}
 	key, err := idempotencyKey(c.Header, body.IdempotencyKey)
@@ -44,57 +44,57 @@ func (a *api) createTransfer(c *call) (answer, error) {
 	}
 	if key == nil {
 		return answer{}, fault.New(fault.Invalid, fault.InvalidRequest,
-			"A transfer needs an idempotencyKey, in the body or in the header Idempotency-Key."+untouched+" Send one key for each transfer you mean.").On("idempotencyKey")
+			"A transfer needs an idempotencyKey, in the body or in the header Idempotency-Key."+nothingWritten+" Send one key for each transfer you mean.").WithParam("idempotencyKey")
 	}
 	r := transfer.Request{
 		MintID: body.MintID, Amount: body.Amount, UseDecimal: body.UseDecimal,
 		From: transfer.Party(body.From), To: transfer.Party(body.To), IdempotencyKey: *key,
-		Reference: body.Reference, Actor: c.actor(),
-		Limit: func() error { return a.pass(c) },
+		Reference: body.Reference, Actor: c.auditActor(),
+		Limit: func() error { return a.checkScopeAndRate(c) },
 	}
 	if body.Metadata != nil {
 		r.Metadata = *body.Metadata
 	}
-	out, err := a.conf.Transfers.Request(c.Context(), c.org, r)
+	outcome, err := a.conf.Transfers.Request(c.Context(), c.org, r)
 	if err != nil {
 		return answer{}, err
 	}
-	trace.Note(c.Context(), out.Transfer.TransferID)
-	if out.Replayed {
-		c.warn.Set("Idempotent-Replayed", "true")
+	trace.LinkTo(c.Context(), outcome.Transfer.TransferID)
+	if outcome.Replayed {
+		c.header.Set("Idempotent-Replayed", "true")
 	}
-	return answer{status: http.StatusCreated, body: out.Transfer}, nil
+	return answer{status: http.StatusCreated, body: outcome.Transfer}, nil
 }
 
 var transferColumns = []column[webhook.Transfer]{
 	{"transferId", func(t webhook.Transfer) string { return t.TransferID }},
 	{"createdAt", func(t webhook.Transfer) string { return t.CreatedAt.String() }},
 	{"idempotencyKey", func(t webhook.Transfer) string { return t.IdempotencyKey }},
-	{"reference", func(t webhook.Transfer) string { return text(t.Reference) }},
+	{"reference", func(t webhook.Transfer) string { return textOrEmpty(t.Reference) }},
 	{"mintId", func(t webhook.Transfer) string { return strconv.Itoa(t.MintID) }},
 	{"symbol", func(t webhook.Transfer) string { return t.Mint.Symbol }},
 	{"chain", func(t webhook.Transfer) string { return t.Mint.Chain }},
 	{"amount", func(t webhook.Transfer) string { return t.Amount }},
 	{"amountDecimal", func(t webhook.Transfer) string { return t.AmountDecimal }},
-	{"fromCustomerId", func(t webhook.Transfer) string { return text(t.From.CustomerID) }},
-	{"fromProduct", func(t webhook.Transfer) string { return text(t.From.Product) }},
-	{"toCustomerId", func(t webhook.Transfer) string { return text(t.To.CustomerID) }},
-	{"toProduct", func(t webhook.Transfer) string { return text(t.To.Product) }},
-	{"metadata", func(t webhook.Transfer) string { return handles(t.Metadata) }},
+	{"fromCustomerId", func(t webhook.Transfer) string { return textOrEmpty(t.From.CustomerID) }},
+	{"fromProduct", func(t webhook.Transfer) string { return textOrEmpty(t.From.Product) }},
+	{"toCustomerId", func(t webhook.Transfer) string { return textOrEmpty(t.To.CustomerID) }},
+	{"toProduct", func(t webhook.Transfer) string { return textOrEmpty(t.To.Product) }},
+	{"metadata", func(t webhook.Transfer) string { return metadataJSON(t.Metadata) }},
 }
 
 func (a *api) listTransfers(c *call) (answer, error) {
 	f := transfer.Filter{
-		CustomerID: c.query["customerId"], Product: c.query["product"], MintID: c.query.number("mintId"), Chain: c.query["chain"],
+		CustomerID: c.query["customerId"], Product: c.query["product"], MintID: c.query.numberValue("mintId"), Chain: c.query["chain"],
 		Reference: c.query["reference"], IdempotencyKey: c.query["idempotencyKey"],
-		CreatedAfter: c.query.time("createdAfter"), CreatedBefore: c.query.time("createdBefore"),
+		CreatedAfter: c.query.timeValue("createdAfter"), CreatedBefore: c.query.timeValue("createdBefore"),
 	}
 	if c.table {
-		return exported(a, c, "transfers", transferColumns, func(ctx context.Context, desc bool, row func(webhook.Transfer) error) error {
-			return a.conf.Transfers.Each(ctx, c.org, f, desc, row)
+		return csvExport(a, c, "transfers", transferColumns, func(ctx context.Context, desc bool, row func(webhook.Transfer) error) error {
+			return a.conf.Transfers.ForEach(ctx, c.org, f, desc, row)
 		})
 	}
-	p, err := a.place(c, "transfers")
+	p, err := a.readPage(c, "transfers")
 	if err != nil {
 		return answer{}, err
 	}
@@ -102,12 +102,12 @@ func (a *api) listTransfers(c *call) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	same := func(t webhook.Transfer) webhook.Transfer { return t }
-	return answer{status: http.StatusOK, body: listed(a, c, "transfers", found, same)}, nil
+	identity := func(t webhook.Transfer) webhook.Transfer { return t }
+	return answer{status: http.StatusOK, body: newPage(a, c, "transfers", found, identity)}, nil
 }
 
 func (a *api) getTransfer(c *call) (answer, error) {
-	t, err := a.conf.Transfers.ByID(c.Context(), c.org, c.param("transferId"))
+	t, err := a.conf.Transfers.ByID(c.Context(), c.org, c.pathParam("transferId"))
 	if err != nil {
 		return answer{}, err
 	}

@@ -21,45 +21,45 @@ func charge(key string, change ...any) map[string]any {
 // Rules TR-1, TR-6, TR-7, IDEM-5.
 func TestTransfersWorkTogether(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
-	made := h.want(h.call(h.one, "POST", "/transfers", charge("t1", "reference", "order-7", "metadata", map[string]string{"a": "b"})), 201)
+	h := newTestEnv(t)
+	made := h.wantStatus(h.call(h.one, "POST", "/transfers", charge("t1", "reference", "order-7", "metadata", map[string]string{"a": "b"})), 201)
 	id := made.text("transferId")
 	if !strings.HasPrefix(id, "tr_") || made.text("amount") != "1000" || made.text("amountDecimal") != "0.001" || made.header.Get("Idempotent-Replayed") != "" {
 		t.Errorf("got %s, want a transfer", made.raw)
 	}
 	again := charge("", "useDecimal", true, "amount", "0.001", "reference", "order-7")
 	delete(again, "idempotencyKey")
-	if got := h.want(h.call(h.one, "POST", "/transfers", again, "Idempotency-Key", "t1"), 201); got.text("transferId") != id || got.header.Get("Idempotent-Replayed") != "true" {
+	if got := h.wantStatus(h.call(h.one, "POST", "/transfers", again, "Idempotency-Key", "t1"), 201); got.text("transferId") != id || got.header.Get("Idempotent-Replayed") != "true" {
 		t.Errorf("replay by header: got %s, want %v", got.raw, id)
 	}
 	conflict := h.call(h.one, "POST", "/transfers", charge("t1", "amount", "1001"))
-	h.refused("conflict", conflict, 409, "IDEMPOTENCY_CONFLICT", "idempotencyKey")
+	h.wantRefusal("conflict", conflict, 409, "IDEMPOTENCY_CONFLICT", "idempotencyKey")
 	if conflict.text("existingId") != id {
 		t.Errorf("existingId: got %v, want %v", conflict.text("existingId"), id)
 	}
-	h.refused("the key of another order", h.call(h.one, "POST", "/transfers", charge("t1", "reference", "order-8")), 409, "IDEMPOTENCY_CONFLICT", "idempotencyKey")
-	h.refused("two keys", h.call(h.one, "POST", "/transfers", charge("t1"), "Idempotency-Key", "t2"), 400, "IDEMPOTENCY_KEY_MISMATCH", "idempotencyKey")
-	h.want(h.call(h.one, "POST", "/transfers", charge("t2", "from", map[string]any{"product": "CUSTODIAL"}, "to", map[string]any{"customerId": "bob"}, "amount", "400")), 201)
-	if got := h.want(h.call(h.one, "GET", "/transfers/"+id, nil), 200); got.text("transferId") != id || got.text("reference") != "order-7" {
+	h.wantRefusal("the key of another order", h.call(h.one, "POST", "/transfers", charge("t1", "reference", "order-8")), 409, "IDEMPOTENCY_CONFLICT", "idempotencyKey")
+	h.wantRefusal("two keys", h.call(h.one, "POST", "/transfers", charge("t1"), "Idempotency-Key", "t2"), 400, "IDEMPOTENCY_KEY_MISMATCH", "idempotencyKey")
+	h.wantStatus(h.call(h.one, "POST", "/transfers", charge("t2", "from", map[string]any{"product": "CUSTODIAL"}, "to", map[string]any{"customerId": "bob"}, "amount", "400")), 201)
+	if got := h.wantStatus(h.call(h.one, "GET", "/transfers/"+id, nil), 200); got.text("transferId") != id || got.text("reference") != "order-7" {
 		t.Errorf("read: got %s, want %v", got.raw, id)
 	}
 	for query, want := range map[string]int{
 		"": 2, "?idempotencyKey=t1": 1, "?customerId=alice": 1, "?customerId=bob&mintId=1": 1, "?product=CUSTODIAL": 2, "?product=CHECKOUT": 0, "?reference=order-7": 1,
 		"?createdAfter=2020-01-01T00:00:00Z&createdBefore=2020-01-02T00:00:00Z": 0, "?limit=1": 1,
 	} {
-		if got := h.want(h.call(h.one, "GET", "/transfers"+query, nil), 200).list(); len(got) != want {
+		if got := h.wantStatus(h.call(h.one, "GET", "/transfers"+query, nil), 200).list(); len(got) != want {
 			t.Errorf("transfers%s: got %v, want %v", query, len(got), want)
 		}
 	}
-	if got := h.want(h.call(h.one, "GET", "/customers/bob/balances", nil), 200).list(); len(got) != 1 || got[0]["available"] != "400" {
+	if got := h.wantStatus(h.call(h.one, "GET", "/customers/bob/balances", nil), 200).list(); len(got) != 1 || got[0]["available"] != "400" {
 		t.Errorf("balances of bob: got %v, want 400", got)
 	}
 	h.sequenced()
-	if got := h.want(h.call(h.one, "GET", "/events?types=TRANSFER_COMPLETED", nil), 200).list(); len(got) != 2 || got[0]["data"].(map[string]any)["transferId"] != id {
+	if got := h.wantStatus(h.call(h.one, "GET", "/events?types=TRANSFER_COMPLETED", nil), 200).list(); len(got) != 2 || got[0]["data"].(map[string]any)["transferId"] != id {
 		t.Errorf("events: got %v, want two, of %v first", got, id)
 	}
-	h.refused("another's", h.call(h.two, "GET", "/transfers/"+id, nil), 404, "NOT_FOUND", "")
-	if got := h.want(h.call(h.two, "GET", "/transfers", nil), 200).list(); len(got) != 0 {
+	h.wantRefusal("another's", h.call(h.two, "GET", "/transfers/"+id, nil), 404, "NOT_FOUND", "")
+	if got := h.wantStatus(h.call(h.two, "GET", "/transfers", nil), 200).list(); len(got) != 0 {
 		t.Errorf("another's list: got %v, want nothing", got)
 	}
 }
@@ -68,7 +68,7 @@ func TestTransfersWorkTogether(t *testing.T) {
 // Rules REQ-1, REQ-2, REQ-3, TR-3, TR-4, TR-5.
 func TestHostileTransfersAreRefusedAndWriteNothing(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newTestEnv(t)
 	with := func(name, value string) string {
 		body := map[string]string{"mintId": "1", "idempotencyKey": `"k"`, "amount": `"1000"`, "from": `{"customerId":"alice"}`, "to": `{"product":"CUSTODIAL"}`}
 		body[name] = value
@@ -84,7 +84,7 @@ func TestHostileTransfersAreRefusedAndWriteNothing(t *testing.T) {
 		}
 		return "{" + b.String() + "}"
 	}
-	before := h.rows()
+	before := h.rowCounts()
 	for _, c := range []struct {
 		name, body string
 		status     int
@@ -134,9 +134,9 @@ func TestHostileTransfersAreRefusedAndWriteNothing(t *testing.T) {
 		{"useDecimal as text", with("useDecimal", `"true"`), 400, "INVALID_REQUEST", "useDecimal"},
 		{"useDecimal null", with("useDecimal", `null`), 400, "INVALID_REQUEST", "useDecimal"},
 	} {
-		h.refused(c.name, h.call(h.one, "POST", "/transfers", c.body), c.status, c.code, c.param)
+		h.wantRefusal(c.name, h.call(h.one, "POST", "/transfers", c.body), c.status, c.code, c.param)
 	}
-	if got := h.rows(); got != before {
+	if got := h.rowCounts(); got != before {
 		t.Errorf("rows: got %v, want %v", got, before)
 	}
 	for query, param := range map[string]string{"product=custodial": "product", "mintId=0": "mintId", "status=DONE": "status", "reference=%00": "reference"} {
@@ -144,14 +144,14 @@ func TestHostileTransfersAreRefusedAndWriteNothing(t *testing.T) {
 		if param == "status" {
 			code = "UNKNOWN_FIELD"
 		}
-		h.refused(query, h.call(h.one, "GET", "/transfers?"+query, nil), 400, code, param)
+		h.wantRefusal(query, h.call(h.one, "GET", "/transfers?"+query, nil), 400, code, param)
 	}
 }
 
 // Rule TR-6.
 func TestParallelReplaysAreOneTransfer(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newTestEnv(t)
 	ids := make([]string, 64)
 	crowd(len(ids), func(i int) {
 		got := h.call(h.one, "POST", "/transfers", charge("once", "amount", "1000000"))
@@ -165,7 +165,7 @@ func TestParallelReplaysAreOneTransfer(t *testing.T) {
 			t.Errorf("caller %d: got %v, want %v", i, id, ids[0])
 		}
 	}
-	if got := h.want(h.call(h.one, "GET", "/transfers", nil), 200).list(); len(got) != 1 {
+	if got := h.wantStatus(h.call(h.one, "GET", "/transfers", nil), 200).list(); len(got) != 1 {
 		t.Errorf("got %d transfers, want 1", len(got))
 	}
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/cofferpay/coffer/webhook"
 )
 
-// signerMax is how long a call waits for the signer, after what it changed holds.
-const signerMax = 5 * time.Second
+// signerTimeout is how long a call waits for the signer, after what it changed holds.
+const signerTimeout = 5 * time.Second
 
 // WhitelistedAddressRequest is the body of POST
 // /organizations/{organizationId}/whitelisted-addresses.
@@ -48,82 +48,82 @@ const awaitingApproval = "AWAITING_APPROVAL"
 
 var whitelistStatuses = append([]string{awaitingApproval}, whitelist.Statuses...)
 
-func showWhitelisted(a whitelist.Address, now time.Time) WhitelistedAddress {
+func showWhitelisted(address whitelist.Entry, current time.Time) WhitelistedAddress {
 	return WhitelistedAddress{
-		WhitelistedAddressID: &a.ID, OrganizationID: a.OrgID, Chain: string(a.Chain), Address: string(a.Address), Label: a.Label,
-		Status: string(a.Status(now)), UsableFrom: pointer(webhook.At(a.UsableFrom)), RefusedBecause: optional(a.Refusal), ChangeRequestID: optional(a.ChangeID),
-		CreatedAt: webhook.At(a.CreatedAt), CreatedBy: a.CreatedBy, RemovedAt: webhook.AtOrNil(a.RemovedAt), RemovedBy: optional(a.RemovedBy),
+		WhitelistedAddressID: &address.ID, OrganizationID: address.OrgID, Chain: string(address.Chain), Address: string(address.Address), Label: address.Label,
+		Status: string(address.Status(current)), UsableFrom: pointerTo(webhook.At(address.UsableFrom)), RefusedBecause: optionalText(address.Refusal), ChangeRequestID: optionalText(address.ChangeID),
+		CreatedAt: webhook.At(address.CreatedAt), CreatedBy: address.CreatedBy, RemovedAt: webhook.AtOrNil(address.RemovedAt), RemovedBy: optionalText(address.RemovedBy),
 	}
 }
 
-// showAwaited is an address that waits for a second operator.
-func showAwaited(w whitelist.Wanted, r foureyes.Request) WhitelistedAddress {
+// showPending is an address that waits for a second operator.
+func showPending(w whitelist.EntryRequest, r foureyes.Request) WhitelistedAddress {
 	return WhitelistedAddress{
 		OrganizationID: r.OrgID, Chain: w.Chain, Address: w.Address, Label: w.Label, Status: awaitingApproval,
 		ChangeRequestID: &r.ID, CreatedAt: webhook.At(r.CreatedAt), CreatedBy: r.AuthorKey,
 	}
 }
 
-// endorsed has the signer asked about an address whose row was committed. Whatever
+// requestEndorsement has the signer asked about an address whose row was committed. Whatever
 // fails is done later by itself, so it is no failure of the call.
-func (a *api) endorsed(ctx context.Context, name string) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), signerMax)
+func (a *api) requestEndorsement(ctx context.Context, name string) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), signerTimeout)
 	defer cancel()
-	if err := a.whitelist.Finish(ctx, name); err != nil {
+	if err := a.whitelist.FinishEntry(ctx, name); err != nil {
 		a.log.LogAttrs(ctx, slog.LevelWarn, "the signer was not asked about a whitelisted address; it is asked again", slog.String("whitelisted", name), slog.Any("err", err))
 	}
 }
 
-// whitelisted reads an address for an answer.
-func (a *api) whitelisted(c *call, orgID, name string) (out WhitelistedAddress, err error) {
+// loadWhitelisted reads an address for an answer.
+func (a *api) loadWhitelisted(c *call, orgID, name string) (shown WhitelistedAddress, err error) {
 	err = a.conf.DB.ReadSystem(c.Context(), func(ctx context.Context, tx pg.Tx) error {
 		found, err := a.whitelist.ByID(ctx, tx, orgID, name)
-		out = showWhitelisted(found, tx.Now)
+		shown = showWhitelisted(found, tx.Now)
 		return err
 	})
-	return out, err
+	return shown, err
 }
 
 func (a *api) addWhitelisted(c *call) (answer, error) {
-	name, err := c.organization()
+	name, err := c.organizationID()
 	if err != nil {
 		return answer{}, err
 	}
 	var body WhitelistedAddressRequest
-	if err := decode(c.body, &body); err != nil {
+	if err := decodeBody(c.body, &body); err != nil {
 		return answer{}, err
 	}
-	wanted := whitelist.Wanted(body)
-	var out whitelist.Outcome
+	wanted := whitelist.EntryRequest(body)
+	var outcome whitelist.Outcome
 	err = a.conf.DB.InSystem(c.Context(), func(ctx context.Context, tx pg.Tx) (err error) {
-		out, err = a.whitelist.Ask(ctx, tx, c.who, a.fourEyes, name, wanted)
+		outcome, err = a.whitelist.RequestEntry(ctx, tx, c.operator, a.fourEyes, name, wanted)
 		return err
 	})
 	if err != nil {
 		return answer{}, err
 	}
-	if out.Waits != nil {
-		return answer{status: http.StatusCreated, body: showAwaited(out.Wanted, *out.Waits)}, nil
+	if outcome.PendingChange != nil {
+		return answer{status: http.StatusCreated, body: showPending(outcome.Request, *outcome.PendingChange)}, nil
 	}
-	a.endorsed(c.Context(), out.Address.ID)
-	shown, err := a.whitelisted(c, name, out.Address.ID)
+	a.requestEndorsement(c.Context(), outcome.Entry.ID)
+	shown, err := a.loadWhitelisted(c, name, outcome.Entry.ID)
 	return answer{status: http.StatusCreated, body: shown}, err
 }
 
 func (a *api) listWhitelisted(c *call) (answer, error) {
 	const list = "whitelisted addresses"
-	name, err := c.organization()
+	name, err := c.organizationID()
 	if err != nil {
 		return answer{}, err
 	}
-	p, err := a.place(c, list+" of "+name)
+	p, err := a.readPage(c, list+" of "+name)
 	if err != nil {
 		return answer{}, err
 	}
-	var found page.Result[whitelist.Address]
-	var now time.Time
+	var found page.Result[whitelist.Entry]
+	var current time.Time
 	err = a.conf.DB.ReadSystem(c.Context(), func(ctx context.Context, tx pg.Tx) (err error) {
-		now = tx.Now
+		current = tx.Now
 		if _, err := org.ByID(ctx, tx, name); err != nil {
 			return err
 		}
@@ -133,42 +133,42 @@ func (a *api) listWhitelisted(c *call) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	return answer{status: http.StatusOK, body: listed(a, c, list+" of "+name, found, func(one whitelist.Address) WhitelistedAddress { return showWhitelisted(one, now) })}, nil
+	return answer{status: http.StatusOK, body: newPage(a, c, list+" of "+name, found, func(address whitelist.Entry) WhitelistedAddress { return showWhitelisted(address, current) })}, nil
 }
 
 func (a *api) removeWhitelisted(c *call) (answer, error) {
-	name, err := c.organization()
+	name, err := c.organizationID()
 	if err != nil {
 		return answer{}, err
 	}
-	which := c.param("whitelistedAddressId")
+	addressID := c.pathParam("whitelistedAddressId")
 	err = a.conf.DB.InSystem(c.Context(), func(ctx context.Context, tx pg.Tx) error {
-		_, err := a.whitelist.Remove(ctx, tx, c.who, name, which)
+		_, err := a.whitelist.Remove(ctx, tx, c.operator, name, addressID)
 		return err
 	})
 	if err != nil {
 		return answer{}, err
 	}
-	a.endorsed(c.Context(), which)
-	shown, err := a.whitelisted(c, name, which)
+	a.requestEndorsement(c.Context(), addressID)
+	shown, err := a.loadWhitelisted(c, name, addressID)
 	return answer{status: http.StatusOK, body: shown}, err
 }
 
-// agreed has the signer asked about the address that a change request added.
-func (a *api) agreed(ctx context.Context, r foureyes.Request) {
+// endorseApproved has the signer asked about the address that a change request added.
+func (a *api) endorseApproved(ctx context.Context, r foureyes.Request) {
 	if r.Kind != foureyes.WhitelistedAddress {
 		return
 	}
 	var name string
 	err := a.conf.DB.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
-		name, err = whitelist.Added(ctx, tx, r.ID)
+		name, err = whitelist.EntryOfChange(ctx, tx, r.ID)
 		return err
 	})
 	if err != nil {
 		a.log.LogAttrs(ctx, slog.LevelWarn, "the address of a change request was not found; the signer is asked later", slog.String("change", r.ID), slog.Any("err", err))
 		return
 	}
-	a.endorsed(ctx, name)
+	a.requestEndorsement(ctx, name)
 }
 
 var whitelistRoutes = []route{
@@ -186,7 +186,7 @@ var whitelistRoutes = []route{
 		summary: "List an organization's whitelist",
 		text:    "Every address that is or was on it. One whose row is not what the signer endorsed, or that the signer does not know any more, is REFUSED: look at the log at once.",
 		query:   []parameter{orderParameter, limitParameter, cursorParameter},
-		answers: []success{{http.StatusOK, "A page of addresses.", Page[WhitelistedAddress]{}, page1(exampleWhitelisted), nil}},
+		answers: []success{{http.StatusOK, "A page of addresses.", Page[WhitelistedAddress]{}, examplePage(exampleWhitelisted), nil}},
 		faults:  []fault.Code{fault.CodeNotFound, fault.InvalidCursor},
 		handle:  (*api).listWhitelisted,
 	},
@@ -202,19 +202,19 @@ var whitelistRoutes = []route{
 
 var (
 	exampleWhitelisted = WhitelistedAddress{
-		WhitelistedAddressID: pointer("wla_01J9ZW3M8Q4S5T6V7W8X9YZABC"), OrganizationID: exampleOrganizationID, Chain: "ETHEREUM",
+		WhitelistedAddressID: pointerTo("wla_01J9ZW3M8Q4S5T6V7W8X9YZABC"), OrganizationID: exampleOrganizationID, Chain: "ETHEREUM",
 		Address: "0x71C7656EC7ab88b098defB751B7401B5f6d8976F", Label: "Treasury account at the exchange", Status: "COOLING_OFF", UsableFrom: &exampleAt,
 		CreatedAt: exampleAt, CreatedBy: "opk_01J9ZW3M8Q4S5T6V7W8X9YZABC",
 	}
 	exampleRemoved = func() WhitelistedAddress {
 		a := exampleWhitelisted
-		a.Status, a.RemovedAt, a.RemovedBy = "REMOVED", &exampleAt, pointer("opk_01J9ZW3M8Q4S5T6V7W8X9YZABC")
+		a.Status, a.RemovedAt, a.RemovedBy = "REMOVED", &exampleAt, pointerTo("opk_01J9ZW3M8Q4S5T6V7W8X9YZABC")
 		return a
 	}()
 )
 
-// whitelistNotes are the words of the whitelist in the document.
-var whitelistNotes = map[string]note{
+// whitelistFieldDocs are the words of the whitelist in the document.
+var whitelistFieldDocs = map[string]fieldDoc{
 	"WhitelistedAddress.":                     {text: "An address that an organization's own money may be paid out to."},
 	"WhitelistedAddressPage.":                 {text: "A page of whitelisted addresses."},
 	"WhitelistedAddressRequest.":              {text: "An address to add."},

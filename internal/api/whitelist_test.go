@@ -17,40 +17,40 @@ func TestTheOperatorKeepsWhatOrganizationsMayBePaidOutTo(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t)
 	path, theirs := "/organizations/"+o.one.id+"/whitelisted-addresses", "/organizations/"+o.two.id+"/whitelisted-addresses"
-	added := o.desk.want(o.desk.call(o.ann, "POST", path, adding(strings.ToLower(stranger), " our exchange ")), 201)
+	added := o.desk.wantStatus(o.desk.call(o.ann, "POST", path, adding(strings.ToLower(stranger), " our exchange ")), 201)
 	id := added.text("whitelistedAddressId")
 	if added.text("status") != "COOLING_OFF" || added.text("address") != stranger || added.text("label") != "our exchange" || added.text("createdBy") != o.key.ID || added.text("organizationId") != o.one.id {
 		t.Errorf("added: got %s", added.raw)
 	}
 	again := o.desk.call(o.ann, "POST", path, adding(stranger, "another name"))
-	o.desk.refused("again", again, 409, "INVALID_STATE", "address")
+	o.desk.wantRefusal("again", again, 409, "INVALID_STATE", "address")
 	if !strings.Contains(string(again.raw), id) {
 		t.Errorf("again: got %s, want it to name %s", again.raw, id)
 	}
 	// Another organization has its own list, and neither sees nor removes what is not on it.
-	second := o.desk.want(o.desk.call(o.ann, "POST", theirs, adding(stranger, "x")), 201).text("whitelistedAddressId")
-	o.desk.refused("removed from another list", o.desk.call(o.ann, "DELETE", theirs+"/"+id, nil), 404, "NOT_FOUND", "whitelistedAddressId")
-	o.desk.want(o.desk.call(o.ann, "POST", path, adding(lazarus, "y")), 201)
-	if got := o.desk.want(o.desk.call(o.ann, "GET", path+"?limit=1&order=asc", nil), 200); len(got.list()) != 1 || got.body["nextCursor"] == nil || !strings.Contains(string(got.raw), id) {
+	second := o.desk.wantStatus(o.desk.call(o.ann, "POST", theirs, adding(stranger, "x")), 201).text("whitelistedAddressId")
+	o.desk.wantRefusal("removed from another list", o.desk.call(o.ann, "DELETE", theirs+"/"+id, nil), 404, "NOT_FOUND", "whitelistedAddressId")
+	o.desk.wantStatus(o.desk.call(o.ann, "POST", path, adding(lazarus, "y")), 201)
+	if got := o.desk.wantStatus(o.desk.call(o.ann, "GET", path+"?limit=1&order=asc", nil), 200); len(got.list()) != 1 || got.body["nextCursor"] == nil || !strings.Contains(string(got.raw), id) {
 		t.Errorf("a page: got %s, want the first of two", got.raw)
 	}
-	if got := o.desk.want(o.desk.call(o.ann, "GET", theirs, nil), 200); len(got.list()) != 1 || !strings.Contains(string(got.raw), second) {
+	if got := o.desk.wantStatus(o.desk.call(o.ann, "GET", theirs, nil), 200); len(got.list()) != 1 || !strings.Contains(string(got.raw), second) {
 		t.Errorf("another list: got %s, want one", got.raw)
 	}
 	for range 2 {
-		if got := o.desk.want(o.desk.call(o.ann, "DELETE", path+"/"+id, nil), 200); got.text("status") != "REMOVED" || got.text("removedBy") != o.key.ID {
+		if got := o.desk.wantStatus(o.desk.call(o.ann, "DELETE", path+"/"+id, nil), 200); got.text("status") != "REMOVED" || got.text("removedBy") != o.key.ID {
 			t.Errorf("removed: got %s", got.raw)
 		}
 	}
-	if next := o.desk.want(o.desk.call(o.ann, "POST", path, adding(stranger, "our exchange")), 201); next.text("whitelistedAddressId") == id {
+	if next := o.desk.wantStatus(o.desk.call(o.ann, "POST", path, adding(stranger, "our exchange")), 201); next.text("whitelistedAddressId") == id {
 		t.Errorf("added again: got %s, want another id", next.raw)
 	}
 	var acts string
-	err := pgtest.Owner(t, o.db).QueryRow(t.Context(), `SELECT string_agg(action || ' ' || actor_id, ', ' ORDER BY audit_id) FROM audit_log WHERE resource_id = $1`, id).Scan(&acts)
+	err := pgtest.OwnerPool(t, o.db).QueryRow(t.Context(), `SELECT string_agg(action || ' ' || actor_id, ', ' ORDER BY audit_id) FROM audit_log WHERE resource_id = $1`, id).Scan(&acts)
 	if want := "whitelist.added " + o.key.ID + ", whitelist.endorsed whitelist, whitelist.removed " + o.key.ID; err != nil || acts != want {
 		t.Errorf("audit: got %s %v, want %s", acts, err, want)
 	}
-	report, err := verify.Run(t.Context(), o.db)
+	report, err := verify.RunChecks(t.Context(), o.db)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,7 +61,7 @@ func TestTheOperatorKeepsWhatOrganizationsMayBePaidOutTo(t *testing.T) {
 	}
 	// No key of an organization reaches any of it.
 	for _, call := range []struct{ method, path string }{{"GET", path}, {"POST", path}, {"DELETE", path + "/" + id}} {
-		o.house.refused(call.method, o.house.call(o.one, call.method, call.path, nil), 404, "NOT_FOUND", "")
+		o.testEnv.wantRefusal(call.method, o.testEnv.call(o.one, call.method, call.path, nil), 404, "NOT_FOUND", "")
 	}
 }
 
@@ -71,12 +71,12 @@ func TestTheWhitelistRefusesWhatNoPaymentMayGoTo(t *testing.T) {
 	o := newOffice(t)
 	path := "/organizations/" + o.one.id + "/whitelisted-addresses"
 	count := func() (n int) {
-		if err := pgtest.Owner(t, o.db).QueryRow(t.Context(), `SELECT count(*) FROM whitelisted_addresses`).Scan(&n); err != nil {
+		if err := pgtest.OwnerPool(t, o.db).QueryRow(t.Context(), `SELECT count(*) FROM whitelisted_addresses`).Scan(&n); err != nil {
 			t.Fatal(err)
 		}
 		return n
 	}
-	ours := o.house.want(o.house.call(o.one, "POST", "/deposit", map[string]any{"customerId": alice, "mintId": usdc}), 200).text("address")
+	ours := o.testEnv.wantStatus(o.testEnv.call(o.one, "POST", "/deposit", map[string]any{"customerId": alice, "mintId": usdc}), 200).text("address")
 	x := strings.Repeat
 	for _, c := range []struct {
 		name   string
@@ -109,24 +109,24 @@ func TestTheWhitelistRefusesWhatNoPaymentMayGoTo(t *testing.T) {
 		{"our own", `{"chain":"ETHEREUM","address":"` + ours + `","label":"x"}`, 422, "DESTINATION_NOT_ALLOWED", "address"},
 		{"a token", `{"chain":"ETHEREUM","address":"` + string(usdcAddress) + `","label":"x"}`, 422, "DESTINATION_NOT_ALLOWED", "address"},
 	} {
-		o.desk.refused(c.name, o.desk.call(o.ann, "POST", path, c.body), c.status, c.code, c.param)
+		o.desk.wantRefusal(c.name, o.desk.call(o.ann, "POST", path, c.body), c.status, c.code, c.param)
 	}
 	if got := count(); got != 0 {
 		t.Errorf("rows: got %d, want none", got)
 	}
 	good := `{"chain":"ETHEREUM","address":"` + stranger + `","label":"` + x("é", 100) + `"}`
-	o.desk.want(o.desk.call(o.ann, "POST", path, good), 201)
+	o.desk.wantStatus(o.desk.call(o.ann, "POST", path, good), 201)
 	for _, org := range []string{"org_nobody", "x", o.one.id + "x"} {
-		o.desk.refused("of "+org, o.desk.call(o.ann, "POST", "/organizations/"+org+"/whitelisted-addresses", good), 404, "NOT_FOUND", "")
-		o.desk.refused("of "+org, o.desk.call(o.ann, "GET", "/organizations/"+org+"/whitelisted-addresses", nil), 404, "NOT_FOUND", "")
+		o.desk.wantRefusal("of "+org, o.desk.call(o.ann, "POST", "/organizations/"+org+"/whitelisted-addresses", good), 404, "NOT_FOUND", "")
+		o.desk.wantRefusal("of "+org, o.desk.call(o.ann, "GET", "/organizations/"+org+"/whitelisted-addresses", nil), 404, "NOT_FOUND", "")
 	}
 	for _, id := range []string{"x", "wla_", "wla_01J9ZW3M8Q4S5T6V7W8X9YZABC", "wla_%00", "%27%3B--"} {
-		o.desk.refused("remove "+id, o.desk.call(o.ann, "DELETE", path+"/"+id, nil), 404, "NOT_FOUND", "whitelistedAddressId")
+		o.desk.wantRefusal("remove "+id, o.desk.call(o.ann, "DELETE", path+"/"+id, nil), 404, "NOT_FOUND", "whitelistedAddressId")
 	}
 	for _, query := range []string{"?limit=0", "?limit=x", "?order=up"} {
-		o.desk.refused(query, o.desk.call(o.ann, "GET", path+query, nil), 400, "INVALID_REQUEST", strings.FieldsFunc(query, func(r rune) bool { return r == '?' || r == '=' })[0])
+		o.desk.wantRefusal(query, o.desk.call(o.ann, "GET", path+query, nil), 400, "INVALID_REQUEST", strings.FieldsFunc(query, func(r rune) bool { return r == '?' || r == '=' })[0])
 	}
-	o.desk.refused("a cursor", o.desk.call(o.ann, "GET", path+"?cursor=x", nil), 400, "INVALID_CURSOR", "cursor")
+	o.desk.wantRefusal("a cursor", o.desk.call(o.ann, "GET", path+"?cursor=x", nil), 400, "INVALID_CURSOR", "cursor")
 }
 
 // Rule OP-7.
@@ -135,24 +135,24 @@ func TestAnAddressMoreNeedsASecondOperatorWhereFourEyesAreWanted(t *testing.T) {
 	o, others := watched(t, "bob")
 	bob, desk := others[0], o.desk
 	path := "/organizations/" + o.one.id + "/whitelisted-addresses"
-	asked := desk.want(desk.call(o.ann, "POST", path, adding(stranger, "our exchange")), 201)
+	asked := desk.wantStatus(desk.call(o.ann, "POST", path, adding(stranger, "our exchange")), 201)
 	request := asked.text("changeRequestId")
 	if asked.text("status") != "AWAITING_APPROVAL" || asked.body["whitelistedAddressId"] != nil || asked.body["usableFrom"] != nil {
 		t.Errorf("asked: got %s", asked.raw)
 	}
-	if got := desk.want(desk.call(o.ann, "GET", path, nil), 200); len(got.list()) != 0 {
+	if got := desk.wantStatus(desk.call(o.ann, "GET", path, nil), 200); len(got.list()) != 0 {
 		t.Errorf("listed: got %s, want nothing yet", got.raw)
 	}
-	shown := desk.want(desk.call(bob, "GET", "/change-requests/"+request, nil), 200)
+	shown := desk.wantStatus(desk.call(bob, "GET", "/change-requests/"+request, nil), 200)
 	if shown.text("kind") != "WHITELISTED_ADDRESS" || !strings.Contains(string(shown.raw), stranger) {
 		t.Errorf("shown: got %s, want the address", shown.raw)
 	}
-	desk.refused("by who asked", desk.call(o.ann, "POST", "/change-requests/"+request+"/approve", nil), 409, "APPROVAL_REFUSED", "")
-	desk.want(desk.call(bob, "POST", "/change-requests/"+request+"/approve", nil), 200)
-	list := desk.want(desk.call(o.ann, "GET", path, nil), 200).list()
+	desk.wantRefusal("by who asked", desk.call(o.ann, "POST", "/change-requests/"+request+"/approve", nil), 409, "APPROVAL_REFUSED", "")
+	desk.wantStatus(desk.call(bob, "POST", "/change-requests/"+request+"/approve", nil), 200)
+	list := desk.wantStatus(desk.call(o.ann, "GET", path, nil), 200).list()
 	if len(list) != 1 || list[0]["status"] != "COOLING_OFF" || list[0]["changeRequestId"] != request {
 		t.Errorf("agreed: got %v, want it on the list", list)
 	}
 	// Removing tightens: one operator does.
-	desk.want(desk.call(o.ann, "DELETE", path+"/"+list[0]["whitelistedAddressId"].(string), nil), 200)
+	desk.wantStatus(desk.call(o.ann, "DELETE", path+"/"+list[0]["whitelistedAddressId"].(string), nil), 200)
 }

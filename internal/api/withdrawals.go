@@ -89,7 +89,7 @@ type GateResult struct {
 	Freeze          string `json:"freeze,omitempty"`
 	Scope           string `json:"scope,omitempty"`
 	Code            string `json:"code,omitempty"`
-	Why             string `json:"why,omitempty"`
+	Explanation     string `json:"why,omitempty"`
 }
 
 // Preview is what would become of a withdrawal.
@@ -105,7 +105,7 @@ type Preview struct {
 
 // Decision is one decision about a withdrawal.
 type Decision struct {
-	At              webhook.Time             `json:"at"`
+	DecidedAt       webhook.Time             `json:"at"`
 	Act             string                   `json:"act"`
 	Actor           *webhook.Actor           `json:"actor"`
 	Status          string                   `json:"status"`
@@ -119,28 +119,28 @@ type Decisions struct {
 	Data []Decision `json:"data"`
 }
 
-// request reads the body of a withdrawal, whether it is to be made or only asked about.
-func (a *api) request(c *call) (withdrawal.Request, error) {
-	var none withdrawal.Request
+// readWithdrawal reads the body of a withdrawal, whether it is to be made or only asked about.
+func (a *api) readWithdrawal(c *call) (withdrawal.Request, error) {
+	var empty withdrawal.Request
 	var body WithdrawRequest
-	if err := decode(c.body, &body); err != nil {
-		return none, err
+	if err := decodeBody(c.body, &body); err != nil {
+		return empty, err
 	}
-	if err := mintIDPossible(body.MintID); err != nil {
-		return none, err
+	if err := checkMintID(body.MintID); err != nil {
+		return empty, err
 	}
 	key, err := idempotencyKey(c.Header, body.IdempotencyKey)
 	if err != nil {
-		return none, err
+		return empty, err
 	}
 	r := withdrawal.Request{
 		MintID: body.MintID, CustomerID: body.CustomerID, Amount: body.Amount, UseDecimal: body.UseDecimal,
 		ToAddress: body.ToAddress, RequireApproval: body.RequireApproval, IdempotencyKey: key,
-		Memo: body.Memo, MaxNetworkFee: body.MaxNetworkFee, Reference: body.Reference, Actor: c.actor(),
-		Limit: func() error { return a.pass(c) },
+		Memo: body.Memo, MaxNetworkFee: body.MaxNetworkFee, Reference: body.Reference, Actor: c.auditActor(),
+		Limit: func() error { return a.checkScopeAndRate(c) },
 	}
-	if r.FeeMode, err = feeMode(body.FeeMode); err != nil {
-		return none, err
+	if r.FeeMode, err = readFeeMode(body.FeeMode); err != nil {
+		return empty, err
 	}
 	if body.Metadata != nil {
 		r.Metadata = *body.Metadata
@@ -151,35 +151,35 @@ func (a *api) request(c *call) (withdrawal.Request, error) {
 	return r, nil
 }
 
-// feeMode reads who pays the fee. Nothing at all is no mode.
-func feeMode(given *string) (string, error) {
-	if given == nil {
+// readFeeMode reads who pays the fee. Nothing at all is no mode.
+func readFeeMode(text *string) (string, error) {
+	if text == nil {
 		return "", nil
 	}
-	if *given == "" {
-		return "", fault.New(fault.Invalid, fault.InvalidRequest, "feeMode is ORGANIZATION or DEDUCTED."+untouched+" Leave feeMode out or send one of them.").On("feeMode")
+	if *text == "" {
+		return "", fault.New(fault.Invalid, fault.InvalidRequest, "feeMode is ORGANIZATION or DEDUCTED."+nothingWritten+" Leave feeMode out or send one of them.").WithParam("feeMode")
 	}
-	return *given, nil
+	return *text, nil
 }
 
 func (a *api) createWithdrawal(c *call) (answer, error) {
-	r, err := a.request(c)
+	r, err := a.readWithdrawal(c)
 	if err != nil {
 		return answer{}, err
 	}
-	w, known, err := a.conf.Withdrawals.Request(c.Context(), c.org, r)
+	w, isReplay, err := a.conf.Withdrawals.Request(c.Context(), c.org, r)
 	if err != nil {
 		return answer{}, err
 	}
-	trace.Note(c.Context(), w.WithdrawalID)
-	if known {
-		c.warn.Set("Idempotent-Replayed", "true")
+	trace.LinkTo(c.Context(), w.WithdrawalID)
+	if isReplay {
+		c.header.Set("Idempotent-Replayed", "true")
 	}
 	return answer{status: http.StatusAccepted, body: w}, nil
 }
 
 func (a *api) previewWithdrawal(c *call) (answer, error) {
-	r, err := a.request(c)
+	r, err := a.readWithdrawal(c)
 	if err != nil {
 		return answer{}, err
 	}
@@ -188,66 +188,66 @@ func (a *api) previewWithdrawal(c *call) (answer, error) {
 		return answer{}, err
 	}
 	body := Preview{
-		WouldBe: string(p.WouldBe), ApprovalReasons: reasons(p.Reasons), Gates: gates(p.Gates), NetworkFeeMintID: p.NetworkFeeMintID,
-		ExistingID: optional(p.ExistingID), CustomerCharge: p.CustomerCharge,
+		WouldBe: string(p.WouldBe), ApprovalReasons: reasonTexts(p.Reasons), Gates: showGates(p.Gates), NetworkFeeMintID: p.NetworkFeeMintID,
+		ExistingID: optionalText(p.ExistingID), CustomerCharge: p.CustomerCharge,
 	}
 	if p.NetworkFee != nil {
-		body.NetworkFee = pointer(p.NetworkFee.String())
+		body.NetworkFee = pointerTo(p.NetworkFee.String())
 	}
 	return answer{status: http.StatusOK, body: body}, nil
 }
 
 func (a *api) estimateWithdrawal(c *call) (answer, error) {
 	var body EstimateRequest
-	if err := decode(c.body, &body); err != nil {
+	if err := decodeBody(c.body, &body); err != nil {
 		return answer{}, err
 	}
-	if err := mintIDPossible(body.MintID); err != nil {
+	if err := checkMintID(body.MintID); err != nil {
 		return answer{}, err
 	}
-	mode, err := feeMode(body.FeeMode)
+	mode, err := readFeeMode(body.FeeMode)
 	if err != nil {
 		return answer{}, err
 	}
-	e, err := a.conf.Withdrawals.Estimate(c.Context(), c.org, withdrawal.Estimation{
+	e, err := a.conf.Withdrawals.Estimate(c.Context(), c.org, withdrawal.EstimateRequest{
 		MintID: body.MintID, CustomerID: body.CustomerID, Amount: body.Amount, UseDecimal: body.UseDecimal, ToAddress: body.ToAddress, FeeMode: mode,
 	})
 	if err != nil {
 		return answer{}, err
 	}
-	out := Estimate{NetworkFee: e.NetworkFee.String(), NetworkFeeMintID: e.NetworkFeeMintID, CustomerCharge: e.CustomerCharge, ExpiresAt: webhook.At(e.ExpiresAt)}
+	shown := Estimate{NetworkFee: e.NetworkFee.String(), NetworkFeeMintID: e.NetworkFeeMintID, CustomerCharge: e.CustomerCharge, ExpiresAt: webhook.At(e.ExpiresAt)}
 	if e.NetworkFeeUSD != nil {
-		out.NetworkFeeUSD = pointer(e.NetworkFeeUSD.String())
+		shown.NetworkFeeUSD = pointerTo(e.NetworkFeeUSD.String())
 	}
 	if e.MaxAmount != nil {
-		out.MaxAmount = pointer(e.MaxAmount.String())
+		shown.MaxAmount = pointerTo(e.MaxAmount.String())
 	}
-	return answer{status: http.StatusOK, body: out}, nil
+	return answer{status: http.StatusOK, body: shown}, nil
 }
 
-func reasons(of []withdrawal.Reason) (out webhook.List[string]) {
-	for _, r := range of {
-		out = append(out, string(r))
+func reasonTexts(reasons []withdrawal.Reason) (texts webhook.List[string]) {
+	for _, r := range reasons {
+		texts = append(texts, string(r))
 	}
-	return out
+	return texts
 }
 
-// gates shows what the rules said. A member that GateResult does not have is a bug.
-func gates(steps []withdrawal.Step) (out webhook.List[GateResult]) {
-	raw, err := json.Marshal(withdrawal.Flat(steps))
+// showGates shows what the rules said. A member that GateResult does not have is a bug.
+func showGates(steps []withdrawal.Step) (results webhook.List[GateResult]) {
+	raw, err := json.Marshal(withdrawal.FlattenSteps(steps))
 	if err == nil {
 		read := json.NewDecoder(bytes.NewReader(raw))
 		read.DisallowUnknownFields()
-		err = read.Decode(&out)
+		err = read.Decode(&results)
 	}
 	if err != nil {
 		panic("api: what a gate looked at cannot be shown: " + err.Error())
 	}
-	return out
+	return results
 }
 
 func (a *api) cancelWithdrawal(c *call) (answer, error) {
-	w, err := a.conf.Withdrawals.Cancel(c.Context(), c.org, c.param("withdrawalId"), c.actor())
+	w, err := a.conf.Withdrawals.Cancel(c.Context(), c.org, c.pathParam("withdrawalId"), c.auditActor())
 	if err != nil {
 		return answer{}, err
 	}
@@ -255,14 +255,14 @@ func (a *api) cancelWithdrawal(c *call) (answer, error) {
 }
 
 func (a *api) listDecisions(c *call) (answer, error) {
-	found, err := a.conf.Withdrawals.Decisions(c.Context(), c.org, c.param("withdrawalId"))
+	found, err := a.conf.Withdrawals.ListDecisions(c.Context(), c.org, c.pathParam("withdrawalId"))
 	if err != nil {
 		return answer{}, err
 	}
 	body := Decisions{Data: make([]Decision, 0, len(found))}
 	for _, d := range found {
 		show := Decision{
-			At: webhook.At(d.At), Act: string(d.Act), Status: string(d.Status), ApprovalReasons: reasons(d.Reasons), Gates: gates(d.Gates), Note: optional(d.Note),
+			DecidedAt: webhook.At(d.DecidedAt), Act: string(d.Act), Status: string(d.Status), ApprovalReasons: reasonTexts(d.Reasons), Gates: showGates(d.Gates), Note: optionalText(d.Note),
 		}
 		if d.Actor.Kind != "" {
 			show.Actor = &webhook.Actor{Type: d.Actor.Kind, ID: d.Actor.ID}
@@ -281,7 +281,7 @@ func idempotencyKey(h http.Header, inBody *string) (*string, error) {
 	for _, v := range values {
 		if v != values[0] || inBody != nil && v != *inBody {
 			return nil, fault.New(fault.Invalid, fault.IdempotencyKeyMismatch,
-				"The request gives two different idempotency keys, in its body and in the header Idempotency-Key."+untouched+" Give one.").On("idempotencyKey")
+				"The request gives two different idempotency keys, in its body and in the header Idempotency-Key."+nothingWritten+" Give one.").WithParam("idempotencyKey")
 		}
 	}
 	return &values[0], nil
@@ -298,46 +298,46 @@ var withdrawalColumns = []column[webhook.Withdrawal]{
 	{"withdrawalId", func(w webhook.Withdrawal) string { return w.WithdrawalID }},
 	{"createdAt", func(w webhook.Withdrawal) string { return w.CreatedAt.String() }},
 	{"type", func(w webhook.Withdrawal) string { return w.Type }},
-	{"idempotencyKey", func(w webhook.Withdrawal) string { return text(w.IdempotencyKey) }},
-	{"reference", func(w webhook.Withdrawal) string { return text(w.Reference) }},
-	{"customerId", func(w webhook.Withdrawal) string { return text(w.CustomerID) }},
-	{"product", func(w webhook.Withdrawal) string { return text(w.Product) }},
-	{"whitelistedAddressId", func(w webhook.Withdrawal) string { return text(w.WhitelistedAddressID) }},
+	{"idempotencyKey", func(w webhook.Withdrawal) string { return textOrEmpty(w.IdempotencyKey) }},
+	{"reference", func(w webhook.Withdrawal) string { return textOrEmpty(w.Reference) }},
+	{"customerId", func(w webhook.Withdrawal) string { return textOrEmpty(w.CustomerID) }},
+	{"product", func(w webhook.Withdrawal) string { return textOrEmpty(w.Product) }},
+	{"whitelistedAddressId", func(w webhook.Withdrawal) string { return textOrEmpty(w.WhitelistedAddressID) }},
 	{"mintId", func(w webhook.Withdrawal) string { return strconv.Itoa(w.MintID) }},
 	{"symbol", func(w webhook.Withdrawal) string { return w.Mint.Symbol }},
 	{"chain", func(w webhook.Withdrawal) string { return w.Mint.Chain }},
 	{"amount", func(w webhook.Withdrawal) string { return w.Amount }},
 	{"amountDecimal", func(w webhook.Withdrawal) string { return w.AmountDecimal }},
-	{"usdValue", func(w webhook.Withdrawal) string { return text(w.USDValue) }},
+	{"usdValue", func(w webhook.Withdrawal) string { return textOrEmpty(w.USDValue) }},
 	{"toAddress", func(w webhook.Withdrawal) string { return w.ToAddress }},
-	{"networkFee", func(w webhook.Withdrawal) string { return text(w.NetworkFee) }},
-	{"networkFeeMintId", func(w webhook.Withdrawal) string { return number(w.NetworkFeeMintID) }},
+	{"networkFee", func(w webhook.Withdrawal) string { return textOrEmpty(w.NetworkFee) }},
+	{"networkFeeMintId", func(w webhook.Withdrawal) string { return numberOrEmpty(w.NetworkFeeMintID) }},
 	{"feeMode", func(w webhook.Withdrawal) string { return w.FeeMode }},
 	{"status", func(w webhook.Withdrawal) string { return w.Status }},
 	{"chainStatus", func(w webhook.Withdrawal) string { return w.ChainStatus }},
 	{"requiresApproval", func(w webhook.Withdrawal) string { return strconv.FormatBool(w.RequiresApproval) }},
 	{"approvalReasons", func(w webhook.Withdrawal) string { return strings.Join(w.ApprovalReasons, " ") }},
-	{"txHash", func(w webhook.Withdrawal) string { return text(w.TxHash) }},
-	{"failureReason", func(w webhook.Withdrawal) string { return text(w.FailureReason) }},
-	{"rejectedReason", func(w webhook.Withdrawal) string { return text(w.RejectedReason) }},
-	{"approvedAt", func(w webhook.Withdrawal) string { return moment(w.ApprovedAt) }},
-	{"broadcastAt", func(w webhook.Withdrawal) string { return moment(w.BroadcastAt) }},
-	{"completedAt", func(w webhook.Withdrawal) string { return moment(w.CompletedAt) }},
-	{"metadata", func(w webhook.Withdrawal) string { return handles(w.Metadata) }},
+	{"txHash", func(w webhook.Withdrawal) string { return textOrEmpty(w.TxHash) }},
+	{"failureReason", func(w webhook.Withdrawal) string { return textOrEmpty(w.FailureReason) }},
+	{"rejectedReason", func(w webhook.Withdrawal) string { return textOrEmpty(w.RejectedReason) }},
+	{"approvedAt", func(w webhook.Withdrawal) string { return timeOrEmpty(w.ApprovedAt) }},
+	{"broadcastAt", func(w webhook.Withdrawal) string { return timeOrEmpty(w.BroadcastAt) }},
+	{"completedAt", func(w webhook.Withdrawal) string { return timeOrEmpty(w.CompletedAt) }},
+	{"metadata", func(w webhook.Withdrawal) string { return metadataJSON(w.Metadata) }},
 }
 
 func (a *api) listWithdrawals(c *call) (answer, error) {
 	f := withdrawal.Filter{
-		Type: c.query["type"], CustomerID: c.query["customerId"], Status: c.query["status"], MintID: c.query.number("mintId"), Chain: c.query["chain"],
-		CreatedAfter: c.query.time("createdAfter"), CreatedBefore: c.query.time("createdBefore"),
-		TxHash: sameHash(c.query["txHash"]), Address: c.query["address"], Reference: c.query["reference"], IdempotencyKey: c.query["idempotencyKey"],
+		Type: c.query["type"], CustomerID: c.query["customerId"], Status: c.query["status"], MintID: c.query.numberValue("mintId"), Chain: c.query["chain"],
+		CreatedAfter: c.query.timeValue("createdAfter"), CreatedBefore: c.query.timeValue("createdBefore"),
+		TxHash: canonicalHash(c.query["txHash"]), Address: c.query["address"], Reference: c.query["reference"], IdempotencyKey: c.query["idempotencyKey"],
 	}
 	if c.table {
-		return exported(a, c, "withdrawals", withdrawalColumns, func(ctx context.Context, desc bool, row func(webhook.Withdrawal) error) error {
-			return a.conf.Withdrawals.Each(ctx, c.org, f, desc, row)
+		return csvExport(a, c, "withdrawals", withdrawalColumns, func(ctx context.Context, desc bool, row func(webhook.Withdrawal) error) error {
+			return a.conf.Withdrawals.ForEach(ctx, c.org, f, desc, row)
 		})
 	}
-	p, err := a.place(c, "withdrawals")
+	p, err := a.readPage(c, "withdrawals")
 	if err != nil {
 		return answer{}, err
 	}
@@ -345,12 +345,12 @@ func (a *api) listWithdrawals(c *call) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	same := func(w webhook.Withdrawal) webhook.Withdrawal { return w }
-	return answer{status: http.StatusOK, body: listed(a, c, "withdrawals", found, same)}, nil
+	identity := func(w webhook.Withdrawal) webhook.Withdrawal { return w }
+	return answer{status: http.StatusOK, body: newPage(a, c, "withdrawals", found, identity)}, nil
 }
 
 func (a *api) getWithdrawal(c *call) (answer, error) {
-	w, err := a.conf.Withdrawals.ByID(c.Context(), c.org, c.param("withdrawalId"))
+	w, err := a.conf.Withdrawals.ByID(c.Context(), c.org, c.pathParam("withdrawalId"))
 	if err != nil {
 		return answer{}, err
 	}

@@ -26,7 +26,7 @@ type Adoption struct {
 	Lost     string // id of the journal that it continues
 	Entries  int    // how many of the lost journal's entries the database has
 	Last     uint64 // number of the last of them
-	Accounts []Account
+	Accounts []PayingAccount
 
 	conf    local.Config
 	seed    keys.Seed
@@ -37,9 +37,9 @@ type Adoption struct {
 	tools   *App
 }
 
-// Account is a wallet that pays, with how often its chain saw it pay.
-type Account struct {
-	From    signer.WalletRef
+// PayingAccount is a wallet that pays, with how often its chain saw it pay.
+type PayingAccount struct {
+	Wallet  signer.WalletRef
 	Chain   chain.Name
 	Address chain.Address
 	Paid    uint64
@@ -49,8 +49,8 @@ type Account struct {
 // nothing pays meanwhile, until Close. It refuses while the journal is there, while a
 // service works on the database, and when a chain cannot be asked about a wallet.
 func PrepareAdoption(ctx context.Context, conf Config, log *slog.Logger) (_ *Adoption, err error) {
-	if !conf.has(RoleSigner) {
-		return nil, errors.New("signer." + conf.Signer.way() + ": this configuration points to another signer; give one with the seed, the journal and the policy")
+	if !conf.hasRole(RoleSigner) {
+		return nil, errors.New("signer." + conf.Signer.remoteSetting() + ": this configuration points to another signer; give one with the seed, the journal and the policy")
 	}
 	switch _, err := os.Stat(conf.Signer.Journal); {
 	case err == nil:
@@ -58,41 +58,41 @@ func PrepareAdoption(ctx context.Context, conf Config, log *slog.Logger) (_ *Ado
 	case !errors.Is(err, fs.ErrNotExist):
 		return nil, fmt.Errorf("signer.journal: %w", err)
 	}
-	a := &Adoption{Journal: conf.Signer.Journal}
-	if a.seed, a.conf, err = openSeed(conf); err != nil {
+	adoption := &Adoption{Journal: conf.Signer.Journal}
+	if adoption.seed, adoption.conf, err = openSeed(conf); err != nil {
 		return nil, err
 	}
-	if a.tools, err = OpenTools(ctx, conf, log); err != nil {
+	if adoption.tools, err = OpenTools(ctx, conf, log); err != nil {
 		return nil, err
 	}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, a.Close())
+			err = errors.Join(err, adoption.Close())
 		}
 	}()
-	if err := a.alone(ctx); err != nil {
+	if err := adoption.lockWorkers(ctx); err != nil {
 		return nil, err
 	}
-	if a.copied, err = mirror.Copied(ctx, a.tools.db); err != nil {
+	if adoption.copied, err = mirror.CopiedEntries(ctx, adoption.tools.db); err != nil {
 		return nil, err
 	}
-	err = a.tools.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
-		a.anchors, err = audit.Copied(ctx, tx)
+	err = adoption.tools.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
+		adoption.anchors, err = audit.CopiedAnchors(ctx, tx)
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
-	if len(a.copied) == 0 {
+	if len(adoption.copied) == 0 {
 		return nil, errors.New("the database has no copy of any entry of a journal: it never worked with one")
 	}
-	last := a.copied[len(a.copied)-1]
-	a.Lost, a.Entries, a.Last = last.JournalID, len(a.copied), last.Seq
-	return a, a.ask(ctx)
+	last := adoption.copied[len(adoption.copied)-1]
+	adoption.Lost, adoption.Entries, adoption.Last = last.JournalID, len(adoption.copied), last.Seq
+	return adoption, adoption.readPaymentCounts(ctx)
 }
 
-// alone takes the locks of every desk, which a service that runs would hold.
-func (a *Adoption) alone(ctx context.Context) error {
+// lockWorkers takes the locks of every desk, which a service that runs would hold.
+func (a *Adoption) lockWorkers(ctx context.Context) error {
 	for name := range a.tools.chains {
 		lock, ok, err := a.tools.db.AdvisoryLock(ctx, dispatch.LockName(name))
 		if err != nil {
@@ -101,38 +101,38 @@ func (a *Adoption) alone(ctx context.Context) error {
 		if !ok {
 			return fmt.Errorf("a service pays on %s: stop every service and every signer of this installation first", name)
 		}
-		before := a.release
+		previous := a.release
 		a.release = func() {
 			lock.Release()
-			if before != nil {
-				before()
+			if previous != nil {
+				previous()
 			}
 		}
 	}
 	return nil
 }
 
-// ask asks each chain about each wallet that pays on it. The address comes from the
+// readPaymentCounts asks each chain about each wallet that pays on it. The address comes from the
 // seed: a changed row of the database must not have another account asked about.
-func (a *Adoption) ask(ctx context.Context) error {
-	payers, err := mirror.Payers(ctx, a.tools.db)
+func (a *Adoption) readPaymentCounts(ctx context.Context) error {
+	payers, err := mirror.ListPayingWallets(ctx, a.tools.db)
 	if err != nil {
 		return err
 	}
 	asked := map[local.ChainNonce]bool{}
 	for _, p := range payers {
-		on := []chain.Name{p.Chain}
+		chainNames := []chain.Name{p.Chain}
 		if p.Chain == "" {
-			on = nil
+			chainNames = nil
 			for name := range a.tools.chains {
-				if name.Family() == p.From.Family {
-					on = append(on, name)
+				if name.Family() == p.Wallet.Family {
+					chainNames = append(chainNames, name)
 				}
 			}
-			slices.Sort(on)
+			slices.Sort(chainNames)
 		}
-		for _, name := range on {
-			key := local.ChainNonce{From: p.From, Chain: name}
+		for _, name := range chainNames {
+			key := local.ChainNonce{Wallet: p.Wallet, Chain: name}
 			if asked[key] {
 				continue
 			}
@@ -141,7 +141,7 @@ func (a *Adoption) ask(ctx context.Context) error {
 			if !ok {
 				return fmt.Errorf("wallets pay on %s, which is not configured: add it under chains, so that it can be asked", name)
 			}
-			address, err := local.Address(a.seed, p.From)
+			address, err := local.DeriveAddress(a.seed, p.Wallet)
 			if err != nil {
 				return err
 			}
@@ -149,30 +149,30 @@ func (a *Adoption) ask(ctx context.Context) error {
 			if err != nil {
 				return fmt.Errorf("ask %s how often %s has paid: %w", name, address, err)
 			}
-			if account.Leased {
+			if account.KeyedSlots {
 				// Nothing there counts what a wallet has paid, so nothing could show that the copy
 				// lacks a payment, and it would be made again.
 				return fmt.Errorf("%s does not number the payments of %s: a copy of the journal cannot be shown to be whole, and none is adopted", name, address)
 			}
-			key.Next = account.Latest
+			key.NextNonce = account.Latest
 			a.nonces = append(a.nonces, key)
-			a.Accounts = append(a.Accounts, Account{From: p.From, Chain: name, Address: address, Paid: account.Latest})
+			a.Accounts = append(a.Accounts, PayingAccount{Wallet: p.Wallet, Chain: name, Address: address, Paid: account.Latest})
 		}
 	}
 	return nil
 }
 
-// Write makes the journal, and gives back the anchors of the audit log where their file
+// WriteJournal makes the journal, and gives back the anchors of the audit log where their file
 // was lost with it. It never replaces a file.
-func (a *Adoption) Write() error {
-	if err := local.Adopt(a.conf, a.seed, a.copied, a.nonces); err != nil {
+func (a *Adoption) WriteJournal() error {
+	if err := local.AdoptJournal(a.conf, a.seed, a.copied, a.nonces); err != nil {
 		return err
 	}
 	sign, err := local.Open(a.conf, a.seed)
 	if err != nil {
 		return fmt.Errorf("open the journal that was made: %w", err)
 	}
-	_, err = sign.Relearn(a.anchors)
+	_, err = sign.RestoreAnchors(a.anchors)
 	return errors.Join(err, sign.Close())
 }
 

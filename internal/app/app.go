@@ -55,13 +55,13 @@ import (
 )
 
 const (
-	headerReadMax = 10 * time.Second // to send the headers of a request
-	requestMax    = 60 * time.Second // to answer one
-	writableEvery = 2 * time.Second  // between two writes that show /readyz whether the database takes any
-	shutdownMax   = 20 * time.Second // for requests under way when the service stops
-	idleMax       = 2 * time.Minute  // for a connection without requests
-	headerBytes   = 16 << 10
-	mirrorEvery   = 30 * time.Second // between two comparisons with the signer's journal
+	headerReadMax    = 10 * time.Second // to send the headers of a request
+	requestMax       = 60 * time.Second // to answer one
+	writableInterval = 2 * time.Second  // between two writes that show /readyz whether the database takes any
+	shutdownMax      = 20 * time.Second // for requests under way when the service stops
+	idleMax          = 2 * time.Minute  // for a connection without requests
+	headerBytesMax   = 16 << 10
+	mirrorInterval   = 30 * time.Second // between two comparisons with the signer's journal
 
 	bodyWaitMax  = 10 * time.Second // to wait for a body, beyond what its bytes take
 	bodyRateMin  = 64 << 10         // bytes of a body in a second
@@ -73,36 +73,36 @@ var privateConnections = inbound.Limits{Connections: privateConns, BodyWait: bod
 
 // App is the service, wired.
 type App struct {
-	conf     Config
-	log      *slog.Logger
-	db       *pg.DB
-	signer   signer.Signer
-	attest   ed25519.PublicKey
-	closers  []func() error
-	chains   chain.Chains
-	book     *wallet.Book
-	prices   price.Source
-	sweepers map[chain.Name]*sweep.Sweeper
-	walkers  map[chain.Name]*scan.Walker
-	withdraw *withdrawal.Service
-	flags    *deposit.Resolutions
-	white    *whitelist.Book
-	screens  risk.Policy
-	grants   *signer.GrantKey // nil where nothing is decided or flagged
-	voids    *dispatch.Voider
-	tools    bool // a command beside the running service
+	conf        Config
+	log         *slog.Logger
+	db          *pg.DB
+	signer      signer.Signer
+	attestKey   ed25519.PublicKey
+	closers     []func() error
+	chains      chain.Chains
+	wallets     *wallet.Service
+	prices      price.Source
+	sweepers    map[chain.Name]*sweep.Sweeper
+	walkers     map[chain.Name]*scan.Walker
+	withdrawals *withdrawal.Service
+	resolutions *deposit.Resolutions
+	whitelist   *whitelist.Service
+	screening   risk.Policy
+	grants      *signer.GrantKey // nil where nothing is decided or flagged
+	voider      *dispatch.Voider
+	isTool      bool // a command beside the running service
 
-	metrics           *ops.Metrics
-	listener, private net.Listener
-	public, ops       http.Handler
-	desk              net.Listener // of the operators; nil: there is none
-	keyRolled         func(ctx context.Context, org string, key seal.Secret)
-	operators         http.Handler
-	loops             []loop
-	jobs              *jobs.Runner
-	posts             *delivery.Dispatcher // nil where no webhook is posted
-	ready             atomic.Bool
-	opened            chan struct{}
+	metrics                  *ops.Metrics
+	apiListener, opsListener net.Listener
+	apiHandler, opsHandler   http.Handler
+	operatorListener         net.Listener // of the operators; nil: there is none
+	keyRolled                func(ctx context.Context, org string, key seal.Secret)
+	operatorHandler          http.Handler
+	loops                    []loop
+	jobs                     *jobs.Runner
+	dispatcher               *delivery.Dispatcher // nil where no webhook is posted
+	ready                    atomic.Bool
+	opened                   chan struct{}
 }
 
 // A loop is a part that works until its context ends.
@@ -113,68 +113,68 @@ type loop struct {
 
 // New wires the service: it opens the database, the signer, the chains and the
 // listeners, and starts nothing. Close releases them.
-func New(ctx context.Context, conf Config, log *slog.Logger) (a *App, err error) {
-	if err := conf.policyFits(); err != nil {
+func New(ctx context.Context, conf Config, log *slog.Logger) (service *App, err error) {
+	if err := conf.checkPolicy(); err != nil {
 		return nil, err
 	}
-	if conf.SignerAlone() {
+	if conf.IsSignerOnly() {
 		return nil, errors.New("this configuration is of a signer alone")
 	}
 	sign, attest, closeSigner, err := OpenSigner(conf)
 	if err != nil {
 		return nil, err
 	}
-	a = newApp(conf, log, closeSigner)
+	service = newApp(conf, log, closeSigner)
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, a.Close())
-			a = nil
+			err = errors.Join(err, service.Close())
+			service = nil
 		}
 	}()
-	if err := a.open(ctx, sign, attest); err != nil {
-		return a, err
+	if err := service.openCore(ctx, sign, attest); err != nil {
+		return service, err
 	}
-	if err := a.openTrace(ctx); err != nil {
-		return a, err
+	if err := service.openTrace(ctx); err != nil {
+		return service, err
 	}
 	// Before anything may go out or be issued, the database has to know all
 	// that the signer remembers: else it is older than the signer.
-	if err := mirror.Import(ctx, a.db, a.signer, a.book); err != nil {
-		return a, fmt.Errorf("compare the database with the signer's journal: %w", err)
+	if err := mirror.ImportJournal(ctx, service.db, service.signer, service.wallets); err != nil {
+		return service, fmt.Errorf("compare the database with the signer's journal: %w", err)
 	}
-	mints, err := conf.catalogue(a.chains)
+	mints, err := conf.mintCatalogue(service.chains)
 	if err != nil {
-		return a, err
+		return service, err
 	}
-	if err := mint.Sync(ctx, a.db, mints); err != nil {
-		return a, err
+	if err := mint.Sync(ctx, service.db, mints); err != nil {
+		return service, err
 	}
-	deposits := a.deposits()
-	a.runAs(RoleWorkers, loop{"deposit", deposits.Run}, loop{"memos", deposits.RunMemos}, loop{"resolutions", a.flags.Run}, loop{"whitelist", a.white.Keep}, loop{"voids", a.voids.Run}, loop{"restored", func(ctx context.Context) error {
-		return a.withdraw.RunCollect(ctx, log)
+	deposits := service.newDepositService()
+	service.runAs(RoleWorkers, loop{"deposit", deposits.Run}, loop{"memos", deposits.RunMemos}, loop{"resolutions", service.resolutions.Run}, loop{"whitelist", service.whitelist.RunMaintenance}, loop{"voids", service.voider.Run}, loop{"restored", func(ctx context.Context) error {
+		return service.withdrawals.RunCollectOwed(ctx, log)
 	}})
-	if !conf.Risk.Rescreen.Off {
-		a.runAs(RoleWorkers, loop{"rescreening", a.Rescreener().Run})
+	if !conf.Risk.Rescreen.Disabled {
+		service.runAs(RoleWorkers, loop{"rescreening", service.NewRescreener().Run})
 	}
-	for name, ch := range a.chains {
-		a.wireChain(name, ch, deposits)
+	for name, ch := range service.chains {
+		service.wireChain(name, ch, deposits)
 	}
 	// Every process looks, for each would go on with a database that was replaced.
-	a.loops = append(a.loops, loop{"journal", func(ctx context.Context) error {
-		mirror.Watch(ctx, a.db, a.signer, a.book, mirrorEvery)
+	service.loops = append(service.loops, loop{"journal", func(ctx context.Context) error {
+		mirror.WatchJournal(ctx, service.db, service.signer, service.wallets, mirrorInterval)
 		return nil
 	}})
-	return a, a.wireEdges(ctx)
+	return service, service.wireEdges(ctx)
 }
 
-// deposits takes deposits in, by the prices and on the chains of the configuration.
-func (a *App) deposits() *deposit.Desk {
-	return deposit.New(a.db, a.book, a.prices, a.screens, a.log, deposit.Bound(a.grants), deposit.PriceAge(a.conf.PriceAge()), deposit.Senders(a.chains))
+// newDepositService takes deposits in, by the prices and on the chains of the configuration.
+func (a *App) newDepositService() *deposit.Service {
+	return deposit.New(a.db, a.wallets, a.prices, a.screening, a.log, deposit.WithFlagKey(a.grants), deposit.WithPriceAge(a.conf.PriceAge()), deposit.WithChains(a.chains))
 }
 
 // runAs adds loops when this process has their role.
 func (a *App) runAs(role Role, loops ...loop) {
-	if a.conf.has(role) {
+	if a.conf.hasRole(role) {
 		a.loops = append(a.loops, loops...)
 	}
 }
@@ -183,27 +183,27 @@ func (a *App) runAs(role Role, loops ...loop) {
 // the signer, the loops and the listeners. It writes rows that the service then
 // works on; what only a signer can do is refused.
 func OpenTools(ctx context.Context, conf Config, log *slog.Logger) (*App, error) {
-	attest, err := keys.ReadAttest(conf.Keys.Attest)
+	attest, err := keys.ReadAttestKey(conf.Keys.Attest)
 	if err != nil {
 		return nil, fmt.Errorf("keys.attest: %w", err)
 	}
-	a := newApp(conf, log, func() error { return nil })
-	a.tools = true
-	if err := a.open(ctx, noSigner{}, attest); err != nil {
-		return nil, errors.Join(err, a.Close())
+	service := newApp(conf, log, func() error { return nil })
+	service.isTool = true
+	if err := service.openCore(ctx, noSigner{}, attest); err != nil {
+		return nil, errors.Join(err, service.Close())
 	}
-	deposits := a.deposits()
-	for name, ch := range a.chains {
-		if !name.Pooled() {
-			a.sweepers[name] = sweep.New(a.db, ch, a.book, a.prices, sweep.Config{}, a.log)
+	deposits := service.newDepositService()
+	for name, ch := range service.chains {
+		if !name.IsUTXO() {
+			service.sweepers[name] = sweep.New(service.db, ch, service.wallets, service.prices, sweep.Config{}, service.log)
 		}
-		a.walkers[name] = scan.New(a.db, scan.Config{Chain: name, Reader: ch.Reader, Concerned: concerned(deposits)}, deposits, a.log)
+		service.walkers[name] = scan.New(service.db, scan.Config{Chain: name, Reader: ch.Reader, FinalityListeners: finalityListeners(deposits)}, deposits, service.log)
 	}
-	return a, nil
+	return service, nil
 }
 
-// voidWait is how long a command waits for the running service to have a payment voided.
-const voidWait = 10 * time.Second
+// voidWaitMax is how long a command waits for the running service to have a payment voided.
+const voidWaitMax = 10 * time.Second
 
 // noSigner is the signer of a process that has none.
 type noSigner struct{ signer.Signer }
@@ -211,11 +211,11 @@ type noSigner struct{ signer.Signer }
 // ErrNoSigner says that a wallet does not exist yet, of tools, which cannot make one.
 var ErrNoSigner = errors.New("this command has no signer: start the service, which makes the wallet, and try again")
 
-func (noSigner) Issue(context.Context, signer.WalletRef) (signer.Issued, error) {
-	return signer.Issued{}, ErrNoSigner
+func (noSigner) IssueAddress(context.Context, signer.WalletRef) (signer.IssuedAddress, error) {
+	return signer.IssuedAddress{}, ErrNoSigner
 }
 
-func (noSigner) Void(context.Context, signer.Void) (signer.Entry, error) {
+func (noSigner) VoidIntent(context.Context, signer.Void) (signer.Entry, error) {
 	return signer.Entry{}, errors.New("this command has no signer: the running service asks it")
 }
 
@@ -226,22 +226,22 @@ func newApp(conf Config, log *slog.Logger, closeSigner func() error) *App {
 	}
 }
 
-// open opens the database and the chains and makes what stands on both.
-func (a *App) open(ctx context.Context, sign signer.Signer, attest ed25519.PublicKey) (err error) {
+// openCore opens the database and the chains and makes what stands on both.
+func (a *App) openCore(ctx context.Context, sign signer.Signer, attest ed25519.PublicKey) (err error) {
 	a.db, err = pg.Open(ctx, pg.Config{URL: a.conf.Database.URL, MaxConns: a.conf.Database.MaxConns}, time.Now)
 	if err != nil {
 		return fmt.Errorf("database: %w", err)
 	}
 	var roles []string
-	for _, r := range a.conf.Running() {
+	for _, r := range a.conf.ActiveRoles() {
 		roles = append(roles, string(r))
 	}
 	a.metrics = ops.NewMetrics(a.db, roles, a.log)
-	if of, ok := sign.(interface{ Certificates() []remote.Certificate }); ok {
-		a.metrics.Certificates(certificatesOf(of.Certificates))
+	if source, ok := sign.(interface{ Certificates() []remote.Certificate }); ok {
+		a.metrics.RegisterCertificates(convertCertificates(source.Certificates))
 	}
-	sign = a.metrics.Watched(sign)
-	a.signer, a.attest, a.book = sign, attest, wallet.New(a.db, sign, attest)
+	sign = a.metrics.WrapSigner(sign)
+	a.signer, a.attestKey, a.wallets = sign, attest, wallet.New(a.db, sign, attest)
 	if err := a.openChains(ctx); err != nil {
 		return err
 	}
@@ -252,51 +252,51 @@ func (a *App) open(ctx context.Context, sign signer.Signer, attest ed25519.Publi
 		return err
 	}
 	var grants *signer.GrantKey
-	if a.conf.has(RoleAPI, RoleWorkers) {
+	if a.conf.hasRole(RoleAPI, RoleWorkers) {
 		if grants, err = readGrantKey(a.conf.Keys.Approvals); err != nil {
 			return err
 		}
 	}
 	a.grants = grants
-	a.voids = &dispatch.Voider{DB: a.db, Signer: sign, Grants: grants, Log: a.log}
-	if a.tools {
-		a.voids.Wait = voidWait
+	a.voider = &dispatch.Voider{DB: a.db, Signer: sign, Grants: grants, Log: a.log}
+	if a.isTool {
+		a.voider.WaitMax = voidWaitMax
 	}
-	options := []deposit.ResolutionsOption{deposit.Granted(grants), deposit.Voiding(a.voids)}
+	options := []deposit.ResolutionsOption{deposit.WithGrantKey(grants), deposit.WithVoider(a.voider)}
 	if a.conf.Risk.SanctionedReject == "BLOCK" {
-		options = append(options, deposit.KeepSanctioned)
+		options = append(options, deposit.WithSanctionsBlock)
 	}
-	a.flags = deposit.NewResolutions(a.db, a.chains, a.book, a.log, options...)
-	a.white = whitelist.New(a.db, sign, whitelist.Config{
-		AttestKey: attest, Grants: grants, Chains: a.chains, CoolingOff: a.conf.Operator.coolingOff(),
+	a.resolutions = deposit.NewResolutions(a.db, a.chains, a.wallets, a.log, options...)
+	a.whitelist = whitelist.New(a.db, sign, whitelist.Config{
+		AttestKey: attest, GrantKey: grants, Chains: a.chains, CoolingOff: a.conf.Operator.coolingOff(),
 	}, a.log)
-	a.withdraw = &withdrawal.Service{
-		DB: a.db, Chains: a.chains, Wallets: a.book, Prices: a.prices, PriceAge: a.conf.PriceAge(), Priced: a.conf.priced(),
-		Risk: a.screens, Grants: grants, Whitelist: listed{a.white}, Voids: a.voids,
+	a.withdrawals = &withdrawal.Service{
+		DB: a.db, Chains: a.chains, Wallets: a.wallets, Prices: a.prices, PriceAge: a.conf.PriceAge(), HasPriceSource: a.conf.pricedMints(),
+		Risk: a.screening, GrantKey: grants, Whitelist: whitelistAdapter{a.whitelist}, Voider: a.voider,
 	}
-	a.voids.Listeners = map[signer.Purpose]dispatch.VoidListener{signer.Payment: a.withdraw, signer.Return: a.flags}
+	a.voider.Listeners = map[signer.Purpose]dispatch.VoidListener{signer.Payment: a.withdrawals, signer.Return: a.resolutions}
 	return nil
 }
 
-// listed is the whitelist as withdrawals of organizations ask it.
-type listed struct{ book *whitelist.Book }
+// whitelistAdapter is the whitelist as withdrawals of organizations ask it.
+type whitelistAdapter struct{ service *whitelist.Service }
 
 // Usable implements withdrawal.Whitelist.
-func (l listed) Usable(ctx context.Context, tx pg.Tx, org, listedID string) (withdrawal.Listed, error) {
-	a, err := l.book.Usable(ctx, tx, org, listedID)
+func (l whitelistAdapter) Usable(ctx context.Context, tx pg.Tx, org, listedID string) (withdrawal.WhitelistEntry, error) {
+	address, err := l.service.Usable(ctx, tx, org, listedID)
 	if err != nil {
-		return withdrawal.Listed{}, err
+		return withdrawal.WhitelistEntry{}, err
 	}
-	return withdrawal.Listed{Chain: a.Chain, Address: a.Address}, nil
+	return withdrawal.WhitelistEntry{Chain: address.Chain, Address: address.Address}, nil
 }
 
-// certificatesOf are those of the signer on the network in the words of the metrics.
-func certificatesOf(read func() []remote.Certificate) func() []ops.Certificate {
-	return func() (all []ops.Certificate) {
+// convertCertificates are those of the signer on the network in the words of the metrics.
+func convertCertificates(read func() []remote.Certificate) func() []ops.Certificate {
+	return func() (certificates []ops.Certificate) {
 		for _, c := range read() {
-			all = append(all, ops.Certificate(c))
+			certificates = append(certificates, ops.Certificate(c))
 		}
-		return all
+		return certificates
 	}
 }
 
@@ -305,7 +305,7 @@ func (a *App) openTrace(ctx context.Context) error {
 	if a.conf.Trace.Endpoint == "" {
 		return nil
 	}
-	closing, err := otlp.Open(ctx, a.conf.Trace.Endpoint, a.conf.Trace.share(), rolesText(a.conf.Running()), a.log)
+	closing, err := otlp.Open(ctx, a.conf.Trace.Endpoint, a.conf.Trace.sampleRatio(), formatRoles(a.conf.ActiveRoles()), a.log)
 	if err != nil {
 		return err
 	}
@@ -316,11 +316,11 @@ func (a *App) openTrace(ctx context.Context) error {
 func (a *App) openChains(ctx context.Context) error {
 	a.chains = chain.Chains{}
 	for name, c := range a.conf.Chains {
-		ch := a.conf.words(name)
-		if len(c.Endpoints) > 0 || a.conf.onChains() {
+		ch := a.conf.offlineChain(name)
+		if len(c.Endpoints) > 0 || a.conf.asksChains() {
 			var err error
 			ch, err = a.conf.openChain(ctx, name)
-			if a.tools && errors.Is(err, chain.ErrSilent) {
+			if a.isTool && errors.Is(err, chain.ErrTooFewProviders) {
 				// A freeze, or the end of an order that waits for these providers, asks them nothing.
 				a.log.WarnContext(ctx, "a command goes on without a chain's providers; what has to ask them fails", "chain", name, "error", err)
 				err = nil
@@ -329,94 +329,94 @@ func (a *App) openChains(ctx context.Context) error {
 				return fmt.Errorf("chains.%s: %w", name, err)
 			}
 		}
-		ch.Addresses = forms[c.Addresses]
+		ch.Addresses = addressForms[c.Addresses]
 		a.chains[name] = ch
 	}
 	return nil
 }
 
-func (a *App) wireChain(name chain.Name, ch chain.Chain, deposits *deposit.Desk) {
-	paces := a.conf.Paces
-	walk := scan.Config{Chain: name, Reader: ch.Reader, Poll: time.Duration(paces.Scan), Concerned: concerned(deposits)}
-	walk.Trouble = func(walk string, err error) { a.metrics.Scan(name, walk, err) }
+func (a *App) wireChain(name chain.Name, ch chain.Chain, deposits *deposit.Service) {
+	paces := a.conf.Intervals
+	walk := scan.Config{Chain: name, Reader: ch.Reader, PollInterval: time.Duration(paces.Scan), FinalityListeners: finalityListeners(deposits)}
+	walk.OnError = func(walk string, err error) { a.metrics.CountScanError(name, walk, err) }
 	if start := a.conf.Chains[name].StartHeight; start > 0 {
-		before := start - 1
-		walk.Start = &before
+		parent := start - 1
+		walk.Start = &parent
 	}
 	a.walkers[name] = scan.New(a.db, walk, deposits, a.log)
 	a.runAs(RoleScan, loop{"scan " + string(name), a.walkers[name].Run})
-	a.runAs(RoleDispatch, loop{"dispatch " + string(name), a.Desk(name).Run})
-	sweeper := sweep.New(a.db, ch, a.book, a.prices, sweep.Config{Poll: time.Duration(paces.Sweep), CloseAfter: a.conf.Chains[name].closeIdle()}, a.log)
-	if !name.Pooled() {
+	a.runAs(RoleDispatch, loop{"dispatch " + string(name), a.DispatchWorker(name).Run})
+	sweeper := sweep.New(a.db, ch, a.wallets, a.prices, sweep.Config{PollInterval: time.Duration(paces.Sweep), CloseAfter: a.conf.Chains[name].closeIdle()}, a.log)
+	if !name.IsUTXO() {
 		a.sweepers[name] = sweeper // with UTXOs a person has nothing to sweep: any UTXO pays where it lies
 	}
 	a.runAs(RoleWorkers, loop{"sweep " + string(name), sweeper.Run})
 }
 
-// concerned are all that have built on final blocks, in the order in which they
+// finalityListeners are all that have built on final blocks, in the order in which they
 // are told that some are gone.
-func concerned(deposits *deposit.Desk) []finality.Concerned {
-	return []finality.Concerned{deposits}
+func finalityListeners(deposits *deposit.Service) []finality.Listener {
+	return []finality.Listener{deposits}
 }
 
-// checkBooks is the chore of the verifier.
-type checkBooks struct{}
+// verifyBooksJob is the chore of the verifier.
+type verifyBooksJob struct{}
 
 // Kind names it for ever.
-func (checkBooks) Kind() string { return "verify" }
+func (verifyBooksJob) Kind() string { return "verify" }
 
-// checkAddresses is the chore that looks at every address.
-type checkAddresses struct{}
-
-// Kind names it for ever.
-func (checkAddresses) Kind() string { return "verify_addresses" }
-
-// endChanges is the chore that ends change requests nobody agreed to in time.
-type endChanges struct{}
+// verifyAddressesJob is the chore that looks at every address.
+type verifyAddressesJob struct{}
 
 // Kind names it for ever.
-func (endChanges) Kind() string { return "end_change_requests" }
+func (verifyAddressesJob) Kind() string { return "verify_addresses" }
+
+// expireChangesJob is the chore that ends change requests nobody agreed to in time.
+type expireChangesJob struct{}
+
+// Kind names it for ever.
+func (expireChangesJob) Kind() string { return "end_change_requests" }
 
 // FourEyes is whether what loosens a control needs a second operator here.
-func (a *App) FourEyes() foureyes.Rule { return a.conf.Operator.rule() }
+func (a *App) FourEyes() foureyes.Rule { return a.conf.Operator.fourEyesRule() }
 
-func (o Operator) rule() foureyes.Rule { return foureyes.Rule{On: o.FourEyes} }
+func (o Operator) fourEyesRule() foureyes.Rule { return foureyes.Rule{Enabled: o.FourEyes} }
 
-// addressesEvery is how often every address is looked at. One that is used is looked at
+// verifyAddressesInterval is how often every address is looked at. One that is used is looked at
 // then, so this is for those that wait for a payment.
-const addressesEvery = 24 * time.Hour
+const verifyAddressesInterval = 24 * time.Hour
 
-// retireEvery is how often what is old leaves the feed and the log of webhooks.
-const retireEvery = time.Hour
+// pruneInterval is how often what is old leaves the feed and the log of webhooks.
+const pruneInterval = time.Hour
 
-// retireAnswers is the chore that takes away what providers said and nothing refers to.
-type retireAnswers struct{}
-
-// Kind names it for ever.
-func (retireAnswers) Kind() string { return "retire_risk_answers" }
-
-// retireWebhooks is the chore that takes it away.
-type retireWebhooks struct{}
+// pruneAnswersJob is the chore that takes away what providers said and nothing refers to.
+type pruneAnswersJob struct{}
 
 // Kind names it for ever.
-func (retireWebhooks) Kind() string { return "retire_webhooks" }
+func (pruneAnswersJob) Kind() string { return "retire_risk_answers" }
+
+// pruneWebhooksJob is the chore that takes it away.
+type pruneWebhooksJob struct{}
+
+// Kind names it for ever.
+func (pruneWebhooksJob) Kind() string { return "retire_webhooks" }
 
 // wireEdges wires what the outside meets: events, webhooks, the listeners.
 func (a *App) wireEdges(ctx context.Context) (err error) {
-	if a.conf.has(RoleWorkers) {
+	if a.conf.hasRole(RoleWorkers) {
 		if err := a.wireWorkers(); err != nil {
 			return err
 		}
 	}
-	if a.conf.has(RoleAPI) {
+	if a.conf.hasRole(RoleAPI) {
 		if err := a.wireAPI(); err != nil {
 			return err
 		}
 	}
-	if a.conf.has(RoleSigner) {
-		watch := &remote.Watch{}
-		a.metrics.Certificates(certificatesOf(watch.Certificates))
-		answers, err := a.conf.Signer.Serve.answers(ctx, a.signer, watch)
+	if a.conf.hasRole(RoleSigner) {
+		watch := &remote.CertificateWatch{}
+		a.metrics.RegisterCertificates(convertCertificates(watch.Certificates))
+		answers, err := a.conf.Signer.Serve.openServers(ctx, a.signer, watch)
 		if err != nil {
 			return err
 		}
@@ -424,8 +424,8 @@ func (a *App) wireEdges(ctx context.Context) (err error) {
 			a.loops = append(a.loops, loop{"signer", answer})
 		}
 	}
-	a.ops = ops.New(map[string]ops.Check{"service": a.Ready, "database": a.db.Writable(writableEvery), "signer": a.signerAnswers}, a.metrics)
-	if a.private, err = net.Listen("tcp", a.conf.Ops.Listen); err != nil {
+	a.opsHandler = ops.NewHandler(map[string]ops.Check{"service": a.CheckReady, "database": a.db.WritableCheck(writableInterval), "signer": a.checkSignerAnswers}, a.metrics)
+	if a.opsListener, err = net.Listen("tcp", a.conf.Ops.Listen); err != nil {
 		return fmt.Errorf("ops.listen: %w", err)
 	}
 	return nil
@@ -447,10 +447,10 @@ func (a *App) openDispatcher(sealed *seal.Keyset) (d *delivery.Dispatcher, keys 
 		}
 		former, keys = append(former, old), append(keys, old.Public())
 	}
-	if a.posts == nil {
-		a.posts = &delivery.Dispatcher{DB: a.db, Seal: sealed, Key: key, FormerKeys: former, Development: a.conf.Webhooks.Development, Log: a.log, Observe: a.metrics.Attempt}
+	if a.dispatcher == nil {
+		a.dispatcher = &delivery.Dispatcher{DB: a.db, Seal: sealed, Key: key, FormerKeys: former, Development: a.conf.Webhooks.Development, Log: a.log, Observe: a.metrics.CountWebhookAttempt}
 	}
-	return a.posts, keys, nil
+	return a.dispatcher, keys, nil
 }
 
 // wireWorkers wires what numbers events, delivers them and does the chores.
@@ -467,24 +467,24 @@ func (a *App) wireWorkers() error {
 	if a.conf.Network == chain.Mainnet {
 		environment = webhook.Live
 	}
-	sequencer := &event.Sequencer{DB: a.db, Environment: environment, Listener: delivery.Fan{}, Log: a.log}
-	sequencer.Numbered = dispatcher.Wake
+	sequencer := &event.Sequencer{DB: a.db, Environment: environment, Listener: delivery.FanOut{}, Log: a.log}
+	sequencer.OnNumbered = dispatcher.Wake
 	a.jobs = jobs.New(a.db, a.log)
-	jobs.Every(a.jobs, time.Duration(a.conf.Paces.Verify), checkBooks{}, func(ctx context.Context) error {
-		_, err := verify.Watch(ctx, a.db, a.chains, a.log, verify.WithGrants(a.grants))
+	jobs.HandlePeriodic(a.jobs, time.Duration(a.conf.Intervals.Verify), verifyBooksJob{}, func(ctx context.Context) error {
+		_, err := verify.CheckAndFreeze(ctx, a.db, a.chains, a.log, verify.WithGrants(a.grants))
 		return err
 	})
-	jobs.Every(a.jobs, addressesEvery, checkAddresses{}, func(ctx context.Context) error {
-		_, err := verify.WatchAddresses(ctx, a.db, a.book, a.log)
+	jobs.HandlePeriodic(a.jobs, verifyAddressesInterval, verifyAddressesJob{}, func(ctx context.Context) error {
+		_, err := verify.CheckAddressesAndFreeze(ctx, a.db, a.wallets, a.log)
 		return err
 	})
-	jobs.Every(a.jobs, retireEvery, endChanges{}, func(ctx context.Context) error { return foureyes.Expire(ctx, a.db) })
-	jobs.Every(a.jobs, retireEvery, retireAnswers{}, func(ctx context.Context) error {
-		return risk.Retire(ctx, a.db, cmp.Or(time.Duration(a.conf.Risk.AnswersKept), risk.KeptUsual))
+	jobs.HandlePeriodic(a.jobs, pruneInterval, expireChangesJob{}, func(ctx context.Context) error { return foureyes.Expire(ctx, a.db) })
+	jobs.HandlePeriodic(a.jobs, pruneInterval, pruneAnswersJob{}, func(ctx context.Context) error {
+		return risk.PruneAnswers(ctx, a.db, cmp.Or(time.Duration(a.conf.Risk.AnswersKept), risk.RetentionDefault))
 	})
-	jobs.Every(a.jobs, retireEvery, retireWebhooks{}, func(ctx context.Context) error { return delivery.Retire(ctx, a.db, a.log) })
+	jobs.HandlePeriodic(a.jobs, pruneInterval, pruneWebhooksJob{}, func(ctx context.Context) error { return delivery.Prune(ctx, a.db, a.log) })
 	a.loops = append(a.loops, loop{"sequencer", sequencer.Run}, loop{"delivery", dispatcher.Run}, loop{"jobs", a.jobs.Run})
-	sealer, anchorer := audit.Sealer{DB: a.db, Log: a.log}, audit.Anchorer{DB: a.db, Signer: a.signer, Key: a.attest, Every: time.Duration(a.conf.Paces.Anchor), Log: a.log}
+	sealer, anchorer := audit.Sealer{DB: a.db, Log: a.log}, audit.Anchorer{DB: a.db, Signer: a.signer, Key: a.attestKey, Interval: time.Duration(a.conf.Intervals.Anchor), Log: a.log}
 	a.loops = append(a.loops, loop{"audit", sealer.Run}, loop{"anchors", anchorer.Run})
 	folder := ledger.Folder{DB: a.db, Log: a.log}
 	a.loops = append(a.loops, loop{"totals", folder.Run})
@@ -500,7 +500,7 @@ func (a *App) wireAPI() error {
 	}
 	var posts *delivery.Dispatcher
 	var keys []string
-	if a.conf.Keys.WebhookPublic != "" && !a.conf.has(RoleWorkers) {
+	if a.conf.Keys.WebhookPublic != "" && !a.conf.hasRole(RoleWorkers) {
 		keys, err = readWebhookPublic(a.conf.Keys.WebhookPublic)
 	} else {
 		posts, keys, err = a.openDispatcher(sealed)
@@ -512,7 +512,7 @@ func (a *App) wireAPI() error {
 	if err != nil {
 		return err
 	}
-	trusted, err := proxies(a.conf.API.TrustedProxies)
+	trusted, err := parseProxies(a.conf.API.TrustedProxies)
 	if err != nil {
 		return fmt.Errorf("api.trusted_proxies: %w", err)
 	}
@@ -521,42 +521,42 @@ func (a *App) wireAPI() error {
 			a.keyRolled(ctx, org, key)
 		}
 	}
-	a.public = api.New(api.Config{
+	a.apiHandler = api.New(api.Config{
 		KeyRolled: keyRolled,
-		Limits:    a.conf.API.Limits.rates(a.conf.Network), Proxies: trusted,
-		DB: a.db, Chains: a.chains, Withdrawals: a.withdraw, Transfers: transfer.New(a.db), Wallets: a.book, Prices: a.prices, WebhookKeys: keys,
-		Flagged:   a.flags,
+		Limits:    a.conf.API.Limits.apiLimits(a.conf.Network), Proxies: trusted,
+		DB: a.db, Chains: a.chains, Withdrawals: a.withdrawals, Transfers: transfer.New(a.db), Wallets: a.wallets, Prices: a.prices, WebhookKeys: keys,
+		Flagged:   a.resolutions,
 		Endpoints: &delivery.Endpoints{Seal: sealed, Development: a.conf.Webhooks.Development, Posts: posts},
-		CursorKey: cursor, BaseURL: a.conf.API.URL + "/v1", Log: a.log, Observe: a.metrics.Observe,
+		CursorKey: cursor, BaseURL: a.conf.API.URL + "/v1", Log: a.log, Observe: a.metrics.ObserveRequest,
 	})
 	if a.conf.Operator.Listen != "" {
-		from, err := a.conf.Operator.from()
+		allowed, err := a.conf.Operator.allowedPrefixes()
 		if err != nil {
 			return fmt.Errorf("operator.allow: %w", err)
 		}
-		between, err := proxies(a.conf.Operator.TrustedProxies)
+		operatorProxies, err := parseProxies(a.conf.Operator.TrustedProxies)
 		if err != nil {
 			return fmt.Errorf("operator.trusted_proxies: %w", err)
 		}
-		a.operators = api.NewOperator(api.OperatorConfig{
-			Proxies:  between,
-			FourEyes: a.conf.Operator.rule(), Whitelist: a.white,
-			DB: a.db, Chains: a.chains, Withdrawals: a.withdraw, Flagged: a.flags, Rescreens: a.Rescreener(), From: from, CursorKey: cursor, BaseURL: a.conf.Operator.url() + "/v1",
-			Limits: a.conf.API.Limits.rates(a.conf.Network), LocalRisk: slices.Contains(a.conf.Risk.Providers, riskLocal), Log: a.log,
+		a.operatorHandler = api.NewOperator(api.OperatorConfig{
+			Proxies:  operatorProxies,
+			FourEyes: a.conf.Operator.fourEyesRule(), Whitelist: a.whitelist,
+			DB: a.db, Chains: a.chains, Withdrawals: a.withdrawals, Flagged: a.resolutions, Rescreens: a.NewRescreener(), AllowedPrefixes: allowed, CursorKey: cursor, BaseURL: a.conf.Operator.publicURL() + "/v1",
+			Limits: a.conf.API.Limits.apiLimits(a.conf.Network), LocalRisk: slices.Contains(a.conf.Risk.Providers, riskLocal), Log: a.log,
 			KeyRolled: keyRolled,
 		})
-		if a.desk, err = net.Listen("tcp", a.conf.Operator.Listen); err != nil {
+		if a.operatorListener, err = net.Listen("tcp", a.conf.Operator.Listen); err != nil {
 			return fmt.Errorf("operator.listen: %w", err)
 		}
 	}
-	if a.listener, err = net.Listen("tcp", a.conf.API.Listen); err != nil {
+	if a.apiListener, err = net.Listen("tcp", a.conf.API.Listen); err != nil {
 		return fmt.Errorf("api.listen: %w", err)
 	}
 	return nil
 }
 
 func (a *App) openSeal() (*seal.Keyset, error) {
-	sealed, err := seal.Open(a.conf.Keys.Seal)
+	sealed, err := seal.OpenKeyset(a.conf.Keys.Seal)
 	if err != nil {
 		return nil, fmt.Errorf("keys.seal: %w", err)
 	}
@@ -583,28 +583,28 @@ func (a *App) Run(ctx context.Context) error {
 	}
 	var servers []*http.Server
 	serve := func(l net.Listener, h http.Handler, limits inbound.Limits) {
-		s := a.server(h)
+		s := a.newServer(h)
 		servers = append(servers, s)
 		g.Go(func() error {
-			if err := s.Serve(inbound.Listen(l, limits, a.log)); !errors.Is(err, http.ErrServerClosed) {
+			if err := s.Serve(inbound.GuardListener(l, limits, a.log)); !errors.Is(err, http.ErrServerClosed) {
 				return err
 			}
 			return nil
 		})
 	}
-	at := []any{"roles", rolesText(a.conf.Running()), "ops", a.private.Addr().String(), "network", string(a.conf.Network)}
-	if a.listener != nil {
-		serve(a.listener, a.public, a.conf.API.connections())
-		at = append(at, "api", a.listener.Addr().String())
+	attrs := []any{"roles", formatRoles(a.conf.ActiveRoles()), "ops", a.opsListener.Addr().String(), "network", string(a.conf.Network)}
+	if a.apiListener != nil {
+		serve(a.apiListener, a.apiHandler, a.conf.API.connectionLimits())
+		attrs = append(attrs, "api", a.apiListener.Addr().String())
 	}
-	if a.desk != nil {
-		serve(a.desk, a.operators, privateConnections)
-		at = append(at, "operator", a.desk.Addr().String())
+	if a.operatorListener != nil {
+		serve(a.operatorListener, a.operatorHandler, privateConnections)
+		attrs = append(attrs, "operator", a.operatorListener.Addr().String())
 	}
-	serve(a.private, a.ops, privateConnections)
+	serve(a.opsListener, a.opsHandler, privateConnections)
 	a.ready.Store(true)
 	close(a.opened)
-	a.log.Info("serving", at...)
+	a.log.Info("serving", attrs...)
 	g.Go(func() error {
 		<-ctx.Done()
 		a.ready.Store(false)
@@ -621,17 +621,17 @@ func (a *App) Run(ctx context.Context) error {
 	return g.Wait()
 }
 
-func (a *App) server(h http.Handler) *http.Server {
+func (a *App) newServer(h http.Handler) *http.Server {
 	return &http.Server{
 		Handler: h, ReadHeaderTimeout: headerReadMax, ReadTimeout: requestMax, WriteTimeout: requestMax, IdleTimeout: idleMax,
-		MaxHeaderBytes: headerBytes, ErrorLog: slog.NewLogLogger(a.log.Handler(), slog.LevelWarn),
+		MaxHeaderBytes: headerBytesMax, ErrorLog: slog.NewLogLogger(a.log.Handler(), slog.LevelWarn),
 	}
 }
 
 // Close releases what New opened. Run has returned, or was never called.
 func (a *App) Close() error {
 	var errs []error
-	for _, l := range []net.Listener{a.listener, a.private, a.desk} {
+	for _, l := range []net.Listener{a.apiListener, a.opsListener, a.operatorListener} {
 		if l != nil {
 			if err := l.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
 				errs = append(errs, err)
@@ -657,22 +657,22 @@ func (a *App) WaitReady(ctx context.Context) error {
 	}
 }
 
-// Ready tells whether the service takes requests; the error says why not.
-func (a *App) Ready(context.Context) error {
+// CheckReady tells whether the service takes requests; the error says why not.
+func (a *App) CheckReady(context.Context) error {
 	if !a.ready.Load() {
 		return errors.New("starting or stopping")
 	}
 	return nil
 }
 
-func (a *App) signerAnswers(ctx context.Context) error {
+func (a *App) checkSignerAnswers(ctx context.Context) error {
 	_, err := a.signer.Head(ctx)
 	return err
 }
 
-// Loops are the names of the parts that this process works on until it stops, a chain's
+// LoopNames are the names of the parts that this process works on until it stops, a chain's
 // with the name of the chain behind a space.
-func (a *App) Loops() []string {
+func (a *App) LoopNames() []string {
 	names := make([]string, len(a.loops))
 	for i, l := range a.loops {
 		names[i] = l.name
@@ -683,35 +683,35 @@ func (a *App) Loops() []string {
 // DB is the service's database.
 func (a *App) DB() *pg.DB { return a.db }
 
-// Grants is the key that binds what is decided; nil where this process needs none.
-func (a *App) Grants() *signer.GrantKey { return a.grants }
+// GrantKey is the key that binds what is decided; nil where this process needs none.
+func (a *App) GrantKey() *signer.GrantKey { return a.grants }
 
-// Book knows the wallets. That of tools makes none: ErrNoSigner.
-func (a *App) Book() *wallet.Book { return a.book }
+// WalletService knows the wallets. That of tools makes none: ErrNoSigner.
+func (a *App) WalletService() *wallet.Service { return a.wallets }
 
 // Chains are the configured chains.
 func (a *App) Chains() chain.Chains { return a.chains }
 
-// Whitelist keeps the addresses that organizations may be paid out to.
-func (a *App) Whitelist() *whitelist.Book { return a.white }
+// WhitelistService keeps the addresses that organizations may be paid out to.
+func (a *App) WhitelistService() *whitelist.Service { return a.whitelist }
 
-// Withdrawals is the feature of that name.
-func (a *App) Withdrawals() *withdrawal.Service { return a.withdraw }
+// WithdrawalService is the feature of that name.
+func (a *App) WithdrawalService() *withdrawal.Service { return a.withdrawals }
 
 // FlaggedDeposits is the feature that resolves flagged deposits.
-func (a *App) FlaggedDeposits() *deposit.Resolutions { return a.flags }
+func (a *App) FlaggedDeposits() *deposit.Resolutions { return a.resolutions }
 
-// payers are the features whose orders dispatch carries out.
-func (a *App) payers() map[signer.Purpose]dispatch.Listener {
+// orderListeners are the features whose orders dispatch carries out.
+func (a *App) orderListeners() map[signer.Purpose]dispatch.Listener {
 	return map[signer.Purpose]dispatch.Listener{
-		signer.Payment: a.withdraw, signer.Sweep: sweep.Sweeps{}, signer.Gas: sweep.TopUps{}, signer.Place: sweep.Places{}, signer.Close: sweep.Closes{}, signer.Merge: sweep.Merges{}, signer.Return: a.flags,
+		signer.Payment: a.withdrawals, signer.Sweep: sweep.SweepListener{}, signer.GasTopUp: sweep.TopUpListener{}, signer.CreateNonceAccount: sweep.NonceAccountListener{}, signer.CloseTokenAccount: sweep.CloseListener{}, signer.Consolidate: sweep.ConsolidationListener{}, signer.Return: a.resolutions,
 	}
 }
 
-// Decide ends a payment, sweep or top-up that contradicts itself on the chain, as
+// DecideStuck ends a payment, sweep or top-up that contradicts itself on the chain, as
 // a person has found it to be. Error: dispatch.ErrNotStuck.
-func (a *App) Decide(ctx context.Context, orderID string, paid bool, by audit.Actor, why string) error {
-	return dispatch.Decide(ctx, a.db, a.payers(), orderID, paid, by, why)
+func (a *App) DecideStuck(ctx context.Context, orderID string, paid bool, actor audit.Actor, reason string) error {
+	return dispatch.DecideStuck(ctx, a.db, a.orderListeners(), orderID, paid, actor, reason)
 }
 
 // Sweeper is the sweeper of a chain, or nil where nothing is swept.
@@ -720,19 +720,19 @@ func (a *App) Sweeper(name chain.Name) *sweep.Sweeper { return a.sweepers[name] 
 // Walker is the walker of a chain, or nil.
 func (a *App) Walker(name chain.Name) *scan.Walker { return a.walkers[name] }
 
-// Desk is the desk of a chain, or nil. Without a signer it commits transactions to
+// DispatchWorker is the desk of a chain, or nil. Without a signer it commits transactions to
 // slots, and the running service has them signed and sends them.
-func (a *App) Desk(name chain.Name) *dispatch.Desk {
+func (a *App) DispatchWorker(name chain.Name) *dispatch.Worker {
 	ch, ok := a.chains[name]
 	if !ok {
 		return nil
 	}
-	paces := a.conf.Paces
-	return dispatch.New(a.db, ch, a.signer, mirror.Record, a.payers(), dispatch.Config{
+	paces := a.conf.Intervals
+	return dispatch.New(a.db, ch, a.signer, mirror.RecordEntry, a.orderListeners(), dispatch.Config{
 		Poll: time.Duration(paces.Dispatch), RetryAfter: 2 * time.Duration(paces.Dispatch),
 		ResendAfter: time.Duration(paces.Resend), BumpAfter: time.Duration(paces.Bump),
 		InFlightMax: a.conf.Chains[name].InFlightMax, UnminedMax: a.conf.Chains[name].UnminedMax,
-	}, a.log, dispatch.Rests(a.book), dispatch.Voiding(a.voids))
+	}, a.log, dispatch.WithChangeWallets(a.wallets), dispatch.WithVoider(a.voider))
 }
 
 // CostMax is the most that a transaction with so much gas may cost on a chain: any
@@ -745,8 +745,8 @@ func (a *App) CostMax(name chain.Name, gas uint64) (money.Amount, error) {
 	return ch.costMax(name), nil
 }
 
-// Treasury is the wallet that an organization's payments on a chain come from,
+// TreasuryWallet is the wallet that an organization's payments on a chain come from,
 // and that its operator sends gas to.
-func (a *App) Treasury(ctx context.Context, org string, name chain.Name) (wallet.Wallet, error) {
-	return a.book.Treasury(ctx, org, name.Family())
+func (a *App) TreasuryWallet(ctx context.Context, org string, name chain.Name) (wallet.Wallet, error) {
+	return a.wallets.Treasury(ctx, org, name.Family())
 }

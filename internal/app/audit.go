@@ -14,69 +14,69 @@ import (
 
 // AuditRestart is what was done so that an audit log whose end was lost goes on.
 type AuditRestart struct {
-	End     audit.End     // where the chain of the database ends
-	Relearn int           // anchors that the signer's file had lost and the database had
-	Last    signer.Anchor // the last anchor before; its Number is 0 when there was none
-	From    signer.Mark   // what both agree on
-	Begun   bool          // the chain was let begin again behind From
+	End             audit.End        // where the chain of the database ends
+	RestoredAnchors int              // anchors that the signer's file had lost and the database had
+	Last            signer.Anchor    // the last anchor before; its Number is 0 when there was none
+	AgreedMark      signer.AuditHead // what both agree on
+	Restarted       bool             // the chain was let begin again behind From
 }
 
 // RestartAudit lets the anchors of the audit log go on after the database was restored
 // from a backup that is older than the last of them, or after their file was lost. It
 // opens the signer itself, which locks the journal: no service may run. With rehearse
 // it says what it would do and does nothing.
-func RestartAudit(ctx context.Context, conf Config, because string, rehearse bool) (r AuditRestart, err error) {
-	if !conf.has(RoleSigner) {
-		return r, errors.New("signer." + conf.Signer.way() + ": this configuration points to another signer; give one with the seed, the journal and the policy")
+func RestartAudit(ctx context.Context, conf Config, reason string, rehearse bool) (r AuditRestart, err error) {
+	if !conf.hasRole(RoleSigner) {
+		return r, errors.New("signer." + conf.Signer.remoteSetting() + ": this configuration points to another signer; give one with the seed, the journal and the policy")
 	}
 	tools, err := OpenTools(ctx, conf, slog.New(slog.DiscardHandler))
 	if err != nil {
 		return r, err
 	}
 	defer func() { err = errors.Join(err, tools.Close()) }()
-	seed, own, err := openSeed(conf)
+	seed, signerConf, err := openSeed(conf)
 	if err != nil {
 		return r, err
 	}
-	sign, err := local.Open(own, seed)
+	sign, err := local.Open(signerConf, seed)
 	if err != nil {
 		return r, fmt.Errorf("signer.journal: %w", err)
 	}
 	defer func() { err = errors.Join(err, sign.Close()) }()
 
-	var all []signer.Anchor
+	var anchors []signer.Anchor
 	for {
-		some, err := sign.Anchors(ctx, uint64(len(all)), 0)
+		batch, err := sign.AnchorsAfter(ctx, uint64(len(anchors)), 0)
 		if err != nil {
 			return r, err
 		}
-		if len(some) == 0 {
+		if len(batch) == 0 {
 			break
 		}
-		all = append(all, some...)
+		anchors = append(anchors, batch...)
 	}
 	var lost []signer.Anchor
 	var agrees error
 	err = tools.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-		copied, err := audit.Copied(ctx, tx)
+		copied, err := audit.CopiedAnchors(ctx, tx)
 		if err != nil {
 			return err
 		}
-		if lost = nil; len(copied) > len(all) {
-			lost = copied[len(all):]
+		if lost = nil; len(copied) > len(anchors) {
+			lost = copied[len(anchors):]
 		}
-		known := append(append([]signer.Anchor{}, all...), lost...)
-		if len(known) > 0 {
-			r.Last = known[len(known)-1]
+		combined := append(append([]signer.Anchor{}, anchors...), lost...)
+		if len(combined) > 0 {
+			r.Last = combined[len(combined)-1]
 		}
-		if r.End, err = audit.EndOf(ctx, tx); err != nil {
+		if r.End, err = audit.LoadEnd(ctx, tx); err != nil {
 			return err
 		}
-		if r.From, err = audit.Agreed(ctx, tx, known); err != nil {
+		if r.AgreedMark, err = audit.LastAgreedMark(ctx, tx, combined); err != nil {
 			return err
 		}
 		agrees = nil
-		if r.Last.Number > 0 && r.Last.Mark != r.From {
+		if r.Last.Number > 0 && r.Last.AuditHead != r.AgreedMark {
 			agrees = audit.ErrContradicted
 		}
 		return nil
@@ -84,15 +84,15 @@ func RestartAudit(ctx context.Context, conf Config, because string, rehearse boo
 	if err != nil {
 		return r, err
 	}
-	r.Relearn, r.Begun = len(lost), agrees != nil
+	r.RestoredAnchors, r.Restarted = len(lost), agrees != nil
 	if rehearse {
 		return r, nil
 	}
-	if _, err := sign.Relearn(lost); err != nil {
+	if _, err := sign.RestoreAnchors(lost); err != nil {
 		return r, err
 	}
-	if r.Begun {
-		if _, err := sign.Reanchor(r.From, because); err != nil {
+	if r.Restarted {
+		if _, err := sign.RestartAnchors(r.AgreedMark, reason); err != nil {
 			return r, err
 		}
 	}

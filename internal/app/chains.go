@@ -54,24 +54,24 @@ type Chain struct {
 
 // Tier is an amount above which deposits wait for more blocks.
 type Tier struct {
-	Above string `toml:"above" comment:"satoshi"`
-	Depth uint64 `toml:"depth" comment:"blocks: its own, and those after it"`
+	AmountAbove string `toml:"above" comment:"satoshi"`
+	Depth       uint64 `toml:"depth" comment:"blocks: its own, and those after it"`
 }
 
-// tiers are those that are set, of a configuration that was checked; nil where none is.
-func (ch Chain) tiers() chain.Tiers {
+// confirmationTiers are those that are set, of a configuration that was checked; nil where none is.
+func (ch Chain) confirmationTiers() chain.Tiers {
 	if ch.Tiers == nil {
 		return nil
 	}
-	out := chain.Tiers{}
+	tiers := chain.Tiers{}
 	for _, t := range ch.Tiers {
-		out = append(out, chain.Tier{Above: money.MustParse(t.Above), Depth: t.Depth})
+		tiers = append(tiers, chain.Tier{Above: money.MustParse(t.AmountAbove), Depth: t.Depth})
 	}
-	return out
+	return tiers
 }
 
-// forms are the words of Addresses.
-var forms = map[string]chain.Form{"": chain.Usual, "segwit": chain.Usual, "taproot": chain.Taproot}
+// addressForms are the words of Addresses.
+var addressForms = map[string]chain.Form{"": chain.Usual, "segwit": chain.Usual, "taproot": chain.Taproot}
 
 const (
 	// tipCapDefault is enough for the next blocks of every chain that is known.
@@ -80,8 +80,8 @@ const (
 	solanaCostMax = "10000000"
 	caip2Chars    = 32 // of a first block's hash
 	// closeIdleDefault is how long an account for a token is idle before it is closed, and
-	// closeIdleLeast the least that is not a mistake: a customer pays in twice in a day.
-	closeIdleDefault, closeIdleLeast = 30 * 24 * time.Hour, 24 * time.Hour
+	// closeIdleMin the least that is not a mistake: a customer pays in twice in a day.
+	closeIdleDefault, closeIdleMin = 30 * 24 * time.Hour, 24 * time.Hour
 )
 
 // closeIdle is CloseIdle of a configuration that was checked.
@@ -104,22 +104,22 @@ func (ch Chain) costMax(name chain.Name) money.Amount {
 	return money.MustParse(cmp.Or(ch.CostMax, solanaCostMax))
 }
 
-// bitcoin is what the adapter of Bitcoin takes.
-func (c Config) bitcoin(name chain.Name) bitcoin.Config {
+// bitcoinConfig is what the adapter of Bitcoin takes.
+func (c Config) bitcoinConfig(name chain.Name) bitcoin.Config {
 	ch := c.Chains[name]
 	return bitcoin.Config{
-		Network: c.Network, Genesis: c.genesis(name), Endpoints: ch.Endpoints, Agree: ch.Agree, Confirmations: ch.Depth, Tiers: ch.tiers(),
-		RateMin: ch.RateMin, RateMax: ch.RateMax, RateUsual: ch.RateUsual, CostMax: ch.costMax(name), Target: ch.Target, MergeRate: ch.MergeRate, MergeFrom: ch.MergeFrom,
+		Network: c.Network, Genesis: c.genesisHash(name), Endpoints: ch.Endpoints, Quorum: ch.Agree, Confirmations: ch.Depth, Tiers: ch.confirmationTiers(),
+		RateMin: ch.RateMin, RateMax: ch.RateMax, UsualRate: ch.RateUsual, CostMax: ch.costMax(name), Target: ch.Target, ConsolidationRate: ch.MergeRate, ConsolidationMin: ch.MergeFrom,
 	}
 }
 
-// genesis is the hash of the first block of a chain that has no chain id: what is set,
+// genesisHash is the hash of the first block of a chain that has no chain id: what is set,
 // or that of the network of this name. "" where a network has no usual one.
-func (c Config) genesis(name chain.Name) string {
+func (c Config) genesisHash(name chain.Name) string {
 	if set := c.Chains[name].Genesis; set != "" {
 		return set
 	}
-	if n, ok := networks.Of(c.Network, name); ok {
+	if n, ok := networks.Find(c.Network, name); ok {
 		return n.Genesis
 	}
 	if p, err := bitcointx.Params(c.Network); err == nil && name == chain.Bitcoin {
@@ -133,27 +133,27 @@ func (c Config) signerID(name chain.Name) string {
 	if name.Family() == chain.EVM {
 		return strconv.FormatUint(c.Chains[name].ChainID, 10)
 	}
-	return c.genesis(name)
+	return c.genesisHash(name)
 }
 
-// known is the network of a chain in the list that comes with the program.
-func (c Config) known(name chain.Name) (networks.Network, bool) {
+// knownNetwork is the network of a chain in the list that comes with the program.
+func (c Config) knownNetwork(name chain.Name) (networks.Network, bool) {
 	if name.Family() == chain.EVM {
 		return networks.ByChainID(c.Chains[name].ChainID)
 	}
-	return networks.ByGenesis(c.genesis(name))
+	return networks.ByGenesis(c.genesisHash(name))
 }
 
-// grammar reads the addresses of a chain, and asks nobody. nil for a chain that this
+// addressCodec reads the addresses of a chain, and asks nobody. nil for a chain that this
 // version does not run.
-func (c Config) grammar(name chain.Name) chain.Grammar {
+func (c Config) addressCodec(name chain.Name) chain.AddressCodec {
 	switch name.Family() {
 	case chain.EVM:
-		return evmtx.Grammar{ChainID: c.Chains[name].ChainID}
+		return evmtx.AddressCodec{ChainID: c.Chains[name].ChainID}
 	case chain.SolanaFamily:
-		return solanatx.Grammar{}
+		return solanatx.AddressCodec{}
 	case chain.BitcoinFamily:
-		return bitcointx.Grammar{Network: c.Network}
+		return bitcointx.AddressCodec{Network: c.Network}
 	}
 	return nil
 }
@@ -164,7 +164,7 @@ func (c Config) openChain(ctx context.Context, name chain.Name) (chain.Chain, er
 	switch name.Family() {
 	case chain.SolanaFamily:
 		client, err := solana.New(ctx, solana.Config{
-			Network: c.Network, Genesis: c.genesis(name), Endpoints: ch.Endpoints, Agree: ch.Agree,
+			Network: c.Network, Genesis: c.genesisHash(name), Endpoints: ch.Endpoints, Quorum: ch.Agree,
 			Mints: c.solanaMints(), PriceMax: ch.PriceMax, CostMax: ch.costMax(name),
 		})
 		if client == nil {
@@ -172,29 +172,29 @@ func (c Config) openChain(ctx context.Context, name chain.Name) (chain.Chain, er
 		}
 		return client.Chain(), err
 	case chain.BitcoinFamily:
-		return bitcoin.New(ctx, c.bitcoin(name))
+		return bitcoin.New(ctx, c.bitcoinConfig(name))
 	}
 	trace := map[string]evm.Tracing{"": evm.TraceAuto, "auto": evm.TraceAuto, "on": evm.TraceOn, "off": evm.TraceOff}[ch.Trace]
 	return evm.New(ctx, evm.Config{
-		Name: name, Network: c.Network, ChainID: ch.ChainID, Endpoints: ch.Endpoints, Agree: ch.Agree, Archives: ch.Archives,
+		Name: name, Network: c.Network, ChainID: ch.ChainID, Endpoints: ch.Endpoints, Quorum: ch.Agree, Archives: ch.Archives,
 		Finality: evm.Finality{Depth: ch.Depth}, FeeCap: money.MustParse(ch.FeeCap), TipCap: ch.tipCap(), Trace: trace,
 		PayeeGasMax: ch.PayeeGasMax,
 	})
 }
 
-// words is a chain whose endpoints a process was not given: what it says of addresses
+// offlineChain is a chain whose endpoints a process was not given: what it says of addresses
 // is all there, and nobody is asked anything.
-func (c Config) words(name chain.Name) chain.Chain {
-	none := silent{fmt.Errorf("this process was given no endpoint of %s", name)}
+func (c Config) offlineChain(name chain.Name) chain.Chain {
+	client := offlineClient{fmt.Errorf("this process was given no endpoint of %s", name)}
 	id := c.signerID(name)
-	out := chain.Chain{Name: name, Network: c.Network, CAIP2: "eip155:" + id, SignerID: id, Grammar: c.grammar(name), Reader: none, Sender: none}
+	offline := chain.Chain{Name: name, Network: c.Network, CAIP2: "eip155:" + id, SignerID: id, AddressCodec: c.addressCodec(name), Reader: client, Sender: client}
 	switch name.Family() {
 	case chain.SolanaFamily:
-		out.CAIP2, out.OthersPay, out.Keeps = "solana:"+id[:min(len(id), caip2Chars)], true, money.Units(solanatx.WalletRent)
+		offline.CAIP2, offline.SeparateFeePayer, offline.MinBalance = "solana:"+id[:min(len(id), caip2Chars)], true, money.Units(solanatx.WalletRent)
 	case chain.BitcoinFamily:
-		out.CAIP2, out.OthersPay, out.Pool = "bip122:"+id[:min(len(id), caip2Chars)], true, bitcoin.NewPool(c.bitcoin(name))
+		offline.CAIP2, offline.SeparateFeePayer, offline.UTXO = "bip122:"+id[:min(len(id), caip2Chars)], true, bitcoin.NewUTXOModel(c.bitcoinConfig(name))
 	}
-	return out
+	return offline
 }
 
 // token2022 is Mint.Program of a token of the newer of Solana's two programs.
@@ -203,7 +203,7 @@ const token2022 = "TOKEN_2022"
 // solanaMints are the reviewed facts about the tokens of Solana, of a configuration that
 // was checked.
 func (c Config) solanaMints() map[chain.Address]solana.Mint {
-	out := map[chain.Address]solana.Mint{}
+	mints := map[chain.Address]solana.Mint{}
 	for _, m := range c.Mints {
 		if m.Chain != chain.Solana || m.Contract == "" {
 			continue
@@ -212,119 +212,119 @@ func (c Config) solanaMints() map[chain.Address]solana.Mint {
 		if m.Program == token2022 {
 			program = solanatx.Token2022Program
 		}
-		out[chain.Address(m.Contract)] = solana.Mint{Program: program, Decimals: uint8(m.Decimals), Allow: m.Extensions}
+		mints[chain.Address(m.Contract)] = solana.Mint{Program: program, Decimals: uint8(m.Decimals), Allow: m.Extensions}
 	}
-	return out
+	return mints
 }
 
-// check looks at the settings of a chain; asked tells whether this process asks it.
-func (ch Chain) check(at string, name chain.Name, asked bool, errs *faults) {
-	ch.checkFamily(at, name.Family(), errs)
-	ch.checkEndpoints(at, name.Family(), asked, errs)
-	ch.checkDepth(at, errs)
+// checkChain looks at the settings of a chain; asked tells whether this process asks it.
+func (ch Chain) checkChain(path string, name chain.Name, asksChains bool, errs *configErrors) {
+	ch.checkFamily(path, name.Family(), errs)
+	ch.checkEndpoints(path, name.Family(), asksChains, errs)
+	ch.checkInFlight(path, errs)
 	switch name.Family() {
 	case chain.EVM:
-		ch.checkEVM(at, errs)
+		ch.checkEVM(path, errs)
 	case chain.SolanaFamily:
 		if n, err := money.Parse(cmp.Or(ch.CostMax, solanaCostMax)); err != nil || n.IsZero() {
-			errs.bad(at+".cost_max", "%q is not a number of lamports above 0; 0.01 SOL is \"10000000\"", ch.CostMax)
-		} else if n.Less(money.Units(solanaCostLeast)) {
-			errs.bad(at+".cost_max", "is %s lamports; a payment that makes its payee's token account costs %d, and the service's own accounts cost the half: set it to more, 0.01 SOL is \"10000000\"", ch.CostMax, uint64(solanaCostLeast))
+			errs.addProblem(path+".cost_max", "%q is not a number of lamports above 0; 0.01 SOL is \"10000000\"", ch.CostMax)
+		} else if n.Less(money.Units(solanaCostMin)) {
+			errs.addProblem(path+".cost_max", "is %s lamports; a payment that makes its payee's token account costs %d, and the service's own accounts cost the half: set it to more, 0.01 SOL is \"10000000\"", ch.CostMax, uint64(solanaCostMin))
 		}
-		if d, err := time.ParseDuration(ch.CloseIdle); ch.CloseIdle != "" && (err != nil || d != 0 && d < closeIdleLeast) {
-			errs.bad(at+".close_idle_after", "%q is no duration of at least %v; a month is \"720h\", and \"0s\" closes no account", ch.CloseIdle, closeIdleLeast)
+		if d, err := time.ParseDuration(ch.CloseIdle); ch.CloseIdle != "" && (err != nil || d != 0 && d < closeIdleMin) {
+			errs.addProblem(path+".close_idle_after", "%q is no duration of at least %v; a month is \"720h\", and \"0s\" closes no account", ch.CloseIdle, closeIdleMin)
 		}
 		if ch.PriceMax > solanaPriceLimit {
-			errs.bad(at+".price_max", "is %d; it is in millionths of a lamport for a compute unit, at most %d", ch.PriceMax, uint64(solanaPriceLimit))
+			errs.addProblem(path+".price_max", "is %d; it is in millionths of a lamport for a compute unit, at most %d", ch.PriceMax, uint64(solanaPriceLimit))
 		}
 	case chain.BitcoinFamily:
 		if ch.Depth > bitcoinDepthLimit {
-			errs.bad(at+".depth", "is %d; set how many blocks make a payment final, its own among them, at most %d", ch.Depth, bitcoinDepthLimit)
+			errs.addProblem(path+".depth", "is %d; set how many blocks make a payment final, its own among them, at most %d", ch.Depth, bitcoinDepthLimit)
 		}
-		ch.checkTiers(at, errs)
+		ch.checkTiers(path, errs)
 		if ch.StartHeight == 1 {
-			errs.bad(at+".start_height", "is 1; the first block of all does not tell its height: set it to one that is later, or to 0")
+			errs.addProblem(path+".start_height", "is 1; the first block of all does not tell its height: set it to one that is later, or to 0")
 		}
-		ch.checkRates(at, errs)
-		if _, known := forms[ch.Addresses]; !known {
-			errs.bad(at+".addresses", "is %q; set it to segwit or taproot", ch.Addresses)
+		ch.checkRates(path, errs)
+		if _, listed := addressForms[ch.Addresses]; !listed {
+			errs.addProblem(path+".addresses", "is %q; set it to segwit or taproot", ch.Addresses)
 		}
 	default:
-		errs.bad(at, "is not a chain that this version runs")
+		errs.addProblem(path, "is not a chain that this version runs")
 	}
 }
 
 // inFlightLimit is what a round of dispatch reads of one wallet.
 const inFlightLimit = 8192
 
-// checkDepth looks at how many transactions of a wallet may be under way.
-func (ch Chain) checkDepth(at string, errs *faults) {
+// checkInFlight looks at how many transactions of a wallet may be under way.
+func (ch Chain) checkInFlight(path string, errs *configErrors) {
 	if ch.InFlightMax < 0 || ch.InFlightMax > inFlightLimit {
-		errs.bad(at+".in_flight_max", "is %d; set how many transactions of one wallet may wait for finality, at most %d", ch.InFlightMax, inFlightLimit)
+		errs.addProblem(path+".in_flight_max", "is %d; set how many transactions of one wallet may wait for finality, at most %d", ch.InFlightMax, inFlightLimit)
 	}
-	if most := cmp.Or(ch.InFlightMax, dispatch.InFlightDefault); ch.UnminedMax < 0 || ch.UnminedMax > most {
-		errs.bad(at+".unmined_max", "is %d; set how many transactions of one wallet may be in no block, at most in_flight_max, %d", ch.UnminedMax, most)
+	if limit := cmp.Or(ch.InFlightMax, dispatch.InFlightDefault); ch.UnminedMax < 0 || ch.UnminedMax > limit {
+		errs.addProblem(path+".unmined_max", "is %d; set how many transactions of one wallet may be in no block, at most in_flight_max, %d", ch.UnminedMax, limit)
 	}
 }
 
 // checkTiers finds tiers that would say something else than they seem to: a larger amount
 // that waits for less, or none that waits for more than every amount does.
-func (ch Chain) checkTiers(at string, errs *faults) {
-	above, depth := money.Zero, cmp.Or(ch.Depth, bitcoin.ConfirmationsDefault)
+func (ch Chain) checkTiers(path string, errs *configErrors) {
+	amountBelow, depth := money.Zero, cmp.Or(ch.Depth, bitcoin.ConfirmationsDefault)
 	for i, t := range ch.Tiers {
-		at := fmt.Sprintf("%s.tiers[%d]", at, i)
-		n, err := money.Parse(t.Above)
+		path := fmt.Sprintf("%s.tiers[%d]", path, i)
+		n, err := money.Parse(t.AmountAbove)
 		switch {
 		case err != nil:
-			errs.bad(at+".above", "%q is not a number of satoshi; 1 BTC is \"100000000\"", t.Above)
-		case !above.Less(n):
-			errs.bad(at+".above", "is %s; set each to more than the one before, the first above 0", t.Above)
+			errs.addProblem(path+".above", "%q is not a number of satoshi; 1 BTC is \"100000000\"", t.AmountAbove)
+		case !amountBelow.Less(n):
+			errs.addProblem(path+".above", "is %s; set each to more than the one before, the first above 0", t.AmountAbove)
 		}
 		if t.Depth <= depth || t.Depth > bitcoinDepthLimit {
-			errs.bad(at+".depth", "is %d; set it to more than the one before it, the first to more than depth, and to %d at most", t.Depth, bitcoinDepthLimit)
+			errs.addProblem(path+".depth", "is %d; set it to more than the one before it, the first to more than depth, and to %d at most", t.Depth, bitcoinDepthLimit)
 		}
-		above, depth = n, t.Depth
+		amountBelow, depth = n, t.Depth
 	}
 }
 
 // checkRates looks at what Bitcoin's payments may cost.
-func (ch Chain) checkRates(at string, errs *faults) {
+func (ch Chain) checkRates(path string, errs *configErrors) {
 	if n, err := money.Parse(ch.CostMax); ch.CostMax != "" && (err != nil || n.IsZero()) {
-		errs.bad(at+".cost_max", "%q is not a number of satoshi above 0; 0.002 BTC is \"200000\"", ch.CostMax)
+		errs.addProblem(path+".cost_max", "%q is not a number of satoshi above 0; 0.002 BTC is \"200000\"", ch.CostMax)
 	}
 	low, high := cmp.Or(ch.RateMin, bitcoin.RateMinDefault), cmp.Or(ch.RateMax, bitcoin.RateMaxDefault)
 	if high > bitcointx.RateMax {
-		errs.bad(at+".rate_max", "is %d; it is in satoshi for a thousand virtual bytes, at most %d", high, bitcointx.RateMax)
+		errs.addProblem(path+".rate_max", "is %d; it is in satoshi for a thousand virtual bytes, at most %d", high, bitcointx.RateMax)
 	}
 	if low > high {
-		errs.bad(at+".rate_min", "is %d, more than rate_max, %d; lower the one or raise the other", low, high)
+		errs.addProblem(path+".rate_min", "is %d, more than rate_max, %d; lower the one or raise the other", low, high)
 	}
 	if ch.RateUsual > bitcointx.RateMax {
-		errs.bad(at+".rate_usual", "is %d; it is in satoshi for a thousand virtual bytes, at most %d", ch.RateUsual, bitcointx.RateMax)
+		errs.addProblem(path+".rate_usual", "is %d; it is in satoshi for a thousand virtual bytes, at most %d", ch.RateUsual, bitcointx.RateMax)
 	}
 	if ch.MergeRate > bitcointx.RateMax {
-		errs.bad(at+".merge_rate", "is %d; it is in satoshi for a thousand virtual bytes, at most %d", ch.MergeRate, bitcointx.RateMax)
+		errs.addProblem(path+".merge_rate", "is %d; it is in satoshi for a thousand virtual bytes, at most %d", ch.MergeRate, bitcointx.RateMax)
 	}
-	if ch.MergeFrom < 0 || ch.MergeFrom == 1 || ch.MergeFrom > bitcoin.MergeMost {
-		errs.bad(at+".merge_from", "is %d; set how many coins are worth becoming one, from 2 to %d", ch.MergeFrom, bitcoin.MergeMost)
+	if ch.MergeFrom < 0 || ch.MergeFrom == 1 || ch.MergeFrom > bitcoin.ConsolidationMax {
+		errs.addProblem(path+".merge_from", "is %d; set how many coins are worth becoming one, from 2 to %d", ch.MergeFrom, bitcoin.ConsolidationMax)
 	}
 	if ch.Target < 0 || ch.Target > bitcoin.TargetMax {
-		errs.bad(at+".target", "is %d; set within how many blocks a payment shall be mined, at most %d", ch.Target, bitcoin.TargetMax)
+		errs.addProblem(path+".target", "is %d; set within how many blocks a payment shall be mined, at most %d", ch.Target, bitcoin.TargetMax)
 	}
 }
 
 const (
 	solanaPriceLimit = 1_000_000_000_000 // a lamport and more for each unit is a mistake
-	// solanaCostLeast is the rent of the largest account that a payment makes, with the fee
+	// solanaCostMin is the rent of the largest account that a payment makes, with the fee
 	// of two signatures. A nonce account costs less.
-	solanaCostLeast   = solanatx.Token2022AccountRent + 2*5_000
+	solanaCostMin     = solanatx.Token2022AccountRent + 2*5_000
 	bitcoinDepthLimit = 1000
 )
 
 // checkFamily finds the settings that a chain's family does not have: one that says
 // nothing would be taken for one that holds.
-func (ch Chain) checkFamily(at string, family chain.Family, errs *faults) {
-	others := []chain.Family{chain.SolanaFamily, chain.BitcoinFamily}
+func (ch Chain) checkFamily(path string, family chain.Family, errs *configErrors) {
+	nonEVM := []chain.Family{chain.SolanaFamily, chain.BitcoinFamily}
 	for setting, s := range map[string]struct {
 		set bool
 		of  []chain.Family
@@ -338,9 +338,9 @@ func (ch Chain) checkFamily(at string, family chain.Family, errs *faults) {
 		"trace":            {ch.Trace != "", []chain.Family{chain.EVM}},
 		"depth":            {ch.Depth != 0, []chain.Family{chain.EVM, chain.BitcoinFamily}},
 		"tiers":            {ch.Tiers != nil, []chain.Family{chain.BitcoinFamily}},
-		"genesis":          {ch.Genesis != "", others},
+		"genesis":          {ch.Genesis != "", nonEVM},
 		"price_max":        {ch.PriceMax != 0, []chain.Family{chain.SolanaFamily}},
-		"cost_max":         {ch.CostMax != "", others},
+		"cost_max":         {ch.CostMax != "", nonEVM},
 		"close_idle_after": {ch.CloseIdle != "", []chain.Family{chain.SolanaFamily}},
 		"rate_min":         {ch.RateMin != 0, []chain.Family{chain.BitcoinFamily}},
 		"rate_max":         {ch.RateMax != 0, []chain.Family{chain.BitcoinFamily}},
@@ -351,81 +351,81 @@ func (ch Chain) checkFamily(at string, family chain.Family, errs *faults) {
 		"addresses":        {ch.Addresses != "", []chain.Family{chain.BitcoinFamily}},
 	} {
 		if s.set && family != "" && !slices.Contains(s.of, family) {
-			errs.bad(at+"."+setting, "says nothing of this chain: it is of chains of the family %v; remove it", s.of)
+			errs.addProblem(path+"."+setting, "says nothing of this chain: it is of chains of the family %v; remove it", s.of)
 		}
 	}
 }
 
-func (ch Chain) checkEndpoints(at string, family chain.Family, asked bool, errs *faults) {
-	if unread := len(ch.Endpoints) == 0 && (ch.EndpointsFile != "" || !asked); !unread {
+func (ch Chain) checkEndpoints(path string, family chain.Family, asksChains bool, errs *configErrors) {
+	if unread := len(ch.Endpoints) == 0 && (ch.EndpointsFile != "" || !asksChains); !unread {
 		if len(ch.Endpoints) == 0 {
-			errs.bad(at+".endpoints", "is empty; name at least one JSON-RPC URL")
+			errs.addProblem(path+".endpoints", "is empty; name at least one JSON-RPC URL")
 		}
 		if ch.Agree < 1 || ch.Agree > len(ch.Endpoints) {
-			errs.bad(at+".agree", "is %d with %d endpoints; set it between 1 and their number", ch.Agree, len(ch.Endpoints))
+			errs.addProblem(path+".agree", "is %d with %d endpoints; set it between 1 and their number", ch.Agree, len(ch.Endpoints))
 		}
 	}
-	all := slices.Concat(ch.Endpoints, ch.Archives)
-	nodes := len(all)
-	for i, e := range all {
-		setting := at + ".endpoints"
+	urls := slices.Concat(ch.Endpoints, ch.Archives)
+	nodes := len(urls)
+	for i, e := range urls {
+		setting := path + ".endpoints"
 		if i >= len(ch.Endpoints) {
-			setting = at + ".archives"
+			setting = path + ".archives"
 		}
-		if slices.Contains(all[:i], e) {
-			errs.bad(setting, "one of them stands twice; a provider cannot agree with itself")
+		if slices.Contains(urls[:i], e) {
+			errs.addProblem(setting, "one of them stands twice; a provider cannot agree with itself")
 		}
-		if to, esplora := bitcoin.Esplora(e); esplora && family == chain.BitcoinFamily {
-			e = to
+		if nodeURL, esplora := bitcoin.CutEsploraPrefix(e); esplora && family == chain.BitcoinFamily {
+			e = nodeURL
 			nodes--
 		}
 		// The URL itself may hold a provider's key, so it is not repeated.
 		if u, err := url.Parse(e); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-			errs.bad(setting, "one of them is not an http or https URL")
+			errs.addProblem(setting, "one of them is not an http or https URL")
 		}
 	}
-	if nodes == 0 && len(all) > 0 {
-		errs.bad(at+".endpoints", "are all of Esplora; name at least one node beside them")
+	if nodes == 0 && len(urls) > 0 {
+		errs.addProblem(path+".endpoints", "are all of Esplora; name at least one node beside them")
 	}
 }
 
-func (ch Chain) checkEVM(at string, errs *faults) {
+func (ch Chain) checkEVM(path string, errs *configErrors) {
 	if ch.ChainID == 0 {
-		errs.bad(at+".chain_id", "is missing; Ethereum's main network is 1")
+		errs.addProblem(path+".chain_id", "is missing; Ethereum's main network is 1")
 	}
-	most, err := money.Parse(ch.FeeCap)
-	if err != nil || most.IsZero() {
-		errs.bad(at+".fee_cap", "%q is not a number of wei per gas; 200 gwei is \"200000000000\"", ch.FeeCap)
+	feeCap, err := money.Parse(ch.FeeCap)
+	if err != nil || feeCap.IsZero() {
+		errs.addProblem(path+".fee_cap", "%q is not a number of wei per gas; 200 gwei is \"200000000000\"", ch.FeeCap)
 	}
 	tip := cmp.Or(ch.TipCap, tipCapDefault)
 	if n, tipErr := money.Parse(tip); tipErr != nil || n.IsZero() {
-		errs.bad(at+".tip_cap", "%q is not a number of wei per gas above 0", ch.TipCap)
-	} else if err == nil && most.Less(n) {
-		errs.bad(at+".tip_cap", "%s is more than fee_cap, %s; lower the one or raise the other", tip, ch.FeeCap)
+		errs.addProblem(path+".tip_cap", "%q is not a number of wei per gas above 0", ch.TipCap)
+	} else if err == nil && feeCap.Less(n) {
+		errs.addProblem(path+".tip_cap", "%s is more than fee_cap, %s; lower the one or raise the other", tip, ch.FeeCap)
 	}
 	if ch.PayeeGasMax > evm.PayeeGasLimit {
-		errs.bad(at+".payee_gas_max", "is %d; it is at most %d, and no payment of native coin needs more", ch.PayeeGasMax, uint64(evm.PayeeGasLimit))
+		errs.addProblem(path+".payee_gas_max", "is %d; it is at most %d, and no payment of native coin needs more", ch.PayeeGasMax, uint64(evm.PayeeGasLimit))
 	}
 	if !slices.Contains([]string{"", "auto", "on", "off"}, ch.Trace) {
-		errs.bad(at+".trace", "is %q; set it to auto, on or off", ch.Trace)
+		errs.addProblem(path+".trace", "is %q; set it to auto, on or off", ch.Trace)
 	}
 }
 
 // checkGenesis compares first blocks with the list that comes with the program, for the
 // reason of checkNetworks.
-func (c Config) checkGenesis(name chain.Name, errs *faults) {
-	at, hash := "chains."+string(name)+".genesis", c.genesis(name)
-	known, listed := networks.Of(c.Network, name)
+func (c Config) checkGenesis(name chain.Name, errs *configErrors) {
+	path, hash := "chains."+string(name)+".genesis", c.genesisHash(name)
+	known, listed := networks.Find(c.Network, name)
 	real, ok := networks.ByGenesis(hash)
 	switch {
 	case hash == "":
-		errs.bad(at, "is missing; set it to the hash of the network's first block, which a node tells by getGenesisHash")
+		errs.addProblem(path, "is missing; set it to the hash of the network's first block, which a node tells by getGenesisHash")
 	case !validGenesis(name, hash):
-		errs.bad(at, "%.80q is not the hash of a first block of this chain", hash)
+		errs.addProblem(path, "%.80q is not the hash of a first block of this chain", hash)
 	case c.Network == chain.Mainnet && listed && hash != known.Genesis:
-		errs.bad(at, "is %s; %s began with %s", hash, known.Name, known.Genesis)
+		errs.addProblem(path, "is %s; %s began with %s", hash, known.Name, known.Genesis)
 	case (c.Network == chain.Testnet || c.Network == chain.Local) && ok && real.Network == chain.Mainnet:
-		errs.bad(at, "is that of %s, while network is %s; set network to MAINNET or use a test network", real.Name, c.Network)
+		errs.addProblem(path, "is that of %s, while network is %s; set network to MAINNET or use a test network", real.Name, c.Network)
 	}
 }
 

@@ -14,34 +14,34 @@ type SignerTime = local.ClockStatus
 
 // SignerClock tells how the time of a stopped signer stands. It opens the signer itself,
 // which locks the journal.
-func SignerClock(conf Config) (now SignerTime, err error) {
+func SignerClock(conf Config) (status SignerTime, err error) {
 	err = withSigner(conf, func(s *local.Signer) error {
-		now = s.ClockStatus()
+		status = s.ClockStatus()
 		return nil
 	})
-	return now, err
+	return status, err
 }
 
 // ConfirmSignerClock journals that a person at the signer's host confirms its clock: said is
 // the time that they read elsewhere. The signer has to be stopped. now is how the time stood
 // before.
-func ConfirmSignerClock(conf Config, said time.Time, because string) (now SignerTime, e signer.Entry, err error) {
+func ConfirmSignerClock(conf Config, statedTime time.Time, reason string) (status SignerTime, e signer.Entry, err error) {
 	err = withSigner(conf, func(s *local.Signer) (err error) {
-		now = s.ClockStatus()
-		e, err = s.ConfirmClock(said, because)
+		status = s.ClockStatus()
+		e, err = s.ConfirmClock(statedTime, reason)
 		return err
 	})
-	return now, e, err
+	return status, e, err
 }
 
-func withSigner(conf Config, do func(*local.Signer) error) error {
-	seed, own, err := openSeed(conf)
+func withSigner(conf Config, use func(*local.Signer) error) error {
+	seed, signerConf, err := openSeed(conf)
 	if err != nil {
 		return err
 	}
-	s, err := local.Open(own, seed)
+	s, err := local.Open(signerConf, seed)
 	if err != nil {
 		return fmt.Errorf("signer.journal: %w", err)
 	}
-	return errors.Join(do(s), s.Close())
+	return errors.Join(use(s), s.Close())
 }

@@ -35,22 +35,22 @@ import (
 // Config is all that an installation can set. It is read from a TOML file; what
 // is secret stands in a file of its own that is named here.
 type Config struct {
-	Network  chain.Network        `toml:"network" comment:"MAINNET, TESTNET or LOCAL; every chain below is of this network"`
-	Roles    []Role               `toml:"roles,omitempty" comment:"parts that this process runs: api, workers, scan, dispatch, signer; all when none is named"`
-	Database Database             `toml:"database"`
-	API      API                  `toml:"api"`
-	Operator Operator             `toml:"operator,omitempty"`
-	Ops      Ops                  `toml:"ops"`
-	Keys     Keys                 `toml:"keys"`
-	Signer   Signer               `toml:"signer"`
-	Chains   map[chain.Name]Chain `toml:"chains"`
-	Mints    []Mint               `toml:"mints"`
-	Prices   Prices               `toml:"prices"`
-	Risk     Risk                 `toml:"risk,omitempty"`
-	Webhooks Webhooks             `toml:"webhooks"`
-	Paces    Paces                `toml:"paces"`
-	Log      Log                  `toml:"log"`
-	Trace    Trace                `toml:"trace,omitempty"`
+	Network   chain.Network        `toml:"network" comment:"MAINNET, TESTNET or LOCAL; every chain below is of this network"`
+	Roles     []Role               `toml:"roles,omitempty" comment:"parts that this process runs: api, workers, scan, dispatch, signer; all when none is named"`
+	Database  Database             `toml:"database"`
+	API       API                  `toml:"api"`
+	Operator  Operator             `toml:"operator,omitempty"`
+	Ops       Ops                  `toml:"ops"`
+	Keys      Keys                 `toml:"keys"`
+	Signer    Signer               `toml:"signer"`
+	Chains    map[chain.Name]Chain `toml:"chains"`
+	Mints     []Mint               `toml:"mints"`
+	Prices    Prices               `toml:"prices"`
+	Risk      Risk                 `toml:"risk,omitempty"`
+	Webhooks  Webhooks             `toml:"webhooks"`
+	Intervals Intervals            `toml:"paces"`
+	Log       Log                  `toml:"log"`
+	Trace     Trace                `toml:"trace,omitempty"`
 }
 
 // Database says where PostgreSQL is. The URLs hold passwords, so each can stand
@@ -77,18 +77,18 @@ type API struct {
 
 // What is open at once unless it is set.
 const (
-	connectionsUsual           = 4096
-	connectionsPerAddressUsual = 512
+	connectionsDefault           = 4096
+	connectionsPerAddressDefault = 512
 )
 
-// connections are what the listener takes, of a configuration that was checked.
-func (a API) connections() inbound.Limits {
+// connectionLimits are what the listener takes, of a configuration that was checked.
+func (a API) connectionLimits() inbound.Limits {
 	return inbound.Limits{
-		Connections: cmp.Or(a.MaxConnections, connectionsUsual),
-		PerAddress:  cmp.Or(a.MaxConnectionsPerAddress, connectionsPerAddressUsual),
-		Proxy: func(from netip.Addr) bool {
-			trusted, err := proxies(a.TrustedProxies)
-			return from.IsLoopback() || err == nil && trusted.Trusted(from)
+		Connections: cmp.Or(a.MaxConnections, connectionsDefault),
+		PerAddress:  cmp.Or(a.MaxConnectionsPerAddress, connectionsPerAddressDefault),
+		Proxy: func(addr netip.Addr) bool {
+			trusted, err := parseProxies(a.TrustedProxies)
+			return addr.IsLoopback() || err == nil && trusted.IsTrusted(addr)
 		},
 		BodyWait: bodyWaitMax, BodyRate: bodyRateMin,
 	}
@@ -106,20 +106,20 @@ type Limits struct {
 
 // Rate is count requests every so long, after a burst.
 type Rate struct {
-	Count int      `toml:"count" comment:"0 sets no limit"`
-	Every Duration `toml:"every,omitempty"`
-	Burst int      `toml:"burst,omitempty" comment:"how many at once"`
+	Count  int      `toml:"count" comment:"0 sets no limit"`
+	Period Duration `toml:"every,omitempty"`
+	Burst  int      `toml:"burst,omitempty" comment:"how many at once"`
 }
 
 // The bounds of a rate; beyond them it would be a mistake or count nothing.
 const (
-	rateCountMax = 1_000_000
-	rateEveryMin = time.Millisecond
-	rateEveryMax = 24 * time.Hour
+	rateCountMax  = 1_000_000
+	ratePeriodMin = time.Millisecond
+	ratePeriodMax = 24 * time.Hour
 )
 
-// rates are the limits that hold on a network: what is configured, or the usual.
-func (l Limits) rates(network chain.Network) api.Limits {
+// apiLimits are the limits that hold on a network: what is configured, or the usual.
+func (l Limits) apiLimits(network chain.Network) api.Limits {
 	rates := api.UsualLimits
 	if network == chain.Local {
 		rates = api.Limits{} // a development network sets none by itself
@@ -129,7 +129,7 @@ func (l Limits) rates(network chain.Network) api.Limits {
 		into *api.Rate
 	}{{l.Reads, &rates.Reads}, {l.Writes, &rates.Writes}, {l.Quotes, &rates.Quotes}, {l.Exports, &rates.Exports}, {l.Failures, &rates.Failures}} {
 		if class.set != nil {
-			*class.into = api.Rate{Count: class.set.Count, Period: time.Duration(class.set.Every), Burst: class.set.Burst}
+			*class.into = api.Rate{Count: class.set.Count, Period: time.Duration(class.set.Period), Burst: class.set.Burst}
 		}
 	}
 	return rates
@@ -137,38 +137,38 @@ func (l Limits) rates(network chain.Network) api.Limits {
 
 // UsualLimits are the rates of a network that is not LOCAL, as a configuration sets them.
 func UsualLimits() Limits {
-	set := func(r api.Rate) *Rate { return &Rate{Count: r.Count, Every: Duration(r.Period), Burst: r.Burst} }
+	set := func(r api.Rate) *Rate { return &Rate{Count: r.Count, Period: Duration(r.Period), Burst: r.Burst} }
 	u := api.UsualLimits
 	return Limits{Reads: set(u.Reads), Writes: set(u.Writes), Quotes: set(u.Quotes), Exports: set(u.Exports), Failures: set(u.Failures)}
 }
 
-func (l Limits) check(errs *faults) {
+func (l Limits) checkLimits(errs *configErrors) {
 	for setting, r := range map[string]*Rate{"reads": l.Reads, "writes": l.Writes, "quotes": l.Quotes, "exports": l.Exports, "failures": l.Failures} {
 		if r != nil {
-			r.check("api.limits."+setting, errs)
+			r.checkRate("api.limits."+setting, errs)
 		}
 	}
 }
 
-func (r Rate) check(at string, errs *faults) {
+func (r Rate) checkRate(path string, errs *configErrors) {
 	switch {
 	case r.Count == 0:
 		return
 	case r.Count < 0 || r.Count > rateCountMax:
-		errs.bad(at+".count", "is %d; set it between 1 and %d, or to 0 for no limit", r.Count, rateCountMax)
-	case time.Duration(r.Every) < rateEveryMin || time.Duration(r.Every) > rateEveryMax:
-		errs.bad(at+".every", "is %s; set it between %s and %s, such as 1s", time.Duration(r.Every), rateEveryMin, rateEveryMax)
-	case time.Duration(r.Every)/time.Duration(r.Count) < time.Microsecond:
-		errs.bad(at+".count", "is %d every %s, which limits nothing; set it lower, or to 0 for no limit", r.Count, time.Duration(r.Every))
+		errs.addProblem(path+".count", "is %d; set it between 1 and %d, or to 0 for no limit", r.Count, rateCountMax)
+	case time.Duration(r.Period) < ratePeriodMin || time.Duration(r.Period) > ratePeriodMax:
+		errs.addProblem(path+".every", "is %s; set it between %s and %s, such as 1s", time.Duration(r.Period), ratePeriodMin, ratePeriodMax)
+	case time.Duration(r.Period)/time.Duration(r.Count) < time.Microsecond:
+		errs.addProblem(path+".count", "is %d every %s, which limits nothing; set it lower, or to 0 for no limit", r.Count, time.Duration(r.Period))
 	}
 	if r.Burst < 1 || r.Burst > rateCountMax {
-		errs.bad(at+".burst", "is %d; set how many requests are taken at once, between 1 and %d", r.Burst, rateCountMax)
+		errs.addProblem(path+".burst", "is %d; set how many requests are taken at once, between 1 and %d", r.Burst, rateCountMax)
 	}
 }
 
-// proxies are the networks of trusted_proxies. Error: the first that is none.
-func proxies(names []string) (api.Proxies, error) {
-	var all api.Proxies
+// parseProxies are the networks of trusted_proxies. Error: the first that is none.
+func parseProxies(names []string) (api.Proxies, error) {
+	var prefixes api.Proxies
 	for _, text := range names {
 		p, err := org.ParsePrefix(text)
 		switch {
@@ -177,9 +177,9 @@ func proxies(names []string) (api.Proxies, error) {
 		case p.Bits() == 0:
 			return nil, fmt.Errorf("%q is everybody, who could then call from any address they like", text)
 		}
-		all = append(all, p)
+		prefixes = append(prefixes, p)
 	}
-	return all, nil
+	return prefixes, nil
 }
 
 // Operator is the listener that those who run the service call. There is none
@@ -208,14 +208,14 @@ func (o Operator) coolingOff() time.Duration {
 	return d
 }
 
-// thisMachine is who may call the operators' listener when nobody is named.
-var thisMachine = []string{"127.0.0.0/8", "::1/128"}
+// loopbackPrefixes is who may call the operators' listener when nobody is named.
+var loopbackPrefixes = []string{"127.0.0.0/8", "::1/128"}
 
-// from are the networks that may call.
-func (o Operator) from() (all []netip.Prefix, err error) {
+// allowedPrefixes are the networks that may call.
+func (o Operator) allowedPrefixes() (prefixes []netip.Prefix, err error) {
 	names := o.Allow
 	if len(names) == 0 {
-		names = thisMachine
+		names = loopbackPrefixes
 	}
 	for _, name := range names {
 		p, err := org.ParsePrefix(name)
@@ -225,47 +225,47 @@ func (o Operator) from() (all []netip.Prefix, err error) {
 		case p.Bits() == 0:
 			return nil, fmt.Errorf("%q is everybody", name)
 		}
-		all = append(all, p)
+		prefixes = append(prefixes, p)
 	}
-	return all, nil
+	return prefixes, nil
 }
 
-// url is where operators reach the listener.
-func (o Operator) url() string { return cmp.Or(o.URL, "http://"+o.Listen) }
+// publicURL is where operators reach the listener.
+func (o Operator) publicURL() string { return cmp.Or(o.URL, "http://"+o.Listen) }
 
-func (o Operator) check(network chain.Network, errs *faults) {
+func (o Operator) checkOperator(network chain.Network, errs *configErrors) {
 	if d, err := time.ParseDuration(o.WhitelistCoolingOff); o.WhitelistCoolingOff != "" && (err != nil || d < 0 || d > whitelist.CoolingOffMax) {
-		errs.bad("operator.whitelist_cooling_off", "is %q; set it to a length of time from 0s to %s, such as 24h", o.WhitelistCoolingOff, whitelist.CoolingOffMax)
+		errs.addProblem("operator.whitelist_cooling_off", "is %q; set it to a length of time from 0s to %s, such as 24h", o.WhitelistCoolingOff, whitelist.CoolingOffMax)
 	}
 	if o.Listen == "" {
 		if o.URL != "" || len(o.Allow) > 0 {
-			errs.bad("operator.listen", "is missing while other settings of operator are there; set it to an address such as 127.0.0.1:8081, or remove them")
+			errs.addProblem("operator.listen", "is missing while other settings of operator are there; set it to an address such as 127.0.0.1:8081, or remove them")
 		}
 		return
 	}
 	host, _, err := net.SplitHostPort(o.Listen)
 	if err != nil {
-		errs.bad("operator.listen", "%q is not an address with a port, such as 127.0.0.1:8081", o.Listen)
+		errs.addProblem("operator.listen", "%q is not an address with a port, such as 127.0.0.1:8081", o.Listen)
 		return
 	}
-	if _, err := o.from(); err != nil {
-		errs.bad("operator.allow", "%v; name the addresses and networks that may call, such as 10.0.7.0/24", err)
+	if _, err := o.allowedPrefixes(); err != nil {
+		errs.addProblem("operator.allow", "%v; name the addresses and networks that may call, such as 10.0.7.0/24", err)
 	}
-	if _, err := proxies(o.TrustedProxies); err != nil {
-		errs.bad("operator.trusted_proxies", "%v; name the addresses or networks of the proxies before this listener, such as 10.0.0.0/8", err)
+	if _, err := parseProxies(o.TrustedProxies); err != nil {
+		errs.addProblem("operator.trusted_proxies", "%v; name the addresses or networks of the proxies before this listener, such as 10.0.0.0/8", err)
 	}
-	if !loopback(host) && len(o.Allow) == 0 {
-		errs.bad("operator.allow", "is missing while operator.listen is beyond this machine; name the addresses and networks that may call")
+	if !isLoopback(host) && len(o.Allow) == 0 {
+		errs.addProblem("operator.allow", "is missing while operator.listen is beyond this machine; name the addresses and networks that may call")
 	}
-	if u, err := url.Parse(o.url()); err != nil || u.Host == "" {
-		errs.bad("operator.url", "%q is not a URL; set it to what operators call", o.URL)
-	} else if u.Scheme != "https" && network != chain.Local && !loopback(host) {
-		errs.bad("operator.url", "has to be https while operator.listen is beyond this machine: an operator's key crosses it on every call")
+	if u, err := url.Parse(o.publicURL()); err != nil || u.Host == "" {
+		errs.addProblem("operator.url", "%q is not a URL; set it to what operators call", o.URL)
+	} else if u.Scheme != "https" && network != chain.Local && !isLoopback(host) {
+		errs.addProblem("operator.url", "has to be https while operator.listen is beyond this machine: an operator's key crosses it on every call")
 	}
 }
 
-// loopback tells whether a host is this machine.
-func loopback(host string) bool {
+// isLoopback tells whether a host is this machine.
+func isLoopback(host string) bool {
 	if host == "localhost" {
 		return true
 	}
@@ -279,11 +279,11 @@ type Ops struct {
 	Public bool   `toml:"public,omitempty" comment:"listen may be beyond this machine and private networks: something else keeps strangers from it"`
 }
 
-// exposed tells whether the listener may be reached from anywhere: it is no address of
+// isExposed tells whether the listener may be reached from anywhere: it is no address of
 // this machine or a private network. It serves plain HTTP and asks for no key.
-func (o Ops) exposed() bool {
+func (o Ops) isExposed() bool {
 	host, _, err := net.SplitHostPort(o.Listen)
-	if err != nil || loopback(host) {
+	if err != nil || isLoopback(host) {
 		return false
 	}
 	addr, err := netip.ParseAddr(host)
@@ -337,13 +337,13 @@ type SignerServe struct {
 
 // SignerClient is a process on another host that the signer answers.
 type SignerClient struct {
-	Name string `toml:"name" comment:"common name of its certificate"`
-	Pin  string `toml:"pin,omitempty" comment:"instead of the authority: sha256/ and the base64 of the hash of its public key"`
-	May  string `toml:"may" comment:"READ, ISSUE or PAY"`
+	Name       string `toml:"name" comment:"common name of its certificate"`
+	Pin        string `toml:"pin,omitempty" comment:"instead of the authority: sha256/ and the base64 of the hash of its public key"`
+	Permission string `toml:"may" comment:"READ, ISSUE or PAY"`
 }
 
-// elsewhere tells that another process is the signer.
-func (s Signer) elsewhere() bool { return s.Socket != "" || s.Address != "" }
+// isRemote tells that another process is the signer.
+func (s Signer) isRemote() bool { return s.Socket != "" || s.Address != "" }
 
 // Mint is a line of the catalogue.
 type Mint struct {
@@ -369,8 +369,8 @@ type Webhooks struct {
 	Development bool `toml:"development,omitempty" comment:"allow http to this machine; LOCAL only"`
 }
 
-// Paces are the intervals of the loops; none of them decides about money.
-type Paces struct {
+// Intervals are the intervals of the loops; none of them decides about money.
+type Intervals struct {
 	Scan     Duration `toml:"scan"`
 	Dispatch Duration `toml:"dispatch"`
 	Sweep    Duration `toml:"sweep"`
@@ -392,8 +392,8 @@ type Trace struct {
 	Percent  int    `toml:"percent,omitempty" comment:"of the traces that are kept; 100"`
 }
 
-// share is the part of the traces that is kept.
-func (t Trace) share() float64 { return float64(cmp.Or(t.Percent, 100)) / 100 }
+// sampleRatio is the part of the traces that is kept.
+func (t Trace) sampleRatio() float64 { return float64(cmp.Or(t.Percent, 100)) / 100 }
 
 // Duration is a time.Duration that is written as "1m30s".
 type Duration time.Duration
@@ -411,17 +411,17 @@ func (d *Duration) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// Defaults is a configuration with everything set that has a sensible value.
-func Defaults() Config {
+// DefaultConfig is a configuration with everything set that has a sensible value.
+func DefaultConfig() Config {
 	return Config{
 		Database: Database{MaxConns: 20},
 		API:      API{Listen: "127.0.0.1:8080", URL: "http://127.0.0.1:8080"},
 		Ops:      Ops{Listen: "127.0.0.1:8082"},
 		Prices:   Prices{MaxAge: Duration(5 * time.Minute)},
-		Paces: Paces{
+		Intervals: Intervals{
 			Scan: Duration(time.Second), Dispatch: Duration(time.Second), Sweep: Duration(10 * time.Second),
 			Verify: Duration(5 * time.Minute),
-			Resend: Duration(15 * time.Second), Bump: Duration(time.Minute), Anchor: Duration(audit.AnchorEvery),
+			Resend: Duration(15 * time.Second), Bump: Duration(time.Minute), Anchor: Duration(audit.AnchorInterval),
 		},
 		Log: Log{Level: "info"},
 	}
@@ -431,14 +431,14 @@ func Defaults() Config {
 // that is wrong with it, each with the setting and what to do. Roles stand before
 // those that the file names, and decide what it has to hold.
 func ReadConfig(path string, roles ...Role) (Config, error) {
-	conf, err := decode(path)
+	conf, err := decodeFile(path)
 	if err != nil {
 		return conf, err
 	}
 	if len(roles) > 0 {
 		conf.Roles = roles
 	}
-	if err := errors.Join(conf.resolve(filepath.Dir(path)), conf.Check()); err != nil {
+	if err := errors.Join(conf.resolveFiles(filepath.Dir(path)), conf.Check()); err != nil {
 		return conf, fmt.Errorf("%s:\n%w", path, err)
 	}
 	return conf, nil
@@ -448,46 +448,46 @@ func ReadConfig(path string, roles ...Role) (Config, error) {
 // no more than that: the machine that holds the seed needs no password of the
 // database and no endpoint of a chain.
 func ReadSignerConfig(path string) (Config, error) {
-	conf, err := decode(path)
+	conf, err := decodeFile(path)
 	if err != nil {
 		return conf, err
 	}
-	conf.absolute(filepath.Dir(path))
+	conf.makePathsAbsolute(filepath.Dir(path))
 	conf.Roles = []Role{RoleSigner}
-	var errs faults
-	if conf.Signer.elsewhere() && conf.Signer.Seed == "" {
-		errs.bad("signer."+conf.Signer.way(), "points to another signer; give coffer signer a configuration with the seed, the journal and the policy")
+	var errs configErrors
+	if conf.Signer.isRemote() && conf.Signer.Seed == "" {
+		errs.addProblem("signer."+conf.Signer.remoteSetting(), "points to another signer; give coffer signer a configuration with the seed, the journal and the policy")
 	} else {
-		errs.need("keys.attest", conf.Keys.Attest, "the attest.pub file that coffer keys create makes")
+		errs.requireValue("keys.attest", conf.Keys.Attest, "the attest.pub file that coffer keys create makes")
 		conf.checkSigner(&errs)
 	}
-	if err := errs.join(); err != nil {
+	if err := errs.joinProblems(); err != nil {
 		return conf, fmt.Errorf("%s:\n%w", path, err)
 	}
 	return conf, nil
 }
 
-// faults collects what is wrong with a configuration.
-type faults []error
+// configErrors collects what is wrong with a configuration.
+type configErrors []error
 
-func (f *faults) bad(setting, format string, args ...any) {
+func (f *configErrors) addProblem(setting, format string, args ...any) {
 	*f = append(*f, fmt.Errorf("%s: %s", setting, fmt.Sprintf(format, args...)))
 }
 
-func (f *faults) need(setting, value, what string) {
+func (f *configErrors) requireValue(setting, value, hint string) {
 	if value == "" {
-		f.bad(setting, "is missing; set it to %s", what)
+		f.addProblem(setting, "is missing; set it to %s", hint)
 	}
 }
 
-func (f faults) join() error {
+func (f configErrors) joinProblems() error {
 	slices.SortFunc(f, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
 	return errors.Join(f...)
 }
 
-// decode reads a configuration file over the defaults.
-func decode(path string) (Config, error) {
-	conf := Defaults()
+// decodeFile reads a configuration file over the defaults.
+func decodeFile(path string) (Config, error) {
+	conf := DefaultConfig()
 	f, err := os.Open(path)
 	if err != nil {
 		return conf, fmt.Errorf("open the configuration: %w", err)
@@ -507,8 +507,8 @@ func decode(path string) (Config, error) {
 	return conf, nil
 }
 
-// absolute makes the paths of files absolute, from the folder of the configuration.
-func (c *Config) absolute(dir string) {
+// makePathsAbsolute makes the paths of files absolute, from the folder of the configuration.
+func (c *Config) makePathsAbsolute(dir string) {
 	for _, p := range []*string{
 		&c.Keys.Seal, &c.Keys.Attest, &c.Keys.Webhook, &c.Keys.WebhookFormer, &c.Keys.WebhookPublic, &c.Keys.Cursor, &c.Keys.Approvals,
 		&c.Signer.Socket, &c.Signer.Seed, &c.Signer.Wrap, &c.Signer.Journal, &c.Signer.Policy, &c.Signer.TLS.Certificate, &c.Signer.TLS.Key, &c.Signer.TLS.CA,
@@ -520,11 +520,11 @@ func (c *Config) absolute(dir string) {
 	}
 }
 
-// resolve makes paths absolute and reads the settings that stand in files of
+// resolveFiles makes paths absolute and reads the settings that stand in files of
 // their own. The error holds all that could not be read.
-func (c *Config) resolve(dir string) error {
-	c.absolute(dir)
-	var errs faults
+func (c *Config) resolveFiles(dir string) error {
+	c.makePathsAbsolute(dir)
+	var errs configErrors
 	content := func(setting, file string, direct, needed bool) string {
 		if file == "" {
 			return ""
@@ -536,15 +536,15 @@ func (c *Config) resolve(dir string) error {
 		text := strings.TrimSpace(string(b))
 		switch {
 		case direct:
-			errs.bad(setting, "is set together with %s; remove the one or the other", strings.TrimSuffix(setting, "_file"))
+			errs.addProblem(setting, "is set together with %s; remove the one or the other", strings.TrimSuffix(setting, "_file"))
 		case errors.Is(err, fs.ErrNotExist) && !needed:
 			// One file for all hosts: a secret is only where its role is.
 		case errors.Is(err, fs.ErrNotExist):
-			errs.bad(setting, "%s does not exist; write the value into it (mode 0600)", file)
+			errs.addProblem(setting, "%s does not exist; write the value into it (mode 0600)", file)
 		case err != nil:
-			errs.bad(setting, "%v; make the file readable for the service", err)
+			errs.addProblem(setting, "%v; make the file readable for the service", err)
 		case text == "":
-			errs.bad(setting, "%s is empty; write the value into it (mode 0600)", file)
+			errs.addProblem(setting, "%s is empty; write the value into it (mode 0600)", file)
 		}
 		return text
 	}
@@ -553,7 +553,7 @@ func (c *Config) resolve(dir string) error {
 		value         *string
 		needed        bool
 	}{
-		{"database.url_file", c.Database.URLFile, &c.Database.URL, !c.SignerAlone()},
+		{"database.url_file", c.Database.URLFile, &c.Database.URL, !c.IsSignerOnly()},
 		{"database.owner_url_file", c.Database.OwnerURLFile, &c.Database.OwnerURL, len(c.Roles) == 0},
 	} {
 		if text := content(p.setting, p.file, *p.value != "", p.needed); *p.value == "" {
@@ -561,37 +561,37 @@ func (c *Config) resolve(dir string) error {
 		}
 	}
 	secret := func(setting, file string, asked bool) string {
-		return content(setting, file, false, asked && c.has(RoleAPI, RoleWorkers))
+		return content(setting, file, false, asked && c.hasRole(RoleAPI, RoleWorkers))
 	}
 	c.Risk.readKeys(secret)
 	if text := secret("prices.coingecko.key_file", c.Prices.CoinGecko.KeyFile, len(c.Prices.CoinGecko.Coins) > 0); text != "" {
 		c.Prices.CoinGecko.key = seal.NewSecret(text)
 	}
 	for name, ch := range c.Chains {
-		if text := content("chains."+string(name)+".endpoints_file", ch.EndpointsFile, len(ch.Endpoints) > 0, c.onChains()); text != "" {
+		if text := content("chains."+string(name)+".endpoints_file", ch.EndpointsFile, len(ch.Endpoints) > 0, c.asksChains()); text != "" {
 			ch.Endpoints = strings.Fields(text)
 		}
-		if text := content("chains."+string(name)+".archives_file", ch.ArchivesFile, len(ch.Archives) > 0, c.onChains()); text != "" {
+		if text := content("chains."+string(name)+".archives_file", ch.ArchivesFile, len(ch.Archives) > 0, c.asksChains()); text != "" {
 			ch.Archives = strings.Fields(text)
 		}
 		c.Chains[name] = ch
 	}
-	return errs.join()
+	return errs.joinProblems()
 }
 
 // Check finds everything that is wrong for the roles of this process, each with the
 // setting's name and the fix.
 func (c Config) Check() error {
-	var errs faults
-	bad, need := errs.bad, errs.need
+	var errs configErrors
+	bad, need := errs.addProblem, errs.requireValue
 	for _, r := range c.Roles {
 		if !slices.Contains(allRoles, r) {
-			bad("roles", "%q is no role; they are %s", r, rolesText(allRoles))
+			bad("roles", "%q is no role; they are %s", r, formatRoles(allRoles))
 		}
 	}
 	need("keys.attest", c.Keys.Attest, "the attest.pub file that coffer keys create makes")
 	c.checkSigner(&errs)
-	if c.has(RoleAPI, RoleWorkers, RoleSigner) {
+	if c.hasRole(RoleAPI, RoleWorkers, RoleSigner) {
 		need("keys.approvals", c.Keys.Approvals, "the key file that coffer keys create makes; the service and the signer have the same one")
 	}
 	if !slices.Contains([]string{"debug", "info", "warn", "error"}, c.Log.Level) {
@@ -603,8 +603,8 @@ func (c Config) Check() error {
 	if c.Trace.Percent < 0 || c.Trace.Percent > 100 {
 		bad("trace.percent", "is %d; it is between 1 and 100", c.Trace.Percent)
 	}
-	if c.SignerAlone() {
-		return errs.join()
+	if c.IsSignerOnly() {
+		return errs.joinProblems()
 	}
 	if !slices.Contains([]chain.Network{chain.Mainnet, chain.Testnet, chain.Local}, c.Network) {
 		bad("network", "is %q; set it to MAINNET, TESTNET or LOCAL", c.Network)
@@ -621,43 +621,43 @@ func (c Config) Check() error {
 		}
 	}
 	address("ops.listen", c.Ops.Listen)
-	if c.Ops.exposed() && !c.Ops.Public {
+	if c.Ops.isExposed() && !c.Ops.Public {
 		bad("ops.listen", "%q may be reached from anywhere, and /metrics asks for no key; listen on this machine or a private network, or set ops.public where a container or firewall keeps strangers from it", c.Ops.Listen)
 	}
-	if c.has(RoleAPI) {
+	if c.hasRole(RoleAPI) {
 		address("api.listen", c.API.Listen)
 		if u, err := url.Parse(c.API.URL); err != nil || u.Host == "" {
 			bad("api.url", "%q is not a URL; set it to what the outside calls", c.API.URL)
 		} else if u.Scheme != "https" && c.Network != chain.Local {
 			bad("api.url", "has to be https: an API key crosses it on every call")
 		}
-		if _, err := proxies(c.API.TrustedProxies); err != nil {
+		if _, err := parseProxies(c.API.TrustedProxies); err != nil {
 			bad("api.trusted_proxies", "%v; name the addresses or networks of the proxies before this service, such as 10.0.0.0/8", err)
 		}
-		c.API.Limits.check(&errs)
+		c.API.Limits.checkLimits(&errs)
 		if c.API.MaxConnections < 0 {
-			bad("api.max_connections", "is %d; leave it out for %d, or set more than 0", c.API.MaxConnections, connectionsUsual)
+			bad("api.max_connections", "is %d; leave it out for %d, or set more than 0", c.API.MaxConnections, connectionsDefault)
 		}
 		if c.API.MaxConnectionsPerAddress < 0 {
-			bad("api.max_connections_per_address", "is %d; leave it out for %d, or set more than 0", c.API.MaxConnectionsPerAddress, connectionsPerAddressUsual)
+			bad("api.max_connections_per_address", "is %d; leave it out for %d, or set more than 0", c.API.MaxConnectionsPerAddress, connectionsPerAddressDefault)
 		}
 		need("keys.cursor", c.Keys.Cursor, "the key file that coffer keys create makes")
 	}
-	if c.has(RoleAPI, RoleWorkers) {
+	if c.hasRole(RoleAPI, RoleWorkers) {
 		need("keys.seal", c.Keys.Seal, "the keyset file that coffer keys create makes")
 	}
 	switch {
-	case c.has(RoleWorkers):
+	case c.hasRole(RoleWorkers):
 		need("keys.webhook", c.Keys.Webhook, "the key file that coffer keys create makes")
-	case c.has(RoleAPI) && c.Keys.WebhookPublic == "":
+	case c.hasRole(RoleAPI) && c.Keys.WebhookPublic == "":
 		need("keys.webhook_public", c.Keys.Webhook, "the webhook.pub file that coffer keys create makes")
 	}
-	c.Operator.check(c.Network, &errs)
+	c.Operator.checkOperator(c.Network, &errs)
 	if len(c.Chains) == 0 {
 		bad("chains", "is empty; configure at least one, such as [chains.ETHEREUM]")
 	}
 	for name, ch := range c.Chains {
-		ch.check("chains."+string(name), name, c.onChains(), &errs)
+		ch.checkChain("chains."+string(name), name, c.asksChains(), &errs)
 	}
 	c.checkNetworks(&errs)
 	c.checkMints(&errs)
@@ -666,11 +666,11 @@ func (c Config) Check() error {
 	if c.Webhooks.Development && c.Network != chain.Local {
 		bad("webhooks.development", "is for network LOCAL alone: it lets webhooks reach this machine")
 	}
-	return errs.join()
+	return errs.joinProblems()
 }
 
-// way is the setting that names a signer elsewhere.
-func (s Signer) way() string {
+// remoteSetting is the setting that names a signer elsewhere.
+func (s Signer) remoteSetting() string {
 	if s.Socket != "" {
 		return "socket"
 	}
@@ -678,132 +678,132 @@ func (s Signer) way() string {
 }
 
 // checkSigner looks at whether a process finds its signer, or is one.
-func (c Config) checkSigner(errs *faults) {
+func (c Config) checkSigner(errs *configErrors) {
 	s := c.Signer
 	files := strings.Join([]string{s.Seed, s.Wrap, s.Journal, s.Policy}, "")
 	switch {
-	case len(c.Roles) == 0 && s.elsewhere() && files != "":
-		errs.bad("signer."+s.way(), "is set together with files of a signer in this process; there is one signer: remove the one or the other, or say which roles this process has")
-	case c.has(RoleSigner):
-		errs.need("signer.seed", s.Seed, "the seed file that coffer keys create makes, or set signer.socket")
-		errs.need("signer.wrap", s.Wrap, "the key file that encrypts the seed")
-		errs.need("signer.journal", s.Journal, "the signer's journal file, on a disk that no database backup rolls back")
-		errs.need("signer.policy", s.Policy, "the JSON file with the signer's limits")
-		s.Serve.check(errs)
+	case len(c.Roles) == 0 && s.isRemote() && files != "":
+		errs.addProblem("signer."+s.remoteSetting(), "is set together with files of a signer in this process; there is one signer: remove the one or the other, or say which roles this process has")
+	case c.hasRole(RoleSigner):
+		errs.requireValue("signer.seed", s.Seed, "the seed file that coffer keys create makes, or set signer.socket")
+		errs.requireValue("signer.wrap", s.Wrap, "the key file that encrypts the seed")
+		errs.requireValue("signer.journal", s.Journal, "the signer's journal file, on a disk that no database backup rolls back")
+		errs.requireValue("signer.policy", s.Policy, "the JSON file with the signer's limits")
+		s.Serve.checkServe(errs)
 	case s.Socket != "" && s.Address != "":
-		errs.bad("signer.address", "is set together with signer.socket; there is one signer: remove the one or the other")
+		errs.addProblem("signer.address", "is set together with signer.socket; there is one signer: remove the one or the other")
 	case s.Address != "":
 		s.checkAddress(errs)
 	case s.Socket == "":
-		errs.bad("signer.socket", "is missing; a process without the role signer has to name where the signer answers: its socket, or signer.address")
+		errs.addProblem("signer.socket", "is missing; a process without the role signer has to name where the signer answers: its socket, or signer.address")
 	}
 }
 
 // checkAddress looks at how a signer on another host is reached and known.
-func (s Signer) checkAddress(errs *faults) {
+func (s Signer) checkAddress(errs *configErrors) {
 	if _, _, err := net.SplitHostPort(s.Address); err != nil {
-		errs.bad("signer.address", "%q is not a host with a port, such as signer.internal:8090", s.Address)
+		errs.addProblem("signer.address", "%q is not a host with a port, such as signer.internal:8090", s.Address)
 	}
-	errs.need("signer.tls.certificate", s.TLS.Certificate, "the certificate that this process shows to the signer; nothing is said to it without TLS")
-	errs.need("signer.tls.key", s.TLS.Key, "the key of signer.tls.certificate")
+	errs.requireValue("signer.tls.certificate", s.TLS.Certificate, "the certificate that this process shows to the signer; nothing is said to it without TLS")
+	errs.requireValue("signer.tls.key", s.TLS.Key, "the key of signer.tls.certificate")
 	switch {
 	case s.TLS.Pin != "" && s.TLS.CA != "":
-		errs.bad("signer.tls.pin", "is set together with signer.tls.ca; the signer is known by the one or the other")
+		errs.addProblem("signer.tls.pin", "is set together with signer.tls.ca; the signer is known by the one or the other")
 	case s.TLS.Pin != "":
 		if err := remote.CheckPin(s.TLS.Pin); err != nil {
-			errs.bad("signer.tls.pin", "%v", err)
+			errs.addProblem("signer.tls.pin", "%v", err)
 		}
 	case s.TLS.CA == "":
-		errs.bad("signer.tls.ca", "is missing; set it to the authority that signed the signer's certificate, or signer.tls.pin to its key")
+		errs.addProblem("signer.tls.ca", "is missing; set it to the authority that signed the signer's certificate, or signer.tls.pin to its key")
 	}
 }
 
-// check looks at where a signer answers others, and whom.
-func (s SignerServe) check(errs *faults) {
+// checkServe looks at where a signer answers others, and whom.
+func (s SignerServe) checkServe(errs *configErrors) {
 	if s.Listen == "" {
 		if s.Certificate != "" || s.Key != "" || s.CA != "" || len(s.Clients) > 0 {
-			errs.bad("signer.serve.listen", "is missing beside certificates and clients; set it to an address and a port")
+			errs.addProblem("signer.serve.listen", "is missing beside certificates and clients; set it to an address and a port")
 		}
 		return
 	}
 	if _, _, err := net.SplitHostPort(s.Listen); err != nil {
-		errs.bad("signer.serve.listen", "%q is not an address with a port, such as 10.0.7.2:8090", s.Listen)
+		errs.addProblem("signer.serve.listen", "%q is not an address with a port, such as 10.0.7.2:8090", s.Listen)
 	}
-	errs.need("signer.serve.certificate", s.Certificate, "the certificate of this signer; it answers nobody without TLS")
-	errs.need("signer.serve.key", s.Key, "the key of signer.serve.certificate")
+	errs.requireValue("signer.serve.certificate", s.Certificate, "the certificate of this signer; it answers nobody without TLS")
+	errs.requireValue("signer.serve.key", s.Key, "the key of signer.serve.certificate")
 	if len(s.Clients) == 0 {
-		errs.bad("signer.serve.clients", "is empty; name each process that may ask, with what it may")
+		errs.addProblem("signer.serve.clients", "is empty; name each process that may ask, with what it may")
 	}
-	seen := map[string]bool{}
+	names := map[string]bool{}
 	for i, c := range s.Clients {
-		at := fmt.Sprintf("signer.serve.clients[%d]", i)
-		if c.Name == "" || seen[c.Name] {
-			errs.bad(at+".name", "is %q; every client has its own, the common name of its certificate", c.Name)
+		path := fmt.Sprintf("signer.serve.clients[%d]", i)
+		if c.Name == "" || names[c.Name] {
+			errs.addProblem(path+".name", "is %q; every client has its own, the common name of its certificate", c.Name)
 		}
-		seen[c.Name] = true
-		if !remote.May(c.May).Valid() {
-			errs.bad(at+".may", "is %q; set it to READ, ISSUE or PAY", c.May)
+		names[c.Name] = true
+		if !remote.Permission(c.Permission).IsValid() {
+			errs.addProblem(path+".may", "is %q; set it to READ, ISSUE or PAY", c.Permission)
 		}
 		if c.Pin == "" && s.CA == "" {
-			errs.bad(at+".pin", "is missing, and so is signer.serve.ca; a client is known by the one or the other")
+			errs.addProblem(path+".pin", "is missing, and so is signer.serve.ca; a client is known by the one or the other")
 		}
 		if c.Pin != "" {
 			if err := remote.CheckPin(c.Pin); err != nil {
-				errs.bad(at+".pin", "%v", err)
+				errs.addProblem(path+".pin", "%v", err)
 			}
 		}
 	}
 }
 
-func (c Config) checkMints(errs *faults) {
-	bad := errs.bad
-	seen := map[int]bool{}
+func (c Config) checkMints(errs *configErrors) {
+	bad := errs.addProblem
+	ids := map[int]bool{}
 	tokens := map[[2]string]bool{}
 	native := map[chain.Name]bool{}
 	for i, m := range c.Mints {
-		at := fmt.Sprintf("mints[%d] (%s on %s)", i, m.Symbol, m.Chain)
-		if m.ID < 1 || seen[m.ID] {
-			bad(at+".id", "is %d; every mint has its own id above 0, for ever", m.ID)
+		path := fmt.Sprintf("mints[%d] (%s on %s)", i, m.Symbol, m.Chain)
+		if m.ID < 1 || ids[m.ID] {
+			bad(path+".id", "is %d; every mint has its own id above 0, for ever", m.ID)
 		}
-		seen[m.ID] = true
+		ids[m.ID] = true
 		if _, ok := c.Chains[m.Chain]; !ok {
-			bad(at+".chain", "%q is not configured under chains", m.Chain)
+			bad(path+".chain", "%q is not configured under chains", m.Chain)
 		}
 		contract := m.Contract
 		if contract == "" {
 			native[m.Chain] = true
-		} else if g := c.grammar(m.Chain); g != nil {
-			if a, err := g.ParseContract(contract); err != nil {
-				bad(at+".contract", "%q is not the address of a token there (%v); copy it from the issuer of the token, with its checksum", contract, err)
+		} else if g := c.addressCodec(m.Chain); g != nil {
+			if parsed, err := g.ParseContract(contract); err != nil {
+				bad(path+".contract", "%q is not the address of a token there (%v); copy it from the issuer of the token, with its checksum", contract, err)
 			} else {
-				contract = string(a)
+				contract = string(parsed)
 			}
 		}
 		if m.Program != "" && (m.Program != token2022 || m.Chain != chain.Solana || m.Contract == "") {
-			bad(at+".program", "is %q; it is %s, of a token of SOLANA, or not set", m.Program, token2022)
+			bad(path+".program", "is %q; it is %s, of a token of SOLANA, or not set", m.Program, token2022)
 		}
 		for _, kind := range m.Extensions {
-			if m.Program != token2022 || !solana.MayAllow(kind) {
-				bad(at+".extensions", "has %d; of a token of %s it is 3, 4, 6, 10 or 12, since with any other what is paid is not what arrives", kind, token2022)
+			if m.Program != token2022 || !solana.CanAllowExtension(kind) {
+				bad(path+".extensions", "has %d; of a token of %s it is 3, 4, 6, 10 or 12, since with any other what is paid is not what arrives", kind, token2022)
 			}
 		}
 		if token := [2]string{string(m.Chain), contract}; tokens[token] {
-			bad(at+".contract", "is the token of another mint, too; every token is one mint")
+			bad(path+".contract", "is the token of another mint, too; every token is one mint")
 		} else {
 			tokens[token] = true
 		}
 		if m.ConfirmationsRequired < 0 {
-			bad(at+".confirmations_required", "is %d; it is shown to callers and cannot be below 0", m.ConfirmationsRequired)
+			bad(path+".confirmations_required", "is %d; it is shown to callers and cannot be below 0", m.ConfirmationsRequired)
 		}
 		for setting, units := range map[string]string{"min_deposit": m.MinDeposit, "min_withdraw": m.MinWithdraw} {
 			if n, err := money.Parse(units); err != nil || n.IsZero() {
-				bad(at+"."+setting, "%q is not a number of atomic units above 0", units)
+				bad(path+"."+setting, "%q is not a number of atomic units above 0", units)
 			}
 		}
 		if m.Symbol == "" || m.Name == "" {
-			bad(at, "needs a symbol and a name")
+			bad(path, "needs a symbol and a name")
 		}
-		c.checkReviewed(m, chain.Address(contract), at, errs)
+		c.checkReviewed(m, chain.Address(contract), path, errs)
 	}
 	for name := range c.Chains {
 		if !native[name] {
@@ -815,9 +815,9 @@ func (c Config) checkMints(errs *faults) {
 // checkNetworks compares chain ids with the list that comes with the program: a
 // signature for a chain id counts wherever that id is used, so what is called a
 // test must not sign for a network where money is worth something.
-func (c Config) checkNetworks(errs *faults) {
-	bad := errs.bad
-	seen := map[uint64]chain.Name{}
+func (c Config) checkNetworks(errs *configErrors) {
+	bad := errs.addProblem
+	chainsByID := map[uint64]chain.Name{}
 	for _, name := range slices.Sorted(maps.Keys(c.Chains)) {
 		switch name.Family() {
 		case chain.EVM:
@@ -827,58 +827,58 @@ func (c Config) checkNetworks(errs *faults) {
 		default:
 			continue
 		}
-		id, at := c.Chains[name].ChainID, "chains."+string(name)
-		if other, twice := seen[id]; twice && id != 0 {
-			bad(at+".chain_id", "is %d, as that of %s is; every chain has its own", id, other)
+		id, path := c.Chains[name].ChainID, "chains."+string(name)
+		if sameID, twice := chainsByID[id]; twice && id != 0 {
+			bad(path+".chain_id", "is %d, as that of %s is; every chain has its own", id, sameID)
 		}
-		seen[id] = name
-		known, listed := networks.Of(c.Network, name)
+		chainsByID[id] = name
+		known, listed := networks.Find(c.Network, name)
 		real, ok := networks.ByChainID(id)
 		switch {
 		case c.Network == chain.Mainnet && listed && id != 0 && id != known.ChainID:
-			bad(at+".chain_id", "is %d; %s is %d", id, known.Name, known.ChainID)
+			bad(path+".chain_id", "is %d; %s is %d", id, known.Name, known.ChainID)
 		case (c.Network == chain.Testnet || c.Network == chain.Local) && ok && real.Network == chain.Mainnet:
-			bad(at+".chain_id", "is %d, which is %s, while network is %s; set network to MAINNET or use the chain id of a test network", id, real.Name, c.Network)
+			bad(path+".chain_id", "is %d, which is %s, while network is %s; set network to MAINNET or use the chain id of a test network", id, real.Name, c.Network)
 		}
 	}
 }
 
 // checkReviewed compares a mint with the list that comes with the program, which
 // knows some of the tokens there are.
-func (c Config) checkReviewed(m Mint, contract chain.Address, at string, errs *faults) {
-	network, is := c.known(m.Chain)
-	known, listed := network.ByContract(contract)
+func (c Config) checkReviewed(m Mint, contract chain.Address, path string, errs *configErrors) {
+	network, isListed := c.knownNetwork(m.Chain)
+	known, hasMint := network.ByContract(contract)
 	switch {
 	case m.Decimals < 0 || m.Decimals > 36:
-		errs.bad(at+".decimals", "is %d; it is between 0 and 36", m.Decimals)
-	case is && listed && m.Decimals != known.Decimals:
-		errs.bad(at+".decimals", "is %d; %s on %s has %d", m.Decimals, known.Symbol, network.Name, known.Decimals)
+		errs.addProblem(path+".decimals", "is %d; it is between 0 and 36", m.Decimals)
+	case isListed && hasMint && m.Decimals != known.Decimals:
+		errs.addProblem(path+".decimals", "is %d; %s on %s has %d", m.Decimals, known.Symbol, network.Name, known.Decimals)
 	}
-	if is && listed && m.Program != known.Program {
-		errs.bad(at+".program", "is %q; that of %s on %s is %q", m.Program, known.Symbol, network.Name, known.Program)
+	if isListed && hasMint && m.Program != known.Program {
+		errs.addProblem(path+".program", "is %q; that of %s on %s is %q", m.Program, known.Symbol, network.Name, known.Program)
 	}
 	if c.Network == chain.Local {
 		return // it has tokens and ids of its own
 	}
-	if where, of, taken := networks.ByID(m.ID); taken && !(is && where.Network == network.Network && where.Chain == network.Chain && of.Contract == contract) {
-		errs.bad(at+".id", "is %d, which is %s on %s for ever; give this token one from %d on", m.ID, of.Symbol, where.Name, networks.OwnIDs)
+	if ownerNetwork, owner, taken := networks.ByID(m.ID); taken && !(isListed && ownerNetwork.Network == network.Network && ownerNetwork.Chain == network.Chain && owner.Contract == contract) {
+		errs.addProblem(path+".id", "is %d, which is %s on %s for ever; give this token one from %d on", m.ID, owner.Symbol, ownerNetwork.Name, networks.CustomIDsFrom)
 	}
 }
 
-// catalogue is the configured mints as the mint package takes them. The
+// mintCatalogue is the configured mints as the mint package takes them. The
 // configuration was checked.
-func (c Config) catalogue(chains chain.Chains) ([]mint.Mint, error) {
-	var out []mint.Mint
+func (c Config) mintCatalogue(chains chain.Chains) ([]mint.Mint, error) {
+	var mints []mint.Mint
 	for _, m := range c.Mints {
 		kind, contract := mint.Native, chain.Address("")
 		if m.Contract != "" {
 			var err error
-			if contract, err = chains[m.Chain].Grammar.ParseContract(m.Contract); err != nil {
+			if contract, err = chains[m.Chain].AddressCodec.ParseContract(m.Contract); err != nil {
 				return nil, fmt.Errorf("mints: contract of mint %d: %w", m.ID, err)
 			}
 			kind = mint.Token
 		}
-		out = append(out, mint.Mint{
+		mints = append(mints, mint.Mint{
 			ID: m.ID, Chain: m.Chain, Network: c.Network, Kind: kind, Contract: contract,
 			Symbol: m.Symbol, Name: m.Name, Decimals: m.Decimals, LogoURL: m.LogoURL,
 			DepositEnabled: m.DepositEnabled, WithdrawEnabled: m.WithdrawEnabled,
@@ -886,20 +886,20 @@ func (c Config) catalogue(chains chain.Chains) ([]mint.Mint, error) {
 			ConfirmationsRequired: m.ConfirmationsRequired, Finality: m.Finality,
 		})
 	}
-	return out, nil
+	return mints, nil
 }
 
 // fixedPrices is the configured price table.
 func (c Config) fixedPrices() map[int]money.USD {
-	out := map[int]money.USD{}
+	prices := map[int]money.USD{}
 	for id, p := range c.Prices.Fixed {
 		n, err := strconv.Atoi(id)
 		if err != nil {
 			panic("app: unchecked configuration: " + err.Error())
 		}
-		out[n] = money.MustParseUSD(p)
+		prices[n] = money.MustParseUSD(p)
 	}
-	return out
+	return prices
 }
 
 // WriteConfig writes a configuration file with mode 0600.

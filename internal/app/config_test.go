@@ -15,9 +15,9 @@ import (
 	"github.com/cofferpay/coffer/internal/seal"
 )
 
-// sound is a configuration that nothing is wrong with.
-func sound() Config {
-	c := Defaults()
+// newSoundConfig is a configuration that nothing is wrong with.
+func newSoundConfig() Config {
+	c := DefaultConfig()
 	c.Network = chain.Mainnet
 	c.Database.URL = "postgres://coffer:pw@db/coffer"
 	c.API.URL = "https://pay.example.com"
@@ -35,13 +35,13 @@ func sound() Config {
 
 func TestASoundConfigurationIsTaken(t *testing.T) {
 	t.Parallel()
-	if err := sound().Check(); err != nil {
+	if err := newSoundConfig().Check(); err != nil {
 		t.Errorf("got %v, want no error", err)
 	}
 	for _, o := range []Ops{
 		{Listen: "localhost:8082"}, {Listen: "[::1]:8082"}, {Listen: "10.0.0.5:8082"}, {Listen: "[fd00::5]:8082"}, {Listen: "0.0.0.0:8082", Public: true},
 	} {
-		c := sound()
+		c := newSoundConfig()
 		c.Ops = o
 		if err := c.Check(); err != nil {
 			t.Errorf("%+v: got %v, want no error", o, err)
@@ -52,7 +52,7 @@ func TestASoundConfigurationIsTaken(t *testing.T) {
 		{Listen: "[::1]:8081", Allow: []string{"::1", "127.0.0.1"}},
 		{Listen: "10.0.0.1:8081", URL: "https://ops.example.com", Allow: []string{"10.0.0.7", "fd00::/8"}},
 	} {
-		c := sound()
+		c := newSoundConfig()
 		c.Operator = o
 		if err := c.Check(); err != nil {
 			t.Errorf("%+v: got %v, want no error", o, err)
@@ -92,21 +92,21 @@ var mistakes = []mistake{
 	{"mints[0] (USDC on ETHEREUM).decimals", "between 0 and 36", func(c *Config) { c.Mints[0].Decimals = 37 }},
 	{"mints[0] (USDC on ETHEREUM).confirmations_required", "below 0", func(c *Config) { c.Mints[0].ConfirmationsRequired = -1 }},
 	{"mints[1] (ETH on ETHEREUM)", "a symbol and a name", func(c *Config) { c.Mints[1].Name = "" }},
-	{"chains.ETHEREUM.chain_id", "main network is 1", func(c *Config) { with(c, func(ch *Chain) { ch.ChainID = 0 }) }},
-	{"chains.ETHEREUM.endpoints", "http or https", func(c *Config) { with(c, func(ch *Chain) { ch.Endpoints[0] = "ws://secret-of-provider" }) }},
-	{"chains.ETHEREUM.agree", "between 1 and their number", func(c *Config) { with(c, func(ch *Chain) { ch.Agree = 3 }) }},
-	{"chains.ETHEREUM.fee_cap", "200 gwei", func(c *Config) { with(c, func(ch *Chain) { ch.FeeCap = "0.1" }) }},
-	{"chains.ETHEREUM.tip_cap", "above 0", func(c *Config) { with(c, func(ch *Chain) { ch.TipCap = "x" }) }},
-	{"chains.ETHEREUM.payee_gas_max", "at most 979000", func(c *Config) { with(c, func(ch *Chain) { ch.PayeeGasMax = 979_001 }) }},
-	{"chains.ETHEREUM.trace", "auto, on or off", func(c *Config) { with(c, func(ch *Chain) { ch.Trace = "yes" }) }},
+	{"chains.ETHEREUM.chain_id", "main network is 1", func(c *Config) { changeChain(c, func(ch *Chain) { ch.ChainID = 0 }) }},
+	{"chains.ETHEREUM.endpoints", "http or https", func(c *Config) { changeChain(c, func(ch *Chain) { ch.Endpoints[0] = "ws://secret-of-provider" }) }},
+	{"chains.ETHEREUM.agree", "between 1 and their number", func(c *Config) { changeChain(c, func(ch *Chain) { ch.Agree = 3 }) }},
+	{"chains.ETHEREUM.fee_cap", "200 gwei", func(c *Config) { changeChain(c, func(ch *Chain) { ch.FeeCap = "0.1" }) }},
+	{"chains.ETHEREUM.tip_cap", "above 0", func(c *Config) { changeChain(c, func(ch *Chain) { ch.TipCap = "x" }) }},
+	{"chains.ETHEREUM.payee_gas_max", "at most 979000", func(c *Config) { changeChain(c, func(ch *Chain) { ch.PayeeGasMax = 979_001 }) }},
+	{"chains.ETHEREUM.trace", "auto, on or off", func(c *Config) { changeChain(c, func(ch *Chain) { ch.Trace = "yes" }) }},
 	{"api.trusted_proxies", "networks of the proxies", func(c *Config) { c.API.TrustedProxies = []string{"10.0.0.1", "proxy.internal"} }},
 	{"api.trusted_proxies", "everybody", func(c *Config) { c.API.TrustedProxies = []string{"0.0.0.0/0"} }},
 	{"api.trusted_proxies", "neither", func(c *Config) { c.API.TrustedProxies = []string{"::ffff:0.0.0.0/0"} }},
-	{"api.limits.reads.count", "0 for no limit", func(c *Config) { c.API.Limits.Reads = &Rate{Count: -1, Every: Duration(time.Second), Burst: 1} }},
+	{"api.limits.reads.count", "0 for no limit", func(c *Config) { c.API.Limits.Reads = &Rate{Count: -1, Period: Duration(time.Second), Burst: 1} }},
 	{"api.limits.quotes.every", "such as 1s", func(c *Config) { c.API.Limits.Quotes = &Rate{Count: 1, Burst: 1} }},
-	{"api.limits.exports.burst", "at once", func(c *Config) { c.API.Limits.Exports = &Rate{Count: 1, Every: Duration(time.Second)} }},
+	{"api.limits.exports.burst", "at once", func(c *Config) { c.API.Limits.Exports = &Rate{Count: 1, Period: Duration(time.Second)} }},
 	{"api.limits.writes.count", "limits nothing", func(c *Config) {
-		c.API.Limits.Writes = &Rate{Count: 1_000_000, Every: Duration(time.Millisecond), Burst: 1}
+		c.API.Limits.Writes = &Rate{Count: 1_000_000, Period: Duration(time.Millisecond), Burst: 1}
 	}},
 	{"prices.fixed", "mint id", func(c *Config) { c.Prices.Fixed["USDC"] = "1" }},
 	{"prices.fixed.1", "0.9998", func(c *Config) { c.Prices.Fixed["1"] = "one" }},
@@ -124,7 +124,7 @@ var mistakes = []mistake{
 	{"risk.elliptic.severe", "rise", func(c *Config) { c.Risk.Elliptic.Medium = "9" }},
 	{"risk.trm.counterparty_percent", "0 and 100", func(c *Config) { c.Risk.TRM.CounterpartyPercent = new(int); *c.Risk.TRM.CounterpartyPercent = 101 }},
 	{"risk.trm.url", "https", func(c *Config) { c.Risk.TRM.URL = "http://api.trmlabs.com" }},
-	{"risk.trm_sanctions.rate.burst", "at once", func(c *Config) { c.Risk.TRMSanctions.Rate = &Rate{Count: 1, Every: Duration(time.Second)} }},
+	{"risk.trm_sanctions.rate.burst", "at once", func(c *Config) { c.Risk.TRMSanctions.Rate = &Rate{Count: 1, Period: Duration(time.Second)} }},
 	{"risk.oracle.contracts", "among chains", func(c *Config) {
 		c.Risk.Oracle.Contracts = map[string]string{"POLYGON": "0x40C57923924B5c5c5455c48D93317139ADDaC8fb"}
 	}},
@@ -133,8 +133,8 @@ var mistakes = []mistake{
 	{"prices.coingecko.keep", "at most", func(c *Config) { c.Prices.CoinGecko.Keep = Duration(time.Hour) }},
 	{"prices.required", "4 sources", func(c *Config) { c.Prices.Required = 5 }},
 	{"risk.answers_kept", "at least", func(c *Config) { c.Risk.AnswersKept = Duration(24 * time.Hour) }},
-	{"risk.rescreen.for", "at most", func(c *Config) { c.Risk.Rescreen.For = Duration(367 * 24 * time.Hour) }},
-	{"risk.rescreen.every", "at least", func(c *Config) { c.Risk.Rescreen.Every = Duration(time.Minute) }},
+	{"risk.rescreen.for", "at most", func(c *Config) { c.Risk.Rescreen.Window = Duration(367 * 24 * time.Hour) }},
+	{"risk.rescreen.every", "at least", func(c *Config) { c.Risk.Rescreen.Interval = Duration(time.Minute) }},
 	{"risk.rescreen.pace", "at most", func(c *Config) { c.Risk.Rescreen.Pace = Duration(2 * time.Hour) }},
 	{"risk.keep", "at the latest", func(c *Config) { c.Risk.Keep = Duration(8 * 24 * time.Hour) }},
 	{"webhooks.development", "LOCAL alone", func(c *Config) { c.Webhooks.Development = true }},
@@ -184,14 +184,14 @@ func feed(c *Config, change func(*PriceFeed)) {
 	c.Prices.Chainlink = map[string]PriceFeed{"2": f}
 }
 
-func with(c *Config, change func(*Chain)) {
+func changeChain(c *Config, change func(*Chain)) {
 	ch := c.Chains[chain.Ethereum]
 	change(&ch)
 	c.Chains[chain.Ethereum] = ch
 }
 
-// told finds the line of an error that is about a setting.
-func told(err error, setting string) string {
+// problemText finds the line of an error that is about a setting.
+func problemText(err error, setting string) string {
 	if err == nil {
 		return ""
 	}
@@ -207,10 +207,10 @@ func told(err error, setting string) string {
 func TestAMistakeIsToldByItsSettingAndItsFix(t *testing.T) {
 	t.Parallel()
 	for _, m := range slices.Concat(mistakes, alone) {
-		c := sound()
+		c := newSoundConfig()
 		m.change(&c)
 		err := c.Check()
-		if line := told(err, m.setting); !strings.Contains(line, m.fix) || strings.Count(err.Error(), "\n") != 0 {
+		if line := problemText(err, m.setting); !strings.Contains(line, m.fix) || strings.Count(err.Error(), "\n") != 0 {
 			t.Errorf("%s: got %v, want one line of it with %q", m.setting, err, m.fix)
 		}
 	}
@@ -221,7 +221,7 @@ func TestAMistakeIsToldByItsSettingAndItsFix(t *testing.T) {
 		"chains.BITCOIN.chain_id": func(c *Config) { c.Chains["BITCOIN"] = c.Chains[chain.Ethereum] },
 		"chains.SOLANA.fee_cap":   func(c *Config) { c.Chains["SOLANA"] = c.Chains[chain.Ethereum] },
 		"chains.ETHEREUM.genesis": func(c *Config) {
-			with(c, func(ch *Chain) { ch.Genesis = "5eykt4UsFv8P8NJdTREpY1vzqKqZKvdpKuc147dw2N9d" })
+			changeChain(c, func(ch *Chain) { ch.Genesis = "5eykt4UsFv8P8NJdTREpY1vzqKqZKvdpKuc147dw2N9d" })
 		},
 		"signer.socket":                        func(c *Config) { c.Signer.Socket = "/run/signer.sock" },
 		"api.url":                              func(c *Config) { c.API.URL = "pay.example.com" },
@@ -229,9 +229,9 @@ func TestAMistakeIsToldByItsSettingAndItsFix(t *testing.T) {
 		"mints[2] (USDC on ETHEREUM).contract": func(c *Config) { c.Mints = append(c.Mints, c.Mints[0]) },
 		"mints[0] (USDC on BASE).chain":        func(c *Config) { c.Mints[0].Chain = chain.Base },
 		"chains.ETHEREUM.endpoints": func(c *Config) {
-			with(c, func(ch *Chain) { ch.Endpoints = []string{"https://one.example.com", "https://one.example.com"} })
+			changeChain(c, func(ch *Chain) { ch.Endpoints = []string{"https://one.example.com", "https://one.example.com"} })
 		},
-		"chains.ETHEREUM.tip_cap": func(c *Config) { with(c, func(ch *Chain) { ch.TipCap = "200000000001" }) },
+		"chains.ETHEREUM.tip_cap": func(c *Config) { changeChain(c, func(ch *Chain) { ch.TipCap = "200000000001" }) },
 		"chains.BITCOIN.endpoints": func(c *Config) {
 			*c = three()
 			c.Chains[chain.Bitcoin] = Chain{Endpoints: []string{"esplora+https://one.example.com/api"}, Agree: 1}
@@ -241,9 +241,9 @@ func TestAMistakeIsToldByItsSettingAndItsFix(t *testing.T) {
 			c.Chains[chain.Solana] = Chain{Endpoints: []string{"https://one.example.com", "esplora+https://one.example.com/api"}, Agree: 1}
 		},
 	} {
-		conf := sound()
+		conf := newSoundConfig()
 		c(&conf)
-		if err := conf.Check(); told(err, setting) == "" {
+		if err := conf.Check(); problemText(err, setting) == "" {
 			t.Errorf("%s: got %v, want a line of it", setting, err)
 		}
 	}
@@ -251,7 +251,7 @@ func TestAMistakeIsToldByItsSettingAndItsFix(t *testing.T) {
 
 // three is a sound configuration with a chain of each family.
 func three() Config {
-	c := sound()
+	c := newSoundConfig()
 	c.Chains[chain.Solana] = Chain{Endpoints: []string{"https://one.example.com/sol", "https://two.example.com/sol"}, Agree: 2}
 	c.Chains[chain.Bitcoin] = Chain{Endpoints: []string{"https://u:p@one.example.com", "esplora+https://two.example.com/api"}, Agree: 2}
 	c.Mints = append(
@@ -301,11 +301,11 @@ func TestWhatIsWrongWithSolanaAndBitcoinIsTold(t *testing.T) {
 		"a price beyond sense":        {"chains.SOLANA.price_max", "millionths", of(chain.Solana, func(ch *Chain) { ch.PriceMax = 1e13 })},
 		"a depth of years":            {"chains.BITCOIN.depth", "at most", of(chain.Bitcoin, func(ch *Chain) { ch.Depth = 1e6 })},
 		"a tier of another chain":     {"chains.SOLANA.tiers", "remove it", of(chain.Solana, func(ch *Chain) { ch.Tiers = []Tier{} })},
-		"a tier of no amount":         {"chains.BITCOIN.tiers[0].above", "satoshi", of(chain.Bitcoin, func(ch *Chain) { ch.Tiers = []Tier{{Above: "1.5", Depth: 6}} })},
-		"a tier of every amount":      {"chains.BITCOIN.tiers[0].above", "above 0", of(chain.Bitcoin, func(ch *Chain) { ch.Tiers = []Tier{{Above: "0", Depth: 6}} })},
-		"a tier that is no more":      {"chains.BITCOIN.tiers[0].depth", "more than depth", of(chain.Bitcoin, func(ch *Chain) { ch.Tiers = []Tier{{Above: "5", Depth: 3}} })},
-		"more for less":               {"chains.BITCOIN.tiers[1].depth", "before it", of(chain.Bitcoin, func(ch *Chain) { ch.Tiers = []Tier{{Above: "5", Depth: 6}, {Above: "6", Depth: 5}} })},
-		"tiers in no order":           {"chains.BITCOIN.tiers[1].above", "before", of(chain.Bitcoin, func(ch *Chain) { ch.Tiers = []Tier{{Above: "5", Depth: 6}, {Above: "5", Depth: 7}} })},
+		"a tier of no amount":         {"chains.BITCOIN.tiers[0].above", "satoshi", of(chain.Bitcoin, func(ch *Chain) { ch.Tiers = []Tier{{AmountAbove: "1.5", Depth: 6}} })},
+		"a tier of every amount":      {"chains.BITCOIN.tiers[0].above", "above 0", of(chain.Bitcoin, func(ch *Chain) { ch.Tiers = []Tier{{AmountAbove: "0", Depth: 6}} })},
+		"a tier that is no more":      {"chains.BITCOIN.tiers[0].depth", "more than depth", of(chain.Bitcoin, func(ch *Chain) { ch.Tiers = []Tier{{AmountAbove: "5", Depth: 3}} })},
+		"more for less":               {"chains.BITCOIN.tiers[1].depth", "before it", of(chain.Bitcoin, func(ch *Chain) { ch.Tiers = []Tier{{AmountAbove: "5", Depth: 6}, {AmountAbove: "6", Depth: 5}} })},
+		"tiers in no order":           {"chains.BITCOIN.tiers[1].above", "before", of(chain.Bitcoin, func(ch *Chain) { ch.Tiers = []Tier{{AmountAbove: "5", Depth: 6}, {AmountAbove: "5", Depth: 7}} })},
 		"costs in BTC":                {"chains.BITCOIN.cost_max", "0.002 BTC", of(chain.Bitcoin, func(ch *Chain) { ch.CostMax = "0.002" })},
 		"a rate beyond sense":         {"chains.BITCOIN.rate_max", "thousand virtual bytes", of(chain.Bitcoin, func(ch *Chain) { ch.RateMax = 1e8 })},
 		"rates that cross":            {"chains.BITCOIN.rate_min", "more than rate_max", of(chain.Bitcoin, func(ch *Chain) { ch.RateMin, ch.RateMax = 20_000, 10_000 })},
@@ -334,7 +334,7 @@ func TestWhatIsWrongWithSolanaAndBitcoinIsTold(t *testing.T) {
 	} {
 		conf := three()
 		c.change(&conf)
-		if line := told(conf.Check(), c.setting); !strings.Contains(line, c.fix) {
+		if line := problemText(conf.Check(), c.setting); !strings.Contains(line, c.fix) {
 			t.Errorf("%s: got %q of %v, want a word of %q", name, line, conf.Check(), c.fix)
 		}
 	}
@@ -378,14 +378,14 @@ func TestASignerOfAnotherNetworkIsRefused(t *testing.T) {
 	}
 	const mainnet, devnet = "5eykt4UsFv8P8NJdTREpY1vzqKqZKvdpKuc147dw2N9d", "EtWTRABZaYq6iMfeYKouRu166VU2xqa1wcaWoxPkrZBG"
 	const first, regtest = "000000000019d6689c085ae165831e934ff763ae46a2a6c172b3f1b60a8ce26f", "0f9188f13cb7b2c71f2a335e3a4fc328bf5beb436012afca590b1a11466e2206"
-	if err := policy(mainnet, "10000000", first, "5000000").policyFits(); err != nil {
+	if err := policy(mainnet, "10000000", first, "5000000").checkPolicy(); err != nil {
 		t.Errorf("got %v, want no error", err)
 	}
 	dear := policy(mainnet, "10000000", first, "5000000")
 	on := dear.Chains[chain.Bitcoin]
 	on.MergeRate = 3001
 	dear.Chains[chain.Bitcoin] = on
-	if err := dear.policyFits(); err == nil || !strings.Contains(err.Error(), "chains.BITCOIN.merge_rate: is 3001") {
+	if err := dear.checkPolicy(); err == nil || !strings.Contains(err.Error(), "chains.BITCOIN.merge_rate: is 3001") {
 		t.Errorf("got %v, want a merge rate refused that is above the policy's", err)
 	}
 	for _, c := range []struct{ solana, fee, bitcoin, satoshi, want string }{
@@ -395,7 +395,7 @@ func TestASignerOfAnotherNetworkIsRefused(t *testing.T) {
 		{mainnet, "10000000", regtest, "5000000", "chains.BITCOIN: is the network 00000000001"},
 		{mainnet[:32], "10000000", first, "5000000", "the network's first block"},
 	} {
-		if err := policy(c.solana, c.fee, c.bitcoin, c.satoshi).policyFits(); err == nil || !strings.Contains(err.Error(), c.want) {
+		if err := policy(c.solana, c.fee, c.bitcoin, c.satoshi).checkPolicy(); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("got %v, want %q", err, c.want)
 		}
 	}
@@ -414,7 +414,7 @@ func TestAPolicyWithoutLimitsIsRefusedOnAMainNetwork(t *testing.T) {
 		for _, unlimited := range []string{`"unlimited": true`, `"assets": {"": {"unlimited": true}}`} {
 			write(t, path, `{"chains": {"ETHEREUM": {"signerId": "`+c.id+`", "feeMax": "1", "gasMax": "1", `+unlimited+`}}}`)
 			conf := Config{Network: c.network, Signer: Signer{Policy: path}}
-			if err := conf.policyFits(); (err != nil) != c.refused || c.refused && !strings.Contains(err.Error(), "unlimited") {
+			if err := conf.checkPolicy(); (err != nil) != c.refused || c.refused && !strings.Contains(err.Error(), "unlimited") {
 				t.Errorf("%s with signerId %s and %s: got %v, want it refused: %v", c.network, c.id, unlimited, err, c.refused)
 			}
 		}
@@ -423,13 +423,13 @@ func TestAPolicyWithoutLimitsIsRefusedOnAMainNetwork(t *testing.T) {
 
 func TestEveryMistakeIsToldAtOnceAndNoSecretWithIt(t *testing.T) {
 	t.Parallel()
-	c := sound()
+	c := newSoundConfig()
 	for _, m := range mistakes {
 		m.change(&c)
 	}
 	err := c.Check()
 	for _, m := range mistakes {
-		if told(err, m.setting) == "" {
+		if problemText(err, m.setting) == "" {
 			t.Errorf("%s: not among what is told", m.setting)
 		}
 	}
@@ -447,12 +447,12 @@ func write(t *testing.T, path, text string) {
 
 func TestWhatIsWrittenIsReadBack(t *testing.T) {
 	t.Parallel()
-	want := sound()
+	want := newSoundConfig()
 	want.Chains[chain.Ethereum] = Chain{
 		ChainID: 1, Endpoints: []string{"https://one.example.com"}, Agree: 1, Depth: 64, FeeCap: "200000000000", TipCap: "1", StartHeight: 7, Trace: "on", PayeeGasMax: 150_000,
 	}
 	want.Database.OwnerURL = "postgres://owner@db/coffer"
-	want.Paces.Scan = Duration(1500 * time.Millisecond)
+	want.Intervals.Scan = Duration(1500 * time.Millisecond)
 	want.Log = Log{Level: "debug", JSON: true}
 	path := filepath.Join(t.TempDir(), "coffer.toml")
 	if err := WriteConfig(path, want); err != nil {
@@ -493,7 +493,7 @@ func TestAnUnknownSettingIsShownWithItsLine(t *testing.T) {
 // settle writes a sound configuration whose secrets stand in files.
 func settle(t *testing.T, dir string) string {
 	t.Helper()
-	c := sound()
+	c := newSoundConfig()
 	c.Database = Database{URLFile: "db/url", OwnerURLFile: filepath.Join(dir, "owner"), MaxConns: 20}
 	c.Keys, c.Signer = KeyFiles("keys")
 	c.Chains[chain.Ethereum] = Chain{ChainID: 1, EndpointsFile: "endpoints", Agree: 2, FeeCap: "200000000000"}
@@ -544,7 +544,7 @@ func TestEveryFileThatCannotBeReadIsToldAtOnce(t *testing.T) {
 		"database.url_file": "does not exist", "database.owner_url_file": "is empty", "chains.ETHEREUM.endpoints_file": "does not exist",
 		"log.level": "debug, info",
 	} {
-		if line := told(err, setting); !strings.Contains(line, want) {
+		if line := problemText(err, setting); !strings.Contains(line, want) {
 			t.Errorf("%s: got %v, want %q", setting, err, want)
 		}
 	}
@@ -567,12 +567,12 @@ func TestTheSignerNeedsItsOwnSettingsAlone(t *testing.T) {
 	write(t, path, "[signer]\nseed = \"seed\"\n")
 	_, err = ReadSignerConfig(path)
 	for _, setting := range []string{"keys.attest", "signer.wrap", "signer.journal", "signer.policy"} {
-		if told(err, setting) == "" {
+		if problemText(err, setting) == "" {
 			t.Errorf("%s: got %v, want it told", setting, err)
 		}
 	}
 	write(t, path, "[signer]\nsocket = \"s\"\n")
-	if _, err := ReadSignerConfig(path); told(err, "signer.socket") == "" {
+	if _, err := ReadSignerConfig(path); problemText(err, "signer.socket") == "" {
 		t.Errorf("got %v, want it told that another signer is named", err)
 	}
 }
@@ -588,22 +588,22 @@ trusted_proxies = ["10.0.0.0/8", "fd00::1"]
 reads = {count = 7, every = "1m", burst = 9}
 exports = {count = 0}
 `)
-	conf, err := decode(path)
+	conf, err := decodeFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := api.UsualLimits
 	want.Reads, want.Exports = api.Rate{Count: 7, Period: time.Minute, Burst: 9}, api.Rate{}
-	if got := conf.API.Limits.rates(chain.Mainnet); got != want {
+	if got := conf.API.Limits.apiLimits(chain.Mainnet); got != want {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
-	if got := conf.API.Limits.rates(chain.Local); got != (api.Limits{Reads: want.Reads}) {
+	if got := conf.API.Limits.apiLimits(chain.Local); got != (api.Limits{Reads: want.Reads}) {
 		t.Errorf("local: got %+v, want what was set and no more", got)
 	}
-	if got := (Limits{}).rates(chain.Local); got != (api.Limits{}) {
+	if got := (Limits{}).apiLimits(chain.Local); got != (api.Limits{}) {
 		t.Errorf("local, nothing set: got %+v, want no limits", got)
 	}
-	if got, err := proxies(conf.API.TrustedProxies); err != nil || len(got) != 2 || got[1].String() != "fd00::1/128" {
+	if got, err := parseProxies(conf.API.TrustedProxies); err != nil || len(got) != 2 || got[1].String() != "fd00::1/128" {
 		t.Errorf("proxies: got %v %v, want two", got, err)
 	}
 }
@@ -611,9 +611,9 @@ exports = {count = 0}
 func TestACoolingOffMayBeNone(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]time.Duration{"": 24 * time.Hour, "0s": 0, "1h30m": 90 * time.Minute, "720h": 720 * time.Hour} {
-		var errs faults
+		var errs configErrors
 		o := Operator{WhitelistCoolingOff: text}
-		if o.check(chain.Local, &errs); len(errs) > 0 || o.coolingOff() != want {
+		if o.checkOperator(chain.Local, &errs); len(errs) > 0 || o.coolingOff() != want {
 			t.Errorf("%q: got %v %v, want %v", text, o.coolingOff(), errs, want)
 		}
 	}

@@ -33,9 +33,9 @@ func onBitcoin(t *testing.T, node *btcd.Node) Config {
 		t.Fatal(err)
 	}
 	endpoint.User = url.UserPassword(btcd.User, node.Password)
-	c := Defaults()
+	c := DefaultConfig()
 	c.Network = chain.Local
-	c.Database.URL, c.Database.MaxConns = pgtest.Fresh(t).URL, 8
+	c.Database.URL, c.Database.MaxConns = pgtest.NewDatabase(t).URL, 8
 	c.API.Listen, c.Ops.Listen = "127.0.0.1:0", "127.0.0.1:0"
 	c.Keys, c.Signer = KeyFiles(filepath.Join(t.TempDir(), "keys"))
 	if err := CreateKeys(c.Keys, c.Signer); err != nil {
@@ -48,15 +48,15 @@ func onBitcoin(t *testing.T, node *btcd.Node) Config {
 		DepositEnabled: true, WithdrawEnabled: true, ConfirmationsRequired: 3, Finality: "DEPTH",
 	}}
 	tenth := Duration(100 * time.Millisecond)
-	c.Paces.Scan, c.Paces.Dispatch, c.Paces.Sweep = tenth, tenth, tenth
+	c.Intervals.Scan, c.Intervals.Dispatch, c.Intervals.Sweep = tenth, tenth, tenth
 	if err := c.Check(); err != nil {
 		t.Fatal(err)
 	}
 	return c
 }
 
-// started runs the service until stop is called, or the test ends.
-func started(t *testing.T, c Config) (a *App, stop func()) {
+// startService runs the service until stop is called, or the test ends.
+func startService(t *testing.T, c Config) (a *App, stop func()) {
 	t.Helper()
 	a, err := New(t.Context(), c, slog.New(slog.DiscardHandler))
 	if err != nil {
@@ -93,16 +93,16 @@ func TestTheServiceConsolidatesSmallCoins(t *testing.T) {
 	bitcoin := conf.Chains[chain.Bitcoin]
 	bitcoin.MergeFrom = 100
 	receives.Chains[chain.Bitcoin] = bitcoin
-	a, stop := started(t, receives)
+	a, stop := startService(t, receives)
 	created, key, err := org.Create(t.Context(), a.DB(), "Acme")
 	if err != nil {
 		t.Fatal(err)
 	}
-	treasury, err := a.Treasury(t.Context(), created.ID, chain.Bitcoin)
+	treasury, err := a.TreasuryWallet(t.Context(), created.ID, chain.Bitcoin)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := node.Pay(t.Context(), treasury.Address, 1_000_000); err != nil {
+	if _, err := node.PayAddress(t.Context(), treasury.Address, 1_000_000); err != nil {
 		t.Fatal(err)
 	}
 	const customers, small = 6, 20_000
@@ -111,7 +111,7 @@ func TestTheServiceConsolidatesSmallCoins(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+a.listener.Addr().String()+"/v1/deposit", bytes.NewReader(body))
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+a.apiListener.Addr().String()+"/v1/deposit", bytes.NewReader(body))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -127,7 +127,7 @@ func TestTheServiceConsolidatesSmallCoins(t *testing.T) {
 		if err != nil || given.Address == "" {
 			t.Fatalf("POST /deposit: got %d, %v, want an address", resp.StatusCode, err)
 		}
-		if _, err := node.Pay(t.Context(), given.Address, small); err != nil {
+		if _, err := node.PayAddress(t.Context(), given.Address, small); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -141,7 +141,7 @@ func TestTheServiceConsolidatesSmallCoins(t *testing.T) {
 	}
 	pgtest.Eventually(t, func() bool { return look(`SELECT count(*) FROM deposits WHERE status = 'CREDITED'`) == customers+1 }, "all deposits are credited")
 	stop()
-	a, _ = started(t, conf)
+	a, _ = startService(t, conf)
 	pgtest.Eventually(t, func() bool { return look(`SELECT count(*) FROM merges WHERE status = 'DONE'`) == 1 }, "small coins are consolidated")
 	if n := look(`SELECT count(*) FROM coins WHERE status = 'SPENT' AND amount = 20000`); n != customers {
 		t.Errorf("got %d coins spent, want the %d small ones", n, customers)
@@ -149,10 +149,10 @@ func TestTheServiceConsolidatesSmallCoins(t *testing.T) {
 	if n := look(`SELECT count(*) FROM coins JOIN merges ON change_of = merge_id WHERE coins.status = 'FREE' AND amount > 110000`); n != 1 {
 		t.Errorf("got %d large coins of the consolidation, want one", n)
 	}
-	if r, err := verify.Run(t.Context(), a.DB()); err != nil || !r.OK() {
+	if r, err := verify.RunChecks(t.Context(), a.DB()); err != nil || !r.IsIntact() {
 		t.Errorf("the books: got %+v %v, want them to add up", r.Breaches, err)
 	}
-	if r, err := verify.OnChain(t.Context(), a.DB(), a.Chains()); err != nil || !r.OK() {
+	if r, err := verify.CompareWithChains(t.Context(), a.DB(), a.Chains()); err != nil || !r.IsIntact() {
 		t.Errorf("the chain: got %+v %v, want it to agree", r.Breaches, err)
 	}
 }

@@ -38,11 +38,11 @@ func TestTheFeesOfASignedTransactionAreReadBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	const holder, receiver chain.Address = "bcrt1qw508d6qejxtdg4y5r3zarvary0c5xw7kygt080", "bcrt1p0xlxvlhemja6c4dqv22uapctqupfhlxm9h8z3k2e72q4k9hcz7vqc8gma6"
-	lease, err := bitcointx.NewLease(chain.Local, []chain.Coin{{Outpoint: strings.Repeat("ab", 32) + ":1", Holder: holder, Amount: money.Units(100_000)}}, holder)
+	lease, err := bitcointx.NewSlotKey(chain.Local, []chain.Output{{Outpoint: strings.Repeat("ab", 32) + ":1", Owner: holder, Amount: money.Units(100_000)}}, holder)
 	if err != nil {
 		t.Fatal(err)
 	}
-	spends, err := bitcointx.Build(chain.Local, lease, []chain.Payment{{From: holder, To: receiver, Amount: money.Units(60_000)}}, chain.Fees{TipCap: money.Units(2_000), Beside: money.Units(400)})
+	spends, err := bitcointx.Build(chain.Local, lease, []chain.Payment{{From: holder, To: receiver, Amount: money.Units(60_000)}}, chain.Fees{TipCap: money.Units(2_000), NonGas: money.Units(400)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,22 +57,22 @@ func TestTheFeesOfASignedTransactionAreReadBack(t *testing.T) {
 		most    money.Amount
 	}{
 		{chain.Ethereum, ether, chain.Fees{GasLimit: 21_000, TipCap: money.Units(1), FeeCap: money.Units(9)}, money.Units(189_000)},
-		{chain.Solana, lamports, chain.Fees{GasLimit: 30_000, TipCap: money.Units(20_000), Beside: coin.MaxCost()}, money.Units(5_600)},
-		{chain.Bitcoin, satoshi, chain.Fees{GasLimit: spends.Size(), TipCap: money.Units(400_000 / spends.Size()), Beside: money.Units(400)}, money.Units(400)},
-		{chain.Solana, place, chain.Fees{Beside: creation.MaxCost()}, money.Units(solanatx.NonceRent + solanatx.SignatureFee)},
+		{chain.Solana, lamports, chain.Fees{GasLimit: 30_000, TipCap: money.Units(20_000), NonGas: coin.MaxCost()}, money.Units(5_600)},
+		{chain.Bitcoin, satoshi, chain.Fees{GasLimit: spends.VirtualSize(), TipCap: money.Units(400_000 / spends.VirtualSize()), NonGas: money.Units(400)}, money.Units(400)},
+		{chain.Solana, place, chain.Fees{NonGas: creation.MaxCost()}, money.Units(solanatx.NonceRent + solanatx.SignatureFee)},
 	} {
-		got, err := feesOf(c.on, c.payload)
+		got, err := readFees(c.on, c.payload)
 		if err != nil || got != c.want {
 			t.Errorf("%s: got %+v, %v, want %+v", c.on, got, err, c.want)
 		}
 		if most, err := got.Max(); err != nil || most != c.most {
 			t.Errorf("%s: got at most %v, %v, want %v", c.on, most, err, c.most)
 		}
-		if got, err := feesOf(c.on, c.payload[1:]); err == nil {
+		if got, err := readFees(c.on, c.payload[1:]); err == nil {
 			t.Errorf("%s, torn: got %+v, want an error", c.on, got)
 		}
 	}
-	if got, err := feesOf(chain.Tron, lamports); err == nil {
+	if got, err := readFees(chain.Tron, lamports); err == nil {
 		t.Errorf("a chain that nothing is paid on: got %+v, want an error", got)
 	}
 }

@@ -36,9 +36,9 @@ const secretBytes = signer.GrantKeyBytes
 
 // KeyFiles names the files of an installation whose keys stand in one folder.
 func KeyFiles(dir string) (Keys, Signer) {
-	at := func(name string) string { return filepath.Join(dir, name) }
-	return Keys{Seal: at("seal.key"), Attest: at("attest.pub"), Webhook: at("webhook.key"), Cursor: at("cursor.key"), Approvals: at("approvals.key")},
-		Signer{Seed: at("seed.sealed"), Wrap: at("seed.key"), Journal: at("journal"), Policy: at("policy.json")}
+	path := func(name string) string { return filepath.Join(dir, name) }
+	return Keys{Seal: path("seal.key"), Attest: path("attest.pub"), Webhook: path("webhook.key"), Cursor: path("cursor.key"), Approvals: path("approvals.key")},
+		Signer{Seed: path("seed.sealed"), Wrap: path("seed.key"), Journal: path("journal"), Policy: path("policy.json")}
 }
 
 // CreateKeys makes every key file of an installation that is missing, and an
@@ -50,7 +50,7 @@ func CreateKeys(k Keys, s Signer) error {
 			return fmt.Errorf("make the folder of the keys: %w", err)
 		}
 	}
-	for path, create := range map[string]func(string) error{k.Seal: seal.Create, k.Webhook: delivery.CreateKey, k.Cursor: createSecret, k.Approvals: createSecret} {
+	for path, create := range map[string]func(string) error{k.Seal: seal.CreateKeyset, k.Webhook: delivery.CreateKey, k.Cursor: createSecret, k.Approvals: createSecret} {
 		if err := create(path); err != nil && !errors.Is(err, fs.ErrExist) {
 			return fmt.Errorf("create %s: %w", path, err)
 		}
@@ -58,7 +58,7 @@ func CreateKeys(k Keys, s Signer) error {
 	if err := createWebhookPublic(k.Webhook, filepath.Join(filepath.Dir(k.Webhook), webhookPublic)); err != nil {
 		return err
 	}
-	if s.elsewhere() {
+	if s.isRemote() {
 		return nil
 	}
 	files := keys.Files{Key: s.Seed, KEK: s.Wrap, Attest: k.Attest}
@@ -76,7 +76,7 @@ func CreateKeys(k Keys, s Signer) error {
 	if _, err := os.Stat(s.Journal); !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("the journal %s is there and its seed %s is not: restore the seed with coffer keys restore, or name another folder (%v)", s.Journal, s.Seed, err)
 	}
-	if _, err := keys.Create(files, time.Now()); err != nil {
+	if _, err := keys.CreateSeed(files, time.Now()); err != nil {
 		return fmt.Errorf("create the seed: %w", err)
 	}
 	return CreateJournal(k, s)
@@ -84,14 +84,14 @@ func CreateKeys(k Keys, s Signer) error {
 
 // CreateJournal makes the empty journal of a seed that has never signed.
 func CreateJournal(k Keys, s Signer) error {
-	if _, err := os.Stat(s.Journal + rescueJournal); !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("the money of this seed was moved by coffer rescue (%s is there, %v): begin with a new seed", s.Journal+rescueJournal, err)
+	if _, err := os.Stat(s.Journal + rescueJournalSuffix); !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("the money of this seed was moved by coffer rescue (%s is there, %v): begin with a new seed", s.Journal+rescueJournalSuffix, err)
 	}
-	seed, err := keys.Open(keys.Files{Key: s.Seed, KEK: s.Wrap, Attest: k.Attest})
+	seed, err := keys.OpenSeed(keys.Files{Key: s.Seed, KEK: s.Wrap, Attest: k.Attest})
 	if err != nil {
 		return err
 	}
-	return local.Create(local.Config{Journal: s.Journal}, seed)
+	return local.CreateJournal(local.Config{Journal: s.Journal}, seed)
 }
 
 // webhookPublic is the file with the public half of the key of webhooks.
@@ -106,11 +106,11 @@ func createWebhookPublic(private, public string) error {
 		return err
 	}
 	lines := []string{key.Public()}
-	switch known, err := readWebhookPublic(public); {
-	case err == nil && known[0] == key.Public():
+	switch existing, err := readWebhookPublic(public); {
+	case err == nil && existing[0] == key.Public():
 		return nil
 	case err == nil:
-		lines = append(lines, known[0])
+		lines = append(lines, existing[0])
 	case !errors.Is(err, fs.ErrNotExist):
 		return err
 	}
@@ -169,25 +169,25 @@ func readSecret(setting, path string) ([]byte, error) {
 // address, or one in this process, which locks the journal. close ends it.
 func OpenSigner(conf Config) (sign signer.Signer, attest ed25519.PublicKey, closer func() error, err error) {
 	k, s := conf.Keys, conf.Signer
-	attest, err = keys.ReadAttest(k.Attest)
+	attest, err = keys.ReadAttestKey(k.Attest)
 	if err != nil {
 		return nil, nil, nil, fmt.Errorf("keys.attest: %w", err)
 	}
-	if !conf.has(RoleSigner) {
-		client, err := s.dial()
+	if !conf.hasRole(RoleSigner) {
+		client, err := s.dialRemote()
 		if err != nil {
 			return nil, nil, nil, err
 		}
 		return client, attest, func() error { client.Close(); return nil }, nil
 	}
-	seed, own, err := openSeed(conf)
+	seed, signerConf, err := openSeed(conf)
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	if own.Grants, err = readGrantKey(k.Approvals); err != nil {
+	if signerConf.Grants, err = readGrantKey(k.Approvals); err != nil {
 		return nil, nil, nil, err
 	}
-	opened, err := local.Open(own, seed)
+	opened, err := local.Open(signerConf, seed)
 	if errors.Is(err, fs.ErrNotExist) {
 		err = fmt.Errorf("%w: put the journal back; if it is lost for good, coffer signer adopt rebuilds it", err)
 	}
@@ -197,13 +197,13 @@ func OpenSigner(conf Config) (sign signer.Signer, attest ed25519.PublicKey, clos
 	return opened, attest, opened.Close, nil
 }
 
-// dial is the signer of another process.
-func (s Signer) dial() (*remote.Client, error) {
+// dialRemote is the signer of another process.
+func (s Signer) dialRemote() (*remote.Client, error) {
 	if s.Socket != "" {
-		return remote.Dial(s.Socket), nil
+		return remote.DialSocket(s.Socket), nil
 	}
 	client, err := remote.DialTLS(s.Address, remote.ClientConfig{
-		Files: remote.Files{Certificate: s.TLS.Certificate, Key: s.TLS.Key, CA: s.TLS.CA}, Name: s.TLS.Name, Pin: s.TLS.Pin,
+		TLSFiles: remote.TLSFiles{Certificate: s.TLS.Certificate, Key: s.TLS.Key, CA: s.TLS.CA}, Name: s.TLS.Name, Pin: s.TLS.Pin,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("signer.tls: %w", err)
@@ -211,12 +211,12 @@ func (s Signer) dial() (*remote.Client, error) {
 	return client, nil
 }
 
-// policyFits refuses chains that the signer's policy has for another network, and fee
+// checkPolicy refuses chains that the signer's policy has for another network, and fee
 // caps that the signer of this configuration would not sign for. The signer sees a fee
 // only when its slot is taken, and a slot that is never signed for holds up every
 // payment of the wallet behind it.
-func (c Config) policyFits() error {
-	if !c.has(RoleSigner) {
+func (c Config) checkPolicy() error {
+	if !c.hasRole(RoleSigner) {
 		return nil // the signer's own process asks, see ServeSigner
 	}
 	text, err := os.ReadFile(c.Signer.Policy)
@@ -228,12 +228,12 @@ func (c Config) policyFits() error {
 		return fmt.Errorf("signer.policy: %w", err)
 	}
 	var errs []error
-	if _, has := policy.Chains[chain.Bitcoin]; has && c.Network == "" {
+	if _, hasBitcoin := policy.Chains[chain.Bitcoin]; hasBitcoin && c.Network == "" {
 		errs = append(errs, errors.New("network: is missing, and the signer's policy has BITCOIN, whose addresses tell their network; set it to MAINNET, TESTNET or LOCAL"))
 	}
 	// ParsePolicy refuses it of the main networks that the program knows by their ids.
-	if at := policy.Unlimited(); at != "" && c.Network == chain.Mainnet {
-		errs = append(errs, fmt.Errorf("signer.policy: %s is for local chains and test networks, and network is MAINNET; set limits", at))
+	if unlimited := policy.UnlimitedSetting(); unlimited != "" && c.Network == chain.Mainnet {
+		errs = append(errs, fmt.Errorf("signer.policy: %s is for local chains and test networks, and network is MAINNET; set limits", unlimited))
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.Chains)) {
 		allowed, ok := policy.Chains[name]
@@ -243,22 +243,22 @@ func (c Config) policyFits() error {
 		if id := c.signerID(name); allowed.SignerID != id {
 			errs = append(errs, fmt.Errorf("chains.%s: is the network %s, and the signer's policy has signerId %s: it would sign for another network, or refuse; make both the same", name, id, allowed.SignerID))
 		}
-		setting, what, most := "cost_max", "any transaction", money.Zero
+		setting, subject, costMax := "cost_max", "any transaction", money.Zero
 		if name.Family() == chain.EVM {
-			setting, what = "fee_cap", fmt.Sprintf("a transaction of %d gas", evm.GasLimitMax)
-			if most, err = money.Parse(c.Chains[name].FeeCap); err == nil {
-				most, err = most.Mul(evm.GasLimitMax)
+			setting, subject = "fee_cap", fmt.Sprintf("a transaction of %d gas", evm.GasLimitMax)
+			if costMax, err = money.Parse(c.Chains[name].FeeCap); err == nil {
+				costMax, err = costMax.Mul(evm.GasLimitMax)
 			}
 		} else {
-			most = c.Chains[name].costMax(name)
+			costMax = c.Chains[name].costMax(name)
 		}
-		if err != nil || allowed.FeeMax.Less(most) {
+		if err != nil || allowed.FeeMax.Less(costMax) {
 			errs = append(errs, fmt.Errorf("chains.%s.%s: %s may cost %v at it, and the signer's feeMax is %v: it would be refused with its slot taken, and all behind it would wait; lower %s or raise feeMax",
-				name, setting, what, most, allowed.FeeMax, setting))
+				name, setting, subject, costMax, allowed.FeeMax, setting))
 		}
-		if rate := cmp.Or(c.Chains[name].MergeRate, bitcoin.MergeRateDefault); name == chain.Bitcoin && allowed.MergeRate().Less(money.Units(rate)) {
+		if rate := cmp.Or(c.Chains[name].MergeRate, bitcoin.ConsolidationRateDefault); name == chain.Bitcoin && allowed.EffectiveConsolidationRate().Less(money.Units(rate)) {
 			errs = append(errs, fmt.Errorf("chains.%s.merge_rate: is %d, and the signer's mergeRateMax is %v: a merge would be refused with its coins taken; lower merge_rate or raise mergeRateMax",
-				name, rate, allowed.MergeRate()))
+				name, rate, allowed.EffectiveConsolidationRate()))
 		}
 	}
 	return errors.Join(errs...)
@@ -268,7 +268,7 @@ func (c Config) policyFits() error {
 // the network of the configuration.
 func openSeed(conf Config) (keys.Seed, local.Config, error) {
 	k, s := conf.Keys, conf.Signer
-	seed, err := keys.Open(keys.Files{Key: s.Seed, KEK: s.Wrap, Attest: k.Attest})
+	seed, err := keys.OpenSeed(keys.Files{Key: s.Seed, KEK: s.Wrap, Attest: k.Attest})
 	if err != nil {
 		return keys.Seed{}, local.Config{}, fmt.Errorf("signer.seed: %w", err)
 	}
@@ -280,14 +280,14 @@ func openSeed(conf Config) (keys.Seed, local.Config, error) {
 	if err != nil {
 		return keys.Seed{}, local.Config{}, fmt.Errorf("signer.policy: %w", err)
 	}
-	return seed.On(conf.Network), local.Config{Journal: s.Journal, Policy: policy}, nil
+	return seed.ForNetwork(conf.Network), local.Config{Journal: s.Journal, Policy: policy}, nil
 }
 
 // ServeSigner answers for the signer that a configuration names, at the socket and the
 // address under signer.serve, until ctx ends. up is told where the journal stands when
 // it is about to.
-func ServeSigner(ctx context.Context, conf Config, up func(signer.Head)) error {
-	if err := conf.policyFits(); err != nil {
+func ServeSigner(ctx context.Context, conf Config, onReady func(signer.Head)) error {
+	if err := conf.checkPolicy(); err != nil {
 		return err
 	}
 	if conf.Signer.Serve.Socket == "" && conf.Signer.Serve.Listen == "" {
@@ -301,11 +301,11 @@ func ServeSigner(ctx context.Context, conf Config, up func(signer.Head)) error {
 	if err != nil {
 		return errors.Join(err, closeSigner())
 	}
-	answers, err := conf.Signer.Serve.answers(ctx, sign, nil)
+	answers, err := conf.Signer.Serve.openServers(ctx, sign, nil)
 	if err != nil {
 		return errors.Join(err, closeSigner())
 	}
-	up(head)
+	onReady(head)
 	g, ctx := errgroup.WithContext(ctx)
 	for _, answer := range answers {
 		g.Go(func() error { return answer(ctx) })
@@ -313,22 +313,22 @@ func ServeSigner(ctx context.Context, conf Config, up func(signer.Head)) error {
 	return errors.Join(g.Wait(), closeSigner())
 }
 
-// answers are what serves other processes, each until its context ends. The listener
+// openServers are what serves other processes, each until its context ends. The listener
 // on the network is open when it returns, and watch knows its certificates.
-func (s SignerServe) answers(ctx context.Context, sign signer.Signer, watch *remote.Watch) (all []func(context.Context) error, err error) {
+func (s SignerServe) openServers(ctx context.Context, sign signer.Signer, watch *remote.CertificateWatch) (servers []func(context.Context) error, err error) {
 	if s.Listen != "" {
-		conf := remote.ServerConfig{Files: remote.Files{Certificate: s.Certificate, Key: s.Key, CA: s.CA}, Watch: watch}
+		conf := remote.ServerConfig{TLSFiles: remote.TLSFiles{Certificate: s.Certificate, Key: s.Key, CA: s.CA}, CertificateWatch: watch}
 		for _, c := range s.Clients {
-			conf.Peers = append(conf.Peers, remote.Peer{Name: c.Name, Pin: c.Pin, May: remote.May(c.May)})
+			conf.Peers = append(conf.Peers, remote.Peer{Name: c.Name, Pin: c.Pin, Permission: remote.Permission(c.Permission)})
 		}
 		l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", s.Listen)
 		if err != nil {
 			return nil, fmt.Errorf("signer.serve.listen: %w", err)
 		}
-		all = append(all, func(ctx context.Context) error { return remote.ServeTLS(ctx, l, conf, sign) })
+		servers = append(servers, func(ctx context.Context) error { return remote.ServeTLS(ctx, l, conf, sign) })
 	}
 	if s.Socket != "" {
-		all = append(all, func(ctx context.Context) error { return remote.Serve(ctx, s.Socket, sign) })
+		servers = append(servers, func(ctx context.Context) error { return remote.ServeSocket(ctx, s.Socket, sign) })
 	}
-	return all, nil
+	return servers, nil
 }

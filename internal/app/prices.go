@@ -65,125 +65,125 @@ const maxAgePegged = time.Hour
 // priceKeepMax bounds how long answers are used again: beyond it they would be too old.
 const priceKeepMax = 5 * time.Minute
 
-func (c Config) checkPrices(errs *faults) {
+func (c Config) checkPrices(errs *configErrors) {
 	p := c.Prices
 	sources := map[int]int{}
-	ids := func(setting string, of []string) {
-		for _, text := range of {
+	ids := func(setting string, texts []string) {
+		for _, text := range texts {
 			n, err := strconv.Atoi(text)
 			if err != nil || strconv.Itoa(n) != text {
-				errs.bad(setting, "%q is not a mint id", text)
+				errs.addProblem(setting, "%q is not a mint id", text)
 				continue
 			}
 			sources[n]++
 		}
 	}
-	ids("prices.fixed", keysOf(p.Fixed))
+	ids("prices.fixed", sortedKeys(p.Fixed))
 	for id, text := range p.Fixed {
 		if _, err := money.ParseUSD(text); err != nil {
-			errs.bad("prices.fixed."+id, "%q is not a number of dollars such as \"0.9998\"", text)
+			errs.addProblem("prices.fixed."+id, "%q is not a number of dollars such as \"0.9998\"", text)
 		}
 	}
-	ids("prices.chainlink", keysOf(p.Chainlink))
+	ids("prices.chainlink", sortedKeys(p.Chainlink))
 	for id, f := range p.Chainlink {
-		at := "prices.chainlink." + id
+		path := "prices.chainlink." + id
 		if _, ok := c.Chains[f.Chain]; !ok {
-			errs.bad(at+".chain", "%q does not stand among chains; a feed is read from one that is configured", f.Chain)
+			errs.addProblem(path+".chain", "%q does not stand among chains; a feed is read from one that is configured", f.Chain)
 		}
 		if _, err := evmtx.Bytes(chain.Address(f.Contract)); err != nil {
-			errs.bad(at+".contract", "%q is not an address with its checksum", f.Contract)
+			errs.addProblem(path+".contract", "%q is not an address with its checksum", f.Contract)
 		}
 		if _, err := evmtx.Bytes(chain.Address(f.Sequencer)); f.Sequencer != "" && err != nil {
-			errs.bad(at+".sequencer", "%q is not an address with its checksum", f.Sequencer)
+			errs.addProblem(path+".sequencer", "%q is not an address with its checksum", f.Sequencer)
 		}
 		if f.Heartbeat == 0 {
-			errs.bad(at+".heartbeat", "is missing; the feed's page names it, such as 1h")
+			errs.addProblem(path+".heartbeat", "is missing; the feed's page names it, such as 1h")
 		}
 	}
-	ids("prices.coingecko.coins", keysOf(p.CoinGecko.Coins))
-	ids("prices.oneclick.assets", keysOf(p.OneClick.Assets))
-	for at, url := range map[string]string{"prices.coingecko.url": p.CoinGecko.URL, "prices.oneclick.url": p.OneClick.URL} {
-		if _, err := outside.New(url, 0); url != "" && err != nil {
-			errs.bad(at, "%v", err)
+	ids("prices.coingecko.coins", sortedKeys(p.CoinGecko.Coins))
+	ids("prices.oneclick.assets", sortedKeys(p.OneClick.Assets))
+	for path, url := range map[string]string{"prices.coingecko.url": p.CoinGecko.URL, "prices.oneclick.url": p.OneClick.URL} {
+		if _, err := outside.NewClient(url, 0); url != "" && err != nil {
+			errs.addProblem(path, "%v", err)
 		}
 	}
-	for at, keep := range map[string]Duration{"prices.coingecko.keep": p.CoinGecko.Keep, "prices.oneclick.keep": p.OneClick.Keep} {
+	for path, keep := range map[string]Duration{"prices.coingecko.keep": p.CoinGecko.Keep, "prices.oneclick.keep": p.OneClick.Keep} {
 		if time.Duration(keep) > priceKeepMax {
-			errs.bad(at, "is %s; set it to %s at most", time.Duration(keep), priceKeepMax)
+			errs.addProblem(path, "is %s; set it to %s at most", time.Duration(keep), priceKeepMax)
 		}
 	}
 	if p.Required < 0 || p.Required > 4 {
-		errs.bad("prices.required", "is %d; set it between 1 and the 4 sources that there are", p.Required)
+		errs.addProblem("prices.required", "is %d; set it between 1 and the 4 sources that there are", p.Required)
 		return
 	}
 	for _, id := range sortedInts(sources) {
 		if sources[id] < p.Required {
-			errs.bad("prices.required", "is %d and mint %d has %d sources; give it more, or none", p.Required, id, sources[id])
+			errs.addProblem("prices.required", "is %d and mint %d has %d sources; give it more, or none", p.Required, id, sources[id])
 		}
 	}
 }
 
-func keysOf[V any](m map[string]V) []string {
-	var all []string
+func sortedKeys[V any](m map[string]V) []string {
+	var keys []string
 	for k := range m {
-		all = append(all, k)
+		keys = append(keys, k)
 	}
-	slices.Sort(all)
-	return all
+	slices.Sort(keys)
+	return keys
 }
 
 func sortedInts[V any](m map[int]V) []int {
-	var all []int
+	var keys []int
 	for k := range m {
-		all = append(all, k)
+		keys = append(keys, k)
 	}
-	slices.Sort(all)
-	return all
+	slices.Sort(keys)
+	return keys
 }
 
-// byMint is a table of the configuration, by mint.
-func byMint[V any](m map[string]V) map[int]V {
-	out := map[int]V{}
+// keyByMint is a table of the configuration, by mint.
+func keyByMint[V any](m map[string]V) map[int]V {
+	values := map[int]V{}
 	for id, v := range m {
 		n, err := strconv.Atoi(id)
 		if err != nil {
 			panic("app: unchecked configuration: " + err.Error())
 		}
-		out[n] = v
+		values[n] = v
 	}
-	return out
+	return values
 }
 
-// priced tells whether a mint has a source of its price.
-func (c Config) priced() func(mintID int) bool {
-	all := map[int]bool{}
-	for _, of := range [][]int{sortedInts(byMint(c.Prices.Fixed)), sortedInts(byMint(c.Prices.Chainlink)), sortedInts(byMint(c.Prices.CoinGecko.Coins)), sortedInts(byMint(c.Prices.OneClick.Assets))} {
-		for _, id := range of {
-			all[id] = true
+// pricedMints tells whether a mint has a source of its price.
+func (c Config) pricedMints() func(mintID int) bool {
+	hasPrice := map[int]bool{}
+	for _, ids := range [][]int{sortedInts(keyByMint(c.Prices.Fixed)), sortedInts(keyByMint(c.Prices.Chainlink)), sortedInts(keyByMint(c.Prices.CoinGecko.Coins)), sortedInts(keyByMint(c.Prices.OneClick.Assets))} {
+		for _, id := range ids {
+			hasPrice[id] = true
 		}
 	}
-	return func(mintID int) bool { return all[mintID] }
+	return func(mintID int) bool { return hasPrice[mintID] }
 }
 
-// pegged tells whether a mint is meant to be worth a dollar.
-func (c Config) pegged() func(mintID int) bool {
-	all := map[int]bool{}
-	for _, n := range networks.All() {
+// peggedMints tells whether a mint is meant to be worth a dollar.
+func (c Config) peggedMints() func(mintID int) bool {
+	isPegged := map[int]bool{}
+	for _, n := range networks.List() {
 		for _, m := range n.Mints {
 			if n.Network == c.Network && m.Contract != "" { // every token of the list is a dollar
-				all[m.ID] = true
+				isPegged[m.ID] = true
 			}
 		}
 	}
 	for _, id := range c.Prices.Pegged {
-		all[id] = true
+		isPegged[id] = true
 	}
-	return func(mintID int) bool { return all[mintID] }
+	return func(mintID int) bool { return isPegged[mintID] }
 }
 
 // PriceAge is how old a price of a mint may be.
 func (c Config) PriceAge() func(mintID int) time.Duration {
-	pegged := c.pegged()
+	pegged := c.peggedMints()
 	return func(mintID int) time.Duration {
 		if pegged(mintID) {
 			return cmp.Or(time.Duration(c.Prices.MaxAgePegged), maxAgePegged)
@@ -196,43 +196,43 @@ func (c Config) PriceAge() func(mintID int) time.Duration {
 func (a *App) openPrices() error {
 	conf := a.conf.Prices
 	fixed := price.Fixed{Prices: a.conf.fixedPrices()}
-	m := price.Median{Required: conf.Required, AgeMax: a.conf.PriceAge(), Pegged: a.conf.pegged()}
+	m := price.Median{Required: conf.Required, AgeMax: a.conf.PriceAge(), Pegged: a.conf.peggedMints()}
 	if len(conf.Chainlink) > 0 {
 		feeds := map[int]chainlink.Feed{}
-		for id, f := range byMint(conf.Chainlink) {
-			c, err := a.caller(f.Chain)
+		for id, f := range keyByMint(conf.Chainlink) {
+			c, err := a.contractCaller(f.Chain)
 			if err != nil {
 				return fmt.Errorf("prices.chainlink.%d: %w", id, err)
 			}
 			feeds[id] = chainlink.Feed{Caller: c, Contract: chain.Address(f.Contract), Heartbeat: time.Duration(f.Heartbeat), Sequencer: chain.Address(f.Sequencer)}
 		}
-		m.Sources = append(m.Sources, price.Named{Name: chainlink.Name, Source: price.Once(chainlink.Source{Feeds: feeds})})
+		m.Sources = append(m.Sources, price.NamedSource{Name: chainlink.Name, Source: price.Coalesce(chainlink.Source{Feeds: feeds})})
 	}
 	if len(conf.CoinGecko.Coins) > 0 {
 		url := coingecko.URL
 		if conf.CoinGecko.Pro {
 			url = coingecko.ProURL
 		}
-		client, err := outside.New(cmp.Or(conf.CoinGecko.URL, url), 0)
+		client, err := outside.NewClient(cmp.Or(conf.CoinGecko.URL, url), 0)
 		if err != nil {
 			return fmt.Errorf("prices.coingecko.url: %w", err)
 		}
-		c := coingecko.Client{Client: client, Key: conf.CoinGecko.key, Pro: conf.CoinGecko.Pro, Coins: byMint(conf.CoinGecko.Coins)}
-		m.Sources = append(m.Sources, price.Named{Name: coingecko.Name, Source: c.Source(cmp.Or(time.Duration(conf.CoinGecko.Keep), coingecko.KeepUsual))})
+		c := coingecko.Client{Client: client, Key: conf.CoinGecko.key, Pro: conf.CoinGecko.Pro, Coins: keyByMint(conf.CoinGecko.Coins)}
+		m.Sources = append(m.Sources, price.NamedSource{Name: coingecko.Name, Source: c.Source(cmp.Or(time.Duration(conf.CoinGecko.Keep), coingecko.DefaultTTL))})
 	}
 	if len(conf.OneClick.Assets) > 0 {
-		client, err := outside.New(cmp.Or(conf.OneClick.URL, oneclick.URL), oneclick.AnswerBytesMax)
+		client, err := outside.NewClient(cmp.Or(conf.OneClick.URL, oneclick.URL), oneclick.AnswerBytesMax)
 		if err != nil {
 			return fmt.Errorf("prices.oneclick.url: %w", err)
 		}
-		c := oneclick.Client{Client: client, Assets: byMint(conf.OneClick.Assets)}
-		m.Sources = append(m.Sources, price.Named{Name: oneclick.Name, Source: c.Source(cmp.Or(time.Duration(conf.OneClick.Keep), oneclick.KeepUsual))})
+		c := oneclick.Client{Client: client, Assets: keyByMint(conf.OneClick.Assets)}
+		m.Sources = append(m.Sources, price.NamedSource{Name: oneclick.Name, Source: c.Source(cmp.Or(time.Duration(conf.OneClick.Keep), oneclick.DefaultTTL))})
 	}
 	if len(m.Sources) == 0 && conf.Required <= 1 {
 		a.prices = fixed // nobody to compare it with
 		return nil
 	}
-	m.Sources = append(m.Sources, price.Named{Name: "fixed", Source: fixed})
+	m.Sources = append(m.Sources, price.NamedSource{Name: "fixed", Source: fixed})
 	a.prices = m
 	return nil
 }

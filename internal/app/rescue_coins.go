@@ -30,92 +30,92 @@ import (
 // numbered. What nothing has spent of that goes to one address.
 
 const (
-	// changeAhead is how far past the last wallet for change that the chain has seen is
+	// changeLookahead is how far past the last wallet for change that the chain has seen is
 	// looked. A signer issues none further than half of that past those in use.
-	changeAhead = 1000
-	// rescueWalk is appended to the name of the rescue's journal: how far the walk is and
+	changeLookahead = 1000
+	// rescueWalkSuffix is appended to the name of the rescue's journal: how far the walk is and
 	// what it found.
-	rescueWalk = ".walk"
-	// walkSave is how often that is written down and told.
-	walkSave = 10 * time.Second
+	rescueWalkSuffix = ".walk"
+	// walkSaveInterval is how often that is written down and told.
+	walkSaveInterval = 10 * time.Second
 
-	coinsPoll  = 2 * time.Second
-	coinsBump  = 20 * time.Minute // until transactions that are in no block are made dearer
-	coinsAsked = 50               // about so many coins one question is
+	utxoPoll        = 2 * time.Second
+	utxoBump        = 20 * time.Minute // until transactions that are in no block are made dearer
+	outputsPerQuery = 50               // about so many coins one question is
 )
 
-// heap is the rescue of coins.
-type heap struct {
+// utxoRescue is the rescue of coins.
+type utxoRescue struct {
 	org     string
 	network chain.Network
 	costMax money.Amount
 	seed    keys.Seed
 	path    string
 
-	of       map[chain.Address]signer.WalletRef
-	numbered uint64        // wallets for change that are among them
-	change   chain.Address // the wallet that leases name, to which nothing comes back
-	nonce    uint64        // next
-	slots    map[string]signer.Slot
-	walked   walked
+	refs          map[chain.Address]signer.WalletRef
+	changeWallets uint64        // wallets for change that are among them
+	change        chain.Address // the wallet that leases name, to which nothing comes back
+	nonce         uint64        // next
+	slots         map[string]signer.Slot
+	progress      walkProgress
 }
 
-// walked is what the walk found, as it is kept in a file beside the journal.
-type walked struct {
-	Of    string       `json:"of"`   // what was looked for
-	Next  uint64       `json:"next"` // block
-	Last  uint64       `json:"last"` // wallet for change that something came to
-	Coins []chain.Coin `json:"coins"`
+// walkProgress is what the walk found, as it is kept in a file beside the journal.
+type walkProgress struct {
+	SearchHash string         `json:"of"`   // what was looked for
+	NextBlock  uint64         `json:"next"` // block
+	LastChange uint64         `json:"last"` // wallet for change that something came to
+	Outputs    []chain.Output `json:"coins"`
 }
 
-// prepareCoins walks the chain and asks what is unspent.
-func (r *Rescue) prepareCoins(ctx context.Context, conf Config, order RescueOrder, seed keys.Seed, journal string) error {
-	h := &heap{org: order.Org, network: conf.Network, costMax: conf.Chains[order.Chain].costMax(order.Chain), seed: seed, path: journal + rescueWalk}
-	r.heap = h
-	from := order.From
-	if from == 0 {
-		from = conf.Chains[order.Chain].StartHeight
+// prepareUTXO walks the chain and asks what is unspent.
+func (r *Rescue) prepareUTXO(ctx context.Context, conf Config, order RescueOrder, seed keys.Seed, journal string) error {
+	h := &utxoRescue{org: order.Org, network: conf.Network, costMax: conf.Chains[order.Chain].costMax(order.Chain), seed: seed, path: journal + rescueWalkSuffix}
+	r.utxo = h
+	startBlock := order.StartBlock
+	if startBlock == 0 {
+		startBlock = conf.Chains[order.Chain].StartHeight
 	}
-	if from == 0 {
+	if startBlock == 0 {
 		return fmt.Errorf("chains.%s.start_height is not set: say with --from from which block on the addresses have received", order.Chain)
 	}
-	if err := h.derive(order.Customers); err != nil {
+	if err := h.deriveWallets(order.Customers); err != nil {
 		return err
 	}
-	sum := sha256.Sum256([]byte(strings.Join(slices.Concat([]string{order.Org, strconv.FormatUint(from, 10)}, slices.Sorted(slices.Values(order.Customers))), "\n")))
-	h.walked = walked{Of: hex.EncodeToString(sum[:]), Next: from}
+	sum := sha256.Sum256([]byte(strings.Join(slices.Concat([]string{order.Org, strconv.FormatUint(startBlock, 10)}, slices.Sorted(slices.Values(order.Customers))), "\n")))
+	h.progress = walkProgress{SearchHash: hex.EncodeToString(sum[:]), NextBlock: startBlock}
 	switch text, err := os.ReadFile(h.path); {
 	case err == nil:
-		var before walked
-		if err := json.Unmarshal(text, &before); err != nil {
+		var earlier walkProgress
+		if err := json.Unmarshal(text, &earlier); err != nil {
 			return fmt.Errorf("read how far the walk is, %s: %w; without that file it begins anew", h.path, err)
 		}
-		if before.Of == h.walked.Of { // else other customers, or another height
-			h.walked = before
+		if earlier.SearchHash == h.progress.SearchHash { // else other customers, or another height
+			h.progress = earlier
 		}
 	case !errors.Is(err, fs.ErrNotExist):
 		return err
 	}
-	if err := h.number(h.walked.Last + changeAhead); err != nil {
+	if err := h.deriveChangeWallets(h.progress.LastChange + changeLookahead); err != nil {
 		return err
 	}
-	tell := order.Tell
+	tell := order.Progress
 	if tell == nil {
 		tell = func(string) {}
 	}
-	if err := r.walk(ctx, tell); err != nil {
+	if err := r.walkBlocks(ctx, tell); err != nil {
 		return err
 	}
-	left, err := r.unspent(ctx)
+	unspent, err := r.listUnspent(ctx)
 	if err != nil {
 		return err
 	}
-	return r.hold(ctx, left)
+	return r.loadHoldings(ctx, unspent)
 }
 
-// derive names the addresses of all wallets but those for change.
-func (h *heap) derive(customers []string) error {
-	h.of = map[chain.Address]signer.WalletRef{}
+// deriveWallets names the addresses of all wallets but those for change.
+func (h *utxoRescue) deriveWallets(customers []string) error {
+	h.refs = map[chain.Address]signer.WalletRef{}
 	refs := []signer.WalletRef{{Purpose: wallet.Treasury}}
 	for _, form := range []chain.Form{chain.Usual, chain.Taproot} {
 		for _, product := range ledger.Products {
@@ -126,102 +126,102 @@ func (h *heap) derive(customers []string) error {
 		}
 	}
 	for _, ref := range refs {
-		if _, err := h.add(ref); err != nil {
+		if _, err := h.addWallet(ref); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (h *heap) add(ref signer.WalletRef) (chain.Address, error) {
+func (h *utxoRescue) addWallet(ref signer.WalletRef) (chain.Address, error) {
 	ref.OrgID, ref.Family = h.org, chain.BitcoinFamily
-	key, err := h.seed.Wallet(ref)
+	key, err := h.seed.DeriveWallet(ref)
 	if err != nil {
 		return "", fmt.Errorf("derive the address of %s %q: %w", ref.Purpose, ref.Subject, err)
 	}
-	h.of[key.Address()] = ref
+	h.refs[key.Address()] = ref
 	return key.Address(), nil
 }
 
-// number names the wallets for change up to a number.
-func (h *heap) number(upto uint64) error {
-	for ; h.numbered < upto; h.numbered++ {
-		if _, err := h.add(signer.WalletRef{Purpose: wallet.Change, Subject: strconv.FormatUint(h.numbered+1, 10)}); err != nil {
+// deriveChangeWallets names the wallets for change up to a number.
+func (h *utxoRescue) deriveChangeWallets(numberMax uint64) error {
+	for ; h.changeWallets < numberMax; h.changeWallets++ {
+		if _, err := h.addWallet(signer.WalletRef{Purpose: wallet.Change, Subject: strconv.FormatUint(h.changeWallets+1, 10)}); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// walk reads the final blocks that were not read yet.
-func (r *Rescue) walk(ctx context.Context, tell func(string)) error {
-	h := r.heap
+// walkBlocks reads the final blocks that were not read yet.
+func (r *Rescue) walkBlocks(ctx context.Context, tell func(string)) error {
+	h := r.utxo
 	heads, err := r.chain.Reader.Heads(ctx)
 	if err != nil {
 		return fmt.Errorf("ask %s where it stands: %w", r.chain.Name, err)
 	}
-	say := func() {
-		tell(fmt.Sprintf("block %d of %d: %d coins found, wallets for change up to number %d", h.walked.Next-1, heads.Final.Height, len(h.walked.Coins), h.walked.Last))
+	report := func() {
+		tell(fmt.Sprintf("block %d of %d: %d coins found, wallets for change up to number %d", h.progress.NextBlock-1, heads.Final.Height, len(h.progress.Outputs), h.progress.LastChange))
 	}
 	saved := time.Now()
-	for h.walked.Next <= heads.Final.Height {
-		block, err := r.chain.Reader.Final(ctx, h.walked.Next)
+	for h.progress.NextBlock <= heads.Final.Height {
+		block, err := r.chain.Reader.Final(ctx, h.progress.NextBlock)
 		if err == nil {
-			err = h.take(block)
+			err = h.addBlock(block)
 		}
 		if err != nil {
-			return errors.Join(fmt.Errorf("read block %d: %w; the same command goes on from there", h.walked.Next, err), h.save())
+			return errors.Join(fmt.Errorf("read block %d: %w; the same command goes on from there", h.progress.NextBlock, err), h.saveProgress())
 		}
-		if time.Since(saved) > walkSave {
+		if time.Since(saved) > walkSaveInterval {
 			saved = time.Now()
-			if err := h.save(); err != nil {
+			if err := h.saveProgress(); err != nil {
 				return err
 			}
-			say()
+			report()
 		}
 	}
-	say()
-	return h.save()
+	report()
+	return h.saveProgress()
 }
 
-// take finds what came to addresses of the seed in a block.
-func (h *heap) take(b chain.Contents) error {
+// addBlock finds what came to addresses of the seed in a block.
+func (h *utxoRescue) addBlock(b chain.Contents) error {
 	for grown := true; grown; { // what one output names may name another's
 		grown = false
 		for _, t := range b.Transfers {
-			ref, ours := h.of[t.To]
-			if !ours || ref.Purpose != wallet.Change {
+			ref, isOwn := h.refs[t.To]
+			if !isOwn || ref.Purpose != wallet.Change {
 				continue
 			}
 			n, err := strconv.ParseUint(ref.Subject, 10, 64)
 			if err != nil {
 				return err
 			}
-			if n > h.walked.Last {
-				h.walked.Last, grown = n, true
-				if err := h.number(n + changeAhead); err != nil {
+			if n > h.progress.LastChange {
+				h.progress.LastChange, grown = n, true
+				if err := h.deriveChangeWallets(n + changeLookahead); err != nil {
 					return err
 				}
 			}
 		}
 	}
 	for _, t := range b.Transfers {
-		if _, ours := h.of[t.To]; !ours || t.Kind != chain.Native {
+		if _, isOwn := h.refs[t.To]; !isOwn || t.Kind != chain.Native {
 			continue
 		}
 		number, err := strconv.ParseUint(t.Position, 10, 32)
 		if err != nil {
 			return fmt.Errorf("output %q of %s has no number", t.Position, t.Tx)
 		}
-		h.walked.Coins = append(h.walked.Coins, chain.Coin{Outpoint: bitcointx.OutpointOf(t.Tx, uint32(number)), Holder: t.To, Amount: t.Amount})
+		h.progress.Outputs = append(h.progress.Outputs, chain.Output{Outpoint: bitcointx.FormatOutpoint(t.Tx, uint32(number)), Owner: t.To, Amount: t.Amount})
 	}
-	h.walked.Next = b.Height + 1
+	h.progress.NextBlock = b.Height + 1
 	return nil
 }
 
-// save writes down how far the walk is: a whole file or the one before.
-func (h *heap) save() error {
-	text, err := json.Marshal(h.walked)
+// saveProgress writes down how far the walk is: a whole file or the one before.
+func (h *utxoRescue) saveProgress() error {
+	text, err := json.Marshal(h.progress)
 	if err != nil {
 		return err
 	}
@@ -232,29 +232,29 @@ func (h *heap) save() error {
 	return os.Rename(fresh, h.path)
 }
 
-// unspent are the coins that no block has spent, the largest first.
-func (r *Rescue) unspent(ctx context.Context) (left []chain.Coin, err error) {
-	h := r.heap
-	for some := range slices.Chunk(h.walked.Coins, coinsAsked) {
-		slots := make([]chain.Slot, len(some))
-		for i, c := range some {
-			lease, err := bitcointx.NewLease(h.network, []chain.Coin{c}, c.Holder)
+// listUnspent are the coins that no block has spent, the largest first.
+func (r *Rescue) listUnspent(ctx context.Context) (unspent []chain.Output, err error) {
+	h := r.utxo
+	for chunk := range slices.Chunk(h.progress.Outputs, outputsPerQuery) {
+		slots := make([]chain.Slot, len(chunk))
+		for i, c := range chunk {
+			slotKey, err := bitcointx.NewSlotKey(h.network, []chain.Output{c}, c.Owner)
 			if err != nil {
 				return nil, err
 			}
-			slots[i].Lease = lease.String()
+			slots[i].Key = slotKey.String()
 		}
-		stand, err := r.chain.Sender.Account(ctx, some[0].Holder, slots...)
+		account, err := r.chain.Sender.Account(ctx, chunk[0].Owner, slots...)
 		if err != nil {
 			return nil, fmt.Errorf("ask %s which coins are unspent: %w", r.chain.Name, err)
 		}
-		for i, c := range some {
-			if spent, _ := stand.Used(slots[i]); !spent {
-				left = append(left, c)
+		for i, c := range chunk {
+			if spent, _ := account.IsUsed(slots[i]); !spent {
+				unspent = append(unspent, c)
 			}
 		}
 	}
-	slices.SortFunc(left, func(a, b chain.Coin) int {
+	slices.SortFunc(unspent, func(a, b chain.Output) int {
 		switch {
 		case b.Amount.Less(a.Amount):
 			return -1
@@ -263,42 +263,42 @@ func (r *Rescue) unspent(ctx context.Context) (left []chain.Coin, err error) {
 		}
 		return strings.Compare(a.Outpoint, b.Outpoint)
 	})
-	return left, nil
+	return unspent, nil
 }
 
-// hold says what wallets hold, and has the journal know those that do.
-func (r *Rescue) hold(ctx context.Context, left []chain.Coin) error {
-	h := r.heap
-	issue := func(ref signer.WalletRef) (signer.Issued, error) {
-		issued, err := r.sign.Issue(ctx, ref)
+// loadHoldings says what wallets hold, and has the journal know those that do.
+func (r *Rescue) loadHoldings(ctx context.Context, unspent []chain.Output) error {
+	h := r.utxo
+	issue := func(ref signer.WalletRef) (signer.IssuedAddress, error) {
+		issued, err := r.sign.IssueAddress(ctx, ref)
 		if err != nil {
 			return issued, fmt.Errorf("derive the address of %s %q: %w", ref.Purpose, ref.Subject, err)
 		}
 		r.wallets = append(r.wallets, issued)
 		return issued, nil
 	}
-	r.wallets, r.Held = nil, nil
+	r.wallets, r.Holdings = nil, nil
 	if _, err := issue(signer.WalletRef{OrgID: h.org, Family: chain.BitcoinFamily, Purpose: wallet.Treasury}); err != nil {
 		return err
 	}
 	// Leases name a wallet for change. Nothing comes back, so all name the same one.
-	back, err := r.sign.Issue(ctx, signer.WalletRef{OrgID: h.org, Family: chain.BitcoinFamily, Purpose: wallet.Change, Subject: strconv.FormatUint(h.walked.Last+1, 10)})
+	changeWallet, err := r.sign.IssueAddress(ctx, signer.WalletRef{OrgID: h.org, Family: chain.BitcoinFamily, Purpose: wallet.Change, Subject: strconv.FormatUint(h.progress.LastChange+1, 10)})
 	if err != nil {
 		return fmt.Errorf("derive the wallet for change that leases name: %w", err)
 	}
-	h.change = back.Address
-	at := map[chain.Address]int{}
-	for _, c := range left {
-		if i, ok := at[c.Holder]; ok {
-			if r.Held[i].Amount, err = r.Held[i].Amount.Add(c.Amount); err != nil {
+	h.change = changeWallet.Address
+	indexes := map[chain.Address]int{}
+	for _, c := range unspent {
+		if i, ok := indexes[c.Owner]; ok {
+			if r.Holdings[i].Amount, err = r.Holdings[i].Amount.Add(c.Amount); err != nil {
 				return err
 			}
 			continue
 		}
-		at[c.Holder] = len(r.Held)
-		r.Held = append(r.Held, Held{Of: h.of[c.Holder], Address: c.Holder, Mint: r.native(), Amount: c.Amount})
-		if c.Holder != r.wallets[0].Address {
-			if _, err := issue(h.of[c.Holder]); err != nil {
+		indexes[c.Owner] = len(r.Holdings)
+		r.Holdings = append(r.Holdings, Holding{Wallet: h.refs[c.Owner], Address: c.Owner, Mint: r.nativeMint(), Amount: c.Amount})
+		if c.Owner != r.wallets[0].Address {
+			if _, err := issue(h.refs[c.Owner]); err != nil {
 				return err
 			}
 		}
@@ -309,27 +309,27 @@ func (r *Rescue) hold(ctx context.Context, left []chain.Coin) error {
 // A batch is coins that go together, and the transactions made of them: each pays all
 // that they hold less its fee, so any of them will do.
 type batch struct {
-	coins []chain.Coin
-	fees  chain.Fees
-	since time.Time
-	slots []chain.Slot
-	made  []made
-	lost  int // how often they were spent and none of ours was seen
+	outputs      []chain.Output
+	fees         chain.Fees
+	sentAt       time.Time
+	slots        []chain.Slot
+	transactions []signedTx
+	missedChecks int // how often they were spent and none of ours was seen
 }
 
-type made struct {
+type signedTx struct {
 	payment chain.Payment
 	hash    chain.TxHash
 	raw     []byte
 }
 
-// runCoins moves all that is worth it, and looks again until nothing is.
-func (r *Rescue) runCoins(ctx context.Context, tell func(string)) error {
-	if err := r.before(ctx); err != nil {
+// runUTXO moves all that is worth it, and looks again until nothing is.
+func (r *Rescue) runUTXO(ctx context.Context, tell func(string)) error {
+	if err := r.loadUsedSlots(ctx); err != nil {
 		return err
 	}
 	for {
-		left, err := r.unspent(ctx)
+		unspent, err := r.listUnspent(ctx)
 		if err != nil {
 			return err
 		}
@@ -337,34 +337,34 @@ func (r *Rescue) runCoins(ctx context.Context, tell func(string)) error {
 		if err != nil {
 			return err
 		}
-		all, few, err := r.batches(left, price)
+		batches, uneconomic, err := r.planBatches(unspent, price)
 		if err != nil {
 			return err
 		}
-		if len(all) == 0 {
-			if len(few) > 0 {
-				tell(fmt.Sprintf("%d coins are left that are not worth their fee now, at %v satoshi for a thousand virtual bytes", len(few), price.TipCap))
+		if len(batches) == 0 {
+			if len(uneconomic) > 0 {
+				tell(fmt.Sprintf("%d coins are left that are not worth their fee now, at %v satoshi for a thousand virtual bytes", len(uneconomic), price.TipCap))
 			}
 			return nil
 		}
-		for _, b := range all {
-			if err := r.spend(ctx, b, price); err != nil {
+		for _, b := range batches {
+			if err := r.sendBatch(ctx, b, price); err != nil {
 				return err
 			}
 		}
-		if err := r.mined(ctx, all, tell); err != nil {
+		if err := r.awaitMined(ctx, batches, tell); err != nil {
 			return err
 		}
 	}
 }
 
-// before reads from the journal which slots an earlier run took.
-func (r *Rescue) before(ctx context.Context) error {
-	h := r.heap
+// loadUsedSlots reads from the journal which slots an earlier run took.
+func (r *Rescue) loadUsedSlots(ctx context.Context) error {
+	h := r.utxo
 	h.slots = map[string]signer.Slot{}
 	var prev signer.Head
 	for {
-		entries, err := r.sign.Entries(ctx, prev.Seq, 1000)
+		entries, err := r.sign.EntriesAfter(ctx, prev.Seq, 1000)
 		if err != nil {
 			return fmt.Errorf("read the journal of the rescue: %w", err)
 		}
@@ -372,12 +372,12 @@ func (r *Rescue) before(ctx context.Context) error {
 			return nil
 		}
 		for _, e := range entries {
-			rec, err := e.Follow(prev)
+			rec, err := e.VerifyAfter(prev)
 			if err != nil {
 				return fmt.Errorf("read the journal of the rescue: %w", err)
 			}
 			prev = e.Head()
-			if rec.Sign != nil && rec.Sign.Slot.Lease != "" {
+			if rec.Sign != nil && rec.Sign.Slot.Key != "" {
 				h.slots[rec.Sign.IntentID] = rec.Sign.Slot
 				h.nonce = max(h.nonce, rec.Sign.Slot.Nonce+1)
 			}
@@ -385,63 +385,63 @@ func (r *Rescue) before(ctx context.Context) error {
 	}
 }
 
-// batches puts coins together that one transaction spends, the largest first. few are not
+// planBatches puts coins together that one transaction spends, the largest first. few are not
 // worth what spending them costs at that price.
-func (r *Rescue) batches(left []chain.Coin, price chain.Fees) (all []*batch, few []chain.Coin, err error) {
+func (r *Rescue) planBatches(unspent []chain.Output, price chain.Fees) (batches []*batch, uneconomic []chain.Output, err error) {
 	rate, ok := price.TipCap.Uint64()
 	if !ok || rate == 0 {
 		return nil, nil, fmt.Errorf("a rate of %v is none", price.TipCap)
 	}
 	var b *batch
-	for _, c := range left {
-		w, err := bitcointx.SpendWeight(r.heap.network, c.Holder)
+	for _, c := range unspent {
+		w, err := bitcointx.SpendWeight(r.utxo.network, c.Owner)
 		if err != nil {
 			return nil, nil, err
 		}
-		if !money.Units(bitcointx.FeeOf(bitcointx.Size(w), rate)).Less(c.Amount) {
-			few = append(few, c)
+		if !money.Units(bitcointx.FeeAtRate(bitcointx.VirtualSize(w), rate)).Less(c.Amount) {
+			uneconomic = append(uneconomic, c)
 			continue
 		}
 		if b != nil {
-			_, fee, err := r.pays(append(slices.Clip(b.coins), c), rate)
+			_, fee, err := r.batchAmount(append(slices.Clip(b.outputs), c), rate)
 			if err != nil {
 				return nil, nil, err
 			}
-			if len(b.coins) == bitcointx.InputsMax || r.heap.costMax.Less(fee) {
+			if len(b.outputs) == bitcointx.InputsMax || r.utxo.costMax.Less(fee) {
 				b = nil
 			}
 		}
 		if b == nil {
 			b = &batch{}
-			all = append(all, b)
+			batches = append(batches, b)
 		}
-		b.coins = append(b.coins, c)
+		b.outputs = append(b.outputs, c)
 	}
 	// A transaction has to pay for itself, and its payment be no dust.
-	script, err := bitcointx.Script(r.heap.network, r.to)
+	script, err := bitcointx.Script(r.utxo.network, r.destination)
 	if err != nil {
 		return nil, nil, err
 	}
-	all = slices.DeleteFunc(all, func(b *batch) bool {
-		amount, _, err := r.pays(b.coins, rate)
+	batches = slices.DeleteFunc(batches, func(b *batch) bool {
+		amount, _, err := r.batchAmount(b.outputs, rate)
 		if err == nil && !amount.Less(bitcointx.Dust(script)) {
 			return false
 		}
-		few = append(few, b.coins...)
+		uneconomic = append(uneconomic, b.outputs...)
 		return true
 	})
-	return all, few, nil
+	return batches, uneconomic, nil
 }
 
-// pays is what a transaction of coins pays, and what it costs.
-func (r *Rescue) pays(of []chain.Coin, rate uint64) (amount, fee money.Amount, err error) {
-	weight, err := bitcointx.PayWeight(r.heap.network, r.to)
+// batchAmount is what a transaction of coins pays, and what it costs.
+func (r *Rescue) batchAmount(outputs []chain.Output, rate uint64) (amount, fee money.Amount, err error) {
+	weight, err := bitcointx.PayWeight(r.utxo.network, r.destination)
 	if err != nil {
 		return amount, fee, err
 	}
 	weight += bitcointx.EmptyWeight
-	for _, c := range of {
-		w, err := bitcointx.SpendWeight(r.heap.network, c.Holder)
+	for _, c := range outputs {
+		w, err := bitcointx.SpendWeight(r.utxo.network, c.Owner)
 		if err != nil {
 			return amount, fee, err
 		}
@@ -450,98 +450,98 @@ func (r *Rescue) pays(of []chain.Coin, rate uint64) (amount, fee money.Amount, e
 			return amount, fee, err
 		}
 	}
-	fee = money.Units(bitcointx.FeeOf(bitcointx.Size(weight), rate))
+	fee = money.Units(bitcointx.FeeAtRate(bitcointx.VirtualSize(weight), rate))
 	if amount, err = amount.Sub(fee); err != nil {
 		return money.Zero, fee, nil
 	}
 	return amount, fee, nil
 }
 
-// spend signs for a batch at a price and sends it.
-func (r *Rescue) spend(ctx context.Context, b *batch, price chain.Fees) error {
-	h, treasury := r.heap, r.wallets[0]
+// sendBatch signs for a batch at a price and sends it.
+func (r *Rescue) sendBatch(ctx context.Context, b *batch, price chain.Fees) error {
+	h, treasury := r.utxo, r.wallets[0]
 	rate, _ := price.TipCap.Uint64()
-	amount, _, err := r.pays(b.coins, rate)
+	amount, _, err := r.batchAmount(b.outputs, rate)
 	if err != nil {
 		return err
 	}
-	lease, err := bitcointx.NewLease(h.network, b.coins, h.change)
+	slotKey, err := bitcointx.NewSlotKey(h.network, b.outputs, h.change)
 	if err != nil {
 		return err
 	}
-	p := chain.Payment{From: treasury.Address, To: r.to, Amount: amount}
-	if b.fees, err = bitcointx.Fit(h.network, lease, []chain.Payment{p}, chain.Fees{TipCap: price.TipCap}); err != nil {
+	p := chain.Payment{From: treasury.Address, To: r.destination, Amount: amount}
+	if b.fees, err = bitcointx.FitFees(h.network, slotKey, []chain.Payment{p}, chain.Fees{TipCap: price.TipCap}); err != nil {
 		return err
 	}
-	i := signer.Intent{Purpose: signer.Payment, Chain: r.chain.Name, From: treasury.WalletRef, To: r.to, Amount: amount, MintID: r.native().ID}
-	i.ID = id.Of("rsc", string(i.Chain), lease.String(), string(i.To), amount.String())
-	slot, again := h.slots[i.ID]
-	if !again {
-		slot = signer.Slot{Nonce: h.nonce, Lease: lease.String()}
+	intent := signer.Intent{Purpose: signer.Payment, Chain: r.chain.Name, From: treasury.WalletRef, To: r.destination, Amount: amount, MintID: r.nativeMint().ID}
+	intent.ID = id.Derive("rsc", string(intent.Chain), slotKey.String(), string(intent.To), amount.String())
+	slot, isKnown := h.slots[intent.ID]
+	if !isKnown {
+		slot = signer.Slot{Nonce: h.nonce, Key: slotKey.String()}
 		h.nonce++
 	}
-	if _, err := r.sign.Admit(ctx, i); err != nil {
+	if _, err := r.sign.AdmitIntent(ctx, intent); err != nil {
 		return err
 	}
 	payload, err := r.chain.Sender.Build(treasury.Address, slot, b.fees, p)
 	if err != nil {
 		return err
 	}
-	signed, err := r.sign.Sign(ctx, signer.SignRequest{IntentID: i.ID, Slot: slot, Act: signer.Pay, Payload: payload})
+	signed, err := r.sign.Sign(ctx, signer.SignRequest{IntentID: intent.ID, Slot: slot, Act: signer.Pay, Payload: payload})
 	if err != nil {
 		return err
 	}
-	h.slots[i.ID] = slot
-	b.since, b.slots = time.Now(), append(b.slots, slot)
-	b.made = append(b.made, made{p, signed.Hash, signed.Raw})
+	h.slots[intent.ID] = slot
+	b.sentAt, b.slots = time.Now(), append(b.slots, slot)
+	b.transactions = append(b.transactions, signedTx{p, signed.Hash, signed.Raw})
 	return nil
 }
 
-// mined sends what was signed until a block has spent the coins of every batch, dearer now
+// awaitMined sends what was signed until a block has spent the coins of every batch, dearer now
 // and then.
-func (r *Rescue) mined(ctx context.Context, open []*batch, tell func(string)) error {
-	for len(open) > 0 {
-		for _, b := range open {
-			for _, m := range b.made {
+func (r *Rescue) awaitMined(ctx context.Context, pending []*batch, tell func(string)) error {
+	for len(pending) > 0 {
+		for _, b := range pending {
+			for _, m := range b.transactions {
 				r.chain.Sender.Send(ctx, m.raw) // whatever the answer is, the chain shows what became of it
 			}
 		}
-		open = slices.DeleteFunc(open, func(b *batch) bool {
-			stand, err := r.chain.Sender.Account(ctx, r.wallets[0].Address, b.slots[0])
+		pending = slices.DeleteFunc(pending, func(b *batch) bool {
+			account, err := r.chain.Sender.Account(ctx, r.wallets[0].Address, b.slots[0])
 			if err != nil {
 				return false // asked again in a moment
 			}
-			if spent, _ := stand.Used(b.slots[0]); !spent {
+			if spent, _ := account.IsUsed(b.slots[0]); !spent {
 				return false
 			}
-			for _, m := range b.made {
-				out, err := r.chain.Sender.Outcome(ctx, []chain.TxHash{m.hash}, m.payment)
-				if err == nil && out != nil && out.Paid {
-					tell(fmt.Sprintf("%s %s of %d coins to %s in %s", m.payment.Amount.Decimal(r.native().Decimals), r.native().Symbol, len(b.coins), r.to, m.hash))
+			for _, m := range b.transactions {
+				outcome, err := r.chain.Sender.Outcome(ctx, []chain.TxHash{m.hash}, m.payment)
+				if err == nil && outcome != nil && outcome.Paid {
+					tell(fmt.Sprintf("%s %s of %d coins to %s in %s", m.payment.Amount.Decimal(r.nativeMint().Decimals), r.nativeMint().Symbol, len(b.outputs), r.destination, m.hash))
 					return true
 				}
 			}
-			if b.lost++; b.lost < 5 {
+			if b.missedChecks++; b.missedChecks < 5 {
 				return false
 			}
 			tell("coins were spent by something that was sent before: what is left is looked at again")
 			return true
 		})
-		for _, b := range open {
-			if time.Since(b.since) < coinsBump {
+		for _, b := range pending {
+			if time.Since(b.sentAt) < utxoBump {
 				continue
 			}
-			b.since = time.Now()
+			b.sentAt = time.Now()
 			if dearer, ok, err := r.chain.Sender.Bump(ctx, b.fees); err == nil && ok {
-				if err := r.spend(ctx, b, dearer); err != nil {
-					tell(fmt.Sprintf("a dearer transaction of %d coins was not made: %v", len(b.coins), err))
+				if err := r.sendBatch(ctx, b, dearer); err != nil {
+					tell(fmt.Sprintf("a dearer transaction of %d coins was not made: %v", len(b.outputs), err))
 				}
 			}
 		}
-		if len(open) == 0 {
+		if len(pending) == 0 {
 			return nil
 		}
-		timer := time.NewTimer(coinsPoll)
+		timer := time.NewTimer(utxoPoll)
 		select {
 		case <-ctx.Done():
 			timer.Stop()

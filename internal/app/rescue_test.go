@@ -15,7 +15,7 @@ import (
 func TestARescueIsRefusedWhereAJournalMayBe(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	conf := app.Defaults()
+	conf := app.DefaultConfig()
 	conf.Keys, conf.Signer = app.KeyFiles(filepath.Join(dir, "keys"))
 	if err := app.CreateKeys(conf.Keys, conf.Signer); err != nil {
 		t.Fatal(err)

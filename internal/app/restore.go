@@ -27,73 +27,75 @@ import (
 )
 
 // ImportJournal brings a database that was restored from a backup up to the signer's
-// journal: see mirror.Restore. Nothing else of the installation may run. A rehearsal
+// journal: see mirror.RestoreDatabase. Nothing else of the installation may run. A rehearsal
 // writes nothing. The service can be started when it returns without an error.
-func ImportJournal(ctx context.Context, conf Config, log *slog.Logger, by audit.Actor, rehearse bool) (done mirror.Restored, err error) {
+func ImportJournal(ctx context.Context, conf Config, log *slog.Logger, actor audit.Actor, rehearse bool) (report mirror.RestoreReport, err error) {
 	sign, attest, closeSigner, err := OpenSigner(conf)
 	if err != nil {
-		return done, err
+		return report, err
 	}
-	a := newApp(conf, log, closeSigner)
-	defer func() { err = errors.Join(err, a.Close()) }()
-	if err := a.open(ctx, sign, attest); err != nil {
-		return done, err
+	service := newApp(conf, log, closeSigner)
+	defer func() { err = errors.Join(err, service.Close()) }()
+	if err := service.openCore(ctx, sign, attest); err != nil {
+		return report, err
 	}
-	mints, err := conf.catalogue(a.chains)
+	mints, err := conf.mintCatalogue(service.chains)
 	if err != nil {
-		return done, err
+		return report, err
 	}
-	if err := mint.Sync(ctx, a.db, mints); err != nil {
-		return done, err
+	if err := mint.Sync(ctx, service.db, mints); err != nil {
+		return report, err
 	}
-	done, err = mirror.Restore(ctx, a.db, a.signer, a.book, restorer(a.withdraw, by), rehearse)
+	report, err = mirror.RestoreDatabase(ctx, service.db, service.signer, service.wallets, newRestorer(service.withdrawals, actor), rehearse)
 	if rehearse && errors.Is(err, mirror.ErrRehearsed) {
 		err = nil
 	}
 	if err != nil {
-		return done, fmt.Errorf("import the signer's journal: %w", err)
+		return report, fmt.Errorf("import the signer's journal: %w", err)
 	}
-	return done, nil
+	return report, nil
 }
 
-// restoring makes again what the journal remembers, in every package that has a part.
-type restoring struct {
-	dispatch.Journal
-	by audit.Actor
+// restorer makes again what the journal remembers, in every package that has a part.
+type restorer struct {
+	dispatch.JournalRestorer
+	actor audit.Actor
 }
 
-// Restorer is what mirror.Restore needs of the features, by the wiring of the service.
-func Restorer(pay *withdrawal.Service, by audit.Actor) mirror.Restorer { return restorer(pay, by) }
+// NewRestorer is what mirror.RestoreDatabase needs of the features, by the wiring of the service.
+func NewRestorer(pay *withdrawal.Service, actor audit.Actor) mirror.Restorer {
+	return newRestorer(pay, actor)
+}
 
-func restorer(pay *withdrawal.Service, by audit.Actor) restoring {
-	return restoring{dispatch.Journal{
-		Features: map[signer.Purpose]dispatch.Restorer{signer.Payment: pay, signer.Sweep: sweep.Sweeps{}, signer.Gas: sweep.TopUps{}, signer.Place: sweep.Places{}, signer.Close: sweep.Closes{}, signer.Merge: sweep.Merges{}, signer.Return: &deposit.Resolutions{}},
-		FeesOf:   feesOf,
-		Spends: func(name chain.Name, lease string) ([]chain.Coin, error) {
-			pool := pay.Chains[name].Pool
-			if pool == nil {
+func newRestorer(pay *withdrawal.Service, actor audit.Actor) restorer {
+	return restorer{dispatch.JournalRestorer{
+		Features: map[signer.Purpose]dispatch.RestoreListener{signer.Payment: pay, signer.Sweep: sweep.SweepListener{}, signer.GasTopUp: sweep.TopUpListener{}, signer.CreateNonceAccount: sweep.NonceAccountListener{}, signer.CloseTokenAccount: sweep.CloseListener{}, signer.Consolidate: sweep.ConsolidationListener{}, signer.Return: &deposit.Resolutions{}},
+		ReadFees: readFees,
+		ReadInputs: func(name chain.Name, slotKey string) ([]chain.Output, error) {
+			model := pay.Chains[name].UTXO
+			if model == nil {
 				return nil, fmt.Errorf("%s is not configured to send", name)
 			}
-			return pool.Spends(lease)
+			return model.Inputs(slotKey)
 		},
-	}, by}
+	}, actor}
 }
 
-// feesOf reads the fees of an unsigned transaction.
-func feesOf(name chain.Name, payload []byte) (chain.Fees, error) {
+// readFees reads the fees of an unsigned transaction.
+func readFees(name chain.Name, payload []byte) (chain.Fees, error) {
 	switch name.Family() {
 	case chain.EVM:
 		tx, err := evmtx.Decode(payload)
 		return chain.Fees{GasLimit: tx.Gas, TipCap: tx.TipCap, FeeCap: tx.FeeCap}, err
 	case chain.SolanaFamily:
 		if made, err := solanatx.DecodeNonceCreation(payload); err == nil {
-			return chain.Fees{Beside: made.MaxCost()}, nil
+			return chain.Fees{NonGas: made.MaxCost()}, nil
 		}
 		tx, err := solanatx.Decode(payload)
 		if err != nil {
 			return chain.Fees{}, err
 		}
-		return chain.Fees{GasLimit: uint64(tx.Limit), TipCap: money.Units(tx.Price), Beside: tx.MaxCost()}, nil
+		return chain.Fees{GasLimit: uint64(tx.Limit), TipCap: money.Units(tx.Price), NonGas: tx.MaxCost()}, nil
 	}
 	if name.Family() == chain.BitcoinFamily {
 		tx, err := bitcointx.Decode(payload)
@@ -101,33 +103,33 @@ func feesOf(name chain.Name, payload []byte) (chain.Fees, error) {
 			return chain.Fees{}, err
 		}
 		// The rate is that of the whole fee: what replaces it has to pay more than that.
-		fee, size := tx.Fee(), tx.Size()
+		fee, size := tx.Fee(), tx.VirtualSize()
 		paid, _ := fee.Uint64()
 		rate := min(paid*1000/max(size, 1), bitcointx.RateMax)
-		return chain.Fees{GasLimit: size, TipCap: money.Units(rate), Beside: fee}, nil
+		return chain.Fees{GasLimit: size, TipCap: money.Units(rate), NonGas: fee}, nil
 	}
 	return chain.Fees{}, fmt.Errorf("transactions of %s cannot be read", name)
 }
 
-// Organizations implements mirror.Restorer.
-func (restoring) Organizations(ctx context.Context, tx pg.Tx, ids []string) error {
-	return org.Restore(ctx, tx, ids)
+// RestoreOrganizations implements mirror.Restorer.
+func (restorer) RestoreOrganizations(ctx context.Context, tx pg.Tx, ids []string) error {
+	return org.RestoreOrganizations(ctx, tx, ids)
 }
 
-// Orders implements mirror.Restorer.
-func (r restoring) Orders(ctx context.Context, tx pg.Tx, all []mirror.Remembered) error {
-	return r.Restore(ctx, tx, all)
+// RestoreOrders implements mirror.Restorer.
+func (r restorer) RestoreOrders(ctx context.Context, tx pg.Tx, intents []mirror.JournaledIntent) error {
+	return r.Restore(ctx, tx, intents)
 }
 
-// Reopen implements mirror.Restorer: events go on past every number that the lost
+// ResumeOperation implements mirror.Restorer: events go on past every number that the lost
 // database may have given, and what stopped because the database was older than the
 // journal stops no longer.
-func (r restoring) Reopen(ctx context.Context, tx pg.Tx, last time.Time) error {
-	at := tx.Now
-	if at.Before(last) {
-		at = last // a clock that was set back
+func (r restorer) ResumeOperation(ctx context.Context, tx pg.Tx, last time.Time) error {
+	resumedAt := tx.Now
+	if resumedAt.Before(last) {
+		resumedAt = last // a clock that was set back
 	}
-	if err := event.Jump(ctx, tx, at); err != nil {
+	if err := event.SkipSequences(ctx, tx, resumedAt); err != nil {
 		return err
 	}
 	standing, err := freeze.List(ctx, tx)
@@ -135,13 +137,13 @@ func (r restoring) Reopen(ctx context.Context, tx pg.Tx, last time.Time) error {
 		return err
 	}
 	for _, f := range standing {
-		if f.Source == freeze.BySigner {
-			if err := freeze.Lift(ctx, tx, f.ID, r.by); err != nil {
+		if f.Source == freeze.SourceSigner {
+			if err := freeze.Lift(ctx, tx, f.ID, r.actor); err != nil {
 				return err
 			}
 		}
 	}
 	return audit.Record(ctx, tx, audit.Entry{
-		Actor: r.by, Action: "journal.imported", ResourceKind: "JOURNAL", ResourceID: "signer", Detail: map[string]any{"resumedAt": at.UnixMicro()},
+		Actor: r.actor, Action: "journal.imported", ResourceKind: "JOURNAL", ResourceID: "signer", Detail: map[string]any{"resumedAt": resumedAt.UnixMicro()},
 	})
 }

@@ -45,28 +45,28 @@ import (
 
 const coin = 1_000_000_000_000_000_000
 
-// outside is what no backup of the database holds: the chain, the signer with its
+// restoreEnv is what no backup of the database holds: the chain, the signer with its
 // journal, and the time.
-type outside struct {
+type restoreEnv struct {
 	*testing.T
 	net    *sim.Chain
-	signer *stubborn
+	signer *refusingSigner
 	attest []byte
 	mu     sync.Mutex
 	now    time.Time
 }
 
-func (o *outside) clock() time.Time { o.mu.Lock(); defer o.mu.Unlock(); return o.now }
+func (o *restoreEnv) clock() time.Time { o.mu.Lock(); defer o.mu.Unlock(); return o.now }
 
-func (o *outside) must(err error) {
+func (o *restoreEnv) must(err error) {
 	o.Helper()
 	if err != nil {
 		o.Fatal(err)
 	}
 }
 
-// stubborn is a signer that cannot be asked to sign some intents.
-type stubborn struct {
+// refusingSigner is a signer that cannot be asked to sign some intents.
+type refusingSigner struct {
 	signer.Signer
 	mu     sync.Mutex
 	refuse map[string]bool
@@ -74,80 +74,80 @@ type stubborn struct {
 	mute   bool            // it voids nothing
 }
 
-func (s *stubborn) Void(ctx context.Context, v signer.Void) (signer.Entry, error) {
+func (s *refusingSigner) VoidIntent(ctx context.Context, v signer.Void) (signer.Entry, error) {
 	s.mu.Lock()
 	no := s.mute
 	s.mu.Unlock()
 	if no {
 		return signer.Entry{}, errors.New("the signer does not answer")
 	}
-	return s.Signer.Void(ctx, v)
+	return s.Signer.VoidIntent(ctx, v)
 }
 
-func (s *stubborn) deaf(id string) { s.mu.Lock(); defer s.mu.Unlock(); s.refuse[id] = true }
+func (s *refusingSigner) deaf(id string) { s.mu.Lock(); defer s.mu.Unlock(); s.refuse[id] = true }
 
-func (s *stubborn) Sign(ctx context.Context, r signer.SignRequest) (signer.Signed, error) {
+func (s *refusingSigner) Sign(ctx context.Context, r signer.SignRequest) (signer.SignedTx, error) {
 	s.mu.Lock()
 	no := s.refuse[r.IntentID]
 	s.mu.Unlock()
 	if no {
-		return signer.Signed{}, errors.New("the signer does not answer")
+		return signer.SignedTx{}, errors.New("the signer does not answer")
 	}
 	return s.Signer.Sign(ctx, r)
 }
 
-// Admit refuses what is deaf for its amount, as a limit that is used up does.
-func (s *stubborn) Admit(ctx context.Context, i signer.Intent) (signer.Entry, error) {
+// AdmitIntent refuses what is deaf for its amount, as a limit that is used up does.
+func (s *refusingSigner) AdmitIntent(ctx context.Context, i signer.Intent) (signer.Entry, error) {
 	s.mu.Lock()
 	no := s.full[i.ID]
 	s.mu.Unlock()
 	if no {
 		return signer.Entry{}, &signer.Refusal{Code: signer.PolicyLimit, Message: "nothing is left for today"}
 	}
-	return s.Signer.Admit(ctx, i)
+	return s.Signer.AdmitIntent(ctx, i)
 }
 
-func newOutside(t *testing.T) *outside {
+func newRestoreEnv(t *testing.T) *restoreEnv {
 	t.Helper()
 	sign, attest := signertest.New(t)
-	return &outside{
-		T: t, net: sim.New(sim.Config{}), signer: &stubborn{Signer: sign, refuse: map[string]bool{}}, attest: attest,
+	return &restoreEnv{
+		T: t, net: sim.New(sim.Config{}), signer: &refusingSigner{Signer: sign, refuse: map[string]bool{}}, attest: attest,
 		now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC),
 	}
 }
 
-// inside is the service on one database, one step at a time, with a look at the books
+// restoredService is the service on one database, one step at a time, with a look at the books
 // after each.
-type inside struct {
-	*outside
+type restoredService struct {
+	*restoreEnv
 	ctx    context.Context
 	db     *pg.DB
 	org    string
-	book   *wallet.Book
+	book   *wallet.Service
 	chains chain.Chains
 	pay    *withdrawal.Service
 	steps  []func(context.Context) error
 	quick  bool // no look after each step
 }
 
-func (o *outside) on(d pgtest.Database, orgID string) *inside {
+func (o *restoreEnv) on(d pgtest.Database, orgID string) *restoredService {
 	o.Helper()
-	s := &inside{outside: o, ctx: o.Context(), db: pgtest.Open(o, d, o.clock), org: orgID}
-	ch := o.net.Configured()
+	s := &restoredService{restoreEnv: o, ctx: o.Context(), db: pgtest.Open(o, d, o.clock), org: orgID}
+	ch := o.net.ToChain()
 	s.chains = chain.Chains{ch.Name: ch}
 	s.book = wallet.New(s.db, o.signer, o.attest)
 	log := slog.New(slog.DiscardHandler)
 	prices := price.Fixed{Prices: map[int]money.USD{1: money.MustParseUSD("1"), 2: money.MustParseUSD("3000")}, Clock: o.clock}
 	s.pay = &withdrawal.Service{DB: s.db, Chains: s.chains, Wallets: s.book, Prices: prices}
-	s.pay.Voids = &dispatch.Voider{DB: s.db, Signer: o.signer, Listeners: map[signer.Purpose]dispatch.VoidListener{signer.Payment: s.pay}, Log: log}
+	s.pay.Voider = &dispatch.Voider{DB: s.db, Signer: o.signer, Listeners: map[signer.Purpose]dispatch.VoidListener{signer.Payment: s.pay}, Log: log}
 	desk := deposit.New(s.db, s.book, prices, risk.Policy{}, log)
 	zero := uint64(0)
 	walk := scan.New(s.db, scan.Config{Chain: ch.Name, Reader: ch.Reader, Start: &zero}, desk, log)
-	out := dispatch.New(s.db, ch, o.signer, mirror.Record, map[signer.Purpose]dispatch.Listener{
-		signer.Payment: s.pay, signer.Sweep: sweep.Sweeps{}, signer.Gas: sweep.TopUps{}, signer.Place: sweep.Places{}, signer.Close: sweep.Closes{}, signer.Merge: sweep.Merges{},
+	out := dispatch.New(s.db, ch, o.signer, mirror.RecordEntry, map[signer.Purpose]dispatch.Listener{
+		signer.Payment: s.pay, signer.Sweep: sweep.SweepListener{}, signer.GasTopUp: sweep.TopUpListener{}, signer.CreateNonceAccount: sweep.NonceAccountListener{}, signer.CloseTokenAccount: sweep.CloseListener{}, signer.Consolidate: sweep.ConsolidationListener{},
 	}, dispatch.Config{}, log)
 	sweeper := sweep.New(s.db, ch, s.book, prices, sweep.Config{}, log)
-	sequencer := &event.Sequencer{DB: s.db, Environment: "TEST", Listener: delivery.Fan{}, Log: log}
+	sequencer := &event.Sequencer{DB: s.db, Environment: "TEST", Listener: delivery.FanOut{}, Log: log}
 	until := func(do func(context.Context) (bool, error)) func(context.Context) error {
 		return func(ctx context.Context) error {
 			for range 100 {
@@ -162,9 +162,9 @@ func (o *outside) on(d pgtest.Database, orgID string) *inside {
 		return func(ctx context.Context) error { _, err := do(ctx); return err }
 	}
 	s.steps = []func(context.Context) error{
-		until(walk.Head), until(walk.Final), count(desk.Credit), count(s.pay.Collect), count(sweeper.Plan),
+		until(walk.StepHead), until(walk.StepFinal), count(desk.CreditWaiting), count(s.pay.CollectOwed), count(sweeper.Plan),
 		func(ctx context.Context) error {
-			err := until(out.Round)(ctx)
+			err := until(out.RunRound)(ctx)
 			if err != nil && strings.Contains(err.Error(), "the signer does not answer") {
 				return nil
 			}
@@ -175,14 +175,14 @@ func (o *outside) on(d pgtest.Database, orgID string) *inside {
 	return s
 }
 
-func (s *inside) look(when string) {
+func (s *restoredService) look(when string) {
 	s.Helper()
-	r, err := verify.Run(s.ctx, s.db)
+	r, err := verify.RunChecks(s.ctx, s.db)
 	s.must(err)
-	onChain, err := verify.OnChain(s.ctx, s.db, s.chains)
+	onChain, err := verify.CompareWithChains(s.ctx, s.db, s.chains)
 	s.must(err)
 	for _, r := range []verify.Report{r, onChain} {
-		if !r.OK() {
+		if !r.IsIntact() {
 			var b bytes.Buffer
 			_, err := r.WriteTo(&b)
 			s.must(err)
@@ -191,7 +191,7 @@ func (s *inside) look(when string) {
 	}
 }
 
-func (s *inside) pass(blocks int) {
+func (s *restoredService) pass(blocks int) {
 	s.Helper()
 	for range blocks {
 		for _, step := range s.steps {
@@ -207,7 +207,7 @@ func (s *inside) pass(blocks int) {
 	}
 }
 
-func (s *inside) address(customerID string) chain.Address {
+func (s *restoredService) address(customerID string) chain.Address {
 	s.Helper()
 	s.must(s.db.InOrg(s.ctx, s.org, func(ctx context.Context, tx pg.Tx) error {
 		_, _, err := customer.Ensure(ctx, tx, s.org, customerID, "")
@@ -218,7 +218,7 @@ func (s *inside) address(customerID string) chain.Address {
 	return w.Address
 }
 
-func (s *inside) ask(key, customerID, amount string, to chain.Address, approval bool) (string, error) {
+func (s *restoredService) ask(key, customerID, amount string, to chain.Address, approval bool) (string, error) {
 	w, _, err := s.pay.Request(s.ctx, s.org, withdrawal.Request{
 		MintID: 1, CustomerID: customerID, Amount: amount, ToAddress: string(to), RequireApproval: approval,
 		IdempotencyKey: &key, Reference: &key, Actor: audit.APIKey(s.org),
@@ -226,14 +226,14 @@ func (s *inside) ask(key, customerID, amount string, to chain.Address, approval 
 	return w.WithdrawalID, err
 }
 
-func (s *inside) withdraw(key, customerID, amount string, to chain.Address, approval bool) string {
+func (s *restoredService) withdraw(key, customerID, amount string, to chain.Address, approval bool) string {
 	s.Helper()
 	id, err := s.ask(key, customerID, amount, to, approval)
 	s.must(err)
 	return id
 }
 
-func (s *inside) want(withdrawalID, status string) {
+func (s *restoredService) want(withdrawalID, status string) {
 	s.Helper()
 	w, err := s.pay.ByID(s.ctx, s.org, withdrawalID)
 	s.must(err)
@@ -242,7 +242,7 @@ func (s *inside) want(withdrawalID, status string) {
 	}
 }
 
-func (s *inside) has(customerID string, want uint64) {
+func (s *restoredService) has(customerID string, want uint64) {
 	s.Helper()
 	s.must(s.db.ReadOrg(s.ctx, s.org, func(ctx context.Context, tx pg.Tx) error {
 		got, err := ledger.Balance(ctx, tx, ledger.Account{OrgID: s.org, MintID: 1, Kind: ledger.Customer, Subject: customerID})
@@ -253,15 +253,15 @@ func (s *inside) has(customerID string, want uint64) {
 	}))
 }
 
-func (s *inside) number(sql string, args ...any) (n int64) {
+func (s *restoredService) number(sql string, args ...any) (n int64) {
 	s.Helper()
 	s.must(s.db.ReadSystem(s.ctx, func(ctx context.Context, tx pg.Tx) error { return tx.QueryRow(ctx, sql, args...).Scan(&n) }))
 	return n
 }
 
-// told are the ids of the deposits by their movement, and those of the events that
+// readEvents are the ids of the deposits by their movement, and those of the events that
 // told of each.
-func (s *inside) told() (deposits, events map[string]string) {
+func (s *restoredService) readEvents() (deposits, events map[string]string) {
 	s.Helper()
 	deposits, events = map[string]string{}, map[string]string{}
 	s.must(s.db.ReadSystem(s.ctx, func(ctx context.Context, tx pg.Tx) error {
@@ -282,13 +282,13 @@ func (s *inside) told() (deposits, events map[string]string) {
 }
 
 // start furnishes a house: two customers with money that was swept, one payment made.
-func start(t *testing.T) (*inside, pgtest.Database) {
+func start(t *testing.T) (*restoredService, pgtest.Database) {
 	t.Helper()
-	o := newOutside(t)
-	d := pgtest.Fresh(t)
+	o := newRestoreEnv(t)
+	d := pgtest.NewDatabase(t)
 	s := o.on(d, "")
 	s.quick = true
-	s.must(mirror.Import(s.ctx, s.db, o.signer, s.book))
+	s.must(mirror.ImportJournal(s.ctx, s.db, o.signer, s.book))
 	token := mint.Mint{
 		ID: 1, Chain: chain.Ethereum, Network: chain.Local, Kind: mint.Token, Contract: signertest.Token, Symbol: "USDC", Name: "USD Coin", Decimals: 6,
 		DepositEnabled: true, WithdrawEnabled: true, MinDeposit: money.Units(10), MinWithdraw: money.Units(10), ConfirmationsRequired: 3, Finality: "FINALIZED",
@@ -323,7 +323,7 @@ func TestARestoredBackupPaysNothingTwice(t *testing.T) {
 	live, d := start(t)
 	shop, rich := sim.Address("shop"), sim.Address("rich")
 	held := live.withdraw("held", "bob", "5000000", sim.Address("held"), true)
-	backup := pgtest.Copy(t, d)
+	backup := pgtest.CopyDatabase(t, d)
 
 	// What only the lost database saw.
 	cid := live.address("cid")
@@ -353,7 +353,7 @@ func TestARestoredBackupPaysNothingTwice(t *testing.T) {
 	}
 	live.look("the last step of the lost database")
 	lastNumber := live.number(`SELECT max(sequence) FROM events`)
-	deposits, tellings := live.told()
+	deposits, tellings := live.readEvents()
 	if n := live.number(`SELECT count(*) FROM dispatch_slots WHERE order_id = $1`, unsigned); n != 1 {
 		t.Fatalf("the payment that was never signed has %d slots, want 1", n)
 	}
@@ -362,7 +362,7 @@ func TestARestoredBackupPaysNothingTwice(t *testing.T) {
 	s := live.on(backup, live.org)
 	s.signer.refuse = map[string]bool{}
 	var unknown *mirror.UnknownError
-	if err := mirror.Check(s.ctx, s.db, s.signer, s.book); !errors.As(err, &unknown) {
+	if err := mirror.CheckJournal(s.ctx, s.db, s.signer, s.book); !errors.As(err, &unknown) {
 		t.Fatalf("the older database: got %v, want *UnknownError", err)
 	}
 	wanted := []string{final, newcomer, flying, unsent, unsigned, held}
@@ -374,23 +374,23 @@ func TestARestoredBackupPaysNothingTwice(t *testing.T) {
 	by := audit.Operator("op")
 	for range 2 {
 		before := s.number(`SELECT count(*) FROM audit_log`)
-		_, err = mirror.Restore(s.ctx, s.db, s.signer, s.book, app.Restorer(s.pay, by), true)
+		_, err = mirror.RestoreDatabase(s.ctx, s.db, s.signer, s.book, app.NewRestorer(s.pay, by), true)
 		if !errors.Is(err, mirror.ErrRehearsed) || s.number(`SELECT count(*) FROM audit_log`) != before {
 			t.Fatalf("a rehearsal: got %v, want ErrRehearsed and nothing written", err)
 		}
 	}
-	done, err := mirror.Restore(s.ctx, s.db, s.signer, s.book, app.Restorer(s.pay, by), false)
+	done, err := mirror.RestoreDatabase(s.ctx, s.db, s.signer, s.book, app.NewRestorer(s.pay, by), false)
 	s.must(err)
 	if n := s.number(`SELECT count(*) FROM audit_log WHERE (actor_kind, actor_id, action, resource_kind, resource_id) = ('OPERATOR', 'op', $1, 'JOURNAL', 'signer')`, "journal.imported"); n != 1 {
 		t.Errorf("got %d rows of the import in the audit log, want one", n)
 	}
-	if len(done.Lacking.Intents) < len(wanted) {
-		t.Errorf("restored %v, want at least %v", done.Lacking.Intents, wanted)
+	if len(done.Missing.Intents) < len(wanted) {
+		t.Errorf("restored %v, want at least %v", done.Missing.Intents, wanted)
 	}
-	s.must(mirror.Check(s.ctx, s.db, s.signer, s.book))
+	s.must(mirror.CheckJournal(s.ctx, s.db, s.signer, s.book))
 	s.look("the import")
 	s.must(s.db.ReadSystem(s.ctx, func(ctx context.Context, tx pg.Tx) error {
-		f, err := freeze.Standing(ctx, tx, freeze.Of{OrgID: s.org})
+		f, err := freeze.Active(ctx, tx, freeze.Target{OrgID: s.org})
 		if f != nil {
 			t.Errorf("frozen after the import: %+v", f)
 		}
@@ -454,7 +454,7 @@ func TestARestoredBackupPaysNothingTwice(t *testing.T) {
 	}
 
 	// Rule DEP-13: what is found again has the ids that integrators know it by.
-	foundAgain, toldAgain := s.told()
+	foundAgain, toldAgain := s.readEvents()
 	if !maps.Equal(foundAgain, deposits) || len(deposits) == 0 {
 		t.Errorf("deposits: got %v, want %v as before", foundAgain, deposits)
 	}
@@ -488,7 +488,7 @@ func TestARestoredBackupPaysNothingTwice(t *testing.T) {
 func TestTwoLostPaymentsThatTogetherExceedTheRestoredBalanceAreBothHeld(t *testing.T) {
 	t.Parallel()
 	live, d := start(t) // ann has 450
-	backup := pgtest.Copy(t, d)
+	backup := pgtest.CopyDatabase(t, d)
 	live.net.Pay(sim.Address("rich"), live.address("ann"), signertest.Token, 400_000_000)
 	live.pass(14)
 	live.has("ann", 850_000_000)
@@ -501,7 +501,7 @@ func TestTwoLostPaymentsThatTogetherExceedTheRestoredBalanceAreBothHeld(t *testi
 
 	s := live.on(backup, live.org)
 	s.has("ann", 450_000_000)
-	_, err := mirror.Restore(s.ctx, s.db, s.signer, s.book, app.Restorer(s.pay, audit.Operator("op")), false)
+	_, err := mirror.RestoreDatabase(s.ctx, s.db, s.signer, s.book, app.NewRestorer(s.pay, audit.Operator("op")), false)
 	s.must(err)
 	s.look("the import")
 	s.has("ann", 0)
@@ -511,7 +511,7 @@ func TestTwoLostPaymentsThatTogetherExceedTheRestoredBalanceAreBothHeld(t *testi
 	if held := s.number(`SELECT sum(balance)::bigint FROM ledger_balances b JOIN ledger_accounts a USING (account_id) WHERE a.kind = 'WITHDRAWING'`); held != 700_000_000 {
 		t.Errorf("held: got %d, want 700000000", held)
 	}
-	if _, err := s.ask("greedy", "ann", "10", sim.Address("shop"), false); !fault.Is(err, fault.InsufficientBalance) {
+	if _, err := s.ask("greedy", "ann", "10", sim.Address("shop"), false); !fault.HasCode(err, fault.InsufficientBalance) {
 		t.Errorf("a further payment: got %v, want %s", err, fault.InsufficientBalance)
 	}
 	s.pass(26)
@@ -534,7 +534,7 @@ func TestTwoLostPaymentsThatTogetherExceedTheRestoredBalanceAreBothHeld(t *testi
 func TestARequestRepeatedOnARestoredDatabaseIsNotPaidAgain(t *testing.T) {
 	t.Parallel()
 	live, d := start(t)
-	backup := pgtest.Copy(t, d)
+	backup := pgtest.CopyDatabase(t, d)
 	shop := sim.Address("shop")
 	lost := live.withdraw("again", "ann", "30000000", shop, false)
 	live.signer.deaf(lost) // admitted: its slot is free to be taken by somebody else
@@ -569,7 +569,7 @@ func TestARequestRepeatedOnARestoredDatabaseIsNotPaidAgain(t *testing.T) {
 	}
 	// What the database made after the restore cannot be brought together with what the
 	// journal knows; the error says to restore it once more.
-	_, err = mirror.Restore(s.ctx, s.db, s.signer, s.book, app.Restorer(s.pay, audit.Operator("op")), true)
+	_, err = mirror.RestoreDatabase(s.ctx, s.db, s.signer, s.book, app.NewRestorer(s.pay, audit.Operator("op")), true)
 	if err == nil || !strings.Contains(err.Error(), "restore the backup once more") {
 		t.Errorf("import: got %v, want it to ask for the backup once more", err)
 	}
@@ -584,7 +584,7 @@ func TestABackupFromBeforeAPaymentWasTakenBackPaysItNever(t *testing.T) {
 	gone := live.withdraw("gone", "ann", "60000000", sim.Address("gone"), false)
 	held := live.withdraw("held", "bob", "5000000", sim.Address("gone"), true)
 	live.signer.full = map[string]bool{gone: true, held: true}
-	backup := pgtest.Copy(t, d)
+	backup := pgtest.CopyDatabase(t, d)
 	_, err := live.pay.Approve(live.ctx, live.org, held, audit.User("usr_1"))
 	live.must(err)
 	for range 3 {
@@ -605,15 +605,15 @@ func TestABackupFromBeforeAPaymentWasTakenBackPaysItNever(t *testing.T) {
 	s := live.on(backup, live.org)
 	s.signer.full = nil
 	var unknown *mirror.UnknownError
-	if err := mirror.Check(s.ctx, s.db, s.signer, s.book); !errors.As(err, &unknown) || !slices.Contains(unknown.Intents, gone) || !slices.Contains(unknown.Intents, held) {
+	if err := mirror.CheckJournal(s.ctx, s.db, s.signer, s.book); !errors.As(err, &unknown) || !slices.Contains(unknown.Intents, gone) || !slices.Contains(unknown.Intents, held) {
 		t.Fatalf("the older database: got %v, want *UnknownError with %s and %s", err, gone, held)
 	}
-	_, err = mirror.Restore(s.ctx, s.db, s.signer, s.book, app.Restorer(s.pay, audit.Operator("op")), false)
+	_, err = mirror.RestoreDatabase(s.ctx, s.db, s.signer, s.book, app.NewRestorer(s.pay, audit.Operator("op")), false)
 	s.must(err)
-	s.must(mirror.Check(s.ctx, s.db, s.signer, s.book))
+	s.must(mirror.CheckJournal(s.ctx, s.db, s.signer, s.book))
 	s.look("the import")
 	s.want(gone, "AWAITING_APPROVAL")
-	if _, err := s.pay.Approve(s.ctx, s.org, gone, audit.User("usr_1")); !fault.Is(err, fault.InvalidState) {
+	if _, err := s.pay.Approve(s.ctx, s.org, gone, audit.User("usr_1")); !fault.HasCode(err, fault.InvalidState) {
 		t.Errorf("approve what was taken back: got %v, want %s", err, fault.InvalidState)
 	}
 	// The journal knows this one alone, so it can be approved once more, and is not paid.
@@ -648,12 +648,12 @@ func TestABackupFromBeforeTheSignerVoidedAPaymentEndsItOnce(t *testing.T) {
 	}
 	live.want(gone, "AWAITING_APPROVAL")
 	live.signer.mute = true
-	if _, err := live.pay.Cancel(live.ctx, live.org, gone, audit.APIKey(live.org)); !fault.Is(err, fault.CodeUnavailable) {
+	if _, err := live.pay.Cancel(live.ctx, live.org, gone, audit.APIKey(live.org)); !fault.HasCode(err, fault.CodeUnavailable) {
 		t.Fatalf("cancel while the signer is away: got %v, want %s", err, fault.CodeUnavailable)
 	}
-	backup := pgtest.Copy(t, d)
+	backup := pgtest.CopyDatabase(t, d)
 	live.signer.mute = false
-	live.must(live.pay.Voids.Pass(live.ctx))
+	live.must(live.pay.Voider.RunPass(live.ctx))
 	live.want(gone, "CANCELLED")
 	live.look("the signer voided it")
 	live.db.Close()
@@ -661,10 +661,10 @@ func TestABackupFromBeforeTheSignerVoidedAPaymentEndsItOnce(t *testing.T) {
 	s := live.on(backup, live.org)
 	s.signer.full = nil
 	s.want(gone, "AWAITING_APPROVAL")
-	_, err := mirror.Restore(s.ctx, s.db, s.signer, s.book, app.Restorer(s.pay, audit.Operator("op")), false)
+	_, err := mirror.RestoreDatabase(s.ctx, s.db, s.signer, s.book, app.NewRestorer(s.pay, audit.Operator("op")), false)
 	s.must(err)
-	s.must(mirror.Check(s.ctx, s.db, s.signer, s.book))
-	s.must(s.pay.Voids.Pass(s.ctx))
+	s.must(mirror.CheckJournal(s.ctx, s.db, s.signer, s.book))
+	s.must(s.pay.Voider.RunPass(s.ctx))
 	s.want(gone, "CANCELLED")
 	s.has("ann", 450_000_000)
 	s.look("it ended")

@@ -33,7 +33,7 @@ func ParseRoles(text string) ([]Role, error) {
 	for word := range strings.SplitSeq(text, ",") {
 		r := Role(strings.TrimSpace(word))
 		if !slices.Contains(allRoles, r) {
-			return nil, fmt.Errorf("%q is no role; they are %s", word, rolesText(allRoles))
+			return nil, fmt.Errorf("%q is no role; they are %s", word, formatRoles(allRoles))
 		}
 		if !slices.Contains(roles, r) {
 			roles = append(roles, r)
@@ -42,7 +42,7 @@ func ParseRoles(text string) ([]Role, error) {
 	return roles, nil
 }
 
-func rolesText(roles []Role) string {
+func formatRoles(roles []Role) string {
 	words := make([]string, len(roles))
 	for i, r := range roles {
 		words[i] = string(r)
@@ -50,88 +50,88 @@ func rolesText(roles []Role) string {
 	return strings.Join(words, ", ")
 }
 
-// Running are the roles that a process of this configuration has: those it names, or
+// ActiveRoles are the roles that a process of this configuration has: those it names, or
 // all, the signer's only where no other signer is named.
-func (c Config) Running() []Role {
+func (c Config) ActiveRoles() []Role {
 	if len(c.Roles) > 0 {
 		return c.Roles
 	}
-	if c.Signer.elsewhere() {
+	if c.Signer.isRemote() {
 		return slices.DeleteFunc(slices.Clone(allRoles), func(r Role) bool { return r == RoleSigner })
 	}
 	return allRoles
 }
 
-// has tells whether a process has one of these roles.
-func (c Config) has(roles ...Role) bool {
-	return slices.ContainsFunc(c.Running(), func(r Role) bool { return slices.Contains(roles, r) })
+// hasRole tells whether a process has one of these roles.
+func (c Config) hasRole(roles ...Role) bool {
+	return slices.ContainsFunc(c.ActiveRoles(), func(r Role) bool { return slices.Contains(roles, r) })
 }
 
-// SignerAlone tells whether a process is a signer and nothing else: it needs neither
+// IsSignerOnly tells whether a process is a signer and nothing else: it needs neither
 // a database nor a chain.
-func (c Config) SignerAlone() bool {
-	return !c.has(RoleAPI, RoleWorkers, RoleScan, RoleDispatch)
+func (c Config) IsSignerOnly() bool {
+	return !c.hasRole(RoleAPI, RoleWorkers, RoleScan, RoleDispatch)
 }
 
-// onChains tells whether a process asks the chains.
-func (c Config) onChains() bool { return c.has(RoleWorkers, RoleScan, RoleDispatch) }
+// asksChains tells whether a process asks the chains.
+func (c Config) asksChains() bool { return c.hasRole(RoleWorkers, RoleScan, RoleDispatch) }
 
-// silent is the Reader and the Sender of a process without endpoints.
-type silent struct{ err error }
+// offlineClient is the Reader and the Sender of a process without endpoints.
+type offlineClient struct{ err error }
 
 var (
-	_ chain.Reader = silent{}
-	_ chain.Sender = silent{}
+	_ chain.Reader = offlineClient{}
+	_ chain.Sender = offlineClient{}
 )
 
-func (s silent) Heads(context.Context) (chain.Heads, error) { return chain.Heads{}, s.err }
+func (s offlineClient) Heads(context.Context) (chain.Heads, error) { return chain.Heads{}, s.err }
 
-func (s silent) Final(context.Context, uint64) (chain.Contents, error) {
+func (s offlineClient) Final(context.Context, uint64) (chain.Contents, error) {
 	return chain.Contents{}, s.err
 }
 
-func (s silent) Recent(context.Context, uint64) (chain.Contents, error) {
+func (s offlineClient) Recent(context.Context, uint64) (chain.Contents, error) {
 	return chain.Contents{}, s.err
 }
 
-func (s silent) Distrust() {}
+func (s offlineClient) Demote() {}
 
-func (s silent) Balances(context.Context, chain.Block, []chain.Holding) ([]money.Amount, error) {
+func (s offlineClient) Balances(context.Context, chain.Block, []chain.Holding) ([]money.Amount, error) {
 	return nil, s.err
 }
 
-func (s silent) Senders(context.Context, chain.Block, []chain.Transfer) ([][]chain.Address, error) {
+func (s offlineClient) Senders(context.Context, chain.Block, []chain.Transfer) ([][]chain.Address, error) {
 	return nil, s.err
 }
 
-func (s silent) Kind(context.Context, chain.Block, chain.Address) (chain.AccountKind, error) {
+func (s offlineClient) Kind(context.Context, chain.Block, chain.Address) (chain.AccountKind, error) {
 	return "", s.err
 }
 
-func (s silent) Fits([]chain.Payment) int { return 1 }
+func (s offlineClient) BatchSize([]chain.Payment) int { return 1 }
 
-func (s silent) Quote(context.Context, ...chain.Payment) (chain.Fees, error) {
+func (s offlineClient) Quote(context.Context, ...chain.Payment) (chain.Fees, error) {
 	return chain.Fees{}, s.err
 }
 
-func (s silent) TransferFees(context.Context) (chain.Fees, error) { return chain.Fees{}, s.err }
+func (s offlineClient) TransferFees(context.Context) (chain.Fees, error) { return chain.Fees{}, s.err }
 
-func (s silent) Bump(context.Context, chain.Fees) (chain.Fees, bool, error) {
+func (s offlineClient) Bump(context.Context, chain.Fees) (chain.Fees, bool, error) {
 	return chain.Fees{}, false, s.err
 }
 
-func (s silent) Build(chain.Address, chain.Slot, chain.Fees, ...chain.Payment) ([]byte, error) {
+func (s offlineClient) Build(chain.Address, chain.Slot, chain.Fees, ...chain.Payment) ([]byte, error) {
 	return nil, s.err
 }
 
-func (s silent) Send(context.Context, []byte) (answer chain.Answer, said string) {
+func (s offlineClient) Send(context.Context, []byte) (answer chain.Answer, said string) {
 	return answer, s.err.Error()
 }
 
-func (s silent) Account(context.Context, chain.Address, ...chain.Slot) (chain.Account, error) {
+func (s offlineClient) Account(context.Context, chain.Address, ...chain.Slot) (chain.Account, error) {
 	return chain.Account{}, s.err
 }
 
-func (s silent) Outcome(context.Context, []chain.TxHash, ...chain.Payment) (*chain.Outcome, error) {
+func (s offlineClient) Outcome(context.Context, []chain.TxHash, ...chain.Payment) (*chain.Outcome, error) {
 	return nil, s.err
 }

@@ -14,11 +14,11 @@ import (
 
 // bare is a sound configuration without anything that only some roles need.
 func bare(roles ...Role) Config {
-	c := sound()
+	c := newSoundConfig()
 	c.Roles = roles
 	c.Keys, c.Signer = Keys{Attest: "/keys/attest.pub"}, Signer{}
 	c.Database.URL, c.API, c.Ops = "", API{}, Ops{}
-	with(&c, func(ch *Chain) { ch.Endpoints, ch.Agree = nil, 0 })
+	changeChain(&c, func(ch *Chain) { ch.Endpoints, ch.Agree = nil, 0 })
 	return c
 }
 
@@ -64,7 +64,7 @@ func TestEachRoleIsToldWhatItLacksAndNoMore(t *testing.T) {
 	if got, err := ParseRoles("api, scan,api"); err != nil || !slices.Equal(got, []Role{RoleAPI, RoleScan}) {
 		t.Errorf("got %v %v, want each once", got, err)
 	}
-	c := sound()
+	c := newSoundConfig()
 	c.Roles = []Role{"cook"}
 	if got := settings(c.Check()); !slices.Contains(got, "roles") {
 		t.Errorf("got %v, want the role told", got)
@@ -87,15 +87,15 @@ func TestASignerElsewhereIsNamedWholly(t *testing.T) {
 		"a pin and an authority":   {RoleDispatch, Signer{Address: "signer:1", TLS: SignerTLS{Certificate: "c", Key: "k", CA: "ca", Pin: pin}}, []string{"signer.tls.pin"}},
 		"a pin that is none":       {RoleDispatch, Signer{Address: "signer:1", TLS: SignerTLS{Certificate: "c", Key: "k", Pin: "sha256/x"}}, []string{"signer.tls.pin"}},
 		"a listener without TLS":   {RoleSigner, Signer{Serve: SignerServe{Listen: ":1"}}, []string{"signer.serve.certificate", "signer.serve.clients", "signer.serve.key"}},
-		"clients and no listener":  {RoleSigner, Signer{Serve: SignerServe{Clients: []SignerClient{{Name: "a", May: "PAY"}}}}, []string{"signer.serve.listen"}},
-		"a client nobody knows":    {RoleSigner, Signer{Serve: SignerServe{Listen: ":1", Certificate: "c", Key: "k", Clients: []SignerClient{{Name: "a", May: "PAY"}}}}, []string{"signer.serve.clients[0].pin"}},
-		"a client that may what":   {RoleSigner, Signer{Serve: SignerServe{Listen: ":1", Certificate: "c", Key: "k", CA: "ca", Clients: []SignerClient{{Name: "a", May: "ALL"}}}}, []string{"signer.serve.clients[0].may"}},
-		"two clients of one name":  {RoleSigner, Signer{Serve: SignerServe{Listen: ":1", Certificate: "c", Key: "k", CA: "ca", Clients: []SignerClient{{Name: "a", May: "PAY"}, {Name: "a", May: "READ"}}}}, []string{"signer.serve.clients[1].name"}},
+		"clients and no listener":  {RoleSigner, Signer{Serve: SignerServe{Clients: []SignerClient{{Name: "a", Permission: "PAY"}}}}, []string{"signer.serve.listen"}},
+		"a client nobody knows":    {RoleSigner, Signer{Serve: SignerServe{Listen: ":1", Certificate: "c", Key: "k", Clients: []SignerClient{{Name: "a", Permission: "PAY"}}}}, []string{"signer.serve.clients[0].pin"}},
+		"a client that may what":   {RoleSigner, Signer{Serve: SignerServe{Listen: ":1", Certificate: "c", Key: "k", CA: "ca", Clients: []SignerClient{{Name: "a", Permission: "ALL"}}}}, []string{"signer.serve.clients[0].may"}},
+		"two clients of one name":  {RoleSigner, Signer{Serve: SignerServe{Listen: ":1", Certificate: "c", Key: "k", CA: "ca", Clients: []SignerClient{{Name: "a", Permission: "PAY"}, {Name: "a", Permission: "READ"}}}}, []string{"signer.serve.clients[1].name"}},
 		"a socket of its own":      {RoleSigner, Signer{Serve: SignerServe{Socket: "/run/s"}}, nil},
 		"one file for two roles":   {RoleSigner, Signer{Socket: "/run/s", Serve: SignerServe{Socket: "/run/s"}}, nil},
-		"a listener with a client": {RoleSigner, Signer{Serve: SignerServe{Listen: ":1", Certificate: "c", Key: "k", Clients: []SignerClient{{Name: "a", Pin: pin, May: "PAY"}}}}, nil},
+		"a listener with a client": {RoleSigner, Signer{Serve: SignerServe{Listen: ":1", Certificate: "c", Key: "k", Clients: []SignerClient{{Name: "a", Pin: pin, Permission: "PAY"}}}}, nil},
 	} {
-		conf := sound()
+		conf := newSoundConfig()
 		files := conf.Signer
 		conf.Roles, conf.Signer = []Role{c.role}, c.signer
 		if c.role == RoleSigner {
@@ -124,7 +124,7 @@ func TestARoleDoesNotLookForFilesOfOthers(t *testing.T) {
 	if _, err := ReadConfig(path, RoleAPI); err != nil {
 		t.Errorf("api: got %v, want no endpoint missed", err)
 	}
-	if _, err := ReadConfig(path, RoleScan); told(errors.Join(err), "chains.ETHEREUM.endpoints_file") == "" {
+	if _, err := ReadConfig(path, RoleScan); problemText(errors.Join(err), "chains.ETHEREUM.endpoints_file") == "" {
 		t.Errorf("scan: got %v, want the endpoints missed", err)
 	}
 	if err := os.Remove(filepath.Join(dir, "db", "url")); err != nil {
@@ -137,8 +137,8 @@ func TestARoleDoesNotLookForFilesOfOthers(t *testing.T) {
 
 func TestAProcessWithoutEndpointsAsksNobody(t *testing.T) {
 	t.Parallel()
-	conf := sound()
-	c := conf.words(chain.Ethereum)
+	conf := newSoundConfig()
+	c := conf.offlineChain(chain.Ethereum)
 	if _, err := c.Reader.Heads(t.Context()); err == nil || !strings.Contains(err.Error(), "no endpoint of ETHEREUM") {
 		t.Errorf("got %v, want it said", err)
 	}
@@ -148,11 +148,11 @@ func TestAProcessWithoutEndpointsAsksNobody(t *testing.T) {
 	// What such a process says of addresses and networks is what the adapters say.
 	for name, want := range map[chain.Name]chain.Chain{
 		chain.Ethereum: {CAIP2: "eip155:1", SignerID: "1"},
-		chain.Solana:   {CAIP2: "solana:5eykt4UsFv8P8NJdTREpY1vzqKqZKvdp", SignerID: "5eykt4UsFv8P8NJdTREpY1vzqKqZKvdpKuc147dw2N9d", OthersPay: true},
-		chain.Bitcoin:  {CAIP2: "bip122:000000000019d6689c085ae165831e93", SignerID: "000000000019d6689c085ae165831e934ff763ae46a2a6c172b3f1b60a8ce26f", OthersPay: true},
+		chain.Solana:   {CAIP2: "solana:5eykt4UsFv8P8NJdTREpY1vzqKqZKvdp", SignerID: "5eykt4UsFv8P8NJdTREpY1vzqKqZKvdpKuc147dw2N9d", SeparateFeePayer: true},
+		chain.Bitcoin:  {CAIP2: "bip122:000000000019d6689c085ae165831e93", SignerID: "000000000019d6689c085ae165831e934ff763ae46a2a6c172b3f1b60a8ce26f", SeparateFeePayer: true},
 	} {
-		got := conf.words(name)
-		if got.CAIP2 != want.CAIP2 || got.SignerID != want.SignerID || got.OthersPay != want.OthersPay || got.Grammar == nil || got.Sender == nil || (got.Pool != nil) != name.Pooled() {
+		got := conf.offlineChain(name)
+		if got.CAIP2 != want.CAIP2 || got.SignerID != want.SignerID || got.SeparateFeePayer != want.SeparateFeePayer || got.AddressCodec == nil || got.Sender == nil || (got.UTXO != nil) != name.IsUTXO() {
 			t.Errorf("%s: got %+v, want %+v", name, got, want)
 		}
 	}

@@ -26,9 +26,9 @@ import (
 // onThisMachine is the configuration of a service on a chain and a database of this machine.
 func onThisMachine(t *testing.T, node *anvil.Node) Config {
 	t.Helper()
-	c := Defaults()
+	c := DefaultConfig()
 	c.Network = chain.Local
-	c.Database.URL, c.Database.MaxConns = pgtest.Fresh(t).URL, 8
+	c.Database.URL, c.Database.MaxConns = pgtest.NewDatabase(t).URL, 8
 	c.API.Listen, c.Ops.Listen = "127.0.0.1:0", "127.0.0.1:0"
 	c.Keys, c.Signer = KeyFiles(filepath.Join(t.TempDir(), "keys"))
 	if err := CreateKeys(c.Keys, c.Signer); err != nil {
@@ -71,7 +71,7 @@ func TestAStopFinishesWhatIsUnderWayAndLeavesNothing(t *testing.T) {
 	if err := a.WaitReady(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if err := a.Ready(t.Context()); err != nil {
+	if err := a.CheckReady(t.Context()); err != nil {
 		t.Errorf("got %v, want it ready", err)
 	}
 
@@ -80,7 +80,7 @@ func TestAStopFinishesWhatIsUnderWayAndLeavesNothing(t *testing.T) {
 	// A request whose body arrives in two halves, with the wish to stop between
 	// them. The first half leaves only when the service has asked for the body.
 	body, send := io.Pipe()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+a.listener.Addr().String()+"/v1/deposit", body)
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+a.apiListener.Addr().String()+"/v1/deposit", body)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -108,10 +108,10 @@ func TestAStopFinishesWhatIsUnderWayAndLeavesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	stop()
-	pgtest.Eventually(t, func() bool { return a.Ready(t.Context()) != nil }, "the service says that it is stopping")
+	pgtest.Eventually(t, func() bool { return a.CheckReady(t.Context()) != nil }, "the service says that it is stopping")
 	var d net.Dialer
 	pgtest.Eventually(t, func() bool {
-		conn, err := d.DialContext(t.Context(), "tcp", a.listener.Addr().String())
+		conn, err := d.DialContext(t.Context(), "tcp", a.apiListener.Addr().String())
 		return err != nil || conn.Close() != nil
 	}, "no new connection is taken")
 	select {
@@ -156,7 +156,7 @@ func TestEveryListenerRefusesTwoLengths(t *testing.T) {
 	if err := a.WaitReady(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	for name, l := range map[string]net.Listener{"api": a.listener, "operator": a.desk, "ops": a.private} {
+	for name, l := range map[string]net.Listener{"api": a.apiListener, "operator": a.operatorListener, "ops": a.opsListener} {
 		conn, err := net.Dial("tcp", l.Addr().String())
 		if err != nil {
 			t.Fatal(err)
@@ -199,7 +199,7 @@ func TestAServiceThatCannotStartSaysWhyAndLeavesNothing(t *testing.T) {
 		"ops.listen":     func(c *Config) { c.Ops.Listen = taken.Addr().String() },
 		"database":       func(c *Config) { c.Database.URL = "postgres://nobody@127.0.0.1:1/nothing" },
 		"chains.ETHEREUM": func(c *Config) {
-			with(c, func(ch *Chain) { ch.Endpoints = []string{"http://127.0.0.1:1"} })
+			changeChain(c, func(ch *Chain) { ch.Endpoints = []string{"http://127.0.0.1:1"} })
 		},
 	} {
 		conf := onThisMachine(t, node)

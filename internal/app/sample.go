@@ -31,7 +31,7 @@ var sampleTemplate = template.Must(template.New("sample").Funcs(template.FuncMap
 		case n.Depth > 0:
 			final = fmt.Sprintf("%d blocks deep", n.Depth)
 		}
-		return comment(fmt.Sprintf("%s. Final is %s: %s", n.Name, final, n.Why))
+		return wrapComment(fmt.Sprintf("%s. Final is %s: %s", n.Name, final, n.FinalityNote))
 	},
 	"lower": func(n chain.Name) string { return strings.ToLower(string(n)) },
 	"whole": func(a money.Amount, decimals int) string { return a.Decimal(decimals) },
@@ -41,38 +41,38 @@ var sampleTemplate = template.Must(template.New("sample").Funcs(template.FuncMap
 	},
 }).Parse(sampleText))
 
-// Sample is a configuration with comments, for these chains or, when none is
+// SampleConfig is a configuration with comments, for these chains or, when none is
 // named, for all of the network that this version can run. It is sound once the
 // files that it names are there.
-func Sample(network chain.Network, chains ...chain.Name) ([]byte, error) {
-	list, err := sampled(network, chains)
+func SampleConfig(network chain.Network, chains ...chain.Name) ([]byte, error) {
+	list, err := sampleNetworks(network, chains)
 	if err != nil {
 		return nil, err
 	}
 	var b bytes.Buffer
 	err = sampleTemplate.Execute(&b, map[string]any{
 		"Network": string(network), "Local": network == chain.Local, "Test": network == chain.Testnet,
-		"Networks": list, "OwnIDs": networks.OwnIDs,
+		"Networks": list, "OwnIDs": networks.CustomIDsFrom,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("sample of %s: %w", network, err)
 	}
-	return remark.ReplaceAllFunc(b.Bytes(), func(line []byte) []byte {
-		m := remark.FindSubmatch(line)
-		return fmt.Appendf(nil, "%-*s # %s", remarkColumn, m[1], m[2])
+	return settingComment.ReplaceAllFunc(b.Bytes(), func(line []byte) []byte {
+		m := settingComment.FindSubmatch(line)
+		return fmt.Appendf(nil, "%-*s # %s", settingCommentColumn, m[1], m[2])
 	}), nil
 }
 
-// remark is a setting with a comment behind it; those stand below one another.
-var remark = regexp.MustCompile(`(?m)^([^#\n].*?)  # (.*)$`)
+// settingComment is a setting with a comment behind it; those stand below one another.
+var settingComment = regexp.MustCompile(`(?m)^([^#\n].*?)  # (.*)$`)
 
 const (
-	remarkColumn = 40
-	commentWidth = 78
+	settingCommentColumn = 40
+	commentWidth         = 78
 )
 
-// comment breaks a text into lines of comment.
-func comment(text string) string {
+// wrapComment breaks a text into lines of comment.
+func wrapComment(text string) string {
 	var b strings.Builder
 	width := 0
 	for _, word := range strings.Fields(text) {
@@ -99,7 +99,7 @@ const (
 // SamplePolicy is a signer's policy that goes with Sample: its limits are a place
 // to begin, and it names nothing that the sample does not.
 func SamplePolicy(network chain.Network, chains ...chain.Name) ([]byte, error) {
-	list, err := sampled(network, chains)
+	list, err := sampleNetworks(network, chains)
 	if err != nil {
 		return nil, err
 	}
@@ -113,20 +113,20 @@ func SamplePolicy(network chain.Network, chains ...chain.Name) ([]byte, error) {
 			}
 			id = fmt.Sprint(n.ChainID)
 		}
-		of := local.ChainPolicy{SignerID: id, FeeMax: fee, GasMax: fee, Assets: map[chain.Address]local.Limit{}}
+		chainPolicy := local.ChainPolicy{SignerID: id, FeeMax: fee, GasMax: fee, Assets: map[chain.Address]local.Limit{}}
 		for _, m := range n.Mints {
 			limit := local.Limit{PaymentMax: m.PaymentMax}
-			for most, times := range map[*money.Amount]uint64{&limit.OrganizationMax: organizationPayments, &limit.OverallMax: overallPayments} {
+			for limitMax, times := range map[*money.Amount]uint64{&limit.OrganizationMax: organizationPayments, &limit.OverallMax: overallPayments} {
 				var err error
-				if *most, err = m.PaymentMax.Mul(times); err != nil {
+				if *limitMax, err = m.PaymentMax.Mul(times); err != nil {
 					return nil, fmt.Errorf("limit of %s on %s: %w", m.Symbol, n.Name, err)
 				}
 			}
-			of.Assets[m.Contract] = limit
+			chainPolicy.Assets[m.Contract] = limit
 		}
-		policy.Chains[n.Chain] = of
+		policy.Chains[n.Chain] = chainPolicy
 	}
-	if err := policy.Check(); err != nil {
+	if err := policy.Validate(); err != nil {
 		return nil, err
 	}
 	text, err := json.Marshal(policy, json.Deterministic(true), jsontext.WithIndent("  "))
@@ -137,16 +137,16 @@ func SamplePolicy(network chain.Network, chains ...chain.Name) ([]byte, error) {
 // makes its own; this is for one that is there already.
 var localNetwork = networks.Network{
 	Network: chain.Local, Chain: chain.Ethereum, Name: "a development node", ChainID: 31337, Confirmations: 64, Finality: "FINALIZED",
-	Why:    "no block of it is worth anything.",
-	FeeCap: money.MustParse("500000000000"), TipCap: money.MustParse("3000000000"),
+	FinalityNote: "no block of it is worth anything.",
+	FeeCap:       money.MustParse("500000000000"), TipCap: money.MustParse("3000000000"),
 	Mints: []networks.Mint{{
 		ID: 4, Symbol: "ETH", Name: "Ether", Decimals: 18,
 		MinDeposit: money.MustParse("10000000000000"), MinWithdraw: money.MustParse("10000000000000"), PaymentMax: money.MustParse("100000000000000000000"),
 	}},
 }
 
-// sampled are the networks that a sample is of.
-func sampled(network chain.Network, chains []chain.Name) ([]networks.Network, error) {
+// sampleNetworks are the networks that a sample is of.
+func sampleNetworks(network chain.Network, chains []chain.Name) ([]networks.Network, error) {
 	if network == chain.Local {
 		if len(chains) > 1 || len(chains) == 1 && chains[0] != chain.Ethereum {
 			return nil, fmt.Errorf("network LOCAL has a sample of ETHEREUM alone")
@@ -154,7 +154,7 @@ func sampled(network chain.Network, chains []chain.Name) ([]networks.Network, er
 		return []networks.Network{localNetwork}, nil
 	}
 	var list []networks.Network
-	for _, n := range networks.All() {
+	for _, n := range networks.List() {
 		if n.Network == network && (len(chains) == 0 || slices.Contains(chains, n.Chain)) {
 			list = append(list, n)
 		}

@@ -39,7 +39,7 @@ func filled(t *testing.T, text []byte) string {
 // readable are the chains of a network that this version runs.
 func readable(network chain.Network) []chain.Name {
 	var names []chain.Name
-	for _, n := range networks.All() {
+	for _, n := range networks.List() {
 		if n.Network == network {
 			names = append(names, n.Chain)
 		}
@@ -56,7 +56,7 @@ func TestTheSampleIsSoundOnceItsSecretsAreThere(t *testing.T) {
 			choices = append(choices, []chain.Name{name})
 		}
 		for _, names := range choices {
-			text, err := Sample(network, names...)
+			text, err := SampleConfig(network, names...)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -65,7 +65,7 @@ func TestTheSampleIsSoundOnceItsSecretsAreThere(t *testing.T) {
 				t.Errorf("%s %v: got %v, want it sound", network, names, err)
 				continue
 			}
-			for _, n := range networks.All() {
+			for _, n := range networks.List() {
 				if ch, ok := got.Chains[n.Chain]; !ok || n.Network != network {
 					continue
 				} else if ch.ChainID != n.ChainID || ch.Genesis != n.Genesis || ch.Depth != n.Depth || ch.PriceMax != n.PriceMax || ch.FeeCap != amount(n.FeeCap) || ch.TipCap != amount(n.TipCap) ||
@@ -93,7 +93,7 @@ func TestTheSampleIsSoundOnceItsSecretsAreThere(t *testing.T) {
 			// A signer in this process takes both together.
 			got.Signer = Signer{Policy: filepath.Join(t.TempDir(), "policy.json")}
 			write(t, got.Signer.Policy, string(policy))
-			if err := got.policyFits(); err != nil {
+			if err := got.checkPolicy(); err != nil {
 				t.Errorf("%s %v: got %v, want fees that the policy allows", network, names, err)
 			}
 		}
@@ -124,7 +124,7 @@ func sortedNames(names []chain.Name) []chain.Name {
 // What a comment of the sample says of a value that is not set has to be its default.
 func TestTheSampleShowsTheDefaults(t *testing.T) {
 	t.Parallel()
-	text, err := Sample(chain.Mainnet)
+	text, err := SampleConfig(chain.Mainnet)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -132,7 +132,7 @@ func TestTheSampleShowsTheDefaults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := Defaults(); got.Paces != want.Paces || got.Prices.MaxAge != want.Prices.MaxAge || got.Database.MaxConns != want.Database.MaxConns || got.Log.Level != want.Log.Level {
+	if want := DefaultConfig(); got.Intervals != want.Intervals || got.Prices.MaxAge != want.Prices.MaxAge || got.Database.MaxConns != want.Database.MaxConns || got.Log.Level != want.Log.Level {
 		t.Errorf("got %+v, want the defaults", got)
 	}
 	// Every setting there is stands in the sample, set or as a comment.
@@ -170,7 +170,7 @@ func TestASampleIsOfWhatThisVersionRuns(t *testing.T) {
 		{chain.Mainnet, []chain.Name{chain.Tron}, "TRON is not a chain"},
 		{chain.Local, []chain.Name{chain.Base}, "ETHEREUM alone"},
 	} {
-		if _, err := Sample(c.network, c.chains...); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, err := SampleConfig(c.network, c.chains...); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s %v: got %v, want %q", c.network, c.chains, err, c.want)
 		}
 		if _, err := SamplePolicy(c.network, c.chains...); err == nil || !strings.Contains(err.Error(), c.want) {
@@ -186,7 +186,7 @@ func TestWhatTheListKnowsCannotBeConfiguredWrong(t *testing.T) {
 		setting, fix string
 		change       func(*Config)
 	}{
-		"another main network": {"chains.ETHEREUM.chain_id", "Ethereum is 1", func(c *Config) { with(c, func(ch *Chain) { ch.ChainID = 11155111 }) }},
+		"another main network": {"chains.ETHEREUM.chain_id", "Ethereum is 1", func(c *Config) { changeChain(c, func(ch *Chain) { ch.ChainID = 11155111 }) }},
 		"a test that signs for money": {"chains.ETHEREUM.chain_id", "which is Ethereum, while network is TESTNET", func(c *Config) {
 			c.Network = chain.Testnet
 		}},
@@ -208,24 +208,24 @@ func TestWhatTheListKnowsCannotBeConfiguredWrong(t *testing.T) {
 			c.Chains[chain.Avalanche] = ch
 		}},
 	} {
-		conf := sound()
+		conf := newSoundConfig()
 		c.change(&conf)
-		if line := told(conf.Check(), c.setting); !strings.Contains(line, c.fix) {
+		if line := problemText(conf.Check(), c.setting); !strings.Contains(line, c.fix) {
 			t.Errorf("%s: got %q of %v, want %q", name, line, conf.Check(), c.fix)
 		}
 	}
-	conf := sound()
+	conf := newSoundConfig()
 	conf.Mints[0].ID, conf.Mints[1].ID, conf.Prices.Fixed = 102, 101, nil
 	conf.Mints = append(conf.Mints, Mint{
-		ID: networks.OwnIDs, Chain: chain.Ethereum, Contract: "0x6B175474E89094C44Da98b954EedeAC495271d0F", Symbol: "DAI", Name: "Dai", Decimals: 18, MinDeposit: "1", MinWithdraw: "1",
+		ID: networks.CustomIDsFrom, Chain: chain.Ethereum, Contract: "0x6B175474E89094C44Da98b954EedeAC495271d0F", Symbol: "DAI", Name: "Dai", Decimals: 18, MinDeposit: "1", MinWithdraw: "1",
 	})
 	if err := conf.Check(); err != nil {
 		t.Errorf("ids of the list and one beside them: got %v, want no error", err)
 	}
 	// Another test network than the list's is one all the same.
-	conf = sound()
+	conf = newSoundConfig()
 	conf.Network = chain.Testnet
-	with(&conf, func(ch *Chain) { ch.ChainID = 560048 })
+	changeChain(&conf, func(ch *Chain) { ch.ChainID = 560048 })
 	if err := conf.Check(); err != nil {
 		t.Errorf("a test network that the list does not have: got %v, want no error", err)
 	}

@@ -52,33 +52,33 @@ type Risk struct {
 
 // RiskRescreen says how senders are asked about again.
 type RiskRescreen struct {
-	Off   bool     `toml:"off,omitempty" comment:"nobody is asked about again by itself; coffer deposits rescreen still asks"`
-	For   Duration `toml:"for,omitempty" comment:"for how long after its last deposit a sender is asked about again"`
-	Every Duration `toml:"every,omitempty" comment:"how often each is"`
-	Pace  Duration `toml:"pace,omitempty" comment:"between two senders, for all processes together"`
+	Disabled bool     `toml:"off,omitempty" comment:"nobody is asked about again by itself; coffer deposits rescreen still asks"`
+	Window   Duration `toml:"for,omitempty" comment:"for how long after its last deposit a sender is asked about again"`
+	Interval Duration `toml:"every,omitempty" comment:"how often each is"`
+	Pace     Duration `toml:"pace,omitempty" comment:"between two senders, for all processes together"`
 }
 
 // The bounds of asking again.
 const (
-	rescreenForMax   = 366 * 24 * time.Hour
-	rescreenEveryMin = time.Hour
-	rescreenPaceMax  = time.Hour
+	rescreenWindowMax   = 366 * 24 * time.Hour
+	rescreenIntervalMin = time.Hour
+	rescreenPaceMax     = time.Hour
 )
 
-// conf is what the feature takes.
-func (r RiskRescreen) conf() deposit.RescreenConfig {
-	return deposit.RescreenConfig{For: time.Duration(r.For), Every: time.Duration(r.Every), Pace: time.Duration(r.Pace)}
+// rescreenConfig is what the feature takes.
+func (r RiskRescreen) rescreenConfig() deposit.RescreenConfig {
+	return deposit.RescreenConfig{Window: time.Duration(r.Window), Interval: time.Duration(r.Interval), Pause: time.Duration(r.Pace)}
 }
 
-func (r RiskRescreen) check(errs *faults) {
-	if time.Duration(r.For) > rescreenForMax {
-		errs.bad("risk.rescreen.for", "is %s; set it to %s at most", time.Duration(r.For), rescreenForMax)
+func (r RiskRescreen) checkRescreen(errs *configErrors) {
+	if time.Duration(r.Window) > rescreenWindowMax {
+		errs.addProblem("risk.rescreen.for", "is %s; set it to %s at most", time.Duration(r.Window), rescreenWindowMax)
 	}
-	if r.Every != 0 && time.Duration(r.Every) < rescreenEveryMin {
-		errs.bad("risk.rescreen.every", "is %s; set it to %s at least, for every sender is a question to each provider", time.Duration(r.Every), rescreenEveryMin)
+	if r.Interval != 0 && time.Duration(r.Interval) < rescreenIntervalMin {
+		errs.addProblem("risk.rescreen.every", "is %s; set it to %s at least, for every sender is a question to each provider", time.Duration(r.Interval), rescreenIntervalMin)
 	}
 	if time.Duration(r.Pace) > rescreenPaceMax {
-		errs.bad("risk.rescreen.pace", "is %s; set it to %s at most", time.Duration(r.Pace), rescreenPaceMax)
+		errs.addProblem("risk.rescreen.pace", "is %s; set it to %s at most", time.Duration(r.Pace), rescreenPaceMax)
 	}
 }
 
@@ -140,8 +140,8 @@ var (
 )
 
 const (
-	// keepUsual is how long an answer is used again where nothing else is set.
-	keepUsual = time.Hour
+	// keepDefault is how long an answer is used again where nothing else is set.
+	keepDefault = time.Hour
 	// keepMax bounds it: what is known of an address changes.
 	keepMax = 7 * 24 * time.Hour
 )
@@ -149,25 +149,27 @@ const (
 // How often providers are asked where nothing else is set: below what they document,
 // for there may be several processes.
 var (
-	rateOfFew      = Rate{Count: 1, Every: Duration(time.Second), Burst: 1}
-	rateOfMany     = Rate{Count: 10, Every: Duration(time.Second), Burst: 20}
-	rateOfElliptic = Rate{Count: 7, Every: Duration(time.Second), Burst: 7}
+	rateLow      = Rate{Count: 1, Period: Duration(time.Second), Burst: 1}
+	rateHigh     = Rate{Count: 10, Period: Duration(time.Second), Burst: 20}
+	rateElliptic = Rate{Count: 7, Period: Duration(time.Second), Burst: 7}
 )
 
-// services are the providers over HTTPS, each with its settings.
-func (r *Risk) services() map[string]*RiskService {
+// httpProviders are the providers over HTTPS, each with its settings.
+func (r *Risk) httpProviders() map[string]*RiskService {
 	return map[string]*RiskService{
 		riskChainalysis: &r.Chainalysis, riskChainalysisSanctions: &r.ChainalysisSanctions,
 		riskTRM: &r.TRM.RiskService, riskTRMSanctions: &r.TRMSanctions, riskElliptic: &r.Elliptic.RiskService,
 	}
 }
 
-// screens tells whether a process asks the providers.
-func (c Config) screens() bool { return len(c.Risk.Providers) > 0 && c.has(RoleAPI, RoleWorkers) }
+// asksScreening tells whether a process asks the providers.
+func (c Config) asksScreening() bool {
+	return len(c.Risk.Providers) > 0 && c.hasRole(RoleAPI, RoleWorkers)
+}
 
-// cuts are the scores of Elliptic that are severities.
-func (e RiskElliptic) cuts() (elliptic.Cuts, error) {
-	cuts := elliptic.CutsUsual
+// severityCuts are the scores of Elliptic that are severities.
+func (e RiskElliptic) severityCuts() (elliptic.Thresholds, error) {
+	cuts := elliptic.DefaultThresholds
 	for _, c := range []struct {
 		text string
 		into **big.Rat
@@ -181,89 +183,89 @@ func (e RiskElliptic) cuts() (elliptic.Cuts, error) {
 		}
 		*c.into = v
 	}
-	return cuts, cuts.Check()
+	return cuts, cuts.Validate()
 }
 
-func (c Config) checkRisk(errs *faults) {
+func (c Config) checkRisk(errs *configErrors) {
 	r := c.Risk
-	seen := map[string]bool{}
+	named := map[string]bool{}
 	for _, p := range r.Providers {
 		switch {
 		case !slices.Contains(riskProviders, p):
-			errs.bad("risk.providers", "%q is no provider; they are %s", p, strings.Join(riskProviders, ", "))
-		case seen[p]:
-			errs.bad("risk.providers", "%q stands there twice; name it once", p)
+			errs.addProblem("risk.providers", "%q is no provider; they are %s", p, strings.Join(riskProviders, ", "))
+		case named[p]:
+			errs.addProblem("risk.providers", "%q stands there twice; name it once", p)
 		case p == riskLocal && c.Network == chain.Mainnet:
-			errs.bad("risk.providers", "%q is a list that a person makes up, and never for network MAINNET; name a provider that knows addresses", p)
+			errs.addProblem("risk.providers", "%q is a list that a person makes up, and never for network MAINNET; name a provider that knows addresses", p)
 		}
-		seen[p] = true
+		named[p] = true
 	}
 	if r.Quorum < 0 || r.Quorum > len(r.Providers) {
-		errs.bad("risk.quorum", "is %d; set it between 0, which is all, and the number of providers", r.Quorum)
+		errs.addProblem("risk.quorum", "is %d; set it between 0, which is all, and the number of providers", r.Quorum)
 	}
-	if !slices.Contains([]string{"", string(risk.UnknownHolds), string(risk.UnknownIsLow)}, r.UnknownSeverity) {
-		errs.bad("risk.unknown_severity", "is %q; set it to HOLD or LOW", r.UnknownSeverity)
+	if !slices.Contains([]string{"", string(risk.TreatUnknownAsHold), string(risk.TreatUnknownAsLow)}, r.UnknownSeverity) {
+		errs.addProblem("risk.unknown_severity", "is %q; set it to HOLD or LOW", r.UnknownSeverity)
 	}
 	if !slices.Contains([]string{"", "WARN", "BLOCK"}, r.SanctionedReject) {
-		errs.bad("risk.sanctioned_reject", "is %q; set it to WARN or BLOCK", r.SanctionedReject)
+		errs.addProblem("risk.sanctioned_reject", "is %q; set it to WARN or BLOCK", r.SanctionedReject)
 	}
 	switch {
 	case !slices.Contains([]string{"", "OFF", "ON"}, r.SanctionsFloor):
-		errs.bad("risk.sanctions_floor", "is %q; set it to ON or OFF", r.SanctionsFloor)
+		errs.addProblem("risk.sanctions_floor", "is %q; set it to ON or OFF", r.SanctionsFloor)
 	case r.SanctionsFloor == "ON" && !slices.ContainsFunc(r.Providers, func(p string) bool { return slices.Contains(riskLists, p) }):
-		errs.bad("risk.sanctions_floor", "is ON and no list is among risk.providers; add one of %s", strings.Join(riskLists, ", "))
+		errs.addProblem("risk.sanctions_floor", "is ON and no list is among risk.providers; add one of %s", strings.Join(riskLists, ", "))
 	}
 	if time.Duration(r.Keep) > keepMax {
-		errs.bad("risk.keep", "is %s; an address is asked for again after %s at the latest", time.Duration(r.Keep), keepMax)
+		errs.addProblem("risk.keep", "is %s; an address is asked for again after %s at the latest", time.Duration(r.Keep), keepMax)
 	}
-	if c.screens() {
-		errs.need("keys.seal", c.Keys.Seal, "the keyset file that coffer keys create makes")
+	if c.asksScreening() {
+		errs.requireValue("keys.seal", c.Keys.Seal, "the keyset file that coffer keys create makes")
 	}
-	r.Rescreen.check(errs)
-	if r.AnswersKept != 0 && time.Duration(r.AnswersKept) < risk.KeptMin {
-		errs.bad("risk.answers_kept", "is %s; set it to %s at least, for answers are used again", time.Duration(r.AnswersKept), risk.KeptMin)
+	r.Rescreen.checkRescreen(errs)
+	if r.AnswersKept != 0 && time.Duration(r.AnswersKept) < risk.RetentionMin {
+		errs.addProblem("risk.answers_kept", "is %s; set it to %s at least, for answers are used again", time.Duration(r.AnswersKept), risk.RetentionMin)
 	}
-	for p, s := range r.services() {
-		s.check("risk."+p, errs)
-		if seen[p] && c.screens() && s.key.Empty() && p != riskTRMSanctions {
-			errs.bad("risk."+p+".key_file", "is missing while %s is among risk.providers; write the key into a file (mode 0600) and name it", p)
+	for p, s := range r.httpProviders() {
+		s.checkService("risk."+p, errs)
+		if named[p] && c.asksScreening() && s.key.IsEmpty() && p != riskTRMSanctions {
+			errs.addProblem("risk."+p+".key_file", "is missing while %s is among risk.providers; write the key into a file (mode 0600) and name it", p)
 		}
 	}
-	if seen[riskElliptic] && c.screens() && r.Elliptic.secret.Empty() {
-		errs.bad("risk.elliptic.secret_file", "is missing while elliptic is among risk.providers; write the secret into a file (mode 0600) and name it")
+	if named[riskElliptic] && c.asksScreening() && r.Elliptic.secret.IsEmpty() {
+		errs.addProblem("risk.elliptic.secret_file", "is missing while elliptic is among risk.providers; write the secret into a file (mode 0600) and name it")
 	}
-	if _, err := r.Elliptic.cuts(); err != nil {
-		errs.bad("risk.elliptic.severe", "%v", err)
+	if _, err := r.Elliptic.severityCuts(); err != nil {
+		errs.addProblem("risk.elliptic.severe", "%v", err)
 	}
 	if p := r.TRM.CounterpartyPercent; p != nil && (*p < 0 || *p > 100) {
-		errs.bad("risk.trm.counterparty_percent", "is %d; it is between 0 and 100", *p)
+		errs.addProblem("risk.trm.counterparty_percent", "is %d; it is between 0 and 100", *p)
 	}
 	for name, contract := range r.Oracle.Contracts {
 		if _, ok := c.Chains[chain.Name(name)]; !ok {
-			errs.bad("risk.oracle.contracts", "%s does not stand among chains; configure it, or remove the contract", name)
+			errs.addProblem("risk.oracle.contracts", "%s does not stand among chains; configure it, or remove the contract", name)
 		} else if _, err := evmtx.Bytes(chain.Address(contract)); err != nil {
-			errs.bad("risk.oracle.contracts", "%q of %s is not an address with its checksum", contract, name)
+			errs.addProblem("risk.oracle.contracts", "%q of %s is not an address with its checksum", contract, name)
 		}
 	}
-	if seen[riskOracle] && len(r.Oracle.Contracts) == 0 && c.Network != chain.Mainnet {
-		errs.bad("risk.oracle.contracts", "is missing; the contracts that are known are those of main networks")
+	if named[riskOracle] && len(r.Oracle.Contracts) == 0 && c.Network != chain.Mainnet {
+		errs.addProblem("risk.oracle.contracts", "is missing; the contracts that are known are those of main networks")
 	}
 }
 
-func (s RiskService) check(at string, errs *faults) {
+func (s RiskService) checkService(path string, errs *configErrors) {
 	if s.URL != "" {
-		if _, err := outside.New(s.URL, 0); err != nil {
-			errs.bad(at+".url", "%v", err)
+		if _, err := outside.NewClient(s.URL, 0); err != nil {
+			errs.addProblem(path+".url", "%v", err)
 		}
 	}
 	if s.Rate != nil {
-		s.Rate.check(at+".rate", errs)
+		s.Rate.checkRate(path+".rate", errs)
 	}
 }
 
 // readKeys reads the secrets of those that are asked. content reads a file.
 func (r *Risk) readKeys(content func(setting, file string, needed bool) string) {
-	for p, s := range r.services() {
+	for p, s := range r.httpProviders() {
 		if text := content("risk."+p+".key_file", s.KeyFile, slices.Contains(r.Providers, p)); text != "" {
 			s.key = seal.NewSecret(text)
 		}
@@ -276,56 +278,56 @@ func (r *Risk) readKeys(content func(setting, file string, needed bool) string) 
 // openRisk makes the policy by which is screened.
 func (a *App) openRisk() error {
 	conf := a.conf.Risk
-	a.screens = risk.Policy{
-		SanctionsFloor: conf.SanctionsFloor == "ON", UnknownAs: risk.Treatment(cmp.Or(conf.UnknownSeverity, string(risk.UnknownHolds))),
+	a.screening = risk.Policy{
+		SanctionsFloor: conf.SanctionsFloor == "ON", UnknownAs: risk.UnknownTreatment(cmp.Or(conf.UnknownSeverity, string(risk.TreatUnknownAsHold))),
 		Grace: cmp.Or(time.Duration(conf.Grace), risk.GraceDefault),
 	}
-	if !a.conf.screens() {
+	if !a.conf.asksScreening() {
 		return nil
 	}
 	sealed, err := a.openSeal()
 	if err != nil {
 		return err
 	}
-	everybody, lists := a.panel(sealed), a.panel(sealed)
-	everybody.Quorum = conf.Quorum
+	panel, lists := a.newPanel(sealed), a.newPanel(sealed)
+	panel.Quorum = conf.Quorum
 	for _, p := range conf.Providers {
-		m, err := a.member(p, sealed)
+		m, err := a.newMember(p, sealed)
 		if err != nil {
 			return fmt.Errorf("risk.%s: %w", p, err)
 		}
-		everybody.Members = append(everybody.Members, m)
+		panel.Members = append(panel.Members, m)
 		if slices.Contains(riskLists, p) {
 			lists.Members = append(lists.Members, m)
 		}
 	}
-	a.screens.Providers = everybody
+	a.screening.Providers = panel
 	if len(lists.Members) > 0 {
-		a.screens.Lists = lists
+		a.screening.Lists = lists
 	}
 	return nil
 }
 
-func (a *App) panel(sealed *seal.Keyset) *risk.Panel {
-	return &risk.Panel{Answers: &risk.Answers{DB: a.db, Seal: sealed}, Log: a.log}
+func (a *App) newPanel(sealed *seal.Keyset) *risk.Panel {
+	return &risk.Panel{Answers: &risk.AnswerStore{DB: a.db, Seal: sealed}, Log: a.log}
 }
 
-// member makes one provider, with how it may be asked. Lists of this installation are
+// newMember makes one provider, with how it may be asked. Lists of this installation are
 // read each time: they cost nothing, and a change counts at once.
-func (a *App) member(provider string, sealed *seal.Keyset) (risk.Member, error) {
+func (a *App) newMember(provider string, sealed *seal.Keyset) (risk.Member, error) {
 	conf := a.conf.Risk
 	switch provider {
 	case riskLocal:
-		return risk.Member{Screener: risk.Local{DB: a.db}}, nil
+		return risk.Member{Screener: risk.LocalScreener{DB: a.db}}, nil
 	case riskOFAC:
-		return risk.Member{Screener: &ofac.Screener{Store: &ofac.Store{DB: a.db, Seal: sealed}, AgeMax: cmp.Or(time.Duration(conf.OFAC.AgeMax), ofac.AgeMaxUsual)}}, nil
+		return risk.Member{Screener: &ofac.Screener{Store: &ofac.Store{DB: a.db, Seal: sealed}, AgeMax: cmp.Or(time.Duration(conf.OFAC.AgeMax), ofac.AgeMaxDefault)}}, nil
 	case riskOracle:
 		feeds, err := a.oracleFeeds()
 		return risk.Member{Screener: oracle.Screener{Feeds: feeds}}, err
 	}
-	service := conf.services()[provider]
-	m := risk.Member{Keep: cmp.Or(time.Duration(conf.Keep), keepUsual)}
-	url, usual := "", rateOfMany
+	service := conf.httpProviders()[provider]
+	m := risk.Member{TTL: cmp.Or(time.Duration(conf.Keep), keepDefault)}
+	url, usual := "", rateHigh
 	switch provider {
 	case riskChainalysis:
 		url = chainalysis.ScreeningURL
@@ -334,13 +336,13 @@ func (a *App) member(provider string, sealed *seal.Keyset) (risk.Member, error) 
 	case riskTRM:
 		url = trm.URL
 	case riskTRMSanctions:
-		url, usual = trm.URL, rateOfFew
+		url, usual = trm.URL, rateLow
 	case riskElliptic:
-		url, usual = elliptic.URL, rateOfElliptic
+		url, usual = elliptic.URL, rateElliptic
 	default:
 		panic("app: unchecked configuration: " + provider)
 	}
-	client, err := outside.New(cmp.Or(service.URL, url), 0, service.Ignore...)
+	client, err := outside.NewClient(cmp.Or(service.URL, url), 0, service.Ignore...)
 	if err != nil {
 		return m, err
 	}
@@ -358,29 +360,29 @@ func (a *App) member(provider string, sealed *seal.Keyset) (risk.Member, error) 
 	case riskTRMSanctions:
 		m.Screener = trm.Sanctions{Client: client, Key: service.key}
 	case riskElliptic:
-		cuts, err := conf.Elliptic.cuts()
+		cuts, err := conf.Elliptic.severityCuts()
 		if err != nil {
 			return m, err
 		}
-		m.Screener = elliptic.Screener{Client: client, Key: service.key, Secret: conf.Elliptic.secret, Cuts: cuts, Milliseconds: conf.Elliptic.Milliseconds}
+		m.Screener = elliptic.Screener{Client: client, Key: service.key, Secret: conf.Elliptic.secret, Thresholds: cuts, Milliseconds: conf.Elliptic.Milliseconds}
 	}
 	r := usual
 	if service.Rate != nil {
 		r = *service.Rate
 	}
 	if r.Count > 0 {
-		m.Limit = rate.NewLimiter(rate.Every(time.Duration(r.Every)/time.Duration(r.Count)), r.Burst)
+		m.Limit = rate.NewLimiter(rate.Every(time.Duration(r.Period)/time.Duration(r.Count)), r.Burst)
 	}
 	return m, nil
 }
 
-// caller is how contracts of a chain are asked.
-func (a *App) caller(name chain.Name) (chain.Caller, error) {
+// contractCaller is how contracts of a chain are asked.
+func (a *App) contractCaller(name chain.Name) (chain.ContractCaller, error) {
 	ch, ok := a.chains[name]
 	if !ok {
 		return nil, fmt.Errorf("%s does not stand among chains", name)
 	}
-	c, ok := ch.Reader.(chain.Caller)
+	c, ok := ch.Reader.(chain.ContractCaller)
 	if !ok {
 		return nil, fmt.Errorf("its contract on %s cannot be asked: give this process endpoints of the chain", name)
 	}
@@ -395,15 +397,15 @@ func (a *App) oracleFeeds() (map[chain.Name]oracle.Feed, error) {
 		for name := range a.chains {
 			switch name {
 			case chain.Base:
-				contracts[string(name)] = oracle.OnBase
+				contracts[string(name)] = oracle.BaseContract
 			case chain.Ethereum, chain.Arbitrum, chain.Optimism, chain.Polygon, chain.BSC, chain.Avalanche:
-				contracts[string(name)] = oracle.Usual
+				contracts[string(name)] = oracle.DefaultContract
 			}
 		}
 	}
 	feeds := map[chain.Name]oracle.Feed{}
 	for name, contract := range contracts {
-		c, err := a.caller(chain.Name(name))
+		c, err := a.contractCaller(chain.Name(name))
 		if err != nil {
 			return nil, err
 		}
@@ -412,45 +414,45 @@ func (a *App) oracleFeeds() (map[chain.Name]oracle.Feed, error) {
 	return feeds, nil
 }
 
-// Rescreener asks again about senders, when it is told to.
-func (a *App) Rescreener() *deposit.Rescreener {
-	return deposit.NewRescreener(a.db, a.screens, a.conf.Risk.Rescreen.conf(), a.log)
+// NewRescreener asks again about senders, when it is told to.
+func (a *App) NewRescreener() *deposit.Rescreener {
+	return deposit.NewRescreener(a.db, a.screening, a.conf.Risk.Rescreen.rescreenConfig(), a.log)
 }
 
-// Screening is the policy by which this installation screens.
-func (a *App) Screening() risk.Policy { return a.screens }
+// ScreeningPolicy is the policy by which this installation screens.
+func (a *App) ScreeningPolicy() risk.Policy { return a.screening }
 
 // ImportSanctions reads a file of the Treasury's list and keeps it. Errors: those of
-// ofac.Read and of Store.Import.
-func (a *App) ImportSanctions(ctx context.Context, by audit.Actor, file string, shrunk bool) (ofac.Kept, []string, error) {
-	store, err := a.sanctions()
+// ofac.ReadList and of Store.Import.
+func (a *App) ImportSanctions(ctx context.Context, actor audit.Actor, file string, shrunk bool) (ofac.StoredList, []string, error) {
+	store, err := a.sanctionsStore()
 	if err != nil {
-		return ofac.Kept{}, nil, err
+		return ofac.StoredList{}, nil, err
 	}
 	f, err := os.Open(file)
 	if err != nil {
-		return ofac.Kept{}, nil, fmt.Errorf("open the list of sanctions: %w", err)
+		return ofac.StoredList{}, nil, fmt.Errorf("open the list of sanctions: %w", err)
 	}
 	defer f.Close()
-	list, err := ofac.Read(io.Reader(f))
+	list, err := ofac.ReadList(io.Reader(f))
 	if err != nil {
-		return ofac.Kept{}, nil, err
+		return ofac.StoredList{}, nil, err
 	}
-	kept, err := store.Import(ctx, by, list, shrunk)
-	return kept, list.Odd, err
+	imported, err := store.Import(ctx, actor, list, shrunk)
+	return imported, list.Unreadable, err
 }
 
 // SanctionsList is the imported list that counts, and how old it may be.
-func (a *App) SanctionsList(ctx context.Context) (ofac.Kept, time.Duration, error) {
-	store, err := a.sanctions()
+func (a *App) SanctionsList(ctx context.Context) (ofac.StoredList, time.Duration, error) {
+	store, err := a.sanctionsStore()
 	if err != nil {
-		return ofac.Kept{}, 0, err
+		return ofac.StoredList{}, 0, err
 	}
-	kept, err := store.Newest(ctx)
-	return kept, cmp.Or(time.Duration(a.conf.Risk.OFAC.AgeMax), ofac.AgeMaxUsual), err
+	imported, err := store.LoadNewest(ctx)
+	return imported, cmp.Or(time.Duration(a.conf.Risk.OFAC.AgeMax), ofac.AgeMaxDefault), err
 }
 
-func (a *App) sanctions() (*ofac.Store, error) {
+func (a *App) sanctionsStore() (*ofac.Store, error) {
 	if a.conf.Keys.Seal == "" {
 		return nil, errors.New("keys.seal: is missing; the list is kept sealed: run this where the service's keys are")
 	}

@@ -46,11 +46,11 @@ func deployed(t *testing.T, n *anvil.Node, code string) common.Address {
 		t.Fatal(err)
 	}
 	creation := append([]byte{0x60, byte(len(runtime)), 0x80, 0x60, 11, 0x60, 0, 0x39, 0x60, 0, 0xf3}, runtime...)
-	hash, err := n.Send(t.Context(), nil, nil, creation)
+	hash, err := n.SendTx(t.Context(), nil, nil, creation)
 	if err != nil {
 		t.Fatal(err)
 	}
-	receipt, err := n.Receipt(t.Context(), hash)
+	receipt, err := n.WaitReceipt(t.Context(), hash)
 	if err != nil || receipt.Status != 1 {
 		t.Fatalf("got %+v %v, want a contract", receipt, err)
 	}
@@ -84,7 +84,7 @@ func TestContractsOnAChainSayWhoIsSanctionedAndWhatItCosts(t *testing.T) {
 	n, ctx := anviltest.Start(t, anvil.Config{}), t.Context()
 	list, feed := deployed(t, n, sanctionsCode), deployed(t, n, feedCode)
 	ch, err := evm.New(ctx, evm.Config{
-		Name: chain.Ethereum, Network: chain.Local, ChainID: anvil.DefaultChainID, Endpoints: []string{n.URL}, Agree: 1,
+		Name: chain.Ethereum, Network: chain.Local, ChainID: anvil.DefaultChainID, Endpoints: []string{n.URL}, Quorum: 1,
 		FeeCap: money.MustParse("500000000000"), TipCap: money.MustParse("3000000000"),
 	})
 	if err != nil {
@@ -98,7 +98,7 @@ func TestContractsOnAChainSayWhoIsSanctionedAndWhatItCosts(t *testing.T) {
 	screened := func(contract common.Address) (risk.Verdict, error) {
 		t.Helper()
 		a.conf.Risk.Oracle.Contracts["ETHEREUM"] = contract.Hex()
-		m, err := a.member(riskOracle, nil)
+		m, err := a.newMember(riskOracle, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -107,7 +107,7 @@ func TestContractsOnAChainSayWhoIsSanctionedAndWhatItCosts(t *testing.T) {
 	if v, err := screened(list); err != nil || v.Severity != risk.None {
 		t.Errorf("not on the oracle: got %+v %v, want NONE", v, err)
 	}
-	if _, err := n.Do(ctx, list, nil, data(t, bad)); err != nil {
+	if _, err := n.SendAndWait(ctx, list, nil, data(t, bad)); err != nil {
 		t.Fatal(err)
 	}
 	if v, err := screened(list); err != nil || v.Severity != risk.Severe {
@@ -122,7 +122,7 @@ func TestContractsOnAChainSayWhoIsSanctionedAndWhatItCosts(t *testing.T) {
 
 	set := func(slot, value int64) {
 		t.Helper()
-		if _, err := n.Do(ctx, feed, nil, data(t, slot, value)); err != nil {
+		if _, err := n.SendAndWait(ctx, feed, nil, data(t, slot, value)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -165,7 +165,7 @@ func TestAConfigurationIsWhoScreens(t *testing.T) {
 	}))
 	defer vendor.Close()
 	dir := t.TempDir()
-	if err := seal.Create(filepath.Join(dir, "seal.key")); err != nil {
+	if err := seal.CreateKeyset(filepath.Join(dir, "seal.key")); err != nil {
 		t.Fatal(err)
 	}
 	a := &App{db: pgtest.New(t), log: slog.New(slog.DiscardHandler)}
@@ -175,8 +175,8 @@ func TestAConfigurationIsWhoScreens(t *testing.T) {
 	if err := a.openRisk(); err != nil {
 		t.Fatal(err)
 	}
-	p := a.Screening()
-	if !p.Configured() || p.Lists == nil || !p.SanctionsFloor || p.UnknownAs != risk.UnknownIsLow || p.Grace != 15*time.Minute {
+	p := a.ScreeningPolicy()
+	if !p.Configured() || p.Lists == nil || !p.SanctionsFloor || p.UnknownAs != risk.TreatUnknownAsLow || p.Grace != 15*time.Minute {
 		t.Errorf("got %+v, want what is configured", p)
 	}
 	subject := risk.Subject{Chain: chain.Bitcoin, Address: "149w62rY42aZBox8fGcmqNsXUzSStKeq8C", Direction: risk.Outgoing}

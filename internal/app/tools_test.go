@@ -33,8 +33,8 @@ func TestACommandOpensWhileTheProvidersAreAway(t *testing.T) {
 		return c
 	}
 
-	if a, err := New(t.Context(), on(away.URL, ours.ChainID), log); !errors.Is(err, chain.ErrSilent) {
-		t.Errorf("a service: got %v %v, want %v", a, err, chain.ErrSilent)
+	if a, err := New(t.Context(), on(away.URL, ours.ChainID), log); !errors.Is(err, chain.ErrTooFewProviders) {
+		t.Errorf("a service: got %v %v, want %v", a, err, chain.ErrTooFewProviders)
 	}
 	a, err := OpenTools(t.Context(), on(away.URL, ours.ChainID), log)
 	if err != nil {
@@ -42,7 +42,7 @@ func TestACommandOpensWhileTheProvidersAreAway(t *testing.T) {
 	}
 	defer a.Close()
 	// It reads and writes the database, and what asks the chain fails.
-	if _, err := a.Desk(chain.Ethereum).Cancel(t.Context(), "wd_none", audit.Operator("op")); !fault.Is(err, fault.CodeNotFound) {
+	if _, err := a.DispatchWorker(chain.Ethereum).CancelOrder(t.Context(), "wd_none", audit.Operator("op")); !fault.HasCode(err, fault.CodeNotFound) {
 		t.Errorf("end an order that is not there: got %v, want %s", err, fault.CodeNotFound)
 	}
 	if heads, err := a.Chains()[chain.Ethereum].Reader.Heads(t.Context()); err == nil {

@@ -17,7 +17,7 @@ import (
 // A difference that a posting left is folded by the service that runs.
 func TestTheServiceFoldsTheTotals(t *testing.T) {
 	t.Parallel()
-	conf, d := onThisMachine(t, anviltest.Start(t, anvil.Config{BlockTime: 100 * time.Millisecond, SlotsInEpoch: 1})), pgtest.Fresh(t)
+	conf, d := onThisMachine(t, anviltest.Start(t, anvil.Config{BlockTime: 100 * time.Millisecond, SlotsInEpoch: 1})), pgtest.NewDatabase(t)
 	conf.Database.URL = d.URL
 	a, err := New(t.Context(), conf, slog.New(slog.DiscardHandler))
 	if err != nil {

@@ -85,16 +85,16 @@ func TestARequestIsTracedAndCountedWithoutASecret(t *testing.T) {
 		return string(text)
 	}
 	var given struct{ Address string }
-	if err := json.Unmarshal([]byte(call(http.MethodPost, "http://"+a.listener.Addr().String()+"/v1/deposit", `{"mintId": 1, "customerId": "somebody@example.com"}`)), &given); err != nil {
+	if err := json.Unmarshal([]byte(call(http.MethodPost, "http://"+a.apiListener.Addr().String()+"/v1/deposit", `{"mintId": 1, "customerId": "somebody@example.com"}`)), &given); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := node.Pay(t.Context(), common.HexToAddress(given.Address), big.NewInt(1e18)); err != nil {
+	if _, err := node.PayCoin(t.Context(), common.HexToAddress(given.Address), big.NewInt(1e18)); err != nil {
 		t.Fatal(err)
 	}
 	pgtest.Eventually(t, func() bool {
-		return strings.Contains(call(http.MethodGet, "http://"+a.listener.Addr().String()+"/v1/deposits", ""), `"CREDITED"`)
+		return strings.Contains(call(http.MethodGet, "http://"+a.apiListener.Addr().String()+"/v1/deposits", ""), `"CREDITED"`)
 	}, "the deposit is credited")
-	metrics := call(http.MethodGet, "http://"+a.private.Addr().String()+"/metrics", "")
+	metrics := call(http.MethodGet, "http://"+a.opsListener.Addr().String()+"/metrics", "")
 	stop()
 	if err := <-ended; err != nil {
 		t.Error(err)

@@ -11,16 +11,16 @@ import (
 const root = "../.."
 
 // asBuilt is the module as it stands, parsed once.
-var asBuilt = sync.OnceValues(func() (house, error) {
+var asBuilt = sync.OnceValues(func() (tree, error) {
 	planned, err := os.ReadFile("planned.txt")
 	if err != nil {
-		return house{}, err
+		return tree{}, err
 	}
-	sources, err := load(os.DirFS(root))
+	sources, err := loadSources(os.DirFS(root))
 	if err != nil {
-		return house{}, err
+		return tree{}, err
 	}
-	return house{places, plannedDirs(string(planned)), doors, importers, sources}, nil
+	return tree{packages, plannedDirs(string(planned)), exceptions, importers, sources}, nil
 })
 
 // plannedDirs reads planned.txt: the lines after its introduction that name a
@@ -37,7 +37,7 @@ func plannedDirs(text string) []string {
 	return out
 }
 
-func check(t *testing.T, what func(house) []string) {
+func check(t *testing.T, what func(tree) []string) {
 	t.Helper()
 	h, err := asBuilt()
 	if err != nil {
@@ -48,15 +48,15 @@ func check(t *testing.T, what func(house) []string) {
 	}
 }
 
-func TestEveryPackageStandsOnAFloor(t *testing.T) { t.Parallel(); check(t, house.listed) }
-func TestImportsPointDown(t *testing.T)           { t.Parallel(); check(t, house.edges) }
-func TestMoneyIsNeverAFloat(t *testing.T)         { t.Parallel(); check(t, house.floats) }
-func TestFeaturesDoNotKnowHTTP(t *testing.T)      { t.Parallel(); check(t, house.http) }
-func TestKeysStayWithTheSigner(t *testing.T)      { t.Parallel(); check(t, house.keys) }
-func TestIDsCannotBeGuessed(t *testing.T)         { t.Parallel(); check(t, house.random) }
-func TestTestsNeitherSkipNorSleep(t *testing.T)   { t.Parallel(); check(t, house.honest) }
-func TestNothingIsPutOff(t *testing.T)            { t.Parallel(); check(t, house.unfinished) }
-func TestEveryPackageSaysWhatItIs(t *testing.T)   { t.Parallel(); check(t, house.documented) }
+func TestEveryPackageStandsOnAFloor(t *testing.T) { t.Parallel(); check(t, tree.checkListed) }
+func TestImportsPointDown(t *testing.T)           { t.Parallel(); check(t, tree.checkImports) }
+func TestMoneyIsNeverAFloat(t *testing.T)         { t.Parallel(); check(t, tree.checkFloats) }
+func TestFeaturesDoNotKnowHTTP(t *testing.T)      { t.Parallel(); check(t, tree.checkHTTP) }
+func TestKeysStayWithTheSigner(t *testing.T)      { t.Parallel(); check(t, tree.checkKeys) }
+func TestIDsCannotBeGuessed(t *testing.T)         { t.Parallel(); check(t, tree.checkRandom) }
+func TestTestsNeitherSkipNorSleep(t *testing.T)   { t.Parallel(); check(t, tree.checkTests) }
+func TestNothingIsPutOff(t *testing.T)            { t.Parallel(); check(t, tree.checkUnfinished) }
+func TestEveryPackageSaysWhatItIs(t *testing.T)   { t.Parallel(); check(t, tree.checkDocumented) }
 
 func TestRulesAndTestsNameEachOther(t *testing.T) {
 	t.Parallel()
@@ -64,7 +64,7 @@ func TestRulesAndTestsNameEachOther(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	check(t, func(h house) []string { return h.citations(string(rules)) })
+	check(t, func(h tree) []string { return h.checkRules(string(rules)) })
 }
 
 // A promise whose test was renamed or removed is shown by nothing.
@@ -74,7 +74,7 @@ func TestThePageOfPromisesNamesTestsThatExist(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	check(t, func(h house) []string { return h.promises(string(page)) })
+	check(t, func(h tree) []string { return h.checkSafetyPage(string(page)) })
 }
 
 func TestEveryDependencyHasAReason(t *testing.T) {
@@ -83,7 +83,7 @@ func TestEveryDependencyHasAReason(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	check(t, func(h house) []string { return h.reasons(string(page)) })
+	check(t, func(h tree) []string { return h.checkDependencies(string(page)) })
 }
 
 // written is every text of the repository, read once.
@@ -126,5 +126,5 @@ func TestTablesHaveAReasonAndOneWriter(t *testing.T) {
 		}
 		all.Write(text)
 	}
-	check(t, func(h house) []string { return h.writers(all.String()) })
+	check(t, func(h tree) []string { return h.checkTableWriters(all.String()) })
 }

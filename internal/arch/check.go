@@ -12,158 +12,158 @@ import (
 
 // A house is the tables and the sources that they are compared with. The
 // tests of the checks put a small house of their own in its place.
-type house struct {
-	places    []place
-	planned   []string
-	doors     []door
-	importers map[string][]string
-	sources   []source
+type tree struct {
+	packages   []pkg
+	planned    []string
+	exceptions []exception
+	importers  map[string][]string
+	sources    []source
 }
 
-func (h house) place(dir string) (place, bool) {
-	i := slices.IndexFunc(h.places, func(p place) bool { return p.dir == dir })
+func (h tree) findPackage(dir string) (pkg, bool) {
+	i := slices.IndexFunc(h.packages, func(p pkg) bool { return p.dir == dir })
 	if i < 0 {
-		return place{}, false
+		return pkg{}, false
 	}
-	return h.places[i], true
+	return h.packages[i], true
 }
 
-// complaints gathers what a check found, each one once.
-type complaints map[string]bool
+// violations gathers what a check found, each one once.
+type violations map[string]bool
 
-func (c complaints) add(format string, args ...any) { c[fmt.Sprintf(format, args...)] = true }
+func (c violations) addf(format string, args ...any) { c[fmt.Sprintf(format, args...)] = true }
 
-func (c complaints) list() []string { return slices.Sorted(maps.Keys(c)) }
+func (c violations) sortedList() []string { return slices.Sorted(maps.Keys(c)) }
 
-// listed compares the table with the folders.
-func (h house) listed() []string {
-	c := complaints{}
-	have := dirs(h.sources)
-	seen := map[string]bool{}
-	for _, p := range h.places {
-		if seen[p.dir] {
-			c.add("%s: stands twice in floors.go", p.dir)
+// checkListed compares the table with the folders.
+func (h tree) checkListed() []string {
+	c := violations{}
+	existing := sourceDirs(h.sources)
+	listed := map[string]bool{}
+	for _, p := range h.packages {
+		if listed[p.dir] {
+			c.addf("%s: stands twice in floors.go", p.dir)
 		}
-		seen[p.dir] = true
-		exists, planned := slices.Contains(have, p.dir), slices.Contains(h.planned, p.dir)
+		listed[p.dir] = true
+		exists, planned := slices.Contains(existing, p.dir), slices.Contains(h.planned, p.dir)
 		if !exists && !planned {
-			c.add("%s: stands in floors.go and holds no Go code: take the line out", p.dir)
+			c.addf("%s: stands in floors.go and holds no Go code: take the line out", p.dir)
 		}
 		if exists && planned {
-			c.add("%s: exists now: delete its line in planned.txt", p.dir)
+			c.addf("%s: exists now: delete its line in planned.txt", p.dir)
 		}
 	}
-	for _, dir := range have {
-		if !seen[dir] {
-			c.add("%s: is not in floors.go: add a line that says which floor it stands on", dir)
+	for _, dir := range existing {
+		if !listed[dir] {
+			c.addf("%s: is not in floors.go: add a line that says which floor it stands on", dir)
 		}
 	}
 	for _, dir := range h.planned {
-		if !seen[dir] {
-			c.add("%s: is planned but not in floors.go", dir)
+		if !listed[dir] {
+			c.addf("%s: is planned but not in floors.go", dir)
 		}
 	}
-	return c.list()
+	return c.sortedList()
 }
 
-// edges checks every import between packages of the module.
-func (h house) edges() []string {
-	c := complaints{}
-	used := map[door]bool{}
+// checkImports checks every import between packages of the module.
+func (h tree) checkImports() []string {
+	c := violations{}
+	used := map[exception]bool{}
 	for _, s := range h.sources {
-		from, ok := h.place(s.dir)
+		importer, ok := h.findPackage(s.dir)
 		if !ok {
 			continue // listed complains
 		}
-		for _, imp := range s.imports() {
+		for _, imp := range s.listImports() {
 			if imp.dir == "" || imp.dir == s.dir {
 				continue
 			}
-			to, ok := h.place(imp.dir)
+			target, ok := h.findPackage(imp.dir)
 			if !ok {
 				continue
 			}
-			why := h.forbidden(from, to, s.test || from.may&testOnly != 0)
-			if why == "" {
+			reason := h.explainForbidden(importer, target, s.test || importer.capabilities&testOnly != 0)
+			if reason == "" {
 				continue
 			}
-			if i := slices.IndexFunc(h.doors, func(d door) bool { return d.from == from.dir && d.to == to.dir }); i >= 0 {
-				used[h.doors[i]] = true
+			if i := slices.IndexFunc(h.exceptions, func(d exception) bool { return d.from == importer.dir && d.to == target.dir }); i >= 0 {
+				used[h.exceptions[i]] = true
 				continue
 			}
-			c.add("%s: imports %s: %s", s.at(imp.spec), to.dir, why)
+			c.addf("%s: imports %s: %s", s.position(imp.spec), target.dir, reason)
 		}
 	}
-	for _, d := range h.doors {
+	for _, d := range h.exceptions {
 		if !used[d] {
-			c.add("door from %s to %s: nothing goes through it: take it out of floors.go", d.from, d.to)
+			c.addf("door from %s to %s: nothing goes through it: take it out of floors.go", d.from, d.to)
 		}
-		if d.why == "" {
-			c.add("door from %s to %s: give the reason", d.from, d.to)
+		if d.reason == "" {
+			c.addf("door from %s to %s: give the reason", d.from, d.to)
 		}
 	}
-	return c.list()
+	return c.sortedList()
 }
 
-// forbidden says why code of from may not import to, or nothing when it may.
-func (h house) forbidden(from, to place, test bool) string {
-	if to.may&testOnly != 0 && !test {
+// explainForbidden says why code of from may not import to, or nothing when it may.
+func (h tree) explainForbidden(importer, target pkg, test bool) string {
+	if target.capabilities&testOnly != 0 && !test {
 		return "it is for tests only"
 	}
-	if test && (to.may&testOnly != 0 || to.floor == adapters) {
+	if test && (target.capabilities&testOnly != 0 || target.layer == adapters) {
 		return "" // a test plugs in what app would
 	}
 	if !test {
-		if only, ok := h.importers[to.dir]; ok && !slices.Contains(only, from.dir) {
-			return "only " + strings.Join(only, ", ") + " may import it"
+		if allowed, ok := h.importers[target.dir]; ok && !slices.Contains(allowed, importer.dir) {
+			return "only " + strings.Join(allowed, ", ") + " may import it"
 		}
-		if to.floor == adapters && from.floor != wiring {
+		if target.layer == adapters && importer.layer != wiring {
 			return "it is an adapter, which only app plugs in"
 		}
 	}
 	switch {
-	case to.floor > from.floor:
-		return fmt.Sprintf("imports point down, and %v lies above %v", to.floor, from.floor)
-	case to.floor == from.floor && !beside[from.floor]:
-		return fmt.Sprintf("two packages of the floor %v never meet: declare a small interface and let app wire it", from.floor)
+	case target.layer > importer.layer:
+		return fmt.Sprintf("imports point down, and %v lies above %v", target.layer, importer.layer)
+	case target.layer == importer.layer && !neighbourImports[importer.layer]:
+		return fmt.Sprintf("two packages of the floor %v never meet: declare a small interface and let app wire it", importer.layer)
 	}
 	return ""
 }
 
-// floats finds floating point outside the packages that may show it. A
+// checkFloats finds floating point outside the packages that may show it. A
 // literal such as 1.5 counts: its default type is float64.
-func (h house) floats() []string {
-	c := complaints{}
+func (h tree) checkFloats() []string {
+	c := violations{}
 	for _, s := range h.sources {
-		if p, _ := h.place(s.dir); s.test || p.may&mayFloat != 0 {
+		if p, _ := h.findPackage(s.dir); s.test || p.capabilities&mayFloat != 0 {
 			continue
 		}
 		calls := map[string]string{}
-		for _, imp := range s.imports() {
+		for _, imp := range s.listImports() {
 			calls[imp.name] = imp.path
 		}
 		ast.Inspect(s.file, func(n ast.Node) bool {
 			switch n := n.(type) {
 			case *ast.Ident:
 				if n.Name == "float64" || n.Name == "float32" {
-					c.add("%s: %s: money is counted in whole atomic units", s.at(n), n.Name)
+					c.addf("%s: %s: money is counted in whole atomic units", s.position(n), n.Name)
 				}
 			case *ast.BasicLit:
 				if n.Kind == token.FLOAT {
-					c.add("%s: %s is a float: money is counted in whole atomic units", s.at(n), n.Value)
+					c.addf("%s: %s is a float: money is counted in whole atomic units", s.position(n), n.Value)
 				}
 			case *ast.SelectorExpr:
 				if x, ok := n.X.(*ast.Ident); ok {
-					of := calls[x.Name]
-					if floating[of+"."+n.Sel.Name] || of == "math" && !wholeLimit.MatchString(n.Sel.Name) {
-						c.add("%s: %s.%s is a float: money is counted in whole atomic units", s.at(n), x.Name, n.Sel.Name)
+					pkgPath := calls[x.Name]
+					if floating[pkgPath+"."+n.Sel.Name] || pkgPath == "math" && !wholeLimit.MatchString(n.Sel.Name) {
+						c.addf("%s: %s.%s is a float: money is counted in whole atomic units", s.position(n), x.Name, n.Sel.Name)
 					}
 				}
 			}
 			return true
 		})
 	}
-	return c.list()
+	return c.sortedList()
 }
 
 // wholeLimit is what the package math has for whole numbers.
@@ -174,37 +174,37 @@ var floating = map[string]bool{
 	"strconv.ParseFloat": true, "strconv.FormatFloat": true, "strconv.AppendFloat": true,
 }
 
-// http finds net/http on the floors that are driven by more than one surface.
-func (h house) http() []string {
-	c := complaints{}
+// checkHTTP finds net/http on the floors that are driven by more than one surface.
+func (h tree) checkHTTP() []string {
+	c := violations{}
 	for _, s := range h.sources {
-		p, ok := h.place(s.dir)
-		if !ok || s.test || httpFloors[p.floor] || p.may&(mayHTTP|testOnly) != 0 {
+		p, ok := h.findPackage(s.dir)
+		if !ok || s.test || httpLayers[p.layer] || p.capabilities&(mayHTTP|testOnly) != 0 {
 			continue
 		}
-		for _, imp := range s.imports() {
+		for _, imp := range s.listImports() {
 			if imp.path == "net/http" || strings.HasPrefix(imp.path, "net/http/") {
-				c.add("%s: %s on the floor %v: surfaces and adapters speak HTTP, nothing else does", s.at(imp.spec), imp.path, p.floor)
+				c.addf("%s: %s on the floor %v: surfaces and adapters speak HTTP, nothing else does", s.position(imp.spec), imp.path, p.layer)
 			}
 		}
 	}
-	return c.list()
+	return c.sortedList()
 }
 
-// keys finds private key material outside the signer. Tests may make
+// checkKeys finds private key material outside the signer. Tests may make
 // throw-away keys.
-func (h house) keys() []string {
-	c := complaints{}
+func (h tree) checkKeys() []string {
+	c := violations{}
 	for _, s := range h.sources {
-		if p, _ := h.place(s.dir); s.test || p.may&mayKeys != 0 {
+		if p, _ := h.findPackage(s.dir); s.test || p.capabilities&mayKeys != 0 {
 			continue
 		}
 		calls := map[string]string{}
-		for _, imp := range s.imports() {
+		for _, imp := range s.listImports() {
 			calls[imp.name] = imp.path
 			for _, bad := range keyPackages {
 				if imp.path == bad || strings.HasPrefix(imp.path, bad+"/") {
-					c.add("%s: imports %s: private keys live in internal/signer", s.at(imp.spec), imp.path)
+					c.addf("%s: imports %s: private keys live in internal/signer", s.position(imp.spec), imp.path)
 				}
 			}
 		}
@@ -219,12 +219,12 @@ func (h house) keys() []string {
 			}
 			call := calls[x.Name] + "." + sel.Sel.Name
 			if keyCalls[call] || chainKeyCalls[call] && strings.HasPrefix(s.dir, "internal/chain/") {
-				c.add("%s: %s.%s: private keys live in internal/signer", s.at(sel), x.Name, sel.Sel.Name)
+				c.addf("%s: %s.%s: private keys live in internal/signer", s.position(sel), x.Name, sel.Sel.Name)
 			}
 			return true
 		})
 	}
-	return c.list()
+	return c.sortedList()
 }
 
 var keyPackages = []string{
@@ -239,52 +239,54 @@ var keyPackages = []string{
 	"github.com/ethereum/go-ethereum/accounts/keystore",
 }
 
-var keyCalls = set("github.com/ethereum/go-ethereum/crypto",
+var keyCalls = newQualifiedNames("github.com/ethereum/go-ethereum/crypto",
 	"Sign", "GenerateKey", "HexToECDSA", "ToECDSA", "ToECDSAUnsafe", "LoadECDSA", "SaveECDSA", "FromECDSA").
-	and("github.com/ethereum/go-ethereum/core/types", "SignTx", "SignNewTx", "MustSignNewTx", "SignSetCode").
-	and("github.com/btcsuite/btcd/txscript/v2", "SignTxOutput", "SignatureScript", "RawTxInSignature",
+	addNames("github.com/ethereum/go-ethereum/core/types", "SignTx", "SignNewTx", "MustSignNewTx", "SignSetCode").
+	addNames("github.com/btcsuite/btcd/txscript/v2", "SignTxOutput", "SignatureScript", "RawTxInSignature",
 		"WitnessSignature", "RawTxInWitnessSignature", "TaprootWitnessSignature", "RawTxInTaprootSignature", "RawTxInTapscriptSignature", "TweakTaprootPrivKey").
-	and("github.com/ethereum/go-ethereum/accounts/abi/bind", "NewKeyedTransactor", "NewKeyedTransactorWithChainID").
-	and("github.com/ethereum/go-ethereum/accounts/abi/bind/v2", "NewKeyedTransactor")
+	addNames("github.com/ethereum/go-ethereum/accounts/abi/bind", "NewKeyedTransactor", "NewKeyedTransactorWithChainID").
+	addNames("github.com/ethereum/go-ethereum/accounts/abi/bind/v2", "NewKeyedTransactor")
 
 // chainKeyCalls make or use keys of Solana. Webhooks are signed on the same curve, so
 // they are looked for where chains are.
-var chainKeyCalls = set("crypto/ed25519", "Sign", "NewKeyFromSeed", "GenerateKey")
+var chainKeyCalls = newQualifiedNames("crypto/ed25519", "Sign", "NewKeyFromSeed", "GenerateKey")
 
-type names map[string]bool
+type qualifiedNames map[string]bool
 
-func set(pkg string, all ...string) names { return names{}.and(pkg, all...) }
+func newQualifiedNames(pkg string, members ...string) qualifiedNames {
+	return qualifiedNames{}.addNames(pkg, members...)
+}
 
-func (n names) and(pkg string, all ...string) names {
-	for _, name := range all {
+func (n qualifiedNames) addNames(pkg string, members ...string) qualifiedNames {
+	for _, name := range members {
 		n[pkg+"."+name] = true
 	}
 	return n
 }
 
-// random finds math/rand, whose numbers can be guessed.
-func (h house) random() []string {
-	c := complaints{}
+// checkRandom finds math/rand, whose numbers can be guessed.
+func (h tree) checkRandom() []string {
+	c := violations{}
 	for _, s := range h.sources {
-		if p, _ := h.place(s.dir); s.test || p.may&(mayRand|testOnly) != 0 {
+		if p, _ := h.findPackage(s.dir); s.test || p.capabilities&(mayRand|testOnly) != 0 {
 			continue
 		}
-		for _, imp := range s.imports() {
+		for _, imp := range s.listImports() {
 			if imp.path == "math/rand" || imp.path == "math/rand/v2" {
-				c.add("%s: %s: ids and secrets come from crypto/rand; for jitter give the package mayRand", s.at(imp.spec), imp.path)
+				c.addf("%s: %s: ids and secrets come from crypto/rand; for jitter give the package mayRand", s.position(imp.spec), imp.path)
 			}
 		}
 	}
-	return c.list()
+	return c.sortedList()
 }
 
-// honest finds tests that may pass without having looked: ones that skip,
+// checkTests finds tests that may pass without having looked: ones that skip,
 // and ones that wait for a time instead of a fact.
-func (h house) honest() []string {
-	c := complaints{}
+func (h tree) checkTests() []string {
+	c := violations{}
 	for _, s := range h.sources {
-		p, _ := h.place(s.dir)
-		if !s.test && p.may&testOnly == 0 {
+		p, _ := h.findPackage(s.dir)
+		if !s.test && p.capabilities&testOnly == 0 {
 			continue
 		}
 		ast.Inspect(s.file, func(n ast.Node) bool {
@@ -295,76 +297,76 @@ func (h house) honest() []string {
 			switch sel.Sel.Name {
 			case "Skip", "Skipf", "SkipNow":
 				if x, ok := sel.X.(*ast.Ident); ok && (x.Name == "t" || x.Name == "b" || x.Name == "f" || x.Name == "tb") {
-					c.add("%s: a test that can't run fails, it does not skip", s.at(sel))
+					c.addf("%s: a test that can't run fails, it does not skip", s.position(sel))
 				}
 			case "Sleep":
 				if x, ok := sel.X.(*ast.Ident); ok && x.Name == "time" {
-					c.add("%s: wait for the fact with a deadline, not for a time", s.at(sel))
+					c.addf("%s: wait for the fact with a deadline, not for a time", s.position(sel))
 				}
 			}
 			return true
 		})
 	}
-	return c.list()
+	return c.sortedList()
 }
 
-// reasons finds imports of modules that the page of dependencies does not
+// checkDependencies finds imports of modules that the page of dependencies does not
 // give a reason for.
-func (h house) reasons(page string) []string {
-	var known []string
+func (h tree) checkDependencies(page string) []string {
+	var documented []string
 	for line := range strings.Lines(page) {
 		if cells := strings.Split(line, "|"); len(cells) > 2 {
-			for _, m := range quoted.FindAllStringSubmatch(cells[1], -1) {
-				known = append(known, m[1])
+			for _, m := range backquoted.FindAllStringSubmatch(cells[1], -1) {
+				documented = append(documented, m[1])
 			}
 		}
 	}
-	c := complaints{}
+	c := violations{}
 	for _, s := range h.sources {
-		for _, imp := range s.imports() {
+		for _, imp := range s.listImports() {
 			host, _, _ := strings.Cut(imp.path, "/")
 			if imp.dir != "" || !strings.Contains(host, ".") {
 				continue
 			}
 			name := strings.TrimPrefix(imp.path, "github.com/")
-			if !slices.ContainsFunc(known, func(k string) bool { return name == k || strings.HasPrefix(name, k+"/") }) {
-				c.add("%s: %s has no line in docs/adr/0002-dependencies.md: give the reason for it", s.at(imp.spec), imp.path)
+			if !slices.ContainsFunc(documented, func(k string) bool { return name == k || strings.HasPrefix(name, k+"/") }) {
+				c.addf("%s: %s has no line in docs/adr/0002-dependencies.md: give the reason for it", s.position(imp.spec), imp.path)
 			}
 		}
 	}
-	return c.list()
+	return c.sortedList()
 }
 
-var quoted = regexp.MustCompile("`([^`]+)`")
+var backquoted = regexp.MustCompile("`([^`]+)`")
 
-// unfinished finds comments that put work off.
-func (h house) unfinished() []string {
-	c := complaints{}
+// checkUnfinished finds comments that put work off.
+func (h tree) checkUnfinished() []string {
+	c := violations{}
 	for _, s := range h.sources {
 		for _, group := range s.file.Comments {
 			for _, comment := range group.List {
-				if m := putOff.FindString(comment.Text); m != "" && s.dir != "internal/arch" {
-					c.add("%s: %s: finish it, or write an issue", s.at(comment), m)
+				if m := unfinishedMark.FindString(comment.Text); m != "" && s.dir != "internal/arch" {
+					c.addf("%s: %s: finish it, or write an issue", s.position(comment), m)
 				}
 			}
 		}
 	}
-	return c.list()
+	return c.sortedList()
 }
 
-var putOff = regexp.MustCompile(`\b(TODO|FIXME|XXX)\b`)
+var unfinishedMark = regexp.MustCompile(`\b(TODO|FIXME|XXX)\b`)
 
-// writers finds tables that more than one package writes. The one that owns a
+// checkTableWriters finds tables that more than one package writes. The one that owns a
 // table keeps its invariants; another that needs a change asks it for a verb.
 // Tests may write what they need.
-func (h house) writers(migrations string) []string {
+func (h tree) checkTableWriters(migrations string) []string {
 	tables := map[string]bool{}
 	for _, m := range tableMade.FindAllStringSubmatch(migrations, -1) {
 		tables[m[1]] = true
 	}
-	written := map[string]complaints{} // by table, the folders that write it
+	written := map[string]violations{} // by table, the folders that write it
 	for _, s := range h.sources {
-		if p, _ := h.place(s.dir); s.test || p.may&testOnly != 0 || s.dir == "migrations" {
+		if p, _ := h.findPackage(s.dir); s.test || p.capabilities&testOnly != 0 || s.dir == "migrations" {
 			continue
 		}
 		ast.Inspect(s.file, func(n ast.Node) bool {
@@ -375,21 +377,21 @@ func (h house) writers(migrations string) []string {
 			for _, m := range tableWritten.FindAllStringSubmatch(lit.Value, -1) {
 				if table := strings.ToLower(m[1]); tables[table] {
 					if written[table] == nil {
-						written[table] = complaints{}
+						written[table] = violations{}
 					}
-					written[table].add("%s", s.dir)
+					written[table].addf("%s", s.dir)
 				}
 			}
 			return true
 		})
 	}
-	c := complaints{}
+	c := violations{}
 	for table, dirs := range written {
 		if len(dirs) > 1 {
-			c.add("table %s: written by %s: only the package that owns a table writes it", table, strings.Join(dirs.list(), " and "))
+			c.addf("table %s: written by %s: only the package that owns a table writes it", table, strings.Join(dirs.sortedList(), " and "))
 		}
 	}
-	return c.list()
+	return c.sortedList()
 }
 
 var (
@@ -397,19 +399,19 @@ var (
 	tableWritten = regexp.MustCompile(`(?i)\b(?:INSERT\s+INTO|UPDATE|DELETE\s+FROM|MERGE\s+INTO)\s+(?:ONLY\s+)?([a-z_]+)`)
 )
 
-// documented finds packages without a package comment.
-func (h house) documented() []string {
-	c := complaints{}
-	has := map[string]bool{}
+// checkDocumented finds packages without a package comment.
+func (h tree) checkDocumented() []string {
+	c := violations{}
+	hasDoc := map[string]bool{}
 	for _, s := range h.sources {
 		if !s.test && s.file.Doc != nil {
-			has[s.dir] = true
+			hasDoc[s.dir] = true
 		}
 	}
 	for _, s := range h.sources {
-		if !s.test && !has[s.dir] {
-			c.add("%s: has no package comment: what it is, what never happens there, what a crash leaves", s.dir)
+		if !s.test && !hasDoc[s.dir] {
+			c.addf("%s: has no package comment: what it is, what never happens there, what a crash leaves", s.dir)
 		}
 	}
-	return c.list()
+	return c.sortedList()
 }

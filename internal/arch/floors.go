@@ -2,16 +2,16 @@ package arch
 
 // A floor is a height in the house. Code may use what lies below it, never
 // what lies above; beside it only where beside says so.
-type floor int
+type layer int
 
 const (
-	public      floor = iota // what integrators import; knows nothing of us
+	public      layer = iota // what integrators import; knows nothing of us
 	words                    // values and vocabulary, pure
 	foundations              // I/O that has never heard of a deposit
 	core                     // what every feature stands on
 	gates                    // the only ways in and out
 	features                 // the trade
-	over                     // above the features, reading only
+	reporting                // above the features, reading only
 	adapters                 // a child that plugs into its parent's port
 	surfaces                 // translate, never decide
 	wiring                   // app
@@ -21,45 +21,45 @@ const (
 	watch                    // this package: above everything, used by nothing
 )
 
-var floorNames = [...]string{
+var layerNames = [...]string{
 	"public", "words", "foundations", "core", "gates", "features", "over", "adapters",
 	"surfaces", "wiring", "world", "commands", "program", "watch",
 }
 
-func (f floor) String() string { return floorNames[f] }
+func (f layer) String() string { return layerNames[f] }
 
-// beside tells on which floors a package may import its neighbours. The other
+// neighbourImports tells on which floors a package may import its neighbours. The other
 // floors are the ones whose members must stay replaceable or readable alone:
 // two features that must meet do so through a one-method interface that app
 // wires.
-var beside = map[floor]bool{
+var neighbourImports = map[layer]bool{
 	public: true, words: true, foundations: true, core: true, world: true, watch: true,
 }
 
 // A permit lets a package do what its floor may not.
-type permit uint
+type capability uint
 
 const (
-	mayHTTP  permit = 1 << iota // import net/http
-	mayFloat                    // use floating point, for display or metrics, never for money
-	mayKeys                     // hold private keys of chains, or sign with them
-	mayRand                     // import math/rand, for jitter or scripted chaos, never for ids or secrets
-	testOnly                    // only tests may import it
+	mayHTTP  capability = 1 << iota // import net/http
+	mayFloat                        // use floating point, for display or metrics, never for money
+	mayKeys                         // hold private keys of chains, or sign with them
+	mayRand                         // import math/rand, for jitter or scripted chaos, never for ids or secrets
+	testOnly                        // only tests may import it
 )
 
-// httpFloors may import net/http without a permit: they speak to the outside.
-var httpFloors = map[floor]bool{public: true, adapters: true, surfaces: true, wiring: true, world: true, commands: true}
+// httpLayers may import net/http without a permit: they speak to the outside.
+var httpLayers = map[layer]bool{public: true, adapters: true, surfaces: true, wiring: true, world: true, commands: true}
 
 // A place is one package: its folder under the module root, its floor, and
 // what it may do beyond that floor.
-type place struct {
-	dir   string
-	floor floor
-	may   permit
+type pkg struct {
+	dir          string
+	layer        layer
+	capabilities capability
 }
 
-// places is the drawing. Every folder with Go files stands here once.
-var places = []place{
+// packages is the drawing. Every folder with Go files stands here once.
+var packages = []pkg{
 	{"webhook", public, 0},
 	{"client", public, mayRand},
 
@@ -138,8 +138,8 @@ var places = []place{
 	{"internal/sweep", features, 0},
 	{"internal/transfer", features, 0},
 
-	{"internal/verify", over, 0},
-	{"internal/report", over, 0},
+	{"internal/verify", reporting, 0},
+	{"internal/report", reporting, 0},
 
 	{"internal/chain/evm", adapters, 0},
 	{"internal/chain/bitcoin", adapters, 0},
@@ -195,9 +195,9 @@ var places = []place{
 
 // A door is an import that the floors forbid and that is right all the same.
 // One that no code uses any more fails the test.
-type door struct{ from, to, why string }
+type exception struct{ from, to, reason string }
 
-var doors = []door{}
+var exceptions = []exception{}
 
 // importers names the only packages whose code, tests aside, may import the
 // ones on the left. Adapters need no line here: only app imports them.

@@ -89,32 +89,32 @@ var (
 
 // citedDecisions compares the table of decisions with what the repository cites.
 func (l library) citedDecisions() []string {
-	c := complaints{}
+	c := violations{}
 	known := map[string]bool{}
 	last := ""
 	for _, at := range tableRow.FindAllStringSubmatchIndex(l[decisionTable], -1) {
 		number, pages := l[decisionTable][at[2]:at[3]], l[decisionTable][at[4]:at[5]]
 		where := l.at(decisionTable, at[0])
 		if number <= last {
-			c.add("%s: %s does not follow %s: the table is sorted, and each number is in it once", where, number, last)
+			c.addf("%s: %s does not follow %s: the table is sorted, and each number is in it once", where, number, last)
 		}
 		last, known[number] = number, true
 		links := markdownLink.FindAllStringSubmatch(pages, -1)
 		if len(links) == 0 {
-			c.add("%s: %s names no page", where, number)
+			c.addf("%s: %s names no page", where, number)
 		}
 		for _, link := range links {
 			if !strings.HasPrefix(link[1], "../adr/") && !strings.Contains(link[1], "#") {
-				c.add("%s: %s names %s without a heading", where, number, link[1])
+				c.addf("%s: %s names %s without a heading", where, number, link[1])
 			}
 		}
 	}
 	if len(known) == 0 {
-		c.add("%s: has no table of decisions", decisionTable)
+		c.addf("%s: has no table of decisions", decisionTable)
 	}
 	for _, name := range l.names() {
 		if path.Dir(name) == formerFolder {
-			c.add("%s: decisions stand in docs/design and docs/adr", name)
+			c.addf("%s: decisions stand in docs/design and docs/adr", name)
 		}
 		if !strings.Contains(l[name], "ecision") {
 			continue // the patterns take long
@@ -122,15 +122,15 @@ func (l library) citedDecisions() []string {
 		for _, at := range citedDecision.FindAllStringIndex(l[name], -1) {
 			for _, number := range decisionNumber.FindAllString(l[name][at[0]:at[1]], -1) {
 				if !known[number] {
-					c.add("%s: cites decision %s, which is not in the table of %s", l.at(name, at[0]), number, decisionTable)
+					c.addf("%s: cites decision %s, which is not in the table of %s", l.at(name, at[0]), number, decisionTable)
 				}
 			}
 		}
 		for _, at := range formerPage.FindAllStringIndex(l[name], -1) {
-			c.add("%s: %s is no page any more: name the page in docs/design or docs/adr, or cite the number", l.at(name, at[0]), l[name][at[0]:at[1]])
+			c.addf("%s: %s is no page any more: name the page in docs/design or docs/adr, or cite the number", l.at(name, at[0]), l[name][at[0]:at[1]])
 		}
 	}
-	return c.list()
+	return c.sortedList()
 }
 
 var (
@@ -142,12 +142,12 @@ var (
 
 // links finds links to pages and headings that do not exist, and pages without an index.
 func (l library) links() []string {
-	c := complaints{}
+	c := violations{}
 	headings := map[string]map[string]bool{}
 	follow := func(where, link, target, heading string) {
 		text, exists := l[target]
 		if !exists {
-			c.add("%s: %s leads nowhere: there is no %s", where, link, target)
+			c.addf("%s: %s leads nowhere: there is no %s", where, link, target)
 			return
 		}
 		if heading == "" || !strings.HasSuffix(target, ".md") {
@@ -157,7 +157,7 @@ func (l library) links() []string {
 			headings[target] = anchors(text)
 		}
 		if !headings[target][heading] {
-			c.add("%s: %s leads nowhere: %s has no heading %s", where, link, target, heading)
+			c.addf("%s: %s leads nowhere: %s has no heading %s", where, link, target, heading)
 		}
 	}
 	for _, name := range l.names() {
@@ -187,11 +187,11 @@ func (l library) links() []string {
 		index := folder + "/README.md"
 		for _, name := range l.names() {
 			if path.Dir(name) == folder && strings.HasSuffix(name, ".md") && name != index && !strings.Contains(l[index], "]("+path.Base(name)+")") {
-				c.add("%s: is not linked in %s", name, index)
+				c.addf("%s: is not linked in %s", name, index)
 			}
 		}
 	}
-	return c.list()
+	return c.sortedList()
 }
 
 // anchors are the names by which links reach the headings of a page. A heading that occurs

@@ -19,37 +19,37 @@ var (
 
 var testNamed = regexp.MustCompile("`(Test[A-Za-z0-9_]+)`")
 
-// promises finds the tests that docs/SAFETY.md names and the code does not have.
-func (h house) promises(page string) []string {
-	c := complaints{}
-	there := map[string]bool{}
+// checkSafetyPage finds the tests that docs/SAFETY.md names and the code does not have.
+func (h tree) checkSafetyPage(page string) []string {
+	c := violations{}
+	tests := map[string]bool{}
 	for _, s := range h.sources {
 		for _, d := range s.file.Decls {
 			if f, ok := d.(*ast.FuncDecl); ok && f.Recv == nil && s.test {
-				there[f.Name.Name] = true
+				tests[f.Name.Name] = true
 			}
 		}
 	}
-	named := testNamed.FindAllStringSubmatch(page, -1)
-	for _, m := range named {
-		if !there[m[1]] {
-			c.add("docs/SAFETY.md: names %s, which is no test", m[1])
+	mentioned := testNamed.FindAllStringSubmatch(page, -1)
+	for _, m := range mentioned {
+		if !tests[m[1]] {
+			c.addf("docs/SAFETY.md: names %s, which is no test", m[1])
 		}
 	}
-	if len(named) == 0 {
-		c.add("docs/SAFETY.md: names no test")
+	if len(mentioned) == 0 {
+		c.addf("docs/SAFETY.md: names no test")
 	}
-	return c.list()
+	return c.sortedList()
 }
 
-// citations compares the rules of the interface with the code: every rule is
+// checkRules compares the rules of the interface with the code: every rule is
 // named by at least one test, and every rule that is named exists.
-func (h house) citations(rules string) []string {
-	c := complaints{}
+func (h tree) checkRules(rules string) []string {
+	c := violations{}
 	defined, prefixes, proven := map[string]bool{}, map[string]bool{}, map[string]bool{}
 	for _, m := range ruleDefined.FindAllStringSubmatch(rules, -1) {
 		if defined[m[1]] {
-			c.add("docs/rules.md: %s is defined twice", m[1])
+			c.addf("docs/rules.md: %s is defined twice", m[1])
 		}
 		defined[m[1]] = true
 		prefixes[strings.Split(m[1], "-")[0]] = true
@@ -68,7 +68,7 @@ func (h house) citations(rules string) []string {
 		}
 		for id := range found {
 			if !defined[id] {
-				c.add("%s: names rule %s, which docs/rules.md does not have", s.at(n), id)
+				c.addf("%s: names rule %s, which docs/rules.md does not have", s.position(n), id)
 			}
 			if s.test {
 				proven[id] = true
@@ -91,11 +91,11 @@ func (h house) citations(rules string) []string {
 	}
 	for id := range defined {
 		if !proven[id] {
-			c.add("docs/rules.md: %s: no test names it", id)
+			c.addf("docs/rules.md: %s: no test names it", id)
 		}
 	}
 	if len(defined) == 0 {
-		c.add("docs/rules.md: defines no rule")
+		c.addf("docs/rules.md: defines no rule")
 	}
-	return c.list()
+	return c.sortedList()
 }

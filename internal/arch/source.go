@@ -24,36 +24,36 @@ type source struct {
 	file *ast.File
 }
 
-// at is where node stands, for a message.
-func (s source) at(node ast.Node) string {
+// position is where node stands, for a message.
+func (s source) position(node ast.Node) string {
 	return fmt.Sprintf("%s:%d", s.name, s.fset.Position(node.Pos()).Line)
 }
 
 // An imported is one import line of a source.
-type imported struct {
+type importSpec struct {
 	path string // as written
 	dir  string // under the module root, empty when the package is not ours
 	name string // what the file calls it
 	spec *ast.ImportSpec
 }
 
-func (s source) imports() []imported {
-	var all []imported
+func (s source) listImports() []importSpec {
+	var found []importSpec
 	for _, spec := range s.file.Imports {
 		p, err := strconv.Unquote(spec.Path.Value)
 		if err != nil {
 			panic("the parser let an unquoted import pass: " + spec.Path.Value)
 		}
-		i := imported{path: p, spec: spec, name: importName(p)}
+		i := importSpec{path: p, spec: spec, name: importName(p)}
 		if rest, ok := strings.CutPrefix(p, module+"/"); ok {
 			i.dir = rest
 		}
 		if spec.Name != nil {
 			i.name = spec.Name.Name
 		}
-		all = append(all, i)
+		found = append(found, i)
 	}
-	return all
+	return found
 }
 
 // importName guesses the name that a package declares from its path. It is
@@ -66,11 +66,11 @@ func importName(p string) string {
 	return strings.TrimPrefix(base, "go-")
 }
 
-// load parses every Go file of the module in fsys. Build constraints are not
+// loadSources parses every Go file of the module in fsys. Build constraints are not
 // looked at: a file for another system obeys the same rules.
-func load(fsys fs.FS) ([]source, error) {
+func loadSources(fsys fs.FS) ([]source, error) {
 	fset := token.NewFileSet()
-	var all []source
+	var sources []source
 	err := fs.WalkDir(fsys, ".", func(name string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -94,7 +94,7 @@ func load(fsys fs.FS) ([]source, error) {
 		if err != nil {
 			return err
 		}
-		all = append(all, source{
+		sources = append(sources, source{
 			name: name,
 			dir:  path.Dir(name),
 			test: strings.HasSuffix(base, "_test.go"),
@@ -103,15 +103,15 @@ func load(fsys fs.FS) ([]source, error) {
 		})
 		return nil
 	})
-	return all, err
+	return sources, err
 }
 
-// dirs lists the folders that hold Go code, each once, sorted.
-func dirs(all []source) []string {
-	var out []string
-	for _, s := range all {
-		out = append(out, s.dir)
+// sourceDirs lists the folders that hold Go code, each once, sorted.
+func sourceDirs(sources []source) []string {
+	var folders []string
+	for _, s := range sources {
+		folders = append(folders, s.dir)
 	}
-	slices.Sort(out)
-	return slices.Compact(out)
+	slices.Sort(folders)
+	return slices.Compact(folders)
 }

@@ -16,10 +16,10 @@ import (
 )
 
 const (
-	// AnchorEvery is how often the signer signs where the chain stands: what is changed
+	// AnchorInterval is how often the signer signs where the chain stands: what is changed
 	// behind its back is seen within it.
-	AnchorEvery = time.Minute
-	anchorsMax  = 500 // that are asked for at once
+	AnchorInterval = time.Minute
+	anchorsMax     = 500 // that are asked for at once
 )
 
 // ErrContradicted says that the log is not what the signer signed: the database is
@@ -32,25 +32,25 @@ var ErrContradicted = errors.New("the audit log is not what the signer signed")
 // An answer that was lost is read again: the signer's anchors are copied before a new
 // one is asked for. Any number of processes may run one.
 type Anchorer struct {
-	DB     *pg.DB
-	Signer signer.Signer
-	Key    ed25519.PublicKey // the attestation key
-	Log    *slog.Logger      // nil means the default
-	Every  time.Duration     // 0 means AnchorEvery
-	// Contradicted is told of an ErrContradicted each time; nil: it is logged alone.
-	Contradicted func(ctx context.Context, err error) error
+	DB       *pg.DB
+	Signer   signer.Signer
+	Key      ed25519.PublicKey // the attestation key
+	Log      *slog.Logger      // nil means the default
+	Interval time.Duration     // 0 means AnchorInterval
+	// OnContradicted is told of an ErrContradicted each time; nil: it is logged alone.
+	OnContradicted func(ctx context.Context, err error) error
 }
 
 // Run anchors until ctx ends.
 func (a *Anchorer) Run(ctx context.Context) error {
-	log, every := a.Log, a.Every
+	log, interval := a.Log, a.Interval
 	if log == nil {
 		log = slog.Default()
 	}
-	if every == 0 {
-		every = AnchorEvery
+	if interval == 0 {
+		interval = AnchorInterval
 	}
-	tick := time.NewTicker(every)
+	tick := time.NewTicker(interval)
 	defer tick.Stop()
 	for {
 		err := a.Step(ctx)
@@ -59,8 +59,8 @@ func (a *Anchorer) Run(ctx context.Context) error {
 			return nil
 		case errors.Is(err, ErrContradicted):
 			log.LogAttrs(ctx, slog.LevelError, "the audit log is not what the signer signed: see the runbook of the audit log", slog.Any("error", err))
-			if a.Contradicted != nil {
-				if err := a.Contradicted(ctx, err); err != nil {
+			if a.OnContradicted != nil {
+				if err := a.OnContradicted(ctx, err); err != nil {
 					log.LogAttrs(ctx, slog.LevelError, "the audit log is not what the signer signed and nothing was stopped", slog.Any("error", err))
 				}
 			}
@@ -78,104 +78,104 @@ func (a *Anchorer) Run(ctx context.Context) error {
 // Step copies what the signer signed, compares it with the chain and has the end of
 // the chain signed when it went on. Error: ErrContradicted.
 func (a *Anchorer) Step(ctx context.Context) error {
-	last, err := a.copy(ctx)
+	last, err := a.copyAnchors(ctx)
 	if err != nil {
 		return err
 	}
 	var end End
 	if err := a.DB.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
-		if err = Compare(ctx, tx); err == nil {
-			end, err = EndOf(ctx, tx)
+		if err = CompareAnchor(ctx, tx); err == nil {
+			end, err = LoadEnd(ctx, tx)
 		}
 		return err
 	}); err != nil {
 		return err
 	}
-	to := signer.AnchorRequest{Mark: signer.Mark{Chain: end.Chain, Position: uint64(end.Position), Hash: end.Hash.String()}}
+	request := signer.AnchorRequest{AuditHead: signer.AuditHead{Chain: end.Chain, Position: uint64(end.Position), Hash: end.Hash.String()}}
 	if last.Number > 0 {
-		to.After = &last.Mark
-		if to.Mark == last.Mark {
+		request.Previous = &last.AuditHead
+		if request.AuditHead == last.AuditHead {
 			return nil
 		}
 	} else if end.Position == 0 {
 		return nil
 	}
-	made, err := a.Signer.Anchor(ctx, to)
-	crash.Point("O10")
-	var no *signer.Refusal
-	if errors.As(err, &no) && no.Code == signer.RefusedAnchor {
+	made, err := a.Signer.SignAnchor(ctx, request)
+	crash.Hit("O10")
+	var refusal *signer.Refusal
+	if errors.As(err, &refusal) && refusal.Code == signer.RefusedAnchor {
 		// Another process may have had a later end signed: then its anchor is read next time.
-		if again, look := a.copy(ctx); look == nil && again.Number > last.Number {
+		if latest, copyErr := a.copyAnchors(ctx); copyErr == nil && latest.Number > last.Number {
 			return nil
 		}
-		return fmt.Errorf("%w: %s", ErrContradicted, no.Message)
+		return fmt.Errorf("%w: %s", ErrContradicted, refusal.Message)
 	}
 	if err != nil {
 		return fmt.Errorf("ask the signer to anchor the audit log: %w", err)
 	}
-	_, err = a.keep(ctx, last, []signer.Anchor{made})
+	_, err = a.storeAnchors(ctx, last, []signer.Anchor{made})
 	return err
 }
 
-// copy brings over the signer's anchors that the database does not have, and tells the
+// copyAnchors brings over the signer's anchors that the database does not have, and tells the
 // last one.
-func (a *Anchorer) copy(ctx context.Context) (last signer.Anchor, err error) {
+func (a *Anchorer) copyAnchors(ctx context.Context) (last signer.Anchor, err error) {
 	if err = a.DB.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
-		last, err = lastAnchor(ctx, tx)
+		last, err = loadLastAnchor(ctx, tx)
 		return err
 	}); err != nil {
 		return last, err
 	}
 	for {
-		more, err := a.Signer.Anchors(ctx, last.Number, anchorsMax)
+		batch, err := a.Signer.AnchorsAfter(ctx, last.Number, anchorsMax)
 		if err != nil {
 			return last, fmt.Errorf("ask the signer for the anchors of the audit log: %w", err)
 		}
-		if len(more) == 0 {
+		if len(batch) == 0 {
 			return last, nil
 		}
-		if last, err = a.keep(ctx, last, more); err != nil {
+		if last, err = a.storeAnchors(ctx, last, batch); err != nil {
 			return last, err
 		}
 	}
 }
 
-// keep copies anchors that follow the last one.
-func (a *Anchorer) keep(ctx context.Context, last signer.Anchor, more []signer.Anchor) (signer.Anchor, error) {
-	for _, one := range more {
-		err := one.Check(a.Key)
+// storeAnchors copies anchors that follow the last one.
+func (a *Anchorer) storeAnchors(ctx context.Context, last signer.Anchor, anchors []signer.Anchor) (signer.Anchor, error) {
+	for _, anchor := range anchors {
+		err := anchor.VerifySignature(a.Key)
 		if err == nil {
-			err = one.Follow(last)
+			err = anchor.VerifyAfter(last)
 		}
 		if err != nil {
 			return last, fmt.Errorf("%w: the copy of the signer's anchors ends with %d and does not go on: %w", ErrContradicted, last.Number, err)
 		}
-		last = one
+		last = anchor
 	}
 	err := a.DB.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		b := &pgx.Batch{}
-		for _, one := range more {
+		for _, anchor := range anchors {
 			b.Queue(`
 				INSERT INTO audit_anchors (number, chain_id, position, hash, at, prev, because, signature, copied_at)
 				VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) ON CONFLICT ON CONSTRAINT audit_anchors_pkey DO NOTHING`,
-				one.Number, one.Chain, one.Position, one.Hash, one.At, one.Prev, one.Because, one.Signature, tx.Now)
+				anchor.Number, anchor.Chain, anchor.Position, anchor.Hash, anchor.SignedAt, anchor.Prev, anchor.Reason, anchor.Signature, tx.Now)
 		}
 		return tx.SendBatch(ctx, b).Close()
 	})
 	if err != nil {
-		return last, fmt.Errorf("copy %d anchors of the audit log: %w", len(more), err)
+		return last, fmt.Errorf("copy %d anchors of the audit log: %w", len(anchors), err)
 	}
 	return last, nil
 }
 
 const selectAnchors = `SELECT number, chain_id, position, hash, at, prev, because, signature FROM audit_anchors`
 
-func scanAnchor(row pgx.CollectableRow) (a signer.Anchor, err error) {
-	err = row.Scan(&a.Number, &a.Chain, &a.Position, &a.Hash, &a.At, &a.Prev, &a.Because, &a.Signature)
-	return a, err
+func scanAnchor(row pgx.CollectableRow) (anchor signer.Anchor, err error) {
+	err = row.Scan(&anchor.Number, &anchor.Chain, &anchor.Position, &anchor.Hash, &anchor.SignedAt, &anchor.Prev, &anchor.Reason, &anchor.Signature)
+	return anchor, err
 }
 
-func lastAnchor(ctx context.Context, tx pg.Tx) (signer.Anchor, error) {
+func loadLastAnchor(ctx context.Context, tx pg.Tx) (signer.Anchor, error) {
 	rows, err := tx.Query(ctx, selectAnchors+` ORDER BY number DESC LIMIT 1`)
 	if err != nil {
 		return signer.Anchor{}, fmt.Errorf("read the last anchor of the audit log: %w", err)
@@ -187,92 +187,92 @@ func lastAnchor(ctx context.Context, tx pg.Tx) (signer.Anchor, error) {
 	return last, nil
 }
 
-// Compare compares the last of the copied anchors that count with the chain, which
+// CompareAnchor compares the last of the copied anchors that count with the chain, which
 // stands for all rows before it. Error: ErrContradicted.
-func Compare(ctx context.Context, tx pg.Tx) error {
-	last, err := lastAnchor(ctx, tx)
+func CompareAnchor(ctx context.Context, tx pg.Tx) error {
+	last, err := loadLastAnchor(ctx, tx)
 	if err != nil || last.Number == 0 {
 		return err
 	}
-	end, err := EndOf(ctx, tx)
+	end, err := LoadEnd(ctx, tx)
 	if err != nil {
 		return err
 	}
 	if last.Chain != end.Chain {
-		return fmt.Errorf("%w: the chain is %s, and anchor %d of %s is of %s", ErrContradicted, end.Chain, last.Number, last.At, last.Chain)
+		return fmt.Errorf("%w: the chain is %s, and anchor %d of %s is of %s", ErrContradicted, end.Chain, last.Number, last.SignedAt, last.Chain)
 	}
 	if int64(last.Position) > end.Position {
-		return fmt.Errorf("%w: it had %d rows at %s and has %d: rows were taken away, or the database was restored from a backup that is older than that", ErrContradicted, last.Position, last.At, end.Position)
+		return fmt.Errorf("%w: it had %d rows at %s and has %d: rows were taken away, or the database was restored from a backup that is older than that", ErrContradicted, last.Position, last.SignedAt, end.Position)
 	}
-	hash := begin(end.Chain)
+	hash := genesisHash(end.Chain)
 	if last.Position > 0 {
-		err = tx.QueryRow(ctx, `SELECT hash FROM audit_seal WHERE position = $1`, last.Position).Scan(hash.scan())
+		err = tx.QueryRow(ctx, `SELECT hash FROM audit_seal WHERE position = $1`, last.Position).Scan(hash.scanner())
 		if errors.Is(err, pgx.ErrNoRows) {
-			return fmt.Errorf("%w: place %d was signed at %s and is gone", ErrContradicted, last.Position, last.At)
+			return fmt.Errorf("%w: place %d was signed at %s and is gone", ErrContradicted, last.Position, last.SignedAt)
 		}
 		if err != nil {
 			return fmt.Errorf("read place %d of the audit chain: %w", last.Position, err)
 		}
 	}
 	if hash.String() != last.Hash {
-		return fmt.Errorf("%w: place %d has the hash %s, and %s was signed at %s: rows up to there were changed", ErrContradicted, last.Position, hash, last.Hash, last.At)
+		return fmt.Errorf("%w: place %d has the hash %s, and %s was signed at %s: rows up to there were changed", ErrContradicted, last.Position, hash, last.Hash, last.SignedAt)
 	}
 	return nil
 }
 
-// Copied are the anchors that the database has, in their order.
-func Copied(ctx context.Context, tx pg.Tx) ([]signer.Anchor, error) {
+// CopiedAnchors are the anchors that the database has, in their order.
+func CopiedAnchors(ctx context.Context, tx pg.Tx) ([]signer.Anchor, error) {
 	rows, err := tx.Query(ctx, selectAnchors+` ORDER BY number`)
 	if err != nil {
 		return nil, fmt.Errorf("read the anchors of the audit log: %w", err)
 	}
-	all, err := pgx.CollectRows(rows, scanAnchor)
+	anchors, err := pgx.CollectRows(rows, scanAnchor)
 	if err != nil {
 		return nil, fmt.Errorf("read the anchors of the audit log: %w", err)
 	}
-	return all, nil
+	return anchors, nil
 }
 
-// Agreed is the last mark of the anchors that count with which the chain agrees, or its
+// LastAgreedMark is the last mark of the anchors that count with which the chain agrees, or its
 // beginning: where a chain whose end was lost goes on from.
-func Agreed(ctx context.Context, tx pg.Tx, all []signer.Anchor) (signer.Mark, error) {
-	end, err := EndOf(ctx, tx)
+func LastAgreedMark(ctx context.Context, tx pg.Tx, anchors []signer.Anchor) (signer.AuditHead, error) {
+	end, err := LoadEnd(ctx, tx)
 	if err != nil {
-		return signer.Mark{}, err
+		return signer.AuditHead{}, err
 	}
-	at := signer.Mark{Chain: end.Chain, Hash: begin(end.Chain).String()}
-	for _, a := range signer.Standing(all) {
-		if a.Chain != end.Chain || a.Position <= at.Position {
+	agreed := signer.AuditHead{Chain: end.Chain, Hash: genesisHash(end.Chain).String()}
+	for _, anchor := range signer.EffectiveAnchors(anchors) {
+		if anchor.Chain != end.Chain || anchor.Position <= agreed.Position {
 			continue
 		}
 		var hash Hash
-		err := tx.QueryRow(ctx, `SELECT hash FROM audit_seal WHERE position = $1`, a.Position).Scan(hash.scan())
+		err := tx.QueryRow(ctx, `SELECT hash FROM audit_seal WHERE position = $1`, anchor.Position).Scan(hash.scanner())
 		if err != nil && !errors.Is(err, pgx.ErrNoRows) {
-			return at, fmt.Errorf("read place %d of the audit chain: %w", a.Position, err)
+			return agreed, fmt.Errorf("read place %d of the audit chain: %w", anchor.Position, err)
 		}
-		if err == nil && hash.String() == a.Hash {
-			at = a.Mark
+		if err == nil && hash.String() == anchor.Hash {
+			agreed = anchor.AuditHead
 		}
 	}
-	return at, nil
+	return agreed, nil
 }
 
 // State is how the log stands.
 type State struct {
-	End    End
-	Oldest *time.Time    // when the oldest row without a place was written; nil: all have theirs
-	Last   signer.Anchor // the last anchor that was copied; its Number is 0 when there is none
+	End              End
+	OldestUnsealedAt *time.Time    // when the oldest row without a place was written; nil: all have theirs
+	LastAnchor       signer.Anchor // the last anchor that was copied; its Number is 0 when there is none
 }
 
-// StateOf reads how the log stands, in a transaction of the system.
-func StateOf(ctx context.Context, tx pg.Tx) (s State, err error) {
-	if s.End, err = EndOf(ctx, tx); err != nil {
+// LoadState reads how the log stands, in a transaction of the system.
+func LoadState(ctx context.Context, tx pg.Tx) (s State, err error) {
+	if s.End, err = LoadEnd(ctx, tx); err != nil {
 		return s, err
 	}
-	if s.Last, err = lastAnchor(ctx, tx); err != nil {
+	if s.LastAnchor, err = loadLastAnchor(ctx, tx); err != nil {
 		return s, err
 	}
-	err = tx.QueryRow(ctx, OldestUnsealed).Scan(&s.Oldest)
+	err = tx.QueryRow(ctx, OldestUnsealed).Scan(&s.OldestUnsealedAt)
 	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
 		return s, fmt.Errorf("look for what is not sealed: %w", err)
 	}

@@ -54,19 +54,19 @@ type Entry struct {
 // transaction: nothing waits for it and it waits for nobody.
 func Record(ctx context.Context, tx pg.Tx, entries ...Entry) error {
 	b := &pgx.Batch{}
-	if err := Queue(b, tx.Now, entries...); err != nil {
+	if err := QueueEntries(b, tx.Now, entries...); err != nil {
 		return err
 	}
 	if err := tx.SendBatch(ctx, b).Close(); err != nil {
 		return fmt.Errorf("record %d audit rows: %w", len(entries), err)
 	}
-	crash.Point("O06")
+	crash.Hit("O06")
 	return nil
 }
 
-// Queue adds what Record does to a batch of statements, as their last; now is
+// QueueEntries adds what Record does to a batch of statements, as their last; now is
 // the transaction's. Error: a detail that cannot be written.
-func Queue(b *pgx.Batch, now time.Time, entries ...Entry) error {
+func QueueEntries(b *pgx.Batch, now time.Time, entries ...Entry) error {
 	n := len(entries)
 	orgs, kinds, actors := make([]*string, n), make([]string, n), make([]string, n)
 	actions, resourceKinds, resources, details := make([]string, n), make([]string, n), make([]string, n), make([]string, n)
@@ -98,7 +98,7 @@ func Queue(b *pgx.Batch, now time.Time, entries ...Entry) error {
 type Row struct {
 	ID           int64
 	OrgID        string
-	At           time.Time
+	RecordedAt   time.Time
 	Actor        Actor
 	Action       string
 	ResourceKind string
@@ -115,19 +115,19 @@ type Filter struct {
 
 // List reads what was recorded, one page in the order of (at, id).
 func List(ctx context.Context, tx pg.Tx, f Filter, p page.Page) (page.Result[Row], error) {
-	q := page.Select(`
+	q := page.NewQuery(`
 		SELECT audit_id, coalesce(org_id, ''), at, actor_kind, actor_id, action, resource_kind, resource_id, detail
 		FROM audit_log WHERE true`)
 	if f.OrgID != "" {
-		q.And(`org_id = ?`, f.OrgID)
+		q.AddCondition(`org_id = ?`, f.OrgID)
 	}
 	if f.ResourceID != "" {
-		q.And(`resource_id = ?`, f.ResourceID)
+		q.AddCondition(`resource_id = ?`, f.ResourceID)
 	}
 	if f.Action != "" {
-		q.And(`action = ?`, f.Action)
+		q.AddCondition(`action = ?`, f.Action)
 	}
-	sql, args := q.Sorted(p, "at", "audit_id")
+	sql, args := q.BuildPage(p, "at", "audit_id")
 	rows, err := tx.Query(ctx, sql, args...)
 	if err != nil {
 		return page.Result[Row]{}, fmt.Errorf("list the audit log: %w", err)
@@ -136,7 +136,7 @@ func List(ctx context.Context, tx pg.Tx, f Filter, p page.Page) (page.Result[Row
 	var r Row
 	for rows.Next() {
 		r.Detail = nil
-		if err := rows.Scan(&r.ID, &r.OrgID, &r.At, &r.Actor.Kind, &r.Actor.ID, &r.Action, &r.ResourceKind, &r.ResourceID, &r.Detail); err != nil {
+		if err := rows.Scan(&r.ID, &r.OrgID, &r.RecordedAt, &r.Actor.Kind, &r.Actor.ID, &r.Action, &r.ResourceKind, &r.ResourceID, &r.Detail); err != nil {
 			return page.Result[Row]{}, fmt.Errorf("read the audit log: %w", err)
 		}
 		found = append(found, r)
@@ -144,5 +144,5 @@ func List(ctx context.Context, tx pg.Tx, f Filter, p page.Page) (page.Result[Row
 	if err := rows.Err(); err != nil {
 		return page.Result[Row]{}, fmt.Errorf("read the audit log: %w", err)
 	}
-	return page.Cut(p, found, func(r Row) page.Cursor { return page.Cursor{At: r.At, ID: fmt.Sprint(r.ID)} }), nil
+	return page.CutPage(p, found, func(r Row) page.Cursor { return page.Cursor{CreatedAt: r.RecordedAt, ID: fmt.Sprint(r.ID)} }), nil
 }

@@ -16,7 +16,7 @@ func TestWhatWasDoneIsReadInItsOrderAndByItsOwner(t *testing.T) {
 	t.Parallel()
 	db, ctx := pgtest.New(t), t.Context()
 	for _, org := range []string{"org_a", "org_b"} {
-		if _, err := pgtest.Owner(t, db).Exec(ctx, `INSERT INTO organizations VALUES ($1, $1, now())`, org); err != nil {
+		if _, err := pgtest.OwnerPool(t, db).Exec(ctx, `INSERT INTO organizations VALUES ($1, $1, now())`, org); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -43,7 +43,7 @@ func TestWhatWasDoneIsReadInItsOrderAndByItsOwner(t *testing.T) {
 					t.Errorf("got %+v, want what was recorded", row)
 				}
 			}
-			p.Cursor = r.Next
+			p.Cursor = r.NextCursor
 			return nil
 		})
 		if err != nil {
@@ -82,7 +82,7 @@ func TestAnActStandsOnlyWithItsChange(t *testing.T) {
 		t.Errorf("got %v, want %v", err, stopped)
 	}
 	err = db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-		if err := audit.Record(ctx, tx, audit.Entry{Actor: audit.Actor{Kind: "GHOST"}, Action: "a", ResourceKind: "b", ResourceID: "c"}); !pg.Violates(err, "audit_log_actor_known") {
+		if err := audit.Record(ctx, tx, audit.Entry{Actor: audit.Actor{Kind: "GHOST"}, Action: "a", ResourceKind: "b", ResourceID: "c"}); !pg.ViolatesConstraint(err, "audit_log_actor_known") {
 			t.Errorf("got %v, want a refusal of the actor", err)
 		}
 		return stopped
@@ -91,7 +91,7 @@ func TestAnActStandsOnlyWithItsChange(t *testing.T) {
 		t.Errorf("got %v, want %v", err, stopped)
 	}
 	var n int
-	if err := pgtest.Owner(t, db).QueryRow(ctx, `SELECT count(*) FROM audit_log`).Scan(&n); err != nil {
+	if err := pgtest.OwnerPool(t, db).QueryRow(ctx, `SELECT count(*) FROM audit_log`).Scan(&n); err != nil {
 		t.Fatal(err)
 	}
 	if n != 0 {

@@ -20,7 +20,7 @@ type Line struct {
 	Hash         string  `json:"hash"`     // hex SHA-256 over the hash before and the row
 	AuditID      int64   `json:"auditId"`
 	OrgID        *string `json:"organizationId"`
-	At           string  `json:"at"` // RFC 3339, to the microsecond
+	RecordedAt   string  `json:"at"` // RFC 3339, to the microsecond
 	ActorKind    string  `json:"actorKind"`
 	ActorID      string  `json:"actorId"`
 	Action       string  `json:"action"`
@@ -34,22 +34,22 @@ type Line struct {
 // name of the table.
 const columns = `a.audit_id, a.org_id, a.at, a.actor_kind, a.actor_id, a.action, a.resource_kind, a.resource_id, a.detail::text`
 
-func (l *Line) into(at *time.Time) []any {
-	return []any{&l.AuditID, &l.OrgID, at, &l.ActorKind, &l.ActorID, &l.Action, &l.ResourceKind, &l.ResourceID, &l.Detail}
+func (l *Line) scanTargets(recordedAt *time.Time) []any {
+	return []any{&l.AuditID, &l.OrgID, recordedAt, &l.ActorKind, &l.ActorID, &l.Action, &l.ResourceKind, &l.ResourceID, &l.Detail}
 }
 
 func scanLine(row pgx.CollectableRow) (l Line, err error) {
-	var at time.Time
-	if err = row.Scan(l.into(&at)...); err == nil {
-		l.At = stamp(at)
+	var recordedAt time.Time
+	if err = row.Scan(l.scanTargets(&recordedAt)...); err == nil {
+		l.RecordedAt = formatTime(recordedAt)
 	}
 	return l, err
 }
 
-// stampForm has every digit that PostgreSQL keeps, and only those.
-const stampForm = "2006-01-02T15:04:05.000000Z"
+// timeLayout has every digit that PostgreSQL keeps, and only those.
+const timeLayout = "2006-01-02T15:04:05.000000Z"
 
-func stamp(t time.Time) string { return t.UTC().Format(stampForm) }
+func formatTime(t time.Time) string { return t.UTC().Format(timeLayout) }
 
 // Encode are the bytes of a row that are hashed: every column in its order, each with
 // its length before it, and a column that is null told from one that is empty. No two
@@ -60,15 +60,15 @@ func (l Line) Encode() []byte {
 	if l.OrgID == nil {
 		b = append(b, 0)
 	} else {
-		b = appendWord(append(b, 1), *l.OrgID)
+		b = appendField(append(b, 1), *l.OrgID)
 	}
-	for _, word := range []string{l.At, l.ActorKind, l.ActorID, l.Action, l.ResourceKind, l.ResourceID, l.Detail} {
-		b = appendWord(b, word)
+	for _, word := range []string{l.RecordedAt, l.ActorKind, l.ActorID, l.Action, l.ResourceKind, l.ResourceID, l.Detail} {
+		b = appendField(b, word)
 	}
 	return b
 }
 
-func appendWord(b []byte, word string) []byte {
+func appendField(b []byte, word string) []byte {
 	return append(binary.BigEndian.AppendUint64(b, uint64(len(word))), word...)
 }
 
@@ -77,11 +77,11 @@ type Hash [sha256.Size]byte
 
 func (h Hash) String() string { return hex.EncodeToString(h[:]) }
 
-// begin is the hash before the first row of a chain.
-func begin(chain string) Hash { return sha256.Sum256([]byte(hashVersion + "\n" + chain)) }
+// genesisHash is the hash before the first row of a chain.
+func genesisHash(chain string) Hash { return sha256.Sum256([]byte(hashVersion + "\n" + chain)) }
 
-// next is the hash of a row at its position behind another hash.
-func (l Line) next(prev Hash) Hash {
+// chainHash is the hash of a row at its position behind another hash.
+func (l Line) chainHash(prev Hash) Hash {
 	h := sha256.New()
 	h.Write([]byte(hashVersion))
 	h.Write(prev[:])

@@ -39,7 +39,7 @@ func newDesk(t *testing.T) *desk {
 	db := pgtest.New(t)
 	s, key := signertest.New(t)
 	return &desk{
-		t: t, db: db, super: pgtest.Owner(t, db), sealer: audit.Sealer{DB: db}, signer: s, key: key,
+		t: t, db: db, super: pgtest.OwnerPool(t, db), sealer: audit.Sealer{DB: db}, signer: s, key: key,
 		anchorer: audit.Anchorer{DB: db, Signer: s, Key: key},
 	}
 }
@@ -106,7 +106,7 @@ func (d *desk) anchor() {
 
 func (d *desk) anchors() (all []signer.Anchor) {
 	d.t.Helper()
-	all, err := d.signer.Anchors(d.t.Context(), 0, 0)
+	all, err := d.signer.AnchorsAfter(d.t.Context(), 0, 0)
 	if err != nil {
 		d.t.Fatal(err)
 	}
@@ -131,7 +131,7 @@ func (d *desk) examined() audit.Findings {
 	if err != nil {
 		d.t.Fatal(err)
 	}
-	f, err := audit.Check(&export, anchors, true)
+	f, err := audit.CheckExport(&export, anchors, true)
 	if err != nil {
 		d.t.Fatal(err)
 	}
@@ -188,7 +188,7 @@ func TestEveryRowGetsOnePlaceAfterItsCommit(t *testing.T) {
 	if settled != last {
 		t.Errorf("got settled up to %d, want %d", settled, last)
 	}
-	if f := d.examined(); !f.Intact() || f.Rows != 7 || f.Unsealed != 0 {
+	if f := d.examined(); !f.IsIntact() || f.Rows != 7 || f.Unsealed != 0 {
 		t.Errorf("got %+v, want 7 rows, intact", f)
 	}
 }
@@ -246,7 +246,7 @@ func TestARowStandsBehindWhatWasCommittedBeforeIt(t *testing.T) {
 			FROM audit_log a JOIN audit_seal s USING (audit_id)) o WHERE before >= nth`); n != 0 {
 		t.Errorf("got %d rows before one that was committed before they were written", n)
 	}
-	if f := d.examined(); !f.Intact() || f.Rows != int64(d.count(`SELECT count(*) FROM audit_log`)) {
+	if f := d.examined(); !f.IsIntact() || f.Rows != int64(d.count(`SELECT count(*) FROM audit_log`)) {
 		t.Errorf("got %+v, want all, intact", f)
 	}
 }
@@ -289,7 +289,7 @@ func TestWhatIsChangedBehindTheServicesBackIsSeen(t *testing.T) {
 			}
 			d.sealed()
 			d.anchor()
-			if f := d.examined(); !f.Intact() || f.Anchors != 1 || f.Anchored != 6 {
+			if f := d.examined(); !f.IsIntact() || f.Anchors != 1 || f.AnchoredRows != 6 {
 				t.Fatalf("before: got %+v, want 6 rows, anchored", f)
 			}
 			if c.tamper != nil {
@@ -302,8 +302,8 @@ func TestWhatIsChangedBehindTheServicesBackIsSeen(t *testing.T) {
 				d.sealed()
 			}
 			f := d.examined()
-			if f.Intact() || !strings.Contains(strings.Join(f.Broken, "\n"), c.want) {
-				t.Errorf("got %v, want %q", f.Broken, c.want)
+			if f.IsIntact() || !strings.Contains(strings.Join(f.Breaks, "\n"), c.want) {
+				t.Errorf("got %v, want %q", f.Breaks, c.want)
 			}
 			err := d.anchorer.Step(t.Context())
 			if got := errors.Is(err, audit.ErrContradicted); got != c.live {
@@ -348,8 +348,8 @@ func TestAnAnswerOfTheSignerThatWasLostIsReadAgain(t *testing.T) {
 // forgetful is a signer whose answers get lost.
 type forgetful struct{ signer.Signer }
 
-func (f *forgetful) Anchor(ctx context.Context, r signer.AnchorRequest) (signer.Anchor, error) {
-	if _, err := f.Signer.Anchor(ctx, r); err != nil {
+func (f *forgetful) SignAnchor(ctx context.Context, r signer.AnchorRequest) (signer.Anchor, error) {
+	if _, err := f.Signer.SignAnchor(ctx, r); err != nil {
 		return signer.Anchor{}, err
 	}
 	return signer.Anchor{}, errors.New("the line broke")
@@ -362,14 +362,14 @@ func TestARestoredBackupIsToldAndBegunAgainByAnOperatorAlone(t *testing.T) {
 	d.write("a", "b")
 	d.sealed()
 	d.anchor()
-	backup := pgtest.Copy(t, pgtest.Of(t, d.db))
+	backup := pgtest.CopyDatabase(t, pgtest.DatabaseOf(t, d.db))
 	d.super.Reset()
 	d.write("c", "d")
 	d.sealed()
 	d.anchor()
 
 	old := pgtest.Open(t, backup, time.Now)
-	d.db, d.super = old, pgtest.Owner(t, old)
+	d.db, d.super = old, pgtest.OwnerPool(t, old)
 	d.sealer, d.anchorer.DB = audit.Sealer{DB: old}, old
 	err := d.anchorer.Step(t.Context())
 	if !errors.Is(err, audit.ErrContradicted) || !strings.Contains(err.Error(), "had 4 rows") || !strings.Contains(err.Error(), "restored from a backup") {
@@ -381,25 +381,25 @@ func TestARestoredBackupIsToldAndBegunAgainByAnOperatorAlone(t *testing.T) {
 	if err := d.anchorer.Step(t.Context()); !errors.Is(err, audit.ErrContradicted) {
 		t.Fatalf("got %v, want %v", err, audit.ErrContradicted)
 	}
-	if f := d.examined(); f.Intact() {
+	if f := d.examined(); f.IsIntact() {
 		t.Error("an export of it is taken for whole")
 	}
-	var from signer.Mark
+	var from signer.AuditHead
 	if err := old.ReadSystem(t.Context(), func(ctx context.Context, tx pg.Tx) (err error) {
-		from, err = audit.Agreed(ctx, tx, d.anchors())
+		from, err = audit.LastAgreedMark(ctx, tx, d.anchors())
 		return err
 	}); err != nil || from.Position != 2 {
 		t.Fatalf("got %+v %v, want that it agrees up to 2", from, err)
 	}
 	wrong := from
 	wrong.Position = 5
-	if _, err := d.signer.Reanchor(wrong, "backup of Monday"); err == nil {
+	if _, err := d.signer.RestartAnchors(wrong, "backup of Monday"); err == nil {
 		t.Error("it begins again where nothing was signed")
 	}
-	if _, err := d.signer.Reanchor(from, ""); err == nil {
+	if _, err := d.signer.RestartAnchors(from, ""); err == nil {
 		t.Error("it begins again and nobody says why")
 	}
-	if _, err := d.signer.Reanchor(from, "backup of Monday"); err != nil {
+	if _, err := d.signer.RestartAnchors(from, "backup of Monday"); err != nil {
 		t.Fatal(err)
 	}
 	d.anchor()
@@ -407,7 +407,7 @@ func TestARestoredBackupIsToldAndBegunAgainByAnOperatorAlone(t *testing.T) {
 	d.sealed()
 	d.anchor()
 	f := d.examined()
-	if !f.Intact() || len(f.Restarts) != 1 || f.Restarts[0].Because != "backup of Monday" || f.Anchors != 3 || f.Anchored != 6 {
+	if !f.IsIntact() || len(f.Restarts) != 1 || f.Restarts[0].Reason != "backup of Monday" || f.Anchors != 3 || f.AnchoredRows != 6 {
 		t.Errorf("got %+v, want it intact, with who let it begin again", f)
 	}
 }
@@ -449,12 +449,12 @@ func TestAnExportIsReadAsItWasWritten(t *testing.T) {
 		"anchors of another":      {export.String(), other, true, "another database"},
 		"another name of the log": {strings.Replace(export.String(), `"chain":"aud_`, `"chain":"aud_0`, 1), nil, false, "row 1"},
 	} {
-		f, err := audit.Check(strings.NewReader(c.text), c.anchors, c.given)
+		f, err := audit.CheckExport(strings.NewReader(c.text), c.anchors, c.given)
 		if err != nil {
 			t.Errorf("%s: got %v", name, err)
 			continue
 		}
-		if got := strings.Join(f.Broken, "\n"); f.Intact() != (c.want == "") || !strings.Contains(got, c.want) {
+		if got := strings.Join(f.Breaks, "\n"); f.IsIntact() != (c.want == "") || !strings.Contains(got, c.want) {
 			t.Errorf("%s: got %q, want %q", name, got, c.want)
 		}
 		var b strings.Builder
@@ -463,7 +463,7 @@ func TestAnExportIsReadAsItWasWritten(t *testing.T) {
 		}
 	}
 	for _, text := range []string{"", "\n", "{}\n", "[]\n", `{"format":"coffer-audit-export-2","chain":"x","position":0,"hash":"","exportedAt":"2026-01-01T00:00:00Z"}` + "\n"} {
-		if _, err := audit.Check(strings.NewReader(text), nil, false); err == nil {
+		if _, err := audit.CheckExport(strings.NewReader(text), nil, false); err == nil {
 			t.Errorf("%q: got no error", text)
 		}
 	}
@@ -490,7 +490,7 @@ func FuzzNoTwoRowsAreEncodedAlike(f *testing.F) {
 	f.Add(int64(1), "o", true, "t", "k", "a", "c", "r", "x\x00y", "z", int64(1), "o", true, "t", "k", "a", "c", "r", "x", "y\x00z", "")
 	f.Fuzz(func(t *testing.T, id1 int64, o1 string, has1 bool, at1, k1, a1, c1, r1, i1, d1 string, id2 int64, o2 string, has2 bool, at2, k2, a2, c2, r2, i2, d2, shift string) {
 		line := func(id int64, o string, has bool, at, k, a, c, r, i, d string) audit.Line {
-			l := audit.Line{AuditID: id, At: at, ActorKind: k, ActorID: a, Action: c, ResourceKind: r, ResourceID: i, Detail: d}
+			l := audit.Line{AuditID: id, RecordedAt: at, ActorKind: k, ActorID: a, Action: c, ResourceKind: r, ResourceID: i, Detail: d}
 			if has {
 				l.OrgID = &o
 			}
@@ -517,7 +517,7 @@ func FuzzNoTwoRowsAreEncodedAlike(f *testing.F) {
 
 func BenchmarkSealing(b *testing.B) {
 	db := pgtest.New(b)
-	super := pgtest.Owner(b, db)
+	super := pgtest.OwnerPool(b, db)
 	const rows = 20_000
 	for b.Loop() {
 		b.StopTimer()

@@ -19,11 +19,11 @@ const exportFormat = "coffer-audit-export-1"
 
 // Header is the first line of an export.
 type Header struct {
-	Format   string `json:"format"`
-	Chain    string `json:"chain"`
-	Position int64  `json:"position"` // where the chain ended
-	Hash     string `json:"hash"`
-	At       string `json:"exportedAt"`
+	Format     string `json:"format"`
+	Chain      string `json:"chain"`
+	Position   int64  `json:"position"` // where the chain ended
+	Hash       string `json:"hash"`
+	ExportedAt string `json:"exportedAt"`
 }
 
 // trailer is the last line of an export: without it the rest was cut off on the way.
@@ -35,29 +35,29 @@ type trailer struct {
 
 // Export writes the log as of one moment, one line of JSON a row in the order of the
 // chain, whatever its length. A row that is not sealed yet is in the next one.
-func Export(ctx context.Context, db *pg.DB, to io.Writer) (Header, error) {
+func Export(ctx context.Context, db *pg.DB, output io.Writer) (Header, error) {
 	var h Header
-	w := bufio.NewWriterSize(to, 1<<16)
-	out := json.NewEncoder(w)
-	out.SetEscapeHTML(false)
+	w := bufio.NewWriterSize(output, 1<<16)
+	encoder := json.NewEncoder(w)
+	encoder.SetEscapeHTML(false)
 	ran := false
 	err := db.Snapshot(ctx, func(ctx context.Context, tx pg.Tx) error {
 		if ran {
 			return errors.New("the snapshot was lost while it was read")
 		}
 		ran = true
-		end, err := EndOf(ctx, tx)
+		end, err := LoadEnd(ctx, tx)
 		if err != nil {
 			return err
 		}
-		h = Header{Format: exportFormat, Chain: end.Chain, Position: end.Position, Hash: end.Hash.String(), At: stamp(tx.Now)}
-		if err := out.Encode(h); err != nil {
+		h = Header{Format: exportFormat, Chain: end.Chain, Position: end.Position, Hash: end.Hash.String(), ExportedAt: formatTime(tx.Now)}
+		if err := encoder.Encode(h); err != nil {
 			return err
 		}
 		var t trailer
-		err = pg.Each(ctx, tx, sealedLines+` ORDER BY s.position`, nil, scanSealed, func(l Line) error {
+		err = pg.ForEachRow(ctx, tx, selectSealed+` ORDER BY s.position`, nil, scanSealed, func(l Line) error {
 			t.Sealed++
-			return out.Encode(l)
+			return encoder.Encode(l)
 		})
 		if err != nil {
 			return err
@@ -69,7 +69,7 @@ func Export(ctx context.Context, db *pg.DB, to io.Writer) (Header, error) {
 		if err != nil {
 			return err
 		}
-		return out.Encode(t)
+		return encoder.Encode(t)
 	})
 	if err == nil {
 		err = w.Flush()
@@ -80,19 +80,19 @@ func Export(ctx context.Context, db *pg.DB, to io.Writer) (Header, error) {
 	return h, nil
 }
 
-// sealedLines reads places with their rows, those that are gone included.
-const sealedLines = `
+// selectSealed reads places with their rows, those that are gone included.
+const selectSealed = `
 	SELECT s.position, s.hash, s.audit_id, a.audit_id IS NULL, a.org_id, a.at, coalesce(a.actor_kind, ''), coalesce(a.actor_id, ''),
 		coalesce(a.action, ''), coalesce(a.resource_kind, ''), coalesce(a.resource_id, ''), coalesce(a.detail::text, '')
 	FROM audit_seal s LEFT JOIN audit_log a ON a.audit_id = s.audit_id`
 
 func scanSealed(row pgx.CollectableRow) (l Line, err error) {
 	var hash []byte
-	var at *time.Time
-	err = row.Scan(&l.Position, &hash, &l.AuditID, &l.Missing, &l.OrgID, &at, &l.ActorKind, &l.ActorID, &l.Action, &l.ResourceKind, &l.ResourceID, &l.Detail)
+	var recordedAt *time.Time
+	err = row.Scan(&l.Position, &hash, &l.AuditID, &l.Missing, &l.OrgID, &recordedAt, &l.ActorKind, &l.ActorID, &l.Action, &l.ResourceKind, &l.ResourceID, &l.Detail)
 	l.Hash = fmt.Sprintf("%x", hash)
-	if at != nil {
-		l.At = stamp(*at)
+	if recordedAt != nil {
+		l.RecordedAt = formatTime(*recordedAt)
 	}
 	return l, err
 }
@@ -102,56 +102,56 @@ const (
 	tailRows  = 2 * sliceRows
 )
 
-// Examined are the places, first and last included, that a look at a moment computes
+// RangesToExamine are the places, first and last included, that a look at a moment computes
 // anew: the end of the chain, and a part of the rest that is another one each minute,
 // so that every place has its turn. A chain of up to tailRows is looked at whole.
-func Examined(end End, now time.Time) [][2]int64 {
+func RangesToExamine(end End, now time.Time) [][2]int64 {
 	tail := max(1, end.Position-tailRows+1)
 	parts := [][2]int64{{tail, end.Position}}
 	if tail > 1 {
 		slices := (tail-1)/sliceRows + 1
-		from := (now.Unix()/60%slices)*sliceRows + 1
-		parts = append(parts, [2]int64{from, min(from+sliceRows, tail) - 1})
+		start := (now.Unix()/60%slices)*sliceRows + 1
+		parts = append(parts, [2]int64{start, min(start+sliceRows, tail) - 1})
 	}
 	return parts
 }
 
-// brokenMax is how many breaks one look names.
-const brokenMax = 20
+// breaksMax is how many breaks one look names.
+const breaksMax = 20
 
-// Examine computes the places from first to last anew and compares them with the rows
+// ExamineRange computes the places from first to last anew and compares them with the rows
 // of the log, and with every anchor there that counts. It tells what is broken.
-func Examine(ctx context.Context, tx pg.Tx, chain string, first, last int64) (broken []string, err error) {
+func ExamineRange(ctx context.Context, tx pg.Tx, chain string, first, last int64) (broken []string, err error) {
 	if last < first {
 		return nil, nil
 	}
 	add := func(format string, args ...any) {
-		if len(broken) < brokenMax {
+		if len(broken) < breaksMax {
 			broken = append(broken, fmt.Sprintf(format, args...))
 		}
 	}
-	at := begin(chain)
+	prevHash := genesisHash(chain)
 	if first > 1 {
-		if err := tx.QueryRow(ctx, `SELECT coalesce((SELECT hash FROM audit_seal WHERE position = $1), $2)`, first-1, make([]byte, len(at))).Scan(at.scan()); err != nil {
+		if err := tx.QueryRow(ctx, `SELECT coalesce((SELECT hash FROM audit_seal WHERE position = $1), $2)`, first-1, make([]byte, len(prevHash))).Scan(prevHash.scanner()); err != nil {
 			return nil, fmt.Errorf("read place %d of the audit chain: %w", first-1, err)
 		}
 	}
-	due := first
-	err = pg.Each(ctx, tx, sealedLines+` WHERE s.position BETWEEN $1 AND $2 ORDER BY s.position`, []any{first, last}, scanSealed, func(l Line) error {
-		if l.Position > due {
-			add("places %d to %d are missing", due, l.Position-1)
-		} else if why := l.wrong(due, at); why != "" {
-			add("%s", why)
+	expected := first
+	err = pg.ForEachRow(ctx, tx, selectSealed+` WHERE s.position BETWEEN $1 AND $2 ORDER BY s.position`, []any{first, last}, scanSealed, func(l Line) error {
+		if l.Position > expected {
+			add("places %d to %d are missing", expected, l.Position-1)
+		} else if problem := l.describeBreak(expected, prevHash); problem != "" {
+			add("%s", problem)
 		}
-		due = l.Position + 1
-		at, _ = parseHash(l.Hash)
+		expected = l.Position + 1
+		prevHash, _ = parseHash(l.Hash)
 		return nil
 	})
 	if err != nil {
 		return nil, fmt.Errorf("read places %d to %d of the audit chain: %w", first, last, err)
 	}
-	if due <= last {
-		add("places %d to %d are missing", due, last)
+	if expected <= last {
+		add("places %d to %d are missing", expected, last)
 	}
 	rows, err := tx.Query(ctx, `
 		SELECT a.position, a.at, a.hash, coalesce(encode(s.hash, 'hex'), 'nothing')
@@ -159,7 +159,7 @@ func Examine(ctx context.Context, tx pg.Tx, chain string, first, last int64) (br
 		WHERE a.position BETWEEN $1 AND $2 AND a.hash IS DISTINCT FROM encode(s.hash, 'hex')
 			AND NOT EXISTS (SELECT FROM audit_anchors r WHERE r.because <> '' AND r.number > a.number
 				AND (r.chain_id <> a.chain_id OR r.position < a.position OR r.position = a.position AND r.hash <> a.hash))
-		ORDER BY a.number LIMIT $3`, first, last, brokenMax)
+		ORDER BY a.number LIMIT $3`, first, last, breaksMax)
 	if err != nil {
 		return nil, fmt.Errorf("compare the anchors of the audit log: %w", err)
 	}

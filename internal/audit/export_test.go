@@ -2,4 +2,4 @@ package audit
 
 // Hasten makes batches small and takes the lock away that keeps two sealers from the
 // same work.
-func (s *Sealer) Hasten(batch int) { s.batch, s.unlocked = batch, true }
+func (s *Sealer) Hasten(batch int) { s.batch, s.skipLock = batch, true }

@@ -16,9 +16,9 @@ import (
 )
 
 const (
-	sealMax   = 2000                   // rows that get their place in one transaction
-	idlePause = 200 * time.Millisecond // between two looks when all is sealed
-	sickPause = 2 * time.Second        // after an error
+	sealMax    = 2000                   // rows that get their place in one transaction
+	idlePause  = 200 * time.Millisecond // between two looks when all is sealed
+	errorPause = 2 * time.Second        // after an error
 )
 
 // Sealer gives the rows of the log their places in the chain, after their commit, so
@@ -36,21 +36,21 @@ type Sealer struct {
 	DB  *pg.DB
 	Log *slog.Logger // nil means the default
 
-	before probe // the last look at who was writing
+	lastProbe probe // the last look at who was writing
 
-	unlocked bool // a test takes the economy away to see the safety
+	skipLock bool // a test takes the economy away to see the safety
 	batch    int  // a test makes batches small; 0 means sealMax
 }
 
 // probe is how far ids were given out at a moment, and which transactions were writing
 // to the log then: every id up to it is committed, given up, or one of theirs.
 type probe struct {
-	upTo    int64
+	maxID   int64
 	writers []string
 }
 
-// errLost says that another sealer was quicker. Nothing was written.
-var errLost = errors.New("another sealer was quicker")
+// errLostRace says that another sealer was quicker. Nothing was written.
+var errLostRace = errors.New("another sealer was quicker")
 
 // Run seals until ctx ends.
 func (s *Sealer) Run(ctx context.Context) error {
@@ -66,7 +66,7 @@ func (s *Sealer) Run(ctx context.Context) error {
 			return nil
 		case err != nil:
 			log.LogAttrs(ctx, slog.LevelError, "the audit log could not be sealed", slog.Any("error", err))
-			pause = sickPause
+			pause = errorPause
 		case n < cmp.Or(s.batch, sealMax):
 			pause = idlePause
 		}
@@ -81,39 +81,39 @@ func (s *Sealer) Run(ctx context.Context) error {
 // Step seals one batch and returns how many rows it had: 0 when there is nothing to do
 // or when another process is at it.
 func (s *Sealer) Step(ctx context.Context) (int, error) {
-	now, err := s.look(ctx)
+	current, err := s.probeWriters(ctx)
 	if err != nil {
 		return 0, fmt.Errorf("see who writes the audit log: %w", err)
 	}
 	// Whoever had one of the ids up to there when they were looked at has ended since,
 	// so what the next statement does not see will never be there.
 	settled := int64(0)
-	if !slices.ContainsFunc(s.before.writers, func(w string) bool { return slices.Contains(now.writers, w) }) {
-		settled, s.before = s.before.upTo, now
+	if !slices.ContainsFunc(s.lastProbe.writers, func(w string) bool { return slices.Contains(current.writers, w) }) {
+		settled, s.lastProbe = s.lastProbe.maxID, current
 	}
 	n := 0
 	err = s.DB.InSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
-		n, err = s.seal(ctx, tx, settled)
+		n, err = s.sealBatch(ctx, tx, settled)
 		return err
 	})
-	if errors.Is(err, errLost) {
+	if errors.Is(err, errLostRace) {
 		return 0, nil
 	}
 	if err != nil {
 		return 0, fmt.Errorf("seal the audit log: %w", err)
 	}
 	if n > 0 {
-		crash.Point("O09")
+		crash.Hit("O09")
 	}
 	return n, nil
 }
 
-// look is in a transaction of its own: what reads the rows has to begin after it.
-func (s *Sealer) look(ctx context.Context) (p probe, err error) {
+// probeWriters is in a transaction of its own: what reads the rows has to begin after it.
+func (s *Sealer) probeWriters(ctx context.Context) (p probe, err error) {
 	err = s.DB.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		p = probe{}
 		// The ids first: whoever gets one later is not asked for.
-		if err := tx.QueryRow(ctx, `SELECT last_value - CASE WHEN is_called THEN 0 ELSE 1 END FROM audit_log_audit_id_seq`).Scan(&p.upTo); err != nil {
+		if err := tx.QueryRow(ctx, `SELECT last_value - CASE WHEN is_called THEN 0 ELSE 1 END FROM audit_log_audit_id_seq`).Scan(&p.maxID); err != nil {
 			return err
 		}
 		// A statement locks the table before it takes an id, and until its transaction
@@ -132,31 +132,31 @@ func (s *Sealer) look(ctx context.Context) (p probe, err error) {
 	return p, err
 }
 
-func (s *Sealer) seal(ctx context.Context, tx pg.Tx, safe int64) (int, error) {
+func (s *Sealer) sealBatch(ctx context.Context, tx pg.Tx, safe int64) (int, error) {
 	// A plan that was cached while the tables were small would serve while they grow.
 	_, err := tx.Exec(ctx, `SELECT set_config('plan_cache_mode', 'force_custom_plan', true), set_config('enable_seqscan', 'off', true)`)
 	if err != nil {
 		return 0, fmt.Errorf("set the planner: %w", err)
 	}
-	if !s.unlocked {
-		var ours bool
-		if err := tx.QueryRow(ctx, `SELECT pg_try_advisory_xact_lock(hashtextextended('coffer/audit/sealer', 0))`).Scan(&ours); err != nil {
+	if !s.skipLock {
+		var locked bool
+		if err := tx.QueryRow(ctx, `SELECT pg_try_advisory_xact_lock(hashtextextended('coffer/audit/sealer', 0))`).Scan(&locked); err != nil {
 			return 0, fmt.Errorf("ask for the sealer's lock: %w", err)
 		}
-		if !ours {
+		if !locked {
 			return 0, nil
 		}
 	}
 	var position, settled int64
 	var end Hash
-	if err := tx.QueryRow(ctx, `SELECT position, hash, settled FROM audit_chain`).Scan(&position, end.scan(), &settled); err != nil {
+	if err := tx.QueryRow(ctx, `SELECT position, hash, settled FROM audit_chain`).Scan(&position, end.scanner(), &settled); err != nil {
 		return 0, fmt.Errorf("read where the chain ends: %w", err)
 	}
-	most := cmp.Or(s.batch, sealMax)
+	limit := cmp.Or(s.batch, sealMax)
 	rows, err := tx.Query(ctx, `
 		SELECT `+columns+` FROM audit_log a
 		WHERE a.audit_id > $1 AND NOT EXISTS (SELECT FROM audit_seal s WHERE s.audit_id = a.audit_id)
-		ORDER BY a.audit_id LIMIT $2`, settled, most)
+		ORDER BY a.audit_id LIMIT $2`, settled, limit)
 	if err != nil {
 		return 0, fmt.Errorf("read what is not sealed: %w", err)
 	}
@@ -164,28 +164,28 @@ func (s *Sealer) seal(ctx context.Context, tx pg.Tx, safe int64) (int, error) {
 	if err != nil {
 		return 0, fmt.Errorf("read what is not sealed: %w", err)
 	}
-	if len(lines) == most {
-		safe = min(safe, lines[most-1].AuditID) // there may be more, which were not read
+	if len(lines) == limit {
+		safe = min(safe, lines[limit-1].AuditID) // there may be more, which were not read
 	}
 	safe = max(safe, settled)
 	if len(lines) == 0 && safe == settled {
 		return 0, nil
 	}
 	positions, ids, hashes := make([]int64, len(lines)), make([]int64, len(lines)), make([][]byte, len(lines))
-	at := end
+	head := end
 	for i := range lines {
 		lines[i].Position = position + int64(i) + 1
-		at = lines[i].next(at)
-		link := at
+		head = lines[i].chainHash(head)
+		link := head
 		positions[i], ids[i], hashes[i] = lines[i].Position, lines[i].AuditID, link[:]
 	}
 	tag, err := tx.Exec(ctx, `UPDATE audit_chain SET position = $3, hash = $4, settled = $5 WHERE position = $1 AND hash = $2 AND settled <= $5`,
-		position, end[:], position+int64(len(lines)), at[:], safe)
+		position, end[:], position+int64(len(lines)), head[:], safe)
 	if err != nil {
 		return 0, fmt.Errorf("move the end of the chain: %w", err)
 	}
 	if tag.RowsAffected() != 1 {
-		return 0, errLost
+		return 0, errLostRace
 	}
 	_, err = tx.Exec(ctx, `
 		INSERT INTO audit_seal (position, audit_id, hash)
@@ -194,14 +194,14 @@ func (s *Sealer) seal(ctx context.Context, tx pg.Tx, safe int64) (int, error) {
 	if err != nil {
 		return 0, fmt.Errorf("seal %d rows from %d on: %w", len(lines), position+1, err)
 	}
-	crash.Committing("O09")
+	crash.HitBeforeCommit("O09")
 	return len(lines), nil
 }
 
 // hashScan reads a hash from the database.
 type hashScan struct{ h *Hash }
 
-func (h *Hash) scan() *hashScan { return &hashScan{h} }
+func (h *Hash) scanner() *hashScan { return &hashScan{h} }
 
 // ScanBytes implements pgtype.BytesScanner.
 func (s *hashScan) ScanBytes(b []byte) error {
@@ -219,9 +219,9 @@ type End struct {
 	Hash     Hash
 }
 
-// EndOf reads where the chain ends, in a transaction of the system or of a reader.
-func EndOf(ctx context.Context, tx pg.Tx) (e End, err error) {
-	if err := tx.QueryRow(ctx, `SELECT chain_id, position, hash FROM audit_chain`).Scan(&e.Chain, &e.Position, e.Hash.scan()); err != nil {
+// LoadEnd reads where the chain ends, in a transaction of the system or of a reader.
+func LoadEnd(ctx context.Context, tx pg.Tx) (e End, err error) {
+	if err := tx.QueryRow(ctx, `SELECT chain_id, position, hash FROM audit_chain`).Scan(&e.Chain, &e.Position, e.Hash.scanner()); err != nil {
 		return e, fmt.Errorf("read where the audit chain ends: %w", err)
 	}
 	return e, nil

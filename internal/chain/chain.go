@@ -66,12 +66,12 @@ func (n Name) Family() Family {
 	return ""
 }
 
-// Pooled tells whether accounts on the chain are coins, of which any of an
+// IsUTXO tells whether accounts on the chain are coins, of which any of an
 // organization's pays anything: see Pool.
-func (n Name) Pooled() bool { return n.Family().Pooled() }
+func (n Name) IsUTXO() bool { return n.Family().IsUTXO() }
 
-// Pooled is Name.Pooled of the chains of a family.
-func (f Family) Pooled() bool { return f == BitcoinFamily }
+// IsUTXO is Name.IsUTXO of the chains of a family.
+func (f Family) IsUTXO() bool { return f == BitcoinFamily }
 
 // Address is an address in the one canonical text form of its family (EVM: with
 // its EIP-55 checksum), so that equal addresses are equal strings.
@@ -131,10 +131,10 @@ type Contents struct {
 	Block
 	Transfers []Transfer
 	Fees      []Fee // one a payer
-	// Weighed says that the amounts are taken from balances that the block itself
+	// BalancesProven says that the amounts are taken from balances that the block itself
 	// carries, or that it proves them otherwise: nobody has to be asked for balances to
 	// believe them.
-	Weighed bool
+	BalancesProven bool
 	// Traced says that Internal movements are looked for: they are among Transfers, or the
 	// Reader is a Tracer, which is asked for them. Without it a native balance may rise with
 	// nothing here to explain it.
@@ -166,10 +166,10 @@ var (
 	ErrStateGone = errors.New("the state of the block is no longer kept")
 	// ErrNotYet says that the block asked for is beyond what enough providers have.
 	ErrNotYet = errors.New("not there yet")
-	// ErrSilent says, of an adapter that was just opened, that fewer providers answered than
+	// ErrTooFewProviders says, of an adapter that was just opened, that fewer providers answered than
 	// have to agree, and that none of those is of another network. The adapter can be used: it
 	// meets each provider before it asks it anything.
-	ErrSilent = errors.New("too few providers answer")
+	ErrTooFewProviders = errors.New("too few providers answer")
 	// ErrExpires says that a chain has no cancel: of a slot there one transaction may be
 	// signed, which nothing replaces, and what is not mined until it expires never is.
 	ErrExpires = errors.New("a transaction of this chain cannot be cancelled or replaced: it ends when it expires")
@@ -193,13 +193,13 @@ type Reader interface {
 	// it now. It may be forked away; nothing may be credited from it.
 	// Errors: ErrNotYet, ErrUndecodable.
 	Recent(ctx context.Context, height uint64) (Contents, error)
-	// Distrust says that what Heads calls the latest block and what Recent shows
+	// Demote says that what Heads calls the latest block and what Recent shows
 	// contradict one another or what is final. Another provider is asked first for
 	// both from now on. What is final is agreed upon and needs no such thing.
-	Distrust()
+	Demote()
 	// Balances are the balances in a named block, in the order asked; the
 	// configured number of providers agree on all of them. A provider that no longer has that state is an error. Error:
-	// *SilentError when all that fails is that contracts give no balance; the
+	// *NoBalanceError when all that fails is that contracts give no balance; the
 	// function Balances asks again without those.
 	Balances(ctx context.Context, at Block, of []Holding) ([]money.Amount, error)
 	// Senders are all addresses that each of some movements of a named block came from, in
@@ -224,17 +224,17 @@ func Senders(of []Transfer) [][]Address {
 	return all
 }
 
-// Tokens is what the Reader of a chain also tells where a wallet's tokens lie in accounts
+// TokenInspector is what the Reader of a chain also tells where a wallet's tokens lie in accounts
 // of its own, as many as anybody likes, and where a token can be made to do more to its
 // holders than its transfers say. Elsewhere balances tell both.
-type Tokens interface {
-	// Aside tells whether a transfer came to an account of its receiver that payments of
+type TokenInspector interface {
+	// IsAuxiliaryAccount tells whether a transfer came to an account of its receiver that payments of
 	// theirs do not come out of. It asks nobody.
-	Aside(t Transfer) bool
-	// Unsound says in words why a token is not the money that the catalogue takes it for,
+	IsAuxiliaryAccount(t Transfer) bool
+	// InspectToken says in words why a token is not the money that the catalogue takes it for,
 	// as it is finally, and "" when nothing speaks against it. As many providers as have to
 	// agree said so. Errors: ErrDisagreement among others; nobody knows then.
-	Unsound(ctx context.Context, token Address) (why string, err error)
+	InspectToken(ctx context.Context, token Address) (why string, err error)
 }
 
 // Tracer is what the Reader of a chain also tells where contracts move the native coin
@@ -245,57 +245,57 @@ type Tokens interface {
 // that is asked about every block has an answer that the block's gas bounds, calls are
 // traced of single transactions, and no answer is held whole.
 type Tracer interface {
-	// Touched are the native balances that those transactions of a named block changed that
+	// BalanceChanges are the native balances that those transactions of a named block changed that
 	// can have moved coin inside, by the word of so many providers: what any of them says is
 	// there. Error: none of them could be asked.
-	Touched(ctx context.Context, at Block, by Opinions) (Touched, error)
-	// Moved are the Internal movements of one transaction. Every error says that they are not known
+	BalanceChanges(ctx context.Context, at Block, by ProviderCount) (BalanceChanges, error)
+	// InternalTransfers are the Internal movements of one transaction. Every error says that they are not known
 	// now; another attempt, which may take more, can succeed.
-	Moved(ctx context.Context, q MovedQuestion) ([]Transfer, error)
+	InternalTransfers(ctx context.Context, q InternalTransfersQuery) ([]Transfer, error)
 }
 
-// Opinions is how many providers are asked for what one can tell.
-type Opinions int
+// ProviderCount is how many providers are asked for what one can tell.
+type ProviderCount int
 
 // The numbers of opinions.
 const (
-	One    Opinions = iota // the first that answers
-	Enough                 // as many as have to agree on a final block, or all that answer
-	All                    // all that answer
+	FirstProvider     ProviderCount = iota // the first that answers
+	QuorumOfProviders                      // as many as have to agree on a final block, or all that answer
+	AllProviders                           // all that answer
 )
 
-// Touched is what providers say about native balances in a block.
-type Touched struct {
+// BalanceChanges is what providers say about native balances in a block.
+type BalanceChanges struct {
 	// Traced is false when no provider traces, or none is to be asked. The rest is empty then.
-	Traced   bool
-	Balances []TouchedBalance // in the order of the block's transactions
-	// Blind are transactions about which no provider could tell within the bounds on an
+	Traced  bool
+	Changes []BalanceChange // in the order of the block's transactions
+	// Untraceable are transactions about which no provider could tell within the bounds on an
 	// answer's size and time.
-	Blind []TxHash
+	Untraceable []TxHash
 }
 
-// TouchedBalance is a native balance that a transaction changed.
-type TouchedBalance struct {
+// BalanceChange is a native balance that a transaction changed.
+type BalanceChange struct {
 	Tx      TxHash
 	Address Address
 	Change  *big.Int // nil: the provider does not tell how much
 }
 
-// MovedQuestion asks for the Internal movements of one transaction.
-type MovedQuestion struct {
-	At Block
-	Tx TxHash
-	To []Address // movements to these alone are told
-	// By is how many providers have to say the same; those that do not trace do not count.
-	By Opinions
+// InternalTransfersQuery asks for the Internal movements of one transaction.
+type InternalTransfersQuery struct {
+	Block      Block
+	Tx         TxHash
+	Recipients []Address // movements to these alone are told
+	// Providers is how many providers have to say the same; those that do not trace do not count.
+	Providers ProviderCount
 	// Attempt counts the attempts, from 0: a later one accepts a longer answer, and waits longer for it.
 	Attempt int
-	// Fits says why an answer cannot be true; another provider is asked then. nil accepts all.
-	Fits func([]Transfer) error
+	// Check says why an answer cannot be true; another provider is asked then. nil accepts all.
+	Check func([]Transfer) error
 }
 
-// Called is what a contract answered at one provider, in that provider's latest block.
-type Called struct {
+// CallResult is what a contract answered at one provider, in that provider's latest block.
+type CallResult struct {
 	At   Block
 	Data []byte // empty where there is no contract
 }
@@ -305,43 +305,43 @@ type AccountKind string
 
 // The kinds of account.
 const (
-	Keyed      AccountKind = "KEYED"      // whoever has its key, also where the key lends it to a program
-	Programmed AccountKind = "PROGRAMMED" // a program alone, a contract: what comes to it may stay there
+	KeyAccount      AccountKind = "KEYED"      // whoever has its key, also where the key lends it to a program
+	ContractAccount AccountKind = "PROGRAMMED" // a program alone, a contract: what comes to it may stay there
 )
 
-// Accounts is there where holding a token takes an account of its own with native coin in
+// TokenAccounts is there where holding a token takes an account of its own with native coin in
 // it, which comes back when that is closed.
-type Accounts interface {
-	// Idle tells of each token holding how much comes back when its account is closed, by the
+type TokenAccounts interface {
+	// ReclaimableRent tells of each token holding how much comes back when its account is closed, by the
 	// final state: as many providers as have to agree say that it is there, empty and what
 	// payments of ours make and use. It is zero for every other.
-	Idle(ctx context.Context, of []Holding) ([]money.Amount, error)
+	ReclaimableRent(ctx context.Context, of []Holding) ([]money.Amount, error)
 	// Rent is what an account that is made for a token takes to live. It is pure.
 	Rent(contract Address) (money.Amount, error)
 }
 
-// Caller asks contracts, of chains that have such. It may be asked again after an
+// ContractCaller asks contracts, of chains that have such. It may be asked again after an
 // error and is safe for concurrent use.
-type Caller interface {
+type ContractCaller interface {
 	// Call asks a contract at as many providers at least as have to agree on a final
 	// block. They may be at different blocks; who asks compares what they say.
-	Call(ctx context.Context, to Address, data []byte) ([]Called, error)
+	Call(ctx context.Context, to Address, data []byte) ([]CallResult, error)
 }
 
-// SilentError says that contracts gave no balance in a block: the call reverted, or
+// NoBalanceError says that contracts gave no balance in a block: the call reverted, or
 // there is no contract. As many providers as have to agree on a final block said
 // so: it is an answer and not a bad day of theirs.
-type SilentError struct {
-	Of     []Holding
-	Reason string // what one of them said
+type NoBalanceError struct {
+	Holdings []Holding
+	Reason   string // what one of them said
 }
 
 // Error names the contract of the first one.
-func (e *SilentError) Error() string {
-	if len(e.Of) == 0 {
+func (e *NoBalanceError) Error() string {
+	if len(e.Holdings) == 0 {
 		return "no balance"
 	}
-	return fmt.Sprintf("%s gives no balance of %s: %s", e.Of[0].Contract, e.Of[0].Address, e.Reason)
+	return fmt.Sprintf("%s gives no balance of %s: %s", e.Holdings[0].Contract, e.Holdings[0].Address, e.Reason)
 }
 
 // Balances asks for balances in a block and goes on without those that a contract
@@ -351,13 +351,13 @@ func Balances(ctx context.Context, r Reader, at Block, of []Holding) (have map[H
 	have, silent = map[Holding]money.Amount{}, map[Holding]string{}
 	for len(of) > 0 {
 		got, err := r.Balances(ctx, at, of)
-		var none *SilentError
+		var none *NoBalanceError
 		if errors.As(err, &none) {
-			left := slices.DeleteFunc(slices.Clone(of), func(h Holding) bool { return h.Contract != "" && slices.Contains(none.Of, h) })
+			left := slices.DeleteFunc(slices.Clone(of), func(h Holding) bool { return h.Contract != "" && slices.Contains(none.Holdings, h) })
 			if len(left) == len(of) {
 				return nil, nil, err
 			}
-			for _, h := range none.Of {
+			for _, h := range none.Holdings {
 				silent[h] = none.Reason
 			}
 			of = left
@@ -384,12 +384,12 @@ type Payment struct {
 	Payer    Address // who pays the fee and has the slot, where that is not From
 	Contract Address
 	Amount   money.Amount
-	// Place says that it makes a place of From's at To, where Amount stays as long as
+	// CreatesNonceAccount says that it makes a place of From's at To, where Amount stays as long as
 	// there is the place: see Places.
-	Place bool
-	// Close says that it closes the account that From has for Contract, which is empty, and
+	CreatesNonceAccount bool
+	// ClosesTokenAccount says that it closes the account that From has for Contract, which is empty, and
 	// that the native coin in it, about Amount, goes to To: see Accounts.
-	Close bool
+	ClosesTokenAccount bool
 }
 
 // Slot is the place on a chain that a transaction of ours takes. Of two transactions in
@@ -398,21 +398,21 @@ type Slot struct {
 	// Nonce counts the transactions of the account that pays for them, one by one: by the
 	// chain where it numbers them, else by us alone.
 	Nonce uint64 `json:"nonce"`
-	// Lease names the place where the chain numbers nothing. Solana: the nonce account
+	// Key names the place where the chain numbers nothing. Solana: the nonce account
 	// and the value that it has, in base58 with a space between; of what makes that
 	// account, its address alone. Bitcoin: the coins that are spent and where their change
 	// goes, see Pool.
-	Lease string `json:"lease,omitempty"`
+	Key string `json:"lease,omitempty"`
 }
 
 // String names the slot for a person. A lease of many coins is cut short.
 func (s Slot) String() string {
 	const leaseBytesMax = 200
-	if len(s.Lease) > leaseBytesMax {
-		return fmt.Sprintf("slot %d (%s…)", s.Nonce, s.Lease[:leaseBytesMax])
+	if len(s.Key) > leaseBytesMax {
+		return fmt.Sprintf("slot %d (%s…)", s.Nonce, s.Key[:leaseBytesMax])
 	}
-	if s.Lease != "" {
-		return fmt.Sprintf("slot %d (%s)", s.Nonce, s.Lease)
+	if s.Key != "" {
+		return fmt.Sprintf("slot %d (%s)", s.Nonce, s.Key)
 	}
 	return fmt.Sprintf("nonce %d", s.Nonce)
 }
@@ -422,20 +422,20 @@ type Fees struct {
 	GasLimit uint64
 	TipCap   money.Amount // EVM: priority fee per gas
 	FeeCap   money.Amount // EVM: most that is paid per gas
-	// Beside is what may be asked beside gas. Where a chain pays for its data on a layer
+	// NonGas is what may be asked beside gas. Where a chain pays for its data on a layer
 	// below it is no part of the transaction: an estimate with room. Where FeeCap is zero
 	// it is all that the transaction may cost. On Solana TipCap is then millionths of a
 	// unit for each of GasLimit; on Bitcoin TipCap is units for a thousand virtual bytes
 	// and GasLimit the virtual bytes.
-	Beside money.Amount
+	NonGas money.Amount
 	// Rent is the part of Beside that stays in accounts which the transaction makes for its
 	// payees. It is told by Quote and is no part of the transaction.
 	Rent money.Amount
-	// Recent is the block that a transaction without a place has to name, where its chain
+	// RecentBlockhash is the block that a transaction without a place has to name, where its chain
 	// knows such, and Until the number of the last block that it can be in; see Places.
 	// "" and 0 for every other.
-	Recent string
-	Until  uint64
+	RecentBlockhash string
+	LastValidBlock  uint64
 }
 
 // Max is the most that a transaction with these fees can cost. Error: money.ErrRange.
@@ -444,7 +444,7 @@ func (f Fees) Max() (money.Amount, error) {
 	if err != nil {
 		return money.Zero, err
 	}
-	return gas.Add(f.Beside)
+	return gas.Add(f.NonGas)
 }
 
 // Answer is what a provider said to a transaction of ours. There is no "refused":
@@ -462,41 +462,41 @@ const (
 type Account struct {
 	Latest uint64 // the next nonce after what is mined at the latest block
 	Final  uint64 // the next nonce after what is final
-	// Leased says that the chain does not number the account's transactions: then Leases
+	// KeyedSlots says that the chain does not number the account's transactions: then Leases
 	// are all the places that it has, and the two above mean nothing.
-	Leased bool
-	Leases []Lease
-	// Sites are the places that can be made, each under the Slot.Lease of what makes it.
-	Sites []Lease
+	KeyedSlots bool
+	Slots      []SlotState
+	// Creatable are the places that can be made, each under the Slot.Key of what makes it.
+	Creatable []SlotState
 }
 
-// Lease is a place that an account has: the Slot.Lease under which a transaction can
+// SlotState is a place that an account has: the Slot.Key under which a transaction can
 // take it after the latest block, and after the final one. They differ when something
 // took it that is not final.
-type Lease struct {
+type SlotState struct {
 	Latest, Final string
 	// Proof is that of Final, once somebody has looked for it: see Proofs.
 	Proof string
 }
 
-// Used tells whether something has taken a slot, in the latest block and finally.
-func (a Account) Used(s Slot) (latest, final bool) {
-	if !a.Leased {
+// IsUsed tells whether something has taken a slot, in the latest block and finally.
+func (a Account) IsUsed(s Slot) (latest, final bool) {
+	if !a.KeyedSlots {
 		return s.Nonce < a.Latest, s.Nonce < a.Final
 	}
 	latest, final = true, true
-	for _, l := range append(slices.Clip(a.Leases), a.Sites...) {
-		latest, final = latest && l.Latest != s.Lease, final && l.Final != s.Lease
+	for _, l := range append(slices.Clip(a.Slots), a.Creatable...) {
+		latest, final = latest && l.Latest != s.Key, final && l.Final != s.Key
 	}
 	return latest, latest && final
 }
 
-// Next tells whether nothing but the slot's own transaction keeps it from being mined.
-func (a Account) Next(s Slot) bool {
-	if !a.Leased {
+// IsNext tells whether nothing but the slot's own transaction keeps it from being mined.
+func (a Account) IsNext(s Slot) bool {
+	if !a.KeyedSlots {
 		return s.Nonce == a.Latest
 	}
-	latest, _ := a.Used(s)
+	latest, _ := a.IsUsed(s)
 	return !latest
 }
 
@@ -526,12 +526,12 @@ const (
 	CauseAmount  Cause = "AMOUNT"  // this payee cannot receive this amount, and could receive another
 )
 
-// FeeShortError says that a payment could not be tried out because its payer does not hold
+// InsufficientFeeError says that a payment could not be tried out because its payer does not hold
 // the amount and the fee. Nothing was sent.
-type FeeShortError struct{ Fee money.Amount } // the most that the fee may be
+type InsufficientFeeError struct{ Fee money.Amount } // the most that the fee may be
 
 // Error says what the payer would need.
-func (e *FeeShortError) Error() string {
+func (e *InsufficientFeeError) Error() string {
 	return fmt.Sprintf("the payer does not hold the amount and a fee of up to %v", e.Fee)
 }
 
@@ -551,12 +551,12 @@ func (e *RevertedError) Error() string { return "payment would revert: " + e.Rea
 // A transaction makes one payment, or where the chain can do that several at once, of
 // one account: all of them or none.
 type Sender interface {
-	// Fits is how many of payments of one account, from the first one on, one transaction
+	// BatchSize is how many of payments of one account, from the first one on, one transaction
 	// can make: 1 at least, and 1 where transactions make one payment. It is pure.
-	Fits(ps []Payment) int
+	BatchSize(ps []Payment) int
 	// Quote simulates a transaction that makes these payments and proposes its fees,
 	// within the configured cap. Errors: *RevertedError when the chain refuses it as
-	// things stand, *FeeShortError when the payer lacks the fee that trying it out takes.
+	// things stand, *InsufficientFeeError when the payer lacks the fee that trying it out takes.
 	Quote(ctx context.Context, ps ...Payment) (Fees, error)
 	// TransferFees are the fees of a usual token transfer as things stand,
 	// without simulating one: for deciding whether a transfer is worth it.
@@ -582,8 +582,8 @@ type Sender interface {
 	Outcome(ctx context.Context, txs []TxHash, ps ...Payment) (*Outcome, error)
 }
 
-// Only is the payment of a transaction that makes no more than one, or nil for a cancel.
-func Only(ps []Payment) (*Payment, error) {
+// SinglePayment is the payment of a transaction that makes no more than one, or nil for a cancel.
+func SinglePayment(ps []Payment) (*Payment, error) {
 	switch len(ps) {
 	case 0:
 		return nil, nil
@@ -593,9 +593,9 @@ func Only(ps []Payment) (*Payment, error) {
 	return nil, fmt.Errorf("%d payments, and a transaction makes one here", len(ps))
 }
 
-// Makes tells whether every payment has a movement of its own among the effects of a
+// MakesPayments tells whether every payment has a movement of its own among the effects of a
 // transaction. is compares one with another.
-func Makes(effects []Transfer, ps []Payment, is func(Transfer, Payment) bool) bool {
+func MakesPayments(effects []Transfer, ps []Payment, is func(Transfer, Payment) bool) bool {
 	left := slices.Clone(effects)
 	for _, p := range ps {
 		i := slices.IndexFunc(left, func(t Transfer) bool { return is(t, p) })
@@ -607,98 +607,100 @@ func Makes(effects []Transfer, ps []Payment, is func(Transfer, Payment) bool) bo
 	return len(ps) > 0
 }
 
-// Coin is an output of a transaction that is ours: it is spent whole, once.
-type Coin struct {
+// Output is an output of a transaction that is ours: it is spent whole, once.
+type Output struct {
 	Outpoint string  // its transaction and number, with a colon between
-	Holder   Address // whose key spends it
+	Owner    Address // whose key spends it
 	Amount   money.Amount
 }
 
-// Pool is how a chain pays on which accounts are coins: any of an organization's coins
+// UTXOModel is how a chain pays on which accounts are coins: any of an organization's coins
 // can pay anything, and what is left of them comes back as another. A slot is then the
 // set of coins that a transaction spends, so two in one slot are never both mined. It
 // is pure.
-type Pool interface {
-	// Choose picks coins that make payments at the price of fees, names the slot that
+type UTXOModel interface {
+	// SelectOutputs picks coins that make payments at the price of fees, names the slot that
 	// spends them, and says what it costs. All of must are among them, and of from as
 	// many as it takes, which may be none. What is left goes to change. It chooses the
-	// same from the same. Error: *ShortError.
-	Choose(must, from []Coin, change Address, price Fees, ps ...Payment) (lease string, fees Fees, err error)
-	// Spends are the coins of a lease.
-	Spends(lease string) ([]Coin, error)
+	// same from the same. Error: *InsufficientOutputsError.
+	SelectOutputs(must, from []Output, change Address, price Fees, ps ...Payment) (lease string, fees Fees, err error)
+	// Inputs are the coins of a lease.
+	Inputs(lease string) ([]Output, error)
 }
 
-// Merges is how small coins of an organization become one while transactions cost little,
+// Consolidator is how small coins of an organization become one while transactions cost little,
 // so that later ones, which may cost much, spend fewer. Price alone asks anybody.
-type Merges interface {
-	// Price is what a merge is offered as things stand; low says that it is little enough
+type Consolidator interface {
+	// QuoteConsolidation is what a merge is offered as things stand; low says that it is little enough
 	// to make one.
-	Price(ctx context.Context) (price Fees, low bool, err error)
-	// Small are the amounts of coins that are worth it at that price: more than over, which
+	QuoteConsolidation(ctx context.Context) (price Fees, low bool, err error)
+	// ConsolidationRange are the amounts of coins that are worth it at that price: more than over, which
 	// is what it costs to spend one, and no more than upto.
-	Small(price Fees) (over, upto money.Amount)
-	// Bounds are how many coins become one, at least and at most.
-	Bounds() (least, most int)
-	// Reach is how many coins one payment spends at the most.
-	Reach() int
-	// Merge names the slot that spends coins and gives all of them back as one, and says what that
-	// costs. Its transaction is built as a cancel is. Error: *ShortError.
-	Merge(coins []Coin, change Address, price Fees) (lease string, fees Fees, err error)
+	ConsolidationRange(price Fees) (over, upto money.Amount)
+	// InputCounts are how many coins become one, at least and at most.
+	InputCounts() (least, most int)
+	// MaxPaymentInputs is how many coins one payment spends at the most.
+	MaxPaymentInputs() int
+	// Consolidate names the slot that spends coins and gives all of them back as one, and says what that
+	// costs. Its transaction is built as a cancel is. Error: *InsufficientOutputsError.
+	Consolidate(coins []Output, change Address, price Fees) (lease string, fees Fees, err error)
 }
 
-// ShortError says that the coins there are do not suffice.
-type ShortError struct {
-	By money.Amount
-	// More says that there are more coins than one transaction spends.
-	More bool
+// InsufficientOutputsError says that the coins there are do not suffice.
+type InsufficientOutputsError struct {
+	Missing money.Amount
+	// TooManyInputs says that there are more coins than one transaction spends.
+	TooManyInputs bool
 }
 
 // Error says how much is missing.
-func (e *ShortError) Error() string { return fmt.Sprintf("the coins that can be spent lack %v", e.By) }
+func (e *InsufficientOutputsError) Error() string {
+	return fmt.Sprintf("the coins that can be spent lack %v", e.Missing)
+}
 
-// Places is how the places of an account are made on a chain that does not number its
+// NonceAccounts is how the places of an account are made on a chain that does not number its
 // transactions. What makes one has no place to be sent in: it names a recent block and is
 // good for some minutes. Its slot is where it makes the place. That is there once, so of
 // all transactions that were made for it one pays; another one is made when Lapsed says
 // that none before it is on the chain or ever will be.
-type Places interface {
-	// Place is the payment that makes the nth place of an account. It is pure. Error: there
+type NonceAccounts interface {
+	// Creation is the payment that makes the nth place of an account. It is pure. Error: there
 	// is no such place.
-	Place(account Address, n int) (Payment, error)
-	// Lapsed tells whether none of these transactions is in a block or ever can be, by the
+	Creation(account Address, n int) (Payment, error)
+	// Expired tells whether none of these transactions is in a block or ever can be, by the
 	// word of as many providers as have to agree on a final block. until is the latest
-	// Fees.Until of theirs.
-	Lapsed(ctx context.Context, txs []TxHash, until uint64) (bool, error)
-	// Taken looks at what an account's key has signed for one of its places and is final,
+	// Fees.LastValidBlock of theirs.
+	Expired(ctx context.Context, txs []TxHash, until uint64) (bool, error)
+	// FindUnknownUse looks at what an account's key has signed for one of its places and is final,
 	// back to since, or where that is "" to the first that ours knows, by its hash and the
-	// Slot.Lease that it took, "" where it is in no form of ours. newest is the newest of
+	// Slot.Key that it took, "" where it is in no form of ours. newest is the newest of
 	// them and strange one that ours does not know; "" for none. A signature proves itself,
 	// so whoever shows a strange one is right; as many providers are asked as have to agree.
-	Taken(ctx context.Context, account Address, lease string, since TxHash, ours func(ctx context.Context, tx TxHash, took string) (bool, error)) (newest, strange TxHash, err error)
+	FindUnknownUse(ctx context.Context, account Address, lease string, since TxHash, ours func(ctx context.Context, tx TxHash, took string) (bool, error)) (newest, strange TxHash, err error)
 }
 
-// Proofs is there where nothing in a transaction tells whether its slot is one: whether what
+// SlotProver is there where nothing in a transaction tells whether its slot is one: whether what
 // it names is the place of an account or something else that the chain would take, so that
 // several transactions in the slot were mined. A signer wants that proven.
-type Proofs interface {
-	// Proof is what proves a lease of an account. It follows from the lease and never changes.
+type SlotProver interface {
+	// ProveSlot is what proves a lease of an account. It follows from the lease and never changes.
 	// known are hashes of blocks that it may be; the providers are asked when it is none of
 	// them, one after the other until one has it: it proves itself, and nobody can make one up.
 	// Error: nobody has it.
-	Proof(ctx context.Context, account Address, lease string, known ...string) (string, error)
+	ProveSlot(ctx context.Context, account Address, lease string, known ...string) (string, error)
 }
 
-// Grammar reads addresses. It is pure.
-type Grammar interface {
+// AddressCodec reads addresses. It is pure.
+type AddressCodec interface {
 	// Parse reads an address as a person or program gives it and returns its
 	// canonical form; the error says in words what is wrong with it.
 	Parse(s string) (Address, error)
 	// ParseContract reads the address of a token, where it need not be one that somebody
 	// could hold a key of; the same for the rest.
 	ParseContract(s string) (Address, error)
-	// Burns tells whether nobody holds the key of an address (zero, burn
+	// IsUnspendable tells whether nobody holds the key of an address (zero, burn
 	// addresses, precompiles), so that what goes there is lost.
-	Burns(a Address) bool
+	IsUnspendable(a Address) bool
 	// PaymentURI is the link that a wallet opens to pay a token ("" for the
 	// native coin) to an address.
 	PaymentURI(a Address, contract Address) string
@@ -714,12 +716,12 @@ const (
 	Local   Network = "LOCAL"
 )
 
-// Minimums is there where not every amount of the native coin can reach every address.
-type Minimums interface {
-	// Minimum is the smallest payment of the native coin that can reach an address as things
+// MinPayment is there where not every amount of the native coin can reach every address.
+type MinPayment interface {
+	// MinNativePayment is the smallest payment of the native coin that can reach an address as things
 	// stand. Quote refuses less, with CauseAmount. It may be asked again after an error and
 	// is safe for concurrent use.
-	Minimum(ctx context.Context, to Address) (money.Amount, error)
+	MinNativePayment(ctx context.Context, to Address) (money.Amount, error)
 }
 
 // Memos is there where who pays may write a memo into a transaction.
@@ -738,29 +740,29 @@ type Chain struct {
 	CAIP2   string // such as eip155:1
 	// SignerID is the network as a signer's policy names it: on EVM the chain id in
 	// decimal, which stands in every payload, elsewhere the hash of the first block.
-	SignerID string
-	Grammar  Grammar
-	Reader   Reader
-	Sender   Sender
-	// OthersPay says that the fee of a transaction may be paid by another account than
+	SignerID     string
+	AddressCodec AddressCodec
+	Reader       Reader
+	Sender       Sender
+	// SeparateFeePayer says that the fee of a transaction may be paid by another account than
 	// the one whose amount it moves. Then deposit addresses never hold gas.
-	OthersPay bool
-	// Pool is there where accounts are coins, else nil: on the chains that are Pooled. The
-	// treasury pays for all that leaves there, so OthersPay holds.
-	Pool Pool
-	// Merges is there where small coins are made one, else nil; with Pool only.
-	Merges Merges
-	// Keeps is the least of the native coin that an account has unless it has nothing: the
+	SeparateFeePayer bool
+	// UTXO is there where accounts are coins, else nil: on the chains that are Pooled. The
+	// treasury pays for all that leaves there, so SeparateFeePayer holds.
+	UTXO UTXOModel
+	// Consolidator is there where small coins are made one, else nil; with Pool only.
+	Consolidator Consolidator
+	// MinBalance is the least of the native coin that an account has unless it has nothing: the
 	// chain refuses what would leave less. Zero where it allows any.
-	Keeps money.Amount
-	// Minimums is there where an address may have to receive more than one unit, else nil.
-	Minimums Minimums
-	// Places is there where the chain leases places, else nil.
-	Places Places
-	// Proofs is there where a slot has to be proven to the signer, else nil.
-	Proofs Proofs
-	// Accounts is there where tokens are held in accounts that can be closed, else nil.
-	Accounts Accounts
+	MinBalance money.Amount
+	// MinPayment is there where an address may have to receive more than one unit, else nil.
+	MinPayment MinPayment
+	// NonceAccounts is there where the chain leases places, else nil.
+	NonceAccounts NonceAccounts
+	// SlotProver is there where a slot has to be proven to the signer, else nil.
+	SlotProver SlotProver
+	// TokenAccounts is there where tokens are held in accounts that can be closed, else nil.
+	TokenAccounts TokenAccounts
 	// Memos is there where payers write memos, else nil.
 	Memos Memos
 	// Tiers say which deposits of the native coin wait for more than finality.
@@ -788,33 +790,33 @@ func (t Tiers) Depth(a money.Amount) (depth uint64) {
 	return depth
 }
 
-// Stays is what a payment out of an account has to leave there beside what stays anyway,
+// Shortfall is what a payment out of an account has to leave there beside what stays anyway,
 // for the chain to let it go.
-func (c Chain) Stays(anyway money.Amount) money.Amount {
-	lack, err := c.Keeps.Sub(anyway)
+func (c Chain) Shortfall(anyway money.Amount) money.Amount {
+	lack, err := c.MinBalance.Sub(anyway)
 	if err != nil || anyway.IsZero() {
 		return money.Zero
 	}
 	return lack
 }
 
-// Minimum is the smallest payment of a token ("" for the native coin) that can reach an
+// MinPaymentTo is the smallest payment of a token ("" for the native coin) that can reach an
 // address as things stand.
-func (c Chain) Minimum(ctx context.Context, contract, to Address) (money.Amount, error) {
-	if contract != "" || c.Minimums == nil {
+func (c Chain) MinPaymentTo(ctx context.Context, contract, to Address) (money.Amount, error) {
+	if contract != "" || c.MinPayment == nil {
 		return money.Units(1), nil
 	}
-	return c.Minimums.Minimum(ctx, to)
+	return c.MinPayment.MinNativePayment(ctx, to)
 }
 
 // Chains are the configured chains by name.
 type Chains map[Name]Chain
 
-// GrammarOf is the grammar of a family, or nil when none of its chains is configured.
-func (c Chains) GrammarOf(f Family) Grammar {
+// AddressCodec is the grammar of a family, or nil when none of its chains is configured.
+func (c Chains) AddressCodec(f Family) AddressCodec {
 	for name, ch := range c {
 		if name.Family() == f {
-			return ch.Grammar
+			return ch.AddressCodec
 		}
 	}
 	return nil

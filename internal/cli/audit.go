@@ -23,59 +23,59 @@ type auditCmd struct {
 	Restart auditRestart `cmd:"" help:"After a restore: let the chain go on from what the restored log and the signer's anchors agree on."`
 }
 
-type auditStatus struct{ installation }
+type auditStatus struct{ configFlags }
 
 func (c auditStatus) Run(ctx context.Context, std streams) error {
-	a, err := c.tools(ctx)
+	tools, err := c.openTools(ctx)
 	if err != nil {
 		return err
 	}
-	defer a.Close()
-	return a.DB().ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-		s, err := audit.StateOf(ctx, tx)
+	defer tools.Close()
+	return tools.DB().ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+		s, err := audit.LoadState(ctx, tx)
 		if err != nil {
 			return err
 		}
 		fmt.Fprintf(std.out, "chain     %s\nends      row %d, %s\n", s.End.Chain, s.End.Position, s.End.Hash)
-		if s.Oldest == nil {
+		if s.OldestUnsealedAt == nil {
 			fmt.Fprintln(std.out, "unsealed  none")
 		} else {
-			fmt.Fprintf(std.out, "unsealed  since %s\n", s.Oldest.UTC().Format(time.RFC3339))
+			fmt.Fprintf(std.out, "unsealed  since %s\n", s.OldestUnsealedAt.UTC().Format(time.RFC3339))
 		}
-		if s.Last.Number == 0 {
+		if s.LastAnchor.Number == 0 {
 			fmt.Fprintln(std.out, "anchored  never")
 			return nil
 		}
-		fmt.Fprintf(std.out, "anchored  row %d, at %s\n", s.Last.Position, s.Last.At)
-		return audit.Compare(ctx, tx)
+		fmt.Fprintf(std.out, "anchored  row %d, at %s\n", s.LastAnchor.Position, s.LastAnchor.SignedAt)
+		return audit.CompareAnchor(ctx, tx)
 	})
 }
 
 type auditExport struct {
-	installation
+	configFlags
 	File string `arg:"" optional:"" type:"path" help:"A file that is not there yet; the standard output when it is not said."`
 }
 
 func (c auditExport) Run(ctx context.Context, std streams) (err error) {
-	a, err := c.tools(ctx)
+	tools, err := c.openTools(ctx)
 	if err != nil {
 		return err
 	}
-	defer a.Close()
-	to := std.out
+	defer tools.Close()
+	output := std.out
 	if c.File != "" {
 		f, err := os.OpenFile(c.File, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 		if err != nil {
 			return fmt.Errorf("export the audit log: %w", err)
 		}
 		defer func() { err = errors.Join(err, f.Sync(), f.Close()) }()
-		to = f
+		output = f
 	}
-	h, err := audit.Export(ctx, a.DB(), to)
+	h, err := audit.Export(ctx, tools.DB(), output)
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(std.err, "%d rows of %s, as of %s\n", h.Position, h.Chain, h.At)
+	fmt.Fprintf(std.err, "%d rows of %s, as of %s\n", h.Position, h.Chain, h.ExportedAt)
 	return nil
 }
 
@@ -91,7 +91,7 @@ func (c auditVerify) Run(std streams) error {
 	}
 	var anchors []signer.Anchor
 	if c.Anchors != "" {
-		key, err := keys.ReadAttest(c.Key)
+		key, err := keys.ReadAttestKey(c.Key)
 		if err != nil {
 			return fmt.Errorf("--key: %w", err)
 		}
@@ -104,14 +104,14 @@ func (c auditVerify) Run(std streams) error {
 		return fmt.Errorf("read the export: %w", err)
 	}
 	defer f.Close()
-	found, err := audit.Check(f, anchors, c.Anchors != "")
+	found, err := audit.CheckExport(f, anchors, c.Anchors != "")
 	if err != nil {
 		return err
 	}
 	if _, err := found.WriteTo(std.out); err != nil {
 		return err
 	}
-	if !found.Intact() {
+	if !found.IsIntact() {
 		return errors.New("the audit log is not intact: keep the export and the anchors as they are, and find out who could write to the database")
 	}
 	return nil
@@ -127,13 +127,13 @@ func readAnchors(file string, key ed25519.PublicKey) ([]signer.Anchor, error) {
 }
 
 type auditRestart struct {
-	installation
+	configFlags
 	Because string `required:"" help:"Why, for whoever reads the anchors later: which backup was restored, and when."`
 	Yes     bool   `help:"Do it. Without it, nothing is written and what would be is said."`
 }
 
 func (c auditRestart) Run(ctx context.Context, std streams) error {
-	conf, err := c.read()
+	conf, err := c.readConfig()
 	if err != nil {
 		return err
 	}
@@ -142,18 +142,18 @@ func (c auditRestart) Run(ctx context.Context, std streams) error {
 		return err
 	}
 	fmt.Fprintf(std.out, "The audit log %s ends with row %d.\n", r.End.Chain, r.End.Position)
-	if r.Relearn > 0 {
-		fmt.Fprintf(std.out, "The signer's file has lost %d anchors, which the database has.\n", r.Relearn)
+	if r.RestoredAnchors > 0 {
+		fmt.Fprintf(std.out, "The signer's file has lost %d anchors, which the database has.\n", r.RestoredAnchors)
 	}
 	switch {
 	case r.Last.Number == 0:
 		fmt.Fprintln(std.out, "Nothing of it was ever signed.")
-	case !r.Begun:
-		fmt.Fprintf(std.out, "The last anchor, of row %d, at %s, agrees with it.\n", r.Last.Position, r.Last.At)
+	case !r.Restarted:
+		fmt.Fprintf(std.out, "The last anchor, of row %d, at %s, agrees with it.\n", r.Last.Position, r.Last.SignedAt)
 	default:
-		fmt.Fprintf(std.out, "It had %d rows when the signer last signed it, at %s. Both agree up to row %d: what stood behind it is lost, and is not in this log.\n", r.Last.Position, r.Last.At, r.From.Position)
+		fmt.Fprintf(std.out, "It had %d rows when the signer last signed it, at %s. Both agree up to row %d: what stood behind it is lost, and is not in this log.\n", r.Last.Position, r.Last.SignedAt, r.AgreedMark.Position)
 	}
-	if r.Relearn == 0 && !r.Begun {
+	if r.RestoredAnchors == 0 && !r.Restarted {
 		fmt.Fprintln(std.out, "There is nothing to do.")
 		return nil
 	}

@@ -183,7 +183,7 @@ func TestEveryCommandHasItsLineInTheAuditLog(t *testing.T) {
 
 // acting is a world with what the commands of the list need.
 type acting struct {
-	*street
+	*dispatchEnv
 	db    *pgx.Conn
 	words map[string]string
 	eyes  string // the world's configuration, with four eyes
@@ -213,7 +213,7 @@ func (a *acting) word(w string) string {
 	case "OUT":
 		if !a.out {
 			a.out = true
-			a.must(a.Chain().SetIntervalMining(a.ctx, 0))
+			a.must(a.EthereumNode().SetIntervalMining(a.ctx, 0))
 			a.words[w] = a.withdraw("out")
 			a.shows(a.words[w], `state +BROADCAST`)
 		}
@@ -267,7 +267,7 @@ func (a *acting) logged(after int64) (rows [][4]string, last int64) {
 // what the audit log gained with the list: who, what and on what, and nothing else.
 func TestEveryCommandLeavesItsRowInTheAuditLog(t *testing.T) {
 	t.Parallel()
-	a := &acting{street: newStreet(t), words: map[string]string{"EXPORT": filepath.Join(t.TempDir(), "export.ndjson")}}
+	a := &acting{dispatchEnv: newDispatchEnv(t), words: map[string]string{"EXPORT": filepath.Join(t.TempDir(), "export.ndjson")}}
 	var err error
 	a.db, err = pgx.Connect(a.ctx, a.Info.Database.URL)
 	a.must(err)
@@ -298,7 +298,7 @@ func TestEveryCommandLeavesItsRowInTheAuditLog(t *testing.T) {
 	// Money of ann's, and deposits that screening holds.
 	var given struct{ Address string }
 	a.call("/deposit", map[string]any{"mintId": a.usdc().ID, "customerId": "ann"}, &given)
-	_, err = a.Info.Faucet(a.ctx, a.usdc(), common.HexToAddress(given.Address), big.NewInt(100_000_000))
+	_, err = a.Info.SendFromFaucet(a.ctx, a.usdc(), common.HexToAddress(given.Address), big.NewInt(100_000_000))
 	a.must(err)
 	first := a.withdraw("first")
 	a.shows(first, `state +PAID`)
@@ -313,7 +313,7 @@ func TestEveryCommandLeavesItsRowInTheAuditLog(t *testing.T) {
 	a.coffer(0, "local", "risk", "set", crypto.PubkeyToAddress(payer.PublicKey).Hex(), "SEVERE")
 	a.call("/deposit", map[string]any{"mintId": a.usdc().ID, "customerId": "flagged"}, &given)
 	for range 3 {
-		_, err = a.Info.Faucet(a.ctx, a.usdc(), common.HexToAddress(given.Address), big.NewInt(5_000_000))
+		_, err = a.Info.SendFromFaucet(a.ctx, a.usdc(), common.HexToAddress(given.Address), big.NewInt(5_000_000))
 		a.must(err)
 	}
 	a.until("three flagged deposits", func() (bool, string) {
@@ -346,5 +346,5 @@ func TestEveryCommandLeavesItsRowInTheAuditLog(t *testing.T) {
 			t.Errorf("coffer %s: the audit log gained\n\t%s\nwant\n\t%s", d.name, strings.Join(lines, "\n\t"), strings.Join(d.rows, "\n\t"))
 		}
 	}
-	a.must(a.Chain().SetIntervalMining(a.ctx, time.Second))
+	a.must(a.EthereumNode().SetIntervalMining(a.ctx, time.Second))
 }

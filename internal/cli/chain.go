@@ -23,41 +23,41 @@ type chainCmd struct {
 }
 
 type chainBreaks struct {
-	installation
+	configFlags
 	Chain chain.Name `arg:"" help:"Chain, such as ETHEREUM."`
 }
 
 func (c chainBreaks) Run(ctx context.Context, std streams) error {
-	a, err := c.tools(ctx)
+	tools, err := c.openTools(ctx)
 	if err != nil {
 		return err
 	}
-	defer a.Close()
+	defer tools.Close()
 	var (
-		breaks  []finality.Break
-		missing []finality.Shortfall
-		open    string
-		gone    report.Reversals
-		asked   []report.Question
-		mints   mint.Catalogue
+		breaks    []finality.Break
+		missing   []finality.Shortfall
+		open      string
+		reversals report.Reversals
+		reorged   []report.ReorgedOrder
+		mints     mint.Catalogue
 	)
-	err = a.DB().ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
-		if breaks, err = finality.Breaks(ctx, tx, c.Chain); err != nil {
+	err = tools.DB().ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
+		if breaks, err = finality.ListBreaks(ctx, tx, c.Chain); err != nil {
 			return err
 		}
-		if missing, err = finality.Shortfalls(ctx, tx, c.Chain); err != nil {
+		if missing, err = finality.ListShortfalls(ctx, tx, c.Chain); err != nil {
 			return err
 		}
-		if open, err = finality.Unsettled(ctx, tx, c.Chain); err != nil {
+		if open, err = finality.UnsettledReason(ctx, tx, c.Chain); err != nil {
 			return err
 		}
-		if gone, err = report.Reversed(ctx, tx, c.Chain); err != nil {
+		if reversals, err = report.ListReversals(ctx, tx, c.Chain); err != nil {
 			return err
 		}
-		if asked, err = report.Questions(ctx, tx, c.Chain); err != nil {
+		if reorged, err = report.ListReorgedOrders(ctx, tx, c.Chain); err != nil {
 			return err
 		}
-		mints, err = mint.All(ctx, tx)
+		mints, err = mint.LoadCatalogue(ctx, tx)
 		return err
 	})
 	if err != nil {
@@ -68,21 +68,21 @@ func (c chainBreaks) Run(ctx context.Context, std streams) error {
 	}
 	for _, b := range breaks {
 		fmt.Fprintf(std.out, "break %d  %s  decided by %s\n  above block %d %s; walked before to %d %s; settled at block %d\n",
-			b.Fork, b.CreatedAt.UTC().Format("2006-01-02 15:04:05"), b.DecidedBy, b.Ancestor.Height, b.Ancestor.Hash, b.Tip.Height, b.Tip.Hash, b.Settle)
+			b.Fork, b.CreatedAt.UTC().Format("2006-01-02 15:04:05"), b.DecidedBy, b.Ancestor.Height, b.Ancestor.Hash, b.Tip.Height, b.Tip.Hash, b.SettleHeight)
 	}
-	for _, r := range gone {
-		fmt.Fprintf(std.out, "reversed  %s  %s  of %s: taken back %s, lost %s\n", r.DepositID, amountOf(mints, r.MintID, r.Amount), r.Owner,
-			amountOf(mints, r.MintID, r.TakenBack), amountOf(mints, r.MintID, r.Lost))
+	for _, r := range reversals {
+		fmt.Fprintf(std.out, "reversed  %s  %s  of %s: taken back %s, lost %s\n", r.DepositID, formatMintAmount(mints, r.MintID, r.Amount), r.Owner,
+			formatMintAmount(mints, r.MintID, r.TakenBack), formatMintAmount(mints, r.MintID, r.Lost))
 	}
 	for _, m := range missing {
 		units, err := money.Parse(m.Open)
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(std.out, "missing   wallet %s of %s: fund TREASURY with %s\n", m.WalletID, m.OrgID, amountOf(mints, m.MintID, units))
+		fmt.Fprintf(std.out, "missing   wallet %s of %s: fund TREASURY with %s\n", m.WalletID, m.OrgID, formatMintAmount(mints, m.MintID, units))
 	}
-	for _, q := range asked {
-		fmt.Fprintln(std.out, inQuestion(mints, q))
+	for _, q := range reorged {
+		fmt.Fprintln(std.out, formatReorged(mints, q))
 	}
 	if open == "" {
 		open = "nothing"
@@ -91,86 +91,86 @@ func (c chainBreaks) Run(ctx context.Context, std streams) error {
 	return nil
 }
 
-// inQuestion tells what an order waits for whose block is gone.
-func inQuestion(mints mint.Catalogue, q report.Question) string {
-	waits := "was not looked at yet"
+// formatReorged tells what an order waits for whose block is gone.
+func formatReorged(mints mint.Catalogue, q report.ReorgedOrder) string {
+	state := "was not looked at yet"
 	if q.WaitsFor != "" {
-		waits = fmt.Sprintf("waits for %s: %s", q.WaitsFor, q.Why)
+		state = fmt.Sprintf("waits for %s: %s", q.WaitsFor, q.LastError)
 	}
-	return fmt.Sprintf("question  %s %s  %s  for %s, %s by %s\n  %s", q.Purpose, q.OrderID, amountOf(mints, q.MintID, q.Amount), q.Owner, q.Status, q.TxHash, waits)
+	return fmt.Sprintf("question  %s %s  %s  for %s, %s by %s\n  %s", q.Purpose, q.OrderID, formatMintAmount(mints, q.MintID, q.Amount), q.Owner, q.Status, q.TxHash, state)
 }
 
-// amountOf is an amount with its symbol; an unknown mint shows atomic units.
-func amountOf(mints mint.Catalogue, mintID int, a money.Amount) string {
+// formatMintAmount is an amount with its symbol; an unknown mint shows atomic units.
+func formatMintAmount(mints mint.Catalogue, mintID int, amount money.Amount) string {
 	m, ok := mints.ByID(mintID)
 	if !ok {
-		return fmt.Sprintf("%s units of mint %d", a, mintID)
+		return fmt.Sprintf("%s units of mint %d", amount, mintID)
 	}
-	return a.Decimal(m.Decimals) + " " + m.Symbol
+	return amount.Decimal(m.Decimals) + " " + m.Symbol
 }
 
 type chainTraces struct {
-	installation
+	configFlags
 	Chain chain.Name `arg:"" help:"Chain, such as ETHEREUM."`
 }
 
 func (c chainTraces) Run(ctx context.Context, std streams) error {
-	a, err := c.tools(ctx)
+	tools, err := c.openTools(ctx)
 	if err != nil {
 		return err
 	}
-	defer a.Close()
-	var all []scan.Untraced
-	err = a.DB().ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
-		all, err = scan.UntracedOf(ctx, tx, c.Chain)
+	defer tools.Close()
+	var untraced []scan.Untraced
+	err = tools.DB().ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
+		untraced, err = scan.ListUntraced(ctx, tx, c.Chain)
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	for _, u := range all {
-		tx, of := string(u.Tx), strings.Join(u.Addresses, " ")
+	for _, u := range untraced {
+		tx, recipients := string(u.Tx), strings.Join(u.Addresses, " ")
 		if tx == "" {
 			tx = "every transaction"
 		}
 		if u.Addresses == nil {
-			of = "unknown addresses"
+			recipients = "unknown addresses"
 		}
 		fmt.Fprintf(std.out, "block %d  %s  since %s, %d attempts, next at %s\n  to %s\n  %s\n", u.Height, tx,
-			u.Since.UTC().Format(time.DateTime), u.Attempts, u.Next.UTC().Format(time.DateTime), of, u.Why)
+			u.CreatedAt.UTC().Format(time.DateTime), u.Attempts, u.NextAttemptAt.UTC().Format(time.DateTime), recipients, u.LastError)
 	}
-	fmt.Fprintf(std.out, "%d to be traced\n", len(all))
+	fmt.Fprintf(std.out, "%d to be traced\n", len(untraced))
 	return nil
 }
 
 type chainRepoint struct {
-	installation
+	configFlags
 	Chain chain.Name `arg:"" help:"Chain, such as ETHEREUM."`
 	Wait  uint64     `default:"64" help:"Blocks above the old tip after which what was not found again is gone for good."`
 	Yes   bool       `help:"Do it."`
 }
 
 func (c chainRepoint) Run(ctx context.Context, std streams) error {
-	a, err := c.tools(ctx)
+	tools, err := c.openTools(ctx)
 	if err != nil {
 		return err
 	}
-	defer a.Close()
-	w := a.Walker(c.Chain)
+	defer tools.Close()
+	w := tools.Walker(c.Chain)
 	if w == nil {
 		return fmt.Errorf("%s is not configured", c.Chain)
 	}
-	p, err := w.Parting(ctx)
+	p, err := w.FindFork(ctx)
 	if err != nil {
 		return err
 	}
-	var on report.Standing
+	var affected report.Exposure
 	var mints mint.Catalogue
-	err = a.DB().ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
-		if on, err = report.StandingAbove(ctx, tx, c.Chain, p.Ancestor.Height); err != nil {
+	err = tools.DB().ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
+		if affected, err = report.LoadExposure(ctx, tx, c.Chain, p.Ancestor.Height); err != nil {
 			return err
 		}
-		mints, err = mint.All(ctx, tx)
+		mints, err = mint.LoadCatalogue(ctx, tx)
 		return err
 	})
 	if err != nil {
@@ -178,13 +178,13 @@ func (c chainRepoint) Run(ctx context.Context, std streams) error {
 	}
 	fmt.Fprintf(std.out, "both chains have  block %d %s\nwalked before     block %d %s\nfinal now         block %d %s\n",
 		p.Ancestor.Height, p.Ancestor.Hash, p.Tip.Height, p.Tip.Hash, p.Final.Height, p.Final.Hash)
-	for _, d := range on.Deposits {
-		fmt.Fprintf(std.out, "deposit  %s  %s  of %s, block %d, %s\n", d.DepositID, amountOf(mints, d.MintID, d.Amount), d.Owner, d.Height, d.Status)
+	for _, d := range affected.Deposits {
+		fmt.Fprintf(std.out, "deposit  %s  %s  of %s, block %d, %s\n", d.DepositID, formatMintAmount(mints, d.MintID, d.Amount), d.Owner, d.Height, d.Status)
 	}
-	for _, o := range on.Orders {
-		fmt.Fprintf(std.out, "%-8s %s  %s  block %d, %s\n", o.Purpose, o.OrderID, amountOf(mints, o.MintID, o.Amount), o.Height, o.Status)
+	for _, o := range affected.Orders {
+		fmt.Fprintf(std.out, "%-8s %s  %s  block %d, %s\n", o.Purpose, o.OrderID, formatMintAmount(mints, o.MintID, o.Amount), o.Height, o.Status)
 	}
-	fmt.Fprintf(std.out, "%d deposits and %d payments, sweeps and top-ups stand on blocks that are gone.\n", len(on.Deposits), len(on.Orders))
+	fmt.Fprintf(std.out, "%d deposits and %d payments, sweeps and top-ups stand on blocks that are gone.\n", len(affected.Deposits), len(affected.Orders))
 	if !c.Yes {
 		fmt.Fprintln(std.out, "Nothing was changed. With --yes the walk goes on along the chain that is final now.")
 		return nil
@@ -194,6 +194,6 @@ func (c chainRepoint) Run(ctx context.Context, std streams) error {
 		return err
 	}
 	fmt.Fprintf(std.out, "Done. The walk goes on from block %d; what is not found again up to block %d is taken back then.\n"+
-		"%s stays frozen: coffer chain breaks %s says what is open, coffer freezes lift lets it go.\n", b.Ancestor.Height, b.Settle, c.Chain, c.Chain)
+		"%s stays frozen: coffer chain breaks %s says what is open, coffer freezes lift lets it go.\n", b.Ancestor.Height, b.SettleHeight, c.Chain, c.Chain)
 	return nil
 }

@@ -28,7 +28,7 @@ import (
 // Rules DEP-11, DEP-20 and DEP-22: a person decides while the service runs.
 func TestAPersonDecidesAboutABrokenFinalityWhileTheServiceRuns(t *testing.T) {
 	t.Parallel()
-	w, err := localworld.Start(t.Context(), localworld.Options{Furnish: pgtest.Furnish, Dir: t.TempDir(), BlockTime: time.Second, Log: slog.New(slog.DiscardHandler)})
+	w, err := localworld.Start(t.Context(), localworld.Options{PrepareDatabase: pgtest.FillDataDir, Dir: t.TempDir(), BlockTime: time.Second, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -123,7 +123,7 @@ func TestAPersonDecidesAboutABrokenFinalityWhileTheServiceRuns(t *testing.T) {
 		t.Errorf("got %q, want nothing to be traced", said)
 	}
 	before := height()
-	if _, err := w.Info.Faucet(t.Context(), usdc, common.HexToAddress(given.Address), big.NewInt(250_000_000)); err != nil {
+	if _, err := w.Info.SendFromFaucet(t.Context(), usdc, common.HexToAddress(given.Address), big.NewInt(250_000_000)); err != nil {
 		t.Fatal(err)
 	}
 	until("credited", func() bool { s, _ := status(); return s == "CREDITED" })

@@ -34,7 +34,7 @@ type commands struct {
 	Customers   customersCmd `cmd:"" help:"Show the customers of organizations."`
 	Events      eventsCmd    `cmd:"" help:"Show the events of organizations, and follow them."`
 	Settings    settingsCmd  `cmd:"" help:"Show and change an organization's settings."`
-	Whitelist   whiteCmd     `cmd:"" help:"Keep the addresses that an organization may be paid out to."`
+	Whitelist   whitelistCmd `cmd:"" help:"Keep the addresses that an organization may be paid out to."`
 	Changes     changesCmd   `cmd:"" help:"Show, approve and withdraw what loosens a control and waits for a second operator."`
 	Dispatch    dispatchCmd  `cmd:"" help:"Show what is on its way out, raise its fee, cancel it, resolve what is stuck."`
 	Sweep       sweepCmd     `cmd:"" help:"Move everything that may be moved to the treasuries now, whatever it is worth."`
@@ -61,11 +61,11 @@ type versionCmd struct{}
 
 // Run prints the version.
 func (versionCmd) Run(std streams) error {
-	fmt.Fprintln(std.out, version())
+	fmt.Fprintln(std.out, versionText())
 	return nil
 }
 
-func version() string {
+func versionText() string {
 	v := ops.ThisVersion()
 	commit := v.Commit
 	if v.Modified {
@@ -82,21 +82,21 @@ type streams struct{ out, err io.Writer }
 func Run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	var c commands
 	parser, err := kong.New(&c, kong.Name("coffer"), kong.Description("Custodial payments that a company runs itself."),
-		kong.Vars{"version": version()}, kong.Writers(stdout, stderr), kong.UsageOnError(), kong.Exit(func(code int) { panic(exit(code)) }))
+		kong.Vars{"version": versionText()}, kong.Writers(stdout, stderr), kong.UsageOnError(), kong.Exit(func(code int) { panic(exitCode(code)) }))
 	if err != nil {
 		panic("cli: impossible grammar: " + err.Error())
 	}
-	return parse(ctx, parser, args, streams{stdout, stderr})
+	return runCommand(ctx, parser, args, streams{stdout, stderr})
 }
 
-// exit is kong's wish to end the program, after --help for example.
-type exit int
+// exitCode is kong's wish to end the program, after --help for example.
+type exitCode int
 
-func parse(ctx context.Context, parser *kong.Kong, args []string, s streams) (code int) {
+func runCommand(ctx context.Context, parser *kong.Kong, args []string, s streams) (code int) {
 	defer func() {
 		switch e := recover().(type) {
 		case nil:
-		case exit:
+		case exitCode:
 			code = int(e)
 		default: // of a command: it must not end as if it had worked
 			panic(e)
@@ -107,7 +107,7 @@ func parse(ctx context.Context, parser *kong.Kong, args []string, s streams) (co
 	}
 	command, err := parser.Parse(args)
 	if err != nil {
-		fmt.Fprintf(s.err, "coffer: %v\n%s", err, hint(err))
+		fmt.Fprintf(s.err, "coffer: %v\n%s", err, usageHint(err))
 		return 2
 	}
 	command.BindTo(ctx, (*context.Context)(nil))
@@ -118,24 +118,24 @@ func parse(ctx context.Context, parser *kong.Kong, args []string, s streams) (co
 	}
 	if errors.Is(err, pg.ErrCommitUnknown) {
 		fmt.Fprintf(s.err, "coffer: the database was lost at the moment of writing, so it is unknown whether this took effect. Look before you repeat it. (%v)\n", err)
-	} else if f := fault.Of(err); f != nil {
-		fmt.Fprintf(s.err, "coffer: %s\n", atTerminal(f.Message))
+	} else if f := fault.Find(err); f != nil {
+		fmt.Fprintf(s.err, "coffer: %s\n", withoutAPICalls(f.Message))
 	} else {
 		fmt.Fprintf(s.err, "coffer: %v\n", err)
 	}
 	return 1
 }
 
-// reads are sentences that name a read of the interface.
-var reads = regexp.MustCompile(` GET /[^.]*\.`)
+// apiReadHint are sentences that name a read of the interface.
+var apiReadHint = regexp.MustCompile(` GET /[^.]*\.`)
 
-// atTerminal is a refusal without the calls of the interface that a program would make
+// withoutAPICalls is a refusal without the calls of the interface that a program would make
 // next.
-func atTerminal(message string) string { return reads.ReplaceAllString(message, "") }
+func withoutAPICalls(message string) string { return apiReadHint.ReplaceAllString(message, "") }
 
-// hint says how as much of a command as could be understood is used: the commands that it
+// usageHint says how as much of a command as could be understood is used: the commands that it
 // has, or its arguments, and where its help is.
-func hint(err error) string {
+func usageHint(err error) string {
 	words, usage := "coffer", ""
 	if failed, ok := errors.AsType[*kong.ParseError](err); ok && failed.Context != nil {
 		node := failed.Context.Model.Node
@@ -165,35 +165,35 @@ func hint(err error) string {
 	return usage + fmt.Sprintf("Run %q to see how it is used.\n", words+" --help")
 }
 
-// installation finds the configuration that a command is for: the file that is
+// configFlags finds the configuration that a command is for: the file that is
 // named, or the one of the local world that runs here.
-type installation struct {
+type configFlags struct {
 	ConfigFile string `name:"config" short:"c" type:"path" env:"COFFER_CONFIG" help:"Configuration file; without it, the local world that runs in this folder."`
 }
 
-func (i installation) read() (app.Config, error) {
-	file, err := i.file()
+func (i configFlags) readConfig() (app.Config, error) {
+	file, err := i.configPath()
 	if err != nil {
 		return app.Config{}, err
 	}
 	return app.ReadConfig(file)
 }
 
-// file is the path of the configuration.
-func (i installation) file() (string, error) {
+// configPath is the path of the configuration.
+func (i configFlags) configPath() (string, error) {
 	if i.ConfigFile != "" {
 		return i.ConfigFile, nil
 	}
-	info, err := localworld.Read(".")
+	info, err := localworld.ReadInfo(".")
 	if err != nil {
 		return "", fmt.Errorf("%w; or name a configuration with --config", err)
 	}
 	return info.Config, nil
 }
 
-// keep has a key that was rolled written down by the local world that it is for, if any.
-func (i installation) keep(std streams, store func(config string) (stored bool, err error)) error {
-	file, err := i.file()
+// keepKey has a key that was rolled written down by the local world that it is for, if any.
+func (i configFlags) keepKey(std streams, store func(config string) (stored bool, err error)) error {
+	file, err := i.configPath()
 	if err != nil {
 		return err
 	}
@@ -202,22 +202,22 @@ func (i installation) keep(std streams, store func(config string) (stored bool, 
 		return fmt.Errorf("the key above is valid, but the local world could not write it down: %w", err)
 	}
 	if stored {
-		fmt.Fprintf(std.out, "%s of the local world has the new key.\n", localworld.File)
+		fmt.Fprintf(std.out, "%s of the local world has the new key.\n", localworld.InfoFile)
 	}
 	return nil
 }
 
-// tools opens what a command needs beside a running service.
-func (i installation) tools(ctx context.Context) (*app.App, error) {
-	conf, err := i.read()
+// openTools opens what a command needs beside a running service.
+func (i configFlags) openTools(ctx context.Context) (*app.App, error) {
+	conf, err := i.readConfig()
 	if err != nil {
 		return nil, err
 	}
 	return app.OpenTools(ctx, conf, slog.New(slog.DiscardHandler))
 }
 
-// logger is the log that a configuration asks for.
-func logger(conf app.Log, w io.Writer) *slog.Logger {
+// newLogger is the log that a configuration asks for.
+func newLogger(conf app.Log, w io.Writer) *slog.Logger {
 	var level slog.Level
 	if err := level.UnmarshalText([]byte(conf.Level)); err != nil {
 		level = slog.LevelInfo

@@ -78,7 +78,7 @@ func TestTheProgramSaysWhichItIs(t *testing.T) {
 // A person at a terminal makes no calls of the interface.
 func TestARefusalNamesNoReadOfTheInterface(t *testing.T) {
 	t.Parallel()
-	got := atTerminal("Only a withdrawal that waits can be approved. This call changed nothing. GET /withdrawals/{withdrawalId} shows how it stands.")
+	got := withoutAPICalls("Only a withdrawal that waits can be approved. This call changed nothing. GET /withdrawals/{withdrawalId} shows how it stands.")
 	if want := "Only a withdrawal that waits can be approved. This call changed nothing."; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}

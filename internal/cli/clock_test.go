@@ -25,7 +25,7 @@ func TestAPersonConfirmsTheClockOfAStoppedSigner(t *testing.T) {
 	if err := os.WriteFile(sign.Policy, []byte(policy), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	seed, err := keys.Open(keys.Files{Key: sign.Seed, KEK: sign.Wrap, Attest: own.Attest})
+	seed, err := keys.OpenSeed(keys.Files{Key: sign.Seed, KEK: sign.Wrap, Attest: own.Attest})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -37,7 +37,7 @@ func TestAPersonConfirmsTheClockOfAStoppedSigner(t *testing.T) {
 	if err := os.Remove(sign.Journal); err != nil {
 		t.Fatal(err)
 	}
-	if err := signerlocal.Create(then, seed); err != nil {
+	if err := signerlocal.CreateJournal(then, seed); err != nil {
 		t.Fatal(err)
 	}
 	file := filepath.Join(dir, "signer.toml")

@@ -91,7 +91,7 @@ func TestTheUnitsRunTheProgramAndLetItDoLittle(t *testing.T) {
 		}
 	}
 	// They find each other where the sample of the configuration says.
-	sample, err := app.Sample(chain.Mainnet)
+	sample, err := app.SampleConfig(chain.Mainnet)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -28,7 +28,7 @@ type depositsCmd struct {
 }
 
 type depositsFlagged struct {
-	installation
+	configFlags
 	Org     string `help:"Only of this organization, org_…"`
 	History bool   `help:"Show what was decided instead."`
 }
@@ -36,39 +36,39 @@ type depositsFlagged struct {
 // queued are the states of a flagged deposit that is not resolved, and resolved of one
 // that is.
 var (
-	queued   = []deposit.Status{deposit.Flagged, deposit.ResolutionStuck, deposit.Rejecting, deposit.Redirecting}
-	resolved = []deposit.Status{deposit.Credited, deposit.Reversed, deposit.Rejected, deposit.Redirected}
+	openStatuses     = []deposit.Status{deposit.Flagged, deposit.ResolutionStuck, deposit.Rejecting, deposit.Redirecting}
+	resolvedStatuses = []deposit.Status{deposit.Credited, deposit.Reversed, deposit.Rejected, deposit.Redirected}
 )
 
 func (c depositsFlagged) Run(ctx context.Context, std streams) error {
-	a, err := c.tools(ctx)
+	tools, err := c.openTools(ctx)
 	if err != nil {
 		return err
 	}
-	defer a.Close()
-	statuses := queued
+	defer tools.Close()
+	statuses := openStatuses
 	if c.History {
-		statuses = resolved
+		statuses = resolvedStatuses
 	}
 	flagged, n := true, 0
 	for _, status := range statuses {
 		for p := (page.Page{Limit: page.LimitMax}); ; {
-			var found page.Result[deposit.Owned]
-			err := a.DB().ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
-				found, err = deposit.Across(ctx, tx, c.Org, deposit.Filter{Status: string(status), IsFlagged: &flagged}, p)
+			var found page.Result[deposit.OrgDeposit]
+			err := tools.DB().ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
+				found, err = deposit.ListAcrossOrgs(ctx, tx, c.Org, deposit.Filter{Status: string(status), IsFlagged: &flagged}, p)
 				return err
 			})
 			if err != nil {
 				return err
 			}
 			for _, o := range found.Items {
-				sayFlagged(std.out, o)
+				printFlagged(std.out, o)
 				n++
 			}
-			if found.Next == nil {
+			if found.NextCursor == nil {
 				break
 			}
-			p.Cursor = found.Next
+			p.Cursor = found.NextCursor
 		}
 	}
 	switch {
@@ -80,48 +80,48 @@ func (c depositsFlagged) Run(ctx context.Context, std streams) error {
 	return nil
 }
 
-// sayFlagged shows a flagged deposit with what a person needs to decide, and how it was
+// printFlagged shows a flagged deposit with what a person needs to decide, and how it was
 // decided.
-func sayFlagged(out io.Writer, o deposit.Owned) {
+func printFlagged(out io.Writer, o deposit.OrgDeposit) {
 	d := o.Object
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	value := ""
 	if d.USDValue != nil {
 		value = ", $" + *d.USDValue
 	}
-	fmt.Fprintf(w, "%s\t%s\t%s%s\tof %s\n", d.DepositID, d.Status, sayAmount(d), value, o.OrgID)
-	whose := "its own"
+	fmt.Fprintf(w, "%s\t%s\t%s%s\tof %s\n", d.DepositID, d.Status, formatAmount(d), value, o.OrgID)
+	owner := "its own"
 	if d.CustomerID != nil {
-		whose = fmt.Sprintf("%q", *d.CustomerID)
+		owner = fmt.Sprintf("%q", *d.CustomerID)
 	}
-	fmt.Fprintf(w, "  for %s\tfrom %s on %s\tseen %s\n", whose, strings.Join(d.FromAddresses, " "), d.Chain, d.CreatedAt)
-	fmt.Fprintf(w, "  why\t%s\n", sayReason(d))
+	fmt.Fprintf(w, "  for %s\tfrom %s on %s\tseen %s\n", owner, strings.Join(d.FromAddresses, " "), d.Chain, d.CreatedAt)
+	fmt.Fprintf(w, "  why\t%s\n", formatReason(d))
 	if f := d.FreshScreening; f != nil {
-		fmt.Fprintf(w, "  since\t%s\n", sayFresh(f))
+		fmt.Fprintf(w, "  since\t%s\n", formatFreshScreening(f))
 	}
-	if to := d.ReturnAddressRisk; to != nil && *to != "NONE" {
-		fmt.Fprintf(w, "  to send back\t%s: look before you reject it\n", *to)
+	if returnRisk := d.ReturnAddressRisk; returnRisk != nil && *returnRisk != "NONE" {
+		fmt.Fprintf(w, "  to send back\t%s: look before you reject it\n", *returnRisk)
 	}
-	for _, a := range d.ResolutionAttempts {
-		fmt.Fprintf(w, "  tried\t%s %s: %s, %s\n", a.At, a.Action, a.Reason, a.Message)
+	for _, attempt := range d.ResolutionAttempts {
+		fmt.Fprintf(w, "  tried\t%s %s: %s, %s\n", attempt.At, attempt.Action, attempt.Reason, attempt.Message)
 	}
 	if r := d.Resolution; r != nil {
-		fmt.Fprintf(w, "  decided\t%s by %s %s at %s%s\n", r.Decision, r.DecidedBy.Type, sayWho(r.DecidedBy), r.DecidedAt, sayNote(r))
+		fmt.Fprintf(w, "  decided\t%s by %s %s at %s%s\n", r.Decision, r.DecidedBy.Type, formatActor(r.DecidedBy), r.DecidedAt, formatNote(r))
 		if r.ToAddress != nil {
-			fmt.Fprintf(w, "  sent\t%s\n", sayTransfer(r))
+			fmt.Fprintf(w, "  sent\t%s\n", formatTransfer(r))
 		}
 	}
 	_ = w.Flush()
 }
 
-func sayAmount(d webhook.Deposit) string {
+func formatAmount(d webhook.Deposit) string {
 	if d.Mint == nil || d.AmountDecimal == nil {
 		return d.Amount + " units"
 	}
 	return *d.AmountDecimal + " " + d.Mint.Symbol
 }
 
-func sayReason(d webhook.Deposit) string {
+func formatReason(d webhook.Deposit) string {
 	words := []string{}
 	if d.RiskOfFunds != nil {
 		words = append(words, *d.RiskOfFunds)
@@ -145,7 +145,7 @@ func sayReason(d webhook.Deposit) string {
 	return strings.Join(words, "  ")
 }
 
-func sayFresh(f *webhook.FreshScreening) string {
+func formatFreshScreening(f *webhook.FreshScreening) string {
 	words := []string{f.Severity}
 	if f.Score != nil {
 		words = append(words, fmt.Sprintf("score %d", *f.Score))
@@ -157,78 +157,78 @@ func sayFresh(f *webhook.FreshScreening) string {
 	return strings.Join(words, "  ")
 }
 
-func sayWho(a webhook.Actor) string {
-	if a.Name != nil {
-		return *a.Name
+func formatActor(actor webhook.Actor) string {
+	if actor.Name != nil {
+		return *actor.Name
 	}
-	return a.ID
+	return actor.ID
 }
 
-func sayNote(r *webhook.Resolution) string {
-	out := ""
+func formatNote(r *webhook.Resolution) string {
+	note := ""
 	if r.Reason != nil {
-		out += ", " + *r.Reason
+		note += ", " + *r.Reason
 	}
 	if r.Reference != nil {
-		out += fmt.Sprintf(", %q", *r.Reference)
+		note += fmt.Sprintf(", %q", *r.Reference)
 	}
 	if r.Note != nil {
-		out += fmt.Sprintf(", %q", *r.Note)
+		note += fmt.Sprintf(", %q", *r.Note)
 	}
-	return out
+	return note
 }
 
-func sayTransfer(r *webhook.Resolution) string {
-	out := "to " + *r.ToAddress
+func formatTransfer(r *webhook.Resolution) string {
+	transfer := "to " + *r.ToAddress
 	if r.Amount != nil {
-		out += ", " + *r.Amount + " units"
+		transfer += ", " + *r.Amount + " units"
 	}
 	if r.TxHash != nil {
-		out += ", in " + *r.TxHash
+		transfer += ", in " + *r.TxHash
 	}
-	return out
+	return transfer
 }
 
-// flaggedDeposit is what the verbs on one deposit take.
-type flaggedDeposit struct {
-	installation
+// flaggedDepositFlags is what the verbs on one deposit take.
+type flaggedDepositFlags struct {
+	configFlags
 	ID   string `arg:"" help:"The deposit, dep_…"`
 	Note string `help:"Why, for the record."`
 }
 
-// resolve has somebody decide, and shows what came of it.
-func (c flaggedDeposit) resolve(ctx context.Context, as who, how func(context.Context, *deposit.Resolutions, deposit.Decider) (webhook.Deposit, error)) (d webhook.Deposit, err error) {
-	a, err := c.tools(ctx)
+// runDecision has somebody decide, and shows what came of it.
+func (c flaggedDepositFlags) runDecision(ctx context.Context, flags deciderFlags, decide func(context.Context, *deposit.Resolutions, deposit.Actor) (webhook.Deposit, error)) (d webhook.Deposit, err error) {
+	tools, err := c.openTools(ctx)
 	if err != nil {
 		return d, err
 	}
-	defer a.Close()
-	by, err := as.decider(ctx, a.DB())
+	defer tools.Close()
+	decider, err := flags.findDecider(ctx, tools.DB())
 	if err != nil {
 		return d, err
 	}
-	return how(ctx, a.FlaggedDeposits(), by)
+	return decide(ctx, tools.FlaggedDeposits(), decider)
 }
 
-// who decides at a terminal: a person of the organization, or the operator.
-type who struct {
+// deciderFlags decides at a terminal: a person of the organization, or the operator.
+type deciderFlags struct {
 	As       string `xor:"who" placeholder:"EMAIL" help:"Who decides; the first person of the local world when it is not said."`
 	Operator bool   `xor:"who" help:"Decide as the operator."`
 }
 
-// runner is who runs the service, at a terminal of theirs.
-var runner = deposit.Decider{Actor: operator}
+// operatorDecider is who runs the service, at a terminal of theirs.
+var operatorDecider = deposit.Actor{Actor: operator}
 
-func (w who) decider(ctx context.Context, db *pg.DB) (by deposit.Decider, err error) {
-	const nothing = "; nothing was decided, and the deposit is as it was"
+func (w deciderFlags) findDecider(ctx context.Context, db *pg.DB) (decider deposit.Actor, err error) {
+	const unchanged = "; nothing was decided, and the deposit is as it was"
 	if w.Operator {
-		return runner, nil
+		return operatorDecider, nil
 	}
 	email := w.As
 	if email == "" {
-		info, err := localworld.Read(".")
+		info, err := localworld.ReadInfo(".")
 		if err != nil || len(info.Users) == 0 {
-			return by, errors.New("say who decides, with --as EMAIL or --operator" + nothing)
+			return decider, errors.New("say who decides, with --as EMAIL or --operator" + unchanged)
 		}
 		email = info.Users[0].Email
 	}
@@ -238,31 +238,31 @@ func (w who) decider(ctx context.Context, db *pg.DB) (by deposit.Decider, err er
 		return err
 	})
 	if err != nil {
-		return by, fmt.Errorf("%s: %w"+nothing, email, err)
+		return decider, fmt.Errorf("%s: %w"+unchanged, email, err)
 	}
-	if !p.May(people.Approve) {
-		return by, fmt.Errorf("%s may not decide about flagged deposits: that takes the role OWNER, ADMIN or APPROVER"+nothing, email)
+	if !p.IsAllowed(people.Approve) {
+		return decider, fmt.Errorf("%s may not decide about flagged deposits: that takes the role OWNER, ADMIN or APPROVER"+unchanged, email)
 	}
-	return deposit.Decider{Actor: audit.User(p.ID), Name: p.Email, OrgID: p.OrgID}, nil
+	return deposit.Actor{Actor: audit.User(p.ID), Name: p.Email, OrgID: p.OrgID}, nil
 }
 
 type depositsApprove struct {
-	flaggedDeposit
-	who
+	flaggedDepositFlags
+	deciderFlags
 }
 
 func (c depositsApprove) Run(ctx context.Context, std streams) error {
-	d, err := c.resolve(ctx, c.who, func(ctx context.Context, r *deposit.Resolutions, by deposit.Decider) (webhook.Deposit, error) {
-		return r.Approve(ctx, c.ID, by, c.Note)
+	d, err := c.runDecision(ctx, c.deciderFlags, func(ctx context.Context, r *deposit.Resolutions, decider deposit.Actor) (webhook.Deposit, error) {
+		return r.Approve(ctx, c.ID, decider, c.Note)
 	})
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(std.out, "%s of %s is %s, approved by %s: it is %s's.\n", d.DepositID, sayAmount(d), d.Status, sayWho(d.Resolution.DecidedBy), holder(d))
+	fmt.Fprintf(std.out, "%s of %s is %s, approved by %s: it is %s's.\n", d.DepositID, formatAmount(d), d.Status, formatActor(d.Resolution.DecidedBy), balanceOwner(d))
 	return nil
 }
 
-func holder(d webhook.Deposit) string {
+func balanceOwner(d webhook.Deposit) string {
 	if d.CustomerID != nil {
 		return *d.CustomerID
 	}
@@ -270,13 +270,13 @@ func holder(d webhook.Deposit) string {
 }
 
 type depositsReject struct {
-	flaggedDeposit
-	who
+	flaggedDepositFlags
+	deciderFlags
 }
 
 func (c depositsReject) Run(ctx context.Context, std streams) error {
-	d, err := c.resolve(ctx, c.who, func(ctx context.Context, r *deposit.Resolutions, by deposit.Decider) (webhook.Deposit, error) {
-		return r.Reject(ctx, c.ID, by, c.Note)
+	d, err := c.runDecision(ctx, c.deciderFlags, func(ctx context.Context, r *deposit.Resolutions, decider deposit.Actor) (webhook.Deposit, error) {
+		return r.Reject(ctx, c.ID, decider, c.Note)
 	})
 	if err != nil {
 		return err
@@ -284,20 +284,20 @@ func (c depositsReject) Run(ctx context.Context, std streams) error {
 	if d.FlagReason != nil && d.FlagReason.Sanctioned {
 		fmt.Fprintln(std.err, "coffer: its sender is on a list of sanctions. To send blocked property back may be forbidden where you are; sanctioned_reject = \"BLOCK\" refuses it.")
 	}
-	sayLeaving(std.out, d, "back")
+	printLeaving(std.out, d, "back")
 	return nil
 }
 
-func sayLeaving(out io.Writer, d webhook.Deposit, where string) {
+func printLeaving(out io.Writer, d webhook.Deposit, direction string) {
 	r := d.Resolution
-	done := "the running service sends it, and " + d.DepositID + " has the hash when it is out"
+	outcome := "the running service sends it, and " + d.DepositID + " has the hash when it is out"
 	if d.Status == string(deposit.Rejected) || d.Status == string(deposit.Redirected) {
-		done = "it is there, in " + text(r.TxHash)
+		outcome = "it is there, in " + textOrDash(r.TxHash)
 	}
-	fmt.Fprintf(out, "%s of %s is %s by %s: it goes %s to %s; %s.\n", d.DepositID, sayAmount(d), d.Status, sayWho(r.DecidedBy), where, text(r.ToAddress), done)
+	fmt.Fprintf(out, "%s of %s is %s by %s: it goes %s to %s; %s.\n", d.DepositID, formatAmount(d), d.Status, formatActor(r.DecidedBy), direction, textOrDash(r.ToAddress), outcome)
 }
 
-func text(s *string) string {
+func textOrDash(s *string) string {
 	if s == nil {
 		return "-"
 	}
@@ -305,7 +305,7 @@ func text(s *string) string {
 }
 
 type depositsRedirect struct {
-	flaggedDeposit
+	flaggedDepositFlags
 	To        string `required:"" placeholder:"ADDRESS" help:"Where it goes."`
 	Reason    string `default:"COMPLIANCE_HOLD" help:"COMPLIANCE_HOLD or LAW_ENFORCEMENT."`
 	Reference string `required:"" help:"Of the case or the order that it follows."`
@@ -313,44 +313,44 @@ type depositsRedirect struct {
 }
 
 func (c depositsRedirect) Run(ctx context.Context, std streams) error {
-	d, err := c.resolve(ctx, who{As: c.As, Operator: c.As == ""}, func(ctx context.Context, r *deposit.Resolutions, by deposit.Decider) (webhook.Deposit, error) {
-		return r.Redirect(ctx, c.ID, by, deposit.Redirection{To: c.To, Reason: c.Reason, Reference: c.Reference, Note: c.Note})
+	d, err := c.runDecision(ctx, deciderFlags{As: c.As, Operator: c.As == ""}, func(ctx context.Context, r *deposit.Resolutions, decider deposit.Actor) (webhook.Deposit, error) {
+		return r.Redirect(ctx, c.ID, decider, deposit.Redirection{ToAddress: c.To, Reason: c.Reason, Reference: c.Reference, Note: c.Note})
 	})
 	if err != nil {
 		return err
 	}
-	sayLeaving(std.out, d, "elsewhere,")
+	printLeaving(std.out, d, "elsewhere,")
 	return nil
 }
 
-type depositsComplete struct{ flaggedDeposit }
+type depositsComplete struct{ flaggedDepositFlags }
 
 func (c depositsComplete) Run(ctx context.Context, std streams) error {
-	d, err := c.resolve(ctx, who{Operator: true}, func(ctx context.Context, r *deposit.Resolutions, by deposit.Decider) (webhook.Deposit, error) {
-		return r.Complete(ctx, c.ID, by, c.Note)
+	d, err := c.runDecision(ctx, deciderFlags{Operator: true}, func(ctx context.Context, r *deposit.Resolutions, decider deposit.Actor) (webhook.Deposit, error) {
+		return r.Complete(ctx, c.ID, decider, c.Note)
 	})
 	if err != nil {
 		return err
 	}
-	sayLeaving(std.out, d, "again")
+	printLeaving(std.out, d, "again")
 	return nil
 }
 
 type depositsRescreen struct {
-	installation
+	configFlags
 	ID string `arg:"" help:"The deposit, dep_…"`
 }
 
 func (c depositsRescreen) Run(ctx context.Context, std streams) error {
-	a, err := c.tools(ctx)
+	tools, err := c.openTools(ctx)
 	if err != nil {
 		return err
 	}
-	defer a.Close()
-	d, err := a.Rescreener().Now(ctx, c.ID, runner)
+	defer tools.Close()
+	d, err := tools.NewRescreener().RescreenDeposit(ctx, c.ID, operatorDecider)
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(std.out, "flagged   %s\nnow       %s\nNothing follows from it: %s is %s, and a person decides.\n", sayReason(d), sayFresh(d.FreshScreening), d.DepositID, d.Status)
+	fmt.Fprintf(std.out, "flagged   %s\nnow       %s\nNothing follows from it: %s is %s, and a person decides.\n", formatReason(d), formatFreshScreening(d.FreshScreening), d.DepositID, d.Status)
 	return nil
 }

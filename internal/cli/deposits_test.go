@@ -77,7 +77,7 @@ func flaggedDeposits(t *testing.T, w *localworld.World) {
 	has := func(who common.Address) *big.Int {
 		t.Helper()
 		at := common.HexToAddress(*token.ContractAddress)
-		got, err := eth.CallContract(t.Context(), ethereum.CallMsg{To: &at, Data: evmtoken.Token.Call("balanceOf", who)}, nil)
+		got, err := eth.CallContract(t.Context(), ethereum.CallMsg{To: &at, Data: evmtoken.Token.CallData("balanceOf", who)}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -93,7 +93,7 @@ func flaggedDeposits(t *testing.T, w *localworld.World) {
 	before := has(faucet)
 	const each = 5_000_000
 	for range 3 {
-		if _, err := info.Faucet(t.Context(), token, common.HexToAddress(given.Address), big.NewInt(each)); err != nil {
+		if _, err := info.SendFromFaucet(t.Context(), token, common.HexToAddress(given.Address), big.NewInt(each)); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -29,22 +29,22 @@ type dispatchCmd struct {
 	Resolve dispatchResolve `cmd:"" help:"End a stuck order by what the balances of its block prove."`
 }
 
-type dispatchList struct{ installation }
+type dispatchList struct{ configFlags }
 
 func (c dispatchList) Run(ctx context.Context, std streams) error {
-	a, err := c.tools(ctx)
+	tools, err := c.openTools(ctx)
 	if err != nil {
 		return err
 	}
-	defer a.Close()
-	var open []dispatch.Shown
-	var more bool
+	defer tools.Close()
+	var open []dispatch.OrderView
+	var truncated bool
 	var mints mint.Catalogue
-	var now time.Time
-	err = a.DB().ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
-		now = tx.Now
-		if open, more, err = dispatch.Open(ctx, tx, listMax); err == nil {
-			mints, err = mint.All(ctx, tx)
+	var readAt time.Time
+	err = tools.DB().ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
+		readAt = tx.Now
+		if open, truncated, err = dispatch.ListOpen(ctx, tx, listMax); err == nil {
+			mints, err = mint.LoadCatalogue(ctx, tx)
 		}
 		return err
 	})
@@ -59,69 +59,69 @@ func (c dispatchList) Run(ctx context.Context, std streams) error {
 	fmt.Fprintln(w, "ORDER\tFOR\tCHAIN\tWALLET\tNONCE\tSTATE\tAGE\tTRANSACTION\tFEE AT MOST\tWAITS FOR")
 	for _, s := range open {
 		nonce, fee := "-", "-"
-		if s.At != nil {
-			nonce = fmt.Sprint(s.At.Nonce)
+		if s.ChainSlot != nil {
+			nonce = fmt.Sprint(s.ChainSlot.Nonce)
 		}
 		if len(s.Transactions) > 0 {
-			fee = costs(mints, s.Chain, s.Transactions[0].Fees)
+			fee = formatCostMax(mints, s.Chain, s.Transactions[0].Fees)
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", s.ID, s.Purpose, s.Chain, brief(string(s.Address)), nonce, s.Status,
-			age(now.Sub(s.CreatedAt)), brief(string(s.Hash)), fee, s.WaitsFor())
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", s.ID, s.Purpose, s.Chain, shorten(string(s.Address)), nonce, s.Status,
+			formatAge(readAt.Sub(s.CreatedAt)), shorten(string(s.Hash)), fee, s.DescribeWait())
 	}
-	if more {
+	if truncated {
 		fmt.Fprintf(w, "There are more than these %d.\n", listMax)
 	}
 	return w.Flush()
 }
 
-// order is what the verbs on one order take.
-type order struct {
-	installation
+// orderFlags is what the verbs on one order take.
+type orderFlags struct {
+	configFlags
 	ID string `arg:"" help:"The order, which has the id of its withdrawal, sweep, top-up or place: wd_…, sw_…, gas_…, place_…"`
 }
 
-// desk opens the tools and finds the desk of the order's chain.
-func (c order) desk(ctx context.Context) (a *app.App, d *dispatch.Desk, s dispatch.Shown, err error) {
-	if a, err = c.tools(ctx); err != nil {
+// openWorker opens the tools and finds the desk of the order's chain.
+func (c orderFlags) openWorker(ctx context.Context) (tools *app.App, d *dispatch.Worker, s dispatch.OrderView, err error) {
+	if tools, err = c.openTools(ctx); err != nil {
 		return nil, nil, s, err
 	}
-	if s, err = c.read(ctx, a); err == nil {
-		if d = a.Desk(s.Chain); d == nil {
+	if s, err = c.loadOrder(ctx, tools); err == nil {
+		if d = tools.DispatchWorker(s.Chain); d == nil {
 			err = fmt.Errorf("order %s is on %s, which this configuration does not have; nothing was changed", c.ID, s.Chain)
 		}
 	}
 	if err != nil {
-		a.Close()
+		tools.Close()
 		return nil, nil, s, err
 	}
-	return a, d, s, nil
+	return tools, d, s, nil
 }
 
-func (c order) read(ctx context.Context, a *app.App) (s dispatch.Shown, err error) {
-	err = a.DB().ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
-		s, err = dispatch.Show(ctx, tx, c.ID)
+func (c orderFlags) loadOrder(ctx context.Context, tools *app.App) (s dispatch.OrderView, err error) {
+	err = tools.DB().ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
+		s, err = dispatch.LoadView(ctx, tx, c.ID)
 		return err
 	})
 	return s, err
 }
 
-type dispatchShow struct{ order }
+type dispatchShow struct{ orderFlags }
 
 func (c dispatchShow) Run(ctx context.Context, std streams) error {
-	a, err := c.tools(ctx)
+	tools, err := c.openTools(ctx)
 	if err != nil {
 		return err
 	}
-	defer a.Close()
-	s, err := c.read(ctx, a)
+	defer tools.Close()
+	s, err := c.loadOrder(ctx, tools)
 	if err != nil {
 		return err
 	}
 	var mints mint.Catalogue
-	var now time.Time
-	err = a.DB().ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
-		now = tx.Now
-		mints, err = mint.All(ctx, tx)
+	var readAt time.Time
+	err = tools.DB().ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
+		readAt = tx.Now
+		mints, err = mint.LoadCatalogue(ctx, tx)
 		return err
 	})
 	if err != nil {
@@ -132,32 +132,32 @@ func (c dispatchShow) Run(ctx context.Context, std streams) error {
 		amount = s.Amount.Decimal(m.Decimals) + " " + m.Symbol
 	}
 	w := tabwriter.NewWriter(std.out, 0, 0, 2, ' ', 0)
-	line := func(what, format string, args ...any) {
-		fmt.Fprintf(w, "%s\t%s\n", what, fmt.Sprintf(format, args...))
+	line := func(label, format string, args ...any) {
+		fmt.Fprintf(w, "%s\t%s\n", label, fmt.Sprintf(format, args...))
 	}
 	line("order", "%s, %s of %s", s.ID, s.Purpose, s.OrgID)
 	line("pays", "%s to %s on %s", amount, s.To, s.Chain)
 	line("from", "%s (%s)", s.Address, s.WalletID)
-	if s.At != nil {
-		line("slot", "%v, %s of gas promised", *s.At, coins(mints, s.Chain, s.GasReserved))
-		if len(s.With) > 0 {
-			line("together", "one transaction pays it and %s, or none of them", strings.Join(s.With, ", "))
+	if s.ChainSlot != nil {
+		line("slot", "%v, %s of gas promised", *s.ChainSlot, formatNative(mints, s.Chain, s.GasReserved))
+		if len(s.TxMemberIDs) > 0 {
+			line("together", "one transaction pays it and %s, or none of them", strings.Join(s.TxMemberIDs, ", "))
 		}
 	} else {
 		line("slot", "none: nothing is signed and nothing is out")
 	}
-	line("state", "%s, %s old", s.Status, age(now.Sub(s.CreatedAt)))
+	line("state", "%s, %s old", s.Status, formatAge(readAt.Sub(s.CreatedAt)))
 	if s.EndedAt != nil {
 		line("ended", "%s", s.EndedAt.UTC().Format(time.RFC3339))
 	}
-	if s.EndedAt == nil || s.VoidOpen {
-		line("waits for", "%s", s.WaitsFor())
+	if s.EndedAt == nil || s.VoidPending {
+		line("waits for", "%s", s.DescribeWait())
 	}
-	if s.Said != "" {
-		line("said last", "%s", s.Said)
+	if s.LastError != "" {
+		line("said last", "%s", s.LastError)
 	}
 	if s.Fee != nil {
-		line("cost", "%s", coins(mints, s.Chain, *s.Fee))
+		line("cost", "%s", formatNative(mints, s.Chain, *s.Fee))
 	}
 	if err := w.Flush(); err != nil || len(s.Transactions) == 0 {
 		return err
@@ -166,86 +166,86 @@ func (c dispatchShow) Run(ctx context.Context, std streams) error {
 	w = tabwriter.NewWriter(std.out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "\tDOES\tMADE FOR\tFEE AT MOST\tA GAS\tMADE\tSENT LAST\tTRANSACTION")
 	for _, t := range s.Transactions {
-		sent, hash, because := "never", "not signed", "the order"
-		if t.LastSent != nil {
-			sent = age(now.Sub(*t.LastSent)) + " ago"
+		sent, hash, reason := "never", "not signed", "the order"
+		if t.LastSentAt != nil {
+			sent = formatAge(readAt.Sub(*t.LastSentAt)) + " ago"
 		}
 		if t.Hash != "" {
 			hash = string(t.Hash)
 		}
-		switch t.MadeFor {
+		switch t.Reason {
 		case "FEE":
-			because = "a higher fee"
+			reason = "a higher fee"
 		case "OPERATOR":
-			because = "an operator"
+			reason = "an operator"
 		case "REFUSAL":
-			because = "the signer's no"
+			reason = "the signer's no"
 		}
-		fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%v\t%s ago\t%s\t%s\n", t.Version, t.Act, because, costs(mints, s.Chain, t.Fees), t.Fees.FeeCap,
-			age(now.Sub(t.CreatedAt)), sent, hash)
+		fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%v\t%s ago\t%s\t%s\n", t.Version, t.Act, reason, formatCostMax(mints, s.Chain, t.Fees), t.Fees.FeeCap,
+			formatAge(readAt.Sub(t.CreatedAt)), sent, hash)
 	}
 	return w.Flush()
 }
 
-type dispatchBump struct{ order }
+type dispatchBump struct{ orderFlags }
 
 func (c dispatchBump) Run(ctx context.Context, std streams) error {
-	a, d, s, err := c.desk(ctx)
+	tools, d, s, err := c.openWorker(ctx)
 	if err != nil {
 		return err
 	}
-	defer a.Close()
-	fees, err := d.Bump(ctx, c.ID, operator)
+	defer tools.Close()
+	fees, err := d.BumpFee(ctx, c.ID, operator)
 	if err != nil {
 		return err
 	}
 	fmt.Fprintf(std.out, "Order %s gets a transaction of %v a gas in %v, after one of %v. The running service has it signed and sends it; one of them is mined, never both.\n",
-		c.ID, fees.FeeCap, *s.At, s.Transactions[len(s.Transactions)-1].Fees.FeeCap)
+		c.ID, fees.FeeCap, *s.ChainSlot, s.Transactions[len(s.Transactions)-1].Fees.FeeCap)
 	return nil
 }
 
-type dispatchCancel struct{ order }
+type dispatchCancel struct{ orderFlags }
 
 func (c dispatchCancel) Run(ctx context.Context, std streams) error {
-	a, d, s, err := c.desk(ctx)
+	tools, d, s, err := c.openWorker(ctx)
 	if err != nil {
 		return err
 	}
-	defer a.Close()
-	ok, err := d.Cancel(ctx, c.ID, operator)
+	defer tools.Close()
+	ok, err := d.CancelOrder(ctx, c.ID, operator)
 	if err != nil {
 		return err
 	}
 	if !ok {
-		if s, err = c.read(ctx, a); err != nil {
+		if s, err = c.loadOrder(ctx, tools); err != nil {
 			return err
 		}
-		return cannotCancel(s)
+		return newCannotCancel(s)
 	}
-	if s.At == nil {
-		if s, err = c.read(ctx, a); err != nil {
+	if s.ChainSlot == nil {
+		if s, err = c.loadOrder(ctx, tools); err != nil {
 			return err
 		}
 	}
-	if s.Status == dispatch.Withdrawn {
-		fmt.Fprintf(std.out, "Order %s had no slot and has ended: nothing of it is signed, nothing is out, and nobody is paid. %s\n", c.ID, whatEnded(s))
+	if s.Status == dispatch.Recalled {
+		fmt.Fprintf(std.out, "Order %s had no slot and has ended: nothing of it is signed, nothing is out, and nobody is paid. %s\n", c.ID, describeRecalled(s))
 		return nil
 	}
-	out := "Nothing of it was signed, so nobody is paid"
+	consequence := "Nothing of it was signed, so nobody is paid"
 	for _, t := range s.Transactions {
 		if t.Hash != "" && t.Act != "CANCEL" {
-			out = "What is out may still be mined first; then it is paid, and this did nothing"
+			consequence = "What is out may still be mined first; then it is paid, and this did nothing"
 		}
 	}
-	fmt.Fprintf(std.out, "The slot of order %s, %v, is filled with a transaction that pays nobody. %s. Its amount stays held until either is final.\n", c.ID, *s.At, out)
-	if len(s.With) > 0 {
-		fmt.Fprintf(std.out, "That is the slot of %s too: what becomes of one becomes of all.\n", strings.Join(s.With, ", "))
+	fmt.Fprintf(std.out, "The slot of order %s, %v, is filled with a transaction that pays nobody. %s. Its amount stays held until either is final.\n", c.ID, *s.ChainSlot, consequence)
+	if len(s.TxMemberIDs) > 0 {
+		fmt.Fprintf(std.out, "That is the slot of %s too: what becomes of one becomes of all.\n", strings.Join(s.TxMemberIDs, ", "))
 	}
 	return nil
 }
 
-// whatEnded says what became of what an order was for that ended without a slot.
-func whatEnded(s dispatch.Shown) string {
+// describeRecalled says what became of what an order was for that ended without a slot.
+func describeRecalled(s dispatch.OrderView) string {
 	switch s.Purpose {
 	case signer.Payment:
 		return "Its withdrawal is REJECTED and its amount may be spent again."
@@ -255,8 +255,8 @@ func whatEnded(s dispatch.Shown) string {
 	return "Its amount is where it was, and the service plans it again when it is worth it."
 }
 
-// cannotCancel says what became of the money of an order without an open slot.
-func cannotCancel(s dispatch.Shown) error {
+// newCannotCancel says what became of the money of an order without an open slot.
+func newCannotCancel(s dispatch.OrderView) error {
 	switch s.Status {
 	case dispatch.Refused:
 		return fmt.Errorf("order %s has no slot to cancel: the signer refused it before it had one. Nothing is out. "+
@@ -268,29 +268,29 @@ func cannotCancel(s dispatch.Shown) error {
 }
 
 type dispatchResolve struct {
-	order
+	orderFlags
 	Short   bool   `xor:"how" help:"Take a payment of which all left and less arrived for paid."`
 	As      string `xor:"how" enum:"paid,unpaid," default:"" placeholder:"paid|unpaid" help:"End it as you have found it to be, where the balances prove neither; with --because."`
 	Because string `placeholder:"WHY" help:"What you have found, for the audit log."`
 }
 
 func (c dispatchResolve) Run(ctx context.Context, std streams) error {
-	a, d, _, err := c.desk(ctx)
+	tools, d, _, err := c.openWorker(ctx)
 	if err != nil {
 		return err
 	}
-	defer a.Close()
+	defer tools.Close()
 	switch {
 	case (c.As == "") != (c.Because == ""):
 		return errors.New("nothing was done: --as paid or --as unpaid goes with --because WHY, and neither without the other")
 	case c.As != "":
-		if err := a.Decide(ctx, c.ID, c.As == "paid", operator, c.Because); err != nil {
+		if err := tools.DecideStuck(ctx, c.ID, c.As == "paid", operator, c.Because); err != nil {
 			return err
 		}
 		fmt.Fprintf(std.out, "Order %s has ended as %s, by your word. Run coffer verify to see whether the chain agrees.\n", c.ID, c.As)
 		return nil
 	}
-	status, err := d.Resolve(ctx, c.ID, operator, c.Short)
+	status, err := d.ResolveStuck(ctx, c.ID, operator, c.Short)
 	if err != nil {
 		return err
 	}
@@ -305,24 +305,24 @@ func (c dispatchResolve) Run(ctx context.Context, std streams) error {
 // operator is whoever runs a command on this machine.
 var operator = audit.Operator("cli")
 
-// costs is what a transaction costs at most, in its chain's coin.
-func costs(mints mint.Catalogue, name chain.Name, fees chain.Fees) string {
-	most, err := fees.Max()
+// formatCostMax is what a transaction costs at most, in its chain's coin.
+func formatCostMax(mints mint.Catalogue, name chain.Name, fees chain.Fees) string {
+	cost, err := fees.Max()
 	if err != nil {
 		return "beyond any number"
 	}
-	return coins(mints, name, most)
+	return formatNative(mints, name, cost)
 }
 
-func coins(mints mint.Catalogue, name chain.Name, units money.Amount) string {
+func formatNative(mints mint.Catalogue, name chain.Name, units money.Amount) string {
 	if m, ok := mints.Native(name); ok {
 		return units.Decimal(m.Decimals) + " " + m.Symbol
 	}
 	return units.String() + " units"
 }
 
-// brief is the beginning and the end of an address or a hash; show gives it whole.
-func brief(s string) string {
+// shorten is the beginning and the end of an address or a hash; show gives it whole.
+func shorten(s string) string {
 	const head, tail = 8, 6
 	if s == "" {
 		return "-"
@@ -333,8 +333,8 @@ func brief(s string) string {
 	return s[:head] + "…" + s[len(s)-tail:]
 }
 
-// age is a duration as a person says it.
-func age(d time.Duration) string {
+// formatAge is a duration as a person says it.
+func formatAge(d time.Duration) string {
 	switch {
 	case d < time.Minute:
 		return fmt.Sprintf("%ds", int(d.Seconds()))

@@ -21,18 +21,18 @@ import (
 	"github.com/cofferpay/coffer/internal/pg/pgtest"
 )
 
-// street is a local world whose service a test steers by commands.
-type street struct {
+// dispatchEnv is a local world whose service a test steers by commands.
+type dispatchEnv struct {
 	*testing.T
 	*localworld.World
 	ctx context.Context
 }
 
-func newStreet(t *testing.T) *street {
+func newDispatchEnv(t *testing.T) *dispatchEnv {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
 	t.Cleanup(cancel)
-	w, err := localworld.Start(ctx, localworld.Options{Furnish: pgtest.Furnish, Dir: t.TempDir(), BlockTime: time.Second, Log: slog.New(slog.DiscardHandler)})
+	w, err := localworld.Start(ctx, localworld.Options{PrepareDatabase: pgtest.FillDataDir, Dir: t.TempDir(), BlockTime: time.Second, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,10 +41,10 @@ func newStreet(t *testing.T) *street {
 			t.Error(err)
 		}
 	})
-	return &street{t, w, ctx}
+	return &dispatchEnv{t, w, ctx}
 }
 
-func (s *street) coffer(want int, args ...string) string {
+func (s *dispatchEnv) coffer(want int, args ...string) string {
 	s.Helper()
 	var out, errs bytes.Buffer
 	if code := cli.Run(s.ctx, append(args, "--config", s.Info.Config), &out, &errs); code != want {
@@ -57,7 +57,7 @@ func (s *street) coffer(want int, args ...string) string {
 }
 
 // until looks until something is so.
-func (s *street) until(what string, holds func() (bool, string)) {
+func (s *dispatchEnv) until(what string, holds func() (bool, string)) {
 	s.Helper()
 	for {
 		ok, last := holds()
@@ -72,7 +72,7 @@ func (s *street) until(what string, holds func() (bool, string)) {
 	}
 }
 
-func (s *street) shows(id string, parts ...string) {
+func (s *dispatchEnv) shows(id string, parts ...string) {
 	s.Helper()
 	s.until(strings.Join(parts, ", "), func() (bool, string) {
 		said := s.coffer(0, "dispatch", "show", id)
@@ -85,7 +85,7 @@ func (s *street) shows(id string, parts ...string) {
 	})
 }
 
-func (s *street) call(path string, body map[string]any, into any) int {
+func (s *dispatchEnv) call(path string, body map[string]any, into any) int {
 	s.Helper()
 	b, err := json.Marshal(body)
 	if err != nil {
@@ -111,7 +111,7 @@ func (s *street) call(path string, body map[string]any, into any) int {
 	return resp.StatusCode
 }
 
-func (s *street) usdc() localworld.Mint {
+func (s *dispatchEnv) usdc() localworld.Mint {
 	s.Helper()
 	for _, m := range s.Info.Mints {
 		if m.Symbol == "USDC" {
@@ -122,7 +122,7 @@ func (s *street) usdc() localworld.Mint {
 	return localworld.Mint{}
 }
 
-func (s *street) must(err error) {
+func (s *dispatchEnv) must(err error) {
 	s.Helper()
 	if err != nil {
 		s.Fatal(err)
@@ -131,7 +131,7 @@ func (s *street) must(err error) {
 
 const stranger = "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed"
 
-func (s *street) withdraw(key string) string {
+func (s *dispatchEnv) withdraw(key string) string {
 	s.Helper()
 	var w struct {
 		WithdrawalID string `json:"withdrawalId"`
@@ -150,14 +150,14 @@ func (s *street) withdraw(key string) string {
 // transaction that somebody else made with the treasury's key stops the wallet.
 func TestAPersonSeesAndSteersWhatIsOnItsWayOut(t *testing.T) {
 	t.Parallel()
-	s := newStreet(t)
+	s := newDispatchEnv(t)
 	var d struct {
 		Address string `json:"address"`
 	}
 	if status := s.call("/deposit", map[string]any{"customerId": "ann", "mintId": s.usdc().ID}, &d); status >= 300 {
 		t.Fatalf("deposit address: got %d", status)
 	}
-	_, err := s.Info.Faucet(s.ctx, s.usdc(), common.HexToAddress(d.Address), big.NewInt(50_000_000))
+	_, err := s.Info.SendFromFaucet(s.ctx, s.usdc(), common.HexToAddress(d.Address), big.NewInt(50_000_000))
 	s.must(err)
 	first := s.withdraw("first")
 	s.shows(first, `state +PAID`, `cost +0\.0`)
@@ -166,7 +166,7 @@ func TestAPersonSeesAndSteersWhatIsOnItsWayOut(t *testing.T) {
 	}
 
 	// Blocks stop; then comes one that is too dear for what is out.
-	node := s.Chain()
+	node := s.EthereumNode()
 	s.must(node.SetIntervalMining(s.ctx, 0))
 	second := s.withdraw("second")
 	s.shows(second, `state +BROADCAST`, `1 +PAY +the order`)
@@ -180,7 +180,7 @@ func TestAPersonSeesAndSteersWhatIsOnItsWayOut(t *testing.T) {
 	})
 	s.shows(second, `\d +PAY +an operator .* 0x`)
 	s.must(node.SetNextBlockBaseFee(s.ctx, big.NewInt(1_000_000_000_000)))
-	s.must(node.Mine(s.ctx, 1))
+	s.must(node.MineBlocks(s.ctx, 1))
 	s.shows(second, `state +BROADCAST`, `waits for .*configured cap`)
 	if said := s.coffer(1, "dispatch", "bump", second); !strings.Contains(said, "fee_cap") || !strings.Contains(said, "can still be mined") {
 		t.Errorf("got %q, want the cap and what becomes of the money", said)

@@ -19,48 +19,48 @@ type freezesCmd struct {
 	Lift freezesLift `cmd:"" help:"Lift one freeze."`
 }
 
-type freezesList struct{ installation }
+type freezesList struct{ configFlags }
 
 func (c freezesList) Run(ctx context.Context, std streams) error {
-	a, err := c.tools(ctx)
+	tools, err := c.openTools(ctx)
 	if err != nil {
 		return err
 	}
-	defer a.Close()
-	var all []freeze.Freeze
-	err = a.DB().ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
-		all, err = freeze.List(ctx, tx)
+	defer tools.Close()
+	var freezes []freeze.Freeze
+	err = tools.DB().ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
+		freezes, err = freeze.List(ctx, tx)
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	if len(all) == 0 {
+	if len(freezes) == 0 {
 		fmt.Fprintln(std.out, "Nothing is frozen.")
 	}
-	for _, f := range all {
-		fmt.Fprintf(std.out, "%s  %s  %s by %s since %s\n  %s\n", f.ID, f.Scope, frozen(f), f.Source, f.CreatedAt.UTC().Format("2006-01-02 15:04:05"), f.Reason)
+	for _, f := range freezes {
+		fmt.Fprintf(std.out, "%s  %s  %s by %s since %s\n  %s\n", f.ID, f.Scope, freezeTarget(f), f.Source, f.CreatedAt.UTC().Format("2006-01-02 15:04:05"), f.Reason)
 	}
 	return nil
 }
 
-// frozen names what a freeze stops.
-func frozen(f freeze.Freeze) string {
+// freezeTarget names what a freeze stops.
+func freezeTarget(f freeze.Freeze) string {
 	switch f.Scope {
-	case freeze.Chain:
+	case freeze.ScopeChain:
 		return string(f.Chain)
-	case freeze.Organization:
+	case freeze.ScopeOrganization:
 		return f.OrgID
-	case freeze.Customer:
+	case freeze.ScopeCustomer:
 		return fmt.Sprintf("%s of %s", f.CustomerID, f.OrgID)
-	case freeze.Wallet:
+	case freeze.ScopeWallet:
 		return fmt.Sprintf("%s on %s", f.WalletID, f.Chain)
 	}
 	return "everything"
 }
 
 type freezesPut struct {
-	installation
+	configFlags
 	Everything bool   `help:"Stop all that leaves."`
 	Chain      string `help:"Stop this chain."`
 	Org        string `placeholder:"ORG" help:"Stop this organization, or with --customer one customer of it."`
@@ -68,54 +68,54 @@ type freezesPut struct {
 	Because    string `required:"" help:"Why, for whoever has to decide about lifting it."`
 }
 
-// target is what the flags name: one thing.
-func (c freezesPut) target() (freeze.Freeze, error) {
+// readTarget is what the flags name: one thing.
+func (c freezesPut) readTarget() (freeze.Freeze, error) {
 	named := 0
-	for _, is := range []bool{c.Everything, c.Chain != "", c.Org != ""} {
-		if is {
+	for _, isSet := range []bool{c.Everything, c.Chain != "", c.Org != ""} {
+		if isSet {
 			named++
 		}
 	}
-	f := freeze.Freeze{Source: freeze.ByOperator, Reason: c.Because, By: operator, OrgID: c.Org, CustomerID: c.Customer, Chain: chain.Name(c.Chain)}
+	f := freeze.Freeze{Source: freeze.SourceOperator, Reason: c.Because, Actor: operator, OrgID: c.Org, CustomerID: c.Customer, Chain: chain.Name(c.Chain)}
 	switch {
 	case named != 1 || c.Customer != "" && c.Org == "":
 		return f, fault.New(fault.Invalid, fault.InvalidRequest,
 			"Give --everything, --chain, --org, or --org with --customer. Nothing was frozen and no money moved.")
 	case c.Everything:
-		f.Scope = freeze.All
+		f.Scope = freeze.ScopeAll
 	case c.Chain != "":
-		f.Scope = freeze.Chain
+		f.Scope = freeze.ScopeChain
 	case c.Customer != "":
-		f.Scope = freeze.Customer
+		f.Scope = freeze.ScopeCustomer
 	default:
-		f.Scope = freeze.Organization
+		f.Scope = freeze.ScopeOrganization
 	}
 	return f, nil
 }
 
 func (c freezesPut) Run(ctx context.Context, std streams) error {
-	wanted, err := c.target()
+	wanted, err := c.readTarget()
 	if err != nil {
 		return err
 	}
-	conf, err := c.read()
+	conf, err := c.readConfig()
 	if err != nil {
 		return err
 	}
-	if _, runs := conf.Chains[wanted.Chain]; wanted.Scope == freeze.Chain && !runs {
+	if _, runs := conf.Chains[wanted.Chain]; wanted.Scope == freeze.ScopeChain && !runs {
 		return fault.New(fault.Invalid, fault.InvalidRequest, "%q does not run here, so there is nothing to freeze. No money moved.", c.Chain)
 	}
-	a, err := c.tools(ctx)
+	tools, err := c.openTools(ctx)
 	if err != nil {
 		return err
 	}
-	defer a.Close()
+	defer tools.Close()
 	var f freeze.Freeze
 	var added bool
-	err = a.DB().InSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
+	err = tools.DB().InSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
 		// A name that is nobody's would be told as frozen, and somebody else would not be.
 		if wanted.OrgID != "" {
-			if _, err := org.StandingOf(ctx, tx, wanted.OrgID); err != nil {
+			if _, err := org.LoadView(ctx, tx, wanted.OrgID); err != nil {
 				return err
 			}
 		}
@@ -124,32 +124,32 @@ func (c freezesPut) Run(ctx context.Context, std streams) error {
 				return err
 			}
 		}
-		f, added, err = freeze.Stop(ctx, tx, wanted)
+		f, added, err = freeze.CreateOrFind(ctx, tx, wanted)
 		return err
 	})
 	if err != nil {
 		return err
 	}
 	if !added {
-		fmt.Fprintf(std.out, "%s is frozen since %s already (%s): %s\nNothing was changed; its first reason stays.\n", frozen(f), f.CreatedAt.UTC().Format(time.RFC3339), f.ID, f.Reason)
+		fmt.Fprintf(std.out, "%s is frozen since %s already (%s): %s\nNothing was changed; its first reason stays.\n", freezeTarget(f), f.CreatedAt.UTC().Format(time.RFC3339), f.ID, f.Reason)
 		return nil
 	}
-	fmt.Fprintf(std.out, "%s is frozen (%s). Deposits are credited as usual; nothing leaves until: coffer freezes lift %s\n", frozen(f), f.ID, f.ID)
+	fmt.Fprintf(std.out, "%s is frozen (%s). Deposits are credited as usual; nothing leaves until: coffer freezes lift %s\n", freezeTarget(f), f.ID, f.ID)
 	return nil
 }
 
 type freezesLift struct {
-	installation
+	configFlags
 	Freeze string `arg:"" help:"Id of the freeze, frz_…"`
 }
 
 func (c freezesLift) Run(ctx context.Context, std streams) error {
-	a, err := c.tools(ctx)
+	tools, err := c.openTools(ctx)
 	if err != nil {
 		return err
 	}
-	defer a.Close()
-	err = a.DB().InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+	defer tools.Close()
+	err = tools.DB().InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		_, err := freeze.LiftByOperator(ctx, tx, c.Freeze, operator)
 		return err
 	})

@@ -18,17 +18,17 @@ import (
 	"github.com/cofferpay/coffer/webhook"
 )
 
-// listing is what the commands take that show a list.
-type listing struct {
-	installation
+// listFlags is what the commands take that show a list.
+type listFlags struct {
+	configFlags
 	Org   string `help:"Only of this organization, org_…"`
 	Limit int    `default:"50" help:"How many at most; 0 shows all."`
 	JSON  bool   `name:"json" help:"Write one line of JSON each, as the operator's interface has them, instead of a table."`
 }
 
-// listOf prints pages of a list until it ends or has as many as were asked for. row is a
+// printList prints pages of a list until it ends or has as many as were asked for. row is a
 // line of the table, with tabs between its columns, and object is the line of JSON.
-func listOf[T any](out io.Writer, l listing, titles, none string, read func(page.Page) (page.Result[T], error), row func(T) string, object func(T) any) error {
+func printList[T any](out io.Writer, l listFlags, titles, emptyText string, read func(page.Page) (page.Result[T], error), row func(T) string, object func(T) any) error {
 	if l.Limit < 0 {
 		return errors.New("--limit is 0, for all, or a number above it")
 	}
@@ -57,22 +57,22 @@ func listOf[T any](out io.Writer, l listing, titles, none string, read func(page
 			}
 			fmt.Fprintln(w, row(item))
 		}
-		more := found.Next != nil
-		if p.Cursor = found.Next; !more || l.Limit > 0 && shown >= l.Limit {
-			if more && !l.JSON {
+		hasMore := found.NextCursor != nil
+		if p.Cursor = found.NextCursor; !hasMore || l.Limit > 0 && shown >= l.Limit {
+			if hasMore && !l.JSON {
 				fmt.Fprintf(w, "There are more than these %d: --limit 0 shows all.\n", shown)
 			}
 			break
 		}
 	}
 	if shown == 0 && !l.JSON {
-		fmt.Fprintln(w, none)
+		fmt.Fprintln(w, emptyText)
 	}
 	return w.Flush()
 }
 
 type depositsList struct {
-	listing
+	listFlags
 	Customer string `help:"Only of this customer."`
 	Status   string `help:"Only in this status, such as CONFIRMING or CREDITED."`
 	Chain    string `help:"Only on this chain."`
@@ -81,25 +81,25 @@ type depositsList struct {
 }
 
 func (c depositsList) Run(ctx context.Context, std streams) error {
-	a, err := c.tools(ctx)
+	tools, err := c.openTools(ctx)
 	if err != nil {
 		return err
 	}
-	defer a.Close()
+	defer tools.Close()
 	f := deposit.Filter{CustomerID: c.Customer, Status: strings.ToUpper(c.Status), Chain: strings.ToUpper(c.Chain), MintID: c.Mint, TxHash: c.Tx}
-	return listOf(std.out, c.listing, "DEPOSIT\tCUSTOMER\tAMOUNT\tCHAIN\tSTATUS\tCONFIRMATIONS\tSEEN\tTRANSACTION", "There is no such deposit.",
-		func(p page.Page) (found page.Result[deposit.Owned], err error) {
-			return found, a.DB().ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
-				found, err = deposit.Across(ctx, tx, c.Org, f, p)
+	return printList(std.out, c.listFlags, "DEPOSIT\tCUSTOMER\tAMOUNT\tCHAIN\tSTATUS\tCONFIRMATIONS\tSEEN\tTRANSACTION", "There is no such deposit.",
+		func(p page.Page) (found page.Result[deposit.OrgDeposit], err error) {
+			return found, tools.DB().ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
+				found, err = deposit.ListAcrossOrgs(ctx, tx, c.Org, f, p)
 				return err
 			})
 		},
-		func(o deposit.Owned) string {
+		func(o deposit.OrgDeposit) string {
 			d := o.Object
-			return fmt.Sprintf("%s\t%s\t%s\t%s\t%s\t%d of %d\t%s\t%s", d.DepositID, ownerOf(d.CustomerID, d.Product), sayAmount(d), d.Chain, d.Status,
-				d.Confirmations, d.ConfirmationsRequired, d.CreatedAt, brief(d.TxHash))
+			return fmt.Sprintf("%s\t%s\t%s\t%s\t%s\t%d of %d\t%s\t%s", d.DepositID, ownerName(d.CustomerID, d.Product), formatAmount(d), d.Chain, d.Status,
+				d.Confirmations, d.ConfirmationsRequired, d.CreatedAt, shorten(d.TxHash))
 		},
-		func(o deposit.Owned) any {
+		func(o deposit.OrgDeposit) any {
 			return struct { // as the operator's interface has it
 				OrganizationID string `json:"organizationId"`
 				webhook.Deposit
@@ -107,9 +107,9 @@ func (c depositsList) Run(ctx context.Context, std streams) error {
 		})
 }
 
-// ownerOf is whose balance a deposit or a withdrawal concerns: a customer's, or a
+// ownerName is whose balance a deposit or a withdrawal concerns: a customer's, or a
 // product's of the organization.
-func ownerOf(customer, product *string) string {
+func ownerName(customer, product *string) string {
 	switch {
 	case customer != nil:
 		return *customer
@@ -120,7 +120,7 @@ func ownerOf(customer, product *string) string {
 }
 
 type withdrawalsList struct {
-	listing
+	listFlags
 	Customer string `help:"Only of this customer."`
 	Status   string `help:"Only in this status, such as AWAITING_APPROVAL or COMPLETED."`
 	Chain    string `help:"Only on this chain."`
@@ -129,22 +129,22 @@ type withdrawalsList struct {
 }
 
 func (c withdrawalsList) Run(ctx context.Context, std streams) error {
-	a, err := c.tools(ctx)
+	tools, err := c.openTools(ctx)
 	if err != nil {
 		return err
 	}
-	defer a.Close()
+	defer tools.Close()
 	f := withdrawal.Filter{CustomerID: c.Customer, Status: strings.ToUpper(c.Status), Chain: strings.ToUpper(c.Chain), MintID: c.Mint, TxHash: c.Tx}
-	return listOf(std.out, c.listing, "WITHDRAWAL\tFROM\tAMOUNT\tCHAIN\tTO\tSTATUS\tREQUESTED\tTRANSACTION", "There is no such withdrawal.",
-		func(p page.Page) (page.Result[withdrawal.Owned], error) {
-			return a.Withdrawals().Across(ctx, c.Org, f, p)
+	return printList(std.out, c.listFlags, "WITHDRAWAL\tFROM\tAMOUNT\tCHAIN\tTO\tSTATUS\tREQUESTED\tTRANSACTION", "There is no such withdrawal.",
+		func(p page.Page) (page.Result[withdrawal.OrgWithdrawal], error) {
+			return tools.WithdrawalService().ListAcrossOrgs(ctx, c.Org, f, p)
 		},
-		func(o withdrawal.Owned) string {
+		func(o withdrawal.OrgWithdrawal) string {
 			w := o.Object
-			return fmt.Sprintf("%s\t%s\t%s %s\t%s\t%s\t%s\t%s\t%s", w.WithdrawalID, ownerOf(w.CustomerID, w.Product), w.AmountDecimal, w.Mint.Symbol,
-				w.Mint.Chain, brief(w.ToAddress), sayStatus(w), w.CreatedAt, hashOf(w))
+			return fmt.Sprintf("%s\t%s\t%s %s\t%s\t%s\t%s\t%s\t%s", w.WithdrawalID, ownerName(w.CustomerID, w.Product), w.AmountDecimal, w.Mint.Symbol,
+				w.Mint.Chain, shorten(w.ToAddress), formatStatus(w), w.CreatedAt, shortHash(w))
 		},
-		func(o withdrawal.Owned) any {
+		func(o withdrawal.OrgWithdrawal) any {
 			return struct {
 				OrganizationID string `json:"organizationId"`
 				webhook.Withdrawal
@@ -152,26 +152,26 @@ func (c withdrawalsList) Run(ctx context.Context, std streams) error {
 		})
 }
 
-// sayStatus is a withdrawal's status with what a person needs to know of it.
-func sayStatus(w webhook.Withdrawal) string {
-	why := w.FailureReason
-	if why == nil {
-		why = w.RejectedReason
+// formatStatus is a withdrawal's status with what a person needs to know of it.
+func formatStatus(w webhook.Withdrawal) string {
+	reason := w.FailureReason
+	if reason == nil {
+		reason = w.RejectedReason
 	}
 	switch {
 	case w.Status == string(withdrawal.AwaitingApproval) && len(w.ApprovalReasons) > 0:
 		return w.Status + " for " + strings.Join(w.ApprovalReasons, ", ")
-	case why != nil:
-		return w.Status + ": " + *why
+	case reason != nil:
+		return w.Status + ": " + *reason
 	}
 	return w.Status
 }
 
-func hashOf(w webhook.Withdrawal) string {
+func shortHash(w webhook.Withdrawal) string {
 	if w.TxHash == nil {
 		return "-"
 	}
-	return brief(*w.TxHash)
+	return shorten(*w.TxHash)
 }
 
 type customersCmd struct {
@@ -179,22 +179,22 @@ type customersCmd struct {
 }
 
 type customersList struct {
-	listing
+	listFlags
 	Customer string `help:"Only the customer with this id."`
 	Status   string `help:"Only ACTIVE or FROZEN ones."`
 }
 
 func (c customersList) Run(ctx context.Context, std streams) error {
-	a, err := c.tools(ctx)
+	tools, err := c.openTools(ctx)
 	if err != nil {
 		return err
 	}
-	defer a.Close()
+	defer tools.Close()
 	f := customer.Filter{CustomerID: c.Customer, Status: strings.ToUpper(c.Status)}
-	return eachOf(ctx, a.DB(), c.Org, func(orgID string) error {
-		return listOf(std.out, c.listing, "CUSTOMER\tSTATUS\tE-MAIL\tSINCE\tORGANIZATION", "There is no such customer of "+orgID+".",
+	return forOrgs(ctx, tools.DB(), c.Org, func(orgID string) error {
+		return printList(std.out, c.listFlags, "CUSTOMER\tSTATUS\tE-MAIL\tSINCE\tORGANIZATION", "There is no such customer of "+orgID+".",
 			func(p page.Page) (found page.Result[customer.Customer], err error) {
-				return found, a.DB().ReadOrg(ctx, orgID, func(ctx context.Context, tx pg.Tx) (err error) {
+				return found, tools.DB().ReadOrg(ctx, orgID, func(ctx context.Context, tx pg.Tx) (err error) {
 					found, err = customer.List(ctx, tx, orgID, f, p)
 					return err
 				})
@@ -214,16 +214,16 @@ func (c customersList) Run(ctx context.Context, std streams) error {
 	})
 }
 
-// eachOf calls a function with an organization, or with every one when none is named.
-func eachOf(ctx context.Context, db *pg.DB, named string, fn func(orgID string) error) error {
+// forOrgs calls a function with an organization, or with every one when none is named.
+func forOrgs(ctx context.Context, db *pg.DB, named string, fn func(orgID string) error) error {
 	if named != "" {
 		return fn(named)
 	}
-	var all []string
-	if err := eachOrg(ctx, db, func(o org.Standing) { all = append(all, o.ID) }); err != nil {
+	var orgIDs []string
+	if err := forEachOrg(ctx, db, func(o org.View) { orgIDs = append(orgIDs, o.ID) }); err != nil {
 		return err
 	}
-	for _, id := range all {
+	for _, id := range orgIDs {
 		if err := fn(id); err != nil {
 			return err
 		}

@@ -56,19 +56,19 @@ func (c localRun) Run(ctx context.Context, std streams) error {
 	}
 	started := time.Now()
 	w, err := localworld.Start(ctx, localworld.Options{
-		Chains: chains, Keep: c.Keep, Limits: c.Limits, Gates: true, Port: c.Port, OperatorPort: c.OperatorPort, OpsPort: c.OpsPort, ChainPort: c.ChainPort, DatabasePort: c.DatabasePort,
+		Chains: chains, StateDir: c.Keep, Limits: c.Limits, OutageProxies: true, Port: c.Port, OperatorPort: c.OperatorPort, OpsPort: c.OpsPort, ChainPort: c.ChainPort, DatabasePort: c.DatabasePort,
 		Log:      slog.New(slog.NewTextHandler(std.err, &slog.HandlerOptions{Level: level})),
 		Progress: func(format string, args ...any) { fmt.Fprintf(std.out, "  "+format+"\n", args...) },
 	})
 	if err != nil {
 		return err
 	}
-	show(std, w.Info, time.Since(started))
+	printWorld(std, w.Info, time.Since(started))
 	watching, quiet := context.WithCancel(ctx)
 	defer quiet()
 	var journaling sync.WaitGroup
-	journaling.Go(func() { (&journal{db: w.DB(), out: std.out}).run(watching) })
-	err = w.Wait(ctx)
+	journaling.Go(func() { (&worldLog{db: w.ServiceDB(), out: std.out}).runUntilDone(watching) })
+	err = w.WaitEnd(ctx)
 	quiet()
 	journaling.Wait()
 	fmt.Fprintln(std.out, "\nStopping.")
@@ -80,19 +80,19 @@ func localChains(names []string) ([]chain.Name, error) {
 	if len(names) == 0 {
 		return localworld.AllChains, nil
 	}
-	var all []chain.Name
+	var chains []chain.Name
 	for _, text := range names {
 		name := chain.Name(strings.ToUpper(strings.TrimSpace(text)))
 		if !slices.Contains(localworld.AllChains, name) {
 			return nil, fmt.Errorf("--chains %s: there is no local chain of it; name some of %v", text, localworld.AllChains)
 		}
-		all = append(all, name)
+		chains = append(chains, name)
 	}
-	return all, nil
+	return chains, nil
 }
 
-// show prints what a person needs to begin.
-func show(std streams, info localworld.Info, took time.Duration) {
+// printWorld prints what a person needs to begin.
+func printWorld(std streams, info localworld.Info, took time.Duration) {
 	fmt.Fprintf(std.out, "\nCoffer's local world is up after %s.\n\n", took.Round(10*time.Millisecond))
 	t := tabwriter.NewWriter(std.out, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(t, "  API\t%s\n  API key\t%s\n  document\t%s\n  guide\t%s\n",
@@ -104,14 +104,14 @@ func show(std streams, info localworld.Info, took time.Duration) {
 		if !ok {
 			continue
 		}
-		also := ""
+		detail := ""
 		switch {
 		case c.ChainID != 0:
-			also = fmt.Sprintf(" (chain id %d)", c.ChainID)
+			detail = fmt.Sprintf(" (chain id %d)", c.ChainID)
 		case c.User != "":
-			also = fmt.Sprintf(" (user %s, password %s)", c.User, c.Password)
+			detail = fmt.Sprintf(" (user %s, password %s)", c.User, c.Password)
 		}
-		fmt.Fprintf(t, "  %s\t%s%s\n", strings.ToLower(string(name)), c.RPCURL, also)
+		fmt.Fprintf(t, "  %s\t%s%s\n", strings.ToLower(string(name)), c.RPCURL, detail)
 	}
 	for _, m := range info.Mints {
 		contract := "native coin"
@@ -130,13 +130,13 @@ func show(std streams, info localworld.Info, took time.Duration) {
     bin/coffer local faucet --mint 1 --to ADDRESS --amount 250
 
   Ctrl-C ends it.
-`, localworld.File, info.BaseURL, info.APIKey)
+`, localworld.InfoFile, info.BaseURL, info.APIKey)
 }
 
 type localTour struct{}
 
 func (localTour) Run(ctx context.Context, std streams) error {
-	info, err := localworld.Read(".")
+	info, err := localworld.ReadInfo(".")
 	if err != nil {
 		fmt.Fprintln(std.out, "No local world runs here; starting one for the tour.")
 		dir, err := os.MkdirTemp("", "coffer-tour-")
@@ -158,36 +158,36 @@ func (localTour) Run(ctx context.Context, std streams) error {
 
 // Tour plays the story against a running world, with the decisions of a person
 // made by the same code as coffer withdrawals.
-func Tour(ctx context.Context, out io.Writer, info localworld.Info) error {
+func Tour(ctx context.Context, output io.Writer, info localworld.Info) error {
 	conf, err := app.ReadConfig(info.Config)
 	if err != nil {
 		return err
 	}
-	a, err := app.OpenTools(ctx, conf, slog.New(slog.DiscardHandler))
+	tools, err := app.OpenTools(ctx, conf, slog.New(slog.DiscardHandler))
 	if err != nil {
 		return err
 	}
-	defer a.Close()
+	defer tools.Close()
 	return tour.Play(ctx, tour.Options{
-		Info: info, Out: out,
-		Decide: func(ctx context.Context, id string, yes bool) error {
+		Info: info, Output: output,
+		Decide: func(ctx context.Context, id string, isApproval bool) error {
 			var p people.Person
-			err := a.DB().ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
+			err := tools.DB().ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
 				p, err = people.ByEmail(ctx, tx, info.Users[0].Email)
 				return err
 			})
 			if err != nil {
 				return err
 			}
-			if yes {
-				_, err = a.Withdrawals().Approve(ctx, p.OrgID, id, audit.User(p.ID))
+			if isApproval {
+				_, err = tools.WithdrawalService().Approve(ctx, p.OrgID, id, audit.User(p.ID))
 			} else {
-				_, err = a.Withdrawals().Remove(ctx, p.OrgID, id, audit.User(p.ID), "the tour")
+				_, err = tools.WithdrawalService().Remove(ctx, p.OrgID, id, audit.User(p.ID), "the tour")
 			}
 			return err
 		},
 		Holds: func(ctx context.Context, m localworld.Mint, address string) (money.Amount, error) {
-			ch := a.Chains()[chain.Name(m.Chain)]
+			ch := tools.Chains()[chain.Name(m.Chain)]
 			h := chain.Holding{Address: chain.Address(address)}
 			if m.ContractAddress != nil {
 				h.Contract = chain.Address(*m.ContractAddress)
@@ -196,26 +196,26 @@ func Tour(ctx context.Context, out io.Writer, info localworld.Info) error {
 			if err != nil {
 				return money.Zero, err
 			}
-			has, err := ch.Reader.Balances(ctx, heads.Final, []chain.Holding{h})
+			balances, err := ch.Reader.Balances(ctx, heads.Final, []chain.Holding{h})
 			if err != nil {
 				return money.Zero, err
 			}
-			return has[0], nil
+			return balances[0], nil
 		},
 		Check: func(ctx context.Context) ([]string, error) {
-			books, err := verify.Run(ctx, a.DB(), verify.WithGrants(a.Grants()))
+			books, err := verify.RunChecks(ctx, tools.DB(), verify.WithGrants(tools.GrantKey()))
 			if err != nil {
 				return nil, err
 			}
-			chains, err := verify.OnChain(ctx, a.DB(), a.Chains())
+			chains, err := verify.CompareWithChains(ctx, tools.DB(), tools.Chains())
 			if err != nil {
 				return nil, err
 			}
-			var out []string
+			var output []string
 			for _, b := range append(books.Breaches, chains.Breaches...) {
-				out = append(out, fmt.Sprintf("%s %s: %s", b.Check, b.Subject, b.Detail))
+				output = append(output, fmt.Sprintf("%s %s: %s", b.Check, b.Subject, b.Detail))
 			}
-			return out, nil
+			return output, nil
 		},
 	})
 }
@@ -228,7 +228,7 @@ type localFaucet struct {
 }
 
 func (c localFaucet) Run(ctx context.Context, std streams) error {
-	info, err := localworld.Read(".")
+	info, err := localworld.ReadInfo(".")
 	if err != nil {
 		return err
 	}
@@ -239,13 +239,13 @@ func (c localFaucet) Run(ctx context.Context, std streams) error {
 		}
 	}
 	if m == nil {
-		return fmt.Errorf("there is no mint %d on %s; %s lists the mints. Nothing was sent", c.Mint, cmp.Or(c.Chain, "any chain"), localworld.File)
+		return fmt.Errorf("there is no mint %d on %s; %s lists the mints. Nothing was sent", c.Mint, cmp.Or(c.Chain, "any chain"), localworld.InfoFile)
 	}
 	units, err := money.ParseDecimal(c.Amount, m.Decimals)
 	if err != nil {
 		return fmt.Errorf("--amount %s: %w; give whole tokens such as 250 or 0.5. Nothing was sent", c.Amount, err)
 	}
-	hash, err := info.Pay(ctx, *m, c.To, units.Big())
+	hash, err := info.PayAddress(ctx, *m, c.To, units.Big())
 	if err != nil {
 		return fmt.Errorf("send %s %s to %s: %w", c.Amount, m.Symbol, c.To, err)
 	}

@@ -17,58 +17,58 @@ type mintsCmd struct {
 	Release    mintsRelease    `cmd:"" help:"End a quarantine: what only that stopped is credited and paid."`
 }
 
-type mintsList struct{ installation }
+type mintsList struct{ configFlags }
 
 func (c mintsList) Run(ctx context.Context, std streams) error {
-	a, err := c.tools(ctx)
+	tools, err := c.openTools(ctx)
 	if err != nil {
 		return err
 	}
-	defer a.Close()
-	var all []report.MintStanding
-	err = a.DB().ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
-		all, err = report.MintStandings(ctx, tx)
+	defer tools.Close()
+	var standings []report.MintState
+	err = tools.DB().ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
+		standings, err = report.ListMintStates(ctx, tx)
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	for _, s := range all {
-		tellStanding(std, s)
+	for _, s := range standings {
+		printMintStanding(std, s)
 	}
 	return nil
 }
 
-func tellStanding(std streams, s report.MintStanding) {
+func printMintStanding(std streams, s report.MintState) {
 	m := s.Mint
 	fmt.Fprintf(std.out, "%d  %s on %s  %s\n", m.ID, m.Symbol, m.Chain, m.Contract)
-	if s.Since != nil {
-		fmt.Fprintf(std.out, "   under quarantine since %s: %s\n   %d deposits wait for its end\n", s.Since.UTC().Format(time.RFC3339), s.Reason, s.Waiting)
+	if s.QuarantinedAt != nil {
+		fmt.Fprintf(std.out, "   under quarantine since %s: %s\n   %d deposits wait for its end\n", s.QuarantinedAt.UTC().Format(time.RFC3339), s.Reason, s.Waiting)
 	}
-	for _, i := range s.Illiquid {
-		fmt.Fprintf(std.out, "   illiquid: %s %s of %s on %s: %s\n", i.Amount.Decimal(m.Decimals), m.Symbol, i.OrgID, i.WalletID, i.Why)
+	for _, i := range s.Immovable {
+		fmt.Fprintf(std.out, "   illiquid: %s %s of %s on %s: %s\n", i.Amount.Decimal(m.Decimals), m.Symbol, i.OrgID, i.WalletID, i.LastError)
 	}
 	for _, o := range s.Stuck {
-		fmt.Fprintf(std.out, "   stuck: %s of %s, %s %s in %s: %s\n", o.OrderID, o.OrgID, o.Amount.Decimal(m.Decimals), m.Symbol, o.TxHash, o.Why)
+		fmt.Fprintf(std.out, "   stuck: %s of %s, %s %s in %s: %s\n", o.OrderID, o.OrgID, o.Amount.Decimal(m.Decimals), m.Symbol, o.TxHash, o.LastError)
 	}
 }
 
-// aboutMint is what both verbs take.
-type aboutMint struct {
-	installation
+// mintFlags is what both verbs take.
+type mintFlags struct {
+	configFlags
 	ID      int    `arg:"" help:"The mint's id."`
 	Because string `required:"" help:"Why, for the audit log."`
 }
 
-// change does something about a mint that the catalogue has.
-func (c aboutMint) change(ctx context.Context, do func(ctx context.Context, tx pg.Tx, m mint.Mint) error) error {
-	a, err := c.tools(ctx)
+// changeMint does something about a mint that the catalogue has.
+func (c mintFlags) changeMint(ctx context.Context, change func(ctx context.Context, tx pg.Tx, m mint.Mint) error) error {
+	tools, err := c.openTools(ctx)
 	if err != nil {
 		return err
 	}
-	defer a.Close()
-	return a.DB().InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-		mints, err := mint.All(ctx, tx)
+	defer tools.Close()
+	return tools.DB().InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+		mints, err := mint.LoadCatalogue(ctx, tx)
 		if err != nil {
 			return err
 		}
@@ -76,14 +76,14 @@ func (c aboutMint) change(ctx context.Context, do func(ctx context.Context, tx p
 		if !ok {
 			return fmt.Errorf("mint %d is not in the catalogue; see: coffer mints", c.ID)
 		}
-		return do(ctx, tx, m)
+		return change(ctx, tx, m)
 	})
 }
 
-type mintsQuarantine struct{ aboutMint }
+type mintsQuarantine struct{ mintFlags }
 
 func (c mintsQuarantine) Run(ctx context.Context, std streams) error {
-	err := c.change(ctx, func(ctx context.Context, tx pg.Tx, m mint.Mint) error {
+	err := c.changeMint(ctx, func(ctx context.Context, tx pg.Tx, m mint.Mint) error {
 		if m.Quarantined {
 			return fmt.Errorf("mint %d is under quarantine already; its first reason stays", m.ID)
 		}
@@ -96,14 +96,14 @@ func (c mintsQuarantine) Run(ctx context.Context, std streams) error {
 	return nil
 }
 
-type mintsRelease struct{ aboutMint }
+type mintsRelease struct{ mintFlags }
 
 func (c mintsRelease) Run(ctx context.Context, std streams) error {
-	err := c.change(ctx, func(ctx context.Context, tx pg.Tx, m mint.Mint) error {
+	err := c.changeMint(ctx, func(ctx context.Context, tx pg.Tx, m mint.Mint) error {
 		if !m.Quarantined {
 			return fmt.Errorf("mint %d is not under quarantine", m.ID)
 		}
-		return mint.Release(ctx, tx, m.ID, audit.Operator("cli"), c.Because)
+		return mint.ReleaseQuarantine(ctx, tx, m.ID, audit.Operator("cli"), c.Because)
 	})
 	if err != nil {
 		return err

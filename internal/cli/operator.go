@@ -24,60 +24,60 @@ type operatorKey struct {
 }
 
 type operatorKeyCreate struct {
-	installation
+	configFlags
 	Name string `arg:"" help:"Whose it is, as the audit log will know them: a person, a program."`
 }
 
 func (c operatorKeyCreate) Run(ctx context.Context, std streams) error {
-	a, err := c.tools(ctx)
+	tools, err := c.openTools(ctx)
 	if err != nil {
 		return err
 	}
-	defer a.Close()
-	k, secret, err := operators.Create(ctx, a.DB(), operator, c.Name)
+	defer tools.Close()
+	k, secret, err := operators.CreateKey(ctx, tools.DB(), operator, c.Name)
 	if err != nil {
 		return err
 	}
-	tellOperatorKey(std, k, secret)
+	printOperatorKey(std, k, secret)
 	return nil
 }
 
-func tellOperatorKey(std streams, k operators.Key, secret seal.Secret) {
+func printOperatorKey(std streams, k operators.Key, secret seal.Secret) {
 	fmt.Fprintf(std.out, "key id        %s\noperator key  %s\n\nThe key of %s is shown once. It is sent in the header x-operator-key, and opens every organization.\n", k.ID, secret.Reveal(), k.Name)
 }
 
-// whichKey names a key.
-type whichKey struct {
-	installation
+// keyFlags names a key.
+type keyFlags struct {
+	configFlags
 	Key string `arg:"" help:"The key's id, opk_…, or whose it is."`
 }
 
-type operatorKeyRoll struct{ whichKey }
+type operatorKeyRoll struct{ keyFlags }
 
 func (c operatorKeyRoll) Run(ctx context.Context, std streams) error {
-	a, err := c.tools(ctx)
+	tools, err := c.openTools(ctx)
 	if err != nil {
 		return err
 	}
-	defer a.Close()
-	k, secret, err := operators.Roll(ctx, a.DB(), operator, c.Key)
+	defer tools.Close()
+	k, secret, err := operators.RollKey(ctx, tools.DB(), operator, c.Key)
 	if err != nil {
 		return err
 	}
-	tellOperatorKey(std, k, secret)
+	printOperatorKey(std, k, secret)
 	fmt.Fprintln(std.out, "The old one is refused from now on, by every process.")
-	return c.keep(std, func(config string) (bool, error) { return localworld.KeepOperatorKey(config, k.Name, secret) })
+	return c.keepKey(std, func(config string) (bool, error) { return localworld.SaveOperatorKey(config, k.Name, secret) })
 }
 
-type operatorKeyRevoke struct{ whichKey }
+type operatorKeyRevoke struct{ keyFlags }
 
 func (c operatorKeyRevoke) Run(ctx context.Context, std streams) error {
-	a, err := c.tools(ctx)
+	tools, err := c.openTools(ctx)
 	if err != nil {
 		return err
 	}
-	defer a.Close()
-	k, err := operators.Revoke(ctx, a.DB(), operator, c.Key)
+	defer tools.Close()
+	k, err := operators.RevokeKey(ctx, tools.DB(), operator, c.Key)
 	if err != nil {
 		return err
 	}
@@ -85,26 +85,26 @@ func (c operatorKeyRevoke) Run(ctx context.Context, std streams) error {
 	return nil
 }
 
-type operatorKeyList struct{ installation }
+type operatorKeyList struct{ configFlags }
 
 func (c operatorKeyList) Run(ctx context.Context, std streams) error {
-	a, err := c.tools(ctx)
+	tools, err := c.openTools(ctx)
 	if err != nil {
 		return err
 	}
-	defer a.Close()
-	var all []operators.Key
-	err = a.DB().ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
-		all, err = operators.List(ctx, tx)
+	defer tools.Close()
+	var keys []operators.Key
+	err = tools.DB().ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
+		keys, err = operators.ListKeys(ctx, tx)
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	if len(all) == 0 {
+	if len(keys) == 0 {
 		fmt.Fprintln(std.out, "There is no operator's key. Make one: coffer operator key create NAME")
 	}
-	for _, k := range all {
+	for _, k := range keys {
 		ended := ""
 		if k.RevokedAt != nil {
 			ended = "  revoked " + k.RevokedAt.UTC().Format(time.RFC3339)
@@ -115,40 +115,40 @@ func (c operatorKeyList) Run(ctx context.Context, std streams) error {
 }
 
 type reservesCmd struct {
-	installation
+	configFlags
 	Org string `help:"Only of this organization, org_…"`
 }
 
 // Run shows a snapshot: what there is and whose it is belong to one moment.
 func (c reservesCmd) Run(ctx context.Context, std streams) error {
-	a, err := c.tools(ctx)
+	tools, err := c.openTools(ctx)
 	if err != nil {
 		return err
 	}
-	defer a.Close()
-	var all []report.Reserve
-	err = a.DB().Snapshot(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
-		all, err = report.Reserves(ctx, tx, c.Org)
+	defer tools.Close()
+	var reserves []report.Reserve
+	err = tools.DB().Snapshot(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
+		reserves, err = report.LoadReserves(ctx, tx, c.Org)
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	if len(all) == 0 {
+	if len(reserves) == 0 {
 		fmt.Fprintln(std.out, "Nothing was ever held.")
 	}
-	for _, r := range all {
-		held, err := r.Held()
+	for _, r := range reserves {
+		held, err := r.HeldAmount()
 		if err != nil {
 			return err
 		}
-		owed, err := r.Liabilities()
+		owed, err := r.SumLiabilities()
 		if err != nil {
 			return err
 		}
-		at := "not walked yet"
+		position := "not walked yet"
 		if r.Block != nil {
-			at = fmt.Sprintf("at block %d", r.Block.Height)
+			position = fmt.Sprintf("at block %d", r.Block.Height)
 		}
 		customers, err := r.Available.Add(r.Withdrawing)
 		if err != nil {
@@ -156,7 +156,7 @@ func (c reservesCmd) Run(ctx context.Context, std streams) error {
 		}
 		d := r.Mint.Decimals
 		fmt.Fprintf(std.out, "%s on %s, %s\n  held %s: %s on deposit addresses, %s in treasuries\n  owed %s: %s to customers, %s of it being withdrawn; %s of organizations, %s of gas, %s unsettled, %s not credited yet, %s below the minimum\n",
-			r.Mint.Symbol, r.Mint.Chain, at, held.Decimal(d), r.DepositAddresses.Decimal(d), r.Treasuries.Decimal(d), owed.Decimal(d),
+			r.Mint.Symbol, r.Mint.Chain, position, held.Decimal(d), r.DepositAddresses.Decimal(d), r.Treasuries.Decimal(d), owed.Decimal(d),
 			customers.Decimal(d), r.Withdrawing.Decimal(d), r.Products.Decimal(d), r.Gas.Decimal(d), r.Suspense.Decimal(d), r.Waiting.Decimal(d), r.Dust.Decimal(d))
 		if !r.Leaving.IsZero() || !r.Moving.IsZero() {
 			fmt.Fprintf(std.out, "  on its way and still counted: %s to others, %s between our own addresses\n", r.Leaving.Decimal(d), r.Moving.Decimal(d))

@@ -25,7 +25,7 @@ import (
 // that runs.
 func TestTheOperatorsCommandsDoAsTheirScriptSays(t *testing.T) {
 	t.Parallel()
-	w, err := localworld.Start(t.Context(), localworld.Options{Furnish: pgtest.Furnish, Dir: t.TempDir(), BlockTime: time.Second, Log: slog.New(slog.DiscardHandler)})
+	w, err := localworld.Start(t.Context(), localworld.Options{PrepareDatabase: pgtest.FillDataDir, Dir: t.TempDir(), BlockTime: time.Second, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -109,7 +109,7 @@ func anEmptyTreasury(t *testing.T, w *localworld.World) {
 	}
 	var given struct{ Address string }
 	call("POST", "/deposit", map[string]any{"mintId": 1, "customerId": "c"}, &given)
-	if _, err := w.Info.Faucet(t.Context(), w.Info.Mints[0], common.HexToAddress(given.Address), big.NewInt(250_000_000)); err != nil {
+	if _, err := w.Info.SendFromFaucet(t.Context(), w.Info.Mints[0], common.HexToAddress(given.Address), big.NewInt(250_000_000)); err != nil {
 		t.Fatal(err)
 	}
 	until(t, "the deposit is credited", func() bool {
@@ -126,7 +126,7 @@ func anEmptyTreasury(t *testing.T, w *localworld.World) {
 	base := big.NewInt(250_000_000_000) // half of the cap
 	dear := func() {
 		t.Helper()
-		if err := w.Chain().SetNextBlockBaseFee(t.Context(), base); err != nil {
+		if err := w.EthereumNode().SetNextBlockBaseFee(t.Context(), base); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -175,7 +175,7 @@ func anEmptyTreasury(t *testing.T, w *localworld.World) {
 		t.Fatalf("got the need %+v, want an amount", needs[0])
 	}
 	coin := slices.IndexFunc(w.Info.Mints, func(m localworld.Mint) bool { return m.Symbol == "ETH" })
-	if _, err := w.Info.Faucet(t.Context(), w.Info.Mints[coin], common.HexToAddress(address), amount); err != nil {
+	if _, err := w.Info.SendFromFaucet(t.Context(), w.Info.Mints[coin], common.HexToAddress(address), amount); err != nil {
 		t.Fatal(err)
 	}
 	until(t, "the withdrawal is completed", func() bool {

@@ -25,26 +25,26 @@ type orgCmd struct {
 }
 
 type orgCreate struct {
-	installation
+	configFlags
 	Name  string   `arg:"" help:"Its name."`
 	Owner []string `placeholder:"EMAIL" help:"People who own it and may approve; may be given several times."`
 }
 
 func (c orgCreate) Run(ctx context.Context, std streams) error {
-	a, err := c.tools(ctx)
+	tools, err := c.openTools(ctx)
 	if err != nil {
 		return err
 	}
-	defer a.Close()
-	o, key, err := org.CreateBy(ctx, a.DB(), operator, c.Name)
+	defer tools.Close()
+	o, key, err := org.CreateBy(ctx, tools.DB(), operator, c.Name)
 	if err != nil {
 		return err
 	}
 	fmt.Fprintf(std.out, "organization  %s\nAPI key       %s\n\nThe key is shown once and moves money: store it where only the backend reads it.\n", o.ID, key.Reveal())
-	err = a.DB().InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+	err = tools.DB().InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		for _, email := range c.Owner {
 			name, _, _ := strings.Cut(email, "@")
-			if _, err := people.Add(ctx, tx, operator, o.ID, email, name, people.Owner); err != nil {
+			if _, err := people.AddPerson(ctx, tx, operator, o.ID, email, name, people.Owner); err != nil {
 				return err
 			}
 		}
@@ -56,15 +56,15 @@ func (c orgCreate) Run(ctx context.Context, std streams) error {
 	return nil
 }
 
-type orgList struct{ installation }
+type orgList struct{ configFlags }
 
 func (c orgList) Run(ctx context.Context, std streams) error {
-	a, err := c.tools(ctx)
+	tools, err := c.openTools(ctx)
 	if err != nil {
 		return err
 	}
-	defer a.Close()
-	return eachOrg(ctx, a.DB(), func(o org.Standing) {
+	defer tools.Close()
+	return forEachOrg(ctx, tools.DB(), func(o org.View) {
 		frozen := ""
 		if o.Frozen {
 			frozen = "  FROZEN"
@@ -73,11 +73,11 @@ func (c orgList) Run(ctx context.Context, std streams) error {
 	})
 }
 
-// eachOrg calls a function with every organization, oldest first.
-func eachOrg(ctx context.Context, db *pg.DB, fn func(org.Standing)) error {
+// forEachOrg calls a function with every organization, oldest first.
+func forEachOrg(ctx context.Context, db *pg.DB, fn func(org.View)) error {
 	p := page.Page{Limit: page.LimitMax}
 	for {
-		var found page.Result[org.Standing]
+		var found page.Result[org.View]
 		err := db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
 			found, err = org.List(ctx, tx, org.Filter{}, p)
 			return err
@@ -88,50 +88,50 @@ func eachOrg(ctx context.Context, db *pg.DB, fn func(org.Standing)) error {
 		for _, o := range found.Items {
 			fn(o)
 		}
-		if p.Cursor = found.Next; p.Cursor == nil {
+		if p.Cursor = found.NextCursor; p.Cursor == nil {
 			return nil
 		}
 	}
 }
 
-// aboutOrg is what the verbs about one organization take.
-type aboutOrg struct {
-	installation
+// orgFlags is what the verbs about one organization take.
+type orgFlags struct {
+	configFlags
 	Org string `arg:"" optional:"" help:"The organization, org_…; the one of the local world when it is not said."`
 }
 
-// open is the organization that is meant, and what works on it. Whoever has it closes
+// openOrg is the organization that is meant, and what works on it. Whoever has it closes
 // that.
-func (c aboutOrg) open(ctx context.Context) (id string, a *app.App, err error) {
-	if id, err = organization(c.Org); err != nil {
+func (c orgFlags) openOrg(ctx context.Context) (id string, tools *app.App, err error) {
+	if id, err = resolveOrg(c.Org); err != nil {
 		return "", nil, err
 	}
-	a, err = c.tools(ctx)
-	return id, a, err
+	tools, err = c.openTools(ctx)
+	return id, tools, err
 }
 
-type orgShow struct{ aboutOrg }
+type orgShow struct{ orgFlags }
 
 func (c orgShow) Run(ctx context.Context, std streams) error {
-	id, a, err := c.open(ctx)
+	id, tools, err := c.openOrg(ctx)
 	if err != nil {
 		return err
 	}
-	defer a.Close()
-	return a.DB().ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-		o, err := org.StandingOf(ctx, tx, id)
+	defer tools.Close()
+	return tools.DB().ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+		o, err := org.LoadView(ctx, tx, id)
 		if err != nil {
 			return err
 		}
-		staff, err := people.Of(ctx, tx, id)
+		staff, err := people.ListByOrg(ctx, tx, id)
 		if err != nil {
 			return err
 		}
-		stopped, err := freeze.Page(ctx, tx, freeze.Filter{OrgID: id, Standing: &yes}, page.Page{Limit: page.LimitMax})
+		stopped, err := freeze.ListPage(ctx, tx, freeze.Filter{OrgID: id, IsActive: &onlyStanding}, page.Page{Limit: page.LimitMax})
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(std.out, "%s  %s\n  since %s, %s\n", o.ID, o.Name, o.CreatedAt.UTC().Format(time.RFC3339), aboutKey(o))
+		fmt.Fprintf(std.out, "%s  %s\n  since %s, %s\n", o.ID, o.Name, o.CreatedAt.UTC().Format(time.RFC3339), formatKeyState(o))
 		for _, p := range staff {
 			roles := make([]string, len(p.Roles))
 			for i, r := range p.Roles {
@@ -143,16 +143,16 @@ func (c orgShow) Run(ctx context.Context, std streams) error {
 			fmt.Fprintln(std.out, "  nobody who may approve what waits for a person")
 		}
 		for _, f := range stopped.Items {
-			fmt.Fprintf(std.out, "  frozen: %s by %s since %s (%s) %s\n", frozen(f), f.Source, f.CreatedAt.UTC().Format(time.RFC3339), f.ID, f.Reason)
+			fmt.Fprintf(std.out, "  frozen: %s by %s since %s (%s) %s\n", freezeTarget(f), f.Source, f.CreatedAt.UTC().Format(time.RFC3339), f.ID, f.Reason)
 		}
-		return tellSettings(ctx, std, tx, id)
+		return printSettings(ctx, std, tx, id)
 	})
 }
 
-var yes = true
+var onlyStanding = true
 
-// aboutKey tells of an organization's key.
-func aboutKey(o org.Standing) string {
+// formatKeyState tells of an organization's key.
+func formatKeyState(o org.View) string {
 	if o.KeyCreatedAt == nil {
 		return "no API key: coffer key roll " + o.ID + " makes one"
 	}
@@ -160,23 +160,23 @@ func aboutKey(o org.Standing) string {
 }
 
 type orgFreeze struct {
-	aboutOrg
+	orgFlags
 	Because string `required:"" help:"Why, for whoever has to decide about lifting it."`
 }
 
 func (c orgFreeze) Run(ctx context.Context, std streams) error {
-	id, a, err := c.open(ctx)
+	id, tools, err := c.openOrg(ctx)
 	if err != nil {
 		return err
 	}
-	defer a.Close()
+	defer tools.Close()
 	var f freeze.Freeze
 	var added bool
-	err = a.DB().InSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
-		if _, err := org.StandingOf(ctx, tx, id); err != nil {
+	err = tools.DB().InSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
+		if _, err := org.LoadView(ctx, tx, id); err != nil {
 			return err
 		}
-		f, added, err = freeze.Stop(ctx, tx, freeze.Freeze{Scope: freeze.Organization, OrgID: id, Source: freeze.ByOperator, Reason: c.Because, By: operator})
+		f, added, err = freeze.CreateOrFind(ctx, tx, freeze.Freeze{Scope: freeze.ScopeOrganization, OrgID: id, Source: freeze.SourceOperator, Reason: c.Because, Actor: operator})
 		return err
 	})
 	if err != nil {
@@ -190,26 +190,26 @@ func (c orgFreeze) Run(ctx context.Context, std streams) error {
 	return nil
 }
 
-type orgUnfreeze struct{ aboutOrg }
+type orgUnfreeze struct{ orgFlags }
 
 func (c orgUnfreeze) Run(ctx context.Context, std streams) error {
-	id, a, err := c.open(ctx)
+	id, tools, err := c.openOrg(ctx)
 	if err != nil {
 		return err
 	}
-	defer a.Close()
+	defer tools.Close()
 	var lifted, left []freeze.Freeze
-	err = a.DB().InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+	err = tools.DB().InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		lifted, left = nil, nil
-		if _, err := org.StandingOf(ctx, tx, id); err != nil {
+		if _, err := org.LoadView(ctx, tx, id); err != nil {
 			return err
 		}
-		standing, err := freeze.Page(ctx, tx, freeze.Filter{Scope: freeze.Organization, OrgID: id, Standing: &yes}, page.Page{Limit: page.LimitMax})
+		standing, err := freeze.ListPage(ctx, tx, freeze.Filter{Scope: freeze.ScopeOrganization, OrgID: id, IsActive: &onlyStanding}, page.Page{Limit: page.LimitMax})
 		if err != nil {
 			return err
 		}
 		for _, f := range standing.Items {
-			if f.Source != freeze.ByOperator {
+			if f.Source != freeze.SourceOperator {
 				left = append(left, f)
 				continue
 			}
@@ -245,63 +245,63 @@ type keyCmd struct {
 }
 
 type keyRoll struct {
-	installation
+	configFlags
 	Org string `arg:"" help:"The organization, org_…"`
 }
 
 func (c keyRoll) Run(ctx context.Context, std streams) error {
-	a, err := c.tools(ctx)
+	tools, err := c.openTools(ctx)
 	if err != nil {
 		return err
 	}
-	defer a.Close()
-	key, err := org.RollKey(ctx, a.DB(), operator, c.Org)
+	defer tools.Close()
+	key, err := org.RollKey(ctx, tools.DB(), operator, c.Org)
 	if err != nil {
 		return err
 	}
 	fmt.Fprintf(std.out, "API key  %s\n\nThe old key of %s is refused from now on, by every process. This one is shown once and moves money:\nstore it where only the backend reads it.\n", key.Reveal(), c.Org)
-	return c.keep(std, func(config string) (bool, error) { return localworld.KeepAPIKey(config, c.Org, key) })
+	return c.keepKey(std, func(config string) (bool, error) { return localworld.SaveAPIKey(config, c.Org, key) })
 }
 
 type keyList struct {
-	installation
+	configFlags
 	Org string `arg:"" optional:"" help:"The organization, org_…; all of them when it is not said."`
 }
 
 func (c keyList) Run(ctx context.Context, std streams) error {
-	a, err := c.tools(ctx)
+	tools, err := c.openTools(ctx)
 	if err != nil {
 		return err
 	}
-	defer a.Close()
+	defer tools.Close()
 	if c.Org != "" {
-		return a.DB().ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-			o, err := org.StandingOf(ctx, tx, c.Org)
+		return tools.DB().ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+			o, err := org.LoadView(ctx, tx, c.Org)
 			if err != nil {
 				return err
 			}
-			return tellKeys(ctx, std, tx, o)
+			return printKeys(ctx, std, tx, o)
 		})
 	}
-	var all []org.Standing
-	if err := eachOrg(ctx, a.DB(), func(o org.Standing) { all = append(all, o) }); err != nil {
+	var orgs []org.View
+	if err := forEachOrg(ctx, tools.DB(), func(o org.View) { orgs = append(orgs, o) }); err != nil {
 		return err
 	}
-	for _, o := range all {
-		if err := a.DB().ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error { return tellKeys(ctx, std, tx, o) }); err != nil {
+	for _, o := range orgs {
+		if err := tools.DB().ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error { return printKeys(ctx, std, tx, o) }); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// tellKeys shows an organization's keys, the main one first.
-func tellKeys(ctx context.Context, std streams, tx pg.Tx, o org.Standing) error {
+// printKeys shows an organization's keys, the main one first.
+func printKeys(ctx context.Context, std streams, tx pg.Tx, o org.View) error {
 	found, err := org.ListKeys(ctx, tx, o.ID, page.Page{Limit: page.LimitMax})
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(std.out, "%s  %s  %s\n", o.ID, o.Name, aboutKey(o))
+	fmt.Fprintf(std.out, "%s  %s  %s\n", o.ID, o.Name, formatKeyState(o))
 	for _, k := range found.Items {
 		fmt.Fprintf(std.out, "  %s  %s  %s  %s", k.ID, k.Scope, k.Status, k.Name)
 		for _, moment := range []struct {
@@ -318,18 +318,18 @@ func tellKeys(ctx context.Context, std streams, tx pg.Tx, o org.Standing) error 
 }
 
 type keyRevoke struct {
-	installation
+	configFlags
 	Org string `arg:"" help:"The organization, org_…"`
 	Key string `arg:"" help:"The key's id, key_…; key_main is the main one."`
 }
 
 func (c keyRevoke) Run(ctx context.Context, std streams) error {
-	a, err := c.tools(ctx)
+	tools, err := c.openTools(ctx)
 	if err != nil {
 		return err
 	}
-	defer a.Close()
-	if err := org.RevokeKey(ctx, a.DB(), operator, c.Org, c.Key); err != nil {
+	defer tools.Close()
+	if err := org.RevokeKey(ctx, tools.DB(), operator, c.Org, c.Key); err != nil {
 		return err
 	}
 	fmt.Fprintf(std.out, "Key %s of %s is refused from now on, by every process.\n", c.Key, c.Org)

@@ -37,7 +37,7 @@ func (c rescueCmd) Run(ctx context.Context, std streams) error {
 	if err != nil {
 		return err
 	}
-	order := app.RescueOrder{Org: c.Org, Chain: c.Chain, To: c.To, From: c.From, Tell: func(line string) { fmt.Fprintln(std.err, line) }}
+	order := app.RescueOrder{Org: c.Org, Chain: c.Chain, Destination: c.To, StartBlock: c.From, Progress: func(line string) { fmt.Fprintln(std.err, line) }}
 	if c.Customers != "" {
 		text, err := os.ReadFile(c.Customers)
 		if err != nil {
@@ -55,10 +55,10 @@ func (c rescueCmd) Run(ctx context.Context, std streams) error {
 	}
 	defer r.Close()
 	fmt.Fprintf(std.out, "%s\n", rescueExplained)
-	for _, w := range r.Wallets() {
+	for _, w := range r.ListWallets() {
 		fmt.Fprintf(std.out, "%s  %s %s\n", w.Address, w.Purpose, w.Subject)
-		for _, h := range r.Held {
-			if h.Of == w.WalletRef {
+		for _, h := range r.Holdings {
+			if h.Wallet == w.WalletRef {
 				fmt.Fprintf(std.out, "  %s %s\n", h.Amount.Decimal(h.Mint.Decimals), h.Mint.Symbol)
 			}
 		}

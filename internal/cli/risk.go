@@ -21,32 +21,32 @@ type localRisk struct {
 	Clear localRiskClear `cmd:"" help:"Take an address off the list; it is LOW then."`
 }
 
-type localRiskList struct{ installation }
+type localRiskList struct{ configFlags }
 
 func (c localRiskList) Run(ctx context.Context, std streams) error {
-	a, err := c.tools(ctx)
+	tools, err := c.openTools(ctx)
 	if err != nil {
 		return err
 	}
-	defer a.Close()
+	defer tools.Close()
 	shown := 0
 	for p := (page.Page{Limit: page.LimitMax}); ; {
-		var found page.Result[risk.Entry]
-		err := a.DB().ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
-			found, err = risk.LocalEntries(ctx, tx, p)
+		var found page.Result[risk.LocalListEntry]
+		err := tools.DB().ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
+			found, err = risk.ListLocalEntries(ctx, tx, p)
 			return err
 		})
 		if err != nil {
 			return err
 		}
 		for _, e := range found.Items {
-			fmt.Fprintln(std.out, sayEntry(e))
+			fmt.Fprintln(std.out, formatRiskEntry(e))
 			shown++
 		}
-		if found.Next == nil {
+		if found.NextCursor == nil {
 			break
 		}
-		p.Cursor = found.Next
+		p.Cursor = found.NextCursor
 	}
 	if shown == 0 {
 		fmt.Fprintln(std.out, "The list is empty: every address is LOW.")
@@ -54,7 +54,7 @@ func (c localRiskList) Run(ctx context.Context, std streams) error {
 	return nil
 }
 
-func sayEntry(e risk.Entry) string {
+func formatRiskEntry(e risk.LocalListEntry) string {
 	if e.Outage {
 		return e.Address + "  OUTAGE"
 	}
@@ -72,7 +72,7 @@ func sayEntry(e risk.Entry) string {
 }
 
 type localRiskSet struct {
-	installation
+	configFlags
 	Address    string   `arg:"" help:"The address."`
 	Severity   string   `arg:"" optional:"" help:"NONE, LOW, MEDIUM, HIGH, SEVERE, or UNKNOWN to the provider."`
 	Score      *int     `help:"From 0 to 100."`
@@ -85,21 +85,21 @@ func (c localRiskSet) Run(ctx context.Context, std streams) error {
 	if c.Severity == "" && !c.Outage {
 		return errors.New("say a severity, or --outage; nothing was changed")
 	}
-	conf, err := c.read()
+	conf, err := c.readConfig()
 	if err != nil {
 		return err
 	}
 	if !slices.Contains(conf.Risk.Providers, "local") {
 		return errors.New("the local list is not asked by this installation, so an entry would have no effect; it has to be among risk.providers, which a main network refuses")
 	}
-	a, err := c.tools(ctx)
+	tools, err := c.openTools(ctx)
 	if err != nil {
 		return err
 	}
-	defer a.Close()
-	var set risk.Entry
-	err = a.DB().InSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
-		set, err = risk.SetLocal(ctx, tx, a.Chains(), operator, risk.Entry{
+	defer tools.Close()
+	var set risk.LocalListEntry
+	err = tools.DB().InSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
+		set, err = risk.SetLocalEntry(ctx, tx, tools.Chains(), operator, risk.LocalListEntry{
 			Address: c.Address, Severity: risk.Severity(c.Severity), Score: c.Score, Entity: c.Entity, Categories: c.Categories, Outage: c.Outage,
 		})
 		return err
@@ -107,23 +107,23 @@ func (c localRiskSet) Run(ctx context.Context, std streams) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintln(std.out, sayEntry(set))
+	fmt.Fprintln(std.out, formatRiskEntry(set))
 	return nil
 }
 
 type localRiskClear struct {
-	installation
+	configFlags
 	Address string `arg:"" help:"The address."`
 }
 
 func (c localRiskClear) Run(ctx context.Context, std streams) error {
-	a, err := c.tools(ctx)
+	tools, err := c.openTools(ctx)
 	if err != nil {
 		return err
 	}
-	defer a.Close()
-	err = a.DB().InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-		_, err := risk.ClearLocal(ctx, tx, operator, c.Address)
+	defer tools.Close()
+	err = tools.DB().InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+		_, err := risk.DeleteLocalEntry(ctx, tx, operator, c.Address)
 		return err
 	})
 	if err != nil {
@@ -141,32 +141,32 @@ type riskCmd struct {
 }
 
 type riskImport struct {
-	installation
+	configFlags
 	File   string `arg:"" type:"existingfile" help:"The file: https://www.treasury.gov/ofac/downloads/sanctions/1.0/sdn_advanced.xml"`
 	Shrunk bool   `help:"Take a list that has less than half of the addresses of the one that is there."`
 }
 
 func (c riskImport) Run(ctx context.Context, std streams) error {
-	a, err := c.tools(ctx)
+	tools, err := c.openTools(ctx)
 	if err != nil {
 		return err
 	}
-	defer a.Close()
-	kept, odd, err := a.ImportSanctions(ctx, operator, c.File, c.Shrunk)
+	defer tools.Close()
+	imported, odd, err := tools.ImportSanctions(ctx, operator, c.File, c.Shrunk)
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(std.out, "The list of %s counts from now on: %d addresses, %s.\n", kept.Published.Format(time.DateOnly), len(kept.Entries), kept.ID)
+	fmt.Fprintf(std.out, "The list of %s counts from now on: %d addresses, %s.\n", imported.Published.Format(time.DateOnly), len(imported.Entries), imported.ID)
 	for _, text := range odd {
 		fmt.Fprintf(std.out, "  !  %q stands where an address does and is none: it matches nothing\n", text)
 	}
 	return nil
 }
 
-type riskShow struct{ installation }
+type riskShow struct{ configFlags }
 
 func (c riskShow) Run(ctx context.Context, std streams) error {
-	conf, err := c.read()
+	conf, err := c.readConfig()
 	if err != nil {
 		return err
 	}
@@ -175,14 +175,14 @@ func (c riskShow) Run(ctx context.Context, std streams) error {
 	} else {
 		fmt.Fprintf(std.out, "asked     %s\n", strings.Join(conf.Risk.Providers, ", "))
 	}
-	a, err := c.tools(ctx)
+	tools, err := c.openTools(ctx)
 	if err != nil {
 		return err
 	}
-	defer a.Close()
-	p := a.Screening()
+	defer tools.Close()
+	p := tools.ScreeningPolicy()
 	fmt.Fprintf(std.out, "unknown   %s\nfloor     %t\nwaits     %s\n", p.UnknownAs, p.SanctionsFloor, p.Grace)
-	list, ageMax, err := a.SanctionsList(ctx)
+	list, ageMax, err := tools.SanctionsList(ctx)
 	if err != nil {
 		fmt.Fprintf(std.out, "SDN list  %v\n", err)
 		return nil
@@ -196,26 +196,26 @@ func (c riskShow) Run(ctx context.Context, std streams) error {
 }
 
 type riskSenders struct {
-	installation
+	configFlags
 	Days int `default:"30" help:"Those that were found in so many days."`
 }
 
 func (c riskSenders) Run(ctx context.Context, std streams) error {
-	a, err := c.tools(ctx)
+	tools, err := c.openTools(ctx)
 	if err != nil {
 		return err
 	}
-	defer a.Close()
-	var found []deposit.FoundSender
-	err = a.DB().ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
-		found, err = deposit.FoundSenders(ctx, tx, tx.Now.AddDate(0, 0, -c.Days))
+	defer tools.Close()
+	var found []deposit.SenderAlert
+	err = tools.DB().ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
+		found, err = deposit.ListSenderAlerts(ctx, tx, tx.Now.AddDate(0, 0, -c.Days))
 		return err
 	})
 	if err != nil {
 		return err
 	}
 	for _, s := range found {
-		fmt.Fprintf(std.out, "%s  %s  %s  %s, above %s, by %s  %d credited deposits of %s\n", s.At.UTC().Format(time.RFC3339), s.Chain, s.Address, s.Severity, s.Threshold, s.Provider, s.Deposits, s.OrgID)
+		fmt.Fprintf(std.out, "%s  %s  %s  %s, above %s, by %s  %d credited deposits of %s\n", s.FoundAt.UTC().Format(time.RFC3339), s.Chain, s.Address, s.Severity, s.Threshold, s.Provider, s.Deposits, s.OrgID)
 	}
 	if len(found) == 0 {
 		fmt.Fprintf(std.out, "No sender was found to be above the threshold in %d days.\n", c.Days)

@@ -20,7 +20,7 @@ import (
 func TestARolledKeyStandsInTheDescription(t *testing.T) {
 	t.Parallel()
 	opts := localworld.Options{
-		Furnish: pgtest.Furnish, Dir: t.TempDir(), Keep: filepath.Join(t.TempDir(), "world"), BlockTime: 250 * time.Millisecond, Log: slog.New(slog.DiscardHandler),
+		PrepareDatabase: pgtest.FillDataDir, Dir: t.TempDir(), StateDir: filepath.Join(t.TempDir(), "world"), BlockTime: 250 * time.Millisecond, Log: slog.New(slog.DiscardHandler),
 	}
 	known := map[string]bool{}
 	valid := func(when string, info localworld.Info) {
@@ -34,7 +34,7 @@ func TestARolledKeyStandsInTheDescription(t *testing.T) {
 	}
 	described := func() localworld.Info {
 		t.Helper()
-		info, err := localworld.Read(opts.Dir)
+		info, err := localworld.ReadInfo(opts.Dir)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -43,8 +43,8 @@ func TestARolledKeyStandsInTheDescription(t *testing.T) {
 	coffer := func(args ...string) {
 		t.Helper()
 		var out, err bytes.Buffer
-		if code := cli.Run(t.Context(), append(args, "--config", described().Config), &out, &err); code != 0 || !strings.Contains(out.String(), localworld.File) {
-			t.Fatalf("coffer %v: got %d %q %q, want that %s has the key", args, code, out.String(), err.String(), localworld.File)
+		if code := cli.Run(t.Context(), append(args, "--config", described().Config), &out, &err); code != 0 || !strings.Contains(out.String(), localworld.InfoFile) {
+			t.Fatalf("coffer %v: got %d %q %q, want that %s has the key", args, code, out.String(), err.String(), localworld.InfoFile)
 		}
 	}
 	w, err := localworld.Start(t.Context(), opts)

@@ -28,15 +28,15 @@ import (
 
 type serve struct {
 	ConfigFile string `name:"config" short:"c" type:"existingfile" env:"COFFER_CONFIG" required:"" help:"Configuration file."`
-	roleList
+	roleFlags
 }
 
-// roleList is which parts of the service a process runs.
-type roleList struct {
+// roleFlags is which parts of the service a process runs.
+type roleFlags struct {
 	Roles string `placeholder:"LIST" help:"Parts that this process runs, such as api,workers: api, workers, scan, dispatch, signer. Without it those of the configuration, which are all when it names none."`
 }
 
-func (l roleList) read(file string) (app.Config, error) {
+func (l roleFlags) readConfig(file string) (app.Config, error) {
 	if l.Roles == "" {
 		return app.ReadConfig(file)
 	}
@@ -48,27 +48,27 @@ func (l roleList) read(file string) (app.Config, error) {
 }
 
 func (s serve) Run(ctx context.Context, std streams) error {
-	conf, err := s.read(s.ConfigFile)
+	conf, err := s.readConfig(s.ConfigFile)
 	if err != nil {
 		return err
 	}
-	if conf.SignerAlone() {
+	if conf.IsSignerOnly() {
 		return serveSigner(ctx, conf, std)
 	}
-	a, err := app.New(ctx, conf, logger(conf.Log, std.err))
+	service, err := app.New(ctx, conf, newLogger(conf.Log, std.err))
 	if err != nil {
 		return err
 	}
-	return errors.Join(a.Run(ctx), a.Close())
+	return errors.Join(service.Run(ctx), service.Close())
 }
 
 type migrate struct {
-	installation
+	configFlags
 	OwnerURLFile string `name:"owner-url-file" type:"existingfile" help:"File with the owner's login, instead of one in the configuration, so that the service never has it."`
 }
 
 func (m migrate) Run(ctx context.Context, std streams) error {
-	conf, err := m.read()
+	conf, err := m.readConfig()
 	if err != nil {
 		return err
 	}
@@ -114,17 +114,17 @@ func (s signerServe) Run(ctx context.Context, std streams) error {
 }
 
 func serveSigner(ctx context.Context, conf app.Config, std streams) error {
-	at := strings.Fields(conf.Signer.Serve.Socket + " " + conf.Signer.Serve.Listen)
+	endpoints := strings.Fields(conf.Signer.Serve.Socket + " " + conf.Signer.Serve.Listen)
 	return app.ServeSigner(ctx, conf, func(head signer.Head) {
-		fmt.Fprintf(std.err, "signer: journal %s at entry %d, answering at %s\n", head.JournalID, head.Seq, strings.Join(at, " and "))
+		fmt.Fprintf(std.err, "signer: journal %s at entry %d, answering at %s\n", head.JournalID, head.Seq, strings.Join(endpoints, " and "))
 	})
 }
 
-type signerInit struct{ keyFolder }
+type signerInit struct{ keyFolderFlags }
 
 func (s signerInit) Run(std streams) error {
-	own, sign := app.KeyFiles(s.Dir)
-	if err := app.CreateJournal(own, sign); err != nil {
+	keyFiles, sign := app.KeyFiles(s.Dir)
+	if err := app.CreateJournal(keyFiles, sign); err != nil {
 		return err
 	}
 	fmt.Fprintf(std.out, "%s is an empty journal. If this seed ever signed anything, remove it and put the old one back: without it the signer pays again what it paid.\n", sign.Journal)
@@ -145,22 +145,22 @@ func (c signerClockShow) Run(std streams) error {
 	if err != nil {
 		return err
 	}
-	now, err := app.SignerClock(conf)
+	status, err := app.SignerClock(conf)
 	if err != nil {
 		return err
 	}
-	showClock(std, now)
+	printClock(std, status)
 	return nil
 }
 
-func showClock(std streams, now app.SignerTime) {
+func printClock(std streams, status app.SignerTime) {
 	rfc := func(t time.Time) string { return t.Format(time.RFC3339) }
-	fmt.Fprintf(std.out, "The clock of this host: %s\nThe journal's last entry: %s\nThe journal's time: %s\n", rfc(now.Clock), rfc(now.Last), rfc(now.Now))
+	fmt.Fprintf(std.out, "The clock of this host: %s\nThe journal's last entry: %s\nThe journal's time: %s\n", rfc(status.SystemTime), rfc(status.LastEntry), rfc(status.JournalTime))
 	switch {
-	case now.Ahead > 0:
-		fmt.Fprintf(std.out, "The clock is %s further than the time that the signer has seen pass. Payments with a limit wait until the time is confirmed.\n", now.Ahead.Round(time.Second))
-	case now.Behind > 0:
-		fmt.Fprintf(std.out, "The clock is %s behind the journal: one of them is or was wrong. Confirming the time makes what is dated later count as made now.\n", now.Behind.Round(time.Second))
+	case status.AheadBy > 0:
+		fmt.Fprintf(std.out, "The clock is %s further than the time that the signer has seen pass. Payments with a limit wait until the time is confirmed.\n", status.AheadBy.Round(time.Second))
+	case status.BehindBy > 0:
+		fmt.Fprintf(std.out, "The clock is %s behind the journal: one of them is or was wrong. Confirming the time makes what is dated later count as made now.\n", status.BehindBy.Round(time.Second))
 	default:
 		fmt.Fprintln(std.out, "They agree: there is nothing to confirm.")
 	}
@@ -177,17 +177,17 @@ func (c signerClockConfirm) Run(std streams) error {
 	if err != nil {
 		return err
 	}
-	now, entry, err := app.ConfirmSignerClock(conf, c.Time, c.Because)
+	status, entry, err := app.ConfirmSignerClock(conf, c.Time, c.Because)
 	if err != nil {
 		return err
 	}
-	showClock(std, now)
+	printClock(std, status)
 	fmt.Fprintf(std.out, "\nConfirmed in entry %d of the journal. Start the signer again: its time goes on from here.\n", entry.Seq)
 	return nil
 }
 
 type signerAdopt struct {
-	installation
+	configFlags
 	Yes bool `help:"Write the journal. Without it, nothing is done and what would be is said."`
 }
 
@@ -206,31 +206,31 @@ than the copy knows refuses the rebuilding.
 `
 
 func (s signerAdopt) Run(ctx context.Context, std streams) error {
-	conf, err := s.read()
+	conf, err := s.readConfig()
 	if err != nil {
 		return err
 	}
-	a, err := app.PrepareAdoption(ctx, conf, slog.New(slog.DiscardHandler))
+	adoption, err := app.PrepareAdoption(ctx, conf, slog.New(slog.DiscardHandler))
 	if err != nil {
 		return err
 	}
-	defer a.Close()
-	fmt.Fprintf(std.out, "%s\nThe database has %d entries of journal %s, up to number %d.\n", adoptExplained, a.Entries, a.Lost, a.Last)
-	for _, p := range a.Accounts {
-		fmt.Fprintf(std.out, "  %s has paid %d times on %s (%s of %s)\n", p.Address, p.Paid, p.Chain, p.From.Purpose, p.From.OrgID)
+	defer adoption.Close()
+	fmt.Fprintf(std.out, "%s\nThe database has %d entries of journal %s, up to number %d.\n", adoptExplained, adoption.Entries, adoption.Lost, adoption.Last)
+	for _, p := range adoption.Accounts {
+		fmt.Fprintf(std.out, "  %s has paid %d times on %s (%s of %s)\n", p.Address, p.Paid, p.Chain, p.Wallet.Purpose, p.Wallet.OrgID)
 	}
 	if !s.Yes {
-		return fmt.Errorf("nothing was done; when all three hold, the same with --yes writes %s", a.Journal)
+		return fmt.Errorf("nothing was done; when all three hold, the same with --yes writes %s", adoption.Journal)
 	}
-	if err := a.Write(); err != nil {
+	if err := adoption.WriteJournal(); err != nil {
 		return err
 	}
-	fmt.Fprintf(std.out, "\n%s is written and continues %s. Start the service: it compares it with the database before anything is paid.\n", a.Journal, a.Lost)
+	fmt.Fprintf(std.out, "\n%s is written and continues %s. Start the service: it compares it with the database before anything is paid.\n", adoption.Journal, adoption.Lost)
 	return nil
 }
 
 type signerImport struct {
-	installation
+	configFlags
 	Yes bool `help:"Do it. Without it, nothing is written and what would be is said."`
 }
 
@@ -244,20 +244,20 @@ remembers. Three conditions that only you can know:
 `
 
 func (s signerImport) Run(ctx context.Context, std streams) error {
-	conf, err := s.read()
+	conf, err := s.readConfig()
 	if err != nil {
 		return err
 	}
-	done, err := app.ImportJournal(ctx, conf, logger(conf.Log, std.err), audit.Operator("cli"), !s.Yes)
+	report, err := app.ImportJournal(ctx, conf, newLogger(conf.Log, std.err), audit.Operator("cli"), !s.Yes)
 	if err != nil {
 		return err
 	}
 	fmt.Fprintf(std.out, "%s\nThe database was imported up to entry %d of journal %s, which ends at %d.\nBeyond it: %d addresses, %d payments, sweeps and top-ups.\n",
-		importExplained, done.From.Seq, done.To.JournalID, done.To.Seq, done.Wallets, done.Intents)
-	for _, id := range done.Lacking.Intents {
+		importExplained, report.From.Seq, report.To.JournalID, report.To.Seq, report.Wallets, report.Intents)
+	for _, id := range report.Missing.Intents {
 		fmt.Fprintf(std.out, "  %s is made again or completed\n", id)
 	}
-	for _, id := range done.Lacking.Organizations {
+	for _, id := range report.Missing.Organizations {
 		fmt.Fprintf(std.out, "  %s is made again, without an API key\n", id)
 	}
 	if !s.Yes {
@@ -271,29 +271,29 @@ type withdrawals struct {
 	List         withdrawalsList `cmd:"" help:"Show withdrawals, newest first."`
 	Approve      approve         `cmd:"" help:"Approve a held withdrawal: it is paid."`
 	Remove       remove          `cmd:"" help:"Remove a held withdrawal: its amount returns to the balance that it came from."`
-	Organization ownWithdraw     `cmd:"" help:"Withdraw the organization's own money to an address on its list."`
+	Organization orgWithdraw     `cmd:"" help:"Withdraw the organization's own money to an address on its list."`
 }
 
-// decision is what both verbs take.
-type decision struct {
-	installation
+// decisionFlags is what both verbs take.
+type decisionFlags struct {
+	configFlags
 	ID string `arg:"" help:"The withdrawal, wd_…"`
 	As string `placeholder:"EMAIL" help:"Who decides; the first person of the local world when it is not said."`
 }
 
-// person finds who decides and that they may.
-func (d decision) person(ctx context.Context, db *pg.DB) (people.Person, error) {
-	p, err := personOf(ctx, db, d.As)
-	if err == nil && !p.May(people.Approve) {
+// findPerson finds who decides and that they may.
+func (d decisionFlags) findPerson(ctx context.Context, db *pg.DB) (people.Person, error) {
+	p, err := personByEmail(ctx, db, d.As)
+	if err == nil && !p.IsAllowed(people.Approve) {
 		return p, fmt.Errorf("%s may not decide about withdrawals: that takes the role OWNER, ADMIN or APPROVER", p.Email)
 	}
 	return p, err
 }
 
-// personOf finds somebody by e-mail; without one, the first person of the local world.
-func personOf(ctx context.Context, db *pg.DB, email string) (p people.Person, err error) {
+// personByEmail finds somebody by e-mail; without one, the first person of the local world.
+func personByEmail(ctx context.Context, db *pg.DB, email string) (p people.Person, err error) {
 	if email == "" {
-		info, err := localworld.Read(".")
+		info, err := localworld.ReadInfo(".")
 		if err != nil || len(info.Users) == 0 {
 			return p, errors.New("say who decides, with --as EMAIL")
 		}
@@ -309,72 +309,72 @@ func personOf(ctx context.Context, db *pg.DB, email string) (p people.Person, er
 	return p, nil
 }
 
-// named is an error of a decision, with the id that was given where there is no such
+// describeError is an error of a decision, with the id that was given where there is no such
 // withdrawal.
-func (d decision) named(err error, p people.Person) error {
-	if fault.Is(err, fault.CodeNotFound) {
+func (d decisionFlags) describeError(err error, p people.Person) error {
+	if fault.HasCode(err, fault.CodeNotFound) {
 		return fault.New(fault.NotFound, fault.CodeNotFound, "The organization of %s has no withdrawal %.64q. Nothing was changed and no money moved. coffer withdrawals list shows the ones there are.", p.Email, d.ID)
 	}
 	return err
 }
 
-type approve struct{ decision }
+type approve struct{ decisionFlags }
 
 func (c approve) Run(ctx context.Context, std streams) error {
-	a, err := c.tools(ctx)
+	tools, err := c.openTools(ctx)
 	if err != nil {
 		return err
 	}
-	defer a.Close()
-	p, err := c.person(ctx, a.DB())
+	defer tools.Close()
+	p, err := c.findPerson(ctx, tools.DB())
 	if err != nil {
 		return err
 	}
-	w, err := a.Withdrawals().Approve(ctx, p.OrgID, c.ID, audit.User(p.ID))
+	w, err := tools.WithdrawalService().Approve(ctx, p.OrgID, c.ID, audit.User(p.ID))
 	if err != nil {
-		return c.named(err, p)
+		return c.describeError(err, p)
 	}
 	fmt.Fprintf(std.out, "%s of %s %s to %s is %s, approved by %s.\n", w.WithdrawalID, w.AmountDecimal, w.Mint.Symbol, w.ToAddress, w.Status, p.Email)
-	if more := w.Approvals.Required - w.Approvals.Received; more > 0 && w.Status == string(withdrawal.AwaitingApproval) {
+	if missing := w.Approvals.Required - w.Approvals.Received; missing > 0 && w.Status == string(withdrawal.AwaitingApproval) {
 		fmt.Fprintf(std.out, "It has %d of the %d approvals that it needs: other people have to approve it, too.\n", w.Approvals.Received, w.Approvals.Required)
 	}
 	return nil
 }
 
 type remove struct {
-	decision
+	decisionFlags
 	Reason string `help:"Why, for the record."`
 }
 
 func (c remove) Run(ctx context.Context, std streams) error {
-	a, err := c.tools(ctx)
+	tools, err := c.openTools(ctx)
 	if err != nil {
 		return err
 	}
-	defer a.Close()
-	p, err := c.person(ctx, a.DB())
+	defer tools.Close()
+	p, err := c.findPerson(ctx, tools.DB())
 	if err != nil {
 		return err
 	}
-	w, err := a.Withdrawals().Remove(ctx, p.OrgID, c.ID, audit.User(p.ID), c.Reason)
+	w, err := tools.WithdrawalService().Remove(ctx, p.OrgID, c.ID, audit.User(p.ID), c.Reason)
 	if err != nil {
-		return c.named(err, p)
+		return c.describeError(err, p)
 	}
 	fmt.Fprintf(std.out, "%s of %s %s is %s, removed by %s; the amount is available to %s again.\n",
-		w.WithdrawalID, w.AmountDecimal, w.Mint.Symbol, w.Status, p.Email, whose(w))
+		w.WithdrawalID, w.AmountDecimal, w.Mint.Symbol, w.Status, p.Email, balanceName(w))
 	return nil
 }
 
-// whose is whose balance a withdrawal takes from.
-func whose(w webhook.Withdrawal) string {
-	if w.Product != nil {
-		return *w.Product
+// balanceName is whose balance a withdrawal takes from.
+func balanceName(withdrawn webhook.Withdrawal) string {
+	if withdrawn.Product != nil {
+		return *withdrawn.Product
 	}
-	return *w.CustomerID
+	return *withdrawn.CustomerID
 }
 
-type ownWithdraw struct {
-	installation
+type orgWithdraw struct {
+	configFlags
 	Product string `required:"" enum:"CUSTODIAL,CHECKOUT,BATCH_PAYOUT" help:"Whose balance pays: CUSTODIAL, CHECKOUT or BATCH_PAYOUT."`
 	Mint    int    `required:"" help:"What is paid: the number of its mint."`
 	To      string `required:"" placeholder:"wla_…" help:"The entry of the organization's list of addresses that is paid."`
@@ -385,13 +385,13 @@ type ownWithdraw struct {
 	Preview bool   `help:"Only tell what would become of it."`
 }
 
-func (c ownWithdraw) Run(ctx context.Context, std streams) error {
-	a, err := c.tools(ctx)
+func (c orgWithdraw) Run(ctx context.Context, std streams) error {
+	tools, err := c.openTools(ctx)
 	if err != nil {
 		return err
 	}
-	defer a.Close()
-	p, err := personOf(ctx, a.DB(), c.As)
+	defer tools.Close()
+	p, err := personByEmail(ctx, tools.DB(), c.As)
 	if err != nil {
 		return err
 	}
@@ -402,62 +402,62 @@ func (c ownWithdraw) Run(ctx context.Context, std streams) error {
 	key := cmp.Or(c.Key, id.New("key", time.Now()))
 	r.IdempotencyKey = &key
 	if c.Preview {
-		return c.preview(ctx, std, a.Withdrawals(), p, r)
+		return c.printPreview(ctx, std, tools.WithdrawalService(), p, r)
 	}
-	w, again, err := a.Withdrawals().RequestOrganization(ctx, p, r)
-	if err != nil && fault.Of(err) == nil {
+	w, isReplay, err := tools.WithdrawalService().RequestOrganization(ctx, p, r)
+	if err != nil && fault.Find(err) == nil {
 		return fmt.Errorf("the withdrawal may have been made, and with --key %s the same command makes it once: %w", key, err)
 	}
 	if err != nil {
 		return err
 	}
-	if again {
+	if isReplay {
 		fmt.Fprintln(std.out, "The key is known: nothing more is paid. This is the withdrawal that has it.")
 	}
-	fmt.Fprintf(std.out, "%s of %s %s from %s to %s is %s, asked for by %s.\n", w.WithdrawalID, w.AmountDecimal, w.Mint.Symbol, whose(w), w.ToAddress, w.Status, p.Email)
+	fmt.Fprintf(std.out, "%s of %s %s from %s to %s is %s, asked for by %s.\n", w.WithdrawalID, w.AmountDecimal, w.Mint.Symbol, balanceName(w), w.ToAddress, w.Status, p.Email)
 	if w.Status == string(withdrawal.AwaitingApproval) {
 		fmt.Fprintf(std.out, "It waits for %d other people to approve it: %v.\n", w.Approvals.Required, strings.Join(w.ApprovalReasons, ", "))
 	}
 	return nil
 }
 
-func (c ownWithdraw) preview(ctx context.Context, std streams, s *withdrawal.Service, p people.Person, r withdrawal.OrganizationRequest) error {
+func (c orgWithdraw) printPreview(ctx context.Context, std streams, s *withdrawal.Service, p people.Person, r withdrawal.OrganizationRequest) error {
 	e, err := s.EstimateOrganization(ctx, p, c.Product, c.Mint, c.To)
 	if err != nil {
 		return err
 	}
 	fmt.Fprintf(std.out, "The network takes at most %v atomic units of the chain's coin; all that %s could pay now is %v atomic units.\n", e.NetworkFee, c.Product, e.MaxAmount)
-	seen, err := s.PreviewOrganization(ctx, p, r)
+	evaluation, err := s.PreviewOrganization(ctx, p, r)
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(std.out, "It would be %s%s. Nothing was held and nothing was sent.\n", seen.WouldBe, reasonsOf(seen.Reasons))
+	fmt.Fprintf(std.out, "It would be %s%s. Nothing was held and nothing was sent.\n", evaluation.WouldBe, formatReasons(evaluation.Reasons))
 	return nil
 }
 
-func reasonsOf(all []withdrawal.Reason) (s string) {
-	for i, r := range all {
+func formatReasons(reasons []withdrawal.Reason) (s string) {
+	for i, r := range reasons {
 		s += [2]string{", for ", ", "}[min(i, 1)] + string(r)
 	}
 	return s
 }
 
 type sweepCmd struct {
-	installation
+	configFlags
 	Chain chain.Name `default:"ETHEREUM" help:"The chain."`
 }
 
 func (c sweepCmd) Run(ctx context.Context, std streams) error {
-	a, err := c.tools(ctx)
+	tools, err := c.openTools(ctx)
 	if err != nil {
 		return err
 	}
-	defer a.Close()
-	s := a.Sweeper(c.Chain)
+	defer tools.Close()
+	s := tools.Sweeper(c.Chain)
 	if s == nil {
 		return fmt.Errorf("%s is not configured, or nothing is swept on it since payments are made of what lies on deposit addresses", c.Chain)
 	}
-	n, err := s.All(ctx)
+	n, err := s.SweepAll(ctx)
 	if err != nil {
 		return err
 	}
@@ -465,38 +465,38 @@ func (c sweepCmd) Run(ctx context.Context, std streams) error {
 	return nil
 }
 
-type verifyCmd struct{ installation }
+type verifyCmd struct{ configFlags }
 
 func (c verifyCmd) Run(ctx context.Context, std streams) error {
-	a, err := c.tools(ctx)
+	tools, err := c.openTools(ctx)
 	if err != nil {
 		return err
 	}
-	defer a.Close()
-	books, err := verify.Run(ctx, a.DB(), verify.WithGrants(a.Grants()))
+	defer tools.Close()
+	books, err := verify.RunChecks(ctx, tools.DB(), verify.WithGrants(tools.GrantKey()))
 	if err != nil {
 		return err
 	}
-	chains, err := verify.OnChain(ctx, a.DB(), a.Chains())
+	chains, err := verify.CompareWithChains(ctx, tools.DB(), tools.Chains())
 	if err != nil {
 		return err
 	}
-	addresses, err := verify.Addresses(ctx, a.DB(), a.Book())
+	addresses, err := verify.CheckAddresses(ctx, tools.DB(), tools.WalletService())
 	if err != nil {
 		return err
 	}
-	tellReport(std, "books", books)
-	tellReport(std, "chains", chains)
-	tellReport(std, "addresses", addresses)
+	printReport(std, "books", books)
+	printReport(std, "chains", chains)
+	printReport(std, "addresses", addresses)
 	if n := len(books.Breaches) + len(chains.Breaches) + len(addresses.Breaches); n > 0 {
 		return fmt.Errorf("%d breaches: nothing should go out before they are understood", n)
 	}
 	return nil
 }
 
-// tellReport prints a report, a line a check and a line a breach.
-func tellReport(std streams, of string, r verify.Report) {
-	fmt.Fprintf(std.out, "%s\n", of)
+// printReport prints a report, a line a check and a line a breach.
+func printReport(std streams, title string, r verify.Report) {
+	fmt.Fprintf(std.out, "%s\n", title)
 	for _, o := range r.Outcomes {
 		mark := "ok"
 		if o.Breaches > 0 {
@@ -516,39 +516,39 @@ type keysCmd struct {
 	Restore keysRestore `cmd:"" help:"Restore a seed from its backup."`
 }
 
-type keyFolder struct {
+type keyFolderFlags struct {
 	Dir string `arg:"" type:"path" help:"Folder of the key files."`
 }
 
-func (k keyFolder) files() keys.Files {
-	own, sign := app.KeyFiles(k.Dir)
-	return keys.Files{Key: sign.Seed, KEK: sign.Wrap, Attest: own.Attest}
+func (k keyFolderFlags) keyFiles() keys.Files {
+	serviceKeys, sign := app.KeyFiles(k.Dir)
+	return keys.Files{Key: sign.Seed, KEK: sign.Wrap, Attest: serviceKeys.Attest}
 }
 
-type keysCreate struct{ keyFolder }
+type keysCreate struct{ keyFolderFlags }
 
 func (k keysCreate) Run(std streams) error {
-	own, sign := app.KeyFiles(k.Dir)
-	if err := app.CreateKeys(own, sign); err != nil {
+	serviceKeys, sign := app.KeyFiles(k.Dir)
+	if err := app.CreateKeys(serviceKeys, sign); err != nil {
 		return err
 	}
 	fmt.Fprintf(std.out, "Keys are in %s. Back the seed up before any money arrives: coffer keys backup.\n", k.Dir)
 	return keysShow(k).Run(std)
 }
 
-type keysShow struct{ keyFolder }
+type keysShow struct{ keyFolderFlags }
 
 func (k keysShow) Run(std streams) error {
-	info, err := keys.Show(k.files())
+	info, err := keys.ReadInfo(k.keyFiles())
 	if err != nil {
 		return err
 	}
-	tellSeed(std, info)
+	printSeed(std, info)
 	return nil
 }
 
 type keysBackup struct {
-	keyFolder
+	keyFolderFlags
 	To             string `type:"path" required:"" help:"File to write."`
 	Recipient      string `xor:"who" required:"" help:"age recipient, age1…"`
 	PassphraseFile string `xor:"who" required:"" type:"existingfile" help:"File with a passphrase, instead of a recipient."`
@@ -559,7 +559,7 @@ func (k keysBackup) Run(std streams) error {
 	if err != nil {
 		return err
 	}
-	if err := keys.Backup(k.files(), keys.BackupTo{Recipient: k.Recipient, Passphrase: pass}, k.To); err != nil {
+	if err := keys.BackupSeed(k.keyFiles(), keys.BackupRecipient{Recipient: k.Recipient, Passphrase: pass}, k.To); err != nil {
 		return err
 	}
 	fmt.Fprintf(std.out, "The seed's backup is %s. Restore it somewhere once, to know that it works.\n", k.To)
@@ -567,7 +567,7 @@ func (k keysBackup) Run(std streams) error {
 }
 
 type keysRestore struct {
-	keyFolder
+	keyFolderFlags
 	From           string `type:"existingfile" required:"" help:"The backup."`
 	IdentityFile   string `xor:"who" required:"" type:"existingfile" help:"File with the age identity, AGE-SECRET-KEY-1…"`
 	PassphraseFile string `xor:"who" required:"" type:"existingfile" help:"File with the passphrase."`
@@ -582,16 +582,16 @@ func (k keysRestore) Run(std streams) error {
 	if err != nil {
 		return err
 	}
-	info, err := keys.Restore(k.files(), keys.BackupFrom{Identity: identity, Passphrase: pass}, k.From)
+	info, err := keys.RestoreSeed(k.keyFiles(), keys.BackupIdentity{Identity: identity, Passphrase: pass}, k.From)
 	if err != nil {
 		return err
 	}
 	fmt.Fprintf(std.out, "Restored. Put the journal beside it before anything signs.\n")
-	tellSeed(std, info)
+	printSeed(std, info)
 	return nil
 }
 
-func tellSeed(std streams, info keys.Info) {
+func printSeed(std streams, info keys.SeedInfo) {
 	fmt.Fprintf(std.out, "seed of %s, attestation key %x\n", info.CreatedAt.UTC().Format(time.RFC3339), info.AttestKey)
 }
 
@@ -626,7 +626,7 @@ type configSample struct {
 }
 
 func (c configSample) Run(std streams) error {
-	print := app.Sample
+	print := app.SampleConfig
 	if c.Policy {
 		print = app.SamplePolicy
 	}
@@ -640,11 +640,11 @@ func (c configSample) Run(std streams) error {
 
 type configCheck struct {
 	File string `arg:"" type:"existingfile" help:"Configuration file."`
-	roleList
+	roleFlags
 }
 
 func (c configCheck) Run(std streams) error {
-	if _, err := c.read(c.File); err != nil {
+	if _, err := c.readConfig(c.File); err != nil {
 		return err
 	}
 	fmt.Fprintln(std.out, "The configuration is sound.")

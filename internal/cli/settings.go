@@ -28,25 +28,25 @@ type settingsCmd struct {
 }
 
 type settingsHistory struct {
-	installation
+	configFlags
 	Org string `arg:"" optional:"" help:"The organization, org_…; the one of the local world when it is not said."`
 }
 
 func (c settingsHistory) Run(ctx context.Context, std streams) error {
-	id, err := organization(c.Org)
+	id, err := resolveOrg(c.Org)
 	if err != nil {
 		return err
 	}
-	a, err := c.tools(ctx)
+	tools, err := c.openTools(ctx)
 	if err != nil {
 		return err
 	}
-	defer a.Close()
+	defer tools.Close()
 	p := page.Page{Limit: page.LimitMax}
 	for {
 		var found page.Result[org.HistoryRow]
-		err := a.DB().ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
-			found, err = org.History(ctx, tx, id, p)
+		err := tools.DB().ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
+			found, err = org.SettingsHistory(ctx, tx, id, p)
 			return err
 		})
 		if err != nil {
@@ -57,22 +57,22 @@ func (c settingsHistory) Run(ctx context.Context, std streams) error {
 			if h.ChangeRequest != "" {
 				agreed = " (" + h.ChangeRequest + ")"
 			}
-			fmt.Fprintf(std.out, "%s  %s  %s -> %s  by %s %s%s\n", h.At.UTC().Format(time.RFC3339), h.Setting, plain(h.From), plain(h.To), h.By.Kind, h.By.ID, agreed)
+			fmt.Fprintf(std.out, "%s  %s  %s -> %s  by %s %s%s\n", h.ChangedAt.UTC().Format(time.RFC3339), h.Setting, formatSetting(h.From), formatSetting(h.To), h.Actor.Kind, h.Actor.ID, agreed)
 		}
-		if found.Next == nil {
+		if found.NextCursor == nil {
 			return nil
 		}
-		p.Cursor = found.Next
+		p.Cursor = found.NextCursor
 	}
 }
 
-// identity is who acts as an operator. At a terminal somebody is whoever has the
+// operatorFlags is who acts as an operator. At a terminal somebody is whoever has the
 // configuration; where four eyes are wanted, they say who they are.
-type identity struct {
+type operatorFlags struct {
 	KeyFile string `type:"existingfile" help:"A file with your operator's key, where the installation wants four eyes on what loosens a control."`
 }
 
-func (i identity) who(ctx context.Context, a *app.App) (operators.Key, error) {
+func (i operatorFlags) authenticate(ctx context.Context, tools *app.App) (operators.Key, error) {
 	if i.KeyFile == "" {
 		return operators.Key{ID: operator.ID}, nil // known as the terminal, and to no second pair of eyes
 	}
@@ -80,7 +80,7 @@ func (i identity) who(ctx context.Context, a *app.App) (operators.Key, error) {
 	if err != nil {
 		return operators.Key{}, fmt.Errorf("--key-file: %w", err)
 	}
-	return operators.Authenticate(ctx, a.DB(), strings.TrimSpace(string(text)))
+	return operators.Authenticate(ctx, tools.DB(), strings.TrimSpace(string(text)))
 }
 
 type changesCmd struct {
@@ -90,23 +90,23 @@ type changesCmd struct {
 }
 
 type changesList struct {
-	installation
+	configFlags
 	All bool `help:"Also what was decided, or whose time is over."`
 }
 
 func (c changesList) Run(ctx context.Context, std streams) error {
-	a, err := c.tools(ctx)
+	tools, err := c.openTools(ctx)
 	if err != nil {
 		return err
 	}
-	defer a.Close()
+	defer tools.Close()
 	f, p := foureyes.Filter{Status: foureyes.Pending}, page.Page{Limit: page.LimitMax}
 	if c.All {
 		f.Status = ""
 	}
 	for {
 		var found page.Result[foureyes.Request]
-		err := a.DB().ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
+		err := tools.DB().ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
 			found, err = foureyes.List(ctx, tx, f, p)
 			return err
 		})
@@ -114,93 +114,93 @@ func (c changesList) Run(ctx context.Context, std streams) error {
 			return err
 		}
 		for _, r := range found.Items {
-			tellChange(std, r)
+			printChange(std, r)
 		}
-		if found.Next == nil {
+		if found.NextCursor == nil {
 			return nil
 		}
-		p.Cursor = found.Next
+		p.Cursor = found.NextCursor
 	}
 }
 
-func tellChange(std streams, r foureyes.Request) {
+func printChange(std streams, r foureyes.Request) {
 	fmt.Fprintf(std.out, "%s  %s  %s  asked for by %s, until %s\n", r.ID, r.Status, r.OrgID, r.Author, r.ExpiresAt.UTC().Format(time.RFC3339))
-	for _, name := range r.Names() {
-		fmt.Fprintf(std.out, "  %s  %s -> %s\n", name, plain(r.Was[name]), plain(r.Wanted[name]))
+	for _, name := range r.ChangedNames() {
+		fmt.Fprintf(std.out, "  %s  %s -> %s\n", name, formatSetting(r.Before[name]), formatSetting(r.Wanted[name]))
 	}
 }
 
 type changesApprove struct {
-	installation
-	identity
+	configFlags
+	operatorFlags
 	ID string `arg:"" help:"The change request, chg_…"`
 }
 
 func (c changesApprove) Run(ctx context.Context, std streams) error {
-	return decideChange(ctx, std, c.installation, c.identity, func(ctx context.Context, tx pg.Tx, a *app.App, by operators.Key) (foureyes.Request, error) {
-		return foureyes.Approve(ctx, tx, by, c.ID, map[foureyes.Kind]func(context.Context, pg.Tx, foureyes.Request) error{
-			foureyes.Settings: org.Agree(by), foureyes.WhitelistedAddress: a.Whitelist().Agree(by),
+	return decideChange(ctx, std, c.configFlags, c.operatorFlags, func(ctx context.Context, tx pg.Tx, tools *app.App, approver operators.Key) (foureyes.Request, error) {
+		return foureyes.Approve(ctx, tx, approver, c.ID, map[foureyes.Kind]func(context.Context, pg.Tx, foureyes.Request) error{
+			foureyes.Settings: org.ApplyApproved(approver), foureyes.WhitelistedAddress: tools.WhitelistService().ApplyApproved(approver),
 		})
 	})
 }
 
 type changesWithdraw struct {
-	installation
-	identity
+	configFlags
+	operatorFlags
 	ID string `arg:"" help:"The change request, chg_…"`
 }
 
 func (c changesWithdraw) Run(ctx context.Context, std streams) error {
-	return decideChange(ctx, std, c.installation, c.identity, func(ctx context.Context, tx pg.Tx, _ *app.App, by operators.Key) (foureyes.Request, error) {
-		return foureyes.Withdraw(ctx, tx, by, c.ID)
+	return decideChange(ctx, std, c.configFlags, c.operatorFlags, func(ctx context.Context, tx pg.Tx, _ *app.App, author operators.Key) (foureyes.Request, error) {
+		return foureyes.Retract(ctx, tx, author, c.ID)
 	})
 }
 
-func decideChange(ctx context.Context, std streams, i installation, who identity, verb func(context.Context, pg.Tx, *app.App, operators.Key) (foureyes.Request, error)) error {
-	a, err := i.tools(ctx)
+func decideChange(ctx context.Context, std streams, i configFlags, flags operatorFlags, verb func(context.Context, pg.Tx, *app.App, operators.Key) (foureyes.Request, error)) error {
+	tools, err := i.openTools(ctx)
 	if err != nil {
 		return err
 	}
-	defer a.Close()
-	by, err := who.who(ctx, a)
+	defer tools.Close()
+	key, err := flags.authenticate(ctx, tools)
 	if err != nil {
 		return err
 	}
 	var r foureyes.Request
-	err = a.DB().InSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
-		r, err = verb(ctx, tx, a, by)
+	err = tools.DB().InSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
+		r, err = verb(ctx, tx, tools, key)
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	tellChange(std, r)
+	printChange(std, r)
 	return nil
 }
 
-type settingsShow struct{ aboutOrg }
+type settingsShow struct{ orgFlags }
 
 func (c settingsShow) Run(ctx context.Context, std streams) error {
-	id, a, err := c.open(ctx)
+	id, tools, err := c.openOrg(ctx)
 	if err != nil {
 		return err
 	}
-	defer a.Close()
-	return a.DB().ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-		if err := tellSettings(ctx, std, tx, id); err != nil {
+	defer tools.Close()
+	return tools.DB().ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+		if err := printSettings(ctx, std, tx, id); err != nil {
 			return err
 		}
-		return tellNotPlain(ctx, std, tx, id)
+		return printUntrustedEmails(ctx, std, tx, id)
 	})
 }
 
-// notPlainMax is how many customers are named whose e-mails no rule trusts.
-const notPlainMax = 100
+// untrustedEmailsMax is how many customers are named whose e-mails no rule trusts.
+const untrustedEmailsMax = 100
 
-// tellNotPlain names the customers whom the approval allowlist cannot have, in escapes
+// printUntrustedEmails names the customers whom the approval allowlist cannot have, in escapes
 // where their e-mails look like other ones.
-func tellNotPlain(ctx context.Context, std streams, tx pg.Tx, id string) error {
-	found, err := customer.NotPlain(ctx, tx, id, notPlainMax)
+func printUntrustedEmails(ctx context.Context, std streams, tx pg.Tx, id string) error {
+	found, err := customer.ListNotPlain(ctx, tx, id, untrustedEmailsMax)
 	for _, c := range found {
 		fmt.Fprintf(std.out, "customer %s has the e-mail %+q, which can be mistaken for another one: the approval allowlist does not count it; write another one with PATCH /customers\n", c.ID, c.Email)
 	}
@@ -208,8 +208,8 @@ func tellNotPlain(ctx context.Context, std streams, tx pg.Tx, id string) error {
 }
 
 type settingsSet struct {
-	installation
-	identity
+	configFlags
+	operatorFlags
 	Words []string `arg:"" name:"org key=value" help:"The organization (left out: the one of the local world), then what to set. Keys are those of coffer settings show. A threshold is dollars such as 10000.00, or a severity, or none, which may also be written null; a list has commas, or is none: ipAllowlist=203.0.113.7,10.0.0.0/8 swappableMintIds=1,2 approvalAllowlist=ann@example.com,bob@example.com:user_42, the last one for that customer only."`
 }
 
@@ -222,45 +222,45 @@ func (c settingsSet) Run(ctx context.Context, std streams) error {
 	if err != nil {
 		return err
 	}
-	id, a, err := aboutOrg{c.installation, named}.open(ctx)
+	id, tools, err := orgFlags{c.configFlags, named}.openOrg(ctx)
 	if err != nil {
 		return err
 	}
-	defer a.Close()
-	by, err := c.who(ctx, a)
+	defer tools.Close()
+	key, err := c.authenticate(ctx, tools)
 	if err != nil {
 		return err
 	}
-	var out org.Outcome
-	err = a.DB().InSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
-		out, err = org.Ask(ctx, tx, by, a.FourEyes(), id, changes)
+	var outcome org.Outcome
+	err = tools.DB().InSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
+		outcome, err = org.RequestChange(ctx, tx, key, tools.FourEyes(), id, changes)
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	if out.Waits != nil {
+	if outcome.Pending != nil {
 		fmt.Fprintln(std.out, "This loosens a control: it waits until another operator agrees, with coffer changes approve. What else was named holds.")
-		tellChange(std, *out.Waits)
+		printChange(std, *outcome.Pending)
 		return nil
 	}
 	fmt.Fprintln(std.out, "Changed. What is decided from now on is decided by it.")
-	return a.DB().ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error { return tellSettings(ctx, std, tx, id) })
+	return tools.DB().ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error { return printSettings(ctx, std, tx, id) })
 }
 
-// inJSON are the forms in which a terminal writes settings that are no plain JSON.
-var inJSON = map[string]func(value string) any{
-	"screeningSeverityThreshold":   orNull,
-	"screeningUsdThreshold":        orNull,
-	"customerWithdrawUsdThreshold": orNull,
-	"twoFactorUsdThreshold":        orNull,
-	"withdrawSeverityThreshold":    orNull,
-	"customerFeeDayUsd":            orNull,
-	"chargeCustomerCosts":          orNull,
-	"ipAllowlist":                  func(value string) any { return commas(value) },
+// settingForms are the forms in which a terminal writes settings that are no plain JSON.
+var settingForms = map[string]func(value string) any{
+	"screeningSeverityThreshold":   nullIfNone,
+	"screeningUsdThreshold":        nullIfNone,
+	"customerWithdrawUsdThreshold": nullIfNone,
+	"twoFactorUsdThreshold":        nullIfNone,
+	"withdrawSeverityThreshold":    nullIfNone,
+	"customerFeeDayUsd":            nullIfNone,
+	"chargeCustomerCosts":          nullIfNone,
+	"ipAllowlist":                  func(value string) any { return splitList(value) },
 	"swappableMintIds": func(value string) any {
 		ids := []any{}
-		for _, word := range commas(value) {
+		for _, word := range splitList(value) {
 			ids = append(ids, json.RawMessage(word))
 		}
 		return ids
@@ -270,7 +270,7 @@ var inJSON = map[string]func(value string) any{
 			return json.RawMessage(value) // what e-mails and commas cannot say
 		}
 		entries := []any{}
-		for _, word := range commas(value) {
+		for _, word := range splitList(value) {
 			entry := map[string]string{}
 			email, customerID, bound := strings.Cut(word, ":")
 			if entry["email"] = email; bound {
@@ -282,18 +282,18 @@ var inJSON = map[string]func(value string) any{
 	},
 }
 
-const none = "none"
+const noneWord = "none"
 
-// orNull reads what a setting shows as none, also as the interface writes it.
-func orNull(value string) any {
-	if value == none || value == "null" {
+// nullIfNone reads what a setting shows as none, also as the interface writes it.
+func nullIfNone(value string) any {
+	if value == noneWord || value == "null" {
 		return nil
 	}
 	return value
 }
 
-func commas(value string) []string {
-	if value == none {
+func splitList(value string) []string {
+	if value == noneWord {
 		return []string{}
 	}
 	return strings.Split(value, ",")
@@ -301,7 +301,7 @@ func commas(value string) []string {
 
 // readChanges reads key=value words. All of them are read before one is written.
 func readChanges(words []string) (org.Changes, error) {
-	keys := strings.Join(org.Names(), ", ")
+	keys := strings.Join(org.SettingNames(), ", ")
 	if len(words) == 0 {
 		return nil, fmt.Errorf("nothing to set: give key=value, with one of %s as the key; nothing was changed", keys)
 	}
@@ -314,11 +314,11 @@ func readChanges(words []string) (org.Changes, error) {
 		if changes[key] != nil {
 			return nil, fmt.Errorf("%s is given twice; nothing was changed", key)
 		}
-		if !slices.Contains(org.Names(), key) {
+		if !slices.Contains(org.SettingNames(), key) {
 			return nil, fmt.Errorf("there is no setting %q: there are %s; nothing was changed", key, keys)
 		}
 		text := json.RawMessage(value)
-		if form := inJSON[key]; form != nil {
+		if form := settingForms[key]; form != nil {
 			var err error
 			if text, err = json.Marshal(form(value)); err != nil {
 				text = json.RawMessage(strconv.Quote(value)) // which the setting refuses in its own words
@@ -329,41 +329,41 @@ func readChanges(words []string) (org.Changes, error) {
 	return changes, changes.Check()
 }
 
-// organization is the one that is named, or the one of the local world here.
-func organization(named string) (string, error) {
+// resolveOrg is the one that is named, or the one of the local world here.
+func resolveOrg(named string) (string, error) {
 	if named != "" {
 		return named, nil
 	}
-	info, err := localworld.Read(".")
+	info, err := localworld.ReadInfo(".")
 	if err != nil {
 		return "", fmt.Errorf("say which organization, org_…: %w", err)
 	}
 	return info.OrganizationID, nil
 }
 
-func tellSettings(ctx context.Context, std streams, tx pg.Tx, id string) error {
+func printSettings(ctx context.Context, std streams, tx pg.Tx, id string) error {
 	s, err := org.SettingsOf(ctx, tx, id)
 	if err != nil {
 		return err
 	}
 	fmt.Fprintln(std.out, id)
 	w := tabwriter.NewWriter(std.out, 0, 0, 2, ' ', 0)
-	for _, m := range s.Members() {
-		line := "  " + m.Name + "\t" + plain(m.Value)
-		if what, later := org.Later[m.Name]; later {
-			line += "\tkept for later: this version does not have " + what
+	for _, m := range s.ListValues() {
+		line := "  " + m.Name + "\t" + formatSetting(m.Value)
+		if feature, later := org.UnavailableSettings[m.Name]; later {
+			line += "\tkept for later: this version does not have " + feature
 		}
 		fmt.Fprintln(w, line)
 	}
 	return w.Flush()
 }
 
-// plain shows a setting as a terminal writes it.
-func plain(value json.RawMessage) string {
+// formatSetting shows a setting as a terminal writes it.
+func formatSetting(value json.RawMessage) string {
 	var word *string
 	if json.Unmarshal(value, &word) == nil {
 		if word == nil {
-			return none
+			return noneWord
 		}
 		return *word
 	}
@@ -372,14 +372,14 @@ func plain(value json.RawMessage) string {
 		return string(value)
 	}
 	if len(list) == 0 {
-		return none
+		return noneWord
 	}
 	words := make([]string, 0, len(list))
-	for _, one := range list {
-		if one[0] == '{' {
+	for _, item := range list {
+		if item[0] == '{' {
 			return string(value)
 		}
-		words = append(words, plain(one))
+		words = append(words, formatSetting(item))
 	}
 	return strings.Join(words, ",")
 }

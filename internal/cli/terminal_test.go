@@ -71,7 +71,7 @@ func TestTheTerminalTellsWhatHappens(t *testing.T) {
 		}
 	}
 	var info localworld.Info
-	until("the world is up", func() bool { info, err = localworld.Read("."); return err == nil })
+	until("the world is up", func() bool { info, err = localworld.ReadInfo("."); return err == nil })
 	api, err := client.New(info.BaseURL, info.APIKey)
 	if err != nil {
 		t.Fatal(err)
@@ -97,7 +97,7 @@ func TestTheTerminalTellsWhatHappens(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := info.Faucet(ctx, info.Mints[0], common.HexToAddress(address.Address), big.NewInt(int64(i+1)*1_000_000)); err != nil {
+		if _, err := info.SendFromFaucet(ctx, info.Mints[0], common.HexToAddress(address.Address), big.NewInt(int64(i+1)*1_000_000)); err != nil {
 			t.Fatal(err)
 		}
 		line := fmt.Sprintf("CUSTOMER_DEPOSIT  %d USDC on ETHEREUM for %s, CREDITED  dep_", i+1, customer)

@@ -26,7 +26,7 @@ import (
 func TestTheTourHolds(t *testing.T) {
 	t.Parallel()
 	w, err := localworld.Start(t.Context(), localworld.Options{
-		Furnish: pgtest.Furnish, Dir: t.TempDir(), Chains: localworld.AllChains, BlockTime: time.Second, Log: slog.New(slog.DiscardHandler),
+		PrepareDatabase: pgtest.FillDataDir, Dir: t.TempDir(), Chains: localworld.AllChains, BlockTime: time.Second, Log: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -53,7 +53,7 @@ func TestTheTourHolds(t *testing.T) {
 			1: w.Info.OrganizationID, 7: "EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGGkZwyTDt1", 5: "TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA", 8: "bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t4",
 		} {
 			i := slices.IndexFunc(w.Info.Mints, func(m localworld.Mint) bool { return m.ID == id })
-			if hash, err := w.Info.Pay(t.Context(), w.Info.Mints[i], to, big.NewInt(1000)); err == nil {
+			if hash, err := w.Info.PayAddress(t.Context(), w.Info.Mints[i], to, big.NewInt(1000)); err == nil {
 				t.Errorf("mint %d to %s: got %s, want an error", id, to, hash)
 			}
 		}
@@ -79,7 +79,7 @@ func depositBefore(t *testing.T, info localworld.Info) {
 		t.Fatalf("POST /deposit: got %d, %+v (%v)", resp.StatusCode, deposit, err)
 	}
 	usdc := slices.IndexFunc(info.Mints, func(m localworld.Mint) bool { return m.ID == 1 })
-	if _, err := info.Pay(t.Context(), info.Mints[usdc], deposit.Address, big.NewInt(5_000_000)); err != nil {
+	if _, err := info.PayAddress(t.Context(), info.Mints[usdc], deposit.Address, big.NewInt(5_000_000)); err != nil {
 		t.Fatal(err)
 	}
 	for {
@@ -106,7 +106,7 @@ func described(t *testing.T, info localworld.Info) {
 		t.Errorf("BITCOIN: got %+v (%v), want its RPC with user and password, and a key in WIF", bitcoin, err)
 	}
 	// What the local chains have at real addresses is what the catalogue has there.
-	solanas, _ := networks.Of(chain.Mainnet, chain.Solana)
+	solanas, _ := networks.Find(chain.Mainnet, chain.Solana)
 	for _, m := range solanas.Mints {
 		if m.Contract != "" && !slices.ContainsFunc(info.Mints, func(l localworld.Mint) bool {
 			return l.Chain == "SOLANA" && l.Symbol == m.Symbol && l.ContractAddress != nil && *l.ContractAddress == string(m.Contract) && l.Decimals == m.Decimals

@@ -18,26 +18,26 @@ type localTrigger struct {
 	Outage       triggerOutage       `cmd:"" help:"Have the provider of a chain answer 503. Deposits are not seen, withdrawals are accepted and wait, estimates are 503 UNAVAILABLE; all go on when the time is over or with --end."`
 }
 
-// triggered is what the triggers take that act for a customer.
-type triggered struct {
+// triggerFlags is what the triggers take that act for a customer.
+type triggerFlags struct {
 	Dir      string `hidden:"" default:"." type:"path" help:"The folder in which the local world was started."`
 	Customer string `default:"trigger" help:"The customer that it happens to."`
 }
 
-func (c triggered) trigger(std streams) (*localworld.Trigger, error) {
-	info, err := localworld.Read(c.Dir)
+func (c triggerFlags) newTrigger(std streams) (*localworld.Trigger, error) {
+	info, err := localworld.ReadInfo(c.Dir)
 	if err != nil {
 		return nil, err
 	}
 	return &localworld.Trigger{
-		Info: info, Customer: c.Customer, Tell: func(format string, args ...any) { fmt.Fprintf(std.out, "  "+format+"\n", args...) },
+		Info: info, Customer: c.Customer, Report: func(format string, args ...any) { fmt.Fprintf(std.out, "  "+format+"\n", args...) },
 	}, nil
 }
 
-type triggerFailedPayout struct{ triggered }
+type triggerFailedPayout struct{ triggerFlags }
 
 func (c triggerFailedPayout) Run(ctx context.Context, std streams) error {
-	t, err := c.trigger(std)
+	t, err := c.newTrigger(std)
 	if err != nil {
 		return err
 	}
@@ -47,18 +47,18 @@ func (c triggerFailedPayout) Run(ctx context.Context, std streams) error {
 	}
 	fmt.Fprintf(std.out, `%s is %s. Its amount is available to %s again, and CUSTOMER_WITHDRAW_FAILED tells of it.
 The next withdrawal to %s waits for a person, for DESTINATION_ADDRESS.
-`, w.WithdrawalID, sayStatus(w), c.Customer, w.ToAddress)
+`, w.WithdrawalID, formatStatus(w), c.Customer, w.ToAddress)
 	return nil
 }
 
-type triggerReorg struct{ triggered }
+type triggerReorg struct{ triggerFlags }
 
 func (c triggerReorg) Run(ctx context.Context, std streams) error {
-	t, err := c.trigger(std)
+	t, err := c.newTrigger(std)
 	if err != nil {
 		return err
 	}
-	d, err := t.Reorg(ctx)
+	d, err := t.ReorgDeposit(ctx)
 	if err != nil {
 		return err
 	}
@@ -78,7 +78,7 @@ type triggerOutage struct {
 const outageMax = 24 * time.Hour
 
 func (c triggerOutage) Run(std streams) error {
-	info, err := localworld.Read(c.Dir)
+	info, err := localworld.ReadInfo(c.Dir)
 	if err != nil {
 		return err
 	}
@@ -87,7 +87,7 @@ func (c triggerOutage) Run(std streams) error {
 		return fmt.Errorf("--chain %s: there is no local chain of it; name one of %v", c.Chain, localworld.AllChains)
 	}
 	if c.End {
-		if err := info.Outage(name, time.Time{}); err != nil {
+		if err := info.SetOutage(name, time.Time{}); err != nil {
 			return err
 		}
 		fmt.Fprintf(std.out, "The provider of %s answers again.\n", name)
@@ -96,13 +96,13 @@ func (c triggerOutage) Run(std streams) error {
 	if c.For <= 0 || c.For > outageMax {
 		return fmt.Errorf("--for %s: give a time up to %s, such as 30s", c.For, outageMax)
 	}
-	until := time.Now().Add(c.For)
-	if err := info.Outage(name, until); err != nil {
+	endsAt := time.Now().Add(c.For)
+	if err := info.SetOutage(name, endsAt); err != nil {
 		return err
 	}
 	fmt.Fprintf(std.out, `The provider of %s is out until %s. Until then deposits are not seen, withdrawals are
 accepted and wait, and POST /withdraw/estimate answers 503 UNAVAILABLE. What waits goes on by itself afterwards;
 coffer local trigger outage --chain %s --end ends it now.
-`, name, until.UTC().Format(time.TimeOnly), name)
+`, name, endsAt.UTC().Format(time.TimeOnly), name)
 	return nil
 }

@@ -26,7 +26,7 @@ func TestTheTriggersCauseWhatTheySay(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
 	defer cancel()
 	dir := t.TempDir()
-	w, err := localworld.Start(ctx, localworld.Options{Furnish: pgtest.Furnish, Dir: dir, Gates: true, BlockTime: time.Second, Log: slog.New(slog.DiscardHandler)})
+	w, err := localworld.Start(ctx, localworld.Options{PrepareDatabase: pgtest.FillDataDir, Dir: dir, OutageProxies: true, BlockTime: time.Second, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,21 +83,21 @@ func TestTheTriggersCauseWhatTheySay(t *testing.T) {
 	estimate := []byte(`{"mintId":4,"customerId":"ann","amount":"1000000000000000","toAddress":"0x00000000000000000000000000000000000c0ffe"}`)
 	for status := 0; status != http.StatusServiceUnavailable; {
 		var answer map[string]any
-		if status, err = calls.Try(http.MethodPost, "/withdraw/estimate", estimate, &answer); err != nil {
+		if status, err = calls.CallOnce(http.MethodPost, "/withdraw/estimate", estimate, &answer); err != nil {
 			t.Fatal(err)
 		}
 		if status != http.StatusServiceUnavailable {
-			calls.Pause(nil)
+			calls.WaitRetry(nil)
 		}
 	}
 	address, err := api.CreateDepositAddress(ctx, client.DepositRequest{MintID: eth.ID, CustomerID: "eve"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := w.Info.Faucet(ctx, eth, common.HexToAddress(address.Address), big.NewInt(1e15)); err != nil {
+	if _, err := w.Info.SendFromFaucet(ctx, eth, common.HexToAddress(address.Address), big.NewInt(1e15)); err != nil {
 		t.Fatal(err)
 	}
 	list("There is no such deposit.", "deposits", "list", "--customer", "eve")
 	trigger("answers again", "outage", "--end")
-	calls.Credited("eve", false)
+	calls.WaitCredited("eve", false)
 }

@@ -20,7 +20,7 @@ import (
 )
 
 type walletsCmd struct {
-	installation
+	configFlags
 	JSON bool `name:"json" help:"Print it for a program."`
 }
 
@@ -49,63 +49,63 @@ type need struct {
 	holding
 	Cause  string `json:"cause"`
 	Orders int    `json:"orders"`
-	Why    string `json:"why"`
+	Reason string `json:"why"`
 }
 
-func coinsOf(m mint.Mint, a money.Amount) *holding {
-	return &holding{MintID: m.ID, Symbol: m.Symbol, Amount: a.String(), AmountDecimal: a.Decimal(m.Decimals)}
+func newHolding(m mint.Mint, amount money.Amount) *holding {
+	return &holding{MintID: m.ID, Symbol: m.Symbol, Amount: amount.String(), AmountDecimal: amount.Decimal(m.Decimals)}
 }
 
 // Run tells where to send gas. An address is shown only with its proof: a row that
 // somebody changed ends the command, since what is sent there would be theirs.
 func (c walletsCmd) Run(ctx context.Context, std streams) error {
-	a, err := c.tools(ctx)
+	tools, err := c.openTools(ctx)
 	if err != nil {
 		return err
 	}
-	defer a.Close()
+	defer tools.Close()
 	var orgs []org.Organization
 	var mints mint.Catalogue
-	var needs []report.Need
-	var work []report.Gas
-	err = a.DB().ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
-		if orgs, err = org.All(ctx, tx); err != nil {
+	var needs []report.TreasuryNeed
+	var work []report.GasDemand
+	err = tools.DB().ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
+		if orgs, err = org.ListAll(ctx, tx); err != nil {
 			return err
 		}
-		if mints, err = mint.All(ctx, tx); err != nil {
+		if mints, err = mint.LoadCatalogue(ctx, tx); err != nil {
 			return err
 		}
-		if needs, err = report.Needs(ctx, tx); err != nil {
+		if needs, err = report.ListTreasuryNeeds(ctx, tx); err != nil {
 			return err
 		}
-		work, err = report.GasWanted(ctx, tx)
+		work, err = report.ListGasDemand(ctx, tx)
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	all := []treasury{}
+	treasuries := []treasury{}
 	for _, o := range orgs {
-		for _, name := range slices.Sorted(maps.Keys(a.Chains())) {
-			t, err := look(ctx, a, o, name, mints, needs, work)
+		for _, name := range slices.Sorted(maps.Keys(tools.Chains())) {
+			t, err := loadTreasury(ctx, tools, o, name, mints, needs, work)
 			if err != nil {
 				return err
 			}
-			all = append(all, t)
+			treasuries = append(treasuries, t)
 		}
 	}
 	if c.JSON {
 		e := json.NewEncoder(std.out)
 		e.SetIndent("", "  ")
-		return e.Encode(all)
+		return e.Encode(treasuries)
 	}
-	tellTreasuries(std, all)
+	printTreasuries(std, treasuries)
 	return nil
 }
 
-func look(ctx context.Context, a *app.App, o org.Organization, name chain.Name, mints mint.Catalogue, needs []report.Need, work []report.Gas) (treasury, error) {
+func loadTreasury(ctx context.Context, tools *app.App, o org.Organization, name chain.Name, mints mint.Catalogue, needs []report.TreasuryNeed, work []report.GasDemand) (treasury, error) {
 	t := treasury{OrganizationID: o.ID, Name: o.Name, Chain: string(name), Needs: []need{}}
-	w, err := a.Treasury(ctx, o.ID, name)
+	w, err := tools.TreasuryWallet(ctx, o.ID, name)
 	if errors.Is(err, app.ErrNoSigner) {
 		return t, nil
 	}
@@ -117,30 +117,32 @@ func look(ctx context.Context, a *app.App, o org.Organization, name chain.Name, 
 	var wanted money.Amount
 	if ok {
 		var f wallet.Funds
-		err = a.DB().ReadOrg(ctx, o.ID, func(ctx context.Context, tx pg.Tx) (err error) {
-			f, err = wallet.FundsOf(ctx, tx, w.ID, native.ID)
+		err = tools.DB().ReadOrg(ctx, o.ID, func(ctx context.Context, tx pg.Tx) (err error) {
+			f, err = wallet.LoadFunds(ctx, tx, w.ID, native.ID)
 			return err
 		})
 		if err != nil {
 			return t, err
 		}
-		if wanted, err = gasWanted(func(gas uint64) (money.Amount, error) { return a.CostMax(name, gas) }, o.ID, name, work, f.GasSpendable()); err != nil {
+		if wanted, err = gasWanted(func(gas uint64) (money.Amount, error) { return tools.CostMax(name, gas) }, o.ID, name, work, f.GasSpendable()); err != nil {
 			return t, err
 		}
-		t.Gas, t.GasPromised = coinsOf(native, f.Gas), coinsOf(native, f.GasReserved)
-		if f.Gas.IsZero() && !slices.ContainsFunc(needs, func(n report.Need) bool { return n.WalletID == w.ID && n.Chain == name && n.Why == report.NoGas }) {
-			t.Needs = append(t.Needs, need{holding: *coinsOf(native, wanted), Cause: "EMPTY", Why: "it has no gas at all, so nothing can be paid or swept"})
+		t.Gas, t.GasPromised = newHolding(native, f.Gas), newHolding(native, f.GasReserved)
+		if f.Gas.IsZero() && !slices.ContainsFunc(needs, func(n report.TreasuryNeed) bool {
+			return n.WalletID == w.ID && n.Chain == name && n.Cause == report.CauseGas
+		}) {
+			t.Needs = append(t.Needs, need{holding: *newHolding(native, wanted), Cause: "EMPTY", Reason: "it has no gas at all, so nothing can be paid or swept"})
 		}
 	}
 	for _, n := range needs {
-		m, known := mints.ByID(n.MintID)
-		if n.WalletID != w.ID || n.Chain != name || !known {
+		m, isListed := mints.ByID(n.MintID)
+		if n.WalletID != w.ID || n.Chain != name || !isListed {
 			continue
 		}
-		if n.Why == report.NoGas && (n.Amount.Less(wanted) || name.Pooled() && !wanted.IsZero()) {
+		if n.Cause == report.CauseGas && (n.Amount.Less(wanted) || name.IsUTXO() && !wanted.IsZero()) {
 			n.Amount = wanted // each that waits alone says what it lacks alone
 		}
-		t.Needs = append(t.Needs, need{holding: *coinsOf(m, n.Amount), Cause: string(n.Why), Orders: n.Orders, Why: whyNeeded(n)})
+		t.Needs = append(t.Needs, need{holding: *newHolding(m, n.Amount), Cause: string(n.Cause), Orders: n.Orders, Reason: describeNeed(n)})
 	}
 	return t, nil
 }
@@ -161,58 +163,58 @@ const (
 //
 // Where accounts are coins, payments share transactions, each of which has a most that it
 // may cost, and nothing is swept.
-func gasWanted(cost func(gas uint64) (money.Amount, error), org string, name chain.Name, work []report.Gas, have money.Amount) (money.Amount, error) {
-	all, err := cost(gasPayment)
+func gasWanted(cost func(gas uint64) (money.Amount, error), org string, name chain.Name, work []report.GasDemand, available money.Amount) (money.Amount, error) {
+	total, err := cost(gasPayment)
 	for _, w := range work {
 		if err != nil || w.OrgID != org || w.Chain != name {
 			continue
 		}
-		if name.Pooled() {
-			w.Payments, w.Sweeps = (w.Payments+dispatch.TogetherMax-1)/dispatch.TogetherMax, 0
+		if name.IsUTXO() {
+			w.Payments, w.Sweeps = (w.Payments+dispatch.OrdersPerTxMax-1)/dispatch.OrdersPerTxMax, 0
 		}
 		var waits money.Amount
 		for _, p := range []struct {
 			gas   uint64
 			times int
 		}{{gasPayment, w.Payments}, {gasSweep, w.Sweeps}, {gasTopUp, w.TopUps}} {
-			one, e := cost(p.gas)
+			partCost, e := cost(p.gas)
 			if e == nil {
-				one, e = one.Mul(uint64(p.times))
+				partCost, e = partCost.Mul(uint64(p.times))
 			}
 			if e == nil {
-				waits, e = waits.Add(one)
+				waits, e = waits.Add(partCost)
 			}
 			err = errors.Join(err, e)
 		}
-		if all.Less(waits) {
-			all = waits
+		if total.Less(waits) {
+			total = waits
 		}
-		beside, e := all.Add(w.Amount)
-		all, err = beside, errors.Join(err, e)
+		sum, e := total.Add(w.Amount)
+		total, err = sum, errors.Join(err, e)
 	}
 	if err != nil {
 		return money.Zero, fmt.Errorf("gas that %s needs on %s: %w", org, name, err)
 	}
-	if all.Less(have) {
+	if total.Less(available) {
 		return money.Zero, nil
 	}
-	return all.Sub(have)
+	return total.Sub(available)
 }
 
-// whyNeeded tells for a person why something has to be sent.
-func whyNeeded(n report.Need) string {
-	switch n.Why {
-	case report.NoGas:
+// describeNeed tells for a person why something has to be sent.
+func describeNeed(n report.TreasuryNeed) string {
+	switch n.Cause {
+	case report.CauseGas:
 		return fmt.Sprintf("%d payments, sweeps or top-ups wait for the coin of their fees", n.Orders)
-	case report.NoFunds:
+	case report.CauseFunds:
 		return fmt.Sprintf("%d payments wait, and no address of the organization's has it any more", n.Orders)
 	}
 	return "the chain took it back after it had been promised; see: coffer chain breaks " + string(n.Chain)
 }
 
-func tellTreasuries(std streams, all []treasury) {
+func printTreasuries(std streams, treasuries []treasury) {
 	last := ""
-	for _, t := range all {
+	for _, t := range treasuries {
 		if t.OrganizationID != last {
 			fmt.Fprintf(std.out, "%s  %s\n", t.OrganizationID, t.Name)
 			last = t.OrganizationID
@@ -226,7 +228,7 @@ func tellTreasuries(std streams, all []treasury) {
 			fmt.Fprintf(std.out, "  %-10s %s  gas %s %s, of it promised %s\n", t.Chain, t.Address, t.Gas.AmountDecimal, t.Gas.Symbol, t.GasPromised.AmountDecimal)
 		}
 		for _, n := range t.Needs {
-			fmt.Fprintf(std.out, "    !  send at least %s %s to %s on %s: %s\n", n.AmountDecimal, n.Symbol, t.Address, t.Chain, n.Why)
+			fmt.Fprintf(std.out, "    !  send at least %s %s to %s on %s: %s\n", n.AmountDecimal, n.Symbol, t.Address, t.Chain, n.Reason)
 		}
 	}
 }

@@ -24,7 +24,7 @@ import (
 // organization that has no treasury yet is not given one by looking.
 func TestWalletsSayWhereGasGoes(t *testing.T) {
 	t.Parallel()
-	w, err := localworld.Start(t.Context(), localworld.Options{Furnish: pgtest.Furnish, Dir: t.TempDir(), BlockTime: time.Second, Log: slog.New(slog.DiscardHandler)})
+	w, err := localworld.Start(t.Context(), localworld.Options{PrepareDatabase: pgtest.FillDataDir, Dir: t.TempDir(), BlockTime: time.Second, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,21 +72,21 @@ func TestCoinIsAskedForByTransactions(t *testing.T) {
 	for name, c := range map[string]struct {
 		cost       func(uint64) (money.Amount, error)
 		on         chain.Name
-		work       report.Gas
+		work       report.GasDemand
 		have, want uint64
 	}{
-		"nothing waits":                        {flat, chain.Bitcoin, report.Gas{}, 0, most},
-		"one payment":                          {flat, chain.Bitcoin, report.Gas{Payments: 1}, 0, most},
-		"as many as go together":               {flat, chain.Bitcoin, report.Gas{Payments: dispatch.TogetherMax}, 0, most},
-		"one more":                             {flat, chain.Bitcoin, report.Gas{Payments: dispatch.TogetherMax + 1}, 0, 2 * most},
-		"what is there already":                {flat, chain.Bitcoin, report.Gas{Payments: 30}, 150_000, 2*most - 150_000},
-		"more than enough is there":            {flat, chain.Bitcoin, report.Gas{Payments: 30}, 3 * most, 0},
-		"nothing is swept":                     {flat, chain.Bitcoin, report.Gas{Payments: 2, Sweeps: 2}, 0, most},
-		"each alone, on a chain of accounts":   {cost, chain.Ethereum, report.Gas{Payments: 24}, 0, 24 * 100_000},
-		"their sweeps, on a chain of accounts": {cost, chain.Ethereum, report.Gas{Payments: 2, Sweeps: 2}, 0, 2*100_000 + 2*171_000},
+		"nothing waits":                        {flat, chain.Bitcoin, report.GasDemand{}, 0, most},
+		"one payment":                          {flat, chain.Bitcoin, report.GasDemand{Payments: 1}, 0, most},
+		"as many as go together":               {flat, chain.Bitcoin, report.GasDemand{Payments: dispatch.OrdersPerTxMax}, 0, most},
+		"one more":                             {flat, chain.Bitcoin, report.GasDemand{Payments: dispatch.OrdersPerTxMax + 1}, 0, 2 * most},
+		"what is there already":                {flat, chain.Bitcoin, report.GasDemand{Payments: 30}, 150_000, 2*most - 150_000},
+		"more than enough is there":            {flat, chain.Bitcoin, report.GasDemand{Payments: 30}, 3 * most, 0},
+		"nothing is swept":                     {flat, chain.Bitcoin, report.GasDemand{Payments: 2, Sweeps: 2}, 0, most},
+		"each alone, on a chain of accounts":   {cost, chain.Ethereum, report.GasDemand{Payments: 24}, 0, 24 * 100_000},
+		"their sweeps, on a chain of accounts": {cost, chain.Ethereum, report.GasDemand{Payments: 2, Sweeps: 2}, 0, 2*100_000 + 2*171_000},
 	} {
 		c.work.OrgID, c.work.Chain = "org_1", c.on
-		got, err := cli.GasWanted(c.cost, "org_1", c.on, []report.Gas{c.work}, money.Units(c.have))
+		got, err := cli.GasWanted(c.cost, "org_1", c.on, []report.GasDemand{c.work}, money.Units(c.have))
 		if err != nil || got != money.Units(c.want) {
 			t.Errorf("%s: got %v and %v, want %d", name, got, err, c.want)
 		}

@@ -11,55 +11,55 @@ import (
 	"github.com/cofferpay/coffer/internal/whitelist"
 )
 
-type whiteCmd struct {
+type whitelistCmd struct {
 	List   whitelistList   `cmd:"" help:"Show every address that is or was on an organization's whitelist."`
 	Add    whitelistAdd    `cmd:"" help:"Add an address. It cools off before it can be used."`
 	Remove whitelistRemove `cmd:"" help:"Remove an address: from now on nobody can choose it."`
 }
 
-type whitelistList struct{ aboutOrg }
+type whitelistList struct{ orgFlags }
 
 func (c whitelistList) Run(ctx context.Context, std streams) error {
-	id, a, err := c.open(ctx)
+	id, tools, err := c.openOrg(ctx)
 	if err != nil {
 		return err
 	}
-	defer a.Close()
+	defer tools.Close()
 	p := page.Page{Limit: page.LimitMax}
 	for {
-		var found page.Result[whitelist.Address]
-		var now time.Time
-		err := a.DB().ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
-			now = tx.Now
+		var found page.Result[whitelist.Entry]
+		var readAt time.Time
+		err := tools.DB().ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
+			readAt = tx.Now
 			if _, err := org.ByID(ctx, tx, id); err != nil {
 				return err
 			}
-			found, err = a.Whitelist().List(ctx, tx, id, p)
+			found, err = tools.WhitelistService().List(ctx, tx, id, p)
 			return err
 		})
 		if err != nil {
 			return err
 		}
-		for _, one := range found.Items {
-			tellWhitelisted(std, one, now)
+		for _, entry := range found.Items {
+			printWhitelisted(std, entry, readAt)
 		}
-		if found.Next == nil {
+		if found.NextCursor == nil {
 			return nil
 		}
-		p.Cursor = found.Next
+		p.Cursor = found.NextCursor
 	}
 }
 
-func tellWhitelisted(std streams, a whitelist.Address, now time.Time) {
-	fmt.Fprintf(std.out, "%s  %-11s  %s %s  %s  usable from %s\n", a.ID, a.Status(now), a.Chain, a.Address, a.Label, a.UsableFrom.UTC().Format(time.RFC3339))
-	if a.Refusal != "" {
-		fmt.Fprintf(std.out, "  %s\n", a.Refusal)
+func printWhitelisted(std streams, entry whitelist.Entry, readAt time.Time) {
+	fmt.Fprintf(std.out, "%s  %-11s  %s %s  %s  usable from %s\n", entry.ID, entry.Status(readAt), entry.Chain, entry.Address, entry.Label, entry.UsableFrom.UTC().Format(time.RFC3339))
+	if entry.Refusal != "" {
+		fmt.Fprintf(std.out, "  %s\n", entry.Refusal)
 	}
 }
 
 type whitelistAdd struct {
-	installation
-	identity
+	configFlags
+	operatorFlags
 	Org     string `help:"The organization, org_…; the one of the local world when it is not said."`
 	Chain   string `arg:"" help:"The chain, such as ETHEREUM."`
 	Address string `arg:"" help:"The address. Compare it with its owner over another way than it came."`
@@ -67,61 +67,61 @@ type whitelistAdd struct {
 }
 
 func (c whitelistAdd) Run(ctx context.Context, std streams) error {
-	id, a, err := aboutOrg{c.installation, c.Org}.open(ctx)
+	id, tools, err := orgFlags{c.configFlags, c.Org}.openOrg(ctx)
 	if err != nil {
 		return err
 	}
-	defer a.Close()
-	by, err := c.who(ctx, a)
+	defer tools.Close()
+	key, err := c.authenticate(ctx, tools)
 	if err != nil {
 		return err
 	}
-	var out whitelist.Outcome
-	var now time.Time
-	err = a.DB().InSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
-		now = tx.Now
-		out, err = a.Whitelist().Ask(ctx, tx, by, a.FourEyes(), id, whitelist.Wanted{Chain: c.Chain, Address: c.Address, Label: c.Label})
+	var outcome whitelist.Outcome
+	var readAt time.Time
+	err = tools.DB().InSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
+		readAt = tx.Now
+		outcome, err = tools.WhitelistService().RequestEntry(ctx, tx, key, tools.FourEyes(), id, whitelist.EntryRequest{Chain: c.Chain, Address: c.Address, Label: c.Label})
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	if out.Waits != nil {
+	if outcome.PendingChange != nil {
 		fmt.Fprintln(std.out, "This loosens a control: it waits until another operator agrees, with coffer changes approve.")
-		tellChange(std, *out.Waits)
+		printChange(std, *outcome.PendingChange)
 		return nil
 	}
 	fmt.Fprintln(std.out, "Added. The running service has the signer endorse it.")
-	tellWhitelisted(std, *out.Address, now)
+	printWhitelisted(std, *outcome.Entry, readAt)
 	return nil
 }
 
 type whitelistRemove struct {
-	installation
-	identity
+	configFlags
+	operatorFlags
 	Org string `help:"The organization, org_…; the one of the local world when it is not said."`
 	ID  string `arg:"" help:"The address, wla_…"`
 }
 
 func (c whitelistRemove) Run(ctx context.Context, std streams) error {
-	id, a, err := aboutOrg{c.installation, c.Org}.open(ctx)
+	id, tools, err := orgFlags{c.configFlags, c.Org}.openOrg(ctx)
 	if err != nil {
 		return err
 	}
-	defer a.Close()
-	by, err := c.who(ctx, a)
+	defer tools.Close()
+	key, err := c.authenticate(ctx, tools)
 	if err != nil {
 		return err
 	}
-	var gone whitelist.Address
-	err = a.DB().InSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
-		gone, err = a.Whitelist().Remove(ctx, tx, by, id, c.ID)
+	var removed whitelist.Entry
+	err = tools.DB().InSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
+		removed, err = tools.WhitelistService().Remove(ctx, tx, key, id, c.ID)
 		return err
 	})
 	if err != nil {
 		return err
 	}
 	fmt.Fprintln(std.out, "Removed. Nobody can choose it any more; the running service has the signer forget it.")
-	tellWhitelisted(std, gone, time.Now())
+	printWhitelisted(std, removed, time.Now())
 	return nil
 }

@@ -30,7 +30,7 @@ const (
 	Free     Status = "FREE"     // any payment of the organization may have it
 	Reserved Status = "RESERVED" // in the slot of an order, for ever
 	Spent    Status = "SPENT"    // by that order's transaction, finally
-	Gone     Status = "GONE"     // finality broke, and its block is not on the chain
+	Reorged  Status = "GONE"     // finality broke, and its block is not on the chain
 )
 
 // A transition is a move that a coin may make, and why.
@@ -45,20 +45,20 @@ var transitions = []transition{
 	{Held, Reserved, "the return that it is kept for has its slot, or the journal says that it was signed for"},
 	{Free, Reserved, "chosen for an order, with its slot"},
 	{Reserved, Spent, "its order ended, on proof"},
-	{Held, Gone, "finality broke below its block"},
-	{Free, Gone, "finality broke below its block"},
-	{Reserved, Gone, "finality broke below its block"},
-	{Gone, Held, "found again"},
-	{Gone, Free, "found again"},
-	{Gone, Reserved, "found again, and an order has it"},
-	{Gone, Spent, "its order ended, on proof"},
+	{Held, Reorged, "finality broke below its block"},
+	{Free, Reorged, "finality broke below its block"},
+	{Reserved, Reorged, "finality broke below its block"},
+	{Reorged, Held, "found again"},
+	{Reorged, Free, "found again"},
+	{Reorged, Reserved, "found again, and an order has it"},
+	{Reorged, Spent, "its order ended, on proof"},
 }
 
 // ErrTaken says that a coin is not what it was when it was chosen: another order has it.
 var ErrTaken = errors.New("a coin was taken by another order")
 
-// Found is an output of ours in a final block.
-type Found struct {
+// Output is an output of ours in a final block.
+type Output struct {
 	Chain           chain.Name
 	Tx              chain.TxHash
 	Position        string // its number
@@ -67,37 +67,37 @@ type Found struct {
 	Amount          money.Amount
 	// DepositID is the deposit that it is, or ChangeOf the order whose rest it is.
 	DepositID, ChangeOf string
-	// Free says that it may be chosen at once: its deposit is credited. Of change its
+	// IsFree says that it may be chosen at once: its deposit is credited. Of change its
 	// order tells.
-	Free    bool
+	IsFree  bool
 	ProofID int64
 	Height  uint64
 }
 
-func (f Found) outpoint() string { return string(f.Tx) + ":" + f.Position }
+func (f Output) outpoint() string { return string(f.Tx) + ":" + f.Position }
 
-// slotOfIt is in SQL the order that has a coin in its slot.
-const slotOfIt = `dispatch_slots s JOIN dispatch_orders o USING (order_id) WHERE s.order_id = c.order_id AND strpos(s.lease, c.outpoint || ':') > 0`
+// slotJoin is in SQL the order that has a coin in its slot.
+const slotJoin = `dispatch_slots s JOIN dispatch_orders o USING (order_id) WHERE s.order_id = c.order_id AND strpos(s.lease, c.outpoint || ':') > 0`
 
-// Find takes outputs in, in the transaction that makes them final. One that a fork took
+// AddFinal takes outputs in, in the transaction that makes them final. One that a fork took
 // away is there again, for whoever had it, and spent if that has ended; one that only the
 // signer's journal knew is proven now. Finding one again changes nothing. Everything that
 // is found of a deposit was written before.
-func Find(ctx context.Context, tx pg.Tx, found ...Found) error {
-	for _, f := range slices.SortedFunc(slices.Values(found), func(a, b Found) int { return compare(a.outpoint(), b.outpoint()) }) {
+func AddFinal(ctx context.Context, tx pg.Tx, outputs ...Output) error {
+	for _, f := range slices.SortedFunc(slices.Values(outputs), func(a, b Output) int { return compareOutpoints(a.outpoint(), b.outpoint()) }) {
 		status := Held
-		if f.Free {
+		if f.IsFree {
 			status = Free
 		}
 		if f.ChangeOf != "" {
-			var ended bool
+			var isEnded bool
 			err := tx.QueryRow(ctx, `
 				SELECT status IN ('PAID', 'FAILED') AND NOT (purpose = 'RETURN' AND status = 'FAILED')
-				FROM dispatch_orders WHERE order_id = $1`, f.ChangeOf).Scan(&ended)
+				FROM dispatch_orders WHERE order_id = $1`, f.ChangeOf).Scan(&isEnded)
 			if err != nil {
 				return fmt.Errorf("whose rest coin %s is: %w", f.outpoint(), err)
 			}
-			if ended {
+			if isEnded {
 				status = Free
 			}
 		}
@@ -106,9 +106,9 @@ func Find(ctx context.Context, tx pg.Tx, found ...Found) error {
 			VALUES ($1, $2, $3, $4, $5, $6, $7, nullif($8, ''), nullif($9, ''), $10, $11, $12)
 			ON CONFLICT (chain, outpoint) DO UPDATE SET
 				status = CASE WHEN c.status <> 'GONE' THEN c.status ELSE coalesce((
-					SELECT CASE WHEN o.status IN ('PAID', 'FAILED') THEN 'SPENT' ELSE 'RESERVED' END FROM `+slotOfIt+`), excluded.status) END,
+					SELECT CASE WHEN o.status IN ('PAID', 'FAILED') THEN 'SPENT' ELSE 'RESERVED' END FROM `+slotJoin+`), excluded.status) END,
 				spent_by = CASE WHEN c.status <> 'GONE' THEN c.spent_by ELSE (
-					SELECT o.tx_hash FROM `+slotOfIt+` AND o.status IN ('PAID', 'FAILED')) END,
+					SELECT o.tx_hash FROM `+slotJoin+` AND o.status IN ('PAID', 'FAILED')) END,
 				deposit_id = excluded.deposit_id, change_of = excluded.change_of, proof_id = excluded.proof_id, height = excluded.height
 			WHERE (c.org_id, c.wallet_id, c.mint_id, c.amount) = (excluded.org_id, excluded.wallet_id, excluded.mint_id, excluded.amount)`,
 			f.Chain, f.outpoint(), f.OrgID, f.WalletID, f.MintID, f.Amount, status, f.DepositID, f.ChangeOf, f.ProofID, f.Height, tx.Now)
@@ -122,7 +122,7 @@ func Find(ctx context.Context, tx pg.Tx, found ...Found) error {
 	return nil
 }
 
-func compare(a, b string) int {
+func compareOutpoints(a, b string) int {
 	switch {
 	case a < b:
 		return -1
@@ -132,36 +132,36 @@ func compare(a, b string) int {
 	return 0
 }
 
-// Rest is where the slot of an order says that what its coins leave comes back to.
-type Rest struct {
+// ChangeTarget is where the slot of an order says that what its coins leave comes back to.
+type ChangeTarget struct {
 	OrderID string
-	To      chain.Address
+	Address chain.Address
 }
 
-// Rests are those of some transactions that orders of ours have in their slots: what comes
+// ChangeTargets are those of some transactions that orders of ours have in their slots: what comes
 // from one to the address that its slot names for it is no deposit.
-func Rests(ctx context.Context, tx pg.Tx, ch chain.Name, hashes []chain.TxHash) (map[chain.TxHash]Rest, error) {
+func ChangeTargets(ctx context.Context, tx pg.Tx, ch chain.Name, hashes []chain.TxHash) (map[chain.TxHash]ChangeTarget, error) {
 	rows, err := tx.Query(ctx, `
 		SELECT a.tx_hash, a.order_id, split_part(s.lease, ' ', -1) FROM dispatch_attempts a JOIN dispatch_slots s USING (order_id)
 		WHERE a.tx_hash = ANY ($1) AND s.chain = $2`, hashes, ch)
 	if err != nil {
 		return nil, fmt.Errorf("which transactions on %s are ours: %w", ch, err)
 	}
-	ours := map[chain.TxHash]Rest{}
+	targets := map[chain.TxHash]ChangeTarget{}
 	var hash chain.TxHash
-	var of Rest
-	_, err = pgx.ForEachRow(rows, []any{&hash, &of.OrderID, &of.To}, func() error {
-		ours[hash] = of
+	var target ChangeTarget
+	_, err = pgx.ForEachRow(rows, []any{&hash, &target.OrderID, &target.Address}, func() error {
+		targets[hash] = target
 		return nil
 	})
 	if err != nil {
 		return nil, fmt.Errorf("which transactions on %s are ours: %w", ch, err)
 	}
-	return ours, nil
+	return targets, nil
 }
 
-// Credited lets the coins of deposits be chosen, in the transaction that credits them.
-func Credited(ctx context.Context, tx pg.Tx, depositIDs ...string) error {
+// FreeCredited lets the coins of deposits be chosen, in the transaction that credits them.
+func FreeCredited(ctx context.Context, tx pg.Tx, depositIDs ...string) error {
 	_, err := tx.Exec(ctx, `
 		UPDATE coins SET status = 'FREE', order_id = NULL
 		WHERE (chain, outpoint) IN (SELECT chain, outpoint FROM coins WHERE deposit_id = ANY ($1) AND status = 'HELD' ORDER BY chain, outpoint FOR UPDATE)`, depositIDs)
@@ -171,9 +171,9 @@ func Credited(ctx context.Context, tx pg.Tx, depositIDs ...string) error {
 	return nil
 }
 
-// Keep keeps the coin of a held deposit for the order that sends it away, and what came
+// AssignHeld keeps the coin of a held deposit for the order that sends it away, and what came
 // back of it by earlier ones. Error: there is none.
-func Keep(ctx context.Context, tx pg.Tx, depositID, orderID string, earlier ...string) error {
+func AssignHeld(ctx context.Context, tx pg.Tx, depositID, orderID string, earlier ...string) error {
 	tag, err := tx.Exec(ctx, `
 		UPDATE coins SET order_id = $2
 		WHERE (chain, outpoint) IN (SELECT chain, outpoint FROM coins
@@ -187,86 +187,86 @@ func Keep(ctx context.Context, tx pg.Tx, depositID, orderID string, earlier ...s
 	return nil
 }
 
-// Let undoes Keep, of an order that came to nothing before it had a slot.
-func Let(ctx context.Context, tx pg.Tx, orderID string) error {
+// UnassignHeld undoes Keep, of an order that came to nothing before it had a slot.
+func UnassignHeld(ctx context.Context, tx pg.Tx, orderID string) error {
 	if _, err := tx.Exec(ctx, `UPDATE coins SET order_id = NULL WHERE order_id = $1 AND status IN ('HELD', 'GONE')`, orderID); err != nil {
 		return fmt.Errorf("let go the coin that was kept for order %s: %w", orderID, err)
 	}
 	return nil
 }
 
-// offeredMax is how many free coins one choice is made of: the largest.
-const offeredMax = 500
+// candidatesMax is how many free coins one choice is made of: the largest.
+const candidatesMax = 500
 
-// Offer locks what an order may be paid with: the coins that are kept for it, which it
+// LockCandidates locks what an order may be paid with: the coins that are kept for it, which it
 // has to spend, and free ones of the organization, the largest first, so that few inputs
 // pay much. Those that another transaction has locked are being chosen there, and are
 // left out: what lacks then is there a moment later, or is taken. Coins of wallets that
 // are frozen stand still.
-func Offer(ctx context.Context, tx pg.Tx, ch chain.Name, org string, mintID int, orderID string) (kept, free []chain.Coin, err error) {
+func LockCandidates(ctx context.Context, tx pg.Tx, ch chain.Name, org string, mintID int, orderID string) (assigned, free []chain.Output, err error) {
 	const columns = `SELECT c.outpoint, w.address, c.amount FROM coins c JOIN wallets w USING (wallet_id) WHERE `
-	if kept, err = coins(ctx, tx, columns+`c.order_id = $1 AND c.status = 'HELD' ORDER BY c.chain, c.outpoint FOR UPDATE OF c`, orderID); err != nil {
+	if assigned, err = queryOutputs(ctx, tx, columns+`c.order_id = $1 AND c.status = 'HELD' ORDER BY c.chain, c.outpoint FOR UPDATE OF c`, orderID); err != nil {
 		return nil, nil, err
 	}
-	free, err = coins(ctx, tx, columns+`c.org_id = $1 AND c.chain = $2 AND c.mint_id = $3 AND c.status = 'FREE'
+	free, err = queryOutputs(ctx, tx, columns+`c.org_id = $1 AND c.chain = $2 AND c.mint_id = $3 AND c.status = 'FREE'
 			AND NOT EXISTS (SELECT FROM freezes f WHERE f.scope = 'WALLET' AND f.wallet_id = c.wallet_id AND f.lifted_at IS NULL)
-		ORDER BY c.amount DESC, c.outpoint LIMIT $4 FOR UPDATE OF c SKIP LOCKED`, org, ch, mintID, offeredMax)
-	return kept, free, err
+		ORDER BY c.amount DESC, c.outpoint LIMIT $4 FOR UPDATE OF c SKIP LOCKED`, org, ch, mintID, candidatesMax)
+	return assigned, free, err
 }
 
-// OfferSmall locks free coins of an organization, of more than over and no more than upto,
+// LockSmall locks free coins of an organization, of more than over and no more than upto,
 // the smallest first and as many as limit, and says what all of its free coins hold. It
 // leaves out those that Offer leaves out.
-func OfferSmall(ctx context.Context, tx pg.Tx, ch chain.Name, org string, mintID int, over, upto money.Amount, limit int) (small []chain.Coin, all money.Amount, err error) {
-	return smallest(ctx, tx, ch, org, mintID, over, upto, limit, " FOR UPDATE OF c SKIP LOCKED")
+func LockSmall(ctx context.Context, tx pg.Tx, ch chain.Name, org string, mintID int, lower, upper money.Amount, limit int) (small []chain.Output, total money.Amount, err error) {
+	return querySmall(ctx, tx, ch, org, mintID, lower, upper, limit, " FOR UPDATE OF c SKIP LOCKED")
 }
 
-// Small is the same without a lock, for who only looks.
-func Small(ctx context.Context, tx pg.Tx, ch chain.Name, org string, mintID int, over, upto money.Amount, limit int) (small []chain.Coin, all money.Amount, err error) {
-	return smallest(ctx, tx, ch, org, mintID, over, upto, limit, "")
+// ListSmall is the same without a lock, for who only looks.
+func ListSmall(ctx context.Context, tx pg.Tx, ch chain.Name, org string, mintID int, lower, upper money.Amount, limit int) (small []chain.Output, total money.Amount, err error) {
+	return querySmall(ctx, tx, ch, org, mintID, lower, upper, limit, "")
 }
 
-// OfferBeyond locks the largest free coins of an organization after so many that a payment
+// LockUnreached locks the largest free coins of an organization after so many that a payment
 // reaches, of more than over and as many as limit: those that no payment spends until some
 // of them are one. It leaves out those that Offer leaves out.
-func OfferBeyond(ctx context.Context, tx pg.Tx, ch chain.Name, org string, mintID, reached int, over money.Amount, limit int) ([]chain.Coin, error) {
-	return beyond(ctx, tx, ch, org, mintID, reached, over, limit, " FOR UPDATE OF c SKIP LOCKED")
+func LockUnreached(ctx context.Context, tx pg.Tx, ch chain.Name, org string, mintID, reached int, lower money.Amount, limit int) ([]chain.Output, error) {
+	return queryUnreached(ctx, tx, ch, org, mintID, reached, lower, limit, " FOR UPDATE OF c SKIP LOCKED")
 }
 
-// Beyond is the same without a lock, for who only looks.
-func Beyond(ctx context.Context, tx pg.Tx, ch chain.Name, org string, mintID, reached int, over money.Amount, limit int) ([]chain.Coin, error) {
-	return beyond(ctx, tx, ch, org, mintID, reached, over, limit, "")
+// ListUnreached is the same without a lock, for who only looks.
+func ListUnreached(ctx context.Context, tx pg.Tx, ch chain.Name, org string, mintID, reached int, lower money.Amount, limit int) ([]chain.Output, error) {
+	return queryUnreached(ctx, tx, ch, org, mintID, reached, lower, limit, "")
 }
 
-func beyond(ctx context.Context, tx pg.Tx, ch chain.Name, org string, mintID, reached int, over money.Amount, limit int, lock string) ([]chain.Coin, error) {
-	return coins(ctx, tx, `
-		SELECT c.outpoint, w.address, c.amount`+freeCoins+`
-			AND c.outpoint = ANY (ARRAY(SELECT c.outpoint`+freeCoins+` AND c.amount > $4 ORDER BY c.amount DESC, c.outpoint OFFSET $5 LIMIT $6))
-		ORDER BY c.amount DESC, c.outpoint`+lock, org, ch, mintID, over, reached, limit)
+func queryUnreached(ctx context.Context, tx pg.Tx, ch chain.Name, org string, mintID, reached int, lower money.Amount, limit int, lock string) ([]chain.Output, error) {
+	return queryOutputs(ctx, tx, `
+		SELECT c.outpoint, w.address, c.amount`+freeOutputsFrom+`
+			AND c.outpoint = ANY (ARRAY(SELECT c.outpoint`+freeOutputsFrom+` AND c.amount > $4 ORDER BY c.amount DESC, c.outpoint OFFSET $5 LIMIT $6))
+		ORDER BY c.amount DESC, c.outpoint`+lock, org, ch, mintID, lower, reached, limit)
 }
 
-const freeCoins = ` FROM coins c JOIN wallets w USING (wallet_id) WHERE c.org_id = $1 AND c.chain = $2 AND c.mint_id = $3 AND c.status = 'FREE'
+const freeOutputsFrom = ` FROM coins c JOIN wallets w USING (wallet_id) WHERE c.org_id = $1 AND c.chain = $2 AND c.mint_id = $3 AND c.status = 'FREE'
 	AND NOT EXISTS (SELECT FROM freezes f WHERE f.scope = 'WALLET' AND f.wallet_id = c.wallet_id AND f.lifted_at IS NULL)`
 
-func smallest(ctx context.Context, tx pg.Tx, ch chain.Name, org string, mintID int, over, upto money.Amount, limit int, lock string) (small []chain.Coin, all money.Amount, err error) {
-	small, err = coins(ctx, tx, `SELECT c.outpoint, w.address, c.amount`+freeCoins+` AND c.amount > $4 AND c.amount <= $5 ORDER BY c.amount, c.outpoint LIMIT $6`+lock,
-		org, ch, mintID, over, upto, limit)
+func querySmall(ctx context.Context, tx pg.Tx, ch chain.Name, org string, mintID int, lower, upper money.Amount, limit int, lock string) (small []chain.Output, total money.Amount, err error) {
+	small, err = queryOutputs(ctx, tx, `SELECT c.outpoint, w.address, c.amount`+freeOutputsFrom+` AND c.amount > $4 AND c.amount <= $5 ORDER BY c.amount, c.outpoint LIMIT $6`+lock,
+		org, ch, mintID, lower, upper, limit)
 	if err != nil {
 		return nil, money.Zero, err
 	}
-	if err := tx.QueryRow(ctx, `SELECT coalesce(sum(c.amount), 0)`+freeCoins, org, ch, mintID).Scan(&all); err != nil {
+	if err := tx.QueryRow(ctx, `SELECT coalesce(sum(c.amount), 0)`+freeOutputsFrom, org, ch, mintID).Scan(&total); err != nil {
 		return nil, money.Zero, fmt.Errorf("what the free coins of %s hold: %w", org, err)
 	}
-	return small, all, nil
+	return small, total, nil
 }
 
-func coins(ctx context.Context, tx pg.Tx, sql string, args ...any) ([]chain.Coin, error) {
+func queryOutputs(ctx context.Context, tx pg.Tx, sql string, args ...any) ([]chain.Output, error) {
 	rows, err := tx.Query(ctx, sql, args...)
 	if err != nil {
 		return nil, fmt.Errorf("read coins: %w", err)
 	}
-	found, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (c chain.Coin, err error) {
-		err = row.Scan(&c.Outpoint, &c.Holder, &c.Amount)
+	found, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (c chain.Output, err error) {
+		err = row.Scan(&c.Outpoint, &c.Owner, &c.Amount)
 		return c, err
 	})
 	if err != nil {
@@ -277,7 +277,7 @@ func coins(ctx context.Context, tx pg.Tx, sql string, args ...any) ([]chain.Coin
 
 // Reserve gives coins to an order, in the transaction that writes its slot and after it.
 // Error: ErrTaken.
-func Reserve(ctx context.Context, tx pg.Tx, ch chain.Name, orderID string, chosen []chain.Coin) error {
+func Reserve(ctx context.Context, tx pg.Tx, ch chain.Name, orderID string, chosen []chain.Output) error {
 	outpoints := make([]string, len(chosen))
 	for i, c := range chosen {
 		outpoints[i] = c.Outpoint
@@ -294,19 +294,19 @@ func Reserve(ctx context.Context, tx pg.Tx, ch chain.Name, orderID string, chose
 	return nil
 }
 
-// Claim reserves the coins of a slot that the signer's journal has and a restored database
+// ReserveJournaled reserves the coins of a slot that the signer's journal has and a restored database
 // lacks. Those that arrived after the backup are written as the journal has them; the walk
 // finds and proves them. Errors: a coin that another order has, or that is another one
 // here; a holder that is no wallet of the organization.
-func Claim(ctx context.Context, tx pg.Tx, ch chain.Name, org string, mintID int, orderID string, signed time.Time, leased []chain.Coin) error {
-	for _, l := range slices.SortedFunc(slices.Values(leased), func(a, b chain.Coin) int { return compare(a.Outpoint, b.Outpoint) }) {
+func ReserveJournaled(ctx context.Context, tx pg.Tx, ch chain.Name, org string, mintID int, orderID string, signed time.Time, inputs []chain.Output) error {
+	for _, l := range slices.SortedFunc(slices.Values(inputs), func(a, b chain.Output) int { return compareOutpoints(a.Outpoint, b.Outpoint) }) {
 		tag, err := tx.Exec(ctx, `
 			INSERT INTO coins AS c (chain, outpoint, org_id, wallet_id, mint_id, amount, status, order_id, created_at)
 			SELECT $1, $2, w.org_id, w.wallet_id, $5, $6, 'RESERVED', $7, $8 FROM wallets w WHERE w.org_id = $3 AND w.family = $4 AND w.address = $9
 			ON CONFLICT (chain, outpoint) DO UPDATE SET status = 'RESERVED', order_id = excluded.order_id
 			WHERE (c.org_id, c.wallet_id, c.mint_id, c.amount) = (excluded.org_id, excluded.wallet_id, excluded.mint_id, excluded.amount)
 				AND (c.status IN ('FREE', 'HELD', 'GONE') OR c.status = 'RESERVED' AND c.order_id = excluded.order_id)`,
-			ch, l.Outpoint, org, ch.Family(), mintID, l.Amount, orderID, signed, l.Holder)
+			ch, l.Outpoint, org, ch.Family(), mintID, l.Amount, orderID, signed, l.Owner)
 		if err != nil {
 			return fmt.Errorf("coin %s, which the journal signed for: %w", l.Outpoint, err)
 		}
@@ -317,25 +317,25 @@ func Claim(ctx context.Context, tx pg.Tx, ch chain.Name, org string, mintID int,
 	return nil
 }
 
-// Ended says that the coins of an order are spent, by a transaction that is final: one too
+// MarkSpent says that the coins of an order are spent, by a transaction that is final: one too
 // that finality took away and nobody has found again, which the same transaction proves. It
 // lets what came back be chosen, unless the deposit that was to go away came back with it.
 // In the transaction that ends the order, after its status.
-func Ended(ctx context.Context, tx pg.Tx, orderID string, by chain.TxHash, keep bool) error {
+func MarkSpent(ctx context.Context, tx pg.Tx, orderID string, hash chain.TxHash, holdChange bool) error {
 	if _, err := tx.Exec(ctx, `
 		UPDATE coins SET status = 'SPENT', spent_by = $2
 		WHERE (chain, outpoint) IN (SELECT c.chain, c.outpoint FROM coins c
-			WHERE c.order_id = $1 AND c.status IN ('RESERVED', 'GONE') AND EXISTS (SELECT FROM `+slotOfIt+`) ORDER BY c.chain, c.outpoint FOR UPDATE)`, orderID, by); err != nil {
+			WHERE c.order_id = $1 AND c.status IN ('RESERVED', 'GONE') AND EXISTS (SELECT FROM `+slotJoin+`) ORDER BY c.chain, c.outpoint FOR UPDATE)`, orderID, hash); err != nil {
 		return fmt.Errorf("the coins of order %s are spent: %w", orderID, err)
 	}
-	if keep {
+	if holdChange {
 		return nil
 	}
-	return Back(ctx, tx, orderID)
+	return FreeChange(ctx, tx, orderID)
 }
 
-// Back lets be chosen what came back of the coins of orders that have ended.
-func Back(ctx context.Context, tx pg.Tx, orderIDs ...string) error {
+// FreeChange lets be chosen what came back of the coins of orders that have ended.
+func FreeChange(ctx context.Context, tx pg.Tx, orderIDs ...string) error {
 	_, err := tx.Exec(ctx, `
 		UPDATE coins SET status = 'FREE', order_id = NULL
 		WHERE (chain, outpoint) IN (SELECT chain, outpoint FROM coins WHERE change_of = ANY ($1) AND status = 'HELD' ORDER BY chain, outpoint FOR UPDATE)`, orderIDs)
@@ -345,15 +345,15 @@ func Back(ctx context.Context, tx pg.Tx, orderIDs ...string) error {
 	return nil
 }
 
-// Broken takes away what stood above the last block that both forks of a chain have. What
+// RemoveReorged takes away what stood above the last block that both forks of a chain have. What
 // is spent stays that: its order is in question.
-func Broken(ctx context.Context, tx pg.Tx, ch chain.Name, above uint64) error {
+func RemoveReorged(ctx context.Context, tx pg.Tx, ch chain.Name, ancestorHeight uint64) error {
 	_, err := tx.Exec(ctx, `
 		UPDATE coins SET status = 'GONE'
 		WHERE (chain, outpoint) IN (SELECT chain, outpoint FROM coins
-			WHERE chain = $1 AND height > $2 AND status IN ('HELD', 'FREE', 'RESERVED') ORDER BY chain, outpoint FOR UPDATE)`, ch, above)
+			WHERE chain = $1 AND height > $2 AND status IN ('HELD', 'FREE', 'RESERVED') ORDER BY chain, outpoint FOR UPDATE)`, ch, ancestorHeight)
 	if err != nil {
-		return fmt.Errorf("take away the coins above block %d of %s: %w", above, ch, err)
+		return fmt.Errorf("take away the coins above block %d of %s: %w", ancestorHeight, ch, err)
 	}
 	return nil
 }

@@ -8,305 +8,309 @@ import (
 	"strings"
 )
 
-// Breaking tells, a sentence each, what of a change of the document would break
+// BreakingChanges tells, a sentence each, what of a change of the document would break
 // a client that was right before. Additions are none: calls, optional fields of
 // requests, fields of answers, events, and codes under the statuses that the
 // document has. Values are added to a field only where the document leaves its
 // values open.
-func Breaking(was, is *Document) []string {
-	c := &comparison{was: was, is: is, seen: map[string]bool{}, found: map[string]bool{}}
-	for _, op := range was.Operations() {
-		now := is.Paths[op.Path][strings.ToLower(op.Method)]
-		if now == nil {
-			c.say("%s is gone", op.Name())
+func BreakingChanges(before, after *Document) []string {
+	c := &comparison{before: before, after: after, compared: map[string]bool{}, found: map[string]bool{}}
+	for _, op := range before.Operations() {
+		current := after.Paths[op.Path][strings.ToLower(op.Method)]
+		if current == nil {
+			c.addFinding("%s is gone", op.Name())
 			continue
 		}
-		c.operation(op, now)
+		c.compareOperation(op, current)
 	}
-	for _, name := range sorted(was.Webhooks) {
-		now := is.Webhooks[name]["post"]
-		if now == nil {
-			c.say("the event %s is gone", name)
+	for _, name := range sortedKeys(before.Webhooks) {
+		current := after.Webhooks[name]["post"]
+		if current == nil {
+			c.addFinding("the event %s is gone", name)
 			continue
 		}
-		old := was.Webhooks[name]["post"]
-		for _, p := range old.Parameters {
-			if parameter(now, p.In, p.Name) == nil {
-				c.say("the event %s comes without the header %s", name, p.Name)
+		previous := before.Webhooks[name]["post"]
+		for _, p := range previous.Parameters {
+			if findParameter(current, p.In, p.Name) == nil {
+				c.addFinding("the event %s comes without the header %s", name, p.Name)
 			}
 		}
-		c.content("the event "+name, old.RequestBody.Content, now.RequestBody.Content, answered)
+		c.compareContent("the event "+name, previous.RequestBody.Content, current.RequestBody.Content, inAnswer)
 	}
-	return sorted(c.found)
+	return sortedKeys(c.found)
 }
 
 // direction tells who has to understand a value.
 type direction string
 
 const (
-	asked    direction = "asked"    // clients send it: it must still be taken
-	answered direction = "answered" // clients read it: it must still be what they know
+	inRequest direction = "asked"    // clients send it: it must still be taken
+	inAnswer  direction = "answered" // clients read it: it must still be what they know
 )
 
 type comparison struct {
-	was, is *Document
-	seen    map[string]bool // pairs of named shapes that were compared
-	found   map[string]bool
+	before, after *Document
+	compared      map[string]bool // pairs of named shapes that were compared
+	found         map[string]bool
 }
 
-func (c *comparison) say(format string, args ...any) { c.found[fmt.Sprintf(format, args...)] = true }
+func (c *comparison) addFinding(format string, args ...any) {
+	c.found[fmt.Sprintf(format, args...)] = true
+}
 
-func parameter(op *Operation, in, name string) *Parameter {
-	i := slices.IndexFunc(op.Parameters, func(p *Parameter) bool { return p.In == in && p.Name == name })
+func findParameter(op *Operation, location, name string) *Parameter {
+	i := slices.IndexFunc(op.Parameters, func(p *Parameter) bool { return p.In == location && p.Name == name })
 	if i < 0 {
 		return nil
 	}
 	return op.Parameters[i]
 }
 
-func (c *comparison) operation(was, is *Operation) {
-	name := was.Name()
-	if was.OperationID != is.OperationID {
-		c.say("%s is called %s now and was %s: the clients' methods bear that name", name, is.OperationID, was.OperationID)
+func (c *comparison) compareOperation(before, after *Operation) {
+	name := before.Name()
+	if before.OperationID != after.OperationID {
+		c.addFinding("%s is called %s now and was %s: the clients' methods bear that name", name, after.OperationID, before.OperationID)
 	}
-	if was.Open() && !is.Open() {
-		c.say("%s wants a key now", name)
+	if before.IsOpen() && !after.IsOpen() {
+		c.addFinding("%s wants a key now", name)
 	}
-	patience := []string{"NEVER", "WITH_KEY", "ALWAYS"}
-	if slices.Index(patience, is.Repeat) < slices.Index(patience, was.Repeat) {
-		c.say("%s may be repeated %s and was %s: clients repeat it as they learned", name, is.Repeat, was.Repeat)
+	repeatOrder := []string{"NEVER", "WITH_KEY", "ALWAYS"}
+	if slices.Index(repeatOrder, after.Repeat) < slices.Index(repeatOrder, before.Repeat) {
+		c.addFinding("%s may be repeated %s and was %s: clients repeat it as they learned", name, after.Repeat, before.Repeat)
 	}
-	for _, p := range was.Parameters {
-		now := parameter(is, p.In, p.Name)
-		if now == nil {
-			c.say("%s takes no %s parameter %s any more: who sends it is refused", name, p.In, p.Name)
+	for _, p := range before.Parameters {
+		current := findParameter(after, p.In, p.Name)
+		if current == nil {
+			c.addFinding("%s takes no %s parameter %s any more: who sends it is refused", name, p.In, p.Name)
 			continue
 		}
-		if now.Required && !p.Required {
-			c.say("%s requires the %s parameter %s now", name, p.In, p.Name)
+		if current.Required && !p.Required {
+			c.addFinding("%s requires the %s parameter %s now", name, p.In, p.Name)
 		}
-		c.shape(fmt.Sprintf("%s, %s parameter %s", name, p.In, p.Name), p.Schema, now.Schema, asked)
+		c.compareShape(fmt.Sprintf("%s, %s parameter %s", name, p.In, p.Name), p.Schema, current.Schema, inRequest)
 	}
-	for _, p := range is.Parameters {
-		if p.Required && parameter(was, p.In, p.Name) == nil {
-			c.say("%s requires the new %s parameter %s", name, p.In, p.Name)
+	for _, p := range after.Parameters {
+		if p.Required && findParameter(before, p.In, p.Name) == nil {
+			c.addFinding("%s requires the new %s parameter %s", name, p.In, p.Name)
 		}
 	}
 	switch {
-	case was.RequestBody == nil && is.RequestBody != nil && is.RequestBody.Required:
-		c.say("%s requires a body now", name)
-	case was.RequestBody != nil && is.RequestBody == nil:
-		c.say("%s takes no body any more", name)
-	case was.RequestBody != nil:
-		if is.RequestBody.Required && !was.RequestBody.Required {
-			c.say("%s requires its body now", name)
+	case before.RequestBody == nil && after.RequestBody != nil && after.RequestBody.Required:
+		c.addFinding("%s requires a body now", name)
+	case before.RequestBody != nil && after.RequestBody == nil:
+		c.addFinding("%s takes no body any more", name)
+	case before.RequestBody != nil:
+		if after.RequestBody.Required && !before.RequestBody.Required {
+			c.addFinding("%s requires its body now", name)
 		}
-		c.content(name, was.RequestBody.Content, is.RequestBody.Content, asked)
+		c.compareContent(name, before.RequestBody.Content, after.RequestBody.Content, inRequest)
 	}
-	c.answers(name, was, is)
+	c.compareAnswers(name, before, after)
 }
 
-func (c *comparison) answers(name string, was, is *Operation) {
-	success := func(status string) bool { return status < "4" }
-	known := map[string]bool{}
-	for _, op := range c.was.Operations() {
+func (c *comparison) compareAnswers(name string, before, after *Operation) {
+	isSuccess := func(status string) bool { return status < "4" }
+	knownStatuses := map[string]bool{}
+	for _, op := range c.before.Operations() {
 		for status := range op.Responses {
-			known[status] = true
+			knownStatuses[status] = true
 		}
 	}
-	for _, status := range sorted(was.Responses) {
-		old, now := was.Responses[status], is.Responses[status]
-		if success(status) {
-			if now == nil {
-				c.say("%s does not answer %s any more", name, status)
+	for _, status := range sortedKeys(before.Responses) {
+		previous, current := before.Responses[status], after.Responses[status]
+		if isSuccess(status) {
+			if current == nil {
+				c.addFinding("%s does not answer %s any more", name, status)
 				continue
 			}
-			for _, h := range sorted(old.Headers) {
-				if now.Headers[h] == nil {
-					c.say("%s answers %s without the header %s", name, status, h)
+			for _, h := range sortedKeys(previous.Headers) {
+				if current.Headers[h] == nil {
+					c.addFinding("%s answers %s without the header %s", name, status, h)
 				}
 			}
-			c.content(fmt.Sprintf("%s, answer %s", name, status), old.Content, now.Content, answered)
+			c.compareContent(fmt.Sprintf("%s, answer %s", name, status), previous.Content, current.Content, inAnswer)
 			continue
 		}
-		for _, code := range old.codes() {
-			for _, other := range sorted(is.Responses) {
-				if other != status && slices.Contains(is.Responses[other].codes(), code) {
-					c.say("%s answers %s with %s and did with %s", name, code, other, status)
+		for _, code := range previous.refusalCodes() {
+			for _, otherStatus := range sortedKeys(after.Responses) {
+				if otherStatus != status && slices.Contains(after.Responses[otherStatus].refusalCodes(), code) {
+					c.addFinding("%s answers %s with %s and did with %s", name, code, otherStatus, status)
 				}
 			}
 		}
 	}
-	for _, status := range sorted(is.Responses) {
-		if was.Responses[status] == nil && (success(status) || !known[status]) {
-			c.say("%s answers %s, which clients do not know", name, status)
+	for _, status := range sortedKeys(after.Responses) {
+		if before.Responses[status] == nil && (isSuccess(status) || !knownStatuses[status]) {
+			c.addFinding("%s answers %s, which clients do not know", name, status)
 		}
 	}
 }
 
-func (c *comparison) content(where string, was, is map[string]*Content, d direction) {
-	for _, kind := range sorted(was) {
+func (c *comparison) compareContent(subject string, before, after map[string]*Content, d direction) {
+	for _, kind := range sortedKeys(before) {
 		switch {
-		case is[kind] == nil && d == asked:
-			c.say("%s takes no %s any more", where, kind)
-		case is[kind] == nil:
-			c.say("%s comes as %s no more", where, kind)
+		case after[kind] == nil && d == inRequest:
+			c.addFinding("%s takes no %s any more", subject, kind)
+		case after[kind] == nil:
+			c.addFinding("%s comes as %s no more", subject, kind)
 		default:
-			c.shape(where, was[kind].Schema, is[kind].Schema, d)
+			c.compareShape(subject, before[kind].Schema, after[kind].Schema, d)
 		}
 	}
 }
 
-// shape compares what a value may be. Shapes that have a name are compared once,
+// compareShape compares what a value may be. Shapes that have a name are compared once,
 // and named by it, however many calls have them.
-func (c *comparison) shape(where string, was, is *Schema, d direction) {
-	was, couldBeNull := nullable(was)
-	is, canBeNull := nullable(is)
-	if canBeNull && !couldBeNull && d == answered {
-		c.say("%s may be null now", where)
+func (c *comparison) compareShape(subject string, before, after *Schema, d direction) {
+	before, couldBeNull := splitNull(before)
+	after, canBeNull := splitNull(after)
+	if canBeNull && !couldBeNull && d == inAnswer {
+		c.addFinding("%s may be null now", subject)
 	}
-	if couldBeNull && !canBeNull && d == asked {
-		c.say("%s may not be null any more", where)
+	if couldBeNull && !canBeNull && d == inRequest {
+		c.addFinding("%s may not be null any more", subject)
 	}
-	wasName, old := c.was.resolve(was)
-	isName, now := c.is.resolve(is)
+	wasName, previous := c.before.resolveRef(before)
+	isName, current := c.after.resolveRef(after)
 	if wasName != "" && isName != "" {
 		pair := wasName + " " + isName + " " + string(d)
-		if c.seen[pair] {
+		if c.compared[pair] {
 			return
 		}
-		c.seen[pair] = true
-		where = wasName
+		c.compared[pair] = true
+		subject = wasName
 	}
-	if !slices.Equal(old.Type, now.Type) {
-		c.say("%s is %s and was %s", where, kindName(now), kindName(old))
+	if !slices.Equal(previous.Type, current.Type) {
+		c.addFinding("%s is %s and was %s", subject, typeNames(current), typeNames(previous))
 		return
 	}
-	c.values(where, old, now, d)
-	c.bounds(where, old, now, d)
-	if len(old.AllOf) == len(now.AllOf) {
-		for i := range old.AllOf {
-			c.shape(where, old.AllOf[i], now.AllOf[i], d)
+	c.compareValues(subject, previous, current, d)
+	c.compareBounds(subject, previous, current, d)
+	if len(previous.AllOf) == len(current.AllOf) {
+		for i := range previous.AllOf {
+			c.compareShape(subject, previous.AllOf[i], current.AllOf[i], d)
 		}
 	} else {
-		c.say("%s is put together of other parts", where)
+		c.addFinding("%s is put together of other parts", subject)
 	}
-	if len(old.OneOf) != len(now.OneOf) {
-		c.say("%s has other alternatives", where)
+	if len(previous.OneOf) != len(current.OneOf) {
+		c.addFinding("%s has other alternatives", subject)
 	}
-	if old.Items != nil && now.Items != nil {
-		c.shape(where+"[]", old.Items, now.Items, d)
+	if previous.Items != nil && current.Items != nil {
+		c.compareShape(subject+"[]", previous.Items, current.Items, d)
 	}
-	if old.Additional != nil && old.Additional.Schema != nil && now.Additional != nil && now.Additional.Schema != nil {
-		c.shape(where+"{}", old.Additional.Schema, now.Additional.Schema, d)
+	if previous.Additional != nil && previous.Additional.Schema != nil && current.Additional != nil && current.Additional.Schema != nil {
+		c.compareShape(subject+"{}", previous.Additional.Schema, current.Additional.Schema, d)
 	}
-	c.members(where, old, now, d)
+	c.compareMembers(subject, previous, current, d)
 }
 
-func kindName(s *Schema) string {
+func typeNames(s *Schema) string {
 	if len(s.Type) == 0 {
 		return "of no single type"
 	}
 	return strings.Join(s.Type, " or ")
 }
 
-func (c *comparison) members(where string, was, is *Schema, d direction) {
-	closed := func(s *Schema) bool { return s.Additional != nil && !s.Additional.Any && s.Additional.Schema == nil }
-	for _, name := range sorted(was.Properties) {
-		field := where + "." + name
-		now := is.Properties[name]
+func (c *comparison) compareMembers(subject string, before, after *Schema, d direction) {
+	isClosed := func(s *Schema) bool {
+		return s.Additional != nil && !s.Additional.AllowsAny && s.Additional.Schema == nil
+	}
+	for _, name := range sortedKeys(before.Properties) {
+		field := subject + "." + name
+		current := after.Properties[name]
 		switch {
-		case now == nil && d == answered:
-			c.say("%s is gone from what is answered", field)
+		case current == nil && d == inAnswer:
+			c.addFinding("%s is gone from what is answered", field)
 			continue
-		case now == nil:
-			c.say("%s is not taken any more: who sends it is refused", field)
+		case current == nil:
+			c.addFinding("%s is not taken any more: who sends it is refused", field)
 			continue
 		}
-		required, before := slices.Contains(is.Required, name), slices.Contains(was.Required, name)
-		if d == answered && before && !required {
-			c.say("%s may be missing from what is answered", field)
+		required, wasRequired := slices.Contains(after.Required, name), slices.Contains(before.Required, name)
+		if d == inAnswer && wasRequired && !required {
+			c.addFinding("%s may be missing from what is answered", field)
 		}
-		if d == asked && required && !before {
-			c.say("%s is required now", field)
+		if d == inRequest && required && !wasRequired {
+			c.addFinding("%s is required now", field)
 		}
-		c.shape(field, was.Properties[name], now, d)
+		c.compareShape(field, before.Properties[name], current, d)
 	}
-	for _, name := range is.Required {
-		if d == asked && was.Properties[name] == nil && len(was.Properties) > 0 {
-			c.say("%s.%s is new and required", where, name)
+	for _, name := range after.Required {
+		if d == inRequest && before.Properties[name] == nil && len(before.Properties) > 0 {
+			c.addFinding("%s.%s is new and required", subject, name)
 		}
 	}
-	if d == asked && closed(is) && !closed(was) && len(was.Properties) > 0 {
-		c.say("%s takes no other fields any more", where)
+	if d == inRequest && isClosed(after) && !isClosed(before) && len(before.Properties) > 0 {
+		c.addFinding("%s takes no other fields any more", subject)
 	}
 }
 
-// values compares closed enumerations. Without one, every value was allowed.
-func (c *comparison) values(where string, was, is *Schema, d direction) {
-	list := func(s *Schema) (out []string) {
+// compareValues compares closed enumerations. Without one, every value was allowed.
+func (c *comparison) compareValues(subject string, before, after *Schema, d direction) {
+	allowedValues := func(s *Schema) (values []string) {
 		for _, v := range s.Enum {
 			if v != nil {
-				out = append(out, *v)
+				values = append(values, *v)
 			}
 		}
-		return append(out, listed(s.Pattern)...)
+		return append(values, listedValues(s.Pattern)...)
 	}
-	old, now := list(was), list(is)
+	previous, current := allowedValues(before), allowedValues(after)
 	switch {
-	case d == asked && len(now) > 0 && len(old) == 0:
-		c.say("%s takes certain values alone now", where)
-	case d == asked && len(now) > 0:
-		for _, v := range old {
-			if !slices.Contains(now, v) {
-				c.say("%s does not take %s any more", where, v)
+	case d == inRequest && len(current) > 0 && len(previous) == 0:
+		c.addFinding("%s takes certain values alone now", subject)
+	case d == inRequest && len(current) > 0:
+		for _, v := range previous {
+			if !slices.Contains(current, v) {
+				c.addFinding("%s does not take %s any more", subject, v)
 			}
 		}
-	case d == answered && len(old) > 0 && len(now) == 0:
-		c.say("%s may have any value and had certain ones", where)
-	case d == answered && len(old) > 0:
-		for _, v := range now {
-			if !slices.Contains(old, v) {
-				c.say("%s may be %s, and its values were closed", where, v)
+	case d == inAnswer && len(previous) > 0 && len(current) == 0:
+		c.addFinding("%s may have any value and had certain ones", subject)
+	case d == inAnswer && len(previous) > 0:
+		for _, v := range current {
+			if !slices.Contains(previous, v) {
+				c.addFinding("%s may be %s, and its values were closed", subject, v)
 			}
 		}
 	}
 }
 
-// listed are the words of a parameter that takes some of them, separated by
+// listedValues are the words of a parameter that takes some of them, separated by
 // commas, which the document draws as the pattern ^(A|B)(,(A|B))*$.
-func listed(pattern string) []string {
-	one, _, found := strings.Cut(strings.TrimPrefix(pattern, "^("), ")")
-	if !found || pattern != "^("+one+")(,("+one+"))*$" {
+func listedValues(pattern string) []string {
+	alternatives, _, found := strings.Cut(strings.TrimPrefix(pattern, "^("), ")")
+	if !found || pattern != "^("+alternatives+")(,("+alternatives+"))*$" {
 		return nil
 	}
-	return strings.Split(one, "|")
+	return strings.Split(alternatives, "|")
 }
 
-// bounds compares what else limits a value: tighter breaks who sends it, looser
+// compareBounds compares what else limits a value: tighter breaks who sends it, looser
 // who reads it.
-func (c *comparison) bounds(where string, was, is *Schema, d direction) {
-	if was.Format != is.Format && (d == answered && was.Format != "" || d == asked && is.Format != "") {
-		c.say("%s has the format %q and had %q", where, is.Format, was.Format)
+func (c *comparison) compareBounds(subject string, before, after *Schema, d direction) {
+	if before.Format != after.Format && (d == inAnswer && before.Format != "" || d == inRequest && after.Format != "") {
+		c.addFinding("%s has the format %q and had %q", subject, after.Format, before.Format)
 	}
-	words := listed(was.Pattern) != nil && listed(is.Pattern) != nil // compared as values
-	if !words && was.Pattern != is.Pattern && (d == answered && was.Pattern != "" || d == asked && is.Pattern != "") {
-		c.say("%s has to fit %q and had %q", where, is.Pattern, was.Pattern)
+	isList := listedValues(before.Pattern) != nil && listedValues(after.Pattern) != nil // compared as values
+	if !isList && before.Pattern != after.Pattern && (d == inAnswer && before.Pattern != "" || d == inRequest && after.Pattern != "") {
+		c.addFinding("%s has to fit %q and had %q", subject, after.Pattern, before.Pattern)
 	}
 	for _, b := range []struct {
 		name    string
 		was, is *json.Number
 		lower   bool
 	}{
-		{"minLength", was.MinLength, is.MinLength, true},
-		{"maxLength", was.MaxLength, is.MaxLength, false},
-		{"minimum", was.Minimum, is.Minimum, true},
-		{"maximum", was.Maximum, is.Maximum, false},
-		{"minItems", was.MinItems, is.MinItems, true},
-		{"maxItems", was.MaxItems, is.MaxItems, false},
-		{"maxProperties", was.MaxProperties, is.MaxProperties, false},
+		{"minLength", before.MinLength, after.MinLength, true},
+		{"maxLength", before.MaxLength, after.MaxLength, false},
+		{"minimum", before.Minimum, after.Minimum, true},
+		{"maximum", before.Maximum, after.Maximum, false},
+		{"minItems", before.MinItems, after.MinItems, true},
+		{"maxItems", before.MaxItems, after.MaxItems, false},
+		{"maxProperties", before.MaxProperties, after.MaxProperties, false},
 	} {
-		tighter := compare(b.was, b.is)
+		tighter := compareNumbers(b.was, b.is)
 		if b.lower {
 			tighter = -tighter
 		}
@@ -316,35 +320,35 @@ func (c *comparison) bounds(where string, was, is *Schema, d direction) {
 		if b.was != nil && b.is == nil {
 			tighter = -1
 		}
-		if d == asked && tighter > 0 || d == answered && tighter < 0 {
-			c.say("%s has the %s %s and had %s", where, b.name, bound(b.is), bound(b.was))
+		if d == inRequest && tighter > 0 || d == inAnswer && tighter < 0 {
+			c.addFinding("%s has the %s %s and had %s", subject, b.name, formatBound(b.is), formatBound(b.was))
 		}
 	}
 }
 
-// compare is positive when is is smaller than was.
-func compare(was, is *json.Number) int {
-	if was == nil || is == nil {
+// compareNumbers is positive when is is smaller than was.
+func compareNumbers(before, after *json.Number) int {
+	if before == nil || after == nil {
 		return 0
 	}
-	a, okA := new(big.Int).SetString(was.String(), 10)
-	b, okB := new(big.Int).SetString(is.String(), 10)
+	a, okA := new(big.Int).SetString(before.String(), 10)
+	b, okB := new(big.Int).SetString(after.String(), 10)
 	if !okA || !okB {
-		panic("contract: a bound of the document is no whole number: " + was.String() + ", " + is.String())
+		panic("contract: a bound of the document is no whole number: " + before.String() + ", " + after.String())
 	}
 	return a.Cmp(b)
 }
 
-func bound(n *json.Number) string {
+func formatBound(n *json.Number) string {
 	if n == nil {
 		return "none"
 	}
 	return n.String()
 }
 
-// Facts is a document without its words and examples: what can break, and
+// StripTexts is a document without its words and examples: what can break, and
 // nothing that a reader of a change would have to look past.
-func Facts(raw []byte) ([]byte, error) {
+func StripTexts(raw []byte) ([]byte, error) {
 	var d map[string]any
 	decoder := json.NewDecoder(strings.NewReader(string(raw)))
 	decoder.UseNumber()
@@ -353,32 +357,32 @@ func Facts(raw []byte) ([]byte, error) {
 	}
 	delete(d, "info")
 	delete(d, "servers")
-	out, err := json.MarshalIndent(bare(d, false), "", " ")
+	encoded, err := json.MarshalIndent(withoutTexts(d, false), "", " ")
 	if err != nil {
 		return nil, fmt.Errorf("write the document: %w", err)
 	}
-	return append(out, '\n'), nil
+	return append(encoded, '\n'), nil
 }
 
-// bare takes descriptions and examples away. The members of properties are names
+// withoutTexts takes descriptions and examples away. The members of properties are names
 // of the interface's own, which stay whatever they are called.
-func bare(v any, names bool) any {
+func withoutTexts(v any, isProperties bool) any {
 	switch v := v.(type) {
 	case map[string]any:
-		out := map[string]any{}
+		result := map[string]any{}
 		for k, member := range v {
-			if !names && slices.Contains([]string{"description", "summary", "example", "examples"}, k) {
+			if !isProperties && slices.Contains([]string{"description", "summary", "example", "examples"}, k) {
 				continue
 			}
-			out[k] = bare(member, k == "properties" && !names)
+			result[k] = withoutTexts(member, k == "properties" && !isProperties)
 		}
-		return out
+		return result
 	case []any:
-		out := make([]any, 0, len(v))
+		result := make([]any, 0, len(v))
 		for _, item := range v {
-			out = append(out, bare(item, false))
+			result = append(result, withoutTexts(item, false))
 		}
-		return out
+		return result
 	}
 	return v
 }

@@ -38,10 +38,10 @@ func TestBreakingChangesAreNamed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if raw, err = Facts(raw); err != nil { // words are most of it, and break nobody
+	if raw, err = StripTexts(raw); err != nil { // words are most of it, and break nobody
 		t.Fatal(err)
 	}
-	was, err := Read(raw)
+	before, err := ParseDocument(raw)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -257,11 +257,11 @@ func TestBreakingChangesAreNamed(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			is, err := Read(changed)
+			after, err := ParseDocument(changed)
 			if err != nil {
 				t.Fatal(err)
 			}
-			got := Breaking(was, is)
+			got := BreakingChanges(before, after)
 			if c.want == "" {
 				if len(got) > 0 {
 					t.Errorf("got %q, want nothing that breaks", got)
@@ -283,7 +283,7 @@ func TestNothingOfTheDocumentIsPassedOver(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	bare, err := Facts(raw)
+	bare, err := StripTexts(raw)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -291,28 +291,28 @@ func TestNothingOfTheDocumentIsPassedOver(t *testing.T) {
 		"$ref", "type", "format", "enum", "x-extensible-enum", "pattern", "minLength", "maxLength", "minimum", "maximum", "minItems", "maxItems",
 		"maxProperties", "properties", "required", "additionalProperties", "items", "oneOf", "allOf",
 	}
-	var walk func(where string, v any)
-	walk = func(where string, v any) {
+	var walk func(subject string, v any)
+	walk = func(subject string, v any) {
 		s, ok := v.(map[string]any)
 		if !ok {
 			return
 		}
 		for key, inner := range s {
 			if !slices.Contains(known, key) {
-				t.Errorf("%s: got the keyword %s, which Schema does not have", where, key)
+				t.Errorf("%s: got the keyword %s, which Schema does not have", subject, key)
 			}
 			switch inner := inner.(type) {
 			case map[string]any:
 				if key == "properties" {
 					for name, p := range inner {
-						walk(where+"."+name, p)
+						walk(subject+"."+name, p)
 					}
 				} else {
-					walk(where, inner)
+					walk(subject, inner)
 				}
 			case []any:
 				for _, one := range inner {
-					walk(where, one)
+					walk(subject, one)
 				}
 			}
 		}
@@ -336,7 +336,7 @@ func TestAListOfWordsGrowsWhereItIsAsked(t *testing.T) {
 	t.Parallel()
 	doc := func(asked, answered string) *Document {
 		t.Helper()
-		d, err := Read([]byte(`{"paths": {"/x": {"get": {"operationId": "x",
+		d, err := ParseDocument([]byte(`{"paths": {"/x": {"get": {"operationId": "x",
 			"parameters": [{"in": "query", "name": "types", "schema": {"type": "string", "pattern": "^(` + asked + `)(,(` + asked + `))*$"}}],
 			"responses": {"200": {"content": {"application/json": {"schema": {"type": "string", "pattern": "^(` + answered + `)(,(` + answered + `))*$"}}}}}}}}}`))
 		if err != nil {
@@ -344,7 +344,7 @@ func TestAListOfWordsGrowsWhereItIsAsked(t *testing.T) {
 		}
 		return d
 	}
-	was := doc("A|B", "A|B")
+	before := doc("A|B", "A|B")
 	for _, c := range []struct{ asked, answered, want string }{
 		{"A|B", "A|B", ""},
 		{"A|B|C", "A|B", ""},
@@ -352,7 +352,7 @@ func TestAListOfWordsGrowsWhereItIsAsked(t *testing.T) {
 		{"A|B", "A", ""},
 		{"A|B", "A|B|C", "GET /x, answer 200 may be C, and its values were closed"},
 	} {
-		if got := strings.Join(Breaking(was, doc(c.asked, c.answered)), "; "); got != c.want {
+		if got := strings.Join(BreakingChanges(before, doc(c.asked, c.answered)), "; "); got != c.want {
 			t.Errorf("asked %s, answered %s: got %q, want %q", c.asked, c.answered, got, c.want)
 		}
 	}

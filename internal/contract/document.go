@@ -1,5 +1,5 @@
 // Package contract reads the published document of the REST interface. It draws
-// the clients from it, in Go and in TypeScript, and tells what of a change of it
+// the clients from it, in Go and in GenerateTypeScript, and tells what of a change of it
 // would break a client that exists.
 //
 // What never happens here: a fact about the interface that the document does not
@@ -73,26 +73,26 @@ type Answer struct {
 // Schema is the shape of a value. The document uses a part of JSON Schema; what
 // it does not use is not read, and a test sees that nothing else appears.
 type Schema struct {
-	Ref           string             `json:"$ref"`
-	Type          Types              `json:"type"`
-	Format        string             `json:"format"`
-	Description   string             `json:"description"`
-	Enum          []*string          `json:"enum"` // nil stands for null
-	Known         []string           `json:"x-extensible-enum"`
-	Pattern       string             `json:"pattern"`
-	MinLength     *json.Number       `json:"minLength"`
-	MaxLength     *json.Number       `json:"maxLength"`
-	Minimum       *json.Number       `json:"minimum"`
-	Maximum       *json.Number       `json:"maximum"`
-	MinItems      *json.Number       `json:"minItems"`
-	MaxItems      *json.Number       `json:"maxItems"`
-	MaxProperties *json.Number       `json:"maxProperties"`
-	Properties    map[string]*Schema `json:"properties"`
-	Required      []string           `json:"required"`
-	Additional    *Additional        `json:"additionalProperties"`
-	Items         *Schema            `json:"items"`
-	OneOf         []*Schema          `json:"oneOf"`
-	AllOf         []*Schema          `json:"allOf"`
+	Ref            string             `json:"$ref"`
+	Type           Types              `json:"type"`
+	Format         string             `json:"format"`
+	Description    string             `json:"description"`
+	Enum           []*string          `json:"enum"` // nil stands for null
+	ExtensibleEnum []string           `json:"x-extensible-enum"`
+	Pattern        string             `json:"pattern"`
+	MinLength      *json.Number       `json:"minLength"`
+	MaxLength      *json.Number       `json:"maxLength"`
+	Minimum        *json.Number       `json:"minimum"`
+	Maximum        *json.Number       `json:"maximum"`
+	MinItems       *json.Number       `json:"minItems"`
+	MaxItems       *json.Number       `json:"maxItems"`
+	MaxProperties  *json.Number       `json:"maxProperties"`
+	Properties     map[string]*Schema `json:"properties"`
+	Required       []string           `json:"required"`
+	Additional     *Additional        `json:"additionalProperties"`
+	Items          *Schema            `json:"items"`
+	OneOf          []*Schema          `json:"oneOf"`
+	AllOf          []*Schema          `json:"allOf"`
 }
 
 // Types are the JSON types of a value, sorted.
@@ -100,36 +100,36 @@ type Types []string
 
 // UnmarshalJSON reads one type or a list of them.
 func (t *Types) UnmarshalJSON(raw []byte) error {
-	var one string
-	if json.Unmarshal(raw, &one) == nil {
-		*t = Types{one}
+	var single string
+	if json.Unmarshal(raw, &single) == nil {
+		*t = Types{single}
 		return nil
 	}
-	var all []string
-	if err := json.Unmarshal(raw, &all); err != nil {
+	var list []string
+	if err := json.Unmarshal(raw, &list); err != nil {
 		return err
 	}
-	slices.Sort(all)
-	*t = all
+	slices.Sort(list)
+	*t = list
 	return nil
 }
 
 // Additional is what an object may have beside its properties.
 type Additional struct {
-	Any    bool
-	Schema *Schema
+	AllowsAny bool
+	Schema    *Schema
 }
 
 // UnmarshalJSON reads a boolean or a schema.
 func (a *Additional) UnmarshalJSON(raw []byte) error {
-	if json.Unmarshal(raw, &a.Any) == nil {
+	if json.Unmarshal(raw, &a.AllowsAny) == nil {
 		return nil
 	}
 	return json.Unmarshal(raw, &a.Schema)
 }
 
-// Read reads a document.
-func Read(raw []byte) (*Document, error) {
+// ParseDocument reads a document.
+func ParseDocument(raw []byte) (*Document, error) {
 	d := &Document{}
 	if err := json.Unmarshal(raw, d); err != nil {
 		return nil, fmt.Errorf("read the document: %w", err)
@@ -153,19 +153,19 @@ func (d *Document) Operations() []*Operation {
 	for i, t := range d.Tags {
 		group[t.Name] = i
 	}
-	var all []*Operation
+	var operations []*Operation
 	for _, item := range d.Paths {
 		for _, op := range item {
-			all = append(all, op)
+			operations = append(operations, op)
 		}
 	}
-	slices.SortFunc(all, func(a, b *Operation) int {
+	slices.SortFunc(operations, func(a, b *Operation) int {
 		if a.Tags[0] != b.Tags[0] {
 			return group[a.Tags[0]] - group[b.Tags[0]]
 		}
 		return strings.Compare(a.OperationID, b.OperationID)
 	})
-	return all
+	return operations
 }
 
 // Name is how people call the operation.
@@ -175,7 +175,7 @@ func (o *Operation) Name() string { return o.Method + " " + o.Path }
 // first without one where none has.
 func (o *Operation) Success() (string, *Answer) {
 	first := ""
-	for _, status := range sorted(o.Responses) {
+	for _, status := range sortedKeys(o.Responses) {
 		if !strings.HasPrefix(status, "2") {
 			continue
 		}
@@ -189,74 +189,74 @@ func (o *Operation) Success() (string, *Answer) {
 	return first, o.Responses[first]
 }
 
-// body is the shape of the request's body, or nil for a call that has none, or
+// requestBody is the shape of the request's body, or nil for a call that has none, or
 // none with anything in it.
-func (d *Document) body(o *Operation) *Schema {
+func (d *Document) requestBody(o *Operation) *Schema {
 	if o.RequestBody == nil {
 		return nil
 	}
 	s := o.RequestBody.Content["application/json"].Schema
-	if _, to := d.resolve(s); len(to.Properties) == 0 && !o.RequestBody.Required {
+	if _, shape := d.resolveRef(s); len(shape.Properties) == 0 && !o.RequestBody.Required {
 		return nil
 	}
 	return s
 }
 
-// Open tells calls that take no key.
-func (o *Operation) Open() bool {
+// IsOpen tells calls that take no key.
+func (o *Operation) IsOpen() bool {
 	return o.Security != nil && slices.ContainsFunc(*o.Security, func(s map[string][]string) bool { return len(s) == 0 })
 }
 
-// resolve follows a reference. The name is "" for a shape that has none.
-func (d *Document) resolve(s *Schema) (string, *Schema) {
+// resolveRef follows a reference. The name is "" for a shape that has none.
+func (d *Document) resolveRef(s *Schema) (string, *Schema) {
 	if s == nil || s.Ref == "" {
 		return "", s
 	}
 	name := strings.TrimPrefix(s.Ref, "#/components/schemas/")
-	to := d.Components.Schemas[name]
-	if to == nil {
+	shape := d.Components.Schemas[name]
+	if shape == nil {
 		panic("contract: the document has no " + s.Ref)
 	}
-	return name, to
+	return name, shape
 }
 
-// nullable splits null off a shape: a list of types with null, or one of a
+// splitNull splits null off a shape: a list of types with null, or one of a
 // reference and null.
-func nullable(s *Schema) (*Schema, bool) {
+func splitNull(s *Schema) (*Schema, bool) {
 	if len(s.OneOf) == 2 && slices.Equal(s.OneOf[1].Type, Types{"null"}) {
 		return s.OneOf[0], true
 	}
 	if i := slices.Index(s.Type, "null"); i >= 0 && len(s.Type) > 1 {
-		bare := *s
-		bare.Type = slices.Delete(slices.Clone(s.Type), i, i+1)
-		bare.Enum = slices.DeleteFunc(slices.Clone(s.Enum), func(v *string) bool { return v == nil })
-		return &bare, true
+		stripped := *s
+		stripped.Type = slices.Delete(slices.Clone(s.Type), i, i+1)
+		stripped.Enum = slices.DeleteFunc(slices.Clone(s.Enum), func(v *string) bool { return v == nil })
+		return &stripped, true
 	}
 	return s, false
 }
 
-// sent are the names of the schemas that callers send, and whether some PATCH
+// sentSchemas are the names of the schemas that callers send, and whether some PATCH
 // does: there a field that is left out differs from an empty one.
-func (d *Document) sent() map[string]bool {
-	out := map[string]bool{}
+func (d *Document) sentSchemas() map[string]bool {
+	schemas := map[string]bool{}
 	var walk func(s *Schema, patch bool)
 	walk = func(s *Schema, patch bool) {
 		if s == nil {
 			return
 		}
-		name, to := d.resolve(s)
+		name, shape := d.resolveRef(s)
 		if name != "" {
-			if was, seen := out[name]; seen && (was || !patch) {
+			if wasPatch, isVisited := schemas[name]; isVisited && (wasPatch || !patch) {
 				return
 			}
-			out[name] = patch
+			schemas[name] = patch
 		}
-		for _, p := range to.Properties {
+		for _, p := range shape.Properties {
 			walk(p, patch)
 		}
-		walk(to.Items, patch)
-		for _, one := range slices.Concat(to.OneOf, to.AllOf) {
-			walk(one, patch)
+		walk(shape.Items, patch)
+		for _, part := range slices.Concat(shape.OneOf, shape.AllOf) {
+			walk(part, patch)
 		}
 	}
 	for _, op := range d.Operations() {
@@ -264,34 +264,34 @@ func (d *Document) sent() map[string]bool {
 			walk(op.RequestBody.Content["application/json"].Schema, op.Method == "PATCH")
 		}
 	}
-	return out
+	return schemas
 }
 
-// codes are all the codes of refusals.
-func (d *Document) codes() []string {
-	all := map[string]bool{}
+// refusalCodes are all the codes of refusals.
+func (d *Document) refusalCodes() []string {
+	codes := map[string]bool{}
 	for _, op := range d.Operations() {
 		for _, a := range op.Responses {
-			for _, code := range a.codes() {
-				all[code] = true
+			for _, code := range a.refusalCodes() {
+				codes[code] = true
 			}
 		}
 	}
-	return sorted(all)
+	return sortedKeys(codes)
 }
 
-// codes are the codes of a refusal.
-func (a *Answer) codes() []string {
+// refusalCodes are the codes of a refusal.
+func (a *Answer) refusalCodes() []string {
 	c := a.Content["application/json"]
 	if c == nil {
 		return nil
 	}
 	for _, part := range c.Schema.AllOf {
 		if code := part.Properties["code"]; code != nil {
-			return code.Known
+			return code.ExtensibleEnum
 		}
 	}
 	return nil
 }
 
-func sorted[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

@@ -8,20 +8,20 @@ import (
 	"strings"
 )
 
-// Go draws the calls and types of package client. shared are the types of
+// GenerateGo draws the calls and types of package client. shared are the types of
 // package webhook, which the client has in common with it.
-func Go(d *Document, shared map[string]bool) ([]byte, error) {
-	g := &golang{Document: d, shared: shared}
-	g.line("// Code generated from internal/api/openapi.json by make generate. DO NOT EDIT.\n\npackage client\n")
-	g.line("import (\n\"context\"\n\"encoding/json\"\n\"errors\"\n\"io\"\n\"iter\"\n\"net/http\"\n\"net/url\"\n\"strconv\"\n\"time\"\n\n\"github.com/cofferpay/coffer/webhook\"\n)\n")
-	g.codes()
-	g.types()
+func GenerateGo(d *Document, shared map[string]bool) ([]byte, error) {
+	g := &goGenerator{Document: d, shared: shared}
+	g.writeLine("// Code generated from internal/api/openapi.json by make generate. DO NOT EDIT.\n\npackage client\n")
+	g.writeLine("import (\n\"context\"\n\"encoding/json\"\n\"errors\"\n\"io\"\n\"iter\"\n\"net/http\"\n\"net/url\"\n\"strconv\"\n\"time\"\n\n\"github.com/cofferpay/coffer/webhook\"\n)\n")
+	g.writeCodes()
+	g.writeTypes()
 	for _, op := range d.Operations() {
 		if op.OperationID == "getOpenAPI" {
-			g.document(op)
+			g.writeDocumentCall(op)
 			continue
 		}
-		g.operation(op)
+		g.writeOperation(op)
 	}
 	text := g.out.String()
 	for _, imported := range []string{"context", "encoding/json", "errors", "io", "iter", "net/http", "net/url", "strconv", "time"} {
@@ -30,33 +30,35 @@ func Go(d *Document, shared map[string]bool) ([]byte, error) {
 			text = strings.Replace(text, "\""+imported+"\"\n", "", 1)
 		}
 	}
-	out, err := format.Source([]byte(text))
+	formatted, err := format.Source([]byte(text))
 	if err != nil {
 		return nil, fmt.Errorf("format the Go client: %w", err)
 	}
-	return out, nil
+	return formatted, nil
 }
 
-type golang struct {
+type goGenerator struct {
 	*Document
 	shared map[string]bool
 	out    bytes.Buffer
 }
 
-func (g *golang) line(format string, args ...any) { fmt.Fprintf(&g.out, format+"\n", args...) }
+func (g *goGenerator) writeLine(format string, args ...any) {
+	fmt.Fprintf(&g.out, format+"\n", args...)
+}
 
-// comment writes words as a comment that starts with a name, as Go wants it.
-func (g *golang) comment(name, text string) {
+// writeComment writes words as a comment that starts with a name, as Go wants it.
+func (g *goGenerator) writeComment(name, text string) {
 	text = strings.TrimSpace(strings.ReplaceAll(text, "`", ""))
 	if name != "" {
 		text = name + ": " + text
 	}
-	for _, line := range wrap(text, 84) {
-		g.line("// %s", line)
+	for _, line := range wrapText(text, 84) {
+		g.writeLine("// %s", line)
 	}
 }
 
-func wrap(text string, width int) []string {
+func wrapText(text string, width int) []string {
 	var lines []string
 	for paragraph := range strings.SplitSeq(text, "\n") {
 		line := ""
@@ -86,14 +88,14 @@ func goName(name string) string {
 	if name == strings.ToUpper(name) || strings.ContainsAny(name, "_-") {
 		words = strings.FieldsFunc(strings.ToLower(name), func(r rune) bool { return r == '_' || r == '-' })
 	} else {
-		from := 0
+		start := 0
 		for i := 1; i < len(name); i++ {
 			if name[i] >= 'A' && name[i] <= 'Z' && (name[i-1] < 'A' || name[i-1] > 'Z') {
-				words = append(words, strings.ToLower(name[from:i]))
-				from = i
+				words = append(words, strings.ToLower(name[start:i]))
+				start = i
 			}
 		}
-		words = append(words, strings.ToLower(name[from:]))
+		words = append(words, strings.ToLower(name[start:]))
 	}
 	var out strings.Builder
 	for _, w := range words {
@@ -111,59 +113,59 @@ func goMethod(op *Operation) string {
 	return strings.ToUpper(op.OperationID[:1]) + op.OperationID[1:]
 }
 
-// local is the name of an argument.
-func local(p *Parameter) string { return p.Name[:1] + goName(p.Name)[1:] }
+// argName is the name of an argument.
+func argName(p *Parameter) string { return p.Name[:1] + goName(p.Name)[1:] }
 
-func (g *golang) codes() {
-	g.line("// The codes of refusals. Codes are added without notice.\nconst (")
-	for _, code := range g.Document.codes() {
-		g.line("%s Code = %q", goName(code), code)
+func (g *goGenerator) writeCodes() {
+	g.writeLine("// The codes of refusals. Codes are added without notice.\nconst (")
+	for _, code := range g.Document.refusalCodes() {
+		g.writeLine("%s Code = %q", goName(code), code)
 	}
-	g.line(")\n")
+	g.writeLine(")\n")
 }
 
-// own tells the types that are written by hand.
-func own(name string) bool { return name == "Problem" }
+// isHandWritten tells the types that are written by hand.
+func isHandWritten(name string) bool { return name == "Problem" }
 
-func (g *golang) types() {
-	sent := g.sent()
+func (g *goGenerator) writeTypes() {
+	sentSchemas := g.sentSchemas()
 	var aliases []string
-	for _, name := range sorted(g.Components.Schemas) {
-		if to := g.sharedAs(name); to != "" {
-			aliases = append(aliases, fmt.Sprintf("%s = webhook.%s", name, to))
+	for _, name := range sortedKeys(g.Components.Schemas) {
+		if typeName := g.sharedType(name); typeName != "" {
+			aliases = append(aliases, fmt.Sprintf("%s = webhook.%s", name, typeName))
 		}
 	}
-	g.line("// What webhooks carry too.\ntype (")
+	g.writeLine("// What webhooks carry too.\ntype (")
 	for _, a := range aliases {
-		g.line("%s", a)
+		g.writeLine("%s", a)
 	}
-	g.line(")\n")
-	for _, name := range sorted(g.Components.Schemas) {
+	g.writeLine(")\n")
+	for _, name := range sortedKeys(g.Components.Schemas) {
 		s := g.Components.Schemas[name]
-		if own(name) {
+		if isHandWritten(name) {
 			continue
 		}
-		if g.sharedAs(name) == "" {
-			patch, request := sent[name]
-			g.comment(name, s.Description)
+		if g.sharedType(name) == "" {
+			patch, request := sentSchemas[name]
+			g.writeComment(name, s.Description)
 			if len(s.Properties) == 0 {
-				g.line("type %s struct{}\n", name)
+				g.writeLine("type %s struct{}\n", name)
 				continue
 			}
-			g.line("type %s struct {", name)
-			for _, field := range sorted(s.Properties) {
-				g.field(s, field, request, patch)
+			g.writeLine("type %s struct {", name)
+			for _, field := range sortedKeys(s.Properties) {
+				g.writeField(s, field, request, patch)
 			}
-			g.line("}\n")
+			g.writeLine("}\n")
 		}
-		if _, request := sent[name]; !request {
-			g.values(name, s)
+		if _, request := sentSchemas[name]; !request {
+			g.writeValues(name, s)
 		}
 	}
 }
 
-// sharedAs is the type of package webhook that a schema is drawn from, or "".
-func (g *golang) sharedAs(name string) string {
+// sharedType is the type of package webhook that a schema is drawn from, or "".
+func (g *goGenerator) sharedType(name string) string {
 	switch {
 	case name == "EmbeddedMint":
 		return "Mint"
@@ -173,47 +175,47 @@ func (g *golang) sharedAs(name string) string {
 	return ""
 }
 
-func (g *golang) field(s *Schema, field string, request, patch bool) {
+func (g *goGenerator) writeField(s *Schema, field string, request, patch bool) {
 	p := s.Properties[field]
-	kind, tag := g.kind(p), field
+	kind, tag := g.goType(p), field
 	if !slices.Contains(s.Required, field) {
-		switch bare, null := nullable(p); {
+		switch inner, isNullable := splitNull(p); {
 		case request && patch:
 			tag += ",omitzero"
-			kind = pointed(kind)
+			kind = pointerTo(kind)
 		case request:
 			// What is zero is left out: a caller who wants none says none. Where null
 			// is taken and false or 0 differ from it, the three are told apart.
 			tag += ",omitzero"
-			name, _ := g.resolve(bare)
-			counts := null && (slices.Contains(bare.Type, "boolean") || slices.Contains(bare.Type, "integer"))
-			if kind = g.kind(bare); name != "" || counts {
-				kind = pointed(kind)
+			name, _ := g.resolveRef(inner)
+			isDistinct := isNullable && (slices.Contains(inner.Type, "boolean") || slices.Contains(inner.Type, "integer"))
+			if kind = g.goType(inner); name != "" || isDistinct {
+				kind = pointerTo(kind)
 			}
-		case !null:
+		case !isNullable:
 			tag += ",omitempty"
-			kind = pointed(kind)
+			kind = pointerTo(kind)
 		default:
 			tag += ",omitempty"
 		}
 	}
-	g.comment("", p.Description)
-	g.line("%s %s `json:%q`", goName(field), kind, tag)
+	g.writeComment("", p.Description)
+	g.writeLine("%s %s `json:%q`", goName(field), kind, tag)
 }
 
-func pointed(kind string) string {
+func pointerTo(kind string) string {
 	if strings.HasPrefix(kind, "*") || strings.HasPrefix(kind, "map[") || strings.HasPrefix(kind, "[]") || kind == "json.RawMessage" {
 		return kind
 	}
 	return "*" + kind
 }
 
-// kind is the Go type of a value.
-func (g *golang) kind(s *Schema) string {
-	if bare, null := nullable(s); null {
-		return pointed(g.kind(bare))
+// goType is the Go type of a value.
+func (g *goGenerator) goType(s *Schema) string {
+	if inner, isNullable := splitNull(s); isNullable {
+		return pointerTo(g.goType(inner))
 	}
-	if name, _ := g.resolve(s); name != "" {
+	if name, _ := g.resolveRef(s); name != "" {
 		return name
 	}
 	switch {
@@ -226,79 +228,79 @@ func (g *golang) kind(s *Schema) string {
 	case slices.Equal(s.Type, Types{"integer"}):
 		return "int"
 	case slices.Equal(s.Type, Types{"array"}):
-		return "[]" + g.kind(s.Items)
+		return "[]" + g.goType(s.Items)
 	case slices.Equal(s.Type, Types{"object"}) && s.Additional != nil && s.Additional.Schema != nil:
-		return "map[string]" + g.kind(s.Additional.Schema)
+		return "map[string]" + g.goType(s.Additional.Schema)
 	case slices.Equal(s.Type, Types{"object"}):
 		return "json.RawMessage"
 	}
 	panic(fmt.Sprintf("contract: Go has no type for %+v", s))
 }
 
-// values names the values of closed enumerations of what is answered.
-func (g *golang) values(name string, s *Schema) {
-	for _, field := range sorted(s.Properties) {
-		p, _ := nullable(s.Properties[field])
+// writeValues names the values of closed enumerations of what is answered.
+func (g *goGenerator) writeValues(name string, s *Schema) {
+	for _, field := range sortedKeys(s.Properties) {
+		p, _ := splitNull(s.Properties[field])
 		if p.Items != nil {
 			p = p.Items
 		}
 		if len(p.Enum) < 2 || strings.HasSuffix(name, "WithSecret") {
 			continue
 		}
-		g.line("// The values of %s.%s.\nconst (", name, goName(field))
+		g.writeLine("// The values of %s.%s.\nconst (", name, goName(field))
 		for _, v := range p.Enum {
 			if v != nil {
-				g.line("%s%s%s = %q", name, goName(field), goName(*v), *v)
+				g.writeLine("%s%s%s = %q", name, goName(field), goName(*v), *v)
 			}
 		}
-		g.line(")\n")
+		g.writeLine(")\n")
 	}
 }
 
-// page is the type of a page's items, or "" for what is no page.
-func (g *golang) page(op *Operation) string {
+// pageItemType is the type of a page's items, or "" for what is no page.
+func (g *goGenerator) pageItemType(op *Operation) string {
 	if !slices.ContainsFunc(op.Parameters, func(p *Parameter) bool { return p.Name == "cursor" }) {
 		return ""
 	}
 	_, a := op.Success()
-	_, s := g.resolve(a.Content["application/json"].Schema)
+	_, s := g.resolveRef(a.Content["application/json"].Schema)
 	if s.Properties["data"] == nil || s.Properties["nextCursor"] == nil {
 		return ""
 	}
-	return g.kind(s.Properties["data"].Items)
+	return g.goType(s.Properties["data"].Items)
 }
 
-// walker is the name of the method that walks all pages: Deposits for listDeposits.
-func walker(op *Operation) string {
-	if rest, ok := strings.CutPrefix(op.OperationID, "list"); ok {
-		return rest
+// walkerName is the name of the method that walks all pages: Deposits for listDeposits.
+func walkerName(op *Operation) string {
+	if suffix, ok := strings.CutPrefix(op.OperationID, "list"); ok {
+		return suffix
 	}
 	return "All" + goMethod(op)
 }
 
-func (g *golang) operation(op *Operation) {
+func (g *goGenerator) writeOperation(op *Operation) {
 	method := goMethod(op)
-	var inPath, given []*Parameter
+	var inPath, params []*Parameter
 	for _, p := range op.Parameters {
 		switch {
 		case p.In == "path":
 			inPath = append(inPath, p)
 		case p.Name != "Idempotency-Key": // its field in the body says the same
-			given = append(given, p)
+			params = append(params, p)
 		}
 	}
-	args, pass := "ctx context.Context", "ctx"
+	args, callArgs := "ctx context.Context", "ctx"
 	for _, p := range inPath {
-		args += ", " + local(p) + map[bool]string{true: " int", false: " string"}[p.Name == "mintId"]
-		pass += ", " + local(p)
+		args += ", " + argName(p) + map[bool]string{true: " int", false: " string"}[p.Name == "mintId"]
+		callArgs += ", " + argName(p)
 	}
-	if body := g.body(op); body != nil {
-		args += ", body " + g.kind(body)
+	if body := g.requestBody(op); body != nil {
+		args += ", body " + g.goType(body)
 	}
-	if len(given) > 0 {
-		g.line("// %sParams are the parameters of %s. What is zero is not sent.\ntype %sParams struct {", method, method, method)
-		for _, p := range given {
-			g.comment("", p.Description)
+	if len(params) > 0 {
+		g.writeLine("// %sParams are the parameters of %s. What is zero is not sent.\ntype %sParams struct {", method, method, method)
+		for _, p := range params {
+			g.writeComment("", p.Description)
 			kind := map[string]string{"boolean": "*bool", "integer": "int64", "string": "string"}[p.Schema.Type[0]]
 			switch {
 			case p.Schema.Format == "date-time":
@@ -306,114 +308,114 @@ func (g *golang) operation(op *Operation) {
 			case p.Name == "mintId" || p.Name == "limit":
 				kind = "int"
 			}
-			g.line("%s %s", goName(p.Name), kind)
+			g.writeLine("%s %s", goName(p.Name), kind)
 		}
-		g.line("}\n")
+		g.writeLine("}\n")
 		args += ", p " + method + "Params"
 	}
 
 	_, success := op.Success()
 	result := ""
 	if c := success.Content["application/json"]; c != nil {
-		result = g.kind(c.Schema)
+		result = g.goType(c.Schema)
 	}
-	g.words(op, method)
+	g.writeDoc(op, method)
 	returns := "error"
 	if result != "" {
 		returns = fmt.Sprintf("(out %s, err error)", result)
 	}
-	g.line("func (c *Client) %s(%s, opts ...CallOption) %s {", method, args, returns)
+	g.writeLine("func (c *Client) %s(%s, opts ...CallOption) %s {", method, args, returns)
 	failure := "return err"
 	if result != "" {
 		failure = "return out, err"
 	}
-	g.target(op, inPath, given, failure)
+	g.writeRequest(op, inPath, params, failure)
 	if result != "" {
-		g.line("err = c.do(ctx, k, &out, opts)\nreturn out, err\n}\n")
+		g.writeLine("err = c.do(ctx, k, &out, opts)\nreturn out, err\n}\n")
 	} else {
-		g.line("return c.do(ctx, k, nil, opts)\n}\n")
+		g.writeLine("return c.do(ctx, k, nil, opts)\n}\n")
 	}
-	if item := g.page(op); item != "" {
-		name := walker(op)
-		g.comment(name, fmt.Sprintf("every item of %s, page after page.", method))
-		g.line("func (c *Client) %s(%s, opts ...CallOption) iter.Seq2[%s, error] {", name, args, item)
-		g.line("return each(ctx, p.Cursor, func(ctx context.Context, cursor string) ([]%s, *string, error) {\np.Cursor = cursor", item)
-		g.line("page, err := c.%s(%s, p, opts...)\nreturn page.Data, page.NextCursor, err\n})\n}\n", method, pass)
+	if item := g.pageItemType(op); item != "" {
+		name := walkerName(op)
+		g.writeComment(name, fmt.Sprintf("every item of %s, page after page.", method))
+		g.writeLine("func (c *Client) %s(%s, opts ...CallOption) iter.Seq2[%s, error] {", name, args, item)
+		g.writeLine("return each(ctx, p.Cursor, func(ctx context.Context, cursor string) ([]%s, *string, error) {\np.Cursor = cursor", item)
+		g.writeLine("page, err := c.%s(%s, p, opts...)\nreturn page.Data, page.NextCursor, err\n})\n}\n", method, callArgs)
 	}
 	if success.Content["text/csv"] != nil {
-		g.comment(method+"CSV", fmt.Sprintf("what %s has as one table, without limit and cursor. It is read while it arrives; the caller closes it. An error while reading means that the table is not complete.", method))
-		g.line("func (c *Client) %sCSV(%s, opts ...CallOption) (out io.ReadCloser, err error) {", method, args)
-		g.target(op, inPath, given, "return out, err")
-		g.line("return c.stream(ctx, k, opts)\n}\n")
+		g.writeComment(method+"CSV", fmt.Sprintf("what %s has as one table, without limit and cursor. It is read while it arrives; the caller closes it. An error while reading means that the table is not complete.", method))
+		g.writeLine("func (c *Client) %sCSV(%s, opts ...CallOption) (out io.ReadCloser, err error) {", method, args)
+		g.writeRequest(op, inPath, params, "return out, err")
+		g.writeLine("return c.stream(ctx, k, opts)\n}\n")
 	}
 }
 
-func (g *golang) words(op *Operation, method string) {
-	g.comment(method, op.Summary+". "+op.Description)
-	g.line("//")
-	again := map[string]string{
+func (g *goGenerator) writeDoc(op *Operation, method string) {
+	g.writeComment(method, op.Summary+". "+op.Description)
+	g.writeLine("//")
+	repeatDoc := map[string]string{
 		"ALWAYS":   "It is repeated when no answer comes.",
 		"WITH_KEY": "It is repeated when no answer comes and it has an IdempotencyKey; without one it is sent once.",
 		"NEVER":    "It is sent once.",
 	}[op.Repeat]
-	if again == "" {
+	if repeatDoc == "" {
 		panic("contract: " + op.Name() + " does not say whether it may be repeated")
 	}
-	g.line("// %s. %s", op.Name(), again)
+	g.writeLine("// %s. %s", op.Name(), repeatDoc)
 }
 
-// target writes how the request is made.
-func (g *golang) target(op *Operation, inPath, given []*Parameter, failure string) {
+// writeRequest writes how the request is made.
+func (g *goGenerator) writeRequest(op *Operation, inPath, params []*Parameter, failure string) {
 	path := fmt.Sprintf("%q", op.Path)
 	for _, p := range inPath {
-		part := local(p) + "Part"
+		part := argName(p) + "Part"
 		if p.Name == "mintId" {
 			part = "strconv.Itoa(mintID)"
 		} else {
-			g.line("%s, err := segment(%q, %s)\nif err != nil { %s }", part, p.Name, local(p), failure)
+			g.writeLine("%s, err := segment(%q, %s)\nif err != nil { %s }", part, p.Name, argName(p), failure)
 		}
 		before, after, _ := strings.Cut(path, "{"+p.Name+"}")
 		path = before + `" + ` + part + ` + "` + after
 	}
 	path = strings.TrimSuffix(path, ` + ""`)
 	fields := fmt.Sprintf("method: %q, path: %s, repeat: %s", op.Method, path, map[string]string{"ALWAYS": "always", "WITH_KEY": "withKey", "NEVER": "never"}[op.Repeat])
-	if op.Open() {
+	if op.IsOpen() {
 		fields += ", open: true"
 	}
-	if body := g.body(op); body != nil {
+	if body := g.requestBody(op); body != nil {
 		fields += ", body: body"
-		_, s := g.resolve(body)
+		_, s := g.resolveRef(body)
 		if key := s.Properties["idempotencyKey"]; key != nil {
 			fields += ", key: body.IdempotencyKey"
 		}
 	}
-	g.line("k := call{%s}", fields)
-	if len(given) == 0 {
+	g.writeLine("k := call{%s}", fields)
+	if len(params) == 0 {
 		return
 	}
-	g.line("q := params{}")
-	for _, p := range given {
+	g.writeLine("q := params{}")
+	for _, p := range params {
 		if p.In == "header" {
-			g.line("if p.%s != \"\" { k.header = http.Header{%q: {p.%s}} }", goName(p.Name), p.Name, goName(p.Name))
+			g.writeLine("if p.%s != \"\" { k.header = http.Header{%q: {p.%s}} }", goName(p.Name), p.Name, goName(p.Name))
 			continue
 		}
-		how := map[string]string{"boolean": "flag", "integer": "number", "string": "text"}[p.Schema.Type[0]]
+		setter := map[string]string{"boolean": "flag", "integer": "number", "string": "text"}[p.Schema.Type[0]]
 		if p.Schema.Format == "date-time" {
-			how = "time"
+			setter = "time"
 		}
 		value := "p." + goName(p.Name)
-		if how == "number" {
+		if setter == "number" {
 			value = "int64(" + value + ")"
 		}
-		g.line("q.%s(%q, %s)", how, p.Name, value)
+		g.writeLine("q.%s(%q, %s)", setter, p.Name, value)
 	}
-	g.line("k.query = url.Values(q)")
+	g.writeLine("k.query = url.Values(q)")
 }
 
-// document writes the one call whose answer is read as it is.
-func (g *golang) document(op *Operation) {
-	g.words(op, "GetOpenAPI")
-	g.line("func (c *Client) GetOpenAPI(ctx context.Context, opts ...CallOption) (out json.RawMessage, err error) {")
-	g.target(op, nil, nil, "return out, err")
-	g.line("err = c.do(ctx, k, &out, opts)\nreturn out, err\n}\n")
+// writeDocumentCall writes the one call whose answer is read as it is.
+func (g *goGenerator) writeDocumentCall(op *Operation) {
+	g.writeDoc(op, "GetOpenAPI")
+	g.writeLine("func (c *Client) GetOpenAPI(ctx context.Context, opts ...CallOption) (out json.RawMessage, err error) {")
+	g.writeRequest(op, nil, nil, "return out, err")
+	g.writeLine("err = c.do(ctx, k, &out, opts)\nreturn out, err\n}\n")
 }

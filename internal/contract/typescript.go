@@ -7,80 +7,82 @@ import (
 	"strings"
 )
 
-// TypeScript draws src/api.ts of the TypeScript client: the types, the events
+// GenerateTypeScript draws src/api.ts of the GenerateTypeScript client: the types, the events
 // and a class with a method for every call.
-func TypeScript(d *Document) []byte {
-	g := &typescript{Document: d}
-	g.line("// Drawn from internal/api/openapi.json by make generate. Do not edit.\n")
-	g.line("import { type CallOptions, Connection, type Options, each, segment } from \"./http.js\";\n")
-	g.codes()
-	for _, name := range sorted(d.Components.Schemas) {
+func GenerateTypeScript(d *Document) []byte {
+	g := &tsGenerator{Document: d}
+	g.writeLine("// Drawn from internal/api/openapi.json by make generate. Do not edit.\n")
+	g.writeLine("import { type CallOptions, Connection, type Options, each, segment } from \"./http.js\";\n")
+	g.writeCodes()
+	for _, name := range sortedKeys(d.Components.Schemas) {
 		if name != "Problem" {
-			g.object(name, d.Components.Schemas[name])
+			g.writeInterface(name, d.Components.Schemas[name])
 		}
 	}
-	g.events()
+	g.writeEvents()
 	for _, op := range d.Operations() {
-		g.params(op)
+		g.writeParams(op)
 	}
-	g.line("/** One organization's interface. It may be shared: it has no state but its settings. */\nexport class Coffer {")
-	g.line("  readonly #connection: Connection;\n\n  constructor(options: Options) {\n    this.#connection = new Connection(options);\n  }")
+	g.writeLine("/** One organization's interface. It may be shared: it has no state but its settings. */\nexport class Coffer {")
+	g.writeLine("  readonly #connection: Connection;\n\n  constructor(options: Options) {\n    this.#connection = new Connection(options);\n  }")
 	for _, op := range d.Operations() {
-		g.operation(op)
+		g.writeOperation(op)
 	}
-	g.line("}")
+	g.writeLine("}")
 	return g.out.Bytes()
 }
 
-type typescript struct {
+type tsGenerator struct {
 	*Document
 	out bytes.Buffer
 }
 
-func (g *typescript) line(format string, args ...any) { fmt.Fprintf(&g.out, format+"\n", args...) }
+func (g *tsGenerator) writeLine(format string, args ...any) {
+	fmt.Fprintf(&g.out, format+"\n", args...)
+}
 
-func (g *typescript) comment(indent, text string) {
-	lines := wrap(strings.ReplaceAll(strings.TrimSpace(text), "*/", "* /"), 96)
+func (g *tsGenerator) writeComment(indent, text string) {
+	lines := wrapText(strings.ReplaceAll(strings.TrimSpace(text), "*/", "* /"), 96)
 	if len(lines) == 1 {
-		g.line("%s/** %s */", indent, lines[0])
+		g.writeLine("%s/** %s */", indent, lines[0])
 		return
 	}
-	g.line("%s/**", indent)
+	g.writeLine("%s/**", indent)
 	for _, l := range lines {
-		g.line("%s", strings.TrimRight(indent+" * "+l, " "))
+		g.writeLine("%s", strings.TrimRight(indent+" * "+l, " "))
 	}
-	g.line("%s */", indent)
+	g.writeLine("%s */", indent)
 }
 
-func (g *typescript) codes() {
-	g.comment("", "The codes of refusals. Codes are added without notice.")
-	g.line("export type Code =")
-	for _, code := range g.Document.codes() {
-		g.line("  | %q", code)
+func (g *tsGenerator) writeCodes() {
+	g.writeComment("", "The codes of refusals. Codes are added without notice.")
+	g.writeLine("export type Code =")
+	for _, code := range g.Document.refusalCodes() {
+		g.writeLine("  | %q", code)
 	}
-	g.line("  | (string & {});\n")
+	g.writeLine("  | (string & {});\n")
 }
 
-func (g *typescript) object(name string, s *Schema) {
-	g.comment("", s.Description)
-	g.line("export interface %s {", name)
-	for _, field := range sorted(s.Properties) {
+func (g *tsGenerator) writeInterface(name string, s *Schema) {
+	g.writeComment("", s.Description)
+	g.writeLine("export interface %s {", name)
+	for _, field := range sortedKeys(s.Properties) {
 		p := s.Properties[field]
-		g.comment("  ", p.Description)
+		g.writeComment("  ", p.Description)
 		mark := "?"
 		if slices.Contains(s.Required, field) {
 			mark = ""
 		}
-		g.line("  %s%s: %s;", field, mark, g.kind(p))
+		g.writeLine("  %s%s: %s;", field, mark, g.tsType(p))
 	}
-	g.line("}\n")
+	g.writeLine("}\n")
 }
 
-func (g *typescript) kind(s *Schema) string {
-	if bare, null := nullable(s); null {
-		return g.kind(bare) + " | null"
+func (g *tsGenerator) tsType(s *Schema) string {
+	if inner, isNullable := splitNull(s); isNullable {
+		return g.tsType(inner) + " | null"
 	}
-	if name, _ := g.resolve(s); name != "" {
+	if name, _ := g.resolveRef(s); name != "" {
 		return name
 	}
 	switch {
@@ -97,70 +99,70 @@ func (g *typescript) kind(s *Schema) string {
 	case slices.Equal(s.Type, Types{"integer"}):
 		return "number"
 	case slices.Equal(s.Type, Types{"array"}):
-		item := g.kind(s.Items)
+		item := g.tsType(s.Items)
 		if strings.Contains(item, " ") {
 			item = "(" + item + ")"
 		}
 		return item + "[]"
 	case slices.Equal(s.Type, Types{"object"}) && s.Additional != nil && s.Additional.Schema != nil:
-		return "Record<string, " + g.kind(s.Additional.Schema) + ">"
+		return "Record<string, " + g.tsType(s.Additional.Schema) + ">"
 	case slices.Equal(s.Type, Types{"object"}):
 		return "Record<string, unknown>"
 	}
 	panic(fmt.Sprintf("contract: TypeScript has no type for %+v", s))
 }
 
-// events are what a receiver gets: one type for each event, by its type.
-func (g *typescript) events() {
-	g.comment("", "What each type of event carries.")
-	g.line("export interface EventData {")
-	for _, name := range sorted(g.Webhooks) {
+// writeEvents are what a receiver gets: one type for each event, by its type.
+func (g *tsGenerator) writeEvents() {
+	g.writeComment("", "What each type of event carries.")
+	g.writeLine("export interface EventData {")
+	for _, name := range sortedKeys(g.Webhooks) {
 		data := "Record<string, unknown>"
 		for _, part := range g.Webhooks[name]["post"].RequestBody.Content["application/json"].Schema.AllOf {
 			if p := part.Properties["data"]; p != nil {
-				data = g.kind(p)
+				data = g.tsType(p)
 			}
 		}
-		g.line("  %s: %s;", name, data)
+		g.writeLine("  %s: %s;", name, data)
 	}
-	g.line("}\n")
-	g.comment("", "An event, as a webhook and GET /events carry it. Its type tells what its data is. Types are added without notice: pass over what you do not know.")
-	g.line("export type Event = { [T in keyof EventData]: Omit<Envelope, \"type\" | \"data\"> & { type: T; data: EventData[T] } }[keyof EventData];\n")
+	g.writeLine("}\n")
+	g.writeComment("", "An event, as a webhook and GET /events carry it. Its type tells what its data is. Types are added without notice: pass over what you do not know.")
+	g.writeLine("export type Event = { [T in keyof EventData]: Omit<Envelope, \"type\" | \"data\"> & { type: T; data: EventData[T] } }[keyof EventData];\n")
 }
 
-// given are the parameters that callers give beside those of the path.
-func given(op *Operation) []*Parameter {
+// callerParams are the parameters that callers give beside those of the path.
+func callerParams(op *Operation) []*Parameter {
 	return slices.DeleteFunc(slices.Clone(op.Parameters), func(p *Parameter) bool { return p.In == "path" || p.Name == "Idempotency-Key" })
 }
 
-// camel is the name of a header as a member.
-func camel(name string) string {
-	out := goName(name)
-	return strings.ToLower(out[:1]) + out[1:]
+// camelName is the name of a header as a member.
+func camelName(name string) string {
+	member := goName(name)
+	return strings.ToLower(member[:1]) + member[1:]
 }
 
-func (g *typescript) params(op *Operation) {
-	if len(given(op)) == 0 {
+func (g *tsGenerator) writeParams(op *Operation) {
+	if len(callerParams(op)) == 0 {
 		return
 	}
-	g.comment("", "The parameters of "+op.OperationID+".")
-	g.line("export interface %sParams {", goMethod(op))
-	for _, p := range given(op) {
-		g.comment("  ", p.Description)
-		kind := g.kind(p.Schema)
+	g.writeComment("", "The parameters of "+op.OperationID+".")
+	g.writeLine("export interface %sParams {", goMethod(op))
+	for _, p := range callerParams(op) {
+		g.writeComment("  ", p.Description)
+		kind := g.tsType(p.Schema)
 		name := p.Name
 		if p.In == "header" {
-			name = camel(p.Name)
+			name = camelName(p.Name)
 		}
 		if p.Schema.Format == "date-time" {
 			kind = "string | Date"
 		}
-		g.line("  %s?: %s | undefined;", name, kind)
+		g.writeLine("  %s?: %s | undefined;", name, kind)
 	}
-	g.line("}\n")
+	g.writeLine("}\n")
 }
 
-func (g *typescript) operation(op *Operation) {
+func (g *tsGenerator) writeOperation(op *Operation) {
 	var args, parts []string
 	path := op.Path
 	for _, p := range op.Parameters {
@@ -170,32 +172,32 @@ func (g *typescript) operation(op *Operation) {
 		}
 	}
 	parts = append(parts, fmt.Sprintf("method: %q", op.Method), "path: `"+path+"`", fmt.Sprintf("repeat: %q", op.Repeat))
-	if op.Open() {
+	if op.IsOpen() {
 		parts = append(parts, "open: true")
 	}
 	names := slices.Clone(args)
 	for i, a := range names {
 		names[i], _, _ = strings.Cut(a, ":")
 	}
-	if s := g.body(op); s != nil {
+	if s := g.requestBody(op); s != nil {
 		if op.RequestBody.Required {
-			args = append(args, "body: "+g.kind(s))
+			args = append(args, "body: "+g.tsType(s))
 		} else {
-			args = append(args, "body: "+g.kind(s)+" = {}")
+			args = append(args, "body: "+g.tsType(s)+" = {}")
 		}
 		parts = append(parts, "body")
-		if _, to := g.resolve(s); to.Properties["idempotencyKey"] != nil {
+		if _, shape := g.resolveRef(s); shape.Properties["idempotencyKey"] != nil {
 			parts = append(parts, "key: body.idempotencyKey")
 		}
 	}
-	if all := given(op); len(all) > 0 {
+	if params := callerParams(op); len(params) > 0 {
 		args = append(args, "params: "+goMethod(op)+"Params = {}")
 		var query []string
-		for _, p := range all {
+		for _, p := range params {
 			if p.In == "query" {
 				query = append(query, p.Name+": params."+p.Name)
 			} else {
-				parts = append(parts, fmt.Sprintf("headers: { %q: params.%s }", strings.ToLower(p.Name), camel(p.Name)))
+				parts = append(parts, fmt.Sprintf("headers: { %q: params.%s }", strings.ToLower(p.Name), camelName(p.Name)))
 			}
 		}
 		if len(query) > 0 {
@@ -206,40 +208,40 @@ func (g *typescript) operation(op *Operation) {
 	_, success := op.Success()
 	result := "void"
 	if c := success.Content["application/json"]; c != nil {
-		result = g.kind(c.Schema)
+		result = g.tsType(c.Schema)
 	}
-	again := map[string]string{
+	repeatDoc := map[string]string{
 		"ALWAYS":   "It is repeated when no answer comes.",
 		"WITH_KEY": "It is repeated when no answer comes and it has an idempotencyKey; without one it is sent once.",
 		"NEVER":    "It is sent once.",
 	}[op.Repeat]
-	g.line("")
-	g.comment("  ", op.Summary+". "+op.Description+"\n\n"+op.Name()+". "+again)
-	g.line("  %s(%s): Promise<%s> {", op.OperationID, strings.Join(args, ", "), result)
-	g.line("    return this.#connection.call<%s>({ %s }, options);\n  }", result, strings.Join(parts, ", "))
-	if item := g.page(op); item != "" {
-		name := walker(op)
-		g.line("")
-		g.comment("  ", "Every item of "+op.OperationID+", page after page.")
-		g.line("  %s(%s): AsyncGenerator<%s, void, undefined> {", strings.ToLower(name[:1])+name[1:], strings.Join(args, ", "), item)
-		g.line("    return each(params.cursor, (cursor) => this.%s(%s));\n  }", op.OperationID, strings.Join(append(names, "{ ...params, cursor }", "options"), ", "))
+	g.writeLine("")
+	g.writeComment("  ", op.Summary+". "+op.Description+"\n\n"+op.Name()+". "+repeatDoc)
+	g.writeLine("  %s(%s): Promise<%s> {", op.OperationID, strings.Join(args, ", "), result)
+	g.writeLine("    return this.#connection.call<%s>({ %s }, options);\n  }", result, strings.Join(parts, ", "))
+	if item := g.pageItemType(op); item != "" {
+		name := walkerName(op)
+		g.writeLine("")
+		g.writeComment("  ", "Every item of "+op.OperationID+", page after page.")
+		g.writeLine("  %s(%s): AsyncGenerator<%s, void, undefined> {", strings.ToLower(name[:1])+name[1:], strings.Join(args, ", "), item)
+		g.writeLine("    return each(params.cursor, (cursor) => this.%s(%s));\n  }", op.OperationID, strings.Join(append(names, "{ ...params, cursor }", "options"), ", "))
 	}
 	if success.Content["text/csv"] != nil {
-		g.line("")
-		g.comment("  ", "What "+op.OperationID+" has as one table, without limit and cursor, read while it arrives. An error while reading means that the table is not complete.")
-		g.line("  %sCSV(%s): Promise<ReadableStream<Uint8Array>> {", op.OperationID, strings.Join(args, ", "))
-		g.line("    return this.#connection.stream({ %s }, options);\n  }", strings.Join(parts, ", "))
+		g.writeLine("")
+		g.writeComment("  ", "What "+op.OperationID+" has as one table, without limit and cursor, read while it arrives. An error while reading means that the table is not complete.")
+		g.writeLine("  %sCSV(%s): Promise<ReadableStream<Uint8Array>> {", op.OperationID, strings.Join(args, ", "))
+		g.writeLine("    return this.#connection.stream({ %s }, options);\n  }", strings.Join(parts, ", "))
 	}
 }
 
-func (g *typescript) page(op *Operation) string {
+func (g *tsGenerator) pageItemType(op *Operation) string {
 	if !slices.ContainsFunc(op.Parameters, func(p *Parameter) bool { return p.Name == "cursor" }) {
 		return ""
 	}
 	_, a := op.Success()
-	_, s := g.resolve(a.Content["application/json"].Schema)
+	_, s := g.resolveRef(a.Content["application/json"].Schema)
 	if s.Properties["data"] == nil || s.Properties["nextCursor"] == nil {
 		return ""
 	}
-	return g.kind(s.Properties["data"].Items)
+	return g.tsType(s.Properties["data"].Items)
 }

@@ -9,9 +9,9 @@
 // payments that people take back, K for webhooks, O for operations. internal/trial/crashes plays all of them.
 package crash
 
-// Point is a place between two durable steps.
-func Point(string) {}
+// Hit is a place between two durable steps.
+func Hit(string) {}
 
-// Committing is a place just before the commit that the point of that name
+// HitBeforeCommit is a place just before the commit that the point of that name
 // comes after.
-func Committing(string) {}
+func HitBeforeCommit(string) {}

@@ -50,7 +50,7 @@ type Change struct {
 	Metadata map[string]string // replaces all of it
 }
 
-func (ch Change) check() error {
+func (ch Change) validateChange() error {
 	if ch.Email != nil {
 		if err := CheckNewEmail(*ch.Email); err != nil {
 			return err
@@ -58,17 +58,17 @@ func (ch Change) check() error {
 	}
 	ok := len(ch.Metadata) <= metadataKeysMax
 	for k, v := range ch.Metadata {
-		ok = ok && k != "" && utf8.RuneCountInString(k) <= metadataKeyRunesMax && utf8.RuneCountInString(v) <= metadataValueRunesMax && plain(k) && plain(v)
+		ok = ok && k != "" && utf8.RuneCountInString(k) <= metadataKeyRunesMax && utf8.RuneCountInString(v) <= metadataValueRunesMax && isPlainText(k) && isPlainText(v)
 	}
 	if !ok {
 		return fault.New(fault.Invalid, fault.InvalidRequest,
 			"Metadata has at most %d keys of 1 to %d characters with values of at most %d characters, without control characters."+unwritten+" Make it smaller.",
-			metadataKeysMax, metadataKeyRunesMax, metadataValueRunesMax).On("metadata")
+			metadataKeysMax, metadataKeyRunesMax, metadataValueRunesMax).WithParam("metadata")
 	}
 	return nil
 }
 
-func plain(s string) bool {
+func isPlainText(s string) bool {
 	return utf8.ValidString(s) && strings.IndexFunc(s, func(c rune) bool { return unicode.IsControl(c) && c != '\n' && c != '\t' }) < 0
 }
 
@@ -76,8 +76,8 @@ func plain(s string) bool {
 // known one is not trusted by any rule until the cooling-off is over: its moment
 // is written with it. The same e-mail in other letters is no change. Errors:
 // NOT_FOUND, INVALID_REQUEST.
-func Edit(ctx context.Context, tx pg.Tx, org, id string, by audit.Actor, ch Change) (Customer, error) {
-	if err := ch.check(); err != nil {
+func Edit(ctx context.Context, tx pg.Tx, org, id string, actor audit.Actor, ch Change) (Customer, error) {
+	if err := ch.validateChange(); err != nil {
 		return Customer{}, err
 	}
 	if CheckID(id) == nil {
@@ -86,59 +86,59 @@ func Edit(ctx context.Context, tx pg.Tx, org, id string, by audit.Actor, ch Chan
 			return Customer{}, fmt.Errorf("lock customer %q: %w", id, err)
 		}
 	}
-	was, err := ByID(ctx, tx, org, id)
+	before, err := ByID(ctx, tx, org, id)
 	if err != nil {
 		return Customer{}, err
 	}
 	var entries []audit.Entry
-	changed := func(action string, detail any) {
+	addEntry := func(action string, detail any) {
 		entries = append(entries, audit.Entry{
-			OrgID: org, Actor: by, Action: action, ResourceKind: resourceKind, ResourceID: id, Detail: detail,
+			OrgID: org, Actor: actor, Action: action, ResourceKind: resourceKind, ResourceID: id, Detail: detail,
 		})
 	}
-	now := was
+	after := before
 	// A transaction that waited for this row may have begun before the one that held
 	// it. The moments of changes go forward all the same.
-	now.UpdatedAt = tx.Now
-	if was.EmailChangedAt != nil && !now.UpdatedAt.After(*was.EmailChangedAt) {
-		now.UpdatedAt = was.EmailChangedAt.Add(time.Microsecond)
+	after.UpdatedAt = tx.Now
+	if before.EmailChangedAt != nil && !after.UpdatedAt.After(*before.EmailChangedAt) {
+		after.UpdatedAt = before.EmailChangedAt.Add(time.Microsecond)
 	}
-	if ch.Email != nil && !SameEmail(*ch.Email, was.Email) {
-		now.Email = *ch.Email
-		if was.Email == "" && was.EmailChangedAt == nil {
-			changed("customer.email_added", map[string]any{"email": now.Email})
+	if ch.Email != nil && !SameEmail(*ch.Email, before.Email) {
+		after.Email = *ch.Email
+		if before.Email == "" && before.EmailChangedAt == nil {
+			addEntry("customer.email_added", map[string]any{"email": after.Email})
 		} else {
-			now.EmailChangedAt = &now.UpdatedAt
-			changed("customer.email_changed", map[string]any{"from": was.Email, "to": now.Email})
+			after.EmailChangedAt = &after.UpdatedAt
+			addEntry("customer.email_changed", map[string]any{"from": before.Email, "to": after.Email})
 		}
 	}
-	if ch.Metadata != nil && !maps.Equal(ch.Metadata, was.Metadata) {
-		now.Metadata = ch.Metadata
-		changed("customer.metadata_changed", map[string]any{"from": was.Metadata, "to": now.Metadata})
+	if ch.Metadata != nil && !maps.Equal(ch.Metadata, before.Metadata) {
+		after.Metadata = ch.Metadata
+		addEntry("customer.metadata_changed", map[string]any{"from": before.Metadata, "to": after.Metadata})
 	}
 	if len(entries) == 0 {
-		return was, nil
+		return before, nil
 	}
 	_, err = tx.Exec(ctx, `
 		UPDATE customers SET email = nullif($3, ''), email_changed_at = $4, metadata = $5, updated_at = $6
-		WHERE org_id = $1 AND customer_id = $2`, org, id, now.Email, now.EmailChangedAt, now.Metadata, now.UpdatedAt)
-	if pg.Violates(err, "customers_email_plain") {
-		return Customer{}, notPlain()
+		WHERE org_id = $1 AND customer_id = $2`, org, id, after.Email, after.EmailChangedAt, after.Metadata, after.UpdatedAt)
+	if pg.ViolatesConstraint(err, "customers_email_plain") {
+		return Customer{}, newNotPlain()
 	}
 	if err != nil {
 		return Customer{}, fmt.Errorf("change customer %q: %w", id, err)
 	}
-	return now, audit.Record(ctx, tx, entries...)
+	return after, audit.Record(ctx, tx, entries...)
 }
 
 // Freeze stops what leaves a customer's balances, in the organization's name, and
 // shows the customer. Whatever leaves after the commit was refused or came before
 // it. While the organization's freeze stands it changes nothing: the first reason
 // stays. Errors: NOT_FOUND, INVALID_REQUEST.
-func Freeze(ctx context.Context, tx pg.Tx, org, id string, by audit.Actor, reason string) (Customer, error) {
-	if utf8.RuneCountInString(reason) > reasonRunesMax || !plain(reason) {
+func Freeze(ctx context.Context, tx pg.Tx, org, id string, actor audit.Actor, reason string) (Customer, error) {
+	if utf8.RuneCountInString(reason) > reasonRunesMax || !isPlainText(reason) {
 		return Customer{}, fault.New(fault.Invalid, fault.InvalidRequest,
-			"A reason has at most %d characters, without control characters."+unwritten+" Shorten or clean it, or leave it out.", reasonRunesMax).On("reason")
+			"A reason has at most %d characters, without control characters."+unwritten+" Shorten or clean it, or leave it out.", reasonRunesMax).WithParam("reason")
 	}
 	if _, err := ByID(ctx, tx, org, id); err != nil {
 		return Customer{}, err
@@ -146,8 +146,8 @@ func Freeze(ctx context.Context, tx pg.Tx, org, id string, by audit.Actor, reaso
 	if reason == "" {
 		reason = "frozen by the organization"
 	}
-	err := freeze.Put(ctx, tx, freeze.Freeze{
-		Scope: freeze.Customer, OrgID: org, CustomerID: id, Source: freeze.ByOrganization, Reason: reason, By: by,
+	err := freeze.Create(ctx, tx, freeze.Freeze{
+		Scope: freeze.ScopeCustomer, OrgID: org, CustomerID: id, Source: freeze.SourceOrganization, Reason: reason, Actor: actor,
 	})
 	if err != nil {
 		return Customer{}, err
@@ -159,23 +159,23 @@ func Freeze(ctx context.Context, tx pg.Tx, org, id string, by audit.Actor, reaso
 // customer, who is still frozen when somebody else froze it as well. Errors:
 // NOT_FOUND; OPERATOR_ONLY when the only freezes there are were not the
 // organization's.
-func Unfreeze(ctx context.Context, tx pg.Tx, org, id string, by audit.Actor) (Customer, error) {
+func Unfreeze(ctx context.Context, tx pg.Tx, org, id string, actor audit.Actor) (Customer, error) {
 	if _, err := ByID(ctx, tx, org, id); err != nil {
 		return Customer{}, err
 	}
-	standing, err := freeze.OfCustomer(ctx, tx, org, id)
+	active, err := freeze.ListOfCustomer(ctx, tx, org, id)
 	if err != nil {
 		return Customer{}, err
 	}
-	own := false
-	for _, f := range standing {
-		own = own || f.Source == freeze.ByOrganization
+	isOwn := false
+	for _, f := range active {
+		isOwn = isOwn || f.Source == freeze.SourceOrganization
 	}
-	if !own && len(standing) > 0 {
+	if !isOwn && len(active) > 0 {
 		return Customer{}, fault.New(fault.Forbidden, fault.OperatorOnly,
 			"This customer was not frozen by your organization, so your organization cannot lift it."+unwritten+" Ask the operator of this service.")
 	}
-	if err := freeze.LiftOwn(ctx, tx, org, id, by); err != nil {
+	if err := freeze.LiftByOrganization(ctx, tx, org, id, actor); err != nil {
 		return Customer{}, err
 	}
 	return ByID(ctx, tx, org, id)

@@ -19,8 +19,8 @@ import (
 	"github.com/cofferpay/coffer/internal/pg/pgtest"
 )
 
-// desk is an organization with the customer ann, and a clock that tests move.
-type desk struct {
+// testEnv is an organization with the customer ann, and a clock that tests move.
+type testEnv struct {
 	t   *testing.T
 	db  *pg.DB
 	org string
@@ -28,9 +28,9 @@ type desk struct {
 	now time.Time
 }
 
-func newDesk(t *testing.T) *desk {
+func newTestEnv(t *testing.T) *testEnv {
 	t.Helper()
-	d := &desk{t: t, now: time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)}
+	d := &testEnv{t: t, now: time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)}
 	d.db = pgtest.NewWithClock(t, func() time.Time {
 		d.mu.Lock()
 		defer d.mu.Unlock()
@@ -41,18 +41,18 @@ func newDesk(t *testing.T) *desk {
 		t.Fatal(err)
 	}
 	d.org = o.ID
-	d.ensure("ann", "ann@example.com")
+	d.mustEnsure("ann", "ann@example.com")
 	return d
 }
 
-func (d *desk) later(by time.Duration) time.Time {
+func (d *testEnv) advanceClock(by time.Duration) time.Time {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.now = d.now.Add(by)
 	return d.now
 }
 
-func (d *desk) do(fn func(context.Context, pg.Tx) (customer.Customer, error)) (c customer.Customer, err error) {
+func (d *testEnv) inOrg(fn func(context.Context, pg.Tx) (customer.Customer, error)) (c customer.Customer, err error) {
 	d.t.Helper()
 	err = d.db.InOrg(d.t.Context(), d.org, func(ctx context.Context, tx pg.Tx) (err error) {
 		c, err = fn(ctx, tx)
@@ -61,9 +61,9 @@ func (d *desk) do(fn func(context.Context, pg.Tx) (customer.Customer, error)) (c
 	return c, err
 }
 
-func (d *desk) ensure(id, email string) customer.Customer {
+func (d *testEnv) mustEnsure(id, email string) customer.Customer {
 	d.t.Helper()
-	c, err := d.do(func(ctx context.Context, tx pg.Tx) (customer.Customer, error) {
+	c, err := d.inOrg(func(ctx context.Context, tx pg.Tx) (customer.Customer, error) {
 		c, _, err := customer.Ensure(ctx, tx, d.org, id, email)
 		return c, err
 	})
@@ -73,16 +73,16 @@ func (d *desk) ensure(id, email string) customer.Customer {
 	return c
 }
 
-func (d *desk) edit(id string, ch customer.Change) (customer.Customer, error) {
+func (d *testEnv) editCustomer(id string, ch customer.Change) (customer.Customer, error) {
 	d.t.Helper()
-	return d.do(func(ctx context.Context, tx pg.Tx) (customer.Customer, error) {
+	return d.inOrg(func(ctx context.Context, tx pg.Tx) (customer.Customer, error) {
 		return customer.Edit(ctx, tx, d.org, id, audit.APIKey(d.org), ch)
 	})
 }
 
-func (d *desk) acts() map[string]int {
+func (d *testEnv) countActions() map[string]int {
 	d.t.Helper()
-	rows, err := pgtest.Owner(d.t, d.db).Query(d.t.Context(), `SELECT action, count(*) FROM audit_log GROUP BY action`)
+	rows, err := pgtest.OwnerPool(d.t, d.db).Query(d.t.Context(), `SELECT action, count(*) FROM audit_log GROUP BY action`)
 	if err != nil {
 		d.t.Fatal(err)
 	}
@@ -95,28 +95,28 @@ func (d *desk) acts() map[string]int {
 	return acts
 }
 
-func is(s string) *string { return &s }
+func textPointer(s string) *string { return &s }
 
 // Rule CUS-4.
 func TestAChangedEmailIsNotTrustedUntilItHasCooledOff(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t)
-	ann := d.ensure("ann", "")
-	if got := ann.TrustedEmail(d.later(0), customer.CoolingOff); got != "ann@example.com" {
+	d := newTestEnv(t)
+	ann := d.mustEnsure("ann", "")
+	if got := ann.TrustedEmail(d.advanceClock(0), customer.CoolingOff); got != "ann@example.com" {
 		t.Errorf("the first e-mail: got %q, want it trusted", got)
 	}
 	// The same in other letters is no change, and leaves everything as it was.
-	same, err := d.edit("ann", customer.Change{Email: is("ANN@Example.COM")})
+	same, err := d.editCustomer("ann", customer.Change{Email: textPointer("ANN@Example.COM")})
 	if err != nil || same.Email != "ann@example.com" || same.EmailChangedAt != nil {
 		t.Errorf("the same in other letters: got %+v %v, want no change", same, err)
 	}
-	at := d.later(time.Hour)
-	changed, err := d.edit("ann", customer.Change{Email: is("CFO@Example.com")})
+	at := d.advanceClock(time.Hour)
+	changed, err := d.editCustomer("ann", customer.Change{Email: textPointer("CFO@Example.com")})
 	if err != nil || changed.EmailChangedAt == nil || !changed.EmailChangedAt.Equal(at) || !changed.UpdatedAt.Equal(at) {
 		t.Fatalf("got %+v %v, want the moment of the change", changed, err)
 	}
 	// As it is read again, by whoever decides later.
-	ann = d.ensure("ann", "")
+	ann = d.mustEnsure("ann", "")
 	for after, want := range map[time.Duration]string{
 		-time.Hour: "", 0: "", time.Minute: "", customer.CoolingOff - time.Microsecond: "",
 		customer.CoolingOff: "cfo@example.com", 48 * time.Hour: "cfo@example.com",
@@ -129,14 +129,14 @@ func TestAChangedEmailIsNotTrustedUntilItHasCooledOff(t *testing.T) {
 		t.Errorf("without cooling-off: got %q, want it trusted", got)
 	}
 	// Back to the old one is another change.
-	at = d.later(time.Hour)
-	if back, err := d.edit("ann", customer.Change{Email: is("ann@example.com")}); err != nil || back.TrustedEmail(at.Add(23*time.Hour), customer.CoolingOff) != "" {
+	at = d.advanceClock(time.Hour)
+	if back, err := d.editCustomer("ann", customer.Change{Email: textPointer("ann@example.com")}); err != nil || back.TrustedEmail(at.Add(23*time.Hour), customer.CoolingOff) != "" {
 		t.Errorf("back again: got %+v %v, want it not trusted", back, err)
 	}
 	if got := (customer.Customer{}).TrustedEmail(at, customer.CoolingOff); got != "" {
 		t.Errorf("no e-mail: got %q, want none", got)
 	}
-	if got := d.acts(); got["customer.email_changed"] != 2 || got["customer.email_added"] != 0 {
+	if got := d.countActions(); got["customer.email_changed"] != 2 || got["customer.email_added"] != 0 {
 		t.Errorf("audit log: got %v, want two changes", got)
 	}
 }
@@ -144,16 +144,16 @@ func TestAChangedEmailIsNotTrustedUntilItHasCooledOff(t *testing.T) {
 // Whoever waited for the row began before the change that it then sees.
 func TestChangesGoForwardWhateverTheClockSays(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t)
-	last := d.later(0)
+	d := newTestEnv(t)
+	last := d.advanceClock(0)
 	for i, email := range []string{"a@example.com", "b@example.com", "c@example.com"} {
-		d.later(-time.Minute)
-		got, err := d.edit("ann", customer.Change{Email: is(email)})
+		d.advanceClock(-time.Minute)
+		got, err := d.editCustomer("ann", customer.Change{Email: textPointer(email)})
 		if err != nil || got.EmailChangedAt == nil || i > 0 && !got.EmailChangedAt.After(last) {
 			t.Fatalf("%s: got %+v %v, want a moment after %v", email, got, err, last)
 		}
 		last = *got.EmailChangedAt
-		if read := d.ensure("ann", ""); !read.EmailChangedAt.Equal(last) || !read.UpdatedAt.Equal(got.UpdatedAt) {
+		if read := d.mustEnsure("ann", ""); !read.EmailChangedAt.Equal(last) || !read.UpdatedAt.Equal(got.UpdatedAt) {
 			t.Errorf("%s: got %+v, want what the change answered", email, read)
 		}
 	}
@@ -163,12 +163,12 @@ func TestChangesGoForwardWhateverTheClockSays(t *testing.T) {
 // changed. The program takes none away; the table holds for whoever does.
 func TestAnEmailThatWasTakenAwayIsNoFirstOne(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t)
-	owner := pgtest.Owner(t, d.db)
+	d := newTestEnv(t)
+	owner := pgtest.OwnerPool(t, d.db)
 	refused := func(name, sql string, constraints ...string) {
 		t.Helper()
 		_, err := owner.Exec(t.Context(), `UPDATE customers SET `+sql+` WHERE customer_id = 'ann'`)
-		if !slices.ContainsFunc(constraints, func(c string) bool { return pg.Violates(err, c) }) {
+		if !slices.ContainsFunc(constraints, func(c string) bool { return pg.ViolatesConstraint(err, c) }) {
 			t.Errorf("%s: got %v, want one of %v", name, err, constraints)
 		}
 	}
@@ -182,17 +182,17 @@ func TestAnEmailThatWasTakenAwayIsNoFirstOne(t *testing.T) {
 	refused("given another id", `customer_id = 'bob'`, "customers_identity_fixed", "customers_append_only")
 	refused("moved to another house", `org_id = 'org_b'`, "customers_identity_fixed", "customers_append_only")
 	refused("made of another day", `created_at = now()`, "customers_identity_fixed")
-	if _, err := d.edit("ann", customer.Change{Email: is("b@example.com")}); err != nil {
+	if _, err := d.editCustomer("ann", customer.Change{Email: textPointer("b@example.com")}); err != nil {
 		t.Fatal(err)
 	}
 	refused("changed again at the moment of the change before", `email = 'm@example.com'`, "customers_email_change_dated")
 	refused("forgetting that it changed", `email_changed_at = NULL`, "customers_email_change_kept")
 	refused("remembering it as older", `email_changed_at = email_changed_at - interval '1 day'`, "customers_email_change_kept")
-	if _, err := owner.Exec(t.Context(), `UPDATE customers SET email = NULL, email_changed_at = $1, updated_at = $1 WHERE customer_id = 'ann'`, d.later(time.Hour)); err != nil {
+	if _, err := owner.Exec(t.Context(), `UPDATE customers SET email = NULL, email_changed_at = $1, updated_at = $1 WHERE customer_id = 'ann'`, d.advanceClock(time.Hour)); err != nil {
 		t.Fatal(err)
 	}
-	at := d.later(48 * time.Hour)
-	again := d.ensure("ann", "mallory@example.com")
+	at := d.advanceClock(48 * time.Hour)
+	again := d.mustEnsure("ann", "mallory@example.com")
 	if again.Email != "mallory@example.com" || again.EmailChangedAt == nil || again.TrustedEmail(at, customer.CoolingOff) != "" {
 		t.Errorf("got %+v, want an e-mail that is not trusted yet", again)
 	}
@@ -204,17 +204,17 @@ func TestAnEmailThatWasTakenAwayIsNoFirstOne(t *testing.T) {
 // Rule CUS-5.
 func TestMetadataIsReplacedWholeWithinItsBounds(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t)
-	at := d.later(time.Minute)
-	got, err := d.edit("ann", customer.Change{Metadata: map[string]string{"tier": "gold", "ключ": strings.Repeat("ü", 500)}})
+	d := newTestEnv(t)
+	at := d.advanceClock(time.Minute)
+	got, err := d.editCustomer("ann", customer.Change{Metadata: map[string]string{"tier": "gold", "ключ": strings.Repeat("ü", 500)}})
 	if err != nil || got.Metadata["tier"] != "gold" || len(got.Metadata) != 2 || !got.UpdatedAt.Equal(at) || got.Email != "ann@example.com" || got.EmailChangedAt != nil {
 		t.Fatalf("got %+v %v, want the metadata and nothing else changed", got, err)
 	}
-	d.later(time.Minute)
-	if again, err := d.edit("ann", customer.Change{Metadata: got.Metadata}); err != nil || !again.UpdatedAt.Equal(at) {
+	d.advanceClock(time.Minute)
+	if again, err := d.editCustomer("ann", customer.Change{Metadata: got.Metadata}); err != nil || !again.UpdatedAt.Equal(at) {
 		t.Errorf("the same again: got %+v %v, want no change", again, err)
 	}
-	if again, err := d.edit("ann", customer.Change{}); err != nil || !again.UpdatedAt.Equal(at) {
+	if again, err := d.editCustomer("ann", customer.Change{}); err != nil || !again.UpdatedAt.Equal(at) {
 		t.Errorf("nothing: got %+v %v, want no change", again, err)
 	}
 	many := map[string]string{}
@@ -225,18 +225,18 @@ func TestMetadataIsReplacedWholeWithinItsBounds(t *testing.T) {
 		"many": many, "no key": {"": "v"}, "long key": {strings.Repeat("k", 41): "v"}, "long value": {"k": strings.Repeat("v", 501)},
 		"a zero byte": {"k": "\x00"}, "no text": {"k": "\xff"},
 	} {
-		if _, err := d.edit("ann", customer.Change{Metadata: bad, Email: is("b@example.com")}); !fault.Is(err, fault.InvalidRequest) || fault.Of(err).Param != "metadata" {
+		if _, err := d.editCustomer("ann", customer.Change{Metadata: bad, Email: textPointer("b@example.com")}); !fault.HasCode(err, fault.InvalidRequest) || fault.Find(err).Param != "metadata" {
 			t.Errorf("%s: got %v, want %v on metadata", name, err, fault.InvalidRequest)
 		}
 	}
-	if got, err := d.edit("ann", customer.Change{Metadata: map[string]string{}}); err != nil || len(got.Metadata) != 0 || got.Email != "ann@example.com" {
+	if got, err := d.editCustomer("ann", customer.Change{Metadata: map[string]string{}}); err != nil || len(got.Metadata) != 0 || got.Email != "ann@example.com" {
 		t.Errorf("emptied: got %+v %v, want none", got, err)
 	}
-	if acts := d.acts(); acts["customer.metadata_changed"] != 2 || acts["customer.email_changed"] != 0 {
+	if acts := d.countActions(); acts["customer.metadata_changed"] != 2 || acts["customer.email_changed"] != 0 {
 		t.Errorf("audit log: got %v, want two changes of metadata", acts)
 	}
 	for _, id := range []string{"bob", "", "a\x00"} {
-		if _, err := d.edit(id, customer.Change{Email: is("b@example.com")}); !fault.Is(err, fault.CodeNotFound) {
+		if _, err := d.editCustomer(id, customer.Change{Email: textPointer("b@example.com")}); !fault.HasCode(err, fault.CodeNotFound) {
 			t.Errorf("%q: got %v, want %v", id, err, fault.CodeNotFound)
 		}
 	}
@@ -246,27 +246,27 @@ func TestMetadataIsReplacedWholeWithinItsBounds(t *testing.T) {
 // the first, so a change is never taken for a supply.
 func TestAChangeAndASupplyAtOnceAreOneAfterTheOther(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t)
-	d.ensure("bob", "")
+	d := newTestEnv(t)
+	d.mustEnsure("bob", "")
 	var wg sync.WaitGroup
 	for i := range 16 {
 		wg.Go(func() {
 			if i%2 == 0 {
-				d.ensure("bob", "first@example.com")
+				d.mustEnsure("bob", "first@example.com")
 				return
 			}
-			if _, err := d.edit("bob", customer.Change{Email: is("second@example.com")}); err != nil {
+			if _, err := d.editCustomer("bob", customer.Change{Email: textPointer("second@example.com")}); err != nil {
 				t.Error(err)
 			}
 		})
 	}
 	wg.Wait()
-	bob := d.ensure("bob", "")
+	bob := d.mustEnsure("bob", "")
 	if bob.Email != "second@example.com" {
 		t.Errorf("got %q, want the one that was set on purpose", bob.Email)
 	}
 	// Either the supply came first, and then the change is one, or it found an e-mail.
-	acts := d.acts()
+	acts := d.countActions()
 	if (bob.EmailChangedAt == nil) != (acts["customer.email_changed"] == 0) || acts["customer.email_added"] != 1 {
 		t.Errorf("got %+v with %v, want the moment of every change", bob, acts)
 	}
@@ -275,15 +275,15 @@ func TestAChangeAndASupplyAtOnceAreOneAfterTheOther(t *testing.T) {
 // Rule CUS-6.
 func TestAnOrganizationLiftsItsOwnFreezeAlone(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t)
+	d := newTestEnv(t)
 	by := audit.APIKey(d.org)
 	freezeIt := func() (customer.Customer, error) {
-		return d.do(func(ctx context.Context, tx pg.Tx) (customer.Customer, error) {
+		return d.inOrg(func(ctx context.Context, tx pg.Tx) (customer.Customer, error) {
 			return customer.Freeze(ctx, tx, d.org, "ann", by, "support called")
 		})
 	}
 	lift := func() (customer.Customer, error) {
-		return d.do(func(ctx context.Context, tx pg.Tx) (customer.Customer, error) {
+		return d.inOrg(func(ctx context.Context, tx pg.Tx) (customer.Customer, error) {
 			return customer.Unfreeze(ctx, tx, d.org, "ann", by)
 		})
 	}
@@ -303,22 +303,22 @@ func TestAnOrganizationLiftsItsOwnFreezeAlone(t *testing.T) {
 		c, err = lift()
 		want("lifted", c, err, "ACTIVE")
 	}
-	for _, source := range []freeze.Source{freeze.ByOperator, freeze.ByFinality} {
+	for _, source := range []freeze.Source{freeze.SourceOperator, freeze.SourceFinality} {
 		err := d.db.InSystem(t.Context(), func(ctx context.Context, tx pg.Tx) error {
-			return freeze.Put(ctx, tx, freeze.Freeze{Scope: freeze.Customer, OrgID: d.org, CustomerID: "ann", Source: source, Reason: "theirs", By: audit.Operator("op")})
+			return freeze.Create(ctx, tx, freeze.Freeze{Scope: freeze.ScopeCustomer, OrgID: d.org, CustomerID: "ann", Source: source, Reason: "theirs", Actor: audit.Operator("op")})
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
 	}
-	if _, err := lift(); !fault.Is(err, fault.OperatorOnly) {
+	if _, err := lift(); !fault.HasCode(err, fault.OperatorOnly) {
 		t.Errorf("another's: got %v, want %v", err, fault.OperatorOnly)
 	}
 	c, err = freezeIt()
 	want("frozen beside another's", c, err, "FROZEN")
 	c, err = lift()
 	want("lifted beside another's", c, err, "FROZEN")
-	if _, err := lift(); !fault.Is(err, fault.OperatorOnly) {
+	if _, err := lift(); !fault.HasCode(err, fault.OperatorOnly) {
 		t.Errorf("another's again: got %v, want %v", err, fault.OperatorOnly)
 	}
 
@@ -348,14 +348,14 @@ func TestAnOrganizationLiftsItsOwnFreezeAlone(t *testing.T) {
 		}
 	}
 	for _, id := range []string{"bob", ""} {
-		_, err := d.do(func(ctx context.Context, tx pg.Tx) (customer.Customer, error) {
+		_, err := d.inOrg(func(ctx context.Context, tx pg.Tx) (customer.Customer, error) {
 			return customer.Freeze(ctx, tx, d.org, id, by, "")
 		})
-		if !fault.Is(err, fault.CodeNotFound) {
+		if !fault.HasCode(err, fault.CodeNotFound) {
 			t.Errorf("%q: got %v, want %v", id, err, fault.CodeNotFound)
 		}
 	}
-	if acts := d.acts(); acts["freeze.put"] != 4 || acts["freeze.lifted"] != 2 {
+	if acts := d.countActions(); acts["freeze.put"] != 4 || acts["freeze.lifted"] != 2 {
 		t.Errorf("audit log: got %v, want four put and two lifted", acts)
 	}
 }

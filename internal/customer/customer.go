@@ -52,18 +52,18 @@ const (
 // Statuses are what a customer can be.
 var Statuses = []string{statusActive, statusFrozen}
 
-// isFrozen reads one row by an index for each customer. EXISTS would be free to read all
+// frozenCondition reads one row by an index for each customer. EXISTS would be free to read all
 // customers that are frozen.
-const isFrozen = `((SELECT true FROM freezes f
+const frozenCondition = `((SELECT true FROM freezes f
 			WHERE f.scope = 'CUSTOMER' AND f.lifted_at IS NULL AND f.org_id = c.org_id AND f.customer_id = c.customer_id LIMIT 1) IS NOT NULL)`
 
-const selected = `
+const selectCustomers = `
 	SELECT c.org_id, c.customer_id, coalesce(c.email, ''), c.email_changed_at, c.metadata,
-		` + isFrozen + `,
+		` + frozenCondition + `,
 		c.created_at, c.updated_at
 	FROM customers c`
 
-func read(row pgx.CollectableRow) (c Customer, err error) {
+func scanCustomer(row pgx.CollectableRow) (c Customer, err error) {
 	var metadata []byte
 	if err = row.Scan(&c.OrgID, &c.ID, &c.Email, &c.EmailChangedAt, &metadata, &c.Frozen, &c.CreatedAt, &c.UpdatedAt); err != nil {
 		return c, err
@@ -85,29 +85,29 @@ func Ensure(ctx context.Context, tx pg.Tx, org, id, email string) (c Customer, e
 
 // EnsureBy is Ensure in the name of an actor. An e-mail that comes from one who is not trusted
 // with e-mails is not trusted by any rule until the cooling-off is over, as if it were a change.
-func EnsureBy(ctx context.Context, tx pg.Tx, org, id, email string, by audit.Actor, trusted bool) (c Customer, emailIgnored bool, err error) {
+func EnsureBy(ctx context.Context, tx pg.Tx, org, id, email string, actor audit.Actor, trusted bool) (c Customer, emailIgnored bool, err error) {
 	if err := CheckID(id); err != nil {
 		return Customer{}, false, err
 	}
-	var given *string
+	var emailArg *string
 	if email != "" {
 		if err := CheckEmail(email); err != nil {
 			return Customer{}, false, err
 		}
-		given = &email
+		emailArg = &email
 	}
 
-	c, found, err := find(ctx, tx, org, id)
+	c, found, err := findCustomer(ctx, tx, org, id)
 	if err != nil {
 		return Customer{}, false, err
 	}
-	if !found || c.Email == "" && given != nil {
-		if given != nil && !PlainEmail(email) {
-			return Customer{}, false, notPlain()
+	if !found || c.Email == "" && emailArg != nil {
+		if emailArg != nil && !PlainEmail(email) {
+			return Customer{}, false, newNotPlain()
 		}
 		// Somebody may be making the same customer now: whoever comes second
 		// waits here, and adds the e-mail if the first had none.
-		var made bool
+		var isNew bool
 		err := tx.QueryRow(ctx, `
 			INSERT INTO customers AS c (org_id, customer_id, email, email_changed_at, created_at, updated_at)
 			VALUES ($1, $2, $3, CASE WHEN $3::text IS NOT NULL AND NOT $5 THEN $4::timestamptz END, $4, $4)
@@ -116,50 +116,50 @@ func EnsureBy(ctx context.Context, tx pg.Tx, org, id, email string, by audit.Act
 				email_changed_at = CASE WHEN c.email_changed_at IS NOT NULL OR NOT $5
 					THEN greatest(excluded.updated_at, c.email_changed_at + interval '1 microsecond') END
 				WHERE c.email IS NULL AND excluded.email IS NOT NULL
-			RETURNING xmax = 0`, org, id, given, tx.Now, trusted).Scan(&made)
+			RETURNING xmax = 0`, org, id, emailArg, tx.Now, trusted).Scan(&isNew)
 		switch {
 		case errors.Is(err, pgx.ErrNoRows): // It was made meanwhile, with all that is needed.
-		case pg.Violates(err, "customers_email_plain"):
-			return Customer{}, false, notPlain()
+		case pg.ViolatesConstraint(err, "customers_email_plain"):
+			return Customer{}, false, newNotPlain()
 		case err != nil:
 			return Customer{}, false, fmt.Errorf("make customer %q: %w", id, err)
 		default:
 			action := "customer.email_added"
-			if made {
+			if isNew {
 				action = "customer.created"
 			}
 			err := audit.Record(ctx, tx, audit.Entry{
-				OrgID: org, Actor: by, Action: action,
-				ResourceKind: "CUSTOMER", ResourceID: id, Detail: map[string]any{"email": given},
+				OrgID: org, Actor: actor, Action: action,
+				ResourceKind: "CUSTOMER", ResourceID: id, Detail: map[string]any{"email": emailArg},
 			})
 			if err != nil {
 				return Customer{}, false, err
 			}
 		}
-		if c, found, err = find(ctx, tx, org, id); err != nil {
+		if c, found, err = findCustomer(ctx, tx, org, id); err != nil {
 			return Customer{}, false, err
 		}
 		if !found {
 			return Customer{}, false, fmt.Errorf("customer %q is not there after it was made", id)
 		}
 	}
-	return c, given != nil && !SameEmail(c.Email, email), nil
+	return c, emailArg != nil && !SameEmail(c.Email, email), nil
 }
 
-// Make makes the customers with these ids that are not there yet, without
+// EnsureAll makes the customers with these ids that are not there yet, without
 // e-mails. The ids have passed CheckID. Whoever is making one of them at this
 // moment is waited for, in the order of the ids.
-func Make(ctx context.Context, tx pg.Tx, org string, ids []string) error {
-	by := make(map[string]audit.Actor, len(ids))
+func EnsureAll(ctx context.Context, tx pg.Tx, org string, ids []string) error {
+	actors := make(map[string]audit.Actor, len(ids))
 	for _, id := range ids {
-		by[id] = audit.APIKey(org)
+		actors[id] = audit.APIKey(org)
 	}
-	return MakeBy(ctx, tx, org, by)
+	return EnsureAllBy(ctx, tx, org, actors)
 }
 
-// MakeBy is Make, each customer in the name of an actor.
-func MakeBy(ctx context.Context, tx pg.Tx, org string, by map[string]audit.Actor) error {
-	ids := slices.Sorted(maps.Keys(by))
+// EnsureAllBy is Make, each customer in the name of an actor.
+func EnsureAllBy(ctx context.Context, tx pg.Tx, org string, actors map[string]audit.Actor) error {
+	ids := slices.Sorted(maps.Keys(actors))
 	rows, err := tx.Query(ctx, `
 		INSERT INTO customers (org_id, customer_id, created_at, updated_at)
 		SELECT $1, w.customer_id, $3, $3
@@ -169,24 +169,24 @@ func MakeBy(ctx context.Context, tx pg.Tx, org string, by map[string]audit.Actor
 	if err != nil {
 		return fmt.Errorf("make %d customers: %w", len(ids), err)
 	}
-	made, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	created, err := pgx.CollectRows(rows, pgx.RowTo[string])
 	if err != nil {
 		return fmt.Errorf("make %d customers: %w", len(ids), err)
 	}
 	var entries []audit.Entry
-	for _, id := range made {
+	for _, id := range created {
 		entries = append(entries, audit.Entry{
-			OrgID: org, Actor: by[id], Action: "customer.created",
+			OrgID: org, Actor: actors[id], Action: "customer.created",
 			ResourceKind: "CUSTOMER", ResourceID: id, Detail: map[string]any{"email": nil},
 		})
 	}
 	return audit.Record(ctx, tx, entries...)
 }
 
-// Known tells which of these ids are customers. The answer is there when the
+// QueueExisting tells which of these ids are customers. The answer is there when the
 // batch was sent.
-func Known(b *pgx.Batch, org string, ids []string) map[string]bool {
-	known := make(map[string]bool, len(ids))
+func QueueExisting(b *pgx.Batch, org string, ids []string) map[string]bool {
+	existing := make(map[string]bool, len(ids))
 	// The order can be had from the key's index alone. On empty tables any index that
 	// begins with the organization looks as good, and a session keeps its plans.
 	b.Queue(`
@@ -198,17 +198,17 @@ func Known(b *pgx.Batch, org string, ids []string) map[string]bool {
 		WHERE c.customer_id = w.customer_id`, org, ids).Query(func(rows pgx.Rows) error {
 		var id string
 		_, err := pgx.ForEachRow(rows, []any{&id}, func() error {
-			known[id] = true
+			existing[id] = true
 			return nil
 		})
 		return err
 	})
-	return known
+	return existing
 }
 
-// Emails are the addresses of those of the customers that have one, as they would be
+// LoadEmails are the addresses of those of the customers that have one, as they would be
 // shown, by customer.
-func Emails(ctx context.Context, tx pg.Tx, org string, ids []string) (map[string]string, error) {
+func LoadEmails(ctx context.Context, tx pg.Tx, org string, ids []string) (map[string]string, error) {
 	// By the key alone, like Known.
 	rows, err := tx.Query(ctx, `
 		SELECT c.customer_id, c.email
@@ -232,22 +232,22 @@ func Emails(ctx context.Context, tx pg.Tx, org string, ids []string) (map[string
 	return emails, nil
 }
 
-// NotPlain are customers of an organization with e-mails from before those had to be
+// ListNotPlain are customers of an organization with e-mails from before those had to be
 // plain, which no rule trusts; at most so many.
-func NotPlain(ctx context.Context, tx pg.Tx, org string, most int) ([]Customer, error) {
-	rows, err := tx.Query(ctx, selected+` WHERE c.org_id = $1 AND NOT email_is_plain(c.email) ORDER BY c.customer_id LIMIT $2`, org, most)
+func ListNotPlain(ctx context.Context, tx pg.Tx, org string, limit int) ([]Customer, error) {
+	rows, err := tx.Query(ctx, selectCustomers+` WHERE c.org_id = $1 AND NOT email_is_plain(c.email) ORDER BY c.customer_id LIMIT $2`, org, limit)
 	if err != nil {
 		return nil, fmt.Errorf("look for e-mails of %s that are not plain: %w", org, err)
 	}
-	return pgx.CollectRows(rows, read)
+	return pgx.CollectRows(rows, scanCustomer)
 }
 
-func find(ctx context.Context, tx pg.Tx, org, id string) (Customer, bool, error) {
-	rows, err := tx.Query(ctx, selected+` WHERE c.org_id = $1 AND c.customer_id = $2`, org, id)
+func findCustomer(ctx context.Context, tx pg.Tx, org, id string) (Customer, bool, error) {
+	rows, err := tx.Query(ctx, selectCustomers+` WHERE c.org_id = $1 AND c.customer_id = $2`, org, id)
 	if err != nil {
 		return Customer{}, false, fmt.Errorf("look for customer %q: %w", id, err)
 	}
-	c, err := pgx.CollectExactlyOneRow(rows, read)
+	c, err := pgx.CollectExactlyOneRow(rows, scanCustomer)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return Customer{}, false, nil
 	}
@@ -259,13 +259,13 @@ func find(ctx context.Context, tx pg.Tx, org, id string) (Customer, bool, error)
 
 // ByID reads a customer. Error: NOT_FOUND; an id that cannot be one is not found either.
 func ByID(ctx context.Context, tx pg.Tx, org, id string) (Customer, error) {
-	absent := fault.New(fault.NotFound, fault.CodeNotFound, "There is no such customer. Nothing was changed and no money moved. A customer is made by its first call of POST /deposit.")
+	notFound := fault.New(fault.NotFound, fault.CodeNotFound, "There is no such customer. Nothing was changed and no money moved. A customer is made by its first call of POST /deposit.")
 	if CheckID(id) != nil {
-		return Customer{}, absent
+		return Customer{}, notFound
 	}
-	c, found, err := find(ctx, tx, org, id)
+	c, found, err := findCustomer(ctx, tx, org, id)
 	if err == nil && !found {
-		err = absent
+		err = notFound
 	}
 	return c, err
 }
@@ -278,23 +278,23 @@ type Filter struct {
 	CreatedBefore time.Time // exclusive
 }
 
-func (f Filter) query(org string) *page.Query {
-	q := page.Select(selected+` WHERE c.org_id = ?`, org)
+func (f Filter) orgQuery(org string) *page.Query {
+	q := page.NewQuery(selectCustomers+` WHERE c.org_id = ?`, org)
 	if f.CustomerID != "" {
-		q.And(`c.customer_id = ?`, f.CustomerID)
+		q.AddCondition(`c.customer_id = ?`, f.CustomerID)
 	}
 	if !f.CreatedAfter.IsZero() {
-		q.And(`c.created_at > ?`, f.CreatedAfter)
+		q.AddCondition(`c.created_at > ?`, f.CreatedAfter)
 	}
 	if !f.CreatedBefore.IsZero() {
-		q.And(`c.created_at < ?`, f.CreatedBefore)
+		q.AddCondition(`c.created_at < ?`, f.CreatedBefore)
 	}
 	switch f.Status {
 	case "":
 	case statusFrozen:
-		q.And(isFrozen)
+		q.AddCondition(frozenCondition)
 	default:
-		q.And(`NOT ` + isFrozen)
+		q.AddCondition(`NOT ` + frozenCondition)
 	}
 	return q
 }
@@ -302,42 +302,42 @@ func (f Filter) query(org string) *page.Query {
 // frozen are the customers of a page of frozen ones. The freezes have the order of the
 // list, so it reads no customer that is not frozen, and of those only a page.
 func (f Filter) frozen(org string, p page.Page) *page.Query {
-	place := page.Select(`
+	place := page.NewQuery(`
 		SELECT DISTINCT f.customer_created_at, f.customer_id FROM freezes f
 		WHERE f.scope = 'CUSTOMER' AND f.lifted_at IS NULL AND f.org_id = ?`, org)
 	if !f.CreatedAfter.IsZero() {
-		place.And(`f.customer_created_at > ?`, f.CreatedAfter)
+		place.AddCondition(`f.customer_created_at > ?`, f.CreatedAfter)
 	}
 	if !f.CreatedBefore.IsZero() {
-		place.And(`f.customer_created_at < ?`, f.CreatedBefore)
+		place.AddCondition(`f.customer_created_at < ?`, f.CreatedBefore)
 	}
-	sql, args := place.Sorted(p, "f.customer_created_at", "f.customer_id")
-	return page.Of(selected+` JOIN (`+sql+`) AS frozen ON c.org_id = $1 AND c.customer_id = frozen.customer_id WHERE true`, args)
+	sql, args := place.BuildPage(p, "f.customer_created_at", "f.customer_id")
+	return page.Of(selectCustomers+` JOIN (`+sql+`) AS frozen ON c.org_id = $1 AND c.customer_id = frozen.customer_id WHERE true`, args)
 }
 
 // List reads an organization's customers, one page in the order of (created at, id).
 func List(ctx context.Context, tx pg.Tx, org string, f Filter, p page.Page) (page.Result[Customer], error) {
-	q := f.query(org)
+	q := f.orgQuery(org)
 	if f.Status == statusFrozen && f.CustomerID == "" {
 		q = f.frozen(org, p)
 	}
-	sql, args := q.Sorted(p, "c.created_at", "c.customer_id")
+	sql, args := q.BuildPage(p, "c.created_at", "c.customer_id")
 	rows, err := tx.Query(ctx, sql, pg.Planned(q.Filtered(), args)...)
 	if err != nil {
 		return page.Result[Customer]{}, fmt.Errorf("list the customers of %s: %w", org, err)
 	}
-	found, err := pgx.CollectRows(rows, read)
+	found, err := pgx.CollectRows(rows, scanCustomer)
 	if err != nil {
 		return page.Result[Customer]{}, fmt.Errorf("list the customers of %s: %w", org, err)
 	}
-	return page.Cut(p, found, func(c Customer) page.Cursor { return page.Cursor{At: c.CreatedAt, ID: c.ID} }), nil
+	return page.CutPage(p, found, func(c Customer) page.Cursor { return page.Cursor{CreatedAt: c.CreatedAt, ID: c.ID} }), nil
 }
 
-// Each hands on all of an organization's customers that the filter leaves, in the
+// ForEach hands on all of an organization's customers that the filter leaves, in the
 // order of a list. The first error of fn ends it.
-func Each(ctx context.Context, tx pg.Tx, org string, f Filter, desc bool, fn func(Customer) error) error {
-	sql, args := f.query(org).Whole(desc, "c.created_at", "c.customer_id")
-	if err := pg.Each(ctx, tx, sql, args, read, fn); err != nil {
+func ForEach(ctx context.Context, tx pg.Tx, org string, f Filter, desc bool, fn func(Customer) error) error {
+	sql, args := f.orgQuery(org).BuildAll(desc, "c.created_at", "c.customer_id")
+	if err := pg.ForEachRow(ctx, tx, sql, args, scanCustomer, fn); err != nil {
 		return fmt.Errorf("read the customers of %s: %w", org, err)
 	}
 	return nil

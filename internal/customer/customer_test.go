@@ -33,7 +33,7 @@ func TestIDsThatCouldBeMistakenAreRefused(t *testing.T) {
 		// Where slashes are left as they are, this is the customer bob: x/../bob.
 		"x/../bob", "../../x", "x/..", "./x", "x/./y", `x\..\bob`, "x/%2E%2e/bob", "x%2f..%2Fbob", "x%5C..%5cbob", `..\..`, "/..",
 	} {
-		if err := customer.CheckNewID(bad); !fault.Is(err, fault.InvalidRequest) || fault.Of(err).Param != "customerId" {
+		if err := customer.CheckNewID(bad); !fault.HasCode(err, fault.InvalidRequest) || fault.Find(err).Param != "customerId" {
 			t.Errorf("%q: got %v, want %v", bad, err, fault.InvalidRequest)
 		}
 	}
@@ -47,7 +47,7 @@ func TestEmailsThatCannotBeAreRefused(t *testing.T) {
 		}
 	}
 	for _, bad := range []string{"", "a", "@b", "a@", "a@b@c", "a b@c", "Ann <a@b>", "a@b\r\nBcc: c@d", "a\u202e@b", strings.Repeat("x", 250) + "@b.cd"} {
-		if err := customer.CheckEmail(bad); !fault.Is(err, fault.InvalidRequest) || fault.Of(err).Param != "customerEmail" {
+		if err := customer.CheckEmail(bad); !fault.HasCode(err, fault.InvalidRequest) || fault.Find(err).Param != "customerEmail" {
 			t.Errorf("%q: got %v, want %v", bad, err, fault.InvalidRequest)
 		}
 	}
@@ -88,7 +88,7 @@ func TestAnEmailIsWrittenOnlyWhereNoneWas(t *testing.T) {
 		_, _, err := customer.Ensure(ctx, tx, o.ID, "carl", "not an address")
 		return err
 	})
-	if !fault.Is(err, fault.InvalidRequest) {
+	if !fault.HasCode(err, fault.InvalidRequest) {
 		t.Errorf("got %v, want %v", err, fault.InvalidRequest)
 	}
 }
@@ -122,7 +122,7 @@ func TestCustomersMadeAtOnceAreOne(t *testing.T) {
 	}
 	wg.Wait()
 	var made, added int
-	err = pgtest.Owner(t, db).QueryRow(ctx, `
+	err = pgtest.OwnerPool(t, db).QueryRow(ctx, `
 		SELECT count(*) FILTER (WHERE action = 'customer.created'), count(*) FILTER (WHERE action = 'customer.email_added') FROM audit_log`).Scan(&made, &added)
 	if err != nil {
 		t.Fatal(err)
@@ -169,7 +169,7 @@ func TestAListIsWalkedWithoutGapsAndWithoutStrangers(t *testing.T) {
 		}
 	}
 	err = db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-		return freeze.Put(ctx, tx, freeze.Freeze{Scope: freeze.Customer, OrgID: o.ID, CustomerID: "bob", Source: freeze.ByOperator, Reason: "test"})
+		return freeze.Create(ctx, tx, freeze.Freeze{Scope: freeze.ScopeCustomer, OrgID: o.ID, CustomerID: "bob", Source: freeze.SourceOperator, Reason: "test"})
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -189,7 +189,7 @@ func TestAListIsWalkedWithoutGapsAndWithoutStrangers(t *testing.T) {
 						t.Errorf("%s: got frozen %v", c.ID, c.Frozen)
 					}
 				}
-				p.Cursor = r.Next
+				p.Cursor = r.NextCursor
 				return nil
 			})
 			if err != nil {
@@ -208,7 +208,7 @@ func TestAListIsWalkedWithoutGapsAndWithoutStrangers(t *testing.T) {
 		}
 	}
 	err = db.ReadOrg(ctx, o.ID, func(ctx context.Context, tx pg.Tx) error {
-		if _, err := customer.ByID(ctx, tx, other.ID, "ann"); !fault.Is(err, fault.CodeNotFound) {
+		if _, err := customer.ByID(ctx, tx, other.ID, "ann"); !fault.HasCode(err, fault.CodeNotFound) {
 			t.Errorf("got %v, want %v", err, fault.CodeNotFound)
 		}
 		_, err := customer.ByID(ctx, tx, o.ID, "ann")

@@ -29,7 +29,7 @@ func TestAnEmailThatCouldBeAnotherMailboxIsNotPlain(t *testing.T) {
 		if customer.PlainEmail(email) || customer.SameEmail(email, "vip@example.com") {
 			t.Errorf("%+q: got it plain %v, the same %v, want neither", email, customer.PlainEmail(email), customer.SameEmail(email, "vip@example.com"))
 		}
-		if err := customer.CheckNewEmail(email); !fault.Is(err, fault.InvalidRequest) || fault.Of(err).Param != "customerEmail" {
+		if err := customer.CheckNewEmail(email); !fault.HasCode(err, fault.InvalidRequest) || fault.Find(err).Param != "customerEmail" {
 			t.Errorf("%+q: got %v, want %v", email, err, fault.InvalidRequest)
 		}
 		if !customer.SameEmail(email, email) {
@@ -47,7 +47,7 @@ func TestAnEmailThatCouldBeAnotherMailboxIsNotPlain(t *testing.T) {
 // from a newer Unicode.
 func TestTheDatabaseKnowsThePlainEmails(t *testing.T) {
 	t.Parallel()
-	rows, err := pgtest.Owner(t, pgtest.New(t)).Query(t.Context(), `
+	rows, err := pgtest.OwnerPool(t, pgtest.New(t)).Query(t.Context(), `
 		SELECT r FROM generate_series(161, 1114111) r WHERE r NOT BETWEEN 55296 AND 57343 AND NOT email_is_plain('a' || chr(r) || '@example.com')`)
 	if err != nil {
 		t.Fatal(err)
@@ -107,7 +107,7 @@ func TestOnlyPlainEmailsAreWrittenAndTrusted(t *testing.T) {
 	}
 	// A row from before e-mails had to be plain.
 	const old = "\uff56ip@example.com"
-	super, err := pgx.Connect(ctx, pgtest.Of(t, db).SuperURL)
+	super, err := pgx.Connect(ctx, pgtest.DatabaseOf(t, db).SuperURL)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -122,11 +122,11 @@ func TestOnlyPlainEmailsAreWrittenAndTrusted(t *testing.T) {
 	}
 	for _, email := range lookAlikes {
 		for _, id := range []string{"new", "none"} {
-			if _, _, err := ensure(id, email); !fault.Is(err, fault.InvalidRequest) {
+			if _, _, err := ensure(id, email); !fault.HasCode(err, fault.InvalidRequest) {
 				t.Errorf("%s with %+q: got %v, want it refused", id, email, err)
 			}
 		}
-		if _, err := edit("vip", email); !fault.Is(err, fault.InvalidRequest) {
+		if _, err := edit("vip", email); !fault.HasCode(err, fault.InvalidRequest) {
 			t.Errorf("a change to %+q: got %v, want it refused", email, err)
 		}
 		for what, sql := range map[string]string{
@@ -137,7 +137,7 @@ func TestOnlyPlainEmailsAreWrittenAndTrusted(t *testing.T) {
 				_, err := tx.Exec(ctx, sql, o.ID, email)
 				return err
 			})
-			if !pg.Violates(err, "customers_email_plain") {
+			if !pg.ViolatesConstraint(err, "customers_email_plain") {
 				t.Errorf("%s of %+q: got %v, want customers_email_plain", what, email, err)
 			}
 		}
@@ -168,7 +168,7 @@ func TestOnlyPlainEmailsAreWrittenAndTrusted(t *testing.T) {
 		t.Errorf("metadata of a row from before: got %v, want it changed", err)
 	}
 	err = in(func(ctx context.Context, tx pg.Tx) error {
-		listed, err := customer.NotPlain(ctx, tx, o.ID, 10)
+		listed, err := customer.ListNotPlain(ctx, tx, o.ID, 10)
 		if len(listed) != 1 || listed[0].ID != "old" {
 			t.Errorf("got %v listed, want the old one", listed)
 		}

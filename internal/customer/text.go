@@ -20,8 +20,8 @@ const (
 // be shown safely. What passes is compared byte for byte, without folding: "a"
 // and "A" are two customers. The refusal is INVALID_REQUEST on customerId.
 func CheckID(s string) error {
-	if why := wrongText(s, idBytesMax); why != "" {
-		return refuseID(why)
+	if problem := describeTextError(s, idBytesMax); problem != "" {
+		return newInvalidID(problem)
 	}
 	return nil
 }
@@ -33,25 +33,25 @@ func CheckNewID(s string) error {
 	if err := CheckID(s); err != nil {
 		return err
 	}
-	if dotSegments(s) {
-		return refuseID("has a dot segment of a URL (. or .., alone or between slashes), which URL libraries take out of a path: the call would be another one, or another customer's")
+	if hasDotSegments(s) {
+		return newInvalidID("has a dot segment of a URL (. or .., alone or between slashes), which URL libraries take out of a path: the call would be another one, or another customer's")
 	}
 	return nil
 }
 
-func refuseID(why string) error {
-	return fault.New(fault.Invalid, fault.InvalidRequest, "customerId %s. Nothing was written and no money moved. Correct it and send the request again.", why).On("customerId")
+func newInvalidID(problem string) error {
+	return fault.New(fault.Invalid, fault.InvalidRequest, "customerId %s. Nothing was written and no money moved. Correct it and send the request again.", problem).WithParam("customerId")
 }
 
-// unescaped are the characters of a path that matter to dot segments.
-var unescaped = strings.NewReplacer("%2e", ".", "%2f", "/", "%5c", "/", `\`, "/")
+// pathUnescaper are the characters of a path that matter to dot segments.
+var pathUnescaper = strings.NewReplacer("%2e", ".", "%2f", "/", "%5c", "/", `\`, "/")
 
-// dotSegments tells whether a URL library changes a path that has the id in it (RFC 3986
+// hasDotSegments tells whether a URL library changes a path that has the id in it (RFC 3986
 // section 5.2.4): browsers take %2e for a dot and a backslash for a slash (WHATWG URL, path
 // state), some languages' functions for escaping leave slashes as they are, and some
 // proxies unescape what came escaped.
-func dotSegments(s string) bool {
-	for segment := range strings.SplitSeq(unescaped.Replace(strings.ToLower(s)), "/") {
+func hasDotSegments(s string) bool {
+	for segment := range strings.SplitSeq(pathUnescaper.Replace(strings.ToLower(s)), "/") {
 		if segment == "." || segment == ".." {
 			return true
 		}
@@ -62,18 +62,18 @@ func dotSegments(s string) bool {
 // CheckEmail refuses what cannot be an e-mail address. It does not find out
 // whether mail arrives there. The refusal is INVALID_REQUEST on customerEmail.
 func CheckEmail(s string) error {
-	why := wrongText(s, emailBytesMax)
-	at := strings.LastIndexByte(s, '@')
+	problem := describeTextError(s, emailBytesMax)
+	atIndex := strings.LastIndexByte(s, '@')
 	switch {
-	case why != "":
-	case len(s) < emailBytesMin || at < 1 || at == len(s)-1 || strings.IndexByte(s, '@') != at:
-		why = "is not an e-mail address: one @ with something on both sides"
+	case problem != "":
+	case len(s) < emailBytesMin || atIndex < 1 || atIndex == len(s)-1 || strings.IndexByte(s, '@') != atIndex:
+		problem = "is not an e-mail address: one @ with something on both sides"
 	case strings.ContainsFunc(s, unicode.IsSpace) || strings.ContainsAny(s, `<>",;:\()[]`):
-		why = "is not a plain e-mail address: no spaces, brackets or quotes"
+		problem = "is not a plain e-mail address: no spaces, brackets or quotes"
 	default:
 		return nil
 	}
-	return fault.New(fault.Invalid, fault.InvalidRequest, "customerEmail %s. Nothing was written and no money moved. Correct it and send the request again.", why).On("customerEmail")
+	return fault.New(fault.Invalid, fault.InvalidRequest, "customerEmail %s. Nothing was written and no money moved. Correct it and send the request again.", problem).WithParam("customerEmail")
 }
 
 // CheckNewEmail is CheckEmail for an e-mail that is to be written: it refuses one that is
@@ -83,14 +83,14 @@ func CheckNewEmail(s string) error {
 		return err
 	}
 	if !PlainEmail(s) {
-		return notPlain()
+		return newNotPlain()
 	}
 	return nil
 }
 
-func notPlain() error {
+func newNotPlain() error {
 	return fault.New(fault.Invalid, fault.InvalidRequest, "customerEmail has a character that looks like another one or is not shown, such as a full-width letter, "+
-		"so that two mailboxes could be taken for one. Nothing was written and no money moved. Write the address in plain letters and send the request again.").On("customerEmail")
+		"so that two mailboxes could be taken for one. Nothing was written and no money moved. Write the address in plain letters and send the request again.").WithParam("customerEmail")
 }
 
 // PlainEmail tells whether folding an e-mail changes nothing but the case of its letters,
@@ -116,7 +116,7 @@ func SameEmail(a, b string) bool {
 // FoldEmail is the form in which plain e-mails are compared: NFKC and lower case.
 func FoldEmail(s string) string { return norm.NFKC.String(strings.ToLower(norm.NFKC.String(s))) }
 
-func wrongText(s string, bytesMax int) string {
+func describeTextError(s string, bytesMax int) string {
 	switch {
 	case s == "":
 		return "is empty"
@@ -132,16 +132,16 @@ func wrongText(s string, bytesMax int) string {
 	for _, r := range s {
 		// Cc are controls, Cf the invisible format characters, the bidirectional
 		// ones among them, Zl and Zp break lines. Co and Cs mean nothing to others.
-		if unicode.In(r, unicode.Cc, unicode.Zl, unicode.Zp, unicode.Bidi_Control) || invisible(r) {
+		if unicode.In(r, unicode.Cc, unicode.Zl, unicode.Zp, unicode.Bidi_Control) || isInvisible(r) {
 			return "contains a control, bidirectional or invisible character"
 		}
 	}
 	return ""
 }
 
-// invisible are format characters that no script needs to be written: they make
+// isInvisible are format characters that no script needs to be written: they make
 // two ids look the same. Joiners (U+200C, U+200D) and tags of emoji are needed.
-func invisible(r rune) bool {
+func isInvisible(r rune) bool {
 	switch r {
 	case '\u00ad', '\u180e', '\u200b', '\u2060', '\u2061', '\u2062', '\u2063', '\u2064', '\ufeff', '\ufff9', '\ufffa', '\ufffb':
 		return true

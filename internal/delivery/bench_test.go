@@ -22,7 +22,7 @@ func BenchmarkSequencedAndDelivered(b *testing.B) {
 		w.endpoint(server.URL)
 	}
 	// A real process has looked many times, and cached its plans, before there is much.
-	s := &event.Sequencer{DB: w.db, Environment: webhook.Test, Listener: Fan{}}
+	s := &event.Sequencer{DB: w.db, Environment: webhook.Test, Listener: FanOut{}}
 	d := w.dispatcher()
 	for i := range 10 {
 		w.events(fmt.Sprint("early_", i), 2)

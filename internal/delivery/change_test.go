@@ -69,7 +69,7 @@ func TestFiltersLeaveOutWhatConcernsOthers(t *testing.T) {
 	filtered := func(f Filters) string {
 		var e Endpoint
 		err := w.db.InOrg(t.Context(), org, func(ctx context.Context, tx pg.Tx) (err error) {
-			e, _, err = w.endpoints.Create(ctx, tx, org, audit.APIKey(org), New{URL: "http://127.0.0.1:1", Filters: f})
+			e, _, err = w.endpoints.Create(ctx, tx, org, audit.APIKey(org), NewEndpoint{URL: "http://127.0.0.1:1", Filters: f})
 			return err
 		})
 		if err != nil || e.Filters != f {
@@ -254,19 +254,19 @@ func TestAnotherURLGetsAllThatWaitsAtOnce(t *testing.T) {
 		w.advance()
 	}
 	w.drain(d)
-	d.open()
+	d.ensureOpen()
 	w.advance()
-	inFlight, err := d.claim(t.Context())
+	inFlight, err := d.claimDue(t.Context())
 	if err != nil || len(inFlight) == 0 {
 		t.Fatalf("got %v, %v, want something in flight", inFlight, err)
 	}
-	o := d.post(t.Context(), inFlight[0])
+	o := d.postDelivery(t.Context(), inFlight[0])
 	for _, c := range inFlight {
-		d.flows.give(c.endpoint, o)
+		d.windows.finishPost(c.endpoint, o)
 	}
 	before := len(old.requests())
 	w.change(e.ID, Change{URL: pointer(fresh.URL)})
-	if err := d.record(t.Context(), []outcome{o}); err != nil {
+	if err := d.recordOutcomes(t.Context(), []outcome{o}); err != nil {
 		t.Fatal(err)
 	}
 	w.clock.move(leaseLength) // of what was claimed and never posted
@@ -303,28 +303,28 @@ func TestARestartOfManyDeliveriesEnds(t *testing.T) {
 	w.change(e.ID, Change{Status: pointer(Paused)})
 	w.change(e.ID, Change{Status: pointer(Enabled)})
 	d := w.dispatcher()
-	d.open()
+	d.ensureOpen()
 	for steps := 0; ; steps++ {
-		more, err := d.keepHouse(t.Context())
+		hasMore, err := d.runMaintenance(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !more {
+		if !hasMore {
 			break
 		}
 		if steps > 10 {
 			t.Fatalf("got no end after %v steps, want one", steps)
 		}
-		batch, err := d.claim(t.Context())
+		batch, err := d.claimDue(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
 		var outcomes []outcome
 		for _, c := range batch {
-			outcomes = append(outcomes, outcome{claimed: c, at: w.clock.now(), status: 500})
-			d.flows.give(c.endpoint, outcomes[len(outcomes)-1])
+			outcomes = append(outcomes, outcome{claimedDelivery: c, sentAt: w.clock.now(), status: 500})
+			d.windows.finishPost(c.endpoint, outcomes[len(outcomes)-1])
 		}
-		if err := d.record(t.Context(), outcomes); err != nil {
+		if err := d.recordOutcomes(t.Context(), outcomes); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -347,7 +347,7 @@ func TestAChangedURLIsGuardedToo(t *testing.T) {
 			_, err := w.endpoints.Update(ctx, tx, org, audit.APIKey(org), e.ID, Change{URL: &url})
 			return err
 		})
-		if f := fault.Of(err); f == nil || f.Code != fault.InvalidRequest || f.Param != "url" {
+		if f := fault.Find(err); f == nil || f.Code != fault.InvalidRequest || f.Param != "url" {
 			t.Errorf("%s: got %v, want it refused", url, err)
 		}
 	}
@@ -355,7 +355,7 @@ func TestAChangedURLIsGuardedToo(t *testing.T) {
 	w.events("dep_1", 1)
 	w.sequence()
 	d := w.dispatcher()
-	d.Development, d.resolver, d.answerIn = false, resolver, 5*time.Second
+	d.Development, d.resolver, d.answerMax = false, resolver, 5*time.Second
 	w.step(d)
 	if got := w.deliveries()[0]; got.Attempts != 1 || got.Error == nil || *got.Error != errForbidden.Error() || hits.Load() != 0 {
 		t.Errorf("got %+v and %v connections, want it refused and none", got, hits.Load())
@@ -379,7 +379,7 @@ func TestAChangeThatCannotBeIsRefusedAndChangesNothing(t *testing.T) {
 			_, err := w.endpoints.Update(ctx, tx, org, audit.APIKey(org), e.ID, c)
 			return err
 		})
-		if f := fault.Of(err); f == nil || f.Code != fault.InvalidRequest || f.Param != param {
+		if f := fault.Find(err); f == nil || f.Code != fault.InvalidRequest || f.Param != param {
 			t.Errorf("%s: got %v, want %v on it", param, err, fault.InvalidRequest)
 		}
 	}
@@ -387,7 +387,7 @@ func TestAChangeThatCannotBeIsRefusedAndChangesNothing(t *testing.T) {
 		_, err := w.endpoints.Update(ctx, tx, "org_2", audit.APIKey("org_2"), e.ID, Change{Status: pointer(Paused)})
 		return err
 	})
-	if !fault.Is(err, fault.CodeNotFound) {
+	if !fault.HasCode(err, fault.CodeNotFound) {
 		t.Errorf("another organization's: got %v, want %v", err, fault.CodeNotFound)
 	}
 	if got := w.change(e.ID, Change{}); !got.UpdatedAt.Equal(e.UpdatedAt) || got.Description != "" || got.Status != Enabled {
@@ -462,7 +462,7 @@ func TestRotationsWithinADayEndNoSecretEarly(t *testing.T) {
 		secrets = append(secrets, s)
 	}
 	_, _, err := w.rotate(e.ID)
-	if f := fault.Of(err); f == nil || f.Code != fault.InvalidState || !strings.Contains(f.Message, "2026-02-01T12:01:00Z") {
+	if f := fault.Find(err); f == nil || f.Code != fault.InvalidState || !strings.Contains(f.Message, "2026-02-01T12:01:00Z") {
 		t.Errorf("a fifth secret: got %v, want %v with the time when the oldest retires", err, fault.InvalidState)
 	}
 	w.events("dep_1", 1)
@@ -506,7 +506,7 @@ func TestRotationsThatRaceMakeOnePresentSecret(t *testing.T) {
 			switch _, _, err := w.rotate(e.ID); {
 			case err == nil:
 				made.Add(1)
-			case fault.Is(err, fault.InvalidState):
+			case fault.HasCode(err, fault.InvalidState):
 				refused.Add(1)
 			default:
 				t.Errorf("got %v, want a secret or a refusal", err)

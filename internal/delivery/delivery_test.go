@@ -62,11 +62,11 @@ func newWorld(t testing.TB, still bool) *world {
 	t.Helper()
 	w := &world{t: t}
 	dir := t.TempDir()
-	if err := seal.Create(filepath.Join(dir, "seal.key")); err != nil {
+	if err := seal.CreateKeyset(filepath.Join(dir, "seal.key")); err != nil {
 		t.Fatal(err)
 	}
 	var err error
-	if w.keyset, err = seal.Open(filepath.Join(dir, "seal.key")); err != nil {
+	if w.keyset, err = seal.OpenKeyset(filepath.Join(dir, "seal.key")); err != nil {
 		t.Fatal(err)
 	}
 	if w.key, err = OpenOrCreateKey(filepath.Join(dir, "webhook.key")); err != nil {
@@ -79,7 +79,7 @@ func newWorld(t testing.TB, still bool) *world {
 	} else {
 		w.db = pgtest.New(t)
 	}
-	w.owner = pgtest.Owner(t, w.db)
+	w.owner = pgtest.OwnerPool(t, w.db)
 	w.exec(`INSERT INTO organizations (org_id, name, created_at) VALUES ('org_1', 'one', now()), ('org_2', 'two', now())`)
 	return w
 }
@@ -115,7 +115,7 @@ func (w *world) endpoint(url string, events ...event.Type) (Endpoint, string) {
 	var e Endpoint
 	var secret seal.Secret
 	err := w.db.InOrg(w.t.Context(), org, func(ctx context.Context, tx pg.Tx) (err error) {
-		e, secret, err = w.endpoints.Create(ctx, tx, org, audit.APIKey(org), New{URL: url, Events: events})
+		e, secret, err = w.endpoints.Create(ctx, tx, org, audit.APIKey(org), NewEndpoint{URL: url, Events: events})
 		return err
 	})
 	if err != nil {
@@ -151,7 +151,7 @@ func (w *world) event(org string, t event.Type, resource string) (eventID string
 
 func (w *world) sequence() {
 	w.t.Helper()
-	s := &event.Sequencer{DB: w.db, Environment: webhook.Test, Listener: Fan{}}
+	s := &event.Sequencer{DB: w.db, Environment: webhook.Test, Listener: FanOut{}}
 	for n := 1; n > 0; {
 		var err error
 		if n, err = s.Step(w.t.Context()); err != nil {
@@ -380,7 +380,7 @@ func TestAnEventArrivesSignedAndIsTheFeedsBytes(t *testing.T) {
 	w.want("DELIVERED", 10)
 	var page event.Page
 	err := w.db.ReadOrg(t.Context(), org, func(ctx context.Context, tx pg.Tx) (err error) {
-		page, err = event.Feed(ctx, tx, org, 0, nil, 100)
+		page, err = event.ReadFeed(ctx, tx, org, 0, nil, 100)
 		return err
 	})
 	if err != nil {
@@ -458,7 +458,7 @@ func TestEveryAttemptIsTheSameMessageOnTheSchedule(t *testing.T) {
 		})
 		tenant := fmt.Sprint("org_k", k)
 		err := w.db.InOrg(t.Context(), tenant, func(ctx context.Context, tx pg.Tx) error {
-			_, secret, err := w.endpoints.Create(ctx, tx, tenant, audit.APIKey(tenant), New{URL: receivers[k].URL})
+			_, secret, err := w.endpoints.Create(ctx, tx, tenant, audit.APIKey(tenant), NewEndpoint{URL: receivers[k].URL})
 			secrets[k] = secret.Reveal()
 			return err
 		})
@@ -470,7 +470,7 @@ func TestEveryAttemptIsTheSameMessageOnTheSchedule(t *testing.T) {
 	w.sequence()
 	d := w.dispatcher()
 	start := w.clock.now()
-	for more := true; more; more = w.advance() {
+	for hasMore := true; hasMore; hasMore = w.advance() {
 		w.drain(d)
 	}
 	for _, delivered := range w.deliveries() {
@@ -521,7 +521,7 @@ func TestAnEndpointThatIsDown71HoursGetsItsEvents(t *testing.T) {
 	}
 	w.sequence()
 	d := w.dispatcher()
-	for more := true; more; more = w.advance() {
+	for hasMore := true; hasMore; hasMore = w.advance() {
 		w.drain(d)
 	}
 	w.want("DELIVERED", 6)
@@ -573,8 +573,8 @@ func TestTheNextEventOfAResourceWaitsForTheOneBefore(t *testing.T) {
 		t.Errorf("another resource: got it after %v, want it at once", got)
 	}
 	for _, id := range ids[1:] {
-		if got := first[id].Sub(firstTry); got < orderPatience || got > orderPatience+time.Minute {
-			t.Errorf("event after one that fails: got it %v after that one's first attempt, want %v", got, orderPatience)
+		if got := first[id].Sub(firstTry); got < orderWaitMax || got > orderWaitMax+time.Minute {
+			t.Errorf("event after one that fails: got it %v after that one's first attempt, want %v", got, orderWaitMax)
 		}
 	}
 }
@@ -601,7 +601,7 @@ func TestOrderWithinAResourceHoldsWhateverFails(t *testing.T) {
 	}
 	w.sequence()
 	dispatchers := []*Dispatcher{w.dispatcher(), w.dispatcher()}
-	for more := true; more; more = w.advance() {
+	for hasMore := true; hasMore; hasMore = w.advance() {
 		for _, d := range dispatchers {
 			w.drain(d)
 		}
@@ -614,7 +614,7 @@ func TestOrderWithinAResourceHoldsWhateverFails(t *testing.T) {
 	tried, taken := map[key]time.Time{}, map[key]bool{}
 	for _, r := range rc.requests() {
 		k := key{resource[r.eventID], place[r.eventID]}
-		if before := (key{k.resource, k.place - 1}); k.place > 0 && !taken[before] && (tried[before].IsZero() || r.at.Sub(tried[before]) < orderPatience) {
+		if before := (key{k.resource, k.place - 1}); k.place > 0 && !taken[before] && (tried[before].IsZero() || r.at.Sub(tried[before]) < orderWaitMax) {
 			t.Errorf("%s: got event %d before event %d was delivered", k.resource, k.place, before.place)
 		}
 		if tried[k].IsZero() {

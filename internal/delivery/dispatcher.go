@@ -27,13 +27,13 @@ const (
 	idlePause = 50 * time.Millisecond
 	// While there is much to do, claims and records are made this often and not at every
 	// answer: a transaction costs about the same for one delivery and for a hundred.
-	busyPause      = 10 * time.Millisecond
-	sickPause      = time.Second
-	tidyPause      = time.Second      // between two looks for deliveries whose endpoint is gone
-	tidyMax        = 1000             // of them in one transaction
-	waitingMax     = 100              // deliveries of a resource that are put off behind one that failed
-	stopPatience   = 20 * time.Second // for posts in flight when the program stops
-	recordPatience = 10 * time.Second
+	busyPause           = 10 * time.Millisecond
+	errorPause          = time.Second
+	maintenanceInterval = time.Second      // between two looks for deliveries whose endpoint is gone
+	cancelMax           = 1000             // of them in one transaction
+	postponedMax        = 100              // deliveries of a resource that are put off behind one that failed
+	stopTimeout         = 20 * time.Second // for posts in flight when the program stops
+	recordTimeout       = 10 * time.Second
 )
 
 // Dispatcher posts what is due. Any number of processes may run one.
@@ -53,21 +53,21 @@ type Dispatcher struct {
 
 	// A test brings names of its own and less patience; zero values mean the system's
 	// resolver and the limits of this package.
-	resolver *net.Resolver
-	answerIn time.Duration
-	stopIn   time.Duration
+	resolver  *net.Resolver
+	answerMax time.Duration
+	stopMax   time.Duration
 
-	once    sync.Once
-	woken   chan struct{}
-	via     *transport
-	flows   flows
-	secrets sync.Map // secretName -> opened
+	openOnce  sync.Once
+	wakeups   chan struct{}
+	transport *transport
+	windows   windows
+	secrets   sync.Map // secretKey -> opened
 }
 
-func (d *Dispatcher) open() {
-	d.once.Do(func() {
-		d.via = newTransport(d.Development, d.resolver)
-		d.woken = make(chan struct{}, 1)
+func (d *Dispatcher) ensureOpen() {
+	d.openOnce.Do(func() {
+		d.transport = newTransport(d.Development, d.resolver)
+		d.wakeups = make(chan struct{}, 1)
 		if d.Log == nil {
 			d.Log = slog.Default()
 		}
@@ -76,59 +76,59 @@ func (d *Dispatcher) open() {
 
 // Wake tells Run that there is something new. It is economy: Run looks by itself.
 func (d *Dispatcher) Wake() {
-	d.open()
+	d.ensureOpen()
 	select {
-	case d.woken <- struct{}{}:
+	case d.wakeups <- struct{}{}:
 	default:
 	}
 }
 
-// claimed is a delivery that is ours until its lease ends.
-type claimed struct {
+// claimedDelivery is a delivery that is ours until its lease ends.
+type claimedDelivery struct {
 	id       int64
 	orgID    string
 	endpoint string
 	target
-	eventID  string
-	body     []byte
-	attempts int        // made before this one
-	base     int        // of them, before the present run of the schedule
-	first    *time.Time // when the first was made
-	lease    [16]byte
-	until    time.Time
+	eventID        string
+	body           []byte
+	attempts       int        // made before this one
+	scheduleBase   int        // of them, before the present run of the schedule
+	firstAttemptAt *time.Time // when the first was made
+	lease          [16]byte
+	leasedUntil    time.Time
 }
 
 // outcome is what an attempt came to. An abandoned one was not made, or may or may not
 // have arrived: its lease is given back.
 type outcome struct {
-	claimed
-	at        time.Time
-	abandoned bool
-	ours      bool // it was not made because of something here
-	status    int  // of the answer; 0 when there was none
-	err       string
-	cause     string // of err, in one word
-	response  string
-	asked     time.Duration
-	took      time.Duration
+	claimedDelivery
+	sentAt     time.Time
+	abandoned  bool
+	ownFault   bool // it was not made because of something here
+	status     int  // of the answer; 0 when there was none
+	err        string
+	cause      string // of err, in one word
+	response   string
+	retryAfter time.Duration
+	took       time.Duration
 }
 
-func (o outcome) delivered() bool { return o.status >= 200 && o.status < 300 }
+func (o outcome) isDelivered() bool { return o.status >= 200 && o.status < 300 }
 
-// gone tells that the receiver wants nothing more.
-func (o outcome) gone() bool { return o.status == 410 }
+// isGone tells that the receiver wants nothing more.
+func (o outcome) isGone() bool { return o.status == 410 }
 
 // Step claims what is due, posts it, records what came of it, and returns how many
 // posts it made. Run does the same without waiting for the slowest post of each round.
 func (d *Dispatcher) Step(ctx context.Context) (int, error) {
-	d.open()
-	for more := true; more; {
+	d.ensureOpen()
+	for hasMore := true; hasMore; {
 		var err error
-		if more, err = d.keepHouse(ctx); err != nil {
+		if hasMore, err = d.runMaintenance(ctx); err != nil {
 			return 0, err
 		}
 	}
-	batch, err := d.claim(ctx)
+	batch, err := d.claimDue(ctx)
 	if err != nil {
 		return 0, err
 	}
@@ -136,17 +136,17 @@ func (d *Dispatcher) Step(ctx context.Context) (int, error) {
 	var posts sync.WaitGroup
 	for i, c := range batch {
 		posts.Go(func() {
-			outcomes[i] = d.post(ctx, c)
-			d.flows.give(c.endpoint, outcomes[i])
+			outcomes[i] = d.postDelivery(ctx, c)
+			d.windows.finishPost(c.endpoint, outcomes[i])
 		})
 	}
 	posts.Wait()
-	for rest := outcomes; len(rest) > 0; {
-		n := min(len(rest), recordMax)
-		if err := d.record(context.WithoutCancel(ctx), rest[:n]); err != nil {
+	for remaining := outcomes; len(remaining) > 0; {
+		n := min(len(remaining), recordMax)
+		if err := d.recordOutcomes(context.WithoutCancel(ctx), remaining[:n]); err != nil {
 			return 0, err
 		}
-		rest = rest[n:]
+		remaining = remaining[n:]
 	}
 	return len(batch), nil
 }
@@ -154,8 +154,8 @@ func (d *Dispatcher) Step(ctx context.Context) (int, error) {
 // Run posts until ctx ends. Then it claims nothing more, waits a bounded time for what
 // is in flight, records it, and gives back the leases of the rest.
 func (d *Dispatcher) Run(ctx context.Context) error {
-	d.open()
-	defer d.via.close()
+	d.ensureOpen()
+	defer d.transport.closeIdle()
 
 	// Posts outlive ctx, but not for long.
 	posting, cut := context.WithCancel(context.WithoutCancel(ctx))
@@ -166,31 +166,31 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	recorder.Go(func() { d.recordAll(context.WithoutCancel(ctx), outcomes, recorded) })
 
 	// Whoever posts stays for the next delivery: a stack that has grown once is kept.
-	todo := make(chan claimed)
-	work := func(c claimed) {
+	todo := make(chan claimedDelivery)
+	work := func(c claimedDelivery) {
 		for ok := true; ok; c, ok = <-todo {
-			o := d.post(posting, c)
-			d.flows.give(c.endpoint, o)
+			o := d.postDelivery(posting, c)
+			d.windows.finishPost(c.endpoint, o)
 			outcomes <- o
 		}
 	}
-	kept := time.Time{}
+	maintainedAt := time.Time{}
 	for ctx.Err() == nil {
 		began, wait := time.Now(), idlePause
-		if began.Sub(kept) >= tidyPause {
-			more, err := d.keepHouse(ctx)
+		if began.Sub(maintainedAt) >= maintenanceInterval {
+			hasMore, err := d.runMaintenance(ctx)
 			if err != nil && ctx.Err() == nil {
 				d.Log.LogAttrs(ctx, slog.LevelError, "the queues of endpoints could not be kept", slog.Any("error", err))
 			}
-			if kept = time.Now(); more {
-				kept, wait = time.Time{}, 0 // in turns with what is due
+			if maintainedAt = time.Now(); hasMore {
+				maintainedAt, wait = time.Time{}, 0 // in turns with what is due
 			}
 		}
-		batch, err := d.claim(ctx)
+		batch, err := d.claimDue(ctx)
 		switch {
 		case err != nil && ctx.Err() == nil:
 			d.Log.LogAttrs(ctx, slog.LevelError, "deliveries could not be claimed", slog.Any("error", err))
-			wait = sickPause
+			wait = errorPause
 		case len(batch) == claimMax:
 			wait = 0
 		}
@@ -205,16 +205,16 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 		case <-recorded:
-			rest(ctx, busyPause-time.Since(began))
-		case <-d.woken:
-			rest(ctx, busyPause-time.Since(began))
+			pauseFor(ctx, busyPause-time.Since(began))
+		case <-d.wakeups:
+			pauseFor(ctx, busyPause-time.Since(began))
 		case <-timer.C:
 		}
 		timer.Stop()
 	}
 	close(todo)
 
-	patience := time.AfterFunc(cmp.Or(d.stopIn, stopPatience), cut)
+	patience := time.AfterFunc(cmp.Or(d.stopMax, stopTimeout), cut)
 	posts.Wait()
 	patience.Stop()
 	close(outcomes)
@@ -222,8 +222,8 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	return nil
 }
 
-// rest pauses, and not at all for what is not positive.
-func rest(ctx context.Context, d time.Duration) {
+// pauseFor pauses, and not at all for what is not positive.
+func pauseFor(ctx context.Context, d time.Duration) {
 	if d <= 0 {
 		return
 	}
@@ -240,7 +240,7 @@ func rest(ctx context.Context, d time.Duration) {
 func (d *Dispatcher) recordAll(ctx context.Context, outcomes <-chan outcome, recorded chan<- struct{}) {
 	began := time.Time{}
 	for first := range outcomes {
-		rest(ctx, busyPause-time.Since(began))
+		pauseFor(ctx, busyPause-time.Since(began))
 		began = time.Now()
 		batch := []outcome{first}
 	more:
@@ -255,7 +255,7 @@ func (d *Dispatcher) recordAll(ctx context.Context, outcomes <-chan outcome, rec
 				break more
 			}
 		}
-		if err := d.record(ctx, batch); err != nil {
+		if err := d.recordOutcomes(ctx, batch); err != nil {
 			// The leases run out, and the deliveries are posted again.
 			d.Log.LogAttrs(ctx, slog.LevelError, "outcomes of deliveries could not be recorded",
 				slog.Int("deliveries", len(batch)), slog.Any("error", err))
@@ -267,26 +267,26 @@ func (d *Dispatcher) recordAll(ctx context.Context, outcomes <-chan outcome, rec
 	}
 }
 
-// claim leases what is due, at most one process's room for each endpoint, in turns: the
+// claimDue leases what is due, at most one process's room for each endpoint, in turns: the
 // first of every endpoint before the second of any.
 //
 // Only endpoints with pending deliveries are looked at, found by hopping along the
 // index. Claiming moves attempt_after to the end of the lease, so that what is leased is
 // not looked at again before.
-func (d *Dispatcher) claim(ctx context.Context) ([]claimed, error) {
-	endpoints, rooms, left := d.flows.room()
-	if left <= 0 {
+func (d *Dispatcher) claimDue(ctx context.Context) ([]claimedDelivery, error) {
+	endpoints, freeSlots, free := d.windows.freeSlots()
+	if free <= 0 {
 		return nil, nil
 	}
 	lease := newLease()
-	var batch []claimed
+	var batch []claimedDelivery
 	err := d.DB.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-		if err := plan(ctx, tx); err != nil {
+		if err := setPlanner(ctx, tx); err != nil {
 			return err
 		}
-		until := tx.Now.Add(leaseLength)
+		leasedUntil := tx.Now.Add(leaseLength)
 		rows, err := tx.Query(ctx, `
-			WITH RECURSIVE `+busy+`, open AS MATERIALIZED (
+			WITH RECURSIVE `+busyEndpoints+`, open AS MATERIALIZED (
 				SELECT e.endpoint_id, coalesce(r.room, $3) AS room
 				FROM busy JOIN webhook_endpoints e USING (endpoint_id)
 				LEFT JOIN unnest($1::text[], $2::int[]) AS r (endpoint_id, room) USING (endpoint_id)
@@ -313,13 +313,13 @@ func (d *Dispatcher) claim(ctx context.Context) ([]claimed, error) {
 			FROM due, events v
 			WHERE d.delivery_id = due.delivery_id AND v.event_id = d.event_id
 			RETURNING d.delivery_id, d.org_id, d.endpoint_id, d.event_id, v.body, d.attempts, d.schedule_base, d.first_attempt_at`,
-			endpoints, rooms, flowStart, tx.Now, tx.Now.Add(-orderPatience), min(left, claimMax), lease, until)
+			endpoints, freeSlots, windowSizeStart, tx.Now, tx.Now.Add(-orderWaitMax), min(free, claimMax), lease, leasedUntil)
 		if err != nil {
 			return fmt.Errorf("claim deliveries: %w", err)
 		}
-		batch, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (claimed, error) {
-			c := claimed{lease: lease, until: until}
-			err := row.Scan(&c.id, &c.orgID, &c.endpoint, &c.eventID, &c.body, &c.attempts, &c.base, &c.first)
+		batch, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (claimedDelivery, error) {
+			c := claimedDelivery{lease: lease, leasedUntil: leasedUntil}
+			err := row.Scan(&c.id, &c.orgID, &c.endpoint, &c.eventID, &c.body, &c.attempts, &c.scheduleBase, &c.firstAttemptAt)
 			return c, err
 		})
 		if err != nil {
@@ -334,12 +334,12 @@ func (d *Dispatcher) claim(ctx context.Context) ([]claimed, error) {
 				names = append(names, c.endpoint)
 			}
 		}
-		of, err := targets(ctx, tx, names)
+		targetsByID, err := readTargets(ctx, tx, names)
 		if err != nil {
 			return err
 		}
 		for i := range batch {
-			batch[i].target = of[batch[i].endpoint]
+			batch[i].target = targetsByID[batch[i].endpoint]
 		}
 		return nil
 	})
@@ -347,19 +347,19 @@ func (d *Dispatcher) claim(ctx context.Context) ([]claimed, error) {
 		return nil, err
 	}
 	if len(batch) > 0 {
-		crash.Point("K02")
+		crash.Hit("K02")
 	}
 	for _, c := range batch {
-		d.flows.take(c.endpoint)
+		d.windows.addInFlight(c.endpoint)
 	}
 	return batch, nil
 }
 
-// plan binds the planner for the rest of the transaction. A cached plan that was made
+// setPlanner binds the planner for the rest of the transaction. A cached plan that was made
 // while the tables were small would serve, until the next ANALYZE, while they grow, and
 // read all of them for each claim. Every statement here is written so that one plan over
 // indexes is right at any size, and planning one anew costs more than running it.
-func plan(ctx context.Context, tx pg.Tx) error {
+func setPlanner(ctx context.Context, tx pg.Tx) error {
 	_, err := tx.Exec(ctx, `
 		SELECT set_config('plan_cache_mode', 'force_generic_plan', true), set_config('enable_seqscan', 'off', true),
 		       set_config('enable_bitmapscan', 'off', true), set_config('enable_mergejoin', 'off', true),
@@ -376,23 +376,23 @@ func newLease() [16]byte {
 	return lease
 }
 
-// record writes outcomes and their attempts, each only while its lease is still the one
+// recordOutcomes writes outcomes and their attempts, each only while its lease is still the one
 // it was claimed under: an attempt that outlived its lease says nothing any more,
 // because somebody else is at the delivery.
-func (d *Dispatcher) record(ctx context.Context, batch []outcome) error {
-	ctx, cancel := context.WithTimeout(ctx, recordPatience)
+func (d *Dispatcher) recordOutcomes(ctx context.Context, batch []outcome) error {
+	ctx, cancel := context.WithTimeout(ctx, recordTimeout)
 	defer cancel()
-	crash.Point("K04")
+	crash.Hit("K04")
 	for {
 		err := d.DB.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-			if err := d.write(ctx, tx, batch); err != nil {
+			if err := d.writeOutcomes(ctx, tx, batch); err != nil {
 				return err
 			}
-			crash.Committing("K05")
+			crash.HitBeforeCommit("K05")
 			return nil
 		})
 		if err == nil {
-			crash.Point("K05")
+			crash.Hit("K05")
 			return nil
 		}
 		// Written twice it changes nothing: the second time no lease matches.
@@ -404,26 +404,26 @@ func (d *Dispatcher) record(ctx context.Context, batch []outcome) error {
 	}
 }
 
-// write is record's transaction.
+// writeOutcomes is record's transaction.
 //
 // What waits for a delivery that failed is put off until it can be due: otherwise every
 // claim would look at it, and an endpoint with many such would slow the others down. It
 // is economy: order rests on the claim alone.
-func (d *Dispatcher) write(ctx context.Context, tx pg.Tx, batch []outcome) error {
-	if err := plan(ctx, tx); err != nil {
+func (d *Dispatcher) writeOutcomes(ctx context.Context, tx pg.Tx, batch []outcome) error {
+	if err := setPlanner(ctx, tx); err != nil {
 		return err
 	}
 	slices.SortFunc(batch, func(a, b outcome) int { return cmp.Compare(a.id, b.id) }) // the order of the locks
 	n := len(batch)
 	ids, leases := make([]int64, n), make([][16]byte, n)
-	statuses, attempts, after := make([]string, n), make([]int32, n), make([]time.Time, n)
-	ended, made, at := make([]*time.Time, n), make([]bool, n), make([]time.Time, n)
+	statuses, attempts, attemptAfter := make([]string, n), make([]int32, n), make([]time.Time, n)
+	ended, made, sentAt := make([]*time.Time, n), make([]bool, n), make([]time.Time, n)
 	codes, errs, responses, took := make([]*int32, n), make([]*string, n), make([]*string, n), make([]int32, n)
 	orgs, urls, free := make([]string, n), make([]string, n), make([]time.Time, n)
 	var goneEndpoints, goneURLs []string
 	for i, o := range batch {
-		ids[i], leases[i], orgs[i], urls[i], at[i] = o.id, o.lease, o.orgID, o.url, o.at
-		statuses[i], attempts[i], after[i] = "PENDING", int32(o.attempts), tx.Now
+		ids[i], leases[i], orgs[i], urls[i], sentAt[i] = o.id, o.lease, o.orgID, o.url, o.sentAt
+		statuses[i], attempts[i], attemptAfter[i] = "PENDING", int32(o.attempts), tx.Now
 		if o.abandoned {
 			continue
 		}
@@ -440,32 +440,32 @@ func (d *Dispatcher) write(ctx context.Context, tx pg.Tx, batch []outcome) error
 		if o.response != "" {
 			responses[i] = &o.response
 		}
-		first := o.at
-		if o.first != nil {
-			first = *o.first
+		first := o.sentAt
+		if o.firstAttemptAt != nil {
+			first = *o.firstAttemptAt
 		}
-		elapsed := o.at.Sub(first)
-		free[i] = first.Add(orderPatience)
-		wait, again := pause(int(attempts[i])-o.base, elapsed, o.asked)
+		elapsed := o.sentAt.Sub(first)
+		free[i] = first.Add(orderWaitMax)
+		wait, canRetry := retryDelay(int(attempts[i])-o.scheduleBase, elapsed, o.retryAfter)
 		switch {
-		case o.delivered():
+		case o.isDelivered():
 			statuses[i], ended[i] = "DELIVERED", &tx.Now
-		case o.gone():
+		case o.isGone():
 			statuses[i], ended[i] = "CANCELLED", &tx.Now
 			goneEndpoints, goneURLs = append(goneEndpoints, o.endpoint), append(goneURLs, o.url)
-		case !again:
+		case !canRetry:
 			statuses[i], ended[i] = "FAILED", &tx.Now
 			d.Log.LogAttrs(ctx, slog.LevelWarn, "a delivery has failed for good",
 				slog.String("organization", o.orgID), slog.String("endpoint", o.endpoint), slog.String("event", o.eventID))
 		default:
-			after[i] = o.at.Add(wait)
+			attemptAfter[i] = o.sentAt.Add(wait)
 		}
 	}
 	entries, err := d.disableGone(ctx, tx, goneEndpoints, goneURLs)
 	if err != nil {
 		return err
 	}
-	failing, err := d.judge(ctx, tx, batch)
+	failing, err := d.updateHealth(ctx, tx, batch)
 	if err != nil {
 		return err
 	}
@@ -498,7 +498,7 @@ func (d *Dispatcher) write(ctx context.Context, tx pg.Tx, batch []outcome) error
 		)
 		INSERT INTO delivery_attempts (delivery_id, attempt, org_id, endpoint_id, url, at, status_code, error, response, duration_ms)
 		SELECT delivery_id, attempts, org_id, endpoint_id, url, at, code, error, response, took FROM done WHERE made`,
-		ids, leases, statuses, attempts, after, ended, made, at, codes, errs, responses, took, orgs, free, urls, waitingMax)
+		ids, leases, statuses, attempts, attemptAfter, ended, made, sentAt, codes, errs, responses, took, orgs, free, urls, postponedMax)
 	if err != nil {
 		return fmt.Errorf("record %d deliveries: %w", n, err)
 	}
@@ -508,8 +508,8 @@ func (d *Dispatcher) write(ctx context.Context, tx pg.Tx, batch []outcome) error
 	return audit.Record(ctx, tx, entries...)
 }
 
-// busy hops along the index from one endpoint with pending deliveries to the next.
-const busy = `busy AS (
+// busyEndpoints hops along the index from one endpoint with pending deliveries to the next.
+const busyEndpoints = `busy AS (
 		(SELECT endpoint_id FROM deliveries WHERE status = 'PENDING' ORDER BY endpoint_id LIMIT 1)
 		UNION ALL
 		SELECT (SELECT n.endpoint_id FROM deliveries n

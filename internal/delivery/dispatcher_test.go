@@ -27,7 +27,7 @@ func TestTwoDispatchersDeliverEachEventOnce(t *testing.T) {
 	}
 	for range 2 {
 		w.run(w.dispatcher().Run)
-		w.run((&event.Sequencer{DB: w.db, Environment: webhook.Test, Listener: Fan{}}).Run)
+		w.run((&event.Sequencer{DB: w.db, Environment: webhook.Test, Listener: FanOut{}}).Run)
 	}
 	until(t, "300 deliveries", func() bool {
 		var done int
@@ -57,8 +57,8 @@ func TestALeaseThatRunsOutIsTakenOver(t *testing.T) {
 	w.events("dep_1", 1)
 	w.sequence()
 	crashed, alive := w.dispatcher(), w.dispatcher()
-	crashed.open()
-	batch, err := crashed.claim(t.Context())
+	crashed.ensureOpen()
+	batch, err := crashed.claimDue(t.Context())
 	if err != nil || len(batch) != 1 {
 		t.Fatalf("got %v, %v, want one delivery", batch, err)
 	}
@@ -72,12 +72,12 @@ func TestALeaseThatRunsOutIsTakenOver(t *testing.T) {
 	}
 	w.want("DELIVERED", 1)
 	// The stopped process wakes up: it neither posts nor overwrites.
-	o := crashed.post(t.Context(), batch[0])
+	o := crashed.postDelivery(t.Context(), batch[0])
 	if !o.abandoned || len(rc.requests()) != 1 {
 		t.Errorf("after its lease: got %v requests, want the one of the other process", len(rc.requests()))
 	}
 	o.abandoned, o.status = false, 500
-	if err := crashed.record(t.Context(), []outcome{o}); err != nil {
+	if err := crashed.recordOutcomes(t.Context(), []outcome{o}); err != nil {
 		t.Fatal(err)
 	}
 	w.want("DELIVERED", 1)
@@ -94,12 +94,12 @@ func TestACrashBetweenPostAndCommitSendsTheSameMessageAgain(t *testing.T) {
 	w.events("dep_1", 2)
 	w.sequence()
 	crashed, alive := w.dispatcher(), w.dispatcher()
-	crashed.open()
-	batch, err := crashed.claim(t.Context())
+	crashed.ensureOpen()
+	batch, err := crashed.claimDue(t.Context())
 	if err != nil || len(batch) != 1 {
 		t.Fatalf("got %v, %v, want one delivery", batch, err)
 	}
-	if o := crashed.post(t.Context(), batch[0]); !o.delivered() {
+	if o := crashed.postDelivery(t.Context(), batch[0]); !o.isDelivered() {
 		t.Fatalf("got %v, want it delivered", o)
 	}
 	w.clock.move(leaseLength)
@@ -148,14 +148,14 @@ func TestA410FromAFormerURLDisablesNothing(t *testing.T) {
 	w.events("dep_1", 1)
 	w.sequence()
 	d := w.dispatcher()
-	d.open()
-	batch, err := d.claim(t.Context())
+	d.ensureOpen()
+	batch, err := d.claimDue(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := d.post(t.Context(), batch[0])
+	o := d.postDelivery(t.Context(), batch[0])
 	w.exec(`UPDATE webhook_endpoints SET url = $2 WHERE endpoint_id = $1`, e.ID, rc.URL+"/new")
-	if err := d.record(t.Context(), []outcome{o}); err != nil {
+	if err := d.recordOutcomes(t.Context(), []outcome{o}); err != nil {
 		t.Fatal(err)
 	}
 	var got string
@@ -211,7 +211,7 @@ func TestEveryPostIsCountedByWhatCameOfIt(t *testing.T) {
 	var mu sync.Mutex
 	got := map[string]int{}
 	d := w.dispatcher()
-	d.answerIn = time.Second
+	d.answerMax = time.Second
 	d.Observe = func(result string) {
 		mu.Lock()
 		defer mu.Unlock()
@@ -241,8 +241,8 @@ func TestASlowReceiverHoldsUpNobody(t *testing.T) {
 	w.run(w.dispatcher().Run)
 	w.sequence()
 	until(t, "the fast receiver to have everything", func() bool { return len(fast.requests()) == 200 })
-	if got := held.Load(); got < 1 || got > flowStart {
-		t.Errorf("got %v posts held by the slow receiver, want 1 to %v", got, flowStart)
+	if got := held.Load(); got < 1 || got > windowSizeStart {
+		t.Errorf("got %v posts held by the slow receiver, want 1 to %v", got, windowSizeStart)
 	}
 	free()
 	until(t, "the slow receiver to have everything", func() bool { return len(slow.requests()) == 200 })
@@ -266,7 +266,7 @@ func TestAReceiverThatDoesNotAnswerFailsInTime(t *testing.T) {
 	w.events("dep_1", 1)
 	w.sequence()
 	d := w.dispatcher()
-	d.answerIn = 50 * time.Millisecond
+	d.answerMax = 50 * time.Millisecond
 	w.step(d)
 	got := w.deliveries()[0]
 	if got.Status != "PENDING" || got.Attempts != 1 || got.Code != nil || got.Error == nil || !strings.Contains(*got.Error, "no answer") {
@@ -298,12 +298,12 @@ func TestAnAnswerIsReadWithinBounds(t *testing.T) {
 	w.events("dep_1", 1)
 	w.sequence()
 	d := w.dispatcher()
-	d.answerIn = 300 * time.Millisecond
+	d.answerMax = 300 * time.Millisecond
 	w.drain(d)
 	// The status came in time: the rest of an answer changes nothing.
 	w.want("DELIVERED", 2)
 	for _, got := range w.deliveries() {
-		if got.Response == nil || len(*got.Response) == 0 || len(*got.Response) > 3*keptBytesMax || strings.ContainsRune(*got.Response, 0) {
+		if got.Response == nil || len(*got.Response) == 0 || len(*got.Response) > 3*responseKeptBytesMax || strings.ContainsRune(*got.Response, 0) {
 			t.Errorf("got a response of %v, want its beginning", got.Response)
 		}
 	}
@@ -416,7 +416,7 @@ func TestStoppingGivesBackWhatDoesNotEnd(t *testing.T) {
 	w.endpoint(rc.URL)
 	w.events("dep_1", 1)
 	d := w.dispatcher()
-	d.stopIn = 50 * time.Millisecond
+	d.stopMax = 50 * time.Millisecond
 	stop := w.run(d.Run)
 	w.sequence()
 	until(t, "a post in flight", func() bool { return len(rc.requests()) == 1 })
@@ -429,10 +429,10 @@ func TestStoppingGivesBackWhatDoesNotEnd(t *testing.T) {
 
 func TestADeadReceiverKeepsOnePlace(t *testing.T) {
 	t.Parallel()
-	f := &flows{}
-	dead, quickly, slowly := outcome{status: 500}, outcome{status: 200}, outcome{status: 200, took: 2 * quick}
+	f := &windows{}
+	dead, quickly, slowly := outcome{status: 500}, outcome{status: 200}, outcome{status: 200, took: 2 * quickAnswerMax}
 	room := func() int {
-		endpoints, rooms, left := f.room()
+		endpoints, rooms, left := f.freeSlots()
 		if left != inFlightMax {
 			t.Errorf("got %v places left in all, want %v", left, inFlightMax)
 		}
@@ -441,7 +441,7 @@ func TestADeadReceiverKeepsOnePlace(t *testing.T) {
 				return int(rooms[i])
 			}
 		}
-		return flowStart
+		return windowSizeStart
 	}
 	for _, c := range []struct {
 		o     outcome
@@ -454,13 +454,13 @@ func TestADeadReceiverKeepsOnePlace(t *testing.T) {
 		{quickly, 9, 10},
 		{outcome{abandoned: true}, 3, 10},
 		{slowly, 2, 8},
-		{slowly, 20, flowStart},
-		{quickly, 1000, flowMax},
-		{dead, 3, flowMax / 8},
+		{slowly, 20, windowSizeStart},
+		{quickly, 1000, windowSizeMax},
+		{dead, 3, windowSizeMax / 8},
 	} {
 		for range c.times {
-			f.take("we_1")
-			f.give("we_1", c.o)
+			f.addInFlight("we_1")
+			f.finishPost("we_1", c.o)
 		}
 		if got := room(); got != c.want {
 			t.Errorf("after %d of %+v: got %v places, want %v", c.times, c.o, got, c.want)
@@ -473,7 +473,7 @@ func TestTheScheduleOutlivesThreeDays(t *testing.T) {
 	for range 20_000 {
 		elapsed := time.Duration(0)
 		for attempts := 1; ; attempts++ {
-			d, again := pause(attempts, elapsed, 0)
+			d, again := retryDelay(attempts, elapsed, 0)
 			if !again {
 				break
 			}

@@ -47,7 +47,7 @@ type Endpoint struct {
 	OrgID        string
 	URL          string
 	Description  string
-	Events       []event.Type // none: the events of the interface, no extensions; event.All alone: every one
+	Events       []event.Type // none: the events of the interface, no extensions; event.EveryType alone: every one
 	Filters      Filters
 	Status       string
 	APIVersion   string
@@ -63,12 +63,12 @@ type Filters struct {
 	Chain      chain.Name // "": wherever it happened
 }
 
-func (f Filters) pass(e event.Sequenced) bool {
+func (f Filters) matchEvent(e event.Sequenced) bool {
 	return (f.CustomerID == "" || f.CustomerID == e.CustomerID) && (f.Chain == "" || string(f.Chain) == e.Chain)
 }
 
-// New is what a caller says of an endpoint that it wants.
-type New struct {
+// NewEndpoint is what a caller says of an endpoint that it wants.
+type NewEndpoint struct {
 	URL         string
 	Description string
 	Events      []event.Type
@@ -93,14 +93,14 @@ type Endpoints struct {
 	// Posts sends samples; nil where nobody asks for one.
 	Posts *Dispatcher
 
-	once    sync.Once
-	posting chan struct{} // a place for each sample that is on its way
+	openOnce        sync.Once
+	samplesInFlight chan struct{} // a place for each sample that is on its way
 }
 
 func checkDescription(description string) error {
 	if len(description) > descriptionBytesMax || !utf8.ValidString(description) || strings.ContainsRune(description, 0) {
 		return fault.New(fault.Invalid, fault.InvalidRequest,
-			"The description must be text of at most %d bytes. Nothing was written. Shorten it.", descriptionBytesMax).On("description")
+			"The description must be text of at most %d bytes. Nothing was written. Shorten it.", descriptionBytesMax).WithParam("description")
 	}
 	return nil
 }
@@ -110,17 +110,17 @@ func checkEvents(named []event.Type) ([]event.Type, error) {
 	events := slices.Clone(named)
 	slices.Sort(events)
 	events = slices.Compact(events)
-	if slices.Contains(events, event.All) {
+	if slices.Contains(events, event.EveryType) {
 		if len(events) > 1 {
 			return nil, fault.New(fault.Invalid, fault.InvalidRequest,
-				"The event %s stands for all of them. Nothing was written. Send it alone, or leave it out.", event.All).On("events")
+				"The event %s stands for all of them. Nothing was written. Send it alone, or leave it out.", event.EveryType).WithParam("events")
 		}
 		return events, nil
 	}
 	for _, t := range events {
-		if !event.Known(t) {
+		if !event.IsKnown(t) {
 			return nil, fault.New(fault.Invalid, fault.InvalidRequest,
-				"There is no event %.64q. Nothing was written. Leave events out to receive the seven of the interface, send * to receive all, or name some of %s.", t, strings.Join(words(event.Types()), ", ")).On("events")
+				"There is no event %.64q. Nothing was written. Leave events out to receive the seven of the interface, send * to receive all, or name some of %s.", t, strings.Join(typeNames(event.AllTypes()), ", ")).WithParam("events")
 		}
 	}
 	return events, nil
@@ -131,12 +131,12 @@ func checkEvents(named []event.Type) ([]event.Type, error) {
 func checkFilters(f Filters) error {
 	if f.CustomerID != "" {
 		if err := customer.CheckID(f.CustomerID); err != nil {
-			return fault.Of(err).On("filters.customerId")
+			return fault.Find(err).WithParam("filters.customerId")
 		}
 	}
 	if f.Chain != "" && f.Chain.Family() == "" {
 		return fault.New(fault.Invalid, fault.InvalidRequest,
-			"There is no chain %.64q. Nothing was written. Give a chain such as ETHEREUM, or leave it out.", string(f.Chain)).On("filters.chain")
+			"There is no chain %.64q. Nothing was written. Give a chain such as ETHEREUM, or leave it out.", string(f.Chain)).WithParam("filters.chain")
 	}
 	return nil
 }
@@ -144,23 +144,23 @@ func checkFilters(f Filters) error {
 // Create makes an endpoint and returns its secret, which cannot be had again. Errors
 // are faults INVALID_REQUEST for what cannot be, with its parameter, and INVALID_STATE
 // for an organization that has ten.
-func (s *Endpoints) Create(ctx context.Context, tx pg.Tx, org string, actor audit.Actor, n New) (Endpoint, seal.Secret, error) {
-	none := seal.Secret{}
+func (s *Endpoints) Create(ctx context.Context, tx pg.Tx, org string, actor audit.Actor, n NewEndpoint) (Endpoint, seal.Secret, error) {
+	noSecret := seal.Secret{}
 	events, err := checkEvents(n.Events)
 	if err := errors.Join(err, checkURL(n.URL, s.Development), checkDescription(n.Description), checkFilters(n.Filters)); err != nil {
-		return Endpoint{}, none, err
+		return Endpoint{}, noSecret, err
 	}
 
 	// Two requests that each see nine endpoints must not make eleven.
 	if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock(hashtextextended('coffer/delivery/endpoints/' || $1, 0))`, org); err != nil {
-		return Endpoint{}, none, fmt.Errorf("lock the endpoints of %s: %w", org, err)
+		return Endpoint{}, noSecret, fmt.Errorf("lock the endpoints of %s: %w", org, err)
 	}
 	var count int
 	if err := tx.QueryRow(ctx, `SELECT count(*) FROM webhook_endpoints WHERE org_id = $1 AND deleted_at IS NULL`, org).Scan(&count); err != nil {
-		return Endpoint{}, none, fmt.Errorf("count the endpoints of %s: %w", org, err)
+		return Endpoint{}, noSecret, fmt.Errorf("count the endpoints of %s: %w", org, err)
 	}
 	if count >= endpointsMax {
-		return Endpoint{}, none, fault.New(fault.Conflict, fault.InvalidState,
+		return Endpoint{}, noSecret, fault.New(fault.Conflict, fault.InvalidState,
 			"An organization has at most %d webhook endpoints. Delete one first. Nothing was created.", endpointsMax)
 	}
 
@@ -171,28 +171,28 @@ func (s *Endpoints) Create(ctx context.Context, tx pg.Tx, org string, actor audi
 	_, err = tx.Exec(ctx, `
 		INSERT INTO webhook_endpoints (endpoint_id, org_id, url, description, events, filter_customer_id, filter_chain, status, api_version, created_at, updated_at)
 		VALUES ($1, $2, $3, $4, $5, nullif($6, ''), nullif($7, ''), $8, $9, $10, $10)`,
-		e.ID, org, e.URL, e.Description, words(events), n.Filters.CustomerID, string(n.Filters.Chain), e.Status, e.APIVersion, tx.Now)
+		e.ID, org, e.URL, e.Description, typeNames(events), n.Filters.CustomerID, string(n.Filters.Chain), e.Status, e.APIVersion, tx.Now)
 	if err != nil {
-		return Endpoint{}, none, fmt.Errorf("create endpoint %s: %w", e.ID, err)
+		return Endpoint{}, noSecret, fmt.Errorf("create endpoint %s: %w", e.ID, err)
 	}
 	secret, err := s.newSecret(ctx, tx, org, e.ID, 1)
 	if err != nil {
-		return Endpoint{}, none, err
+		return Endpoint{}, noSecret, err
 	}
 	err = audit.Record(ctx, tx, audit.Entry{
 		OrgID: org, Actor: actor, Action: "webhook_endpoint.created",
-		ResourceKind: "WEBHOOK_ENDPOINT", ResourceID: e.ID, Detail: settings(e),
+		ResourceKind: "WEBHOOK_ENDPOINT", ResourceID: e.ID, Detail: auditDetail(e),
 	})
 	if err != nil {
-		return Endpoint{}, none, err
+		return Endpoint{}, noSecret, err
 	}
 	return e, secret, nil
 }
 
-// settings are what the audit log keeps of an endpoint.
-func settings(e Endpoint) map[string]any {
+// auditDetail are what the audit log keeps of an endpoint.
+func auditDetail(e Endpoint) map[string]any {
 	return map[string]any{
-		"url": e.URL, "description": e.Description, "events": words(e.Events), "status": e.Status,
+		"url": e.URL, "description": e.Description, "events": typeNames(e.Events), "status": e.Status,
 		"customerId": e.Filters.CustomerID, "chain": string(e.Filters.Chain),
 	}
 }
@@ -233,7 +233,7 @@ func (s *Endpoints) Update(ctx context.Context, tx pg.Tx, org string, actor audi
 	if c.Status != nil {
 		if e.Status = *c.Status; e.Status != Enabled && e.Status != Paused {
 			return Endpoint{}, fault.New(fault.Invalid, fault.InvalidRequest,
-				"An endpoint can be set to %s or %s. Nothing was written. Send one of them, or DELETE the endpoint.", Enabled, Paused).On("status")
+				"An endpoint can be set to %s or %s. Nothing was written. Send one of them, or DELETE the endpoint.", Enabled, Paused).WithParam("status")
 		}
 	}
 	if err := errors.Join(checkDescription(e.Description), checkFilters(e.Filters)); err != nil {
@@ -254,13 +254,13 @@ func (s *Endpoints) Update(ctx context.Context, tx pg.Tx, org string, actor audi
 		    restart_at = CASE WHEN $10 THEN $9 ELSE restart_at END, restart_after = CASE WHEN $10 THEN '-infinity' ELSE restart_after END,
 		    restart_id = CASE WHEN $10 THEN 0 ELSE restart_id END
 		WHERE org_id = $1 AND endpoint_id = $2`,
-		org, endpointID, e.URL, e.Description, words(e.Events), e.Filters.CustomerID, string(e.Filters.Chain), e.Status, tx.Now, restart)
+		org, endpointID, e.URL, e.Description, typeNames(e.Events), e.Filters.CustomerID, string(e.Filters.Chain), e.Status, tx.Now, restart)
 	if err != nil {
 		return Endpoint{}, fmt.Errorf("change endpoint %s: %w", endpointID, err)
 	}
 	err = audit.Record(ctx, tx, audit.Entry{
 		OrgID: org, Actor: actor, Action: "webhook_endpoint.changed",
-		ResourceKind: "WEBHOOK_ENDPOINT", ResourceID: endpointID, Detail: map[string]any{"from": settings(before), "to": settings(e)},
+		ResourceKind: "WEBHOOK_ENDPOINT", ResourceID: endpointID, Detail: map[string]any{"from": auditDetail(before), "to": auditDetail(e)},
 	})
 	if err != nil {
 		return Endpoint{}, err
@@ -273,41 +273,41 @@ const endpointColumns = `endpoint_id, org_id, url, description, events, coalesce
 
 // List is a page of the endpoints that are not deleted.
 func (s *Endpoints) List(ctx context.Context, tx pg.Tx, org string, p page.Page) (page.Result[Endpoint], error) {
-	sql, args := page.Select(`SELECT `+endpointColumns+` FROM webhook_endpoints WHERE org_id = ? AND deleted_at IS NULL`, org).
-		Sorted(p, "created_at", "endpoint_id")
+	sql, args := page.NewQuery(`SELECT `+endpointColumns+` FROM webhook_endpoints WHERE org_id = ? AND deleted_at IS NULL`, org).
+		BuildPage(p, "created_at", "endpoint_id")
 	rows, err := tx.Query(ctx, sql, args...)
 	if err != nil {
 		return page.Result[Endpoint]{}, fmt.Errorf("list the endpoints of %s: %w", org, err)
 	}
-	endpoints, err := pgx.CollectRows(rows, readEndpoint)
+	endpoints, err := pgx.CollectRows(rows, scanEndpoint)
 	if err != nil {
 		return page.Result[Endpoint]{}, fmt.Errorf("list the endpoints of %s: %w", org, err)
 	}
-	return page.Cut(p, endpoints, func(e Endpoint) page.Cursor { return page.Cursor{At: e.CreatedAt, ID: e.ID} }), nil
+	return page.CutPage(p, endpoints, func(e Endpoint) page.Cursor { return page.Cursor{CreatedAt: e.CreatedAt, ID: e.ID} }), nil
 }
 
 // ByID is one endpoint, or the fault NOT_FOUND.
 func (s *Endpoints) ByID(ctx context.Context, tx pg.Tx, org, endpointID string) (Endpoint, error) {
-	return readOne(ctx, tx, org, endpointID, "")
+	return loadEndpoint(ctx, tx, org, endpointID, "")
 }
 
 // lockEndpoint is ByID with the row locked against changes by others.
 func lockEndpoint(ctx context.Context, tx pg.Tx, org, endpointID string) (Endpoint, error) {
-	return readOne(ctx, tx, org, endpointID, " FOR NO KEY UPDATE")
+	return loadEndpoint(ctx, tx, org, endpointID, " FOR NO KEY UPDATE")
 }
 
-func readOne(ctx context.Context, tx pg.Tx, org, endpointID, lock string) (Endpoint, error) {
-	if !id.Is("we", endpointID) {
-		return Endpoint{}, notFound(endpointID)
+func loadEndpoint(ctx context.Context, tx pg.Tx, org, endpointID, lock string) (Endpoint, error) {
+	if !id.IsValid("we", endpointID) {
+		return Endpoint{}, newNotFound(endpointID)
 	}
 	rows, err := tx.Query(ctx, `SELECT `+endpointColumns+` FROM webhook_endpoints
 		WHERE org_id = $1 AND endpoint_id = $2 AND deleted_at IS NULL`+lock, org, endpointID)
 	if err != nil {
 		return Endpoint{}, fmt.Errorf("read endpoint %s: %w", endpointID, err)
 	}
-	e, err := pgx.CollectExactlyOneRow(rows, readEndpoint)
+	e, err := pgx.CollectExactlyOneRow(rows, scanEndpoint)
 	if errors.Is(err, pgx.ErrNoRows) {
-		return Endpoint{}, notFound(endpointID)
+		return Endpoint{}, newNotFound(endpointID)
 	}
 	if err != nil {
 		return Endpoint{}, fmt.Errorf("read endpoint %s: %w", endpointID, err)
@@ -319,8 +319,8 @@ func readOne(ctx context.Context, tx pg.Tx, org, endpointID, lock string) (Endpo
 // flight at that moment. What it has not received stays in the feed. The fault is
 // NOT_FOUND when there is none or it was deleted before.
 func (s *Endpoints) Delete(ctx context.Context, tx pg.Tx, org string, actor audit.Actor, endpointID string) error {
-	if !id.Is("we", endpointID) {
-		return notFound(endpointID)
+	if !id.IsValid("we", endpointID) {
+		return newNotFound(endpointID)
 	}
 	tag, err := tx.Exec(ctx, `
 		UPDATE webhook_endpoints SET deleted_at = $3, updated_at = $3
@@ -329,7 +329,7 @@ func (s *Endpoints) Delete(ctx context.Context, tx pg.Tx, org string, actor audi
 		return fmt.Errorf("delete endpoint %s: %w", endpointID, err)
 	}
 	if tag.RowsAffected() == 0 {
-		return notFound(endpointID)
+		return newNotFound(endpointID)
 	}
 	return audit.Record(ctx, tx, audit.Entry{
 		OrgID: org, Actor: actor, Action: "webhook_endpoint.deleted",
@@ -337,19 +337,19 @@ func (s *Endpoints) Delete(ctx context.Context, tx pg.Tx, org string, actor audi
 	})
 }
 
-func notFound(endpointID string) error {
+func newNotFound(endpointID string) error {
 	return fault.New(fault.NotFound, fault.CodeNotFound, "Your organization has no webhook endpoint %.64q. Nothing was changed. GET /webhook-endpoints lists the ones there are.", endpointID)
 }
 
-func readEndpoint(row pgx.CollectableRow) (Endpoint, error) {
+func scanEndpoint(row pgx.CollectableRow) (Endpoint, error) {
 	var e Endpoint
 	err := row.Scan(&e.ID, &e.OrgID, &e.URL, &e.Description, &e.Events, &e.Filters.CustomerID, &e.Filters.Chain,
 		&e.Status, &e.APIVersion, &e.FailingSince, &e.CreatedAt, &e.UpdatedAt)
 	return e, err
 }
 
-// words is a list of types as PostgreSQL takes it, never NULL.
-func words(types []event.Type) []string {
+// typeNames is a list of types as PostgreSQL takes it, never NULL.
+func typeNames(types []event.Type) []string {
 	names := make([]string, len(types))
 	for i, t := range types {
 		names[i] = string(t)
@@ -360,8 +360,8 @@ func words(types []event.Type) []string {
 // checkURL refuses what could never be posted to. It is a courtesy to whoever mistypes:
 // what protects is the guard, which sees every address that is dialled.
 func checkURL(raw string, development bool) error {
-	refuse := func(why string) error {
-		return fault.New(fault.Invalid, fault.InvalidRequest, "The URL %s. Nothing was written.", why).On("url")
+	refuse := func(problem string) error {
+		return fault.New(fault.Invalid, fault.InvalidRequest, "The URL %s. Nothing was written.", problem).WithParam("url")
 	}
 	if raw == "" || len(raw) > urlBytesMax || !utf8.ValidString(raw) {
 		return refuse(fmt.Sprintf("must have 1 to %d bytes", urlBytesMax))
@@ -399,7 +399,7 @@ func checkURL(raw string, development bool) error {
 		return refuse("must be https")
 	}
 	addr, err := netip.ParseAddr(u.Hostname())
-	if err == nil && public(addr) != nil || isLoopbackName(u.Hostname()) {
+	if err == nil && checkPublic(addr) != nil || isLoopbackName(u.Hostname()) {
 		return refuse("must lead to a public address")
 	}
 	return nil

@@ -58,27 +58,27 @@ func TestAnEndpointCanBeListedReadAndDeletedByItsOwnerAlone(t *testing.T) {
 		t.Errorf("got %+v, %v, want %+v", got, err, second)
 	}
 	one := list(org, page.Page{Limit: 1})
-	if len(one.Items) != 1 || one.Next == nil || one.Items[0].ID != min(first.ID, second.ID) {
+	if len(one.Items) != 1 || one.NextCursor == nil || one.Items[0].ID != min(first.ID, second.ID) {
 		t.Errorf("got %+v, want the first of two", one)
 	}
-	if rest := list(org, page.Page{Cursor: one.Next}); len(rest.Items) != 1 || rest.Next != nil {
+	if rest := list(org, page.Page{Cursor: one.NextCursor}); len(rest.Items) != 1 || rest.NextCursor != nil {
 		t.Errorf("got %+v, want the second of two", rest)
 	}
 	if got := list("org_2", page.Page{}); len(got.Items) != 0 {
 		t.Errorf("another organization: got %v, want nothing", got.Items)
 	}
 	for _, c := range []struct{ as, endpoint string }{{"org_2", first.ID}, {org, id.New("we", w.clock.now())}, {org, "we_'"}, {org, ""}} {
-		if _, err := byID(c.as, c.endpoint); !fault.Is(err, fault.CodeNotFound) {
+		if _, err := byID(c.as, c.endpoint); !fault.HasCode(err, fault.CodeNotFound) {
 			t.Errorf("%v of %v: got %v, want %v", c.endpoint, c.as, err, fault.CodeNotFound)
 		}
-		if err := remove(c.as, c.endpoint); !fault.Is(err, fault.CodeNotFound) {
+		if err := remove(c.as, c.endpoint); !fault.HasCode(err, fault.CodeNotFound) {
 			t.Errorf("delete %v of %v: got %v, want %v", c.endpoint, c.as, err, fault.CodeNotFound)
 		}
 	}
 	if err := remove(org, first.ID); err != nil {
 		t.Fatal(err)
 	}
-	if err := remove(org, first.ID); !fault.Is(err, fault.CodeNotFound) {
+	if err := remove(org, first.ID); !fault.HasCode(err, fault.CodeNotFound) {
 		t.Errorf("deleted twice: got %v, want %v", err, fault.CodeNotFound)
 	}
 	if got := list(org, page.Page{}); len(got.Items) != 1 || got.Items[0].ID != second.ID {
@@ -93,7 +93,7 @@ func TestAnEndpointCanBeListedReadAndDeletedByItsOwnerAlone(t *testing.T) {
 	if bytes.Contains(sealed, []byte("whsec_")) || bytes.Contains(sealed, []byte(strings.TrimPrefix(secret, "whsec_"))) {
 		t.Errorf("got the secret in the clear, want it sealed")
 	}
-	if _, err := w.keyset.Unseal(sealed, secretPlace(org, second.ID, 1)); err == nil {
+	if _, err := w.keyset.Unseal(sealed, secretBinding(org, second.ID, 1)); err == nil {
 		t.Errorf("opened as another endpoint's: got %v, want an error", err)
 	}
 	if err := w.owner.QueryRow(t.Context(), `SELECT count(*) FROM audit_log WHERE resource_kind = 'WEBHOOK_ENDPOINT'`).Scan(&acts); err != nil || acts != 3 {
@@ -109,7 +109,7 @@ func TestAnOrganizationHasTenEndpointsAtMost(t *testing.T) {
 	for i := range results {
 		group.Go(func() {
 			results[i] = w.db.InOrg(t.Context(), org, func(ctx context.Context, tx pg.Tx) error {
-				_, _, err := w.endpoints.Create(ctx, tx, org, audit.APIKey(org), New{URL: "https://example.com"})
+				_, _, err := w.endpoints.Create(ctx, tx, org, audit.APIKey(org), NewEndpoint{URL: "https://example.com"})
 				return err
 			})
 		})
@@ -120,7 +120,7 @@ func TestAnOrganizationHasTenEndpointsAtMost(t *testing.T) {
 		switch {
 		case err == nil:
 			made++
-		case !fault.Is(err, fault.InvalidState):
+		case !fault.HasCode(err, fault.InvalidState):
 			t.Errorf("got %v, want %v", err, fault.InvalidState)
 		}
 	}
@@ -134,19 +134,19 @@ func TestAnOrganizationHasTenEndpointsAtMost(t *testing.T) {
 func TestAnEndpointThatCannotBeIsRefusedWithItsParameter(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, true)
-	for param, n := range map[string]New{
+	for param, n := range map[string]NewEndpoint{
 		"url":         {URL: "http://example.com"},
 		"events":      {URL: "https://example.com", Events: []event.Type{"CUSTOMER_DEPOSIT", "CUSTOMER_DEPOSITS"}},
 		"description": {URL: "https://example.com", Description: strings.Repeat("a", descriptionBytesMax+1)},
 	} {
 		err := w.db.InOrg(t.Context(), org, func(ctx context.Context, tx pg.Tx) error {
 			_, secret, err := w.endpoints.Create(ctx, tx, org, audit.APIKey(org), n)
-			if !secret.Empty() {
+			if !secret.IsEmpty() {
 				t.Errorf("%s: got a secret with a refusal, want none", param)
 			}
 			return err
 		})
-		if f := fault.Of(err); f == nil || f.Code != fault.InvalidRequest || f.Param != param {
+		if f := fault.Find(err); f == nil || f.Code != fault.InvalidRequest || f.Param != param {
 			t.Errorf("%s: got %v, want %v on %v", param, err, fault.InvalidRequest, param)
 		}
 	}

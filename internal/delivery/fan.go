@@ -10,26 +10,26 @@ import (
 	"github.com/cofferpay/coffer/internal/pg"
 )
 
-// Fan makes the deliveries of events in the transaction that numbers them: one for each
+// FanOut makes the deliveries of events in the transaction that numbers them: one for each
 // endpoint of the organization that wants the event. A paused endpoint's wait for it; a
 // disabled or deleted one gets none, and the feed has the event all the same.
-type Fan struct{}
+type FanOut struct{}
 
-var _ event.Listener = Fan{}
+var _ event.Listener = FanOut{}
 
 // subscription is what an endpoint wants to hear of.
 type subscription struct {
-	endpoint string
-	named    []event.Type
-	filters  Filters
+	endpoint   string
+	eventTypes []event.Type
+	filters    Filters
 }
 
-func (s subscription) wants(e event.Sequenced) bool {
-	return event.Wanted(s.named, e.Type) && s.filters.pass(e)
+func (s subscription) wantsEvent(e event.Sequenced) bool {
+	return event.IsWanted(s.eventTypes, e.Type) && s.filters.matchEvent(e)
 }
 
-// Sequenced inserts the deliveries.
-func (Fan) Sequenced(ctx context.Context, tx pg.Tx, events []event.Sequenced) error {
+// OnSequenced inserts the deliveries.
+func (FanOut) OnSequenced(ctx context.Context, tx pg.Tx, events []event.Sequenced) error {
 	orgs := map[string]bool{}
 	var names []string
 	for _, e := range events {
@@ -45,12 +45,12 @@ func (Fan) Sequenced(ctx context.Context, tx pg.Tx, events []event.Sequenced) er
 	if err != nil {
 		return fmt.Errorf("read the endpoints of sequenced events: %w", err)
 	}
-	of := map[string][]subscription{}
+	byOrg := map[string][]subscription{}
 	_, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (struct{}, error) {
 		var org string
 		var e subscription
-		err := row.Scan(&org, &e.endpoint, &e.named, &e.filters.CustomerID, &e.filters.Chain)
-		of[org] = append(of[org], e)
+		err := row.Scan(&org, &e.endpoint, &e.eventTypes, &e.filters.CustomerID, &e.filters.Chain)
+		byOrg[org] = append(byOrg[org], e)
 		return struct{}{}, err
 	})
 	if err != nil {
@@ -58,12 +58,12 @@ func (Fan) Sequenced(ctx context.Context, tx pg.Tx, events []event.Sequenced) er
 	}
 
 	var orgIDs, endpoints, eventIDs, resources []string
-	var places []int32
+	var resourceSeqs []int32
 	for _, e := range events {
-		for _, to := range of[e.OrgID] {
-			if to.wants(e) {
-				orgIDs, endpoints, eventIDs = append(orgIDs, e.OrgID), append(endpoints, to.endpoint), append(eventIDs, e.EventID)
-				resources, places = append(resources, e.ResourceID), append(places, int32(e.ResourceSeq))
+		for _, subscriber := range byOrg[e.OrgID] {
+			if subscriber.wantsEvent(e) {
+				orgIDs, endpoints, eventIDs = append(orgIDs, e.OrgID), append(endpoints, subscriber.endpoint), append(eventIDs, e.EventID)
+				resources, resourceSeqs = append(resources, e.ResourceID), append(resourceSeqs, int32(e.ResourceSeq))
 			}
 		}
 	}
@@ -75,7 +75,7 @@ func (Fan) Sequenced(ctx context.Context, tx pg.Tx, events []event.Sequenced) er
 		SELECT n.org_id, n.endpoint_id, n.event_id, n.resource_id, n.resource_seq, 'PENDING', $1, $1
 		FROM unnest($2::text[], $3::text[], $4::text[], $5::text[], $6::int[])
 			AS n (org_id, endpoint_id, event_id, resource_id, resource_seq)`,
-		tx.Now, orgIDs, endpoints, eventIDs, resources, places)
+		tx.Now, orgIDs, endpoints, eventIDs, resources, resourceSeqs)
 	if err != nil {
 		return fmt.Errorf("insert %d deliveries: %w", len(eventIDs), err)
 	}

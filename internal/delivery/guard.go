@@ -23,12 +23,12 @@ const (
 // say which: that would tell an organization about our network.
 var errForbidden = errors.New("the endpoint leads to an address that is not public")
 
-// special refuses the addresses of the registries of special-purpose addresses: private,
+// specialAddresses refuses the addresses of the registries of special-purpose addresses: private,
 // loopback, link-local with the metadata services, shared, documentation, multicast, and
 // those that carry another address inside (IPv4-mapped, NAT64, 6to4, Teredo). The
 // registries do not have public addresses that a cloud answers inside its own networks
 // alone, nor a block that was returned and is in use on private networks.
-var special = ssrf.New(ssrf.WithAnyPort(),
+var specialAddresses = ssrf.New(ssrf.WithAnyPort(),
 	ssrf.WithDeniedV4Prefixes(
 		netip.MustParsePrefix("168.63.129.16/32"), // Azure: agents, DNS, health
 		netip.MustParsePrefix("161.26.0.0/16"),    // IBM Cloud: services of its infrastructure
@@ -37,33 +37,33 @@ var special = ssrf.New(ssrf.WithAnyPort(),
 	ssrf.WithDeniedV6Prefixes(netip.MustParsePrefix("3ffe::/16")), // 6bone, returned (RFC 3701)
 )
 
-// public refuses every address that is not on the public internet.
-func public(ip netip.Addr) error {
-	if special.SafeAddr(ip) != nil {
+// checkPublic refuses every address that is not on the public internet.
+func checkPublic(ip netip.Addr) error {
+	if specialAddresses.SafeAddr(ip) != nil {
 		return errForbidden
 	}
 	// ISATAP (RFC 5214): an interface identifier of 0000:5efe, its global and group bits
 	// aside, and the IPv4 address to which a router of this network would tunnel.
-	if b := ip.As16(); ip.Is6() && b[8]&^3 == 0 && b[9] == 0 && b[10] == 0x5e && b[11] == 0xfe && special.SafeAddr(netip.AddrFrom4([4]byte(b[12:]))) != nil {
+	if b := ip.As16(); ip.Is6() && b[8]&^3 == 0 && b[9] == 0 && b[10] == 0x5e && b[11] == 0xfe && specialAddresses.SafeAddr(netip.AddrFrom4([4]byte(b[12:]))) != nil {
 		return errForbidden
 	}
 	return nil
 }
 
-// control sees each address that is about to be dialled, after its name was resolved:
+// controlPublic sees each address that is about to be dialled, after its name was resolved:
 // what a name resolved to before, or resolves to next, does not matter.
-func control(network, address string, _ syscall.RawConn) error {
-	to, err := netip.ParseAddrPort(address)
+func controlPublic(network, address string, _ syscall.RawConn) error {
+	target, err := netip.ParseAddrPort(address)
 	if err != nil || network != "tcp4" && network != "tcp6" {
 		return errForbidden
 	}
-	return public(to.Addr())
+	return checkPublic(target.Addr())
 }
 
 // controlLoopback is for http in development mode: this machine and nothing else.
 func controlLoopback(network, address string, _ syscall.RawConn) error {
-	to, err := netip.ParseAddrPort(address)
-	if err != nil || network != "tcp4" && network != "tcp6" || !to.Addr().Unmap().IsLoopback() {
+	target, err := netip.ParseAddrPort(address)
+	if err != nil || network != "tcp4" && network != "tcp6" || !target.Addr().Unmap().IsLoopback() {
 		return errForbidden
 	}
 	return nil
@@ -74,14 +74,14 @@ func controlLoopback(network, address string, _ syscall.RawConn) error {
 type transport struct{ https, http *http.Transport }
 
 func newTransport(development bool, resolver *net.Resolver) *transport {
-	t := &transport{https: guarded(control, resolver)}
+	t := &transport{https: newGuardedTransport(controlPublic, resolver)}
 	if development {
-		t.http = guarded(controlLoopback, resolver)
+		t.http = newGuardedTransport(controlLoopback, resolver)
 	}
 	return t
 }
 
-func guarded(control func(string, string, syscall.RawConn) error, resolver *net.Resolver) *http.Transport {
+func newGuardedTransport(control func(string, string, syscall.RawConn) error, resolver *net.Resolver) *http.Transport {
 	dialer := &net.Dialer{Timeout: dialTimeout, Control: control, Resolver: resolver}
 	return &http.Transport{
 		Proxy:                  nil, // A proxy would dial in our place, past the guard.
@@ -109,24 +109,24 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return nil, fmt.Errorf("%w: the scheme is %q", errForbidden, r.URL.Scheme)
 }
 
-func (t *transport) close() {
+func (t *transport) closeIdle() {
 	t.https.CloseIdleConnections()
 	if t.http != nil {
 		t.http.CloseIdleConnections()
 	}
 }
 
-// client posts without following a redirect: a 3xx is an answer like any other, and a
+// newClient posts without following a redirect: a 3xx is an answer like any other, and a
 // failure.
-func (t *transport) client() *http.Client {
+func (t *transport) newClient() *http.Client {
 	return &http.Client{
 		Transport:     t,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 }
 
-// describe says in one word and in a few why there was no answer. It names no address.
-func describe(err error) (cause, text string) {
+// describeError says in one word and in a few why there was no answer. It names no address.
+func describeError(err error) (cause, text string) {
 	var dns *net.DNSError
 	var timeout interface{ Timeout() bool }
 	switch {
@@ -141,11 +141,11 @@ func describe(err error) (cause, text string) {
 	case errors.Is(err, syscall.ECONNRESET):
 		return "reset", "the connection was reset"
 	}
-	return "other", "the request could not be completed: " + rootText(err)
+	return "other", "the request could not be completed: " + innermostText(err)
 }
 
-// rootText is the innermost error's text, bounded: the outer ones repeat the URL.
-func rootText(err error) string {
+// innermostText is the innermost error's text, bounded: the outer ones repeat the URL.
+func innermostText(err error) string {
 	for {
 		inner := errors.Unwrap(err)
 		if inner == nil {
@@ -153,5 +153,5 @@ func rootText(err error) string {
 		}
 		err = inner
 	}
-	return text([]byte(err.Error()), errorBytesMax)
+	return truncateText([]byte(err.Error()), errorBytesMax)
 }

@@ -52,7 +52,7 @@ func TestTheGuardRefusesEveryAddressThatIsNotPublic(t *testing.T) {
 	t.Parallel()
 	for _, ip := range append(zoned, forbidden...) {
 		network, address := dialled(ip)
-		if err := control(network, address, nil); !errors.Is(err, errForbidden) {
+		if err := controlPublic(network, address, nil); !errors.Is(err, errForbidden) {
 			t.Errorf("%s: got %v, want it refused", ip, err)
 		}
 	}
@@ -61,11 +61,11 @@ func TestTheGuardRefusesEveryAddressThatIsNotPublic(t *testing.T) {
 		"2a00::5efe:8.8.8.8", "2a00::200:5efe:8.8.8.8", "2a00::5eff:127.0.0.1", "2a00:5efe:7f00:1::1", "2001:200::1", "3ffd::1",
 	} {
 		network, address := dialled(ip)
-		if err := control(network, address, nil); err != nil {
+		if err := controlPublic(network, address, nil); err != nil {
 			t.Errorf("%s: got %v, want it allowed", ip, err)
 		}
 	}
-	if err := control("udp4", "8.8.8.8:53", nil); !errors.Is(err, errForbidden) {
+	if err := controlPublic("udp4", "8.8.8.8:53", nil); !errors.Is(err, errForbidden) {
 		t.Errorf("udp: got %v, want it refused", err)
 	}
 }
@@ -158,23 +158,23 @@ func TestANameThatIsBoundAnewIsRefusedAtTheDial(t *testing.T) {
 		t.Fatalf("got %v and %v, want it public at first", seen, err)
 	}
 	network, address := dialled(seen[0])
-	if err := control(network, address, nil); err != nil {
+	if err := controlPublic(network, address, nil); err != nil {
 		t.Fatalf("got %v, want what was seen allowed", err)
 	}
 	via := newTransport(false, resolver)
-	t.Cleanup(via.close)
+	t.Cleanup(via.closeIdle)
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "https://"+net.JoinHostPort(host, port), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	resp, err := via.client().Do(r)
+	resp, err := via.newClient().Do(r)
 	if err == nil {
 		resp.Body.Close()
 	}
 	if !errors.Is(err, errForbidden) || hits.Load() != 0 {
 		t.Errorf("got %v and %v connections, want it refused and none", err, hits.Load())
 	}
-	if cause, text := describe(err); cause != "forbidden" || strings.Contains(text, "127") {
+	if cause, text := describeError(err); cause != "forbidden" || strings.Contains(text, "127") {
 		t.Errorf("got %q %q, want it told without the address", cause, text)
 	}
 	if now, err := resolver.LookupHost(t.Context(), host); err != nil || len(now) != 1 || now[0] != "127.0.0.1" {
@@ -219,7 +219,7 @@ func TestNoPostReachesAForbiddenAddress(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i, id := range ids {
-		sealed, err := w.keyset.Seal([]byte("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"), secretPlace(org, id, 1))
+		sealed, err := w.keyset.Seal([]byte("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"), secretBinding(org, id, 1))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -229,7 +229,7 @@ func TestNoPostReachesAForbiddenAddress(t *testing.T) {
 	w.events("dep_1", 1)
 	w.sequence()
 	d := w.dispatcher()
-	d.Development, d.resolver, d.answerIn = false, resolver, 5*time.Second
+	d.Development, d.resolver, d.answerMax = false, resolver, 5*time.Second
 	w.step(d)
 	for _, got := range w.deliveries() {
 		if got.Status != "PENDING" || got.Attempts != 1 || got.Code != nil || got.Error == nil {

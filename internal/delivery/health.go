@@ -16,88 +16,88 @@ const (
 	failingMax = 5 * 24 * time.Hour // of nothing but failures, then an endpoint is disabled
 	// A pause of the schedule is shorter than this, so after a longer one without any
 	// attempt nothing was due meanwhile, and the time that passed says nothing.
-	silenceMax = 60 * time.Hour
-	failedStep = time.Hour // how fine failed_at is, so that failures rarely write to the endpoint
+	quietGapMax  = 60 * time.Hour
+	failedAtStep = time.Hour // how fine failed_at is, so that failures rarely write to the endpoint
 )
 
-// showing is what a batch of outcomes showed of an endpoint.
-type showing struct {
-	succeeded   *time.Time // the last success
-	known       bool       // that it failed before it succeeded
-	first, last *time.Time // of the failures after it
-	url         string
+// endpointHealth is what a batch of outcomes showed of an endpoint.
+type endpointHealth struct {
+	lastSuccess               *time.Time // the last success
+	wasFailing                bool       // that it failed before it succeeded
+	firstFailure, lastFailure *time.Time // of the failures after it
+	url                       string
 }
 
-// shown sums a batch up. What was not sent because of something here says nothing about
+// summarizeHealth sums a batch up. What was not sent because of something here says nothing about
 // the endpoint, and neither does what went to a former URL.
-func shown(batch []outcome) map[string]*showing {
-	of := map[string]*showing{}
-	at := func(o outcome) *showing {
-		s := of[o.endpoint]
+func summarizeHealth(batch []outcome) map[string]*endpointHealth {
+	byEndpoint := map[string]*endpointHealth{}
+	healthOf := func(o outcome) *endpointHealth {
+		s := byEndpoint[o.endpoint]
 		if s == nil {
-			s = &showing{url: o.url}
-			of[o.endpoint] = s
+			s = &endpointHealth{url: o.url}
+			byEndpoint[o.endpoint] = s
 		}
 		return s
 	}
 	for _, o := range batch {
-		if !o.abandoned && o.delivered() {
-			if s := at(o); s.succeeded == nil || s.succeeded.Before(o.at) {
-				s.succeeded = &o.at
+		if !o.abandoned && o.isDelivered() {
+			if s := healthOf(o); s.lastSuccess == nil || s.lastSuccess.Before(o.sentAt) {
+				s.lastSuccess = &o.sentAt
 			}
-			at(o).known = at(o).known || o.failing
+			healthOf(o).wasFailing = healthOf(o).wasFailing || o.failing
 		}
 	}
 	for _, o := range batch {
-		if o.abandoned || o.ours || o.delivered() || o.gone() {
+		if o.abandoned || o.ownFault || o.isDelivered() || o.isGone() {
 			continue
 		}
-		s := at(o)
-		if s.succeeded != nil && !o.at.After(*s.succeeded) {
+		s := healthOf(o)
+		if s.lastSuccess != nil && !o.sentAt.After(*s.lastSuccess) {
 			continue
 		}
-		if s.first == nil || o.at.Before(*s.first) {
-			s.first = &o.at
+		if s.firstFailure == nil || o.sentAt.Before(*s.firstFailure) {
+			s.firstFailure = &o.sentAt
 		}
-		if s.last == nil || s.last.Before(o.at) {
-			s.last = &o.at
+		if s.lastFailure == nil || s.lastFailure.Before(o.sentAt) {
+			s.lastFailure = &o.sentAt
 		}
 		s.url = o.url
 	}
-	return of
+	return byEndpoint
 }
 
-// judge keeps the clock of endpoints that fail, in their rows, and disables one that has
+// updateHealth keeps the clock of endpoints that fail, in their rows, and disables one that has
 // done nothing else for five days. Rule EVT-11.
 //
 // A success stops the clock, and a failure starts it; one that comes after a silence
 // starts it anew. Two processes may record in another order than they posted, so before
 // an endpoint is disabled the log of attempts is asked whether anything succeeded.
-func (d *Dispatcher) judge(ctx context.Context, tx pg.Tx, batch []outcome) ([]audit.Entry, error) {
-	var well, ill, urls []string
+func (d *Dispatcher) updateHealth(ctx context.Context, tx pg.Tx, batch []outcome) ([]audit.Entry, error) {
+	var healthy, failing, urls []string
 	var firsts, lasts []time.Time
-	for endpoint, s := range shown(batch) {
+	for endpoint, s := range summarizeHealth(batch) {
 		// One that was well when it was claimed has nothing to clear, unless another process
 		// was quicker; then the next success does it.
-		if s.succeeded != nil && s.known {
-			well = append(well, endpoint)
+		if s.lastSuccess != nil && s.wasFailing {
+			healthy = append(healthy, endpoint)
 		}
-		if s.first != nil {
-			ill, urls, firsts, lasts = append(ill, endpoint), append(urls, s.url), append(firsts, *s.first), append(lasts, *s.last)
+		if s.firstFailure != nil {
+			failing, urls, firsts, lasts = append(failing, endpoint), append(urls, s.url), append(firsts, *s.firstFailure), append(lasts, *s.lastFailure)
 		}
 	}
-	if len(well) > 0 {
+	if len(healthy) > 0 {
 		_, err := tx.Exec(ctx, `
 			WITH well AS MATERIALIZED (
 				SELECT endpoint_id FROM webhook_endpoints WHERE endpoint_id = ANY ($1) AND failing_since IS NOT NULL
 				ORDER BY endpoint_id FOR NO KEY UPDATE
 			)
-			UPDATE webhook_endpoints e SET failing_since = NULL, failed_at = NULL FROM well WHERE e.endpoint_id = well.endpoint_id`, well)
+			UPDATE webhook_endpoints e SET failing_since = NULL, failed_at = NULL FROM well WHERE e.endpoint_id = well.endpoint_id`, healthy)
 		if err != nil {
 			return nil, fmt.Errorf("note that endpoints answer: %w", err)
 		}
 	}
-	if len(ill) == 0 {
+	if len(failing) == 0 {
 		return nil, nil
 	}
 	_, err := tx.Exec(ctx, `
@@ -110,7 +110,7 @@ func (d *Dispatcher) judge(ctx context.Context, tx pg.Tx, batch []outcome) ([]au
 		UPDATE webhook_endpoints e
 		SET failed_at = ill.last,
 		    failing_since = CASE WHEN e.failing_since IS NULL OR e.failed_at < ill.first - make_interval(secs => $6) THEN ill.first ELSE e.failing_since END
-		FROM ill WHERE e.endpoint_id = ill.endpoint_id`, ill, urls, firsts, lasts, failedStep.Seconds(), silenceMax.Seconds())
+		FROM ill WHERE e.endpoint_id = ill.endpoint_id`, failing, urls, firsts, lasts, failedAtStep.Seconds(), quietGapMax.Seconds())
 	if err != nil {
 		return nil, fmt.Errorf("note that endpoints fail: %w", err)
 	}
@@ -121,19 +121,19 @@ func (d *Dispatcher) judge(ctx context.Context, tx pg.Tx, batch []outcome) ([]au
 		  AND e.failing_since <= f.last - make_interval(secs => $4)
 		  AND NOT EXISTS (SELECT FROM delivery_attempts a
 		                  WHERE a.endpoint_id = e.endpoint_id AND a.at >= e.failing_since AND a.status_code BETWEEN 200 AND 299)
-		RETURNING e.org_id, e.endpoint_id, e.url, e.failing_since`, ill, urls, lasts, failingMax.Seconds(), tx.Now)
+		RETURNING e.org_id, e.endpoint_id, e.url, e.failing_since`, failing, urls, lasts, failingMax.Seconds(), tx.Now)
 	if err != nil {
 		return nil, fmt.Errorf("disable endpoints that fail: %w", err)
 	}
 	var org, endpoint, url string
-	var since time.Time
+	var failingSince time.Time
 	var entries []audit.Entry
-	_, err = pgx.ForEachRow(rows, []any{&org, &endpoint, &url, &since}, func() error {
+	_, err = pgx.ForEachRow(rows, []any{&org, &endpoint, &url, &failingSince}, func() error {
 		// There is no mail yet: this line is what tells whoever runs the service, and the
 		// organization reads the status of its endpoint.
 		d.Log.LogAttrs(ctx, slog.LevelWarn, "an endpoint has failed for five days and is disabled: tell the organization",
-			slog.String("organization", org), slog.String("endpoint", endpoint), slog.Time("failingSince", since))
-		entries = append(entries, disabled(org, endpoint, DisabledByFailure, map[string]any{"url": url, "failingSince": since}))
+			slog.String("organization", org), slog.String("endpoint", endpoint), slog.Time("failingSince", failingSince))
+		entries = append(entries, newDisabledEntry(org, endpoint, DisabledByFailure, map[string]any{"url": url, "failingSince": failingSince}))
 		return nil
 	})
 	if err != nil {
@@ -161,7 +161,7 @@ func (d *Dispatcher) disableGone(ctx context.Context, tx pg.Tx, endpoints, urls 
 	_, err = pgx.ForEachRow(rows, []any{&org, &endpoint, &url}, func() error {
 		d.Log.LogAttrs(ctx, slog.LevelWarn, "an endpoint answered 410 and is disabled",
 			slog.String("organization", org), slog.String("endpoint", endpoint))
-		entries = append(entries, disabled(org, endpoint, DisabledGone, map[string]any{"url": url}))
+		entries = append(entries, newDisabledEntry(org, endpoint, DisabledGone, map[string]any{"url": url}))
 		return nil
 	})
 	if err != nil {
@@ -170,8 +170,8 @@ func (d *Dispatcher) disableGone(ctx context.Context, tx pg.Tx, endpoints, urls 
 	return entries, nil
 }
 
-// disabled is the entry of an endpoint that this package disabled by itself.
-func disabled(org, endpoint, status string, detail map[string]any) audit.Entry {
+// newDisabledEntry is the entry of an endpoint that this package disabled by itself.
+func newDisabledEntry(org, endpoint, status string, detail map[string]any) audit.Entry {
 	detail["status"] = status
 	return audit.Entry{
 		OrgID: org, Actor: audit.System("delivery"), Action: "webhook_endpoint.disabled",

@@ -118,7 +118,7 @@ func TestAnEndpointWithoutEventsIsNotDisabled(t *testing.T) {
 	d := w.dispatcher()
 	w.events("dep_1", 1)
 	w.sequence()
-	for more := true; more; more = w.advance() {
+	for hasMore := true; hasMore; hasMore = w.advance() {
 		w.drain(d)
 	}
 	w.clock.move(10 * 24 * time.Hour)
@@ -141,17 +141,17 @@ func TestASuccessThatWasRecordedFirstStillCounts(t *testing.T) {
 	w.events("dep_2", 1)
 	w.sequence()
 	d := w.dispatcher()
-	d.open()
-	batch, err := d.claim(t.Context())
+	d.ensureOpen()
+	batch, err := d.claimDue(t.Context())
 	if err != nil || len(batch) != 2 {
 		t.Fatalf("got %v, %v, want two", len(batch), err)
 	}
-	failed := outcome{claimed: batch[0], at: w.clock.now(), status: 500}
+	failed := outcome{claimedDelivery: batch[0], sentAt: w.clock.now(), status: 500}
 	w.clock.move(time.Second)
-	if err := d.record(t.Context(), []outcome{{claimed: batch[1], at: w.clock.now(), status: 200}}); err != nil {
+	if err := d.recordOutcomes(t.Context(), []outcome{{claimedDelivery: batch[1], sentAt: w.clock.now(), status: 200}}); err != nil {
 		t.Fatal(err)
 	}
-	if err := d.record(t.Context(), []outcome{failed}); err != nil {
+	if err := d.recordOutcomes(t.Context(), []outcome{failed}); err != nil {
 		t.Fatal(err)
 	}
 	w.exec(`UPDATE webhook_endpoints SET failed_at = $1`, w.clock.now().Add(failingMax-time.Hour)) // further failures, up to now

@@ -13,38 +13,38 @@ import (
 
 const restartMax = 1000 // deliveries that get a new schedule in one transaction
 
-// keepHouse does a piece of everything that is neither a claim nor a record, each in a
+// runMaintenance does a piece of everything that is neither a claim nor a record, each in a
 // transaction of its own, and tells whether there is more to do at once.
-func (d *Dispatcher) keepHouse(ctx context.Context) (more bool, err error) {
-	if err := d.tidy(ctx); err != nil {
+func (d *Dispatcher) runMaintenance(ctx context.Context) (hasMore bool, err error) {
+	if err := d.cancelOrphaned(ctx); err != nil {
 		return false, err
 	}
-	restarting, err := d.restart(ctx)
+	restarting, err := d.restartSchedules(ctx)
 	if err != nil {
 		return false, err
 	}
-	working, err := d.work(ctx)
+	working, err := d.advanceJob(ctx)
 	return restarting || working, err
 }
 
-// tidy cancels what waits for an endpoint that is deleted or gone, also what was
+// cancelOrphaned cancels what waits for an endpoint that is deleted or gone, also what was
 // inserted at the very moment it went. What is in flight is left to its lease.
-func (d *Dispatcher) tidy(ctx context.Context) error {
+func (d *Dispatcher) cancelOrphaned(ctx context.Context) error {
 	return d.DB.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-		if err := plan(ctx, tx); err != nil {
+		if err := setPlanner(ctx, tx); err != nil {
 			return err
 		}
-		rows, err := tx.Query(ctx, `WITH RECURSIVE `+busy+`
+		rows, err := tx.Query(ctx, `WITH RECURSIVE `+busyEndpoints+`
 			SELECT e.endpoint_id FROM busy JOIN webhook_endpoints e USING (endpoint_id)
 			WHERE e.deleted_at IS NOT NULL OR e.status = 'DISABLED_GONE'`)
 		if err != nil {
 			return fmt.Errorf("look for endpoints that are gone: %w", err)
 		}
-		gone, err := pgx.CollectRows(rows, pgx.RowTo[string])
+		removed, err := pgx.CollectRows(rows, pgx.RowTo[string])
 		if err != nil {
 			return fmt.Errorf("look for endpoints that are gone: %w", err)
 		}
-		if len(gone) == 0 {
+		if len(removed) == 0 {
 			return nil
 		}
 		_, err = tx.Exec(ctx, `
@@ -54,7 +54,7 @@ func (d *Dispatcher) tidy(ctx context.Context) error {
 				LIMIT $3 FOR UPDATE SKIP LOCKED
 			)
 			UPDATE deliveries d SET status = 'CANCELLED', ended_at = $2, lease = NULL, leased_until = NULL
-			FROM over WHERE d.delivery_id = over.delivery_id`, gone, tx.Now, tidyMax)
+			FROM over WHERE d.delivery_id = over.delivery_id`, removed, tx.Now, cancelMax)
 		if err != nil {
 			return fmt.Errorf("cancel deliveries of endpoints that are gone: %w", err)
 		}
@@ -62,29 +62,29 @@ func (d *Dispatcher) tidy(ctx context.Context) error {
 	})
 }
 
-// restart gives what waits for an endpoint a new schedule from the beginning, a piece
+// restartSchedules gives what waits for an endpoint a new schedule from the beginning, a piece
 // at a time: its owner has enabled it again or changed its URL, and what happened before
 // says nothing any more. The place it has come to is in the endpoint's row, moved in the
 // same transaction. What was first tried after the change is left as it is, so that the
 // walk ends however quickly deliveries fail.
-func (d *Dispatcher) restart(ctx context.Context) (more bool, err error) {
+func (d *Dispatcher) restartSchedules(ctx context.Context) (hasMore bool, err error) {
 	err = d.DB.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-		more = false
-		if err := plan(ctx, tx); err != nil {
+		hasMore = false
+		if err := setPlanner(ctx, tx); err != nil {
 			return err
 		}
 		var endpoint string
-		var at time.Time
+		var restartAt time.Time
 		err := tx.QueryRow(ctx, `
 			SELECT endpoint_id, restart_at FROM webhook_endpoints WHERE restart_at IS NOT NULL
-			ORDER BY endpoint_id LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED`).Scan(&endpoint, &at)
+			ORDER BY endpoint_id LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED`).Scan(&endpoint, &restartAt)
 		if errors.Is(err, pgx.ErrNoRows) {
 			return nil
 		}
 		if err != nil {
 			return fmt.Errorf("look for endpoints to restart: %w", err)
 		}
-		more = true
+		hasMore = true
 		_, err = tx.Exec(ctx, `
 			WITH place AS MATERIALIZED (
 				SELECT restart_after, restart_id FROM webhook_endpoints WHERE endpoint_id = $1
@@ -112,11 +112,11 @@ func (d *Dispatcher) restart(ctx context.Context) (more bool, err error) {
 			    restart_after = CASE WHEN whole.full THEN last.attempt_after END,
 			    restart_id = CASE WHEN whole.full THEN last.delivery_id END
 			FROM whole LEFT JOIN last ON true
-			WHERE e.endpoint_id = $1`, endpoint, at, tx.Now, restartMax)
+			WHERE e.endpoint_id = $1`, endpoint, restartAt, tx.Now, restartMax)
 		if err != nil {
 			return fmt.Errorf("restart what waits for endpoint %s: %w", endpoint, err)
 		}
 		return nil
 	})
-	return more, err
+	return hasMore, err
 }

@@ -84,7 +84,7 @@ func TestReceiversThatLieCostAnAttemptAtMost(t *testing.T) {
 			w.events("dep_1", 1)
 			w.sequence()
 			d := w.dispatcher()
-			d.answerIn = 500 * time.Millisecond
+			d.answerMax = 500 * time.Millisecond
 			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 			defer cancel()
 			if _, err := d.Step(ctx); err != nil {
@@ -138,11 +138,11 @@ func TestACertificateDecidesWhetherAnythingIsSent(t *testing.T) {
 			w.events("dep_1", 1)
 			w.sequence()
 			d := w.dispatcher()
-			d.answerIn = 10 * time.Second
-			d.open()
-			d.via.https = guarded(controlLoopback, nil) // the guard itself has its own tests
+			d.answerMax = 10 * time.Second
+			d.ensureOpen()
+			d.transport.https = newGuardedTransport(controlLoopback, nil) // the guard itself has its own tests
 			if c.trusted {
-				d.via.https.TLSClientConfig = server.Client().Transport.(*http.Transport).TLSClientConfig.Clone()
+				d.transport.https.TLSClientConfig = server.Client().Transport.(*http.Transport).TLSClientConfig.Clone()
 			}
 			w.step(d)
 			one := w.deliveries()[0]

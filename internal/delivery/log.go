@@ -30,19 +30,19 @@ type Attempt struct {
 	Type     event.Type
 	Test     bool // a sample that was asked for
 	Number   int  // 1, 2, … of this event to this endpoint
-	At       time.Time
+	SentAt   time.Time
 	URL      string
 	Headers  map[string]string // what was sent, without the signature
 	Body     []byte            // what was sent; nil once the event has expired
 	Status   int               // of the answer; 0 when there was none
 	Response string            // the beginning of the answer
 	Error    string            // in plain words; "" when it was delivered
-	Took     time.Duration
+	Duration time.Duration
 
 	Delivery string     // what became of the delivery: PENDING, DELIVERED, FAILED, CANCELLED
 	NextAt   *time.Time // when it is tried again; nil when it is not, or this was not the last attempt
 
-	place string // among attempts of the same moment
+	sortKey string // among attempts of the same moment
 }
 
 // Outcome is Delivered or Failed.
@@ -53,85 +53,85 @@ func (a Attempt) Outcome() string {
 	return Failed
 }
 
-// Which says which attempts a log shows; zero members leave out nothing.
-type Which struct {
-	Outcome string // Delivered or Failed
-	EventID string
-	Type    event.Type
-	Since   *time.Time // made at this time or later
+// AttemptFilter says which attempts a log shows; zero members leave out nothing.
+type AttemptFilter struct {
+	Outcome   string // Delivered or Failed
+	EventID   string
+	Type      event.Type
+	MadeSince *time.Time // made at this time or later
 }
 
 // Log is a page of the attempts to reach an endpoint, in the order in which they were
 // made, samples among them. It reaches back for as long as attempts are kept. The fault
 // is NOT_FOUND when there is no such endpoint.
-func (s *Endpoints) Log(ctx context.Context, tx pg.Tx, org, endpointID string, which Which, p page.Page) (page.Result[Attempt], error) {
+func (s *Endpoints) Log(ctx context.Context, tx pg.Tx, org, endpointID string, filter AttemptFilter, p page.Page) (page.Result[Attempt], error) {
 	if _, err := s.ByID(ctx, tx, org, endpointID); err != nil {
 		return page.Result[Attempt]{}, err
 	}
-	attempts, err := logged(ctx, tx, org, endpointID, which, p)
+	attempts, err := readAttempts(ctx, tx, org, endpointID, filter, p)
 	if err != nil {
 		return page.Result[Attempt]{}, err
 	}
-	samples, err := sampled(ctx, tx, org, endpointID, which, p)
+	samples, err := readSamples(ctx, tx, org, endpointID, filter, p)
 	if err != nil {
 		return page.Result[Attempt]{}, err
 	}
-	all := append(attempts, samples...)
-	slices.SortFunc(all, func(a, b Attempt) int {
-		order := cmp.Or(a.At.Compare(b.At), strings.Compare(a.place, b.place))
+	combined := append(attempts, samples...)
+	slices.SortFunc(combined, func(a, b Attempt) int {
+		order := cmp.Or(a.SentAt.Compare(b.SentAt), strings.Compare(a.sortKey, b.sortKey))
 		if p.Desc {
 			return -order
 		}
 		return order
 	})
-	return page.Cut(p, all, func(a Attempt) page.Cursor { return page.Cursor{At: a.At, ID: a.place} }), nil
+	return page.CutPage(p, combined, func(a Attempt) page.Cursor { return page.Cursor{CreatedAt: a.SentAt, ID: a.sortKey} }), nil
 }
 
-// placeOf orders attempts of one moment: by delivery and number, which are numbers, and
+// sortKeySQL orders attempts of one moment: by delivery and number, which are numbers, and
 // as text with all their digits.
-const placeOf = `(lpad(a.delivery_id::text, 19, '0') || lpad(a.attempt::text, 10, '0')) COLLATE "C"`
+const sortKeySQL = `(lpad(a.delivery_id::text, 19, '0') || lpad(a.attempt::text, 10, '0')) COLLATE "C"`
 
-func (w Which) narrow(q *page.Query, p page.Page) {
+func (w AttemptFilter) applyTo(q *page.Query, p page.Page) {
 	switch w.Outcome {
 	case Delivered:
-		q.And(`a.status_code BETWEEN 200 AND 299`)
+		q.AddCondition(`a.status_code BETWEEN 200 AND 299`)
 	case Failed:
-		q.And(`a.status_code IS NULL OR a.status_code < 200 OR a.status_code > 299`)
+		q.AddCondition(`a.status_code IS NULL OR a.status_code < 200 OR a.status_code > 299`)
 	}
-	if w.Since != nil {
-		q.And(`a.at >= ?`, *w.Since)
+	if w.MadeSince != nil {
+		q.AddCondition(`a.at >= ?`, *w.MadeSince)
 	}
 	// The place is no column of an index, so the index is entered by the time alone.
 	if p.Cursor != nil && p.Desc {
-		q.And(`a.at <= ?`, p.Cursor.At)
+		q.AddCondition(`a.at <= ?`, p.Cursor.CreatedAt)
 	} else if p.Cursor != nil {
-		q.And(`a.at >= ?`, p.Cursor.At)
+		q.AddCondition(`a.at >= ?`, p.Cursor.CreatedAt)
 	}
 }
 
-func logged(ctx context.Context, tx pg.Tx, org, endpointID string, which Which, p page.Page) ([]Attempt, error) {
-	q := page.Select(`
+func readAttempts(ctx context.Context, tx pg.Tx, org, endpointID string, filter AttemptFilter, p page.Page) ([]Attempt, error) {
+	q := page.NewQuery(`
 		SELECT d.event_id, v.type, a.attempt, a.at, a.url, v.body, coalesce(a.status_code, 0), coalesce(a.response, ''), coalesce(a.error, ''), a.duration_ms,
-		       d.status, CASE WHEN d.status = 'PENDING' AND d.attempts = a.attempt THEN d.attempt_after END, `+placeOf+`
+		       d.status, CASE WHEN d.status = 'PENDING' AND d.attempts = a.attempt THEN d.attempt_after END, `+sortKeySQL+`
 		FROM delivery_attempts a JOIN deliveries d USING (delivery_id) JOIN events v ON v.event_id = d.event_id
 		WHERE a.org_id = ? AND a.endpoint_id = ?`, org, endpointID)
-	if which.EventID != "" {
-		q.And(`d.endpoint_id = ? AND d.event_id = ?`, endpointID, which.EventID)
+	if filter.EventID != "" {
+		q.AddCondition(`d.endpoint_id = ? AND d.event_id = ?`, endpointID, filter.EventID)
 	}
-	if which.Type != "" {
-		q.And(`v.type = ?`, string(which.Type))
+	if filter.Type != "" {
+		q.AddCondition(`v.type = ?`, string(filter.Type))
 	}
-	which.narrow(q, p)
-	sql, args := q.Sorted(p, "a.at", placeOf)
+	filter.applyTo(q, p)
+	sql, args := q.BuildPage(p, "a.at", sortKeySQL)
 	rows, err := tx.Query(ctx, sql, pg.Planned(q.Filtered(), args)...)
 	if err != nil {
 		return nil, fmt.Errorf("read the log of endpoint %s: %w", endpointID, err)
 	}
 	attempts, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (Attempt, error) {
-		var a Attempt
+		var attempt Attempt
 		var took int
-		err := row.Scan(&a.EventID, &a.Type, &a.Number, &a.At, &a.URL, &a.Body, &a.Status, &a.Response, &a.Error, &took, &a.Delivery, &a.NextAt, &a.place)
-		return a.whole(took), err
+		err := row.Scan(&attempt.EventID, &attempt.Type, &attempt.Number, &attempt.SentAt, &attempt.URL, &attempt.Body, &attempt.Status, &attempt.Response, &attempt.Error, &took, &attempt.Delivery, &attempt.NextAt, &attempt.sortKey)
+		return attempt.withDerived(took), err
 	})
 	if err != nil {
 		return nil, fmt.Errorf("read the log of endpoint %s: %w", endpointID, err)
@@ -139,29 +139,29 @@ func logged(ctx context.Context, tx pg.Tx, org, endpointID string, which Which, 
 	return attempts, nil
 }
 
-func sampled(ctx context.Context, tx pg.Tx, org, endpointID string, which Which, p page.Page) ([]Attempt, error) {
+func readSamples(ctx context.Context, tx pg.Tx, org, endpointID string, filter AttemptFilter, p page.Page) ([]Attempt, error) {
 	const place = `a.event_id COLLATE "C"`
-	q := page.Select(`
+	q := page.NewQuery(`
 		SELECT a.event_id, a.type, a.at, a.url, a.body, coalesce(a.status_code, 0), coalesce(a.response, ''), coalesce(a.error, ''), a.duration_ms, `+place+`
 		FROM webhook_tests a WHERE a.org_id = ? AND a.endpoint_id = ?`, org, endpointID)
-	if which.EventID != "" {
-		q.And(`a.event_id = ?`, which.EventID)
+	if filter.EventID != "" {
+		q.AddCondition(`a.event_id = ?`, filter.EventID)
 	}
-	if which.Type != "" {
-		q.And(`a.type = ?`, string(which.Type))
+	if filter.Type != "" {
+		q.AddCondition(`a.type = ?`, string(filter.Type))
 	}
-	which.narrow(q, p)
-	sql, args := q.Sorted(p, "a.at", place)
+	filter.applyTo(q, p)
+	sql, args := q.BuildPage(p, "a.at", place)
 	rows, err := tx.Query(ctx, sql, pg.Planned(q.Filtered(), args)...)
 	if err != nil {
 		return nil, fmt.Errorf("read the samples of endpoint %s: %w", endpointID, err)
 	}
 	attempts, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (Attempt, error) {
-		a := Attempt{Test: true, Number: 1}
+		attempt := Attempt{Test: true, Number: 1}
 		var took int
-		err := row.Scan(&a.EventID, &a.Type, &a.At, &a.URL, &a.Body, &a.Status, &a.Response, &a.Error, &took, &a.place)
-		a.Delivery = a.Outcome()
-		return a.whole(took), err
+		err := row.Scan(&attempt.EventID, &attempt.Type, &attempt.SentAt, &attempt.URL, &attempt.Body, &attempt.Status, &attempt.Response, &attempt.Error, &took, &attempt.sortKey)
+		attempt.Delivery = attempt.Outcome()
+		return attempt.withDerived(took), err
 	})
 	if err != nil {
 		return nil, fmt.Errorf("read the samples of endpoint %s: %w", endpointID, err)
@@ -169,11 +169,11 @@ func sampled(ctx context.Context, tx pg.Tx, org, endpointID string, which Which,
 	return attempts, nil
 }
 
-// whole adds what follows from the columns: the headers, which are always the same but
+// withDerived adds what follows from the columns: the headers, which are always the same but
 // for the attempt, and words for what the receiver said.
-func (a Attempt) whole(took int) Attempt {
-	a.Took = time.Duration(took) * time.Millisecond
-	a.Headers = headers(a.EventID, a.At, a.Number)
+func (a Attempt) withDerived(took int) Attempt {
+	a.Duration = time.Duration(took) * time.Millisecond
+	a.Headers = attemptHeaders(a.EventID, a.SentAt, a.Number)
 	if len(a.Body) == 0 {
 		a.Body = nil
 	}
@@ -189,13 +189,13 @@ func (a Attempt) whole(took int) Attempt {
 	return a
 }
 
-// headers are what every attempt carries, beside its signature.
-func headers(eventID string, at time.Time, number int) map[string]string {
+// attemptHeaders are what every attempt carries, beside its signature.
+func attemptHeaders(eventID string, sentAt time.Time, number int) map[string]string {
 	return map[string]string{
 		"content-type":          "application/json",
 		"user-agent":            userAgent,
 		webhook.HeaderID:        eventID,
-		webhook.HeaderTimestamp: strconv.FormatInt(at.Unix(), 10),
+		webhook.HeaderTimestamp: strconv.FormatInt(sentAt.Unix(), 10),
 		webhook.HeaderAttempt:   strconv.Itoa(number),
 	}
 }

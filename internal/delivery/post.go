@@ -20,44 +20,44 @@ import (
 
 const userAgent = "Coffer-Webhooks/1"
 
-// post makes one attempt. It never fails: what went wrong is the outcome.
-func (d *Dispatcher) post(ctx context.Context, c claimed) (o outcome) {
+// postDelivery makes one attempt. It never fails: what went wrong is the outcome.
+func (d *Dispatcher) postDelivery(ctx context.Context, c claimedDelivery) (o outcome) {
 	now := d.DB.Clock()().UTC().Truncate(time.Microsecond)
-	o = outcome{claimed: c, at: now}
+	o = outcome{claimedDelivery: c, sentAt: now}
 	started := time.Now()
-	ctx, span := trace.About(ctx, "webhook post", c.eventID)
+	ctx, span := trace.StartAbout(ctx, "webhook post", c.eventID)
 	defer func() {
 		o.took = time.Since(started)
-		span.Say("status", strconv.Itoa(o.status))
+		span.SetAttribute("status", strconv.Itoa(o.status))
 		span.End(nil)
 		if d.Observe != nil && !o.abandoned {
-			d.Observe(o.result())
+			d.Observe(o.metricLabel())
 		}
 	}()
-	if c.until.Sub(now) < leaseLengthLeft {
+	if c.leasedUntil.Sub(now) < leaseRemainingMin {
 		// This process stood still since it claimed: somebody else may be at it already.
 		o.abandoned = true
 		return o
 	}
 
-	keys, err := d.keys(c.orgID, c.endpoint, c.secrets)
-	o.err, o.ours = "the endpoint's secret could not be opened", true
+	keys, err := d.openKeys(c.orgID, c.endpoint, c.secrets)
+	o.err, o.ownFault = "the endpoint's secret could not be opened", true
 	if err == nil {
 		o.err = "the message could not be signed"
 		var signature string
 		if signature, err = webhook.Sign(c.eventID, now, c.body, keys...); err == nil {
-			o.err, o.ours = "", false
-			return d.send(ctx, o, signature)
+			o.err, o.ownFault = "", false
+			return d.sendRequest(ctx, o, signature)
 		}
 	}
 	d.Log.LogAttrs(ctx, slog.LevelError, o.err, slog.String("endpoint", c.endpoint), slog.Any("error", err))
 	return o
 }
 
-// result is what came of a post in one word, of which there are few.
-func (o outcome) result() string {
+// metricLabel is what came of a post in one word, of which there are few.
+func (o outcome) metricLabel() string {
 	switch {
-	case o.ours:
+	case o.ownFault:
 		return "ours"
 	case o.status == 0:
 		return o.cause
@@ -67,24 +67,24 @@ func (o outcome) result() string {
 	return "other"
 }
 
-func (d *Dispatcher) send(ctx context.Context, o outcome, signature string) outcome {
-	attempt, cancel := context.WithTimeout(ctx, cmp.Or(d.answerIn, answerTimeout))
+func (d *Dispatcher) sendRequest(ctx context.Context, o outcome, signature string) outcome {
+	attempt, cancel := context.WithTimeout(ctx, cmp.Or(d.answerMax, answerTimeout))
 	defer cancel()
 	r, err := http.NewRequestWithContext(attempt, http.MethodPost, o.url, bytes.NewReader(o.body))
 	if err != nil {
 		o.cause, o.err = "other", "the URL cannot be posted to"
 		return o
 	}
-	for name, value := range headers(o.eventID, o.at, o.attempts+1) {
+	for name, value := range attemptHeaders(o.eventID, o.sentAt, o.attempts+1) {
 		r.Header.Set(name, value)
 	}
 	r.Header.Set(webhook.HeaderSignature, signature)
 
-	answer, err := d.via.client().Do(r)
+	answer, err := d.transport.newClient().Do(r)
 	if err != nil {
 		// Cut off because the program stops: it may or may not have arrived.
 		if o.abandoned = ctx.Err() != nil && errors.Is(err, context.Canceled); !o.abandoned {
-			o.cause, o.err = describe(err)
+			o.cause, o.err = describeError(err)
 		}
 		return o
 	}
@@ -92,15 +92,15 @@ func (d *Dispatcher) send(ctx context.Context, o outcome, signature string) outc
 	// The status decides. The body is read so far that a short one is seen whole and
 	// its connection can be used again; that it breaks off changes nothing.
 	body, _ := io.ReadAll(io.LimitReader(answer.Body, answerBytesMax))
-	crash.Point("K03")
+	crash.Hit("K03")
 	o.status = answer.StatusCode
-	o.response = text(body, keptBytesMax)
-	o.asked = asked(answer.StatusCode, answer.Header, o.at)
+	o.response = truncateText(body, responseKeptBytesMax)
+	o.retryAfter = parseRetryAfter(answer.StatusCode, answer.Header, o.sentAt)
 	return o
 }
 
-// text is the beginning of what a receiver said, as PostgreSQL can keep it.
-func text(b []byte, bytesMax int) string {
+// truncateText is the beginning of what a receiver said, as PostgreSQL can keep it.
+func truncateText(b []byte, bytesMax int) string {
 	if len(b) > bytesMax {
 		b = b[:bytesMax]
 		for range utf8.UTFMax - 1 { // what is left of a character that was cut

@@ -17,10 +17,10 @@ import (
 )
 
 const (
-	windowMax     = 1000             // events that one transaction of a job looks at
-	resendPeriod  = 5 * time.Second  // how long the same resend means the same one: a double click
-	recoverPeriod = 10 * time.Minute // the same for a recovery, which may send thousands
-	skewMax       = time.Hour        // how far the times of events may be from the order of their numbers
+	jobWindowMax       = 1000             // events that one transaction of a job looks at
+	resendDedupPeriod  = 5 * time.Second  // how long the same resend means the same one: a double click
+	recoverDedupPeriod = 10 * time.Minute // the same for a recovery, which may send thousands
+	skewMax            = time.Hour        // how far the times of events may be from the order of their numbers
 )
 
 // The kinds and states of a job.
@@ -58,8 +58,8 @@ type Job struct {
 // for an endpoint that does not receive the event; INVALID_STATE for one that is
 // disabled, or an event that is older than the feed.
 func (s *Endpoints) Resend(ctx context.Context, tx pg.Tx, org string, actor audit.Actor, eventID, endpointID string) (Job, error) {
-	if !id.Is("evt", eventID) {
-		return Job{}, eventNotFound(eventID)
+	if !id.IsValid("evt", eventID) {
+		return Job{}, newEventNotFound(eventID)
 	}
 	var e event.Sequenced
 	var expired bool
@@ -68,7 +68,7 @@ func (s *Endpoints) Resend(ctx context.Context, tx pg.Tx, org string, actor audi
 		FROM events WHERE org_id = $1 AND event_id = $2`, org, eventID).Scan(&e.EventID, &e.Type, &e.CustomerID, &e.Chain, &e.Sequence, &expired)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
-		return Job{}, eventNotFound(eventID)
+		return Job{}, newEventNotFound(eventID)
 	case err != nil:
 		return Job{}, fmt.Errorf("read event %s: %w", eventID, err)
 	case expired:
@@ -79,19 +79,19 @@ func (s *Endpoints) Resend(ctx context.Context, tx pg.Tx, org string, actor audi
 			"This event has not been sent for the first time yet. Nothing was queued, and nothing needs to be: it is on its way.")
 	}
 	if endpointID != "" {
-		to, err := readOne(ctx, tx, org, endpointID, "")
+		endpoint, err := loadEndpoint(ctx, tx, org, endpointID, "")
 		if err != nil {
-			return Job{}, fault.Of(err).On("endpointId")
+			return Job{}, fault.Find(err).WithParam("endpointId")
 		}
-		if err := open(to); err != nil {
+		if err := checkSendable(endpoint); err != nil {
 			return Job{}, err
 		}
-		if !(subscription{to.ID, to.Events, to.Filters}).wants(e) {
+		if !(subscription{endpoint.ID, endpoint.Events, endpoint.Filters}).wantsEvent(e) {
 			return Job{}, fault.New(fault.Invalid, fault.InvalidRequest,
-				"This endpoint does not receive this event, by its events or its filters. Nothing was queued. Change them with PATCH, or name another endpoint.").On("endpointId")
+				"This endpoint does not receive this event, by its events or its filters. Nothing was queued. Change them with PATCH, or name another endpoint.").WithParam("endpointId")
 		}
 	}
-	return s.ask(ctx, tx, org, actor, Job{Kind: Resend, EventID: eventID, EndpointID: endpointID}, e.Sequence-1, e.Sequence)
+	return s.createJob(ctx, tx, org, actor, Job{Kind: Resend, EventID: eventID, EndpointID: endpointID}, e.Sequence-1, e.Sequence)
 }
 
 // Recover has the events since a time, and before another when there is one, sent to an
@@ -104,95 +104,95 @@ func (s *Endpoints) Resend(ctx context.Context, tx pg.Tx, org string, actor audi
 // runs is the fault INVALID_STATE. Further faults: NOT_FOUND, INVALID_REQUEST for times
 // that cannot be, INVALID_STATE for an endpoint that is disabled.
 func (s *Endpoints) Recover(ctx context.Context, tx pg.Tx, org string, actor audit.Actor, endpointID string, since time.Time, until *time.Time, onlyFailed bool) (Job, error) {
-	to, err := lockEndpoint(ctx, tx, org, endpointID)
+	endpoint, err := lockEndpoint(ctx, tx, org, endpointID)
 	if err != nil {
 		return Job{}, err
 	}
 	switch {
 	case since.After(tx.Now):
-		return Job{}, fault.New(fault.Invalid, fault.InvalidRequest, "The time since lies in the future. Nothing was queued. Give one that has passed.").On("since")
+		return Job{}, fault.New(fault.Invalid, fault.InvalidRequest, "The time since lies in the future. Nothing was queued. Give one that has passed.").WithParam("since")
 	case until != nil && !until.After(since):
-		return Job{}, fault.New(fault.Invalid, fault.InvalidRequest, "The time until has to be later than since. Nothing was queued. Give a later one, or leave it out.").On("until")
+		return Job{}, fault.New(fault.Invalid, fault.InvalidRequest, "The time until has to be later than since. Nothing was queued. Give a later one, or leave it out.").WithParam("until")
 	}
-	if err := open(to); err != nil {
+	if err := checkSendable(endpoint); err != nil {
 		return Job{}, err
 	}
 	since = since.UTC().Truncate(time.Microsecond)
 	if until != nil {
-		at := until.UTC().Truncate(time.Microsecond)
-		until = &at
+		truncated := until.UTC().Truncate(time.Microsecond)
+		until = &truncated
 	}
-	place, through, err := stretch(ctx, tx, org, since)
+	afterSeq, lastSeq, err := findRange(ctx, tx, org, since)
 	if err != nil {
 		return Job{}, err
 	}
-	return s.ask(ctx, tx, org, actor, Job{Kind: Recover, EndpointID: endpointID, Since: &since, Until: until, OnlyFailed: onlyFailed}, place, through)
+	return s.createJob(ctx, tx, org, actor, Job{Kind: Recover, EndpointID: endpointID, Since: &since, Until: until, OnlyFailed: onlyFailed}, afterSeq, lastSeq)
 }
 
-// open refuses an endpoint to which nothing is sent.
-func open(e Endpoint) error {
+// checkSendable refuses an endpoint to which nothing is sent.
+func checkSendable(e Endpoint) error {
 	if e.Status == Enabled || e.Status == Paused {
 		return nil
 	}
 	return fault.New(fault.Conflict, fault.InvalidState,
-		"This endpoint is disabled. Nothing was queued. Enable it with PATCH, then ask again.").Beside("currentStatus", e.Status)
+		"This endpoint is disabled. Nothing was queued. Enable it with PATCH, then ask again.").WithExtra("currentStatus", e.Status)
 }
 
-func eventNotFound(eventID string) error {
+func newEventNotFound(eventID string) error {
 	return fault.New(fault.NotFound, fault.CodeNotFound, "Your organization has no event %.64q. Nothing was queued. GET /events lists the ones of the last 90 days.", eventID)
 }
 
-// stretch finds the place in the feed before everything of that time or later, and the
+// findRange finds the place in the feed before everything of that time or later, and the
 // last event that there is. Times follow the numbers but for a skew, so the place is
 // found by halving, and lies that much earlier.
-func stretch(ctx context.Context, tx pg.Tx, org string, since time.Time) (place, through int64, err error) {
-	err = tx.QueryRow(ctx, `SELECT expired, last FROM event_sequences WHERE org_id = $1`, org).Scan(&place, &through)
+func findRange(ctx context.Context, tx pg.Tx, org string, since time.Time) (afterSeq, lastSeq int64, err error) {
+	err = tx.QueryRow(ctx, `SELECT expired, last FROM event_sequences WHERE org_id = $1`, org).Scan(&afterSeq, &lastSeq)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return 0, 0, nil
 	}
 	if err != nil {
 		return 0, 0, fmt.Errorf("read the sequence of %s: %w", org, err)
 	}
-	from := since.Add(-skewMax)
-	for high := through; place < high; {
-		middle := place + (high-place)/2
-		var next int64
-		var at time.Time
-		err := tx.QueryRow(ctx, `SELECT sequence, created_at FROM events WHERE org_id = $1 AND sequence > $2 ORDER BY sequence LIMIT 1`, org, middle).Scan(&next, &at)
+	earliest := since.Add(-skewMax)
+	for high := lastSeq; afterSeq < high; {
+		middle := afterSeq + (high-afterSeq)/2
+		var nextSeq int64
+		var createdAt time.Time
+		err := tx.QueryRow(ctx, `SELECT sequence, created_at FROM events WHERE org_id = $1 AND sequence > $2 ORDER BY sequence LIMIT 1`, org, middle).Scan(&nextSeq, &createdAt)
 		switch {
 		case errors.Is(err, pgx.ErrNoRows):
 			high = middle
 		case err != nil:
 			return 0, 0, fmt.Errorf("find the events of %s since %v: %w", org, since, err)
-		case at.Before(from):
-			place = next
+		case createdAt.Before(earliest):
+			afterSeq = nextSeq
 		default:
 			high = middle
 		}
 	}
-	return min(place, through), through, nil
+	return min(afterSeq, lastSeq), lastSeq, nil
 }
 
-// ask writes a job down, unless the same was asked for a moment ago.
-func (s *Endpoints) ask(ctx context.Context, tx pg.Tx, org string, actor audit.Actor, j Job, place, through int64) (Job, error) {
-	period := recoverPeriod
+// createJob writes a job down, unless the same was asked for a moment ago.
+func (s *Endpoints) createJob(ctx context.Context, tx pg.Tx, org string, actor audit.Actor, j Job, afterSeq, lastSeq int64) (Job, error) {
+	period := recoverDedupPeriod
 	if j.Kind == Resend {
-		period = resendPeriod
+		period = resendDedupPeriod
 	}
 	// Two clicks at once must not both see that there is none.
 	if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock(hashtextextended('coffer/delivery/jobs/' || $1, 0))`, org); err != nil {
 		return Job{}, fmt.Errorf("lock the jobs of %s: %w", org, err)
 	}
-	var same string
+	var existing string
 	err := tx.QueryRow(ctx, `
 		SELECT job_id FROM webhook_jobs
 		WHERE org_id = $1 AND kind = $2 AND endpoint_id IS NOT DISTINCT FROM nullif($3, '') AND event_id IS NOT DISTINCT FROM nullif($4, '')
 		  AND since IS NOT DISTINCT FROM $5 AND until IS NOT DISTINCT FROM $6 AND only_failed = $7
 		  AND (created_at > $8 OR status = 'RUNNING')
 		ORDER BY created_at DESC, job_id DESC LIMIT 1`,
-		org, j.Kind, j.EndpointID, j.EventID, j.Since, j.Until, j.OnlyFailed, tx.Now.Add(-period)).Scan(&same)
+		org, j.Kind, j.EndpointID, j.EventID, j.Since, j.Until, j.OnlyFailed, tx.Now.Add(-period)).Scan(&existing)
 	if err == nil {
-		return s.JobByID(ctx, tx, org, same)
+		return s.JobByID(ctx, tx, org, existing)
 	}
 	if !errors.Is(err, pgx.ErrNoRows) {
 		return Job{}, fmt.Errorf("look for a job like this one: %w", err)
@@ -201,10 +201,10 @@ func (s *Endpoints) ask(ctx context.Context, tx pg.Tx, org string, actor audit.A
 	_, err = tx.Exec(ctx, `
 		INSERT INTO webhook_jobs (job_id, org_id, kind, endpoint_id, event_id, since, until, only_failed, status, place, through, created_at, updated_at)
 		VALUES ($1, $2, $3, nullif($4, ''), nullif($5, ''), $6, $7, $8, $9, $10, $11, $12, $12)`,
-		j.ID, org, j.Kind, j.EndpointID, j.EventID, j.Since, j.Until, j.OnlyFailed, j.Status, place, through, tx.Now)
-	if pg.Violates(err, "webhook_jobs_one_recovery") {
+		j.ID, org, j.Kind, j.EndpointID, j.EventID, j.Since, j.Until, j.OnlyFailed, j.Status, afterSeq, lastSeq, tx.Now)
+	if pg.ViolatesConstraint(err, "webhook_jobs_one_recovery") {
 		return Job{}, fault.New(fault.Conflict, fault.InvalidState,
-			"Another recovery of this endpoint is running. Nothing was queued. Ask again when it is completed.").Beside("currentStatus", Running)
+			"Another recovery of this endpoint is running. Nothing was queued. Ask again when it is completed.").WithExtra("currentStatus", Running)
 	}
 	if err != nil {
 		return Job{}, fmt.Errorf("write job %s: %w", j.ID, err)
@@ -224,7 +224,7 @@ func (s *Endpoints) ask(ctx context.Context, tx pg.Tx, org string, actor audit.A
 func (s *Endpoints) JobByID(ctx context.Context, tx pg.Tx, org, jobID string) (Job, error) {
 	j := Job{ID: jobID}
 	err := pgx.ErrNoRows
-	if id.Is("wj", jobID) {
+	if id.IsValid("wj", jobID) {
 		err = tx.QueryRow(ctx, `
 			SELECT j.kind, j.status, coalesce(j.endpoint_id, ''), coalesce(j.event_id, ''), j.since, j.until, j.only_failed,
 			       j.examined, j.queued, j.created_at, j.ended_at, d.pending, d.delivered, d.failed
@@ -246,50 +246,50 @@ func (s *Endpoints) JobByID(ctx context.Context, tx pg.Tx, org, jobID string) (J
 	return j, nil
 }
 
-// work does a piece of the job that has waited longest: a window of events in their
+// advanceJob does a piece of the job that has waited longest: a window of events in their
 // order, so that of one resource the earlier is due before the later.
-func (d *Dispatcher) work(ctx context.Context) (more bool, err error) {
+func (d *Dispatcher) advanceJob(ctx context.Context) (hasMore bool, err error) {
 	err = d.DB.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-		more = false
-		if err := plan(ctx, tx); err != nil {
+		hasMore = false
+		if err := setPlanner(ctx, tx); err != nil {
 			return err
 		}
 		var j Job
 		var org string
-		var place, through int64
+		var afterSeq, lastSeq int64
 		err := tx.QueryRow(ctx, `
 			SELECT job_id, org_id, kind, coalesce(endpoint_id, ''), since, until, only_failed, place, through
 			FROM webhook_jobs WHERE status = 'RUNNING' ORDER BY updated_at, job_id LIMIT 1 FOR UPDATE SKIP LOCKED`).
-			Scan(&j.ID, &org, &j.Kind, &j.EndpointID, &j.Since, &j.Until, &j.OnlyFailed, &place, &through)
+			Scan(&j.ID, &org, &j.Kind, &j.EndpointID, &j.Since, &j.Until, &j.OnlyFailed, &afterSeq, &lastSeq)
 		if errors.Is(err, pgx.ErrNoRows) {
 			return nil
 		}
 		if err != nil {
 			return fmt.Errorf("look for jobs: %w", err)
 		}
-		more = true
-		to, err := subscribers(ctx, tx, org, j.EndpointID)
+		hasMore = true
+		subscriptions, err := readSubscriptions(ctx, tx, org, j.EndpointID)
 		if err != nil {
 			return err
 		}
-		window, err := between(ctx, tx, org, place, through)
+		window, err := readEvents(ctx, tx, org, afterSeq, lastSeq)
 		if err != nil {
 			return err
 		}
-		over := len(window) < windowMax
+		isDone := len(window) < jobWindowMax
 		if n := len(window); n > 0 {
-			place = window[n-1].Sequence
+			afterSeq = window[n-1].Sequence
 		}
 		wanted := window[:0]
 		for _, e := range window {
-			if (j.Since == nil || !e.at.Before(*j.Since)) && (j.Until == nil || e.at.Before(*j.Until)) {
+			if (j.Since == nil || !e.createdAt.Before(*j.Since)) && (j.Until == nil || e.createdAt.Before(*j.Until)) {
 				wanted = append(wanted, e)
 			}
 		}
-		if n := len(window); n > 0 && j.Until != nil && len(wanted) == 0 && window[0].at.After(j.Until.Add(skewMax)) {
-			over = true // the rest is later still
+		if n := len(window); n > 0 && j.Until != nil && len(wanted) == 0 && window[0].createdAt.After(j.Until.Add(skewMax)) {
+			isDone = true // the rest is later still
 		}
-		examined, queued, err := again(ctx, tx, org, j, to, wanted)
+		examined, queued, err := queueDeliveries(ctx, tx, org, j, subscriptions, wanted)
 		if err != nil {
 			return err
 		}
@@ -297,18 +297,18 @@ func (d *Dispatcher) work(ctx context.Context) (more bool, err error) {
 			UPDATE webhook_jobs
 			SET place = $2, examined = examined + $3, queued = queued + $4, updated_at = $5,
 			    status = CASE WHEN $6 THEN 'COMPLETED' ELSE status END, ended_at = CASE WHEN $6 THEN $5 ELSE ended_at END
-			WHERE job_id = $1`, j.ID, place, examined, queued, tx.Now, over)
+			WHERE job_id = $1`, j.ID, afterSeq, examined, queued, tx.Now, isDone)
 		if err != nil {
 			return fmt.Errorf("move job %s: %w", j.ID, err)
 		}
 		return nil
 	})
-	return more, err
+	return hasMore, err
 }
 
-// subscribers are the endpoints of an organization, or the one, to which something may
+// readSubscriptions are the endpoints of an organization, or the one, to which something may
 // be sent.
-func subscribers(ctx context.Context, tx pg.Tx, org, endpointID string) ([]subscription, error) {
+func readSubscriptions(ctx context.Context, tx pg.Tx, org, endpointID string) ([]subscription, error) {
 	rows, err := tx.Query(ctx, `
 		SELECT endpoint_id, events, coalesce(filter_customer_id, ''), coalesce(filter_chain, '') FROM webhook_endpoints
 		WHERE org_id = $1 AND deleted_at IS NULL AND status IN ('ENABLED', 'PAUSED') AND ($2 = '' OR endpoint_id = $2)
@@ -316,53 +316,53 @@ func subscribers(ctx context.Context, tx pg.Tx, org, endpointID string) ([]subsc
 	if err != nil {
 		return nil, fmt.Errorf("read the endpoints of %s: %w", org, err)
 	}
-	to, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (subscription, error) {
+	subscriptions, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (subscription, error) {
 		var s subscription
-		err := row.Scan(&s.endpoint, &s.named, &s.filters.CustomerID, &s.filters.Chain)
+		err := row.Scan(&s.endpoint, &s.eventTypes, &s.filters.CustomerID, &s.filters.Chain)
 		return s, err
 	})
 	if err != nil {
 		return nil, fmt.Errorf("read the endpoints of %s: %w", org, err)
 	}
-	return to, nil
+	return subscriptions, nil
 }
 
-type told struct {
+type recordedEvent struct {
 	event.Sequenced
-	at time.Time
+	createdAt time.Time
 }
 
-// between reads the next events after a place, in their order, without their bytes.
-func between(ctx context.Context, tx pg.Tx, org string, place, through int64) ([]told, error) {
+// readEvents reads the next events after a place, in their order, without their bytes.
+func readEvents(ctx context.Context, tx pg.Tx, org string, afterSeq, lastSeq int64) ([]recordedEvent, error) {
 	rows, err := tx.Query(ctx, `
 		SELECT event_id, type, resource_id, resource_seq, coalesce(customer_id, ''), coalesce(chain, ''), sequence, created_at
 		FROM events WHERE org_id = $1 AND sequence > $2 AND sequence <= $3 AND expired_at IS NULL
-		ORDER BY sequence LIMIT $4`, org, place, through, windowMax)
+		ORDER BY sequence LIMIT $4`, org, afterSeq, lastSeq, jobWindowMax)
 	if err != nil {
-		return nil, fmt.Errorf("read the events of %s after %d: %w", org, place, err)
+		return nil, fmt.Errorf("read the events of %s after %d: %w", org, afterSeq, err)
 	}
-	window, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (told, error) {
-		var e told
-		err := row.Scan(&e.EventID, &e.Type, &e.ResourceID, &e.ResourceSeq, &e.CustomerID, &e.Chain, &e.Sequence, &e.at)
+	window, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (recordedEvent, error) {
+		var e recordedEvent
+		err := row.Scan(&e.EventID, &e.Type, &e.ResourceID, &e.ResourceSeq, &e.CustomerID, &e.Chain, &e.Sequence, &e.createdAt)
 		return e, err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("read the events of %s after %d: %w", org, place, err)
+		return nil, fmt.Errorf("read the events of %s after %d: %w", org, afterSeq, err)
 	}
 	return window, nil
 }
 
-// again makes deliveries due: those that are not there are made, those that ended or
+// queueDeliveries makes deliveries due: those that are not there are made, those that ended or
 // wait for a further attempt get a new schedule. What is in flight, and what is due
 // already, is left alone, so that asking twice sends once.
-func again(ctx context.Context, tx pg.Tx, org string, j Job, to []subscription, events []told) (examined, queued int64, err error) {
+func queueDeliveries(ctx context.Context, tx pg.Tx, org string, j Job, subscriptions []subscription, events []recordedEvent) (examined, queued int64, err error) {
 	var endpoints, ids, resources []string
-	var places []int32
+	var resourceSeqs []int32
 	for _, e := range events {
-		for _, s := range to {
-			if s.wants(e.Sequenced) {
+		for _, s := range subscriptions {
+			if s.wantsEvent(e.Sequenced) {
 				endpoints, ids = append(endpoints, s.endpoint), append(ids, e.EventID)
-				resources, places = append(resources, e.ResourceID), append(places, int32(e.ResourceSeq))
+				resources, resourceSeqs = append(resources, e.ResourceID), append(resourceSeqs, int32(e.ResourceSeq))
 			}
 		}
 	}
@@ -381,7 +381,7 @@ func again(ctx context.Context, tx pg.Tx, org string, j Job, to []subscription, 
 			WHEN 'PENDING' THEN d.first_attempt_at IS NOT NULL OR d.attempt_after > $2
 			WHEN 'DELIVERED' THEN NOT $8
 			ELSE true END`,
-		org, tx.Now, j.ID, endpoints, ids, resources, places, j.OnlyFailed)
+		org, tx.Now, j.ID, endpoints, ids, resources, resourceSeqs, j.OnlyFailed)
 	if err != nil {
 		return 0, 0, fmt.Errorf("make %d deliveries of job %s due: %w", len(ids), j.ID, err)
 	}

@@ -49,7 +49,7 @@ func (w *world) job(jobID string) Job {
 	return j
 }
 
-func (w *world) log(endpointID string, which Which, p page.Page) page.Result[Attempt] {
+func (w *world) log(endpointID string, which AttemptFilter, p page.Page) page.Result[Attempt] {
 	w.t.Helper()
 	var got page.Result[Attempt]
 	err := w.db.ReadOrg(w.t.Context(), org, func(ctx context.Context, tx pg.Tx) (err error) {
@@ -98,7 +98,7 @@ func TestAResentEventIsTheSameMessageOnce(t *testing.T) {
 	}
 	verify(t, got[1], secret, w.key.Public())
 
-	w.clock.move(resendPeriod)
+	w.clock.move(resendDedupPeriod)
 	all, err := w.resend(id, "")
 	if err != nil || all.ID == again.ID {
 		t.Fatalf("got %v, %v, want another job", all.ID, err)
@@ -120,7 +120,7 @@ func TestWhatCannotBeResentIsRefused(t *testing.T) {
 	w.exec(`UPDATE webhook_endpoints SET status = 'DISABLED_BY_FAILURE' WHERE endpoint_id = $1`, off.ID)
 	id := w.events("dep_1", 1)[0]
 	theirs := w.event("org_2", event.CustomerDeposit, "dep_2")
-	if _, err := w.resend(id, e.ID); !fault.Is(err, fault.InvalidState) {
+	if _, err := w.resend(id, e.ID); !fault.HasCode(err, fault.InvalidState) {
 		t.Errorf("not sent yet: got %v, want %v", err, fault.InvalidState)
 	}
 	w.sequence()
@@ -134,7 +134,7 @@ func TestWhatCannotBeResentIsRefused(t *testing.T) {
 		"not wanted":             {id, narrow.ID, fault.InvalidRequest},
 		"disabled":               {id, off.ID, fault.InvalidState},
 	} {
-		if _, err := w.resend(c.event, c.endpoint); !fault.Is(err, c.code) {
+		if _, err := w.resend(c.event, c.endpoint); !fault.HasCode(err, c.code) {
 			t.Errorf("%s: got %v, want %v", name, err, c.code)
 		}
 	}
@@ -143,7 +143,7 @@ func TestWhatCannotBeResentIsRefused(t *testing.T) {
 		"disabled":      second(w.recover(off.ID, w.clock.now(), true)),
 		"unknown":       second(w.recover("we_x", w.clock.now(), true)),
 	} {
-		if fault.Of(err) == nil {
+		if fault.Find(err) == nil {
 			t.Errorf("recovery, %s: got %v, want a refusal", name, err)
 		}
 	}
@@ -182,7 +182,7 @@ func TestARecoveryBringsWhatWasMissedInOrder(t *testing.T) {
 	w.drain(d) // delivered
 	failing.Store(true)
 	tell()
-	for more := true; more; more = w.advance() { // failed for good
+	for hasMore := true; hasMore; hasMore = w.advance() { // failed for good
 		w.drain(d)
 	}
 	w.exec(`UPDATE webhook_endpoints SET status = 'DISABLED_BY_FAILURE' WHERE endpoint_id = $1`, e.ID)
@@ -201,7 +201,7 @@ func TestARecoveryBringsWhatWasMissedInOrder(t *testing.T) {
 	if err != nil || same.ID != job.ID {
 		t.Errorf("a second click: got %v, %v, want %v", same.ID, err, job.ID)
 	}
-	if _, err := w.recover(e.ID, start, false); !fault.Is(err, fault.InvalidState) {
+	if _, err := w.recover(e.ID, start, false); !fault.HasCode(err, fault.InvalidState) {
 		t.Errorf("another one while it runs: got %v, want %v", err, fault.InvalidState)
 	}
 	w.drain(d)
@@ -222,7 +222,7 @@ func TestARecoveryBringsWhatWasMissedInOrder(t *testing.T) {
 		}
 	}
 
-	w.clock.move(recoverPeriod)
+	w.clock.move(recoverDedupPeriod)
 	all, err := w.recover(e.ID, start, false)
 	if err != nil || all.ID == job.ID {
 		t.Fatalf("got %v, %v, want another job", all.ID, err)
@@ -241,7 +241,7 @@ func TestARecoveryOfManyEventsGoesOnWhereItStopped(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, true)
 	e, _ := w.endpoint("http://127.0.0.1:1/")
-	const many = 3*windowMax + 17
+	const many = 3*jobWindowMax + 17
 	start := w.clock.now()
 	w.exec(`INSERT INTO events (event_id, org_id, type, resource_kind, resource_id, resource_seq, data, created_at, sequence, body)
 		SELECT 'evt_' || n, 'org_1', CASE WHEN n % 2 = 0 THEN 'CUSTOMER_DEPOSIT' ELSE 'TRANSFER_COMPLETED' END, 'deposit', 'dep_' || n, 1, '{}',
@@ -257,12 +257,12 @@ func TestARecoveryOfManyEventsGoesOnWhereItStopped(t *testing.T) {
 	}
 	for steps := 0; ; steps++ {
 		d := w.dispatcher() // a new process each time
-		d.open()
-		more, err := d.work(t.Context())
+		d.ensureOpen()
+		hasMore, err := d.advanceJob(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !more {
+		if !hasMore {
 			break
 		}
 		if steps > 10 {
@@ -291,7 +291,7 @@ func TestTheStretchOfARecoveryBeginsBeforeItsFirstEvent(t *testing.T) {
 		since := start.Add(time.Duration(minutes) * time.Minute)
 		var place, through, before, missed int64
 		err := w.db.ReadOrg(t.Context(), org, func(ctx context.Context, tx pg.Tx) (err error) {
-			if place, through, err = stretch(ctx, tx, org, since); err != nil {
+			if place, through, err = findRange(ctx, tx, org, since); err != nil {
 				return err
 			}
 			return tx.QueryRow(ctx, `SELECT count(*) FILTER (WHERE sequence > $1 AND created_at < $2), count(*) FILTER (WHERE sequence <= $1 AND created_at >= $3) FROM events`,
@@ -335,7 +335,7 @@ func TestTheLogHasEveryAttemptAndPagesThroughThem(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	whole := w.log(e.ID, Which{}, page.Page{Limit: 200}).Items
+	whole := w.log(e.ID, AttemptFilter{}, page.Page{Limit: 200}).Items
 	if len(whole) != 13 {
 		t.Fatalf("got %v attempts, want 3 for each of 4 events and a sample", len(whole))
 	}
@@ -354,21 +354,21 @@ func TestTheLogHasEveryAttemptAndPagesThroughThem(t *testing.T) {
 			outcome, says string
 			status        int
 		}{1: {Failed, "redirects are not followed", 302}, 2: {Failed, "503 service unavailable", 503}, 3: {Delivered, "", 201}}[a.Number]
-		if a.Outcome() != want.outcome || a.Status != want.status || !strings.Contains(a.Error, want.says) || (a.Error == "") != (want.says == "") || len(a.Response) > keptBytesMax || a.Delivery != "DELIVERED" || a.NextAt != nil {
+		if a.Outcome() != want.outcome || a.Status != want.status || !strings.Contains(a.Error, want.says) || (a.Error == "") != (want.says == "") || len(a.Response) > responseKeptBytesMax || a.Delivery != "DELIVERED" || a.NextAt != nil {
 			t.Errorf("attempt %d: got %v %q, %v bytes, %v, %v, want %+v", a.Number, a.Status, a.Error, len(a.Response), a.Delivery, a.NextAt, want)
 		}
 	}
 	for name, c := range map[string]struct {
-		which Which
+		which AttemptFilter
 		want  int
 	}{
-		"failed":     {Which{Outcome: Failed}, 9 - 1 + boolInt(sample.Outcome() == Failed)},
-		"delivered":  {Which{Outcome: Delivered}, 4 + boolInt(sample.Outcome() == Delivered)},
-		"an event":   {Which{EventID: whole[0].EventID}, countOf(whole, whole[0].EventID)},
-		"the sample": {Which{EventID: sample.EventID}, 1},
-		"a type":     {Which{Type: event.CustomerWithdraw}, 0},
-		"since":      {Which{Since: pointer(w.clock.now())}, countSince(whole, w.clock.now())},
-		"later":      {Which{Since: pointer(w.clock.now().Add(time.Hour))}, 0},
+		"failed":     {AttemptFilter{Outcome: Failed}, 9 - 1 + boolInt(sample.Outcome() == Failed)},
+		"delivered":  {AttemptFilter{Outcome: Delivered}, 4 + boolInt(sample.Outcome() == Delivered)},
+		"an event":   {AttemptFilter{EventID: whole[0].EventID}, countOf(whole, whole[0].EventID)},
+		"the sample": {AttemptFilter{EventID: sample.EventID}, 1},
+		"a type":     {AttemptFilter{Type: event.CustomerWithdraw}, 0},
+		"since":      {AttemptFilter{MadeSince: pointer(w.clock.now())}, countSince(whole, w.clock.now())},
+		"later":      {AttemptFilter{MadeSince: pointer(w.clock.now().Add(time.Hour))}, 0},
 	} {
 		if got := len(w.log(e.ID, c.which, page.Page{Limit: 200}).Items); got != c.want {
 			t.Errorf("%s: got %v attempts, want %v", name, got, c.want)
@@ -377,14 +377,14 @@ func TestTheLogHasEveryAttemptAndPagesThroughThem(t *testing.T) {
 	for _, desc := range []bool{false, true} {
 		var walked []string
 		for p := (page.Page{Limit: 4, Desc: desc}); ; {
-			got := w.log(e.ID, Which{}, p)
+			got := w.log(e.ID, AttemptFilter{}, p)
 			for _, a := range got.Items {
 				walked = append(walked, fmt.Sprint(a.EventID, " ", a.Number))
 			}
-			if got.Next == nil {
+			if got.NextCursor == nil {
 				break
 			}
-			p.Cursor = got.Next
+			p.Cursor = got.NextCursor
 		}
 		var want []string
 		for _, a := range whole {
@@ -397,14 +397,14 @@ func TestTheLogHasEveryAttemptAndPagesThroughThem(t *testing.T) {
 			t.Errorf("descending %v: got %v, want %v", desc, walked, want)
 		}
 	}
-	if got := len(w.log(other.ID, Which{}, page.Page{Limit: 200}).Items); got != 12 {
+	if got := len(w.log(other.ID, AttemptFilter{}, page.Page{Limit: 200}).Items); got != 12 {
 		t.Errorf("the other endpoint: got %v attempts, want its own 12", got)
 	}
 	err = w.db.ReadOrg(t.Context(), "org_2", func(ctx context.Context, tx pg.Tx) error {
-		_, err := w.endpoints.Log(ctx, tx, "org_2", e.ID, Which{}, page.Page{})
+		_, err := w.endpoints.Log(ctx, tx, "org_2", e.ID, AttemptFilter{}, page.Page{})
 		return err
 	})
-	if !fault.Is(err, fault.CodeNotFound) {
+	if !fault.HasCode(err, fault.CodeNotFound) {
 		t.Errorf("another organization: got %v, want %v", err, fault.CodeNotFound)
 	}
 }
@@ -425,7 +425,7 @@ func countOf(all []Attempt, eventID string) (n int) {
 
 func countSince(all []Attempt, at time.Time) (n int) {
 	for _, a := range all {
-		n += boolInt(!a.At.Before(at))
+		n += boolInt(!a.SentAt.Before(at))
 	}
 	return n
 }
@@ -441,14 +441,14 @@ func TestASampleOfEveryTypeIsSentToOneEndpointAlone(t *testing.T) {
 	w.endpoint(others.URL)
 	w.change(e.ID, Change{Status: pointer(Paused)})
 	w.endpoints.Posts = w.dispatcher()
-	for _, typ := range event.Types() {
+	for _, typ := range event.AllTypes() {
 		got, err := w.endpoints.Test(t.Context(), w.db, org, audit.APIKey(org), e.ID, typ)
 		if err != nil || got.Outcome() != Delivered || !got.Test || got.Type != typ || got.Status != 200 {
 			t.Errorf("%s: got %+v, %v, want it delivered", typ, got, err)
 		}
 	}
 	got := rc.requests()
-	if len(got) != len(event.Types()) || len(others.requests()) != 0 {
+	if len(got) != len(event.AllTypes()) || len(others.requests()) != 0 {
 		t.Fatalf("got %v requests and %v at another endpoint, want one of each type and none", len(got), len(others.requests()))
 	}
 	for _, r := range got {
@@ -466,10 +466,10 @@ func TestASampleOfEveryTypeIsSentToOneEndpointAlone(t *testing.T) {
 	if err != nil || events != 0 || deliveries != 0 {
 		t.Errorf("got %v events and %v deliveries, %v, want none: a sample tells of nothing", events, deliveries, err)
 	}
-	if _, err := w.endpoints.Test(t.Context(), w.db, org, audit.APIKey(org), e.ID, "NOTHING"); !fault.Is(err, fault.InvalidRequest) {
+	if _, err := w.endpoints.Test(t.Context(), w.db, org, audit.APIKey(org), e.ID, "NOTHING"); !fault.HasCode(err, fault.InvalidRequest) {
 		t.Errorf("an unknown type: got %v, want %v", err, fault.InvalidRequest)
 	}
-	if _, err := w.endpoints.Test(t.Context(), w.db, "org_2", audit.APIKey("org_2"), e.ID, event.CustomerDeposit); !fault.Is(err, fault.CodeNotFound) {
+	if _, err := w.endpoints.Test(t.Context(), w.db, "org_2", audit.APIKey("org_2"), e.ID, event.CustomerDeposit); !fault.HasCode(err, fault.CodeNotFound) {
 		t.Errorf("another organization's: got %v, want %v", err, fault.CodeNotFound)
 	}
 }
@@ -484,7 +484,7 @@ func TestASampleIsGuardedAndDoesNotCount(t *testing.T) {
 	gone := newReceiver(t, w.clock.now, status(http.StatusGone))
 	dead, _ := w.endpoint(gone.URL)
 	d := w.dispatcher()
-	d.resolver, d.answerIn = resolver, 5*time.Second
+	d.resolver, d.answerMax = resolver, 5*time.Second
 	w.endpoints.Posts = d
 	got, err := w.endpoints.Test(t.Context(), w.db, org, audit.APIKey(org), e.ID, event.CustomerDeposit)
 	if err != nil || got.Outcome() != Failed || got.Error != errForbidden.Error() || got.Status != 0 || hits.Load() != 0 {

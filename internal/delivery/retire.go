@@ -14,13 +14,13 @@ import (
 )
 
 const (
-	attemptsKept = 30 * 24 * time.Hour // in the log that organizations read, samples too
-	jobsKept     = event.Kept
-	retireMax    = 1000 // rows in one transaction
-	retirePieces = 1000 // transactions of one kind in one run: the rest waits for the next
+	attemptsKept    = 30 * 24 * time.Hour // in the log that organizations read, samples too
+	jobsKept        = event.RetentionPeriod
+	pruneBatchMax   = 1000 // rows in one transaction
+	pruneBatchesMax = 1000 // transactions of one kind in one run: the rest waits for the next
 )
 
-// Retire takes away what is old: attempts after 30 days, the bytes of events after 90
+// Prune takes away what is old: attempts after 30 days, the bytes of events after 90
 // with their deliveries, jobs after 90, secrets once they have retired.
 //
 // An event stays, and with it everything that is younger in its organization's feed,
@@ -29,13 +29,13 @@ const (
 //
 // It is a chore: it may run at any time and in several processes, and each piece is a
 // transaction of its own.
-func Retire(ctx context.Context, db *pg.DB, log *slog.Logger) error {
+func Prune(ctx context.Context, db *pg.DB, log *slog.Logger) error {
 	var orgs, endpoints []string
 	err := db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
-		if orgs, err = names(ctx, tx, `SELECT org_id FROM event_sequences WHERE expired < last ORDER BY org_id`); err != nil {
+		if orgs, err = queryTexts(ctx, tx, `SELECT org_id FROM event_sequences WHERE expired < last ORDER BY org_id`); err != nil {
 			return err
 		}
-		endpoints, err = names(ctx, tx, `SELECT endpoint_id FROM webhook_endpoints ORDER BY endpoint_id`)
+		endpoints, err = queryTexts(ctx, tx, `SELECT endpoint_id FROM webhook_endpoints ORDER BY endpoint_id`)
 		return err
 	})
 	if err != nil {
@@ -43,10 +43,10 @@ func Retire(ctx context.Context, db *pg.DB, log *slog.Logger) error {
 	}
 	var errs []error
 	for _, org := range orgs {
-		errs = append(errs, pieces(ctx, func(ctx context.Context) (bool, error) { return retireEvents(ctx, db, log, org) }))
+		errs = append(errs, repeatBatches(ctx, func(ctx context.Context) (bool, error) { return pruneEvents(ctx, db, log, org) }))
 	}
 	for _, endpoint := range endpoints {
-		errs = append(errs, pieces(ctx, func(ctx context.Context) (bool, error) { return retireAttempts(ctx, db, endpoint) }))
+		errs = append(errs, repeatBatches(ctx, func(ctx context.Context) (bool, error) { return pruneAttempts(ctx, db, endpoint) }))
 	}
 	errs = append(errs, db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		b := &pgx.Batch{}
@@ -64,7 +64,7 @@ func Retire(ctx context.Context, db *pg.DB, log *slog.Logger) error {
 	return nil
 }
 
-func names(ctx context.Context, tx pg.Tx, sql string) ([]string, error) {
+func queryTexts(ctx context.Context, tx pg.Tx, sql string) ([]string, error) {
 	rows, err := tx.Query(ctx, sql)
 	if err != nil {
 		return nil, err
@@ -72,24 +72,24 @@ func names(ctx context.Context, tx pg.Tx, sql string) ([]string, error) {
 	return pgx.CollectRows(rows, pgx.RowTo[string])
 }
 
-// pieces repeats until there is nothing more, or enough for this run.
-func pieces(ctx context.Context, piece func(context.Context) (more bool, err error)) error {
-	for range retirePieces {
-		if more, err := piece(ctx); err != nil || !more {
+// repeatBatches repeats until there is nothing more, or enough for this run.
+func repeatBatches(ctx context.Context, runBatch func(context.Context) (hasMore bool, err error)) error {
+	for range pruneBatchesMax {
+		if hasMore, err := runBatch(ctx); err != nil || !hasMore {
 			return err
 		}
 	}
 	return nil
 }
 
-func retireEvents(ctx context.Context, db *pg.DB, log *slog.Logger, org string) (more bool, err error) {
+func pruneEvents(ctx context.Context, db *pg.DB, log *slog.Logger, org string) (hasMore bool, err error) {
 	err = db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-		more = false
-		old, err := event.Expiring(ctx, tx, org, retireMax)
+		hasMore = false
+		old, err := event.LockExpiring(ctx, tx, org, pruneBatchMax)
 		if err != nil || len(old) == 0 {
 			return err
 		}
-		full := len(old) == retireMax
+		full := len(old) == pruneBatchMax
 		ids := make([]string, len(old))
 		for i, e := range old {
 			ids[i] = e.ID
@@ -99,11 +99,11 @@ func retireEvents(ctx context.Context, db *pg.DB, log *slog.Logger, org string) 
 		if err != nil {
 			return fmt.Errorf("read the endpoints of %s: %w", org, err)
 		}
-		var all, live []string
+		var endpoints, live []string
 		var endpoint string
 		var lives bool
 		if _, err := pgx.ForEachRow(rows, []any{&endpoint, &lives}, func() error {
-			if all = append(all, endpoint); lives {
+			if endpoints = append(endpoints, endpoint); lives {
 				live = append(live, endpoint)
 			}
 			return nil
@@ -129,28 +129,28 @@ func retireEvents(ctx context.Context, db *pg.DB, log *slog.Logger, org string) 
 		}
 		ids = ids[:len(old)]
 		b := &pgx.Batch{}
-		b.Queue(`DELETE FROM delivery_attempts a USING deliveries d WHERE a.delivery_id = d.delivery_id AND d.endpoint_id = ANY ($1) AND d.event_id = ANY ($2)`, all, ids)
-		b.Queue(`DELETE FROM deliveries WHERE endpoint_id = ANY ($1) AND event_id = ANY ($2)`, all, ids)
+		b.Queue(`DELETE FROM delivery_attempts a USING deliveries d WHERE a.delivery_id = d.delivery_id AND d.endpoint_id = ANY ($1) AND d.event_id = ANY ($2)`, endpoints, ids)
+		b.Queue(`DELETE FROM deliveries WHERE endpoint_id = ANY ($1) AND event_id = ANY ($2)`, endpoints, ids)
 		if err := tx.SendBatch(ctx, b).Close(); err != nil {
 			return fmt.Errorf("delete the deliveries of %d events: %w", len(ids), err)
 		}
-		more = full
+		hasMore = full
 		return event.Expire(ctx, tx, org, old)
 	})
-	return more, err
+	return hasMore, err
 }
 
-func retireAttempts(ctx context.Context, db *pg.DB, endpoint string) (more bool, err error) {
+func pruneAttempts(ctx context.Context, db *pg.DB, endpoint string) (hasMore bool, err error) {
 	err = db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		tag, err := tx.Exec(ctx, `
 			DELETE FROM delivery_attempts WHERE (delivery_id, attempt) IN (
 				SELECT delivery_id, attempt FROM delivery_attempts WHERE endpoint_id = $1 AND at < $2 ORDER BY at LIMIT $3)`,
-			endpoint, tx.Now.Add(-attemptsKept), retireMax)
+			endpoint, tx.Now.Add(-attemptsKept), pruneBatchMax)
 		if err != nil {
 			return fmt.Errorf("delete old attempts of endpoint %s: %w", endpoint, err)
 		}
-		more = tag.RowsAffected() == retireMax
+		hasMore = tag.RowsAffected() == pruneBatchMax
 		return nil
 	})
-	return more, err
+	return hasMore, err
 }

@@ -17,7 +17,7 @@ import (
 func (w *world) retire() string {
 	w.t.Helper()
 	var logs bytes.Buffer
-	if err := Retire(w.t.Context(), w.db, slog.New(slog.NewTextHandler(&logs, nil))); err != nil {
+	if err := Prune(w.t.Context(), w.db, slog.New(slog.NewTextHandler(&logs, nil))); err != nil {
 		w.t.Fatal(err)
 	}
 	return logs.String()
@@ -27,7 +27,7 @@ func (w *world) feed() []string {
 	w.t.Helper()
 	var got event.Page
 	err := w.db.ReadOrg(w.t.Context(), org, func(ctx context.Context, tx pg.Tx) (err error) {
-		got, err = event.Feed(ctx, tx, org, 0, nil, 200)
+		got, err = event.ReadFeed(ctx, tx, org, 0, nil, 200)
 		return err
 	})
 	if err != nil {
@@ -63,7 +63,7 @@ func TestTheFeedKeepsNinetyDaysAndTheLogThirty(t *testing.T) {
 	if got := w.feed(); len(got) != 9 || !strings.Contains(got[0], `"sequence":2,`) {
 		t.Errorf("got %v events from %v on, want 9 from the second on", len(got), got[0])
 	}
-	if got := len(w.log(e.ID, Which{}, page.Page{}).Items); got != 3 {
+	if got := len(w.log(e.ID, AttemptFilter{}, page.Page{}).Items); got != 3 {
 		t.Errorf("got %v attempts in the log, want those of 30 days", got)
 	}
 	if got := len(w.deliveries()); got != 9 {
@@ -109,7 +109,7 @@ func TestWhatWaitsForAPausedEndpointIsKept(t *testing.T) {
 	w.sequence()
 	w.drain(d)
 	w.exec(`UPDATE webhook_endpoints SET status = 'DISABLED_BY_FAILURE' WHERE endpoint_id = $1`, dead.ID)
-	w.clock.move(event.Kept + time.Hour)
+	w.clock.move(event.RetentionPeriod + time.Hour)
 	if logs := w.retire(); !strings.Contains(logs, "waits for a webhook endpoint") {
 		t.Errorf("got the log %q, want a warning", logs)
 	}
@@ -134,14 +134,14 @@ func TestTheTableKeepsTheBytesOfAnEventForNinetyDays(t *testing.T) {
 	w := newWorld(t, true)
 	w.events("dep_1", 1)
 	w.sequence()
-	w.clock.move(event.Kept - time.Minute)
+	w.clock.move(event.RetentionPeriod - time.Minute)
 	for name, sql := range map[string]string{
 		"early":           `UPDATE events SET data = '', body = '', expired_at = $1`,
 		"with its number": `UPDATE events SET data = '', body = '', expired_at = $1::timestamptz + interval '1 day', sequence = 7`,
 		"changed":         `UPDATE events SET data = '', body = '{}', expired_at = $1::timestamptz + interval '1 day'`,
 		"without a time":  `UPDATE events SET data = '', body = '' WHERE $1::timestamptz IS NOT NULL`,
 	} {
-		if _, err := w.owner.Exec(t.Context(), sql, w.clock.now()); !pg.Violates(err, "events_kept") && !pg.Violates(err, "events_fixed") {
+		if _, err := w.owner.Exec(t.Context(), sql, w.clock.now()); !pg.ViolatesConstraint(err, "events_kept") && !pg.ViolatesConstraint(err, "events_fixed") {
 			t.Errorf("%s: got %v, want it refused", name, err)
 		}
 	}

@@ -32,48 +32,48 @@ func (s *Endpoints) Test(ctx context.Context, db *pg.DB, org string, actor audit
 			"This installation sends no samples: the process that answers has no key to sign them with. Nothing was sent. Messages of events are not concerned.")
 	}
 	data, ok := webhook.Sample(t)
-	if !ok || !event.Known(t) {
+	if !ok || !event.IsKnown(t) {
 		return Attempt{}, fault.New(fault.Invalid, fault.InvalidRequest,
-			"There is no event %.64q. Nothing was sent. GET /openapi.json lists the types under webhooks.", string(t)).On("type")
+			"There is no event %.64q. Nothing was sent. GET /openapi.json lists the types under webhooks.", string(t)).WithParam("type")
 	}
-	c := claimed{orgID: org, endpoint: endpointID}
+	c := claimedDelivery{orgID: org, endpoint: endpointID}
 	err := db.ReadOrg(ctx, org, func(ctx context.Context, tx pg.Tx) error {
 		e, err := s.ByID(ctx, tx, org, endpointID)
 		if err != nil {
 			return err
 		}
-		of, err := targets(ctx, tx, []string{e.ID})
+		targetsByID, err := readTargets(ctx, tx, []string{e.ID})
 		if err != nil {
 			return err
 		}
-		c.target, c.eventID, c.until = of[e.ID], id.New("evt", tx.Now), tx.Now.Add(leaseLength)
-		c.body, err = sample(c.eventID, org, t, webhook.At(tx.Now), data)
+		c.target, c.eventID, c.leasedUntil = targetsByID[e.ID], id.New("evt", tx.Now), tx.Now.Add(leaseLength)
+		c.body, err = buildSample(c.eventID, org, t, webhook.At(tx.Now), data)
 		return err
 	})
 	if err != nil {
 		return Attempt{}, err
 	}
 	select {
-	case s.places() <- struct{}{}:
-		defer func() { <-s.places() }()
+	case s.sampleSlots() <- struct{}{}:
+		defer func() { <-s.sampleSlots() }()
 	default:
 		return Attempt{}, fault.New(fault.Unavailable, fault.CodeUnavailable, "Too many samples are on their way. Nothing was sent. Try again shortly.")
 	}
-	s.Posts.open()
-	o := s.Posts.post(ctx, c)
+	s.Posts.ensureOpen()
+	o := s.Posts.postDelivery(ctx, c)
 	if o.abandoned {
 		return Attempt{}, fault.New(fault.Unavailable, fault.CodeUnavailable, "The sample could not be sent in time. Nothing more is sent of it. Try again.")
 	}
-	a := Attempt{
-		EventID: c.eventID, Type: t, Test: true, Number: 1, At: o.at, URL: c.url, Body: c.body,
+	attempt := Attempt{
+		EventID: c.eventID, Type: t, Test: true, Number: 1, SentAt: o.sentAt, URL: c.url, Body: c.body,
 		Status: o.status, Response: o.response, Error: o.err,
-	}.whole(int(o.took.Milliseconds()))
-	a.Delivery = a.Outcome()
+	}.withDerived(int(o.took.Milliseconds()))
+	attempt.Delivery = attempt.Outcome()
 	err = db.InOrg(ctx, org, func(ctx context.Context, tx pg.Tx) error {
 		_, err := tx.Exec(ctx, `
 			INSERT INTO webhook_tests (event_id, org_id, endpoint_id, type, body, url, at, status_code, error, response, duration_ms)
 			VALUES ($1, $2, $3, $4, $5, $6, $7, nullif($8, 0), nullif($9, ''), nullif($10, ''), $11)`,
-			c.eventID, org, endpointID, string(t), c.body, c.url, o.at, o.status, o.err, o.response, o.took.Milliseconds())
+			c.eventID, org, endpointID, string(t), c.body, c.url, o.sentAt, o.status, o.err, o.response, o.took.Milliseconds())
 		if err != nil {
 			return fmt.Errorf("log sample %s: %w", c.eventID, err)
 		}
@@ -82,22 +82,22 @@ func (s *Endpoints) Test(ctx context.Context, db *pg.DB, org string, actor audit
 			ResourceKind: "WEBHOOK_ENDPOINT", ResourceID: endpointID, Detail: map[string]any{"eventId": c.eventID, "type": string(t)},
 		})
 	})
-	return a, err
+	return attempt, err
 }
 
-func (s *Endpoints) places() chan struct{} {
-	s.once.Do(func() { s.posting = make(chan struct{}, samplesMax) })
-	return s.posting
+func (s *Endpoints) sampleSlots() chan struct{} {
+	s.openOnce.Do(func() { s.samplesInFlight = make(chan struct{}, samplesMax) })
+	return s.samplesInFlight
 }
 
-// sample prints the body of a sample: an envelope without a sequence.
-func sample(eventID, org string, t event.Type, at webhook.Time, data any) ([]byte, error) {
+// buildSample prints the body of a sample: an envelope without a sequence.
+func buildSample(eventID, org string, t event.Type, sentAt webhook.Time, data any) ([]byte, error) {
 	raw, err := json.Marshal(data)
 	if err != nil {
 		return nil, fmt.Errorf("print a sample of %s: %w", t, err)
 	}
 	body, err := json.Marshal(webhook.Envelope{
-		ID: eventID, Type: t, Timestamp: at, APIVersion: event.APIVersion, Environment: webhook.Test, OrganizationID: org, Data: raw,
+		ID: eventID, Type: t, Timestamp: sentAt, APIVersion: event.APIVersion, Environment: webhook.Test, OrganizationID: org, Data: raw,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("print a sample of %s: %w", t, err)

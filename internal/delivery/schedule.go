@@ -9,15 +9,15 @@ import (
 )
 
 const (
-	answerTimeout   = 15 * time.Second // for a whole attempt
-	answerBytesMax  = 64 << 10         // read of an answer, so that its connection can be used again
-	keptBytesMax    = 1 << 10          // of an answer, for the organization to see
-	errorBytesMax   = 300
-	orderPatience   = 10 * time.Minute // how long an event waits for the one before it, from that one's first attempt
-	retryAfterMax   = 24 * time.Hour
-	jitterPercent   = 20
-	leaseLength     = time.Minute
-	leaseLengthLeft = answerTimeout + 10*time.Second // what a post must still have of its lease when it starts
+	answerTimeout        = 15 * time.Second // for a whole attempt
+	answerBytesMax       = 64 << 10         // read of an answer, so that its connection can be used again
+	responseKeptBytesMax = 1 << 10          // of an answer, for the organization to see
+	errorBytesMax        = 300
+	orderWaitMax         = 10 * time.Minute // how long an event waits for the one before it, from that one's first attempt
+	retryAfterMax        = 24 * time.Hour
+	jitterPercent        = 20
+	leaseLength          = time.Minute
+	leaseRemainingMin    = answerTimeout + 10*time.Second // what a post must still have of its lease when it starts
 )
 
 // delays are the pauses before each attempt, 3.2 days altogether. After the last the
@@ -29,7 +29,7 @@ var delays = [...]time.Duration{
 
 const attemptsMax = len(delays)
 
-// pause is how long to wait after that many attempts, the first of which was made
+// retryDelay is how long to wait after that many attempts, the first of which was made
 // elapsed before the last, and not less than the receiver asked for. ok is false when
 // there is no further attempt.
 //
@@ -37,7 +37,7 @@ const attemptsMax = len(delays)
 // ahead of the schedule waits longer, and the last attempt is never early. Whatever is
 // drawn, the last attempt comes more than 71 hours after the first, so an endpoint that
 // is down for less loses nothing.
-func pause(attempts int, elapsed, asked time.Duration) (d time.Duration, ok bool) {
+func retryDelay(attempts int, elapsed, retryAfter time.Duration) (d time.Duration, ok bool) {
 	if attempts >= attemptsMax {
 		return 0, false
 	}
@@ -52,12 +52,12 @@ func pause(attempts int, elapsed, asked time.Duration) (d time.Duration, ok bool
 		earliest = d
 	}
 	d = earliest + rand.N(d+spread-earliest+1)
-	return max(d, min(asked, retryAfterMax)), true
+	return max(d, min(retryAfter, retryAfterMax)), true
 }
 
-// asked reads Retry-After of an answer that may carry one: seconds or a date. 0 when
+// parseRetryAfter reads Retry-After of an answer that may carry one: seconds or a date. 0 when
 // there is none, or none that can be read.
-func asked(status int, header http.Header, now time.Time) time.Duration {
+func parseRetryAfter(status int, header http.Header, now time.Time) time.Duration {
 	if status != http.StatusTooManyRequests && status != http.StatusServiceUnavailable {
 		return 0
 	}
@@ -65,8 +65,8 @@ func asked(status int, header http.Header, now time.Time) time.Duration {
 	if seconds, err := strconv.ParseUint(value, 10, 32); err == nil {
 		return min(time.Duration(seconds)*time.Second, retryAfterMax)
 	}
-	if at, err := http.ParseTime(value); err == nil {
-		return min(max(at.Sub(now), 0), retryAfterMax)
+	if retryAt, err := http.ParseTime(value); err == nil {
+		return min(max(retryAt.Sub(now), 0), retryAfterMax)
 	}
 	return 0
 }

@@ -18,14 +18,14 @@ const (
 	secretsMax     = 4              // that sign at once; with the installation's keys fewer than a verifier tries
 )
 
-// secretPlace binds a sealed secret to its endpoint and version.
-func secretPlace(org, endpoint string, version int) seal.Place {
-	return seal.Place{Org: org, Kind: "webhook_secret", ID: endpoint, Version: version}
+// secretBinding binds a sealed secret to its endpoint and version.
+func secretBinding(org, endpoint string, version int) seal.Binding {
+	return seal.Binding{Org: org, Kind: "webhook_secret", ID: endpoint, Version: version}
 }
 
 func (s *Endpoints) newSecret(ctx context.Context, tx pg.Tx, org, endpointID string, version int) (seal.Secret, error) {
 	secret := webhook.NewSecret()
-	sealed, err := s.Seal.Seal([]byte(secret), secretPlace(org, endpointID, version))
+	sealed, err := s.Seal.Seal([]byte(secret), secretBinding(org, endpointID, version))
 	if err != nil {
 		return seal.Secret{}, err
 	}
@@ -45,36 +45,36 @@ func (s *Endpoints) newSecret(ctx context.Context, tx pg.Tx, org, endpointID str
 // its own replacement, up to four in all. A fifth within a day is the fault
 // INVALID_STATE, because a secret that a receiver may still rely on would have to go
 // early. NOT_FOUND when there is no such endpoint.
-func (s *Endpoints) Rotate(ctx context.Context, tx pg.Tx, org string, actor audit.Actor, endpointID string) (e Endpoint, secret seal.Secret, until time.Time, err error) {
+func (s *Endpoints) Rotate(ctx context.Context, tx pg.Tx, org string, actor audit.Actor, endpointID string) (e Endpoint, secret seal.Secret, formerUntil time.Time, err error) {
 	if e, err = lockEndpoint(ctx, tx, org, endpointID); err != nil {
-		return e, secret, until, err
+		return e, secret, formerUntil, err
 	}
 	var signing, version int
-	var next *time.Time
+	var oldestRetires *time.Time
 	err = tx.QueryRow(ctx, `
 		SELECT count(*) FILTER (WHERE retires_at IS NULL OR retires_at > $3), coalesce(max(version), 0), min(retires_at) FILTER (WHERE retires_at > $3)
-		FROM webhook_secrets WHERE org_id = $1 AND endpoint_id = $2`, org, endpointID, tx.Now).Scan(&signing, &version, &next)
+		FROM webhook_secrets WHERE org_id = $1 AND endpoint_id = $2`, org, endpointID, tx.Now).Scan(&signing, &version, &oldestRetires)
 	if err != nil {
-		return e, secret, until, fmt.Errorf("read the secrets of endpoint %s: %w", endpointID, err)
+		return e, secret, formerUntil, fmt.Errorf("read the secrets of endpoint %s: %w", endpointID, err)
 	}
 	if signing >= secretsMax {
-		return e, secret, until, fault.New(fault.Conflict, fault.InvalidState,
+		return e, secret, formerUntil, fault.New(fault.Conflict, fault.InvalidState,
 			"This endpoint was given %d secrets within a day and all of them still sign. Nothing was written. The next can be made after %s, when the oldest retires.",
-			secretsMax, next.UTC().Format(time.RFC3339)).Beside("currentStatus", e.Status)
+			secretsMax, oldestRetires.UTC().Format(time.RFC3339)).WithExtra("currentStatus", e.Status)
 	}
-	until = tx.Now.Add(rotationPeriod)
-	_, err = tx.Exec(ctx, `UPDATE webhook_secrets SET retires_at = $3 WHERE org_id = $1 AND endpoint_id = $2 AND retires_at IS NULL`, org, endpointID, until)
+	formerUntil = tx.Now.Add(rotationPeriod)
+	_, err = tx.Exec(ctx, `UPDATE webhook_secrets SET retires_at = $3 WHERE org_id = $1 AND endpoint_id = $2 AND retires_at IS NULL`, org, endpointID, formerUntil)
 	if err != nil {
-		return e, secret, until, fmt.Errorf("retire secret %d of endpoint %s: %w", version, endpointID, err)
+		return e, secret, formerUntil, fmt.Errorf("retire secret %d of endpoint %s: %w", version, endpointID, err)
 	}
 	if secret, err = s.newSecret(ctx, tx, org, endpointID, version+1); err != nil {
-		return e, secret, until, err
+		return e, secret, formerUntil, err
 	}
 	err = audit.Record(ctx, tx, audit.Entry{
 		OrgID: org, Actor: actor, Action: "webhook_endpoint.secret_rotated",
-		ResourceKind: "WEBHOOK_ENDPOINT", ResourceID: endpointID, Detail: map[string]any{"version": version + 1, "formerUntil": until},
+		ResourceKind: "WEBHOOK_ENDPOINT", ResourceID: endpointID, Detail: map[string]any{"version": version + 1, "formerUntil": formerUntil},
 	})
-	return e, secret, until, err
+	return e, secret, formerUntil, err
 }
 
 // sealedSecret is one that signs now.
@@ -90,8 +90,8 @@ type target struct {
 	failing bool           // its last attempts failed
 }
 
-// targets reads, for each endpoint, its URL and the secrets that sign at this moment.
-func targets(ctx context.Context, tx pg.Tx, endpoints []string) (map[string]target, error) {
+// readTargets reads, for each endpoint, its URL and the secrets that sign at this moment.
+func readTargets(ctx context.Context, tx pg.Tx, endpoints []string) (map[string]target, error) {
 	rows, err := tx.Query(ctx, `
 		SELECT e.endpoint_id, e.url, e.failing_since IS NOT NULL, coalesce(s.version, 0), s.sealed
 		FROM webhook_endpoints e
@@ -102,44 +102,44 @@ func targets(ctx context.Context, tx pg.Tx, endpoints []string) (map[string]targ
 		return nil, fmt.Errorf("read where deliveries go: %w", err)
 	}
 	defer rows.Close()
-	of := map[string]target{}
+	byEndpoint := map[string]target{}
 	for rows.Next() {
 		var endpoint string
-		var to target
+		var endpointTarget target
 		var s sealedSecret
-		if err := rows.Scan(&endpoint, &to.url, &to.failing, &s.version, &s.sealed); err != nil {
+		if err := rows.Scan(&endpoint, &endpointTarget.url, &endpointTarget.failing, &s.version, &s.sealed); err != nil {
 			return nil, fmt.Errorf("read where deliveries go: %w", err)
 		}
-		to.secrets = append(of[endpoint].secrets, s)
-		of[endpoint] = to
+		endpointTarget.secrets = append(byEndpoint[endpoint].secrets, s)
+		byEndpoint[endpoint] = endpointTarget
 	}
 	if err := rows.Err(); err != nil {
 		return nil, fmt.Errorf("read where deliveries go: %w", err)
 	}
-	return of, nil
+	return byEndpoint, nil
 }
 
-type opened struct {
+type openedSecret struct {
 	sealed []byte
 	key    webhook.Key
 }
 
-type secretName struct {
+type secretKey struct {
 	endpoint string
 	version  int
 }
 
-// keys opens what signs a message: the endpoint's secrets, newest first, then the
+// openKeys opens what signs a message: the endpoint's secrets, newest first, then the
 // installation's keys.
-func (d *Dispatcher) keys(org, endpoint string, secrets []sealedSecret) ([]webhook.Key, error) {
+func (d *Dispatcher) openKeys(org, endpoint string, secrets []sealedSecret) ([]webhook.Key, error) {
 	keys := make([]webhook.Key, 0, len(secrets)+1+len(d.FormerKeys))
 	for _, s := range secrets {
-		name := secretName{endpoint, s.version}
-		if known, ok := d.secrets.Load(name); ok && bytes.Equal(known.(opened).sealed, s.sealed) {
-			keys = append(keys, known.(opened).key)
+		name := secretKey{endpoint, s.version}
+		if cached, ok := d.secrets.Load(name); ok && bytes.Equal(cached.(openedSecret).sealed, s.sealed) {
+			keys = append(keys, cached.(openedSecret).key)
 			continue
 		}
-		plain, err := d.Seal.Unseal(s.sealed, secretPlace(org, endpoint, s.version))
+		plain, err := d.Seal.Unseal(s.sealed, secretBinding(org, endpoint, s.version))
 		if err != nil {
 			return nil, err
 		}
@@ -147,7 +147,7 @@ func (d *Dispatcher) keys(org, endpoint string, secrets []sealedSecret) ([]webho
 		if err != nil {
 			return nil, err
 		}
-		d.secrets.Store(name, opened{s.sealed, key})
+		d.secrets.Store(name, openedSecret{s.sealed, key})
 		keys = append(keys, key)
 	}
 	return append(append(keys, d.Key), d.FormerKeys...), nil

@@ -14,62 +14,62 @@ import (
 	"github.com/cofferpay/coffer/webhook"
 )
 
-// Owned is a deposit with the organization that it belongs to.
-type Owned struct {
+// OrgDeposit is a deposit with the organization that it belongs to.
+type OrgDeposit struct {
 	OrgID  string
 	Object webhook.Deposit
 }
 
-// Across is one page of the deposits of all organizations, or of the one that is
+// ListAcrossOrgs is one page of the deposits of all organizations, or of the one that is
 // named, in a transaction of the system.
-func Across(ctx context.Context, tx pg.Tx, org string, f Filter, p page.Page) (page.Result[Owned], error) {
-	q := f.narrow(page.Select(`SELECT created_at, deposit_id FROM deposits WHERE org_id = o.org_id AND purpose NOT IN ('TREASURY', 'CHANGE')`))
-	sql, args := q.Across(p, org, "created_at", "deposit_id")
-	fail := func(err error) (page.Result[Owned], error) {
-		return page.Result[Owned]{}, fmt.Errorf("list the deposits of all organizations: %w", err)
+func ListAcrossOrgs(ctx context.Context, tx pg.Tx, org string, f Filter, p page.Page) (page.Result[OrgDeposit], error) {
+	q := f.addConditions(page.NewQuery(`SELECT created_at, deposit_id FROM deposits WHERE org_id = o.org_id AND purpose NOT IN ('TREASURY', 'CHANGE')`))
+	sql, args := q.BuildAcrossOrgs(p, org, "created_at", "deposit_id")
+	fail := func(err error) (page.Result[OrgDeposit], error) {
+		return page.Result[OrgDeposit]{}, fmt.Errorf("list the deposits of all organizations: %w", err)
 	}
 	rows, err := tx.Query(ctx, sql, pg.Planned(q.Filtered(), args)...)
 	if err != nil {
 		return fail(err)
 	}
-	type place struct {
+	type listKey struct {
 		OrgID string
 		At    time.Time
 		ID    string
 	}
-	found, err := pgx.CollectRows(rows, pgx.RowToStructByPos[place])
+	found, err := pgx.CollectRows(rows, pgx.RowToStructByPos[listKey])
 	if err != nil {
 		return fail(err)
 	}
-	cut := page.Cut(p, found, func(at place) page.Cursor { return page.Cursor{At: at.At, ID: at.ID} })
+	cut := page.CutPage(p, found, func(key listKey) page.Cursor { return page.Cursor{CreatedAt: key.At, ID: key.ID} })
 	ids := make([]string, 0, len(cut.Items))
-	for _, at := range cut.Items {
-		ids = append(ids, at.ID)
+	for _, key := range cut.Items {
+		ids = append(ids, key.ID)
 	}
-	shown, err := render(ctx, tx, page.Select(objects+` AND deposit_id = ANY(?)`, ids), page.Page{Limit: page.LimitMax})
+	rendered, err := renderPage(ctx, tx, page.NewQuery(selectViews+` AND deposit_id = ANY(?)`, ids), page.Page{Limit: page.LimitMax})
 	if err != nil {
 		return fail(err)
 	}
 	objects := map[string]webhook.Deposit{}
-	for _, o := range shown.Items {
+	for _, o := range rendered.Items {
 		objects[o.DepositID] = o
 	}
-	out := page.Result[Owned]{Next: cut.Next}
-	for _, at := range cut.Items {
-		out.Items = append(out.Items, Owned{at.OrgID, objects[at.ID]})
+	result := page.Result[OrgDeposit]{NextCursor: cut.NextCursor}
+	for _, key := range cut.Items {
+		result.Items = append(result.Items, OrgDeposit{key.OrgID, objects[key.ID]})
 	}
-	return out, nil
+	return result, nil
 }
 
 // OwnerOf is the organization that a deposit belongs to, in a transaction of the system.
 // Error: a NOT_FOUND fault when no organization has such a deposit.
 func OwnerOf(ctx context.Context, tx pg.Tx, depositID string) (org string, err error) {
 	err = pgx.ErrNoRows
-	if id.Is("dep", depositID) {
+	if id.IsValid("dep", depositID) {
 		err = tx.QueryRow(ctx, `SELECT org_id FROM deposits WHERE deposit_id = $1 AND purpose NOT IN ('TREASURY', 'CHANGE')`, depositID).Scan(&org)
 	}
 	if errors.Is(err, pgx.ErrNoRows) {
-		return "", absent()
+		return "", newNotFound()
 	}
 	if err != nil {
 		return "", fmt.Errorf("ask whose deposit %s is: %w", depositID, err)

@@ -18,26 +18,26 @@ import (
 	"github.com/cofferpay/coffer/internal/wallet"
 )
 
-// Issuer gives the address of a wallet of ours, issued or read back and proven.
-// wallet.Book is one.
-type Issuer interface {
+// AddressIssuer gives the address of a wallet of ours, issued or read back and proven.
+// wallet.Service is one.
+type AddressIssuer interface {
 	Address(ctx context.Context, w signer.WalletRef) (wallet.Wallet, error)
 }
 
-// Counter hands out deposit addresses. Safe for concurrent use.
-type Counter struct {
+// AddressService hands out deposit addresses. Safe for concurrent use.
+type AddressService struct {
 	DB      *pg.DB
 	Chains  chain.Chains
-	Wallets Issuer
+	Wallets AddressIssuer
 
-	// By is in whose name customers are made; the zero value is the organization's main key. An
+	// Actor is in whose name customers are made; the zero value is the organization's main key. An
 	// e-mail that comes with UntrustedEmail counts for no rule until its cooling-off is over.
-	By             audit.Actor
+	Actor          audit.Actor
 	UntrustedEmail bool
 }
 
-// Given is an address that was handed out.
-type Given struct {
+// IssuedAddress is an address that was handed out.
+type IssuedAddress struct {
 	Customer     customer.Customer // none for a product
 	EmailIgnored bool              // another e-mail is known for the customer and stays
 	Mint         mint.Mint
@@ -45,64 +45,64 @@ type Given struct {
 	PaymentURI   string // a link that wallets open
 }
 
-// Address is where a customer pays in a mint: one address for a customer and
+// IssueForCustomer is where a customer pays in a mint: one address for a customer and
 // chain, the same on every call. The customer is made on first use; the e-mail
 // ("" for none) is written where none is known. Errors: the faults of
 // customer.CheckNewID and CheckEmail, MINT_NOT_FOUND, DEPOSITS_SUSPENDED, after
 // which nothing was written; anything else may be repeated.
-func (c *Counter) Address(ctx context.Context, org string, mintID int, customerID, email string) (Given, error) {
-	var none Given
+func (c *AddressService) IssueForCustomer(ctx context.Context, org string, mintID int, customerID, email string) (IssuedAddress, error) {
+	var empty IssuedAddress
 	if err := customer.CheckID(customerID); err != nil {
-		return none, err
+		return empty, err
 	}
 	if email != "" {
 		if err := customer.CheckEmail(email); err != nil {
-			return none, err
+			return empty, err
 		}
 	}
-	m, err := c.open(ctx, org, mintID)
+	m, err := c.loadOpenMint(ctx, org, mintID)
 	if err != nil {
-		return none, err
+		return empty, err
 	}
-	var given Given
+	var issued IssuedAddress
 	// The customer first: an address that somebody knows always has an owner.
 	err = c.DB.InOrg(ctx, org, func(ctx context.Context, tx pg.Tx) (err error) {
-		if refused := customer.CheckNewID(customerID); refused != nil {
-			if _, err := customer.ByID(ctx, tx, org, customerID); fault.Is(err, fault.CodeNotFound) {
-				return refused
+		if invalid := customer.CheckNewID(customerID); invalid != nil {
+			if _, err := customer.ByID(ctx, tx, org, customerID); fault.HasCode(err, fault.CodeNotFound) {
+				return invalid
 			} else if err != nil {
 				return err
 			}
 		}
-		given.Customer, given.EmailIgnored, err = customer.EnsureBy(ctx, tx, org, customerID, email, cmp.Or(c.By, audit.APIKey(org)), !c.UntrustedEmail)
+		issued.Customer, issued.EmailIgnored, err = customer.EnsureBy(ctx, tx, org, customerID, email, cmp.Or(c.Actor, audit.APIKey(org)), !c.UntrustedEmail)
 		return err
 	})
 	if err != nil {
-		return none, err
+		return empty, err
 	}
-	given, err = c.give(ctx, given, m, signer.WalletRef{OrgID: org, Purpose: wallet.CustomerDeposit, Subject: customerID})
-	return given, err
+	issued, err = c.issueAddress(ctx, issued, m, signer.WalletRef{OrgID: org, Purpose: wallet.CustomerDeposit, Subject: customerID})
+	return issued, err
 }
 
-// OfProduct is where an organization pays in a mint for a product of its own: one
+// IssueForProduct is where an organization pays in a mint for a product of its own: one
 // address for a product and chain, the same on every call. Errors: those of Address.
-func (c *Counter) OfProduct(ctx context.Context, org string, mintID int, product string) (Given, error) {
+func (c *AddressService) IssueForProduct(ctx context.Context, org string, mintID int, product string) (IssuedAddress, error) {
 	if !slices.Contains(ledger.Products, product) {
-		return Given{}, fault.New(fault.Invalid, fault.InvalidRequest,
-			"The products are %s. No address was given out and no money moved. Give one of them.", strings.Join(ledger.Products, ", ")).On("product")
+		return IssuedAddress{}, fault.New(fault.Invalid, fault.InvalidRequest,
+			"The products are %s. No address was given out and no money moved. Give one of them.", strings.Join(ledger.Products, ", ")).WithParam("product")
 	}
-	m, err := c.open(ctx, org, mintID)
+	m, err := c.loadOpenMint(ctx, org, mintID)
 	if err != nil {
-		return Given{}, err
+		return IssuedAddress{}, err
 	}
-	return c.give(ctx, Given{}, m, signer.WalletRef{OrgID: org, Purpose: wallet.OrganizationDeposit, Subject: product})
+	return c.issueAddress(ctx, IssuedAddress{}, m, signer.WalletRef{OrgID: org, Purpose: wallet.OrganizationDeposit, Subject: product})
 }
 
-// open is a mint that addresses are given out for.
-func (c *Counter) open(ctx context.Context, org string, mintID int) (mint.Mint, error) {
+// loadOpenMint is a mint that addresses are given out for.
+func (c *AddressService) loadOpenMint(ctx context.Context, org string, mintID int) (mint.Mint, error) {
 	var mints mint.Catalogue
 	err := c.DB.ReadOrg(ctx, org, func(ctx context.Context, tx pg.Tx) (err error) {
-		mints, err = mint.All(ctx, tx)
+		mints, err = mint.LoadCatalogue(ctx, tx)
 		return err
 	})
 	if err != nil {
@@ -111,24 +111,24 @@ func (c *Counter) open(ctx context.Context, org string, mintID int) (mint.Mint, 
 	m, ok := mints.ByID(mintID)
 	if !ok {
 		return m, fault.New(fault.Invalid, fault.MintNotFound,
-			"There is no mint %d. No address was given out and no money moved. GET /mints lists the ones there are.", mintID).On("mintId")
+			"There is no mint %d. No address was given out and no money moved. GET /mints lists the ones there are.", mintID).WithParam("mintId")
 	}
-	if _, runs := c.Chains[m.Chain]; !runs || !m.DepositEnabled || m.Quarantined {
+	if _, isRunning := c.Chains[m.Chain]; !isRunning || !m.DepositEnabled || m.Quarantined {
 		return m, fault.New(fault.Unprocessable, fault.DepositsSuspended,
 			"No addresses are given out for %s on %s at the moment. No money moved, and addresses that were given out before are still watched. Use another mint, or ask the operator of this service.",
-			m.Symbol, m.Chain).On("mintId")
+			m.Symbol, m.Chain).WithParam("mintId")
 	}
 	return m, nil
 }
 
-// give issues or reads back the address of a wallet on the mint's chain.
-func (c *Counter) give(ctx context.Context, given Given, m mint.Mint, ref signer.WalletRef) (Given, error) {
+// issueAddress issues or reads back the address of a wallet on the mint's chain.
+func (c *AddressService) issueAddress(ctx context.Context, issued IssuedAddress, m mint.Mint, ref signer.WalletRef) (IssuedAddress, error) {
 	ref.Family, ref.Form = m.Chain.Family(), c.Chains[m.Chain].Addresses
 	w, err := c.Wallets.Address(ctx, ref)
 	if err != nil {
-		return Given{}, fmt.Errorf("deposit address on %s: %w", m.Chain, err)
+		return IssuedAddress{}, fmt.Errorf("deposit address on %s: %w", m.Chain, err)
 	}
-	given.Mint, given.Address = m, w.Address
-	given.PaymentURI = c.Chains[m.Chain].Grammar.PaymentURI(w.Address, m.Contract)
-	return given, nil
+	issued.Mint, issued.Address = m, w.Address
+	issued.PaymentURI = c.Chains[m.Chain].AddressCodec.PaymentURI(w.Address, m.Contract)
+	return issued, nil
 }

@@ -19,14 +19,14 @@ import (
 // Rules DEP-20, DEP-23, IDEM-1.
 func TestABreakTakesNoCustomerForAnotherWithAnIdAlike(t *testing.T) {
 	t.Parallel()
-	w := breakable(t)
+	w := newReorgEnv(t)
 	address := func(i int) chain.Address { return sim.Address(fmt.Sprint("alike ", i)) }
 	for i, customerID := range idtest.Alike {
 		ref := signer.WalletRef{OrgID: w.org, Family: chain.EVM, Purpose: wallet.CustomerDeposit, Subject: customerID}
-		_, err := pgtest.Owner(t, w.db).Exec(t.Context(), `
+		_, err := pgtest.OwnerPool(t, w.db).Exec(t.Context(), `
 			INSERT INTO wallets (wallet_id, org_id, family, purpose, subject, path, address, proof, created_at)
 			VALUES ($1, $2, 'EVM', $3, $4, 'm/1', $5, $6, now())`,
-			fmt.Sprint("adr_alike_", i), w.org, wallet.CustomerDeposit, customerID, address(i), ed25519.Sign(w.attest, signer.Attested(ref, "m/1", address(i))))
+			fmt.Sprint("adr_alike_", i), w.org, wallet.CustomerDeposit, customerID, address(i), ed25519.Sign(w.attest, signer.AttestedBytes(ref, "m/1", address(i))))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -42,13 +42,13 @@ func TestABreakTakesNoCustomerForAnotherWithAnIdAlike(t *testing.T) {
 	}
 	pay(1)
 	w.c.Mine(9)
-	w.walk(t)
+	w.walkBlocks(t)
 	gone := pay(0)
 	w.c.Mine(5)
-	w.walk(t)
+	w.walkBlocks(t)
 	frozen := []string{"FINALITY CHAIN ETHEREUM"}
 	for i, customerID := range idtest.Alike {
-		if got := w.balance(t, ledger.Customer, customerID, usdc); got.String() != "50" {
+		if got := w.loadBalance(t, ledger.Customer, customerID, usdc); got.String() != "50" {
 			t.Fatalf("%q: got %v, want 50", customerID, got)
 		}
 		if i%2 == 0 {
@@ -58,15 +58,15 @@ func TestABreakTakesNoCustomerForAnotherWithAnIdAlike(t *testing.T) {
 	}
 	w.c.Fork(7, gone...)
 	w.c.MineEmpty(10)
-	w.part(t)
+	w.partChain(t)
 	w.wantFrozen(t, frozen...)
-	w.repoint(t)
-	w.final(t)
-	w.settle(t)
+	w.repointChain(t)
+	w.walkFinal(t)
+	w.settleReorgs(t)
 	w.c.MineEmpty(10)
-	w.final(t)
-	w.settle(t)
-	w.loss(t, usdc, int64(50*len(gone)))
+	w.walkFinal(t)
+	w.settleReorgs(t)
+	w.wantLoss(t, usdc, int64(50*len(gone)))
 
 	// Of those whose deposit is gone every second one gets back what was held, and owes it.
 	back := 0
@@ -76,9 +76,9 @@ func TestABreakTakesNoCustomerForAnotherWithAnIdAlike(t *testing.T) {
 			w.postOf(t, customerID, ledger.WithdrawalEnd, fmt.Sprint("wd_", i), ledger.Withdrawing, ledger.Customer, usdc, 50)
 		}
 	}
-	w.settle(t)
-	w.settle(t)
-	w.loss(t, usdc, int64(50*(len(gone)-back)))
+	w.settleReorgs(t)
+	w.settleReorgs(t)
+	w.wantLoss(t, usdc, int64(50*(len(gone)-back)))
 	for i, customerID := range idtest.Alike {
 		want, status, taken := "0", "REVERSED", "50"
 		switch {
@@ -87,10 +87,10 @@ func TestABreakTakesNoCustomerForAnotherWithAnIdAlike(t *testing.T) {
 		case i%4 == 2:
 			taken = "0"
 		}
-		if got := w.balance(t, ledger.Customer, customerID, usdc); got.String() != want {
+		if got := w.loadBalance(t, ledger.Customer, customerID, usdc); got.String() != want {
 			t.Errorf("%q: got a balance of %v, want %s", customerID, got, want)
 		}
-		if n := w.count(t, `SELECT count(*) FROM deposits WHERE wallet_id = $1 AND customer_id = $2 AND status = $3 AND coalesce(taken_back::text, '') = $4`,
+		if n := w.queryCount(t, `SELECT count(*) FROM deposits WHERE wallet_id = $1 AND customer_id = $2 AND status = $3 AND coalesce(taken_back::text, '') = $4`,
 			fmt.Sprint("adr_alike_", i), customerID, status, taken); n != 1 {
 			t.Errorf("%q: got %d deposits that are %s with %q taken back, want one", customerID, n, status, taken)
 		}

@@ -41,34 +41,34 @@ const (
 	liar       = 6
 )
 
-// ether is a customer's address of the real signer on a real chain.
-type ether struct {
-	world
-	node *anvil.Node
-	at   map[int]common.Address // mints
-	to   common.Address
+// anvilEnv is a customer's address of the real signer on a real chain.
+type anvilEnv struct {
+	testEnv
+	node          *anvil.Node
+	mintAddresses map[int]common.Address // mints
+	to            common.Address
 
 	reader chain.Reader
 	spent  bool // something left the books without leaving the chain
 }
 
-func openEther(t *testing.T) *ether {
+func newAnvilEnv(t *testing.T) *anvilEnv {
 	t.Helper()
-	node, tokens := anviltest.Tokens(t, anvil.Config{Manual: true, SlotsInEpoch: slots})
-	fees, err := node.Deploy(t.Context(), evmtoken.FeeToken, "Fee", "FEE", uint8(6))
+	node, tokens := anviltest.StartWithTokens(t, anvil.Config{Manual: true, SlotsInEpoch: slots})
+	fees, err := node.DeployContract(t.Context(), evmtoken.FeeToken, "Fee", "FEE", uint8(6))
 	if err != nil {
 		t.Fatal(err)
 	}
-	lies, err := node.Deploy(t.Context(), evmtoken.LyingToken, "Liar", "LIE", uint8(6))
+	lies, err := node.DeployContract(t.Context(), evmtoken.LyingToken, "Liar", "LIE", uint8(6))
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &ether{node: node, at: map[int]common.Address{
+	r := &anvilEnv{node: node, mintAddresses: map[int]common.Address{
 		usdc: tokens.USDC.Address, usdt: tokens.USDT.Address, dai: tokens.DAI.Address, feeToken: fees, liar: lies,
 	}}
-	r.mine(t, untilFinal)
+	r.mineBlocks(t, untilFinal)
 	c, err := evm.New(t.Context(), evm.Config{
-		Name: chain.Ethereum, Network: chain.Local, ChainID: anvil.DefaultChainID, Endpoints: []string{node.URL}, Agree: 1,
+		Name: chain.Ethereum, Network: chain.Local, ChainID: anvil.DefaultChainID, Endpoints: []string{node.URL}, Quorum: 1,
 		FeeCap: money.Units(100 * params.GWei), TipCap: money.Units(params.GWei),
 	})
 	if err != nil {
@@ -82,7 +82,7 @@ func openEther(t *testing.T) *ether {
 	}
 	r.org = o.ID
 	mints := []mint.Mint{{ID: eth, Kind: mint.Native, Symbol: "ETH", Name: "Ether", Decimals: 18}}
-	for id, contract := range r.at {
+	for id, contract := range r.mintAddresses {
 		mints = append(mints, mint.Mint{ID: id, Kind: mint.Token, Contract: evmtx.Canonical(contract), Symbol: "T", Name: "Token", Decimals: 6})
 	}
 	for i := range mints {
@@ -101,7 +101,7 @@ func openEther(t *testing.T) *ether {
 	}
 	s, attest := signertest.New(t)
 	book := wallet.New(r.db, s, attest)
-	if err := mirror.Import(t.Context(), r.db, s, book); err != nil {
+	if err := mirror.ImportJournal(t.Context(), r.db, s, book); err != nil {
 		t.Fatal(err)
 	}
 	a, err := book.Address(t.Context(), signer.WalletRef{OrgID: r.org, Family: chain.EVM, Purpose: wallet.CustomerDeposit, Subject: "alice"})
@@ -110,38 +110,38 @@ func openEther(t *testing.T) *ether {
 	}
 	r.to = common.HexToAddress(string(a.Address))
 	log := slog.New(slog.DiscardHandler)
-	r.desk = deposit.New(r.db, book, price.Fixed{}, risk.Policy{}, log)
+	r.service = deposit.New(r.db, book, price.Fixed{}, risk.Policy{}, log)
 	r.reader = c.Reader
-	r.w = scan.New(r.db, scan.Config{Chain: chain.Ethereum, Reader: c.Reader}, r.desk, log)
-	r.walk(t)
+	r.w = scan.New(r.db, scan.Config{Chain: chain.Ethereum, Reader: c.Reader}, r.service, log)
+	r.walkBlocks(t)
 	return r
 }
 
-func (r *ether) mine(t *testing.T, blocks int) {
+func (r *anvilEnv) mineBlocks(t *testing.T, blocks int) {
 	t.Helper()
-	if err := r.node.Mine(t.Context(), blocks); err != nil {
+	if err := r.node.MineBlocks(t.Context(), blocks); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// send leaves a transaction of the faucet in the pool.
-func (r *ether) send(t *testing.T, to common.Address, value int64, data []byte) common.Hash {
+// sendTx leaves a transaction of the faucet in the pool.
+func (r *anvilEnv) sendTx(t *testing.T, to common.Address, value int64, data []byte) common.Hash {
 	t.Helper()
-	hash, err := r.node.Send(t.Context(), &to, big.NewInt(value), data)
+	hash, err := r.node.SendTx(t.Context(), &to, big.NewInt(value), data)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return hash
 }
 
-func (r *ether) transfer(t *testing.T, mintID int, units int64) common.Hash {
+func (r *anvilEnv) transferToken(t *testing.T, mintID int, units int64) common.Hash {
 	t.Helper()
-	return r.send(t, r.at[mintID], 0, evmtoken.Token.Call("transfer", r.to, big.NewInt(units)))
+	return r.sendTx(t, r.mintAddresses[mintID], 0, evmtoken.Token.CallData("transfer", r.to, big.NewInt(units)))
 }
 
-func (r *ether) raw(t *testing.T, hash common.Hash) []byte {
+func (r *anvilEnv) rawTx(t *testing.T, hash common.Hash) []byte {
 	t.Helper()
-	raw, err := r.node.Raw(t.Context(), hash)
+	raw, err := r.node.RawTransaction(t.Context(), hash)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -150,37 +150,37 @@ func (r *ether) raw(t *testing.T, hash common.Hash) []byte {
 
 func TestOnARealChainEveryKindOfArrivalIsCreditedAtFinality(t *testing.T) {
 	t.Parallel()
-	r := openEther(t)
-	batch, err := r.node.Deploy(t.Context(), evmtoken.Batch)
+	r := newAnvilEnv(t)
+	batch, err := r.node.DeployContract(t.Context(), evmtoken.Batch)
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.send(t, r.to, 1000, nil)
-	r.send(t, batch, 300, evmtoken.Batch.Call("forward", r.to))
-	r.send(t, batch, 50, evmtoken.Batch.Call("payAndUndo", r.to))
-	r.send(t, batch, 50, evmtoken.Batch.Call("payThenRevert", r.to))
+	r.sendTx(t, r.to, 1000, nil)
+	r.sendTx(t, batch, 300, evmtoken.Batch.CallData("forward", r.to))
+	r.sendTx(t, batch, 50, evmtoken.Batch.CallData("payAndUndo", r.to))
+	r.sendTx(t, batch, 50, evmtoken.Batch.CallData("payThenRevert", r.to))
 	for _, mintID := range []int{usdc, usdt, dai} {
-		r.transfer(t, mintID, int64(mintID)*1_000_000)
+		r.transferToken(t, mintID, int64(mintID)*1_000_000)
 	}
-	r.mine(t, untilFinal)
-	r.walk(t)
-	if n := r.count(t, `SELECT count(*) FROM ledger_transfers`); n != 0 {
+	r.mineBlocks(t, untilFinal)
+	r.walkBlocks(t)
+	if n := r.queryCount(t, `SELECT count(*) FROM ledger_transfers`); n != 0 {
 		t.Errorf("before finality: got %d postings, want none", n)
 	}
-	if got := r.list(t, deposit.Filter{Status: "CONFIRMING"}); len(got) != 5 {
+	if got := r.listDeposits(t, deposit.Filter{Status: "CONFIRMING"}); len(got) != 5 {
 		t.Errorf("before finality: got %d CONFIRMING, want 5", len(got))
 	}
-	r.mine(t, 1)
-	r.walk(t)
+	r.mineBlocks(t, 1)
+	r.walkBlocks(t)
 	for mintID, want := range map[int]uint64{eth: 1300, usdc: 2_000_000, usdt: 3_000_000, dai: 4_000_000} {
-		if got := r.balance(t, ledger.Customer, "alice", mintID); got != money.Units(want) {
+		if got := r.loadBalance(t, ledger.Customer, "alice", mintID); got != money.Units(want) {
 			t.Errorf("mint %d: got %v, want %d", mintID, got, want)
 		}
 	}
-	if got := r.list(t, deposit.Filter{Status: "CREDITED"}); len(got) != 5 {
+	if got := r.listDeposits(t, deposit.Filter{Status: "CREDITED"}); len(got) != 5 {
 		t.Errorf("got %d CREDITED, want 5", len(got))
 	}
-	if n := r.count(t, `SELECT count(*) FROM scan_findings`); n != 0 {
+	if n := r.queryCount(t, `SELECT count(*) FROM scan_findings`); n != 0 {
 		t.Errorf("got %d findings, want none", n)
 	}
 }
@@ -188,26 +188,26 @@ func TestOnARealChainEveryKindOfArrivalIsCreditedAtFinality(t *testing.T) {
 // Rule DEP-9.
 func TestOnARealChainADepositThatAReorganizationRemovesIsNeverCredited(t *testing.T) {
 	t.Parallel()
-	r := openEther(t)
-	r.transfer(t, usdc, 1_000_000)
-	r.send(t, r.to, 1000, nil)
-	r.mine(t, untilFinal)
-	r.walk(t)
-	if got := r.list(t, deposit.Filter{Status: "CONFIRMING"}); len(got) != 2 {
+	r := newAnvilEnv(t)
+	r.transferToken(t, usdc, 1_000_000)
+	r.sendTx(t, r.to, 1000, nil)
+	r.mineBlocks(t, untilFinal)
+	r.walkBlocks(t)
+	if got := r.listDeposits(t, deposit.Filter{Status: "CONFIRMING"}); len(got) != 2 {
 		t.Fatalf("got %d CONFIRMING, want 2", len(got))
 	}
-	if err := r.node.Reorg(t.Context(), untilFinal); err != nil {
+	if err := r.node.ReplaceBlocks(t.Context(), untilFinal); err != nil {
 		t.Fatal(err)
 	}
-	r.mine(t, 3*untilFinal)
-	r.walk(t)
-	if n := r.count(t, `SELECT count(*) FROM ledger_transfers`); n != 0 {
+	r.mineBlocks(t, 3*untilFinal)
+	r.walkBlocks(t)
+	if n := r.queryCount(t, `SELECT count(*) FROM ledger_transfers`); n != 0 {
 		t.Errorf("got %d postings, want none", n)
 	}
-	if n := r.count(t, `SELECT count(*) FROM events`); n != 0 {
+	if n := r.queryCount(t, `SELECT count(*) FROM events`); n != 0 {
 		t.Errorf("got %d events, want none", n)
 	}
-	if got := r.list(t, deposit.Filter{Status: "ORPHANED"}); len(got) != 2 {
+	if got := r.listDeposits(t, deposit.Filter{Status: "ORPHANED"}); len(got) != 2 {
 		t.Errorf("got %d ORPHANED, want 2", len(got))
 	}
 }
@@ -215,27 +215,27 @@ func TestOnARealChainADepositThatAReorganizationRemovesIsNeverCredited(t *testin
 // Rule DEP-4.
 func TestOnARealChainADepositThatMovesToAnotherBlockIsCreditedOnce(t *testing.T) {
 	t.Parallel()
-	r := openEther(t)
-	first := r.send(t, r.at[usdc], 0, evmtoken.Token.Call("transfer", r.node.FaucetAddress(), big.NewInt(1)))
-	hash := r.transfer(t, usdc, 1_000_000)
-	r.mine(t, 2)
-	r.walk(t)
-	was := r.the(t)
-	err := r.node.Reorg(t.Context(), 2, anvil.ReorgTx{Raw: r.raw(t, first)}, anvil.ReorgTx{Raw: r.raw(t, hash), Offset: 1})
+	r := newAnvilEnv(t)
+	first := r.sendTx(t, r.mintAddresses[usdc], 0, evmtoken.Token.CallData("transfer", r.node.FaucetAddress(), big.NewInt(1)))
+	hash := r.transferToken(t, usdc, 1_000_000)
+	r.mineBlocks(t, 2)
+	r.walkBlocks(t)
+	before := r.onlyDeposit(t)
+	err := r.node.ReplaceBlocks(t.Context(), 2, anvil.ReorgTx{Raw: r.rawTx(t, first)}, anvil.ReorgTx{Raw: r.rawTx(t, hash), Offset: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.walk(t)
-	r.mine(t, untilFinal)
-	r.walk(t)
-	is := r.the(t)
-	if is.Status != "CREDITED" || is.DepositID != was.DepositID || is.TxHash != was.TxHash || *is.BlockNumber != *was.BlockNumber+1 || *is.LogIndex == *was.LogIndex {
-		t.Errorf("got %+v, want %+v credited in the next block", is, was)
+	r.walkBlocks(t)
+	r.mineBlocks(t, untilFinal)
+	r.walkBlocks(t)
+	after := r.onlyDeposit(t)
+	if after.Status != "CREDITED" || after.DepositID != before.DepositID || after.TxHash != before.TxHash || *after.BlockNumber != *before.BlockNumber+1 || *after.LogIndex == *before.LogIndex {
+		t.Errorf("got %+v, want %+v credited in the next block", after, before)
 	}
-	if got := r.balance(t, ledger.Customer, "alice", usdc); got != money.Units(1_000_000) {
+	if got := r.loadBalance(t, ledger.Customer, "alice", usdc); got != money.Units(1_000_000) {
 		t.Errorf("got %v, want 1000000", got)
 	}
-	if n := r.count(t, `SELECT count(*) FROM ledger_transfers`); n != 1 {
+	if n := r.queryCount(t, `SELECT count(*) FROM ledger_transfers`); n != 1 {
 		t.Errorf("got %d postings, want 1", n)
 	}
 }
@@ -243,22 +243,22 @@ func TestOnARealChainADepositThatMovesToAnotherBlockIsCreditedOnce(t *testing.T)
 // Rule DEP-5.
 func TestOnARealChainATokenThatLiesIsNotCredited(t *testing.T) {
 	t.Parallel()
-	r := openEther(t)
-	r.send(t, r.at[feeToken], 0, evmtoken.Token.Call("mint", r.node.FaucetAddress(), big.NewInt(1_000_000)))
-	r.transfer(t, feeToken, 1_000_000)
-	r.transfer(t, liar, 1_000_000)
-	r.mine(t, untilFinal+1)
-	r.walk(t)
+	r := newAnvilEnv(t)
+	r.sendTx(t, r.mintAddresses[feeToken], 0, evmtoken.Token.CallData("mint", r.node.FaucetAddress(), big.NewInt(1_000_000)))
+	r.transferToken(t, feeToken, 1_000_000)
+	r.transferToken(t, liar, 1_000_000)
+	r.mineBlocks(t, untilFinal+1)
+	r.walkBlocks(t)
 	for _, mintID := range []int{feeToken, liar} {
-		got := r.list(t, deposit.Filter{MintID: mintID})
-		if len(got) != 1 || got[0].Status != "UNSUPPORTED" || *got[0].UnsupportedReason != scan.BalanceDelta {
+		got := r.listDeposits(t, deposit.Filter{MintID: mintID})
+		if len(got) != 1 || got[0].Status != "UNSUPPORTED" || *got[0].UnsupportedReason != scan.DoubtBalanceDelta {
 			t.Errorf("mint %d: got %+v, want it UNSUPPORTED", mintID, got)
 		}
 	}
-	if n := r.count(t, `SELECT count(*) FROM mints WHERE quarantined_at IS NOT NULL`); n != 2 {
+	if n := r.queryCount(t, `SELECT count(*) FROM mints WHERE quarantined_at IS NOT NULL`); n != 2 {
 		t.Errorf("got %d mints in quarantine, want 2", n)
 	}
-	if n := r.count(t, `SELECT count(*) FROM ledger_transfers`); n != 0 {
+	if n := r.queryCount(t, `SELECT count(*) FROM ledger_transfers`); n != 0 {
 		t.Errorf("got %d postings, want none", n)
 	}
 }

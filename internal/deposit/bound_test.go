@@ -12,10 +12,10 @@ import (
 	"github.com/cofferpay/coffer/internal/pg/pgtest"
 )
 
-// asOwner does what no role of the program can: it changes rows past every trigger.
-func (w *world) asOwner(t *testing.T, sql string, args ...any) {
+// execAsTableOwner does what no role of the program can: it changes rows past every trigger.
+func (w *testEnv) execAsTableOwner(t *testing.T, sql string, args ...any) {
 	t.Helper()
-	owner := pgtest.Owner(t, w.db)
+	owner := pgtest.OwnerPool(t, w.db)
 	for _, table := range []string{"deposits", "deposit_resolutions", "dispatch_orders"} {
 		if _, err := owner.Exec(t.Context(), `ALTER TABLE `+table+` DISABLE TRIGGER USER`); err != nil {
 			t.Fatal(err)
@@ -31,8 +31,8 @@ func (w *world) asOwner(t *testing.T, sql string, args ...any) {
 	}
 }
 
-func (w *world) redirect(id string) error {
-	_, err := w.resolutions().Redirect(context.Background(), id, operator(), deposit.Redirection{To: string(payer), Reason: deposit.ComplianceHold, Reference: "case 1"})
+func (w *testEnv) redirectDeposit(id string) error {
+	_, err := w.newResolutions().Redirect(context.Background(), id, operatorActor(), deposit.Redirection{ToAddress: string(payer), Reason: deposit.ComplianceHold, Reference: "case 1"})
 	return err
 }
 
@@ -50,18 +50,18 @@ func TestAFlagThatWasChangedInTheDatabaseSendsNothing(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w, o := thresholds(t)
-			id := w.flagged(t, o, 500)
-			w.asOwner(t, change)
-			for who, by := range map[string]deposit.Decider{"a person": {Actor: audit.User("usr_1"), OrgID: w.org}, "the operator": operator()} {
-				if _, err := w.resolutions().Reject(t.Context(), id, by, ""); !fault.Is(err, fault.InvalidState) {
+			w, o := newScreenedEnv(t)
+			id := w.flagDeposit(t, o, 500)
+			w.execAsTableOwner(t, change)
+			for who, actor := range map[string]deposit.Actor{"a person": {Actor: audit.User("usr_1"), OrgID: w.org}, "the operator": operatorActor()} {
+				if _, err := w.newResolutions().Reject(t.Context(), id, actor, ""); !fault.HasCode(err, fault.InvalidState) {
 					t.Errorf("rejected by %s: got %v, want INVALID_STATE", who, err)
 				}
-				if _, err := w.resolutions().Approve(t.Context(), id, by, ""); !fault.Is(err, fault.InvalidState) {
+				if _, err := w.newResolutions().Approve(t.Context(), id, actor, ""); !fault.HasCode(err, fault.InvalidState) {
 					t.Errorf("approved by %s: got %v, want INVALID_STATE", who, err)
 				}
 			}
-			if n := w.count(t, `SELECT count(*) FROM dispatch_orders`) + w.count(t, `SELECT count(*) FROM deposit_resolutions`); n != 0 {
+			if n := w.queryCount(t, `SELECT count(*) FROM dispatch_orders`) + w.queryCount(t, `SELECT count(*) FROM deposit_resolutions`); n != 0 {
 				t.Errorf("got %d orders and resolutions, want none", n)
 			}
 			if !strings.Contains(w.logs.String(), "somebody changed the database") {
@@ -74,17 +74,17 @@ func TestAFlagThatWasChangedInTheDatabaseSendsNothing(t *testing.T) {
 // Rule DEP-35, of what was flagged before there was a key for it.
 func TestAFlagFromBeforeItWasBoundIsTheOperatorsToRedirect(t *testing.T) {
 	t.Parallel()
-	w, o := thresholds(t)
-	id := w.flagged(t, o, 500)
-	w.asOwner(t, `UPDATE deposits SET return_mac = NULL WHERE is_flagged`)
-	r := w.resolutions()
-	if _, err := r.Reject(t.Context(), id, deposit.Decider{Actor: audit.User("usr_1"), OrgID: w.org}, ""); !fault.Is(err, fault.OperatorOnly) {
+	w, o := newScreenedEnv(t)
+	id := w.flagDeposit(t, o, 500)
+	w.execAsTableOwner(t, `UPDATE deposits SET return_mac = NULL WHERE is_flagged`)
+	r := w.newResolutions()
+	if _, err := r.Reject(t.Context(), id, deposit.Actor{Actor: audit.User("usr_1"), OrgID: w.org}, ""); !fault.HasCode(err, fault.OperatorOnly) {
 		t.Errorf("a person rejects: got %v, want OPERATOR_ONLY", err)
 	}
-	if _, err := r.Reject(t.Context(), id, operator(), ""); !fault.Is(err, fault.InvalidState) {
+	if _, err := r.Reject(t.Context(), id, operatorActor(), ""); !fault.HasCode(err, fault.InvalidState) {
 		t.Errorf("the operator rejects: got %v, want INVALID_STATE", err)
 	}
-	if err := w.redirect(id); err != nil {
+	if err := w.redirectDeposit(id); err != nil {
 		t.Errorf("redirect: got %v, want it ordered", err)
 	}
 }
@@ -92,24 +92,24 @@ func TestAFlagFromBeforeItWasBoundIsTheOperatorsToRedirect(t *testing.T) {
 // Rule DEP-35: no flag comes into the table without what binds it.
 func TestTheTableTakesNoFlagThatNothingBinds(t *testing.T) {
 	t.Parallel()
-	w, o := thresholds(t)
-	id := w.flagged(t, o, 500)
+	w, o := newScreenedEnv(t)
+	id := w.flagDeposit(t, o, 500)
 	for name, sql := range map[string]string{
 		"taken away": `UPDATE deposits SET return_mac = NULL WHERE deposit_id = $1`,
 		"another":    `UPDATE deposits SET return_mac = '\x01' WHERE deposit_id = $1`,
 	} {
-		if _, err := pgtest.Owner(t, w.db).Exec(t.Context(), sql, id); !pg.Violates(err, "deposits_flag_fixed") {
+		if _, err := pgtest.OwnerPool(t, w.db).Exec(t.Context(), sql, id); !pg.ViolatesConstraint(err, "deposits_flag_fixed") {
 			t.Errorf("%s: got %v, want it refused", name, err)
 		}
 	}
 	delete(o.says, payer) // nobody answers, and the next one waits
 	w.c.Pay(payer, alice, usdcAt, 700)
 	w.c.Mine(4)
-	w.walk(t)
-	_, err := pgtest.Owner(t, w.db).Exec(t.Context(), `
+	w.walkBlocks(t)
+	_, err := pgtest.OwnerPool(t, w.db).Exec(t.Context(), `
 		UPDATE deposits SET status = 'FLAGGED', is_flagged = true, risk_of_funds = 'SEVERE', flag_reason = '{}', flagged_at = now(), return_to = from_address, return_risk = 'NONE'
 		WHERE status = 'SCREENING'`)
-	if !pg.Violates(err, "deposits_flag_fixed") {
+	if !pg.ViolatesConstraint(err, "deposits_flag_fixed") {
 		t.Errorf("a flag without: got %v, want it refused", err)
 	}
 }
@@ -132,38 +132,38 @@ func TestACompletionGoesWhereItWasDecided(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w, o := thresholds(t)
-			id := w.flagged(t, o, 500)
+			w, o := newScreenedEnv(t)
+			id := w.flagDeposit(t, o, 500)
 			err := error(nil)
 			if c.redirected {
-				err = w.redirect(id)
+				err = w.redirectDeposit(id)
 			} else {
-				_, err = w.resolutions().Reject(t.Context(), id, operator(), "")
+				_, err = w.newResolutions().Reject(t.Context(), id, operatorActor(), "")
 			}
 			if err != nil {
 				t.Fatal(err)
 			}
-			w.fails(t)
+			w.wantStuck(t)
 			if c.change != "" {
-				w.asOwner(t, c.change)
+				w.execAsTableOwner(t, c.change)
 			}
-			_, err = w.resolutions().Complete(t.Context(), id, operator(), "")
-			if c.refused != fault.Is(err, fault.InvalidState) || !c.refused && err != nil {
+			_, err = w.newResolutions().Complete(t.Context(), id, operatorActor(), "")
+			if c.refused != fault.HasCode(err, fault.InvalidState) || !c.refused && err != nil {
 				t.Errorf("got %v, want refused: %t", err, c.refused)
 			}
-			if n := w.count(t, `SELECT count(*) FROM dispatch_orders`); n != 1 && c.refused || n != 2 && !c.refused {
+			if n := w.queryCount(t, `SELECT count(*) FROM dispatch_orders`); n != 1 && c.refused || n != 2 && !c.refused {
 				t.Errorf("got %d orders, want one more only where it may be", n)
 			}
 		})
 	}
 }
 
-// fails has the one transfer of a resolution fail on the chain, finally.
-func (w *world) fails(t *testing.T) {
+// wantStuck has the one transfer of a resolution fail on the chain, finally.
+func (w *testEnv) wantStuck(t *testing.T) {
 	t.Helper()
-	w.asOwner(t, `
+	w.execAsTableOwner(t, `
 		UPDATE dispatch_orders SET status = 'FAILED', tx_hash = 'hash', fee = 1, proof_id = (SELECT max(proof_id) FROM finality_proofs), broadcast_at = now(), ended_at = now()
 		WHERE purpose = 'RETURN'`)
-	w.asOwner(t, `UPDATE address_funds SET reserved = 0, held = credited WHERE reserved > 0`)
-	w.ended(t, false)
+	w.execAsTableOwner(t, `UPDATE address_funds SET reserved = 0, held = credited WHERE reserved > 0`)
+	w.endTransfer(t, false)
 }

@@ -22,45 +22,45 @@ import (
 	"github.com/cofferpay/coffer/internal/wallet"
 )
 
-var _ finality.Concerned = (*Desk)(nil)
+var _ finality.Listener = (*Service)(nil)
 
-// Parted implements finality.Concerned: who was credited with what may be gone
+// OnParted implements finality.Listener: who was credited with what may be gone
 // is frozen at once, so that it cannot leave by another chain while a person looks.
 // An organization that was credited itself is frozen as a whole: what its product
 // lacks could otherwise be handed to a customer of its own. See decision 0026.
-func (d *Desk) Parted(ctx context.Context, tx pg.Tx, ch chain.Name, above uint64) error {
+func (d *Service) OnParted(ctx context.Context, tx pg.Tx, ch chain.Name, ancestorHeight uint64) error {
 	rows, err := tx.Query(ctx, `
 		SELECT DISTINCT org_id, coalesce(customer_id, '') AS customer FROM deposits
 		WHERE chain = $1 AND height > $2 AND proof_id IS NOT NULL AND status = 'CREDITED' AND (customer_id IS NOT NULL OR product IS NOT NULL)
-		ORDER BY org_id, customer`, ch, above)
+		ORDER BY org_id, customer`, ch, ancestorHeight)
 	if err != nil {
-		return fmt.Errorf("look for who was credited above block %d of %s: %w", above, ch, err)
+		return fmt.Errorf("look for who was credited above block %d of %s: %w", ancestorHeight, ch, err)
 	}
 	type owner struct{ OrgID, CustomerID string }
 	owners, err := pgx.CollectRows(rows, pgx.RowToStructByPos[owner])
 	if err != nil {
-		return fmt.Errorf("look for who was credited above block %d of %s: %w", above, ch, err)
+		return fmt.Errorf("look for who was credited above block %d of %s: %w", ancestorHeight, ch, err)
 	}
 	for _, o := range owners {
 		f := freeze.Freeze{
-			Scope: freeze.Customer, OrgID: o.OrgID, CustomerID: o.CustomerID, Source: freeze.ByFinality,
-			Reason: fmt.Sprintf("was credited with what stood above block %d of %s, which is not final any more", above, ch),
+			Scope: freeze.ScopeCustomer, OrgID: o.OrgID, CustomerID: o.CustomerID, Source: freeze.SourceFinality,
+			Reason: fmt.Sprintf("was credited with what stood above block %d of %s, which is not final any more", ancestorHeight, ch),
 		}
 		if o.CustomerID == "" {
-			f.Scope = freeze.Organization
+			f.Scope = freeze.ScopeOrganization
 		}
-		if err := freeze.Put(ctx, tx, f); err != nil {
+		if err := freeze.Create(ctx, tx, f); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// Broken implements finality.Concerned: what was not credited is as if it had
+// OnBroken implements finality.Listener: what was not credited is as if it had
 // never been final, and what was credited is in question until the new fork has
 // shown it again or has not.
-func (d *Desk) Broken(ctx context.Context, tx pg.Tx, b finality.Break) error {
-	if err := d.Parted(ctx, tx, b.Chain, b.Ancestor.Height); err != nil {
+func (d *Service) OnBroken(ctx context.Context, tx pg.Tx, b finality.Break) error {
+	if err := d.OnParted(ctx, tx, b.Chain, b.Ancestor.Height); err != nil {
 		return err
 	}
 	rows, err := tx.Query(ctx, `
@@ -70,7 +70,7 @@ func (d *Desk) Broken(ctx context.Context, tx pg.Tx, b finality.Break) error {
 	if err != nil {
 		return fmt.Errorf("look for deposits above block %d of %s: %w", b.Ancestor.Height, b.Chain, err)
 	}
-	gone, err := pgx.CollectRows(rows, scanned)
+	reorgedDeposits, err := pgx.CollectRows(rows, scanDeposit)
 	if err != nil {
 		return fmt.Errorf("look for deposits above block %d of %s: %w", b.Ancestor.Height, b.Chain, err)
 	}
@@ -79,57 +79,57 @@ func (d *Desk) Broken(ctx context.Context, tx pg.Tx, b finality.Break) error {
 		dust    []wallet.Movement
 		entries []audit.Entry
 	)
-	for _, was := range gone {
-		is := was
-		is.chainStatus = reorged
-		if !counted[was.status] {
-			is.status, is.proofID, is.confirmedAt = Orphaned, nil, nil
+	for _, before := range reorgedDeposits {
+		after := before
+		after.chainStatus = chainReorged
+		if !bookedStatuses[before.status] {
+			after.status, after.proofID, after.confirmedAt = Orphaned, nil, nil
 		}
-		changes = append(changes, change{was, is})
-		if was.status == BelowMinimum {
-			dust = append(dust, wallet.Movement{WalletID: is.walletID, OrgID: is.orgID, MintID: *is.mintID, Part: wallet.Dust, Minus: is.amount})
+		changes = append(changes, change{before, after})
+		if before.status == BelowMinimum {
+			dust = append(dust, wallet.Movement{WalletID: after.walletID, OrgID: after.orgID, MintID: *after.mintID, Part: wallet.Dust, Minus: after.amount})
 		}
-		e := changed(is)
-		if counted[is.status] {
+		e := newStatusEntry(after)
+		if bookedStatuses[after.status] {
 			e.Action = "deposit.in_question"
 		}
 		entries = append(entries, e)
 	}
-	if err := become(ctx, tx, changes...); err != nil {
+	if err := applyChanges(ctx, tx, changes...); err != nil {
 		return err
 	}
-	if b.Chain.Pooled() {
-		if err := coin.Broken(ctx, tx, b.Chain, b.Ancestor.Height); err != nil {
+	if b.Chain.IsUTXO() {
+		if err := coin.RemoveReorged(ctx, tx, b.Chain, b.Ancestor.Height); err != nil {
 			return err
 		}
 	}
-	if err := wallet.Move(ctx, tx, dust...); err != nil {
+	if err := wallet.MoveFunds(ctx, tx, dust...); err != nil {
 		return err
 	}
-	return record(ctx, tx, entries)
+	return recordAudit(ctx, tx, entries)
 }
 
-// returned is the deposit that a final movement is, of those that were credited
+// findReproven is the deposit that a final movement is, of those that were credited
 // and are in question: the same money to the same account. nil when it is none.
-func returned(gone []row, f scan.Found) *row {
+func findReproven(removed []Deposit, f scan.Arrival) *Deposit {
 	if f.Mint == nil || f.Doubt != "" {
 		return nil
 	}
-	from, several := senders(f)
-	for i, r := range gone {
-		if counted[r.status] && r.lostAt == nil && r.address == f.To && r.contract == f.Contract && r.amount == f.Amount && *r.mintID == f.Mint.ID && r.walletID == f.Wallet.ID &&
-			(r.flag == nil || r.from == from && slices.Equal(r.senders, several)) { // a flag is of its sender
-			return &gone[i]
+	sender, senders := splitSenders(f)
+	for i, r := range removed {
+		if bookedStatuses[r.status] && r.lostAt == nil && r.address == f.To && r.contract == f.Contract && r.amount == f.Amount && *r.mintID == f.Mint.ID && r.walletID == f.Wallet.ID &&
+			(r.flag == nil || r.from == sender && slices.Equal(r.senders, senders)) { // a flag is of its sender
+			return &removed[i]
 		}
 	}
 	return nil
 }
 
-// Reverse takes back what was credited and is not on the chain any more, once
+// ReverseReorged takes back what was credited and is not on the chain any more, once
 // the walk is so far that it would have been found, and returns how many it took
 // back. Each is a transaction of its own.
-func (d *Desk) Reverse(ctx context.Context) (reversed int, err error) {
-	var due []string
+func (d *Service) ReverseReorged(ctx context.Context) (reversed int, err error) {
+	var depositIDs []string
 	err = d.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		rows, err := tx.Query(ctx, `
 			SELECT d.deposit_id FROM deposits d
@@ -142,28 +142,28 @@ func (d *Desk) Reverse(ctx context.Context) (reversed int, err error) {
 		if err != nil {
 			return err
 		}
-		due, err = pgx.CollectRows(rows, pgx.RowTo[string])
+		depositIDs, err = pgx.CollectRows(rows, pgx.RowTo[string])
 		return err
 	})
 	if err != nil {
 		return 0, fmt.Errorf("look for deposits to reverse: %w", err)
 	}
-	return d.each(ctx, due, d.reverse)
+	return d.settleEach(ctx, depositIDs, d.reverseDeposit)
 }
 
-// reverse takes one deposit back: what its owner still has is taken, the rest is
+// reverseDeposit takes one deposit back: what its owner still has is taken, the rest is
 // a loss. A payment of the owner's at the same moment makes it fail, and the next
 // run asks for the balance again.
-func (d *Desk) reverse(ctx context.Context, depositID string) (done bool, err error) {
+func (d *Service) reverseDeposit(ctx context.Context, depositID string) (isReversed bool, err error) {
 	var taken money.Amount
 	err = d.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-		done = false
+		isReversed = false
 		// The chain first, as everywhere; its name never changes.
 		var ch chain.Name
 		if err := tx.QueryRow(ctx, `SELECT chain FROM deposits WHERE deposit_id = $1`, depositID).Scan(&ch); err != nil {
 			return err
 		}
-		if _, err := finality.Hold(ctx, tx, ch); err != nil {
+		if _, err := finality.LockShared(ctx, tx, ch); err != nil {
 			return err
 		}
 		rows, err := tx.Query(ctx, `
@@ -171,125 +171,125 @@ func (d *Desk) reverse(ctx context.Context, depositID string) (done bool, err er
 		if err != nil {
 			return err
 		}
-		was, err := pgx.CollectExactlyOneRow(rows, scanned)
+		before, err := pgx.CollectExactlyOneRow(rows, scanDeposit)
 		if errors.Is(err, pgx.ErrNoRows) {
 			return nil // found again, or somebody else was first
 		}
 		if err != nil {
 			return err
 		}
-		catalogue, err := mint.All(ctx, tx)
+		catalogue, err := mint.LoadCatalogue(ctx, tx)
 		if err != nil {
 			return err
 		}
-		m, ok := catalogue.ByID(*was.mintID)
+		m, ok := catalogue.ByID(*before.mintID)
 		if !ok {
-			return fmt.Errorf("its mint %d does not exist", *was.mintID)
+			return fmt.Errorf("its mint %d does not exist", *before.mintID)
 		}
-		from, part := owner(was, m.Kind == mint.Native)
-		keeps, err := keepersOf(ctx, tx, was)
+		account, part := accountFor(before, m.Kind == mint.Native)
+		wallets, err := creditWalletsFor(ctx, tx, before)
 		if err != nil {
 			return err
 		}
-		at, known := keeps.of(was)
-		if !known {
+		walletID, hasTreasury := wallets.walletFor(before)
+		if !hasTreasury {
 			return errors.New("its organization has no treasury")
 		}
-		balance, err := ledger.Balance(ctx, tx, from)
+		balance, err := ledger.Balance(ctx, tx, account)
 		if err != nil {
 			return err
 		}
-		taken = least(balance, was.amount)
-		lost, err := was.amount.Sub(taken)
+		taken = minAmount(balance, before.amount)
+		lost, err := before.amount.Sub(taken)
 		if err != nil {
 			return err
 		}
-		is, now := was, tx.Now
-		is.status, is.reversedAt, is.takenBack = Reversed, &now, &taken
-		if err := become(ctx, tx, change{was, is}); err != nil {
+		after, now := before, tx.Now
+		after.status, after.reversedAt, after.takenBack = Reversed, &now, &taken
+		if err := applyChanges(ctx, tx, change{before, after}); err != nil {
 			return err
 		}
-		back := wallet.Reversed
+		reversedPart := wallet.Reversed
 		if part == wallet.Gas {
-			back = wallet.GasReversed
+			reversedPart = wallet.GasReversed
 		}
-		if err := wallet.Move(ctx, tx, wallet.Movement{WalletID: at, OrgID: is.orgID, MintID: m.ID, Part: back, Plus: is.amount}); err != nil {
+		if err := wallet.MoveFunds(ctx, tx, wallet.Movement{WalletID: walletID, OrgID: after.orgID, MintID: m.ID, Part: reversedPart, Plus: after.amount}); err != nil {
 			return err
 		}
-		custody := ledger.Account{OrgID: is.orgID, MintID: m.ID, Kind: ledger.Custody}
+		custody := ledger.Account{OrgID: after.orgID, MintID: m.ID, Kind: ledger.Custody}
 		var legs []ledger.Leg
 		if !taken.IsZero() {
-			legs = append(legs, ledger.Leg{Debit: from, Credit: custody, Amount: taken})
+			legs = append(legs, ledger.Leg{Debit: account, Credit: custody, Amount: taken})
 		}
 		if !lost.IsZero() {
-			legs = append(legs, ledger.Leg{Debit: loss(from), Credit: custody, Amount: lost})
+			legs = append(legs, ledger.Leg{Debit: lossAccount(account), Credit: custody, Amount: lost})
 		}
-		if err := ledger.Post(ctx, tx, ledger.Posting{Cause: ledger.Cause{Kind: ledger.DepositReversal, ID: is.id}, Legs: legs}); err != nil {
+		if err := ledger.Post(ctx, tx, ledger.Posting{Cause: ledger.Cause{Kind: ledger.DepositReversal, ID: after.id}, Legs: legs}); err != nil {
 			return err
 		}
-		if told := is.told(event.CustomerDepositReversed); told != "" {
-			if err := tell(ctx, tx, []row{is}, byID, func(row) event.Type { return told }); err != nil {
+		if eventType := after.eventFor(event.CustomerDepositReversed); eventType != "" {
+			if err := publishEvents(ctx, tx, []Deposit{after}, objectsByID, func(Deposit) event.Type { return eventType }); err != nil {
 				return err
 			}
 		}
-		e := changed(is)
+		e := newStatusEntry(after)
 		e.Detail = map[string]string{
-			"txHash": string(is.tx), "amount": is.amount.String(), "takenBack": taken.String(), "lost": lost.String(),
+			"txHash": string(after.tx), "amount": after.amount.String(), "takenBack": taken.String(), "lost": lost.String(),
 		}
-		done = true
-		return record(ctx, tx, []audit.Entry{e})
+		isReversed = true
+		return recordAudit(ctx, tx, []audit.Entry{e})
 	})
 	if err != nil {
 		return false, fmt.Errorf("reverse deposit %s: %w", depositID, err)
 	}
-	if done {
+	if isReversed {
 		d.log.Warn("deposit: reversed, the chain has taken it back", "deposit", depositID, "taken", taken.String())
 	}
-	return done, nil
+	return isReversed, nil
 }
 
-// GiveUp ends what was flagged and is not on the chain any more, once the walk is so far
+// AbandonFlagged ends what was flagged and is not on the chain any more, once the walk is so far
 // that it would have been found, and returns how many. What nobody sent away is ORPHANED,
 // and its hold ends; what was sent back or elsewhere is the operator's loss, and stays
 // what it is. Nothing is told. What is on its way is looked at when its transfer has ended.
-func (d *Desk) GiveUp(ctx context.Context) (ended int, err error) {
-	var due []string
+func (d *Service) AbandonFlagged(ctx context.Context) (ended int, err error) {
+	var depositIDs []string
 	err = d.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		rows, err := tx.Query(ctx, `
 			SELECT d.deposit_id FROM deposits d
 			JOIN finality_proofs p ON p.proof_id = d.proof_id
 			JOIN scan_cursors c ON c.chain = d.chain AND c.parted_above IS NULL
-			WHERE d.is_flagged AND d.chain_status = 'REORGED' AND `+givenUp+`
+			WHERE d.is_flagged AND d.chain_status = 'REORGED' AND `+abandonedCondition+`
 				AND c.height >= (SELECT max(b.settle_height) FROM finality_breaks b WHERE b.chain = p.chain AND b.fork > p.fork AND b.ancestor_height < p.height)
 			ORDER BY d.deposit_id`)
 		if err != nil {
 			return err
 		}
-		due, err = pgx.CollectRows(rows, pgx.RowTo[string])
+		depositIDs, err = pgx.CollectRows(rows, pgx.RowTo[string])
 		return err
 	})
 	if err != nil {
 		return 0, fmt.Errorf("look for flagged deposits to give up: %w", err)
 	}
-	return d.each(ctx, due, d.giveUp)
+	return d.settleEach(ctx, depositIDs, d.abandonDeposit)
 }
 
-// givenUp are in SQL the flagged deposits that nothing is on its way of. A transfer that
+// abandonedCondition are in SQL the flagged deposits that nothing is on its way of. A transfer that
 // failed counts where a living block proves it.
-const givenUp = `(d.status = 'FLAGGED' OR d.status IN ('REJECTED', 'REDIRECTED') AND d.lost_at IS NULL
+const abandonedCondition = `(d.status = 'FLAGGED' OR d.status IN ('REJECTED', 'REDIRECTED') AND d.lost_at IS NULL
 	OR d.status = 'RESOLUTION_STUCK' AND EXISTS (
 		SELECT FROM deposit_resolutions r JOIN dispatch_orders o ON o.order_id = r.resolution_id JOIN finality_live l ON l.proof_id = o.proof_id
 		WHERE r.deposit_id = d.deposit_id AND r.status = 'STUCK' AND o.status = 'FAILED'))`
 
-func (d *Desk) giveUp(ctx context.Context, depositID string) (done bool, err error) {
-	var sent bool
+func (d *Service) abandonDeposit(ctx context.Context, depositID string) (isAbandoned bool, err error) {
+	var isSentAway bool
 	err = d.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-		done = false
+		isAbandoned = false
 		var ch chain.Name
 		if err := tx.QueryRow(ctx, `SELECT chain FROM deposits WHERE deposit_id = $1`, depositID).Scan(&ch); err != nil {
 			return err
 		}
-		if _, err := finality.Hold(ctx, tx, ch); err != nil {
+		if _, err := finality.LockShared(ctx, tx, ch); err != nil {
 			return err
 		}
 		// An order comes before its deposit.
@@ -297,66 +297,66 @@ func (d *Desk) giveUp(ctx context.Context, depositID string) (done bool, err err
 			SELECT FROM dispatch_orders WHERE order_id IN (SELECT resolution_id FROM deposit_resolutions WHERE deposit_id = $1 AND status = 'STUCK') FOR UPDATE`, depositID); err != nil {
 			return err
 		}
-		rows, err := tx.Query(ctx, `SELECT `+columns+` FROM deposits d WHERE deposit_id = $1 AND is_flagged AND chain_status = 'REORGED' AND `+givenUp+` FOR UPDATE`, depositID)
+		rows, err := tx.Query(ctx, `SELECT `+columns+` FROM deposits d WHERE deposit_id = $1 AND is_flagged AND chain_status = 'REORGED' AND `+abandonedCondition+` FOR UPDATE`, depositID)
 		if err != nil {
 			return err
 		}
-		was, err := pgx.CollectExactlyOneRow(rows, scanned)
+		before, err := pgx.CollectExactlyOneRow(rows, scanDeposit)
 		if errors.Is(err, pgx.ErrNoRows) {
 			return nil // found again, or somebody else was first
 		}
 		if err != nil {
 			return err
 		}
-		is, now := was, tx.Now
-		funds := []wallet.Movement{{WalletID: is.walletID, OrgID: is.orgID, MintID: *is.mintID, Part: wallet.Reversed, Plus: is.amount}}
-		posting, verb := released(is), "orphaned"
-		if sent = was.status == Rejected || was.status == Redirected; sent {
-			custody := ledger.Account{OrgID: is.orgID, MintID: *is.mintID, Kind: ledger.Custody}
+		after, now := before, tx.Now
+		funds := []wallet.Movement{{WalletID: after.walletID, OrgID: after.orgID, MintID: *after.mintID, Part: wallet.Reversed, Plus: after.amount}}
+		posting, verb := newReleasePosting(after), "orphaned"
+		if isSentAway = before.status == Rejected || before.status == Redirected; isSentAway {
+			custody := ledger.Account{OrgID: after.orgID, MintID: *after.mintID, Kind: ledger.Custody}
 			posting = ledger.Posting{
-				Cause: ledger.Cause{Kind: ledger.DepositReversal, ID: is.id},
-				Legs:  []ledger.Leg{{Debit: loss(custody), Credit: custody, Amount: is.amount}},
+				Cause: ledger.Cause{Kind: ledger.DepositReversal, ID: after.id},
+				Legs:  []ledger.Leg{{Debit: lossAccount(custody), Credit: custody, Amount: after.amount}},
 			}
-			is.lostAt, verb = &now, "lost"
+			after.lostAt, verb = &now, "lost"
 		} else {
-			if was.status == ResolutionStuck {
-				if err := failed(ctx, tx, depositID); err != nil {
+			if before.status == ResolutionStuck {
+				if err := failStuckResolution(ctx, tx, depositID); err != nil {
 					return err
 				}
-				if ch.Pooled() { // what a cancel brought back is kept for nobody any more
-					if err := letBack(ctx, tx, depositID); err != nil {
+				if ch.IsUTXO() { // what a cancel brought back is kept for nobody any more
+					if err := freeChangeOutputs(ctx, tx, depositID); err != nil {
 						return err
 					}
 				}
 			}
-			is.status, is.proofID, is.confirmedAt = Orphaned, nil, nil
-			funds = append(funds, wallet.Movement{WalletID: is.walletID, OrgID: is.orgID, MintID: *is.mintID, Part: wallet.Held, Minus: is.amount})
+			after.status, after.proofID, after.confirmedAt = Orphaned, nil, nil
+			funds = append(funds, wallet.Movement{WalletID: after.walletID, OrgID: after.orgID, MintID: *after.mintID, Part: wallet.Held, Minus: after.amount})
 		}
-		if err := become(ctx, tx, change{was, is}); err != nil {
+		if err := applyChanges(ctx, tx, change{before, after}); err != nil {
 			return err
 		}
-		if err := wallet.Move(ctx, tx, funds...); err != nil {
+		if err := wallet.MoveFunds(ctx, tx, funds...); err != nil {
 			return err
 		}
 		if err := ledger.Post(ctx, tx, posting); err != nil {
 			return err
 		}
-		e := changed(is)
+		e := newStatusEntry(after)
 		e.Action = "deposit." + verb
-		done = true
-		return record(ctx, tx, []audit.Entry{e})
+		isAbandoned = true
+		return recordAudit(ctx, tx, []audit.Entry{e})
 	})
 	if err != nil {
 		return false, fmt.Errorf("give up deposit %s: %w", depositID, err)
 	}
-	if done {
-		d.log.Warn("deposit: flagged, and the chain has taken it back", "deposit", depositID, "sentAway", sent)
+	if isAbandoned {
+		d.log.Warn("deposit: flagged, and the chain has taken it back", "deposit", depositID, "sentAway", isSentAway)
 	}
-	return done, nil
+	return isAbandoned, nil
 }
 
-// failed ends the stuck resolution of a deposit that there is nothing to send of.
-func failed(ctx context.Context, tx pg.Tx, depositID string) error {
+// failStuckResolution ends the stuck resolution of a deposit that there is nothing to send of.
+func failStuckResolution(ctx context.Context, tx pg.Tx, depositID string) error {
 	var resID string
 	if err := tx.QueryRow(ctx, `SELECT resolution_id FROM deposit_resolutions WHERE deposit_id = $1 AND status = 'STUCK'`, depositID).Scan(&resID); err != nil {
 		return fmt.Errorf("look for its resolution: %w", err)
@@ -364,29 +364,29 @@ func failed(ctx context.Context, tx pg.Tx, depositID string) error {
 	return endResolution(ctx, tx, resID, "STUCK", "FAILED", "", money.Zero, "REVERTED", "its transaction failed, and the deposit is not on the chain any more")
 }
 
-// loss is the account of what was credited and is gone.
-func loss(of ledger.Account) ledger.Account {
-	of.Kind, of.Subject = ledger.ReorgLoss, ""
-	return of
+// lossAccount is the account of what was credited and is gone.
+func lossAccount(account ledger.Account) ledger.Account {
+	account.Kind, account.Subject = ledger.ReorgLoss, ""
+	return account
 }
 
-func least(a, b money.Amount) money.Amount {
+func minAmount(a, b money.Amount) money.Amount {
 	if a.Less(b) {
 		return a
 	}
 	return b
 }
 
-// Claim takes what a customer or a product has of the loss that a reversal left,
+// ClaimLosses takes what a customer or a product has of the loss that a reversal left,
 // while the freeze that came with it stands: what a hold gives back was credited for
 // nothing. Whoever lifts the freeze lets the rest go. It returns how many
 // deposits it took something for.
-func (d *Desk) Claim(ctx context.Context) (claimed int, err error) {
-	var due []string
+func (d *Service) ClaimLosses(ctx context.Context) (claimed int, err error) {
+	var depositIDs []string
 	err = d.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		rows, err := tx.Query(ctx, `
 			SELECT d.deposit_id FROM deposits d
-			JOIN freezes f ON `+theirs+`
+			JOIN freezes f ON `+freezeJoin+`
 			JOIN ledger_accounts a ON a.org_id = d.org_id AND a.mint_id = d.mint_id
 				AND a.kind = CASE WHEN d.product IS NULL THEN 'CUSTOMER' ELSE 'PRODUCT' END AND a.subject = coalesce(d.customer_id, d.product)
 			JOIN ledger_balances b ON b.account_id = a.account_id AND b.balance > 0
@@ -395,110 +395,110 @@ func (d *Desk) Claim(ctx context.Context) (claimed int, err error) {
 		if err != nil {
 			return err
 		}
-		due, err = pgx.CollectRows(rows, pgx.RowTo[string])
+		depositIDs, err = pgx.CollectRows(rows, pgx.RowTo[string])
 		return err
 	})
 	if err != nil {
 		return 0, fmt.Errorf("look for losses to claim: %w", err)
 	}
-	return d.each(ctx, due, d.claim)
+	return d.settleEach(ctx, depositIDs, d.claimLoss)
 }
 
-// each settles deposits one by one, each in transactions of its own, and says how many
+// settleEach settles deposits one by one, each in transactions of its own, and says how many
 // it settled: one that cannot be does not keep the others.
-func (d *Desk) each(ctx context.Context, due []string, settle func(ctx context.Context, depositID string) (bool, error)) (n int, err error) {
+func (d *Service) settleEach(ctx context.Context, depositIDs []string, settle func(ctx context.Context, depositID string) (bool, error)) (n int, err error) {
 	var errs []error
-	for _, depositID := range due {
-		done, err := settle(ctx, depositID)
+	for _, depositID := range depositIDs {
+		isSettled, err := settle(ctx, depositID)
 		if err != nil {
 			d.log.Error("deposit: not settled after a broken finality", "deposit", depositID, "error", err)
 			errs = append(errs, err)
 			continue
 		}
-		if done {
+		if isSettled {
 			n++
 		}
 	}
 	return n, errors.Join(errs...)
 }
 
-// theirs joins a deposit with the freeze of whoever it was credited to.
-const theirs = `f.org_id = d.org_id AND f.source = 'FINALITY' AND f.lifted_at IS NULL
+// freezeJoin joins a deposit with the freeze of whoever it was credited to.
+const freezeJoin = `f.org_id = d.org_id AND f.source = 'FINALITY' AND f.lifted_at IS NULL
 	AND (f.scope = 'CUSTOMER' AND f.customer_id = d.customer_id OR f.scope = 'ORGANIZATION' AND d.product IS NOT NULL)`
 
-func (d *Desk) claim(ctx context.Context, depositID string) (done bool, err error) {
+func (d *Service) claimLoss(ctx context.Context, depositID string) (isClaimed bool, err error) {
 	err = d.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-		done = false
+		isClaimed = false
 		rows, err := tx.Query(ctx, `SELECT `+columns+` FROM deposits WHERE deposit_id = $1 AND status = 'REVERSED' FOR UPDATE`, depositID)
 		if err != nil {
 			return err
 		}
-		was, err := pgx.CollectExactlyOneRow(rows, scanned)
+		before, err := pgx.CollectExactlyOneRow(rows, scanDeposit)
 		if err != nil {
 			return err
 		}
 		// The freeze is what allows it: nobody lifts it meanwhile.
-		var stands bool
+		var isFrozen bool
 		err = tx.QueryRow(ctx, `
-			SELECT true FROM freezes f JOIN deposits d ON `+theirs+`
-			WHERE d.deposit_id = $1 AND f.created_at <= d.reversed_at FOR SHARE OF f`, was.id).Scan(&stands)
+			SELECT true FROM freezes f JOIN deposits d ON `+freezeJoin+`
+			WHERE d.deposit_id = $1 AND f.created_at <= d.reversed_at FOR SHARE OF f`, before.id).Scan(&isFrozen)
 		if errors.Is(err, pgx.ErrNoRows) {
 			return nil
 		}
 		if err != nil {
 			return err
 		}
-		from, _ := owner(was, false)
-		balance, err := ledger.Balance(ctx, tx, from)
+		account, _ := accountFor(before, false)
+		balance, err := ledger.Balance(ctx, tx, account)
 		if err != nil {
 			return err
 		}
-		open, err := was.amount.Sub(*was.takenBack)
+		remaining, err := before.amount.Sub(*before.takenBack)
 		if err != nil {
 			return err
 		}
-		more := least(balance, open)
-		if more.IsZero() {
+		taken := minAmount(balance, remaining)
+		if taken.IsZero() {
 			return nil
 		}
-		sum, err := was.takenBack.Add(more)
+		sum, err := before.takenBack.Add(taken)
 		if err != nil {
 			return err
 		}
-		is := was
-		is.takenBack, is.claims = &sum, was.claims+1
-		if err := become(ctx, tx, change{was, is}); err != nil {
+		after := before
+		after.takenBack, after.claimCount = &sum, before.claimCount+1
+		if err := applyChanges(ctx, tx, change{before, after}); err != nil {
 			return err
 		}
 		err = ledger.Post(ctx, tx, ledger.Posting{
-			Cause: ledger.Cause{Kind: ledger.DepositReversal, ID: fmt.Sprintf("%s/%d", is.id, is.claims)},
-			Legs:  []ledger.Leg{{Debit: from, Credit: loss(from), Amount: more}},
+			Cause: ledger.Cause{Kind: ledger.DepositReversal, ID: fmt.Sprintf("%s/%d", after.id, after.claimCount)},
+			Legs:  []ledger.Leg{{Debit: account, Credit: lossAccount(account), Amount: taken}},
 		})
 		if err != nil {
 			return err
 		}
-		e := changed(is)
+		e := newStatusEntry(after)
 		e.Action = "deposit.loss_claimed"
-		e.Detail = map[string]string{"amount": more.String(), "takenBack": sum.String()}
-		done = true
-		return record(ctx, tx, []audit.Entry{e})
+		e.Detail = map[string]string{"amount": taken.String(), "takenBack": sum.String()}
+		isClaimed = true
+		return recordAudit(ctx, tx, []audit.Entry{e})
 	})
 	if err != nil {
 		return false, fmt.Errorf("claim the loss of deposit %s: %w", depositID, err)
 	}
-	return done, nil
+	return isClaimed, nil
 }
 
-// Release lifts the freezes of customers and organizations all of whose deposits
+// LiftFreezes lifts the freezes of customers and organizations all of whose deposits
 // turned out to be on the chain. One with a reversal since stays frozen until a
 // person has looked.
-func (d *Desk) Release(ctx context.Context) (released int, err error) {
+func (d *Service) LiftFreezes(ctx context.Context) (released int, err error) {
 	err = d.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		released = 0
-		var frozen bool
+		var hasFreezes bool
 		err := tx.QueryRow(ctx, `
-			SELECT EXISTS (SELECT FROM freezes WHERE scope IN ('CUSTOMER', 'ORGANIZATION') AND source = 'FINALITY' AND lifted_at IS NULL)`).Scan(&frozen)
-		if err != nil || !frozen {
+			SELECT EXISTS (SELECT FROM freezes WHERE scope IN ('CUSTOMER', 'ORGANIZATION') AND source = 'FINALITY' AND lifted_at IS NULL)`).Scan(&hasFreezes)
+		if err != nil || !hasFreezes {
 			return err
 		}
 		// A chain that parts meanwhile waits and freezes anew, or is seen below.
@@ -508,41 +508,41 @@ func (d *Desk) Release(ctx context.Context) (released int, err error) {
 		rows, err := tx.Query(ctx, `
 			SELECT f.freeze_id FROM freezes f
 			WHERE f.scope IN ('CUSTOMER', 'ORGANIZATION') AND f.source = 'FINALITY' AND f.lifted_at IS NULL
-				AND NOT `+some(`deposits d`, `(d.status = 'CREDITED' AND d.chain_status = 'REORGED' OR d.status = 'REVERSED' AND d.reversed_at >= f.created_at)`)+`
+				AND NOT `+existsForFrozen(`deposits d`, `(d.status = 'CREDITED' AND d.chain_status = 'REORGED' OR d.status = 'REVERSED' AND d.reversed_at >= f.created_at)`)+`
 				-- Where nobody has decided yet nothing is in question, and all of it is.
-				AND NOT `+some(`deposits d JOIN scan_cursors c ON c.chain = d.chain AND d.height > c.parted_above`, `d.status = 'CREDITED'`)+`
+				AND NOT `+existsForFrozen(`deposits d JOIN scan_cursors c ON c.chain = d.chain AND d.height > c.parted_above`, `d.status = 'CREDITED'`)+`
 			ORDER BY f.freeze_id FOR UPDATE OF f SKIP LOCKED`)
 		if err != nil {
 			return fmt.Errorf("look for freezes to lift: %w", err)
 		}
-		over, err := pgx.CollectRows(rows, pgx.RowTo[string])
+		freezeIDs, err := pgx.CollectRows(rows, pgx.RowTo[string])
 		if err != nil {
 			return fmt.Errorf("look for freezes to lift: %w", err)
 		}
-		for _, freezeID := range over {
-			if err := freeze.Lift(ctx, tx, freezeID, actor); err != nil {
+		for _, freezeID := range freezeIDs {
+			if err := freeze.Lift(ctx, tx, freezeID, systemActor); err != nil {
 				return err
 			}
 		}
-		released = len(over)
+		released = len(freezeIDs)
 		return nil
 	})
 	return released, err
 }
 
-// some tells in SQL whether there are such deposits of whoever freeze f stops, a
+// existsForFrozen tells in SQL whether there are such deposits of whoever freeze f stops, a
 // customer or an organization: each half finds them by an index of its own.
-func some(from, such string) string {
-	return `(EXISTS (SELECT FROM ` + from + ` WHERE d.org_id = f.org_id AND d.customer_id = f.customer_id AND ` + such + `)
-		OR f.scope = 'ORGANIZATION' AND EXISTS (SELECT FROM ` + from + ` WHERE d.org_id = f.org_id AND d.product IS NOT NULL AND ` + such + `))`
+func existsForFrozen(tables, condition string) string {
+	return `(EXISTS (SELECT FROM ` + tables + ` WHERE d.org_id = f.org_id AND d.customer_id = f.customer_id AND ` + condition + `)
+		OR f.scope = 'ORGANIZATION' AND EXISTS (SELECT FROM ` + tables + ` WHERE d.org_id = f.org_id AND d.product IS NOT NULL AND ` + condition + `))`
 }
 
-// Settle does what a broken finality leaves to do: it reverses, gives up what was
+// SettleReorgs does what a broken finality leaves to do: it reverses, gives up what was
 // flagged, claims and releases.
-func (d *Desk) Settle(ctx context.Context) error {
-	_, reversed := d.Reverse(ctx)
-	_, given := d.GiveUp(ctx)
-	_, claimed := d.Claim(ctx)
-	_, released := d.Release(ctx)
-	return errors.Join(reversed, given, claimed, released)
+func (d *Service) SettleReorgs(ctx context.Context) error {
+	_, reverseErr := d.ReverseReorged(ctx)
+	_, abandonErr := d.AbandonFlagged(ctx)
+	_, claimErr := d.ClaimLosses(ctx)
+	_, liftErr := d.LiftFreezes(ctx)
+	return errors.Join(reverseErr, abandonErr, claimErr, liftErr)
 }

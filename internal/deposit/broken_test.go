@@ -28,26 +28,26 @@ import (
 // wait is how many blocks above the old tip the tests wait.
 const wait = 2
 
-// breakable is a world whose walker tells the desk of breaks.
-func breakable(t *testing.T) *world {
+// newReorgEnv is a world whose walker tells the desk of breaks.
+func newReorgEnv(t *testing.T) *testEnv {
 	t.Helper()
-	w := open(t)
-	w.w = w.breaking()
+	w := newTestEnv(t)
+	w.w = w.reorgWalker()
 	return w
 }
 
-func (w *world) breaking(more ...finality.Concerned) *scan.Walker {
+func (w *testEnv) reorgWalker(more ...finality.Listener) *scan.Walker {
 	start := uint64(0)
 	return scan.New(w.db, scan.Config{
-		Chain: chain.Ethereum, Reader: w.c, Start: &start, Concerned: append([]finality.Concerned{w.desk}, more...),
-	}, w.desk, slog.New(slog.DiscardHandler))
+		Chain: chain.Ethereum, Reader: w.c, Start: &start, FinalityListeners: append([]finality.Listener{w.service}, more...),
+	}, w.service, slog.New(slog.DiscardHandler))
 }
 
-// part walks until the walker sees that finality broke.
-func (w *world) part(t *testing.T) {
+// partChain walks until the walker sees that finality broke.
+func (w *testEnv) partChain(t *testing.T) {
 	t.Helper()
 	for {
-		moved, err := w.w.Final(t.Context())
+		moved, err := w.w.StepFinal(t.Context())
 		if errors.Is(err, scan.ErrFinalityBroken) {
 			return
 		}
@@ -57,9 +57,9 @@ func (w *world) part(t *testing.T) {
 	}
 }
 
-func (w *world) repoint(t *testing.T) finality.Break {
+func (w *testEnv) repointChain(t *testing.T) finality.Break {
 	t.Helper()
-	p, err := w.w.Parting(t.Context())
+	p, err := w.w.FindFork(t.Context())
 	if err != nil {
 		t.Fatalf("Parting: %v", err)
 	}
@@ -70,17 +70,17 @@ func (w *world) repoint(t *testing.T) finality.Break {
 	return b
 }
 
-func (w *world) settle(t *testing.T) {
+func (w *testEnv) settleReorgs(t *testing.T) {
 	t.Helper()
-	if err := w.desk.Settle(t.Context()); err != nil {
+	if err := w.service.SettleReorgs(t.Context()); err != nil {
 		t.Fatalf("Settle: %v", err)
 	}
 }
 
-// frozen are the scopes and sources of what stands.
-func (w *world) frozen(t *testing.T) (all []string) {
+// listFrozen are the scopes and sources of what stands.
+func (w *testEnv) listFrozen(t *testing.T) (all []string) {
 	t.Helper()
-	w.read(t, func(ctx context.Context, tx pg.Tx) error {
+	w.readOrg(t, func(ctx context.Context, tx pg.Tx) error {
 		standing, err := freeze.List(ctx, tx)
 		for _, f := range standing {
 			all = append(all, strings.TrimSpace(fmt.Sprintf("%s %s %s%s", f.Source, f.Scope, f.Chain, f.CustomerID)))
@@ -91,18 +91,18 @@ func (w *world) frozen(t *testing.T) (all []string) {
 	return all
 }
 
-func (w *world) wantFrozen(t *testing.T, want ...string) {
+func (w *testEnv) wantFrozen(t *testing.T, want ...string) {
 	t.Helper()
 	slices.Sort(want)
-	if got := w.frozen(t); !slices.Equal(got, want) {
+	if got := w.listFrozen(t); !slices.Equal(got, want) {
 		t.Errorf("frozen: got %q, want %q", got, want)
 	}
 }
 
-// loss is what the books lost of a mint.
-func (w *world) loss(t *testing.T, mintID int, want int64) {
+// wantLoss is what the books lost of a mint.
+func (w *testEnv) wantLoss(t *testing.T, mintID int, want int64) {
 	t.Helper()
-	w.read(t, func(ctx context.Context, tx pg.Tx) error {
+	w.readOrg(t, func(ctx context.Context, tx pg.Tx) error {
 		got, err := ledger.Sum(ctx, tx, ledger.Account{OrgID: w.org, MintID: mintID, Kind: ledger.ReorgLoss})
 		if err == nil && got.Int64() != -want {
 			t.Errorf("lost: got %v, want %d", got, -want)
@@ -111,8 +111,8 @@ func (w *world) loss(t *testing.T, mintID int, want int64) {
 	})
 }
 
-// sound compares the parts of the books with one another.
-func (w *world) sound(t *testing.T) {
+// checkBooks compares the parts of the books with one another.
+func (w *testEnv) checkBooks(t *testing.T) {
 	t.Helper()
 	for what, sql := range map[string]string{
 		"mints whose addresses hold other than the books own": `
@@ -134,20 +134,20 @@ func (w *world) sound(t *testing.T) {
 		"heights with two live proofs": `
 			SELECT count(*) FROM (SELECT FROM finality_live GROUP BY chain, height HAVING count(*) > 1) x`,
 	} {
-		if n := w.count(t, sql); n != 0 {
+		if n := w.queryCount(t, sql); n != 0 {
 			t.Errorf("got %d %s, want none", n, what)
 		}
 	}
 }
 
-// post moves an amount between accounts, alice's where they are a customer's.
-func (w *world) post(t *testing.T, kind ledger.CauseKind, id string, debit, credit ledger.Kind, mintID int, units uint64) {
+// postLedger moves an amount between accounts, alice's where they are a customer's.
+func (w *testEnv) postLedger(t *testing.T, kind ledger.CauseKind, id string, debit, credit ledger.Kind, mintID int, units uint64) {
 	t.Helper()
 	w.postOf(t, "alice", kind, id, debit, credit, mintID, units)
 }
 
 // postOf is post for another customer.
-func (w *world) postOf(t *testing.T, customerID string, kind ledger.CauseKind, id string, debit, credit ledger.Kind, mintID int, units uint64) {
+func (w *testEnv) postOf(t *testing.T, customerID string, kind ledger.CauseKind, id string, debit, credit ledger.Kind, mintID int, units uint64) {
 	t.Helper()
 	subject := func(k ledger.Kind) string {
 		if k == ledger.Customer || k == ledger.Withdrawing {
@@ -156,7 +156,7 @@ func (w *world) postOf(t *testing.T, customerID string, kind ledger.CauseKind, i
 		return ""
 	}
 	// What it follows from is another package's, and not looked for here.
-	owner := pgtest.Owner(t, w.db)
+	owner := pgtest.OwnerPool(t, w.db)
 	if _, err := owner.Exec(t.Context(), `ALTER TABLE ledger_transfers DISABLE TRIGGER ledger_transfers_of_cause`); err != nil {
 		t.Fatal(err)
 	}
@@ -177,39 +177,39 @@ func (w *world) postOf(t *testing.T, customerID string, kind ledger.CauseKind, i
 	}
 }
 
-func (w *world) events(t *testing.T, kind string) int {
+func (w *testEnv) countEvents(t *testing.T, kind string) int {
 	t.Helper()
-	return w.count(t, `SELECT count(*) FROM events WHERE type = $1`, kind)
+	return w.queryCount(t, `SELECT count(*) FROM events WHERE type = $1`, kind)
 }
 
-// credited100 has alice credited with 100 USDC at height 1, five more blocks
+// newCreditedEnv has alice credited with 100 USDC at height 1, five more blocks
 // final above it.
-func credited100(t *testing.T) *world {
+func newCreditedEnv(t *testing.T) *testEnv {
 	t.Helper()
-	w := breakable(t)
+	w := newReorgEnv(t)
 	w.c.Pay(payer, alice, usdcAt, 100)
 	w.c.Mine(9)
-	w.walk(t)
-	w.credited(t, usdc, 100, 1)
+	w.walkBlocks(t)
+	w.wantCredited(t, usdc, 100, 1)
 	return w
 }
 
 // Rules DEP-11 and DEP-20.
 func TestABreakBelowACreditFreezesTheCustomerAtOnce(t *testing.T) {
 	t.Parallel()
-	w := credited100(t)
+	w := newCreditedEnv(t)
 	w.c.Pay(payer, bob, usdcAt, 50)
 	w.c.Mine(5)
-	w.walk(t)
+	w.walkBlocks(t)
 	w.c.Fork(7) // bob's is gone from what was final, alice's is not
 	w.c.Mine(9)
 	for range 3 {
-		w.part(t)
+		w.partChain(t)
 	}
 	w.wantFrozen(t, "FINALITY CHAIN ETHEREUM", "FINALITY CUSTOMER bob")
-	w.settle(t)
+	w.settleReorgs(t)
 	w.wantFrozen(t, "FINALITY CHAIN ETHEREUM", "FINALITY CUSTOMER bob")
-	if got := w.balance(t, ledger.Customer, "bob", usdc); got != money.Units(50) {
+	if got := w.loadBalance(t, ledger.Customer, "bob", usdc); got != money.Units(50) {
 		t.Errorf("before a decision: got %v, want 50 untouched", got)
 	}
 	err := w.db.InSystem(t.Context(), func(ctx context.Context, tx pg.Tx) error {
@@ -218,13 +218,13 @@ func TestABreakBelowACreditFreezesTheCustomerAtOnce(t *testing.T) {
 			return err
 		}
 		for _, f := range all {
-			if f.Scope == freeze.Chain {
+			if f.Scope == freeze.ScopeChain {
 				return freeze.Lift(ctx, tx, f.ID, audit.Operator("op"))
 			}
 		}
 		return nil
 	})
-	if !fault.Is(err, fault.InvalidState) {
+	if !fault.HasCode(err, fault.InvalidState) {
 		t.Errorf("lift the chain's freeze: got %v, want it refused while nobody has decided", err)
 	}
 }
@@ -233,52 +233,52 @@ func TestABreakBelowACreditFreezesTheCustomerAtOnce(t *testing.T) {
 func TestADepositThatIsFoundAgainAfterABreakStaysAsItWas(t *testing.T) {
 	t.Parallel()
 	for _, depth := range []int{9, 7} {
-		w := credited100(t)
-		before := w.the(t)
+		w := newCreditedEnv(t)
+		before := w.onlyDeposit(t)
 		w.c.Fork(depth)
 		w.c.MineEmpty(2)
 		w.c.Mine(depth + 1)
-		w.part(t)
+		w.partChain(t)
 		if depth == 9 {
 			w.wantFrozen(t, "FINALITY CHAIN ETHEREUM", "FINALITY CUSTOMER alice")
 		}
-		b := w.repoint(t)
+		b := w.repointChain(t)
 		if depth == 9 {
-			if d := w.the(t); d.Status != "CREDITED" || d.ChainStatus != "REORGED" {
+			if d := w.onlyDeposit(t); d.Status != "CREDITED" || d.ChainStatus != "REORGED" {
 				t.Errorf("got %s, %s, want CREDITED, REORGED", d.Status, d.ChainStatus)
 			}
-			w.sound(t)
+			w.checkBooks(t)
 		}
-		w.final(t)
-		w.settle(t)
-		d := w.the(t)
+		w.walkFinal(t)
+		w.settleReorgs(t)
+		d := w.onlyDeposit(t)
 		if d.DepositID != before.DepositID || d.Status != "CREDITED" || d.ChainStatus != "FINALIZED" || depth == 9 && *d.BlockNumber != 3 {
 			t.Errorf("got %+v, want the same deposit in its new block", d)
 		}
-		w.credited(t, usdc, 100, 1)
+		w.wantCredited(t, usdc, 100, 1)
 		w.wantFrozen(t, "FINALITY CHAIN ETHEREUM")
-		w.c.MineEmpty(int(b.Settle))
-		w.final(t)
-		w.settle(t)
-		w.credited(t, usdc, 100, 1)
-		w.sound(t)
-		w.letGo(t)
+		w.c.MineEmpty(int(b.SettleHeight))
+		w.walkFinal(t)
+		w.settleReorgs(t)
+		w.wantCredited(t, usdc, 100, 1)
+		w.checkBooks(t)
+		w.liftFreezes(t)
 		w.c.Pay(payer, bob, usdcAt, 70)
 		w.c.Mine(4)
-		w.walk(t)
-		if got := w.balance(t, ledger.Customer, "bob", usdc); got != money.Units(70) {
+		w.walkBlocks(t)
+		if got := w.loadBalance(t, ledger.Customer, "bob", usdc); got != money.Units(70) {
 			t.Errorf("after the freeze is lifted: got %v, want 70", got)
 		}
 	}
 }
 
-// letGo lifts the chain's freeze.
-func (w *world) letGo(t *testing.T) {
+// liftFreezes lifts the chain's freeze.
+func (w *testEnv) liftFreezes(t *testing.T) {
 	t.Helper()
 	err := w.db.InSystem(t.Context(), func(ctx context.Context, tx pg.Tx) error {
 		all, err := freeze.List(ctx, tx)
 		for _, f := range all {
-			if err == nil && f.Scope == freeze.Chain {
+			if err == nil && f.Scope == freeze.ScopeChain {
 				err = freeze.Lift(ctx, tx, f.ID, audit.Operator("op"))
 			}
 		}
@@ -289,20 +289,20 @@ func (w *world) letGo(t *testing.T) {
 	}
 }
 
-// gone has alice's credit forked away, decided and settled.
-func (w *world) gone(t *testing.T) finality.Break {
+// reorgAway has alice's credit forked away, decided and settled.
+func (w *testEnv) reorgAway(t *testing.T) finality.Break {
 	t.Helper()
-	w.c.Fork(9, w.c.At(1).Transfers[0].Tx)
+	w.c.Fork(9, w.c.BlockAt(1).Transfers[0].Tx)
 	w.c.MineEmpty(10)
-	w.part(t)
-	b := w.repoint(t)
-	w.final(t)
-	w.settle(t)
-	if d := w.the(t); d.Status != "CREDITED" || d.ChainStatus != "REORGED" {
+	w.partChain(t)
+	b := w.repointChain(t)
+	w.walkFinal(t)
+	w.settleReorgs(t)
+	if d := w.onlyDeposit(t); d.Status != "CREDITED" || d.ChainStatus != "REORGED" {
 		t.Errorf("before it is settled: got %s, %s, want CREDITED, REORGED", d.Status, d.ChainStatus)
 	}
 	w.c.MineEmpty(10)
-	w.final(t)
+	w.walkFinal(t)
 	return b
 }
 
@@ -321,39 +321,39 @@ func TestADepositThatTheNewForkDoesNotHaveIsTakenBack(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			w := credited100(t)
+			w := newCreditedEnv(t)
 			if n := tt.spent + tt.held; n > 0 {
-				w.post(t, ledger.WithdrawalHold, "wd_1", ledger.Customer, ledger.Withdrawing, usdc, n)
+				w.postLedger(t, ledger.WithdrawalHold, "wd_1", ledger.Customer, ledger.Withdrawing, usdc, n)
 			}
 			if tt.spent > 0 {
-				w.post(t, ledger.WithdrawalEnd, "wd_1", ledger.Withdrawing, ledger.Custody, usdc, tt.spent)
+				w.postLedger(t, ledger.WithdrawalEnd, "wd_1", ledger.Withdrawing, ledger.Custody, usdc, tt.spent)
 			}
-			w.gone(t)
-			w.settle(t)
-			w.settle(t)
-			d := w.the(t)
+			w.reorgAway(t)
+			w.settleReorgs(t)
+			w.settleReorgs(t)
+			d := w.onlyDeposit(t)
 			if d.Status != "REVERSED" || d.ChainStatus != "REORGED" || d.CreditedAt == nil || d.Reversal == nil {
 				t.Fatalf("got %+v, want it reversed", d)
 			}
 			if want := fmt.Sprint(tt.lost); d.Reversal.Loss != want || d.Reversal.TakenBack != fmt.Sprint(100-tt.lost) {
 				t.Errorf("got %+v, want %s lost", d.Reversal, want)
 			}
-			if got := w.balance(t, ledger.Customer, "alice", usdc); got != money.Units(tt.balance) {
+			if got := w.loadBalance(t, ledger.Customer, "alice", usdc); got != money.Units(tt.balance) {
 				t.Errorf("balance: got %v, want %d", got, tt.balance)
 			}
-			w.loss(t, usdc, int64(tt.lost))
-			if n := w.events(t, "CUSTOMER_DEPOSIT_REVERSED"); n != 1 {
+			w.wantLoss(t, usdc, int64(tt.lost))
+			if n := w.countEvents(t, "CUSTOMER_DEPOSIT_REVERSED"); n != 1 {
 				t.Errorf("got %d events, want one", n)
 			}
-			if f := w.funds(t, "adr_alice", usdc); !f.Credited.IsZero() || !f.Short.IsZero() {
+			if f := w.loadFunds(t, "adr_alice", usdc); !f.Credited.IsZero() || !f.Shortfall.IsZero() {
 				t.Errorf("on the address: got %+v, want nothing, and nothing missing", f)
 			}
 			w.wantFrozen(t, "FINALITY CHAIN ETHEREUM", "FINALITY CUSTOMER alice")
-			w.letGo(t)
-			w.settle(t)
+			w.liftFreezes(t)
+			w.settleReorgs(t)
 			w.wantFrozen(t, "FINALITY CUSTOMER alice")
 			if tt.spent+tt.held == 0 {
-				w.sound(t)
+				w.checkBooks(t)
 			}
 		})
 	}
@@ -363,16 +363,16 @@ func TestADepositThatTheNewForkDoesNotHaveIsTakenBack(t *testing.T) {
 func TestWhatAHoldGivesBackToAFrozenCustomerIsTakenForTheLoss(t *testing.T) {
 	t.Parallel()
 	for _, lifted := range []bool{false, true} {
-		w := credited100(t)
-		w.post(t, ledger.WithdrawalHold, "wd_1", ledger.Customer, ledger.Withdrawing, usdc, 60)
-		w.gone(t)
-		w.settle(t)
-		w.loss(t, usdc, 60)
+		w := newCreditedEnv(t)
+		w.postLedger(t, ledger.WithdrawalHold, "wd_1", ledger.Customer, ledger.Withdrawing, usdc, 60)
+		w.reorgAway(t)
+		w.settleReorgs(t)
+		w.wantLoss(t, usdc, 60)
 		if lifted {
 			err := w.db.InSystem(t.Context(), func(ctx context.Context, tx pg.Tx) error {
 				all, err := freeze.List(ctx, tx)
 				for _, f := range all {
-					if err == nil && f.Scope == freeze.Customer {
+					if err == nil && f.Scope == freeze.ScopeCustomer {
 						err = freeze.Lift(ctx, tx, f.ID, audit.Operator("op"))
 					}
 				}
@@ -382,18 +382,18 @@ func TestWhatAHoldGivesBackToAFrozenCustomerIsTakenForTheLoss(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		w.post(t, ledger.WithdrawalEnd, "wd_1", ledger.Withdrawing, ledger.Customer, usdc, 60)
-		w.settle(t)
-		w.settle(t)
+		w.postLedger(t, ledger.WithdrawalEnd, "wd_1", ledger.Withdrawing, ledger.Customer, usdc, 60)
+		w.settleReorgs(t)
+		w.settleReorgs(t)
 		want, lost := money.Zero, int64(0)
 		if lifted {
 			want, lost = money.Units(60), 60
 		}
-		if got := w.balance(t, ledger.Customer, "alice", usdc); got != want {
+		if got := w.loadBalance(t, ledger.Customer, "alice", usdc); got != want {
 			t.Errorf("lifted %v: got %v, want %v", lifted, got, want)
 		}
-		w.loss(t, usdc, lost)
-		if d := w.the(t); d.Reversal.Loss != fmt.Sprint(lost) {
+		w.wantLoss(t, usdc, lost)
+		if d := w.onlyDeposit(t); d.Reversal.Loss != fmt.Sprint(lost) {
 			t.Errorf("lifted %v: got %+v, want %d lost", lifted, d.Reversal, lost)
 		}
 	}
@@ -402,10 +402,10 @@ func TestWhatAHoldGivesBackToAFrozenCustomerIsTakenForTheLoss(t *testing.T) {
 // Rule DEP-22: crash point S08, the books' side of it.
 func TestWhatWasSweptBeforeItWasTakenBackIsMissingUntilMoneyArrives(t *testing.T) {
 	t.Parallel()
-	w := credited100(t)
+	w := newCreditedEnv(t)
 	move := func(m ...wallet.Movement) {
 		t.Helper()
-		err := w.db.InSystem(t.Context(), func(ctx context.Context, tx pg.Tx) error { return wallet.Move(ctx, tx, m...) })
+		err := w.db.InSystem(t.Context(), func(ctx context.Context, tx pg.Tx) error { return wallet.MoveFunds(ctx, tx, m...) })
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -414,17 +414,17 @@ func TestWhatWasSweptBeforeItWasTakenBackIsMissingUntilMoneyArrives(t *testing.T
 		return wallet.Movement{WalletID: id, OrgID: w.org, MintID: usdc, Part: part, Plus: money.Units(plus), Minus: money.Units(minus)}
 	}
 	move(at("adr_alice", wallet.Swept, 100, 0), at("adr_treasury", wallet.Credited, 100, 0))
-	w.gone(t)
-	w.settle(t)
-	if d := w.the(t); d.Status != "REVERSED" || d.Reversal.Loss != "0" {
+	w.reorgAway(t)
+	w.settleReorgs(t)
+	if d := w.onlyDeposit(t); d.Status != "REVERSED" || d.Reversal.Loss != "0" {
 		t.Fatalf("got %+v, want it reversed whole: the customer had it", d)
 	}
-	if f := w.funds(t, "adr_alice", usdc); f.Short != money.Units(100) || !f.Spendable().IsZero() {
+	if f := w.loadFunds(t, "adr_alice", usdc); f.Shortfall != money.Units(100) || !f.Spendable().IsZero() {
 		t.Errorf("got %+v, want 100 missing", f)
 	}
 	var missing []finality.Shortfall
-	w.read(t, func(ctx context.Context, tx pg.Tx) (err error) {
-		missing, err = finality.Shortfalls(ctx, tx, chain.Ethereum)
+	w.readOrg(t, func(ctx context.Context, tx pg.Tx) (err error) {
+		missing, err = finality.ListShortfalls(ctx, tx, chain.Ethereum)
 		return err
 	})
 	if len(missing) != 1 || missing[0].Open != "100" || missing[0].WalletID != "adr_alice" {
@@ -432,18 +432,18 @@ func TestWhatWasSweptBeforeItWasTakenBackIsMissingUntilMoneyArrives(t *testing.T
 	}
 	// A part of it arrives, and more than the rest.
 	move(at("adr_alice", wallet.Credited, 30, 0))
-	if f := w.funds(t, "adr_alice", usdc); f.Short != money.Units(70) || !f.Spendable().IsZero() {
+	if f := w.loadFunds(t, "adr_alice", usdc); f.Shortfall != money.Units(70) || !f.Spendable().IsZero() {
 		t.Errorf("got %+v, want 70 missing", f)
 	}
 	move(at("adr_alice", wallet.Credited, 80, 0))
-	if f := w.funds(t, "adr_alice", usdc); !f.Short.IsZero() || f.Spendable() != money.Units(10) {
+	if f := w.loadFunds(t, "adr_alice", usdc); !f.Shortfall.IsZero() || f.Spendable() != money.Units(10) {
 		t.Errorf("got %+v, want nothing missing and 10 to spend", f)
 	}
 	// What is promised never makes it more.
 	err := w.db.InSystem(t.Context(), func(ctx context.Context, tx pg.Tx) error {
-		return wallet.Move(ctx, tx, at("adr_alice", wallet.Reserved, 11, 0))
+		return wallet.MoveFunds(ctx, tx, at("adr_alice", wallet.Reserved, 11, 0))
 	})
-	if !errors.Is(err, wallet.ErrShort) {
+	if !errors.Is(err, wallet.ErrInsufficient) {
 		t.Errorf("promise more than is there: got %v, want ErrShort", err)
 	}
 }
@@ -451,26 +451,26 @@ func TestWhatWasSweptBeforeItWasTakenBackIsMissingUntilMoneyArrives(t *testing.T
 // Rule DEP-21: the deposit that comes back after its reversal is another one.
 func TestADepositThatComesBackAfterItsReversalIsCreditedAnew(t *testing.T) {
 	t.Parallel()
-	w := credited100(t)
-	lost := w.c.At(1).Transfers[0].Tx
-	w.gone(t)
-	w.settle(t)
-	first := w.the(t).DepositID
-	w.letGo(t)
-	w.c.Again(lost, payer, moveTo(alice, 100))
+	w := newCreditedEnv(t)
+	lost := w.c.BlockAt(1).Transfers[0].Tx
+	w.reorgAway(t)
+	w.settleReorgs(t)
+	first := w.onlyDeposit(t).DepositID
+	w.liftFreezes(t)
+	w.c.ResubmitTx(lost, payer, moveTo(alice, 100))
 	w.c.Mine(4)
-	w.walk(t)
-	all := w.list(t, deposit.Filter{Status: "CREDITED"})
+	w.walkBlocks(t)
+	all := w.listDeposits(t, deposit.Filter{Status: "CREDITED"})
 	if len(all) != 1 || all[0].DepositID == first || all[0].TxHash != string(lost) {
 		t.Fatalf("got %+v, want one credited anew under another id", all)
 	}
-	if got := w.balance(t, ledger.Customer, "alice", usdc); got != money.Units(100) {
+	if got := w.loadBalance(t, ledger.Customer, "alice", usdc); got != money.Units(100) {
 		t.Errorf("got %v, want 100", got)
 	}
-	if n := w.events(t, "CUSTOMER_DEPOSIT"); n != 2 {
+	if n := w.countEvents(t, "CUSTOMER_DEPOSIT"); n != 2 {
 		t.Errorf("got %d credits told, want 2", n)
 	}
-	w.sound(t)
+	w.checkBooks(t)
 }
 
 // Rule DEP-21: with another amount it is not the same money.
@@ -482,22 +482,22 @@ func TestWhatTheNewForkPaysOtherwiseIsAnotherDeposit(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := credited100(t)
-			hash := w.c.At(1).Transfers[0].Tx
+			w := newCreditedEnv(t)
+			hash := w.c.BlockAt(1).Transfers[0].Tx
 			to, units := move()
 			w.c.Fork(9)
-			w.c.Forget(hash)
-			w.c.Again(hash, payer, moveTo(to, units))
+			w.c.DropTx(hash)
+			w.c.ResubmitTx(hash, payer, moveTo(to, units))
 			w.c.Mine(10)
-			w.part(t)
-			w.repoint(t)
+			w.partChain(t)
+			w.repointChain(t)
 			w.c.MineEmpty(10)
-			w.final(t)
-			w.head(t)
-			w.settle(t)
-			w.sound(t)
-			w.letGo(t)
-			w.credit(t)
+			w.walkFinal(t)
+			w.readHead(t)
+			w.settleReorgs(t)
+			w.checkBooks(t)
+			w.liftFreezes(t)
+			w.creditAll(t)
 			want := map[string]uint64{"alice": 0, "bob": 0}
 			if to == alice {
 				want["alice"] = units
@@ -505,11 +505,11 @@ func TestWhatTheNewForkPaysOtherwiseIsAnotherDeposit(t *testing.T) {
 				want["bob"] = units
 			}
 			for who, n := range want {
-				if got := w.balance(t, ledger.Customer, who, usdc); got != money.Units(n) {
+				if got := w.loadBalance(t, ledger.Customer, who, usdc); got != money.Units(n) {
 					t.Errorf("%s: got %v, want %d", who, got, n)
 				}
 			}
-			w.sound(t)
+			w.checkBooks(t)
 		})
 	}
 }
@@ -517,83 +517,83 @@ func TestWhatTheNewForkPaysOtherwiseIsAnotherDeposit(t *testing.T) {
 // Rules DEP-20 and DEP-21: what was not credited is as if it had never been final.
 func TestWhatWasFinalAndNotCreditedIsOrphanedByABreak(t *testing.T) {
 	t.Parallel()
-	w := breakable(t)
+	w := newReorgEnv(t)
 	w.c.Pay(payer, alice, usdcAt, 9) // dust
 	w.c.Pay(payer, alice, usdcAt, 100)
 	w.c.Pay(payer, treasury, "", 500)
 	w.c.Mine(9)
-	w.waiting(t) // nothing is credited yet
-	if f := w.funds(t, "adr_alice", usdc); f.Dust != money.Units(9) {
+	w.wantWaiting(t) // nothing is credited yet
+	if f := w.loadFunds(t, "adr_alice", usdc); f.Dust != money.Units(9) {
 		t.Fatalf("got %+v, want 9 of dust", f)
 	}
 	w.c.Fork(9)
 	w.c.Mine(10)
-	w.part(t)
-	if n, err := w.desk.Credit(t.Context()); n != 0 || err != nil {
+	w.partChain(t)
+	if n, err := w.service.CreditWaiting(t.Context()); n != 0 || err != nil {
 		t.Errorf("got %d credited and %v on a chain that parted, want none", n, err)
 	}
-	w.repoint(t)
-	if n := w.count(t, `SELECT count(*) FROM deposits WHERE status = 'ORPHANED' AND proof_id IS NULL`); n != 3 {
+	w.repointChain(t)
+	if n := w.queryCount(t, `SELECT count(*) FROM deposits WHERE status = 'ORPHANED' AND proof_id IS NULL`); n != 3 {
 		t.Errorf("got %d orphaned, want 3", n)
 	}
-	if f := w.funds(t, "adr_alice", usdc); !f.Dust.IsZero() {
+	if f := w.loadFunds(t, "adr_alice", usdc); !f.Dust.IsZero() {
 		t.Errorf("got %+v, want the dust moved back", f)
 	}
 	w.c.MineEmpty(10)
-	w.waiting(t)
-	w.settle(t)
-	w.letGo(t)
-	w.credit(t)
-	if got := w.balance(t, ledger.Customer, "alice", usdc); got != money.Units(100) || w.events(t, "CUSTOMER_DEPOSIT") != 1 {
+	w.wantWaiting(t)
+	w.settleReorgs(t)
+	w.liftFreezes(t)
+	w.creditAll(t)
+	if got := w.loadBalance(t, ledger.Customer, "alice", usdc); got != money.Units(100) || w.countEvents(t, "CUSTOMER_DEPOSIT") != 1 {
 		t.Errorf("got %v, want 100 and one event", got)
 	}
-	if got := w.balance(t, ledger.Gas, "", eth); got != money.Units(500) {
+	if got := w.loadBalance(t, ledger.Gas, "", eth); got != money.Units(500) {
 		t.Errorf("gas: got %v, want 500", got)
 	}
-	w.sound(t)
+	w.checkBooks(t)
 }
 
 // Rule DEP-22, for what is the operator's.
 func TestWhatATreasuryReceivedIsTakenBackToo(t *testing.T) {
 	t.Parallel()
-	w := breakable(t)
+	w := newReorgEnv(t)
 	gas := w.c.Pay(payer, treasury, "", 500)
 	odd := w.c.Pay(payer, treasury, usdcAt, 70)
 	w.c.Mine(9)
-	w.walk(t)
+	w.walkBlocks(t)
 	// 200 of the gas went for fees.
-	w.post(t, ledger.NetworkFee, "wd_1", ledger.Gas, ledger.Custody, eth, 200)
+	w.postLedger(t, ledger.NetworkFee, "wd_1", ledger.Gas, ledger.Custody, eth, 200)
 	err := w.db.InSystem(t.Context(), func(ctx context.Context, tx pg.Tx) error {
-		return wallet.Move(ctx, tx, wallet.Movement{WalletID: "adr_treasury", OrgID: w.org, MintID: eth, Part: wallet.Gas, Minus: money.Units(200)})
+		return wallet.MoveFunds(ctx, tx, wallet.Movement{WalletID: "adr_treasury", OrgID: w.org, MintID: eth, Part: wallet.Gas, Minus: money.Units(200)})
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	w.c.Fork(9, gas, odd)
 	w.c.MineEmpty(10)
-	w.part(t)
-	w.repoint(t)
+	w.partChain(t)
+	w.repointChain(t)
 	w.c.MineEmpty(10)
-	w.final(t)
-	w.settle(t)
+	w.walkFinal(t)
+	w.settleReorgs(t)
 	for kind, mintID := range map[ledger.Kind]int{ledger.Gas: eth, ledger.Suspense: usdc} {
-		if got := w.balance(t, kind, "", mintID); !got.IsZero() {
+		if got := w.loadBalance(t, kind, "", mintID); !got.IsZero() {
 			t.Errorf("%s: got %v, want nothing", kind, got)
 		}
 	}
-	w.loss(t, eth, 200)
-	w.loss(t, usdc, 0)
-	if f := w.funds(t, "adr_treasury", eth); f.GasShort != money.Units(200) || !f.GasSpendable().IsZero() {
+	w.wantLoss(t, eth, 200)
+	w.wantLoss(t, usdc, 0)
+	if f := w.loadFunds(t, "adr_treasury", eth); f.GasShortfall != money.Units(200) || !f.GasSpendable().IsZero() {
 		t.Errorf("got %+v, want 200 of gas missing", f)
 	}
-	if n := w.count(t, `SELECT count(*) FROM events`); n != 0 {
+	if n := w.queryCount(t, `SELECT count(*) FROM events`); n != 0 {
 		t.Errorf("got %d events, want none: it is nobody's customer's", n)
 	}
-	w.letGo(t)
+	w.liftFreezes(t)
 	w.c.Pay(payer, treasury, "", 300)
 	w.c.Mine(4)
-	w.walk(t)
-	if f := w.funds(t, "adr_treasury", eth); !f.GasShort.IsZero() || f.GasSpendable() != money.Units(100) {
+	w.walkBlocks(t)
+	if f := w.loadFunds(t, "adr_treasury", eth); !f.GasShortfall.IsZero() || f.GasSpendable() != money.Units(100) {
 		t.Errorf("got %+v, want 100 of gas and nothing missing", f)
 	}
 }
@@ -602,21 +602,21 @@ func TestWhatATreasuryReceivedIsTakenBackToo(t *testing.T) {
 func TestASecondBreakBelowTheFirstIsDecidedLikeTheFirst(t *testing.T) {
 	t.Parallel()
 	for _, back := range []bool{true, false} {
-		w := breakable(t)
+		w := newReorgEnv(t)
 		w.c.Mine(3)
 		first := w.c.Pay(payer, alice, usdcAt, 100)
 		w.c.Mine(4)
 		second := w.c.Pay(payer, alice, usdcAt, 30)
 		w.c.Mine(6)
-		w.walk(t)
-		w.credited(t, usdc, 130, 2)
+		w.walkBlocks(t)
+		w.wantCredited(t, usdc, 130, 2)
 		w.c.Fork(6, second)
 		w.c.MineEmpty(7)
-		w.part(t)
-		one := w.repoint(t)
+		w.partChain(t)
+		one := w.repointChain(t)
 		w.c.MineEmpty(2)
-		w.final(t)
-		w.settle(t)
+		w.walkFinal(t)
+		w.settleReorgs(t)
 		// Now the blocks below it go as well.
 		dropped := []chain.TxHash{first}
 		if back {
@@ -624,54 +624,54 @@ func TestASecondBreakBelowTheFirstIsDecidedLikeTheFirst(t *testing.T) {
 		}
 		w.c.Fork(int(w.c.Latest().Height)-2, dropped...)
 		w.c.Mine(16)
-		w.part(t)
-		two := w.repoint(t)
+		w.partChain(t)
+		two := w.repointChain(t)
 		if two.Fork != one.Fork+1 || two.Ancestor.Height >= one.Ancestor.Height {
 			t.Errorf("got fork %d above %d after fork %d above %d, want the next one below it", two.Fork, two.Ancestor.Height, one.Fork, one.Ancestor.Height)
 		}
-		w.final(t)
+		w.walkFinal(t)
 		w.c.MineEmpty(20)
-		w.final(t)
-		w.settle(t)
+		w.walkFinal(t)
+		w.settleReorgs(t)
 		want := uint64(0)
 		if back {
 			want = 100
 		}
-		if got := w.balance(t, ledger.Customer, "alice", usdc); got != money.Units(want) {
+		if got := w.loadBalance(t, ledger.Customer, "alice", usdc); got != money.Units(want) {
 			t.Errorf("the first back %v: got %v, want %d", back, got, want)
 		}
-		if n := w.count(t, `SELECT count(*) FROM deposits WHERE chain_status = 'REORGED' AND status = 'CREDITED'`); n != 0 {
+		if n := w.queryCount(t, `SELECT count(*) FROM deposits WHERE chain_status = 'REORGED' AND status = 'CREDITED'`); n != 0 {
 			t.Errorf("got %d in question, want none", n)
 		}
-		w.sound(t)
-		w.letGo(t)
+		w.checkBooks(t)
+		w.liftFreezes(t)
 	}
 }
 
 // Rule DEP-20: the chain comes back by itself before anybody decided.
 func TestAChainThatComesBackByItselfLosesNothing(t *testing.T) {
 	t.Parallel()
-	w := credited100(t)
+	w := newCreditedEnv(t)
 	w.c.Provider(0).LieHash(w.c.Latest().Height-3, true)
-	w.part(t)
+	w.partChain(t)
 	w.wantFrozen(t, "FINALITY CHAIN ETHEREUM")
 	w.c.Provider(0).LieHash(w.c.Latest().Height-3, false)
-	if _, err := w.w.Parting(t.Context()); !fault.Is(err, fault.InvalidState) {
+	if _, err := w.w.FindFork(t.Context()); !fault.HasCode(err, fault.InvalidState) {
 		t.Errorf("Parting: got %v, want nothing to decide", err)
 	}
 	w.c.MineEmpty(2)
-	w.final(t)
-	w.settle(t)
-	w.credited(t, usdc, 100, 1)
-	w.letGo(t)
+	w.walkFinal(t)
+	w.settleReorgs(t)
+	w.wantCredited(t, usdc, 100, 1)
+	w.liftFreezes(t)
 }
 
-// failing is concerned and fails.
-type failing struct{ left int }
+// failingListener is concerned and fails.
+type failingListener struct{ left int }
 
-func (f *failing) Parted(context.Context, pg.Tx, chain.Name, uint64) error { return nil }
+func (f *failingListener) OnParted(context.Context, pg.Tx, chain.Name, uint64) error { return nil }
 
-func (f *failing) Broken(context.Context, pg.Tx, finality.Break) error {
+func (f *failingListener) OnBroken(context.Context, pg.Tx, finality.Break) error {
 	if f.left--; f.left >= 0 {
 		return errors.New("the connection is gone")
 	}
@@ -681,19 +681,19 @@ func (f *failing) Broken(context.Context, pg.Tx, finality.Break) error {
 // Rule DEP-20: a decision is whole or none, and of two one counts.
 func TestADecisionIsWholeAndCountsOnce(t *testing.T) {
 	t.Parallel()
-	w := credited100(t)
-	w.c.Fork(9, w.c.At(1).Transfers[0].Tx)
+	w := newCreditedEnv(t)
+	w.c.Fork(9, w.c.BlockAt(1).Transfers[0].Tx)
 	w.c.MineEmpty(10)
-	w.part(t)
-	broken := w.breaking(&failing{left: 1})
-	p, err := broken.Parting(t.Context())
+	w.partChain(t)
+	broken := w.reorgWalker(&failingListener{left: 1})
+	p, err := broken.FindFork(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	if _, err := broken.Repoint(t.Context(), p, wait, audit.Operator("op")); err == nil {
 		t.Fatal("got no error, want the failure")
 	}
-	if d := w.the(t); d.ChainStatus != "FINALIZED" || w.count(t, `SELECT count(*) FROM finality_breaks`) != 0 {
+	if d := w.onlyDeposit(t); d.ChainStatus != "FINALIZED" || w.queryCount(t, `SELECT count(*) FROM finality_breaks`) != 0 {
 		t.Errorf("got %s after a failure, want nothing changed", d.ChainStatus)
 	}
 	var wg sync.WaitGroup
@@ -701,54 +701,54 @@ func TestADecisionIsWholeAndCountsOnce(t *testing.T) {
 	done := 0
 	for range 4 {
 		wg.Go(func() {
-			_, err := w.breaking().Repoint(t.Context(), p, wait, audit.Operator("op"))
+			_, err := w.reorgWalker().Repoint(t.Context(), p, wait, audit.Operator("op"))
 			mu.Lock()
 			defer mu.Unlock()
 			switch {
 			case err == nil:
 				done++
-			case !fault.Is(err, fault.InvalidState):
+			case !fault.HasCode(err, fault.InvalidState):
 				t.Errorf("got %v, want the others refused", err)
 			}
 		})
 	}
 	wg.Wait()
-	if n := w.count(t, `SELECT count(*) FROM finality_breaks`); done != 1 || n != 1 {
+	if n := w.queryCount(t, `SELECT count(*) FROM finality_breaks`); done != 1 || n != 1 {
 		t.Errorf("got %d decisions and %d rows, want one", done, n)
 	}
 	// Two processes walk and settle.
-	other := w.breaking()
+	other := w.reorgWalker()
 	for range 30 {
 		for _, walker := range []*scan.Walker{w.w, other} {
-			wg.Go(func() { _, _ = walker.Final(t.Context()) })
+			wg.Go(func() { _, _ = walker.StepFinal(t.Context()) })
 		}
 		wg.Wait()
 	}
 	w.c.MineEmpty(10)
-	w.final(t)
+	w.walkFinal(t)
 	for range 4 {
 		wg.Go(func() {
-			if err := w.desk.Settle(t.Context()); err != nil {
+			if err := w.service.SettleReorgs(t.Context()); err != nil {
 				t.Errorf("Settle: %v", err)
 			}
 		})
 	}
 	wg.Wait()
-	if n := w.count(t, `SELECT count(*) FROM ledger_transfers WHERE cause_kind = 'DEPOSIT_REVERSAL'`); n != 1 {
+	if n := w.queryCount(t, `SELECT count(*) FROM ledger_transfers WHERE cause_kind = 'DEPOSIT_REVERSAL'`); n != 1 {
 		t.Errorf("got %d legs, want one", n)
 	}
-	if n := w.events(t, "CUSTOMER_DEPOSIT_REVERSED"); n != 1 {
+	if n := w.countEvents(t, "CUSTOMER_DEPOSIT_REVERSED"); n != 1 {
 		t.Errorf("got %d events, want one", n)
 	}
-	w.sound(t)
+	w.checkBooks(t)
 }
 
 // Rule DEP-22: a reversal whose event cannot be written is no reversal.
 func TestAReversalAndItsEventAreOneTransaction(t *testing.T) {
 	t.Parallel()
-	w := credited100(t)
-	w.gone(t)
-	owner := pgtest.Owner(t, w.db)
+	w := newCreditedEnv(t)
+	w.reorgAway(t)
+	owner := pgtest.OwnerPool(t, w.db)
 	exec := func(sql string) {
 		t.Helper()
 		if _, err := owner.Exec(t.Context(), sql); err != nil {
@@ -756,12 +756,12 @@ func TestAReversalAndItsEventAreOneTransaction(t *testing.T) {
 		}
 	}
 	exec(`ALTER TABLE events ADD CONSTRAINT events_full CHECK (false) NOT VALID`)
-	if n, err := w.desk.Reverse(t.Context()); n != 0 || err == nil {
+	if n, err := w.service.ReverseReorged(t.Context()); n != 0 || err == nil {
 		t.Errorf("got %d reversed and %v, want none and the reason", n, err)
 	}
-	w.credited(t, usdc, 100, 1)
+	w.wantCredited(t, usdc, 100, 1)
 	exec(`ALTER TABLE events DROP CONSTRAINT events_full`)
-	if n, err := w.desk.Reverse(t.Context()); n != 1 || err != nil {
+	if n, err := w.service.ReverseReorged(t.Context()); n != 1 || err != nil {
 		t.Errorf("got %d reversed and %v, want one", n, err)
 	}
 }
@@ -769,14 +769,14 @@ func TestAReversalAndItsEventAreOneTransaction(t *testing.T) {
 // Rules DEP-3 and DEP-20, whatever the program does.
 func TestTheTableItselfRefusesWhatStandsOnADeadProof(t *testing.T) {
 	t.Parallel()
-	w := credited100(t)
+	w := newCreditedEnv(t)
 	w.c.Pay(payer, alice, usdcAt, 200)
 	w.c.Mine(4)
-	w.waiting(t) // SCREENING, not credited
-	owner := pgtest.Owner(t, w.db)
+	w.wantWaiting(t) // SCREENING, not credited
+	owner := pgtest.OwnerPool(t, w.db)
 	refused := func(name, constraint, sql string) {
 		t.Helper()
-		if _, err := owner.Exec(t.Context(), sql); !pg.Violates(err, constraint) {
+		if _, err := owner.Exec(t.Context(), sql); !pg.ViolatesConstraint(err, constraint) {
 			t.Errorf("%s: got %v, want a violation of %s", name, err, constraint)
 		}
 	}
@@ -785,7 +785,7 @@ func TestTheTableItselfRefusesWhatStandsOnADeadProof(t *testing.T) {
 		`UPDATE deposits SET status = 'REVERSED', reversed_at = now(), taken_back = 0, chain_status = 'REORGED' WHERE status = 'CREDITED'`)
 	w.c.Fork(13)
 	w.c.Mine(14)
-	w.part(t)
+	w.partChain(t)
 	refused("a credit while nobody has decided", "deposits_proof_live", credit)
 	// As if the break were in and the deposits not told.
 	if _, err := owner.Exec(t.Context(), `INSERT INTO finality_breaks (chain, fork, ancestor_height, ancestor_hash, tip_height, tip_hash, settle_height, reason, decided_by, created_at)
@@ -810,20 +810,20 @@ func TestTheTableItselfRefusesWhatStandsOnADeadProof(t *testing.T) {
 // A break waits for whoever is crediting, and who credits after it sees it.
 func TestACreditAndABreakDoNotMissEachOther(t *testing.T) {
 	t.Parallel()
-	w := breakable(t)
+	w := newReorgEnv(t)
 	for round := range 5 {
 		w.c.Pay(payer, alice, usdcAt, 100)
 		w.c.Mine(6)
-		w.final(t)
-		w.c.Fork(5, w.c.Pool()...)
+		w.walkFinal(t)
+		w.c.Fork(5, w.c.Mempool()...)
 		w.c.MineEmpty(7)
-		w.part(t)
-		p, err := w.w.Parting(t.Context())
+		w.partChain(t)
+		p, err := w.w.FindFork(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
 		// As if the credit had passed the look at the freeze before it was put.
-		owner := pgtest.Owner(t, w.db)
+		owner := pgtest.OwnerPool(t, w.db)
 		if _, err := owner.Exec(t.Context(), `UPDATE scan_cursors SET parted_above = NULL`); err != nil {
 			t.Fatal(err)
 		}
@@ -837,15 +837,15 @@ func TestACreditAndABreakDoNotMissEachOther(t *testing.T) {
 			}
 		})
 		wg.Wait()
-		if n := w.count(t, `SELECT count(*) FROM deposits d WHERE d.status = 'CREDITED' AND d.chain_status = 'FINALIZED'
+		if n := w.queryCount(t, `SELECT count(*) FROM deposits d WHERE d.status = 'CREDITED' AND d.chain_status = 'FINALIZED'
 			AND NOT EXISTS (SELECT FROM finality_live p WHERE p.proof_id = d.proof_id)`); n != 0 {
 			t.Fatalf("round %d: got %d credited on a dead proof, want none", round, n)
 		}
-		if n := w.count(t, `SELECT count(*) FROM deposits d WHERE d.status = 'CREDITED' AND d.chain_status = 'REORGED'`); n > 0 {
+		if n := w.queryCount(t, `SELECT count(*) FROM deposits d WHERE d.status = 'CREDITED' AND d.chain_status = 'REORGED'`); n > 0 {
 			w.wantFrozen(t, "FINALITY CHAIN ETHEREUM", "FINALITY CUSTOMER alice")
 			return // it was credited first and is in question: the race was won the other way
 		}
-		w.final(t)
+		w.walkFinal(t)
 	}
 }
 

@@ -29,100 +29,100 @@ import (
 
 const (
 	batchMax    = 500             // deposits credited in one transaction
-	priceAgeMax = 5 * time.Minute // where PriceAge says nothing else
+	priceAgeMax = 5 * time.Minute // where WithPriceAge says nothing else
 )
 
 // candidate is a deposit that waits for its credit, and what it leans on.
 type candidate struct {
-	row
-	wallet   wallet.Wallet
-	proof    proven
-	decimals int
-	symbol   string
-	settings org.Settings        // that it is decided by
-	record   *risk.DepositRecord // nil for what nobody decides about
-	keyed    bool                // a chain says that its sender is no contract
+	Deposit
+	wallet       wallet.Wallet
+	proof        provenBlock
+	decimals     int
+	symbol       string
+	settings     org.Settings        // that it is decided by
+	record       *risk.DepositRecord // nil for what nobody decides about
+	isKeyAccount bool                // a chain says that its sender is no contract
 }
 
-// proven is the block that a proof is of.
-type proven struct {
+// provenBlock is the block that a proof is of.
+type provenBlock struct {
 	height uint64
 	hash   string
 }
 
-// holder is an address in its family.
-type holder struct {
+// addressKey is an address in its family.
+type addressKey struct {
 	family  chain.Family
 	address chain.Address
 }
 
-// Credit decides about what is final and waits: it is credited, flagged, or waits for
+// CreditWaiting decides about what is final and waits: it is credited, flagged, or waits for
 // an answer. It returns how many it credited or flagged. A deposit that must not be
 // credited stays where it is and is logged; it holds up no other.
-func (d *Desk) Credit(ctx context.Context) (ended int, err error) {
-	asked := 0
-	var spoilt error // by single deposits
-	for after := ""; ; {
-		page, settings, err := d.waiting(ctx, after)
+func (d *Service) CreditWaiting(ctx context.Context) (ended int, err error) {
+	askedCount := 0
+	var itemErr error // by single deposits
+	for afterID := ""; ; {
+		page, settings, err := d.loadWaiting(ctx, afterID)
 		if err != nil {
-			return ended, errors.Join(spoilt, err)
+			return ended, errors.Join(itemErr, err)
 		}
 		if len(page) == 0 {
-			return ended, spoilt
+			return ended, itemErr
 		}
-		crash.Point("D04")
-		after = page[len(page)-1].id
-		problems := d.checkAll(page)
-		var sound []candidate
+		crash.Hit("D04")
+		afterID = page[len(page)-1].id
+		problems := d.checkCandidates(page)
+		var valid []candidate
 		for i, c := range page {
 			if err := problems[i]; err != nil {
 				d.log.Error("deposit: not credited", "deposit", c.id, "wallet", c.walletID, "error", err)
 				continue
 			}
-			sound = append(sound, c)
+			valid = append(valid, c)
 		}
-		decided, asks := d.prepare(ctx, sound, settings)
-		n, err := d.parts(ctx, decided)
-		ended, spoilt = ended+n, errors.Join(spoilt, err)
+		decided, toScreen := d.buildCases(ctx, valid, settings)
+		n, err := d.creditHalves(ctx, decided)
+		ended, itemErr = ended+n, errors.Join(itemErr, err)
 		if errors.Is(err, pg.ErrCommitUnknown) || ctx.Err() != nil {
-			return ended, spoilt
+			return ended, itemErr
 		}
-		for len(asks) > 0 && asked < askedInTurn {
-			now := asks[:min(askedAtOnce, len(asks))]
-			asks = asks[len(now):]
-			asked += len(now)
-			d.ask(ctx, now)
-			crash.Point("D05")
-			n, err := d.answered(ctx, now)
-			ended, spoilt = ended+n, errors.Join(spoilt, err)
+		for len(toScreen) > 0 && askedCount < screenPerRoundMax {
+			batch := toScreen[:min(screenParallelMax, len(toScreen))]
+			toScreen = toScreen[len(batch):]
+			askedCount += len(batch)
+			d.askProviders(ctx, batch)
+			crash.Hit("D05")
+			n, err := d.applyAnswers(ctx, batch)
+			ended, itemErr = ended+n, errors.Join(itemErr, err)
 			if errors.Is(err, pg.ErrCommitUnknown) || ctx.Err() != nil {
-				return ended, spoilt
+				return ended, itemErr
 			}
 		}
 		if len(page) < batchMax {
-			return ended, spoilt
+			return ended, itemErr
 		}
 	}
 }
 
-// answered does what follows for deposits that somebody was asked about.
-func (d *Desk) answered(ctx context.Context, of []candidate) (ended int, err error) {
-	var decided, waits []candidate
-	for _, c := range of {
-		if c.record.Decision.Outcome == risk.Wait {
-			waits = append(waits, c)
+// applyAnswers does what follows for deposits that somebody was asked about.
+func (d *Service) applyAnswers(ctx context.Context, candidates []candidate) (ended int, err error) {
+	var decided, waiting []candidate
+	for _, c := range candidates {
+		if c.record.Decision.Outcome == risk.RetryLater {
+			waiting = append(waiting, c)
 			continue
 		}
 		decided = append(decided, c)
 	}
-	ended, err = d.parts(ctx, decided)
-	return ended, errors.Join(err, d.put(ctx, waits))
+	ended, err = d.creditHalves(ctx, decided)
+	return ended, errors.Join(err, d.postponeScreening(ctx, waiting))
 }
 
-// parts credits a batch, and when it cannot be credited as a whole its halves, until
+// creditHalves credits a batch, and when it cannot be credited as a whole its halves, until
 // what spoils it stands alone: the others need not wait for that.
-func (d *Desk) parts(ctx context.Context, batch []candidate) (credited int, err error) {
-	credited, err = d.settle(ctx, batch)
+func (d *Service) creditHalves(ctx context.Context, batch []candidate) (credited int, err error) {
+	credited, err = d.creditBatch(ctx, batch)
 	switch {
 	case err == nil || errors.Is(err, pg.ErrCommitUnknown) || ctx.Err() != nil:
 		return credited, err
@@ -132,58 +132,58 @@ func (d *Desk) parts(ctx context.Context, batch []candidate) (credited int, err 
 	}
 	d.log.Warn("deposit: batch not credited, its halves now", "deposits", len(batch), "error", err)
 	half := len(batch) / 2
-	first, errFirst := d.parts(ctx, batch[:half])
+	first, errFirst := d.creditHalves(ctx, batch[:half])
 	if errors.Is(errFirst, pg.ErrCommitUnknown) {
 		return first, errFirst
 	}
-	second, errSecond := d.parts(ctx, batch[half:])
+	second, errSecond := d.creditHalves(ctx, batch[half:])
 	return first + second, errors.Join(errFirst, errSecond)
 }
 
-// checkAll is check of many.
-func (d *Desk) checkAll(page []candidate) []error {
+// checkCandidates is check of many.
+func (d *Service) checkCandidates(page []candidate) []error {
 	problems := make([]error, len(page))
-	abreast(len(page), func(i int) { problems[i] = d.check(page[i]) })
+	parallel(len(page), func(i int) { problems[i] = d.checkCandidate(page[i]) })
 	return problems
 }
 
-// abreast does n things on all processors: to verify a proof is what a credit costs
+// parallel does n things on all processors: to verify a proof is what a credit costs
 // this process most, and one does not wait for the other.
-func abreast(n int, do func(i int)) {
+func parallel(n int, run func(i int)) {
 	var wg sync.WaitGroup
 	workers := runtime.GOMAXPROCS(0)
 	for first := range workers {
 		wg.Go(func() {
 			for i := first; i < n; i += workers {
-				do(i)
+				run(i)
 			}
 		})
 	}
 	wg.Wait()
 }
 
-// waiting reads deposits that wait to be credited, after an id. What is of a mint
+// loadWaiting reads deposits that wait to be credited, after an id. What is of a mint
 // under quarantine is left out until that is lifted, and what is not as deep as its
 // amount wants until it is: nobody is asked about it before.
-func (d *Desk) waiting(ctx context.Context, after string) (page []candidate, settings map[string]org.Settings, err error) {
+func (d *Service) loadWaiting(ctx context.Context, afterID string) (page []candidate, settings map[string]org.Settings, err error) {
 	err = d.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		rows, err := tx.Query(ctx, `
 			SELECT `+columns+` FROM deposits WHERE status = 'SCREENING' AND deposit_id > $1 AND (screen_after IS NULL OR screen_after <= $3)
 				AND NOT EXISTS (SELECT FROM mints m WHERE m.mint_id = deposits.mint_id AND m.quarantined_at IS NOT NULL)
 				AND (depth_required = 0 OR finality_depth(chain, height) >= depth_required)
-			ORDER BY deposit_id LIMIT $2`, after, batchMax, tx.Now)
+			ORDER BY deposit_id LIMIT $2`, afterID, batchMax, tx.Now)
 		if err != nil {
 			return err
 		}
-		found, err := pgx.CollectRows(rows, scanned)
+		found, err := pgx.CollectRows(rows, scanDeposit)
 		if err != nil || len(found) == 0 {
 			return err
 		}
-		catalogue, err := mint.All(ctx, tx)
+		catalogue, err := mint.LoadCatalogue(ctx, tx)
 		if err != nil {
 			return err
 		}
-		wallets, proofs, err := leaningOn(ctx, tx, found)
+		wallets, proofs, err := loadWalletsAndProofs(ctx, tx, found)
 		if err != nil {
 			return err
 		}
@@ -191,7 +191,7 @@ func (d *Desk) waiting(ctx context.Context, after string) (page []candidate, set
 		for _, r := range found {
 			orgs[r.orgID] = true
 		}
-		if settings, err = settingsOf(ctx, tx, orgs); err != nil {
+		if settings, err = loadSettings(ctx, tx, orgs); err != nil {
 			return err
 		}
 		page = nil
@@ -201,7 +201,7 @@ func (d *Desk) waiting(ctx context.Context, after string) (page []candidate, set
 				return fmt.Errorf("deposit %s is of mint %d, which does not exist", r.id, *r.mintID)
 			}
 			page = append(page, candidate{
-				row: r, decimals: m.Decimals, symbol: m.Symbol, wallet: wallets[holder{r.chain.Family(), r.address}], proof: proofs[*r.proofID],
+				Deposit: r, decimals: m.Decimals, symbol: m.Symbol, wallet: wallets[addressKey{r.chain.Family(), r.address}], proof: proofs[*r.proofID],
 			})
 		}
 		return nil
@@ -212,32 +212,32 @@ func (d *Desk) waiting(ctx context.Context, after string) (page []candidate, set
 	return page, settings, nil
 }
 
-// leaningOn reads the wallets and the proofs of deposits, in one query each.
+// loadWalletsAndProofs reads the wallets and the proofs of deposits, in one query each.
 // What is missing is left out: check then finds that it is another.
-func leaningOn(ctx context.Context, tx pg.Tx, found []row) (map[holder]wallet.Wallet, map[int64]proven, error) {
+func loadWalletsAndProofs(ctx context.Context, tx pg.Tx, found []Deposit) (map[addressKey]wallet.Wallet, map[int64]provenBlock, error) {
 	addresses := map[chain.Family][]chain.Address{}
 	var ids []int64
 	for _, r := range found {
 		addresses[r.chain.Family()] = append(addresses[r.chain.Family()], r.address)
 		ids = append(ids, *r.proofID)
 	}
-	wallets := map[holder]wallet.Wallet{}
-	for family, of := range addresses {
-		ours, err := wallet.Known(ctx, tx, family, of)
+	wallets := map[addressKey]wallet.Wallet{}
+	for family, familyAddresses := range addresses {
+		byAddress, err := wallet.ByAddresses(ctx, tx, family, familyAddresses)
 		if err != nil {
 			return nil, nil, err
 		}
-		for address, w := range ours {
-			wallets[holder{family, address}] = w
+		for address, w := range byAddress {
+			wallets[addressKey{family, address}] = w
 		}
 	}
 	rows, err := tx.Query(ctx, `SELECT proof_id, height, hash FROM finality_live WHERE proof_id = ANY($1)`, ids)
 	if err != nil {
 		return nil, nil, fmt.Errorf("read proofs: %w", err)
 	}
-	proofs := map[int64]proven{}
+	proofs := map[int64]provenBlock{}
 	var proofID int64
-	var p proven
+	var p provenBlock
 	_, err = pgx.ForEachRow(rows, []any{&proofID, &p.height, &p.hash}, func() error {
 		proofs[proofID] = p
 		return nil
@@ -248,42 +248,42 @@ func leaningOn(ctx context.Context, tx pg.Tx, found []row) (map[holder]wallet.Wa
 	return wallets, proofs, nil
 }
 
-// check asks what a credit leans on: the proof of the very block, and a wallet
+// checkCandidate asks what a credit leans on: the proof of the very block, and a wallet
 // whose address our signer has issued to this very customer or product.
-func (d *Desk) check(c candidate) error {
+func (d *Service) checkCandidate(c candidate) error {
 	switch {
-	case c.proof != proven{c.height, c.blockHash}:
+	case c.proof != provenBlock{c.height, c.blockHash}:
 		return fmt.Errorf("its proof is of block %d %s, not of %d %s", c.proof.height, c.proof.hash, c.height, c.blockHash)
-	case !c.reached(c.wallet):
+	case !c.isReceivedBy(c.wallet):
 		return errors.New("its wallet is another than the one that received")
 	}
-	if err := d.wallets.Prove(c.wallet); err != nil {
+	if err := d.wallets.VerifyAttestation(c.wallet); err != nil {
 		return fmt.Errorf("its wallet is not proven to be ours: %w", err)
 	}
 	return nil
 }
 
-// reached tells whether a wallet is the one that received a deposit, and for whom.
-func (d row) reached(w wallet.Wallet) bool {
+// isReceivedBy tells whether a wallet is the one that received a deposit, and for whom.
+func (d Deposit) isReceivedBy(w wallet.Wallet) bool {
 	return w.ID == d.walletID && w.Address == d.address && w.OrgID == d.orgID && w.Purpose == d.purpose &&
-		w.Family == d.chain.Family() && w.Subject == d.subject()
+		w.Family == d.chain.Family() && w.Subject == d.walletSubject()
 }
 
-// value is what an amount is worth, nil without a price. It is pure.
-func value(of money.Amount, decimals int, price *money.USD) *money.USD {
+// usdValue is what an amount is worth, nil without a price. It is pure.
+func usdValue(amount money.Amount, decimals int, price *money.USD) *money.USD {
 	if price == nil {
 		return nil
 	}
-	v, err := money.ValueOf(of, decimals, *price)
+	v, err := money.ValueOf(amount, decimals, *price)
 	if err != nil {
 		return nil
 	}
 	return &v
 }
 
-// settle credits deposits in one transaction, all or none. Those that another
+// creditBatch credits deposits in one transaction, all or none. Those that another
 // process is at, or that are not what they were, are left out.
-func (d *Desk) settle(ctx context.Context, batch []candidate) (credited int, err error) {
+func (d *Service) creditBatch(ctx context.Context, batch []candidate) (credited int, err error) {
 	if len(batch) == 0 {
 		return 0, nil
 	}
@@ -303,11 +303,11 @@ func (d *Desk) settle(ctx context.Context, batch []candidate) (credited int, err
 	}
 	slices.Sort(chains)
 	chains = slices.Compact(chains)
-	crash.Point("D06")
+	crash.Hit("D06")
 	err = d.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		credited = 0
 		// Settings that were changed since are decided by anew.
-		valid, err := unchanged(ctx, tx, decidedBy)
+		valid, err := lockUnchangedSettings(ctx, tx, decidedBy)
 		if err != nil {
 			return err
 		}
@@ -315,17 +315,17 @@ func (d *Desk) settle(ctx context.Context, batch []candidate) (credited int, err
 		// nothing is credited until a person has let the chain go.
 		broken := map[chain.Name]bool{}
 		for _, ch := range chains {
-			if broken[ch], err = finality.Hold(ctx, tx, ch); err != nil {
+			if broken[ch], err = finality.LockShared(ctx, tx, ch); err != nil {
 				return err
 			}
 		}
 		// Before any deposit's lock: whoever puts a mint under quarantine has its row before
 		// any deposit's.
-		sound, err := mint.Sound(ctx, tx, mints)
+		usable, err := mint.Usable(ctx, tx, mints)
 		if err != nil {
 			return err
 		}
-		catalogue, err := mint.All(ctx, tx)
+		catalogue, err := mint.LoadCatalogue(ctx, tx)
 		if err != nil {
 			return err
 		}
@@ -335,176 +335,176 @@ func (d *Desk) settle(ctx context.Context, batch []candidate) (credited int, err
 		if err != nil {
 			return err
 		}
-		locked, err := pgx.CollectRows(rows, scanned)
+		locked, err := pgx.CollectRows(rows, scanDeposit)
 		if err != nil {
 			return err
 		}
 		var changes []change
 		var entries []audit.Entry
-		var kept []candidate
-		at, err := keepersOf(ctx, tx, locked...)
+		var accepted []candidate
+		wallets, err := creditWalletsFor(ctx, tx, locked...)
 		if err != nil {
 			return err
 		}
-		all := credits{at: at}
-		for _, was := range locked {
-			c := wanted[was.id]
-			m, ok := catalogue.ByID(*was.mintID)
-			if !ok || !sound[m.ID] || broken[was.chain] || !same(was, c.row) || c.record != nil && !valid[was.orgID] {
+		newCredits := credits{wallets: wallets}
+		for _, before := range locked {
+			c := wanted[before.id]
+			m, ok := catalogue.ByID(*before.mintID)
+			if !ok || !usable[m.ID] || broken[before.chain] || !isUnchanged(before, c.Deposit) || c.record != nil && !valid[before.orgID] {
 				continue
 			}
-			if deep, err := was.deep(ctx, tx); err != nil {
+			if isDeep, err := before.isDeepEnough(ctx, tx); err != nil {
 				return err
-			} else if !deep {
+			} else if !isDeep {
 				continue // finality broke since it was read
 			}
-			if _, known := at.of(was); !known {
-				d.log.Error("deposit: not credited: its organization has no treasury on this chain", "deposit", was.id)
+			if _, hasTreasury := wallets.walletFor(before); !hasTreasury {
+				d.log.Error("deposit: not credited: its organization has no treasury on this chain", "deposit", before.id)
 				continue
 			}
-			is, ok := c.decided(was, tx.Now)
+			after, ok := c.applyDecision(before, tx.Now)
 			switch {
 			case !ok:
 				continue
-			case is.status == Flagged:
-				bound, err := is.bound()
+			case after.status == Flagged:
+				macInput, err := after.macInput()
 				if err != nil {
 					return err
 				}
-				is.flag.mac = d.grants.Flag(bound)
-				all.hold(is)
+				after.flag.mac = d.grantKey.FlagMAC(macInput)
+				newCredits.addHold(after)
 			default:
-				all.add(is, m.Kind == mint.Native)
+				newCredits.addCredit(after, m.Kind == mint.Native)
 			}
-			changes = append(changes, change{was, is})
-			entries = append(entries, changed(is))
-			kept = append(kept, c)
+			changes = append(changes, change{before, after})
+			entries = append(entries, newStatusEntry(after))
+			accepted = append(accepted, c)
 		}
 		if len(changes) == 0 {
 			return nil
 		}
-		if err := become(ctx, tx, changes...); err != nil {
+		if err := applyChanges(ctx, tx, changes...); err != nil {
 			return err
 		}
-		if err := decisions(ctx, tx, kept); err != nil {
+		if err := insertDecisions(ctx, tx, accepted); err != nil {
 			return err
 		}
-		if err := all.write(ctx, tx, nil, entries); err != nil {
+		if err := newCredits.writeCredits(ctx, tx, nil, entries); err != nil {
 			return err
 		}
 		credited = len(changes)
-		crash.Committing("D08")
+		crash.HitBeforeCommit("D08")
 		return nil
 	})
 	if err != nil {
 		return 0, fmt.Errorf("credit %d deposits from %s on: %w", len(batch), ids[0], err)
 	}
 	if credited > 0 {
-		crash.Point("D08")
+		crash.Hit("D08")
 	}
 	return credited, nil
 }
 
-// decided is what a deposit becomes by what was decided about it; ok is false for
+// applyDecision is what a deposit becomes by what was decided about it; ok is false for
 // every decision that does not say in as many words that it is credited or flagged.
-func (c candidate) decided(was row, now time.Time) (is row, ok bool) {
-	is = was
-	is.screening, is.usd = c.screening, c.usd
+func (c candidate) applyDecision(before Deposit, now time.Time) (after Deposit, ok bool) {
+	after = before
+	after.screening, after.usd = c.screening, c.usd
 	switch {
-	case c.record == nil && !was.screenable(), c.record != nil && c.record.Decision.Outcome == risk.Credit:
-		is.status, is.creditedAt = Credited, &now
+	case c.record == nil && !before.isScreened(), c.record != nil && c.record.Decision.Outcome == risk.Credit:
+		after.status, after.creditedAt = Credited, &now
 	case c.record != nil && c.record.Decision.Outcome == risk.Flag:
-		is.status, is.flag = Flagged, flagOf(is, *c.record, c.keyed, now)
+		after.status, after.flag = Flagged, newFlag(after, *c.record, c.isKeyAccount, now)
 	default:
-		return was, false
+		return before, false
 	}
-	return is, true
+	return after, true
 }
 
 // credits are deposits that become credited in one transaction.
 type credits struct {
-	at       keepers
-	postings []ledger.Posting
-	freed    []string // whose coins may be chosen now
-	moves    []wallet.Movement
-	told     []row
+	wallets       creditWallets
+	postings      []ledger.Posting
+	freedDeposits []string // whose coins may be chosen now
+	movements     []wallet.Movement
+	announced     []Deposit
 }
 
-// add takes in a deposit that is credited; native says of what.
-func (c *credits) add(is row, native bool) {
-	to, part := owner(is, native)
+// addCredit takes in a deposit that is credited; native says of what.
+func (c *credits) addCredit(after Deposit, native bool) {
+	account, part := accountFor(after, native)
 	c.postings = append(c.postings, ledger.Posting{
-		Cause: ledger.Cause{Kind: ledger.Deposit, ID: is.id},
+		Cause: ledger.Cause{Kind: ledger.Deposit, ID: after.id},
 		Legs: []ledger.Leg{{
-			Debit:  ledger.Account{OrgID: is.orgID, MintID: *is.mintID, Kind: ledger.Custody},
-			Credit: to, Amount: is.amount,
+			Debit:  ledger.Account{OrgID: after.orgID, MintID: *after.mintID, Kind: ledger.Custody},
+			Credit: account, Amount: after.amount,
 		}},
 	})
-	at, _ := c.at.of(is)
-	c.moves = append(c.moves, wallet.Movement{WalletID: at, OrgID: is.orgID, MintID: *is.mintID, Part: part, Plus: is.amount})
-	if is.chain.Pooled() {
-		c.freed = append(c.freed, is.id)
+	walletID, _ := c.wallets.walletFor(after)
+	c.movements = append(c.movements, wallet.Movement{WalletID: walletID, OrgID: after.orgID, MintID: *after.mintID, Part: part, Plus: after.amount})
+	if after.chain.IsUTXO() {
+		c.freedDeposits = append(c.freedDeposits, after.id)
 	}
-	if is.told(event.CustomerDeposit) != "" {
-		c.told = append(c.told, is)
+	if after.eventFor(event.CustomerDeposit) != "" {
+		c.announced = append(c.announced, after)
 	}
 }
 
-// hold takes in a deposit that is flagged: it is on its address, held, and in the
+// addHold takes in a deposit that is flagged: it is on its address, held, and in the
 // books it is nobody's.
-func (c *credits) hold(is row) {
+func (c *credits) addHold(after Deposit) {
 	c.postings = append(c.postings, ledger.Posting{
-		Cause: ledger.Cause{Kind: ledger.DepositHold, ID: is.id},
+		Cause: ledger.Cause{Kind: ledger.DepositHold, ID: after.id},
 		Legs: []ledger.Leg{{
-			Debit:  ledger.Account{OrgID: is.orgID, MintID: *is.mintID, Kind: ledger.Custody},
-			Credit: ledger.Account{OrgID: is.orgID, MintID: *is.mintID, Kind: ledger.Suspense}, Amount: is.amount,
+			Debit:  ledger.Account{OrgID: after.orgID, MintID: *after.mintID, Kind: ledger.Custody},
+			Credit: ledger.Account{OrgID: after.orgID, MintID: *after.mintID, Kind: ledger.Suspense}, Amount: after.amount,
 		}},
 	})
-	c.moves = append(c.moves,
-		wallet.Movement{WalletID: is.walletID, OrgID: is.orgID, MintID: *is.mintID, Part: wallet.Credited, Plus: is.amount},
-		wallet.Movement{WalletID: is.walletID, OrgID: is.orgID, MintID: *is.mintID, Part: wallet.Held, Plus: is.amount})
-	c.told = append(c.told, is)
+	c.movements = append(c.movements,
+		wallet.Movement{WalletID: after.walletID, OrgID: after.orgID, MintID: *after.mintID, Part: wallet.Credited, Plus: after.amount},
+		wallet.Movement{WalletID: after.walletID, OrgID: after.orgID, MintID: *after.mintID, Part: wallet.Held, Plus: after.amount})
+	c.announced = append(c.announced, after)
 }
 
-// write books what became credited or held, tells of it, and records what the transaction
+// writeCredits books what became credited or held, tells of it, and records what the transaction
 // did with deposits. The rows are as they will be; dust is what moves beside it.
-func (c credits) write(ctx context.Context, tx pg.Tx, dust []wallet.Movement, entries []audit.Entry) (err error) {
+func (c credits) writeCredits(ctx context.Context, tx pg.Tx, dust []wallet.Movement, entries []audit.Entry) (err error) {
 	if len(c.postings) > 0 {
 		var span trace.Span
-		ctx, span = trace.Within(ctx, "deposit credit")
+		ctx, span = trace.StartChild(ctx, "deposit credit")
 		defer func() { span.End(err) }()
 	}
-	if len(c.freed) > 0 {
-		if err := coin.Credited(ctx, tx, c.freed...); err != nil {
+	if len(c.freedDeposits) > 0 {
+		if err := coin.FreeCredited(ctx, tx, c.freedDeposits...); err != nil {
 			return err
 		}
 	}
 	// In the order of dispatch, which meets this one at a treasury: what wallets
 	// hold first, the books after it.
-	if err := wallet.Move(ctx, tx, append(c.moves, dust...)...); err != nil {
+	if err := wallet.MoveFunds(ctx, tx, append(c.movements, dust...)...); err != nil {
 		return err
 	}
 	if err := ledger.Post(ctx, tx, c.postings...); err != nil {
 		return err
 	}
-	if err := tell(ctx, tx, c.told, fresh, func(is row) event.Type { return is.told(event.CustomerDeposit) }); err != nil {
+	if err := publishEvents(ctx, tx, c.announced, freshObjects, func(after Deposit) event.Type { return after.eventFor(event.CustomerDeposit) }); err != nil {
 		return err
 	}
 	if len(c.postings) > 0 {
-		crash.Point("D07")
+		crash.Hit("D07")
 	}
-	return record(ctx, tx, entries)
+	return recordAudit(ctx, tx, entries)
 }
 
-// same tells whether a deposit is still the one that was checked.
-func same(a, b row) bool {
+// isUnchanged tells whether a deposit is still the one that was checked.
+func isUnchanged(a, b Deposit) bool {
 	return a.amount == b.amount && a.from == b.from && slices.Equal(a.senders, b.senders) && a.walletID == b.walletID && a.address == b.address && a.customerID == b.customerID && a.product == b.product &&
 		a.blockHash == b.blockHash && *a.proofID == *b.proofID && *a.mintID == *b.mintID
 }
 
-// owner is whose a deposit is in the books, and what it is on its address. It
+// accountFor is whose a deposit is in the books, and what it is on its address. It
 // is pure.
-func owner(d row, native bool) (ledger.Account, wallet.Part) {
+func accountFor(d Deposit, native bool) (ledger.Account, wallet.Part) {
 	account := ledger.Account{OrgID: d.orgID, MintID: *d.mintID}
 	switch {
 	case d.purpose == wallet.CustomerDeposit:

@@ -12,26 +12,26 @@ import (
 func TestOnlyADecisionToCreditCredits(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
-	customers, treasury := row{status: Screening, purpose: wallet.CustomerDeposit}, row{status: Screening, purpose: wallet.Treasury}
+	customers, treasury := Deposit{status: Screening, purpose: wallet.CustomerDeposit}, Deposit{status: Screening, purpose: wallet.Treasury}
 	for _, c := range []struct {
 		name   string
-		was    row
+		was    Deposit
 		record *risk.DepositRecord
 		want   Status
 	}{
 		{"credit", customers, &risk.DepositRecord{Decision: risk.DepositDecision{Outcome: risk.Credit}}, Credited},
 		{"flag", customers, &risk.DepositRecord{Decision: risk.DepositDecision{Outcome: risk.Flag}}, Flagged},
-		{"ask", customers, &risk.DepositRecord{Decision: risk.DepositDecision{Outcome: risk.Ask}}, ""},
-		{"ask the lists", customers, &risk.DepositRecord{Decision: risk.DepositDecision{Outcome: risk.AskLists}}, ""},
-		{"wait", customers, &risk.DepositRecord{Decision: risk.DepositDecision{Outcome: risk.Wait}}, ""},
-		{"leave", customers, &risk.DepositRecord{Decision: risk.DepositDecision{Outcome: risk.Leave}}, ""},
+		{"ask", customers, &risk.DepositRecord{Decision: risk.DepositDecision{Outcome: risk.ScreenProviders}}, ""},
+		{"ask the lists", customers, &risk.DepositRecord{Decision: risk.DepositDecision{Outcome: risk.ScreenLists}}, ""},
+		{"wait", customers, &risk.DepositRecord{Decision: risk.DepositDecision{Outcome: risk.RetryLater}}, ""},
+		{"leave", customers, &risk.DepositRecord{Decision: risk.DepositDecision{Outcome: risk.LeaveFlagged}}, ""},
 		{"nothing", customers, &risk.DepositRecord{}, ""},
 		{"no decision", customers, nil, ""},
 		{"a treasury's, about which nobody decides", treasury, nil, Credited},
 	} {
-		is, ok := candidate{record: c.record}.decided(c.was, now)
-		if ok != (c.want != "") || ok && is.status != c.want {
-			t.Errorf("%s: got %v %s, want %q", c.name, ok, is.status, c.want)
+		after, ok := candidate{record: c.record}.applyDecision(c.was, now)
+		if ok != (c.want != "") || ok && after.status != c.want {
+			t.Errorf("%s: got %v %s, want %q", c.name, ok, after.status, c.want)
 		}
 	}
 }

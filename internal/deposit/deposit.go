@@ -31,92 +31,92 @@ import (
 	"github.com/cofferpay/coffer/internal/wallet"
 )
 
-// actor is who changes deposits when no person does.
-var actor = audit.System("deposit")
+// systemActor is who changes deposits when no person does.
+var systemActor = audit.System("deposit")
 
 // resourceKind names deposits in events and in the audit log.
 const resourceKind = "DEPOSIT"
 
-// Prover says whether a wallet is one that our signer has issued.
-// wallet.Book is one.
-type Prover interface{ Prove(wallet.Wallet) error }
+// WalletVerifier says whether a wallet is one that our signer has issued.
+// wallet.Service is one.
+type WalletVerifier interface{ VerifyAttestation(wallet.Wallet) error }
 
-// Book also knows an organization's treasury. It is a *wallet.Book.
-type Book interface {
-	Prover
+// WalletService also knows an organization's treasury. It is a *wallet.Service.
+type WalletService interface {
+	WalletVerifier
 	Treasury(ctx context.Context, org string, f chain.Family) (wallet.Wallet, error)
 }
 
-// Desk takes deposits in and credits them. It is a scan.Listener. Safe for
+// Service takes deposits in and credits them. It is a scan.Listener. Safe for
 // concurrent use, by any number of processes.
-type Desk struct {
-	db      *pg.DB
-	wallets Prover
-	prices  price.Source
-	screens risk.Policy
-	grants  *signer.GrantKey // nil: none, as in tests of other things
-	log     *slog.Logger
-	poll    time.Duration
-	ageOf   func(mintID int) time.Duration
-	chains  chain.Chains
-	tried   sync.Map // chain.Name -> hash of the block that was observed last
+type Service struct {
+	db           *pg.DB
+	wallets      WalletVerifier
+	prices       price.Source
+	policy       risk.Policy
+	grantKey     *signer.GrantKey // nil: none, as in tests of other things
+	log          *slog.Logger
+	pollInterval time.Duration
+	ageOf        func(mintID int) time.Duration
+	chains       chain.Chains
+	lastDecided  sync.Map // chain.Name -> hash of the block that was observed last
 }
 
-var _ scan.Listener = (*Desk)(nil)
+var _ scan.Listener = (*Service)(nil)
 
-// pollDefault is the pause between two looks for what is to be credited.
-const pollDefault = 500 * time.Millisecond
+// defaultPollInterval is the pause between two looks for what is to be credited.
+const defaultPollInterval = 500 * time.Millisecond
 
-// DeskOption changes how deposits are taken in.
-type DeskOption func(*Desk)
+// Option changes how deposits are taken in.
+type Option func(*Service)
 
-// Bound binds each flag to its words by a key that is not in the database: Resolutions,
+// WithFlagKey binds each flag to its words by a key that is not in the database: Resolutions,
 // which have the same one, send nothing back whose sender was changed since.
-func Bound(k *signer.GrantKey) DeskOption { return func(d *Desk) { d.grants = k } }
+func WithFlagKey(k *signer.GrantKey) Option { return func(d *Service) { d.grantKey = k } }
 
-// PriceAge says how old a price of a mint may be and still decide, or be shown; without
+// WithPriceAge says how old a price of a mint may be and still decide, or be shown; without
 // it, five minutes.
-func PriceAge(of func(mintID int) time.Duration) DeskOption {
-	return func(d *Desk) { d.ageOf = of }
+func WithPriceAge(ageOf func(mintID int) time.Duration) Option {
+	return func(d *Service) { d.ageOf = ageOf }
 }
 
-// Senders says where to ask whether a sender is a contract; of whom nobody can say, as
+// WithChains says where to ask whether a sender is a contract; of whom nobody can say, as
 // on a chain that is not here, it is taken for one.
-func Senders(on chain.Chains) DeskOption {
-	return func(d *Desk) { d.chains = on }
+func WithChains(chains chain.Chains) Option {
+	return func(d *Service) { d.chains = chains }
 }
 
 // New makes a desk. A missing price counts as above every threshold; where none is
 // set it is for display only.
-func New(db *pg.DB, wallets Prover, prices price.Source, screens risk.Policy, log *slog.Logger, options ...DeskOption) *Desk {
-	d := &Desk{
-		db: db, wallets: wallets, prices: prices, screens: screens, log: log, poll: pollDefault,
+func New(db *pg.DB, wallets WalletVerifier, prices price.Source, policy risk.Policy, log *slog.Logger, options ...Option) *Service {
+	d := &Service{
+		db: db, wallets: wallets, prices: prices, policy: policy, log: log, pollInterval: defaultPollInterval,
 		ageOf: func(int) time.Duration { return priceAgeMax },
 	}
-	for _, change := range options {
-		change(d)
+	for _, apply := range options {
+		apply(d)
 	}
 	return d
 }
 
 // Run credits what is final, and takes back what is final no more, until ctx
 // ends; it returns nil.
-func (d *Desk) Run(ctx context.Context) error {
-	timer := time.NewTimer(d.poll)
+func (d *Service) Run(ctx context.Context) error {
+	timer := time.NewTimer(d.pollInterval)
 	defer timer.Stop()
 	for ctx.Err() == nil {
 		began := time.Now()
-		n, err := d.Credit(ctx)
+		n, err := d.CreditWaiting(ctx)
 		if n > 0 || err != nil {
-			trace.Since(ctx, "deposit credit", began).End(err)
+			trace.StartSince(ctx, "deposit credit", began).End(err)
 		}
 		if err != nil && ctx.Err() == nil {
 			d.log.Warn("deposit: crediting stopped short", "error", err)
 		}
-		if err := d.Settle(ctx); err != nil && ctx.Err() == nil {
+		if err := d.SettleReorgs(ctx); err != nil && ctx.Err() == nil {
 			d.log.Warn("deposit: settling a broken finality stopped short", "error", err)
 		}
-		timer.Reset(d.poll)
+		timer.Reset(d.pollInterval)
 		select {
 		case <-timer.C:
 		case <-ctx.Done():

@@ -49,35 +49,35 @@ var (
 	checkout = sim.Address("the organization's own, for CHECKOUT")
 )
 
-type world struct {
-	db     *pg.DB
-	org    string
-	c      *sim.Chain
-	w      *scan.Walker
-	desk   *deposit.Desk
-	book   *wallet.Book
-	logs   *bytes.Buffer
-	sign   *away            // who voids what was decided before
-	voids  *dispatch.Voider // asks them
-	attest ed25519.PrivateKey
+type testEnv struct {
+	db      *pg.DB
+	org     string
+	c       *sim.Chain
+	w       *scan.Walker
+	service *deposit.Service
+	wallets *wallet.Service
+	logs    *bytes.Buffer
+	sign    *offlineVoidSigner // who voids what was decided before
+	voids   *dispatch.Voider   // asks them
+	attest  ed25519.PrivateKey
 }
 
-// away is a signer that can be away.
-type away struct {
+// offlineVoidSigner is a signer that can be away.
+type offlineVoidSigner struct {
 	signer.Signer
 	gone atomic.Bool
 }
 
-func (a *away) Void(ctx context.Context, v signer.Void) (signer.Entry, error) {
+func (a *offlineVoidSigner) VoidIntent(ctx context.Context, v signer.Void) (signer.Entry, error) {
 	if a.gone.Load() {
 		return signer.Entry{}, errors.New("no answer")
 	}
-	return a.Signer.Void(ctx, v)
+	return a.Signer.VoidIntent(ctx, v)
 }
 
-// resolutions decides about what is flagged.
-func (w *world) resolutions() *deposit.Resolutions {
-	return deposit.NewResolutions(w.db, chain.Chains{chain.Ethereum: w.c.Configured()}, w.book, slog.New(slog.NewTextHandler(w.logs, nil)), deposit.Granted(grantKey()), deposit.Voiding(w.voids))
+// newResolutions decides about what is flagged.
+func (w *testEnv) newResolutions() *deposit.Resolutions {
+	return deposit.NewResolutions(w.db, chain.Chains{chain.Ethereum: w.c.ToChain()}, w.wallets, slog.New(slog.NewTextHandler(w.logs, nil)), deposit.WithGrantKey(grantKey()), deposit.WithVoider(w.voids))
 }
 
 // grantKey is the key of this service, which the database does not have.
@@ -89,21 +89,21 @@ func grantKey() *signer.GrantKey {
 	return k
 }
 
-// open makes an organization with two customers and a treasury on a chain that
+// newTestEnv makes an organization with two customers and a treasury on a chain that
 // is final three blocks behind its head.
-func open(t *testing.T) *world {
+func newTestEnv(t *testing.T) *testEnv {
 	t.Helper()
-	return openWith(t, risk.Policy{})
+	return newTestEnvWith(t, risk.Policy{})
 }
 
-// openWith is open with somebody who is asked about senders.
-func openWith(t *testing.T, screens risk.Policy) *world {
+// newTestEnvWith is open with somebody who is asked about senders.
+func newTestEnvWith(t *testing.T, screens risk.Policy) *testEnv {
 	t.Helper()
 	return openOn(t, pgtest.New(t), screens)
 }
 
-// openOn is openWith on a database of the test's.
-func openOn(t *testing.T, db *pg.DB, screens risk.Policy) *world {
+// openOn is newTestEnvWith on a database of the test's.
+func openOn(t *testing.T, db *pg.DB, screens risk.Policy) *testEnv {
 	t.Helper()
 	o, _, err := org.Create(t.Context(), db, "Acme")
 	if err != nil {
@@ -126,7 +126,7 @@ func openOn(t *testing.T, db *pg.DB, screens risk.Policy) *world {
 	if err != nil {
 		t.Fatalf("make a key: %v", err)
 	}
-	super := pgtest.Owner(t, db)
+	super := pgtest.OwnerPool(t, db)
 	for _, a := range []struct {
 		id, purpose, subject string
 		address              chain.Address
@@ -137,7 +137,7 @@ func openOn(t *testing.T, db *pg.DB, screens risk.Policy) *world {
 		{"adr_checkout", wallet.OrganizationDeposit, "CHECKOUT", checkout},
 	} {
 		ref := signer.WalletRef{OrgID: o.ID, Family: chain.EVM, Purpose: a.purpose, Subject: a.subject}
-		proof := ed25519.Sign(private, signer.Attested(ref, "m/1", a.address))
+		proof := ed25519.Sign(private, signer.AttestedBytes(ref, "m/1", a.address))
 		_, err := super.Exec(t.Context(), `
 			INSERT INTO wallets (wallet_id, org_id, family, purpose, subject, path, address, proof, created_at)
 			VALUES ($1, $2, 'EVM', $3, $4, 'm/1', $5, $6, now())`, a.id, o.ID, a.purpose, a.subject, a.address, proof)
@@ -153,20 +153,20 @@ func openOn(t *testing.T, db *pg.DB, screens risk.Policy) *world {
 	if err != nil {
 		t.Fatalf("make a customer: %v", err)
 	}
-	c := sim.New(sim.Config{Behind: 3})
+	c := sim.New(sim.Config{FinalityDepth: 3})
 	c.Mint(payer, "", money.Units(1_000_000_000))
 	c.Mint(payer, usdcAt, money.Units(1_000_000_000))
-	w := &world{db: db, org: o.ID, c: c, logs: &bytes.Buffer{}, attest: private}
+	w := &testEnv{db: db, org: o.ID, c: c, logs: &bytes.Buffer{}, attest: private}
 	log := slog.New(slog.NewTextHandler(w.logs, nil))
-	w.book = wallet.New(db, nil, public)
-	w.desk = deposit.New(db, w.book, price.Fixed{Prices: map[int]money.USD{usdc: money.MustParseUSD("1")}}, screens, log, deposit.Bound(grantKey()),
-		deposit.Senders(chain.Chains{chain.Ethereum: c.Configured()}))
-	w.w = w.walker(w.desk)
-	w.walk(t)
-	asked, _ := signertest.Asking(t, grantKey())
-	w.sign = &away{Signer: asked}
+	w.wallets = wallet.New(db, nil, public)
+	w.service = deposit.New(db, w.wallets, price.Fixed{Prices: map[int]money.USD{usdc: money.MustParseUSD("1")}}, screens, log, deposit.WithFlagKey(grantKey()),
+		deposit.WithChains(chain.Chains{chain.Ethereum: c.ToChain()}))
+	w.w = w.newWalker(w.service)
+	w.walkBlocks(t)
+	asked, _ := signertest.NewWithGrants(t, grantKey())
+	w.sign = &offlineVoidSigner{Signer: asked}
 	w.voids = &dispatch.Voider{DB: db, Signer: w.sign, Grants: grantKey(), Log: log}
-	w.voids.Listeners = map[signer.Purpose]dispatch.VoidListener{signer.Return: w.resolutions()}
+	w.voids.Listeners = map[signer.Purpose]dispatch.VoidListener{signer.Return: w.newResolutions()}
 	head, err := asked.Head(t.Context())
 	if err == nil {
 		_, err = super.Exec(t.Context(), `INSERT INTO signer_identity (one, journal_id, imported_seq, imported_hash) VALUES (true, $1, 0, '')`, head.JournalID)
@@ -177,75 +177,75 @@ func openOn(t *testing.T, db *pg.DB, screens risk.Policy) *world {
 	return w
 }
 
-func (w *world) walker(l scan.Listener) *scan.Walker {
+func (w *testEnv) newWalker(l scan.Listener) *scan.Walker {
 	start := uint64(0)
 	return scan.New(w.db, scan.Config{Chain: chain.Ethereum, Reader: w.c, Start: &start}, l, slog.New(slog.DiscardHandler))
 }
 
-func (w *world) final(t *testing.T) {
+func (w *testEnv) walkFinal(t *testing.T) {
 	t.Helper()
 	for moved := true; moved; {
 		var err error
-		if moved, err = w.w.Final(t.Context()); err != nil {
+		if moved, err = w.w.StepFinal(t.Context()); err != nil {
 			t.Fatalf("final walk: %v", err)
 		}
 	}
 }
 
-// undecided tells of each block as of one that could not be taken in at the first
+// withoutDecisions tells of each block as of one that could not be taken in at the first
 // time: its deposits are written down and wait.
-type undecided struct{ *deposit.Desk }
+type withoutDecisions struct{ *deposit.Service }
 
-func (u undecided) Observe(ctx context.Context, ch chain.Name, b chain.Block, f []scan.Found) scan.Taking {
-	u.Desk.Observe(ctx, ch, b, f)
-	return u.Desk.Observe(ctx, ch, b, f)
+func (u withoutDecisions) OnFinal(ctx context.Context, ch chain.Name, b chain.Block, f []scan.Arrival) scan.Apply {
+	u.Service.OnFinal(ctx, ch, b, f)
+	return u.Service.OnFinal(ctx, ch, b, f)
 }
 
-// waiting is final for deposits that credit is to find.
-func (w *world) waiting(t *testing.T) {
+// wantWaiting is final for deposits that credit is to find.
+func (w *testEnv) wantWaiting(t *testing.T) {
 	t.Helper()
-	was := w.w
-	w.w = w.walker(undecided{w.desk})
-	w.final(t)
-	w.w = was
+	before := w.w
+	w.w = w.newWalker(withoutDecisions{w.service})
+	w.walkFinal(t)
+	w.w = before
 }
 
-func (w *world) head(t *testing.T) {
+func (w *testEnv) readHead(t *testing.T) {
 	t.Helper()
 	for moved := true; moved; {
 		var err error
-		if moved, err = w.w.Head(t.Context()); err != nil {
+		if moved, err = w.w.StepHead(t.Context()); err != nil {
 			t.Fatalf("head walk: %v", err)
 		}
 	}
 }
 
-// walk does all there is to do.
-func (w *world) walk(t *testing.T) {
+// walkBlocks does all there is to do.
+func (w *testEnv) walkBlocks(t *testing.T) {
 	t.Helper()
-	w.final(t)
-	w.head(t)
-	w.credit(t)
+	w.walkFinal(t)
+	w.readHead(t)
+	w.creditAll(t)
 }
 
-func (w *world) credit(t *testing.T) int {
+func (w *testEnv) creditAll(t *testing.T) int {
 	t.Helper()
-	n, err := w.desk.Credit(t.Context())
+	n, err := w.service.CreditWaiting(t.Context())
 	if err != nil {
 		t.Fatalf("Credit: %v", err)
 	}
 	return n
 }
 
-func (w *world) read(t *testing.T, fn func(ctx context.Context, tx pg.Tx) error) {
+func (w *testEnv) readOrg(t *testing.T, fn func(ctx context.Context, tx pg.Tx) error) {
 	t.Helper()
 	if err := w.db.ReadSystem(t.Context(), fn); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// list is what the organization sees.
-func (w *world) list(t *testing.T, f deposit.Filter) (items []webhook.Deposit) {
+// listDeposits is what the organization sees.
+func (w *testEnv) listDeposits(t *testing.T, f deposit.Filter) (items []webhook.Deposit) {
 	t.Helper()
 	err := w.db.ReadOrg(t.Context(), w.org, func(ctx context.Context, tx pg.Tx) error {
 		found, err := deposit.List(ctx, tx, w.org, f, page.Page{})
@@ -258,57 +258,57 @@ func (w *world) list(t *testing.T, f deposit.Filter) (items []webhook.Deposit) {
 	return items
 }
 
-// the is the only deposit that the organization sees.
-func (w *world) the(t *testing.T) webhook.Deposit {
+// onlyDeposit is the only deposit that the organization sees.
+func (w *testEnv) onlyDeposit(t *testing.T) webhook.Deposit {
 	t.Helper()
-	all := w.list(t, deposit.Filter{})
+	all := w.listDeposits(t, deposit.Filter{})
 	if len(all) != 1 {
 		t.Fatalf("got %d deposits, want one: %+v", len(all), all)
 	}
 	return all[0]
 }
 
-func (w *world) balance(t *testing.T, kind ledger.Kind, subject string, mintID int) (a money.Amount) {
+func (w *testEnv) loadBalance(t *testing.T, kind ledger.Kind, subject string, mintID int) (a money.Amount) {
 	t.Helper()
-	w.read(t, func(ctx context.Context, tx pg.Tx) (err error) {
+	w.readOrg(t, func(ctx context.Context, tx pg.Tx) (err error) {
 		a, err = ledger.Balance(ctx, tx, ledger.Account{OrgID: w.org, MintID: mintID, Kind: kind, Subject: subject})
 		return err
 	})
 	return a
 }
 
-func (w *world) funds(t *testing.T, walletID string, mintID int) (f wallet.Funds) {
+func (w *testEnv) loadFunds(t *testing.T, walletID string, mintID int) (f wallet.Funds) {
 	t.Helper()
-	w.read(t, func(ctx context.Context, tx pg.Tx) (err error) {
-		f, err = wallet.FundsOf(ctx, tx, walletID, mintID)
+	w.readOrg(t, func(ctx context.Context, tx pg.Tx) (err error) {
+		f, err = wallet.LoadFunds(ctx, tx, walletID, mintID)
 		return err
 	})
 	return f
 }
 
-func (w *world) count(t *testing.T, sql string, args ...any) (n int) {
+func (w *testEnv) queryCount(t *testing.T, sql string, args ...any) (n int) {
 	t.Helper()
-	if err := pgtest.Owner(t, w.db).QueryRow(t.Context(), sql, args...).Scan(&n); err != nil {
+	if err := pgtest.OwnerPool(t, w.db).QueryRow(t.Context(), sql, args...).Scan(&n); err != nil {
 		t.Fatalf("%s: %v", sql, err)
 	}
 	return n
 }
 
-// credited checks that alice has this much of a mint, all of it by one deposit
+// wantCredited checks that alice has this much of a mint, all of it by one deposit
 // in the books, on her address and in one event.
-func (w *world) credited(t *testing.T, mintID int, units uint64, deposits int) {
+func (w *testEnv) wantCredited(t *testing.T, mintID int, units uint64, deposits int) {
 	t.Helper()
 	want := money.Units(units)
-	if got := w.balance(t, ledger.Customer, "alice", mintID); got != want {
+	if got := w.loadBalance(t, ledger.Customer, "alice", mintID); got != want {
 		t.Errorf("balance: got %v, want %v", got, want)
 	}
-	if got := w.funds(t, "adr_alice", mintID).Credited; got != want {
+	if got := w.loadFunds(t, "adr_alice", mintID).Credited; got != want {
 		t.Errorf("credited on the address: got %v, want %v", got, want)
 	}
-	if got := w.count(t, `SELECT count(*) FROM ledger_transfers WHERE cause_kind = 'DEPOSIT'`); got != deposits {
+	if got := w.queryCount(t, `SELECT count(*) FROM ledger_transfers WHERE cause_kind = 'DEPOSIT'`); got != deposits {
 		t.Errorf("postings: got %d, want %d", got, deposits)
 	}
-	if got := w.count(t, `SELECT count(*) FROM events`); got != deposits {
+	if got := w.queryCount(t, `SELECT count(*) FROM events`); got != deposits {
 		t.Errorf("events: got %d, want %d", got, deposits)
 	}
 }
@@ -316,18 +316,18 @@ func (w *world) credited(t *testing.T, mintID int, units uint64, deposits int) {
 // Rules DEP-3, DEP-12.
 func TestADepositIsShownAtOnceAndCreditedWhenItsBlockIsFinal(t *testing.T) {
 	t.Parallel()
-	w := open(t)
+	w := newTestEnv(t)
 	hash := w.c.Pay(payer, alice, usdcAt, 2_500_000)
 	w.c.Mine(1)
 	for _, confirmations := range []int64{1, 2, 3} {
-		w.walk(t)
-		d := w.the(t)
+		w.walkBlocks(t)
+		d := w.onlyDeposit(t)
 		if d.Status != "CONFIRMING" || d.ChainStatus != "INCLUDED" || d.Confirmations != confirmations {
 			t.Errorf("got %s, %s, %d confirmations, want CONFIRMING, INCLUDED, %d", d.Status, d.ChainStatus, d.Confirmations, confirmations)
 		}
-		w.credited(t, usdc, 0, 0)
+		w.wantCredited(t, usdc, 0, 0)
 		err := w.db.ReadOrg(t.Context(), w.org, func(ctx context.Context, tx pg.Tx) error {
-			sums, err := deposit.Pending(ctx, tx, w.org, "alice")
+			sums, err := deposit.UncreditedByMint(ctx, tx, w.org, "alice")
 			if want := money.Units(2_500_000); len(sums) != 1 || sums[usdc].Pending != want || !sums[usdc].Flagged.IsZero() {
 				t.Errorf("pending: got %v, want %v", sums, want)
 			}
@@ -338,9 +338,9 @@ func TestADepositIsShownAtOnceAndCreditedWhenItsBlockIsFinal(t *testing.T) {
 		}
 		w.c.Mine(1)
 	}
-	w.walk(t)
-	w.credited(t, usdc, 2_500_000, 1)
-	d := w.the(t)
+	w.walkBlocks(t)
+	w.wantCredited(t, usdc, 2_500_000, 1)
+	d := w.onlyDeposit(t)
 	if d.Status != "CREDITED" || d.ChainStatus != "FINALIZED" || d.TxHash != string(hash) || d.Amount != "2500000" ||
 		*d.AmountDecimal != "2.5" || *d.USDValue != "2.50" || *d.CustomerID != "alice" || d.Product != nil || *d.CustomerEmail != "alice@example.com" ||
 		d.MintID == nil || *d.MintID != usdc || d.Mint.Symbol != "USDC" || *d.Mint.ContractAddress != string(usdcAt) ||
@@ -351,7 +351,7 @@ func TestADepositIsShownAtOnceAndCreditedWhenItsBlockIsFinal(t *testing.T) {
 	}
 	var told webhook.Deposit
 	var data []byte
-	err := pgtest.Owner(t, w.db).QueryRow(t.Context(), `SELECT data FROM events WHERE type = 'CUSTOMER_DEPOSIT'`).Scan(&data)
+	err := pgtest.OwnerPool(t, w.db).QueryRow(t.Context(), `SELECT data FROM events WHERE type = 'CUSTOMER_DEPOSIT'`).Scan(&data)
 	if err != nil {
 		t.Fatalf("read the event: %v", err)
 	}
@@ -361,22 +361,22 @@ func TestADepositIsShownAtOnceAndCreditedWhenItsBlockIsFinal(t *testing.T) {
 	if fmt.Sprintf("%+v", told.DepositID+told.Status+told.Amount) != d.DepositID+"CREDITED"+"2500000" || *told.CreditedAt != *d.CreditedAt {
 		t.Errorf("event: got %+v, want the deposit as it is shown", told)
 	}
-	if n := w.count(t, `SELECT count(*) FROM audit_log WHERE resource_id = $1`, d.DepositID); n != 2 {
+	if n := w.queryCount(t, `SELECT count(*) FROM audit_log WHERE resource_id = $1`, d.DepositID); n != 2 {
 		t.Errorf("audit rows: got %d, want 2", n)
 	}
 }
 
 func TestNativeCoinIsCreditedWhetherSentOrMovedByAContract(t *testing.T) {
 	t.Parallel()
-	w := open(t)
-	w.c.Do(payer, sim.Move{To: alice, Amount: money.Units(100)},
+	w := newTestEnv(t)
+	w.c.SubmitTx(payer, sim.Move{To: alice, Amount: money.Units(100)},
 		sim.Move{Kind: chain.Internal, To: alice, Amount: money.Units(30)},
-		sim.Move{Kind: chain.Internal, To: alice, Amount: money.Units(500), Undone: true})
-	w.c.Fail(sim.Address("somebody"), sim.Move{To: alice, Amount: money.Units(1000)})
+		sim.Move{Kind: chain.Internal, To: alice, Amount: money.Units(500), Reverted: true})
+	w.c.SubmitFailing(sim.Address("somebody"), sim.Move{To: alice, Amount: money.Units(1000)})
 	w.c.Mine(4)
-	w.walk(t)
-	w.credited(t, eth, 130, 2)
-	for _, d := range w.list(t, deposit.Filter{}) {
+	w.walkBlocks(t)
+	w.wantCredited(t, eth, 130, 2)
+	for _, d := range w.listDeposits(t, deposit.Filter{}) {
 		if d.LogIndex != nil || d.USDValue != nil || d.Mint.ContractAddress != nil {
 			t.Errorf("got %+v, want neither a log nor a value nor a contract", d)
 		}
@@ -385,22 +385,22 @@ func TestNativeCoinIsCreditedWhetherSentOrMovedByAContract(t *testing.T) {
 
 func TestManyMovementsOfOneTransactionAreManyDeposits(t *testing.T) {
 	t.Parallel()
-	w := open(t)
+	w := newTestEnv(t)
 	var moves []sim.Move
 	for i := range 20 {
 		to := []chain.Address{alice, sim.Address("stranger"), bob}[i%3]
 		moves = append(moves, sim.Move{Contract: usdcAt, To: to, Amount: money.Units(100)})
 	}
-	w.c.Do(payer, moves...)
+	w.c.SubmitTx(payer, moves...)
 	w.c.Mine(4)
-	w.walk(t)
-	if got := w.balance(t, ledger.Customer, "alice", usdc); got != money.Units(700) {
+	w.walkBlocks(t)
+	if got := w.loadBalance(t, ledger.Customer, "alice", usdc); got != money.Units(700) {
 		t.Errorf("alice: got %v, want 700", got)
 	}
-	if got := w.balance(t, ledger.Customer, "bob", usdc); got != money.Units(600) {
+	if got := w.loadBalance(t, ledger.Customer, "bob", usdc); got != money.Units(600) {
 		t.Errorf("bob: got %v, want 600", got)
 	}
-	if n := w.count(t, `SELECT count(*) FROM events`); n != 13 {
+	if n := w.queryCount(t, `SELECT count(*) FROM events`); n != 13 {
 		t.Errorf("events: got %d, want 13", n)
 	}
 }
@@ -411,23 +411,23 @@ func TestADepositThatAForkRemovesIsNeverCredited(t *testing.T) {
 	for _, shown := range []bool{true, false} {
 		t.Run(fmt.Sprintf("shown before %v", shown), func(t *testing.T) {
 			t.Parallel()
-			w := open(t)
+			w := newTestEnv(t)
 			hash := w.c.Pay(payer, alice, usdcAt, 100)
 			w.c.Mine(2)
 			if shown {
-				w.walk(t)
+				w.walkBlocks(t)
 			}
 			w.c.Fork(2, hash)
 			w.c.Mine(10)
-			w.walk(t)
-			w.credited(t, usdc, 0, 0)
+			w.walkBlocks(t)
+			w.wantCredited(t, usdc, 0, 0)
 			if !shown {
-				if got := w.list(t, deposit.Filter{}); len(got) != 0 {
+				if got := w.listDeposits(t, deposit.Filter{}); len(got) != 0 {
 					t.Errorf("got %+v, want nothing", got)
 				}
 				return
 			}
-			if d := w.the(t); d.Status != "ORPHANED" || d.ChainStatus != "REORGED" || d.Confirmations != 0 {
+			if d := w.onlyDeposit(t); d.Status != "ORPHANED" || d.ChainStatus != "REORGED" || d.Confirmations != 0 {
 				t.Errorf("got %s, %s, %d confirmations, want ORPHANED, REORGED, 0", d.Status, d.ChainStatus, d.Confirmations)
 			}
 		})
@@ -436,14 +436,14 @@ func TestADepositThatAForkRemovesIsNeverCredited(t *testing.T) {
 
 func TestAForkThatTheHeadWalkNeverSawOrphansAllTheSame(t *testing.T) {
 	t.Parallel()
-	w := open(t)
+	w := newTestEnv(t)
 	hash := w.c.Pay(payer, alice, usdcAt, 100)
 	w.c.Mine(1)
-	w.walk(t)
+	w.walkBlocks(t)
 	w.c.Fork(1, hash)
 	w.c.Mine(8)
-	w.final(t) // the head walk slept
-	if d := w.the(t); d.Status != "ORPHANED" {
+	w.walkFinal(t) // the head walk slept
+	if d := w.onlyDeposit(t); d.Status != "ORPHANED" {
 		t.Errorf("got %s, want ORPHANED", d.Status)
 	}
 }
@@ -451,32 +451,32 @@ func TestAForkThatTheHeadWalkNeverSawOrphansAllTheSame(t *testing.T) {
 // Rule DEP-4.
 func TestADepositThatMovesToAnotherBlockIsCreditedOnce(t *testing.T) {
 	t.Parallel()
-	w := open(t)
+	w := newTestEnv(t)
 	w.c.Mint(sim.Address("somebody"), usdcAt, money.Units(5))
 	other := w.c.Pay(sim.Address("somebody"), sim.Address("nobody"), usdcAt, 5)
 	hash := w.c.Pay(payer, alice, usdcAt, 100)
 	w.c.MineOnly(hash, other)
-	w.walk(t)
-	first := w.the(t)
+	w.walkBlocks(t)
+	first := w.onlyDeposit(t)
 	w.c.Fork(1)
-	w.walk(t) // gone for a moment
-	if d := w.the(t); d.Status == "CREDITED" {
+	w.walkBlocks(t) // gone for a moment
+	if d := w.onlyDeposit(t); d.Status == "CREDITED" {
 		t.Errorf("got %s, want it not credited", d.Status)
 	}
 	w.c.MineEmpty(1)
 	w.c.MineOnly(other, hash) // later, and at another place in its block
-	w.walk(t)
-	if d := w.the(t); d.Status != "CONFIRMING" || d.DepositID != first.DepositID || *d.BlockNumber == *first.BlockNumber || *d.LogIndex == *first.LogIndex {
+	w.walkBlocks(t)
+	if d := w.onlyDeposit(t); d.Status != "CONFIRMING" || d.DepositID != first.DepositID || *d.BlockNumber == *first.BlockNumber || *d.LogIndex == *first.LogIndex {
 		t.Errorf("got %+v, want the same deposit in another block", d)
 	}
 	w.c.Mine(5)
-	w.walk(t)
-	w.credited(t, usdc, 100, 1)
-	d := w.the(t)
+	w.walkBlocks(t)
+	w.wantCredited(t, usdc, 100, 1)
+	d := w.onlyDeposit(t)
 	if d.DepositID != first.DepositID || *d.BlockNumber == *first.BlockNumber {
 		t.Errorf("got %+v, want the same deposit in another block", d)
 	}
-	if n := w.count(t, `SELECT count(*) FROM deposits`); n != 1 {
+	if n := w.queryCount(t, `SELECT count(*) FROM deposits`); n != 1 {
 		t.Errorf("got %d rows, want 1", n)
 	}
 }
@@ -484,32 +484,32 @@ func TestADepositThatMovesToAnotherBlockIsCreditedOnce(t *testing.T) {
 // Rule DEP-4.
 func TestReadingBlocksAgainChangesNothing(t *testing.T) {
 	t.Parallel()
-	w := open(t)
+	w := newTestEnv(t)
 	for i := range 5 {
 		w.c.Pay(payer, alice, usdcAt, uint64(100+i))
 		w.c.Pay(payer, bob, "", 1)
 		w.c.Mine(2)
 	}
 	w.c.Mine(4)
-	w.walk(t)
-	before := w.digest(t)
+	w.walkBlocks(t)
+	before := w.digestTables(t)
 	for _, height := range []uint64{1, 5, 9} {
 		if err := w.w.Rewind(t.Context(), height, audit.Operator("op")); err != nil {
 			t.Fatalf("Rewind: %v", err)
 		}
-		w.walk(t)
+		w.walkBlocks(t)
 	}
-	if after := w.digest(t); after != before {
+	if after := w.digestTables(t); after != before {
 		t.Errorf("got %s, want %s", after, before)
 	}
-	w.credited(t, usdc, 510, 5)
+	w.wantCredited(t, usdc, 510, 5)
 }
 
-// digest is everything that money leaves in the database.
-func (w *world) digest(t *testing.T) string {
+// digestTables is everything that money leaves in the database.
+func (w *testEnv) digestTables(t *testing.T) string {
 	t.Helper()
 	var s string
-	err := pgtest.Owner(t, w.db).QueryRow(t.Context(), `
+	err := pgtest.OwnerPool(t, w.db).QueryRow(t.Context(), `
 		SELECT md5(concat(
 			(SELECT string_agg(d::text, '|' ORDER BY deposit_id) FROM deposits d),
 			(SELECT string_agg(f::text, '|' ORDER BY wallet_id, mint_id) FROM address_funds f),
@@ -525,7 +525,7 @@ func (w *world) digest(t *testing.T) string {
 // Rule DEP-4.
 func TestManyWalkersAndCreditorsCreditOnce(t *testing.T) {
 	t.Parallel()
-	w := open(t)
+	w := newTestEnv(t)
 	for range 10 {
 		w.c.Pay(payer, alice, usdcAt, 100)
 		w.c.Pay(payer, alice, "", 50)
@@ -534,18 +534,18 @@ func TestManyWalkersAndCreditorsCreditOnce(t *testing.T) {
 	w.c.Mine(3)
 	var running sync.WaitGroup
 	for range 3 {
-		walker := w.walker(w.desk)
+		walker := w.newWalker(w.service)
 		running.Go(func() {
 			for moved := true; moved; {
-				final, err := walker.Final(t.Context())
+				final, err := walker.StepFinal(t.Context())
 				if err != nil {
 					t.Errorf("final walk: %v", err)
 				}
-				head, err := walker.Head(t.Context())
+				head, err := walker.StepHead(t.Context())
 				if err != nil {
 					t.Errorf("head walk: %v", err)
 				}
-				if _, err := w.desk.Credit(t.Context()); err != nil {
+				if _, err := w.service.CreditWaiting(t.Context()); err != nil {
 					t.Errorf("Credit: %v", err)
 				}
 				moved = final || head
@@ -553,14 +553,14 @@ func TestManyWalkersAndCreditorsCreditOnce(t *testing.T) {
 		})
 	}
 	running.Wait()
-	w.walk(t)
-	if got := w.balance(t, ledger.Customer, "alice", usdc); got != money.Units(1000) {
+	w.walkBlocks(t)
+	if got := w.loadBalance(t, ledger.Customer, "alice", usdc); got != money.Units(1000) {
 		t.Errorf("usdc: got %v, want 1000", got)
 	}
-	if got := w.balance(t, ledger.Customer, "alice", eth); got != money.Units(500) {
+	if got := w.loadBalance(t, ledger.Customer, "alice", eth); got != money.Units(500) {
 		t.Errorf("eth: got %v, want 500", got)
 	}
-	if n := w.count(t, `SELECT count(*) FROM events`); n != 20 {
+	if n := w.queryCount(t, `SELECT count(*) FROM events`); n != 20 {
 		t.Errorf("events: got %d, want 20", n)
 	}
 	if got := w.db.Counts().Deadlocks; got != 0 {
@@ -571,16 +571,16 @@ func TestManyWalkersAndCreditorsCreditOnce(t *testing.T) {
 // Rules DEP-5 and DEP-15.
 func TestWhatTheBalanceDoesNotShowIsNotCredited(t *testing.T) {
 	t.Parallel()
-	w := open(t)
+	w := newTestEnv(t)
 	nothing := money.Zero
-	w.c.Do(payer, sim.Move{Contract: usdcAt, To: alice, Amount: money.Units(100), Moves: &nothing})
+	w.c.SubmitTx(payer, sim.Move{Contract: usdcAt, To: alice, Amount: money.Units(100), ActualAmount: &nothing})
 	w.c.Mine(4)
-	w.walk(t)
-	w.credited(t, usdc, 0, 0)
-	if d := w.the(t); d.Status != "UNSUPPORTED" || *d.UnsupportedReason != scan.BalanceDelta {
+	w.walkBlocks(t)
+	w.wantCredited(t, usdc, 0, 0)
+	if d := w.onlyDeposit(t); d.Status != "UNSUPPORTED" || *d.UnsupportedReason != scan.DoubtBalanceDelta {
 		t.Errorf("got %+v, want it UNSUPPORTED", d)
 	}
-	if d := w.the(t); d.Screening.Status != "SKIPPED" {
+	if d := w.onlyDeposit(t); d.Screening.Status != "SKIPPED" {
 		t.Errorf("got the screening %+v, want none: nobody will ever look at it", d.Screening)
 	}
 	// Whatever else comes of this token is not believed either, until somebody has
@@ -588,20 +588,20 @@ func TestWhatTheBalanceDoesNotShowIsNotCredited(t *testing.T) {
 	// what they did not show never.
 	w.c.Pay(payer, alice, usdcAt, 100)
 	w.c.Mine(4)
-	w.walk(t)
-	w.credited(t, usdc, 0, 0)
-	w.release(t, usdc)
-	w.walk(t)
-	w.credited(t, usdc, 100, 1)
-	if got := w.list(t, deposit.Filter{Status: "UNSUPPORTED"}); len(got) != 1 {
+	w.walkBlocks(t)
+	w.wantCredited(t, usdc, 0, 0)
+	w.releaseMint(t, usdc)
+	w.walkBlocks(t)
+	w.wantCredited(t, usdc, 100, 1)
+	if got := w.listDeposits(t, deposit.Filter{Status: "UNSUPPORTED"}); len(got) != 1 {
 		t.Errorf("got %d UNSUPPORTED, want the one that the balance did not show", len(got))
 	}
 }
 
-func (w *world) release(t *testing.T, mintID int) {
+func (w *testEnv) releaseMint(t *testing.T, mintID int) {
 	t.Helper()
 	err := w.db.InSystem(t.Context(), func(ctx context.Context, tx pg.Tx) error {
-		return mint.Release(ctx, tx, mintID, audit.Operator("op"), "looked at it")
+		return mint.ReleaseQuarantine(ctx, tx, mintID, audit.Operator("op"), "looked at it")
 	})
 	if err != nil {
 		t.Fatalf("Release: %v", err)
@@ -610,21 +610,21 @@ func (w *world) release(t *testing.T, mintID int) {
 
 func TestAQuarantineStopsWhatIsFinalAndNotCredited(t *testing.T) {
 	t.Parallel()
-	w := open(t)
+	w := newTestEnv(t)
 	w.c.Pay(payer, alice, usdcAt, 100)
 	w.c.Mine(4)
-	w.waiting(t)
+	w.wantWaiting(t)
 	err := w.db.InSystem(t.Context(), func(ctx context.Context, tx pg.Tx) error {
 		return mint.Quarantine(ctx, tx, usdc, "somebody looked")
 	})
 	if err != nil {
 		t.Fatalf("Quarantine: %v", err)
 	}
-	if n := w.credit(t); n != 0 {
+	if n := w.creditAll(t); n != 0 {
 		t.Errorf("got %d credited, want none", n)
 	}
-	w.release(t, usdc)
-	if n := w.credit(t); n != 1 {
+	w.releaseMint(t, usdc)
+	if n := w.creditAll(t); n != 1 {
 		t.Errorf("released: got %d credited, want 1", n)
 	}
 }
@@ -632,11 +632,11 @@ func TestAQuarantineStopsWhatIsFinalAndNotCredited(t *testing.T) {
 // Rule DEP-15: a quarantine that is committed before a credit wins, however late it came.
 func TestAQuarantineThatIsUnderWayIsWaitedFor(t *testing.T) {
 	t.Parallel()
-	w := open(t)
+	w := newTestEnv(t)
 	w.c.Pay(payer, alice, usdcAt, 100)
 	w.c.Mine(4)
-	w.waiting(t)
-	owner := pgtest.Owner(t, w.db)
+	w.wantWaiting(t)
+	owner := pgtest.OwnerPool(t, w.db)
 	other, err := owner.Begin(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -646,14 +646,14 @@ func TestAQuarantineThatIsUnderWayIsWaitedFor(t *testing.T) {
 	}
 	credited := make(chan int, 1)
 	go func() {
-		n, err := w.desk.Credit(t.Context())
+		n, err := w.service.CreditWaiting(t.Context())
 		if err != nil {
 			t.Errorf("Credit: %v", err)
 		}
 		credited <- n
 	}()
 	pgtest.Eventually(t, func() bool {
-		return len(credited) > 0 || w.count(t, `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`) > 0
+		return len(credited) > 0 || w.queryCount(t, `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`) > 0
 	}, "the credit waits for the quarantine")
 	if err := other.Commit(t.Context()); err != nil {
 		t.Fatal(err)
@@ -661,8 +661,8 @@ func TestAQuarantineThatIsUnderWayIsWaitedFor(t *testing.T) {
 	if n := <-credited; n != 0 {
 		t.Errorf("got %d credited beside the quarantine, want none", n)
 	}
-	w.release(t, usdc)
-	if n := w.credit(t); n != 1 {
+	w.releaseMint(t, usdc)
+	if n := w.creditAll(t); n != 1 {
 		t.Errorf("released: got %d credited, want 1", n)
 	}
 }
@@ -670,14 +670,14 @@ func TestAQuarantineThatIsUnderWayIsWaitedFor(t *testing.T) {
 // Rule DEP-7.
 func TestATokenThatIsNotInTheCatalogueIsShownAndNotCredited(t *testing.T) {
 	t.Parallel()
-	w := open(t)
+	w := newTestEnv(t)
 	fake := sim.Address("a token called USDC")
 	w.c.Mint(payer, fake, money.Units(1000))
 	w.c.Pay(payer, alice, fake, 1000)
 	w.c.Mine(4)
-	w.walk(t)
-	w.credited(t, usdc, 0, 0)
-	d := w.the(t)
+	w.walkBlocks(t)
+	w.wantCredited(t, usdc, 0, 0)
+	d := w.onlyDeposit(t)
 	if d.Status != "UNSUPPORTED" || *d.UnsupportedReason != deposit.UnknownToken || *d.ContractAddress != string(fake) ||
 		d.MintID != nil || d.Mint != nil || d.AmountDecimal != nil || d.Amount != "1000" {
 		t.Errorf("got %+v, want it UNSUPPORTED without a mint", d)
@@ -687,44 +687,44 @@ func TestATokenThatIsNotInTheCatalogueIsShownAndNotCredited(t *testing.T) {
 // Rule DEP-6.
 func TestWhatIsBelowTheMinimumIsKeptAsDust(t *testing.T) {
 	t.Parallel()
-	w := open(t)
+	w := newTestEnv(t)
 	w.c.Pay(payer, alice, usdcAt, 9)
 	w.c.Pay(payer, alice, usdcAt, 0)
 	w.c.Pay(payer, alice, usdcAt, 10)
 	w.c.Mine(4)
-	w.walk(t)
-	w.credited(t, usdc, 10, 1)
-	if got := w.funds(t, "adr_alice", usdc).Dust; got != money.Units(9) {
+	w.walkBlocks(t)
+	w.wantCredited(t, usdc, 10, 1)
+	if got := w.loadFunds(t, "adr_alice", usdc).Dust; got != money.Units(9) {
 		t.Errorf("dust: got %v, want 9", got)
 	}
-	if got := w.list(t, deposit.Filter{Status: "BELOW_MINIMUM"}); len(got) != 1 || got[0].Amount != "9" {
+	if got := w.listDeposits(t, deposit.Filter{Status: "BELOW_MINIMUM"}); len(got) != 1 || got[0].Amount != "9" {
 		t.Errorf("got %+v, want the 9", got)
 	}
 }
 
 func TestATreasuryTakesGasAndKeepsTokensInSuspense(t *testing.T) {
 	t.Parallel()
-	w := open(t)
+	w := newTestEnv(t)
 	w.c.Pay(payer, treasury, "", 5)
 	w.c.Pay(payer, treasury, usdcAt, 7)
 	w.c.Mine(4)
-	w.walk(t)
-	if got := w.balance(t, ledger.Gas, "", eth); got != money.Units(5) {
+	w.walkBlocks(t)
+	if got := w.loadBalance(t, ledger.Gas, "", eth); got != money.Units(5) {
 		t.Errorf("gas: got %v, want 5", got)
 	}
-	if got := w.funds(t, "adr_treasury", eth); got.Gas != money.Units(5) || !got.Credited.IsZero() {
+	if got := w.loadFunds(t, "adr_treasury", eth); got.Gas != money.Units(5) || !got.Credited.IsZero() {
 		t.Errorf("native on the treasury: got %+v, want 5 of gas", got)
 	}
-	if got := w.balance(t, ledger.Suspense, "", usdc); got != money.Units(7) {
+	if got := w.loadBalance(t, ledger.Suspense, "", usdc); got != money.Units(7) {
 		t.Errorf("suspense: got %v, want 7", got)
 	}
-	if got := w.funds(t, "adr_treasury", usdc).Credited; got != money.Units(7) {
+	if got := w.loadFunds(t, "adr_treasury", usdc).Credited; got != money.Units(7) {
 		t.Errorf("token on the treasury: got %v, want 7", got)
 	}
-	if n := w.count(t, `SELECT count(*) FROM events`); n != 0 {
+	if n := w.queryCount(t, `SELECT count(*) FROM events`); n != 0 {
 		t.Errorf("events: got %d, want none", n)
 	}
-	if got := w.list(t, deposit.Filter{}); len(got) != 0 {
+	if got := w.listDeposits(t, deposit.Filter{}); len(got) != 0 {
 		t.Errorf("got %+v shown to the organization, want nothing", got)
 	}
 }
@@ -732,15 +732,15 @@ func TestATreasuryTakesGasAndKeepsTokensInSuspense(t *testing.T) {
 // Rule DEP-8.
 func TestWhatOurOwnWalletsSendIsNoDeposit(t *testing.T) {
 	t.Parallel()
-	w := open(t)
+	w := newTestEnv(t)
 	w.c.Mint(alice, usdcAt, money.Units(100))
 	w.c.Mint(treasury, "", money.Units(100))
 	w.c.Pay(alice, treasury, usdcAt, 100)
 	w.c.Pay(treasury, alice, "", 100)
 	w.c.Pay(alice, alice, "", 50)
 	w.c.Mine(4)
-	w.walk(t)
-	if n := w.count(t, `SELECT count(*) FROM deposits`); n != 0 {
+	w.walkBlocks(t)
+	if n := w.queryCount(t, `SELECT count(*) FROM deposits`); n != 0 {
 		t.Errorf("got %d deposits, want none", n)
 	}
 }
@@ -748,19 +748,19 @@ func TestWhatOurOwnWalletsSendIsNoDeposit(t *testing.T) {
 // Rule DEP-2.
 func TestAWalletThatTheSignerDidNotIssueIsNotCredited(t *testing.T) {
 	t.Parallel()
-	w := open(t)
+	w := newTestEnv(t)
 	w.c.Pay(payer, alice, usdcAt, 100)
 	w.c.Pay(payer, bob, usdcAt, 100)
 	w.c.Mine(4)
-	w.waiting(t)
+	w.wantWaiting(t)
 	// Somebody swaps the owners of two addresses in the database.
-	super := pgtest.Owner(t, w.db)
+	super := pgtest.OwnerPool(t, w.db)
 	if _, err := super.Exec(t.Context(), `
 		UPDATE wallets SET subject = 'x' WHERE wallet_id = 'adr_alice';
 		UPDATE wallets SET subject = 'alice' WHERE wallet_id = 'adr_bob'`); err != nil {
 		t.Fatalf("tamper: %v", err)
 	}
-	if n := w.credit(t); n != 0 {
+	if n := w.creditAll(t); n != 0 {
 		t.Errorf("got %d credited, want none", n)
 	}
 	if !bytes.Contains(w.logs.Bytes(), []byte("level=ERROR")) {
@@ -770,7 +770,7 @@ func TestAWalletThatTheSignerDidNotIssueIsNotCredited(t *testing.T) {
 		UPDATE wallets SET subject = 'bob' WHERE wallet_id = 'adr_bob'`); err != nil {
 		t.Fatalf("mend: %v", err)
 	}
-	if n := w.credit(t); n != 1 {
+	if n := w.creditAll(t); n != 1 {
 		t.Errorf("one mended: got %d credited, want that one", n)
 	}
 }
@@ -778,8 +778,8 @@ func TestAWalletThatTheSignerDidNotIssueIsNotCredited(t *testing.T) {
 // Rule EVT-1.
 func TestADepositThatCannotBeCreditedHoldsUpNoOther(t *testing.T) {
 	t.Parallel()
-	w := open(t)
-	super := pgtest.Owner(t, w.db)
+	w := newTestEnv(t)
+	super := pgtest.OwnerPool(t, w.db)
 	_, err := super.Exec(t.Context(), `
 		CREATE FUNCTION break_event() RETURNS trigger LANGUAGE plpgsql AS $$
 		BEGIN RAISE EXCEPTION 'broken'; END $$;
@@ -792,21 +792,21 @@ func TestADepositThatCannotBeCreditedHoldsUpNoOther(t *testing.T) {
 		w.c.Pay(payer, bob, usdcAt, 100)
 	}
 	w.c.Mine(4)
-	w.waiting(t)
-	if n, err := w.desk.Credit(t.Context()); n != 3 || err == nil {
+	w.wantWaiting(t)
+	if n, err := w.service.CreditWaiting(t.Context()); n != 3 || err == nil {
 		t.Errorf("got %d credited, %v, want 3 and an error", n, err)
 	}
-	w.credited(t, usdc, 300, 3)
-	if got := w.funds(t, "adr_bob", usdc).Credited; !got.IsZero() {
+	w.wantCredited(t, usdc, 300, 3)
+	if got := w.loadFunds(t, "adr_bob", usdc).Credited; !got.IsZero() {
 		t.Errorf("bob's address: got %v credited, want nothing without the event", got)
 	}
 	if _, err := super.Exec(t.Context(), `DROP TRIGGER break_event ON events`); err != nil {
 		t.Fatalf("mend the events: %v", err)
 	}
-	if n := w.credit(t); n != 3 {
+	if n := w.creditAll(t); n != 3 {
 		t.Errorf("mended: got %d credited, want 3", n)
 	}
-	if got := w.balance(t, ledger.Customer, "bob", usdc); got != money.Units(300) {
+	if got := w.loadBalance(t, ledger.Customer, "bob", usdc); got != money.Units(300) {
 		t.Errorf("bob: got %v, want 300", got)
 	}
 }
@@ -814,7 +814,7 @@ func TestADepositThatCannotBeCreditedHoldsUpNoOther(t *testing.T) {
 // Rule DEP-15, for what would be credited with its block.
 func TestWhatAQuarantineStopsIsNotCreditedWithItsBlock(t *testing.T) {
 	t.Parallel()
-	w := open(t)
+	w := newTestEnv(t)
 	w.c.Pay(payer, alice, usdcAt, 100)
 	w.c.Mine(4)
 	err := w.db.InSystem(t.Context(), func(ctx context.Context, tx pg.Tx) error {
@@ -823,10 +823,10 @@ func TestWhatAQuarantineStopsIsNotCreditedWithItsBlock(t *testing.T) {
 	if err != nil {
 		t.Fatalf("Quarantine: %v", err)
 	}
-	w.final(t)
-	w.credited(t, usdc, 0, 0)
-	w.release(t, usdc)
-	if n := w.credit(t); n != 1 {
+	w.walkFinal(t)
+	w.wantCredited(t, usdc, 0, 0)
+	w.releaseMint(t, usdc)
+	if n := w.creditAll(t); n != 1 {
 		t.Errorf("released: got %d credited, want 1", n)
 	}
 }
@@ -835,8 +835,8 @@ func TestWhatAQuarantineStopsIsNotCreditedWithItsBlock(t *testing.T) {
 // deposits are only written down, and those that are sound credited by themselves.
 func TestABlockWhoseCreditsCannotBeBookedIsTakenInWithoutThem(t *testing.T) {
 	t.Parallel()
-	w := open(t)
-	super := pgtest.Owner(t, w.db)
+	w := newTestEnv(t)
+	super := pgtest.OwnerPool(t, w.db)
 	_, err := super.Exec(t.Context(), `
 		CREATE FUNCTION break_event() RETURNS trigger LANGUAGE plpgsql AS $$
 		BEGIN RAISE EXCEPTION 'broken'; END $$;
@@ -847,53 +847,53 @@ func TestABlockWhoseCreditsCannotBeBookedIsTakenInWithoutThem(t *testing.T) {
 	w.c.Pay(payer, alice, usdcAt, 100)
 	w.c.Pay(payer, bob, usdcAt, 100)
 	w.c.Mine(4)
-	if _, err := w.w.Final(t.Context()); err == nil {
+	if _, err := w.w.StepFinal(t.Context()); err == nil {
 		t.Error("the first time: got no error, want that of the event")
 	}
-	w.credited(t, usdc, 0, 0)
-	w.final(t)
-	if got := w.list(t, deposit.Filter{Status: "SCREENING"}); len(got) != 2 {
+	w.wantCredited(t, usdc, 0, 0)
+	w.walkFinal(t)
+	if got := w.listDeposits(t, deposit.Filter{Status: "SCREENING"}); len(got) != 2 {
 		t.Errorf("the second time: got %d that wait, want both", len(got))
 	}
-	if n, err := w.desk.Credit(t.Context()); n != 1 || err == nil {
+	if n, err := w.service.CreditWaiting(t.Context()); n != 1 || err == nil {
 		t.Errorf("got %d credited, %v, want alice's and an error", n, err)
 	}
-	w.credited(t, usdc, 100, 1)
+	w.wantCredited(t, usdc, 100, 1)
 }
 
 func TestNothingIsCreditedOnAChainWhoseFinalityBroke(t *testing.T) {
 	t.Parallel()
-	w := open(t)
+	w := newTestEnv(t)
 	w.c.Pay(payer, alice, usdcAt, 100)
 	w.c.Mine(6)
-	w.waiting(t)
+	w.wantWaiting(t)
 	w.c.Fork(6)
 	w.c.Mine(12)
-	if _, err := w.w.Final(t.Context()); err == nil {
+	if _, err := w.w.StepFinal(t.Context()); err == nil {
 		t.Fatal("got no error, want a broken finality")
 	}
-	if n := w.credit(t); n != 0 {
+	if n := w.creditAll(t); n != 0 {
 		t.Errorf("got %d credited, want none", n)
 	}
 }
 
 func TestTheSamePlaceOfATransactionMayPayAnotherAddressOnAnotherFork(t *testing.T) {
 	t.Parallel()
-	w := open(t)
+	w := newTestEnv(t)
 	hash := w.c.Pay(payer, alice, usdcAt, 100)
 	w.c.Mine(1)
-	w.walk(t)
+	w.walkBlocks(t)
 	// What a contract does may depend on its block.
 	w.c.Fork(1, hash)
-	w.c.Again(hash, payer, sim.Move{Contract: usdcAt, To: bob, Amount: money.Units(90)})
+	w.c.ResubmitTx(hash, payer, sim.Move{Contract: usdcAt, To: bob, Amount: money.Units(90)})
 	w.c.Mine(5)
-	w.final(t)
-	w.walk(t)
-	w.credited(t, usdc, 0, 1)
-	if got := w.balance(t, ledger.Customer, "bob", usdc); got != money.Units(90) {
+	w.walkFinal(t)
+	w.walkBlocks(t)
+	w.wantCredited(t, usdc, 0, 1)
+	if got := w.loadBalance(t, ledger.Customer, "bob", usdc); got != money.Units(90) {
 		t.Errorf("bob: got %v, want 90", got)
 	}
-	if got := w.list(t, deposit.Filter{CustomerID: "alice"}); len(got) != 1 || got[0].Status != "ORPHANED" {
+	if got := w.listDeposits(t, deposit.Filter{CustomerID: "alice"}); len(got) != 1 || got[0].Status != "ORPHANED" {
 		t.Errorf("alice: got %+v, want hers orphaned", got)
 	}
 }
@@ -901,17 +901,17 @@ func TestTheSamePlaceOfATransactionMayPayAnotherAddressOnAnotherFork(t *testing.
 // Rule LIST-1.
 func TestAListIsFilteredAndWalkedByPlace(t *testing.T) {
 	t.Parallel()
-	w := open(t)
+	w := newTestEnv(t)
 	var hashes []string
 	for i := range 7 {
 		to := []chain.Address{alice, bob}[i%2]
 		hashes = append(hashes, string(w.c.Pay(payer, to, usdcAt, uint64(100+i))))
 		w.c.Mine(1)
-		w.walk(t)
+		w.walkBlocks(t)
 	}
 	w.c.Pay(payer, alice, "", 100)
 	w.c.Mine(5)
-	w.walk(t)
+	w.walkBlocks(t)
 	for _, tt := range []struct {
 		name string
 		f    deposit.Filter
@@ -926,7 +926,7 @@ func TestAListIsFilteredAndWalkedByPlace(t *testing.T) {
 		{"transaction", deposit.Filter{TxHash: hashes[3]}, 1},
 		{"address", deposit.Filter{Address: string(alice), MintID: usdc}, 4},
 	} {
-		if got := w.list(t, tt.f); len(got) != tt.want {
+		if got := w.listDeposits(t, tt.f); len(got) != tt.want {
 			t.Errorf("%s: got %d, want %d", tt.name, len(got), tt.want)
 		}
 	}
@@ -944,12 +944,12 @@ func TestAListIsFilteredAndWalkedByPlace(t *testing.T) {
 		for _, d := range found.Items {
 			walked = append(walked, d.DepositID)
 		}
-		if found.Next == nil {
+		if found.NextCursor == nil {
 			break
 		}
-		p.Cursor = found.Next
+		p.Cursor = found.NextCursor
 	}
-	all := w.list(t, deposit.Filter{})
+	all := w.listDeposits(t, deposit.Filter{})
 	if len(walked) != len(all) {
 		t.Fatalf("got %d walked, want %d", len(walked), len(all))
 	}
@@ -963,11 +963,11 @@ func TestAListIsFilteredAndWalkedByPlace(t *testing.T) {
 // Rule AUTH-2.
 func TestAnotherOrganizationSeesNoDeposit(t *testing.T) {
 	t.Parallel()
-	w := open(t)
+	w := newTestEnv(t)
 	w.c.Pay(payer, alice, usdcAt, 100)
 	w.c.Mine(4)
-	w.walk(t)
-	ours := w.the(t)
+	w.walkBlocks(t)
+	ours := w.onlyDeposit(t)
 	other, _, err := org.Create(t.Context(), w.db, "Other")
 	if err != nil {
 		t.Fatalf("create an organization: %v", err)
@@ -975,14 +975,14 @@ func TestAnotherOrganizationSeesNoDeposit(t *testing.T) {
 	absent := ""
 	for _, depositID := range []string{"dep_01ARZ3NDEKTSV4RRFFQ69G5FAV", ours.DepositID, "dep_", "'; --"} {
 		err := w.db.ReadOrg(t.Context(), other.ID, func(ctx context.Context, tx pg.Tx) error {
-			d, err := deposit.Object(ctx, tx, other.ID, depositID)
+			d, err := deposit.LoadObject(ctx, tx, other.ID, depositID)
 			if err == nil {
 				t.Errorf("got %+v, want nothing", d)
 			}
 			if absent == "" {
 				absent = fmt.Sprint(err) // what an id that never existed is answered
 			}
-			if !fault.Is(err, fault.CodeNotFound) || fmt.Sprint(err) != absent {
+			if !fault.HasCode(err, fault.CodeNotFound) || fmt.Sprint(err) != absent {
 				t.Errorf("%s: got %v, want %s", depositID, err, absent)
 			}
 			return nil

@@ -1,4 +1,4 @@
 package deposit
 
 // Sanctioned is for tests.
-var Sanctioned = sanctioned
+var Sanctioned = isSanctioned

@@ -24,12 +24,12 @@ import (
 // sender and its one resolution against their owner too.
 func TestTheTablesKeepAFlagAndItsResolution(t *testing.T) {
 	t.Parallel()
-	w, o := thresholds(t)
-	id := w.flagged(t, o, 500)
-	owner := pgtest.Owner(t, w.db)
+	w, o := newScreenedEnv(t)
+	id := w.flagDeposit(t, o, 500)
+	owner := pgtest.OwnerPool(t, w.db)
 	refused := func(name, constraint, sql string, args ...any) {
 		t.Helper()
-		if _, err := owner.Exec(t.Context(), sql, args...); !pg.Violates(err, constraint) {
+		if _, err := owner.Exec(t.Context(), sql, args...); !pg.ViolatesConstraint(err, constraint) {
 			t.Errorf("%s: got %v, want a violation of %s", name, err, constraint)
 		}
 	}
@@ -39,7 +39,7 @@ func TestTheTablesKeepAFlagAndItsResolution(t *testing.T) {
 	refused("of another sender", "deposits_flag_fixed", `UPDATE deposits SET return_to = $2 WHERE deposit_id = $1`, id, string(bob))
 	refused("credited by nobody", "deposits_posted", `UPDATE deposits SET status = 'CREDITED', credited_at = now() WHERE deposit_id = $1`, id)
 	refused("on its way by nobody", "deposits_resolved", `UPDATE deposits SET status = 'REJECTING' WHERE deposit_id = $1`, id)
-	if _, err := w.resolutions().Reject(t.Context(), id, operator(), ""); err != nil {
+	if _, err := w.newResolutions().Reject(t.Context(), id, operatorActor(), ""); err != nil {
 		t.Fatalf("Reject: %v", err)
 	}
 	refused("decided twice", "deposit_resolutions_one", `
@@ -56,42 +56,42 @@ func TestTheTablesKeepAFlagAndItsResolution(t *testing.T) {
 // Rule DEP-31.
 func TestOnlyTheOperatorSendsAFlaggedDepositElsewhere(t *testing.T) {
 	t.Parallel()
-	w, o := thresholds(t)
-	id := w.flagged(t, o, 500)
-	_, err := w.resolutions().Redirect(t.Context(), id, deposit.Decider{Actor: audit.User("usr_1"), OrgID: w.org},
-		deposit.Redirection{To: string(payer), Reason: deposit.ComplianceHold, Reference: "case 1"})
-	if !fault.Is(err, fault.OperatorOnly) {
+	w, o := newScreenedEnv(t)
+	id := w.flagDeposit(t, o, 500)
+	_, err := w.newResolutions().Redirect(t.Context(), id, deposit.Actor{Actor: audit.User("usr_1"), OrgID: w.org},
+		deposit.Redirection{ToAddress: string(payer), Reason: deposit.ComplianceHold, Reference: "case 1"})
+	if !fault.HasCode(err, fault.OperatorOnly) {
 		t.Errorf("got %v, want OPERATOR_ONLY", err)
 	}
-	if n := w.count(t, `SELECT count(*) FROM deposit_resolutions`); n != 0 {
+	if n := w.queryCount(t, `SELECT count(*) FROM deposit_resolutions`); n != 0 {
 		t.Errorf("got %d resolutions, want none", n)
 	}
 }
 
-// amid is a provider that something happens at while it is asked.
-type amid struct {
-	opinions
+// hookedScreener is a provider that something happens at while it is asked.
+type hookedScreener struct {
+	fakeScreener
 	happens func()
 }
 
-func (a *amid) Screen(ctx context.Context, s risk.Subject) (risk.Verdict, error) {
+func (a *hookedScreener) Screen(ctx context.Context, s risk.Subject) (risk.Verdict, error) {
 	if a.happens != nil {
 		do := a.happens
 		a.happens = nil
 		do()
 	}
-	return a.opinions.Screen(ctx, s)
+	return a.fakeScreener.Screen(ctx, s)
 }
 
 // Rule RISK-3: settings that are changed between the question and the credit count.
 func TestADepositIsDecidedByTheSettingsOfItsCredit(t *testing.T) {
 	t.Parallel()
-	a := &amid{opinions: opinions{says: map[chain.Address]risk.Severity{payer: risk.Medium}}}
-	w := openWith(t, risk.Policy{Providers: a, UnknownAs: risk.UnknownHolds, Grace: time.Hour})
+	a := &hookedScreener{fakeScreener: fakeScreener{says: map[chain.Address]risk.Severity{payer: risk.Medium}}}
+	w := newTestEnvWith(t, risk.Policy{Providers: a, UnknownAs: risk.TreatUnknownAsHold, Grace: time.Hour})
 	set := func(severity string) {
 		t.Helper()
 		err := w.db.InSystem(t.Context(), func(ctx context.Context, tx pg.Tx) error {
-			_, err := org.Change(ctx, tx, audit.Operator("op"), w.org, org.Changes{
+			_, err := org.ChangeSettings(ctx, tx, audit.Operator("op"), w.org, org.Changes{
 				"screeningSeverityThreshold": json.RawMessage(severity), "screeningUsdThreshold": json.RawMessage(`"0.0001"`),
 			})
 			return err
@@ -104,15 +104,15 @@ func TestADepositIsDecidedByTheSettingsOfItsCredit(t *testing.T) {
 	a.happens = func() { set(`"LOW"`) }
 	w.c.Pay(payer, alice, usdcAt, 500)
 	w.c.Mine(4)
-	w.walk(t)
+	w.walkBlocks(t)
 	if a.happens != nil {
 		t.Fatal("nobody was asked")
 	}
-	if got := w.balance(t, ledger.Customer, "alice", usdc); !got.IsZero() {
+	if got := w.loadBalance(t, ledger.Customer, "alice", usdc); !got.IsZero() {
 		t.Errorf("credited by settings that were changed: got %v, want nothing", got)
 	}
-	w.walk(t)
-	if got := w.list(t, deposit.Filter{Status: "FLAGGED"}); len(got) != 1 {
+	w.walkBlocks(t)
+	if got := w.listDeposits(t, deposit.Filter{Status: "FLAGGED"}); len(got) != 1 {
 		t.Errorf("got %d flagged, want it decided by what is set now", len(got))
 	}
 }
@@ -121,28 +121,28 @@ func TestADepositIsDecidedByTheSettingsOfItsCredit(t *testing.T) {
 // is decided about it until the new fork has shown it.
 func TestAFlaggedDepositInQuestionIsDecidedWhenItIsProvenAgain(t *testing.T) {
 	t.Parallel()
-	w, o := thresholds(t)
-	w.w = w.breaking()
-	o.set(payer, risk.Severe)
+	w, o := newScreenedEnv(t)
+	w.w = w.reorgWalker()
+	o.setSeverity(payer, risk.Severe)
 	w.c.Pay(payer, alice, usdcAt, 500)
 	w.c.Mine(9)
-	w.walk(t)
-	id := w.the(t).DepositID
-	if got := w.the(t).Status; got != "FLAGGED" {
+	w.walkBlocks(t)
+	id := w.onlyDeposit(t).DepositID
+	if got := w.onlyDeposit(t).Status; got != "FLAGGED" {
 		t.Fatalf("got %s, want FLAGGED", got)
 	}
-	r := w.resolutions()
+	r := w.newResolutions()
 	undecided := func(when string) {
 		t.Helper()
 		for name, act := range map[string]func() error{
-			"approve": func() error { _, err := r.Approve(t.Context(), id, operator(), ""); return err },
-			"reject":  func() error { _, err := r.Reject(t.Context(), id, operator(), ""); return err },
+			"approve": func() error { _, err := r.Approve(t.Context(), id, operatorActor(), ""); return err },
+			"reject":  func() error { _, err := r.Reject(t.Context(), id, operatorActor(), ""); return err },
 			"redirect": func() error {
-				_, err := r.Redirect(t.Context(), id, operator(), deposit.Redirection{To: string(payer), Reason: deposit.ComplianceHold, Reference: "case 1"})
+				_, err := r.Redirect(t.Context(), id, operatorActor(), deposit.Redirection{ToAddress: string(payer), Reason: deposit.ComplianceHold, Reference: "case 1"})
 				return err
 			},
 		} {
-			if err := act(); !fault.Is(err, fault.DepositsSuspended) {
+			if err := act(); !fault.HasCode(err, fault.DepositsSuspended) {
 				t.Errorf("%s %s: got %v, want DEPOSITS_SUSPENDED", name, when, err)
 			}
 		}
@@ -150,35 +150,35 @@ func TestAFlaggedDepositInQuestionIsDecidedWhenItIsProvenAgain(t *testing.T) {
 	w.c.Fork(9)
 	w.c.MineEmpty(2)
 	w.c.Mine(10)
-	w.part(t)
+	w.partChain(t)
 	undecided("while nobody has looked at the break")
-	b := w.repoint(t)
-	if d := w.the(t); d.Status != "FLAGGED" || d.ChainStatus != "REORGED" {
+	b := w.repointChain(t)
+	if d := w.onlyDeposit(t); d.Status != "FLAGGED" || d.ChainStatus != "REORGED" {
 		t.Errorf("got %s, %s, want FLAGGED, REORGED", d.Status, d.ChainStatus)
 	}
 	undecided("in question")
 	for _, status := range []string{"CREDITED", "REJECTING"} {
-		_, err := pgtest.Owner(t, w.db).Exec(t.Context(), `UPDATE deposits SET status = $1, credited_at = CASE $1 WHEN 'CREDITED' THEN now() END WHERE deposit_id = $2`, status, id)
-		if !pg.Violates(err, "deposits_decided_when_final") {
+		_, err := pgtest.OwnerPool(t, w.db).Exec(t.Context(), `UPDATE deposits SET status = $1, credited_at = CASE $1 WHEN 'CREDITED' THEN now() END WHERE deposit_id = $2`, status, id)
+		if !pg.ViolatesConstraint(err, "deposits_decided_when_final") {
 			t.Errorf("%s in question: got %v, want the table to refuse it", status, err)
 		}
 	}
-	w.final(t)
-	w.settle(t)
-	if d := w.the(t); d.DepositID != id || d.Status != "FLAGGED" || d.ChainStatus != "FINALIZED" {
+	w.walkFinal(t)
+	w.settleReorgs(t)
+	if d := w.onlyDeposit(t); d.DepositID != id || d.Status != "FLAGGED" || d.ChainStatus != "FINALIZED" {
 		t.Errorf("got %s %s %s, want the same deposit, FLAGGED and FINALIZED", d.DepositID, d.Status, d.ChainStatus)
 	}
-	w.c.MineEmpty(int(b.Settle))
-	w.final(t)
-	w.settle(t)
-	w.letGo(t)
-	if _, err := r.Approve(t.Context(), id, operator(), ""); err != nil {
+	w.c.MineEmpty(int(b.SettleHeight))
+	w.walkFinal(t)
+	w.settleReorgs(t)
+	w.liftFreezes(t)
+	if _, err := r.Approve(t.Context(), id, operatorActor(), ""); err != nil {
 		t.Fatalf("Approve: %v", err)
 	}
-	if got := w.balance(t, ledger.Customer, "alice", usdc); got != money.Units(500) {
+	if got := w.loadBalance(t, ledger.Customer, "alice", usdc); got != money.Units(500) {
 		t.Errorf("alice: got %v, want 500", got)
 	}
-	w.sound(t)
+	w.checkBooks(t)
 }
 
 // Rule DEP-32, after an old backup was restored: a return that the signer's journal
@@ -200,14 +200,14 @@ func TestAReturnThatOnlyTheJournalKnowsIsThatOfItsDeposit(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			w, o := thresholds(t)
-			id := w.flagged(t, o, 500)
+			w, o := newScreenedEnv(t)
+			id := w.flagDeposit(t, o, 500)
 			err := w.db.InSystem(t.Context(), func(ctx context.Context, tx pg.Tx) error {
 				order := dispatch.Order{
 					ID: "res_lost", OrgID: w.org, Purpose: signer.Return, Chain: chain.Ethereum, WalletID: "adr_alice", To: c.to, MintID: usdc,
 					Contract: usdcAt, Amount: money.Units(c.amount), CreatedAt: tx.Now,
 				}
-				if err := dispatch.Place(ctx, tx, order); err != nil {
+				if err := dispatch.Submit(ctx, tx, order); err != nil {
 					return err
 				}
 				if !c.signed {
@@ -215,19 +215,19 @@ func TestAReturnThatOnlyTheJournalKnowsIsThatOfItsDeposit(t *testing.T) {
 						return err
 					}
 				}
-				_, err := w.resolutions().Restored(ctx, tx, []dispatch.Restored{{Order: order, New: true, Signed: c.signed}})
+				_, err := w.newResolutions().OnRestored(ctx, tx, []dispatch.RestoredOrder{{Order: order, IsNew: true, Signed: c.signed}})
 				return err
 			})
 			if (err != nil) != (c.what == "") {
 				t.Fatalf("Restored: got %v, want an error only when no such deposit is flagged", err)
 			}
-			if d := w.the(t); d.DepositID != id || d.Status != c.status {
+			if d := w.onlyDeposit(t); d.DepositID != id || d.Status != c.status {
 				t.Errorf("got %s, want %s", d.Status, c.status)
 			}
-			if c.what != "" && w.count(t, `SELECT count(*) FROM deposit_resolutions WHERE deposit_id = $1 AND decision || ' ' || status = $2 AND to_address = $3`, id, c.what, string(c.to)) != 1 {
+			if c.what != "" && w.queryCount(t, `SELECT count(*) FROM deposit_resolutions WHERE deposit_id = $1 AND decision || ' ' || status = $2 AND to_address = $3`, id, c.what, string(c.to)) != 1 {
 				t.Errorf("want one resolution %s", c.what)
 			}
-			if f := w.funds(t, "adr_alice", usdc); f.Held != money.Units(500) || !f.Spendable().IsZero() {
+			if f := w.loadFunds(t, "adr_alice", usdc); f.Held != money.Units(500) || !f.Spendable().IsZero() {
 				t.Errorf("got %+v, want all of it held", f)
 			}
 		})

@@ -24,8 +24,8 @@ import (
 	"github.com/cofferpay/coffer/internal/signer/signertest"
 )
 
-// opinions is a provider that says of each address what the test wants it to.
-type opinions struct {
+// fakeScreener is a provider that says of each address what the test wants it to.
+type fakeScreener struct {
 	mu   sync.Mutex
 	says map[chain.Address]risk.Severity // nothing: not available
 	owns map[chain.Address]string        // the category of who has an address
@@ -33,15 +33,15 @@ type opinions struct {
 	n    int
 }
 
-func (o *opinions) Name() string           { return "OPINIONS" }
-func (o *opinions) Covers(chain.Name) bool { return true }
-func (o *opinions) set(a chain.Address, s risk.Severity) {
+func (o *fakeScreener) Name() string           { return "OPINIONS" }
+func (o *fakeScreener) Covers(chain.Name) bool { return true }
+func (o *fakeScreener) setSeverity(a chain.Address, s risk.Severity) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.says[a] = s
 }
 
-func (o *opinions) Screen(_ context.Context, s risk.Subject) (risk.Verdict, error) {
+func (o *fakeScreener) Screen(_ context.Context, s risk.Subject) (risk.Verdict, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.n++
@@ -54,36 +54,36 @@ func (o *opinions) Screen(_ context.Context, s risk.Subject) (risk.Verdict, erro
 	if c := o.owns[s.Address]; c != "" {
 		owner = []string{c}
 	}
-	v := risk.Verdict{Owner: owner, Provider: "OPINIONS", Severity: severity, Known: severity != risk.Unknown, Score: &score, Entity: "a mixer", Categories: []string{"EXCHANGE", "MIXING"}, At: time.Now()}
+	v := risk.Verdict{OwnerCategories: owner, Provider: "OPINIONS", Severity: severity, IsKnown: severity != risk.Unknown, Score: &score, Entity: "a mixer", Categories: []string{"EXCHANGE", "MIXING"}, GivenAt: time.Now()}
 	if o.list[s.Address] {
 		v.Direct, v.Categories = true, []string{"SANCTIONS"}
 	}
 	return v, nil
 }
 
-// thresholds is a world in which deposits above two dollars are asked about, and held
+// newScreenedEnv is a world in which deposits above two dollars are asked about, and held
 // above MEDIUM.
-func thresholds(t *testing.T) (*world, *opinions) {
+func newScreenedEnv(t *testing.T) (*testEnv, *fakeScreener) {
 	t.Helper()
-	o := &opinions{says: map[chain.Address]risk.Severity{payer: risk.Low}}
-	w := openWith(t, risk.Policy{Providers: o, UnknownAs: risk.UnknownHolds, Grace: time.Hour})
-	if _, err := pgtest.Owner(t, w.db).Exec(t.Context(), `
+	o := &fakeScreener{says: map[chain.Address]risk.Severity{payer: risk.Low}}
+	w := newTestEnvWith(t, risk.Policy{Providers: o, UnknownAs: risk.TreatUnknownAsHold, Grace: time.Hour})
+	if _, err := pgtest.OwnerPool(t, w.db).Exec(t.Context(), `
 		UPDATE organization_settings SET screening_severity_threshold = 'MEDIUM', screening_usd_threshold = 0.0001, updated_at = now()`); err != nil {
 		t.Fatal(err)
 	}
 	return w, o
 }
 
-func operator() deposit.Decider { return deposit.Decider{Actor: audit.Operator("op_1"), Name: "Olga"} }
+func operatorActor() deposit.Actor { return deposit.Actor{Actor: audit.Operator("op_1"), Name: "Olga"} }
 
-// flagged is a deposit of alice's that is held.
-func (w *world) flagged(t *testing.T, o *opinions, units uint64) string {
+// flagDeposit is a deposit of alice's that is held.
+func (w *testEnv) flagDeposit(t *testing.T, o *fakeScreener, units uint64) string {
 	t.Helper()
-	o.set(payer, risk.Severe)
+	o.setSeverity(payer, risk.Severe)
 	w.c.Pay(payer, alice, usdcAt, units)
 	w.c.Mine(4)
-	w.walk(t)
-	got := w.list(t, deposit.Filter{Status: "FLAGGED"})
+	w.walkBlocks(t)
+	got := w.listDeposits(t, deposit.Filter{Status: "FLAGGED"})
 	if len(got) != 1 {
 		t.Fatalf("got %d flagged, want one", len(got))
 	}
@@ -93,40 +93,40 @@ func (w *world) flagged(t *testing.T, o *opinions, units uint64) string {
 // Rules RISK-1 to RISK-5, as they come about.
 func TestADepositIsCreditedOnlyWhenItsScreeningLetsItPass(t *testing.T) {
 	t.Parallel()
-	w, o := thresholds(t)
+	w, o := newScreenedEnv(t)
 	w.c.Pay(payer, alice, usdcAt, 100) // of no worth: nobody is asked
 	w.c.Mine(4)
-	w.final(t)
-	w.credited(t, usdc, 100, 1)
+	w.walkFinal(t)
+	w.wantCredited(t, usdc, 100, 1)
 	if o.n != 0 {
 		t.Errorf("asked %d times about what is below the threshold, want never", o.n)
 	}
 	w.c.Pay(payer, alice, usdcAt, 500)
 	w.c.Mine(4)
-	w.final(t)
-	w.credited(t, usdc, 100, 1) // not with its block
-	w.credit(t)
-	w.credited(t, usdc, 600, 2)
+	w.walkFinal(t)
+	w.wantCredited(t, usdc, 100, 1) // not with its block
+	w.creditAll(t)
+	w.wantCredited(t, usdc, 600, 2)
 
 	delete(o.says, payer) // nobody answers
 	w.c.Pay(payer, alice, usdcAt, 700)
 	w.c.Mine(4)
-	w.walk(t)
-	w.credited(t, usdc, 600, 2)
-	if got := w.list(t, deposit.Filter{Status: "SCREENING"}); len(got) != 1 || got[0].Screening.Status != "UNAVAILABLE" {
+	w.walkBlocks(t)
+	w.wantCredited(t, usdc, 600, 2)
+	if got := w.listDeposits(t, deposit.Filter{Status: "SCREENING"}); len(got) != 1 || got[0].Screening.Status != "UNAVAILABLE" {
 		t.Fatalf("got %+v, want one that waits", got)
 	}
-	if n := w.count(t, `SELECT count(*) FROM deposit_decisions WHERE outcome = 'WAIT'`); n != 1 {
+	if n := w.queryCount(t, `SELECT count(*) FROM deposit_decisions WHERE outcome = 'WAIT'`); n != 1 {
 		t.Errorf("decisions kept: got %d, want one that waits", n)
 	}
-	o.set(payer, risk.Medium) // at the threshold passes
-	if _, err := pgtest.Owner(t, w.db).Exec(t.Context(), `UPDATE deposits SET screen_after = NULL WHERE status = 'SCREENING'`); err != nil {
+	o.setSeverity(payer, risk.Medium) // at the threshold passes
+	if _, err := pgtest.OwnerPool(t, w.db).Exec(t.Context(), `UPDATE deposits SET screen_after = NULL WHERE status = 'SCREENING'`); err != nil {
 		t.Fatal(err)
 	}
-	w.credit(t)
-	w.credited(t, usdc, 1300, 3)
+	w.creditAll(t)
+	w.wantCredited(t, usdc, 1300, 3)
 	var records [][]byte
-	w.read(t, func(ctx context.Context, tx pg.Tx) error {
+	w.readOrg(t, func(ctx context.Context, tx pg.Tx) error {
 		rows, err := tx.Query(ctx, `SELECT record FROM deposit_decisions ORDER BY decision_id`)
 		if err != nil {
 			return err
@@ -155,8 +155,8 @@ func TestADepositIsCreditedOnlyWhenItsScreeningLetsItPass(t *testing.T) {
 // nor those from their credit.
 func TestADepositThatCannotBeBookedKeepsNobodyFromBeingScreened(t *testing.T) {
 	t.Parallel()
-	w, _ := thresholds(t)
-	_, err := pgtest.Owner(t, w.db).Exec(t.Context(), `
+	w, _ := newScreenedEnv(t)
+	_, err := pgtest.OwnerPool(t, w.db).Exec(t.Context(), `
 		CREATE FUNCTION break_event() RETURNS trigger LANGUAGE plpgsql AS $$
 		BEGIN RAISE EXCEPTION 'broken'; END $$;
 		CREATE TRIGGER break_event BEFORE INSERT ON events FOR EACH ROW WHEN (NEW.customer_id = 'bob') EXECUTE FUNCTION break_event()`)
@@ -166,11 +166,11 @@ func TestADepositThatCannotBeBookedKeepsNobodyFromBeingScreened(t *testing.T) {
 	w.c.Pay(payer, bob, usdcAt, 100)   // nobody is asked about it
 	w.c.Pay(payer, alice, usdcAt, 500) // somebody is
 	w.c.Mine(4)
-	w.waiting(t)
-	if n, err := w.desk.Credit(t.Context()); n != 1 || err == nil {
+	w.wantWaiting(t)
+	if n, err := w.service.CreditWaiting(t.Context()); n != 1 || err == nil {
 		t.Errorf("got %d credited, %v, want alice's and an error", n, err)
 	}
-	if got := w.balance(t, ledger.Customer, "alice", usdc); got != money.Units(500) {
+	if got := w.loadBalance(t, ledger.Customer, "alice", usdc); got != money.Units(500) {
 		t.Errorf("alice: got %v, want 500", got)
 	}
 }
@@ -178,22 +178,22 @@ func TestADepositThatCannotBeBookedKeepsNobodyFromBeingScreened(t *testing.T) {
 // Rule DEP-28.
 func TestAFlaggedDepositIsHeldAndToldOnce(t *testing.T) {
 	t.Parallel()
-	w, o := thresholds(t)
-	id := w.flagged(t, o, 500)
-	w.walk(t)
-	if got := w.balance(t, ledger.Customer, "alice", usdc); !got.IsZero() {
+	w, o := newScreenedEnv(t)
+	id := w.flagDeposit(t, o, 500)
+	w.walkBlocks(t)
+	if got := w.loadBalance(t, ledger.Customer, "alice", usdc); !got.IsZero() {
 		t.Errorf("alice: got %v, want nothing", got)
 	}
-	funds := w.funds(t, "adr_alice", usdc)
+	funds := w.loadFunds(t, "adr_alice", usdc)
 	if funds.Held != money.Units(500) || !funds.Spendable().IsZero() {
 		t.Errorf("got %+v, want all of it held", funds)
 	}
-	d := w.list(t, deposit.Filter{Status: "FLAGGED"})[0]
+	d := w.listDeposits(t, deposit.Filter{Status: "FLAGGED"})[0]
 	if !d.IsFlagged || d.RiskOfFunds == nil || *d.RiskOfFunds != "SEVERE" || d.FlagReason == nil || d.FlagReason.Code != "SEVERITY_ABOVE_THRESHOLD" ||
 		*d.FlagReason.Entity != "a mixer" || d.Resolution != nil {
 		t.Errorf("got %+v, want it flagged with its reason", d)
 	}
-	if n := w.count(t, `SELECT count(*) FROM events WHERE resource_id = $1 AND data::text IS NOT NULL`, id); n != 1 {
+	if n := w.queryCount(t, `SELECT count(*) FROM events WHERE resource_id = $1 AND data::text IS NOT NULL`, id); n != 1 {
 		t.Errorf("got %d events, want one and then silence", n)
 	}
 }
@@ -201,40 +201,40 @@ func TestAFlaggedDepositIsHeldAndToldOnce(t *testing.T) {
 // Rule DEP-36.
 func TestWhoSentAFlaggedDepositIsToldFromAContract(t *testing.T) {
 	t.Parallel()
-	w, o := thresholds(t)
+	w, o := newScreenedEnv(t)
 	named := func(name string) chain.Address {
 		a := sim.Address(name)
 		w.c.Mint(a, usdcAt, money.Units(1000))
-		o.set(a, risk.Severe)
+		o.setSeverity(a, risk.Severe)
 		return a
 	}
 	person, vault, market, dealt := named("a person"), named("a vault"), named("an exchange"), named("a customer of an exchange")
 	o.owns = map[chain.Address]string{market: "Exchange (no KYC)", vault: "exchange", dealt: "unnamed service"}
-	w.c.Deploy(vault)
+	w.c.DeployContract(vault)
 	want := map[chain.Address]string{person: "NONE", vault: "CONTRACT", market: "KNOWN_EXCHANGE", dealt: "NONE"}
 	for a := range want {
 		w.c.Pay(a, alice, usdcAt, 500)
 	}
 	w.c.Mine(1)
 	w.c.Mine(4)
-	w.walk(t)
+	w.walkBlocks(t)
 	late, gone := named("a person while nobody answers"), named("a person of a chain that is not here")
 	w.c.Pay(late, alice, usdcAt, 500)
 	w.c.Mine(4)
-	w.final(t)
-	w.c.Provider(0).Down(errors.New("connection refused"))
-	w.credit(t)
-	w.c.Provider(0).Down(nil)
+	w.walkFinal(t)
+	w.c.Provider(0).SetDown(errors.New("connection refused"))
+	w.creditAll(t)
+	w.c.Provider(0).SetDown(nil)
 	w.c.Pay(gone, alice, usdcAt, 500)
 	w.c.Mine(4)
-	w.final(t)
-	blind := deposit.New(w.db, w.book, price.Fixed{Prices: map[int]money.USD{usdc: money.MustParseUSD("1")}},
-		risk.Policy{Providers: o, UnknownAs: risk.UnknownHolds, Grace: time.Hour}, slog.New(slog.DiscardHandler))
-	if _, err := blind.Credit(t.Context()); err != nil {
+	w.walkFinal(t)
+	blind := deposit.New(w.db, w.wallets, price.Fixed{Prices: map[int]money.USD{usdc: money.MustParseUSD("1")}},
+		risk.Policy{Providers: o, UnknownAs: risk.TreatUnknownAsHold, Grace: time.Hour}, slog.New(slog.DiscardHandler))
+	if _, err := blind.CreditWaiting(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	want[late], want[gone] = "CONTRACT", "CONTRACT"
-	got := w.list(t, deposit.Filter{Status: "FLAGGED"})
+	got := w.listDeposits(t, deposit.Filter{Status: "FLAGGED"})
 	if len(got) != len(want) {
 		t.Fatalf("got %d flagged, want %d", len(got), len(want))
 	}
@@ -248,15 +248,15 @@ func TestWhoSentAFlaggedDepositIsToldFromAContract(t *testing.T) {
 // Rule DEP-29.
 func TestAnApprovedDepositIsCreditedOnce(t *testing.T) {
 	t.Parallel()
-	w, o := thresholds(t)
-	id := w.flagged(t, o, 500)
-	r := w.resolutions()
+	w, o := newScreenedEnv(t)
+	id := w.flagDeposit(t, o, 500)
+	r := w.newResolutions()
 	const racers = 16
 	errs := make([]error, racers)
 	var wg sync.WaitGroup
 	for i := range racers {
 		wg.Go(func() {
-			_, errs[i] = r.Approve(t.Context(), id, deposit.Decider{Actor: audit.User("usr_1"), OrgID: w.org}, "")
+			_, errs[i] = r.Approve(t.Context(), id, deposit.Actor{Actor: audit.User("usr_1"), OrgID: w.org}, "")
 		})
 	}
 	wg.Wait()
@@ -265,23 +265,23 @@ func TestAnApprovedDepositIsCreditedOnce(t *testing.T) {
 			t.Errorf("the same decision again: got %v, want the same answer", err)
 		}
 	}
-	if got := w.balance(t, ledger.Customer, "alice", usdc); got != money.Units(500) {
+	if got := w.loadBalance(t, ledger.Customer, "alice", usdc); got != money.Units(500) {
 		t.Errorf("alice: got %v, want 500", got)
 	}
-	d := w.list(t, deposit.Filter{Status: "CREDITED"})[0]
+	d := w.listDeposits(t, deposit.Filter{Status: "CREDITED"})[0]
 	if !d.IsFlagged || d.Resolution == nil || d.Resolution.Decision != "APPROVED" || d.Resolution.DecidedBy.ID != "usr_1" {
 		t.Errorf("got %+v, want the flag kept and who approved", d.Resolution)
 	}
-	if got := w.funds(t, "adr_alice", usdc); !got.Held.IsZero() || got.Spendable() != money.Units(500) {
+	if got := w.loadFunds(t, "adr_alice", usdc); !got.Held.IsZero() || got.Spendable() != money.Units(500) {
 		t.Errorf("got %+v, want nothing held", got)
 	}
-	if n := w.count(t, `SELECT count(*) FROM events WHERE resource_id = $1 AND type = 'CUSTOMER_DEPOSIT_APPROVED'`, id); n != 1 {
+	if n := w.queryCount(t, `SELECT count(*) FROM events WHERE resource_id = $1 AND type = 'CUSTOMER_DEPOSIT_APPROVED'`, id); n != 1 {
 		t.Errorf("got %d events of the approval, want one", n)
 	}
 	for name, act := range map[string]func() error{
-		"reject": func() error { _, err := r.Reject(t.Context(), id, operator(), ""); return err },
+		"reject": func() error { _, err := r.Reject(t.Context(), id, operatorActor(), ""); return err },
 		"redirect": func() error {
-			_, err := r.Redirect(t.Context(), id, operator(), deposit.Redirection{To: string(payer), Reason: deposit.ComplianceHold, Reference: "case 1"})
+			_, err := r.Redirect(t.Context(), id, operatorActor(), deposit.Redirection{ToAddress: string(payer), Reason: deposit.ComplianceHold, Reference: "case 1"})
 			return err
 		},
 	} {
@@ -295,9 +295,9 @@ func TestAnApprovedDepositIsCreditedOnce(t *testing.T) {
 // Rule DEP-30: of all that is decided at once one comes about.
 func TestOfManyDecisionsOneComesAbout(t *testing.T) {
 	t.Parallel()
-	w, o := thresholds(t)
-	id := w.flagged(t, o, 500)
-	r := w.resolutions()
+	w, o := newScreenedEnv(t)
+	id := w.flagDeposit(t, o, 500)
+	r := w.newResolutions()
 	var won sync.Map
 	var wg sync.WaitGroup
 	for i := range 64 {
@@ -306,11 +306,11 @@ func TestOfManyDecisionsOneComesAbout(t *testing.T) {
 			kind := []string{"APPROVED", "REJECTED", "REDIRECTED"}[i%3]
 			switch kind {
 			case "APPROVED":
-				_, err = r.Approve(t.Context(), id, deposit.Decider{Actor: audit.User("usr_1"), OrgID: w.org}, "")
+				_, err = r.Approve(t.Context(), id, deposit.Actor{Actor: audit.User("usr_1"), OrgID: w.org}, "")
 			case "REJECTED":
-				_, err = r.Reject(t.Context(), id, operator(), "")
+				_, err = r.Reject(t.Context(), id, operatorActor(), "")
 			default:
-				_, err = r.Redirect(t.Context(), id, operator(), deposit.Redirection{To: string(payer), Reason: deposit.LawEnforcement, Reference: "case 1"})
+				_, err = r.Redirect(t.Context(), id, operatorActor(), deposit.Redirection{ToAddress: string(payer), Reason: deposit.LawEnforcement, Reference: "case 1"})
 			}
 			var f *fault.Fault
 			switch {
@@ -324,7 +324,7 @@ func TestOfManyDecisionsOneComesAbout(t *testing.T) {
 	wg.Wait()
 	n := 0
 	won.Range(func(any, any) bool { n++; return true })
-	if got := w.count(t, `SELECT count(*) FROM deposit_resolutions WHERE status <> 'FAILED'`); n != 1 || got != 1 {
+	if got := w.queryCount(t, `SELECT count(*) FROM deposit_resolutions WHERE status <> 'FAILED'`); n != 1 || got != 1 {
 		t.Errorf("got %d kinds of decision that came about and %d rows, want one", n, got)
 	}
 }
@@ -332,20 +332,20 @@ func TestOfManyDecisionsOneComesAbout(t *testing.T) {
 // Rules DEP-31 and DEP-32.
 func TestAReturnIsOrderedAndWhatIsRefusedComesBackToTheQueue(t *testing.T) {
 	t.Parallel()
-	w, o := thresholds(t)
-	id := w.flagged(t, o, 500)
-	r := w.resolutions()
-	d, err := r.Reject(t.Context(), id, deposit.Decider{Actor: audit.User("usr_1"), OrgID: w.org}, "not ours")
+	w, o := newScreenedEnv(t)
+	id := w.flagDeposit(t, o, 500)
+	r := w.newResolutions()
+	d, err := r.Reject(t.Context(), id, deposit.Actor{Actor: audit.User("usr_1"), OrgID: w.org}, "not ours")
 	if err != nil || d.Status != "REJECTING" {
 		t.Fatalf("Reject: got %v, %v, want REJECTING", d.Status, err)
 	}
-	if got := w.funds(t, "adr_alice", usdc); got.Reserved != money.Units(500) || !got.Held.IsZero() {
+	if got := w.loadFunds(t, "adr_alice", usdc); got.Reserved != money.Units(500) || !got.Held.IsZero() {
 		t.Errorf("got %+v, want it reserved for its return", got)
 	}
-	if n := w.count(t, `SELECT count(*) FROM dispatch_orders WHERE purpose = 'RETURN' AND to_address = $1 AND amount = 500`, string(payer)); n != 1 {
+	if n := w.queryCount(t, `SELECT count(*) FROM dispatch_orders WHERE purpose = 'RETURN' AND to_address = $1 AND amount = 500`, string(payer)); n != 1 {
 		t.Errorf("got %d orders back to the sender, want one", n)
 	}
-	if got := w.balance(t, ledger.Customer, "alice", usdc); !got.IsZero() {
+	if got := w.loadBalance(t, ledger.Customer, "alice", usdc); !got.IsZero() {
 		t.Errorf("alice: got %v, want nothing", got)
 	}
 	// The signer says no before anything could reach the chain.
@@ -356,19 +356,19 @@ func TestAReturnIsOrderedAndWhatIsRefusedComesBackToTheQueue(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		return r.Refused(ctx, tx, o, &signer.Refusal{Code: signer.PolicyLimit, Message: "too much for today"})
+		return r.OnRefused(ctx, tx, o, &signer.Refusal{Code: signer.PolicyLimit, Message: "too much for today"})
 	})
 	if err != nil {
 		t.Fatalf("Refused: %v", err)
 	}
-	got := w.list(t, deposit.Filter{Status: "FLAGGED"})
+	got := w.listDeposits(t, deposit.Filter{Status: "FLAGGED"})
 	if len(got) != 1 || len(got[0].ResolutionAttempts) != 1 || got[0].ResolutionAttempts[0].Reason != "POLICY_LIMIT" || got[0].Resolution != nil {
 		t.Errorf("got %+v, want it in the queue with its attempt", got)
 	}
-	if got := w.funds(t, "adr_alice", usdc); got.Held != money.Units(500) || !got.Reserved.IsZero() {
+	if got := w.loadFunds(t, "adr_alice", usdc); got.Held != money.Units(500) || !got.Reserved.IsZero() {
 		t.Errorf("got %+v, want it held again", got)
 	}
-	if d, err = r.Reject(t.Context(), id, operator(), ""); err != nil || d.Status != "REJECTING" {
+	if d, err = r.Reject(t.Context(), id, operatorActor(), ""); err != nil || d.Status != "REJECTING" {
 		t.Errorf("again: got %v, %v, want REJECTING", d.Status, err)
 	}
 }
@@ -377,10 +377,10 @@ func TestAReturnIsOrderedAndWhatIsRefusedComesBackToTheQueue(t *testing.T) {
 // elsewhere only once the signer has journaled that the return is void.
 func TestADepositWhoseReturnWasRefusedIsDecidedAnewOnceThatIsVoid(t *testing.T) {
 	t.Parallel()
-	w, o := thresholds(t)
-	id := w.flagged(t, o, 500)
-	r := w.resolutions()
-	if _, err := r.Reject(t.Context(), id, operator(), ""); err != nil {
+	w, o := newScreenedEnv(t)
+	id := w.flagDeposit(t, o, 500)
+	r := w.newResolutions()
+	if _, err := r.Reject(t.Context(), id, operatorActor(), ""); err != nil {
 		t.Fatal(err)
 	}
 	var order dispatch.Order
@@ -390,40 +390,40 @@ func TestADepositWhoseReturnWasRefusedIsDecidedAnewOnceThatIsVoid(t *testing.T) 
 		if err != nil {
 			return err
 		}
-		return r.Refused(ctx, tx, order, &signer.Refusal{Code: signer.PolicyLimit, Message: "too much for today"})
+		return r.OnRefused(ctx, tx, order, &signer.Refusal{Code: signer.PolicyLimit, Message: "too much for today"})
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	w.sign.gone.Store(true)
-	if _, err := r.Approve(t.Context(), id, operator(), ""); !fault.Is(err, fault.CodeUnavailable) {
+	if _, err := r.Approve(t.Context(), id, operatorActor(), ""); !fault.HasCode(err, fault.CodeUnavailable) {
 		t.Errorf("while the signer is away: got %v, want %s", err, fault.CodeUnavailable)
 	}
 	// Also past the program the tables credit nothing.
-	unsure := deposit.NewResolutions(w.db, chain.Chains{chain.Ethereum: w.c.Configured()}, w.book, slog.New(slog.DiscardHandler), deposit.Granted(grantKey()),
-		deposit.Voiding(&dispatch.Voider{DB: w.db, Signer: said{w.sign.Signer}, Log: slog.New(slog.DiscardHandler), Listeners: w.voids.Listeners}))
-	if _, err := unsure.Approve(t.Context(), id, operator(), ""); err == nil {
+	unsure := deposit.NewResolutions(w.db, chain.Chains{chain.Ethereum: w.c.ToChain()}, w.wallets, slog.New(slog.DiscardHandler), deposit.WithGrantKey(grantKey()),
+		deposit.WithVoider(&dispatch.Voider{DB: w.db, Signer: silentVoidSigner{w.sign.Signer}, Log: slog.New(slog.DiscardHandler), Listeners: w.voids.Listeners}))
+	if _, err := unsure.Approve(t.Context(), id, operatorActor(), ""); err == nil {
 		t.Error("a signer that says what it has not journaled: got the deposit credited")
 	}
-	if got := w.list(t, deposit.Filter{Status: "FLAGGED"}); len(got) != 1 {
+	if got := w.listDeposits(t, deposit.Filter{Status: "FLAGGED"}); len(got) != 1 {
 		t.Fatalf("got %+v, want it flagged still", got)
 	}
 	w.sign.gone.Store(false)
-	if d, err := r.Approve(t.Context(), id, operator(), ""); err != nil || d.Status != "CREDITED" {
+	if d, err := r.Approve(t.Context(), id, operatorActor(), ""); err != nil || d.Status != "CREDITED" {
 		t.Fatalf("got %v %v, want it credited", d.Status, err)
 	}
-	_, err = w.sign.Admit(t.Context(), signer.Intent{ID: order.ID, Purpose: signer.Return, Chain: chain.Ethereum, From: signertest.Deposit(w.org, "alice"), To: payer, Amount: money.Units(500)})
+	_, err = w.sign.AdmitIntent(t.Context(), signer.Intent{ID: order.ID, Purpose: signer.Return, Chain: chain.Ethereum, From: signertest.Deposit(w.org, "alice"), To: payer, Amount: money.Units(500)})
 	var no *signer.Refusal
 	if !errors.As(err, &no) || no.Code != signer.RefusedVoid {
 		t.Errorf("the return that was refused: got %v, want it void", err)
 	}
 }
 
-// said is a signer whose answer is an entry about something else.
-type said struct{ signer.Signer }
+// silentVoidSigner is a signer whose answer is an entry about something else.
+type silentVoidSigner struct{ signer.Signer }
 
-func (s said) Void(ctx context.Context, _ signer.Void) (signer.Entry, error) {
-	all, err := s.Entries(ctx, 0, 1)
+func (s silentVoidSigner) VoidIntent(ctx context.Context, _ signer.Void) (signer.Entry, error) {
+	all, err := s.EntriesAfter(ctx, 0, 1)
 	if err != nil {
 		return signer.Entry{}, err
 	}
@@ -434,10 +434,10 @@ func (s said) Void(ctx context.Context, _ signer.Void) (signer.Entry, error) {
 // for a deposit that is back in the queue when its turn comes.
 func TestARejectThatWaitsForAnAttemptThatComesBackIsWhole(t *testing.T) {
 	t.Parallel()
-	w, o := thresholds(t)
-	id := w.flagged(t, o, 500)
-	r := w.resolutions()
-	if _, err := r.Reject(t.Context(), id, operator(), ""); err != nil {
+	w, o := newScreenedEnv(t)
+	id := w.flagDeposit(t, o, 500)
+	r := w.newResolutions()
+	if _, err := r.Reject(t.Context(), id, operatorActor(), ""); err != nil {
 		t.Fatalf("Reject: %v", err)
 	}
 	second := make(chan error, 1)
@@ -448,17 +448,17 @@ func TestARejectThatWaitsForAnAttemptThatComesBackIsWhole(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		if err := r.Refused(ctx, tx, o, &signer.Refusal{Code: signer.PolicyLimit, Message: "too much for today"}); err != nil {
+		if err := r.OnRefused(ctx, tx, o, &signer.Refusal{Code: signer.PolicyLimit, Message: "too much for today"}); err != nil {
 			return err
 		}
 		go func() {
-			_, err := r.Reject(t.Context(), id, operator(), "again")
+			_, err := r.Reject(t.Context(), id, operatorActor(), "again")
 			second <- err
 		}()
 		// It has read REJECTING, and waits for this transaction.
 		deadline := time.Now().Add(30 * time.Second)
 		for waits := 0; waits == 0; {
-			waits = w.count(t, `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE 'SELECT deposit_id%'`)
+			waits = w.queryCount(t, `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE 'SELECT deposit_id%'`)
 			if time.Now().After(deadline) {
 				t.Fatal("the second decision never waited")
 			}
@@ -471,7 +471,7 @@ func TestARejectThatWaitsForAnAttemptThatComesBackIsWhole(t *testing.T) {
 	if err := <-second; err != nil {
 		t.Fatalf("the second decision: got %v, want it made", err)
 	}
-	got := w.list(t, deposit.Filter{Status: "REJECTING"})
+	got := w.listDeposits(t, deposit.Filter{Status: "REJECTING"})
 	if len(got) != 1 || got[0].Resolution == nil || *got[0].Resolution.ToAddress != string(payer) || len(got[0].ResolutionAttempts) != 1 {
 		t.Errorf("got %+v, want it on its way to the sender, with the attempt before", got)
 	}
@@ -480,7 +480,7 @@ func TestARejectThatWaitsForAnAttemptThatComesBackIsWhole(t *testing.T) {
 // Rule DEP-34.
 func TestOnlyWhoIsOnAListItselfIsSanctioned(t *testing.T) {
 	t.Parallel()
-	listed := risk.Verdict{Provider: "LIST", Severity: risk.Severe, Known: true, Categories: []string{"Sanctions"}, Direct: true}
+	listed := risk.Verdict{Provider: "LIST", Severity: risk.Severe, IsKnown: true, Categories: []string{"Sanctions"}, Direct: true}
 	dealt, mixer, clean := listed, listed, listed
 	dealt.Direct, mixer.Categories, clean.Severity = false, []string{"MIXING"}, risk.None
 	for name, c := range map[string]struct {
@@ -491,8 +491,8 @@ func TestOnlyWhoIsOnAListItselfIsSanctioned(t *testing.T) {
 		"dealt with one":         {dealt, false},
 		"something else":         {mixer, false},
 		"clean":                  {clean, false},
-		"one of several":         {risk.Verdict{Severity: risk.Severe, Known: true, Categories: []string{"SANCTIONS"}, Of: []risk.Verdict{dealt, listed}}, true},
-		"none of several":        {risk.Verdict{Severity: risk.Severe, Known: true, Of: []risk.Verdict{dealt, mixer}}, false},
+		"one of several":         {risk.Verdict{Severity: risk.Severe, IsKnown: true, Categories: []string{"SANCTIONS"}, Parts: []risk.Verdict{dealt, listed}}, true},
+		"none of several":        {risk.Verdict{Severity: risk.Severe, IsKnown: true, Parts: []risk.Verdict{dealt, mixer}}, false},
 		"nobody said what it is": {risk.Verdict{Severity: risk.Severe, Direct: true}, false},
 	} {
 		if got := deposit.Sanctioned(c.v); got != c.want {

@@ -38,8 +38,8 @@ const (
 func queueMemos(ctx context.Context, tx pg.Tx, ch chain.Name, changes []change) error {
 	var hashes []string
 	for _, c := range changes {
-		if c.is.status != Unsupported && c.is.status != BelowMinimum && !wallet.Operators(c.is.purpose) {
-			hashes = append(hashes, string(c.is.tx))
+		if c.after.status != Unsupported && c.after.status != BelowMinimum && !wallet.IsOperatorPurpose(c.after.purpose) {
+			hashes = append(hashes, string(c.after.tx))
 		}
 	}
 	if len(hashes) == 0 {
@@ -63,7 +63,7 @@ type dueMemo struct {
 }
 
 // RunMemos reads memos until ctx ends; it returns nil.
-func (d *Desk) RunMemos(ctx context.Context) error {
+func (d *Service) RunMemos(ctx context.Context) error {
 	timer := time.NewTimer(memoPoll)
 	defer timer.Stop()
 	for ctx.Err() == nil {
@@ -82,7 +82,7 @@ func (d *Desk) RunMemos(ctx context.Context) error {
 // ReadMemos takes one step: it asks about a batch of transactions of each chain with memos,
 // all at once, and returns how many it asked about. What no provider's answer proves is asked
 // again later, at growing distances, and given up after memoAttemptsMax attempts.
-func (d *Desk) ReadMemos(ctx context.Context) (asked int, err error) {
+func (d *Service) ReadMemos(ctx context.Context) (asked int, err error) {
 	for name, ch := range d.chains {
 		if ch.Memos == nil {
 			continue
@@ -107,7 +107,7 @@ func (d *Desk) ReadMemos(ctx context.Context) (asked int, err error) {
 
 // dueMemos are half those that have been due for longest and half those that became due last:
 // a deposit of now does not wait for a backlog, nor the backlog for a flood of deposits.
-func (d *Desk) dueMemos(ctx context.Context, ch chain.Name) (due []dueMemo, err error) {
+func (d *Service) dueMemos(ctx context.Context, ch chain.Name) (due []dueMemo, err error) {
 	err = d.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		rows, err := tx.Query(ctx, `
 			(SELECT tx_hash, attempts FROM transaction_memos WHERE chain = $1 AND status = 'DUE' AND next_attempt_at <= $2
@@ -128,7 +128,7 @@ func (d *Desk) dueMemos(ctx context.Context, ch chain.Name) (due []dueMemo, err 
 }
 
 // readMemo makes one attempt at a transaction and writes its outcome.
-func (d *Desk) readMemo(ctx context.Context, ch chain.Name, memos chain.Memos, m dueMemo) error {
+func (d *Service) readMemo(ctx context.Context, ch chain.Name, memos chain.Memos, m dueMemo) error {
 	within, cancel := context.WithTimeout(ctx, memoWithin)
 	defer cancel()
 	text, refused, failed := memos.Memo(within, m.Tx)
@@ -141,7 +141,7 @@ func (d *Desk) readMemo(ctx context.Context, ch chain.Name, memos chain.Memos, m
 	attempts := m.Attempts + 1
 	abandoned := failed != nil && attempts >= memoAttemptsMax
 	err := d.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-		status, memo, next, ended, said := "READ", null(cleanMemo(text)), tx.Now, &tx.Now, ""
+		status, memo, next, ended, said := "READ", emptyAsNull(cleanMemo(text)), tx.Now, &tx.Now, ""
 		if failed != nil {
 			memo, said = nil, cleanMemo(failed.Error())
 			said = strings.ToValidUTF8(said[:min(len(said), memoErrorBytesMax)], "")

@@ -57,7 +57,7 @@ func (p *memoProvider) set(change func()) {
 
 // memoWorld is a world on a chain with memos, and its clock.
 type memoWorld struct {
-	*world
+	*testEnv
 	provider *memoProvider
 	mu       sync.Mutex
 	now      time.Time
@@ -80,22 +80,22 @@ func openMemos(t *testing.T) *memoWorld {
 		defer w.mu.Unlock()
 		return w.now
 	})
-	w.world = openOn(t, db, risk.Policy{})
-	w.desk = w.another()
-	w.w = w.walker(w.desk)
+	w.testEnv = openOn(t, db, risk.Policy{})
+	w.service = w.another()
+	w.w = w.newWalker(w.service)
 	return w
 }
 
 // another is a desk of another process.
-func (w *memoWorld) another() *deposit.Desk {
-	on := w.c.Configured()
+func (w *memoWorld) another() *deposit.Service {
+	on := w.c.ToChain()
 	on.Memos = w.provider
-	return deposit.New(w.db, w.book, price.Fixed{}, risk.Policy{}, slog.New(slog.NewTextHandler(w.logs, nil)), deposit.Bound(grantKey()), deposit.Senders(chain.Chains{chain.Ethereum: on}))
+	return deposit.New(w.db, w.wallets, price.Fixed{}, risk.Policy{}, slog.New(slog.NewTextHandler(w.logs, nil)), deposit.WithFlagKey(grantKey()), deposit.WithChains(chain.Chains{chain.Ethereum: on}))
 }
 
 func (w *memoWorld) step(t *testing.T) int {
 	t.Helper()
-	n, err := w.desk.ReadMemos(t.Context())
+	n, err := w.service.ReadMemos(t.Context())
 	if err != nil {
 		t.Fatalf("ReadMemos: %v", err)
 	}
@@ -105,7 +105,7 @@ func (w *memoWorld) step(t *testing.T) int {
 // memo is what the deposits of a transaction show, "" for null.
 func (w *memoWorld) memo(t *testing.T, tx chain.TxHash) string {
 	t.Helper()
-	found := w.list(t, deposit.Filter{TxHash: string(tx)})
+	found := w.listDeposits(t, deposit.Filter{TxHash: string(tx)})
 	if len(found) == 0 {
 		t.Fatalf("transaction %s has no deposit", tx)
 	}
@@ -127,7 +127,7 @@ func memoOf(d webhook.Deposit) string {
 // told are the memos in the events of a type.
 func (w *memoWorld) told(t *testing.T, kind string) (memos []string) {
 	t.Helper()
-	rows, err := pgtest.Owner(t, w.db).Query(t.Context(), `SELECT data FROM events WHERE type = $1 ORDER BY created_at, event_id`, kind)
+	rows, err := pgtest.OwnerPool(t, w.db).Query(t.Context(), `SELECT data FROM events WHERE type = $1 ORDER BY created_at, event_id`, kind)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -147,10 +147,10 @@ func (w *memoWorld) told(t *testing.T, kind string) (memos []string) {
 func TestADepositShowsThePayersMemo(t *testing.T) {
 	t.Parallel()
 	w := openMemos(t)
-	both := w.c.Do(payer, sim.Move{Contract: usdcAt, To: alice, Amount: money.Units(100)}, sim.Move{Contract: usdcAt, To: bob, Amount: money.Units(200)})
+	both := w.c.SubmitTx(payer, sim.Move{Contract: usdcAt, To: alice, Amount: money.Units(100)}, sim.Move{Contract: usdcAt, To: bob, Amount: money.Units(200)})
 	w.provider.memos[both] = "order 7"
 	w.c.Mine(1)
-	w.head(t)
+	w.readHead(t)
 	if got := w.memo(t, both); got != "" {
 		t.Errorf("before it is read: got %q, want null", got)
 	}
@@ -159,7 +159,7 @@ func TestADepositShowsThePayersMemo(t *testing.T) {
 		t.Errorf("while the deposit is not final: got %q, want the memo", got)
 	}
 	w.c.Mine(3)
-	w.final(t)
+	w.walkFinal(t)
 	if got := w.told(t, "CUSTOMER_DEPOSIT"); len(got) != 2 || got[0] != "order 7" || got[1] != "order 7" {
 		t.Errorf("in the events of two credits: got %q, want the memo in both", got)
 	}
@@ -169,8 +169,8 @@ func TestADepositShowsThePayersMemo(t *testing.T) {
 	late, none := w.c.Pay(payer, alice, usdcAt, 300), w.c.Pay(payer, alice, usdcAt, 400)
 	w.provider.memos[late] = "order 8"
 	w.c.Mine(4)
-	w.final(t)
-	w.credited(t, usdc, 800, 4)
+	w.walkFinal(t)
+	w.wantCredited(t, usdc, 800, 4)
 	if got := w.told(t, "CUSTOMER_DEPOSIT"); len(got) != 4 || got[2] != "" || got[3] != "" {
 		t.Errorf("in events before the memo is read: got %q, want null", got[2:])
 	}
@@ -196,7 +196,7 @@ func TestADepositShowsThePayersMemo(t *testing.T) {
 	w.c.Pay(payer, alice, sim.Address("odd"), 50)
 	w.c.Pay(payer, treasury, "", 500)
 	w.c.Mine(4)
-	w.final(t)
+	w.walkFinal(t)
 	if n := w.step(t); n != 0 {
 		t.Errorf("got %d transactions asked about, want none of dust, of an unknown token and of the treasury", n)
 	}
@@ -206,14 +206,14 @@ func TestADepositShowsThePayersMemo(t *testing.T) {
 	w.provider.memos[earlier] = "order 9"
 	w.c.Mine(1)
 	now := w.w
-	w.w = w.walker(deposit.New(w.db, w.book, price.Fixed{}, risk.Policy{}, slog.New(slog.DiscardHandler), deposit.Bound(grantKey())))
-	w.head(t)
+	w.w = w.newWalker(deposit.New(w.db, w.wallets, price.Fixed{}, risk.Policy{}, slog.New(slog.DiscardHandler), deposit.WithFlagKey(grantKey())))
+	w.readHead(t)
 	w.w = now
 	if n := w.step(t); n != 0 {
 		t.Errorf("got %d transactions asked about, want none: no row is there yet", n)
 	}
 	w.c.Mine(3)
-	w.final(t)
+	w.walkFinal(t)
 	w.step(t)
 	if got := w.memo(t, earlier); got != "order 9" {
 		t.Errorf("recorded by an earlier version: got %q, want the memo", got)
@@ -237,7 +237,7 @@ func TestAMemoIsCleanedOfWhatIsNoText(t *testing.T) {
 		w.provider.memos[tx], want[tx] = memo, clean
 	}
 	w.c.Mine(4)
-	w.final(t)
+	w.walkFinal(t)
 	w.step(t)
 	for tx, clean := range want {
 		if got := w.memo(t, tx); got != clean || !utf8.ValidString(got) {
@@ -255,10 +255,10 @@ func TestAMemoThatNoProviderShowsIsGivenUpInTheEnd(t *testing.T) {
 	tx := w.c.Pay(payer, alice, usdcAt, 100)
 	w.provider.memos[tx] = "order 7"
 	w.c.Mine(4)
-	w.final(t)
-	w.credited(t, usdc, 100, 1)
+	w.walkFinal(t)
+	w.wantCredited(t, usdc, 100, 1)
 	pause, attempts := 15*time.Second, 0
-	for ; w.count(t, `SELECT count(*) FROM transaction_memos WHERE status = 'DUE'`) > 0 && attempts < 100; attempts++ {
+	for ; w.queryCount(t, `SELECT count(*) FROM transaction_memos WHERE status = 'DUE'`) > 0 && attempts < 100; attempts++ {
 		if n := w.step(t); n != 1 {
 			t.Fatalf("attempt %d: got %d asked about, want it asked again after %v", attempts+1, n, pause)
 		}
@@ -277,7 +277,7 @@ func TestAMemoThatNoProviderShowsIsGivenUpInTheEnd(t *testing.T) {
 	if n := w.step(t); n != 0 || w.memo(t, tx) != "" {
 		t.Errorf("got %d asked about and %q, want it given up", n, w.memo(t, tx))
 	}
-	if n := w.count(t, `SELECT count(*) FROM transaction_memos WHERE status = 'ABANDONED' AND last_error = 'no provider shows the transaction'`); n != 1 {
+	if n := w.queryCount(t, `SELECT count(*) FROM transaction_memos WHERE status = 'ABANDONED' AND last_error = 'no provider shows the transaction'`); n != 1 {
 		t.Errorf("got %d rows that are given up and say why, want one", n)
 	}
 	for _, said := range []string{"is given up", "is refused", "these are the bytes"} {
@@ -288,7 +288,7 @@ func TestAMemoThatNoProviderShowsIsGivenUpInTheEnd(t *testing.T) {
 	again := w.c.Pay(payer, alice, usdcAt, 100)
 	w.provider.memos[again] = "order 8"
 	w.c.Mine(4)
-	w.final(t)
+	w.walkFinal(t)
 	w.step(t)
 	if got := w.memo(t, again); got != "order 8" {
 		t.Errorf("the next deposit: got %q, want its memo", got)
@@ -300,19 +300,19 @@ func TestAFloodOfMemosHoldsUpNoOther(t *testing.T) {
 	w := openMemos(t)
 	first := w.c.Pay(payer, alice, usdcAt, 100)
 	w.c.Mine(4)
-	w.final(t)
+	w.walkFinal(t)
 	for range 100 {
 		w.later(time.Second)
 		w.c.Pay(payer, alice, usdcAt, 100)
 		w.c.Mine(1)
-		w.final(t)
+		w.walkFinal(t)
 	}
 	w.c.Mine(3)
-	w.final(t)
+	w.walkFinal(t)
 	w.later(time.Second)
 	last := w.c.Pay(payer, bob, usdcAt, 100)
 	w.c.Mine(1)
-	w.head(t)
+	w.readHead(t)
 	w.provider.memos[first], w.provider.memos[last] = "the oldest", "the newest"
 	if n := w.step(t); n != 16 {
 		t.Errorf("got %d asked about in one step, want 16", n)
@@ -326,7 +326,7 @@ func TestAFloodOfMemosHoldsUpNoOther(t *testing.T) {
 	steps := 0
 	for ; w.step(t) > 0 && steps < 100; steps++ {
 	}
-	if n := w.count(t, `SELECT count(*) FROM transaction_memos WHERE status = 'READ'`); n != 102 {
+	if n := w.queryCount(t, `SELECT count(*) FROM transaction_memos WHERE status = 'READ'`); n != 102 {
 		t.Errorf("got %d read after %d steps, want all", n, steps)
 	}
 }
@@ -337,7 +337,7 @@ func TestTwoProcessesReadOneMemo(t *testing.T) {
 	tx := w.c.Pay(payer, alice, usdcAt, 100)
 	w.provider.memos[tx] = "order 7"
 	w.c.Mine(4)
-	w.final(t)
+	w.walkFinal(t)
 	w.provider.amid = func() {
 		if n, err := w.another().ReadMemos(t.Context()); err != nil || n != 1 {
 			t.Errorf("the second process: got %d, %v, want it to read the memo", n, err)
@@ -348,7 +348,7 @@ func TestTwoProcessesReadOneMemo(t *testing.T) {
 	if got := w.memo(t, tx); got != "order 7" {
 		t.Errorf("got %q, want the memo that one of them has read", got)
 	}
-	if n := w.count(t, `SELECT count(*) FROM transaction_memos WHERE status = 'READ' AND attempts = 1`); n != 1 {
+	if n := w.queryCount(t, `SELECT count(*) FROM transaction_memos WHERE status = 'READ' AND attempts = 1`); n != 1 {
 		t.Errorf("got %d rows read in one attempt, want one", n)
 	}
 }
@@ -361,8 +361,8 @@ func TestNoWriterChangesAMemoThatWasRead(t *testing.T) {
 	open := w.c.Pay(payer, alice, usdcAt, 100)
 	w.provider.memos[tx] = "order 7"
 	w.c.Mine(4)
-	w.final(t)
-	owner := pgtest.Owner(t, w.db)
+	w.walkFinal(t)
+	owner := pgtest.OwnerPool(t, w.db)
 	refused := func(what, sql string, args ...any) {
 		t.Helper()
 		if _, err := owner.Exec(t.Context(), sql, args...); err == nil {

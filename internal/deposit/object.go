@@ -24,11 +24,11 @@ import (
 // source of a deposit that came from outside; the others come with their features.
 const sourceExternal = "EXTERNAL"
 
-// objects selects deposits of customers and of the organization with what their
+// selectViews selects deposits of customers and of the organization with what their
 // objects show beside the row: the customer's e-mail, the payer's memo, how far the chain is,
 // the sweep that took the credited money away, and the worst of what is known of its senders
 // since. What reached a treasury is the operator's.
-const objects = `
+const selectViews = `
 	SELECT ` + columns + `, email, memo, latest, sweep_hash, resolution, attempts, fresh
 	FROM (
 		SELECT d.*, c.email,
@@ -39,10 +39,10 @@ const objects = `
 			 WHERE s.wallet_id = d.wallet_id AND s.mint_id = d.mint_id AND s.chain = d.chain
 			   AND s.status = 'DONE' AND s.created_at >= d.credited_at
 			 ORDER BY s.created_at, s.sweep_id LIMIT 1) AS sweep_hash,
-			CASE WHEN d.is_flagged THEN (SELECT ` + told + ` FROM deposit_resolutions r WHERE r.deposit_id = d.deposit_id AND r.status <> 'FAILED') END AS resolution,
-			CASE WHEN d.is_flagged THEN (SELECT jsonb_agg(` + told + ` ORDER BY r.ended_at, r.resolution_id)
+			CASE WHEN d.is_flagged THEN (SELECT ` + resolutionJSON + ` FROM deposit_resolutions r WHERE r.deposit_id = d.deposit_id AND r.status <> 'FAILED') END AS resolution,
+			CASE WHEN d.is_flagged THEN (SELECT jsonb_agg(` + resolutionJSON + ` ORDER BY r.ended_at, r.resolution_id)
 				FROM deposit_resolutions r WHERE r.deposit_id = d.deposit_id AND r.status = 'FAILED') END AS attempts,
-			CASE WHEN d.is_flagged THEN (SELECT ` + toldFresh + ` FROM unnest(` + sendersOf + `) AS s (address) CROSS JOIN LATERAL (
+			CASE WHEN d.is_flagged THEN (SELECT ` + freshVerdictJSON + ` FROM unnest(` + sendersExpr + `) AS s (address) CROSS JOIN LATERAL (
 				SELECT * FROM sender_verdicts v
 				WHERE v.org_id = d.org_id AND v.chain = d.chain AND v.address = s.address AND v.at > d.flagged_at
 				  AND v.at <= coalesce((SELECT r.decided_at FROM deposit_resolutions r WHERE r.deposit_id = d.deposit_id AND r.status <> 'FAILED'), 'infinity')
@@ -52,68 +52,68 @@ const objects = `
 	) shown
 	WHERE purpose NOT IN ('TREASURY', 'CHANGE')`
 
-// sendersOf selects all senders of a row d of deposits.
-const sendersOf = `coalesce(d.senders, ARRAY[d.from_address])`
+// sendersExpr selects all senders of a row d of deposits.
+const sendersExpr = `coalesce(d.senders, ARRAY[d.from_address])`
 
-// shown is a deposit with what its object shows beside the row.
-type shown struct {
-	row
+// depositView is a deposit with what its object shows beside the row.
+type depositView struct {
+	Deposit
 	email, memo          *string
-	latest               uint64
+	latestHeight         uint64
 	sweepHash            *string
 	resolution, attempts json.RawMessage // rows of deposit_resolutions
-	fresh                json.RawMessage // of sender_verdicts
+	freshVerdict         json.RawMessage // of sender_verdicts
 }
 
-// Object is a deposit as the API and events show it. Error: a NOT_FOUND fault
+// LoadObject is a deposit as the API and events show it. Error: a NOT_FOUND fault
 // when the organization has no such deposit.
-func Object(ctx context.Context, tx pg.Tx, org, depositID string) (webhook.Deposit, error) {
-	absent := fault.New(fault.NotFound, fault.CodeNotFound, "Your organization has no deposit with this id. Nothing was changed and no money moved. GET /deposits lists the ones there are.")
-	if !id.Is("dep", depositID) {
-		return webhook.Deposit{}, absent
+func LoadObject(ctx context.Context, tx pg.Tx, org, depositID string) (webhook.Deposit, error) {
+	notFound := fault.New(fault.NotFound, fault.CodeNotFound, "Your organization has no deposit with this id. Nothing was changed and no money moved. GET /deposits lists the ones there are.")
+	if !id.IsValid("dep", depositID) {
+		return webhook.Deposit{}, notFound
 	}
-	found, err := render(ctx, tx, page.Select(objects+` AND org_id = ? AND deposit_id = ?`, org, depositID), page.Page{Limit: 1})
+	found, err := renderPage(ctx, tx, page.NewQuery(selectViews+` AND org_id = ? AND deposit_id = ?`, org, depositID), page.Page{Limit: 1})
 	if err != nil {
 		return webhook.Deposit{}, fmt.Errorf("read deposit %s: %w", depositID, err)
 	}
 	if len(found.Items) == 0 {
-		return webhook.Deposit{}, absent
+		return webhook.Deposit{}, notFound
 	}
 	return found.Items[0], nil
 }
 
-// byID are the objects of deposits of any organizations.
-func byID(ctx context.Context, tx pg.Tx, of []row) (map[string]webhook.Deposit, error) {
-	if len(of) == 0 {
+// objectsByID are the objects of deposits of any organizations.
+func objectsByID(ctx context.Context, tx pg.Tx, deposits []Deposit) (map[string]webhook.Deposit, error) {
+	if len(deposits) == 0 {
 		return nil, nil
 	}
 	var ids []string
-	for _, r := range of {
+	for _, r := range deposits {
 		ids = append(ids, r.id)
 	}
-	found, catalogue, err := read(ctx, tx, objects+` AND deposit_id = ANY ($1)`, ids)
+	found, catalogue, err := queryViews(ctx, tx, selectViews+` AND deposit_id = ANY ($1)`, ids)
 	if err != nil {
 		return nil, fmt.Errorf("read %d deposits: %w", len(ids), err)
 	}
-	all := make(map[string]webhook.Deposit, len(found))
+	objects := make(map[string]webhook.Deposit, len(found))
 	for _, s := range found {
-		if all[s.id], err = s.object(catalogue); err != nil {
+		if objects[s.id], err = s.toObject(catalogue); err != nil {
 			return nil, fmt.Errorf("deposit %s: %w", s.id, err)
 		}
 	}
-	return all, nil
+	return objects, nil
 }
 
-// fresh are the objects of deposits whose rows this transaction has just written, and
+// freshObjects are the objects of deposits whose rows this transaction has just written, and
 // which no sweep has met: what they show beside the row is read, the row is not.
-func fresh(ctx context.Context, tx pg.Tx, of []row) (map[string]webhook.Deposit, error) {
-	if len(of) == 0 {
+func freshObjects(ctx context.Context, tx pg.Tx, deposits []Deposit) (map[string]webhook.Deposit, error) {
+	if len(deposits) == 0 {
 		return nil, nil
 	}
 	customers := map[string][]string{} // by organization
-	latest := map[chain.Name]uint64{}
+	latestHeights := map[chain.Name]uint64{}
 	hashes := map[chain.Name][]chain.TxHash{}
-	for _, r := range of {
+	for _, r := range deposits {
 		if r.customerID != "" {
 			customers[r.orgID] = append(customers[r.orgID], r.customerID)
 		}
@@ -122,7 +122,7 @@ func fresh(ctx context.Context, tx pg.Tx, of []row) (map[string]webhook.Deposit,
 	emails := map[string]map[string]string{}
 	for org, ids := range customers {
 		var err error
-		if emails[org], err = customer.Emails(ctx, tx, org, ids); err != nil {
+		if emails[org], err = customer.LoadEmails(ctx, tx, org, ids); err != nil {
 			return nil, err
 		}
 	}
@@ -137,26 +137,26 @@ func fresh(ctx context.Context, tx pg.Tx, of []row) (map[string]webhook.Deposit,
 		if err != nil {
 			return nil, fmt.Errorf("ask how far %s is: %w", ch, err)
 		}
-		latest[ch], memos[ch] = height, read
+		latestHeights[ch], memos[ch] = height, read
 	}
-	catalogue, err := mint.All(ctx, tx)
+	catalogue, err := mint.LoadCatalogue(ctx, tx)
 	if err != nil {
 		return nil, err
 	}
-	all := make(map[string]webhook.Deposit, len(of))
-	for _, r := range of {
-		s := shown{row: r, latest: max(latest[r.chain], r.height)}
+	objects := make(map[string]webhook.Deposit, len(deposits))
+	for _, r := range deposits {
+		s := depositView{Deposit: r, latestHeight: max(latestHeights[r.chain], r.height)}
 		if email, ok := emails[r.orgID][r.customerID]; ok {
 			s.email = &email
 		}
 		if memo, ok := memos[r.chain][r.tx]; ok {
 			s.memo = &memo
 		}
-		if all[r.id], err = s.object(catalogue); err != nil {
+		if objects[r.id], err = s.toObject(catalogue); err != nil {
 			return nil, fmt.Errorf("deposit %s: %w", r.id, err)
 		}
 	}
-	return all, nil
+	return objects, nil
 }
 
 // Filter narrows a list; zero values let everything through.
@@ -173,36 +173,36 @@ type Filter struct {
 	IsFlagged     *bool // whether it was ever held by screening; nil: either
 }
 
-func (f Filter) query(org string) *page.Query {
-	return f.narrow(page.Select(objects+` AND org_id = ?`, org))
+func (f Filter) orgQuery(org string) *page.Query {
+	return f.addConditions(page.NewQuery(selectViews+` AND org_id = ?`, org))
 }
 
-// narrow adds the conditions that were given.
-func (f Filter) narrow(q *page.Query) *page.Query {
+// addConditions adds the conditions that were given.
+func (f Filter) addConditions(q *page.Query) *page.Query {
 	for column, value := range map[string]string{
 		"customer_id": f.CustomerID, "product": f.Product, "status": f.Status, "chain": f.Chain, "address": f.Address,
 	} {
 		if value != "" {
-			q.And(column+` = ?`, value)
+			q.AddCondition(column+` = ?`, value)
 		}
 	}
 	if f.MintID != 0 {
-		q.And(`mint_id = ?`, f.MintID)
+		q.AddCondition(`mint_id = ?`, f.MintID)
 	}
 	if f.TxHash != "" {
-		q.And(`tx_hash = ?`, f.TxHash).And(`chain = ANY (?)`, chain.Names) // found by (chain, tx_hash)
+		q.AddCondition(`tx_hash = ?`, f.TxHash).AddCondition(`chain = ANY (?)`, chain.Names) // found by (chain, tx_hash)
 	}
 	// The index of those that were flagged is found by these words.
 	if f.IsFlagged != nil && *f.IsFlagged {
-		q.And(`is_flagged`)
+		q.AddCondition(`is_flagged`)
 	} else if f.IsFlagged != nil {
-		q.And(`NOT is_flagged`)
+		q.AddCondition(`NOT is_flagged`)
 	}
 	if !f.CreatedAfter.IsZero() {
-		q.And(`created_at > ?`, f.CreatedAfter)
+		q.AddCondition(`created_at > ?`, f.CreatedAfter)
 	}
 	if !f.CreatedBefore.IsZero() {
-		q.And(`created_at < ?`, f.CreatedBefore)
+		q.AddCondition(`created_at < ?`, f.CreatedBefore)
 	}
 	return q
 }
@@ -210,23 +210,23 @@ func (f Filter) narrow(q *page.Query) *page.Query {
 // List is one page of the organization's deposits, sorted by when they were
 // first seen.
 func List(ctx context.Context, tx pg.Tx, org string, f Filter, p page.Page) (page.Result[webhook.Deposit], error) {
-	found, err := render(ctx, tx, f.query(org), p)
+	found, err := renderPage(ctx, tx, f.orgQuery(org), p)
 	if err != nil {
 		return page.Result[webhook.Deposit]{}, fmt.Errorf("list deposits: %w", err)
 	}
 	return found, nil
 }
 
-// Held is an amount of a mint of a product.
-type Held struct {
+// ProductAmount is an amount of a mint of a product.
+type ProductAmount struct {
 	Product string
 	MintID  int
 	Amount  money.Amount
 }
 
-// PendingOfProducts is what was seen for the organization itself and is in no
+// PendingByProduct is what was seen for the organization itself and is in no
 // balance yet, by product and mint.
-func PendingOfProducts(ctx context.Context, tx pg.Tx, org string) ([]Held, error) {
+func PendingByProduct(ctx context.Context, tx pg.Tx, org string) ([]ProductAmount, error) {
 	rows, err := tx.Query(ctx, `
 		SELECT product, mint_id, sum(amount) FROM deposits
 		WHERE org_id = $1 AND product IS NOT NULL AND status IN ('DETECTED', 'CONFIRMING', 'SCREENING') AND mint_id IS NOT NULL
@@ -234,23 +234,23 @@ func PendingOfProducts(ctx context.Context, tx pg.Tx, org string) ([]Held, error
 	if err != nil {
 		return nil, fmt.Errorf("sum up the organization's pending deposits: %w", err)
 	}
-	found, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Held])
+	found, err := pgx.CollectRows(rows, pgx.RowToStructByPos[ProductAmount])
 	if err != nil {
 		return nil, fmt.Errorf("sum up the organization's pending deposits: %w", err)
 	}
 	return found, nil
 }
 
-// Each hands on all of the organization's deposits that the filter leaves, in
+// ForEach hands on all of the organization's deposits that the filter leaves, in
 // the order of a list. The first error of fn ends it.
-func Each(ctx context.Context, tx pg.Tx, org string, f Filter, desc bool, fn func(webhook.Deposit) error) error {
-	catalogue, err := mint.All(ctx, tx)
+func ForEach(ctx context.Context, tx pg.Tx, org string, f Filter, desc bool, fn func(webhook.Deposit) error) error {
+	catalogue, err := mint.LoadCatalogue(ctx, tx)
 	if err != nil {
 		return err
 	}
-	sql, args := f.query(org).Whole(desc, "created_at", "deposit_id")
-	err = pg.Each(ctx, tx, sql, args, scanShown, func(s shown) error {
-		object, err := s.object(catalogue)
+	sql, args := f.orgQuery(org).BuildAll(desc, "created_at", "deposit_id")
+	err = pg.ForEachRow(ctx, tx, sql, args, scanView, func(s depositView) error {
+		object, err := s.toObject(catalogue)
 		if err != nil {
 			return fmt.Errorf("deposit %s: %w", s.id, err)
 		}
@@ -262,15 +262,15 @@ func Each(ctx context.Context, tx pg.Tx, org string, f Filter, desc bool, fn fun
 	return nil
 }
 
-// Outside is what reached a customer and is in no balance.
-type Outside struct {
+// UncreditedAmounts is what reached a customer and is in no balance.
+type UncreditedAmounts struct {
 	Pending money.Amount // seen, and not credited yet
 	Flagged money.Amount // held by screening, and not resolved, or on its way elsewhere
 }
 
-// Pending is what of each mint was seen for a customer and is not in the
+// UncreditedByMint is what of each mint was seen for a customer and is not in the
 // balance: a row, and be it of zeros, of every mint that has reached the customer.
-func Pending(ctx context.Context, tx pg.Tx, org, customerID string) (map[int]Outside, error) {
+func UncreditedByMint(ctx context.Context, tx pg.Tx, org, customerID string) (map[int]UncreditedAmounts, error) {
 	rows, err := tx.Query(ctx, `
 		SELECT mint_id, coalesce(sum(amount) FILTER (WHERE status IN ('DETECTED', 'CONFIRMING', 'SCREENING')), 0),
 			coalesce(sum(amount) FILTER (WHERE status IN ('FLAGGED', 'REJECTING', 'REDIRECTING', 'RESOLUTION_STUCK')), 0)
@@ -280,9 +280,9 @@ func Pending(ctx context.Context, tx pg.Tx, org, customerID string) (map[int]Out
 	if err != nil {
 		return nil, fmt.Errorf("sum up pending deposits: %w", err)
 	}
-	sums := map[int]Outside{}
+	sums := map[int]UncreditedAmounts{}
 	var mintID int
-	var sum Outside
+	var sum UncreditedAmounts
 	_, err = pgx.ForEachRow(rows, []any{&mintID, &sum.Pending, &sum.Flagged}, func() error {
 		sums[mintID] = sum
 		return nil
@@ -293,48 +293,48 @@ func Pending(ctx context.Context, tx pg.Tx, org, customerID string) (map[int]Out
 	return sums, nil
 }
 
-func scanShown(r pgx.CollectableRow) (s shown, err error) {
-	err = s.row.scan(r, &s.email, &s.memo, &s.latest, &s.sweepHash, &s.resolution, &s.attempts, &s.fresh)
+func scanView(r pgx.CollectableRow) (s depositView, err error) {
+	err = s.Deposit.scanColumns(r, &s.email, &s.memo, &s.latestHeight, &s.sweepHash, &s.resolution, &s.attempts, &s.freshVerdict)
 	return s, err
 }
 
-func render(ctx context.Context, tx pg.Tx, q *page.Query, p page.Page) (page.Result[webhook.Deposit], error) {
-	var none page.Result[webhook.Deposit]
-	sql, args := q.Sorted(p, "created_at", "deposit_id")
-	found, catalogue, err := read(ctx, tx, sql, pg.Planned(q.Filtered(), args)...)
+func renderPage(ctx context.Context, tx pg.Tx, q *page.Query, p page.Page) (page.Result[webhook.Deposit], error) {
+	var empty page.Result[webhook.Deposit]
+	sql, args := q.BuildPage(p, "created_at", "deposit_id")
+	found, catalogue, err := queryViews(ctx, tx, sql, pg.Planned(q.Filtered(), args)...)
 	if err != nil {
-		return none, err
+		return empty, err
 	}
-	cut := page.Cut(p, found, func(s shown) page.Cursor { return page.Cursor{At: s.createdAt, ID: s.id} })
-	result := page.Result[webhook.Deposit]{Next: cut.Next}
+	cut := page.CutPage(p, found, func(s depositView) page.Cursor { return page.Cursor{CreatedAt: s.createdAt, ID: s.id} })
+	result := page.Result[webhook.Deposit]{NextCursor: cut.NextCursor}
 	for _, s := range cut.Items {
-		object, err := s.object(catalogue)
+		object, err := s.toObject(catalogue)
 		if err != nil {
-			return none, fmt.Errorf("deposit %s: %w", s.id, err)
+			return empty, fmt.Errorf("deposit %s: %w", s.id, err)
 		}
 		result.Items = append(result.Items, object)
 	}
 	return result, nil
 }
 
-// read reads what objects selects, and the mints that the objects name.
-func read(ctx context.Context, tx pg.Tx, sql string, args ...any) ([]shown, mint.Catalogue, error) {
+// queryViews reads what objects selects, and the mints that the objects name.
+func queryViews(ctx context.Context, tx pg.Tx, sql string, args ...any) ([]depositView, mint.Catalogue, error) {
 	rows, err := tx.Query(ctx, sql, args...)
 	if err != nil {
 		return nil, mint.Catalogue{}, err
 	}
-	found, err := pgx.CollectRows(rows, scanShown)
+	found, err := pgx.CollectRows(rows, scanView)
 	if err != nil {
 		return nil, mint.Catalogue{}, err
 	}
-	catalogue, err := mint.All(ctx, tx)
+	catalogue, err := mint.LoadCatalogue(ctx, tx)
 	return found, catalogue, err
 }
 
-func (s shown) object(catalogue mint.Catalogue) (webhook.Deposit, error) {
+func (s depositView) toObject(catalogue mint.Catalogue) (webhook.Deposit, error) {
 	height := int64(s.height)
 	o := webhook.Deposit{
-		DepositID: s.id, CustomerID: null(s.customerID), Product: null(s.product), CustomerEmail: s.email, MintID: s.mintID,
+		DepositID: s.id, CustomerID: emptyAsNull(s.customerID), Product: emptyAsNull(s.product), CustomerEmail: s.email, MintID: s.mintID,
 		Chain: string(s.chain), Amount: s.amount.String(), Address: string(s.address), Memo: s.memo,
 		FromAddresses: webhook.List[string]{}, TxHash: string(s.tx), BlockNumber: &height,
 		Source: sourceExternal, Status: string(s.status), ChainStatus: s.chainStatus,
@@ -361,7 +361,7 @@ func (s shown) object(catalogue mint.Catalogue) (webhook.Deposit, error) {
 		logIndex := int64(s.logIndex)
 		o.LogIndex = &logIndex
 	}
-	if s.chain.Pooled() {
+	if s.chain.IsUTXO() {
 		if n, err := strconv.ParseInt(s.position, 10, 64); err == nil {
 			o.OutputIndex = &n
 		}
@@ -370,8 +370,8 @@ func (s shown) object(catalogue mint.Catalogue) (webhook.Deposit, error) {
 		value := s.usd.Cents()
 		o.USDValue = &value
 	}
-	if s.chainStatus != reorged {
-		o.Confirmations = int64(s.latest - s.height + 1)
+	if s.chainStatus != chainReorged {
+		o.Confirmations = int64(s.latestHeight - s.height + 1)
 	}
 	if s.status == Unsupported {
 		reason := s.reason
@@ -393,13 +393,13 @@ func (s shown) object(catalogue mint.Catalogue) (webhook.Deposit, error) {
 		if err := json.Unmarshal(f.reason, o.FlagReason); err != nil {
 			return webhook.Deposit{}, fmt.Errorf("read why it was flagged: %w", err)
 		}
-		if len(s.fresh) > 0 {
+		if len(s.freshVerdict) > 0 {
 			o.FreshScreening = &webhook.FreshScreening{}
-			if err := json.Unmarshal(s.fresh, o.FreshScreening); err != nil {
+			if err := json.Unmarshal(s.freshVerdict, o.FreshScreening); err != nil {
 				return webhook.Deposit{}, fmt.Errorf("read what its sender was found to be since: %w", err)
 			}
 		}
-		if err := s.resolved(&o); err != nil {
+		if err := s.addResolution(&o); err != nil {
 			return webhook.Deposit{}, err
 		}
 	}

@@ -24,234 +24,234 @@ import (
 	"github.com/cofferpay/coffer/webhook"
 )
 
-// Seen implements scan.Listener: a customer's or an organization's deposit is
+// OnRecent implements scan.Listener: a customer's or an organization's deposit is
 // shown as soon as a block has it. What cannot be credited is shown once it is final; of dust, which
 // somebody may send by the thousand, nothing is written before that.
-func (d *Desk) Seen(ctx context.Context, tx pg.Tx, ch chain.Name, b chain.Block, found []scan.Found) error {
-	var shown []scan.Found
+func (d *Service) OnRecent(ctx context.Context, tx pg.Tx, ch chain.Name, b chain.Block, found []scan.Arrival) error {
+	var visible []scan.Arrival
 	for _, f := range found {
-		if f.Mint != nil && !wallet.Operators(f.Wallet.Purpose) && !f.Amount.Less(f.Mint.MinDeposit) {
-			shown = append(shown, f)
+		if f.Mint != nil && !wallet.IsOperatorPurpose(f.Wallet.Purpose) && !f.Amount.Less(f.Mint.MinDeposit) {
+			visible = append(visible, f)
 		}
 	}
-	return take(ctx, tx, ch, b, nil, shown, decided{}, d.chains[ch])
+	return applyBlock(ctx, tx, ch, b, nil, visible, blockDecisions{}, d.chains[ch])
 }
 
-// Orphaned implements scan.Listener.
-func (d *Desk) Orphaned(ctx context.Context, tx pg.Tx, ch chain.Name, from uint64) error {
-	return orphan(ctx, tx, `height >= $4`, ch, from)
+// OnOrphaned implements scan.Listener.
+func (d *Service) OnOrphaned(ctx context.Context, tx pg.Tx, ch chain.Name, from uint64) error {
+	return orphanDeposits(ctx, tx, `height >= $4`, ch, from)
 }
 
-// Observe implements scan.Listener: what the block has is final, and what was seen
+// OnFinal implements scan.Listener: what the block has is final, and what was seen
 // at its height or below and never became final is gone. What nobody has to be asked
 // about is credited with its block.
-func (d *Desk) Observe(ctx context.Context, ch chain.Name, b chain.Block, found []scan.Found) scan.Taking {
-	ready := d.decide(ctx, ch, b, found)
+func (d *Service) OnFinal(ctx context.Context, ch chain.Name, b chain.Block, found []scan.Arrival) scan.Apply {
+	decisions := d.decideBlock(ctx, ch, b, found)
 	return func(ctx context.Context, tx pg.Tx, p scan.Proof) (err error) {
 		if len(found) > 0 {
 			var span trace.Span
-			ctx, span = trace.Within(ctx, "deposit observe")
+			ctx, span = trace.StartChild(ctx, "deposit observe")
 			defer func() { span.End(err) }()
 		}
-		if err := take(ctx, tx, p.Chain, p.Block, &p.ID, found, ready, d.chains[p.Chain]); err != nil {
+		if err := applyBlock(ctx, tx, p.Chain, p.Block, &p.ID, found, decisions, d.chains[p.Chain]); err != nil {
 			return err
 		}
-		return orphan(ctx, tx, `height <= $4`, p.Chain, p.Height)
+		return orphanDeposits(ctx, tx, `height <= $4`, p.Chain, p.Height)
 	}
 }
 
-// orphan takes back what is not final at the heights of the condition.
-func orphan(ctx context.Context, tx pg.Tx, heights string, ch chain.Name, height uint64) error {
-	if !allowed(Confirming, Orphaned) {
+// orphanDeposits takes back what is not final at the heights of the condition.
+func orphanDeposits(ctx context.Context, tx pg.Tx, heights string, ch chain.Name, height uint64) error {
+	if !isAllowed(Confirming, Orphaned) {
 		panic("deposit: nothing can be orphaned")
 	}
 	rows, err := tx.Query(ctx, `
 		UPDATE deposits SET status = $1, chain_status = $2
 		WHERE chain = $3 AND status = 'CONFIRMING' AND `+heights+`
-		RETURNING `+columns, Orphaned, reorged, ch, height)
+		RETURNING `+columns, Orphaned, chainReorged, ch, height)
 	if err != nil {
 		return fmt.Errorf("orphan deposits on %s: %w", ch, err)
 	}
-	gone, err := pgx.CollectRows(rows, scanned)
+	orphaned, err := pgx.CollectRows(rows, scanDeposit)
 	if err != nil {
 		return fmt.Errorf("orphan deposits on %s: %w", ch, err)
 	}
 	var entries []audit.Entry
-	for _, g := range gone {
-		entries = append(entries, changed(g))
+	for _, d := range orphaned {
+		entries = append(entries, newStatusEntry(d))
 	}
-	return record(ctx, tx, entries)
+	return recordAudit(ctx, tx, entries)
 }
 
-// changed is the audit row of what a deposit became.
-func changed(is row) audit.Entry {
+// newStatusEntry is the audit row of what a deposit became.
+func newStatusEntry(after Deposit) audit.Entry {
 	return audit.Entry{
-		OrgID: is.orgID, Actor: actor, Action: "deposit." + action[is.status], ResourceKind: resourceKind, ResourceID: is.id,
+		OrgID: after.orgID, Actor: systemActor, Action: "deposit." + auditActions[after.status], ResourceKind: resourceKind, ResourceID: after.id,
 		Detail: map[string]string{
-			"txHash": string(is.tx), "blockHash": is.blockHash, "amount": is.amount.String(), "reason": is.reason,
+			"txHash": string(after.tx), "blockHash": after.blockHash, "amount": after.amount.String(), "reason": after.reason,
 		},
 	}
 }
 
-var action = map[Status]string{
+var auditActions = map[Status]string{
 	Confirming: "seen", Orphaned: "orphaned", Screening: "finalized", Credited: "credited",
 	Unsupported: "unsupported", BelowMinimum: "below_minimum", Reversed: "reversed",
 	Flagged: "flagged", Rejecting: "rejecting", Redirecting: "redirecting", ResolutionStuck: "resolution_stuck", Rejected: "rejected", Redirected: "redirected",
 }
 
-func record(ctx context.Context, tx pg.Tx, entries []audit.Entry) error {
+func recordAudit(ctx context.Context, tx pg.Tx, entries []audit.Entry) error {
 	if len(entries) == 0 {
 		return nil
 	}
 	return audit.Record(ctx, tx, entries...)
 }
 
-// movement is what names a deposit on its chain.
-type movement struct {
+// movementKey is what names a deposit on its chain.
+type movementKey struct {
 	tx       chain.TxHash
 	kind     chain.Kind
 	position string
 }
 
-// account is where on the chain a movement arrived. Another fork can have the same
+// targetKey is where on the chain a movement arrived. Another fork can have the same
 // place of the same transaction arrive elsewhere.
-type account struct {
-	movement
+type targetKey struct {
+	movementKey
 	address, contract chain.Address
 }
 
-func (d row) account() account {
-	return account{movement{d.tx, d.kind, d.position}, d.address, d.contract}
+func (d Deposit) targetKey() targetKey {
+	return targetKey{movementKey{d.tx, d.kind, d.position}, d.address, d.contract}
 }
 
-// named is the id of a new deposit. It follows from what the chain says, so that a
+// newDepositID is the id of a new deposit. It follows from what the chain says, so that a
 // database that was restored from a backup finds it again under the id that
 // integrators know, and who looks at that credits nobody twice. Should a row of the
 // same arrival be there already, the new one is another deposit.
-func named(d row, met map[account]int) string {
+func newDepositID(d Deposit, rowCounts map[targetKey]int) string {
 	parts := []string{d.orgID, string(d.chain), string(d.tx), string(d.kind), d.position, string(d.address), string(d.contract)}
-	if n := met[d.account()]; n > 0 {
+	if n := rowCounts[d.targetKey()]; n > 0 {
 		parts = append(parts, strconv.Itoa(n))
 	}
-	return id.Of("dep", parts...)
+	return id.Derive("dep", parts...)
 }
 
-// take brings the deposits of a block up to date. proof is nil for a block that
+// applyBlock brings the deposits of a block up to date. proof is nil for a block that
 // is not final; what is ready to be credited then is, if nothing speaks against it
 // now and its tier wants no more blocks. Telling it the same block again changes nothing.
-func take(ctx context.Context, tx pg.Tx, ch chain.Name, b chain.Block, proof *int64, found []scan.Found, ready decided, on chain.Chain) error {
+func applyBlock(ctx context.Context, tx pg.Tx, ch chain.Name, b chain.Block, proof *int64, found []scan.Arrival, decisions blockDecisions, on chain.Chain) error {
 	found = slices.Clone(found)
-	if ch.Pooled() {
+	if ch.IsUTXO() {
 		var err error
-		if found, err = rests(ctx, tx, ch, b, proof, found); err != nil {
+		if found, err = takeChangeOutputs(ctx, tx, ch, b, proof, found); err != nil {
 			return err
 		}
 	}
-	found = slices.DeleteFunc(found, func(f scan.Found) bool {
-		return f.FromOurs || f.Amount.IsZero()
+	found = slices.DeleteFunc(found, func(f scan.Arrival) bool {
+		return f.FromOwnWallets || f.Amount.IsZero()
 	})
 	if len(found) == 0 {
 		return nil
 	}
-	ready, err := ready.still(ctx, tx, ch)
+	decisions, err := decisions.dropChanged(ctx, tx, ch)
 	if err != nil {
 		return err
 	}
-	living, gone, met, err := known(ctx, tx, ch, found)
+	living, removed, rowCounts, err := existingDeposits(ctx, tx, ch, found)
 	if err != nil {
 		return err
 	}
-	found, err = bounded(ctx, tx, ch, b, found, func(f scan.Found) bool {
-		m := movement{f.Tx, f.Kind, f.Position}
-		_, lives := living[m]
-		return lives || len(gone[m]) > 0
+	found, err = limitUnknownTokens(ctx, tx, ch, b, found, func(f scan.Arrival) bool {
+		m := movementKey{f.Tx, f.Kind, f.Position}
+		_, isLiving := living[m]
+		return isLiving || len(removed[m]) > 0
 	})
 	if err != nil {
 		return err
 	}
 	var (
-		changes []change
-		dust    []wallet.Movement
-		entries []audit.Entry
-		back    bool // one that a fork took away is there again
+		changes    []change
+		dust       []wallet.Movement
+		entries    []audit.Entry
+		reappeared bool // one that a fork took away is there again
 	)
-	at, err := keepersOn(ctx, tx, ch, found)
+	wallets, err := creditWalletsOn(ctx, tx, ch, found)
 	if err != nil {
 		return err
 	}
-	credits := credits{at: at}
+	credits := credits{wallets: wallets}
 	for _, f := range found {
-		m := movement{f.Tx, f.Kind, f.Position}
-		was, lives := living[m]
-		again := returned(gone[m], f)
-		if again != nil && proof == nil {
+		m := movementKey{f.Tx, f.Kind, f.Position}
+		before, isLiving := living[m]
+		reorgedMatch := findReproven(removed[m], f)
+		if reorgedMatch != nil && proof == nil {
 			continue // it stands in the books, and a recent block decides nothing
 		}
-		if lives && (was.address != f.To || was.contract != f.Contract || again != nil && was.proofID == nil) {
+		if isLiving && (before.address != f.To || before.contract != f.Contract || reorgedMatch != nil && before.proofID == nil) {
 			// The fork that showed it had the same place of the transaction pay
 			// somebody else, or as much as no fork that was final has paid.
-			if was.proofID != nil {
-				return fmt.Errorf("deposit %s is final and block %d has another movement in its place", was.id, b.Height)
+			if before.proofID != nil {
+				return fmt.Errorf("deposit %s is final and block %d has another movement in its place", before.id, b.Height)
 			}
-			left := was
-			left.status, left.chainStatus = Orphaned, reorged
-			changes = append(changes, change{was, left})
-			entries = append(entries, changed(left))
-			was, lives = row{}, false
+			orphaned := before
+			orphaned.status, orphaned.chainStatus = Orphaned, chainReorged
+			changes = append(changes, change{before, orphaned})
+			entries = append(entries, newStatusEntry(orphaned))
+			before, isLiving = Deposit{}, false
 		}
-		if again != nil && !lives {
+		if reorgedMatch != nil && !isLiving {
 			// The same money, proven anew: nothing is posted and nothing told.
-			is, now := *again, tx.Now
-			is.from, is.senders = senders(f)
-			is.logIndex, is.height, is.blockHash = f.LogIndex, b.Height, b.Hash
-			is.proofID, is.chainStatus, is.confirmedAt = proof, finalized, &now
-			changes = append(changes, change{*again, is})
-			e := changed(is)
+			after, now := *reorgedMatch, tx.Now
+			after.from, after.senders = splitSenders(f)
+			after.logIndex, after.height, after.blockHash = f.LogIndex, b.Height, b.Hash
+			after.proofID, after.chainStatus, after.confirmedAt = proof, chainFinalized, &now
+			changes = append(changes, change{*reorgedMatch, after})
+			e := newStatusEntry(after)
 			e.Action = "deposit.proven_again"
 			entries = append(entries, e)
 			continue
 		}
-		if !lives {
-			for _, o := range gone[m] {
-				if o.status == Orphaned && o.flag == nil && o.address == f.To && o.contract == f.Contract {
-					was = o
+		if !isLiving {
+			for _, former := range removed[m] {
+				if former.status == Orphaned && former.flag == nil && former.address == f.To && former.contract == f.Contract {
+					before = former
 				}
 			}
 		}
-		is, differs, err := next(was, f, ch, b, proof, on.Tiers)
+		after, isChanged, err := nextState(before, f, ch, b, proof, on.Tiers)
 		if err != nil {
 			return err
 		}
-		if !differs {
+		if !isChanged {
 			continue
 		}
-		if was.status == "" {
-			is.id, is.createdAt = named(is, met), tx.Now
+		if before.status == "" {
+			after.id, after.createdAt = newDepositID(after, rowCounts), tx.Now
 		}
 		if proof != nil {
 			now := tx.Now
-			is.confirmedAt = &now
+			after.confirmedAt = &now
 		}
-		deep := true
-		if proof != nil && is.depth > 0 {
-			if deep, err = is.deep(ctx, tx); err != nil {
+		isDeep := true
+		if proof != nil && after.depth > 0 {
+			if isDeep, err = after.isDeepEnough(ctx, tx); err != nil {
 				return err
 			}
 		}
-		if _, known := at.of(is); is.status == Screening && known && deep && ready.credit(&is, f, tx.Now) {
-			credits.add(is, f.Mint.Kind == mint.Native)
+		if _, hasWallet := wallets.walletFor(after); after.status == Screening && hasWallet && isDeep && decisions.creditDeposit(&after, f, tx.Now) {
+			credits.addCredit(after, f.Mint.Kind == mint.Native)
 		}
-		changes = append(changes, change{was, is})
-		back = back || was.status == Orphaned
-		entries = append(entries, changed(is))
-		if is.status == BelowMinimum {
-			dust = append(dust, wallet.Movement{WalletID: is.walletID, OrgID: is.orgID, MintID: *is.mintID, Part: wallet.Dust, Plus: is.amount})
+		changes = append(changes, change{before, after})
+		reappeared = reappeared || before.status == Orphaned
+		entries = append(entries, newStatusEntry(after))
+		if after.status == BelowMinimum {
+			dust = append(dust, wallet.Movement{WalletID: after.walletID, OrgID: after.orgID, MintID: *after.mintID, Part: wallet.Dust, Plus: after.amount})
 		}
 	}
-	if err := owners(ctx, tx, changes); err != nil {
+	if err := ensureCustomers(ctx, tx, changes); err != nil {
 		return err
 	}
-	if err := become(ctx, tx, changes...); err != nil {
+	if err := applyChanges(ctx, tx, changes...); err != nil {
 		return err
 	}
 	if on.Memos != nil {
@@ -259,102 +259,102 @@ func take(ctx context.Context, tx pg.Tx, ch chain.Name, b chain.Block, proof *in
 			return err
 		}
 	}
-	if proof != nil && ch.Pooled() {
-		if err := outputs(ctx, tx, changes); err != nil {
+	if proof != nil && ch.IsUTXO() {
+		if err := recordOutputs(ctx, tx, changes); err != nil {
 			return err
 		}
 	}
-	if back {
-		crash.Point("D13")
+	if reappeared {
+		crash.Hit("D13")
 	}
 	if proof == nil {
-		if err := seen(ctx, tx, changes); err != nil {
+		if err := announceSeen(ctx, tx, changes); err != nil {
 			return err
 		}
 	}
-	if ready.kept != nil {
-		if err := decisions(ctx, tx, *ready.kept); err != nil {
+	if decisions.accepted != nil {
+		if err := insertDecisions(ctx, tx, *decisions.accepted); err != nil {
 			return err
 		}
 	}
-	return credits.write(ctx, tx, dust, entries)
+	return credits.writeCredits(ctx, tx, dust, entries)
 }
 
-// seen tells of customers' deposits that a recent block shows for the first time, to
+// announceSeen tells of customers' deposits that a recent block shows for the first time, to
 // whoever has an endpoint for that. It promises nothing, so it is written only where
 // it is wanted; what a fork takes away and brings again is told once.
-func seen(ctx context.Context, tx pg.Tx, changes []change) error {
+func announceSeen(ctx context.Context, tx pg.Tx, changes []change) error {
 	var orgs []string
 	for _, c := range changes {
-		if c.was.status == "" && c.is.customerID != "" {
-			orgs = append(orgs, c.is.orgID)
+		if c.before.status == "" && c.after.customerID != "" {
+			orgs = append(orgs, c.after.orgID)
 		}
 	}
 	if len(orgs) == 0 {
 		return nil
 	}
 	slices.Sort(orgs)
-	named, err := event.Named(ctx, tx, event.CustomerDepositSeen, slices.Compact(orgs))
-	if err != nil || len(named) == 0 {
+	subscribed, err := event.SubscribedOrgs(ctx, tx, event.CustomerDepositSeen, slices.Compact(orgs))
+	if err != nil || len(subscribed) == 0 {
 		return err
 	}
-	var told []row
+	var announced []Deposit
 	for _, c := range changes {
-		if c.was.status == "" && c.is.customerID != "" && named[c.is.orgID] {
-			told = append(told, c.is)
+		if c.before.status == "" && c.after.customerID != "" && subscribed[c.after.orgID] {
+			announced = append(announced, c.after)
 		}
 	}
-	return tell(ctx, tx, told, fresh, func(row) event.Type { return event.CustomerDepositSeen })
+	return publishEvents(ctx, tx, announced, freshObjects, func(Deposit) event.Type { return event.CustomerDepositSeen })
 }
 
-// tell records an event of each deposit, with the object that show gives of it: fresh
-// or byID.
-func tell(ctx context.Context, tx pg.Tx, told []row, show func(context.Context, pg.Tx, []row) (map[string]webhook.Deposit, error), as func(row) event.Type) error {
-	shown, err := show(ctx, tx, told)
+// publishEvents records an event of each deposit, with the object that show gives of it: fresh
+// or objectsByID.
+func publishEvents(ctx context.Context, tx pg.Tx, deposits []Deposit, loadObjects func(context.Context, pg.Tx, []Deposit) (map[string]webhook.Deposit, error), typeOf func(Deposit) event.Type) error {
+	objects, err := loadObjects(ctx, tx, deposits)
 	if err != nil {
 		return err
 	}
-	events := make([]event.Event, len(told))
-	for i, is := range told {
-		object, ok := shown[is.id]
+	events := make([]event.Event, len(deposits))
+	for i, after := range deposits {
+		object, ok := objects[after.id]
 		if !ok {
-			return fmt.Errorf("deposit %s cannot be shown", is.id)
+			return fmt.Errorf("deposit %s cannot be shown", after.id)
 		}
 		events[i] = event.Event{
-			OrgID: is.orgID, Type: as(is), ResourceKind: resourceKind, ResourceID: is.id,
-			CustomerID: is.customerID, Chain: string(is.chain), Data: object, FoundAgain: true,
+			OrgID: after.orgID, Type: typeOf(after), ResourceKind: resourceKind, ResourceID: after.id,
+			CustomerID: after.customerID, Chain: string(after.chain), Data: object, FoundAgain: true,
 		}
 	}
 	return event.RecordMany(ctx, tx, events...)
 }
 
-// owners makes the customers of new deposits that are not there yet: a wallet may
+// ensureCustomers makes the customers of new deposits that are not there yet: a wallet may
 // have come back from the signer's journal before its customer did.
-func owners(ctx context.Context, tx pg.Tx, changes []change) error {
-	of := map[string][]string{}
+func ensureCustomers(ctx context.Context, tx pg.Tx, changes []change) error {
+	customerIDs := map[string][]string{}
 	for _, c := range changes {
-		if c.was.status == "" && c.is.customerID != "" {
-			of[c.is.orgID] = append(of[c.is.orgID], c.is.customerID)
+		if c.before.status == "" && c.after.customerID != "" {
+			customerIDs[c.after.orgID] = append(customerIDs[c.after.orgID], c.after.customerID)
 		}
 	}
-	for _, org := range slices.Sorted(maps.Keys(of)) {
+	for _, org := range slices.Sorted(maps.Keys(customerIDs)) {
 		b := &pgx.Batch{}
-		known := customer.Known(b, org, of[org])
+		existing := customer.QueueExisting(b, org, customerIDs[org])
 		if err := tx.SendBatch(ctx, b).Close(); err != nil {
-			return fmt.Errorf("look for %d customers of %s: %w", len(of[org]), org, err)
+			return fmt.Errorf("look for %d customers of %s: %w", len(customerIDs[org]), org, err)
 		}
-		var strangers []string
-		for _, customerID := range of[org] {
-			if known[customerID] {
+		var missing []string
+		for _, customerID := range customerIDs[org] {
+			if existing[customerID] {
 				continue
 			}
 			if err := customer.CheckID(customerID); err != nil {
 				return fmt.Errorf("a wallet of %s: %w", org, err)
 			}
-			strangers = append(strangers, customerID)
+			missing = append(missing, customerID)
 		}
-		if len(strangers) > 0 {
-			if err := customer.Make(ctx, tx, org, strangers); err != nil {
+		if len(missing) > 0 {
+			if err := customer.EnsureAll(ctx, tx, org, missing); err != nil {
 				return err
 			}
 		}
@@ -362,10 +362,10 @@ func owners(ctx context.Context, tx pg.Tx, changes []change) error {
 	return nil
 }
 
-// known locks the deposits of a block's transactions: those that live, and
+// existingDeposits locks the deposits of a block's transactions: those that live, and
 // those that a fork took away, credited ones in question among them, by the
 // movement they are, and how many rows there are of each arrival.
-func known(ctx context.Context, tx pg.Tx, ch chain.Name, found []scan.Found) (living map[movement]row, gone map[movement][]row, met map[account]int, err error) {
+func existingDeposits(ctx context.Context, tx pg.Tx, ch chain.Name, found []scan.Arrival) (living map[movementKey]Deposit, removed map[movementKey][]Deposit, rowCounts map[targetKey]int, err error) {
 	var hashes []chain.TxHash
 	for _, f := range found {
 		hashes = append(hashes, f.Tx)
@@ -376,90 +376,90 @@ func known(ctx context.Context, tx pg.Tx, ch chain.Name, found []scan.Found) (li
 	if err != nil {
 		return nil, nil, nil, fmt.Errorf("look for deposits on %s: %w", ch, err)
 	}
-	all, err := pgx.CollectRows(rows, scanned)
+	deposits, err := pgx.CollectRows(rows, scanDeposit)
 	if err != nil {
 		return nil, nil, nil, fmt.Errorf("look for deposits on %s: %w", ch, err)
 	}
-	living, gone, met = map[movement]row{}, map[movement][]row{}, map[account]int{}
-	for _, r := range all {
-		met[r.account()]++
-		m := movement{r.tx, r.kind, r.position}
-		if r.chainStatus == reorged {
-			gone[m] = append(gone[m], r)
+	living, removed, rowCounts = map[movementKey]Deposit{}, map[movementKey][]Deposit{}, map[targetKey]int{}
+	for _, r := range deposits {
+		rowCounts[r.targetKey()]++
+		m := movementKey{r.tx, r.kind, r.position}
+		if r.chainStatus == chainReorged {
+			removed[m] = append(removed[m], r)
 			continue
 		}
 		living[m] = r
 	}
-	return living, gone, met, nil
+	return living, removed, rowCounts, nil
 }
 
-// next is what a deposit becomes by a block that has it. It is pure.
-func next(was row, f scan.Found, ch chain.Name, b chain.Block, proof *int64, tiers chain.Tiers) (is row, changes bool, err error) {
-	if was.proofID != nil {
-		if proof != nil && was.blockHash != b.Hash {
-			return row{}, false, fmt.Errorf("deposit %s is final in block %s and again in %s", was.id, was.blockHash, b.Hash)
+// nextState is what a deposit becomes by a block that has it. It is pure.
+func nextState(before Deposit, f scan.Arrival, ch chain.Name, b chain.Block, proof *int64, tiers chain.Tiers) (after Deposit, isChanged bool, err error) {
+	if before.proofID != nil {
+		if proof != nil && before.blockHash != b.Hash {
+			return Deposit{}, false, fmt.Errorf("deposit %s is final in block %s and again in %s", before.id, before.blockHash, b.Hash)
 		}
-		return was, false, nil
+		return before, false, nil
 	}
-	if proof == nil && was.status == Confirming && was.blockHash == b.Hash {
-		return was, false, nil
+	if proof == nil && before.status == Confirming && before.blockHash == b.Hash {
+		return before, false, nil
 	}
-	is = was
-	if was.status == "" {
-		is.orgID, is.walletID, is.purpose = f.Wallet.OrgID, f.Wallet.ID, f.Wallet.Purpose
+	after = before
+	if before.status == "" {
+		after.orgID, after.walletID, after.purpose = f.Wallet.OrgID, f.Wallet.ID, f.Wallet.Purpose
 		switch f.Wallet.Purpose {
 		case wallet.CustomerDeposit:
-			is.customerID = f.Wallet.Subject
+			after.customerID = f.Wallet.Subject
 		case wallet.OrganizationDeposit:
-			is.product = f.Wallet.Subject
+			after.product = f.Wallet.Subject
 		}
-		is.chain, is.contract, is.address = ch, f.Contract, f.To
-		is.tx, is.kind, is.position = f.Tx, f.Kind, f.Position
-		is.screening = pending
+		after.chain, after.contract, after.address = ch, f.Contract, f.To
+		after.tx, after.kind, after.position = f.Tx, f.Kind, f.Position
+		after.screening = screeningPending
 	}
-	is.mintID = nil
+	after.mintID = nil
 	if f.Mint != nil {
 		mintID := f.Mint.ID
-		is.mintID = &mintID
+		after.mintID = &mintID
 	}
-	is.from, is.senders = senders(f)
-	is.amount, is.logIndex = f.Amount, f.LogIndex
-	is.depth = 0
+	after.from, after.senders = splitSenders(f)
+	after.amount, after.logIndex = f.Amount, f.LogIndex
+	after.depth = 0
 	if f.Contract == "" {
-		is.depth = tiers.Depth(f.Amount)
+		after.depth = tiers.Depth(f.Amount)
 	}
-	is.height, is.blockHash, is.proofID = b.Height, b.Hash, proof
-	is.status, is.chainStatus, is.reason = Confirming, included, ""
+	after.height, after.blockHash, after.proofID = b.Height, b.Hash, proof
+	after.status, after.chainStatus, after.reason = Confirming, chainIncluded, ""
 	if proof != nil {
-		is.chainStatus = finalized
-		is.status, is.reason = verdict(f)
-		if is.status != Screening {
-			is.screening = skipped
+		after.chainStatus = chainFinalized
+		after.status, after.reason = finalStatus(f)
+		if after.status != Screening {
+			after.screening = screeningSkipped
 		}
 	}
-	return is, true, nil
+	return after, true, nil
 }
 
-// senders are what a deposit keeps of who sent it: the only one, or all of several. Of
+// splitSenders are what a deposit keeps of who sent it: the only one, or all of several. Of
 // more than are asked about, which somebody may make at will, it keeps none.
-func senders(f scan.Found) (only chain.Address, several []chain.Address) {
+func splitSenders(f scan.Arrival) (single chain.Address, multiple []chain.Address) {
 	if n := len(f.Senders); n > 1 && n <= risk.SendersMax {
 		return "", f.Senders
 	}
 	return f.From, nil
 }
 
-// verdict is what becomes of a final movement before screening. It is pure. A
+// finalStatus is what becomes of a final movement before screening. It is pure. A
 // quarantine of the mint is no part of it: that may be lifted, so what its block
 // confirmed waits for it like anything else that is not decided yet.
-func verdict(f scan.Found) (Status, string) {
+func finalStatus(f scan.Arrival) (Status, string) {
 	switch {
 	case f.Mint == nil:
 		return Unsupported, UnknownToken
 	case f.Doubt != "":
 		return Unsupported, f.Doubt
 	case f.Wallet.Purpose == wallet.Change:
-		return Unsupported, ToChange
+		return Unsupported, ChangeAddress
 	case f.Wallet.Purpose != wallet.Treasury && f.Amount.Less(f.Mint.MinDeposit):
 		return BelowMinimum, ""
 	default:

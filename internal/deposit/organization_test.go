@@ -38,11 +38,11 @@ func TestAProductHasOneProvenAddressOnAChain(t *testing.T) {
 	}
 	s, attest := signertest.New(t)
 	book := wallet.New(db, s, attest)
-	if err := mirror.Import(t.Context(), db, s, book); err != nil {
+	if err := mirror.ImportJournal(t.Context(), db, s, book); err != nil {
 		t.Fatal(err)
 	}
-	counter := &deposit.Counter{DB: db, Wallets: book, Chains: chain.Chains{chain.Ethereum: {
-		Name: chain.Ethereum, Network: chain.Local, Grammar: evmtx.Grammar{ChainID: signertest.ChainID},
+	counter := &deposit.AddressService{DB: db, Wallets: book, Chains: chain.Chains{chain.Ethereum: {
+		Name: chain.Ethereum, Network: chain.Local, AddressCodec: evmtx.AddressCodec{ChainID: signertest.ChainID},
 	}}}
 	given := map[chain.Address]string{}
 	var first string
@@ -53,11 +53,11 @@ func TestAProductHasOneProvenAddressOnAChain(t *testing.T) {
 		}
 		first = o.ID
 		for _, product := range ledger.Products {
-			token, err := counter.OfProduct(t.Context(), o.ID, usdc, product)
+			token, err := counter.IssueForProduct(t.Context(), o.ID, usdc, product)
 			if err != nil {
 				t.Fatal(err)
 			}
-			coin, err := counter.OfProduct(t.Context(), o.ID, eth, product)
+			coin, err := counter.IssueForProduct(t.Context(), o.ID, eth, product)
 			if err != nil || coin.Address != token.Address || coin.PaymentURI == token.PaymentURI {
 				t.Errorf("%s: got %+v and %+v %v, want one address", product, token, coin, err)
 			}
@@ -67,25 +67,25 @@ func TestAProductHasOneProvenAddressOnAChain(t *testing.T) {
 			given[token.Address] = product + " of " + o.ID
 		}
 		// A customer of that name is somebody else.
-		customers, err := counter.Address(t.Context(), o.ID, usdc, "CUSTODIAL", "")
+		customers, err := counter.IssueForCustomer(t.Context(), o.ID, usdc, "CUSTODIAL", "")
 		if err != nil || given[customers.Address] != "" {
 			t.Errorf("customer CUSTODIAL: got %v %v, want an address of its own", customers.Address, err)
 		}
 	}
 	for _, wrong := range []string{"", "custodial", "SAVINGS", "CUSTODIAL ", "CHECKOUT\x00"} {
-		if _, err := counter.OfProduct(t.Context(), first, usdc, wrong); !fault.Is(err, fault.InvalidRequest) {
+		if _, err := counter.IssueForProduct(t.Context(), first, usdc, wrong); !fault.HasCode(err, fault.InvalidRequest) {
 			t.Errorf("%q: got %v, want it refused", wrong, err)
 		}
 	}
-	if _, err := counter.OfProduct(t.Context(), first, 99, "CHECKOUT"); !fault.Is(err, fault.MintNotFound) {
+	if _, err := counter.IssueForProduct(t.Context(), first, 99, "CHECKOUT"); !fault.HasCode(err, fault.MintNotFound) {
 		t.Errorf("got %v, want no such mint", err)
 	}
 	// Whoever can change rows cannot have money sent elsewhere.
-	if _, err := pgtest.Owner(t, db).Exec(t.Context(), `UPDATE wallets SET address = $1 WHERE purpose = 'ORGANIZATION_DEPOSIT' AND subject = 'CHECKOUT' AND org_id = $2`,
+	if _, err := pgtest.OwnerPool(t, db).Exec(t.Context(), `UPDATE wallets SET address = $1 WHERE purpose = 'ORGANIZATION_DEPOSIT' AND subject = 'CHECKOUT' AND org_id = $2`,
 		string(sim.Address("mallory")), first); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := counter.OfProduct(t.Context(), first, usdc, "CHECKOUT"); err == nil {
+	if got, err := counter.IssueForProduct(t.Context(), first, usdc, "CHECKOUT"); err == nil {
 		t.Errorf("got %v after its row was changed, want an error", got.Address)
 	}
 }
@@ -93,14 +93,14 @@ func TestAProductHasOneProvenAddressOnAChain(t *testing.T) {
 // Rules DEP-24 and DEP-25.
 func TestWhatReachesAProductsAddressIsTheOrganizationsOwn(t *testing.T) {
 	t.Parallel()
-	w := open(t)
-	w.c.Do(payer, moveTo(checkout, 300), moveTo(checkout, 3), moveTo(alice, 40))
+	w := newTestEnv(t)
+	w.c.SubmitTx(payer, moveTo(checkout, 300), moveTo(checkout, 3), moveTo(alice, 40))
 	w.c.Mine(1)
-	w.walk(t)
-	pending := func() (found []deposit.Held) {
+	w.walkBlocks(t)
+	pending := func() (found []deposit.ProductAmount) {
 		t.Helper()
 		err := w.db.ReadOrg(t.Context(), w.org, func(ctx context.Context, tx pg.Tx) (err error) {
-			found, err = deposit.PendingOfProducts(ctx, tx, w.org)
+			found, err = deposit.PendingByProduct(ctx, tx, w.org)
 			return err
 		})
 		if err != nil {
@@ -108,36 +108,36 @@ func TestWhatReachesAProductsAddressIsTheOrganizationsOwn(t *testing.T) {
 		}
 		return found
 	}
-	if got, want := pending(), []deposit.Held{{Product: "CHECKOUT", MintID: usdc, Amount: money.Units(300)}}; !slices.Equal(got, want) {
+	if got, want := pending(), []deposit.ProductAmount{{Product: "CHECKOUT", MintID: usdc, Amount: money.Units(300)}}; !slices.Equal(got, want) {
 		t.Errorf("pending: got %v, want %v", got, want)
 	}
 	w.c.Mine(3)
-	w.walk(t)
+	w.walkBlocks(t)
 	if got := pending(); len(got) != 0 {
 		t.Errorf("pending: got %v, want nothing", got)
 	}
-	if got := w.balance(t, ledger.Product, "CHECKOUT", usdc); got != money.Units(300) {
+	if got := w.loadBalance(t, ledger.Product, "CHECKOUT", usdc); got != money.Units(300) {
 		t.Errorf("CHECKOUT: got %v, want 300", got)
 	}
-	if got := w.balance(t, ledger.Customer, "alice", usdc); got != money.Units(40) {
+	if got := w.loadBalance(t, ledger.Customer, "alice", usdc); got != money.Units(40) {
 		t.Errorf("alice: got %v, want 40", got)
 	}
-	if f := w.funds(t, "adr_checkout", usdc); f.Credited != money.Units(300) || f.Dust != money.Units(3) {
+	if f := w.loadFunds(t, "adr_checkout", usdc); f.Credited != money.Units(300) || f.Dust != money.Units(3) {
 		t.Errorf("on the address: got %+v, want 300 and 3 of dust", f)
 	}
-	own := w.list(t, deposit.Filter{Product: "CHECKOUT", Status: "CREDITED"})
+	own := w.listDeposits(t, deposit.Filter{Product: "CHECKOUT", Status: "CREDITED"})
 	if len(own) != 1 || own[0].CustomerID != nil || own[0].CustomerEmail != nil || *own[0].Product != "CHECKOUT" || own[0].Amount != "300" {
 		t.Fatalf("got %+v, want the organization's deposit", own)
 	}
-	if n := len(w.list(t, deposit.Filter{CustomerID: "alice"})); n != 1 {
+	if n := len(w.listDeposits(t, deposit.Filter{CustomerID: "alice"})); n != 1 {
 		t.Errorf("got %d of alice's, want one", n)
 	}
-	if n := w.events(t, "CUSTOMER_DEPOSIT"); n != 1 {
+	if n := w.countEvents(t, "CUSTOMER_DEPOSIT"); n != 1 {
 		t.Errorf("got %d events of customers, want alice's alone", n)
 	}
 	var data []byte
 	var customerID *string
-	err := pgtest.Owner(t, w.db).QueryRow(t.Context(), `SELECT data, customer_id FROM events WHERE type = 'ORGANIZATION_DEPOSIT'`).Scan(&data, &customerID)
+	err := pgtest.OwnerPool(t, w.db).QueryRow(t.Context(), `SELECT data, customer_id FROM events WHERE type = 'ORGANIZATION_DEPOSIT'`).Scan(&data, &customerID)
 	if err != nil {
 		t.Fatalf("read the event: %v", err)
 	}
@@ -145,17 +145,17 @@ func TestWhatReachesAProductsAddressIsTheOrganizationsOwn(t *testing.T) {
 	if err := json.Unmarshal(data, &told); err != nil || told.DepositID != own[0].DepositID || told.CustomerID != nil || customerID != nil || *told.Product != "CHECKOUT" {
 		t.Errorf("event: got %s of customer %v, %v, want the deposit as it is shown", data, customerID, err)
 	}
-	w.sound(t)
+	w.checkBooks(t)
 }
 
 // Rules DEP-4 and DEP-25, whatever the program does.
 func TestTheTablesKeepWhoseADepositIs(t *testing.T) {
 	t.Parallel()
-	w := open(t)
+	w := newTestEnv(t)
 	w.c.Pay(payer, checkout, usdcAt, 100)
 	w.c.Mine(4)
-	w.waiting(t)
-	fresh := w.the(t).DepositID
+	w.wantWaiting(t)
+	fresh := w.onlyDeposit(t).DepositID
 	for name, c := range map[string]struct{ sql, constraint string }{
 		"another product's":          {`UPDATE deposits SET product = 'BATCH_PAYOUT' WHERE deposit_id = $1`, "deposits_identity_fixed"},
 		"nobody's":                   {`UPDATE deposits SET product = NULL WHERE deposit_id = $1`, "deposits_identity_fixed"},
@@ -165,11 +165,11 @@ func TestTheTablesKeepWhoseADepositIs(t *testing.T) {
 		"a product's with no name":   {`INSERT INTO deposits SELECT (jsonb_populate_record(d, '{"deposit_id": "dep_2", "tx_hash": "x", "product": null}')).* FROM deposits d WHERE deposit_id = $1`, "deposits_product"},
 		"a customer's and product's": {`INSERT INTO deposits SELECT (jsonb_populate_record(d, '{"deposit_id": "dep_2", "tx_hash": "x", "customer_id": "alice"}')).* FROM deposits d WHERE deposit_id = $1`, "deposits_subject"},
 	} {
-		if _, err := pgtest.Owner(t, w.db).Exec(t.Context(), c.sql, fresh); !pg.Violates(err, c.constraint) {
+		if _, err := pgtest.OwnerPool(t, w.db).Exec(t.Context(), c.sql, fresh); !pg.ViolatesConstraint(err, c.constraint) {
 			t.Errorf("%s: got %v, want a violation of %s", name, err, c.constraint)
 		}
 	}
-	if _, err := pgtest.Owner(t, w.db).Exec(t.Context(), `UPDATE wallets SET subject = 'SAVINGS' WHERE wallet_id = 'adr_checkout'`); !pg.Violates(err, "wallets_purpose_known") {
+	if _, err := pgtest.OwnerPool(t, w.db).Exec(t.Context(), `UPDATE wallets SET subject = 'SAVINGS' WHERE wallet_id = 'adr_checkout'`); !pg.ViolatesConstraint(err, "wallets_purpose_known") {
 		t.Errorf("got %v, want no wallet of a product that there is not", err)
 	}
 	// Credited, it may be posted to its product and to nothing else.
@@ -189,11 +189,11 @@ func TestTheTablesKeepWhoseADepositIs(t *testing.T) {
 				Debit: ledger.Account{OrgID: w.org, MintID: usdc, Kind: ledger.Custody}, Credit: to, Amount: money.Units(100),
 			}}})
 		})
-		if !pg.Violates(err, "ledger_transfers_of_cause") {
+		if !pg.ViolatesConstraint(err, "ledger_transfers_of_cause") {
 			t.Errorf("%v: got %v, want a violation of ledger_transfers_of_cause", to, err)
 		}
 	}
-	if n := w.credit(t); n != 1 {
+	if n := w.creditAll(t); n != 1 {
 		t.Errorf("got %d credited, want it", n)
 	}
 }
@@ -202,14 +202,14 @@ func TestTheTablesKeepWhoseADepositIs(t *testing.T) {
 // Rules DEP-2 and DEP-25.
 func TestAProductsRowThatWasChangedIsNotCredited(t *testing.T) {
 	t.Parallel()
-	w := open(t)
+	w := newTestEnv(t)
 	w.c.Pay(payer, checkout, usdcAt, 100)
 	w.c.Mine(4)
-	w.final(t)
-	if _, err := pgtest.Owner(t, w.db).Exec(t.Context(), `UPDATE wallets SET subject = 'BATCH_PAYOUT' WHERE wallet_id = 'adr_checkout'`); err != nil {
+	w.walkFinal(t)
+	if _, err := pgtest.OwnerPool(t, w.db).Exec(t.Context(), `UPDATE wallets SET subject = 'BATCH_PAYOUT' WHERE wallet_id = 'adr_checkout'`); err != nil {
 		t.Fatal(err)
 	}
-	if n := w.credit(t); n != 0 {
+	if n := w.creditAll(t); n != 0 {
 		t.Errorf("got %d credited, want none", n)
 	}
 }
@@ -217,51 +217,51 @@ func TestAProductsRowThatWasChangedIsNotCredited(t *testing.T) {
 // Rules DEP-20, DEP-22, DEP-23 and DEP-26.
 func TestAnOrganizationsDepositThatTheNewForkDoesNotHaveIsTakenBack(t *testing.T) {
 	t.Parallel()
-	w := breakable(t)
+	w := newReorgEnv(t)
 	w.c.Pay(payer, checkout, usdcAt, 100)
 	w.c.Mine(9)
-	w.walk(t)
-	w.handOver(t, "CHECKOUT", "alice", 30)
-	w.c.Fork(9, w.c.At(1).Transfers[0].Tx)
+	w.walkBlocks(t)
+	w.transferToCustomer(t, "CHECKOUT", "alice", 30)
+	w.c.Fork(9, w.c.BlockAt(1).Transfers[0].Tx)
 	w.c.MineEmpty(10)
-	w.part(t)
+	w.partChain(t)
 	w.wantFrozen(t, "FINALITY CHAIN ETHEREUM", "FINALITY ORGANIZATION")
-	w.settle(t)
+	w.settleReorgs(t)
 	w.wantFrozen(t, "FINALITY CHAIN ETHEREUM", "FINALITY ORGANIZATION")
-	w.repoint(t)
-	w.final(t)
-	w.settle(t)
+	w.repointChain(t)
+	w.walkFinal(t)
+	w.settleReorgs(t)
 	w.c.Pay(payer, checkout, usdcAt, 20)
 	w.c.Mine(1)
 	w.c.MineEmpty(12)
-	w.final(t)
-	w.settle(t)
-	d := w.list(t, deposit.Filter{Status: "REVERSED"})
+	w.walkFinal(t)
+	w.settleReorgs(t)
+	d := w.listDeposits(t, deposit.Filter{Status: "REVERSED"})
 	if len(d) != 1 || d[0].Reversal.TakenBack != "70" || d[0].Reversal.Loss != "30" || *d[0].Product != "CHECKOUT" {
 		t.Fatalf("got %+v, want it reversed, 70 of it taken", d)
 	}
-	if n, m := w.events(t, "ORGANIZATION_DEPOSIT_REVERSED"), w.events(t, "CUSTOMER_DEPOSIT_REVERSED"); n != 1 || m != 0 {
+	if n, m := w.countEvents(t, "ORGANIZATION_DEPOSIT_REVERSED"), w.countEvents(t, "CUSTOMER_DEPOSIT_REVERSED"); n != 1 || m != 0 {
 		t.Errorf("got %d events of the organization and %d of customers, want one and none", n, m)
 	}
-	w.loss(t, usdc, 30)
-	if got := w.balance(t, ledger.Customer, "alice", usdc); got != money.Units(30) {
+	w.wantLoss(t, usdc, 30)
+	if got := w.loadBalance(t, ledger.Customer, "alice", usdc); got != money.Units(30) {
 		t.Errorf("alice: got %v, want 30 untouched", got)
 	}
-	w.letGo(t)
-	w.settle(t)
+	w.liftFreezes(t)
+	w.settleReorgs(t)
 	w.wantFrozen(t, "FINALITY ORGANIZATION")
 	// What arrives while nobody has lifted the freeze is taken for the loss.
-	w.credit(t)
-	w.settle(t)
-	w.settle(t)
-	if got := w.balance(t, ledger.Product, "CHECKOUT", usdc); !got.IsZero() {
+	w.creditAll(t)
+	w.settleReorgs(t)
+	w.settleReorgs(t)
+	if got := w.loadBalance(t, ledger.Product, "CHECKOUT", usdc); !got.IsZero() {
 		t.Errorf("CHECKOUT: got %v, want nothing yet", got)
 	}
-	w.loss(t, usdc, 10)
+	w.wantLoss(t, usdc, 10)
 	err := w.db.InSystem(t.Context(), func(ctx context.Context, tx pg.Tx) error {
 		all, err := freeze.List(ctx, tx)
 		for _, f := range all {
-			if err == nil && f.Scope == freeze.Organization {
+			if err == nil && f.Scope == freeze.ScopeOrganization {
 				err = freeze.Lift(ctx, tx, f.ID, audit.Operator("op"))
 			}
 		}
@@ -272,41 +272,41 @@ func TestAnOrganizationsDepositThatTheNewForkDoesNotHaveIsTakenBack(t *testing.T
 	}
 	w.c.Pay(payer, checkout, usdcAt, 50)
 	w.c.Mine(4)
-	w.walk(t)
-	w.settle(t)
-	if got := w.balance(t, ledger.Product, "CHECKOUT", usdc); got != money.Units(50) {
+	w.walkBlocks(t)
+	w.settleReorgs(t)
+	if got := w.loadBalance(t, ledger.Product, "CHECKOUT", usdc); got != money.Units(50) {
 		t.Errorf("CHECKOUT after the freeze was lifted: got %v, want 50", got)
 	}
-	w.loss(t, usdc, 10)
+	w.wantLoss(t, usdc, 10)
 }
 
 // Rules DEP-21 and DEP-26.
 func TestAnOrganizationIsReleasedWhenItsDepositIsFoundAgain(t *testing.T) {
 	t.Parallel()
-	w := breakable(t)
+	w := newReorgEnv(t)
 	w.c.Pay(payer, checkout, usdcAt, 100)
 	w.c.Mine(9)
-	w.walk(t)
+	w.walkBlocks(t)
 	w.c.Fork(9)
 	w.c.MineEmpty(2)
 	w.c.Mine(10)
-	w.part(t)
+	w.partChain(t)
 	w.wantFrozen(t, "FINALITY CHAIN ETHEREUM", "FINALITY ORGANIZATION")
-	w.repoint(t)
-	w.final(t)
-	w.settle(t)
+	w.repointChain(t)
+	w.walkFinal(t)
+	w.settleReorgs(t)
 	w.wantFrozen(t, "FINALITY CHAIN ETHEREUM")
-	if got := w.balance(t, ledger.Product, "CHECKOUT", usdc); got != money.Units(100) {
+	if got := w.loadBalance(t, ledger.Product, "CHECKOUT", usdc); got != money.Units(100) {
 		t.Errorf("CHECKOUT: got %v, want 100", got)
 	}
-	if n := w.events(t, "ORGANIZATION_DEPOSIT"); n != 1 {
+	if n := w.countEvents(t, "ORGANIZATION_DEPOSIT"); n != 1 {
 		t.Errorf("got %d events, want one", n)
 	}
-	w.sound(t)
+	w.checkBooks(t)
 }
 
-// handOver moves USDC from a product to a customer, as a transfer does.
-func (w *world) handOver(t *testing.T, product, customer string, units uint64) {
+// transferToCustomer moves USDC from a product to a customer, as a transfer does.
+func (w *testEnv) transferToCustomer(t *testing.T, product, customer string, units uint64) {
 	t.Helper()
 	err := w.db.InOrg(t.Context(), w.org, func(ctx context.Context, tx pg.Tx) error {
 		if _, err := tx.Exec(ctx, `

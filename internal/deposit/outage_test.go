@@ -17,34 +17,34 @@ import (
 	"github.com/cofferpay/coffer/internal/risk/risktest"
 )
 
-// split behaves as is said of each address.
-type split struct {
+// perAddressScreener behaves as is said of each address.
+type perAddressScreener struct {
 	name string
 	ways map[chain.Address]*risktest.Provider
 }
 
-func (s split) Name() string           { return s.name }
-func (s split) Covers(chain.Name) bool { return true }
-func (s split) Screen(ctx context.Context, of risk.Subject) (risk.Verdict, error) {
+func (s perAddressScreener) Name() string           { return s.name }
+func (s perAddressScreener) Covers(chain.Name) bool { return true }
+func (s perAddressScreener) Screen(ctx context.Context, of risk.Subject) (risk.Verdict, error) {
 	return s.ways[of.Address].Screen(ctx, of)
 }
 
 // Rules RISK-2, RISK-4, RISK-8: some of the table of package risk, to the books.
 func TestWhatNobodyCanSayEnoughOfIsInNoBalance(t *testing.T) {
 	t.Parallel()
-	way := func(name string) risktest.Way {
-		for _, w := range risktest.Ways {
+	way := func(name string) risktest.Behavior {
+		for _, w := range risktest.Behaviors {
 			if w.Name == name {
 				return w
 			}
 		}
 		t.Fatalf("no way %s", name)
-		return risktest.Way{}
+		return risktest.Behavior{}
 	}
-	a, b := split{"A", map[chain.Address]*risktest.Provider{}}, split{"B", map[chain.Address]*risktest.Provider{}}
+	a, b := perAddressScreener{"A", map[chain.Address]*risktest.Provider{}}, perAddressScreener{"B", map[chain.Address]*risktest.Provider{}}
 	panel := &risk.Panel{Members: []risk.Member{{Screener: a}, {Screener: b}}, Log: slog.New(slog.DiscardHandler)}
-	w := openWith(t, risk.Policy{Providers: panel, UnknownAs: risk.UnknownHolds, Grace: time.Hour})
-	if _, err := pgtest.Owner(t, w.db).Exec(t.Context(), `
+	w := newTestEnvWith(t, risk.Policy{Providers: panel, UnknownAs: risk.TreatUnknownAsHold, Grace: time.Hour})
+	if _, err := pgtest.OwnerPool(t, w.db).Exec(t.Context(), `
 		UPDATE organization_settings SET screening_severity_threshold = 'MEDIUM', screening_usd_threshold = 0.0001, updated_at = now()`); err != nil {
 		t.Fatal(err)
 	}
@@ -56,7 +56,7 @@ func TestWhatNobodyCanSayEnoughOfIsInNoBalance(t *testing.T) {
 	pay := func(first, second string, units uint64, status string) {
 		from := sim.Address(first + " and " + second + " " + status)
 		w.c.Mint(from, usdcAt, money.Units(1000))
-		a.ways[from], b.ways[from] = &risktest.Provider{Called: "A", Way: way(first)}, &risktest.Provider{Called: "B", Way: way(second)}
+		a.ways[from], b.ways[from] = &risktest.Provider{ProviderName: "A", Behavior: way(first)}, &risktest.Provider{ProviderName: "B", Behavior: way(second)}
 		w.c.Pay(from, alice, usdcAt, units)
 		want[from] = sent{units, status}
 	}
@@ -69,16 +69,16 @@ func TestWhatNobodyCanSayEnoughOfIsInNoBalance(t *testing.T) {
 	pay("SEVERE", "is down", 500, "FLAGGED")
 	pay("is down", "is down", 100, "CREDITED") // below the threshold: nobody is needed
 	w.c.Mine(4)
-	w.walk(t)
+	w.walkBlocks(t)
 
 	// Without a price that is fresh, what is below the threshold is asked about, too.
-	old := deposit.New(w.db, w.book, stalePrice{}, risk.Policy{Providers: panel, UnknownAs: risk.UnknownHolds, Grace: time.Hour}, slog.New(slog.DiscardHandler))
-	w.desk, w.w = old, w.walker(old)
+	old := deposit.New(w.db, w.wallets, stalePrice{}, risk.Policy{Providers: panel, UnknownAs: risk.TreatUnknownAsHold, Grace: time.Hour}, slog.New(slog.DiscardHandler))
+	w.service, w.w = old, w.newWalker(old)
 	pay("is down", "LOW", 100, "SCREENING")
 	w.c.Mine(4)
-	w.walk(t)
+	w.walkBlocks(t)
 	total := uint64(0)
-	all := w.list(t, deposit.Filter{})
+	all := w.listDeposits(t, deposit.Filter{})
 	if len(all) != len(want) {
 		t.Errorf("got %d deposits, want %d", len(all), len(want))
 	}
@@ -91,7 +91,7 @@ func TestWhatNobodyCanSayEnoughOfIsInNoBalance(t *testing.T) {
 			total += s.units
 		}
 	}
-	if got := w.balance(t, ledger.Customer, "alice", usdc); got != money.Units(total) || total != 1100 {
+	if got := w.loadBalance(t, ledger.Customer, "alice", usdc); got != money.Units(total) || total != 1100 {
 		t.Errorf("alice: got %v, want the %d that were credited", got, total)
 	}
 }
@@ -100,5 +100,5 @@ func TestWhatNobodyCanSayEnoughOfIsInNoBalance(t *testing.T) {
 type stalePrice struct{}
 
 func (stalePrice) USD(context.Context, int) (price.Quote, error) {
-	return price.Quote{Price: money.MustParseUSD("1"), At: time.Now().Add(-time.Hour)}, nil
+	return price.Quote{Price: money.MustParseUSD("1"), QuotedAt: time.Now().Add(-time.Hour)}, nil
 }

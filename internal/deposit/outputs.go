@@ -19,73 +19,73 @@ import (
 // it. What is flagged stays at the address that received it. See
 // docs/design/bitcoin.md#books.
 
-// keepers are the wallets at which what is credited counts on such chains.
-type keepers map[keeping]string
+// creditWallets are the wallets at which what is credited counts on such chains.
+type creditWallets map[creditWalletKey]string
 
-type keeping struct {
+type creditWalletKey struct {
 	org    string
 	family chain.Family
 }
 
-// of is the wallet at which a credited deposit counts, unless its organization has no
+// walletFor is the wallet at which a credited deposit counts, unless its organization has no
 // treasury yet where it needs one: then it cannot be credited.
-func (k keepers) of(d row) (walletID string, known bool) {
-	if !d.chain.Pooled() {
+func (k creditWallets) walletFor(d Deposit) (walletID string, found bool) {
+	if !d.chain.IsUTXO() {
 		return d.walletID, true
 	}
-	walletID, known = k[keeping{d.orgID, d.chain.Family()}]
-	return walletID, known
+	walletID, found = k[creditWalletKey{d.orgID, d.chain.Family()}]
+	return walletID, found
 }
 
-func keepersOf(ctx context.Context, tx pg.Tx, of ...row) (keepers, error) {
+func creditWalletsFor(ctx context.Context, tx pg.Tx, deposits ...Deposit) (creditWallets, error) {
 	orgs := map[chain.Family][]string{}
-	for _, d := range of {
-		if f := d.chain.Family(); d.chain.Pooled() && !slices.Contains(orgs[f], d.orgID) {
+	for _, d := range deposits {
+		if f := d.chain.Family(); d.chain.IsUTXO() && !slices.Contains(orgs[f], d.orgID) {
 			orgs[f] = append(orgs[f], d.orgID)
 		}
 	}
-	k := keepers{}
-	for family, named := range orgs {
-		found, err := wallet.Treasuries(ctx, tx, family, named...)
+	wallets := creditWallets{}
+	for family, orgIDs := range orgs {
+		found, err := wallet.TreasuryIDs(ctx, tx, family, orgIDs...)
 		if err != nil {
 			return nil, err
 		}
 		for org, walletID := range found {
-			k[keeping{org, family}] = walletID
+			wallets[creditWalletKey{org, family}] = walletID
 		}
 	}
-	return k, nil
+	return wallets, nil
 }
 
-func keepersOn(ctx context.Context, tx pg.Tx, ch chain.Name, found []scan.Found) (keepers, error) {
-	var of []row
+func creditWalletsOn(ctx context.Context, tx pg.Tx, ch chain.Name, found []scan.Arrival) (creditWallets, error) {
+	var deposits []Deposit
 	for _, f := range found {
-		of = append(of, row{chain: ch, orgID: f.Wallet.OrgID})
+		deposits = append(deposits, Deposit{chain: ch, orgID: f.Wallet.OrgID})
 	}
-	return keepersOf(ctx, tx, of...)
+	return creditWalletsFor(ctx, tx, deposits...)
 }
 
-// outputs takes in the coins that final deposits are. Who is credited at once may be paid
+// recordOutputs takes in the coins that final deposits are. Who is credited at once may be paid
 // out at once; every other coin waits for what becomes of its deposit.
-func outputs(ctx context.Context, tx pg.Tx, changes []change) error {
-	var found []coin.Found
+func recordOutputs(ctx context.Context, tx pg.Tx, changes []change) error {
+	var found []coin.Output
 	for _, c := range changes {
-		is := c.is
-		if is.proofID == nil || is.mintID == nil || is.chainStatus != finalized {
+		after := c.after
+		if after.proofID == nil || after.mintID == nil || after.chainStatus != chainFinalized {
 			continue
 		}
-		found = append(found, coin.Found{
-			Chain: is.chain, Tx: is.tx, Position: is.position, OrgID: is.orgID, WalletID: is.walletID, MintID: *is.mintID, Amount: is.amount,
-			DepositID: is.id, Free: is.status == Credited, ProofID: *is.proofID, Height: is.height,
+		found = append(found, coin.Output{
+			Chain: after.chain, Tx: after.tx, Position: after.position, OrgID: after.orgID, WalletID: after.walletID, MintID: *after.mintID, Amount: after.amount,
+			DepositID: after.id, IsFree: after.status == Credited, ProofID: *after.proofID, Height: after.height,
 		})
 	}
-	return coin.Find(ctx, tx, found...)
+	return coin.AddFinal(ctx, tx, found...)
 }
 
-// rests takes what our own transactions bring back to the addresses made for that out of
+// takeChangeOutputs takes what our own transactions bring back to the addresses made for that out of
 // what a block shows: it is no deposit and nothing in the books, which never gave it away.
 // Final, it is a coin again.
-func rests(ctx context.Context, tx pg.Tx, ch chain.Name, b chain.Block, proof *int64, found []scan.Found) (others []scan.Found, err error) {
+func takeChangeOutputs(ctx context.Context, tx pg.Tx, ch chain.Name, b chain.Block, proof *int64, found []scan.Arrival) (remaining []scan.Arrival, err error) {
 	var hashes []chain.TxHash
 	for _, f := range found {
 		if f.Wallet.Purpose == wallet.Change {
@@ -95,48 +95,48 @@ func rests(ctx context.Context, tx pg.Tx, ch chain.Name, b chain.Block, proof *i
 	if len(hashes) == 0 {
 		return found, nil
 	}
-	ours, err := coin.Rests(ctx, tx, ch, hashes)
+	changes, err := coin.ChangeTargets(ctx, tx, ch, hashes)
 	if err != nil {
 		return nil, err
 	}
-	var back []coin.Found
+	var outputs []coin.Output
 	for _, f := range found {
-		if f.Wallet.Purpose != wallet.Change || ours[f.Tx].To != f.Wallet.Address {
-			others = append(others, f)
+		if f.Wallet.Purpose != wallet.Change || changes[f.Tx].Address != f.Wallet.Address {
+			remaining = append(remaining, f)
 			continue
 		}
 		if proof == nil || f.Mint == nil {
 			continue
 		}
-		back = append(back, coin.Found{
+		outputs = append(outputs, coin.Output{
 			Chain: ch, Tx: f.Tx, Position: f.Position, OrgID: f.Wallet.OrgID, WalletID: f.Wallet.ID, MintID: f.Mint.ID, Amount: f.Amount,
-			ChangeOf: ours[f.Tx].OrderID, ProofID: *proof, Height: b.Height,
+			ChangeOf: changes[f.Tx].OrderID, ProofID: *proof, Height: b.Height,
 		})
 	}
-	return others, coin.Find(ctx, tx, back...)
+	return remaining, coin.AddFinal(ctx, tx, outputs...)
 }
 
-// keep keeps the coin of a flagged deposit for the order that sends it away, or what came
+// reserveOutput keeps the coin of a flagged deposit for the order that sends it away, or what came
 // back of it when an earlier order was cancelled.
-func keep(ctx context.Context, tx pg.Tx, depositID, orderID string) error {
-	earlier, err := attempts(ctx, tx, depositID)
+func reserveOutput(ctx context.Context, tx pg.Tx, depositID, orderID string) error {
+	earlierIDs, err := loadResolutionIDs(ctx, tx, depositID)
 	if err != nil {
 		return err
 	}
-	return coin.Keep(ctx, tx, depositID, orderID, earlier...)
+	return coin.AssignHeld(ctx, tx, depositID, orderID, earlierIDs...)
 }
 
-// letBack frees what came back of a deposit that nothing is to be sent of any more.
-func letBack(ctx context.Context, tx pg.Tx, depositID string) error {
-	earlier, err := attempts(ctx, tx, depositID)
+// freeChangeOutputs frees what came back of a deposit that nothing is to be sent of any more.
+func freeChangeOutputs(ctx context.Context, tx pg.Tx, depositID string) error {
+	earlierIDs, err := loadResolutionIDs(ctx, tx, depositID)
 	if err != nil {
 		return err
 	}
-	return coin.Back(ctx, tx, earlier...)
+	return coin.FreeChange(ctx, tx, earlierIDs...)
 }
 
-// attempts are the orders that were to send a deposit away.
-func attempts(ctx context.Context, tx pg.Tx, depositID string) ([]string, error) {
+// loadResolutionIDs are the orders that were to send a deposit away.
+func loadResolutionIDs(ctx context.Context, tx pg.Tx, depositID string) ([]string, error) {
 	rows, err := tx.Query(ctx, `SELECT resolution_id FROM deposit_resolutions WHERE deposit_id = $1`, depositID)
 	if err != nil {
 		return nil, fmt.Errorf("read what was decided about deposit %s: %w", depositID, err)

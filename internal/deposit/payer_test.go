@@ -20,46 +20,46 @@ import (
 
 // paidFor decides about what is flagged where the treasury pays for it, and where no
 // account has less than 100.
-func (w *world) paidFor() *deposit.Resolutions {
-	ch := w.c.Configured()
-	ch.OthersPay, ch.Keeps = true, money.Units(100)
-	return deposit.NewResolutions(w.db, chain.Chains{chain.Ethereum: ch}, w.book, slog.New(slog.DiscardHandler), deposit.Granted(grantKey()), deposit.Voiding(w.voids))
+func (w *testEnv) paidFor() *deposit.Resolutions {
+	ch := w.c.ToChain()
+	ch.SeparateFeePayer, ch.MinBalance = true, money.Units(100)
+	return deposit.NewResolutions(w.db, chain.Chains{chain.Ethereum: ch}, w.wallets, slog.New(slog.DiscardHandler), deposit.WithGrantKey(grantKey()), deposit.WithVoider(w.voids))
 }
 
 // Rule DEP-39.
 func TestWhereTheTreasuryMayPayItPaysForEveryReturn(t *testing.T) {
 	t.Parallel()
-	paid := func(t *testing.T, w *world, n int, err error) {
+	paid := func(t *testing.T, w *testEnv, n int, err error) {
 		t.Helper()
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := w.count(t, `
+		if got := w.queryCount(t, `
 			SELECT count(*) FROM dispatch_orders WHERE wallet_id = 'adr_treasury' AND from_wallet_id = 'adr_alice' AND to_address = $1 AND amount = 500`, string(payer)); got != n {
 			t.Errorf("got %d orders that the treasury pays for, want %d", got, n)
 		}
-		if got := w.count(t, `SELECT count(*) FROM dispatch_orders`); got != n {
+		if got := w.queryCount(t, `SELECT count(*) FROM dispatch_orders`); got != n {
 			t.Errorf("got %d orders, want %d", got, n)
 		}
 	}
 	t.Run("rejected and, when that was refused, redirected", func(t *testing.T) {
 		t.Parallel()
-		w, o := thresholds(t)
-		id := w.flagged(t, o, 500)
-		_, err := w.paidFor().Reject(t.Context(), id, operator(), "")
+		w, o := newScreenedEnv(t)
+		id := w.flagDeposit(t, o, 500)
+		_, err := w.paidFor().Reject(t.Context(), id, operatorActor(), "")
 		paid(t, w, 1, err)
 		w.turnedAway(t)
-		_, err = w.paidFor().Redirect(t.Context(), id, operator(), deposit.Redirection{To: string(payer), Reason: deposit.ComplianceHold, Reference: "case 1"})
+		_, err = w.paidFor().Redirect(t.Context(), id, operatorActor(), deposit.Redirection{ToAddress: string(payer), Reason: deposit.ComplianceHold, Reference: "case 1"})
 		paid(t, w, 2, err)
 	})
 	t.Run("rejected and, when that had failed, completed", func(t *testing.T) {
 		t.Parallel()
-		w, o := thresholds(t)
-		id := w.flagged(t, o, 500)
-		_, err := w.paidFor().Reject(t.Context(), id, operator(), "")
+		w, o := newScreenedEnv(t)
+		id := w.flagDeposit(t, o, 500)
+		_, err := w.paidFor().Reject(t.Context(), id, operatorActor(), "")
 		paid(t, w, 1, err)
-		w.fails(t)
-		_, err = w.paidFor().Complete(t.Context(), id, operator(), "")
+		w.wantStuck(t)
+		_, err = w.paidFor().Complete(t.Context(), id, operatorActor(), "")
 		paid(t, w, 2, err)
 	})
 }
@@ -79,28 +79,28 @@ func TestOfACoinThatGoesBackAsMuchStaysAsTheChainWants(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w, o := thresholds(t)
-			id := w.flaggedCoin(t, o, 500)
-			w.holds(t, c.credited, c.dust)
-			d, err := w.paidFor().Reject(t.Context(), id, operator(), "")
+			w, o := newScreenedEnv(t)
+			id := w.flagNative(t, o, 500)
+			w.wantFunds(t, c.credited, c.dust)
+			d, err := w.paidFor().Reject(t.Context(), id, operatorActor(), "")
 			if err != nil {
 				t.Fatal(err)
 			}
 			if got, want := *d.Resolution.Amount, money.Units(500-c.kept).String(); got != want {
 				t.Errorf("got %s sent back, want %s", got, want)
 			}
-			if n := w.count(t, `SELECT count(*) FROM deposit_resolutions WHERE fee_kept = $1`, money.Units(c.kept)); n != 1 {
+			if n := w.queryCount(t, `SELECT count(*) FROM deposit_resolutions WHERE fee_kept = $1`, money.Units(c.kept)); n != 1 {
 				t.Errorf("got no resolution that keeps %d, want it", c.kept)
 			}
 		})
 	}
-	w, o := thresholds(t)
-	id := w.flaggedCoin(t, o, 90)
-	w.holds(t, 0, 9)
-	if _, err := w.paidFor().Reject(t.Context(), id, operator(), ""); !fault.Is(err, fault.InsufficientGas) {
+	w, o := newScreenedEnv(t)
+	id := w.flagNative(t, o, 90)
+	w.wantFunds(t, 0, 9)
+	if _, err := w.paidFor().Reject(t.Context(), id, operatorActor(), ""); !fault.HasCode(err, fault.InsufficientGas) {
 		t.Errorf("less than has to stay: got %v, want INSUFFICIENT_GAS", err)
 	}
-	if d := w.the(t); d.Status != "FLAGGED" || len(d.ResolutionAttempts) != 1 {
+	if d := w.onlyDeposit(t); d.Status != "FLAGGED" || len(d.ResolutionAttempts) != 1 {
 		t.Errorf("got %+v, want it in the queue with its attempt", d)
 	}
 }
@@ -108,67 +108,67 @@ func TestOfACoinThatGoesBackAsMuchStaysAsTheChainWants(t *testing.T) {
 // Rule DEP-45.
 func TestOfACoinThatGoesBackAsMuchHasToReachItsSender(t *testing.T) {
 	t.Parallel()
-	w, o := thresholds(t)
-	id := w.flaggedCoin(t, o, 90)
-	least := smallest(91)
-	ch := w.c.Configured()
-	ch.OthersPay, ch.Minimums = true, &least
-	flags := deposit.NewResolutions(w.db, chain.Chains{chain.Ethereum: ch}, w.book, slog.New(slog.DiscardHandler), deposit.Granted(grantKey()), deposit.Voiding(w.voids))
-	if _, err := flags.Reject(t.Context(), id, operator(), ""); !fault.Is(err, fault.InsufficientGas) {
+	w, o := newScreenedEnv(t)
+	id := w.flagNative(t, o, 90)
+	least := fixedMinimum(91)
+	ch := w.c.ToChain()
+	ch.SeparateFeePayer, ch.MinPayment = true, &least
+	flags := deposit.NewResolutions(w.db, chain.Chains{chain.Ethereum: ch}, w.wallets, slog.New(slog.DiscardHandler), deposit.WithGrantKey(grantKey()), deposit.WithVoider(w.voids))
+	if _, err := flags.Reject(t.Context(), id, operatorActor(), ""); !fault.HasCode(err, fault.InsufficientGas) {
 		t.Errorf("less than reaches it: got %v, want INSUFFICIENT_GAS", err)
 	}
-	if d := w.the(t); d.Status != "FLAGGED" || len(d.ResolutionAttempts) != 1 {
+	if d := w.onlyDeposit(t); d.Status != "FLAGGED" || len(d.ResolutionAttempts) != 1 {
 		t.Errorf("got %+v, want it in the queue with its attempt", d)
 	}
 	least = 90
-	d, err := flags.Reject(t.Context(), id, operator(), "")
+	d, err := flags.Reject(t.Context(), id, operatorActor(), "")
 	if err != nil || *d.Resolution.Amount != "90" {
 		t.Fatalf("as much as reaches it: got %+v, %v, want it sent back", d.Resolution, err)
 	}
 	// The operator ends the transfer before it has a slot, and it can be decided anew.
 	var order string
-	w.read(t, func(ctx context.Context, tx pg.Tx) error {
+	w.readOrg(t, func(ctx context.Context, tx pg.Tx) error {
 		return tx.QueryRow(ctx, `SELECT order_id FROM dispatch_orders WHERE purpose = 'RETURN'`).Scan(&order)
 	})
 	desk := dispatch.New(w.db, ch, nil, nil, map[signer.Purpose]dispatch.Listener{signer.Return: flags}, dispatch.Config{}, slog.New(slog.DiscardHandler))
-	if ended, err := desk.Cancel(t.Context(), order, audit.Operator("op")); err != nil || !ended {
+	if ended, err := desk.CancelOrder(t.Context(), order, audit.Operator("op")); err != nil || !ended {
 		t.Fatalf("end: got %v, %v, want it ended", ended, err)
 	}
-	if d := w.the(t); d.Status != "FLAGGED" || len(d.ResolutionAttempts) != 2 {
+	if d := w.onlyDeposit(t); d.Status != "FLAGGED" || len(d.ResolutionAttempts) != 2 {
 		t.Errorf("got %+v, want it in the queue with both attempts", d)
 	}
-	if _, err := flags.Reject(t.Context(), id, operator(), ""); err != nil {
+	if _, err := flags.Reject(t.Context(), id, operatorActor(), ""); err != nil {
 		t.Errorf("again: got %v, want it sent back", err)
 	}
 }
 
-// smallest is what every address has to receive at least.
-type smallest uint64
+// fixedMinimum is what every address has to receive at least.
+type fixedMinimum uint64
 
-func (s *smallest) Minimum(context.Context, chain.Address) (money.Amount, error) {
+func (s *fixedMinimum) MinNativePayment(context.Context, chain.Address) (money.Amount, error) {
 	return money.Units(uint64(*s)), nil
 }
 
-// flaggedCoin is flagged of the native coin.
-func (w *world) flaggedCoin(t *testing.T, o *opinions, units uint64) string {
+// flagNative is flagged of the native coin.
+func (w *testEnv) flagNative(t *testing.T, o *fakeScreener, units uint64) string {
 	t.Helper()
-	w.asOwner(t, `UPDATE organization_settings SET screening_usd_threshold = 0.00001, updated_at = now()`)
-	w.desk = deposit.New(w.db, w.book, price.Fixed{Prices: map[int]money.USD{eth: money.MustParseUSD("1000000000000")}},
-		risk.Policy{Providers: o, UnknownAs: risk.UnknownHolds, Grace: time.Hour}, slog.New(slog.DiscardHandler), deposit.Bound(grantKey()))
-	w.w = w.walker(w.desk)
-	o.set(payer, risk.Severe)
+	w.execAsTableOwner(t, `UPDATE organization_settings SET screening_usd_threshold = 0.00001, updated_at = now()`)
+	w.service = deposit.New(w.db, w.wallets, price.Fixed{Prices: map[int]money.USD{eth: money.MustParseUSD("1000000000000")}},
+		risk.Policy{Providers: o, UnknownAs: risk.TreatUnknownAsHold, Grace: time.Hour}, slog.New(slog.DiscardHandler), deposit.WithFlagKey(grantKey()))
+	w.w = w.newWalker(w.service)
+	o.setSeverity(payer, risk.Severe)
 	w.c.Pay(payer, alice, "", units)
 	w.c.Mine(4)
-	w.walk(t)
-	got := w.list(t, deposit.Filter{Status: "FLAGGED"})
+	w.walkBlocks(t)
+	got := w.listDeposits(t, deposit.Filter{Status: "FLAGGED"})
 	if len(got) != 1 {
 		t.Fatalf("got %d flagged, want one", len(got))
 	}
 	return got[0].DepositID
 }
 
-// holds puts something beside what is flagged on alice's address.
-func (w *world) holds(t *testing.T, credited, dust uint64) {
+// wantFunds puts something beside what is flagged on alice's address.
+func (w *testEnv) wantFunds(t *testing.T, credited, dust uint64) {
 	t.Helper()
-	w.asOwner(t, `UPDATE address_funds SET credited = credited + $1, dust = $2 WHERE wallet_id = 'adr_alice' AND mint_id = 1`, money.Units(credited), money.Units(dust))
+	w.execAsTableOwner(t, `UPDATE address_funds SET credited = credited + $1, dust = $2 WHERE wallet_id = 'adr_alice' AND mint_id = 1`, money.Units(credited), money.Units(dust))
 }

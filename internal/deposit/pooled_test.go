@@ -40,9 +40,9 @@ var (
 	changeOld = sim.Address("where the rest of wd_2 comes back to")
 )
 
-// pooled is a world on a chain where accounts are coins, whose deposits above two
+// newUTXOEnv is a world on a chain where accounts are coins, whose deposits above two
 // dollars are asked about; a coin is worth one dollar.
-func pooled(t *testing.T, tiers ...chain.Tier) (*world, *opinions) {
+func newUTXOEnv(t *testing.T, tiers ...chain.Tier) (*testEnv, *fakeScreener) {
 	t.Helper()
 	db := pgtest.New(t)
 	o, _, err := org.Create(t.Context(), db, "Acme")
@@ -60,8 +60,8 @@ func pooled(t *testing.T, tiers ...chain.Tier) (*world, *opinions) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	says := &opinions{says: map[chain.Address]risk.Severity{payer: risk.Low}}
-	w := &world{db: db, org: o.ID, c: sim.New(sim.Config{Name: chain.Bitcoin, Behind: 3, Coins: true}), logs: &bytes.Buffer{}}
+	says := &fakeScreener{says: map[chain.Address]risk.Severity{payer: risk.Low}}
+	w := &testEnv{db: db, org: o.ID, c: sim.New(sim.Config{Name: chain.Bitcoin, FinalityDepth: 3, UTXO: true}), logs: &bytes.Buffer{}}
 	for _, a := range []struct {
 		id, purpose, subject string
 		address              chain.Address
@@ -74,9 +74,9 @@ func pooled(t *testing.T, tiers ...chain.Tier) (*world, *opinions) {
 		{"adr_change_old", wallet.Change, "wd_2", changeOld},
 	} {
 		ref := signer.WalletRef{OrgID: o.ID, Family: chain.BitcoinFamily, Purpose: a.purpose, Subject: a.subject}
-		w.asOwner(t, `INSERT INTO wallets (wallet_id, org_id, family, purpose, subject, path, address, proof, created_at)
+		w.execAsTableOwner(t, `INSERT INTO wallets (wallet_id, org_id, family, purpose, subject, path, address, proof, created_at)
 			VALUES ($1, $2, 'BITCOIN', $3, $4, 'm/1', $5, $6, now())`, a.id, o.ID, a.purpose, a.subject, a.address,
-			ed25519.Sign(private, signer.Attested(ref, "m/1", a.address)))
+			ed25519.Sign(private, signer.AttestedBytes(ref, "m/1", a.address)))
 	}
 	err = db.InOrg(t.Context(), o.ID, func(ctx context.Context, tx pg.Tx) error {
 		_, _, err := customer.Ensure(ctx, tx, o.ID, "alice", "")
@@ -85,33 +85,33 @@ func pooled(t *testing.T, tiers ...chain.Tier) (*world, *opinions) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.asOwner(t, `UPDATE organization_settings SET screening_severity_threshold = 'MEDIUM', screening_usd_threshold = 200, updated_at = now()`)
+	w.execAsTableOwner(t, `UPDATE organization_settings SET screening_severity_threshold = 'MEDIUM', screening_usd_threshold = 200, updated_at = now()`)
 	w.c.Mint(payer, "", money.Units(1_000_000_000))
 	log := slog.New(slog.NewTextHandler(w.logs, nil))
-	w.book = wallet.New(db, nil, public)
-	on := w.c.Configured()
+	w.wallets = wallet.New(db, nil, public)
+	on := w.c.ToChain()
 	on.Tiers = tiers
-	w.desk = deposit.New(db, w.book, price.Fixed{Prices: map[int]money.USD{btc: money.MustParseUSD("1")}},
-		risk.Policy{Providers: says, UnknownAs: risk.UnknownHolds, Grace: time.Hour}, log, deposit.Bound(grantKey()), deposit.Senders(chain.Chains{chain.Bitcoin: on}))
+	w.service = deposit.New(db, w.wallets, price.Fixed{Prices: map[int]money.USD{btc: money.MustParseUSD("1")}},
+		risk.Policy{Providers: says, UnknownAs: risk.TreatUnknownAsHold, Grace: time.Hour}, log, deposit.WithFlagKey(grantKey()), deposit.WithChains(chain.Chains{chain.Bitcoin: on}))
 	start := uint64(0)
-	w.w = scan.New(db, scan.Config{Chain: chain.Bitcoin, Reader: w.c, Start: &start, Concerned: []finality.Concerned{w.desk}}, w.desk, log)
-	w.walk(t)
+	w.w = scan.New(db, scan.Config{Chain: chain.Bitcoin, Reader: w.c, Start: &start, FinalityListeners: []finality.Listener{w.service}}, w.service, log)
+	w.walkBlocks(t)
 	return w, says
 }
 
-func (w *world) arrives(t *testing.T, to chain.Address, units uint64) chain.TxHash {
+func (w *testEnv) payTo(t *testing.T, to chain.Address, units uint64) chain.TxHash {
 	t.Helper()
 	hash := w.c.Pay(payer, to, "", units)
 	w.c.Mine(4)
-	w.walk(t)
+	w.walkBlocks(t)
 	return hash
 }
 
-// coins are all coins as "status amount at wallet", smallest first.
-func (w *world) coins(t *testing.T, want ...string) {
+// wantOutputs are all coins as "status amount at wallet", smallest first.
+func (w *testEnv) wantOutputs(t *testing.T, want ...string) {
 	t.Helper()
 	var got []string
-	rows, err := pgtest.Owner(t, w.db).Query(t.Context(), `SELECT status || ' ' || amount || ' at ' || wallet_id FROM coins ORDER BY amount, wallet_id`)
+	rows, err := pgtest.OwnerPool(t, w.db).Query(t.Context(), `SELECT status || ' ' || amount || ' at ' || wallet_id FROM coins ORDER BY amount, wallet_id`)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -129,9 +129,9 @@ func (w *world) coins(t *testing.T, want ...string) {
 }
 
 // holds compares what the treasury and alice's address have by the books.
-func (w *world) keeps(t *testing.T, treasury, gas, alices, held uint64) {
+func (w *testEnv) wantHoldings(t *testing.T, treasury, gas, alices, held uint64) {
 	t.Helper()
-	f, a := w.funds(t, "adr_treasury", btc), w.funds(t, "adr_alice", btc)
+	f, a := w.loadFunds(t, "adr_treasury", btc), w.loadFunds(t, "adr_alice", btc)
 	if got, want := []money.Amount{f.Spendable(), f.GasSpendable(), a.Spendable(), a.Held}, []money.Amount{
 		money.Units(treasury), money.Units(gas), money.Units(alices), money.Units(held),
 	}; fmt.Sprint(got) != fmt.Sprint(want) {
@@ -142,44 +142,44 @@ func (w *world) keeps(t *testing.T, treasury, gas, alices, held uint64) {
 // Rule COIN-1.
 func TestWhatIsCreditedIsTheTreasurysAtOnceAndItsCoinMayBeChosen(t *testing.T) {
 	t.Parallel()
-	w, _ := pooled(t)
-	w.arrives(t, alice, 100)
-	w.keeps(t, 100, 0, 0, 0)
-	w.arrives(t, checkout, 70)
-	w.arrives(t, treasury, 50)
-	w.keeps(t, 170, 50, 0, 0)
-	w.arrives(t, alice, 9) // below the minimum
-	w.arrives(t, change, 30)
-	w.keeps(t, 170, 50, 0, 0)
-	w.coins(t, "HELD 9 at adr_alice", "HELD 30 at adr_change", "FREE 50 at adr_treasury", "FREE 70 at adr_checkout", "FREE 100 at adr_alice")
-	if got := w.balance(t, ledger.Customer, "alice", btc); got != money.Units(100) {
+	w, _ := newUTXOEnv(t)
+	w.payTo(t, alice, 100)
+	w.wantHoldings(t, 100, 0, 0, 0)
+	w.payTo(t, checkout, 70)
+	w.payTo(t, treasury, 50)
+	w.wantHoldings(t, 170, 50, 0, 0)
+	w.payTo(t, alice, 9) // below the minimum
+	w.payTo(t, change, 30)
+	w.wantHoldings(t, 170, 50, 0, 0)
+	w.wantOutputs(t, "HELD 9 at adr_alice", "HELD 30 at adr_change", "FREE 50 at adr_treasury", "FREE 70 at adr_checkout", "FREE 100 at adr_alice")
+	if got := w.loadBalance(t, ledger.Customer, "alice", btc); got != money.Units(100) {
 		t.Errorf("alice has %v, want 100", got)
 	}
-	if n := w.count(t, `SELECT count(*) FROM deposits WHERE status = 'UNSUPPORTED' AND reason = 'CHANGE_ADDRESS'`); n != 1 {
+	if n := w.queryCount(t, `SELECT count(*) FROM deposits WHERE status = 'UNSUPPORTED' AND reason = 'CHANGE_ADDRESS'`); n != 1 {
 		t.Errorf("what somebody paid to an address of change: got %d deposits that count for nobody, want 1", n)
 	}
-	if got := w.list(t, deposit.Filter{}); len(got) != 3 {
+	if got := w.listDeposits(t, deposit.Filter{}); len(got) != 3 {
 		t.Errorf("the organization sees %d deposits, want the three of its customers and products", len(got))
 	}
 	// Reading again changes nothing.
-	if err := w.w.Rewind(t.Context(), 2, operator().Actor); err != nil {
+	if err := w.w.Rewind(t.Context(), 2, operatorActor().Actor); err != nil {
 		t.Fatal(err)
 	}
-	w.walk(t)
-	w.coins(t, "HELD 9 at adr_alice", "HELD 30 at adr_change", "FREE 50 at adr_treasury", "FREE 70 at adr_checkout", "FREE 100 at adr_alice")
-	w.keeps(t, 170, 50, 0, 0)
+	w.walkBlocks(t)
+	w.wantOutputs(t, "HELD 9 at adr_alice", "HELD 30 at adr_change", "FREE 50 at adr_treasury", "FREE 70 at adr_checkout", "FREE 100 at adr_alice")
+	w.wantHoldings(t, 170, 50, 0, 0)
 }
 
 // Two outputs of one transaction to one customer are two deposits, told apart by which
 // output each is. Rule DEP-53.
 func TestEachDepositSaysWhichOutputItIs(t *testing.T) {
 	t.Parallel()
-	w, _ := pooled(t)
-	hash := w.c.Do(payer,
+	w, _ := newUTXOEnv(t)
+	hash := w.c.SubmitTx(payer,
 		sim.Move{To: alice, Amount: money.Units(30)}, sim.Move{To: payer, Amount: money.Units(5)}, sim.Move{To: alice, Amount: money.Units(30)})
 	w.c.Mine(4)
-	w.walk(t)
-	got := w.list(t, deposit.Filter{TxHash: string(hash)})
+	w.walkBlocks(t)
+	got := w.listDeposits(t, deposit.Filter{TxHash: string(hash)})
 	if len(got) != 2 {
 		t.Fatalf("got %d deposits, want one for each output", len(got))
 	}
@@ -199,31 +199,31 @@ func TestEachDepositSaysWhichOutputItIs(t *testing.T) {
 // Rule COIN-1.
 func TestWithoutATreasuryNothingIsCreditedWhereAccountsAreCoins(t *testing.T) {
 	t.Parallel()
-	w, _ := pooled(t)
-	w.asOwner(t, `UPDATE wallets SET family = 'EVM' WHERE wallet_id = 'adr_treasury'`)
-	w.arrives(t, alice, 100)
-	w.coins(t, "HELD 100 at adr_alice")
-	w.asOwner(t, `UPDATE wallets SET family = 'BITCOIN' WHERE wallet_id = 'adr_treasury'`)
-	w.credit(t)
-	w.coins(t, "FREE 100 at adr_alice")
-	w.keeps(t, 100, 0, 0, 0)
+	w, _ := newUTXOEnv(t)
+	w.execAsTableOwner(t, `UPDATE wallets SET family = 'EVM' WHERE wallet_id = 'adr_treasury'`)
+	w.payTo(t, alice, 100)
+	w.wantOutputs(t, "HELD 100 at adr_alice")
+	w.execAsTableOwner(t, `UPDATE wallets SET family = 'BITCOIN' WHERE wallet_id = 'adr_treasury'`)
+	w.creditAll(t)
+	w.wantOutputs(t, "FREE 100 at adr_alice")
+	w.wantHoldings(t, 100, 0, 0, 0)
 }
 
 // Rule COIN-2.
 func TestTheCoinOfAFlaggedDepositPaysNobody(t *testing.T) {
 	t.Parallel()
-	w, says := pooled(t)
-	says.set(payer, risk.Severe)
-	w.arrives(t, alice, 500)
-	w.keeps(t, 0, 0, 0, 500)
-	w.coins(t, "HELD 500 at adr_alice")
-	id := w.the(t).DepositID
-	if _, err := w.resolutions().Approve(t.Context(), id, operator(), ""); err != nil {
+	w, says := newUTXOEnv(t)
+	says.setSeverity(payer, risk.Severe)
+	w.payTo(t, alice, 500)
+	w.wantHoldings(t, 0, 0, 0, 500)
+	w.wantOutputs(t, "HELD 500 at adr_alice")
+	id := w.onlyDeposit(t).DepositID
+	if _, err := w.newResolutions().Approve(t.Context(), id, operatorActor(), ""); err != nil {
 		t.Fatal(err)
 	}
-	w.keeps(t, 500, 0, 0, 0)
-	w.coins(t, "FREE 500 at adr_alice")
-	if got := w.balance(t, ledger.Customer, "alice", btc); got != money.Units(500) {
+	w.wantHoldings(t, 500, 0, 0, 0)
+	w.wantOutputs(t, "FREE 500 at adr_alice")
+	if got := w.loadBalance(t, ledger.Customer, "alice", btc); got != money.Units(500) {
 		t.Errorf("alice has %v, want 500", got)
 	}
 }
@@ -234,40 +234,40 @@ func TestACoinWhoseBlockIsGonePaysNobody(t *testing.T) {
 	for name, again := range map[string]bool{"found again": true, "gone for good": false} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w, says := pooled(t)
-			hash := w.arrives(t, alice, 100)
-			says.set(payer, risk.Severe)
-			flagged := w.arrives(t, alice, 500)
-			w.coins(t, "FREE 100 at adr_alice", "HELD 500 at adr_alice")
+			w, says := newUTXOEnv(t)
+			hash := w.payTo(t, alice, 100)
+			says.setSeverity(payer, risk.Severe)
+			flagged := w.payTo(t, alice, 500)
+			w.wantOutputs(t, "FREE 100 at adr_alice", "HELD 500 at adr_alice")
 			var dropped []chain.TxHash
 			if !again {
 				dropped = []chain.TxHash{hash, flagged}
 			}
 			w.c.Fork(8, dropped...)
 			w.c.Mine(10)
-			w.part(t)
-			w.coins(t, "FREE 100 at adr_alice", "HELD 500 at adr_alice") // nothing is paid meanwhile
-			w.repoint(t)
-			w.coins(t, "GONE 100 at adr_alice", "GONE 500 at adr_alice")
+			w.partChain(t)
+			w.wantOutputs(t, "FREE 100 at adr_alice", "HELD 500 at adr_alice") // nothing is paid meanwhile
+			w.repointChain(t)
+			w.wantOutputs(t, "GONE 100 at adr_alice", "GONE 500 at adr_alice")
 			w.c.Mine(10)
-			w.final(t)
-			w.settle(t)
-			w.letGo(t)
+			w.walkFinal(t)
+			w.settleReorgs(t)
+			w.liftFreezes(t)
 			if again {
-				w.coins(t, "FREE 100 at adr_alice", "HELD 500 at adr_alice")
-				w.keeps(t, 100, 0, 0, 500)
+				w.wantOutputs(t, "FREE 100 at adr_alice", "HELD 500 at adr_alice")
+				w.wantHoldings(t, 100, 0, 0, 500)
 			} else {
-				w.coins(t, "GONE 100 at adr_alice", "GONE 500 at adr_alice")
-				w.keeps(t, 0, 0, 0, 0)
+				w.wantOutputs(t, "GONE 100 at adr_alice", "GONE 500 at adr_alice")
+				w.wantHoldings(t, 0, 0, 0, 0)
 			}
 		})
 	}
 }
 
 // unasked writes past the triggers that ask for other rows.
-func (w *world) unasked(t *testing.T, sql string, args ...any) {
+func (w *testEnv) unasked(t *testing.T, sql string, args ...any) {
 	t.Helper()
-	tx, err := pgtest.Owner(t, w.db).Begin(t.Context())
+	tx, err := pgtest.OwnerPool(t, w.db).Begin(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -286,26 +286,26 @@ func (w *world) unasked(t *testing.T, sql string, args ...any) {
 // Rule COIN-4. A coin is in one slot, whoever asks at the same time, and what is promised there stays.
 func TestTheTableGivesACoinToOneOrder(t *testing.T) {
 	t.Parallel()
-	w, says := pooled(t)
-	w.arrives(t, alice, 100)
-	says.set(payer, risk.Severe)
-	w.arrives(t, alice, 500)
+	w, says := newUTXOEnv(t)
+	w.payTo(t, alice, 100)
+	says.setSeverity(payer, risk.Severe)
+	w.payTo(t, alice, 500)
 	var paid, held string
-	w.read(t, func(ctx context.Context, tx pg.Tx) error {
+	w.readOrg(t, func(ctx context.Context, tx pg.Tx) error {
 		if err := tx.QueryRow(ctx, `SELECT outpoint FROM coins WHERE status = 'FREE'`).Scan(&paid); err != nil {
 			return err
 		}
 		return tx.QueryRow(ctx, `SELECT outpoint FROM coins WHERE status = 'HELD'`).Scan(&held)
 	})
 	for i, id := range []string{"wd_1", "wd_2"} {
-		w.asOwner(t, `INSERT INTO dispatch_orders (order_id, org_id, purpose, chain, wallet_id, to_address, mint_id, contract, amount, customer_id, status, attempt_after, created_at)
+		w.execAsTableOwner(t, `INSERT INTO dispatch_orders (order_id, org_id, purpose, chain, wallet_id, to_address, mint_id, contract, amount, customer_id, status, attempt_after, created_at)
 			VALUES ($1, $2, 'PAYMENT', 'BITCOIN', 'adr_treasury', 'x', 1, '', 50, 'alice', 'SLOTTED', now(), now())`, id, w.org)
 		w.unasked(t, `INSERT INTO dispatch_slots (wallet_id, chain, nonce, lease, org_id, order_id, gas_reserved, created_at)
 			VALUES ('adr_treasury', 'BITCOIN', $1, $2, $3, $4, 0, now())`, i, fmt.Sprintf("%s:100:%s %s:500:%s %d", paid, alice, held, alice, i), w.org, id)
 	}
 	take := func(order string, outpoint string) error {
 		return w.db.InSystem(t.Context(), func(ctx context.Context, tx pg.Tx) error {
-			return coin.Reserve(ctx, tx, chain.Bitcoin, order, []chain.Coin{{Outpoint: outpoint}})
+			return coin.Reserve(ctx, tx, chain.Bitcoin, order, []chain.Output{{Outpoint: outpoint}})
 		})
 	}
 	// Two at once: the second waits for the first and finds it taken.
@@ -339,7 +339,7 @@ func TestTheTableGivesACoinToOneOrder(t *testing.T) {
 			_, err := tx.Exec(ctx, c.sql)
 			return err
 		})
-		if !pg.Violates(err, c.constraint) {
+		if !pg.ViolatesConstraint(err, c.constraint) {
 			t.Errorf("%s: got %v, want %s", name, err, c.constraint)
 		}
 	}
@@ -351,44 +351,44 @@ func TestTheTableGivesACoinToOneOrder(t *testing.T) {
 	}
 }
 
-// leased is a world with three coins of alice's that may be chosen, of 100, 200 and 300,
+// newSlotEnv is a world with three coins of alice's that may be chosen, of 100, 200 and 300,
 // and orders that wait for a slot.
-func leased(t *testing.T, orders ...string) (*world, []chain.Coin) {
+func newSlotEnv(t *testing.T, orders ...string) (*testEnv, []chain.Output) {
 	t.Helper()
-	w, _ := pooled(t)
+	w, _ := newUTXOEnv(t)
 	for _, units := range []uint64{100, 200, 300} {
-		w.arrives(t, alice, units)
+		w.payTo(t, alice, units)
 	}
-	var all []chain.Coin
-	w.read(t, func(ctx context.Context, tx pg.Tx) error {
+	var all []chain.Output
+	w.readOrg(t, func(ctx context.Context, tx pg.Tx) error {
 		rows, err := tx.Query(ctx, `SELECT outpoint, amount FROM coins ORDER BY amount`)
 		if err != nil {
 			return err
 		}
-		all, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (c chain.Coin, err error) {
-			c.Holder = alice
+		all, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (c chain.Output, err error) {
+			c.Owner = alice
 			return c, row.Scan(&c.Outpoint, &c.Amount)
 		})
 		return err
 	})
 	for _, id := range orders {
-		w.asOwner(t, `INSERT INTO dispatch_orders (order_id, org_id, purpose, chain, wallet_id, to_address, mint_id, contract, amount, customer_id, status, attempt_after, created_at)
+		w.execAsTableOwner(t, `INSERT INTO dispatch_orders (order_id, org_id, purpose, chain, wallet_id, to_address, mint_id, contract, amount, customer_id, status, attempt_after, created_at)
 			VALUES ($1, $2, 'PAYMENT', 'BITCOIN', 'adr_treasury', 'x', 1, '', 50, 'alice', 'SLOTTED', now(), now())`, id, w.org)
 	}
 	return w, all
 }
 
-// slot writes a slot that names coins, and reserves some.
-func (w *world) slot(t *testing.T, nonce int, order string, names, reserved []chain.Coin) error {
+// insertSlot writes a slot that names coins, and reserves some.
+func (w *testEnv) insertSlot(t *testing.T, nonce int, order string, names, reserved []chain.Output) error {
 	t.Helper()
-	return w.slotBackTo(t, []chain.Address{change, change2, changeOld}[nonce], nonce, order, names, reserved)
+	return w.insertSlotWithChange(t, []chain.Address{change, change2, changeOld}[nonce], nonce, order, names, reserved)
 }
 
-func (w *world) slotBackTo(t *testing.T, back chain.Address, nonce int, order string, names, reserved []chain.Coin) error {
+func (w *testEnv) insertSlotWithChange(t *testing.T, back chain.Address, nonce int, order string, names, reserved []chain.Output) error {
 	t.Helper()
 	lease := ""
 	for _, c := range names {
-		lease += fmt.Sprintf("%s:%v:%s ", c.Outpoint, c.Amount, c.Holder)
+		lease += fmt.Sprintf("%s:%v:%s ", c.Outpoint, c.Amount, c.Owner)
 	}
 	return w.db.InSystem(t.Context(), func(ctx context.Context, tx pg.Tx) error {
 		if _, err := tx.Exec(ctx, `
@@ -410,23 +410,23 @@ func (w *world) slotBackTo(t *testing.T, back chain.Address, nonce int, order st
 // Rule COIN-7.
 func TestASlotHasTheCoinsThatItNames(t *testing.T) {
 	t.Parallel()
-	w, all := leased(t, "wd_1", "wd_2")
+	w, all := newSlotEnv(t, "wd_1", "wd_2")
 	more, other, long := all[0], all[0], all[0]
-	more.Amount, other.Holder, long.Outpoint = money.Units(101), checkout, "0"+all[0].Outpoint
-	for name, c := range map[string]struct{ names, reserved []chain.Coin }{
+	more.Amount, other.Owner, long.Outpoint = money.Units(101), checkout, "0"+all[0].Outpoint
+	for name, c := range map[string]struct{ names, reserved []chain.Output }{
 		"none at all":                      {},
 		"none of those that it names":      {all[:1], nil},
 		"one of two":                       {all[:2], all[:1]},
-		"one with another amount":          {[]chain.Coin{more}, all[:1]},
-		"one that another address has":     {[]chain.Coin{other}, all[:1]},
-		"one whose name ends as another's": {[]chain.Coin{long, all[1]}, all[:2]},
-		"one twice":                        {[]chain.Coin{all[0], all[0]}, all[:1]},
+		"one with another amount":          {[]chain.Output{more}, all[:1]},
+		"one that another address has":     {[]chain.Output{other}, all[:1]},
+		"one whose name ends as another's": {[]chain.Output{long, all[1]}, all[:2]},
+		"one twice":                        {[]chain.Output{all[0], all[0]}, all[:1]},
 	} {
-		if err := w.slot(t, 0, "wd_1", c.names, c.reserved); !pg.Violates(err, "coins_as_leased") {
+		if err := w.insertSlot(t, 0, "wd_1", c.names, c.reserved); !pg.ViolatesConstraint(err, "coins_as_leased") {
 			t.Errorf("%s: got %v, want coins_as_leased", name, err)
 		}
 	}
-	if err := w.slot(t, 0, "wd_1", all[:2], all[:2]); err != nil {
+	if err := w.insertSlot(t, 0, "wd_1", all[:2], all[:2]); err != nil {
 		t.Fatal(err)
 	}
 	for name, c := range map[string]struct {
@@ -438,11 +438,11 @@ func TestASlotHasTheCoinsThatItNames(t *testing.T) {
 		"the treasury":                      {treasury, "dispatch_slots_rest"},
 		"a stranger":                        {payer, "dispatch_slots_rest"},
 	} {
-		if err := w.slotBackTo(t, c.back, 1, "wd_2", all[2:], all[2:]); !pg.Violates(err, c.constraint) {
+		if err := w.insertSlotWithChange(t, c.back, 1, "wd_2", all[2:], all[2:]); !pg.ViolatesConstraint(err, c.constraint) {
 			t.Errorf("a rest that comes back to %s: got %v, want %s", name, err, c.constraint)
 		}
 	}
-	if err := w.slot(t, 1, "wd_2", all[1:], all[2:]); !pg.Violates(err, "coins_as_leased") {
+	if err := w.insertSlot(t, 1, "wd_2", all[1:], all[2:]); !pg.ViolatesConstraint(err, "coins_as_leased") {
 		t.Errorf("a slot with a coin that another order has: got %v, want coins_as_leased", err)
 	}
 	// What a break of finality took is still the order's.
@@ -462,12 +462,12 @@ func TestASlotHasTheCoinsThatItNames(t *testing.T) {
 		"a coin that is held":                           {`UPDATE coins SET status = 'HELD' WHERE amount = 100`, "coins_leased"},
 		"a coin more than the slot names, as one of it": {`UPDATE coins SET status = 'RESERVED', order_id = 'wd_1' WHERE amount = 300`, "coins_reserved_by_slot"},
 	} {
-		if err := change(c.sql); !pg.Violates(err, c.constraint) {
+		if err := change(c.sql); !pg.ViolatesConstraint(err, c.constraint) {
 			t.Errorf("%s: got %v, want %s", name, err, c.constraint)
 		}
 	}
 	if err := change(`UPDATE coins SET status = 'RESERVED' WHERE amount < 300`); err != nil {
 		t.Errorf("found again: %v", err)
 	}
-	w.coins(t, "RESERVED 100 at adr_alice", "RESERVED 200 at adr_alice", "FREE 300 at adr_alice")
+	w.wantOutputs(t, "RESERVED 100 at adr_alice", "RESERVED 200 at adr_alice", "FREE 300 at adr_alice")
 }

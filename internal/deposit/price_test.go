@@ -12,11 +12,11 @@ import (
 	"github.com/cofferpay/coffer/internal/risk"
 )
 
-// agedQuote is a price of one dollar of some age.
-type agedQuote struct{ at time.Time }
+// agedPriceSource is a price of one dollar of some age.
+type agedPriceSource struct{ at time.Time }
 
-func (q agedQuote) USD(context.Context, int) (price.Quote, error) {
-	return price.Quote{Price: money.MustParseUSD("1"), At: q.at, Source: "one", Of: []price.Quote{{Price: money.MustParseUSD("1"), At: q.at, Source: "two"}}}, nil
+func (q agedPriceSource) USD(context.Context, int) (price.Quote, error) {
+	return price.Quote{Price: money.MustParseUSD("1"), QuotedAt: q.at, Source: "one", Components: []price.Quote{{Price: money.MustParseUSD("1"), QuotedAt: q.at, Source: "two"}}}, nil
 }
 
 // Rules RISK-2, PRICE-2.
@@ -25,7 +25,7 @@ func TestEveryMintHasItsOwnAgeOfPrices(t *testing.T) {
 	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	db := pgtest.NewWithClock(t, func() time.Time { return now })
 	const coin, pegged = 1, 2
-	ages := PriceAge(func(mintID int) time.Duration {
+	ages := WithPriceAge(func(mintID int) time.Duration {
 		if mintID == pegged {
 			return time.Hour
 		}
@@ -36,29 +36,29 @@ func TestEveryMintHasItsOwnAgeOfPrices(t *testing.T) {
 		name    string
 		mint    int
 		age     time.Duration
-		options []DeskOption
+		options []Option
 		fresh   bool
 	}{
-		{"a coin of 300 s", coin, 300 * time.Second, []DeskOption{ages}, true},
-		{"a coin of a moment more", coin, 300*time.Second + 1, []DeskOption{ages}, false},
-		{"pegged of 301 s", pegged, 301 * time.Second, []DeskOption{ages}, true},
-		{"pegged of 3600 s", pegged, 3600 * time.Second, []DeskOption{ages}, true},
-		{"pegged of a moment more", pegged, 3600*time.Second + 1, []DeskOption{ages}, false},
+		{"a coin of 300 s", coin, 300 * time.Second, []Option{ages}, true},
+		{"a coin of a moment more", coin, 300*time.Second + 1, []Option{ages}, false},
+		{"pegged of 301 s", pegged, 301 * time.Second, []Option{ages}, true},
+		{"pegged of 3600 s", pegged, 3600 * time.Second, []Option{ages}, true},
+		{"pegged of a moment more", pegged, 3600*time.Second + 1, []Option{ages}, false},
 		{"nothing is said of ages", pegged, 300*time.Second + 1, nil, false},
 		{"nothing is said, 300 s", pegged, 300 * time.Second, nil, true},
 	} {
-		d := New(db, nil, agedQuote{now.Add(-c.age)}, risk.Policy{}, slog.New(slog.DiscardHandler), c.options...)
-		p := d.price(t.Context(), map[int]priced{}, c.mint)
-		if (p.quote != nil) != c.fresh || (p.usd() != nil) != c.fresh || (p.missing == "") != c.fresh {
-			t.Errorf("%s: got %+v, %q, want a price %t", c.name, p.quote, p.missing, c.fresh)
+		d := New(db, nil, agedPriceSource{now.Add(-c.age)}, risk.Policy{}, slog.New(slog.DiscardHandler), c.options...)
+		p := d.cachedPrice(t.Context(), map[int]mintPrice{}, c.mint)
+		if (p.quote != nil) != c.fresh || (p.freshUSD() != nil) != c.fresh || (p.missingReason == "") != c.fresh {
+			t.Errorf("%s: got %+v, %q, want a price %t", c.name, p.quote, p.missingReason, c.fresh)
 		}
-		if p.quote != nil && len(p.quote.Of) != 1 {
+		if p.quote != nil && len(p.quote.Components) != 1 {
 			t.Errorf("%s: got %+v, want what it is made of kept", c.name, p.quote)
 		}
 		got := risk.DecideDeposit(risk.DepositCase{
 			Subject: risk.Subject{Amount: money.Units(1)}, SeverityThreshold: &severity, USDThreshold: &usd, Price: p.quote, Now: now,
 		})
-		if want := map[bool]risk.DepositOutcome{true: risk.Credit, false: risk.Ask}[c.fresh]; got.Outcome != want {
+		if want := map[bool]risk.DepositOutcome{true: risk.Credit, false: risk.ScreenProviders}[c.fresh]; got.Outcome != want {
 			t.Errorf("%s: got %s, want %s", c.name, got.Outcome, want)
 		}
 	}

@@ -22,28 +22,28 @@ import (
 
 // How senders are asked about again where nothing else is set.
 const (
-	RescreenFor   = 30 * 24 * time.Hour // how long after its deposit
-	RescreenEvery = 24 * time.Hour
-	RescreenPace  = 2 * time.Second // between two senders, of the whole installation
+	DefaultRescreenWindow   = 30 * 24 * time.Hour // how long after its deposit
+	DefaultRescreenInterval = 24 * time.Hour
+	DefaultRescreenPause    = 2 * time.Second // between two senders, of the whole installation
 )
 
-// toldFresh is a row of sender_verdicts as a webhook.FreshScreening.
-const toldFresh = `jsonb_build_object('severity', v.severity, 'score', v.score, 'entity', v.entity, 'categories', v.categories,
+// freshVerdictJSON is a row of sender_verdicts as a webhook.FreshScreening.
+const freshVerdictJSON = `jsonb_build_object('severity', v.severity, 'score', v.score, 'entity', v.entity, 'categories', v.categories,
 	'provider', v.provider, 'reference', v.reference, 'screenedAt', v.given_at)`
 
 const (
-	enrollEvery   = 4                // times in RescreenConfig.Every, senders are looked for
-	rescreenAgain = 30 * time.Minute // after nobody could say
-	rescreenIdle  = time.Minute      // between two looks when nobody is due
-	turnLength    = 3 * time.Minute  // more than the longest question
-	watchedDay    = 24 * time.Hour   // of deposits that one statement reads
+	enrollsPerInterval = 4                // times in RescreenConfig.Interval, senders are looked for
+	rescreenRetryAfter = 30 * time.Minute // after nobody could say
+	rescreenIdlePause  = time.Minute      // between two looks when nobody is due
+	leaseDuration      = 3 * time.Minute  // more than the longest question
+	enrollStep         = 24 * time.Hour   // of deposits that one statement reads
 )
 
 // RescreenConfig says how senders are asked about again; zeros are the usual.
 type RescreenConfig struct {
-	For   time.Duration // how long after the last deposit that was let pass
-	Every time.Duration
-	Pace  time.Duration // the pause between two senders
+	Window   time.Duration // how long after the last deposit that was let pass
+	Interval time.Duration
+	Pause    time.Duration // the pause between two senders
 }
 
 // Rescreener asks again about the senders of recent deposits that screening has let
@@ -55,34 +55,34 @@ type RescreenConfig struct {
 // leaves is a turn that runs out, and a sender that is asked about again. Safe for
 // concurrent use.
 type Rescreener struct {
-	db      *pg.DB
-	screens risk.Policy
-	conf    RescreenConfig
-	log     *slog.Logger
-	holder  string
+	db     *pg.DB
+	policy risk.Policy
+	conf   RescreenConfig
+	log    *slog.Logger
+	holder string
 }
 
 // NewRescreener makes one. It asks whom the policy asks, and never takes an answer that
 // was given before.
-func NewRescreener(db *pg.DB, screens risk.Policy, conf RescreenConfig, log *slog.Logger) *Rescreener {
-	for _, or := range []struct {
+func NewRescreener(db *pg.DB, policy risk.Policy, conf RescreenConfig, log *slog.Logger) *Rescreener {
+	for _, setting := range []struct {
 		of    *time.Duration
 		usual time.Duration
-	}{{&conf.For, RescreenFor}, {&conf.Every, RescreenEvery}, {&conf.Pace, RescreenPace}} {
-		if *or.of <= 0 {
-			*or.of = or.usual
+	}{{&conf.Window, DefaultRescreenWindow}, {&conf.Interval, DefaultRescreenInterval}, {&conf.Pause, DefaultRescreenPause}} {
+		if *setting.of <= 0 {
+			*setting.of = setting.usual
 		}
 	}
-	return &Rescreener{db: db, screens: screens.Anew(), conf: conf, log: log, holder: id.New("rsc", db.Clock()())}
+	return &Rescreener{db: db, policy: policy.WithoutCache(), conf: conf, log: log, holder: id.New("rsc", db.Clock()())}
 }
 
 // Run asks at its pace until ctx ends; it returns nil.
 func (r *Rescreener) Run(ctx context.Context) error {
-	if !r.screens.Configured() {
+	if !r.policy.Configured() {
 		<-ctx.Done()
 		return nil
 	}
-	defer r.leave(context.WithoutCancel(ctx))
+	defer r.releaseLease(context.WithoutCancel(ctx))
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
@@ -91,74 +91,74 @@ func (r *Rescreener) Run(ctx context.Context) error {
 			return nil
 		case <-timer.C:
 		}
-		asked, err := r.Step(ctx)
+		asked, err := r.RescreenNext(ctx)
 		if err != nil && ctx.Err() == nil {
 			r.log.Warn("deposit: asking about senders again stopped short", "error", err)
 		}
-		pause := rescreenIdle
+		pause := rescreenIdlePause
 		if asked && err == nil {
-			pause = r.conf.Pace
+			pause = r.conf.Pause
 		}
 		timer.Reset(pause)
 	}
 }
 
-// watched is a sender that somebody is asked about again.
-type watched struct {
-	orgID                       string
-	chain                       chain.Name
-	address                     chain.Address
-	credited, listsOnly, listed bool // listed: there is a row of sender_watch
-	flagged                     bool
-	next                        time.Time
-	threshold                   risk.Severity // "": none
+// watchedSender is a sender that somebody is asked about again.
+type watchedSender struct {
+	orgID                           string
+	chain                           chain.Name
+	address                         chain.Address
+	credited, listsOnly, isEnrolled bool // listed: there is a row of sender_watch
+	flagged                         bool
+	nextAt                          time.Time
+	threshold                       risk.Severity // "": none
 }
 
-// Step asks about one sender, if one is due and this is the process whose turn it is.
-func (r *Rescreener) Step(ctx context.Context) (asked bool, err error) {
-	mine, enrolled, err := r.turn(ctx)
-	if err != nil || !mine {
+// RescreenNext asks about one sender, if one is due and this is the process whose turn it is.
+func (r *Rescreener) RescreenNext(ctx context.Context) (asked bool, err error) {
+	isHeld, enrolled, err := r.acquireLease(ctx)
+	if err != nil || !isHeld {
 		return false, err
 	}
 	now := r.db.Clock()()
-	if enrolled == nil || now.Sub(*enrolled) >= r.conf.Every/enrollEvery {
-		if err := r.enroll(ctx, now); err != nil {
+	if enrolled == nil || now.Sub(*enrolled) >= r.conf.Interval/enrollsPerInterval {
+		if err := r.enrollSenders(ctx, now); err != nil {
 			return false, err
 		}
 	}
-	s, ok, err := r.due(ctx)
+	s, ok, err := r.loadDueSender(ctx)
 	if err != nil || !ok {
 		return false, err
 	}
-	answer := r.ask(ctx, s)
+	answer := r.askProviders(ctx, s)
 	if ctx.Err() != nil {
 		return false, nil // it was not the provider that gave up
 	}
-	_, err = r.heard(ctx, s, answer)
+	_, err = r.recordAnswer(ctx, s, answer)
 	return true, err
 }
 
-// turn takes the turn, or keeps it. mine is false while another process has it.
-func (r *Rescreener) turn(ctx context.Context) (mine bool, enrolled *time.Time, err error) {
+// acquireLease takes the turn, or keeps it. mine is false while another process has it.
+func (r *Rescreener) acquireLease(ctx context.Context) (isHeld bool, enrolled *time.Time, err error) {
 	err = r.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-		mine, enrolled = false, nil
+		isHeld, enrolled = false, nil
 		err := tx.QueryRow(ctx, `
 			UPDATE sender_watch_turn SET holder = $1, until = $2 WHERE holder = $1 OR until < $3 RETURNING enrolled_at`,
-			r.holder, tx.Now.Add(turnLength+r.conf.Pace), tx.Now).Scan(&enrolled)
+			r.holder, tx.Now.Add(leaseDuration+r.conf.Pause), tx.Now).Scan(&enrolled)
 		if errors.Is(err, pgx.ErrNoRows) {
 			return nil
 		}
-		mine = err == nil
+		isHeld = err == nil
 		return err
 	})
 	if err != nil {
 		return false, nil, fmt.Errorf("take the turn to ask about senders again: %w", err)
 	}
-	return mine, enrolled, nil
+	return isHeld, enrolled, nil
 }
 
-// leave gives the turn back.
-func (r *Rescreener) leave(ctx context.Context) {
+// releaseLease gives the turn back.
+func (r *Rescreener) releaseLease(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	err := r.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
@@ -170,34 +170,34 @@ func (r *Rescreener) leave(ctx context.Context) {
 	}
 }
 
-// enroll finds the senders that are asked about, a day of deposits at a time, and
+// enrollSenders finds the senders that are asked about, a day of deposits at a time, and
 // forgets those that are not any more. A round that ends early is begun anew.
-func (r *Rescreener) enroll(ctx context.Context, round time.Time) error {
+func (r *Rescreener) enrollSenders(ctx context.Context, round time.Time) error {
 	var orgs []org.Organization
 	err := r.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
-		orgs, err = org.All(ctx, tx)
+		orgs, err = org.ListAll(ctx, tx)
 		return err
 	})
 	if err != nil {
 		return fmt.Errorf("look for senders: %w", err)
 	}
 	for _, o := range orgs {
-		for from := round.Add(-r.conf.For); from.Before(round); from = from.Add(watchedDay) {
+		for from := round.Add(-r.conf.Window); from.Before(round); from = from.Add(enrollStep) {
 			err := r.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-				_, err := tx.Exec(ctx, enrolling(`d.created_at >= $4 AND d.created_at < $5 AND d.status = 'CREDITED' AND NOT d.is_flagged
+				_, err := tx.Exec(ctx, enrollSQL(`d.created_at >= $4 AND d.created_at < $5 AND d.status = 'CREDITED' AND NOT d.is_flagged
 					AND (d.screening ->> 'status' = 'PASSED' OR d.screening ->> 'status' = 'SKIPPED' AND d.screening ->> 'provider' IS NOT NULL)`),
-					o.ID, round, r.conf.Every, from, from.Add(watchedDay))
+					o.ID, round, r.conf.Interval, from, from.Add(enrollStep))
 				return err
 			})
 			if err != nil {
 				return fmt.Errorf("look for senders to %s: %w", o.ID, err)
 			}
-			if _, _, err := r.turn(ctx); err != nil { // it may take long
+			if _, _, err := r.acquireLease(ctx); err != nil { // it may take long
 				return err
 			}
 		}
 		err := r.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-			if _, err := tx.Exec(ctx, enrolling(`d.status = 'FLAGGED'`), o.ID, round, r.conf.Every); err != nil {
+			if _, err := tx.Exec(ctx, enrollSQL(`d.status = 'FLAGGED'`), o.ID, round, r.conf.Interval); err != nil {
 				return err
 			}
 			_, err := tx.Exec(ctx, `DELETE FROM sender_watch WHERE org_id = $1 AND enrolled_at < $2`, o.ID, round)
@@ -213,15 +213,15 @@ func (r *Rescreener) enroll(ctx context.Context, round time.Time) error {
 	})
 }
 
-// enrolling writes down the senders of the deposits that a condition leaves. Who is new
+// enrollSQL writes down the senders of the deposits that a condition leaves. Who is new
 // is asked about once the last answer is old enough.
-func enrolling(which string) string {
+func enrollSQL(condition string) string {
 	return `
 		INSERT INTO sender_watch AS w (org_id, chain, address, credited, lists_only, flagged, enrolled_at, next_at)
 		SELECT d.org_id, d.chain, s.address, bool_or(d.status = 'CREDITED'), bool_and(d.status = 'CREDITED' AND d.screening ->> 'status' = 'SKIPPED'),
 			bool_or(d.status = 'FLAGGED'), $2, greatest($2, max(coalesce(d.flagged_at, d.credited_at, d.created_at)) + $3::interval)
-		FROM deposits d CROSS JOIN LATERAL unnest(` + sendersOf + `) AS s (address)
-		WHERE d.org_id = $1 AND d.purpose NOT IN ('TREASURY', 'CHANGE') AND s.address <> '' AND ` + which + `
+		FROM deposits d CROSS JOIN LATERAL unnest(` + sendersExpr + `) AS s (address)
+		WHERE d.org_id = $1 AND d.purpose NOT IN ('TREASURY', 'CHANGE') AND s.address <> '' AND ` + condition + `
 		GROUP BY 1, 2, 3 ORDER BY 1, 2, 3
 		ON CONFLICT (org_id, chain, address) DO UPDATE SET
 			credited = excluded.credited OR w.enrolled_at = excluded.enrolled_at AND w.credited,
@@ -230,21 +230,21 @@ func enrolling(which string) string {
 			enrolled_at = excluded.enrolled_at`
 }
 
-// due is the sender that has waited longest.
-func (r *Rescreener) due(ctx context.Context) (s watched, ok bool, err error) {
+// loadDueSender is the sender that has waited longest.
+func (r *Rescreener) loadDueSender(ctx context.Context) (s watchedSender, ok bool, err error) {
 	err = r.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		err := tx.QueryRow(ctx, `
 			SELECT org_id, chain, address, credited, lists_only, flagged, next_at FROM sender_watch WHERE next_at <= $1
 			ORDER BY next_at, org_id, chain, address LIMIT 1`, tx.Now).
-			Scan(&s.orgID, &s.chain, &s.address, &s.credited, &s.listsOnly, &s.flagged, &s.next)
+			Scan(&s.orgID, &s.chain, &s.address, &s.credited, &s.listsOnly, &s.flagged, &s.nextAt)
 		if errors.Is(err, pgx.ErrNoRows) {
 			return nil
 		}
 		if err != nil {
 			return err
 		}
-		ok, s.listed = true, true
-		return s.read(ctx, tx)
+		ok, s.isEnrolled = true, true
+		return s.loadThreshold(ctx, tx)
 	})
 	if err != nil {
 		return s, false, fmt.Errorf("look for a sender to ask about again: %w", err)
@@ -252,166 +252,166 @@ func (r *Rescreener) due(ctx context.Context) (s watched, ok bool, err error) {
 	return s, ok, nil
 }
 
-// read reads what a sender is compared with.
-func (s *watched) read(ctx context.Context, tx pg.Tx) error {
+// loadThreshold reads what a sender is compared with.
+func (s *watchedSender) loadThreshold(ctx context.Context, tx pg.Tx) error {
 	settings, err := org.SettingsOf(ctx, tx, s.orgID)
 	s.threshold = risk.Severity(settings.ScreeningSeverityThreshold)
 	return err
 }
 
-// ask asks whom the policy has asked about the deposits, outside any transaction.
-func (r *Rescreener) ask(ctx context.Context, s watched) *risk.Answer {
-	about := risk.Subject{Chain: s.chain, Address: s.address, Direction: risk.Incoming}
+// askProviders asks whom the policy has asked about the deposits, outside any transaction.
+func (r *Rescreener) askProviders(ctx context.Context, s watchedSender) *risk.Answer {
+	subject := risk.Subject{Chain: s.chain, Address: s.address, Direction: risk.Incoming}
 	if s.listsOnly {
-		return r.screens.AskLists(ctx, about)
+		return r.policy.ScreenLists(ctx, subject)
 	}
-	return r.screens.Ask(ctx, about)
+	return r.policy.ScreenProviders(ctx, subject)
 }
 
-// heard writes down what came of asking, unless another process was first. says tells
+// recordAnswer writes down what came of asking, unless another process was first. says tells
 // whether anybody said enough.
-func (r *Rescreener) heard(ctx context.Context, s watched, a *risk.Answer) (says bool, err error) {
-	above := s.threshold != "" && a.Above(s.threshold, r.screens.UnknownAs)
-	says = a.Said() || above // what is known counts against an address though others are silent
+func (r *Rescreener) recordAnswer(ctx context.Context, s watchedSender, a *risk.Answer) (isAnswered bool, err error) {
+	exceeds := s.threshold != "" && a.Exceeds(s.threshold, r.policy.UnknownAs)
+	isAnswered = a.IsComplete() || exceeds // what is known counts against an address though others are silent
 	err = r.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-		if s.listed {
-			next := tx.Now.Add(r.conf.Every)
-			if !says {
-				next = tx.Now.Add(min(rescreenAgain, r.conf.Every))
+		if s.isEnrolled {
+			nextAt := tx.Now.Add(r.conf.Interval)
+			if !isAnswered {
+				nextAt = tx.Now.Add(min(rescreenRetryAfter, r.conf.Interval))
 			}
 			tag, err := tx.Exec(ctx, `UPDATE sender_watch SET next_at = $5 WHERE org_id = $1 AND chain = $2 AND address = $3 AND next_at = $4`,
-				s.orgID, s.chain, s.address, s.next, next)
+				s.orgID, s.chain, s.address, s.nextAt, nextAt)
 			if err != nil || tag.RowsAffected() == 0 {
 				return err
 			}
 		}
-		if !says {
+		if !isAnswered {
 			return nil
 		}
-		return r.write(ctx, tx, s, a, above)
+		return r.writeVerdict(ctx, tx, s, a, exceeds)
 	})
 	if err != nil {
 		return false, fmt.Errorf("write down what is known now of %s on %s: %w", s.address, s.chain, err)
 	}
-	if !says {
+	if !isAnswered {
 		r.log.Warn("deposit: nobody can say what is known now of a sender; it is asked again", "organization", s.orgID, "chain", string(s.chain), "why", a.Unavailable)
 	}
-	return says, nil
+	return isAnswered, nil
 }
 
-// write keeps a verdict: each about the sender of what is flagged, and of the others
+// writeVerdict keeps a verdict: each about the sender of what is flagged, and of the others
 // what is news.
-func (r *Rescreener) write(ctx context.Context, tx pg.Tx, s watched, a *risk.Answer, above bool) error {
-	var was struct {
+func (r *Rescreener) writeVerdict(ctx context.Context, tx pg.Tx, s watchedSender, a *risk.Answer, exceeds bool) error {
+	var latest struct {
 		above, credited bool
 		severity        risk.Severity
 	}
 	err := tx.QueryRow(ctx, `
 		SELECT above, credited, severity FROM sender_verdicts WHERE org_id = $1 AND chain = $2 AND address = $3 ORDER BY verdict_id DESC LIMIT 1`,
-		s.orgID, s.chain, s.address).Scan(&was.above, &was.credited, &was.severity)
+		s.orgID, s.chain, s.address).Scan(&latest.above, &latest.credited, &latest.severity)
 	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
 		return err
 	}
 	v := a.Verdict
-	news := above != was.above || above && (was.severity != v.Severity || was.credited != s.credited)
-	if !s.flagged && !news {
+	isNews := exceeds != latest.above || exceeds && (latest.severity != v.Severity || latest.credited != s.credited)
+	if !s.flagged && !isNews {
 		return nil
 	}
-	alert := above && s.credited && news
-	kept, err := json.Marshal(a)
+	alert := exceeds && s.credited && isNews
+	answerJSON, err := json.Marshal(a)
 	if err != nil {
 		return err
 	}
 	_, err = tx.Exec(ctx, `
 		INSERT INTO sender_verdicts (org_id, chain, address, at, severity, score, provider, entity, categories, reference, given_at, threshold, above, credited, alert, record)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, nullif($8, ''), $9, nullif($10, ''), $11, nullif($12, ''), $13, $14, $15, $16)`,
-		s.orgID, s.chain, s.address, tx.Now, v.Severity, v.Score, v.Provider, v.Entity, webhook.List[string](v.Categories), v.Reference, v.At, string(s.threshold),
-		above, s.credited, alert, string(kept))
+		s.orgID, s.chain, s.address, tx.Now, v.Severity, v.Score, v.Provider, v.Entity, webhook.List[string](v.Categories), v.Reference, v.GivenAt, string(s.threshold),
+		exceeds, s.credited, alert, string(answerJSON))
 	if err != nil || !alert {
 		return err
 	}
 	r.log.Error("deposit: a sender whose deposits were credited is above the threshold now; nothing was changed", "organization", s.orgID,
 		"chain", string(s.chain), "address", string(s.address), "severity", string(v.Severity), "threshold", string(s.threshold))
 	return audit.Record(ctx, tx, audit.Entry{
-		OrgID: s.orgID, Actor: actor, Action: "sender.above_threshold", ResourceKind: "SENDER", ResourceID: string(s.chain) + "/" + string(s.address),
+		OrgID: s.orgID, Actor: systemActor, Action: "sender.above_threshold", ResourceKind: "SENDER", ResourceID: string(s.chain) + "/" + string(s.address),
 		Detail: map[string]string{"severity": string(v.Severity), "threshold": string(s.threshold), "provider": v.Provider},
 	})
 }
 
-// Now asks about the sender of a deposit that waits for a decision, or about all of them,
+// RescreenDeposit asks about the sender of a deposit that waits for a decision, or about all of them,
 // and shows the deposit with what was said. It decides nothing and holds nobody up.
 // Errors: faults NOT_FOUND, DEPOSIT_NOT_FLAGGED, UNAVAILABLE where one of them is of
 // nobody who answers; what was said of the others is kept.
-func (r *Rescreener) Now(ctx context.Context, depositID string, by Decider) (shown webhook.Deposit, err error) {
-	d, err := (&Resolutions{db: r.db}).find(ctx, depositID, by, "")
+func (r *Rescreener) RescreenDeposit(ctx context.Context, depositID string, actor Actor) (object webhook.Deposit, err error) {
+	d, err := (&Resolutions{db: r.db}).findFlagged(ctx, depositID, actor, "")
 	if err != nil {
-		return shown, err
+		return object, err
 	}
 	if d.status != Flagged {
-		return shown, notThere(d.status, fault.DepositNotFlagged, "This deposit is %s and waits for no decision, so nobody is asked about its sender. Nothing was changed.", d.status)
+		return object, newConflict(d.status, fault.DepositNotFlagged, "This deposit is %s and waits for no decision, so nobody is asked about its sender. Nothing was changed.", d.status)
 	}
-	of := d.senders
-	if len(of) == 0 {
-		of = []chain.Address{d.from}
+	senders := d.senders
+	if len(senders) == 0 {
+		senders = []chain.Address{d.from}
 	}
-	var silent error
-	for _, a := range of {
-		if err := r.now(ctx, d, a); err != nil {
-			silent = err
+	var silentErr error
+	for _, a := range senders {
+		if err := r.rescreenSender(ctx, d, a); err != nil {
+			silentErr = err
 		}
 	}
-	if silent != nil {
-		return shown, silent
+	if silentErr != nil {
+		return object, silentErr
 	}
 	err = r.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-		objects, err := byID(ctx, tx, []row{d})
-		shown = objects[d.id]
+		objects, err := objectsByID(ctx, tx, []Deposit{d})
+		object = objects[d.id]
 		return err
 	})
-	return shown, err
+	return object, err
 }
 
-// now asks about one sender of a flagged deposit and writes down what is said.
-func (r *Rescreener) now(ctx context.Context, d row, sender chain.Address) error {
-	s := watched{orgID: d.orgID, chain: d.chain, address: sender, flagged: true}
+// rescreenSender asks about one sender of a flagged deposit and writes down what is said.
+func (r *Rescreener) rescreenSender(ctx context.Context, d Deposit, sender chain.Address) error {
+	s := watchedSender{orgID: d.orgID, chain: d.chain, address: sender, flagged: true}
 	err := r.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		err := tx.QueryRow(ctx, `SELECT credited FROM sender_watch WHERE org_id = $1 AND chain = $2 AND address = $3`, s.orgID, s.chain, s.address).Scan(&s.credited)
 		if err != nil && !errors.Is(err, pgx.ErrNoRows) {
 			return err
 		}
-		return s.read(ctx, tx)
+		return s.loadThreshold(ctx, tx)
 	})
 	if err != nil {
 		return fmt.Errorf("read what the sender of deposit %s is compared with: %w", d.id, err)
 	}
-	a := r.ask(ctx, s)
-	says, err := r.heard(ctx, s, a)
+	a := r.askProviders(ctx, s)
+	isAnswered, err := r.recordAnswer(ctx, s, a)
 	if err != nil {
 		return err
 	}
-	if !says {
+	if !isAnswered {
 		return fault.New(fault.Unavailable, fault.CodeUnavailable,
-			"Nobody says at the moment what is known of the sender: %s. Nothing was changed, and the deposit is still flagged. It can be decided without; ask again in a while.", risk.Text(a.Unavailable))
+			"Nobody says at the moment what is known of the sender: %s. Nothing was changed, and the deposit is still flagged. It can be decided without; ask again in a while.", risk.SanitizeText(a.Unavailable))
 	}
 	return nil
 }
 
-// FoundSender is a sender that was found to be above the threshold after its deposits
+// SenderAlert is a sender that was found to be above the threshold after its deposits
 // were credited.
-type FoundSender struct {
+type SenderAlert struct {
 	OrgID, Chain, Address string
-	At                    time.Time
+	FoundAt               time.Time
 	Severity, Threshold   string
 	Provider              string
 	Deposits              int // of this sender that are credited
 }
 
-// foundMax bounds what FoundSenders gives.
-const foundMax = 200
+// senderAlertsMax bounds what ListSenderAlerts gives.
+const senderAlertsMax = 200
 
-// FoundSenders are those that were found after a moment, the latest first, in a
+// ListSenderAlerts are those that were found after a moment, the latest first, in a
 // transaction of the system.
-func FoundSenders(ctx context.Context, tx pg.Tx, after time.Time) ([]FoundSender, error) {
+func ListSenderAlerts(ctx context.Context, tx pg.Tx, foundAfter time.Time) ([]SenderAlert, error) {
 	rows, err := tx.Query(ctx, `
 		WITH found AS (
 			SELECT org_id, chain, address, at, verdict_id, severity, threshold, provider FROM sender_verdicts
@@ -424,11 +424,11 @@ func FoundSenders(ctx context.Context, tx pg.Tx, after time.Time) ([]FoundSender
 		)
 		SELECT v.org_id, v.chain, v.address, v.at, v.severity, v.threshold, v.provider, coalesce(s.n, 0)
 		FROM found v LEFT JOIN sent s ON s.org_id = v.org_id AND s.chain = v.chain AND s.address = v.address
-		ORDER BY v.at DESC, v.verdict_id DESC`, after, foundMax)
+		ORDER BY v.at DESC, v.verdict_id DESC`, foundAfter, senderAlertsMax)
 	if err != nil {
 		return nil, fmt.Errorf("list senders that were found: %w", err)
 	}
-	found, err := pgx.CollectRows(rows, pgx.RowToStructByPos[FoundSender])
+	found, err := pgx.CollectRows(rows, pgx.RowToStructByPos[SenderAlert])
 	if err != nil {
 		return nil, fmt.Errorf("list senders that were found: %w", err)
 	}

@@ -8,22 +8,22 @@ import (
 	"github.com/cofferpay/coffer/webhook"
 )
 
-// told is a row of deposit_resolutions as told reads it.
-const told = `jsonb_build_object('decision', r.decision, 'reason', r.reason, 'reference', r.reference, 'note', r.note, 'decidedAt', r.decided_at,
+// resolutionJSON is a row of deposit_resolutions as told reads it.
+const resolutionJSON = `jsonb_build_object('decision', r.decision, 'reason', r.reason, 'reference', r.reference, 'note', r.note, 'decidedAt', r.decided_at,
 	'kind', r.decided_by_kind, 'by', r.decided_by, 'name', r.decided_by_name, 'to', r.to_address, 'sent', r.sent::text, 'txHash', r.tx_hash,
 	'fee', CASE WHEN r.fee_kept > 0 THEN r.fee_kept ELSE r.network_fee END::text, 'endedAt', r.ended_at, 'failure', r.failure, 'message', r.failure_message)`
 
-// toldResolution is what told selects.
-type toldResolution struct {
+// resolutionRecord is what told selects.
+type resolutionRecord struct {
 	Decision  string    `json:"decision"`
 	Reason    *string   `json:"reason"`
 	Reference *string   `json:"reference"`
 	Note      *string   `json:"note"`
 	DecidedAt time.Time `json:"decidedAt"`
-	Kind      string    `json:"kind"`
-	By        string    `json:"by"`
-	Name      *string   `json:"name"`
-	To        *string   `json:"to"`
+	ActorKind string    `json:"kind"`
+	ActorID   string    `json:"by"`
+	ActorName *string   `json:"name"`
+	ToAddress *string   `json:"to"`
 	Sent      *string   `json:"sent"`
 	TxHash    *string   `json:"txHash"`
 	Fee       *string   `json:"fee"`
@@ -32,29 +32,29 @@ type toldResolution struct {
 	Message   *string   `json:"message"`
 }
 
-// attempted are the names of decisions as something that was tried.
-var attempted = map[string]string{"REJECTED": "REJECT", "REDIRECTED": "REDIRECT"}
+// attemptedActions are the names of decisions as something that was tried.
+var attemptedActions = map[string]string{"REJECTED": "REJECT", "REDIRECTED": "REDIRECT"}
 
-// resolved adds to an object how a flagged deposit was decided, and what was tried.
-func (s shown) resolved(o *webhook.Deposit) error {
+// addResolution adds to an object how a flagged deposit was decided, and what was tried.
+func (s depositView) addResolution(o *webhook.Deposit) error {
 	if len(s.resolution) > 0 {
-		var r toldResolution
+		var r resolutionRecord
 		if err := json.Unmarshal(s.resolution, &r); err != nil {
 			return fmt.Errorf("read its resolution: %w", err)
 		}
 		o.Resolution = &webhook.Resolution{
 			Decision: r.Decision, Reason: r.Reason, Reference: r.Reference, Note: r.Note, DecidedAt: webhook.At(r.DecidedAt),
-			DecidedBy: webhook.Actor{Type: r.Kind, ID: r.By, Name: r.Name}, ToAddress: r.To, TxHash: r.TxHash, Amount: r.Sent, NetworkFee: r.Fee,
+			DecidedBy: webhook.Actor{Type: r.ActorKind, ID: r.ActorID, Name: r.ActorName}, ToAddress: r.ToAddress, TxHash: r.TxHash, Amount: r.Sent, NetworkFee: r.Fee,
 		}
 	}
 	if len(s.attempts) > 0 {
-		var all []toldResolution
-		if err := json.Unmarshal(s.attempts, &all); err != nil {
+		var attempts []resolutionRecord
+		if err := json.Unmarshal(s.attempts, &attempts); err != nil {
 			return fmt.Errorf("read what was tried to resolve it: %w", err)
 		}
-		for _, a := range all {
+		for _, a := range attempts {
 			o.ResolutionAttempts = append(o.ResolutionAttempts, webhook.ResolutionAttempt{
-				At: webhook.At(a.EndedAt), Action: attempted[a.Decision], Reason: *a.Failure, Message: *a.Message,
+				At: webhook.At(a.EndedAt), Action: attemptedActions[a.Decision], Reason: *a.Failure, Message: *a.Message,
 			})
 		}
 	}

@@ -23,8 +23,8 @@ import (
 
 // The orders that carry flagged deposits away. Their id is the resolution's.
 
-// Broadcast notes the hash.
-func (r *Resolutions) Broadcast(ctx context.Context, tx pg.Tx, o dispatch.Order, hash chain.TxHash) error {
+// OnBroadcast notes the hash.
+func (r *Resolutions) OnBroadcast(ctx context.Context, tx pg.Tx, o dispatch.Order, hash chain.TxHash) error {
 	_, err := tx.Exec(ctx, `UPDATE deposit_resolutions SET tx_hash = $2 WHERE resolution_id = $1 AND status IN ('OPEN', 'STUCK')`, o.ID, hash)
 	if err != nil {
 		return fmt.Errorf("resolution %s is out: %w", o.ID, err)
@@ -32,114 +32,114 @@ func (r *Resolutions) Broadcast(ctx context.Context, tx pg.Tx, o dispatch.Order,
 	return nil
 }
 
-// Included changes nothing: only what is final is told.
-func (r *Resolutions) Included(context.Context, pg.Tx, dispatch.Order, chain.TxHash) error {
+// OnIncluded changes nothing: only what is final is told.
+func (r *Resolutions) OnIncluded(context.Context, pg.Tx, dispatch.Order, chain.TxHash) error {
 	return nil
 }
 
-// Ended resolves the deposit when its transfer is final, and leaves it to the operator
+// OnEnded resolves the deposit when its transfer is final, and leaves it to the operator
 // when it failed on the chain.
-func (r *Resolutions) Ended(ctx context.Context, tx pg.Tx, o dispatch.Order, e dispatch.End) ([]ledger.Posting, error) {
-	d, res, was, err := carried(ctx, tx, o.ID)
+func (r *Resolutions) OnEnded(ctx context.Context, tx pg.Tx, o dispatch.Order, e dispatch.End) ([]ledger.Posting, error) {
+	d, res, status, err := lockByResolution(ctx, tx, o.ID)
 	if err != nil {
 		return nil, err
 	}
-	is := d
+	after := d
 	if !e.Paid {
-		is.status = ResolutionStuck
-		if err := endResolution(ctx, tx, o.ID, was, "STUCK", e.Hash, e.Fee, "", ""); err != nil {
+		after.status = ResolutionStuck
+		if err := endResolution(ctx, tx, o.ID, status, "STUCK", e.Hash, e.Fee, "", ""); err != nil {
 			return nil, err
 		}
-		if d.status != is.status {
-			if err := become(ctx, tx, change{d, is}); err != nil {
+		if d.status != after.status {
+			if err := applyChanges(ctx, tx, change{d, after}); err != nil {
 				return nil, err
 			}
 		}
 		r.log.Error("deposit: a resolution failed on the chain; the operator completes it", "deposit", d.id, "resolution", o.ID, "hash", string(e.Hash))
-		return nil, record(ctx, tx, []audit.Entry{carriedOut(is, o.ID, e.Hash)})
+		return nil, recordAudit(ctx, tx, []audit.Entry{newTransferEntry(after, o.ID, e.Hash)})
 	}
-	is.status = Rejected
-	if res.decision == redirected {
-		is.status = Redirected
+	after.status = Rejected
+	if res.decision == decisionRedirected {
+		after.status = Redirected
 	}
-	if err := endResolution(ctx, tx, o.ID, was, "DONE", e.Hash, e.Fee, "", ""); err != nil {
+	if err := endResolution(ctx, tx, o.ID, status, "DONE", e.Hash, e.Fee, "", ""); err != nil {
 		return nil, err
 	}
-	if err := become(ctx, tx, change{d, is}); err != nil {
+	if err := applyChanges(ctx, tx, change{d, after}); err != nil {
 		return nil, err
 	}
-	postings := []ledger.Posting{released(is)}
-	if !res.kept.IsZero() {
+	postings := []ledger.Posting{newReleasePosting(after)}
+	if !res.feeKept.IsZero() {
 		// The fee that its sender paid is the organization's, whom the network's is billed to.
-		if err := wallet.Move(ctx, tx, wallet.Movement{WalletID: d.walletID, OrgID: d.orgID, MintID: *d.mintID, Part: wallet.Held, Minus: res.kept}); err != nil {
+		if err := wallet.MoveFunds(ctx, tx, wallet.Movement{WalletID: d.walletID, OrgID: d.orgID, MintID: *d.mintID, Part: wallet.Held, Minus: res.feeKept}); err != nil {
 			return nil, err
 		}
 		postings = append(postings, ledger.Posting{
 			Cause: ledger.Cause{Kind: ledger.DepositFee, ID: d.id},
 			Legs: []ledger.Leg{{
 				Debit:  ledger.Account{OrgID: d.orgID, MintID: *d.mintID, Kind: ledger.Custody},
-				Credit: ledger.Account{OrgID: d.orgID, MintID: *d.mintID, Kind: ledger.Product, Subject: "CUSTODIAL"}, Amount: res.kept,
+				Credit: ledger.Account{OrgID: d.orgID, MintID: *d.mintID, Kind: ledger.Product, Subject: "CUSTODIAL"}, Amount: res.feeKept,
 			}},
 		})
 	}
-	of := event.CustomerDepositRejected
-	if is.status == Redirected {
-		of = event.CustomerDepositRedirected
+	eventType := event.CustomerDepositRejected
+	if after.status == Redirected {
+		eventType = event.CustomerDepositRedirected
 	}
-	crash.Point("F07")
-	if err := r.tell(ctx, tx, is, of); err != nil {
+	crash.Hit("F07")
+	if err := r.publishDecision(ctx, tx, after, eventType); err != nil {
 		return nil, err
 	}
-	return postings, record(ctx, tx, []audit.Entry{carriedOut(is, o.ID, e.Hash)})
+	return postings, recordAudit(ctx, tx, []audit.Entry{newTransferEntry(after, o.ID, e.Hash)})
 }
 
-// Refused puts the deposit back into the queue: nothing of the attempt has reached the
+// OnRefused puts the deposit back into the queue: nothing of the attempt has reached the
 // chain, and the attempt is kept.
-func (r *Resolutions) Refused(ctx context.Context, tx pg.Tx, o dispatch.Order, why *signer.Refusal) error {
-	d, res, was, err := carried(ctx, tx, o.ID)
+func (r *Resolutions) OnRefused(ctx context.Context, tx pg.Tx, o dispatch.Order, refusal *signer.Refusal) error {
+	d, res, status, err := lockByResolution(ctx, tx, o.ID)
 	if err != nil {
 		return err
 	}
-	if was != "OPEN" {
-		return fmt.Errorf("resolution %s is %s and its order was refused", o.ID, was)
+	if status != "OPEN" {
+		return fmt.Errorf("resolution %s is %s and its order was refused", o.ID, status)
 	}
-	is := d
-	is.status = Flagged
-	if err := endResolution(ctx, tx, o.ID, was, "FAILED", "", money.Zero, why.Code, why.Message); err != nil {
+	after := d
+	after.status = Flagged
+	if err := endResolution(ctx, tx, o.ID, status, "FAILED", "", money.Zero, refusal.Code, refusal.Message); err != nil {
 		return err
 	}
-	if err := become(ctx, tx, change{d, is}); err != nil {
+	if err := applyChanges(ctx, tx, change{d, after}); err != nil {
 		return err
 	}
-	if err := wallet.Move(ctx, tx,
+	if err := wallet.MoveFunds(ctx, tx,
 		wallet.Movement{WalletID: d.walletID, OrgID: d.orgID, MintID: *d.mintID, Part: wallet.Reserved, Minus: res.sent},
 		wallet.Movement{WalletID: d.walletID, OrgID: d.orgID, MintID: *d.mintID, Part: wallet.Held, Plus: res.sent}); err != nil {
 		return err
 	}
-	if d.chain.Pooled() {
-		if err := coin.Let(ctx, tx, o.ID); err != nil {
+	if d.chain.IsUTXO() {
+		if err := coin.UnassignHeld(ctx, tx, o.ID); err != nil {
 			return err
 		}
 	}
-	e := carriedOut(is, o.ID, "")
+	e := newTransferEntry(after, o.ID, "")
 	e.Action = "deposit.resolution_failed"
-	crash.Point("F06")
-	return record(ctx, tx, []audit.Entry{e})
+	crash.Hit("F06")
+	return recordAudit(ctx, tx, []audit.Entry{e})
 }
 
-// Withdrawn puts the deposit back into the queue: a person ended the transfer before
+// OnRecalled puts the deposit back into the queue: a person ended the transfer before
 // anything of it was signed, and another decision can be made.
-func (r *Resolutions) Withdrawn(ctx context.Context, tx pg.Tx, o dispatch.Order, by audit.Actor) error {
-	return r.Refused(ctx, tx, o, &signer.Refusal{Code: "WITHDRAWN", Message: "ended by " + by.ID + " before it had a slot; nothing was signed"})
+func (r *Resolutions) OnRecalled(ctx context.Context, tx pg.Tx, o dispatch.Order, actor audit.Actor) error {
+	return r.OnRefused(ctx, tx, o, &signer.Refusal{Code: "WITHDRAWN", Message: "ended by " + actor.ID + " before it had a slot; nothing was signed"})
 }
 
 // voidRefused has the signer void what was decided about a flagged deposit before and did not
 // get a slot: its grant would let it be paid beside what is decided now.
-func (r *Resolutions) voidRefused(ctx context.Context, d row) error {
+func (r *Resolutions) voidRefused(ctx context.Context, d Deposit) error {
 	if d.status != Flagged {
 		return nil
 	}
-	var refused []string
+	var orderIDs []string
 	err := r.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		rows, err := tx.Query(ctx, `
 			SELECT o.order_id FROM deposit_resolutions r JOIN dispatch_orders o ON o.order_id = r.resolution_id
@@ -148,11 +148,11 @@ func (r *Resolutions) voidRefused(ctx context.Context, d row) error {
 		if err != nil {
 			return err
 		}
-		if refused, err = pgx.CollectRows(rows, pgx.RowTo[string]); err != nil {
+		if orderIDs, err = pgx.CollectRows(rows, pgx.RowTo[string]); err != nil {
 			return err
 		}
-		for _, orderID := range refused {
-			if _, err := dispatch.Withdraw(ctx, tx, orderID); err != nil {
+		for _, orderID := range orderIDs {
+			if _, err := dispatch.Recall(ctx, tx, orderID); err != nil {
 				return err
 			}
 		}
@@ -161,8 +161,8 @@ func (r *Resolutions) voidRefused(ctx context.Context, d row) error {
 	if err != nil {
 		return fmt.Errorf("look for what was decided about deposit %s before: %w", d.id, err)
 	}
-	for _, orderID := range refused {
-		if err := r.voids.Finish(ctx, orderID); err != nil {
+	for _, orderID := range orderIDs {
+		if err := r.voider.FinishVoid(ctx, orderID); err != nil {
 			r.log.Warn("deposit: the signer has not voided what was decided before", "deposit", d.id, "resolution", orderID, "error", err)
 			return fault.New(fault.Unavailable, fault.CodeUnavailable,
 				"What was decided about this deposit before has to be voided by the signer first, and it does not answer at the moment. Nothing was decided now, and the deposit is still flagged; ask again in a while.")
@@ -171,34 +171,34 @@ func (r *Resolutions) voidRefused(ctx context.Context, d row) error {
 	return nil
 }
 
-// Voided implements dispatch.VoidListener: the deposit is in the queue already.
-func (r *Resolutions) Voided(context.Context, pg.Tx, string, string) error { return nil }
+// OnVoided implements dispatch.VoidListener: the deposit is in the queue already.
+func (r *Resolutions) OnVoided(context.Context, pg.Tx, string, string) error { return nil }
 
-// Restored implements dispatch.Restorer. A resolution that the database knows goes on.
+// OnRestored implements dispatch.RestoreListener. A resolution that the database knows goes on.
 // One that only the journal knows is that of the flagged deposit whose money it sends: of
 // two that are alike in wallet, mint, amount and sender it is the same to everybody which.
 // It is a redirect unless it went back to the sender. One for which no deposit is flagged
 // cannot be made again: the backup is older than the flag, and what was sent away would be
 // found on the chain once more and could be credited.
-func (r *Resolutions) Restored(ctx context.Context, tx pg.Tx, orders []dispatch.Restored) ([]ledger.Posting, error) {
+func (r *Resolutions) OnRestored(ctx context.Context, tx pg.Tx, orders []dispatch.RestoredOrder) ([]ledger.Posting, error) {
 	for _, o := range orders {
 		if o.Voided {
-			if err := r.Refused(ctx, tx, o.Order, &signer.Refusal{Code: signer.RefusedVoid, Message: dispatch.VoidedSince}); err != nil {
+			if err := r.OnRefused(ctx, tx, o.Order, &signer.Refusal{Code: signer.RefusedVoid, Message: dispatch.VoidedAfterBackup}); err != nil {
 				return nil, err
 			}
 			continue
 		}
-		if !o.New {
+		if !o.IsNew {
 			continue
 		}
 		rows, err := tx.Query(ctx, `
 			SELECT `+columns+` FROM deposits WHERE org_id = $1 AND chain = $2 AND wallet_id = $3 AND mint_id = $4 AND status = 'FLAGGED'
 				AND chain_status = 'FINALIZED' AND (amount = $5 OR amount > $5 AND contract = '')
-			ORDER BY (return_to = $6) DESC, amount, deposit_id LIMIT 1 FOR UPDATE`, o.OrgID, o.Chain, o.Holder(), o.MintID, o.Amount, o.To)
+			ORDER BY (return_to = $6) DESC, amount, deposit_id LIMIT 1 FOR UPDATE`, o.OrgID, o.Chain, o.SourceWalletID(), o.MintID, o.Amount, o.To)
 		if err != nil {
 			return nil, fmt.Errorf("look for the deposit of return %s: %w", o.ID, err)
 		}
-		d, err := pgx.CollectExactlyOneRow(rows, scanned)
+		d, err := pgx.CollectExactlyOneRow(rows, scanDeposit)
 		if errors.Is(err, pgx.ErrNoRows) {
 			return nil, fmt.Errorf("the signer's journal has the return %s of a flagged deposit (%v of mint %d to %s), and this database has no such deposit that is flagged: "+
 				"restore a backup that is younger than the flag; see docs/runbooks/restore.md", o.ID, o.Amount, o.MintID, o.To)
@@ -215,17 +215,17 @@ func (r *Resolutions) Restored(ctx context.Context, tx pg.Tx, orders []dispatch.
 
 // restoreResolution writes down that a deposit leaves by an order of the journal. Nothing
 // of it is reserved yet: it stays held until dispatch does that.
-func restoreResolution(ctx context.Context, tx pg.Tx, d row, o dispatch.Restored) error {
-	is, decision := d, rejected
-	is.status = Rejecting
+func restoreResolution(ctx context.Context, tx pg.Tx, d Deposit, o dispatch.RestoredOrder) error {
+	after, decision := d, decisionRejected
+	after.status = Rejecting
 	if string(o.To) != d.flag.returnTo {
-		is.status, decision = Redirecting, redirected
+		after.status, decision = Redirecting, decisionRedirected
 	}
-	kept, err := d.amount.Sub(o.Amount)
+	feeKept, err := d.amount.Sub(o.Amount)
 	if err != nil {
 		return err
 	}
-	status, verb := "OPEN", action[is.status]
+	status, verb := "OPEN", auditActions[after.status]
 	if !o.Signed { // it pays nobody, and the deposit waits for another decision
 		status, verb = "FAILED", "resolution_failed"
 	}
@@ -236,26 +236,26 @@ func restoreResolution(ctx context.Context, tx pg.Tx, d row, o dispatch.Restored
 			'restored from the signer''s journal, which does not say who decided it', $7, 'OPERATOR', 'restore', $8, $9, $10, $11, $12, $13,
 			CASE WHEN $5 = 'FAILED' THEN $14::timestamptz END, CASE WHEN $5 = 'FAILED' THEN 'RESTORED' END,
 			CASE WHEN $5 = 'FAILED' THEN 'the journal has no signature of it: nothing has left' END)`,
-		o.ID, d.orgID, d.id, decision, status, ComplianceHold, o.CreatedAt, d.chain, d.walletID, *d.mintID, string(o.To), o.Amount, kept, tx.Now)
+		o.ID, d.orgID, d.id, decision, status, ComplianceHold, o.CreatedAt, d.chain, d.walletID, *d.mintID, string(o.To), o.Amount, feeKept, tx.Now)
 	if err != nil {
 		return err
 	}
 	if o.Signed {
-		if err := become(ctx, tx, change{d, is}); err != nil {
+		if err := applyChanges(ctx, tx, change{d, after}); err != nil {
 			return err
 		}
 	} else {
-		is = d
+		after = d
 	}
-	return record(ctx, tx, []audit.Entry{{
-		OrgID: d.orgID, Actor: actor, Action: "deposit." + verb, ResourceKind: resourceKind, ResourceID: d.id,
+	return recordAudit(ctx, tx, []audit.Entry{{
+		OrgID: d.orgID, Actor: systemActor, Action: "deposit." + verb, ResourceKind: resourceKind, ResourceID: d.id,
 		Detail: map[string]string{"resolution": o.ID, "toAddress": string(o.To), "amount": o.Amount.String(), "note": "restored from the signer's journal"},
 	}})
 }
 
-// Stick leaves to the operator what has been out for too long, and says how many.
-func (r *Resolutions) Stick(ctx context.Context) (stuck int, err error) {
-	var late []string
+// MarkOverdueStuck leaves to the operator what has been out for too long, and says how many.
+func (r *Resolutions) MarkOverdueStuck(ctx context.Context) (stuck int, err error) {
+	var overdueIDs []string
 	err = r.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		rows, err := tx.Query(ctx, `
 			SELECT r.resolution_id FROM deposit_resolutions r JOIN dispatch_orders o ON o.order_id = r.resolution_id
@@ -263,31 +263,31 @@ func (r *Resolutions) Stick(ctx context.Context) (stuck int, err error) {
 		if err != nil {
 			return err
 		}
-		late, err = pgx.CollectRows(rows, pgx.RowTo[string])
+		overdueIDs, err = pgx.CollectRows(rows, pgx.RowTo[string])
 		return err
 	})
 	if err != nil {
 		return 0, fmt.Errorf("look for resolutions that are out for too long: %w", err)
 	}
-	for _, resID := range late {
+	for _, resID := range overdueIDs {
 		err := r.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 			// The order's lock comes first, as when it ends.
 			if err := tx.QueryRow(ctx, `SELECT order_id FROM dispatch_orders WHERE order_id = $1 AND status IN ('BROADCAST', 'STUCK') FOR UPDATE`, resID).Scan(new(string)); err != nil {
 				return err
 			}
-			d, _, was, err := carried(ctx, tx, resID)
-			if err != nil || was != "OPEN" {
+			d, _, status, err := lockByResolution(ctx, tx, resID)
+			if err != nil || status != "OPEN" {
 				return err
 			}
-			is := d
-			is.status = ResolutionStuck
-			if err := endResolution(ctx, tx, resID, was, "STUCK", "", money.Zero, "", ""); err != nil {
+			after := d
+			after.status = ResolutionStuck
+			if err := endResolution(ctx, tx, resID, status, "STUCK", "", money.Zero, "", ""); err != nil {
 				return err
 			}
-			if err := become(ctx, tx, change{d, is}); err != nil {
+			if err := applyChanges(ctx, tx, change{d, after}); err != nil {
 				return err
 			}
-			return record(ctx, tx, []audit.Entry{carriedOut(is, resID, "")})
+			return recordAudit(ctx, tx, []audit.Entry{newTransferEntry(after, resID, "")})
 		})
 		if errors.Is(err, pgx.ErrNoRows) {
 			continue // it has ended meanwhile
@@ -301,28 +301,28 @@ func (r *Resolutions) Stick(ctx context.Context) (stuck int, err error) {
 	return stuck, nil
 }
 
-// carried locks the deposit that an order carries away, with what was decided about it
+// lockByResolution locks the deposit that an order carries away, with what was decided about it
 // and the status of that.
-func carried(ctx context.Context, tx pg.Tx, resID string) (d row, res resolution, status string, err error) {
+func lockByResolution(ctx context.Context, tx pg.Tx, resID string) (d Deposit, res resolution, status string, err error) {
 	var depositID string
 	if err = tx.QueryRow(ctx, `SELECT deposit_id FROM deposit_resolutions WHERE resolution_id = $1`, resID).Scan(&depositID); err != nil {
 		return d, res, "", fmt.Errorf("read resolution %s: %w", resID, err)
 	}
-	if d, err = locked(ctx, tx, depositID); err != nil {
+	if d, err = lockDeposit(ctx, tx, depositID); err != nil {
 		return d, res, "", err
 	}
-	if res, err = resolutionOf(ctx, tx, resID); err != nil {
+	if res, err = loadResolution(ctx, tx, resID); err != nil {
 		return d, res, "", err
 	}
 	return d, res, res.status, nil
 }
 
-// resolutionOf reads what was decided; its deposit is locked.
-func resolutionOf(ctx context.Context, tx pg.Tx, resID string) (res resolution, err error) {
+// loadResolution reads what was decided; its deposit is locked.
+func loadResolution(ctx context.Context, tx pg.Tx, resID string) (res resolution, err error) {
 	err = tx.QueryRow(ctx, `
 		SELECT resolution_id, decision, status, coalesce(reason, ''), coalesce(reference, ''), coalesce(to_address, ''), coalesce(sent, 0), fee_kept
 		FROM deposit_resolutions WHERE resolution_id = $1 FOR UPDATE`, resID).
-		Scan(&res.id, &res.decision, &res.status, &res.reason, &res.reference, &res.to, &res.sent, &res.kept)
+		Scan(&res.id, &res.decision, &res.status, &res.reason, &res.reference, &res.toAddress, &res.sent, &res.feeKept)
 	if err != nil {
 		return res, fmt.Errorf("read resolution %s: %w", resID, err)
 	}
@@ -344,10 +344,10 @@ func endResolution(ctx context.Context, tx pg.Tx, resID, from, to string, hash c
 	return nil
 }
 
-// carriedOut is the audit row of what became of a deposit's transfer.
-func carriedOut(d row, resID string, hash chain.TxHash) audit.Entry {
+// newTransferEntry is the audit row of what became of a deposit's transfer.
+func newTransferEntry(d Deposit, resID string, hash chain.TxHash) audit.Entry {
 	return audit.Entry{
-		OrgID: d.orgID, Actor: actor, Action: "deposit." + action[d.status], ResourceKind: resourceKind, ResourceID: d.id,
+		OrgID: d.orgID, Actor: systemActor, Action: "deposit." + auditActions[d.status], ResourceKind: resourceKind, ResourceID: d.id,
 		Detail: map[string]string{"resolution": resID, "txHash": string(hash)},
 	}
 }

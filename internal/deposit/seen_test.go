@@ -9,10 +9,10 @@ import (
 	"github.com/cofferpay/coffer/webhook"
 )
 
-// listens gives the organization an endpoint that names these events.
-func (w *world) listens(t *testing.T, id, status string, events ...string) {
+// wantEvents gives the organization an endpoint that names these events.
+func (w *testEnv) wantEvents(t *testing.T, id, status string, events ...string) {
 	t.Helper()
-	_, err := pgtest.Owner(t, w.db).Exec(t.Context(), `
+	_, err := pgtest.OwnerPool(t, w.db).Exec(t.Context(), `
 		INSERT INTO webhook_endpoints (endpoint_id, org_id, url, events, status, api_version, created_at, updated_at)
 		VALUES ($1, $2, 'https://example.com', $3, $4, '', now(), now())`, id, w.org, append([]string{}, events...), status)
 	if err != nil {
@@ -20,10 +20,10 @@ func (w *world) listens(t *testing.T, id, status string, events ...string) {
 	}
 }
 
-// told are the events of alice's deposits, in the order of their resource.
-func (w *world) told(t *testing.T) (types []string) {
+// eventTypes are the events of alice's deposits, in the order of their resource.
+func (w *testEnv) eventTypes(t *testing.T) (types []string) {
 	t.Helper()
-	rows, err := pgtest.Owner(t, w.db).Query(t.Context(), `SELECT type FROM events WHERE customer_id = 'alice' ORDER BY resource_id, resource_seq`)
+	rows, err := pgtest.OwnerPool(t, w.db).Query(t.Context(), `SELECT type FROM events WHERE customer_id = 'alice' ORDER BY resource_id, resource_seq`)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,17 +41,17 @@ func (w *world) told(t *testing.T) (types []string) {
 // Rule DEP-27.
 func TestADepositThatIsSeenIsToldOnceAndBeforeItsCredit(t *testing.T) {
 	t.Parallel()
-	w := open(t)
-	w.listens(t, "we_1", "ENABLED", "CUSTOMER_DEPOSIT", "CUSTOMER_DEPOSIT_SEEN")
-	w.c.Do(payer, moveTo(alice, 100), moveTo(checkout, 100), moveTo(alice, 3))
+	w := newTestEnv(t)
+	w.wantEvents(t, "we_1", "ENABLED", "CUSTOMER_DEPOSIT", "CUSTOMER_DEPOSIT_SEEN")
+	w.c.SubmitTx(payer, moveTo(alice, 100), moveTo(checkout, 100), moveTo(alice, 3))
 	w.c.Mine(1)
-	w.walk(t)
-	w.walk(t)
-	if got := w.told(t); !slices.Equal(got, []string{"CUSTOMER_DEPOSIT_SEEN"}) {
+	w.walkBlocks(t)
+	w.walkBlocks(t)
+	if got := w.eventTypes(t); !slices.Equal(got, []string{"CUSTOMER_DEPOSIT_SEEN"}) {
 		t.Fatalf("seen: got %v, want it told once, and neither dust nor the organization's own", got)
 	}
 	var data []byte
-	if err := pgtest.Owner(t, w.db).QueryRow(t.Context(), `SELECT data FROM events`).Scan(&data); err != nil {
+	if err := pgtest.OwnerPool(t, w.db).QueryRow(t.Context(), `SELECT data FROM events`).Scan(&data); err != nil {
 		t.Fatal(err)
 	}
 	var d webhook.Deposit
@@ -61,15 +61,15 @@ func TestADepositThatIsSeenIsToldOnceAndBeforeItsCredit(t *testing.T) {
 	// A fork takes it away and another block has it: the same deposit, told already.
 	w.c.Fork(1)
 	w.c.MineEmpty(1)
-	w.head(t)
+	w.readHead(t)
 	w.c.Mine(1)
-	w.walk(t)
-	if got := w.told(t); len(got) != 1 {
+	w.walkBlocks(t)
+	if got := w.eventTypes(t); len(got) != 1 {
 		t.Errorf("included again: got %v, want nothing new", got)
 	}
 	w.c.Mine(4)
-	w.walk(t)
-	if got := w.told(t); !slices.Equal(got, []string{"CUSTOMER_DEPOSIT_SEEN", "CUSTOMER_DEPOSIT"}) {
+	w.walkBlocks(t)
+	if got := w.eventTypes(t); !slices.Equal(got, []string{"CUSTOMER_DEPOSIT_SEEN", "CUSTOMER_DEPOSIT"}) {
 		t.Errorf("final: got %v, want the credit after it", got)
 	}
 }
@@ -77,18 +77,18 @@ func TestADepositThatIsSeenIsToldOnceAndBeforeItsCredit(t *testing.T) {
 // Rules DEP-9 and DEP-27.
 func TestNothingTellsThatADepositThatWasSeenIsGone(t *testing.T) {
 	t.Parallel()
-	w := open(t)
-	w.listens(t, "we_1", "PAUSED", "CUSTOMER_DEPOSIT_SEEN")
+	w := newTestEnv(t)
+	w.wantEvents(t, "we_1", "PAUSED", "CUSTOMER_DEPOSIT_SEEN")
 	hash := w.c.Pay(payer, alice, usdcAt, 100)
 	w.c.Mine(1)
-	w.walk(t)
+	w.walkBlocks(t)
 	w.c.Fork(1, hash)
 	w.c.MineEmpty(8)
-	w.walk(t)
-	if d := w.the(t); d.Status != "ORPHANED" {
+	w.walkBlocks(t)
+	if d := w.onlyDeposit(t); d.Status != "ORPHANED" {
 		t.Errorf("got %s, want ORPHANED", d.Status)
 	}
-	if got := w.told(t); !slices.Equal(got, []string{"CUSTOMER_DEPOSIT_SEEN"}) {
+	if got := w.eventTypes(t); !slices.Equal(got, []string{"CUSTOMER_DEPOSIT_SEEN"}) {
 		t.Errorf("got %v, want nothing after it was seen", got)
 	}
 }
@@ -96,12 +96,12 @@ func TestNothingTellsThatADepositThatWasSeenIsGone(t *testing.T) {
 // An endpoint that names every event is owed this one, too. Rules DEP-27, EVT-7.
 func TestADepositThatIsSeenIsToldToAnEndpointThatNamesAll(t *testing.T) {
 	t.Parallel()
-	w := open(t)
-	w.listens(t, "we_1", "ENABLED", "*")
+	w := newTestEnv(t)
+	w.wantEvents(t, "we_1", "ENABLED", "*")
 	w.c.Pay(payer, alice, usdcAt, 100)
 	w.c.Mine(1)
-	w.walk(t)
-	if got := w.told(t); !slices.Equal(got, []string{"CUSTOMER_DEPOSIT_SEEN"}) {
+	w.walkBlocks(t)
+	if got := w.eventTypes(t); !slices.Equal(got, []string{"CUSTOMER_DEPOSIT_SEEN"}) {
 		t.Errorf("got %v, want it told", got)
 	}
 }
@@ -109,28 +109,28 @@ func TestADepositThatIsSeenIsToldToAnEndpointThatNamesAll(t *testing.T) {
 // Rule DEP-27.
 func TestWhatIsSeenIsWrittenOnlyWhereItIsWanted(t *testing.T) {
 	t.Parallel()
-	w := open(t)
-	w.listens(t, "we_1", "ENABLED")
-	w.listens(t, "we_2", "ENABLED", "CUSTOMER_DEPOSIT")
-	w.listens(t, "we_3", "DISABLED_GONE", "CUSTOMER_DEPOSIT_SEEN")
-	w.listens(t, "we_4", "ENABLED", "CUSTOMER_DEPOSIT_SEEN")
-	owner := pgtest.Owner(t, w.db)
+	w := newTestEnv(t)
+	w.wantEvents(t, "we_1", "ENABLED")
+	w.wantEvents(t, "we_2", "ENABLED", "CUSTOMER_DEPOSIT")
+	w.wantEvents(t, "we_3", "DISABLED_GONE", "CUSTOMER_DEPOSIT_SEEN")
+	w.wantEvents(t, "we_4", "ENABLED", "CUSTOMER_DEPOSIT_SEEN")
+	owner := pgtest.OwnerPool(t, w.db)
 	if _, err := owner.Exec(t.Context(), `UPDATE webhook_endpoints SET deleted_at = now() WHERE endpoint_id = 'we_4'`); err != nil {
 		t.Fatal(err)
 	}
 	w.c.Pay(payer, alice, usdcAt, 100)
 	w.c.Mine(1)
-	w.walk(t)
-	if got := w.told(t); len(got) != 0 {
+	w.walkBlocks(t)
+	if got := w.eventTypes(t); len(got) != 0 {
 		t.Errorf("got %v, want nothing for nobody", got)
 	}
 	// What is final when it is first met is told by its credit alone.
-	w.listens(t, "we_5", "ENABLED", "CUSTOMER_DEPOSIT_SEEN")
+	w.wantEvents(t, "we_5", "ENABLED", "CUSTOMER_DEPOSIT_SEEN")
 	w.c.Pay(payer, alice, usdcAt, 200)
 	w.c.Mine(5)
-	w.final(t)
-	w.credit(t)
-	if got := w.told(t); !slices.Equal(got, []string{"CUSTOMER_DEPOSIT", "CUSTOMER_DEPOSIT"}) {
+	w.walkFinal(t)
+	w.creditAll(t)
+	if got := w.eventTypes(t); !slices.Equal(got, []string{"CUSTOMER_DEPOSIT", "CUSTOMER_DEPOSIT"}) {
 		t.Errorf("got %v, want two credits", got)
 	}
 }

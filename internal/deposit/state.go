@@ -38,29 +38,29 @@ const (
 	Redirected      Status = "REDIRECTED"       // where the operator sent it, final
 )
 
-// counted are the states of what is in the books: a broken finality puts it in question
+// bookedStatuses are the states of what is in the books: a broken finality puts it in question
 // and does not undo it.
-var counted = map[Status]bool{
+var bookedStatuses = map[Status]bool{
 	Credited: true, Flagged: true, Rejecting: true, Redirecting: true, ResolutionStuck: true, Rejected: true, Redirected: true,
 }
 
-// Why a deposit is UNSUPPORTED. scan.BalanceDelta is another.
+// Why a deposit is UNSUPPORTED. scan.DoubtBalanceDelta is another.
 const (
-	UnknownToken = "UNKNOWN_TOKEN"  // not in the catalogue
-	ToChange     = "CHANGE_ADDRESS" // somebody paid to where the rest of an order of ours had come back to
+	UnknownToken  = "UNKNOWN_TOKEN"  // not in the catalogue
+	ChangeAddress = "CHANGE_ADDRESS" // somebody paid to where the rest of an order of ours had come back to
 )
 
 // What the chain says of a deposit.
 const (
-	included  = "INCLUDED"
-	finalized = "FINALIZED"
-	reorged   = "REORGED"
+	chainIncluded  = "INCLUDED"
+	chainFinalized = "FINALIZED"
+	chainReorged   = "REORGED"
 )
 
 // transition is a change that may happen to a deposit.
 type transition struct {
 	from, to Status // from "": the deposit is new
-	when     string
+	trigger  string
 	event    webhook.Type // of a customer's; an organization's has its own, see told
 }
 
@@ -113,12 +113,12 @@ var transitions = []transition{
 	{Reversed, Reversed, "more of the loss is taken from a frozen customer", ""},
 }
 
-func allowed(from, to Status) bool {
+func isAllowed(from, to Status) bool {
 	return slices.ContainsFunc(transitions, func(t transition) bool { return t.from == from && t.to == to })
 }
 
-// row is a deposit as the table has it.
-type row struct {
+// Deposit is a deposit as the table has it.
+type Deposit struct {
 	id, orgID, walletID, purpose string
 	customerID                   string // "" for a treasury and for an organization
 	product                      string // of an organization's own deposit, else ""
@@ -143,18 +143,18 @@ type row struct {
 	confirmedAt, creditedAt      *time.Time
 	reversedAt                   *time.Time
 	takenBack                    *money.Amount // of what was credited, since it was reversed
-	claims                       int           // how often something of the loss was taken later
+	claimCount                   int           // how often something of the loss was taken later
 	flag                         *flag         // why it was held, once it was
 	lostAt                       *time.Time    // when what had been sent back or elsewhere turned out to be gone
 	depth                        uint64        // that its block must have before it is credited or flagged; 0: final is enough
-	tries                        int           // how often nobody could say whether it may be credited
+	screenTries                  int           // how often nobody could say whether it may be credited
 }
 
 // flag is why a deposit was held, as of the moment when it was.
 type flag struct {
 	risk       string          // its severity, or UNKNOWN
 	reason     json.RawMessage // a webhook.FlagReason
-	at         time.Time
+	flaggedAt  time.Time
 	returnTo   string // the sender, "" when there is no single one
 	returnRisk string
 	mac        []byte // of these words, see bound; nil of a flag from before there were any
@@ -165,32 +165,32 @@ const columns = `deposit_id, org_id, wallet_id, purpose, coalesce(customer_id, '
 	usd_value, screening, created_at, confirmed_at, credited_at, reversed_at, taken_back, claims,
 	is_flagged, coalesce(risk_of_funds, ''), flag_reason, flagged_at, coalesce(return_to, ''), coalesce(return_risk, ''), return_mac, lost_at, screen_tries, depth_required`
 
-func scanned(r pgx.CollectableRow) (d row, err error) {
-	err = d.scan(r)
+func scanDeposit(r pgx.CollectableRow) (d Deposit, err error) {
+	err = d.scanColumns(r)
 	return d, err
 }
 
-// scan reads columns, and what a query selects after them.
-func (d *row) scan(r pgx.CollectableRow, more ...any) error {
+// scanColumns reads columns, and what a query selects after them.
+func (d *Deposit) scanColumns(r pgx.CollectableRow, extra ...any) error {
 	var flagged bool
 	var f flag
-	var at *time.Time
+	var flaggedAt *time.Time
 	err := r.Scan(append([]any{
 		&d.id, &d.orgID, &d.walletID, &d.purpose, &d.customerID, &d.product, &d.mintID, &d.chain, &d.contract, &d.address, &d.from, &d.senders,
 		&d.amount, &d.tx, &d.kind, &d.position, &d.logIndex, &d.height, &d.blockHash, &d.proofID, &d.status, &d.chainStatus, &d.reason,
-		&d.usd, &d.screening, &d.createdAt, &d.confirmedAt, &d.creditedAt, &d.reversedAt, &d.takenBack, &d.claims,
-		&flagged, &f.risk, &f.reason, &at, &f.returnTo, &f.returnRisk, &f.mac, &d.lostAt, &d.tries, &d.depth,
-	}, more...)...)
-	if flagged && at != nil {
-		f.at = *at
+		&d.usd, &d.screening, &d.createdAt, &d.confirmedAt, &d.creditedAt, &d.reversedAt, &d.takenBack, &d.claimCount,
+		&flagged, &f.risk, &f.reason, &flaggedAt, &f.returnTo, &f.returnRisk, &f.mac, &d.lostAt, &d.screenTries, &d.depth,
+	}, extra...)...)
+	if flagged && flaggedAt != nil {
+		f.flaggedAt = *flaggedAt
 		d.flag = &f
 	}
 	return err
 }
 
-// deep tells whether a final deposit's block is as deep as its amount wants, by what is
+// isDeepEnough tells whether a final deposit's block is as deep as its amount wants, by what is
 // proven as of the transaction.
-func (d row) deep(ctx context.Context, tx pg.Tx) (ok bool, err error) {
+func (d Deposit) isDeepEnough(ctx context.Context, tx pg.Tx) (ok bool, err error) {
 	if d.depth == 0 {
 		return true, nil
 	}
@@ -200,76 +200,76 @@ func (d row) deep(ctx context.Context, tx pg.Tx) (ok bool, err error) {
 	return ok, nil
 }
 
-// subject is what the wallet that receives it is for.
-func (d row) subject() string { return d.customerID + d.product } // one of them is ""
+// walletSubject is what the wallet that receives it is for.
+func (d Deposit) walletSubject() string { return d.customerID + d.product } // one of them is ""
 
-// told is the event that tells an organization of a deposit what t tells of a
+// eventFor is the event that tells an organization of a deposit what t tells of a
 // customer's: the events of the interface are of customers alone. "" when nobody
 // is told, as of what reached a treasury.
-func (d row) told(t webhook.Type) webhook.Type {
+func (d Deposit) eventFor(t webhook.Type) webhook.Type {
 	switch d.purpose {
 	case wallet.CustomerDeposit:
 		return t
 	case wallet.OrganizationDeposit:
-		return organizations[t]
+		return orgEventTypes[t]
 	}
 	return ""
 }
 
-// organizations are the events of an organization's own deposits, by a customer's.
-var organizations = map[webhook.Type]webhook.Type{
+// orgEventTypes are the events of an organization's own deposits, by a customer's.
+var orgEventTypes = map[webhook.Type]webhook.Type{
 	webhook.CustomerDeposit: webhook.OrganizationDeposit, webhook.CustomerDepositReversed: webhook.OrganizationDepositReversed,
 	webhook.CustomerDepositApproved: webhook.OrganizationDeposit, // again, and CREDITED this time
 }
 
-func null(s string) *string {
+func emptyAsNull(s string) *string {
 	if s == "" {
 		return nil
 	}
 	return &s
 }
 
-// spaced are addresses as one text; none has a space in it.
-func spaced(of []chain.Address) string {
-	texts := make([]string, len(of))
-	for i, a := range of {
+// joinAddresses are addresses as one text; none has a space in it.
+func joinAddresses(addresses []chain.Address) string {
+	texts := make([]string, len(addresses))
+	for i, a := range addresses {
 		texts[i] = string(a)
 	}
 	return strings.Join(texts, " ")
 }
 
 // change is what a deposit was, nothing when it is new, and what it is.
-type change struct{ was, is row }
+type change struct{ before, after Deposit }
 
-// become changes deposits from what they were to what they are, or inserts those
+// applyChanges changes deposits from what they were to what they are, or inserts those
 // that were nothing, all or none. The rows must still be as they were read: their
 // states and what would be credited. Impossible transitions panic.
 //
 // What leaves the chain does so first: the place that it had on it can be another's
 // then. The caller has locked the rows, so the order among them is of no matter.
-func become(ctx context.Context, tx pg.Tx, changes ...change) error {
+func applyChanges(ctx context.Context, tx pg.Tx, changes ...change) error {
 	var leaving, moving, arriving []change
 	for _, c := range changes {
 		switch {
-		case !allowed(c.was.status, c.is.status):
-			panic(fmt.Sprintf("deposit: %s cannot go from %q to %q", c.is.id, c.was.status, c.is.status))
-		case c.was.status == "":
+		case !isAllowed(c.before.status, c.after.status):
+			panic(fmt.Sprintf("deposit: %s cannot go from %q to %q", c.after.id, c.before.status, c.after.status))
+		case c.before.status == "":
 			arriving = append(arriving, c)
-		case c.is.chainStatus == reorged:
+		case c.after.chainStatus == chainReorged:
 			leaving = append(leaving, c)
 		default:
 			moving = append(moving, c)
 		}
 	}
-	for _, part := range [][]change{leaving, moving} {
-		if err := move(ctx, tx, part); err != nil {
+	for _, group := range [][]change{leaving, moving} {
+		if err := updateDeposits(ctx, tx, group); err != nil {
 			return err
 		}
 	}
-	return insert(ctx, tx, arriving)
+	return insertDeposits(ctx, tx, arriving)
 }
 
-func move(ctx context.Context, tx pg.Tx, changes []change) error {
+func updateDeposits(ctx context.Context, tx pg.Tx, changes []change) error {
 	n := len(changes)
 	if n == 0 {
 		return nil
@@ -299,17 +299,17 @@ func move(ctx context.Context, tx pg.Tx, changes []change) error {
 		toDepth                                  = make([]int64, n)
 	)
 	for i, c := range changes {
-		ids[i], statuses[i], blocks[i], chains[i] = c.was.id, string(c.was.status), c.was.blockHash, c.was.chainStatus
-		amounts[i], proofs[i], claims[i] = c.was.amount, c.was.proofID, c.was.claims
-		toMint[i], toFrom[i], toAmount[i], toIndex[i], toHeight[i] = c.is.mintID, string(c.is.from), c.is.amount, int64(c.is.logIndex), int64(c.is.height)
-		toBlock[i], toProof[i], toStatus[i], toChainStatus[i] = c.is.blockHash, c.is.proofID, string(c.is.status), c.is.chainStatus
-		toReason[i], toUSD[i], toScreening[i] = null(c.is.reason), c.is.usd, string(c.is.screening)
-		confirmed[i], credited[i], reversed[i] = c.is.confirmedAt, c.is.creditedAt, c.is.reversedAt
-		toTaken[i], toClaims[i], lost[i], toSenders[i] = c.is.takenBack, c.is.claims, c.is.lostAt, null(spaced(c.is.senders))
-		toDepth[i] = int64(c.is.depth)
-		if f := c.is.flag; f != nil {
+		ids[i], statuses[i], blocks[i], chains[i] = c.before.id, string(c.before.status), c.before.blockHash, c.before.chainStatus
+		amounts[i], proofs[i], claims[i] = c.before.amount, c.before.proofID, c.before.claimCount
+		toMint[i], toFrom[i], toAmount[i], toIndex[i], toHeight[i] = c.after.mintID, string(c.after.from), c.after.amount, int64(c.after.logIndex), int64(c.after.height)
+		toBlock[i], toProof[i], toStatus[i], toChainStatus[i] = c.after.blockHash, c.after.proofID, string(c.after.status), c.after.chainStatus
+		toReason[i], toUSD[i], toScreening[i] = emptyAsNull(c.after.reason), c.after.usd, string(c.after.screening)
+		confirmed[i], credited[i], reversed[i] = c.after.confirmedAt, c.after.creditedAt, c.after.reversedAt
+		toTaken[i], toClaims[i], lost[i], toSenders[i] = c.after.takenBack, c.after.claimCount, c.after.lostAt, emptyAsNull(joinAddresses(c.after.senders))
+		toDepth[i] = int64(c.after.depth)
+		if f := c.after.flag; f != nil {
 			reason := string(f.reason)
-			flagged[i], risks[i], flags[i], flaggedAt[i], returns[i], returnRisks[i] = true, &f.risk, &reason, &f.at, null(f.returnTo), null(f.returnRisk)
+			flagged[i], risks[i], flags[i], flaggedAt[i], returns[i], returnRisks[i] = true, &f.risk, &reason, &f.flaggedAt, emptyAsNull(f.returnTo), emptyAsNull(f.returnRisk)
 			macs[i] = f.mac
 		}
 	}
@@ -336,51 +336,51 @@ func move(ctx context.Context, tx pg.Tx, changes []change) error {
 		toMint, toFrom, toAmount, toIndex, toHeight, toBlock, toProof, toStatus, toChainStatus, toReason,
 		toUSD, toScreening, confirmed, credited, reversed, toTaken, toClaims,
 		flagged, risks, flags, flaggedAt, returns, returnRisks, macs, lost, toSenders, toDepth)
-	what := fmt.Sprintf("deposit %s from %s to %s", ids[0], statuses[0], toStatus[0])
+	description := fmt.Sprintf("deposit %s from %s to %s", ids[0], statuses[0], toStatus[0])
 	if n > 1 {
-		what += fmt.Sprintf(" and %d more", n-1)
+		description += fmt.Sprintf(" and %d more", n-1)
 	}
 	if err != nil {
-		return fmt.Errorf("%s: %w", what, err)
+		return fmt.Errorf("%s: %w", description, err)
 	}
 	if tag.RowsAffected() != int64(n) {
-		return fmt.Errorf("%s: %d are not what they were", what, int64(n)-tag.RowsAffected())
+		return fmt.Errorf("%s: %d are not what they were", description, int64(n)-tag.RowsAffected())
 	}
 	return nil
 }
 
-func insert(ctx context.Context, tx pg.Tx, changes []change) error {
+func insertDeposits(ctx context.Context, tx pg.Tx, changes []change) error {
 	n := len(changes)
 	if n == 0 {
 		return nil
 	}
 	var (
-		ids, orgs, wallets, purposes  = make([]string, n), make([]string, n), make([]string, n), make([]string, n)
-		customers, products           = make([]*string, n), make([]*string, n)
-		mints                         = make([]*int, n)
-		chains, contracts, addresses  = make([]string, n), make([]string, n), make([]string, n)
-		froms, hashes, kinds, places  = make([]string, n), make([]string, n), make([]string, n), make([]string, n)
-		amounts                       = make([]money.Amount, n)
-		indexes, heights              = make([]int64, n), make([]int64, n)
-		blocks, statuses, chainStatus = make([]string, n), make([]string, n), make([]string, n)
-		proofs                        = make([]*int64, n)
-		reasons                       = make([]*string, n)
-		screenings                    = make([]string, n)
-		created                       = make([]time.Time, n)
-		confirmed, credited           = make([]*time.Time, n), make([]*time.Time, n)
-		values                        = make([]*money.USD, n)
-		senders                       = make([]*string, n)
-		depths                        = make([]int64, n)
+		ids, orgs, wallets, purposes    = make([]string, n), make([]string, n), make([]string, n), make([]string, n)
+		customers, products             = make([]*string, n), make([]*string, n)
+		mints                           = make([]*int, n)
+		chains, contracts, addresses    = make([]string, n), make([]string, n), make([]string, n)
+		froms, hashes, kinds, positions = make([]string, n), make([]string, n), make([]string, n), make([]string, n)
+		amounts                         = make([]money.Amount, n)
+		indexes, heights                = make([]int64, n), make([]int64, n)
+		blocks, statuses, chainStatus   = make([]string, n), make([]string, n), make([]string, n)
+		proofs                          = make([]*int64, n)
+		reasons                         = make([]*string, n)
+		screenings                      = make([]string, n)
+		created                         = make([]time.Time, n)
+		confirmed, credited             = make([]*time.Time, n), make([]*time.Time, n)
+		values                          = make([]*money.USD, n)
+		senders                         = make([]*string, n)
+		depths                          = make([]int64, n)
 	)
 	for i, c := range changes {
-		ids[i], orgs[i], wallets[i], purposes[i] = c.is.id, c.is.orgID, c.is.walletID, c.is.purpose
-		customers[i], products[i], mints[i] = null(c.is.customerID), null(c.is.product), c.is.mintID
-		chains[i], contracts[i], addresses[i], froms[i] = string(c.is.chain), string(c.is.contract), string(c.is.address), string(c.is.from)
-		amounts[i], hashes[i], kinds[i], places[i] = c.is.amount, string(c.is.tx), string(c.is.kind), c.is.position
-		indexes[i], heights[i], blocks[i], proofs[i] = int64(c.is.logIndex), int64(c.is.height), c.is.blockHash, c.is.proofID
-		statuses[i], chainStatus[i], reasons[i], screenings[i] = string(c.is.status), c.is.chainStatus, null(c.is.reason), string(c.is.screening)
-		values[i], created[i], confirmed[i], credited[i] = c.is.usd, c.is.createdAt, c.is.confirmedAt, c.is.creditedAt
-		senders[i], depths[i] = null(spaced(c.is.senders)), int64(c.is.depth)
+		ids[i], orgs[i], wallets[i], purposes[i] = c.after.id, c.after.orgID, c.after.walletID, c.after.purpose
+		customers[i], products[i], mints[i] = emptyAsNull(c.after.customerID), emptyAsNull(c.after.product), c.after.mintID
+		chains[i], contracts[i], addresses[i], froms[i] = string(c.after.chain), string(c.after.contract), string(c.after.address), string(c.after.from)
+		amounts[i], hashes[i], kinds[i], positions[i] = c.after.amount, string(c.after.tx), string(c.after.kind), c.after.position
+		indexes[i], heights[i], blocks[i], proofs[i] = int64(c.after.logIndex), int64(c.after.height), c.after.blockHash, c.after.proofID
+		statuses[i], chainStatus[i], reasons[i], screenings[i] = string(c.after.status), c.after.chainStatus, emptyAsNull(c.after.reason), string(c.after.screening)
+		values[i], created[i], confirmed[i], credited[i] = c.after.usd, c.after.createdAt, c.after.confirmedAt, c.after.creditedAt
+		senders[i], depths[i] = emptyAsNull(joinAddresses(c.after.senders)), int64(c.after.depth)
 	}
 	_, err := tx.Exec(ctx, `
 		INSERT INTO deposits (deposit_id, org_id, wallet_id, purpose, customer_id, product, mint_id, chain, contract, address, from_address,
@@ -396,7 +396,7 @@ func insert(ctx context.Context, tx pg.Tx, changes []change) error {
 				amount, tx_hash, kind, position, log_index, height, block_hash, proof_id, status, chain_status, reason,
 				usd_value, screening, created_at, confirmed_at, credited_at, senders, depth)`,
 		ids, orgs, wallets, purposes, customers, products, mints, chains, contracts, addresses, froms,
-		amounts, hashes, kinds, places, indexes, heights, blocks, proofs, statuses, chainStatus, reasons,
+		amounts, hashes, kinds, positions, indexes, heights, blocks, proofs, statuses, chainStatus, reasons,
 		values, screenings, created, confirmed, credited, senders, depths)
 	if err != nil {
 		return fmt.Errorf("insert %d deposits from %s of %s on: %w", n, ids[0], hashes[0], err)

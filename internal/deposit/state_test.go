@@ -9,19 +9,19 @@ import (
 
 func TestTheStatesAreDrawnAsTheTableSays(t *testing.T) {
 	t.Parallel()
-	var moves []states.Move
+	var moves []states.Transition
 	for _, m := range transitions {
-		moves = append(moves, states.Move{From: string(m.from), To: string(m.to), Cause: m.when, Event: drawn(m.event)})
+		moves = append(moves, states.Transition{From: string(m.from), To: string(m.to), Cause: m.trigger, Event: describeEvent(m.event)})
 	}
-	states.Drawn(t, "states.md", "a deposit", moves)
+	states.CheckDiagram(t, "states.md", "a deposit", moves)
 }
 
-// drawn is the event of a customer's deposit and that of an organization's.
-func drawn(t webhook.Type) string {
+// describeEvent is the event of a customer's deposit and that of an organization's.
+func describeEvent(t webhook.Type) string {
 	if t == "" {
 		return ""
 	}
-	if own := organizations[t]; own != "" {
+	if own := orgEventTypes[t]; own != "" {
 		return string(t) + "` or `" + string(own)
 	}
 	return string(t)
@@ -34,8 +34,8 @@ func TestEveryStateIsReachedAndEveryChangeIsAudited(t *testing.T) {
 		for _, m := range transitions {
 			reached = reached || m.to == s
 		}
-		if !reached || action[s] == "" {
-			t.Errorf("%s: got reached %v, audited as %q, want both", s, reached, action[s])
+		if !reached || auditActions[s] == "" {
+			t.Errorf("%s: got reached %v, audited as %q, want both", s, reached, auditActions[s])
 		}
 	}
 }

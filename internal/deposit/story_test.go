@@ -23,18 +23,18 @@ func TestWhateverTheChainDoesTheBooksAreWhatBecameFinal(t *testing.T) {
 	for seed := range uint64(6) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			t.Parallel()
-			play(t, rand.New(rand.NewPCG(seed, 1)))
+			playRandom(t, rand.New(rand.NewPCG(seed, 1)))
 		})
 	}
 }
 
-func play(t *testing.T, r *rand.Rand) {
+func playRandom(t *testing.T, r *rand.Rand) {
 	const (
 		acts   = 150
 		behind = 3
 	)
-	w := open(t)
-	super := pgtest.Owner(t, w.db)
+	w := newTestEnv(t)
+	super := pgtest.OwnerPool(t, w.db)
 	// Events of one customer cannot be written while this says so: the credit
 	// then fails after everything else of it was done.
 	_, err := super.Exec(t.Context(), `
@@ -64,7 +64,7 @@ func play(t *testing.T, r *rand.Rand) {
 			if m.Contract == "" && (i > 0 || r.IntN(2) == 0) {
 				m.Kind = chain.Internal
 			}
-			m.Undone = r.IntN(8) == 0
+			m.Reverted = r.IntN(8) == 0
 			moves = append(moves, m)
 		}
 		return moves
@@ -72,7 +72,7 @@ func play(t *testing.T, r *rand.Rand) {
 	for range acts {
 		switch r.IntN(14) {
 		case 0, 1, 2:
-			hashes = append(hashes, w.c.Do(payer, pay()...))
+			hashes = append(hashes, w.c.SubmitTx(payer, pay()...))
 		case 3, 4, 5:
 			w.c.Mine(1 + r.IntN(3))
 			highest = max(highest, w.c.Latest().Height)
@@ -86,28 +86,28 @@ func play(t *testing.T, r *rand.Rand) {
 				w.c.Fork(1+r.IntN(depth), dropped...)
 			}
 			// The first of what comes back does something else on this fork.
-			if pool := w.c.Pool(); len(pool) > 0 && r.IntN(2) == 0 {
+			if pool := w.c.Mempool(); len(pool) > 0 && r.IntN(2) == 0 {
 				for _, h := range pool {
-					w.c.Forget(h)
+					w.c.DropTx(h)
 				}
-				w.c.Again(pool[0], payer, pay()...)
+				w.c.ResubmitTx(pool[0], payer, pay()...)
 			}
 		case 8:
 			p := w.c.Provider(0)
 			switch height := w.c.Latest().Height; r.IntN(4) {
 			case 0:
-				p.Lag(r.Uint64N(4))
+				p.SetLag(r.Uint64N(4))
 			case 1:
 				p.LieEmpty(height, true)
 				defer p.LieEmpty(height, false)
 			case 2:
-				p.Down(errors.New("no route to host"))
+				p.SetDown(errors.New("no route to host"))
 			case 3:
 				p.Prune(true)
 			}
-			w.try(t, 3)
-			p.Lag(0)
-			p.Down(nil)
+			w.tryMoves(t, 3)
+			p.SetLag(0)
+			p.SetDown(nil)
 			p.Prune(false)
 			p.LieEmpty(w.c.Latest().Height, false)
 		case 9:
@@ -117,7 +117,7 @@ func play(t *testing.T, r *rand.Rand) {
 		case 10:
 			_ = w.w.Rewind(t.Context(), r.Uint64N(highest+1), audit.Operator("op"))
 		default:
-			w.try(t, 1+r.IntN(6))
+			w.tryMoves(t, 1+r.IntN(6))
 		}
 	}
 	if _, err := super.Exec(t.Context(), `UPDATE broken SET on_off = false`); err != nil {
@@ -128,11 +128,11 @@ func play(t *testing.T, r *rand.Rand) {
 	}
 	w.c.Mine(1 + int(highest-w.c.Latest().Height))
 	w.c.MineEmpty(behind)
-	w.walk(t)
+	w.walkBlocks(t)
 
 	check := func(what string, kind ledger.Kind, subject string, mintID int, want money.Amount) {
 		t.Helper()
-		if got := w.balance(t, kind, subject, mintID); got != want {
+		if got := w.loadBalance(t, kind, subject, mintID); got != want {
 			t.Errorf("%s: got %v in the books, want %v as on the chain", what, got, want)
 		}
 	}
@@ -159,7 +159,7 @@ func play(t *testing.T, r *rand.Rand) {
 	check("suspense", ledger.Suspense, "", usdc, credited(treasury, usdcAt))
 	for walletID, address := range map[string]chain.Address{"adr_alice": alice, "adr_bob": bob, "adr_treasury": treasury, "adr_checkout": checkout} {
 		for mintID, contract := range map[int]chain.Address{eth: "", usdc: usdcAt} {
-			f := w.funds(t, walletID, mintID)
+			f := w.loadFunds(t, walletID, mintID)
 			sum, err := f.Credited.Add(f.Gas)
 			if err == nil {
 				sum, err = sum.Add(f.Dust)
@@ -169,23 +169,23 @@ func play(t *testing.T, r *rand.Rand) {
 			}
 		}
 	}
-	if n := w.count(t, `SELECT count(*) FROM deposits WHERE status IN ('CONFIRMING', 'SCREENING')`); n != 0 {
+	if n := w.queryCount(t, `SELECT count(*) FROM deposits WHERE status IN ('CONFIRMING', 'SCREENING')`); n != 0 {
 		t.Errorf("got %d deposits that nothing became of, want none", n)
 	}
-	if got, want := w.count(t, `SELECT count(*) FROM events`), len(w.list(t, deposit.Filter{Status: "CREDITED"})); got != want {
+	if got, want := w.queryCount(t, `SELECT count(*) FROM events`), len(w.listDeposits(t, deposit.Filter{Status: "CREDITED"})); got != want {
 		t.Errorf("got %d events, want %d", got, want)
 	}
-	if n := w.count(t, `SELECT count(*) FROM scan_findings`) + w.count(t, `SELECT count(*) FROM freezes`); n != 0 {
+	if n := w.queryCount(t, `SELECT count(*) FROM scan_findings`) + w.queryCount(t, `SELECT count(*) FROM freezes`); n != 0 {
 		t.Errorf("got %d findings and freezes, want none", n)
 	}
 }
 
-// try takes steps that may fail.
-func (w *world) try(t *testing.T, steps int) {
+// tryMoves takes steps that may fail.
+func (w *testEnv) tryMoves(t *testing.T, steps int) {
 	t.Helper()
 	for range steps {
-		_, _ = w.w.Final(t.Context())
-		_, _ = w.w.Head(t.Context())
-		_, _ = w.desk.Credit(t.Context())
+		_, _ = w.w.StepFinal(t.Context())
+		_, _ = w.w.StepHead(t.Context())
+		_, _ = w.service.CreditWaiting(t.Context())
 	}
 }

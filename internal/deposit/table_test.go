@@ -15,15 +15,15 @@ import (
 // its owner too.
 func TestTheTableItselfRefusesASecondOrUnprovenCredit(t *testing.T) {
 	t.Parallel()
-	w := open(t)
+	w := newTestEnv(t)
 	w.c.Pay(payer, alice, usdcAt, 100)
 	w.c.Mine(1)
-	w.walk(t)
-	fresh := w.the(t).DepositID // in a block that is not final
-	owner := pgtest.Owner(t, w.db)
+	w.walkBlocks(t)
+	fresh := w.onlyDeposit(t).DepositID // in a block that is not final
+	owner := pgtest.OwnerPool(t, w.db)
 	refused := func(name, constraint, sql string) {
 		t.Helper()
-		if _, err := owner.Exec(t.Context(), sql, fresh); !pg.Violates(err, constraint) {
+		if _, err := owner.Exec(t.Context(), sql, fresh); !pg.ViolatesConstraint(err, constraint) {
 			t.Errorf("%s: got %v, want a violation of %s", name, err, constraint)
 		}
 	}
@@ -36,15 +36,15 @@ func TestTheTableItselfRefusesASecondOrUnprovenCredit(t *testing.T) {
 	refused("another address", "deposits_identity_fixed", `UPDATE deposits SET address = 'x' WHERE deposit_id = $1`)
 	refused("the same movement again", "deposits_movement_once", again)
 	w.c.Mine(3)
-	w.walk(t)
-	if d := w.the(t); d.Status != "CREDITED" {
+	w.walkBlocks(t)
+	if d := w.onlyDeposit(t); d.Status != "CREDITED" {
 		t.Fatalf("got %s, want CREDITED", d.Status)
 	}
 	refused("the same movement again, credited", "deposits_movement_once", again)
 	refused("another amount", "deposits_final_fixed", `UPDATE deposits SET amount = 1000 WHERE deposit_id = $1`)
 	refused("another block", "deposits_final_fixed", `UPDATE deposits SET block_hash = 'x' WHERE deposit_id = $1`)
 	refused("to be credited again", "deposits_terminal", `UPDATE deposits SET status = 'SCREENING', credited_at = NULL WHERE deposit_id = $1`)
-	if got := w.balance(t, ledger.Customer, "alice", usdc); got != money.Units(100) {
+	if got := w.loadBalance(t, ledger.Customer, "alice", usdc); got != money.Units(100) {
 		t.Errorf("got %v, want 100", got)
 	}
 }
@@ -52,8 +52,8 @@ func TestTheTableItselfRefusesASecondOrUnprovenCredit(t *testing.T) {
 // Rules DEP-12 and EVT-1: an event that cannot be written takes the credit with it.
 func TestACreditAndItsEventAreOneTransaction(t *testing.T) {
 	t.Parallel()
-	w := open(t)
-	owner := pgtest.Owner(t, w.db)
+	w := newTestEnv(t)
+	owner := pgtest.OwnerPool(t, w.db)
 	exec := func(sql string) {
 		t.Helper()
 		if _, err := owner.Exec(t.Context(), sql); err != nil {
@@ -63,21 +63,21 @@ func TestACreditAndItsEventAreOneTransaction(t *testing.T) {
 	exec(`ALTER TABLE events ADD CONSTRAINT events_full CHECK (false) NOT VALID`)
 	w.c.Pay(payer, alice, usdcAt, 100)
 	w.c.Mine(4)
-	w.waiting(t)
-	if n, err := w.desk.Credit(t.Context()); n != 0 || err == nil {
+	w.wantWaiting(t)
+	if n, err := w.service.CreditWaiting(t.Context()); n != 0 || err == nil {
 		t.Errorf("got %d credited and %v, want none and the reason", n, err)
 	}
-	if got := w.balance(t, ledger.Customer, "alice", usdc); !got.IsZero() {
+	if got := w.loadBalance(t, ledger.Customer, "alice", usdc); !got.IsZero() {
 		t.Errorf("got a balance of %v without an event, want none", got)
 	}
-	if f := w.funds(t, "adr_alice", usdc); !f.Credited.IsZero() {
+	if f := w.loadFunds(t, "adr_alice", usdc); !f.Credited.IsZero() {
 		t.Errorf("got %v on the address without an event, want none", f.Credited)
 	}
 	exec(`ALTER TABLE events DROP CONSTRAINT events_full`)
-	if n := w.credit(t); n != 1 {
+	if n := w.creditAll(t); n != 1 {
 		t.Errorf("got %d credited once events can be written, want 1", n)
 	}
-	if got := w.balance(t, ledger.Customer, "alice", usdc); got != money.Units(100) {
+	if got := w.loadBalance(t, ledger.Customer, "alice", usdc); got != money.Units(100) {
 		t.Errorf("got %v, want 100", got)
 	}
 }
@@ -85,27 +85,27 @@ func TestACreditAndItsEventAreOneTransaction(t *testing.T) {
 // Of several that credit, each passes by what another one is at.
 func TestADepositThatSomebodyElseIsCreditingIsPassedBy(t *testing.T) {
 	t.Parallel()
-	w := open(t)
+	w := newTestEnv(t)
 	w.c.Pay(payer, alice, usdcAt, 100)
 	w.c.Pay(payer, bob, usdcAt, 200)
 	w.c.Mine(4)
-	w.waiting(t)
-	other := pgtest.Begin(t, w.db)
+	w.wantWaiting(t)
+	other := pgtest.BeginOwner(t, w.db)
 	if _, err := other.Exec(t.Context(), `SELECT FROM deposits WHERE customer_id = 'alice' FOR UPDATE`); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
-	if n, err := w.desk.Credit(ctx); n != 1 || err != nil {
+	if n, err := w.service.CreditWaiting(ctx); n != 1 || err != nil {
 		t.Errorf("got %d credited and %v, want bob's alone", n, err)
 	}
-	if got := w.balance(t, ledger.Customer, "bob", usdc); got != money.Units(200) {
+	if got := w.loadBalance(t, ledger.Customer, "bob", usdc); got != money.Units(200) {
 		t.Errorf("bob: got %v, want 200", got)
 	}
 	if err := other.Rollback(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if n := w.credit(t); n != 1 {
+	if n := w.creditAll(t); n != 1 {
 		t.Errorf("got %d credited afterwards, want alice's", n)
 	}
 }
@@ -113,20 +113,20 @@ func TestADepositThatSomebodyElseIsCreditingIsPassedBy(t *testing.T) {
 // Rule DEP-2: a row that agrees with itself is still not proven to be ours.
 func TestNothingIsCreditedOnAnAddressWhoseProofDoesNotHold(t *testing.T) {
 	t.Parallel()
-	w := open(t)
+	w := newTestEnv(t)
 	w.c.Pay(payer, alice, usdcAt, 100)
 	w.c.Mine(4)
-	w.waiting(t)
-	if _, err := pgtest.Owner(t, w.db).Exec(t.Context(), `UPDATE wallets SET proof = decode(repeat('00', 64), 'hex') WHERE wallet_id = 'adr_alice'`); err != nil {
+	w.wantWaiting(t)
+	if _, err := pgtest.OwnerPool(t, w.db).Exec(t.Context(), `UPDATE wallets SET proof = decode(repeat('00', 64), 'hex') WHERE wallet_id = 'adr_alice'`); err != nil {
 		t.Fatal(err)
 	}
-	if n := w.credit(t); n != 0 {
+	if n := w.creditAll(t); n != 0 {
 		t.Errorf("got %d credited, want none", n)
 	}
 	w.c.Pay(payer, alice, usdcAt, 100)
 	w.c.Mine(4)
-	w.final(t) // nor with its block
-	if got := w.balance(t, ledger.Customer, "alice", usdc); !got.IsZero() {
+	w.walkFinal(t) // nor with its block
+	if got := w.loadBalance(t, ledger.Customer, "alice", usdc); !got.IsZero() {
 		t.Errorf("got %v, want nothing", got)
 	}
 }

@@ -27,34 +27,34 @@ func TestADepositWaitsForAsManyBlocksAsItsAmountWants(t *testing.T) {
 		amount uint64
 		waits  int // blocks after finality
 	}{{100, 0}, {101, 1}, {1001, 2}, {5001, 5}} {
-		w, _ := pooled(t, tiers...)
+		w, _ := newUTXOEnv(t, tiers...)
 		w.c.Pay(payer, alice, "", c.amount)
 		w.c.Mine(1)
-		w.walk(t)
+		w.walkBlocks(t)
 		required := int64(4 + c.waits)
 		if c.waits == 0 {
 			required = 3 // as the catalogue says
 		}
-		if d := w.the(t); d.Status != "CONFIRMING" || d.ConfirmationsRequired != required {
+		if d := w.onlyDeposit(t); d.Status != "CONFIRMING" || d.ConfirmationsRequired != required {
 			t.Errorf("%d in its first block: got %s of %d confirmations, want CONFIRMING of %d", c.amount, d.Status, d.ConfirmationsRequired, required)
 		}
 		w.c.Mine(3)
-		w.walk(t)
+		w.walkBlocks(t)
 		for n := range c.waits {
-			if d := w.the(t); d.Status != "SCREENING" || d.ChainStatus != "FINALIZED" || d.Confirmations != int64(4+n) || d.ConfirmationsRequired != required {
+			if d := w.onlyDeposit(t); d.Status != "SCREENING" || d.ChainStatus != "FINALIZED" || d.Confirmations != int64(4+n) || d.ConfirmationsRequired != required {
 				t.Errorf("%d with %d blocks: got %s, %s, %d confirmations of %d, want SCREENING with %d of %d", c.amount, 4+n,
 					d.Status, d.ChainStatus, d.Confirmations, d.ConfirmationsRequired, 4+n, required)
 			}
-			if got := w.balance(t, ledger.Customer, "alice", btc); !got.IsZero() {
+			if got := w.loadBalance(t, ledger.Customer, "alice", btc); !got.IsZero() {
 				t.Errorf("%d with %d blocks: alice has %v, want nothing", c.amount, 4+n, got)
 			}
-			if n := w.count(t, `SELECT count(*) FROM coins WHERE status = 'FREE'`); n > 0 {
+			if n := w.queryCount(t, `SELECT count(*) FROM coins WHERE status = 'FREE'`); n > 0 {
 				t.Errorf("%d with %d blocks: its coin may be spent", c.amount, 4+n)
 			}
 			w.c.Mine(1)
-			w.walk(t)
+			w.walkBlocks(t)
 		}
-		if d := w.the(t); d.Status != "CREDITED" || d.Confirmations != int64(4+c.waits) {
+		if d := w.onlyDeposit(t); d.Status != "CREDITED" || d.Confirmations != int64(4+c.waits) {
 			t.Errorf("%d: got %s with %d confirmations, want CREDITED with %d", c.amount, d.Status, d.Confirmations, 4+c.waits)
 		}
 	}
@@ -63,15 +63,15 @@ func TestADepositWaitsForAsManyBlocksAsItsAmountWants(t *testing.T) {
 // Rule DEP-43.
 func TestTheTableCreditsNothingBeforeItIsDeep(t *testing.T) {
 	t.Parallel()
-	w, _ := pooled(t, tiers...)
-	w.arrives(t, alice, 5001)
+	w, _ := newUTXOEnv(t, tiers...)
+	w.payTo(t, alice, 5001)
 	for _, sql := range []string{
 		`UPDATE deposits SET status = 'CREDITED', credited_at = now()`,
 		`UPDATE deposits SET depth_required = 4`,
 		`UPDATE deposits SET depth_required = 0`,
 		`INSERT INTO deposits SELECT (jsonb_populate_record(d, '{"deposit_id": "dep_2", "tx_hash": "x", "status": "CREDITED", "credited_at": "2026-01-01"}')).* FROM deposits d`,
 	} {
-		if _, err := pgtest.Owner(t, w.db).Exec(t.Context(), sql); !pg.Violates(err, "deposits_deep") {
+		if _, err := pgtest.OwnerPool(t, w.db).Exec(t.Context(), sql); !pg.ViolatesConstraint(err, "deposits_deep") {
 			t.Errorf("%s: got %v, want a violation of deposits_deep", sql, err)
 		}
 	}
@@ -80,22 +80,22 @@ func TestTheTableCreditsNothingBeforeItIsDeep(t *testing.T) {
 // Rule DEP-43. What a fork of more blocks than finality wants takes away was credited to nobody.
 func TestADeepForkTakesNothingFromWhoWaits(t *testing.T) {
 	t.Parallel()
-	w, _ := pooled(t, tiers...)
+	w, _ := newUTXOEnv(t, tiers...)
 	w.c.Mine(10)
-	hash := w.arrives(t, alice, 5001)
+	hash := w.payTo(t, alice, 5001)
 	w.c.Fork(8, hash)
 	w.c.Mine(10)
-	w.part(t)
-	w.repoint(t)
+	w.partChain(t)
+	w.repointChain(t)
 	w.c.Mine(10)
-	w.final(t)
-	w.settle(t)
-	w.letGo(t)
-	w.walk(t)
-	if got := w.list(t, deposit.Filter{}); len(got) != 1 || got[0].Status != "ORPHANED" {
+	w.walkFinal(t)
+	w.settleReorgs(t)
+	w.liftFreezes(t)
+	w.walkBlocks(t)
+	if got := w.listDeposits(t, deposit.Filter{}); len(got) != 1 || got[0].Status != "ORPHANED" {
 		t.Errorf("got %+v, want one ORPHANED deposit", got)
 	}
-	if n := w.count(t, `SELECT count(*) FROM freezes WHERE lifted_at IS NULL`); n > 0 {
+	if n := w.queryCount(t, `SELECT count(*) FROM freezes WHERE lifted_at IS NULL`); n > 0 {
 		t.Errorf("got %d freezes, want none", n)
 	}
 }
@@ -104,43 +104,43 @@ func TestADeepForkTakesNothingFromWhoWaits(t *testing.T) {
 // approved before it is deep there.
 func TestAnApprovalAfterAForkWaitsForTheDepthAgain(t *testing.T) {
 	t.Parallel()
-	w, says := pooled(t, tiers...)
+	w, says := newUTXOEnv(t, tiers...)
 	w.c.Mine(10)
-	says.set(payer, risk.Severe)
-	w.arrives(t, alice, 5001)
+	says.setSeverity(payer, risk.Severe)
+	w.payTo(t, alice, 5001)
 	w.c.Mine(5)
-	w.walk(t)
-	id := w.the(t).DepositID
-	if d := w.the(t); d.Status != "FLAGGED" {
+	w.walkBlocks(t)
+	id := w.onlyDeposit(t).DepositID
+	if d := w.onlyDeposit(t); d.Status != "FLAGGED" {
 		t.Fatalf("got %s, want FLAGGED", d.Status)
 	}
 	w.c.Fork(12)
 	w.c.MineEmpty(14)
-	w.part(t)
-	w.repoint(t)
+	w.partChain(t)
+	w.repointChain(t)
 	approve := func() error {
-		_, err := w.resolutions().Approve(t.Context(), id, operator(), "")
+		_, err := w.newResolutions().Approve(t.Context(), id, operatorActor(), "")
 		return err
 	}
-	if err := approve(); !fault.Is(err, fault.DepositsSuspended) {
+	if err := approve(); !fault.HasCode(err, fault.DepositsSuspended) {
 		t.Errorf("in no block: got %v, want DEPOSITS_SUSPENDED", err)
 	}
 	w.c.Mine(4)
-	w.final(t)
-	w.letGo(t)
+	w.walkFinal(t)
+	w.liftFreezes(t)
 	for blocks := 4; blocks < 9; blocks++ {
-		if d := w.the(t); d.Status != "FLAGGED" || d.ChainStatus != "FINALIZED" {
+		if d := w.onlyDeposit(t); d.Status != "FLAGGED" || d.ChainStatus != "FINALIZED" {
 			t.Errorf("with %d blocks: got %s and %s, want it FLAGGED and FINALIZED", blocks, d.Status, d.ChainStatus)
 		}
-		if err := approve(); !fault.Is(err, fault.DepositsSuspended) || !strings.Contains(err.Error(), "waits for 9 confirmations") {
+		if err := approve(); !fault.HasCode(err, fault.DepositsSuspended) || !strings.Contains(err.Error(), "waits for 9 confirmations") {
 			t.Errorf("with %d blocks: got %v, want DEPOSITS_SUSPENDED for 9 confirmations", blocks, err)
 		}
-		w.keeps(t, 0, 0, 0, 5001)
+		w.wantHoldings(t, 0, 0, 0, 5001)
 		w.c.Mine(1)
-		w.walk(t)
+		w.walkBlocks(t)
 	}
 	if err := approve(); err != nil {
 		t.Errorf("with 9 blocks: %v", err)
 	}
-	w.keeps(t, 5001, 0, 0, 0)
+	w.wantHoldings(t, 5001, 0, 0, 0)
 }

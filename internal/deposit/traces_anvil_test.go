@@ -25,8 +25,8 @@ func long(calls int) []byte {
 	return b
 }
 
-// install puts a contract with such code at an address.
-func (r *ether) install(t *testing.T, name string, calls int) common.Address {
+// installContract puts a contract with such code at an address.
+func (r *anvilEnv) installContract(t *testing.T, name string, calls int) common.Address {
 	t.Helper()
 	at := common.BytesToAddress([]byte(name))
 	if err := r.node.SetCode(t.Context(), at, long(calls)); err != nil {
@@ -35,17 +35,17 @@ func (r *ether) install(t *testing.T, name string, calls int) common.Address {
 	return at
 }
 
-func (r *ether) attack(t *testing.T, at common.Address, value int64) common.Hash {
+func (r *anvilEnv) callContract(t *testing.T, at common.Address, value int64) common.Hash {
 	t.Helper()
-	return r.send(t, at, value, common.BytesToHash(r.to[:]).Bytes())
+	return r.sendTx(t, at, value, common.BytesToHash(r.to[:]).Bytes())
 }
 
-// later makes what is to be traced due at once and takes one step with it.
-func (r *ether) later(t *testing.T) {
+// walkOn makes what is to be traced due at once and takes one step with it.
+func (r *anvilEnv) walkOn(t *testing.T) {
 	t.Helper()
-	r.owner(t, `UPDATE scan_untraced SET next_attempt_at = created_at WHERE status = 'DUE'`)
+	r.execAsOwner(t, `UPDATE scan_untraced SET next_attempt_at = created_at WHERE status = 'DUE'`)
 	for {
-		moved, err := r.w.Traces(t.Context())
+		moved, err := r.w.StepTraces(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -59,50 +59,50 @@ func (r *ether) later(t *testing.T) {
 // an address of ours and nothing else.
 func TestOnARealChainATransactionWithALongTraceDelaysNothingElse(t *testing.T) {
 	t.Parallel()
-	r := openEther(t)
-	batch, err := r.node.Deploy(t.Context(), evmtoken.Batch)
+	r := newAnvilEnv(t)
+	batch, err := r.node.DeployContract(t.Context(), evmtoken.Batch)
 	if err != nil {
 		t.Fatal(err)
 	}
-	longest, longer := r.install(t, "longest", 250), r.install(t, "longer", 30)
-	hash := r.attack(t, longest, 700)
-	r.send(t, r.to, 1000, nil)
-	r.transfer(t, usdc, 5_000_000)
-	r.send(t, batch, 40, evmtoken.Batch.Call("forward", r.to))
-	r.mine(t, 1)
+	longest, longer := r.installContract(t, "longest", 250), r.installContract(t, "longer", 30)
+	hash := r.callContract(t, longest, 700)
+	r.sendTx(t, r.to, 1000, nil)
+	r.transferToken(t, usdc, 5_000_000)
+	r.sendTx(t, batch, 40, evmtoken.Batch.CallData("forward", r.to))
+	r.mineBlocks(t, 1)
 	for i := range int64(3) { // and in every block after it
-		r.attack(t, longer, 10)
-		r.send(t, r.to, 2000+i, nil)
-		r.mine(t, 1)
+		r.callContract(t, longer, 10)
+		r.sendTx(t, r.to, 2000+i, nil)
+		r.mineBlocks(t, 1)
 	}
-	r.mine(t, untilFinal+1)
-	r.walk(t)
-	if receipt, err := r.node.Receipt(t.Context(), hash); err != nil || receipt.Status != 1 || receipt.GasUsed > 200_000 {
+	r.mineBlocks(t, untilFinal+1)
+	r.walkBlocks(t)
+	if receipt, err := r.node.WaitReceipt(t.Context(), hash); err != nil || receipt.Status != 1 || receipt.GasUsed > 200_000 {
 		t.Fatalf("got %+v, %v, want a cheap transaction that succeeds", receipt, err)
 	}
 	plain := uint64(1000 + 2000 + 2001 + 2002 + 40)
-	if got := r.balance(t, ledger.Customer, "alice", eth); got != money.Units(plain) {
+	if got := r.loadBalance(t, ledger.Customer, "alice", eth); got != money.Units(plain) {
 		t.Errorf("got %v, want the %d that no long trace keeps from being known", got, plain)
 	}
-	if got := r.balance(t, ledger.Customer, "alice", usdc); got != money.Units(5_000_000) {
+	if got := r.loadBalance(t, ledger.Customer, "alice", usdc); got != money.Units(5_000_000) {
 		t.Errorf("got %v of the token, want 5000000", got)
 	}
-	if n := r.count(t, `SELECT count(*) FROM scan_untraced WHERE status = 'DUE' AND cardinality(addresses) = 1`); n != 4 {
+	if n := r.queryCount(t, `SELECT count(*) FROM scan_untraced WHERE status = 'DUE' AND cardinality(addresses) = 1`); n != 4 {
 		t.Errorf("got %d transactions to be traced, want the four with long traces", n)
 	}
 	for range 6 {
-		r.later(t)
+		r.walkOn(t)
 	}
-	if got := r.balance(t, ledger.Customer, "alice", eth); got != money.Units(plain+700+30) {
+	if got := r.loadBalance(t, ledger.Customer, "alice", eth); got != money.Units(plain+700+30) {
 		t.Errorf("traced later: got %v, want %d", got, plain+700+30)
 	}
-	if n := r.count(t, `SELECT count(*) FROM scan_untraced WHERE status = 'DUE'`); n != 0 {
+	if n := r.queryCount(t, `SELECT count(*) FROM scan_untraced WHERE status = 'DUE'`); n != 0 {
 		t.Errorf("got %d transactions to be traced, want none", n)
 	}
-	if n := r.count(t, `SELECT count(*) FROM deposits WHERE kind = 'INTERNAL' AND status = 'CREDITED' AND position = '0'`); n != 5 {
+	if n := r.queryCount(t, `SELECT count(*) FROM deposits WHERE kind = 'INTERNAL' AND status = 'CREDITED' AND position = '0'`); n != 5 {
 		t.Errorf("got %d internal deposits, want 5", n)
 	}
-	if n := r.count(t, `SELECT count(*) FROM scan_findings`) + r.count(t, `SELECT count(*) FROM mints WHERE quarantined_at IS NOT NULL`); n != 0 {
+	if n := r.queryCount(t, `SELECT count(*) FROM scan_findings`) + r.queryCount(t, `SELECT count(*) FROM mints WHERE quarantined_at IS NOT NULL`); n != 0 {
 		t.Errorf("got %d findings and quarantines, want none", n)
 	}
 }

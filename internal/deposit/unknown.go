@@ -16,23 +16,23 @@ import (
 // many as a block has gas for: tens of thousands of rows in one transaction, for cents on a
 // rollup. So only so many deposits of tokens that are not in the catalogue are recorded.
 const (
-	unknownOfTokenMax  = 20   // of one token to one wallet, in one block
-	unknownOfBlockMax  = 1000 // in one block
-	unknownOfWalletMax = 1000 // to one wallet on one chain, in all blocks
+	unknownPerTokenMax  = 20   // of one token to one wallet, in one block
+	unknownPerBlockMax  = 1000 // in one block
+	unknownPerWalletMax = 1000 // to one wallet on one chain, in all blocks
 )
 
-// unknown is how many transfers of unknown tokens to a wallet on one chain are recorded, how
+// unknownTokenCount is how many transfers of unknown tokens to a wallet on one chain are recorded, how
 // many are not, and the last block of these.
-type unknown struct {
+type unknownTokenCount struct {
 	recorded, dropped int
-	last              uint64
+	lastBlock         uint64
 }
 
-// bounded leaves out the transfers of unknown tokens beyond those limits, and counts them. A
+// limitUnknownTokens leaves out the transfers of unknown tokens beyond those limits, and counts them. A
 // transfer of a token of the catalogue is never left out, and counts for no limit. The first
 // ones of a block are kept, so that a block that is told again keeps the same ones; what is
 // recorded already stays.
-func bounded(ctx context.Context, tx pg.Tx, ch chain.Name, b chain.Block, found []scan.Found, recorded func(scan.Found) bool) ([]scan.Found, error) {
+func limitUnknownTokens(ctx context.Context, tx pg.Tx, ch chain.Name, b chain.Block, found []scan.Arrival, recorded func(scan.Arrival) bool) ([]scan.Arrival, error) {
 	var wallets []string // that have a new one
 	for _, f := range found {
 		if f.Mint == nil && !recorded(f) {
@@ -44,7 +44,7 @@ func bounded(ctx context.Context, tx pg.Tx, ch chain.Name, b chain.Block, found 
 	}
 	slices.Sort(wallets)
 	wallets = slices.Compact(wallets)
-	before, err := unknownOf(ctx, tx, ch, wallets)
+	counts, err := loadUnknownCounts(ctx, tx, ch, wallets)
 	if err != nil {
 		return nil, err
 	}
@@ -52,43 +52,43 @@ func bounded(ctx context.Context, tx pg.Tx, ch chain.Name, b chain.Block, found 
 		wallet   string
 		contract chain.Address
 	}
-	more := map[string]unknown{}
+	added := map[string]unknownTokenCount{}
 	ofToken, ofBlock := map[token]int{}, 0
-	found = slices.DeleteFunc(found, func(f scan.Found) bool {
+	found = slices.DeleteFunc(found, func(f scan.Arrival) bool {
 		if f.Mint != nil {
 			return false
 		}
-		of := token{f.Wallet.ID, f.Contract}
+		key := token{f.Wallet.ID, f.Contract}
 		if !recorded(f) {
-			n := more[of.wallet]
-			full := before[of.wallet].recorded+n.recorded >= unknownOfWalletMax
-			if full || ofToken[of] >= unknownOfTokenMax || ofBlock >= unknownOfBlockMax {
+			n := added[key.wallet]
+			isFull := counts[key.wallet].recorded+n.recorded >= unknownPerWalletMax
+			if isFull || ofToken[key] >= unknownPerTokenMax || ofBlock >= unknownPerBlockMax {
 				n.dropped++
-				more[of.wallet] = n
+				added[key.wallet] = n
 				return true
 			}
 			n.recorded++
-			more[of.wallet] = n
+			added[key.wallet] = n
 		}
-		ofToken[of]++
+		ofToken[key]++
 		ofBlock++
 		return false
 	})
-	return found, count(ctx, tx, ch, b, wallets, before, more)
+	return found, storeUnknownCounts(ctx, tx, ch, b, wallets, counts, added)
 }
 
-// unknownOf reads the counts of wallets. The cursor of the chain is locked, so they do not
+// loadUnknownCounts reads the counts of wallets. The cursor of the chain is locked, so they do not
 // change meanwhile.
-func unknownOf(ctx context.Context, tx pg.Tx, ch chain.Name, wallets []string) (map[string]unknown, error) {
-	counts := map[string]unknown{}
+func loadUnknownCounts(ctx context.Context, tx pg.Tx, ch chain.Name, wallets []string) (map[string]unknownTokenCount, error) {
+	counts := map[string]unknownTokenCount{}
 	rows, err := tx.Query(ctx, `
 		SELECT wallet_id, recorded, coalesce(dropped_last, 0) FROM unknown_token_counts
 		WHERE chain = $1 AND wallet_id = ANY ($2)`, ch, wallets)
 	if err == nil {
-		var of string
-		var n unknown
-		_, err = pgx.ForEachRow(rows, []any{&of, &n.recorded, &n.last}, func() error {
-			counts[of] = n
+		var walletID string
+		var n unknownTokenCount
+		_, err = pgx.ForEachRow(rows, []any{&walletID, &n.recorded, &n.lastBlock}, func() error {
+			counts[walletID] = n
 			return nil
 		})
 	}
@@ -98,14 +98,14 @@ func unknownOf(ctx context.Context, tx pg.Tx, ch chain.Name, wallets []string) (
 	return counts, nil
 }
 
-// count adds what a block has to the counts of wallets. What is left out of a block that is
+// storeUnknownCounts adds what a block has to the counts of wallets. What is left out of a block that is
 // told again is not counted again.
-func count(ctx context.Context, tx pg.Tx, ch chain.Name, b chain.Block, wallets []string, before, more map[string]unknown) error {
+func storeUnknownCounts(ctx context.Context, tx pg.Tx, ch chain.Name, b chain.Block, wallets []string, counts, added map[string]unknownTokenCount) error {
 	recorded, dropped := make([]int, len(wallets)), make([]int, len(wallets))
-	for i, of := range wallets {
-		recorded[i] = more[of].recorded
-		if b.Height > before[of].last {
-			dropped[i] = more[of].dropped
+	for i, walletID := range wallets {
+		recorded[i] = added[walletID].recorded
+		if b.Height > counts[walletID].lastBlock {
+			dropped[i] = added[walletID].dropped
 		}
 	}
 	_, err := tx.Exec(ctx, `

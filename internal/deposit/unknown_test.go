@@ -12,79 +12,79 @@ import (
 	"github.com/cofferpay/coffer/internal/pg/pgtest"
 )
 
-// spam has one transaction say that made-up tokens came to an address, each so often.
-func (w *world) spam(name string, to chain.Address, tokens, each int) {
+// sendUnknown has one transaction say that made-up tokens came to an address, each so often.
+func (w *testEnv) sendUnknown(name string, to chain.Address, tokens, each int) {
 	nothing := money.Zero
 	var moves []sim.Move
 	for i := range tokens {
 		fake := sim.Address(fmt.Sprintf("%s %d", name, i))
 		for range each {
-			moves = append(moves, sim.Move{Contract: fake, To: to, Amount: money.Units(1), Moves: &nothing})
+			moves = append(moves, sim.Move{Contract: fake, To: to, Amount: money.Units(1), ActualAmount: &nothing})
 		}
 	}
-	w.c.Do(payer, moves...)
+	w.c.SubmitTx(payer, moves...)
 }
 
 // Rule DEP-52.
 func TestATokenThatIsNotInTheCatalogueFillsNoTables(t *testing.T) {
 	t.Parallel()
-	w := open(t)
+	w := newTestEnv(t)
 	// told compares what is recorded and left out of the transfers to a wallet.
 	told := func(when, wallet string, recorded, dropped int) {
 		t.Helper()
-		rows := w.count(t, `SELECT count(*) FROM deposits WHERE status = 'UNSUPPORTED' AND wallet_id = $1`, wallet)
-		counted := w.count(t, `SELECT coalesce(sum(recorded), 0)::bigint FROM unknown_token_counts WHERE wallet_id = $1 AND chain = 'ETHEREUM'`, wallet)
-		missing := w.count(t, `SELECT coalesce(sum(dropped), 0)::bigint FROM unknown_token_counts WHERE wallet_id = $1 AND chain = 'ETHEREUM'`, wallet)
+		rows := w.queryCount(t, `SELECT count(*) FROM deposits WHERE status = 'UNSUPPORTED' AND wallet_id = $1`, wallet)
+		counted := w.queryCount(t, `SELECT coalesce(sum(recorded), 0)::bigint FROM unknown_token_counts WHERE wallet_id = $1 AND chain = 'ETHEREUM'`, wallet)
+		missing := w.queryCount(t, `SELECT coalesce(sum(dropped), 0)::bigint FROM unknown_token_counts WHERE wallet_id = $1 AND chain = 'ETHEREUM'`, wallet)
 		if rows != recorded || counted != recorded || missing != dropped {
 			t.Errorf("%s: got %d rows of %s, %d counted, %d left out, want %d and %d left out", when, rows, wallet, counted, missing, recorded, dropped)
 		}
 	}
 	const ofAlice, ofBob = "adr_alice", "adr_bob"
 
-	w.spam("one", alice, 1, 5000)
+	w.sendUnknown("one", alice, 1, 5000)
 	w.c.Pay(payer, alice, usdcAt, 100)
 	w.c.Mine(4)
-	w.walk(t)
+	w.walkBlocks(t)
 	told("one token", ofAlice, 20, 4980)
-	w.credited(t, usdc, 100, 1)
+	w.wantCredited(t, usdc, 100, 1)
 
-	w.spam("many", alice, 100, 20)
-	w.spam("another's", bob, 2, 20)
+	w.sendUnknown("many", alice, 100, 20)
+	w.sendUnknown("another's", bob, 2, 20)
 	w.c.Pay(payer, alice, usdcAt, 100)
 	w.c.Mine(4)
-	w.walk(t)
+	w.walkBlocks(t)
 	told("many tokens", ofAlice, 1000, 6000)
 	told("a block that is full", ofBob, 20, 20)
-	w.credited(t, usdc, 200, 2)
+	w.wantCredited(t, usdc, 200, 2)
 
 	// What comes to a wallet that has enough takes no place of what comes to another.
-	w.spam("late", alice, 60, 20)
-	w.spam("another's, late", bob, 60, 20)
+	w.sendUnknown("late", alice, 60, 20)
+	w.sendUnknown("another's, late", bob, 60, 20)
 	w.c.Pay(payer, alice, usdcAt, 100)
 	w.c.Mine(4)
-	w.walk(t)
+	w.walkBlocks(t)
 	told("a wallet that has enough", ofAlice, 1000, 7200)
 	told("another wallet", ofBob, 1000, 240)
-	w.credited(t, usdc, 300, 3)
+	w.wantCredited(t, usdc, 300, 3)
 
 	// A block that is told again records and counts nothing anew.
 	if err := w.w.Rewind(t.Context(), 1, audit.Operator("op")); err != nil {
 		t.Fatal(err)
 	}
-	w.walk(t)
+	w.walkBlocks(t)
 	told("told again", ofAlice, 1000, 7200)
 	told("told again", ofBob, 1000, 240)
-	w.credited(t, usdc, 300, 3)
+	w.wantCredited(t, usdc, 300, 3)
 }
 
 // Rule DEP-52.
 func TestNoWalletGetsItsThousandTwice(t *testing.T) {
 	t.Parallel()
-	w := open(t)
-	w.spam("fake", alice, 1, 1)
+	w := newTestEnv(t)
+	w.sendUnknown("fake", alice, 1, 1)
 	w.c.Mine(4)
-	w.walk(t)
-	owner := pgtest.Owner(t, w.db)
+	w.walkBlocks(t)
+	owner := pgtest.OwnerPool(t, w.db)
 	for why, sql := range map[string]string{
 		"unknown_token_counts_recorded": `UPDATE unknown_token_counts SET recorded = 1001`,
 		"unknown_token_counts_dropped":  `UPDATE unknown_token_counts SET dropped = 1`,

@@ -17,25 +17,25 @@ import (
 // ErrNotStuck says that there is nothing to decide about an order.
 var ErrNotStuck = errors.New("the order does not wait for a decision")
 
-// Decide ends a stuck order as a person has found it to be: paid, or not. Its
+// DecideStuck ends a stuck order as a person has found it to be: paid, or not. Its
 // transaction is final either way, so its fee is posted and its slot is used; what
 // it held is settled or given back, once. Others in its slot stay stuck, each for a
 // decision of its own. Error: ErrNotStuck.
-func Decide(ctx context.Context, db *pg.DB, listeners map[signer.Purpose]Listener, orderID string, paid bool, by audit.Actor, why string) error {
-	d := &Desk{db: db, listeners: listeners}
+func DecideStuck(ctx context.Context, db *pg.DB, listeners map[signer.Purpose]Listener, orderID string, paid bool, actor audit.Actor, reason string) error {
+	d := &Worker{db: db, listeners: listeners}
 	err := db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-		var on chain.Name
-		err := tx.QueryRow(ctx, `SELECT chain FROM dispatch_orders WHERE order_id = $1 AND status = 'STUCK'`, orderID).Scan(&on)
+		var chainName chain.Name
+		err := tx.QueryRow(ctx, `SELECT chain FROM dispatch_orders WHERE order_id = $1 AND status = 'STUCK'`, orderID).Scan(&chainName)
 		if errors.Is(err, pgx.ErrNoRows) {
 			return ErrNotStuck
 		}
 		if err != nil {
 			return err
 		}
-		if broken, err := finality.Hold(ctx, tx, on); err != nil {
+		if broken, err := finality.LockShared(ctx, tx, chainName); err != nil {
 			return err
 		} else if broken {
-			return fmt.Errorf("the finality of %s is broken, and its block may be gone", on)
+			return fmt.Errorf("the finality of %s is broken, and its block may be gone", chainName)
 		}
 		o, err := lockOrder(ctx, tx, orderID)
 		if err != nil {
@@ -53,24 +53,24 @@ func Decide(ctx context.Context, db *pg.DB, listeners map[signer.Purpose]Listene
 			return fmt.Errorf("read the proof of its block, which has to be on the chain: %w", err)
 		}
 		lead := o.ID
-		if o.Rides != "" {
-			lead = o.Rides
+		if o.TxLeadID != "" {
+			lead = o.TxLeadID
 		}
-		attempts, err := attemptsOf(ctx, tx, lead)
+		attempts, err := loadAttempts(ctx, tx, lead)
 		if err != nil {
 			return err
 		}
-		for _, h := range (slot{Attempts: attempts[lead]}).signed() {
+		for _, h := range (slot{Attempts: attempts[lead]}).signedHashes() {
 			if h != e.Hash {
 				e.Replaced = append(e.Replaced, h)
 			}
 		}
-		if err := d.finish(ctx, tx, ending{o, e}); err != nil {
+		if err := d.finishOrders(ctx, tx, orderEnd{o, e}); err != nil {
 			return err
 		}
 		return audit.Record(ctx, tx, audit.Entry{
-			OrgID: o.OrgID, Actor: by, Action: "order.decided", ResourceKind: "order", ResourceID: o.ID,
-			Detail: map[string]any{"paid": paid, "reason": why, "hash": e.Hash},
+			OrgID: o.OrgID, Actor: actor, Action: "order.decided", ResourceKind: "order", ResourceID: o.ID,
+			Detail: map[string]any{"paid": paid, "reason": reason, "hash": e.Hash},
 		})
 	})
 	if err != nil {

@@ -38,7 +38,7 @@ func TestAPaymentIsWeighedByTheBalancesOfItsBlock(t *testing.T) {
 		{"all balances halved", payment, pair(500, 200), pair(0, 50), false},
 		{"the event alone, beside another payment", append(payment, move(token, "ours", "theirs", 100)), pair(500, 400), pair(0, 100), false},
 	} {
-		if why := weigh(c.block, from, to, c.ours, c.theirs); (why == "") != c.sound {
+		if why := compareBalances(c.block, from, to, c.ours, c.theirs); (why == "") != c.sound {
 			t.Errorf("%s: got %q, want sound: %v", c.name, why, c.sound)
 		}
 	}

@@ -20,7 +20,7 @@ import (
 
 // ethereum is a chain with blocks of twelve seconds and a finality of some thirteen minutes,
 // whose mempool keeps as many transactions of one account as geth's.
-var ethereum = sim.Config{Behind: 64, BlockTime: 12 * time.Second, PoolSlots: dispatch.UnminedDefault}
+var ethereum = sim.Config{FinalityDepth: 64, BlockTime: 12 * time.Second, MempoolSlots: dispatch.UnminedDefault}
 
 // asked counts what the providers are asked about transactions that were sent.
 type asked struct {
@@ -43,37 +43,37 @@ func (a *asked) Send(ctx context.Context, raw []byte) (chain.Answer, string) {
 }
 
 // newDeep is a desk on such a chain with so many payments in its queue.
-func newDeep(t *testing.T, payments int, net sim.Config, conf dispatch.Config) (*bench, *asked) {
+func newDeep(t *testing.T, payments int, net sim.Config, conf dispatch.Config) (*testEnv, *asked) {
 	t.Helper()
-	b := newBenchOn(t, open(), net)
+	b := newTestEnvOn(t, openPolicy(), net)
 	a := &asked{}
-	ch := b.chain.Configured()
+	ch := b.chain.ToChain()
 	a.Sender, ch.Sender = ch.Sender, a
-	b.desk = dispatch.New(b.db, ch, b.signer, mirror.Record, map[signer.Purpose]dispatch.Listener{signer.Payment: b.feature}, conf,
-		slog.New(slog.DiscardHandler), dispatch.Voiding(b.voider(b.signer)))
-	b.give(b.treasury, 10*coin, 1_000_000)
+	b.worker = dispatch.New(b.db, ch, b.signer, mirror.RecordEntry, map[signer.Purpose]dispatch.Listener{signer.Payment: b.feature}, conf,
+		slog.New(slog.DiscardHandler), dispatch.WithVoider(b.voider(b.signer)))
+	b.fundWallet(b.treasury, 10*coin, 1_000_000)
 	for i := range payments {
-		b.place(b.order(fmt.Sprintf("wd_%04d", i), sim.Address(fmt.Sprint("customer ", i)), 1))
+		b.submitOrder(b.newOrder(fmt.Sprintf("wd_%04d", i), sim.Address(fmt.Sprint("customer ", i)), 1))
 	}
 	return b, a
 }
 
 // block mines one, lets its time pass and lets the desk work.
-func (b *bench) block() {
+func (b *testEnv) block() {
 	b.Helper()
-	b.mine(1)
-	b.clock.move(12 * time.Second)
-	b.round()
+	b.mineAndProve(1)
+	b.clock.advance(12 * time.Second)
+	b.runRounds()
 }
 
-func (b *bench) open() int {
+func (b *testEnv) open() int {
 	b.Helper()
-	return b.count(`SELECT count(*) FROM dispatch_orders WHERE status IN ('SLOTTED', 'SIGNED', 'BROADCAST') AND rides_id IS NULL`)
+	return b.queryCount(`SELECT count(*) FROM dispatch_orders WHERE status IN ('SLOTTED', 'SIGNED', 'BROADCAST') AND rides_id IS NULL`)
 }
 
-func (b *bench) settled() int {
+func (b *testEnv) settled() int {
 	b.Helper()
-	return b.count(`SELECT count(*) FROM dispatch_orders WHERE status = 'PAID'`)
+	return b.queryCount(`SELECT count(*) FROM dispatch_orders WHERE status = 'PAID'`)
 }
 
 // Payments do not wait for the finality of others: with every block as many go out as a
@@ -82,14 +82,14 @@ func TestPaymentsInABlockLeaveRoomForOthers(t *testing.T) {
 	t.Parallel()
 	const payments, pool = 30, 4
 	net := ethereum
-	net.PoolSlots = pool
+	net.MempoolSlots = pool
 	b, a := newDeep(t, payments, net, dispatch.Config{UnminedMax: pool})
-	b.round()
+	b.runRounds()
 	for n := 1; b.open() < payments; n++ {
 		if n > payments/pool+1 {
 			t.Fatalf("got %d payments out after %d blocks, want %d with each", b.open(), n, pool)
 		}
-		if got := len(b.chain.Pool()); got != pool {
+		if got := len(b.chain.Mempool()); got != pool {
 			t.Fatalf("got %d in the mempool before block %d, want %d", got, n, pool)
 		}
 		b.block()
@@ -100,29 +100,29 @@ func TestPaymentsInABlockLeaveRoomForOthers(t *testing.T) {
 	if n := b.settled(); n != 0 {
 		t.Errorf("got %d payments that are final, want all before finality", n)
 	}
-	b.mine(70)
-	b.round()
+	b.mineAndProve(70)
+	b.runRounds()
 	if n := b.settled(); n != payments {
 		t.Errorf("got %d payments that ended, want %d", n, payments)
 	}
 	for i := range payments {
-		b.received(sim.Address(fmt.Sprint("customer ", i)), 1)
+		b.wantReceived(sim.Address(fmt.Sprint("customer ", i)), 1)
 	}
-	b.agree(b.treasury)
+	b.checkBooks(b.treasury)
 }
 
 func TestWhatIsNotFinalIsBounded(t *testing.T) {
 	t.Parallel()
 	b, _ := newDeep(t, 9, ethereum, dispatch.Config{UnminedMax: 4, InFlightMax: 6})
 	for range 6 {
-		b.round()
+		b.runRounds()
 		b.block()
 	}
 	if n := b.open(); n != 6 {
 		t.Errorf("got %d payments that are not final, want 6", n)
 	}
-	b.mine(70)
-	b.round()
+	b.mineAndProve(70)
+	b.runRounds()
 	if n := b.settled(); n != 6 {
 		t.Errorf("got %d payments that ended, want 6", n)
 	}
@@ -137,12 +137,12 @@ func TestWhatWaitsForFinalityIsLookedAtOnce(t *testing.T) {
 	t.Parallel()
 	const payments = 12
 	b, a := newDeep(t, payments, ethereum, dispatch.Config{})
-	b.round()
+	b.runRounds()
 	b.block()
 	if n := a.outcomes.Load(); n < payments {
 		t.Fatalf("got %d looks at %d payments, want each looked at", n, payments)
 	}
-	b.round()
+	b.runRounds()
 	before := a.outcomes.Load()
 	for range 5 {
 		b.block()
@@ -151,12 +151,12 @@ func TestWhatWaitsForFinalityIsLookedAtOnce(t *testing.T) {
 		t.Errorf("got %d looks while nothing came nearer to being final, want none", n)
 	}
 	// Where the head walk shows another block at their height, they are looked at again.
-	latest := b.chain.At(b.chain.Latest().Height - 5)
-	b.system(func(ctx context.Context, tx pg.Tx) error {
+	latest := b.chain.BlockAt(b.chain.Latest().Height - 5)
+	b.inSystem(func(ctx context.Context, tx pg.Tx) error {
 		_, err := tx.Exec(ctx, `INSERT INTO scan_heads (chain, height, hash, parent) VALUES ('ETHEREUM', $1, 'another', 'x')`, latest.Height)
 		return err
 	})
-	b.round()
+	b.runRounds()
 	if n := a.outcomes.Load() - before; n < payments {
 		t.Errorf("got %d looks after their block was another one, want %d", n, payments)
 	}
@@ -168,42 +168,42 @@ func TestAForkOfManyBlocksEndsInEachPaymentOnce(t *testing.T) {
 	t.Parallel()
 	const payments, pool = 24, 4
 	net := ethereum
-	net.PoolSlots = pool
+	net.MempoolSlots = pool
 	b, a := newDeep(t, payments, net, dispatch.Config{UnminedMax: pool, BumpAfter: time.Hour})
-	b.round()
+	b.runRounds()
 	for b.open() < payments {
 		b.block()
 	}
 	b.block()
 	before := a.refused.Load()
 	b.chain.Fork(5)
-	for _, h := range b.chain.Pool() {
-		b.chain.Forget(h)
+	for _, h := range b.chain.Mempool() {
+		b.chain.DropTx(h)
 	}
 	b.chain.MineEmpty(6)
-	b.prove()
-	b.clock.move(time.Minute)
-	b.round()
-	if got := len(b.chain.Pool()); got != pool {
+	b.proveFinal()
+	b.clock.advance(time.Minute)
+	b.runRounds()
+	if got := len(b.chain.Mempool()); got != pool {
 		t.Errorf("got %d sent again at once, want %d", got, pool)
 	}
 	if n := a.refused.Load() - before; n != 0 {
 		t.Errorf("got %d sent that the mempool did not take, want none", n)
 	}
 	for range payments/pool + 1 {
-		b.mine(1)
-		b.clock.move(time.Minute)
-		b.round()
+		b.mineAndProve(1)
+		b.clock.advance(time.Minute)
+		b.runRounds()
 	}
-	b.mine(70)
-	b.round()
+	b.mineAndProve(70)
+	b.runRounds()
 	if n := b.settled(); n != payments {
 		t.Fatalf("got %d payments that ended, want %d", n, payments)
 	}
 	for i := range payments {
-		b.received(sim.Address(fmt.Sprint("customer ", i)), 1)
+		b.wantReceived(sim.Address(fmt.Sprint("customer ", i)), 1)
 	}
-	b.agree(b.treasury)
+	b.checkBooks(b.treasury)
 }
 
 var (
@@ -222,14 +222,14 @@ func TestPaymentsOfAnHour(t *testing.T) {
 	var open, blocks, after int
 	var quiet []time.Duration
 	for b.settled() < *ratePayments {
-		b.round()
+		b.runRounds()
 		open = max(open, b.open())
 		began := time.Now()
-		b.round() // in which there is nothing to do
+		b.runRounds() // in which there is nothing to do
 		quiet = append(quiet, time.Since(began))
-		b.mine(1)
-		b.clock.move(12 * time.Second)
-		if blocks++; b.count(`SELECT count(*) FROM dispatch_orders WHERE status = 'QUEUED'`) == 0 {
+		b.mineAndProve(1)
+		b.clock.advance(12 * time.Second)
+		if blocks++; b.queryCount(`SELECT count(*) FROM dispatch_orders WHERE status = 'QUEUED'`) == 0 {
 			if after++; after > 70 {
 				t.Fatalf("got %d of %d payments that ended in %d blocks", b.settled(), *ratePayments, blocks)
 			}
@@ -243,7 +243,7 @@ func TestPaymentsOfAnHour(t *testing.T) {
 		t.Errorf("got %d transactions that the mempool did not take, want none", n)
 	}
 	for i := range *ratePayments {
-		b.received(sim.Address(fmt.Sprint("customer ", i)), 1)
+		b.wantReceived(sim.Address(fmt.Sprint("customer ", i)), 1)
 	}
-	b.agree(b.treasury)
+	b.checkBooks(b.treasury)
 }

@@ -42,17 +42,17 @@ const (
 )
 
 func (c Config) withDefaults() Config {
-	def := func(d *time.Duration, v time.Duration) {
+	setDefault := func(d *time.Duration, v time.Duration) {
 		if *d <= 0 {
 			*d = v
 		}
 	}
-	def(&c.Poll, time.Second)
-	def(&c.RetryAfter, 2*time.Second)
-	def(&c.ResendAfter, 15*time.Second)
-	def(&c.BumpAfter, time.Minute)
-	def(&c.ForeignAfter, time.Minute)
-	def(&c.WatchEvery, time.Minute)
+	setDefault(&c.Poll, time.Second)
+	setDefault(&c.RetryAfter, 2*time.Second)
+	setDefault(&c.ResendAfter, 15*time.Second)
+	setDefault(&c.BumpAfter, time.Minute)
+	setDefault(&c.ForeignAfter, time.Minute)
+	setDefault(&c.WatchEvery, time.Minute)
 	if c.InFlightMax <= 0 {
 		c.InFlightMax = InFlightDefault
 	}
@@ -65,40 +65,40 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Mirror takes the signer's journal entries into the database, in the caller's
+// MirrorFunc takes the signer's journal entries into the database, in the caller's
 // transaction. An error says that the journal is not the one this database
 // belongs to.
-type Mirror func(ctx context.Context, tx pg.Tx, e signer.Entry) error
+type MirrorFunc func(ctx context.Context, tx pg.Tx, e signer.Entry) error
 
-// Desk works on the orders of one chain.
-type Desk struct {
-	db        *pg.DB
-	chain     chain.Chain
-	signer    signer.Signer
-	mirror    Mirror
-	listeners map[signer.Purpose]Listener
-	conf      Config
-	log       *slog.Logger
-	rests     Issuer  // nil: none
-	voids     *Voider // nil: another process has orders voided
+// Worker works on the orders of one chain.
+type Worker struct {
+	db            *pg.DB
+	chain         chain.Chain
+	signer        signer.Signer
+	mirror        MirrorFunc
+	listeners     map[signer.Purpose]Listener
+	conf          Config
+	log           *slog.Logger
+	changeWallets WalletIssuer // nil: none
+	voider        *Voider      // nil: another process has orders voided
 
-	mu       sync.Mutex
-	alarmed  map[string]time.Time // order -> when its trouble was last told; may be lost
-	included map[string]inclusion // order -> the block of its transaction that is not final; may be lost
-	watched  map[string]time.Time // wallet -> when its idle places are looked at again; may be lost
-	idle     map[string]idle      // place -> what was last found of it; may be lost
-	proofs   map[string]proof     // lease -> its proof, or why there is none; may be lost
+	mu           sync.Mutex
+	lastAlarms   map[string]time.Time   // order -> when its trouble was last told; may be lost
+	included     map[string]inclusion   // order -> the block of its transaction that is not final; may be lost
+	nextWatch    map[string]time.Time   // wallet -> when its idle places are looked at again; may be lost
+	idleAccounts map[string]idleAccount // place -> what was last found of it; may be lost
+	slotProofs   map[string]slotProof   // lease -> its proof, or why there is none; may be lost
 }
 
 // New makes the desk of a chain. It does nothing until Run or Round is called.
-func New(db *pg.DB, ch chain.Chain, s signer.Signer, m Mirror, listeners map[signer.Purpose]Listener, conf Config, log *slog.Logger, options ...Option) *Desk {
-	d := &Desk{
+func New(db *pg.DB, ch chain.Chain, s signer.Signer, m MirrorFunc, listeners map[signer.Purpose]Listener, conf Config, log *slog.Logger, options ...Option) *Worker {
+	d := &Worker{
 		db: db, chain: ch, signer: s, mirror: m, listeners: listeners, conf: conf.withDefaults(),
-		log: log.With("chain", string(ch.Name)), alarmed: map[string]time.Time{}, included: map[string]inclusion{},
-		watched: map[string]time.Time{}, idle: map[string]idle{}, proofs: map[string]proof{},
+		log: log.With("chain", string(ch.Name)), lastAlarms: map[string]time.Time{}, included: map[string]inclusion{},
+		nextWatch: map[string]time.Time{}, idleAccounts: map[string]idleAccount{}, slotProofs: map[string]slotProof{},
 	}
-	for _, change := range options {
-		change(d)
+	for _, apply := range options {
+		apply(d)
 	}
 	return d
 }
@@ -110,7 +110,7 @@ func LockName(name chain.Name) string { return "dispatch/" + string(name) }
 // Run works until ctx ends. Any number of processes may run it: one at a time
 // holds the chain's lock, which saves work; what keeps two holders from doing
 // harm are the compare-and-swaps, the slots' key and the signer's journal.
-func (d *Desk) Run(ctx context.Context) error {
+func (d *Worker) Run(ctx context.Context) error {
 	for ctx.Err() == nil {
 		lock, ok, err := d.db.AdvisoryLock(ctx, LockName(d.chain.Name))
 		if err != nil && ctx.Err() == nil {
@@ -121,9 +121,9 @@ func (d *Desk) Run(ctx context.Context) error {
 			continue
 		}
 		for lock.Context().Err() == nil && ctx.Err() == nil {
-			held, cancel := context.WithCancel(lock.Context())
+			lockCtx, cancel := context.WithCancel(lock.Context())
 			stop := context.AfterFunc(ctx, cancel)
-			busy, err := d.Round(held)
+			busy, err := d.RunRound(lockCtx)
 			stop()
 			cancel()
 			if err != nil && ctx.Err() == nil {
@@ -147,10 +147,10 @@ func sleep(ctx context.Context, d time.Duration) {
 	}
 }
 
-// Round takes every wallet that has open orders one step on; busy says that
+// RunRound takes every wallet that has open orders one step on; busy says that
 // something changed, so that another round is worth it now. An error in one
 // wallet does not stop the others.
-func (d *Desk) Round(ctx context.Context) (busy bool, err error) {
+func (d *Worker) RunRound(ctx context.Context) (busy bool, err error) {
 	var wallets []string
 	err = d.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		rows, err := tx.Query(ctx, `
@@ -171,23 +171,23 @@ func (d *Desk) Round(ctx context.Context) (busy bool, err error) {
 		return false, fmt.Errorf("find wallets with orders: %w", err)
 	}
 	// First, so that a place which somebody else took is known before it is given out.
-	watched := d.watch(ctx)
+	watchErr := d.watchNonceAccounts(ctx)
 	var (
 		wg    sync.WaitGroup
 		mu    sync.Mutex
 		slots = make(chan struct{}, d.conf.WalletsMax)
-		errs  = []error{watched}
+		errs  = []error{watchErr}
 	)
 	for _, id := range wallets {
 		slots <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-slots }()
-			b, e := d.wallet(ctx, id)
+			walletBusy, walletErr := d.stepWallet(ctx, id)
 			mu.Lock()
 			defer mu.Unlock()
-			busy = busy || b
-			if e != nil && !errors.Is(e, errLost) {
-				errs = append(errs, fmt.Errorf("wallet %s: %w", id, e))
+			busy = busy || walletBusy
+			if walletErr != nil && !errors.Is(walletErr, errLostRace) {
+				errs = append(errs, fmt.Errorf("wallet %s: %w", id, walletErr))
 			}
 		})
 	}
@@ -195,93 +195,93 @@ func (d *Desk) Round(ctx context.Context) (busy bool, err error) {
 	return busy, errors.Join(errs...)
 }
 
-// alarmEvery is how often a trouble that stays is told again.
-const alarmEvery = time.Minute
+// alarmInterval is how often a trouble that stays is told again.
+const alarmInterval = time.Minute
 
-// alarm tells the operator of a trouble that needs one, not in every round.
-func (d *Desk) alarm(ctx context.Context, orderID, what string, args ...any) {
+// raiseAlarm tells the operator of a trouble that needs one, not in every round.
+func (d *Worker) raiseAlarm(ctx context.Context, orderID, message string, args ...any) {
 	now := d.db.Clock()()
 	d.mu.Lock()
-	last, told := d.alarmed[orderID]
-	due := !told || now.Sub(last) >= alarmEvery
-	if due {
-		d.alarmed[orderID] = now
+	last, found := d.lastAlarms[orderID]
+	isDue := !found || now.Sub(last) >= alarmInterval
+	if isDue {
+		d.lastAlarms[orderID] = now
 	}
-	for id, at := range d.alarmed {
-		if now.Sub(at) >= 2*alarmEvery {
-			delete(d.alarmed, id)
+	for id, alarmedAt := range d.lastAlarms {
+		if now.Sub(alarmedAt) >= 2*alarmInterval {
+			delete(d.lastAlarms, id)
 		}
 	}
 	d.mu.Unlock()
-	if due {
-		d.log.ErrorContext(ctx, what, args...)
+	if isDue {
+		d.log.ErrorContext(ctx, message, args...)
 	}
 }
 
-// wallet takes one wallet's orders a step on: what has a slot first, in the
+// stepWallet takes one wallet's orders a step on: what has a slot first, in the
 // order of the nonces, then the queue. Before all that comes what ended on a proof
 // that is dead: its nonces are the lowest.
-func (d *Desk) wallet(ctx context.Context, walletID string) (busy bool, err error) {
+func (d *Worker) stepWallet(ctx context.Context, walletID string) (busy bool, err error) {
 	var (
-		from  wallet.Wallet
-		gone  []question
-		open  []slot
-		limit int
+		payer   wallet.Wallet
+		reorged []reorgedOrder
+		open    []slot
+		limit   int
 	)
 	err = d.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
-		if from, err = wallet.ByID(ctx, tx, walletID); err != nil {
+		if payer, err = wallet.ByID(ctx, tx, walletID); err != nil {
 			return err
 		}
-		if gone, err = questions(ctx, tx, d.chain.Name, walletID); err != nil {
+		if reorged, err = loadReorgedOrders(ctx, tx, d.chain.Name, walletID); err != nil {
 			return err
 		}
-		open, err = openSlots(ctx, tx, d.chain.Name, walletID)
+		open, err = loadOpenSlots(ctx, tx, d.chain.Name, walletID)
 		return err
 	})
 	if err != nil {
 		return false, err
 	}
-	busy, unanswered := d.answer(ctx, from, gone)
-	if errors.Is(unanswered, errUnheard) {
-		return busy, errors.Join(unanswered, d.unheard(ctx, from, unanswered))
+	busy, resettleErr := d.resettleOrders(ctx, payer, reorged)
+	if errors.Is(resettleErr, errNoAccountState) {
+		return busy, errors.Join(resettleErr, d.noteProvidersSilent(ctx, payer, resettleErr))
 	}
 	var acct *chain.Account
 	if len(open) > 0 {
 		var followed bool
-		acct, followed, err = d.follow(ctx, from, open)
+		acct, followed, err = d.followSlots(ctx, payer, open)
 		busy = busy || followed
-		if errors.Is(err, errUnheard) {
-			err = errors.Join(err, d.unheard(ctx, from, err))
+		if errors.Is(err, errNoAccountState) {
+			err = errors.Join(err, d.noteProvidersSilent(ctx, payer, err))
 		}
 		if err != nil {
-			return busy, errors.Join(unanswered, err)
+			return busy, errors.Join(resettleErr, err)
 		}
 	}
-	if busy || unanswered != nil {
-		return busy, unanswered
+	if busy || resettleErr != nil {
+		return busy, resettleErr
 	}
-	if slices.ContainsFunc(gone, func(q question) bool { return q.Of.WaitingFor != WantPerson }) {
+	if slices.ContainsFunc(reorged, func(q reorgedOrder) bool { return q.EndedOrder.WaitingFor != WaitOperator }) {
 		return busy, nil // a later nonce could not be mined anyway
 	}
 	if slices.ContainsFunc(open, func(s slot) bool { return s.FundsPending }) {
 		return busy, nil // what the wallet holds may be promised to restored orders
 	}
 	limit = min(d.conf.InFlightMax-len(open), d.conf.UnminedMax-unmined(open, acct))
-	return d.admit(ctx, from, limit, acct)
+	return d.admitQueued(ctx, payer, limit, acct)
 }
 
-// stopped tells what stands against sending for orders, or "": what stands against one
+// freezeReason tells what stands against sending for orders, or "": what stands against one
 // of them stands against the transaction of all.
-func (d *Desk) stopped(ctx context.Context, tx pg.Tx, orders ...Order) (string, error) {
-	var asked []freeze.Of
+func (d *Worker) freezeReason(ctx context.Context, tx pg.Tx, orders ...Order) (string, error) {
+	var checked []freeze.Target
 	for _, o := range orders {
-		for _, id := range []string{o.WalletID, o.Holder()} {
-			of := freeze.Of{OrgID: o.OrgID, CustomerID: o.CustomerID, Chain: o.Chain, WalletID: id}
-			if slices.Contains(asked, of) {
+		for _, id := range []string{o.WalletID, o.SourceWalletID()} {
+			scope := freeze.Target{OrgID: o.OrgID, CustomerID: o.CustomerID, Chain: o.Chain, WalletID: id}
+			if slices.Contains(checked, scope) {
 				continue
 			}
-			asked = append(asked, of)
-			f, err := freeze.Standing(ctx, tx, of)
+			checked = append(checked, scope)
+			f, err := freeze.Active(ctx, tx, scope)
 			if err != nil {
 				return "", err
 			}

@@ -13,8 +13,8 @@ import (
 	"github.com/cofferpay/coffer/internal/pg"
 )
 
-// limited is an order whose transactions may cost this much.
-func (b *bench) limited(o dispatch.Order, most money.Amount) dispatch.Order {
+// withFeeMax is an order whose transactions may cost this much.
+func (b *testEnv) withFeeMax(o dispatch.Order, most money.Amount) dispatch.Order {
 	o.FeeMax = &most
 	return o
 }
@@ -32,87 +32,87 @@ func oneLess(t *testing.T, a money.Amount) money.Amount {
 // Rule WD-26.
 func TestAnOrderAboveItsFeeLimitGoesBackBeforeItHasASlot(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, open())
-	b.give(b.treasury, coin, 1000)
+	b := newTestEnv(t, openPolicy())
+	b.fundWallet(b.treasury, coin, 1000)
 	to := sim.Address("customer")
-	most := b.most(b.paid(b.order("x", to, 1)))
+	most := b.quoteMax(b.paymentOf(b.newOrder("x", to, 1)))
 
-	dear := b.limited(b.order("wd_dear", to, 100), oneLess(t, most))
-	b.place(dear)
-	b.round()
+	dear := b.withFeeMax(b.newOrder("wd_dear", to, 100), oneLess(t, most))
+	b.submitOrder(dear)
+	b.runRounds()
 	b.wantStatus("wd_dear", dispatch.Refused)
-	if said := b.said("wd_dear"); !strings.Contains(said, dispatch.FeeRefused) || !strings.Contains(said, most.String()) {
+	if said := b.lastError("wd_dear"); !strings.Contains(said, dispatch.FeeRefused) || !strings.Contains(said, most.String()) {
 		t.Errorf("the order says %q, want what the network may take", said)
 	}
-	if n := b.count(`SELECT count(*) FROM dispatch_slots`) + b.count(`SELECT count(*) FROM dispatch_attempts`); n != 0 {
+	if n := b.queryCount(`SELECT count(*) FROM dispatch_slots`) + b.queryCount(`SELECT count(*) FROM dispatch_attempts`); n != 0 {
 		t.Errorf("got %d slots and transactions, want 0", n)
 	}
-	b.agree(b.treasury)
+	b.checkBooks(b.treasury)
 
-	b.place(b.limited(b.order("wd_fair", to, 100), most))
-	b.round()
-	b.mine(6)
-	b.round()
+	b.submitOrder(b.withFeeMax(b.newOrder("wd_fair", to, 100), most))
+	b.runRounds()
+	b.mineAndProve(6)
+	b.runRounds()
 	b.wantStatus("wd_fair", dispatch.Paid)
-	b.received(to, 100)
+	b.wantReceived(to, 100)
 
 	// A cheaper market lets the first one go once somebody places it again.
 	b.chain.SetBaseFee(1)
 	b.chain.MineEmpty(1)
-	b.place(dear)
-	b.round()
-	b.mine(6)
-	b.round()
+	b.submitOrder(dear)
+	b.runRounds()
+	b.mineAndProve(6)
+	b.runRounds()
 	b.wantStatus("wd_dear", dispatch.Paid)
-	b.received(to, 200)
-	b.agree(b.treasury)
+	b.wantReceived(to, 200)
+	b.checkBooks(b.treasury)
 }
 
 // Rule WD-26.
 func TestNoReplacementThatPaysPassesTheFeeLimit(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, open())
-	b.give(b.treasury, coin, 1000)
+	b := newTestEnv(t, openPolicy())
+	b.fundWallet(b.treasury, coin, 1000)
 	to := sim.Address("customer")
-	most := b.most(b.paid(b.order("x", to, 1)))
-	b.place(b.limited(b.order("wd_1", to, 100), most))
-	b.round()
+	most := b.quoteMax(b.paymentOf(b.newOrder("x", to, 1)))
+	b.submitOrder(b.withFeeMax(b.newOrder("wd_1", to, 100), most))
+	b.runRounds()
 	b.wantStatus("wd_1", dispatch.Broadcast)
-	log := b.newLoudDesk()
+	log := b.newLoggingWorker()
 	for range 10 {
 		b.chain.MineEmpty(1)
-		b.clock.move(2 * time.Minute)
-		b.round()
+		b.clock.advance(2 * time.Minute)
+		b.runRounds()
 	}
-	if n := b.count(`SELECT count(*) FROM dispatch_attempts WHERE order_id = 'wd_1'`); n != 1 {
+	if n := b.queryCount(`SELECT count(*) FROM dispatch_attempts WHERE order_id = 'wd_1'`); n != 1 {
 		t.Errorf("got %d transactions, want 1", n)
 	}
 	if log.count("may not be raised further") == 0 {
 		t.Error("got no alarm, want one: somebody has to know why it waits")
 	}
 	// What fills the slot with nothing is no payment: a person can still end it.
-	if ok, err := b.desk.Cancel(b.ctx, "wd_1", audit.Operator("op")); err != nil || !ok {
+	if ok, err := b.worker.CancelOrder(b.ctx, "wd_1", audit.Operator("op")); err != nil || !ok {
 		t.Fatalf("cancel: got %v %v, want it filled", ok, err)
 	}
-	b.round()
-	b.mine(6)
-	b.round()
+	b.runRounds()
+	b.mineAndProve(6)
+	b.runRounds()
 	b.wantStatus("wd_1", dispatch.Failed)
-	b.received(to, 0)
-	b.agree(b.treasury)
+	b.wantReceived(to, 0)
+	b.checkBooks(b.treasury)
 }
 
 func TestTheTermsOfAnOrderAreWrittenOnce(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, open())
-	b.give(b.treasury, coin, 1000)
-	b.place(b.limited(b.order("wd_1", sim.Address("customer"), 100), money.Units(1)))
+	b := newTestEnv(t, openPolicy())
+	b.fundWallet(b.treasury, coin, 1000)
+	b.submitOrder(b.withFeeMax(b.newOrder("wd_1", sim.Address("customer"), 100), money.Units(1)))
 	for _, set := range []string{"fee_max = 2", "fee_max = NULL", "fee_deducted = 1", "amount = 99, fee_deducted = 1"} {
 		err := b.db.InSystem(b.ctx, func(ctx context.Context, tx pg.Tx) error {
 			_, err := tx.Exec(ctx, `UPDATE dispatch_orders SET `+set)
 			return err
 		})
-		if !pg.Violates(err, "dispatch_orders_payment_fixed") {
+		if !pg.ViolatesConstraint(err, "dispatch_orders_payment_fixed") {
 			t.Errorf("%s: got %v, want a violation of dispatch_orders_payment_fixed", set, err)
 		}
 	}
@@ -121,17 +121,17 @@ func TestTheTermsOfAnOrderAreWrittenOnce(t *testing.T) {
 		"a fee that nobody pays": func(o *dispatch.Order) { o.MintID, o.Contract, o.FeeDeducted = native, "", money.Units(1) },
 		"a limit of its own":     func(o *dispatch.Order) { o.FeeMax = new(money.Amount); *o.FeeMax = money.Units(7) },
 	} {
-		o := b.order("wd_"+name[:5], sim.Address("customer"), 100)
+		o := b.newOrder("wd_"+name[:5], sim.Address("customer"), 100)
 		accepted := o
 		change(&o)
 		err := b.db.InSystem(b.ctx, func(ctx context.Context, tx pg.Tx) error {
 			accepted.MintID = o.MintID
-			if err := b.accept(ctx, tx, accepted); err != nil {
+			if err := b.insertWithdrawal(ctx, tx, accepted); err != nil {
 				return err
 			}
-			return dispatch.Place(ctx, tx, o)
+			return dispatch.Submit(ctx, tx, o)
 		})
-		if !pg.Violates(err, "dispatch_orders_caused") {
+		if !pg.ViolatesConstraint(err, "dispatch_orders_caused") {
 			t.Errorf("%s: got %v, want a violation of dispatch_orders_caused", name, err)
 		}
 	}

@@ -14,38 +14,38 @@ import (
 	"github.com/cofferpay/coffer/internal/signer/mirror"
 )
 
-// short is a chain on which a payment is tried out with its fee, which the payer lacks.
-type short struct {
+// insufficientFeeSender is a chain on which a payment is tried out with its fee, which the payer lacks.
+type insufficientFeeSender struct {
 	chain.Sender
 	fee money.Amount
 }
 
-func (s short) Quote(context.Context, ...chain.Payment) (chain.Fees, error) {
-	return chain.Fees{}, &chain.FeeShortError{Fee: s.fee}
+func (s insufficientFeeSender) Quote(context.Context, ...chain.Payment) (chain.Fees, error) {
+	return chain.Fees{}, &chain.InsufficientFeeError{Fee: s.fee}
 }
 
 func TestAPaymentWhoseFeeThePayerLacksWaitsForGasByTheBooks(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, open())
-	b.give(b.treasury, coin/2, 100)
-	b.place(b.order("wd_1", sim.Address("contract"), 50))
-	ch := b.chain.Configured()
-	look := func(fee uint64) dispatch.Want {
-		ch.Sender = short{b.chain.Configured().Sender, money.Units(fee)}
-		b.desk = dispatch.New(b.db, ch, b.signer, mirror.Record, map[signer.Purpose]dispatch.Listener{signer.Payment: b.feature}, dispatch.Config{}, slog.New(slog.DiscardHandler))
-		b.clock.move(time.Minute)
-		b.round()
+	b := newTestEnv(t, openPolicy())
+	b.fundWallet(b.treasury, coin/2, 100)
+	b.submitOrder(b.newOrder("wd_1", sim.Address("contract"), 50))
+	ch := b.chain.ToChain()
+	look := func(fee uint64) dispatch.WaitReason {
+		ch.Sender = insufficientFeeSender{b.chain.ToChain().Sender, money.Units(fee)}
+		b.worker = dispatch.New(b.db, ch, b.signer, mirror.RecordEntry, map[signer.Purpose]dispatch.Listener{signer.Payment: b.feature}, dispatch.Config{}, slog.New(slog.DiscardHandler))
+		b.clock.advance(time.Minute)
+		b.runRounds()
 		b.wantStatus("wd_1", dispatch.Queued)
-		_, want := b.status("wd_1")
-		return dispatch.Want(want)
+		_, want := b.orderStatus("wd_1")
+		return dispatch.WaitReason(want)
 	}
-	if got := look(coin); got != dispatch.WantGas {
+	if got := look(coin); got != dispatch.WaitGas {
 		t.Errorf("a fee above what the books have: got %q, want GAS", got)
 	}
-	if got := b.word(`SELECT short_by::text FROM dispatch_orders WHERE order_id = 'wd_1'`); got != "500000000000000000" {
+	if got := b.queryText(`SELECT short_by::text FROM dispatch_orders WHERE order_id = 'wd_1'`); got != "500000000000000000" {
 		t.Errorf("got %s missing, want the difference", got)
 	}
-	if got := look(coin / 4); got != dispatch.WantChain {
+	if got := look(coin / 4); got != dispatch.WaitProviders {
 		t.Errorf("a fee that the books have: got %q, want CHAIN, and nothing brought", got)
 	}
 }

@@ -24,54 +24,54 @@ import (
 	"github.com/cofferpay/coffer/internal/wallet"
 )
 
-// follow takes a wallet's slots a step on: signs what is committed, sends what
+// followSlots takes a wallet's slots a step on: signs what is committed, sends what
 // is stored, ends what is final, replaces what is too cheap. The slots come in
 // the order of their nonces, and none is skipped: a hole would hold up the rest.
 //
 // It says where the account stands, unless something went wrong or changed.
-func (d *Desk) follow(ctx context.Context, from wallet.Wallet, open []slot) (acct *chain.Account, busy bool, err error) {
+func (d *Worker) followSlots(ctx context.Context, payer wallet.Wallet, open []slot) (acct *chain.Account, busy bool, err error) {
 	// A signer that says no or nothing stops new bytes. What is out already is
 	// followed all the same: it may be in a block, and its end must not wait.
-	var unsigned error
+	var signErr error
 	for i := range open {
-		signed, err := d.sign(ctx, from, &open[i])
+		signed, err := d.signSlot(ctx, payer, &open[i])
 		busy = busy || signed
 		var refusal *signer.Refusal
 		switch {
-		case errors.Is(err, errLost):
+		case errors.Is(err, errLostRace):
 			return nil, busy, err
 		case errors.As(err, &refusal):
-			filled, err := d.declined(ctx, from, open[i], refusal)
+			filled, err := d.handleSignerRefusal(ctx, payer, open[i], refusal)
 			if err != nil || filled {
 				return nil, busy || filled, err // the rows changed
 			}
 		case err != nil:
-			unsigned = err
+			signErr = err
 		}
-		if unsigned != nil {
+		if signErr != nil {
 			break
 		}
-		if open[i].leads() && len(open[i].signed()) == 0 {
+		if open[i].isSequential() && len(open[i].signedHashes()) == 0 {
 			// Nothing behind it is signed before it is: the journal has no nonce
 			// without all below it, whatever backup of the database meets it.
 			break
 		}
 	}
-	if _, err := d.settleFunds(ctx, from, open); err != nil {
+	if _, err := d.reserveRestored(ctx, payer, open); err != nil {
 		return nil, busy, err
 	}
-	acct, moved, err := d.followSigned(ctx, from, open)
-	return acct, busy || moved, errors.Join(unsigned, err)
+	acct, moved, err := d.followSigned(ctx, payer, open)
+	return acct, busy || moved, errors.Join(signErr, err)
 }
 
 // followSigned takes the slots on that have bytes, up to the first that has none and
 // leads others.
-func (d *Desk) followSigned(ctx context.Context, from wallet.Wallet, open []slot) (_ *chain.Account, busy bool, err error) {
-	acct, err := d.chain.Sender.Account(ctx, from.Address, placesOf(open)...)
+func (d *Worker) followSigned(ctx context.Context, payer wallet.Wallet, open []slot) (_ *chain.Account, busy bool, err error) {
+	acct, err := d.chain.Sender.Account(ctx, payer.Address, chainSlots(open)...)
 	if err != nil {
-		return nil, busy, fmt.Errorf("%w: %w", errUnheard, err)
+		return nil, busy, fmt.Errorf("%w: %w", errNoAccountState, err)
 	}
-	if err := d.guardNonce(ctx, from, acct); err != nil {
+	if err := d.guardNonce(ctx, payer, acct); err != nil {
 		return nil, busy, err
 	}
 	known, err := d.horizon(ctx)
@@ -80,31 +80,31 @@ func (d *Desk) followSigned(ctx context.Context, from wallet.Wallet, open []slot
 	}
 	pushed := 0
 	for _, s := range open {
-		if len(s.signed()) == 0 { // frozen or refused before it was signed
-			if s.leads() {
+		if len(s.signedHashes()) == 0 { // frozen or refused before it was signed
+			if s.isSequential() {
 				return &acct, busy, nil
 			}
 			continue
 		}
 		var moved bool
-		if used, _ := acct.Used(s.At); used || s.Purpose == signer.Place {
+		if used, _ := acct.IsUsed(s.ChainSlot); used || s.Purpose == signer.CreateNonceAccount {
 			if in, ok := d.seen(s.ID); ok && used && known.holds(in) {
 				continue
 			}
-			moved, err = d.settle(ctx, from, s, acct)
+			moved, err = d.settleSlot(ctx, payer, s, acct)
 		} else {
 			// A fork may have taken back what had used its slot.
 			d.see(s.ID, nil)
-			if pushed++; s.leads() && pushed > d.conf.UnminedMax {
+			if pushed++; s.isSequential() && pushed > d.conf.UnminedMax {
 				// A fork gave back more than a mempool keeps. What stands before it goes first.
 				continue
 			}
-			if err = d.absence(ctx, s, nil); err == nil {
-				moved, err = d.push(ctx, from, s, acct.Next(s.At))
+			if err = d.noteMissing(ctx, s, nil); err == nil {
+				moved, err = d.resendOrBump(ctx, payer, s, acct.IsNext(s.ChainSlot))
 			}
 		}
 		busy = busy || moved
-		if errors.Is(err, errLost) {
+		if errors.Is(err, errLostRace) {
 			return nil, true, nil // read the rows again
 		}
 		if err != nil {
@@ -114,16 +114,16 @@ func (d *Desk) followSigned(ctx context.Context, from wallet.Wallet, open []slot
 	return &acct, busy, nil
 }
 
-// sign has the signer sign every committed transaction of a slot and stores the
+// signSlot has the signer sign every committed transaction of a slot and stores the
 // bytes. Asking again gives the same bytes.
-func (d *Desk) sign(ctx context.Context, from wallet.Wallet, s *slot) (busy bool, err error) {
-	for i, a := range s.Attempts {
-		if a.Raw != nil || s.superseded(a) {
+func (d *Worker) signSlot(ctx context.Context, payer wallet.Wallet, s *slot) (busy bool, err error) {
+	for i, attempt := range s.Attempts {
+		if attempt.Raw != nil || s.isSuperseded(attempt) {
 			continue
 		}
 		var reason string
 		err := d.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
-			reason, err = d.stopped(ctx, tx, s.committed()...)
+			reason, err = d.freezeReason(ctx, tx, s.ordersToFreeze()...)
 			return err
 		})
 		if err != nil {
@@ -132,25 +132,25 @@ func (d *Desk) sign(ctx context.Context, from wallet.Wallet, s *slot) (busy bool
 		if reason != "" {
 			return busy, nil
 		}
-		if err := d.proveSlot(ctx, from, s); err != nil {
+		if err := d.proveSlot(ctx, payer, s); err != nil {
 			return busy, err
 		}
-		atSign(s.Order)
-		signed, err := d.signer.Sign(ctx, signer.SignRequest{IntentID: s.ID, With: s.with(), Slot: s.At, Act: a.Act, Payload: a.Payload, Proof: s.Proof})
+		hitBeforeSign(s.Order)
+		signed, err := d.signer.Sign(ctx, signer.SignRequest{IntentID: s.ID, TxMemberIDs: s.memberIDs(), Slot: s.ChainSlot, Act: attempt.Act, Payload: attempt.Payload, Proof: s.Proof})
 		if err != nil {
-			return busy, fmt.Errorf("sign attempt %d of order %s: %w", a.Version, s.ID, err)
+			return busy, fmt.Errorf("sign attempt %d of order %s: %w", attempt.Version, s.ID, err)
 		}
-		atSigned(a)
-		if err := d.store(ctx, *s, a, signed); err != nil {
+		hitAfterSign(attempt)
+		if err := d.storeSigned(ctx, *s, attempt, signed); err != nil {
 			return busy, err
 		}
-		crash.Point("W13")
-		atStored(s.Order)
+		crash.Hit("W13")
+		hitAfterStore(s.Order)
 		s.Attempts[i].Raw, s.Attempts[i].Hash = signed.Raw, signed.Hash
 		if s.Status == Slotted {
 			s.Status = Signed
-			for j := range s.Riders {
-				s.Riders[j].Status = Signed
+			for j := range s.TxMembers {
+				s.TxMembers[j].Status = Signed
 			}
 		}
 		busy = true
@@ -158,8 +158,8 @@ func (d *Desk) sign(ctx context.Context, from wallet.Wallet, s *slot) (busy bool
 	return busy, nil
 }
 
-// store keeps the signed bytes before anything may send them.
-func (d *Desk) store(ctx context.Context, s slot, a attempt, signed signer.Signed) error {
+// storeSigned keeps the signed bytes before anything may send them.
+func (d *Worker) storeSigned(ctx context.Context, s slot, attempt attempt, signed signer.SignedTx) error {
 	return d.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		orders, err := lockSlot(ctx, tx, s.ID)
 		if err != nil {
@@ -167,91 +167,91 @@ func (d *Desk) store(ctx context.Context, s slot, a attempt, signed signer.Signe
 		}
 		tag, err := tx.Exec(ctx, `
 			UPDATE dispatch_attempts SET raw = $3, tx_hash = $4, signed_at = $5
-			WHERE order_id = $1 AND version = $2 AND raw IS NULL`, s.ID, a.Version, signed.Raw, signed.Hash, tx.Now)
+			WHERE order_id = $1 AND version = $2 AND raw IS NULL`, s.ID, attempt.Version, signed.Raw, signed.Hash, tx.Now)
 		if err != nil {
-			return fmt.Errorf("store attempt %d of order %s: %w", a.Version, s.ID, err)
+			return fmt.Errorf("store attempt %d of order %s: %w", attempt.Version, s.ID, err)
 		}
 		if tag.RowsAffected() != 1 {
-			return fmt.Errorf("store attempt %d of order %s: %w", a.Version, s.ID, errLost)
+			return fmt.Errorf("store attempt %d of order %s: %w", attempt.Version, s.ID, errLostRace)
 		}
 		if orders[0].Status == Slotted {
-			if err := becomeAll(ctx, tx, idsOf(orders), Slotted, Signed, ""); err != nil {
+			if err := setStatuses(ctx, tx, orderIDs(orders), Slotted, Signed, ""); err != nil {
 				return err
 			}
 		}
-		if a.Act == signer.Pay {
+		if attempt.Act == signer.Pay {
 			// Why a payment was cancelled stays for whoever asks; what kept a signature
 			// waiting does not.
-			if _, err := tx.Exec(ctx, `UPDATE dispatch_orders SET last_error = NULL WHERE order_id = ANY ($1) AND last_error IS NOT NULL`, idsOf(orders)); err != nil {
+			if _, err := tx.Exec(ctx, `UPDATE dispatch_orders SET last_error = NULL WHERE order_id = ANY ($1) AND last_error IS NOT NULL`, orderIDs(orders)); err != nil {
 				return fmt.Errorf("forget what order %s waited for: %w", s.ID, err)
 			}
 		}
 		if err := d.mirror(ctx, tx, signed.Entry); err != nil {
 			return err
 		}
-		crash.Committing("W13")
+		crash.HitBeforeCommit("W13")
 		return nil
 	})
 }
 
-// declined is what becomes of a slot in which the signer refuses a transaction. A
+// handleSignerRefusal is what becomes of a slot in which the signer refuses a transaction. A
 // payment that the policy does not allow any more, and that was never signed, can
 // only be ended by filling its slot: the signer gives an intent one slot for ever.
 // Every other refusal waits, in sight: time, the policy or a person ends it.
-func (d *Desk) declined(ctx context.Context, from wallet.Wallet, s slot, r *signer.Refusal) (filled bool, err error) {
-	what := "the signer refuses to sign in a slot: nothing behind it goes out of this wallet"
+func (d *Worker) handleSignerRefusal(ctx context.Context, payer wallet.Wallet, s slot, refusal *signer.Refusal) (filled bool, err error) {
+	message := "the signer refuses to sign in a slot: nothing behind it goes out of this wallet"
 	switch {
-	case len(s.signed()) > 0:
-		what = "the signer refuses a replacement" // what it replaces can still be mined
-	case r.Code == signer.RefusedSlot:
+	case len(s.signedHashes()) > 0:
+		message = "the signer refuses a replacement" // what it replaces can still be mined
+	case refusal.Code == signer.RefusedSlot:
 		// The journal has another story of this nonce, and the database would know it if
 		// it were as young.
-		if err := d.freezeAll(ctx, r.Message+"; the database is older than the signer's journal: stop the service, restore the backup again and run `coffer signer import`"); err != nil {
+		if err := d.freezeAll(ctx, refusal.Message+"; the database is older than the signer's journal: stop the service, restore the backup again and run `coffer signer import`"); err != nil {
 			return false, err
 		}
-	case s.Purpose == signer.Place: // nothing fills such a slot, and it holds up nothing
-	case s.Purpose == signer.Merge: // what would fill it is the same
-	case r.Code == signer.PolicyLimit || r.Code == signer.RefusedFee:
-		if filled, err = d.fill(ctx, from, s, r); filled || err != nil {
+	case s.Purpose == signer.CreateNonceAccount: // nothing fills such a slot, and it holds up nothing
+	case s.Purpose == signer.Consolidate: // what would fill it is the same
+	case refusal.Code == signer.PolicyLimit || refusal.Code == signer.RefusedFee:
+		if filled, err = d.fillSlot(ctx, payer, s, refusal); filled || err != nil {
 			return filled, err
 		}
 	}
-	d.alarm(ctx, s.ID, what, "order", s.ID, "wallet", from.ID, "slot", s.At.String(), "code", r.Code, "why", r.Message)
-	return false, d.note(ctx, s, r.Error())
+	d.raiseAlarm(ctx, s.ID, message, "order", s.ID, "wallet", payer.ID, "slot", s.ChainSlot.String(), "code", refusal.Code, "why", refusal.Message)
+	return false, d.noteError(ctx, s, refusal.Error())
 }
 
-// fill commits a cancel to a slot whose payment was never signed and never will be.
+// fillSlot commits a cancel to a slot whose payment was never signed and never will be.
 // One that is refused for its fee as well is made anew when the market has become
 // cheaper.
-func (d *Desk) fill(ctx context.Context, from wallet.Wallet, s slot, r *signer.Refusal) (bool, error) {
-	last := s.newest()
-	again := last.Act == signer.Cancel
-	if s.FundsPending || again && (r.Code != signer.RefusedFee || d.db.Clock()().Sub(last.CreatedAt) < d.conf.BumpAfter) {
+func (d *Worker) fillSlot(ctx context.Context, payer wallet.Wallet, s slot, refusal *signer.Refusal) (bool, error) {
+	last := s.newestAttempt()
+	isRetry := last.Act == signer.Cancel
+	if s.FundsPending || isRetry && (refusal.Code != signer.RefusedFee || d.db.Clock()().Sub(last.CreatedAt) < d.conf.BumpAfter) {
 		return false, nil
 	}
-	fees, err := d.chain.Sender.Quote(ctx, chain.Payment{From: from.Address, To: from.Address})
+	fees, err := d.chain.Sender.Quote(ctx, chain.Payment{From: payer.Address, To: payer.Address})
 	if err != nil {
-		return false, d.note(ctx, s, fmt.Sprintf("%v; and its slot cannot be filled yet: %v", r, err))
+		return false, d.noteError(ctx, s, fmt.Sprintf("%v; and its slot cannot be filled yet: %v", refusal, err))
 	}
-	now, err := fees.Max()
+	cost, err := fees.Max()
 	if err != nil {
 		return false, fmt.Errorf("fee of a cancel of order %s: %w", s.ID, err)
 	}
-	if before, err := last.Fees.Max(); again && (err != nil || !now.Less(before)) {
+	if lastCost, err := last.Fees.Max(); isRetry && (err != nil || !cost.Less(lastCost)) {
 		return false, nil
 	}
-	err = d.attempt(ctx, from, s, signer.Cancel, fees, reason{made: forRefusal, by: dispatcher, why: r.Error()})
-	if errors.Is(err, wallet.ErrShort) {
+	err = d.commitAttempt(ctx, payer, s, signer.Cancel, fees, replacementRequest{reason: reasonRefusal, actor: systemActor, note: refusal.Error()})
+	if errors.Is(err, wallet.ErrInsufficient) {
 		return false, nil
 	}
 	if err == nil {
-		d.log.Error("the signer's policy does not let a payment pass any more: its slot is filled and it fails", "order", s.ID, "code", r.Code, "why", r.Message)
+		d.log.Error("the signer's policy does not let a payment pass any more: its slot is filled and it fails", "order", s.ID, "code", refusal.Code, "why", refusal.Message)
 	}
 	return err == nil, err
 }
 
-// note keeps what the open orders of a slot wait for where a person looks.
-func (d *Desk) note(ctx context.Context, s slot, why string) error {
+// noteError keeps what the open orders of a slot wait for where a person looks.
+func (d *Worker) noteError(ctx context.Context, s slot, detail string) error {
 	return d.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		orders, err := lockSlot(ctx, tx, s.ID)
 		if err != nil {
@@ -259,7 +259,7 @@ func (d *Desk) note(ctx context.Context, s slot, why string) error {
 		}
 		_, err = tx.Exec(ctx, `
 			UPDATE dispatch_orders SET last_error = $2
-			WHERE order_id = ANY ($1) AND status IN ('SLOTTED', 'SIGNED', 'BROADCAST') AND last_error IS DISTINCT FROM $2`, idsOf(orders), bounded(why))
+			WHERE order_id = ANY ($1) AND status IN ('SLOTTED', 'SIGNED', 'BROADCAST') AND last_error IS DISTINCT FROM $2`, orderIDs(orders), truncateError(detail))
 		if err != nil {
 			return fmt.Errorf("note why order %s waits: %w", s.ID, err)
 		}
@@ -270,10 +270,10 @@ func (d *Desk) note(ctx context.Context, s slot, why string) error {
 // guardNonce freezes a wallet whose account has used a nonce that we never gave
 // to anything: somebody else signs with its key, or this database is older than
 // the chain.
-func (d *Desk) guardNonce(ctx context.Context, from wallet.Wallet, acct chain.Account) error {
-	var next uint64
+func (d *Worker) guardNonce(ctx context.Context, payer wallet.Wallet, acct chain.Account) error {
+	var nextNonce uint64
 	err := d.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-		err := tx.QueryRow(ctx, `SELECT next_nonce FROM dispatch_accounts WHERE wallet_id = $1 AND chain = $2`, from.ID, d.chain.Name).Scan(&next)
+		err := tx.QueryRow(ctx, `SELECT next_nonce FROM dispatch_accounts WHERE wallet_id = $1 AND chain = $2`, payer.ID, d.chain.Name).Scan(&nextNonce)
 		if errors.Is(err, pgx.ErrNoRows) {
 			return nil
 		}
@@ -282,186 +282,186 @@ func (d *Desk) guardNonce(ctx context.Context, from wallet.Wallet, acct chain.Ac
 	if err != nil {
 		return fmt.Errorf("read the next nonce: %w", err)
 	}
-	if acct.Leased || acct.Latest <= next { // what takes a lease is seen by whoever has it
+	if acct.KeyedSlots || acct.Latest <= nextNonce { // what takes a lease is seen by whoever has it
 		return nil
 	}
-	return d.freezeWallet(ctx, from, fmt.Sprintf("the chain is at nonce %d, and nothing of ours has a nonce above %d", acct.Latest, next))
+	return d.freezeWallet(ctx, payer, fmt.Sprintf("the chain is at nonce %d, and nothing of ours has a nonce above %d", acct.Latest, nextNonce))
 }
 
-func (d *Desk) freezeWallet(ctx context.Context, from wallet.Wallet, why string) error {
-	d.log.Error("wallet frozen: a transaction that is not ours used its key", "wallet", from.ID, "address", string(from.Address), "why", why)
+func (d *Worker) freezeWallet(ctx context.Context, payer wallet.Wallet, reason string) error {
+	d.log.Error("wallet frozen: a transaction that is not ours used its key", "wallet", payer.ID, "address", string(payer.Address), "why", reason)
 	err := d.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-		return freeze.Put(ctx, tx, d.frozen(from, why))
+		return freeze.Create(ctx, tx, d.newWalletFreeze(payer, reason))
 	})
 	if err != nil {
-		return fmt.Errorf("freeze wallet %s: %w", from.ID, err)
+		return fmt.Errorf("freeze wallet %s: %w", payer.ID, err)
 	}
 	return nil
 }
 
-// frozen is a freeze of a wallet by this package.
-func (d *Desk) frozen(of wallet.Wallet, why string) freeze.Freeze {
-	return freeze.Freeze{Scope: freeze.Wallet, OrgID: of.OrgID, WalletID: of.ID, Chain: d.chain.Name, Source: freeze.ByDispatch, Reason: why}
+// newWalletFreeze is a freeze of a wallet by this package.
+func (d *Worker) newWalletFreeze(target wallet.Wallet, reason string) freeze.Freeze {
+	return freeze.Freeze{Scope: freeze.ScopeWallet, OrgID: target.OrgID, WalletID: target.ID, Chain: d.chain.Name, Source: freeze.SourceDispatch, Reason: reason}
 }
 
-// push sends a slot's newest bytes when it is time, and makes a replacement
+// resendOrBump sends a slot's newest bytes when it is time, and makes a replacement
 // with a higher fee when they have waited too long at the head of the line.
-func (d *Desk) push(ctx context.Context, from wallet.Wallet, s slot, head bool) (busy bool, err error) {
+func (d *Worker) resendOrBump(ctx context.Context, payer wallet.Wallet, s slot, isHead bool) (busy bool, err error) {
 	now := d.db.Clock()()
-	a := s.newestSigned()
-	if head && !s.FundsPending && a.Version == s.newest().Version && a.SentAt != nil && now.Sub(*a.SentAt) >= d.conf.BumpAfter {
-		due := true
-		if s.Purpose == signer.Merge {
-			if due, err = d.hinders(ctx, s); err != nil {
+	attempt := s.newestSigned()
+	if isHead && !s.FundsPending && attempt.Version == s.newestAttempt().Version && attempt.SentAt != nil && now.Sub(*attempt.SentAt) >= d.conf.BumpAfter {
+		shouldBump := true
+		if s.Purpose == signer.Consolidate {
+			if shouldBump, err = d.delaysPayments(ctx, s); err != nil {
 				return false, err
 			}
 		}
 		// Whatever became of the replacement, the bytes that are there are sent again.
-		if due {
-			busy, err = d.replace(ctx, from, s)
+		if shouldBump {
+			busy, err = d.bumpHead(ctx, payer, s)
 		}
-		if errors.Is(err, errLost) {
+		if errors.Is(err, errLostRace) {
 			return busy, err
 		}
 	}
-	if busy || silence(now, a) < d.conf.ResendAfter {
+	if busy || sinceLastSend(now, attempt) < d.conf.ResendAfter {
 		return busy, err
 	}
-	sent, sendErr := d.send(ctx, s, a)
+	sent, sendErr := d.sendAttempt(ctx, s, attempt)
 	return sent, errors.Join(err, sendErr)
 }
 
-// send gives stored bytes to the providers. Only "taken" and "have it" change
+// sendAttempt gives stored bytes to the providers. Only "taken" and "have it" change
 // the order; every other answer leaves it as it is, to be sent again.
-func (d *Desk) send(ctx context.Context, s slot, a attempt) (busy bool, err error) {
-	ctx, span := trace.About(ctx, "dispatch send", s.ID)
+func (d *Worker) sendAttempt(ctx context.Context, s slot, attempt attempt) (busy bool, err error) {
+	ctx, span := trace.StartAbout(ctx, "dispatch send", s.ID)
 	defer func() { span.End(err) }()
 	var reason string
 	err = d.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
-		if err := freeze.Hold(ctx, tx); err != nil {
+		if err := freeze.LockShared(ctx, tx); err != nil {
 			return err
 		}
-		if reason, err = d.stopped(ctx, tx, s.committed()...); err != nil || reason != "" {
+		if reason, err = d.freezeReason(ctx, tx, s.ordersToFreeze()...); err != nil || reason != "" {
 			return err
 		}
 		_, err = tx.Exec(ctx, `
 			UPDATE dispatch_attempts SET sent_at = coalesce(sent_at, $3), last_sent_at = $3
-			WHERE order_id = $1 AND version = $2`, s.ID, a.Version, tx.Now)
+			WHERE order_id = $1 AND version = $2`, s.ID, attempt.Version, tx.Now)
 		return err
 	})
 	if err != nil {
-		return false, fmt.Errorf("mark attempt %d as sent: %w", a.Version, err)
+		return false, fmt.Errorf("mark attempt %d as sent: %w", attempt.Version, err)
 	}
 	if reason != "" {
 		return false, nil
 	}
-	answer, words := d.chain.Sender.Send(ctx, a.Raw)
-	atSent(s.Order)
+	answer, detail := d.chain.Sender.Send(ctx, attempt.Raw)
+	hitAfterSend(s.Order)
 	taken := answer == chain.Accepted || answer == chain.Known
 	err = d.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		if taken && s.Status == Signed {
-			if err := d.broadcast(ctx, tx, s, a); err != nil {
+			if err := d.markBroadcast(ctx, tx, s, attempt); err != nil {
 				return err
 			}
 		}
 		if _, err := tx.Exec(ctx, `
-			UPDATE dispatch_attempts SET last_answer = $3 WHERE order_id = $1 AND version = $2`, s.ID, a.Version, bounded(words)); err != nil {
-			return fmt.Errorf("keep the answer to attempt %d: %w", a.Version, err)
+			UPDATE dispatch_attempts SET last_answer = $3 WHERE order_id = $1 AND version = $2`, s.ID, attempt.Version, truncateError(detail)); err != nil {
+			return fmt.Errorf("keep the answer to attempt %d: %w", attempt.Version, err)
 		}
-		crash.Committing("W19")
+		crash.HitBeforeCommit("W19")
 		return nil
 	})
 	if err == nil {
-		crash.Point("W19")
+		crash.Hit("W19")
 	}
 	return taken && s.Status == Signed, err
 }
 
-// broadcast tells that a transaction is out. That a slot is being filled with nothing
+// markBroadcast tells that a transaction is out. That a slot is being filled with nothing
 // is no news of a payment: its feature hears of that when it has ended.
-func (d *Desk) broadcast(ctx context.Context, tx pg.Tx, s slot, a attempt) error {
+func (d *Worker) markBroadcast(ctx context.Context, tx pg.Tx, s slot, attempt attempt) error {
 	orders, err := lockSlot(ctx, tx, s.ID)
 	if err != nil {
 		return err
 	}
-	if err := becomeAll(ctx, tx, idsOf(orders), Signed, Broadcast, "broadcast_at = $4, tx_hash = $5", tx.Now, a.Hash); err != nil {
+	if err := setStatuses(ctx, tx, orderIDs(orders), Signed, Broadcast, "broadcast_at = $4, tx_hash = $5", tx.Now, attempt.Hash); err != nil {
 		return err
 	}
 	for _, o := range orders {
 		o.Status = Broadcast
-		if a.Act == signer.Pay {
-			if err := d.listeners[o.Purpose].Broadcast(ctx, tx, o, a.Hash); err != nil {
+		if attempt.Act == signer.Pay {
+			if err := d.listeners[o.Purpose].OnBroadcast(ctx, tx, o, attempt.Hash); err != nil {
 				return err
 			}
 		}
-		if err := remember(ctx, tx, o, "broadcast", map[string]any{"hash": a.Hash, "act": a.Act}); err != nil {
+		if err := recordAudit(ctx, tx, o, "broadcast", map[string]any{"hash": attempt.Hash, "act": attempt.Act}); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// replace raises the fee of what waits at the head of the line, when the cap and the
+// bumpHead raises the fee of what waits at the head of the line, when the cap and the
 // wallet's gas allow it.
-func (d *Desk) replace(ctx context.Context, from wallet.Wallet, s slot) (bool, error) {
-	err := d.raise(ctx, from, s, s.newest().Act, reason{made: forFee, by: dispatcher})
+func (d *Worker) bumpHead(ctx context.Context, payer wallet.Wallet, s slot) (bool, error) {
+	err := d.addReplacement(ctx, payer, s, s.newestAttempt().Act, replacementRequest{reason: reasonFee, actor: systemActor})
 	switch {
-	case errors.Is(err, errCapped), errors.Is(err, errUsedUp):
-		d.alarm(ctx, s.ID, "a transaction waits and its fee may not be raised further", "order", s.ID, "hash", string(s.newest().Hash), "why", err.Error())
-		return false, d.note(ctx, s, err.Error())
-	case errors.Is(err, wallet.ErrShort):
-		d.alarm(ctx, s.ID, "a transaction waits and its wallet lacks the gas to raise its fee", "order", s.ID, "wallet", from.ID)
-		return false, d.note(ctx, s, "its wallet lacks the gas to raise its fee")
+	case errors.Is(err, errFeeCapped), errors.Is(err, errOutputsExhausted):
+		d.raiseAlarm(ctx, s.ID, "a transaction waits and its fee may not be raised further", "order", s.ID, "hash", string(s.newestAttempt().Hash), "why", err.Error())
+		return false, d.noteError(ctx, s, err.Error())
+	case errors.Is(err, wallet.ErrInsufficient):
+		d.raiseAlarm(ctx, s.ID, "a transaction waits and its wallet lacks the gas to raise its fee", "order", s.ID, "wallet", payer.ID)
+		return false, d.noteError(ctx, s, "its wallet lacks the gas to raise its fee")
 	}
 	return err == nil, err
 }
 
-// errCapped says that the configured cap, or the order's own limit, forbids a higher fee.
-var errCapped = errors.New("its fee is at the configured cap, or at the limit of its request, and is not raised further")
+// errFeeCapped says that the configured cap, or the order's own limit, forbids a higher fee.
+var errFeeCapped = errors.New("its fee is at the configured cap, or at the limit of its request, and is not raised further")
 
-// errUsedUp says that the coins of a slot, which takes no others, do not pay a higher fee.
-var errUsedUp = errors.New("the coins of its slot leave too little for a higher fee, so it is not raised further")
+// errOutputsExhausted says that the coins of a slot, which takes no others, do not pay a higher fee.
+var errOutputsExhausted = errors.New("the coins of its slot leave too little for a higher fee, so it is not raised further")
 
-// dispatcher is this package as an actor.
-var dispatcher = audit.System("dispatch")
+// systemActor is this package as an actor.
+var systemActor = audit.System("dispatch")
 
-// reason is why a transaction is added to a slot, and who wants it.
-type reason struct {
-	made madeFor
-	by   audit.Actor
-	why  string // kept with the order, unless ""
+// replacementRequest is why a transaction is added to a slot, and who wants it.
+type replacementRequest struct {
+	reason attemptReason
+	actor  audit.Actor
+	note   string // kept with the order, unless ""
 }
 
-// raise commits a transaction to a slot that is priced to replace what waits there:
+// addReplacement commits a transaction to a slot that is priced to replace what waits there:
 // the same payment, or a cancel. It is signed and sent like the first. Errors:
-// errCapped, errUsedUp, wallet.ErrShort for gas, errLost.
-func (d *Desk) raise(ctx context.Context, from wallet.Wallet, s slot, act signer.Act, because reason) error {
-	fees, ok, err := d.chain.Sender.Bump(ctx, s.newest().Fees)
+// errFeeCapped, errOutputsExhausted, wallet.ErrInsufficient for gas, errLostRace.
+func (d *Worker) addReplacement(ctx context.Context, payer wallet.Wallet, s slot, act signer.Act, request replacementRequest) error {
+	fees, ok, err := d.chain.Sender.Bump(ctx, s.newestAttempt().Fees)
 	if err != nil {
 		return fmt.Errorf("price a replacement: %w", err)
 	}
 	if !ok {
-		return errCapped
+		return errFeeCapped
 	}
 	if act == signer.Pay {
 		cost, err := fees.Max()
-		part := signer.Part(cost, 1+len(s.Riders))
-		if err != nil || slices.ContainsFunc(s.orders(), func(o Order) bool { return o.dear(part) }) {
-			return errCapped
+		share := signer.MaxFeeShare(cost, 1+len(s.TxMembers))
+		if err != nil || slices.ContainsFunc(s.allOrders(), func(o Order) bool { return o.exceedsFeeMax(share) }) {
+			return errFeeCapped
 		}
 	}
-	return d.attempt(ctx, from, s, act, fees, because)
+	return d.commitAttempt(ctx, payer, s, act, fees, request)
 }
 
-func (d *Desk) attempt(ctx context.Context, from wallet.Wallet, s slot, act signer.Act, fees chain.Fees, because reason) error {
+func (d *Worker) commitAttempt(ctx context.Context, payer wallet.Wallet, s slot, act signer.Act, fees chain.Fees, request replacementRequest) error {
 	var payments []chain.Payment
 	if act == signer.Pay {
-		payments = s.payments(from.Address)
+		payments = s.chainPayments(payer.Address)
 	}
-	payload, err := d.chain.Sender.Build(from.Address, s.At, fees, payments...)
-	var short *chain.ShortError
-	if errors.As(err, &short) {
-		return errUsedUp
+	payload, err := d.chain.Sender.Build(payer.Address, s.ChainSlot, fees, payments...)
+	var insufficient *chain.InsufficientOutputsError
+	if errors.As(err, &insufficient) {
+		return errOutputsExhausted
 	}
 	if err != nil {
 		return fmt.Errorf("build a replacement: %w", err)
@@ -478,14 +478,14 @@ func (d *Desk) attempt(ctx context.Context, from wallet.Wallet, s slot, act sign
 		o := orders[0]
 		// A payment is replaced when it is signed; a slot without a signature is only filled.
 		if o.Status != Signed && o.Status != Broadcast && (o.Status != Slotted || act == signer.Pay) {
-			return fmt.Errorf("replace in order %s: %w", o.ID, errLost)
+			return fmt.Errorf("replace in order %s: %w", o.ID, errLostRace)
 		}
-		if more := missing(cost, s.GasReserved); !more.IsZero() {
-			native, err := nativeMint(ctx, tx, o.Chain)
+		if extraGas := shortfall(cost, s.GasReserved); !extraGas.IsZero() {
+			native, err := loadNativeMint(ctx, tx, o.Chain)
 			if err != nil {
 				return err
 			}
-			if err := wallet.Move(ctx, tx, wallet.Movement{WalletID: from.ID, OrgID: o.OrgID, MintID: native, Part: wallet.GasReserved, Plus: more}); err != nil {
+			if err := wallet.MoveFunds(ctx, tx, wallet.Movement{WalletID: payer.ID, OrgID: o.OrgID, MintID: native, Part: wallet.GasReserved, Plus: extraGas}); err != nil {
 				return err
 			}
 			tag, err := tx.Exec(ctx, `UPDATE dispatch_slots SET gas_reserved = $2 WHERE order_id = $1 AND gas_reserved = $3`, o.ID, cost, s.GasReserved)
@@ -493,24 +493,24 @@ func (d *Desk) attempt(ctx context.Context, from wallet.Wallet, s slot, act sign
 				return fmt.Errorf("reserve gas for a replacement: %w", err)
 			}
 			if tag.RowsAffected() != 1 {
-				return fmt.Errorf("reserve gas for a replacement: %w", errLost)
+				return fmt.Errorf("reserve gas for a replacement: %w", errLostRace)
 			}
 		}
-		version := s.newest().Version + 1
-		if err := insertAttempt(ctx, tx, o, version, act, because.made, fees, payload); err != nil {
+		version := s.newestAttempt().Version + 1
+		if err := insertAttempt(ctx, tx, o, version, act, request.reason, fees, payload); err != nil {
 			return err
 		}
-		if because.why != "" {
-			if _, err := tx.Exec(ctx, `UPDATE dispatch_orders SET last_error = $2 WHERE order_id = ANY ($1)`, idsOf(orders), bounded(because.why)); err != nil {
+		if request.note != "" {
+			if _, err := tx.Exec(ctx, `UPDATE dispatch_orders SET last_error = $2 WHERE order_id = ANY ($1)`, orderIDs(orders), truncateError(request.note)); err != nil {
 				return fmt.Errorf("note why order %s is replaced: %w", o.ID, err)
 			}
 		}
 		detail := map[string]any{"act": act, "version": version, "feeCap": fees.FeeCap}
-		if because.why != "" {
-			detail["why"] = because.why
+		if request.note != "" {
+			detail["why"] = request.note
 		}
 		for _, o := range orders {
-			if err := rememberBy(ctx, tx, because.by, o, "replaced", detail); err != nil {
+			if err := recordAuditBy(ctx, tx, request.actor, o, "replaced", detail); err != nil {
 				return err
 			}
 		}
@@ -518,39 +518,41 @@ func (d *Desk) attempt(ctx context.Context, from wallet.Wallet, s slot, act sign
 	})
 }
 
-// settle looks for a slot's transaction in a block and ends the order when that
+// settleSlot looks for a slot's transaction in a block and ends the order when that
 // block is proven final.
-func (d *Desk) settle(ctx context.Context, from wallet.Wallet, s slot, acct chain.Account) (busy bool, err error) {
-	payments := s.payments(from.Address)
-	out, err := d.chain.Sender.Outcome(ctx, s.signed(), payments...)
+func (d *Worker) settleSlot(ctx context.Context, payer wallet.Wallet, s slot, acct chain.Account) (busy bool, err error) {
+	payments := s.chainPayments(payer.Address)
+	outcome, err := d.chain.Sender.Outcome(ctx, s.signedHashes(), payments...)
 	if errors.Is(err, chain.ErrNotYet) {
 		return false, nil // it is in a block that nobody has the results of yet
 	}
 	if err != nil {
 		return false, fmt.Errorf("look for its transaction: %w", err)
 	}
-	if out == nil && s.Purpose == signer.Place {
-		return d.renew(ctx, from, s)
+	if outcome == nil && s.Purpose == signer.CreateNonceAccount {
+		return d.followExpiring(ctx, payer, s)
 	}
-	if out == nil {
-		return false, d.absent(ctx, from, s, acct)
+	if outcome == nil {
+		return false, d.checkUnknownUse(ctx, payer, s, acct)
 	}
-	if err := d.absence(ctx, s, nil); err != nil {
+	if err := d.noteMissing(ctx, s, nil); err != nil {
 		return false, err
 	}
 	if s.Status == Signed {
-		return true, d.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error { return d.broadcast(ctx, tx, s, s.attempt(out.Tx)) })
+		return true, d.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+			return d.markBroadcast(ctx, tx, s, s.findAttempt(outcome.Tx))
+		})
 	}
 	var (
 		proof  int64
 		broken bool
 	)
 	err = d.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
-		if broken, err = freeze.FinalityBroken(ctx, tx, d.chain.Name); err != nil {
+		if broken, err = freeze.IsFinalityBroken(ctx, tx, d.chain.Name); err != nil {
 			return err
 		}
 		err = tx.QueryRow(ctx, `SELECT proof_id FROM finality_live WHERE chain = $1 AND height = $2 AND hash = $3`,
-			d.chain.Name, out.Block.Height, out.Block.Hash).Scan(&proof)
+			d.chain.Name, outcome.Block.Height, outcome.Block.Hash).Scan(&proof)
 		if errors.Is(err, pgx.ErrNoRows) {
 			return nil
 		}
@@ -565,21 +567,21 @@ func (d *Desk) settle(ctx context.Context, from wallet.Wallet, s slot, acct chai
 		return false, nil
 	}
 	if proof == 0 {
-		crash.Point("W22")
+		crash.Hit("W22")
 		err := d.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 			orders, err := lockSlot(ctx, tx, s.ID)
 			if err != nil || orders[0].Status != Broadcast {
 				return err
 			}
 			for _, o := range orders {
-				if err := d.listeners[o.Purpose].Included(ctx, tx, o, out.Tx); err != nil {
+				if err := d.listeners[o.Purpose].OnIncluded(ctx, tx, o, outcome.Tx); err != nil {
 					return err
 				}
 			}
 			return nil
 		})
 		if err == nil {
-			d.see(s.ID, &inclusion{out.Block.Height, out.Block.Hash})
+			d.see(s.ID, &inclusion{outcome.Block.Height, outcome.Block.Hash})
 		}
 		return false, err
 	}
@@ -587,52 +589,52 @@ func (d *Desk) settle(ctx context.Context, from wallet.Wallet, s slot, acct chai
 	if s.FundsPending {
 		return false, nil // its funds are still to be found again
 	}
-	if s.attempt(out.Tx).Act == signer.Pay && out.Succeeded {
-		whys, err := d.contradictions(ctx, payments, *out)
+	if s.findAttempt(outcome.Tx).Act == signer.Pay && outcome.Succeeded {
+		reasons, err := d.findContradictions(ctx, payments, *outcome)
 		if errors.Is(err, chain.ErrNotYet) {
 			return false, nil // the head went back behind a block that is proven, and grows again
 		}
 		if err != nil {
 			return false, err
 		}
-		if slices.ContainsFunc(whys, func(why string) bool { return why != "" }) {
-			return true, d.stick(ctx, s, *out, proof, whys)
+		if slices.ContainsFunc(reasons, func(reason string) bool { return reason != "" }) {
+			return true, d.markStuck(ctx, s, *outcome, proof, reasons)
 		}
 	}
-	atFinal(s.Order, out.Succeeded)
-	return true, d.end(ctx, from, s, *out, proof)
+	hitAfterProof(s.Order, outcome.Succeeded)
+	return true, d.endSlot(ctx, payer, s, *outcome, proof)
 }
 
-// absent is a used nonce without a transaction of ours.
-func (d *Desk) absent(ctx context.Context, from wallet.Wallet, s slot, acct chain.Account) error {
-	if foreign, err := d.foreign(ctx, s, acct); err != nil || !foreign {
+// checkUnknownUse is a used nonce without a transaction of ours.
+func (d *Worker) checkUnknownUse(ctx context.Context, payer wallet.Wallet, s slot, acct chain.Account) error {
+	if foreign, err := d.isForeignUse(ctx, s, acct); err != nil || !foreign {
 		return err
 	}
-	return d.freezeWallet(ctx, from, fmt.Sprintf("%v is used on the chain, and by none of the transactions of order %s", s.At, s.ID))
+	return d.freezeWallet(ctx, payer, fmt.Sprintf("%v is used on the chain, and by none of the transactions of order %s", s.ChainSlot, s.ID))
 }
 
-// foreign tells whether a used nonce that has no transaction of ours counts as
+// isForeignUse tells whether a used nonce that has no transaction of ours counts as
 // somebody else's. A provider may lag, so it has to stay so for a while, at a final
 // nonce. The row remembers since when: a service that is restarted again and again
 // would otherwise never come to the end of the while.
-func (d *Desk) foreign(ctx context.Context, s slot, acct chain.Account) (bool, error) {
-	if _, used := acct.Used(s.At); !used {
-		return false, d.absence(ctx, s, nil)
+func (d *Worker) isForeignUse(ctx context.Context, s slot, acct chain.Account) (bool, error) {
+	if _, used := acct.IsUsed(s.ChainSlot); !used {
+		return false, d.noteMissing(ctx, s, nil)
 	}
 	now := d.db.Clock()().UTC()
-	if s.AbsentSince == nil {
-		return false, d.absence(ctx, s, &now)
+	if s.MissingSince == nil {
+		return false, d.noteMissing(ctx, s, &now)
 	}
-	return now.Sub(*s.AbsentSince) >= d.conf.ForeignAfter, nil
+	return now.Sub(*s.MissingSince) >= d.conf.ForeignAfter, nil
 }
 
-// absence writes down since when a slot's transaction is missing, or nil that it is not.
-func (d *Desk) absence(ctx context.Context, s slot, since *time.Time) error {
-	if since == nil && s.AbsentSince == nil {
+// noteMissing writes down since when a slot's transaction is missing, or nil that it is not.
+func (d *Worker) noteMissing(ctx context.Context, s slot, missingSince *time.Time) error {
+	if missingSince == nil && s.MissingSince == nil {
 		return nil
 	}
 	err := d.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-		_, err := tx.Exec(ctx, `UPDATE dispatch_slots SET absent_since = $2 WHERE order_id = $1`, s.ID, since)
+		_, err := tx.Exec(ctx, `UPDATE dispatch_slots SET absent_since = $2 WHERE order_id = $1`, s.ID, missingSince)
 		return err
 	})
 	if err != nil {
@@ -641,95 +643,95 @@ func (d *Desk) absence(ctx context.Context, s slot, since *time.Time) error {
 	return nil
 }
 
-// end settles an order in one transaction: its status, what the wallets hold,
+// endSlot settles an order in one transaction: its status, what the wallets hold,
 // what its feature posts, the fee.
-func (d *Desk) end(ctx context.Context, from wallet.Wallet, s slot, out chain.Outcome, proof int64) (err error) {
-	ctx, span := trace.About(ctx, "dispatch end", s.ID)
+func (d *Worker) endSlot(ctx context.Context, payer wallet.Wallet, s slot, outcome chain.Outcome, proof int64) (err error) {
+	ctx, span := trace.StartAbout(ctx, "dispatch end", s.ID)
 	defer func() { span.End(err) }()
-	act := s.attempt(out.Tx).Act
-	e := End{Paid: act == signer.Pay && out.Succeeded, Cancelled: act == signer.Cancel, Hash: out.Tx, Fee: out.Fee, ProofID: proof, Block: out.Block}
-	e.Refused = e.Cancelled && s.attempt(out.Tx).MadeFor == forRefusal
-	e.PayeeFailed = act == signer.Pay && !out.Succeeded && d.payeeFailed(ctx, from, s)
-	e.Rent = s.rent(out)
-	e.Replaced = s.others(out.Tx)
-	to := Failed
+	act := s.findAttempt(outcome.Tx).Act
+	e := End{Paid: act == signer.Pay && outcome.Succeeded, Cancelled: act == signer.Cancel, Hash: outcome.Tx, Fee: outcome.Fee, ProofID: proof, Block: outcome.Block}
+	e.Refused = e.Cancelled && s.findAttempt(outcome.Tx).Reason == reasonRefusal
+	e.PayeeFailed = act == signer.Pay && !outcome.Succeeded && d.isPayeeFailure(ctx, payer, s)
+	e.Rent = s.payeeRent(outcome)
+	e.Replaced = s.otherHashes(outcome.Tx)
+	status := Failed
 	if e.Paid {
-		to = Paid
+		status = Paid
 	}
 	err = d.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		// Held before the order: a break that is decided meanwhile waits, and the
 		// proof is alive at the commit.
-		if broken, err := finality.Hold(ctx, tx, s.Chain); err != nil {
+		if broken, err := finality.LockShared(ctx, tx, s.Chain); err != nil {
 			return err
 		} else if broken {
-			return fmt.Errorf("end order %s while the chain's finality is broken: %w", s.ID, errLost)
+			return fmt.Errorf("end order %s while the chain's finality is broken: %w", s.ID, errLostRace)
 		}
 		orders, err := lockSlot(ctx, tx, s.ID)
 		if err != nil {
 			return err
 		}
-		ends := make([]ending, len(orders))
+		ends := make([]orderEnd, len(orders))
 		for i, o := range orders {
 			o.Status = Broadcast // or it is not what was read, and the swap says so
-			ends[i] = ending{o, e}
-			if ends[i].Fee, err = share(e.Fee, len(orders), i == 0); err != nil {
+			ends[i] = orderEnd{o, e}
+			if ends[i].Fee, err = equalShare(e.Fee, len(orders), i == 0); err != nil {
 				return err
 			}
 		}
-		if err := d.finish(ctx, tx, ends...); err != nil {
+		if err := d.finishOrders(ctx, tx, ends...); err != nil {
 			return err
 		}
-		atEnding(e)
+		hitBeforeEnd(e)
 		return nil
 	})
 	if err != nil {
 		return err
 	}
-	atEnded(s.Order, e)
-	d.log.Info("order ended", "order", s.ID, "with", s.with(), "status", string(to), "hash", string(e.Hash), "fee", e.Fee.String())
+	hitAfterEnd(s.Order, e)
+	d.log.Info("order ended", "order", s.ID, "with", s.memberIDs(), "status", string(status), "hash", string(e.Hash), "fee", e.Fee.String())
 	return nil
 }
 
-// rent is what a payment that had its transaction to itself left in an account that it made
+// payeeRent is what a payment that had its transaction to itself left in an account that it made
 // for its payee. Of several it is unknown whose it is, and no chain that has such accounts
 // pays strangers together.
-func (s slot) rent(out chain.Outcome) money.Amount {
-	if s.Purpose != signer.Payment || len(s.Riders) > 0 {
+func (s slot) payeeRent(outcome chain.Outcome) money.Amount {
+	if s.Purpose != signer.Payment || len(s.TxMembers) > 0 {
 		return money.Zero
 	}
-	return out.Rent
+	return outcome.Rent
 }
 
-// payeeFailed tells whether a payment that the chain has refused was refused because of its
+// isPayeeFailure tells whether a payment that the chain has refused was refused because of its
 // payee. Native coin runs the payee's code and nothing else that could refuse it. Of
 // anything else the chain is asked whether it would refuse this payment still, and not one
 // to ourselves. It is false where no provider answers, and where others were in the transaction.
-func (d *Desk) payeeFailed(ctx context.Context, from wallet.Wallet, s slot) bool {
-	if s.Purpose != signer.Payment || len(s.Riders) > 0 {
+func (d *Worker) isPayeeFailure(ctx context.Context, payer wallet.Wallet, s slot) bool {
+	if s.Purpose != signer.Payment || len(s.TxMembers) > 0 {
 		return false
 	}
 	if s.Contract == "" && s.Chain.Family() == chain.EVM {
 		return true
 	}
-	_, err := d.chain.Sender.Quote(ctx, s.payment(from.Address))
+	_, err := d.chain.Sender.Quote(ctx, s.chainPayment(payer.Address))
 	var reverted *chain.RevertedError
 	if !errors.As(err, &reverted) {
 		return false
 	}
-	cause, err := d.cause(ctx, from, candidate{Order: s.Order}, reverted)
+	cause, err := d.findRevertCause(ctx, payer, candidate{Order: s.Order}, reverted)
 	return err == nil && (cause == chain.CausePayee || cause == chain.CauseAmount)
 }
 
 // An ending is an order with its end, in which the fee is its share.
-type ending struct {
+type orderEnd struct {
 	Order
 	End
 }
 
-// finish ends orders of one slot that are locked: their status, what their feature posts,
+// finishOrders ends orders of one slot that are locked: their status, what their feature posts,
 // what the wallets hold, the fee.
-func (d *Desk) finish(ctx context.Context, tx pg.Tx, ends ...ending) error {
-	native, err := nativeMint(ctx, tx, ends[0].Chain)
+func (d *Worker) finishOrders(ctx context.Context, tx pg.Tx, ends ...orderEnd) error {
+	native, err := loadNativeMint(ctx, tx, ends[0].Chain)
 	if err != nil {
 		return err
 	}
@@ -737,95 +739,95 @@ func (d *Desk) finish(ctx context.Context, tx pg.Tx, ends ...ending) error {
 	var moves []wallet.Movement
 	for i := range ends {
 		o, e := &ends[i].Order, ends[i].End
-		was, to := o.Status, Failed
+		before, after := o.Status, Failed
 		if e.Paid {
-			to = Paid
+			after = Paid
 		}
-		if err := become(ctx, tx, o.ID, was, to, "ended_at = $4, tx_hash = $5, fee = $6, proof_id = $7, rent = $8, payee_failed = $9", tx.Now, e.Hash, e.Fee, e.ProofID, e.Rent, e.PayeeFailed); err != nil {
+		if err := setStatus(ctx, tx, o.ID, before, after, "ended_at = $4, tx_hash = $5, fee = $6, proof_id = $7, rent = $8, payee_failed = $9", tx.Now, e.Hash, e.Fee, e.ProofID, e.Rent, e.PayeeFailed); err != nil {
 			return err
 		}
-		o.Status = to
-		more, err := d.listeners[o.Purpose].Ended(ctx, tx, *o, e)
+		o.Status = after
+		featurePostings, err := d.listeners[o.Purpose].OnEnded(ctx, tx, *o, e)
 		if err != nil {
 			return err
 		}
-		postings = append(postings, more...)
+		postings = append(postings, featurePostings...)
 		if !e.Fee.IsZero() {
-			postings = append(postings, feePosting(*o, native, e.Fee))
+			postings = append(postings, newFeePosting(*o, native, e.Fee))
 		}
-		reserved, err := gasReserved(ctx, tx, *o)
+		reserved, err := loadGasShare(ctx, tx, *o)
 		if err != nil {
 			return err
 		}
-		moves = append(moves, moved(*o, e, native, reserved)...)
-		if o.Chain.Pooled() { // the lead's; who rides has none
-			if err := coin.Ended(ctx, tx, o.ID, e.Hash, o.Purpose == signer.Return && !e.Paid); err != nil {
+		moves = append(moves, endMovements(*o, e, native, reserved)...)
+		if o.Chain.IsUTXO() { // the lead's; who rides has none
+			if err := coin.MarkSpent(ctx, tx, o.ID, e.Hash, o.Purpose == signer.Return && !e.Paid); err != nil {
 				return err
 			}
 		}
 	}
-	if err := wallet.Move(ctx, tx, moves...); err != nil {
+	if err := wallet.MoveFunds(ctx, tx, moves...); err != nil {
 		return err
 	}
 	if err := ledger.Post(ctx, tx, postings...); err != nil {
 		return err
 	}
 	for _, end := range ends {
-		if err := remember(ctx, tx, end.Order, "ended", map[string]any{"status": end.Status, "hash": end.Hash, "fee": end.Fee, "block": end.Block.Hash}); err != nil {
+		if err := recordAudit(ctx, tx, end.Order, "ended", map[string]any{"status": end.Status, "hash": end.Hash, "fee": end.Fee, "block": end.Block.Hash}); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// gasReserved is an order's share of what its slot has reserved.
-func gasReserved(ctx context.Context, tx pg.Tx, o Order) (money.Amount, error) {
+// loadGasShare is an order's share of what its slot has reserved.
+func loadGasShare(ctx context.Context, tx pg.Tx, o Order) (money.Amount, error) {
 	var whole money.Amount
 	var orders int
-	err := tx.QueryRow(ctx, `SELECT gas_reserved, orders FROM dispatch_slots WHERE order_id = coalesce(nullif($2, ''), $1)`, o.ID, o.Rides).Scan(&whole, &orders)
+	err := tx.QueryRow(ctx, `SELECT gas_reserved, orders FROM dispatch_slots WHERE order_id = coalesce(nullif($2, ''), $1)`, o.ID, o.TxLeadID).Scan(&whole, &orders)
 	if err != nil {
 		return whole, fmt.Errorf("read the gas reserved for order %s: %w", o.ID, err)
 	}
-	return share(whole, orders, o.Rides == "")
+	return equalShare(whole, orders, o.TxLeadID == "")
 }
 
-// moved is what the end of an order does to what the wallets hold.
-func moved(o Order, e End, native int, gasReserved money.Amount) []wallet.Movement {
-	at := func(walletID string, mintID int, part wallet.Part) wallet.Movement {
+// endMovements is what the end of an order does to what the wallets hold.
+func endMovements(o Order, e End, native int, gasReserved money.Amount) []wallet.Movement {
+	newMovement := func(walletID string, mintID int, part wallet.Part) wallet.Movement {
 		return wallet.Movement{WalletID: walletID, OrgID: o.OrgID, MintID: mintID, Part: part}
 	}
 	plus := func(m wallet.Movement, a money.Amount) wallet.Movement { m.Plus = a; return m }
 	minus := func(m wallet.Movement, a money.Amount) wallet.Movement { m.Minus = a; return m }
 
 	moves := []wallet.Movement{
-		minus(at(o.WalletID, native, wallet.GasReserved), gasReserved),
-		minus(at(o.WalletID, native, wallet.Gas), e.Fee),
+		minus(newMovement(o.WalletID, native, wallet.GasReserved), gasReserved),
+		minus(newMovement(o.WalletID, native, wallet.Gas), e.Fee),
 	}
 	switch o.Purpose {
 	case signer.Payment, signer.Sweep, signer.Return:
-		moves = append(moves, minus(at(o.Holder(), o.MintID, wallet.Reserved), o.Amount))
+		moves = append(moves, minus(newMovement(o.SourceWalletID(), o.MintID, wallet.Reserved), o.Amount))
 		if e.Paid {
-			moves = append(moves, plus(at(o.Holder(), o.MintID, wallet.Swept), o.Amount))
+			moves = append(moves, plus(newMovement(o.SourceWalletID(), o.MintID, wallet.Swept), o.Amount))
 		} else if o.Purpose == signer.Return {
-			moves = append(moves, plus(at(o.Holder(), o.MintID, wallet.Held), o.Amount)) // flagged, as before
+			moves = append(moves, plus(newMovement(o.SourceWalletID(), o.MintID, wallet.Held), o.Amount)) // flagged, as before
 		}
 		if e.Paid && o.Purpose == signer.Sweep {
-			moves = append(moves, plus(at(o.ToWalletID, o.MintID, wallet.Credited), o.Amount))
+			moves = append(moves, plus(newMovement(o.ToWalletID, o.MintID, wallet.Credited), o.Amount))
 		}
-	case signer.Gas:
-		moves = append(moves, minus(at(o.WalletID, native, wallet.GasReserved), o.Amount))
+	case signer.GasTopUp:
+		moves = append(moves, minus(newMovement(o.WalletID, native, wallet.GasReserved), o.Amount))
 		if e.Paid {
 			moves = append(moves,
-				minus(at(o.WalletID, native, wallet.Gas), o.Amount),
-				plus(at(o.ToWalletID, native, wallet.Gas), o.Amount))
+				minus(newMovement(o.WalletID, native, wallet.Gas), o.Amount),
+				plus(newMovement(o.ToWalletID, native, wallet.Gas), o.Amount))
 		}
 	}
 	return moves
 }
 
-// feePosting takes the actual fee from the operator's gas and notes it as owed
+// newFeePosting takes the actual fee from the operator's gas and notes it as owed
 // by the organization, whether the transaction succeeded or not.
-func feePosting(o Order, native int, fee money.Amount) ledger.Posting {
+func newFeePosting(o Order, native int, fee money.Amount) ledger.Posting {
 	account := func(k ledger.Kind) ledger.Account { return ledger.Account{OrgID: o.OrgID, MintID: native, Kind: k} }
 	return ledger.Posting{
 		Cause: ledger.Cause{Kind: ledger.NetworkFee, ID: o.ID},
@@ -836,50 +838,50 @@ func feePosting(o Order, native int, fee money.Amount) ledger.Posting {
 	}
 }
 
-// stick keeps a final transaction that succeeded and did not move what it was made
+// markStuck keeps a final transaction that succeeded and did not move what it was made
 // to move. Nothing is released and nothing settled: the token is quarantined and a
 // person decides. The transaction of several payments keeps all of them, and each is
 // decided by itself; whys says what speaks against which, "" for nothing.
-func (d *Desk) stick(ctx context.Context, s slot, out chain.Outcome, proof int64, whys []string) error {
+func (d *Worker) markStuck(ctx context.Context, s slot, outcome chain.Outcome, proof int64, reasons []string) error {
 	return d.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		orders, err := lockSlot(ctx, tx, s.ID)
 		if err != nil {
 			return err
 		}
-		if len(orders) != len(whys) {
-			return fmt.Errorf("the slot of order %s: %w", s.ID, errLost)
+		if len(orders) != len(reasons) {
+			return fmt.Errorf("the slot of order %s: %w", s.ID, errLostRace)
 		}
 		quarantined := map[int]bool{}
 		for i, o := range orders {
-			fee, err := share(out.Fee, len(orders), i == 0)
+			fee, err := equalShare(outcome.Fee, len(orders), i == 0)
 			if err != nil {
 				return err
 			}
-			why := whys[i]
-			if why == "" {
-				why = "another payment of its transaction is not what it says"
+			reason := reasons[i]
+			if reason == "" {
+				reason = "another payment of its transaction is not what it says"
 			}
-			if err := become(ctx, tx, o.ID, Broadcast, Stuck, "tx_hash = $4, fee = $5, proof_id = $6, last_error = $7, rent = $8", out.Tx, fee, proof, bounded(why), s.rent(out)); err != nil {
+			if err := setStatus(ctx, tx, o.ID, Broadcast, Stuck, "tx_hash = $4, fee = $5, proof_id = $6, last_error = $7, rent = $8", outcome.Tx, fee, proof, truncateError(reason), s.payeeRent(outcome)); err != nil {
 				return err
 			}
-			if whys[i] != "" && !quarantined[o.MintID] {
+			if reasons[i] != "" && !quarantined[o.MintID] {
 				quarantined[o.MintID] = true
-				if err := mint.Quarantine(ctx, tx, o.MintID, fmt.Sprintf("order %s: %s succeeded, but %s", o.ID, out.Tx, why)); err != nil {
+				if err := mint.Quarantine(ctx, tx, o.MintID, fmt.Sprintf("order %s: %s succeeded, but %s", o.ID, outcome.Tx, reason)); err != nil {
 					return err
 				}
 			}
-			if err := remember(ctx, tx, o, "stuck", map[string]any{"hash": out.Tx, "block": out.Block.Hash, "why": why}); err != nil {
+			if err := recordAudit(ctx, tx, o, "stuck", map[string]any{"hash": outcome.Tx, "block": outcome.Block.Hash, "why": reason}); err != nil {
 				return err
 			}
-			d.log.Error("a payment succeeded on chain and did not do what it says", "order", o.ID, "hash", string(out.Tx), "why", why)
+			d.log.Error("a payment succeeded on chain and did not do what it says", "order", o.ID, "hash", string(outcome.Tx), "why", reason)
 		}
 		return nil
 	})
 }
 
-// Age is how long the oldest order of the chain has been open that somebody waits for; zero
+// OldestOrderAge is how long the oldest order of the chain has been open that somebody waits for; zero
 // when none is. Nobody waits for a merge.
-func (d *Desk) Age(ctx context.Context) (age time.Duration, err error) {
+func (d *Worker) OldestOrderAge(ctx context.Context) (age time.Duration, err error) {
 	err = d.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		var oldest *time.Time
 		if err := tx.QueryRow(ctx, `

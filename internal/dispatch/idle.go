@@ -21,15 +21,15 @@ import (
 // was. See docs/design/solana.md#idle-nonce-accounts.
 
 // An idle place is what was last found of one that no order has.
-type idle struct {
-	lease   string
+type idleAccount struct {
+	slotKey string
 	newest  chain.TxHash // the newest transaction that the wallet has signed for it
-	strange bool         // one that is none of ours was found, so the place is never given out
+	foreign bool         // one that is none of ours was found, so the place is never given out
 }
 
-// watch looks at the places of wallets whose turn it is, whether they have orders or not.
-func (d *Desk) watch(ctx context.Context) error {
-	if d.chain.Places == nil {
+// watchNonceAccounts looks at the places of wallets whose turn it is, whether they have orders or not.
+func (d *Worker) watchNonceAccounts(ctx context.Context) error {
+	if d.chain.NonceAccounts == nil {
 		return nil
 	}
 	var wallets []string
@@ -46,12 +46,12 @@ func (d *Desk) watch(ctx context.Context) error {
 	}
 	now := d.db.Clock()()
 	d.mu.Lock()
-	wallets = slices.DeleteFunc(wallets, func(id string) bool { return now.Before(d.watched[id]) })
+	wallets = slices.DeleteFunc(wallets, func(id string) bool { return now.Before(d.nextWatch[id]) })
 	if len(wallets) > d.conf.WalletsMax { // the others have their turn in the next round
 		wallets = wallets[:d.conf.WalletsMax]
 	}
 	for _, id := range wallets {
-		d.watched[id] = now.Add(d.conf.WatchEvery)
+		d.nextWatch[id] = now.Add(d.conf.WatchEvery)
 	}
 	d.mu.Unlock()
 	errs := make([]error, len(wallets))
@@ -67,99 +67,99 @@ func (d *Desk) watch(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-func (d *Desk) watchWallet(ctx context.Context, walletID string) error {
-	var of wallet.Wallet
+func (d *Worker) watchWallet(ctx context.Context, walletID string) error {
+	var payer wallet.Wallet
 	if err := d.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
-		of, err = wallet.ByID(ctx, tx, walletID)
+		payer, err = wallet.ByID(ctx, tx, walletID)
 		return err
 	}); err != nil {
 		return err
 	}
-	acct, err := d.chain.Sender.Account(ctx, of.Address)
+	acct, err := d.chain.Sender.Account(ctx, payer.Address)
 	if err != nil {
 		return err
 	}
-	free, err := d.free(ctx, acct)
+	freeKeys, err := d.freeSlotKeys(ctx, acct)
 	if err != nil {
 		return err
 	}
 	var errs []error
-	for _, lease := range free {
-		errs = append(errs, d.look(ctx, of, lease))
+	for _, slotKey := range freeKeys {
+		errs = append(errs, d.inspectIdleAccount(ctx, payer, slotKey))
 	}
 	return errors.Join(errs...)
 }
 
-// look asks who gave an idle place the value that it finally has. All that was signed for
+// inspectIdleAccount asks who gave an idle place the value that it finally has. All that was signed for
 // it since the last look has to be ours. What is ours is in the database before it is sent,
 // so an order that gets the place meanwhile is not taken for somebody else.
-func (d *Desk) look(ctx context.Context, of wallet.Wallet, lease string) error {
-	at, _, _ := strings.Cut(lease, " ")
+func (d *Worker) inspectIdleAccount(ctx context.Context, payer wallet.Wallet, slotKey string) error {
+	accountAddress, _, _ := strings.Cut(slotKey, " ")
 	d.mu.Lock()
-	before := d.idle[at]
+	previous := d.idleAccounts[accountAddress]
 	d.mu.Unlock()
-	if before.lease == lease {
+	if previous.slotKey == slotKey {
 		return nil
 	}
-	newest, strange, err := d.chain.Places.Taken(ctx, of.Address, lease, before.newest, d.ours)
+	newest, foreign, err := d.chain.NonceAccounts.FindUnknownUse(ctx, payer.Address, slotKey, previous.newest, d.isOwnTransaction)
 	if err != nil {
 		return err
 	}
-	now := idle{lease: lease, newest: newest, strange: before.strange || strange != ""}
+	current := idleAccount{slotKey: slotKey, newest: newest, foreign: previous.foreign || foreign != ""}
 	if newest == "" {
-		now.newest = before.newest
+		current.newest = previous.newest
 	}
-	if strange != "" {
-		now.newest = strange
-		if err := d.strange(ctx, of, at, strange); err != nil {
+	if foreign != "" {
+		current.newest = foreign
+		if err := d.freezeForeignUse(ctx, payer, accountAddress, foreign); err != nil {
 			return err
 		}
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.idle[at] = now
+	d.idleAccounts[accountAddress] = current
 	return nil
 }
 
-// ours tells whether a transaction was signed for an order.
-func (d *Desk) ours(ctx context.Context, hash chain.TxHash, took string) (known bool, err error) {
+// isOwnTransaction tells whether a transaction was signed for an order.
+func (d *Worker) isOwnTransaction(ctx context.Context, hash chain.TxHash, slotKey string) (isOwn bool, err error) {
 	err = d.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		return tx.QueryRow(ctx, `
 			SELECT EXISTS (SELECT FROM dispatch_slots s JOIN dispatch_attempts a USING (order_id)
-				WHERE s.chain = $1 AND md5(s.lease) = md5($2::text) AND s.lease = $2 AND a.tx_hash = $3)`, d.chain.Name, took, hash).Scan(&known)
+				WHERE s.chain = $1 AND md5(s.lease) = md5($2::text) AND s.lease = $2 AND a.tx_hash = $3)`, d.chain.Name, slotKey, hash).Scan(&isOwn)
 	})
 	if err != nil {
 		return false, fmt.Errorf("whose transaction %s is: %w", hash, err)
 	}
-	return known, nil
+	return isOwn, nil
 }
 
-// strange freezes a wallet that has signed a transaction which no order has: somebody else
+// freezeForeignUse freezes a wallet that has signed a transaction which no order has: somebody else
 // has its key, or sends what a lost journal has signed. Whoever lifts that freeze has seen
 // it, and it is not put again for the same one.
-func (d *Desk) strange(ctx context.Context, of wallet.Wallet, at string, tx chain.TxHash) error {
-	why := fmt.Sprintf("its key has signed %s for its place %s, and no order of ours has", tx, at)
-	var seen bool
+func (d *Worker) freezeForeignUse(ctx context.Context, payer wallet.Wallet, accountAddress string, tx chain.TxHash) error {
+	reason := fmt.Sprintf("its key has signed %s for its place %s, and no order of ours has", tx, accountAddress)
+	var lifted bool
 	err := d.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
-		seen, err = freeze.Lifted(ctx, tx, d.frozen(of, why))
+		lifted, err = freeze.WasLifted(ctx, tx, d.newWalletFreeze(payer, reason))
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	if seen {
-		d.log.Warn("a place is left out for good: somebody else has taken it", "wallet", of.ID, "place", at, "hash", string(tx))
+	if lifted {
+		d.log.Warn("a place is left out for good: somebody else has taken it", "wallet", payer.ID, "place", accountAddress, "hash", string(tx))
 		return nil
 	}
-	return d.freezeWallet(ctx, of, why)
+	return d.freezeWallet(ctx, payer, reason)
 }
 
-// sound are leases without those that somebody else has taken.
-func (d *Desk) sound(leases []string) []string {
+// withoutForeign are leases without those that somebody else has taken.
+func (d *Worker) withoutForeign(slotKeys []string) []string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return slices.DeleteFunc(leases, func(l string) bool {
-		at, _, _ := strings.Cut(l, " ")
-		return d.idle[at].strange
+	return slices.DeleteFunc(slotKeys, func(key string) bool {
+		accountAddress, _, _ := strings.Cut(key, " ")
+		return d.idleAccounts[accountAddress].foreign
 	})
 }

@@ -28,7 +28,7 @@ type horizon struct {
 	heads  map[uint64]string // what the head walk shows, where it runs
 }
 
-func (d *Desk) horizon(ctx context.Context) (h horizon, err error) {
+func (d *Worker) horizon(ctx context.Context) (h horizon, err error) {
 	h.heads = map[uint64]string{}
 	err = d.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		err := tx.QueryRow(ctx, `SELECT height FROM finality_live WHERE chain = $1 ORDER BY height DESC LIMIT 1`, d.chain.Name).Scan(&h.proven)
@@ -60,7 +60,7 @@ func (h horizon) holds(in inclusion) bool {
 const inclusionsMax = 1 << 16
 
 // seen is where the transaction of an order was last seen.
-func (d *Desk) seen(orderID string) (in inclusion, ok bool) {
+func (d *Worker) seen(orderID string) (in inclusion, ok bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	in, ok = d.included[orderID]
@@ -68,7 +68,7 @@ func (d *Desk) seen(orderID string) (in inclusion, ok bool) {
 }
 
 // see remembers where it was seen; nil forgets it.
-func (d *Desk) see(orderID string, in *inclusion) {
+func (d *Worker) see(orderID string, in *inclusion) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if in == nil {
@@ -86,7 +86,7 @@ func unmined(open []slot, acct *chain.Account) (n int) {
 	for _, s := range open {
 		if acct == nil {
 			n++
-		} else if used, _ := acct.Used(s.At); !used {
+		} else if used, _ := acct.IsUsed(s.ChainSlot); !used {
 			n++
 		}
 	}

@@ -20,60 +20,60 @@ import (
 
 func TestOrdersThatWaitDoNotHoldUpTheOnesBehindThem(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, open())
-	b.newDesk(dispatch.Config{InFlightMax: 2})
-	b.give(b.treasury, coin, 1000)
+	b := newTestEnv(t, openPolicy())
+	b.newWorker(dispatch.Config{InFlightMax: 2})
+	b.fundWallet(b.treasury, coin, 1000)
 	for i := range 9 {
-		b.place(b.order(fmt.Sprint("wd_", i), sim.Address("customer"), 5000)) // more than there is
-		b.clock.move(time.Millisecond)
+		b.submitOrder(b.newOrder(fmt.Sprint("wd_", i), sim.Address("customer"), 5000)) // more than there is
+		b.clock.advance(time.Millisecond)
 	}
-	b.place(b.order("wd_last", sim.Address("customer"), 400))
+	b.submitOrder(b.newOrder("wd_last", sim.Address("customer"), 400))
 	for range 10 {
-		b.round()
-		b.clock.move(2 * time.Second)
+		b.runRounds()
+		b.clock.advance(2 * time.Second)
 	}
 	b.wantStatus("wd_last", dispatch.Broadcast)
 }
 
 func TestANonceThatTheChainHasUsedIsNeverGivenOut(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, open())
-	b.give(b.treasury, coin, 1000)
+	b := newTestEnv(t, openPolicy())
+	b.fundWallet(b.treasury, coin, 1000)
 	// Nothing of ours is open, so nothing but the next payment looks at the account.
-	b.chain.Foreign(b.treasury.Address, sim.Move{From: b.treasury.Address, To: sim.Address("thief"), Contract: b.token, Amount: money.Units(5)})
-	b.mine(6)
-	b.place(b.order("wd_1", sim.Address("customer"), 400))
-	b.round()
-	if n := b.count(`SELECT count(*) FROM dispatch_slots`); n != 0 {
+	b.chain.SubmitForeign(b.treasury.Address, sim.Move{From: b.treasury.Address, To: sim.Address("thief"), Contract: b.token, Amount: money.Units(5)})
+	b.mineAndProve(6)
+	b.submitOrder(b.newOrder("wd_1", sim.Address("customer"), 400))
+	b.runRounds()
+	if n := b.queryCount(`SELECT count(*) FROM dispatch_slots`); n != 0 {
 		t.Fatalf("got %d slots, want none", n)
 	}
-	if s, waits := b.status("wd_1"); s != dispatch.Queued || waits != string(dispatch.WantFreeze) {
+	if s, waits := b.orderStatus("wd_1"); s != dispatch.Queued || waits != string(dispatch.WaitFreeze) {
 		t.Errorf("got %v waiting for %q, want QUEUED waiting for FREEZE", s, waits)
 	}
-	if n := b.count(`SELECT count(*) FROM freezes WHERE scope = 'WALLET' AND source = 'DISPATCH'`); n != 1 {
+	if n := b.queryCount(`SELECT count(*) FROM freezes WHERE scope = 'WALLET' AND source = 'DISPATCH'`); n != 1 {
 		t.Errorf("got %d freezes of the wallet, want 1", n)
 	}
 }
 
-// meddler is a signer during whose answer something else happens.
-type meddler struct {
+// hookedSigner is a signer during whose answer something else happens.
+type hookedSigner struct {
 	signer.Signer
-	amid   func()
+	hook   func()
 	refuse func(signer.SignRequest) error
 }
 
-func (m *meddler) Admit(ctx context.Context, i signer.Intent) (signer.Entry, error) {
-	e, err := m.Signer.Admit(ctx, i)
-	if m.amid != nil {
-		m.amid()
+func (m *hookedSigner) AdmitIntent(ctx context.Context, i signer.Intent) (signer.Entry, error) {
+	e, err := m.Signer.AdmitIntent(ctx, i)
+	if m.hook != nil {
+		m.hook()
 	}
 	return e, err
 }
 
-func (m *meddler) Sign(ctx context.Context, r signer.SignRequest) (signer.Signed, error) {
+func (m *hookedSigner) Sign(ctx context.Context, r signer.SignRequest) (signer.SignedTx, error) {
 	if m.refuse != nil {
 		if err := m.refuse(r); err != nil {
-			return signer.Signed{}, err
+			return signer.SignedTx{}, err
 		}
 	}
 	return m.Signer.Sign(ctx, r)
@@ -81,41 +81,41 @@ func (m *meddler) Sign(ctx context.Context, r signer.SignRequest) (signer.Signed
 
 func TestAFreezeDuringTheSignersAnswerComesBeforeTheSlot(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, open())
-	b.give(b.treasury, coin, 1000)
-	b.newDeskWith(&meddler{Signer: b.signer, amid: func() {
-		b.system(func(ctx context.Context, tx pg.Tx) error {
-			return freeze.Put(ctx, tx, freeze.Freeze{
-				Scope: freeze.Customer, OrgID: b.org, CustomerID: "ann", Source: freeze.ByOperator, Reason: "test", By: audit.Operator("op"),
+	b := newTestEnv(t, openPolicy())
+	b.fundWallet(b.treasury, coin, 1000)
+	b.newWorkerWith(&hookedSigner{Signer: b.signer, hook: func() {
+		b.inSystem(func(ctx context.Context, tx pg.Tx) error {
+			return freeze.Create(ctx, tx, freeze.Freeze{
+				Scope: freeze.ScopeCustomer, OrgID: b.org, CustomerID: "ann", Source: freeze.SourceOperator, Reason: "test", Actor: audit.Operator("op"),
 			})
 		})
 	}}, dispatch.Config{})
-	o := b.order("wd_1", sim.Address("customer"), 400)
-	b.place(o)
-	b.round()
-	if s, waits := b.status("wd_1"); s != dispatch.Queued || waits != string(dispatch.WantFreeze) {
+	o := b.newOrder("wd_1", sim.Address("customer"), 400)
+	b.submitOrder(o)
+	b.runRounds()
+	if s, waits := b.orderStatus("wd_1"); s != dispatch.Queued || waits != string(dispatch.WaitFreeze) {
 		t.Errorf("got %v waiting for %q, want QUEUED waiting for FREEZE", s, waits)
 	}
 }
 
 func TestNothingOfATokenUnderQuarantineGetsASlot(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, open())
-	b.give(b.treasury, coin, 1000)
-	b.place(b.order("wd_1", sim.Address("customer"), 400))
-	b.system(func(ctx context.Context, tx pg.Tx) error { return mint.Quarantine(ctx, tx, usdc, "its events lie") })
-	b.round()
-	if s, waits := b.status("wd_1"); s != dispatch.Queued || waits != string(dispatch.WantFreeze) {
+	b := newTestEnv(t, openPolicy())
+	b.fundWallet(b.treasury, coin, 1000)
+	b.submitOrder(b.newOrder("wd_1", sim.Address("customer"), 400))
+	b.inSystem(func(ctx context.Context, tx pg.Tx) error { return mint.Quarantine(ctx, tx, usdc, "its events lie") })
+	b.runRounds()
+	if s, waits := b.orderStatus("wd_1"); s != dispatch.Queued || waits != string(dispatch.WaitFreeze) {
 		t.Errorf("got %v waiting for %q, want QUEUED waiting for FREEZE", s, waits)
 	}
 }
 
 func TestARefusedReplacementHoldsUpNothing(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, open())
-	b.give(b.treasury, coin, 1000)
+	b := newTestEnv(t, openPolicy())
+	b.fundWallet(b.treasury, coin, 1000)
 	signed := 0
-	b.newDeskWith(&meddler{Signer: b.signer, refuse: func(r signer.SignRequest) error {
+	b.newWorkerWith(&hookedSigner{Signer: b.signer, refuse: func(r signer.SignRequest) error {
 		if r.IntentID != "wd_1" {
 			return nil
 		}
@@ -125,53 +125,53 @@ func TestARefusedReplacementHoldsUpNothing(t *testing.T) {
 		return nil
 	}}, dispatch.Config{})
 	to := sim.Address("customer")
-	b.place(b.order("wd_1", to, 400))
-	b.round()
+	b.submitOrder(b.newOrder("wd_1", to, 400))
+	b.runRounds()
 	b.chain.SetBaseFee(3_000_000_000)
 	b.chain.MineEmpty(1)
-	b.clock.move(2 * time.Minute)
-	b.round()
-	if n := b.count(`SELECT count(*) FROM dispatch_attempts WHERE order_id = 'wd_1'`); n != 2 {
+	b.clock.advance(2 * time.Minute)
+	b.runRounds()
+	if n := b.queryCount(`SELECT count(*) FROM dispatch_attempts WHERE order_id = 'wd_1'`); n != 2 {
 		t.Fatalf("got %d attempts, want 2: the second refused", n)
 	}
-	b.place(b.order("wd_2", to, 100))
-	b.round()
+	b.submitOrder(b.newOrder("wd_2", to, 100))
+	b.runRounds()
 	b.wantStatus("wd_2", dispatch.Broadcast)
 	b.chain.SetBaseFee(1)
-	b.mine(1)
-	b.round()
-	b.mine(5)
-	b.round()
+	b.mineAndProve(1)
+	b.runRounds()
+	b.mineAndProve(5)
+	b.runRounds()
 	b.wantStatus("wd_1", dispatch.Paid)
 	b.wantStatus("wd_2", dispatch.Paid)
-	b.received(to, 500)
-	b.agree(b.treasury)
+	b.wantReceived(to, 500)
+	b.checkBooks(b.treasury)
 }
 
 func TestAPaymentThatIsOutEndsWhileTheSignerIsDown(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, open())
-	b.give(b.treasury, coin, 1000)
+	b := newTestEnv(t, openPolicy())
+	b.fundWallet(b.treasury, coin, 1000)
 	down := errors.New("no answer")
-	b.newDeskWith(&meddler{Signer: b.signer, refuse: func(r signer.SignRequest) error {
+	b.newWorkerWith(&hookedSigner{Signer: b.signer, refuse: func(r signer.SignRequest) error {
 		if r.IntentID == "wd_2" {
 			return down
 		}
 		return nil
 	}}, dispatch.Config{})
 	to := sim.Address("customer")
-	b.place(b.order("wd_1", to, 400))
-	b.round()
-	b.place(b.order("wd_2", to, 100))
+	b.submitOrder(b.newOrder("wd_1", to, 400))
+	b.runRounds()
+	b.submitOrder(b.newOrder("wd_2", to, 100))
 	for range 3 {
-		if _, err := b.desk.Round(b.ctx); err != nil && !errors.Is(err, down) {
+		if _, err := b.worker.RunRound(b.ctx); err != nil && !errors.Is(err, down) {
 			t.Fatal(err)
 		}
 	}
 	b.wantStatus("wd_2", dispatch.Slotted)
 	for _, blocks := range []int{1, 5} {
-		b.mine(blocks)
-		if _, err := b.desk.Round(b.ctx); !errors.Is(err, down) {
+		b.mineAndProve(blocks)
+		if _, err := b.worker.RunRound(b.ctx); !errors.Is(err, down) {
 			t.Errorf("got %v, want the signer's error told", err)
 		}
 	}
@@ -180,41 +180,41 @@ func TestAPaymentThatIsOutEndsWhileTheSignerIsDown(t *testing.T) {
 
 func TestNothingEndsByAProofOfABrokenFinality(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, open())
-	b.give(b.treasury, coin, 1000)
+	b := newTestEnv(t, openPolicy())
+	b.fundWallet(b.treasury, coin, 1000)
 	to := sim.Address("customer")
-	b.place(b.order("wd_1", to, 400))
-	b.round()
-	b.mine(1)
-	b.round()
-	broken := freeze.Freeze{Scope: freeze.Chain, Chain: "ETHEREUM", Source: freeze.ByFinality, Reason: "test"}
-	b.system(func(ctx context.Context, tx pg.Tx) error { return freeze.Put(ctx, tx, broken) })
-	b.mine(5)
-	b.round()
+	b.submitOrder(b.newOrder("wd_1", to, 400))
+	b.runRounds()
+	b.mineAndProve(1)
+	b.runRounds()
+	broken := freeze.Freeze{Scope: freeze.ScopeChain, Chain: "ETHEREUM", Source: freeze.SourceFinality, Reason: "test"}
+	b.inSystem(func(ctx context.Context, tx pg.Tx) error { return freeze.Create(ctx, tx, broken) })
+	b.mineAndProve(5)
+	b.runRounds()
 	b.wantStatus("wd_1", dispatch.Broadcast)
-	b.system(func(ctx context.Context, tx pg.Tx) error {
+	b.inSystem(func(ctx context.Context, tx pg.Tx) error {
 		standing, err := freeze.List(ctx, tx)
 		if err != nil {
 			return err
 		}
 		return freeze.Lift(ctx, tx, standing[0].ID, audit.Operator("op"))
 	})
-	b.round()
+	b.runRounds()
 	b.wantStatus("wd_1", dispatch.Paid)
-	b.agree(b.treasury)
+	b.checkBooks(b.treasury)
 }
 
 func TestACancelWithoutTheGasForItSaysSo(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, open())
-	b.give(b.treasury, coin, 1000)
-	b.place(b.order("wd_1", sim.Address("customer"), 400))
-	b.round()
-	b.system(func(ctx context.Context, tx pg.Tx) error { // the rest of the gas is promised elsewhere
+	b := newTestEnv(t, openPolicy())
+	b.fundWallet(b.treasury, coin, 1000)
+	b.submitOrder(b.newOrder("wd_1", sim.Address("customer"), 400))
+	b.runRounds()
+	b.inSystem(func(ctx context.Context, tx pg.Tx) error { // the rest of the gas is promised elsewhere
 		_, err := tx.Exec(ctx, `UPDATE address_funds SET gas_reserved = gas WHERE wallet_id = $1 AND mint_id = $2`, b.treasury.ID, native)
 		return err
 	})
-	if ok, err := b.desk.Cancel(b.ctx, "wd_1", audit.Operator("op")); ok || err == nil || !strings.Contains(err.Error(), "gas") {
+	if ok, err := b.worker.CancelOrder(b.ctx, "wd_1", audit.Operator("op")); ok || err == nil || !strings.Contains(err.Error(), "gas") {
 		t.Errorf("got %v %v, want an error that names the gas", ok, err)
 	}
 }

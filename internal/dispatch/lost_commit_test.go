@@ -19,36 +19,36 @@ import (
 // does. Repeated, a cancel comes about once.
 func TestAPersonsStepWhoseCommitIsUnknownIsNotSaidToHaveDoneNothing(t *testing.T) {
 	t.Parallel()
-	cancel := func(b *bench, d *dispatch.Desk, id string) error {
-		_, err := d.Cancel(b.ctx, id, op)
+	cancel := func(b *testEnv, d *dispatch.Worker, id string) error {
+		_, err := d.CancelOrder(b.ctx, id, operatorActor)
 		return err
 	}
 	for name, c := range map[string]struct {
 		tokens uint64 // without any the order waits in the queue
-		act    func(b *bench, d *dispatch.Desk, id string) error
+		act    func(b *testEnv, d *dispatch.Worker, id string) error
 		half   string // between before and after, which the service ends by itself
 		once   bool   // again it does nothing more
 	}{
 		"a cancel of one that waits":  {0, cancel, "WITHDRAWN, held", true},
 		"a cancel of one that is out": {100_000, cancel, "", true},
-		"a bump": {100_000, func(b *bench, d *dispatch.Desk, id string) error {
-			_, err := d.Bump(b.ctx, id, op)
+		"a bump": {100_000, func(b *testEnv, d *dispatch.Worker, id string) error {
+			_, err := d.BumpFee(b.ctx, id, operatorActor)
 			return err
 		}, "", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := newBench(t, open())
-			b.give(b.treasury, coin, c.tokens)
+			b := newTestEnv(t, openPolicy())
+			b.fundWallet(b.treasury, coin, c.tokens)
 			p := &pgtest.Proxy{}
-			d := pgtest.Of(t, b.db)
+			d := pgtest.DatabaseOf(t, b.db)
 			d.URL = p.Start(t, d.URL)
 			db := pgtest.Open(t, d, b.clock.now)
 			voider := b.voider(b.signer)
 			voider.DB = db
-			torn := dispatch.New(db, b.chain.Configured(), b.signer, mirror.Record, map[signer.Purpose]dispatch.Listener{signer.Payment: b.feature},
-				dispatch.Config{}, slog.New(slog.DiscardHandler), dispatch.Voiding(voider))
-			owner := pgtest.Owner(t, b.db)
+			torn := dispatch.New(db, b.chain.ToChain(), b.signer, mirror.RecordEntry, map[signer.Purpose]dispatch.Listener{signer.Payment: b.feature},
+				dispatch.Config{}, slog.New(slog.DiscardHandler), dispatch.WithVoider(voider))
+			owner := pgtest.OwnerPool(t, b.db)
 			state := func(id string) (s string) {
 				t.Helper()
 				err := owner.QueryRow(b.ctx, `
@@ -64,13 +64,13 @@ func TestAPersonsStepWhoseCommitIsUnknownIsNotSaidToHaveDoneNothing(t *testing.T
 				t.Helper()
 				n++
 				id := fmt.Sprint("wd_", n)
-				b.place(b.order(id, sim.Address("customer"), 1))
-				b.round()
+				b.submitOrder(b.newOrder(id, sim.Address("customer"), 1))
+				b.runRounds()
 				before := state(id)
-				p.Lose(l)
+				p.LoseNext(l)
 				err := c.act(b, torn, id)
-				lost = p.Lost()
-				p.Up()
+				lost = p.HasLost()
+				p.Restore()
 				var settled string
 				pgtest.Eventually(t, func() (idle bool) {
 					settled = state(id)
@@ -91,31 +91,31 @@ func TestAPersonsStepWhoseCommitIsUnknownIsNotSaidToHaveDoneNothing(t *testing.T
 					t.Errorf("%+v: it says that it is done, and got %s", l, settled)
 				case err != nil && !lost:
 					t.Errorf("nothing was lost: got %v, want it done", err)
-				case fault.Of(err) != nil && says != (settled != before):
+				case fault.Find(err) != nil && says != (settled != before):
 					t.Errorf("%+v: got %v, and the state became %s", l, err, settled)
 				}
 				if c.once {
-					if err := c.act(b, b.desk, id); err != nil {
+					if err := c.act(b, b.worker, id); err != nil {
 						t.Errorf("%+v, repeated: got %v", l, err)
 					}
 					if got := state(id); got != done {
 						t.Errorf("%+v, repeated: got %s, want %s", l, got, done)
 					}
 				}
-				b.round()
-				b.mine(6)
-				b.round()
+				b.runRounds()
+				b.mineAndProve(6)
+				b.runRounds()
 				return lost
 			}
 			if try(pgtest.Loss{}) {
 				t.Fatal("a COMMIT was lost that was to pass")
 			}
 			for _, l := range []pgtest.Loss{
-				{At: pgtest.AnswerLost},
-				{At: pgtest.AnswerLost, Down: true},
-				{At: pgtest.CommitLost, Down: true},
-				{At: pgtest.CommitHeld},
-				{At: pgtest.AnswerHeard, Down: true},
+				{Action: pgtest.AnswerLost},
+				{Action: pgtest.AnswerLost, KeepDown: true},
+				{Action: pgtest.CommitLost, KeepDown: true},
+				{Action: pgtest.CommitHeld},
+				{Action: pgtest.AnswerHeard, KeepDown: true},
 			} {
 				const commitsMax = 30
 				for l.Nth = 1; try(l); l.Nth++ {

@@ -22,9 +22,9 @@ import (
 // is committed to the slot, or an end that a proven block shows; the running service
 // signs and sends. Without one it ends at once. A refusal is a fault that says what became of the money.
 
-// at reads an order with its slot, which others may have with it. Errors: faults
+// loadOrderSlot reads an order with its slot, which others may have with it. Errors: faults
 // NOT_FOUND, INVALID_STATE.
-func (d *Desk) at(ctx context.Context, orderID string) (o Order, s slot, from wallet.Wallet, err error) {
+func (d *Worker) loadOrderSlot(ctx context.Context, orderID string) (o Order, s slot, payer wallet.Wallet, err error) {
 	err = d.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		rows, err := tx.Query(ctx, selectOrders+` FROM dispatch_orders WHERE order_id = $1`, orderID)
 		if err != nil {
@@ -32,7 +32,7 @@ func (d *Desk) at(ctx context.Context, orderID string) (o Order, s slot, from wa
 		}
 		o, err = pgx.CollectExactlyOneRow(rows, scanOrder)
 		if errors.Is(err, pgx.ErrNoRows) {
-			return unknownOrder(orderID)
+			return newUnknownOrder(orderID)
 		}
 		if err != nil {
 			return err
@@ -40,7 +40,7 @@ func (d *Desk) at(ctx context.Context, orderID string) (o Order, s slot, from wa
 		if o.Chain != d.chain.Name {
 			return fmt.Errorf("order %s is on %s, and this is the desk of %s", orderID, o.Chain, d.chain.Name)
 		}
-		slots, err := slotsBy(ctx, tx, selectSlots+` WHERE o.order_id = (SELECT coalesce(r.rides_id, r.order_id) FROM dispatch_orders r WHERE r.order_id = $1)`, orderID)
+		slots, err := querySlots(ctx, tx, selectSlots+` WHERE o.order_id = (SELECT coalesce(r.rides_id, r.order_id) FROM dispatch_orders r WHERE r.order_id = $1)`, orderID)
 		if err != nil {
 			return err
 		}
@@ -50,17 +50,17 @@ func (d *Desk) at(ctx context.Context, orderID string) (o Order, s slot, from wa
 					"`coffer dispatch show %s` says what it waits for.", orderID, o.Status, orderID)
 		}
 		s = slots[0]
-		from, err = wallet.ByID(ctx, tx, o.WalletID)
+		payer, err = wallet.ByID(ctx, tx, o.WalletID)
 		return err
 	})
-	if err != nil && fault.Of(err) == nil {
+	if err != nil && fault.Find(err) == nil {
 		err = fmt.Errorf("read order %s: %w", orderID, err)
 	}
-	return o, s, from, err
+	return o, s, payer, err
 }
 
-// ended is the refusal of whoever comes too late for an order in a slot, or nil.
-func (s slot) ended(o Order) error {
+// refuseEnded is the refusal of whoever comes too late for an order in a slot, or nil.
+func (s slot) refuseEnded(o Order) error {
 	switch o.Status {
 	case Paid:
 		return fault.New(fault.Conflict, fault.InvalidState, "Order %s is PAID: its payment is final on the chain and cannot be changed. Nothing was done.", o.ID)
@@ -77,10 +77,10 @@ func (s slot) ended(o Order) error {
 	return nil
 }
 
-// replaceable is the refusal of whoever wants another transaction where only time makes
+// refuseReplacement is the refusal of whoever wants another transaction where only time makes
 // one, or nil.
-func (s slot) replaceable() error {
-	if s.Purpose != signer.Place {
+func (s slot) refuseReplacement() error {
+	if s.Purpose != signer.CreateNonceAccount {
 		return nil
 	}
 	return fault.New(fault.Conflict, fault.InvalidState,
@@ -88,73 +88,73 @@ func (s slot) replaceable() error {
 			"What is out is good for some minutes; when it was not mined by then the service makes another by itself.", s.ID)
 }
 
-// refusal says why a transaction could not be added to the slot of an order.
-func (s slot) refusal(o Order, err error) error {
+// explainFailure says why a transaction could not be added to the slot of an order.
+func (s slot) explainFailure(o Order, err error) error {
 	switch {
-	case errors.Is(err, errUsedUp):
+	case errors.Is(err, errOutputsExhausted):
 		return fault.New(fault.Unprocessable, fault.InvalidState,
 			"The coins that order %s spends leave too little for a higher fee, and nothing can be added to them. Nothing was done; what is out stays out and can still be mined. "+
 				"Wait for the fees of the chain to fall.", o.ID)
-	case errors.Is(err, errCapped) && o.Chain.Family() != chain.EVM:
+	case errors.Is(err, errFeeCapped) && o.Chain.Family() != chain.EVM:
 		return fault.New(fault.Unprocessable, fault.InvalidState,
 			"The fee of order %s is up to %v and may not be raised further: cost_max or the highest rate of its chain, or the maxNetworkFee of its request, forbids it. Nothing was done; what is out stays out and can still be mined. "+
-				"Wait for the fees of the chain to fall, or raise the limits of its chain, and feeMax of the signer's policy with them.", o.ID, s.newest().Fees.Beside)
-	case errors.Is(err, errCapped):
+				"Wait for the fees of the chain to fall, or raise the limits of its chain, and feeMax of the signer's policy with them.", o.ID, s.newestAttempt().Fees.NonGas)
+	case errors.Is(err, errFeeCapped):
 		return fault.New(fault.Unprocessable, fault.InvalidState,
 			"The fee of order %s is %v a gas and may not be raised further: fee_cap of its chain, or the maxNetworkFee of its request, forbids it. Nothing was done; what is out stays out and can still be mined. "+
-				"Wait for the fees of the chain to fall, or raise fee_cap, and feeMax of the signer's policy with it.", o.ID, s.newest().Fees.FeeCap)
-	case errors.Is(err, wallet.ErrShort):
+				"Wait for the fees of the chain to fall, or raise fee_cap, and feeMax of the signer's policy with it.", o.ID, s.newestAttempt().Fees.FeeCap)
+	case errors.Is(err, wallet.ErrInsufficient):
 		return fault.New(fault.Unprocessable, fault.InsufficientBalance,
 			"The wallet of order %s lacks the gas for a dearer transaction. Nothing was done; what is out stays out and can still be mined. "+
 				"Send native coin to it: `coffer wallets` shows where.", o.ID)
-	case errors.Is(err, errLost):
+	case errors.Is(err, errLostRace):
 		return fault.New(fault.Conflict, fault.InvalidState,
 			"Order %s moved on while it was looked at. This call did nothing. Look again with `coffer dispatch show %s`.", o.ID, o.ID)
 	}
 	return err
 }
 
-// Bump commits a transaction with a higher fee to an order's slot: same payees, same
+// BumpFee commits a transaction with a higher fee to an order's slot: same payees, same
 // amounts, same nonce. Either is mined, never both. Errors: faults NOT_FOUND,
 // INVALID_STATE, INSUFFICIENT_BALANCE (of gas).
-func (d *Desk) Bump(ctx context.Context, orderID string, by audit.Actor) (chain.Fees, error) {
-	o, s, from, err := d.at(ctx, orderID)
+func (d *Worker) BumpFee(ctx context.Context, orderID string, actor audit.Actor) (chain.Fees, error) {
+	o, s, payer, err := d.loadOrderSlot(ctx, orderID)
 	if err != nil {
 		return chain.Fees{}, err
 	}
-	if err := s.ended(o); err != nil {
+	if err := s.refuseEnded(o); err != nil {
 		return chain.Fees{}, err
 	}
-	if err := s.replaceable(); err != nil {
+	if err := s.refuseReplacement(); err != nil {
 		return chain.Fees{}, err
 	}
-	if s.newest().Raw == nil {
+	if s.newestAttempt().Raw == nil {
 		return chain.Fees{}, fault.New(fault.Conflict, fault.InvalidState,
 			"The newest transaction of order %s is not signed yet, so there is nothing to replace. Nothing was done. `coffer dispatch show %s` says what it waits for.", o.ID, o.ID)
 	}
-	if err := d.raise(ctx, from, s, s.newest().Act, reason{made: forOperator, by: by}); err != nil {
-		return chain.Fees{}, s.refusal(o, err)
+	if err := d.addReplacement(ctx, payer, s, s.newestAttempt().Act, replacementRequest{reason: reasonOperator, actor: actor}); err != nil {
+		return chain.Fees{}, s.explainFailure(o, err)
 	}
-	if _, s, _, err = d.at(ctx, orderID); err != nil {
+	if _, s, _, err = d.loadOrderSlot(ctx, orderID); err != nil {
 		return chain.Fees{}, fault.New(fault.Unavailable, fault.CodeUnavailable,
 			"The fee of order %s is raised: the running service has the dearer transaction signed and sends it, and one of them is mined, never both. It could not be read again (%v); `coffer dispatch show %s` shows it.", o.ID, err, o.ID)
 	}
-	return s.newest().Fees, nil
+	return s.newestAttempt().Fees, nil
 }
 
-// Cancel fills an order's slot with a transfer of nothing to itself, priced to
+// CancelOrder fills an order's slot with a transfer of nothing to itself, priced to
 // replace what waits there. The order has failed only once that is final, and all
 // that have the slot with it; until then either may still be mined. One that is in the
 // queue without a slot ends at once, whatever it waits for, and is WITHDRAWN then. It is
 // false for one that was refused, which its feature has, and for one that has ended.
 // Errors: as Bump, and fault UNAVAILABLE for a payment or return that has ended while the
 // signer does not answer, which has to void it.
-func (d *Desk) Cancel(ctx context.Context, orderID string, by audit.Actor) (bool, error) {
-	if withdrawn, err := d.withdraw(ctx, orderID, by); withdrawn || err != nil {
-		return withdrawn, err
+func (d *Worker) CancelOrder(ctx context.Context, orderID string, actor audit.Actor) (bool, error) {
+	if recalled, err := d.recallOrder(ctx, orderID, actor); recalled || err != nil {
+		return recalled, err
 	}
-	o, s, from, err := d.at(ctx, orderID)
-	if fault.Is(err, fault.InvalidState) {
+	o, s, payer, err := d.loadOrderSlot(ctx, orderID)
+	if fault.HasCode(err, fault.InvalidState) {
 		return false, nil
 	}
 	if err != nil {
@@ -165,80 +165,80 @@ func (d *Desk) Cancel(ctx context.Context, orderID string, by audit.Actor) (bool
 	default:
 		return false, nil
 	}
-	if s.newest().Act == signer.Cancel {
+	if s.newestAttempt().Act == signer.Cancel {
 		return true, nil
 	}
-	if err := s.ended(o); err != nil {
+	if err := s.refuseEnded(o); err != nil {
 		return false, err
 	}
-	if err := s.replaceable(); err != nil {
+	if err := s.refuseReplacement(); err != nil {
 		return false, err
 	}
-	if s.Purpose == signer.Merge {
+	if s.Purpose == signer.Consolidate {
 		return false, fault.New(fault.Conflict, fault.InvalidState,
 			"Order %s makes one coin of small ones and pays nobody, so a cancel would be the same transaction again. Nothing was done. "+
 				"It ends when what is out is mined; `coffer dispatch bump %s` raises its fee.", s.ID, s.ID)
 	}
-	because := reason{made: forOperator, by: by}
-	if len(s.signed()) > 0 {
-		err = d.raise(ctx, from, s, signer.Cancel, because)
+	request := replacementRequest{reason: reasonOperator, actor: actor}
+	if len(s.signedHashes()) > 0 {
+		err = d.addReplacement(ctx, payer, s, signer.Cancel, request)
 	} else {
 		var fees chain.Fees
-		if fees, err = d.chain.Sender.Quote(ctx, chain.Payment{From: from.Address, To: from.Address}); err != nil {
+		if fees, err = d.chain.Sender.Quote(ctx, chain.Payment{From: payer.Address, To: payer.Address}); err != nil {
 			return false, fmt.Errorf("price a cancel of order %s: %w", orderID, err)
 		}
-		err = d.attempt(ctx, from, s, signer.Cancel, fees, because)
+		err = d.commitAttempt(ctx, payer, s, signer.Cancel, fees, request)
 	}
 	if err != nil {
-		return false, s.refusal(o, err)
+		return false, s.explainFailure(o, err)
 	}
 	return true, nil
 }
 
-// withdraw ends an order that is in the queue, and its feature writes down how it goes on, in
+// recallOrder ends an order that is in the queue, and its feature writes down how it goes on, in
 // one transaction. A payment or return is voided then, and what was held for it is given back
 // after that; one that was withdrawn before and is not void yet is voided now. It is false for
 // every other order.
-func (d *Desk) withdraw(ctx context.Context, orderID string, by audit.Actor) (withdrawn bool, err error) {
+func (d *Worker) recallOrder(ctx context.Context, orderID string, actor audit.Actor) (recalled bool, err error) {
 	granted := false
 	err = d.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-		withdrawn = false
+		recalled = false
 		o, err := lockOrder(ctx, tx, orderID)
 		granted = o.Purpose == signer.Payment || o.Purpose == signer.Return
 		switch {
 		case errors.Is(err, pgx.ErrNoRows):
-			return unknownOrder(orderID)
+			return newUnknownOrder(orderID)
 		case err != nil:
 			return err
 		case o.Chain != d.chain.Name:
 			return fmt.Errorf("order %s is on %s, and this is the desk of %s", orderID, o.Chain, d.chain.Name)
-		case o.Status == Withdrawn && granted:
-			void, err := VoidOf(ctx, tx, o.ID)
-			withdrawn = void == NotVoided
+		case o.Status == Recalled && granted:
+			state, err := LoadVoidState(ctx, tx, o.ID)
+			recalled = state == NotVoided
 			return err
 		case o.Status != Queued:
 			return nil
 		}
-		if withdrawn, err = Withdraw(ctx, tx, o.ID); err != nil || !withdrawn {
+		if recalled, err = Recall(ctx, tx, o.ID); err != nil || !recalled {
 			return err
 		}
-		if err := d.listeners[o.Purpose].Withdrawn(ctx, tx, o, by); err != nil {
+		if err := d.listeners[o.Purpose].OnRecalled(ctx, tx, o, actor); err != nil {
 			return err
 		}
-		if err := rememberBy(ctx, tx, by, o, "withdrawn", map[string]any{"waitedFor": o.WaitingFor}); err != nil {
+		if err := recordAuditBy(ctx, tx, actor, o, "withdrawn", map[string]any{"waitedFor": o.WaitingFor}); err != nil {
 			return err
 		}
-		crash.Committing("V06")
+		crash.HitBeforeCommit("V06")
 		return nil
 	})
-	if err != nil && fault.Of(err) == nil {
+	if err != nil && fault.Find(err) == nil {
 		err = fmt.Errorf("end order %s: %w", orderID, err)
 	}
-	if err != nil || !withdrawn || !granted || d.voids == nil {
-		return withdrawn && err == nil, err
+	if err != nil || !recalled || !granted || d.voider == nil {
+		return recalled && err == nil, err
 	}
-	crash.Point("V06")
-	if err := d.voids.Finish(ctx, orderID); err != nil {
+	crash.Hit("V06")
+	if err := d.voider.FinishVoid(ctx, orderID); err != nil {
 		if ctx.Err() != nil {
 			return true, err
 		}
@@ -248,7 +248,7 @@ func (d *Desk) withdraw(ctx context.Context, orderID string, by audit.Actor) (wi
 	return true, nil
 }
 
-// Resolve ends a stuck order by what the balances before and after its final block
+// ResolveStuck ends a stuck order by what the balances before and after its final block
 // prove its transaction to have done. As many providers as must agree on a final
 // block have to agree on them.
 //
@@ -257,88 +257,88 @@ func (d *Desk) withdraw(ctx context.Context, orderID string, by audit.Actor) (wi
 // token that takes a part, a person may take it for paid, with short; only a payment,
 // because a sweep counts what arrives. Everything else stays stuck. Errors: faults
 // NOT_FOUND, INVALID_STATE, UNAVAILABLE.
-func (d *Desk) Resolve(ctx context.Context, orderID string, by audit.Actor, short bool) (Status, error) {
-	o, s, from, err := d.at(ctx, orderID)
+func (d *Worker) ResolveStuck(ctx context.Context, orderID string, actor audit.Actor, acceptShort bool) (Status, error) {
+	o, s, payer, err := d.loadOrderSlot(ctx, orderID)
 	if err != nil {
 		return "", err
 	}
 	if o.Status != Stuck {
 		return "", fault.New(fault.Conflict, fault.InvalidState, "Order %s is %s. Only a STUCK order is resolved; nothing was done.", o.ID, o.Status)
 	}
-	stays := func(format string, args ...any) error {
+	refuse := func(format string, args ...any) error {
 		return fault.New(fault.Unprocessable, fault.InvalidState,
 			"Order %s stays STUCK, its amount stays held, and nothing was booked: %s", o.ID, fmt.Sprintf(format, args...))
 	}
-	out, err := d.chain.Sender.Outcome(ctx, s.signed(), s.payments(from.Address)...)
+	outcome, err := d.chain.Sender.Outcome(ctx, s.signedHashes(), s.chainPayments(payer.Address)...)
 	if err != nil {
 		return "", fault.New(fault.Unavailable, fault.CodeUnavailable, "Order %s stays STUCK and nothing was booked: the providers do not answer for its transaction (%v). Try again.", o.ID, err)
 	}
-	if out == nil {
-		return "", stays("the providers show none of its transactions in a block. Find out why before anything else.")
+	if outcome == nil {
+		return "", refuse("the providers show none of its transactions in a block. Find out why before anything else.")
 	}
-	block := out.Block
+	block := outcome.Block
 	var proof int64
 	err = d.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		return tx.QueryRow(ctx, `SELECT proof_id, parent FROM finality_live WHERE chain = $1 AND height = $2 AND hash = $3`,
 			d.chain.Name, block.Height, block.Hash).Scan(&proof, &block.Parent)
 	})
 	if errors.Is(err, pgx.ErrNoRows) {
-		return "", stays("block %d, which has its transaction %s, is not proven final. Wait for the walk of the chain, or decide about its broken finality first.", block.Height, out.Tx)
+		return "", refuse("block %d, which has its transaction %s, is not proven final. Wait for the walk of the chain, or decide about its broken finality first.", block.Height, outcome.Tx)
 	}
 	if err != nil {
 		return "", fmt.Errorf("read the proof of order %s: %w", o.ID, err)
 	}
-	lost, gained, err := d.weigh(ctx, out.Tx, block, o.payment(from.Address))
+	left, arrived, err := d.measureEffects(ctx, outcome.Tx, block, o.chainPayment(payer.Address))
 	if err != nil {
 		return "", fault.New(fault.Unavailable, fault.CodeUnavailable, "Order %s stays STUCK and nothing was booked: its block %d cannot be weighed (%v). A provider that keeps old state is needed.", o.ID, block.Height, err)
 	}
 	// What its transaction takes from this wallet, and brings this payee, for all its orders.
-	gives, brings, none := new(big.Int), new(big.Int), new(big.Int)
-	for _, other := range s.orders() {
-		if other.Contract != o.Contract {
+	debited, credited, zero := new(big.Int), new(big.Int), new(big.Int)
+	for _, member := range s.allOrders() {
+		if member.Contract != o.Contract {
 			continue
 		}
-		if other.Holder() == o.Holder() {
-			gives.Add(gives, other.Amount.Big())
+		if member.SourceWalletID() == o.SourceWalletID() {
+			debited.Add(debited, member.Amount.Big())
 		}
-		if other.To == o.To {
-			brings.Add(brings, other.Amount.Big())
+		if member.To == o.To {
+			credited.Add(credited, member.Amount.Big())
 		}
 	}
-	fee, err := share(out.Fee, 1+len(s.Riders), o.Rides == "")
+	fee, err := equalShare(outcome.Fee, 1+len(s.TxMembers), o.TxLeadID == "")
 	if err != nil {
 		return "", fmt.Errorf("fee of order %s: %w", o.ID, err)
 	}
-	e := End{Cancelled: s.attempt(out.Tx).Act == signer.Cancel, Hash: out.Tx, Fee: fee, Rent: s.rent(*out), ProofID: proof, Block: block, Replaced: s.others(out.Tx)}
-	switch whole := lost.Cmp(gives) == 0; {
-	case whole && gained.Cmp(brings) == 0:
+	e := End{Cancelled: s.findAttempt(outcome.Tx).Act == signer.Cancel, Hash: outcome.Tx, Fee: fee, Rent: s.payeeRent(*outcome), ProofID: proof, Block: block, Replaced: s.otherHashes(outcome.Tx)}
+	switch isWhole := left.Cmp(debited) == 0; {
+	case isWhole && arrived.Cmp(credited) == 0:
 		e.Paid = true
-	case lost.Cmp(none) == 0 && gained.Cmp(none) == 0:
-	case whole && o.Purpose == signer.Payment && short:
+	case left.Cmp(zero) == 0 && arrived.Cmp(zero) == 0:
+	case isWhole && o.Purpose == signer.Payment && acceptShort:
 		e.Paid = true
-	case whole && o.Purpose == signer.Payment:
-		return "", stays("all %v left the wallet, and the payee got %v. Settle the difference with the organization; the same with --short then books the payment as paid.", gives, gained)
+	case isWhole && o.Purpose == signer.Payment:
+		return "", refuse("all %v left the wallet, and the payee got %v. Settle the difference with the organization; the same with --short then books the payment as paid.", debited, arrived)
 	default:
-		return "", stays("its transaction took %v from the wallet and brought the payee %v, and the order is for %v. No end of it would leave the books right; find out why, and --as paid or --as unpaid ends it as you find it.", lost, gained, o.Amount)
+		return "", refuse("its transaction took %v from the wallet and brought the payee %v, and the order is for %v. No end of it would leave the books right; find out why, and --as paid or --as unpaid ends it as you find it.", left, arrived, o.Amount)
 	}
 	err = d.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-		if broken, err := finality.Hold(ctx, tx, s.Chain); err != nil {
+		if broken, err := finality.LockShared(ctx, tx, s.Chain); err != nil {
 			return err
 		} else if broken {
-			return fmt.Errorf("resolve order %s while the chain's finality is broken: %w", o.ID, errLost)
+			return fmt.Errorf("resolve order %s while the chain's finality is broken: %w", o.ID, errLostRace)
 		}
 		o, err := lockOrder(ctx, tx, o.ID)
 		if err != nil {
 			return err
 		}
 		o.Status = Stuck // or another was first, and the swap says so
-		if err := d.finish(ctx, tx, ending{o, e}); err != nil {
+		if err := d.finishOrders(ctx, tx, orderEnd{o, e}); err != nil {
 			return err
 		}
-		return rememberBy(ctx, tx, by, o, "resolved", map[string]any{"paid": e.Paid, "left": lost.String(), "arrived": gained.String(), "short": short})
+		return recordAuditBy(ctx, tx, actor, o, "resolved", map[string]any{"paid": e.Paid, "left": left.String(), "arrived": arrived.String(), "short": acceptShort})
 	})
 	if err != nil {
-		return "", s.refusal(o, err)
+		return "", s.explainFailure(o, err)
 	}
 	if e.Paid {
 		return Paid, nil
@@ -346,9 +346,9 @@ func (d *Desk) Resolve(ctx context.Context, orderID string, by audit.Actor, shor
 	return Failed, nil
 }
 
-// weigh is what a transaction took from the payer and brought the payee, by their
+// measureEffects is what a transaction took from the payer and brought the payee, by their
 // balances before and after its final block without what else moved in it.
-func (d *Desk) weigh(ctx context.Context, hash chain.TxHash, block chain.Block, p chain.Payment) (lost, gained *big.Int, err error) {
+func (d *Worker) measureEffects(ctx context.Context, hash chain.TxHash, block chain.Block, p chain.Payment) (left, arrived *big.Int, err error) {
 	c, err := d.chain.Reader.Final(ctx, block.Height)
 	if err != nil {
 		return nil, nil, err
@@ -356,12 +356,12 @@ func (d *Desk) weigh(ctx context.Context, hash chain.TxHash, block chain.Block, 
 	if c.Hash != block.Hash {
 		return nil, nil, fmt.Errorf("it is %s now", c.Hash)
 	}
-	of := []chain.Holding{{Address: p.From, Contract: p.Contract}, {Address: p.To, Contract: p.Contract}}
-	before, err := d.chain.Reader.Balances(ctx, chain.Block{Height: block.Height - 1, Hash: c.Parent}, of)
+	holdings := []chain.Holding{{Address: p.From, Contract: p.Contract}, {Address: p.To, Contract: p.Contract}}
+	before, err := d.chain.Reader.Balances(ctx, chain.Block{Height: block.Height - 1, Hash: c.Parent}, holdings)
 	if err != nil {
 		return nil, nil, err
 	}
-	after, err := d.chain.Reader.Balances(ctx, c.Block, of)
+	after, err := d.chain.Reader.Balances(ctx, c.Block, holdings)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -371,16 +371,16 @@ func (d *Desk) weigh(ctx context.Context, hash chain.TxHash, block chain.Block, 
 			if t.Tx == hash || t.Contract != p.Contract {
 				continue
 			}
-			if t.To == of[n].Address {
+			if t.To == holdings[n].Address {
 				sum.Sub(sum, t.Amount.Big())
 			}
-			if t.From == of[n].Address {
+			if t.From == holdings[n].Address {
 				sum.Add(sum, t.Amount.Big())
 			}
 		}
 		if p.Contract == "" {
 			for _, fee := range c.Fees {
-				if fee.Payer == of[n].Address {
+				if fee.Payer == holdings[n].Address {
 					sum.Add(sum, fee.Amount.Big())
 				}
 			}

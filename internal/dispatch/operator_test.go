@@ -21,21 +21,21 @@ import (
 	"github.com/cofferpay/coffer/internal/signer/mirror"
 )
 
-var op = audit.Operator("op")
+var operatorActor = audit.Operator("op")
 
-func (b *bench) show(id string) (s dispatch.Shown) {
+func (b *testEnv) loadView(id string) (s dispatch.OrderView) {
 	b.Helper()
 	b.must(b.db.ReadSystem(b.ctx, func(ctx context.Context, tx pg.Tx) (err error) {
-		s, err = dispatch.Show(ctx, tx, id)
+		s, err = dispatch.LoadView(ctx, tx, id)
 		return err
 	}))
 	return s
 }
 
-// refuses wants a fault with these words in its message.
-func (b *bench) refuses(what string, err error, code fault.Code, words ...string) {
+// wantFault wants a fault with these words in its message.
+func (b *testEnv) wantFault(what string, err error, code fault.Code, words ...string) {
 	b.Helper()
-	f := fault.Of(err)
+	f := fault.Find(err)
 	if f == nil || f.Code != code {
 		b.Errorf("%s: got %v, want %s", what, err, code)
 		return
@@ -47,96 +47,96 @@ func (b *bench) refuses(what string, err error, code fault.Code, words ...string
 	}
 }
 
-func (b *bench) audited(action, by string, want int) {
+func (b *testEnv) wantAudit(action, actor string, want int) {
 	b.Helper()
-	if n := b.count(`SELECT count(*) FROM audit_log WHERE action = $1 AND actor_kind = $2`, action, by); n != want {
-		b.Errorf("got %d rows of %s by %s, want %d", n, action, by, want)
+	if n := b.queryCount(`SELECT count(*) FROM audit_log WHERE action = $1 AND actor_kind = $2`, action, actor); n != want {
+		b.Errorf("got %d rows of %s by %s, want %d", n, action, actor, want)
 	}
 }
 
 func TestAnOperatorRaisesAFeeWithinTheCap(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, open())
-	b.give(b.treasury, coin, 1000)
+	b := newTestEnv(t, openPolicy())
+	b.fundWallet(b.treasury, coin, 1000)
 	to := sim.Address("customer")
-	_, err := b.desk.Bump(b.ctx, "wd_0", op)
-	b.refuses("an unknown order", err, fault.CodeNotFound, "nothing was changed")
-	b.place(b.order("wd_1", to, 400))
-	_, err = b.desk.Bump(b.ctx, "wd_1", op)
-	b.refuses("an order without a slot", err, fault.InvalidState, "nothing is out", "QUEUED")
-	b.round()
-	before := b.show("wd_1").Transactions[0].Fees
-	fees, err := b.desk.Bump(b.ctx, "wd_1", op)
+	_, err := b.worker.BumpFee(b.ctx, "wd_0", operatorActor)
+	b.wantFault("an unknown order", err, fault.CodeNotFound, "nothing was changed")
+	b.submitOrder(b.newOrder("wd_1", to, 400))
+	_, err = b.worker.BumpFee(b.ctx, "wd_1", operatorActor)
+	b.wantFault("an order without a slot", err, fault.InvalidState, "nothing is out", "QUEUED")
+	b.runRounds()
+	before := b.loadView("wd_1").Transactions[0].Fees
+	fees, err := b.worker.BumpFee(b.ctx, "wd_1", operatorActor)
 	b.must(err)
 	if !before.FeeCap.Less(fees.FeeCap) {
 		t.Errorf("got a fee of %v after %v, want more", fees.FeeCap, before.FeeCap)
 	}
-	_, err = b.desk.Bump(b.ctx, "wd_1", op)
-	b.refuses("before the first is signed", err, fault.InvalidState, "not signed yet")
-	b.clock.move(time.Second)
-	b.round()
-	b.audited("order.replaced", "OPERATOR", 1)
+	_, err = b.worker.BumpFee(b.ctx, "wd_1", operatorActor)
+	b.wantFault("before the first is signed", err, fault.InvalidState, "not signed yet")
+	b.clock.advance(time.Second)
+	b.runRounds()
+	b.wantAudit("order.replaced", "OPERATOR", 1)
 	for range 200 {
-		if _, err = b.desk.Bump(b.ctx, "wd_1", op); err != nil {
+		if _, err = b.worker.BumpFee(b.ctx, "wd_1", operatorActor); err != nil {
 			break
 		}
-		b.round()
+		b.runRounds()
 	}
-	b.refuses("at the cap", err, fault.InvalidState, "fee_cap", "can still be mined")
-	if n := b.count(`SELECT count(*) FROM dispatch_slots`); n != 1 {
+	b.wantFault("at the cap", err, fault.InvalidState, "fee_cap", "can still be mined")
+	if n := b.queryCount(`SELECT count(*) FROM dispatch_slots`); n != 1 {
 		t.Errorf("got %d slots, want 1", n)
 	}
-	b.clock.move(20 * time.Second)
-	b.round()
-	b.mine(6)
-	b.round()
+	b.clock.advance(20 * time.Second)
+	b.runRounds()
+	b.mineAndProve(6)
+	b.runRounds()
 	b.wantStatus("wd_1", dispatch.Paid)
-	b.received(to, 400)
-	b.agree(b.treasury)
-	_, err = b.desk.Bump(b.ctx, "wd_1", op)
-	b.refuses("a paid order", err, fault.InvalidState, "PAID", "Nothing was done")
+	b.wantReceived(to, 400)
+	b.checkBooks(b.treasury)
+	_, err = b.worker.BumpFee(b.ctx, "wd_1", operatorActor)
+	b.wantFault("a paid order", err, fault.InvalidState, "PAID", "Nothing was done")
 }
 
 // A slot that was never signed is filled with nothing, and its payment is not signed
 // any more.
 func TestACancelBeforeTheFirstSignatureLeavesNoPayment(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, open())
-	b.give(b.treasury, coin, 1000)
+	b := newTestEnv(t, openPolicy())
+	b.fundWallet(b.treasury, coin, 1000)
 	to := sim.Address("customer")
-	b.slotted(b.order("wd_1", to, 400))
+	b.bringToSlot(b.newOrder("wd_1", to, 400))
 	for range 2 { // asked twice, made once
-		if ok, err := b.desk.Cancel(b.ctx, "wd_1", op); err != nil || !ok {
+		if ok, err := b.worker.CancelOrder(b.ctx, "wd_1", operatorActor); err != nil || !ok {
 			t.Fatalf("cancel: got %v %v, want true", ok, err)
 		}
 	}
-	b.round()
-	b.mine(6)
-	b.round()
+	b.runRounds()
+	b.mineAndProve(6)
+	b.runRounds()
 	b.wantStatus("wd_1", dispatch.Failed)
-	if got, want := strings.Join(b.feature.said, "; "), "ended wd_1 paid=false cancelled=true"; got != want {
+	if got, want := strings.Join(b.feature.lines, "; "), "ended wd_1 paid=false cancelled=true"; got != want {
 		t.Errorf("the feature heard %q, want %q", got, want)
 	}
-	if n := b.count(`SELECT count(*) FROM dispatch_attempts WHERE raw IS NOT NULL`); n != 1 {
+	if n := b.queryCount(`SELECT count(*) FROM dispatch_attempts WHERE raw IS NOT NULL`); n != 1 {
 		t.Errorf("got %d signed transactions, want the cancel alone", n)
 	}
-	b.audited("order.replaced", "OPERATOR", 1)
-	b.received(to, 0)
-	b.agree(b.treasury)
-	if ok, err := b.desk.Cancel(b.ctx, "wd_1", op); ok || err != nil {
+	b.wantAudit("order.replaced", "OPERATOR", 1)
+	b.wantReceived(to, 0)
+	b.checkBooks(b.treasury)
+	if ok, err := b.worker.CancelOrder(b.ctx, "wd_1", operatorActor); ok || err != nil {
 		t.Errorf("cancel of what has ended: got %v %v, want false", ok, err)
 	}
 }
 
-// weighed is a chain that gives other balances in one block.
-type weighed struct {
+// skewedReader is a chain that gives other balances in one block.
+type skewedReader struct {
 	chain.Reader
 	height        uint64
 	payer         chain.Address
 	kept, missing uint64 // of the amount: by the payer, by nobody
 }
 
-func (w *weighed) Balances(ctx context.Context, at chain.Block, of []chain.Holding) ([]money.Amount, error) {
+func (w *skewedReader) Balances(ctx context.Context, at chain.Block, of []chain.Holding) ([]money.Amount, error) {
 	got, err := w.Reader.Balances(ctx, at, of)
 	if err != nil || at.Height != w.height {
 		return got, err
@@ -169,38 +169,38 @@ func TestAStuckOrderEndsByTheBalancesOfItsBlock(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := newBench(t, open())
-			b.give(b.treasury, coin, 1000)
-			on := b.chain.Configured()
-			reader := &weighed{Reader: on.Reader, payer: b.treasury.Address, kept: c.kept, missing: c.missing}
+			b := newTestEnv(t, openPolicy())
+			b.fundWallet(b.treasury, coin, 1000)
+			on := b.chain.ToChain()
+			reader := &skewedReader{Reader: on.Reader, payer: b.treasury.Address, kept: c.kept, missing: c.missing}
 			on.Sender, on.Reader = silentToken{on.Sender}, reader
-			b.desk = dispatch.New(b.db, on, b.signer, mirror.Record, map[signer.Purpose]dispatch.Listener{signer.Payment: b.feature},
+			b.worker = dispatch.New(b.db, on, b.signer, mirror.RecordEntry, map[signer.Purpose]dispatch.Listener{signer.Payment: b.feature},
 				dispatch.Config{}, slog.New(slog.DiscardHandler))
 			to := sim.Address("customer")
-			b.place(b.order("wd_0", to, 50)) // moves the same token in the same block
-			b.place(b.order("wd_1", to, 400))
-			_, err := b.desk.Resolve(b.ctx, "wd_1", op, false)
-			b.refuses("before it has a slot", err, fault.InvalidState)
-			b.round()
-			_, err = b.desk.Resolve(b.ctx, "wd_1", op, false)
-			b.refuses("before it is stuck", err, fault.InvalidState, "BROADCAST")
-			b.mine(6)
-			b.round()
+			b.submitOrder(b.newOrder("wd_0", to, 50)) // moves the same token in the same block
+			b.submitOrder(b.newOrder("wd_1", to, 400))
+			_, err := b.worker.ResolveStuck(b.ctx, "wd_1", operatorActor, false)
+			b.wantFault("before it has a slot", err, fault.InvalidState)
+			b.runRounds()
+			_, err = b.worker.ResolveStuck(b.ctx, "wd_1", operatorActor, false)
+			b.wantFault("before it is stuck", err, fault.InvalidState, "BROADCAST")
+			b.mineAndProve(6)
+			b.runRounds()
 			b.wantStatus("wd_1", dispatch.Stuck)
-			_, err = b.desk.Bump(b.ctx, "wd_1", op)
-			b.refuses("a bump", err, fault.InvalidState, "STUCK", "resolve")
-			reader.height = uint64(b.count(`SELECT p.height FROM dispatch_orders JOIN finality_proofs p USING (proof_id) WHERE order_id = 'wd_1'`))
+			_, err = b.worker.BumpFee(b.ctx, "wd_1", operatorActor)
+			b.wantFault("a bump", err, fault.InvalidState, "STUCK", "resolve")
+			reader.height = uint64(b.queryCount(`SELECT p.height FROM dispatch_orders JOIN finality_proofs p USING (proof_id) WHERE order_id = 'wd_1'`))
 
 			b.chain.Provider(0).Prune(true)
-			_, err = b.desk.Resolve(b.ctx, "wd_1", op, c.short)
-			b.refuses("without old state", err, fault.CodeUnavailable, "nothing was booked")
+			_, err = b.worker.ResolveStuck(b.ctx, "wd_1", operatorActor, c.short)
+			b.wantFault("without old state", err, fault.CodeUnavailable, "nothing was booked")
 			b.wantStatus("wd_1", dispatch.Stuck)
 			b.chain.Provider(0).Prune(false)
 
-			got, err := b.desk.Resolve(b.ctx, "wd_1", op, c.short)
+			got, err := b.worker.ResolveStuck(b.ctx, "wd_1", operatorActor, c.short)
 			b.wantStatus("wd_1", c.want)
 			if c.want == dispatch.Stuck {
-				b.refuses("resolve", err, fault.InvalidState, "stays held", c.words)
+				b.wantFault("resolve", err, fault.InvalidState, "stays held", c.words)
 			} else if err != nil || got != c.want {
 				t.Fatalf("got %v %v, want %v", got, err, c.want)
 			}
@@ -210,13 +210,13 @@ func TestAStuckOrderEndsByTheBalancesOfItsBlock(t *testing.T) {
 				t.Errorf("got %v reserved and %v gone, want %v", f.Reserved, f.Swept, want)
 			}
 			fees := map[bool]int{true: 0, false: 2}[c.want == dispatch.Stuck]
-			if n := b.count(`SELECT count(*) FROM ledger_transfers WHERE cause_kind = 'NETWORK_FEE' AND cause_id = 'wd_1'`); n != fees {
+			if n := b.queryCount(`SELECT count(*) FROM ledger_transfers WHERE cause_kind = 'NETWORK_FEE' AND cause_id = 'wd_1'`); n != fees {
 				t.Errorf("got %d postings of the fee, want %d", n, fees)
 			}
-			b.audited("order.resolved", "OPERATOR", map[bool]int{true: 0, false: 1}[c.want == dispatch.Stuck])
+			b.wantAudit("order.resolved", "OPERATOR", map[bool]int{true: 0, false: 1}[c.want == dispatch.Stuck])
 			if c.want != dispatch.Stuck {
-				_, err = b.desk.Resolve(b.ctx, "wd_1", op, c.short)
-				b.refuses("a second time", err, fault.InvalidState, string(c.want))
+				_, err = b.worker.ResolveStuck(b.ctx, "wd_1", operatorActor, c.short)
+				b.wantFault("a second time", err, fault.InvalidState, string(c.want))
 			}
 		})
 	}
@@ -224,23 +224,23 @@ func TestAStuckOrderEndsByTheBalancesOfItsBlock(t *testing.T) {
 
 func TestTheListSaysWhatEachOrderWaitsFor(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, open())
-	b.give(b.treasury, coin, 500)
+	b := newTestEnv(t, openPolicy())
+	b.fundWallet(b.treasury, coin, 500)
 	to := sim.Address("customer")
-	b.place(b.order("wd_1", to, 100))
-	b.round()
-	b.clock.move(time.Second)
+	b.submitOrder(b.newOrder("wd_1", to, 100))
+	b.runRounds()
+	b.clock.advance(time.Second)
 	b.chain.Provider(0).RefuseSend("the node is busy")
-	b.place(b.order("wd_2", to, 100))
-	b.round()
+	b.submitOrder(b.newOrder("wd_2", to, 100))
+	b.runRounds()
 	b.chain.Provider(0).RefuseSend("")
-	b.place(b.order("wd_4", to, 5000))
-	b.round()
-	b.slotted(b.order("wd_3", to, 100))
-	list := func(limit int) (open []dispatch.Shown, more bool) {
+	b.submitOrder(b.newOrder("wd_4", to, 5000))
+	b.runRounds()
+	b.bringToSlot(b.newOrder("wd_3", to, 100))
+	list := func(limit int) (open []dispatch.OrderView, more bool) {
 		t.Helper()
 		b.must(b.db.ReadSystem(b.ctx, func(ctx context.Context, tx pg.Tx) (err error) {
-			open, more, err = dispatch.Open(ctx, tx, limit)
+			open, more, err = dispatch.ListOpen(ctx, tx, limit)
 			return err
 		}))
 		return open, more
@@ -254,11 +254,11 @@ func TestTheListSaysWhatEachOrderWaitsFor(t *testing.T) {
 	}
 	for i, w := range want {
 		s := got[i]
-		if s.ID != w.id || !strings.HasPrefix(s.WaitsFor(), w.waits) {
-			t.Errorf("got %s waiting for %q, want %s for %q", s.ID, s.WaitsFor(), w.id, w.waits)
+		if s.ID != w.id || !strings.HasPrefix(s.DescribeWait(), w.waits) {
+			t.Errorf("got %s waiting for %q, want %s for %q", s.ID, s.DescribeWait(), w.id, w.waits)
 		}
-		if slotted := i < 3; (s.At != nil) != slotted || slotted && (*s.At != chain.Slot{Nonce: uint64(i)} || len(s.Transactions) != 1) {
-			t.Errorf("%s: got nonce %v and %d transactions, want nonce %d", s.ID, s.At, len(s.Transactions), i)
+		if slotted := i < 3; (s.ChainSlot != nil) != slotted || slotted && (*s.ChainSlot != chain.Slot{Nonce: uint64(i)} || len(s.Transactions) != 1) {
+			t.Errorf("%s: got nonce %v and %d transactions, want nonce %d", s.ID, s.ChainSlot, len(s.Transactions), i)
 		}
 		if signed := i < 2; (s.Hash != "") != signed {
 			t.Errorf("%s: got hash %q, want one %v", s.ID, s.Hash, signed)
@@ -267,46 +267,46 @@ func TestTheListSaysWhatEachOrderWaitsFor(t *testing.T) {
 	if got, more := list(2); !more || len(got) != 2 {
 		t.Errorf("got %d and more %v, want 2 and that there are more", len(got), more)
 	}
-	err := b.db.ReadSystem(b.ctx, func(ctx context.Context, tx pg.Tx) error { _, err := dispatch.Show(ctx, tx, "wd_9"); return err })
-	b.refuses("an unknown order", err, fault.CodeNotFound)
+	err := b.db.ReadSystem(b.ctx, func(ctx context.Context, tx pg.Tx) error { _, err := dispatch.LoadView(ctx, tx, "wd_9"); return err })
+	b.wantFault("an unknown order", err, fault.CodeNotFound)
 }
 
 // Rule WD-43. Whatever an order without a slot waits for, a person can end it: what it held
 // is given back once, nothing of it is ever paid, and the log says who did it.
 func TestAPersonEndsAnOrderWhateverItWaitsFor(t *testing.T) {
 	t.Parallel()
-	for _, want := range dispatch.Wants {
+	for _, want := range dispatch.WaitReasons {
 		t.Run("waits for "+string(want), func(t *testing.T) {
 			t.Parallel()
-			b := newBench(t, open())
-			b.give(b.treasury, coin, 1000)
+			b := newTestEnv(t, openPolicy())
+			b.fundWallet(b.treasury, coin, 1000)
 			to := sim.Address("customer")
-			b.place(b.order("wd_1", to, 400))
-			b.system(func(ctx context.Context, tx pg.Tx) error {
+			b.submitOrder(b.newOrder("wd_1", to, 400))
+			b.inSystem(func(ctx context.Context, tx pg.Tx) error {
 				_, err := tx.Exec(ctx, `UPDATE dispatch_orders SET waiting_for = nullif($1, '')`, want)
 				return err
 			})
-			if strings.HasPrefix(b.show("wd_1").WaitsFor(), "nothing") {
+			if strings.HasPrefix(b.loadView("wd_1").DescribeWait(), "nothing") {
 				t.Errorf("nobody is told that it waits for %q", want)
 			}
-			if ok, err := b.desk.Cancel(b.ctx, "wd_1", op); err != nil || !ok {
+			if ok, err := b.worker.CancelOrder(b.ctx, "wd_1", operatorActor); err != nil || !ok {
 				t.Fatalf("end: got %v %v, want true", ok, err)
 			}
-			if ok, err := b.desk.Cancel(b.ctx, "wd_1", op); ok {
+			if ok, err := b.worker.CancelOrder(b.ctx, "wd_1", operatorActor); ok {
 				t.Errorf("again: got %v %v, want nothing done", ok, err)
 			}
-			b.round()
-			b.mine(6)
-			b.round()
-			b.wantStatus("wd_1", dispatch.Withdrawn)
-			b.received(to, 0)
-			if got, want := strings.Join(b.feature.said, "; "), "withdrawn wd_1 by op; voided wd_1"; got != want {
+			b.runRounds()
+			b.mineAndProve(6)
+			b.runRounds()
+			b.wantStatus("wd_1", dispatch.Recalled)
+			b.wantReceived(to, 0)
+			if got, want := strings.Join(b.feature.lines, "; "), "withdrawn wd_1 by op; voided wd_1"; got != want {
 				t.Errorf("the feature heard %q, want %q", got, want)
 			}
-			if n := b.count(`SELECT count(*) FROM ledger_transfers WHERE cause_kind = 'WITHDRAWAL_END' AND cause_id = 'wd_1'`); n != 1 {
+			if n := b.queryCount(`SELECT count(*) FROM ledger_transfers WHERE cause_kind = 'WITHDRAWAL_END' AND cause_id = 'wd_1'`); n != 1 {
 				t.Errorf("got %d releases, want one", n)
 			}
-			b.audited("order.withdrawn", "OPERATOR", 1)
+			b.wantAudit("order.withdrawn", "OPERATOR", 1)
 		})
 	}
 }
@@ -315,33 +315,33 @@ func TestAPersonEndsAnOrderWhateverItWaitsFor(t *testing.T) {
 // waiting for the chain, so that people can end them.
 func TestWhatIsBehindAPaymentThatIsOutWaitsForTheChainToo(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, open())
-	b.give(b.treasury, coin, 1000)
-	b.place(b.order("wd_1", sim.Address("first"), 400))
-	b.round()
-	b.place(b.order("wd_2", sim.Address("second"), 400))
-	b.chain.Provider(0).Down(errors.New("no route"))
-	if _, err := b.desk.Round(b.ctx); err == nil {
+	b := newTestEnv(t, openPolicy())
+	b.fundWallet(b.treasury, coin, 1000)
+	b.submitOrder(b.newOrder("wd_1", sim.Address("first"), 400))
+	b.runRounds()
+	b.submitOrder(b.newOrder("wd_2", sim.Address("second"), 400))
+	b.chain.Provider(0).SetDown(errors.New("no route"))
+	if _, err := b.worker.RunRound(b.ctx); err == nil {
 		t.Error("a round without providers: got no error")
 	}
-	if s := b.show("wd_2"); s.WaitingFor != dispatch.WantChain || !strings.Contains(s.Said, "no route") {
-		t.Errorf("got %q because of %q, want it to wait for the chain", s.WaitingFor, s.Said)
+	if s := b.loadView("wd_2"); s.WaitingFor != dispatch.WaitProviders || !strings.Contains(s.LastError, "no route") {
+		t.Errorf("got %q because of %q, want it to wait for the chain", s.WaitingFor, s.LastError)
 	}
-	if s := b.show("wd_1"); s.Status != dispatch.Broadcast {
+	if s := b.loadView("wd_1"); s.Status != dispatch.Broadcast {
 		t.Errorf("got %s, want what is out to be out", s.Status)
 	}
-	b.chain.Provider(0).Down(nil)
-	b.clock.move(time.Minute)
-	b.round()
-	if s := b.show("wd_2"); s.Status != dispatch.Broadcast {
+	b.chain.Provider(0).SetDown(nil)
+	b.clock.advance(time.Minute)
+	b.runRounds()
+	if s := b.loadView("wd_2"); s.Status != dispatch.Broadcast {
 		t.Errorf("once they answer: got %s, waiting for %q", s.Status, s.WaitingFor)
 	}
 }
 
-// mute is a signer that does not answer a void.
-type mute struct{ signer.Signer }
+// silentVoidSigner is a signer that does not answer a void.
+type silentVoidSigner struct{ signer.Signer }
 
-func (mute) Void(context.Context, signer.Void) (signer.Entry, error) {
+func (silentVoidSigner) VoidIntent(context.Context, signer.Void) (signer.Entry, error) {
 	return signer.Entry{}, errors.New("connection refused")
 }
 
@@ -349,74 +349,74 @@ func (mute) Void(context.Context, signer.Void) (signer.Entry, error) {
 // amount is still held; asked again, it is void and the amount comes back once.
 func TestAnOrderThatIsNotVoidYetIsEndedByAskingAgain(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, open())
-	b.give(b.treasury, coin, 1000)
-	b.place(b.order("wd_1", sim.Address("customer"), 400))
-	answering := b.desk
-	b.newDeskWith(mute{b.signer}, dispatch.Config{})
+	b := newTestEnv(t, openPolicy())
+	b.fundWallet(b.treasury, coin, 1000)
+	b.submitOrder(b.newOrder("wd_1", sim.Address("customer"), 400))
+	answering := b.worker
+	b.newWorkerWith(silentVoidSigner{b.signer}, dispatch.Config{})
 	for range 2 {
-		_, err := b.desk.Cancel(b.ctx, "wd_1", op)
-		b.refuses("a signer that is silent", err, fault.CodeUnavailable)
-		if s := b.show("wd_1"); s.Status != dispatch.Withdrawn || !s.VoidOpen || !strings.Contains(s.WaitsFor(), "held") {
-			t.Errorf("got %s, open %v, waiting for %q, want it withdrawn and held", s.Status, s.VoidOpen, s.WaitsFor())
+		_, err := b.worker.CancelOrder(b.ctx, "wd_1", operatorActor)
+		b.wantFault("a signer that is silent", err, fault.CodeUnavailable)
+		if s := b.loadView("wd_1"); s.Status != dispatch.Recalled || !s.VoidPending || !strings.Contains(s.DescribeWait(), "held") {
+			t.Errorf("got %s, open %v, waiting for %q, want it withdrawn and held", s.Status, s.VoidPending, s.DescribeWait())
 		}
-		b.system(func(ctx context.Context, tx pg.Tx) error {
-			open, _, err := dispatch.Open(ctx, tx, 10)
+		b.inSystem(func(ctx context.Context, tx pg.Tx) error {
+			open, _, err := dispatch.ListOpen(ctx, tx, 10)
 			if len(open) != 1 || open[0].ID != "wd_1" {
 				t.Errorf("got %d open orders, want the one that is held", len(open))
 			}
 			return err
 		})
 	}
-	b.desk = answering
-	if ok, err := b.desk.Cancel(b.ctx, "wd_1", op); err != nil || !ok {
+	b.worker = answering
+	if ok, err := b.worker.CancelOrder(b.ctx, "wd_1", operatorActor); err != nil || !ok {
 		t.Fatalf("asked again: got %v %v, want it ended", ok, err)
 	}
-	if s := b.show("wd_1"); s.VoidOpen || s.WaitsFor() != "nothing" {
-		t.Errorf("got open %v, waiting for %q, want it void", s.VoidOpen, s.WaitsFor())
+	if s := b.loadView("wd_1"); s.VoidPending || s.DescribeWait() != "nothing" {
+		t.Errorf("got open %v, waiting for %q, want it void", s.VoidPending, s.DescribeWait())
 	}
-	if ok, _ := b.desk.Cancel(b.ctx, "wd_1", op); ok {
+	if ok, _ := b.worker.CancelOrder(b.ctx, "wd_1", operatorActor); ok {
 		t.Error("once void: got true, want nothing done")
 	}
-	if got, want := strings.Join(b.feature.said, "; "), "withdrawn wd_1 by op; voided wd_1"; got != want {
+	if got, want := strings.Join(b.feature.lines, "; "), "withdrawn wd_1 by op; voided wd_1"; got != want {
 		t.Errorf("the feature heard %q, want %q", got, want)
 	}
-	if n := b.count(`SELECT count(*) FROM ledger_transfers WHERE cause_kind = 'WITHDRAWAL_END' AND cause_id = 'wd_1'`); n != 1 {
+	if n := b.queryCount(`SELECT count(*) FROM ledger_transfers WHERE cause_kind = 'WITHDRAWAL_END' AND cause_id = 'wd_1'`); n != 1 {
 		t.Errorf("got %d releases, want one", n)
 	}
-	b.audited("order.withdrawn", "OPERATOR", 1)
+	b.wantAudit("order.withdrawn", "OPERATOR", 1)
 }
 
 // One that has its slot first is not ended, and one that has ended first gets none.
 func TestEndingAnOrderAndItsSlotAtOnce(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, open())
-	b.give(b.treasury, coin, 100_000)
+	b := newTestEnv(t, openPolicy())
+	b.fundWallet(b.treasury, coin, 100_000)
 	for i := range 16 {
 		id := fmt.Sprintf("wd_%d", i)
-		b.place(b.order(id, sim.Address(id), 100))
+		b.submitOrder(b.newOrder(id, sim.Address(id), 100))
 		var wg sync.WaitGroup
 		var ended bool
 		wg.Go(func() {
-			if _, err := b.desk.Round(b.ctx); err != nil {
+			if _, err := b.worker.RunRound(b.ctx); err != nil {
 				t.Errorf("round: %v", err)
 			}
 		})
 		wg.Go(func() {
 			var err error
-			if ended, err = b.desk.Cancel(b.ctx, id, op); err != nil && fault.Of(err) == nil {
+			if ended, err = b.worker.CancelOrder(b.ctx, id, operatorActor); err != nil && fault.Find(err) == nil {
 				t.Errorf("end: %v", err)
 			}
 		})
 		wg.Wait()
-		status, _ := b.status(id)
-		slotted := b.count(`SELECT count(*) FROM dispatch_slots WHERE order_id = $1`, id) == 1
-		if slotted == (status == dispatch.Withdrawn) || !slotted && !ended {
+		status, _ := b.orderStatus(id)
+		slotted := b.queryCount(`SELECT count(*) FROM dispatch_slots WHERE order_id = $1`, id) == 1
+		if slotted == (status == dispatch.Recalled) || !slotted && !ended {
 			t.Fatalf("order %s is %s, slotted %v, ended %v", id, status, slotted, ended)
 		}
-		b.round()
-		b.mine(6)
-		b.round()
-		b.clock.move(20 * time.Second)
+		b.runRounds()
+		b.mineAndProve(6)
+		b.runRounds()
+		b.clock.advance(20 * time.Second)
 	}
 }

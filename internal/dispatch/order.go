@@ -30,18 +30,18 @@ import (
 // Order is a payment that has to reach a chain. Its ID is the id of what caused
 // it (a withdrawal, a sweep, a top-up): one cause, one order, one slot, for ever.
 type Order struct {
-	ID         string
-	OrgID      string
-	Purpose    signer.Purpose
-	Chain      chain.Name
-	WalletID   string // has the slot and pays the fee
-	FromID     string // whose amount it moves, where that is another wallet: see Holder
-	ToWalletID string // receives, when it is ours; else ""
-	To         chain.Address
-	MintID     int
-	Contract   chain.Address // "" for the native coin
-	Amount     money.Amount  // zero of a merge, in native units of a close
-	CustomerID string        // whose money it is, "" when nobody's in particular
+	ID           string
+	OrgID        string
+	Purpose      signer.Purpose
+	Chain        chain.Name
+	WalletID     string // has the slot and pays the fee
+	FromWalletID string // whose amount it moves, where that is another wallet: see Holder
+	ToWalletID   string // receives, when it is ours; else ""
+	To           chain.Address
+	MintID       int
+	Contract     chain.Address // "" for the native coin
+	Amount       money.Amount  // zero of a merge, in native units of a close
+	CustomerID   string        // whose money it is, "" when nobody's in particular
 	// Product is whose balance pays an organization's own payment, and WhitelistedID the
 	// entry of its list that is paid; both "" for every other order.
 	Product, WhitelistedID string
@@ -55,42 +55,42 @@ type Order struct {
 	Grant *signer.Grant
 
 	Status     Status
-	WaitingFor Want
+	WaitingFor WaitReason
 	CreatedAt  time.Time
-	// Rides is the order that has the slot of this one, whose transaction makes its payment
+	// TxLeadID is the order that has the slot of this one, whose transaction makes its payment
 	// too; "" for one that has its own, or none yet.
-	Rides string
+	TxLeadID string
 
-	from   chain.Address // of FromID
-	readAt time.Time     // when the queue was read
+	fromAddress chain.Address // of FromWalletID
+	readAt      time.Time     // when the queue was read
 }
 
-// Holder is the wallet whose amount the order moves.
-func (o Order) Holder() string {
-	if o.FromID != "" {
-		return o.FromID
+// SourceWalletID is the wallet whose amount the order moves.
+func (o Order) SourceWalletID() string {
+	if o.FromWalletID != "" {
+		return o.FromWalletID
 	}
 	return o.WalletID
 }
 
-// Want says what a queued order waits for.
-type Want string
+// WaitReason says what a queued order waits for.
+type WaitReason string
 
 // The wants. Funds and Gas come with how much is missing.
 const (
-	WantNothing    Want = ""
-	WantFunds      Want = "FUNDS"      // its wallet does not hold the amount yet
-	WantGas        Want = "GAS"        // its wallet cannot pay the fee yet
-	WantFreeze     Want = "FREEZE"     // something is frozen
-	WantSimulation Want = "SIMULATION" // the chain says that it would revert: of a payment, because of its token or the wallet as a whole
-	WantChain      Want = "CHAIN"      // the providers do not answer
-	WantSlot       Want = "SLOT"       // its wallet has no free place on the chain
-	WantSigner     Want = "SIGNER"     // the signer does not answer, or signs for no more fees of this wallet today
+	WaitNone       WaitReason = ""
+	WaitFunds      WaitReason = "FUNDS"      // its wallet does not hold the amount yet
+	WaitGas        WaitReason = "GAS"        // its wallet cannot pay the fee yet
+	WaitFreeze     WaitReason = "FREEZE"     // something is frozen
+	WaitSimulation WaitReason = "SIMULATION" // the chain says that it would revert: of a payment, because of its token or the wallet as a whole
+	WaitProviders  WaitReason = "CHAIN"      // the providers do not answer
+	WaitSlot       WaitReason = "SLOT"       // its wallet has no free place on the chain
+	WaitSigner     WaitReason = "SIGNER"     // the signer does not answer, or signs for no more fees of this wallet today
 )
 
-// Wants are all that a queued order may wait for. A person can end it whichever it is.
-var Wants = []Want{
-	WantNothing, WantFunds, WantGas, WantFreeze, WantSimulation, WantChain, WantSlot, WantSigner, WantCoins, WantMerge,
+// WaitReasons are all that a queued order may wait for. A person can end it whichever it is.
+var WaitReasons = []WaitReason{
+	WaitNone, WaitFunds, WaitGas, WaitFreeze, WaitSimulation, WaitProviders, WaitSlot, WaitSigner, WaitOutputs, WaitConsolidation,
 }
 
 // PayeeRefused is the code of a refusal that is not the signer's: as things stand
@@ -104,34 +104,34 @@ const AmountRefused = "AMOUNT"
 // FeeRefused is the code of another one: the chain asks for more than the order's FeeMax.
 const FeeRefused = "FEE_MAX"
 
-// PlaceTaken is the code of a third: where the order would make a place there is
+// NonceAccountTaken is the code of a third: where the order would make a place there is
 // something else, for good.
-const PlaceTaken = "PLACE_TAKEN"
+const NonceAccountTaken = "PLACE_TAKEN"
 
 // Codes of a Reviewer's refusals.
 const (
 	// PayeeFailed: a payment to the same destination has failed since this one was ordered.
 	PayeeFailed = "PAYEE_FAILED"
-	// CustomerCosts: the customer's withdrawals have caused as many costs as they may in a day.
-	CustomerCosts = "CUSTOMER_COSTS"
+	// CustomerCostLimit: the customer's withdrawals have caused as many costs as they may in a day.
+	CustomerCostLimit = "CUSTOMER_COSTS"
 	// RentNotHeld: the payment would make an account for its payee, whose rent its customer
 	// is to pay and which was not held for when it was requested.
 	RentNotHeld = "RENT_NOT_HELD"
 )
 
 // A Block is what cannot be moved as things stand.
-type Block struct {
+type ImmovableFunds struct {
 	OrgID, WalletID string
 	MintID          int
-	Why             string // what the chain or the signer said last
+	LastError       string // what the chain or the signer said last
 }
 
-// Blocked are the addresses of an organization ("" for all) whose units of a mint
+// ListImmovableFunds are the addresses of an organization ("" for all) whose units of a mint
 // (0 for all) the chain would not move, by the last that was tried: a sweep that
 // would revert, did, or was refused, or a payment that waits because the token
 // would let no amount go to anybody. A payment that is refused for its payee or its
 // amount is never among them: it goes back to people, see unquoted.
-func Blocked(ctx context.Context, tx pg.Tx, org string, mintID int) ([]Block, error) {
+func ListImmovableFunds(ctx context.Context, tx pg.Tx, org string, mintID int) ([]ImmovableFunds, error) {
 	rows, err := tx.Query(ctx, `
 		SELECT f.org_id, f.wallet_id, f.mint_id, coalesce(o.last_error, '')
 		FROM address_funds f
@@ -149,11 +149,11 @@ func Blocked(ctx context.Context, tx pg.Tx, org string, mintID int) ([]Block, er
 	if err != nil {
 		return nil, fmt.Errorf("what cannot be moved: %w", err)
 	}
-	found, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Block])
+	immovable, err := pgx.CollectRows(rows, pgx.RowToStructByPos[ImmovableFunds])
 	if err != nil {
 		return nil, fmt.Errorf("what cannot be moved: %w", err)
 	}
-	return found, nil
+	return immovable, nil
 }
 
 // End is how an order ended, on a proven block.
@@ -175,36 +175,36 @@ type End struct {
 // Listener is the feature that placed an order. Its methods write in the
 // transaction that changes the order and may run twice; they do no I/O else.
 type Listener interface {
-	// Broadcast tells that a provider took the order's transaction, or that it
+	// OnBroadcast tells that a provider took the order's transaction, or that it
 	// was found in a block before any provider said so.
-	Broadcast(ctx context.Context, tx pg.Tx, o Order, hash chain.TxHash) error
-	// Included tells that the transaction is in a block that is not final yet.
-	Included(ctx context.Context, tx pg.Tx, o Order, hash chain.TxHash) error
-	// Ended tells the end and returns what has to be posted for it. Dispatch
+	OnBroadcast(ctx context.Context, tx pg.Tx, o Order, hash chain.TxHash) error
+	// OnIncluded tells that the transaction is in a block that is not final yet.
+	OnIncluded(ctx context.Context, tx pg.Tx, o Order, hash chain.TxHash) error
+	// OnEnded tells the end and returns what has to be posted for it. Dispatch
 	// posts it together with the fee and moves what the wallets hold.
-	Ended(ctx context.Context, tx pg.Tx, o Order, e End) ([]ledger.Posting, error)
-	// Refused tells that the signer's policy said no, or with PayeeRefused or AmountRefused
-	// that the chain would, or with FeeRefused that it asks for too much, or with PlaceTaken that
-	// there is something already, or with MergeNot that nothing is merged now, before anything was journaled. Placing the order again asks again.
-	Refused(ctx context.Context, tx pg.Tx, o Order, r *signer.Refusal) error
-	// Withdrawn tells that a person ended the order, which had no slot: nothing of it was
+	OnEnded(ctx context.Context, tx pg.Tx, o Order, e End) ([]ledger.Posting, error)
+	// OnRefused tells that the signer's policy said no, or with PayeeRefused or AmountRefused
+	// that the chain would, or with FeeRefused that it asks for too much, or with NonceAccountTaken that
+	// there is something already, or with ConsolidationRefused that nothing is merged now, before anything was journaled. Placing the order again asks again.
+	OnRefused(ctx context.Context, tx pg.Tx, o Order, r *signer.Refusal) error
+	// OnRecalled tells that a person ended the order, which had no slot: nothing of it was
 	// signed and nothing will be. What the feature held for it is given back here, once.
-	Withdrawn(ctx context.Context, tx pg.Tx, o Order, by audit.Actor) error
+	OnRecalled(ctx context.Context, tx pg.Tx, o Order, actor audit.Actor) error
 }
 
 // Reviewer is a Listener that looks at an order again before it gets a slot: much may have
 // happened since it was placed.
 type Reviewer interface {
-	// Review is why an order has to go back to a person, or nil. It only reads.
-	Review(ctx context.Context, tx pg.Tx, o Order) (*signer.Refusal, error)
+	// ReviewOrder is why an order has to go back to a person, or nil. It only reads.
+	ReviewOrder(ctx context.Context, tx pg.Tx, o Order) (*signer.Refusal, error)
 	// ReviewRent is Review of a payment that would leave this rent in an account that it
 	// makes for its payee.
 	ReviewRent(ctx context.Context, tx pg.Tx, o Order, rent money.Amount) (*signer.Refusal, error)
 }
 
-// Place queues an order in the caller's transaction. An order that the signer
+// Submit queues an order in the caller's transaction. An order that the signer
 // refused is queued again; any other order with that id is an error.
-func Place(ctx context.Context, tx pg.Tx, o Order) error {
+func Submit(ctx context.Context, tx pg.Tx, o Order) error {
 	tag, err := tx.Exec(ctx, `
 		INSERT INTO dispatch_orders (order_id, org_id, purpose, chain, wallet_id, to_wallet_id, to_address,
 		                             mint_id, contract, amount, customer_id, key_hash, status, attempt_after, created_at, fee_max, fee_deducted, authority,
@@ -216,7 +216,7 @@ func Place(ctx context.Context, tx pg.Tx, o Order) error {
 		  AND dispatch_orders.to_address = excluded.to_address AND dispatch_orders.fee_deducted = excluded.fee_deducted
 		  AND dispatch_orders.fee_max IS NOT DISTINCT FROM excluded.fee_max`,
 		o.ID, o.OrgID, o.Purpose, o.Chain, o.WalletID, o.ToWalletID, o.To,
-		o.MintID, o.Contract, o.Amount, o.CustomerID, o.KeyHash, tx.Now, o.FeeMax, o.FeeDeducted, o.Grant, o.Product, o.WhitelistedID, o.FromID)
+		o.MintID, o.Contract, o.Amount, o.CustomerID, o.KeyHash, tx.Now, o.FeeMax, o.FeeDeducted, o.Grant, o.Product, o.WhitelistedID, o.FromWalletID)
 	if err != nil {
 		return fmt.Errorf("place order %s: %w", o.ID, err)
 	}
@@ -234,26 +234,26 @@ const turnAfter = 10 * time.Second
 // at it and written down what it lacks, or has not come to it for a while. In a transaction that changes both, the order's lock
 // comes before that of its feature's row, as it does in dispatch.
 func LockWaiting(ctx context.Context, tx pg.Tx, orderID string) (bool, error) {
-	var waits bool
+	var waiting bool
 	err := tx.QueryRow(ctx, `
 		SELECT status = 'QUEUED' AND (waiting_for IS NOT NULL OR attempt_after <= $2)
-		FROM dispatch_orders WHERE order_id = $1 FOR UPDATE`, orderID, tx.Now.Add(-turnAfter)).Scan(&waits)
+		FROM dispatch_orders WHERE order_id = $1 FOR UPDATE`, orderID, tx.Now.Add(-turnAfter)).Scan(&waiting)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return false, nil
 	}
 	if err != nil {
 		return false, fmt.Errorf("ask whether order %s waits: %w", orderID, err)
 	}
-	return waits, nil
+	return waiting, nil
 }
 
-// Withdraw takes back an order that has no slot, in the caller's transaction.
+// Recall takes back an order that has no slot, in the caller's transaction.
 // It is false when the order is past that: then only its slot ends it. It is the only way
 // in which an order ends without a slot: whoever slots it at the same moment finds it
 // withdrawn, or this finds its slot. A payment or return had a grant, so nothing that was
 // held for it may be given back before the signer has voided it: whoever commits calls
-// Voider.Finish, which tells its feature.
-func Withdraw(ctx context.Context, tx pg.Tx, orderID string) (bool, error) {
+// Voider.FinishVoid, which tells its feature.
+func Recall(ctx context.Context, tx pg.Tx, orderID string) (bool, error) {
 	tag, err := tx.Exec(ctx, `
 		UPDATE dispatch_orders SET status = 'WITHDRAWN', waiting_for = NULL, short_by = NULL, ended_at = $2
 		WHERE order_id = $1 AND status IN ('QUEUED', 'REFUSED')`, orderID, tx.Now)
@@ -263,57 +263,57 @@ func Withdraw(ctx context.Context, tx pg.Tx, orderID string) (bool, error) {
 	if tag.RowsAffected() != 1 {
 		return false, nil
 	}
-	return true, void(ctx, tx, orderID)
+	return true, requestVoid(ctx, tx, orderID)
 }
 
-// Short is a queued order that lacks funds or gas on its wallet.
-type Short struct {
+// UnderfundedOrder is a queued order that lacks funds or gas on its wallet.
+type UnderfundedOrder struct {
 	Order
-	By money.Amount // units of the order's mint for FUNDS, of the native coin for GAS
+	Missing money.Amount // units of the order's mint for FUNDS, of the native coin for GAS
 }
 
-// Shorts are the queued orders of a chain that wait for funds or gas, oldest
+// ListUnderfunded are the queued orders of a chain that wait for funds or gas, oldest
 // first: what a sweep on demand or a top-up has to bring.
-func Shorts(ctx context.Context, tx pg.Tx, name chain.Name, want Want, limit int) ([]Short, error) {
+func ListUnderfunded(ctx context.Context, tx pg.Tx, name chain.Name, reason WaitReason, limit int) ([]UnderfundedOrder, error) {
 	rows, err := tx.Query(ctx, selectOrders+`, short_by FROM dispatch_orders
 		WHERE chain = $1 AND status = 'QUEUED' AND waiting_for = $2 AND short_by > 0
-		ORDER BY created_at, order_id LIMIT $3`, name, want, limit)
+		ORDER BY created_at, order_id LIMIT $3`, name, reason, limit)
 	if err != nil {
-		return nil, fmt.Errorf("orders of %s that wait for %s: %w", name, want, err)
+		return nil, fmt.Errorf("orders of %s that wait for %s: %w", name, reason, err)
 	}
-	shorts, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (Short, error) {
-		var s Short
-		return s, row.Scan(append(s.columns(), &s.By)...)
+	orders, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (UnderfundedOrder, error) {
+		var order UnderfundedOrder
+		return order, row.Scan(append(order.scanTargets(), &order.Missing)...)
 	})
 	if err != nil {
-		return nil, fmt.Errorf("orders of %s that wait for %s: %w", name, want, err)
+		return nil, fmt.Errorf("orders of %s that wait for %s: %w", name, reason, err)
 	}
-	return shorts, nil
+	return orders, nil
 }
 
-// StillShort tells whether a queued order waits for this still.
-func StillShort(ctx context.Context, tx pg.Tx, orderID string, want Want) (bool, error) {
-	var short bool
+// IsUnderfunded tells whether a queued order waits for this still.
+func IsUnderfunded(ctx context.Context, tx pg.Tx, orderID string, reason WaitReason) (bool, error) {
+	var underfunded bool
 	err := tx.QueryRow(ctx, `
 		SELECT EXISTS (SELECT FROM dispatch_orders WHERE order_id = $1 AND status = 'QUEUED' AND waiting_for = $2 AND short_by > 0)`,
-		orderID, want).Scan(&short)
+		orderID, reason).Scan(&underfunded)
 	if err != nil {
 		return false, fmt.Errorf("ask what order %s waits for: %w", orderID, err)
 	}
-	return short, nil
+	return underfunded, nil
 }
 
-// Brought has the orders of a wallet that wait for this looked at again, because
+// FundsArrived has the orders of a wallet that wait for this looked at again, because
 // what they lacked has come. Until then they lack nothing that is known. It locks
 // the others that are queued as well: one that is about to say that it lacks this
 // has said so before, or sees what came.
-func Brought(ctx context.Context, tx pg.Tx, walletID string, name chain.Name, want Want) error {
+func FundsArrived(ctx context.Context, tx pg.Tx, walletID string, name chain.Name, reason WaitReason) error {
 	_, err := tx.Exec(ctx, `
 		SELECT FROM dispatch_orders WHERE wallet_id = $1 AND chain = $2 AND status = 'QUEUED' ORDER BY order_id FOR UPDATE`, walletID, name)
 	if err == nil {
 		_, err = tx.Exec(ctx, `
 			UPDATE dispatch_orders SET waiting_for = NULL, short_by = NULL, attempt_after = $4
-			WHERE wallet_id = $1 AND chain = $2 AND status = 'QUEUED' AND waiting_for = $3`, walletID, name, want, tx.Now)
+			WHERE wallet_id = $1 AND chain = $2 AND status = 'QUEUED' AND waiting_for = $3`, walletID, name, reason, tx.Now)
 	}
 	if err != nil {
 		return fmt.Errorf("have the orders of wallet %s looked at again: %w", walletID, err)
@@ -325,16 +325,16 @@ const selectOrders = `SELECT order_id, org_id, purpose, chain, wallet_id, coales
 	coalesce((SELECT w.address FROM wallets w WHERE w.wallet_id = dispatch_orders.from_wallet_id), ''), coalesce(to_wallet_id, ''), to_address, mint_id,
 	contract, amount, coalesce(customer_id, ''), coalesce(product, ''), coalesce(whitelisted_address_id, ''), key_hash, fee_max, fee_deducted, authority, status, coalesce(waiting_for, ''), created_at, coalesce(rides_id, '')`
 
-func (o *Order) columns() []any {
+func (o *Order) scanTargets() []any {
 	return []any{
-		&o.ID, &o.OrgID, &o.Purpose, &o.Chain, &o.WalletID, &o.FromID, &o.from, &o.ToWalletID, &o.To, &o.MintID,
-		&o.Contract, &o.Amount, &o.CustomerID, &o.Product, &o.WhitelistedID, &o.KeyHash, &o.FeeMax, &o.FeeDeducted, &o.Grant, &o.Status, &o.WaitingFor, &o.CreatedAt, &o.Rides,
+		&o.ID, &o.OrgID, &o.Purpose, &o.Chain, &o.WalletID, &o.FromWalletID, &o.fromAddress, &o.ToWalletID, &o.To, &o.MintID,
+		&o.Contract, &o.Amount, &o.CustomerID, &o.Product, &o.WhitelistedID, &o.KeyHash, &o.FeeMax, &o.FeeDeducted, &o.Grant, &o.Status, &o.WaitingFor, &o.CreatedAt, &o.TxLeadID,
 	}
 }
 
 func scanOrder(row pgx.CollectableRow) (Order, error) {
 	var o Order
-	return o, row.Scan(o.columns()...)
+	return o, row.Scan(o.scanTargets()...)
 }
 
 // lockOrder reads an order under its row lock: the first lock of every
@@ -351,24 +351,24 @@ func lockOrder(ctx context.Context, tx pg.Tx, orderID string) (Order, error) {
 	return o, nil
 }
 
-// dear tells whether a transaction that may cost this is above the order's own limit.
-func (o Order) dear(cost money.Amount) bool { return o.FeeMax != nil && o.FeeMax.Less(cost) }
+// exceedsFeeMax tells whether a transaction that may cost this is above the order's own limit.
+func (o Order) exceedsFeeMax(cost money.Amount) bool { return o.FeeMax != nil && o.FeeMax.Less(cost) }
 
-func (o Order) payment(account chain.Address) chain.Payment {
-	p := chain.Payment{From: account, To: o.To, Contract: o.Contract, Amount: o.Amount, Place: o.Purpose == signer.Place, Close: o.Purpose == signer.Close}
-	if o.FromID != "" {
-		p.From, p.Payer = o.from, account
+func (o Order) chainPayment(account chain.Address) chain.Payment {
+	p := chain.Payment{From: account, To: o.To, Contract: o.Contract, Amount: o.Amount, CreatesNonceAccount: o.Purpose == signer.CreateNonceAccount, ClosesTokenAccount: o.Purpose == signer.CloseTokenAccount}
+	if o.FromWalletID != "" {
+		p.From, p.Payer = o.fromAddress, account
 	}
 	return p
 }
 
-// remember writes an order's audit row.
-func remember(ctx context.Context, tx pg.Tx, o Order, verb string, detail map[string]any) error {
-	return rememberBy(ctx, tx, dispatcher, o, verb, detail)
+// recordAudit writes an order's audit row.
+func recordAudit(ctx context.Context, tx pg.Tx, o Order, verb string, detail map[string]any) error {
+	return recordAuditBy(ctx, tx, systemActor, o, verb, detail)
 }
 
-func rememberBy(ctx context.Context, tx pg.Tx, by audit.Actor, o Order, verb string, detail map[string]any) error {
+func recordAuditBy(ctx context.Context, tx pg.Tx, actor audit.Actor, o Order, verb string, detail map[string]any) error {
 	return audit.Record(ctx, tx, audit.Entry{
-		OrgID: o.OrgID, Actor: by, Action: "order." + verb, ResourceKind: "order", ResourceID: o.ID, Detail: detail,
+		OrgID: o.OrgID, Actor: actor, Action: "order." + verb, ResourceKind: "order", ResourceID: o.ID, Detail: detail,
 	})
 }

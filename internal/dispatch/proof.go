@@ -20,145 +20,145 @@ import (
 // gets a place whose proof is not known. See docs/design/solana.md#proof-of-a-slot.
 
 // A proof is what is known of that of a lease.
-type proof struct {
-	of    string        // "" while nobody has it
-	why   string        // then
-	since time.Time     // it has been looked for in vain
-	again time.Time     // and when it is looked for again
-	rests time.Duration // which was so long after the last time
+type slotProof struct {
+	text          string        // "" while nobody has it
+	missingReason string        // then
+	missingSince  time.Time     // it has been looked for in vain
+	retryAt       time.Time     // and when it is looked for again
+	retryDelay    time.Duration // which was so long after the last time
 }
 
-// unprovenMax is how long a proof may be looked for before that is an alarm: providers show a
+// unprovenAlarmAfter is how long a proof may be looked for before that is an alarm: providers show a
 // block later than what it changed.
-const unprovenMax = time.Minute
+const unprovenAlarmAfter = time.Minute
 
 const (
-	proofsMax   = 4096 // leases that are kept in memory
-	lastUsesMax = 4    // how many of the last orders of a place may have given it what it has
+	slotProofsMax = 4096 // leases that are kept in memory
+	lastUsesMax   = 4    // how many of the last orders of a place may have given it what it has
 )
 
-// prove gives the free places of an account their proofs. What has none is told and left out,
+// proveFreeSlots gives the free places of an account their proofs. What has none is told and left out,
 // and others go on.
-func (d *Desk) prove(ctx context.Context, from wallet.Wallet, acct *chain.Account) error {
-	if d.chain.Proofs == nil || !acct.Leased {
+func (d *Worker) proveFreeSlots(ctx context.Context, payer wallet.Wallet, acct *chain.Account) error {
+	if d.chain.SlotProver == nil || !acct.KeyedSlots {
 		return nil
 	}
-	free, err := d.free(ctx, *acct)
+	freeKeys, err := d.freeSlotKeys(ctx, *acct)
 	if err != nil {
 		return err
 	}
-	free = d.sound(free)
+	freeKeys = d.withoutForeign(freeKeys)
 	// The providers may be slow, so one look in vain is enough for a turn. What has waited
 	// longest for one comes first.
-	slices.SortStableFunc(free, func(a, b string) int {
-		x, _ := d.remembered(a)
-		y, _ := d.remembered(b)
-		return x.again.Compare(y.again)
+	slices.SortStableFunc(freeKeys, func(a, b string) int {
+		x, _ := d.cachedProof(a)
+		y, _ := d.cachedProof(b)
+		return x.retryAt.Compare(y.retryAt)
 	})
-	for _, lease := range free {
-		if _, due := d.remembered(lease); !due {
+	for _, slotKey := range freeKeys {
+		if _, isDue := d.cachedProof(slotKey); !isDue {
 			continue
 		}
-		if p, err := d.proofOf(ctx, from, lease); err != nil {
+		if p, err := d.findProof(ctx, payer, slotKey); err != nil {
 			return err
-		} else if p.of == "" {
+		} else if p.text == "" {
 			break
 		}
 	}
 	now := d.db.Clock()()
-	for i, l := range acct.Leases {
-		if !slices.Contains(free, l.Final) {
+	for i, l := range acct.Slots {
+		if !slices.Contains(freeKeys, l.Final) {
 			continue
 		}
-		p, _ := d.remembered(l.Final)
-		if acct.Leases[i].Proof = p.of; p.why != "" && now.Sub(p.since) >= unprovenMax {
-			at, _, _ := strings.Cut(l.Final, " ")
-			d.alarm(ctx, at, "a place of a wallet is not used, since the block that proves its value is not found", "wallet", from.ID, "place", at, "why", p.why)
+		p, _ := d.cachedProof(l.Final)
+		if acct.Slots[i].Proof = p.text; p.missingReason != "" && now.Sub(p.missingSince) >= unprovenAlarmAfter {
+			accountAddress, _, _ := strings.Cut(l.Final, " ")
+			d.raiseAlarm(ctx, accountAddress, "a place of a wallet is not used, since the block that proves its value is not found", "wallet", payer.ID, "place", accountAddress, "why", p.missingReason)
 		}
 	}
 	return nil
 }
 
-// proven are the leases of an account that have a proof, where that is asked for.
-func (d *Desk) proven(acct chain.Account, free []string) []chain.Lease {
-	var out []chain.Lease
-	for _, l := range acct.Leases {
-		if slices.Contains(free, l.Final) && (d.chain.Proofs == nil || l.Proof != "") {
-			out = append(out, l)
+// provenSlots are the leases of an account that have a proof, where that is asked for.
+func (d *Worker) provenSlots(acct chain.Account, freeKeys []string) []chain.SlotState {
+	var slots []chain.SlotState
+	for _, l := range acct.Slots {
+		if slices.Contains(freeKeys, l.Final) && (d.chain.SlotProver == nil || l.Proof != "") {
+			slots = append(slots, l)
 		}
 	}
-	return out
+	return slots
 }
 
-// unproven says why leases have no proof, by the first that was looked for.
-func (d *Desk) unproven(leases []string) string {
-	for _, l := range leases {
-		if p, _ := d.remembered(l); p.why != "" {
-			return p.why
+// unprovenReason says why leases have no proof, by the first that was looked for.
+func (d *Worker) unprovenReason(slotKeys []string) string {
+	for _, l := range slotKeys {
+		if p, _ := d.cachedProof(l); p.missingReason != "" {
+			return p.missingReason
 		}
 	}
 	return "it is not looked for yet"
 }
 
-// remembered is what is known of the proof of a lease, and whether it is to be looked for.
-func (d *Desk) remembered(lease string) (p proof, due bool) {
+// cachedProof is what is known of the proof of a lease, and whether it is to be looked for.
+func (d *Worker) cachedProof(slotKey string) (p slotProof, isDue bool) {
 	now := d.db.Clock()()
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	p = d.proofs[lease]
-	return p, p.of == "" && !now.Before(p.again)
+	p = d.slotProofs[slotKey]
+	return p, p.text == "" && !now.Before(p.retryAt)
 }
 
-// proofOf looks for the proof of a lease: in memory, in the blocks that the last orders of
+// findProof looks for the proof of a lease: in memory, in the blocks that the last orders of
 // the place ended in, and at the providers. What is not found is looked for again later.
-func (d *Desk) proofOf(ctx context.Context, from wallet.Wallet, lease string) (proof, error) {
-	p, due := d.remembered(lease)
-	if !due {
+func (d *Worker) findProof(ctx context.Context, payer wallet.Wallet, slotKey string) (slotProof, error) {
+	p, isDue := d.cachedProof(slotKey)
+	if !isDue {
 		return p, nil
 	}
 	var parents []string
 	err := d.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
-		parents, err = lastUses(ctx, tx, d.chain.Name, lease)
+		parents, err = loadLastUseParents(ctx, tx, d.chain.Name, slotKey)
 		return err
 	})
 	if err != nil {
-		return proof{}, err
+		return slotProof{}, err
 	}
-	of, err := d.chain.Proofs.Proof(ctx, from.Address, lease, parents...)
+	text, err := d.chain.SlotProver.ProveSlot(ctx, payer.Address, slotKey, parents...)
 	if err != nil {
-		now, since := d.db.Clock()(), p.since
-		if since.IsZero() {
-			since = now
+		now, missingSince := d.db.Clock()(), p.missingSince
+		if missingSince.IsZero() {
+			missingSince = now
 		}
-		rests := min(max(2*p.rests, d.conf.RetryAfter), d.conf.WatchEvery)
-		p = proof{why: err.Error(), since: since, again: now.Add(rests), rests: rests}
+		retryDelay := min(max(2*p.retryDelay, d.conf.RetryAfter), d.conf.WatchEvery)
+		p = slotProof{missingReason: err.Error(), missingSince: missingSince, retryAt: now.Add(retryDelay), retryDelay: retryDelay}
 	} else {
-		p = proof{of: of}
+		p = slotProof{text: text}
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if len(d.proofs) >= proofsMax {
-		clear(d.proofs) // each is found again
+	if len(d.slotProofs) >= slotProofsMax {
+		clear(d.slotProofs) // each is found again
 	}
-	d.proofs[lease] = p
+	d.slotProofs[slotKey] = p
 	return p, nil
 }
 
-// lastUses are the parents of the blocks in which the last orders of a place ended.
-func lastUses(ctx context.Context, tx pg.Tx, name chain.Name, lease string) ([]string, error) {
-	at, _, _ := strings.Cut(lease, " ")
+// loadLastUseParents are the parents of the blocks in which the last orders of a place ended.
+func loadLastUseParents(ctx context.Context, tx pg.Tx, name chain.Name, slotKey string) ([]string, error) {
+	accountAddress, _, _ := strings.Cut(slotKey, " ")
 	rows, err := tx.Query(ctx, `
 		SELECT p.parent FROM (
 			SELECT order_id, nonce FROM dispatch_slots
 			WHERE chain = $1 AND chain = 'SOLANA' AND split_part(lease, ' ', 1) = $2 ORDER BY nonce DESC LIMIT $3
 		) s JOIN dispatch_orders o USING (order_id) JOIN finality_proofs p ON p.chain = o.chain AND p.proof_id = o.proof_id
-		ORDER BY s.nonce DESC`, name, at, lastUsesMax)
+		ORDER BY s.nonce DESC`, name, accountAddress, lastUsesMax)
 	if err != nil {
-		return nil, fmt.Errorf("which blocks place %s was used in: %w", at, err)
+		return nil, fmt.Errorf("which blocks place %s was used in: %w", accountAddress, err)
 	}
 	parents, err := pgx.CollectRows(rows, pgx.RowTo[string])
 	if err != nil {
-		return nil, fmt.Errorf("which blocks place %s was used in: %w", at, err)
+		return nil, fmt.Errorf("which blocks place %s was used in: %w", accountAddress, err)
 	}
 	return parents, nil
 }
@@ -166,25 +166,25 @@ func lastUses(ctx context.Context, tx pg.Tx, name chain.Name, lease string) ([]s
 // proveSlot looks for the proof of a slot that was written without, by a version of before
 // or from a journal of before. Without one the signer signs nothing in it that it has not
 // signed already, and says so.
-func (d *Desk) proveSlot(ctx context.Context, from wallet.Wallet, s *slot) error {
-	if d.chain.Proofs == nil || s.Proof != "" || s.Purpose == signer.Place {
+func (d *Worker) proveSlot(ctx context.Context, payer wallet.Wallet, s *slot) error {
+	if d.chain.SlotProver == nil || s.Proof != "" || s.Purpose == signer.CreateNonceAccount {
 		return nil
 	}
-	p, err := d.proofOf(ctx, from, s.At.Lease)
+	p, err := d.findProof(ctx, payer, s.ChainSlot.Key)
 	if err != nil {
 		return err
 	}
-	if p.of == "" {
-		d.alarm(ctx, s.ID, "a slot is not proven, so nothing new is signed in it", "order", s.ID, "slot", s.At.String(), "why", p.why)
+	if p.text == "" {
+		d.raiseAlarm(ctx, s.ID, "a slot is not proven, so nothing new is signed in it", "order", s.ID, "slot", s.ChainSlot.String(), "why", p.missingReason)
 		return nil
 	}
 	err = d.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-		_, err := tx.Exec(ctx, `UPDATE dispatch_slots SET proof = $2 WHERE order_id = $1 AND proof = ''`, s.ID, p.of)
+		_, err := tx.Exec(ctx, `UPDATE dispatch_slots SET proof = $2 WHERE order_id = $1 AND proof = ''`, s.ID, p.text)
 		return err
 	})
 	if err != nil {
 		return fmt.Errorf("keep the proof of the slot of order %s: %w", s.ID, err)
 	}
-	s.Proof = p.of
+	s.Proof = p.text
 	return nil
 }

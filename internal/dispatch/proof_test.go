@@ -32,27 +32,27 @@ func (s silentToken) Outcome(ctx context.Context, txs []chain.TxHash, ps ...chai
 // Rule WD-9: what contradicts itself neither settles nor gives back.
 func TestAPaymentThatSucceededWithoutItsTransferIsLeftToAPerson(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, open())
-	b.give(b.treasury, coin, 1000)
-	on := b.chain.Configured()
+	b := newTestEnv(t, openPolicy())
+	b.fundWallet(b.treasury, coin, 1000)
+	on := b.chain.ToChain()
 	on.Sender = silentToken{on.Sender}
-	b.desk = dispatch.New(b.db, on, b.signer, mirror.Record, map[signer.Purpose]dispatch.Listener{signer.Payment: b.feature},
+	b.worker = dispatch.New(b.db, on, b.signer, mirror.RecordEntry, map[signer.Purpose]dispatch.Listener{signer.Payment: b.feature},
 		dispatch.Config{}, slog.New(slog.DiscardHandler))
-	b.place(b.order("wd_1", sim.Address("customer"), 400))
-	b.round()
-	b.mine(6)
-	b.round()
+	b.submitOrder(b.newOrder("wd_1", sim.Address("customer"), 400))
+	b.runRounds()
+	b.mineAndProve(6)
+	b.runRounds()
 	b.wantStatus("wd_1", dispatch.Stuck)
-	if got := fmt.Sprint(b.feature.said); got != "[broadcast wd_1]" {
+	if got := fmt.Sprint(b.feature.lines); got != "[broadcast wd_1]" {
 		t.Errorf("the feature heard %s, want nothing of an end", got)
 	}
 	if f := b.funds(b.treasury, usdc); f.Reserved != money.Units(400) || !f.Swept.IsZero() {
 		t.Errorf("got %v reserved and %v gone, want 400 and 0", f.Reserved, f.Swept)
 	}
-	if n := b.count(`SELECT count(*) FROM mints WHERE quarantined_at IS NOT NULL`); n != 1 {
+	if n := b.queryCount(`SELECT count(*) FROM mints WHERE quarantined_at IS NOT NULL`); n != 1 {
 		t.Errorf("got %d mints under quarantine, want the payment's", n)
 	}
-	if n := b.count(`SELECT count(*) FROM ledger_transfers WHERE cause_id = 'wd_1' AND cause_kind <> 'WITHDRAWAL_HOLD'`); n != 0 {
+	if n := b.queryCount(`SELECT count(*) FROM ledger_transfers WHERE cause_id = 'wd_1' AND cause_kind <> 'WITHDRAWAL_HOLD'`); n != 0 {
 		t.Errorf("got %d postings, want none", n)
 	}
 }
@@ -60,19 +60,19 @@ func TestAPaymentThatSucceededWithoutItsTransferIsLeftToAPerson(t *testing.T) {
 // Rule WD-9.
 func TestTheProofOfAnotherBlockEndsNothing(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, open())
-	b.give(b.treasury, coin, 1000)
-	b.place(b.order("wd_1", sim.Address("customer"), 400))
-	b.round()
+	b := newTestEnv(t, openPolicy())
+	b.fundWallet(b.treasury, coin, 1000)
+	b.submitOrder(b.newOrder("wd_1", sim.Address("customer"), 400))
+	b.runRounds()
 	b.chain.Mine(6)
-	b.system(func(ctx context.Context, tx pg.Tx) error {
+	b.inSystem(func(ctx context.Context, tx pg.Tx) error {
 		_, err := tx.Exec(ctx, `INSERT INTO finality_proofs (chain, height, hash, parent, block_time, providers, verified, created_at)
 			SELECT 'ETHEREUM', h, '0xother' || h, '0xother' || h - 1, $1, 1, 'sim', $1 FROM generate_series(1, 10) h`, tx.Now)
 		return err
 	})
-	b.round()
+	b.runRounds()
 	b.wantStatus("wd_1", dispatch.Broadcast)
-	if n := b.count(`SELECT count(*) FROM ledger_transfers WHERE cause_id = 'wd_1' AND cause_kind <> 'WITHDRAWAL_HOLD'`); n != 0 {
+	if n := b.queryCount(`SELECT count(*) FROM ledger_transfers WHERE cause_id = 'wd_1' AND cause_kind <> 'WITHDRAWAL_HOLD'`); n != 0 {
 		t.Errorf("got %d postings, want none", n)
 	}
 }
@@ -80,52 +80,52 @@ func TestTheProofOfAnotherBlockEndsNothing(t *testing.T) {
 // Found by the soak, seed 20261224. Rule WD-9.
 func TestAHeadThatGoesBackBehindAProofMakesAnOrderWait(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, open())
-	b.give(b.treasury, coin, 1000)
-	b.place(b.order("wd_1", sim.Address("customer"), 400))
-	b.round()
-	b.mine(6)
+	b := newTestEnv(t, openPolicy())
+	b.fundWallet(b.treasury, coin, 1000)
+	b.submitOrder(b.newOrder("wd_1", sim.Address("customer"), 400))
+	b.runRounds()
+	b.mineAndProve(6)
 	b.chain.Fork(5)
 	if h, err := b.chain.Heads(b.ctx); err != nil || h.Final.Height >= h.Latest.Height || b.proven < h.Latest.Height {
 		t.Fatalf("got heads %+v, %v with %d proven, want the payment in the last block, proven and not final now", h, err, b.proven)
 	}
-	b.round() // fails when that is an error
+	b.runRounds() // fails when that is an error
 	b.wantStatus("wd_1", dispatch.Broadcast)
 	b.chain.Mine(6)
-	b.round()
+	b.runRounds()
 	b.wantStatus("wd_1", dispatch.Paid)
-	b.received(sim.Address("customer"), 400)
+	b.wantReceived(sim.Address("customer"), 400)
 }
 
 func TestAFreezeAlsoStopsWhatIsSignedAndNotOut(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, open())
-	b.give(b.treasury, coin, 1000)
+	b := newTestEnv(t, openPolicy())
+	b.fundWallet(b.treasury, coin, 1000)
 	b.chain.Provider(0).RefuseSend("the node is busy")
-	b.place(b.order("wd_1", sim.Address("customer"), 400))
-	b.round()
+	b.submitOrder(b.newOrder("wd_1", sim.Address("customer"), 400))
+	b.runRounds()
 	b.wantStatus("wd_1", dispatch.Signed)
-	b.system(func(ctx context.Context, tx pg.Tx) error {
-		return freeze.Put(ctx, tx, freeze.Freeze{Scope: freeze.All, Source: freeze.ByVerify, Reason: "test"})
+	b.inSystem(func(ctx context.Context, tx pg.Tx) error {
+		return freeze.Create(ctx, tx, freeze.Freeze{Scope: freeze.ScopeAll, Source: freeze.SourceVerify, Reason: "test"})
 	})
 	b.chain.Provider(0).RefuseSend("")
 	for range 3 {
-		b.clock.move(time.Minute)
-		b.round()
+		b.clock.advance(time.Minute)
+		b.runRounds()
 	}
-	if n := len(b.chain.Pool()); n != 0 {
+	if n := len(b.chain.Mempool()); n != 0 {
 		t.Fatalf("got %d transactions sent during a freeze, want none", n)
 	}
-	b.system(func(ctx context.Context, tx pg.Tx) error {
+	b.inSystem(func(ctx context.Context, tx pg.Tx) error {
 		standing, err := freeze.List(ctx, tx)
 		if err != nil {
 			return err
 		}
 		return freeze.Lift(ctx, tx, standing[0].ID, audit.Operator("op"))
 	})
-	b.clock.move(time.Minute)
-	b.round()
-	if n := len(b.chain.Pool()); n != 1 {
+	b.clock.advance(time.Minute)
+	b.runRounds()
+	if n := len(b.chain.Mempool()); n != 1 {
 		t.Errorf("got %d transactions once it was lifted, want the one that was signed", n)
 	}
 	b.wantStatus("wd_1", dispatch.Broadcast)
@@ -133,14 +133,14 @@ func TestAFreezeAlsoStopsWhatIsSignedAndNotOut(t *testing.T) {
 
 func TestEveryEntryOfTheSignersJournalIsCopiedWithItsStep(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, open())
-	b.give(b.treasury, coin, 1000)
-	b.place(b.order("wd_1", sim.Address("customer"), 400))
-	b.round()
-	entries, err := b.signer.Entries(b.ctx, 0, 0)
+	b := newTestEnv(t, openPolicy())
+	b.fundWallet(b.treasury, coin, 1000)
+	b.submitOrder(b.newOrder("wd_1", sim.Address("customer"), 400))
+	b.runRounds()
+	entries, err := b.signer.EntriesAfter(b.ctx, 0, 0)
 	b.must(err)
 	for _, e := range entries[1:] { // the first is nobody's step
-		if n := b.count(`SELECT count(*) FROM signer_journal WHERE seq = $1 AND hash = $2`, int64(e.Seq), e.Hash); n != 1 {
+		if n := b.queryCount(`SELECT count(*) FROM signer_journal WHERE seq = $1 AND hash = $2`, int64(e.Seq), e.Hash); n != 1 {
 			t.Errorf("entry %d: got %d copies, want one: %s", e.Seq, n, e.Body)
 		}
 	}

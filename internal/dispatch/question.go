@@ -19,23 +19,23 @@ import (
 	"github.com/cofferpay/coffer/internal/wallet"
 )
 
-// What an ended order waits for whose proof is dead, beside WantFreeze, WantGas,
-// WantSimulation and WantChain.
+// What an ended order waits for whose proof is dead, beside WaitFreeze, WaitGas,
+// WaitSimulation and WaitProviders.
 const (
-	WantBlock   Want = "BLOCK"   // its transaction is out again, or in a block that is not proven yet
-	WantEarlier Want = "EARLIER" // an earlier nonce of its wallet cannot be sent again yet
-	WantPerson  Want = "PERSON"  // the chain has ended its slot in another way than the books
+	WaitBlock        WaitReason = "BLOCK"   // its transaction is out again, or in a block that is not proven yet
+	WaitEarlierNonce WaitReason = "EARLIER" // an earlier nonce of its wallet cannot be sent again yet
+	WaitOperator     WaitReason = "PERSON"  // the chain has ended its slot in another way than the books
 )
 
-// personAgain is how often a slot is looked at that waits for a person: the chain
+// operatorRecheck is how often a slot is looked at that waits for a person: the chain
 // may yet change its mind.
-const personAgain = time.Minute
+const operatorRecheck = time.Minute
 
-// Repricer is a Listener that shows what its orders cost.
-type Repricer interface {
-	// Repriced tells that the transaction of an ended order was proven in another
+// FeeChangeListener is a Listener that shows what its orders cost.
+type FeeChangeListener interface {
+	// OnFeeChanged tells that the transaction of an ended order was proven in another
 	// block and has cost this there. The difference is posted by dispatch.
-	Repriced(ctx context.Context, tx pg.Tx, o Order, fee money.Amount) error
+	OnFeeChanged(ctx context.Context, tx pg.Tx, o Order, fee money.Amount) error
 }
 
 // A question is an order that ended on a proof that is dead now: finality broke
@@ -44,226 +44,226 @@ type Repricer interface {
 //
 // Each order of a slot is one of its own, as each has a fee and a proof; what is sent
 // again is the transaction of all.
-type question struct {
-	Of Order
+type reorgedOrder struct {
+	EndedOrder Order
 	slot
 	Hash    chain.TxHash // of the transaction that ended it
 	Fee     money.Amount // as it was posted
 	ProofID int64        // dead
-	Due     bool
+	IsDue   bool
 }
 
-// questions are a wallet's orders in question, by the number of their slots. While nobody has decided
+// loadReorgedOrders are a wallet's orders in question, by the number of their slots. While nobody has decided
 // where the walk goes on there are none: the blocks may come back.
-func questions(ctx context.Context, tx pg.Tx, name chain.Name, walletID string) ([]question, error) {
-	slots, err := slotsBy(ctx, tx, selectSlots+`
+func loadReorgedOrders(ctx context.Context, tx pg.Tx, name chain.Name, walletID string) ([]reorgedOrder, error) {
+	slots, err := querySlots(ctx, tx, selectSlots+`
 		WHERE o.order_id IN (SELECT coalesce(r.rides_id, r.order_id) FROM dispatch_in_question q JOIN dispatch_orders r USING (order_id) WHERE q.chain = $1 AND q.wallet_id = $2)
 			AND NOT EXISTS (SELECT FROM scan_cursors c WHERE c.chain = $1 AND c.parted_above IS NOT NULL)
 		ORDER BY s.nonce`, name, walletID)
 	if err != nil {
 		return nil, fmt.Errorf("orders in question: %w", err)
 	}
-	var found []question
+	var reorged []reorgedOrder
 	for _, s := range slots {
-		for _, o := range s.orders() {
-			q := question{slot: s, Of: o}
+		for _, o := range s.allOrders() {
+			q := reorgedOrder{slot: s, EndedOrder: o}
 			err := tx.QueryRow(ctx, `
 				SELECT tx_hash, fee, proof_id, attempt_after <= $2 FROM dispatch_orders
 				WHERE order_id = $1 AND order_id IN (SELECT order_id FROM dispatch_in_question WHERE chain = $3)`, o.ID, tx.Now, name).
-				Scan(&q.Hash, &q.Fee, &q.ProofID, &q.Due)
+				Scan(&q.Hash, &q.Fee, &q.ProofID, &q.IsDue)
 			if errors.Is(err, pgx.ErrNoRows) {
 				continue // proven again already, or a person has not decided about it yet
 			}
 			if err != nil {
 				return nil, fmt.Errorf("how order %s ended: %w", o.ID, err)
 			}
-			found = append(found, q)
+			reorged = append(reorged, q)
 		}
 	}
-	return found, nil
+	return reorged, nil
 }
 
-// answer takes a wallet's orders in question a step on, in the order of their
+// resettleOrders takes a wallet's orders in question a step on, in the order of their
 // nonces. What cannot be sent again holds up what stands behind it.
-func (d *Desk) answer(ctx context.Context, from wallet.Wallet, all []question) (busy bool, err error) {
-	due := false
-	for _, q := range all {
-		due = due || q.Due
+func (d *Worker) resettleOrders(ctx context.Context, payer wallet.Wallet, reorged []reorgedOrder) (busy bool, err error) {
+	anyDue := false
+	for _, q := range reorged {
+		anyDue = anyDue || q.IsDue
 	}
-	if !due {
+	if !anyDue {
 		return false, nil
 	}
-	acct, err := d.chain.Sender.Account(ctx, from.Address, placesOf(all)...)
+	acct, err := d.chain.Sender.Account(ctx, payer.Address, chainSlots(reorged)...)
 	if err != nil {
-		return false, fmt.Errorf("%w: %w", errUnheard, err)
+		return false, fmt.Errorf("%w: %w", errNoAccountState, err)
 	}
-	held, stopped := false, false
-	for i, q := range all {
-		if i > 0 && q.At != all[i-1].At {
-			held = stopped // those of one slot hold up one another by nothing
+	holdBack, stopped := false, false
+	for i, q := range reorged {
+		if i > 0 && q.ChainSlot != reorged[i-1].ChainSlot {
+			holdBack = stopped // those of one slot hold up one another by nothing
 		}
-		proven, stops, err := d.answerOne(ctx, from, q, acct, held)
+		proven, delays, err := d.resettleOrder(ctx, payer, q, acct, holdBack)
 		if err != nil {
-			return busy, fmt.Errorf("order %s in question: %w", q.Of.ID, err)
+			return busy, fmt.Errorf("order %s in question: %w", q.EndedOrder.ID, err)
 		}
-		busy, stopped = busy || proven, stopped || stops
+		busy, stopped = busy || proven, stopped || delays
 	}
 	return busy, nil
 }
 
-// answerOne looks where the chain has an order's slot now. stops says that the slot
+// resettleOrder looks where the chain has an order's slot now. stops says that the slot
 // is empty and nothing can be sent into it.
-func (d *Desk) answerOne(ctx context.Context, from wallet.Wallet, q question, acct chain.Account, held bool) (proven, stops bool, err error) {
-	payments := q.payments(from.Address)
-	out, err := d.chain.Sender.Outcome(ctx, q.signed(), payments...)
+func (d *Worker) resettleOrder(ctx context.Context, payer wallet.Wallet, q reorgedOrder, acct chain.Account, holdBack bool) (proven, delays bool, err error) {
+	payments := q.chainPayments(payer.Address)
+	outcome, err := d.chain.Sender.Outcome(ctx, q.signedHashes(), payments...)
 	if err != nil {
 		return false, false, fmt.Errorf("look for its transaction: %w", err)
 	}
-	used, _ := acct.Used(q.At)
+	used, _ := acct.IsUsed(q.ChainSlot)
 	switch {
-	case out == nil && q.Purpose == signer.Place:
+	case outcome == nil && q.Purpose == signer.CreateNonceAccount:
 		// It names a block that is too old, and the books have it made.
-		return false, false, d.dispute(ctx, from, q, fmt.Sprintf("nothing has %v, and what made it cannot be sent again", q.At))
-	case out == nil && !used:
-		if err := d.absence(ctx, q.slot, nil); err != nil {
+		return false, false, d.disputeOrder(ctx, payer, q, fmt.Sprintf("nothing has %v, and what made it cannot be sent again", q.ChainSlot))
+	case outcome == nil && !used:
+		if err := d.noteMissing(ctx, q.slot, nil); err != nil {
 			return false, false, err
 		}
-		stops, err = d.sendAgain(ctx, from, q, held)
-		return false, stops, err
-	case out == nil:
-		if foreign, err := d.foreign(ctx, q.slot, acct); err != nil {
+		delays, err = d.resendEnded(ctx, payer, q, holdBack)
+		return false, delays, err
+	case outcome == nil:
+		if foreign, err := d.isForeignUse(ctx, q.slot, acct); err != nil {
 			return false, false, err
 		} else if foreign {
-			return false, false, d.dispute(ctx, from, q, fmt.Sprintf("%v is used on the chain, and by none of its transactions", q.At))
+			return false, false, d.disputeOrder(ctx, payer, q, fmt.Sprintf("%v is used on the chain, and by none of its transactions", q.ChainSlot))
 		}
-		return false, false, d.waits(ctx, q, WantBlock, fmt.Sprintf("%v is used on the chain and its transaction is not found yet", q.At))
+		return false, false, d.noteWaiting(ctx, q, WaitBlock, fmt.Sprintf("%v is used on the chain and its transaction is not found yet", q.ChainSlot))
 	}
-	if err := d.absence(ctx, q.slot, nil); err != nil {
+	if err := d.noteMissing(ctx, q.slot, nil); err != nil {
 		return false, false, err
 	}
 	var proof int64
 	err = d.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
-		proof, err = finality.Proof(ctx, tx, d.chain.Name, out.Block.Height, out.Block.Hash)
+		proof, err = finality.LiveProofID(ctx, tx, d.chain.Name, outcome.Block.Height, outcome.Block.Hash)
 		return err
 	})
 	if err != nil {
 		return false, false, err
 	}
 	if proof == 0 {
-		return false, false, d.waits(ctx, q, WantBlock, fmt.Sprintf("%s is in block %d, which is not proven yet", out.Tx, out.Block.Height))
+		return false, false, d.noteWaiting(ctx, q, WaitBlock, fmt.Sprintf("%s is in block %d, which is not proven yet", outcome.Tx, outcome.Block.Height))
 	}
-	why, err := d.otherwise(ctx, q, payments, *out)
+	difference, err := d.findDifference(ctx, q, payments, *outcome)
 	if errors.Is(err, chain.ErrNotYet) {
-		return false, false, d.waits(ctx, q, WantBlock, fmt.Sprintf("%s is in block %d, and the head is behind what made that final", out.Tx, out.Block.Height))
+		return false, false, d.noteWaiting(ctx, q, WaitBlock, fmt.Sprintf("%s is in block %d, and the head is behind what made that final", outcome.Tx, outcome.Block.Height))
 	}
 	if err != nil {
 		return false, false, err
 	}
-	if why != "" {
-		return false, false, d.dispute(ctx, from, q, fmt.Sprintf("in block %d %s", out.Block.Height, why))
+	if difference != "" {
+		return false, false, d.disputeOrder(ctx, payer, q, fmt.Sprintf("in block %d %s", outcome.Block.Height, difference))
 	}
-	return d.proveAgain(ctx, q, *out, proof)
+	return d.reproveOrder(ctx, q, *outcome, proof)
 }
 
-// otherwise tells in which way a final outcome is another than the one that the
+// findDifference tells in which way a final outcome is another than the one that the
 // books have, or "".
-func (d *Desk) otherwise(ctx context.Context, q question, ps []chain.Payment, out chain.Outcome) (string, error) {
-	act := q.attempt(out.Tx).Act
+func (d *Worker) findDifference(ctx context.Context, q reorgedOrder, ps []chain.Payment, outcome chain.Outcome) (string, error) {
+	act := q.findAttempt(outcome.Tx).Act
 	switch {
-	case out.Tx != q.Hash:
-		return fmt.Sprintf("%s has its slot (%s, succeeded: %v)", out.Tx, act, out.Succeeded), nil
+	case outcome.Tx != q.Hash:
+		return fmt.Sprintf("%s has its slot (%s, succeeded: %v)", outcome.Tx, act, outcome.Succeeded), nil
 	case act == signer.Cancel:
 		return "", nil
-	case out.Succeeded != (q.Of.Status == Paid):
-		return fmt.Sprintf("%s has its slot (succeeded: %v)", out.Tx, out.Succeeded), nil
-	case !out.Succeeded:
+	case outcome.Succeeded != (q.EndedOrder.Status == Paid):
+		return fmt.Sprintf("%s has its slot (succeeded: %v)", outcome.Tx, outcome.Succeeded), nil
+	case !outcome.Succeeded:
 		return "", nil
 	}
-	whys, err := d.contradictions(ctx, ps, out)
+	reasons, err := d.findContradictions(ctx, ps, outcome)
 	if err != nil {
 		return "", err
 	}
-	for i, o := range q.orders() {
-		if i < len(whys) && o.ID == q.Of.ID && whys[i] != "" { // a merge makes no payment
-			return fmt.Sprintf("%s succeeded, but %s", out.Tx, whys[i]), nil
+	for i, o := range q.allOrders() {
+		if i < len(reasons) && o.ID == q.EndedOrder.ID && reasons[i] != "" { // a merge makes no payment
+			return fmt.Sprintf("%s succeeded, but %s", outcome.Tx, reasons[i]), nil
 		}
 	}
 	return "", nil
 }
 
-// proveAgain gives an ended order the proof that is alive now. Its end was posted
+// reproveOrder gives an ended order the proof that is alive now. Its end was posted
 // and told once; only what it costs now is posted.
-func (d *Desk) proveAgain(ctx context.Context, q question, out chain.Outcome, proof int64) (proven, stops bool, err error) {
+func (d *Worker) reproveOrder(ctx context.Context, q reorgedOrder, outcome chain.Outcome, proof int64) (proven, delays bool, err error) {
 	var fee money.Amount
 	err = d.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		// The chain's freeze does not matter, which stands until a person lifts it: a
 		// proof of the fork that was decided for is as good as any.
-		if parted, err := finality.Parted(ctx, tx, q.Chain); err != nil {
+		if parted, err := finality.LockParted(ctx, tx, q.Chain); err != nil {
 			return err
 		} else if parted {
-			return fmt.Errorf("order %s while its chain has parted: %w", q.Of.ID, errLost)
+			return fmt.Errorf("order %s while its chain has parted: %w", q.EndedOrder.ID, errLostRace)
 		}
-		o, err := lockOrder(ctx, tx, q.Of.ID)
+		o, err := lockOrder(ctx, tx, q.EndedOrder.ID)
 		if err != nil {
 			return err
 		}
-		fee, err = share(out.Fee, 1+len(q.Riders), o.Rides == "")
+		fee, err = equalShare(outcome.Fee, 1+len(q.TxMembers), o.TxLeadID == "")
 		if err != nil {
 			return err
 		}
 		tag, err := tx.Exec(ctx, `
 			UPDATE dispatch_orders SET proof_id = $2, fee = $3, waiting_for = NULL, last_error = NULL
 			WHERE order_id = $1 AND status IN ('PAID', 'FAILED') AND proof_id = $4 AND tx_hash = $5 AND fee = $6`,
-			o.ID, proof, fee, q.ProofID, out.Tx, q.Fee)
+			o.ID, proof, fee, q.ProofID, outcome.Tx, q.Fee)
 		if err != nil {
 			return err
 		}
 		if tag.RowsAffected() != 1 {
-			return errLost
+			return errLostRace
 		}
-		if err := d.reprice(ctx, tx, o, q.Fee, fee, proof); err != nil {
+		if err := d.postFeeChange(ctx, tx, o, q.Fee, fee, proof); err != nil {
 			return err
 		}
-		return remember(ctx, tx, o, "proven_again", map[string]any{"hash": out.Tx, "fee": fee, "block": out.Block.Hash})
+		return recordAudit(ctx, tx, o, "proven_again", map[string]any{"hash": outcome.Tx, "fee": fee, "block": outcome.Block.Hash})
 	})
 	switch {
-	case errors.Is(err, errLost):
+	case errors.Is(err, errLostRace):
 		return true, false, nil // somebody else was first
-	case errors.Is(err, wallet.ErrShort), errors.Is(err, ledger.ErrOverdraft):
-		return false, false, d.waits(ctx, q, WantGas, "it has cost more than before, and the gas for that is not there: "+err.Error())
+	case errors.Is(err, wallet.ErrInsufficient), errors.Is(err, ledger.ErrOverdraft):
+		return false, false, d.noteWaiting(ctx, q, WaitGas, "it has cost more than before, and the gas for that is not there: "+err.Error())
 	case err != nil:
 		return false, false, fmt.Errorf("prove it again: %w", err)
 	}
-	d.log.Info("order proven again", "order", q.Of.ID, "hash", string(out.Tx), "fee", fee.String())
+	d.log.Info("order proven again", "order", q.EndedOrder.ID, "hash", string(outcome.Tx), "fee", fee.String())
 	return true, false, nil
 }
 
-// reprice posts by how much the fee of a transaction that is in another block now
+// postFeeChange posts by how much the fee of a transaction that is in another block now
 // is another one.
-func (d *Desk) reprice(ctx context.Context, tx pg.Tx, o Order, was, is money.Amount, proof int64) error {
-	more, less := missing(is, was), missing(was, is)
-	if more.IsZero() && less.IsZero() {
+func (d *Worker) postFeeChange(ctx context.Context, tx pg.Tx, o Order, oldFee, newFee money.Amount, proof int64) error {
+	increase, decrease := shortfall(newFee, oldFee), shortfall(oldFee, newFee)
+	if increase.IsZero() && decrease.IsZero() {
 		return nil
 	}
-	if l, ok := d.listeners[o.Purpose].(Repricer); ok {
-		if err := l.Repriced(ctx, tx, o, is); err != nil {
+	if l, ok := d.listeners[o.Purpose].(FeeChangeListener); ok {
+		if err := l.OnFeeChanged(ctx, tx, o, newFee); err != nil {
 			return err
 		}
 	}
-	native, err := nativeMint(ctx, tx, o.Chain)
+	native, err := loadNativeMint(ctx, tx, o.Chain)
 	if err != nil {
 		return err
 	}
-	if err := wallet.Move(ctx, tx, wallet.Movement{WalletID: o.WalletID, OrgID: o.OrgID, MintID: native, Part: wallet.Gas, Plus: less, Minus: more}); err != nil {
+	if err := wallet.MoveFunds(ctx, tx, wallet.Movement{WalletID: o.WalletID, OrgID: o.OrgID, MintID: native, Part: wallet.Gas, Plus: decrease, Minus: increase}); err != nil {
 		return err
 	}
 	var fork int
 	if err := tx.QueryRow(ctx, `SELECT fork FROM finality_proofs WHERE proof_id = $1`, proof).Scan(&fork); err != nil {
 		return err
 	}
-	p := feePosting(o, native, more)
-	if more.IsZero() {
-		p = feePosting(o, native, less)
+	p := newFeePosting(o, native, increase)
+	if increase.IsZero() {
+		p = newFeePosting(o, native, decrease)
 		for i, l := range p.Legs {
 			p.Legs[i].Debit, p.Legs[i].Credit = l.Credit, l.Debit
 		}
@@ -272,70 +272,70 @@ func (d *Desk) reprice(ctx context.Context, tx pg.Tx, o Order, was, is money.Amo
 	return ledger.Post(ctx, tx, p)
 }
 
-// sendAgain sends the very bytes that had ended an order, unless something stands
+// resendEnded sends the very bytes that had ended an order, unless something stands
 // against it: a freeze, of its customer too, or a simulation that ends in another
 // way than the books.
-func (d *Desk) sendAgain(ctx context.Context, from wallet.Wallet, q question, held bool) (stops bool, err error) {
-	a := q.attempt(q.Hash)
-	if held {
-		return true, d.waits(ctx, q, WantEarlier, "an earlier nonce of its wallet is not out")
+func (d *Worker) resendEnded(ctx context.Context, payer wallet.Wallet, q reorgedOrder, holdBack bool) (delays bool, err error) {
+	attempt := q.findAttempt(q.Hash)
+	if holdBack {
+		return true, d.noteWaiting(ctx, q, WaitEarlierNonce, "an earlier nonce of its wallet is not out")
 	}
 	var reason string
 	err = d.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
-		reason, err = d.stopped(ctx, tx, q.committed()...)
+		reason, err = d.freezeReason(ctx, tx, q.ordersToFreeze()...)
 		return err
 	})
 	if err != nil {
 		return true, err
 	}
 	if reason != "" {
-		return true, d.waits(ctx, q, WantFreeze, reason)
+		return true, d.noteWaiting(ctx, q, WaitFreeze, reason)
 	}
-	if silence(d.db.Clock()(), a) < d.conf.ResendAfter {
-		return false, d.waits(ctx, q, WantBlock, "it is out")
+	if sinceLastSend(d.db.Clock()(), attempt) < d.conf.ResendAfter {
+		return false, d.noteWaiting(ctx, q, WaitBlock, "it is out")
 	}
-	if a.Act == signer.Pay {
-		_, err := d.chain.Sender.Quote(ctx, q.payments(from.Address)...)
+	if attempt.Act == signer.Pay {
+		_, err := d.chain.Sender.Quote(ctx, q.chainPayments(payer.Address)...)
 		var reverted *chain.RevertedError
 		ended := func(s Status) bool {
-			return slices.ContainsFunc(q.orders(), func(o Order) bool { return o.Status == s })
+			return slices.ContainsFunc(q.allOrders(), func(o Order) bool { return o.Status == s })
 		}
 		switch {
 		case errors.As(err, &reverted) && ended(Paid):
-			return true, d.waits(ctx, q, WantSimulation, "it would not pay now: "+reverted.Reason)
+			return true, d.noteWaiting(ctx, q, WaitSimulation, "it would not pay now: "+reverted.Reason)
 		case errors.As(err, &reverted):
 		case err != nil:
-			return true, d.waits(ctx, q, WantChain, err.Error())
+			return true, d.noteWaiting(ctx, q, WaitProviders, err.Error())
 		case ended(Failed):
 			// Its amount was given back. Sent now, it would pay all the same.
-			return true, d.waits(ctx, q, WantSimulation, "it failed, its amount was given back, and it would pay now")
+			return true, d.noteWaiting(ctx, q, WaitSimulation, "it failed, its amount was given back, and it would pay now")
 		}
 	}
-	if _, err := d.send(ctx, q.slot, a); err != nil {
+	if _, err := d.sendAttempt(ctx, q.slot, attempt); err != nil {
 		return true, err
 	}
 	now := d.db.Clock()()
 	for i := range q.Attempts { // which the others of its slot look at as well
-		if q.Attempts[i].Hash == a.Hash {
+		if q.Attempts[i].Hash == attempt.Hash {
 			q.Attempts[i].LastSentAt = &now
 		}
 	}
-	return false, d.waits(ctx, q, WantBlock, "it was sent again")
+	return false, d.noteWaiting(ctx, q, WaitBlock, "it was sent again")
 }
 
-// waits writes down what an order in question waits for.
-func (d *Desk) waits(ctx context.Context, q question, want Want, why string) error {
-	next := d.conf.RetryAfter
-	if want == WantPerson {
-		next = max(next, personAgain)
+// noteWaiting writes down what an order in question waits for.
+func (d *Worker) noteWaiting(ctx context.Context, q reorgedOrder, waitReason WaitReason, detail string) error {
+	delay := d.conf.RetryAfter
+	if waitReason == WaitOperator {
+		delay = max(delay, operatorRecheck)
 	}
-	if q.Of.WaitingFor != want {
-		d.log.Warn("order in question", "order", q.Of.ID, "for", string(want), "why", why)
+	if q.EndedOrder.WaitingFor != waitReason {
+		d.log.Warn("order in question", "order", q.EndedOrder.ID, "for", string(waitReason), "why", detail)
 	}
 	return d.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		_, err := tx.Exec(ctx, `
 			UPDATE dispatch_orders SET waiting_for = $2, last_error = $3, attempt_after = $4
-			WHERE order_id = $1 AND status IN ('PAID', 'FAILED') AND proof_id = $5`, q.Of.ID, want, bounded(why), tx.Now.Add(next), q.ProofID)
+			WHERE order_id = $1 AND status IN ('PAID', 'FAILED') AND proof_id = $5`, q.EndedOrder.ID, waitReason, truncateError(detail), tx.Now.Add(delay), q.ProofID)
 		if err != nil {
 			return fmt.Errorf("note what it waits for: %w", err)
 		}
@@ -343,35 +343,35 @@ func (d *Desk) waits(ctx context.Context, q question, want Want, why string) err
 	})
 }
 
-// dispute leaves an order to a person whose slot the chain has ended in another way
+// disputeOrder leaves an order to a person whose slot the chain has ended in another way
 // than the books. Its wallet is frozen, once: whoever lifts that has seen it.
-func (d *Desk) dispute(ctx context.Context, from wallet.Wallet, q question, chainSays string) error {
-	why := fmt.Sprintf("the books have it %s by %s; the chain: %s", q.Of.Status, q.Hash, chainSays)
-	if q.Of.WaitingFor == WantPerson {
-		return d.waits(ctx, q, WantPerson, why)
+func (d *Worker) disputeOrder(ctx context.Context, payer wallet.Wallet, q reorgedOrder, chainSays string) error {
+	reason := fmt.Sprintf("the books have it %s by %s; the chain: %s", q.EndedOrder.Status, q.Hash, chainSays)
+	if q.EndedOrder.WaitingFor == WaitOperator {
+		return d.noteWaiting(ctx, q, WaitOperator, reason)
 	}
-	d.log.Error("an order ended in another way after finality broke", "order", q.Of.ID, "wallet", from.ID, "why", why)
+	d.log.Error("an order ended in another way after finality broke", "order", q.EndedOrder.ID, "wallet", payer.ID, "why", reason)
 	return d.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-		o, err := lockOrder(ctx, tx, q.Of.ID)
+		o, err := lockOrder(ctx, tx, q.EndedOrder.ID)
 		if err != nil {
 			return err
 		}
 		tag, err := tx.Exec(ctx, `
 			UPDATE dispatch_orders SET waiting_for = 'PERSON', last_error = $2, attempt_after = $3
 			WHERE order_id = $1 AND status IN ('PAID', 'FAILED') AND proof_id = $4 AND waiting_for IS DISTINCT FROM 'PERSON'`,
-			o.ID, bounded(why), tx.Now.Add(personAgain), q.ProofID)
+			o.ID, truncateError(reason), tx.Now.Add(operatorRecheck), q.ProofID)
 		if err != nil {
 			return fmt.Errorf("leave it to a person: %w", err)
 		}
 		if tag.RowsAffected() != 1 {
 			return nil // somebody else was first
 		}
-		if err := freeze.Put(ctx, tx, freeze.Freeze{
-			Scope: freeze.Wallet, OrgID: from.OrgID, WalletID: from.ID, Chain: d.chain.Name, Source: freeze.ByDispatch,
-			Reason: fmt.Sprintf("order %s: %s", o.ID, why),
+		if err := freeze.Create(ctx, tx, freeze.Freeze{
+			Scope: freeze.ScopeWallet, OrgID: payer.OrgID, WalletID: payer.ID, Chain: d.chain.Name, Source: freeze.SourceDispatch,
+			Reason: fmt.Sprintf("order %s: %s", o.ID, reason),
 		}); err != nil {
 			return err
 		}
-		return remember(ctx, tx, o, "disputed", map[string]any{"why": why})
+		return recordAudit(ctx, tx, o, "disputed", map[string]any{"why": reason})
 	})
 }

@@ -20,16 +20,16 @@ import (
 // that leads them, and end as it ends.
 type slot struct {
 	Order               // leads: the slot and its transactions are its own
-	Riders      []Order // in the order of their ids, which is that of the payments
-	At          chain.Slot
-	Proof       string // of At, where the signer wants one: see chain.Proofs; "" until it is found
+	TxMembers   []Order // in the order of their ids, which is that of the payments
+	ChainSlot   chain.Slot
+	Proof       string // of At, where the signer wants one: see chain.SlotProver; "" until it is found
 	GasReserved money.Amount
 	Attempts    []attempt
 	// FundsPending says that the slot came from the signer's journal and nothing is
-	// reserved for it yet: its bytes are sent and it cannot end. See settleFunds.
+	// reserved for it yet: its bytes are sent and it cannot end. See reserveRestored.
 	FundsPending bool
-	// AbsentSince is since when it is used, finally, by no transaction of ours.
-	AbsentSince *time.Time
+	// MissingSince is since when it is used, finally, by no transaction of ours.
+	MissingSince *time.Time
 }
 
 // An attempt is one complete transaction in a slot: unsigned when it is
@@ -38,7 +38,7 @@ type attempt struct {
 	OrderID    string
 	Version    int
 	Act        signer.Act
-	MadeFor    madeFor
+	Reason     attemptReason
 	Fees       chain.Fees
 	Payload    []byte
 	Raw        []byte // nil until signed
@@ -48,43 +48,45 @@ type attempt struct {
 	LastSentAt *time.Time
 }
 
-// madeFor is why there is another transaction in a slot.
-type madeFor string
+// attemptReason is why there is another transaction in a slot.
+type attemptReason string
 
 const (
-	forFirst    madeFor = ""         // the first one of its slot, or one that a restore made again
-	forFee      madeFor = "FEE"      // what was there waited too long at its fee
-	forOperator madeFor = "OPERATOR" // a person asked for it
-	forRefusal  madeFor = "REFUSAL"  // the signer's policy does not let the order pay any more
-	forLapse    madeFor = "LAPSE"    // what was there named a block that is too old now, and was not mined
+	reasonFirst    attemptReason = ""         // the first one of its slot, or one that a restore made again
+	reasonFee      attemptReason = "FEE"      // what was there waited too long at its fee
+	reasonOperator attemptReason = "OPERATOR" // a person asked for it
+	reasonRefusal  attemptReason = "REFUSAL"  // the signer's policy does not let the order pay any more
+	reasonExpired  attemptReason = "LAPSE"    // what was there named a block that is too old now, and was not mined
 )
 
-// orders are all that are in the slot, in the order of the payments.
-func (s slot) orders() []Order { return append([]Order{s.Order}, s.Riders...) }
+// allOrders are all that are in the slot, in the order of the payments.
+func (s slot) allOrders() []Order { return append([]Order{s.Order}, s.TxMembers...) }
 
-// with are the ids of those that ride.
-func (s slot) with() []string {
+// memberIDs are the ids of those that ride.
+func (s slot) memberIDs() []string {
 	var ids []string
-	for _, o := range s.Riders {
+	for _, o := range s.TxMembers {
 		ids = append(ids, o.ID)
 	}
 	return ids
 }
 
-// payments are what the slot's transactions make: none, where they merge coins.
-func (s slot) payments(account chain.Address) []chain.Payment { return paymentsOf(s.orders(), account) }
+// chainPayments are what the slot's transactions make: none, where they merge coins.
+func (s slot) chainPayments(account chain.Address) []chain.Payment {
+	return buildPayments(s.allOrders(), account)
+}
 
-func paymentsOf(orders []Order, account chain.Address) []chain.Payment {
+func buildPayments(orders []Order, account chain.Address) []chain.Payment {
 	var ps []chain.Payment
 	for _, o := range orders {
-		if o.Purpose != signer.Merge {
-			ps = append(ps, o.payment(account))
+		if o.Purpose != signer.Consolidate {
+			ps = append(ps, o.chainPayment(account))
 		}
 	}
 	return ps
 }
 
-func idsOf(orders []Order) []string {
+func orderIDs(orders []Order) []string {
 	ids := make([]string, len(orders))
 	for i, o := range orders {
 		ids[i] = o.ID
@@ -92,14 +94,14 @@ func idsOf(orders []Order) []string {
 	return ids
 }
 
-// share is what one order of a slot has of an amount that is for all: the same as every
+// equalShare is what one order of a slot has of an amount that is for all: the same as every
 // other one, and what cannot be divided goes to the one that leads.
-func share(whole money.Amount, orders int, leads bool) (money.Amount, error) {
-	each, rest := whole.Split(uint64(orders))
-	if leads {
-		return each.Add(rest)
+func equalShare(whole money.Amount, orders int, isLead bool) (money.Amount, error) {
+	part, remainder := whole.Split(uint64(orders))
+	if isLead {
+		return part.Add(remainder)
 	}
-	return each, nil
+	return part, nil
 }
 
 // lockSlot reads all orders of a slot under their row locks, the one that leads first: by
@@ -119,10 +121,10 @@ func lockSlot(ctx context.Context, tx pg.Tx, leadID string) ([]Order, error) {
 	return orders, nil
 }
 
-// leads tells whether what stands behind the slot cannot be mined before it.
-func (s slot) leads() bool { return s.At.Lease == "" }
+// isSequential tells whether what stands behind the slot cannot be mined before it.
+func (s slot) isSequential() bool { return s.ChainSlot.Key == "" }
 
-func (s slot) newest() attempt { return s.Attempts[len(s.Attempts)-1] }
+func (s slot) newestAttempt() attempt { return s.Attempts[len(s.Attempts)-1] }
 
 func (s slot) newestSigned() attempt {
 	for i := len(s.Attempts) - 1; ; i-- {
@@ -132,19 +134,19 @@ func (s slot) newestSigned() attempt {
 	}
 }
 
-// superseded tells whether an attempt is not asked to be signed any more: a cancel
+// isSuperseded tells whether an attempt is not asked to be signed any more: a cancel
 // came after it, and the slot is to be filled by that. Should it be signed all the
 // same, by a signer that was asked before and answers late, its end is recognized.
-func (s slot) superseded(a attempt) bool {
-	return a.Raw == nil && a.Version < s.newest().Version && s.newest().Act == signer.Cancel
+func (s slot) isSuperseded(attempt attempt) bool {
+	return attempt.Raw == nil && attempt.Version < s.newestAttempt().Version && s.newestAttempt().Act == signer.Cancel
 }
 
-// committed are the orders as a freeze sees them once they have a slot: a customer's
+// ordersToFreeze are the orders as a freeze sees them once they have a slot: a customer's
 // freeze comes too late then, because an empty slot would hold up every payment
 // of the wallet behind it. One that has ended and is sent again is a payment anew:
 // the customer may be frozen because the fork took their deposit.
-func (s slot) committed() []Order {
-	orders := s.orders()
+func (s slot) ordersToFreeze() []Order {
+	orders := s.allOrders()
 	for i, o := range orders {
 		if o.Status != Paid && o.Status != Failed {
 			orders[i].CustomerID = ""
@@ -153,29 +155,29 @@ func (s slot) committed() []Order {
 	return orders
 }
 
-// signed are the hashes of the transactions that may be out.
-func (s slot) signed() []chain.TxHash {
-	var out []chain.TxHash
+// signedHashes are the hashes of the transactions that may be out.
+func (s slot) signedHashes() []chain.TxHash {
+	var hashes []chain.TxHash
 	for _, a := range s.Attempts {
 		if a.Raw != nil {
-			out = append(out, a.Hash)
+			hashes = append(hashes, a.Hash)
 		}
 	}
-	return out
+	return hashes
 }
 
-// others are the transactions that were signed beside the one that ended it.
-func (s slot) others(ended chain.TxHash) []chain.TxHash {
-	return slices.DeleteFunc(s.signed(), func(h chain.TxHash) bool { return h == ended })
+// otherHashes are the transactions that were signed beside the one that ended it.
+func (s slot) otherHashes(endHash chain.TxHash) []chain.TxHash {
+	return slices.DeleteFunc(s.signedHashes(), func(h chain.TxHash) bool { return h == endHash })
 }
 
-func (s slot) attempt(h chain.TxHash) attempt {
+func (s slot) findAttempt(hash chain.TxHash) attempt {
 	for _, a := range s.Attempts {
-		if a.Raw != nil && a.Hash == h {
+		if a.Raw != nil && a.Hash == hash {
 			return a
 		}
 	}
-	panic(fmt.Sprintf("dispatch: order %s has no transaction %s", s.ID, h))
+	panic(fmt.Sprintf("dispatch: order %s has no transaction %s", s.ID, hash))
 }
 
 const selectSlots = `
@@ -185,9 +187,9 @@ const selectSlots = `
 	       s.nonce, s.lease, s.proof, s.gas_reserved, o.funds_pending, s.absent_since
 	FROM dispatch_orders o JOIN dispatch_slots s USING (order_id)`
 
-// openSlots are a wallet's slots whose orders have not ended, by nonce.
-func openSlots(ctx context.Context, tx pg.Tx, name chain.Name, walletID string) ([]slot, error) {
-	slots, err := slotsBy(ctx, tx, selectSlots+`
+// loadOpenSlots are a wallet's slots whose orders have not ended, by nonce.
+func loadOpenSlots(ctx context.Context, tx pg.Tx, name chain.Name, walletID string) ([]slot, error) {
+	slots, err := querySlots(ctx, tx, selectSlots+`
 		WHERE o.chain = $1 AND o.wallet_id = $2 AND o.status IN ('SLOTTED', 'SIGNED', 'BROADCAST')
 		ORDER BY s.nonce`, name, walletID)
 	if err != nil {
@@ -196,26 +198,26 @@ func openSlots(ctx context.Context, tx pg.Tx, name chain.Name, walletID string) 
 	return slots, nil
 }
 
-func slotsBy(ctx context.Context, tx pg.Tx, query string, args ...any) ([]slot, error) {
+func querySlots(ctx context.Context, tx pg.Tx, query string, args ...any) ([]slot, error) {
 	rows, err := tx.Query(ctx, query, args...)
 	if err != nil {
 		return nil, err
 	}
 	slots, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (slot, error) {
 		var s slot
-		return s, row.Scan(append(s.columns(), &s.At.Nonce, &s.At.Lease, &s.Proof, &s.GasReserved, &s.FundsPending, &s.AbsentSince)...)
+		return s, row.Scan(append(s.scanTargets(), &s.ChainSlot.Nonce, &s.ChainSlot.Key, &s.Proof, &s.GasReserved, &s.FundsPending, &s.MissingSince)...)
 	})
 	if err != nil {
 		return nil, err
 	}
-	if err := ride(ctx, tx, slots); err != nil {
+	if err := loadTxMembers(ctx, tx, slots); err != nil {
 		return nil, err
 	}
 	leads := make([]string, len(slots))
 	for i := range slots {
 		leads[i] = slots[i].ID
 	}
-	attempts, err := attemptsOf(ctx, tx, leads...)
+	attempts, err := loadAttempts(ctx, tx, leads...)
 	if err != nil {
 		return nil, err
 	}
@@ -225,29 +227,29 @@ func slotsBy(ctx context.Context, tx pg.Tx, query string, args ...any) ([]slot, 
 	return slots, nil
 }
 
-// ride reads who rides in slots.
-func ride(ctx context.Context, tx pg.Tx, slots []slot) error {
-	at := map[string]*slot{}
-	leads := make([]string, len(slots))
+// loadTxMembers reads who rides in slots.
+func loadTxMembers(ctx context.Context, tx pg.Tx, slots []slot) error {
+	slotsByID := map[string]*slot{}
+	leadIDs := make([]string, len(slots))
 	for i := range slots {
-		at[slots[i].ID], leads[i] = &slots[i], slots[i].ID
+		slotsByID[slots[i].ID], leadIDs[i] = &slots[i], slots[i].ID
 	}
-	rows, err := tx.Query(ctx, selectOrders+` FROM dispatch_orders WHERE rides_id = ANY ($1) ORDER BY order_id COLLATE "C"`, leads)
+	rows, err := tx.Query(ctx, selectOrders+` FROM dispatch_orders WHERE rides_id = ANY ($1) ORDER BY order_id COLLATE "C"`, leadIDs)
 	if err != nil {
 		return fmt.Errorf("who rides in slots: %w", err)
 	}
-	riders, err := pgx.CollectRows(rows, scanOrder)
+	members, err := pgx.CollectRows(rows, scanOrder)
 	if err != nil {
 		return fmt.Errorf("who rides in slots: %w", err)
 	}
-	for _, o := range riders {
-		at[o.Rides].Riders = append(at[o.Rides].Riders, o)
+	for _, o := range members {
+		slotsByID[o.TxLeadID].TxMembers = append(slotsByID[o.TxLeadID].TxMembers, o)
 	}
 	return nil
 }
 
-// attemptsOf are the transactions of orders, each order's oldest first.
-func attemptsOf(ctx context.Context, tx pg.Tx, orderIDs ...string) (map[string][]attempt, error) {
+// loadAttempts are the transactions of orders, each order's oldest first.
+func loadAttempts(ctx context.Context, tx pg.Tx, orderIDs ...string) (map[string][]attempt, error) {
 	rows, err := tx.Query(ctx, `
 		SELECT order_id, version, act, coalesce(made_for, ''), gas_limit, tip_cap, fee_cap, beside, coalesce(good_until, 0), payload, raw, coalesce(tx_hash, ''), created_at, sent_at, last_sent_at
 		FROM dispatch_attempts WHERE order_id = ANY ($1) ORDER BY order_id, version`, orderIDs)
@@ -256,27 +258,27 @@ func attemptsOf(ctx context.Context, tx pg.Tx, orderIDs ...string) (map[string][
 	}
 	all, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (attempt, error) {
 		var a attempt
-		return a, row.Scan(&a.OrderID, &a.Version, &a.Act, &a.MadeFor, &a.Fees.GasLimit, &a.Fees.TipCap, &a.Fees.FeeCap, &a.Fees.Beside, &a.Fees.Until,
+		return a, row.Scan(&a.OrderID, &a.Version, &a.Act, &a.Reason, &a.Fees.GasLimit, &a.Fees.TipCap, &a.Fees.FeeCap, &a.Fees.NonGas, &a.Fees.LastValidBlock,
 			&a.Payload, &a.Raw, &a.Hash, &a.CreatedAt, &a.SentAt, &a.LastSentAt)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("transactions of orders: %w", err)
 	}
-	out := map[string][]attempt{}
+	attempts := map[string][]attempt{}
 	for _, a := range all {
-		out[a.OrderID] = append(out[a.OrderID], a)
+		attempts[a.OrderID] = append(attempts[a.OrderID], a)
 	}
-	return out, nil
+	return attempts, nil
 }
 
 // insertAttempt commits a complete unsigned transaction to its slot.
-func insertAttempt(ctx context.Context, tx pg.Tx, o Order, version int, act signer.Act, made madeFor, fees chain.Fees, payload []byte) error {
+func insertAttempt(ctx context.Context, tx pg.Tx, o Order, version int, act signer.Act, reason attemptReason, fees chain.Fees, payload []byte) error {
 	_, err := tx.Exec(ctx, `
 		INSERT INTO dispatch_attempts (order_id, version, org_id, act, made_for, gas_limit, tip_cap, fee_cap, beside, good_until, payload, created_at)
 		VALUES ($1, $2, $3, $4, nullif($5, ''), $6, $7, $8, $9, nullif($10::bigint, 0), $11, $12)`,
-		o.ID, version, o.OrgID, act, made, fees.GasLimit, fees.TipCap, fees.FeeCap, fees.Beside, fees.Until, payload, tx.Now)
-	if pg.Violates(err, "dispatch_attempts_pkey") {
-		return fmt.Errorf("attempt %d of order %s: %w", version, o.ID, errLost)
+		o.ID, version, o.OrgID, act, reason, fees.GasLimit, fees.TipCap, fees.FeeCap, fees.NonGas, fees.LastValidBlock, payload, tx.Now)
+	if pg.ViolatesConstraint(err, "dispatch_attempts_pkey") {
+		return fmt.Errorf("attempt %d of order %s: %w", version, o.ID, errLostRace)
 	}
 	if err != nil {
 		return fmt.Errorf("attempt %d of order %s: %w", version, o.ID, err)

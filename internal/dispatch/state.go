@@ -17,7 +17,7 @@ type Status string
 const (
 	Queued    Status = "QUEUED"    // placed; nothing is reserved and nothing signed
 	Refused   Status = "REFUSED"   // the signer's policy said no, or the payee cannot be paid, or not this amount; may be placed again
-	Withdrawn Status = "WITHDRAWN" // taken back before it had a slot
+	Recalled  Status = "WITHDRAWN" // taken back before it had a slot
 	Slotted   Status = "SLOTTED"   // has its slot and its first unsigned transaction
 	Signed    Status = "SIGNED"    // bytes are stored and may be out
 	Broadcast Status = "BROADCAST" // a provider took them, or a block has them
@@ -37,9 +37,9 @@ type transition struct {
 var transitions = []transition{
 	{Queued, Slotted, "admitted by the signer, funds and gas reserved"},
 	{Queued, Refused, "the signer's policy says no, or the chain would because of the payee or the amount, or has something where it would make a place, or there is nothing to merge now"},
-	{Queued, Withdrawn, "taken back by its feature, or ended by a person"},
+	{Queued, Recalled, "taken back by its feature, or ended by a person"},
 	{Refused, Queued, "placed again"},
-	{Refused, Withdrawn, "taken back by its feature"},
+	{Refused, Recalled, "taken back by its feature"},
 	{Slotted, Signed, "the signed bytes are stored"},
 	{Signed, Broadcast, "a provider took them, or a block has them"},
 	{Broadcast, Paid, "final, succeeded, its effects and the balances show the payment"},
@@ -49,19 +49,19 @@ var transitions = []transition{
 	{Stuck, Failed, "a person has found it not paid"},
 }
 
-// errLost says that an order was not in the state that a step started from:
+// errLostRace says that an order was not in the state that a step started from:
 // another process, or this one before a crash, was there first. The step is
 // dropped and the row read again.
-var errLost = errors.New("order is in another state")
+var errLostRace = errors.New("order is in another state")
 
-// become is the compare-and-swap of an order's status. set continues the UPDATE
+// setStatus is the compare-and-swap of an order's status. set continues the UPDATE
 // with further columns, its parameters from $4 on.
-func become(ctx context.Context, tx pg.Tx, orderID string, from, to Status, set string, args ...any) error {
-	return becomeAll(ctx, tx, []string{orderID}, from, to, set, args...)
+func setStatus(ctx context.Context, tx pg.Tx, orderID string, from, to Status, set string, args ...any) error {
+	return setStatuses(ctx, tx, []string{orderID}, from, to, set, args...)
 }
 
-// becomeAll is the same of several orders: all of them or none.
-func becomeAll(ctx context.Context, tx pg.Tx, orderIDs []string, from, to Status, set string, args ...any) error {
+// setStatuses is the same of several orders: all of them or none.
+func setStatuses(ctx context.Context, tx pg.Tx, orderIDs []string, from, to Status, set string, args ...any) error {
 	if !slices.ContainsFunc(transitions, func(t transition) bool { return t.From == from && t.To == to }) {
 		panic(fmt.Sprintf("dispatch: no way from %s to %s", from, to))
 	}
@@ -75,7 +75,7 @@ func becomeAll(ctx context.Context, tx pg.Tx, orderIDs []string, from, to Status
 		return fmt.Errorf("order %s from %s to %s: %w", strings.Join(orderIDs, ", "), from, to, err)
 	}
 	if tag.RowsAffected() != int64(len(orderIDs)) {
-		return fmt.Errorf("order %s from %s to %s: %w", strings.Join(orderIDs, ", "), from, to, errLost)
+		return fmt.Errorf("order %s from %s to %s: %w", strings.Join(orderIDs, ", "), from, to, errLostRace)
 	}
 	return nil
 }

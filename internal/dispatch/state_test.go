@@ -8,9 +8,9 @@ import (
 
 func TestStatesAreDrawnFromTheTable(t *testing.T) {
 	t.Parallel()
-	moves := []states.Move{{To: string(Queued), Cause: "placed by its feature"}}
+	moves := []states.Transition{{To: string(Queued), Cause: "placed by its feature"}}
 	for _, m := range transitions {
-		moves = append(moves, states.Move{From: string(m.From), To: string(m.To), Cause: m.Cause})
+		moves = append(moves, states.Transition{From: string(m.From), To: string(m.To), Cause: m.Cause})
 	}
-	states.Drawn(t, "states.md", "an order", moves)
+	states.CheckDiagram(t, "states.md", "an order", moves)
 }

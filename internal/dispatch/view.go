@@ -16,97 +16,97 @@ import (
 	"github.com/cofferpay/coffer/internal/signer"
 )
 
-// Shown is an order as a person who runs the service sees it.
-type Shown struct {
+// OrderView is an order as a person who runs the service sees it.
+type OrderView struct {
 	Order
-	Address      chain.Address // of the wallet that pays
-	At           *chain.Slot   // nil without a slot
-	GasReserved  money.Amount  // native units, of the slot
-	InQuestion   bool          // ended on a block that finality has taken back
-	FundsPending bool          // restored, and its funds are still to be found again
-	VoidOpen     bool          // withdrawn, and held until the signer has journaled that it is void
-	Said         string        // what stood in its way last, or ""
-	Answer       string        // what the providers last said to its newest bytes, or ""
-	Hash         chain.TxHash  // of the transaction that counts, or ""
-	Fee          *money.Amount // what it cost, once that is known
-	EndedAt      *time.Time
-	Transactions []ShownTransaction // oldest first; empty in lists but for the newest
-	With         []string           // other orders that its transactions pay, empty in lists
+	Address        chain.Address // of the wallet that pays
+	ChainSlot      *chain.Slot   // nil without a slot
+	GasReserved    money.Amount  // native units, of the slot
+	Reorged        bool          // ended on a block that finality has taken back
+	FundsPending   bool          // restored, and its funds are still to be found again
+	VoidPending    bool          // withdrawn, and held until the signer has journaled that it is void
+	LastError      string        // what stood in its way last, or ""
+	ProviderAnswer string        // what the providers last said to its newest bytes, or ""
+	Hash           chain.TxHash  // of the transaction that counts, or ""
+	Fee            *money.Amount // what it cost, once that is known
+	EndedAt        *time.Time
+	Transactions   []TransactionView // oldest first; empty in lists but for the newest
+	TxMemberIDs    []string          // other orders that its transactions pay, empty in lists
 }
 
-// ShownTransaction is one transaction of a slot.
-type ShownTransaction struct {
-	Version   int
-	Act       signer.Act
-	MadeFor   string // "", FEE, OPERATOR, REFUSAL
-	Fees      chain.Fees
-	Hash      chain.TxHash // "" until it is signed
-	CreatedAt time.Time
-	SentAt    *time.Time // first and last time that a provider was asked to take it
-	LastSent  *time.Time
+// TransactionView is one transaction of a slot.
+type TransactionView struct {
+	Version    int
+	Act        signer.Act
+	Reason     string // "", FEE, OPERATOR, REFUSAL
+	Fees       chain.Fees
+	Hash       chain.TxHash // "" until it is signed
+	CreatedAt  time.Time
+	SentAt     *time.Time // first and last time that a provider was asked to take it
+	LastSentAt *time.Time
 }
 
-// WaitsFor says in words what has to happen next.
-func (s Shown) WaitsFor() string {
-	because := func(what string) string {
-		if s.Said == "" {
-			return what
+// DescribeWait says in words what has to happen next.
+func (s OrderView) DescribeWait() string {
+	withError := func(text string) string {
+		if s.LastError == "" {
+			return text
 		}
-		return what + ": " + s.Said
+		return text + ": " + s.LastError
 	}
 	switch s.Status {
 	case Queued:
 		switch s.WaitingFor {
-		case WantNothing:
-			return because("its turn")
-		case WantFunds:
-			return because("funds on its wallet")
-		case WantGas:
-			return because("gas on its wallet")
-		case WantFreeze:
-			return because("somebody to lift what stops it")
-		case WantSimulation:
-			return because("the chain, which says that it would revert")
-		case WantChain:
-			return because("the providers")
-		case WantSigner:
-			return because("the signer")
-		case WantSlot:
-			return because("a free place of its wallet on the chain")
-		case WantCoins:
-			return because("coins that can be spent")
-		case WantMerge:
-			return because("small coins to become one, for it needs more of them than one transaction spends")
+		case WaitNone:
+			return withError("its turn")
+		case WaitFunds:
+			return withError("funds on its wallet")
+		case WaitGas:
+			return withError("gas on its wallet")
+		case WaitFreeze:
+			return withError("somebody to lift what stops it")
+		case WaitSimulation:
+			return withError("the chain, which says that it would revert")
+		case WaitProviders:
+			return withError("the providers")
+		case WaitSigner:
+			return withError("the signer")
+		case WaitSlot:
+			return withError("a free place of its wallet on the chain")
+		case WaitOutputs:
+			return withError("coins that can be spent")
+		case WaitConsolidation:
+			return withError("small coins to become one, for it needs more of them than one transaction spends")
 		}
 	case Refused:
-		return because("its feature, since the signer said no")
+		return withError("its feature, since the signer said no")
 	case Slotted:
-		return because("a signature")
+		return withError("a signature")
 	case Signed:
-		if s.Answer != "" {
-			return "a provider that takes it: " + s.Answer
+		if s.ProviderAnswer != "" {
+			return "a provider that takes it: " + s.ProviderAnswer
 		}
-		return because("a provider that takes it")
+		return withError("a provider that takes it")
 	case Broadcast:
 		if s.FundsPending {
 			return "its funds, which the walk of the chain has to find again"
 		}
-		return because("a final block")
+		return withError("a final block")
 	case Stuck:
 		return "a person: it contradicts itself on the chain; see coffer dispatch resolve"
 	case Paid, Failed:
-		if s.InQuestion {
-			return because("a block that is final, as the one that ended it is gone")
+		if s.Reorged {
+			return withError("a block that is final, as the one that ended it is gone")
 		}
-	case Withdrawn:
-		if s.VoidOpen {
+	case Recalled:
+		if s.VoidPending {
 			return "the signer, which has to write down that it was taken back; until then what was held for it is held"
 		}
 	}
 	return "nothing"
 }
 
-const selectShown = `
+const selectViews = `
 	SELECT o.order_id, o.org_id, o.purpose, o.chain, o.wallet_id, coalesce(o.from_wallet_id, ''),
 		coalesce((SELECT f.address FROM wallets f WHERE f.wallet_id = o.from_wallet_id), ''), coalesce(o.to_wallet_id, ''), o.to_address, o.mint_id,
 		o.contract, o.amount, coalesce(o.customer_id, ''), coalesce(o.product, ''), coalesce(o.whitelisted_address_id, ''), o.key_hash, o.fee_max, o.fee_deducted, o.authority, o.status, coalesce(o.waiting_for, ''), o.created_at, coalesce(o.rides_id, ''),
@@ -117,39 +117,39 @@ const selectShown = `
 	FROM dispatch_orders o JOIN wallets w USING (wallet_id) LEFT JOIN dispatch_slots s ON s.order_id = coalesce(o.rides_id, o.order_id)
 	LEFT JOIN LATERAL (SELECT * FROM dispatch_attempts a WHERE a.order_id = coalesce(o.rides_id, o.order_id) ORDER BY a.version DESC LIMIT 1) a ON true`
 
-func scanShown(row pgx.CollectableRow) (Shown, error) {
-	var s Shown
-	var t ShownTransaction
+func scanView(row pgx.CollectableRow) (OrderView, error) {
+	var s OrderView
+	var t TransactionView
 	var version *int
 	var act *signer.Act
-	var gas *uint64
-	var tip, most *money.Amount
+	var gasLimit *uint64
+	var tipCap, feeCap *money.Amount
 	var created *time.Time
 	var nonce *uint64
-	var lease string
-	err := row.Scan(append(s.columns(), &s.Address, &nonce, &lease, &s.GasReserved, &s.FundsPending, &s.Said, &s.Answer, &s.Hash, &s.Fee, &s.EndedAt, &s.InQuestion, &s.VoidOpen,
-		&version, &act, &t.MadeFor, &gas, &tip, &most, &t.Hash, &created, &t.SentAt, &t.LastSent)...)
+	var slotKey string
+	err := row.Scan(append(s.scanTargets(), &s.Address, &nonce, &slotKey, &s.GasReserved, &s.FundsPending, &s.LastError, &s.ProviderAnswer, &s.Hash, &s.Fee, &s.EndedAt, &s.Reorged, &s.VoidPending,
+		&version, &act, &t.Reason, &gasLimit, &tipCap, &feeCap, &t.Hash, &created, &t.SentAt, &t.LastSentAt)...)
 	if nonce != nil {
-		s.At = &chain.Slot{Nonce: *nonce, Lease: lease}
+		s.ChainSlot = &chain.Slot{Nonce: *nonce, Key: slotKey}
 	}
 	if err != nil || version == nil {
 		return s, err
 	}
 	t.Version, t.Act, t.CreatedAt = *version, *act, *created
-	t.Fees = chain.Fees{GasLimit: *gas, TipCap: *tip, FeeCap: *most}
-	s.Transactions = []ShownTransaction{t}
+	t.Fees = chain.Fees{GasLimit: *gasLimit, TipCap: *tipCap, FeeCap: *feeCap}
+	s.Transactions = []TransactionView{t}
 	return s, nil
 }
 
-// Open are the orders that have not ended, ended on a block that is gone, or are not void yet, by chain, wallet and nonce,
+// ListOpen are the orders that have not ended, ended on a block that is gone, or are not void yet, by chain, wallet and nonce,
 // each with its newest transaction. At most limit; more says that there are others.
-func Open(ctx context.Context, tx pg.Tx, limit int) (open []Shown, more bool, err error) {
-	rows, err := tx.Query(ctx, selectShown+`
+func ListOpen(ctx context.Context, tx pg.Tx, limit int) (open []OrderView, truncated bool, err error) {
+	rows, err := tx.Query(ctx, selectViews+`
 		WHERE o.status IN ('QUEUED', 'SLOTTED', 'SIGNED', 'BROADCAST', 'STUCK') OR o.order_id IN (SELECT order_id FROM dispatch_in_question)
 			OR o.order_id IN (SELECT order_id FROM dispatch_voids WHERE journal_seq IS NULL)
 		ORDER BY o.chain, o.wallet_id, s.nonce NULLS LAST, o.created_at, o.order_id LIMIT $1`, limit+1)
 	if err == nil {
-		open, err = pgx.CollectRows(rows, scanShown)
+		open, err = pgx.CollectRows(rows, scanView)
 	}
 	if err != nil {
 		return nil, false, fmt.Errorf("list open orders: %w", err)
@@ -160,21 +160,21 @@ func Open(ctx context.Context, tx pg.Tx, limit int) (open []Shown, more bool, er
 	return open, false, nil
 }
 
-// Show is an order with all its transactions. Error: fault NOT_FOUND.
-func Show(ctx context.Context, tx pg.Tx, orderID string) (Shown, error) {
-	rows, err := tx.Query(ctx, selectShown+` WHERE o.order_id = $1`, orderID)
+// LoadView is an order with all its transactions. Error: fault NOT_FOUND.
+func LoadView(ctx context.Context, tx pg.Tx, orderID string) (OrderView, error) {
+	rows, err := tx.Query(ctx, selectViews+` WHERE o.order_id = $1`, orderID)
 	if err != nil {
-		return Shown{}, fmt.Errorf("show order %s: %w", orderID, err)
+		return OrderView{}, fmt.Errorf("show order %s: %w", orderID, err)
 	}
-	s, err := pgx.CollectExactlyOneRow(rows, scanShown)
+	s, err := pgx.CollectExactlyOneRow(rows, scanView)
 	if errors.Is(err, pgx.ErrNoRows) {
-		return s, unknownOrder(orderID)
+		return s, newUnknownOrder(orderID)
 	}
 	if err != nil {
 		return s, fmt.Errorf("show order %s: %w", orderID, err)
 	}
-	lead := cmp.Or(s.Rides, orderID)
-	attempts, err := attemptsOf(ctx, tx, lead)
+	lead := cmp.Or(s.TxLeadID, orderID)
+	attempts, err := loadAttempts(ctx, tx, lead)
 	if err != nil {
 		return s, err
 	}
@@ -183,20 +183,20 @@ func Show(ctx context.Context, tx pg.Tx, orderID string) (Shown, error) {
 	if err != nil {
 		return s, fmt.Errorf("who is in the slot of order %s: %w", orderID, err)
 	}
-	if s.With, err = pgx.CollectRows(rows, pgx.RowTo[string]); err != nil {
+	if s.TxMemberIDs, err = pgx.CollectRows(rows, pgx.RowTo[string]); err != nil {
 		return s, fmt.Errorf("who is in the slot of order %s: %w", orderID, err)
 	}
 	s.Transactions = nil
 	for _, a := range attempts[lead] {
-		s.Transactions = append(s.Transactions, ShownTransaction{
-			Version: a.Version, Act: a.Act, MadeFor: string(a.MadeFor), Fees: a.Fees, Hash: a.Hash,
-			CreatedAt: a.CreatedAt, SentAt: a.SentAt, LastSent: a.LastSentAt,
+		s.Transactions = append(s.Transactions, TransactionView{
+			Version: a.Version, Act: a.Act, Reason: string(a.Reason), Fees: a.Fees, Hash: a.Hash,
+			CreatedAt: a.CreatedAt, SentAt: a.SentAt, LastSentAt: a.LastSentAt,
 		})
 	}
 	return s, nil
 }
 
-func unknownOrder(orderID string) error {
+func newUnknownOrder(orderID string) error {
 	return fault.New(fault.NotFound, fault.CodeNotFound,
 		"There is no order %s; nothing was changed. `coffer dispatch list` names those that are open, and an order has the id of its withdrawal, sweep or top-up.", orderID)
 }

@@ -17,21 +17,21 @@ import (
 )
 
 const (
-	voidEvery = 2 * time.Second
-	voidMax   = 10 * time.Second // one call of the signer
-	voidLook  = 100 * time.Millisecond
-	voidBatch = 200
+	voidInterval     = 2 * time.Second
+	voidTimeout      = 10 * time.Second // one call of the signer
+	voidPollInterval = 100 * time.Millisecond
+	voidBatchSize    = 200
 )
 
-// ErrVoidOpen says that the signer has not journaled yet that an order is void. The order
+// ErrVoidPending says that the signer has not journaled yet that an order is void. The order
 // has no way to a slot any more; whoever runs the Voider asks again until it has.
-var ErrVoidOpen = errors.New("the signer has not written down yet that the payment was taken back")
+var ErrVoidPending = errors.New("the signer has not written down yet that the payment was taken back")
 
 // VoidListener is a feature whose orders have grants.
 type VoidListener interface {
-	// Voided tells, in the transaction that keeps the signer's entry, that an order which was
+	// OnVoided tells, in the transaction that keeps the signer's entry, that an order which was
 	// withdrawn is never paid: what was held for it may be given back.
-	Voided(ctx context.Context, tx pg.Tx, orgID, orderID string) error
+	OnVoided(ctx context.Context, tx pg.Tx, orgID, orderID string) error
 }
 
 // Voider has the signer journal that a payment or return which was withdrawn is void, and
@@ -43,14 +43,14 @@ type Voider struct {
 	Signer    signer.Signer
 	Grants    *signer.GrantKey // nil where the signer asks for none
 	Listeners map[signer.Purpose]VoidListener
-	// Wait is how long Finish waits for another process to do it where the signer cannot be
+	// WaitMax is how long Finish waits for another process to do it where the signer cannot be
 	// asked from here; 0 where it can.
-	Wait time.Duration
-	Log  *slog.Logger
+	WaitMax time.Duration
+	Log     *slog.Logger
 }
 
-// void remembers, in the transaction that withdraws an order, that the signer has to be told.
-func void(ctx context.Context, tx pg.Tx, orderID string) error {
+// requestVoid remembers, in the transaction that withdraws an order, that the signer has to be told.
+func requestVoid(ctx context.Context, tx pg.Tx, orderID string) error {
 	_, err := tx.Exec(ctx, `
 		INSERT INTO dispatch_voids (order_id, org_id, asked_at)
 		SELECT order_id, org_id, $2 FROM dispatch_orders WHERE order_id = $1 AND status = 'WITHDRAWN' AND purpose IN ('PAYMENT', 'RETURN')`, orderID, tx.Now)
@@ -60,78 +60,78 @@ func void(ctx context.Context, tx pg.Tx, orderID string) error {
 	return nil
 }
 
-// Void is how the authority of an order stands.
-type Void string
+// VoidState is how the authority of an order stands.
+type VoidState string
 
 // How it stands.
 const (
-	NotOrdered Void = "NOT_ORDERED" // there is no order, so there never was a grant
-	NotVoided  Void = "NOT_VOIDED"  // the signer has not journaled that it is void
-	Voided     Void = "VOIDED"
+	NotOrdered VoidState = "NOT_ORDERED" // there is no order, so there never was a grant
+	NotVoided  VoidState = "NOT_VOIDED"  // the signer has not journaled that it is void
+	Voided     VoidState = "VOIDED"
 )
 
-// VoidOf tells how the authority of an order stands.
-func VoidOf(ctx context.Context, tx pg.Tx, orderID string) (v Void, err error) {
+// LoadVoidState tells how the authority of an order stands.
+func LoadVoidState(ctx context.Context, tx pg.Tx, orderID string) (state VoidState, err error) {
 	err = tx.QueryRow(ctx, `
 		SELECT CASE WHEN EXISTS (SELECT FROM dispatch_voids WHERE order_id = $1 AND journal_seq IS NOT NULL) THEN 'VOIDED'
-			WHEN EXISTS (SELECT FROM dispatch_orders WHERE order_id = $1) THEN 'NOT_VOIDED' ELSE 'NOT_ORDERED' END`, orderID).Scan(&v)
+			WHEN EXISTS (SELECT FROM dispatch_orders WHERE order_id = $1) THEN 'NOT_VOIDED' ELSE 'NOT_ORDERED' END`, orderID).Scan(&state)
 	if err != nil {
-		return v, fmt.Errorf("whether order %s is void: %w", orderID, err)
+		return state, fmt.Errorf("whether order %s is void: %w", orderID, err)
 	}
-	return v, nil
+	return state, nil
 }
 
-// Finish has the signer void an order that was withdrawn, and tells its feature. Again it
-// changes nothing. Error: ErrVoidOpen when the signer has not answered; then the order stays
+// FinishVoid has the signer void an order that was withdrawn, and tells its feature. Again it
+// changes nothing. Error: ErrVoidPending when the signer has not answered; then the order stays
 // withdrawn, nothing is given back, and Run asks again. After any other error it may have been
 // given back: the database did not answer, and Run does the rest.
-func (v *Voider) Finish(ctx context.Context, orderID string) error {
-	err := v.finish(ctx, orderID)
-	if err == nil || v.Wait == 0 {
+func (v *Voider) FinishVoid(ctx context.Context, orderID string) error {
+	err := v.tryFinishVoid(ctx, orderID)
+	if err == nil || v.WaitMax == 0 {
 		return err
 	}
-	patient, cancel := context.WithTimeout(ctx, v.Wait)
+	patient, cancel := context.WithTimeout(ctx, v.WaitMax)
 	defer cancel()
 	for patient.Err() == nil {
-		sleep(patient, voidLook)
-		done := Void("")
+		sleep(patient, voidPollInterval)
+		state := VoidState("")
 		if v.DB.ReadSystem(patient, func(ctx context.Context, tx pg.Tx) (err error) {
-			done, err = VoidOf(ctx, tx, orderID)
+			state, err = LoadVoidState(ctx, tx, orderID)
 			return err
-		}) == nil && done == Voided {
+		}) == nil && state == Voided {
 			return nil
 		}
 	}
 	return err
 }
 
-func (v *Voider) finish(ctx context.Context, orderID string) error {
+func (v *Voider) tryFinishVoid(ctx context.Context, orderID string) error {
 	var orgID string
 	var purpose signer.Purpose
-	var done bool
+	var voided bool
 	err := v.DB.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		return tx.QueryRow(ctx, `SELECT v.org_id, o.purpose, v.journal_seq IS NOT NULL FROM dispatch_voids v JOIN dispatch_orders o USING (order_id) WHERE order_id = $1`, orderID).
-			Scan(&orgID, &purpose, &done)
+			Scan(&orgID, &purpose, &voided)
 	})
 	if err != nil {
 		return fmt.Errorf("read what of order %s is to be voided: %w", orderID, err)
 	}
-	if done {
+	if voided {
 		return nil
 	}
-	patient, cancel := context.WithTimeout(ctx, voidMax)
+	patient, cancel := context.WithTimeout(ctx, voidTimeout)
 	defer cancel()
-	entry, err := v.Signer.Void(patient, v.Grants.Void(orgID, orderID))
+	entry, err := v.Signer.VoidIntent(patient, v.Grants.MakeVoid(orgID, orderID))
 	if err != nil {
-		return v.unanswered(ctx, orderID, err)
+		return v.handleSignerError(ctx, orderID, err)
 	}
-	crash.Point("V04")
+	crash.Hit("V04")
 	err = v.DB.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		// The order's lock comes first, as whenever it ends.
 		if _, err := lockOrder(ctx, tx, orderID); err != nil {
 			return err
 		}
-		if err := mirror.Record(ctx, tx, entry); err != nil {
+		if err := mirror.RecordEntry(ctx, tx, entry); err != nil {
 			return err
 		}
 		tag, err := tx.Exec(ctx, `UPDATE dispatch_voids SET journal_id = $2, journal_seq = $3, voided_at = $4 WHERE order_id = $1 AND journal_seq IS NULL`,
@@ -142,45 +142,45 @@ func (v *Voider) finish(ctx context.Context, orderID string) error {
 		if tag.RowsAffected() == 0 {
 			return nil // another process was here first
 		}
-		if err := v.Listeners[purpose].Voided(ctx, tx, orgID, orderID); err != nil {
+		if err := v.Listeners[purpose].OnVoided(ctx, tx, orgID, orderID); err != nil {
 			return err
 		}
-		crash.Committing("V05")
+		crash.HitBeforeCommit("V05")
 		return nil
 	})
 	if err != nil {
 		return err
 	}
-	crash.Point("V05")
+	crash.Hit("V05")
 	return nil
 }
 
-// unanswered says why an order is not void yet. A signer that knows a slot of it, or another
+// handleSignerError says why an order is not void yet. A signer that knows a slot of it, or another
 // owner, contradicts the database: everything is stopped.
-func (v *Voider) unanswered(ctx context.Context, orderID string, err error) error {
-	var no *signer.Refusal
-	if !errors.As(err, &no) {
-		return fmt.Errorf("%w: order %s: %w", ErrVoidOpen, orderID, err)
+func (v *Voider) handleSignerError(ctx context.Context, orderID string, err error) error {
+	var refusal *signer.Refusal
+	if !errors.As(err, &refusal) {
+		return fmt.Errorf("%w: order %s: %w", ErrVoidPending, orderID, err)
 	}
-	v.Log.ErrorContext(ctx, "the signer refuses to void an order that was taken back; what was held for it stays held", "order", orderID, "code", no.Code, "why", no.Message)
-	if no.Code == signer.RefusedSlot || no.Code == signer.RefusedIntent || no.Code == signer.RefusedVoid {
-		put := v.DB.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-			return freeze.Put(ctx, tx, freeze.Freeze{Scope: freeze.All, Source: freeze.BySigner, Reason: no.Message})
+	v.Log.ErrorContext(ctx, "the signer refuses to void an order that was taken back; what was held for it stays held", "order", orderID, "code", refusal.Code, "why", refusal.Message)
+	if refusal.Code == signer.RefusedSlot || refusal.Code == signer.RefusedIntent || refusal.Code == signer.RefusedVoid {
+		freezeErr := v.DB.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+			return freeze.Create(ctx, tx, freeze.Freeze{Scope: freeze.ScopeAll, Source: freeze.SourceSigner, Reason: refusal.Message})
 		})
-		if put != nil {
-			err = errors.Join(err, fmt.Errorf("freeze everything: %w", put))
+		if freezeErr != nil {
+			err = errors.Join(err, fmt.Errorf("freeze everything: %w", freezeErr))
 		}
 	}
-	return fmt.Errorf("%w: order %s: %w", ErrVoidOpen, orderID, err)
+	return fmt.Errorf("%w: order %s: %w", ErrVoidPending, orderID, err)
 }
 
-// Pass finishes what was cut off or what the signer had no answer to.
-func (v *Voider) Pass(ctx context.Context) error {
-	var failed error
-	for after := ""; ; {
+// RunPass finishes what was cut off or what the signer had no answer to.
+func (v *Voider) RunPass(ctx context.Context) error {
+	var errs error
+	for lastID := ""; ; {
 		var open []string
 		err := v.DB.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-			rows, err := tx.Query(ctx, `SELECT order_id FROM dispatch_voids WHERE journal_seq IS NULL AND order_id > $1 ORDER BY order_id LIMIT $2`, after, voidBatch)
+			rows, err := tx.Query(ctx, `SELECT order_id FROM dispatch_voids WHERE journal_seq IS NULL AND order_id > $1 ORDER BY order_id LIMIT $2`, lastID, voidBatchSize)
 			if err != nil {
 				return err
 			}
@@ -191,21 +191,21 @@ func (v *Voider) Pass(ctx context.Context) error {
 			return fmt.Errorf("read which orders are to be voided: %w", err)
 		}
 		for _, orderID := range open {
-			after = orderID
-			failed = errors.Join(failed, v.finish(ctx, orderID))
+			lastID = orderID
+			errs = errors.Join(errs, v.tryFinishVoid(ctx, orderID))
 		}
-		if len(open) < voidBatch || ctx.Err() != nil {
-			return failed
+		if len(open) < voidBatchSize || ctx.Err() != nil {
+			return errs
 		}
 	}
 }
 
 // Run finishes until ctx ends; it returns nil. Any number of processes may run it.
 func (v *Voider) Run(ctx context.Context) error {
-	tick := time.NewTicker(voidEvery)
+	tick := time.NewTicker(voidInterval)
 	defer tick.Stop()
 	for {
-		if err := v.Pass(ctx); err != nil && ctx.Err() == nil {
+		if err := v.RunPass(ctx); err != nil && ctx.Err() == nil {
 			v.Log.Warn("payments that were taken back are not void yet; what was held for them stays held", "err", err)
 		}
 		select {

@@ -92,8 +92,8 @@ var extension = map[Type]bool{
 	TransferCompleted: true,
 }
 
-// Types lists every type, sorted.
-func Types() []Type {
+// AllTypes lists every type, sorted.
+func AllTypes() []Type {
 	types := make([]Type, 0, len(extension))
 	for t := range extension {
 		types = append(types, t)
@@ -102,27 +102,27 @@ func Types() []Type {
 	return types
 }
 
-// Known tells whether there is such a type.
-func Known(t Type) bool {
+// IsKnown tells whether there is such a type.
+func IsKnown(t Type) bool {
 	_, ok := extension[t]
 	return ok
 }
 
-// Extension tells whether only a receiver that names the type gets it.
-func Extension(t Type) bool { return extension[t] }
+// IsExtension tells whether only a receiver that names the type gets it.
+func IsExtension(t Type) bool { return extension[t] }
 
-// All stands in the place of a type for every type, also for those that later versions
+// EveryType stands in the place of a type for every type, also for those that later versions
 // add. It is no type: no event has it.
-const All Type = "*"
+const EveryType Type = "*"
 
-// Wanted tells whether a receiver that named these types gets t. One that named none
+// IsWanted tells whether a receiver that named these types gets t. One that named none
 // gets the events of the interface, so that no receiver ever meets an extension that
 // it did not ask for.
-func Wanted(named []Type, t Type) bool {
+func IsWanted(named []Type, t Type) bool {
 	if len(named) == 0 {
-		return !Extension(t)
+		return !IsExtension(t)
 	}
-	return slices.Contains(named, t) || slices.Contains(named, All)
+	return slices.Contains(named, t) || slices.Contains(named, EveryType)
 }
 
 // Event is what is to be told of a resource.
@@ -147,22 +147,22 @@ type Event struct {
 // is what gives the event its place among the events of its resource. Call it once the
 // change is complete, with the object as it will read after the commit.
 func Record(ctx context.Context, tx pg.Tx, e Event) (string, error) {
-	if !Known(e.Type) {
+	if !IsKnown(e.Type) {
 		return "", fmt.Errorf("record an event of %s: type %q is unknown", e.ResourceID, e.Type)
 	}
-	data, err := encode(e.Data)
+	data, err := encodeJSON(e.Data)
 	if err != nil {
 		return "", fmt.Errorf("record %s of %s: %w", e.Type, e.ResourceID, err)
 	}
 	eventID := id.New("evt", tx.Now)
 	if e.FoundAgain {
-		var before int
+		var recorded int
 		err := tx.QueryRow(ctx, `SELECT count(*) FROM events WHERE org_id = $1 AND resource_id = $2 AND type = $3`,
-			e.OrgID, e.ResourceID, string(e.Type)).Scan(&before)
+			e.OrgID, e.ResourceID, string(e.Type)).Scan(&recorded)
 		if err != nil {
 			return "", fmt.Errorf("record %s of %s: %w", e.Type, e.ResourceID, err)
 		}
-		eventID = id.Of("evt", e.OrgID, e.ResourceID, string(e.Type), strconv.Itoa(before))
+		eventID = id.Derive("evt", e.OrgID, e.ResourceID, string(e.Type), strconv.Itoa(recorded))
 	}
 	_, err = tx.Exec(ctx, `
 		INSERT INTO events (event_id, org_id, type, resource_kind, resource_id, resource_seq,
@@ -173,7 +173,7 @@ func Record(ctx context.Context, tx pg.Tx, e Event) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("record %s of %s: %w", e.Type, e.ResourceID, err)
 	}
-	crash.Point("K01")
+	crash.Hit("K01")
 	return eventID, nil
 }
 
@@ -187,11 +187,11 @@ func QueueFirst(b *pgx.Batch, now time.Time, events ...Event) error {
 	ids, orgs, types, kinds, resources := make([]string, n), make([]string, n), make([]string, n), make([]string, n), make([]string, n)
 	customers, chains, data := make([]string, n), make([]string, n), make([][]byte, n)
 	for i, e := range events {
-		if !Known(e.Type) {
+		if !IsKnown(e.Type) {
 			return fmt.Errorf("record an event of %s: type %q is unknown", e.ResourceID, e.Type)
 		}
 		var err error
-		if data[i], err = encode(e.Data); err != nil {
+		if data[i], err = encodeJSON(e.Data); err != nil {
 			return fmt.Errorf("record %s of %s: %w", e.Type, e.ResourceID, err)
 		}
 		ids[i], orgs[i], types[i], kinds[i], resources[i] = id.New("evt", now), e.OrgID, string(e.Type), e.ResourceKind, e.ResourceID
@@ -207,8 +207,8 @@ func QueueFirst(b *pgx.Batch, now time.Time, events ...Event) error {
 	return nil
 }
 
-// encode prints JSON as it is sent: compact, and with &, < and > as they are.
-func encode(v any) ([]byte, error) {
+// encodeJSON prints JSON as it is sent: compact, and with &, < and > as they are.
+func encodeJSON(v any) ([]byte, error) {
 	var buf bytes.Buffer
 	enc := json.NewEncoder(&buf)
 	enc.SetEscapeHTML(false)

@@ -23,7 +23,7 @@ import (
 // that a writer locks.
 func seed(t *testing.T, db *pg.DB, orgs ...string) {
 	t.Helper()
-	owner := pgtest.Owner(t, db)
+	owner := pgtest.OwnerPool(t, db)
 	for _, org := range orgs {
 		if _, err := owner.Exec(t.Context(), `INSERT INTO organizations (org_id, name, created_at) VALUES ($1, $1, now())`, org); err != nil {
 			t.Fatal(err)
@@ -56,7 +56,7 @@ type ear struct {
 	refuse error
 }
 
-func (e *ear) Sequenced(_ context.Context, _ pg.Tx, events []Sequenced) error {
+func (e *ear) OnSequenced(_ context.Context, _ pg.Tx, events []Sequenced) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.refuse != nil {
@@ -78,7 +78,7 @@ type row struct {
 
 func stored(t *testing.T, db *pg.DB) []row {
 	t.Helper()
-	rows, err := pgtest.Owner(t, db).Query(t.Context(), `
+	rows, err := pgtest.OwnerPool(t, db).Query(t.Context(), `
 		SELECT event_id, org_id, resource_id, resource_seq, sequence, body, data FROM events ORDER BY org_id, sequence, event_id`)
 	if err != nil {
 		t.Fatal(err)
@@ -118,24 +118,24 @@ func checkWhole(t *testing.T, all []row) {
 func TestEveryTypeIsKnownToBeOfTheInterfaceOrAnExtension(t *testing.T) {
 	t.Parallel()
 	interfaceEvents := 0
-	for _, typ := range Types() {
-		if !Known(typ) {
+	for _, typ := range AllTypes() {
+		if !IsKnown(typ) {
 			t.Errorf("%s: got unknown, want known", typ)
 		}
-		if !Extension(typ) {
+		if !IsExtension(typ) {
 			interfaceEvents++
 		}
-		if got, want := Wanted(nil, typ), !Extension(typ); got != want {
+		if got, want := IsWanted(nil, typ), !IsExtension(typ); got != want {
 			t.Errorf("%s for a receiver that names nothing: got %v, want %v", typ, got, want)
 		}
-		if !Wanted([]Type{All}, typ) {
+		if !IsWanted([]Type{EveryType}, typ) {
 			t.Errorf("%s: a receiver that named all of them does not get it", typ)
 		}
-		if !Wanted([]Type{typ}, typ) || Wanted([]Type{"OTHER"}, typ) {
+		if !IsWanted([]Type{typ}, typ) || IsWanted([]Type{"OTHER"}, typ) {
 			t.Errorf("%s: got another answer than the named types", typ)
 		}
 	}
-	if Known(All) || !Wanted([]Type{All}, "ADDED_LATER") {
+	if IsKnown(EveryType) || !IsWanted([]Type{EveryType}, "ADDED_LATER") {
 		t.Error("all is itself a type, or leaves out what is added later")
 	}
 	if interfaceEvents != 7 {
@@ -217,7 +217,7 @@ func TestSequencersOfTwoProcessesLeaveNoGap(t *testing.T) {
 				})
 			}
 			for range 2 {
-				s := &Sequencer{DB: db, Environment: webhook.Test, Listener: listener, unlocked: unlocked, batch: 7}
+				s := &Sequencer{DB: db, Environment: webhook.Test, Listener: listener, skipLock: unlocked, batch: 7}
 				sequencers.Go(func() error {
 					for {
 						stopping := writing.Err() != nil
@@ -392,7 +392,7 @@ func TestFeedPagesThroughEverythingInOrder(t *testing.T) {
 		t.Helper()
 		var page Page
 		err := db.ReadOrg(t.Context(), "org_1", func(ctx context.Context, tx pg.Tx) (err error) {
-			page, err = Feed(ctx, tx, "org_1", after, types, limit)
+			page, err = ReadFeed(ctx, tx, "org_1", after, types, limit)
 			return err
 		})
 		if err != nil {
@@ -400,7 +400,7 @@ func TestFeedPagesThroughEverythingInOrder(t *testing.T) {
 		}
 		return page
 	}
-	if page := read(0, nil, 10); len(page.Bodies) != 0 || page.HasMore || page.Next != 0 {
+	if page := read(0, nil, 10); len(page.Bodies) != 0 || page.HasMore || page.NextAfter != 0 {
 		t.Errorf("before the sequencer: got %v, want an empty page", page)
 	}
 	if _, err := (&Sequencer{DB: db, Environment: webhook.Live, Listener: &ear{}}).Step(t.Context()); err != nil {
@@ -427,7 +427,7 @@ func TestFeedPagesThroughEverythingInOrder(t *testing.T) {
 			}
 			delete(bodies, string(body))
 		}
-		after = page.Next
+		after = page.NextAfter
 		if !page.HasMore {
 			break
 		}

@@ -10,19 +10,19 @@ import (
 	"github.com/cofferpay/coffer/internal/pg"
 )
 
-// Kept is how long the bytes of an event are kept at least. The table refuses less.
-const Kept = 90 * 24 * time.Hour
+// RetentionPeriod is how long the bytes of an event are kept at least. The table refuses less.
+const RetentionPeriod = 90 * 24 * time.Hour
 
-// Old is an event whose time in the feed may be over.
-type Old struct {
+// ExpiringEvent is an event whose time in the feed may be over.
+type ExpiringEvent struct {
 	ID       string
 	Sequence int64
 }
 
-// Expiring locks the beginning of an organization's feed and reads the events there that
+// LockExpiring locks the beginning of an organization's feed and reads the events there that
 // are older than Kept, in their sequence and at most limit of them. It stops at the first
 // that is younger, so that a feed has everything behind the number it begins with.
-func Expiring(ctx context.Context, tx pg.Tx, org string, limit int) ([]Old, error) {
+func LockExpiring(ctx context.Context, tx pg.Tx, org string, limit int) ([]ExpiringEvent, error) {
 	rows, err := tx.Query(ctx, `
 		WITH place AS MATERIALIZED (
 			SELECT expired FROM event_sequences WHERE org_id = $1 FOR NO KEY UPDATE
@@ -37,14 +37,14 @@ func Expiring(ctx context.Context, tx pg.Tx, org string, limit int) ([]Old, erro
 		return nil, fmt.Errorf("read the oldest events of %s: %w", org, err)
 	}
 	defer rows.Close()
-	var old []Old
+	var old []ExpiringEvent
 	for rows.Next() {
-		var e Old
-		var at time.Time
-		if err := rows.Scan(&e.ID, &e.Sequence, &at); err != nil {
+		var e ExpiringEvent
+		var createdAt time.Time
+		if err := rows.Scan(&e.ID, &e.Sequence, &createdAt); err != nil {
 			return nil, fmt.Errorf("read the oldest events of %s: %w", org, err)
 		}
-		if !at.Before(tx.Now.Add(-Kept)) {
+		if !createdAt.Before(tx.Now.Add(-RetentionPeriod)) {
 			break
 		}
 		old = append(old, e)
@@ -59,7 +59,7 @@ func Expiring(ctx context.Context, tx pg.Tx, org string, limit int) ([]Old, erro
 // Expire takes the bytes of events that Expiring gave, from the first of them on without
 // leaving one out. Their rows stay: that they happened, in which order and under which
 // number, is checked for ever.
-func Expire(ctx context.Context, tx pg.Tx, org string, old []Old) error {
+func Expire(ctx context.Context, tx pg.Tx, org string, old []ExpiringEvent) error {
 	if len(old) == 0 {
 		return nil
 	}

@@ -17,15 +17,15 @@ const feedMax = 200
 
 // Page is a stretch of an organization's events in their sequence.
 type Page struct {
-	Bodies  []json.RawMessage // the bytes that were signed and sent
-	Next    int64             // what to give as after for the next page
-	HasMore bool
+	Bodies    []json.RawMessage // the bytes that were signed and sent
+	NextAfter int64             // what to give as after for the next page
+	HasMore   bool
 }
 
-// Feed reads the events of an organization after that sequence number, of these types
+// ReadFeed reads the events of an organization after that sequence number, of these types
 // or of all when there are none. All includes the extensions: only so are the numbers
 // without gaps. It begins where the bytes are still kept. Limit is between 1 and 200.
-func Feed(ctx context.Context, tx pg.Tx, org string, after int64, types []Type, limit int) (Page, error) {
+func ReadFeed(ctx context.Context, tx pg.Tx, org string, afterSeq int64, types []Type, limit int) (Page, error) {
 	limit = min(max(limit, 1), feedMax)
 	names := make([]string, len(types))
 	for i, t := range types {
@@ -33,7 +33,7 @@ func Feed(ctx context.Context, tx pg.Tx, org string, after int64, types []Type, 
 	}
 	const stretch = `SELECT sequence, body FROM events
 		WHERE org_id = $1 AND sequence > greatest($2, (SELECT expired FROM event_sequences WHERE org_id = $1))`
-	args := []any{org, after, limit + 1}
+	args := []any{org, afterSeq, limit + 1}
 	sql := stretch
 	if len(names) > 0 {
 		// Each type is read by its own index, so that a type of which there are few is not
@@ -50,7 +50,7 @@ func Feed(ctx context.Context, tx pg.Tx, org string, after int64, types []Type, 
 	if err != nil {
 		return Page{}, fmt.Errorf("read the events of %s: %w", org, err)
 	}
-	page := Page{Bodies: []json.RawMessage{}, Next: after}
+	page := Page{Bodies: []json.RawMessage{}, NextAfter: afterSeq}
 	var sequence int64
 	var body []byte
 	_, err = pgx.ForEachRow(rows, []any{&sequence, &body}, func() error {
@@ -59,7 +59,7 @@ func Feed(ctx context.Context, tx pg.Tx, org string, after int64, types []Type, 
 			return nil
 		}
 		page.Bodies = append(page.Bodies, append(json.RawMessage(nil), body...))
-		page.Next = sequence
+		page.NextAfter = sequence
 		return nil
 	})
 	if err != nil {

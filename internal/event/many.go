@@ -23,11 +23,11 @@ func RecordMany(ctx context.Context, tx pg.Tx, events ...Event) error {
 	ids, orgs, types, kinds, resources := make([]string, n), make([]string, n), make([]string, n), make([]string, n), make([]string, n)
 	customers, chains, data := make([]string, n), make([]string, n), make([][]byte, n)
 	for i, e := range events {
-		if !Known(e.Type) {
+		if !IsKnown(e.Type) {
 			return fmt.Errorf("record an event of %s: type %q is unknown", e.ResourceID, e.Type)
 		}
 		var err error
-		if data[i], err = encode(e.Data); err != nil {
+		if data[i], err = encodeJSON(e.Data); err != nil {
 			return fmt.Errorf("record %s of %s: %w", e.Type, e.ResourceID, err)
 		}
 		orgs[i], types[i], kinds[i], resources[i] = e.OrgID, string(e.Type), e.ResourceKind, e.ResourceID
@@ -50,15 +50,15 @@ func RecordMany(ctx context.Context, tx pg.Tx, events ...Event) error {
 	if err != nil {
 		return fmt.Errorf("look for what was told of %d resources: %w", n, err)
 	}
-	places := make([]int, 0, n)
-	var before, place int
-	_, err = pgx.ForEachRow(rows, []any{&before, &place}, func() error {
-		e := events[len(places)]
-		ids[len(places)] = id.New("evt", tx.Now)
+	resourceSeqs := make([]int, 0, n)
+	var recorded, resourceSeq int
+	_, err = pgx.ForEachRow(rows, []any{&recorded, &resourceSeq}, func() error {
+		e := events[len(resourceSeqs)]
+		ids[len(resourceSeqs)] = id.New("evt", tx.Now)
 		if e.FoundAgain {
-			ids[len(places)] = id.Of("evt", e.OrgID, e.ResourceID, string(e.Type), strconv.Itoa(before))
+			ids[len(resourceSeqs)] = id.Derive("evt", e.OrgID, e.ResourceID, string(e.Type), strconv.Itoa(recorded))
 		}
-		places = append(places, place)
+		resourceSeqs = append(resourceSeqs, resourceSeq)
 		return nil
 	})
 	if err != nil {
@@ -71,32 +71,32 @@ func RecordMany(ctx context.Context, tx pg.Tx, events ...Event) error {
 			nullif(e.customer_id, ''), nullif(e.chain, ''), e.data, $10
 		FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::int[], $7::text[], $8::text[], $9::bytea[])
 			AS e (event_id, org_id, type, resource_kind, resource_id, resource_seq, customer_id, chain, data)
-		ORDER BY e.event_id`, ids, orgs, types, kinds, resources, places, customers, chains, data, tx.Now)
+		ORDER BY e.event_id`, ids, orgs, types, kinds, resources, resourceSeqs, customers, chains, data, tx.Now)
 	if err != nil {
 		return fmt.Errorf("record %d events from %s of %s on: %w", n, types[0], resources[0], err)
 	}
-	crash.Point("K01")
+	crash.Hit("K01")
 	return nil
 }
 
-// Named tells which of these organizations have an endpoint that names a type, or All. Events
+// SubscribedOrgs tells which of these organizations have an endpoint that names a type, or All. Events
 // that nobody is owed, and that say nothing which is not said again later, are written
 // only where somebody asked for them.
-func Named(ctx context.Context, tx pg.Tx, t Type, orgs []string) (map[string]bool, error) {
+func SubscribedOrgs(ctx context.Context, tx pg.Tx, t Type, orgs []string) (map[string]bool, error) {
 	rows, err := tx.Query(ctx, `
 		SELECT DISTINCT org_id FROM webhook_endpoints
-		WHERE org_id = ANY ($1) AND events && $2 AND deleted_at IS NULL AND status IN ('ENABLED', 'PAUSED')`, orgs, []string{string(t), string(All)})
+		WHERE org_id = ANY ($1) AND events && $2 AND deleted_at IS NULL AND status IN ('ENABLED', 'PAUSED')`, orgs, []string{string(t), string(EveryType)})
 	if err != nil {
 		return nil, fmt.Errorf("ask who named %s: %w", t, err)
 	}
-	named := map[string]bool{}
+	subscribed := map[string]bool{}
 	var org string
 	_, err = pgx.ForEachRow(rows, []any{&org}, func() error {
-		named[org] = true
+		subscribed[org] = true
 		return nil
 	})
 	if err != nil {
 		return nil, fmt.Errorf("ask who named %s: %w", t, err)
 	}
-	return named, nil
+	return subscribed, nil
 }

@@ -20,7 +20,7 @@ const (
 	batchMax    = 1000                  // events that one step starts from
 	idlePause   = 50 * time.Millisecond // between two looks when there was nothing to do
 	gatherPause = 20 * time.Millisecond // after a step that was far from full: what comes with each is shared by more
-	sickPause   = 2 * time.Second       // after an error
+	errorPause  = 2 * time.Second       // after an error
 )
 
 // Sequenced is an event with its number and the body that is sent.
@@ -40,7 +40,7 @@ type Sequenced struct {
 // in their order. It writes to that transaction alone and may be called again with the
 // same events when the transaction is run again.
 type Listener interface {
-	Sequenced(ctx context.Context, tx pg.Tx, events []Sequenced) error
+	OnSequenced(ctx context.Context, tx pg.Tx, events []Sequenced) error
 }
 
 // Sequencer gives each organization's events their numbers: 1, 2, … without a gap.
@@ -57,16 +57,16 @@ type Sequencer struct {
 	Environment string // webhook.Live or webhook.Test
 	Listener    Listener
 	Log         *slog.Logger // nil means the default
-	// Numbered is called after events were numbered; nil calls nobody. It is economy:
+	// OnNumbered is called after events were numbered; nil calls nobody. It is economy:
 	// what it wakes looks by itself.
-	Numbered func()
+	OnNumbered func()
 
-	unlocked bool // a test takes the economy away to see the safety
+	skipLock bool // a test takes the economy away to see the safety
 	batch    int  // a test makes batches small; 0 means batchMax
 }
 
-// errLost says that another sequencer was quicker. Nothing was written.
-var errLost = errors.New("another sequencer was quicker")
+// errLostRace says that another sequencer was quicker. Nothing was written.
+var errLostRace = errors.New("another sequencer was quicker")
 
 // Run numbers events until ctx ends.
 func (s *Sequencer) Run(ctx context.Context) error {
@@ -82,12 +82,12 @@ func (s *Sequencer) Run(ctx context.Context) error {
 			return nil
 		case err != nil:
 			log.LogAttrs(ctx, slog.LevelError, "events could not be sequenced", slog.Any("error", err))
-			pause = sickPause
+			pause = errorPause
 		case n == 0:
 			pause = idlePause
 		default:
-			if s.Numbered != nil {
-				s.Numbered()
+			if s.OnNumbered != nil {
+				s.OnNumbered()
 			}
 			if n < batchMax/2 {
 				pause = gatherPause
@@ -109,36 +109,36 @@ func (s *Sequencer) Step(ctx context.Context) (int, error) {
 		n = 0
 		// A plan that was cached while the tables were small would serve, until the next
 		// ANALYZE, while they grow, so each batch gets its own, over indexes.
-		var some, ours bool
+		var found, locked bool
 		look := &pgx.Batch{}
 		look.Queue(`SELECT set_config('plan_cache_mode', 'force_custom_plan', true), set_config('enable_seqscan', 'off', true)`)
-		look.Queue(`SELECT EXISTS (SELECT FROM events WHERE sequence IS NULL)`).QueryRow(func(row pgx.Row) error { return row.Scan(&some) })
+		look.Queue(`SELECT EXISTS (SELECT FROM events WHERE sequence IS NULL)`).QueryRow(func(row pgx.Row) error { return row.Scan(&found) })
 		if err := tx.SendBatch(ctx, look).Close(); err != nil {
 			return fmt.Errorf("look for events without a sequence: %w", err)
 		}
-		if !some {
+		if !found {
 			return nil
 		}
-		crash.Point("W20")
-		if !s.unlocked {
-			err := tx.QueryRow(ctx, `SELECT pg_try_advisory_xact_lock(hashtextextended('coffer/event/sequencer', 0))`).Scan(&ours)
+		crash.Hit("W20")
+		if !s.skipLock {
+			err := tx.QueryRow(ctx, `SELECT pg_try_advisory_xact_lock(hashtextextended('coffer/event/sequencer', 0))`).Scan(&locked)
 			if err != nil {
 				return fmt.Errorf("ask for the sequencer's lock: %w", err)
 			}
-			if !ours {
+			if !locked {
 				return nil
 			}
 		}
-		batch, err := waiting(ctx, tx, cmp.Or(s.batch, batchMax))
+		batch, err := readUnnumbered(ctx, tx, cmp.Or(s.batch, batchMax))
 		if err != nil || len(batch) == 0 {
 			return err
 		}
 		for _, e := range batch {
 			if e.Type == CustomerDeposit {
-				crash.Point("D09")
+				crash.Hit("D09")
 			}
 		}
-		if err := s.number(ctx, tx, batch); err != nil {
+		if err := s.assignSequences(ctx, tx, batch); err != nil {
 			return err
 		}
 		n = len(batch)
@@ -146,16 +146,16 @@ func (s *Sequencer) Step(ctx context.Context) (int, error) {
 		for i := range batch {
 			events[i] = batch[i].Sequenced
 		}
-		return s.Listener.Sequenced(ctx, tx, events)
+		return s.Listener.OnSequenced(ctx, tx, events)
 	})
-	if errors.Is(err, errLost) {
+	if errors.Is(err, errLostRace) {
 		return 0, nil
 	}
 	if err != nil {
 		return 0, fmt.Errorf("sequence events: %w", err)
 	}
 	if n > 0 {
-		crash.Point("W21")
+		crash.Hit("W21")
 	}
 	return n, nil
 }
@@ -166,12 +166,12 @@ type unnumbered struct {
 	createdAt time.Time
 }
 
-// waiting reads events without a number in the order in which they are to be numbered.
+// readUnnumbered reads events without a number in the order in which they are to be numbered.
 // A resource that is in the batch is in it with all its waiting events: a snapshot that
 // shows an event shows the earlier ones of its resource, since each was written under
 // the lock of the resource's row after the one before it was committed, so the batch
 // never numbers an event ahead of an earlier one.
-func waiting(ctx context.Context, tx pg.Tx, limit int) ([]unnumbered, error) {
+func readUnnumbered(ctx context.Context, tx pg.Tx, limit int) ([]unnumbered, error) {
 	rows, err := tx.Query(ctx, `
 		WITH picked AS MATERIALIZED (
 			SELECT event_id, org_id, resource_id, resource_seq FROM events
@@ -198,31 +198,31 @@ func waiting(ctx context.Context, tx pg.Tx, limit int) ([]unnumbered, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read events without a sequence: %w", err)
 	}
-	return inOrder(batch), nil
+	return restoreResourceOrder(batch), nil
 }
 
-// inOrder keeps the places that a resource's events have by id and fills them in the
+// restoreResourceOrder keeps the places that a resource's events have by id and fills them in the
 // order of the resource. Ids carry the writer's clock, and two writers' clocks differ.
-func inOrder(batch []unnumbered) []unnumbered {
+func restoreResourceOrder(batch []unnumbered) []unnumbered {
 	type resource struct{ org, id string }
-	of := map[resource][]unnumbered{}
+	byResource := map[resource][]unnumbered{}
 	for _, e := range batch {
 		r := resource{e.OrgID, e.ResourceID}
-		of[r] = append(of[r], e)
+		byResource[r] = append(byResource[r], e)
 	}
-	for _, events := range of {
+	for _, events := range byResource {
 		slices.SortFunc(events, func(a, b unnumbered) int { return cmp.Compare(a.ResourceSeq, b.ResourceSeq) })
 	}
 	ordered := make([]unnumbered, len(batch))
 	for i, e := range batch {
 		r := resource{e.OrgID, e.ResourceID}
-		ordered[i], of[r] = of[r][0], of[r][1:]
+		ordered[i], byResource[r] = byResource[r][0], byResource[r][1:]
 	}
 	return ordered
 }
 
-// number takes the next numbers of each organization and freezes the bodies.
-func (s *Sequencer) number(ctx context.Context, tx pg.Tx, batch []unnumbered) error {
+// assignSequences takes the next numbers of each organization and freezes the bodies.
+func (s *Sequencer) assignSequences(ctx context.Context, tx pg.Tx, batch []unnumbered) error {
 	counts := map[string]int64{}
 	for _, e := range batch {
 		counts[e.OrgID]++
@@ -244,13 +244,13 @@ func (s *Sequencer) number(ctx context.Context, tx pg.Tx, batch []unnumbered) er
 	}
 	last := map[string]int64{}
 	var org string
-	var at int64
-	if _, err := pgx.ForEachRow(rows, []any{&org, &at}, func() error { last[org] = at; return nil }); err != nil {
+	var current int64
+	if _, err := pgx.ForEachRow(rows, []any{&org, &current}, func() error { last[org] = current; return nil }); err != nil {
 		return fmt.Errorf("read sequences: %w", err)
 	}
-	from, to := make([]int64, len(orgs)), make([]int64, len(orgs))
+	oldLast, newLast := make([]int64, len(orgs)), make([]int64, len(orgs))
 	for i, org := range orgs {
-		from[i], to[i] = last[org], last[org]+counts[org]
+		oldLast[i], newLast[i] = last[org], last[org]+counts[org]
 	}
 
 	ids, numbers, bodies := make([]string, len(batch)), make([]int64, len(batch)), make([][]byte, len(batch))
@@ -258,7 +258,7 @@ func (s *Sequencer) number(ctx context.Context, tx pg.Tx, batch []unnumbered) er
 		e := &batch[i]
 		last[e.OrgID]++
 		e.Sequence = last[e.OrgID]
-		e.Body, err = encode(webhook.Envelope{
+		e.Body, err = encodeJSON(webhook.Envelope{
 			ID: e.EventID, Type: e.Type, Timestamp: webhook.At(e.createdAt), APIVersion: APIVersion,
 			Environment: s.Environment, OrganizationID: e.OrgID, Sequence: e.Sequence, Data: e.data,
 		})
@@ -276,25 +276,25 @@ func (s *Sequencer) number(ctx context.Context, tx pg.Tx, batch []unnumbered) er
 		      FROM unnest($1::text[], $2::bigint[], $3::bigint[]) AS w (org_id, from_last, to_last)
 		      JOIN event_sequences l USING (org_id)
 		      ORDER BY l.org_id FOR UPDATE OF l) n
-		WHERE s.org_id = n.org_id AND s.last = n.from_last`, orgs, from, to)
+		WHERE s.org_id = n.org_id AND s.last = n.from_last`, orgs, oldLast, newLast)
 	if err != nil {
 		return fmt.Errorf("move sequences: %w", err)
 	}
 	if tag.RowsAffected() != int64(len(orgs)) {
-		return errLost
+		return errLostRace
 	}
 	tag, err = tx.Exec(ctx, `
 		UPDATE events e SET sequence = n.sequence, body = n.body
 		FROM unnest($1::text[], $2::bigint[], $3::bytea[]) AS n (event_id, sequence, body)
 		WHERE e.event_id = n.event_id AND e.sequence IS NULL`, ids, numbers, bodies)
-	if pg.Violates(err, "events_sequence_unique") {
-		return errLost
+	if pg.ViolatesConstraint(err, "events_sequence_unique") {
+		return errLostRace
 	}
 	if err != nil {
 		return fmt.Errorf("number events: %w", err)
 	}
 	if tag.RowsAffected() != int64(len(batch)) {
-		return errLost
+		return errLostRace
 	}
 	return nil
 }

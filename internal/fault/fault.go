@@ -93,11 +93,11 @@ func New(kind Kind, code Code, format string, args ...any) *Fault {
 	return &Fault{Kind: kind, Code: code, Message: fmt.Sprintf(format, args...)}
 }
 
-// On names the request field at fault.
-func (f *Fault) On(param string) *Fault { f.Param = param; return f }
+// WithParam names the request field at fault.
+func (f *Fault) WithParam(param string) *Fault { f.Param = param; return f }
 
-// With adds a fact to the details.
-func (f *Fault) With(key string, value any) *Fault {
+// WithDetail adds a fact to the details.
+func (f *Fault) WithDetail(key string, value any) *Fault {
 	if f.Details == nil {
 		f.Details = map[string]any{}
 	}
@@ -105,8 +105,8 @@ func (f *Fault) With(key string, value any) *Fault {
 	return f
 }
 
-// Beside adds a top-level member to the answer, such as withdrawalId.
-func (f *Fault) Beside(key string, value any) *Fault {
+// WithExtra adds a top-level member to the answer, such as withdrawalId.
+func (f *Fault) WithExtra(key string, value any) *Fault {
 	if f.Extra == nil {
 		f.Extra = map[string]any{}
 	}
@@ -114,8 +114,8 @@ func (f *Fault) Beside(key string, value any) *Fault {
 	return f
 }
 
-// Of finds the fault in an error chain, or nil.
-func Of(err error) *Fault {
+// Find finds the fault in an error chain, or nil.
+func Find(err error) *Fault {
 	var f *Fault
 	if errors.As(err, &f) {
 		return f
@@ -123,8 +123,8 @@ func Of(err error) *Fault {
 	return nil
 }
 
-// Is tells whether an error is a fault with that code.
-func Is(err error, code Code) bool {
-	f := Of(err)
+// HasCode tells whether an error is a fault with that code.
+func HasCode(err error, code Code) bool {
+	f := Find(err)
 	return f != nil && f.Code == code
 }

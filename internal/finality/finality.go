@@ -27,53 +27,53 @@ import (
 
 // Break is a person's decision about a chain whose finality broke.
 type Break struct {
-	ID        int64
-	Chain     chain.Name
-	Fork      int         // of the proofs from here on
-	Ancestor  chain.Block // the last block that both forks have; height and hash
-	Tip       chain.Block // the last block that was walked of the fork that is gone; height and hash
-	Settle    uint64      // what the new fork does not have up to this height is gone
-	Reason    string
-	DecidedBy string
-	CreatedAt time.Time
+	ID           int64
+	Chain        chain.Name
+	Fork         int         // of the proofs from here on
+	Ancestor     chain.Block // the last block that both forks have; height and hash
+	Tip          chain.Block // the last block that was walked of the fork that is gone; height and hash
+	SettleHeight uint64      // what the new fork does not have up to this height is gone
+	Reason       string
+	DecidedBy    string
+	CreatedAt    time.Time
 }
 
-// Concerned is who has built on final blocks. Its methods write in the caller's
+// Listener is who has built on final blocks. Its methods write in the caller's
 // transaction, which has the chain's cursor locked against everybody who Holds
 // it, and may be run again.
-type Concerned interface {
-	// Parted tells that the final chain has other blocks above this height than
+type Listener interface {
+	// OnParted tells that the final chain has other blocks above this height than
 	// those that were walked. Nothing is decided; what must not wait for that is
 	// stopped.
-	Parted(ctx context.Context, tx pg.Tx, ch chain.Name, above uint64) error
-	// Broken tells of a decision: every proof above the break's ancestor is dead.
-	Broken(ctx context.Context, tx pg.Tx, b Break) error
+	OnParted(ctx context.Context, tx pg.Tx, ch chain.Name, ancestorHeight uint64) error
+	// OnBroken tells of a decision: every proof above the break's ancestor is dead.
+	OnBroken(ctx context.Context, tx pg.Tx, b Break) error
 }
 
-// Hold keeps a chain from breaking until the transaction ends, and tells whether
+// LockShared keeps a chain from breaking until the transaction ends, and tells whether
 // it is broken already: it has parted, or the freeze of that is not lifted. Then
 // nothing is credited or ended on its proofs. Call it before any other lock. The
 // walk goes on meanwhile.
-func Hold(ctx context.Context, tx pg.Tx, ch chain.Name) (broken bool, err error) {
-	parted, err := Parted(ctx, tx, ch)
-	if err != nil || parted {
-		return parted, err
+func LockShared(ctx context.Context, tx pg.Tx, ch chain.Name) (isBroken bool, err error) {
+	isParted, err := LockParted(ctx, tx, ch)
+	if err != nil || isParted {
+		return isParted, err
 	}
-	return freeze.FinalityBroken(ctx, tx, ch)
+	return freeze.IsFinalityBroken(ctx, tx, ch)
 }
 
-// Parted is Hold for what ended before and is only proven anew: that needs a
+// LockParted is Hold for what ended before and is only proven anew: that needs a
 // decision and not the end of the freeze.
-func Parted(ctx context.Context, tx pg.Tx, ch chain.Name) (parted bool, err error) {
-	err = tx.QueryRow(ctx, `SELECT parted_above IS NOT NULL FROM scan_cursors WHERE chain = $1 FOR KEY SHARE`, ch).Scan(&parted)
+func LockParted(ctx context.Context, tx pg.Tx, ch chain.Name) (isParted bool, err error) {
+	err = tx.QueryRow(ctx, `SELECT parted_above IS NOT NULL FROM scan_cursors WHERE chain = $1 FOR KEY SHARE`, ch).Scan(&isParted)
 	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
 		return false, fmt.Errorf("hold the finality of %s: %w", ch, err)
 	}
-	return parted, nil
+	return isParted, nil
 }
 
-// Proof is the proof that counts of a block, or 0 when there is none.
-func Proof(ctx context.Context, tx pg.Tx, ch chain.Name, height uint64, hash string) (proofID int64, err error) {
+// LiveProofID is the proof that counts of a block, or 0 when there is none.
+func LiveProofID(ctx context.Context, tx pg.Tx, ch chain.Name, height uint64, hash string) (proofID int64, err error) {
 	err = tx.QueryRow(ctx, `SELECT proof_id FROM finality_live WHERE chain = $1 AND height = $2 AND hash = $3`, ch, height, hash).Scan(&proofID)
 	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
 		return 0, fmt.Errorf("look for the proof of block %d of %s: %w", height, ch, err)
@@ -81,15 +81,15 @@ func Proof(ctx context.Context, tx pg.Tx, ch chain.Name, height uint64, hash str
 	return proofID, nil
 }
 
-// Record writes a break down and returns it whole. The caller has locked the
+// RecordBreak writes a break down and returns it whole. The caller has locked the
 // chain's cursor, moves it and tells the Concerned.
-func Record(ctx context.Context, tx pg.Tx, b Break) (Break, error) {
+func RecordBreak(ctx context.Context, tx pg.Tx, b Break) (Break, error) {
 	b.CreatedAt = tx.Now
 	err := tx.QueryRow(ctx, `
 		INSERT INTO finality_breaks (chain, fork, ancestor_height, ancestor_hash, tip_height, tip_hash, settle_height, reason, decided_by, created_at)
 		SELECT $1, coalesce(max(fork), 0) + 1, $2, $3, $4, $5, $6, $7, $8, $9 FROM finality_breaks WHERE chain = $1
 		RETURNING break_id, fork`,
-		b.Chain, b.Ancestor.Height, b.Ancestor.Hash, b.Tip.Height, b.Tip.Hash, b.Settle, b.Reason, b.DecidedBy, b.CreatedAt).
+		b.Chain, b.Ancestor.Height, b.Ancestor.Hash, b.Tip.Height, b.Tip.Hash, b.SettleHeight, b.Reason, b.DecidedBy, b.CreatedAt).
 		Scan(&b.ID, &b.Fork)
 	if err != nil {
 		return Break{}, fmt.Errorf("record the break of %s above block %d: %w", b.Chain, b.Ancestor.Height, err)
@@ -97,8 +97,8 @@ func Record(ctx context.Context, tx pg.Tx, b Break) (Break, error) {
 	return b, nil
 }
 
-// Breaks are all decisions about a chain, oldest first.
-func Breaks(ctx context.Context, tx pg.Tx, ch chain.Name) ([]Break, error) {
+// ListBreaks are all decisions about a chain, oldest first.
+func ListBreaks(ctx context.Context, tx pg.Tx, ch chain.Name) ([]Break, error) {
 	rows, err := tx.Query(ctx, `
 		SELECT break_id, chain, fork, ancestor_height, ancestor_hash, tip_height, tip_hash, settle_height, reason, decided_by, created_at
 		FROM finality_breaks WHERE chain = $1 ORDER BY fork`, ch)
@@ -106,7 +106,7 @@ func Breaks(ctx context.Context, tx pg.Tx, ch chain.Name) ([]Break, error) {
 		return nil, fmt.Errorf("read the breaks of %s: %w", ch, err)
 	}
 	found, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (b Break, err error) {
-		err = row.Scan(&b.ID, &b.Chain, &b.Fork, &b.Ancestor.Height, &b.Ancestor.Hash, &b.Tip.Height, &b.Tip.Hash, &b.Settle,
+		err = row.Scan(&b.ID, &b.Chain, &b.Fork, &b.Ancestor.Height, &b.Ancestor.Hash, &b.Tip.Height, &b.Tip.Hash, &b.SettleHeight,
 			&b.Reason, &b.DecidedBy, &b.CreatedAt)
 		return b, err
 	})
@@ -116,16 +116,16 @@ func Breaks(ctx context.Context, tx pg.Tx, ch chain.Name) ([]Break, error) {
 	return found, nil
 }
 
-// Unsettled is why a chain's broken finality is not settled yet, or "".
-func Unsettled(ctx context.Context, tx pg.Tx, ch chain.Name) (string, error) {
-	var why *string
-	if err := tx.QueryRow(ctx, `SELECT finality_unsettled($1)`, ch).Scan(&why); err != nil {
+// UnsettledReason is why a chain's broken finality is not settled yet, or "".
+func UnsettledReason(ctx context.Context, tx pg.Tx, ch chain.Name) (string, error) {
+	var reason *string
+	if err := tx.QueryRow(ctx, `SELECT finality_unsettled($1)`, ch).Scan(&reason); err != nil {
 		return "", fmt.Errorf("ask what is open about the finality of %s: %w", ch, err)
 	}
-	if why == nil {
+	if reason == nil {
 		return "", nil
 	}
-	return *why, nil
+	return *reason, nil
 }
 
 // Shortfall is what of a mint is missing on a wallet, because the chain took
@@ -139,9 +139,9 @@ type Shortfall struct {
 	Open     string // atomic units
 }
 
-// Shortfalls are all that is missing, by organization, wallet and mint. They
+// ListShortfalls are all that is missing, by organization, wallet and mint. They
 // close by themselves as money arrives.
-func Shortfalls(ctx context.Context, tx pg.Tx, ch chain.Name) ([]Shortfall, error) {
+func ListShortfalls(ctx context.Context, tx pg.Tx, ch chain.Name) ([]Shortfall, error) {
 	rows, err := tx.Query(ctx, `
 		SELECT org_id, chain, wallet_id, mint_id, part, open::text FROM reorg_shortfalls
 		WHERE chain = $1 ORDER BY org_id, wallet_id, mint_id, part`, ch)

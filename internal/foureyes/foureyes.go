@@ -28,12 +28,12 @@ import (
 )
 
 const (
-	// Lasts is how long a request waits for somebody who agrees.
-	Lasts = 7 * 24 * time.Hour
+	// PendingPeriod is how long a request waits for somebody who agrees.
+	PendingPeriod = 7 * 24 * time.Hour
 	// pendingMax bounds what waits for one organization.
-	pendingMax = 50
-	idPrefix   = "chg"
-	eyesMin    = 2 // operators, below whom nobody could agree
+	pendingMax   = 50
+	idPrefix     = "chg"
+	operatorsMin = 2 // operators, below whom nobody could agree
 )
 
 // Kind is what it is that changes.
@@ -55,42 +55,42 @@ type Status string
 const (
 	Pending   Status = "PENDING"
 	Approved  Status = "APPROVED"
-	Withdrawn Status = "WITHDRAWN"
+	Retracted Status = "WITHDRAWN"
 	Expired   Status = "EXPIRED"
 )
 
 // Statuses are all of them.
-var Statuses = []string{string(Pending), string(Approved), string(Withdrawn), string(Expired)}
+var Statuses = []string{string(Pending), string(Approved), string(Retracted), string(Expired)}
 
 // Values are what a request changes: by name, in the interface's JSON.
 type Values map[string]json.RawMessage
 
 // Request is a change that waits for somebody who agrees, or did.
 type Request struct {
-	ID         string // chg_…
-	OrgID      string
-	Kind       Kind
-	Was        Values // what held when it was asked for
-	Wanted     Values
-	Author     string // the holder of the key that asked
-	AuthorKey  string // opk_…
-	CreatedAt  time.Time
-	ExpiresAt  time.Time
-	Status     Status
-	DecidedBy  string // "" while it waits, and when its time was over
-	DecidedKey string
-	DecidedAt  *time.Time
+	ID           string // chg_…
+	OrgID        string
+	Kind         Kind
+	Before       Values // what held when it was asked for
+	Wanted       Values
+	Author       string // the holder of the key that asked
+	AuthorKey    string // opk_…
+	CreatedAt    time.Time
+	ExpiresAt    time.Time
+	Status       Status
+	DecidedBy    string // "" while it waits, and when its time was over
+	DecidedByKey string
+	DecidedAt    *time.Time
 }
 
 // Rule is whether the installation wants four eyes.
-type Rule struct{ On bool }
+type Rule struct{ Enabled bool }
 
-// Holds tells whether the rule applies now: it is on, and there are two operators.
-func (r Rule) Holds(ctx context.Context, tx pg.Tx) (bool, error) {
-	if !r.On {
+// IsActive tells whether the rule applies now: it is on, and there are two operators.
+func (r Rule) IsActive(ctx context.Context, tx pg.Tx) (bool, error) {
+	if !r.Enabled {
 		return false, nil
 	}
-	keys, err := operator.List(ctx, tx)
+	keys, err := operator.ListKeys(ctx, tx)
 	if err != nil {
 		return false, err
 	}
@@ -100,79 +100,79 @@ func (r Rule) Holds(ctx context.Context, tx pg.Tx) (bool, error) {
 			live++
 		}
 	}
-	return live >= eyesMin, nil
+	return live >= operatorsMin, nil
 }
 
-// Ask writes a request, in a transaction of the system. Errors: APPROVAL_REFUSED without a
+// CreateRequest writes a request, in a transaction of the system. Errors: APPROVAL_REFUSED without a
 // key, INVALID_STATE when too many wait.
-func Ask(ctx context.Context, tx pg.Tx, by operator.Key, org string, kind Kind, was, wanted Values) (Request, error) {
-	if err := known(by); err != nil {
+func CreateRequest(ctx context.Context, tx pg.Tx, key operator.Key, org string, kind Kind, before, wanted Values) (Request, error) {
+	if err := requireKey(key); err != nil {
 		return Request{}, err
 	}
 	r := Request{
-		ID: id.New(idPrefix, tx.Now), OrgID: org, Kind: kind, Was: was, Wanted: wanted,
-		Author: by.Name, AuthorKey: by.ID, CreatedAt: tx.Now, ExpiresAt: tx.Now.Add(Lasts), Status: Pending,
+		ID: id.New(idPrefix, tx.Now), OrgID: org, Kind: kind, Before: before, Wanted: wanted,
+		Author: key.Name, AuthorKey: key.ID, CreatedAt: tx.Now, ExpiresAt: tx.Now.Add(PendingPeriod), Status: Pending,
 	}
-	var waiting int
-	err := tx.QueryRow(ctx, `SELECT count(*) FROM change_requests WHERE org_id = $1 AND status = 'PENDING' AND expires_at > $2`, org, tx.Now).Scan(&waiting)
+	var pending int
+	err := tx.QueryRow(ctx, `SELECT count(*) FROM change_requests WHERE org_id = $1 AND status = 'PENDING' AND expires_at > $2`, org, tx.Now).Scan(&pending)
 	if err != nil {
 		return r, fmt.Errorf("count the change requests of %s: %w", org, err)
 	}
-	if waiting >= pendingMax {
-		return r, fault.New(fault.Conflict, fault.InvalidState, "%d changes of this organization wait for a second operator already. Nothing was changed. Approve or withdraw some of them.", waiting)
+	if pending >= pendingMax {
+		return r, fault.New(fault.Conflict, fault.InvalidState, "%d changes of this organization wait for a second operator already. Nothing was changed. Approve or withdraw some of them.", pending)
 	}
 	_, err = tx.Exec(ctx, `
 		INSERT INTO change_requests (change_id, org_id, kind, was, wanted, author, author_key, created_at, expires_at)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`, r.ID, r.OrgID, r.Kind, r.Was, r.Wanted, r.Author, r.AuthorKey, r.CreatedAt, r.ExpiresAt)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`, r.ID, r.OrgID, r.Kind, r.Before, r.Wanted, r.Author, r.AuthorKey, r.CreatedAt, r.ExpiresAt)
 	if err != nil {
 		return r, fmt.Errorf("ask for a change of %s: %w", org, err)
 	}
-	return r, audit.Record(ctx, tx, r.entry(by.Actor(), "change.requested"))
+	return r, audit.Record(ctx, tx, r.auditEntry(key.Actor(), "change.requested"))
 }
 
-func (r Request) entry(by audit.Actor, action string) audit.Entry {
+func (r Request) auditEntry(actor audit.Actor, action string) audit.Entry {
 	return audit.Entry{
-		OrgID: r.OrgID, Actor: by, Action: action, ResourceKind: "CHANGE_REQUEST", ResourceID: r.ID,
-		Detail: map[string]any{"kind": r.Kind, "from": r.Was, "to": r.Wanted, "author": r.Author},
+		OrgID: r.OrgID, Actor: actor, Action: action, ResourceKind: "CHANGE_REQUEST", ResourceID: r.ID,
+		Detail: map[string]any{"kind": r.Kind, "from": r.Before, "to": r.Wanted, "author": r.Author},
 	}
 }
 
-func known(by operator.Key) error {
-	if by.ID == "" || by.Name == "" {
+func requireKey(key operator.Key) error {
+	if key.ID == "" || key.Name == "" {
 		return fault.New(fault.Conflict, fault.ApprovalRefused,
 			"This loosens a control, and this installation wants two operators for it: say who you are, with an operator's key. Nothing was changed.")
 	}
 	return nil
 }
 
-const selected = `
+const selectRequests = `
 	SELECT change_id, org_id, kind, was, wanted, author, author_key, created_at, expires_at,
 		CASE WHEN status = 'PENDING' AND expires_at <= $1 THEN 'EXPIRED' ELSE status END,
 		coalesce(decided_by, ''), coalesce(decided_key, ''), CASE WHEN status = 'PENDING' AND expires_at <= $1 THEN expires_at ELSE decided_at END
 	FROM change_requests`
 
-func scan(row pgx.CollectableRow) (r Request, err error) {
-	err = row.Scan(&r.ID, &r.OrgID, &r.Kind, &r.Was, &r.Wanted, &r.Author, &r.AuthorKey, &r.CreatedAt, &r.ExpiresAt, &r.Status, &r.DecidedBy, &r.DecidedKey, &r.DecidedAt)
+func scanRequest(row pgx.CollectableRow) (r Request, err error) {
+	err = row.Scan(&r.ID, &r.OrgID, &r.Kind, &r.Before, &r.Wanted, &r.Author, &r.AuthorKey, &r.CreatedAt, &r.ExpiresAt, &r.Status, &r.DecidedBy, &r.DecidedByKey, &r.DecidedAt)
 	return r, err
 }
 
 // ByID reads a request, in a transaction of the system. One whose time is over is
 // EXPIRED, whether that was written down yet or not. Error: NOT_FOUND.
 func ByID(ctx context.Context, tx pg.Tx, name string) (Request, error) {
-	return read(ctx, tx, name, "")
+	return loadRequest(ctx, tx, name, "")
 }
 
-func read(ctx context.Context, tx pg.Tx, name, lock string) (Request, error) {
-	if !id.Is(idPrefix, name) {
-		return Request{}, absent()
+func loadRequest(ctx context.Context, tx pg.Tx, name, lock string) (Request, error) {
+	if !id.IsValid(idPrefix, name) {
+		return Request{}, newNotFound()
 	}
-	rows, err := tx.Query(ctx, selected+` WHERE change_id = $2`+lock, tx.Now, name)
+	rows, err := tx.Query(ctx, selectRequests+` WHERE change_id = $2`+lock, tx.Now, name)
 	if err != nil {
 		return Request{}, fmt.Errorf("read change request %s: %w", name, err)
 	}
-	r, err := pgx.CollectExactlyOneRow(rows, scan)
+	r, err := pgx.CollectExactlyOneRow(rows, scanRequest)
 	if errors.Is(err, pgx.ErrNoRows) {
-		return r, absent()
+		return r, newNotFound()
 	}
 	if err != nil {
 		return r, fmt.Errorf("read change request %s: %w", name, err)
@@ -180,92 +180,92 @@ func read(ctx context.Context, tx pg.Tx, name, lock string) (Request, error) {
 	return r, nil
 }
 
-func absent() error {
+func newNotFound() error {
 	return fault.New(fault.NotFound, fault.CodeNotFound, "There is no such change request. Nothing was changed and no money moved.")
 }
 
 // Approve decides a request that somebody else asked for, and applies it in the same
 // transaction, by the function of its kind. Errors: NOT_FOUND, INVALID_STATE when it
 // is decided or its time is over, APPROVAL_REFUSED for its author, and those of apply.
-func Approve(ctx context.Context, tx pg.Tx, by operator.Key, name string, apply map[Kind]func(context.Context, pg.Tx, Request) error) (Request, error) {
-	if err := known(by); err != nil {
+func Approve(ctx context.Context, tx pg.Tx, key operator.Key, name string, apply map[Kind]func(context.Context, pg.Tx, Request) error) (Request, error) {
+	if err := requireKey(key); err != nil {
 		return Request{}, err
 	}
-	r, err := read(ctx, tx, name, " FOR UPDATE")
+	r, err := loadRequest(ctx, tx, name, " FOR UPDATE")
 	if err != nil {
 		return r, err
 	}
-	if r.Author == by.Name || r.AuthorKey == by.ID {
+	if r.Author == key.Name || r.AuthorKey == key.ID {
 		return r, fault.New(fault.Conflict, fault.ApprovalRefused, "Who asks for a change cannot approve it: another operator does. Nothing was changed. You may withdraw it.")
 	}
-	if r, err = r.end(ctx, tx, by, Approved); err != nil {
+	if r, err = r.decideRequest(ctx, tx, key, Approved); err != nil {
 		return r, err
 	}
-	doing := apply[r.Kind]
-	if doing == nil {
+	applyKind := apply[r.Kind]
+	if applyKind == nil {
 		return r, fmt.Errorf("approve %s: nothing here applies a change of %s", name, r.Kind)
 	}
-	if err := doing(ctx, tx, r); err != nil {
+	if err := applyKind(ctx, tx, r); err != nil {
 		return r, err
 	}
-	return r, audit.Record(ctx, tx, r.entry(by.Actor(), "change.approved"))
+	return r, audit.Record(ctx, tx, r.auditEntry(key.Actor(), "change.approved"))
 }
 
-// Withdraw takes back a request of one's own. Errors: NOT_FOUND, INVALID_STATE,
+// Retract takes back a request of one's own. Errors: NOT_FOUND, INVALID_STATE,
 // APPROVAL_REFUSED for everybody else.
-func Withdraw(ctx context.Context, tx pg.Tx, by operator.Key, name string) (Request, error) {
-	if err := known(by); err != nil {
+func Retract(ctx context.Context, tx pg.Tx, key operator.Key, name string) (Request, error) {
+	if err := requireKey(key); err != nil {
 		return Request{}, err
 	}
-	r, err := read(ctx, tx, name, " FOR UPDATE")
+	r, err := loadRequest(ctx, tx, name, " FOR UPDATE")
 	if err != nil {
 		return r, err
 	}
-	if r.Author != by.Name {
+	if r.Author != key.Name {
 		return r, fault.New(fault.Conflict, fault.ApprovalRefused, "Only %s, who asked for this change, withdraws it. Nothing was changed. What nobody approves ends by itself.", r.Author)
 	}
-	if r, err = r.end(ctx, tx, by, Withdrawn); err != nil {
+	if r, err = r.decideRequest(ctx, tx, key, Retracted); err != nil {
 		return r, err
 	}
-	return r, audit.Record(ctx, tx, r.entry(by.Actor(), "change.withdrawn"))
+	return r, audit.Record(ctx, tx, r.auditEntry(key.Actor(), "change.withdrawn"))
 }
 
-// end moves a request from PENDING, once.
-func (r Request) end(ctx context.Context, tx pg.Tx, by operator.Key, to Status) (Request, error) {
-	gone := func(status Status) error {
-		return fault.New(fault.Conflict, fault.InvalidState, "Change request %s is %s. Nothing was changed and no money moved.", r.ID, status).Beside("currentStatus", string(status))
+// decideRequest moves a request from PENDING, once.
+func (r Request) decideRequest(ctx context.Context, tx pg.Tx, key operator.Key, decision Status) (Request, error) {
+	newEnded := func(status Status) error {
+		return fault.New(fault.Conflict, fault.InvalidState, "Change request %s is %s. Nothing was changed and no money moved.", r.ID, status).WithExtra("currentStatus", string(status))
 	}
 	if r.Status != Pending {
-		return r, gone(r.Status)
+		return r, newEnded(r.Status)
 	}
 	tag, err := tx.Exec(ctx, `
 		UPDATE change_requests SET status = $2, decided_by = $3, decided_key = $4, decided_at = $5
-		WHERE change_id = $1 AND status = 'PENDING' AND expires_at > $5`, r.ID, to, by.Name, by.ID, tx.Now)
+		WHERE change_id = $1 AND status = 'PENDING' AND expires_at > $5`, r.ID, decision, key.Name, key.ID, tx.Now)
 	if err != nil {
-		return r, fmt.Errorf("end change request %s as %s: %w", r.ID, to, err)
+		return r, fmt.Errorf("end change request %s as %s: %w", r.ID, decision, err)
 	}
 	if tag.RowsAffected() != 1 {
-		return r, gone(Expired)
+		return r, newEnded(Expired)
 	}
-	r.Status, r.DecidedBy, r.DecidedKey, r.DecidedAt = to, by.Name, by.ID, &tx.Now
+	r.Status, r.DecidedBy, r.DecidedByKey, r.DecidedAt = decision, key.Name, key.ID, &tx.Now
 	return r, nil
 }
 
 // Expire writes down which requests nobody agreed to in time.
 func Expire(ctx context.Context, db *pg.DB) error {
 	return db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-		rows, err := tx.Query(ctx, selected+` WHERE status = 'PENDING' AND expires_at <= $1 ORDER BY change_id LIMIT 1000 FOR UPDATE SKIP LOCKED`, tx.Now)
+		rows, err := tx.Query(ctx, selectRequests+` WHERE status = 'PENDING' AND expires_at <= $1 ORDER BY change_id LIMIT 1000 FOR UPDATE SKIP LOCKED`, tx.Now)
 		if err != nil {
 			return fmt.Errorf("look for change requests whose time is over: %w", err)
 		}
-		over, err := pgx.CollectRows(rows, scan)
-		if err != nil || len(over) == 0 {
+		expired, err := pgx.CollectRows(rows, scanRequest)
+		if err != nil || len(expired) == 0 {
 			return err
 		}
 		var ids []string
 		var entries []audit.Entry
-		for _, r := range over {
-			ids, entries = append(ids, r.ID), append(entries, r.entry(audit.System("foureyes"), "change.expired"))
+		for _, r := range expired {
+			ids, entries = append(ids, r.ID), append(entries, r.auditEntry(audit.System("foureyes"), "change.expired"))
 		}
 		tag, err := tx.Exec(ctx, `UPDATE change_requests SET status = 'EXPIRED', decided_at = $2 WHERE change_id = ANY ($1) AND status = 'PENDING'`, ids, tx.Now)
 		if err != nil {
@@ -288,38 +288,38 @@ type Filter struct {
 
 // List is a page of the requests, in a transaction of the system.
 func List(ctx context.Context, tx pg.Tx, f Filter, p page.Page) (page.Result[Request], error) {
-	q := page.Select(`SELECT * FROM (`+strings.ReplaceAll(selected, "$1", "?")+`) AS r
+	q := page.NewQuery(`SELECT * FROM (`+strings.ReplaceAll(selectRequests, "$1", "?")+`) AS r
 		(change_id, org_id, kind, was, wanted, author, author_key, created_at, expires_at, status, decided_by, decided_key, decided_at) WHERE true`, tx.Now, tx.Now)
 	if f.OrgID != "" {
-		q.And(`org_id = ?`, f.OrgID)
+		q.AddCondition(`org_id = ?`, f.OrgID)
 	}
 	if f.Status != "" {
-		q.And(`status = ?`, string(f.Status))
+		q.AddCondition(`status = ?`, string(f.Status))
 	}
 	if !f.CreatedAfter.IsZero() {
-		q.And(`created_at > ?`, f.CreatedAfter)
+		q.AddCondition(`created_at > ?`, f.CreatedAfter)
 	}
 	if !f.CreatedBefore.IsZero() {
-		q.And(`created_at < ?`, f.CreatedBefore)
+		q.AddCondition(`created_at < ?`, f.CreatedBefore)
 	}
-	sql, args := q.Sorted(p, "created_at", "change_id")
+	sql, args := q.BuildPage(p, "created_at", "change_id")
 	rows, err := tx.Query(ctx, sql, args...)
 	if err != nil {
 		return page.Result[Request]{}, fmt.Errorf("list the change requests: %w", err)
 	}
-	found, err := pgx.CollectRows(rows, scan)
+	found, err := pgx.CollectRows(rows, scanRequest)
 	if err != nil {
 		return page.Result[Request]{}, fmt.Errorf("list the change requests: %w", err)
 	}
-	return page.Cut(p, found, func(r Request) page.Cursor { return page.Cursor{At: r.CreatedAt, ID: r.ID} }), nil
+	return page.CutPage(p, found, func(r Request) page.Cursor { return page.Cursor{CreatedAt: r.CreatedAt, ID: r.ID} }), nil
 }
 
-// Waiting are the requests of an organization that wait for somebody who agrees, oldest
+// ListPending are the requests of an organization that wait for somebody who agrees, oldest
 // first; there are never many.
-func Waiting(ctx context.Context, tx pg.Tx, org string) ([]Request, error) {
+func ListPending(ctx context.Context, tx pg.Tx, org string) ([]Request, error) {
 	found, err := List(ctx, tx, Filter{OrgID: org, Status: Pending}, page.Page{Limit: page.LimitMax})
 	return found.Items, err
 }
 
-// Names are what a request changes, sorted.
-func (r Request) Names() []string { return slices.Sorted(maps.Keys(r.Wanted)) }
+// ChangedNames are what a request changes, sorted.
+func (r Request) ChangedNames() []string { return slices.Sorted(maps.Keys(r.Wanted)) }

@@ -14,10 +14,10 @@ import (
 	"github.com/cofferpay/coffer/internal/pg/pgtest"
 )
 
-func standing(t *testing.T, db *pg.DB, of freeze.Of) (got string) {
+func activeScope(t *testing.T, db *pg.DB, of freeze.Target) (got string) {
 	t.Helper()
 	err := db.ReadSystem(t.Context(), func(ctx context.Context, tx pg.Tx) error {
-		f, err := freeze.Standing(ctx, tx, of)
+		f, err := freeze.Active(ctx, tx, of)
 		if err == nil && f != nil {
 			got = string(f.Scope)
 		}
@@ -36,20 +36,20 @@ func TestAFreezeStopsWhatItNamesAndNothingElse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	mine := freeze.Of{OrgID: o.ID, CustomerID: "ann", Chain: chain.Ethereum, WalletID: "we_1"}
+	mine := freeze.Target{OrgID: o.ID, CustomerID: "ann", Chain: chain.Ethereum, WalletID: "we_1"}
 	for name, c := range map[string]struct {
 		freeze freeze.Freeze
-		frees  []freeze.Of
+		frees  []freeze.Target
 	}{
-		"all":          {freeze.Freeze{Scope: freeze.All, Source: freeze.ByVerify}, nil},
-		"chain":        {freeze.Freeze{Scope: freeze.Chain, Chain: chain.Ethereum, Source: freeze.ByFinality}, []freeze.Of{{Chain: chain.Base}, {OrgID: o.ID}}},
-		"organization": {freeze.Freeze{Scope: freeze.Organization, OrgID: o.ID, Source: freeze.ByOperator}, []freeze.Of{{OrgID: "org_b", CustomerID: "ann"}, {Chain: chain.Ethereum}}},
-		"customer":     {freeze.Freeze{Scope: freeze.Customer, OrgID: o.ID, CustomerID: "ann", Source: freeze.ByOrganization}, []freeze.Of{{OrgID: o.ID, CustomerID: "bob"}, {OrgID: "org_b", CustomerID: "ann"}, {OrgID: o.ID}}},
-		"wallet":       {freeze.Freeze{Scope: freeze.Wallet, WalletID: "we_1", Chain: chain.Ethereum, Source: freeze.ByDispatch}, []freeze.Of{{WalletID: "we_2", Chain: chain.Ethereum}, {WalletID: "we_1", Chain: chain.Base}}},
+		"all":          {freeze.Freeze{Scope: freeze.ScopeAll, Source: freeze.SourceVerify}, nil},
+		"chain":        {freeze.Freeze{Scope: freeze.ScopeChain, Chain: chain.Ethereum, Source: freeze.SourceFinality}, []freeze.Target{{Chain: chain.Base}, {OrgID: o.ID}}},
+		"organization": {freeze.Freeze{Scope: freeze.ScopeOrganization, OrgID: o.ID, Source: freeze.SourceOperator}, []freeze.Target{{OrgID: "org_b", CustomerID: "ann"}, {Chain: chain.Ethereum}}},
+		"customer":     {freeze.Freeze{Scope: freeze.ScopeCustomer, OrgID: o.ID, CustomerID: "ann", Source: freeze.SourceOrganization}, []freeze.Target{{OrgID: o.ID, CustomerID: "bob"}, {OrgID: "org_b", CustomerID: "ann"}, {OrgID: o.ID}}},
+		"wallet":       {freeze.Freeze{Scope: freeze.ScopeWallet, WalletID: "we_1", Chain: chain.Ethereum, Source: freeze.SourceDispatch}, []freeze.Target{{WalletID: "we_2", Chain: chain.Ethereum}, {WalletID: "we_1", Chain: chain.Base}}},
 	} {
 		c.freeze.Reason = "because of " + name
-		c.freeze.By = audit.Operator("op")
-		put := func(ctx context.Context, tx pg.Tx) error { return freeze.Put(ctx, tx, c.freeze) }
+		c.freeze.Actor = audit.Operator("op")
+		put := func(ctx context.Context, tx pg.Tx) error { return freeze.Create(ctx, tx, c.freeze) }
 		var wg sync.WaitGroup
 		for range 4 { // at once, and it is still one
 			wg.Go(func() {
@@ -59,11 +59,11 @@ func TestAFreezeStopsWhatItNamesAndNothingElse(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		if got := standing(t, db, mine); got != string(c.freeze.Scope) {
+		if got := activeScope(t, db, mine); got != string(c.freeze.Scope) {
 			t.Errorf("%s: got %q, want %q", name, got, c.freeze.Scope)
 		}
 		for _, of := range c.frees {
-			if got := standing(t, db, of); got != "" {
+			if got := activeScope(t, db, of); got != "" {
 				t.Errorf("%s: %+v is stopped by %q, want it free", name, of, got)
 			}
 		}
@@ -78,7 +78,7 @@ func TestAFreezeStopsWhatItNamesAndNothingElse(t *testing.T) {
 			if err := freeze.Lift(ctx, tx, all[0].ID, audit.Operator("op")); err != nil {
 				return err
 			}
-			if err := freeze.Lift(ctx, tx, all[0].ID, audit.Operator("op")); !fault.Is(err, fault.InvalidState) {
+			if err := freeze.Lift(ctx, tx, all[0].ID, audit.Operator("op")); !fault.HasCode(err, fault.InvalidState) {
 				t.Errorf("%s: got %v, want %v", name, err, fault.InvalidState)
 			}
 			return nil
@@ -86,7 +86,7 @@ func TestAFreezeStopsWhatItNamesAndNothingElse(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := standing(t, db, mine); got != "" {
+		if got := activeScope(t, db, mine); got != "" {
 			t.Errorf("%s after it was lifted: got %q, want it free", name, got)
 		}
 	}
@@ -96,8 +96,8 @@ func TestLiftingOneSourceLeavesTheOthers(t *testing.T) {
 	t.Parallel()
 	db, ctx := pgtest.New(t), t.Context()
 	err := db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-		for _, source := range []freeze.Source{freeze.ByVerify, freeze.ByOperator} {
-			if err := freeze.Put(ctx, tx, freeze.Freeze{Scope: freeze.All, Source: source, Reason: "test", By: audit.Operator("op")}); err != nil {
+		for _, source := range []freeze.Source{freeze.SourceVerify, freeze.SourceOperator} {
+			if err := freeze.Create(ctx, tx, freeze.Freeze{Scope: freeze.ScopeAll, Source: source, Reason: "test", Actor: audit.Operator("op")}); err != nil {
 				return err
 			}
 		}
@@ -108,7 +108,7 @@ func TestLiftingOneSourceLeavesTheOthers(t *testing.T) {
 		if len(all) != 2 {
 			t.Fatalf("got %d freezes, want 2", len(all))
 		}
-		if err := freeze.Lift(ctx, tx, "frz_none", audit.Operator("op")); !fault.Is(err, fault.CodeNotFound) {
+		if err := freeze.Lift(ctx, tx, "frz_none", audit.Operator("op")); !fault.HasCode(err, fault.CodeNotFound) {
 			t.Errorf("got %v, want %v", err, fault.CodeNotFound)
 		}
 		return freeze.Lift(ctx, tx, all[0].ID, audit.Operator("op"))
@@ -116,7 +116,7 @@ func TestLiftingOneSourceLeavesTheOthers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := standing(t, db, freeze.Of{}); got != "ALL" {
+	if got := activeScope(t, db, freeze.Target{}); got != "ALL" {
 		t.Errorf("got %q, want ALL", got)
 	}
 }
@@ -128,9 +128,9 @@ func TestAnOrganizationFreezesOnlyItself(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, f := range []freeze.Freeze{{Scope: freeze.All}, {Scope: freeze.Chain, Chain: chain.Ethereum}} {
-		f.Source, f.Reason, f.By = freeze.ByOrganization, "test", audit.APIKey(o.ID)
-		err := db.InOrg(ctx, o.ID, func(ctx context.Context, tx pg.Tx) error { return freeze.Put(ctx, tx, f) })
+	for _, f := range []freeze.Freeze{{Scope: freeze.ScopeAll}, {Scope: freeze.ScopeChain, Chain: chain.Ethereum}} {
+		f.Source, f.Reason, f.Actor = freeze.SourceOrganization, "test", audit.APIKey(o.ID)
+		err := db.InOrg(ctx, o.ID, func(ctx context.Context, tx pg.Tx) error { return freeze.Create(ctx, tx, f) })
 		if err == nil {
 			t.Errorf("%s: an organization froze everybody", f.Scope)
 		}
@@ -150,12 +150,12 @@ func TestAnOrganizationSeesItsOwnFreezesAndThoseOfEverybody(t *testing.T) {
 	}
 	err := db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		for _, f := range []freeze.Freeze{
-			{Scope: freeze.Organization, OrgID: orgs[0], Reason: "own"},
-			{Scope: freeze.Customer, OrgID: orgs[1], CustomerID: "ann", Reason: "another's"},
-			{Scope: freeze.Chain, Chain: chain.Ethereum, Reason: "everybody's"},
+			{Scope: freeze.ScopeOrganization, OrgID: orgs[0], Reason: "own"},
+			{Scope: freeze.ScopeCustomer, OrgID: orgs[1], CustomerID: "ann", Reason: "another's"},
+			{Scope: freeze.ScopeChain, Chain: chain.Ethereum, Reason: "everybody's"},
 		} {
-			f.Source, f.By = freeze.ByOperator, audit.Operator("op")
-			if err := freeze.Put(ctx, tx, f); err != nil {
+			f.Source, f.Actor = freeze.SourceOperator, audit.Operator("op")
+			if err := freeze.Create(ctx, tx, f); err != nil {
 				return err
 			}
 		}

@@ -14,9 +14,9 @@ import (
 	"github.com/cofferpay/coffer/internal/pg"
 )
 
-// Stop is Put, and tells which freeze stands then and whether it was put now.
-func Stop(ctx context.Context, tx pg.Tx, f Freeze) (stands Freeze, added bool, err error) {
-	if added, err = put(ctx, tx, f); err != nil {
+// CreateOrFind is Put, and tells which freeze stands then and whether it was put now.
+func CreateOrFind(ctx context.Context, tx pg.Tx, f Freeze) (active Freeze, isNew bool, err error) {
+	if isNew, err = insertFreeze(ctx, tx, f); err != nil {
 		return Freeze{}, false, err
 	}
 	rows, err := tx.Query(ctx, `
@@ -27,10 +27,10 @@ func Stop(ctx context.Context, tx pg.Tx, f Freeze) (stands Freeze, added bool, e
 	if err != nil {
 		return Freeze{}, false, fmt.Errorf("read the freeze that was put: %w", err)
 	}
-	if stands, err = pgx.CollectExactlyOneRow(rows, read); err != nil {
+	if active, err = pgx.CollectExactlyOneRow(rows, scanFreeze); err != nil {
 		return Freeze{}, false, fmt.Errorf("read the freeze that was put: %w", err)
 	}
-	return stands, added, nil
+	return active, isNew, nil
 }
 
 // ByID reads a freeze, lifted or not. Error: NOT_FOUND.
@@ -39,7 +39,7 @@ func ByID(ctx context.Context, tx pg.Tx, freezeID string) (Freeze, error) {
 	if err != nil {
 		return Freeze{}, fmt.Errorf("read freeze %s: %w", freezeID, err)
 	}
-	f, err := pgx.CollectExactlyOneRow(rows, read)
+	f, err := pgx.CollectExactlyOneRow(rows, scanFreeze)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return Freeze{}, fault.New(fault.NotFound, fault.CodeNotFound, "There is no such freeze. Nothing was changed and no money moved.")
 	}
@@ -55,56 +55,56 @@ type Filter struct {
 	Source        Source
 	OrgID         string
 	Chain         string
-	Standing      *bool     // only what stands, or only what was lifted
+	IsActive      *bool     // only what stands, or only what was lifted
 	CreatedAfter  time.Time // exclusive
 	CreatedBefore time.Time // exclusive
 }
 
-// Page is a page of the freezes, the lifted ones included.
-func Page(ctx context.Context, tx pg.Tx, f Filter, p page.Page) (page.Result[Freeze], error) {
-	q := page.Select(`SELECT ` + columns + ` FROM freezes WHERE true`)
+// ListPage is a page of the freezes, the lifted ones included.
+func ListPage(ctx context.Context, tx pg.Tx, f Filter, p page.Page) (page.Result[Freeze], error) {
+	q := page.NewQuery(`SELECT ` + columns + ` FROM freezes WHERE true`)
 	for column, value := range map[string]string{"scope": string(f.Scope), "source": string(f.Source), "org_id": f.OrgID, "chain": f.Chain} {
 		if value != "" {
-			q.And(column+` = ?`, value)
+			q.AddCondition(column+` = ?`, value)
 		}
 	}
 	// The index of the freezes that are in force is found by these words.
-	if f.Standing != nil && *f.Standing {
-		q.And(`lifted_at IS NULL`)
-	} else if f.Standing != nil {
-		q.And(`lifted_at IS NOT NULL`)
+	if f.IsActive != nil && *f.IsActive {
+		q.AddCondition(`lifted_at IS NULL`)
+	} else if f.IsActive != nil {
+		q.AddCondition(`lifted_at IS NOT NULL`)
 	}
 	if !f.CreatedAfter.IsZero() {
-		q.And(`created_at > ?`, f.CreatedAfter)
+		q.AddCondition(`created_at > ?`, f.CreatedAfter)
 	}
 	if !f.CreatedBefore.IsZero() {
-		q.And(`created_at < ?`, f.CreatedBefore)
+		q.AddCondition(`created_at < ?`, f.CreatedBefore)
 	}
-	sql, args := q.Sorted(p, "created_at", "freeze_id")
+	sql, args := q.BuildPage(p, "created_at", "freeze_id")
 	rows, err := tx.Query(ctx, sql, pg.Planned(q.Filtered(), args)...)
 	if err != nil {
 		return page.Result[Freeze]{}, fmt.Errorf("list the freezes: %w", err)
 	}
-	found, err := pgx.CollectRows(rows, read)
+	found, err := pgx.CollectRows(rows, scanFreeze)
 	if err != nil {
 		return page.Result[Freeze]{}, fmt.Errorf("list the freezes: %w", err)
 	}
-	return page.Cut(p, found, func(f Freeze) page.Cursor { return page.Cursor{At: f.CreatedAt, ID: f.ID} }), nil
+	return page.CutPage(p, found, func(f Freeze) page.Cursor { return page.Cursor{CreatedAt: f.CreatedAt, ID: f.ID} }), nil
 }
 
 // LiftByOperator is Lift by whoever runs the service, who may end every freeze
 // but an organization's own. It returns the freeze as it is then. Errors: those
 // of Lift, and INVALID_STATE for one that only the organization lifts.
-func LiftByOperator(ctx context.Context, tx pg.Tx, freezeID string, by audit.Actor) (Freeze, error) {
+func LiftByOperator(ctx context.Context, tx pg.Tx, freezeID string, actor audit.Actor) (Freeze, error) {
 	f, err := ByID(ctx, tx, freezeID)
 	if err != nil {
 		return f, err
 	}
-	if f.Source == ByOrganization && f.LiftedAt == nil {
+	if f.Source == SourceOrganization && f.LiftedAt == nil {
 		return f, fault.New(fault.Conflict, fault.InvalidState,
 			"Freeze %s is the organization's own. Nothing was changed and no money moved. Only the organization lifts it.", freezeID)
 	}
-	if err := Lift(ctx, tx, freezeID, by); err != nil {
+	if err := Lift(ctx, tx, freezeID, actor); err != nil {
 		return f, err
 	}
 	return ByID(ctx, tx, freezeID)

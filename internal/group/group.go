@@ -21,9 +21,9 @@ import (
 // ErrFull is the answer to a caller for whom there is no room: nothing was done.
 var ErrFull = errors.New("too many are waiting")
 
-// ErrLeft is the answer to a caller whose context ended before it was its turn:
+// ErrAbandoned is the answer to a caller whose context ended before it was its turn:
 // nothing was done. It comes with the context's own error.
-var ErrLeft = errors.New("left before it was taken")
+var ErrAbandoned = errors.New("left before it was taken")
 
 // Answer is what the work says to one caller.
 type Answer[A any] struct {
@@ -31,19 +31,19 @@ type Answer[A any] struct {
 	Err   error
 }
 
-// Line serves callers in the order in which they came, one group at a time, or two.
+// Writer serves callers in the order in which they came, one group at a time, or two.
 // Its members are set before its first use. Safe for concurrent use.
-type Line[Q, A any] struct {
-	// Work serves a group: one answer for each question, in their order. Its
+type Writer[Q, A any] struct {
+	// ProcessGroup serves a group: one answer for each question, in their order. Its
 	// context ends after WorkMax and with no caller.
-	Work    func(ctx context.Context, asked []Q) []Answer[A]
-	WorkMax time.Duration
+	ProcessGroup func(ctx context.Context, asked []Q) []Answer[A]
+	WorkMax      time.Duration
 	// GroupMax is how many are served together, WaitingMax how many may wait.
 	GroupMax, WaitingMax int
-	// BesideMin, unless zero, is how many have to wait for a second group to be served
+	// SecondGroupMin, unless zero, is how many have to wait for a second group to be served
 	// beside the first: enough that it is worth more to them than what comes with
 	// every group. Then the answers of the two come in no order.
-	BesideMin int
+	SecondGroupMin int
 
 	mu      sync.Mutex
 	waiting []*caller[Q, A]
@@ -51,7 +51,7 @@ type Line[Q, A any] struct {
 }
 
 type caller[Q, A any] struct {
-	asked    Q
+	question Q
 	answered chan reply[A] // has room for the one answer
 }
 
@@ -60,47 +60,47 @@ type reply[A any] struct {
 	panicked any
 }
 
-// Ask waits in line and for the answer. Once a question was taken into a group
+// SubmitAndWait waits in line and for the answer. Once a question was taken into a group
 // only the work answers it, whatever happens to ctx meanwhile. Errors: ErrFull,
-// ErrLeft, and those of the work. When the work panics, every caller of the
+// ErrAbandoned, and those of the work. When the work panics, every caller of the
 // group does.
 //
 // The line works in a goroutine that lives only while somebody waits here: who
 // waits for the callers has waited for it.
-func (l *Line[Q, A]) Ask(ctx context.Context, q Q) (A, error) {
-	c := &caller[Q, A]{asked: q, answered: make(chan reply[A], 1)}
-	var none A
+func (l *Writer[Q, A]) SubmitAndWait(ctx context.Context, q Q) (A, error) {
+	c := &caller[Q, A]{question: q, answered: make(chan reply[A], 1)}
+	var zero A
 	l.mu.Lock()
 	if len(l.waiting) >= l.WaitingMax {
 		l.mu.Unlock()
-		return none, ErrFull
+		return zero, ErrFull
 	}
 	l.waiting = append(l.waiting, c)
-	begin := l.begin()
+	shouldServe := l.startGroup()
 	l.mu.Unlock()
-	if begin {
-		go l.serve()
+	if shouldServe {
+		go l.serveGroups()
 	}
 	select {
 	case r := <-c.answered:
-		return r.result()
+		return r.unwrap()
 	case <-ctx.Done():
-		if l.leave(c) {
-			return none, fmt.Errorf("%w: %w", ErrLeft, context.Cause(ctx))
+		if l.removeWaiting(c) {
+			return zero, fmt.Errorf("%w: %w", ErrAbandoned, context.Cause(ctx))
 		}
-		return (<-c.answered).result()
+		return (<-c.answered).unwrap()
 	}
 }
 
-func (r reply[A]) result() (A, error) {
+func (r reply[A]) unwrap() (A, error) {
 	if r.panicked != nil {
 		panic(r.panicked)
 	}
 	return r.Value, r.Err
 }
 
-// leave takes a caller out of the line, unless its group is under way.
-func (l *Line[Q, A]) leave(c *caller[Q, A]) bool {
+// removeWaiting takes a caller out of the line, unless its group is under way.
+func (l *Writer[Q, A]) removeWaiting(c *caller[Q, A]) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	i := slices.Index(l.waiting, c)
@@ -110,18 +110,18 @@ func (l *Line[Q, A]) leave(c *caller[Q, A]) bool {
 	return i >= 0
 }
 
-// begin tells whether one more group is to be served now, and counts it. Who waits for
+// startGroup tells whether one more group is to be served now, and counts it. Who waits for
 // more is served when the group before is: the last to end never leaves anybody.
-func (l *Line[Q, A]) begin() bool {
-	begin := len(l.waiting) > 0 && (l.serving == 0 || l.serving == 1 && l.BesideMin > 0 && len(l.waiting) >= l.BesideMin)
-	if begin {
+func (l *Writer[Q, A]) startGroup() bool {
+	isDue := len(l.waiting) > 0 && (l.serving == 0 || l.serving == 1 && l.SecondGroupMin > 0 && len(l.waiting) >= l.SecondGroupMin)
+	if isDue {
 		l.serving++
 	}
-	return begin
+	return isDue
 }
 
-// serve works until no group is to be served.
-func (l *Line[Q, A]) serve() {
+// serveGroups works until no group is to be served.
+func (l *Writer[Q, A]) serveGroups() {
 	for {
 		l.mu.Lock()
 		n := min(len(l.waiting), l.GroupMax)
@@ -129,19 +129,19 @@ func (l *Line[Q, A]) serve() {
 		l.waiting = slices.Delete(l.waiting, 0, n)
 		l.mu.Unlock()
 		if n > 0 { // else they have left
-			l.answer(taken)
+			l.answerGroup(taken)
 		}
 		l.mu.Lock()
 		l.serving--
-		again := l.begin()
+		isDue := l.startGroup()
 		l.mu.Unlock()
-		if !again {
+		if !isDue {
 			return
 		}
 	}
 }
 
-func (l *Line[Q, A]) answer(taken []*caller[Q, A]) {
+func (l *Writer[Q, A]) answerGroup(taken []*caller[Q, A]) {
 	defer func() {
 		if p := recover(); p != nil {
 			for _, c := range taken {
@@ -151,11 +151,11 @@ func (l *Line[Q, A]) answer(taken []*caller[Q, A]) {
 	}()
 	ctx, cancel := context.WithTimeout(context.Background(), l.WorkMax)
 	defer cancel()
-	asked := make([]Q, len(taken))
+	questions := make([]Q, len(taken))
 	for i, c := range taken {
-		asked[i] = c.asked
+		questions[i] = c.question
 	}
-	answers := l.Work(ctx, asked)
+	answers := l.ProcessGroup(ctx, questions)
 	if len(answers) != len(taken) {
 		panic(fmt.Sprintf("group: %d answers to %d questions", len(answers), len(taken)))
 	}
@@ -164,8 +164,8 @@ func (l *Line[Q, A]) answer(taken []*caller[Q, A]) {
 	}
 }
 
-// Waiting is how many wait and were not taken yet.
-func (l *Line[Q, A]) Waiting() int {
+// WaitingCount is how many wait and were not taken yet.
+func (l *Writer[Q, A]) WaitingCount() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return len(l.waiting)

@@ -14,10 +14,10 @@ import (
 )
 
 // echo is a line whose work takes a second and answers each with its question.
-func echo(groups *[][]int) *group.Line[int, int] {
-	return &group.Line[int, int]{
+func echo(groups *[][]int) *group.Writer[int, int] {
+	return &group.Writer[int, int]{
 		WorkMax: time.Minute, GroupMax: 10, WaitingMax: 20,
-		Work: func(_ context.Context, asked []int) []group.Answer[int] {
+		ProcessGroup: func(_ context.Context, asked []int) []group.Answer[int] {
 			*groups = append(*groups, slices.Clone(asked))
 			<-time.After(time.Second) // of the bubble: no time passes
 			out := make([]group.Answer[int], len(asked))
@@ -40,7 +40,7 @@ func TestWhatArrivedMeanwhileIsTheNextGroup(t *testing.T) {
 		var wg sync.WaitGroup
 		ask := func(q int) {
 			wg.Go(func() {
-				got, err := l.Ask(t.Context(), q)
+				got, err := l.SubmitAndWait(t.Context(), q)
 				if q < 0 && err == nil || q >= 0 && (err != nil || got != q) {
 					t.Errorf("%d: got %v, %v", q, got, err)
 				}
@@ -72,13 +72,13 @@ func TestASecondGroupIsServedOnlyWhenEnoughWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var groups [][]int
 		l := echo(&groups)
-		l.BesideMin = 3
+		l.SecondGroupMin = 3
 		var wg sync.WaitGroup
 		began := time.Now()
 		var took [7]time.Duration
 		ask := func(q int) {
 			wg.Go(func() {
-				if got, err := l.Ask(t.Context(), q); err != nil || got != q {
+				if got, err := l.SubmitAndWait(t.Context(), q); err != nil || got != q {
 					t.Errorf("%d: got %v, %v, want its answer", q, got, err)
 				}
 				took[q] = time.Since(began)
@@ -119,16 +119,16 @@ func TestGroupsAndTheLineHaveAnEnd(t *testing.T) {
 		var wg sync.WaitGroup
 		for q := range 21 {
 			wg.Go(func() {
-				if _, err := l.Ask(t.Context(), q); err != nil {
+				if _, err := l.SubmitAndWait(t.Context(), q); err != nil {
 					t.Errorf("%d: got %v, want an answer", q, err)
 				}
 			})
 			synctest.Wait()
 		}
-		if _, err := l.Ask(t.Context(), 99); !errors.Is(err, group.ErrFull) {
+		if _, err := l.SubmitAndWait(t.Context(), 99); !errors.Is(err, group.ErrFull) {
 			t.Errorf("got %v, want %v", err, group.ErrFull)
 		}
-		if got := l.Waiting(); got != 20 {
+		if got := l.WaitingCount(); got != 20 {
 			t.Errorf("got %v waiting, want 20", got)
 		}
 		wg.Wait()
@@ -146,14 +146,14 @@ func TestACallerWhoLeavesKnowsWhetherItWasTaken(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		var wg sync.WaitGroup
 		wg.Go(func() {
-			if got, err := l.Ask(ctx, 1); err != nil || got != 1 {
+			if got, err := l.SubmitAndWait(ctx, 1); err != nil || got != 1 {
 				t.Errorf("taken: got %v, %v, want its answer", got, err)
 			}
 		})
 		synctest.Wait()
 		wg.Go(func() {
-			if _, err := l.Ask(ctx, 2); !errors.Is(err, group.ErrLeft) || !errors.Is(err, context.Canceled) {
-				t.Errorf("not taken: got %v, want %v", err, group.ErrLeft)
+			if _, err := l.SubmitAndWait(ctx, 2); !errors.Is(err, group.ErrAbandoned) || !errors.Is(err, context.Canceled) {
+				t.Errorf("not taken: got %v, want %v", err, group.ErrAbandoned)
 			}
 		})
 		synctest.Wait()
@@ -167,9 +167,9 @@ func TestACallerWhoLeavesKnowsWhetherItWasTaken(t *testing.T) {
 
 func TestAPanicOfTheWorkReachesItsCallersAndNobodyElse(t *testing.T) {
 	t.Parallel()
-	l := &group.Line[int, int]{
+	l := &group.Writer[int, int]{
 		WorkMax: time.Minute, GroupMax: 10, WaitingMax: 10,
-		Work: func(_ context.Context, asked []int) []group.Answer[int] {
+		ProcessGroup: func(_ context.Context, asked []int) []group.Answer[int] {
 			if asked[0] == 0 {
 				panic("impossible")
 			}
@@ -182,9 +182,9 @@ func TestAPanicOfTheWorkReachesItsCallersAndNobodyElse(t *testing.T) {
 				t.Errorf("got %v, want the panic", p)
 			}
 		}()
-		_, _ = l.Ask(t.Context(), 0)
+		_, _ = l.SubmitAndWait(t.Context(), 0)
 	}()
-	if _, err := l.Ask(t.Context(), 1); err != nil {
+	if _, err := l.SubmitAndWait(t.Context(), 1); err != nil {
 		t.Errorf("got %v, want the line to go on", err)
 	}
 }

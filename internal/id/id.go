@@ -13,15 +13,15 @@ import (
 )
 
 // New makes an identifier such as dep_01J9… for something made at that time.
-func New(prefix string, at time.Time) string {
-	return prefix + "_" + ulid.MustNew(ulid.Timestamp(at), rand.Reader).String()
+func New(prefix string, createdAt time.Time) string {
+	return prefix + "_" + ulid.MustNew(ulid.Timestamp(createdAt), rand.Reader).String()
 }
 
-// Of makes the identifier that follows from what names a thing in the world, in the
+// Derive makes the identifier that follows from what names a thing in the world, in the
 // form of New: the same parts give the same one in every database, and no others
 // do. It has no time in it. Who knows all parts knows it, so one part should be
 // something that only its owner knows, such as the organization.
-func Of(prefix string, parts ...string) string {
+func Derive(prefix string, parts ...string) string {
 	h := sha256.New()
 	for _, part := range append([]string{prefix}, parts...) {
 		var n [8]byte
@@ -32,9 +32,9 @@ func Of(prefix string, parts ...string) string {
 	return prefix + "_" + ulid.ULID(h.Sum(nil)[:len(ulid.ULID{})]).String()
 }
 
-// Is tells whether s has the form of an identifier with that prefix. What does
+// IsValid tells whether s has the form of an identifier with that prefix. What does
 // not is answered like something absent, without asking the database.
-func Is(prefix, s string) bool {
+func IsValid(prefix, s string) bool {
 	if len(s) != len(prefix)+1+ulid.EncodedSize || s[:len(prefix)] != prefix || s[len(prefix)] != '_' {
 		return false
 	}

@@ -33,13 +33,13 @@ type Limits struct {
 	BodyRate int
 }
 
-// tellEvery is how often the log hears of connections that were turned away.
-const tellEvery = time.Minute
+// logInterval is how often the log hears of connections that were turned away.
+const logInterval = time.Minute
 
-// Listen guards the connections that l accepts. Connections beyond the limits are closed
+// GuardListener guards the connections that l accepts. Connections beyond the limits are closed
 // at once; the log says so once a minute.
-func Listen(l net.Listener, limits Limits, log *slog.Logger) net.Listener {
-	return &listener{Listener: l, limits: limits, log: log, by: map[netip.Prefix]int{}}
+func GuardListener(l net.Listener, limits Limits, log *slog.Logger) net.Listener {
+	return &listener{Listener: l, limits: limits, log: log, byPrefix: map[netip.Prefix]int{}}
 }
 
 type listener struct {
@@ -47,10 +47,10 @@ type listener struct {
 	limits Limits
 	log    *slog.Logger
 
-	mu   sync.Mutex
-	open int
-	by   map[netip.Prefix]int
-	told time.Time // when the log last heard of a connection that was turned away
+	mu       sync.Mutex
+	open     int
+	byPrefix map[netip.Prefix]int
+	loggedAt time.Time // when the log last heard of a connection that was turned away
 }
 
 // Accept waits for the next connection that is within the limits.
@@ -60,62 +60,62 @@ func (l *listener) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
-		at := address(inner.RemoteAddr())
-		from := neighborhood(at)
-		if !l.enter(at, from) {
+		addr := remoteAddr(inner.RemoteAddr())
+		prefix := addressPrefix(addr)
+		if !l.admitConn(addr, prefix) {
 			_ = inner.Close()
 			continue
 		}
-		return &conn{Conn: inner, limits: l.limits, budget: l.limits.BodyWait, leave: sync.OnceFunc(func() { l.exit(from) })}, nil
+		return &conn{Conn: inner, limits: l.limits, budget: l.limits.BodyWait, release: sync.OnceFunc(func() { l.releaseConn(prefix) })}, nil
 	}
 }
 
-func (l *listener) enter(at netip.Addr, from netip.Prefix) bool {
+func (l *listener) admitConn(addr netip.Addr, prefix netip.Prefix) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	counted := from.IsValid() && (l.limits.Proxy == nil || !l.limits.Proxy(at))
-	if l.limits.Connections > 0 && l.open >= l.limits.Connections || counted && l.limits.PerAddress > 0 && l.by[from] >= l.limits.PerAddress {
-		if now := time.Now(); now.Sub(l.told) > tellEvery {
-			l.told = now
-			l.log.Warn("connections turned away", "listener", l.Addr().String(), "open", l.open, "from", from.String(), "fromThere", l.by[from])
+	isCounted := prefix.IsValid() && (l.limits.Proxy == nil || !l.limits.Proxy(addr))
+	if l.limits.Connections > 0 && l.open >= l.limits.Connections || isCounted && l.limits.PerAddress > 0 && l.byPrefix[prefix] >= l.limits.PerAddress {
+		if now := time.Now(); now.Sub(l.loggedAt) > logInterval {
+			l.loggedAt = now
+			l.log.Warn("connections turned away", "listener", l.Addr().String(), "open", l.open, "from", prefix.String(), "fromThere", l.byPrefix[prefix])
 		}
 		return false
 	}
 	l.open++
-	if from.IsValid() {
-		l.by[from]++
+	if prefix.IsValid() {
+		l.byPrefix[prefix]++
 	}
 	return true
 }
 
-func (l *listener) exit(from netip.Prefix) {
+func (l *listener) releaseConn(prefix netip.Prefix) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.open--
-	if !from.IsValid() {
+	if !prefix.IsValid() {
 		return
 	}
-	if l.by[from]--; l.by[from] == 0 {
-		delete(l.by, from)
+	if l.byPrefix[prefix]--; l.byPrefix[prefix] == 0 {
+		delete(l.byPrefix, prefix)
 	}
 }
 
-// neighborhoodBits of an IPv6 address are one customer of a provider.
-const neighborhoodBits = 64
+// prefixBitsIPv6 of an IPv6 address are one customer of a provider.
+const prefixBitsIPv6 = 64
 
-func neighborhood(at netip.Addr) netip.Prefix {
-	if !at.IsValid() {
+func addressPrefix(addr netip.Addr) netip.Prefix {
+	if !addr.IsValid() {
 		return netip.Prefix{}
 	}
-	bits := at.BitLen()
-	if at.Is6() && !at.IsLoopback() {
-		bits = neighborhoodBits
+	bits := addr.BitLen()
+	if addr.Is6() && !addr.IsLoopback() {
+		bits = prefixBitsIPv6
 	}
-	return netip.PrefixFrom(at, bits).Masked()
+	return netip.PrefixFrom(addr, bits).Masked()
 }
 
-// address is who connects; the zero Addr where that is no address of IP.
-func address(a net.Addr) netip.Addr {
+// remoteAddr is who connects; the zero Addr where that is no address of IP.
+func remoteAddr(a net.Addr) netip.Addr {
 	tcp, ok := a.(*net.TCPAddr)
 	if !ok {
 		return netip.Addr{}
@@ -127,21 +127,21 @@ func address(a net.Addr) netip.Addr {
 // goroutine at a time and sets deadlines from others.
 type conn struct {
 	net.Conn
-	limits Limits
-	leave  func()
+	limits  Limits
+	release func()
 
 	scan    scanner
 	refusal []byte        // what net/http still has to be told
-	ended   bool          // nothing more is read
+	isEnded bool          // nothing more is read
 	budget  time.Duration // what is left of BodyWait and of what the body's bytes earned
 
 	mu       sync.Mutex
 	deadline time.Time // of net/http
 }
 
-// malformed ends a header line and adds one without a colon, which net/http answers with
+// malformedHeader ends a header line and adds one without a colon, which net/http answers with
 // 400 and a closed connection, after all answers that are due before it.
-const malformed = "\nmalformed\r\n\r\n"
+const malformedHeader = "\nmalformed\r\n\r\n"
 
 // Read reads what net/http may see.
 func (c *conn) Read(p []byte) (int, error) {
@@ -151,29 +151,29 @@ func (c *conn) Read(p []byte) (int, error) {
 			c.refusal = c.refusal[n:]
 			return n, nil
 		}
-		if c.ended {
+		if c.isEnded {
 			return 0, io.EOF
 		}
-		n, err := c.receive(p)
-		good, verdict := c.scan.feed(p[:n])
-		if verdict == sound {
+		n, err := c.readBounded(p)
+		visible, verdict := c.scan.scanBytes(p[:n])
+		if verdict == verdictPass {
 			return n, err
 		}
-		c.ended = true
-		if verdict == refused {
-			c.refusal = []byte(malformed)
+		c.isEnded = true
+		if verdict == verdictRefused {
+			c.refusal = []byte(malformedHeader)
 		}
-		if good > 0 {
-			return good, nil
+		if visible > 0 {
+			return visible, nil
 		}
 	}
 }
 
-// receive reads with the deadline of net/http and, while a body is awaited, with that of
+// readBounded reads with the deadline of net/http and, while a body is awaited, with that of
 // the body. Only waiting counts against the body: the bytes of a caller who sent them lie
 // here for as long as the service has other things to do.
-func (c *conn) receive(p []byte) (int, error) {
-	if !c.scan.inBody() || c.limits.BodyWait == 0 {
+func (c *conn) readBounded(p []byte) (int, error) {
+	if !c.scan.isInBody() || c.limits.BodyWait == 0 {
 		c.budget = c.limits.BodyWait
 		return c.Conn.Read(p)
 	}
@@ -181,7 +181,7 @@ func (c *conn) receive(p []byte) (int, error) {
 		return 0, os.ErrDeadlineExceeded
 	}
 	began := time.Now()
-	if err := c.until(began.Add(c.budget)); err != nil {
+	if err := c.setReadLimit(began.Add(c.budget)); err != nil {
 		return 0, err
 	}
 	n, err := c.Conn.Read(p)
@@ -190,19 +190,19 @@ func (c *conn) receive(p []byte) (int, error) {
 		c.budget += time.Duration(n) * time.Second / time.Duration(c.limits.BodyRate)
 	}
 	if err == nil {
-		err = c.until(time.Time{})
+		err = c.setReadLimit(time.Time{})
 	}
 	return n, err
 }
 
-// until sets a deadline for reading beside that of net/http, of which the earlier counts.
-func (c *conn) until(own time.Time) error {
+// setReadLimit sets a deadline for reading beside that of net/http, of which the earlier counts.
+func (c *conn) setReadLimit(limit time.Time) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if own.IsZero() || !c.deadline.IsZero() && c.deadline.Before(own) {
-		own = c.deadline
+	if limit.IsZero() || !c.deadline.IsZero() && c.deadline.Before(limit) {
+		limit = c.deadline
 	}
-	return c.Conn.SetReadDeadline(own)
+	return c.Conn.SetReadDeadline(limit)
 }
 
 // SetReadDeadline is net/http's.
@@ -228,6 +228,6 @@ func (c *conn) CloseWrite() error {
 
 // Close closes the connection and makes room for another one.
 func (c *conn) Close() error {
-	c.leave()
+	c.release()
 	return c.Conn.Close()
 }

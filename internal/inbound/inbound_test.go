@@ -20,8 +20,8 @@ import (
 	"github.com/cofferpay/coffer/internal/inbound"
 )
 
-// server answers every request with its path and body, and keeps them.
-type server struct {
+// testServer answers every request with its path and body, and keeps them.
+type testServer struct {
 	t    *testing.T
 	addr string
 
@@ -31,13 +31,13 @@ type server struct {
 	reset bool // how the last connection of answers was closed
 }
 
-func start(t *testing.T, limits inbound.Limits) *server {
+func startServer(t *testing.T, limits inbound.Limits) *testServer {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &server{t: t, addr: l.Addr().String()}
+	s := &testServer{t: t, addr: l.Addr().String()}
 	h := &http.Server{
 		ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelWarn), MaxHeaderBytes: 16 << 10,
 		ReadHeaderTimeout: time.Hour, ReadTimeout: time.Hour, IdleTimeout: time.Hour,
@@ -54,11 +54,11 @@ func start(t *testing.T, limits inbound.Limits) *server {
 		}),
 	}
 	t.Cleanup(func() { h.Close() })
-	go func() { _ = h.Serve(inbound.Listen(l, limits, slog.New(slog.DiscardHandler))) }()
+	go func() { _ = h.Serve(inbound.GuardListener(l, limits, slog.New(slog.DiscardHandler))) }()
 	return s
 }
 
-func (s *server) dial() net.Conn {
+func (s *testServer) dialServer() net.Conn {
 	s.t.Helper()
 	c, err := net.Dial("tcp", s.addr)
 	if err != nil {
@@ -74,11 +74,11 @@ func (s *server) dial() net.Conn {
 // patience is when a test gives up on a server that should have answered or closed.
 const patience = time.Minute
 
-// answers writes parts, each in a segment of its own, and reads the answers until the
+// sendParts writes parts, each in a segment of its own, and reads the answers until the
 // server closes or, where it does not, as many as are wanted. closed tells which it was.
-func (s *server) answers(want int, parts ...string) (statuses []int, closed bool) {
+func (s *testServer) sendParts(want int, parts ...string) (statuses []int, closed bool) {
 	s.t.Helper()
-	c := s.dial()
+	c := s.dialServer()
 	for _, part := range parts {
 		if _, err := io.WriteString(c, part); err != nil {
 			break // the server closed before it had all
@@ -114,35 +114,35 @@ func (s *server) answers(want int, parts ...string) (statuses []int, closed bool
 
 const next = "GET /smuggled HTTP/1.1\r\nHost: x\r\n\r\n"
 
-func post(headers, body string) string {
+func newPost(headers, body string) string {
 	return "POST /a HTTP/1.1\r\nHost: x\r\n" + headers + "\r\n" + body
 }
 
 // refusedHeads say the length of a body in two ways, or could be read so.
 var refusedHeads = map[string]string{
-	"both lengths":               post("Content-Length: 5\r\nTransfer-Encoding: chunked\r\n", "0\r\n\r\n"),
-	"both, the other way round":  post("Transfer-Encoding: chunked\r\nContent-Length: 5\r\n", "0\r\n\r\n"),
-	"both, far apart":            post("Transfer-Encoding: chunked\r\nA: b\r\nC: d\r\nContent-Length: 5\r\n", "0\r\n\r\n"),
-	"in other letters":           post("cOnTeNt-LeNgTh: 5\r\ntRaNsFeR-eNcOdInG: Chunked\r\n", "0\r\n\r\n"),
-	"with tabs":                  post("Content-Length:\t5\t\r\nTransfer-Encoding:\tchunked\t\r\n", "0\r\n\r\n"),
-	"a space before the colon":   post("Content-Length : 5\r\nTransfer-Encoding: chunked\r\n", "0\r\n\r\n"),
+	"both lengths":               newPost("Content-Length: 5\r\nTransfer-Encoding: chunked\r\n", "0\r\n\r\n"),
+	"both, the other way round":  newPost("Transfer-Encoding: chunked\r\nContent-Length: 5\r\n", "0\r\n\r\n"),
+	"both, far apart":            newPost("Transfer-Encoding: chunked\r\nA: b\r\nC: d\r\nContent-Length: 5\r\n", "0\r\n\r\n"),
+	"in other letters":           newPost("cOnTeNt-LeNgTh: 5\r\ntRaNsFeR-eNcOdInG: Chunked\r\n", "0\r\n\r\n"),
+	"with tabs":                  newPost("Content-Length:\t5\t\r\nTransfer-Encoding:\tchunked\t\r\n", "0\r\n\r\n"),
+	"a space before the colon":   newPost("Content-Length : 5\r\nTransfer-Encoding: chunked\r\n", "0\r\n\r\n"),
 	"lines without CR":           "POST /a HTTP/1.1\nHost: x\nContent-Length: 5\nTransfer-Encoding: chunked\n\n0\r\n\r\n",
-	"a length of nothing":        post("Content-Length: 0\r\nTransfer-Encoding: chunked\r\n", "0\r\n\r\n"),
-	"two equal lengths":          post("Content-Length: 5\r\nContent-Length: 5\r\n", "hello"),
-	"two lengths":                post("Content-Length: 5\r\nContent-Length: 6\r\n", "hello"),
-	"two lengths in one":         post("Content-Length: 5, 5\r\n", "hello"),
-	"a length that is no number": post("Content-Length: +5\r\n", "hello"),
-	"a folded length":            post("Content-Length:\r\n 5\r\n", "hello"),
-	"a folded encoding":          post("Content-Length: 5\r\nTransfer-Encoding:\r\n chunked\r\n", "0\r\n\r\n"),
+	"a length of nothing":        newPost("Content-Length: 0\r\nTransfer-Encoding: chunked\r\n", "0\r\n\r\n"),
+	"two equal lengths":          newPost("Content-Length: 5\r\nContent-Length: 5\r\n", "hello"),
+	"two lengths":                newPost("Content-Length: 5\r\nContent-Length: 6\r\n", "hello"),
+	"two lengths in one":         newPost("Content-Length: 5, 5\r\n", "hello"),
+	"a length that is no number": newPost("Content-Length: +5\r\n", "hello"),
+	"a folded length":            newPost("Content-Length:\r\n 5\r\n", "hello"),
+	"a folded encoding":          newPost("Content-Length: 5\r\nTransfer-Encoding:\r\n chunked\r\n", "0\r\n\r\n"),
 	"a chunked body in 1.0":      "POST /a HTTP/1.0\r\nHost: x\r\nConnection: keep-alive\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
-	"two encodings":              post("Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n", "0\r\n\r\n"),
-	"an encoding that is none":   post("Transfer-Encoding: xchunked\r\n", "0\r\n\r\n"),
-	"chunked, and more":          post("Transfer-Encoding: chunked, identity\r\n", "0\r\n\r\n"),
-	"and awaits a word":          post("Expect: 100-continue\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n", "0\r\n\r\n"),
+	"two encodings":              newPost("Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n", "0\r\n\r\n"),
+	"an encoding that is none":   newPost("Transfer-Encoding: xchunked\r\n", "0\r\n\r\n"),
+	"chunked, and more":          newPost("Transfer-Encoding: chunked, identity\r\n", "0\r\n\r\n"),
+	"and awaits a word":          newPost("Expect: 100-continue\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n", "0\r\n\r\n"),
 }
 
-// sliced is a text in segments of so many bytes.
-func sliced(text string, n int) (parts []string) {
+// splitEvery is a text in segments of so many bytes.
+func splitEvery(text string, n int) (parts []string) {
 	for part := range slices.Chunk([]byte(text), n) {
 		parts = append(parts, string(part))
 	}
@@ -156,17 +156,17 @@ func TestARequestWithTwoLengthsIsRefusedAndEndsItsConnection(t *testing.T) {
 		for how, parts := range map[string][]string{
 			"alone":             {head},
 			"with a next one":   {head + next},
-			"byte by byte":      sliced(head+next, 1),
-			"in sevens":         sliced(head+next, 7),
-			"after a sound one": {post("Content-Length: 2\r\n", "ok") + head + next},
-			"after a chunked":   {post("Transfer-Encoding: chunked\r\n", "2\r\nok\r\n0\r\n\r\n") + head + next},
+			"byte by byte":      splitEvery(head+next, 1),
+			"in sevens":         splitEvery(head+next, 7),
+			"after a sound one": {newPost("Content-Length: 2\r\n", "ok") + head + next},
+			"after a chunked":   {newPost("Transfer-Encoding: chunked\r\n", "2\r\nok\r\n0\r\n\r\n") + head + next},
 		} {
-			s := start(t, inbound.Limits{})
+			s := startServer(t, inbound.Limits{})
 			before := 0
 			if strings.HasPrefix(how, "after") {
 				before = 1
 			}
-			statuses, closed := s.answers(before+1, parts...)
+			statuses, closed := s.sendParts(before+1, parts...)
 			// A server that closes with bytes unread may take its answers back with a reset.
 			reset := closed && len(statuses) <= before && s.reset
 			if !reset && (len(statuses) != before+1 || !closed || before == 1 && statuses[0] != 200 || statuses[before] != 400 && statuses[before] != 501) {
@@ -188,25 +188,25 @@ func TestASoundRequestIsReadAsItIs(t *testing.T) {
 		request string
 		want    []string
 	}{
-		"a length":                {post("Content-Length: 5\r\n", "hello"), []string{"/a hello"}},
+		"a length":                {newPost("Content-Length: 5\r\n", "hello"), []string{"/a hello"}},
 		"no body":                 {"GET /a HTTP/1.1\r\nHost: x\r\n\r\n", []string{"/a "}},
-		"a length of nothing":     {post("Content-Length: 0\r\n", ""), []string{"/a "}},
-		"a head in a body":        {post("Content-Length: 56\r\n", "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\nxx"), []string{"/a Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\nxx"}},
-		"chunked":                 {post("Transfer-Encoding: chunked\r\n", "5\r\nhello\r\n1;a=b\r\n!\r\n0\r\n\r\n"), []string{"/a hello!"}},
-		"chunked, in capitals":    {post("TRANSFER-ENCODING: CHUNKED\r\n", "a\r\n0123456789\r\n0\r\n\r\n"), []string{"/a 0123456789"}},
-		"a head in a chunk":       {post("Transfer-Encoding: chunked\r\n", "1d\r\n\r\nContent-Length: 5\r\nA: bcd\r\n\r\n0\r\n\r\n"), []string{"/a \r\nContent-Length: 5\r\nA: bcd\r\n"}},
+		"a length of nothing":     {newPost("Content-Length: 0\r\n", ""), []string{"/a "}},
+		"a head in a body":        {newPost("Content-Length: 56\r\n", "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\nxx"), []string{"/a Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\nxx"}},
+		"chunked":                 {newPost("Transfer-Encoding: chunked\r\n", "5\r\nhello\r\n1;a=b\r\n!\r\n0\r\n\r\n"), []string{"/a hello!"}},
+		"chunked, in capitals":    {newPost("TRANSFER-ENCODING: CHUNKED\r\n", "a\r\n0123456789\r\n0\r\n\r\n"), []string{"/a 0123456789"}},
+		"a head in a chunk":       {newPost("Transfer-Encoding: chunked\r\n", "1d\r\n\r\nContent-Length: 5\r\nA: bcd\r\n\r\n0\r\n\r\n"), []string{"/a \r\nContent-Length: 5\r\nA: bcd\r\n"}},
 		"a length in 1.0":         {"POST /a HTTP/1.0\r\nConnection: keep-alive\r\nContent-Length: 2\r\n\r\nok", []string{"/a ok"}},
-		"long":                    {post("Content-Length: 100000\r\n", long) + next, []string{"/a " + long, "/smuggled "}},
-		"several":                 {next + post("Content-Length: 2\r\n", "ok") + "\r\n" + next + post("Transfer-Encoding: chunked\r\n", "0\r\n\r\n") + next, []string{"/smuggled ", "/a ok", "/smuggled ", "/a ", "/smuggled "}},
-		"a coding after a length": {post("Content-Length: 2\r\n", "ok") + post("Transfer-Encoding: chunked\r\n", "2\r\nok\r\n0\r\n\r\n"), []string{"/a ok", "/a ok"}},
+		"long":                    {newPost("Content-Length: 100000\r\n", long) + next, []string{"/a " + long, "/smuggled "}},
+		"several":                 {next + newPost("Content-Length: 2\r\n", "ok") + "\r\n" + next + newPost("Transfer-Encoding: chunked\r\n", "0\r\n\r\n") + next, []string{"/smuggled ", "/a ok", "/smuggled ", "/a ", "/smuggled "}},
+		"a coding after a length": {newPost("Content-Length: 2\r\n", "ok") + newPost("Transfer-Encoding: chunked\r\n", "2\r\nok\r\n0\r\n\r\n"), []string{"/a ok", "/a ok"}},
 		"headers like the ones":   {"GET /a HTTP/1.1\r\nHost: x\r\nX-Content-Length: 5\r\nContent-Length-X: 6\r\nTransfer-Encodings: chunked\r\n\r\n", []string{"/a "}},
 	} {
 		for _, n := range []int{1 << 20, 4096, 3, 1} {
 			if n < 100 && len(c.request) > 10_000 {
 				continue
 			}
-			s := start(t, inbound.Limits{BodyWait: time.Hour, BodyRate: 64 << 10})
-			statuses, closed := s.answers(len(c.want), sliced(c.request, n)...)
+			s := startServer(t, inbound.Limits{BodyWait: time.Hour, BodyRate: 64 << 10})
+			statuses, closed := s.sendParts(len(c.want), splitEvery(c.request, n)...)
 			if len(statuses) != len(c.want) || closed || slices.Max(statuses) != 200 {
 				t.Errorf("%s by %d: got %v and closed %v, want %d answers 200 and the connection open", name, n, statuses, closed, len(c.want))
 			}
@@ -222,9 +222,9 @@ func TestASoundRequestIsReadAsItIs(t *testing.T) {
 // The word to go on is given before the body comes.
 func TestABodyThatAwaitsAWordIsTaken(t *testing.T) {
 	t.Parallel()
-	s := start(t, inbound.Limits{BodyWait: time.Hour})
-	c := s.dial()
-	if _, err := io.WriteString(c, post("Expect: 100-continue\r\nContent-Length: 5\r\n", "")); err != nil {
+	s := startServer(t, inbound.Limits{BodyWait: time.Hour})
+	c := s.dialServer()
+	if _, err := io.WriteString(c, newPost("Expect: 100-continue\r\nContent-Length: 5\r\n", "")); err != nil {
 		t.Fatal(err)
 	}
 	in := bufio.NewReader(c)
@@ -260,8 +260,8 @@ func TestWhatCannotBeFollowedEndsTheConnection(t *testing.T) {
 		"an end without CR":  "0\r\n\n",
 	} {
 		for _, n := range []int{1 << 20, 1} {
-			s := start(t, inbound.Limits{})
-			statuses, closed := s.answers(2, sliced(post("Transfer-Encoding: chunked\r\n", body)+next, n)...)
+			s := startServer(t, inbound.Limits{})
+			statuses, closed := s.sendParts(2, splitEvery(newPost("Transfer-Encoding: chunked\r\n", body)+next, n)...)
 			s.mu.Lock()
 			smuggled := slices.ContainsFunc(s.seen, func(r string) bool { return strings.HasPrefix(r, "/smuggled") })
 			s.mu.Unlock()
@@ -275,8 +275,8 @@ func TestWhatCannotBeFollowedEndsTheConnection(t *testing.T) {
 // A head that is too long is net/http's to refuse.
 func TestALongHeadIsToldThatItIs(t *testing.T) {
 	t.Parallel()
-	s := start(t, inbound.Limits{})
-	statuses, closed := s.answers(1, "GET /a HTTP/1.1\r\nHost: x\r\nA: "+strings.Repeat("x", 20<<10)+"\r\n\r\n")
+	s := startServer(t, inbound.Limits{})
+	statuses, closed := s.sendParts(1, "GET /a HTTP/1.1\r\nHost: x\r\nA: "+strings.Repeat("x", 20<<10)+"\r\n\r\n")
 	if !slices.Equal(statuses, []int{431}) || !closed {
 		t.Errorf("got %v and closed %v, want 431 and the connection closed", statuses, closed)
 	}
@@ -286,22 +286,22 @@ func TestALongHeadIsToldThatItIs(t *testing.T) {
 // Rule REQ-9.
 func TestABodyThatDoesNotArriveIsNotWaitedFor(t *testing.T) {
 	t.Parallel()
-	s := start(t, inbound.Limits{BodyWait: 50 * time.Millisecond, BodyRate: 64 << 10})
+	s := startServer(t, inbound.Limits{BodyWait: 50 * time.Millisecond, BodyRate: 64 << 10})
 	for name, text := range map[string]string{
-		"nothing":  post("Content-Length: 5\r\n", ""),
-		"a part":   post("Content-Length: 5\r\n", "he"),
-		"a chunk":  post("Transfer-Encoding: chunked\r\n", "5\r\nhello\r\n"),
-		"no trail": post("Transfer-Encoding: chunked\r\n", "5\r\nhello\r\n0\r\n"),
+		"nothing":  newPost("Content-Length: 5\r\n", ""),
+		"a part":   newPost("Content-Length: 5\r\n", "he"),
+		"a chunk":  newPost("Transfer-Encoding: chunked\r\n", "5\r\nhello\r\n"),
+		"no trail": newPost("Transfer-Encoding: chunked\r\n", "5\r\nhello\r\n0\r\n"),
 	} {
 		// Nobody sends anything more: only the server can end this.
-		if statuses, closed := s.answers(2, text); !slices.Equal(statuses, []int{400}) || !closed {
+		if statuses, closed := s.sendParts(2, text); !slices.Equal(statuses, []int{400}) || !closed {
 			t.Errorf("%s: got %v and closed %v, want 400 and the connection closed", name, statuses, closed)
 		}
 	}
 	// A byte now and then is not enough: this body would take hours.
-	s = start(t, inbound.Limits{BodyWait: 2 * time.Second, BodyRate: 64 << 10})
-	c := s.dial()
-	if _, err := io.WriteString(c, post("Content-Length: 1000000\r\n", "")); err != nil {
+	s = startServer(t, inbound.Limits{BodyWait: 2 * time.Second, BodyRate: 64 << 10})
+	c := s.dialServer()
+	if _, err := io.WriteString(c, newPost("Content-Length: 1000000\r\n", "")); err != nil {
 		t.Fatal(err)
 	}
 	pace := time.NewTicker(20 * time.Millisecond)
@@ -331,7 +331,7 @@ func TestConnectionsAreCounted(t *testing.T) {
 		{inbound.Limits{Connections: 100, PerAddress: 2}, 2},
 		{inbound.Limits{Connections: 4, PerAddress: 2, Proxy: func(a netip.Addr) bool { return a.IsLoopback() }}, 4},
 	} {
-		s := start(t, c.limits)
+		s := startServer(t, c.limits)
 		answered := func(conn net.Conn) bool {
 			_, _ = io.WriteString(conn, "GET /a HTTP/1.1\r\nHost: x\r\n\r\n")
 			r, err := http.ReadResponse(bufio.NewReader(conn), nil)
@@ -342,32 +342,32 @@ func TestConnectionsAreCounted(t *testing.T) {
 		}
 		var open []net.Conn
 		for range c.want {
-			conn := s.dial()
+			conn := s.dialServer()
 			if !answered(conn) {
 				t.Fatalf("%+v: got connection %d closed, want it taken", c.limits, len(open)+1)
 			}
 			open = append(open, conn)
 		}
-		if answered(s.dial()) {
+		if answered(s.dialServer()) {
 			t.Errorf("%+v: got one more taken, want it closed", c.limits)
 		}
 		// One that ends makes room for one.
 		open[0].Close()
-		for !answered(s.dial()) {
+		for !answered(s.dialServer()) {
 		}
-		if answered(s.dial()) {
+		if answered(s.dialServer()) {
 			t.Errorf("%+v: got one more taken after one ended, want it closed", c.limits)
 		}
 	}
 }
 
-// from accepts connections whose callers have these addresses, and then no more.
-type from struct {
+// addrListener accepts connections whose callers have these addresses, and then no more.
+type addrListener struct {
 	net.Listener
 	callers []string
 }
 
-func (f *from) Accept() (net.Conn, error) {
+func (f *addrListener) Accept() (net.Conn, error) {
 	if len(f.callers) == 0 {
 		return nil, net.ErrClosed
 	}
@@ -375,22 +375,22 @@ func (f *from) Accept() (net.Conn, error) {
 	theirs.Close()
 	at := net.TCPAddrFromAddrPort(netip.MustParseAddrPort(f.callers[0]))
 	f.callers = f.callers[1:]
-	return called{ours, at}, nil
+	return addrConn{ours, at}, nil
 }
 
-func (*from) Addr() net.Addr { return &net.TCPAddr{} }
+func (*addrListener) Addr() net.Addr { return &net.TCPAddr{} }
 
-type called struct {
+type addrConn struct {
 	net.Conn
 	at net.Addr
 }
 
-func (c called) RemoteAddr() net.Addr { return c.at }
+func (c addrConn) RemoteAddr() net.Addr { return c.at }
 
 // Rule REQ-9. One customer of a provider has all addresses of a /64.
 func TestTheAddressesOfOneNetworkShareTheirConnections(t *testing.T) {
 	t.Parallel()
-	l := inbound.Listen(&from{callers: []string{
+	l := inbound.GuardListener(&addrListener{callers: []string{
 		"[2001:db8:0:1::1]:1", "[2001:db8:0:1::2]:1", "[2001:db8:0:1:ffff::3]:1", // the third is one too many
 		"[2001:db8:0:2::1]:1",
 		"192.0.2.1:1", "[::ffff:192.0.2.1]:2", "192.0.2.1:3", // the third is one too many

@@ -9,9 +9,9 @@ import (
 type verdict int
 
 const (
-	sound   verdict = iota
-	refused         // the head of a request says its length in two ways
-	lost            // what follows cannot be told apart; net/http refuses it as well, or never reads it
+	verdictPass    verdict = iota
+	verdictRefused         // the head of a request says its length in two ways
+	verdictLost            // what follows cannot be told apart; net/http refuses it as well, or never reads it
 )
 
 const (
@@ -27,83 +27,83 @@ const (
 // What it takes is a part of what net/http takes: where net/http is lenient, with lines
 // that are folded, ends of chunks without CR, or trailers, the scanner gives up.
 type scanner struct {
-	state state
-	line  []byte // the line that has begun, without its end
-	head  int    // bytes of this head
-	rest  int64  // bytes of the body, or of the chunk with its CRLF, that are to come
+	state     state
+	line      []byte // the line that has begun, without its end
+	headBytes int    // bytes of this head
+	remaining int64  // bytes of the body, or of the chunk with its CRLF, that are to come
 
 	version11, lengths, codings int // of this head: its version is HTTP/1.1; how many of these headers
 	length                      int64
-	chunked                     bool
-	unknown                     bool // the head has what net/http answers with an error
+	isChunked                   bool
+	isUnknown                   bool // the head has what net/http answers with an error
 }
 
 type state int
 
 const (
-	inHead state = iota
-	inLength
-	inChunkLine
-	inChunk
-	inTrailer
-	inUnknown // nobody knows how long it is
+	stateHead state = iota
+	stateLength
+	stateChunkLine
+	stateChunk
+	stateTrailer
+	stateUnknown // nobody knows how long it is
 )
 
-// inBody tells whether bytes of a body are to come.
-func (s *scanner) inBody() bool { return s.state != inHead }
+// isInBody tells whether bytes of a body are to come.
+func (s *scanner) isInBody() bool { return s.state != stateHead }
 
-// feed reads on. Unless all is sound it says how many of the bytes net/http may see.
-func (s *scanner) feed(b []byte) (int, verdict) {
-	for at := 0; at < len(b); {
+// scanBytes reads on. Unless all is sound it says how many of the bytes net/http may see.
+func (s *scanner) scanBytes(b []byte) (int, verdict) {
+	for offset := 0; offset < len(b); {
 		switch s.state {
-		case inLength, inChunk:
-			n := min(s.rest, int64(len(b)-at))
-			if s.state == inChunk && !s.chunkEnds(b[at:at+int(n)]) {
-				return at, lost
+		case stateLength, stateChunk:
+			n := min(s.remaining, int64(len(b)-offset))
+			if s.state == stateChunk && !s.isChunkEnd(b[offset:offset+int(n)]) {
+				return offset, verdictLost
 			}
-			at += int(n)
-			if s.rest -= n; s.rest == 0 {
-				if s.state == inLength {
-					s.begin()
+			offset += int(n)
+			if s.remaining -= n; s.remaining == 0 {
+				if s.state == stateLength {
+					s.beginHead()
 				} else {
-					s.state = inChunkLine
+					s.state = stateChunkLine
 				}
 			}
 			continue
-		case inUnknown:
-			return at, lost
-		case inHead, inChunkLine, inTrailer:
+		case stateUnknown:
+			return offset, verdictLost
+		case stateHead, stateChunkLine, stateTrailer:
 		}
-		end := bytes.IndexByte(b[at:], '\n')
-		part := b[at:]
+		end := bytes.IndexByte(b[offset:], '\n')
+		part := b[offset:]
 		if end >= 0 {
-			part = b[at : at+end]
+			part = b[offset : offset+end]
 		}
 		s.line = append(s.line, part...)
-		if s.state == inHead && s.head+len(s.line) > headBytesMax || s.state != inHead && len(s.line) > chunkLineMax {
-			return at, lost
+		if s.state == stateHead && s.headBytes+len(s.line) > headBytesMax || s.state != stateHead && len(s.line) > chunkLineMax {
+			return offset, verdictLost
 		}
 		if end < 0 {
-			return len(b), sound
+			return len(b), verdictPass
 		}
-		verdict := s.ended()
-		if verdict != sound {
-			return at + end, verdict // without the end of the line
+		verdict := s.endLine()
+		if verdict != verdictPass {
+			return offset + end, verdict // without the end of the line
 		}
-		at += end + 1
-		s.head += len(s.line) + 1
+		offset += end + 1
+		s.headBytes += len(s.line) + 1
 		s.line = s.line[:0]
-		if s.state != inHead {
-			s.head = 0
+		if s.state != stateHead {
+			s.headBytes = 0
 		}
 	}
-	return len(b), sound
+	return len(b), verdictPass
 }
 
-// chunkEnds tells whether what there is of the CRLF behind a chunk is that.
-func (s *scanner) chunkEnds(b []byte) bool {
+// isChunkEnd tells whether what there is of the CRLF behind a chunk is that.
+func (s *scanner) isChunkEnd(b []byte) bool {
 	for i, c := range b {
-		switch s.rest - int64(i) {
+		switch s.remaining - int64(i) {
 		case 2:
 			if c != '\r' {
 				return false
@@ -117,33 +117,33 @@ func (s *scanner) chunkEnds(b []byte) bool {
 	return true
 }
 
-// ended reads a line that is whole.
-func (s *scanner) ended() verdict {
+// endLine reads a line that is whole.
+func (s *scanner) endLine() verdict {
 	switch s.state {
-	case inChunkLine:
-		return s.chunkLine()
-	case inTrailer:
+	case stateChunkLine:
+		return s.parseChunkLine()
+	case stateTrailer:
 		if string(s.line) != "\r" {
-			return lost
+			return verdictLost
 		}
-		s.begin()
-		return sound
-	case inHead, inLength, inChunk, inUnknown:
+		s.beginHead()
+		return verdictPass
+	case stateHead, stateLength, stateChunk, stateUnknown:
 	}
 	line := bytes.TrimSuffix(s.line, []byte("\r"))
 	switch {
-	case s.version11 == unread && len(line) == 0: // before a request, which net/http may allow
-		return sound
-	case s.version11 == unread:
-		s.version11 = other
+	case s.version11 == versionUnread && len(line) == 0: // before a request, which net/http may allow
+		return verdictPass
+	case s.version11 == versionUnread:
+		s.version11 = versionOther
 		if bytes.HasSuffix(line, []byte(" HTTP/1.1")) {
-			s.version11 = is11
+			s.version11 = versionHTTP11
 		}
-		return sound
+		return verdictPass
 	case len(line) == 0:
-		return s.body()
+		return s.beginBody()
 	case line[0] == ' ' || line[0] == '\t': // folded into the line before, which was read
-		return refused
+		return verdictRefused
 	}
 	name, value, _ := bytes.Cut(line, []byte(":"))
 	value = bytes.Trim(value, " \t")
@@ -152,57 +152,57 @@ func (s *scanner) ended() verdict {
 		s.lengths++
 		var err error
 		if s.length, err = strconv.ParseInt(string(value), 10, 64); err != nil || len(value) > lengthDigits || value[0] < '0' || value[0] > '9' {
-			s.unknown = true
+			s.isUnknown = true
 		}
 	case headerCoding:
 		s.codings++
-		if s.chunked = bytes.EqualFold(value, []byte("chunked")); !s.chunked {
-			s.unknown = true
+		if s.isChunked = bytes.EqualFold(value, []byte("chunked")); !s.isChunked {
+			s.isUnknown = true
 		}
 	}
-	if s.lengths > 1 || s.lengths > 0 && s.codings > 0 || s.codings > 0 && s.version11 != is11 {
-		return refused
+	if s.lengths > 1 || s.lengths > 0 && s.codings > 0 || s.codings > 0 && s.version11 != versionHTTP11 {
+		return verdictRefused
 	}
-	return sound
+	return verdictPass
 }
 
 // The values of version11.
 const (
-	unread = iota
-	is11
-	other
+	versionUnread = iota
+	versionHTTP11
+	versionOther
 )
 
-// body is behind a head that is whole.
-func (s *scanner) body() verdict {
+// beginBody is behind a head that is whole.
+func (s *scanner) beginBody() verdict {
 	switch {
-	case s.unknown || s.codings > 1:
+	case s.isUnknown || s.codings > 1:
 		// net/http answers with an error of its own. It has to see the end of the head.
-		s.state = inUnknown
-	case s.chunked:
-		s.state = inChunkLine
+		s.state = stateUnknown
+	case s.isChunked:
+		s.state = stateChunkLine
 	case s.length > 0:
-		s.state, s.rest = inLength, s.length
+		s.state, s.remaining = stateLength, s.length
 	default:
-		s.begin()
+		s.beginHead()
 	}
-	return sound
+	return verdictPass
 }
 
-// begin waits for the next head.
-func (s *scanner) begin() { *s = scanner{line: s.line} }
+// beginHead waits for the next head.
+func (s *scanner) beginHead() { *s = scanner{line: s.line} }
 
-func (s *scanner) chunkLine() verdict {
-	size, ended := bytes.CutSuffix(s.line, []byte("\r"))
+func (s *scanner) parseChunkLine() verdict {
+	size, isTerminated := bytes.CutSuffix(s.line, []byte("\r"))
 	size, _, _ = bytes.Cut(size, []byte(";"))
 	n, err := strconv.ParseUint(string(size), 16, 64)
-	if !ended || err != nil || len(size) > chunkHexMax || bytes.IndexByte(s.line, '\r') != len(s.line)-1 {
-		return lost
+	if !isTerminated || err != nil || len(size) > chunkHexMax || bytes.IndexByte(s.line, '\r') != len(s.line)-1 {
+		return verdictLost
 	}
 	if n == 0 {
-		s.state = inTrailer
-		return sound
+		s.state = stateTrailer
+		return verdictPass
 	}
-	s.state, s.rest = inChunk, int64(n)+2
-	return sound
+	s.state, s.remaining = stateChunk, int64(n)+2
+	return verdictPass
 }

@@ -29,7 +29,7 @@ import (
 const (
 	workersMax  = 4                // chores at once in one process
 	connsMax    = workersMax + 4   // listening, fetching, electing, keeping house
-	chorePeriod = 10 * time.Minute // longest run of one chore
+	jobTimeout  = 10 * time.Minute // longest run of one chore
 	stuckAfter  = 15 * time.Minute // then its process is taken for dead
 	stopMax     = 15 * time.Second // how long a chore may go on after the order to stop
 	attemptsMax = 12               // of an inserted chore; with River's spacing, half a day
@@ -65,11 +65,11 @@ func Handle[A Args](r *Runner, work func(context.Context, A) error) {
 	}))
 }
 
-// Every does a chore at the start of the first process and then at each interval, in
+// HandlePeriodic does a chore at the start of the first process and then at each interval, in
 // one of the processes. A run that failed is not repeated: the next one is coming. A
 // run that finds the former still going in its process leaves at once. It panics on a
 // kind that is handled already.
-func Every[A Args](r *Runner, interval time.Duration, args A, work func(context.Context) error) {
+func HandlePeriodic[A Args](r *Runner, interval time.Duration, args A, work func(context.Context) error) {
 	var going atomic.Bool
 	Handle(r, func(ctx context.Context, _ A) error {
 		if !going.CompareAndSwap(false, true) {
@@ -95,9 +95,9 @@ func (r *Runner) Run(ctx context.Context) error {
 		Queues:               map[string]river.QueueConfig{river.QueueDefault: {MaxWorkers: workersMax}},
 		Workers:              r.workers,
 		PeriodicJobs:         r.periodic,
-		Logger:               slog.New(warnings{r.log.Handler()}),
-		ErrorHandler:         complaints{r.log},
-		JobTimeout:           chorePeriod,
+		Logger:               slog.New(warningHandler{r.log.Handler()}),
+		ErrorHandler:         jobErrorLogger{r.log},
+		JobTimeout:           jobTimeout,
 		RescueStuckJobsAfter: stuckAfter,
 		MaxAttempts:          attemptsMax,
 		SoftStopTimeout:      stopMax,
@@ -116,33 +116,35 @@ func (r *Runner) Run(ctx context.Context) error {
 	return nil
 }
 
-// warnings drops what is below a warning: River tells of its every step.
-type warnings struct{ slog.Handler }
+// warningHandler drops what is below a warning: River tells of its every step.
+type warningHandler struct{ slog.Handler }
 
 // Enabled lets warnings and errors through.
-func (w warnings) Enabled(ctx context.Context, level slog.Level) bool {
+func (w warningHandler) Enabled(ctx context.Context, level slog.Level) bool {
 	return level >= slog.LevelWarn && w.Handler.Enabled(ctx, level)
 }
 
 // WithAttrs keeps the filter.
-func (w warnings) WithAttrs(attrs []slog.Attr) slog.Handler {
-	return warnings{w.Handler.WithAttrs(attrs)}
+func (w warningHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return warningHandler{w.Handler.WithAttrs(attrs)}
 }
 
 // WithGroup keeps the filter.
-func (w warnings) WithGroup(name string) slog.Handler { return warnings{w.Handler.WithGroup(name)} }
+func (w warningHandler) WithGroup(name string) slog.Handler {
+	return warningHandler{w.Handler.WithGroup(name)}
+}
 
-// complaints logs what went wrong in a chore; River's own log is for its inner life.
-type complaints struct{ log *slog.Logger }
+// jobErrorLogger logs what went wrong in a chore; River's own log is for its inner life.
+type jobErrorLogger struct{ log *slog.Logger }
 
 // HandleError logs, and lets River decide.
-func (c complaints) HandleError(_ context.Context, job *rivertype.JobRow, err error) *river.ErrorHandlerResult {
+func (c jobErrorLogger) HandleError(_ context.Context, job *rivertype.JobRow, err error) *river.ErrorHandlerResult {
 	c.log.Warn("chore failed", "kind", job.Kind, "job", job.ID, "attempt", job.Attempt, "of", job.MaxAttempts, "error", err)
 	return nil
 }
 
 // HandlePanic logs, and lets River decide.
-func (c complaints) HandlePanic(_ context.Context, job *rivertype.JobRow, value any, trace string) *river.ErrorHandlerResult {
+func (c jobErrorLogger) HandlePanic(_ context.Context, job *rivertype.JobRow, value any, trace string) *river.ErrorHandlerResult {
 	c.log.Error("chore panicked", "kind", job.Kind, "job", job.ID, "panic", value, "trace", trace)
 	return nil
 }
@@ -166,9 +168,9 @@ func Insert(ctx context.Context, tx pg.Tx, args Args) (err error) {
 		return fmt.Errorf("insert a %s job: %w", args.Kind(), err)
 	}
 	defer func() {
-		_, back := tx.Exec(ctx, `SELECT set_config('role', $1, true)`, role)
-		if err == nil && back != nil {
-			err = fmt.Errorf("return to the role %s: %w", role, back)
+		_, restoreErr := tx.Exec(ctx, `SELECT set_config('role', $1, true)`, role)
+		if err == nil && restoreErr != nil {
+			err = fmt.Errorf("return to the role %s: %w", role, restoreErr)
 		}
 	}()
 	if _, err := inserter().InsertTx(ctx, tx, args, nil); err != nil {

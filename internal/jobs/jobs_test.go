@@ -82,7 +82,7 @@ func TestAChoreThatFailsIsTriedAgain(t *testing.T) {
 	if err := db.InSystem(t.Context(), func(ctx context.Context, tx pg.Tx) error { return jobs.Insert(ctx, tx, greet{"a"}) }); err != nil {
 		t.Fatal(err)
 	}
-	owner := pgtest.Owner(t, db)
+	owner := pgtest.OwnerPool(t, db)
 	pgtest.Eventually(t, func() bool {
 		// River waits a second and then sixteen; what is wanted here is that it comes back.
 		if _, err := owner.Exec(t.Context(), `UPDATE river_job SET scheduled_at = now() WHERE state = 'retryable'`); err != nil {
@@ -104,7 +104,7 @@ func TestAPeriodicChoreComesBackAfterAFailure(t *testing.T) {
 	db := pgtest.New(t)
 	var got record
 	r := jobs.New(db, quiet)
-	jobs.Every(r, time.Second, sweep{}, func(context.Context) error {
+	jobs.HandlePeriodic(r, time.Second, sweep{}, func(context.Context) error {
 		got.add("run")
 		return errors.New("failed")
 	})
@@ -147,7 +147,7 @@ func TestAStopWaitsForTheChore(t *testing.T) {
 		t.Errorf("got %d chores finished with a living context, want 1", n)
 	}
 	var state string
-	if err := pgtest.Owner(t, db).QueryRow(t.Context(), `SELECT state FROM river_job`).Scan(&state); err != nil || state != "completed" {
+	if err := pgtest.OwnerPool(t, db).QueryRow(t.Context(), `SELECT state FROM river_job`).Scan(&state); err != nil || state != "completed" {
 		t.Errorf("got %s, %v, want completed", state, err)
 	}
 }

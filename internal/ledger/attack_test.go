@@ -26,7 +26,7 @@ const (
 	writtenOnce = "23001"
 )
 
-func code(err error) string {
+func errorCode(err error) string {
 	if refused, ok := errors.AsType[*pgconn.PgError](err); ok {
 		return refused.Code
 	}
@@ -37,20 +37,20 @@ func code(err error) string {
 // program has, as somebody who has taken it over would.
 func TestAnUnbalancedEntryCannotBeWrittenDown(t *testing.T) {
 	t.Parallel()
-	db := books(t, "org_a", "org_b")
+	db := newBooks(t, "org_a", "org_b")
 	ctx := t.Context()
-	mustPost(t, db, "org_a", deposited("org_a", "ann", "dep_1", 100), deposited("org_a", "bob", "dep_2", 100))
-	mustPost(t, db, "org_b", deposited("org_b", "eve", "dep_3", 100))
-	coin := customer("org_a", "ann")
+	mustPost(t, db, "org_a", depositPosting("org_a", "ann", "dep_1", 100), depositPosting("org_a", "bob", "dep_2", 100))
+	mustPost(t, db, "org_b", depositPosting("org_b", "eve", "dep_3", 100))
+	coin := customerAccount("org_a", "ann")
 	coin.MintID = 2
-	coinCustody := custody("org_a")
+	coinCustody := custodyAccount("org_a")
 	coinCustody.MintID = 2
 	mustPost(t, db, "org_a", ledger.Posting{
 		Cause: ledger.Cause{Kind: ledger.Deposit, ID: "dep_4"},
 		Legs:  []ledger.Leg{{Debit: coinCustody, Credit: coin, Amount: money.Units(100)}},
 	})
 	account := func(a ledger.Account) (id int64) {
-		err := pgtest.Owner(t, db).QueryRow(ctx, `
+		err := pgtest.OwnerPool(t, db).QueryRow(ctx, `
 			SELECT account_id FROM ledger_accounts WHERE (org_id, mint_id, kind, subject) = ($1, $2, $3, $4)`,
 			a.OrgID, a.MintID, string(a.Kind), a.Subject).Scan(&id)
 		if err != nil {
@@ -58,7 +58,7 @@ func TestAnUnbalancedEntryCannotBeWrittenDown(t *testing.T) {
 		}
 		return id
 	}
-	ann, bob, eve, own := account(customer("org_a", "ann")), account(customer("org_a", "bob")), account(customer("org_b", "eve")), account(custody("org_a"))
+	ann, bob, eve, own := account(customerAccount("org_a", "ann")), account(customerAccount("org_a", "bob")), account(customerAccount("org_b", "eve")), account(custodyAccount("org_a"))
 	annCoin := account(coin)
 
 	type row struct {
@@ -99,19 +99,19 @@ func TestAnUnbalancedEntryCannotBeWrittenDown(t *testing.T) {
 				c.org, c.mint, c.debit, c.credit, c.amount, c.cause)
 			return err
 		})
-		if got := code(err); got != c.want {
+		if got := errorCode(err); got != c.want {
 			t.Errorf("%s: got %v (%v), want %v", name, got, err, c.want)
 		}
 	}
-	for _, a := range []ledger.Account{customer("org_a", "ann"), customer("org_a", "bob"), customer("org_b", "eve"), coin} {
+	for _, a := range []ledger.Account{customerAccount("org_a", "ann"), customerAccount("org_a", "bob"), customerAccount("org_b", "eve"), coin} {
 		wantBalance(t, db, a, money.Units(100))
 	}
 }
 
 func TestABalanceMovesThroughTransfersOnly(t *testing.T) {
 	t.Parallel()
-	db := books(t, "org_a")
-	mustPost(t, db, "org_a", deposited("org_a", "ann", "dep_1", 100), deposited("org_a", "bob", "dep_2", 100))
+	db := newBooks(t, "org_a")
+	mustPost(t, db, "org_a", depositPosting("org_a", "ann", "dep_1", 100), depositPosting("org_a", "bob", "dep_2", 100))
 	for name, attack := range map[string]struct {
 		sql  []string
 		want string
@@ -152,20 +152,20 @@ func TestABalanceMovesThroughTransfersOnly(t *testing.T) {
 				}
 				return nil
 			})
-			if got := code(err); got != attack.want && got != noPrivilege {
+			if got := errorCode(err); got != attack.want && got != noPrivilege {
 				t.Errorf("%s as %s: got %v (%v), want %v", name, role, got, err, attack.want)
 			}
 		}
 	}
-	wantBalance(t, db, customer("org_a", "ann"), money.Units(100))
-	wantBalance(t, db, customer("org_a", "bob"), money.Units(100))
+	wantBalance(t, db, customerAccount("org_a", "ann"), money.Units(100))
+	wantBalance(t, db, customerAccount("org_a", "bob"), money.Units(100))
 }
 
 func TestWhatIsWrittenStaysForEveryRole(t *testing.T) {
 	t.Parallel()
-	db := books(t, "org_a")
+	db := newBooks(t, "org_a")
 	ctx := t.Context()
-	mustPost(t, db, "org_a", deposited("org_a", "ann", "dep_1", 100))
+	mustPost(t, db, "org_a", depositPosting("org_a", "ann", "dep_1", 100))
 	err := db.InOrg(ctx, "org_a", func(ctx context.Context, tx pg.Tx) error {
 		return audit.Record(ctx, tx, audit.Entry{OrgID: "org_a", Actor: audit.System("test"), Action: "a", ResourceKind: "b", ResourceID: "c"})
 	})
@@ -180,7 +180,7 @@ func TestWhatIsWrittenStaysForEveryRole(t *testing.T) {
 		t.Cleanup(func() { _ = conn.Close(context.WithoutCancel(ctx)) })
 		return conn
 	}
-	d := pgtest.Of(t, db)
+	d := pgtest.DatabaseOf(t, db)
 	login, owner, super := connect(d.URL), connect(d.OwnerURL), connect(d.SuperURL)
 	as := func(conn *pgx.Conn, before string) func(sql string) error {
 		return func(sql string) error {
@@ -218,7 +218,7 @@ func TestWhatIsWrittenStaysForEveryRole(t *testing.T) {
 				if role == "owner" || role == "super" {
 					want = writtenOnce
 				}
-				got := code(try(sql))
+				got := errorCode(try(sql))
 				if sql == "TRUNCATE ledger_accounts" && want == writtenOnce && got == "0A000" {
 					continue // refused one step earlier: others refer to it
 				}
@@ -232,8 +232,8 @@ func TestWhatIsWrittenStaysForEveryRole(t *testing.T) {
 
 func TestAnOrganizationSeesItsOwnBooksOnly(t *testing.T) {
 	t.Parallel()
-	db := books(t, "org_a", "org_b")
-	mustPost(t, db, "org_a", deposited("org_a", "ann", "dep_1", 100))
+	db := newBooks(t, "org_a", "org_b")
+	mustPost(t, db, "org_a", depositPosting("org_a", "ann", "dep_1", 100))
 	for _, table := range []string{"ledger_accounts", "ledger_balances", "ledger_transfers"} {
 		err := db.ReadOrg(t.Context(), "org_b", func(ctx context.Context, tx pg.Tx) error {
 			var n int
@@ -248,21 +248,21 @@ func TestAnOrganizationSeesItsOwnBooksOnly(t *testing.T) {
 		}
 	}
 	// Nor does it post there, whatever the program asks for.
-	if err := post(t.Context(), db, "org_b", deposited("org_a", "ann", "dep_2", 1)); code(err) != noPrivilege && !strings.Contains(fmt.Sprint(err), "found their accounts") {
+	if err := post(t.Context(), db, "org_b", depositPosting("org_a", "ann", "dep_2", 1)); errorCode(err) != noPrivilege && !strings.Contains(fmt.Sprint(err), "found their accounts") {
 		t.Errorf("got %v, want a refusal", err)
 	}
-	wantBalance(t, db, customer("org_a", "ann"), money.Units(100))
+	wantBalance(t, db, customerAccount("org_a", "ann"), money.Units(100))
 }
 
 func TestAPostingIsWholeOrAbsent(t *testing.T) {
 	t.Parallel()
-	db := books(t, "org_a")
+	db := newBooks(t, "org_a")
 	ctx := t.Context()
-	mustPost(t, db, "org_a", deposited("org_a", "ann", "dep_1", 100))
+	mustPost(t, db, "org_a", depositPosting("org_a", "ann", "dep_1", 100))
 
 	stopped := errors.New("stopped between the posting and the commit")
 	err := db.InOrg(ctx, "org_a", func(ctx context.Context, tx pg.Tx) error {
-		if err := ledgertest.Post(ctx, tx, held("org_a", "ann", "wd_1", 60)); err != nil {
+		if err := ledgertest.PostWithCauses(ctx, tx, holdPosting("org_a", "ann", "wd_1", 60)); err != nil {
 			return err
 		}
 		return stopped
@@ -270,14 +270,14 @@ func TestAPostingIsWholeOrAbsent(t *testing.T) {
 	if !errors.Is(err, stopped) {
 		t.Errorf("got %v, want %v", err, stopped)
 	}
-	wantBalance(t, db, customer("org_a", "ann"), money.Units(100))
+	wantBalance(t, db, customerAccount("org_a", "ann"), money.Units(100))
 
 	// The connection is cut with the posting done and not committed.
 	ready, cut := make(chan uint32), make(chan struct{})
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		_ = db.InOrg(ctx, "org_a", func(ctx context.Context, tx pg.Tx) error {
-			if err := ledgertest.Post(ctx, tx, held("org_a", "ann", "wd_2", 60)); err != nil {
+			if err := ledgertest.PostWithCauses(ctx, tx, holdPosting("org_a", "ann", "wd_2", 60)); err != nil {
 				t.Error(err)
 			}
 			ready <- tx.Conn().PgConn().PID()
@@ -285,41 +285,41 @@ func TestAPostingIsWholeOrAbsent(t *testing.T) {
 			return nil
 		})
 	})
-	if _, err := pgtest.Owner(t, db).Exec(ctx, `SELECT pg_terminate_backend($1, 10000)`, <-ready); err != nil {
+	if _, err := pgtest.OwnerPool(t, db).Exec(ctx, `SELECT pg_terminate_backend($1, 10000)`, <-ready); err != nil {
 		t.Fatal(err)
 	}
 	close(cut)
 	wg.Wait()
-	wantBalance(t, db, customer("org_a", "ann"), money.Units(100))
-	wantBalance(t, db, withdrawing("org_a", "ann"), money.Zero)
+	wantBalance(t, db, customerAccount("org_a", "ann"), money.Units(100))
+	wantBalance(t, db, withdrawingAccount("org_a", "ann"), money.Zero)
 
 	// One bad posting takes the others with it.
-	if err := post(ctx, db, "org_a", held("org_a", "ann", "wd_3", 60), held("org_a", "bob", "wd_4", 1)); !errors.Is(err, ledger.ErrOverdraft) {
+	if err := post(ctx, db, "org_a", holdPosting("org_a", "ann", "wd_3", 60), holdPosting("org_a", "bob", "wd_4", 1)); !errors.Is(err, ledger.ErrOverdraft) {
 		t.Errorf("got %v, want %v", err, ledger.ErrOverdraft)
 	}
-	if err := post(ctx, db, "org_a", deposited("org_a", "ann", "dep_5", 1), deposited("org_a", "ann", "dep_1", 100)); !errors.Is(err, ledger.ErrPosted) {
+	if err := post(ctx, db, "org_a", depositPosting("org_a", "ann", "dep_5", 1), depositPosting("org_a", "ann", "dep_1", 100)); !errors.Is(err, ledger.ErrPosted) {
 		t.Errorf("got %v, want %v", err, ledger.ErrPosted)
 	}
-	if err := post(ctx, db, "org_a", deposited("org_a", "ann", "dep_6", 1), deposited("org_a", "bob", "dep_6", 1)); !errors.Is(err, ledger.ErrPosted) {
+	if err := post(ctx, db, "org_a", depositPosting("org_a", "ann", "dep_6", 1), depositPosting("org_a", "bob", "dep_6", 1)); !errors.Is(err, ledger.ErrPosted) {
 		t.Errorf("got %v, want %v", err, ledger.ErrPosted)
 	}
-	wantBalance(t, db, customer("org_a", "ann"), money.Units(100))
-	wantBalance(t, db, customer("org_a", "bob"), money.Zero)
+	wantBalance(t, db, customerAccount("org_a", "ann"), money.Units(100))
+	wantBalance(t, db, customerAccount("org_a", "bob"), money.Zero)
 }
 
 func TestPostRefusesWhatIsNoPosting(t *testing.T) {
 	t.Parallel()
-	db := books(t, "org_a")
+	db := newBooks(t, "org_a")
 	cause := ledger.Cause{Kind: ledger.Restore, ID: "x"}
-	coin := customer("org_a", "ann")
+	coin := customerAccount("org_a", "ann")
 	coin.MintID = 2
 	for name, p := range map[string]ledger.Posting{
 		"no legs":           {Cause: cause},
-		"no cause":          {Legs: deposited("org_a", "ann", "", 1).Legs},
-		"nothing":           {Cause: cause, Legs: []ledger.Leg{{Debit: custody("org_a"), Credit: customer("org_a", "ann")}}},
-		"to itself":         {Cause: cause, Legs: []ledger.Leg{{Debit: custody("org_a"), Credit: custody("org_a"), Amount: money.Units(1)}}},
-		"two mints":         {Cause: cause, Legs: []ledger.Leg{{Debit: custody("org_a"), Credit: coin, Amount: money.Units(1)}}},
-		"two organizations": {Cause: cause, Legs: []ledger.Leg{{Debit: custody("org_a"), Credit: customer("org_b", "ann"), Amount: money.Units(1)}}},
+		"no cause":          {Legs: depositPosting("org_a", "ann", "", 1).Legs},
+		"nothing":           {Cause: cause, Legs: []ledger.Leg{{Debit: custodyAccount("org_a"), Credit: customerAccount("org_a", "ann")}}},
+		"to itself":         {Cause: cause, Legs: []ledger.Leg{{Debit: custodyAccount("org_a"), Credit: custodyAccount("org_a"), Amount: money.Units(1)}}},
+		"two mints":         {Cause: cause, Legs: []ledger.Leg{{Debit: custodyAccount("org_a"), Credit: coin, Amount: money.Units(1)}}},
+		"two organizations": {Cause: cause, Legs: []ledger.Leg{{Debit: custodyAccount("org_a"), Credit: customerAccount("org_b", "ann"), Amount: money.Units(1)}}},
 		"no such mint":      {Cause: cause, Legs: []ledger.Leg{{Debit: ledger.Account{OrgID: "org_a", MintID: 9, Kind: ledger.Custody}, Credit: ledger.Account{OrgID: "org_a", MintID: 9, Kind: ledger.Suspense}, Amount: money.Units(1)}}},
 	} {
 		if err := post(t.Context(), db, "org_a", p); err == nil {

@@ -18,7 +18,7 @@ func BenchmarkPost(b *testing.B) {
 	for _, asked := range []bool{false, true} {
 		for _, size := range []int{1, 100} {
 			b.Run(fmt.Sprintf("asked=%v/size=%d", asked, size), func(b *testing.B) {
-				db := books(b, "org_a")
+				db := newBooks(b, "org_a")
 				what := "DISABLE"
 				if asked {
 					what = "ENABLE"
@@ -27,7 +27,7 @@ func BenchmarkPost(b *testing.B) {
 					`ALTER TABLE ledger_transfers ` + what + ` TRIGGER ledger_transfers_of_cause`,
 					`ALTER TABLE deposits DISABLE TRIGGER deposits_posted`,
 				} {
-					if _, err := pgtest.Owner(b, db).Exec(b.Context(), sql); err != nil {
+					if _, err := pgtest.OwnerPool(b, db).Exec(b.Context(), sql); err != nil {
 						b.Fatal(err)
 					}
 				}
@@ -37,11 +37,11 @@ func BenchmarkPost(b *testing.B) {
 					for k := range size {
 						batch = append(batch, ledger.Posting{
 							Cause: ledger.Cause{Kind: ledger.Deposit, ID: fmt.Sprintf("%d_%d", i, k)},
-							Legs:  []ledger.Leg{{Debit: custody("org_a"), Credit: customer("org_a", fmt.Sprint("customer ", k)), Amount: money.Units(1)}},
+							Legs:  []ledger.Leg{{Debit: custodyAccount("org_a"), Credit: customerAccount("org_a", fmt.Sprint("customer ", k)), Amount: money.Units(1)}},
 						})
 					}
 					all = append(all, batch)
-					if err := db.InSystem(b.Context(), func(ctx context.Context, tx pg.Tx) error { return ledgertest.Causes(ctx, tx, batch...) }); err != nil {
+					if err := db.InSystem(b.Context(), func(ctx context.Context, tx pg.Tx) error { return ledgertest.InsertCauses(ctx, tx, batch...) }); err != nil {
 						b.Fatal(err)
 					}
 				}

@@ -18,9 +18,9 @@ const workers = 64
 
 func TestManySpendersOfOneBalanceNeitherOverdrawNorLoseAHold(t *testing.T) {
 	t.Parallel()
-	db := crowd(t, "org_a")
+	db := newBooksWithMany(t, "org_a")
 	const start, rounds = 300, 25
-	mustPost(t, db, "org_a", deposited("org_a", "ann", "dep_1", start))
+	mustPost(t, db, "org_a", depositPosting("org_a", "ann", "dep_1", start))
 	var taken, paid, refused atomic.Uint64
 	var open sync.Map // holds that were not ended
 	var wg sync.WaitGroup
@@ -28,7 +28,7 @@ func TestManySpendersOfOneBalanceNeitherOverdrawNorLoseAHold(t *testing.T) {
 		wg.Go(func() {
 			for r := range rounds {
 				id, n := fmt.Sprintf("wd_%d_%d", w, r), rand.Uint64N(40)+1
-				switch err := post(t.Context(), db, "org_a", held("org_a", "ann", id, n)); {
+				switch err := post(t.Context(), db, "org_a", holdPosting("org_a", "ann", id, n)); {
 				case errors.Is(err, ledger.ErrOverdraft):
 					refused.Add(1)
 					continue
@@ -37,10 +37,10 @@ func TestManySpendersOfOneBalanceNeitherOverdrawNorLoseAHold(t *testing.T) {
 					return
 				}
 				taken.Add(n)
-				end := released
+				end := releasePosting
 				switch rand.IntN(8) {
 				case 0:
-					end = settled
+					end = settlePosting
 				case 1:
 					open.Store(id, n)
 					continue
@@ -73,8 +73,8 @@ func TestManySpendersOfOneBalanceNeitherOverdrawNorLoseAHold(t *testing.T) {
 	for _, n := range open.Range {
 		holding += n.(uint64)
 	}
-	wantBalance(t, db, withdrawing("org_a", "ann"), money.Units(holding))
-	wantBalance(t, db, customer("org_a", "ann"), money.Units(start-paid.Load()-holding))
+	wantBalance(t, db, withdrawingAccount("org_a", "ann"), money.Units(holding))
+	wantBalance(t, db, customerAccount("org_a", "ann"), money.Units(start-paid.Load()-holding))
 	if refused.Load() == 0 || taken.Load() <= start {
 		t.Errorf("%d refusals, %d taken in all: the balance was not contended", refused.Load(), taken.Load())
 	}
@@ -85,13 +85,13 @@ func TestManySpendersOfOneBalanceNeitherOverdrawNorLoseAHold(t *testing.T) {
 
 func TestOneOfManyWhoWantAllOfItGetsIt(t *testing.T) {
 	t.Parallel()
-	db := crowd(t, "org_a")
-	mustPost(t, db, "org_a", deposited("org_a", "ann", "dep_1", 100))
+	db := newBooksWithMany(t, "org_a")
+	mustPost(t, db, "org_a", depositPosting("org_a", "ann", "dep_1", 100))
 	var won atomic.Int64
 	var wg sync.WaitGroup
 	for w := range workers {
 		wg.Go(func() {
-			err := post(t.Context(), db, "org_a", held("org_a", "ann", fmt.Sprintf("wd_%d", w), 100))
+			err := post(t.Context(), db, "org_a", holdPosting("org_a", "ann", fmt.Sprintf("wd_%d", w), 100))
 			if err == nil {
 				won.Add(1)
 			} else if !errors.Is(err, ledger.ErrOverdraft) {
@@ -103,17 +103,17 @@ func TestOneOfManyWhoWantAllOfItGetsIt(t *testing.T) {
 	if won.Load() != 1 {
 		t.Errorf("got %d winners, want 1", won.Load())
 	}
-	wantBalance(t, db, customer("org_a", "ann"), money.Zero)
-	wantBalance(t, db, withdrawing("org_a", "ann"), money.Units(100))
+	wantBalance(t, db, customerAccount("org_a", "ann"), money.Zero)
+	wantBalance(t, db, withdrawingAccount("org_a", "ann"), money.Units(100))
 }
 
 func TestOppositePostingsNeverDeadlock(t *testing.T) {
 	t.Parallel()
-	db := crowd(t, "org_a")
+	db := newBooksWithMany(t, "org_a")
 	const customers, rounds = 6, 15
 	name := func(i int) string { return fmt.Sprint("customer ", i) }
 	for i := range customers {
-		mustPost(t, db, "org_a", deposited("org_a", name(i), fmt.Sprint("dep_", i), 1_000_000))
+		mustPost(t, db, "org_a", depositPosting("org_a", name(i), fmt.Sprint("dep_", i), 1_000_000))
 	}
 	var wg sync.WaitGroup
 	for w := range workers {
@@ -124,7 +124,7 @@ func TestOppositePostingsNeverDeadlock(t *testing.T) {
 				for k, i := range rand.Perm(customers) {
 					postings = append(postings, ledger.Posting{
 						Cause: ledger.Cause{Kind: ledger.Deposit, ID: fmt.Sprintf("%d_%d_%d", w, r, k)},
-						Legs:  []ledger.Leg{{Debit: custody("org_a"), Credit: customer("org_a", name(i)), Amount: money.Units(1)}},
+						Legs:  []ledger.Leg{{Debit: custodyAccount("org_a"), Credit: customerAccount("org_a", name(i)), Amount: money.Units(1)}},
 					})
 				}
 				if err := post(t.Context(), db, "org_a", postings...); err != nil {
@@ -141,7 +141,7 @@ func TestOppositePostingsNeverDeadlock(t *testing.T) {
 	total := money.Zero
 	err := db.ReadOrg(t.Context(), "org_a", func(ctx context.Context, tx pg.Tx) error {
 		for i := range customers {
-			b, err := ledger.Balance(ctx, tx, customer("org_a", name(i)))
+			b, err := ledger.Balance(ctx, tx, customerAccount("org_a", name(i)))
 			if err != nil {
 				return err
 			}
@@ -161,7 +161,7 @@ func TestOppositePostingsNeverDeadlock(t *testing.T) {
 
 func TestAHotAccountEndsWithTheRightSum(t *testing.T) {
 	t.Parallel()
-	db := crowd(t, "org_a", "org_b")
+	db := newBooksWithMany(t, "org_a", "org_b")
 	const rounds = 12
 	gas := ledger.Account{OrgID: "org_a", MintID: 2, Kind: ledger.Gas}
 	coin := ledger.Account{OrgID: "org_a", MintID: 2, Kind: ledger.Custody}
@@ -177,7 +177,7 @@ func TestAHotAccountEndsWithTheRightSum(t *testing.T) {
 						Cause: ledger.Cause{Kind: ledger.Deposit, ID: "gas_" + id},
 						Legs:  []ledger.Leg{{Debit: coin, Credit: gas, Amount: money.Units(3)}},
 					},
-					deposited("org_a", fmt.Sprint("customer ", r), "dep_"+id, 2))
+					depositPosting("org_a", fmt.Sprint("customer ", r), "dep_"+id, 2))
 				if err != nil {
 					t.Error(err)
 					return
@@ -188,10 +188,10 @@ func TestAHotAccountEndsWithTheRightSum(t *testing.T) {
 	wg.Wait()
 	wantBalance(t, db, gas, money.Units(workers*rounds*3))
 	for r := range rounds {
-		wantBalance(t, db, customer("org_a", fmt.Sprint("customer ", r)), money.Units(workers*2))
+		wantBalance(t, db, customerAccount("org_a", fmt.Sprint("customer ", r)), money.Units(workers*2))
 	}
 	err := db.ReadOrg(t.Context(), "org_a", func(ctx context.Context, tx pg.Tx) error {
-		owned, err := ledger.Sum(ctx, tx, custody("org_a"))
+		owned, err := ledger.Sum(ctx, tx, custodyAccount("org_a"))
 		if err == nil && owned.Int64() != -workers*rounds*2 {
 			t.Errorf("custody: got %v, want %v", owned, -workers*rounds*2)
 		}

@@ -16,27 +16,27 @@ import (
 
 // Entry is a transfer as one of its two accounts sees it.
 type Entry struct {
-	ID      int64
-	Account Account
-	Other   Account // where it went to, or came from
-	Credit  bool    // true: the account received the amount
-	Amount  money.Amount
-	Cause   Cause
-	At      time.Time
+	ID            int64
+	Account       Account
+	ContraAccount Account // where it went to, or came from
+	Credit        bool    // true: the account received the amount
+	Amount        money.Amount
+	Cause         Cause
+	PostedAt      time.Time
 }
 
 // Filter picks the accounts of a statement; zero members do not narrow it.
 type Filter struct {
-	MintID  int
-	Chain   string
-	Kinds   []Kind
-	Subject string
-	After   time.Time // exclusive
-	Before  time.Time // exclusive
+	MintID       int
+	Chain        string
+	Kinds        []Kind
+	Subject      string
+	PostedAfter  time.Time // exclusive
+	PostedBefore time.Time // exclusive
 }
 
-func (f Filter) query(org string) *page.Query {
-	q := page.Select(`
+func (f Filter) orgQuery(org string) *page.Query {
+	q := page.NewQuery(`
 		SELECT e.transfer_id, a.org_id, a.mint_id, a.kind, a.subject, o.org_id, o.mint_id, o.kind, o.subject,
 			e.credit, e.amount, e.cause_kind, e.cause_id, e.created_at
 		FROM (
@@ -50,22 +50,22 @@ func (f Filter) query(org string) *page.Query {
 		JOIN ledger_accounts o ON o.account_id = e.other_id
 		WHERE a.org_id = ?`, org)
 	if f.MintID != 0 {
-		q.And(`a.mint_id = ?`, f.MintID)
+		q.AddCondition(`a.mint_id = ?`, f.MintID)
 	}
 	if f.Chain != "" {
-		q.And(`EXISTS (SELECT FROM mints m WHERE m.mint_id = a.mint_id AND m.chain = ?)`, f.Chain)
+		q.AddCondition(`EXISTS (SELECT FROM mints m WHERE m.mint_id = a.mint_id AND m.chain = ?)`, f.Chain)
 	}
 	if len(f.Kinds) > 0 {
-		q.And(`a.kind = ANY (?)`, f.Kinds)
+		q.AddCondition(`a.kind = ANY (?)`, f.Kinds)
 	}
-	if !f.After.IsZero() {
-		q.And(`e.created_at > ?`, f.After)
+	if !f.PostedAfter.IsZero() {
+		q.AddCondition(`e.created_at > ?`, f.PostedAfter)
 	}
-	if !f.Before.IsZero() {
-		q.And(`e.created_at < ?`, f.Before)
+	if !f.PostedBefore.IsZero() {
+		q.AddCondition(`e.created_at < ?`, f.PostedBefore)
 	}
 	if f.Subject != "" {
-		q.And(`a.subject = ?`, f.Subject)
+		q.AddCondition(`a.subject = ?`, f.Subject)
 	}
 	return q
 }
@@ -100,11 +100,11 @@ func (f Filter) paged(org string, p page.Page) (sql string, args []any) {
 		kinds = " = ANY (" + arg(f.Kinds) + ")"
 	}
 	window, last, cursor := "", "", ""
-	if !f.After.IsZero() {
-		window += " AND t.created_at > " + arg(f.After)
+	if !f.PostedAfter.IsZero() {
+		window += " AND t.created_at > " + arg(f.PostedAfter)
 	}
-	if !f.Before.IsZero() {
-		window += " AND t.created_at < " + arg(f.Before)
+	if !f.PostedBefore.IsZero() {
+		window += " AND t.created_at < " + arg(f.PostedBefore)
 	}
 	if p.Cursor != nil {
 		n, err := strconv.ParseInt(p.Cursor.ID, 10, 64)
@@ -113,7 +113,7 @@ func (f Filter) paged(org string, p page.Page) (sql string, args []any) {
 		}
 		// By the first the index is entered. The second leaves out what the page before
 		// had of one transfer.
-		at := arg(p.Cursor.At)
+		at := arg(p.Cursor.CreatedAt)
 		window += " AND (t.created_at, t.transfer_id) " + than + "= (" + at + ", " + arg(n/2) + ")"
 		last, cursor = " AND (t.created_at, t.transfer_id * 2 + ", ") "+than+" ("+at+", "+arg(n)+")"
 	}
@@ -170,15 +170,15 @@ const entryAt, entryID = "e.created_at", "(e.transfer_id * 2 + e.credit::int)"
 
 func readEntry(row pgx.CollectableRow) (e Entry, err error) {
 	err = row.Scan(&e.ID, &e.Account.OrgID, &e.Account.MintID, &e.Account.Kind, &e.Account.Subject,
-		&e.Other.OrgID, &e.Other.MintID, &e.Other.Kind, &e.Other.Subject,
-		&e.Credit, &e.Amount, &e.Cause.Kind, &e.Cause.ID, &e.At)
+		&e.ContraAccount.OrgID, &e.ContraAccount.MintID, &e.ContraAccount.Kind, &e.ContraAccount.Subject,
+		&e.Credit, &e.Amount, &e.Cause.Kind, &e.Cause.ID, &e.PostedAt)
 	return e, err
 }
 
-// Entries are what moved the accounts of an organization that the filter picks,
+// ListEntries are what moved the accounts of an organization that the filter picks,
 // each with its cause: a statement, one page in the order of (at, id). A
 // transfer between two picked accounts appears once for each.
-func Entries(ctx context.Context, tx pg.Tx, org string, f Filter, p page.Page) (page.Result[Entry], error) {
+func ListEntries(ctx context.Context, tx pg.Tx, org string, f Filter, p page.Page) (page.Result[Entry], error) {
 	sql, args := f.paged(org, p)
 	rows, err := tx.Query(ctx, sql, args...)
 	if err != nil {
@@ -188,20 +188,20 @@ func Entries(ctx context.Context, tx pg.Tx, org string, f Filter, p page.Page) (
 	if err != nil {
 		return page.Result[Entry]{}, fmt.Errorf("list the entries of %s: %w", org, err)
 	}
-	return page.Cut(p, found, func(e Entry) page.Cursor {
+	return page.CutPage(p, found, func(e Entry) page.Cursor {
 		n := e.ID * 2
 		if e.Credit {
 			n++
 		}
-		return page.Cursor{At: e.At, ID: strconv.FormatInt(n, 10)}
+		return page.Cursor{CreatedAt: e.PostedAt, ID: strconv.FormatInt(n, 10)}
 	}), nil
 }
 
-// EachEntry hands on all the entries that the filter leaves, in the order of a
+// ForEachEntry hands on all the entries that the filter leaves, in the order of a
 // list. The first error of fn ends it.
-func EachEntry(ctx context.Context, tx pg.Tx, org string, f Filter, desc bool, fn func(Entry) error) error {
-	sql, args := f.query(org).Whole(desc, entryAt, entryID)
-	if err := pg.Each(ctx, tx, sql, args, readEntry, fn); err != nil {
+func ForEachEntry(ctx context.Context, tx pg.Tx, org string, f Filter, desc bool, fn func(Entry) error) error {
+	sql, args := f.orgQuery(org).BuildAll(desc, entryAt, entryID)
+	if err := pg.ForEachRow(ctx, tx, sql, args, readEntry, fn); err != nil {
 		return fmt.Errorf("read the entries of %s: %w", org, err)
 	}
 	return nil

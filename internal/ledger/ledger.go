@@ -63,9 +63,9 @@ const ProductRestored Kind = "PRODUCT_RESTORED"
 // Products are the subjects of the accounts of kind Product and its sisters.
 var Products = []string{"CUSTODIAL", "CHECKOUT", "BATCH_PAYOUT"}
 
-// Floored tells whether accounts of the kind have a balance that cannot fall
+// HasFloor tells whether accounts of the kind have a balance that cannot fall
 // below zero.
-func (k Kind) Floored() bool {
+func (k Kind) HasFloor() bool {
 	switch k {
 	case Customer, Withdrawing, Product, ProductWithdrawing, Gas, Suspense:
 		return true
@@ -156,28 +156,28 @@ func Post(ctx context.Context, tx pg.Tx, postings ...Posting) error {
 		return nil
 	}
 	b := &pgx.Batch{}
-	if err := Queue(b, tx.Now, postings...); err != nil {
+	if err := QueuePostings(b, tx.Now, postings...); err != nil {
 		return err
 	}
-	if err := Refusal(tx.SendBatch(ctx, b).Close()); err != nil {
-		return fmt.Errorf("post %s: %w", name(postings), err)
+	if err := MapRefusal(tx.SendBatch(ctx, b).Close()); err != nil {
+		return fmt.Errorf("post %s: %w", describePostings(postings), err)
 	}
 	return nil
 }
 
-// Queue adds what Post does to a batch of statements that the caller sends in
+// QueuePostings adds what Post does to a batch of statements that the caller sends in
 // one round trip, after the statements that lock its resources. It is called once
 // a batch, and now is the transaction's. What the batch then fails with is told by
 // Refusal. Error: what is no posting.
-func Queue(b *pgx.Batch, now time.Time, postings ...Posting) error {
-	return QueueFound(b, now, nil, postings...)
+func QueuePostings(b *pgx.Batch, now time.Time, postings ...Posting) error {
+	return QueueKnown(b, now, nil, postings...)
 }
 
-// QueueFound is Queue for postings whose accounts were looked for before, in the
+// QueueKnown is Queue for postings whose accounts were looked for before, in the
 // same transaction: what was found need not be looked for again. The books ask of
 // each account whether it is the one that the posting may touch, however it was found.
-func QueueFound(b *pgx.Batch, now time.Time, found Found, postings ...Posting) error {
-	c, err := columnsOf(found, postings)
+func QueueKnown(b *pgx.Batch, now time.Time, found KnownAccounts, postings ...Posting) error {
+	c, err := newColumns(found, postings)
 	if err != nil {
 		return err
 	}
@@ -226,19 +226,19 @@ func QueueFound(b *pgx.Batch, now time.Time, found Found, postings ...Posting) e
 	return nil
 }
 
-// Refusal tells what the books said: err with ErrOverdraft or ErrPosted in it
+// MapRefusal tells what the books said: err with ErrOverdraft or ErrPosted in it
 // when they refused a posting, else err as it is.
-func Refusal(err error) error {
+func MapRefusal(err error) error {
 	switch {
-	case pg.Violates(err, "ledger_balances_not_overdrawn"):
+	case pg.ViolatesConstraint(err, "ledger_balances_not_overdrawn"):
 		return fmt.Errorf("%w: %w", ErrOverdraft, err)
-	case pg.Violates(err, "ledger_transfers_cause_once"):
+	case pg.ViolatesConstraint(err, "ledger_transfers_cause_once"):
 		return fmt.Errorf("%w: %w", ErrPosted, err)
 	}
 	return err
 }
 
-func name(postings []Posting) string {
+func describePostings(postings []Posting) string {
 	s := fmt.Sprintf("%s %s", postings[0].Cause.Kind, postings[0].Cause.ID)
 	if len(postings) > 1 {
 		s += fmt.Sprintf(" and %d more", len(postings)-1)
@@ -260,9 +260,9 @@ type columns struct {
 	legs            []int16
 }
 
-// columnsOf lays postings out. The accounts that are wanted are those that were not
+// newColumns lays postings out. The accounts that are wanted are those that were not
 // found; the ids are whole when there are none.
-func columnsOf(found Found, postings []Posting) (columns, error) {
+func newColumns(found KnownAccounts, postings []Posting) (columns, error) {
 	var c columns
 	var wanted []Account
 	for _, p := range postings {
@@ -278,12 +278,12 @@ func columnsOf(found Found, postings []Posting) (columns, error) {
 			case l.Amount.IsZero():
 				return c, fmt.Errorf("post %s %s: nothing from %v", p.Cause.Kind, p.Cause.ID, l.Debit)
 			}
-			debit, known := found[l.Debit]
-			if !known {
+			debit, isKnown := found[l.Debit]
+			if !isKnown {
 				wanted = append(wanted, l.Debit)
 			}
-			credit, known := found[l.Credit]
-			if !known {
+			credit, isKnown := found[l.Credit]
+			if !isKnown {
 				wanted = append(wanted, l.Credit)
 			}
 			c.debits, c.credits = append(c.debits, debit.id), append(c.credits, credit.id)
@@ -310,7 +310,7 @@ func columnsOf(found Found, postings []Posting) (columns, error) {
 // that was never opened. It locks nothing: only a posting decides whether the
 // balance suffices. Asking for an account without a floor panics; see Sum.
 func Balance(ctx context.Context, tx pg.Tx, a Account) (money.Amount, error) {
-	if !a.Kind.Floored() {
+	if !a.Kind.HasFloor() {
 		panic(fmt.Sprintf("ledger: %v has no balance row", a))
 	}
 	var balance money.Amount
@@ -325,35 +325,35 @@ func Balance(ctx context.Context, tx pg.Tx, a Account) (money.Amount, error) {
 	return balance, nil
 }
 
-// Found are accounts that were looked for; what is not in it was never opened, and
+// KnownAccounts are accounts that were looked for; what is not in it was never opened, and
 // holds nothing. An account stays what it is for ever, but a balance only until
 // somebody posts: it is a reason to try, and a posting decides.
-type Found map[Account]Standing
+type KnownAccounts map[Account]KnownAccount
 
-// Standing is an account as it was found.
-type Standing struct {
+// KnownAccount is an account as it was found.
+type KnownAccount struct {
 	id      int64
 	Balance money.Amount // of an account that was looked for with its balance
 }
 
-// Find looks for accounts with a floor, for some with their balances: paying, and
+// QueueLookup looks for accounts with a floor, for some with their balances: paying, and
 // then paid. The answer is there when the batch was sent.
-func Find(b *pgx.Batch, paying, paid []Account) Found {
-	found := make(Found, len(paying)+len(paid))
-	var all []Account
+func QueueLookup(b *pgx.Batch, paying, paid []Account) KnownAccounts {
+	found := make(KnownAccounts, len(paying)+len(paid))
+	var wanted []Account
 	var mints []int
 	var orgs, kinds, subjects []string
 	var balances []bool
 	for i, accounts := range [][]Account{paying, paid} {
 		for _, a := range accounts {
-			if !a.Kind.Floored() {
+			if !a.Kind.HasFloor() {
 				panic(fmt.Sprintf("ledger: %v has no balance row", a))
 			}
-			if _, twice := found[a]; twice {
+			if _, isRepeated := found[a]; isRepeated {
 				continue
 			}
-			found[a] = Standing{}
-			all = append(all, a)
+			found[a] = KnownAccount{}
+			wanted = append(wanted, a)
 			orgs, mints, kinds, subjects = append(orgs, a.OrgID), append(mints, a.MintID), append(kinds, string(a.Kind)), append(subjects, a.Subject)
 			balances = append(balances, i == 0)
 		}
@@ -367,9 +367,9 @@ func Find(b *pgx.Batch, paying, paid []Account) Found {
 			WHERE a.org_id = w.org_id AND a.mint_id = w.mint_id AND a.kind = w.kind AND a.subject = w.subject LIMIT 1) f`,
 		orgs, mints, kinds, subjects, balances).Query(func(rows pgx.Rows) error {
 		var nth int64
-		var s Standing
+		var s KnownAccount
 		_, err := pgx.ForEachRow(rows, []any{&nth, &s.id, &s.Balance}, func() error {
-			found[all[nth-1]] = s
+			found[wanted[nth-1]] = s
 			return nil
 		})
 		return err
@@ -377,18 +377,18 @@ func Find(b *pgx.Batch, paying, paid []Account) Found {
 	return found
 }
 
-// Total is what all accounts of one kind hold of a mint, for each product by itself.
-type Total struct {
+// KindTotal is what all accounts of one kind hold of a mint, for each product by itself.
+type KindTotal struct {
 	MintID  int
 	Kind    Kind
 	Subject string // the product, else ""
 	Balance money.Amount
 }
 
-// Totals are what an organization and its customers have, by mint, kind and product, of
+// LoadTotals are what an organization and its customers have, by mint, kind and product, of
 // accounts with a floor. What customers have is not summed up from their balances: the
 // database keeps it, see Folder.
-func Totals(ctx context.Context, tx pg.Tx, org string) ([]Total, error) {
+func LoadTotals(ctx context.Context, tx pg.Tx, org string) ([]KindTotal, error) {
 	rows, err := tx.Query(ctx, `
 		SELECT t.mint_id, k.kind, '', CASE k.kind WHEN 'CUSTOMER' THEN t.available ELSE t.withdrawing END
 		FROM (SELECT mint_id, sum(available) AS available, sum(withdrawing) AS withdrawing
@@ -407,7 +407,7 @@ func Totals(ctx context.Context, tx pg.Tx, org string) ([]Total, error) {
 	if err != nil {
 		return nil, fmt.Errorf("add up the balances of %s: %w", org, err)
 	}
-	found, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Total])
+	found, err := pgx.CollectRows(rows, pgx.RowToStructByPos[KindTotal])
 	if err != nil {
 		return nil, fmt.Errorf("add up the balances of %s: %w", org, err)
 	}
@@ -437,16 +437,16 @@ func Sum(ctx context.Context, tx pg.Tx, a Account) (*big.Int, error) {
 	return new(big.Int).Mul(n.Int, new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(n.Exp)), nil)), nil
 }
 
-// Held is the balance of one account with a floor.
-type Held struct {
+// AccountBalance is the balance of one account with a floor.
+type AccountBalance struct {
 	Account
 	Balance money.Amount
 }
 
-// Balances are the balances of customers, both what they may spend and what is
+// CustomerBalances are the balances of customers, both what they may spend and what is
 // held for their withdrawals, by customer, mint and kind. A mint appears once
 // anything has touched it.
-func Balances(ctx context.Context, tx pg.Tx, org string, customers ...string) ([]Held, error) {
+func CustomerBalances(ctx context.Context, tx pg.Tx, org string, customers ...string) ([]AccountBalance, error) {
 	rows, err := tx.Query(ctx, `
 		SELECT a.org_id, a.mint_id, a.kind, a.subject, b.balance
 		FROM ledger_accounts a JOIN ledger_balances b USING (account_id)
@@ -455,7 +455,7 @@ func Balances(ctx context.Context, tx pg.Tx, org string, customers ...string) ([
 	if err != nil {
 		return nil, fmt.Errorf("read the balances of %d customers of %s: %w", len(customers), org, err)
 	}
-	found, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (h Held, err error) {
+	found, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (h AccountBalance, err error) {
 		err = row.Scan(&h.OrgID, &h.MintID, &h.Kind, &h.Subject, &h.Balance)
 		return h, err
 	})

@@ -15,8 +15,8 @@ import (
 	"github.com/cofferpay/coffer/internal/pg/pgtest"
 )
 
-// books opens a database with organizations and two mints in it.
-func books(t testing.TB, orgs ...string) *pg.DB {
+// newBooks opens a database with organizations and two mints in it.
+func newBooks(t testing.TB, orgs ...string) *pg.DB {
 	t.Helper()
 	db := pgtest.New(t)
 	token := mint.Mint{
@@ -29,55 +29,55 @@ func books(t testing.TB, orgs ...string) *pg.DB {
 		t.Fatal(err)
 	}
 	for _, org := range orgs {
-		if _, err := pgtest.Owner(t, db).Exec(t.Context(), `INSERT INTO organizations VALUES ($1, $1, now())`, org); err != nil {
+		if _, err := pgtest.OwnerPool(t, db).Exec(t.Context(), `INSERT INTO organizations VALUES ($1, $1, now())`, org); err != nil {
 			t.Fatal(err)
 		}
 	}
 	return db
 }
 
-func customer(org, id string) ledger.Account {
+func customerAccount(org, id string) ledger.Account {
 	return ledger.Account{OrgID: org, MintID: 1, Kind: ledger.Customer, Subject: id}
 }
 
-func withdrawing(org, id string) ledger.Account {
+func withdrawingAccount(org, id string) ledger.Account {
 	return ledger.Account{OrgID: org, MintID: 1, Kind: ledger.Withdrawing, Subject: id}
 }
 
-func custody(org string) ledger.Account {
+func custodyAccount(org string) ledger.Account {
 	return ledger.Account{OrgID: org, MintID: 1, Kind: ledger.Custody}
 }
 
-func deposited(org, cust, id string, n uint64) ledger.Posting {
+func depositPosting(org, cust, id string, n uint64) ledger.Posting {
 	return ledger.Posting{
 		Cause: ledger.Cause{Kind: ledger.Deposit, ID: id},
-		Legs:  []ledger.Leg{{Debit: custody(org), Credit: customer(org, cust), Amount: money.Units(n)}},
+		Legs:  []ledger.Leg{{Debit: custodyAccount(org), Credit: customerAccount(org, cust), Amount: money.Units(n)}},
 	}
 }
 
-func held(org, cust, id string, n uint64) ledger.Posting {
+func holdPosting(org, cust, id string, n uint64) ledger.Posting {
 	return ledger.Posting{
 		Cause: ledger.Cause{Kind: ledger.WithdrawalHold, ID: id},
-		Legs:  []ledger.Leg{{Debit: customer(org, cust), Credit: withdrawing(org, cust), Amount: money.Units(n)}},
+		Legs:  []ledger.Leg{{Debit: customerAccount(org, cust), Credit: withdrawingAccount(org, cust), Amount: money.Units(n)}},
 	}
 }
 
-func settled(org, cust, id string, n uint64) ledger.Posting {
+func settlePosting(org, cust, id string, n uint64) ledger.Posting {
 	return ledger.Posting{
 		Cause: ledger.Cause{Kind: ledger.WithdrawalEnd, ID: id},
-		Legs:  []ledger.Leg{{Debit: withdrawing(org, cust), Credit: custody(org), Amount: money.Units(n)}},
+		Legs:  []ledger.Leg{{Debit: withdrawingAccount(org, cust), Credit: custodyAccount(org), Amount: money.Units(n)}},
 	}
 }
 
-func released(org, cust, id string, n uint64) ledger.Posting {
+func releasePosting(org, cust, id string, n uint64) ledger.Posting {
 	return ledger.Posting{
 		Cause: ledger.Cause{Kind: ledger.WithdrawalEnd, ID: id},
-		Legs:  []ledger.Leg{{Debit: withdrawing(org, cust), Credit: customer(org, cust), Amount: money.Units(n)}},
+		Legs:  []ledger.Leg{{Debit: withdrawingAccount(org, cust), Credit: customerAccount(org, cust), Amount: money.Units(n)}},
 	}
 }
 
 func post(ctx context.Context, db *pg.DB, org string, p ...ledger.Posting) error {
-	return db.InOrg(ctx, org, func(ctx context.Context, tx pg.Tx) error { return ledgertest.Post(ctx, tx, p...) })
+	return db.InOrg(ctx, org, func(ctx context.Context, tx pg.Tx) error { return ledgertest.PostWithCauses(ctx, tx, p...) })
 }
 
 func mustPost(t testing.TB, db *pg.DB, org string, p ...ledger.Posting) {
@@ -103,32 +103,32 @@ func wantBalance(t testing.TB, db *pg.DB, a ledger.Account, want money.Amount) {
 
 func TestAWithdrawalIsHeldAndEndsOnce(t *testing.T) {
 	t.Parallel()
-	db := books(t, "org_a")
-	mustPost(t, db, "org_a", deposited("org_a", "ann", "dep_1", 100), deposited("org_a", "bob", "dep_2", 7))
-	mustPost(t, db, "org_a", held("org_a", "ann", "wd_1", 60))
-	wantBalance(t, db, customer("org_a", "ann"), money.Units(40))
-	wantBalance(t, db, withdrawing("org_a", "ann"), money.Units(60))
+	db := newBooks(t, "org_a")
+	mustPost(t, db, "org_a", depositPosting("org_a", "ann", "dep_1", 100), depositPosting("org_a", "bob", "dep_2", 7))
+	mustPost(t, db, "org_a", holdPosting("org_a", "ann", "wd_1", 60))
+	wantBalance(t, db, customerAccount("org_a", "ann"), money.Units(40))
+	wantBalance(t, db, withdrawingAccount("org_a", "ann"), money.Units(60))
 
-	mustPost(t, db, "org_a", settled("org_a", "ann", "wd_1", 60))
-	for _, again := range []ledger.Posting{settled("org_a", "ann", "wd_1", 60), released("org_a", "ann", "wd_1", 60), held("org_a", "ann", "wd_1", 1)} {
+	mustPost(t, db, "org_a", settlePosting("org_a", "ann", "wd_1", 60))
+	for _, again := range []ledger.Posting{settlePosting("org_a", "ann", "wd_1", 60), releasePosting("org_a", "ann", "wd_1", 60), holdPosting("org_a", "ann", "wd_1", 1)} {
 		if err := post(t.Context(), db, "org_a", again); !errors.Is(err, ledger.ErrPosted) && !errors.Is(err, ledger.ErrOverdraft) {
 			t.Errorf("%v again: got %v, want %v", again.Cause, err, ledger.ErrPosted)
 		}
 	}
-	wantBalance(t, db, withdrawing("org_a", "ann"), money.Zero)
-	wantBalance(t, db, customer("org_a", "ann"), money.Units(40))
-	wantBalance(t, db, customer("org_a", "bob"), money.Units(7))
-	wantBalance(t, db, customer("org_a", "nobody"), money.Zero)
+	wantBalance(t, db, withdrawingAccount("org_a", "ann"), money.Zero)
+	wantBalance(t, db, customerAccount("org_a", "ann"), money.Units(40))
+	wantBalance(t, db, customerAccount("org_a", "bob"), money.Units(7))
+	wantBalance(t, db, customerAccount("org_a", "nobody"), money.Zero)
 
 	err := db.ReadOrg(t.Context(), "org_a", func(ctx context.Context, tx pg.Tx) error {
-		owned, err := ledger.Sum(ctx, tx, custody("org_a"))
+		owned, err := ledger.Sum(ctx, tx, custodyAccount("org_a"))
 		if err != nil {
 			return err
 		}
 		if owned.Int64() != -47 {
 			t.Errorf("custody: got %v, want -47", owned)
 		}
-		all, err := ledger.Balances(ctx, tx, "org_a", "ann", "bob")
+		all, err := ledger.CustomerBalances(ctx, tx, "org_a", "ann", "bob")
 		if err != nil {
 			return err
 		}
@@ -138,18 +138,18 @@ func TestAWithdrawalIsHeldAndEndsOnce(t *testing.T) {
 		var walked []ledger.Entry
 		p := page.Page{Limit: 1}
 		for {
-			r, err := ledger.Entries(ctx, tx, "org_a", ledger.Filter{Subject: "ann"}, p)
+			r, err := ledger.ListEntries(ctx, tx, "org_a", ledger.Filter{Subject: "ann"}, p)
 			if err != nil {
 				return err
 			}
 			walked = append(walked, r.Items...)
-			if r.Next == nil {
+			if r.NextCursor == nil {
 				break
 			}
-			p.Cursor = r.Next
+			p.Cursor = r.NextCursor
 		}
 		// The hold appears on both of ann's accounts.
-		if len(walked) != 4 || walked[0].Cause.ID != "dep_1" || !walked[0].Credit || walked[3].Other != custody("org_a") || walked[3].Credit {
+		if len(walked) != 4 || walked[0].Cause.ID != "dep_1" || !walked[0].Credit || walked[3].ContraAccount != custodyAccount("org_a") || walked[3].Credit {
 			t.Errorf("got %+v, want a credit, the hold twice, and the settlement", walked)
 		}
 		return nil
@@ -161,11 +161,11 @@ func TestAWithdrawalIsHeldAndEndsOnce(t *testing.T) {
 
 func TestPostRefusesOverdraft(t *testing.T) {
 	t.Parallel()
-	db := books(t, "org_a")
-	mustPost(t, db, "org_a", deposited("org_a", "ann", "dep_1", 100))
-	if err := post(t.Context(), db, "org_a", held("org_a", "ann", "wd_1", 101)); !errors.Is(err, ledger.ErrOverdraft) {
+	db := newBooks(t, "org_a")
+	mustPost(t, db, "org_a", depositPosting("org_a", "ann", "dep_1", 100))
+	if err := post(t.Context(), db, "org_a", holdPosting("org_a", "ann", "wd_1", 101)); !errors.Is(err, ledger.ErrOverdraft) {
 		t.Errorf("got %v, want %v", err, ledger.ErrOverdraft)
 	}
-	wantBalance(t, db, customer("org_a", "ann"), money.Units(100))
-	wantBalance(t, db, withdrawing("org_a", "ann"), money.Zero)
+	wantBalance(t, db, customerAccount("org_a", "ann"), money.Units(100))
+	wantBalance(t, db, withdrawingAccount("org_a", "ann"), money.Zero)
 }

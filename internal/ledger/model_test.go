@@ -29,15 +29,15 @@ type model struct {
 	posted   map[ledger.Cause]ledger.Leg
 }
 
-func (m *model) of(a ledger.Account) *big.Int {
+func (m *model) balanceOf(a ledger.Account) *big.Int {
 	if m.balances[a] == nil {
 		m.balances[a] = new(big.Int)
 	}
 	return m.balances[a]
 }
 
-// post applies a posting, or nothing and false.
-func (m *model) post(p ledger.Posting) bool {
+// applyPosting applies a posting, or nothing and false.
+func (m *model) applyPosting(p ledger.Posting) bool {
 	if _, before := m.posted[p.Cause]; before {
 		return false
 	}
@@ -49,12 +49,12 @@ func (m *model) post(p ledger.Posting) bool {
 		}
 	}
 	for i, l := range p.Legs {
-		m.of(l.Debit).Sub(m.of(l.Debit), l.Amount.Big())
-		m.of(l.Credit).Add(m.of(l.Credit), l.Amount.Big())
-		if l.Debit.Kind.Floored() && m.of(l.Debit).Sign() < 0 {
+		m.balanceOf(l.Debit).Sub(m.balanceOf(l.Debit), l.Amount.Big())
+		m.balanceOf(l.Credit).Add(m.balanceOf(l.Credit), l.Amount.Big())
+		if l.Debit.Kind.HasFloor() && m.balanceOf(l.Debit).Sign() < 0 {
 			for _, back := range p.Legs[:i+1] {
-				m.of(back.Debit).Add(m.of(back.Debit), back.Amount.Big())
-				m.of(back.Credit).Sub(m.of(back.Credit), back.Amount.Big())
+				m.balanceOf(back.Debit).Add(m.balanceOf(back.Debit), back.Amount.Big())
+				m.balanceOf(back.Credit).Sub(m.balanceOf(back.Credit), back.Amount.Big())
 			}
 			return false
 		}
@@ -63,8 +63,8 @@ func (m *model) post(p ledger.Posting) bool {
 	return true
 }
 
-// chance makes the random operations of one organization.
-type chance struct {
+// generator makes the random operations of one organization.
+type generator struct {
 	*rand.Rand
 	org   string
 	next  int
@@ -72,7 +72,7 @@ type chance struct {
 	ended []ledger.Cause
 }
 
-func (c *chance) amount(mint int) money.Amount {
+func (c *generator) randomAmount(mint int) money.Amount {
 	if mint == 1 {
 		return money.Units(c.Uint64N(1000) + 1)
 	}
@@ -85,7 +85,7 @@ func (c *chance) amount(mint int) money.Amount {
 	return a
 }
 
-func (c *chance) posting() ledger.Posting {
+func (c *generator) randomPosting() ledger.Posting {
 	c.next++
 	id := fmt.Sprintf("%s_%d", c.org, c.next)
 	mint := 1 + c.IntN(2)
@@ -98,9 +98,9 @@ func (c *chance) posting() ledger.Posting {
 	}
 	switch roll := c.IntN(100); {
 	case roll < 35:
-		return one(ledger.Deposit, id, at(ledger.Custody, ""), at(ledger.Customer, who), c.amount(mint))
+		return one(ledger.Deposit, id, at(ledger.Custody, ""), at(ledger.Customer, who), c.randomAmount(mint))
 	case roll < 65:
-		hold := one(ledger.WithdrawalHold, id, at(ledger.Customer, who), at(ledger.Withdrawing, who), c.amount(mint))
+		hold := one(ledger.WithdrawalHold, id, at(ledger.Customer, who), at(ledger.Withdrawing, who), c.randomAmount(mint))
 		c.holds = append(c.holds, hold)
 		return hold
 	case roll < 90 && len(c.holds) > 0:
@@ -118,22 +118,22 @@ func (c *chance) posting() ledger.Posting {
 		return one(ledger.WithdrawalEnd, hold.Cause.ID, l.Credit, to, l.Amount)
 	case roll < 93:
 		mint = 2
-		return one(ledger.Deposit, id, at(ledger.Custody, ""), at(ledger.Gas, ""), c.amount(mint))
+		return one(ledger.Deposit, id, at(ledger.Custody, ""), at(ledger.Gas, ""), c.randomAmount(mint))
 	case roll < 97:
 		mint = 2
-		n := c.amount(mint)
+		n := c.randomAmount(mint)
 		return ledger.Posting{Cause: ledger.Cause{Kind: ledger.NetworkFee, ID: id}, Legs: []ledger.Leg{
 			{Debit: at(ledger.Gas, ""), Credit: at(ledger.Custody, ""), Amount: n},
 			{Debit: at(ledger.FeesDue, ""), Credit: at(ledger.FeesBilled, ""), Amount: n},
 		}}
 	case roll < 98:
-		return one(ledger.DepositReversal, id, at(ledger.Customer, who), at(ledger.ReorgLoss, ""), c.amount(mint))
+		return one(ledger.DepositReversal, id, at(ledger.Customer, who), at(ledger.ReorgLoss, ""), c.randomAmount(mint))
 	case roll < 99 && len(c.ended) > 0:
 		again := c.ended[c.IntN(len(c.ended))]
 		return one(again.Kind, again.ID, at(ledger.Custody, ""), at(ledger.Suspense, ""), money.Units(1))
 	default:
 		mint = 1
-		return one(ledger.Deposit, id, at(ledger.Custody, ""), at(ledger.Suspense, ""), c.amount(mint))
+		return one(ledger.Deposit, id, at(ledger.Custody, ""), at(ledger.Suspense, ""), c.randomAmount(mint))
 	}
 }
 
@@ -143,7 +143,7 @@ func (c *chance) posting() ledger.Posting {
 func TestTheBooksAreWhatAPlainModelSays(t *testing.T) {
 	t.Parallel()
 	orgs := []string{"org_a", "org_b", "org_c"}
-	db := books(t, orgs...)
+	db := newBooks(t, orgs...)
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	var operations, refusals, transactions atomic.Int64
@@ -151,7 +151,7 @@ func TestTheBooksAreWhatAPlainModelSays(t *testing.T) {
 	var wg sync.WaitGroup
 	for n, org := range orgs {
 		wg.Go(func() {
-			c := &chance{Rand: rand.New(rand.NewPCG(seed, uint64(n))), org: org}
+			c := &generator{Rand: rand.New(rand.NewPCG(seed, uint64(n))), org: org}
 			m := &model{map[ledger.Account]*big.Int{}, map[ledger.Cause]ledger.Leg{}}
 			for done := 0; done < modelOperations/len(orgs)+1; {
 				size := 1 + c.IntN(modelBatchMax)
@@ -160,8 +160,8 @@ func TestTheBooksAreWhatAPlainModelSays(t *testing.T) {
 				}
 				var batch []ledger.Posting
 				for range size {
-					p := c.posting()
-					if m.post(p) {
+					p := c.randomPosting()
+					if m.applyPosting(p) {
 						batch = append(batch, p)
 						done++
 						continue
@@ -187,7 +187,7 @@ func TestTheBooksAreWhatAPlainModelSays(t *testing.T) {
 				}
 				operations.Add(int64(len(batch)))
 				transactions.Add(1)
-				if err := m.compare(t.Context(), db, org); err != nil {
+				if err := m.compareBalances(t.Context(), db, org); err != nil {
 					t.Errorf("%s after %d postings: %v", org, done, err)
 					return
 				}
@@ -209,14 +209,14 @@ func TestTheBooksAreWhatAPlainModelSays(t *testing.T) {
 	}
 }
 
-// compare looks at every account with a floor.
-func (m *model) compare(ctx context.Context, db *pg.DB, org string) error {
+// compareBalances looks at every account with a floor.
+func (m *model) compareBalances(ctx context.Context, db *pg.DB, org string) error {
 	return db.ReadOrg(ctx, org, func(ctx context.Context, tx pg.Tx) error {
 		var customers []string
 		for i := range modelCustomers {
 			customers = append(customers, fmt.Sprintf("customer %d", i))
 		}
-		have, err := ledger.Balances(ctx, tx, org, customers...)
+		have, err := ledger.CustomerBalances(ctx, tx, org, customers...)
 		if err != nil {
 			return err
 		}
@@ -274,10 +274,10 @@ func (m *model) compareSums(ctx context.Context, db *pg.DB, org string) error {
 	})
 }
 
-// crowd opens the books with enough connections that 64 workers really contend.
-func crowd(t *testing.T, orgs ...string) *pg.DB {
+// newBooksWithMany opens the books with enough connections that 64 workers really contend.
+func newBooksWithMany(t *testing.T, orgs ...string) *pg.DB {
 	t.Helper()
-	d := pgtest.Of(t, books(t, orgs...))
+	d := pgtest.DatabaseOf(t, newBooks(t, orgs...))
 	db, err := pg.Open(t.Context(), pg.Config{URL: d.URL, MaxConns: 64}, time.Now)
 	if err != nil {
 		t.Fatal(err)

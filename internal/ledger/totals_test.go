@@ -21,7 +21,7 @@ func wantTotals(t testing.TB, db *pg.DB, when, org string, available, withdrawin
 	t.Helper()
 	got := map[ledger.Kind]money.Amount{}
 	err := db.ReadOrg(t.Context(), org, func(ctx context.Context, tx pg.Tx) error {
-		found, err := ledger.Totals(ctx, tx, org)
+		found, err := ledger.LoadTotals(ctx, tx, org)
 		for _, total := range found {
 			got[total.Kind] = total.Balance
 		}
@@ -46,17 +46,17 @@ func fold(t testing.TB, db *pg.DB) int {
 
 func TestTotalsAreTheSumsBeforeAndAfterAFold(t *testing.T) {
 	t.Parallel()
-	db := books(t, "org_a", "org_b")
-	mustPost(t, db, "org_a", deposited("org_a", "ann", "dep_1", 100), deposited("org_a", "bob", "dep_2", 7))
-	mustPost(t, db, "org_b", deposited("org_b", "eve", "dep_3", 1))
-	mustPost(t, db, "org_a", held("org_a", "ann", "wd_1", 60))
+	db := newBooks(t, "org_a", "org_b")
+	mustPost(t, db, "org_a", depositPosting("org_a", "ann", "dep_1", 100), depositPosting("org_a", "bob", "dep_2", 7))
+	mustPost(t, db, "org_b", depositPosting("org_b", "eve", "dep_3", 1))
+	mustPost(t, db, "org_a", holdPosting("org_a", "ann", "wd_1", 60))
 	wantTotals(t, db, "before the first fold", "org_a", 47, 60)
 	if n := fold(t, db); n != 3 {
 		t.Errorf("got %d differences folded, want one of each statement", n)
 	}
 	wantTotals(t, db, "folded", "org_a", 47, 60)
-	mustPost(t, db, "org_a", settled("org_a", "ann", "wd_1", 60))
-	mustPost(t, db, "org_a", deposited("org_a", "bob", "dep_4", 3))
+	mustPost(t, db, "org_a", settlePosting("org_a", "ann", "wd_1", 60))
+	mustPost(t, db, "org_a", depositPosting("org_a", "bob", "dep_4", 3))
 	wantTotals(t, db, "a total and differences", "org_a", 50, 0)
 	wantTotals(t, db, "another organization", "org_b", 1, 0)
 	if n := fold(t, db) + fold(t, db); n != 2 {
@@ -70,8 +70,8 @@ func TestTotalsAreTheSumsBeforeAndAfterAFold(t *testing.T) {
 // none waits for another, and a fold waits for none.
 func TestNoPostingWaitsForTheTotalsOfItsOrganization(t *testing.T) {
 	t.Parallel()
-	db := books(t, "org_a")
-	mustPost(t, db, "org_a", deposited("org_a", "ann", "dep_1", 100), deposited("org_a", "bob", "dep_2", 100), deposited("org_a", "cid", "dep_3", 100))
+	db := newBooks(t, "org_a")
+	mustPost(t, db, "org_a", depositPosting("org_a", "ann", "dep_1", 100), depositPosting("org_a", "bob", "dep_2", 100), depositPosting("org_a", "cid", "dep_3", 100))
 	fold(t, db)
 	var all sync.WaitGroup
 	posted, end := make(chan error, 2), make(chan struct{})
@@ -80,7 +80,7 @@ func TestNoPostingWaitsForTheTotalsOfItsOrganization(t *testing.T) {
 	for i, name := range []string{"ann", "bob"} {
 		all.Go(func() {
 			err := db.InOrg(t.Context(), "org_a", func(ctx context.Context, tx pg.Tx) error {
-				err := ledgertest.Post(ctx, tx, held("org_a", name, fmt.Sprint("wd_", i), 10))
+				err := ledgertest.PostWithCauses(ctx, tx, holdPosting("org_a", name, fmt.Sprint("wd_", i), 10))
 				select {
 				case posted <- err:
 				case <-end: // it was tried again
@@ -98,7 +98,7 @@ func TestNoPostingWaitsForTheTotalsOfItsOrganization(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	mustPost(t, db, "org_a", held("org_a", "cid", "wd_9", 10))
+	mustPost(t, db, "org_a", holdPosting("org_a", "cid", "wd_9", 10))
 	if n := fold(t, db); n != 1 {
 		t.Errorf("got %d differences folded while two postings are open, want that of the third", n)
 	}
@@ -113,10 +113,10 @@ func TestNoPostingWaitsForTheTotalsOfItsOrganization(t *testing.T) {
 // twice and waits for nothing, and a fold that is cut off has changed nothing.
 func TestAFoldThatIsOpenOrCutOffChangesNoTotal(t *testing.T) {
 	t.Parallel()
-	db := books(t, "org_a")
-	mustPost(t, db, "org_a", deposited("org_a", "ann", "dep_1", 100))
+	db := newBooks(t, "org_a")
+	mustPost(t, db, "org_a", depositPosting("org_a", "ann", "dep_1", 100))
 	open := func() pgx.Tx {
-		tx := pgtest.Begin(t, db)
+		tx := pgtest.BeginOwner(t, db)
 		var n int
 		if err := tx.QueryRow(t.Context(), `SELECT fold_organization_totals(100)`).Scan(&n); err != nil || n == 0 {
 			t.Fatalf("got %d and %v, want a fold", n, err)
@@ -128,7 +128,7 @@ func TestAFoldThatIsOpenOrCutOffChangesNoTotal(t *testing.T) {
 	if n := fold(t, db); n != 0 {
 		t.Errorf("got %d differences of another fold, want none", n)
 	}
-	mustPost(t, db, "org_a", deposited("org_a", "ann", "dep_2", 11))
+	mustPost(t, db, "org_a", depositPosting("org_a", "ann", "dep_2", 11))
 	wantTotals(t, db, "posted while a fold is open", "org_a", 111, 0)
 	if err := tx.Rollback(t.Context()); err != nil {
 		t.Fatal(err)
@@ -144,15 +144,15 @@ func TestAFoldThatIsOpenOrCutOffChangesNoTotal(t *testing.T) {
 // no total that it sees is odd, and none is smaller than one before.
 func TestTotalsAreRightWhileManyPostAndFold(t *testing.T) {
 	t.Parallel()
-	db := books(t, "org_a")
-	mustPost(t, db, "org_a", deposited("org_a", "ann", "dep_first", 2))
+	db := newBooks(t, "org_a")
+	mustPost(t, db, "org_a", depositPosting("org_a", "ann", "dep_first", 2))
 	var all sync.WaitGroup
 	done := make(chan struct{})
 	for i := range 3 {
 		all.Go(func() {
 			for n := range 15 {
 				id := fmt.Sprint("dep_", i, "_", n)
-				err := post(t.Context(), db, "org_a", deposited("org_a", fmt.Sprint("c", i), id, 1), deposited("org_a", fmt.Sprint("d", i), id+"b", 1))
+				err := post(t.Context(), db, "org_a", depositPosting("org_a", fmt.Sprint("c", i), id, 1), depositPosting("org_a", fmt.Sprint("d", i), id+"b", 1))
 				if err != nil {
 					t.Error(err)
 				}
@@ -178,7 +178,7 @@ func TestTotalsAreRightWhileManyPostAndFold(t *testing.T) {
 		last := money.Zero
 		for {
 			err := db.ReadOrg(t.Context(), "org_a", func(ctx context.Context, tx pg.Tx) error {
-				found, err := ledger.Totals(ctx, tx, "org_a")
+				found, err := ledger.LoadTotals(ctx, tx, "org_a")
 				for _, total := range found {
 					if total.Kind == ledger.Customer && (total.Balance.Cmp(last) < 0 || slices.Contains([]byte("13579"), total.Balance.String()[len(total.Balance.String())-1])) {
 						t.Errorf("got a total of %v after %v", total.Balance, last)
@@ -208,10 +208,10 @@ func TestTotalsAreRightWhileManyPostAndFold(t *testing.T) {
 // The program's roles post, and may neither write a total nor take a difference away.
 func TestOnlyPostingsChangeTotals(t *testing.T) {
 	t.Parallel()
-	db := books(t, "org_a")
-	mustPost(t, db, "org_a", deposited("org_a", "ann", "dep_1", 100))
+	db := newBooks(t, "org_a")
+	mustPost(t, db, "org_a", depositPosting("org_a", "ann", "dep_1", 100))
 	fold(t, db)
-	mustPost(t, db, "org_a", deposited("org_a", "ann", "dep_2", 100))
+	mustPost(t, db, "org_a", depositPosting("org_a", "ann", "dep_2", 100))
 	for _, sql := range []string{
 		`INSERT INTO organization_totals VALUES ('org_a', 2, 1, 0, 0, 0, 0)`,
 		`UPDATE organization_totals SET available = 0`,
@@ -222,7 +222,7 @@ func TestOnlyPostingsChangeTotals(t *testing.T) {
 	} {
 		asOrg := db.InOrg(t.Context(), "org_a", func(ctx context.Context, tx pg.Tx) error { _, err := tx.Exec(ctx, sql); return err })
 		asSystem := db.InSystem(t.Context(), func(ctx context.Context, tx pg.Tx) error { _, err := tx.Exec(ctx, sql); return err })
-		if code(asOrg) != noPrivilege || code(asSystem) != noPrivilege {
+		if errorCode(asOrg) != noPrivilege || errorCode(asSystem) != noPrivilege {
 			t.Errorf("%s: got %v and %v, want no privilege", sql, asOrg, asSystem)
 		}
 	}
@@ -230,7 +230,7 @@ func TestOnlyPostingsChangeTotals(t *testing.T) {
 		_, err := tx.Exec(ctx, `SELECT fold_organization_totals(1)`)
 		return err
 	})
-	if code(err) != noPrivilege {
+	if errorCode(err) != noPrivilege {
 		t.Errorf("an organization folds: got %v, want no privilege", err)
 	}
 	wantTotals(t, db, "after all that", "org_a", 200, 0)

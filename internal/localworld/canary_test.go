@@ -36,11 +36,11 @@ func TestNoSecretIsToldAnywhere(t *testing.T) {
 	dir := t.TempDir()
 	logFile := filepath.Join(dir, "log")
 	wrapped := filepath.Join(dir, "logged")
-	script := "#!/bin/sh\nexec " + program(t) + " \"$@\" 2>>" + logFile + "\n"
+	script := "#!/bin/sh\nexec " + buildProgram(t) + " \"$@\" 2>>" + logFile + "\n"
 	if err := os.WriteFile(wrapped, []byte(script), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	n := buildTown(t, localworld.Options{Program: wrapped, Log: slog.New(slog.DiscardHandler)})
+	n := buildScenario(t, localworld.Options{Program: wrapped, Log: slog.New(slog.DiscardHandler)})
 	conf, err := os.ReadFile(n.Info.Config)
 	if err != nil {
 		t.Fatal(err)
@@ -52,10 +52,10 @@ func TestNoSecretIsToldAnywhere(t *testing.T) {
 	if err := os.WriteFile(n.Info.Config, []byte(loud), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := n.Kill(); err != nil {
+	if err := n.KillService(); err != nil {
 		t.Fatal(err)
 	}
-	if err := n.Restart(n.ctx); err != nil {
+	if err := n.RestartService(n.ctx); err != nil {
 		t.Fatal(err)
 	}
 
@@ -85,7 +85,7 @@ func TestNoSecretIsToldAnywhere(t *testing.T) {
 	canaries["seed"] = string(entropy)
 
 	// Every second webhook is taken, the others fail.
-	var sent inbox
+	var sent webhookInbox
 	receiver := httptest.NewServer(&sent)
 	t.Cleanup(receiver.Close)
 	var endpoint struct{ Secret string }
@@ -100,20 +100,20 @@ func TestNoSecretIsToldAnywhere(t *testing.T) {
 	}
 
 	n.payIn("user_1", "USDC", 1_000_000_000)
-	m := n.mint("USDC")
+	m := n.mintBySymbol("USDC")
 	var w webhook.Withdrawal
 	to := common.BytesToAddress([]byte("canary receiver"))
 	body := map[string]any{"mintId": m.ID, "customerId": "user_1", "amount": "100000000", "toAddress": to.Hex(), "idempotencyKey": "canary"}
 	if status := n.call(http.MethodPost, "/withdraw", body, &w); status != http.StatusAccepted {
 		t.Fatalf("POST /withdraw: got %d, want 202", status)
 	}
-	n.completed(w.WithdrawalID)
-	if got := n.has(m, to); got.Cmp(big.NewInt(100_000_000)) != 0 {
+	n.waitCompleted(w.WithdrawalID)
+	if got := n.chainBalance(m, to); got.Cmp(big.NewInt(100_000_000)) != 0 {
 		t.Errorf("the receiver has %v, want 100000000", got)
 	}
 
-	for sent.many() < 2 {
-		n.pause(fmt.Errorf("%d webhooks came", sent.many()))
+	for sent.countReceived() < 2 {
+		n.pause(fmt.Errorf("%d webhooks came", sent.countReceived()))
 	}
 
 	var told strings.Builder
@@ -161,13 +161,13 @@ func TestNoSecretIsToldAnywhere(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tables := n.tables()
-	for where, text := range map[string]string{"the log": string(log), "the answers": told.String(), "the webhooks": sent.text(), "the tables": tables} {
+	tables := n.dumpTables()
+	for where, text := range map[string]string{"the log": string(log), "the answers": told.String(), "the webhooks": sent.joinReceived(), "the tables": tables} {
 		if len(text) < 1000 {
 			t.Errorf("%s: got only %d bytes to look through", where, len(text))
 		}
 		for name, secret := range canaries {
-			for form, written := range forms(secret) {
+			for form, written := range secretForms(secret) {
 				if strings.Contains(text, written) {
 					t.Errorf("%s: the %s is in it, %s", where, name, form)
 				}
@@ -179,8 +179,8 @@ func TestNoSecretIsToldAnywhere(t *testing.T) {
 	}
 }
 
-// forms are the ways in which a secret may stand in a text.
-func forms(secret string) map[string]string {
+// secretForms are the ways in which a secret may stand in a text.
+func secretForms(secret string) map[string]string {
 	out := map[string]string{
 		"as it is":  secret,
 		"in hex":    hex.EncodeToString([]byte(secret)),
@@ -207,7 +207,7 @@ func seedWords(t *testing.T, dir string) string {
 	}
 	path := filepath.Join(t.TempDir(), "seed.age")
 	files := keys.Files{Key: sign.Seed, KEK: sign.Wrap, Attest: own.Attest}
-	if err := keys.Backup(files, keys.BackupTo{Recipient: who.Recipient().String()}, path); err != nil {
+	if err := keys.BackupSeed(files, keys.BackupRecipient{Recipient: who.Recipient().String()}, path); err != nil {
 		t.Fatal(err)
 	}
 	sealed, err := os.Open(path)
@@ -226,15 +226,15 @@ func seedWords(t *testing.T, dir string) string {
 	return backup.Words
 }
 
-// inbox receives webhooks, refuses the first and every second one after it, and
+// webhookInbox receives webhooks, refuses the first and every second one after it, and
 // keeps what came.
-type inbox struct {
+type webhookInbox struct {
 	mu   sync.Mutex
 	seen int
 	all  strings.Builder
 }
 
-func (i *inbox) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (i *webhookInbox) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	// A strings.Builder takes everything; a body cut short is what came.
@@ -245,20 +245,20 @@ func (i *inbox) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func (i *inbox) many() int {
+func (i *webhookInbox) countReceived() int {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	return i.seen
 }
 
-func (i *inbox) text() string {
+func (i *webhookInbox) joinReceived() string {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	return i.all.String()
 }
 
-// tables is every row of every table, as text and, where it has bytes, as those.
-func (n *town) tables() string {
+// dumpTables is every row of every table, as text and, where it has bytes, as those.
+func (n *scenario) dumpTables() string {
 	n.Helper()
 	conn, err := pgx.Connect(n.ctx, n.SuperURL())
 	if err != nil {

@@ -17,16 +17,16 @@ import (
 )
 
 const (
-	upMax   = 60 * time.Second // for a service to answer
-	downMax = 30 * time.Second // for it to stop when it is asked to
+	serviceStartMax = 60 * time.Second // for a service to answer
+	serviceStopMax  = 30 * time.Second // for it to stop when it is asked to
 )
 
 // child is the service, or the signer, in a process of its own.
 type child struct {
-	cmd  *exec.Cmd
-	log  *tail
-	done <-chan struct{}
-	err  func() error // how it ended, once done is closed
+	cmd    *exec.Cmd
+	log    *tail
+	exited <-chan struct{}
+	err    func() error // how it ended, once done is closed
 }
 
 // tail keeps the end of what a process writes.
@@ -42,8 +42,8 @@ func (t *tail) Write(p []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.buf.Write(p)
-	if over := t.buf.Len() - tailBytesMax; over > 0 {
-		t.buf.Next(over)
+	if excess := t.buf.Len() - tailBytesMax; excess > 0 {
+		t.buf.Next(excess)
 	}
 	return len(p), nil
 }
@@ -55,17 +55,17 @@ func (t *tail) String() string {
 	return t.buf.String()
 }
 
-// Restart starts the service of a world that has a Program, with env added to
+// RestartService starts the service of a world that has a Program, with env added to
 // its environment, and returns when it answers. What ran before has ended.
-func (w *World) Restart(ctx context.Context, env ...string) error {
-	if w.child.lives() {
+func (w *World) RestartService(ctx context.Context, env ...string) error {
+	if w.child.isRunning() {
 		return errors.New("the service is still running")
 	}
 	var err error
-	if w.child, err = launch(w.opts.Program, env, "serve", "--config", w.configFile()); err != nil {
+	if w.child, err = launchProgram(w.opts.Program, env, "serve", "--config", w.configFile()); err != nil {
 		return err
 	}
-	return w.child.answers(ctx, func(ctx context.Context) bool {
+	return w.child.waitReady(ctx, func(ctx context.Context) bool {
 		req, err := http.NewRequestWithContext(ctx, http.MethodGet, w.Info.OpsURL+"/readyz", nil)
 		if err != nil {
 			return false
@@ -82,55 +82,55 @@ func (w *World) Restart(ctx context.Context, env ...string) error {
 // RestartSigner starts the signer of a world with Options.SignerProcess and
 // returns when it answers. What ran before has ended.
 func (w *World) RestartSigner(ctx context.Context) error {
-	if w.signer.lives() {
+	if w.signer.isRunning() {
 		return errors.New("the signer is still running")
 	}
 	var err error
-	if w.signer, err = launch(w.opts.Program, nil, "signer", "serve", "--config", w.signerFile(), "--socket", w.socket()); err != nil {
+	if w.signer, err = launchProgram(w.opts.Program, nil, "signer", "serve", "--config", w.signerFile(), "--socket", w.socketPath()); err != nil {
 		return err
 	}
-	return w.signer.answers(ctx, func(ctx context.Context) bool {
+	return w.signer.waitReady(ctx, func(ctx context.Context) bool {
 		var d net.Dialer
-		conn, err := d.DialContext(ctx, "unix", w.socket())
+		conn, err := d.DialContext(ctx, "unix", w.socketPath())
 		return err == nil && conn.Close() == nil
 	})
 }
 
 // KillSigner ends the signer as kill -9 does and returns when it is gone.
-func (w *World) KillSigner() error { return w.signer.kill() }
+func (w *World) KillSigner() error { return w.signer.killProcess() }
 
-// launch starts the program with env added to its environment. It ends with
+// launchProgram starts the program with env added to its environment. It ends with
 // this process.
-func launch(program string, env []string, args ...string) (*child, error) {
+func launchProgram(program string, env []string, args ...string) (*child, error) {
 	c := &child{cmd: exec.Command(program, args...), log: &tail{}}
 	c.cmd.Env = append(os.Environ(), env...)
 	c.cmd.Stdout, c.cmd.Stderr = c.log, c.log
 	var err error
-	if c.done, c.err, err = tied.Start(c.cmd); err != nil {
+	if c.exited, c.err, err = tied.Start(c.cmd); err != nil {
 		return nil, fmt.Errorf("start %s %s: %w", program, args[0], err)
 	}
 	return c, nil
 }
 
-func (c *child) lives() bool {
+func (c *child) isRunning() bool {
 	if c == nil {
 		return false
 	}
 	select {
-	case <-c.done:
+	case <-c.exited:
 		return false
 	default:
 		return true
 	}
 }
 
-// answers asks until the process is up; the error has the end of its log.
-func (c *child) answers(ctx context.Context, up func(context.Context) bool) error {
-	ctx, cancel := context.WithTimeout(ctx, upMax)
+// waitReady asks until the process is up; the error has the end of its log.
+func (c *child) waitReady(ctx context.Context, isReady func(context.Context) bool) error {
+	ctx, cancel := context.WithTimeout(ctx, serviceStartMax)
 	defer cancel()
-	for !up(ctx) {
+	for !isReady(ctx) {
 		select {
-		case <-c.done:
+		case <-c.exited:
 			return fmt.Errorf("%s ended with %v:\n%s", c.cmd.Args[1], c.err(), c.log)
 		case <-ctx.Done():
 			return fmt.Errorf("%s does not answer:\n%s", c.cmd.Args[1], c.log)
@@ -140,25 +140,25 @@ func (c *child) answers(ctx context.Context, up func(context.Context) bool) erro
 	return nil
 }
 
-func (c *child) kill() error {
+func (c *child) killProcess() error {
 	if err := c.cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return err
 	}
-	<-c.done
+	<-c.exited
 	return nil
 }
 
-// Kill ends the service as kill -9 does and returns when it is gone.
-func (w *World) Kill() error { return w.child.kill() }
+// KillService ends the service as kill -9 does and returns when it is gone.
+func (w *World) KillService() error { return w.child.killProcess() }
 
-// End asks the service to stop, as a person does, and returns when it is gone.
-func (w *World) End() error { return w.child.stop() }
+// StopService asks the service to stop, as a person does, and returns when it is gone.
+func (w *World) StopService() error { return w.child.stopProcess() }
 
-// Killed waits until the service has been killed by a signal; the error says how
+// WaitKilled waits until the service has been killed by a signal; the error says how
 // else it ended, or that it lives.
-func (w *World) Killed(ctx context.Context) error {
+func (w *World) WaitKilled(ctx context.Context) error {
 	select {
-	case <-w.child.done:
+	case <-w.child.exited:
 	case <-ctx.Done():
 		return fmt.Errorf("the service lives:\n%s", w.child.log)
 	}
@@ -171,27 +171,27 @@ func (w *World) Killed(ctx context.Context) error {
 	return fmt.Errorf("the service ended with %v:\n%s", w.child.err(), w.child.log)
 }
 
-// Log is the end of what the service wrote.
-func (w *World) Log() string {
+// ServiceLog is the end of what the service wrote.
+func (w *World) ServiceLog() string {
 	if w.child == nil {
 		return ""
 	}
 	return w.child.log.String()
 }
 
-func (c *child) stop() error {
-	if !c.lives() {
+func (c *child) stopProcess() error {
+	if !c.isRunning() {
 		return nil
 	}
 	if err := c.cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return err
 	}
 	select {
-	case <-c.done:
+	case <-c.exited:
 		return nil
-	case <-time.After(downMax):
+	case <-time.After(serviceStopMax):
 		err := c.cmd.Process.Kill()
-		<-c.done
-		return errors.Join(fmt.Errorf("the service did not stop within %s", downMax), err)
+		<-c.exited
+		return errors.Join(fmt.Errorf("the service did not stop within %s", serviceStopMax), err)
 	}
 }

@@ -22,34 +22,34 @@ import (
 	"github.com/cofferpay/coffer/internal/localworld/surfpool"
 )
 
-// Faucet sends an amount of a mint, in atomic units, from the local chain's
+// SendFromFaucet sends an amount of a mint, in atomic units, from the local chain's
 // account that has plenty of everything, as anybody does from a wallet of their
 // own, and returns when the chain has taken the transaction.
-func (i Info) Faucet(ctx context.Context, m Mint, to common.Address, amount *big.Int) (common.Hash, error) {
+func (i Info) SendFromFaucet(ctx context.Context, m Mint, recipient common.Address, amount *big.Int) (common.Hash, error) {
 	key, err := crypto.HexToECDSA(strings.TrimPrefix(i.Chains[m.Chain].FaucetKey, "0x"))
 	if err != nil {
 		return common.Hash{}, fmt.Errorf("read the faucet's key: %w", err)
 	}
-	return i.pay(ctx, key, m, to, amount)
+	return i.payWithKey(ctx, key, m, recipient, amount)
 }
 
-// Pay is Faucet on any chain of the world, to an address as people write it. What a
+// PayAddress is Faucet on any chain of the world, to an address as people write it. What a
 // person would have mistyped is refused before anything is sent.
-func (i Info) Pay(ctx context.Context, m Mint, to string, amount *big.Int) (hash string, err error) {
+func (i Info) PayAddress(ctx context.Context, m Mint, recipient string, amount *big.Int) (hash string, err error) {
 	endpoint, ok := i.Chains[m.Chain]
 	if !ok {
 		return "", fmt.Errorf("this world has no chain %s", m.Chain)
 	}
 	switch name := chain.Name(m.Chain); name.Family() {
 	case chain.EVM:
-		a, err := evmtx.Parse(to)
+		a, err := evmtx.Parse(recipient)
 		if err != nil {
 			return "", err
 		}
-		h, err := i.Faucet(ctx, m, common.HexToAddress(string(a)), amount)
+		h, err := i.SendFromFaucet(ctx, m, common.HexToAddress(string(a)), amount)
 		return h.Hex(), err
 	case chain.SolanaFamily:
-		a, err := solanatx.Parse(to)
+		a, err := solanatx.Parse(recipient)
 		if err != nil {
 			return "", err
 		}
@@ -60,23 +60,23 @@ func (i Info) Pay(ctx context.Context, m Mint, to string, amount *big.Int) (hash
 		if err != nil {
 			return "", err
 		}
-		defer node.Hangup()
+		defer node.CloseClient()
 		var sent chain.TxHash
 		if m.ContractAddress == nil {
-			sent, err = node.Pay(ctx, a, amount.Uint64())
+			sent, err = node.PayLamports(ctx, a, amount.Uint64())
 		} else {
 			sent, err = node.PayToken(ctx, chain.Address(*m.ContractAddress), a, amount.Uint64())
 		}
 		return string(sent), err
 	case chain.BitcoinFamily:
-		a, err := bitcointx.Parse(chain.Local, to)
+		a, err := bitcointx.Parse(chain.Local, recipient)
 		if err != nil {
 			return "", err
 		}
 		if !amount.IsInt64() {
 			return "", fmt.Errorf("nothing on %s is more than 63 bits", name)
 		}
-		tx, err := btcd.Dial(endpoint.RPCURL, endpoint.Password).Pay(ctx, a, amount.Int64())
+		tx, err := btcd.Dial(endpoint.RPCURL, endpoint.Password).PayAddress(ctx, a, amount.Int64())
 		if err != nil {
 			return "", err
 		}
@@ -85,30 +85,30 @@ func (i Info) Pay(ctx context.Context, m Mint, to string, amount *big.Int) (hash
 	return "", fmt.Errorf("the faucet does not know %s", m.Chain)
 }
 
-// Stranger is an account on a local chain that this installation knows nothing of.
-type Stranger struct{ key *ecdsa.PrivateKey }
+// ExternalAccount is an account on a local chain that this installation knows nothing of.
+type ExternalAccount struct{ key *ecdsa.PrivateKey }
 
-// NewStranger makes one that has nothing.
-func NewStranger() (Stranger, error) {
+// NewExternalAccount makes one that has nothing.
+func NewExternalAccount() (ExternalAccount, error) {
 	key, err := crypto.GenerateKey()
 	if err != nil {
-		return Stranger{}, fmt.Errorf("make an account: %w", err)
+		return ExternalAccount{}, fmt.Errorf("make an account: %w", err)
 	}
-	return Stranger{key}, nil
+	return ExternalAccount{key}, nil
 }
 
 // Address is the account's.
-func (s Stranger) Address() common.Address { return crypto.PubkeyToAddress(s.key.PublicKey) }
+func (s ExternalAccount) Address() common.Address { return crypto.PubkeyToAddress(s.key.PublicKey) }
 
 // String hides the key.
-func (s Stranger) String() string { return s.Address().Hex() }
+func (s ExternalAccount) String() string { return s.Address().Hex() }
 
 // PayFrom is Faucet from a stranger's account, which has what it takes.
-func (i Info) PayFrom(ctx context.Context, s Stranger, m Mint, to common.Address, amount *big.Int) (common.Hash, error) {
-	return i.pay(ctx, s.key, m, to, amount)
+func (i Info) PayFrom(ctx context.Context, s ExternalAccount, m Mint, recipient common.Address, amount *big.Int) (common.Hash, error) {
+	return i.payWithKey(ctx, s.key, m, recipient, amount)
 }
 
-func (i Info) pay(ctx context.Context, key *ecdsa.PrivateKey, m Mint, to common.Address, amount *big.Int) (common.Hash, error) {
+func (i Info) payWithKey(ctx context.Context, key *ecdsa.PrivateKey, m Mint, recipient common.Address, amount *big.Int) (common.Hash, error) {
 	endpoint, ok := i.Chains[m.Chain]
 	if !ok {
 		return common.Hash{}, fmt.Errorf("this world has no chain %s", m.Chain)
@@ -118,24 +118,24 @@ func (i Info) pay(ctx context.Context, key *ecdsa.PrivateKey, m Mint, to common.
 		return common.Hash{}, fmt.Errorf("reach the chain: %w", err)
 	}
 	defer eth.Close()
-	tx, err := pay(ctx, eth, key, m, to, amount)
+	tx, err := sendPayment(ctx, eth, key, m, recipient, amount)
 	if err != nil {
 		return common.Hash{}, err
 	}
 	return tx.Hash(), nil
 }
 
-func pay(ctx context.Context, eth *ethclient.Client, key *ecdsa.PrivateKey, m Mint, to common.Address, amount *big.Int) (*types.Transaction, error) {
-	from := crypto.PubkeyToAddress(key.PublicKey)
-	target, value, data := to, amount, []byte(nil)
+func sendPayment(ctx context.Context, eth *ethclient.Client, key *ecdsa.PrivateKey, m Mint, recipient common.Address, amount *big.Int) (*types.Transaction, error) {
+	sender := crypto.PubkeyToAddress(key.PublicKey)
+	target, value, data := recipient, amount, []byte(nil)
 	if m.ContractAddress != nil {
-		target, value, data = common.HexToAddress(*m.ContractAddress), new(big.Int), evmtoken.Token.Call("transfer", to, amount)
+		target, value, data = common.HexToAddress(*m.ContractAddress), new(big.Int), evmtoken.Token.CallData("transfer", recipient, amount)
 	}
 	id, err := eth.ChainID(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("ask the chain for its id: %w", err)
 	}
-	nonce, err := eth.PendingNonceAt(ctx, from)
+	nonce, err := eth.PendingNonceAt(ctx, sender)
 	if err != nil {
 		return nil, fmt.Errorf("ask for the account's nonce: %w", err)
 	}
@@ -143,7 +143,7 @@ func pay(ctx context.Context, eth *ethclient.Client, key *ecdsa.PrivateKey, m Mi
 	if err != nil {
 		return nil, fmt.Errorf("ask for the latest block: %w", err)
 	}
-	gas, err := eth.EstimateGas(ctx, ethereum.CallMsg{From: from, To: &target, Value: value, Data: data})
+	gas, err := eth.EstimateGas(ctx, ethereum.CallMsg{From: sender, To: &target, Value: value, Data: data})
 	if err != nil {
 		return nil, fmt.Errorf("the chain says that the payment would fail: %w", err)
 	}

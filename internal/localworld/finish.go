@@ -15,13 +15,13 @@ import (
 // finishMax is how long a world that is kept takes to read its last blocks.
 const finishMax = time.Minute
 
-// finish prepares a world that is kept for its next start. anvil's state file has neither
+// finalizeBlocks prepares a world that is kept for its next start. anvil's state file has neither
 // the transactions that wait for a block nor the traces of those in blocks. So finish puts
 // what waits into a block, makes that block final and has the final walk take it in. The
 // service has ended: nothing new is sent meanwhile, and the next start settles payments by
 // the balances of former blocks, which the file has.
-func (w *World) finish() error {
-	if !w.up || w.opts.Keep == "" || w.opts.Once || w.opts.Bare {
+func (w *World) finalizeBlocks() error {
+	if !w.started || w.opts.StateDir == "" || w.opts.SingleRun || w.opts.WithoutService {
 		return nil
 	}
 	select {
@@ -32,7 +32,7 @@ func (w *World) finish() error {
 	default:
 	}
 	w.opts.Progress("reading the last blocks, so that the next start goes on with what is on its way")
-	for _, g := range w.gates {
+	for _, g := range w.outageProxies {
 		if err := g.endOutage(); err != nil {
 			return err
 		}
@@ -54,7 +54,7 @@ func (w *World) finish() error {
 	if err != nil {
 		return err
 	}
-	if err := walking.Walker(chain.Ethereum).Reach(ctx, last); err != nil {
+	if err := walking.Walker(chain.Ethereum).WalkTo(ctx, last); err != nil {
 		return fmt.Errorf("read the last blocks of Ethereum, without which the kept world in %s may not go on: %w", w.dir, err)
 	}
 	return nil
@@ -63,22 +63,22 @@ func (w *World) finish() error {
 // includeWaiting puts the transactions that wait into blocks and returns the height of the
 // last one, which is final.
 func (w *World) includeWaiting(ctx context.Context) (last uint64, err error) {
-	for before := -1; ; {
-		waiting, err := w.chain.Waiting(ctx)
+	for previous := -1; ; {
+		waiting, err := w.chain.PendingCount(ctx)
 		if err != nil {
 			return 0, err
 		}
-		if waiting == 0 || waiting == before { // the rest offers less than the base fee
+		if waiting == 0 || waiting == previous { // the rest offers less than the base fee
 			break
 		}
-		before = waiting
-		if err := w.chain.Mine(ctx, 1); err != nil {
+		previous = waiting
+		if err := w.chain.MineBlocks(ctx, 1); err != nil {
 			return 0, err
 		}
 	}
-	head, err := w.chain.Head(ctx, int64(rpc.LatestBlockNumber))
+	head, err := w.chain.HeaderAt(ctx, int64(rpc.LatestBlockNumber))
 	if err != nil {
 		return 0, fmt.Errorf("ask anvil for the latest block: %w", err)
 	}
-	return head.Number.Uint64(), w.chain.Mine(ctx, 2*slotsInEpoch+1)
+	return head.Number.Uint64(), w.chain.MineBlocks(ctx, 2*slotsInEpoch+1)
 }

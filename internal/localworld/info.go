@@ -9,9 +9,9 @@ import (
 	"path/filepath"
 )
 
-// File is where a running world describes itself, below the folder that it was
+// InfoFile is where a running world describes itself, below the folder that it was
 // started in.
-const File = ".coffer/local.json"
+const InfoFile = ".coffer/local.json"
 
 // Info is what a client needs to know of a running world. It holds its secrets,
 // which are worth nothing anywhere else.
@@ -28,7 +28,7 @@ type Info struct {
 	Mints          []Mint              `json:"mints"`
 	Database       Database            `json:"database"`
 	Config         string              `json:"config"` // the configuration file that the service runs with
-	Gates          bool                `json:"gates"`  // an outage of a chain's provider can be played
+	OutageProxies  bool                `json:"gates"`  // an outage of a chain's provider can be played
 }
 
 // Operator is who runs this world.
@@ -66,29 +66,29 @@ type Database struct {
 	URL string `json:"url"`
 }
 
-// Read reads the description of the world that runs below dir.
-func Read(dir string) (Info, error) {
+// ReadInfo reads the description of the world that runs below dir.
+func ReadInfo(dir string) (Info, error) {
 	var info Info
-	b, err := os.ReadFile(filepath.Join(dir, File))
+	b, err := os.ReadFile(filepath.Join(dir, InfoFile))
 	if errors.Is(err, fs.ErrNotExist) {
-		return info, fmt.Errorf("no local world runs here (%s is missing): start one with make run, or bin/coffer local", File)
+		return info, fmt.Errorf("no local world runs here (%s is missing): start one with make run, or bin/coffer local", InfoFile)
 	}
 	if err == nil {
 		err = json.Unmarshal(b, &info)
 	}
 	if err != nil {
-		return info, fmt.Errorf("read %s: %w", File, err)
+		return info, fmt.Errorf("read %s: %w", InfoFile, err)
 	}
 	return info, nil
 }
 
-// write puts the description in place in one step, readable by its owner alone.
-func (i Info) write(dir string) error {
+// writeFile puts the description in place in one step, readable by its owner alone.
+func (i Info) writeFile(dir string) error {
 	b, err := json.MarshalIndent(i, "", "  ")
 	if err != nil {
 		return fmt.Errorf("describe the world: %w", err)
 	}
-	path := filepath.Join(dir, File)
+	path := filepath.Join(dir, InfoFile)
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return fmt.Errorf("describe the world: %w", err)
 	}

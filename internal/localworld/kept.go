@@ -11,18 +11,18 @@ import (
 	"github.com/cofferpay/coffer/internal/seal"
 )
 
-// kept is what a world that is kept has to know of its former life.
-type kept struct {
+// savedWorld is what a world that is kept has to know of its former life.
+type savedWorld struct {
 	OrganizationID string `json:"organizationId"`
 	APIKey         string `json:"apiKey"`
 	OperatorKey    string `json:"operatorKey"`
 	Description    string `json:"description"` // where File is while the world runs
 }
 
-// keptFile is in the world's folder, as the configuration file is.
-func keptFile(dir string) string { return filepath.Join(dir, "world.json") }
+// savedWorldFile is in the world's folder, as the configuration file is.
+func savedWorldFile(dir string) string { return filepath.Join(dir, "world.json") }
 
-func readKept(path string) (k kept, err error) {
+func readSavedWorld(path string) (k savedWorld, err error) {
 	b, err := os.ReadFile(path)
 	if err != nil {
 		return k, err
@@ -33,7 +33,7 @@ func readKept(path string) (k kept, err error) {
 	return k, nil
 }
 
-func (k kept) write(path string) error {
+func (k savedWorld) writeFile(path string) error {
 	b, err := json.Marshal(k)
 	if err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
@@ -57,12 +57,12 @@ func replaceFile(path string, b []byte) error {
 	return nil
 }
 
-// KeepAPIKey writes the new API key of an organization where a local world is described
+// SaveAPIKey writes the new API key of an organization where a local world is described
 // and remembered, so that the commands of the guide go on with it. config names the
 // configuration file that the key was rolled with. stored is false when that is no local
 // world's, or when the organization is not the one that the world was made with.
-func KeepAPIKey(config, org string, key seal.Secret) (stored bool, err error) {
-	return keepKey(config, func(k *kept) bool {
+func SaveAPIKey(config, org string, key seal.Secret) (stored bool, err error) {
+	return replaceSavedKey(config, func(k *savedWorld) bool {
 		if k.OrganizationID != org {
 			return false
 		}
@@ -71,10 +71,10 @@ func KeepAPIKey(config, org string, key seal.Secret) (stored bool, err error) {
 	})
 }
 
-// KeepOperatorKey is KeepAPIKey for the operator's key that the world was made with, which
+// SaveOperatorKey is SaveAPIKey for the operator's key that the world was made with, which
 // name names.
-func KeepOperatorKey(config, name string, key seal.Secret) (stored bool, err error) {
-	return keepKey(config, func(k *kept) bool {
+func SaveOperatorKey(config, name string, key seal.Secret) (stored bool, err error) {
+	return replaceSavedKey(config, func(k *savedWorld) bool {
 		if name != operatorName {
 			return false
 		}
@@ -83,20 +83,20 @@ func KeepOperatorKey(config, name string, key seal.Secret) (stored bool, err err
 	})
 }
 
-func keepKey(config string, set func(*kept) bool) (stored bool, err error) {
-	path := keptFile(filepath.Dir(config))
-	k, err := readKept(path)
+func replaceSavedKey(config string, set func(*savedWorld) bool) (stored bool, err error) {
+	path := savedWorldFile(filepath.Dir(config))
+	k, err := readSavedWorld(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
 	if err != nil || !set(&k) {
 		return false, err
 	}
-	if err := k.write(path); err != nil {
+	if err := k.writeFile(path); err != nil {
 		return false, err
 	}
 	dir := filepath.Dir(filepath.Dir(k.Description))
-	info, err := Read(dir)
+	info, err := ReadInfo(dir)
 	if err != nil {
 		return false, err
 	}
@@ -104,5 +104,5 @@ func keepKey(config string, set func(*kept) bool) (stored bool, err error) {
 		return false, nil
 	}
 	info.APIKey, info.Operator.APIKey = k.APIKey, k.OperatorKey
-	return true, info.write(dir)
+	return true, info.writeFile(dir)
 }

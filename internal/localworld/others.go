@@ -41,22 +41,22 @@ const (
 	treasurySatoshi = 5_000_000
 )
 
-// others are the chains of a world beside Ethereum; what it does not have is nil.
-type others struct {
+// otherChains are the chains of a world beside Ethereum; what it does not have is nil.
+type otherChains struct {
 	solana  *surfpool.Node
 	bitcoin *btcd.Node
 }
 
-// has tells whether the world is to have a chain.
-func (w *World) has(name chain.Name) bool { return slices.Contains(w.opts.Chains, name) }
+// hasChain tells whether the world is to have a chain.
+func (w *World) hasChain(name chain.Name) bool { return slices.Contains(w.opts.Chains, name) }
 
-// named are the chains for a person.
-func (w *World) named() string {
+// chainList are the chains for a person.
+func (w *World) chainList() string {
 	names := []string{"Ethereum"}
-	if w.has(chain.Solana) {
+	if w.hasChain(chain.Solana) {
 		names = append(names, "Solana")
 	}
-	if w.has(chain.Bitcoin) {
+	if w.hasChain(chain.Bitcoin) {
 		names = append(names, "Bitcoin")
 	}
 	if last := len(names) - 1; last > 0 {
@@ -65,36 +65,36 @@ func (w *World) named() string {
 	return names[0]
 }
 
-// choose leaves out what cannot be there, and says so.
-func (w *World) choose() {
-	if !w.has(chain.Solana) {
+// dropUnavailableChains leaves out what cannot be there, and says so.
+func (w *World) dropUnavailableChains() {
+	if !w.hasChain(chain.Solana) {
 		return
 	}
-	without := func(why string) {
-		w.opts.Progress("Solana is left out: %s", why)
+	leaveOut := func(reason string) {
+		w.opts.Progress("Solana is left out: %s", reason)
 		w.opts.Chains = slices.DeleteFunc(slices.Clone(w.opts.Chains), func(n chain.Name) bool { return n == chain.Solana })
 	}
-	if w.opts.Keep != "" && !w.opts.Once {
-		without("surfpool, its local chain, forgets everything when it ends, so it is in no world that is kept")
+	if w.opts.StateDir != "" && !w.opts.SingleRun {
+		leaveOut("surfpool, its local chain, forgets everything when it ends, so it is in no world that is kept")
 	} else if _, err := surfpool.Find(); err != nil && runtime.GOOS+"/"+runtime.GOARCH != "linux/amd64" {
-		without("surfpool, its local chain, is there for Linux with glibc on x86_64 alone")
+		leaveOut("surfpool, its local chain, is there for Linux with glibc on x86_64 alone")
 	}
 }
 
-// startOthers starts the chains beside Ethereum.
-func (w *World) startOthers(ctx context.Context, g *errgroup.Group) {
+// startOtherChains starts the chains beside Ethereum.
+func (w *World) startOtherChains(ctx context.Context, g *errgroup.Group) {
 	lasting := context.WithoutCancel(ctx)
-	if w.has(chain.Solana) {
+	if w.hasChain(chain.Solana) {
 		g.Go(func() (err error) {
 			conf := surfpool.Config{SlotTime: slotTime}
-			if w.opts.Manual {
+			if w.opts.ManualBlocks {
 				conf.SlotTime = 0
 			}
-			w.others.solana, err = surfpool.Start(lasting, conf)
+			w.otherChains.solana, err = surfpool.Start(lasting, conf)
 			return err
 		})
 	}
-	if w.has(chain.Bitcoin) {
+	if w.hasChain(chain.Bitcoin) {
 		g.Go(func() error {
 			slow := time.AfterFunc(3*time.Second, func() { w.opts.Progress("building btcd, the local Bitcoin node: half a minute, once") })
 			program, err := btcd.Find(ctx)
@@ -103,13 +103,13 @@ func (w *World) startOthers(ctx context.Context, g *errgroup.Group) {
 				return err
 			}
 			conf := btcd.Config{Program: program, BlockTime: bitcoinBlockTime}
-			if w.opts.Manual {
+			if w.opts.ManualBlocks {
 				conf.BlockTime = 0
 			}
-			if w.opts.Keep != "" {
+			if w.opts.StateDir != "" {
 				conf.State = filepath.Join(w.dir, "bitcoin.blocks")
 			}
-			w.others.bitcoin, err = btcd.Start(lasting, conf)
+			w.otherChains.bitcoin, err = btcd.Start(lasting, conf)
 			return err
 		})
 	}
@@ -118,14 +118,14 @@ func (w *World) startOthers(ctx context.Context, g *errgroup.Group) {
 // writePolicy writes the signer's: no limits, since nothing here is worth anything, but
 // a cap on what one transaction and one top-up may cost.
 func (w *World) writePolicy(path string) error {
-	line := func(name chain.Name, id, most string) string {
-		return fmt.Sprintf("%q: {\n  \"signerId\": %q, \"feeMax\": %q, \"gasMax\": %q, \"unlimited\": true\n}", name, id, most, most)
+	line := func(name chain.Name, id, costMax string) string {
+		return fmt.Sprintf("%q: {\n  \"signerId\": %q, \"feeMax\": %q, \"gasMax\": %q, \"unlimited\": true\n}", name, id, costMax, costMax)
 	}
 	chains := []string{line(chain.Ethereum, fmt.Sprint(anvil.DefaultChainID), "1000000000000000000")}
-	if n := w.others.solana; n != nil {
+	if n := w.otherChains.solana; n != nil {
 		chains = append(chains, line(chain.Solana, n.Genesis, "1000000000"))
 	}
-	if w.others.bitcoin != nil {
+	if w.otherChains.bitcoin != nil {
 		chains = append(chains, line(chain.Bitcoin, chaincfg.RegressionNetParams.GenesisHash.String(), "10000000"))
 	}
 	text := `{"whitelistCoolingOff": "0s", "chains": {` + strings.Join(chains, ", ") + "}}\n"
@@ -135,16 +135,16 @@ func (w *World) writePolicy(path string) error {
 	return nil
 }
 
-// configureOthers adds the chains beside Ethereum with their mints. The ids are for
+// configureOtherChains adds the chains beside Ethereum with their mints. The ids are for
 // ever.
-func (w *World) configureOthers(conf *app.Config) {
-	if n := w.others.solana; n != nil {
-		conf.Chains[chain.Solana] = app.Chain{Genesis: n.Genesis, Endpoints: []string{n.URL}, Agree: 1, StartHeight: n.Slot() - 1}
-		of := app.Mint{
+func (w *World) configureOtherChains(conf *app.Config) {
+	if n := w.otherChains.solana; n != nil {
+		conf.Chains[chain.Solana] = app.Chain{Genesis: n.Genesis, Endpoints: []string{n.URL}, Agree: 1, StartHeight: n.CurrentSlot() - 1}
+		baseMint := app.Mint{
 			Chain: chain.Solana, DepositEnabled: true, WithdrawEnabled: true, ConfirmationsRequired: surfpool.Finality, Finality: "FINALIZED",
 			Decimals: 6, MinDeposit: "10000", MinWithdraw: "10000", // a cent
 		}
-		usdc, usdt, sol := of, of, of
+		usdc, usdt, sol := baseMint, baseMint, baseMint
 		usdc.ID, usdc.Contract, usdc.Symbol, usdc.Name = 5, string(surfpool.USDC), "USDC", "USD Coin"
 		usdt.ID, usdt.Contract, usdt.Symbol, usdt.Name = 6, string(surfpool.USDT), "USDT", "Tether USD"
 		sol.ID, sol.Symbol, sol.Name, sol.Decimals = 7, "SOL", "Solana", 9
@@ -152,7 +152,7 @@ func (w *World) configureOthers(conf *app.Config) {
 		conf.Mints = append(conf.Mints, usdc, usdt, sol)
 		conf.Prices.Fixed["5"], conf.Prices.Fixed["6"], conf.Prices.Fixed["7"] = "1.00", "1.00", "150.00"
 	}
-	if n := w.others.bitcoin; n != nil {
+	if n := w.otherChains.bitcoin; n != nil {
 		conf.Chains[chain.Bitcoin] = app.Chain{Endpoints: []string{withUser(n.URL, n.Password)}, Agree: 1, StartHeight: btcd.Maturity, CostMax: "200000"}
 		conf.Mints = append(conf.Mints, app.Mint{
 			ID: 8, Chain: chain.Bitcoin, Symbol: "BTC", Name: "Bitcoin", Decimals: bitcoinDecimals, DepositEnabled: true, WithdrawEnabled: true,
@@ -163,39 +163,39 @@ func (w *World) configureOthers(conf *app.Config) {
 }
 
 // withUser puts who calls btcd into its URL.
-func withUser(at, password string) string {
-	u, err := url.Parse(at)
+func withUser(nodeURL, password string) string {
+	u, err := url.Parse(nodeURL)
 	if err != nil {
-		panic("localworld: btcd answers at " + at)
+		panic("localworld: btcd answers at " + nodeURL)
 	}
 	u.User = url.UserPassword(btcd.User, password)
 	return u.String()
 }
 
-// fundOthers sends the coin that fees are paid with. Both clocks make the blocks with it,
+// fundOtherTreasuries sends the coin that fees are paid with. Both clocks make the blocks with it,
 // or whoever makes them by hand.
-func (w *World) fundOthers(ctx context.Context) error {
-	if n := w.others.solana; n != nil {
+func (w *World) fundOtherTreasuries(ctx context.Context) error {
+	if n := w.otherChains.solana; n != nil {
 		// surfpool begins anew each time, so the treasury has nothing yet.
-		to, err := w.app.Treasury(ctx, w.Info.OrganizationID, chain.Solana)
+		treasury, err := w.app.TreasuryWallet(ctx, w.Info.OrganizationID, chain.Solana)
 		if err == nil {
-			w.opts.Progress("the operator sends %d SOL of gas to the treasury %s", treasurySOL, to.Address)
-			_, err = n.Pay(ctx, to.Address, treasurySOL*surfpool.LamportsPerSOL)
+			w.opts.Progress("the operator sends %d SOL of gas to the treasury %s", treasurySOL, treasury.Address)
+			_, err = n.PayLamports(ctx, treasury.Address, treasurySOL*surfpool.LamportsPerSOL)
 		}
 		if err != nil {
 			return fmt.Errorf("fund the treasury on Solana: %w", err)
 		}
 	}
-	if n := w.others.bitcoin; n != nil {
-		to, err := w.app.Treasury(ctx, w.Info.OrganizationID, chain.Bitcoin)
+	if n := w.otherChains.bitcoin; n != nil {
+		treasury, err := w.app.TreasuryWallet(ctx, w.Info.OrganizationID, chain.Bitcoin)
 		used := false
 		if err == nil {
 			// The top-up of an earlier start may not be deep yet, or spent already.
-			used, err = n.Used(ctx, to.Address)
+			used, err = n.IsAddressUsed(ctx, treasury.Address)
 		}
 		if err == nil && !used {
-			w.opts.Progress("the operator sends %s BTC for fees to the treasury %s", money.Units(treasurySatoshi).Decimal(bitcoinDecimals), to.Address)
-			_, err = n.Pay(ctx, to.Address, treasurySatoshi)
+			w.opts.Progress("the operator sends %s BTC for fees to the treasury %s", money.Units(treasurySatoshi).Decimal(bitcoinDecimals), treasury.Address)
+			_, err = n.PayAddress(ctx, treasury.Address, treasurySatoshi)
 		}
 		if err != nil {
 			return fmt.Errorf("fund the treasury on Bitcoin: %w", err)
@@ -204,23 +204,23 @@ func (w *World) fundOthers(ctx context.Context) error {
 	return nil
 }
 
-func (w *World) describeOthers() {
-	if n := w.others.solana; n != nil {
+func (w *World) describeOtherChains() {
+	if n := w.otherChains.solana; n != nil {
 		w.Info.Chains[string(chain.Solana)] = Endpoint{RPCURL: n.URL, WSURL: n.WSURL, FaucetKey: surfpool.FaucetKey}
 	}
-	if n := w.others.bitcoin; n != nil {
+	if n := w.otherChains.bitcoin; n != nil {
 		w.Info.Chains[string(chain.Bitcoin)] = Endpoint{RPCURL: n.URL, User: btcd.User, Password: n.Password, FaucetKey: btcd.FaucetWIF()}
 	}
 }
 
-// ended tells the name of a node that ended, until ctx does.
-func (o others) ended(ctx context.Context) <-chan string {
-	told := make(chan string, 2)
-	watch := func(name string, done <-chan struct{}) {
+// watchExits tells the name of a node that ended, until ctx does.
+func (o otherChains) watchExits(ctx context.Context) <-chan string {
+	exits := make(chan string, 2)
+	watch := func(name string, exited <-chan struct{}) {
 		go func() {
 			select {
-			case <-done:
-				told <- name
+			case <-exited:
+				exits <- name
 			case <-ctx.Done():
 			}
 		}()
@@ -231,10 +231,10 @@ func (o others) ended(ctx context.Context) <-chan string {
 	if o.bitcoin != nil {
 		watch("btcd", o.bitcoin.Done())
 	}
-	return told
+	return exits
 }
 
-func (o *others) stop() error {
+func (o *otherChains) stopNodes() error {
 	var errs []error
 	if o.solana != nil {
 		errs = append(errs, o.solana.Stop())

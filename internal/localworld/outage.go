@@ -18,9 +18,9 @@ import (
 	"github.com/cofferpay/coffer/internal/loopback"
 )
 
-// gate passes the service's connections on to the node of a chain, byte for byte, and
+// outageProxy passes the service's connections on to the node of a chain, byte for byte, and
 // answers 503 while a file says that the provider is out.
-type gate struct {
+type outageProxy struct {
 	file     string // has the end of an outage
 	node     string // host and port
 	url      string
@@ -38,13 +38,13 @@ func outageFile(config string, name chain.Name) string {
 	return filepath.Join(filepath.Dir(config), "outage."+strings.ToLower(string(name)))
 }
 
-// openGate stands before the node at a URL.
-func openGate(node, file string) (*gate, error) {
+// openOutageProxy stands before the node at a URL.
+func openOutageProxy(node, file string) (*outageProxy, error) {
 	target, err := url.Parse(node)
 	if err != nil {
 		return nil, fmt.Errorf("read the node's URL: %w", err)
 	}
-	address, err := loopback.Address()
+	address, err := loopback.FreeAddress()
 	if err != nil {
 		return nil, err
 	}
@@ -52,34 +52,34 @@ func openGate(node, file string) (*gate, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listen before a chain's node: %w", err)
 	}
-	at := url.URL{Scheme: "http", Host: l.Addr().String(), User: target.User}
-	g := &gate{file: file, node: target.Host, url: at.String(), listener: l, open: map[net.Conn]bool{}}
+	proxyURL := url.URL{Scheme: "http", Host: l.Addr().String(), User: target.User}
+	g := &outageProxy{file: file, node: target.Host, url: proxyURL.String(), listener: l, open: map[net.Conn]bool{}}
 	g.serving.Go(func() {
 		for {
 			client, err := l.Accept()
 			if err != nil {
 				return // closed
 			}
-			g.serving.Go(func() { g.pass(client) })
+			g.serving.Go(func() { g.proxyConn(client) })
 		}
 	})
 	return g, nil
 }
 
-const outAnswer = "the provider is out, as coffer local trigger outage asked for\n"
+const outageAnswer = "the provider is out, as coffer local trigger outage asked for\n"
 
-// pass serves one connection until either side ends it, or an outage does.
-func (g *gate) pass(client net.Conn) {
+// proxyConn serves one connection until either side ends it, or an outage does.
+func (g *outageProxy) proxyConn(client net.Conn) {
 	defer client.Close()
 	node, err := net.Dial("tcp", g.node)
 	if err != nil {
 		return
 	}
 	defer node.Close()
-	if !g.keep(client, node) {
+	if !g.trackConns(client, node) {
 		return
 	}
-	defer g.forget(client, node)
+	defer g.untrackConns(client, node)
 	g.serving.Go(func() {
 		defer client.Close()
 		_, _ = io.Copy(client, node)
@@ -90,8 +90,8 @@ func (g *gate) pass(client net.Conn) {
 		if err != nil {
 			return
 		}
-		if outUntil(g.file).After(time.Now()) {
-			fmt.Fprintf(client, "HTTP/1.1 503 Service Unavailable\r\nContent-Type: text/plain\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s", len(outAnswer), outAnswer)
+		if outageEnd(g.file).After(time.Now()) {
+			fmt.Fprintf(client, "HTTP/1.1 503 Service Unavailable\r\nContent-Type: text/plain\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s", len(outageAnswer), outageAnswer)
 			return
 		}
 		if _, err := node.Write(request[:n]); err != nil {
@@ -100,8 +100,8 @@ func (g *gate) pass(client net.Conn) {
 	}
 }
 
-// keep notes connections for close; false when the gate is closed.
-func (g *gate) keep(conns ...net.Conn) bool {
+// trackConns notes connections for close; false when the gate is closed.
+func (g *outageProxy) trackConns(conns ...net.Conn) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for _, c := range conns {
@@ -110,7 +110,7 @@ func (g *gate) keep(conns ...net.Conn) bool {
 	return !g.closed
 }
 
-func (g *gate) forget(conns ...net.Conn) {
+func (g *outageProxy) untrackConns(conns ...net.Conn) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for _, c := range conns {
@@ -119,7 +119,7 @@ func (g *gate) forget(conns ...net.Conn) {
 }
 
 // endOutage has the service reach the node again.
-func (g *gate) endOutage() error { return endOutage(g.file) }
+func (g *outageProxy) endOutage() error { return endOutage(g.file) }
 
 func endOutage(file string) error {
 	if err := os.Remove(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -128,7 +128,7 @@ func endOutage(file string) error {
 	return nil
 }
 
-func (g *gate) close() error {
+func (g *outageProxy) closeProxy() error {
 	err := g.listener.Close()
 	g.mu.Lock()
 	g.closed = true
@@ -140,38 +140,38 @@ func (g *gate) close() error {
 	return err
 }
 
-// outUntil is the end of an outage; the zero time when there is none.
-func outUntil(file string) time.Time {
+// outageEnd is the end of an outage; the zero time when there is none.
+func outageEnd(file string) time.Time {
 	b, err := os.ReadFile(file)
 	if err != nil {
 		return time.Time{}
 	}
-	until, err := time.Parse(time.RFC3339Nano, strings.TrimSpace(string(b)))
+	end, err := time.Parse(time.RFC3339Nano, strings.TrimSpace(string(b)))
 	if err != nil {
 		return time.Time{}
 	}
-	return until
+	return end
 }
 
-// Outage has the provider of a chain answer 503 to the service until a time; one that has
-// passed ends the outage. Only a world with Options.Gates has what does that.
-func (i Info) Outage(name chain.Name, until time.Time) error {
+// SetOutage has the provider of a chain answer 503 to the service until a time; one that has
+// passed ends the outage. Only a world with Options.OutageProxies has what does that.
+func (i Info) SetOutage(name chain.Name, end time.Time) error {
 	if _, ok := i.Chains[string(name)]; !ok {
 		return fmt.Errorf("this world has no chain %s", name)
 	}
 	file := outageFile(i.Config, name)
-	if !i.Gates {
+	if !i.OutageProxies {
 		return errors.New("this world has nothing between the service and its chains: start it with make run, or bin/coffer local")
 	}
-	if !until.After(time.Now()) {
+	if !end.After(time.Now()) {
 		return endOutage(file)
 	}
-	return replaceFile(file, []byte(until.Format(time.RFC3339Nano)+"\n"))
+	return replaceFile(file, []byte(end.Format(time.RFC3339Nano)+"\n"))
 }
 
-// gateChains puts a gate before each chain of a configuration.
-func (w *World) gateChains(conf app.Config) error {
-	if !w.opts.Gates {
+// proxyChains puts a gate before each chain of a configuration.
+func (w *World) proxyChains(conf app.Config) error {
+	if !w.opts.OutageProxies {
 		return nil
 	}
 	for name, c := range conf.Chains {
@@ -179,11 +179,11 @@ func (w *World) gateChains(conf app.Config) error {
 		if err := endOutage(file); err != nil { // of a former life
 			return err
 		}
-		g, err := openGate(c.Endpoints[0], file)
+		g, err := openOutageProxy(c.Endpoints[0], file)
 		if err != nil {
 			return err
 		}
-		w.gates = append(w.gates, g)
+		w.outageProxies = append(w.outageProxies, g)
 		c.Endpoints = []string{g.url}
 		conf.Chains[name] = c
 	}

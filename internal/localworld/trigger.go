@@ -21,10 +21,10 @@ const (
 	triggerMax = time.Minute
 	// blockPatience is how long a trigger that holds the blocks back waits for a payment
 	// before it makes one, for a payment that waits for coins to arrive.
-	blockPatience = 3 * time.Second
-	triggerEvery  = 50 * time.Millisecond
-	// refusing is code that takes no coin: INVALID (EIP-141).
-	refusing = 0xfe
+	blockPatience       = 3 * time.Second
+	triggerPollInterval = 50 * time.Millisecond
+	// opInvalid is code that takes no coin: INVALID (EIP-141).
+	opInvalid = 0xfe
 )
 
 // A Trigger makes something happen in the world that goes wrong in real life, with the API
@@ -32,21 +32,21 @@ const (
 type Trigger struct {
 	Info     Info
 	Customer string // whose deposit or withdrawal it is
-	Tell     func(format string, args ...any)
+	Report   func(format string, args ...any)
 
-	api  *client.Client
-	node *anvil.Node
-	coin Mint
+	api        *client.Client
+	node       *anvil.Node
+	nativeMint Mint
 }
 
-func (t *Trigger) open(ctx context.Context) (err error) {
+func (t *Trigger) connect(ctx context.Context) (err error) {
 	endpoint, ok := t.Info.Chains[string(chain.Ethereum)]
 	if !ok {
 		return errors.New("this world has no Ethereum")
 	}
 	for _, m := range t.Info.Mints {
 		if m.Chain == string(chain.Ethereum) && m.ContractAddress == nil {
-			t.coin = m
+			t.nativeMint = m
 		}
 	}
 	if t.api, err = client.New(t.Info.BaseURL, t.Info.APIKey); err != nil {
@@ -59,16 +59,16 @@ func (t *Trigger) open(ctx context.Context) (err error) {
 // FailedPayout has a withdrawal reverted by the chain: its destination refuses the coin once
 // the transaction is out and before a block takes it. It returns the failed withdrawal.
 func (t *Trigger) FailedPayout(ctx context.Context) (w webhook.Withdrawal, err error) {
-	if err := t.open(ctx); err != nil {
+	if err := t.connect(ctx); err != nil {
 		return w, err
 	}
-	defer t.node.Hangup()
+	defer t.node.CloseClient()
 	const amount = "1000000000000000" // 0.001
-	if err := t.provide(ctx, amount); err != nil {
+	if err := t.ensureBalance(ctx, amount); err != nil {
 		return w, err
 	}
-	var to common.Address
-	if _, err := rand.Read(to[:]); err != nil {
+	var destination common.Address
+	if _, err := rand.Read(destination[:]); err != nil {
 		return w, err
 	}
 	release, err := t.holdBlocks(ctx)
@@ -77,14 +77,14 @@ func (t *Trigger) FailedPayout(ctx context.Context) (w webhook.Withdrawal, err e
 	}
 	defer func() { err = errors.Join(err, release()) }()
 	w, err = t.api.CreateWithdrawal(ctx, client.WithdrawRequest{
-		MintID: t.coin.ID, CustomerID: t.Customer, Amount: amount, ToAddress: to.Hex(), IdempotencyKey: "trigger-" + rand.Text(),
+		MintID: t.nativeMint.ID, CustomerID: t.Customer, Amount: amount, ToAddress: destination.Hex(), IdempotencyKey: "trigger-" + rand.Text(),
 	})
 	if err != nil {
 		return w, fmt.Errorf("request a withdrawal: %w", err)
 	}
-	t.Tell("%s pays 0.001 ETH of %s to %s", w.WithdrawalID, t.Customer, to)
+	t.Report("%s pays 0.001 ETH of %s to %s", w.WithdrawalID, t.Customer, destination)
 	last := time.Now()
-	err = t.until(ctx, "the payment is out", func() (bool, error) {
+	err = t.waitUntil(ctx, "the payment is out", func() (bool, error) {
 		if w, err = t.api.GetWithdrawal(ctx, w.WithdrawalID); err != nil {
 			return false, err
 		}
@@ -96,21 +96,21 @@ func (t *Trigger) FailedPayout(ctx context.Context) (w webhook.Withdrawal, err e
 		}
 		if time.Since(last) > blockPatience {
 			last = time.Now()
-			return false, t.node.Mine(ctx, 1)
+			return false, t.node.MineBlocks(ctx, 1)
 		}
 		return false, nil
 	})
 	if err != nil {
 		return w, err
 	}
-	if err := t.node.SetCode(ctx, to, []byte{refusing}); err != nil {
+	if err := t.node.SetCode(ctx, destination, []byte{opInvalid}); err != nil {
 		return w, err
 	}
-	t.Tell("transaction %s is out, and %s refuses the coin from now on", *w.TxHash, to)
+	t.Report("transaction %s is out, and %s refuses the coin from now on", *w.TxHash, destination)
 	if err := release(); err != nil {
 		return w, err
 	}
-	err = t.until(ctx, "the withdrawal ends", func() (bool, error) {
+	err = t.waitUntil(ctx, "the withdrawal ends", func() (bool, error) {
 		if w, err = t.api.GetWithdrawal(ctx, w.WithdrawalID); err != nil {
 			return false, err
 		}
@@ -122,14 +122,14 @@ func (t *Trigger) FailedPayout(ctx context.Context) (w webhook.Withdrawal, err e
 	return w, err
 }
 
-// Reorg has a deposit seen in a block that another block replaces. It returns the deposit,
+// ReorgDeposit has a deposit seen in a block that another block replaces. It returns the deposit,
 // which is never credited.
-func (t *Trigger) Reorg(ctx context.Context) (d webhook.Deposit, err error) {
-	if err := t.open(ctx); err != nil {
+func (t *Trigger) ReorgDeposit(ctx context.Context) (d webhook.Deposit, err error) {
+	if err := t.connect(ctx); err != nil {
 		return d, err
 	}
-	defer t.node.Hangup()
-	address, err := t.api.CreateDepositAddress(ctx, client.DepositRequest{MintID: t.coin.ID, CustomerID: t.Customer})
+	defer t.node.CloseClient()
+	address, err := t.api.CreateDepositAddress(ctx, client.DepositRequest{MintID: t.nativeMint.ID, CustomerID: t.Customer})
 	if err != nil {
 		return d, fmt.Errorf("ask for a deposit address: %w", err)
 	}
@@ -138,19 +138,19 @@ func (t *Trigger) Reorg(ctx context.Context) (d webhook.Deposit, err error) {
 		return d, err
 	}
 	defer func() { err = errors.Join(err, release()) }()
-	if err := t.node.Mine(ctx, 1); err != nil { // what waits already is not to go with it
+	if err := t.node.MineBlocks(ctx, 1); err != nil { // what waits already is not to go with it
 		return d, err
 	}
-	hash, err := t.Info.Faucet(ctx, t.coin, common.HexToAddress(address.Address), big.NewInt(1e15))
+	hash, err := t.Info.SendFromFaucet(ctx, t.nativeMint, common.HexToAddress(address.Address), big.NewInt(1e15))
 	if err == nil {
-		err = t.node.Mine(ctx, 1)
+		err = t.node.MineBlocks(ctx, 1)
 	}
 	if err != nil {
 		return d, err
 	}
-	t.Tell("0.001 ETH is sent to %s of %s: %s", address.Address, t.Customer, hash)
-	status := func(what string, wanted ...string) error {
-		return t.until(ctx, what, func() (bool, error) {
+	t.Report("0.001 ETH is sent to %s of %s: %s", address.Address, t.Customer, hash)
+	status := func(condition string, wanted ...string) error {
+		return t.waitUntil(ctx, condition, func() (bool, error) {
 			found, err := t.api.ListDeposits(ctx, client.ListDepositsParams{CustomerID: t.Customer, TxHash: hash.Hex()})
 			if err != nil || len(found.Data) == 0 {
 				return false, err
@@ -167,53 +167,53 @@ func (t *Trigger) Reorg(ctx context.Context) (d webhook.Deposit, err error) {
 	if err := status("the deposit is seen", "DETECTED", "CONFIRMING"); err != nil {
 		return d, err
 	}
-	t.Tell("%s is seen: %s", d.DepositID, d.Status)
-	if err := t.node.Reorg(ctx, 1); err != nil {
+	t.Report("%s is seen: %s", d.DepositID, d.Status)
+	if err := t.node.ReplaceBlocks(ctx, 1); err != nil {
 		return d, err
 	}
-	t.Tell("its block is replaced by one without it")
+	t.Report("its block is replaced by one without it")
 	if err := release(); err != nil {
 		return d, err
 	}
 	return d, status("the deposit is gone", "ORPHANED")
 }
 
-// provide gives the customer an amount of the coin, unless it has it.
-func (t *Trigger) provide(ctx context.Context, amount string) error {
+// ensureBalance gives the customer an amount of the coin, unless it has it.
+func (t *Trigger) ensureBalance(ctx context.Context, amount string) error {
 	want, _ := new(big.Int).SetString(amount, 10)
 	available := func() (bool, error) {
-		all, err := t.api.ListCustomerBalances(ctx, t.Customer)
+		balances, err := t.api.ListCustomerBalances(ctx, t.Customer)
 		if refused, ok := errors.AsType[*client.Error](err); ok && refused.Status == 404 {
 			return false, nil
 		}
 		if err != nil {
 			return false, err
 		}
-		for _, b := range all.Data {
-			if b.MintID == t.coin.ID {
-				have, ok := new(big.Int).SetString(b.Available, 10)
-				return ok && have.Cmp(want) >= 0, nil
+		for _, b := range balances.Data {
+			if b.MintID == t.nativeMint.ID {
+				held, ok := new(big.Int).SetString(b.Available, 10)
+				return ok && held.Cmp(want) >= 0, nil
 			}
 		}
 		return false, nil
 	}
-	if has, err := available(); err != nil || has {
+	if sufficient, err := available(); err != nil || sufficient {
 		return err
 	}
-	address, err := t.api.CreateDepositAddress(ctx, client.DepositRequest{MintID: t.coin.ID, CustomerID: t.Customer})
+	address, err := t.api.CreateDepositAddress(ctx, client.DepositRequest{MintID: t.nativeMint.ID, CustomerID: t.Customer})
 	if err != nil {
 		return fmt.Errorf("ask for a deposit address: %w", err)
 	}
-	if _, err := t.Info.Faucet(ctx, t.coin, common.HexToAddress(address.Address), new(big.Int).Mul(want, big.NewInt(10))); err != nil {
+	if _, err := t.Info.SendFromFaucet(ctx, t.nativeMint, common.HexToAddress(address.Address), new(big.Int).Mul(want, big.NewInt(10))); err != nil {
 		return err
 	}
-	t.Tell("the faucet pays 0.01 ETH to %s, so that %s has something to withdraw", address.Address, t.Customer)
-	return t.until(ctx, "the deposit is credited", available)
+	t.Report("the faucet pays 0.01 ETH to %s, so that %s has something to withdraw", address.Address, t.Customer)
+	return t.waitUntil(ctx, "the deposit is credited", available)
 }
 
 // holdBlocks stops the clock that makes blocks. release starts it again, once.
 func (t *Trigger) holdBlocks(ctx context.Context) (release func() error, err error) {
-	every, err := t.node.IntervalMining(ctx)
+	interval, err := t.node.IntervalMining(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -228,12 +228,12 @@ func (t *Trigger) holdBlocks(ctx context.Context) (release func() error, err err
 		released = true
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), triggerMax)
 		defer cancel()
-		return t.node.SetIntervalMining(ctx, every)
+		return t.node.SetIntervalMining(ctx, interval)
 	}, nil
 }
 
-// until looks until something is so.
-func (t *Trigger) until(ctx context.Context, what string, holds func() (bool, error)) error {
+// waitUntil looks until something is so.
+func (t *Trigger) waitUntil(ctx context.Context, condition string, holds func() (bool, error)) error {
 	ctx, cancel := context.WithTimeout(ctx, triggerMax)
 	defer cancel()
 	for {
@@ -242,8 +242,8 @@ func (t *Trigger) until(ctx context.Context, what string, holds func() (bool, er
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("waited %s until %s: %w", triggerMax, what, context.Cause(ctx))
-		case <-time.After(triggerEvery):
+			return fmt.Errorf("waited %s until %s: %w", triggerMax, condition, context.Cause(ctx))
+		case <-time.After(triggerPollInterval):
 		}
 	}
 }

@@ -43,7 +43,7 @@ import (
 // Options say what world to start. The zero value is a fresh one on free ports.
 type Options struct {
 	Dir          string        // where .coffer/local.json goes; "" is the working directory
-	Keep         string        // a folder that the world is kept in over restarts; "" throws it away
+	StateDir     string        // a folder that the world is kept in over restarts; "" throws it away
 	Port         int           // of the API; 0 is a free one
 	OperatorPort int           // of the operator's interface; 0 is a free one
 	OpsPort      int           // of health and metrics; 0 is a free one
@@ -57,25 +57,25 @@ type Options struct {
 	// SignerProcess runs the signer as a Program of its own, too, which can be
 	// killed apart from the service.
 	SignerProcess bool
-	// Bare starts everything but the service: the caller runs it, as often and
+	// WithoutService starts everything but the service: the caller runs it, as often and
 	// in whatever way it wants, with the world's configuration file.
-	Bare bool
-	// AsItWas starts a kept, Bare world without touching its database: an earlier
+	WithoutService bool
+	// ExistingDatabase starts a kept, Bare world without touching its database: an earlier
 	// program made it, and the caller upgrades it.
-	AsItWas bool
-	// Once is said of a kept world that is started once, so that a chain may be in it which
+	ExistingDatabase bool
+	// SingleRun is said of a kept world that is started once, so that a chain may be in it which
 	// forgets everything when it ends.
-	Once bool
+	SingleRun bool
 	// Chains are those that run; none named is Ethereum alone, which is there always.
-	Chains []chain.Name
-	Gates  bool // the service reaches its chains through gates, which Info.Outage closes
-	Limits bool // the API limits its callers as on a main network; else not at all
-	Manual bool // blocks are made by the caller alone; BlockTime says nothing then
-	// Furnish fills the folder of a new world's database before PostgreSQL starts in it:
+	Chains        []chain.Name
+	OutageProxies bool // the service reaches its chains through gates, which Info.SetOutage closes
+	Limits        bool // the API limits its callers as on a main network; else not at all
+	ManualBlocks  bool // blocks are made by the caller alone; BlockTime says nothing then
+	// PrepareDatabase fills the folder of a new world's database before PostgreSQL starts in it:
 	// who starts many worlds copies a cluster that was made and migrated once. nil: it is
 	// made there, and migrated.
-	Furnish func(dir string) error
-	Log     *slog.Logger
+	PrepareDatabase func(dir string) error
+	Log             *slog.Logger
 	// Progress is told what is being done, a line each.
 	Progress func(format string, args ...any)
 }
@@ -95,20 +95,20 @@ const (
 type World struct {
 	Info Info
 
-	opts     Options
-	dir      string
-	place    *os.File // the lock on .coffer: this folder's world is this one
-	chain    *anvil.Node
-	others   others
-	database *local.Cluster
-	app      *app.App
-	stop     context.CancelFunc
-	running  bool
-	up       bool // Start has succeeded, and Stop was not called yet
-	ended    chan error
-	child    *child // with Options.Program
-	signer   *child // with Options.SignerProcess
-	gates    []*gate
+	opts          Options
+	dir           string
+	lock          *os.File // the lock on .coffer: this folder's world is this one
+	chain         *anvil.Node
+	otherChains   otherChains
+	database      *local.Cluster
+	app           *app.App
+	stop          context.CancelFunc
+	running       bool
+	started       bool // Start has succeeded, and Stop was not called yet
+	serviceEnded  chan error
+	child         *child // with Options.Program
+	signer        *child // with Options.SignerProcess
+	outageProxies []*outageProxy
 }
 
 // Start brings a world up and returns when it can be used. It ends with Stop,
@@ -125,7 +125,7 @@ func Start(ctx context.Context, opts Options) (w *World, err error) {
 			return nil, err
 		}
 	}
-	w = &World{opts: opts, ended: make(chan error, 1)}
+	w = &World{opts: opts, serviceEnded: make(chan error, 1)}
 	ctx, w.stop = context.WithCancel(ctx)
 	defer func() {
 		if err != nil {
@@ -133,10 +133,10 @@ func Start(ctx context.Context, opts Options) (w *World, err error) {
 			w = nil
 		}
 	}()
-	if w.place, err = occupy(ctx, opts); err != nil {
+	if w.lock, err = lockFolder(ctx, opts); err != nil {
 		return w, err
 	}
-	if w.dir = opts.Keep; w.dir == "" {
+	if w.dir = opts.StateDir; w.dir == "" {
 		if w.dir, err = os.MkdirTemp("", "coffer-world-"); err != nil {
 			return w, fmt.Errorf("make the world's folder: %w", err)
 		}
@@ -147,11 +147,11 @@ func Start(ctx context.Context, opts Options) (w *World, err error) {
 	if err := errors.Join(os.MkdirAll(w.dir, 0o755), os.Chmod(w.dir, 0o755)); err != nil {
 		return w, fmt.Errorf("make the world's folder: %w", err)
 	}
-	tokens, err := w.startNeighbours(ctx)
+	tokens, err := w.startDependencies(ctx)
 	if err != nil {
 		return w, err
 	}
-	conf, err := w.configure(tokens)
+	conf, err := w.writeServiceConfig(tokens)
 	if err != nil {
 		return w, err
 	}
@@ -160,12 +160,12 @@ func Start(ctx context.Context, opts Options) (w *World, err error) {
 			return w, err
 		}
 	}
-	if opts.AsItWas {
-		if err := w.remember(); err != nil {
+	if opts.ExistingDatabase {
+		if err := w.loadSavedWorld(); err != nil {
 			return w, err
 		}
-		w.describe(conf, tokens)
-		return w, w.Info.write(opts.Dir)
+		w.fillInfo(conf, tokens)
+		return w, w.Info.writeFile(opts.Dir)
 	}
 	opts.Progress("starting the service")
 	if err := pg.Migrate(ctx, pg.Config{URL: conf.Database.URL, OwnerURL: conf.Database.OwnerURL}); err != nil {
@@ -174,64 +174,64 @@ func Start(ctx context.Context, opts Options) (w *World, err error) {
 	if w.app, err = app.New(ctx, conf, opts.Log); err != nil {
 		return w, err
 	}
-	if err := w.settle(ctx); err != nil {
+	if err := w.ensureAccounts(ctx); err != nil {
 		return w, err
 	}
-	if err := w.fund(ctx); err != nil {
+	if err := w.fundTreasury(ctx); err != nil {
 		return w, err
 	}
-	w.describe(conf, tokens)
-	if err := w.serve(ctx); err != nil {
+	w.fillInfo(conf, tokens)
+	if err := w.startService(ctx); err != nil {
 		return w, err
 	}
-	w.up = true
-	return w, w.Info.write(opts.Dir)
+	w.started = true
+	return w, w.Info.writeFile(opts.Dir)
 }
 
-// serve runs the service, here or in a process of its own.
-func (w *World) serve(ctx context.Context) error {
-	if w.opts.Program != "" || w.opts.Bare {
+// startService runs the service, here or in a process of its own.
+func (w *World) startService(ctx context.Context) error {
+	if w.opts.Program != "" || w.opts.WithoutService {
 		err := w.app.Close()
 		w.app = nil
-		if err != nil || w.opts.Bare {
+		if err != nil || w.opts.WithoutService {
 			return err
 		}
-		return w.Restart(ctx, w.opts.Env...)
+		return w.RestartService(ctx, w.opts.Env...)
 	}
 	service := w.app
 	service.OnKeyRolled(func(ctx context.Context, org string, key seal.Secret) {
-		if _, err := KeepAPIKey(w.configFile(), org, key); err != nil {
+		if _, err := SaveAPIKey(w.configFile(), org, key); err != nil {
 			w.opts.Log.WarnContext(ctx, "the local world could not write down a rolled key", "error", err)
 		}
 	})
 	w.running = true
-	go func() { w.ended <- service.Run(ctx) }()
+	go func() { w.serviceEnded <- service.Run(ctx) }()
 	return w.app.WaitReady(ctx)
 }
 
-// startNeighbours starts PostgreSQL and the chains side by side.
-func (w *World) startNeighbours(ctx context.Context) (tokens anvil.Tokens, err error) {
-	w.choose()
-	w.opts.Progress("starting PostgreSQL and a local chain for %s", w.named())
+// startDependencies starts PostgreSQL and the chains side by side.
+func (w *World) startDependencies(ctx context.Context) (tokens anvil.Tokens, err error) {
+	w.dropUnavailableChains()
+	w.opts.Progress("starting PostgreSQL and a local chain for %s", w.chainList())
 	g, gctx := errgroup.WithContext(ctx)
-	w.startOthers(ctx, g)
+	w.startOtherChains(ctx, g)
 	g.Go(func() (err error) {
 		dir := filepath.Join(w.dir, "postgres")
-		if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) && w.opts.Furnish != nil {
-			if err := w.opts.Furnish(dir); err != nil {
+		if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) && w.opts.PrepareDatabase != nil {
+			if err := w.opts.PrepareDatabase(dir); err != nil {
 				return fmt.Errorf("furnish the world's database: %w", err)
 			}
 		}
 		// The children outlive ctx: the service is stopped before what it stands on.
 		w.database, err = local.Start(context.WithoutCancel(ctx), local.Options{
-			Dir: dir, Ephemeral: w.opts.Keep == "", TCP: true, Port: w.opts.DatabasePort, Log: w.opts.Log,
+			Dir: dir, Ephemeral: w.opts.StateDir == "", TCP: true, Port: w.opts.DatabasePort, Log: w.opts.Log,
 		})
 		return err
 	})
 	g.Go(func() (err error) {
-		conf := anvil.Config{BlockTime: w.opts.BlockTime, Manual: w.opts.Manual, SlotsInEpoch: slotsInEpoch, Port: w.opts.ChainPort}
+		conf := anvil.Config{BlockTime: w.opts.BlockTime, Manual: w.opts.ManualBlocks, SlotsInEpoch: slotsInEpoch, Port: w.opts.ChainPort}
 		fresh := true
-		if w.opts.Keep != "" {
+		if w.opts.StateDir != "" {
 			conf.State = filepath.Join(w.dir, "ethereum.json")
 			_, err := os.Stat(conf.State)
 			fresh = errors.Is(err, fs.ErrNotExist)
@@ -259,21 +259,21 @@ func (w *World) startNeighbours(ctx context.Context) (tokens anvil.Tokens, err e
 	return tokens, g.Wait()
 }
 
-// configure writes the configuration file that the service runs with, and the
+// writeServiceConfig writes the configuration file that the service runs with, and the
 // keys when there are none.
-func (w *World) configure(tokens anvil.Tokens) (conf app.Config, err error) {
-	conf = app.Defaults()
+func (w *World) writeServiceConfig(tokens anvil.Tokens) (conf app.Config, err error) {
+	conf = app.DefaultConfig()
 	conf.Network = chain.Local
 	conf.Database.URL = w.database.URL(local.Database)
 	conf.Database.OwnerURL = w.database.OwnerURL(local.Database)
-	if conf.API.Listen, err = listen(w.opts.Port); err != nil {
+	if conf.API.Listen, err = findListenAddress(w.opts.Port); err != nil {
 		return conf, err
 	}
 	conf.API.URL = "http://" + conf.API.Listen
-	if conf.Operator.Listen, err = listen(w.opts.OperatorPort); err != nil {
+	if conf.Operator.Listen, err = findListenAddress(w.opts.OperatorPort); err != nil {
 		return conf, err
 	}
-	if conf.Ops.Listen, err = listen(w.opts.OpsPort); err != nil {
+	if conf.Ops.Listen, err = findListenAddress(w.opts.OpsPort); err != nil {
 		return conf, err
 	}
 	conf.Operator.WhitelistCoolingOff = "0s" // nobody waits a day here
@@ -285,21 +285,21 @@ func (w *World) configure(tokens anvil.Tokens) (conf app.Config, err error) {
 		return conf, err
 	}
 	if w.opts.SignerProcess {
-		own := app.Defaults()
-		own.Network = conf.Network
-		own.Keys.Attest, own.Keys.Approvals, own.Signer = conf.Keys.Attest, conf.Keys.Approvals, conf.Signer
-		if err := app.WriteConfig(w.signerFile(), own); err != nil {
+		signerConf := app.DefaultConfig()
+		signerConf.Network = conf.Network
+		signerConf.Keys.Attest, signerConf.Keys.Approvals, signerConf.Signer = conf.Keys.Attest, conf.Keys.Approvals, conf.Signer
+		if err := app.WriteConfig(w.signerFile(), signerConf); err != nil {
 			return conf, err
 		}
-		conf.Signer = app.Signer{Socket: w.socket()}
+		conf.Signer = app.Signer{Socket: w.socketPath()}
 	}
 	conf.Chains = map[chain.Name]app.Chain{chain.Ethereum: {
 		ChainID: anvil.DefaultChainID, Endpoints: []string{w.chain.URL}, Agree: 1, FeeCap: "500000000000", StartHeight: 1, Trace: "on",
 	}}
-	conf.Mints = catalogue(tokens)
+	conf.Mints = evmMints(tokens)
 	conf.Prices.Fixed = map[string]string{"1": "1.00", "2": "1.00", "3": "1.00", "4": "3000.00"}
-	w.configureOthers(&conf)
-	if err := w.gateChains(conf); err != nil {
+	w.configureOtherChains(&conf)
+	if err := w.proxyChains(conf); err != nil {
 		return conf, err
 	}
 	conf.Risk.Providers = []string{"local"}
@@ -308,7 +308,7 @@ func (w *World) configure(tokens anvil.Tokens) (conf app.Config, err error) {
 		conf.API.Limits = app.UsualLimits()
 	}
 	second := app.Duration(time.Second)
-	conf.Paces = app.Paces{
+	conf.Intervals = app.Intervals{
 		Scan: second / 5, Dispatch: second / 5, Sweep: second / 2, Verify: 30 * second,
 		Resend: 5 * second, Bump: 15 * second, Anchor: 60 * second,
 	}
@@ -320,13 +320,13 @@ func (w *World) configure(tokens anvil.Tokens) (conf app.Config, err error) {
 
 func (w *World) configFile() string { return filepath.Join(w.dir, "coffer.toml") }
 func (w *World) signerFile() string { return filepath.Join(w.dir, "signer.toml") }
-func (w *World) socket() string     { return filepath.Join(w.dir, "signer.sock") }
+func (w *World) socketPath() string { return filepath.Join(w.dir, "signer.sock") }
 
-// listen is where a server of the world will listen: at the port that was asked
+// findListenAddress is where a server of the world will listen: at the port that was asked
 // for, when it is free, else at any.
-func listen(port int) (string, error) {
+func findListenAddress(port int) (string, error) {
 	if port == 0 {
-		return loopback.Address()
+		return loopback.FreeAddress()
 	}
 	l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
 	if err != nil {
@@ -336,14 +336,14 @@ func listen(port int) (string, error) {
 	return l.Addr().String(), nil
 }
 
-// catalogue has the mints of the local Ethereum. The ids are for ever.
-func catalogue(tokens anvil.Tokens) []app.Mint {
+// evmMints has the mints of the local Ethereum. The ids are for ever.
+func evmMints(tokens anvil.Tokens) []app.Mint {
 	base := app.Mint{Chain: chain.Ethereum, DepositEnabled: true, WithdrawEnabled: true, ConfirmationsRequired: 2 * slotsInEpoch, Finality: "FINALIZED"}
 	mints := []app.Mint{}
-	for i, t := range tokens.All() {
+	for i, t := range tokens.List() {
 		m := base
 		m.ID, m.Contract, m.Symbol, m.Name, m.Decimals = i+1, t.Address.Hex(), t.Symbol, t.Name, int(t.Decimals)
-		m.MinDeposit = new(big.Int).Div(t.Units(1), big.NewInt(100)).String() // a cent
+		m.MinDeposit = new(big.Int).Div(t.AtomicUnits(1), big.NewInt(100)).String() // a cent
 		m.MinWithdraw = m.MinDeposit
 		mints = append(mints, m)
 	}
@@ -353,17 +353,17 @@ func catalogue(tokens anvil.Tokens) []app.Mint {
 	return append(mints, eth)
 }
 
-// settle makes the organization, its key, its person and the operator's key, or
+// ensureAccounts makes the organization, its key, its person and the operator's key, or
 // finds them again.
-func (w *World) settle(ctx context.Context) error {
-	if err := w.remember(); err != nil && !errors.Is(err, fs.ErrNotExist) {
+func (w *World) ensureAccounts(ctx context.Context) error {
+	if err := w.loadSavedWorld(); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	k := kept{
+	k := savedWorld{
 		OrganizationID: w.Info.OrganizationID, APIKey: w.Info.APIKey, OperatorKey: w.Info.Operator.APIKey,
-		Description: filepath.Join(w.opts.Dir, File),
+		Description: filepath.Join(w.opts.Dir, InfoFile),
 	}
-	by := audit.Operator("local world")
+	actor := audit.Operator("local world")
 	if k.OrganizationID == "" {
 		o, key, err := org.Create(ctx, w.app.DB(), orgName)
 		if err != nil {
@@ -371,7 +371,7 @@ func (w *World) settle(ctx context.Context) error {
 		}
 		k.OrganizationID, k.APIKey = o.ID, key.Reveal()
 		err = w.app.DB().InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-			_, err := people.Add(ctx, tx, by, o.ID, ownerEmail, "Olivia Owner", people.Owner)
+			_, err := people.AddPerson(ctx, tx, actor, o.ID, ownerEmail, "Olivia Owner", people.Owner)
 			return err
 		})
 		if err != nil {
@@ -379,24 +379,24 @@ func (w *World) settle(ctx context.Context) error {
 		}
 	}
 	if k.OperatorKey == "" {
-		_, key, err := operator.Create(ctx, w.app.DB(), by, operatorName)
-		if fault.Is(err, fault.InvalidState) { // made by a start that was stopped before it had written it down
-			_, key, err = operator.Roll(ctx, w.app.DB(), by, operatorName)
+		_, key, err := operator.CreateKey(ctx, w.app.DB(), actor, operatorName)
+		if fault.HasCode(err, fault.InvalidState) { // made by a start that was stopped before it had written it down
+			_, key, err = operator.RollKey(ctx, w.app.DB(), actor, operatorName)
 		}
 		if err != nil {
 			return err
 		}
 		k.OperatorKey = key.Reveal()
 	}
-	if err := k.write(keptFile(w.dir)); err != nil {
+	if err := k.writeFile(savedWorldFile(w.dir)); err != nil {
 		return err
 	}
-	return w.remember()
+	return w.loadSavedWorld()
 }
 
-// remember reads what a kept world has to know of its former life.
-func (w *World) remember() error {
-	k, err := readKept(keptFile(w.dir))
+// loadSavedWorld reads what a kept world has to know of its former life.
+func (w *World) loadSavedWorld() error {
+	k, err := readSavedWorld(savedWorldFile(w.dir))
 	if err != nil {
 		return err
 	}
@@ -405,33 +405,33 @@ func (w *World) remember() error {
 	return nil
 }
 
-// fund does what an operator does first: it sends gas to the treasury. The
+// fundTreasury does what an operator does first: it sends gas to the treasury. The
 // coins go the ordinary way, through a block that becomes final.
-func (w *World) fund(ctx context.Context) error {
-	if err := w.fundOthers(ctx); err != nil {
+func (w *World) fundTreasury(ctx context.Context) error {
+	if err := w.fundOtherTreasuries(ctx); err != nil {
 		return err
 	}
-	to, err := w.app.Treasury(ctx, w.Info.OrganizationID, chain.Ethereum)
+	treasury, err := w.app.TreasuryWallet(ctx, w.Info.OrganizationID, chain.Ethereum)
 	if err != nil {
 		return err
 	}
-	address := common.HexToAddress(string(to.Address))
-	have, err := w.chain.Eth.BalanceAt(ctx, address, nil)
+	address := common.HexToAddress(string(treasury.Address))
+	balance, err := w.chain.Eth.BalanceAt(ctx, address, nil)
 	if err != nil {
 		return fmt.Errorf("look at the treasury: %w", err)
 	}
 	coins := new(big.Int).Mul(big.NewInt(treasuryCoins), big.NewInt(1e18))
-	if have.Cmp(new(big.Int).Div(coins, big.NewInt(2))) >= 0 {
+	if balance.Cmp(new(big.Int).Div(coins, big.NewInt(2))) >= 0 {
 		return nil
 	}
-	w.opts.Progress("the operator sends %d ETH of gas to the treasury %s", treasuryCoins, to.Address)
-	if _, err := w.chain.Send(ctx, &address, coins, nil); err != nil {
+	w.opts.Progress("the operator sends %d ETH of gas to the treasury %s", treasuryCoins, treasury.Address)
+	if _, err := w.chain.SendTx(ctx, &address, coins, nil); err != nil {
 		return fmt.Errorf("fund the treasury: %w", err)
 	}
-	return w.chain.Mine(ctx, 2*slotsInEpoch+1)
+	return w.chain.MineBlocks(ctx, 2*slotsInEpoch+1)
 }
 
-func (w *World) describe(conf app.Config, tokens anvil.Tokens) {
+func (w *World) fillInfo(conf app.Config, tokens anvil.Tokens) {
 	w.Info.BaseURL = conf.API.URL + "/v1"
 	w.Info.OpenAPIURL = conf.API.URL + "/openapi.json"
 	w.Info.OperatorURL = "http://" + conf.Operator.Listen
@@ -439,7 +439,7 @@ func (w *World) describe(conf app.Config, tokens anvil.Tokens) {
 	w.Info.Chains = map[string]Endpoint{string(chain.Ethereum): {
 		RPCURL: w.chain.URL, WSURL: w.chain.WSURL, ChainID: anvil.DefaultChainID, FaucetKey: "0x" + anvil.FaucetKey,
 	}}
-	w.describeOthers()
+	w.describeOtherChains()
 	for _, m := range conf.Mints {
 		line := Mint{ID: m.ID, Symbol: m.Symbol, Chain: string(m.Chain), Decimals: m.Decimals}
 		if m.Contract != "" {
@@ -449,36 +449,36 @@ func (w *World) describe(conf app.Config, tokens anvil.Tokens) {
 	}
 	w.Info.Database = Database{URL: conf.Database.URL}
 	w.Info.Config = w.configFile()
-	w.Info.Gates = w.opts.Gates
+	w.Info.OutageProxies = w.opts.OutageProxies
 }
 
-// DB is the database of the service that runs in this process; nil when it runs in another.
-func (w *World) DB() *pg.DB {
+// ServiceDB is the database of the service that runs in this process; nil when it runs in another.
+func (w *World) ServiceDB() *pg.DB {
 	if w.app == nil {
 		return nil
 	}
 	return w.app.DB()
 }
 
-// Database is the world's PostgreSQL, for who has to stop and start it.
-func (w *World) Database() *local.Cluster { return w.database }
+// DatabaseCluster is the world's PostgreSQL, for who has to stop and start it.
+func (w *World) DatabaseCluster() *local.Cluster { return w.database }
 
-// Chain is the world's Ethereum, for who has to steer it.
-func (w *World) Chain() *anvil.Node { return w.chain }
+// EthereumNode is the world's Ethereum, for who has to steer it.
+func (w *World) EthereumNode() *anvil.Node { return w.chain }
 
-// Solana is the world's, for who has to steer it; nil when it has none.
-func (w *World) Solana() *surfpool.Node { return w.others.solana }
+// SolanaNode is the world's, for who has to steer it; nil when it has none.
+func (w *World) SolanaNode() *surfpool.Node { return w.otherChains.solana }
 
-// Bitcoin is the world's, for who has to steer it; nil when it has none.
-func (w *World) Bitcoin() *btcd.Node { return w.others.bitcoin }
+// BitcoinNode is the world's, for who has to steer it; nil when it has none.
+func (w *World) BitcoinNode() *btcd.Node { return w.otherChains.bitcoin }
 
-// Wait returns when ctx ends or when a part of the world does, which is an error.
-func (w *World) Wait(ctx context.Context) error {
+// WaitEnd returns when ctx ends or when a part of the world does, which is an error.
+func (w *World) WaitEnd(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
 		return nil
-	case err := <-w.ended:
-		w.ended <- err
+	case err := <-w.serviceEnded:
+		w.serviceEnded <- err
 		if ctx.Err() != nil {
 			return nil
 		}
@@ -488,7 +488,7 @@ func (w *World) Wait(ctx context.Context) error {
 			return nil
 		}
 		return errors.New("anvil ended")
-	case name := <-w.others.ended(ctx):
+	case name := <-w.otherChains.watchExits(ctx):
 		if ctx.Err() != nil {
 			return nil
 		}
@@ -505,49 +505,49 @@ func (w *World) Wait(ctx context.Context) error {
 // called at any time, and more than once.
 func (w *World) Stop() error {
 	var errs []error
-	if w.place != nil {
-		if err := os.Remove(filepath.Join(w.opts.Dir, File)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if w.lock != nil {
+		if err := os.Remove(filepath.Join(w.opts.Dir, InfoFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			errs = append(errs, err)
 		}
 	}
 	w.stop()
 	if w.child != nil {
-		errs = append(errs, w.child.stop())
+		errs = append(errs, w.child.stopProcess())
 		w.child = nil
 	}
 	if w.signer != nil {
-		errs = append(errs, w.signer.stop())
+		errs = append(errs, w.signer.stopProcess())
 		w.signer = nil
 	}
 	if w.running {
-		errs = append(errs, <-w.ended)
+		errs = append(errs, <-w.serviceEnded)
 		w.running = false
 	}
-	errs = append(errs, w.finish())
-	w.up = false
+	errs = append(errs, w.finalizeBlocks())
+	w.started = false
 	if w.app != nil {
 		errs = append(errs, w.app.Close())
 		w.app = nil
 	}
-	for _, g := range w.gates {
-		errs = append(errs, g.close())
+	for _, g := range w.outageProxies {
+		errs = append(errs, g.closeProxy())
 	}
-	w.gates = nil
+	w.outageProxies = nil
 	if w.chain != nil {
 		errs = append(errs, w.chain.Stop())
 		w.chain = nil
 	}
-	errs = append(errs, w.others.stop())
+	errs = append(errs, w.otherChains.stopNodes())
 	if w.database != nil {
 		errs = append(errs, w.database.Stop())
 		w.database = nil
 	}
-	if w.opts.Keep == "" && w.dir != "" {
+	if w.opts.StateDir == "" && w.dir != "" {
 		errs = append(errs, os.RemoveAll(w.dir))
 	}
-	if w.place != nil {
-		errs = append(errs, w.place.Close())
-		w.place = nil
+	if w.lock != nil {
+		errs = append(errs, w.lock.Close())
+		w.lock = nil
 	}
 	return errors.Join(errs...)
 }

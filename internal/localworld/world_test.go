@@ -32,33 +32,33 @@ import (
 	"github.com/cofferpay/coffer/webhook"
 )
 
-// program builds coffer with its crash points armed.
-func program(t *testing.T) string {
+// buildProgram builds coffer with its crash points armed.
+func buildProgram(t *testing.T) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "coffer")
-	if err := built.Program(t.Context(), ".", file, "crash"); err != nil {
+	if err := built.BuildProgram(t.Context(), ".", file, "crash"); err != nil {
 		t.Fatal(err)
 	}
 	return file
 }
 
-// town is a world with a customer who plays by the API and the chain's RPC.
-type town struct {
+// scenario is a world with a customer who plays by the API and the chain's RPC.
+type scenario struct {
 	*testing.T
 	*localworld.World
 	ctx context.Context
 	eth *ethclient.Client
 }
 
-func newTown(t *testing.T, program string) *town {
+func newScenario(t *testing.T, program string) *scenario {
 	t.Helper()
-	return buildTown(t, localworld.Options{Program: program})
+	return buildScenario(t, localworld.Options{Program: program})
 }
 
-func buildTown(t *testing.T, opts localworld.Options) *town {
+func buildScenario(t *testing.T, opts localworld.Options) *scenario {
 	t.Helper()
 	opts.Dir, opts.BlockTime, opts.Log = t.TempDir(), 250*time.Millisecond, slog.New(slog.DiscardHandler)
-	opts.Furnish = pgtest.Furnish
+	opts.PrepareDatabase = pgtest.FillDataDir
 	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
 	t.Cleanup(cancel)
 	w, err := localworld.Start(ctx, opts)
@@ -75,25 +75,25 @@ func buildTown(t *testing.T, opts localworld.Options) *town {
 		t.Fatal(err)
 	}
 	t.Cleanup(eth.Close)
-	return &town{T: t, World: w, ctx: ctx, eth: eth}
+	return &scenario{T: t, World: w, ctx: ctx, eth: eth}
 }
 
-// calls are what an organization calls.
-func (n *town) calls() caller.Caller {
-	return caller.Caller{T: n.T, Ctx: n.ctx, Key: n.Info.APIKey, Base: func() string { return n.Info.BaseURL }, Log: n.Log}
+// newCaller are what an organization calls.
+func (n *scenario) newCaller() caller.Caller {
+	return caller.Caller{T: n.T, Ctx: n.ctx, Key: n.Info.APIKey, Base: func() string { return n.Info.BaseURL }, Log: n.ServiceLog}
 }
 
-func (n *town) call(method, path string, body, into any) int {
+func (n *scenario) call(method, path string, body, into any) int {
 	n.Helper()
-	return n.calls().Call(method, path, body, into)
+	return n.newCaller().CallAPI(method, path, body, into)
 }
 
-func (n *town) pause(last error) {
+func (n *scenario) pause(last error) {
 	n.Helper()
-	n.calls().Pause(last)
+	n.newCaller().WaitRetry(last)
 }
 
-func (n *town) mint(symbol string) localworld.Mint {
+func (n *scenario) mintBySymbol(symbol string) localworld.Mint {
 	n.Helper()
 	for _, m := range n.Info.Mints {
 		if m.Symbol == symbol {
@@ -105,37 +105,37 @@ func (n *town) mint(symbol string) localworld.Mint {
 }
 
 // payIn pays a customer's deposit and waits until it is credited and swept.
-func (n *town) payIn(customer, symbol string, units int64) {
+func (n *scenario) payIn(customer, symbol string, units int64) {
 	n.Helper()
-	m := n.mint(symbol)
+	m := n.mintBySymbol(symbol)
 	var address struct{ Address string }
 	if status := n.call(http.MethodPost, "/deposit", map[string]any{"mintId": m.ID, "customerId": customer}, &address); status != http.StatusOK {
 		n.Fatalf("POST /deposit: got %d, want 200", status)
 	}
-	if _, err := n.Info.Faucet(n.ctx, m, common.HexToAddress(address.Address), big.NewInt(units)); err != nil {
+	if _, err := n.Info.SendFromFaucet(n.ctx, m, common.HexToAddress(address.Address), big.NewInt(units)); err != nil {
 		n.Fatal(err)
 	}
-	n.calls().Credited(customer, true)
+	n.newCaller().WaitCredited(customer, true)
 }
 
-// completed waits until a withdrawal is completed.
-func (n *town) completed(id string) {
+// waitCompleted waits until a withdrawal is completed.
+func (n *scenario) waitCompleted(id string) {
 	n.Helper()
-	n.calls().Completed(id)
+	n.newCaller().WaitCompleted(id)
 }
 
-func (n *town) has(m localworld.Mint, a common.Address) *big.Int {
+func (n *scenario) chainBalance(m localworld.Mint, a common.Address) *big.Int {
 	n.Helper()
 	contract := common.HexToAddress(*m.ContractAddress)
-	out, err := n.eth.CallContract(n.ctx, ethereum.CallMsg{To: &contract, Data: evmtoken.Token.Call("balanceOf", a)}, nil)
+	out, err := n.eth.CallContract(n.ctx, ethereum.CallMsg{To: &contract, Data: evmtoken.Token.CallData("balanceOf", a)}, nil)
 	if err != nil {
 		n.Fatal(err)
 	}
 	return new(big.Int).SetBytes(out)
 }
 
-// sound runs the verifier against the books and the chain.
-func (n *town) sound() {
+// checkBooks runs the verifier against the books and the chain.
+func (n *scenario) checkBooks() {
 	n.Helper()
 	conf, err := app.ReadConfig(n.Info.Config)
 	if err != nil {
@@ -146,11 +146,11 @@ func (n *town) sound() {
 		n.Fatal(err)
 	}
 	defer a.Close()
-	books, err := verify.Run(n.ctx, a.DB())
+	books, err := verify.RunChecks(n.ctx, a.DB())
 	if err != nil {
 		n.Fatal(err)
 	}
-	chains, err := verify.OnChain(n.ctx, a.DB(), a.Chains())
+	chains, err := verify.CompareWithChains(n.ctx, a.DB(), a.Chains())
 	if err != nil {
 		n.Fatal(err)
 	}
@@ -164,9 +164,9 @@ func (n *town) sound() {
 // Rule WD-7.
 func TestASignerOfItsOwnMayBeKilledAtAnyTime(t *testing.T) {
 	t.Parallel()
-	n := buildTown(t, localworld.Options{Program: program(t), SignerProcess: true})
+	n := buildScenario(t, localworld.Options{Program: buildProgram(t), SignerProcess: true})
 	n.payIn("user_1", "USDC", 1_000_000_000)
-	m := n.mint("USDC")
+	m := n.mintBySymbol("USDC")
 	withdraw := func(key string) (string, common.Address) {
 		t.Helper()
 		to := common.BytesToAddress([]byte("a receiver of " + key))
@@ -179,8 +179,8 @@ func TestASignerOfItsOwnMayBeKilledAtAnyTime(t *testing.T) {
 	}
 	paid := func(id string, to common.Address) {
 		t.Helper()
-		n.completed(id)
-		if got := n.has(m, to); got.Cmp(big.NewInt(100_000_000)) != 0 {
+		n.waitCompleted(id)
+		if got := n.chainBalance(m, to); got.Cmp(big.NewInt(100_000_000)) != 0 {
 			t.Errorf("%s: the receiver has %v, want 100000000", id, got)
 		}
 	}
@@ -200,8 +200,8 @@ func TestASignerOfItsOwnMayBeKilledAtAnyTime(t *testing.T) {
 		}
 	}
 	var w webhook.Withdrawal
-	if n.call(http.MethodGet, "/withdrawals/"+id, nil, &w); w.Status != "PROCESSING" || n.has(m, to).Sign() != 0 {
-		t.Errorf("without a signer: got %s and %v paid, want it to wait", w.Status, n.has(m, to))
+	if n.call(http.MethodGet, "/withdrawals/"+id, nil, &w); w.Status != "PROCESSING" || n.chainBalance(m, to).Sign() != 0 {
+		t.Errorf("without a signer: got %s and %v paid, want it to wait", w.Status, n.chainBalance(m, to))
 	}
 	if err := n.RestartSigner(n.ctx); err != nil {
 		t.Fatal(err)
@@ -218,17 +218,17 @@ func TestASignerOfItsOwnMayBeKilledAtAnyTime(t *testing.T) {
 		}
 		paid(id, to)
 	}
-	n.sound()
+	n.checkBooks()
 }
 
 // Rule WD-7: a lost journal comes back from the database and the chain, only when
 // its operator says so, and what was paid stays paid once.
 func TestALostJournalIsAdopted(t *testing.T) {
 	t.Parallel()
-	coffer := program(t)
-	n := newTown(t, coffer)
+	coffer := buildProgram(t)
+	n := newScenario(t, coffer)
 	n.payIn("user_1", "USDC", 1_000_000_000)
-	m := n.mint("USDC")
+	m := n.mintBySymbol("USDC")
 	to := common.BytesToAddress([]byte("a receiver before and after"))
 	pay := func(key string) string {
 		t.Helper()
@@ -237,7 +237,7 @@ func TestALostJournalIsAdopted(t *testing.T) {
 		if status := n.call(http.MethodPost, "/withdraw", body, &w); status != http.StatusAccepted {
 			t.Fatalf("%s: POST /withdraw: got %d, want 202", key, status)
 		}
-		n.completed(w.WithdrawalID)
+		n.waitCompleted(w.WithdrawalID)
 		return w.WithdrawalID
 	}
 	first := pay("before")
@@ -261,7 +261,7 @@ func TestALostJournalIsAdopted(t *testing.T) {
 		t.Fatal(err)
 	}
 	refused("while the service runs", "stop every service", "--yes")
-	if err := n.Kill(); err != nil {
+	if err := n.KillService(); err != nil {
 		t.Fatal(err)
 	}
 	refused("not meant", "nothing was done")
@@ -271,17 +271,17 @@ func TestALostJournalIsAdopted(t *testing.T) {
 	if out, err := adopt("--yes"); err != nil {
 		t.Fatalf("adopt: %v\n%s", err, out)
 	}
-	if err := n.Restart(n.ctx); err != nil {
+	if err := n.RestartService(n.ctx); err != nil {
 		t.Fatal(err)
 	}
 	if again := pay("before"); again != first {
 		t.Errorf("the same key got %s, want %s", again, first)
 	}
 	pay("after")
-	if got := n.has(m, to); got.Cmp(big.NewInt(200_000_000)) != 0 {
+	if got := n.chainBalance(m, to); got.Cmp(big.NewInt(200_000_000)) != 0 {
 		t.Errorf("the receiver has %v, want 200000000", got)
 	}
-	n.sound()
+	n.checkBooks()
 }
 
 func TestTheWorldLeavesNothingBehind(t *testing.T) {
@@ -291,18 +291,18 @@ func TestTheWorldLeavesNothingBehind(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	info, err := localworld.Read(dir)
+	info, err := localworld.ReadInfo(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s, err := os.Stat(filepath.Join(dir, localworld.File)); err != nil || s.Mode().Perm() != 0o600 {
-		t.Errorf("%s: got %v %v, want mode 0600", localworld.File, s, err)
+	if s, err := os.Stat(filepath.Join(dir, localworld.InfoFile)); err != nil || s.Mode().Perm() != 0o600 {
+		t.Errorf("%s: got %v %v, want mode 0600", localworld.InfoFile, s, err)
 	}
 	if err := w.Stop(); err != nil {
 		t.Error(err)
 	}
-	if _, err := os.Stat(filepath.Join(dir, localworld.File)); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("%s is still there (%v)", localworld.File, err)
+	if _, err := os.Stat(filepath.Join(dir, localworld.InfoFile)); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("%s is still there (%v)", localworld.InfoFile, err)
 	}
 	if _, err := os.Stat(filepath.Dir(info.Config)); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the world's folder is still there (%v)", err)
@@ -318,7 +318,7 @@ func TestTheWorldLeavesNothingBehind(t *testing.T) {
 func TestAKeptWorldGoesOnWhereItWas(t *testing.T) {
 	t.Parallel()
 	opts := localworld.Options{
-		Furnish: pgtest.Furnish, Dir: t.TempDir(), Keep: filepath.Join(t.TempDir(), "world"), BlockTime: 250 * time.Millisecond, Log: slog.New(slog.DiscardHandler),
+		PrepareDatabase: pgtest.FillDataDir, Dir: t.TempDir(), StateDir: filepath.Join(t.TempDir(), "world"), BlockTime: 250 * time.Millisecond, Log: slog.New(slog.DiscardHandler),
 	}
 	var first localworld.Info
 	for life := range 2 {
@@ -335,9 +335,9 @@ func TestAKeptWorldGoesOnWhereItWas(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		n := &town{T: t, World: w, ctx: t.Context(), eth: eth}
+		n := &scenario{T: t, World: w, ctx: t.Context(), eth: eth}
 		n.payIn(fmt.Sprintf("user_%d", life), "USDC", 5_000_000)
-		n.sound()
+		n.checkBooks()
 		eth.Close()
 		if err := w.Stop(); err != nil {
 			t.Fatal(err)
@@ -350,7 +350,7 @@ func TestAKeptWorldGoesOnWhereItWas(t *testing.T) {
 func TestAKeptWorldGoesOnWithTransactionsInFlight(t *testing.T) {
 	t.Parallel()
 	opts := localworld.Options{
-		Furnish: pgtest.Furnish, Dir: t.TempDir(), Keep: filepath.Join(t.TempDir(), "world"), Chains: []chain.Name{chain.Ethereum, chain.Bitcoin},
+		PrepareDatabase: pgtest.FillDataDir, Dir: t.TempDir(), StateDir: filepath.Join(t.TempDir(), "world"), Chains: []chain.Name{chain.Ethereum, chain.Bitcoin},
 		BlockTime: 250 * time.Millisecond, Log: slog.New(slog.DiscardHandler),
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
@@ -361,7 +361,7 @@ func TestAKeptWorldGoesOnWithTransactionsInFlight(t *testing.T) {
 			topUps = append(topUps, line)
 		}
 	}
-	life := func(act func(n *town)) {
+	life := func(act func(n *scenario)) {
 		t.Helper()
 		w, err := localworld.Start(ctx, opts)
 		if err != nil {
@@ -372,19 +372,19 @@ func TestAKeptWorldGoesOnWithTransactionsInFlight(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer eth.Close()
-		act(&town{T: t, World: w, ctx: ctx, eth: eth})
+		act(&scenario{T: t, World: w, ctx: ctx, eth: eth})
 		if err := w.Stop(); err != nil {
 			t.Fatal(err)
 		}
 	}
-	pay := func(n *town, customer, symbol string, units int64) common.Hash {
+	pay := func(n *scenario, customer, symbol string, units int64) common.Hash {
 		t.Helper()
-		m := n.mint(symbol)
+		m := n.mintBySymbol(symbol)
 		var address struct{ Address string }
 		if status := n.call(http.MethodPost, "/deposit", map[string]any{"mintId": m.ID, "customerId": customer}, &address); status != http.StatusOK {
 			t.Fatalf("POST /deposit: got %d, want 200", status)
 		}
-		hash, err := n.Info.Pay(ctx, m, address.Address, big.NewInt(units))
+		hash, err := n.Info.PayAddress(ctx, m, address.Address, big.NewInt(units))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -393,9 +393,9 @@ func TestAKeptWorldGoesOnWithTransactionsInFlight(t *testing.T) {
 	to := common.BytesToAddress([]byte("a receiver over two lives"))
 	var paid []common.Hash // on Ethereum
 	var id string
-	life(func(n *town) {
+	life(func(n *scenario) {
 		// Without the clock of its blocks, Ethereum has the payments in none when the world stops.
-		if err := n.Chain().SetIntervalMining(ctx, 0); err != nil {
+		if err := n.EthereumNode().SetIntervalMining(ctx, 0); err != nil {
 			t.Fatal(err)
 		}
 		paid = []common.Hash{pay(n, "user_token", "USDC", 5_000_000), pay(n, "user_coin", "ETH", 1_000_000_000_000_000)}
@@ -406,16 +406,16 @@ func TestAKeptWorldGoesOnWithTransactionsInFlight(t *testing.T) {
 		}
 		pay(n, "user_bitcoin", "BTC", 300_000)
 	})
-	life(func(n *town) {
+	life(func(n *scenario) {
 		for _, hash := range paid {
 			if _, err := n.eth.TransactionReceipt(ctx, hash); err != nil {
 				t.Fatalf("payment %v after the start: got %v, want it in a block", hash, err)
 			}
 		}
 		for _, customer := range []string{"user_token", "user_coin", "user_bitcoin"} {
-			n.calls().Credited(customer, false)
+			n.newCaller().WaitCredited(customer, false)
 		}
-		body := map[string]any{"mintId": n.mint("USDC").ID, "customerId": "user_token", "amount": "2000000", "toAddress": to.Hex(), "idempotencyKey": "over-two-lives"}
+		body := map[string]any{"mintId": n.mintBySymbol("USDC").ID, "customerId": "user_token", "amount": "2000000", "toAddress": to.Hex(), "idempotencyKey": "over-two-lives"}
 		var w webhook.Withdrawal
 		if status := n.call(http.MethodPost, "/withdraw", body, &w); status != http.StatusAccepted {
 			t.Fatalf("POST /withdraw: got %d, want 202", status)
@@ -426,12 +426,12 @@ func TestAKeptWorldGoesOnWithTransactionsInFlight(t *testing.T) {
 			n.call(http.MethodGet, "/withdrawals/"+id, nil, &w)
 		}
 	})
-	life(func(n *town) {
-		n.completed(id)
-		if got := n.has(n.mint("USDC"), to); got.Cmp(big.NewInt(2_000_000)) != 0 {
+	life(func(n *scenario) {
+		n.waitCompleted(id)
+		if got := n.chainBalance(n.mintBySymbol("USDC"), to); got.Cmp(big.NewInt(2_000_000)) != 0 {
 			t.Errorf("the receiver has %v, want 2000000", got)
 		}
-		n.sound()
+		n.checkBooks()
 	})
 	if len(topUps) != 1 {
 		t.Errorf("three lives: got the top-ups of fees %q, want one", topUps)
@@ -442,9 +442,9 @@ func TestAKeptWorldGoesOnWithTransactionsInFlight(t *testing.T) {
 // once are one withdrawal and one transfer on the chain.
 func TestParallelReplaysAreOnePaymentOnTheChain(t *testing.T) {
 	t.Parallel()
-	n := newTown(t, "")
+	n := newScenario(t, "")
 	n.payIn("user_1", "USDC", 900_000_000)
-	m, to := n.mint("USDC"), common.BytesToAddress([]byte("who is paid once"))
+	m, to := n.mintBySymbol("USDC"), common.BytesToAddress([]byte("who is paid once"))
 	body := map[string]any{
 		"mintId": m.ID, "customerId": "user_1", "amount": "100", "useDecimal": true, "toAddress": to.Hex(), "idempotencyKey": "payout-991",
 	}
@@ -457,7 +457,7 @@ func TestParallelReplaysAreOnePaymentOnTheChain(t *testing.T) {
 	for i := range ids {
 		callers.Go(func() {
 			var w webhook.Withdrawal
-			if status, err := n.calls().Try(http.MethodPost, "/withdraw", payload, &w); err != nil || status != http.StatusAccepted {
+			if status, err := n.newCaller().CallOnce(http.MethodPost, "/withdraw", payload, &w); err != nil || status != http.StatusAccepted {
 				t.Errorf("caller %d: got %d %v, want 202", i, status, err)
 			}
 			ids[i] = w.WithdrawalID
@@ -469,12 +469,12 @@ func TestParallelReplaysAreOnePaymentOnTheChain(t *testing.T) {
 			t.Fatalf("caller %d: got withdrawal %q, want %q", i, id, ids[0])
 		}
 	}
-	n.completed(ids[0])
+	n.waitCompleted(ids[0])
 	var again webhook.Withdrawal
 	if status := n.call(http.MethodPost, "/withdraw", body, &again); status != http.StatusAccepted || again.Status != "COMPLETED" || again.WithdrawalID != ids[0] {
 		t.Errorf("a replay after the end: got %d %s %s, want 202 and %s COMPLETED", status, again.WithdrawalID, again.Status, ids[0])
 	}
-	if got := n.has(m, to); got.Cmp(big.NewInt(100_000_000)) != 0 {
+	if got := n.chainBalance(m, to); got.Cmp(big.NewInt(100_000_000)) != 0 {
 		t.Errorf("the receiver has %v, want 100000000", got)
 	}
 	paid, err := n.eth.FilterLogs(n.ctx, ethereum.FilterQuery{
@@ -484,18 +484,18 @@ func TestParallelReplaysAreOnePaymentOnTheChain(t *testing.T) {
 	if err != nil || len(paid) != 1 || paid[0].TxHash.Hex() != *again.TxHash {
 		t.Errorf("transfers to the receiver: got %v %v, want the one of %s", paid, err, *again.TxHash)
 	}
-	n.sound()
+	n.checkBooks()
 }
 
 // The description tells of a living world, or there is none.
 func TestAFolderHasOneWorldAndItsDescriptionIsOfALivingOne(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	description := filepath.Join(dir, localworld.File)
+	description := filepath.Join(dir, localworld.InfoFile)
 	if err := errors.Join(os.MkdirAll(filepath.Dir(description), 0o755), os.WriteFile(description, []byte("{}"), 0o600)); err != nil {
 		t.Fatal(err)
 	}
-	opts := localworld.Options{Furnish: pgtest.Furnish, Dir: dir, Log: slog.New(slog.DiscardHandler)}
+	opts := localworld.Options{PrepareDatabase: pgtest.FillDataDir, Dir: dir, Log: slog.New(slog.DiscardHandler)}
 	opts.Progress = func(step string, _ ...any) {
 		if _, err := os.Stat(description); !errors.Is(err, os.ErrNotExist) {
 			t.Errorf("%s: the description of a killed world is still there (%v)", step, err)
@@ -517,7 +517,7 @@ func TestAFolderHasOneWorldAndItsDescriptionIsOfALivingOne(t *testing.T) {
 	} else if !strings.Contains(err.Error(), "already") {
 		t.Errorf("got %v, want that one runs already", err)
 	}
-	if info, err := localworld.Read(dir); err != nil || info.APIKey != w.Info.APIKey {
+	if info, err := localworld.ReadInfo(dir); err != nil || info.APIKey != w.Info.APIKey {
 		t.Errorf("the description is of %s (%v), want %s", info.OrganizationID, err, w.Info.OrganizationID)
 	}
 }
@@ -526,7 +526,7 @@ func TestAFolderHasOneWorldAndItsDescriptionIsOfALivingOne(t *testing.T) {
 func TestAWorldWithLimitsShowsThem(t *testing.T) {
 	t.Parallel()
 	for _, limited := range []bool{false, true} {
-		n := buildTown(t, localworld.Options{Limits: limited})
+		n := buildScenario(t, localworld.Options{Limits: limited})
 		get := func(path, key string) *http.Response {
 			t.Helper()
 			req, err := http.NewRequestWithContext(n.ctx, http.MethodGet, n.Info.BaseURL+path, nil)

@@ -18,27 +18,27 @@ import (
 	"syscall"
 )
 
-// lowest is where ports begin here: below it are the well-known ones of servers
+// portMin is where ports begin here: below it are the well-known ones of servers
 // that people run beside a test.
-const lowest = 20000
+const portMin = 20000
 
-// tries is how many ports are looked at before it is said that there is none.
-const tries = 100
+// triesMax is how many ports are looked at before it is said that there is none.
+const triesMax = 100
 
-// Address is "127.0.0.1:port" of a port that nobody listens at now. The error is
+// FreeAddress is "127.0.0.1:port" of a port that nobody listens at now. The error is
 // of a machine without a free one.
-func Address() (string, error) {
-	port, err := Port()
+func FreeAddress() (string, error) {
+	port, err := FreePort()
 	return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), err
 }
 
-// Port is the number in [Address].
-func Port() (int, error) {
-	end := outgoing()
-	for range tries {
+// FreePort is the number in [Address].
+func FreePort() (int, error) {
+	end := firstEphemeralPort()
+	for range triesMax {
 		port := 0 // the kernel's, where its range leaves no room below
-		if end > lowest {
-			port = lowest + rand.IntN(end-lowest)
+		if end > portMin {
+			port = portMin + rand.IntN(end-portMin)
 		}
 		l, err := net.Listen("tcp4", fmt.Sprintf("127.0.0.1:%d", port))
 		if errors.Is(err, syscall.EADDRINUSE) {
@@ -49,12 +49,12 @@ func Port() (int, error) {
 		}
 		return l.Addr().(*net.TCPAddr).Port, l.Close()
 	}
-	return 0, fmt.Errorf("no free port of %d was found between %d and %d: end what listens there", tries, lowest, end)
+	return 0, fmt.Errorf("no free port of %d was found between %d and %d: end what listens there", triesMax, portMin, end)
 }
 
-// outgoing is the first port that the kernel gives to outgoing connections:
+// firstEphemeralPort is the first port that the kernel gives to outgoing connections:
 // Linux's setting (ip(7)), and elsewhere the first of IANA's dynamic ports.
-func outgoing() int {
+func firstEphemeralPort() int {
 	const dynamic = 49152 // RFC 6335
 	text, err := os.ReadFile("/proc/sys/net/ipv4/ip_local_port_range")
 	if err != nil {

@@ -9,19 +9,19 @@ import (
 func TestAPortIsNoneOfThoseThatConnectionsGet(t *testing.T) {
 	t.Parallel()
 	for range 20 {
-		port, err := Port()
+		port, err := FreePort()
 		if err != nil {
 			t.Fatal(err)
 		}
-		if end := outgoing(); end > lowest && (port < lowest || port >= end) {
-			t.Fatalf("got port %d, want one from %d to below %d", port, lowest, end)
+		if end := firstEphemeralPort(); end > portMin && (port < portMin || port >= end) {
+			t.Fatalf("got port %d, want one from %d to below %d", port, portMin, end)
 		}
 	}
 }
 
 func TestAServerCanListenAtTheAddress(t *testing.T) {
 	t.Parallel()
-	address, err := Address()
+	address, err := FreeAddress()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -50,8 +50,8 @@ type Mint struct {
 	Quarantined           bool         // its events and its balances differed; nothing of it is credited
 }
 
-// Swappable tells whether the mint can be swapped: customer swaps are off.
-func (m Mint) Swappable() bool { return false }
+// IsSwappable tells whether the mint can be swapped: customer swaps are off.
+func (m Mint) IsSwappable() bool { return false }
 
 // Object is the mint as it is embedded in what organizations are shown.
 func (m Mint) Object() webhook.Mint {
@@ -65,7 +65,7 @@ func (m Mint) Object() webhook.Mint {
 
 const decimalsMax = 36
 
-func (m Mint) check() error {
+func (m Mint) validateMint() error {
 	var errs []error
 	want := func(ok bool, format string, args ...any) {
 		if !ok {
@@ -92,14 +92,14 @@ func Sync(ctx context.Context, db *pg.DB, mints []Mint) error {
 	var errs []error
 	ids, contracts := map[int]bool{}, map[[2]string]int{}
 	for _, m := range mints {
-		errs = append(errs, m.check())
-		place := [2]string{string(m.Chain), string(m.Contract)}
+		errs = append(errs, m.validateMint())
+		tokenKey := [2]string{string(m.Chain), string(m.Contract)}
 		if ids[m.ID] {
 			errs = append(errs, fmt.Errorf("mint %d stands twice in the list", m.ID))
-		} else if other, twice := contracts[place]; twice {
-			errs = append(errs, fmt.Errorf("mints %d and %d are the same token", other, m.ID))
+		} else if firstID, isRepeated := contracts[tokenKey]; isRepeated {
+			errs = append(errs, fmt.Errorf("mints %d and %d are the same token", firstID, m.ID))
 		}
-		ids[m.ID], contracts[place] = true, m.ID
+		ids[m.ID], contracts[tokenKey] = true, m.ID
 	}
 	if err := errors.Join(errs...); err != nil {
 		return err
@@ -112,11 +112,11 @@ func Sync(ctx context.Context, db *pg.DB, mints []Mint) error {
 			if m.LogoURL != "" {
 				logo = &m.LogoURL
 			}
-			err := write(ctx, tx, m, logo)
+			err := upsertMint(ctx, tx, m, logo)
 			switch {
-			case errors.Is(err, errOther) || pg.Violates(err, "mints_identity_fixed"):
+			case errors.Is(err, errOtherToken) || pg.ViolatesConstraint(err, "mints_identity_fixed"):
 				return fmt.Errorf("mint %d is another token in the database: chain, network, contract and decimals of an id never change; give the new token a new id", m.ID)
-			case pg.Violates(err, "mints_contract_unique"):
+			case pg.ViolatesConstraint(err, "mints_contract_unique"):
 				return fmt.Errorf("mint %d: contract %q on %s has another id in the database", m.ID, m.Contract, m.Chain)
 			case err != nil:
 				return fmt.Errorf("sync mint %d: %w", m.ID, err)
@@ -126,14 +126,14 @@ func Sync(ctx context.Context, db *pg.DB, mints []Mint) error {
 	})
 }
 
-var errOther = errors.New("the id belongs to another token")
+var errOtherToken = errors.New("the id belongs to another token")
 
-// write adds a mint or brings a known one up to date. Every row in the books
+// upsertMint adds a mint or brings a known one up to date. Every row in the books
 // that names a mint holds a key share of it until its transaction ends, and an
 // upsert that sets what is part of a key waits for all of those: a process that
 // hangs would keep another from starting. So a known mint is touched only when
 // something differs, and never its key.
-func write(ctx context.Context, tx pg.Tx, m Mint, logo *string) error {
+func upsertMint(ctx context.Context, tx pg.Tx, m Mint, logo *string) error {
 	args := []any{
 		m.ID, string(m.Chain), string(m.Network), string(m.Kind), string(m.Contract), m.Symbol, m.Name, m.Decimals, logo,
 		m.DepositEnabled, m.WithdrawEnabled, m.MinDeposit, m.MinWithdraw, m.ConfirmationsRequired, m.Finality,
@@ -146,13 +146,13 @@ func write(ctx context.Context, tx pg.Tx, m Mint, logo *string) error {
 	if err != nil || added.RowsAffected() == 1 {
 		return err
 	}
-	var same bool
-	err = tx.QueryRow(ctx, `SELECT chain = $2 AND contract = $3 FROM mints WHERE mint_id = $1`, m.ID, string(m.Chain), string(m.Contract)).Scan(&same)
+	var isSame bool
+	err = tx.QueryRow(ctx, `SELECT chain = $2 AND contract = $3 FROM mints WHERE mint_id = $1`, m.ID, string(m.Chain), string(m.Contract)).Scan(&isSame)
 	if err != nil {
 		return err
 	}
-	if !same {
-		return errOther
+	if !isSame {
+		return errOtherToken
 	}
 	_, err = tx.Exec(ctx, `
 		UPDATE mints SET network = $3, kind = $4, symbol = $6, name = $7, decimals = $8, logo_url = $9,
@@ -176,46 +176,46 @@ type contractKey struct {
 	contract chain.Address
 }
 
-const selected = `
+const selectMints = `
 	SELECT mint_id, chain, network, kind, contract, symbol, name, decimals, coalesce(logo_url, ''),
 		deposit_enabled, withdraw_enabled, min_deposit, min_withdraw, confirmations_required, finality,
 		quarantined_at IS NOT NULL
 	FROM mints`
 
-func read(row pgx.CollectableRow) (m Mint, err error) {
+func scanMint(row pgx.CollectableRow) (m Mint, err error) {
 	err = row.Scan(&m.ID, &m.Chain, &m.Network, &m.Kind, &m.Contract, &m.Symbol, &m.Name, &m.Decimals, &m.LogoURL,
 		&m.DepositEnabled, &m.WithdrawEnabled, &m.MinDeposit, &m.MinWithdraw, &m.ConfirmationsRequired, &m.Finality,
 		&m.Quarantined)
 	return m, err
 }
 
-// All reads the catalogue.
-func All(ctx context.Context, tx pg.Tx) (Catalogue, error) {
-	rows, err := tx.Query(ctx, selected+` ORDER BY mint_id`)
+// LoadCatalogue reads the catalogue.
+func LoadCatalogue(ctx context.Context, tx pg.Tx) (Catalogue, error) {
+	rows, err := tx.Query(ctx, selectMints+` ORDER BY mint_id`)
 	if err != nil {
 		return Catalogue{}, fmt.Errorf("read the mints: %w", err)
 	}
-	mints, err := pgx.CollectRows(rows, read)
+	mints, err := pgx.CollectRows(rows, scanMint)
 	if err != nil {
 		return Catalogue{}, fmt.Errorf("read the mints: %w", err)
 	}
-	return Of(mints...), nil
+	return NewCatalogue(mints...), nil
 }
 
-// Some reads the mints with these ids, of which there may be fewer. The answer
+// QueueCatalogue reads the mints with these ids, of which there may be fewer. The answer
 // is there when the batch was sent.
-func Some(b *pgx.Batch, ids []int) *Catalogue {
+func QueueCatalogue(b *pgx.Batch, ids []int) *Catalogue {
 	c := &Catalogue{}
-	b.Queue(selected+` WHERE mint_id = ANY ($1)`, ids).Query(func(rows pgx.Rows) error {
-		mints, err := pgx.CollectRows(rows, read)
-		*c = Of(mints...)
+	b.Queue(selectMints+` WHERE mint_id = ANY ($1)`, ids).Query(func(rows pgx.Rows) error {
+		mints, err := pgx.CollectRows(rows, scanMint)
+		*c = NewCatalogue(mints...)
 		return err
 	})
 	return c
 }
 
-// Of makes a catalogue of mints that are at hand.
-func Of(mints ...Mint) Catalogue {
+// NewCatalogue makes a catalogue of mints that are at hand.
+func NewCatalogue(mints ...Mint) Catalogue {
 	c := Catalogue{mints: slices.Clone(mints), byContract: map[contractKey]int{}}
 	slices.SortFunc(c.mints, func(a, b Mint) int { return a.ID - b.ID })
 	for i, m := range c.mints {
@@ -235,21 +235,21 @@ func (c Catalogue) ByID(id int) (Mint, bool) {
 
 // ByContract finds the mint of a contract in its canonical form; "" is the
 // chain's native coin.
-func (c Catalogue) ByContract(on chain.Name, contract chain.Address) (Mint, bool) {
-	i, ok := c.byContract[contractKey{on, contract}]
+func (c Catalogue) ByContract(chainName chain.Name, contract chain.Address) (Mint, bool) {
+	i, ok := c.byContract[contractKey{chainName, contract}]
 	if !ok {
 		return Mint{}, false
 	}
 	return c.mints[i], true
 }
 
-// Contract tells whether an address is a token's contract on any chain of a family.
-func (c Catalogue) Contract(f chain.Family, a chain.Address) bool {
+// IsContract tells whether an address is a token's contract on any chain of a family.
+func (c Catalogue) IsContract(f chain.Family, a chain.Address) bool {
 	return slices.ContainsFunc(c.mints, func(m Mint) bool { return m.Contract != "" && m.Contract == a && m.Chain.Family() == f })
 }
 
 // Native is a chain's own coin.
-func (c Catalogue) Native(on chain.Name) (Mint, bool) { return c.ByContract(on, "") }
+func (c Catalogue) Native(chainName chain.Name) (Mint, bool) { return c.ByContract(chainName, "") }
 
 // Filter narrows a list; nil and "" do not.
 type Filter struct {
@@ -265,7 +265,7 @@ func (c Catalogue) List(f Filter) []Mint {
 	for _, m := range c.mints {
 		if (f.Chain == "" || m.Chain == f.Chain) &&
 			(f.Symbol == "" || m.Symbol == f.Symbol) &&
-			(f.Swappable == nil || m.Swappable() == *f.Swappable) &&
+			(f.Swappable == nil || m.IsSwappable() == *f.Swappable) &&
 			(f.DepositEnabled == nil || m.DepositEnabled == *f.DepositEnabled) {
 			found = append(found, m)
 		}
@@ -280,7 +280,7 @@ func Quarantine(ctx context.Context, tx pg.Tx, id int, reason string) error {
 }
 
 // QuarantineBy is Quarantine by a person, who has a reason.
-func QuarantineBy(ctx context.Context, tx pg.Tx, id int, by audit.Actor, reason string) error {
+func QuarantineBy(ctx context.Context, tx pg.Tx, id int, actor audit.Actor, reason string) error {
 	tag, err := tx.Exec(ctx, `
 		UPDATE mints SET quarantined_at = $2, quarantine_reason = $3
 		WHERE mint_id = $1 AND quarantined_at IS NULL`, id, tx.Now, reason)
@@ -291,37 +291,37 @@ func QuarantineBy(ctx context.Context, tx pg.Tx, id int, by audit.Actor, reason 
 		return nil
 	}
 	return audit.Record(ctx, tx, audit.Entry{
-		Actor: by, Action: "mint.quarantined",
+		Actor: actor, Action: "mint.quarantined",
 		ResourceKind: "MINT", ResourceID: fmt.Sprint(id), Detail: map[string]string{"reason": reason},
 	})
 }
 
-// Sound tells which of these mints are not under quarantine, and keeps every one
+// Usable tells which of these mints are not under quarantine, and keeps every one
 // as it is until the transaction ends: a quarantine is either seen here, or comes
 // after all that the transaction does.
-func Sound(ctx context.Context, tx pg.Tx, ids []int) (map[int]bool, error) {
+func Usable(ctx context.Context, tx pg.Tx, ids []int) (map[int]bool, error) {
 	rows, err := tx.Query(ctx, `
 		SELECT mint_id, quarantined_at IS NULL FROM mints WHERE mint_id = ANY($1) ORDER BY mint_id FOR SHARE`, ids)
 	if err != nil {
 		return nil, fmt.Errorf("hold %d mints: %w", len(ids), err)
 	}
-	sound := map[int]bool{}
+	usable := map[int]bool{}
 	var id int
-	var is bool
-	_, err = pgx.ForEachRow(rows, []any{&id, &is}, func() error {
-		sound[id] = is
+	var isUsable bool
+	_, err = pgx.ForEachRow(rows, []any{&id, &isUsable}, func() error {
+		usable[id] = isUsable
 		return nil
 	})
 	if err != nil {
 		return nil, fmt.Errorf("hold %d mints: %w", len(ids), err)
 	}
-	return sound, nil
+	return usable, nil
 }
 
-// Release ends a quarantine after a person has looked at it; why goes into the
+// ReleaseQuarantine ends a quarantine after a person has looked at it; why goes into the
 // audit log. What only the quarantine stopped goes on: deposits that the balances
 // of their own blocks had confirmed are credited, and payments leave.
-func Release(ctx context.Context, tx pg.Tx, id int, by audit.Actor, why string) error {
+func ReleaseQuarantine(ctx context.Context, tx pg.Tx, id int, actor audit.Actor, reason string) error {
 	tag, err := tx.Exec(ctx, `
 		UPDATE mints SET quarantined_at = NULL, quarantine_reason = NULL
 		WHERE mint_id = $1 AND quarantined_at IS NOT NULL`, id)
@@ -332,6 +332,6 @@ func Release(ctx context.Context, tx pg.Tx, id int, by audit.Actor, why string) 
 		return nil
 	}
 	return audit.Record(ctx, tx, audit.Entry{
-		Actor: by, Action: "mint.released", ResourceKind: "MINT", ResourceID: fmt.Sprint(id), Detail: map[string]string{"reason": why},
+		Actor: actor, Action: "mint.released", ResourceKind: "MINT", ResourceID: fmt.Sprint(id), Detail: map[string]string{"reason": reason},
 	})
 }

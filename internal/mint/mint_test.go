@@ -31,7 +31,7 @@ func ether() mint.Mint {
 func catalogue(t *testing.T, db *pg.DB) (c mint.Catalogue) {
 	t.Helper()
 	err := db.ReadSystem(t.Context(), func(ctx context.Context, tx pg.Tx) (err error) {
-		c, err = mint.All(ctx, tx)
+		c, err = mint.LoadCatalogue(ctx, tx)
 		return err
 	})
 	if err != nil {
@@ -204,7 +204,7 @@ func TestAQuarantineStaysUntilAPersonReleasesIt(t *testing.T) {
 	}
 	var reason string
 	var acts int
-	err := pgtest.Owner(t, db).QueryRow(ctx, `SELECT quarantine_reason, (SELECT count(*) FROM audit_log) FROM mints`).Scan(&reason, &acts)
+	err := pgtest.OwnerPool(t, db).QueryRow(ctx, `SELECT quarantine_reason, (SELECT count(*) FROM audit_log) FROM mints`).Scan(&reason, &acts)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -212,7 +212,7 @@ func TestAQuarantineStaysUntilAPersonReleasesIt(t *testing.T) {
 		t.Errorf("got %q and %d audit rows, want the first reason and 1", reason, acts)
 	}
 	do(func(ctx context.Context, tx pg.Tx) error {
-		return mint.Release(ctx, tx, 1, audit.Operator("op"), "looked at it")
+		return mint.ReleaseQuarantine(ctx, tx, 1, audit.Operator("op"), "looked at it")
 	})
 	if got, _ := catalogue(t, db).ByID(1); got.Quarantined {
 		t.Error("it was not released")

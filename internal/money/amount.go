@@ -48,8 +48,8 @@ func FromBig(b *big.Int) (Amount, error) {
 	if b.Sign() < 0 {
 		return Zero, ErrNegative
 	}
-	n, over := uint256.FromBig(b)
-	if over {
+	n, isOverflow := uint256.FromBig(b)
+	if isOverflow {
 		return Zero, ErrRange
 	}
 	return Amount{*n}, nil
@@ -65,7 +65,7 @@ func Parse(s string) (Amount, error) {
 	if s == "" || len(s) > 1 && s[0] == '0' {
 		return Zero, ErrSyntax
 	}
-	if err := digits(s); err != nil {
+	if err := checkDigits(s); err != nil {
 		return Zero, err
 	}
 	if len(s) > digitsMax {
@@ -92,20 +92,20 @@ func MustParse(s string) Amount {
 // are refused even when they are zeros; nothing is rounded.
 // Errors: ErrSyntax, ErrFraction, ErrRange.
 func ParseDecimal(s string, decimals int) (Amount, error) {
-	whole, frac, point := s, "", false
+	whole, frac, hasPoint := s, "", false
 	for i := range len(s) {
 		if s[i] == '.' {
-			whole, frac, point = s[:i], s[i+1:], true
+			whole, frac, hasPoint = s[:i], s[i+1:], true
 			break
 		}
 	}
-	if whole == "" || len(whole) > 1 && whole[0] == '0' || point && frac == "" {
+	if whole == "" || len(whole) > 1 && whole[0] == '0' || hasPoint && frac == "" {
 		return Zero, ErrSyntax
 	}
-	if err := digits(whole); err != nil {
+	if err := checkDigits(whole); err != nil {
 		return Zero, err
 	}
-	if err := digits(frac); err != nil {
+	if err := checkDigits(frac); err != nil {
 		return Zero, err
 	}
 	if len(frac) > decimals {
@@ -126,7 +126,7 @@ func ParseDecimal(s string, decimals int) (Amount, error) {
 	return Parse(string(text))
 }
 
-func digits(s string) error {
+func checkDigits(s string) error {
 	for i := range len(s) {
 		if s[i] < '0' || s[i] > '9' {
 			return ErrSyntax
@@ -167,7 +167,7 @@ func (a Amount) Less(b Amount) bool { return a.n.Lt(&b.n) }
 // Add is a+b. Error: ErrRange.
 func (a Amount) Add(b Amount) (Amount, error) {
 	var n uint256.Int
-	if _, over := n.AddOverflow(&a.n, &b.n); over {
+	if _, isOverflow := n.AddOverflow(&a.n, &b.n); isOverflow {
 		return Zero, ErrRange
 	}
 	return Amount{n}, nil
@@ -176,7 +176,7 @@ func (a Amount) Add(b Amount) (Amount, error) {
 // Sub is a-b. Error: ErrNegative.
 func (a Amount) Sub(b Amount) (Amount, error) {
 	var n uint256.Int
-	if _, under := n.SubOverflow(&a.n, &b.n); under {
+	if _, isUnderflow := n.SubOverflow(&a.n, &b.n); isUnderflow {
 		return Zero, ErrNegative
 	}
 	return Amount{n}, nil
@@ -185,7 +185,7 @@ func (a Amount) Sub(b Amount) (Amount, error) {
 // Mul is a*k. Error: ErrRange.
 func (a Amount) Mul(k uint64) (Amount, error) {
 	var n uint256.Int
-	if _, over := n.MulOverflow(&a.n, uint256.NewInt(k)); over {
+	if _, isOverflow := n.MulOverflow(&a.n, uint256.NewInt(k)); isOverflow {
 		return Zero, ErrRange
 	}
 	return Amount{n}, nil
@@ -195,14 +195,14 @@ func (a Amount) Mul(k uint64) (Amount, error) {
 // Error: ErrRange.
 func (a Amount) Bps(bps uint64) (Amount, error) {
 	var n uint256.Int
-	if _, over := n.MulDivOverflow(&a.n, uint256.NewInt(bps), uint256.NewInt(10_000)); over {
+	if _, isOverflow := n.MulDivOverflow(&a.n, uint256.NewInt(bps), uint256.NewInt(10_000)); isOverflow {
 		return Zero, ErrRange
 	}
 	return Amount{n}, nil
 }
 
 // Split divides into equal shares and what is left, which is less than their number.
-func (a Amount) Split(shares uint64) (share, rest Amount) {
+func (a Amount) Split(shares uint64) (share, remainder Amount) {
 	var s, r uint256.Int
 	s.DivMod(&a.n, uint256.NewInt(shares), &r)
 	return Amount{s}, Amount{r}
@@ -233,7 +233,7 @@ func (a *Amount) UnmarshalText(text []byte) error {
 // ScanNumeric reads a PostgreSQL numeric. The server sends 1000000 as 100 with
 // exponent 4, so the exponent is applied; a fraction is refused.
 func (a *Amount) ScanNumeric(v pgtype.Numeric) error {
-	b, err := numericInt(v)
+	b, err := integerOf(v)
 	if err != nil {
 		return err
 	}
@@ -253,7 +253,7 @@ func (a Amount) NumericValue() (pgtype.Numeric, error) {
 // Value gives the amount to database/sql drivers.
 func (a Amount) Value() (driver.Value, error) { return a.String(), nil }
 
-func numericInt(v pgtype.Numeric) (*big.Int, error) {
+func integerOf(v pgtype.Numeric) (*big.Int, error) {
 	if !v.Valid {
 		return nil, errors.New("cannot read NULL as an amount")
 	}
@@ -267,8 +267,8 @@ func numericInt(v pgtype.Numeric) (*big.Int, error) {
 		return new(big.Int).Mul(v.Int, new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(v.Exp)), nil)), nil
 	}
 	unit := new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(-v.Exp)), nil)
-	whole, rest := new(big.Int).QuoRem(v.Int, unit, new(big.Int))
-	if rest.Sign() != 0 {
+	whole, remainder := new(big.Int).QuoRem(v.Int, unit, new(big.Int))
+	if remainder.Sign() != 0 {
 		return nil, errors.New("cannot read a fraction as an amount")
 	}
 	return whole, nil

@@ -57,14 +57,14 @@ func ValueOf(a Amount, decimals int, price USD) (USD, error) {
 
 // Convert is what an amount of one token is in another, at prices for one whole token of
 // each, rounded up. Error: ErrRange, also where the other token is worth nothing.
-func Convert(a Amount, decimals int, price USD, to int, toPrice USD) (Amount, error) {
+func Convert(a Amount, decimals int, price USD, toDecimals int, toPrice USD) (Amount, error) {
 	if toPrice.n.IsZero() {
 		return Zero, fmt.Errorf("%w: what it is converted to has no value", ErrRange)
 	}
-	power := func(of int) *big.Int { return new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(of)), nil) }
+	powerOfTen := func(exponent int) *big.Int { return new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(exponent)), nil) }
 	worth := new(big.Int).Mul(a.Big(), price.n.Big())
-	unit := new(big.Int).Mul(toPrice.n.Big(), power(decimals))
-	quo, rem := new(big.Int).QuoRem(worth.Mul(worth, power(to)), unit, new(big.Int))
+	unit := new(big.Int).Mul(toPrice.n.Big(), powerOfTen(decimals))
+	quo, rem := new(big.Int).QuoRem(worth.Mul(worth, powerOfTen(toDecimals)), unit, new(big.Int))
 	if rem.Sign() != 0 {
 		quo.Add(quo, big.NewInt(1))
 	}

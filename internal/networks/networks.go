@@ -20,9 +20,9 @@ import (
 	"github.com/cofferpay/coffer/internal/money"
 )
 
-// OwnIDs is where the ids of tokens begin that an operator adds; the list never
+// CustomIDsFrom is where the ids of tokens begin that an operator adds; the list never
 // gives one from there.
-const OwnIDs = 100_000
+const CustomIDsFrom = 100_000
 
 // A Network is a chain on its main or on a test network.
 type Network struct {
@@ -31,11 +31,11 @@ type Network struct {
 	Name          string        `toml:"name"`          // as people call it
 	ChainID       uint64        `toml:"chain_id"`      // of EVM chains
 	Genesis       string        `toml:"genesis"`       // of the others: the hash of the first block
-	BlockTime     Span          `toml:"block_time"`    // about
+	BlockTime     Duration      `toml:"block_time"`    // about
 	Confirmations int           `toml:"confirmations"` // until it is usually final; shown to people
 	Finality      string        `toml:"finality"`      // FINALIZED, or DEPTH for a chain without the tag
 	Depth         uint64        `toml:"depth"`         // blocks until final, on Bitcoin its own among them; 0 with FINALIZED
-	Why           string        `toml:"why"`           // why that is final, and how long it takes
+	FinalityNote  string        `toml:"why"`           // why that is final, and how long it takes
 	FeeCap        money.Amount  `toml:"fee_cap"`       // EVM: wei per gas
 	TipCap        money.Amount  `toml:"tip_cap"`       // EVM: wei per gas
 	PriceMax      uint64        `toml:"price_max"`     // Solana: millionths of a lamport for a compute unit
@@ -58,12 +58,12 @@ type Mint struct {
 }
 
 // A Span is a length of time in the form of time.ParseDuration.
-type Span time.Duration
+type Duration time.Duration
 
 // UnmarshalText reads it.
-func (s *Span) UnmarshalText(text []byte) error {
+func (s *Duration) UnmarshalText(text []byte) error {
 	d, err := time.ParseDuration(string(text))
-	*s = Span(d)
+	*s = Duration(d)
 	return err
 }
 
@@ -73,9 +73,9 @@ var mainnet []byte
 //go:embed testnet.toml
 var testnet []byte
 
-var all = slices.Concat(read(chain.Mainnet, mainnet), read(chain.Testnet, testnet))
+var allNetworks = slices.Concat(parseNetworks(chain.Mainnet, mainnet), parseNetworks(chain.Testnet, testnet))
 
-func read(network chain.Network, text []byte) []Network {
+func parseNetworks(network chain.Network, text []byte) []Network {
 	var list struct {
 		Networks []Network `toml:"network"`
 	}
@@ -88,36 +88,36 @@ func read(network chain.Network, text []byte) []Network {
 	return list.Networks
 }
 
-// All are the networks in the order of the list, those of MAINNET first.
-func All() []Network { return slices.Clone(all) }
+// List are the networks in the order of the list, those of MAINNET first.
+func List() []Network { return slices.Clone(allNetworks) }
 
-// Of finds a chain on a network.
-func Of(network chain.Network, name chain.Name) (Network, bool) {
-	return find(func(n Network) bool { return n.Network == network && n.Chain == name })
+// Find finds a chain on a network.
+func Find(network chain.Network, name chain.Name) (Network, bool) {
+	return findNetwork(func(n Network) bool { return n.Network == network && n.Chain == name })
 }
 
 // ByChainID finds an EVM network by its chain id, which no two have.
 func ByChainID(id uint64) (Network, bool) {
-	return find(func(n Network) bool { return id != 0 && n.ChainID == id })
+	return findNetwork(func(n Network) bool { return id != 0 && n.ChainID == id })
 }
 
 // ByGenesis finds a network by the hash of its first block, which no two have. EVM
 // networks are not known by theirs: forks of one chain share it.
 func ByGenesis(hash string) (Network, bool) {
-	return find(func(n Network) bool { return hash != "" && n.Genesis == hash })
+	return findNetwork(func(n Network) bool { return hash != "" && n.Genesis == hash })
 }
 
-func find(is func(Network) bool) (Network, bool) {
-	i := slices.IndexFunc(all, is)
+func findNetwork(matches func(Network) bool) (Network, bool) {
+	i := slices.IndexFunc(allNetworks, matches)
 	if i < 0 {
 		return Network{}, false
 	}
-	return all[i], true
+	return allNetworks[i], true
 }
 
 // ByID finds the mint with an id, and where it is.
 func ByID(id int) (Network, Mint, bool) {
-	for _, n := range all {
+	for _, n := range allNetworks {
 		for _, m := range n.Mints {
 			if m.ID == id {
 				return n, m, true

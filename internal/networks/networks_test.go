@@ -24,7 +24,7 @@ var order = chain.Names
 // is their form. Bitcoin has no tokens.
 func TestEveryContractHasTheFormOfItsFamily(t *testing.T) {
 	t.Parallel()
-	for _, n := range All() {
+	for _, n := range List() {
 		for _, m := range n.Mints {
 			switch {
 			case m.Contract == "":
@@ -55,7 +55,7 @@ func TestEveryOtherNetworkIsKnownByItsFirstBlock(t *testing.T) {
 	solana := map[chain.Network]string{chain.Mainnet: "5eykt4UsFv8P8NJdTREpY1vzqKqZKvdpKuc147dw2N9d", chain.Testnet: "EtWTRABZaYq6iMfeYKouRu166VU2xqa1wcaWoxPkrZBG"}
 	for _, network := range []chain.Network{chain.Mainnet, chain.Testnet} {
 		for name, want := range map[chain.Name]string{chain.Bitcoin: bitcoin[network], chain.Solana: solana[network]} {
-			n, ok := Of(network, name)
+			n, ok := Find(network, name)
 			if !ok || n.Genesis != want || n.ChainID != 0 {
 				t.Errorf("%s %s: got %q, %t, want %q and no chain id", network, name, n.Genesis, ok, want)
 			}
@@ -77,7 +77,7 @@ func TestEveryOtherNetworkIsKnownByItsFirstBlock(t *testing.T) {
 func TestAnIDIsOneTokenForEver(t *testing.T) {
 	t.Parallel()
 	var lines []string
-	for _, n := range All() {
+	for _, n := range List() {
 		for _, m := range n.Mints {
 			contract := string(m.Contract)
 			if contract == "" {
@@ -102,7 +102,7 @@ func TestAnIDIsOneTokenForEver(t *testing.T) {
 func TestNoTwoShareAnIDOrAChainID(t *testing.T) {
 	t.Parallel()
 	ids, chains, places := map[int]string{}, map[string]string{}, map[string]bool{}
-	for _, n := range All() {
+	for _, n := range List() {
 		place := string(n.Network) + " " + string(n.Chain)
 		id := fmt.Sprint(n.ChainID, n.Genesis)
 		if other, twice := chains[id]; twice || places[place] {
@@ -120,7 +120,7 @@ func TestNoTwoShareAnIDOrAChainID(t *testing.T) {
 				t.Errorf("%s: got id %d or its contract twice, %s too", what, m.ID, other)
 			}
 			ids[m.ID], contracts[m.Contract] = what, true
-			if m.ID <= base || m.ID >= base+100 || m.ID >= OwnIDs {
+			if m.ID <= base || m.ID >= base+100 || m.ID >= CustomIDsFrom {
 				t.Errorf("%s: got id %d, want one between %d and %d", what, m.ID, base, base+100)
 			}
 			if _, found, ok := ByID(m.ID); !ok || found.Contract != m.Contract {
@@ -137,14 +137,14 @@ func TestEveryNetworkIsWhole(t *testing.T) {
 	t.Parallel()
 	for _, network := range []chain.Network{chain.Mainnet, chain.Testnet} {
 		for _, name := range order[:9] {
-			n, ok := Of(network, name)
+			n, ok := Find(network, name)
 			if !ok {
 				t.Errorf("%s %s: got none, want it in the list", network, name)
 				continue
 			}
-			whole(t, n)
+			checkNetwork(t, n)
 			for i, m := range n.Mints {
-				wholeMint(t, n, i, m)
+				checkMint(t, n, i, m)
 			}
 			symbols := map[string]bool{}
 			for _, m := range n.Mints {
@@ -157,13 +157,13 @@ func TestEveryNetworkIsWhole(t *testing.T) {
 	}
 }
 
-func whole(t *testing.T, n Network) {
+func checkNetwork(t *testing.T, n Network) {
 	t.Helper()
 	slowest, evm := 15*time.Second, n.Chain.Family() == chain.EVM
 	if n.Chain == chain.Bitcoin {
 		slowest = 10 * time.Minute
 	}
-	if n.Name == "" || (n.ChainID == 0) == evm || (n.Genesis == "") != evm || n.Why == "" || n.Confirmations < 1 ||
+	if n.Name == "" || (n.ChainID == 0) == evm || (n.Genesis == "") != evm || n.FinalityNote == "" || n.Confirmations < 1 ||
 		time.Duration(n.BlockTime) < 100*time.Millisecond || time.Duration(n.BlockTime) > slowest {
 		t.Errorf("%s: got %+v, want no part of it missing", n.Name, n)
 	}
@@ -175,7 +175,7 @@ func whole(t *testing.T, n Network) {
 	}
 }
 
-func wholeMint(t *testing.T, n Network, i int, m Mint) {
+func checkMint(t *testing.T, n Network, i int, m Mint) {
 	t.Helper()
 	if (i == 0) != (m.Contract == "") {
 		t.Errorf("%s: got %s in place %d, want the native coin first and once", n.Name, m.Symbol, i)
@@ -207,7 +207,7 @@ func TestEveryChainIsOneOfTheAPI(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, n := range All() {
+	for _, n := range List() {
 		if !regexp.MustCompile(`"` + string(n.Chain) + `"`).Match(document) {
 			t.Errorf("%s: got no %s in the document of the API", n.Name, n.Chain)
 		}

@@ -61,14 +61,14 @@ func newSecret() (seal.Secret, []byte) {
 	return seal.NewSecret(k), sum[:]
 }
 
-// Create makes a key for somebody who has none. Errors: INVALID_REQUEST for a
+// CreateKey makes a key for somebody who has none. Errors: INVALID_REQUEST for a
 // name that cannot be one, INVALID_STATE when that name has a live key, or when
 // there are too many.
-func Create(ctx context.Context, db *pg.DB, by audit.Actor, name string) (Key, seal.Secret, error) {
+func CreateKey(ctx context.Context, db *pg.DB, actor audit.Actor, name string) (Key, seal.Secret, error) {
 	name = strings.TrimSpace(name)
 	if name == "" || len(name) > nameBytesMax || !utf8.ValidString(name) || strings.ContainsFunc(name, unicode.IsControl) || strings.HasPrefix(name, idPrefix+"_") {
 		return Key{}, seal.Secret{}, fault.New(fault.Invalid, fault.InvalidRequest,
-			"A key has the name of who holds it, 1 to %d bytes without control characters. Nothing was made.", nameBytesMax).On("name")
+			"A key has the name of who holds it, 1 to %d bytes without control characters. Nothing was made.", nameBytesMax).WithParam("name")
 	}
 	var made Key
 	var secret seal.Secret
@@ -80,10 +80,10 @@ func Create(ctx context.Context, db *pg.DB, by audit.Actor, name string) (Key, s
 		if live >= liveMax {
 			return fault.New(fault.Conflict, fault.InvalidState, "There are %d operators' keys already. Nothing was made. Revoke one that is not needed.", live)
 		}
-		if made, secret, err = insert(ctx, tx, name); err != nil {
+		if made, secret, err = insertKey(ctx, tx, name); err != nil {
 			return err
 		}
-		return record(ctx, tx, by, "operator_key.created", made)
+		return recordAudit(ctx, tx, actor, "operator_key.created", made)
 	})
 	if err != nil {
 		return Key{}, seal.Secret{}, err
@@ -91,21 +91,21 @@ func Create(ctx context.Context, db *pg.DB, by audit.Actor, name string) (Key, s
 	return made, secret, nil
 }
 
-// Roll gives the holder of a live key another one; the old one is refused from
+// RollKey gives the holder of a live key another one; the old one is refused from
 // the commit on. The key is named by its id or by its holder. Error: NOT_FOUND,
 // also when somebody else rolled it at this moment.
-func Roll(ctx context.Context, db *pg.DB, by audit.Actor, which string) (Key, seal.Secret, error) {
+func RollKey(ctx context.Context, db *pg.DB, actor audit.Actor, idOrName string) (Key, seal.Secret, error) {
 	var made Key
 	var secret seal.Secret
 	err := db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-		old, err := revoke(ctx, tx, which)
+		old, err := revokeKey(ctx, tx, idOrName)
 		if err != nil {
 			return err
 		}
-		if made, secret, err = insert(ctx, tx, old.Name); err != nil {
+		if made, secret, err = insertKey(ctx, tx, old.Name); err != nil {
 			return err
 		}
-		return record(ctx, tx, by, "operator_key.rolled", made, old)
+		return recordAudit(ctx, tx, actor, "operator_key.rolled", made, old)
 	})
 	if err != nil {
 		return Key{}, seal.Secret{}, err
@@ -113,26 +113,26 @@ func Roll(ctx context.Context, db *pg.DB, by audit.Actor, which string) (Key, se
 	return made, secret, nil
 }
 
-// Revoke ends a live key, which is refused from the commit on. The key is named
+// RevokeKey ends a live key, which is refused from the commit on. The key is named
 // by its id or by its holder. Error: NOT_FOUND.
-func Revoke(ctx context.Context, db *pg.DB, by audit.Actor, which string) (Key, error) {
-	var ended Key
+func RevokeKey(ctx context.Context, db *pg.DB, actor audit.Actor, idOrName string) (Key, error) {
+	var revoked Key
 	err := db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
-		if ended, err = revoke(ctx, tx, which); err != nil {
+		if revoked, err = revokeKey(ctx, tx, idOrName); err != nil {
 			return err
 		}
-		return record(ctx, tx, by, "operator_key.revoked", ended)
+		return recordAudit(ctx, tx, actor, "operator_key.revoked", revoked)
 	})
-	return ended, err
+	return revoked, err
 }
 
-func insert(ctx context.Context, tx pg.Tx, name string) (Key, seal.Secret, error) {
+func insertKey(ctx context.Context, tx pg.Tx, name string) (Key, seal.Secret, error) {
 	secret, hash := newSecret()
 	k := Key{ID: id.New(idPrefix, tx.Now), Name: name, CreatedAt: tx.Now}
 	_, err := tx.Exec(ctx, `INSERT INTO operator_keys (key_id, name, hash, created_at) VALUES ($1, $2, $3, $4)`, k.ID, k.Name, hash, k.CreatedAt)
-	if pg.Violates(err, "operator_keys_one_live") {
+	if pg.ViolatesConstraint(err, "operator_keys_one_live") {
 		return Key{}, seal.Secret{}, fault.New(fault.Conflict, fault.InvalidState,
-			"%s has a live key. Nothing was made. Roll it, or give the new one another name.", name).On("name")
+			"%s has a live key. Nothing was made. Roll it, or give the new one another name.", name).WithParam("name")
 	}
 	if err != nil {
 		return Key{}, seal.Secret{}, fmt.Errorf("make an operator's key for %s: %w", name, err)
@@ -140,31 +140,31 @@ func insert(ctx context.Context, tx pg.Tx, name string) (Key, seal.Secret, error
 	return k, secret, nil
 }
 
-func revoke(ctx context.Context, tx pg.Tx, which string) (Key, error) {
+func revokeKey(ctx context.Context, tx pg.Tx, idOrName string) (Key, error) {
 	var k Key
 	err := tx.QueryRow(ctx, `
 		UPDATE operator_keys SET revoked_at = $2 WHERE (key_id = $1 OR name = $1) AND revoked_at IS NULL
-		RETURNING key_id, name, created_at, revoked_at`, which, tx.Now).Scan(&k.ID, &k.Name, &k.CreatedAt, &k.RevokedAt)
+		RETURNING key_id, name, created_at, revoked_at`, idOrName, tx.Now).Scan(&k.ID, &k.Name, &k.CreatedAt, &k.RevokedAt)
 	if errors.Is(err, pgx.ErrNoRows) {
-		return k, fault.New(fault.NotFound, fault.CodeNotFound, "No live operator's key has the id or the name %s. Nothing was changed. List them, and see whether somebody else rolled it.", which)
+		return k, fault.New(fault.NotFound, fault.CodeNotFound, "No live operator's key has the id or the name %s. Nothing was changed. List them, and see whether somebody else rolled it.", idOrName)
 	}
 	if err != nil {
-		return k, fmt.Errorf("revoke operator's key %s: %w", which, err)
+		return k, fmt.Errorf("revoke operator's key %s: %w", idOrName, err)
 	}
 	return k, nil
 }
 
-// record writes what was done to a key, and which one it replaced.
-func record(ctx context.Context, tx pg.Tx, by audit.Actor, action string, k Key, replaced ...Key) error {
+// recordAudit writes what was done to a key, and which one it replaced.
+func recordAudit(ctx context.Context, tx pg.Tx, actor audit.Actor, action string, k Key, replaced ...Key) error {
 	detail := map[string]string{"name": k.Name}
 	for _, old := range replaced {
 		detail["replaced"] = old.ID
 	}
-	return audit.Record(ctx, tx, audit.Entry{Actor: by, Action: action, ResourceKind: "OPERATOR_KEY", ResourceID: k.ID, Detail: detail})
+	return audit.Record(ctx, tx, audit.Entry{Actor: actor, Action: action, ResourceKind: "OPERATOR_KEY", ResourceID: k.ID, Detail: detail})
 }
 
-// List are all keys, the revoked ones included, oldest first.
-func List(ctx context.Context, tx pg.Tx) ([]Key, error) {
+// ListKeys are all keys, the revoked ones included, oldest first.
+func ListKeys(ctx context.Context, tx pg.Tx) ([]Key, error) {
 	rows, err := tx.Query(ctx, `SELECT key_id, name, created_at, revoked_at FROM operator_keys ORDER BY created_at, key_id`)
 	if err != nil {
 		return nil, fmt.Errorf("list the operators' keys: %w", err)
@@ -185,7 +185,7 @@ func Authenticate(ctx context.Context, db *pg.DB, presented string) (Key, error)
 	// What is too long is not hashed whole, and cannot be a key either way.
 	sum := sha256.Sum256([]byte(presented[:min(len(presented), keyTextBytes+1)]))
 	var found Key
-	err := db.LookSystem(ctx, func(b *pgx.Batch) {
+	err := db.ReadSystemBatch(ctx, func(b *pgx.Batch) {
 		b.Queue(`SELECT key_id, name, created_at, hash FROM operator_keys WHERE revoked_at IS NULL`).Query(func(rows pgx.Rows) error {
 			found = Key{}
 			var k Key

@@ -21,20 +21,20 @@ var shell = audit.Operator("cli")
 func TestOnlyALiveOperatorKeyOpens(t *testing.T) {
 	t.Parallel()
 	db, ctx := pgtest.New(t), t.Context()
-	ann, key, err := operator.Create(ctx, db, shell, " ann ")
+	ann, key, err := operator.CreateKey(ctx, db, shell, " ann ")
 	if err != nil {
 		t.Fatal(err)
 	}
 	if len(key.Reveal()) != 47 || !strings.HasPrefix(key.Reveal(), "cok_") || ann.Name != "ann" {
 		t.Errorf("got %d characters of %q, want cok_ and 43 characters", len(key.Reveal()), ann.Name)
 	}
-	if _, _, err := operator.Create(ctx, db, shell, "bob"); err != nil {
+	if _, _, err := operator.CreateKey(ctx, db, shell, "bob"); err != nil {
 		t.Fatal(err)
 	}
 	if got, err := operator.Authenticate(ctx, db, key.Reveal()); err != nil || got.ID != ann.ID || got.Name != "ann" {
 		t.Errorf("got %+v %v, want ann", got, err)
 	}
-	second, rolled, err := operator.Roll(ctx, db, shell, "ann")
+	second, rolled, err := operator.RollKey(ctx, db, shell, "ann")
 	if err != nil || second.Name != "ann" || second.ID == ann.ID {
 		t.Fatalf("rolled: got %+v %v, want another key of ann's", second, err)
 	}
@@ -45,7 +45,7 @@ func TestOnlyALiveOperatorKeyOpens(t *testing.T) {
 	var first *fault.Fault
 	for _, presented := range []string{"", "cok_", key.Reveal(), rolled.Reveal() + "\n", " " + rolled.Reveal(), rolled.Reveal()[:46], "cok_" + strings.Repeat("A", 43), strings.Repeat("x", 1<<20), "\x00\xff"} {
 		got, err := operator.Authenticate(ctx, db, presented)
-		f := fault.Of(err)
+		f := fault.Find(err)
 		if got.ID != "" || f == nil || f.Code != fault.CodeUnauthorized {
 			t.Errorf("%.50q: got %v %v, want %v", presented, got, err, fault.CodeUnauthorized)
 			continue
@@ -57,15 +57,15 @@ func TestOnlyALiveOperatorKeyOpens(t *testing.T) {
 			t.Errorf("%.50q: got %v, want %v", presented, f, first)
 		}
 	}
-	if got, err := operator.Revoke(ctx, db, shell, second.ID); err != nil || got.RevokedAt == nil {
+	if got, err := operator.RevokeKey(ctx, db, shell, second.ID); err != nil || got.RevokedAt == nil {
 		t.Errorf("revoked: got %+v %v", got, err)
 	}
-	if _, err := operator.Authenticate(ctx, db, rolled.Reveal()); !fault.Is(err, fault.CodeUnauthorized) {
+	if _, err := operator.Authenticate(ctx, db, rolled.Reveal()); !fault.HasCode(err, fault.CodeUnauthorized) {
 		t.Errorf("revoked: got %v, want %v", err, fault.CodeUnauthorized)
 	}
 	var all []operator.Key
 	err = db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
-		all, err = operator.List(ctx, tx)
+		all, err = operator.ListKeys(ctx, tx)
 		return err
 	})
 	if err != nil || len(all) != 3 {
@@ -76,7 +76,7 @@ func TestOnlyALiveOperatorKeyOpens(t *testing.T) {
 func TestAnOperatorKeyIsNowhereReadable(t *testing.T) {
 	t.Parallel()
 	db, ctx := pgtest.New(t), t.Context()
-	_, key, err := operator.Create(ctx, db, shell, "ann")
+	_, key, err := operator.CreateKey(ctx, db, shell, "ann")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,7 +88,7 @@ func TestAnOperatorKeyIsNowhereReadable(t *testing.T) {
 		t.Error("the key prints")
 	}
 	var stored string
-	if err := pgtest.Owner(t, db).QueryRow(ctx, `SELECT string_agg(k::text, '') || (SELECT string_agg(a::text, '') FROM audit_log a) FROM operator_keys k`).Scan(&stored); err != nil {
+	if err := pgtest.OwnerPool(t, db).QueryRow(ctx, `SELECT string_agg(k::text, '') || (SELECT string_agg(a::text, '') FROM audit_log a) FROM operator_keys k`).Scan(&stored); err != nil {
 		t.Fatal(err)
 	}
 	if strings.Contains(stored, key.Reveal()[4:]) {
@@ -100,22 +100,22 @@ func TestNamesOfOperatorKeys(t *testing.T) {
 	t.Parallel()
 	db, ctx := pgtest.New(t), t.Context()
 	for _, name := range []string{"", "  ", strings.Repeat("a", 201), "a\x00b", "a\nb", "\xff", "opk_1"} {
-		if _, _, err := operator.Create(ctx, db, shell, name); !fault.Is(err, fault.InvalidRequest) {
+		if _, _, err := operator.CreateKey(ctx, db, shell, name); !fault.HasCode(err, fault.InvalidRequest) {
 			t.Errorf("%q: got %v, want %v", name, err, fault.InvalidRequest)
 		}
 	}
-	if _, _, err := operator.Create(ctx, db, shell, "ann"); err != nil {
+	if _, _, err := operator.CreateKey(ctx, db, shell, "ann"); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := operator.Create(ctx, db, shell, "ann"); !fault.Is(err, fault.InvalidState) {
+	if _, _, err := operator.CreateKey(ctx, db, shell, "ann"); !fault.HasCode(err, fault.InvalidState) {
 		t.Errorf("twice: got %v, want %v", err, fault.InvalidState)
 	}
-	for _, which := range []string{"bob", "opk_01J9ZW3M8Q4S5T6V7W8X9YZABC"} {
-		if _, _, err := operator.Roll(ctx, db, shell, which); !fault.Is(err, fault.CodeNotFound) {
-			t.Errorf("roll %s: got %v, want %v", which, err, fault.CodeNotFound)
+	for _, idOrName := range []string{"bob", "opk_01J9ZW3M8Q4S5T6V7W8X9YZABC"} {
+		if _, _, err := operator.RollKey(ctx, db, shell, idOrName); !fault.HasCode(err, fault.CodeNotFound) {
+			t.Errorf("roll %s: got %v, want %v", idOrName, err, fault.CodeNotFound)
 		}
-		if _, err := operator.Revoke(ctx, db, shell, which); !fault.Is(err, fault.CodeNotFound) {
-			t.Errorf("revoke %s: got %v, want %v", which, err, fault.CodeNotFound)
+		if _, err := operator.RevokeKey(ctx, db, shell, idOrName); !fault.HasCode(err, fault.CodeNotFound) {
+			t.Errorf("revoke %s: got %v, want %v", idOrName, err, fault.CodeNotFound)
 		}
 	}
 }
@@ -124,7 +124,7 @@ func TestNamesOfOperatorKeys(t *testing.T) {
 func TestOneOperatorKeyIsLiveWhoeverRolls(t *testing.T) {
 	t.Parallel()
 	db, ctx := pgtest.New(t), t.Context()
-	if _, _, err := operator.Create(ctx, db, shell, "ann"); err != nil {
+	if _, _, err := operator.CreateKey(ctx, db, shell, "ann"); err != nil {
 		t.Fatal(err)
 	}
 	var mu sync.Mutex
@@ -132,8 +132,8 @@ func TestOneOperatorKeyIsLiveWhoeverRolls(t *testing.T) {
 	var wg sync.WaitGroup
 	for range 4 {
 		wg.Go(func() {
-			_, key, err := operator.Roll(ctx, db, shell, "ann")
-			if err != nil && !fault.Is(err, fault.CodeNotFound) && !fault.Is(err, fault.InvalidState) {
+			_, key, err := operator.RollKey(ctx, db, shell, "ann")
+			if err != nil && !fault.HasCode(err, fault.CodeNotFound) && !fault.HasCode(err, fault.InvalidState) {
 				t.Error(err)
 			}
 			if err == nil {

@@ -24,8 +24,8 @@ import (
 )
 
 const (
-	lookMax   = 4 * time.Second // for all that the database is asked at a scrape
-	lookEvery = 5 * time.Second // a scrape within it gets what the last one saw
+	readTimeout  = 4 * time.Second // for all that the database is asked at a scrape
+	readInterval = 5 * time.Second // a scrape within it gets what the last one saw
 )
 
 // Metrics are what /metrics tells. What has an age or a state is read from the
@@ -42,10 +42,10 @@ type Metrics struct {
 	refusals *prometheus.CounterVec
 	attempts *prometheus.CounterVec
 
-	mu   sync.Mutex
-	at   time.Time
-	seen []prometheus.Metric
-	err  error
+	mu      sync.Mutex
+	readAt  time.Time
+	cached  []prometheus.Metric
+	readErr error
 }
 
 // NewMetrics makes the metrics of a process, roles being what it runs.
@@ -69,41 +69,41 @@ func NewMetrics(db *pg.DB, roles []string, log *slog.Logger) *Metrics {
 			Name: "coffer_webhook_attempts_total", Help: "Posts of webhooks by this process, samples included, by what came of them.",
 		}, []string{"result"}),
 	}
-	up := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "coffer_role", Help: "1 for every part that this process runs."}, []string{"role"})
+	roleGauge := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "coffer_role", Help: "1 for every part that this process runs."}, []string{"role"})
 	for _, r := range roles {
-		up.WithLabelValues(r).Set(1)
+		roleGauge.WithLabelValues(r).Set(1)
 	}
-	m.registry.MustRegister(up, m.requests, m.scans, m.calls, m.refusals, m.attempts, (*looker)(m), counts{db},
+	m.registry.MustRegister(roleGauge, m.requests, m.scans, m.calls, m.refusals, m.attempts, (*databaseCollector)(m), poolCollector{db},
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
 
-func (m *Metrics) handler() http.Handler {
+func (m *Metrics) newHandler() http.Handler {
 	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{ErrorLog: slog.NewLogLogger(m.log.Handler(), slog.LevelWarn)})
 }
 
-// Request counts an answered request. The route is its pattern, "" when there is none.
-func (m *Metrics) Request(method, route string, status int, took time.Duration) {
+// CountRequest counts an answered request. The route is its pattern, "" when there is none.
+func (m *Metrics) CountRequest(method, route string, status int, took time.Duration) {
 	if route == "" {
 		route, method = "none", "any" // anybody can make up others
 	}
 	m.requests.WithLabelValues(method, route, strconv.Itoa(status)).Observe(took.Seconds())
 }
 
-// Observe is Request for api.Config, with a span around the request.
-func (m *Metrics) Observe(ctx context.Context) (context.Context, func(method, route string, status int)) {
+// ObserveRequest is Request for api.Config, with a span around the request.
+func (m *Metrics) ObserveRequest(ctx context.Context) (context.Context, func(method, route string, status int)) {
 	began := time.Now()
 	ctx, span := trace.Start(ctx, "request")
 	return ctx, func(method, route string, status int) {
-		m.Request(method, route, status, time.Since(began))
+		m.CountRequest(method, route, status, time.Since(began))
 		span.Rename(strings.TrimSpace(method + " " + route))
-		span.Say("status", strconv.Itoa(status))
+		span.SetAttribute("status", strconv.Itoa(status))
 		span.End(nil)
 	}
 }
 
-// Scan counts a step of a walk that failed.
-func (m *Metrics) Scan(name chain.Name, walk string, err error) {
+// CountScanError counts a step of a walk that failed.
+func (m *Metrics) CountScanError(name chain.Name, walk string, err error) {
 	kind := "other"
 	for _, k := range []struct {
 		is   error
@@ -117,155 +117,155 @@ func (m *Metrics) Scan(name chain.Name, walk string, err error) {
 	m.scans.WithLabelValues(string(name), walk, kind).Inc()
 }
 
-// Attempt counts a post of a webhook. The result is one of a few words.
-func (m *Metrics) Attempt(result string) { m.attempts.WithLabelValues(result).Inc() }
+// CountWebhookAttempt counts a post of a webhook. The result is one of a few words.
+func (m *Metrics) CountWebhookAttempt(result string) { m.attempts.WithLabelValues(result).Inc() }
 
 // Certificate is one by which this process and the signer on the network know each
 // other.
 type Certificate struct {
-	Of    string // "server", "client" or "authority"
-	Name  string // whose it is
-	Until time.Time
+	Role     string // "server", "client" or "authority"
+	Name     string // whose it is
+	NotAfter time.Time
 }
 
-// Certificates has /metrics tell for how long those count that read gives when somebody
+// RegisterCertificates has /metrics tell for how long those count that read gives when somebody
 // asks. It is called once, and no two that are read at once have the same Of and Name.
-func (m *Metrics) Certificates(read func() []Certificate) {
-	m.registry.MustRegister(certificates(read))
+func (m *Metrics) RegisterCertificates(read func() []Certificate) {
+	m.registry.MustRegister(certificateCollector(read))
 }
 
-type certificates func() []Certificate
+type certificateCollector func() []Certificate
 
-var daysDesc = desc("coffer_signer_certificate_days_left", "For how many days a certificate between this process and the signer on the network counts; below 0 it has run out.", "of", "name")
+var daysDesc = newDesc("coffer_signer_certificate_days_left", "For how many days a certificate between this process and the signer on the network counts; below 0 it has run out.", "of", "name")
 
 // Describe implements prometheus.Collector.
-func (certificates) Describe(to chan<- *prometheus.Desc) { to <- daysDesc }
+func (certificateCollector) Describe(sink chan<- *prometheus.Desc) { sink <- daysDesc }
 
 // Collect implements prometheus.Collector.
-func (c certificates) Collect(to chan<- prometheus.Metric) {
-	for _, one := range c() {
-		to <- prometheus.MustNewConstMetric(daysDesc, prometheus.GaugeValue, time.Until(one.Until).Hours()/24, one.Of, one.Name)
+func (c certificateCollector) Collect(sink chan<- prometheus.Metric) {
+	for _, certificate := range c() {
+		sink <- prometheus.MustNewConstMetric(daysDesc, prometheus.GaugeValue, time.Until(certificate.NotAfter).Hours()/24, certificate.Role, certificate.Name)
 	}
 }
 
-// Watched is a signer whose answers are counted, and timed for whoever traces.
-func (m *Metrics) Watched(s signer.Signer) signer.Signer { return watched{s, m} }
+// WrapSigner is a signer whose answers are counted, and timed for whoever traces.
+func (m *Metrics) WrapSigner(s signer.Signer) signer.Signer { return countedSigner{s, m} }
 
-type watched struct {
+type countedSigner struct {
 	signer.Signer
-	m *Metrics
+	metrics *Metrics
 }
 
-func (w watched) count(call string, err error) {
+func (w countedSigner) countCall(call string, err error) {
 	outcome := "ok"
-	var no *signer.Refusal
+	var refusal *signer.Refusal
 	switch {
-	case errors.As(err, &no):
+	case errors.As(err, &refusal):
 		outcome = "refused"
-		w.m.refusals.WithLabelValues(no.Code).Inc()
+		w.metrics.refusals.WithLabelValues(refusal.Code).Inc()
 	case err != nil:
 		outcome = "error"
 	}
-	w.m.calls.WithLabelValues(call, outcome).Inc()
+	w.metrics.calls.WithLabelValues(call, outcome).Inc()
 }
 
-// Issue implements signer.Signer.
-func (w watched) Issue(ctx context.Context, r signer.WalletRef) (signer.Issued, error) {
-	out, err := w.Signer.Issue(ctx, r)
-	w.count("issue", err)
-	return out, err
+// IssueAddress implements signer.Signer.
+func (w countedSigner) IssueAddress(ctx context.Context, r signer.WalletRef) (signer.IssuedAddress, error) {
+	result, err := w.Signer.IssueAddress(ctx, r)
+	w.countCall("issue", err)
+	return result, err
 }
 
-// Admit implements signer.Signer.
-func (w watched) Admit(ctx context.Context, i signer.Intent) (signer.Entry, error) {
-	ctx, span := trace.About(ctx, "signer admit", i.ID)
-	out, err := w.Signer.Admit(ctx, i)
+// AdmitIntent implements signer.Signer.
+func (w countedSigner) AdmitIntent(ctx context.Context, intent signer.Intent) (signer.Entry, error) {
+	ctx, span := trace.StartAbout(ctx, "signer admit", intent.ID)
+	result, err := w.Signer.AdmitIntent(ctx, intent)
 	span.End(err)
-	w.count("admit", err)
-	return out, err
+	w.countCall("admit", err)
+	return result, err
 }
 
 // Sign implements signer.Signer.
-func (w watched) Sign(ctx context.Context, r signer.SignRequest) (signer.Signed, error) {
-	ctx, span := trace.About(ctx, "signer sign", r.IntentID)
-	out, err := w.Signer.Sign(ctx, r)
+func (w countedSigner) Sign(ctx context.Context, r signer.SignRequest) (signer.SignedTx, error) {
+	ctx, span := trace.StartAbout(ctx, "signer sign", r.IntentID)
+	result, err := w.Signer.Sign(ctx, r)
 	span.End(err)
-	w.count("sign", err)
-	return out, err
+	w.countCall("sign", err)
+	return result, err
 }
 
-// Endorse implements signer.Signer.
-func (w watched) Endorse(ctx context.Context, e signer.Endorsement) (signer.Endorsed, error) {
-	out, err := w.Signer.Endorse(ctx, e)
-	w.count("endorse", err)
-	return out, err
+// EndorseAddress implements signer.Signer.
+func (w countedSigner) EndorseAddress(ctx context.Context, e signer.Endorsement) (signer.EndorsedAddress, error) {
+	result, err := w.Signer.EndorseAddress(ctx, e)
+	w.countCall("endorse", err)
+	return result, err
 }
 
-// Revoke implements signer.Signer.
-func (w watched) Revoke(ctx context.Context, r signer.Revocation) (signer.Entry, error) {
-	out, err := w.Signer.Revoke(ctx, r)
-	w.count("revoke", err)
-	return out, err
+// RevokeEndorsement implements signer.Signer.
+func (w countedSigner) RevokeEndorsement(ctx context.Context, r signer.Revocation) (signer.Entry, error) {
+	result, err := w.Signer.RevokeEndorsement(ctx, r)
+	w.countCall("revoke", err)
+	return result, err
 }
 
-// Void implements signer.Signer.
-func (w watched) Void(ctx context.Context, v signer.Void) (signer.Entry, error) {
-	ctx, span := trace.About(ctx, "signer void", v.ID)
-	out, err := w.Signer.Void(ctx, v)
+// VoidIntent implements signer.Signer.
+func (w countedSigner) VoidIntent(ctx context.Context, v signer.Void) (signer.Entry, error) {
+	ctx, span := trace.StartAbout(ctx, "signer void", v.ID)
+	result, err := w.Signer.VoidIntent(ctx, v)
 	span.End(err)
-	w.count("void", err)
-	return out, err
+	w.countCall("void", err)
+	return result, err
 }
 
 // Head implements signer.Signer.
-func (w watched) Head(ctx context.Context) (signer.Head, error) {
-	out, err := w.Signer.Head(ctx)
-	w.count("head", err)
-	return out, err
+func (w countedSigner) Head(ctx context.Context) (signer.Head, error) {
+	result, err := w.Signer.Head(ctx)
+	w.countCall("head", err)
+	return result, err
 }
 
-// counts are what this process's door to the database has counted.
-type counts struct{ db *pg.DB }
+// poolCollector are what this process's door to the database has counted.
+type poolCollector struct{ db *pg.DB }
 
 var (
-	rerunDesc   = desc("coffer_db_transactions_rerun_total", "Transactions of this process that were run again, by why; a deadlock is a bug in an order of locks.", "cause")
-	unknownDesc = desc("coffer_db_commits_unknown_total", "Commits of this process whose outcome had to be looked up.")
-	connDesc    = desc("coffer_db_connections", "Connections of this process's pool.", "state")
+	rerunDesc   = newDesc("coffer_db_transactions_rerun_total", "Transactions of this process that were run again, by why; a deadlock is a bug in an order of locks.", "cause")
+	unknownDesc = newDesc("coffer_db_commits_unknown_total", "Commits of this process whose outcome had to be looked up.")
+	connDesc    = newDesc("coffer_db_connections", "Connections of this process's pool.", "state")
 )
 
-func desc(name, help string, labels ...string) *prometheus.Desc {
+func newDesc(name, help string, labels ...string) *prometheus.Desc {
 	return prometheus.NewDesc(name, help, labels, nil)
 }
 
 // Describe implements prometheus.Collector.
-func (c counts) Describe(to chan<- *prometheus.Desc) {
-	to <- rerunDesc
-	to <- unknownDesc
-	to <- connDesc
+func (c poolCollector) Describe(sink chan<- *prometheus.Desc) {
+	sink <- rerunDesc
+	sink <- unknownDesc
+	sink <- connDesc
 }
 
 // Collect implements prometheus.Collector.
-func (c counts) Collect(to chan<- prometheus.Metric) {
+func (c poolCollector) Collect(sink chan<- prometheus.Metric) {
 	n, pool := c.db.Counts(), c.db.PoolStat()
-	to <- prometheus.MustNewConstMetric(rerunDesc, prometheus.CounterValue, float64(n.Deadlocks), "deadlock")
-	to <- prometheus.MustNewConstMetric(rerunDesc, prometheus.CounterValue, float64(n.Serializations), "serialization")
-	to <- prometheus.MustNewConstMetric(unknownDesc, prometheus.CounterValue, float64(n.CommitsUnknown))
-	to <- prometheus.MustNewConstMetric(connDesc, prometheus.GaugeValue, float64(pool.AcquiredConns()), "used")
-	to <- prometheus.MustNewConstMetric(connDesc, prometheus.GaugeValue, float64(pool.IdleConns()), "idle")
-	to <- prometheus.MustNewConstMetric(connDesc, prometheus.GaugeValue, float64(pool.MaxConns()), "max")
+	sink <- prometheus.MustNewConstMetric(rerunDesc, prometheus.CounterValue, float64(n.Deadlocks), "deadlock")
+	sink <- prometheus.MustNewConstMetric(rerunDesc, prometheus.CounterValue, float64(n.Serializations), "serialization")
+	sink <- prometheus.MustNewConstMetric(unknownDesc, prometheus.CounterValue, float64(n.CommitsUnknown))
+	sink <- prometheus.MustNewConstMetric(connDesc, prometheus.GaugeValue, float64(pool.AcquiredConns()), "used")
+	sink <- prometheus.MustNewConstMetric(connDesc, prometheus.GaugeValue, float64(pool.IdleConns()), "idle")
+	sink <- prometheus.MustNewConstMetric(connDesc, prometheus.GaugeValue, float64(pool.MaxConns()), "max")
 }
 
 // A gauge is a query whose rows are values of one metric: the labels first, as text,
 // and the value last. now() is the moment of the transaction, by our clock.
 type gauge struct {
-	desc   *prometheus.Desc
-	labels int
-	sql    string
-	now    bool
+	desc     *prometheus.Desc
+	labels   int
+	sql      string
+	needsNow bool
 }
 
-func sql(name, help, query string, labels ...string) gauge {
-	return gauge{desc(name, help, labels...), len(labels), strings.ReplaceAll(query, "now()", "$1::timestamptz"), strings.Contains(query, "now()")}
+func newGauge(name, help, query string, labels ...string) gauge {
+	return gauge{newDesc(name, help, labels...), len(labels), strings.ReplaceAll(query, "now()", "$1::timestamptz"), strings.Contains(query, "now()")}
 }
 
 // openOrders are the orders that somebody waits for. They are reached from what is
@@ -280,63 +280,63 @@ const openOrders = `
 	WHERE o.status NOT IN ('PAID', 'FAILED', 'WITHDRAWN')
 	GROUP BY o.chain, o.purpose, o.status, coalesce(o.waiting_for, '')`
 
-// spentMax is how many of a chain's latest payments say what a wallet spends.
-const spentMax = 2000
+// gasHistoryMax is how many of a chain's latest payments say what a wallet spends.
+const gasHistoryMax = 2000
 
 // gauges are read together, in one transaction. Each walks an index of what is open
 // or a table of some rows.
 var gauges = []gauge{
-	sql("coffer_deposits_unfinal_oldest_seconds", "Age of the oldest deposit that was seen and is not final.", `
+	newGauge("coffer_deposits_unfinal_oldest_seconds", "Age of the oldest deposit that was seen and is not final.", `
 		SELECT chain, extract(epoch FROM now() - min(created_at))::float8 FROM deposits
 		WHERE status IN ('DETECTED', 'CONFIRMING') GROUP BY chain`, "chain"),
-	sql("coffer_deposits_uncredited_oldest_seconds", "Age of the oldest deposit that is final and not decided about.", `
+	newGauge("coffer_deposits_uncredited_oldest_seconds", "Age of the oldest deposit that is final and not decided about.", `
 		SELECT chain, extract(epoch FROM now() - min(coalesce(confirmed_at, created_at)))::float8 FROM deposits
 		WHERE status = 'SCREENING' GROUP BY chain`, "chain"),
-	sql("coffer_events_unnumbered_oldest_seconds", "Age of the oldest event without a number; 0 when there is none.", `
+	newGauge("coffer_events_unnumbered_oldest_seconds", "Age of the oldest event without a number; 0 when there is none.", `
 		SELECT coalesce(extract(epoch FROM now() - min(created_at)), 0)::float8 FROM events WHERE sequence IS NULL`),
-	sql("coffer_events_undelivered_oldest_seconds", "Age of the oldest event that an enabled endpoint has not got; 0 when there is none.", `
+	newGauge("coffer_events_undelivered_oldest_seconds", "Age of the oldest event that an enabled endpoint has not got; 0 when there is none.", `
 		SELECT coalesce(extract(epoch FROM now() - min(d.created_at)), 0)::float8
 		FROM deliveries d JOIN webhook_endpoints e USING (org_id, endpoint_id) WHERE d.status = 'PENDING' AND e.status = 'ENABLED'`),
-	sql("coffer_webhook_deliveries_pending", "Deliveries to enabled endpoints that are due or wait, by whether an attempt has failed.", `
+	newGauge("coffer_webhook_deliveries_pending", "Deliveries to enabled endpoints that are due or wait, by whether an attempt has failed.", `
 		SELECT CASE WHEN d.attempts > 0 THEN 'yes' ELSE 'no' END, count(*)::float8
 		FROM deliveries d JOIN webhook_endpoints e USING (org_id, endpoint_id) WHERE d.status = 'PENDING' AND e.status = 'ENABLED' GROUP BY 1`, "failing"),
-	sql("coffer_webhook_endpoints", "Endpoints, by their status.", `
+	newGauge("coffer_webhook_endpoints", "Endpoints, by their status.", `
 		SELECT status, count(*)::float8 FROM webhook_endpoints WHERE deleted_at IS NULL GROUP BY status`, "status"),
-	sql("coffer_scan_cursor_age_seconds", "Time since the final walk took in a block.", `
+	newGauge("coffer_scan_cursor_age_seconds", "Time since the final walk took in a block.", `
 		SELECT chain, extract(epoch FROM now() - updated_at)::float8 FROM scan_cursors`, "chain"),
-	sql("coffer_scan_block_age_seconds", "Age of the newest block that the final walk has taken in.", `
+	newGauge("coffer_scan_block_age_seconds", "Age of the newest block that the final walk has taken in.", `
 		SELECT c.chain, extract(epoch FROM now() - p.block_time)::float8
 		FROM scan_cursors c JOIN finality_proofs p ON p.chain = c.chain AND p.height = c.height AND p.hash = c.hash`, "chain"),
-	sql("coffer_scan_blocks_behind_head", "Blocks between the newest that was seen and the last final one that was taken in.", `
+	newGauge("coffer_scan_blocks_behind_head", "Blocks between the newest that was seen and the last final one that was taken in.", `
 		SELECT c.chain, greatest(0, (SELECT max(h.height) FROM scan_heads h WHERE h.chain = c.chain) - c.height)::float8
 		FROM scan_cursors c WHERE EXISTS (SELECT FROM scan_heads h WHERE h.chain = c.chain)`, "chain"),
-	sql("coffer_scan_untraced", "Transactions, or whole blocks, whose calls are to be traced yet.", `
+	newGauge("coffer_scan_untraced", "Transactions, or whole blocks, whose calls are to be traced yet.", `
 		SELECT p.chain, count(*)::float8 FROM scan_untraced u JOIN finality_live p USING (proof_id) WHERE u.status = 'DUE' GROUP BY p.chain`, "chain"),
-	sql("coffer_scan_untraced_oldest_seconds", "Age of the oldest of them.", `
+	newGauge("coffer_scan_untraced_oldest_seconds", "Age of the oldest of them.", `
 		SELECT p.chain, extract(epoch FROM now() - min(u.created_at))::float8
 		FROM scan_untraced u JOIN finality_live p USING (proof_id) WHERE u.status = 'DUE' GROUP BY p.chain`, "chain"),
-	sql("coffer_memos_due", "Transactions whose memo is to be read yet.", `
+	newGauge("coffer_memos_due", "Transactions whose memo is to be read yet.", `
 		SELECT chain, count(*)::float8 FROM transaction_memos WHERE status = 'DUE' GROUP BY chain`, "chain"),
-	sql("coffer_memos_due_oldest_seconds", "Age of the oldest of them.", `
+	newGauge("coffer_memos_due_oldest_seconds", "Age of the oldest of them.", `
 		SELECT chain, extract(epoch FROM now() - min(created_at))::float8 FROM transaction_memos WHERE status = 'DUE' GROUP BY chain`, "chain"),
-	sql("coffer_memos_abandoned", "Transactions of whose memo the last day gave up reading: no provider showed them.", `
+	newGauge("coffer_memos_abandoned", "Transactions of whose memo the last day gave up reading: no provider showed them.", `
 		SELECT chain, count(*)::float8 FROM transaction_memos WHERE status = 'ABANDONED' AND ended_at > now() - interval '1 day' GROUP BY chain`, "chain"),
-	sql("coffer_orders_open", "Payments, sweeps and top-ups that have not ended, by where they stand and what they wait for.", `
+	newGauge("coffer_orders_open", "Payments, sweeps and top-ups that have not ended, by where they stand and what they wait for.", `
 		SELECT o.chain, lower(o.purpose), o.status, coalesce(o.waiting_for, ''), count(*)::float8 FROM `+openOrders,
 		"chain", "purpose", "status", "waiting_for"),
-	sql("coffer_orders_open_oldest_seconds", "Age of the oldest of them.", `
+	newGauge("coffer_orders_open_oldest_seconds", "Age of the oldest of them.", `
 		SELECT o.chain, lower(o.purpose), o.status, coalesce(o.waiting_for, ''), extract(epoch FROM now() - min(o.created_at))::float8 FROM `+openOrders,
 		"chain", "purpose", "status", "waiting_for"),
-	sql("coffer_orders_in_question", "Payments that ended on a block which finality has taken back, by what they wait for.", `
+	newGauge("coffer_orders_in_question", "Payments that ended on a block which finality has taken back, by what they wait for.", `
 		SELECT chain, coalesce(waiting_for, ''), count(*)::float8 FROM dispatch_in_question GROUP BY 1, 2`, "chain", "waiting_for"),
-	sql("coffer_withdrawals_open", "Withdrawals that have not ended.", `
+	newGauge("coffer_withdrawals_open", "Withdrawals that have not ended.", `
 		SELECT status, count(*)::float8 FROM withdrawals WHERE status IN ('AWAITING_APPROVAL', 'PROCESSING', 'BROADCAST') GROUP BY status`, "status"),
-	sql("coffer_withdrawals_open_oldest_seconds", "Age of the oldest of them.", `
+	newGauge("coffer_withdrawals_open_oldest_seconds", "Age of the oldest of them.", `
 		SELECT status, extract(epoch FROM now() - min(created_at))::float8 FROM withdrawals
 		WHERE status IN ('AWAITING_APPROVAL', 'PROCESSING', 'BROADCAST') GROUP BY status`, "status"),
 	// A wallet spends its fees and, the treasury, what it gives others for theirs. The
 	// window is a day, or as much of it as the latest payments of the chain cover.
-	sql("coffer_gas_hours_left", "For how long the gas of a wallet lasts at the pace of the last day. Wallets that spent nothing are not here.", fmt.Sprintf(`
+	newGauge("coffer_gas_hours_left", "For how long the gas of a wallet lasts at the pace of the last day. Wallets that spent nothing are not here.", fmt.Sprintf(`
 		SELECT s.chain, s.wallet_id,
 			(greatest(0, f.gas - f.gas_reserved) / (s.spent / greatest(1, extract(epoch FROM now() - CASE WHEN s.n = %d THEN s.since ELSE now() - interval '24 hours' END) / 3600)))::float8
 		FROM (
@@ -353,84 +353,84 @@ var gauges = []gauge{
 		JOIN mints m ON m.chain = s.chain AND m.contract = ''
 		JOIN address_funds f ON f.wallet_id = s.wallet_id AND f.mint_id = m.mint_id
 		WHERE w.purpose = 'TREASURY' AND s.spent > 0
-		ORDER BY 3 LIMIT 50`, spentMax, spentMax), "chain", "wallet"),
-	sql("coffer_freezes", "What is frozen, by what it is and who did it.", `
+		ORDER BY 3 LIMIT 50`, gasHistoryMax, gasHistoryMax), "chain", "wallet"),
+	newGauge("coffer_freezes", "What is frozen, by what it is and who did it.", `
 		SELECT lower(scope), source, count(*)::float8 FROM freezes WHERE lifted_at IS NULL GROUP BY 1, 2`, "scope", "source"),
-	sql("coffer_verify_breached", "1 while payments are stopped because the books or the chains did not add up.", `
+	newGauge("coffer_verify_breached", "1 while payments are stopped because the books or the chains did not add up.", `
 		SELECT count(*)::float8 FROM (SELECT FROM freezes WHERE lifted_at IS NULL AND source = 'VERIFY' LIMIT 1) AS f`),
-	sql("coffer_verify_age_seconds", "Time since the last check of the books that ended; absent before the first.", `
+	newGauge("coffer_verify_age_seconds", "Time since the last check of the books that ended; absent before the first.", `
 		SELECT extract(epoch FROM now() - max(finalized_at))::float8 FROM river_job WHERE kind = 'verify' AND state = 'completed'
 		HAVING max(finalized_at) IS NOT NULL`),
-	sql("coffer_audit_unsealed_oldest_seconds", "Age of the oldest row of the audit log without a place in its chain; 0 when there is none.", `
+	newGauge("coffer_audit_unsealed_oldest_seconds", "Age of the oldest row of the audit log without a place in its chain; 0 when there is none.", `
 		SELECT coalesce(extract(epoch FROM now() - (`+audit.OldestUnsealed+`)), 0)::float8`),
-	sql("coffer_audit_unanchored_oldest_seconds", "Age of the oldest row of the audit log's chain that the signer has not signed; 0 when there is none.", `
+	newGauge("coffer_audit_unanchored_oldest_seconds", "Age of the oldest row of the audit log's chain that the signer has not signed; 0 when there is none.", `
 		SELECT coalesce(extract(epoch FROM now() - (`+audit.OldestUnanchored+`)), 0)::float8`),
-	sql("coffer_audit_contradicted", "1 while the last anchor of the audit log says something else than the log.", `
+	newGauge("coffer_audit_contradicted", "1 while the last anchor of the audit log says something else than the log.", `
 		SELECT count(*)::float8 FROM (SELECT position, hash, chain_id FROM audit_anchors ORDER BY number DESC LIMIT 1) a
 		WHERE a.position > 0 AND NOT EXISTS (SELECT FROM audit_seal s JOIN audit_chain c ON c.chain_id = a.chain_id
 			WHERE s.position = a.position AND encode(s.hash, 'hex') = a.hash)`),
-	sql("coffer_jobs_given_up", "Chores of the last day that failed and are not tried again.", `
+	newGauge("coffer_jobs_given_up", "Chores of the last day that failed and are not tried again.", `
 		SELECT kind, count(*)::float8 FROM river_job WHERE state = 'discarded' AND finalized_at > now() - interval '24 hours' GROUP BY kind`, "kind"),
-	sql("coffer_sender_alerts", "Senders of credited deposits that were found to be above their organization's threshold in the last day.", `
+	newGauge("coffer_sender_alerts", "Senders of credited deposits that were found to be above their organization's threshold in the last day.", `
 		SELECT count(*)::float8 FROM sender_verdicts WHERE alert AND at > now() - interval '24 hours'`),
-	sql("coffer_rescreening_overdue_seconds", "For how long the sender that has waited longest should have been asked about again; 0 when none is.", `
+	newGauge("coffer_rescreening_overdue_seconds", "For how long the sender that has waited longest should have been asked about again; 0 when none is.", `
 		SELECT greatest(0, coalesce(extract(epoch FROM now() - (SELECT min(next_at) FROM sender_watch)), 0))::float8`),
-	sql("coffer_unknown_tokens_dropped", "Addresses of ours to which the last day brought transfers of unknown tokens that are not recorded.", `
+	newGauge("coffer_unknown_tokens_dropped", "Addresses of ours to which the last day brought transfers of unknown tokens that are not recorded.", `
 		SELECT chain, count(*)::float8 FROM unknown_token_counts WHERE dropped_at > now() - interval '24 hours' GROUP BY 1`, "chain"),
-	sql("coffer_mints_quarantined", "Mints of which nothing is credited or paid.", `
+	newGauge("coffer_mints_quarantined", "Mints of which nothing is credited or paid.", `
 		SELECT count(*)::float8 FROM mints WHERE quarantined_at IS NOT NULL`),
 }
 
 var (
-	lookDesc = desc("coffer_db_look_ok", "1 when the database answered what this scrape needs of it.")
-	tookDesc = desc("coffer_db_look_seconds", "How long it took.")
+	readOKDesc      = newDesc("coffer_db_look_ok", "1 when the database answered what this scrape needs of it.")
+	readSecondsDesc = newDesc("coffer_db_look_seconds", "How long it took.")
 )
 
-// looker is Metrics as a collector of what the database knows.
-type looker Metrics
+// databaseCollector is Metrics as a collector of what the database knows.
+type databaseCollector Metrics
 
 // Describe implements prometheus.Collector.
-func (l *looker) Describe(to chan<- *prometheus.Desc) {
-	to <- lookDesc
-	to <- tookDesc
+func (l *databaseCollector) Describe(sink chan<- *prometheus.Desc) {
+	sink <- readOKDesc
+	sink <- readSecondsDesc
 	for _, g := range gauges {
-		to <- g.desc
+		sink <- g.desc
 	}
 }
 
 // Collect implements prometheus.Collector. A database that does not answer leaves out
 // what it would have said and says so: no figure is better than an old one.
-func (l *looker) Collect(to chan<- prometheus.Metric) {
+func (l *databaseCollector) Collect(sink chan<- prometheus.Metric) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.at.IsZero() || time.Since(l.at) >= lookEvery {
+	if l.readAt.IsZero() || time.Since(l.readAt) >= readInterval {
 		began := time.Now()
-		l.seen, l.err = look(l.db)
-		l.at = time.Now()
-		l.seen = append(l.seen, prometheus.MustNewConstMetric(tookDesc, prometheus.GaugeValue, time.Since(began).Seconds()))
-		if l.err != nil {
-			l.log.Warn("the database does not answer for the metrics", "error", l.err)
+		l.cached, l.readErr = readGauges(l.db)
+		l.readAt = time.Now()
+		l.cached = append(l.cached, prometheus.MustNewConstMetric(readSecondsDesc, prometheus.GaugeValue, time.Since(began).Seconds()))
+		if l.readErr != nil {
+			l.log.Warn("the database does not answer for the metrics", "error", l.readErr)
 		}
 	}
 	ok := 1.0
-	if l.err != nil {
+	if l.readErr != nil {
 		ok = 0
 	}
-	to <- prometheus.MustNewConstMetric(lookDesc, prometheus.GaugeValue, ok)
-	for _, m := range l.seen {
-		to <- m
+	sink <- prometheus.MustNewConstMetric(readOKDesc, prometheus.GaugeValue, ok)
+	for _, m := range l.cached {
+		sink <- m
 	}
 }
 
-// look asks the database for all gauges at once.
-func look(db *pg.DB) (seen []prometheus.Metric, err error) {
-	ctx, cancel := context.WithTimeout(context.Background(), lookMax) // a scrape has no context
+// readGauges asks the database for all gauges at once.
+func readGauges(db *pg.DB) (metrics []prometheus.Metric, err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), readTimeout) // a scrape has no context
 	defer cancel()
 	err = db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-		seen = nil
+		metrics = nil
 		batch := &pgx.Batch{}
 		for _, g := range gauges {
-			if g.now {
+			if g.needsNow {
 				batch.Queue(g.sql, tx.Now)
 			} else {
 				batch.Queue(g.sql)
@@ -443,14 +443,14 @@ func look(db *pg.DB) (seen []prometheus.Metric, err error) {
 			if err != nil {
 				return fmt.Errorf("%s: %w", g.desc, err)
 			}
-			labels, into, value := make([]string, g.labels), make([]any, g.labels+1), 0.0
+			labels, targets, value := make([]string, g.labels), make([]any, g.labels+1), 0.0
 			for i := range labels {
-				into[i] = &labels[i]
+				targets[i] = &labels[i]
 			}
-			into[g.labels] = &value
-			_, err = pgx.ForEachRow(rows, into, func() error {
-				one, err := prometheus.NewConstMetric(g.desc, prometheus.GaugeValue, value, labels...)
-				seen = append(seen, one)
+			targets[g.labels] = &value
+			_, err = pgx.ForEachRow(rows, targets, func() error {
+				metric, err := prometheus.NewConstMetric(g.desc, prometheus.GaugeValue, value, labels...)
+				metrics = append(metrics, metric)
 				return err
 			})
 			if err != nil {
@@ -459,5 +459,5 @@ func look(db *pg.DB) (seen []prometheus.Metric, err error) {
 		}
 		return results.Close()
 	})
-	return seen, err
+	return metrics, err
 }

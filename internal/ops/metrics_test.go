@@ -28,7 +28,7 @@ import (
 func scrape(t *testing.T, m *Metrics) map[string]float64 {
 	t.Helper()
 	w := httptest.NewRecorder()
-	New(nil, m).ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), "GET", "/metrics", nil))
+	NewHandler(nil, m).ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), "GET", "/metrics", nil))
 	if w.Code != 200 {
 		t.Fatalf("got %d %s, want the metrics", w.Code, w.Body)
 	}
@@ -84,7 +84,7 @@ INSERT INTO river_job (kind, queue, args, max_attempts, state, created_at, sched
 
 func TestEveryProcessTellsWhatTheRowsSay(t *testing.T) {
 	t.Parallel()
-	d := pgtest.Fresh(t)
+	d := pgtest.NewDatabase(t)
 	m := NewMetrics(pgtest.Open(t, d, time.Now), []string{"api", "scan"}, slog.New(slog.DiscardHandler))
 	calm := scrape(t, m)
 	for name, want := range map[string]float64{
@@ -105,21 +105,21 @@ func TestEveryProcessTellsWhatTheRowsSay(t *testing.T) {
 	if _, err := super.Exec(t.Context(), strings.ReplaceAll(badDay, "$T", fmt.Sprintf("now() - interval '%d seconds'", age))); err != nil {
 		t.Fatal(err)
 	}
-	m.at = time.Time{} // what was seen may be some seconds old otherwise
-	m.Request("POST", "/v1/withdraw", 503, time.Second)
-	m.Request("BREW", "", 404, time.Second)
-	m.Scan(chain.Ethereum, "final", fmt.Errorf("block 7: %w", chain.ErrDisagreement))
-	m.Attempt("5xx")
-	m.Attempt("5xx")
-	m.Certificates(func() []Certificate {
+	m.readAt = time.Time{} // what was seen may be some seconds old otherwise
+	m.CountRequest("POST", "/v1/withdraw", 503, time.Second)
+	m.CountRequest("BREW", "", 404, time.Second)
+	m.CountScanError(chain.Ethereum, "final", fmt.Errorf("block 7: %w", chain.ErrDisagreement))
+	m.CountWebhookAttempt("5xx")
+	m.CountWebhookAttempt("5xx")
+	m.RegisterCertificates(func() []Certificate {
 		return []Certificate{
 			{"server", "signer.internal", time.Now().Add(60 * time.Hour)},
 			{"client", "coffer-dispatch", time.Now().Add(-12 * time.Hour)},
 			{"authority", "ours", time.Now().Add(365 * 24 * time.Hour)},
 		}
 	})
-	no := m.Watched(refuses{})
-	_, _ = no.Admit(t.Context(), signer.Intent{})
+	no := m.WrapSigner(refuses{})
+	_, _ = no.AdmitIntent(t.Context(), signer.Intent{})
 	_, _ = no.Sign(t.Context(), signer.SignRequest{})
 	got := scrape(t, m)
 	for name, want := range map[string]float64{
@@ -187,7 +187,7 @@ func TestEveryProcessTellsWhatTheRowsSay(t *testing.T) {
 
 	super.Close(t.Context())
 	m.db.Close()
-	m.at = time.Time{}
+	m.readAt = time.Time{}
 	if got := scrape(t, m); got["coffer_db_look_ok"] != 0 {
 		t.Errorf("no database: got %v, want it told and the rest left out", got["coffer_db_look_ok"])
 	} else if _, old := got["coffer_verify_breached"]; old {
@@ -198,12 +198,12 @@ func TestEveryProcessTellsWhatTheRowsSay(t *testing.T) {
 // refuses is a signer that says no, and then cannot be reached.
 type refuses struct{ signer.Signer }
 
-func (refuses) Admit(context.Context, signer.Intent) (signer.Entry, error) {
+func (refuses) AdmitIntent(context.Context, signer.Intent) (signer.Entry, error) {
 	return signer.Entry{}, &signer.Refusal{Code: "POLICY_LIMIT"}
 }
 
-func (refuses) Sign(context.Context, signer.SignRequest) (signer.Signed, error) {
-	return signer.Signed{}, errors.New("nobody there")
+func (refuses) Sign(context.Context, signer.SignRequest) (signer.SignedTx, error) {
+	return signer.SignedTx{}, errors.New("nobody there")
 }
 
 // rule is an alert of deploy/alerts.yaml.

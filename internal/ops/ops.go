@@ -26,49 +26,49 @@ type Readiness struct {
 	Reasons map[string]string `json:"reasons"` // what is not ready, and why; empty when ready
 }
 
-// New makes the handler: /healthz answers while the process runs, /readyz asks
+// NewHandler makes the handler: /healthz answers while the process runs, /readyz asks
 // every check at once and answers 503 with the reasons of those that fail, /version tells
 // which commit runs, /metrics tells the metrics in Prometheus' text; nil has none.
-func New(checks map[string]Check, metrics *Metrics) http.Handler {
+func NewHandler(checks map[string]Check, metrics *Metrics) http.Handler {
 	mux := http.NewServeMux()
 	if metrics != nil {
-		mux.Handle("GET /metrics", metrics.handler())
+		mux.Handle("GET /metrics", metrics.newHandler())
 	}
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
-		answer(w, http.StatusOK, map[string]string{"status": "alive"})
+		writeJSON(w, http.StatusOK, map[string]string{"status": "alive"})
 	})
 	mux.HandleFunc("GET /version", func(w http.ResponseWriter, _ *http.Request) {
-		answer(w, http.StatusOK, ThisVersion())
+		writeJSON(w, http.StatusOK, ThisVersion())
 	})
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
-		got := ready(r.Context(), checks)
+		got := checkAll(r.Context(), checks)
 		status := http.StatusOK
 		if !got.Ready {
 			status = http.StatusServiceUnavailable
 		}
-		answer(w, status, got)
+		writeJSON(w, status, got)
 	})
 	return mux
 }
 
-// ready asks every check and waits for none longer than checkMax, also for one that does
+// checkAll asks every check and waits for none longer than checkMax, also for one that does
 // not heed its context.
-func ready(ctx context.Context, checks map[string]Check) Readiness {
+func checkAll(ctx context.Context, checks map[string]Check) Readiness {
 	ctx, cancel := context.WithTimeout(ctx, checkMax)
 	defer cancel()
 	type found struct {
 		name string
 		err  error
 	}
-	all := make(chan found, len(checks))
+	answers := make(chan found, len(checks))
 	got := Readiness{Reasons: map[string]string{}}
 	for name, check := range checks {
 		got.Reasons[name] = "no answer in " + checkMax.String()
-		go func() { all <- found{name, check(ctx)} }()
+		go func() { answers <- found{name, check(ctx)} }()
 	}
 	for range checks {
 		select {
-		case f := <-all:
+		case f := <-answers:
 			if delete(got.Reasons, f.name); f.err != nil {
 				got.Reasons[f.name] = f.err.Error()
 			}
@@ -80,7 +80,7 @@ func ready(ctx context.Context, checks map[string]Check) Readiness {
 	return got
 }
 
-func answer(w http.ResponseWriter, status int, body any) {
+func writeJSON(w http.ResponseWriter, status int, body any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(status)

@@ -29,10 +29,10 @@ func TestReadinessNamesWhatIsMissing(t *testing.T) {
 	t.Parallel()
 	good := func(context.Context) error { return nil }
 	bad := func(context.Context) error { return errors.New("the database does not answer") }
-	if status, got := get(t, New(map[string]Check{"database": good, "signer": good}, nil), "/readyz"); status != 200 || !got.Ready || len(got.Reasons) != 0 {
+	if status, got := get(t, NewHandler(map[string]Check{"database": good, "signer": good}, nil), "/readyz"); status != 200 || !got.Ready || len(got.Reasons) != 0 {
 		t.Errorf("got %v %+v, want it ready", status, got)
 	}
-	h := New(map[string]Check{"database": bad, "signer": good}, nil)
+	h := NewHandler(map[string]Check{"database": bad, "signer": good}, nil)
 	status, got := get(t, h, "/readyz")
 	if want := map[string]string{"database": "the database does not answer"}; status != 503 || got.Ready || !reflect.DeepEqual(got.Reasons, want) {
 		t.Errorf("got %v %+v, want 503 with %v", status, got, want)
@@ -45,7 +45,7 @@ func TestReadinessNamesWhatIsMissing(t *testing.T) {
 func TestTheVersionIsAnswered(t *testing.T) {
 	t.Parallel()
 	w := httptest.NewRecorder()
-	New(nil, nil).ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/version", nil))
+	NewHandler(nil, nil).ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/version", nil))
 	var got Version
 	if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil || w.Code != 200 {
 		t.Fatalf("got %d %s %v, want JSON", w.Code, w.Body, err)
@@ -62,7 +62,7 @@ func TestCheckThatHangsCountsAsFailed(t *testing.T) {
 			<-ctx.Done()
 			return ctx.Err()
 		}
-		if got := ready(t.Context(), map[string]Check{"chain": hangs}); got.Ready || got.Reasons["chain"] == "" {
+		if got := checkAll(t.Context(), map[string]Check{"chain": hangs}); got.Ready || got.Reasons["chain"] == "" {
 			t.Errorf("got %+v, want the chain named", got)
 		}
 	})

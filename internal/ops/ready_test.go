@@ -23,7 +23,7 @@ import (
 func readiness(t *testing.T, checks map[string]Check) (int, Readiness) {
 	t.Helper()
 	w := httptest.NewRecorder()
-	New(checks, nil).ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), "GET", "/readyz", nil))
+	NewHandler(checks, nil).ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), "GET", "/readyz", nil))
 	var got Readiness
 	if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil {
 		t.Fatal(err)
@@ -47,13 +47,13 @@ func TestReadyzWaitsForNoCheck(t *testing.T) {
 // ofItsOwn is a server that this test alone hurts, and a check of whether it takes writes.
 func ofItsOwn(t *testing.T) (*local.Cluster, map[string]Check) {
 	t.Helper()
-	cluster := pgtest.Cluster(t, map[string]string{"wal_level": "replica", "max_wal_senders": "2"})
+	cluster := pgtest.StartCluster(t, map[string]string{"wal_level": "replica", "max_wal_senders": "2"})
 	db, err := pg.Open(t.Context(), pg.Config{URL: cluster.URL(local.Database)}, time.Now)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(db.Close)
-	checks := map[string]Check{"database": db.Writable(0)}
+	checks := map[string]Check{"database": db.WritableCheck(0)}
 	if code, got := readiness(t, checks); code != 200 {
 		t.Fatalf("got %d %+v, want a database that takes writes", code, got)
 	}

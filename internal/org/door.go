@@ -18,52 +18,52 @@ import (
 
 // The bounds of a door.
 const (
-	lookMax    = 256              // keys that are looked up together
-	waitingMax = 4096             // requests that may wait for a look-up
-	lookFor    = 10 * time.Second // one look-up
+	lookupBatchMax    = 256              // keys that are looked up together
+	lookupsWaitingMax = 4096             // requests that may wait for a look-up
+	lookupTimeout     = 10 * time.Second // one look-up
 )
 
-// Door tells whose key was presented. Requests that come at the same time are
+// Authenticator tells whose key was presented. Requests that come at the same time are
 // looked up together, each by a look that starts after it came: nothing is
 // remembered between two looks. Safe for concurrent use.
-type Door struct {
-	db   *pg.DB
-	line group.Line[[sha256.Size]byte, holder]
+type Authenticator struct {
+	db      *pg.DB
+	batcher group.Writer[[sha256.Size]byte, keyHolder]
 
-	mu      sync.Mutex
-	writing map[[sha256.Size]byte]bool // values whose use a request writes down now
+	mu         sync.Mutex
+	writingUse map[[sha256.Size]byte]bool // values whose use a request writes down now
 }
 
-// holder is the key that a value belongs to, and from where it may be used.
-type holder struct {
-	Caller // without an organization for a value that is of no key
-	from   []netip.Prefix
+// keyHolder is the key that a value belongs to, and from where it may be used.
+type keyHolder struct {
+	Caller          // without an organization for a value that is of no key
+	allowedPrefixes []netip.Prefix
 }
 
-// NewDoor opens a door to a database.
-func NewDoor(db *pg.DB) *Door {
-	d := &Door{db: db, writing: map[[sha256.Size]byte]bool{}}
-	d.line.GroupMax, d.line.WaitingMax, d.line.WorkMax = lookMax, waitingMax, lookFor
-	d.line.Work = func(ctx context.Context, hashes [][sha256.Size]byte) []group.Answer[holder] {
-		owners, err := owners(ctx, db, hashes)
-		answers := make([]group.Answer[holder], len(hashes))
+// NewAuthenticator opens a door to a database.
+func NewAuthenticator(db *pg.DB) *Authenticator {
+	d := &Authenticator{db: db, writingUse: map[[sha256.Size]byte]bool{}}
+	d.batcher.GroupMax, d.batcher.WaitingMax, d.batcher.WorkMax = lookupBatchMax, lookupsWaitingMax, lookupTimeout
+	d.batcher.ProcessGroup = func(ctx context.Context, hashes [][sha256.Size]byte) []group.Answer[keyHolder] {
+		owners, err := findOwners(ctx, db, hashes)
+		answers := make([]group.Answer[keyHolder], len(hashes))
 		for i, hash := range hashes {
-			answers[i] = group.Answer[holder]{Value: owners[hash], Err: err}
+			answers[i] = group.Answer[keyHolder]{Value: owners[hash], Err: err}
 		}
 		return answers
 	}
 	return d
 }
 
-// owners are the keys that work and have values with these hashes: by the database's clock,
+// findOwners are the keys that work and have values with these hashes: by the database's clock,
 // and by whether the organization may have more than its main key.
-func owners(ctx context.Context, db *pg.DB, hashes [][sha256.Size]byte) (map[[sha256.Size]byte]holder, error) {
+func findOwners(ctx context.Context, db *pg.DB, hashes [][sha256.Size]byte) (map[[sha256.Size]byte]keyHolder, error) {
 	wanted := make([][]byte, len(hashes))
 	for i := range hashes {
 		wanted[i] = hashes[i][:]
 	}
-	found := map[[sha256.Size]byte]holder{}
-	err := db.LookSystem(ctx, func(b *pgx.Batch) {
+	found := map[[sha256.Size]byte]keyHolder{}
+	err := db.ReadSystemBatch(ctx, func(b *pgx.Batch) {
 		b.Queue(`
 			SELECT k.hash, k.org_id, k.key_id, k.scope, coalesce(u.last_used_at <= now() - interval '1 minute', true), s.ip_allowlist
 			FROM (
@@ -82,10 +82,10 @@ func owners(ctx context.Context, db *pg.DB, hashes [][sha256.Size]byte) (map[[sh
 			JOIN organization_settings s ON s.org_id = k.org_id
 			LEFT JOIN api_key_uses u ON u.hash = k.hash
 			WHERE k.main OR s.additional_api_keys`, wanted).Query(func(rows pgx.Rows) error {
-			var h holder
-			_, err := pgx.ForEachRow(rows, []any{&h.hash, &h.OrgID, &h.KeyID, &h.Scope, &h.unused, &h.from}, func() error {
+			var h keyHolder
+			_, err := pgx.ForEachRow(rows, []any{&h.hash, &h.OrgID, &h.KeyID, &h.Scope, &h.needsUseNote, &h.allowedPrefixes}, func() error {
 				found[[sha256.Size]byte(h.hash)] = h
-				h.hash, h.from = nil, nil // the next row does not write into them
+				h.hash, h.allowedPrefixes = nil, nil // the next row does not write into them
 				return nil
 			})
 			return err
@@ -97,18 +97,18 @@ func owners(ctx context.Context, db *pg.DB, hashes [][sha256.Size]byte) (map[[sh
 	return found, nil
 }
 
-// Admit tells which key was presented, by a request that came from an address; the
+// Authenticate tells which key was presented, by a request that came from an address; the
 // zero Addr when it is not known. It reads the key's row and the organization's IP
 // list each time, so a key is refused by every request that starts after it was
 // rolled or deleted, and an address by every one after it was taken from the list. A
 // missing, malformed, unknown, rolled, expired, deleted or suspended key takes the same
 // way through here and gets the same refusal, UNAUTHORIZED; a good one from an address
 // that the list does not have gets IP_NOT_ALLOWED; any other error means "unknown".
-func (d *Door) Admit(ctx context.Context, presented string, from netip.Addr) (Caller, error) {
+func (d *Authenticator) Authenticate(ctx context.Context, presented string, addr netip.Addr) (Caller, error) {
 	// What is too long is not hashed whole, and cannot be a key either way.
 	text := presented[:min(len(presented), keyTextBytes+1)]
-	h, err := d.line.Ask(ctx, sha256.Sum256([]byte(text)))
-	if errors.Is(err, group.ErrFull) || errors.Is(err, group.ErrLeft) {
+	h, err := d.batcher.SubmitAndWait(ctx, sha256.Sum256([]byte(text)))
+	if errors.Is(err, group.ErrFull) || errors.Is(err, group.ErrAbandoned) {
 		return Caller{}, fault.New(fault.Unavailable, fault.CodeUnavailable,
 			"More requests are waiting than can be taken in. Nothing was done. Repeat the request after the seconds that Retry-After names, a payment with the same idempotencyKey.")
 	}
@@ -116,37 +116,37 @@ func (d *Door) Admit(ctx context.Context, presented string, from netip.Addr) (Ca
 		return Caller{}, err
 	}
 	if h.OrgID == "" {
-		return Caller{}, unauthorized()
+		return Caller{}, newUnauthorized()
 	}
-	if !allows(h.from, from) {
+	if !allowsAddr(h.allowedPrefixes, addr) {
 		return Caller{}, fault.New(fault.Forbidden, fault.IPNotAllowed,
 			"This key is not taken from the address that the request came from. Nothing was done by this request, and this answer says nothing about any other. Call from an address on your organization's list, or ask the operator of this service to add this one.")
 	}
 	return h.Caller, nil
 }
 
-func unauthorized() error {
+func newUnauthorized() error {
 	return fault.New(fault.Unauthorized, fault.CodeUnauthorized,
 		"Send a valid API key in the header x-api-key. This answer says nothing about any other request.")
 }
 
-// NoteUse writes down that an admitted key was used, at most once a minute for each of its
+// RecordUse writes down that an admitted key was used, at most once a minute for each of its
 // values. One request of this process does it; the others go on meanwhile.
-func (d *Door) NoteUse(ctx context.Context, c Caller) error {
-	if !c.unused {
+func (d *Authenticator) RecordUse(ctx context.Context, c Caller) error {
+	if !c.needsUseNote {
 		return nil
 	}
 	hash := [sha256.Size]byte(c.hash)
 	d.mu.Lock()
-	begin := !d.writing[hash]
-	d.writing[hash] = true
+	begin := !d.writingUse[hash]
+	d.writingUse[hash] = true
 	d.mu.Unlock()
 	if !begin {
 		return nil
 	}
 	defer func() {
 		d.mu.Lock()
-		delete(d.writing, hash)
+		delete(d.writingUse, hash)
 		d.mu.Unlock()
 	}()
 	err := d.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {

@@ -24,7 +24,7 @@ const ipAllowlistMax = 256
 // INVALID_REQUEST on ipAllowlist.
 func ParseIPAllowlist(texts []string) ([]netip.Prefix, error) {
 	refuse := func(format string, args ...any) error {
-		return fault.New(fault.Invalid, fault.InvalidRequest, format+" Nothing was written and no money moved. Correct it and send the request again.", args...).On("ipAllowlist")
+		return fault.New(fault.Invalid, fault.InvalidRequest, format+" Nothing was written and no money moved. Correct it and send the request again.", args...).WithParam("ipAllowlist")
 	}
 	if len(texts) > ipAllowlistMax {
 		return nil, refuse("An IP list has at most %d entries.", ipAllowlistMax)
@@ -56,12 +56,12 @@ func comparePrefixes(a, b netip.Prefix) int {
 // describes. A zone belongs to one machine's network and is refused.
 func ParsePrefix(text string) (netip.Prefix, error) {
 	if !strings.Contains(text, "/") {
-		a, err := netip.ParseAddr(text)
-		if err != nil || a.Zone() != "" {
+		addr, err := netip.ParseAddr(text)
+		if err != nil || addr.Zone() != "" {
 			return netip.Prefix{}, fmt.Errorf("%q is no address", text)
 		}
-		a = a.Unmap()
-		return netip.PrefixFrom(a, a.BitLen()), nil
+		addr = addr.Unmap()
+		return netip.PrefixFrom(addr, addr.BitLen()), nil
 	}
 	p, err := netip.ParsePrefix(text)
 	if err != nil {
@@ -83,7 +83,7 @@ func IPAllowlist(ctx context.Context, tx pg.Tx, org string) ([]netip.Prefix, err
 	var list []netip.Prefix
 	err := tx.QueryRow(ctx, `SELECT ip_allowlist FROM organization_settings WHERE org_id = $1`, org).Scan(&list)
 	if errors.Is(err, pgx.ErrNoRows) {
-		return nil, absent()
+		return nil, newNotFound()
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read the IP list of %s: %w", org, err)
@@ -91,9 +91,9 @@ func IPAllowlist(ctx context.Context, tx pg.Tx, org string) ([]netip.Prefix, err
 	return list, nil
 }
 
-// allows tells whether a list has an address. An address that nobody knows is on
+// allowsAddr tells whether a list has an address. An address that nobody knows is on
 // no list.
-func allows(list []netip.Prefix, from netip.Addr) bool {
-	from = from.Unmap()
-	return len(list) == 0 || slices.ContainsFunc(list, func(p netip.Prefix) bool { return p.Contains(from) })
+func allowsAddr(list []netip.Prefix, addr netip.Addr) bool {
+	addr = addr.Unmap()
+	return len(list) == 0 || slices.ContainsFunc(list, func(p netip.Prefix) bool { return p.Contains(addr) })
 }

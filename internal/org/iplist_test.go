@@ -28,7 +28,7 @@ func TestAnIPListIsReadInOneForm(t *testing.T) {
 	for i := range many {
 		many[i] = fmt.Sprintf("10.0.%d.%d", i/256, i%256)
 	}
-	if _, err := org.ParseIPAllowlist(many); !fault.Is(err, fault.InvalidRequest) {
+	if _, err := org.ParseIPAllowlist(many); !fault.HasCode(err, fault.InvalidRequest) {
 		t.Errorf("257 entries: got %v, want %v", err, fault.InvalidRequest)
 	}
 	if _, err := org.ParseIPAllowlist(many[:256]); err != nil {
@@ -38,7 +38,7 @@ func TestAnIPListIsReadInOneForm(t *testing.T) {
 		"", " 10.0.0.1", "10.0.0.1 ", "10.0.0", "10.0.0.0/33", "10.0.0.0/-1", "10.0.0.0/08", "010.0.0.1", "localhost", "10.0.0.1:80", "fe80::1%eth0",
 		"fe80::%eth0/64", "0.0.0.0/0", "::/0", "::ffff:0.0.0.0/90", "::ffff:1.2.3.4/96", "[::1]", "\u0663.0.0.1", strings.Join(many, ","),
 	} {
-		if _, err := org.ParseIPAllowlist([]string{"10.0.0.0/8", bad}); !fault.Is(err, fault.InvalidRequest) || fault.Of(err).Param != "ipAllowlist" {
+		if _, err := org.ParseIPAllowlist([]string{"10.0.0.0/8", bad}); !fault.HasCode(err, fault.InvalidRequest) || fault.Find(err).Param != "ipAllowlist" {
 			t.Errorf("%.60q: got %v, want %v on ipAllowlist", bad, err, fault.InvalidRequest)
 		}
 	}
@@ -71,7 +71,7 @@ func TestAListHoldsForTheNextRequest(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	door := org.NewDoor(db)
+	door := org.NewAuthenticator(db)
 	set := func(entries ...string) {
 		t.Helper()
 		list, err := org.ParseIPAllowlist(entries)
@@ -101,11 +101,11 @@ func TestAListHoldsForTheNextRequest(t *testing.T) {
 		if from != "" {
 			at = netip.MustParseAddr(from)
 		}
-		got, err := door.Admit(ctx, key.Reveal(), at)
-		if want && (err != nil || got.OrgID != o.ID) || !want && !fault.Is(err, fault.IPNotAllowed) {
+		got, err := door.Authenticate(ctx, key.Reveal(), at)
+		if want && (err != nil || got.OrgID != o.ID) || !want && !fault.HasCode(err, fault.IPNotAllowed) {
 			t.Errorf("%q: got %v, want it let in: %v", from, err, want)
 		}
-		if _, err := door.Admit(ctx, theirs.Reveal(), at); err != nil {
+		if _, err := door.Authenticate(ctx, theirs.Reveal(), at); err != nil {
 			t.Errorf("%q, of an organization without a list: got %v", from, err)
 		}
 	}
@@ -119,20 +119,20 @@ func TestAListHoldsForTheNextRequest(t *testing.T) {
 	admits("203.0.114.7", false)
 	admits("", false)
 	// A wrong key learns nothing of a list.
-	if _, err := door.Admit(ctx, strings.Repeat("x", 46), netip.MustParseAddr("203.0.114.7")); !fault.Is(err, fault.CodeUnauthorized) {
+	if _, err := door.Authenticate(ctx, strings.Repeat("x", 46), netip.MustParseAddr("203.0.114.7")); !fault.HasCode(err, fault.CodeUnauthorized) {
 		t.Errorf("a wrong key: got %v, want %v", err, fault.CodeUnauthorized)
 	}
 	set()
 	admits("203.0.114.7", true)
 	var changes int
-	err = pgtest.Owner(t, db).QueryRow(ctx, `SELECT count(*) FROM audit_log WHERE action = 'settings.changed' AND detail->>'setting' = 'ipAllowlist'`).Scan(&changes)
+	err = pgtest.OwnerPool(t, db).QueryRow(ctx, `SELECT count(*) FROM audit_log WHERE action = 'settings.changed' AND detail->>'setting' = 'ipAllowlist'`).Scan(&changes)
 	if err != nil || changes != 2 {
 		t.Errorf("audit log: got %d %v, want both changes", changes, err)
 	}
 	err = db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		return org.SetIPAllowlist(ctx, tx, audit.Operator("op"), "org_none", nil)
 	})
-	if !fault.Is(err, fault.CodeNotFound) {
+	if !fault.HasCode(err, fault.CodeNotFound) {
 		t.Errorf("nobody's: got %v, want %v", err, fault.CodeNotFound)
 	}
 }

@@ -66,18 +66,18 @@ type Caller struct {
 	KeyID string
 	Scope Scope
 
-	hash   []byte
-	unused bool // its last use is not written down, or that is a minute ago
+	hash         []byte
+	needsUseNote bool // its last use is not written down, or that is a minute ago
 }
 
-// May tells whether the key has what a call needs. A call that does not say what it needs
+// HasScope tells whether the key has what a call needs. A call that does not say what it needs
 // takes the main key alone.
-func (c Caller) May(needed Scope) bool {
+func (c Caller) HasScope(needed Scope) bool {
 	if c.KeyID == MainKeyID {
 		return true
 	}
-	has, needs := slices.Index(Scopes, c.Scope), slices.Index(Scopes, needed)
-	return needs >= 0 && has >= needs
+	granted, required := slices.Index(Scopes, c.Scope), slices.Index(Scopes, needed)
+	return required >= 0 && granted >= required
 }
 
 // Actor is the key in the audit log: the main key stands there as its organization.
@@ -103,8 +103,8 @@ type Key struct {
 	FormerLastUsedAt *time.Time
 }
 
-// Main tells whether it is the organization's main key.
-func (k Key) Main() bool { return k.ID == MainKeyID }
+// IsMain tells whether it is the organization's main key.
+func (k Key) IsMain() bool { return k.ID == MainKeyID }
 
 // NewKey is a key to create.
 type NewKey struct {
@@ -113,15 +113,15 @@ type NewKey struct {
 	ExpiresAt *time.Time // nil: never
 }
 
-const noKeyMade = " No key was made and no money moved."
+const noKeyMadeText = " No key was made and no money moved."
 
-func (n NewKey) check() error {
+func (n NewKey) checkValues() error {
 	if strings.TrimSpace(n.Name) != n.Name || n.Name == "" || len(n.Name) > nameBytesMax || !utf8.ValidString(n.Name) || strings.ContainsFunc(n.Name, unicode.IsControl) {
 		return fault.New(fault.Invalid, fault.InvalidRequest,
-			"A key has a name of 1 to %d bytes without control characters and without space around it."+noKeyMade+" Give it another name.", nameBytesMax).On("name")
+			"A key has a name of 1 to %d bytes without control characters and without space around it."+noKeyMadeText+" Give it another name.", nameBytesMax).WithParam("name")
 	}
 	if !slices.Contains(Scopes, n.Scope) {
-		return fault.New(fault.Invalid, fault.InvalidRequest, "The scope is READ, NO_MONEY_OUT or FULL."+noKeyMade+" Give one of them.").On("scope")
+		return fault.New(fault.Invalid, fault.InvalidRequest, "The scope is READ, NO_MONEY_OUT or FULL."+noKeyMadeText+" Give one of them.").WithParam("scope")
 	}
 	return nil
 }
@@ -129,35 +129,35 @@ func (n NewKey) check() error {
 // CreateKey makes an additional key. Its value is not readable later. Errors: INVALID_REQUEST with the
 // parameter, FEATURE_DISABLED, INVALID_STATE for an organization that has AdditionalKeysMax,
 // UNAUTHORIZED when the caller's key ended meanwhile.
-func CreateKey(ctx context.Context, db *pg.DB, by Caller, n NewKey) (Key, seal.Secret, error) {
-	if err := n.check(); err != nil {
+func CreateKey(ctx context.Context, db *pg.DB, caller Caller, n NewKey) (Key, seal.Secret, error) {
+	if err := n.checkValues(); err != nil {
 		return Key{}, seal.Secret{}, err
 	}
 	value, hash := newKey()
 	var made Key
-	err := db.InOrg(ctx, by.OrgID, func(ctx context.Context, tx pg.Tx) error {
-		if err := by.hold(ctx, tx); err != nil {
+	err := db.InOrg(ctx, caller.OrgID, func(ctx context.Context, tx pg.Tx) error {
+		if err := caller.lockMainKey(ctx, tx); err != nil {
 			return err
 		}
-		if err := requireAdditionalKeys(ctx, tx, by.OrgID, "Your organization has one API key: additionalApiKeys is off."+noKeyMade+" Ask the operator of this service to switch it on."); err != nil {
+		if err := requireAdditionalKeys(ctx, tx, caller.OrgID, "Your organization has one API key: additionalApiKeys is off."+noKeyMadeText+" Ask the operator of this service to switch it on."); err != nil {
 			return err
 		}
 		keyID := id.New(keyIDPrefix, tx.Now)
 		_, err := tx.Exec(ctx, `INSERT INTO additional_api_keys (key_id, org_id, name, scope, hash, expires_at) VALUES ($1, $2, $3, $4, $5, $6)`,
-			keyID, by.OrgID, n.Name, n.Scope, hash, n.ExpiresAt)
+			keyID, caller.OrgID, n.Name, n.Scope, hash, n.ExpiresAt)
 		switch {
-		case pg.Violates(err, "additional_api_keys_ahead"):
-			return fault.New(fault.Invalid, fault.InvalidRequest, "expiresAt has passed."+noKeyMade+" Give a later time, or leave it out for a key that does not expire.").On("expiresAt")
-		case pg.Violates(err, "additional_api_keys_most"):
+		case pg.ViolatesConstraint(err, "additional_api_keys_ahead"):
+			return fault.New(fault.Invalid, fault.InvalidRequest, "expiresAt has passed."+noKeyMadeText+" Give a later time, or leave it out for a key that does not expire.").WithParam("expiresAt")
+		case pg.ViolatesConstraint(err, "additional_api_keys_most"):
 			return fault.New(fault.Conflict, fault.InvalidState,
-				"An organization has at most %d API keys beside its main one."+noKeyMade+" Delete one that is not needed.", AdditionalKeysMax)
+				"An organization has at most %d API keys beside its main one."+noKeyMadeText+" Delete one that is not needed.", AdditionalKeysMax)
 		case err != nil:
-			return fmt.Errorf("create an API key of %s: %w", by.OrgID, err)
+			return fmt.Errorf("create an API key of %s: %w", caller.OrgID, err)
 		}
-		if made, err = KeyByID(ctx, tx, by.OrgID, keyID); err != nil {
+		if made, err = KeyByID(ctx, tx, caller.OrgID, keyID); err != nil {
 			return err
 		}
-		return audit.Record(ctx, tx, made.entry(by.OrgID, by.Actor(), "api_key.created", map[string]any{"name": n.Name, "scope": n.Scope, "expiresAt": n.ExpiresAt}))
+		return audit.Record(ctx, tx, made.auditEntry(caller.OrgID, caller.Actor(), "api_key.created", map[string]any{"name": n.Name, "scope": n.Scope, "expiresAt": n.ExpiresAt}))
 	})
 	if err != nil {
 		return Key{}, seal.Secret{}, err
@@ -165,27 +165,27 @@ func CreateKey(ctx context.Context, db *pg.DB, by Caller, n NewKey) (Key, seal.S
 	return made, value, nil
 }
 
-func (k Key) entry(org string, by audit.Actor, action string, detail map[string]any) audit.Entry {
-	e := audit.Entry{OrgID: org, Actor: by, Action: action, ResourceKind: "API_KEY", ResourceID: k.ID, Detail: detail}
-	if k.Main() {
+func (k Key) auditEntry(org string, actor audit.Actor, action string, detail map[string]any) audit.Entry {
+	e := audit.Entry{OrgID: org, Actor: actor, Action: action, ResourceKind: "API_KEY", ResourceID: k.ID, Detail: detail}
+	if k.IsMain() {
 		e.ResourceKind, e.ResourceID = "ORGANIZATION", org
 	}
 	return e
 }
 
-func keysGate(org string) string { return "API keys of " + org }
+func keysLockName(org string) string { return "API keys of " + org }
 
-// hold keeps the main key as it is until the transaction ends, and refuses a caller whose
+// lockMainKey keeps the main key as it is until the transaction ends, and refuses a caller whose
 // value ended since it was admitted: after a roll has committed, no key is made or rolled by
 // the value that it ended.
-func (c Caller) hold(ctx context.Context, tx pg.Tx) error {
-	if err := pg.Share(ctx, tx, keysGate(c.OrgID)); err != nil {
+func (c Caller) lockMainKey(ctx context.Context, tx pg.Tx) error {
+	if err := pg.LockShared(ctx, tx, keysLockName(c.OrgID)); err != nil {
 		return err
 	}
-	return c.checkWorks(ctx, tx)
+	return c.checkStillValid(ctx, tx)
 }
 
-func (c Caller) checkWorks(ctx context.Context, tx pg.Tx) error {
+func (c Caller) checkStillValid(ctx context.Context, tx pg.Tx) error {
 	var works bool
 	err := tx.QueryRow(ctx, `
 		SELECT EXISTS (SELECT FROM api_keys k JOIN organization_settings s ON s.org_id = k.org_id
@@ -194,13 +194,13 @@ func (c Caller) checkWorks(ctx context.Context, tx pg.Tx) error {
 		return fmt.Errorf("look whether the key of a caller still works: %w", err)
 	}
 	if !works {
-		return unauthorized()
+		return newUnauthorized()
 	}
 	return nil
 }
 
 func requireAdditionalKeys(ctx context.Context, tx pg.Tx, org, refusal string) error {
-	if err := HoldSettings(ctx, tx, org); err != nil {
+	if err := LockSettingsShared(ctx, tx, org); err != nil {
 		return err
 	}
 	s, err := SettingsOf(ctx, tx, org)
@@ -218,26 +218,26 @@ func requireAdditionalKeys(ctx context.Context, tx pg.Tx, org, refusal string) e
 // cannot be, FEATURE_DISABLED, UNAUTHORIZED when the caller's key ended meanwhile, INVALID_STATE when
 // another request rolled the key at this moment, when it expired, and for an overlap while an
 // earlier value still works.
-func RollAPIKey(ctx context.Context, db *pg.DB, by Caller, keyID string, overlapSeconds int) (Key, seal.Secret, error) {
+func RollAPIKey(ctx context.Context, db *pg.DB, caller Caller, keyID string, overlapSeconds int) (Key, seal.Secret, error) {
 	if overlapSeconds < 0 || overlapSeconds > OverlapSecondsMax {
 		return Key{}, seal.Secret{}, fault.New(fault.Invalid, fault.InvalidRequest,
-			"overlapSeconds is a whole number from 0 to %d. The key was not rolled and no money moved. Correct it.", OverlapSecondsMax).On("overlapSeconds")
+			"overlapSeconds is a whole number from 0 to %d. The key was not rolled and no money moved. Correct it.", OverlapSecondsMax).WithParam("overlapSeconds")
 	}
 	value, hash := newKey()
 	var rolled Key
 	roll := func(ctx context.Context, tx pg.Tx) (err error) {
-		rolled, err = rollAdditional(ctx, tx, by, keyID, hash, overlapSeconds)
+		rolled, err = rollAdditional(ctx, tx, caller, keyID, hash, overlapSeconds)
 		return err
 	}
 	var err error
 	if keyID == MainKeyID {
 		// The role of an organization's requests writes no value of the main key.
 		err = db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
-			rolled, err = rollMain(ctx, tx, by.Actor(), by.OrgID, hash, overlapSeconds, func() error { return by.checkWorks(ctx, tx) })
+			rolled, err = rollMain(ctx, tx, caller.Actor(), caller.OrgID, hash, overlapSeconds, func() error { return caller.checkStillValid(ctx, tx) })
 			return err
 		})
 	} else {
-		err = db.InOrg(ctx, by.OrgID, roll)
+		err = db.InOrg(ctx, caller.OrgID, roll)
 	}
 	if err != nil {
 		return Key{}, seal.Secret{}, err
@@ -246,33 +246,33 @@ func RollAPIKey(ctx context.Context, db *pg.DB, by Caller, keyID string, overlap
 }
 
 const (
-	rolledMeanwhile = "Another request rolled or ended the key at this moment. Nothing was changed by this request. List the keys, and roll again if it is still needed."
-	formerWorks     = "The earlier value of this key still works. Nothing was changed. Wait until its overlap ends, or roll with overlapSeconds 0, which ends both values at once."
+	rolledMeanwhileText = "Another request rolled or ended the key at this moment. Nothing was changed by this request. List the keys, and roll again if it is still needed."
+	formerWorksText     = "The earlier value of this key still works. Nothing was changed. Wait until its overlap ends, or roll with overlapSeconds 0, which ends both values at once."
 )
 
 // rollMain replaces the value of the main key, in a transaction of the system. allowed may
 // refuse, unless it is nil, once no other roll can come between.
-func rollMain(ctx context.Context, tx pg.Tx, by audit.Actor, org string, hash []byte, overlapSeconds int, allowed func() error) (Key, error) {
+func rollMain(ctx context.Context, tx pg.Tx, actor audit.Actor, org string, hash []byte, overlapSeconds int, checkCaller func() error) (Key, error) {
 	if _, err := ByID(ctx, tx, org); err != nil {
 		return Key{}, err
 	}
-	var seen *int64
+	var currentID *int64
 	const present = `SELECT max(api_key_id) FROM api_keys WHERE org_id = $1 AND rolled_at IS NULL`
-	if err := tx.QueryRow(ctx, present, org).Scan(&seen); err != nil {
+	if err := tx.QueryRow(ctx, present, org).Scan(&currentID); err != nil {
 		return Key{}, fmt.Errorf("look for the key of %s: %w", org, err)
 	}
-	if err := pg.Exclude(ctx, tx, keysGate(org)); err != nil {
+	if err := pg.LockExclusive(ctx, tx, keysLockName(org)); err != nil {
 		return Key{}, err
 	}
-	if allowed != nil {
-		var still *int64
-		if err := tx.QueryRow(ctx, present, org).Scan(&still); err != nil {
+	if checkCaller != nil {
+		var latestID *int64
+		if err := tx.QueryRow(ctx, present, org).Scan(&latestID); err != nil {
 			return Key{}, fmt.Errorf("look for the key of %s: %w", org, err)
 		}
-		if still == nil || seen == nil || *still != *seen {
-			return Key{}, fault.New(fault.Conflict, fault.InvalidState, rolledMeanwhile)
+		if latestID == nil || currentID == nil || *latestID != *currentID {
+			return Key{}, fault.New(fault.Conflict, fault.InvalidState, rolledMeanwhileText)
 		}
-		if err := allowed(); err != nil {
+		if err := checkCaller(); err != nil {
 			return Key{}, err
 		}
 	}
@@ -285,22 +285,22 @@ func rollMain(ctx context.Context, tx pg.Tx, by audit.Actor, org string, hash []
 	if err != nil {
 		return Key{}, fmt.Errorf("end the earlier key of %s: %w", org, err)
 	}
-	if seen != nil {
+	if currentID != nil {
 		tag, err := tx.Exec(ctx, `
 			UPDATE api_keys SET rolled_at = now(), ends_at = CASE WHEN $2::bigint > 0 THEN now() + make_interval(secs => $2::bigint) END
-			WHERE api_key_id = $1 AND rolled_at IS NULL`, *seen, overlapSeconds)
+			WHERE api_key_id = $1 AND rolled_at IS NULL`, *currentID, overlapSeconds)
 		switch {
-		case pg.Violates(err, "api_keys_one_former"):
-			return Key{}, fault.New(fault.Conflict, fault.InvalidState, formerWorks)
+		case pg.ViolatesConstraint(err, "api_keys_one_former"):
+			return Key{}, fault.New(fault.Conflict, fault.InvalidState, formerWorksText)
 		case err != nil:
 			return Key{}, fmt.Errorf("roll the key of %s: %w", org, err)
 		case tag.RowsAffected() != 1:
-			return Key{}, fault.New(fault.Conflict, fault.InvalidState, rolledMeanwhile)
+			return Key{}, fault.New(fault.Conflict, fault.InvalidState, rolledMeanwhileText)
 		}
 	}
 	_, err = tx.Exec(ctx, `INSERT INTO api_keys (org_id, hash, created_at) VALUES ($1, $2, $3)`, org, hash, tx.Now)
-	if pg.Violates(err, "api_keys_one_live") {
-		return Key{}, fault.New(fault.Conflict, fault.InvalidState, rolledMeanwhile)
+	if pg.ViolatesConstraint(err, "api_keys_one_live") {
+		return Key{}, fault.New(fault.Conflict, fault.InvalidState, rolledMeanwhileText)
 	}
 	if err != nil {
 		return Key{}, fmt.Errorf("roll the key of %s: %w", org, err)
@@ -309,23 +309,23 @@ func rollMain(ctx context.Context, tx pg.Tx, by audit.Actor, org string, hash []
 	if err != nil {
 		return Key{}, err
 	}
-	return rolled, audit.Record(ctx, tx, rolled.entry(org, by, "api_key.rolled", map[string]any{"overlapSeconds": overlapSeconds}))
+	return rolled, audit.Record(ctx, tx, rolled.auditEntry(org, actor, "api_key.rolled", map[string]any{"overlapSeconds": overlapSeconds}))
 }
 
 // rollAdditional replaces the value of an additional key, in a transaction of its organization.
-func rollAdditional(ctx context.Context, tx pg.Tx, by Caller, keyID string, hash []byte, overlapSeconds int) (Key, error) {
-	seen, rolls, err := keyByID(ctx, tx, by.OrgID, keyID)
+func rollAdditional(ctx context.Context, tx pg.Tx, caller Caller, keyID string, hash []byte, overlapSeconds int) (Key, error) {
+	key, rolls, err := keyByID(ctx, tx, caller.OrgID, keyID)
 	if err != nil {
 		return Key{}, err
 	}
-	if err := by.hold(ctx, tx); err != nil {
+	if err := caller.lockMainKey(ctx, tx); err != nil {
 		return Key{}, err
 	}
-	if err := requireAdditionalKeys(ctx, tx, by.OrgID, "This key is suspended: additionalApiKeys is off for your organization. Nothing was changed and no money moved. Delete it, or ask the operator of this service to switch additionalApiKeys on."); err != nil {
+	if err := requireAdditionalKeys(ctx, tx, caller.OrgID, "This key is suspended: additionalApiKeys is off for your organization. Nothing was changed and no money moved. Delete it, or ask the operator of this service to switch additionalApiKeys on."); err != nil {
 		return Key{}, err
 	}
-	if seen.Status == KeyExpired {
-		return Key{}, fault.New(fault.Conflict, fault.InvalidState, "This key has expired. Nothing was changed and no money moved. Make another one.").Beside("currentStatus", string(KeyExpired))
+	if key.Status == KeyExpired {
+		return Key{}, fault.New(fault.Conflict, fault.InvalidState, "This key has expired. Nothing was changed and no money moved. Make another one.").WithExtra("currentStatus", string(KeyExpired))
 	}
 	tag, err := tx.Exec(ctx, `
 		UPDATE additional_api_keys SET hash = $3, rolls = rolls + 1, rolled_at = now(),
@@ -337,37 +337,37 @@ func rollAdditional(ctx context.Context, tx pg.Tx, by Caller, keyID string, hash
 		return Key{}, fmt.Errorf("roll API key %s: %w", keyID, err)
 	}
 	if tag.RowsAffected() != 1 {
-		_, now, err := keyByID(ctx, tx, by.OrgID, keyID)
-		if err == nil && now == rolls {
-			return Key{}, fault.New(fault.Conflict, fault.InvalidState, formerWorks)
+		_, rollsNow, err := keyByID(ctx, tx, caller.OrgID, keyID)
+		if err == nil && rollsNow == rolls {
+			return Key{}, fault.New(fault.Conflict, fault.InvalidState, formerWorksText)
 		}
 		if err == nil {
-			err = fault.New(fault.Conflict, fault.InvalidState, rolledMeanwhile)
+			err = fault.New(fault.Conflict, fault.InvalidState, rolledMeanwhileText)
 		}
 		return Key{}, err
 	}
-	rolled, err := KeyByID(ctx, tx, by.OrgID, keyID)
+	rolled, err := KeyByID(ctx, tx, caller.OrgID, keyID)
 	if err != nil {
 		return Key{}, err
 	}
-	return rolled, audit.Record(ctx, tx, rolled.entry(by.OrgID, by.Actor(), "api_key.rolled", map[string]any{"overlapSeconds": overlapSeconds}))
+	return rolled, audit.Record(ctx, tx, rolled.auditEntry(caller.OrgID, caller.Actor(), "api_key.rolled", map[string]any{"overlapSeconds": overlapSeconds}))
 }
 
 // DeleteKey ends an additional key with all its values, from the commit on. Errors:
 // NOT_FOUND, INVALID_STATE for the main key, UNAUTHORIZED when the caller's key ended meanwhile.
-func DeleteKey(ctx context.Context, db *pg.DB, by Caller, keyID string) error {
+func DeleteKey(ctx context.Context, db *pg.DB, caller Caller, keyID string) error {
 	if keyID == MainKeyID {
 		return fault.New(fault.Conflict, fault.InvalidState, "An organization keeps its main key. Nothing was changed and no money moved. Roll it, which ends its value; or have the operator of this service revoke it.")
 	}
-	return db.InOrg(ctx, by.OrgID, func(ctx context.Context, tx pg.Tx) error {
-		if err := by.hold(ctx, tx); err != nil {
+	return db.InOrg(ctx, caller.OrgID, func(ctx context.Context, tx pg.Tx) error {
+		if err := caller.lockMainKey(ctx, tx); err != nil {
 			return err
 		}
-		return deleteKey(ctx, tx, by.Actor(), by.OrgID, keyID, "api_key.deleted")
+		return deleteKey(ctx, tx, caller.Actor(), caller.OrgID, keyID, "api_key.deleted")
 	})
 }
 
-func deleteKey(ctx context.Context, tx pg.Tx, by audit.Actor, org, keyID, action string) error {
+func deleteKey(ctx context.Context, tx pg.Tx, actor audit.Actor, org, keyID, action string) error {
 	k, err := KeyByID(ctx, tx, org, keyID)
 	if err != nil {
 		return err
@@ -377,23 +377,23 @@ func deleteKey(ctx context.Context, tx pg.Tx, by audit.Actor, org, keyID, action
 		return fmt.Errorf("delete API key %s: %w", keyID, err)
 	}
 	if tag.RowsAffected() != 1 {
-		return noKey()
+		return newKeyNotFound()
 	}
-	return audit.Record(ctx, tx, k.entry(org, by, action, map[string]any{"name": k.Name}))
+	return audit.Record(ctx, tx, k.auditEntry(org, actor, action, map[string]any{"name": k.Name}))
 }
 
 // RevokeKey ends a key of an organization, in an operator's name, from the commit on. A revoked
 // main key leaves the organization without one until it is rolled. Errors: NOT_FOUND, INVALID_STATE
 // for a main key that is revoked already.
-func RevokeKey(ctx context.Context, db *pg.DB, by audit.Actor, org, keyID string) error {
+func RevokeKey(ctx context.Context, db *pg.DB, actor audit.Actor, org, keyID string) error {
 	return db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		if _, err := ByID(ctx, tx, org); err != nil {
 			return err
 		}
 		if keyID != MainKeyID {
-			return deleteKey(ctx, tx, by, org, keyID, "api_key.revoked")
+			return deleteKey(ctx, tx, actor, org, keyID, "api_key.revoked")
 		}
-		if err := pg.Exclude(ctx, tx, keysGate(org)); err != nil {
+		if err := pg.LockExclusive(ctx, tx, keysLockName(org)); err != nil {
 			return err
 		}
 		if _, err := tx.Exec(ctx, `UPDATE api_keys SET ends_at = NULL WHERE org_id = $1 AND ends_at IS NOT NULL`, org); err != nil {
@@ -406,11 +406,11 @@ func RevokeKey(ctx context.Context, db *pg.DB, by audit.Actor, org, keyID string
 		if tag.RowsAffected() != 1 {
 			return fault.New(fault.Conflict, fault.InvalidState, "The main key of %s is revoked already. Nothing was changed. Roll it to give the organization another one.", org)
 		}
-		return audit.Record(ctx, tx, Key{ID: MainKeyID}.entry(org, by, "api_key.revoked", nil))
+		return audit.Record(ctx, tx, Key{ID: MainKeyID}.auditEntry(org, actor, "api_key.revoked", nil))
 	})
 }
 
-func noKey() error {
+func newKeyNotFound() error {
 	return fault.New(fault.NotFound, fault.CodeNotFound, "There is no such API key. Nothing was changed and no money moved. List the keys to see which there are.")
 }
 
@@ -458,8 +458,8 @@ func KeyByID(ctx context.Context, tx pg.Tx, org, keyID string) (Key, error) {
 }
 
 func keyByID(ctx context.Context, tx pg.Tx, org, keyID string) (k Key, rolls int, err error) {
-	if keyID != MainKeyID && !id.Is(keyIDPrefix, keyID) {
-		return Key{}, 0, noKey()
+	if keyID != MainKeyID && !id.IsValid(keyIDPrefix, keyID) {
+		return Key{}, 0, newKeyNotFound()
 	}
 	rows, err := tx.Query(ctx, selectKeys+`org_id = $1 AND key_id = $2`, org, keyID)
 	if err != nil {
@@ -467,7 +467,7 @@ func keyByID(ctx context.Context, tx pg.Tx, org, keyID string) (k Key, rolls int
 	}
 	found, err := pgx.CollectExactlyOneRow(rows, scanKey)
 	if errors.Is(err, pgx.ErrNoRows) {
-		return Key{}, 0, noKey()
+		return Key{}, 0, newKeyNotFound()
 	}
 	if err != nil {
 		return Key{}, 0, fmt.Errorf("read API key %s: %w", keyID, err)
@@ -477,8 +477,8 @@ func keyByID(ctx context.Context, tx pg.Tx, org, keyID string) (k Key, rolls int
 
 // ListKeys is a page of an organization's keys, the deleted ones left out.
 func ListKeys(ctx context.Context, tx pg.Tx, org string, p page.Page) (page.Result[Key], error) {
-	q := page.Select(selectKeys+`org_id = ?`, org)
-	sql, args := q.Sorted(p, "created_at", "key_id")
+	q := page.NewQuery(selectKeys+`org_id = ?`, org)
+	sql, args := q.BuildPage(p, "created_at", "key_id")
 	rows, err := tx.Query(ctx, sql, args...)
 	if err != nil {
 		return page.Result[Key]{}, fmt.Errorf("list the API keys of %s: %w", org, err)
@@ -490,5 +490,5 @@ func ListKeys(ctx context.Context, tx pg.Tx, org string, p page.Page) (page.Resu
 	if err != nil {
 		return page.Result[Key]{}, fmt.Errorf("list the API keys of %s: %w", org, err)
 	}
-	return page.Cut(p, found, func(k Key) page.Cursor { return page.Cursor{At: k.CreatedAt, ID: k.ID} }), nil
+	return page.CutPage(p, found, func(k Key) page.Cursor { return page.Cursor{CreatedAt: k.CreatedAt, ID: k.ID} }), nil
 }

@@ -51,7 +51,7 @@ func (k *keyring) allow(on bool) {
 }
 
 func (k *keyring) admit(value seal.Secret) (org.Caller, error) {
-	return org.NewDoor(k.db).Admit(k.t.Context(), value.Reveal(), netip.Addr{})
+	return org.NewAuthenticator(k.db).Authenticate(k.t.Context(), value.Reveal(), netip.Addr{})
 }
 
 // caller is the main key as it was admitted.
@@ -89,7 +89,7 @@ func (k *keyring) list() []org.Key {
 // exec runs a statement as the owner of the database.
 func (k *keyring) exec(sql string, args ...any) {
 	k.t.Helper()
-	if _, err := pgtest.Owner(k.t, k.db).Exec(k.t.Context(), sql, args...); err != nil {
+	if _, err := pgtest.OwnerPool(k.t, k.db).Exec(k.t.Context(), sql, args...); err != nil {
 		k.t.Fatal(err)
 	}
 }
@@ -99,7 +99,7 @@ func (k *keyring) refused(name string, value seal.Secret) {
 	k.t.Helper()
 	_, unknown := k.admit(seal.NewSecret("ck_" + strings.Repeat("A", 43)))
 	got, err := k.admit(value)
-	if f := fault.Of(err); got.OrgID != "" || f == nil || f.Code != fault.CodeUnauthorized || f.Error() != fault.Of(unknown).Error() || f.Extra != nil || f.Details != nil {
+	if f := fault.Find(err); got.OrgID != "" || f == nil || f.Code != fault.CodeUnauthorized || f.Error() != fault.Find(unknown).Error() || f.Extra != nil || f.Details != nil {
 		k.t.Errorf("%s: got %v %v, want %v", name, got, err, unknown)
 	}
 }
@@ -116,10 +116,10 @@ func TestAdditionalKeysWorkWhereTheOperatorAllowsThem(t *testing.T) {
 	t.Parallel()
 	k := newKeyring(t, false)
 	wanted := org.NewKey{Name: "reporting", Scope: org.ScopeRead}
-	if _, _, err := org.CreateKey(t.Context(), k.db, k.caller(), wanted); !fault.Is(err, fault.FeatureDisabled) {
+	if _, _, err := org.CreateKey(t.Context(), k.db, k.caller(), wanted); !fault.HasCode(err, fault.FeatureDisabled) {
 		t.Errorf("off: got %v, want %v", err, fault.FeatureDisabled)
 	}
-	if _, _, err := org.RollAPIKey(t.Context(), k.db, k.caller(), org.MainKeyID, 60); !fault.Is(err, fault.FeatureDisabled) {
+	if _, _, err := org.RollAPIKey(t.Context(), k.db, k.caller(), org.MainKeyID, 60); !fault.HasCode(err, fault.FeatureDisabled) {
 		t.Errorf("an overlap: got %v, want %v", err, fault.FeatureDisabled)
 	}
 	k.allow(true)
@@ -144,11 +144,11 @@ func TestAdditionalKeysWorkWhereTheOperatorAllowsThem(t *testing.T) {
 		t.Errorf("off again: got %+v, want three keys", all)
 	}
 	for _, key := range all {
-		if want := map[bool]org.KeyStatus{true: org.KeyActive, false: org.KeySuspended}[key.Main()]; key.Status != want || key.FormerEndsAt != nil {
+		if want := map[bool]org.KeyStatus{true: org.KeyActive, false: org.KeySuspended}[key.IsMain()]; key.Status != want || key.FormerEndsAt != nil {
 			t.Errorf("off again: got %+v, want it %s without a former value", key, want)
 		}
 	}
-	if _, _, err := org.RollAPIKey(t.Context(), k.db, k.caller(), made.ID, 0); !fault.Is(err, fault.FeatureDisabled) {
+	if _, _, err := org.RollAPIKey(t.Context(), k.db, k.caller(), made.ID, 0); !fault.HasCode(err, fault.FeatureDisabled) {
 		t.Errorf("roll of a suspended key: got %v, want %v", err, fault.FeatureDisabled)
 	}
 	k.allow(true)
@@ -160,7 +160,7 @@ func TestAdditionalKeysWorkWhereTheOperatorAllowsThem(t *testing.T) {
 	k.works("before it expires", value, made.ID)
 	k.exec(`UPDATE additional_api_keys SET expires_at = now() WHERE key_id = $1`, made.ID)
 	k.refused("expired", value)
-	if _, _, err := org.RollAPIKey(t.Context(), k.db, k.caller(), made.ID, 0); !fault.Is(err, fault.InvalidState) {
+	if _, _, err := org.RollAPIKey(t.Context(), k.db, k.caller(), made.ID, 0); !fault.HasCode(err, fault.InvalidState) {
 		t.Errorf("roll of an expired key: got %v, want %v", err, fault.InvalidState)
 	}
 }
@@ -178,13 +178,13 @@ func TestAScopeHasThoseBelowIt(t *testing.T) {
 			t.Fatal(err)
 		}
 		for j, needed := range needs {
-			if got, want := c.May(needed), j <= i; got != want {
+			if got, want := c.HasScope(needed), j <= i; got != want {
 				t.Errorf("%s for %q: got %v, want %v", scope, needed, got, want)
 			}
 		}
 	}
 	for _, needed := range needs {
-		if !k.caller().May(needed) {
+		if !k.caller().HasScope(needed) {
 			t.Errorf("the main key for %q: got a refusal, want it let in", needed)
 		}
 	}
@@ -193,24 +193,24 @@ func TestAScopeHasThoseBelowIt(t *testing.T) {
 // Rule KEY-5.
 func TestAFormerValueWorksUntilItsOverlapEnds(t *testing.T) {
 	t.Parallel()
-	for _, of := range []string{"additional", "main"} {
-		t.Run(of, func(t *testing.T) {
+	for _, field := range []string{"additional", "main"} {
+		t.Run(field, func(t *testing.T) {
 			t.Parallel()
 			k := newKeyring(t, true)
 			id, first := org.MainKeyID, k.main
-			if of == "additional" {
+			if field == "additional" {
 				made, value := k.create(org.ScopeRead)
 				id, first = made.ID, value
 			}
 			roll := func(seconds int) (org.Key, seal.Secret, error) {
 				rolled, value, err := org.RollAPIKey(t.Context(), k.db, k.caller(), id, seconds)
-				if err == nil && of == "main" {
+				if err == nil && field == "main" {
 					k.main = value
 				}
 				return rolled, value, err
 			}
 			for _, seconds := range []int{-1, org.OverlapSecondsMax + 1} {
-				if _, _, err := roll(seconds); !fault.Is(err, fault.InvalidRequest) {
+				if _, _, err := roll(seconds); !fault.HasCode(err, fault.InvalidRequest) {
 					t.Errorf("%d seconds: got %v, want %v", seconds, err, fault.InvalidRequest)
 				}
 			}
@@ -223,7 +223,7 @@ func TestAFormerValueWorksUntilItsOverlapEnds(t *testing.T) {
 			}
 			k.works("the former value", first, id)
 			k.works("the new value", second, id)
-			if _, _, err := roll(1); !fault.Is(err, fault.InvalidState) {
+			if _, _, err := roll(1); !fault.HasCode(err, fault.InvalidState) {
 				t.Errorf("another overlap: got %v, want %v", err, fault.InvalidState)
 			}
 			k.works("the former value after a refusal", first, id)
@@ -271,7 +271,7 @@ func TestTheOperatorsRollEndsEveryValue(t *testing.T) {
 func TestAKeyThatWasDeletedOrRevokedNeverWorksAgain(t *testing.T) {
 	t.Parallel()
 	k := newKeyring(t, true)
-	ctx, by := t.Context(), audit.Operator("op")
+	ctx, actor := t.Context(), audit.Operator("op")
 	deleted, first := k.create(org.ScopeFull)
 	_, second, err := org.RollAPIKey(ctx, k.db, k.caller(), deleted.ID, 3600)
 	if err != nil {
@@ -283,21 +283,21 @@ func TestAKeyThatWasDeletedOrRevokedNeverWorksAgain(t *testing.T) {
 	k.refused("deleted", second)
 	k.refused("deleted, the former value", first)
 	revoked, value := k.create(org.ScopeFull)
-	if err := org.RevokeKey(ctx, k.db, by, k.org, revoked.ID); err != nil {
+	if err := org.RevokeKey(ctx, k.db, actor, k.org, revoked.ID); err != nil {
 		t.Fatal(err)
 	}
 	k.refused("revoked", value)
 	for _, gone := range []string{deleted.ID, revoked.ID, "key_01J9ZW3M8Q4S5T6V7W8X9YZABC", "key_", "", "\x00"} {
 		_, _, rolling := org.RollAPIKey(ctx, k.db, k.caller(), gone, 0)
 		for verb, err := range map[string]error{
-			"roll": rolling, "delete": org.DeleteKey(ctx, k.db, k.caller(), gone), "revoke": org.RevokeKey(ctx, k.db, by, k.org, gone),
+			"roll": rolling, "delete": org.DeleteKey(ctx, k.db, k.caller(), gone), "revoke": org.RevokeKey(ctx, k.db, actor, k.org, gone),
 		} {
-			if !fault.Is(err, fault.CodeNotFound) {
+			if !fault.HasCode(err, fault.CodeNotFound) {
 				t.Errorf("%s %q: got %v, want %v", verb, gone, err, fault.CodeNotFound)
 			}
 		}
 	}
-	if err := org.DeleteKey(ctx, k.db, k.caller(), org.MainKeyID); !fault.Is(err, fault.InvalidState) {
+	if err := org.DeleteKey(ctx, k.db, k.caller(), org.MainKeyID); !fault.HasCode(err, fault.InvalidState) {
 		t.Errorf("the main key: got %v, want %v", err, fault.InvalidState)
 	}
 	// Another organization's key is none.
@@ -310,22 +310,22 @@ func TestAKeyThatWasDeletedOrRevokedNeverWorksAgain(t *testing.T) {
 	if _, err := changeTo(t, k.db, other.ID, `{"additionalApiKeys":true}`); err != nil {
 		t.Fatal(err)
 	}
-	if err := org.DeleteKey(ctx, k.db, stranger, mine.ID); !fault.Is(err, fault.CodeNotFound) {
+	if err := org.DeleteKey(ctx, k.db, stranger, mine.ID); !fault.HasCode(err, fault.CodeNotFound) {
 		t.Errorf("another organization deletes: got %v, want %v", err, fault.CodeNotFound)
 	}
-	if _, _, err := org.RollAPIKey(ctx, k.db, stranger, mine.ID, 0); !fault.Is(err, fault.CodeNotFound) {
+	if _, _, err := org.RollAPIKey(ctx, k.db, stranger, mine.ID, 0); !fault.HasCode(err, fault.CodeNotFound) {
 		t.Errorf("another organization rolls: got %v, want %v", err, fault.CodeNotFound)
 	}
 	k.works("after another organization", value, mine.ID)
 
-	if err := org.RevokeKey(ctx, k.db, by, k.org, org.MainKeyID); err != nil {
+	if err := org.RevokeKey(ctx, k.db, actor, k.org, org.MainKeyID); err != nil {
 		t.Fatal(err)
 	}
 	k.refused("the revoked main key", k.main)
-	if err := org.RevokeKey(ctx, k.db, by, k.org, org.MainKeyID); !fault.Is(err, fault.InvalidState) {
+	if err := org.RevokeKey(ctx, k.db, actor, k.org, org.MainKeyID); !fault.HasCode(err, fault.InvalidState) {
 		t.Errorf("twice: got %v, want %v", err, fault.InvalidState)
 	}
-	again, err := org.RollKey(ctx, k.db, by, k.org)
+	again, err := org.RollKey(ctx, k.db, actor, k.org)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -338,7 +338,7 @@ func TestRollsAndADeleteAtOnceAgree(t *testing.T) {
 	k := newKeyring(t, true)
 	for round := range 12 {
 		made, value := k.create(org.ScopeFull)
-		by := k.caller()
+		actor := k.caller()
 		overlap := 3600 * (round % 2)
 		deletes := round%3 == 0
 		var mu sync.Mutex
@@ -348,13 +348,13 @@ func TestRollsAndADeleteAtOnceAgree(t *testing.T) {
 		for range 6 {
 			wg.Go(func() {
 				<-start
-				_, rolled, err := org.RollAPIKey(t.Context(), k.db, by, made.ID, overlap)
+				_, rolled, err := org.RollAPIKey(t.Context(), k.db, actor, made.ID, overlap)
 				switch {
 				case err == nil:
 					mu.Lock()
 					values = append(values, rolled)
 					mu.Unlock()
-				case fault.Is(err, fault.InvalidState), deletes && fault.Is(err, fault.CodeNotFound):
+				case fault.HasCode(err, fault.InvalidState), deletes && fault.HasCode(err, fault.CodeNotFound):
 				default:
 					t.Errorf("roll: got %v", err)
 				}
@@ -363,7 +363,7 @@ func TestRollsAndADeleteAtOnceAgree(t *testing.T) {
 		if deletes {
 			wg.Go(func() {
 				<-start
-				if err := org.DeleteKey(t.Context(), k.db, by, made.ID); err != nil {
+				if err := org.DeleteKey(t.Context(), k.db, actor, made.ID); err != nil {
 					t.Errorf("delete: got %v", err)
 				}
 			})
@@ -386,7 +386,7 @@ func TestRollsAndADeleteAtOnceAgree(t *testing.T) {
 			t.Errorf("round %d: got %d values that work after %d rolls, want %d", round, working, len(values), want)
 		}
 		if !deletes {
-			if err := org.DeleteKey(t.Context(), k.db, by, made.ID); err != nil {
+			if err := org.DeleteKey(t.Context(), k.db, actor, made.ID); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -399,9 +399,9 @@ func TestOfTwoRollsThatSawTheSameValueOneIsDone(t *testing.T) {
 	t.Parallel()
 	k := newKeyring(t, true)
 	made, _ := k.create(org.ScopeRead)
-	owner := pgtest.Owner(t, k.db)
+	owner := pgtest.OwnerPool(t, k.db)
 	for _, keyID := range []string{made.ID, org.MainKeyID} {
-		by := k.caller()
+		actor := k.caller()
 		held, err := owner.Begin(t.Context())
 		if err != nil {
 			t.Fatal(err)
@@ -415,14 +415,14 @@ func TestOfTwoRollsThatSawTheSameValueOneIsDone(t *testing.T) {
 		var done, refused atomic.Int64
 		for range 2 {
 			wg.Go(func() {
-				_, value, err := org.RollAPIKey(t.Context(), k.db, by, keyID, 0)
+				_, value, err := org.RollAPIKey(t.Context(), k.db, actor, keyID, 0)
 				switch {
 				case err == nil:
 					done.Add(1)
 					if keyID == org.MainKeyID {
 						k.main = value
 					}
-				case fault.Is(err, fault.InvalidState):
+				case fault.HasCode(err, fault.InvalidState):
 					refused.Add(1)
 				default:
 					t.Errorf("%s: got %v", keyID, err)
@@ -450,16 +450,16 @@ func TestOfTwoRollsThatSawTheSameValueOneIsDone(t *testing.T) {
 func TestAnOrganizationHasABoundedNumberOfKeys(t *testing.T) {
 	t.Parallel()
 	k := newKeyring(t, true)
-	by := k.caller()
+	actor := k.caller()
 	var made, refused atomic.Int64
 	var wg sync.WaitGroup
 	for range org.AdditionalKeysMax + 10 {
 		wg.Go(func() {
-			_, _, err := org.CreateKey(t.Context(), k.db, by, org.NewKey{Name: "n", Scope: org.ScopeRead})
+			_, _, err := org.CreateKey(t.Context(), k.db, actor, org.NewKey{Name: "n", Scope: org.ScopeRead})
 			switch {
 			case err == nil:
 				made.Add(1)
-			case fault.Is(err, fault.InvalidState):
+			case fault.HasCode(err, fault.InvalidState):
 				refused.Add(1)
 			default:
 				t.Errorf("got %v, want a key or %v", err, fault.InvalidState)
@@ -471,18 +471,18 @@ func TestAnOrganizationHasABoundedNumberOfKeys(t *testing.T) {
 		t.Errorf("got %d keys and %d refusals, want %d and 10", made.Load(), refused.Load(), org.AdditionalKeysMax)
 	}
 	// A roll adds none, and what is deleted or expired makes room.
-	all := slices.DeleteFunc(k.list(), org.Key.Main)
-	if _, _, err := org.RollAPIKey(t.Context(), k.db, by, all[0].ID, 3600); err != nil {
+	all := slices.DeleteFunc(k.list(), org.Key.IsMain)
+	if _, _, err := org.RollAPIKey(t.Context(), k.db, actor, all[0].ID, 3600); err != nil {
 		t.Errorf("roll at the limit: got %v", err)
 	}
-	if err := org.DeleteKey(t.Context(), k.db, by, all[0].ID); err != nil {
+	if err := org.DeleteKey(t.Context(), k.db, actor, all[0].ID); err != nil {
 		t.Fatal(err)
 	}
 	k.create(org.ScopeRead)
 	k.exec(`ALTER TABLE additional_api_keys DISABLE TRIGGER additional_api_keys_keep`)
 	k.exec(`UPDATE additional_api_keys SET expires_at = now() WHERE key_id = $1`, all[1].ID)
 	k.create(org.ScopeRead)
-	if _, _, err := org.CreateKey(t.Context(), k.db, by, org.NewKey{Name: "n", Scope: org.ScopeRead}); !fault.Is(err, fault.InvalidState) {
+	if _, _, err := org.CreateKey(t.Context(), k.db, actor, org.NewKey{Name: "n", Scope: org.ScopeRead}); !fault.HasCode(err, fault.InvalidState) {
 		t.Errorf("one more: got %v, want %v", err, fault.InvalidState)
 	}
 }
@@ -501,12 +501,12 @@ func TestAValueThatWasRolledManagesNoKeys(t *testing.T) {
 			for !rolled.Load() {
 				made, _, err := org.CreateKey(t.Context(), k.db, leaked, org.NewKey{Name: "n", Scope: org.ScopeFull})
 				if err != nil {
-					if !fault.Is(err, fault.CodeUnauthorized) {
+					if !fault.HasCode(err, fault.CodeUnauthorized) {
 						t.Errorf("got %v, want a key or %v", err, fault.CodeUnauthorized)
 					}
 					return
 				}
-				if err := org.DeleteKey(t.Context(), k.db, leaked, made.ID); err != nil && !fault.Is(err, fault.CodeUnauthorized) {
+				if err := org.DeleteKey(t.Context(), k.db, leaked, made.ID); err != nil && !fault.HasCode(err, fault.CodeUnauthorized) {
 					t.Errorf("delete: got %v", err)
 				}
 			}
@@ -526,11 +526,11 @@ func TestAValueThatWasRolledManagesNoKeys(t *testing.T) {
 	_, _, creating := org.CreateKey(t.Context(), k.db, leaked, org.NewKey{Name: "n", Scope: org.ScopeFull})
 	_, _, rolling := org.RollAPIKey(t.Context(), k.db, leaked, kept.ID, 0)
 	for verb, err := range map[string]error{"create": creating, "roll": rolling, "delete": org.DeleteKey(t.Context(), k.db, leaked, kept.ID)} {
-		if !fault.Is(err, fault.CodeUnauthorized) {
+		if !fault.HasCode(err, fault.CodeUnauthorized) {
 			t.Errorf("%s: got %v, want %v", verb, err, fault.CodeUnauthorized)
 		}
 	}
-	if _, _, err := org.RollAPIKey(t.Context(), k.db, leaked, org.MainKeyID, 0); !fault.Is(err, fault.CodeUnauthorized) {
+	if _, _, err := org.RollAPIKey(t.Context(), k.db, leaked, org.MainKeyID, 0); !fault.HasCode(err, fault.CodeUnauthorized) {
 		t.Errorf("roll of the main key: got %v, want %v", err, fault.CodeUnauthorized)
 	}
 }
@@ -540,11 +540,11 @@ func TestTheLastUseIsWrittenOnceAMinute(t *testing.T) {
 	t.Parallel()
 	k := newKeyring(t, true)
 	made, value := k.create(org.ScopeRead)
-	door := org.NewDoor(k.db)
+	door := org.NewAuthenticator(k.db)
 	use := func() {
-		c, err := door.Admit(t.Context(), value.Reveal(), netip.Addr{})
+		c, err := door.Authenticate(t.Context(), value.Reveal(), netip.Addr{})
 		if err == nil {
-			err = door.NoteUse(t.Context(), c)
+			err = door.RecordUse(t.Context(), c)
 		}
 		if err != nil {
 			t.Error(err)
@@ -552,7 +552,7 @@ func TestTheLastUseIsWrittenOnceAMinute(t *testing.T) {
 	}
 	row := func() (version string) {
 		t.Helper()
-		if err := pgtest.Owner(t, k.db).QueryRow(t.Context(), `SELECT coalesce(string_agg(xmin::text || last_used_at::text, ' '), '') FROM api_key_uses`).Scan(&version); err != nil {
+		if err := pgtest.OwnerPool(t, k.db).QueryRow(t.Context(), `SELECT coalesce(string_agg(xmin::text || last_used_at::text, ' '), '') FROM api_key_uses`).Scan(&version); err != nil {
 			t.Fatal(err)
 		}
 		return version
@@ -624,7 +624,7 @@ func TestTheDatabaseKeepsKeysAsTheyWereMade(t *testing.T) {
 		"an overlap of two days,main": {`UPDATE api_keys SET ends_at = NULL; UPDATE api_keys SET rolled_at = now(), ends_at = now() + interval '2 days' WHERE rolled_at IS NULL`, "api_keys_fixed"},
 		"an end without a roll":       {`UPDATE api_keys SET ends_at = NULL; UPDATE api_keys SET ends_at = now() WHERE rolled_at IS NULL`, "api_keys_ends_when_rolled"},
 	} {
-		if _, err := pgtest.Owner(t, k.db).Exec(t.Context(), c.sql); !pg.Violates(err, c.constraint) {
+		if _, err := pgtest.OwnerPool(t, k.db).Exec(t.Context(), c.sql); !pg.ViolatesConstraint(err, c.constraint) {
 			t.Errorf("%s: got %v, want %v", name, err, c.constraint)
 		}
 	}
@@ -657,7 +657,7 @@ func TestEveryChangeOfAKeyIsAudited(t *testing.T) {
 		t.Fatal(err)
 	}
 	var got string
-	err := pgtest.Owner(t, k.db).QueryRow(t.Context(), `
+	err := pgtest.OwnerPool(t, k.db).QueryRow(t.Context(), `
 		SELECT string_agg(action || ' ' || actor_kind || ' ' || actor_id || ' ' || (detail - 'expiresAt')::text, E'\n' ORDER BY audit_id)
 		FROM audit_log WHERE resource_kind = 'API_KEY' AND org_id = $1`, k.org).Scan(&got)
 	if err != nil {

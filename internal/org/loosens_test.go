@@ -55,37 +55,37 @@ func TestEveryPairOfValuesOfASettingIsComparedByItsEffect(t *testing.T) {
 		t.Errorf("got %s where no threshold is set, want %s, by which withdrawals are decided", withdrawDefault, risk.WithdrawalThreshold)
 	}
 	fresh := Settings{ApprovalQuorum: 1}
-	for _, one := range settings {
-		of, known := scales[one.name]
+	for _, item := range settings {
+		field, known := scales[item.name]
 		if !known {
-			t.Errorf("%s is not in this table: add its values, the tightest first", one.name)
+			t.Errorf("%s is not in this table: add its values, the tightest first", item.name)
 			continue
 		}
-		if (of == nil) != (one.loosens == nil) {
-			t.Errorf("%s: got a control %v, want %v", one.name, one.loosens != nil, of != nil)
+		if (field == nil) != (item.loosens == nil) {
+			t.Errorf("%s: got a control %v, want %v", item.name, item.loosens != nil, field != nil)
 			continue
 		}
-		if of == nil {
+		if field == nil {
 			continue
 		}
-		if began, err := json.Marshal(one.show(fresh)); err != nil || of[0].place(string(began)) < 0 {
-			t.Errorf("%s: the table does not have %s, the value of a new organization (%v)", one.name, began, err)
+		if began, err := json.Marshal(item.show(fresh)); err != nil || field[0].place(string(began)) < 0 {
+			t.Errorf("%s: the table does not have %s, the value of a new organization (%v)", item.name, began, err)
 		}
-		values := slices.Concat(of[0]...)
+		values := slices.Concat(field[0]...)
 		for _, from := range values {
-			for _, to := range values {
-				before, err := Changes{one.name: json.RawMessage(from)}.apply(fresh)
+			for _, next := range values {
+				before, err := Changes{item.name: json.RawMessage(from)}.applyTo(fresh)
 				if err != nil {
-					t.Fatalf("%s: %s: %v", one.name, from, err)
+					t.Fatalf("%s: %s: %v", item.name, from, err)
 				}
-				after, err := Changes{one.name: json.RawMessage(to)}.apply(before)
+				after, err := Changes{item.name: json.RawMessage(next)}.applyTo(before)
 				if err != nil {
-					t.Fatalf("%s: %s: %v", one.name, to, err)
+					t.Fatalf("%s: %s: %v", item.name, next, err)
 				}
-				got := slices.ContainsFunc(differences(before, after), func(d Difference) bool { return d.Loosening })
-				want := slices.ContainsFunc(of, func(s scale) bool { return s.place(to) > s.place(from) })
+				got := slices.ContainsFunc(findDifferences(before, after), func(d Difference) bool { return d.Loosening })
+				want := slices.ContainsFunc(field, func(s scale) bool { return s.place(next) > s.place(from) })
 				if got != want {
-					t.Errorf("%s from %s to %s: got loosening %v, want %v", one.name, from, to, got, want)
+					t.Errorf("%s from %s to %s: got loosening %v, want %v", item.name, from, next, got, want)
 				}
 			}
 		}

@@ -60,11 +60,11 @@ func Create(ctx context.Context, db *pg.DB, name string) (Organization, seal.Sec
 }
 
 // CreateBy is Create, by somebody whom the audit log names.
-func CreateBy(ctx context.Context, db *pg.DB, by audit.Actor, name string) (Organization, seal.Secret, error) {
+func CreateBy(ctx context.Context, db *pg.DB, actor audit.Actor, name string) (Organization, seal.Secret, error) {
 	name = strings.TrimSpace(name)
 	if name == "" || len(name) > nameBytesMax || !utf8.ValidString(name) || strings.ContainsFunc(name, unicode.IsControl) {
 		return Organization{}, seal.Secret{}, fault.New(fault.Invalid, fault.InvalidRequest,
-			"An organization has a name of 1 to %d bytes without control characters. Nothing was made. Give it another name.", nameBytesMax).On("name")
+			"An organization has a name of 1 to %d bytes without control characters. Nothing was made. Give it another name.", nameBytesMax).WithParam("name")
 	}
 	key, hash := newKey()
 	var o Organization
@@ -78,7 +78,7 @@ func CreateBy(ctx context.Context, db *pg.DB, by audit.Actor, name string) (Orga
 			return fmt.Errorf("create organization %s: %w", o.ID, err)
 		}
 		return audit.Record(ctx, tx, audit.Entry{
-			OrgID: o.ID, Actor: by, Action: "organization.created",
+			OrgID: o.ID, Actor: actor, Action: "organization.created",
 			ResourceKind: "ORGANIZATION", ResourceID: o.ID, Detail: map[string]string{"name": name},
 		})
 	})
@@ -88,9 +88,9 @@ func CreateBy(ctx context.Context, db *pg.DB, by audit.Actor, name string) (Orga
 	return o, key, nil
 }
 
-// Restore makes organizations again of which only the ids are left, without a key:
+// RestoreOrganizations makes organizations again of which only the ids are left, without a key:
 // RollKey gives each its new one. It changes nothing of one that is there.
-func Restore(ctx context.Context, tx pg.Tx, ids []string) error {
+func RestoreOrganizations(ctx context.Context, tx pg.Tx, ids []string) error {
 	for _, org := range ids {
 		b := &pgx.Batch{}
 		b.Queue(`INSERT INTO organizations (org_id, name, created_at) VALUES ($1, $2, $3)`, org, "restored "+org, tx.Now)
@@ -115,7 +115,7 @@ func ByID(ctx context.Context, tx pg.Tx, org string) (Organization, error) {
 	err := tx.QueryRow(ctx, `SELECT org_id, name, created_at FROM organizations WHERE org_id = $1`, org).
 		Scan(&o.ID, &o.Name, &o.CreatedAt)
 	if errors.Is(err, pgx.ErrNoRows) {
-		return o, absent()
+		return o, newNotFound()
 	}
 	if err != nil {
 		return o, fmt.Errorf("read organization %s: %w", org, err)
@@ -123,8 +123,8 @@ func ByID(ctx context.Context, tx pg.Tx, org string) (Organization, error) {
 	return o, nil
 }
 
-// All are the organizations that the transaction sees, oldest first.
-func All(ctx context.Context, tx pg.Tx) ([]Organization, error) {
+// ListAll are the organizations that the transaction sees, oldest first.
+func ListAll(ctx context.Context, tx pg.Tx) ([]Organization, error) {
 	rows, err := tx.Query(ctx, `SELECT org_id, name, created_at FROM organizations ORDER BY created_at, org_id`)
 	if err != nil {
 		return nil, fmt.Errorf("list the organizations: %w", err)
@@ -138,10 +138,10 @@ func All(ctx context.Context, tx pg.Tx) ([]Organization, error) {
 
 // RollKey makes a new value of the main key; every earlier one is refused from the commit
 // on. Errors: NOT_FOUND, INVALID_STATE when another request rolled it at this moment.
-func RollKey(ctx context.Context, db *pg.DB, by audit.Actor, org string) (seal.Secret, error) {
+func RollKey(ctx context.Context, db *pg.DB, actor audit.Actor, org string) (seal.Secret, error) {
 	key, hash := newKey()
 	err := db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-		_, err := rollMain(ctx, tx, by, org, hash, 0, nil)
+		_, err := rollMain(ctx, tx, actor, org, hash, 0, nil)
 		return err
 	})
 	if err != nil {

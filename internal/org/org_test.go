@@ -30,21 +30,21 @@ func TestOnlyTheLiveKeyOpens(t *testing.T) {
 	if len(key.Reveal()) != 46 || !strings.HasPrefix(key.Reveal(), "ck_") || o.Name != "Acme" {
 		t.Errorf("got %q of %q, want ck_ and 43 characters", key.Reveal(), o.Name)
 	}
-	if got, err := org.NewDoor(db).Admit(ctx, key.Reveal(), netip.Addr{}); err != nil || got.OrgID != o.ID || got.KeyID != org.MainKeyID || !got.May(org.ScopeMainKey) {
+	if got, err := org.NewAuthenticator(db).Authenticate(ctx, key.Reveal(), netip.Addr{}); err != nil || got.OrgID != o.ID || got.KeyID != org.MainKeyID || !got.HasScope(org.ScopeMainKey) {
 		t.Errorf("got %v %v, want %v", got, err, o.ID)
 	}
 	rolled, err := org.RollKey(ctx, db, audit.Operator("op"), o.ID)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, err := org.NewDoor(db).Admit(ctx, rolled.Reveal(), netip.Addr{}); err != nil || got.OrgID != o.ID || got.KeyID != org.MainKeyID || !got.May(org.ScopeMainKey) {
+	if got, err := org.NewAuthenticator(db).Authenticate(ctx, rolled.Reveal(), netip.Addr{}); err != nil || got.OrgID != o.ID || got.KeyID != org.MainKeyID || !got.HasScope(org.ScopeMainKey) {
 		t.Errorf("got %v %v, want %v", got, err, o.ID)
 	}
 	// Missing, malformed, unknown and rolled are one refusal, word for word.
 	var first *fault.Fault
 	for _, presented := range []string{"", "ck_", key.Reveal(), rolled.Reveal() + "\n", " " + rolled.Reveal(), rolled.Reveal()[:45], "ck_" + strings.Repeat("A", 43), strings.Repeat("x", 1<<20), "\x00\xff"} {
-		got, err := org.NewDoor(db).Admit(ctx, presented, netip.Addr{})
-		f := fault.Of(err)
+		got, err := org.NewAuthenticator(db).Authenticate(ctx, presented, netip.Addr{})
+		f := fault.Find(err)
 		if got.OrgID != "" || f == nil || f.Code != fault.CodeUnauthorized {
 			t.Errorf("%.50q: got %v %v, want %v", presented, got, err, fault.CodeUnauthorized)
 			continue
@@ -74,7 +74,7 @@ func TestAKeyIsNowhereReadable(t *testing.T) {
 		t.Error("the key prints")
 	}
 	var stored string
-	if err := pgtest.Owner(t, db).QueryRow(ctx, `SELECT string_agg(k::text, '') || (SELECT string_agg(a::text, '') FROM audit_log a) FROM api_keys k`).Scan(&stored); err != nil {
+	if err := pgtest.OwnerPool(t, db).QueryRow(ctx, `SELECT string_agg(k::text, '') || (SELECT string_agg(a::text, '') FROM audit_log a) FROM api_keys k`).Scan(&stored); err != nil {
 		t.Fatal(err)
 	}
 	if strings.Contains(stored, key.Reveal()[3:]) {
@@ -98,7 +98,7 @@ func TestRollsAtOnceLeaveOneKey(t *testing.T) {
 			switch {
 			case err == nil:
 				keys.Store(key.Reveal(), true)
-			case fault.Is(err, fault.InvalidState):
+			case fault.HasCode(err, fault.InvalidState):
 				refused.Add(1)
 			default:
 				t.Errorf("got %v, want a key or %v", err, fault.InvalidState)
@@ -108,7 +108,7 @@ func TestRollsAtOnceLeaveOneKey(t *testing.T) {
 	wg.Wait()
 	live := 0
 	for key := range keys.Range {
-		if _, err := org.NewDoor(db).Admit(ctx, key.(string), netip.Addr{}); err == nil {
+		if _, err := org.NewAuthenticator(db).Authenticate(ctx, key.(string), netip.Addr{}); err == nil {
 			live++
 		}
 	}
@@ -163,7 +163,7 @@ func TestSettingsAreKeptAndAudited(t *testing.T) {
 	err = db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		return org.SetWithdrawThreshold(ctx, tx, audit.User("usr_1"), "org_none", &limit)
 	})
-	if !fault.Is(err, fault.CodeNotFound) {
+	if !fault.HasCode(err, fault.CodeNotFound) {
 		t.Errorf("got %v, want %v", err, fault.CodeNotFound)
 	}
 }
@@ -175,20 +175,20 @@ func TestNoRequestThatStartsAfterARollIsLetIn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	door := org.NewDoor(db)
+	door := org.NewAuthenticator(db)
 	var rolled atomic.Bool
 	var before, after atomic.Int64
 	var wg sync.WaitGroup
 	for range 1000 {
 		wg.Go(func() {
 			started := rolled.Load()
-			_, err := door.Admit(ctx, old.Reveal(), netip.Addr{})
+			_, err := door.Authenticate(ctx, old.Reveal(), netip.Addr{})
 			switch {
 			case err == nil && started:
 				t.Error("a request that started after the roll was let in")
 			case err == nil:
 				before.Add(1)
-			case fault.Is(err, fault.CodeUnauthorized):
+			case fault.HasCode(err, fault.CodeUnauthorized):
 				after.Add(1)
 			default:
 				t.Error(err)
@@ -208,7 +208,7 @@ func TestNoRequestThatStartsAfterARollIsLetIn(t *testing.T) {
 		rolled.Store(true)
 	}
 	wg.Wait()
-	if _, err := door.Admit(ctx, old.Reveal(), netip.Addr{}); !fault.Is(err, fault.CodeUnauthorized) {
+	if _, err := door.Authenticate(ctx, old.Reveal(), netip.Addr{}); !fault.HasCode(err, fault.CodeUnauthorized) {
 		t.Errorf("got %v, want %v (%d were let in before, %d refused)", err, fault.CodeUnauthorized, before.Load(), after.Load())
 	}
 }

@@ -41,7 +41,7 @@ var Severities = []Severity{"NONE", "LOW", "MEDIUM", "HIGH", "SEVERE"}
 
 // What holds where a threshold is not set.
 const (
-	screensNothing  Severity = ""     // no address is screened, which is looser than every word
+	noScreening     Severity = ""     // no address is screened, which is looser than every word
 	withdrawDefault Severity = "HIGH" // risk.WithdrawalThreshold
 )
 
@@ -55,48 +55,48 @@ const (
 	ChargeNone            ChargedCosts = "NONE"
 )
 
-// charges are the words of chargeCustomerCosts, the most first.
-var charges = []ChargedCosts{ChargeRentAndFailures, ChargeRent, ChargeNone}
+// chargedCosts are the words of chargeCustomerCosts, the most first.
+var chargedCosts = []ChargedCosts{ChargeRentAndFailures, ChargeRent, ChargeNone}
 
-// Allowed is an entry of the approval allowlist.
-type Allowed struct {
+// AllowlistEntry is an entry of the approval allowlist.
+type AllowlistEntry struct {
 	Email      string // as customer.FoldEmail makes it
 	CustomerID string // only for this customer; "" for every one who has the e-mail
 	Active     bool   // it counts
 }
 
-type allowedJSON struct {
+type allowlistEntryJSON struct {
 	Email      string  `json:"email"`
 	CustomerID *string `json:"customerId,omitempty"`
 	Active     *bool   `json:"active"`
 }
 
 // MarshalJSON has the interface's names.
-func (a Allowed) MarshalJSON() ([]byte, error) {
-	out := allowedJSON{Email: a.Email, Active: &a.Active}
+func (a AllowlistEntry) MarshalJSON() ([]byte, error) {
+	encoded := allowlistEntryJSON{Email: a.Email, Active: &a.Active}
 	if a.CustomerID != "" {
-		out.CustomerID = &a.CustomerID
+		encoded.CustomerID = &a.CustomerID
 	}
-	return json.Marshal(out)
+	return json.Marshal(encoded)
 }
 
 // UnmarshalJSON reads what MarshalJSON writes; an entry that does not say so is active.
-func (a *Allowed) UnmarshalJSON(text []byte) error {
-	var in allowedJSON
-	if err := strictly(text, &in); err != nil {
+func (a *AllowlistEntry) UnmarshalJSON(text []byte) error {
+	var decoded allowlistEntryJSON
+	if err := decodeStrict(text, &decoded); err != nil {
 		return err
 	}
-	*a = Allowed{Email: in.Email, Active: in.Active == nil || *in.Active}
-	if in.CustomerID != nil {
-		if *in.CustomerID == "" {
+	*a = AllowlistEntry{Email: decoded.Email, Active: decoded.Active == nil || *decoded.Active}
+	if decoded.CustomerID != nil {
+		if *decoded.CustomerID == "" {
 			return errors.New("an entry for a customer without an id")
 		}
-		a.CustomerID = *in.CustomerID
+		a.CustomerID = *decoded.CustomerID
 	}
 	return nil
 }
 
-func compareAllowed(a, b Allowed) int {
+func compareEntries(a, b AllowlistEntry) int {
 	if c := strings.Compare(a.Email, b.Email); c != 0 {
 		return c
 	}
@@ -105,13 +105,13 @@ func compareAllowed(a, b Allowed) int {
 
 // Settings are what an organization has set.
 type Settings struct {
-	ScreeningSeverityThreshold   Severity   // deposits whose sender is above it are held; "": none is screened
-	ScreeningUSDThreshold        *money.USD // deposits strictly above it are screened; nil: none is
-	CustomerWithdrawUSDThreshold *money.USD // withdrawals strictly above it wait for approval; nil: none do for their value
-	TwoFactorUSDThreshold        *money.USD // the organization's own withdrawals strictly above it wait for approval; nil: none do for their value
-	WithdrawSeverityThreshold    Severity   // withdrawals to destinations above it are refused; "": HIGH is the threshold where this installation screens
-	ApprovalAllowlist            []Allowed  // sorted; see Skips
-	ApprovalQuorum               int        // approvals that a held withdrawal needs, 1 to ApprovalQuorumMax
+	ScreeningSeverityThreshold   Severity         // deposits whose sender is above it are held; "": none is screened
+	ScreeningUSDThreshold        *money.USD       // deposits strictly above it are screened; nil: none is
+	CustomerWithdrawUSDThreshold *money.USD       // withdrawals strictly above it wait for approval; nil: none do for their value
+	TwoFactorUSDThreshold        *money.USD       // the organization's own withdrawals strictly above it wait for approval; nil: none do for their value
+	WithdrawSeverityThreshold    Severity         // withdrawals to destinations above it are refused; "": HIGH is the threshold where this installation screens
+	ApprovalAllowlist            []AllowlistEntry // sorted; see Skips
+	ApprovalQuorum               int              // approvals that a held withdrawal needs, 1 to ApprovalQuorumMax
 	IPAllowlist                  []netip.Prefix
 	CustomerSwapsEnabled         bool
 	OrganizationSwapsEnabled     bool
@@ -126,15 +126,15 @@ type Settings struct {
 	UpdatedAt                    time.Time
 }
 
-// Skips tells whether the approval allowlist has a customer: an active entry with
+// SkipsApproval tells whether the approval allowlist has a customer: an active entry with
 // the e-mail that this service knows of them, for that customer or for every one who
 // has it. Whether that e-mail is old enough to be trusted is for the caller to know.
-func (s Settings) Skips(customerID, email string) bool {
+func (s Settings) SkipsApproval(customerID, email string) bool {
 	if email == "" || !customer.PlainEmail(email) {
 		return false
 	}
 	email = customer.FoldEmail(email)
-	return slices.ContainsFunc(s.ApprovalAllowlist, func(a Allowed) bool {
+	return slices.ContainsFunc(s.ApprovalAllowlist, func(a AllowlistEntry) bool {
 		return a.Active && a.Email == email && (a.CustomerID == "" || a.CustomerID == customerID)
 	})
 }
@@ -144,90 +144,92 @@ func (s Settings) Skips(customerID, email string) bool {
 type setting struct {
 	name    string
 	show    func(Settings) any
-	read    func(text json.RawMessage, into *Settings) error
-	loosens func(was, to Settings) bool // nil: it controls nothing
+	read    func(text json.RawMessage, target *Settings) error
+	loosens func(before, after Settings) bool // nil: it controls nothing
 }
 
 // settings are in the order of the interface.
 var settings = []setting{
-	severity("screeningSeverityThreshold", func(s *Settings) *Severity { return &s.ScreeningSeverityThreshold }, screensNothing),
-	dollars("screeningUsdThreshold", func(s *Settings) **money.USD { return &s.ScreeningUSDThreshold }),
-	dollars("customerWithdrawUsdThreshold", func(s *Settings) **money.USD { return &s.CustomerWithdrawUSDThreshold }),
-	dollars("twoFactorUsdThreshold", func(s *Settings) **money.USD { return &s.TwoFactorUSDThreshold }),
+	severitySetting("screeningSeverityThreshold", func(s *Settings) *Severity { return &s.ScreeningSeverityThreshold }, noScreening),
+	usdSetting("screeningUsdThreshold", func(s *Settings) **money.USD { return &s.ScreeningUSDThreshold }),
+	usdSetting("customerWithdrawUsdThreshold", func(s *Settings) **money.USD { return &s.CustomerWithdrawUSDThreshold }),
+	usdSetting("twoFactorUsdThreshold", func(s *Settings) **money.USD { return &s.TwoFactorUSDThreshold }),
 	// Unset, it is the default where this installation screens. Where it does not, a
 	// threshold holds every withdrawal, and without one none is held.
-	severity("withdrawSeverityThreshold", func(s *Settings) *Severity { return &s.WithdrawSeverityThreshold }, withdrawDefault, screensNothing),
+	severitySetting("withdrawSeverityThreshold", func(s *Settings) *Severity { return &s.WithdrawSeverityThreshold }, withdrawDefault, noScreening),
 	{
-		"approvalAllowlist", func(s Settings) any { return orNone(s.ApprovalAllowlist) }, readAllowlist,
-		func(was, to Settings) bool { return widens(was.ApprovalAllowlist, to.ApprovalAllowlist) },
+		"approvalAllowlist", func(s Settings) any { return orEmpty(s.ApprovalAllowlist) }, readAllowlist,
+		func(before, after Settings) bool {
+			return addsEntries(before.ApprovalAllowlist, after.ApprovalAllowlist)
+		},
 	},
 	{
 		"approvalQuorum", func(s Settings) any { return s.ApprovalQuorum },
-		func(text json.RawMessage, into *Settings) error {
-			if err := number(text, &into.ApprovalQuorum, 1, ApprovalQuorumMax); err != nil {
-				return refuse("approvalQuorum", "approvalQuorum is a whole number from 1 to %d.", ApprovalQuorumMax)
+		func(text json.RawMessage, target *Settings) error {
+			if err := decodeInt(text, &target.ApprovalQuorum, 1, ApprovalQuorumMax); err != nil {
+				return newSettingFault("approvalQuorum", "approvalQuorum is a whole number from 1 to %d.", ApprovalQuorumMax)
 			}
 			return nil
 		},
-		func(was, to Settings) bool { return to.ApprovalQuorum < was.ApprovalQuorum },
+		func(before, after Settings) bool { return after.ApprovalQuorum < before.ApprovalQuorum },
 	},
 	{
-		"ipAllowlist", func(s Settings) any { return orNone(s.IPAllowlist) },
-		func(text json.RawMessage, into *Settings) error {
+		"ipAllowlist", func(s Settings) any { return orEmpty(s.IPAllowlist) },
+		func(text json.RawMessage, target *Settings) error {
 			var list []string
-			if err := array(text, &list); err != nil {
-				return refuse("ipAllowlist", "ipAllowlist is a list of addresses and networks.")
+			if err := decodeList(text, &list); err != nil {
+				return newSettingFault("ipAllowlist", "ipAllowlist is a list of addresses and networks.")
 			}
 			var err error
-			into.IPAllowlist, err = ParseIPAllowlist(list)
+			target.IPAllowlist, err = ParseIPAllowlist(list)
 			return err
 		},
-		func(was, to Settings) bool { return letsMoreIn(was.IPAllowlist, to.IPAllowlist) },
+		func(before, after Settings) bool { return addsAddresses(before.IPAllowlist, after.IPAllowlist) },
 	},
-	flag("customerSwapsEnabled", func(s *Settings) *bool { return &s.CustomerSwapsEnabled }, nil),
-	flag("organizationSwapsEnabled", func(s *Settings) *bool { return &s.OrganizationSwapsEnabled }, nil),
-	{"swappableMintIds", func(s Settings) any { return orNone(s.SwappableMintIDs) }, readMints, nil},
+	boolSetting("customerSwapsEnabled", func(s *Settings) *bool { return &s.CustomerSwapsEnabled }, nil),
+	boolSetting("organizationSwapsEnabled", func(s *Settings) *bool { return &s.OrganizationSwapsEnabled }, nil),
+	{"swappableMintIds", func(s Settings) any { return orEmpty(s.SwappableMintIDs) }, readSwappableMints, nil},
 	{
 		"swapFeeBps", func(s Settings) any { return s.SwapFeeBps },
-		func(text json.RawMessage, into *Settings) error {
-			if err := number(text, &into.SwapFeeBps, 0, SwapFeeBpsMax); err != nil {
-				return refuse("swapFeeBps", "swapFeeBps is a whole number of basis points from 0 to %d.", SwapFeeBpsMax)
+		func(text json.RawMessage, target *Settings) error {
+			if err := decodeInt(text, &target.SwapFeeBps, 0, SwapFeeBpsMax); err != nil {
+				return newSettingFault("swapFeeBps", "swapFeeBps is a whole number of basis points from 0 to %d.", SwapFeeBpsMax)
 			}
 			return nil
 		}, nil,
 	},
-	flag("flaggedDepositApiEnabled", func(s *Settings) *bool { return &s.FlaggedDepositAPIEnabled },
-		func(was, to bool) bool { return to && !was }),
-	flag("autoRestoreFailedSwaps", func(s *Settings) *bool { return &s.AutoRestoreFailedSwaps }, nil),
-	flag("requireWithdrawIdempotency", func(s *Settings) *bool { return &s.RequireWithdrawIdempotency },
-		func(was, to bool) bool { return was && !to }),
-	dollars("customerFeeDayUsd", func(s *Settings) **money.USD { return &s.CustomerFeeDayUSD }),
+	boolSetting("flaggedDepositApiEnabled", func(s *Settings) *bool { return &s.FlaggedDepositAPIEnabled },
+		func(before, after bool) bool { return after && !before }),
+	boolSetting("autoRestoreFailedSwaps", func(s *Settings) *bool { return &s.AutoRestoreFailedSwaps }, nil),
+	boolSetting("requireWithdrawIdempotency", func(s *Settings) *bool { return &s.RequireWithdrawIdempotency },
+		func(before, after bool) bool { return before && !after }),
+	usdSetting("customerFeeDayUsd", func(s *Settings) **money.USD { return &s.CustomerFeeDayUSD }),
 	{
 		"chargeCustomerCosts", func(s Settings) any { return cmp.Or(s.ChargeCustomerCosts, ChargeNone) },
-		func(text json.RawMessage, into *Settings) error {
+		func(text json.RawMessage, target *Settings) error {
 			var word *ChargedCosts
-			if err := json.Unmarshal(text, &word); err != nil || word == nil || !slices.Contains(charges, *word) {
-				return refuse("chargeCustomerCosts", "chargeCustomerCosts is one of NONE, RENT, RENT_AND_FAILURES.")
+			if err := json.Unmarshal(text, &word); err != nil || word == nil || !slices.Contains(chargedCosts, *word) {
+				return newSettingFault("chargeCustomerCosts", "chargeCustomerCosts is one of NONE, RENT, RENT_AND_FAILURES.")
 			}
-			into.ChargeCustomerCosts = *word
+			target.ChargeCustomerCosts = *word
 			return nil
 		},
 		// What customers do not pay, they can have the organization pay.
-		func(was, to Settings) bool {
-			rank := func(s Settings) int { return slices.Index(charges, cmp.Or(s.ChargeCustomerCosts, ChargeNone)) }
-			return rank(to) > rank(was)
+		func(before, after Settings) bool {
+			rank := func(s Settings) int { return slices.Index(chargedCosts, cmp.Or(s.ChargeCustomerCosts, ChargeNone)) }
+			return rank(after) > rank(before)
 		},
 	},
-	flag("additionalApiKeys", func(s *Settings) *bool { return &s.AdditionalAPIKeys },
-		func(was, to bool) bool { return to && !was }),
+	boolSetting("additionalApiKeys", func(s *Settings) *bool { return &s.AdditionalAPIKeys },
+		func(before, after bool) bool { return after && !before }),
 }
 
-// severity is a threshold in words. unset has the words that may hold while none is set.
+// severitySetting is a threshold in words. unset has the words that may hold while none is set.
 // A change loosens the threshold if the word that holds rises under any of them: the
 // words that hold are compared, not the words that are written.
-func severity(name string, of func(*Settings) *Severity, unset ...Severity) setting {
+func severitySetting(name string, field func(*Settings) *Severity, unset ...Severity) setting {
 	rank := func(word Severity) int {
-		if word == screensNothing {
+		if word == noScreening {
 			return len(Severities)
 		}
 		return slices.Index(Severities, word)
@@ -235,43 +237,43 @@ func severity(name string, of func(*Settings) *Severity, unset ...Severity) sett
 	return setting{
 		name,
 		func(s Settings) any {
-			if *of(&s) == "" {
+			if *field(&s) == "" {
 				return nil
 			}
-			return *of(&s)
+			return *field(&s)
 		},
-		func(text json.RawMessage, into *Settings) error {
+		func(text json.RawMessage, target *Settings) error {
 			var word *Severity
 			if err := json.Unmarshal(text, &word); err != nil || word != nil && !slices.Contains(Severities, *word) {
-				return refuse(name, "%s is one of NONE, LOW, MEDIUM, HIGH, SEVERE, or null.", name)
+				return newSettingFault(name, "%s is one of NONE, LOW, MEDIUM, HIGH, SEVERE, or null.", name)
 			}
-			*of(into) = ""
+			*field(target) = ""
 			if word != nil {
-				*of(into) = *word
+				*field(target) = *word
 			}
 			return nil
 		},
 		// What is above the threshold is held, so a higher one lets more through.
-		func(was, to Settings) bool {
-			return slices.ContainsFunc(unset, func(u Severity) bool { return rank(cmp.Or(*of(&to), u)) > rank(cmp.Or(*of(&was), u)) })
+		func(before, after Settings) bool {
+			return slices.ContainsFunc(unset, func(u Severity) bool { return rank(cmp.Or(*field(&after), u)) > rank(cmp.Or(*field(&before), u)) })
 		},
 	}
 }
 
-func dollars(name string, of func(*Settings) **money.USD) setting {
+func usdSetting(name string, field func(*Settings) **money.USD) setting {
 	return setting{
 		name,
 		func(s Settings) any {
-			if *of(&s) == nil {
+			if *field(&s) == nil {
 				return nil
 			}
-			return (*of(&s)).String()
+			return (*field(&s)).String()
 		},
-		func(text json.RawMessage, into *Settings) error {
+		func(text json.RawMessage, target *Settings) error {
 			var word *string
 			err := json.Unmarshal(text, &word)
 			if err == nil && word == nil {
-				*of(into) = nil
+				*field(target) = nil
 				return nil
 			}
 			var v money.USD
@@ -279,54 +281,54 @@ func dollars(name string, of func(*Settings) **money.USD) setting {
 				v, err = money.ParseUSD(*word)
 			}
 			if err != nil {
-				return refuse(name, `%s is an amount of dollars such as "10000.00", without sign or exponent and with at most 18 digits after the point, or null.`, name)
+				return newSettingFault(name, `%s is an amount of dollars such as "10000.00", without sign or exponent and with at most 18 digits after the point, or null.`, name)
 			}
-			*of(into) = &v
+			*field(target) = &v
 			return nil
 		},
-		func(was, to Settings) bool {
-			w, t := *of(&was), *of(&to)
+		func(before, after Settings) bool {
+			w, t := *field(&before), *field(&after)
 			return w != nil && (t == nil || t.Cmp(*w) > 0)
 		},
 	}
 }
 
-func flag(name string, of func(*Settings) *bool, loosens func(was, to bool) bool) setting {
-	out := setting{
+func boolSetting(name string, field func(*Settings) *bool, loosens func(before, after bool) bool) setting {
+	built := setting{
 		name: name,
-		show: func(s Settings) any { return *of(&s) },
-		read: func(text json.RawMessage, into *Settings) error {
+		show: func(s Settings) any { return *field(&s) },
+		read: func(text json.RawMessage, target *Settings) error {
 			var v *bool
 			if err := json.Unmarshal(text, &v); err != nil || v == nil {
-				return refuse(name, "%s is true or false.", name)
+				return newSettingFault(name, "%s is true or false.", name)
 			}
-			*of(into) = *v
+			*field(target) = *v
 			return nil
 		},
 	}
 	if loosens != nil {
-		out.loosens = func(was, to Settings) bool { return loosens(*of(&was), *of(&to)) }
+		built.loosens = func(before, after Settings) bool { return loosens(*field(&before), *field(&after)) }
 	}
-	return out
+	return built
 }
 
-// orNone shows a list without entries as one.
-func orNone[T any](list []T) []T {
+// orEmpty shows a list without entries as one.
+func orEmpty[T any](list []T) []T {
 	if list == nil {
 		return []T{}
 	}
 	return list
 }
 
-func refuse(name, format string, args ...any) error {
-	return fault.New(fault.Invalid, fault.InvalidRequest, format+" Nothing was written and no money moved. Correct it and send the request again.", args...).On(name)
+func newSettingFault(name, format string, args ...any) error {
+	return fault.New(fault.Invalid, fault.InvalidRequest, format+" Nothing was written and no money moved. Correct it and send the request again.", args...).WithParam(name)
 }
 
-// strictly reads one JSON value that has no member that into does not know.
-func strictly(text []byte, into any) error {
+// decodeStrict reads one JSON value that has no member that into does not know.
+func decodeStrict(text []byte, target any) error {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.DisallowUnknownFields()
-	if err := d.Decode(into); err != nil {
+	if err := d.Decode(target); err != nil {
 		return err
 	}
 	if d.More() {
@@ -335,149 +337,149 @@ func strictly(text []byte, into any) error {
 	return nil
 }
 
-// array reads a list: null is none, and no element of one is null.
-func array[T any](text json.RawMessage, into *[]T) error {
+// decodeList reads a list: null is none, and no element of one is null.
+func decodeList[T any](text json.RawMessage, target *[]T) error {
 	var raw []*T
-	if err := strictly(text, &raw); err != nil {
+	if err := decodeStrict(text, &raw); err != nil {
 		return err
 	}
 	if raw == nil {
 		return errors.New("null is no list")
 	}
-	*into = make([]T, 0, len(raw))
+	*target = make([]T, 0, len(raw))
 	for _, v := range raw {
 		if v == nil {
 			return errors.New("null is no entry")
 		}
-		*into = append(*into, *v)
+		*target = append(*target, *v)
 	}
 	return nil
 }
 
-func number(text json.RawMessage, into *int, least, most int) error {
+func decodeInt(text json.RawMessage, target *int, minimum, maximum int) error {
 	var v *int
 	if err := json.Unmarshal(text, &v); err != nil {
 		return err
 	}
-	if v == nil || *v < least || *v > most {
+	if v == nil || *v < minimum || *v > maximum {
 		return errors.New("out of bounds")
 	}
-	*into = *v
+	*target = *v
 	return nil
 }
 
-func readAllowlist(text json.RawMessage, into *Settings) error {
+func readAllowlist(text json.RawMessage, target *Settings) error {
 	const name = "approvalAllowlist"
-	var list []Allowed
-	if err := array(text, &list); err != nil {
-		return refuse(name, `approvalAllowlist is a list of entries such as {"email": "ann@example.com", "customerId": "user_42", "active": true}, of which only email is needed.`)
+	var list []AllowlistEntry
+	if err := decodeList(text, &list); err != nil {
+		return newSettingFault(name, `approvalAllowlist is a list of entries such as {"email": "ann@example.com", "customerId": "user_42", "active": true}, of which only email is needed.`)
 	}
 	if len(list) > approvalAllowlistMax {
-		return refuse(name, "approvalAllowlist has at most %d entries.", approvalAllowlistMax)
+		return newSettingFault(name, "approvalAllowlist has at most %d entries.", approvalAllowlistMax)
 	}
-	for i, a := range list {
-		if customer.CheckEmail(a.Email) != nil {
-			return refuse(name, "Entry %d of approvalAllowlist has no e-mail address.", i+1)
+	for i, entry := range list {
+		if customer.CheckEmail(entry.Email) != nil {
+			return newSettingFault(name, "Entry %d of approvalAllowlist has no e-mail address.", i+1)
 		}
-		if !customer.PlainEmail(a.Email) {
-			return refuse(name, "Entry %d of approvalAllowlist has a character that looks like another one or is not shown, such as a full-width letter: write the address in plain letters.", i+1)
+		if !customer.PlainEmail(entry.Email) {
+			return newSettingFault(name, "Entry %d of approvalAllowlist has a character that looks like another one or is not shown, such as a full-width letter: write the address in plain letters.", i+1)
 		}
-		if a.CustomerID != "" && customer.CheckID(a.CustomerID) != nil {
-			return refuse(name, "Entry %d of approvalAllowlist has a customerId that no customer can have.", i+1)
+		if entry.CustomerID != "" && customer.CheckID(entry.CustomerID) != nil {
+			return newSettingFault(name, "Entry %d of approvalAllowlist has a customerId that no customer can have.", i+1)
 		}
-		list[i].Email = customer.FoldEmail(a.Email)
+		list[i].Email = customer.FoldEmail(entry.Email)
 	}
-	slices.SortFunc(list, compareAllowed)
+	slices.SortFunc(list, compareEntries)
 	for i := range list[:max(0, len(list)-1)] {
 		// Which of the two would count is not to be guessed.
-		if compareAllowed(list[i], list[i+1]) == 0 {
-			return refuse(name, "approvalAllowlist has the same e-mail for the same customer twice.")
+		if compareEntries(list[i], list[i+1]) == 0 {
+			return newSettingFault(name, "approvalAllowlist has the same e-mail for the same customer twice.")
 		}
 	}
-	into.ApprovalAllowlist = list
+	target.ApprovalAllowlist = list
 	return nil
 }
 
-// widens tells whether a list has an active entry that the one before did not have.
-func widens(was, to []Allowed) bool {
-	return slices.ContainsFunc(to, func(a Allowed) bool { return a.Active && !slices.Contains(was, a) })
+// addsEntries tells whether a list has an active entry that the one before did not have.
+func addsEntries(before, after []AllowlistEntry) bool {
+	return slices.ContainsFunc(after, func(entry AllowlistEntry) bool { return entry.Active && !slices.Contains(before, entry) })
 }
 
-func readMints(text json.RawMessage, into *Settings) error {
+func readSwappableMints(text json.RawMessage, target *Settings) error {
 	const name = "swappableMintIds"
 	var list []int
-	if err := array(text, &list); err != nil || len(list) > swappableMintsMax {
-		return refuse(name, "swappableMintIds is a list of at most %d ids of mints.", swappableMintsMax)
+	if err := decodeList(text, &list); err != nil || len(list) > swappableMintsMax {
+		return newSettingFault(name, "swappableMintIds is a list of at most %d ids of mints.", swappableMintsMax)
 	}
 	slices.Sort(list)
-	into.SwappableMintIDs = slices.Compact(list)
+	target.SwappableMintIDs = slices.Compact(list)
 	return nil
 }
 
-// letsMoreIn tells whether there is an address that a list has and the one before
+// addsAddresses tells whether there is an address that a list has and the one before
 // had not.
-func letsMoreIn(was, to []netip.Prefix) bool {
-	if len(was) == 0 {
+func addsAddresses(before, after []netip.Prefix) bool {
+	if len(before) == 0 {
 		return false
 	}
-	return len(to) == 0 || slices.ContainsFunc(to, func(p netip.Prefix) bool {
-		return !slices.ContainsFunc(was, func(w netip.Prefix) bool { return w.Bits() <= p.Bits() && w.Contains(p.Addr()) })
+	return len(after) == 0 || slices.ContainsFunc(after, func(p netip.Prefix) bool {
+		return !slices.ContainsFunc(before, func(w netip.Prefix) bool { return w.Bits() <= p.Bits() && w.Contains(p.Addr()) })
 	})
 }
 
-// Member is a setting under the interface's name, with its value in JSON.
-type Member struct {
+// SettingValue is a setting under the interface's name, with its value in JSON.
+type SettingValue struct {
 	Name  string
 	Value json.RawMessage
 }
 
-// Members are all settings in the order of the interface.
-func (s Settings) Members() []Member {
-	out := make([]Member, 0, len(settings))
-	for _, one := range settings {
-		text, err := json.Marshal(one.show(s))
+// ListValues are all settings in the order of the interface.
+func (s Settings) ListValues() []SettingValue {
+	members := make([]SettingValue, 0, len(settings))
+	for _, item := range settings {
+		text, err := json.Marshal(item.show(s))
 		if err != nil {
 			panic("org: a setting that cannot be written: " + err.Error())
 		}
-		out = append(out, Member{one.name, text})
+		members = append(members, SettingValue{item.name, text})
 	}
-	return out
+	return members
 }
 
-// Names are the names of all settings, in the order of the interface.
-func Names() []string {
-	out := make([]string, 0, len(settings))
-	for _, one := range settings {
-		out = append(out, one.name)
+// SettingNames are the names of all settings, in the order of the interface.
+func SettingNames() []string {
+	names := make([]string, 0, len(settings))
+	for _, item := range settings {
+		names = append(names, item.name)
 	}
-	return out
+	return names
 }
 
 // Changes are settings to write, all or none: by the interface's name the value
 // that the interface takes, in JSON.
 type Changes map[string]json.RawMessage
 
-// apply reads the changes, all of them before anything is written. Errors:
+// applyTo reads the changes, all of them before anything is written. Errors:
 // INVALID_REQUEST on the setting, UNKNOWN_FIELD.
-func (c Changes) apply(s Settings) (Settings, error) {
-	known := 0
-	for _, one := range settings {
-		text, given := c[one.name]
-		if !given {
+func (c Changes) applyTo(s Settings) (Settings, error) {
+	applied := 0
+	for _, item := range settings {
+		text, present := c[item.name]
+		if !present {
 			continue
 		}
-		known++
-		if err := one.read(text, &s); err != nil {
+		applied++
+		if err := item.read(text, &s); err != nil {
 			return s, err
 		}
 	}
-	if known == len(c) {
+	if applied == len(c) {
 		return s, nil
 	}
-	names := Names()
+	names := SettingNames()
 	for name := range c {
 		if !slices.Contains(names, name) {
-			return s, fault.New(fault.Invalid, fault.UnknownField, "There is no setting %s. Nothing was changed and no money moved. There are %s.", name, strings.Join(names, ", ")).On(name)
+			return s, fault.New(fault.Invalid, fault.UnknownField, "There is no setting %s. Nothing was changed and no money moved. There are %s.", name, strings.Join(names, ", ")).WithParam(name)
 		}
 	}
 	panic("impossible: every name is known and not all were read")
@@ -486,7 +488,7 @@ func (c Changes) apply(s Settings) (Settings, error) {
 // Check refuses changes that cannot be read, before anything is looked up.
 // Errors: INVALID_REQUEST on the setting, UNKNOWN_FIELD.
 func (c Changes) Check() error {
-	_, err := c.apply(Settings{})
+	_, err := c.applyTo(Settings{})
 	return err
 }
 
@@ -498,14 +500,14 @@ type Difference struct {
 	Loosening bool            `json:"-"` // it takes away from a control
 }
 
-func differences(was, to Settings) (all []Difference) {
-	before, after := was.Members(), to.Members()
-	for i, one := range settings {
-		if !bytes.Equal(before[i].Value, after[i].Value) {
-			all = append(all, Difference{one.name, before[i].Value, after[i].Value, one.loosens != nil && one.loosens(was, to)})
+func findDifferences(before, after Settings) (changed []Difference) {
+	oldMembers, newMembers := before.ListValues(), after.ListValues()
+	for i, item := range settings {
+		if !bytes.Equal(oldMembers[i].Value, newMembers[i].Value) {
+			changed = append(changed, Difference{item.name, oldMembers[i].Value, newMembers[i].Value, item.loosens != nil && item.loosens(before, after)})
 		}
 	}
-	return all
+	return changed
 }
 
 const selectSettings = `
@@ -516,17 +518,17 @@ const selectSettings = `
 
 // SettingsOf reads an organization's settings. Error: NOT_FOUND.
 func SettingsOf(ctx context.Context, tx pg.Tx, org string) (Settings, error) {
-	return read(ctx, tx, org, selectSettings)
+	return readSettings(ctx, tx, org, selectSettings)
 }
 
-func read(ctx context.Context, tx pg.Tx, org, sql string) (Settings, error) {
+func readSettings(ctx context.Context, tx pg.Tx, org, sql string) (Settings, error) {
 	var s Settings
 	var screening, withdraw *Severity
 	err := tx.QueryRow(ctx, sql, org).Scan(&screening, &s.ScreeningUSDThreshold, &s.CustomerWithdrawUSDThreshold, &s.TwoFactorUSDThreshold,
 		&withdraw, &s.ApprovalAllowlist, &s.ApprovalQuorum, &s.IPAllowlist, &s.CustomerSwapsEnabled, &s.OrganizationSwapsEnabled,
 		&s.SwappableMintIDs, &s.SwapFeeBps, &s.FlaggedDepositAPIEnabled, &s.AutoRestoreFailedSwaps, &s.RequireWithdrawIdempotency, &s.CustomerFeeDayUSD, &s.ChargeCustomerCosts, &s.AdditionalAPIKeys, &s.UpdatedAt)
 	if errors.Is(err, pgx.ErrNoRows) {
-		return s, absent()
+		return s, newNotFound()
 	}
 	if err != nil {
 		return s, fmt.Errorf("read the settings of %s: %w", org, err)
@@ -540,85 +542,85 @@ func read(ctx context.Context, tx pg.Tx, org, sql string) (Settings, error) {
 	return s, nil
 }
 
-func gate(org string) string { return "settings of " + org }
+func settingsLockName(org string) string { return "settings of " + org }
 
-// HoldSettings keeps an organization's settings as they are until the transaction ends,
+// LockSettingsShared keeps an organization's settings as they are until the transaction ends,
 // for whoever decides by them. It comes before any lock that a payment takes.
-func HoldSettings(ctx context.Context, tx pg.Tx, org string) error {
-	return pg.Share(ctx, tx, gate(org))
+func LockSettingsShared(ctx context.Context, tx pg.Tx, org string) error {
+	return pg.LockShared(ctx, tx, settingsLockName(org))
 }
 
-// Change writes settings in a transaction of the system, each that changes with its
+// ChangeSettings writes settings in a transaction of the system, each that changes with its
 // row in the audit log, and returns what then holds. It waits for whoever decides by
 // the settings of before, and is seen by whoever decides later. It asks nobody else:
 // see Ask. Errors: NOT_FOUND, INVALID_REQUEST on the setting, UNKNOWN_FIELD.
-func Change(ctx context.Context, tx pg.Tx, by audit.Actor, org string, c Changes) (Settings, error) {
-	was, to, err := plan(ctx, tx, org, c)
+func ChangeSettings(ctx context.Context, tx pg.Tx, actor audit.Actor, org string, c Changes) (Settings, error) {
+	before, after, err := planChange(ctx, tx, org, c)
 	if err != nil {
 		return Settings{}, err
 	}
-	return write(ctx, tx, by, org, was, to, "")
+	return writeSettings(ctx, tx, actor, org, before, after, "")
 }
 
 // Outcome is what came of changes that were asked for.
 type Outcome struct {
 	Settings Settings
-	Waits    *foureyes.Request // what waits for another operator; nil: nothing does
+	Pending  *foureyes.Request // what waits for another operator; nil: nothing does
 }
 
-// Ask is Change by an operator, where a second one may have to agree: what loosens a
+// RequestChange is Change by an operator, where a second one may have to agree: what loosens a
 // control then waits in a request, and the rest is written at once. Errors: those of
-// Change and of foureyes.Ask.
-func Ask(ctx context.Context, tx pg.Tx, by operator.Key, rule foureyes.Rule, org string, c Changes) (out Outcome, err error) {
-	was, to, err := plan(ctx, tx, org, c)
+// Change and of foureyes.CreateRequest.
+func RequestChange(ctx context.Context, tx pg.Tx, author operator.Key, rule foureyes.Rule, org string, c Changes) (outcome Outcome, err error) {
+	before, after, err := planChange(ctx, tx, org, c)
 	if err != nil {
-		return out, err
+		return outcome, err
 	}
-	holds, err := rule.Holds(ctx, tx)
+	holds, err := rule.IsActive(ctx, tx)
 	if err != nil {
-		return out, err
+		return outcome, err
 	}
 	held, wanted := foureyes.Values{}, foureyes.Values{}
-	now := Changes{}
-	for _, d := range differences(was, to) {
+	immediate := Changes{}
+	for _, d := range findDifferences(before, after) {
 		if holds && d.Loosening {
 			held[d.Setting], wanted[d.Setting] = d.From, d.To
 		} else {
-			now[d.Setting] = d.To
+			immediate[d.Setting] = d.To
 		}
 	}
 	if len(wanted) > 0 {
-		r, err := foureyes.Ask(ctx, tx, by, org, foureyes.Settings, held, wanted)
+		r, err := foureyes.CreateRequest(ctx, tx, author, org, foureyes.Settings, held, wanted)
 		if err != nil {
-			return out, err
+			return outcome, err
 		}
-		out.Waits = &r
-		if to, err = now.apply(was); err != nil {
-			return out, fmt.Errorf("read the settings of %s again: %w", org, err)
+		outcome.Pending = &r
+		if after, err = immediate.applyTo(before); err != nil {
+			return outcome, fmt.Errorf("read the settings of %s again: %w", org, err)
 		}
 	}
-	out.Settings, err = write(ctx, tx, by.Actor(), org, was, to, "")
-	return out, err
+	outcome.Settings, err = writeSettings(ctx, tx, author.Actor(), org, before, after, "")
+	return outcome, err
 }
 
-// Agree applies a request of settings to which another operator has agreed. Errors:
+// ApplyApproved applies a request of settings to which another operator has agreed. Errors:
 // INVALID_STATE when a setting is not any more what it was when the change was asked
 // for: whoever agreed saw something else.
-func Agree(by operator.Key) func(ctx context.Context, tx pg.Tx, r foureyes.Request) error {
+func ApplyApproved(approver operator.Key) func(ctx context.Context, tx pg.Tx, r foureyes.Request) error {
 	return func(ctx context.Context, tx pg.Tx, r foureyes.Request) error {
-		was, to, err := plan(ctx, tx, r.OrgID, Changes(r.Wanted))
+		before, after, err := planChange(ctx, tx, r.OrgID, Changes(r.Wanted))
 		if err != nil {
 			return err
 		}
-		asked, err := Changes(r.Was).apply(was)
+		requested, err := Changes(r.Before).applyTo(before)
 		if err != nil {
 			return fmt.Errorf("read what held when %s was asked for: %w", r.ID, err)
 		}
-		if moved := differences(was, asked); len(moved) > 0 {
+		if changedSince := findDifferences(before, requested); len(changedSince) > 0 {
 			return fault.New(fault.Conflict, fault.InvalidState,
-				"%s was changed since this was asked for. Nothing was changed by this request. Whoever asked withdraws it, and asks again.", moved[0].Setting).On(moved[0].Setting)
+				"%s was changed since this was asked for. Nothing was changed by this request. Whoever asked withdraws it, and asks again.", changedSince[0].Setting).WithParam(changedSince[0].Setting)
 		}
-		_, err = write(ctx, tx, by.Actor(), r.OrgID, was, to, r.ID)
+		_, err = writeSettings(ctx, tx, approver.Actor(), r.OrgID, before, after, r.ID)
 		return err
 	}
 }
@@ -626,68 +628,68 @@ func Agree(by operator.Key) func(ctx context.Context, tx pg.Tx, r foureyes.Reque
 // HistoryRow is a change of a setting, as the audit log has it.
 type HistoryRow struct {
 	Difference
-	By            audit.Actor
-	At            time.Time
+	Actor         audit.Actor
+	ChangedAt     time.Time
 	ChangeRequest string // chg_…, where somebody else had asked for it
 }
 
-// History is a page of the changes of an organization's settings. Error: NOT_FOUND.
-func History(ctx context.Context, tx pg.Tx, org string, p page.Page) (out page.Result[HistoryRow], err error) {
+// SettingsHistory is a page of the changes of an organization's settings. Error: NOT_FOUND.
+func SettingsHistory(ctx context.Context, tx pg.Tx, org string, p page.Page) (result page.Result[HistoryRow], err error) {
 	if _, err := ByID(ctx, tx, org); err != nil {
-		return out, err
+		return result, err
 	}
 	found, err := audit.List(ctx, tx, audit.Filter{OrgID: org, ResourceID: org, Action: SettingChanged}, p)
 	if err != nil {
-		return out, err
+		return result, err
 	}
-	out.Next = found.Next
+	result.NextCursor = found.NextCursor
 	for _, row := range found.Items {
-		h := HistoryRow{By: row.Actor, At: row.At}
+		h := HistoryRow{Actor: row.Actor, ChangedAt: row.RecordedAt}
 		var detail struct {
 			Difference
 			ChangeRequest string `json:"changeRequest"`
 		}
 		if err := json.Unmarshal(row.Detail, &detail); err != nil {
-			return out, fmt.Errorf("read row %d of the audit log: %w", row.ID, err)
+			return result, fmt.Errorf("read row %d of the audit log: %w", row.ID, err)
 		}
 		h.Difference, h.ChangeRequest = detail.Difference, detail.ChangeRequest
-		out.Items = append(out.Items, h)
+		result.Items = append(result.Items, h)
 	}
-	return out, nil
+	return result, nil
 }
 
-// plan holds an organization's settings and tells what they would become.
-func plan(ctx context.Context, tx pg.Tx, org string, c Changes) (was, to Settings, err error) {
-	if err = pg.Exclude(ctx, tx, gate(org)); err != nil {
-		return was, to, err
+// planChange holds an organization's settings and tells what they would become.
+func planChange(ctx context.Context, tx pg.Tx, org string, c Changes) (before, after Settings, err error) {
+	if err = pg.LockExclusive(ctx, tx, settingsLockName(org)); err != nil {
+		return before, after, err
 	}
-	if was, err = read(ctx, tx, org, selectSettings+" FOR UPDATE"); err != nil {
-		return was, to, err
+	if before, err = readSettings(ctx, tx, org, selectSettings+" FOR UPDATE"); err != nil {
+		return before, after, err
 	}
-	if to, err = c.apply(was); err != nil {
-		return was, to, err
+	if after, err = c.applyTo(before); err != nil {
+		return before, after, err
 	}
-	if _, given := c["swappableMintIds"]; given {
-		var absent *int64
-		err = tx.QueryRow(ctx, `SELECT min(i) FROM unnest($1::bigint[]) i WHERE NOT EXISTS (SELECT FROM mints m WHERE m.mint_id = i)`, to.SwappableMintIDs).Scan(&absent)
+	if _, present := c["swappableMintIds"]; present {
+		var missing *int64
+		err = tx.QueryRow(ctx, `SELECT min(i) FROM unnest($1::bigint[]) i WHERE NOT EXISTS (SELECT FROM mints m WHERE m.mint_id = i)`, after.SwappableMintIDs).Scan(&missing)
 		if err != nil {
-			return was, to, fmt.Errorf("look for the mints of %s: %w", org, err)
+			return before, after, fmt.Errorf("look for the mints of %s: %w", org, err)
 		}
-		if absent != nil {
-			return was, to, refuse("swappableMintIds", "There is no mint %d.", *absent)
+		if missing != nil {
+			return before, after, newSettingFault("swappableMintIds", "There is no mint %d.", *missing)
 		}
 	}
-	return was, to, nil
+	return before, after, nil
 }
 
-// write makes settings what they are to become. agreed is the change request that
+// writeSettings makes settings what they are to become. agreed is the change request that
 // asked for it, or "".
-func write(ctx context.Context, tx pg.Tx, by audit.Actor, org string, was, to Settings, agreed string) (Settings, error) {
-	changes := differences(was, to)
+func writeSettings(ctx context.Context, tx pg.Tx, actor audit.Actor, org string, before, after Settings, changeRequestID string) (Settings, error) {
+	changes := findDifferences(before, after)
 	if len(changes) == 0 {
-		return was, nil
+		return before, nil
 	}
-	allowlist, err := json.Marshal(to.ApprovalAllowlist)
+	allowlist, err := json.Marshal(after.ApprovalAllowlist)
 	if err != nil {
 		return Settings{}, fmt.Errorf("write the approval allowlist of %s: %w", org, err)
 	}
@@ -699,26 +701,26 @@ func write(ctx context.Context, tx pg.Tx, by audit.Actor, org string, was, to Se
 			auto_restore_failed_swaps = $15, require_withdraw_idempotency = $16, updated_at = $17, customer_fee_day_usd = $18, charge_customer_costs = $19,
 			additional_api_keys = $20
 		WHERE org_id = $1`, org,
-		to.ScreeningSeverityThreshold, to.ScreeningUSDThreshold, to.CustomerWithdrawUSDThreshold, to.TwoFactorUSDThreshold,
-		to.WithdrawSeverityThreshold, string(allowlist), to.ApprovalQuorum, to.IPAllowlist, to.CustomerSwapsEnabled,
-		to.OrganizationSwapsEnabled, to.SwappableMintIDs, to.SwapFeeBps, to.FlaggedDepositAPIEnabled,
-		to.AutoRestoreFailedSwaps, to.RequireWithdrawIdempotency, tx.Now, to.CustomerFeeDayUSD, cmp.Or(to.ChargeCustomerCosts, ChargeNone), to.AdditionalAPIKeys)
+		after.ScreeningSeverityThreshold, after.ScreeningUSDThreshold, after.CustomerWithdrawUSDThreshold, after.TwoFactorUSDThreshold,
+		after.WithdrawSeverityThreshold, string(allowlist), after.ApprovalQuorum, after.IPAllowlist, after.CustomerSwapsEnabled,
+		after.OrganizationSwapsEnabled, after.SwappableMintIDs, after.SwapFeeBps, after.FlaggedDepositAPIEnabled,
+		after.AutoRestoreFailedSwaps, after.RequireWithdrawIdempotency, tx.Now, after.CustomerFeeDayUSD, cmp.Or(after.ChargeCustomerCosts, ChargeNone), after.AdditionalAPIKeys)
 	if err != nil {
 		return Settings{}, fmt.Errorf("change the settings of %s: %w", org, err)
 	}
 	entries := make([]audit.Entry, 0, len(changes))
 	for _, d := range changes {
 		detail := map[string]any{"setting": d.Setting, "from": d.From, "to": d.To}
-		if agreed != "" {
-			detail["changeRequest"] = agreed
+		if changeRequestID != "" {
+			detail["changeRequest"] = changeRequestID
 		}
-		entries = append(entries, audit.Entry{OrgID: org, Actor: by, Action: SettingChanged, ResourceKind: "ORGANIZATION", ResourceID: org, Detail: detail})
+		entries = append(entries, audit.Entry{OrgID: org, Actor: actor, Action: SettingChanged, ResourceKind: "ORGANIZATION", ResourceID: org, Detail: detail})
 	}
 	if err := audit.Record(ctx, tx, entries...); err != nil {
 		return Settings{}, err
 	}
-	to.UpdatedAt = tx.Now
-	return to, nil
+	after.UpdatedAt = tx.Now
+	return after, nil
 }
 
 // SettingChanged is the action of the audit log under which every change of a
@@ -727,38 +729,38 @@ const SettingChanged = "settings.changed"
 
 // SetWithdrawThreshold sets customerWithdrawUsdThreshold, nil for none, in a
 // transaction of the system. Error: NOT_FOUND.
-func SetWithdrawThreshold(ctx context.Context, tx pg.Tx, by audit.Actor, org string, threshold *money.USD) error {
-	return set(ctx, tx, by, org, "customerWithdrawUsdThreshold", threshold)
+func SetWithdrawThreshold(ctx context.Context, tx pg.Tx, actor audit.Actor, org string, threshold *money.USD) error {
+	return setSetting(ctx, tx, actor, org, "customerWithdrawUsdThreshold", threshold)
 }
 
 // SetRequireWithdrawIdempotency sets requireWithdrawIdempotency, in a
 // transaction of the system. Error: NOT_FOUND.
-func SetRequireWithdrawIdempotency(ctx context.Context, tx pg.Tx, by audit.Actor, org string, required bool) error {
-	return set(ctx, tx, by, org, "requireWithdrawIdempotency", required)
+func SetRequireWithdrawIdempotency(ctx context.Context, tx pg.Tx, actor audit.Actor, org string, required bool) error {
+	return setSetting(ctx, tx, actor, org, "requireWithdrawIdempotency", required)
 }
 
 // SetIPAllowlist sets ipAllowlist, as ParseIPAllowlist reads it, in a transaction
 // of the system. Every request that is let in after the commit is looked at by the
 // new list. Error: NOT_FOUND.
-func SetIPAllowlist(ctx context.Context, tx pg.Tx, by audit.Actor, org string, list []netip.Prefix) error {
+func SetIPAllowlist(ctx context.Context, tx pg.Tx, actor audit.Actor, org string, list []netip.Prefix) error {
 	if list == nil {
 		list = []netip.Prefix{}
 	}
-	return set(ctx, tx, by, org, "ipAllowlist", list)
+	return setSetting(ctx, tx, actor, org, "ipAllowlist", list)
 }
 
-func set(ctx context.Context, tx pg.Tx, by audit.Actor, org, name string, value any) error {
+func setSetting(ctx context.Context, tx pg.Tx, actor audit.Actor, org, name string, value any) error {
 	text, err := json.Marshal(value)
 	if err != nil {
 		return fmt.Errorf("write %s of %s: %w", name, org, err)
 	}
-	_, err = Change(ctx, tx, by, org, Changes{name: text})
+	_, err = ChangeSettings(ctx, tx, actor, org, Changes{name: text})
 	return err
 }
 
-// Later are the settings that are kept and shown, and that this version does not act
+// UnavailableSettings are the settings that are kept and shown, and that this version does not act
 // on yet, each with what is missing.
-var Later = map[string]string{
+var UnavailableSettings = map[string]string{
 	"customerSwapsEnabled":     "swaps",
 	"organizationSwapsEnabled": "swaps",
 	"swappableMintIds":         "swaps",

@@ -46,7 +46,7 @@ func TestSettingsForLaterAreReadByNoOtherPackage(t *testing.T) {
 			t.Fatalf("%s: found nothing that reads it, so this test finds nothing", name)
 		}
 	}
-	for name := range org.Later {
+	for name := range org.UnavailableSettings {
 		if path := used[strings.ToLower(name)]; path != "" {
 			t.Errorf("%s is said to have no effect yet, and %s reads it", name, path)
 		}
@@ -73,23 +73,23 @@ func newOrganization(t *testing.T) (*pg.DB, org.Organization) {
 	return db, o
 }
 
-func changeTo(t *testing.T, db *pg.DB, of string, body string) (s org.Settings, err error) {
+func changeTo(t *testing.T, db *pg.DB, field string, body string) (s org.Settings, err error) {
 	t.Helper()
 	var c org.Changes
 	if err := json.Unmarshal([]byte(body), &c); err != nil {
 		t.Fatalf("%s: %v", body, err)
 	}
 	err = db.InSystem(t.Context(), func(ctx context.Context, tx pg.Tx) (err error) {
-		s, err = org.Change(ctx, tx, audit.Operator("op"), of, c)
+		s, err = org.ChangeSettings(ctx, tx, audit.Operator("op"), field, c)
 		return err
 	})
 	return s, err
 }
 
-func settingsOf(t *testing.T, db *pg.DB, of string) (s org.Settings) {
+func settingsOf(t *testing.T, db *pg.DB, field string) (s org.Settings) {
 	t.Helper()
-	err := db.ReadOrg(t.Context(), of, func(ctx context.Context, tx pg.Tx) (err error) {
-		s, err = org.SettingsOf(ctx, tx, of)
+	err := db.ReadOrg(t.Context(), field, func(ctx context.Context, tx pg.Tx) (err error) {
+		s, err = org.SettingsOf(ctx, tx, field)
 		return err
 	})
 	if err != nil {
@@ -100,7 +100,7 @@ func settingsOf(t *testing.T, db *pg.DB, of string) (s org.Settings) {
 
 func shown(s org.Settings) string {
 	var b strings.Builder
-	for _, m := range s.Members() {
+	for _, m := range s.ListValues() {
 		fmt.Fprintf(&b, "%s=%s\n", m.Name, m.Value)
 	}
 	return b.String()
@@ -175,10 +175,10 @@ additionalApiKeys=true
 		rows = found.Items
 		return err
 	})
-	if err != nil || len(rows) != len(org.Names()) {
+	if err != nil || len(rows) != len(org.SettingNames()) {
 		t.Fatalf("got %d rows of the audit log and %v, want one for each setting", len(rows), err)
 	}
-	for i, m := range told.Members() {
+	for i, m := range told.ListValues() {
 		var detail struct {
 			Setting  string
 			From, To json.RawMessage
@@ -186,8 +186,8 @@ additionalApiKeys=true
 		if err := json.Unmarshal(rows[i].Detail, &detail); err != nil {
 			t.Fatal(err)
 		}
-		if detail.Setting != m.Name || plain(detail.From) != plain(before.Members()[i].Value) || plain(detail.To) != plain(m.Value) || rows[i].Actor != audit.Operator("op") {
-			t.Errorf("got %s by %v, want %s from %s to %s by the operator", rows[i].Detail, rows[i].Actor, m.Name, before.Members()[i].Value, m.Value)
+		if detail.Setting != m.Name || plain(detail.From) != plain(before.ListValues()[i].Value) || plain(detail.To) != plain(m.Value) || rows[i].Actor != audit.Operator("op") {
+			t.Errorf("got %s by %v, want %s from %s to %s by the operator", rows[i].Detail, rows[i].Actor, m.Name, before.ListValues()[i].Value, m.Value)
 		}
 	}
 }
@@ -266,11 +266,11 @@ func TestSettingsOutOfTheirBoundsAreRefusedWhole(t *testing.T) {
 		// What could be set stands beside it and is not set either.
 		other := `"autoRestoreFailedSwaps":true`
 		_, err := changeTo(t, db, o.ID, `{`+other+`,"`+c.setting+`":`+c.value+`}`)
-		if !fault.Is(err, fault.InvalidRequest) || fault.Of(err).Param != c.setting {
+		if !fault.HasCode(err, fault.InvalidRequest) || fault.Find(err).Param != c.setting {
 			t.Errorf("%s=%.80s: got %v, want %v on it", c.setting, c.value, err, fault.InvalidRequest)
 		}
 	}
-	if _, err := changeTo(t, db, o.ID, `{"autoRestoreFailedSwaps":true,"approvalquorum":2}`); !fault.Is(err, fault.UnknownField) {
+	if _, err := changeTo(t, db, o.ID, `{"autoRestoreFailedSwaps":true,"approvalquorum":2}`); !fault.HasCode(err, fault.UnknownField) {
 		t.Errorf("got %v, want %v", err, fault.UnknownField)
 	}
 	if got := settingsOf(t, db, o.ID); shown(got) != shown(before) {
@@ -284,7 +284,7 @@ func TestSettingsOutOfTheirBoundsAreRefusedWhole(t *testing.T) {
 func TestTheDatabaseKeepsTheBoundsOfSettings(t *testing.T) {
 	t.Parallel()
 	db, o := newOrganization(t)
-	super := pgtest.Owner(t, db)
+	super := pgtest.OwnerPool(t, db)
 	for set, constraint := range map[string]string{
 		`screening_severity_threshold = 'WORSE'`: "organization_settings_screening_severity_known",
 		`withdraw_severity_threshold = ''`:       "organization_settings_withdraw_severity_known",
@@ -296,7 +296,7 @@ func TestTheDatabaseKeepsTheBoundsOfSettings(t *testing.T) {
 		`approval_allowlist = '{}'`:              "organization_settings_allowlist_bounded",
 		`swappable_mint_ids = '{NULL}'`:          "organization_settings_mints_bounded",
 	} {
-		if _, err := super.Exec(t.Context(), `UPDATE organization_settings SET `+set+` WHERE org_id = $1`, o.ID); !pg.Violates(err, constraint) {
+		if _, err := super.Exec(t.Context(), `UPDATE organization_settings SET `+set+` WHERE org_id = $1`, o.ID); !pg.ViolatesConstraint(err, constraint) {
 			t.Errorf("%s: got %v, want %s", set, err, constraint)
 		}
 	}
@@ -304,7 +304,7 @@ func TestTheDatabaseKeepsTheBoundsOfSettings(t *testing.T) {
 
 func TestTheAllowlistSkipsWhoHasTheEMailAndIsMeant(t *testing.T) {
 	t.Parallel()
-	s := org.Settings{ApprovalAllowlist: []org.Allowed{
+	s := org.Settings{ApprovalAllowlist: []org.AllowlistEntry{
 		{Email: "all@example.com", Active: true},
 		{Email: "off@example.com"},
 		{Email: "one@example.com", CustomerID: "user_1", Active: true},
@@ -328,11 +328,11 @@ func TestTheAllowlistSkipsWhoHasTheEMailAndIsMeant(t *testing.T) {
 		{"user_1", "all@example.com ", false},
 		{"user_1", "all@example.co", false},
 	} {
-		if got := s.Skips(c.customer, c.email); got != c.want {
+		if got := s.SkipsApproval(c.customer, c.email); got != c.want {
 			t.Errorf("%s with %q: got %v, want %v", c.customer, c.email, got, c.want)
 		}
 	}
-	if (org.Settings{}).Skips("user_1", "all@example.com") {
+	if (org.Settings{}).SkipsApproval("user_1", "all@example.com") {
 		t.Error("an empty list skips somebody")
 	}
 }

@@ -30,7 +30,7 @@ const (
 	bytesMaxDefault = 256 << 10
 	timeoutMax      = 30 * time.Second
 	digitsMax       = 60 // of a number, and the largest exponent
-	saidBytesMax    = 120
+	messageBytesMax = 120
 )
 
 // A Client asks one party.
@@ -43,13 +43,13 @@ type Client struct {
 	http *http.Client
 }
 
-// New makes a client. Error: the base is no https URL, and not of this machine.
-func New(base string, bytesMax int64, ignore ...string) (*Client, error) {
+// NewClient makes a client. Error: the base is no https URL, and not of this machine.
+func NewClient(base string, bytesMax int64, ignore ...string) (*Client, error) {
 	u, err := url.Parse(base)
 	if err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
 		return nil, errors.New("is not a URL such as https://api.example.com")
 	}
-	if u.Scheme != "https" && (u.Scheme != "http" || !loopback(u.Hostname())) {
+	if u.Scheme != "https" && (u.Scheme != "http" || !isLoopback(u.Hostname())) {
 		return nil, errors.New("has to be https: a key crosses it on every call")
 	}
 	if bytesMax == 0 {
@@ -67,7 +67,7 @@ func New(base string, bytesMax int64, ignore ...string) (*Client, error) {
 	}}, nil
 }
 
-func loopback(host string) bool {
+func isLoopback(host string) bool {
 	addr, err := netip.ParseAddr(host)
 	return host == "localhost" || err == nil && addr.IsLoopback()
 }
@@ -79,9 +79,9 @@ type Reply struct {
 	ignore []string
 }
 
-// Ask sends a request and reads the answer whole. Errors: nobody answers, or not in
+// SendRequest sends a request and reads the answer whole. Errors: nobody answers, or not in
 // JSON. They name the status and never the URL or a header.
-func (c *Client) Ask(ctx context.Context, method, path string, header http.Header, body []byte) (Reply, error) {
+func (c *Client) SendRequest(ctx context.Context, method, path string, header http.Header, body []byte) (Reply, error) {
 	r, err := http.NewRequestWithContext(ctx, method, c.Base+path, bytes.NewReader(body))
 	if err != nil {
 		return Reply{}, errors.New("the request cannot be made")
@@ -95,9 +95,9 @@ func (c *Client) Ask(ctx context.Context, method, path string, header http.Heade
 		r.Header.Set("Content-Type", "application/json")
 	}
 	resp, err := c.http.Do(r)
-	var asked *url.Error
-	if errors.As(err, &asked) {
-		err = asked.Err // without the URL
+	var urlErr *url.Error
+	if errors.As(err, &urlErr) {
+		err = urlErr.Err // without the URL
 	}
 	if err != nil {
 		return Reply{}, fmt.Errorf("no answer: %w", err)
@@ -105,7 +105,7 @@ func (c *Client) Ask(ctx context.Context, method, path string, header http.Heade
 	defer resp.Body.Close()
 	kind, _, err := mime.ParseMediaType(resp.Header.Get("Content-Type"))
 	if err != nil || kind != "application/json" && !strings.HasSuffix(kind, "+json") {
-		return Reply{}, &StatusError{resp.StatusCode, "not JSON but " + short(kind)}
+		return Reply{}, &StatusError{resp.StatusCode, "not JSON but " + truncateText(kind)}
 	}
 	text, err := io.ReadAll(io.LimitReader(resp.Body, c.BytesMax+1))
 	if err != nil {
@@ -123,45 +123,45 @@ func (c *Client) Ask(ctx context.Context, method, path string, header http.Heade
 
 // StatusError is an answer that says no.
 type StatusError struct {
-	Status int
-	Said   string
+	Status  int
+	Message string
 }
 
 // Error names the status and what was said, short.
-func (e *StatusError) Error() string { return fmt.Sprintf("status %d: %s", e.Status, e.Said) }
+func (e *StatusError) Error() string { return fmt.Sprintf("status %d: %s", e.Status, e.Message) }
 
-// Refused tells whether asking again at once would be refused again: a request, a key
+// IsRefused tells whether asking again at once would be refused again: a request, a key
 // or a right that is wrong, not a bad moment of theirs.
-func Refused(err error) bool {
+func IsRefused(err error) bool {
 	var s *StatusError
 	return errors.As(err, &s) && s.Status >= 400 && s.Status < 500 && s.Status != http.StatusRequestTimeout && s.Status != http.StatusTooManyRequests
 }
 
-// Is tells whether the status is one of these.
-func (r Reply) Is(status ...int) bool { return slices.Contains(status, r.Status) }
+// HasStatus tells whether the status is one of these.
+func (r Reply) HasStatus(status ...int) bool { return slices.Contains(status, r.Status) }
 
-// Wrong is the error of an answer whose status is not one that was hoped for.
-func (r Reply) Wrong() error { return &StatusError{r.Status, short(string(r.Body))} }
+// UnexpectedStatus is the error of an answer whose status is not one that was hoped for.
+func (r Reply) UnexpectedStatus() error { return &StatusError{r.Status, truncateText(string(r.Body))} }
 
 // Decode reads the answer into a struct. Error: a member that the struct does not
 // have and that is not to be ignored, another type, a name that is there twice. A
 // member of the struct that is missing is left as it is: use pointers.
-func (r Reply) Decode(into any) error {
+func (r Reply) Decode(target any) error {
 	body := r.Body
 	if len(r.ignore) > 0 {
 		var err error
-		if body, err = without(body, r.ignore); err != nil {
-			return fmt.Errorf("not understood: %w", plain(err))
+		if body, err = dropMembers(body, r.ignore); err != nil {
+			return fmt.Errorf("not understood: %w", safeError(err))
 		}
 	}
-	if err := json.Unmarshal(body, into, json.RejectUnknownMembers(true)); err != nil {
-		return fmt.Errorf("not understood: %w", plain(err))
+	if err := json.Unmarshal(body, target, json.RejectUnknownMembers(true)); err != nil {
+		return fmt.Errorf("not understood: %w", safeError(err))
 	}
 	return nil
 }
 
-// without leaves members out at every depth. Numbers keep their text.
-func without(v jsontext.Value, names []string) (jsontext.Value, error) {
+// dropMembers leaves members out at every depth. Numbers keep their text.
+func dropMembers(v jsontext.Value, names []string) (jsontext.Value, error) {
 	switch v.Kind() {
 	case '{':
 		var members map[string]jsontext.Value
@@ -173,11 +173,11 @@ func without(v jsontext.Value, names []string) (jsontext.Value, error) {
 				delete(members, name)
 				continue
 			}
-			kept, err := without(member, names)
+			cleaned, err := dropMembers(member, names)
 			if err != nil {
 				return nil, err
 			}
-			members[name] = kept
+			members[name] = cleaned
 		}
 		return json.Marshal(members)
 	case '[':
@@ -186,28 +186,28 @@ func without(v jsontext.Value, names []string) (jsontext.Value, error) {
 			return nil, err
 		}
 		for i, item := range items {
-			kept, err := without(item, names)
+			cleaned, err := dropMembers(item, names)
 			if err != nil {
 				return nil, err
 			}
-			items[i] = kept
+			items[i] = cleaned
 		}
 		return json.Marshal(items)
 	}
 	return v, nil
 }
 
-// plain keeps what a stranger sent out of an error, but for a member's name.
-func plain(err error) error { return errors.New(short(err.Error())) }
+// safeError keeps what a stranger sent out of an error, but for a member's name.
+func safeError(err error) error { return errors.New(truncateText(err.Error())) }
 
-func short(s string) string {
+func truncateText(s string) string {
 	s = strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f {
 			return ' '
 		}
 		return r
 	}, strings.ToValidUTF8(s, ""))
-	return strings.ToValidUTF8(s[:min(len(s), saidBytesMax)], "")
+	return strings.ToValidUTF8(s[:min(len(s), messageBytesMax)], "")
 }
 
 // Number is a JSON number as it was written, so that nothing of it is lost.

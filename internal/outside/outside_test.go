@@ -35,11 +35,11 @@ func TestWhatIsNotAWholeJSONAnswerIsAnError(t *testing.T) {
 			t.Parallel()
 			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { answer(w) }))
 			defer server.Close()
-			c, err := outside.New(server.URL, 200)
+			c, err := outside.NewClient(server.URL, 200)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got, err := c.Ask(t.Context(), "GET", "/secret-in-path", http.Header{"Token": {"secret-in-header"}}, nil); err == nil {
+			if got, err := c.SendRequest(t.Context(), "GET", "/secret-in-path", http.Header{"Token": {"secret-in-header"}}, nil); err == nil {
 				t.Errorf("got %+v, want an error", got)
 			} else if strings.Contains(err.Error(), "secret") || strings.Contains(err.Error(), server.URL) {
 				t.Errorf("got %v, want an error without a secret", err)
@@ -58,11 +58,11 @@ func TestNobodyThereIsAnErrorWithoutTheURL(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(http.NotFoundHandler())
 	server.Close()
-	c, err := outside.New(server.URL, 0)
+	c, err := outside.NewClient(server.URL, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.Ask(t.Context(), "GET", "/secret", nil, nil); err == nil || strings.Contains(err.Error(), "secret") {
+	if _, err := c.SendRequest(t.Context(), "GET", "/secret", nil, nil); err == nil || strings.Contains(err.Error(), "secret") {
 		t.Errorf("got %v, want an error without the path", err)
 	}
 }
@@ -74,7 +74,7 @@ func TestAKeyCrossesNoOpenNetwork(t *testing.T) {
 		"http://api.example.com": false, "http://127.0.0.1.example.com": false, "ftp://127.0.0.1": false, "": false, "api.example.com": false,
 		"https://user:pw@api.example.com": false, "https://api.example.com?key=1": false, "https://api.example.com/#a": false,
 	} {
-		if _, err := outside.New(base, 0); (err == nil) != ok {
+		if _, err := outside.NewClient(base, 0); (err == nil) != ok {
 			t.Errorf("%q: got %v, want ok %t", base, err, ok)
 		}
 	}
@@ -101,11 +101,11 @@ func TestAMemberThatNobodyHasReadAboutIsAnError(t *testing.T) {
 	} {
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { said(w, 200, "application/json; charset=utf-8", body) }))
 		defer server.Close()
-		client, err := outside.New(server.URL, 0, c.ignore...)
+		client, err := outside.NewClient(server.URL, 0, c.ignore...)
 		if err != nil {
 			t.Fatal(err)
 		}
-		reply, err := client.Ask(t.Context(), "GET", "/", nil, nil)
+		reply, err := client.SendRequest(t.Context(), "GET", "/", nil, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -139,7 +139,7 @@ func TestANumberKeepsWhatWasWritten(t *testing.T) {
 func TestWhoSaysNoIsNotAskedAgainAtOnce(t *testing.T) {
 	t.Parallel()
 	for status, want := range map[int]bool{400: true, 401: true, 403: true, 404: true, 408: false, 429: false, 500: false, 503: false} {
-		if got := outside.Refused(&outside.StatusError{Status: status}); got != want {
+		if got := outside.IsRefused(&outside.StatusError{Status: status}); got != want {
 			t.Errorf("%d: got %t, want %t", status, got, want)
 		}
 	}

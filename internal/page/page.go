@@ -36,8 +36,8 @@ const (
 
 // Cursor is a place in a list: the row that the last page ended with.
 type Cursor struct {
-	At time.Time // to the microsecond, as PostgreSQL keeps it
-	ID string
+	CreatedAt time.Time // to the microsecond, as PostgreSQL keeps it
+	ID        string
 }
 
 // Page asks for the items after a place.
@@ -49,11 +49,11 @@ type Page struct {
 
 // Result is one page. Next is nil when nothing follows.
 type Result[T any] struct {
-	Items []T
-	Next  *Cursor
+	Items      []T
+	NextCursor *Cursor
 }
 
-func (p Page) limit() int {
+func (p Page) effectiveLimit() int {
 	if p.Limit < 1 || p.Limit > LimitMax {
 		return LimitDefault
 	}
@@ -62,7 +62,7 @@ func (p Page) limit() int {
 
 // RowsMax is how many rows a page reads at most: one more than it has, by which Cut knows
 // that something follows.
-func (p Page) RowsMax() int { return p.limit() + 1 }
+func (p Page) RowsMax() int { return p.effectiveLimit() + 1 }
 
 // Query is a SELECT with its WHERE that grows by the filters a caller gave.
 // Each ? in its text is a parameter; text never comes from outside.
@@ -75,11 +75,11 @@ type Query struct {
 	values string
 }
 
-// Select opens a query with everything up to its first conditions, such as
+// NewQuery opens a query with everything up to its first conditions, such as
 // SELECT … FROM deposits WHERE org_id = ?
-func Select(sql string, args ...any) *Query {
+func NewQuery(sql string, args ...any) *Query {
 	q := &Query{}
-	q.add(sql, args)
+	q.appendSQL(sql, args)
 	return q
 }
 
@@ -90,11 +90,11 @@ func Of(sql string, args []any) *Query {
 	return q
 }
 
-// And adds a condition.
-func (q *Query) And(condition string, args ...any) *Query {
+// AddCondition adds a condition.
+func (q *Query) AddCondition(condition string, args ...any) *Query {
 	q.filter = true
 	q.sql.WriteString(" AND (")
-	q.add(condition, args)
+	q.appendSQL(condition, args)
 	q.sql.WriteString(")")
 	return q
 }
@@ -124,25 +124,25 @@ func (q *Query) Among(column, array string, arg any) *Query {
 	return q
 }
 
-// Sorted ends the query with the page's place, order and limit. It asks for one
+// BuildPage ends the query with the page's place, order and limit. It asks for one
 // row more than the page has, by which Cut knows that something follows. The
 // arguments after the page name the two columns of the order.
-func (q *Query) Sorted(p Page, at, id string) (sql string, args []any) {
-	than, order := ">", "ASC"
+func (q *Query) BuildPage(p Page, timeColumn, idColumn string) (sql string, args []any) {
+	operator, order := ">", "ASC"
 	if p.Desc {
-		than, order = "<", "DESC"
+		operator, order = "<", "DESC"
 	}
 	if p.Cursor != nil {
 		// A row comparison, so that an index on both columns is entered at the place.
-		q.add(" AND (("+at+", "+id+") "+than+" (?, ?))", []any{p.Cursor.At, p.Cursor.ID})
+		q.appendSQL(" AND (("+timeColumn+", "+idColumn+") "+operator+" (?, ?))", []any{p.Cursor.CreatedAt, p.Cursor.ID})
 	}
 	if q.among == "" && q.either == nil {
-		q.add(" ORDER BY "+at+" "+order+", "+id+" "+order+" LIMIT ?", []any{p.RowsMax()})
+		q.appendSQL(" ORDER BY "+timeColumn+" "+order+", "+idColumn+" "+order+" LIMIT ?", []any{p.RowsMax()})
 		return q.sql.String(), q.args
 	}
 	q.args = append(q.args, p.RowsMax())
-	sorted := func(at, id string) string {
-		return " ORDER BY " + at + " " + order + ", " + id + " " + order + " LIMIT $" + strconv.Itoa(len(q.args))
+	sorted := func(timeColumn, idColumn string) string {
+		return " ORDER BY " + timeColumn + " " + order + ", " + idColumn + " " + order + " LIMIT $" + strconv.Itoa(len(q.args))
 	}
 	conditions := q.either
 	if conditions == nil {
@@ -154,20 +154,20 @@ func (q *Query) Sorted(p Page, at, id string) (sql string, args []any) {
 		if q.among != "" {
 			part += " AND " + q.among + " = chosen.value"
 		}
-		parts = append(parts, "("+part+sorted(at, id)+")")
+		parts = append(parts, "("+part+sorted(timeColumn, idColumn)+")")
 	}
 	from := "(" + strings.Join(parts, " UNION ALL ") + ") AS found"
 	if q.among != "" {
 		from = "unnest(" + q.values + ") AS chosen (value) CROSS JOIN LATERAL " + from
 	}
 	found := func(column string) string { return "found." + column[strings.LastIndexByte(column, '.')+1:] }
-	return "SELECT found.* FROM " + from + sorted(found(at), found(id)), q.args
+	return "SELECT found.* FROM " + from + sorted(found(timeColumn), found(idColumn)), q.args
 }
 
-// Whole ends the query with the order alone: every row that its conditions
+// BuildAll ends the query with the order alone: every row that its conditions
 // leave, for whoever hands them on one by one. The arguments after desc name the
 // two columns of the order.
-func (q *Query) Whole(desc bool, at, id string) (sql string, args []any) {
+func (q *Query) BuildAll(desc bool, timeColumn, idColumn string) (sql string, args []any) {
 	order := "ASC"
 	if desc {
 		order = "DESC"
@@ -178,32 +178,32 @@ func (q *Query) Whole(desc bool, at, id string) (sql string, args []any) {
 	if q.among != "" {
 		q.sql.WriteString(" AND " + q.among + " = ANY (" + q.values + ")")
 	}
-	q.add(" ORDER BY "+at+" "+order+", "+id+" "+order, nil)
+	q.appendSQL(" ORDER BY "+timeColumn+" "+order+", "+idColumn+" "+order, nil)
 	return q.sql.String(), q.args
 }
 
-// Across ends a query of a place and an id, whose text says org_id = o.org_id,
+// BuildAcrossOrgs ends a query of a place and an id, whose text says org_id = o.org_id,
 // with a page over all organizations, or over the one that is named: each is
 // entered by its own index, and what they give is put together. A row is the
 // organization, the time and the id. The arguments after the page name the two
 // columns of the order.
-func (q *Query) Across(p Page, org, at, id string) (sql string, args []any) {
-	inner, args := q.Sorted(p, at, id)
+func (q *Query) BuildAcrossOrgs(p Page, org, timeColumn, idColumn string) (sql string, args []any) {
+	inner, args := q.BuildPage(p, timeColumn, idColumn)
 	order := "ASC"
 	if p.Desc {
 		order = "DESC"
 	}
-	one := ""
+	orgFilter := ""
 	if org != "" {
 		args = append(args, org)
-		one = " WHERE o.org_id = $" + strconv.Itoa(len(args))
+		orgFilter = " WHERE o.org_id = $" + strconv.Itoa(len(args))
 	}
 	args = append(args, p.RowsMax())
-	return "SELECT o.org_id, at, id FROM organizations o CROSS JOIN LATERAL (" + inner + ") AS found (at, id)" + one +
+	return "SELECT o.org_id, at, id FROM organizations o CROSS JOIN LATERAL (" + inner + ") AS found (at, id)" + orgFilter +
 		" ORDER BY at " + order + ", id " + order + " LIMIT $" + strconv.Itoa(len(args)), args
 }
 
-func (q *Query) add(sql string, args []any) {
+func (q *Query) appendSQL(sql string, args []any) {
 	parts := strings.Split(sql, "?")
 	if len(parts)-1 != len(args) {
 		panic(fmt.Sprintf("page: %q has %d places for %d arguments", sql, len(parts)-1, len(args)))
@@ -217,33 +217,33 @@ func (q *Query) add(sql string, args []any) {
 	}
 }
 
-// Cut makes a page of the rows that a Sorted query gave; place tells where an
+// CutPage makes a page of the rows that a Sorted query gave; place tells where an
 // item stands.
-func Cut[T any](p Page, rows []T, place func(T) Cursor) Result[T] {
-	if len(rows) <= p.limit() {
+func CutPage[T any](p Page, rows []T, cursorOf func(T) Cursor) Result[T] {
+	if len(rows) <= p.effectiveLimit() {
 		return Result[T]{Items: rows}
 	}
-	rows = rows[:p.limit()]
-	next := place(rows[len(rows)-1])
-	return Result[T]{Items: rows, Next: &next}
+	rows = rows[:p.effectiveLimit()]
+	cursor := cursorOf(rows[len(rows)-1])
+	return Result[T]{Items: rows, NextCursor: &cursor}
 }
 
-// Encode writes a cursor for a caller. The scope names the list: organization,
+// EncodeCursor writes a cursor for a caller. The scope names the list: organization,
 // resource, order and every filter, so that a cursor continues only the list it
 // came from.
-func Encode(c Cursor, key []byte, scope ...string) string {
+func EncodeCursor(c Cursor, key []byte, scope ...string) string {
 	b := make([]byte, headBytes, headBytes+len(c.ID)+macBytes)
 	b[0] = version
-	binary.BigEndian.PutUint64(b[1:], uint64(c.At.UnixMicro()))
+	binary.BigEndian.PutUint64(b[1:], uint64(c.CreatedAt.UnixMicro()))
 	b = append(b, c.ID...)
-	return base64.RawURLEncoding.EncodeToString(append(b, mac(b, key, scope)...))
+	return base64.RawURLEncoding.EncodeToString(append(b, computeMAC(b, key, scope)...))
 }
 
-// Decode reads what Encode wrote with the same key and scope. Everything else
+// DecodeCursor reads what Encode wrote with the same key and scope. Everything else
 // is the same refusal, INVALID_CURSOR.
-func Decode(s string, key []byte, scope ...string) (Cursor, error) {
+func DecodeCursor(s string, key []byte, scope ...string) (Cursor, error) {
 	refused := fault.New(fault.Invalid, fault.InvalidCursor,
-		"This cursor does not belong to this list. Nothing was changed and no money moved. Start again without a cursor, and keep filters and order the same between pages.").On("cursor")
+		"This cursor does not belong to this list. Nothing was changed and no money moved. Start again without a cursor, and keep filters and order the same between pages.").WithParam("cursor")
 	if len(s) > cursorBytesMax {
 		return Cursor{}, refused
 	}
@@ -253,16 +253,16 @@ func Decode(s string, key []byte, scope ...string) (Cursor, error) {
 		return Cursor{}, refused
 	}
 	b, sum := b[:len(b)-macBytes], b[len(b)-macBytes:]
-	if !hmac.Equal(sum, mac(b, key, scope)) {
+	if !hmac.Equal(sum, computeMAC(b, key, scope)) {
 		return Cursor{}, refused
 	}
 	return Cursor{
-		At: time.UnixMicro(int64(binary.BigEndian.Uint64(b[1:headBytes]))).UTC(),
-		ID: string(b[headBytes:]),
+		CreatedAt: time.UnixMicro(int64(binary.BigEndian.Uint64(b[1:headBytes]))).UTC(),
+		ID:        string(b[headBytes:]),
 	}, nil
 }
 
-func mac(b, key []byte, scope []string) []byte {
+func computeMAC(b, key []byte, scope []string) []byte {
 	if len(key) == 0 {
 		panic("page: cursors need a key")
 	}

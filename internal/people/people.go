@@ -34,20 +34,20 @@ const (
 	Viewer    Role = "VIEWER"
 )
 
-// Action is what a person wants to do.
-type Action string
+// Permission is what a person wants to do.
+type Permission string
 
 // The actions that need a role.
 const (
-	Approve  Action = "APPROVE"  // approve or remove a withdrawal that waits for approval
-	Settings Action = "SETTINGS" // change thresholds
-	Withdraw Action = "WITHDRAW" // ask for a withdrawal of the organization's own money
+	Approve           Permission = "APPROVE"  // approve or remove a withdrawal that waits for approval
+	Settings          Permission = "SETTINGS" // change thresholds
+	RequestWithdrawal Permission = "WITHDRAW" // ask for a withdrawal of the organization's own money
 )
 
-var allowed = map[Action][]Role{
-	Approve:  {Owner, Admin, Approver},
-	Settings: {Owner, Admin},
-	Withdraw: {Owner, Admin, Finance},
+var rolesByPermission = map[Permission][]Role{
+	Approve:           {Owner, Admin, Approver},
+	Settings:          {Owner, Admin},
+	RequestWithdrawal: {Owner, Admin, Finance},
 }
 
 // Person is somebody of one organization.
@@ -60,26 +60,26 @@ type Person struct {
 	CreatedAt time.Time
 }
 
-// May tells whether one of the person's roles allows the action.
-func (p Person) May(a Action) bool {
-	return slices.ContainsFunc(p.Roles, func(r Role) bool { return slices.Contains(allowed[a], r) })
+// IsAllowed tells whether one of the person's roles allows the action.
+func (p Person) IsAllowed(permission Permission) bool {
+	return slices.ContainsFunc(p.Roles, func(r Role) bool { return slices.Contains(rolesByPermission[permission], r) })
 }
 
 // Actor is the person in the audit log.
 func (p Person) Actor() audit.Actor { return audit.User(p.ID) }
 
-// Add makes a person, in a transaction of the system. Errors: INVALID_REQUEST
+// AddPerson makes a person, in a transaction of the system. Errors: INVALID_REQUEST
 // for an e-mail or roles that cannot be, INVALID_STATE when the organization
 // has a person with that e-mail.
-func Add(ctx context.Context, tx pg.Tx, by audit.Actor, org, email, name string, roles ...Role) (Person, error) {
+func AddPerson(ctx context.Context, tx pg.Tx, actor audit.Actor, org, email, name string, roles ...Role) (Person, error) {
 	email = strings.TrimSpace(email)
 	if !customer.PlainEmail(email) {
 		return Person{}, fault.New(fault.Invalid, fault.InvalidRequest,
-			"%+q has a character that looks like another one or is not shown. Nothing was written. Write the address in plain letters.", email).On("email")
+			"%+q has a character that looks like another one or is not shown. Nothing was written. Write the address in plain letters.", email).WithParam("email")
 	}
 	p := Person{ID: id.New("usr", tx.Now), OrgID: org, Email: customer.FoldEmail(email), Name: name, Roles: roles, CreatedAt: tx.Now}
-	if at := strings.IndexByte(p.Email, '@'); at < 1 || at == len(p.Email)-1 {
-		return Person{}, fault.New(fault.Invalid, fault.InvalidRequest, "%q is not an e-mail address.", email).On("email")
+	if atSign := strings.IndexByte(p.Email, '@'); atSign < 1 || atSign == len(p.Email)-1 {
+		return Person{}, fault.New(fault.Invalid, fault.InvalidRequest, "%q is not an e-mail address.", email).WithParam("email")
 	}
 	texts := make([]string, len(roles))
 	for i, r := range roles {
@@ -89,16 +89,16 @@ func Add(ctx context.Context, tx pg.Tx, by audit.Actor, org, email, name string,
 		INSERT INTO people (user_id, org_id, email, name, roles, created_at) VALUES ($1, $2, $3, $4, $5, $6)`,
 		p.ID, p.OrgID, p.Email, p.Name, texts, p.CreatedAt)
 	switch {
-	case pg.Violates(err, "people_email_unique"):
-		return Person{}, fault.New(fault.Conflict, fault.InvalidState, "The organization has a person with the e-mail %s.", p.Email).On("email")
-	case pg.Violates(err, "people_roles_known"):
+	case pg.ViolatesConstraint(err, "people_email_unique"):
+		return Person{}, fault.New(fault.Conflict, fault.InvalidState, "The organization has a person with the e-mail %s.", p.Email).WithParam("email")
+	case pg.ViolatesConstraint(err, "people_roles_known"):
 		return Person{}, fault.New(fault.Invalid, fault.InvalidRequest,
-			"Give at least one role of OWNER, ADMIN, APPROVER, FINANCE, DEVELOPER and VIEWER.").On("roles")
+			"Give at least one role of OWNER, ADMIN, APPROVER, FINANCE, DEVELOPER and VIEWER.").WithParam("roles")
 	case err != nil:
 		return Person{}, fmt.Errorf("add a person to %s: %w", org, err)
 	}
 	return p, audit.Record(ctx, tx, audit.Entry{
-		OrgID: org, Actor: by, Action: "person.added", ResourceKind: "USER", ResourceID: p.ID,
+		OrgID: org, Actor: actor, Action: "person.added", ResourceKind: "USER", ResourceID: p.ID,
 		Detail: map[string]any{"email": p.Email, "roles": texts},
 	})
 }
@@ -107,26 +107,26 @@ func Add(ctx context.Context, tx pg.Tx, by audit.Actor, org, email, name string,
 // the system sees several organizations, and finding two persons is an error.
 // Error: NOT_FOUND.
 func ByEmail(ctx context.Context, tx pg.Tx, email string) (Person, error) {
-	absent := fault.New(fault.NotFound, fault.CodeNotFound, "Nobody here has the e-mail %s.", email)
+	notFound := fault.New(fault.NotFound, fault.CodeNotFound, "Nobody here has the e-mail %s.", email)
 	if email = strings.TrimSpace(email); !customer.PlainEmail(email) {
-		return Person{}, absent
+		return Person{}, notFound
 	}
 	rows, err := tx.Query(ctx, `
 		SELECT user_id, org_id, email, name, roles, created_at FROM people WHERE email = $1`, customer.FoldEmail(email))
 	if err != nil {
 		return Person{}, fmt.Errorf("look for a person by e-mail: %w", err)
 	}
-	p, err := pgx.CollectExactlyOneRow(rows, read)
+	p, err := pgx.CollectExactlyOneRow(rows, scanPerson)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
-		return Person{}, absent
+		return Person{}, notFound
 	case err != nil:
 		return Person{}, fmt.Errorf("look for a person by e-mail: %w", err)
 	}
 	return p, nil
 }
 
-func read(row pgx.CollectableRow) (p Person, err error) {
+func scanPerson(row pgx.CollectableRow) (p Person, err error) {
 	var roles []string
 	err = row.Scan(&p.ID, &p.OrgID, &p.Email, &p.Name, &roles, &p.CreatedAt)
 	for _, r := range roles {
@@ -135,13 +135,13 @@ func read(row pgx.CollectableRow) (p Person, err error) {
 	return p, err
 }
 
-// Of are the people of an organization, by e-mail.
-func Of(ctx context.Context, tx pg.Tx, org string) ([]Person, error) {
+// ListByOrg are the people of an organization, by e-mail.
+func ListByOrg(ctx context.Context, tx pg.Tx, org string) ([]Person, error) {
 	rows, err := tx.Query(ctx, `SELECT user_id, org_id, email, name, roles, created_at FROM people WHERE org_id = $1 ORDER BY email`, org)
 	if err != nil {
 		return nil, fmt.Errorf("list the people of %s: %w", org, err)
 	}
-	found, err := pgx.CollectRows(rows, read)
+	found, err := pgx.CollectRows(rows, scanPerson)
 	if err != nil {
 		return nil, fmt.Errorf("list the people of %s: %w", org, err)
 	}

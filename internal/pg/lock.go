@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	lockProbeEvery = 2 * time.Second // how often the connection of a held lock is asked whether it lives
-	lockProbeMax   = 5 * time.Second // how long its answer may take
+	lockProbeInterval = 2 * time.Second // how often the connection of a held lock is asked whether it lives
+	lockProbeMax      = 5 * time.Second // how long its answer may take
 )
 
 // Lock is a session's hold on a name. It is economy, not safety: it keeps two processes
@@ -21,10 +21,10 @@ const (
 // for moments after somebody else took over. What must not happen twice is prevented by
 // the rows themselves.
 type Lock struct {
-	held    context.Context
-	lose    context.CancelCauseFunc
-	name    string
-	watched chan struct{}
+	heldCtx   context.Context
+	cancel    context.CancelCauseFunc
+	name      string
+	watchDone chan struct{}
 }
 
 // ErrLockLost is the cause of the end of a Lock's context when its connection broke.
@@ -46,7 +46,7 @@ func (db *DB) AdvisoryLock(ctx context.Context, name string) (lock *Lock, ok boo
 	}
 	defer func() {
 		if !ok {
-			closeSoon(conn)
+			closeConn(conn)
 		}
 	}()
 	if err := conn.QueryRow(ctx, `SELECT pg_try_advisory_lock($1)`, lockKey(name)).Scan(&ok); err != nil {
@@ -56,30 +56,30 @@ func (db *DB) AdvisoryLock(ctx context.Context, name string) (lock *Lock, ok boo
 		return nil, false, nil
 	}
 	held, lose := context.WithCancelCause(ctx)
-	lock = &Lock{held: held, lose: lose, name: name, watched: make(chan struct{})}
-	go lock.watch(held, conn)
+	lock = &Lock{heldCtx: held, cancel: lose, name: name, watchDone: make(chan struct{})}
+	go lock.watchConnection(held, conn)
 	return lock, true, nil
 }
 
 // Context ends when the lock does: with Release, with the context that AdvisoryLock was
 // given, or with the connection (the cause is then ErrLockLost). Work that the lock is
 // for runs under it.
-func (l *Lock) Context() context.Context { return l.held }
+func (l *Lock) Context() context.Context { return l.heldCtx }
 
 // Release gives the lock back and closes its connection. It may be called again.
 func (l *Lock) Release() {
-	l.lose(context.Canceled)
-	<-l.watched
+	l.cancel(context.Canceled)
+	<-l.watchDone
 }
 
-// watch notices the end of the connection. Waiting for a notification that nobody sends
+// watchConnection notices the end of the connection. Waiting for a notification that nobody sends
 // reads from it, so a closed one is seen at once; the probe finds one that is dead
 // without having been closed.
-func (l *Lock) watch(ctx context.Context, conn *pgx.Conn) {
-	defer close(l.watched)
-	defer closeSoon(conn)
+func (l *Lock) watchConnection(ctx context.Context, conn *pgx.Conn) {
+	defer close(l.watchDone)
+	defer closeConn(conn)
 	for {
-		wait, cancel := context.WithTimeout(ctx, lockProbeEvery)
+		wait, cancel := context.WithTimeout(ctx, lockProbeInterval)
 		_, err := conn.WaitForNotification(wait)
 		expired := wait.Err() != nil
 		cancel()
@@ -92,40 +92,40 @@ func (l *Lock) watch(ctx context.Context, conn *pgx.Conn) {
 			cancel()
 		}
 		if err != nil && ctx.Err() == nil {
-			l.lose(fmt.Errorf("%w: %s: %w", ErrLockLost, l.name, err))
+			l.cancel(fmt.Errorf("%w: %s: %w", ErrLockLost, l.name, err))
 			return
 		}
 	}
 }
 
-func closeSoon(conn *pgx.Conn) {
+func closeConn(conn *pgx.Conn) {
 	ctx, cancel := context.WithTimeout(context.Background(), rollbackMax)
 	defer cancel()
 	_ = conn.Close(ctx) // The server drops the session either way.
 }
 
-// Share holds a gate of that name open until the transaction ends, with any number of
+// LockShared holds a gate of that name open until the transaction ends, with any number of
 // others. Whoever acts on what he reads shares, before he reads; whoever changes it
 // takes it alone, with Exclude: then a change that has committed was seen by all that
 // commit after it, and what had not seen it has committed before. A gate comes before
 // every row that both sides lock.
-func Share(ctx context.Context, tx Tx, gate string) error {
-	if _, err := tx.Exec(ctx, shareGate, lockKey("gate "+gate)); err != nil {
-		return fmt.Errorf("share the gate %s: %w", gate, err)
+func LockShared(ctx context.Context, tx Tx, name string) error {
+	if _, err := tx.Exec(ctx, lockSharedSQL, lockKey("gate "+name)); err != nil {
+		return fmt.Errorf("share the gate %s: %w", name, err)
 	}
 	return nil
 }
 
-// QueueShare is Share as part of a batch: what is queued after it reads behind the
+// QueueLockShared is Share as part of a batch: what is queued after it reads behind the
 // gate, for each statement of a transaction sees what committed before it began.
-func QueueShare(b *pgx.Batch, gate string) { b.Queue(shareGate, lockKey("gate "+gate)) }
+func QueueLockShared(b *pgx.Batch, name string) { b.Queue(lockSharedSQL, lockKey("gate "+name)) }
 
-const shareGate = `SELECT pg_advisory_xact_lock_shared($1)`
+const lockSharedSQL = `SELECT pg_advisory_xact_lock_shared($1)`
 
-// Exclude takes a gate alone until the transaction ends: it waits for all who share it.
-func Exclude(ctx context.Context, tx Tx, gate string) error {
-	if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock($1)`, lockKey("gate "+gate)); err != nil {
-		return fmt.Errorf("take the gate %s alone: %w", gate, err)
+// LockExclusive takes a gate alone until the transaction ends: it waits for all who share it.
+func LockExclusive(ctx context.Context, tx Tx, name string) error {
+	if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock($1)`, lockKey("gate "+name)); err != nil {
+		return fmt.Errorf("take the gate %s alone: %w", name, err)
 	}
 	return nil
 }

@@ -10,19 +10,19 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// LookSystem is ReadSystem for statements that are known beforehand: what queue adds
+// ReadSystemBatch is ReadSystem for statements that are known beforehand: what queue adds
 // to the batch is sent as one transaction in one round trip, where ReadSystem takes
 // three. What was found is told to the functions that were queued with the statements;
 // like queue itself they may be called more than once.
-func (db *DB) LookSystem(ctx context.Context, queue func(b *pgx.Batch)) error {
+func (db *DB) ReadSystemBatch(ctx context.Context, queue func(b *pgx.Batch)) error {
 	if ctx.Value(insideKey{}) != nil {
 		panic("pg: a transaction was opened inside a transaction")
 	}
-	done, err := place(ctx)
+	release, err := acquireSlot(ctx)
 	if err != nil {
 		return fmt.Errorf("look: %w", err)
 	}
-	defer done()
+	defer release()
 	for attempt := 1; ; attempt++ {
 		b := &pgx.Batch{}
 		b.Queue("begin isolation level read committed read only")
@@ -36,14 +36,14 @@ func (db *DB) LookSystem(ctx context.Context, queue func(b *pgx.Batch)) error {
 			return nil
 		}
 		// It only reads, so a connection that was lost is no reason to fail.
-		refused, said := errors.AsType[*pgconn.PgError](err)
+		refused, isPgErr := errors.AsType[*pgconn.PgError](err)
 		_, unconnected := errors.AsType[*pgconn.ConnectError](err)
-		if attempt == lookTriesMax || ctx.Err() != nil || unconnected || said && !strings.HasPrefix(refused.Code, "57P") {
-			return unavailable(fmt.Errorf("look: %w", err), false)
+		if attempt == readBatchTriesMax || ctx.Err() != nil || unconnected || isPgErr && !strings.HasPrefix(refused.Code, "57P") {
+			return withReason(fmt.Errorf("look: %w", err), false)
 		}
 	}
 }
 
-// lookTriesMax is enough for a pool whose connections a restarted server has closed:
+// readBatchTriesMax is enough for a pool whose connections a restarted server has closed:
 // each try takes one of them out.
-const lookTriesMax = 32
+const readBatchTriesMax = 32

@@ -15,7 +15,7 @@ func TestALookReadsAndNothingElse(t *testing.T) {
 	db := pgtest.New(t)
 	var role, mode string
 	look := func(sql string, into ...any) error {
-		return db.LookSystem(t.Context(), func(b *pgx.Batch) {
+		return db.ReadSystemBatch(t.Context(), func(b *pgx.Batch) {
 			b.Queue(sql).QueryRow(func(row pgx.Row) error { return row.Scan(into...) })
 		})
 	}
@@ -43,14 +43,14 @@ func TestALookOutlivesTheConnectionsThatAreGone(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
 	one := func() error {
-		return db.LookSystem(t.Context(), func(b *pgx.Batch) {
+		return db.ReadSystemBatch(t.Context(), func(b *pgx.Batch) {
 			b.Queue(`SELECT 1`).QueryRow(func(row pgx.Row) error { return row.Scan(new(int)) })
 		})
 	}
 	if err := one(); err != nil {
 		t.Fatal(err)
 	}
-	_, err := pgtest.Owner(t, db).Exec(t.Context(), `
+	_, err := pgtest.OwnerPool(t, db).Exec(t.Context(), `
 		SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'coffer' AND datname = current_database()`)
 	if err != nil {
 		t.Fatal(err)

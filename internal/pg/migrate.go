@@ -22,9 +22,9 @@ const (
 	// migratePause is between a step that gave up waiting and its next try, in which
 	// everybody else goes on.
 	migratePause = 2 * time.Second
-	// migratePatience is how long a table may stay out of reach before the whole
+	// migrateWaitMax is how long a table may stay out of reach before the whole
 	// migration is given up, to be run again.
-	migratePatience = 10 * time.Minute
+	migrateWaitMax = 10 * time.Minute
 )
 
 // Migrate brings the schema to what this program needs, as the owner (conf.OwnerURL),
@@ -49,10 +49,10 @@ func MigrateTo(ctx context.Context, conf Config, version int64) error {
 		return err
 	}
 	defer pool.Close()
-	if err := patiently(ctx, func() error { return migrations.UpTo(ctx, pool, version) }); err != nil {
+	if err := retryLocked(ctx, func() error { return migrations.UpTo(ctx, pool, version) }); err != nil {
 		return err
 	}
-	if err := admit(ctx, pool, login.User); err != nil {
+	if err := grantRoles(ctx, pool, login.User); err != nil {
 		return err
 	}
 	return forbidTemporary(ctx, pool, login.User)
@@ -67,8 +67,8 @@ func ownerPool(ctx context.Context, conf Config) (*pgxpool.Pool, error) {
 	// The session lock, goose, and River's step hold one connection each.
 	poolConf.MaxConns = 4
 	poolConf.ConnConfig.RuntimeParams["application_name"] = "coffer migrate"
-	poolConf.ConnConfig.RuntimeParams["lock_timeout"] = milliseconds(migrateLockMax)
-	poolConf.PrepareConn = unspoiled
+	poolConf.ConnConfig.RuntimeParams["lock_timeout"] = formatMilliseconds(migrateLockMax)
+	poolConf.PrepareConn = resetLockTimeout
 	pool, err := pgxpool.NewWithConfig(ctx, poolConf)
 	if err != nil {
 		return nil, fmt.Errorf("open the owner's pool: %w", err)
@@ -76,22 +76,22 @@ func ownerPool(ctx context.Context, conf Config) (*pgxpool.Pool, error) {
 	return pool, nil
 }
 
-// unspoiled gives every step the patience that a migration has, whatever the one before
+// resetLockTimeout gives every step the patience that a migration has, whatever the one before
 // set for itself: a step that ends early leaves its settings with the connection, and a
 // later one would hold up the whole house with them.
-func unspoiled(ctx context.Context, conn *pgx.Conn) (bool, error) {
+func resetLockTimeout(ctx context.Context, conn *pgx.Conn) (bool, error) {
 	_, err := conn.Exec(ctx, "RESET lock_timeout")
 	return err == nil, nil // a connection that cannot do that is replaced
 }
 
-// patiently runs steps again that could not get at a table in time. Each is a
+// retryLocked runs steps again that could not get at a table in time. Each is a
 // transaction, or says of itself that it may be run again.
-func patiently(ctx context.Context, up func() error) error {
-	until := time.Now().Add(migratePatience)
+func retryLocked(ctx context.Context, step func() error) error {
+	deadline := time.Now().Add(migrateWaitMax)
 	for {
-		err := up()
+		err := step()
 		busy, refused := errors.AsType[*pgconn.PgError](err)
-		if !refused || busy.Code != "55P03" && busy.Code != "40P01" || time.Now().After(until) {
+		if !refused || busy.Code != "55P03" && busy.Code != "40P01" || time.Now().After(deadline) {
 			return err
 		}
 		select {
@@ -112,22 +112,22 @@ func forbidTemporary(ctx context.Context, pool *pgxpool.Pool, login string) erro
 	roles := []string{"public", roleApp, roleSystem, roleReader, login}
 	for try := 1; ; try++ {
 		var database string
-		var may, owns bool
+		var mayCreate, owns bool
 		err := pool.QueryRow(ctx, `
 			SELECT datname, pg_has_role(datdba, 'USAGE'),
 				EXISTS (SELECT FROM unnest($1::text[]) AS role (name) WHERE has_database_privilege(role.name, d.oid, 'TEMPORARY'))
-			FROM pg_database d WHERE datname = current_database()`, roles).Scan(&database, &owns, &may)
+			FROM pg_database d WHERE datname = current_database()`, roles).Scan(&database, &owns, &mayCreate)
 		if err != nil {
 			return fmt.Errorf("ask who may make temporary tables: %w", err)
 		}
-		if !may || !owns {
+		if !mayCreate || !owns {
 			return nil
 		}
-		from := "PUBLIC"
+		grantees := "PUBLIC"
 		for _, role := range roles[1:] {
-			from += ", " + pgx.Identifier{role}.Sanitize()
+			grantees += ", " + pgx.Identifier{role}.Sanitize()
 		}
-		_, err = pool.Exec(ctx, "REVOKE TEMPORARY ON DATABASE "+pgx.Identifier{database}.Sanitize()+" FROM "+from)
+		_, err = pool.Exec(ctx, "REVOKE TEMPORARY ON DATABASE "+pgx.Identifier{database}.Sanitize()+" FROM "+grantees)
 		if err == nil {
 			return nil
 		}
@@ -138,8 +138,8 @@ func forbidTemporary(ctx context.Context, pool *pgxpool.Pool, login string) erro
 	}
 }
 
-// admit makes login a member of the roles without inheriting from them.
-func admit(ctx context.Context, pool *pgxpool.Pool, login string) error {
+// grantRoles makes login a member of the roles without inheriting from them.
+func grantRoles(ctx context.Context, pool *pgxpool.Pool, login string) error {
 	const tries = 5
 	for try := 1; ; try++ {
 		var version int

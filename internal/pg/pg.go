@@ -74,7 +74,7 @@ type DB struct {
 	conf  Config
 	clock func() time.Time
 
-	shares shares
+	shares callerShares
 
 	deadlocks      atomic.Int64
 	serializations atomic.Int64
@@ -170,9 +170,9 @@ func (db *DB) poolConfig(maxConns int) (*pgxpool.Config, error) {
 	conf.ConnConfig.Tracer = db.conf.Tracer
 	params := conf.ConnConfig.RuntimeParams
 	params["timezone"] = "UTC"
-	params["statement_timeout"] = milliseconds(db.conf.StatementTimeout)
-	params["lock_timeout"] = milliseconds(db.conf.LockTimeout)
-	params["idle_in_transaction_session_timeout"] = milliseconds(db.conf.IdleTxTimeout)
+	params["statement_timeout"] = formatMilliseconds(db.conf.StatementTimeout)
+	params["lock_timeout"] = formatMilliseconds(db.conf.LockTimeout)
+	params["idle_in_transaction_session_timeout"] = formatMilliseconds(db.conf.IdleTxTimeout)
 	// Where statistics are young, and through the policies of row level security, the
 	// planner takes short statements for dear ones and has them compiled: tens to hundreds
 	// of milliseconds of a processor, in every connection, for a statement that takes one.
@@ -182,13 +182,13 @@ func (db *DB) poolConfig(maxConns int) (*pgxpool.Config, error) {
 		params["application_name"] = "coffer"
 	}
 	conf.AfterConnect = func(_ context.Context, conn *pgx.Conn) error {
-		utc(conn)
+		useUTC(conn)
 		return nil
 	}
 	return conf, nil
 }
 
-func milliseconds(d time.Duration) string { return fmt.Sprintf("%dms", d.Milliseconds()) }
+func formatMilliseconds(d time.Duration) string { return fmt.Sprintf("%dms", d.Milliseconds()) }
 
 var errNotMigrated = errors.New("the database is not migrated: run the migrations with the owner's URL first")
 
@@ -294,17 +294,17 @@ func checkSchema(ctx context.Context, conn *pgx.Conn) error {
 	})
 }
 
-// utc makes times come back in UTC whatever zone the machine is in.
-func utc(conn *pgx.Conn) {
+// useUTC makes times come back in UTC whatever zone the machine is in.
+func useUTC(conn *pgx.Conn) {
 	times := &pgtype.Type{Name: "timestamptz", OID: pgtype.TimestamptzOID, Codec: &pgtype.TimestamptzCodec{ScanLocation: time.UTC}}
 	conn.TypeMap().RegisterType(times)
 	conn.TypeMap().RegisterType(&pgtype.Type{Name: "_timestamptz", OID: pgtype.TimestamptzArrayOID, Codec: &pgtype.ArrayCodec{ElementType: times}})
 }
 
-// orgValid keeps the organization's id harmless inside the statement that opens a
+// isOrgID keeps the organization's id harmless inside the statement that opens a
 // transaction, which is sent as text to save a round trip. Ids are ours and look like
 // this; anything else is a mistake of the caller.
-func orgValid(org string) bool {
+func isOrgID(org string) bool {
 	if org == "" || len(org) > 64 {
 		return false
 	}

@@ -23,7 +23,7 @@ func TestOpenRefusesAServerThatForgets(t *testing.T) {
 	for _, setting := range []string{"fsync", "full_page_writes", "synchronous_commit"} {
 		t.Run(setting, func(t *testing.T) {
 			t.Parallel()
-			cluster := pgtest.Cluster(t, map[string]string{setting: "off"})
+			cluster := pgtest.StartCluster(t, map[string]string{setting: "off"})
 			_, err := pg.Open(t.Context(), pg.Config{URL: cluster.URL("")}, time.Now)
 			if err == nil || !strings.Contains(err.Error(), setting+" = on") {
 				t.Errorf("got %v, want an error that says to set %s = on", err, setting)
@@ -32,7 +32,7 @@ func TestOpenRefusesAServerThatForgets(t *testing.T) {
 	}
 	t.Run("for this database", func(t *testing.T) {
 		t.Parallel()
-		d := pgtest.Fresh(t)
+		d := pgtest.NewDatabase(t)
 		if _, err := connect(t, d.SuperURL).Exec(t.Context(), `ALTER DATABASE `+d.Name+` SET synchronous_commit = off`); err != nil {
 			t.Fatal(err)
 		}
@@ -45,7 +45,7 @@ func TestOpenRefusesAServerThatForgets(t *testing.T) {
 
 func TestOpenRefusesAPooler(t *testing.T) {
 	t.Parallel()
-	d := pgtest.Fresh(t)
+	d := pgtest.NewDatabase(t)
 	_, err := pg.Open(t.Context(), pg.Config{URL: (&pgtest.Proxy{FakePID: true}).Start(t, d.URL)}, time.Now)
 	if err == nil || !strings.Contains(err.Error(), "pooler") {
 		t.Errorf("got %v, want a refusal of the pooler", err)
@@ -59,7 +59,7 @@ func TestOpenRefusesAPooler(t *testing.T) {
 
 func TestOpenRefusesALoginThatCouldSeeEverything(t *testing.T) {
 	t.Parallel()
-	d := pgtest.Fresh(t)
+	d := pgtest.NewDatabase(t)
 	super := connect(t, d.SuperURL)
 	for _, sql := range []string{
 		`CREATE ROLE heir LOGIN INHERIT PASSWORD 'x'`,
@@ -98,7 +98,7 @@ func TestOpenRefusesALoginThatCouldSeeEverything(t *testing.T) {
 
 func TestOpenRefusesAnOlderSchemaAndAcceptsANewerOne(t *testing.T) {
 	t.Parallel()
-	d := pgtest.Fresh(t)
+	d := pgtest.NewDatabase(t)
 	super := connect(t, d.SuperURL)
 	if _, err := super.Exec(t.Context(), `INSERT INTO goose_db_version (version_id, is_applied) VALUES (99999, true)`); err != nil {
 		t.Fatal(err)
@@ -159,7 +159,7 @@ func TestMigrateMayRunAnywhereAtOnce(t *testing.T) {
 
 func TestMigrateSaysWhichLoginIsMissing(t *testing.T) {
 	t.Parallel()
-	d := pgtest.Fresh(t)
+	d := pgtest.NewDatabase(t)
 	err := pg.Migrate(t.Context(), pg.Config{URL: "postgres://nobody_here@127.0.0.1/x", OwnerURL: d.OwnerURL})
 	if err == nil || !strings.Contains(err.Error(), `CREATE ROLE "nobody_here" LOGIN NOINHERIT`) {
 		t.Errorf("got %v, want how to create the role", err)
@@ -169,7 +169,7 @@ func TestMigrateSaysWhichLoginIsMissing(t *testing.T) {
 func TestEveryTableOfAnOrganizationIsBehindItsPolicies(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
-	rows, err := pgtest.Owner(t, db).Query(t.Context(), `
+	rows, err := pgtest.OwnerPool(t, db).Query(t.Context(), `
 		SELECT c.relname, c.relrowsecurity AND c.relforcerowsecurity,
 			(SELECT coalesce(bool_and(pg_get_expr(p.polqual, p.polrelid) LIKE '%app.org%'), false)
 				FROM pg_policy AS p
@@ -203,7 +203,7 @@ func TestEveryTableOfAnOrganizationIsBehindItsPolicies(t *testing.T) {
 
 func TestNoRoleOwnsOrMayReshapeATable(t *testing.T) {
 	t.Parallel()
-	d := pgtest.Fresh(t)
+	d := pgtest.NewDatabase(t)
 	conn := connect(t, d.URL)
 	for _, role := range []string{"coffer_app", "coffer_system", "coffer_reader"} {
 		if _, err := conn.Exec(t.Context(), `SET ROLE `+role); err != nil {
@@ -225,7 +225,7 @@ func TestNoRoleOwnsOrMayReshapeATable(t *testing.T) {
 
 func TestALockHasOneHolder(t *testing.T) {
 	t.Parallel()
-	d := pgtest.Fresh(t)
+	d := pgtest.NewDatabase(t)
 	first, second := pgtest.Open(t, d, time.Now), pgtest.Open(t, d, time.Now)
 	ctx := t.Context()
 	take := func(db *pg.DB, name string) (*pg.Lock, bool) {
@@ -268,7 +268,7 @@ func TestALockEndsWithItsConnection(t *testing.T) {
 		t.Fatalf("got %v, %v, want the lock", ok, err)
 	}
 	defer lock.Release()
-	if _, err := pgtest.Owner(t, db).Exec(t.Context(), `
+	if _, err := pgtest.OwnerPool(t, db).Exec(t.Context(), `
 		SELECT pg_terminate_backend(pid) FROM pg_stat_activity
 		WHERE datname = current_database() AND application_name = 'coffer lock scan'`); err != nil {
 		t.Fatal(err)
@@ -312,7 +312,7 @@ func TestALockOutlastsItsProbes(t *testing.T) {
 		t.Fatalf("got %v, %v, want the lock", ok, err)
 	}
 	defer lock.Release()
-	owner := pgtest.Owner(t, db)
+	owner := pgtest.OwnerPool(t, db)
 	pgtest.Eventually(t, func() bool { return probes(t, owner) }, "the connection was probed")
 	if err := lock.Context().Err(); err != nil {
 		t.Errorf("after a probe: got %v, want a living lock", context.Cause(lock.Context()))
@@ -348,7 +348,7 @@ func TestTheSystemPoolActsAsTheSystem(t *testing.T) {
 // A server compiles dear statements when nobody says otherwise.
 func TestNoStatementOfTheProgramIsCompiledFirst(t *testing.T) {
 	t.Parallel()
-	cluster := pgtest.Cluster(t, map[string]string{"jit": "on", "jit_above_cost": "0"})
+	cluster := pgtest.StartCluster(t, map[string]string{"jit": "on", "jit_above_cost": "0"})
 	db, err := pg.Open(t.Context(), pg.Config{URL: cluster.URL("")}, time.Now)
 	if err != nil {
 		t.Fatal(err)
@@ -375,7 +375,7 @@ func TestNoStatementOfTheProgramIsCompiledFirst(t *testing.T) {
 
 func BenchmarkFreshDatabase(b *testing.B) {
 	for b.Loop() {
-		pgtest.Fresh(b)
+		pgtest.NewDatabase(b)
 	}
 }
 

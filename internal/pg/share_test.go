@@ -16,7 +16,7 @@ import (
 func TestACallerHasItsShareOfTheConnectionsAndNoMore(t *testing.T) {
 	t.Parallel()
 	const conns, share = 6, 2
-	db, err := pg.Open(t.Context(), pg.Config{URL: pgtest.Fresh(t).URL, MaxConns: conns}, time.Now)
+	db, err := pg.Open(t.Context(), pg.Config{URL: pgtest.NewDatabase(t).URL, MaxConns: conns}, time.Now)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -26,11 +26,11 @@ func TestACallerHasItsShareOfTheConnectionsAndNoMore(t *testing.T) {
 			return db.ReadOrg(ctx, "org_a", func(context.Context, pg.Tx) error { return nil })
 		},
 		"twice": func(ctx context.Context) error {
-			return db.InOrgTwice(ctx, "org_a", func(*pgx.Batch) {}, func(context.Context, pg.Tx, *pgx.Batch) error { return nil })
+			return db.InOrgPipelined(ctx, "org_a", func(*pgx.Batch) {}, func(context.Context, pg.Tx, *pgx.Batch) error { return nil })
 		},
-		"look": func(ctx context.Context) error { return db.LookSystem(ctx, func(*pgx.Batch) {}) },
+		"look": func(ctx context.Context) error { return db.ReadSystemBatch(ctx, func(*pgx.Batch) {}) },
 	}
-	impatient := func(caller string) context.Context { return db.Shared(t.Context(), caller, time.Millisecond) }
+	impatient := func(caller string) context.Context { return db.WithShare(t.Context(), caller, time.Millisecond) }
 
 	late, begun := impatient("a"), impatient("a")
 	if err := ways["run"](begun); err != nil {
@@ -52,7 +52,7 @@ func TestACallerHasItsShareOfTheConnectionsAndNoMore(t *testing.T) {
 	}
 	waited := make(chan error, len(ways))
 	for name, way := range ways {
-		if err := way(late); !errors.Is(err, pg.ErrNoTurn) {
+		if err := way(late); !errors.Is(err, pg.ErrShareExhausted) {
 			t.Errorf("%s, one too many: got %v, want ErrNoTurn", name, err)
 		}
 		for who, ctx := range map[string]context.Context{"another caller": impatient("b"), "no caller": t.Context()} {

@@ -21,14 +21,14 @@ const (
 	commitSQL  = "commit"
 )
 
-// act is what follows the begin. Plans are kept and go by the indexes: a session keeps
+// actAsOrgSQL is what follows the begin. Plans are kept and go by the indexes: a session keeps
 // the plans that it made when there was little, and a plan for just the arrays of this
 // statement looks cheaper than one for ten of each, and making it costs more than the
 // look-ups.
-const act = `SELECT set_config('role', '` + roleApp + `', true), set_config('app.org', $1, true),
+const actAsOrgSQL = `SELECT set_config('role', '` + roleApp + `', true), set_config('app.org', $1, true),
 	set_config('enable_seqscan', 'off', true), set_config('plan_cache_mode', 'force_generic_plan', true)`
 
-// InOrgTwice is InOrg in two round trips, for what is called often and is small: its
+// InOrgPipelined is InOrg in two round trips, for what is called often and is small: its
 // statements find what they need by a key and are planned once a session. look queues
 // what is to be looked up, which is sent with the begin; write sees it answered,
 // decides, and queues what is to be written, which is sent with the COMMIT. A write that
@@ -39,46 +39,46 @@ const act = `SELECT set_config('role', '` + roleApp + `', true), set_config('app
 // they were sent the caller's impatience no longer counts. A refusal of any of them, or
 // of the COMMIT, proves that nothing was committed; when no answer comes the error
 // wraps ErrCommitUnknown and nothing is run again.
-func (db *DB) InOrgTwice(ctx context.Context, org string, look func(b *pgx.Batch), write func(ctx context.Context, tx Tx, b *pgx.Batch) error) (err error) {
+func (db *DB) InOrgPipelined(ctx context.Context, org string, queueReads func(b *pgx.Batch), decide func(ctx context.Context, tx Tx, b *pgx.Batch) error) (err error) {
 	if ctx.Value(insideKey{}) != nil {
 		panic("pg: a transaction was opened inside a transaction")
 	}
-	if !orgValid(org) {
+	if !isOrgID(org) {
 		panic(fmt.Sprintf("pg: %q cannot be the id of an organization", org))
 	}
-	ctx, span := trace.Within(ctx, "transaction")
+	ctx, span := trace.StartChild(ctx, "transaction")
 	defer func() { span.End(err) }()
-	return unavailable(again(ctx, func() (error, bool) { return db.twice(ctx, org, look, write) }), true)
+	return withReason(retryTx(ctx, func() (error, bool) { return db.runPipelined(ctx, org, queueReads, decide) }), true)
 }
 
-// twice is one attempt; again says that nothing happened and another may be made.
-func (db *DB) twice(ctx context.Context, org string, look func(b *pgx.Batch), write func(ctx context.Context, tx Tx, b *pgx.Batch) error) (err error, again bool) {
-	done, err := place(ctx)
+// runPipelined is one attempt; again says that nothing happened and another may be made.
+func (db *DB) runPipelined(ctx context.Context, org string, queueReads func(b *pgx.Batch), decide func(ctx context.Context, tx Tx, b *pgx.Batch) error) (err error, canRetry bool) {
+	release, err := acquireSlot(ctx)
 	if err != nil {
 		return fmt.Errorf("begin: %w", err), false
 	}
-	defer done()
+	defer release()
 	conn, err := db.pool.Acquire(ctx)
 	if err == nil {
-		defer func() { db.giveBack(ctx, conn) }()
+		defer func() { db.releaseConn(ctx, conn) }()
 		_, err = conn.Conn().Prepare(ctx, commitName, commitSQL)
 	}
 	if err != nil {
-		return fmt.Errorf("begin: %w", noConnection(ctx, err)), neverBegan(err)
+		return fmt.Errorf("begin: %w", markNoConnection(ctx, err)), isBeginRetryable(err)
 	}
 	b := &pgx.Batch{}
 	b.BeginTx(pgx.TxOptions{BeginQuery: "begin isolation level read committed read write"})
-	b.Queue(act, org)
-	look(b)
+	b.Queue(actAsOrgSQL, org)
+	queueReads(b)
 	now := db.clock().UTC().Truncate(time.Microsecond)
 	begun := conn.SendBatch(ctx, b)
 	if err := begun.Close(); err != nil {
-		refused, said := errors.AsType[*pgconn.PgError](err)
-		return err, db.countRetry(err) || said && strings.HasPrefix(refused.Code, "57P") || !said && conn.Conn().IsClosed() && ctx.Err() == nil
+		refused, isPgErr := errors.AsType[*pgconn.PgError](err)
+		return err, db.countRetry(err) || isPgErr && strings.HasPrefix(refused.Code, "57P") || !isPgErr && conn.Conn().IsClosed() && ctx.Err() == nil
 	}
 
 	rows := &pgx.Batch{}
-	if err := write(context.WithValue(ctx, insideKey{}, true), Tx{Tx: begun.Tx(), Now: now}, rows); err != nil {
+	if err := decide(context.WithValue(ctx, insideKey{}, true), Tx{Tx: begun.Tx(), Now: now}, rows); err != nil {
 		return err, db.countRetry(err)
 	}
 	if err := ctx.Err(); err != nil || rows.Len() == 0 {
@@ -98,7 +98,7 @@ func (db *DB) twice(ctx context.Context, org string, look func(b *pgx.Batch), wr
 		return fmt.Errorf("commit: %w", pgx.ErrTxCommitRollback), false
 	case err == nil:
 		return nil, false
-	case unsent || rolledBack(err):
+	case unsent || isRolledBack(err):
 		return err, db.countRetry(err)
 	default:
 		db.commitsUnknown.Add(1)
@@ -106,9 +106,9 @@ func (db *DB) twice(ctx context.Context, org string, look func(b *pgx.Batch), wr
 	}
 }
 
-// giveBack ends what is left of a transaction, so that the connection goes back clean
+// releaseConn ends what is left of a transaction, so that the connection goes back clean
 // or not at all.
-func (db *DB) giveBack(ctx context.Context, conn *pgxpool.Conn) {
+func (db *DB) releaseConn(ctx context.Context, conn *pgxpool.Conn) {
 	if c := conn.Conn(); !c.IsClosed() && c.PgConn().TxStatus() != 'I' {
 		clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackMax)
 		defer cancel()

@@ -17,7 +17,7 @@ const insertNote = `INSERT INTO notes (org_id, id, body) VALUES ($1, $2, $3)`
 
 // both runs a transaction of two round trips for org_a that finds notes and writes one.
 func both(ctx context.Context, db *pg.DB, write func(ctx context.Context, tx pg.Tx, b *pgx.Batch) error) (found []string, err error) {
-	err = db.InOrgTwice(ctx, "org_a", func(b *pgx.Batch) {
+	err = db.InOrgPipelined(ctx, "org_a", func(b *pgx.Batch) {
 		b.Queue(`SELECT id FROM notes ORDER BY id`).Query(func(rows pgx.Rows) (err error) {
 			found, err = pgx.CollectRows(rows, pgx.RowTo[string])
 			return err
@@ -75,21 +75,21 @@ func TestTwoRoundTripsAreOneTransactionOfOneOrganization(t *testing.T) {
 
 func TestALostAnswerToRowsWithTheirCommitIsUnknownAndNotRunAgain(t *testing.T) {
 	t.Parallel()
-	for name, lost := range pgtest.Commits {
+	for name, lost := range pgtest.CommitLosses {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			committed := map[int32]string{pgtest.AnswerLost: "kept"}[lost]
 			direct := pgtest.New(t)
 			notes(t, direct)
 			p := &pgtest.Proxy{}
-			through := pgtest.Of(t, direct)
+			through := pgtest.DatabaseOf(t, direct)
 			through.URL = p.Start(t, through.URL)
 			db := pgtest.Open(t, through, time.Now)
 
 			runs := 0
 			_, err := both(t.Context(), db, func(_ context.Context, _ pg.Tx, b *pgx.Batch) error {
 				runs++
-				p.AtCommit.Store(lost)
+				p.CommitAction.Store(lost)
 				b.Queue(insertNote, "org_a", "1", "kept")
 				return nil
 			})
@@ -99,7 +99,7 @@ func TestALostAnswerToRowsWithTheirCommitIsUnknownAndNotRunAgain(t *testing.T) {
 			if runs != 1 || db.Counts().CommitsUnknown != 1 {
 				t.Errorf("got %d runs, %d counted, want 1 and 1", runs, db.Counts().CommitsUnknown)
 			}
-			p.AtCommit.Store(pgtest.CommitPasses)
+			p.CommitAction.Store(pgtest.CommitPasses)
 			// The server may still be at work on what it received.
 			pgtest.Eventually(t, func() bool { return bodies(t, direct) == committed }, "the row is %q", committed)
 		})
@@ -110,7 +110,7 @@ func TestARefusalOfRowsOrOfTheirCommitIsKnownToHaveRolledBack(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
 	notes(t, db)
-	if _, err := pgtest.Owner(t, db).Exec(t.Context(),
+	if _, err := pgtest.OwnerPool(t, db).Exec(t.Context(),
 		`ALTER TABLE notes ADD CONSTRAINT notes_body_once UNIQUE (body) DEFERRABLE INITIALLY DEFERRED`); err != nil {
 		t.Fatal(err)
 	}
@@ -121,7 +121,7 @@ func TestARefusalOfRowsOrOfTheirCommitIsKnownToHaveRolledBack(t *testing.T) {
 		b.Queue(`INSERT INTO notes (org_id, id) VALUES ('org_a', '2')`)
 		return nil
 	})
-	if !pg.Violates(err, "notes_body_once") || errors.Is(err, pg.ErrCommitUnknown) || runs != 1 {
+	if !pg.ViolatesConstraint(err, "notes_body_once") || errors.Is(err, pg.ErrCommitUnknown) || runs != 1 {
 		t.Errorf("got %v after %d runs, want a violation of notes_body_once after 1", err, runs)
 	}
 
@@ -150,7 +150,7 @@ func TestAServerThatWasRestartedIsNoReasonToFailWhatOnlyLooked(t *testing.T) {
 	if err := look(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := pgtest.Owner(t, db).Exec(t.Context(), `
+	if _, err := pgtest.OwnerPool(t, db).Exec(t.Context(), `
 		SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND usename <> current_user`); err != nil {
 		t.Fatal(err)
 	}

@@ -52,38 +52,38 @@ func (Tx) Rollback(context.Context) error {
 // error of COMMIT is never answered by running fn again; unless the server said that it
 // rolled back, it wraps ErrCommitUnknown.
 func (db *DB) InOrg(ctx context.Context, org string, fn func(context.Context, Tx) error) error {
-	return db.run(ctx, "begin isolation level read committed read write"+asOrg(org), true, fn)
+	return db.runTx(ctx, "begin isolation level read committed read write"+orgRoleSQL(org), true, fn)
 }
 
 // InSystem is InOrg across all organizations.
 func (db *DB) InSystem(ctx context.Context, fn func(context.Context, Tx) error) error {
-	return db.run(ctx, "begin isolation level read committed read write; set local role "+roleSystem, true, fn)
+	return db.runTx(ctx, "begin isolation level read committed read write; set local role "+roleSystem, true, fn)
 }
 
 // ReadOrg is InOrg for reading; a write is an error.
 func (db *DB) ReadOrg(ctx context.Context, org string, fn func(context.Context, Tx) error) error {
-	return db.run(ctx, "begin isolation level read committed read only"+asOrg(org), false, fn)
+	return db.runTx(ctx, "begin isolation level read committed read only"+orgRoleSQL(org), false, fn)
 }
 
 // ReadSystem is InSystem for reading; a write is an error.
 func (db *DB) ReadSystem(ctx context.Context, fn func(context.Context, Tx) error) error {
-	return db.run(ctx, "begin isolation level read committed read only; set local role "+roleSystem, false, fn)
+	return db.runTx(ctx, "begin isolation level read committed read only; set local role "+roleSystem, false, fn)
 }
 
 // Snapshot reads everything as of one moment, across organizations, with time for long
 // statements: what it sees adds up.
 func (db *DB) Snapshot(ctx context.Context, fn func(context.Context, Tx) error) error {
-	return db.run(ctx, "begin isolation level repeatable read read only; set local role "+roleReader+
-		"; set local statement_timeout = '"+milliseconds(db.conf.SnapshotTimeout)+"'", false, fn)
+	return db.runTx(ctx, "begin isolation level repeatable read read only; set local role "+roleReader+
+		"; set local statement_timeout = '"+formatMilliseconds(db.conf.SnapshotTimeout)+"'", false, fn)
 }
 
 // SnapshotOrg reads an organization's rows as of one moment, with time for long
 // statements. What fn has handed on cannot be taken back, so it is never run again:
 // an error that would be a reason to is the caller's.
 func (db *DB) SnapshotOrg(ctx context.Context, org string, fn func(context.Context, Tx) error) error {
-	long := milliseconds(db.conf.SnapshotTimeout)
+	long := formatMilliseconds(db.conf.SnapshotTimeout)
 	ran := false
-	return db.run(ctx, "begin isolation level repeatable read read only"+asOrg(org)+
+	return db.runTx(ctx, "begin isolation level repeatable read read only"+orgRoleSQL(org)+
 		"; set local statement_timeout = '"+long+"'; set local idle_in_transaction_session_timeout = '"+long+"'", false,
 		func(ctx context.Context, tx Tx) error {
 			if ran {
@@ -105,10 +105,10 @@ func Planned(forValues bool, args []any) []any {
 	return append([]any{pgx.QueryExecModeCacheDescribe}, args...)
 }
 
-// Each hands on the rows of a query one by one, so that a result of any length takes
+// ForEachRow hands on the rows of a query one by one, so that a result of any length takes
 // the memory of one row. The first error of fn ends it and is returned; the
 // connection is given up then, rather than read to the end.
-func Each[T any](ctx context.Context, tx Tx, sql string, args []any, scan pgx.RowToFunc[T], fn func(T) error) error {
+func ForEachRow[T any](ctx context.Context, tx Tx, sql string, args []any, scan pgx.RowToFunc[T], fn func(T) error) error {
 	reading, stop := context.WithCancel(ctx)
 	defer stop()
 	rows, err := tx.Query(reading, sql, args...)
@@ -129,8 +129,8 @@ func Each[T any](ctx context.Context, tx Tx, sql string, args []any, scan pgx.Ro
 	return rows.Err()
 }
 
-func asOrg(org string) string {
-	if !orgValid(org) {
+func orgRoleSQL(org string) string {
+	if !isOrgID(org) {
 		panic(fmt.Sprintf("pg: %q cannot be the id of an organization", org))
 	}
 	return "; set local role " + roleApp + "; set local app.org = '" + org + "'"
@@ -138,22 +138,22 @@ func asOrg(org string) string {
 
 type insideKey struct{}
 
-func (db *DB) run(ctx context.Context, begin string, writes bool, fn func(context.Context, Tx) error) (err error) {
+func (db *DB) runTx(ctx context.Context, begin string, writes bool, fn func(context.Context, Tx) error) (err error) {
 	if ctx.Value(insideKey{}) != nil {
 		// It would wait for a second connection while holding the first, and the two
 		// could wait for each other's rows for ever.
 		panic("pg: a transaction was opened inside a transaction")
 	}
-	ctx, span := trace.Within(ctx, "transaction")
+	ctx, span := trace.StartChild(ctx, "transaction")
 	defer func() { span.End(err) }()
-	return unavailable(again(ctx, func() (error, bool) { return db.once(ctx, begin, writes, fn) }), writes)
+	return withReason(retryTx(ctx, func() (error, bool) { return db.runAttempt(ctx, begin, writes, fn) }), writes)
 }
 
-// again makes attempts until one tells that another would be no better.
-func again(ctx context.Context, once func() (err error, again bool)) error {
+// retryTx makes attempts until one tells that another would be no better.
+func retryTx(ctx context.Context, runOnce func() (err error, canRetry bool)) error {
 	for attempt := 1; ; attempt++ {
-		err, again := once()
-		if err == nil || !again || attempt == attemptsMax || ctx.Err() != nil {
+		err, canRetry := runOnce()
+		if err == nil || !canRetry || attempt == attemptsMax || ctx.Err() != nil {
 			return err
 		}
 		backoff := backoffMin << (attempt - 1)
@@ -165,16 +165,16 @@ func again(ctx context.Context, once func() (err error, again bool)) error {
 	}
 }
 
-// once is one attempt; again says that nothing happened and another may be made.
-func (db *DB) once(ctx context.Context, begin string, writes bool, fn func(context.Context, Tx) error) (err error, again bool) {
-	done, err := place(ctx)
+// runAttempt is one attempt; again says that nothing happened and another may be made.
+func (db *DB) runAttempt(ctx context.Context, begin string, writes bool, fn func(context.Context, Tx) error) (err error, canRetry bool) {
+	release, err := acquireSlot(ctx)
 	if err != nil {
 		return fmt.Errorf("begin: %w", err), false
 	}
-	defer done()
+	defer release()
 	tx, err := db.pool.BeginTx(ctx, pgx.TxOptions{BeginQuery: begin})
 	if err != nil {
-		return fmt.Errorf("begin: %w", noConnection(ctx, err)), neverBegan(err)
+		return fmt.Errorf("begin: %w", markNoConnection(ctx, err)), isBeginRetryable(err)
 	}
 	ended := false
 	defer func() {
@@ -207,7 +207,7 @@ func (db *DB) once(ctx context.Context, begin string, writes bool, fn func(conte
 	switch {
 	case err == nil:
 		return nil, false
-	case !writes || rolledBack(err):
+	case !writes || isRolledBack(err):
 		return fmt.Errorf("commit: %w", err), false
 	default:
 		db.commitsUnknown.Add(1)
@@ -215,12 +215,12 @@ func (db *DB) once(ctx context.Context, begin string, writes bool, fn func(conte
 	}
 }
 
-// neverBegan tells of an error before the first statement whether another attempt may
+// isBeginRetryable tells of an error before the first statement whether another attempt may
 // be made: nothing ran yet, so a connection that a restarting server has closed is no
 // reason to fail (57P is its farewell). What else it refuses it will refuse again.
-func neverBegan(err error) bool {
-	refused, said := errors.AsType[*pgconn.PgError](err)
-	return !said || strings.HasPrefix(refused.Code, "57P")
+func isBeginRetryable(err error) bool {
+	refused, isPgErr := errors.AsType[*pgconn.PgError](err)
+	return !isPgErr || strings.HasPrefix(refused.Code, "57P")
 }
 
 func (db *DB) countRetry(err error) bool {
@@ -239,12 +239,12 @@ func (db *DB) countRetry(err error) bool {
 	return false
 }
 
-// rolledBack reports that an error of COMMIT proves that nothing was committed: the
+// isRolledBack reports that an error of COMMIT proves that nothing was committed: the
 // server answered ROLLBACK, or it refused with an ordinary ERROR. A FATAL may come after
 // the commit record was written (a shutdown while waiting for a standby), so it proves
 // nothing. Nor does pgconn.SafeToRetry: pgx 5.12 answers true when the connection closed
 // after the statement was sent, because it notices on the second read.
-func rolledBack(err error) bool {
+func isRolledBack(err error) bool {
 	if errors.Is(err, pgx.ErrTxCommitRollback) {
 		return true
 	}
@@ -252,8 +252,8 @@ func rolledBack(err error) bool {
 	return ok && refused.SeverityUnlocalized == "ERROR"
 }
 
-// Violates reports that err is the refusal of the named constraint or unique index.
-func Violates(err error, constraint string) bool {
+// ViolatesConstraint reports that err is the refusal of the named constraint or unique index.
+func ViolatesConstraint(err error, constraint string) bool {
 	refused, ok := errors.AsType[*pgconn.PgError](err)
 	return ok && len(refused.Code) == 5 && refused.Code[:2] == "23" && refused.ConstraintName == constraint
 }

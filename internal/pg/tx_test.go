@@ -120,7 +120,7 @@ func TestATransactionSeesOneOrganizationOnly(t *testing.T) {
 		if err != nil {
 			t.Error(err)
 		}
-		conn := connect(t, pgtest.URL(t, db))
+		conn := connect(t, pgtest.LoginURL(t, db))
 		if _, err := conn.Exec(ctx, `SET ROLE coffer_app`); err != nil {
 			t.Fatal(err)
 		}
@@ -143,11 +143,11 @@ func TestATransactionSeesOneOrganizationOnly(t *testing.T) {
 		}
 	})
 	t.Run("the login role and the owner see nothing by themselves", func(t *testing.T) {
-		login := connect(t, pgtest.URL(t, db))
+		login := connect(t, pgtest.LoginURL(t, db))
 		if _, err := login.Exec(ctx, `SELECT FROM notes`); code(err) != "42501" {
 			t.Errorf("login: got %v, want no privilege", err)
 		}
-		owner := connect(t, pgtest.Of(t, db).OwnerURL)
+		owner := connect(t, pgtest.DatabaseOf(t, db).OwnerURL)
 		var n int
 		if err := owner.QueryRow(ctx, `SELECT count(*) FROM notes`).Scan(&n); n != 0 || err != nil {
 			t.Errorf("owner: got %d, %v, want 0", n, err)
@@ -334,18 +334,18 @@ func TestAnErrorAPanicAndACancelledContextRollBack(t *testing.T) {
 
 func TestALostCommitIsUnknownAndNeverRunAgain(t *testing.T) {
 	t.Parallel()
-	for name, lost := range pgtest.Commits {
+	for name, lost := range pgtest.CommitLosses {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			committed := map[int32]string{pgtest.AnswerLost: "kept"}[lost]
 			direct := pgtest.New(t)
 			notes(t, direct)
 			p := &pgtest.Proxy{}
-			through := pgtest.Of(t, direct)
+			through := pgtest.DatabaseOf(t, direct)
 			through.URL = p.Start(t, through.URL)
 			db := pgtest.Open(t, through, time.Now)
 
-			p.AtCommit.Store(lost)
+			p.CommitAction.Store(lost)
 			runs := 0
 			err := db.InSystem(t.Context(), func(ctx context.Context, tx pg.Tx) error {
 				runs++
@@ -358,7 +358,7 @@ func TestALostCommitIsUnknownAndNeverRunAgain(t *testing.T) {
 			if runs != 1 || db.Counts().CommitsUnknown != 1 {
 				t.Errorf("got %d runs, %d counted, want 1 and 1", runs, db.Counts().CommitsUnknown)
 			}
-			p.AtCommit.Store(pgtest.CommitPasses)
+			p.CommitAction.Store(pgtest.CommitPasses)
 			// The server may still be at work on the commit it received.
 			pgtest.Eventually(t, func() bool { return bodies(t, direct) == committed }, "the row is %q", committed)
 		})
@@ -369,7 +369,7 @@ func TestARefusedCommitIsKnownToHaveRolledBack(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
 	notes(t, db)
-	if _, err := pgtest.Owner(t, db).Exec(t.Context(),
+	if _, err := pgtest.OwnerPool(t, db).Exec(t.Context(),
 		`ALTER TABLE notes ADD CONSTRAINT notes_body_once UNIQUE (body) DEFERRABLE INITIALLY DEFERRED`); err != nil {
 		t.Fatal(err)
 	}
@@ -380,7 +380,7 @@ func TestARefusedCommitIsKnownToHaveRolledBack(t *testing.T) {
 		_, err := tx.Exec(ctx, `INSERT INTO notes (org_id, id) VALUES ('org_a', '2')`)
 		return err
 	})
-	if !pg.Violates(err, "notes_body_once") || errors.Is(err, pg.ErrCommitUnknown) || runs != 1 {
+	if !pg.ViolatesConstraint(err, "notes_body_once") || errors.Is(err, pg.ErrCommitUnknown) || runs != 1 {
 		t.Errorf("got %v after %d runs, want a violation of notes_body_once after 1", err, runs)
 	}
 
@@ -449,7 +449,7 @@ func TestASavepointKeepsTheRest(t *testing.T) {
 			_, err := inner.Exec(ctx, `INSERT INTO notes (org_id, id) VALUES ('org_a', '1')`)
 			return err
 		})
-		if !pg.Violates(err, "notes_pkey") || pg.Violates(err, "another") || pg.Violates(nil, "notes_pkey") {
+		if !pg.ViolatesConstraint(err, "notes_pkey") || pg.ViolatesConstraint(err, "another") || pg.ViolatesConstraint(nil, "notes_pkey") {
 			t.Errorf("got %v, want a violation of notes_pkey", err)
 		}
 		_, err = tx.Exec(ctx, `INSERT INTO notes (org_id, id) VALUES ('org_a', '2')`)
@@ -470,7 +470,7 @@ func TestAConnectionThatDiedWhileIdleIsNotTheCallersProblem(t *testing.T) {
 	if err := db.InSystem(t.Context(), nothing); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := pgtest.Owner(t, db).Exec(t.Context(), `
+	if _, err := pgtest.OwnerPool(t, db).Exec(t.Context(), `
 		SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity
 		WHERE datname = current_database() AND application_name = 'coffer'`); err != nil {
 		t.Fatal(err)
@@ -483,7 +483,7 @@ func TestAConnectionThatDiedWhileIdleIsNotTheCallersProblem(t *testing.T) {
 // notes makes a table of the organizations', as the owner, the way a migration would.
 func notes(t *testing.T, db *pg.DB) {
 	t.Helper()
-	if _, err := connect(t, pgtest.Of(t, db).OwnerURL).Exec(t.Context(), `
+	if _, err := connect(t, pgtest.DatabaseOf(t, db).OwnerURL).Exec(t.Context(), `
 		CREATE TABLE notes (
 			org_id text NOT NULL,
 			id     text NOT NULL,
@@ -557,7 +557,7 @@ func TestRowsAreHandedOnUntilSomebodyHasEnough(t *testing.T) {
 	for _, stop := range []int{0, 1, 3} {
 		err := db.SnapshotOrg(ctx, "org_1", func(ctx context.Context, tx pg.Tx) error {
 			// Longer than anybody would read to its end; the server makes it as it goes.
-			return pg.Each(ctx, tx, `SELECT generate_series(1, CASE WHEN $1 = 0 THEN 1000 ELSE 1000000000 END)`, []any{stop}, pgx.RowTo[int], func(n int) error {
+			return pg.ForEachRow(ctx, tx, `SELECT generate_series(1, CASE WHEN $1 = 0 THEN 1000 ELSE 1000000000 END)`, []any{stop}, pgx.RowTo[int], func(n int) error {
 				if sum, most = sum+n, max(most, n); stop != 0 && n == stop {
 					return enough
 				}

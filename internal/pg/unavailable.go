@@ -13,8 +13,8 @@ import (
 // no connection was free, the disk is full, the server takes no writes. The transaction
 // that got it did not commit.
 type UnavailableError struct {
-	Why string // for a caller: the end of a sentence that begins with "The database"
-	err error
+	Reason string // for a caller: the end of a sentence that begins with "The database"
+	err    error
 }
 
 // Error is the error that the reason was found in.
@@ -23,14 +23,14 @@ func (e *UnavailableError) Error() string { return e.err.Error() }
 // Unwrap is the error that the reason was found in.
 func (e *UnavailableError) Unwrap() error { return e.err }
 
-// unavailable gives an error of a transaction its reason, if it is one that passes. An
+// withReason gives an error of a transaction its reason, if it is one that passes. An
 // unknown outcome of a COMMIT keeps its own name.
-func unavailable(err error, writes bool) error {
+func withReason(err error, writes bool) error {
 	if err == nil || errors.Is(err, ErrCommitUnknown) {
 		return err
 	}
-	if why := reason(err, writes); why != "" {
-		return &UnavailableError{Why: why, err: err}
+	if text := transientReason(err, writes); text != "" {
+		return &UnavailableError{Reason: text, err: err}
 	}
 	return err
 }
@@ -53,14 +53,14 @@ var reasons = map[string]string{
 	"58030": "cannot read or write its disk",
 }
 
-func reason(err error, writes bool) string {
+func transientReason(err error, writes bool) string {
 	if refused, ok := errors.AsType[*pgconn.PgError](err); ok && len(refused.Code) == 5 {
 		if (refused.Code == "25006" || refused.Code == "0A000") && !writes {
 			return "" // A mistake of the program: it writes where it only reads.
 		}
 		for _, prefix := range []int{5, 3, 2} {
-			if why := reasons[refused.Code[:prefix]]; why != "" {
-				return why
+			if text := reasons[refused.Code[:prefix]]; text != "" {
+				return text
 			}
 		}
 		return ""
@@ -81,8 +81,8 @@ func reason(err error, writes bool) string {
 // connection that answers.
 var errNoConnection = errors.New("no connection in time")
 
-// noConnection marks err if the caller's time ended.
-func noConnection(ctx context.Context, err error) error {
+// markNoConnection marks err if the caller's time ended.
+func markNoConnection(ctx context.Context, err error) error {
 	if ctx.Err() == nil {
 		return err
 	}
@@ -109,16 +109,16 @@ func (db *DB) CheckWrites(ctx context.Context) error {
 	})
 }
 
-// writesMax is how long CheckWrites may take when Writable asks.
-const writesMax = 3 * time.Second
+// checkWritesMax is how long CheckWrites may take when Writable asks.
+const checkWritesMax = 3 * time.Second
 
-// Writable is CheckWrites, at most once in every. One call asks for all that come
+// WritableCheck is CheckWrites, at most once in every. One call asks for all that come
 // meanwhile. Safe for concurrent use.
-func (db *DB) Writable(every time.Duration) func(ctx context.Context) error {
+func (db *DB) WritableCheck(interval time.Duration) func(ctx context.Context) error {
 	var (
-		turn  = make(chan struct{}, 1) // who has it may ask
-		asked time.Time
-		found error
+		turn      = make(chan struct{}, 1) // who has it may ask
+		checkedAt time.Time
+		lastErr   error
 	)
 	return func(ctx context.Context) error {
 		select {
@@ -127,22 +127,22 @@ func (db *DB) Writable(every time.Duration) func(ctx context.Context) error {
 		case <-ctx.Done():
 			return errors.New("the database has not answered to a write in time")
 		}
-		if asked.IsZero() || time.Since(asked) >= every {
+		if checkedAt.IsZero() || time.Since(checkedAt) >= interval {
 			// What is found holds for others, too, so it is no matter that this caller leaves.
-			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writesMax)
-			found = db.CheckWrites(ctx)
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), checkWritesMax)
+			lastErr = db.CheckWrites(ctx)
 			cancel()
-			asked = time.Now()
+			checkedAt = time.Now()
 		}
-		return found
+		return lastErr
 	}
 }
 
-// Unavailable is the reason of an UnavailableError in an error, or "".
-func Unavailable(err error) string {
+// UnavailableReason is the reason of an UnavailableError in an error, or "".
+func UnavailableReason(err error) string {
 	var passing *UnavailableError
 	if errors.Is(err, ErrCommitUnknown) || !errors.As(err, &passing) {
 		return ""
 	}
-	return passing.Why
+	return passing.Reason
 }

@@ -38,16 +38,16 @@ func TestWhatPassesHasItsReason(t *testing.T) {
 		"55P03": "in the way", "57014": "too long", "57P01": "stopping or starting", "25006": "takes no writes",
 		"23505": "", "42501": "", "P0001": "", "XX001": "",
 	} {
-		if got := pg.Unavailable(write(t.Context(), db, raise(state))); want == "" && got != "" || !strings.Contains(got, want) {
+		if got := pg.UnavailableReason(write(t.Context(), db, raise(state))); want == "" && got != "" || !strings.Contains(got, want) {
 			t.Errorf("%s: got the reason %q, want %q in it", state, got, want)
 		}
 	}
-	trip := db.InOrgTwice(t.Context(), "org_a", func(b *pgx.Batch) { b.Queue(raise("53100")) }, func(context.Context, pg.Tx, *pgx.Batch) error { return nil })
-	if pg.Unavailable(trip) == "" {
+	trip := db.InOrgPipelined(t.Context(), "org_a", func(b *pgx.Batch) { b.Queue(raise("53100")) }, func(context.Context, pg.Tx, *pgx.Batch) error { return nil })
+	if pg.UnavailableReason(trip) == "" {
 		t.Errorf("in two trips: got %v, want a reason", trip)
 	}
-	look := db.LookSystem(t.Context(), func(b *pgx.Batch) { b.Queue(raise("53100")) })
-	if pg.Unavailable(look) == "" {
+	look := db.ReadSystemBatch(t.Context(), func(b *pgx.Batch) { b.Queue(raise("53100")) })
+	if pg.UnavailableReason(look) == "" {
 		t.Errorf("a look: got %v, want a reason", look)
 	}
 	// Who writes where it only reads makes a mistake, and that does not pass.
@@ -55,7 +55,7 @@ func TestWhatPassesHasItsReason(t *testing.T) {
 		_, err := tx.Exec(ctx, `UPDATE organizations SET name = 'x'`)
 		return err
 	})
-	if err == nil || pg.Unavailable(err) != "" {
+	if err == nil || pg.UnavailableReason(err) != "" {
 		t.Errorf("a write where nothing is written: got %v with a reason, want none", err)
 	}
 }
@@ -63,20 +63,20 @@ func TestWhatPassesHasItsReason(t *testing.T) {
 func TestAnUnknownCommitIsNotUnavailable(t *testing.T) {
 	t.Parallel()
 	p := &pgtest.Proxy{}
-	db, err := pg.Open(t.Context(), pg.Config{URL: p.Start(t, pgtest.Fresh(t).URL)}, time.Now)
+	db, err := pg.Open(t.Context(), pg.Config{URL: p.Start(t, pgtest.NewDatabase(t).URL)}, time.Now)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	p.AtCommit.Store(pgtest.AnswerLost)
-	if err := db.CheckWrites(t.Context()); !errors.Is(err, pg.ErrCommitUnknown) || pg.Unavailable(err) != "" {
-		t.Errorf("got %v and the reason %q, want ErrCommitUnknown and none", err, pg.Unavailable(err))
+	p.CommitAction.Store(pgtest.AnswerLost)
+	if err := db.CheckWrites(t.Context()); !errors.Is(err, pg.ErrCommitUnknown) || pg.UnavailableReason(err) != "" {
+		t.Errorf("got %v and the reason %q, want ErrCommitUnknown and none", err, pg.UnavailableReason(err))
 	}
 }
 
 func TestAPoolInUseIsUnavailable(t *testing.T) {
 	t.Parallel()
-	d := pgtest.Fresh(t)
+	d := pgtest.NewDatabase(t)
 	db, err := pg.Open(t.Context(), pg.Config{URL: d.URL, MaxConns: 1}, time.Now)
 	if err != nil {
 		t.Fatal(err)
@@ -90,11 +90,11 @@ func TestAPoolInUseIsUnavailable(t *testing.T) {
 		for name, err := range map[string]error{
 			"a write": db.InSystem(soon, nothing),
 			"a read":  db.ReadSystem(soon, nothing),
-			"two trips": db.InOrgTwice(soon, "org_a", func(b *pgx.Batch) { b.Queue(`SELECT 1`) },
+			"two trips": db.InOrgPipelined(soon, "org_a", func(b *pgx.Batch) { b.Queue(`SELECT 1`) },
 				func(context.Context, pg.Tx, *pgx.Batch) error { return nil }),
-			"a look": db.LookSystem(soon, func(b *pgx.Batch) { b.Queue(`SELECT 1`) }),
+			"a look": db.ReadSystemBatch(soon, func(b *pgx.Batch) { b.Queue(`SELECT 1`) }),
 		} {
-			if pg.Unavailable(err) == "" {
+			if pg.UnavailableReason(err) == "" {
 				t.Errorf("%s: got %v, want a reason", name, err)
 			}
 		}
@@ -108,33 +108,33 @@ func TestAPoolInUseIsUnavailable(t *testing.T) {
 func TestAServerThatTakesNoMoreConnectionsIsUnavailable(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
-	owner := pgtest.Owner(t, db)
+	owner := pgtest.OwnerPool(t, db)
 	for _, sql := range []string{
-		"ALTER DATABASE " + pgtest.Of(t, db).Name + " CONNECTION LIMIT 0",
+		"ALTER DATABASE " + pgtest.DatabaseOf(t, db).Name + " CONNECTION LIMIT 0",
 		`SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'coffer' AND datname = current_database()`,
 	} {
 		if _, err := owner.Exec(t.Context(), sql); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := write(t.Context(), db, `SELECT 1`); !strings.Contains(pg.Unavailable(err), "no more connections") {
-		t.Errorf("got %v and the reason %q, want that of the connections", err, pg.Unavailable(err))
+	if err := write(t.Context(), db, `SELECT 1`); !strings.Contains(pg.UnavailableReason(err), "no more connections") {
+		t.Errorf("got %v and the reason %q, want that of the connections", err, pg.UnavailableReason(err))
 	}
 }
 
 func TestCheckWritesNeedsSpaceOnTheDisk(t *testing.T) {
 	t.Parallel()
-	d := pgtest.Fresh(t)
+	d := pgtest.NewDatabase(t)
 	db := pgtest.Open(t, d, time.Now)
 	if err := db.CheckWrites(t.Context()); err != nil {
 		t.Fatalf("got %v, want a database that takes writes", err)
 	}
 	// Nothing may be written beside the tables, as on a disk that is full.
-	if _, err := pgtest.Owner(t, db).Exec(t.Context(), "ALTER DATABASE "+d.Name+" SET temp_file_limit = 0"); err != nil {
+	if _, err := pgtest.OwnerPool(t, db).Exec(t.Context(), "ALTER DATABASE "+d.Name+" SET temp_file_limit = 0"); err != nil {
 		t.Fatal(err)
 	}
 	full := pgtest.Open(t, d, time.Now)
-	if err := full.CheckWrites(t.Context()); pg.Unavailable(err) == "" {
+	if err := full.CheckWrites(t.Context()); pg.UnavailableReason(err) == "" {
 		t.Errorf("got %v, want an error with its reason", err)
 	}
 }
@@ -142,7 +142,7 @@ func TestCheckWritesNeedsSpaceOnTheDisk(t *testing.T) {
 // standby is a server that has lost its primary: it reads and takes no writes.
 func standby(t *testing.T) *local.Cluster {
 	t.Helper()
-	cluster := pgtest.Cluster(t, map[string]string{"wal_level": "replica"})
+	cluster := pgtest.StartCluster(t, map[string]string{"wal_level": "replica"})
 	if err := cluster.Kill(); err != nil {
 		t.Fatal(err)
 	}
@@ -167,8 +167,8 @@ func TestAStandbyIsUnavailableForWrites(t *testing.T) {
 		t.Errorf("a read: got %v, want an answer", err)
 	}
 	for name, err := range map[string]error{"a write": write(t.Context(), db, `SELECT 1`), "the check": db.CheckWrites(t.Context())} {
-		if !strings.Contains(pg.Unavailable(err), "takes no writes") {
-			t.Errorf("%s: got %v and the reason %q, want that it takes no writes", name, err, pg.Unavailable(err))
+		if !strings.Contains(pg.UnavailableReason(err), "takes no writes") {
+			t.Errorf("%s: got %v and the reason %q, want that it takes no writes", name, err, pg.UnavailableReason(err))
 		}
 	}
 }
@@ -177,7 +177,7 @@ func TestAStandbyIsUnavailableForWrites(t *testing.T) {
 // was promoted: pools and locks find it by themselves.
 func TestOfTwoServersTheOneThatTakesWritesIsUsed(t *testing.T) {
 	t.Parallel()
-	second, first := standby(t), pgtest.Cluster(t, nil)
+	second, first := standby(t), pgtest.StartCluster(t, nil)
 	both, err := url.Parse(first.URL(local.Database))
 	if err != nil {
 		t.Fatal(err)
@@ -205,7 +205,7 @@ func TestOfTwoServersTheOneThatTakesWritesIsUsed(t *testing.T) {
 	if err := first.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	if err := write(t.Context(), db, `SELECT 1`); pg.Unavailable(err) == "" {
+	if err := write(t.Context(), db, `SELECT 1`); pg.UnavailableReason(err) == "" {
 		t.Errorf("without a primary: got %v, want a reason", err)
 	}
 	super, err := pgx.Connect(t.Context(), second.SuperURL(local.Database))

@@ -25,15 +25,15 @@ const (
 	askTimeout = 5 * time.Second
 )
 
-// Named is one of several sources.
-type Named struct {
+// NamedSource is one of several sources.
+type NamedSource struct {
 	Name   string
 	Source Source
 }
 
 // Median asks several sources and takes the middle of those that are fresh.
 type Median struct {
-	Sources  []Named
+	Sources  []NamedSource
 	Required int // how many fresh ones there have to be; below 1 is 1
 	// AgeMax is how old a price of a mint may be.
 	AgeMax func(mintID int) time.Duration
@@ -61,27 +61,27 @@ func (m Median) USD(ctx context.Context, mintID int) (Quote, error) {
 		now = m.Clock()
 	}
 	var fresh []Quote
-	var why []string
+	var problems []string
 	for i, q := range quotes {
 		err := errs[i]
 		if err == nil {
-			err = Fresh(q, now, m.AgeMax(mintID))
+			err = CheckFresh(q, now, m.AgeMax(mintID))
 		}
 		if err != nil {
-			why = append(why, m.Sources[i].Name+": "+strings.TrimSuffix(err.Error(), ": "+ErrUnavailable.Error()))
+			problems = append(problems, m.Sources[i].Name+": "+strings.TrimSuffix(err.Error(), ": "+ErrUnavailable.Error()))
 			continue
 		}
-		q.Of = nil
+		q.Components = nil
 		fresh = append(fresh, q)
 	}
 	if len(fresh) < max(m.Required, 1) {
-		return Quote{}, fmt.Errorf("mint %d has %d fresh sources of %d that are needed (%s): %w", mintID, len(fresh), max(m.Required, 1), strings.Join(why, "; "), ErrUnavailable)
+		return Quote{}, fmt.Errorf("mint %d has %d fresh sources of %d that are needed (%s): %w", mintID, len(fresh), max(m.Required, 1), strings.Join(problems, "; "), ErrUnavailable)
 	}
 	deviation := int64(DeviationBps)
 	if m.Pegged != nil && m.Pegged(mintID) {
 		deviation = DeviationPeggedBps
 	}
-	middle, err := agreed(fresh, deviation)
+	middle, err := agreedMedian(fresh, deviation)
 	if err != nil {
 		return Quote{}, fmt.Errorf("mint %d: %w: %w", mintID, err, ErrUnavailable)
 	}
@@ -89,19 +89,19 @@ func (m Median) USD(ctx context.Context, mintID int) (Quote, error) {
 		return fresh[0], nil
 	}
 	names := make([]string, len(fresh))
-	out := Quote{Price: middle, At: fresh[0].At, Of: fresh}
+	median := Quote{Price: middle, QuotedAt: fresh[0].QuotedAt, Components: fresh}
 	for i, q := range fresh {
 		names[i] = q.Source
-		if q.At.Before(out.At) {
-			out.At = q.At
+		if q.QuotedAt.Before(median.QuotedAt) {
+			median.QuotedAt = q.QuotedAt
 		}
 	}
-	out.Source = "median of " + strings.Join(names, ", ")
-	return out, nil
+	median.Source = "median of " + strings.Join(names, ", ")
+	return median, nil
 }
 
-// agreed is the median of prices of which none is further from it than it may be.
-func agreed(quotes []Quote, deviationBps int64) (money.USD, error) {
+// agreedMedian is the median of prices of which none is further from it than it may be.
+func agreedMedian(quotes []Quote, deviationBps int64) (money.USD, error) {
 	values := make([]*big.Rat, len(quotes))
 	for i, q := range quotes {
 		v, ok := new(big.Rat).SetString(q.Price.String())
@@ -118,7 +118,7 @@ func agreed(quotes []Quote, deviationBps int64) (money.USD, error) {
 	}
 	allowed := new(big.Rat).Mul(middle, big.NewRat(deviationBps, wholeBps))
 	for i, v := range values {
-		if away := new(big.Rat).Sub(v, middle); away.Abs(away).Cmp(allowed) > 0 {
+		if distance := new(big.Rat).Sub(v, middle); distance.Abs(distance).Cmp(allowed) > 0 {
 			return money.USD{}, fmt.Errorf("%s has %s, more than %d basis points from the median", quotes[i].Source, quotes[i].Price, deviationBps)
 		}
 	}
@@ -146,91 +146,93 @@ func FromRat(v *big.Rat) (money.USD, error) {
 	return money.ParseUSD(text[:len(text)-digits] + "." + text[len(text)-digits:])
 }
 
-// Table is a source that learns many prices at once and keeps them for a moment. Their
+// CachedTable is a source that learns many prices at once and keeps them for a moment. Their
 // age counts from the source's own time, so what is kept grows old as it would there.
-type Table struct {
+type CachedTable struct {
 	// Fetch asks for all of them, by mint.
 	Fetch func(ctx context.Context) (map[int]Quote, error)
-	Keep  time.Duration
+	TTL   time.Duration
 
-	flight singleflight.Group
-	mu     sync.Mutex
-	kept   map[int]Quote
-	err    error
-	until  time.Time
+	flight    singleflight.Group
+	mu        sync.Mutex
+	quotes    map[int]Quote
+	err       error
+	expiresAt time.Time
 }
 
-// failKeep is how long a failure is kept, so that a source that is down is not asked
+// failureTTL is how long a failure is kept, so that a source that is down is not asked
 // by everybody at once.
-const failKeep = time.Second
+const failureTTL = time.Second
 
 // USD is the kept price, or a new one. Error: ErrUnavailable.
-func (t *Table) USD(ctx context.Context, mintID int) (Quote, error) {
+func (t *CachedTable) USD(ctx context.Context, mintID int) (Quote, error) {
 	t.mu.Lock()
-	kept, err, good := t.kept, t.err, time.Now().Before(t.until)
+	quotes, err, isFresh := t.quotes, t.err, time.Now().Before(t.expiresAt)
 	t.mu.Unlock()
-	if !good {
+	if !isFresh {
 		// Whoever comes meanwhile waits for the same answer, and one who leaves does not
 		// take it from the others.
-		waiting := t.flight.DoChan("", func() (any, error) {
+		pending := t.flight.DoChan("", func() (any, error) {
 			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), askTimeout)
 			defer cancel()
-			all, err := t.Fetch(ctx)
+			fetched, err := t.Fetch(ctx)
 			t.mu.Lock()
 			defer t.mu.Unlock()
-			t.kept, t.err, t.until = all, err, time.Now().Add(t.Keep)
+			t.quotes, t.err, t.expiresAt = fetched, err, time.Now().Add(t.TTL)
 			if err != nil {
-				t.kept, t.until = nil, time.Now().Add(failKeep)
+				t.quotes, t.expiresAt = nil, time.Now().Add(failureTTL)
 			}
-			return all, err
+			return fetched, err
 		})
 		select {
 		case <-ctx.Done():
 			return Quote{}, fmt.Errorf("%w: %w", context.Cause(ctx), ErrUnavailable)
-		case got := <-waiting:
-			kept, _ = got.Val.(map[int]Quote)
+		case got := <-pending:
+			quotes, _ = got.Val.(map[int]Quote)
 			err = got.Err
 		}
 	}
 	if err != nil {
 		return Quote{}, fmt.Errorf("%w: %w", err, ErrUnavailable)
 	}
-	q, ok := kept[mintID]
+	q, ok := quotes[mintID]
 	if !ok {
 		return Quote{}, fmt.Errorf("it has no price of mint %d: %w", mintID, ErrUnavailable)
 	}
 	return q, nil
 }
 
-// Once has those who ask for one mint at the same moment share an answer, and keeps it
+// Coalesce has those who ask for one mint at the same moment share an answer, and keeps it
 // for a second. Its age counts from the source's own time.
-func Once(of Source) Source { return &once{of: of, tables: map[int]*Table{}} }
+func Coalesce(source Source) Source {
+	return &coalescedSource{source: source, tables: map[int]*CachedTable{}}
+}
 
-type once struct {
-	of     Source
+type coalescedSource struct {
+	source Source
 	mu     sync.Mutex
-	tables map[int]*Table // by mint; there are as many as mints are configured
+	tables map[int]*CachedTable // by mint; there are as many as mints are configured
 }
 
 const (
-	onceKeep   = time.Second
-	onceTables = 10_000
+	coalesceTTL       = time.Second
+	coalesceTablesMax = 10_000
 )
 
 // USD is the shared answer. Error: ErrUnavailable.
-func (o *once) USD(ctx context.Context, mintID int) (Quote, error) {
+func (o *coalescedSource) USD(ctx context.Context, mintID int) (Quote, error) {
 	o.mu.Lock()
 	t := o.tables[mintID]
-	if t == nil && len(o.tables) < onceTables {
-		t = &Table{Keep: onceKeep, Fetch: func(ctx context.Context) (map[int]Quote, error) {
-			q, err := o.of.USD(ctx, mintID)
+	if t == nil && len(o.tables) < coalesceTablesMax {
+		t = &CachedTable{TTL: coalesceTTL, Fetch: func(ctx context.Context) (map[int]Quote, error) {
+			q, err := o.source.USD(ctx, mintID)
 			return map[int]Quote{mintID: q}, err
 		}}
 		o.tables[mintID] = t
 	}
 	o.mu.Unlock()
 	if t == nil {
-		return o.of.USD(ctx, mintID)
+		return o.source.USD(ctx, mintID)
 	}
 	return t.USD(ctx, mintID)
 }

@@ -23,10 +23,10 @@ const aheadMax = time.Minute
 
 // Quote is the price of one whole token.
 type Quote struct {
-	Price  money.USD
-	At     time.Time // when it was the price, by its source
-	Source string
-	Of     []Quote // those that it is the median of, when it is one
+	Price      money.USD
+	QuotedAt   time.Time // when it was the price, by its source
+	Source     string
+	Components []Quote // those that it is the median of, when it is one
 }
 
 // Source gives prices. It may be called again after any error, is safe for
@@ -52,19 +52,19 @@ func (f Fixed) USD(_ context.Context, mintID int) (Quote, error) {
 	if f.Clock != nil {
 		now = f.Clock
 	}
-	return Quote{Price: p, At: now().UTC(), Source: "fixed"}, nil
+	return Quote{Price: p, QuotedAt: now().UTC(), Source: "fixed"}, nil
 }
 
-// Fresh refuses a quote that must not be decided by: older than maxAge, from
+// CheckFresh refuses a quote that must not be decided by: older than maxAge, from
 // the future, or of nothing, which would value everything below any threshold.
 // Error: ErrUnavailable.
-func Fresh(q Quote, now time.Time, maxAge time.Duration) error {
+func CheckFresh(q Quote, now time.Time, maxAge time.Duration) error {
 	switch {
 	case q.Price == money.USD{}:
 		return fmt.Errorf("a price of nothing from %q: %w", q.Source, ErrUnavailable)
-	case now.Sub(q.At) > maxAge:
+	case now.Sub(q.QuotedAt) > maxAge:
 		return fmt.Errorf("the price from %q is older than %v: %w", q.Source, maxAge, ErrUnavailable)
-	case q.At.Sub(now) > aheadMax:
+	case q.QuotedAt.Sub(now) > aheadMax:
 		return fmt.Errorf("the price from %q is from the future: %w", q.Source, ErrUnavailable)
 	}
 	return nil

@@ -11,14 +11,14 @@ import (
 	"github.com/cofferpay/coffer/internal/pg"
 )
 
-// Standing is what stands on final blocks above a height.
-type Standing struct {
-	Deposits []StandingDeposit
-	Orders   []StandingOrder
+// Exposure is what stands on final blocks above a height.
+type Exposure struct {
+	Deposits []ExposedDeposit
+	Orders   []ExposedOrder
 }
 
-// StandingDeposit is a deposit whose block was proven final.
-type StandingDeposit struct {
+// ExposedDeposit is a deposit whose block was proven final.
+type ExposedDeposit struct {
 	DepositID string
 	Owner     string // the customer or product, and the organization, or the organization's treasury
 	MintID    int    // 0 for a token that is not in the catalogue
@@ -27,8 +27,8 @@ type StandingDeposit struct {
 	Status    string
 }
 
-// StandingOrder is a payment, sweep or top-up that ended on a proven block.
-type StandingOrder struct {
+// ExposedOrder is a payment, sweep or top-up that ended on a proven block.
+type ExposedOrder struct {
 	OrderID, Purpose string
 	MintID           int
 	Amount           money.Amount
@@ -36,14 +36,14 @@ type StandingOrder struct {
 	Status           string
 }
 
-// StandingAbove is what of a chain stands on live proofs above a height.
-func StandingAbove(ctx context.Context, tx pg.Tx, ch chain.Name, height uint64) (s Standing, err error) {
+// LoadExposure is what of a chain stands on live proofs above a height.
+func LoadExposure(ctx context.Context, tx pg.Tx, ch chain.Name, height uint64) (s Exposure, err error) {
 	rows, err := tx.Query(ctx, `
 		SELECT d.deposit_id, coalesce(d.customer_id, d.product, 'the treasury') || ' of ' || d.org_id, coalesce(d.mint_id, 0), d.amount, d.height, d.status
 		FROM deposits d JOIN finality_live p ON p.proof_id = d.proof_id
 		WHERE d.chain = $1 AND d.height > $2 ORDER BY d.height, d.deposit_id`, ch, height)
 	if err == nil {
-		s.Deposits, err = pgx.CollectRows(rows, pgx.RowToStructByPos[StandingDeposit])
+		s.Deposits, err = pgx.CollectRows(rows, pgx.RowToStructByPos[ExposedDeposit])
 	}
 	if err != nil {
 		return s, fmt.Errorf("read the deposits above block %d of %s: %w", height, ch, err)
@@ -53,7 +53,7 @@ func StandingAbove(ctx context.Context, tx pg.Tx, ch chain.Name, height uint64) 
 		FROM dispatch_orders o JOIN finality_live p ON p.proof_id = o.proof_id
 		WHERE o.chain = $1 AND p.height > $2 ORDER BY p.height, o.order_id`, ch, height)
 	if err == nil {
-		s.Orders, err = pgx.CollectRows(rows, pgx.RowToStructByPos[StandingOrder])
+		s.Orders, err = pgx.CollectRows(rows, pgx.RowToStructByPos[ExposedOrder])
 	}
 	if err != nil {
 		return s, fmt.Errorf("read the payments above block %d of %s: %w", height, ch, err)
@@ -73,8 +73,8 @@ type Reversal struct {
 	Amount, TakenBack, Lost money.Amount
 }
 
-// Reversed are the reversals on a chain, oldest first.
-func Reversed(ctx context.Context, tx pg.Tx, ch chain.Name) (Reversals, error) {
+// ListReversals are the reversals on a chain, oldest first.
+func ListReversals(ctx context.Context, tx pg.Tx, ch chain.Name) (Reversals, error) {
 	rows, err := tx.Query(ctx, `
 		SELECT deposit_id, coalesce(customer_id, product, 'the treasury') || ' of ' || org_id, mint_id, amount, coalesce(taken_back, 0), amount - coalesce(taken_back, 0)
 		FROM deposits WHERE chain = $1 AND (status = 'REVERSED' OR lost_at IS NOT NULL) ORDER BY coalesce(reversed_at, lost_at), deposit_id`, ch)
@@ -88,19 +88,19 @@ func Reversed(ctx context.Context, tx pg.Tx, ch chain.Name) (Reversals, error) {
 	return found, nil
 }
 
-// Question is an order that ended on a block that is gone.
-type Question struct {
-	OrderID, Purpose string
-	Owner            string // the customer and organization, or the organization
-	MintID           int
-	Amount           money.Amount
-	Status           string // as the books have it
-	TxHash           string // of the transaction that ended it
-	WaitsFor, Why    string // "" before it was looked at
+// ReorgedOrder is an order that ended on a block that is gone.
+type ReorgedOrder struct {
+	OrderID, Purpose    string
+	Owner               string // the customer and organization, or the organization
+	MintID              int
+	Amount              money.Amount
+	Status              string // as the books have it
+	TxHash              string // of the transaction that ended it
+	WaitsFor, LastError string // "" before it was looked at
 }
 
-// Questions are the orders of a chain that are in question, oldest first.
-func Questions(ctx context.Context, tx pg.Tx, ch chain.Name) ([]Question, error) {
+// ListReorgedOrders are the orders of a chain that are in question, oldest first.
+func ListReorgedOrders(ctx context.Context, tx pg.Tx, ch chain.Name) ([]ReorgedOrder, error) {
 	rows, err := tx.Query(ctx, `
 		SELECT o.order_id, o.purpose, coalesce(o.customer_id || ' of ', '') || o.org_id, o.mint_id, o.amount, o.status, o.tx_hash,
 			coalesce(o.waiting_for, ''), coalesce(o.last_error, '')
@@ -109,7 +109,7 @@ func Questions(ctx context.Context, tx pg.Tx, ch chain.Name) ([]Question, error)
 	if err != nil {
 		return nil, fmt.Errorf("read the orders in question on %s: %w", ch, err)
 	}
-	found, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Question])
+	found, err := pgx.CollectRows(rows, pgx.RowToStructByPos[ReorgedOrder])
 	if err != nil {
 		return nil, fmt.Errorf("read the orders in question on %s: %w", ch, err)
 	}

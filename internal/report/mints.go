@@ -13,47 +13,47 @@ import (
 	"github.com/cofferpay/coffer/internal/pg"
 )
 
-// MintStanding is what an operator has to know of a mint.
-type MintStanding struct {
-	Mint   mint.Mint
-	Since  *time.Time // of its quarantine, or nil
-	Reason string     // of its quarantine
+// MintState is what an operator has to know of a mint.
+type MintState struct {
+	Mint          mint.Mint
+	QuarantinedAt *time.Time // of its quarantine, or nil
+	Reason        string     // of its quarantine
 	// Waiting are the final deposits that are credited once the quarantine ends.
 	Waiting int
-	// Illiquid is what organizations own of it and the chain does not let go as
+	// Immovable is what organizations own of it and the chain does not let go as
 	// things stand, beside what a quarantine stops.
-	Illiquid []Illiquid
+	Immovable []ImmovableFunds
 	// Stuck are its payments, sweeps and top-ups that contradict themselves on the
 	// chain: neither paid nor failed until a person has decided.
-	Stuck []Stuck
+	Stuck []StuckOrder
 }
 
-// Illiquid is an address that cannot part with what it holds.
-type Illiquid struct {
+// ImmovableFunds is an address that cannot part with what it holds.
+type ImmovableFunds struct {
 	OrgID, WalletID string
 	Amount          money.Amount
-	Why             string // what the chain or the signer said last
+	LastError       string // what the chain or the signer said last
 }
 
-// Stuck is an order that waits for a person.
-type Stuck struct {
-	OrderID, OrgID, TxHash, Why string
-	Amount                      money.Amount
+// StuckOrder is an order that waits for a person.
+type StuckOrder struct {
+	OrderID, OrgID, TxHash, LastError string
+	Amount                            money.Amount
 }
 
-// MintStandings are all mints, by id.
-func MintStandings(ctx context.Context, tx pg.Tx) ([]MintStanding, error) {
-	mints, err := mint.All(ctx, tx)
+// ListMintStates are all mints, by id.
+func ListMintStates(ctx context.Context, tx pg.Tx) ([]MintState, error) {
+	mints, err := mint.LoadCatalogue(ctx, tx)
 	if err != nil {
 		return nil, err
 	}
-	var all []MintStanding
-	at := map[int]int{}
+	var states []MintState
+	indexes := map[int]int{}
 	for _, m := range mints.List(mint.Filter{}) {
-		at[m.ID] = len(all)
-		all = append(all, MintStanding{Mint: m})
+		indexes[m.ID] = len(states)
+		states = append(states, MintState{Mint: m})
 	}
-	fail := func(err error) ([]MintStanding, error) { return nil, fmt.Errorf("how the mints stand: %w", err) }
+	fail := func(err error) ([]MintState, error) { return nil, fmt.Errorf("how the mints stand: %w", err) }
 
 	rows, err := tx.Query(ctx, `
 		SELECT m.mint_id, m.quarantined_at, m.quarantine_reason,
@@ -63,30 +63,30 @@ func MintStandings(ctx context.Context, tx pg.Tx) ([]MintStanding, error) {
 		return fail(err)
 	}
 	var mintID, waiting int
-	var since time.Time
+	var quarantined time.Time
 	var reason string
-	_, err = pgx.ForEachRow(rows, []any{&mintID, &since, &reason, &waiting}, func() error {
-		s, when := &all[at[mintID]], since
-		s.Since, s.Reason, s.Waiting = &when, reason, waiting
+	_, err = pgx.ForEachRow(rows, []any{&mintID, &quarantined, &reason, &waiting}, func() error {
+		s, quarantinedAt := &states[indexes[mintID]], quarantined
+		s.QuarantinedAt, s.Reason, s.Waiting = &quarantinedAt, reason, waiting
 		return nil
 	})
 	if err != nil {
 		return fail(err)
 	}
 
-	blocked, err := dispatch.Blocked(ctx, tx, "", 0)
+	immovable, err := dispatch.ListImmovableFunds(ctx, tx, "", 0)
 	if err != nil {
 		return nil, err
 	}
-	for _, b := range blocked {
-		i := Illiquid{OrgID: b.OrgID, WalletID: b.WalletID, Why: b.Why}
+	for _, b := range immovable {
+		funds := ImmovableFunds{OrgID: b.OrgID, WalletID: b.WalletID, LastError: b.LastError}
 		err := tx.QueryRow(ctx, `
-			SELECT coalesce(sum(greatest(credited - swept, 0)), 0) FROM address_funds WHERE wallet_id = $1 AND mint_id = $2`, b.WalletID, b.MintID).Scan(&i.Amount)
+			SELECT coalesce(sum(greatest(credited - swept, 0)), 0) FROM address_funds WHERE wallet_id = $1 AND mint_id = $2`, b.WalletID, b.MintID).Scan(&funds.Amount)
 		if err != nil {
 			return fail(err)
 		}
-		s := &all[at[b.MintID]]
-		s.Illiquid = append(s.Illiquid, i)
+		s := &states[indexes[b.MintID]]
+		s.Immovable = append(s.Immovable, funds)
 	}
 
 	rows, err = tx.Query(ctx, `
@@ -95,14 +95,14 @@ func MintStandings(ctx context.Context, tx pg.Tx) ([]MintStanding, error) {
 	if err != nil {
 		return fail(err)
 	}
-	var o Stuck
-	_, err = pgx.ForEachRow(rows, []any{&mintID, &o.OrderID, &o.OrgID, &o.TxHash, &o.Why, &o.Amount}, func() error {
-		s := &all[at[mintID]]
+	var o StuckOrder
+	_, err = pgx.ForEachRow(rows, []any{&mintID, &o.OrderID, &o.OrgID, &o.TxHash, &o.LastError, &o.Amount}, func() error {
+		s := &states[indexes[mintID]]
 		s.Stuck = append(s.Stuck, o)
 		return nil
 	})
 	if err != nil {
 		return fail(err)
 	}
-	return all, nil
+	return states, nil
 }

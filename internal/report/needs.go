@@ -11,15 +11,15 @@ import (
 	"github.com/cofferpay/coffer/internal/pg"
 )
 
-// Need is what somebody has to send to a wallet, so that what waits goes on.
-type Need struct {
+// TreasuryNeed is what somebody has to send to a wallet, so that what waits goes on.
+type TreasuryNeed struct {
 	OrgID    string
 	Chain    chain.Name
 	WalletID string
 	MintID   int
 	Amount   money.Amount // at least, in atomic units
 	Orders   int          // that wait for it; 0 when the chain took it back
-	Why      Cause
+	Cause    Cause
 }
 
 // Cause is why something has to be sent.
@@ -27,14 +27,14 @@ type Cause string
 
 // The causes.
 const (
-	NoGas     Cause = "GAS"       // payments, sweeps or top-ups lack the coin for their fee
-	NoFunds   Cause = "FUNDS"     // payments lack the amount, and no address that can be swept has it
-	TakenBack Cause = "SHORTFALL" // finality broke, and what had been promised is gone
+	CauseGas       Cause = "GAS"       // payments, sweeps or top-ups lack the coin for their fee
+	CauseFunds     Cause = "FUNDS"     // payments lack the amount, and no address that can be swept has it
+	CauseShortfall Cause = "SHORTFALL" // finality broke, and what had been promised is gone
 )
 
-// Needs are what treasuries lack, by organization, chain and mint. The gas of
+// ListTreasuryNeeds are what treasuries lack, by organization, chain and mint. The gas of
 // deposit addresses is none of it: the treasury brings that by itself.
-func Needs(ctx context.Context, tx pg.Tx) ([]Need, error) {
+func ListTreasuryNeeds(ctx context.Context, tx pg.Tx) ([]TreasuryNeed, error) {
 	rows, err := tx.Query(ctx, `
 		WITH native AS (SELECT chain, mint_id FROM mints WHERE contract = ''),
 		waiting AS (
@@ -58,15 +58,15 @@ func Needs(ctx context.Context, tx pg.Tx) ([]Need, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read what treasuries lack: %w", err)
 	}
-	found, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Need])
+	found, err := pgx.CollectRows(rows, pgx.RowToStructByPos[TreasuryNeed])
 	if err != nil {
 		return nil, fmt.Errorf("read what treasuries lack: %w", err)
 	}
 	return found, nil
 }
 
-// Gas is the work that takes coin from a treasury: what waits, and what that leads to.
-type Gas struct {
+// GasDemand is the work that takes coin from a treasury: what waits, and what that leads to.
+type GasDemand struct {
 	OrgID    string
 	Chain    chain.Name
 	Payments int          // that have no transaction yet
@@ -75,10 +75,10 @@ type Gas struct {
 	Amount   money.Amount // of those top-ups together
 }
 
-// GasWanted is that work by organization and chain. What is stopped, or would revert,
+// ListGasDemand is that work by organization and chain. What is stopped, or would revert,
 // is none of it. How many addresses a payment needs that its treasury cannot cover
 // shows only once the sweeps are planned; until then it counts as one.
-func GasWanted(ctx context.Context, tx pg.Tx) ([]Gas, error) {
+func ListGasDemand(ctx context.Context, tx pg.Tx) ([]GasDemand, error) {
 	rows, err := tx.Query(ctx, `
 		WITH native AS (SELECT chain, mint_id FROM mints WHERE contract = ''),
 		payments AS (
@@ -109,7 +109,7 @@ func GasWanted(ctx context.Context, tx pg.Tx) ([]Gas, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read what work takes gas: %w", err)
 	}
-	found, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Gas])
+	found, err := pgx.CollectRows(rows, pgx.RowToStructByPos[GasDemand])
 	if err != nil {
 		return nil, fmt.Errorf("read what work takes gas: %w", err)
 	}

@@ -30,15 +30,15 @@ type Balance struct {
 	Total           money.Amount // Available and PendingWithdraw
 }
 
-// Balances are a customer's balances, by mint: a row for each mint that
+// LoadBalances are a customer's balances, by mint: a row for each mint that
 // anything of the customer's has touched.
-func Balances(ctx context.Context, tx pg.Tx, org, customerID string) ([]Balance, error) {
-	mints, err := mint.All(ctx, tx)
+func LoadBalances(ctx context.Context, tx pg.Tx, org, customerID string) ([]Balance, error) {
+	mints, err := mint.LoadCatalogue(ctx, tx)
 	if err != nil {
 		return nil, err
 	}
 	rows := map[int]*Balance{}
-	row := func(mintID int) (*Balance, error) {
+	ensureRow := func(mintID int) (*Balance, error) {
 		if b, ok := rows[mintID]; ok {
 			return b, nil
 		}
@@ -50,12 +50,12 @@ func Balances(ctx context.Context, tx pg.Tx, org, customerID string) ([]Balance,
 		return rows[mintID], nil
 	}
 
-	held, err := ledger.Balances(ctx, tx, org, customerID)
+	held, err := ledger.CustomerBalances(ctx, tx, org, customerID)
 	if err != nil {
 		return nil, err
 	}
 	for _, h := range held {
-		b, err := row(h.MintID)
+		b, err := ensureRow(h.MintID)
 		if err != nil {
 			return nil, err
 		}
@@ -66,27 +66,27 @@ func Balances(ctx context.Context, tx pg.Tx, org, customerID string) ([]Balance,
 			b.PendingWithdraw = h.Balance
 		}
 	}
-	pending, err := deposit.Pending(ctx, tx, org, customerID)
+	pending, err := deposit.UncreditedByMint(ctx, tx, org, customerID)
 	if err != nil {
 		return nil, err
 	}
-	for mintID, of := range pending {
-		b, err := row(mintID)
+	for mintID, amounts := range pending {
+		b, err := ensureRow(mintID)
 		if err != nil {
 			return nil, err
 		}
-		b.PendingDeposit, b.Held = of.Pending, of.Flagged
+		b.PendingDeposit, b.Held = amounts.Pending, amounts.Flagged
 	}
 
-	all := make([]Balance, 0, len(rows))
+	balances := make([]Balance, 0, len(rows))
 	for _, b := range rows {
 		if b.Total, err = b.Available.Add(b.PendingWithdraw); err != nil {
 			return nil, fmt.Errorf("total of mint %d: %w", b.Mint.ID, err)
 		}
-		all = append(all, *b)
+		balances = append(balances, *b)
 	}
-	slices.SortFunc(all, func(a, b Balance) int { return cmp.Compare(a.Mint.ID, b.Mint.ID) })
-	return all, nil
+	slices.SortFunc(balances, func(a, b Balance) int { return cmp.Compare(a.Mint.ID, b.Mint.ID) })
+	return balances, nil
 }
 
 // ProductBalance is what an organization has of one mint in one product, in its
@@ -106,83 +106,83 @@ type ProductBalance struct {
 // custodial is the product beside which the customers' money is shown.
 const custodial = "CUSTODIAL"
 
-// Products are an organization's own balances, by mint and product: a row for
+// LoadProductBalances are an organization's own balances, by mint and product: a row for
 // each that anything has touched, and one of CUSTODIAL for each mint that is owed
 // to customers.
-func Products(ctx context.Context, tx pg.Tx, org string) ([]ProductBalance, error) {
-	mints, err := mint.All(ctx, tx)
+func LoadProductBalances(ctx context.Context, tx pg.Tx, org string) ([]ProductBalance, error) {
+	mints, err := mint.LoadCatalogue(ctx, tx)
 	if err != nil {
 		return nil, err
 	}
-	totals, err := ledger.Totals(ctx, tx, org)
+	totals, err := ledger.LoadTotals(ctx, tx, org)
 	if err != nil {
 		return nil, err
 	}
-	type place struct {
+	type balanceKey struct {
 		mint    int
 		product string
 	}
-	rows := map[place]*ProductBalance{}
-	open := func(at place) error {
-		if rows[at] != nil {
+	rows := map[balanceKey]*ProductBalance{}
+	ensureRow := func(key balanceKey) error {
+		if rows[key] != nil {
 			return nil
 		}
-		m, ok := mints.ByID(at.mint)
+		m, ok := mints.ByID(key.mint)
 		if !ok {
-			return fmt.Errorf("the books name mint %d, which is not in the catalogue", at.mint)
+			return fmt.Errorf("the books name mint %d, which is not in the catalogue", key.mint)
 		}
-		rows[at] = &ProductBalance{Product: at.product, Mint: m}
+		rows[key] = &ProductBalance{Product: key.product, Mint: m}
 		return nil
 	}
 	for _, t := range totals {
-		at := place{t.MintID, custodial}
+		key := balanceKey{t.MintID, custodial}
 		switch t.Kind {
 		case ledger.Product, ledger.ProductWithdrawing:
-			at.product = t.Subject
+			key.product = t.Subject
 		case ledger.Customer, ledger.Withdrawing:
 		default:
 			continue
 		}
-		if err := open(at); err != nil {
+		if err := ensureRow(key); err != nil {
 			return nil, err
 		}
 		switch t.Kind {
 		case ledger.Product:
-			rows[at].Available = t.Balance
+			rows[key].Available = t.Balance
 		case ledger.ProductWithdrawing:
-			rows[at].Pending = t.Balance
+			rows[key].Pending = t.Balance
 		default:
-			if rows[at].Owed, err = rows[at].Owed.Add(t.Balance); err != nil {
+			if rows[key].Owed, err = rows[key].Owed.Add(t.Balance); err != nil {
 				return nil, fmt.Errorf("what customers have of mint %d: %w", t.MintID, err)
 			}
 		}
 	}
-	pending, err := deposit.PendingOfProducts(ctx, tx, org)
+	pending, err := deposit.PendingByProduct(ctx, tx, org)
 	if err != nil {
 		return nil, err
 	}
 	for _, p := range pending {
-		at := place{p.MintID, p.Product}
-		if err := open(at); err != nil {
+		key := balanceKey{p.MintID, p.Product}
+		if err := ensureRow(key); err != nil {
 			return nil, err
 		}
-		rows[at].PendingDeposit = p.Amount
+		rows[key].PendingDeposit = p.Amount
 	}
-	all := make([]ProductBalance, 0, len(rows))
+	balances := make([]ProductBalance, 0, len(rows))
 	for _, b := range rows {
 		if b.Total, err = b.Available.Add(b.Pending); err != nil {
 			return nil, fmt.Errorf("total of %s in mint %d: %w", b.Product, b.Mint.ID, err)
 		}
-		all = append(all, *b)
+		balances = append(balances, *b)
 	}
-	slices.SortFunc(all, func(a, b ProductBalance) int {
+	slices.SortFunc(balances, func(a, b ProductBalance) int {
 		return cmp.Or(cmp.Compare(a.Mint.ID, b.Mint.ID), cmp.Compare(a.Product, b.Product))
 	})
-	return all, nil
+	return balances, nil
 }
 
-// Value is what an amount is worth, for display; nil when nothing says so.
-func Value(ctx context.Context, prices price.Source, m mint.Mint, a money.Amount) *money.USD {
+// USDValue is what an amount is worth, for display; nil when nothing says so.
+func USDValue(ctx context.Context, prices price.Source, m mint.Mint, a money.Amount) *money.USD {
 	if prices == nil {
 		return nil
 	}

@@ -40,15 +40,17 @@ type Reserve struct {
 	Difference string
 }
 
-// Held is what our addresses hold.
-func (r Reserve) Held() (money.Amount, error) { return sum(r.DepositAddresses, r.Treasuries) }
-
-// Liabilities is what they hold for somebody.
-func (r Reserve) Liabilities() (money.Amount, error) {
-	return sum(r.Available, r.Withdrawing, r.Products, r.Gas, r.Suspense, r.Waiting, r.Dust)
+// HeldAmount is what our addresses hold.
+func (r Reserve) HeldAmount() (money.Amount, error) {
+	return sumAmounts(r.DepositAddresses, r.Treasuries)
 }
 
-func sum(amounts ...money.Amount) (total money.Amount, err error) {
+// SumLiabilities is what they hold for somebody.
+func (r Reserve) SumLiabilities() (money.Amount, error) {
+	return sumAmounts(r.Available, r.Withdrawing, r.Products, r.Gas, r.Suspense, r.Waiting, r.Dust)
+}
+
+func sumAmounts(amounts ...money.Amount) (total money.Amount, err error) {
 	for _, a := range amounts {
 		if total, err = total.Add(a); err != nil {
 			return total, fmt.Errorf("sum up a reserve: %w", err)
@@ -57,11 +59,11 @@ func sum(amounts ...money.Amount) (total money.Amount, err error) {
 	return total, nil
 }
 
-// Reserves are a row for each mint that anything was ever held of, by id, of all
+// LoadReserves are a row for each mint that anything was ever held of, by id, of all
 // organizations or of one. It wants a snapshot: read one after the other the sums
 // would not belong together.
-func Reserves(ctx context.Context, tx pg.Tx, org string) ([]Reserve, error) {
-	mints, err := mint.All(ctx, tx)
+func LoadReserves(ctx context.Context, tx pg.Tx, org string) ([]Reserve, error) {
+	mints, err := mint.LoadCatalogue(ctx, tx)
 	if err != nil {
 		return nil, err
 	}

@@ -14,16 +14,16 @@ import (
 	"github.com/cofferpay/coffer/internal/seal"
 )
 
-// Answers keeps what providers said, with their own words, sealed: what counts is
+// AnswerStore keeps what providers said, with their own words, sealed: what counts is
 // read from the sealed part alone, so nobody who writes the database makes an answer
 // up, changes one, or gives an old one a new date.
-type Answers struct {
+type AnswerStore struct {
 	DB   *pg.DB
 	Seal *seal.Keyset
 }
 
-// answer is the sealed part of a row.
-type answer struct {
+// sealedAnswer is the sealed part of a row.
+type sealedAnswer struct {
 	Subject Subject         `json:"subject"`
 	Verdict Verdict         `json:"verdict"`
 	Raw     json.RawMessage `json:"raw"`
@@ -32,13 +32,15 @@ type answer struct {
 const (
 	answerPrefix = "ans"
 	rawBytesMax  = 512 << 10
-	aheadOfUsMax = time.Minute // of another process that keeps answers
+	clockSkewMax = time.Minute // of another process that keeps answers
 )
 
-func answerPlace(answerID string) seal.Place { return seal.Place{Kind: "risk_answer", ID: answerID} }
+func answerBinding(answerID string) seal.Binding {
+	return seal.Binding{Kind: "risk_answer", ID: answerID}
+}
 
-// keep writes an answer and gives it its id.
-func (a *Answers) keep(ctx context.Context, s Subject, v *Verdict) error {
+// storeAnswer writes an answer and gives it its id.
+func (a *AnswerStore) storeAnswer(ctx context.Context, s Subject, v *Verdict) error {
 	raw := v.Raw
 	if !json.Valid(raw) { // what is no JSON is kept as a text
 		raw, _ = json.Marshal(string(raw)) // never fails on a string
@@ -48,16 +50,16 @@ func (a *Answers) keep(ctx context.Context, s Subject, v *Verdict) error {
 	}
 	return a.DB.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		v.AnswerID = id.New(answerPrefix, tx.Now)
-		text, err := json.Marshal(answer{s, *v, raw})
+		text, err := json.Marshal(sealedAnswer{s, *v, raw})
 		if err != nil {
 			return fmt.Errorf("keep an answer of %s: %w", v.Provider, err)
 		}
-		sealed, err := a.Seal.Seal(text, answerPlace(v.AnswerID))
+		sealed, err := a.Seal.Seal(text, answerBinding(v.AnswerID))
 		if err != nil {
 			return err
 		}
 		_, err = tx.Exec(ctx, `INSERT INTO risk_answers (answer_id, provider, chain, address, given_at, sealed, kept_at) VALUES ($1, $2, $3, $4, $5, $6, $7)`,
-			v.AnswerID, v.Provider, string(s.Chain), Canonical(string(s.Address)), v.At, sealed, tx.Now)
+			v.AnswerID, v.Provider, string(s.Chain), CanonicalAddress(string(s.Address)), v.GivenAt, sealed, tx.Now)
 		if err != nil {
 			return fmt.Errorf("keep an answer of %s: %w", v.Provider, err)
 		}
@@ -65,16 +67,16 @@ func (a *Answers) keep(ctx context.Context, s Subject, v *Verdict) error {
 	})
 }
 
-// latest is the newest answer of a provider about an address that was given after a
+// findLatest is the newest answer of a provider about an address that was given after a
 // moment. It is the whole answer of then, its time included.
-func (a *Answers) latest(ctx context.Context, provider string, s Subject, after time.Time) (v Verdict, ok bool, err error) {
+func (a *AnswerStore) findLatest(ctx context.Context, provider string, s Subject, oldest time.Time) (v Verdict, ok bool, err error) {
 	var answerID string
 	var sealed []byte
 	err = a.DB.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		return tx.QueryRow(ctx, `
 			SELECT answer_id, sealed FROM risk_answers WHERE provider = $1 AND chain = $2 AND address = $3 AND given_at > $4
 			ORDER BY given_at DESC, answer_id DESC LIMIT 1`,
-			provider, string(s.Chain), Canonical(string(s.Address)), after).Scan(&answerID, &sealed)
+			provider, string(s.Chain), CanonicalAddress(string(s.Address)), oldest).Scan(&answerID, &sealed)
 	})
 	if errors.Is(err, pgx.ErrNoRows) {
 		return v, false, nil
@@ -82,18 +84,18 @@ func (a *Answers) latest(ctx context.Context, provider string, s Subject, after 
 	if err != nil {
 		return v, false, fmt.Errorf("look for a kept answer of %s: %w", provider, err)
 	}
-	kept, err := a.open(answerID, sealed)
+	stored, err := a.unsealAnswer(answerID, sealed)
 	if err != nil {
 		return v, false, err
 	}
-	v = kept.Verdict
-	if v.Provider != provider || kept.Subject.Chain != s.Chain || Canonical(string(kept.Subject.Address)) != Canonical(string(s.Address)) {
+	v = stored.Verdict
+	if v.Provider != provider || stored.Subject.Chain != s.Chain || CanonicalAddress(string(stored.Subject.Address)) != CanonicalAddress(string(s.Address)) {
 		return Verdict{}, false, fmt.Errorf("answer %s is of another address", answerID)
 	}
-	if !v.At.After(after) || v.At.After(after.Add(answerAgeMax)) {
+	if !v.GivenAt.After(oldest) || v.GivenAt.After(oldest.Add(answerAgeMax)) {
 		return Verdict{}, false, fmt.Errorf("answer %s is of another time", answerID)
 	}
-	if err := v.check(); err != nil {
+	if err := v.validate(); err != nil {
 		return Verdict{}, false, fmt.Errorf("answer %s: %w", answerID, err)
 	}
 	v.Cached, v.Latency = true, 0
@@ -101,23 +103,23 @@ func (a *Answers) latest(ctx context.Context, provider string, s Subject, after 
 }
 
 // answerAgeMax bounds how long any answer may be used again, and the future.
-const answerAgeMax = 30*24*time.Hour + aheadOfUsMax
+const answerAgeMax = 30*24*time.Hour + clockSkewMax
 
-func (a *Answers) open(answerID string, sealed []byte) (kept answer, err error) {
-	text, err := a.Seal.Unseal(sealed, answerPlace(answerID))
+func (a *AnswerStore) unsealAnswer(answerID string, sealed []byte) (stored sealedAnswer, err error) {
+	text, err := a.Seal.Unseal(sealed, answerBinding(answerID))
 	if err != nil {
-		return kept, err
+		return stored, err
 	}
-	if err := json.Unmarshal(text, &kept); err != nil {
-		return kept, fmt.Errorf("read answer %s: %w", answerID, err)
+	if err := json.Unmarshal(text, &stored); err != nil {
+		return stored, fmt.Errorf("read answer %s: %w", answerID, err)
 	}
-	kept.Verdict.AnswerID = answerID
-	return kept, nil
+	stored.Verdict.AnswerID = answerID
+	return stored, nil
 }
 
-// Raw is a provider's own words of an answer that was kept. Error: pgx.ErrNoRows when
+// LoadRaw is a provider's own words of an answer that was kept. Error: pgx.ErrNoRows when
 // there is none.
-func (a *Answers) Raw(ctx context.Context, answerID string) (json.RawMessage, error) {
+func (a *AnswerStore) LoadRaw(ctx context.Context, answerID string) (json.RawMessage, error) {
 	var sealed []byte
 	err := a.DB.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		return tx.QueryRow(ctx, `SELECT sealed FROM risk_answers WHERE answer_id = $1`, answerID).Scan(&sealed)
@@ -125,6 +127,6 @@ func (a *Answers) Raw(ctx context.Context, answerID string) (json.RawMessage, er
 	if err != nil {
 		return nil, fmt.Errorf("read answer %s: %w", answerID, err)
 	}
-	kept, err := a.open(answerID, sealed)
-	return kept.Raw, err
+	stored, err := a.unsealAnswer(answerID, sealed)
+	return stored.Raw, err
 }

@@ -11,14 +11,14 @@ import (
 	"github.com/cofferpay/coffer/internal/price"
 )
 
-// Treatment is what a verdict means of which the severity is not known.
-type Treatment string
+// UnknownTreatment is what a verdict means of which the severity is not known.
+type UnknownTreatment string
 
 // The treatments. Fresh addresses are often unknown to providers, so LOW can be
 // chosen knowingly.
 const (
-	UnknownHolds Treatment = "HOLD" // as if nobody had answered
-	UnknownIsLow Treatment = "LOW"
+	TreatUnknownAsHold UnknownTreatment = "HOLD" // as if nobody had answered
+	TreatUnknownAsLow  UnknownTreatment = "LOW"
 )
 
 // Answer is what came of asking: a verdict, or why there is none. With both, those
@@ -28,11 +28,11 @@ type Answer struct {
 	Unavailable string   `json:"unavailable,omitempty"`
 }
 
-// AnswerOf keeps what a Screener returned.
-func AnswerOf(v Verdict, err error) *Answer {
+// NewAnswer keeps what a Screener returned.
+func NewAnswer(v Verdict, err error) *Answer {
 	a := &Answer{}
 	if err != nil {
-		a.Unavailable = Text(err.Error())
+		a.Unavailable = SanitizeText(err.Error())
 	}
 	if err == nil || v.Severity != "" {
 		a.Verdict = &v
@@ -41,75 +41,77 @@ func AnswerOf(v Verdict, err error) *Answer {
 }
 
 // The ways in which an answer counts.
-type answered int
+type comparison int
 
 const (
-	noAnswer answered = iota
-	within            // at or below the threshold
-	above
+	noAnswer        comparison = iota
+	withinThreshold            // at or below the threshold
+	aboveThreshold
 )
 
-// against compares an answer with a threshold. What is known to be above counts
+// compareWith compares an answer with a threshold. What is known to be above counts
 // although others did not answer; within counts only when nothing is missing.
-func (a *Answer) against(threshold Severity, t Treatment) answered {
+func (a *Answer) compareWith(threshold Severity, t UnknownTreatment) comparison {
 	v := a.Verdict
 	switch {
-	case v == nil || v.check() != nil:
+	case v == nil || v.validate() != nil:
 		return noAnswer
-	case v.Severity != Unknown && v.Severity.Above(threshold):
-		return above
+	case v.Severity != Unknown && v.Severity.Exceeds(threshold):
+		return aboveThreshold
 	case a.Unavailable != "":
 		return noAnswer
-	case v.Known:
-		return within
-	case t != UnknownIsLow:
+	case v.IsKnown:
+		return withinThreshold
+	case t != TreatUnknownAsLow:
 		return noAnswer
-	case Low.Above(threshold):
-		return above
+	case Low.Exceeds(threshold):
+		return aboveThreshold
 	}
-	return within
+	return withinThreshold
 }
 
-// Said tells whether those who had to answer did, be it that they know nothing.
-func (a *Answer) Said() bool {
-	return a.Unavailable == "" && a.Verdict != nil && a.Verdict.check() == nil
+// IsComplete tells whether those who had to answer did, be it that they know nothing.
+func (a *Answer) IsComplete() bool {
+	return a.Unavailable == "" && a.Verdict != nil && a.Verdict.validate() == nil
 }
 
-// Above tells whether what is known is above a threshold, for whoever looks and does not
+// Exceeds tells whether what is known is above a threshold, for whoever looks and does not
 // decide. False is not a pass: nothing may be known.
-func (a *Answer) Above(threshold Severity, t Treatment) bool { return a.against(threshold, t) == above }
+func (a *Answer) Exceeds(threshold Severity, t UnknownTreatment) bool {
+	return a.compareWith(threshold, t) == aboveThreshold
+}
 
 // Quote is the price that a decision was made by.
 type Quote struct {
-	USD    money.USD     `json:"usd"` // for one whole token
-	Source string        `json:"source"`
-	At     time.Time     `json:"at"` // when it was the price, by its source
-	AgeMax time.Duration `json:"ageMax"`
-	Of     []QuoteOf     `json:"of,omitempty"` // those that it is the median of
+	USD        money.USD        `json:"usd"` // for one whole token
+	Source     string           `json:"source"`
+	QuotedAt   time.Time        `json:"at"` // when it was the price, by its source
+	AgeMax     time.Duration    `json:"ageMax"`
+	Components []QuoteComponent `json:"of,omitempty"` // those that it is the median of
 }
 
-// QuoteOf is one of several sources of a price.
-type QuoteOf struct {
-	USD    money.USD `json:"usd"`
-	Source string    `json:"source"`
-	At     time.Time `json:"at"`
+// QuoteComponent is one of several sources of a price.
+type QuoteComponent struct {
+	USD      money.USD `json:"usd"`
+	Source   string    `json:"source"`
+	QuotedAt time.Time `json:"at"`
 }
 
-// PriceOf keeps a price for a decision, with how old it may be.
-func PriceOf(q price.Quote, ageMax time.Duration) *Quote {
-	out := &Quote{USD: q.Price, Source: q.Source, At: q.At.UTC(), AgeMax: ageMax}
-	for _, o := range q.Of {
-		out.Of = append(out.Of, QuoteOf{o.Price, o.Source, o.At.UTC()})
+// NewQuote keeps a price for a decision, with how old it may be.
+func NewQuote(q price.Quote, ageMax time.Duration) *Quote {
+	out := &Quote{USD: q.Price, Source: q.Source, QuotedAt: q.QuotedAt.UTC(), AgeMax: ageMax}
+	for _, o := range q.Components {
+		out.Components = append(out.Components, QuoteComponent{o.Price, o.Source, o.QuotedAt.UTC()})
 	}
 	return out
 }
 
-// aheadMax is how far in the future a price's clock may be.
-const aheadMax = time.Minute
+// priceSkewMax is how far in the future a price's clock may be.
+const priceSkewMax = time.Minute
 
-// value is what an amount is worth; ok is false when nothing says so that counts.
-func (q *Quote) value(a money.Amount, decimals int, now time.Time) (v money.USD, ok bool) {
-	if q == nil || q.USD == (money.USD{}) || now.Sub(q.At) > q.AgeMax || q.At.Sub(now) > aheadMax {
+// usdValue is what an amount is worth; ok is false when nothing says so that counts.
+func (q *Quote) usdValue(a money.Amount, decimals int, now time.Time) (v money.USD, ok bool) {
+	if q == nil || q.USD == (money.USD{}) || now.Sub(q.QuotedAt) > q.AgeMax || q.QuotedAt.Sub(now) > priceSkewMax {
 		return v, false
 	}
 	v, err := money.ValueOf(a, decimals, q.USD)
@@ -126,9 +128,9 @@ type DepositCase struct {
 	// Flagged says that it was flagged before: it is never decided again.
 	Flagged bool `json:"flagged"`
 
-	SeverityThreshold *Severity  `json:"severityThreshold"`
-	USDThreshold      *money.USD `json:"usdThreshold"`
-	UnknownAs         Treatment  `json:"unknownSeverityTreatment"`
+	SeverityThreshold *Severity        `json:"severityThreshold"`
+	USDThreshold      *money.USD       `json:"usdThreshold"`
+	UnknownAs         UnknownTreatment `json:"unknownSeverityTreatment"`
 	// SanctionsFloor has lists looked at below the threshold in dollars as well.
 	SanctionsFloor bool `json:"sanctionsFloor"`
 
@@ -138,9 +140,9 @@ type DepositCase struct {
 	Lists  *Answer `json:"lists"`  // of the lists of sanctions; nil: not asked
 	Answer *Answer `json:"answer"` // of the providers; nil: not asked
 
-	Now   time.Time     `json:"now"`
-	Since time.Time     `json:"since"` // when it began to wait for a decision
-	Grace time.Duration `json:"grace"` // how long it may wait for an answer
+	Now          time.Time     `json:"now"`
+	WaitingSince time.Time     `json:"since"` // when it began to wait for a decision
+	Grace        time.Duration `json:"grace"` // how long it may wait for an answer
 }
 
 // DepositOutcome is what follows for a deposit.
@@ -148,12 +150,12 @@ type DepositOutcome string
 
 // The outcomes of a deposit.
 const (
-	Credit   DepositOutcome = "CREDIT"
-	AskLists DepositOutcome = "ASK_LISTS" // ask the lists, put what they say into Lists and decide again
-	Ask      DepositOutcome = "ASK"       // ask the providers, put what they say into Answer and decide again
-	Wait     DepositOutcome = "WAIT"      // no answer: ask again later
-	Flag     DepositOutcome = "FLAG"
-	Leave    DepositOutcome = "LEAVE" // flagged before: people decide
+	Credit          DepositOutcome = "CREDIT"
+	ScreenLists     DepositOutcome = "ASK_LISTS" // ask the lists, put what they say into Lists and decide again
+	ScreenProviders DepositOutcome = "ASK"       // ask the providers, put what they say into Answer and decide again
+	RetryLater      DepositOutcome = "WAIT"      // no answer: ask again later
+	Flag            DepositOutcome = "FLAG"
+	LeaveFlagged    DepositOutcome = "LEAVE" // flagged before: people decide
 )
 
 // Status is how the screening stands, as the API tells it.
@@ -178,14 +180,14 @@ const (
 	ReasonWithin         = "SEVERITY_WITHIN_THRESHOLD"
 	ReasonAbove          = "SEVERITY_ABOVE_THRESHOLD" // a code of flagReason
 	ReasonUnavailable    = "SCREENING_UNAVAILABLE"    // a code of flagReason
-	ReasonNotAsked       = "NOT_ASKED"
+	ReasonNotScreened    = "NOT_ASKED"
 )
 
 // The states of a price in a decision.
 const (
-	PriceUsed    = "USED"
-	PriceMissing = "MISSING_OR_STALE" // counts as above every threshold
-	PriceUnread  = "NOT_NEEDED"
+	PriceUsed      = "USED"
+	PriceMissing   = "MISSING_OR_STALE" // counts as above every threshold
+	PriceNotNeeded = "NOT_NEEDED"
 )
 
 // DepositDecision is what was decided, and why.
@@ -204,55 +206,55 @@ type DepositDecision struct {
 // DecideDeposit is the rule for deposits, in its order. It is pure: the caller asks
 // whom it says, adds the answer and calls it again. Rules RISK-1 to RISK-5.
 func DecideDeposit(c DepositCase) DepositDecision {
-	d := DepositDecision{Price: PriceUnread}
+	d := DepositDecision{Price: PriceNotNeeded}
 	if c.Flagged {
-		return d.is(Leave, StatusFlagged, ReasonFlaggedBefore)
+		return d.withResult(LeaveFlagged, StatusFlagged, ReasonFlaggedBefore)
 	}
 	if c.SeverityThreshold == nil || c.USDThreshold == nil {
-		return d.is(Credit, StatusNotConfigured, ReasonNotConfigured)
+		return d.withResult(Credit, StatusNotConfigured, ReasonNotConfigured)
 	}
-	value, priced := c.Price.value(c.Subject.Amount, c.Decimals, c.Now)
+	value, priced := c.Price.usdValue(c.Subject.Amount, c.Decimals, c.Now)
 	d.Price = PriceMissing
 	if priced {
 		d.Price, d.Value = PriceUsed, value.String()
 	}
 	if priced && value.Cmp(*c.USDThreshold) <= 0 {
 		if !c.SanctionsFloor {
-			return d.is(Credit, StatusSkipped, ReasonBelowThreshold)
+			return d.withResult(Credit, StatusSkipped, ReasonBelowThreshold)
 		}
 		if c.Lists == nil {
-			return d.is(AskLists, StatusPending, ReasonNotAsked)
+			return d.withResult(ScreenLists, StatusPending, ReasonNotScreened)
 		}
-		return c.by(c.Lists, d, StatusSkipped, ReasonBelowThreshold)
+		return c.decideByAnswer(c.Lists, d, StatusSkipped, ReasonBelowThreshold)
 	}
 	if c.Answer == nil {
-		return d.is(Ask, StatusPending, ReasonNotAsked)
+		return d.withResult(ScreenProviders, StatusPending, ReasonNotScreened)
 	}
-	return c.by(c.Answer, d, StatusPassed, ReasonWithin)
+	return c.decideByAnswer(c.Answer, d, StatusPassed, ReasonWithin)
 }
 
-// by decides by an answer.
-func (c DepositCase) by(a *Answer, d DepositDecision, passed Status, why string) DepositDecision {
+// decideByAnswer decides by an answer.
+func (c DepositCase) decideByAnswer(a *Answer, d DepositDecision, passed Status, reason string) DepositDecision {
 	d.Verdict = a.Verdict
-	switch a.against(*c.SeverityThreshold, c.UnknownAs) {
-	case above:
+	switch a.compareWith(*c.SeverityThreshold, c.UnknownAs) {
+	case aboveThreshold:
 		d.RiskOfFunds = a.Verdict.Severity
 		if a.Verdict.Severity == Unknown {
 			d.RiskOfFunds = Low // as the treatment has it
 		}
-		return d.is(Flag, StatusFlagged, ReasonAbove)
-	case within:
-		return d.is(Credit, passed, why)
+		return d.withResult(Flag, StatusFlagged, ReasonAbove)
+	case withinThreshold:
+		return d.withResult(Credit, passed, reason)
 	}
 	// Nobody will ever say more about a sender whom the chain does not name.
-	if c.Now.Sub(c.Since) < c.Grace && (c.Subject.Address != "" || len(c.Senders) > 0) {
-		return d.is(Wait, StatusUnavailable, ReasonUnavailable)
+	if c.Now.Sub(c.WaitingSince) < c.Grace && (c.Subject.Address != "" || len(c.Senders) > 0) {
+		return d.withResult(RetryLater, StatusUnavailable, ReasonUnavailable)
 	}
 	d.RiskOfFunds = Unknown
-	return d.is(Flag, StatusUnavailable, ReasonUnavailable)
+	return d.withResult(Flag, StatusUnavailable, ReasonUnavailable)
 }
 
-func (d DepositDecision) is(o DepositOutcome, s Status, reason string) DepositDecision {
+func (d DepositDecision) withResult(o DepositOutcome, s Status, reason string) DepositDecision {
 	d.Outcome, d.Status, d.Reason = o, s, reason
 	return d
 }
@@ -268,10 +270,10 @@ type WithdrawalCase struct {
 	// Configured says that this installation has providers.
 	Configured bool `json:"configured"`
 	// Threshold is the organization's own; nil: WithdrawalThreshold.
-	Threshold *Severity `json:"withdrawSeverityThreshold"`
-	UnknownAs Treatment `json:"unknownSeverityTreatment"`
-	Answer    *Answer   `json:"answer"` // nil: not asked
-	Now       time.Time `json:"now"`
+	Threshold *Severity        `json:"withdrawSeverityThreshold"`
+	UnknownAs UnknownTreatment `json:"unknownSeverityTreatment"`
+	Answer    *Answer          `json:"answer"` // nil: not asked
+	Now       time.Time        `json:"now"`
 }
 
 // WithdrawalOutcome is what follows for a withdrawal from the gate of risk.
@@ -279,10 +281,10 @@ type WithdrawalOutcome string
 
 // The outcomes of the gate.
 const (
-	Pass        WithdrawalOutcome = "PASS"
-	AskWho      WithdrawalOutcome = "ASK"   // ask the providers and decide again
-	HoldForRisk WithdrawalOutcome = "HOLD"  // RISK_REVIEW: never sent without a person
-	Block       WithdrawalOutcome = "BLOCK" // 451
+	Pass              WithdrawalOutcome = "PASS"
+	ScreenDestination WithdrawalOutcome = "ASK"   // ask the providers and decide again
+	HoldForRisk       WithdrawalOutcome = "HOLD"  // RISK_REVIEW: never sent without a person
+	Block             WithdrawalOutcome = "BLOCK" // 451
 )
 
 // WithdrawalDecision is what the gate of risk says, and why.
@@ -304,23 +306,23 @@ func DecideWithdrawal(c WithdrawalCase) WithdrawalDecision {
 	}
 	switch {
 	case !c.Configured && c.Threshold == nil:
-		return d.is(Pass, StatusNotConfigured, ReasonNotConfigured)
+		return d.withResult(Pass, StatusNotConfigured, ReasonNotConfigured)
 	case !c.Configured:
-		return d.is(HoldForRisk, StatusUnavailable, ReasonUnavailable)
+		return d.withResult(HoldForRisk, StatusUnavailable, ReasonUnavailable)
 	case c.Answer == nil:
-		return d.is(AskWho, StatusPending, ReasonNotAsked)
+		return d.withResult(ScreenDestination, StatusPending, ReasonNotScreened)
 	}
 	d.Verdict = c.Answer.Verdict
-	switch c.Answer.against(d.Threshold, c.UnknownAs) {
-	case above:
-		return d.is(Block, StatusBlocked, ReasonAbove)
-	case within:
-		return d.is(Pass, StatusPassed, ReasonWithin)
+	switch c.Answer.compareWith(d.Threshold, c.UnknownAs) {
+	case aboveThreshold:
+		return d.withResult(Block, StatusBlocked, ReasonAbove)
+	case withinThreshold:
+		return d.withResult(Pass, StatusPassed, ReasonWithin)
 	}
-	return d.is(HoldForRisk, StatusUnavailable, ReasonUnavailable)
+	return d.withResult(HoldForRisk, StatusUnavailable, ReasonUnavailable)
 }
 
-func (d WithdrawalDecision) is(o WithdrawalOutcome, s Status, reason string) WithdrawalDecision {
+func (d WithdrawalDecision) withResult(o WithdrawalOutcome, s Status, reason string) WithdrawalDecision {
 	d.Outcome, d.Status, d.Reason = o, s, reason
 	return d
 }
@@ -339,36 +341,36 @@ type WithdrawalRecord struct {
 
 // ReplayDeposit decides a kept case again. Error: the record cannot be read, or the
 // decision is another than the one that was kept.
-func ReplayDeposit(kept []byte) (DepositRecord, error) {
+func ReplayDeposit(record []byte) (DepositRecord, error) {
 	var r DepositRecord
-	if err := strictly(kept, &r); err != nil {
+	if err := decodeStrict(record, &r); err != nil {
 		return r, fmt.Errorf("read a decision about a deposit: %w", err)
 	}
-	return r, same(r.Decision, DecideDeposit(r.Case))
+	return r, checkSame(r.Decision, DecideDeposit(r.Case))
 }
 
 // ReplayWithdrawal decides a kept case again. Errors: those of ReplayDeposit.
-func ReplayWithdrawal(kept []byte) (WithdrawalRecord, error) {
+func ReplayWithdrawal(record []byte) (WithdrawalRecord, error) {
 	var r WithdrawalRecord
-	if err := strictly(kept, &r); err != nil {
+	if err := decodeStrict(record, &r); err != nil {
 		return r, fmt.Errorf("read a decision about a withdrawal: %w", err)
 	}
-	return r, same(r.Decision, DecideWithdrawal(r.Case))
+	return r, checkSame(r.Decision, DecideWithdrawal(r.Case))
 }
 
-func strictly(text []byte, into any) error {
+func decodeStrict(text []byte, target any) error {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.DisallowUnknownFields()
-	return d.Decode(into)
+	return d.Decode(target)
 }
 
-// same compares in the form that is kept.
-func same(kept, now any) error {
-	a, err := json.Marshal(kept)
+// checkSame compares in the form that is kept.
+func checkSame(recorded, replayed any) error {
+	a, err := json.Marshal(recorded)
 	if err != nil {
 		return err
 	}
-	b, err := json.Marshal(now)
+	b, err := json.Marshal(replayed)
 	if err != nil {
 		return err
 	}

@@ -14,7 +14,7 @@ import (
 var noon = time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)
 
 func verdict(s Severity) *Answer {
-	return &Answer{Verdict: &Verdict{Provider: "TRM", Severity: s, Known: s != Unknown, Categories: []string{}, At: noon}}
+	return &Answer{Verdict: &Verdict{Provider: "TRM", Severity: s, IsKnown: s != Unknown, Categories: []string{}, GivenAt: noon}}
 }
 
 // deposit is one of 100 dollars, with thresholds of MEDIUM and 50 dollars.
@@ -22,9 +22,9 @@ func deposit(change func(*DepositCase)) DepositCase {
 	severity, usd := Medium, money.MustParseUSD("50")
 	c := DepositCase{
 		Subject:  Subject{Chain: chain.Ethereum, Address: "0x00000000000000000000000000000000000000aa", Amount: money.Units(100_000_000), Direction: Incoming},
-		Decimals: 6, SeverityThreshold: &severity, USDThreshold: &usd, UnknownAs: UnknownHolds,
-		Price: &Quote{USD: money.MustParseUSD("1"), Source: "fixed", At: noon, AgeMax: 5 * time.Minute},
-		Now:   noon, Since: noon, Grace: 15 * time.Minute,
+		Decimals: 6, SeverityThreshold: &severity, USDThreshold: &usd, UnknownAs: TreatUnknownAsHold,
+		Price: &Quote{USD: money.MustParseUSD("1"), Source: "fixed", QuotedAt: noon, AgeMax: 5 * time.Minute},
+		Now:   noon, WaitingSince: noon, Grace: 15 * time.Minute,
 	}
 	if change != nil {
 		change(&c)
@@ -47,22 +47,25 @@ func TestADepositIsDecidedByTheTable(t *testing.T) {
 		reason string
 		risk   Severity
 	}{
-		"no thresholds":                {func(c *DepositCase) { c.SeverityThreshold, c.USDThreshold = nil, nil }, Credit, StatusNotConfigured, ReasonNotConfigured, ""},
-		"no threshold in dollars":      {func(c *DepositCase) { c.USDThreshold = nil; c.Answer = verdict(Severe) }, Credit, StatusNotConfigured, ReasonNotConfigured, ""},
-		"no severity threshold":        {func(c *DepositCase) { c.SeverityThreshold = nil; c.Price = nil }, Credit, StatusNotConfigured, ReasonNotConfigured, ""},
-		"flagged before":               {func(c *DepositCase) { c.Flagged = true; c.Answer = verdict(None) }, Leave, StatusFlagged, ReasonFlaggedBefore, ""},
-		"exactly the dollars":          {func(c *DepositCase) { c.Subject.Amount = half; c.Answer = verdict(Severe) }, Credit, StatusSkipped, ReasonBelowThreshold, ""},
-		"below the dollars":            {func(c *DepositCase) { c.Subject.Amount = money.Units(1) }, Credit, StatusSkipped, ReasonBelowThreshold, ""},
-		"one unit above":               {func(c *DepositCase) { c.Subject.Amount = money.Units(50_000_001) }, Ask, StatusPending, ReasonNotAsked, ""},
-		"above, nobody asked":          {nil, Ask, StatusPending, ReasonNotAsked, ""},
-		"no price":                     {func(c *DepositCase) { c.Price = nil; c.Subject.Amount = money.Units(1) }, Ask, StatusPending, ReasonNotAsked, ""},
-		"stale price":                  {func(c *DepositCase) { c.Price.At = noon.Add(-5*time.Minute - 1); c.Subject.Amount = money.Units(1) }, Ask, StatusPending, ReasonNotAsked, ""},
-		"price just fresh":             {func(c *DepositCase) { c.Price.At = noon.Add(-5 * time.Minute); c.Subject.Amount = half }, Credit, StatusSkipped, ReasonBelowThreshold, ""},
-		"price of tomorrow":            {func(c *DepositCase) { c.Price.At = noon.Add(24 * time.Hour); c.Subject.Amount = half }, Ask, StatusPending, ReasonNotAsked, ""},
-		"price of nothing":             {func(c *DepositCase) { c.Price.USD = money.USD{} }, Ask, StatusPending, ReasonNotAsked, ""},
-		"price without an age":         {func(c *DepositCase) { c.Price.AgeMax = 0; c.Price.At = noon.Add(-1); c.Subject.Amount = half }, Ask, StatusPending, ReasonNotAsked, ""},
-		"worth more than can be told":  {func(c *DepositCase) { c.Price.USD = money.MustParseUSD("999999999999999999"); c.Subject.Amount = top }, Ask, StatusPending, ReasonNotAsked, ""},
-		"threshold of nothing":         {func(c *DepositCase) { *c.USDThreshold = money.USD{}; c.Subject.Amount = money.Units(1) }, Ask, StatusPending, ReasonNotAsked, ""},
+		"no thresholds":           {func(c *DepositCase) { c.SeverityThreshold, c.USDThreshold = nil, nil }, Credit, StatusNotConfigured, ReasonNotConfigured, ""},
+		"no threshold in dollars": {func(c *DepositCase) { c.USDThreshold = nil; c.Answer = verdict(Severe) }, Credit, StatusNotConfigured, ReasonNotConfigured, ""},
+		"no severity threshold":   {func(c *DepositCase) { c.SeverityThreshold = nil; c.Price = nil }, Credit, StatusNotConfigured, ReasonNotConfigured, ""},
+		"flagged before":          {func(c *DepositCase) { c.Flagged = true; c.Answer = verdict(None) }, LeaveFlagged, StatusFlagged, ReasonFlaggedBefore, ""},
+		"exactly the dollars":     {func(c *DepositCase) { c.Subject.Amount = half; c.Answer = verdict(Severe) }, Credit, StatusSkipped, ReasonBelowThreshold, ""},
+		"below the dollars":       {func(c *DepositCase) { c.Subject.Amount = money.Units(1) }, Credit, StatusSkipped, ReasonBelowThreshold, ""},
+		"one unit above":          {func(c *DepositCase) { c.Subject.Amount = money.Units(50_000_001) }, ScreenProviders, StatusPending, ReasonNotScreened, ""},
+		"above, nobody asked":     {nil, ScreenProviders, StatusPending, ReasonNotScreened, ""},
+		"no price":                {func(c *DepositCase) { c.Price = nil; c.Subject.Amount = money.Units(1) }, ScreenProviders, StatusPending, ReasonNotScreened, ""},
+		"stale price": {func(c *DepositCase) {
+			c.Price.QuotedAt = noon.Add(-5*time.Minute - 1)
+			c.Subject.Amount = money.Units(1)
+		}, ScreenProviders, StatusPending, ReasonNotScreened, ""},
+		"price just fresh":             {func(c *DepositCase) { c.Price.QuotedAt = noon.Add(-5 * time.Minute); c.Subject.Amount = half }, Credit, StatusSkipped, ReasonBelowThreshold, ""},
+		"price of tomorrow":            {func(c *DepositCase) { c.Price.QuotedAt = noon.Add(24 * time.Hour); c.Subject.Amount = half }, ScreenProviders, StatusPending, ReasonNotScreened, ""},
+		"price of nothing":             {func(c *DepositCase) { c.Price.USD = money.USD{} }, ScreenProviders, StatusPending, ReasonNotScreened, ""},
+		"price without an age":         {func(c *DepositCase) { c.Price.AgeMax = 0; c.Price.QuotedAt = noon.Add(-1); c.Subject.Amount = half }, ScreenProviders, StatusPending, ReasonNotScreened, ""},
+		"worth more than can be told":  {func(c *DepositCase) { c.Price.USD = money.MustParseUSD("999999999999999999"); c.Subject.Amount = top }, ScreenProviders, StatusPending, ReasonNotScreened, ""},
+		"threshold of nothing":         {func(c *DepositCase) { *c.USDThreshold = money.USD{}; c.Subject.Amount = money.Units(1) }, ScreenProviders, StatusPending, ReasonNotScreened, ""},
 		"clean":                        {func(c *DepositCase) { c.Answer = verdict(None) }, Credit, StatusPassed, ReasonWithin, ""},
 		"below the severity":           {func(c *DepositCase) { c.Answer = verdict(Low) }, Credit, StatusPassed, ReasonWithin, ""},
 		"exactly the severity":         {func(c *DepositCase) { c.Answer = verdict(Medium) }, Credit, StatusPassed, ReasonWithin, ""},
@@ -72,47 +75,47 @@ func TestADepositIsDecidedByTheTable(t *testing.T) {
 		"LOW with threshold NONE":      {func(c *DepositCase) { *c.SeverityThreshold = None; c.Answer = verdict(Low) }, Flag, StatusFlagged, ReasonAbove, Low},
 		"a threshold that is none":     {func(c *DepositCase) { *c.SeverityThreshold = "medium"; c.Answer = verdict(None) }, Flag, StatusFlagged, ReasonAbove, None},
 		"clean without a price":        {func(c *DepositCase) { c.Price = nil; c.Answer = verdict(None) }, Credit, StatusPassed, ReasonWithin, ""},
-		"outage":                       {func(c *DepositCase) { c.Answer = &Answer{Unavailable: "down"} }, Wait, StatusUnavailable, ReasonUnavailable, ""},
+		"outage":                       {func(c *DepositCase) { c.Answer = &Answer{Unavailable: "down"} }, RetryLater, StatusUnavailable, ReasonUnavailable, ""},
 		"nobody to ask about": {func(c *DepositCase) {
 			c.Subject.Address = ""
 			c.Answer = &Answer{Unavailable: "there is no one sender to ask about"}
 		}, Flag, StatusUnavailable, ReasonUnavailable, Unknown},
 		"silence about one of several": {func(c *DepositCase) {
 			c.Subject.Address, c.Senders = "", []chain.Address{"a", "b"}
-			c.Answer = worstOf(c.Senders, []*Answer{verdict(None), {Unavailable: "down"}})
-		}, Wait, StatusUnavailable, ReasonUnavailable, ""},
+			c.Answer = combineSenders(c.Senders, []*Answer{verdict(None), {Unavailable: "down"}})
+		}, RetryLater, StatusUnavailable, ReasonUnavailable, ""},
 		"outage to the end": {func(c *DepositCase) {
 			c.Answer = &Answer{Unavailable: "down"}
 			c.Now = noon.Add(15 * time.Minute)
-			c.Price.At = c.Now
+			c.Price.QuotedAt = c.Now
 		}, Flag, StatusUnavailable, ReasonUnavailable, Unknown},
-		"an answer of nothing":      {func(c *DepositCase) { c.Answer = &Answer{} }, Wait, StatusUnavailable, ReasonUnavailable, ""},
-		"a verdict of nothing":      {func(c *DepositCase) { c.Answer = &Answer{Verdict: &Verdict{}} }, Wait, StatusUnavailable, ReasonUnavailable, ""},
-		"an unheard-of severity":    {func(c *DepositCase) { c.Answer = verdict("BENIGN") }, Wait, StatusUnavailable, ReasonUnavailable, ""},
-		"known and unknown at once": {func(c *DepositCase) { c.Answer = verdict(Unknown); c.Answer.Verdict.Known = true }, Wait, StatusUnavailable, ReasonUnavailable, ""},
-		"unknown under HOLD":        {func(c *DepositCase) { c.Answer = verdict(Unknown) }, Wait, StatusUnavailable, ReasonUnavailable, ""},
-		"unknown under nothing":     {func(c *DepositCase) { c.Answer = verdict(Unknown); c.UnknownAs = "" }, Wait, StatusUnavailable, ReasonUnavailable, ""},
-		"unknown to the end":        {func(c *DepositCase) { c.Answer = verdict(Unknown); c.Since = noon.Add(-time.Hour) }, Flag, StatusUnavailable, ReasonUnavailable, Unknown},
-		"unknown as LOW":            {func(c *DepositCase) { c.Answer = verdict(Unknown); c.UnknownAs = UnknownIsLow }, Credit, StatusPassed, ReasonWithin, ""},
+		"an answer of nothing":      {func(c *DepositCase) { c.Answer = &Answer{} }, RetryLater, StatusUnavailable, ReasonUnavailable, ""},
+		"a verdict of nothing":      {func(c *DepositCase) { c.Answer = &Answer{Verdict: &Verdict{}} }, RetryLater, StatusUnavailable, ReasonUnavailable, ""},
+		"an unheard-of severity":    {func(c *DepositCase) { c.Answer = verdict("BENIGN") }, RetryLater, StatusUnavailable, ReasonUnavailable, ""},
+		"known and unknown at once": {func(c *DepositCase) { c.Answer = verdict(Unknown); c.Answer.Verdict.IsKnown = true }, RetryLater, StatusUnavailable, ReasonUnavailable, ""},
+		"unknown under HOLD":        {func(c *DepositCase) { c.Answer = verdict(Unknown) }, RetryLater, StatusUnavailable, ReasonUnavailable, ""},
+		"unknown under nothing":     {func(c *DepositCase) { c.Answer = verdict(Unknown); c.UnknownAs = "" }, RetryLater, StatusUnavailable, ReasonUnavailable, ""},
+		"unknown to the end":        {func(c *DepositCase) { c.Answer = verdict(Unknown); c.WaitingSince = noon.Add(-time.Hour) }, Flag, StatusUnavailable, ReasonUnavailable, Unknown},
+		"unknown as LOW":            {func(c *DepositCase) { c.Answer = verdict(Unknown); c.UnknownAs = TreatUnknownAsLow }, Credit, StatusPassed, ReasonWithin, ""},
 		"unknown as LOW, threshold NONE": {func(c *DepositCase) {
 			c.Answer = verdict(Unknown)
-			c.UnknownAs = UnknownIsLow
+			c.UnknownAs = TreatUnknownAsLow
 			*c.SeverityThreshold = None
 		}, Flag, StatusFlagged, ReasonAbove, Low},
 		"one knows of worse, one is down":       {func(c *DepositCase) { c.Answer = partial }, Flag, StatusFlagged, ReasonAbove, High},
-		"one knows nothing bad, one is down":    {func(c *DepositCase) { c.Answer = low }, Wait, StatusUnavailable, ReasonUnavailable, ""},
-		"one is down, and unknown would be LOW": {func(c *DepositCase) { c.Answer = low; c.UnknownAs = UnknownIsLow }, Wait, StatusUnavailable, ReasonUnavailable, ""},
-		"one does not know it, another does":    {func(c *DepositCase) { c.Answer = verdict(Low); unsure(c) }, Wait, StatusUnavailable, ReasonUnavailable, ""},
-		"one does not know it, another worse":   {func(c *DepositCase) { c.Answer = verdict(High); unsure(c) }, Flag, StatusFlagged, ReasonAbove, High},
-		"floor, below, nobody asked":            {func(c *DepositCase) { c.SanctionsFloor = true; c.Subject.Amount = half }, AskLists, StatusPending, ReasonNotAsked, ""},
+		"one knows nothing bad, one is down":    {func(c *DepositCase) { c.Answer = low }, RetryLater, StatusUnavailable, ReasonUnavailable, ""},
+		"one is down, and unknown would be LOW": {func(c *DepositCase) { c.Answer = low; c.UnknownAs = TreatUnknownAsLow }, RetryLater, StatusUnavailable, ReasonUnavailable, ""},
+		"one does not know it, another does":    {func(c *DepositCase) { c.Answer = verdict(Low); withUnknown(c) }, RetryLater, StatusUnavailable, ReasonUnavailable, ""},
+		"one does not know it, another worse":   {func(c *DepositCase) { c.Answer = verdict(High); withUnknown(c) }, Flag, StatusFlagged, ReasonAbove, High},
+		"floor, below, nobody asked":            {func(c *DepositCase) { c.SanctionsFloor = true; c.Subject.Amount = half }, ScreenLists, StatusPending, ReasonNotScreened, ""},
 		"floor, below, on a list":               {func(c *DepositCase) { c.SanctionsFloor = true; c.Subject.Amount = half; c.Lists = verdict(Severe) }, Flag, StatusFlagged, ReasonAbove, Severe},
 		"floor, below, on none":                 {func(c *DepositCase) { c.SanctionsFloor = true; c.Subject.Amount = half; c.Lists = verdict(None) }, Credit, StatusSkipped, ReasonBelowThreshold, ""},
 		"floor, below, lists too old": {func(c *DepositCase) {
 			c.SanctionsFloor = true
 			c.Subject.Amount = half
 			c.Lists = &Answer{Unavailable: "old"}
-		}, Wait, StatusUnavailable, ReasonUnavailable, ""},
-		"floor, above, providers decide": {func(c *DepositCase) { c.SanctionsFloor = true; c.Lists = verdict(None) }, Ask, StatusPending, ReasonNotAsked, ""},
+		}, RetryLater, StatusUnavailable, ReasonUnavailable, ""},
+		"floor, above, providers decide": {func(c *DepositCase) { c.SanctionsFloor = true; c.Lists = verdict(None) }, ScreenProviders, StatusPending, ReasonNotScreened, ""},
 		"no floor, below, on a list":     {func(c *DepositCase) { c.Subject.Amount = half; c.Lists = verdict(Severe) }, Credit, StatusSkipped, ReasonBelowThreshold, ""},
 		"floor without thresholds":       {func(c *DepositCase) { c.SanctionsFloor = true; c.USDThreshold = nil; c.Lists = verdict(Severe) }, Credit, StatusNotConfigured, ReasonNotConfigured, ""},
 	} {
@@ -135,9 +138,9 @@ var half = money.Units(50_000_000) // worth exactly the threshold
 
 var top = money.MustParse("115792089237316195423570985008687907853269984665640564039457584007913129639935")
 
-// unsure has another provider not know the address.
-func unsure(c *DepositCase) {
-	c.Answer.Verdict.Known, c.Answer.Verdict.Of = false, []Verdict{*c.Answer.Verdict, {Provider: "ELLIPTIC", Severity: Unknown, At: noon}}
+// withUnknown has another provider not know the address.
+func withUnknown(c *DepositCase) {
+	c.Answer.Verdict.IsKnown, c.Answer.Verdict.Parts = false, []Verdict{*c.Answer.Verdict, {Provider: "ELLIPTIC", Severity: Unknown, GivenAt: noon}}
 }
 
 // Rule RISK-6.
@@ -153,7 +156,7 @@ func TestADestinationIsDecidedByTheTable(t *testing.T) {
 	}{
 		"no provider, no threshold":   {WithdrawalCase{}, Pass, StatusNotConfigured},
 		"no provider, a threshold":    {WithdrawalCase{Threshold: &medium}, HoldForRisk, StatusUnavailable},
-		"not asked":                   {WithdrawalCase{Configured: true}, AskWho, StatusPending},
+		"not asked":                   {WithdrawalCase{Configured: true}, ScreenDestination, StatusPending},
 		"clean":                       {WithdrawalCase{Configured: true, Answer: verdict(None)}, Pass, StatusPassed},
 		"exactly the default":         {WithdrawalCase{Configured: true, Answer: verdict(High)}, Pass, StatusPassed},
 		"above the default":           {WithdrawalCase{Configured: true, Answer: verdict(Severe)}, Block, StatusBlocked},
@@ -161,9 +164,9 @@ func TestADestinationIsDecidedByTheTable(t *testing.T) {
 		"above its threshold":         {WithdrawalCase{Configured: true, Threshold: &medium, Answer: verdict(High)}, Block, StatusBlocked},
 		"outage":                      {WithdrawalCase{Configured: true, Answer: &Answer{Unavailable: "down"}}, HoldForRisk, StatusUnavailable},
 		"nothing":                     {WithdrawalCase{Configured: true, Answer: &Answer{}}, HoldForRisk, StatusUnavailable},
-		"unknown":                     {WithdrawalCase{Configured: true, UnknownAs: UnknownHolds, Answer: verdict(Unknown)}, HoldForRisk, StatusUnavailable},
-		"unknown as LOW":              {WithdrawalCase{Configured: true, UnknownAs: UnknownIsLow, Answer: verdict(Unknown)}, Pass, StatusPassed},
-		"unknown as LOW above NONE":   {WithdrawalCase{Configured: true, UnknownAs: UnknownIsLow, Threshold: &none, Answer: verdict(Unknown)}, Block, StatusBlocked},
+		"unknown":                     {WithdrawalCase{Configured: true, UnknownAs: TreatUnknownAsHold, Answer: verdict(Unknown)}, HoldForRisk, StatusUnavailable},
+		"unknown as LOW":              {WithdrawalCase{Configured: true, UnknownAs: TreatUnknownAsLow, Answer: verdict(Unknown)}, Pass, StatusPassed},
+		"unknown as LOW above NONE":   {WithdrawalCase{Configured: true, UnknownAs: TreatUnknownAsLow, Threshold: &none, Answer: verdict(Unknown)}, Block, StatusBlocked},
 		"one SEVERE, one down":        {WithdrawalCase{Configured: true, Answer: both}, Block, StatusBlocked},
 		"clean, outage, told as both": {WithdrawalCase{Configured: true, Answer: &Answer{Verdict: verdict(None).Verdict, Unavailable: "down"}}, HoldForRisk, StatusUnavailable},
 	} {
@@ -226,11 +229,11 @@ func TestSeveritiesHaveOneOrder(t *testing.T) {
 	t.Parallel()
 	for i, a := range Severities {
 		for j, b := range Severities {
-			if got := a.Above(b); got != (i > j) {
+			if got := a.Exceeds(b); got != (i > j) {
 				t.Errorf("%s above %s: got %t, want %t", a, b, got, i > j)
 			}
 		}
-		if !Unknown.Above(a) || !a.Above(Unknown) || !Severity("low").Above(a) {
+		if !Unknown.Exceeds(a) || !a.Exceeds(Unknown) || !Severity("low").Exceeds(a) {
 			t.Errorf("%s: got something outside the order within it", a)
 		}
 		if got, err := ParseSeverity(string(a)); got != a || err != nil {
@@ -252,7 +255,7 @@ func TestTextsOfOneAddressAreOne(t *testing.T) {
 		{evm, "0x098B716B8AAF21512996DC57EB0615E2383E2F96"},
 		{"bc1qar0srrr7xfkvy5l643lydnw9re59gtzzwf5mdq", "BC1QAR0SRRR7XFKVY5L643LYDNW9RE59GTZZWF5MDQ"},
 	} {
-		if Canonical(same[0]) != Canonical(same[1]) {
+		if CanonicalAddress(same[0]) != CanonicalAddress(same[1]) {
 			t.Errorf("%s and %s: got two addresses, want one", same[0], same[1])
 		}
 	}
@@ -261,7 +264,7 @@ func TestTextsOfOneAddressAreOne(t *testing.T) {
 		{"TN3W4H6rK2ce4vX9YnFQHwKENnHjoxb3m9", "Tn3w4h6rk2ce4vx9ynfqhwkennhjoxb3m9"},
 		{evm, evm + "0"},
 	} {
-		if Canonical(other[0]) == Canonical(other[1]) {
+		if CanonicalAddress(other[0]) == CanonicalAddress(other[1]) {
 			t.Errorf("%s and %s: got one address, want two", other[0], other[1])
 		}
 	}

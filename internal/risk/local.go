@@ -25,9 +25,9 @@ import (
 // without real money.
 const LocalName = "LOCAL"
 
-// Entry is what the local list says of an address: a severity with what stands
+// LocalListEntry is what the local list says of an address: a severity with what stands
 // beside it, or that the provider is down when asked about it.
-type Entry struct {
+type LocalListEntry struct {
 	Address    string
 	Outage     bool
 	Severity   Severity // UNKNOWN is one here
@@ -48,7 +48,7 @@ const (
 // checkText refuses what nobody could read.
 func checkText(param, s string, bytesMax int) error {
 	if s == "" || len(s) > bytesMax || !utf8.ValidString(s) || strings.ContainsFunc(s, func(r rune) bool { return unicode.IsControl(r) || !unicode.IsPrint(r) }) {
-		return fault.New(fault.Invalid, fault.InvalidRequest, "%s has 1 to %d bytes of printable text. Nothing was changed and no money moved.", param, bytesMax).On(param)
+		return fault.New(fault.Invalid, fault.InvalidRequest, "%s has 1 to %d bytes of printable text. Nothing was changed and no money moved.", param, bytesMax).WithParam(param)
 	}
 	return nil
 }
@@ -56,29 +56,29 @@ func checkText(param, s string, bytesMax int) error {
 // CheckAddress refuses what is no address of any chain. Error: INVALID_REQUEST.
 func CheckAddress(address string) error {
 	if len(address) > addressBytesMax || address == "" || strings.ContainsFunc(address, func(r rune) bool { return r <= ' ' || r > '~' }) {
-		return fault.New(fault.Invalid, fault.InvalidRequest, "An address has 1 to %d letters, digits and signs. Nothing was changed and no money moved.", addressBytesMax).On("address")
+		return fault.New(fault.Invalid, fault.InvalidRequest, "An address has 1 to %d letters, digits and signs. Nothing was changed and no money moved.", addressBytesMax).WithParam("address")
 	}
 	return nil
 }
 
-func (e Entry) check() error {
+func (e LocalListEntry) validate() error {
 	if err := CheckAddress(e.Address); err != nil {
 		return err
 	}
-	bad := func(param, text string) error {
-		return fault.New(fault.Invalid, fault.InvalidRequest, "%s Nothing was changed and no money moved.", text).On(param)
+	refuse := func(param, text string) error {
+		return fault.New(fault.Invalid, fault.InvalidRequest, "%s Nothing was changed and no money moved.", text).WithParam(param)
 	}
 	if e.Outage {
 		if e.Severity != "" || e.Score != nil || e.Entity != "" || len(e.Categories) > 0 {
-			return bad("outage", "An outage says nothing of the address: leave the other fields out.")
+			return refuse("outage", "An outage says nothing of the address: leave the other fields out.")
 		}
 		return nil
 	}
 	if e.Severity != Unknown && !slices.Contains(Severities, e.Severity) {
-		return bad("severity", "The severity is NONE, LOW, MEDIUM, HIGH, SEVERE or UNKNOWN.")
+		return refuse("severity", "The severity is NONE, LOW, MEDIUM, HIGH, SEVERE or UNKNOWN.")
 	}
 	if e.Score != nil && (*e.Score < 0 || *e.Score > 100) {
-		return bad("score", "The score is a whole number from 0 to 100.")
+		return refuse("score", "The score is a whole number from 0 to 100.")
 	}
 	if e.Entity != "" {
 		if err := checkText("entity", e.Entity, entityBytesMax); err != nil {
@@ -86,7 +86,7 @@ func (e Entry) check() error {
 		}
 	}
 	if len(e.Categories) > entryCategoriesMax {
-		return bad("categories", fmt.Sprintf("There are at most %d categories.", entryCategoriesMax))
+		return refuse("categories", fmt.Sprintf("There are at most %d categories.", entryCategoriesMax))
 	}
 	for _, c := range e.Categories {
 		if err := checkText("categories", c, categoryBytesMax); err != nil {
@@ -98,7 +98,7 @@ func (e Entry) check() error {
 
 const entryColumns = `address, outage, coalesce(severity, ''), score, coalesce(entity, ''), categories, created_at, updated_at`
 
-func readEntry(row pgx.CollectableRow) (e Entry, err error) {
+func readEntry(row pgx.CollectableRow) (e LocalListEntry, err error) {
 	err = row.Scan(&e.Address, &e.Outage, &e.Severity, &e.Score, &e.Entity, &e.Categories, &e.CreatedAt, &e.UpdatedAt)
 	return e, err
 }
@@ -108,7 +108,7 @@ func readEntry(row pgx.CollectableRow) (e Entry, err error) {
 // may be an account without a key, which only ParseContract reads.
 func checkReadable(address string, chains chain.Chains) error {
 	for _, name := range slices.Sorted(maps.Keys(chains)) {
-		g := chains[name].Grammar
+		g := chains[name].AddressCodec
 		if _, err := g.Parse(address); err == nil {
 			return nil
 		}
@@ -117,17 +117,17 @@ func checkReadable(address string, chains chain.Chains) error {
 		}
 	}
 	return fault.New(fault.Invalid, fault.InvalidAddress,
-		"No configured chain reads this as an address, so screening would never find the entry. Nothing was changed and no money moved. Check its letters, its length and its checksum.").On("address")
+		"No configured chain reads this as an address, so screening would never find the entry. Nothing was changed and no money moved. Check its letters, its length and its checksum.").WithParam("address")
 }
 
-// SetLocal puts an address of one of the chains on the local list, or replaces what the
+// SetLocalEntry puts an address of one of the chains on the local list, or replaces what the
 // list says of it. It writes the audit row. Errors: INVALID_REQUEST, INVALID_ADDRESS.
-func SetLocal(ctx context.Context, tx pg.Tx, chains chain.Chains, by audit.Actor, e Entry) (Entry, error) {
-	if err := e.check(); err != nil {
-		return Entry{}, err
+func SetLocalEntry(ctx context.Context, tx pg.Tx, chains chain.Chains, actor audit.Actor, e LocalListEntry) (LocalListEntry, error) {
+	if err := e.validate(); err != nil {
+		return LocalListEntry{}, err
 	}
 	if err := checkReadable(e.Address, chains); err != nil {
-		return Entry{}, err
+		return LocalListEntry{}, err
 	}
 	if e.Categories == nil {
 		e.Categories = []string{}
@@ -138,104 +138,106 @@ func SetLocal(ctx context.Context, tx pg.Tx, chains chain.Chains, by audit.Actor
 		ON CONFLICT (address_key) DO UPDATE SET address = EXCLUDED.address, outage = EXCLUDED.outage, severity = EXCLUDED.severity,
 			score = EXCLUDED.score, entity = EXCLUDED.entity, categories = EXCLUDED.categories, updated_at = EXCLUDED.updated_at
 		RETURNING `+entryColumns,
-		Canonical(e.Address), e.Address, e.Outage, string(e.Severity), e.Score, e.Entity, e.Categories, tx.Now)
+		CanonicalAddress(e.Address), e.Address, e.Outage, string(e.Severity), e.Score, e.Entity, e.Categories, tx.Now)
 	if err != nil {
-		return Entry{}, fmt.Errorf("put %s on the local list: %w", e.Address, err)
+		return LocalListEntry{}, fmt.Errorf("put %s on the local list: %w", e.Address, err)
 	}
-	set, err := pgx.CollectExactlyOneRow(rows, readEntry)
+	stored, err := pgx.CollectExactlyOneRow(rows, readEntry)
 	if err != nil {
-		return Entry{}, fmt.Errorf("put %s on the local list: %w", e.Address, err)
+		return LocalListEntry{}, fmt.Errorf("put %s on the local list: %w", e.Address, err)
 	}
-	return set, audit.Record(ctx, tx, audit.Entry{
-		Actor: by, Action: "local_risk.set", ResourceKind: "ADDRESS", ResourceID: e.Address,
+	return stored, audit.Record(ctx, tx, audit.Entry{
+		Actor: actor, Action: "local_risk.set", ResourceKind: "ADDRESS", ResourceID: e.Address,
 		Detail: map[string]any{"outage": e.Outage, "severity": string(e.Severity), "score": e.Score, "entity": e.Entity, "categories": e.Categories},
 	})
 }
 
-// ClearLocal takes an address off the local list and writes the audit row. It returns
+// DeleteLocalEntry takes an address off the local list and writes the audit row. It returns
 // what the list said. Error: NOT_FOUND.
-func ClearLocal(ctx context.Context, tx pg.Tx, by audit.Actor, address string) (Entry, error) {
+func DeleteLocalEntry(ctx context.Context, tx pg.Tx, actor audit.Actor, address string) (LocalListEntry, error) {
 	if err := CheckAddress(address); err != nil {
-		return Entry{}, err
+		return LocalListEntry{}, err
 	}
-	rows, err := tx.Query(ctx, `DELETE FROM local_risk WHERE address_key = $1 RETURNING `+entryColumns, Canonical(address))
+	rows, err := tx.Query(ctx, `DELETE FROM local_risk WHERE address_key = $1 RETURNING `+entryColumns, CanonicalAddress(address))
 	if err != nil {
-		return Entry{}, fmt.Errorf("take %s off the local list: %w", address, err)
+		return LocalListEntry{}, fmt.Errorf("take %s off the local list: %w", address, err)
 	}
-	gone, err := pgx.CollectExactlyOneRow(rows, readEntry)
+	removed, err := pgx.CollectExactlyOneRow(rows, readEntry)
 	if errors.Is(err, pgx.ErrNoRows) {
-		return Entry{}, noEntry()
+		return LocalListEntry{}, newNoEntry()
 	}
 	if err != nil {
-		return Entry{}, fmt.Errorf("take %s off the local list: %w", address, err)
+		return LocalListEntry{}, fmt.Errorf("take %s off the local list: %w", address, err)
 	}
-	return gone, audit.Record(ctx, tx, audit.Entry{Actor: by, Action: "local_risk.cleared", ResourceKind: "ADDRESS", ResourceID: address})
+	return removed, audit.Record(ctx, tx, audit.Entry{Actor: actor, Action: "local_risk.cleared", ResourceKind: "ADDRESS", ResourceID: address})
 }
 
-func noEntry() error {
+func newNoEntry() error {
 	return fault.New(fault.NotFound, fault.CodeNotFound, "The local list says nothing of this address. Nothing was changed and no money moved. GET /local-risk shows what it has.")
 }
 
-// LocalEntry is what the local list says of an address. Error: NOT_FOUND.
-func LocalEntry(ctx context.Context, tx pg.Tx, address string) (Entry, error) {
-	rows, err := tx.Query(ctx, `SELECT `+entryColumns+` FROM local_risk WHERE address_key = $1`, Canonical(address))
+// LoadLocalEntry is what the local list says of an address. Error: NOT_FOUND.
+func LoadLocalEntry(ctx context.Context, tx pg.Tx, address string) (LocalListEntry, error) {
+	rows, err := tx.Query(ctx, `SELECT `+entryColumns+` FROM local_risk WHERE address_key = $1`, CanonicalAddress(address))
 	if err != nil {
-		return Entry{}, fmt.Errorf("look on the local list for %s: %w", address, err)
+		return LocalListEntry{}, fmt.Errorf("look on the local list for %s: %w", address, err)
 	}
 	e, err := pgx.CollectExactlyOneRow(rows, readEntry)
 	if errors.Is(err, pgx.ErrNoRows) {
-		return Entry{}, noEntry()
+		return LocalListEntry{}, newNoEntry()
 	}
 	if err != nil {
-		return Entry{}, fmt.Errorf("look on the local list for %s: %w", address, err)
+		return LocalListEntry{}, fmt.Errorf("look on the local list for %s: %w", address, err)
 	}
 	return e, nil
 }
 
-// LocalEntries is the local list, a page at a time.
-func LocalEntries(ctx context.Context, tx pg.Tx, p page.Page) (page.Result[Entry], error) {
-	q := page.Select(`SELECT ` + entryColumns + ` FROM local_risk WHERE true`)
-	sql, args := q.Sorted(p, "created_at", "address_key")
+// ListLocalEntries is the local list, a page at a time.
+func ListLocalEntries(ctx context.Context, tx pg.Tx, p page.Page) (page.Result[LocalListEntry], error) {
+	q := page.NewQuery(`SELECT ` + entryColumns + ` FROM local_risk WHERE true`)
+	sql, args := q.BuildPage(p, "created_at", "address_key")
 	rows, err := tx.Query(ctx, sql, args...)
 	if err != nil {
-		return page.Result[Entry]{}, fmt.Errorf("read the local list: %w", err)
+		return page.Result[LocalListEntry]{}, fmt.Errorf("read the local list: %w", err)
 	}
 	found, err := pgx.CollectRows(rows, readEntry)
 	if err != nil {
-		return page.Result[Entry]{}, fmt.Errorf("read the local list: %w", err)
+		return page.Result[LocalListEntry]{}, fmt.Errorf("read the local list: %w", err)
 	}
-	return page.Cut(p, found, func(e Entry) page.Cursor { return page.Cursor{At: e.CreatedAt, ID: Canonical(e.Address)} }), nil
+	return page.CutPage(p, found, func(e LocalListEntry) page.Cursor {
+		return page.Cursor{CreatedAt: e.CreatedAt, ID: CanonicalAddress(e.Address)}
+	}), nil
 }
 
-// Local is the provider that answers from the local list. An address that is not on
+// LocalScreener is the provider that answers from the local list. An address that is not on
 // it is LOW, as if the provider had seen it once. It is for networks without real
 // money: the configuration refuses it on any other.
-type Local struct{ DB *pg.DB }
+type LocalScreener struct{ DB *pg.DB }
 
 // Name is LOCAL.
-func (Local) Name() string { return LocalName }
+func (LocalScreener) Name() string { return LocalName }
 
 // Covers every chain.
-func (Local) Covers(chain.Name) bool { return true }
+func (LocalScreener) Covers(chain.Name) bool { return true }
 
 // Screen reads the list as it is now. Error: ErrUnavailable where the list says so.
-func (l Local) Screen(ctx context.Context, s Subject) (Verdict, error) {
-	var e Entry
+func (l LocalScreener) Screen(ctx context.Context, s Subject) (Verdict, error) {
+	var e LocalListEntry
 	err := l.DB.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
-		e, err = LocalEntry(ctx, tx, string(s.Address))
+		e, err = LoadLocalEntry(ctx, tx, string(s.Address))
 		return err
 	})
-	v := Verdict{Provider: LocalName, Severity: Low, Known: true, Categories: []string{}, Direct: true, At: l.DB.Clock()()}
+	v := Verdict{Provider: LocalName, Severity: Low, IsKnown: true, Categories: []string{}, Direct: true, GivenAt: l.DB.Clock()()}
 	switch {
-	case fault.Is(err, fault.CodeNotFound):
+	case fault.HasCode(err, fault.CodeNotFound):
 		v.Raw = json.RawMessage(`{"listed":false}`)
 		return v, nil
 	case err != nil:
 		return Verdict{}, Unavailable("%w", err)
 	case e.Outage:
-		return Verdict{}, Final("the local list has an outage for this address")
+		return Verdict{}, NotRetryable("the local list has an outage for this address")
 	}
-	v.Severity, v.Known, v.Score, v.Entity, v.Categories, v.Owner = e.Severity, e.Severity != Unknown, e.Score, e.Entity, e.Categories, e.Categories
+	v.Severity, v.IsKnown, v.Score, v.Entity, v.Categories, v.OwnerCategories = e.Severity, e.Severity != Unknown, e.Score, e.Entity, e.Categories, e.Categories
 	v.Raw, err = json.Marshal(map[string]any{"listed": true, "severity": e.Severity, "score": e.Score, "entity": e.Entity, "categories": e.Categories})
 	if err != nil {
 		return Verdict{}, Unavailable("%w", err)

@@ -27,7 +27,7 @@ func (q quoting) USD(context.Context, int) (price.Quote, error) {
 	if q.usd == "" {
 		return price.Quote{}, price.ErrUnavailable
 	}
-	return price.Quote{Price: money.MustParseUSD(q.usd), At: time.Now().Add(-q.age)}, nil
+	return price.Quote{Price: money.MustParseUSD(q.usd), QuotedAt: time.Now().Add(-q.age)}, nil
 }
 
 // The prices of two sources, of which both are needed. One is a price: the first.
@@ -44,28 +44,28 @@ var prices = []struct {
 	{"from the future", [2]quoting{{"1", -time.Hour}, {"1", 0}}},
 }
 
-// quoted asks both sources as the service does.
-func quoted(ctx context.Context, of [2]quoting) *risk.Quote {
+// newQuotes asks both sources as the service does.
+func newQuotes(ctx context.Context, of [2]quoting) *risk.Quote {
 	const age = 5 * time.Minute
-	m := price.Median{Sources: []price.Named{{Name: "one", Source: of[0]}, {Name: "two", Source: of[1]}}, Required: 2, AgeMax: func(int) time.Duration { return age }}
+	m := price.Median{Sources: []price.NamedSource{{Name: "one", Source: of[0]}, {Name: "two", Source: of[1]}}, Required: 2, AgeMax: func(int) time.Duration { return age }}
 	q, err := m.USD(ctx, mintOfTable)
 	if err != nil {
 		return nil
 	}
-	return risk.PriceOf(q, age)
+	return risk.NewQuote(q, age)
 }
 
 // knows says what a table of two providers knows: whether enough answered, whether any
 // of them knows of something above a threshold, and whether one does not know the address.
-func knows(a, b risktest.Way, quorum int, threshold risk.Severity) (enough, above, unknown bool) {
+func knows(a, b risktest.Behavior, quorum int, threshold risk.Severity) (enough, above, unknown bool) {
 	n := 0
-	for _, w := range []risktest.Way{a, b} {
-		if !w.Answers() {
+	for _, w := range []risktest.Behavior{a, b} {
+		if !w.HasAnswer() {
 			continue
 		}
 		n++
-		unknown = unknown || w.Says == risk.Unknown
-		above = above || w.Says != risk.Unknown && w.Says.Above(threshold)
+		unknown = unknown || w.Result == risk.Unknown
+		above = above || w.Result != risk.Unknown && w.Result.Exceeds(threshold)
 	}
 	if quorum == 0 {
 		quorum = 2
@@ -84,25 +84,25 @@ func TestNothingIsCreditedWhileAnythingThatIsNeededIsUnknown(t *testing.T) {
 		usd      *money.USD
 	}{{"none", nil, nil}, {"of severity", &medium, nil}, {"in dollars", nil, &dollars}, {"both", &medium, &dollars}}
 	cases, credited := 0, 0
-	for _, a := range risktest.Ways {
+	for _, a := range risktest.Behaviors {
 		synctest.Test(t, func(t *testing.T) {
-			for _, b := range risktest.Ways {
+			for _, b := range risktest.Behaviors {
 				for _, p := range prices {
 					for _, units := range []uint64{2, 3} { // dollars: at the threshold and above
 						for _, th := range thresholds {
 							for quorum := range 2 {
-								for _, treat := range []risk.Treatment{risk.UnknownHolds, risk.UnknownIsLow} {
+								for _, treat := range []risk.UnknownTreatment{risk.TreatUnknownAsHold, risk.TreatUnknownAsLow} {
 									for _, waited := range []time.Duration{0, time.Hour} {
-										if waited > 0 && (quorum > 0 || treat == risk.UnknownIsLow) {
+										if waited > 0 && (quorum > 0 || treat == risk.TreatUnknownAsLow) {
 											continue // the time that it waited counts once
 										}
 										panel := &risk.Panel{Quorum: quorum, Log: slog.New(slog.DiscardHandler), Members: []risk.Member{
-											{Screener: &risktest.Provider{Called: "A", Way: a}}, {Screener: &risktest.Provider{Called: "B", Way: b}},
+											{Screener: &risktest.Provider{ProviderName: "A", Behavior: a}}, {Screener: &risktest.Provider{ProviderName: "B", Behavior: b}},
 										}}
 										policy := risk.Policy{Providers: panel, UnknownAs: treat, Grace: risk.GraceDefault}
-										got := policy.Decide(t.Context(), risk.DepositCase{
+										got := policy.DecideDeposit(t.Context(), risk.DepositCase{
 											Subject:           risk.Subject{Chain: chain.Ethereum, Address: "0x1", Amount: money.Units(units), Direction: risk.Incoming},
-											SeverityThreshold: th.severity, USDThreshold: th.usd, Price: quoted(t.Context(), p.of), Now: time.Now(), Since: time.Now().Add(-waited),
+											SeverityThreshold: th.severity, USDThreshold: th.usd, Price: newQuotes(t.Context(), p.of), Now: time.Now(), WaitingSince: time.Now().Add(-waited),
 										})
 										screened := th.severity != nil && th.usd != nil && (p.name != "fresh" || units > 2)
 										enough, above, unknown := knows(a, b, quorum, medium)
@@ -111,8 +111,8 @@ func TestNothingIsCreditedWhileAnythingThatIsNeededIsUnknown(t *testing.T) {
 										case !screened:
 										case above:
 											want = risk.Flag
-										case !enough, unknown && treat == risk.UnknownHolds:
-											if want = risk.Wait; waited > 0 {
+										case !enough, unknown && treat == risk.TreatUnknownAsHold:
+											if want = risk.RetryLater; waited > 0 {
 												want = risk.Flag
 											}
 										}

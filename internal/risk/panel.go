@@ -25,8 +25,8 @@ const (
 // Member is one provider of a panel.
 type Member struct {
 	Screener Screener
-	// Keep is how long an answer may be used again; 0: each time anew.
-	Keep time.Duration
+	// TTL is how long an answer may be used again; 0: each time anew.
+	TTL time.Duration
 	// Limit bounds how often it is asked by this process; nil: no bound. A request
 	// that would have to wait beyond its time is unavailable.
 	Limit *rate.Limiter
@@ -38,7 +38,7 @@ type Panel struct {
 	// Quorum is how many must answer; 0: all that know addresses of the chain.
 	Quorum int
 	// Answers keeps what they say; nil: nothing is kept and nothing used again.
-	Answers *Answers
+	Answers *AnswerStore
 	Clock   func() time.Time // nil: the system's
 	Log     *slog.Logger     // nil: the default
 
@@ -53,38 +53,38 @@ func (p *Panel) Name() string { return "PANEL" }
 
 // Covers tells whether enough members know addresses of a chain.
 func (p *Panel) Covers(ch chain.Name) bool {
-	n := len(p.covering(ch))
+	n := len(p.coveringMembers(ch))
 	return n > 0 && n >= p.Quorum
 }
 
-// Anew is a panel of the same members, under the same limits, that uses no answer again.
-func (p *Panel) Anew() *Panel {
+// WithoutCache is a panel of the same members, under the same limits, that uses no answer again.
+func (p *Panel) WithoutCache() *Panel {
 	out := *p
 	out.Members = slices.Clone(p.Members)
 	for i := range out.Members {
-		out.Members[i].Keep = 0
+		out.Members[i].TTL = 0
 	}
 	return &out
 }
 
-func (p *Panel) covering(ch chain.Name) (all []Member) {
+func (p *Panel) coveringMembers(ch chain.Name) (members []Member) {
 	for _, m := range p.Members {
 		if m.Screener.Covers(ch) {
-			all = append(all, m)
+			members = append(members, m)
 		}
 	}
-	return all
+	return members
 }
 
-func (p *Panel) now() time.Time {
+func (p *Panel) currentTime() time.Time {
 	if p.Clock != nil {
 		return p.Clock()
 	}
 	return time.Now()
 }
 
-// said is what came of asking one member.
-type said struct {
+// memberAnswer is what came of asking one member.
+type memberAnswer struct {
 	verdict Verdict
 	err     error
 }
@@ -93,146 +93,146 @@ type said struct {
 // them. Error: ErrUnavailable when fewer answered than have to; the verdict then holds
 // what the others said.
 func (p *Panel) Screen(ctx context.Context, s Subject) (Verdict, error) {
-	members := p.covering(s.Chain)
+	members := p.coveringMembers(s.Chain)
 	needed := p.Quorum
 	if needed <= 0 {
 		needed = len(members)
 	}
 	if len(members) == 0 || len(members) < needed {
-		return Verdict{}, Unavailable("%d providers that know addresses of %s are configured, %d are needed", len(members), Text(string(s.Chain)), max(needed, 1))
+		return Verdict{}, Unavailable("%d providers that know addresses of %s are configured, %d are needed", len(members), SanitizeText(string(s.Chain)), max(needed, 1))
 	}
 	if s.Address == "" {
 		return Verdict{}, Unavailable("nobody is known who could be asked about")
 	}
-	start := p.now()
+	start := p.currentTime()
 	answers := make(chan int, len(members))
-	all := make([]said, len(members))
+	results := make([]memberAnswer, len(members))
 	for i, m := range members {
 		go func() {
-			all[i].verdict, all[i].err = p.ask(ctx, m, s)
+			results[i].verdict, results[i].err = p.askMember(ctx, m, s)
 			answers <- i
 		}()
 	}
 	for range members {
 		<-answers
 	}
-	v, err := combine(members, all, needed)
-	v.Latency = p.now().Sub(start)
+	v, err := combineAnswers(members, results, needed)
+	v.Latency = p.currentTime().Sub(start)
 	return v, err
 }
 
-// combine makes one verdict of all.
-func combine(members []Member, all []said, needed int) (Verdict, error) {
+// combineAnswers makes one verdict of all.
+func combineAnswers(members []Member, results []memberAnswer, needed int) (Verdict, error) {
 	var out Verdict
-	var of []Verdict
-	var missing []Missing
-	for i, a := range all {
+	var verdicts []Verdict
+	var missing []MissingAnswer
+	for i, a := range results {
 		name := members[i].Screener.Name()
 		if a.err != nil {
-			missing = append(missing, Missing{name, Text(a.err.Error())})
+			missing = append(missing, MissingAnswer{name, SanitizeText(a.err.Error())})
 			continue
 		}
-		of = append(of, a.verdict)
-		if len(of) == 1 || worse(a.verdict, out) {
+		verdicts = append(verdicts, a.verdict)
+		if len(verdicts) == 1 || isWorse(a.verdict, out) {
 			out = a.verdict
 		}
 	}
-	known := !slices.ContainsFunc(of, func(v Verdict) bool { return !v.Known })
-	if len(all) > 1 {
-		out.Of = of
+	allKnown := !slices.ContainsFunc(verdicts, func(v Verdict) bool { return !v.IsKnown })
+	if len(results) > 1 {
+		out.Parts = verdicts
 	}
-	out.Known, out.Missing = known && len(of) > 0, missing
-	for _, v := range of { // an old answer of one makes the whole as old
-		if v.At.Before(out.At) {
-			out.At = v.At
+	out.IsKnown, out.Missing = allKnown && len(verdicts) > 0, missing
+	for _, v := range verdicts { // an old answer of one makes the whole as old
+		if v.GivenAt.Before(out.GivenAt) {
+			out.GivenAt = v.GivenAt
 		}
 		out.Cached = out.Cached || v.Cached
 	}
-	if len(of) < needed {
+	if len(verdicts) < needed {
 		reasons := make([]string, len(missing))
 		for i, m := range missing {
 			reasons[i] = m.Provider + ": " + m.Reason
 		}
-		return out, Unavailable("%d of %d providers answered, %d have to: %s", len(of), len(all), needed, strings.Join(reasons, "; "))
+		return out, Unavailable("%d of %d providers answered, %d have to: %s", len(verdicts), len(results), needed, strings.Join(reasons, "; "))
 	}
 	return out, nil
 }
 
-// worse tells whether a has a higher severity; what is known is worse than what is not.
-func worse(a, than Verdict) bool {
+// isWorse tells whether a has a higher severity; what is known is worse than what is not.
+func isWorse(a, b Verdict) bool {
 	rank := func(v Verdict) int { return slices.Index(Severities, v.Severity) }
-	return rank(a) > rank(than)
+	return rank(a) > rank(b)
 }
 
-// ask is one member's answer: one that is kept and still good, or a new one.
-func (p *Panel) ask(ctx context.Context, m Member, s Subject) (v Verdict, err error) {
+// askMember is one member's answer: one that is kept and still good, or a new one.
+func (p *Panel) askMember(ctx context.Context, m Member, s Subject) (v Verdict, err error) {
 	name := m.Screener.Name()
 	defer func() { // an adapter that panics on what a stranger sent is one that did not answer
 		if r := recover(); r != nil {
 			v, err = Verdict{}, Unavailable("could not be understood")
-			p.log().LogAttrs(ctx, slog.LevelError, "a provider's adapter broke", slog.String("provider", name), slog.Any("panic", r))
+			p.logger().LogAttrs(ctx, slog.LevelError, "a provider's adapter broke", slog.String("provider", name), slog.Any("panic", r))
 		}
 	}()
-	if m.Keep > 0 && p.Answers != nil {
-		switch kept, ok, err := p.Answers.latest(ctx, name, s, p.now().Add(-m.Keep)); {
+	if m.TTL > 0 && p.Answers != nil {
+		switch stored, ok, err := p.Answers.findLatest(ctx, name, s, p.currentTime().Add(-m.TTL)); {
 		case err != nil: // what cannot be read is asked again
-			p.log().LogAttrs(ctx, slog.LevelWarn, "a kept answer of a provider cannot be used", slog.String("provider", name), slog.Any("error", err))
+			p.logger().LogAttrs(ctx, slog.LevelWarn, "a kept answer of a provider cannot be used", slog.String("provider", name), slog.Any("error", err))
 		case ok:
-			return kept, nil
+			return stored, nil
 		}
 	}
-	ctx, cancel := context.WithTimeout(ctx, or(p.askTimeout, askTimeout))
+	ctx, cancel := context.WithTimeout(ctx, orDefault(p.askTimeout, askTimeout))
 	defer cancel()
-	pause := or(p.pause, pauseFirst)
+	pause := orDefault(p.pause, pauseFirst)
 	for try := 1; ; try++ {
-		v, err = p.once(ctx, m, s)
-		if err == nil || try == triesMax || errors.Is(err, errFinal) {
+		v, err = p.askOnce(ctx, m, s)
+		if err == nil || try == triesMax || errors.Is(err, errNotRetryable) {
 			break
 		}
 		select {
 		case <-ctx.Done():
 			err = Unavailable("no answer within its time: %w", err)
-			p.told(name, s, err)
+			p.logFailure(name, s, err)
 			return Verdict{}, err
 		case <-time.After(pause):
 			pause *= 4
 		}
 	}
 	if err != nil {
-		p.told(name, s, err)
+		p.logFailure(name, s, err)
 		return Verdict{}, err
 	}
 	if p.Answers != nil {
 		// A decision that cannot be shown later is none.
-		if err := p.Answers.keep(context.WithoutCancel(ctx), s, &v); err != nil {
+		if err := p.Answers.storeAnswer(context.WithoutCancel(ctx), s, &v); err != nil {
 			return Verdict{}, Unavailable("its answer was not kept: %w", err)
 		}
 	}
 	return v, nil
 }
 
-// told logs a provider that gave no answer: somebody should look today, for deposits
+// logFailure logs a provider that gave no answer: somebody should look today, for deposits
 // and withdrawals wait.
-func (p *Panel) told(provider string, s Subject, err error) {
-	p.log().LogAttrs(context.Background(), slog.LevelWarn, "a provider gave no answer", slog.String("provider", provider),
+func (p *Panel) logFailure(provider string, s Subject, err error) {
+	p.logger().LogAttrs(context.Background(), slog.LevelWarn, "a provider gave no answer", slog.String("provider", provider),
 		slog.String("chain", string(s.Chain)), slog.String("direction", string(s.Direction)), slog.Any("error", err))
 }
 
-// once asks one time.
-func (p *Panel) once(ctx context.Context, m Member, s Subject) (Verdict, error) {
+// askOnce asks one time.
+func (p *Panel) askOnce(ctx context.Context, m Member, s Subject) (Verdict, error) {
 	if m.Limit != nil {
 		if err := m.Limit.Wait(ctx); err != nil {
 			return Verdict{}, Unavailable("asked too often: %w", err)
 		}
 	}
-	ctx, cancel := context.WithTimeout(ctx, or(p.tryTimeout, tryTimeout))
+	ctx, cancel := context.WithTimeout(ctx, orDefault(p.tryTimeout, tryTimeout))
 	defer cancel()
-	start := p.now()
+	start := p.currentTime()
 	v, err := m.Screener.Screen(ctx, s)
 	if err == nil {
-		v.tidy()
-		v.Cached, v.AnswerID, v.Latency = false, "", p.now().Sub(start)
-		err = v.check()
+		v.normalize()
+		v.Cached, v.AnswerID, v.Latency = false, "", p.currentTime().Sub(start)
+		err = v.validate()
 		if err == nil && v.Provider != m.Screener.Name() {
 			err = fmt.Errorf("it answers as %s", v.Provider)
 		}
@@ -246,25 +246,25 @@ func (p *Panel) once(ctx context.Context, m Member, s Subject) (Verdict, error) 
 	return Verdict{}, Unavailable("%w", err)
 }
 
-// errFinal says that the same question gets the same answer now.
-var errFinal = errors.New("not asked again")
+// errNotRetryable says that the same question gets the same answer now.
+var errNotRetryable = errors.New("not asked again")
 
-// Final makes an ErrUnavailable that is not asked again at once, such as a key that is
+// NotRetryable makes an ErrUnavailable that is not asked again at once, such as a key that is
 // refused.
-func Final(format string, args ...any) error {
-	return fmt.Errorf("%w, %w: %w", ErrUnavailable, errFinal, fmt.Errorf(format, args...))
+func NotRetryable(format string, args ...any) error {
+	return fmt.Errorf("%w, %w: %w", ErrUnavailable, errNotRetryable, fmt.Errorf(format, args...))
 }
 
-func (p *Panel) log() *slog.Logger {
+func (p *Panel) logger() *slog.Logger {
 	if p.Log != nil {
 		return p.Log
 	}
 	return slog.Default()
 }
 
-func or(v, otherwise time.Duration) time.Duration {
+func orDefault(v, fallback time.Duration) time.Duration {
 	if v > 0 {
 		return v
 	}
-	return otherwise
+	return fallback
 }

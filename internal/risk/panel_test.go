@@ -52,7 +52,7 @@ func (s *scripted) Screen(ctx context.Context, _ Subject) (Verdict, error) {
 
 func says(name string, severity Severity) *scripted {
 	return &scripted{name: name, answer: func(context.Context, int64) (Verdict, error) {
-		return Verdict{Provider: name, Severity: severity, Known: severity != Unknown, At: time.Now(), Raw: json.RawMessage(`{"of":"` + name + `"}`)}, nil
+		return Verdict{Provider: name, Severity: severity, IsKnown: severity != Unknown, GivenAt: time.Now(), Raw: json.RawMessage(`{"of":"` + name + `"}`)}, nil
 	}}
 }
 
@@ -105,8 +105,8 @@ func TestTheHighestSeverityOfSeveralCounts(t *testing.T) {
 				if errors.Is(err, ErrUnavailable) != c.unavailable || (err != nil) != c.unavailable {
 					t.Errorf("got %v, want unavailable %t", err, c.unavailable)
 				}
-				if got.Severity != c.severity || got.Known != c.known || got.Provider != c.provider {
-					t.Errorf("got %s %t by %s, want %s %t by %s", got.Severity, got.Known, got.Provider, c.severity, c.known, c.provider)
+				if got.Severity != c.severity || got.IsKnown != c.known || got.Provider != c.provider {
+					t.Errorf("got %s %t by %s, want %s %t by %s", got.Severity, got.IsKnown, got.Provider, c.severity, c.known, c.provider)
 				}
 			})
 		})
@@ -117,7 +117,7 @@ func TestTheHighestSeverityOfSeveralCounts(t *testing.T) {
 func TestNonsenseIsNoAnswer(t *testing.T) {
 	t.Parallel()
 	hundred, more := 100, 101
-	good := Verdict{Provider: "A", Severity: Low, Known: true, Score: &hundred, At: noon}
+	good := Verdict{Provider: "A", Severity: Low, IsKnown: true, Score: &hundred, GivenAt: noon}
 	for name, change := range map[string]func(*Verdict){
 		"good":                  nil,
 		"nothing":               func(v *Verdict) { *v = Verdict{} },
@@ -125,7 +125,7 @@ func TestNonsenseIsNoAnswer(t *testing.T) {
 		"another severity":      func(v *Verdict) { v.Severity = "Low" },
 		"unknown that is known": func(v *Verdict) { v.Severity = Unknown },
 		"a score of 101":        func(v *Verdict) { v.Score = &more },
-		"no time":               func(v *Verdict) { v.At = time.Time{} },
+		"no time":               func(v *Verdict) { v.GivenAt = time.Time{} },
 		"another's name":        func(v *Verdict) { v.Provider = "B" },
 		"a panic":               func(*Verdict) { panic("out of range") },
 	} {
@@ -160,14 +160,14 @@ func TestAProviderIsAskedThreeTimesWithinItsTime(t *testing.T) {
 			if try < 3 {
 				return Verdict{}, busy
 			}
-			return Verdict{Provider: "A", Severity: None, Known: true, At: time.Now()}, nil
+			return Verdict{Provider: "A", Severity: None, IsKnown: true, GivenAt: time.Now()}, nil
 		}, 3, true, 3 * time.Second},
 		"never": {func(context.Context, int64) (Verdict, error) { return Verdict{}, busy }, 3, false, 3 * time.Second},
 		"it hangs": {func(ctx context.Context, _ int64) (Verdict, error) {
 			<-ctx.Done()
 			return Verdict{}, ctx.Err()
 		}, 3, false, 18 * time.Second},
-		"it refuses the key": {func(context.Context, int64) (Verdict, error) { return Verdict{}, Final("401") }, 1, false, time.Second},
+		"it refuses the key": {func(context.Context, int64) (Verdict, error) { return Verdict{}, NotRetryable("401") }, 1, false, time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -204,10 +204,10 @@ func TestAProviderIsNotAskedMoreOftenThanItAllows(t *testing.T) {
 func sealing(t *testing.T) *seal.Keyset {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "seal.key")
-	if err := seal.Create(path); err != nil {
+	if err := seal.CreateKeyset(path); err != nil {
 		t.Fatal(err)
 	}
-	keys, err := seal.Open(path)
+	keys, err := seal.OpenKeyset(path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -220,19 +220,19 @@ func TestWhoAsksAgainGetsANewAnswer(t *testing.T) {
 	db, ctx := pgtest.New(t), t.Context()
 	s := says("A", Low)
 	p := panelOf(s)
-	p.Members[0].Keep, p.Answers = time.Hour, &Answers{db, sealing(t)}
+	p.Members[0].TTL, p.Answers = time.Hour, &AnswerStore{db, sealing(t)}
 	usual := Policy{Providers: p, Lists: p}
-	usual.Ask(ctx, sender)
-	if a := usual.Ask(ctx, sender); !a.Verdict.Cached {
+	usual.ScreenProviders(ctx, sender)
+	if a := usual.ScreenProviders(ctx, sender); !a.Verdict.Cached {
 		t.Errorf("got %+v, want the answer of before", a.Verdict)
 	}
-	for what, ask := range map[string]func(context.Context, Subject) *Answer{"providers": usual.Anew().Ask, "lists": usual.Anew().AskLists} {
+	for what, ask := range map[string]func(context.Context, Subject) *Answer{"providers": usual.WithoutCache().ScreenProviders, "lists": usual.WithoutCache().ScreenLists} {
 		before := s.asked.Load()
 		if a := ask(ctx, sender); a.Verdict.Cached || s.asked.Load() != before+1 || a.Verdict.AnswerID == "" {
 			t.Errorf("%s: got %+v, want a new answer that is kept", what, a.Verdict)
 		}
 	}
-	if p.Members[0].Keep != time.Hour || Policy.Anew(Policy{}).Configured() {
+	if p.Members[0].TTL != time.Hour || Policy.WithoutCache(Policy{}).Configured() {
 		t.Error("got the policy changed, want it as it was")
 	}
 }
@@ -244,8 +244,8 @@ func TestAnAnswerIsUsedAgainForAWhileAndSaysSo(t *testing.T) {
 	s := says("A", High)
 	now := time.Now()
 	p := panelOf(s)
-	p.Members[0].Keep = time.Hour
-	p.Answers, p.Clock = &Answers{db, sealing(t)}, func() time.Time { return now }
+	p.Members[0].TTL = time.Hour
+	p.Answers, p.Clock = &AnswerStore{db, sealing(t)}, func() time.Time { return now }
 	first, err := p.Screen(ctx, sender)
 	if err != nil || first.Cached || first.AnswerID == "" {
 		t.Fatalf("got %+v %v, want a new answer that is kept", first, err)
@@ -254,10 +254,10 @@ func TestAnAnswerIsUsedAgainForAWhileAndSaysSo(t *testing.T) {
 	other := sender
 	other.Address = "0x098b716b8aaf21512996dc57eb0615e2383e2f96" // the same in other letters
 	again, err := p.Screen(ctx, other)
-	if err != nil || !again.Cached || !again.At.Equal(first.At) || again.Severity != High || again.AnswerID != first.AnswerID || s.asked.Load() != 1 {
-		t.Errorf("got %+v %v after %d questions, want the answer of %v", again, err, s.asked.Load(), first.At)
+	if err != nil || !again.Cached || !again.GivenAt.Equal(first.GivenAt) || again.Severity != High || again.AnswerID != first.AnswerID || s.asked.Load() != 1 {
+		t.Errorf("got %+v %v after %d questions, want the answer of %v", again, err, s.asked.Load(), first.GivenAt)
 	}
-	raw, err := p.Answers.Raw(ctx, first.AnswerID)
+	raw, err := p.Answers.LoadRaw(ctx, first.AnswerID)
 	if err != nil || string(raw) != `{"of":"A"}` {
 		t.Errorf("got %s %v, want the provider's own words", raw, err)
 	}
@@ -291,12 +291,12 @@ func TestAnErrorIsNeverKept(t *testing.T) {
 	s := &scripted{name: "A"}
 	s.answer = func(_ context.Context, try int64) (Verdict, error) {
 		if try == 1 {
-			return Verdict{Provider: "A", Severity: None, Known: true, At: time.Now()}, Final("busy")
+			return Verdict{Provider: "A", Severity: None, IsKnown: true, GivenAt: time.Now()}, NotRetryable("busy")
 		}
-		return Verdict{Provider: "A", Severity: Severe, Known: true, At: time.Now()}, nil
+		return Verdict{Provider: "A", Severity: Severe, IsKnown: true, GivenAt: time.Now()}, nil
 	}
 	p := panelOf(s)
-	p.Members[0].Keep, p.Answers = time.Hour, &Answers{db, sealing(t)}
+	p.Members[0].TTL, p.Answers = time.Hour, &AnswerStore{db, sealing(t)}
 	if _, err := p.Screen(ctx, sender); !errors.Is(err, ErrUnavailable) {
 		t.Errorf("got %v, want unavailable", err)
 	}
@@ -320,7 +320,7 @@ func TestAnAnswerThatWasChangedIsNotUsed(t *testing.T) {
 			db, ctx := pgtest.New(t), t.Context()
 			clean, bad := says("A", None), says("A", Severe)
 			p := panelOf(clean)
-			p.Members[0].Keep, p.Answers = time.Hour, &Answers{db, sealing(t)}
+			p.Members[0].TTL, p.Answers = time.Hour, &AnswerStore{db, sealing(t)}
 			other := sender
 			other.Address = "0x198B716B8Aaf21512996dC57EB0615e2383E2f96"
 			if strings.Contains(sql, "provider =") {
@@ -329,7 +329,7 @@ func TestAnAnswerThatWasChangedIsNotUsed(t *testing.T) {
 			if _, err := p.Screen(ctx, other); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := pgtest.Owner(t, db).Exec(ctx, sql); err != nil {
+			if _, err := pgtest.OwnerPool(t, db).Exec(ctx, sql); err != nil {
 				t.Fatal(err)
 			}
 			p.Members[0].Screener = bad
@@ -346,12 +346,12 @@ func TestAnOldAnswerIsNotMadeYoungInTheDatabase(t *testing.T) {
 	db, ctx := pgtest.New(t), t.Context()
 	now := time.Now()
 	p := panelOf(says("A", None))
-	p.Members[0].Keep, p.Answers, p.Clock = time.Hour, &Answers{db, sealing(t)}, func() time.Time { return now }
+	p.Members[0].TTL, p.Answers, p.Clock = time.Hour, &AnswerStore{db, sealing(t)}, func() time.Time { return now }
 	if _, err := p.Screen(ctx, sender); err != nil {
 		t.Fatal(err)
 	}
 	for _, later := range []string{"2 hours", "10 years"} {
-		if _, err := pgtest.Owner(t, db).Exec(ctx, `UPDATE risk_answers SET given_at = now() + $1::interval`, later); err != nil {
+		if _, err := pgtest.OwnerPool(t, db).Exec(ctx, `UPDATE risk_answers SET given_at = now() + $1::interval`, later); err != nil {
 			t.Fatal(err)
 		}
 		now = time.Now().Add(2 * time.Hour)
@@ -364,9 +364,9 @@ func TestAnOldAnswerIsNotMadeYoungInTheDatabase(t *testing.T) {
 
 // readers are chains of two families, as far as their addresses are concerned.
 var readers = chain.Chains{
-	chain.Ethereum: {Name: chain.Ethereum, Grammar: evmtx.Grammar{ChainID: 1}},
-	chain.Bitcoin:  {Name: chain.Bitcoin, Grammar: bitcointx.Grammar{Network: chain.Mainnet}},
-	chain.Solana:   {Name: chain.Solana, Grammar: solanatx.Grammar{}},
+	chain.Ethereum: {Name: chain.Ethereum, AddressCodec: evmtx.AddressCodec{ChainID: 1}},
+	chain.Bitcoin:  {Name: chain.Bitcoin, AddressCodec: bitcointx.AddressCodec{Network: chain.Mainnet}},
+	chain.Solana:   {Name: chain.Solana, AddressCodec: solanatx.AddressCodec{}},
 }
 
 // Rule RISK-15.
@@ -375,7 +375,7 @@ func TestTheLocalListTakesNoMistypedAddress(t *testing.T) {
 	db := pgtest.New(t)
 	put := func(address string) error {
 		return db.InSystem(t.Context(), func(ctx context.Context, tx pg.Tx) error {
-			_, err := SetLocal(ctx, tx, readers, audit.Operator("op"), Entry{Address: address, Severity: Severe})
+			_, err := SetLocalEntry(ctx, tx, readers, audit.Operator("op"), LocalListEntry{Address: address, Severity: Severe})
 			return err
 		})
 	}
@@ -388,7 +388,7 @@ func TestTheLocalListTakesNoMistypedAddress(t *testing.T) {
 		"TNPeeaaFB7K9cmo4uQpcU32zGK8G1NYqeL",            // of a chain that is not configured
 		"EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGGkZwyTDt1vX", // a letter too many
 	} {
-		if err := put(address); !fault.Is(err, fault.InvalidAddress) {
+		if err := put(address); !fault.HasCode(err, fault.InvalidAddress) {
 			t.Errorf("%s: got %v, want %s", address, err, fault.InvalidAddress)
 		}
 	}
@@ -409,13 +409,13 @@ func TestTheLocalListSaysWhatWasPutOnIt(t *testing.T) {
 	score := 98
 	const listed, silent, odd = "0x098B716B8Aaf21512996dC57EB0615e2383E2f96", "0x198b716b8aaf21512996dc57eb0615e2383e2f96", "1A1zP1eP5QGefi2DMPTfTL5SLmv7DivfNa"
 	err := db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-		for _, e := range []Entry{
+		for _, e := range []LocalListEntry{
 			{Address: listed, Severity: Low},
 			{Address: strings.ToLower(listed), Severity: Severe, Score: &score, Entity: "OFAC SDN: Lazarus", Categories: []string{"SANCTIONS"}},
 			{Address: silent, Outage: true},
 			{Address: odd, Severity: Unknown},
 		} {
-			if _, err := SetLocal(ctx, tx, readers, audit.Operator("op"), e); err != nil {
+			if _, err := SetLocalEntry(ctx, tx, readers, audit.Operator("op"), e); err != nil {
 				return err
 			}
 		}
@@ -424,25 +424,25 @@ func TestTheLocalListSaysWhatWasPutOnIt(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &Panel{Members: []Member{{Screener: Local{db}}}}
+	p := &Panel{Members: []Member{{Screener: LocalScreener{db}}}}
 	ask := func(address string) (Verdict, error) {
 		return p.Screen(ctx, Subject{Chain: chain.Ethereum, Address: chain.Address(address)})
 	}
-	if v, err := ask("0x00000000000000000000000000000000000000aa"); err != nil || v.Severity != Low || !v.Known || v.Provider != LocalName {
+	if v, err := ask("0x00000000000000000000000000000000000000aa"); err != nil || v.Severity != Low || !v.IsKnown || v.Provider != LocalName {
 		t.Errorf("a fresh sender: got %+v %v, want LOW", v, err)
 	}
 	if v, err := ask(listed); err != nil || v.Severity != Severe || *v.Score != 98 || v.Entity != "OFAC SDN: Lazarus" || len(v.Categories) != 1 {
 		t.Errorf("a listed one: got %+v %v, want what the list says", v, err)
 	}
-	if v, err := ask(odd); err != nil || v.Severity != Unknown || v.Known {
+	if v, err := ask(odd); err != nil || v.Severity != Unknown || v.IsKnown {
 		t.Errorf("an unknown one: got %+v %v, want it unknown", v, err)
 	}
 	if _, err := ask(silent); !errors.Is(err, ErrUnavailable) {
 		t.Errorf("an outage: got %v, want unavailable", err)
 	}
-	var all page.Result[Entry]
+	var all page.Result[LocalListEntry]
 	err = db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
-		all, err = LocalEntries(ctx, tx, page.Page{})
+		all, err = ListLocalEntries(ctx, tx, page.Page{})
 		return err
 	})
 	if err != nil || len(all.Items) != 3 {
@@ -450,14 +450,14 @@ func TestTheLocalListSaysWhatWasPutOnIt(t *testing.T) {
 	}
 	clear := func(address string) error {
 		return db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-			_, err := ClearLocal(ctx, tx, audit.Operator("op"), address)
+			_, err := DeleteLocalEntry(ctx, tx, audit.Operator("op"), address)
 			return err
 		})
 	}
 	if err := clear(silent); err != nil {
 		t.Error(err)
 	}
-	if err := clear(silent); !fault.Is(err, fault.CodeNotFound) {
+	if err := clear(silent); !fault.HasCode(err, fault.CodeNotFound) {
 		t.Errorf("cleared twice: got %v, want NOT_FOUND", err)
 	}
 	if v, err := ask(silent); err != nil || v.Severity != Low {
@@ -469,7 +469,7 @@ func TestTheLocalListRefusesWhatSaysNothing(t *testing.T) {
 	t.Parallel()
 	db, ctx := pgtest.New(t), t.Context()
 	low, high := -1, 101
-	for name, e := range map[string]Entry{
+	for name, e := range map[string]LocalListEntry{
 		"no address":         {Severity: Low},
 		"a space":            {Address: "0x 1", Severity: Low},
 		"a long address":     {Address: strings.Repeat("a", 201), Severity: Low},
@@ -486,10 +486,10 @@ func TestTheLocalListRefusesWhatSaysNothing(t *testing.T) {
 		"many categories":    {Address: "a", Severity: Low, Categories: strings.Split(strings.Repeat("a,", 21), ",")},
 	} {
 		err := db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-			_, err := SetLocal(ctx, tx, readers, audit.Operator("op"), e)
+			_, err := SetLocalEntry(ctx, tx, readers, audit.Operator("op"), e)
 			return err
 		})
-		if !fault.Is(err, fault.InvalidRequest) {
+		if !fault.HasCode(err, fault.InvalidRequest) {
 			t.Errorf("%s: got %v, want INVALID_REQUEST", name, err)
 		}
 	}

@@ -20,8 +20,8 @@ type Policy struct {
 	// Lists are asked below the threshold where SanctionsFloor is on; nil: none.
 	Lists          Screener
 	SanctionsFloor bool
-	UnknownAs      Treatment     // "" is HOLD
-	Grace          time.Duration // how long a deposit may wait for an answer
+	UnknownAs      UnknownTreatment // "" is HOLD
+	Grace          time.Duration    // how long a deposit may wait for an answer
 }
 
 // GraceDefault is how long a deposit waits where nothing else is set.
@@ -30,22 +30,26 @@ const GraceDefault = 15 * time.Minute
 // Configured tells whether there is anybody to ask.
 func (p Policy) Configured() bool { return p.Providers != nil }
 
-// Ask asks the providers, outside any transaction. It takes up to half a minute.
-func (p Policy) Ask(ctx context.Context, s Subject) *Answer { return ask(ctx, p.Providers, s) }
+// ScreenProviders asks the providers, outside any transaction. It takes up to half a minute.
+func (p Policy) ScreenProviders(ctx context.Context, s Subject) *Answer {
+	return screenWith(ctx, p.Providers, s)
+}
 
-// AskLists asks the lists of sanctions, outside any transaction.
-func (p Policy) AskLists(ctx context.Context, s Subject) *Answer { return ask(ctx, p.Lists, s) }
+// ScreenLists asks the lists of sanctions, outside any transaction.
+func (p Policy) ScreenLists(ctx context.Context, s Subject) *Answer {
+	return screenWith(ctx, p.Lists, s)
+}
 
 // SendersMax is of how many senders of one deposit somebody is asked.
 const SendersMax = 20
 
-// senders asks about the sender of a deposit, or at the same time about all of several.
-func (c DepositCase) senders(ask func(Subject) *Answer) *Answer {
+// screenSenders asks about the sender of a deposit, or at the same time about all of several.
+func (c DepositCase) screenSenders(ask func(Subject) *Answer) *Answer {
 	if len(c.Senders) == 0 {
 		return ask(c.Subject)
 	}
 	if len(c.Senders) > SendersMax {
-		return AnswerOf(Verdict{}, Unavailable("%d have sent it, and %d are asked about at most", len(c.Senders), SendersMax))
+		return NewAnswer(Verdict{}, Unavailable("%d have sent it, and %d are asked about at most", len(c.Senders), SendersMax))
 	}
 	answers := make([]*Answer, len(c.Senders))
 	var asking sync.WaitGroup
@@ -57,69 +61,69 @@ func (c DepositCase) senders(ask func(Subject) *Answer) *Answer {
 		})
 	}
 	asking.Wait()
-	return worstOf(c.Senders, answers)
+	return combineSenders(c.Senders, answers)
 }
 
-// worstOf is what is known of several senders together: the highest severity, known only
+// combineSenders is what is known of several senders together: the highest severity, known only
 // when all of them are, and missing what is missing of any. It is pure.
-func worstOf(of []chain.Address, answers []*Answer) *Answer {
+func combineSenders(senders []chain.Address, answers []*Answer) *Answer {
 	var out Answer
 	var missing []string
-	var all []Verdict
+	var verdicts []Verdict
 	for i, a := range answers {
-		if !a.Said() {
-			missing = append(missing, string(of[i])+": "+cmp.Or(a.Unavailable, "no answer that can be used"))
+		if !a.IsComplete() {
+			missing = append(missing, string(senders[i])+": "+cmp.Or(a.Unavailable, "no answer that can be used"))
 		}
-		if a.Verdict == nil || a.Verdict.check() != nil {
+		if a.Verdict == nil || a.Verdict.validate() != nil {
 			continue
 		}
 		v := *a.Verdict
-		v.Address = of[i]
-		all = append(all, v)
+		v.Address = senders[i]
+		verdicts = append(verdicts, v)
 	}
-	for _, v := range all {
-		if out.Verdict == nil || worse(v, *out.Verdict) {
+	for _, v := range verdicts {
+		if out.Verdict == nil || isWorse(v, *out.Verdict) {
 			worst := v
 			out.Verdict = &worst
 		}
 	}
 	if v := out.Verdict; v != nil {
-		v.Of, v.Missing = all, nil
-		for _, o := range all {
-			v.Known = v.Known && o.Known
+		v.Parts, v.Missing = verdicts, nil
+		for _, o := range verdicts {
+			v.IsKnown = v.IsKnown && o.IsKnown
 			v.Cached = v.Cached || o.Cached
-			if o.At.Before(v.At) {
-				v.At = o.At // an old answer of one makes the whole as old
+			if o.GivenAt.Before(v.GivenAt) {
+				v.GivenAt = o.GivenAt // an old answer of one makes the whole as old
 			}
 		}
 	}
 	if len(missing) > 0 {
-		out.Unavailable = Text(fmt.Sprintf("of %d of %d senders: %s", len(missing), len(of), strings.Join(missing, "; ")))
+		out.Unavailable = SanitizeText(fmt.Sprintf("of %d of %d senders: %s", len(missing), len(senders), strings.Join(missing, "; ")))
 	}
 	return &out
 }
 
-func ask(ctx context.Context, who Screener, s Subject) *Answer {
-	if who == nil {
-		return AnswerOf(Verdict{}, Unavailable("no provider is configured"))
+func screenWith(ctx context.Context, screener Screener, s Subject) *Answer {
+	if screener == nil {
+		return NewAnswer(Verdict{}, Unavailable("no provider is configured"))
 	}
 	if s.Address == "" {
-		return AnswerOf(Verdict{}, Unavailable("there is no one sender to ask about"))
+		return NewAnswer(Verdict{}, Unavailable("there is no one sender to ask about"))
 	}
-	return AnswerOf(who.Screen(ctx, s))
+	return NewAnswer(screener.Screen(ctx, s))
 }
 
-// Decide asks and decides about a deposit until there is an outcome that is not a
+// DecideDeposit asks and decides about a deposit until there is an outcome that is not a
 // question. What was asked is in the case that comes back, for keeping.
-func (p Policy) Decide(ctx context.Context, c DepositCase) DepositRecord {
+func (p Policy) DecideDeposit(ctx context.Context, c DepositCase) DepositRecord {
 	c.UnknownAs, c.SanctionsFloor, c.Grace = p.UnknownAs, p.SanctionsFloor, p.Grace
 	for {
 		d := DecideDeposit(c)
 		switch {
-		case d.Outcome == Ask && c.Answer == nil:
-			c.Answer = c.senders(func(s Subject) *Answer { return p.Ask(ctx, s) })
-		case d.Outcome == AskLists && c.Lists == nil:
-			c.Lists = c.senders(func(s Subject) *Answer { return p.AskLists(ctx, s) })
+		case d.Outcome == ScreenProviders && c.Answer == nil:
+			c.Answer = c.screenSenders(func(s Subject) *Answer { return p.ScreenProviders(ctx, s) })
+		case d.Outcome == ScreenLists && c.Lists == nil:
+			c.Lists = c.screenSenders(func(s Subject) *Answer { return p.ScreenLists(ctx, s) })
 		default:
 			return DepositRecord{c, d}
 		}
@@ -131,23 +135,23 @@ func (p Policy) Decide(ctx context.Context, c DepositCase) DepositRecord {
 func (p Policy) DecideDestination(ctx context.Context, c WithdrawalCase) WithdrawalRecord {
 	c.UnknownAs, c.Configured = p.UnknownAs, p.Configured()
 	d := DecideWithdrawal(c)
-	if d.Outcome == AskWho {
-		c.Answer = p.Ask(ctx, c.Subject)
+	if d.Outcome == ScreenDestination {
+		c.Answer = p.ScreenProviders(ctx, c.Subject)
 		d = DecideWithdrawal(c)
 	}
 	return WithdrawalRecord{c, d}
 }
 
-// Anew is the same policy that asks each time and uses no answer again. What it hears
+// WithoutCache is the same policy that asks each time and uses no answer again. What it hears
 // is kept as always.
-func (p Policy) Anew() Policy {
-	p.Providers, p.Lists = anew(p.Providers), anew(p.Lists)
+func (p Policy) WithoutCache() Policy {
+	p.Providers, p.Lists = withoutCache(p.Providers), withoutCache(p.Lists)
 	return p
 }
 
-func anew(s Screener) Screener {
+func withoutCache(s Screener) Screener {
 	if p, ok := s.(*Panel); ok {
-		return p.Anew()
+		return p.WithoutCache()
 	}
 	return s
 }

@@ -13,23 +13,23 @@ import (
 // How long answers that nothing refers to are kept: usually, and at least. The database
 // has the least, too: it is longer than any answer is used again.
 const (
-	KeptUsual = 30 * 24 * time.Hour
-	KeptMin   = 8 * 24 * time.Hour
+	RetentionDefault = 30 * 24 * time.Hour
+	RetentionMin     = 8 * 24 * time.Hour
 )
 
 const (
-	retireMax    = 1000 // answers that are looked at in one transaction
-	retirePieces = 1000 // transactions in one run: the rest waits for the next
+	pruneBatchSize  = 1000 // answers that are looked at in one transaction
+	pruneBatchesMax = 1000 // transactions in one run: the rest waits for the next
 )
 
-// Retire takes away answers that are older than kept and that no decision about a
+// PruneAnswers takes away answers that are older than kept and that no decision about a
 // deposit or a withdrawal, and no verdict that was shown, refers to. What something
 // refers to stays, and so does what was kept before anybody wrote down what does.
 //
 // It is a chore: it may run at any time and in several processes, and each piece is a
 // transaction of its own. What it has looked at once it does not look at again.
-func Retire(ctx context.Context, db *pg.DB, kept time.Duration) error {
-	for range retirePieces {
+func PruneAnswers(ctx context.Context, db *pg.DB, retention time.Duration) error {
+	for range pruneBatchesMax {
 		looked := 0
 		err := db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 			looked = 0
@@ -37,7 +37,7 @@ func Retire(ctx context.Context, db *pg.DB, kept time.Duration) error {
 			if err := tx.QueryRow(ctx, `SELECT answer_id FROM risk_answers_retired FOR UPDATE`).Scan(&last); err != nil {
 				return err
 			}
-			rows, err := tx.Query(ctx, `SELECT answer_id, kept_at FROM risk_answers WHERE answer_id > $1 ORDER BY answer_id LIMIT $2`, last, retireMax)
+			rows, err := tx.Query(ctx, `SELECT answer_id, kept_at FROM risk_answers WHERE answer_id > $1 ORDER BY answer_id LIMIT $2`, last, pruneBatchSize)
 			if err != nil {
 				return err
 			}
@@ -51,7 +51,7 @@ func Retire(ctx context.Context, db *pg.DB, kept time.Duration) error {
 			}
 			var ids []string
 			for _, r := range found {
-				if r.At != nil && !r.At.Before(tx.Now.Add(-max(kept, KeptMin))) {
+				if r.At != nil && !r.At.Before(tx.Now.Add(-max(retention, RetentionMin))) {
 					break // and so are those after it
 				}
 				last = r.ID
@@ -75,7 +75,7 @@ func Retire(ctx context.Context, db *pg.DB, kept time.Duration) error {
 		if err != nil {
 			return fmt.Errorf("retire answers of providers: %w", err)
 		}
-		if looked < retireMax {
+		if looked < pruneBatchSize {
 			return nil
 		}
 	}

@@ -19,12 +19,12 @@ import (
 func TestAnswersThatSomethingRefersToStay(t *testing.T) {
 	t.Parallel()
 	db, ctx := pgtest.New(t), t.Context()
-	owner := pgtest.Owner(t, db)
+	owner := pgtest.OwnerPool(t, db)
 	path := filepath.Join(t.TempDir(), "seal.key")
-	if err := seal.Create(path); err != nil {
+	if err := seal.CreateKeyset(path); err != nil {
 		t.Fatal(err)
 	}
-	keys, err := seal.Open(path)
+	keys, err := seal.OpenKeyset(path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,15 +40,15 @@ func TestAnswersThatSomethingRefersToStay(t *testing.T) {
 	exec(`ALTER TABLE sender_verdicts DROP CONSTRAINT sender_verdicts_org_id_fkey`)
 	answer := func(of string) (*risk.Answer, []string) {
 		t.Helper()
-		panel := &risk.Panel{Answers: &risk.Answers{DB: db, Seal: keys}, Log: slog.New(slog.DiscardHandler)}
+		panel := &risk.Panel{Answers: &risk.AnswerStore{DB: db, Seal: keys}, Log: slog.New(slog.DiscardHandler)}
 		for _, name := range []string{"A", "B"} {
-			panel.Members = append(panel.Members, risk.Member{Screener: &risktest.Provider{Called: name, Way: risktest.Ways[0]}})
+			panel.Members = append(panel.Members, risk.Member{Screener: &risktest.Provider{ProviderName: name, Behavior: risktest.Behaviors[0]}})
 		}
-		a := risk.Policy{Providers: panel}.Ask(ctx, risk.Subject{Chain: chain.Ethereum, Address: chain.Address(of), Direction: risk.Incoming})
-		if a.Unavailable != "" || len(a.Verdict.Of) != 2 {
+		a := risk.Policy{Providers: panel}.ScreenProviders(ctx, risk.Subject{Chain: chain.Ethereum, Address: chain.Address(of), Direction: risk.Incoming})
+		if a.Unavailable != "" || len(a.Verdict.Parts) != 2 {
 			t.Fatalf("got %+v, want both answers", a)
 		}
-		return a, []string{a.Verdict.Of[0].AnswerID, a.Verdict.Of[1].AnswerID}
+		return a, []string{a.Verdict.Parts[0].AnswerID, a.Verdict.Parts[1].AnswerID}
 	}
 	there := func() map[string]bool {
 		t.Helper()
@@ -98,7 +98,7 @@ func TestAnswersThatSomethingRefersToStay(t *testing.T) {
 	keep(young, true)
 
 	for range 2 {
-		if err := risk.Retire(ctx, db, 30*24*time.Hour); err != nil {
+		if err := risk.PruneAnswers(ctx, db, 30*24*time.Hour); err != nil {
 			t.Fatalf("Retire: %v", err)
 		}
 		got := there()
@@ -115,11 +115,11 @@ func TestAnswersThatSomethingRefersToStay(t *testing.T) {
 			_, err := tx.Exec(ctx, `DELETE FROM risk_answers WHERE answer_id = $1`, id)
 			return err
 		})
-		if stays != pg.Violates(err, "risk_answers_used_stay") {
+		if stays != pg.ViolatesConstraint(err, "risk_answers_used_stay") {
 			t.Errorf("delete %s: got %v, want it refused %t", id, err, stays)
 		}
 	}
-	if err := risk.Retire(ctx, db, 0); err != nil { // as much as it may: the young stay
+	if err := risk.PruneAnswers(ctx, db, 0); err != nil { // as much as it may: the young stay
 		t.Fatalf("Retire: %v", err)
 	}
 	if got := there(); !got[young[0]] || !got[young[1]] {

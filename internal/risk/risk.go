@@ -46,11 +46,11 @@ func ParseSeverity(s string) (Severity, error) {
 	return "", fmt.Errorf("%q is no severity: NONE, LOW, MEDIUM, HIGH or SEVERE", s[:min(len(s), 40)])
 }
 
-// Above tells whether s is above a threshold. What is not in the order is above
+// Exceeds tells whether s is above a threshold. What is not in the order is above
 // every threshold, and a threshold that is not in the order is below everything.
-func (s Severity) Above(threshold Severity) bool {
-	mine, limit := slices.Index(Severities, s), slices.Index(Severities, threshold)
-	return mine < 0 || limit < 0 || mine > limit
+func (s Severity) Exceeds(threshold Severity) bool {
+	rank, limit := slices.Index(Severities, s), slices.Index(Severities, threshold)
+	return rank < 0 || limit < 0 || rank > limit
 }
 
 // Direction is which way the money goes, as seen from here.
@@ -77,35 +77,35 @@ type Subject struct {
 type Verdict struct {
 	Provider string   `json:"provider"` // such as TRM; of several, whose severity it is
 	Severity Severity `json:"severity"` // the highest that is known; UNKNOWN when none is
-	// Known is false when a provider that was asked does not know the address, or
+	// IsKnown is false when a provider that was asked does not know the address, or
 	// does not know all of what it says, whatever the others say.
-	Known      bool     `json:"known"`
+	IsKnown    bool     `json:"known"`
 	Score      *int     `json:"score"` // 0 to 100, when the provider has such a thing
 	Entity     string   `json:"entity,omitempty"`
 	Categories []string `json:"categories"`
-	// Owner are those of the categories that say whose the address itself is.
-	Owner  []string `json:"owner,omitempty"`
-	Direct bool     `json:"direct"` // the address itself, and not somebody it dealt with
+	// OwnerCategories are those of the categories that say whose the address itself is.
+	OwnerCategories []string `json:"owner,omitempty"`
+	Direct          bool     `json:"direct"` // the address itself, and not somebody it dealt with
 	// Reference finds the answer again: at the provider, or among those kept here.
 	Reference string        `json:"reference,omitempty"`
 	Latency   time.Duration `json:"latency"` // nanoseconds
-	At        time.Time     `json:"at"`      // when it was given
+	GivenAt   time.Time     `json:"at"`      // when it was given
 	Cached    bool          `json:"cached"`  // it was given before, at At
 	// AnswerID names the sealed row of risk_answers, when there is one.
 	AnswerID string `json:"answerId,omitempty"`
-	// Of are the verdicts of all who answered, when several were asked; about several
+	// Parts are the verdicts of all who answered, when several were asked; about several
 	// senders, of each of them.
-	Of []Verdict `json:"of,omitempty"`
+	Parts []Verdict `json:"of,omitempty"`
 	// Address is whom it is about, where several were asked about.
 	Address chain.Address `json:"address,omitempty"`
 	// Missing are those who were asked and did not answer, with why.
-	Missing []Missing `json:"missing,omitempty"`
+	Missing []MissingAnswer `json:"missing,omitempty"`
 	// Raw is the provider's own answer. It is kept sealed and nowhere else.
 	Raw json.RawMessage `json:"-"`
 }
 
-// Missing is a provider that was asked and gave no answer.
-type Missing struct {
+// MissingAnswer is a provider that was asked and gave no answer.
+type MissingAnswer struct {
 	Provider string `json:"provider"`
 	Reason   string `json:"reason"`
 }
@@ -132,10 +132,10 @@ type Screener interface {
 	Screen(ctx context.Context, s Subject) (Verdict, error)
 }
 
-// Canonical is the form in which addresses are compared: two texts of one address
+// CanonicalAddress is the form in which addresses are compared: two texts of one address
 // give one form. A list that knows an address matches it on every chain that has the
 // address's form, so no chain is part of it.
-func Canonical(address string) string {
+func CanonicalAddress(address string) string {
 	lower := strings.ToLower(address)
 	switch {
 	case len(address) == 42 && strings.HasPrefix(lower, "0x") && strings.Trim(lower[2:], "0123456789abcdef") == "":
@@ -156,25 +156,25 @@ const (
 	categoriesMax = 50
 )
 
-// check refuses a verdict that no adapter may give.
-func (v Verdict) check() error {
+// validate refuses a verdict that no adapter may give.
+func (v Verdict) validate() error {
 	switch {
 	case v.Provider == "":
 		return errors.New("a verdict of nobody")
 	case v.Severity != Unknown && !slices.Contains(Severities, v.Severity):
 		return fmt.Errorf("no severity: %q", v.Severity)
-	case v.Known && v.Severity == Unknown:
-		return fmt.Errorf("severity %s with known %t", v.Severity, v.Known)
+	case v.IsKnown && v.Severity == Unknown:
+		return fmt.Errorf("severity %s with known %t", v.Severity, v.IsKnown)
 	case v.Score != nil && (*v.Score < 0 || *v.Score > 100):
 		return fmt.Errorf("a score of %d", *v.Score)
-	case v.At.IsZero():
+	case v.GivenAt.IsZero():
 		return errors.New("a verdict without its time")
 	}
 	return nil
 }
 
-// Text bounds what a stranger said, for a verdict, a log or an error.
-func Text(s string) string {
+// SanitizeText bounds what a stranger said, for a verdict, a log or an error.
+func SanitizeText(s string) string {
 	s = strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f {
 			return ' '
@@ -184,21 +184,21 @@ func Text(s string) string {
 	return strings.ToValidUTF8(s[:min(len(s), textBytesMax)], "")
 }
 
-// tidy bounds the texts of a verdict and puts its categories in order.
-func (v *Verdict) tidy() {
-	v.Entity, v.Reference = Text(v.Entity), Text(v.Reference)
-	v.Categories = tidied(v.Categories)
-	if len(v.Owner) > 0 {
-		v.Owner = tidied(v.Owner)
+// normalize bounds the texts of a verdict and puts its categories in order.
+func (v *Verdict) normalize() {
+	v.Entity, v.Reference = SanitizeText(v.Entity), SanitizeText(v.Reference)
+	v.Categories = normalizeTexts(v.Categories)
+	if len(v.OwnerCategories) > 0 {
+		v.OwnerCategories = normalizeTexts(v.OwnerCategories)
 	}
-	v.At = v.At.UTC()
+	v.GivenAt = v.GivenAt.UTC()
 }
 
-// tidied are bounded texts in order, each once.
-func tidied(of []string) []string {
-	out := make([]string, 0, len(of))
-	for _, c := range of {
-		if c = Text(c); c != "" {
+// normalizeTexts are bounded texts in order, each once.
+func normalizeTexts(texts []string) []string {
+	out := make([]string, 0, len(texts))
+	for _, c := range texts {
+		if c = SanitizeText(c); c != "" {
 			out = append(out, c)
 		}
 	}

@@ -15,61 +15,61 @@ import (
 	"github.com/cofferpay/coffer/internal/pg"
 )
 
-// parted is called when the final chain does not continue the block that was
+// handleParentMismatch is called when the final chain does not continue the block that was
 // walked. Only an agreed final block with another hash at that very height
 // proves that finality broke: providers that contradict one another do not.
 // Then nothing goes out on this chain any more, and who has built on what is
 // gone is told how far back that goes.
-func (w *Walker) parted(ctx context.Context, at chain.Block) error {
-	c, err := w.conf.Reader.Final(ctx, at.Height)
+func (w *Walker) handleParentMismatch(ctx context.Context, cursor chain.Block) error {
+	c, err := w.conf.Reader.Final(ctx, cursor.Height)
 	if err != nil {
-		return fmt.Errorf("block %d does not continue the chain that was walked; read it again: %w", at.Height, err)
+		return fmt.Errorf("block %d does not continue the chain that was walked; read it again: %w", cursor.Height, err)
 	}
-	walked, err := w.walked(ctx, at)
+	provenHash, err := w.loadProvenHash(ctx, cursor)
 	if err != nil {
 		return err
 	}
-	if c.Hash == walked {
-		return fmt.Errorf("what follows block %d does not name it as its parent: %w", at.Height, chain.ErrDisagreement)
+	if c.Hash == provenHash {
+		return fmt.Errorf("what follows block %d does not name it as its parent: %w", cursor.Height, chain.ErrDisagreement)
 	}
-	detail := fmt.Sprintf("block %d was final as %s and is now final as %s", at.Height, walked, c.Hash)
+	detail := fmt.Sprintf("block %d was final as %s and is now final as %s", cursor.Height, provenHash, c.Hash)
 	broken := fmt.Errorf("%s: %w", detail, ErrFinalityBroken)
 	// First and alone: it needs nothing that could fail for another reason.
 	err = w.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-		if err := w.stop(ctx, tx, detail); err != nil {
+		if err := w.freezeChain(ctx, tx, detail); err != nil {
 			return err
 		}
-		return note(ctx, tx, w.conf.Chain, c.Block, finding{kind: finalityBroken, detail: detail})
+		return recordFinding(ctx, tx, w.conf.Chain, c.Block, finding{kind: findingFinalityBroken, detail: detail})
 	})
 	if err != nil {
 		return fmt.Errorf("freeze %s because its finality broke: %w", w.conf.Chain, err)
 	}
-	if err := w.mark(ctx, detail); err != nil {
+	if err := w.recordFork(ctx, detail); err != nil {
 		return fmt.Errorf("%w; how far back is not known yet: %w", broken, err)
 	}
 	return broken
 }
 
-func (w *Walker) stop(ctx context.Context, tx pg.Tx, why string) error {
-	return freeze.Put(ctx, tx, freeze.Freeze{Scope: freeze.Chain, Chain: w.conf.Chain, Source: freeze.ByFinality, Reason: why})
+func (w *Walker) freezeChain(ctx context.Context, tx pg.Tx, reason string) error {
+	return freeze.Create(ctx, tx, freeze.Freeze{Scope: freeze.ScopeChain, Chain: w.conf.Chain, Source: freeze.SourceFinality, Reason: reason})
 }
 
-// mark writes down above which block the chain has parted and tells who has
+// recordFork writes down above which block the chain has parted and tells who has
 // built on it, once for each way in which it has.
-func (w *Walker) mark(ctx context.Context, detail string) error {
-	marked, err := w.marked(ctx)
+func (w *Walker) recordFork(ctx context.Context, detail string) error {
+	isRecorded, err := w.isForkRecorded(ctx)
 	if err != nil {
 		return err
 	}
-	if told := w.told.Load(); marked && told != nil && *told == detail {
+	if reported := w.reportedFork.Load(); isRecorded && reported != nil && *reported == detail {
 		return nil
 	}
-	fork, err := w.Parting(ctx)
+	fork, err := w.FindFork(ctx)
 	if err != nil {
 		return err
 	}
 	err = w.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-		if err := w.hold(ctx, tx, fork.Cursor); err != nil {
+		if err := w.lockCursor(ctx, tx, fork.Cursor); err != nil {
 			return err
 		}
 		_, err := tx.Exec(ctx, `UPDATE scan_cursors SET parted_above = least(parted_above, $2) WHERE chain = $1`,
@@ -77,72 +77,72 @@ func (w *Walker) mark(ctx context.Context, detail string) error {
 		if err != nil {
 			return fmt.Errorf("mark %s as parted above block %d: %w", w.conf.Chain, fork.Ancestor.Height, err)
 		}
-		for _, c := range w.conf.Concerned {
-			if err := c.Parted(ctx, tx, w.conf.Chain, fork.Ancestor.Height); err != nil {
+		for _, c := range w.conf.FinalityListeners {
+			if err := c.OnParted(ctx, tx, w.conf.Chain, fork.Ancestor.Height); err != nil {
 				return err
 			}
 		}
 		return nil
 	})
 	if err == nil {
-		w.told.Store(&detail)
+		w.reportedFork.Store(&detail)
 	}
 	return err
 }
 
-func (w *Walker) marked(ctx context.Context) (marked bool, err error) {
+func (w *Walker) isForkRecorded(ctx context.Context) (isRecorded bool, err error) {
 	err = w.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-		return tx.QueryRow(ctx, `SELECT parted_above IS NOT NULL FROM scan_cursors WHERE chain = $1`, w.conf.Chain).Scan(&marked)
+		return tx.QueryRow(ctx, `SELECT parted_above IS NOT NULL FROM scan_cursors WHERE chain = $1`, w.conf.Chain).Scan(&isRecorded)
 	})
 	if err != nil {
 		return false, fmt.Errorf("ask whether %s is marked as parted: %w", w.conf.Chain, err)
 	}
-	return marked, nil
+	return isRecorded, nil
 }
 
-// hold locks the cursor against everybody, if it still stands where it was read.
-func (w *Walker) hold(ctx context.Context, tx pg.Tx, at chain.Block) error {
-	var now chain.Block
-	err := tx.QueryRow(ctx, `SELECT height, hash FROM scan_cursors WHERE chain = $1 FOR UPDATE`, w.conf.Chain).Scan(&now.Height, &now.Hash)
+// lockCursor locks the cursor against everybody, if it still stands where it was read.
+func (w *Walker) lockCursor(ctx context.Context, tx pg.Tx, expected chain.Block) error {
+	var current chain.Block
+	err := tx.QueryRow(ctx, `SELECT height, hash FROM scan_cursors WHERE chain = $1 FOR UPDATE`, w.conf.Chain).Scan(&current.Height, &current.Hash)
 	if err != nil {
 		return fmt.Errorf("lock the cursor of %s: %w", w.conf.Chain, err)
 	}
-	if now.Height != at.Height || now.Hash != at.Hash {
-		return errMoved
+	if current.Height != expected.Height || current.Hash != expected.Hash {
+		return errCursorMoved
 	}
 	return nil
 }
 
-// walked is the hash under which a height was final for us.
-func (w *Walker) walked(ctx context.Context, at chain.Block) (hash string, err error) {
-	hash = at.Hash
+// loadProvenHash is the hash under which a height was final for us.
+func (w *Walker) loadProvenHash(ctx context.Context, block chain.Block) (hash string, err error) {
+	hash = block.Hash
 	err = w.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-		err := tx.QueryRow(ctx, `SELECT hash FROM finality_live WHERE chain = $1 AND height = $2`, w.conf.Chain, at.Height).Scan(&hash)
+		err := tx.QueryRow(ctx, `SELECT hash FROM finality_live WHERE chain = $1 AND height = $2`, w.conf.Chain, block.Height).Scan(&hash)
 		if errors.Is(err, pgx.ErrNoRows) {
 			return nil // the block of the first start has no proof
 		}
 		return err
 	})
 	if err != nil {
-		return "", fmt.Errorf("read the proof of block %d: %w", at.Height, err)
+		return "", fmt.Errorf("read the proof of block %d: %w", block.Height, err)
 	}
 	return hash, nil
 }
 
-// Parting is where the final chain left the one that was walked.
-type Parting struct {
+// Fork is where the final chain left the one that was walked.
+type Fork struct {
 	Cursor   chain.Block // where the walk stands
 	Ancestor chain.Block // the last block that both have
 	Tip      chain.Block // the last block that was walked; not below the cursor unless a person set that back
 	Final    chain.Block // the final head that the providers name now
 }
 
-// Parting looks where the final chain leaves the one that was walked. Errors: an
+// FindFork looks where the final chain leaves the one that was walked. Errors: an
 // INVALID_STATE fault when it does not, or when it does so below the block that
 // the first start began at; what Reader gives.
-func (w *Walker) Parting(ctx context.Context) (Parting, error) {
-	var p Parting
-	var low chain.Block // of the first proof that counts
+func (w *Walker) FindFork(ctx context.Context) (Fork, error) {
+	var fork Fork
+	var firstProven chain.Block // of the first proof that counts
 	err := w.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		return tx.QueryRow(ctx, `
 			SELECT c.height, c.hash, t.height, t.hash, l.height, l.hash, l.parent
@@ -150,29 +150,29 @@ func (w *Walker) Parting(ctx context.Context) (Parting, error) {
 			CROSS JOIN LATERAL (SELECT height, hash FROM finality_live WHERE chain = c.chain ORDER BY height DESC LIMIT 1) t
 			CROSS JOIN LATERAL (SELECT height, hash, parent FROM finality_live WHERE chain = c.chain ORDER BY height LIMIT 1) l
 			WHERE c.chain = $1`, w.conf.Chain).
-			Scan(&p.Cursor.Height, &p.Cursor.Hash, &p.Tip.Height, &p.Tip.Hash, &low.Height, &low.Hash, &low.Parent)
+			Scan(&fork.Cursor.Height, &fork.Cursor.Hash, &fork.Tip.Height, &fork.Tip.Hash, &firstProven.Height, &firstProven.Hash, &firstProven.Parent)
 	})
 	if errors.Is(err, pgx.ErrNoRows) {
-		return p, fault.New(fault.Conflict, fault.InvalidState, "No final block of %s was walked yet, so none can be gone.", w.conf.Chain)
+		return fork, fault.New(fault.Conflict, fault.InvalidState, "No final block of %s was walked yet, so none can be gone.", w.conf.Chain)
 	}
 	if err != nil {
-		return p, fmt.Errorf("read what was walked of %s: %w", w.conf.Chain, err)
+		return fork, fmt.Errorf("read what was walked of %s: %w", w.conf.Chain, err)
 	}
 	heads, err := w.conf.Reader.Heads(ctx)
 	if err != nil {
-		return p, fmt.Errorf("ask for the heads: %w", err)
+		return fork, fmt.Errorf("ask for the heads: %w", err)
 	}
-	p.Final = heads.Final
-	if p.Final.Height+1 < low.Height {
-		return p, fmt.Errorf("the final head %d is below the first block that was walked, %d: %w", p.Final.Height, low.Height, chain.ErrNotYet)
+	fork.Final = heads.Final
+	if fork.Final.Height+1 < firstProven.Height {
+		return fork, fmt.Errorf("the final head %d is below the first block that was walked, %d: %w", fork.Final.Height, firstProven.Height, chain.ErrNotYet)
 	}
 
 	// both tells whether the last block that was walked at or below a height is on the
 	// final chain.
-	both := func(height uint64) (b chain.Block, same bool, err error) {
-		b = chain.Block{Height: low.Height - 1, Hash: low.Parent} // below the first proof
-		if height >= low.Height {
-			if b, err = w.below(ctx, height); err != nil {
+	compareBlock := func(height uint64) (b chain.Block, shared bool, err error) {
+		b = chain.Block{Height: firstProven.Height - 1, Hash: firstProven.Parent} // below the first proof
+		if height >= firstProven.Height {
+			if b, err = w.provenBlockBelow(ctx, height); err != nil {
 				return b, false, err
 			}
 		}
@@ -180,56 +180,56 @@ func (w *Walker) Parting(ctx context.Context) (Parting, error) {
 		if err != nil {
 			return b, false, fmt.Errorf("read final block %d: %w", b.Height, err)
 		}
-		return b, c.Hash == b.Hash || height < low.Height && c.Parent == b.Hash, nil
+		return b, c.Hash == b.Hash || height < firstProven.Height && c.Parent == b.Hash, nil
 	}
 	// Downwards in growing steps to a block that both have, then between that and
 	// the lowest one that is known to differ.
-	differs := min(p.Tip.Height, p.Final.Height) + 1
+	differs := min(fork.Tip.Height, fork.Final.Height) + 1
 	for step, height := uint64(1), differs-1; ; step *= 2 {
-		b, same, err := both(height)
+		b, shared, err := compareBlock(height)
 		if err != nil {
-			return p, err
+			return fork, err
 		}
-		if same {
-			p.Ancestor = b
+		if shared {
+			fork.Ancestor = b
 			break
 		}
-		if height < low.Height {
-			return p, fault.New(fault.Conflict, fault.InvalidState,
+		if height < firstProven.Height {
+			return fork, fault.New(fault.Conflict, fault.InvalidState,
 				"The final chain of %s has another block %d than the one that this installation began at. Nothing that was walked is on it: there is nothing to return to.",
 				w.conf.Chain, height)
 		}
 		differs = b.Height
-		height = max(low.Height-1, b.Height-min(b.Height, step))
+		height = max(firstProven.Height-1, b.Height-min(b.Height, step))
 	}
-	if differs > min(p.Tip.Height, p.Final.Height) {
-		return p, fault.New(fault.Conflict, fault.InvalidState,
-			"The final chain of %s is the one that was walked, up to block %d. Nothing has to be decided.", w.conf.Chain, p.Ancestor.Height)
+	if differs > min(fork.Tip.Height, fork.Final.Height) {
+		return fork, fault.New(fault.Conflict, fault.InvalidState,
+			"The final chain of %s is the one that was walked, up to block %d. Nothing has to be decided.", w.conf.Chain, fork.Ancestor.Height)
 	}
-	for same := p.Ancestor.Height; differs-same > 1; { // nothing that was walked up to same differs
-		height := same + (differs-same)/2
-		b, on, err := both(height)
+	for shared := fork.Ancestor.Height; differs-shared > 1; { // nothing that was walked up to same differs
+		height := shared + (differs-shared)/2
+		b, matches, err := compareBlock(height)
 		switch {
 		case err != nil:
-			return p, err
-		case on:
-			p.Ancestor, same = b, height
+			return fork, err
+		case matches:
+			fork.Ancestor, shared = b, height
 		default:
 			differs = b.Height
 		}
 	}
-	c, err := w.conf.Reader.Final(ctx, p.Ancestor.Height+1)
+	c, err := w.conf.Reader.Final(ctx, fork.Ancestor.Height+1)
 	if err != nil {
-		return p, fmt.Errorf("read the final block after %d: %w", p.Ancestor.Height, err)
+		return fork, fmt.Errorf("read the final block after %d: %w", fork.Ancestor.Height, err)
 	}
-	if c.Parent != p.Ancestor.Hash {
-		return p, fmt.Errorf("block %d does not stand on block %d: %w", c.Height, p.Ancestor.Height, chain.ErrDisagreement)
+	if c.Parent != fork.Ancestor.Hash {
+		return fork, fmt.Errorf("block %d does not stand on block %d: %w", c.Height, fork.Ancestor.Height, chain.ErrDisagreement)
 	}
-	return p, nil
+	return fork, nil
 }
 
-// below is the last block at or below a height that was walked and still counts.
-func (w *Walker) below(ctx context.Context, height uint64) (b chain.Block, err error) {
+// provenBlockBelow is the last block at or below a height that was walked and still counts.
+func (w *Walker) provenBlockBelow(ctx context.Context, height uint64) (b chain.Block, err error) {
 	err = w.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		return tx.QueryRow(ctx, `SELECT height, hash FROM finality_live WHERE chain = $1 AND height <= $2 ORDER BY height DESC LIMIT 1`, w.conf.Chain, height).
 			Scan(&b.Height, &b.Hash)
@@ -245,50 +245,50 @@ func (w *Walker) below(ctx context.Context, height uint64) (b chain.Block, err e
 // the new fork does not have wait blocks above the old tip is gone for good. The
 // chain stays frozen. Error: an INVALID_STATE fault when the walk does not stand
 // where the parting was seen; nothing was changed then.
-func (w *Walker) Repoint(ctx context.Context, p Parting, wait uint64, by audit.Actor) (b finality.Break, err error) {
-	reason := fmt.Sprintf("block %d was final as %s, and the final chain leaves it above block %d", p.Tip.Height, p.Tip.Hash, p.Ancestor.Height)
+func (w *Walker) Repoint(ctx context.Context, fork Fork, settleBlocks uint64, actor audit.Actor) (b finality.Break, err error) {
+	reason := fmt.Sprintf("block %d was final as %s, and the final chain leaves it above block %d", fork.Tip.Height, fork.Tip.Hash, fork.Ancestor.Height)
 	err = w.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-		if err := w.hold(ctx, tx, p.Cursor); err != nil {
+		if err := w.lockCursor(ctx, tx, fork.Cursor); err != nil {
 			return err
 		}
-		if err := w.stop(ctx, tx, reason); err != nil {
+		if err := w.freezeChain(ctx, tx, reason); err != nil {
 			return err
 		}
-		b, err = finality.Record(ctx, tx, finality.Break{
-			Chain: w.conf.Chain, Ancestor: p.Ancestor, Tip: p.Tip, Settle: p.Tip.Height + wait,
-			Reason: reason, DecidedBy: by.Kind + " " + by.ID,
+		b, err = finality.RecordBreak(ctx, tx, finality.Break{
+			Chain: w.conf.Chain, Ancestor: fork.Ancestor, Tip: fork.Tip, SettleHeight: fork.Tip.Height + settleBlocks,
+			Reason: reason, DecidedBy: actor.Kind + " " + actor.ID,
 		})
 		if err != nil {
 			return err
 		}
-		to := p.Ancestor
-		if p.Cursor.Height < to.Height {
-			to = p.Cursor // a person has set it back to read blocks again
+		target := fork.Ancestor
+		if fork.Cursor.Height < target.Height {
+			target = fork.Cursor // a person has set it back to read blocks again
 		}
 		_, err := tx.Exec(ctx, `UPDATE scan_cursors SET height = $2, hash = $3, updated_at = $4, parted_above = NULL WHERE chain = $1`,
-			w.conf.Chain, to.Height, to.Hash, tx.Now)
+			w.conf.Chain, target.Height, target.Hash, tx.Now)
 		if err != nil {
-			return fmt.Errorf("set the cursor to block %d: %w", to.Height, err)
+			return fmt.Errorf("set the cursor to block %d: %w", target.Height, err)
 		}
-		for _, c := range w.conf.Concerned {
-			if err := c.Broken(ctx, tx, b); err != nil {
+		for _, c := range w.conf.FinalityListeners {
+			if err := c.OnBroken(ctx, tx, b); err != nil {
 				return err
 			}
 		}
 		return audit.Record(ctx, tx, audit.Entry{
-			Actor: by, Action: "chain.repointed", ResourceKind: "CHAIN", ResourceID: string(w.conf.Chain),
+			Actor: actor, Action: "chain.repointed", ResourceKind: "CHAIN", ResourceID: string(w.conf.Chain),
 			Detail: map[string]any{
 				"fork": b.Fork, "ancestor": b.Ancestor.Height, "ancestorHash": b.Ancestor.Hash,
-				"tip": b.Tip.Height, "tipHash": b.Tip.Hash, "settle": b.Settle,
+				"tip": b.Tip.Height, "tipHash": b.Tip.Hash, "settle": b.SettleHeight,
 			},
 		})
 	})
-	if errors.Is(err, errMoved) {
+	if errors.Is(err, errCursorMoved) {
 		return b, fault.New(fault.Conflict, fault.InvalidState, "The walk of %s was moved meanwhile; nothing was changed. Look again.", w.conf.Chain)
 	}
 	if err != nil {
-		return b, fmt.Errorf("repoint %s to block %d: %w", w.conf.Chain, p.Ancestor.Height, err)
+		return b, fmt.Errorf("repoint %s to block %d: %w", w.conf.Chain, fork.Ancestor.Height, err)
 	}
-	w.log.Warn("scan: repointed", "ancestor", b.Ancestor.Height, "tip", b.Tip.Height, "settle", b.Settle, "by", by.ID)
+	w.log.Warn("scan: repointed", "ancestor", b.Ancestor.Height, "tip", b.Tip.Height, "settle", b.SettleHeight, "by", actor.ID)
 	return b, nil
 }

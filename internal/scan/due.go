@@ -15,20 +15,20 @@ import (
 )
 
 const (
-	dueAgainAfter  = 15 * time.Second // after the first attempt; every later pause is twice as long
-	dueAgainMax    = time.Hour
-	dueWithin      = 5 * time.Minute // of one attempt at a block
-	dueReasonBytes = 500
+	traceRetryAfter     = 15 * time.Second // after the first attempt; every later pause is twice as long
+	traceRetryMax       = time.Hour
+	traceRetryTimeout   = 5 * time.Minute // of one attempt at a block
+	traceReasonBytesMax = 500
 )
 
-// keepDue writes down what is to be traced of a block, with the block.
-func keepDue(ctx context.Context, tx pg.Tx, proofID int64, all []due) error {
-	for _, d := range all {
+// storePending writes down what is to be traced of a block, with the block.
+func storePending(ctx context.Context, tx pg.Tx, proofID int64, traces []pendingTrace) error {
+	for _, d := range traces {
 		_, err := tx.Exec(ctx, `
 			INSERT INTO scan_untraced (proof_id, tx_hash, addresses, attempts, last_error, next_attempt_at, created_at)
 			VALUES ($1, $2, $3, 1, $4, $5, $6)
 			ON CONFLICT (proof_id, tx_hash) DO NOTHING`,
-			proofID, d.tx, d.addresses(), d.reason(), tx.Now.Add(dueAgainAfter), tx.Now)
+			proofID, d.tx, d.touchedAddresses(), d.storableReason(), tx.Now.Add(traceRetryAfter), tx.Now)
 		if err != nil {
 			return fmt.Errorf("note that transaction %q is to be traced: %w", d.tx, err)
 		}
@@ -36,55 +36,55 @@ func keepDue(ctx context.Context, tx pg.Tx, proofID int64, all []due) error {
 	return nil
 }
 
-// addresses are those of ours that it is known to have touched; nil where that is unknown.
-func (d due) addresses() []string {
+// touchedAddresses are those of ours that it is known to have touched; nil where that is unknown.
+func (d pendingTrace) touchedAddresses() []string {
 	if d.unknown {
 		return nil
 	}
-	all := make([]string, len(d.touched))
+	texts := make([]string, len(d.touched))
 	for i, a := range d.touched {
-		all[i] = string(a)
+		texts[i] = string(a)
 	}
-	return all
+	return texts
 }
 
-// reason is the beginning of why as the database takes it. A provider may have sent any bytes,
+// storableReason is the beginning of why as the database takes it. A provider may have sent any bytes,
 // and a refused text would stop the walk.
-func (d due) reason() string {
-	why := strings.ReplaceAll(d.why, "\x00", "")
-	return strings.ToValidUTF8(why[:min(len(why), dueReasonBytes)], "")
+func (d pendingTrace) storableReason() string {
+	reason := strings.ReplaceAll(d.reason, "\x00", "")
+	return strings.ToValidUTF8(reason[:min(len(reason), traceReasonBytesMax)], "")
 }
 
-// dueBlock is a block of which something is to be traced now.
-type dueBlock struct {
+// untracedBlock is a block of which something is to be traced now.
+type untracedBlock struct {
 	Proof
 	attempts int      // the most of any of its transactions
 	txs      []string // those transactions; "" for all of the block
 }
 
-// Traces takes one step with what is to be traced yet: at most one block. moved is false when
+// StepTraces takes one step with what is to be traced yet: at most one block. moved is false when
 // nothing is due. What it finds is told to the listener with the proof of the block that it is
 // in, in the transaction that completes the rows.
-func (w *Walker) Traces(ctx context.Context) (moved bool, err error) {
+func (w *Walker) StepTraces(ctx context.Context) (moved bool, err error) {
 	if w.tracer == nil {
 		return false, nil
 	}
-	b, ok, err := w.due(ctx)
+	b, ok, err := w.nextUntraced(ctx)
 	if err != nil || !ok {
 		return false, err
 	}
-	if err := w.retrace(ctx, b); err != nil {
+	if err := w.retryTraces(ctx, b); err != nil {
 		if ctx.Err() != nil {
 			return false, err
 		}
-		return true, errors.Join(fmt.Errorf("trace block %d: %w", b.Height, err), w.postpone(ctx, b, err))
+		return true, errors.Join(fmt.Errorf("trace block %d: %w", b.Height, err), w.postponeTraces(ctx, b, err))
 	}
 	return true, nil
 }
 
-// due is the block that has waited longest. Of proofs that a break has ended nothing is
+// nextUntraced is the block that has waited longest. Of proofs that a break has ended nothing is
 // due: the block that took their place has rows of its own.
-func (w *Walker) due(ctx context.Context) (b dueBlock, ok bool, err error) {
+func (w *Walker) nextUntraced(ctx context.Context) (b untracedBlock, ok bool, err error) {
 	err = w.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		err := tx.QueryRow(ctx, `
 			SELECT p.proof_id, p.height, p.hash, p.parent, p.block_time, max(u.attempts), array_agg(u.tx_hash)
@@ -107,7 +107,7 @@ func (w *Walker) due(ctx context.Context) (b dueBlock, ok bool, err error) {
 	return b, ok, nil
 }
 
-func (w *Walker) retrace(ctx context.Context, b dueBlock) error {
+func (w *Walker) retryTraces(ctx context.Context, b untracedBlock) error {
 	c, err := w.conf.Reader.Final(ctx, b.Height)
 	if err != nil {
 		return err
@@ -115,58 +115,58 @@ func (w *Walker) retrace(ctx context.Context, b dueBlock) error {
 	if c.Hash != b.Hash {
 		return fmt.Errorf("it was %s and is %s: %w", b.Hash, c.Hash, chain.ErrDisagreement)
 	}
-	moved, have, left, _, err := w.explain(ctx, c, b.attempts, dueWithin)
+	transfers, balances, pending, _, err := w.findInternalTransfers(ctx, c, b.attempts, traceRetryTimeout)
 	if err != nil {
 		return err
 	}
-	inside := c
-	inside.Transfers = moved
-	found, err := w.match(ctx, inside)
+	internalOnly := c
+	internalOnly.Transfers = transfers
+	arrivals, err := w.matchArrivals(ctx, internalOnly)
 	if err != nil {
 		return err
 	}
-	c.Transfers = append(slices.Clip(c.Transfers), moved...)
-	findings, err := w.weigh(ctx, c, found, have, left)
+	c.Transfers = append(slices.Clip(c.Transfers), transfers...)
+	findings, err := w.reconcileBalances(ctx, c, arrivals, balances, pending)
 	if err != nil {
 		return err
 	}
 	// The listener has heard of the others.
-	found = slices.DeleteFunc(found, func(f Found) bool {
+	arrivals = slices.DeleteFunc(arrivals, func(f Arrival) bool {
 		return !slices.Contains(b.txs, "") && !slices.Contains(b.txs, string(f.Tx))
 	})
-	var take Taking
-	if len(found) > 0 {
-		take = w.listener.Observe(ctx, w.conf.Chain, b.Block, found)
+	var apply Apply
+	if len(arrivals) > 0 {
+		apply = w.listener.OnFinal(ctx, w.conf.Chain, b.Block, arrivals)
 	}
 	err = w.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-		live, err := w.still(ctx, tx, b)
+		live, err := w.lockLiveProof(ctx, tx, b)
 		if err != nil || !live {
 			return err
 		}
-		again, err := complete(ctx, tx, b, left)
-		if err != nil || again {
+		raced, err := completeTraces(ctx, tx, b, pending)
+		if err != nil || raced {
 			return err
 		}
-		if len(found) > 0 {
-			if err := take(ctx, tx, b.Proof); err != nil {
+		if len(arrivals) > 0 {
+			if err := apply(ctx, tx, b.Proof); err != nil {
 				return err
 			}
 		}
 		for _, f := range findings {
-			if err := note(ctx, tx, w.conf.Chain, b.Block, f); err != nil {
+			if err := recordFinding(ctx, tx, w.conf.Chain, b.Block, f); err != nil {
 				return err
 			}
 		}
 		return nil
 	})
-	if err == nil && len(found) > 0 {
-		w.log.Info("scan: traced later", "height", b.Height, "found", len(found), "left", len(left))
+	if err == nil && len(arrivals) > 0 {
+		w.log.Info("scan: traced later", "height", b.Height, "found", len(arrivals), "left", len(pending))
 	}
 	return err
 }
 
-// still locks the chain's cursor, as both walks do, and tells whether the proof counts.
-func (w *Walker) still(ctx context.Context, tx pg.Tx, b dueBlock) (live bool, err error) {
+// lockLiveProof locks the chain's cursor, as both walks do, and tells whether the proof counts.
+func (w *Walker) lockLiveProof(ctx context.Context, tx pg.Tx, b untracedBlock) (live bool, err error) {
 	if _, err := tx.Exec(ctx, `SELECT FROM scan_cursors WHERE chain = $1 FOR NO KEY UPDATE`, w.conf.Chain); err != nil {
 		return false, err
 	}
@@ -174,16 +174,16 @@ func (w *Walker) still(ctx context.Context, tx pg.Tx, b dueBlock) (live bool, er
 	return live, err
 }
 
-// complete ends the rows of a block that are answered and puts off those that are not. again
+// completeTraces ends the rows of a block that are answered and puts off those that are not. again
 // says that another process has done something of it meanwhile.
-func complete(ctx context.Context, tx pg.Tx, b dueBlock, left []due) (again bool, err error) {
-	var most int
-	err = tx.QueryRow(ctx, `SELECT coalesce(max(attempts), -1) FROM scan_untraced WHERE proof_id = $1 AND status = 'DUE'`, b.ID).Scan(&most)
-	if err != nil || most != b.attempts {
+func completeTraces(ctx context.Context, tx pg.Tx, b untracedBlock, pending []pendingTrace) (raced bool, err error) {
+	var attemptsMax int
+	err = tx.QueryRow(ctx, `SELECT coalesce(max(attempts), -1) FROM scan_untraced WHERE proof_id = $1 AND status = 'DUE'`, b.ID).Scan(&attemptsMax)
+	if err != nil || attemptsMax != b.attempts {
 		return true, err
 	}
-	open := make([]string, len(left))
-	for i, d := range left {
+	open := make([]string, len(pending))
+	for i, d := range pending {
 		open[i] = string(d.tx)
 	}
 	if _, err := tx.Exec(ctx, `
@@ -191,58 +191,58 @@ func complete(ctx context.Context, tx pg.Tx, b dueBlock, left []due) (again bool
 		WHERE proof_id = $1 AND status = 'DUE' AND tx_hash <> ALL ($2) AND '' <> ALL ($2)`, b.ID, open, tx.Now); err != nil {
 		return false, fmt.Errorf("complete what was traced of block %d: %w", b.Height, err)
 	}
-	for _, d := range left {
+	for _, d := range pending {
 		if _, err := tx.Exec(ctx, `
 			UPDATE scan_untraced SET attempts = $3, last_error = $4, next_attempt_at = $5, addresses = coalesce($6, addresses)
 			WHERE proof_id = $1 AND tx_hash = $2 AND status = 'DUE'`,
-			b.ID, d.tx, b.attempts+1, d.reason(), tx.Now.Add(pauseAfter(b.attempts)), d.addresses()); err != nil {
+			b.ID, d.tx, b.attempts+1, d.storableReason(), tx.Now.Add(retryDelay(b.attempts)), d.touchedAddresses()); err != nil {
 			return false, fmt.Errorf("put off transaction %q of block %d: %w", d.tx, b.Height, err)
 		}
 	}
-	return false, keepDue(ctx, tx, b.ID, left)
+	return false, storePending(ctx, tx, b.ID, pending)
 }
 
-// postpone puts off a block about which nothing could be asked.
-func (w *Walker) postpone(ctx context.Context, b dueBlock, why error) error {
+// postponeTraces puts off a block about which nothing could be asked.
+func (w *Walker) postponeTraces(ctx context.Context, b untracedBlock, cause error) error {
 	return w.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		_, err := tx.Exec(ctx, `
 			UPDATE scan_untraced SET attempts = attempts + 1, last_error = $3, next_attempt_at = $4
 			WHERE proof_id = $1 AND status = 'DUE' AND attempts <= $2`,
-			b.ID, b.attempts, due{why: why.Error()}.reason(), tx.Now.Add(pauseAfter(b.attempts)))
+			b.ID, b.attempts, pendingTrace{reason: cause.Error()}.storableReason(), tx.Now.Add(retryDelay(b.attempts)))
 		return err
 	})
 }
 
-// pauseAfter is how long an attempt is put off after so many.
-func pauseAfter(attempts int) time.Duration {
-	return min(dueAgainAfter<<min(attempts, 10), dueAgainMax)
+// retryDelay is how long an attempt is put off after so many.
+func retryDelay(attempts int) time.Duration {
+	return min(traceRetryAfter<<min(attempts, 10), traceRetryMax)
 }
 
-// traceDue works on what is to be traced until ctx ends.
-func (w *Walker) traceDue(ctx context.Context) {
-	said := &complaint{log: w.log, what: "scan: transactions are to be traced"}
+// runTraces works on what is to be traced until ctx ends.
+func (w *Walker) runTraces(ctx context.Context) {
+	problem := &problemLog{log: w.log, message: "scan: transactions are to be traced"}
 	for ctx.Err() == nil {
-		moved, err := w.Traces(ctx)
-		said.about(ctx, err)
+		moved, err := w.StepTraces(ctx)
+		problem.logProblem(ctx, err)
 		if !moved || err != nil {
-			pause(ctx, w.conf.Poll)
+			waitFor(ctx, w.conf.PollInterval)
 		}
 	}
 }
 
 // Untraced is what is to be traced of a block.
 type Untraced struct {
-	Height    uint64
-	Tx        chain.TxHash // "" for every transaction of the block
-	Addresses []string     // of ours; nil where they are unknown
-	Attempts  int
-	Why       string
-	Since     time.Time
-	Next      time.Time
+	Height        uint64
+	Tx            chain.TxHash // "" for every transaction of the block
+	Addresses     []string     // of ours; nil where they are unknown
+	Attempts      int
+	LastError     string
+	CreatedAt     time.Time
+	NextAttemptAt time.Time
 }
 
-// UntracedOf is what is to be traced of a chain, oldest first.
-func UntracedOf(ctx context.Context, tx pg.Tx, ch chain.Name) ([]Untraced, error) {
+// ListUntraced is what is to be traced of a chain, oldest first.
+func ListUntraced(ctx context.Context, tx pg.Tx, ch chain.Name) ([]Untraced, error) {
 	rows, err := tx.Query(ctx, `
 		SELECT p.height, u.tx_hash, u.addresses, u.attempts, u.last_error, u.created_at, u.next_attempt_at
 		FROM scan_untraced u JOIN finality_live p USING (proof_id)

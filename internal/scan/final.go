@@ -16,100 +16,100 @@ import (
 	"github.com/cofferpay/coffer/internal/trace"
 )
 
-// Final takes one step of the final walk: at most one block. moved is false
+// StepFinal takes one step of the final walk: at most one block. moved is false
 // when there is nothing new. Errors: chain.ErrUndecodable and
 // chain.ErrDisagreement stop the walk where it is until they are gone;
 // ErrFinalityBroken until a person has decided.
-func (w *Walker) Final(ctx context.Context) (moved bool, err error) {
-	return w.step(ctx, &ahead{still: true})
+func (w *Walker) StepFinal(ctx context.Context) (moved bool, err error) {
+	return w.stepFinalAhead(ctx, &prefetcher{disabled: true})
 }
 
-// Reach takes steps of the final walk until it has taken in the block at a height, and then
+// WalkTo takes steps of the final walk until it has taken in the block at a height, and then
 // traces what is due. It returns when ctx ends, or at once for what no waiting mends.
-func (w *Walker) Reach(ctx context.Context, height uint64) error {
+func (w *Walker) WalkTo(ctx context.Context, height uint64) error {
 	for {
-		at, ok, err := w.cursor(ctx)
-		if err == nil && ok && at.Height >= height {
+		cursor, ok, err := w.readCursor(ctx)
+		if err == nil && ok && cursor.Height >= height {
 			break
 		}
 		moved := false
 		if err == nil {
-			moved, err = w.Final(ctx)
+			moved, err = w.StepFinal(ctx)
 		}
-		if ctx.Err() != nil || hopeless(err) {
+		if ctx.Err() != nil || isPermanent(err) {
 			return cmp.Or(err, context.Cause(ctx))
 		}
 		if !moved {
-			pause(ctx, w.conf.Poll)
+			waitFor(ctx, w.conf.PollInterval)
 		}
 	}
 	for {
-		if moved, err := w.Traces(ctx); !moved {
+		if moved, err := w.StepTraces(ctx); !moved {
 			return err
 		}
 	}
 }
 
-// step is Final; what is ahead of the walk is got ready meanwhile.
-func (w *Walker) step(ctx context.Context, ahead *ahead) (moved bool, err error) {
-	w.reviewed(ctx)
-	at, ok, err := w.cursor(ctx)
+// stepFinalAhead is Final; what is ahead of the walk is got ready meanwhile.
+func (w *Walker) stepFinalAhead(ctx context.Context, prefetch *prefetcher) (moved bool, err error) {
+	w.reviewCatalogue(ctx)
+	cursor, ok, err := w.readCursor(ctx)
 	if err != nil {
 		return false, err
 	}
 	if !ok {
-		return w.open(ctx)
+		return w.openCursor(ctx)
 	}
-	if w.final.Load() <= at.Height {
+	if w.final.Load() <= cursor.Height {
 		heads, err := w.conf.Reader.Heads(ctx)
 		switch {
 		case errors.Is(err, chain.ErrNotYet):
 			return false, nil
 		case err != nil:
 			return false, fmt.Errorf("ask for the heads: %w", err)
-		case heads.Final.Height == at.Height && heads.Final.Hash != at.Hash:
-			return false, w.parted(ctx, at)
-		case heads.Final.Height <= at.Height:
+		case heads.Final.Height == cursor.Height && heads.Final.Hash != cursor.Hash:
+			return false, w.handleParentMismatch(ctx, cursor)
+		case heads.Final.Height <= cursor.Height:
 			// Nothing new, or providers that are behind what we have seen.
 			return false, nil
 		}
 		w.final.Store(heads.Final.Height)
 	}
 
-	later := ctx // what is read ahead belongs to another walk
+	nextCtx := ctx // what is read ahead belongs to another walk
 	ctx, span := trace.Start(ctx, "scan walk")
-	span.Say("chain", string(w.conf.Chain))
+	span.SetAttribute("chain", string(w.conf.Chain))
 	defer func() { span.End(err) }()
-	b := ahead.wait()
-	if b.err != nil || b.Height <= at.Height || b.Parent != at.Hash {
-		b = w.weighed(ctx, at.Height+1)
+	b := prefetch.takeResult()
+	if b.err != nil || b.Height <= cursor.Height || b.Parent != cursor.Hash {
+		b = w.prepareBlock(ctx, cursor.Height+1)
 	}
 	switch {
 	case errors.Is(b.err, chain.ErrNotYet):
-		w.final.Store(at.Height) // ask for the heads again
+		w.final.Store(cursor.Height) // ask for the heads again
 		return false, nil
 	case b.err != nil:
 		return false, b.err
-	case b.Parent != at.Hash:
-		return false, w.parted(ctx, at)
+	case b.Parent != cursor.Hash:
+		return false, w.handleParentMismatch(ctx, cursor)
 	}
 	if b.Height < w.final.Load() {
-		ahead.begin(func() weighed { return w.weighed(later, b.Height+1) })
+		prefetch.startReading(func() preparedBlock { return w.prepareBlock(nextCtx, b.Height+1) })
 	}
-	err = w.advance(ctx, at, b, w.listener.Observe(ctx, w.conf.Chain, b.Block, b.found))
+	err = w.commitBlock(ctx, cursor, b, w.listener.OnFinal(ctx, w.conf.Chain, b.Block, b.arrivals))
 	switch {
-	case errors.Is(err, errMoved):
+	case errors.Is(err, errCursorMoved):
 		return true, nil
 	case errors.Is(err, ErrFinalityBroken):
-		return false, w.parted(ctx, b.Block)
+		return false, w.handleParentMismatch(ctx, b.Block)
 	case err != nil:
 		return false, fmt.Errorf("take in final block %d: %w", b.Height, err)
 	}
-	if len(b.found) > 0 {
-		crash.Point("D03")
+	if len(b.arrivals) > 0 {
+		crash.Hit("D03")
 	}
-	for _, d := range b.due {
-		w.log.Warn("scan: to be traced later", "height", b.Height, "hash", b.Hash, "tx", string(d.tx), "error", d.why)
+	for _, d := range b.pending {
+		w.log.Warn("scan: to be traced later", "height", b.Height, "hash", b.Hash, "tx", string(d.tx), "error", d.reason)
 	}
 	for _, f := range b.findings {
 		w.log.Warn("scan: finding", "kind", f.kind, "height", b.Height, "hash", b.Hash,
@@ -118,19 +118,19 @@ func (w *Walker) step(ctx context.Context, ahead *ahead) (moved bool, err error)
 	return true, nil
 }
 
-// weighed is a final block that was read, with what of it came to us.
-type weighed struct {
+// preparedBlock is a final block that was read, with what of it came to us.
+type preparedBlock struct {
 	chain.Contents
-	found    []Found
+	arrivals []Arrival
 	findings []finding
-	due      []due          // what is to be traced of it yet
-	unsound  map[int]string // mints that are no money any more, and why
+	pending  []pendingTrace // what is to be traced of it yet
+	unusable map[int]string // mints that are no money any more, and why
 	err      error          // then nothing of the rest holds; chain.ErrNotYet among others
 }
 
-// weighed reads the first final block at or above a height and compares it with the
+// prepareBlock reads the first final block at or above a height and compares it with the
 // balances, unless it carries them. It writes nothing.
-func (w *Walker) weighed(ctx context.Context, height uint64) (b weighed) {
+func (w *Walker) prepareBlock(ctx context.Context, height uint64) (b preparedBlock) {
 	proving, proof := trace.Start(ctx, "scan prove")
 	b.Contents, b.err = w.conf.Reader.Final(proving, height)
 	proof.End(b.err)
@@ -144,52 +144,52 @@ func (w *Walker) weighed(ctx context.Context, height uint64) (b weighed) {
 		return b
 	}
 	if len(b.Transfers) > 0 {
-		crash.Point("D01") // a block without movements has nothing to lose
+		crash.Hit("D01") // a block without movements has nothing to lose
 	}
-	var have balances
-	if have, b.due, b.err = w.inside(ctx, &b.Contents); b.err != nil {
+	var balances blockBalances
+	if balances, b.pending, b.err = w.addInternalTransfers(ctx, &b.Contents); b.err != nil {
 		return b
 	}
-	if b.found, b.err = w.match(ctx, b.Contents); b.err != nil {
+	if b.arrivals, b.err = w.matchArrivals(ctx, b.Contents); b.err != nil {
 		return b
 	}
-	if !b.Weighed {
-		b.findings, b.err = w.weigh(ctx, b.Contents, b.found, have, b.due)
+	if !b.BalancesProven {
+		b.findings, b.err = w.reconcileBalances(ctx, b.Contents, b.arrivals, balances, b.pending)
 	}
 	if b.err == nil {
-		b.unsound, b.err = w.inspect(ctx, b.found)
+		b.unusable, b.err = w.inspectMints(ctx, b.arrivals)
 	}
 	return b
 }
 
-// ahead gets the next block ready while one is taken in: to read a block and its
+// prefetcher gets the next block ready while one is taken in: to read a block and its
 // balances is waiting for providers, to take one in is work of the database. Whether
 // it is the next one the step finds out that takes it.
-type ahead struct {
-	still bool // gets nothing ready
-	next  chan weighed
+type prefetcher struct {
+	disabled bool // gets nothing ready
+	result   chan preparedBlock
 }
 
-func (a *ahead) begin(read func() weighed) {
-	if a.still || a.next != nil {
+func (a *prefetcher) startReading(read func() preparedBlock) {
+	if a.disabled || a.result != nil {
 		return
 	}
-	next := make(chan weighed, 1)
-	a.next = next
-	go func() { next <- read() }()
+	result := make(chan preparedBlock, 1)
+	a.result = result
+	go func() { result <- read() }()
 }
 
-// wait ends what was begun: the zero value when nothing was.
-func (a *ahead) wait() (b weighed) {
-	if a.next != nil {
-		b = <-a.next
-		a.next = nil
+// takeResult ends what was begun: the zero value when nothing was.
+func (a *prefetcher) takeResult() (b preparedBlock) {
+	if a.result != nil {
+		b = <-a.result
+		a.result = nil
 	}
 	return b
 }
 
-// open sets the cursor at the first start.
-func (w *Walker) open(ctx context.Context) (moved bool, err error) {
+// openCursor sets the cursor at the first start.
+func (w *Walker) openCursor(ctx context.Context) (moved bool, err error) {
 	heads, err := w.conf.Reader.Heads(ctx)
 	if errors.Is(err, chain.ErrNotYet) {
 		return false, nil
@@ -197,7 +197,7 @@ func (w *Walker) open(ctx context.Context) (moved bool, err error) {
 	if err != nil {
 		return false, fmt.Errorf("ask for the heads: %w", err)
 	}
-	at := heads.Final
+	start := heads.Final
 	if w.conf.Start != nil {
 		c, err := w.conf.Reader.Final(ctx, *w.conf.Start)
 		if errors.Is(err, chain.ErrNotYet) {
@@ -206,74 +206,74 @@ func (w *Walker) open(ctx context.Context) (moved bool, err error) {
 		if err != nil {
 			return false, fmt.Errorf("read the block to start at, %d: %w", *w.conf.Start, err)
 		}
-		at = c.Block
+		start = c.Block
 	}
 	err = w.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		_, err := tx.Exec(ctx, `
 			INSERT INTO scan_cursors (chain, height, hash, updated_at) VALUES ($1, $2, $3, $4)
-			ON CONFLICT (chain) DO NOTHING`, w.conf.Chain, at.Height, at.Hash, tx.Now)
+			ON CONFLICT (chain) DO NOTHING`, w.conf.Chain, start.Height, start.Hash, tx.Now)
 		return err
 	})
 	if err != nil {
 		return false, fmt.Errorf("open the cursor of %s: %w", w.conf.Chain, err)
 	}
-	w.log.Info("scan: first start", "height", at.Height, "hash", at.Hash)
+	w.log.Info("scan: first start", "height", start.Height, "hash", start.Hash)
 	return true, nil
 }
 
-// advance moves the cursor over a block and tells the listener, all or nothing.
+// commitBlock moves the cursor over a block and tells the listener, all or nothing.
 // The compare-and-swap lets one of several walkers take the block.
-func (w *Walker) advance(ctx context.Context, at chain.Block, b weighed, take Taking) error {
+func (w *Walker) commitBlock(ctx context.Context, cursor chain.Block, b preparedBlock, apply Apply) error {
 	return w.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		moved, err := tx.Exec(ctx, `
 			UPDATE scan_cursors SET height = $4, hash = $5, updated_at = $6, parted_above = NULL
 			WHERE chain = $1 AND height = $2 AND hash = $3`,
-			w.conf.Chain, at.Height, at.Hash, b.Height, b.Hash, tx.Now)
+			w.conf.Chain, cursor.Height, cursor.Hash, b.Height, b.Hash, tx.Now)
 		if err != nil {
 			return fmt.Errorf("move the cursor: %w", err)
 		}
 		if moved.RowsAffected() == 0 {
-			return errMoved
+			return errCursorMoved
 		}
 		proof := Proof{Chain: w.conf.Chain, Block: b.Block}
-		if proof.ID, err = prove(ctx, tx, w.conf.Chain, b.Contents); err != nil {
+		if proof.ID, err = ensureProof(ctx, tx, w.conf.Chain, b.Contents); err != nil {
 			return err
 		}
-		if err := keepDue(ctx, tx, proof.ID, b.due); err != nil {
+		if err := storePending(ctx, tx, proof.ID, b.pending); err != nil {
 			return err
 		}
 		for _, f := range b.findings {
-			if f.doubtful {
-				if err := mint.Quarantine(ctx, tx, f.mint, BalanceDelta); err != nil {
+			if f.isDoubtful {
+				if err := mint.Quarantine(ctx, tx, f.mint, DoubtBalanceDelta); err != nil {
 					return err
 				}
 			}
 		}
-		if err := quarantine(ctx, tx, b.unsound); err != nil {
+		if err := quarantineMints(ctx, tx, b.unusable); err != nil {
 			return err
 		}
-		if err := take(ctx, tx, proof); err != nil {
+		if err := apply(ctx, tx, proof); err != nil {
 			return err
 		}
-		if len(b.found) > 0 {
-			crash.Point("D02")
+		if len(b.arrivals) > 0 {
+			crash.Hit("D02")
 		}
 		for _, f := range b.findings {
-			if err := note(ctx, tx, w.conf.Chain, b.Block, f); err != nil {
+			if err := recordFinding(ctx, tx, w.conf.Chain, b.Block, f); err != nil {
 				return err
 			}
 		}
-		if len(b.found) > 0 {
-			crash.Committing("D03")
+		if len(b.arrivals) > 0 {
+			crash.HitBeforeCommit("D03")
 		}
 		return nil
 	})
 }
 
-// prove writes the proof that a block is final, or finds the one of an earlier
+// ensureProof writes the proof that a block is final, or finds the one of an earlier
 // walk over the same height that is still alive. Another hash there is a broken
 // finality. The cursor is locked, so nobody else proves or breaks meanwhile.
-func prove(ctx context.Context, tx pg.Tx, ch chain.Name, c chain.Contents) (proofID int64, err error) {
+func ensureProof(ctx context.Context, tx pg.Tx, ch chain.Name, c chain.Contents) (proofID int64, err error) {
 	var hash string
 	err = tx.QueryRow(ctx, `SELECT proof_id, hash FROM finality_live WHERE chain = $1 AND height = $2`, ch, c.Height).
 		Scan(&proofID, &hash)
@@ -296,7 +296,7 @@ func prove(ctx context.Context, tx pg.Tx, ch chain.Name, c chain.Contents) (proo
 	return proofID, nil
 }
 
-func note(ctx context.Context, tx pg.Tx, ch chain.Name, b chain.Block, f finding) error {
+func recordFinding(ctx context.Context, tx pg.Tx, ch chain.Name, b chain.Block, f finding) error {
 	_, err := tx.Exec(ctx, `
 		INSERT INTO scan_findings (chain, kind, height, hash, address, contract, detail, created_at)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
@@ -310,7 +310,7 @@ func note(ctx context.Context, tx pg.Tx, ch chain.Name, b chain.Block, f finding
 
 // Rewind sets the final walk back to a block that it has walked, so that it
 // reads everything after it again. What is already known does not change.
-func (w *Walker) Rewind(ctx context.Context, height uint64, by audit.Actor) error {
+func (w *Walker) Rewind(ctx context.Context, height uint64, actor audit.Actor) error {
 	err := w.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		moved, err := tx.Exec(ctx, `
 			UPDATE scan_cursors c SET height = p.height, hash = p.hash, updated_at = $3
@@ -324,13 +324,13 @@ func (w *Walker) Rewind(ctx context.Context, height uint64, by audit.Actor) erro
 			return fmt.Errorf("block %d was not walked", height)
 		}
 		return audit.Record(ctx, tx, audit.Entry{
-			Actor: by, Action: "scan.rewound", ResourceKind: "CHAIN", ResourceID: string(w.conf.Chain),
+			Actor: actor, Action: "scan.rewound", ResourceKind: "CHAIN", ResourceID: string(w.conf.Chain),
 			Detail: map[string]uint64{"height": height},
 		})
 	})
 	if err != nil {
 		return fmt.Errorf("rewind %s to block %d: %w", w.conf.Chain, height, err)
 	}
-	w.log.Info("scan: rewound", "height", height, "by", by.ID)
+	w.log.Info("scan: rewound", "height", height, "by", actor.ID)
 	return nil
 }

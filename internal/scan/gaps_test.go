@@ -56,7 +56,7 @@ func (s slots) Recent(ctx context.Context, slot uint64) (chain.Contents, error) 
 
 func (s slots) Balances(ctx context.Context, at chain.Block, of []chain.Holding) ([]money.Amount, error) {
 	at.Height /= 3
-	if at.Height > 0 && s.At(at.Height).Hash != at.Hash {
+	if at.Height > 0 && s.BlockAt(at.Height).Hash != at.Hash {
 		at.Height-- // the block before, of which the walk knows the hash alone
 	}
 	return s.Chain.Balances(ctx, at, of)
@@ -64,20 +64,20 @@ func (s slots) Balances(ctx context.Context, at chain.Block, of []chain.Holding)
 
 func TestWalksGoOverHeightsThatAreLeftOut(t *testing.T) {
 	t.Parallel()
-	w := open(t, sim.Config{Behind: 3}, 0)
+	w := newTestEnv(t, sim.Config{FinalityDepth: 3}, 0)
 	r := slots{w.c}
 	start := uint64(0)
 	fork := 0
 	for _, depth := range []int{1, 2, 3, 4, 7, 8, 31} {
-		b := &builder{}
-		w.w = scan.New(w.db, scan.Config{Chain: chain.Ethereum, Reader: r, Start: &start, Concerned: []finality.Concerned{b}}, w.ear, slog.New(slog.DiscardHandler))
+		b := &breakRecorder{}
+		w.w = scan.New(w.db, scan.Config{Chain: chain.Ethereum, Reader: r, Start: &start, FinalityListeners: []finality.Listener{b}}, w.listener, slog.New(slog.DiscardHandler))
 		w.c.MineEmpty(depth)
 		paid := w.c.Pay(payer, ours2, usdcAt, 100)
 		w.c.Mine(4)
-		w.final(t)
-		w.head(t)
+		w.walkFinal(t)
+		w.walkHead(t)
 		arrivals := 0
-		for _, f := range w.ear.found {
+		for _, f := range w.listener.found {
 			if f.Tx == paid {
 				arrivals++
 			}
@@ -85,33 +85,33 @@ func TestWalksGoOverHeightsThatAreLeftOut(t *testing.T) {
 		if arrivals != 1 {
 			t.Fatalf("depth %d: got %d arrivals, want the one", depth, arrivals)
 		}
-		if seen := w.ear.seen[len(w.ear.seen)-1]; seen != r.of(w.c.Latest()) {
+		if seen := w.listener.seen[len(w.listener.seen)-1]; seen != r.of(w.c.Latest()) {
 			t.Fatalf("depth %d: the head walk stands at %d, want %d", depth, seen, r.of(w.c.Latest()))
 		}
 
 		// A fork above what is final, then one below it.
 		w.c.Fork(2)
 		w.c.MineEmpty(3)
-		w.head(t)
-		ancestor := w.c.At(w.c.Latest().Height - 3)
-		if at := w.ear.orphaned[len(w.ear.orphaned)-1]; at != r.of(ancestor.Block)+1 {
+		w.walkHead(t)
+		ancestor := w.c.BlockAt(w.c.Latest().Height - 3)
+		if at := w.listener.orphaned[len(w.listener.orphaned)-1]; at != r.of(ancestor.Block)+1 {
 			t.Fatalf("depth %d: orphaned from %d, want all above %d", depth, at, r.of(ancestor.Block))
 		}
-		w.final(t)
+		w.walkFinal(t)
 		tip, hash := w.cursor(t)
-		last := w.c.At(w.c.Latest().Height - 3)
+		last := w.c.BlockAt(w.c.Latest().Height - 3)
 		if tip != r.of(last.Block) || hash != last.Hash {
 			t.Fatalf("depth %d: the cursor is at %d %s, want %d %s", depth, tip, hash, r.of(last.Block), last.Hash)
 		}
-		ancestor = w.c.At(last.Height - uint64(depth))
+		ancestor = w.c.BlockAt(last.Height - uint64(depth))
 		w.c.Fork(depth + 3)
 		w.c.MineEmpty(depth + 5)
-		_ = part(t, w.w)
+		_ = walkUntilBroken(t, w.w)
 		want := r.of(ancestor.Block)
 		if !slices.Equal(b.parted, []uint64{want}) {
 			t.Fatalf("depth %d: told %v, want that it parted above %d", depth, b.parted, want)
 		}
-		p, err := w.w.Parting(t.Context())
+		p, err := w.w.FindFork(t.Context())
 		if err != nil || p.Ancestor.Height != want || p.Ancestor.Hash != ancestor.Hash || p.Tip.Height != tip || p.Tip.Hash != hash {
 			t.Fatalf("depth %d: got %+v and %v, want it above %d", depth, p, err, want)
 		}
@@ -119,8 +119,8 @@ func TestWalksGoOverHeightsThatAreLeftOut(t *testing.T) {
 			t.Fatalf("depth %d: got %+v and %v, want fork %d", depth, got, err, fork+1)
 		}
 		fork++
-		w.final(t)
-		w.head(t)
+		w.walkFinal(t)
+		w.walkHead(t)
 		if n := w.count(t, `
 			SELECT count(*) FROM (SELECT parent, lag(hash) OVER (ORDER BY height) AS below, row_number() OVER (ORDER BY height) AS nth FROM finality_live) p
 			WHERE nth > 1 AND parent IS DISTINCT FROM below`); n != 0 {

@@ -13,15 +13,15 @@ import (
 	"github.com/cofferpay/coffer/internal/pg"
 )
 
-// Head takes one step of the head walk: one block forward, one rewind, or one
+// StepHead takes one step of the head walk: one block forward, one rewind, or one
 // jump. moved is false when nothing is new. It follows the final cursor: until
 // that is open there is no head walk.
-func (w *Walker) Head(ctx context.Context) (moved bool, err error) {
-	final, ok, err := w.cursor(ctx)
+func (w *Walker) StepHead(ctx context.Context) (moved bool, err error) {
+	final, ok, err := w.readCursor(ctx)
 	if err != nil || !ok {
 		return false, err
 	}
-	rows, err := w.remembered(ctx)
+	rows, err := w.loadRecentBlocks(ctx)
 	if err != nil {
 		return false, err
 	}
@@ -42,22 +42,22 @@ func (w *Walker) Head(ctx context.Context) (moved bool, err error) {
 		if latest.Height < final.Height {
 			// The provider is behind what is final; one that is stuck would hide what
 			// comes for good.
-			w.conf.Reader.Distrust()
+			w.conf.Reader.Demote()
 			return false, nil
 		}
-		return w.jump(ctx, rows, final, base)
+		return w.restartHead(ctx, rows, final, base)
 	}
 	top := rows[0]
-	if kept := at(rows, final.Height); kept != nil && kept.Hash != final.Hash {
+	if stored := blockAtHeight(rows, final.Height); stored != nil && stored.Hash != final.Hash {
 		// What became final is not what was followed.
-		return w.rewind(ctx, top, final.Height)
+		return w.rewindHead(ctx, top, final.Height)
 	}
 	if latest.Height <= top.Height {
-		shown := at(rows, latest.Height)
+		shown := blockAtHeight(rows, latest.Height)
 		if shown == nil || shown.Hash == latest.Hash {
 			return false, nil // nothing new, or a provider that is behind
 		}
-		return w.fork(ctx, rows, final, latest)
+		return w.followFork(ctx, rows, final, latest)
 	}
 
 	c, err := w.conf.Reader.Recent(ctx, top.Height+1)
@@ -67,15 +67,15 @@ func (w *Walker) Head(ctx context.Context) (moved bool, err error) {
 	case err != nil:
 		return false, fmt.Errorf("read recent block %d: %w", top.Height+1, err)
 	case c.Parent != top.Hash:
-		return w.fork(ctx, rows, final, latest)
+		return w.followFork(ctx, rows, final, latest)
 	}
-	w.glance(ctx, &c)
-	found, err := w.match(ctx, c)
+	w.addRecentTransfers(ctx, &c)
+	arrivals, err := w.matchArrivals(ctx, c)
 	if err != nil {
 		return false, err
 	}
-	return w.change(ctx, &top, fmt.Sprintf("take in recent block %d", c.Height), func(ctx context.Context, tx pg.Tx) error {
-		if err := w.remember(ctx, tx, c.Block); err != nil {
+	return w.changeHead(ctx, &top, fmt.Sprintf("take in recent block %d", c.Height), func(ctx context.Context, tx pg.Tx) error {
+		if err := w.storeRecentBlock(ctx, tx, c.Block); err != nil {
 			return err
 		}
 		keep := final.Height
@@ -85,19 +85,19 @@ func (w *Walker) Head(ctx context.Context) (moved bool, err error) {
 		if _, err := tx.Exec(ctx, `DELETE FROM scan_heads WHERE chain = $1 AND height < $2`, w.conf.Chain, keep); err != nil {
 			return err
 		}
-		return w.listener.Seen(ctx, tx, w.conf.Chain, c.Block, found)
+		return w.listener.OnRecent(ctx, tx, w.conf.Chain, c.Block, arrivals)
 	})
 }
 
-// remembered are the recent blocks, newest first; there are never more than
+// loadRecentBlocks are the recent blocks, newest first; there are never more than
 // the head's depth and one.
-func (w *Walker) remembered(ctx context.Context) (rows []chain.Block, err error) {
+func (w *Walker) loadRecentBlocks(ctx context.Context) (rows []chain.Block, err error) {
 	err = w.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-		found, err := tx.Query(ctx, `SELECT height, hash, parent FROM scan_heads WHERE chain = $1 ORDER BY height DESC`, w.conf.Chain)
+		result, err := tx.Query(ctx, `SELECT height, hash, parent FROM scan_heads WHERE chain = $1 ORDER BY height DESC`, w.conf.Chain)
 		if err != nil {
 			return err
 		}
-		rows, err = pgx.CollectRows(found, func(row pgx.CollectableRow) (b chain.Block, err error) {
+		rows, err = pgx.CollectRows(result, func(row pgx.CollectableRow) (b chain.Block, err error) {
 			err = row.Scan(&b.Height, &b.Hash, &b.Parent)
 			return b, err
 		})
@@ -109,14 +109,14 @@ func (w *Walker) remembered(ctx context.Context) (rows []chain.Block, err error)
 	return rows, nil
 }
 
-func (w *Walker) remember(ctx context.Context, tx pg.Tx, b chain.Block) error {
+func (w *Walker) storeRecentBlock(ctx context.Context, tx pg.Tx, b chain.Block) error {
 	_, err := tx.Exec(ctx, `INSERT INTO scan_heads (chain, height, hash, parent) VALUES ($1, $2, $3, $4)`,
 		w.conf.Chain, b.Height, b.Hash, b.Parent)
 	return err
 }
 
-// at is the remembered block of a height, or nil.
-func at(rows []chain.Block, height uint64) *chain.Block {
+// blockAtHeight is the remembered block of a height, or nil.
+func blockAtHeight(rows []chain.Block, height uint64) *chain.Block {
 	i := slices.IndexFunc(rows, func(b chain.Block) bool { return b.Height == height })
 	if i < 0 {
 		return nil
@@ -124,11 +124,11 @@ func at(rows []chain.Block, height uint64) *chain.Block {
 	return &rows[i]
 }
 
-// jump begins the head walk anew: at the final cursor, or, when that is far
+// restartHead begins the head walk anew: at the final cursor, or, when that is far
 // behind, so many blocks below the latest that a fork still fits in.
-func (w *Walker) jump(ctx context.Context, rows []chain.Block, final chain.Block, base uint64) (bool, error) {
+func (w *Walker) restartHead(ctx context.Context, rows []chain.Block, final chain.Block, base uint64) (bool, error) {
 	c := chain.Contents{Block: final}
-	var found []Found
+	var arrivals []Arrival
 	if base > final.Height {
 		var err error
 		if c, err = w.conf.Reader.Recent(ctx, base); errors.Is(err, chain.ErrNotYet) {
@@ -136,8 +136,8 @@ func (w *Walker) jump(ctx context.Context, rows []chain.Block, final chain.Block
 		} else if err != nil {
 			return false, fmt.Errorf("read recent block %d: %w", base, err)
 		}
-		w.glance(ctx, &c)
-		if found, err = w.match(ctx, c); err != nil {
+		w.addRecentTransfers(ctx, &c)
+		if arrivals, err = w.matchArrivals(ctx, c); err != nil {
 			return false, err
 		}
 	}
@@ -145,29 +145,29 @@ func (w *Walker) jump(ctx context.Context, rows []chain.Block, final chain.Block
 	if len(rows) > 0 {
 		top = &rows[0]
 	}
-	return w.change(ctx, top, fmt.Sprintf("begin the head walk at block %d", base), func(ctx context.Context, tx pg.Tx) error {
+	return w.changeHead(ctx, top, fmt.Sprintf("begin the head walk at block %d", base), func(ctx context.Context, tx pg.Tx) error {
 		if _, err := tx.Exec(ctx, `DELETE FROM scan_heads WHERE chain = $1`, w.conf.Chain); err != nil {
 			return err
 		}
-		if err := w.remember(ctx, tx, c.Block); err != nil {
+		if err := w.storeRecentBlock(ctx, tx, c.Block); err != nil {
 			return err
 		}
-		if len(found) == 0 {
+		if len(arrivals) == 0 {
 			return nil
 		}
-		return w.listener.Seen(ctx, tx, w.conf.Chain, c.Block, found)
+		return w.listener.OnRecent(ctx, tx, w.conf.Chain, c.Block, arrivals)
 	})
 }
 
-// fork looks for the newest remembered block that is still on the chain and
+// followFork looks for the newest remembered block that is still on the chain and
 // rewinds to it.
-func (w *Walker) fork(ctx context.Context, rows []chain.Block, final, latest chain.Block) (bool, error) {
+func (w *Walker) followFork(ctx context.Context, rows []chain.Block, final, latest chain.Block) (bool, error) {
 	for _, row := range rows {
 		if row.Height > latest.Height {
 			continue
 		}
 		if row.Height == final.Height && row.Hash == final.Hash {
-			return w.rewind(ctx, rows[0], row.Height+1) // below this nothing forks
+			return w.rewindHead(ctx, rows[0], row.Height+1) // below this nothing forks
 		}
 		c, err := w.conf.Reader.Recent(ctx, row.Height)
 		if errors.Is(err, chain.ErrNotYet) {
@@ -177,29 +177,29 @@ func (w *Walker) fork(ctx context.Context, rows []chain.Block, final, latest cha
 			return false, fmt.Errorf("read recent block %d: %w", row.Height, err)
 		}
 		if c.Hash == row.Hash {
-			return w.rewind(ctx, rows[0], row.Height+1)
+			return w.rewindHead(ctx, rows[0], row.Height+1)
 		}
 	}
-	return w.rewind(ctx, rows[0], rows[len(rows)-1].Height)
+	return w.rewindHead(ctx, rows[0], rows[len(rows)-1].Height)
 }
 
 // errContradicted says that what the head walk was shown fits neither itself nor
 // what is final. Nothing depends on it; another provider is asked next.
 var errContradicted = errors.New("recent blocks do not continue those that the same provider shows, or what is final")
 
-// rewind forgets the blocks from this height on. Where there is nothing to forget
+// rewindHead forgets the blocks from this height on. Where there is nothing to forget
 // the provider contradicts itself: doing it again at once would go on for ever.
-func (w *Walker) rewind(ctx context.Context, top chain.Block, from uint64) (bool, error) {
+func (w *Walker) rewindHead(ctx context.Context, top chain.Block, from uint64) (bool, error) {
 	if from > top.Height {
-		w.conf.Reader.Distrust()
+		w.conf.Reader.Demote()
 		return false, fmt.Errorf("after block %d: %w", top.Height, errContradicted)
 	}
-	crash.Point("D12")
-	moved, err := w.change(ctx, &top, fmt.Sprintf("rewind the head walk below block %d", from), func(ctx context.Context, tx pg.Tx) error {
+	crash.Hit("D12")
+	moved, err := w.changeHead(ctx, &top, fmt.Sprintf("rewind the head walk below block %d", from), func(ctx context.Context, tx pg.Tx) error {
 		if _, err := tx.Exec(ctx, `DELETE FROM scan_heads WHERE chain = $1 AND height >= $2`, w.conf.Chain, from); err != nil {
 			return err
 		}
-		return w.listener.Orphaned(ctx, tx, w.conf.Chain, from)
+		return w.listener.OnOrphaned(ctx, tx, w.conf.Chain, from)
 	})
 	if err == nil {
 		w.forked.Store(true)
@@ -208,10 +208,10 @@ func (w *Walker) rewind(ctx context.Context, top chain.Block, from uint64) (bool
 	return moved, err
 }
 
-// change runs one change of the head walk, if the walk still stands on top. The
+// changeHead runs one change of the head walk, if the walk still stands on top. The
 // cursor's row is locked before anything else, as in the final walk, so that
 // both walks and every walker wait for one another instead of deadlocking.
-func (w *Walker) change(ctx context.Context, top *chain.Block, act string, fn func(context.Context, pg.Tx) error) (bool, error) {
+func (w *Walker) changeHead(ctx context.Context, top *chain.Block, act string, fn func(context.Context, pg.Tx) error) (bool, error) {
 	err := w.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		if _, err := tx.Exec(ctx, `SELECT FROM scan_cursors WHERE chain = $1 FOR NO KEY UPDATE`, w.conf.Chain); err != nil {
 			return err
@@ -223,16 +223,16 @@ func (w *Walker) change(ctx context.Context, top *chain.Block, act string, fn fu
 		switch {
 		case errors.Is(err, pgx.ErrNoRows):
 			if top != nil {
-				return errMoved
+				return errCursorMoved
 			}
 		case err != nil:
 			return err
 		case top == nil || height != top.Height || hash != top.Hash:
-			return errMoved
+			return errCursorMoved
 		}
 		return fn(ctx, tx)
 	})
-	if err != nil && !errors.Is(err, errMoved) {
+	if err != nil && !errors.Is(err, errCursorMoved) {
 		return false, fmt.Errorf("%s: %w", act, err)
 	}
 	return true, nil

@@ -18,178 +18,178 @@ import (
 )
 
 const (
-	// tracesWithin is how long a final block may wait for the calls of its transactions.
-	tracesWithin = 10 * time.Second
-	// hastyMax is how often that is halved while blocks use it up.
-	hastyMax = 4
-	// blindMax is how many transactions of a block are noted one by one when nothing is
+	// traceTimeout is how long a final block may wait for the calls of its transactions.
+	traceTimeout = 10 * time.Second
+	// timeoutHalvingsMax is how often that is halved while blocks use it up.
+	timeoutHalvingsMax = 4
+	// untraceableMax is how many transactions of a block are noted one by one when nothing is
 	// known about them; more are noted as the whole block.
-	blindMax = 32
-	// untoldMax is how often the walk tries a block about which no provider answers
+	untraceableMax = 32
+	// outageAttemptsMax is how often the walk tries a block about which no provider answers
 	// before it takes it in without.
-	untoldMax = 5
+	outageAttemptsMax = 5
 	// exactAttempts are those in which the calls have to move exactly what the balances rose by.
 	// Afterwards less is taken too, as where a block's maker is paid: the rest is a finding.
 	exactAttempts = 6
-	// glanceWithin is how long a recent block may wait, and glanceRest for how long recent blocks
+	// recentTraceTimeout is how long a recent block may wait, and recentTracePause for how long recent blocks
 	// go without after one that took longer or failed.
-	glanceWithin = 5 * time.Second
-	glanceRest   = time.Minute
+	recentTraceTimeout = 5 * time.Second
+	recentTracePause   = time.Minute
 )
 
-// due is a transaction whose calls are not known yet.
-type due struct {
+// pendingTrace is a transaction whose calls are not known yet.
+type pendingTrace struct {
 	tx      chain.TxHash    // "" for all of a block
 	touched []chain.Address // of ours; meaningless where that is unknown
 	unknown bool            // which addresses it touched
-	why     string
+	reason  string
 }
 
-// explains tells whether what is due may have raised a balance.
-func explains(all []due, h chain.Holding) bool {
-	return h.Contract == "" && slices.ContainsFunc(all, func(d due) bool { return d.unknown || slices.Contains(d.touched, h.Address) })
+// mayExplain tells whether what is due may have raised a balance.
+func mayExplain(traces []pendingTrace, h chain.Holding) bool {
+	return h.Contract == "" && slices.ContainsFunc(traces, func(d pendingTrace) bool { return d.unknown || slices.Contains(d.touched, h.Address) })
 }
 
-// haste is how the walk bounds what it waits for.
-type haste struct {
-	mu     sync.Mutex
-	halved int
-	hash   string // the block that no provider told about
-	failed int    // how often in a row
-	given  bool   // a block was taken in without, and none was told about since
-	glance time.Time
+// traceBudget is how the walk bounds what it waits for.
+type traceBudget struct {
+	mu              sync.Mutex
+	halvings        int
+	failedHash      string // the block that no provider told about
+	failures        int    // how often in a row
+	gaveUp          bool   // a block was taken in without, and none was told about since
+	recentResumesAt time.Time
 }
 
-func (h *haste) within() time.Duration {
+func (h *traceBudget) finalTimeout() time.Duration {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return tracesWithin >> h.halved
+	return traceTimeout >> h.halvings
 }
 
-func (h *haste) used(up bool) {
+func (h *traceBudget) adjustTimeout(exhausted bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if up {
-		h.halved = min(h.halved+1, hastyMax)
+	if exhausted {
+		h.halvings = min(h.halvings+1, timeoutHalvingsMax)
 	} else {
-		h.halved = max(h.halved-1, 0)
+		h.halvings = max(h.halvings-1, 0)
 	}
 }
 
-// told notes that a block was told about.
-func (h *haste) told() {
+// recordAnswer notes that a block was told about.
+func (h *traceBudget) recordAnswer() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.hash, h.failed, h.given = "", 0, false
+	h.failedHash, h.failures, h.gaveUp = "", 0, false
 }
 
-// enough tells whether a block has been tried often enough. Once one was, those after it are
+// shouldGiveUp tells whether a block has been tried often enough. Once one was, those after it are
 // tried once each until one is told about: the next outage is waited for again.
-func (h *haste) enough(hash string) bool {
+func (h *traceBudget) shouldGiveUp(hash string) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.hash != hash {
-		h.hash, h.failed = hash, 0
+	if h.failedHash != hash {
+		h.failedHash, h.failures = hash, 0
 	}
-	h.failed++
-	h.given = h.given || h.failed >= untoldMax
-	return h.given
+	h.failures++
+	h.gaveUp = h.gaveUp || h.failures >= outageAttemptsMax
+	return h.gaveUp
 }
 
-// balances are native balances before and after a block that enough providers agree on.
-type balances struct {
+// blockBalances are native balances before and after a block that enough providers agree on.
+type blockBalances struct {
 	before, after map[chain.Holding]money.Amount
 }
 
-// inside completes a final block with what moved inside its transactions to addresses of ours,
+// addInternalTransfers completes a final block with what moved inside its transactions to addresses of ours,
 // and gives what is not known yet. It is an error when that may be an outage and the block can wait.
-func (w *Walker) inside(ctx context.Context, c *chain.Contents) (have balances, left []due, err error) {
+func (w *Walker) addInternalTransfers(ctx context.Context, c *chain.Contents) (balances blockBalances, pending []pendingTrace, err error) {
 	if w.tracer == nil {
-		return have, nil, nil
+		return balances, nil, nil
 	}
-	within := w.haste.within()
-	moved, have, left, slow, err := w.explain(ctx, *c, 0, within)
+	timeout := w.traceBudget.finalTimeout()
+	transfers, balances, pending, timedOut, err := w.findInternalTransfers(ctx, *c, 0, timeout)
 	switch {
 	case errors.Is(err, errNoTracer):
-		return balances{}, nil, nil
+		return blockBalances{}, nil, nil
 	case err == nil:
-		w.haste.told()
-		if slow || len(moved) > 0 {
-			w.haste.used(slow)
+		w.traceBudget.recordAnswer()
+		if timedOut || len(transfers) > 0 {
+			w.traceBudget.adjustTimeout(timedOut)
 		}
-	case ctx.Err() != nil || errors.Is(err, chain.ErrStateGone) || !errors.Is(err, errUntold) || !w.haste.enough(c.Hash):
-		return have, nil, err
+	case ctx.Err() != nil || errors.Is(err, chain.ErrStateGone) || !errors.Is(err, errNoBalanceChanges) || !w.traceBudget.shouldGiveUp(c.Hash):
+		return balances, nil, err
 	default:
-		left = []due{{unknown: true, why: err.Error()}}
+		pending = []pendingTrace{{unknown: true, reason: err.Error()}}
 	}
-	c.Transfers = append(slices.Clip(c.Transfers), moved...)
-	return have, left, nil
+	c.Transfers = append(slices.Clip(c.Transfers), transfers...)
+	return balances, pending, nil
 }
 
 // errNoTracer says that there is no provider that traces, or none is to be asked.
 var errNoTracer = errors.New("no provider traces, or trace is off")
 
-// errUntold says that no provider could be asked which balances a block changed.
-var errUntold = errors.New("no provider tells which balances changed")
+// errNoBalanceChanges says that no provider could be asked which balances a block changed.
+var errNoBalanceChanges = errors.New("no provider tells which balances changed")
 
-// explain finds the native coin that calls moved to addresses of ours in a final block.
+// findInternalTransfers finds the native coin that calls moved to addresses of ours in a final block.
 //
 // Which addresses those are says the word of providers, and it is believed of any that says
 // so: that a balance rose by more than the block shows is agreed upon, and only then calls are
 // traced. What they move has to fit that rise; of a provider that says otherwise nothing is
 // taken, and another is asked. slow says that the time was used up.
-func (w *Walker) explain(ctx context.Context, c chain.Contents, attempt int, within time.Duration) (moved []chain.Transfer, have balances, left []due, slow bool, err error) {
-	have = balances{map[chain.Holding]money.Amount{}, map[chain.Holding]money.Amount{}}
-	hurried, end := context.WithTimeout(ctx, within)
-	defer end()
-	for _, by := range []chain.Opinions{chain.Enough, chain.All} {
-		told, err := w.tracer.Touched(ctx, c.Block, by)
+func (w *Walker) findInternalTransfers(ctx context.Context, c chain.Contents, attempt int, timeout time.Duration) (transfers []chain.Transfer, balances blockBalances, pending []pendingTrace, timedOut bool, err error) {
+	balances = blockBalances{map[chain.Holding]money.Amount{}, map[chain.Holding]money.Amount{}}
+	traceCtx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	for _, providers := range []chain.ProviderCount{chain.QuorumOfProviders, chain.AllProviders} {
+		changes, err := w.tracer.BalanceChanges(ctx, c.Block, providers)
 		if err != nil {
-			return nil, have, nil, false, fmt.Errorf("%w: %w", errUntold, err)
+			return nil, balances, nil, false, fmt.Errorf("%w: %w", errNoBalanceChanges, err)
 		}
-		if !told.Traced {
-			return nil, have, nil, false, errNoTracer
+		if !changes.Traced {
+			return nil, balances, nil, false, errNoTracer
 		}
-		x, err := w.unexplained(ctx, c, told, &have)
+		gains, err := w.findUnexplained(ctx, c, changes, &balances)
 		if err != nil {
-			return nil, have, nil, false, err
+			return nil, balances, nil, false, err
 		}
-		if err := x.trace(ctx, hurried, w, attempt); err != nil {
-			return nil, have, nil, false, err
+		if err := gains.traceCalls(ctx, traceCtx, w, attempt); err != nil {
+			return nil, balances, nil, false, err
 		}
-		moved, left, slow = x.moved, x.left, hurried.Err() != nil
-		if !x.contradicted() || slow {
+		transfers, pending, timedOut = gains.transfers, gains.pending, traceCtx.Err() != nil
+		if !gains.needsAllProviders() || timedOut {
 			break
 		}
 	}
-	return moved, have, left, slow, nil
+	return transfers, balances, pending, timedOut, nil
 }
 
-// unexplained is what of agreed balances nothing explains yet that a block shows.
-type unexplained struct {
-	c      chain.Contents
-	ours   map[chain.Address]wallet.Wallet
-	rest   map[chain.Address]*big.Int       // by how much a balance rose and nothing says why
-	in     map[chain.TxHash][]chain.Address // those whose balance a transaction may have raised
-	order  []chain.TxHash
-	open   map[chain.Address]int // transactions whose calls are not read
-	moved  []chain.Transfer
-	left   []due
-	untrue bool // a trace did not fit
+// unexplainedGains is what of agreed balances nothing explains yet that a block shows.
+type unexplainedGains struct {
+	contents    chain.Contents
+	wallets     map[chain.Address]wallet.Wallet
+	remaining   map[chain.Address]*big.Int       // by how much a balance rose and nothing says why
+	receivers   map[chain.TxHash][]chain.Address // those whose balance a transaction may have raised
+	order       []chain.TxHash
+	unread      map[chain.Address]int // transactions whose calls are not read
+	transfers   []chain.Transfer
+	pending     []pendingTrace
+	sawMismatch bool // a trace did not fit
 }
 
-func (w *Walker) unexplained(ctx context.Context, c chain.Contents, told chain.Touched, have *balances) (*unexplained, error) {
-	x := &unexplained{c: c, rest: map[chain.Address]*big.Int{}, in: map[chain.TxHash][]chain.Address{}, open: map[chain.Address]int{}}
-	if len(told.Blind) > blindMax {
-		x.left = []due{{unknown: true, why: fmt.Sprintf("no provider tells which balances %d transactions changed", len(told.Blind))}}
+func (w *Walker) findUnexplained(ctx context.Context, c chain.Contents, changes chain.BalanceChanges, balances *blockBalances) (*unexplainedGains, error) {
+	x := &unexplainedGains{contents: c, remaining: map[chain.Address]*big.Int{}, receivers: map[chain.TxHash][]chain.Address{}, unread: map[chain.Address]int{}}
+	if len(changes.Untraceable) > untraceableMax {
+		x.pending = []pendingTrace{{unknown: true, reason: fmt.Sprintf("no provider tells which balances %d transactions changed", len(changes.Untraceable))}}
 	} else {
-		for _, tx := range told.Blind {
-			x.left = append(x.left, due{tx: tx, unknown: true, why: "no provider tells which balances it changed"})
+		for _, tx := range changes.Untraceable {
+			x.pending = append(x.pending, pendingTrace{tx: tx, unknown: true, reason: "no provider tells which balances it changed"})
 		}
 	}
 	err := w.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
-		x.ours, err = w.known(ctx, tx, func(yield func(chain.Address) bool) {
-			for _, b := range told.Balances {
+		x.wallets, err = w.findWallets(ctx, tx, func(yield func(chain.Address) bool) {
+			for _, b := range changes.Changes {
 				if !yield(b.Address) {
 					return
 				}
@@ -205,94 +205,94 @@ func (w *Walker) unexplained(ctx context.Context, c chain.Contents, told chain.T
 	if err != nil {
 		return nil, fmt.Errorf("look up whose balances block %d changed: %w", c.Height, err)
 	}
-	var raised []chain.TouchedBalance
-	asked := map[chain.Address]bool{}
-	for _, b := range told.Balances {
-		if _, ok := x.ours[b.Address]; ok && rose(c, b) {
+	var raised []chain.BalanceChange
+	addresses := map[chain.Address]bool{}
+	for _, b := range changes.Changes {
+		if _, ok := x.wallets[b.Address]; ok && mayHaveReceived(c, b) {
 			raised = append(raised, b)
-			asked[b.Address] = true
+			addresses[b.Address] = true
 		}
 	}
 	for _, t := range c.Transfers {
-		if _, ok := x.ours[t.To]; ok && t.Contract == "" {
-			asked[t.To] = true
+		if _, ok := x.wallets[t.To]; ok && t.Contract == "" {
+			addresses[t.To] = true
 		}
 	}
-	var of []chain.Holding
-	for _, a := range slices.Sorted(maps.Keys(asked)) {
-		of = append(of, chain.Holding{Address: a})
+	var holdings []chain.Holding
+	for _, a := range slices.Sorted(maps.Keys(addresses)) {
+		holdings = append(holdings, chain.Holding{Address: a})
 	}
-	if err := w.balances(ctx, c, of, have); err != nil {
+	if err := w.loadBalances(ctx, c, holdings, balances); err != nil {
 		return nil, err
 	}
-	all := map[chain.Holding]*flow{}
-	for _, h := range of {
-		all[h] = &flow{in: new(big.Int), out: new(big.Int)}
+	flows := map[chain.Holding]*flow{}
+	for _, h := range holdings {
+		flows[h] = &flow{received: new(big.Int), sent: new(big.Int)}
 	}
-	sum(c, all)
-	for _, h := range of {
-		rest := new(big.Int).Sub(have.after[h].Big(), have.before[h].Big())
-		rest.Sub(rest, all[h].in).Add(rest, all[h].out)
-		if rest.Sign() > 0 {
-			x.rest[h.Address] = rest
+	addFlows(c, flows)
+	for _, h := range holdings {
+		remaining := new(big.Int).Sub(balances.after[h].Big(), balances.before[h].Big())
+		remaining.Sub(remaining, flows[h].received).Add(remaining, flows[h].sent)
+		if remaining.Sign() > 0 {
+			x.remaining[h.Address] = remaining
 		}
 	}
 	for _, b := range raised {
-		if x.rest[b.Address] == nil || slices.Contains(x.in[b.Tx], b.Address) {
+		if x.remaining[b.Address] == nil || slices.Contains(x.receivers[b.Tx], b.Address) {
 			continue
 		}
-		if x.in[b.Tx] == nil {
+		if x.receivers[b.Tx] == nil {
 			x.order = append(x.order, b.Tx)
 		}
-		x.in[b.Tx] = append(x.in[b.Tx], b.Address)
-		x.open[b.Address]++
+		x.receivers[b.Tx] = append(x.receivers[b.Tx], b.Address)
+		x.unread[b.Address]++
 	}
 	return x, nil
 }
 
-// rose tells whether calls of a transaction can have moved something to an address, by what
+// mayHaveReceived tells whether calls of a transaction can have moved something to an address, by what
 // a provider says of its balance: it has more than the transaction itself and all fees
 // that it paid in the block leave it.
-func rose(c chain.Contents, b chain.TouchedBalance) bool {
+func mayHaveReceived(c chain.Contents, b chain.BalanceChange) bool {
 	if b.Change == nil {
 		return true
 	}
-	inside := new(big.Int).Set(b.Change)
+	gain := new(big.Int).Set(b.Change)
 	for _, t := range c.Transfers {
 		if t.Tx != b.Tx || t.Contract != "" {
 			continue
 		}
 		if t.From == b.Address {
-			inside.Add(inside, t.Amount.Big())
+			gain.Add(gain, t.Amount.Big())
 		}
 		if t.To == b.Address {
-			inside.Sub(inside, t.Amount.Big())
+			gain.Sub(gain, t.Amount.Big())
 		}
 	}
 	for _, fee := range c.Fees {
 		if fee.Payer == b.Address {
-			inside.Add(inside, fee.Amount.Big())
+			gain.Add(gain, fee.Amount.Big())
 		}
 	}
-	return inside.Sign() > 0
+	return gain.Sign() > 0
 }
 
-// trace reads the calls of those transactions that can explain what is left. It is an error
+// traceCalls reads the calls of those transactions that can explain what is left. It is an error
 // when ctx ends; hurried ends before and leaves the others due.
-func (x *unexplained) trace(ctx, hurried context.Context, w *Walker, attempt int) error {
+func (x *unexplainedGains) traceCalls(ctx, traceCtx context.Context, w *Walker, attempt int) error {
 	n := len(x.order)
 	for i := range x.order {
 		tx := x.order[(i+attempt)%n] // the same ones must not always come last
-		to := x.in[tx]
-		if !slices.ContainsFunc(to, func(a chain.Address) bool { return x.rest[a].Sign() > 0 }) {
-			x.read(to)
+		receivers := x.receivers[tx]
+		if !slices.ContainsFunc(receivers, func(a chain.Address) bool { return x.remaining[a].Sign() > 0 }) {
+			x.markRead(receivers)
 			continue
 		}
-		moved, err := w.tracer.Moved(hurried, chain.MovedQuestion{
-			At: x.c.Block, Tx: tx, To: to, By: chain.Enough, Attempt: attempt,
-			Fits: func(moved []chain.Transfer) error {
-				err := x.fits(ctx, w, to, moved, attempt)
-				x.untrue = x.untrue || err != nil
+		transfers, err := w.tracer.InternalTransfers(traceCtx, chain.InternalTransfersQuery{
+			Block: x.contents.Block, Tx: tx, Recipients: receivers, Providers: chain.QuorumOfProviders, Attempt: attempt,
+			Check: func(transfers []chain.Transfer) error {
+				err := x.checkTrace(ctx, w, receivers, transfers, attempt)
+				x.sawMismatch = x.sawMismatch || err != nil
 				return err
 			},
 		})
@@ -300,51 +300,51 @@ func (x *unexplained) trace(ctx, hurried context.Context, w *Walker, attempt int
 			return err
 		}
 		if err != nil {
-			x.left = append(x.left, due{tx: tx, touched: to, why: err.Error()})
+			x.pending = append(x.pending, pendingTrace{tx: tx, touched: receivers, reason: err.Error()})
 			continue
 		}
-		for _, m := range moved {
-			x.rest[m.To].Sub(x.rest[m.To], m.Amount.Big())
+		for _, m := range transfers {
+			x.remaining[m.To].Sub(x.remaining[m.To], m.Amount.Big())
 		}
-		x.moved = append(x.moved, moved...)
-		x.read(to)
+		x.transfers = append(x.transfers, transfers...)
+		x.markRead(receivers)
 	}
 	return nil
 }
 
-func (x *unexplained) read(of []chain.Address) {
-	for _, a := range of {
-		x.open[a]--
+func (x *unexplainedGains) markRead(addresses []chain.Address) {
+	for _, a := range addresses {
+		x.unread[a]--
 	}
 }
 
-// fits compares what a trace says with what the balances leave to be explained. No call comes
+// checkTrace compares what a trace says with what the balances leave to be explained. No call comes
 // from an address of ours: those have no code.
-func (x *unexplained) fits(ctx context.Context, w *Walker, to []chain.Address, moved []chain.Transfer, attempt int) error {
+func (x *unexplainedGains) checkTrace(ctx context.Context, w *Walker, receivers []chain.Address, transfers []chain.Transfer, attempt int) error {
 	sums := map[chain.Address]*big.Int{}
-	for _, a := range to {
+	for _, a := range receivers {
 		sums[a] = new(big.Int)
 	}
-	for _, m := range moved {
+	for _, m := range transfers {
 		if sums[m.To] == nil {
 			return fmt.Errorf("a movement to %s was not asked about", m.To)
 		}
 		sums[m.To].Add(sums[m.To], m.Amount.Big())
 	}
-	for _, a := range to {
-		over := sums[a].Cmp(x.rest[a])
-		exact := x.open[a] == 1 && attempt < exactAttempts && !explains(x.left, chain.Holding{Address: a})
-		if over > 0 || over < 0 && exact {
-			return fmt.Errorf("calls move %v to %s and its balance leaves %v to be explained: %w", sums[a], a, x.rest[a], errUnfit)
+	for _, a := range receivers {
+		order := sums[a].Cmp(x.remaining[a])
+		exact := x.unread[a] == 1 && attempt < exactAttempts && !mayExplain(x.pending, chain.Holding{Address: a})
+		if order > 0 || order < 0 && exact {
+			return fmt.Errorf("calls move %v to %s and its balance leaves %v to be explained: %w", sums[a], a, x.remaining[a], errTraceMismatch)
 		}
 	}
-	if len(moved) == 0 {
+	if len(transfers) == 0 {
 		return nil
 	}
-	var ours map[chain.Address]wallet.Wallet
+	var wallets map[chain.Address]wallet.Wallet
 	err := w.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
-		ours, err = w.known(ctx, tx, func(yield func(chain.Address) bool) {
-			for _, m := range moved {
+		wallets, err = w.findWallets(ctx, tx, func(yield func(chain.Address) bool) {
+			for _, m := range transfers {
 				if !yield(m.From) {
 					return
 				}
@@ -352,83 +352,83 @@ func (x *unexplained) fits(ctx context.Context, w *Walker, to []chain.Address, m
 		})
 		return err
 	})
-	if err == nil && len(ours) > 0 {
-		err = fmt.Errorf("calls come from an address of ours, which has no code: %w", errUnfit)
+	if err == nil && len(wallets) > 0 {
+		err = fmt.Errorf("calls come from an address of ours, which has no code: %w", errTraceMismatch)
 	}
 	return err
 }
 
-var errUnfit = errors.New("the trace contradicts what is agreed upon")
+var errTraceMismatch = errors.New("the trace contradicts what is agreed upon")
 
-// contradicted tells whether a provider may have said something that is not true, or has left
+// needsAllProviders tells whether a provider may have said something that is not true, or has left
 // something out: then all are asked.
-func (x *unexplained) contradicted() bool {
-	if x.untrue {
+func (x *unexplainedGains) needsAllProviders() bool {
+	if x.sawMismatch {
 		return true
 	}
-	for a, rest := range x.rest {
-		if rest.Sign() > 0 && !explains(x.left, chain.Holding{Address: a}) {
+	for a, remaining := range x.remaining {
+		if remaining.Sign() > 0 && !mayExplain(x.pending, chain.Holding{Address: a}) {
 			return true
 		}
 	}
 	return false
 }
 
-// balances asks for native balances before and after a block, of those that are not there yet.
-func (w *Walker) balances(ctx context.Context, c chain.Contents, of []chain.Holding, have *balances) error {
-	of = slices.DeleteFunc(slices.Clone(of), func(h chain.Holding) bool { _, ok := have.after[h]; return ok })
-	if len(of) == 0 {
+// loadBalances asks for native balances before and after a block, of those that are not there yet.
+func (w *Walker) loadBalances(ctx context.Context, c chain.Contents, holdings []chain.Holding, balances *blockBalances) error {
+	holdings = slices.DeleteFunc(slices.Clone(holdings), func(h chain.Holding) bool { _, ok := balances.after[h]; return ok })
+	if len(holdings) == 0 {
 		return nil
 	}
-	before, _, err := chain.Balances(ctx, w.conf.Reader, chain.Block{Height: c.Height - 1, Hash: c.Parent}, of)
+	before, _, err := chain.Balances(ctx, w.conf.Reader, chain.Block{Height: c.Height - 1, Hash: c.Parent}, holdings)
 	if err != nil {
-		return w.unweighed("before", c.Height, err)
+		return w.wrapBalanceError("before", c.Height, err)
 	}
-	after, _, err := chain.Balances(ctx, w.conf.Reader, c.Block, of)
+	after, _, err := chain.Balances(ctx, w.conf.Reader, c.Block, holdings)
 	if err != nil {
-		return w.unweighed("after", c.Height, err)
+		return w.wrapBalanceError("after", c.Height, err)
 	}
-	maps.Copy(have.before, before)
-	maps.Copy(have.after, after)
+	maps.Copy(balances.before, before)
+	maps.Copy(balances.after, after)
 	return nil
 }
 
-// glance completes a recent block with what moved inside its transactions to addresses of
+// addRecentTransfers completes a recent block with what moved inside its transactions to addresses of
 // ours, as the first provider that answers says. It is for people to look at: what fails or takes
 // long is left out, and the walk does not wait for it.
-func (w *Walker) glance(ctx context.Context, c *chain.Contents) {
-	if w.tracer == nil || time.Now().Before(w.haste.glance) {
+func (w *Walker) addRecentTransfers(ctx context.Context, c *chain.Contents) {
+	if w.tracer == nil || time.Now().Before(w.traceBudget.recentResumesAt) {
 		return
 	}
-	hurried, end := context.WithTimeout(ctx, glanceWithin)
-	defer end()
-	moved, err := w.glimpse(hurried, *c)
+	traceCtx, cancel := context.WithTimeout(ctx, recentTraceTimeout)
+	defer cancel()
+	transfers, err := w.traceRecent(traceCtx, *c)
 	if err != nil {
-		w.haste.glance = time.Now().Add(glanceRest)
+		w.traceBudget.recentResumesAt = time.Now().Add(recentTracePause)
 		if ctx.Err() == nil {
 			w.log.Debug("scan: a recent block is shown without what moved inside its transactions", "height", c.Height, "error", err)
 		}
 	}
-	c.Transfers = append(slices.Clip(c.Transfers), moved...)
+	c.Transfers = append(slices.Clip(c.Transfers), transfers...)
 }
 
-func (w *Walker) glimpse(ctx context.Context, c chain.Contents) (moved []chain.Transfer, err error) {
-	told, err := w.tracer.Touched(ctx, c.Block, chain.One)
+func (w *Walker) traceRecent(ctx context.Context, c chain.Contents) (transfers []chain.Transfer, err error) {
+	changes, err := w.tracer.BalanceChanges(ctx, c.Block, chain.FirstProvider)
 	if err != nil {
 		return nil, err
 	}
-	to := map[chain.TxHash][]chain.Address{}
+	receivers := map[chain.TxHash][]chain.Address{}
 	err = w.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-		ours, err := w.known(ctx, tx, func(yield func(chain.Address) bool) {
-			for _, b := range told.Balances {
+		wallets, err := w.findWallets(ctx, tx, func(yield func(chain.Address) bool) {
+			for _, b := range changes.Changes {
 				if !yield(b.Address) {
 					return
 				}
 			}
 		})
-		for _, b := range told.Balances {
-			if _, ok := ours[b.Address]; ok && rose(c, b) {
-				to[b.Tx] = append(to[b.Tx], b.Address)
+		for _, b := range changes.Changes {
+			if _, ok := wallets[b.Address]; ok && mayHaveReceived(c, b) {
+				receivers[b.Tx] = append(receivers[b.Tx], b.Address)
 			}
 		}
 		return err
@@ -436,12 +436,12 @@ func (w *Walker) glimpse(ctx context.Context, c chain.Contents) (moved []chain.T
 	if err != nil {
 		return nil, err
 	}
-	for _, tx := range slices.SortedFunc(maps.Keys(to), func(a, b chain.TxHash) int { return cmp.Compare(a, b) }) {
-		of, err := w.tracer.Moved(ctx, chain.MovedQuestion{At: c.Block, Tx: tx, To: to[tx], By: chain.One})
+	for _, tx := range slices.SortedFunc(maps.Keys(receivers), func(a, b chain.TxHash) int { return cmp.Compare(a, b) }) {
+		txTransfers, err := w.tracer.InternalTransfers(ctx, chain.InternalTransfersQuery{Block: c.Block, Tx: tx, Recipients: receivers[tx], Providers: chain.FirstProvider})
 		if err != nil {
-			return moved, err
+			return transfers, err
 		}
-		moved = append(moved, of...)
+		transfers = append(transfers, txTransfers...)
 	}
-	return moved, nil
+	return transfers, nil
 }

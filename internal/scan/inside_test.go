@@ -18,41 +18,41 @@ import (
 
 var contract = sim.Address("contract")
 
-// pays is a transaction in which a contract pays units to each of some addresses.
-func (w *world) pays(units uint64, to ...chain.Address) chain.TxHash {
+// submitInternal is a transaction in which a contract pays units to each of some addresses.
+func (w *testEnv) submitInternal(units uint64, to ...chain.Address) chain.TxHash {
 	var moves []sim.Move
 	for _, a := range to {
 		moves = append(moves, sim.Move{Kind: chain.Internal, From: contract, To: a, Amount: money.Units(units)})
 	}
-	return w.c.Do(payer, moves...)
+	return w.c.SubmitTx(payer, moves...)
 }
 
-func openTraced(t *testing.T, conf sim.Config) *world {
+func newTracedEnv(t *testing.T, conf sim.Config) *testEnv {
 	t.Helper()
-	w := open(t, conf, 0)
+	w := newTestEnv(t, conf, 0)
 	w.c.Mint(contract, "", money.Units(1_000_000))
 	return w
 }
 
-// came is what was told of final blocks, in order: to whom, how much and what it doubts.
-func (w *world) came() (all []string) {
-	w.ear.mu.Lock()
-	defer w.ear.mu.Unlock()
+// arrivalTexts is what was told of final blocks, in order: to whom, how much and what it doubts.
+func (w *testEnv) arrivalTexts() (all []string) {
+	w.listener.mu.Lock()
+	defer w.listener.mu.Unlock()
 	names := map[chain.Address]string{ours: "ours", ours2: "ours2", treasury: "treasury"}
-	for _, f := range w.ear.found {
+	for _, f := range w.listener.found {
 		all = append(all, fmt.Sprintf("%s %v %s%s", names[f.To], f.Amount, f.Kind, f.Doubt))
 	}
 	return all
 }
 
-func (w *world) wantCame(t *testing.T, when string, want ...string) {
+func (w *testEnv) wantArrivals(t *testing.T, when string, want ...string) {
 	t.Helper()
-	if got := w.came(); !slices.Equal(got, want) {
+	if got := w.arrivalTexts(); !slices.Equal(got, want) {
 		t.Errorf("%s: got %v, want %v", when, got, want)
 	}
 }
 
-func (w *world) wantDue(t *testing.T, when string, due, done int) {
+func (w *testEnv) wantPending(t *testing.T, when string, due, done int) {
 	t.Helper()
 	for status, want := range map[string]int{"DUE": due, "DONE": done} {
 		if n := w.count(t, `SELECT count(*) FROM scan_untraced WHERE status = $1`, status); n != want {
@@ -61,8 +61,8 @@ func (w *world) wantDue(t *testing.T, when string, due, done int) {
 	}
 }
 
-// wantSound asks that no trace has put anything in doubt.
-func (w *world) wantSound(t *testing.T) {
+// wantNoFindings asks that no trace has put anything in doubt.
+func (w *testEnv) wantNoFindings(t *testing.T) {
 	t.Helper()
 	if n := w.count(t, `SELECT count(*) FROM mints WHERE quarantined_at IS NOT NULL`); n != 0 {
 		t.Errorf("got %d mints in quarantine, want none", n)
@@ -72,14 +72,14 @@ func (w *world) wantSound(t *testing.T) {
 	}
 }
 
-// later makes everything due and takes a step with each block of it.
-func (w *world) later(t *testing.T, walker *scan.Walker) (err error) {
+// traceLater makes everything due and takes a step with each block of it.
+func (w *testEnv) traceLater(t *testing.T, walker *scan.Walker) (err error) {
 	t.Helper()
-	if _, err := pgtest.Owner(t, w.db).Exec(t.Context(), `UPDATE scan_untraced SET next_attempt_at = created_at WHERE status = 'DUE'`); err != nil {
+	if _, err := pgtest.OwnerPool(t, w.db).Exec(t.Context(), `UPDATE scan_untraced SET next_attempt_at = created_at WHERE status = 'DUE'`); err != nil {
 		t.Fatal(err)
 	}
 	for {
-		moved, failed := walker.Traces(t.Context())
+		moved, failed := walker.StepTraces(t.Context())
 		if err = errors.Join(err, failed); !moved {
 			return err
 		}
@@ -88,71 +88,71 @@ func (w *world) later(t *testing.T, walker *scan.Walker) (err error) {
 
 func TestWhatCannotBeTracedInTimeIsARowAndDelaysNothingElse(t *testing.T) {
 	t.Parallel()
-	w := openTraced(t, sim.Config{})
-	heavy := w.pays(100, ours)
-	w.pays(7, ours)
-	w.pays(30, ours2)
+	w := newTracedEnv(t, sim.Config{})
+	heavy := w.submitInternal(100, ours)
+	w.submitInternal(7, ours)
+	w.submitInternal(30, ours2)
 	w.c.Pay(payer, ours, "", 50)
-	w.c.Provider(0).Heavy(heavy, 3)
+	w.c.Provider(0).SetTraceAttempts(heavy, 3)
 	w.c.Mine(4)
-	w.final(t)
-	w.wantCame(t, "with the block", "ours 50 NATIVE", "ours 7 INTERNAL", "ours2 30 INTERNAL")
-	w.wantDue(t, "with the block", 1, 0)
+	w.walkFinal(t)
+	w.wantArrivals(t, "with the block", "ours 50 NATIVE", "ours 7 INTERNAL", "ours2 30 INTERNAL")
+	w.wantPending(t, "with the block", 1, 0)
 	for range 2 {
-		if err := w.later(t, w.w); err != nil {
+		if err := w.traceLater(t, w.w); err != nil {
 			t.Fatal(err)
 		}
-		w.wantDue(t, "too early", 1, 0)
+		w.wantPending(t, "too early", 1, 0)
 	}
-	if err := w.later(t, w.w); err != nil {
+	if err := w.traceLater(t, w.w); err != nil {
 		t.Fatal(err)
 	}
-	w.wantDue(t, "traced", 0, 1)
-	if got := w.came(); !slices.Contains(got, "ours 100 INTERNAL") {
+	w.wantPending(t, "traced", 0, 1)
+	if got := w.arrivalTexts(); !slices.Contains(got, "ours 100 INTERNAL") {
 		t.Errorf("traced: got %v, want the 100 too", got)
 	}
-	w.wantSound(t)
-	if moved, err := w.w.Traces(t.Context()); moved || err != nil {
+	w.wantNoFindings(t)
+	if moved, err := w.w.StepTraces(t.Context()); moved || err != nil {
 		t.Errorf("nothing is due: got %v, %v, want nothing", moved, err)
 	}
 }
 
 func TestABlockAboutWhichNobodyTellsIsTakenInAndTracedLater(t *testing.T) {
 	t.Parallel()
-	w := openTraced(t, sim.Config{})
-	w.pays(100, ours)
+	w := newTracedEnv(t, sim.Config{})
+	w.submitInternal(100, ours)
 	w.c.Pay(payer, ours2, "", 50)
 	w.c.Mine(1)
-	w.pays(30, ours2)
+	w.submitInternal(30, ours2)
 	w.c.Mine(5)
-	w.c.Provider(0).NoTraces(errors.New("connection refused"))
+	w.c.Provider(0).FailTraces(errors.New("connection refused"))
 	waited := 0
 	for moved := true; moved || waited > 0 && w.count(t, `SELECT count(*) FROM scan_untraced`) == 0; {
 		var err error
-		if moved, err = w.w.Final(t.Context()); err != nil {
+		if moved, err = w.w.StepFinal(t.Context()); err != nil {
 			moved = false
 			if waited++; waited > 10 {
 				t.Fatalf("got a walk that stands: %v", err)
 			}
 		}
 	}
-	w.final(t)
+	w.walkFinal(t)
 	if waited != 4 {
 		t.Errorf("got %d attempts that failed, want the outage waited for a little, and once", waited)
 	}
-	w.wantCame(t, "in an outage", "ours2 50 NATIVE")
-	w.wantDue(t, "in an outage", 2, 0)
-	if err := w.later(t, w.w); err == nil {
+	w.wantArrivals(t, "in an outage", "ours2 50 NATIVE")
+	w.wantPending(t, "in an outage", 2, 0)
+	if err := w.traceLater(t, w.w); err == nil {
 		t.Error("still out: got no error")
 	}
-	w.wantDue(t, "still out", 2, 0)
-	w.c.Provider(0).NoTraces(nil)
-	if err := w.later(t, w.w); err != nil {
+	w.wantPending(t, "still out", 2, 0)
+	w.c.Provider(0).FailTraces(nil)
+	if err := w.traceLater(t, w.w); err != nil {
 		t.Fatal(err)
 	}
-	w.wantDue(t, "back", 0, 2)
-	w.wantCame(t, "back", "ours2 50 NATIVE", "ours 100 INTERNAL", "ours2 30 INTERNAL")
-	w.wantSound(t)
+	w.wantPending(t, "back", 0, 2)
+	w.wantArrivals(t, "back", "ours2 50 NATIVE", "ours 100 INTERNAL", "ours2 30 INTERNAL")
+	w.wantNoFindings(t)
 }
 
 // What a provider sends with its error stops no walk: neither bytes that are no text nor a
@@ -160,13 +160,13 @@ func TestABlockAboutWhichNobodyTellsIsTakenInAndTracedLater(t *testing.T) {
 func TestAnErrorThatIsNoTextIsARowToo(t *testing.T) {
 	t.Parallel()
 	for _, said := range []string{"away\x00", "away\xff", strings.Repeat("x", 490) + strings.Repeat("é", 100)} {
-		w := openTraced(t, sim.Config{})
-		w.c.Provider(0).NoTraces(errors.New(said))
-		w.pays(100, ours)
+		w := newTracedEnv(t, sim.Config{})
+		w.c.Provider(0).FailTraces(errors.New(said))
+		w.submitInternal(100, ours)
 		w.c.Mine(4)
 		var stands error
 		for failed := 0; failed <= 10 && w.count(t, `SELECT count(*) FROM scan_untraced`) == 0; {
-			if _, stands = w.w.Final(t.Context()); stands != nil {
+			if _, stands = w.w.StepFinal(t.Context()); stands != nil {
 				failed++
 			}
 		}
@@ -179,19 +179,19 @@ func TestAnErrorThatIsNoTextIsARowToo(t *testing.T) {
 // An outage that is over gives the next one no leave to be passed over.
 func TestASecondOutageIsWaitedForAgain(t *testing.T) {
 	t.Parallel()
-	w := openTraced(t, sim.Config{})
+	w := newTracedEnv(t, sim.Config{})
 	for _, round := range []string{"the first", "the second"} {
-		w.c.Provider(0).NoTraces(nil)
-		w.pays(30, ours2)
+		w.c.Provider(0).FailTraces(nil)
+		w.submitInternal(30, ours2)
 		w.c.Mine(4)
-		w.final(t)
-		w.c.Provider(0).NoTraces(errors.New("connection refused"))
+		w.walkFinal(t)
+		w.c.Provider(0).FailTraces(errors.New("connection refused"))
 		had := w.count(t, `SELECT count(*) FROM scan_untraced`)
-		w.pays(100, ours)
+		w.submitInternal(100, ours)
 		w.c.Mine(4)
 		waited := 0
 		for w.count(t, `SELECT count(*) FROM scan_untraced`) == had {
-			if _, err := w.w.Final(t.Context()); err == nil {
+			if _, err := w.w.StepFinal(t.Context()); err == nil {
 				continue
 			}
 			if waited++; waited > 10 {
@@ -201,33 +201,33 @@ func TestASecondOutageIsWaitedForAgain(t *testing.T) {
 		if waited != 4 {
 			t.Errorf("%s outage: got %d attempts that failed before the block was taken in without, want 4", round, waited)
 		}
-		w.final(t)
+		w.walkFinal(t)
 	}
 }
 
 func TestATransactionThatNobodyCanTellAboutIsARow(t *testing.T) {
 	t.Parallel()
-	w := openTraced(t, sim.Config{})
-	blind := w.pays(100, ours)
-	w.pays(30, ours2)
+	w := newTracedEnv(t, sim.Config{})
+	blind := w.submitInternal(100, ours)
+	w.submitInternal(30, ours2)
 	w.c.Pay(payer, ours, "", 50)
-	w.c.Provider(0).BlindTo(blind, true)
+	w.c.Provider(0).HideChanges(blind, true)
 	w.c.Mine(4)
-	w.final(t)
-	w.wantCame(t, "with the block", "ours 50 NATIVE", "ours2 30 INTERNAL")
+	w.walkFinal(t)
+	w.wantArrivals(t, "with the block", "ours 50 NATIVE", "ours2 30 INTERNAL")
 	if n := w.count(t, `SELECT count(*) FROM scan_untraced WHERE addresses IS NULL AND tx_hash = $1`, blind); n != 1 {
 		t.Errorf("got %d rows of the transaction, want one of unknown addresses", n)
 	}
-	w.wantSound(t)
-	w.c.Provider(0).BlindTo(blind, false)
-	if err := w.later(t, w.w); err != nil {
+	w.wantNoFindings(t)
+	w.c.Provider(0).HideChanges(blind, false)
+	if err := w.traceLater(t, w.w); err != nil {
 		t.Fatal(err)
 	}
-	w.wantDue(t, "told", 0, 1)
-	if got := w.came(); !slices.Contains(got, "ours 100 INTERNAL") {
+	w.wantPending(t, "told", 0, 1)
+	if got := w.arrivalTexts(); !slices.Contains(got, "ours 100 INTERNAL") {
 		t.Errorf("told: got %v, want the 100 too", got)
 	}
-	w.wantSound(t)
+	w.wantNoFindings(t)
 }
 
 // One provider that lies about traces neither credits nor hides anything, and puts nothing in doubt.
@@ -238,39 +238,39 @@ func TestAProviderThatLiesAboutTracesIsNotBelieved(t *testing.T) {
 	}
 	for name, lie := range map[string]func(p *sim.Provider, one, other chain.TxHash){
 		"invents": func(p *sim.Provider, one, other chain.TxHash) {
-			p.Invent(other, []chain.Transfer{move(other, contract, ours2, 1000)})
+			p.InventTransfers(other, []chain.Transfer{move(other, contract, ours2, 1000)})
 		},
 		"invents where something came": func(p *sim.Provider, one, other chain.TxHash) {
-			p.Invent(one, []chain.Transfer{move(one, contract, ours, 1000)})
+			p.InventTransfers(one, []chain.Transfer{move(one, contract, ours, 1000)})
 		},
 		"tells less": func(p *sim.Provider, one, other chain.TxHash) {
-			p.Invent(one, []chain.Transfer{move(one, contract, ours, 1)})
+			p.InventTransfers(one, []chain.Transfer{move(one, contract, ours, 1)})
 		},
-		"hides calls": func(p *sim.Provider, one, other chain.TxHash) { p.Invent(one, []chain.Transfer{}) },
-		"hides whom":  func(p *sim.Provider, one, other chain.TxHash) { p.HideTouched(ours, true) },
+		"hides calls": func(p *sim.Provider, one, other chain.TxHash) { p.InventTransfers(one, []chain.Transfer{}) },
+		"hides whom":  func(p *sim.Provider, one, other chain.TxHash) { p.HideAddress(ours, true) },
 		"names ours": func(p *sim.Provider, one, other chain.TxHash) {
-			p.Invent(one, []chain.Transfer{move(one, treasury, ours, 100)})
+			p.InventTransfers(one, []chain.Transfer{move(one, treasury, ours, 100)})
 		},
 		"another place": func(p *sim.Provider, one, other chain.TxHash) {
-			p.Invent(other, []chain.Transfer{move(other, contract, ours, 100)})
+			p.InventTransfers(other, []chain.Transfer{move(other, contract, ours, 100)})
 		},
 	} {
 		for _, agree := range []int{1, 2} {
 			t.Run(fmt.Sprintf("%s, %d agree", name, agree), func(t *testing.T) {
 				t.Parallel()
-				w := openTraced(t, sim.Config{Providers: 3, Agree: agree})
-				one := w.pays(100, ours)
-				other := w.pays(5, sim.Address("somebody"))
+				w := newTracedEnv(t, sim.Config{Providers: 3, Quorum: agree})
+				one := w.submitInternal(100, ours)
+				other := w.submitInternal(5, sim.Address("somebody"))
 				w.c.Pay(payer, ours, "", 50)
 				lie(w.c.Provider(0), one, other)
 				w.c.Mine(4)
-				w.final(t)
-				w.wantCame(t, "with a liar", "ours 50 NATIVE", "ours 100 INTERNAL")
-				if n := len(w.ear.found); n != 2 || w.ear.found[1].Tx != one && (name != "another place" || agree > 1) || w.ear.found[1].FromOurs {
-					t.Errorf("got %+v, want the movement of %s by a contract", w.ear.found, one)
+				w.walkFinal(t)
+				w.wantArrivals(t, "with a liar", "ours 50 NATIVE", "ours 100 INTERNAL")
+				if n := len(w.listener.found); n != 2 || w.listener.found[1].Tx != one && (name != "another place" || agree > 1) || w.listener.found[1].FromOwnWallets {
+					t.Errorf("got %+v, want the movement of %s by a contract", w.listener.found, one)
 				}
-				w.wantSound(t)
-				w.wantDue(t, "with a liar", 0, 0)
+				w.wantNoFindings(t)
+				w.wantPending(t, "with a liar", 0, 0)
 			})
 		}
 	}
@@ -278,162 +278,162 @@ func TestAProviderThatLiesAboutTracesIsNotBelieved(t *testing.T) {
 
 func TestALiarAloneIsToBeTracedLaterAndQuarantinesNothing(t *testing.T) {
 	t.Parallel()
-	w := openTraced(t, sim.Config{})
-	one := w.pays(100, ours)
+	w := newTracedEnv(t, sim.Config{})
+	one := w.submitInternal(100, ours)
 	lie := chain.Transfer{Tx: one, Kind: chain.Internal, Position: "0", From: contract, To: ours, Amount: money.Units(1000)}
-	w.c.Provider(0).Invent(one, []chain.Transfer{lie})
+	w.c.Provider(0).InventTransfers(one, []chain.Transfer{lie})
 	w.c.Mine(4)
-	w.final(t)
-	w.wantCame(t, "with a liar alone")
-	w.wantDue(t, "with a liar alone", 1, 0)
+	w.walkFinal(t)
+	w.wantArrivals(t, "with a liar alone")
+	w.wantPending(t, "with a liar alone", 1, 0)
 	for range 8 {
-		if err := w.later(t, w.w); err != nil {
+		if err := w.traceLater(t, w.w); err != nil {
 			t.Fatal(err)
 		}
 	}
-	w.wantCame(t, "with a liar alone, later")
-	w.wantSound(t)
-	w.c.Provider(0).Invent(one, nil)
-	if err := w.later(t, w.w); err != nil {
+	w.wantArrivals(t, "with a liar alone, later")
+	w.wantNoFindings(t)
+	w.c.Provider(0).InventTransfers(one, nil)
+	if err := w.traceLater(t, w.w); err != nil {
 		t.Fatal(err)
 	}
-	w.wantCame(t, "when it tells the truth", "ours 100 INTERNAL")
-	w.wantSound(t)
+	w.wantArrivals(t, "when it tells the truth", "ours 100 INTERNAL")
+	w.wantNoFindings(t)
 }
 
 func TestWhatIsTracedLaterIsTakenOnceWhateverHappens(t *testing.T) {
 	t.Parallel()
-	w := openTraced(t, sim.Config{})
-	heavy := w.pays(100, ours)
-	w.c.Provider(0).Heavy(heavy, 1)
+	w := newTracedEnv(t, sim.Config{})
+	heavy := w.submitInternal(100, ours)
+	w.c.Provider(0).SetTraceAttempts(heavy, 1)
 	w.c.Mine(4)
 	boom := errors.New("boom")
-	w.ear.fail = func(p scan.Proof) error {
+	w.listener.fail = func(p scan.Proof) error {
 		if p.Height == 1 {
 			return boom
 		}
 		return nil
 	}
-	if _, err := w.w.Final(t.Context()); err != nil {
+	if _, err := w.w.StepFinal(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := w.w.Final(t.Context()); !errors.Is(err, boom) {
+	if _, err := w.w.StepFinal(t.Context()); !errors.Is(err, boom) {
 		t.Fatalf("got %v, want the listener's error", err)
 	}
-	w.wantDue(t, "the block was not taken in", 0, 0)
-	w.ear.fail = nil
-	w.final(t)
-	w.wantDue(t, "the block was taken in", 1, 0)
-	w.ear.fail = func(scan.Proof) error { return boom }
-	if err := w.later(t, w.w); !errors.Is(err, boom) {
+	w.wantPending(t, "the block was not taken in", 0, 0)
+	w.listener.fail = nil
+	w.walkFinal(t)
+	w.wantPending(t, "the block was taken in", 1, 0)
+	w.listener.fail = func(scan.Proof) error { return boom }
+	if err := w.traceLater(t, w.w); !errors.Is(err, boom) {
 		t.Fatalf("got %v, want the listener's error", err)
 	}
-	w.wantDue(t, "the listener failed", 1, 0)
-	w.wantCame(t, "the listener failed")
-	w.ear.fail = nil
+	w.wantPending(t, "the listener failed", 1, 0)
+	w.wantArrivals(t, "the listener failed")
+	w.listener.fail = nil
 	// Another process completes the row while this one traces.
-	other := walker(w.db, w.c, w.ear, 0)
+	other := newWalker(w.db, w.c, w.listener, 0)
 	start := uint64(0)
 	late := &between{Chain: w.c, do: func() {
-		if err := w.later(t, other); err != nil {
+		if err := w.traceLater(t, other); err != nil {
 			t.Error(err)
 		}
 	}}
-	if err := w.later(t, scan.New(w.db, scan.Config{Chain: chain.Ethereum, Reader: late, Start: &start}, w.ear, discard)); err != nil {
+	if err := w.traceLater(t, scan.New(w.db, scan.Config{Chain: chain.Ethereum, Reader: late, Start: &start}, w.listener, discard)); err != nil {
 		t.Fatal(err)
 	}
 	if late.do != nil {
 		t.Error("got no trace of the first process")
 	}
-	w.wantCame(t, "two at once", "ours 100 INTERNAL")
-	w.wantDue(t, "two at once", 0, 1)
+	w.wantArrivals(t, "two at once", "ours 100 INTERNAL")
+	w.wantPending(t, "two at once", 0, 1)
 }
 
 // A break ends what is to be traced of the blocks that are gone.
 func TestNothingIsTracedForABlockThatIsGone(t *testing.T) {
 	t.Parallel()
-	w := openTraced(t, sim.Config{})
-	heavy := w.pays(100, ours)
-	w.c.Provider(0).Heavy(heavy, 1)
+	w := newTracedEnv(t, sim.Config{})
+	heavy := w.submitInternal(100, ours)
+	w.c.Provider(0).SetTraceAttempts(heavy, 1)
 	w.c.Mine(8)
-	w.final(t)
-	w.wantDue(t, "walked", 1, 0)
-	if _, err := pgtest.Owner(t, w.db).Exec(t.Context(), `
+	w.walkFinal(t)
+	w.wantPending(t, "walked", 1, 0)
+	if _, err := pgtest.OwnerPool(t, w.db).Exec(t.Context(), `
 		INSERT INTO finality_breaks (chain, fork, ancestor_height, ancestor_hash, tip_height, tip_hash, settle_height, reason, decided_by, created_at)
 		SELECT 'ETHEREUM', 1, 0, (SELECT parent FROM finality_proofs WHERE height = 1), 5, '', 6, '', '', now()`); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.later(t, w.w); err != nil {
+	if err := w.traceLater(t, w.w); err != nil {
 		t.Fatal(err)
 	}
-	w.wantCame(t, "after the break")
-	w.wantDue(t, "after the break", 1, 0)
+	w.wantArrivals(t, "after the break")
+	w.wantPending(t, "after the break", 1, 0)
 }
 
 func TestTheHeadWalkNeverStandsOnTraces(t *testing.T) {
 	t.Parallel()
-	w := openTraced(t, sim.Config{})
+	w := newTracedEnv(t, sim.Config{})
 	w.c.Mine(4)
-	w.final(t)
-	heavy := w.pays(100, ours)
-	w.c.Provider(0).Heavy(heavy, 100)
+	w.walkFinal(t)
+	heavy := w.submitInternal(100, ours)
+	w.c.Provider(0).SetTraceAttempts(heavy, 100)
 	w.c.Mine(1)
-	w.head(t)
-	w.c.Provider(0).NoTraces(errors.New("connection refused"))
-	w.pays(100, ours2)
+	w.walkHead(t)
+	w.c.Provider(0).FailTraces(errors.New("connection refused"))
+	w.submitInternal(100, ours2)
 	w.c.Mine(1)
-	w.head(t)
-	if n := len(w.ear.seen); n < 2 || w.ear.seen[n-1] != 6 {
-		t.Errorf("got blocks %v, want the walk at 6", w.ear.seen)
+	w.walkHead(t)
+	if n := len(w.listener.seen); n < 2 || w.listener.seen[n-1] != 6 {
+		t.Errorf("got blocks %v, want the walk at 6", w.listener.seen)
 	}
 }
 
 func TestWithTracesOffNothingIsCompletedUntraced(t *testing.T) {
 	t.Parallel()
-	w := openTraced(t, sim.Config{})
-	heavy := w.pays(100, ours)
-	w.c.Provider(0).Heavy(heavy, 1)
+	w := newTracedEnv(t, sim.Config{})
+	heavy := w.submitInternal(100, ours)
+	w.c.Provider(0).SetTraceAttempts(heavy, 1)
 	w.c.Mine(4)
-	w.final(t)
+	w.walkFinal(t)
 	start := uint64(0)
-	off := scan.New(w.db, scan.Config{Chain: chain.Ethereum, Reader: untraced{w.c}, Start: &start}, w.ear, discard)
-	if err := w.later(t, off); err == nil {
+	off := scan.New(w.db, scan.Config{Chain: chain.Ethereum, Reader: untraced{w.c}, Start: &start}, w.listener, discard)
+	if err := w.traceLater(t, off); err == nil {
 		t.Error("got no error, want one that nothing is traced")
 	}
-	w.wantDue(t, "off", 1, 0)
+	w.wantPending(t, "off", 1, 0)
 }
 
 // untraced is a chain that is not asked for traces any more.
 type untraced struct{ *sim.Chain }
 
-func (untraced) Touched(context.Context, chain.Block, chain.Opinions) (chain.Touched, error) {
-	return chain.Touched{}, nil
+func (untraced) BalanceChanges(context.Context, chain.Block, chain.ProviderCount) (chain.BalanceChanges, error) {
+	return chain.BalanceChanges{}, nil
 }
 
 var discard = slog.New(slog.DiscardHandler)
 
 func TestAnotherProviderAnswersWhatIsTooLongForOne(t *testing.T) {
 	t.Parallel()
-	w := openTraced(t, sim.Config{Providers: 2, Agree: 1})
-	heavy, blind := w.pays(100, ours), w.pays(30, ours2)
-	w.c.Provider(0).Heavy(heavy, 1000)
-	w.c.Provider(0).BlindTo(blind, true)
+	w := newTracedEnv(t, sim.Config{Providers: 2, Quorum: 1})
+	heavy, blind := w.submitInternal(100, ours), w.submitInternal(30, ours2)
+	w.c.Provider(0).SetTraceAttempts(heavy, 1000)
+	w.c.Provider(0).HideChanges(blind, true)
 	w.c.Mine(4)
-	w.final(t)
-	w.wantCame(t, "with the block", "ours 100 INTERNAL", "ours2 30 INTERNAL")
-	w.wantDue(t, "with the block", 0, 0)
-	w.wantSound(t)
+	w.walkFinal(t)
+	w.wantArrivals(t, "with the block", "ours 100 INTERNAL", "ours2 30 INTERNAL")
+	w.wantPending(t, "with the block", 0, 0)
+	w.wantNoFindings(t)
 }
 
 // Rules that hold whatever the program does.
 func TestTheTableKeepsWhatIsToBeTraced(t *testing.T) {
 	t.Parallel()
-	w := openTraced(t, sim.Config{})
-	heavy := w.pays(100, ours)
-	w.c.Provider(0).Heavy(heavy, 1)
+	w := newTracedEnv(t, sim.Config{})
+	heavy := w.submitInternal(100, ours)
+	w.c.Provider(0).SetTraceAttempts(heavy, 1)
 	w.c.Mine(4)
-	w.final(t)
-	super := pgtest.Owner(t, w.db)
+	w.walkFinal(t)
+	super := pgtest.OwnerPool(t, w.db)
 	refused := func(what, sql string) {
 		t.Helper()
 		if _, err := super.Exec(t.Context(), sql); err == nil {
@@ -446,10 +446,10 @@ func TestTheTableKeepsWhatIsToBeTraced(t *testing.T) {
 	refused("done without a time", `UPDATE scan_untraced SET status = 'DONE'`)
 	refused("taken away", `DELETE FROM scan_untraced`)
 	refused("of no proof", `INSERT INTO scan_untraced (proof_id, tx_hash, attempts, last_error, next_attempt_at, created_at) VALUES (99999, 'x', 1, '', now(), now())`)
-	if err := w.later(t, w.w); err != nil {
+	if err := w.traceLater(t, w.w); err != nil {
 		t.Fatal(err)
 	}
-	w.wantDue(t, "traced", 0, 1)
+	w.wantPending(t, "traced", 0, 1)
 	refused("due again", `UPDATE scan_untraced SET status = 'DUE', done_at = NULL`)
 	refused("done again", `UPDATE scan_untraced SET done_at = now()`)
 }
@@ -460,10 +460,10 @@ type between struct {
 	do func()
 }
 
-func (b *between) Moved(ctx context.Context, q chain.MovedQuestion) ([]chain.Transfer, error) {
+func (b *between) InternalTransfers(ctx context.Context, q chain.InternalTransfersQuery) ([]chain.Transfer, error) {
 	if do := b.do; do != nil {
 		b.do = nil
 		do()
 	}
-	return b.Chain.Moved(ctx, q)
+	return b.Chain.InternalTransfers(ctx, q)
 }

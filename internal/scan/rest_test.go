@@ -13,12 +13,12 @@ import (
 	"github.com/cofferpay/coffer/internal/scan"
 )
 
-// rest lets the head walk go until it has nothing to do or complains. It fails when
+// runHeadUntilIdle lets the head walk go until it has nothing to do or complains. It fails when
 // that takes more steps than there are blocks.
-func (w *world) rest(t *testing.T) error {
+func (w *testEnv) runHeadUntilIdle(t *testing.T) error {
 	t.Helper()
 	for range 100 {
-		moved, err := w.w.Head(t.Context())
+		moved, err := w.w.StepHead(t.Context())
 		if !moved {
 			return err
 		}
@@ -29,17 +29,17 @@ func (w *world) rest(t *testing.T) error {
 
 func TestTheHeadWalkRestsWhileFinalityIsBroken(t *testing.T) {
 	t.Parallel()
-	w := open(t, sim.Config{Behind: 3}, 0)
+	w := newTestEnv(t, sim.Config{FinalityDepth: 3}, 0)
 	w.c.Mine(8)
-	w.final(t)
-	w.head(t)
+	w.walkFinal(t)
+	w.walkHead(t)
 	w.c.Fork(6)
 	w.c.Mine(9)
-	if _, err := w.w.Final(t.Context()); !errors.Is(err, scan.ErrFinalityBroken) {
+	if _, err := w.w.StepFinal(t.Context()); !errors.Is(err, scan.ErrFinalityBroken) {
 		t.Fatalf("got %v, want ErrFinalityBroken", err)
 	}
 	for range 3 {
-		if err := w.rest(t); err == nil {
+		if err := w.runHeadUntilIdle(t); err == nil {
 			t.Error("got no error, want to hear that recent blocks do not fit")
 		}
 	}
@@ -50,18 +50,18 @@ func TestTheHeadWalkRestsWhileFinalityIsBroken(t *testing.T) {
 
 func TestAFirstProviderThatLiesAboutAHashIsNotAskedFirstForEver(t *testing.T) {
 	t.Parallel()
-	w := open(t, sim.Config{Behind: 5, Providers: 2, Agree: 1}, 0)
+	w := newTestEnv(t, sim.Config{FinalityDepth: 5, Providers: 2, Quorum: 1}, 0)
 	w.c.Mine(6)
-	w.final(t)
+	w.walkFinal(t)
 	w.c.Provider(0).LieHash(6, true)
-	if err := w.rest(t); err != nil {
+	if err := w.runHeadUntilIdle(t); err != nil {
 		t.Fatalf("head walk: %v", err) // it cannot know
 	}
 	w.c.Mine(2) // the next block names the true one
-	if err := w.rest(t); err == nil {
+	if err := w.runHeadUntilIdle(t); err == nil {
 		t.Error("got no error, want to hear that the blocks do not fit")
 	}
-	if err := w.rest(t); err != nil {
+	if err := w.runHeadUntilIdle(t); err != nil {
 		t.Errorf("with the other provider: got %v, want the walk to go on", err)
 	}
 	if n := w.count(t, `SELECT count(*) FROM scan_heads WHERE height = 8 AND hash = $1`, w.c.Latest().Hash); n != 1 {
@@ -71,14 +71,14 @@ func TestAFirstProviderThatLiesAboutAHashIsNotAskedFirstForEver(t *testing.T) {
 
 func TestAFirstProviderThatIsStuckHidesNothingForLong(t *testing.T) {
 	t.Parallel()
-	w := open(t, sim.Config{Behind: 3, Providers: 2, Agree: 1}, 0)
+	w := newTestEnv(t, sim.Config{FinalityDepth: 3, Providers: 2, Quorum: 1}, 0)
 	w.c.Mine(4)
-	w.final(t)
+	w.walkFinal(t)
 	w.c.Provider(0).PinHead(4)
 	w.c.Mine(8)
-	w.final(t)
+	w.walkFinal(t)
 	for range 2 {
-		if err := w.rest(t); err != nil {
+		if err := w.runHeadUntilIdle(t); err != nil {
 			t.Fatalf("head walk: %v", err)
 		}
 	}
@@ -87,27 +87,27 @@ func TestAFirstProviderThatIsStuckHidesNothingForLong(t *testing.T) {
 	}
 }
 
-// turncoat shows one branch and then the other, a question at a time.
-type turncoat struct {
+// branchingReader shows one branch and then the other, a question at a time.
+type branchingReader struct {
 	chain.Reader
 	lies  *sim.Provider
 	at    uint64
 	asked atomic.Int64
 }
 
-func (r *turncoat) Heads(ctx context.Context) (chain.Heads, error) {
+func (r *branchingReader) Heads(ctx context.Context) (chain.Heads, error) {
 	r.lies.LieHash(r.at, r.asked.Add(1)%2 == 0)
 	return r.Reader.Heads(ctx)
 }
 
 func TestTheHeadWalkDoesNotFollowEveryTurnOfAProviderAtOnce(t *testing.T) {
 	t.Parallel()
-	w := open(t, sim.Config{Behind: 5}, 0)
+	w := newTestEnv(t, sim.Config{FinalityDepth: 5}, 0)
 	w.c.Mine(6)
-	w.final(t)
+	w.walkFinal(t)
 	const poll, runs = 100 * time.Millisecond, 10
-	r := &turncoat{Reader: w.c, lies: w.c.Provider(0), at: 6}
-	walker := scan.New(w.db, scan.Config{Chain: chain.Ethereum, Reader: r, Poll: poll}, w.ear, slog.New(slog.DiscardHandler))
+	r := &branchingReader{Reader: w.c, lies: w.c.Provider(0), at: 6}
+	walker := scan.New(w.db, scan.Config{Chain: chain.Ethereum, Reader: r, PollInterval: poll}, w.listener, slog.New(slog.DiscardHandler))
 	ctx, stop := context.WithTimeout(t.Context(), runs*poll)
 	defer stop()
 	if err := walker.Run(ctx); err != nil {

@@ -33,24 +33,24 @@ import (
 	"github.com/cofferpay/coffer/internal/wallet"
 )
 
-// Found is a movement of value to an address of ours.
-type Found struct {
+// Arrival is a movement of value to an address of ours.
+type Arrival struct {
 	chain.Transfer
 	Wallet wallet.Wallet // who it came to
 	Mint   *mint.Mint    // nil: the token is not in the catalogue
 	// Senders are all who sent it, sorted; none where one of them cannot be named. From is
 	// the one where there is no other.
-	Senders  []chain.Address
-	FromOurs bool   // wallets of ours alone sent it: a sweep, a top-up, change, never a deposit
-	Doubt    string // "" or why it must not be credited: BalanceDelta, TokenAccount
+	Senders        []chain.Address
+	FromOwnWallets bool   // wallets of ours alone sent it: a sweep, a top-up, change, never a deposit
+	Doubt          string // "" or why it must not be credited: DoubtBalanceDelta, DoubtTokenAccount
 }
 
-// BalanceDelta is the doubt about a movement that the balance does not show.
-const BalanceDelta = "BALANCE_DELTA"
+// DoubtBalanceDelta is the doubt about a movement that the balance does not show.
+const DoubtBalanceDelta = "BALANCE_DELTA"
 
-// TokenAccount is the doubt about a token in an account that no payment of ours comes out
+// DoubtTokenAccount is the doubt about a token in an account that no payment of ours comes out
 // of: it is ours, and nothing of it could be swept or sent back.
-const TokenAccount = "TOKEN_ACCOUNT"
+const DoubtTokenAccount = "TOKEN_ACCOUNT"
 
 // Proof is the row that says that a block is final, and the block.
 type Proof struct {
@@ -64,26 +64,26 @@ type Proof struct {
 // commit whose answer was lost. The chain's cursor row is locked meanwhile, so that
 // for one chain they are called one at a time.
 type Listener interface {
-	// Seen tells of a recent block that any fork may take away again.
-	Seen(ctx context.Context, tx pg.Tx, ch chain.Name, b chain.Block, f []Found) error
-	// Orphaned tells that what was seen at this height and above is forked away.
-	Orphaned(ctx context.Context, tx pg.Tx, ch chain.Name, from uint64) error
-	// Observe tells of a final block before it is taken in, outside any transaction:
+	// OnRecent tells of a recent block that any fork may take away again.
+	OnRecent(ctx context.Context, tx pg.Tx, ch chain.Name, b chain.Block, f []Arrival) error
+	// OnOrphaned tells that what was seen at this height and above is forked away.
+	OnOrphaned(ctx context.Context, tx pg.Tx, ch chain.Name, from uint64) error
+	// OnFinal tells of a final block before it is taken in, outside any transaction:
 	// what has to be asked of others is asked here. What it returns takes the block
 	// in; what was seen at its height or below and never observed is not on the chain.
 	// A block that could not be taken in is told again.
-	Observe(ctx context.Context, ch chain.Name, b chain.Block, f []Found) Taking
+	OnFinal(ctx context.Context, ch chain.Name, b chain.Block, f []Arrival) Apply
 }
 
-// Taking takes a final block in, in the transaction that moves the cursor.
-type Taking func(ctx context.Context, tx pg.Tx, p Proof) error
+// Apply takes a final block in, in the transaction that moves the cursor.
+type Apply func(ctx context.Context, tx pg.Tx, p Proof) error
 
 // ErrFinalityBroken says that the chain has other final blocks than those that
 // were walked. Outgoing payments of the chain are frozen; a person decides.
 var ErrFinalityBroken = errors.New("finality broken")
 
-// errMoved says that another process moved the walk meanwhile.
-var errMoved = errors.New("the walk was moved by somebody else")
+// errCursorMoved says that another process moved the walk meanwhile.
+var errCursorMoved = errors.New("the walk was moved by somebody else")
 
 // Config says which chain is walked and how. Zero values mean the defaults
 // named below.
@@ -93,53 +93,53 @@ type Config struct {
 	// Start is the block after which the first start begins; nil means the
 	// final head of that moment. Later starts continue where the walk stood.
 	Start *uint64
-	// Poll is the pause when nothing is new; 1 s.
-	Poll time.Duration
-	// Concerned are told when finality breaks, in this order.
-	Concerned []finality.Concerned
-	// Trouble hears of every step of a walk, "final" or "head", that did not come
+	// PollInterval is the pause when nothing is new; 1 s.
+	PollInterval time.Duration
+	// FinalityListeners are told when finality breaks, in this order.
+	FinalityListeners []finality.Listener
+	// OnError hears of every step of a walk, "final" or "head", that did not come
 	// about; nil means that nobody does.
-	Trouble func(walk string, err error)
+	OnError func(walk string, err error)
 	// HeadDepth is how many recent blocks are remembered, and so the deepest
 	// fork that is followed block by block; 128.
 	HeadDepth uint64
 }
 
 const (
-	pollDefault      = time.Second
-	headDepthDefault = 128
-	standbyPolls     = 5           // pauses between attempts to take over a walk from another process
-	complainEvery    = time.Minute // how often a problem that stays is logged again
-	progressEvery    = 10 * time.Second
-	progressBlocks   = 100 // a walk that is further behind tells how it gets on
+	pollDefault       = time.Second
+	headDepthDefault  = 128
+	standbyPolls      = 5           // pauses between attempts to take over a walk from another process
+	logRepeatInterval = time.Minute // how often a problem that stays is logged again
+	progressInterval  = 10 * time.Second
+	progressBlocks    = 100 // a walk that is further behind tells how it gets on
 )
 
 // Walker walks one chain. Any number of them may walk the same chain: what one
 // has done the others find done.
 type Walker struct {
-	db       *pg.DB
-	conf     Config
-	listener Listener
-	log      *slog.Logger
-	final    atomic.Uint64 // the final head as last heard
-	forked   atomic.Bool   // the head walk has just followed a fork
-	tokens   chain.Tokens  // nil where the chain has no such
-	tracer   chain.Tracer  // nil where blocks themselves tell what moved
-	haste    haste
-	review   atomic.Int64           // when the catalogue is looked at next, in Unix seconds
-	told     atomic.Pointer[string] // of what parting this process has told
+	db           *pg.DB
+	conf         Config
+	listener     Listener
+	log          *slog.Logger
+	final        atomic.Uint64        // the final head as last heard
+	forked       atomic.Bool          // the head walk has just followed a fork
+	tokens       chain.TokenInspector // nil where the chain has no such
+	tracer       chain.Tracer         // nil where blocks themselves tell what moved
+	traceBudget  traceBudget
+	nextReview   atomic.Int64           // when the catalogue is looked at next, in Unix seconds
+	reportedFork atomic.Pointer[string] // of what parting this process has told
 }
 
 // New makes a walker; Run or its steps make it walk.
 func New(db *pg.DB, conf Config, listener Listener, log *slog.Logger) *Walker {
-	if conf.Poll == 0 {
-		conf.Poll = pollDefault
+	if conf.PollInterval == 0 {
+		conf.PollInterval = pollDefault
 	}
 	if conf.HeadDepth == 0 {
 		conf.HeadDepth = headDepthDefault
 	}
 	w := &Walker{db: db, conf: conf, listener: listener, log: log.With("chain", string(conf.Chain))}
-	w.tokens, _ = conf.Reader.(chain.Tokens)
+	w.tokens, _ = conf.Reader.(chain.TokenInspector)
 	w.tracer, _ = conf.Reader.(chain.Tracer)
 	return w
 }
@@ -154,59 +154,59 @@ func (w *Walker) Run(ctx context.Context) error {
 			w.log.Warn("scan: lock not taken", "error", err)
 		case ok:
 			w.log.Info("scan: walking")
-			w.walk(lock.Context())
+			w.runWalks(lock.Context())
 			lock.Release()
 			if ctx.Err() == nil {
 				w.log.Warn("scan: lock lost, standing by")
 			}
 		}
-		pause(ctx, standbyPolls*w.conf.Poll)
+		waitFor(ctx, standbyPolls*w.conf.PollInterval)
 	}
 	return nil
 }
 
-func (w *Walker) walk(ctx context.Context) {
-	final, head := &complaint{log: w.log, what: "scan: the final walk stands"}, &complaint{log: w.log, what: "scan: the head walk stands"}
-	progress := &progress{w: w}
-	var rest time.Time // until then the head walk rests
-	ahead := &ahead{}
-	defer ahead.wait()
+func (w *Walker) runWalks(ctx context.Context) {
+	final, head := &problemLog{log: w.log, message: "scan: the final walk stands"}, &problemLog{log: w.log, message: "scan: the head walk stands"}
+	progress := &progressLog{walker: w}
+	var headResumesAt time.Time // until then the head walk rests
+	prefetch := &prefetcher{}
+	defer prefetch.takeResult()
 	if w.tracer != nil {
 		var tracing sync.WaitGroup
-		tracing.Go(func() { w.traceDue(ctx) })
+		tracing.Go(func() { w.runTraces(ctx) })
 		defer tracing.Wait()
 	}
 	for ctx.Err() == nil {
-		finalMoved, err := w.step(ctx, ahead)
-		final.about(ctx, err)
-		w.trouble(ctx, "final", err)
+		finalMoved, err := w.stepFinalAhead(ctx, prefetch)
+		final.logProblem(ctx, err)
+		w.reportError(ctx, "final", err)
 		if finalMoved {
-			progress.report(ctx)
+			progress.logProgress(ctx)
 		}
 		headMoved := false
-		if !time.Now().Before(rest) {
-			headMoved, err = w.Head(ctx)
-			head.about(ctx, err)
-			w.trouble(ctx, "head", err)
+		if !time.Now().Before(headResumesAt) {
+			headMoved, err = w.StepHead(ctx)
+			head.logProblem(ctx, err)
+			w.reportError(ctx, "head", err)
 		}
 		if w.forked.Swap(false) {
 			// Providers that take turns in showing two branches would have it go to
 			// and fro without a pause. The final walk waits for nobody.
-			rest = time.Now().Add(w.conf.Poll)
+			headResumesAt = time.Now().Add(w.conf.PollInterval)
 		}
 		if !finalMoved && !headMoved {
-			pause(ctx, w.conf.Poll)
+			waitFor(ctx, w.conf.PollInterval)
 		}
 	}
 }
 
-func (w *Walker) trouble(ctx context.Context, walk string, err error) {
-	if err != nil && ctx.Err() == nil && w.conf.Trouble != nil {
-		w.conf.Trouble(walk, err)
+func (w *Walker) reportError(ctx context.Context, walk string, err error) {
+	if err != nil && ctx.Err() == nil && w.conf.OnError != nil {
+		w.conf.OnError(walk, err)
 	}
 }
 
-func pause(ctx context.Context, d time.Duration) {
+func waitFor(ctx context.Context, d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
@@ -215,72 +215,72 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// complaint logs a problem when it comes, now and then while it stays, and its end.
-type complaint struct {
-	log  *slog.Logger
-	what string
-	said string
-	at   time.Time
+// problemLog logs a problem when it comes, now and then while it stays, and its end.
+type problemLog struct {
+	log       *slog.Logger
+	message   string
+	lastError string
+	loggedAt  time.Time
 }
 
-func (c *complaint) about(ctx context.Context, err error) {
+func (c *problemLog) logProblem(ctx context.Context, err error) {
 	if err == nil {
-		if c.said != "" {
-			c.log.Info(c.what+" no more", "error", c.said)
-			c.said = ""
+		if c.lastError != "" {
+			c.log.Info(c.message+" no more", "error", c.lastError)
+			c.lastError = ""
 		}
 		return
 	}
-	if ctx.Err() != nil || err.Error() == c.said && time.Since(c.at) < complainEvery {
+	if ctx.Err() != nil || err.Error() == c.lastError && time.Since(c.loggedAt) < logRepeatInterval {
 		return
 	}
-	c.said, c.at = err.Error(), time.Now()
+	c.lastError, c.loggedAt = err.Error(), time.Now()
 	level := slog.LevelWarn
-	if hopeless(err) {
+	if isPermanent(err) {
 		level = slog.LevelError
 	}
-	c.log.Log(ctx, level, c.what, "error", err)
+	c.log.Log(ctx, level, c.message, "error", err)
 }
 
-// hopeless tells of an error that no waiting mends.
-func hopeless(err error) bool {
+// isPermanent tells of an error that no waiting mends.
+func isPermanent(err error) bool {
 	return errors.Is(err, chain.ErrUndecodable) || errors.Is(err, chain.ErrStateGone) || errors.Is(err, ErrFinalityBroken)
 }
 
-// progress tells how a walk that is far behind gets on.
-type progress struct {
-	w     *Walker
-	since time.Time
-	steps uint64
+// progressLog tells how a walk that is far behind gets on.
+type progressLog struct {
+	walker    *Walker
+	startedAt time.Time
+	steps     uint64
 }
 
-func (p *progress) report(ctx context.Context) {
-	if p.since.IsZero() {
-		p.since = time.Now()
+func (p *progressLog) logProgress(ctx context.Context) {
+	if p.startedAt.IsZero() {
+		p.startedAt = time.Now()
 	}
 	p.steps++
-	took := time.Since(p.since)
-	if took < progressEvery {
+	took := time.Since(p.startedAt)
+	if took < progressInterval {
 		return
 	}
 	steps := p.steps
-	p.since, p.steps = time.Now(), 0
-	at, ok, err := p.w.cursor(ctx)
-	final := p.w.final.Load()
-	if err != nil || !ok || final < at.Height+progressBlocks {
+	p.startedAt, p.steps = time.Now(), 0
+	cursor, ok, err := p.walker.readCursor(ctx)
+	final := p.walker.final.Load()
+	if err != nil || !ok || final < cursor.Height+progressBlocks {
 		return
 	}
-	left := final - at.Height
-	p.w.log.Info("scan: catching up", "height", at.Height, "final", final, "behind", left,
-		"expected", (took * time.Duration(left) / time.Duration(steps)).Round(time.Second))
+	blocksLeft := final - cursor.Height
+	p.walker.log.Info("scan: catching up", "height", cursor.Height, "final", final, "behind", blocksLeft,
+		"expected", (took * time.Duration(blocksLeft) / time.Duration(steps)).Round(time.Second))
 }
 
-// cursor is the last block that the final walk has taken in; ok is false before
+// readCursor is the last block that the final walk has taken in; ok is false before
 // the first start.
-func (w *Walker) cursor(ctx context.Context) (at chain.Block, ok bool, err error) {
+func (w *Walker) readCursor(ctx context.Context) (block chain.Block, ok bool, err error) {
 	err = w.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		err := tx.QueryRow(ctx, `SELECT height, hash FROM scan_cursors WHERE chain = $1`, w.conf.Chain).
-			Scan(&at.Height, &at.Hash)
+			Scan(&block.Height, &block.Hash)
 		if errors.Is(err, pgx.ErrNoRows) {
 			ok = false
 			return nil
@@ -291,106 +291,106 @@ func (w *Walker) cursor(ctx context.Context) (at chain.Block, ok bool, err error
 	if err != nil {
 		return chain.Block{}, false, fmt.Errorf("read the cursor of %s: %w", w.conf.Chain, err)
 	}
-	return at, ok, nil
+	return block, ok, nil
 }
 
-// match picks the movements to addresses of ours out of a block, and asks who sent those:
+// matchArrivals picks the movements to addresses of ours out of a block, and asks who sent those:
 // of the others that is nobody's business, and asking may be dear.
-func (w *Walker) match(ctx context.Context, c chain.Contents) ([]Found, error) {
-	found, err := w.received(ctx, c)
+func (w *Walker) matchArrivals(ctx context.Context, c chain.Contents) ([]Arrival, error) {
+	arrivals, err := w.findArrivals(ctx, c)
 	if err != nil {
 		return nil, fmt.Errorf("look up who received in block %d: %w", c.Height, err)
 	}
-	if len(found) == 0 {
+	if len(arrivals) == 0 {
 		return nil, nil
 	}
-	moved := make([]chain.Transfer, len(found))
-	for i, f := range found {
-		moved[i] = f.Transfer
+	transfers := make([]chain.Transfer, len(arrivals))
+	for i, f := range arrivals {
+		transfers[i] = f.Transfer
 	}
-	senders, err := w.conf.Reader.Senders(ctx, c.Block, moved)
-	if err == nil && len(senders) != len(found) {
-		err = fmt.Errorf("asked about %d movements, got the senders of %d", len(found), len(senders))
+	senders, err := w.conf.Reader.Senders(ctx, c.Block, transfers)
+	if err == nil && len(senders) != len(arrivals) {
+		err = fmt.Errorf("asked about %d movements, got the senders of %d", len(arrivals), len(senders))
 	}
 	if err == nil {
-		err = w.sent(ctx, found, senders)
+		err = w.fillSenders(ctx, arrivals, senders)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("look up who sent in block %d: %w", c.Height, err)
 	}
-	return found, nil
+	return arrivals, nil
 }
 
-// known are those addresses that are wallets of ours.
-func (w *Walker) known(ctx context.Context, tx pg.Tx, addresses iter.Seq[chain.Address]) (map[chain.Address]wallet.Wallet, error) {
-	var asked []chain.Address
-	met := map[chain.Address]bool{}
+// findWallets are those addresses that are wallets of ours.
+func (w *Walker) findWallets(ctx context.Context, tx pg.Tx, addresses iter.Seq[chain.Address]) (map[chain.Address]wallet.Wallet, error) {
+	var distinct []chain.Address
+	isDuplicate := map[chain.Address]bool{}
 	for a := range addresses {
-		if a != "" && !met[a] {
-			met[a] = true
-			asked = append(asked, a)
+		if a != "" && !isDuplicate[a] {
+			isDuplicate[a] = true
+			distinct = append(distinct, a)
 		}
 	}
-	return wallet.Known(ctx, tx, w.conf.Chain.Family(), asked)
+	return wallet.ByAddresses(ctx, tx, w.conf.Chain.Family(), distinct)
 }
 
-// sent fills in who sent what reached us.
-func (w *Walker) sent(ctx context.Context, found []Found, senders [][]chain.Address) error {
-	var ours map[chain.Address]wallet.Wallet
+// fillSenders fills in who sent what reached us.
+func (w *Walker) fillSenders(ctx context.Context, arrivals []Arrival, senders [][]chain.Address) error {
+	var wallets map[chain.Address]wallet.Wallet
 	err := w.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
-		ours, err = w.known(ctx, tx, slices.Values(slices.Concat(senders...)))
+		wallets, err = w.findWallets(ctx, tx, slices.Values(slices.Concat(senders...)))
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	for i, of := range senders {
-		f := &found[i]
-		if f.Senders, f.From = of, ""; len(of) == 1 {
-			f.From = of[0]
+	for i, addresses := range senders {
+		f := &arrivals[i]
+		if f.Senders, f.From = addresses, ""; len(addresses) == 1 {
+			f.From = addresses[0]
 		}
 		// What accounts for tokens held is in no book of ours, so it comes as from a stranger.
-		f.FromOurs = !f.Freed && len(of) > 0 && !slices.ContainsFunc(of, func(a chain.Address) bool {
-			_, is := ours[a]
-			return !is
+		f.FromOwnWallets = !f.Freed && len(addresses) > 0 && !slices.ContainsFunc(addresses, func(a chain.Address) bool {
+			_, isOwn := wallets[a]
+			return !isOwn
 		})
 	}
 	return nil
 }
 
-// received are the movements of a block to addresses of ours, with whose they are.
-func (w *Walker) received(ctx context.Context, c chain.Contents) (found []Found, err error) {
+// findArrivals are the movements of a block to addresses of ours, with whose they are.
+func (w *Walker) findArrivals(ctx context.Context, c chain.Contents) (arrivals []Arrival, err error) {
 	err = w.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-		found = nil
-		ours, err := w.known(ctx, tx, func(yield func(chain.Address) bool) {
+		arrivals = nil
+		wallets, err := w.findWallets(ctx, tx, func(yield func(chain.Address) bool) {
 			for _, t := range c.Transfers {
 				if !yield(t.To) {
 					return
 				}
 			}
 		})
-		if err != nil || len(ours) == 0 {
+		if err != nil || len(wallets) == 0 {
 			return err
 		}
-		catalogue, err := mint.All(ctx, tx)
+		catalogue, err := mint.LoadCatalogue(ctx, tx)
 		if err != nil {
 			return err
 		}
 		for _, t := range c.Transfers {
-			to, ok := ours[t.To]
+			receiver, ok := wallets[t.To]
 			if !ok || t.Amount.IsZero() {
 				continue
 			}
-			f := Found{Transfer: t, Wallet: to}
+			f := Arrival{Transfer: t, Wallet: receiver}
 			if m, ok := catalogue.ByContract(w.conf.Chain, t.Contract); ok {
 				f.Mint = &m
 			}
-			if w.tokens != nil && w.tokens.Aside(t) {
-				f.Doubt = TokenAccount
+			if w.tokens != nil && w.tokens.IsAuxiliaryAccount(t) {
+				f.Doubt = DoubtTokenAccount
 			}
-			found = append(found, f)
+			arrivals = append(arrivals, f)
 		}
 		return nil
 	})
-	return found, err
+	return arrivals, err
 }

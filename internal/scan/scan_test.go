@@ -37,31 +37,31 @@ var (
 	treasury = sim.Address("treasury")
 )
 
-// ear is a listener that remembers what it was told.
-type ear struct {
+// recordingListener is a listener that remembers what it was told.
+type recordingListener struct {
 	mu       sync.Mutex
 	seen     []uint64
 	orphaned []uint64
 	observed []scan.Proof
-	found    []scan.Found // of final blocks
+	found    []scan.Arrival // of final blocks
 	fail     func(p scan.Proof) error
 }
 
-func (e *ear) Seen(_ context.Context, _ pg.Tx, _ chain.Name, b chain.Block, _ []scan.Found) error {
+func (e *recordingListener) OnRecent(_ context.Context, _ pg.Tx, _ chain.Name, b chain.Block, _ []scan.Arrival) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.seen = append(e.seen, b.Height)
 	return nil
 }
 
-func (e *ear) Orphaned(_ context.Context, _ pg.Tx, _ chain.Name, from uint64) error {
+func (e *recordingListener) OnOrphaned(_ context.Context, _ pg.Tx, _ chain.Name, from uint64) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.orphaned = append(e.orphaned, from)
 	return nil
 }
 
-func (e *ear) Observe(_ context.Context, _ chain.Name, _ chain.Block, f []scan.Found) scan.Taking {
+func (e *recordingListener) OnFinal(_ context.Context, _ chain.Name, _ chain.Block, f []scan.Arrival) scan.Apply {
 	return func(_ context.Context, _ pg.Tx, p scan.Proof) error {
 		e.mu.Lock()
 		defer e.mu.Unlock()
@@ -76,14 +76,14 @@ func (e *ear) Observe(_ context.Context, _ chain.Name, _ chain.Block, f []scan.F
 	}
 }
 
-type world struct {
-	db  *pg.DB
-	c   *sim.Chain
-	ear *ear
-	w   *scan.Walker
+type testEnv struct {
+	db       *pg.DB
+	c        *sim.Chain
+	listener *recordingListener
+	w        *scan.Walker
 }
 
-func open(t *testing.T, conf sim.Config, depth uint64) *world {
+func newTestEnv(t *testing.T, conf sim.Config, depth uint64) *testEnv {
 	t.Helper()
 	db := pgtest.New(t)
 	o, _, err := org.Create(t.Context(), db, "Acme")
@@ -103,7 +103,7 @@ func open(t *testing.T, conf sim.Config, depth uint64) *world {
 	if err != nil {
 		t.Fatalf("sync the mints: %v", err)
 	}
-	super := pgtest.Owner(t, db)
+	super := pgtest.OwnerPool(t, db)
 	for i, a := range []chain.Address{ours, ours2, treasury} {
 		purpose, subject := "CUSTOMER_DEPOSIT", fmt.Sprint("customer ", i)
 		if a == treasury {
@@ -119,21 +119,21 @@ func open(t *testing.T, conf sim.Config, depth uint64) *world {
 	c := sim.New(conf)
 	c.Mint(payer, "", money.Units(1_000_000))
 	c.Mint(payer, usdcAt, money.Units(1_000_000))
-	e := &ear{}
-	return &world{db: db, c: c, ear: e, w: walker(db, c, e, depth)}
+	e := &recordingListener{}
+	return &testEnv{db: db, c: c, listener: e, w: newWalker(db, c, e, depth)}
 }
 
-func walker(db *pg.DB, c *sim.Chain, l scan.Listener, depth uint64) *scan.Walker {
+func newWalker(db *pg.DB, c *sim.Chain, l scan.Listener, depth uint64) *scan.Walker {
 	start := uint64(0)
 	return scan.New(db, scan.Config{Chain: chain.Ethereum, Reader: c, Start: &start, HeadDepth: depth}, l,
 		slog.New(slog.NewTextHandler(io.Discard, nil)))
 }
 
-// final walks until nothing is new.
-func (w *world) final(t *testing.T) {
+// walkFinal walks until nothing is new.
+func (w *testEnv) walkFinal(t *testing.T) {
 	t.Helper()
 	for {
-		moved, err := w.w.Final(t.Context())
+		moved, err := w.w.StepFinal(t.Context())
 		if err != nil {
 			t.Fatalf("final walk: %v", err)
 		}
@@ -143,10 +143,10 @@ func (w *world) final(t *testing.T) {
 	}
 }
 
-func (w *world) head(t *testing.T) {
+func (w *testEnv) walkHead(t *testing.T) {
 	t.Helper()
 	for {
-		moved, err := w.w.Head(t.Context())
+		moved, err := w.w.StepHead(t.Context())
 		if err != nil {
 			t.Fatalf("head walk: %v", err)
 		}
@@ -156,18 +156,18 @@ func (w *world) head(t *testing.T) {
 	}
 }
 
-func (w *world) cursor(t *testing.T) (height uint64, hash string) {
+func (w *testEnv) cursor(t *testing.T) (height uint64, hash string) {
 	t.Helper()
-	err := pgtest.Owner(t, w.db).QueryRow(t.Context(), `SELECT height, hash FROM scan_cursors WHERE chain = 'ETHEREUM'`).Scan(&height, &hash)
+	err := pgtest.OwnerPool(t, w.db).QueryRow(t.Context(), `SELECT height, hash FROM scan_cursors WHERE chain = 'ETHEREUM'`).Scan(&height, &hash)
 	if err != nil {
 		t.Fatalf("read the cursor: %v", err)
 	}
 	return height, hash
 }
 
-func (w *world) count(t *testing.T, sql string, args ...any) (n int) {
+func (w *testEnv) count(t *testing.T, sql string, args ...any) (n int) {
 	t.Helper()
-	if err := pgtest.Owner(t, w.db).QueryRow(t.Context(), sql, args...).Scan(&n); err != nil {
+	if err := pgtest.OwnerPool(t, w.db).QueryRow(t.Context(), sql, args...).Scan(&n); err != nil {
 		t.Fatalf("%s: %v", sql, err)
 	}
 	return n
@@ -185,10 +185,10 @@ func TestTheFirstStartBeginsAtTheFinalHeadOrWhereItIsTold(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			w := open(t, sim.Config{Behind: 3}, 0)
+			w := newTestEnv(t, sim.Config{FinalityDepth: 3}, 0)
 			w.c.Mine(10)
-			first := scan.New(w.db, scan.Config{Chain: chain.Ethereum, Reader: w.c, Start: tt.start}, w.ear, slog.New(slog.DiscardHandler))
-			if moved, err := first.Final(t.Context()); !moved || err != nil {
+			first := scan.New(w.db, scan.Config{Chain: chain.Ethereum, Reader: w.c, Start: tt.start}, w.listener, slog.New(slog.DiscardHandler))
+			if moved, err := first.StepFinal(t.Context()); !moved || err != nil {
 				t.Fatalf("got %v, %v, want the cursor opened", moved, err)
 			}
 			if height, _ := w.cursor(t); height != tt.want {
@@ -200,23 +200,23 @@ func TestTheFirstStartBeginsAtTheFinalHeadOrWhereItIsTold(t *testing.T) {
 
 func TestEveryFinalBlockIsObservedOnceAndInOrder(t *testing.T) {
 	t.Parallel()
-	w := open(t, sim.Config{Behind: 3}, 0)
+	w := newTestEnv(t, sim.Config{FinalityDepth: 3}, 0)
 	w.c.Pay(payer, ours, usdcAt, 100)
 	w.c.Mine(10)
-	w.final(t)
-	w.final(t)
+	w.walkFinal(t)
+	w.walkFinal(t)
 	var heights []uint64
-	for i, p := range w.ear.observed {
+	for i, p := range w.listener.observed {
 		heights = append(heights, p.Height)
-		if i > 0 && p.Parent != w.ear.observed[i-1].Hash {
-			t.Errorf("block %d: got parent %s, want %s", p.Height, p.Parent, w.ear.observed[i-1].Hash)
+		if i > 0 && p.Parent != w.listener.observed[i-1].Hash {
+			t.Errorf("block %d: got parent %s, want %s", p.Height, p.Parent, w.listener.observed[i-1].Hash)
 		}
 	}
 	if want := []uint64{1, 2, 3, 4, 5, 6, 7}; !slices.Equal(heights, want) {
 		t.Errorf("got %v, want %v", heights, want)
 	}
-	if len(w.ear.found) != 1 || w.ear.found[0].Wallet.ID != "adr_0" || w.ear.found[0].Mint.ID != usdc || w.ear.found[0].Doubt != "" {
-		t.Errorf("got %+v, want the one transfer", w.ear.found)
+	if len(w.listener.found) != 1 || w.listener.found[0].Wallet.ID != "adr_0" || w.listener.found[0].Mint.ID != usdc || w.listener.found[0].Doubt != "" {
+		t.Errorf("got %+v, want the one transfer", w.listener.found)
 	}
 	if n := w.count(t, `SELECT count(*) FROM finality_proofs`); n != 7 {
 		t.Errorf("proofs: got %d, want 7", n)
@@ -225,24 +225,24 @@ func TestEveryFinalBlockIsObservedOnceAndInOrder(t *testing.T) {
 
 func TestWhatComesFromAWalletOfOursIsMarked(t *testing.T) {
 	t.Parallel()
-	w := open(t, sim.Config{}, 0)
+	w := newTestEnv(t, sim.Config{}, 0)
 	w.c.Mint(ours2, usdcAt, money.Units(500))
 	w.c.Pay(ours2, ours, usdcAt, 100)
 	w.c.Pay(payer, ours, sim.Address("unknown token"), 0)
 	w.c.Mine(4)
-	w.final(t)
-	if len(w.ear.found) != 1 || !w.ear.found[0].FromOurs {
-		t.Errorf("got %+v, want the one transfer, from ours", w.ear.found)
+	w.walkFinal(t)
+	if len(w.listener.found) != 1 || !w.listener.found[0].FromOwnWallets {
+		t.Errorf("got %+v, want the one transfer, from ours", w.listener.found)
 	}
 }
 
 func TestAListenerThatFailsKeepsTheCursorWhereItWas(t *testing.T) {
 	t.Parallel()
-	w := open(t, sim.Config{}, 0)
+	w := newTestEnv(t, sim.Config{}, 0)
 	w.c.Mine(8)
 	boom := errors.New("boom")
 	for _, panics := range []bool{false, true} {
-		w.ear.fail = func(p scan.Proof) error {
+		w.listener.fail = func(p scan.Proof) error {
 			if p.Height != 3 {
 				return nil
 			}
@@ -254,7 +254,7 @@ func TestAListenerThatFailsKeepsTheCursorWhereItWas(t *testing.T) {
 		for range 5 {
 			func() {
 				defer func() { _ = recover() }()
-				_, _ = w.w.Final(t.Context())
+				_, _ = w.w.StepFinal(t.Context())
 			}()
 		}
 		if height, _ := w.cursor(t); height != 2 {
@@ -264,8 +264,8 @@ func TestAListenerThatFailsKeepsTheCursorWhereItWas(t *testing.T) {
 			t.Errorf("panics %v: got %d proofs of the block, want none", panics, n)
 		}
 	}
-	w.ear.fail = nil
-	w.final(t)
+	w.listener.fail = nil
+	w.walkFinal(t)
 	if height, _ := w.cursor(t); height != 5 {
 		t.Errorf("mended: got cursor %d, want 5", height)
 	}
@@ -273,19 +273,19 @@ func TestAListenerThatFailsKeepsTheCursorWhereItWas(t *testing.T) {
 
 func TestTwoWalkersTakeEachBlockOnce(t *testing.T) {
 	t.Parallel()
-	w := open(t, sim.Config{}, 0)
+	w := newTestEnv(t, sim.Config{}, 0)
 	w.c.Mine(40)
 	var running sync.WaitGroup
 	for range 2 {
-		second := walker(w.db, w.c, w.ear, 0)
+		second := newWalker(w.db, w.c, w.listener, 0)
 		running.Go(func() {
 			for {
-				final, err := second.Final(t.Context())
+				final, err := second.StepFinal(t.Context())
 				if err != nil {
 					t.Errorf("final walk: %v", err)
 					return
 				}
-				head, err := second.Head(t.Context())
+				head, err := second.StepHead(t.Context())
 				if err != nil {
 					t.Errorf("head walk: %v", err)
 					return
@@ -297,13 +297,13 @@ func TestTwoWalkersTakeEachBlockOnce(t *testing.T) {
 		})
 	}
 	running.Wait()
-	for i, p := range w.ear.observed {
+	for i, p := range w.listener.observed {
 		if p.Height != uint64(i+1) {
 			t.Fatalf("observed %d: got height %d, want %d", i, p.Height, i+1)
 		}
 	}
-	if len(w.ear.observed) != 37 {
-		t.Errorf("got %d blocks observed, want 37", len(w.ear.observed))
+	if len(w.listener.observed) != 37 {
+		t.Errorf("got %d blocks observed, want 37", len(w.listener.observed))
 	}
 	if got := w.db.Counts().Deadlocks; got != 0 {
 		t.Errorf("got %d deadlocks, want none", got)
@@ -312,14 +312,14 @@ func TestTwoWalkersTakeEachBlockOnce(t *testing.T) {
 
 func TestRunWalksAndAnotherTakesOverWhenItEnds(t *testing.T) {
 	t.Parallel()
-	w := open(t, sim.Config{}, 0)
+	w := newTestEnv(t, sim.Config{}, 0)
 	start := uint64(0)
 	var ends []context.CancelFunc
 	var running sync.WaitGroup
 	for range 2 {
 		ctx, end := context.WithCancel(t.Context())
 		ends = append(ends, end)
-		walker := scan.New(w.db, scan.Config{Chain: chain.Ethereum, Reader: w.c, Start: &start, Poll: 5 * time.Millisecond}, w.ear, slog.New(slog.DiscardHandler))
+		walker := scan.New(w.db, scan.Config{Chain: chain.Ethereum, Reader: w.c, Start: &start, PollInterval: 5 * time.Millisecond}, w.listener, slog.New(slog.DiscardHandler))
 		running.Go(func() {
 			if err := walker.Run(ctx); err != nil {
 				t.Errorf("Run: got %v, want nil", err)
@@ -339,11 +339,11 @@ func TestRunWalksAndAnotherTakesOverWhenItEnds(t *testing.T) {
 }
 
 // await waits until the final walk stands at a height.
-func (w *world) await(t *testing.T, height uint64) {
+func (w *testEnv) await(t *testing.T, height uint64) {
 	t.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
-	super := pgtest.Owner(t, w.db)
+	super := pgtest.OwnerPool(t, w.db)
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	for {
@@ -379,14 +379,14 @@ func TestABlockThatCannotBeReadStopsTheWalkThere(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			w := open(t, sim.Config{Providers: 2}, 0)
+			w := newTestEnv(t, sim.Config{Providers: 2}, 0)
 			w.c.MineEmpty(2)
 			w.c.Pay(payer, ours, usdcAt, 100)
 			w.c.Mine(6)
 			tt.spoil(w.c, true)
 			var err error
 			for range 10 {
-				_, err = w.w.Final(t.Context())
+				_, err = w.w.StepFinal(t.Context())
 			}
 			if !errors.Is(err, tt.want) {
 				t.Errorf("got %v, want %v", err, tt.want)
@@ -398,9 +398,9 @@ func TestABlockThatCannotBeReadStopsTheWalkThere(t *testing.T) {
 				t.Errorf("got %d freezes, want none", n)
 			}
 			tt.spoil(w.c, false)
-			w.final(t)
-			if height, _ := w.cursor(t); height != 5 || len(w.ear.found) != 1 {
-				t.Errorf("mended: got cursor %d and %v, want 5 and the transfer", height, w.ear.found)
+			w.walkFinal(t)
+			if height, _ := w.cursor(t); height != 5 || len(w.listener.found) != 1 {
+				t.Errorf("mended: got cursor %d and %v, want 5 and the transfer", height, w.listener.found)
 			}
 		})
 	}
@@ -408,23 +408,23 @@ func TestABlockThatCannotBeReadStopsTheWalkThere(t *testing.T) {
 
 func TestAProviderThatIsBehindStopsNothingForGood(t *testing.T) {
 	t.Parallel()
-	w := open(t, sim.Config{Providers: 2}, 0)
+	w := newTestEnv(t, sim.Config{Providers: 2}, 0)
 	w.c.Mine(10)
-	w.c.Provider(1).Lag(4)
-	w.final(t)
-	w.head(t)
+	w.c.Provider(1).SetLag(4)
+	w.walkFinal(t)
+	w.walkHead(t)
 	if height, _ := w.cursor(t); height != 3 {
 		t.Errorf("cursor: got %d, want 3", height)
 	}
 	w.c.Provider(0).PinHead(4) // the head goes backwards
-	w.final(t)
-	w.head(t)
-	if len(w.ear.orphaned) != 0 {
-		t.Errorf("got %v orphaned, want nothing", w.ear.orphaned)
+	w.walkFinal(t)
+	w.walkHead(t)
+	if len(w.listener.orphaned) != 0 {
+		t.Errorf("got %v orphaned, want nothing", w.listener.orphaned)
 	}
 	w.c.Provider(0).UnpinHead()
-	w.c.Provider(1).Lag(0)
-	w.final(t)
+	w.c.Provider(1).SetLag(0)
+	w.walkFinal(t)
 	if height, _ := w.cursor(t); height != 7 {
 		t.Errorf("cursor: got %d, want 7", height)
 	}
@@ -439,13 +439,13 @@ func TestABrokenFinalityFreezesTheChain(t *testing.T) {
 	}{{"seen at the same height", 5}, {"seen at the next block", 9}} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			w := open(t, sim.Config{Behind: 3}, 0)
+			w := newTestEnv(t, sim.Config{FinalityDepth: 3}, 0)
 			w.c.Mine(8)
-			w.final(t)
+			w.walkFinal(t)
 			w.c.Fork(5)
 			w.c.Mine(tt.mine)
 			for range 2 {
-				if moved, err := w.w.Final(t.Context()); moved || !errors.Is(err, scan.ErrFinalityBroken) {
+				if moved, err := w.w.StepFinal(t.Context()); moved || !errors.Is(err, scan.ErrFinalityBroken) {
 					t.Fatalf("got %v, %v, want ErrFinalityBroken", moved, err)
 				}
 			}
@@ -453,8 +453,8 @@ func TestABrokenFinalityFreezesTheChain(t *testing.T) {
 				t.Errorf("cursor: got %d, want 5", height)
 			}
 			err := w.db.ReadSystem(t.Context(), func(ctx context.Context, tx pg.Tx) error {
-				f, err := freeze.Standing(ctx, tx, freeze.Of{Chain: chain.Ethereum})
-				if err == nil && (f == nil || f.Source != freeze.ByFinality) {
+				f, err := freeze.Active(ctx, tx, freeze.Target{Chain: chain.Ethereum})
+				if err == nil && (f == nil || f.Source != freeze.SourceFinality) {
 					t.Errorf("got %+v, want the chain frozen", f)
 				}
 				return err
@@ -474,9 +474,9 @@ func TestABrokenFinalityFreezesTheChain(t *testing.T) {
 
 func TestAForkBelowAProofIsABrokenFinalityTooWhenBlocksAreReadAgain(t *testing.T) {
 	t.Parallel()
-	w := open(t, sim.Config{Behind: 3}, 0)
+	w := newTestEnv(t, sim.Config{FinalityDepth: 3}, 0)
 	w.c.Mine(8)
-	w.final(t)
+	w.walkFinal(t)
 	if err := w.w.Rewind(t.Context(), 2, audit.Operator("op")); err != nil {
 		t.Fatalf("Rewind: %v", err)
 	}
@@ -484,7 +484,7 @@ func TestAForkBelowAProofIsABrokenFinalityTooWhenBlocksAreReadAgain(t *testing.T
 	w.c.Mine(9)
 	var err error
 	for range 4 {
-		_, err = w.w.Final(t.Context())
+		_, err = w.w.StepFinal(t.Context())
 	}
 	if !errors.Is(err, scan.ErrFinalityBroken) {
 		t.Errorf("got %v, want ErrFinalityBroken", err)
@@ -499,15 +499,15 @@ func TestAForkBelowAProofIsABrokenFinalityTooWhenBlocksAreReadAgain(t *testing.T
 
 func TestOneLiarDoesNotFreezeTheChain(t *testing.T) {
 	t.Parallel()
-	w := open(t, sim.Config{Providers: 3, Agree: 2}, 0)
+	w := newTestEnv(t, sim.Config{Providers: 3, Quorum: 2}, 0)
 	w.c.Mine(8)
-	w.final(t)
+	w.walkFinal(t)
 	w.c.Provider(0).LieHash(5, true) // about the block that the cursor stands on
-	if moved, err := w.w.Final(t.Context()); moved || !errors.Is(err, chain.ErrDisagreement) {
+	if moved, err := w.w.StepFinal(t.Context()); moved || !errors.Is(err, chain.ErrDisagreement) {
 		t.Errorf("got %v, %v, want ErrDisagreement", moved, err)
 	}
 	w.c.Mine(2)
-	w.final(t)
+	w.walkFinal(t)
 	if height, _ := w.cursor(t); height != 7 {
 		t.Errorf("cursor: got %d, want 7", height)
 	}
@@ -528,11 +528,11 @@ func TestATokenWhoseEventsLieIsQuarantined(t *testing.T) {
 		quarantine int
 	}{
 		{"true", []sim.Move{{Contract: usdcAt, To: ours, Amount: money.Units(100)}}, "", "", 0},
-		{"less arrives", []sim.Move{{Contract: usdcAt, To: ours, Amount: money.Units(100), Moves: &half}}, scan.BalanceDelta, scan.BalanceDelta, 1},
-		{"nothing arrives", []sim.Move{{Contract: usdcAt, To: ours, Amount: money.Units(100), Moves: &nothing}}, scan.BalanceDelta, scan.BalanceDelta, 1},
+		{"less arrives", []sim.Move{{Contract: usdcAt, To: ours, Amount: money.Units(100), ActualAmount: &half}}, scan.DoubtBalanceDelta, scan.DoubtBalanceDelta, 1},
+		{"nothing arrives", []sim.Move{{Contract: usdcAt, To: ours, Amount: money.Units(100), ActualAmount: &nothing}}, scan.DoubtBalanceDelta, scan.DoubtBalanceDelta, 1},
 		{"more arrives", []sim.Move{
 			{Contract: usdcAt, To: ours, Amount: money.Units(100)},
-			{Contract: usdcAt, To: ours, Amount: money.Units(7), Silent: true},
+			{Contract: usdcAt, To: ours, Amount: money.Units(7), NoEvent: true},
 		}, "", "UNATTRIBUTED", 0},
 		{"native coin that nothing explains", []sim.Move{
 			{To: ours, Amount: money.Units(100)},
@@ -541,12 +541,12 @@ func TestATokenWhoseEventsLieIsQuarantined(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			w := open(t, sim.Config{Untraced: true}, 0)
-			w.c.Do(payer, tt.moves...)
+			w := newTestEnv(t, sim.Config{TracesOff: true}, 0)
+			w.c.SubmitTx(payer, tt.moves...)
 			w.c.Mine(4)
-			w.final(t)
-			if len(w.ear.found) != 1 || w.ear.found[0].Doubt != tt.doubt {
-				t.Errorf("got %+v, want doubt %q", w.ear.found, tt.doubt)
+			w.walkFinal(t)
+			if len(w.listener.found) != 1 || w.listener.found[0].Doubt != tt.doubt {
+				t.Errorf("got %+v, want doubt %q", w.listener.found, tt.doubt)
 			}
 			if n := w.count(t, `SELECT count(*) FROM mints WHERE quarantined_at IS NOT NULL`); n != tt.quarantine {
 				t.Errorf("got %d mints in quarantine, want %d", n, tt.quarantine)
@@ -565,18 +565,18 @@ func TestATokenWhoseEventsLieIsQuarantined(t *testing.T) {
 // Rule DEP-5.
 func TestATokenWithoutBalancesStopsOnlyItself(t *testing.T) {
 	t.Parallel()
-	w := open(t, sim.Config{}, 0)
-	w.c.Silence(usdcAt, true)
-	w.c.Do(payer, sim.Move{Contract: usdcAt, To: ours, Amount: money.Units(100)}, sim.Move{To: ours2, Amount: money.Units(70)})
+	w := newTestEnv(t, sim.Config{}, 0)
+	w.c.SilenceBalance(usdcAt, true)
+	w.c.SubmitTx(payer, sim.Move{Contract: usdcAt, To: ours, Amount: money.Units(100)}, sim.Move{To: ours2, Amount: money.Units(70)})
 	w.c.Mine(4)
-	w.final(t)
-	if len(w.ear.found) != 2 {
-		t.Fatalf("got %+v, want both movements", w.ear.found)
+	w.walkFinal(t)
+	if len(w.listener.found) != 2 {
+		t.Fatalf("got %+v, want both movements", w.listener.found)
 	}
-	for _, f := range w.ear.found {
+	for _, f := range w.listener.found {
 		want := ""
 		if f.Contract == usdcAt {
-			want = scan.BalanceDelta
+			want = scan.DoubtBalanceDelta
 		}
 		if f.Doubt != want {
 			t.Errorf("%s to %s: got doubt %q, want %q", f.Contract, f.To, f.Doubt, want)
@@ -592,36 +592,36 @@ func TestATokenWithoutBalancesStopsOnlyItself(t *testing.T) {
 
 func TestWithoutTheStateOfABlockItIsNotTakenIn(t *testing.T) {
 	t.Parallel()
-	w := open(t, sim.Config{}, 0)
+	w := newTestEnv(t, sim.Config{}, 0)
 	w.c.Pay(payer, ours, usdcAt, 100)
 	w.c.Mine(4)
 	w.c.Provider(0).Prune(true)
-	if _, err := w.w.Final(t.Context()); err != nil {
+	if _, err := w.w.StepFinal(t.Context()); err != nil {
 		t.Fatalf("open: %v", err)
 	}
-	moved, err := w.w.Final(t.Context())
+	moved, err := w.w.StepFinal(t.Context())
 	if moved || !errors.Is(err, chain.ErrStateGone) || !strings.Contains(err.Error(), "chains.ETHEREUM.archives") {
 		t.Errorf("got %v, %v, want an error that says which setting mends it", moved, err)
 	}
 	w.c.Provider(0).Prune(false)
-	w.final(t)
-	if len(w.ear.found) != 1 {
-		t.Errorf("got %v, want the transfer", w.ear.found)
+	w.walkFinal(t)
+	if len(w.listener.found) != 1 {
+		t.Errorf("got %v, want the transfer", w.listener.found)
 	}
 }
 
 func TestARewoundWalkFindsTheSameProofs(t *testing.T) {
 	t.Parallel()
-	w := open(t, sim.Config{}, 0)
+	w := newTestEnv(t, sim.Config{}, 0)
 	w.c.Pay(payer, ours, usdcAt, 100)
 	w.c.Mine(8)
-	w.final(t)
-	before := slices.Clone(w.ear.observed)
+	w.walkFinal(t)
+	before := slices.Clone(w.listener.observed)
 	if err := w.w.Rewind(t.Context(), 1, audit.Operator("op")); err != nil {
 		t.Fatalf("Rewind: %v", err)
 	}
-	w.final(t)
-	if got, want := w.ear.observed[len(before):], before[1:]; !slices.Equal(ids(got), ids(want)) {
+	w.walkFinal(t)
+	if got, want := w.listener.observed[len(before):], before[1:]; !slices.Equal(ids(got), ids(want)) {
 		t.Errorf("got proofs %v, want %v", ids(got), ids(want))
 	}
 	if err := w.w.Rewind(t.Context(), 100, audit.Operator("op")); err == nil {
@@ -638,12 +638,12 @@ func ids(proofs []scan.Proof) (ids []int64) {
 
 func TestTheHeadWalkFollowsForksToTheirRoot(t *testing.T) {
 	t.Parallel()
-	w := open(t, sim.Config{Behind: 8}, 0)
+	w := newTestEnv(t, sim.Config{FinalityDepth: 8}, 0)
 	w.c.Mine(6)
-	w.final(t)
-	w.head(t)
-	if want := []uint64{1, 2, 3, 4, 5, 6}; !slices.Equal(w.ear.seen, want) {
-		t.Fatalf("got %v seen, want %v", w.ear.seen, want)
+	w.walkFinal(t)
+	w.walkHead(t)
+	if want := []uint64{1, 2, 3, 4, 5, 6}; !slices.Equal(w.listener.seen, want) {
+		t.Fatalf("got %v seen, want %v", w.listener.seen, want)
 	}
 	for _, tt := range []struct {
 		name       string
@@ -655,57 +655,57 @@ func TestTheHeadWalkFollowsForksToTheirRoot(t *testing.T) {
 		{"as long", 1, 1, 8, []uint64{8}},
 		{"shorter", 3, 1, 6, []uint64{6}},
 	} {
-		w.ear.seen, w.ear.orphaned = nil, nil
+		w.listener.seen, w.listener.orphaned = nil, nil
 		w.c.Fork(tt.depth)
 		w.c.Mine(tt.add)
-		w.head(t)
-		if want := []uint64{tt.orphaned}; !slices.Equal(w.ear.orphaned, want) {
-			t.Errorf("%s: got orphaned from %v, want %v", tt.name, w.ear.orphaned, want)
+		w.walkHead(t)
+		if want := []uint64{tt.orphaned}; !slices.Equal(w.listener.orphaned, want) {
+			t.Errorf("%s: got orphaned from %v, want %v", tt.name, w.listener.orphaned, want)
 		}
-		if !slices.Equal(w.ear.seen, tt.seen) {
-			t.Errorf("%s: got %v seen, want %v", tt.name, w.ear.seen, tt.seen)
+		if !slices.Equal(w.listener.seen, tt.seen) {
+			t.Errorf("%s: got %v seen, want %v", tt.name, w.listener.seen, tt.seen)
 		}
 	}
 }
 
 func TestTheHeadWalkJumpsWhenFinalityIsFarBehind(t *testing.T) {
 	t.Parallel()
-	w := open(t, sim.Config{Behind: 50}, 5)
+	w := newTestEnv(t, sim.Config{FinalityDepth: 50}, 5)
 	w.c.Mine(20)
-	w.final(t)
-	w.head(t)
-	if want := []uint64{15, 16, 17, 18, 19, 20}; !slices.Equal(w.ear.seen, want[1:]) && !slices.Equal(w.ear.seen, want) {
-		t.Errorf("got %v seen, want %v", w.ear.seen, want)
+	w.walkFinal(t)
+	w.walkHead(t)
+	if want := []uint64{15, 16, 17, 18, 19, 20}; !slices.Equal(w.listener.seen, want[1:]) && !slices.Equal(w.listener.seen, want) {
+		t.Errorf("got %v seen, want %v", w.listener.seen, want)
 	}
-	w.ear.seen = nil
+	w.listener.seen = nil
 	w.c.Mine(30)
-	w.head(t)
-	if len(w.ear.seen) < 5 || w.ear.seen[len(w.ear.seen)-1] != 50 || len(w.ear.seen) > 6 {
-		t.Errorf("got %v seen, want the last few", w.ear.seen)
+	w.walkHead(t)
+	if len(w.listener.seen) < 5 || w.listener.seen[len(w.listener.seen)-1] != 50 || len(w.listener.seen) > 6 {
+		t.Errorf("got %v seen, want the last few", w.listener.seen)
 	}
 	if n := w.count(t, `SELECT count(*) FROM scan_heads`); n != 6 {
 		t.Errorf("got %d blocks remembered, want 6", n)
 	}
-	w.ear.orphaned = nil
+	w.listener.orphaned = nil
 	w.c.Fork(10) // deeper than what is remembered
 	w.c.Mine(11)
-	w.head(t)
-	if len(w.ear.orphaned) != 1 || w.ear.orphaned[0] != 45 {
-		t.Errorf("got orphaned from %v, want from 45", w.ear.orphaned)
+	w.walkHead(t)
+	if len(w.listener.orphaned) != 1 || w.listener.orphaned[0] != 45 {
+		t.Errorf("got orphaned from %v, want from 45", w.listener.orphaned)
 	}
 }
 
 func TestTheHeadWalkGivesWayToWhatBecameFinal(t *testing.T) {
 	t.Parallel()
-	w := open(t, sim.Config{Behind: 3}, 0)
+	w := newTestEnv(t, sim.Config{FinalityDepth: 3}, 0)
 	w.c.Mine(8)
-	w.final(t)
-	w.head(t)
+	w.walkFinal(t)
+	w.walkHead(t)
 	w.c.Fork(3)
 	w.c.Mine(4)
-	w.final(t) // before the head walk notices the fork
-	w.head(t)
-	if len(w.ear.orphaned) == 0 {
+	w.walkFinal(t) // before the head walk notices the fork
+	w.walkHead(t)
+	if len(w.listener.orphaned) == 0 {
 		t.Error("got nothing orphaned, want the old branch")
 	}
 	_, hash := w.cursor(t)

@@ -28,7 +28,7 @@ func (r *asked) Senders(ctx context.Context, at chain.Block, of []chain.Transfer
 // Of what does not reach a wallet of ours nobody is asked who sent it, in either walk.
 func TestWhoSentIsAskedForOurMovementsAlone(t *testing.T) {
 	t.Parallel()
-	w := open(t, sim.Config{}, 0)
+	w := newTestEnv(t, sim.Config{}, 0)
 	w.c.Mint(ours2, usdcAt, money.Units(500))
 	w.c.Pay(payer, sim.Address("a stranger"), usdcAt, 100)
 	w.c.Pay(payer, ours, usdcAt, 200)
@@ -36,9 +36,9 @@ func TestWhoSentIsAskedForOurMovementsAlone(t *testing.T) {
 	w.c.Mine(4)
 	r := &asked{Reader: w.c}
 	start := uint64(0)
-	walker := scan.New(w.db, scan.Config{Chain: chain.Ethereum, Reader: r, Start: &start}, w.ear, slog.New(slog.DiscardHandler))
+	walker := scan.New(w.db, scan.Config{Chain: chain.Ethereum, Reader: r, Start: &start}, w.listener, slog.New(slog.DiscardHandler))
 	for range 3 {
-		if _, err := walker.Final(t.Context()); err != nil {
+		if _, err := walker.StepFinal(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -48,7 +48,7 @@ func TestWhoSentIsAskedForOurMovementsAlone(t *testing.T) {
 	r.to = nil
 	for moved := true; moved; {
 		var err error
-		if moved, err = walker.Head(t.Context()); err != nil {
+		if moved, err = walker.StepHead(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -61,38 +61,38 @@ func TestWhoSentIsAskedForOurMovementsAlone(t *testing.T) {
 // not taken for a deposit of nobody, nor is the block left out.
 func TestABlockWaitsUntilItsSendersAreTold(t *testing.T) {
 	t.Parallel()
-	w := open(t, sim.Config{Providers: 1, Agree: 1}, 0)
+	w := newTestEnv(t, sim.Config{Providers: 1, Quorum: 1}, 0)
 	w.c.Mine(5)
-	w.final(t)
-	w.head(t)
+	w.walkFinal(t)
+	w.walkHead(t)
 	one, two := min(ours2, treasury), max(ours2, treasury)
 	stranger := sim.Address("a stranger")
-	w.c.Do(payer,
-		sim.Move{Contract: usdcAt, To: ours, Amount: money.Units(11), Several: true, Senders: []chain.Address{two, one, two}},
-		sim.Move{Contract: usdcAt, To: ours, Amount: money.Units(12), Several: true, Senders: []chain.Address{two, stranger}},
-		sim.Move{Contract: usdcAt, To: ours, Amount: money.Units(13), Several: true},
-		sim.Move{Contract: usdcAt, To: ours, Amount: money.Units(14), Several: true, Senders: []chain.Address{one}},
-		sim.Move{Contract: usdcAt, To: ours, Amount: money.Units(15), Several: true, Senders: []chain.Address{stranger}})
+	w.c.SubmitTx(payer,
+		sim.Move{Contract: usdcAt, To: ours, Amount: money.Units(11), MultiSender: true, Senders: []chain.Address{two, one, two}},
+		sim.Move{Contract: usdcAt, To: ours, Amount: money.Units(12), MultiSender: true, Senders: []chain.Address{two, stranger}},
+		sim.Move{Contract: usdcAt, To: ours, Amount: money.Units(13), MultiSender: true},
+		sim.Move{Contract: usdcAt, To: ours, Amount: money.Units(14), MultiSender: true, Senders: []chain.Address{one}},
+		sim.Move{Contract: usdcAt, To: ours, Amount: money.Units(15), MultiSender: true, Senders: []chain.Address{stranger}})
 	w.c.Mine(4)
 	w.c.Provider(0).HideSenders(true)
 	for moved := true; moved; {
-		moved, _ = w.w.Final(t.Context()) // the blocks without it
+		moved, _ = w.w.StepFinal(t.Context()) // the blocks without it
 	}
 	before, _ := w.cursor(t)
 	for range 3 {
-		if _, err := w.w.Final(t.Context()); err == nil {
+		if _, err := w.w.StepFinal(t.Context()); err == nil {
 			t.Fatal("final walk: got no error, want to hear that nobody tells who sent it")
 		}
-		if _, err := w.w.Head(t.Context()); err == nil {
+		if _, err := w.w.StepHead(t.Context()); err == nil {
 			t.Fatal("head walk: got no error, want to hear that nobody tells who sent it")
 		}
 	}
-	if height, _ := w.cursor(t); height != before || len(w.ear.found) != 0 {
-		t.Errorf("got the cursor at %d and %v found, want it at %d and nothing", height, w.ear.found, before)
+	if height, _ := w.cursor(t); height != before || len(w.listener.found) != 0 {
+		t.Errorf("got the cursor at %d and %v found, want it at %d and nothing", height, w.listener.found, before)
 	}
 	w.c.Provider(0).HideSenders(false)
-	w.head(t)
-	w.final(t)
+	w.walkHead(t)
+	w.walkFinal(t)
 	for i, want := range []struct {
 		senders []chain.Address
 		from    chain.Address
@@ -104,11 +104,11 @@ func TestABlockWaitsUntilItsSendersAreTold(t *testing.T) {
 		{[]chain.Address{one}, one, true},
 		{[]chain.Address{stranger}, stranger, false},
 	} {
-		if len(w.ear.found) <= i {
-			t.Fatalf("got %d movements, want five", len(w.ear.found))
+		if len(w.listener.found) <= i {
+			t.Fatalf("got %d movements, want five", len(w.listener.found))
 		}
-		got := w.ear.found[i]
-		if got.Amount != money.Units(uint64(11+i)) || !slices.Equal(got.Senders, want.senders) || got.From != want.from || got.FromOurs != want.ours {
+		got := w.listener.found[i]
+		if got.Amount != money.Units(uint64(11+i)) || !slices.Equal(got.Senders, want.senders) || got.From != want.from || got.FromOwnWallets != want.ours {
 			t.Errorf("got %+v, want it from %v, ours: %t", got, want.senders, want.ours)
 		}
 	}

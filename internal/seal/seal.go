@@ -23,27 +23,27 @@ import (
 )
 
 const (
-	service      = "coffer"
-	keyBytesMax  = 64 << 10
-	bytesMax     = 1 << 20 // of one sealed value, before sealing
-	placeVersion = 1       // raised when bind writes places in another way
+	service        = "coffer"
+	keyBytesMax    = 64 << 10
+	bytesMax       = 1 << 20 // of one sealed value, before sealing
+	bindingVersion = 1       // raised when bind writes places in another way
 )
 
 // ErrUnsealed is every failure to open: another key, another place, damage. Which one
 // it was is not told, because an attacker would be the one to ask.
 var ErrUnsealed = errors.New("sealed value does not open here")
 
-// Place is where a sealed value belongs. All of it must be known again to open it.
-type Place struct {
+// Binding is where a sealed value belongs. All of it must be known again to open it.
+type Binding struct {
 	Org     string // organization, or empty for the operator's own
 	Kind    string // what it is, for example "webhook_secret"
 	ID      string // which one
 	Version int    // raised with every change of the value
 }
 
-// bind writes a place so that no two places give the same bytes.
-func (p Place) bind() []byte {
-	b := []byte{placeVersion}
+// encodeBinding writes a place so that no two places give the same bytes.
+func (p Binding) encodeBinding() []byte {
+	b := []byte{bindingVersion}
 	for _, part := range []string{service, p.Org, p.Kind, p.ID} {
 		b = binary.BigEndian.AppendUint32(b, uint32(len(part)))
 		b = append(b, part...)
@@ -54,9 +54,9 @@ func (p Place) bind() []byte {
 // Keyset seals and unseals. Safe for concurrent use.
 type Keyset struct{ envelope tink.AEAD }
 
-// Create makes a new key in a file that only its owner may read. It never replaces a
+// CreateKeyset makes a new key in a file that only its owner may read. It never replaces a
 // file: the error is then fs.ErrExist.
-func Create(path string) error {
+func CreateKeyset(path string) error {
 	handle, err := keyset.NewHandle(aead.AES256GCMKeyTemplate())
 	if err != nil {
 		return fmt.Errorf("make a key: %w", err)
@@ -89,8 +89,8 @@ func Create(path string) error {
 	return nil
 }
 
-// Open reads a key file. It refuses one that others may read or write.
-func Open(path string) (*Keyset, error) {
+// OpenKeyset reads a key file. It refuses one that others may read or write.
+func OpenKeyset(path string) (*Keyset, error) {
 	file, err := os.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("open the key file: %w", err)
@@ -119,22 +119,22 @@ func Open(path string) (*Keyset, error) {
 }
 
 // Seal encrypts under a key of the value's own, which the key of the file wraps.
-func (k *Keyset) Seal(plaintext []byte, place Place) ([]byte, error) {
+func (k *Keyset) Seal(plaintext []byte, binding Binding) ([]byte, error) {
 	if len(plaintext) > bytesMax {
-		return nil, fmt.Errorf("seal %s %s: %d bytes are more than %d", place.Kind, place.ID, len(plaintext), bytesMax)
+		return nil, fmt.Errorf("seal %s %s: %d bytes are more than %d", binding.Kind, binding.ID, len(plaintext), bytesMax)
 	}
-	sealed, err := k.envelope.Encrypt(plaintext, place.bind())
+	sealed, err := k.envelope.Encrypt(plaintext, binding.encodeBinding())
 	if err != nil {
-		return nil, fmt.Errorf("seal %s %s: %w", place.Kind, place.ID, err)
+		return nil, fmt.Errorf("seal %s %s: %w", binding.Kind, binding.ID, err)
 	}
 	return sealed, nil
 }
 
 // Unseal decrypts what Seal made for the same place. Errors: ErrUnsealed.
-func (k *Keyset) Unseal(sealed []byte, place Place) ([]byte, error) {
-	plaintext, err := k.envelope.Decrypt(sealed, place.bind())
+func (k *Keyset) Unseal(sealed []byte, binding Binding) ([]byte, error) {
+	plaintext, err := k.envelope.Decrypt(sealed, binding.encodeBinding())
 	if err != nil {
-		return nil, fmt.Errorf("unseal %s %s: %w", place.Kind, place.ID, ErrUnsealed)
+		return nil, fmt.Errorf("unseal %s %s: %w", binding.Kind, binding.ID, ErrUnsealed)
 	}
 	return plaintext, nil
 }

@@ -74,7 +74,7 @@ func TestASecretIsReadAndCompared(t *testing.T) {
 	if !c.Key.Equal(NewSecret("abc")) || c.Key.Equal(NewSecret("abd")) || c.Key.Equal(NewSecret("ab")) || c.Key.Equal(Secret{}) {
 		t.Error("got a wrong comparison")
 	}
-	if c.Key.Empty() || !(Secret{}).Empty() {
+	if c.Key.IsEmpty() || !(Secret{}).IsEmpty() {
 		t.Error("got a wrong Empty")
 	}
 }
@@ -82,7 +82,7 @@ func TestASecretIsReadAndCompared(t *testing.T) {
 func TestASealedValueOpensOnlyInItsPlace(t *testing.T) {
 	t.Parallel()
 	keys := create(t)
-	place := Place{Org: "org_1", Kind: "webhook_secret", ID: "we_1", Version: 3}
+	place := Binding{Org: "org_1", Kind: "webhook_secret", ID: "we_1", Version: 3}
 	plaintext := []byte("the secret")
 	sealed, err := keys.Seal(plaintext, place)
 	if err != nil {
@@ -99,7 +99,7 @@ func TestASealedValueOpensOnlyInItsPlace(t *testing.T) {
 	if err != nil || bytes.Equal(again, sealed) {
 		t.Errorf("sealed twice: got the same bytes (%v), want others", err)
 	}
-	for name, other := range map[string]Place{
+	for name, other := range map[string]Binding{
 		"organization": {Org: "org_2", Kind: "webhook_secret", ID: "we_1", Version: 3},
 		"kind":         {Org: "org_1", Kind: "api_key", ID: "we_1", Version: 3},
 		"id":           {Org: "org_1", Kind: "webhook_secret", ID: "we_2", Version: 3},
@@ -119,7 +119,7 @@ func TestASealedValueOpensOnlyInItsPlace(t *testing.T) {
 func TestADamagedValueDoesNotOpen(t *testing.T) {
 	t.Parallel()
 	keys := create(t)
-	place := Place{Org: "org_1", Kind: "k", ID: "1"}
+	place := Binding{Org: "org_1", Kind: "k", ID: "1"}
 	sealed, err := keys.Seal([]byte("the secret"), place)
 	if err != nil {
 		t.Fatal(err)
@@ -142,7 +142,7 @@ func TestADamagedValueDoesNotOpen(t *testing.T) {
 func TestTheKeyFileIsPrivateAndNeverReplaced(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "seal.key")
-	if err := Create(path); err != nil {
+	if err := CreateKeyset(path); err != nil {
 		t.Fatal(err)
 	}
 	before, err := os.ReadFile(path)
@@ -156,7 +156,7 @@ func TestTheKeyFileIsPrivateAndNeverReplaced(t *testing.T) {
 	if got := info.Mode().Perm(); got != 0o600 {
 		t.Errorf("got mode %#o, want 0600", got)
 	}
-	if err := Create(path); !errors.Is(err, fs.ErrExist) {
+	if err := CreateKeyset(path); !errors.Is(err, fs.ErrExist) {
 		t.Errorf("created again: got %v, want fs.ErrExist", err)
 	}
 	if after, err := os.ReadFile(path); err != nil || !bytes.Equal(before, after) {
@@ -170,7 +170,7 @@ func TestTheKeyFileIsPrivateAndNeverReplaced(t *testing.T) {
 		if err := os.Chmod(path, mode); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := Open(path); err == nil || !strings.Contains(err.Error(), "chmod 600") {
+		if _, err := OpenKeyset(path); err == nil || !strings.Contains(err.Error(), "chmod 600") {
 			t.Errorf("mode %#o: got %v, want a refusal", mode, err)
 		}
 	}
@@ -183,13 +183,13 @@ func TestABrokenKeyFileIsNotQuoted(t *testing.T) {
 	if err := os.WriteFile(path, []byte(`{"key": "hunter2"}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Open(path); err == nil || strings.Contains(err.Error(), "hunter2") {
+	if _, err := OpenKeyset(path); err == nil || strings.Contains(err.Error(), "hunter2") {
 		t.Errorf("got %v, want an error without the content", err)
 	}
-	if _, err := Open(dir); err == nil {
+	if _, err := OpenKeyset(dir); err == nil {
 		t.Error("a directory: got no error, want one")
 	}
-	if _, err := Open(filepath.Join(dir, "none")); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := OpenKeyset(filepath.Join(dir, "none")); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("no file: got %v, want fs.ErrNotExist", err)
 	}
 }
@@ -197,10 +197,10 @@ func TestABrokenKeyFileIsNotQuoted(t *testing.T) {
 func create(t *testing.T) *Keyset {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "seal.key")
-	if err := Create(path); err != nil {
+	if err := CreateKeyset(path); err != nil {
 		t.Fatal(err)
 	}
-	keys, err := Open(path)
+	keys, err := OpenKeyset(path)
 	if err != nil {
 		t.Fatal(err)
 	}

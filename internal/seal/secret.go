@@ -25,12 +25,12 @@ func (s Secret) Reveal() string {
 	return s.text()
 }
 
-// Empty reports that there is no text.
-func (s Secret) Empty() bool { return s.Reveal() == "" }
+// IsEmpty reports that there is no text.
+func (s Secret) IsEmpty() bool { return s.Reveal() == "" }
 
 // Equal compares in a time that does not tell how much of a guess was right.
-func (s Secret) Equal(other Secret) bool {
-	return subtle.ConstantTimeCompare([]byte(s.Reveal()), []byte(other.Reveal())) == 1
+func (s Secret) Equal(candidate Secret) bool {
+	return subtle.ConstantTimeCompare([]byte(s.Reveal()), []byte(candidate.Reveal())) == 1
 }
 
 const masked = "***"

@@ -18,7 +18,7 @@ type Endorsement struct {
 	ID      string        `json:"id"` // of the row that names it; for ever of these words
 	Chain   chain.Name    `json:"chain"`
 	Address chain.Address `json:"address"`
-	// LabelHash is hex SHA-256 of what people call it: the journal keeps no names.
+	// HashLabel is hex SHA-256 of what people call it: the journal keeps no names.
 	LabelHash string `json:"labelHash"`
 	// NotBefore is when the installation lets it be used, see Moment.
 	NotBefore string `json:"notBefore"`
@@ -27,8 +27,8 @@ type Endorsement struct {
 	MAC []byte `json:"mac,omitempty"`
 }
 
-// Endorsed is an endorsement as the signer remembers it.
-type Endorsed struct {
+// EndorsedAddress is an endorsement as the signer remembers it.
+type EndorsedAddress struct {
 	EndorseBody
 	Entry Entry `json:"entry"`
 }
@@ -50,52 +50,54 @@ type Revocation struct {
 
 // endorseVersion and its sister are hashed first, as those of addresses and of grants.
 const (
-	endorseVersion = "coffer-whitelist-1"
-	wantedVersion  = "coffer-whitelist-request-1"
+	endorseVersion            = "coffer-whitelist-1"
+	endorsementRequestVersion = "coffer-whitelist-request-1"
 )
 
-// Moment writes a time as endorsements have it: UTC, RFC 3339, up to the next
+// FormatMicros writes a time as endorsements have it: UTC, RFC 3339, up to the next
 // microsecond, which is as exact as the database keeps it.
-func Moment(t time.Time) string {
+func FormatMicros(t time.Time) string {
 	if floor := t.Truncate(time.Microsecond); floor.Before(t) {
 		t = floor.Add(time.Microsecond)
 	}
 	return t.UTC().Format(time.RFC3339Nano)
 }
 
-// LabelHash is what an endorsement says of a label.
-func LabelHash(label string) string {
+// HashLabel is what an endorsement says of a label.
+func HashLabel(label string) string {
 	sum := sha256.Sum256([]byte(label))
 	return hex.EncodeToString(sum[:])
 }
 
-// Same tells whether two endorsements have the same words.
-func (e Endorsement) Same(o Endorsement) bool {
+// HasSameWords tells whether two endorsements have the same words.
+func (e Endorsement) HasSameWords(o Endorsement) bool {
 	return e.OrgID == o.OrgID && e.ID == o.ID && e.Chain == o.Chain && e.Address == o.Address && e.LabelHash == o.LabelHash && e.NotBefore == o.NotBefore
 }
 
-func (e Endorsement) words(version string, more ...string) []byte {
-	return spelled(append([]string{version, e.OrgID, e.ID, string(e.Chain), string(e.Address), e.LabelHash, e.NotBefore}, more...)...)
+func (e Endorsement) signedWords(version string, extra ...string) []byte {
+	return encodeWords(append([]string{version, e.OrgID, e.ID, string(e.Chain), string(e.Address), e.LabelHash, e.NotBefore}, extra...)...)
 }
 
-// Signed are the bytes that Proof signs: every word with its length before it.
-func (e EndorseBody) Signed() []byte { return e.words(endorseVersion, e.UsableFrom) }
+// SignedBytes are the bytes that Proof signs: every word with its length before it.
+func (e EndorseBody) SignedBytes() []byte { return e.signedWords(endorseVersion, e.UsableFrom) }
 
-// Check tells whether the proof is of these words. Error: ErrEndorsement.
-func (e EndorseBody) Check(key ed25519.PublicKey) error {
-	if len(key) != ed25519.PublicKeySize || !ed25519.Verify(key, e.Signed(), e.Proof) {
+// VerifyProof tells whether the proof is of these words. Error: ErrEndorsement.
+func (e EndorseBody) VerifyProof(key ed25519.PublicKey) error {
+	if len(key) != ed25519.PublicKeySize || !ed25519.Verify(key, e.SignedBytes(), e.Proof) {
 		return fmt.Errorf("%s of %s: %w", e.ID, e.OrgID, ErrEndorsement)
 	}
 	return nil
 }
 
-// Endorse binds an endorsement to who asked for it: the MAC that it needs.
-func (k *GrantKey) Endorse(e Endorsement) []byte { return k.mac(string(e.words(wantedVersion))) }
+// EndorsementMAC binds an endorsement to who asked for it: the MAC that it needs.
+func (k *GrantKey) EndorsementMAC(e Endorsement) []byte {
+	return k.computeMAC(string(e.signedWords(endorsementRequestVersion)))
+}
 
 // CheckEndorsement refuses an endorsement that nobody who has the key asked for with
 // just these words. nil: it may be made.
 func (k *GrantKey) CheckEndorsement(e Endorsement) *Refusal {
-	if k == nil || hmac.Equal(k.Endorse(e), e.MAC) {
+	if k == nil || hmac.Equal(k.EndorsementMAC(e), e.MAC) {
 		return nil
 	}
 	return &Refusal{Code: RefusedGrant, Message: fmt.Sprintf("address %s is not what an operator asked for: its words were changed since, or nobody asked", e.ID)}

@@ -12,8 +12,8 @@ import (
 	"github.com/cofferpay/coffer/internal/money"
 )
 
-// word is how a refusal names what was asked for.
-func (p Purpose) word() string {
+// noun is how a refusal names what was asked for.
+func (p Purpose) noun() string {
 	if p == Return {
 		return "return"
 	}
@@ -51,7 +51,7 @@ const (
 	voidVersion     = "coffer-void-1"
 )
 
-func spelled(words ...string) []byte {
+func encodeWords(words ...string) []byte {
 	var b []byte
 	for _, w := range words {
 		b = fmt.Appendf(b, "%d:%s", len(w), w)
@@ -59,9 +59,9 @@ func spelled(words ...string) []byte {
 	return b
 }
 
-// Digest is hex SHA-256 of every word with its length before it: no two payments have
+// ComputeDigest is hex SHA-256 of every word with its length before it: no two payments have
 // the same.
-func (t Terms) Digest() string {
+func (t Terms) ComputeDigest() string {
 	words := []string{
 		termsVersion, t.OrgID, t.WithdrawalID, string(t.Chain), strconv.Itoa(t.MintID), string(t.Contract), string(t.To),
 		t.Amount.String(), t.Memo, t.FeeMode, t.FeeMax.String(),
@@ -70,7 +70,7 @@ func (t Terms) Digest() string {
 		// A customer's payment has the digest that it always had.
 		words = append(words, "ORGANIZATION", t.Product, t.WhitelistedID)
 	}
-	sum := sha256.Sum256(spelled(words...))
+	sum := sha256.Sum256(encodeWords(words...))
 	return hex.EncodeToString(sum[:])
 }
 
@@ -87,8 +87,8 @@ type Grant struct {
 
 // Approval is one person's.
 type Approval struct {
-	By  string `json:"by"` // kind and id
-	MAC []byte `json:"mac"`
+	Approver string `json:"by"` // kind and id
+	MAC      []byte `json:"mac"`
 }
 
 // approvalsMax bounds what a grant may bring.
@@ -118,42 +118,42 @@ func (*GrantKey) String() string { return "***" }
 // GoString hides the secret.
 func (*GrantKey) GoString() string { return "***" }
 
-func (k *GrantKey) mac(words ...string) []byte {
+func (k *GrantKey) computeMAC(words ...string) []byte {
 	if k == nil {
 		return []byte{}
 	}
 	m := hmac.New(sha256.New, k.secret[:])
-	m.Write(spelled(words...))
+	m.Write(encodeWords(words...))
 	return m.Sum(nil)
 }
 
-// Request binds a row to the words that it was requested with, and to how many had to
+// RequestMAC binds a row to the words that it was requested with, and to how many had to
 // approve it then.
-func (k *GrantKey) Request(t Terms, quorum int) []byte {
-	return k.mac(quorumVersion, t.Digest(), strconv.Itoa(quorum))
+func (k *GrantKey) RequestMAC(t Terms, quorum int) []byte {
+	return k.computeMAC(quorumVersion, t.ComputeDigest(), strconv.Itoa(quorum))
 }
 
-// Requested tells whether these are the words that the row was requested with, and whether
+// VerifyRequest tells whether these are the words that the row was requested with, and whether
 // as many have to approve it as then, or more: what is sent back may need more.
-func (k *GrantKey) Requested(t Terms, required int, mac []byte) bool {
-	if k == nil || hmac.Equal(k.mac(requestVersion, t.Digest()), mac) {
+func (k *GrantKey) VerifyRequest(t Terms, required int, mac []byte) bool {
+	if k == nil || hmac.Equal(k.computeMAC(requestVersion, t.ComputeDigest()), mac) {
 		return true
 	}
 	for quorum := range min(required, approvalsMax) + 1 {
-		if hmac.Equal(k.Request(t, quorum), mac) {
+		if hmac.Equal(k.RequestMAC(t, quorum), mac) {
 			return true
 		}
 	}
 	return false
 }
 
-// Approve binds a person's approval to the words.
-func (k *GrantKey) Approve(t Terms, round int, by string) Approval {
-	return Approval{By: by, MAC: k.mac(approvalVersion, t.Digest(), strconv.Itoa(round), by)}
+// MakeApproval binds a person's approval to the words.
+func (k *GrantKey) MakeApproval(t Terms, round int, approver string) Approval {
+	return Approval{Approver: approver, MAC: k.computeMAC(approvalVersion, t.ComputeDigest(), strconv.Itoa(round), approver)}
 }
 
-// Flag is what screening noted of a deposit that it holds: to whom it would go back.
-type Flag struct {
+// FlaggedDeposit is what screening noted of a deposit that it holds: to whom it would go back.
+type FlaggedDeposit struct {
 	OrgID      string
 	DepositID  string
 	Chain      chain.Name
@@ -166,8 +166,8 @@ type Flag struct {
 	Sanctioned bool // a sender itself is on a list
 }
 
-// Flag binds a row to the words that it was flagged with.
-func (k *GrantKey) Flag(f Flag) []byte {
+// FlagMAC binds a row to the words that it was flagged with.
+func (k *GrantKey) FlagMAC(f FlaggedDeposit) []byte {
 	words := []string{
 		flagVersion, f.OrgID, f.DepositID, string(f.Chain), f.WalletID, strconv.Itoa(f.MintID), f.Amount.String(), f.ReturnTo, f.ReturnRisk,
 		strconv.FormatBool(f.Sanctioned),
@@ -175,62 +175,64 @@ func (k *GrantKey) Flag(f Flag) []byte {
 	for _, s := range f.Senders {
 		words = append(words, string(s))
 	}
-	return k.mac(words...)
+	return k.computeMAC(words...)
 }
 
-// Flagged tells whether these are the words that the row was flagged with.
-func (k *GrantKey) Flagged(f Flag, mac []byte) bool { return k == nil || hmac.Equal(k.Flag(f), mac) }
+// VerifyFlag tells whether these are the words that the row was flagged with.
+func (k *GrantKey) VerifyFlag(f FlaggedDeposit, mac []byte) bool {
+	return k == nil || hmac.Equal(k.FlagMAC(f), mac)
+}
 
-// Grant makes a grant; deducted is what comes out of the amount for the fee. Without a
+// MakeGrant makes a grant; deducted is what comes out of the amount for the fee. Without a
 // key there is none.
-func (k *GrantKey) Grant(t Terms, deducted money.Amount, round, required int, approvals []Approval) *Grant {
+func (k *GrantKey) MakeGrant(t Terms, deducted money.Amount, round, required int, approvals []Approval) *Grant {
 	if k == nil {
 		return nil
 	}
 	g := &Grant{FeeMode: t.FeeMode, Memo: t.Memo, Round: round, Required: required, Approvals: approvals}
-	g.MAC = k.of(t, deducted, g)
+	g.MAC = k.grantMAC(t, deducted, g)
 	return g
 }
 
-func (k *GrantKey) of(t Terms, deducted money.Amount, g *Grant) []byte {
-	return k.mac(grantVersion, t.Digest(), deducted.String(), strconv.Itoa(g.Round), strconv.Itoa(g.Required))
+func (k *GrantKey) grantMAC(t Terms, deducted money.Amount, g *Grant) []byte {
+	return k.computeMAC(grantVersion, t.ComputeDigest(), deducted.String(), strconv.Itoa(g.Round), strconv.Itoa(g.Required))
 }
 
-// Check refuses a payment that nobody who has the key let go with just these words, or
+// CheckGrant refuses a payment that nobody who has the key let go with just these words, or
 // that lacks approvals. nil: it may be made.
-func (k *GrantKey) Check(i Intent) *Refusal {
-	if k == nil || i.Purpose != Payment && i.Purpose != Return {
+func (k *GrantKey) CheckGrant(intent Intent) *Refusal {
+	if k == nil || intent.Purpose != Payment && intent.Purpose != Return {
 		return nil
 	}
-	no := func(format string, args ...any) *Refusal {
-		return &Refusal{Code: RefusedGrant, Message: fmt.Sprintf("%s %s "+format, append([]any{i.Purpose.word(), i.ID}, args...)...)}
+	refuse := func(format string, args ...any) *Refusal {
+		return &Refusal{Code: RefusedGrant, Message: fmt.Sprintf("%s %s "+format, append([]any{intent.Purpose.noun(), intent.ID}, args...)...)}
 	}
-	g := i.Grant
+	g := intent.Grant
 	if g == nil {
-		return no("comes without a word of who let it go")
+		return refuse("comes without a word of who let it go")
 	}
-	amount, err := i.Amount.Add(i.FeeDeducted)
+	amount, err := intent.Amount.Add(intent.FeeDeducted)
 	if err != nil || g.Required < 0 || len(g.Approvals) > approvalsMax {
-		return no("has a grant that cannot be")
+		return refuse("has a grant that cannot be")
 	}
 	t := Terms{
-		OrgID: i.From.OrgID, WithdrawalID: i.ID, Chain: i.Chain, MintID: i.MintID, Contract: i.Contract, To: i.To,
-		Amount: amount, Memo: g.Memo, FeeMode: g.FeeMode, FeeMax: i.FeeMax, Product: i.Product, WhitelistedID: i.WhitelistedID,
+		OrgID: intent.From.OrgID, WithdrawalID: intent.ID, Chain: intent.Chain, MintID: intent.MintID, Contract: intent.Contract, To: intent.To,
+		Amount: amount, Memo: g.Memo, FeeMode: g.FeeMode, FeeMax: intent.FeeMax, Product: intent.Product, WhitelistedID: intent.WhitelistedID,
 	}
-	if !hmac.Equal(k.of(t, i.FeeDeducted, g), g.MAC) {
-		return no("is not what was let go: its words, or how many had to approve, were changed since")
+	if !hmac.Equal(k.grantMAC(t, intent.FeeDeducted, g), g.MAC) {
+		return refuse("is not what was let go: its words, or how many had to approve, were changed since")
 	}
 	var people []string
 	for _, a := range g.Approvals {
-		if !hmac.Equal(k.Approve(t, g.Round, a.By).MAC, a.MAC) {
-			return no("has an approval by %.80q that is not of these words", a.By)
+		if !hmac.Equal(k.MakeApproval(t, g.Round, a.Approver).MAC, a.MAC) {
+			return refuse("has an approval by %.80q that is not of these words", a.Approver)
 		}
-		if !slices.Contains(people, a.By) {
-			people = append(people, a.By)
+		if !slices.Contains(people, a.Approver) {
+			people = append(people, a.Approver)
 		}
 	}
 	if len(people) < g.Required {
-		return no("needs the approvals of %d people and has those of %d", g.Required, len(people))
+		return refuse("needs the approvals of %d people and has those of %d", g.Required, len(people))
 	}
 	return nil
 }

@@ -33,23 +33,23 @@ type WalletRef struct {
 	Form chain.Form `json:"form,omitempty"`
 }
 
-// Otherwise are the same wallets in every other form: of those a wallet has one alone.
-func (w WalletRef) Otherwise() (all []WalletRef) {
+// OtherForms are the same wallets in every other form: of those a wallet has one alone.
+func (w WalletRef) OtherForms() (refs []WalletRef) {
 	if w.Family != chain.BitcoinFamily {
 		return nil
 	}
-	for _, f := range []chain.Form{chain.Usual, chain.Taproot} {
-		if f != w.Form {
-			o := w
-			o.Form = f
-			all = append(all, o)
+	for _, form := range []chain.Form{chain.Usual, chain.Taproot} {
+		if form != w.Form {
+			ref := w
+			ref.Form = form
+			refs = append(refs, ref)
 		}
 	}
-	return all
+	return refs
 }
 
-// Issued is an address with the proof that its key is ours.
-type Issued struct {
+// IssuedAddress is an address with the proof that its key is ours.
+type IssuedAddress struct {
 	WalletRef
 	Path    string        `json:"path"`
 	Address chain.Address `json:"address"`
@@ -62,13 +62,13 @@ type Purpose string
 
 // The purposes of intents.
 const (
-	Payment Purpose = "PAYMENT" // to anyone, under limits
-	Sweep   Purpose = "SWEEP"   // only to the organization's own treasury
-	Gas     Purpose = "GAS"     // native coin, only to a wallet of the same organization
-	Return  Purpose = "RETURN"  // a flagged deposit, from the address that it reached to anyone, under the limits of payments
-	Close   Purpose = "CLOSE"   // an empty account of an address, whose coin goes to the organization's own treasury
-	Merge   Purpose = "MERGE"   // coins of an organization become one of its own, and nobody is paid
-	Place   Purpose = "PLACE"   // a place that a treasury has its transactions in, where a chain leases those
+	Payment            Purpose = "PAYMENT" // to anyone, under limits
+	Sweep              Purpose = "SWEEP"   // only to the organization's own treasury
+	GasTopUp           Purpose = "GAS"     // native coin, only to a wallet of the same organization
+	Return             Purpose = "RETURN"  // a flagged deposit, from the address that it reached to anyone, under the limits of payments
+	CloseTokenAccount  Purpose = "CLOSE"   // an empty account of an address, whose coin goes to the organization's own treasury
+	Consolidate        Purpose = "MERGE"   // coins of an organization become one of its own, and nobody is paid
+	CreateNonceAccount Purpose = "PLACE"   // a place that a treasury has its transactions in, where a chain leases those
 )
 
 // Intent is a payment as the caller wants it, before it has a slot.
@@ -91,9 +91,9 @@ type Intent struct {
 	CustomerID         string `json:"customerId,omitempty"`
 	MintID             int    `json:"mintId"`
 	IdempotencyKeyHash string `json:"idempotencyKeyHash,omitempty"` // hex SHA-256, "" without a key
-	// Holds is what a sweep has to leave on its wallet, by the books of that moment. It
+	// WalletBalance is what a sweep has to leave on its wallet, by the books of that moment. It
 	// is compared each time and not remembered; a sweep without is refused.
-	Holds *Holds `json:"holds,omitempty"`
+	WalletBalance *WalletBalance `json:"holds,omitempty"`
 	// FeeDeducted is what the customer paid of the network fee, beside Amount.
 	FeeDeducted money.Amount `json:"feeDeducted,omitzero"`
 	// WhitelistedID names the endorsement that lets an organization pay out its own money
@@ -107,17 +107,17 @@ type Intent struct {
 }
 
 // Account is the wallet that pays the fee and has the slot.
-func (i Intent) Account() WalletRef {
-	if i.Payer != nil {
-		return *i.Payer
+func (intent Intent) Account() WalletRef {
+	if intent.Payer != nil {
+		return *intent.Payer
 	}
-	return i.From
+	return intent.From
 }
 
-// Holds is what a wallet has of an asset and what of it is flagged: that much has to
+// WalletBalance is what a wallet has of an asset and what of it is flagged: that much has to
 // stay, whoever sweeps.
-type Holds struct {
-	Has     money.Amount `json:"has"`
+type WalletBalance struct {
+	Total   money.Amount `json:"has"`
 	Flagged money.Amount `json:"flagged"`
 }
 
@@ -136,31 +136,31 @@ const (
 // SignRequest asks for the signature of exactly these bytes.
 type SignRequest struct {
 	IntentID string `json:"intentId"`
-	// With are the other intents that the transaction pays, in its order, behind the
+	// TxMemberIDs are the other intents that the transaction pays, in its order, behind the
 	// first. An intent has one slot and one set of companions for ever; a cancel, which
 	// pays none of them, names the same.
-	With    []string `json:"with,omitempty"`
-	Slot    Slot     `json:"slot"`
-	Act     Act      `json:"act"`
-	Payload []byte   `json:"payload"` // the complete unsigned transaction, as committed by the caller
+	TxMemberIDs []string `json:"with,omitempty"`
+	Slot        Slot     `json:"slot"`
+	Act         Act      `json:"act"`
+	Payload     []byte   `json:"payload"` // the complete unsigned transaction, as committed by the caller
 	// Proof shows that the chain mines one transaction of the slot at most, where that does
-	// not follow from the payload: see chain.Proofs. Bytes that were signed before need none.
+	// not follow from the payload: see chain.SlotProver. Bytes that were signed before need none.
 	Proof string `json:"proof,omitempty"`
 }
 
-// Part is the most that one of so many payments in a transaction pays of its fee: as much
+// MaxFeeShare is the most that one of so many payments in a transaction pays of its fee: as much
 // as every other one, and what cannot be divided.
-func Part(fee money.Amount, of int) money.Amount {
-	share, _ := fee.Split(uint64(of))
-	part, err := share.Add(money.Units(uint64(of - 1)))
+func MaxFeeShare(fee money.Amount, payments int) money.Amount {
+	equal, _ := fee.Split(uint64(payments))
+	part, err := equal.Add(money.Units(uint64(payments - 1)))
 	if err != nil {
 		return fee
 	}
 	return part
 }
 
-// Signed are the bytes to send. They are the same however often they are asked for.
-type Signed struct {
+// SignedTx are the bytes to send. They are the same however often they are asked for.
+type SignedTx struct {
 	Raw   []byte       `json:"raw"`
 	Hash  chain.TxHash `json:"hash"`
 	Entry Entry        `json:"entry"`
@@ -178,8 +178,8 @@ type Entry struct {
 // journalVersion is hashed with every entry.
 const journalVersion = "coffer-journal-1"
 
-// Sum is what Hash has to be.
-func (e Entry) Sum() string {
+// ComputeHash is what Hash has to be.
+func (e Entry) ComputeHash() string {
 	h := sha256.New()
 	for _, s := range []string{journalVersion, e.JournalID, fmt.Sprint(e.Seq), e.Prev, string(e.Body)} {
 		fmt.Fprintf(h, "%d:%s", len(s), s)
@@ -187,9 +187,9 @@ func (e Entry) Sum() string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// Follow checks that e is whole and is the entry after prev (the zero Head at the
+// VerifyAfter checks that e is whole and is the entry after prev (the zero Head at the
 // start of a journal), and reads its record.
-func (e Entry) Follow(prev Head) (Record, error) {
+func (e Entry) VerifyAfter(prev Head) (Record, error) {
 	var r Record
 	switch {
 	case prev.Seq > 0 && e.JournalID != prev.JournalID:
@@ -200,38 +200,38 @@ func (e Entry) Follow(prev Head) (Record, error) {
 		return r, fmt.Errorf("entry %d stands where %d is due", e.Seq, prev.Seq+1)
 	case e.Prev != prev.Hash:
 		return r, fmt.Errorf("entry %d does not continue the entry before it", e.Seq)
-	case e.Hash != e.Sum():
+	case e.Hash != e.ComputeHash():
 		return r, fmt.Errorf("entry %d was changed: its hash does not match", e.Seq)
 	}
 	if err := json.Unmarshal(e.Body, &r); err != nil {
 		return r, fmt.Errorf("read the body of entry %d: %w", e.Seq, err)
 	}
 	bodies := 0
-	for _, there := range []bool{r.Issue != nil, r.Admit != nil, r.Sign != nil, r.Endorse != nil, r.Revoke != nil, r.Void != nil, r.Clock != nil} {
-		if there {
+	for _, isSet := range []bool{r.Issue != nil, r.Admit != nil, r.Sign != nil, r.Endorse != nil, r.Revoke != nil, r.Void != nil, r.Clock != nil} {
+		if isSet {
 			bodies++
 		}
 	}
-	whole := false
+	matches := false
 	switch r.Kind {
 	case RecordGenesis:
-		whole = e.Seq == 1 && bodies == 0
+		matches = e.Seq == 1 && bodies == 0
 	case RecordIssue:
-		whole = r.Issue != nil && bodies == 1
+		matches = r.Issue != nil && bodies == 1
 	case RecordAdmit:
-		whole = r.Admit != nil && bodies == 1
+		matches = r.Admit != nil && bodies == 1
 	case RecordSign:
-		whole = r.Sign != nil && bodies == 1
+		matches = r.Sign != nil && bodies == 1
 	case RecordEndorse:
-		whole = r.Endorse != nil && bodies == 1
+		matches = r.Endorse != nil && bodies == 1
 	case RecordRevoke:
-		whole = r.Revoke != nil && bodies == 1
+		matches = r.Revoke != nil && bodies == 1
 	case RecordVoid:
-		whole = r.Void != nil && bodies == 1
+		matches = r.Void != nil && bodies == 1
 	case RecordClock:
-		whole = r.Clock != nil && bodies == 1
+		matches = r.Clock != nil && bodies == 1
 	}
-	if !whole || (e.Seq == 1) != (r.Kind == RecordGenesis) {
+	if !matches || (e.Seq == 1) != (r.Kind == RecordGenesis) {
 		return r, fmt.Errorf("entry %d has a body that is no %s record", e.Seq, r.Kind)
 	}
 	return r, nil
@@ -257,16 +257,16 @@ const (
 
 // Record is the body of an entry; one member is set by Kind.
 type Record struct {
-	Kind    RecordKind   `json:"kind"`
-	At      string       `json:"at"` // RFC 3339; never before the record above it, except on a CLOCK record
-	Issue   *IssueBody   `json:"issue,omitempty"`
-	Admit   *Intent      `json:"admit,omitempty"`
-	Sign    *SignBody    `json:"sign,omitempty"`
-	Endorse *EndorseBody `json:"endorse,omitempty"`
-	Revoke  *Revocation  `json:"revoke,omitempty"`
-	Void    *Void        `json:"void,omitempty"`
-	Clock   *ClockBody   `json:"clock,omitempty"`
-	Adopts  *AdoptsBody  `json:"adopts,omitempty"` // on a GENESIS that continues a lost journal
+	Kind       RecordKind   `json:"kind"`
+	RecordedAt string       `json:"at"` // RFC 3339; never before the record above it, except on a CLOCK record
+	Issue      *IssueBody   `json:"issue,omitempty"`
+	Admit      *Intent      `json:"admit,omitempty"`
+	Sign       *SignBody    `json:"sign,omitempty"`
+	Endorse    *EndorseBody `json:"endorse,omitempty"`
+	Revoke     *Revocation  `json:"revoke,omitempty"`
+	Void       *Void        `json:"void,omitempty"`
+	Clock      *ClockBody   `json:"clock,omitempty"`
+	Adopts     *AdoptsBody  `json:"adopts,omitempty"` // on a GENESIS that continues a lost journal
 	// AttestKey is on every GENESIS: hex ed25519 public key of the seed that this
 	// journal belongs to, so that no other seed ever continues it.
 	AttestKey string `json:"attestKey,omitempty"`
@@ -281,14 +281,14 @@ type IssueBody struct {
 
 // SignBody remembers a signature.
 type SignBody struct {
-	IntentID string       `json:"intentId"`
-	With     []string     `json:"with,omitempty"`
-	Slot     Slot         `json:"slot"`
-	Act      Act          `json:"act"`
-	Payload  []byte       `json:"payload"`
-	Digest   string       `json:"digest"` // hex SHA-256 of the payload
-	Hash     chain.TxHash `json:"hash"`
-	Proof    string       `json:"proof,omitempty"` // of the slot; "" in entries of before decision 0070 too
+	IntentID    string       `json:"intentId"`
+	TxMemberIDs []string     `json:"with,omitempty"`
+	Slot        Slot         `json:"slot"`
+	Act         Act          `json:"act"`
+	Payload     []byte       `json:"payload"`
+	Digest      string       `json:"digest"` // hex SHA-256 of the payload
+	Hash        chain.TxHash `json:"hash"`
+	Proof       string       `json:"proof,omitempty"` // of the slot; "" in entries of before decision 0070 too
 }
 
 // AdoptsBody says which journal this one continues.
@@ -296,16 +296,16 @@ type AdoptsBody struct {
 	JournalID string `json:"journalId"`
 	Seq       uint64 `json:"seq"`
 	Hash      string `json:"hash"`
-	// At is when, by the clock of then: a revocation that the copy had lost would be
+	// AdoptedAt is when, by the clock of then: a revocation that the copy had lost would be
 	// forgotten, so every endorsement cools off anew from here.
-	At string `json:"at,omitempty"`
+	AdoptedAt string `json:"at,omitempty"`
 }
 
 // ClockBody remembers that a person at the signer's host confirmed the time, which the
 // record has as its own. Every earlier record with a later time was made while the clock was
 // ahead: its payments and fees count as made at the confirmed time.
 type ClockBody struct {
-	Because string `json:"because"`
+	Reason string `json:"because"`
 }
 
 // Head is where a journal stands.
@@ -370,43 +370,43 @@ func (r *Refusal) Error() string { return fmt.Sprintf("signer refuses (%s): %s",
 // same request has the same answer. All are durable before they return, and
 // safe for concurrent use. An error that is not a *Refusal means "unknown".
 type Signer interface {
-	// Issue derives and attests the address of a wallet. Asking again for the
+	// IssueAddress derives and attests the address of a wallet. Asking again for the
 	// same wallet gives the same address and adds nothing to the journal; asking for
 	// it in another form is refused with RefusedForm.
-	Issue(ctx context.Context, w WalletRef) (Issued, error)
-	// Admit checks an intent against the policy, takes its limits and journals
+	IssueAddress(ctx context.Context, w WalletRef) (IssuedAddress, error)
+	// AdmitIntent checks an intent against the policy, takes its limits and journals
 	// it. The same intent again is admitted again without taking more; an
 	// intent with the same id and other words is refused, and so is a payment
 	// with the idempotency key of another one of its organization, for ever.
-	Admit(ctx context.Context, i Intent) (Entry, error)
+	AdmitIntent(ctx context.Context, intent Intent) (Entry, error)
 	// Sign signs a payload of an admitted intent, after decoding it and
 	// comparing it with the intent, the slot and what the journal knows of both.
 	// The first payload that pays has to be within the policy as it is then; the
 	// limits that count more than one payment were taken by Admit.
-	Sign(ctx context.Context, r SignRequest) (Signed, error)
-	// Endorse remembers that an organization may be paid out to an address, from a time
+	Sign(ctx context.Context, r SignRequest) (SignedTx, error)
+	// EndorseAddress remembers that an organization may be paid out to an address, from a time
 	// on that is never before the one that the policy wants, and signs that. The same
 	// words again have the same answer; the same id with other words is refused, and so
 	// is an id that was revoked.
-	Endorse(ctx context.Context, e Endorsement) (Endorsed, error)
-	// Revoke takes an endorsement back for ever, also one that was never made: its id is
+	EndorseAddress(ctx context.Context, e Endorsement) (EndorsedAddress, error)
+	// RevokeEndorsement takes an endorsement back for ever, also one that was never made: its id is
 	// endorsed no more. Again it gives the same entry.
-	Revoke(ctx context.Context, r Revocation) (Entry, error)
-	// Void ends the authority of a payment or return that people took back, for ever, also of
+	RevokeEndorsement(ctx context.Context, r Revocation) (Entry, error)
+	// VoidIntent ends the authority of a payment or return that people took back, for ever, also of
 	// one that was never admitted: it is admitted no more, and nothing that pays it is signed.
 	// Again it gives the same entry. One that has a slot is refused.
-	Void(ctx context.Context, v Void) (Entry, error)
-	// Entries are the journal's entries after a sequence number, in order: none when there
+	VoidIntent(ctx context.Context, v Void) (Entry, error)
+	// EntriesAfter are the journal's entries after a sequence number, in order: none when there
 	// are no more, and at most so many.
-	Entries(ctx context.Context, after uint64, limit int) ([]Entry, error)
+	EntriesAfter(ctx context.Context, afterSeq uint64, limit int) ([]Entry, error)
 	// Head is where the journal stands.
 	Head(ctx context.Context) (Head, error)
-	// Anchor signs where the chain of the audit log stands and keeps that beside the
+	// SignAnchor signs where the chain of the audit log stands and keeps that beside the
 	// journal. The same mark again gives the same anchor. It refuses a mark that goes
 	// back, or that contradicts one that it signed.
-	Anchor(ctx context.Context, r AnchorRequest) (Anchor, error)
-	// Anchors are those with a number above one, in order.
-	Anchors(ctx context.Context, after uint64, limit int) ([]Anchor, error)
+	SignAnchor(ctx context.Context, r AnchorRequest) (Anchor, error)
+	// AnchorsAfter are those with a number above one, in order.
+	AnchorsAfter(ctx context.Context, afterSeq uint64, limit int) ([]Anchor, error)
 }
 
 // ErrUnavailable says that the signer cannot be asked, or writes nothing to its journal.
@@ -425,10 +425,10 @@ var ErrEndorsement = errors.New("the whitelisted address is not the one that the
 // words can never be mistaken for this one.
 const attestVersion = "coffer-address-1"
 
-// Attested are the bytes that a Proof signs: every word with its length before
+// AttestedBytes are the bytes that a Proof signs: every word with its length before
 // it, so that no two wallets have the same bytes. A form is one more word.
-func Attested(w WalletRef, path string, a chain.Address) []byte {
-	words := []string{attestVersion, w.OrgID, w.Purpose, w.Subject, string(w.Family), path, string(a)}
+func AttestedBytes(w WalletRef, path string, address chain.Address) []byte {
+	words := []string{attestVersion, w.OrgID, w.Purpose, w.Subject, string(w.Family), path, string(address)}
 	if w.Form != chain.Usual {
 		words = append(words, string(w.Form))
 	}

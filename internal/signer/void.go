@@ -14,15 +14,15 @@ type Void struct {
 	MAC []byte `json:"mac,omitempty"`
 }
 
-// Void makes the word that ends the authority of a payment. Its holder can stop this one
+// MakeVoid makes the word that ends the authority of a payment. Its holder can stop this one
 // payment and make none.
-func (k *GrantKey) Void(orgID, id string) Void {
-	return Void{OrgID: orgID, ID: id, MAC: k.mac(voidVersion, orgID, id)}
+func (k *GrantKey) MakeVoid(orgID, id string) Void {
+	return Void{OrgID: orgID, ID: id, MAC: k.computeMAC(voidVersion, orgID, id)}
 }
 
 // CheckVoid refuses a word that no holder of the key made. nil: the payment may be voided.
 func (k *GrantKey) CheckVoid(v Void) *Refusal {
-	if k == nil || hmac.Equal(k.Void(v.OrgID, v.ID).MAC, v.MAC) {
+	if k == nil || hmac.Equal(k.MakeVoid(v.OrgID, v.ID).MAC, v.MAC) {
 		return nil
 	}
 	return &Refusal{Code: RefusedGrant, Message: fmt.Sprintf("payment %s is not what people took back: the word that voids it was made with another key, or for another payment", v.ID)}

@@ -9,15 +9,15 @@ import (
 	"testing"
 )
 
-// Move is a row of a transition table: From is "" for how things begin, Event
+// Transition is a row of a transition table: From is "" for how things begin, Event
 // is what the organization is told, or "".
-type Move struct{ From, To, Cause, Event string }
+type Transition struct{ From, To, Cause, Event string }
 
-// Drawn checks that file shows the moves of what is named title. With
+// CheckDiagram checks that file shows the moves of what is named title. With
 // COFFER_UPDATE=1 in the environment it writes the file instead.
-func Drawn(t *testing.T, file, title string, moves []Move) {
+func CheckDiagram(t *testing.T, file, title string, moves []Transition) {
 	t.Helper()
-	want := draw(title, moves)
+	want := renderDiagram(title, moves)
 	if os.Getenv("COFFER_UPDATE") == "1" {
 		if err := os.WriteFile(file, []byte(want), 0o644); err != nil {
 			t.Fatal(err)
@@ -30,12 +30,12 @@ func Drawn(t *testing.T, file, title string, moves []Move) {
 	}
 }
 
-func draw(title string, moves []Move) string {
+func renderDiagram(title string, moves []Transition) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# The states of %s\n\nDrawn from the table in state.go by its test.\n\n```mermaid\nstateDiagram-v2\n", title)
-	leaves := map[string]bool{}
+	hasExit := map[string]bool{}
 	for _, m := range moves {
-		leaves[m.From] = true
+		hasExit[m.From] = true
 	}
 	ended := map[string]bool{}
 	for _, m := range moves {
@@ -44,7 +44,7 @@ func draw(title string, moves []Move) string {
 			from = "[*]"
 		}
 		fmt.Fprintf(&b, "    %s --> %s: %s\n", from, m.To, m.Cause)
-		if !leaves[m.To] && !ended[m.To] {
+		if !hasExit[m.To] && !ended[m.To] {
 			ended[m.To] = true
 			fmt.Fprintf(&b, "    %s --> [*]\n", m.To)
 		}

@@ -19,12 +19,12 @@ import (
 	"github.com/cofferpay/coffer/internal/wallet"
 )
 
-// closeEvery is how often the addresses are gone through. It asks much of the database.
-const closeEvery = time.Hour
+// closeInterval is how often the addresses are gone through. It asks much of the database.
+const closeInterval = time.Hour
 
 // An idle address is one that nothing of a token has come to for long, by our rows. Whether
 // it has an account of it, and whether that is empty, is for the chain to say.
-type idle struct {
+type idleAccount struct {
 	WalletID string
 	MintID   int
 	OrgID    string
@@ -48,49 +48,49 @@ const selectIdle = `
 	  AND NOT EXISTS (SELECT FROM closes c WHERE c.wallet_id = f.wallet_id AND c.mint_id = f.mint_id
 		AND (c.status = 'OPEN' OR c.ended_at > CASE c.status WHEN 'DONE' THEN last.swept_at ELSE $2 END))`
 
-// closes plans the closes of token accounts that are idle. A part of the addresses is gone
+// planCloses plans the closes of token accounts that are idle. A part of the addresses is gone
 // through at each plan until all have been, and again after a while.
-func (s *Sweeper) closes(ctx context.Context) (made int, err error) {
-	if s.chain.Accounts == nil || s.conf.CloseAfter <= 0 {
+func (s *Sweeper) planCloses(ctx context.Context) (made int, err error) {
+	if s.chain.TokenAccounts == nil || s.conf.CloseAfter <= 0 {
 		return 0, nil
 	}
-	if err := s.giveUpCloses(ctx); err != nil {
+	if err := s.recallCloses(ctx); err != nil {
 		return 0, err
 	}
 	s.mu.Lock()
-	after, due := s.closed, !s.db.Clock()().Before(s.closeNext)
+	cursor, isDue := s.closeCursor, !s.db.Clock()().Before(s.nextCloseAt)
 	s.mu.Unlock()
-	if !due {
+	if !isDue {
 		return 0, nil
 	}
-	var found []idle
+	var found []idleAccount
 	err = s.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		rows, err := tx.Query(ctx, selectIdle+` AND (f.wallet_id, f.mint_id) > ($3, $4) ORDER BY f.wallet_id, f.mint_id LIMIT $5`,
-			s.chain.Name, tx.Now.Add(-s.conf.CloseAfter), after.WalletID, after.MintID, s.conf.PlanMax)
+			s.chain.Name, tx.Now.Add(-s.conf.CloseAfter), cursor.WalletID, cursor.MintID, s.conf.PlanMax)
 		if err != nil {
 			return err
 		}
-		found, err = pgx.CollectRows(rows, pgx.RowToStructByPos[idle])
+		found, err = pgx.CollectRows(rows, pgx.RowToStructByPos[idleAccount])
 		return err
 	})
 	if err != nil {
 		return 0, fmt.Errorf("find the accounts that are idle: %w", err)
 	}
 	if len(found) > 0 {
-		of := make([]chain.Holding, len(found))
+		holdings := make([]chain.Holding, len(found))
 		for i, f := range found {
-			of[i] = chain.Holding{Address: f.Address, Contract: f.Contract}
+			holdings[i] = chain.Holding{Address: f.Address, Contract: f.Contract}
 		}
-		lies, err := s.chain.Accounts.Idle(ctx, of)
+		rents, err := s.chain.TokenAccounts.ReclaimableRent(ctx, holdings)
 		if err != nil {
 			return 0, err
 		}
 		var errs []error
 		for i, f := range found {
-			if lies[i].IsZero() {
+			if rents[i].IsZero() {
 				continue
 			}
-			opened, err := s.openClose(ctx, f, lies[i])
+			opened, err := s.openClose(ctx, f, rents[i])
 			errs = append(errs, err)
 			if opened {
 				made++
@@ -103,81 +103,81 @@ func (s *Sweeper) closes(ctx context.Context) (made int, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(found) < s.conf.PlanMax {
-		s.closed, s.closeNext = idle{}, s.db.Clock()().Add(min(closeEvery, s.conf.CloseAfter))
+		s.closeCursor, s.nextCloseAt = idleAccount{}, s.db.Clock()().Add(min(closeInterval, s.conf.CloseAfter))
 	} else {
-		s.closed = found[len(found)-1]
+		s.closeCursor = found[len(found)-1]
 	}
 	return made, nil
 }
 
 // openClose writes a close with its order, unless something has come or begun meanwhile.
-func (s *Sweeper) openClose(ctx context.Context, f idle, lies money.Amount) (bool, error) {
-	to, err := s.book.Treasury(ctx, f.OrgID, s.chain.Name.Family())
+func (s *Sweeper) openClose(ctx context.Context, f idleAccount, rent money.Amount) (bool, error) {
+	treasury, err := s.wallets.Treasury(ctx, f.OrgID, s.chain.Name.Family())
 	if err != nil {
 		return false, fmt.Errorf("treasury of %s: %w", f.OrgID, err)
 	}
-	still := false
+	isIdle := false
 	err = s.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		err := tx.QueryRow(ctx, `SELECT EXISTS (`+selectIdle+` AND f.wallet_id = $3 AND f.mint_id = $4)`,
-			s.chain.Name, tx.Now.Add(-s.conf.CloseAfter), f.WalletID, f.MintID).Scan(&still)
-		if err != nil || !still {
+			s.chain.Name, tx.Now.Add(-s.conf.CloseAfter), f.WalletID, f.MintID).Scan(&isIdle)
+		if err != nil || !isIdle {
 			return err
 		}
-		from, err := wallet.ByID(ctx, tx, f.WalletID)
+		fromWallet, err := wallet.ByID(ctx, tx, f.WalletID)
 		if err != nil {
 			return err
 		}
-		if err := s.book.Prove(from); err != nil {
+		if err := s.wallets.VerifyAttestation(fromWallet); err != nil {
 			return err
 		}
 		closeID := id.New("cl", tx.Now)
-		if err := dispatch.Place(ctx, tx, dispatch.Order{
-			ID: closeID, OrgID: f.OrgID, Purpose: signer.Close, Chain: s.chain.Name, WalletID: to.ID, FromID: from.ID, ToWalletID: to.ID, To: to.Address,
-			MintID: f.MintID, Contract: f.Contract, Amount: lies,
+		if err := dispatch.Submit(ctx, tx, dispatch.Order{
+			ID: closeID, OrgID: f.OrgID, Purpose: signer.CloseTokenAccount, Chain: s.chain.Name, WalletID: treasury.ID, FromWalletID: fromWallet.ID, ToWalletID: treasury.ID, To: treasury.Address,
+			MintID: f.MintID, Contract: f.Contract, Amount: rent,
 		}); err != nil {
 			return err
 		}
 		_, err = tx.Exec(ctx, `
 			INSERT INTO closes (close_id, org_id, chain, wallet_id, to_wallet_id, mint_id, amount, status, created_at)
-			VALUES ($1, $2, $3, $4, $5, $6, $7, 'OPEN', $8)`, closeID, f.OrgID, s.chain.Name, from.ID, to.ID, f.MintID, lies, tx.Now)
+			VALUES ($1, $2, $3, $4, $5, $6, $7, 'OPEN', $8)`, closeID, f.OrgID, s.chain.Name, fromWallet.ID, treasury.ID, f.MintID, rent, tx.Now)
 		return err
 	})
-	if pg.Violates(err, "closes_one_open") {
+	if pg.ViolatesConstraint(err, "closes_one_open") {
 		return false, nil // somebody else plans at this moment
 	}
 	if err != nil {
 		return false, fmt.Errorf("close the account of %s in mint %d: %w", f.WalletID, f.MintID, err)
 	}
-	if still {
-		s.log.Info("close planned", "wallet", f.WalletID, "mint", f.MintID, "amount", lies.String())
+	if isIdle {
+		s.log.Info("close planned", "wallet", f.WalletID, "mint", f.MintID, "amount", rent.String())
 	}
-	return still, nil
+	return isIdle, nil
 }
 
-// giveUpCloses takes back those that have no slot where something has come meanwhile, or
+// recallCloses takes back those that have no slot where something has come meanwhile, or
 // that the chain would refuse: the account is in use, also when it is empty again.
-func (s *Sweeper) giveUpCloses(ctx context.Context) error {
-	var hopeless []string
+func (s *Sweeper) recallCloses(ctx context.Context) error {
+	var closeIDs []string
 	err := s.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		rows, err := tx.Query(ctx, `
 			SELECT c.close_id FROM closes c JOIN dispatch_orders o ON o.order_id = c.close_id
 			WHERE c.chain = $1 AND c.status = 'OPEN' AND o.status = 'QUEUED'
 				AND (o.waiting_for = 'SIMULATION' AND c.created_at <= $2
 					OR EXISTS (SELECT FROM deposits d WHERE d.wallet_id = c.wallet_id AND d.mint_id = c.mint_id AND d.created_at >= c.created_at))
-			ORDER BY c.close_id LIMIT $3`, s.chain.Name, tx.Now.Add(-s.conf.RestAfterFail), s.conf.PlanMax)
+			ORDER BY c.close_id LIMIT $3`, s.chain.Name, tx.Now.Add(-s.conf.RetryAfterFail), s.conf.PlanMax)
 		if err != nil {
 			return err
 		}
-		hopeless, err = pgx.CollectRows(rows, pgx.RowTo[string])
+		closeIDs, err = pgx.CollectRows(rows, pgx.RowTo[string])
 		return err
 	})
 	if err != nil {
 		return fmt.Errorf("find the closes that are given up: %w", err)
 	}
-	for _, closeID := range hopeless {
+	for _, closeID := range closeIDs {
 		err := s.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-			taken, err := dispatch.Withdraw(ctx, tx, closeID)
-			if err != nil || !taken {
+			isRecalled, err := dispatch.Recall(ctx, tx, closeID)
+			if err != nil || !isRecalled {
 				return err // it has a slot by now, and ends by it
 			}
 			return endClose(ctx, tx, closeID, "FAILED")
@@ -190,32 +190,32 @@ func (s *Sweeper) giveUpCloses(ctx context.Context) error {
 	return nil
 }
 
-// Closes hears of the orders that close accounts.
-type Closes struct{ untold }
+// CloseListener hears of the orders that close accounts.
+type CloseListener struct{ ignoreProgress }
 
-var _ dispatch.Listener = Closes{}
+var _ dispatch.Listener = CloseListener{}
 
-// Ended ends the close. What came home is none of what an address held in the books: the
+// OnEnded ends the close. What came home is none of what an address held in the books: the
 // walk finds it at the treasury, as coin from anywhere.
-func (Closes) Ended(ctx context.Context, tx pg.Tx, o dispatch.Order, e dispatch.End) ([]ledger.Posting, error) {
-	to := "DONE"
+func (CloseListener) OnEnded(ctx context.Context, tx pg.Tx, o dispatch.Order, e dispatch.End) ([]ledger.Posting, error) {
+	status := "DONE"
 	if !e.Paid {
-		to = "FAILED"
+		status = "FAILED"
 	}
-	return nil, endClose(ctx, tx, o.ID, to)
+	return nil, endClose(ctx, tx, o.ID, status)
 }
 
-// Refused ends the close.
-func (Closes) Refused(ctx context.Context, tx pg.Tx, o dispatch.Order, _ *signer.Refusal) error {
+// OnRefused ends the close.
+func (CloseListener) OnRefused(ctx context.Context, tx pg.Tx, o dispatch.Order, _ *signer.Refusal) error {
 	return endClose(ctx, tx, o.ID, "FAILED")
 }
 
-// Withdrawn ends the close.
-func (Closes) Withdrawn(ctx context.Context, tx pg.Tx, o dispatch.Order, _ audit.Actor) error {
+// OnRecalled ends the close.
+func (CloseListener) OnRecalled(ctx context.Context, tx pg.Tx, o dispatch.Order, _ audit.Actor) error {
 	return endClose(ctx, tx, o.ID, "FAILED")
 }
 
-func endClose(ctx context.Context, tx pg.Tx, closeID, to string) error {
-	tag, err := tx.Exec(ctx, `UPDATE closes SET status = $2, ended_at = $3 WHERE close_id = $1 AND status = 'OPEN'`, closeID, to, tx.Now)
-	return ended("close "+closeID, tag, err)
+func endClose(ctx context.Context, tx pg.Tx, closeID, status string) error {
+	tag, err := tx.Exec(ctx, `UPDATE closes SET status = $2, ended_at = $3 WHERE close_id = $1 AND status = 'OPEN'`, closeID, status, tx.Now)
+	return endError("close "+closeID, tag, err)
 }

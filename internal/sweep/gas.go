@@ -16,15 +16,15 @@ import (
 	"github.com/cofferpay/coffer/internal/wallet"
 )
 
-// topUps sends gas from the treasury to the addresses whose sweeps wait for it.
+// planTopUps sends gas from the treasury to the addresses whose sweeps wait for it.
 // A treasury that is short itself waits for the operator: its own orders say so.
-func (s *Sweeper) topUps(ctx context.Context) (made int, err error) {
+func (s *Sweeper) planTopUps(ctx context.Context) (made int, err error) {
 	var (
-		shorts []dispatch.Short
-		native int
+		underfunded []dispatch.UnderfundedOrder
+		native      int
 	)
 	err = s.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
-		if shorts, err = dispatch.Shorts(ctx, tx, s.chain.Name, dispatch.WantGas, s.conf.PlanMax); err != nil || len(shorts) == 0 {
+		if underfunded, err = dispatch.ListUnderfunded(ctx, tx, s.chain.Name, dispatch.WaitGas, s.conf.PlanMax); err != nil || len(underfunded) == 0 {
 			return err
 		}
 		return tx.QueryRow(ctx, `SELECT mint_id FROM mints WHERE chain = $1 AND contract = ''`, s.chain.Name).Scan(&native)
@@ -32,11 +32,11 @@ func (s *Sweeper) topUps(ctx context.Context) (made int, err error) {
 	if err != nil {
 		return 0, fmt.Errorf("find the sweeps that wait for gas: %w", err)
 	}
-	for _, o := range shorts {
-		if o.Purpose != signer.Sweep && o.Purpose != signer.Return || o.FromID != "" {
+	for _, o := range underfunded {
+		if o.Purpose != signer.Sweep && o.Purpose != signer.Return || o.FromWalletID != "" {
 			continue // the treasury lacks it itself
 		}
-		opened, e := s.topUp(ctx, o, native)
+		opened, e := s.openTopUp(ctx, o, native)
 		if e != nil { // the others need not wait for it
 			err = errors.Join(err, fmt.Errorf("top up %s: %w", o.WalletID, e))
 		}
@@ -47,12 +47,12 @@ func (s *Sweeper) topUps(ctx context.Context) (made int, err error) {
 	return made, err
 }
 
-func (s *Sweeper) topUp(ctx context.Context, o dispatch.Short, native int) (bool, error) {
-	treasury, err := s.book.Treasury(ctx, o.OrgID, s.chain.Name.Family())
+func (s *Sweeper) openTopUp(ctx context.Context, o dispatch.UnderfundedOrder, native int) (bool, error) {
+	treasury, err := s.wallets.Treasury(ctx, o.OrgID, s.chain.Name.Family())
 	if err != nil {
 		return false, err
 	}
-	amount, err := s.topUpAmount(ctx, o.By)
+	amount, err := s.topUpAmount(ctx, o.Missing)
 	if err != nil {
 		return false, err
 	}
@@ -60,45 +60,45 @@ func (s *Sweeper) topUp(ctx context.Context, o dispatch.Short, native int) (bool
 		// Failed just now: asking the same again would only make rows. Open: the index
 		// would say so too, but for one that was restored, and only after rows were
 		// written to be taken back, at every plan while the gas is on its way.
-		var notNow bool
+		var hasRecent bool
 		if err := tx.QueryRow(ctx, `
 			SELECT EXISTS (SELECT FROM gas_top_ups WHERE wallet_id = $1 AND chain = $2
 				AND (status = 'OPEN' OR status = 'FAILED' AND ended_at > $3))`,
-			o.WalletID, s.chain.Name, tx.Now.Add(-s.conf.RestAfterFail)).Scan(&notNow); err != nil {
+			o.WalletID, s.chain.Name, tx.Now.Add(-s.conf.RetryAfterFail)).Scan(&hasRecent); err != nil {
 			return fmt.Errorf("look at the last top-ups: %w", err)
 		}
-		if notNow {
-			return errNotNow
+		if hasRecent {
+			return errNoTopUp
 		}
-		to, err := wallet.ByID(ctx, tx, o.WalletID)
+		toWallet, err := wallet.ByID(ctx, tx, o.WalletID)
 		if err != nil {
 			return err
 		}
-		if err := s.book.Prove(to); err != nil {
+		if err := s.wallets.VerifyAttestation(toWallet); err != nil {
 			return err
 		}
 		topUpID := id.New("gas", tx.Now)
-		if err := dispatch.Place(ctx, tx, dispatch.Order{
-			ID: topUpID, OrgID: o.OrgID, Purpose: signer.Gas, Chain: s.chain.Name, WalletID: treasury.ID, ToWalletID: to.ID, To: to.Address,
+		if err := dispatch.Submit(ctx, tx, dispatch.Order{
+			ID: topUpID, OrgID: o.OrgID, Purpose: signer.GasTopUp, Chain: s.chain.Name, WalletID: treasury.ID, ToWalletID: toWallet.ID, To: toWallet.Address,
 			MintID: native, Amount: amount,
 		}); err != nil {
 			return err
 		}
 		_, err = tx.Exec(ctx, `
 			INSERT INTO gas_top_ups (top_up_id, org_id, chain, wallet_id, amount, status, created_at)
-			VALUES ($1, $2, $3, $4, $5, 'OPEN', $6)`, topUpID, o.OrgID, s.chain.Name, to.ID, amount, tx.Now)
+			VALUES ($1, $2, $3, $4, $5, 'OPEN', $6)`, topUpID, o.OrgID, s.chain.Name, toWallet.ID, amount, tx.Now)
 		if err != nil {
 			return err
 		}
 		// Asked when no other can be open any more: the one before may have ended
 		// since the sweep was found short.
-		short, err := dispatch.StillShort(ctx, tx, o.ID, dispatch.WantGas)
-		if err == nil && !short {
-			err = errNotNow
+		isShort, err := dispatch.IsUnderfunded(ctx, tx, o.ID, dispatch.WaitGas)
+		if err == nil && !isShort {
+			err = errNoTopUp
 		}
 		return err
 	})
-	if pg.Violates(err, "gas_top_ups_one_open") || errors.Is(err, errNotNow) {
+	if pg.ViolatesConstraint(err, "gas_top_ups_one_open") || errors.Is(err, errNoTopUp) {
 		return false, nil // one is on its way, has come, or failed just now
 	}
 	if err != nil {
@@ -108,54 +108,54 @@ func (s *Sweeper) topUp(ctx context.Context, o dispatch.Short, native int) (bool
 	return true, nil
 }
 
-// errNotNow takes back a top-up that is not wanted at the moment.
-var errNotNow = errors.New("no top-up now")
+// errNoTopUp takes back a top-up that is not wanted at the moment.
+var errNoTopUp = errors.New("no top-up now")
 
 // topUpAmount is what an address gets: what it lacks, but never less than the
 // chain would charge for a transfer now, with the margin.
-func (s *Sweeper) topUpAmount(ctx context.Context, short money.Amount) (money.Amount, error) {
-	usual, err := s.transferCost(ctx)
+func (s *Sweeper) topUpAmount(ctx context.Context, amount money.Amount) (money.Amount, error) {
+	usualCost, err := s.transferCost(ctx)
 	if err != nil {
 		return money.Zero, err
 	}
-	if short.Less(usual) {
-		short = usual
+	if amount.Less(usualCost) {
+		amount = usualCost
 	}
-	margin, err := short.Bps(s.conf.GasMarginBps)
+	margin, err := amount.Bps(s.conf.GasMarginBps)
 	if err != nil {
 		return money.Zero, err
 	}
-	return short.Add(margin)
+	return amount.Add(margin)
 }
 
-// TopUps hears of the top-ups' own orders.
-type TopUps struct{ untold }
+// TopUpListener hears of the top-ups' own orders.
+type TopUpListener struct{ ignoreProgress }
 
-var _ dispatch.Listener = TopUps{}
+var _ dispatch.Listener = TopUpListener{}
 
-// Ended closes the top-up and has the sweep that waits for it looked at again.
-func (TopUps) Ended(ctx context.Context, tx pg.Tx, o dispatch.Order, e dispatch.End) ([]ledger.Posting, error) {
-	to := "DONE"
+// OnEnded closes the top-up and has the sweep that waits for it looked at again.
+func (TopUpListener) OnEnded(ctx context.Context, tx pg.Tx, o dispatch.Order, e dispatch.End) ([]ledger.Posting, error) {
+	status := "DONE"
 	if !e.Paid {
-		to = "FAILED"
+		status = "FAILED"
 	}
-	if err := endTopUp(ctx, tx, o.ID, to); err != nil || !e.Paid {
+	if err := endTopUp(ctx, tx, o.ID, status); err != nil || !e.Paid {
 		return nil, err
 	}
-	return nil, dispatch.Brought(ctx, tx, o.ToWalletID, o.Chain, dispatch.WantGas)
+	return nil, dispatch.FundsArrived(ctx, tx, o.ToWalletID, o.Chain, dispatch.WaitGas)
 }
 
-// Refused closes the top-up.
-func (TopUps) Refused(ctx context.Context, tx pg.Tx, o dispatch.Order, _ *signer.Refusal) error {
+// OnRefused closes the top-up.
+func (TopUpListener) OnRefused(ctx context.Context, tx pg.Tx, o dispatch.Order, _ *signer.Refusal) error {
 	return endTopUp(ctx, tx, o.ID, "FAILED")
 }
 
-// Withdrawn closes the top-up.
-func (TopUps) Withdrawn(ctx context.Context, tx pg.Tx, o dispatch.Order, _ audit.Actor) error {
+// OnRecalled closes the top-up.
+func (TopUpListener) OnRecalled(ctx context.Context, tx pg.Tx, o dispatch.Order, _ audit.Actor) error {
 	return endTopUp(ctx, tx, o.ID, "FAILED")
 }
 
-func endTopUp(ctx context.Context, tx pg.Tx, topUpID, to string) error {
-	tag, err := tx.Exec(ctx, `UPDATE gas_top_ups SET status = $2, ended_at = $3 WHERE top_up_id = $1 AND status = 'OPEN'`, topUpID, to, tx.Now)
-	return ended("top-up "+topUpID, tag, err)
+func endTopUp(ctx context.Context, tx pg.Tx, topUpID, status string) error {
+	tag, err := tx.Exec(ctx, `UPDATE gas_top_ups SET status = $2, ended_at = $3 WHERE top_up_id = $1 AND status = 'OPEN'`, topUpID, status, tx.Now)
+	return endError("top-up "+topUpID, tag, err)
 }

@@ -19,37 +19,37 @@ import (
 	"github.com/cofferpay/coffer/internal/wallet"
 )
 
-// writes counts the statements that insert, those of transactions that are taken back too.
-type writes struct{ n atomic.Int64 }
+// writeCounter counts the statements that insert, those of transactions that are taken back too.
+type writeCounter struct{ n atomic.Int64 }
 
-func (w *writes) TraceQueryStart(ctx context.Context, _ *pgx.Conn, q pgx.TraceQueryStartData) context.Context {
+func (w *writeCounter) TraceQueryStart(ctx context.Context, _ *pgx.Conn, q pgx.TraceQueryStartData) context.Context {
 	if strings.HasPrefix(strings.TrimSpace(q.SQL), "INSERT") {
 		w.n.Add(1)
 	}
 	return ctx
 }
 
-func (*writes) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
+func (*writeCounter) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
 
 // A plan is made every few seconds, and gas may take hours to come: rows that are
 // written and taken back each time would be all that the tables consist of.
 func TestAPlanWritesNothingWhileATopUpIsOnItsWay(t *testing.T) {
 	t.Parallel()
-	y := newYard(t)
-	y.wallet(y.org, "ann", map[wallet.Part]uint64{wallet.Credited: 1000}, usdc)
-	if y.all() != 1 {
+	y := newTestEnv(t)
+	y.fundWallet(y.org, "ann", map[wallet.Part]uint64{wallet.Credited: 1000}, usdc)
+	if y.countSweeps() != 1 {
 		t.Fatal("no sweep was planned")
 	}
-	count := &writes{}
+	count := &writeCounter{}
 	clock := func() time.Time { return y.now }
-	db, err := pg.Open(y.ctx, pg.Config{URL: pgtest.URL(t, y.db), Tracer: count}, clock)
+	db, err := pg.Open(y.ctx, pg.Config{URL: pgtest.LoginURL(t, y.db), Tracer: count}, clock)
 	y.must(err)
 	defer db.Close()
 	log := slog.New(slog.DiscardHandler)
-	ch := y.chain.Configured()
-	desk := dispatch.New(db, ch, y.signer, mirror.Record, nil, dispatch.Config{}, log)
-	sweeper := sweep.New(db, ch, y.book, price.Fixed{Clock: clock}, sweep.Config{}, log)
-	_, err = desk.Round(y.ctx) // finds that the address has no gas
+	ch := y.chain.ToChain()
+	desk := dispatch.New(db, ch, y.signer, mirror.RecordEntry, nil, dispatch.Config{}, log)
+	sweeper := sweep.New(db, ch, y.wallets, price.Fixed{Clock: clock}, sweep.Config{}, log)
+	_, err = desk.RunRound(y.ctx) // finds that the address has no gas
 	y.must(err)
 	made, err := sweeper.Plan(y.ctx)
 	y.must(err)

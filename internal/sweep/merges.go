@@ -18,19 +18,19 @@ import (
 	"github.com/cofferpay/coffer/internal/wallet"
 )
 
-// merges has small coins of organizations become one while that costs little, on a chain
+// planConsolidations has small coins of organizations become one while that costs little, on a chain
 // where accounts are coins, and at the rate of payments where one waits for it: one order at
 // a time for each treasury. Which coins they are is
 // chosen with the slot; until then they pay whatever comes.
-func (s *Sweeper) merges(ctx context.Context) (made int, err error) {
-	if s.chain.Merges == nil {
+func (s *Sweeper) planConsolidations(ctx context.Context) (made int, err error) {
+	if s.chain.Consolidator == nil {
 		return 0, nil
 	}
-	least, _ := s.chain.Merges.Bounds()
+	minInputs, _ := s.chain.Consolidator.InputCounts()
 	var native int
-	var many []treasury
+	var candidates []consolidationCandidate
 	err = s.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-		many = many[:0]
+		candidates = candidates[:0]
 		if err := tx.QueryRow(ctx, `SELECT mint_id FROM mints WHERE chain = $1 AND contract = ''`, s.chain.Name).Scan(&native); err != nil {
 			return err
 		}
@@ -40,7 +40,7 @@ func (s *Sweeper) merges(ctx context.Context) (made int, err error) {
 			WHERE w.purpose = 'TREASURY' AND w.family = $2
 				AND (demand.waits OR $4 = (SELECT count(*) FROM (SELECT FROM coins c WHERE c.org_id = w.org_id AND c.chain = $1 AND c.mint_id = $3 AND c.status = 'FREE' LIMIT $4) AS few))
 				AND NOT EXISTS (SELECT FROM merges m WHERE m.wallet_id = w.wallet_id AND m.chain = $1 AND (m.status = 'OPEN' OR m.status = 'REFUSED' AND m.ended_at > $5))
-			ORDER BY w.wallet_id`, s.chain.Name, s.chain.Name.Family(), native, least, tx.Now.Add(-s.conf.RestAfterFail))
+			ORDER BY w.wallet_id`, s.chain.Name, s.chain.Name.Family(), native, minInputs, tx.Now.Add(-s.conf.RetryAfterFail))
 		if err != nil {
 			return err
 		}
@@ -52,126 +52,126 @@ func (s *Sweeper) merges(ctx context.Context) (made int, err error) {
 			return err
 		}
 		for _, f := range found {
-			if !f.Waits && !s.due(f.ID, tx.Now) || len(many) == s.conf.PlanMax {
+			if !f.Waits && !s.isDue(f.ID, tx.Now) || len(candidates) == s.conf.PlanMax {
 				continue
 			}
 			w, err := wallet.ByID(ctx, tx, f.ID)
 			if err != nil {
 				return err
 			}
-			many = append(many, treasury{w, f.Waits})
+			candidates = append(candidates, consolidationCandidate{w, f.Waits})
 		}
 		return nil
 	})
 	if err != nil {
 		return 0, fmt.Errorf("find the treasuries of many coins: %w", err)
 	}
-	if len(many) == 0 {
+	if len(candidates) == 0 {
 		return 0, nil
 	}
-	price, low, err := s.chain.Merges.Price(ctx)
+	fees, isLow, err := s.chain.Consolidator.QuoteConsolidation(ctx)
 	if err != nil {
 		return 0, err
 	}
-	for _, t := range many {
-		planned := false
-		if low || t.demanded {
+	for _, t := range candidates {
+		isPlanned := false
+		if isLow || t.isDemanded {
 			var e error
-			if planned, e = s.merge(ctx, t, native, price); e != nil {
+			if isPlanned, e = s.openConsolidation(ctx, t, native, fees); e != nil {
 				err = errors.Join(err, fmt.Errorf("merge coins of treasury %s: %w", t.ID, e))
 			}
 		}
-		if planned {
+		if isPlanned {
 			made++
 		} else {
-			s.rest(t.ID)
+			s.postpone(t.ID)
 		}
 	}
 	return made, err
 }
 
 // A treasury has many coins; demanded says that a payment waits until some are one.
-type treasury struct {
+type consolidationCandidate struct {
 	wallet.Wallet
-	demanded bool
+	isDemanded bool
 }
 
-// merge plans one for a treasury, unless its coins are not worth it now.
-func (s *Sweeper) merge(ctx context.Context, t treasury, native int, price chain.Fees) (bool, error) {
-	worth := false
-	if t.demanded {
+// openConsolidation plans one for a treasury, unless its coins are not worth it now.
+func (s *Sweeper) openConsolidation(ctx context.Context, t consolidationCandidate, native int, fees chain.Fees) (bool, error) {
+	isWorth := false
+	if t.isDemanded {
 		var err error
-		if price, err = s.chain.Sender.TransferFees(ctx); err != nil {
+		if fees, err = s.chain.Sender.TransferFees(ctx); err != nil {
 			return false, err
 		}
 	}
-	var back signer.WalletRef
+	var changeRef signer.WalletRef
 	err := s.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
-		if worth, err = dispatch.Merges(ctx, tx, s.chain, t.OrgID, native, price, t.demanded); err != nil || !worth {
+		if isWorth, err = dispatch.CanConsolidate(ctx, tx, s.chain, t.OrgID, native, fees, t.isDemanded); err != nil || !isWorth {
 			return err
 		}
-		back, err = dispatch.NextRest(ctx, tx, s.chain.Name, t.OrgID)
+		changeRef, err = dispatch.NextChangeWallet(ctx, tx, s.chain.Name, t.OrgID)
 		return err
 	})
-	if err != nil || !worth {
+	if err != nil || !isWorth {
 		return false, err
 	}
-	if err := s.book.Prove(t.Wallet); err != nil {
+	if err := s.wallets.VerifyAttestation(t.Wallet); err != nil {
 		return false, err
 	}
-	mergeID := id.New("merge", s.db.Clock()())
+	orderID := id.New("merge", s.db.Clock()())
 	// Before its order, as every address: one that nothing comes to is the next slot's.
-	to, err := s.book.Address(ctx, back)
+	changeWallet, err := s.wallets.Address(ctx, changeRef)
 	if err != nil {
 		return false, err
 	}
 	err = s.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-		if err := dispatch.Place(ctx, tx, dispatch.Order{
-			ID: mergeID, OrgID: t.OrgID, Purpose: signer.Merge, Chain: s.chain.Name, WalletID: t.ID, ToWalletID: to.ID, To: to.Address,
+		if err := dispatch.Submit(ctx, tx, dispatch.Order{
+			ID: orderID, OrgID: t.OrgID, Purpose: signer.Consolidate, Chain: s.chain.Name, WalletID: t.ID, ToWalletID: changeWallet.ID, To: changeWallet.Address,
 			MintID: native, Amount: money.Zero,
 		}); err != nil {
 			return err
 		}
 		_, err := tx.Exec(ctx, `
 			INSERT INTO merges (merge_id, org_id, chain, wallet_id, status, created_at)
-			VALUES ($1, $2, $3, $4, 'OPEN', $5)`, mergeID, t.OrgID, s.chain.Name, t.ID, tx.Now)
+			VALUES ($1, $2, $3, $4, 'OPEN', $5)`, orderID, t.OrgID, s.chain.Name, t.ID, tx.Now)
 		return err
 	})
-	if pg.Violates(err, "merges_one_open") {
+	if pg.ViolatesConstraint(err, "merges_one_open") {
 		return false, nil // somebody else plans at this moment
 	}
 	if err != nil {
 		return false, err
 	}
-	s.log.Info("merge of coins planned", "treasury", t.ID, "order", mergeID, "rate", price.TipCap.String())
+	s.log.Info("merge of coins planned", "treasury", t.ID, "order", orderID, "rate", fees.TipCap.String())
 	return true, nil
 }
 
-// Merges hears of the orders that make one coin of small ones.
-type Merges struct{ untold }
+// ConsolidationListener hears of the orders that make one coin of small ones.
+type ConsolidationListener struct{ ignoreProgress }
 
-var _ dispatch.Listener = Merges{}
+var _ dispatch.Listener = ConsolidationListener{}
 
-// Ended closes the merge. It moved nothing in the books but its fee.
-func (Merges) Ended(ctx context.Context, tx pg.Tx, o dispatch.Order, e dispatch.End) ([]ledger.Posting, error) {
-	to := "DONE"
+// OnEnded closes the merge. It moved nothing in the books but its fee.
+func (ConsolidationListener) OnEnded(ctx context.Context, tx pg.Tx, o dispatch.Order, e dispatch.End) ([]ledger.Posting, error) {
+	status := "DONE"
 	if !e.Paid {
-		to = "FAILED"
+		status = "FAILED"
 	}
-	return nil, endMerge(ctx, tx, o.ID, to)
+	return nil, endConsolidation(ctx, tx, o.ID, status)
 }
 
-// Refused closes the merge: the next plan sees whether there is one to be made.
-func (Merges) Refused(ctx context.Context, tx pg.Tx, o dispatch.Order, _ *signer.Refusal) error {
-	return endMerge(ctx, tx, o.ID, "REFUSED")
+// OnRefused closes the merge: the next plan sees whether there is one to be made.
+func (ConsolidationListener) OnRefused(ctx context.Context, tx pg.Tx, o dispatch.Order, _ *signer.Refusal) error {
+	return endConsolidation(ctx, tx, o.ID, "REFUSED")
 }
 
-// Withdrawn closes the merge.
-func (Merges) Withdrawn(ctx context.Context, tx pg.Tx, o dispatch.Order, _ audit.Actor) error {
-	return endMerge(ctx, tx, o.ID, "REFUSED")
+// OnRecalled closes the merge.
+func (ConsolidationListener) OnRecalled(ctx context.Context, tx pg.Tx, o dispatch.Order, _ audit.Actor) error {
+	return endConsolidation(ctx, tx, o.ID, "REFUSED")
 }
 
-func endMerge(ctx context.Context, tx pg.Tx, mergeID, to string) error {
-	tag, err := tx.Exec(ctx, `UPDATE merges SET status = $2, ended_at = $3 WHERE merge_id = $1 AND status = 'OPEN'`, mergeID, to, tx.Now)
-	return ended("merge "+mergeID, tag, err)
+func endConsolidation(ctx context.Context, tx pg.Tx, orderID, status string) error {
+	tag, err := tx.Exec(ctx, `UPDATE merges SET status = $2, ended_at = $3 WHERE merge_id = $1 AND status = 'OPEN'`, orderID, status, tx.Now)
+	return endError("merge "+orderID, tag, err)
 }

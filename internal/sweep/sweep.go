@@ -40,24 +40,24 @@ type Trigger string
 
 // The triggers.
 const (
-	ByValue  Trigger = "VALUE"  // it is worth its fee
-	OnDemand Trigger = "DEMAND" // a withdrawal waits for it
-	ByPerson Trigger = "PERSON" // somebody asked for it
+	TriggerValue  Trigger = "VALUE"  // it is worth its fee
+	TriggerDemand Trigger = "DEMAND" // a withdrawal waits for it
+	TriggerPerson Trigger = "PERSON" // somebody asked for it
 )
 
 // Config are the sweeper's figures. The zero value of each means its default.
 type Config struct {
-	Poll          time.Duration // between two plans; 5 s
-	WorthTimes    uint64        // a sweep by value moves at least so many times its fee; 10
-	RestAfterFail time.Duration // before an address whose sweep failed is tried again, longer when it fails again; 10 min
-	PriceAgeMax   time.Duration // the oldest price that decides what is worth its fee; 1 h
-	PlanMax       int           // sweeps planned in one round; 100
-	GasMarginBps  uint64        // added to a top-up, since fees move until it arrives; 5000
-	// Places is how many places every treasury has, where a chain leases those: so many
+	PollInterval   time.Duration // between two plans; 5 s
+	MinFeeMultiple uint64        // a sweep by value moves at least so many times its fee; 10
+	RetryAfterFail time.Duration // before an address whose sweep failed is tried again, longer when it fails again; 10 min
+	PriceAgeMax    time.Duration // the oldest price that decides what is worth its fee; 1 h
+	PlanMax        int           // sweeps planned in one round; 100
+	GasMarginBps   uint64        // added to a top-up, since fees move until it arrives; 5000
+	// NonceAccounts is how many places every treasury has, where a chain leases those: so many
 	// transactions of an organization can be under way at once. Each costs coin that stays
-	// there. 8; more than PlacesMax is PlacesMax. No setting of the service sets it: the
+	// there. 8; more than NonceAccountsMax is NonceAccountsMax. No setting of the service sets it: the
 	// service always has 8.
-	Places int
+	NonceAccounts int
 	// CloseAfter is how long nothing has come to an address' account for a token, and all of
 	// it was swept, before that is closed for the coin in it, where there are such accounts.
 	// Zero never closes one.
@@ -65,14 +65,14 @@ type Config struct {
 }
 
 func (c Config) withDefaults() Config {
-	if c.Poll <= 0 {
-		c.Poll = 5 * time.Second
+	if c.PollInterval <= 0 {
+		c.PollInterval = 5 * time.Second
 	}
-	if c.WorthTimes == 0 {
-		c.WorthTimes = 10
+	if c.MinFeeMultiple == 0 {
+		c.MinFeeMultiple = 10
 	}
-	if c.RestAfterFail <= 0 {
-		c.RestAfterFail = 10 * time.Minute
+	if c.RetryAfterFail <= 0 {
+		c.RetryAfterFail = 10 * time.Minute
 	}
 	if c.PriceAgeMax <= 0 {
 		c.PriceAgeMax = time.Hour
@@ -83,37 +83,37 @@ func (c Config) withDefaults() Config {
 	if c.GasMarginBps == 0 {
 		c.GasMarginBps = 5000
 	}
-	if c.Places <= 0 {
-		c.Places = 8
+	if c.NonceAccounts <= 0 {
+		c.NonceAccounts = 8
 	}
-	c.Places = min(c.Places, PlacesMax)
+	c.NonceAccounts = min(c.NonceAccounts, NonceAccountsMax)
 	return c
 }
 
 // Sweeper plans the sweeps of one chain.
 type Sweeper struct {
-	db     *pg.DB
-	chain  chain.Chain
-	book   *wallet.Book
-	prices price.Source
-	conf   Config
-	log    *slog.Logger
+	db      *pg.DB
+	chain   chain.Chain
+	wallets *wallet.Service
+	prices  price.Source
+	conf    Config
+	log     *slog.Logger
 
-	mu    sync.Mutex
-	rests map[string]time.Time // treasury -> when its places are looked at again; may be lost
+	mu      sync.Mutex
+	retryAt map[string]time.Time // treasury -> when its places are looked at again; may be lost
 	// As far as idle accounts were looked for, and when the next time begins; may be lost.
-	closed    idle
-	closeNext time.Time
+	closeCursor idleAccount
+	nextCloseAt time.Time
 }
 
 // New makes the sweeper of a chain.
-func New(db *pg.DB, ch chain.Chain, book *wallet.Book, prices price.Source, conf Config, log *slog.Logger) *Sweeper {
-	return &Sweeper{db: db, chain: ch, book: book, prices: prices, conf: conf.withDefaults(), log: log.With("chain", string(ch.Name)), rests: map[string]time.Time{}}
+func New(db *pg.DB, ch chain.Chain, wallets *wallet.Service, prices price.Source, conf Config, log *slog.Logger) *Sweeper {
+	return &Sweeper{db: db, chain: ch, wallets: wallets, prices: prices, conf: conf.withDefaults(), log: log.With("chain", string(ch.Name)), retryAt: map[string]time.Time{}}
 }
 
 // Run plans until ctx ends.
 func (s *Sweeper) Run(ctx context.Context) error {
-	tick := time.NewTicker(s.conf.Poll)
+	tick := time.NewTicker(s.conf.PollInterval)
 	defer tick.Stop()
 	for {
 		if _, err := s.Plan(ctx); err != nil && ctx.Err() == nil {
@@ -132,9 +132,9 @@ func (s *Sweeper) Run(ctx context.Context) error {
 // lack, then the merges of coins that are worth it and the closes of idle accounts. It says how many rows it made.
 // On a UTXO chain it only merges: a payment takes any UTXO from where it lies, and needs no gas elsewhere.
 func (s *Sweeper) Plan(ctx context.Context) (made int, err error) {
-	steps := []func(context.Context) (int, error){s.giveUp, s.onDemand, s.byValue, s.topUps, s.places, s.merges, s.closes}
-	if s.chain.Name.Pooled() {
-		steps = []func(context.Context) (int, error){s.merges}
+	steps := []func(context.Context) (int, error){s.recallReverting, s.planOnDemand, s.planByValue, s.planTopUps, s.planNonceAccounts, s.planConsolidations, s.planCloses}
+	if s.chain.Name.IsUTXO() {
+		steps = []func(context.Context) (int, error){s.planConsolidations}
 	}
 	for _, step := range steps {
 		n, e := step(ctx)
@@ -144,31 +144,31 @@ func (s *Sweeper) Plan(ctx context.Context) (made int, err error) {
 	return made, err
 }
 
-// giveUp takes back the sweeps that have no slot and would revert as things
+// recallReverting takes back the sweeps that have no slot and would revert as things
 // stand, for example because the token blacklists the address: what they
 // reserved is neither on its way nor to be counted on. They are tried again
 // after a rest.
-func (s *Sweeper) giveUp(ctx context.Context) (int, error) {
-	var hopeless []string
+func (s *Sweeper) recallReverting(ctx context.Context) (int, error) {
+	var sweepIDs []string
 	err := s.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		rows, err := tx.Query(ctx, `
 			SELECT s.sweep_id FROM sweeps s JOIN dispatch_orders o ON o.order_id = s.sweep_id
 			WHERE s.chain = $1 AND s.status = 'OPEN' AND o.status = 'QUEUED' AND o.waiting_for = 'SIMULATION' AND s.created_at <= $2
-			ORDER BY s.sweep_id LIMIT $3`, s.chain.Name, tx.Now.Add(-s.conf.RestAfterFail), s.conf.PlanMax)
+			ORDER BY s.sweep_id LIMIT $3`, s.chain.Name, tx.Now.Add(-s.conf.RetryAfterFail), s.conf.PlanMax)
 		if err != nil {
 			return err
 		}
-		hopeless, err = pgx.CollectRows(rows, pgx.RowTo[string])
+		sweepIDs, err = pgx.CollectRows(rows, pgx.RowTo[string])
 		return err
 	})
 	if err != nil {
 		return 0, fmt.Errorf("find the sweeps that would revert: %w", err)
 	}
 	made := 0
-	for _, sweepID := range hopeless {
+	for _, sweepID := range sweepIDs {
 		err := s.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-			taken, err := dispatch.Withdraw(ctx, tx, sweepID)
-			if err != nil || !taken {
+			isRecalled, err := dispatch.Recall(ctx, tx, sweepID)
+			if err != nil || !isRecalled {
 				return err // it has a slot by now, and ends by it
 			}
 			var m wallet.Movement
@@ -180,7 +180,7 @@ func (s *Sweeper) giveUp(ctx context.Context) (int, error) {
 				return err
 			}
 			m.Part = wallet.Reserved
-			return wallet.Move(ctx, tx, m)
+			return wallet.MoveFunds(ctx, tx, m)
 		})
 		if err != nil {
 			return made, fmt.Errorf("give up sweep %s: %w", sweepID, err)
@@ -191,8 +191,8 @@ func (s *Sweeper) giveUp(ctx context.Context) (int, error) {
 	return made, nil
 }
 
-// restTimesMax is how many times RestAfterFail the rest is at most.
-const restTimesMax = 8
+// retryFactorMax is how many times RetryAfterFail the rest is at most.
+const retryFactorMax = 8
 
 // A source is an address with something on it that may be moved.
 type source struct {
@@ -203,7 +203,7 @@ type source struct {
 }
 
 // What does not count lies beside the rest for ever. Where the chain leaves no account
-// with as little as that, the sweep leaves what it takes, see chain.Chain.Keeps.
+// with as little as that, the sweep leaves what it takes, see chain.Chain.MinBalance.
 const selectSources = `
 	SELECT f.wallet_id, f.org_id, f.mint_id, f.credited - f.held - f.reserved - f.swept - stays AS movable
 	FROM address_funds f
@@ -218,13 +218,13 @@ const selectSources = `
 	            WHERE d.wallet_id = f.wallet_id AND d.mint_id = f.mint_id AND d.status = 'DONE'), '-infinity')
 	      HAVING max(s.ended_at) + $4::bigint * least(2 ^ (count(*) - 1), $5::bigint) * interval '1 microsecond' > $2)`
 
-// sources are the addresses that can be swept now: nothing open, no failure
+// loadSources are the addresses that can be swept now: nothing open, no failure
 // just now, no quarantine. After each failure that follows another one the rest is
-// twice as long, up to restTimesMax: a token may block an address for good. The
+// twice as long, up to retryFactorMax: a token may block an address for good. The
 // biggest come first.
-func (s *Sweeper) sources(ctx context.Context, tx pg.Tx, where string, args ...any) ([]source, error) {
-	args = append([]any{s.chain.Name, tx.Now, s.conf.PlanMax, s.conf.RestAfterFail.Microseconds(), restTimesMax, s.chain.Keeps}, args...)
-	rows, err := tx.Query(ctx, selectSources+where+` ORDER BY movable DESC, f.wallet_id LIMIT $3`, args...)
+func (s *Sweeper) loadSources(ctx context.Context, tx pg.Tx, condition string, args ...any) ([]source, error) {
+	args = append([]any{s.chain.Name, tx.Now, s.conf.PlanMax, s.conf.RetryAfterFail.Microseconds(), retryFactorMax, s.chain.MinBalance}, args...)
+	rows, err := tx.Query(ctx, selectSources+condition+` ORDER BY movable DESC, f.wallet_id LIMIT $3`, args...)
 	if err != nil {
 		return nil, fmt.Errorf("find what can be swept: %w", err)
 	}
@@ -235,43 +235,43 @@ func (s *Sweeper) sources(ctx context.Context, tx pg.Tx, where string, args ...a
 	return found, nil
 }
 
-// onDemand plans sweeps for the payments that wait for funds: the largest
+// planOnDemand plans sweeps for the payments that wait for funds: the largest
 // addresses of the organization first, until what is missing is on its way.
-func (s *Sweeper) onDemand(ctx context.Context) (made int, err error) {
+func (s *Sweeper) planOnDemand(ctx context.Context) (made int, err error) {
 	type key struct {
 		org  string
 		mint int
 	}
-	lack := map[key]money.Amount{}
+	missing := map[key]money.Amount{}
 	var order []key
 	err = s.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-		clear(lack)
+		clear(missing)
 		order = order[:0]
-		shorts, err := dispatch.Shorts(ctx, tx, s.chain.Name, dispatch.WantFunds, s.conf.PlanMax)
+		underfunded, err := dispatch.ListUnderfunded(ctx, tx, s.chain.Name, dispatch.WaitFunds, s.conf.PlanMax)
 		if err != nil {
 			return err
 		}
-		for _, o := range shorts {
+		for _, o := range underfunded {
 			k := key{o.OrgID, o.MintID}
-			if _, ok := lack[k]; !ok {
+			if _, ok := missing[k]; !ok {
 				order = append(order, k)
 			}
-			if lack[k], err = lack[k].Add(o.By); err != nil {
+			if missing[k], err = missing[k].Add(o.Missing); err != nil {
 				return fmt.Errorf("what %s lacks of mint %d: %w", k.org, k.mint, err)
 			}
 		}
-		for k := range lack { // what is on its way already counts
-			var coming money.Amount
+		for k := range missing { // what is on its way already counts
+			var incoming money.Amount
 			// … but not what the chain says would revert, as from an address that the
 			// token has blocked: a payment would wait for it for ever.
 			if err := tx.QueryRow(ctx, `
 				SELECT coalesce(sum(s.amount), 0) FROM sweeps s JOIN dispatch_orders o ON o.order_id = s.sweep_id
 				WHERE s.org_id = $1 AND s.mint_id = $2 AND s.status = 'OPEN'
 				  AND o.status <> 'STUCK' AND coalesce(o.waiting_for, '') <> $3`,
-				k.org, k.mint, dispatch.WantSimulation).Scan(&coming); err != nil {
+				k.org, k.mint, dispatch.WaitSimulation).Scan(&incoming); err != nil {
 				return fmt.Errorf("what is on its way to %s: %w", k.org, err)
 			}
-			lack[k] = less(lack[k], coming)
+			missing[k] = subOrZero(missing[k], incoming)
 		}
 		return nil
 	})
@@ -279,71 +279,71 @@ func (s *Sweeper) onDemand(ctx context.Context) (made int, err error) {
 		return 0, err
 	}
 	for _, k := range order {
-		if lack[k].IsZero() {
+		if missing[k].IsZero() {
 			continue
 		}
-		var from []source
+		var sources []source
 		readErr := s.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
-			from, err = s.sources(ctx, tx, ` AND f.org_id = $7 AND f.mint_id = $8`, k.org, k.mint)
+			sources, err = s.loadSources(ctx, tx, ` AND f.org_id = $7 AND f.mint_id = $8`, k.org, k.mint)
 			return err
 		})
 		if readErr != nil {
 			return made, errors.Join(err, readErr)
 		}
-		for _, src := range from {
-			if lack[k].IsZero() {
+		for _, src := range sources {
+			if missing[k].IsZero() {
 				break
 			}
-			ok, e := s.open(ctx, src, OnDemand)
+			ok, e := s.openSweep(ctx, src, TriggerDemand)
 			err = errors.Join(err, e) // the other addresses need not wait for it
 			if ok {
 				made++
-				lack[k] = less(lack[k], src.Movable)
+				missing[k] = subOrZero(missing[k], src.Movable)
 			}
 		}
 	}
 	return made, err
 }
 
-func less(a, b money.Amount) money.Amount {
-	rest, err := a.Sub(b)
+func subOrZero(a, b money.Amount) money.Amount {
+	difference, err := a.Sub(b)
 	if err != nil {
 		return money.Zero
 	}
-	return rest
+	return difference
 }
 
-// byValue plans the sweeps that move at least WorthTimes their fee. Without a
+// planByValue plans the sweeps that move at least MinFeeMultiple their fee. Without a
 // price for the mint and for the gas there is no telling, and it waits for demand.
-func (s *Sweeper) byValue(ctx context.Context) (made int, err error) {
+func (s *Sweeper) planByValue(ctx context.Context) (made int, err error) {
 	var (
-		from  = map[int][]source{} // by mint, so that one mint's dust hides no other's fortune
-		mints mint.Catalogue
-		some  bool
+		sourcesByMint = map[int][]source{} // by mint, so that one mint's dust hides no other's fortune
+		mints         mint.Catalogue
+		hasSources    bool
 	)
 	err = s.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
-		if mints, err = mint.All(ctx, tx); err != nil {
+		if mints, err = mint.LoadCatalogue(ctx, tx); err != nil {
 			return err
 		}
 		for _, m := range mints.List(mint.Filter{Chain: s.chain.Name}) {
-			if from[m.ID], err = s.sources(ctx, tx, ` AND f.mint_id = $7`, m.ID); err != nil {
+			if sourcesByMint[m.ID], err = s.loadSources(ctx, tx, ` AND f.mint_id = $7`, m.ID); err != nil {
 				return err
 			}
-			some = some || len(from[m.ID]) > 0
+			hasSources = hasSources || len(sourcesByMint[m.ID]) > 0
 		}
 		return nil
 	})
-	if err != nil || !some {
+	if err != nil || !hasSources {
 		return 0, err
 	}
-	worth, err := s.worth(ctx, mints)
+	worth, err := s.minWorth(ctx, mints)
 	if err != nil {
 		s.log.Info("cannot tell which sweeps are worth it", "err", err)
 		return 0, nil
 	}
 	for _, m := range mints.List(mint.Filter{Chain: s.chain.Name}) {
-		for _, src := range from[m.ID] {
-			value, e := s.valueOf(ctx, m, src.Movable)
+		for _, src := range sourcesByMint[m.ID] {
+			value, e := s.usdValue(ctx, m, src.Movable)
 			if e != nil {
 				s.log.Info("cannot tell whether a sweep is worth it", "mint", m.ID, "err", e)
 				break
@@ -351,7 +351,7 @@ func (s *Sweeper) byValue(ctx context.Context) (made int, err error) {
 			if value.Cmp(worth) < 0 {
 				break // the biggest come first
 			}
-			opened, e := s.open(ctx, src, ByValue)
+			opened, e := s.openSweep(ctx, src, TriggerValue)
 			err = errors.Join(err, e)
 			if opened {
 				made++
@@ -370,8 +370,8 @@ func (s *Sweeper) transferCost(ctx context.Context) (money.Amount, error) {
 	return fees.Max()
 }
 
-// worth is the dollars from which on a sweep is worth its fee.
-func (s *Sweeper) worth(ctx context.Context, mints mint.Catalogue) (money.USD, error) {
+// minWorth is the dollars from which on a sweep is worth its fee.
+func (s *Sweeper) minWorth(ctx context.Context, mints mint.Catalogue) (money.USD, error) {
 	native, ok := mints.Native(s.chain.Name)
 	if !ok {
 		return money.USD{}, fmt.Errorf("native coin of %s is not in the catalogue", s.chain.Name)
@@ -380,51 +380,51 @@ func (s *Sweeper) worth(ctx context.Context, mints mint.Catalogue) (money.USD, e
 	if err != nil {
 		return money.USD{}, err
 	}
-	if cost, err = cost.Mul(s.conf.WorthTimes); err != nil {
+	if cost, err = cost.Mul(s.conf.MinFeeMultiple); err != nil {
 		return money.USD{}, err
 	}
-	return s.valueOf(ctx, native, cost)
+	return s.usdValue(ctx, native, cost)
 }
 
-func (s *Sweeper) valueOf(ctx context.Context, m mint.Mint, a money.Amount) (money.USD, error) {
+func (s *Sweeper) usdValue(ctx context.Context, m mint.Mint, a money.Amount) (money.USD, error) {
 	q, err := s.prices.USD(ctx, m.ID)
 	if err != nil {
 		return money.USD{}, err
 	}
-	if err := price.Fresh(q, s.db.Clock()(), s.conf.PriceAgeMax); err != nil {
+	if err := price.CheckFresh(q, s.db.Clock()(), s.conf.PriceAgeMax); err != nil {
 		return money.USD{}, err
 	}
 	return money.ValueOf(a, m.Decimals, q.Price)
 }
 
-// Sweep plans the sweep of everything that a wallet may part with of a mint,
+// SweepWallet plans the sweep of everything that a wallet may part with of a mint,
 // because a person asked for it. It is false when there is nothing, or a sweep
 // is open already.
-func (s *Sweeper) Sweep(ctx context.Context, walletID string, mintID int) (bool, error) {
-	var from []source
+func (s *Sweeper) SweepWallet(ctx context.Context, walletID string, mintID int) (bool, error) {
+	var sources []source
 	err := s.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
-		from, err = s.sources(ctx, tx, ` AND f.wallet_id = $7 AND f.mint_id = $8`, walletID, mintID)
+		sources, err = s.loadSources(ctx, tx, ` AND f.wallet_id = $7 AND f.mint_id = $8`, walletID, mintID)
 		return err
 	})
-	if err != nil || len(from) == 0 {
+	if err != nil || len(sources) == 0 {
 		return false, err
 	}
-	return s.open(ctx, from[0], ByPerson)
+	return s.openSweep(ctx, sources[0], TriggerPerson)
 }
 
-// All plans the sweep of everything that may be swept on the chain, whatever it
+// SweepAll plans the sweep of everything that may be swept on the chain, whatever it
 // is worth, and says how many sweeps it made.
-func (s *Sweeper) All(ctx context.Context) (made int, err error) {
-	var from []source
+func (s *Sweeper) SweepAll(ctx context.Context) (made int, err error) {
+	var sources []source
 	err = s.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
-		from, err = s.sources(ctx, tx, "")
+		sources, err = s.loadSources(ctx, tx, "")
 		return err
 	})
 	if err != nil {
 		return 0, err
 	}
-	for _, src := range from {
-		opened, e := s.open(ctx, src, ByPerson)
+	for _, src := range sources {
+		opened, e := s.openSweep(ctx, src, TriggerPerson)
 		err = errors.Join(err, e)
 		if opened {
 			made++
@@ -433,23 +433,23 @@ func (s *Sweeper) All(ctx context.Context) (made int, err error) {
 	return made, err
 }
 
-// open reserves what a sweep moves, writes its row and places its order. Both
+// openSweep reserves what a sweep moves, writes its row and places its order. Both
 // addresses are proven to be ours first: the one because its key has to sign,
 // the other because it receives.
-func (s *Sweeper) open(ctx context.Context, src source, why Trigger) (bool, error) {
-	to, err := s.book.Treasury(ctx, src.OrgID, s.chain.Name.Family())
+func (s *Sweeper) openSweep(ctx context.Context, src source, trigger Trigger) (bool, error) {
+	treasury, err := s.wallets.Treasury(ctx, src.OrgID, s.chain.Name.Family())
 	if err != nil {
 		return false, fmt.Errorf("treasury of %s: %w", src.OrgID, err)
 	}
 	err = s.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-		from, err := wallet.ByID(ctx, tx, src.WalletID)
+		fromWallet, err := wallet.ByID(ctx, tx, src.WalletID)
 		if err != nil {
 			return err
 		}
-		if err := s.book.Prove(from); err != nil {
+		if err := s.wallets.VerifyAttestation(fromWallet); err != nil {
 			return err
 		}
-		mints, err := mint.All(ctx, tx)
+		mints, err := mint.LoadCatalogue(ctx, tx)
 		if err != nil {
 			return err
 		}
@@ -459,43 +459,43 @@ func (s *Sweeper) open(ctx context.Context, src source, why Trigger) (bool, erro
 		}
 		sweepID := id.New("sw", tx.Now)
 		o := dispatch.Order{
-			ID: sweepID, OrgID: src.OrgID, Purpose: signer.Sweep, Chain: s.chain.Name, WalletID: from.ID, ToWalletID: to.ID, To: to.Address,
+			ID: sweepID, OrgID: src.OrgID, Purpose: signer.Sweep, Chain: s.chain.Name, WalletID: fromWallet.ID, ToWalletID: treasury.ID, To: treasury.Address,
 			MintID: m.ID, Contract: m.Contract, Amount: src.Movable,
 		}
-		if s.chain.OthersPay {
-			o.WalletID, o.FromID = to.ID, from.ID
+		if s.chain.SeparateFeePayer {
+			o.WalletID, o.FromWalletID = treasury.ID, fromWallet.ID
 		}
-		if err := dispatch.Place(ctx, tx, o); err != nil {
+		if err := dispatch.Submit(ctx, tx, o); err != nil {
 			return err
 		}
 		if _, err := tx.Exec(ctx, `
 			INSERT INTO sweeps (sweep_id, org_id, chain, wallet_id, to_wallet_id, mint_id, amount, trigger, status, created_at)
 			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 'OPEN', $9)`,
-			sweepID, src.OrgID, s.chain.Name, from.ID, to.ID, m.ID, src.Movable, why, tx.Now); err != nil {
+			sweepID, src.OrgID, s.chain.Name, fromWallet.ID, treasury.ID, m.ID, src.Movable, trigger, tx.Now); err != nil {
 			return err
 		}
-		err = wallet.Move(ctx, tx, wallet.Movement{WalletID: from.ID, OrgID: src.OrgID, MintID: m.ID, Part: wallet.Reserved, Plus: src.Movable})
+		err = wallet.MoveFunds(ctx, tx, wallet.Movement{WalletID: fromWallet.ID, OrgID: src.OrgID, MintID: m.ID, Part: wallet.Reserved, Plus: src.Movable})
 		if err != nil {
 			return err
 		}
-		crash.Point("S01")
+		crash.Hit("S01")
 		return nil
 	})
-	if pg.Violates(err, "sweeps_one_open") || errors.Is(err, wallet.ErrShort) {
+	if pg.ViolatesConstraint(err, "sweeps_one_open") || errors.Is(err, wallet.ErrInsufficient) {
 		return false, nil // another planner was first
 	}
 	if err != nil {
 		return false, fmt.Errorf("sweep %s of mint %d: %w", src.WalletID, src.MintID, err)
 	}
-	s.log.Info("sweep planned", "wallet", src.WalletID, "mint", src.MintID, "amount", src.Movable.String(), "why", string(why))
+	s.log.Info("sweep planned", "wallet", src.WalletID, "mint", src.MintID, "amount", src.Movable.String(), "why", string(trigger))
 	return true, nil
 }
 
-// Sweeps hears of the sweeps' own orders.
-type Sweeps struct{}
+// SweepListener hears of the sweeps' own orders.
+type SweepListener struct{}
 
-// Broadcast notes the hash.
-func (Sweeps) Broadcast(ctx context.Context, tx pg.Tx, o dispatch.Order, hash chain.TxHash) error {
+// OnBroadcast notes the hash.
+func (SweepListener) OnBroadcast(ctx context.Context, tx pg.Tx, o dispatch.Order, hash chain.TxHash) error {
 	_, err := tx.Exec(ctx, `UPDATE sweeps SET tx_hash = $2 WHERE sweep_id = $1 AND status = 'OPEN'`, o.ID, hash)
 	if err != nil {
 		return fmt.Errorf("sweep %s is out: %w", o.ID, err)
@@ -503,55 +503,61 @@ func (Sweeps) Broadcast(ctx context.Context, tx pg.Tx, o dispatch.Order, hash ch
 	return nil
 }
 
-// Included changes nothing.
-func (Sweeps) Included(context.Context, pg.Tx, dispatch.Order, chain.TxHash) error { return nil }
-
-// Ended closes the sweep. Nothing is posted: what an organization's addresses
-// hold together is the same as before.
-func (Sweeps) Ended(ctx context.Context, tx pg.Tx, o dispatch.Order, e dispatch.End) ([]ledger.Posting, error) {
-	to := "DONE"
-	if !e.Paid {
-		to = "FAILED"
-	}
-	return nil, endSweep(ctx, tx, o.ID, to, e.Hash)
+// OnIncluded changes nothing.
+func (SweepListener) OnIncluded(context.Context, pg.Tx, dispatch.Order, chain.TxHash) error {
+	return nil
 }
 
-// Refused closes the sweep and gives back what it reserved.
-func (Sweeps) Refused(ctx context.Context, tx pg.Tx, o dispatch.Order, _ *signer.Refusal) error {
+// OnEnded closes the sweep. Nothing is posted: what an organization's addresses
+// hold together is the same as before.
+func (SweepListener) OnEnded(ctx context.Context, tx pg.Tx, o dispatch.Order, e dispatch.End) ([]ledger.Posting, error) {
+	status := "DONE"
+	if !e.Paid {
+		status = "FAILED"
+	}
+	return nil, endSweep(ctx, tx, o.ID, status, e.Hash)
+}
+
+// OnRefused closes the sweep and gives back what it reserved.
+func (SweepListener) OnRefused(ctx context.Context, tx pg.Tx, o dispatch.Order, _ *signer.Refusal) error {
 	if err := endSweep(ctx, tx, o.ID, "FAILED", ""); err != nil {
 		return err
 	}
-	return wallet.Move(ctx, tx, wallet.Movement{WalletID: o.Holder(), OrgID: o.OrgID, MintID: o.MintID, Part: wallet.Reserved, Minus: o.Amount})
+	return wallet.MoveFunds(ctx, tx, wallet.Movement{WalletID: o.SourceWalletID(), OrgID: o.OrgID, MintID: o.MintID, Part: wallet.Reserved, Minus: o.Amount})
 }
 
-// Withdrawn closes the sweep as Refused does.
-func (s Sweeps) Withdrawn(ctx context.Context, tx pg.Tx, o dispatch.Order, _ audit.Actor) error {
-	return s.Refused(ctx, tx, o, nil)
+// OnRecalled closes the sweep as Refused does.
+func (s SweepListener) OnRecalled(ctx context.Context, tx pg.Tx, o dispatch.Order, _ audit.Actor) error {
+	return s.OnRefused(ctx, tx, o, nil)
 }
 
-func endSweep(ctx context.Context, tx pg.Tx, sweepID, to string, hash chain.TxHash) error {
+func endSweep(ctx context.Context, tx pg.Tx, sweepID, status string, hash chain.TxHash) error {
 	tag, err := tx.Exec(ctx, `
 		UPDATE sweeps SET status = $2, tx_hash = coalesce(nullif($3, ''), tx_hash), ended_at = $4
-		WHERE sweep_id = $1 AND status = 'OPEN'`, sweepID, to, string(hash), tx.Now)
-	return ended("sweep "+sweepID, tag, err)
+		WHERE sweep_id = $1 AND status = 'OPEN'`, sweepID, status, string(hash), tx.Now)
+	return endError("sweep "+sweepID, tag, err)
 }
 
-// untold is a listener's part about what is on its way, which changes nothing in its rows.
-type untold struct{}
+// ignoreProgress is a listener's part about what is on its way, which changes nothing in its rows.
+type ignoreProgress struct{}
 
-// Broadcast implements dispatch.Listener.
-func (untold) Broadcast(context.Context, pg.Tx, dispatch.Order, chain.TxHash) error { return nil }
+// OnBroadcast implements dispatch.Listener.
+func (ignoreProgress) OnBroadcast(context.Context, pg.Tx, dispatch.Order, chain.TxHash) error {
+	return nil
+}
 
-// Included implements dispatch.Listener.
-func (untold) Included(context.Context, pg.Tx, dispatch.Order, chain.TxHash) error { return nil }
+// OnIncluded implements dispatch.Listener.
+func (ignoreProgress) OnIncluded(context.Context, pg.Tx, dispatch.Order, chain.TxHash) error {
+	return nil
+}
 
-// ended is the error of a statement that ends one row which is open.
-func ended(what string, tag pgconn.CommandTag, err error) error {
+// endError is the error of a statement that ends one row which is open.
+func endError(name string, tag pgconn.CommandTag, err error) error {
 	if err == nil && tag.RowsAffected() != 1 {
 		err = errors.New("it is not open")
 	}
 	if err != nil {
-		return fmt.Errorf("end %s: %w", what, err)
+		return fmt.Errorf("end %s: %w", name, err)
 	}
 	return nil
 }

@@ -29,28 +29,28 @@ const (
 	eth  = 2
 )
 
-// yard is a chain with a sweeper and two organizations.
-type yard struct {
+// testEnv is a chain with a sweeper and two organizations.
+type testEnv struct {
 	*testing.T
 	ctx       context.Context
 	db        *pg.DB
 	chain     *sim.Chain
 	signer    signer.Signer
-	book      *wallet.Book
+	wallets   *wallet.Service
 	sweeper   *sweep.Sweeper
 	now       time.Time
 	org, org2 string
 }
 
-func newYard(t *testing.T) *yard {
+func newTestEnv(t *testing.T) *testEnv {
 	t.Helper()
-	y := &yard{T: t, ctx: t.Context(), now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}
+	y := &testEnv{T: t, ctx: t.Context(), now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}
 	clock := func() time.Time { return y.now }
 	y.db = pgtest.NewWithClock(t, clock)
 	y.chain = sim.New(sim.Config{})
 	s, attest := signertest.New(t)
-	y.signer, y.book = s, wallet.New(y.db, s, attest)
-	y.must(mirror.Import(y.ctx, y.db, s, y.book))
+	y.signer, y.wallets = s, wallet.New(y.db, s, attest)
+	y.must(mirror.ImportJournal(y.ctx, y.db, s, y.wallets))
 	token := mint.Mint{
 		ID: usdc, Chain: chain.Ethereum, Network: chain.Local, Kind: mint.Token, Contract: signertest.Token, Symbol: "USDC", Name: "USD Coin", Decimals: 6,
 		DepositEnabled: true, WithdrawEnabled: true, MinDeposit: money.Units(1), MinWithdraw: money.Units(1), Finality: "FINALIZED",
@@ -63,32 +63,32 @@ func newYard(t *testing.T) *yard {
 		y.must(err)
 		*into = o.ID
 	}
-	y.sweeper = sweep.New(y.db, y.chain.Configured(), y.book, price.Fixed{Clock: clock}, sweep.Config{}, slog.New(slog.DiscardHandler))
+	y.sweeper = sweep.New(y.db, y.chain.ToChain(), y.wallets, price.Fixed{Clock: clock}, sweep.Config{}, slog.New(slog.DiscardHandler))
 	return y
 }
 
-func (y *yard) must(err error) {
+func (y *testEnv) must(err error) {
 	y.Helper()
 	if err != nil {
 		y.Fatal(err)
 	}
 }
 
-func (y *yard) system(fn func(ctx context.Context, tx pg.Tx) error) {
+func (y *testEnv) inSystem(fn func(ctx context.Context, tx pg.Tx) error) {
 	y.Helper()
 	y.must(y.db.InSystem(y.ctx, fn))
 }
 
-// wallet is a customer's address, with what lies on it on the chain and in the books.
-func (y *yard) wallet(org, customerID string, parts map[wallet.Part]uint64, mintID int) wallet.Wallet {
+// fundWallet is a customer's address, with what lies on it on the chain and in the books.
+func (y *testEnv) fundWallet(org, customerID string, parts map[wallet.Part]uint64, mintID int) wallet.Wallet {
 	y.Helper()
-	w, err := y.book.Address(y.ctx, signertest.Deposit(org, customerID))
+	w, err := y.wallets.Address(y.ctx, signertest.Deposit(org, customerID))
 	y.must(err)
 	var moves []wallet.Movement
 	for part, units := range parts {
 		moves = append(moves, wallet.Movement{WalletID: w.ID, OrgID: org, MintID: mintID, Part: part, Plus: money.Units(units)})
 	}
-	y.system(func(ctx context.Context, tx pg.Tx) error { return wallet.Move(ctx, tx, moves...) })
+	y.inSystem(func(ctx context.Context, tx pg.Tx) error { return wallet.MoveFunds(ctx, tx, moves...) })
 	contract := chain.Address("")
 	if mintID == usdc {
 		contract = signertest.Token
@@ -97,17 +97,17 @@ func (y *yard) wallet(org, customerID string, parts map[wallet.Part]uint64, mint
 	return w
 }
 
-func (y *yard) funds(w wallet.Wallet, mintID int) (f wallet.Funds) {
+func (y *testEnv) loadFunds(w wallet.Wallet, mintID int) (f wallet.Funds) {
 	y.Helper()
 	y.must(y.db.ReadSystem(y.ctx, func(ctx context.Context, tx pg.Tx) (err error) {
-		f, err = wallet.FundsOf(ctx, tx, w.ID, mintID)
+		f, err = wallet.LoadFunds(ctx, tx, w.ID, mintID)
 		return err
 	}))
 	return f
 }
 
-// orders are the purposes, amounts and wants of a wallet's orders.
-func (y *yard) orders(w wallet.Wallet) string {
+// orderStates are the purposes, amounts and wants of a wallet's orders.
+func (y *testEnv) orderStates(w wallet.Wallet) string {
 	y.Helper()
 	var found string
 	y.must(y.db.ReadSystem(y.ctx, func(ctx context.Context, tx pg.Tx) error {
@@ -118,28 +118,28 @@ func (y *yard) orders(w wallet.Wallet) string {
 	return found
 }
 
-func (y *yard) wantOrders(w wallet.Wallet, want string) {
+func (y *testEnv) wantOrders(w wallet.Wallet, want string) {
 	y.Helper()
-	if got := y.orders(w); got != want {
+	if got := y.orderStates(w); got != want {
 		y.Errorf("orders of %s: got %s, want %s", w.Subject, got, want)
 	}
 }
 
-func (y *yard) all() int {
+func (y *testEnv) countSweeps() int {
 	y.Helper()
-	made, err := y.sweeper.All(y.ctx)
+	made, err := y.sweeper.SweepAll(y.ctx)
 	y.must(err)
 	return made
 }
 
 func TestASweepLeavesWhatIsHeldNotFinalOrNotCredited(t *testing.T) {
 	t.Parallel()
-	y := newYard(t)
-	ann := y.wallet(y.org, "ann", map[wallet.Part]uint64{wallet.Credited: 1000, wallet.Held: 300, wallet.Dust: 7}, usdc)
-	bob := y.wallet(y.org, "bob", map[wallet.Part]uint64{wallet.Credited: 500, wallet.Held: 500}, usdc)
+	y := newTestEnv(t)
+	ann := y.fundWallet(y.org, "ann", map[wallet.Part]uint64{wallet.Credited: 1000, wallet.Held: 300, wallet.Dust: 7}, usdc)
+	bob := y.fundWallet(y.org, "bob", map[wallet.Part]uint64{wallet.Credited: 500, wallet.Held: 500}, usdc)
 	// Some more of ann's is on the chain and in a block that is not final.
 	y.chain.Mint(ann.Address, signertest.Token, money.Units(40))
-	super := pgtest.Owner(t, y.db)
+	super := pgtest.OwnerPool(t, y.db)
 	for _, sql := range []string{
 		`INSERT INTO customers (org_id, customer_id, created_at, updated_at) VALUES ($1, 'ann', now(), now())`,
 		`INSERT INTO deposits (deposit_id, org_id, wallet_id, purpose, customer_id, mint_id, chain, contract, amount, address, from_address,
@@ -150,15 +150,15 @@ func TestASweepLeavesWhatIsHeldNotFinalOrNotCredited(t *testing.T) {
 		_, err := super.Exec(y.ctx, sql, y.org)
 		y.must(err)
 	}
-	if made := y.all(); made != 1 {
+	if made := y.countSweeps(); made != 1 {
 		t.Errorf("got %d sweeps, want one", made)
 	}
 	y.wantOrders(ann, "SWEEP 700 QUEUED")
 	y.wantOrders(bob, "none")
-	if f := y.funds(ann, usdc); f.Reserved != money.Units(700) {
+	if f := y.loadFunds(ann, usdc); f.Reserved != money.Units(700) {
 		t.Errorf("got %v reserved, want 700", f.Reserved)
 	}
-	if made := y.all(); made != 0 {
+	if made := y.countSweeps(); made != 0 {
 		t.Errorf("again: got %d sweeps, want none while one is open", made)
 	}
 }
@@ -167,10 +167,10 @@ func TestASweepLeavesWhatIsHeldNotFinalOrNotCredited(t *testing.T) {
 // does: anybody could send it.
 func TestASweepLeavesAsMuchAsTheChainWants(t *testing.T) {
 	t.Parallel()
-	y := newYard(t)
-	ch := y.chain.Configured()
-	ch.Keeps = money.Units(100)
-	y.sweeper = sweep.New(y.db, ch, y.book, price.Fixed{}, sweep.Config{}, slog.New(slog.DiscardHandler))
+	y := newTestEnv(t)
+	ch := y.chain.ToChain()
+	ch.MinBalance = money.Units(100)
+	y.sweeper = sweep.New(y.db, ch, y.wallets, price.Fixed{}, sweep.Config{}, slog.New(slog.DiscardHandler))
 	for _, c := range []struct {
 		who            string
 		mint           int
@@ -183,51 +183,51 @@ func TestASweepLeavesAsMuchAsTheChainWants(t *testing.T) {
 		{"no more than has to stay", eth, 99, 1, "none"},
 		{"a token", usdc, 1000, 1, "SWEEP 1000 QUEUED"},
 	} {
-		w := y.wallet(y.org, c.who, map[wallet.Part]uint64{wallet.Credited: c.credited, wallet.Dust: c.dust}, c.mint)
-		y.all()
+		w := y.fundWallet(y.org, c.who, map[wallet.Part]uint64{wallet.Credited: c.credited, wallet.Dust: c.dust}, c.mint)
+		y.countSweeps()
 		y.wantOrders(w, c.want)
 	}
 }
 
 func TestASweepThatTheSignerRefusesGivesBackWhatItReserved(t *testing.T) {
 	t.Parallel()
-	y := newYard(t)
-	ann := y.wallet(y.org, "ann", map[wallet.Part]uint64{wallet.Credited: 1000}, usdc)
-	y.all()
+	y := newTestEnv(t)
+	ann := y.fundWallet(y.org, "ann", map[wallet.Part]uint64{wallet.Credited: 1000}, usdc)
+	y.countSweeps()
 	o := dispatch.Order{OrgID: y.org, WalletID: ann.ID, MintID: usdc, Amount: money.Units(1000)}
-	y.system(func(ctx context.Context, tx pg.Tx) error {
+	y.inSystem(func(ctx context.Context, tx pg.Tx) error {
 		if err := tx.QueryRow(ctx, `SELECT sweep_id FROM sweeps`).Scan(&o.ID); err != nil {
 			return err
 		}
 		if _, err := tx.Exec(ctx, `UPDATE dispatch_orders SET status = 'REFUSED' WHERE order_id = $1`, o.ID); err != nil {
 			return err
 		}
-		return sweep.Sweeps{}.Refused(ctx, tx, o, &signer.Refusal{Code: signer.PolicyLimit})
+		return sweep.SweepListener{}.OnRefused(ctx, tx, o, &signer.Refusal{Code: signer.PolicyLimit})
 	})
-	if f := y.funds(ann, usdc); !f.Reserved.IsZero() || f.Spendable() != money.Units(1000) {
+	if f := y.loadFunds(ann, usdc); !f.Reserved.IsZero() || f.Spendable() != money.Units(1000) {
 		t.Errorf("got %v reserved and %v to spend, want 0 and 1000", f.Reserved, f.Spendable())
 	}
 	y.now = y.now.Add(time.Hour)
-	if made := y.all(); made != 1 {
+	if made := y.countSweeps(); made != 1 {
 		t.Errorf("after a rest: got %d sweeps, want one", made)
 	}
 }
 
 func TestAPaymentIsCoveredByAddressesOfItsOwnOrganization(t *testing.T) {
 	t.Parallel()
-	y := newYard(t)
-	ours := y.wallet(y.org, "ann", map[wallet.Part]uint64{wallet.Credited: 100}, usdc)
-	theirs := y.wallet(y.org2, "ann", map[wallet.Part]uint64{wallet.Credited: 900}, usdc)
-	treasury, err := y.book.Treasury(y.ctx, y.org, chain.EVM)
+	y := newTestEnv(t)
+	ours := y.fundWallet(y.org, "ann", map[wallet.Part]uint64{wallet.Credited: 100}, usdc)
+	theirs := y.fundWallet(y.org2, "ann", map[wallet.Part]uint64{wallet.Credited: 900}, usdc)
+	treasury, err := y.wallets.Treasury(y.ctx, y.org, chain.EVM)
 	y.must(err)
-	y.system(func(ctx context.Context, tx pg.Tx) error {
-		err := ledgertest.Accept(ctx, tx, ledgertest.Withdrawal{
-			ID: "wd_1", OrgID: y.org, CustomerID: "bob", To: string(sim.Address("shop")), MintID: usdc, Amount: money.Units(80),
+	y.inSystem(func(ctx context.Context, tx pg.Tx) error {
+		err := ledgertest.InsertAccepted(ctx, tx, ledgertest.Withdrawal{
+			ID: "wd_1", OrgID: y.org, CustomerID: "bob", ToAddress: string(sim.Address("shop")), MintID: usdc, Amount: money.Units(80),
 		})
 		if err != nil {
 			return err
 		}
-		if err := dispatch.Place(ctx, tx, dispatch.Order{
+		if err := dispatch.Submit(ctx, tx, dispatch.Order{
 			ID: "wd_1", OrgID: y.org, Purpose: signer.Payment, Chain: chain.Ethereum, WalletID: treasury.ID,
 			To: sim.Address("shop"), MintID: usdc, Contract: signertest.Token, Amount: money.Units(80), CustomerID: "bob",
 		}); err != nil {
@@ -244,30 +244,30 @@ func TestAPaymentIsCoveredByAddressesOfItsOwnOrganization(t *testing.T) {
 
 func TestASweepWaitsForGasAndNeverTakesItFromTheCustomersCoin(t *testing.T) {
 	t.Parallel()
-	y := newYard(t)
+	y := newTestEnv(t)
 	const coin = 1_000_000_000_000_000_000
-	ann := y.wallet(y.org, "ann", map[wallet.Part]uint64{wallet.Credited: 1000}, usdc)
-	y.wallet(y.org, "ann", map[wallet.Part]uint64{wallet.Credited: coin}, eth)
-	_, err := y.sweeper.Sweep(y.ctx, ann.ID, usdc)
+	ann := y.fundWallet(y.org, "ann", map[wallet.Part]uint64{wallet.Credited: 1000}, usdc)
+	y.fundWallet(y.org, "ann", map[wallet.Part]uint64{wallet.Credited: coin}, eth)
+	_, err := y.sweeper.SweepWallet(y.ctx, ann.ID, usdc)
 	y.must(err)
-	desk := dispatch.New(y.db, y.chain.Configured(), y.signer, mirror.Record, map[signer.Purpose]dispatch.Listener{
-		signer.Sweep: sweep.Sweeps{}, signer.Gas: sweep.TopUps{},
+	desk := dispatch.New(y.db, y.chain.ToChain(), y.signer, mirror.RecordEntry, map[signer.Purpose]dispatch.Listener{
+		signer.Sweep: sweep.SweepListener{}, signer.GasTopUp: sweep.TopUpListener{},
 	}, dispatch.Config{}, slog.New(slog.DiscardHandler))
-	_, err = desk.Round(y.ctx)
+	_, err = desk.RunRound(y.ctx)
 	y.must(err)
 	y.wantOrders(ann, "SWEEP 1000 QUEUED GAS")
-	if f := y.funds(ann, eth); fmt.Sprint(f.Credited, f.Reserved, f.Swept, f.GasReserved) != fmt.Sprint(uint64(coin), 0, 0, 0) {
+	if f := y.loadFunds(ann, eth); fmt.Sprint(f.Credited, f.Reserved, f.Swept, f.GasReserved) != fmt.Sprint(uint64(coin), 0, 0, 0) {
 		t.Errorf("got %+v, want the customer's coin untouched", f)
 	}
-	if got := len(y.chain.Pool()); got != 0 {
+	if got := len(y.chain.Mempool()); got != 0 {
 		t.Errorf("got %d transactions, want none", got)
 	}
 	made, err := y.sweeper.Plan(y.ctx)
 	y.must(err)
-	treasury, err := y.book.Treasury(y.ctx, y.org, chain.EVM)
+	treasury, err := y.wallets.Treasury(y.ctx, y.org, chain.EVM)
 	y.must(err)
-	if made != 1 || y.orders(treasury) == "none" {
-		t.Errorf("got %d plans and orders %s of the treasury, want one top-up", made, y.orders(treasury))
+	if made != 1 || y.orderStates(treasury) == "none" {
+		t.Errorf("got %d plans and orders %s of the treasury, want one top-up", made, y.orderStates(treasury))
 	}
 }
 
@@ -278,18 +278,18 @@ func TestATopUpWaitsForTheGasOfItsTreasury(t *testing.T) {
 	for name, has := range map[string]uint64{"nothing": 0, "less than the amount": 1_000, "less than amount and fee": 0} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			y := newYard(t)
-			ann := y.wallet(y.org, "ann", map[wallet.Part]uint64{wallet.Credited: 1000}, usdc)
-			_, err := y.sweeper.Sweep(y.ctx, ann.ID, usdc)
+			y := newTestEnv(t)
+			ann := y.fundWallet(y.org, "ann", map[wallet.Part]uint64{wallet.Credited: 1000}, usdc)
+			_, err := y.sweeper.SweepWallet(y.ctx, ann.ID, usdc)
 			y.must(err)
-			desk := dispatch.New(y.db, y.chain.Configured(), y.signer, mirror.Record, map[signer.Purpose]dispatch.Listener{
-				signer.Sweep: sweep.Sweeps{}, signer.Gas: sweep.TopUps{},
+			desk := dispatch.New(y.db, y.chain.ToChain(), y.signer, mirror.RecordEntry, map[signer.Purpose]dispatch.Listener{
+				signer.Sweep: sweep.SweepListener{}, signer.GasTopUp: sweep.TopUpListener{},
 			}, dispatch.Config{}, slog.New(slog.DiscardHandler))
-			_, err = desk.Round(y.ctx)
+			_, err = desk.RunRound(y.ctx)
 			y.must(err)
 			_, err = y.sweeper.Plan(y.ctx)
 			y.must(err)
-			treasury, err := y.book.Treasury(y.ctx, y.org, chain.EVM)
+			treasury, err := y.wallets.Treasury(y.ctx, y.org, chain.EVM)
 			y.must(err)
 			var amount money.Amount
 			y.must(y.db.ReadSystem(y.ctx, func(ctx context.Context, tx pg.Tx) error {
@@ -301,11 +301,11 @@ func TestATopUpWaitsForTheGasOfItsTreasury(t *testing.T) {
 			}
 			if !gas.IsZero() {
 				y.chain.Mint(treasury.Address, "", gas)
-				y.system(func(ctx context.Context, tx pg.Tx) error {
-					return wallet.Move(ctx, tx, wallet.Movement{WalletID: treasury.ID, OrgID: y.org, MintID: eth, Part: wallet.Gas, Plus: gas})
+				y.inSystem(func(ctx context.Context, tx pg.Tx) error {
+					return wallet.MoveFunds(ctx, tx, wallet.Movement{WalletID: treasury.ID, OrgID: y.org, MintID: eth, Part: wallet.Gas, Plus: gas})
 				})
 			}
-			_, err = desk.Round(y.ctx)
+			_, err = desk.RunRound(y.ctx)
 			y.must(err)
 			y.wantOrders(treasury, "GAS "+amount.String()+" QUEUED GAS")
 		})
@@ -314,11 +314,11 @@ func TestATopUpWaitsForTheGasOfItsTreasury(t *testing.T) {
 
 func TestASweepLeavesFromAProvenAddressAlone(t *testing.T) {
 	t.Parallel()
-	y := newYard(t)
-	ann := y.wallet(y.org, "ann", map[wallet.Part]uint64{wallet.Credited: 1000}, usdc)
-	_, err := pgtest.Owner(t, y.db).Exec(y.ctx, `UPDATE wallets SET address = $1 WHERE wallet_id = $2`, signertest.Stranger, ann.ID)
+	y := newTestEnv(t)
+	ann := y.fundWallet(y.org, "ann", map[wallet.Part]uint64{wallet.Credited: 1000}, usdc)
+	_, err := pgtest.OwnerPool(t, y.db).Exec(y.ctx, `UPDATE wallets SET address = $1 WHERE wallet_id = $2`, signertest.Stranger, ann.ID)
 	y.must(err)
-	if made, err := y.sweeper.All(y.ctx); err == nil || made != 0 {
+	if made, err := y.sweeper.SweepAll(y.ctx); err == nil || made != 0 {
 		t.Errorf("got %d sweeps and %v, want an error that says whose proof does not hold", made, err)
 	}
 	y.wantOrders(ann, "none")
@@ -326,10 +326,10 @@ func TestASweepLeavesFromAProvenAddressAlone(t *testing.T) {
 
 func TestASweepThatWouldRevertIsGivenUpAndFreesWhatItReserved(t *testing.T) {
 	t.Parallel()
-	y := newYard(t)
-	ann := y.wallet(y.org, "ann", map[wallet.Part]uint64{wallet.Credited: 1000}, usdc)
-	y.all()
-	y.system(func(ctx context.Context, tx pg.Tx) error {
+	y := newTestEnv(t)
+	ann := y.fundWallet(y.org, "ann", map[wallet.Part]uint64{wallet.Credited: 1000}, usdc)
+	y.countSweeps()
+	y.inSystem(func(ctx context.Context, tx pg.Tx) error {
 		_, err := tx.Exec(ctx, `UPDATE dispatch_orders SET waiting_for = 'SIMULATION'`)
 		return err
 	})
@@ -343,7 +343,7 @@ func TestASweepThatWouldRevertIsGivenUpAndFreesWhatItReserved(t *testing.T) {
 	y.now = y.now.Add(time.Hour)
 	plan()
 	y.wantOrders(ann, "SWEEP 1000 WITHDRAWN")
-	if f := y.funds(ann, usdc); !f.Reserved.IsZero() || f.Spendable() != money.Units(1000) {
+	if f := y.loadFunds(ann, usdc); !f.Reserved.IsZero() || f.Spendable() != money.Units(1000) {
 		t.Errorf("got %v reserved and %v to spend, want 0 and 1000", f.Reserved, f.Spendable())
 	}
 }
@@ -351,14 +351,14 @@ func TestASweepThatWouldRevertIsGivenUpAndFreesWhatItReserved(t *testing.T) {
 // H-55: a token may block an address for good.
 func TestASweepThatFailsAgainAndAgainRestsLongerAndLonger(t *testing.T) {
 	t.Parallel()
-	y := newYard(t)
-	ann := y.wallet(y.org, "ann", map[wallet.Part]uint64{wallet.Credited: 1000}, usdc)
+	y := newTestEnv(t)
+	ann := y.fundWallet(y.org, "ann", map[wallet.Part]uint64{wallet.Credited: 1000}, usdc)
 	tried := func(hours int) int {
 		t.Helper()
 		made := 0
 		for range hours * 12 {
-			made += y.all()
-			y.system(func(ctx context.Context, tx pg.Tx) error {
+			made += y.countSweeps()
+			y.inSystem(func(ctx context.Context, tx pg.Tx) error {
 				_, err := tx.Exec(ctx, `UPDATE dispatch_orders SET waiting_for = 'SIMULATION' WHERE status = 'QUEUED'`)
 				return err
 			})
@@ -373,7 +373,7 @@ func TestASweepThatFailsAgainAndAgainRestsLongerAndLonger(t *testing.T) {
 	}
 	// One that went through makes the next failure the first again.
 	// Its order is not asked for here.
-	owner := pgtest.Owner(t, y.db)
+	owner := pgtest.OwnerPool(t, y.db)
 	for _, sql := range []string{`ALTER TABLE sweeps DISABLE TRIGGER sweeps_as_ordered`, `
 		INSERT INTO sweeps (sweep_id, org_id, chain, wallet_id, to_wallet_id, mint_id, amount, trigger, status, created_at, ended_at)
 		SELECT 'sw_done', org_id, 'ETHEREUM', wallet_id, wallet_id, ` + fmt.Sprint(usdc) + `, 1, 'PERSON', 'DONE', '` + y.now.Format(time.RFC3339) + `', '` +
@@ -388,15 +388,15 @@ func TestASweepThatFailsAgainAndAgainRestsLongerAndLonger(t *testing.T) {
 
 func TestManyUnitsOfACheapMintDoNotHideAnother(t *testing.T) {
 	t.Parallel()
-	y := newYard(t)
+	y := newTestEnv(t)
 	clock := func() time.Time { return y.now }
-	y.sweeper = sweep.New(y.db, y.chain.Configured(), y.book, price.Fixed{Clock: clock, Prices: map[int]money.USD{
+	y.sweeper = sweep.New(y.db, y.chain.ToChain(), y.wallets, price.Fixed{Clock: clock, Prices: map[int]money.USD{
 		usdc: money.MustParseUSD("1"), eth: money.MustParseUSD("3000"),
 	}}, sweep.Config{PlanMax: 2}, slog.New(slog.DiscardHandler))
 	for i := range 3 { // dust in dollars, and more units than the fortune below
-		y.wallet(y.org, fmt.Sprintf("dust%d", i), map[wallet.Part]uint64{wallet.Credited: 10_000_000_000}, eth)
+		y.fundWallet(y.org, fmt.Sprintf("dust%d", i), map[wallet.Part]uint64{wallet.Credited: 10_000_000_000}, eth)
 	}
-	rich := y.wallet(y.org, "rich", map[wallet.Part]uint64{wallet.Credited: 5_000_000_000}, usdc)
+	rich := y.fundWallet(y.org, "rich", map[wallet.Part]uint64{wallet.Credited: 5_000_000_000}, usdc)
 	made, err := y.sweeper.Plan(y.ctx)
 	y.must(err)
 	if made != 1 {
@@ -405,14 +405,14 @@ func TestManyUnitsOfACheapMintDoNotHideAnother(t *testing.T) {
 	y.wantOrders(rich, "SWEEP 5000000000 QUEUED")
 }
 
-// dated are prices of some age.
-type dated struct {
-	y    *yard
+// agedPriceSource are prices of some age.
+type agedPriceSource struct {
+	y    *testEnv
 	ages map[int]time.Duration
 }
 
-func (d dated) USD(_ context.Context, mintID int) (price.Quote, error) {
-	return price.Quote{Price: money.MustParseUSD(map[int]string{usdc: "1", eth: "3000"}[mintID]), At: d.y.now.Add(-d.ages[mintID])}, nil
+func (d agedPriceSource) USD(_ context.Context, mintID int) (price.Quote, error) {
+	return price.Quote{Price: money.MustParseUSD(map[int]string{usdc: "1", eth: "3000"}[mintID]), QuotedAt: d.y.now.Add(-d.ages[mintID])}, nil
 }
 
 // Neither what a sweep brings nor what it costs is decided by a price that is too old.
@@ -431,10 +431,10 @@ func TestNoSweepIsDecidedByAnOldPrice(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			y := newYard(t)
-			y.sweeper = sweep.New(y.db, y.chain.Configured(), y.book, dated{y, map[int]time.Duration{usdc: c.token, eth: c.coin}},
+			y := newTestEnv(t)
+			y.sweeper = sweep.New(y.db, y.chain.ToChain(), y.wallets, agedPriceSource{y, map[int]time.Duration{usdc: c.token, eth: c.coin}},
 				sweep.Config{PriceAgeMax: c.limit}, slog.New(slog.DiscardHandler))
-			y.wallet(y.org, "rich", map[wallet.Part]uint64{wallet.Credited: 5_000_000_000}, usdc)
+			y.fundWallet(y.org, "rich", map[wallet.Part]uint64{wallet.Credited: 5_000_000_000}, usdc)
 			made, err := y.sweeper.Plan(y.ctx)
 			if c.want > 0 {
 				y.must(err)

@@ -27,8 +27,8 @@ import (
 // tracer makes the spans; nil while nobody wants them.
 var tracer atomic.Pointer[trace.Tracer]
 
-// Use has spans made from now on; nil has none made.
-func Use(p trace.TracerProvider) {
+// SetProvider has spans made from now on; nil has none made.
+func SetProvider(p trace.TracerProvider) {
 	if p == nil {
 		tracer.Store(nil)
 		return
@@ -50,19 +50,19 @@ func Start(ctx context.Context, name string) (context.Context, Span) {
 	return ctx, Span{s}
 }
 
-// Within is Start for work that nobody wants to see by itself: it begins nothing when
+// StartChild is Start for work that nobody wants to see by itself: it begins nothing when
 // ctx belongs to no other.
-func Within(ctx context.Context, name string) (context.Context, Span) {
+func StartChild(ctx context.Context, name string) (context.Context, Span) {
 	if tracer.Load() == nil || !trace.SpanContextFromContext(ctx).IsValid() {
 		return ctx, Span{}
 	}
 	return Start(ctx, name)
 }
 
-// Since is Start for work that turned out to be some only now, having begun at a
+// StartSince is Start for work that turned out to be some only now, having begun at a
 // moment: who looks every moment for something to do begins nothing when there is none.
 // What was done meanwhile is not inside it.
-func Since(ctx context.Context, name string, began time.Time) Span {
+func StartSince(ctx context.Context, name string, began time.Time) Span {
 	t := tracer.Load()
 	if t == nil {
 		return Span{}
@@ -71,19 +71,19 @@ func Since(ctx context.Context, name string, began time.Time) Span {
 	return Span{s}
 }
 
-// About begins a piece of work in the trace of a thing that has an id, such as a
+// StartAbout begins a piece of work in the trace of a thing that has an id, such as a
 // withdrawal. Where ctx belongs to another trace, the two are linked.
-func About(ctx context.Context, name, id string) (context.Context, Span) {
+func StartAbout(ctx context.Context, name, id string) (context.Context, Span) {
 	t := tracer.Load()
 	if t == nil {
 		return ctx, Span{}
 	}
-	of, opts := Of(id), []trace.SpanStartOption{trace.WithAttributes(attribute.String(idKey, id))}
-	if here := trace.SpanContextFromContext(ctx); here.IsValid() && here.TraceID() != of.TraceID() {
-		opts = append(opts, trace.WithLinks(trace.Link{SpanContext: here}))
-		ctx = trace.ContextWithRemoteSpanContext(ctx, of)
-	} else if !here.IsValid() {
-		ctx = trace.ContextWithRemoteSpanContext(ctx, of)
+	target, opts := ContextOf(id), []trace.SpanStartOption{trace.WithAttributes(attribute.String(idKey, id))}
+	if current := trace.SpanContextFromContext(ctx); current.IsValid() && current.TraceID() != target.TraceID() {
+		opts = append(opts, trace.WithLinks(trace.Link{SpanContext: current}))
+		ctx = trace.ContextWithRemoteSpanContext(ctx, target)
+	} else if !current.IsValid() {
+		ctx = trace.ContextWithRemoteSpanContext(ctx, target)
 	}
 	ctx, s := (*t).Start(ctx, name, opts...)
 	return ctx, Span{s}
@@ -91,30 +91,30 @@ func About(ctx context.Context, name, id string) (context.Context, Span) {
 
 const idKey = "coffer.id"
 
-// Of is where the trace of a thing with an id begins.
-func Of(id string) trace.SpanContext {
+// ContextOf is where the trace of a thing with an id begins.
+func ContextOf(id string) trace.SpanContext {
 	sum := sha256.Sum256([]byte("coffer trace " + id))
 	return trace.NewSpanContext(trace.SpanContextConfig{
 		TraceID: trace.TraceID(sum[:16]), SpanID: trace.SpanID(sum[16:24]), TraceFlags: trace.FlagsSampled, Remote: true,
 	})
 }
 
-// Note says that the work of ctx is about a thing with an id, and links it to the
+// LinkTo says that the work of ctx is about a thing with an id, and links it to the
 // trace of that.
-func Note(ctx context.Context, id string) {
+func LinkTo(ctx context.Context, id string) {
 	if tracer.Load() == nil || id == "" {
 		return
 	}
 	s := trace.SpanFromContext(ctx)
 	s.SetAttributes(attribute.String(idKey, id))
-	if of := Of(id); s.SpanContext().TraceID() != of.TraceID() {
-		s.AddLink(trace.Link{SpanContext: of})
+	if target := ContextOf(id); s.SpanContext().TraceID() != target.TraceID() {
+		s.AddLink(trace.Link{SpanContext: target})
 	}
 }
 
-// Say adds a word of our own to the span, such as a role or a status. It is no place
+// SetAttribute adds a word of our own to the span, such as a role or a status. It is no place
 // for what somebody sent.
-func (s Span) Say(key, value string) {
+func (s Span) SetAttribute(key, value string) {
 	if s.span != nil {
 		s.span.SetAttributes(attribute.String("coffer."+key, value))
 	}
@@ -135,7 +135,7 @@ func (s Span) End(err error) {
 	}
 	if err != nil {
 		word := "error"
-		if f := fault.Of(err); f != nil {
+		if f := fault.Find(err); f != nil {
 			word = string(f.Code)
 		}
 		s.span.SetStatus(codes.Error, word)

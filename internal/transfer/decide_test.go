@@ -18,16 +18,16 @@ import (
 func TestWhatIsOwedIsNotGivenAway(t *testing.T) {
 	t.Parallel()
 	ann, bob := "ann", "bob"
-	m := mint.Of(mint.Mint{ID: 1, Chain: chain.Ethereum, Symbol: "USDC", Decimals: 6})
+	m := mint.NewCatalogue(mint.Mint{ID: 1, Chain: chain.Ethereum, Symbol: "USDC", Decimals: 6})
 	payer := ledger.Account{OrgID: "org_1", MintID: 1, Kind: ledger.Customer, Subject: ann}
 	f := facts{
-		board: &freeze.Board{}, mints: &m,
-		accounts: ledger.Found{payer: {Balance: money.Units(100)}},
+		freezes: &freeze.ActiveSet{}, mints: &m,
+		accounts: ledger.KnownAccounts{payer: {Balance: money.Units(100)}},
 		owed:     map[ledger.Account]money.Amount{payer: money.Units(70)},
 	}
-	var group []*asked
+	var group []*pendingRequest
 	for i, amount := range []string{"31", "20", "11", "10", "1"} {
-		a, err := understand("org_1", Request{
+		a, err := parseRequest("org_1", Request{
 			MintID: 1, Amount: amount, From: Party{CustomerID: &ann}, To: Party{CustomerID: &bob}, IdempotencyKey: string(rune('a' + i)),
 		})
 		if err != nil {
@@ -35,9 +35,9 @@ func TestWhatIsOwedIsNotGivenAway(t *testing.T) {
 		}
 		group = append(group, a)
 	}
-	rows := decide(f, group, time.Now())
+	rows := decideGroup(f, group, time.Now())
 	for i, made := range []bool{false, true, false, true, false} {
-		if (group[i].err == nil) != made || !made && !fault.Is(group[i].err, fault.InsufficientBalance) {
+		if (group[i].err == nil) != made || !made && !fault.HasCode(group[i].err, fault.InsufficientBalance) {
 			t.Errorf("%s of 30: got %v, want it made: %v", group[i].Amount, group[i].err, made)
 		}
 	}

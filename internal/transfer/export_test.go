@@ -4,7 +4,7 @@ package transfer
 const WaitingMax = waitingMax
 
 // Waiting is how many of an organization wait and were not taken yet.
-func (s *Service) Waiting(org string) int { return s.writer(org).Waiting() }
+func (s *Service) Waiting(org string) int { return s.orgWriter(org).WaitingCount() }
 
 // BesideMin is how many have to wait for a second group.
-const BesideMin = besideMin
+const BesideMin = parallelMin

@@ -15,16 +15,16 @@ import (
 // transactions are held so that one is amid the other. Rule TR-8.
 func TestNoTransferCommitsAfterAFreezeThatItHasNotSeen(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
-	h.fund(h.one, ann, 100)
-	pgtest.Amid(t, h.db, `SELECT FROM ledger_balances FOR UPDATE`, func() {
-		if _, err := h.do(ask("k1", ann, bob, "1")); err != nil {
+	h := newTestEnv(t)
+	h.fundParty(h.one, ann, 100)
+	pgtest.RaceBehindLock(t, h.db, `SELECT FROM ledger_balances FOR UPDATE`, func() {
+		if _, err := h.requestTransfer(newRequest("k1", ann, bob, "1")); err != nil {
 			t.Errorf("transfer: %v", err)
 		}
 	}, func() {
 		err := h.db.InSystem(t.Context(), func(ctx context.Context, tx pg.Tx) error {
-			return freeze.Put(ctx, tx, freeze.Freeze{
-				Scope: freeze.Customer, OrgID: h.one, CustomerID: "ann", Source: freeze.ByOperator, Reason: "test", By: audit.Operator("op"),
+			return freeze.Create(ctx, tx, freeze.Freeze{
+				Scope: freeze.ScopeCustomer, OrgID: h.one, CustomerID: "ann", Source: freeze.SourceOperator, Reason: "test", Actor: audit.Operator("op"),
 			})
 		})
 		if err != nil {
@@ -35,6 +35,6 @@ func TestNoTransferCommitsAfterAFreezeThatItHasNotSeen(t *testing.T) {
 			t.Errorf("got %d transfers (%v): the freeze has committed, and the transfer that has not seen it comes after it", transfers, err)
 		}
 	})
-	h.refused(ask("k2", ann, bob, "1"), fault.CustomerFrozen, "from.customerId")
+	h.wantFault(newRequest("k2", ann, bob, "1"), fault.CustomerFrozen, "from.customerId")
 	h.wantTransfers(1)
 }

@@ -25,8 +25,8 @@ const (
 	eth  = 2
 )
 
-// house is the service on a database of its own, with two organizations.
-type house struct {
+// testEnv is the service on a database of its own, with two organizations.
+type testEnv struct {
 	t       testing.TB
 	db      *pg.DB
 	owner   *pgxpool.Pool
@@ -35,10 +35,10 @@ type house struct {
 	two     string
 }
 
-func newHouse(t testing.TB) *house {
+func newTestEnv(t testing.TB) *testEnv {
 	t.Helper()
 	db := pgtest.New(t)
-	h := &house{t: t, db: db, owner: pgtest.Owner(t, db), service: transfer.New(db)}
+	h := &testEnv{t: t, db: db, owner: pgtest.OwnerPool(t, db), service: transfer.New(db)}
 	token := mint.Mint{
 		ID: usdc, Chain: chain.Ethereum, Network: chain.Local, Kind: mint.Token, Contract: "0x1", Symbol: "USDC", Name: "USD Coin",
 		Decimals: 6, MinDeposit: money.Units(1), MinWithdraw: money.Units(1), Finality: "FINALIZED",
@@ -61,22 +61,22 @@ func newHouse(t testing.TB) *house {
 func customer(id string) transfer.Party  { return transfer.Party{CustomerID: &id} }
 func product(name string) transfer.Party { return transfer.Party{Product: &name} }
 
-func (h *house) account(org string, p transfer.Party) ledger.Account {
+func (h *testEnv) partyAccount(org string, p transfer.Party) ledger.Account {
 	if p.CustomerID != nil {
 		return ledger.Account{OrgID: org, MintID: usdc, Kind: ledger.Customer, Subject: *p.CustomerID}
 	}
 	return ledger.Account{OrgID: org, MintID: usdc, Kind: ledger.Product, Subject: *p.Product}
 }
 
-// fund gives somebody money, as a deposit would.
-func (h *house) fund(org string, p transfer.Party, n uint64) {
+// fundParty gives somebody money, as a deposit would.
+func (h *testEnv) fundParty(org string, p transfer.Party, n uint64) {
 	h.t.Helper()
-	post := ledgertest.Post
+	post := ledgertest.PostWithCauses
 	if p.Product != nil {
 		// Only a transfer brings a product money, and this is what transfers begin with.
 		post = ledger.Post
-		h.causes("DISABLE")
-		defer h.causes("ENABLE")
+		h.insertCauses("DISABLE")
+		defer h.insertCauses("ENABLE")
 	}
 	err := h.db.InOrg(h.t.Context(), org, func(ctx context.Context, tx pg.Tx) error {
 		if p.CustomerID != nil {
@@ -85,8 +85,8 @@ func (h *house) fund(org string, p transfer.Party, n uint64) {
 			}
 		}
 		return post(ctx, tx, ledger.Posting{
-			Cause: ledger.Cause{Kind: ledger.Deposit, ID: fmt.Sprint("dep_", org, h.account(org, p))},
-			Legs:  []ledger.Leg{{Debit: ledger.Account{OrgID: org, MintID: usdc, Kind: ledger.Custody}, Credit: h.account(org, p), Amount: money.Units(n)}},
+			Cause: ledger.Cause{Kind: ledger.Deposit, ID: fmt.Sprint("dep_", org, h.partyAccount(org, p))},
+			Legs:  []ledger.Leg{{Debit: ledger.Account{OrgID: org, MintID: usdc, Kind: ledger.Custody}, Credit: h.partyAccount(org, p), Amount: money.Units(n)}},
 		})
 	})
 	if err != nil {
@@ -94,50 +94,50 @@ func (h *house) fund(org string, p transfer.Party, n uint64) {
 	}
 }
 
-// causes switches the look-up of what moves money on and off.
-func (h *house) causes(what string) {
+// insertCauses switches the look-up of what moves money on and off.
+func (h *testEnv) insertCauses(what string) {
 	h.t.Helper()
 	if _, err := h.owner.Exec(h.t.Context(), `ALTER TABLE ledger_transfers `+what+` TRIGGER ledger_transfers_of_cause`); err != nil {
 		h.t.Fatal(err)
 	}
 }
 
-func (h *house) makeCustomer(ctx context.Context, tx pg.Tx, org, id string) error {
+func (h *testEnv) makeCustomer(ctx context.Context, tx pg.Tx, org, id string) error {
 	_, err := tx.Exec(ctx, `INSERT INTO customers (org_id, customer_id, created_at, updated_at) VALUES ($1, $2, $3, $3) ON CONFLICT DO NOTHING`, org, id, tx.Now)
 	return err
 }
 
-func ask(key string, from, to transfer.Party, amount string) transfer.Request {
+func newRequest(key string, from, to transfer.Party, amount string) transfer.Request {
 	return transfer.Request{MintID: usdc, Amount: amount, From: from, To: to, IdempotencyKey: key, Actor: audit.System("test")}
 }
 
-func (h *house) do(r transfer.Request) (transfer.Outcome, error) {
+func (h *testEnv) requestTransfer(r transfer.Request) (transfer.Outcome, error) {
 	return h.service.Request(h.t.Context(), h.one, r)
 }
 
-func (h *house) must(r transfer.Request) transfer.Outcome {
+func (h *testEnv) mustTransfer(r transfer.Request) transfer.Outcome {
 	h.t.Helper()
-	out, err := h.do(r)
+	out, err := h.requestTransfer(r)
 	if err != nil {
 		h.t.Fatalf("transfer %s: %v", r.IdempotencyKey, err)
 	}
 	return out
 }
 
-func (h *house) refused(r transfer.Request, code fault.Code, param string) {
+func (h *testEnv) wantFault(r transfer.Request, code fault.Code, param string) {
 	h.t.Helper()
-	_, err := h.do(r)
-	if f := fault.Of(err); f == nil || f.Code != code || f.Param != param {
+	_, err := h.requestTransfer(r)
+	if f := fault.Find(err); f == nil || f.Code != code || f.Param != param {
 		h.t.Errorf("key %q: got %v, want %v on %q", r.IdempotencyKey, err, code, param)
 	}
 }
 
-func (h *house) wantBalance(org string, p transfer.Party, want uint64) {
+func (h *testEnv) wantBalance(org string, p transfer.Party, want uint64) {
 	h.t.Helper()
 	err := h.db.ReadOrg(h.t.Context(), org, func(ctx context.Context, tx pg.Tx) error {
-		got, err := ledger.Balance(ctx, tx, h.account(org, p))
+		got, err := ledger.Balance(ctx, tx, h.partyAccount(org, p))
 		if err == nil && got != money.Units(want) {
-			h.t.Errorf("%v: got %v, want %v", h.account(org, p), got, want)
+			h.t.Errorf("%v: got %v, want %v", h.partyAccount(org, p), got, want)
 		}
 		return err
 	})
@@ -148,7 +148,7 @@ func (h *house) wantBalance(org string, p transfer.Party, want uint64) {
 
 // counts is everything that a transfer writes, and must agree: as many rows,
 // postings, events and audit entries as there are transfers.
-func (h *house) wantTransfers(want int) {
+func (h *testEnv) wantTransfers(want int) {
 	h.t.Helper()
 	var rows, postings, events, entries int
 	err := h.owner.QueryRow(h.t.Context(), `
@@ -163,7 +163,7 @@ func (h *house) wantTransfers(want int) {
 	}
 }
 
-func (h *house) wantNoDeadlock(dbs ...*pg.DB) {
+func (h *testEnv) wantNoDeadlock(dbs ...*pg.DB) {
 	h.t.Helper()
 	for _, db := range append(dbs, h.db) {
 		if n := db.Counts().Deadlocks; n != 0 {

@@ -21,17 +21,17 @@ const columns = `t.transfer_id, t.idempotency_key, t.request_digest, t.mint_id, 
 
 const selectTransfers = `SELECT ` + columns + ` FROM transfers t JOIN mints m ON m.mint_id = t.mint_id`
 
-// listed is a rendered row with its exact place in lists: the object shows
+// renderedRow is a rendered row with its exact place in lists: the object shows
 // milliseconds, the place has the microseconds that the table sorts by.
-type listed struct {
+type renderedRow struct {
 	object  webhook.Transfer
 	digest  []byte
 	created time.Time
 }
 
-func render(row pgx.CollectableRow) (listed, error) {
+func scanTransfer(row pgx.CollectableRow) (renderedRow, error) {
 	var (
-		l        listed
+		l        renderedRow
 		amount   money.Amount
 		contract string
 		metadata map[string]string
@@ -54,21 +54,21 @@ func render(row pgx.CollectableRow) (listed, error) {
 // ByID is a transfer. Error: fault NOT_FOUND, also for the id of another
 // organization.
 func (s *Service) ByID(ctx context.Context, org, transferID string) (webhook.Transfer, error) {
-	absent := fault.New(fault.NotFound, fault.CodeNotFound, "Your organization has no transfer with this id. You only read, so nothing was changed and no money moved.")
-	if !id.Is("tr", transferID) {
-		return webhook.Transfer{}, absent
+	notFound := fault.New(fault.NotFound, fault.CodeNotFound, "Your organization has no transfer with this id. You only read, so nothing was changed and no money moved.")
+	if !id.IsValid("tr", transferID) {
+		return webhook.Transfer{}, notFound
 	}
-	var l listed
+	var l renderedRow
 	err := s.db.ReadOrg(ctx, org, func(ctx context.Context, tx pg.Tx) error {
 		rows, err := tx.Query(ctx, selectTransfers+` WHERE t.org_id = $1 AND t.transfer_id = $2`, org, transferID)
 		if err != nil {
 			return err
 		}
-		l, err = pgx.CollectExactlyOneRow(rows, render)
+		l, err = pgx.CollectExactlyOneRow(rows, scanTransfer)
 		return err
 	})
 	if errors.Is(err, pgx.ErrNoRows) {
-		return l.object, absent
+		return l.object, notFound
 	}
 	if err != nil {
 		return l.object, fmt.Errorf("read transfer %s: %w", transferID, err)
@@ -88,39 +88,39 @@ type Filter struct {
 	CreatedBefore  *time.Time // exclusive
 }
 
-func (f Filter) query(org string) *page.Query {
-	q := page.Select(selectTransfers+` WHERE t.org_id = ?`, org)
+func (f Filter) orgQuery(org string) *page.Query {
+	q := page.NewQuery(selectTransfers+` WHERE t.org_id = ?`, org)
 	if f.CustomerID != "" {
 		// A transfer has two different accounts, so it meets one of the two at most.
 		q.Either(f.CustomerID, "t.from_customer = ?", "t.to_customer = ?")
 	}
 	switch {
 	case f.Product != "" && f.CustomerID != "":
-		q.And("t.from_product = ? OR t.to_product = ?", f.Product, f.Product)
+		q.AddCondition("t.from_product = ? OR t.to_product = ?", f.Product, f.Product)
 	case f.Product != "":
 		q.Either(f.Product, "t.from_product = ?", "t.to_product = ?")
 	}
 	if f.MintID != nil {
-		q.And("t.mint_id = ?", *f.MintID)
+		q.AddCondition("t.mint_id = ?", *f.MintID)
 	}
 	switch {
 	case f.Chain == "":
 	case f.CustomerID != "" || f.Product != "" || f.MintID != nil:
-		q.And("m.chain = ?", f.Chain)
+		q.AddCondition("m.chain = ?", f.Chain)
 	default:
 		q.Among("t.mint_id", "ARRAY(SELECT mint_id FROM mints WHERE chain = ?)", f.Chain)
 	}
 	if f.Reference != "" {
-		q.And("t.reference = ?", f.Reference)
+		q.AddCondition("t.reference = ?", f.Reference)
 	}
 	if f.IdempotencyKey != "" {
-		q.And("t.idempotency_key = ?", f.IdempotencyKey)
+		q.AddCondition("t.idempotency_key = ?", f.IdempotencyKey)
 	}
 	if f.CreatedAfter != nil {
-		q.And("t.created_at > ?", *f.CreatedAfter)
+		q.AddCondition("t.created_at > ?", *f.CreatedAfter)
 	}
 	if f.CreatedBefore != nil {
-		q.And("t.created_at < ?", *f.CreatedBefore)
+		q.AddCondition("t.created_at < ?", *f.CreatedBefore)
 	}
 	return q
 }
@@ -128,34 +128,34 @@ func (f Filter) query(org string) *page.Query {
 // List reads a page of an organization's transfers in the order of (created at,
 // id).
 func (s *Service) List(ctx context.Context, org string, f Filter, p page.Page) (page.Result[webhook.Transfer], error) {
-	q := f.query(org)
-	sql, args := q.Sorted(p, "t.created_at", "t.transfer_id")
-	var found page.Result[listed]
+	q := f.orgQuery(org)
+	sql, args := q.BuildPage(p, "t.created_at", "t.transfer_id")
+	var found page.Result[renderedRow]
 	err := s.db.ReadOrg(ctx, org, func(ctx context.Context, tx pg.Tx) error {
 		rows, err := tx.Query(ctx, sql, pg.Planned(q.Filtered(), args)...)
 		if err != nil {
 			return err
 		}
-		all, err := pgx.CollectRows(rows, render)
-		found = page.Cut(p, all, func(l listed) page.Cursor { return page.Cursor{At: l.created, ID: l.object.TransferID} })
+		rendered, err := pgx.CollectRows(rows, scanTransfer)
+		found = page.CutPage(p, rendered, func(l renderedRow) page.Cursor { return page.Cursor{CreatedAt: l.created, ID: l.object.TransferID} })
 		return err
 	})
 	if err != nil {
 		return page.Result[webhook.Transfer]{}, fmt.Errorf("list transfers: %w", err)
 	}
-	out := page.Result[webhook.Transfer]{Items: make([]webhook.Transfer, 0, len(found.Items)), Next: found.Next}
+	result := page.Result[webhook.Transfer]{Items: make([]webhook.Transfer, 0, len(found.Items)), NextCursor: found.NextCursor}
 	for _, l := range found.Items {
-		out.Items = append(out.Items, l.object)
+		result.Items = append(result.Items, l.object)
 	}
-	return out, nil
+	return result, nil
 }
 
-// Each hands on all of an organization's transfers that the filter leaves, in
+// ForEach hands on all of an organization's transfers that the filter leaves, in
 // the order of a list and as of one moment. The first error of fn ends it.
-func (s *Service) Each(ctx context.Context, org string, f Filter, desc bool, fn func(webhook.Transfer) error) error {
-	sql, args := f.query(org).Whole(desc, "t.created_at", "t.transfer_id")
+func (s *Service) ForEach(ctx context.Context, org string, f Filter, desc bool, fn func(webhook.Transfer) error) error {
+	sql, args := f.orgQuery(org).BuildAll(desc, "t.created_at", "t.transfer_id")
 	err := s.db.SnapshotOrg(ctx, org, func(ctx context.Context, tx pg.Tx) error {
-		return pg.Each(ctx, tx, sql, args, render, func(l listed) error { return fn(l.object) })
+		return pg.ForEachRow(ctx, tx, sql, args, scanTransfer, func(l renderedRow) error { return fn(l.object) })
 	})
 	if err != nil {
 		return fmt.Errorf("read the transfers of %s: %w", org, err)

@@ -32,31 +32,31 @@ var Products = ledger.Products
 
 const unmoved = " Nothing was moved."
 
-// asked is a request in line.
-type asked struct {
+// pendingRequest is a request in line.
+type pendingRequest struct {
 	Request
 	// from and to are the accounts, but for a request that is wrong.
 	from, to ledger.Account
-	// wrong is why the request cannot be a transfer. It is not the answer before
+	// parseErr is why the request cannot be a transfer. It is not the answer before
 	// its key was looked up.
-	wrong error
+	parseErr error
 
-	limited bool // Limit was asked, and said limit
-	limit   error
+	isLimitAsked bool // Limit was asked, and said limit
+	limitErr     error
 
 	// The answer. made is the id of the row, when this group writes it.
-	outcome Outcome
-	err     error
-	made    string
+	outcome    Outcome
+	err        error
+	transferID string
 }
 
-// understand reads what can be read without the catalogue. Its error is final: a
+// parseRequest reads what can be read without the catalogue. Its error is final: a
 // request without a key that could be one has nothing to look up.
-func understand(org string, r Request) (*asked, error) {
+func parseRequest(org string, r Request) (*pendingRequest, error) {
 	if err := checkKey(r.IdempotencyKey); err != nil {
 		return nil, err
 	}
-	a := &asked{Request: r}
+	a := &pendingRequest{Request: r}
 	kinds := [2]ledger.Kind{}
 	subjects := [2]string{}
 	for i, side := range []struct {
@@ -64,36 +64,36 @@ func understand(org string, r Request) (*asked, error) {
 		party Party
 	}{{"from", r.From}, {"to", r.To}} {
 		var err error
-		if kinds[i], subjects[i], err = account(side.name, side.party); err != nil {
-			a.wrong = err
+		if kinds[i], subjects[i], err = parseParty(side.name, side.party); err != nil {
+			a.parseErr = err
 			return a, nil
 		}
 	}
 	a.from = ledger.Account{OrgID: org, MintID: r.MintID, Kind: kinds[0], Subject: subjects[0]}
 	a.to = ledger.Account{OrgID: org, MintID: r.MintID, Kind: kinds[1], Subject: subjects[1]}
 	if a.from == a.to {
-		a.wrong = fault.New(fault.Invalid, fault.SameAccount, "The transfer goes from a balance to itself."+unmoved+" Give two different ones.").On("to")
+		a.parseErr = fault.New(fault.Invalid, fault.SameAccount, "The transfer goes from a balance to itself."+unmoved+" Give two different ones.").WithParam("to")
 		return a, nil
 	}
-	if a.wrong = checkHandles(r); a.wrong == nil && (r.MintID < 1 || r.MintID > math.MaxInt32) {
-		a.wrong = noMint(r.MintID)
+	if a.parseErr = checkHandles(r); a.parseErr == nil && (r.MintID < 1 || r.MintID > math.MaxInt32) {
+		a.parseErr = newUnknownMint(r.MintID)
 	}
 	return a, nil
 }
 
-func account(side string, p Party) (ledger.Kind, string, error) {
+func parseParty(side string, p Party) (ledger.Kind, string, error) {
 	switch {
 	case (p.CustomerID == nil) == (p.Product == nil):
 		return "", "", fault.New(fault.Invalid, fault.InvalidRequest,
-			"The field %s has to name one customerId or one product."+unmoved+" Give one of the two.", side).On(side)
+			"The field %s has to name one customerId or one product."+unmoved+" Give one of the two.", side).WithParam(side)
 	case p.CustomerID != nil:
 		if err := customer.CheckID(*p.CustomerID); err != nil {
-			return "", "", fault.Of(err).On(side + ".customerId")
+			return "", "", fault.Find(err).WithParam(side + ".customerId")
 		}
 		return ledger.Customer, *p.CustomerID, nil
 	case !slices.Contains(Products, *p.Product):
 		return "", "", fault.New(fault.Invalid, fault.InvalidRequest,
-			"The products are %s."+unmoved+" Give one of them, or a customerId.", strings.Join(Products, ", ")).On(side + ".product")
+			"The products are %s."+unmoved+" Give one of them, or a customerId.", strings.Join(Products, ", ")).WithParam(side + ".product")
 	}
 	return ledger.Product, *p.Product, nil
 }
@@ -105,30 +105,30 @@ func checkKey(key string) error {
 	}
 	if !ok {
 		return fault.New(fault.Invalid, fault.InvalidRequest,
-			"A transfer has an idempotencyKey of 1 to %d printable ASCII characters without a space."+unmoved+" Send one key for each transfer you mean, and the same key when you repeat it.", keyBytesMax).On("idempotencyKey")
+			"A transfer has an idempotencyKey of 1 to %d printable ASCII characters without a space."+unmoved+" Send one key for each transfer you mean, and the same key when you repeat it.", keyBytesMax).WithParam("idempotencyKey")
 	}
 	return nil
 }
 
 // checkHandles bounds what the caller gives along for itself.
 func checkHandles(r Request) error {
-	if r.Reference != nil && (len(*r.Reference) == 0 || len(*r.Reference) > referenceBytesMax || !plain(*r.Reference)) {
+	if r.Reference != nil && (len(*r.Reference) == 0 || len(*r.Reference) > referenceBytesMax || !isPlainText(*r.Reference)) {
 		return fault.New(fault.Invalid, fault.InvalidRequest,
-			"A reference has 1 to %d bytes of text without control characters."+unmoved+" Shorten or clean it, or leave it out.", referenceBytesMax).On("reference")
+			"A reference has 1 to %d bytes of text without control characters."+unmoved+" Shorten or clean it, or leave it out.", referenceBytesMax).WithParam("reference")
 	}
 	ok := len(r.Metadata) <= metadataKeysMax
 	for k, v := range r.Metadata {
-		ok = ok && k != "" && utf8.RuneCountInString(k) <= metadataKeyRunesMax && utf8.RuneCountInString(v) <= metadataValueRunesMax && plain(k) && plain(v)
+		ok = ok && k != "" && utf8.RuneCountInString(k) <= metadataKeyRunesMax && utf8.RuneCountInString(v) <= metadataValueRunesMax && isPlainText(k) && isPlainText(v)
 	}
 	if !ok {
 		return fault.New(fault.Invalid, fault.InvalidRequest,
 			"Metadata has at most %d keys of 1 to %d characters with values of at most %d characters, without control characters."+unmoved+" Make it smaller.",
-			metadataKeysMax, metadataKeyRunesMax, metadataValueRunesMax).On("metadata")
+			metadataKeysMax, metadataKeyRunesMax, metadataValueRunesMax).WithParam("metadata")
 	}
 	return nil
 }
 
-func plain(s string) bool {
+func isPlainText(s string) bool {
 	return utf8.ValidString(s) && strings.IndexFunc(s, func(c rune) bool { return unicode.IsControl(c) && c != '\n' && c != '\t' }) < 0
 }
 
@@ -139,38 +139,38 @@ type parsed struct {
 	digest []byte
 }
 
-// parse reads the rest of a request. It is pure, and what it refuses depends on
+// resolveRequest reads the rest of a request. It is pure, and what it refuses depends on
 // nothing that can change for a mint that exists.
-func parse(a *asked, mints *mint.Catalogue) (p parsed, err error) {
-	if a.wrong != nil {
-		return p, a.wrong
+func resolveRequest(a *pendingRequest, mints *mint.Catalogue) (p parsed, err error) {
+	if a.parseErr != nil {
+		return p, a.parseErr
 	}
 	m, ok := mints.ByID(a.MintID)
 	if !ok {
-		return p, noMint(a.MintID)
+		return p, newUnknownMint(a.MintID)
 	}
 	p.mint = m
 	if p.amount, err = parseAmount(a.Amount, a.UseDecimal, m); err != nil {
 		return p, err
 	}
-	p.digest = digest(a, p)
+	p.digest = requestDigest(a, p)
 	return p, nil
 }
 
-func noMint(id int) error {
+func newUnknownMint(id int) error {
 	return fault.New(fault.Invalid, fault.MintNotFound,
-		"There is no mint %d."+unmoved+" GET /mints lists the ones there are.", id).On("mintId")
+		"There is no mint %d."+unmoved+" GET /mints lists the ones there are.", id).WithParam("mintId")
 }
 
 func parseAmount(s string, decimal bool, m mint.Mint) (money.Amount, error) {
 	refuse := func(format string, args ...any) error {
-		return fault.New(fault.Invalid, fault.InvalidAmount, format+unmoved, args...).On("amount")
+		return fault.New(fault.Invalid, fault.InvalidAmount, format+unmoved, args...).WithParam("amount")
 	}
-	read := money.Parse
+	parseText := money.Parse
 	if decimal {
-		read = func(s string) (money.Amount, error) { return money.ParseDecimal(s, m.Decimals) }
+		parseText = func(s string) (money.Amount, error) { return money.ParseDecimal(s, m.Decimals) }
 	}
-	n, err := read(s)
+	n, err := parseText(s)
 	switch {
 	case errors.Is(err, money.ErrFraction):
 		return n, refuse("%s has %d decimals and the amount has more; it is never rounded. Send at most %d digits after the point.", m.Symbol, m.Decimals, m.Decimals)
@@ -188,18 +188,18 @@ func parseAmount(s string, decimal bool, m mint.Mint) (money.Amount, error) {
 	return n, nil
 }
 
-// digest covers everything that makes a request another transfer. An amount said
+// requestDigest covers everything that makes a request another transfer. An amount said
 // as a decimal or as units is the same. The replay compares the reference beside it, and
 // nothing compares metadata.
-func digest(a *asked, p parsed) []byte {
-	var said []byte
+func requestDigest(a *pendingRequest, p parsed) []byte {
+	var encoded []byte
 	for _, s := range []string{
 		"coffer-transfer-1", fmt.Sprint(p.mint.ID), p.amount.String(),
 		string(a.from.Kind), a.from.Subject, string(a.to.Kind), a.to.Subject,
 	} {
-		said = strconv.AppendInt(said, int64(len(s)), 10)
-		said = append(append(said, ':'), s...)
+		encoded = strconv.AppendInt(encoded, int64(len(s)), 10)
+		encoded = append(append(encoded, ':'), s...)
 	}
-	sum := sha256.Sum256(said)
+	sum := sha256.Sum256(encoded)
 	return sum[:]
 }

@@ -28,11 +28,11 @@ import (
 
 // The bounds of the writers.
 const (
-	groupMax   = 256              // requests in one transaction
-	besideMin  = 16               // requests that are worth a second transaction beside the one that runs
-	waitingMax = 1024             // requests of one organization that may wait
-	writersMax = 6                // organizations that are written at a moment: connections that are used
-	workMax    = 30 * time.Second // for a group, its second tries included
+	groupMax    = 256              // requests in one transaction
+	parallelMin = 16               // requests that are worth a second transaction beside the one that runs
+	waitingMax  = 1024             // requests of one organization that may wait
+	writersMax  = 6                // organizations that are written at a moment: connections that are used
+	workTimeout = 30 * time.Second // for a group, its second tries included
 )
 
 // Request is a transfer as a surface hands it over: the caller's own words.
@@ -63,26 +63,28 @@ type Outcome struct {
 // Service takes transfers in. It is safe for concurrent use.
 type Service struct {
 	db      *pg.DB
-	room    chan struct{} // one place for each writer that is at work
+	slots   chan struct{} // one place for each writer that is at work
 	mu      sync.Mutex
-	writers map[string]*group.Line[*asked, Outcome] // by organization
+	writers map[string]*group.Writer[*pendingRequest, Outcome] // by organization
 }
 
 // New makes the service. It starts nothing: a writer works while requests wait.
 func New(db *pg.DB) *Service {
-	return &Service{db: db, room: make(chan struct{}, writersMax), writers: map[string]*group.Line[*asked, Outcome]{}}
+	return &Service{db: db, slots: make(chan struct{}, writersMax), writers: map[string]*group.Writer[*pendingRequest, Outcome]{}}
 }
 
-// writer is the line of an organization. One writer an organization keeps row
+// orgWriter is the line of an organization. One writer an organization keeps row
 // level security between them: a transaction acts for one. See decision 0022.
-func (s *Service) writer(org string) *group.Line[*asked, Outcome] {
+func (s *Service) orgWriter(org string) *group.Writer[*pendingRequest, Outcome] {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	w := s.writers[org]
 	if w == nil {
-		w = &group.Line[*asked, Outcome]{
-			GroupMax: groupMax, BesideMin: besideMin, WaitingMax: waitingMax, WorkMax: workMax,
-			Work: func(ctx context.Context, all []*asked) []group.Answer[Outcome] { return s.serve(ctx, org, all) },
+		w = &group.Writer[*pendingRequest, Outcome]{
+			GroupMax: groupMax, SecondGroupMin: parallelMin, WaitingMax: waitingMax, WorkMax: workTimeout,
+			ProcessGroup: func(ctx context.Context, requests []*pendingRequest) []group.Answer[Outcome] {
+				return s.serveGroup(ctx, org, requests)
+			},
 		}
 		s.writers[org] = w
 	}
@@ -94,14 +96,14 @@ func (s *Service) writer(org string) *group.Line[*asked, Outcome] {
 // many wait. Anything else leaves open whether the transfer exists, and the same
 // request with the same key tells.
 func (s *Service) Request(ctx context.Context, org string, r Request) (Outcome, error) {
-	a, err := understand(org, r)
+	a, err := parseRequest(org, r)
 	if err != nil {
 		return Outcome{}, err
 	}
-	out, err := s.writer(org).Ask(ctx, a)
-	if errors.Is(err, group.ErrFull) || errors.Is(err, group.ErrLeft) {
-		return out, fault.New(fault.Unavailable, fault.CodeUnavailable,
+	outcome, err := s.orgWriter(org).SubmitAndWait(ctx, a)
+	if errors.Is(err, group.ErrFull) || errors.Is(err, group.ErrAbandoned) {
+		return outcome, fault.New(fault.Unavailable, fault.CodeUnavailable,
 			"More transfers of your organization are waiting than can be taken in, and it was not this one's turn. Nothing was moved. Repeat the request with the same idempotencyKey after the seconds that Retry-After names.")
 	}
-	return out, err
+	return outcome, err
 }

@@ -30,86 +30,86 @@ const resourceKind = "TRANSFER"
 // quicker, before it is split.
 const triesMax = 3
 
-// serve is the work of an organization's writer.
-func (s *Service) serve(ctx context.Context, org string, all []*asked) []group.Answer[Outcome] {
+// serveGroup is the work of an organization's writer.
+func (s *Service) serveGroup(ctx context.Context, org string, requests []*pendingRequest) []group.Answer[Outcome] {
 	select {
-	case s.room <- struct{}{}:
-		s.run(ctx, org, all)
-		<-s.room
+	case s.slots <- struct{}{}:
+		s.runGroup(ctx, org, requests)
+		<-s.slots
 	case <-ctx.Done():
-		for _, a := range all {
+		for _, a := range requests {
 			a.err = fault.New(fault.Unavailable, fault.CodeUnavailable,
 				"Every writer was busy with transfers of other organizations."+unmoved+" Repeat the request with the same idempotencyKey shortly.")
 		}
 	}
-	answers := make([]group.Answer[Outcome], len(all))
-	for i, a := range all {
+	answers := make([]group.Answer[Outcome], len(requests))
+	for i, a := range requests {
 		answers[i] = group.Answer[Outcome]{Value: a.outcome, Err: a.err}
 	}
 	return answers
 }
 
-// run answers every request of a group. What the database refuses to the whole
+// runGroup answers every request of a group. What the database refuses to the whole
 // group is asked again of its halves, until the one at fault stands alone.
-func (s *Service) run(ctx context.Context, org string, all []*asked) {
+func (s *Service) runGroup(ctx context.Context, org string, requests []*pendingRequest) {
 	for try := 1; ; try++ {
-		err := s.write(ctx, org, all)
+		err := s.writeGroup(ctx, org, requests)
 		// Another writer took a key, or money that was there when we looked: the
 		// next look sees what it left.
-		overtaken := errors.Is(err, ledger.ErrOverdraft) || pg.Violates(err, "transfers_key_unique")
+		isOvertaken := errors.Is(err, ledger.ErrOverdraft) || pg.ViolatesConstraint(err, "transfers_key_unique")
 		switch {
 		case err == nil:
 			return
-		case overtaken && try < triesMax:
+		case isOvertaken && try < triesMax:
 			continue
-		case len(all) > 1 && ctx.Err() == nil && (overtaken || ofOne(err)):
-			half := len(all) / 2
-			s.run(ctx, org, all[:half])
-			s.run(ctx, org, all[half:])
+		case len(requests) > 1 && ctx.Err() == nil && (isOvertaken || isRequestError(err)):
+			half := len(requests) / 2
+			s.runGroup(ctx, org, requests[:half])
+			s.runGroup(ctx, org, requests[half:])
 			return
 		case errors.Is(err, pg.ErrCommitUnknown):
-			s.settle(ctx, org, all, err)
+			s.settleUnknownCommit(ctx, org, requests, err)
 			return
 		}
-		for _, a := range all {
-			a.outcome, a.err = Outcome{}, answerTo(a, err)
+		for _, a := range requests {
+			a.outcome, a.err = Outcome{}, mapRequestError(a, err)
 		}
 		return
 	}
 }
 
-// ofOne tells of an error that one request of a group can cause for all: a value
+// isRequestError tells of an error that one request of a group can cause for all: a value
 // that the server refused, or that could not even be sent. It may be wrong of an
 // error without a refusal in it; then the halves fail as the group did.
-func ofOne(err error) bool {
+func isRequestError(err error) bool {
 	if refused, ok := errors.AsType[*pgconn.PgError](err); ok {
 		return strings.HasPrefix(refused.Code, "22") || strings.HasPrefix(refused.Code, "23")
 	}
-	_, unconnected := errors.AsType[*pgconn.ConnectError](err)
-	return !unconnected && !errors.Is(err, pg.ErrCommitUnknown)
+	_, isUnconnected := errors.AsType[*pgconn.ConnectError](err)
+	return !isUnconnected && !errors.Is(err, pg.ErrCommitUnknown)
 }
 
-// answerTo is what a request hears of an error that is its own.
-func answerTo(a *asked, err error) error {
+// mapRequestError is what a request hears of an error that is its own.
+func mapRequestError(a *pendingRequest, err error) error {
 	switch {
 	case errors.Is(err, ledger.ErrOverdraft):
 		return fault.New(fault.Unprocessable, fault.InsufficientBalance,
-			"The available balance that should pay became smaller than the amount while the transfer was made."+unmoved+" Look at the balances and move less, or wait for money to come in.").On("amount")
-	case pg.Violates(err, "ledger_balances_bounded"):
+			"The available balance that should pay became smaller than the amount while the transfer was made."+unmoved+" Look at the balances and move less, or wait for money to come in.").WithParam("amount")
+	case pg.ViolatesConstraint(err, "ledger_balances_bounded"):
 		return fault.New(fault.Invalid, fault.InvalidAmount,
-			"With this amount the receiving balance would be larger than any amount can be."+unmoved+" Send less.").On("amount")
+			"With this amount the receiving balance would be larger than any amount can be."+unmoved+" Send less.").WithParam("amount")
 	}
 	return fmt.Errorf("transfer of key %q: %w", a.IdempotencyKey, err)
 }
 
-// settle answers a group whose commit got no answer: it is there whole or not at
+// settleUnknownCommit answers a group whose commit got no answer: it is there whole or not at
 // all, and the ids are ours, so the rows can tell. When there are none they may
 // still come, so nobody is told that nothing happened.
-func (s *Service) settle(ctx context.Context, org string, all []*asked, unknown error) {
+func (s *Service) settleUnknownCommit(ctx context.Context, org string, requests []*pendingRequest, commitErr error) {
 	var ids []string
-	for _, a := range all {
-		if a.made != "" {
-			ids = append(ids, a.made)
+	for _, a := range requests {
+		if a.transferID != "" {
+			ids = append(ids, a.transferID)
 		}
 	}
 	found := map[string]bool{}
@@ -125,49 +125,49 @@ func (s *Service) settle(ctx context.Context, org string, all []*asked, unknown 
 		})
 		return err
 	})
-	for _, a := range all {
-		if a.made != "" && (err != nil || !found[a.made]) {
-			a.outcome, a.err = Outcome{}, fmt.Errorf("transfer %s: %w", a.made, errors.Join(unknown, err))
+	for _, a := range requests {
+		if a.transferID != "" && (err != nil || !found[a.transferID]) {
+			a.outcome, a.err = Outcome{}, fmt.Errorf("transfer %s: %w", a.transferID, errors.Join(commitErr, err))
 		}
 	}
 }
 
-// write looks at a group, decides, and commits what holds, in one transaction of two
+// writeGroup looks at a group, decides, and commits what holds, in one transaction of two
 // round trips.
-func (s *Service) write(ctx context.Context, org string, all []*asked) error {
-	wrote := false
+func (s *Service) writeGroup(ctx context.Context, org string, requests []*pendingRequest) error {
+	hasRows := false
 	var f facts
-	err := s.db.InOrgTwice(ctx, org,
-		func(b *pgx.Batch) { f = read(b, org, all) },
+	err := s.db.InOrgPipelined(ctx, org,
+		func(b *pgx.Batch) { f = queueLookups(b, org, requests) },
 		func(ctx context.Context, tx pg.Tx, b *pgx.Batch) error {
-			rows := decide(f, all, tx.Now)
-			if wrote = len(rows) > 0; !wrote {
+			rows := decideGroup(f, requests, tx.Now)
+			if hasRows = len(rows) > 0; !hasRows {
 				return nil
 			}
-			if err := insert(ctx, tx, b, org, rows, f.accounts); err != nil {
+			if err := queueInserts(ctx, tx, b, org, rows, f.accounts); err != nil {
 				return err
 			}
-			crash.Point("T01")
-			crash.Committing("T02")
+			crash.Hit("T01")
+			crash.HitBeforeCommit("T02")
 			return nil
 		})
 	if err != nil {
-		return fmt.Errorf("write %d transfers of %s: %w", len(all), org, ledger.Refusal(err))
+		return fmt.Errorf("write %d transfers of %s: %w", len(requests), org, ledger.MapRefusal(err))
 	}
-	if wrote {
-		crash.Point("T02")
+	if hasRows {
+		crash.Hit("T02")
 	}
 	return nil
 }
 
-// read queues the look-ups of the facts, which are there when the batch was sent.
-func read(b *pgx.Batch, org string, all []*asked) facts {
+// queueLookups queues the look-ups of the facts, which are there when the batch was sent.
+func queueLookups(b *pgx.Batch, org string, requests []*pendingRequest) facts {
 	var keys, payers, products []string
 	var mints []int
 	var paying, paid []ledger.Account
-	for _, a := range all {
+	for _, a := range requests {
 		keys = append(keys, a.IdempotencyKey)
-		if a.wrong != nil {
+		if a.parseErr != nil {
 			continue
 		}
 		mints, paying, paid = append(mints, a.MintID), append(paying, a.from), append(paid, a.to)
@@ -177,7 +177,7 @@ func read(b *pgx.Batch, org string, all []*asked) facts {
 			products = append(products, a.from.Subject)
 		}
 	}
-	f := facts{kept: map[string]kept{}, owed: map[ledger.Account]money.Amount{}}
+	f := facts{stored: map[string]storedTransfer{}, owed: map[ledger.Account]money.Amount{}}
 	// A session keeps the plans that it made when there was little, and on empty
 	// tables any index that begins with the organization looks as good as the key's:
 	// it would read all transfers of the organization for each group. The order can
@@ -188,21 +188,21 @@ func read(b *pgx.Batch, org string, all []*asked) facts {
 			SELECT * FROM transfers t WHERE t.org_id = $1 AND t.idempotency_key >= k.idempotency_key
 			ORDER BY t.idempotency_key LIMIT 1) t
 		JOIN mints m ON m.mint_id = t.mint_id
-		WHERE t.idempotency_key = k.idempotency_key`, org, distinct(keys)).Query(func(rows pgx.Rows) error {
-		found, err := pgx.CollectRows(rows, render)
+		WHERE t.idempotency_key = k.idempotency_key`, org, sortedUnique(keys)).Query(func(rows pgx.Rows) error {
+		found, err := pgx.CollectRows(rows, scanTransfer)
 		for _, l := range found {
-			f.kept[l.object.IdempotencyKey] = kept{l.object, l.digest}
+			f.stored[l.object.IdempotencyKey] = storedTransfer{l.object, l.digest}
 		}
 		return err
 	})
-	f.board = freeze.Standings(b, org, distinct(payers))
-	f.mints = mint.Some(b, distinct(mints))
-	f.accounts = ledger.Find(b, paying, paid)
+	f.freezes = freeze.QueueActive(b, org, sortedUnique(payers))
+	f.mints = mint.QueueCatalogue(b, sortedUnique(mints))
+	f.accounts = ledger.QueueLookup(b, paying, paid)
 	if len(payers) > 0 {
 		// What a restored backup forgot is taken from the customer before anything else.
 		b.Queue(`
 			SELECT customer_id, mint_id, sum(owed) FROM withdrawals
-			WHERE org_id = $1 AND customer_id = ANY ($2) AND owed > 0 GROUP BY customer_id, mint_id`, org, distinct(payers)).Query(func(rows pgx.Rows) error {
+			WHERE org_id = $1 AND customer_id = ANY ($2) AND owed > 0 GROUP BY customer_id, mint_id`, org, sortedUnique(payers)).Query(func(rows pgx.Rows) error {
 			var owed money.Amount
 			a := ledger.Account{OrgID: org, Kind: ledger.Customer}
 			_, err := pgx.ForEachRow(rows, []any{&a.Subject, &a.MintID, &owed}, func() error {
@@ -215,7 +215,7 @@ func read(b *pgx.Batch, org string, all []*asked) facts {
 	if len(products) > 0 {
 		b.Queue(`
 			SELECT product, mint_id, sum(owed) FROM withdrawals
-			WHERE org_id = $1 AND product = ANY ($2) AND owed > 0 GROUP BY product, mint_id`, org, distinct(products)).Query(func(rows pgx.Rows) error {
+			WHERE org_id = $1 AND product = ANY ($2) AND owed > 0 GROUP BY product, mint_id`, org, sortedUnique(products)).Query(func(rows pgx.Rows) error {
 			var owed money.Amount
 			a := ledger.Account{OrgID: org, Kind: ledger.Product}
 			_, err := pgx.ForEachRow(rows, []any{&a.Subject, &a.MintID, &owed}, func() error {
@@ -228,30 +228,30 @@ func read(b *pgx.Batch, org string, all []*asked) facts {
 	return f
 }
 
-func distinct[T string | int](values []T) []T {
+func sortedUnique[T string | int](values []T) []T {
 	values = slices.Clone(values)
 	slices.Sort(values)
 	return slices.Compact(values)
 }
 
-// insert queues the rows with all that belongs to them, in the order of locks:
+// queueInserts queues the rows with all that belongs to them, in the order of locks:
 // customers, keys, what nobody waits for, accounts, balances. Customers may have
 // to be made before, which takes a round trip of its own: only of those who have no
 // account in the mint yet, for an account of a customer is of one that there is.
-func insert(ctx context.Context, tx pg.Tx, b *pgx.Batch, org string, rows []row, found ledger.Found) error {
-	strangers := map[string]audit.Actor{}
+func queueInserts(ctx context.Context, tx pg.Tx, b *pgx.Batch, org string, rows []newTransfer, found ledger.KnownAccounts) error {
+	newCustomers := map[string]audit.Actor{}
 	for _, r := range rows {
-		if _, known := found[r.to]; !known && r.to.Kind == ledger.Customer {
-			strangers[r.to.Subject] = r.Actor
+		if _, exists := found[r.to]; !exists && r.to.Kind == ledger.Customer {
+			newCustomers[r.to.Subject] = r.Actor
 		}
 	}
-	if len(strangers) > 0 {
-		if err := customer.MakeBy(ctx, tx, org, strangers); err != nil {
+	if len(newCustomers) > 0 {
+		if err := customer.EnsureAllBy(ctx, tx, org, newCustomers); err != nil {
 			return err
 		}
 	}
 	// Sorted, so that two writers who have the same keys do not wait for each other.
-	slices.SortFunc(rows, func(a, b row) int { return strings.Compare(a.IdempotencyKey, b.IdempotencyKey) })
+	slices.SortFunc(rows, func(a, b newTransfer) int { return strings.Compare(a.IdempotencyKey, b.IdempotencyKey) })
 	n := len(rows)
 	var (
 		ids, keys                                            = make([]string, n), make([]string, n)
@@ -266,22 +266,22 @@ func insert(ctx context.Context, tx pg.Tx, b *pgx.Batch, org string, rows []row,
 		entries                                              = make([]audit.Entry, n)
 	)
 	for i, r := range rows {
-		given, err := json.Marshal(r.transfer.Metadata)
+		metadataJSON, err := json.Marshal(r.transfer.Metadata)
 		if err != nil {
-			return fmt.Errorf("write the metadata of transfer %s: %w", r.made, err)
+			return fmt.Errorf("write the metadata of transfer %s: %w", r.transferID, err)
 		}
-		ids[i], keys[i], digests[i], mints[i], amounts[i] = r.made, r.IdempotencyKey, r.digest, r.mint.ID, r.amount
+		ids[i], keys[i], digests[i], mints[i], amounts[i] = r.transferID, r.IdempotencyKey, r.digest, r.mint.ID, r.amount
 		fromCustomers[i], fromProducts[i], toCustomers[i], toProducts[i] = r.From.CustomerID, r.From.Product, r.To.CustomerID, r.To.Product
-		references[i], metadata[i] = r.Reference, string(given)
+		references[i], metadata[i] = r.Reference, string(metadataJSON)
 		postings[i] = ledger.Posting{
-			Cause: ledger.Cause{Kind: ledger.Transfer, ID: r.made},
+			Cause: ledger.Cause{Kind: ledger.Transfer, ID: r.transferID},
 			Legs:  []ledger.Leg{{Debit: r.from, Credit: r.to, Amount: r.amount}},
 		}
 		events[i] = event.Event{
-			OrgID: org, Type: event.TransferCompleted, ResourceKind: resourceKind, ResourceID: r.made,
-			CustomerID: concerns(r), Chain: string(r.mint.Chain), Data: r.transfer,
+			OrgID: org, Type: event.TransferCompleted, ResourceKind: resourceKind, ResourceID: r.transferID,
+			CustomerID: eventCustomer(r), Chain: string(r.mint.Chain), Data: r.transfer,
 		}
-		entries[i] = audit.Entry{OrgID: org, Actor: r.Actor, Action: "transfer.made", ResourceKind: resourceKind, ResourceID: r.made}
+		entries[i] = audit.Entry{OrgID: org, Actor: r.Actor, Action: "transfer.made", ResourceKind: resourceKind, ResourceID: r.transferID}
 	}
 	b.Queue(`
 		INSERT INTO transfers (transfer_id, org_id, idempotency_key, request_digest, mint_id, amount,
@@ -298,17 +298,17 @@ func insert(ctx context.Context, tx pg.Tx, b *pgx.Batch, org string, rows []row,
 	// from the balances to the COMMIT is what others wait for who move one of them.
 	err := event.QueueFirst(b, tx.Now, events...)
 	if err == nil {
-		err = audit.Queue(b, tx.Now, entries...)
+		err = audit.QueueEntries(b, tx.Now, entries...)
 	}
 	if err == nil {
-		err = ledger.QueueFound(b, tx.Now, found, postings...)
+		err = ledger.QueueKnown(b, tx.Now, found, postings...)
 	}
 	return err
 }
 
-// concerns is the customer whose event this is: the one who pays, else the one
+// eventCustomer is the customer whose event this is: the one who pays, else the one
 // who receives.
-func concerns(r row) string {
+func eventCustomer(r newTransfer) string {
 	for _, a := range []ledger.Account{r.from, r.to} {
 		if a.Kind == ledger.Customer {
 			return a.Subject

@@ -21,28 +21,28 @@ import (
 
 const callers = 64
 
-// another is a second process: a service with a pool of its own on the same
+// newService is a second process: a service with a pool of its own on the same
 // database.
-func (h *house) another() (*transfer.Service, *pg.DB) {
+func (h *testEnv) newService() (*transfer.Service, *pg.DB) {
 	h.t.Helper()
-	db := pgtest.Open(h.t, pgtest.Of(h.t, h.db), time.Now)
+	db := pgtest.Open(h.t, pgtest.DatabaseOf(h.t, h.db), time.Now)
 	return transfer.New(db), db
 }
 
-// blocked holds an organization's writer up until the returned function is
+// blockAccount holds an organization's writer up until the returned function is
 // called: its first group stands at a row that somebody else has.
-func (h *house) blocked(p transfer.Party) (release func()) {
+func (h *testEnv) blockAccount(p transfer.Party) (release func()) {
 	h.t.Helper()
-	tx := pgtest.Begin(h.t, h.db)
+	tx := pgtest.BeginOwner(h.t, h.db)
 	if _, err := tx.Exec(h.t.Context(), `LOCK TABLE transfers IN SHARE MODE`); err != nil {
 		h.t.Fatal(err)
 	}
 	done := make(chan error, 1)
 	go func() {
-		_, err := h.do(ask("blocker", p, product("BATCH_PAYOUT"), "1"))
+		_, err := h.requestTransfer(newRequest("blocker", p, product("BATCH_PAYOUT"), "1"))
 		done <- err
 	}()
-	pgtest.Eventually(h.t, func() bool { return h.writers() == 1 }, "the writer stands")
+	pgtest.Eventually(h.t, func() bool { return h.countWriters() == 1 }, "the writer stands")
 	return func() {
 		if err := tx.Rollback(h.t.Context()); err != nil {
 			h.t.Error(err)
@@ -53,9 +53,9 @@ func (h *house) blocked(p transfer.Party) (release func()) {
 	}
 }
 
-// writers is how many stand at this database's table of transfers: the databases of
+// countWriters is how many stand at this database's table of transfers: the databases of
 // tests are copies, so the same table of another one has the same number.
-func (h *house) writers() (n int) {
+func (h *testEnv) countWriters() (n int) {
 	h.t.Helper()
 	err := h.owner.QueryRow(h.t.Context(), `
 		SELECT count(*) FROM pg_locks
@@ -67,15 +67,15 @@ func (h *house) writers() (n int) {
 	return n
 }
 
-// together sends requests that the writer takes as one group, in their order.
-func (h *house) together(requests ...transfer.Request) []answer {
+// runParallel sends requests that the writer takes as one group, in their order.
+func (h *testEnv) runParallel(requests ...transfer.Request) []answer {
 	h.t.Helper()
-	h.fund(h.one, customer("blocker"), 1)
-	release := h.blocked(customer("blocker"))
+	h.fundParty(h.one, customer("blocker"), 1)
+	release := h.blockAccount(customer("blocker"))
 	answers := make([]answer, len(requests))
 	var wg sync.WaitGroup
 	for i, r := range requests {
-		wg.Go(func() { answers[i].Outcome, answers[i].err = h.do(r) })
+		wg.Go(func() { answers[i].Outcome, answers[i].err = h.requestTransfer(r) })
 		pgtest.Eventually(h.t, func() bool { return h.service.Waiting(h.one) == i+1 }, "request %d waits", i)
 	}
 	release()
@@ -91,18 +91,18 @@ type answer struct {
 // Rule TR-9.
 func TestOneBadRequestInAGroupIsRefusedAlone(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
-	h.fund(h.one, ann, 100)
-	got := h.together(
-		ask("a", ann, bob, "60"),
-		ask("b", ann, bob, "60"), // not after the first
-		ask("c", ann, ann, "1"),
-		ask("d", bob, custody, "50"), // of what the first brings
-		ask("e", ann, bob, "x"),
-		ask("f", ann, bob, "40"),
+	h := newTestEnv(t)
+	h.fundParty(h.one, ann, 100)
+	got := h.runParallel(
+		newRequest("a", ann, bob, "60"),
+		newRequest("b", ann, bob, "60"), // not after the first
+		newRequest("c", ann, ann, "1"),
+		newRequest("d", bob, custody, "50"), // of what the first brings
+		newRequest("e", ann, bob, "x"),
+		newRequest("f", ann, bob, "40"),
 	)
 	for i, want := range []fault.Code{"", fault.InsufficientBalance, fault.SameAccount, "", fault.InvalidAmount, ""} {
-		if (want == "") != (got[i].err == nil) || want != "" && !fault.Is(got[i].err, want) {
+		if (want == "") != (got[i].err == nil) || want != "" && !fault.HasCode(got[i].err, want) {
 			t.Errorf("request %d: got %v, want %q", i, got[i].err, want)
 		}
 	}
@@ -120,20 +120,20 @@ func TestOneBadRequestInAGroupIsRefusedAlone(t *testing.T) {
 // Rules TR-6, TR-7, TR-9.
 func TestTwoRequestsWithOneKeyInAGroupAreOneTransfer(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
-	h.fund(h.one, ann, 100)
-	got := h.together(
-		ask("k", ann, bob, "60"), ask("k", ann, bob, "60"), ask("k", ann, bob, "61"),
-		ask("poor", ann, bob, "90"), ask("poor", ann, bob, "10"), // a refused request does not use up its key
+	h := newTestEnv(t)
+	h.fundParty(h.one, ann, 100)
+	got := h.runParallel(
+		newRequest("k", ann, bob, "60"), newRequest("k", ann, bob, "60"), newRequest("k", ann, bob, "61"),
+		newRequest("poor", ann, bob, "90"), newRequest("poor", ann, bob, "10"), // a refused request does not use up its key
 	)
 	first := got[0].Transfer.TransferID
 	if got[0].err != nil || got[1].err != nil || got[0].Replayed || !got[1].Replayed || got[1].Transfer.TransferID != first {
 		t.Errorf("got %+v and %+v, want one transfer and its replay", got[0], got[1])
 	}
-	if f := fault.Of(got[2].err); f == nil || f.Code != fault.IdempotencyConflict || f.Extra["existingId"] != first {
+	if f := fault.Find(got[2].err); f == nil || f.Code != fault.IdempotencyConflict || f.Extra["existingId"] != first {
 		t.Errorf("other parameters: got %v, want a conflict", got[2].err)
 	}
-	if !fault.Is(got[3].err, fault.InsufficientBalance) || got[4].err != nil {
+	if !fault.HasCode(got[3].err, fault.InsufficientBalance) || got[4].err != nil {
 		t.Errorf("got %v and %v, want a refusal and a transfer", got[3].err, got[4].err)
 	}
 	h.wantBalance(h.one, ann, 30)
@@ -143,17 +143,17 @@ func TestTwoRequestsWithOneKeyInAGroupAreOneTransfer(t *testing.T) {
 // Rule TR-9.
 func TestAGroupThatTheDatabaseRefusesIsSplit(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
-	h.fund(h.one, ann, 1000)
+	h := newTestEnv(t)
+	h.fundParty(h.one, ann, 1000)
 	// A balance that cannot take one unit more: nobody but the database notices.
 	err := h.db.InOrg(t.Context(), h.one, func(ctx context.Context, tx pg.Tx) error {
 		if err := h.makeCustomer(ctx, tx, h.one, "full"); err != nil {
 			return err
 		}
-		return ledgertest.Post(ctx, tx, ledger.Posting{
+		return ledgertest.PostWithCauses(ctx, tx, ledger.Posting{
 			Cause: ledger.Cause{Kind: ledger.Deposit, ID: "dep_full"},
 			Legs: []ledger.Leg{{
-				Debit: ledger.Account{OrgID: h.one, MintID: usdc, Kind: ledger.Custody}, Credit: h.account(h.one, customer("full")),
+				Debit: ledger.Account{OrgID: h.one, MintID: usdc, Kind: ledger.Custody}, Credit: h.partyAccount(h.one, customer("full")),
 				Amount: money.MustParse("115792089237316195423570985008687907853269984665640564039457584007913129639935"),
 			}},
 		})
@@ -167,10 +167,10 @@ func TestAGroupThatTheDatabaseRefusesIsSplit(t *testing.T) {
 		if i == 5 {
 			to = customer("full")
 		}
-		requests = append(requests, ask(fmt.Sprint("k", i), ann, to, "10"))
+		requests = append(requests, newRequest(fmt.Sprint("k", i), ann, to, "10"))
 	}
-	for i, got := range h.together(requests...) {
-		if i == 5 && !fault.Is(got.err, fault.InvalidAmount) || i != 5 && got.err != nil {
+	for i, got := range h.runParallel(requests...) {
+		if i == 5 && !fault.HasCode(got.err, fault.InvalidAmount) || i != 5 && got.err != nil {
 			t.Errorf("request %d: got %v, want only the sixth refused", i, got.err)
 		}
 	}
@@ -181,20 +181,20 @@ func TestAGroupThatTheDatabaseRefusesIsSplit(t *testing.T) {
 // Rule TR-10.
 func TestTooManyAreTurnedAwayAndNothingIsDone(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
-	h.fund(h.one, ann, 10_000)
-	h.fund(h.two, ann, 10)
-	h.fund(h.one, customer("blocker"), 1)
-	release := h.blocked(customer("blocker"))
+	h := newTestEnv(t)
+	h.fundParty(h.one, ann, 10_000)
+	h.fundParty(h.two, ann, 10)
+	h.fundParty(h.one, customer("blocker"), 1)
+	release := h.blockAccount(customer("blocker"))
 	var wg sync.WaitGroup
 	var taken, turned atomic.Int64
 	send := func(i int) {
 		wg.Go(func() {
-			_, err := h.do(ask(fmt.Sprint("k", i), ann, bob, "1"))
+			_, err := h.requestTransfer(newRequest(fmt.Sprint("k", i), ann, bob, "1"))
 			switch {
 			case err == nil:
 				taken.Add(1)
-			case fault.Is(err, fault.CodeUnavailable) && fault.Of(err).Kind == fault.Unavailable:
+			case fault.HasCode(err, fault.CodeUnavailable) && fault.Find(err).Kind == fault.Unavailable:
 				turned.Add(1)
 			default:
 				t.Errorf("got %v, want a transfer or UNAVAILABLE", err)
@@ -205,7 +205,7 @@ func TestTooManyAreTurnedAwayAndNothingIsDone(t *testing.T) {
 	for i := range transfer.BesideMin {
 		send(-1 - i)
 	}
-	pgtest.Eventually(t, func() bool { return h.writers() == 2 && h.service.Waiting(h.one) == 0 }, "the second group stands")
+	pgtest.Eventually(t, func() bool { return h.countWriters() == 2 && h.service.Waiting(h.one) == 0 }, "the second group stands")
 	for i := range transfer.WaitingMax + 10 {
 		send(i)
 	}
@@ -213,7 +213,7 @@ func TestTooManyAreTurnedAwayAndNothingIsDone(t *testing.T) {
 	// One who leaves before its turn has moved nothing either.
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := h.service.Request(gone, h.one, ask("gone", ann, bob, "1")); !fault.Is(err, fault.CodeUnavailable) {
+	if _, err := h.service.Request(gone, h.one, newRequest("gone", ann, bob, "1")); !fault.HasCode(err, fault.CodeUnavailable) {
 		t.Errorf("got %v, want %v", err, fault.CodeUnavailable)
 	}
 	release()
@@ -229,10 +229,10 @@ func TestTooManyAreTurnedAwayAndNothingIsDone(t *testing.T) {
 // Rules TR-4, TR-6, TR-9.
 func TestTwoProcessesShareBalancesAndKeys(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newTestEnv(t)
 	const start, keys = 500, 400
-	h.fund(h.one, ann, start)
-	second, db := h.another()
+	h.fundParty(h.one, ann, start)
+	second, db := h.newService()
 	services := []*transfer.Service{h.service, second}
 	// Every key is asked for by both; ann cannot pay them all.
 	ids := [2][keys]string{}
@@ -240,9 +240,9 @@ func TestTwoProcessesShareBalancesAndKeys(t *testing.T) {
 	for w := range callers {
 		wg.Go(func() {
 			for i := w / 2; i < keys; i += callers / 2 {
-				r := ask(fmt.Sprint("k", i), ann, bob, fmt.Sprint(i%5+1))
+				r := newRequest(fmt.Sprint("k", i), ann, bob, fmt.Sprint(i%5+1))
 				out, err := services[w%2].Request(t.Context(), h.one, r)
-				if err != nil && !fault.Is(err, fault.InsufficientBalance) {
+				if err != nil && !fault.HasCode(err, fault.InsufficientBalance) {
 					t.Errorf("key %d: %v", i, err)
 				}
 				ids[w%2][i] = out.Transfer.TransferID
@@ -274,35 +274,35 @@ func TestTwoProcessesShareBalancesAndKeys(t *testing.T) {
 // withdrawals' kind of posting in between: no deadlock, no unit lost.
 func TestAHotBalanceBothWaysNeitherDeadlocksNorLoses(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
-	second, db := h.another()
+	h := newTestEnv(t)
+	second, db := h.newService()
 	services := []*transfer.Service{h.service, second}
 	const people, rounds, each = 20, 12, 1000
 	for i := range people {
-		h.fund(h.one, customer(fmt.Sprint("c", i)), each)
+		h.fundParty(h.one, customer(fmt.Sprint("c", i)), each)
 	}
-	h.fund(h.one, custody, each)
+	h.fundParty(h.one, custody, each)
 	var refused atomic.Int64
 	var wg sync.WaitGroup
 	for w := range callers {
 		wg.Go(func() {
 			for r := range rounds {
 				one, n := customer(fmt.Sprint("c", rand.IntN(people))), fmt.Sprint(rand.IntN(200)+1)
-				q := ask(fmt.Sprintf("%d-%d", w, r), one, custody, n)
+				q := newRequest(fmt.Sprintf("%d-%d", w, r), one, custody, n)
 				if r%2 == 1 {
-					q = ask(fmt.Sprintf("%d-%d", w, r), custody, one, n)
+					q = newRequest(fmt.Sprintf("%d-%d", w, r), custody, one, n)
 				}
-				if _, err := services[w%2].Request(t.Context(), h.one, q); fault.Is(err, fault.InsufficientBalance) {
+				if _, err := services[w%2].Request(t.Context(), h.one, q); fault.HasCode(err, fault.InsufficientBalance) {
 					refused.Add(1)
 				} else if err != nil {
 					t.Error(err)
 				}
 				if r%4 == 0 {
 					hold := ledger.Posting{Cause: ledger.Cause{Kind: ledger.WithdrawalHold, ID: fmt.Sprintf("wd_%d_%d", w, r)}, Legs: []ledger.Leg{{
-						Debit:  h.account(h.one, one),
+						Debit:  h.partyAccount(h.one, one),
 						Credit: ledger.Account{OrgID: h.one, MintID: usdc, Kind: ledger.Withdrawing, Subject: *one.CustomerID}, Amount: money.Units(1),
 					}}}
-					err := h.db.InOrg(t.Context(), h.one, func(ctx context.Context, tx pg.Tx) error { return ledgertest.Post(ctx, tx, hold) })
+					err := h.db.InOrg(t.Context(), h.one, func(ctx context.Context, tx pg.Tx) error { return ledgertest.PostWithCauses(ctx, tx, hold) })
 					if err != nil && !errors.Is(err, ledger.ErrOverdraft) {
 						t.Error(err)
 					}
@@ -325,21 +325,21 @@ func TestAHotBalanceBothWaysNeitherDeadlocksNorLoses(t *testing.T) {
 // Organizations have a writer each: one that stands holds up nobody else.
 func TestAWriterThatStandsHoldsUpItsOrganizationAlone(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
-	h.fund(h.one, ann, 100)
-	h.fund(h.two, ann, 100)
+	h := newTestEnv(t)
+	h.fundParty(h.one, ann, 100)
+	h.fundParty(h.two, ann, 100)
 	// Somebody is moving the balances of the first organization.
-	tx := pgtest.Begin(t, h.db)
+	tx := pgtest.BeginOwner(t, h.db)
 	if tag, err := tx.Exec(t.Context(), `SELECT FROM ledger_balances WHERE org_id = $1 FOR UPDATE`, h.one); err != nil || tag.RowsAffected() == 0 {
 		t.Fatalf("got %v, %v, want balances that are held", tag, err)
 	}
 	done := make(chan error, 1)
 	go func() {
-		_, err := h.do(ask("k", ann, bob, "1"))
+		_, err := h.requestTransfer(newRequest("k", ann, bob, "1"))
 		done <- err
 	}()
 	for i := range 5 {
-		if _, err := h.service.Request(t.Context(), h.two, ask(fmt.Sprint("k", i), ann, bob, "1")); err != nil {
+		if _, err := h.service.Request(t.Context(), h.two, newRequest(fmt.Sprint("k", i), ann, bob, "1")); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -362,46 +362,46 @@ func TestAWriterThatStandsHoldsUpItsOrganizationAlone(t *testing.T) {
 func TestAGroupWhoseCommitIsUnknownIsAnsweredByItsRows(t *testing.T) {
 	t.Parallel()
 	for name, loss := range map[string]pgtest.Loss{
-		"it is there":                                  {At: pgtest.AnswerLost},
-		"it is there, and cannot be looked up":         {At: pgtest.AnswerLost, Down: true},
-		"it is not there":                              {At: pgtest.CommitLost},
-		"it is not there, and cannot be looked up":     {At: pgtest.CommitLost, Down: true},
-		"it is not there yet":                          {At: pgtest.CommitHeld},
-		"it is not there yet, and cannot be looked up": {At: pgtest.CommitHeld, Down: true},
-		"it is heard of, and could not be looked up":   {At: pgtest.AnswerHeard, Down: true},
+		"it is there":                                  {Action: pgtest.AnswerLost},
+		"it is there, and cannot be looked up":         {Action: pgtest.AnswerLost, KeepDown: true},
+		"it is not there":                              {Action: pgtest.CommitLost},
+		"it is not there, and cannot be looked up":     {Action: pgtest.CommitLost, KeepDown: true},
+		"it is not there yet":                          {Action: pgtest.CommitHeld},
+		"it is not there yet, and cannot be looked up": {Action: pgtest.CommitHeld, KeepDown: true},
+		"it is heard of, and could not be looked up":   {Action: pgtest.AnswerHeard, KeepDown: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			h := newHouse(t)
-			h.fund(h.one, ann, 100)
+			h := newTestEnv(t)
+			h.fundParty(h.one, ann, 100)
 			p := &pgtest.Proxy{}
-			d := pgtest.Of(t, h.db)
+			d := pgtest.DatabaseOf(t, h.db)
 			d.URL = p.Start(t, d.URL)
 			direct := h.service
 			h.service = transfer.New(pgtest.Open(t, d, time.Now))
 			loss.Nth = 2 // the first is that of what holds the group up
-			p.Lose(loss)
+			p.LoseNext(loss)
 			requests := []transfer.Request{
-				ask("a", ann, bob, "60"), ask("a", ann, bob, "60"), ask("a", ann, bob, "61"),
-				ask("b", ann, bob, "60"), ask("c", ann, ann, "1"), ask("d", bob, custody, "50"),
+				newRequest("a", ann, bob, "60"), newRequest("a", ann, bob, "60"), newRequest("a", ann, bob, "61"),
+				newRequest("b", ann, bob, "60"), newRequest("c", ann, ann, "1"), newRequest("d", bob, custody, "50"),
 			}
 			want := []fault.Code{"", "", fault.IdempotencyConflict, fault.InsufficientBalance, fault.SameAccount, ""}
-			got := h.together(requests...)
-			if !p.Lost() {
+			got := h.runParallel(requests...)
+			if !p.HasLost() {
 				t.Fatal("no COMMIT was lost")
 			}
-			made := loss.At == pgtest.AnswerHeard || loss.At == pgtest.AnswerLost && !loss.Down
+			made := loss.Action == pgtest.AnswerHeard || loss.Action == pgtest.AnswerLost && !loss.KeepDown
 			for i, a := range got {
 				switch {
 				case want[i] != "":
-					if !fault.Is(a.err, want[i]) {
+					if !fault.HasCode(a.err, want[i]) {
 						t.Errorf("request %d: got %+v, want %s", i, a, want[i])
 					}
 				case made:
 					if a.err != nil || a.Transfer.TransferID != got[0].Transfer.TransferID && i < 2 {
 						t.Errorf("request %d: got %+v, want it made", i, a)
 					}
-				case !errors.Is(a.err, pg.ErrCommitUnknown) || fault.Of(a.err) != nil || a.Transfer.TransferID != "":
+				case !errors.Is(a.err, pg.ErrCommitUnknown) || fault.Find(a.err) != nil || a.Transfer.TransferID != "":
 					t.Errorf("request %d: got %+v, want an unknown outcome", i, a)
 				}
 			}
@@ -411,7 +411,7 @@ func TestAGroupWhoseCommitIsUnknownIsAnsweredByItsRows(t *testing.T) {
 				out, err := direct.Request(t.Context(), h.one, requests[0])
 				again <- answer{out, err}
 			}()
-			if loss.At == pgtest.CommitHeld {
+			if loss.Action == pgtest.CommitHeld {
 				pgtest.Eventually(t, func() bool {
 					var waits bool
 					err := h.owner.QueryRow(t.Context(), `
@@ -419,13 +419,13 @@ func TestAGroupWhoseCommitIsUnknownIsAnsweredByItsRows(t *testing.T) {
 					return err == nil && waits
 				}, "the repetition waits")
 			}
-			p.Up()
+			p.Restore()
 			first := <-again
-			if comes := loss.At != pgtest.CommitLost; first.err != nil || first.Replayed != comes {
+			if comes := loss.Action != pgtest.CommitLost; first.err != nil || first.Replayed != comes {
 				t.Errorf("repeated: got %+v, want it replayed: %v", first, comes)
 			}
 			h.service = direct
-			if last := h.must(requests[5]); last.Transfer.Amount != "50" {
+			if last := h.mustTransfer(requests[5]); last.Transfer.Amount != "50" {
 				t.Errorf("repeated: got %+v, want the transfer", last)
 			}
 			h.wantBalance(h.one, ann, 40)

@@ -13,22 +13,22 @@ import (
 )
 
 // Prover tells whether a wallet's address was attested by our signer for
-// exactly its owner: wallet.ErrProof when not. *wallet.Book is the real one.
+// exactly its owner: wallet.ErrProof when not. *wallet.Service is the real one.
 type Prover interface {
-	Prove(w wallet.Wallet) error
+	VerifyAttestation(w wallet.Wallet) error
 }
 
-// Addresses checks the proof of every wallet there is, also of those that
+// CheckAddresses checks the proof of every wallet there is, also of those that
 // nobody has asked for since somebody altered them. It takes time where there
 // are many; once a day is enough, for a proof is checked at every use.
-func Addresses(ctx context.Context, db *pg.DB, prover Prover) (Report, error) {
+func CheckAddresses(ctx context.Context, db *pg.DB, prover Prover) (Report, error) {
 	c := Check{ID: "I-15", Promise: "every address was issued by our signer to the one it stands for"}
-	r, began := Report{At: db.Clock()().UTC()}, time.Now()
+	r, began := Report{CheckedAt: db.Clock()().UTC()}, time.Now()
 	var found []Breach
-	count, all := 0, 0
+	count, total := 0, 0
 	err := db.Snapshot(ctx, func(ctx context.Context, tx pg.Tx) error {
-		found, count, all = nil, 0, 0
-		orgs, err := org.All(ctx, tx)
+		found, count, total = nil, 0, 0
+		orgs, err := org.ListAll(ctx, tx)
 		if err != nil {
 			return err
 		}
@@ -40,20 +40,20 @@ func Addresses(ctx context.Context, db *pg.DB, prover Prover) (Report, error) {
 					return err
 				}
 				for _, w := range wallets.Items {
-					all++
-					err := prover.Prove(w)
+					total++
+					err := prover.VerifyAttestation(w)
 					if errors.Is(err, wallet.ErrProof) {
-						if count++; count <= shownMax {
+						if count++; count <= breachesShownMax {
 							found = append(found, Breach{OrgID: o.ID, Subject: "wallet " + w.ID, Detail: fmt.Sprintf("%s is not what was issued to %s %q", w.Address, w.Purpose, w.Subject)})
 						}
 					} else if err != nil {
 						return fmt.Errorf("prove wallet %s: %w", w.ID, err)
 					}
 				}
-				if wallets.Next == nil {
+				if wallets.NextCursor == nil {
 					break
 				}
-				p.Cursor = wallets.Next
+				p.Cursor = wallets.NextCursor
 			}
 		}
 		return nil
@@ -61,6 +61,6 @@ func Addresses(ctx context.Context, db *pg.DB, prover Prover) (Report, error) {
 	if err != nil {
 		return Report{}, fmt.Errorf("check %s: %w", c.ID, err)
 	}
-	r.add(c, found, count, fmt.Sprintf("%d wallets", all), time.Since(began))
+	r.addOutcome(c, found, count, fmt.Sprintf("%d wallets", total), time.Since(began))
 	return r, nil
 }

@@ -19,7 +19,7 @@ func TestAnAlteredOrSwappedAddressIsFoundWithoutBeingUsed(t *testing.T) {
 	for i := range 3 {
 		s.address(fmt.Sprint("customer ", i))
 	}
-	owner := pgtest.Owner(t, s.db)
+	owner := pgtest.OwnerPool(t, s.db)
 	for name, c := range map[string]struct {
 		do, undo string
 		want     int
@@ -49,7 +49,7 @@ func TestAnAlteredOrSwappedAddressIsFoundWithoutBeingUsed(t *testing.T) {
 				t.Fatalf("%s: %v", name, err)
 			}
 		}
-		r, err := verify.WatchAddresses(s.ctx, s.db, s.book, slog.New(slog.DiscardHandler))
+		r, err := verify.CheckAddressesAndFreeze(s.ctx, s.db, s.book, slog.New(slog.DiscardHandler))
 		s.must(err)
 		if len(r.Breaches) != c.want || r.Outcomes[0].Breaches != c.want {
 			t.Errorf("%s: got %+v, want %d breaches", name, r.Breaches, c.want)
@@ -66,7 +66,7 @@ func TestAnAlteredOrSwappedAddressIsFoundWithoutBeingUsed(t *testing.T) {
 			}
 			return nil
 		}))
-		if all := len(stopped) == 1 && stopped[0].Scope == freeze.All; all != (c.want > 0) {
+		if all := len(stopped) == 1 && stopped[0].Scope == freeze.ScopeAll; all != (c.want > 0) {
 			t.Errorf("%s: got %+v, want everything stopped: %v", name, stopped, c.want > 0)
 		}
 		if _, err := owner.Exec(s.ctx, c.undo); err != nil {

@@ -8,23 +8,23 @@ import (
 	"github.com/cofferpay/coffer/internal/pg"
 )
 
-// auditChain computes the end of the chain of the audit log anew, and another part of
+// checkAuditChain computes the end of the chain of the audit log anew, and another part of
 // the rest each minute, and compares it with what the signer signed.
-func auditChain(ctx context.Context, tx pg.Tx) (found []Breach, err error) {
-	end, err := audit.EndOf(ctx, tx)
+func checkAuditChain(ctx context.Context, tx pg.Tx) (found []Breach, err error) {
+	end, err := audit.LoadEnd(ctx, tx)
 	if err != nil {
 		return nil, err
 	}
-	for _, part := range audit.Examined(end, tx.Now) {
-		broken, err := audit.Examine(ctx, tx, end.Chain, part[0], part[1])
+	for _, part := range audit.RangesToExamine(end, tx.Now) {
+		broken, err := audit.ExamineRange(ctx, tx, end.Chain, part[0], part[1])
 		if err != nil {
 			return nil, err
 		}
-		for _, what := range broken {
-			found = append(found, Breach{Subject: "audit log", Detail: what})
+		for _, text := range broken {
+			found = append(found, Breach{Subject: "audit log", Detail: text})
 		}
 	}
-	if err := audit.Compare(ctx, tx); errors.Is(err, audit.ErrContradicted) {
+	if err := audit.CompareAnchor(ctx, tx); errors.Is(err, audit.ErrContradicted) {
 		found = append(found, Breach{Subject: "audit log", Detail: err.Error()})
 	} else if err != nil {
 		return nil, err

@@ -4,30 +4,30 @@ package verify
 // changes these lines with it.
 const (
 	// An order in one of these has a slot and has not ended.
-	openOrders = `('SLOTTED', 'SIGNED', 'BROADCAST', 'STUCK')`
-	held       = `'FLAGGED', 'REJECTING', 'REDIRECTING', 'RESOLUTION_STUCK', 'REJECTED', 'REDIRECTED'`
+	openOrders      = `('SLOTTED', 'SIGNED', 'BROADCAST', 'STUCK')`
+	flaggedStatuses = `'FLAGGED', 'REJECTING', 'REDIRECTING', 'RESOLUTION_STUCK', 'REJECTED', 'REDIRECTED'`
 	// An order that never had a slot, or has none yet.
-	slotless = `('QUEUED', 'REFUSED', 'WITHDRAWN')`
+	statusesWithoutSlot = `('QUEUED', 'REFUSED', 'WITHDRAWN')`
 	// A withdrawal in one of these holds its amount.
 	openWithdrawals = `('AWAITING_APPROVAL', 'PROCESSING', 'BROADCAST')`
 	// Whose a withdrawal is: the kinds of the accounts that it takes from and is held in,
 	// and their subject.
-	spentFrom = `CASE WHEN product IS NULL THEN 'CUSTOMER' ELSE 'PRODUCT' END`
-	heldIn    = `CASE WHEN product IS NULL THEN 'WITHDRAWING' ELSE 'PRODUCT_WITHDRAWING' END`
-	whose     = `coalesce(product, customer_id)`
+	debitKindSQL       = `CASE WHEN product IS NULL THEN 'CUSTOMER' ELSE 'PRODUCT' END`
+	holdKindSQL        = `CASE WHEN product IS NULL THEN 'WITHDRAWING' ELSE 'PRODUCT_WITHDRAWING' END`
+	withdrawalOwnerSQL = `coalesce(product, customer_id)`
 	// At which wallet deposit d counts: where accounts are coins, what is credited is the
 	// treasury's wherever it lies.
-	keptAt = `CASE WHEN pooled(d.chain) AND d.status IN ('CREDITED', 'REVERSED') THEN (
+	creditWalletSQL = `CASE WHEN pooled(d.chain) AND d.status IN ('CREDITED', 'REVERSED') THEN (
 					SELECT t.wallet_id FROM wallets t JOIN wallets a ON a.wallet_id = d.wallet_id
 					WHERE t.org_id = d.org_id AND t.family = a.family AND t.purpose = 'TREASURY' AND t.subject = '') ELSE d.wallet_id END`
 	// What kind of account a deposit is credited to.
-	creditedTo = `CASE purpose WHEN 'CUSTOMER_DEPOSIT' THEN 'CUSTOMER' WHEN 'ORGANIZATION_DEPOSIT' THEN 'PRODUCT'
+	creditKindSQL = `CASE purpose WHEN 'CUSTOMER_DEPOSIT' THEN 'CUSTOMER' WHEN 'ORGANIZATION_DEPOSIT' THEN 'PRODUCT'
 					ELSE CASE contract WHEN '' THEN 'GAS' ELSE 'SUSPENSE' END END`
 )
 
 // checks are all that Run looks at, in the order of the report.
 var checks = []Check{
-	{ID: "I-01", Promise: "every transfer joins two accounts of its own organization and mint", sql: `
+	{ID: "I-01", Promise: "every transfer joins two accounts of its own organization and mint", breachSQL: `
 		SELECT t.org_id, 'transfer ' || t.transfer_id,
 			format('%s of mint %s from account %s (%s, mint %s) to account %s (%s, mint %s)',
 				t.amount, t.mint_id, t.debit_account, d.org_id, d.mint_id, t.credit_account, c.org_id, c.mint_id)
@@ -37,18 +37,18 @@ var checks = []Check{
 		WHERE (d.org_id, d.mint_id, c.org_id, c.mint_id) IS DISTINCT FROM (t.org_id, t.mint_id, t.org_id, t.mint_id)
 			OR t.amount <= 0 OR t.debit_account = t.credit_account`},
 
-	{ID: "I-02-triggers", Promise: "triggers, functions, views and rules are as the migrations made them, and the triggers fire", schema: ofTrigger},
+	{ID: "I-02-triggers", Promise: "triggers, functions, views and rules are as the migrations made them, and the triggers fire", guardKind: kindTrigger},
 
-	{ID: "I-02-rights", Promise: "the program's roles may do what the migrations granted them, and nothing else", schema: ofRight},
+	{ID: "I-02-rights", Promise: "the program's roles may do what the migrations granted them, and nothing else", guardKind: kindPrivilege},
 
-	{ID: "I-02-constraints", Promise: "constraints and unique indexes are as the migrations made them", schema: ofConstraint},
+	{ID: "I-02-constraints", Promise: "constraints and unique indexes are as the migrations made them", guardKind: kindConstraint},
 
-	{ID: "I-03", Promise: "no account with a floor is below it", sql: `
+	{ID: "I-03", Promise: "no account with a floor is below it", breachSQL: `
 		SELECT a.org_id, format('%s %s in mint %s', a.kind, a.subject, a.mint_id), 'holds ' || b.balance
 		FROM ledger_balances b JOIN ledger_accounts a USING (account_id)
 		WHERE b.balance < 0`},
 
-	{ID: "I-04", Promise: "every balance is the sum of its transfers", sql: `
+	{ID: "I-04", Promise: "every balance is the sum of its transfers", breachSQL: `
 		WITH sums AS (
 			SELECT account_id, sum(delta) AS total
 			FROM (SELECT credit_account AS account_id, amount AS delta FROM ledger_transfers
@@ -62,7 +62,7 @@ var checks = []Check{
 		LEFT JOIN sums s ON s.account_id = coalesce(a.account_id, b.account_id)
 		WHERE a.account_id IS NULL OR b.balance IS DISTINCT FROM coalesce(s.total, 0)`},
 
-	{ID: "I-04-totals", Promise: "an organization's totals, with the differences that are not folded yet, are the sums of its customers' balances and of what its addresses hold", sql: `
+	{ID: "I-04-totals", Promise: "an organization's totals, with the differences that are not folded yet, are the sums of its customers' balances and of what its addresses hold", breachSQL: `
 		WITH kept AS (
 			SELECT org_id, mint_id, sum(available) AS available, sum(withdrawing) AS withdrawing, sum(addresses) AS addresses, sum(treasuries) AS treasuries, sum(dust) AS dust
 			FROM (SELECT org_id, mint_id, available, withdrawing, addresses, treasuries, dust FROM organization_totals
@@ -85,17 +85,17 @@ var checks = []Check{
 		WHERE (coalesce(k.available, 0), coalesce(k.withdrawing, 0), coalesce(k.addresses, 0), coalesce(k.treasuries, 0), coalesce(k.dust, 0))
 			IS DISTINCT FROM (coalesce(c.available, 0), coalesce(c.withdrawing, 0), coalesce(h.addresses, 0), coalesce(h.treasuries, 0), coalesce(h.dust, 0))`},
 
-	{ID: "I-18-held", Promise: "what is held for withdrawals is the sum of the open ones, by customer or product and mint", sql: `
+	{ID: "I-18-held", Promise: "what is held for withdrawals is the sum of the open ones, by customer or product and mint", breachSQL: `
 		SELECT coalesce(h.org_id, w.org_id), format('%s %s in mint %s', coalesce(h.kind, w.kind), coalesce(h.subject, w.subject), coalesce(h.mint_id, w.mint_id)),
 			format('%s held, %s in open withdrawals', coalesce(h.balance, 0), coalesce(w.amount, 0))
 		FROM (SELECT a.org_id, a.kind, a.subject, a.mint_id, b.balance
 			FROM ledger_accounts a JOIN ledger_balances b USING (account_id) WHERE a.kind IN ('WITHDRAWING', 'PRODUCT_WITHDRAWING')) h
-		FULL JOIN (SELECT org_id, ` + heldIn + ` AS kind, ` + whose + ` AS subject, mint_id, sum(amount + charge_held) AS amount
+		FULL JOIN (SELECT org_id, ` + holdKindSQL + ` AS kind, ` + withdrawalOwnerSQL + ` AS subject, mint_id, sum(amount + charge_held) AS amount
 			FROM withdrawals WHERE status IN ` + openWithdrawals + ` GROUP BY 1, 2, 3, 4) w
 			ON w.org_id = h.org_id AND w.kind = h.kind AND w.subject = h.subject AND w.mint_id = h.mint_id
 		WHERE coalesce(h.balance, 0) <> coalesce(w.amount, 0)`},
 
-	{ID: "I-18-ended", Promise: "every withdrawal was held once and, if it ended, ended once and as it says", sql: `
+	{ID: "I-18-ended", Promise: "every withdrawal was held once and, if it ended, ended once and as it says", breachSQL: `
 		WITH posted AS (
 			SELECT t.cause_kind, t.cause_id, count(*) AS legs, sum(t.amount) AS amount, min(t.org_id) AS org_id, min(t.mint_id) AS mint_id,
 				min(d.kind) AS from_kind, min(d.subject) AS from_subject, min(c.kind) AS to_kind, min(c.subject) AS to_subject
@@ -106,13 +106,13 @@ var checks = []Check{
 			GROUP BY 1, 2),
 		due AS (
 			SELECT 'WITHDRAWAL_HOLD' AS cause_kind, withdrawal_id AS cause_id, org_id, mint_id, amount + charge_held AS amount, status,
-				` + spentFrom + ` AS from_kind, ` + whose + ` AS from_subject, ` + heldIn + ` AS to_kind, ` + whose + ` AS to_subject
+				` + debitKindSQL + ` AS from_kind, ` + withdrawalOwnerSQL + ` AS from_subject, ` + holdKindSQL + ` AS to_kind, ` + withdrawalOwnerSQL + ` AS to_subject
 			FROM withdrawals WHERE status <> 'BLOCKED'
 			UNION ALL
 			SELECT 'WITHDRAWAL_END', withdrawal_id, org_id, mint_id, CASE status WHEN 'COMPLETED' THEN amount ELSE amount + charge_held - charged END, status,
-				` + heldIn + `, ` + whose + `,
-				CASE status WHEN 'COMPLETED' THEN 'CUSTODY' ELSE ` + spentFrom + ` END,
-				CASE status WHEN 'COMPLETED' THEN '' ELSE ` + whose + ` END
+				` + holdKindSQL + `, ` + withdrawalOwnerSQL + `,
+				CASE status WHEN 'COMPLETED' THEN 'CUSTODY' ELSE ` + debitKindSQL + ` END,
+				CASE status WHEN 'COMPLETED' THEN '' ELSE ` + withdrawalOwnerSQL + ` END
 			FROM withdrawals WHERE status <> 'BLOCKED' AND status NOT IN ` + openWithdrawals + `
 				AND (status = 'COMPLETED' OR amount + charge_held > charged)) -- of one of which all was charged nothing is left
 		SELECT coalesce(w.org_id, p.org_id), 'withdrawal ' || coalesce(w.cause_id, p.cause_id),
@@ -124,7 +124,7 @@ var checks = []Check{
 		WHERE (p.legs, p.org_id, p.mint_id, p.amount, p.from_kind, p.from_subject, p.to_kind, p.to_subject)
 			IS DISTINCT FROM (1::bigint, w.org_id, w.mint_id, w.amount, w.from_kind, w.from_subject, w.to_kind, w.to_subject)`},
 
-	{ID: "I-18-fee", Promise: "the fee that was held of a paid withdrawal is the organization's, or of its own the operator's and off its bill, and nothing else came that way", sql: `
+	{ID: "I-18-fee", Promise: "the fee that was held of a paid withdrawal is the organization's, or of its own the operator's and off its bill, and nothing else came that way", breachSQL: `
 		WITH posted AS (
 			SELECT t.cause_kind, t.cause_id, count(*) AS legs, sum(t.amount) AS amount, min(t.org_id) AS org_id, min(t.mint_id) AS mint_id,
 				min(d.kind) AS from_kind, min(c.kind) AS to_kind, min(c.subject) AS to_subject
@@ -149,7 +149,7 @@ var checks = []Check{
 		WHERE (p.legs, p.org_id, p.mint_id, p.amount, p.from_kind, p.to_kind, p.to_subject)
 			IS DISTINCT FROM (1::bigint, w.org_id, w.mint_id, w.fee_deducted, w.from_kind, w.to_kind, w.to_subject)`},
 
-	{ID: "I-18-charge", Promise: "what a customer was charged of the costs of a withdrawal is what was shown and what it cost, and was posted once with the rest of what was held for it", sql: `
+	{ID: "I-18-charge", Promise: "what a customer was charged of the costs of a withdrawal is what was shown and what it cost, and was posted once with the rest of what was held for it", breachSQL: `
 		WITH posted AS (
 			SELECT t.cause_kind, t.cause_id, count(*) AS legs, sum(t.amount) AS amount, min(t.org_id) AS org_id, min(t.mint_id) AS mint_id,
 				min(d.kind) AS from_kind, min(d.subject) AS from_subject, min(c.kind) AS to_kind, min(c.subject) AS to_subject
@@ -182,7 +182,7 @@ var checks = []Check{
 			FROM withdrawals w JOIN mints m USING (mint_id) JOIN mints n ON n.chain = w.chain AND n.kind = 'NATIVE') w
 		WHERE charged <> least(worth, CASE status WHEN 'COMPLETED' THEN charge_held WHEN 'FAILED' THEN coalesce(charge_failure_max, 0) ELSE 0 END)`},
 
-	{ID: "I-18-transfers", Promise: "every transfer was posted once and whole, between the balances that it names, and told once", sql: `
+	{ID: "I-18-transfers", Promise: "every transfer was posted once and whole, between the balances that it names, and told once", breachSQL: `
 		WITH posted AS (
 			SELECT t.cause_id, count(*) AS legs, sum(t.amount) AS amount, min(t.org_id) AS org_id, min(t.mint_id) AS mint_id,
 				min(d.kind) AS from_kind, min(d.subject) AS from_subject, min(c.kind) AS to_kind, min(c.subject) AS to_subject
@@ -211,7 +211,7 @@ var checks = []Check{
 			ON e.org_id = d.org_id AND e.resource_id = d.transfer_id
 		WHERE d.transfer_id IS NULL OR e.times IS DISTINCT FROM 1`},
 
-	{ID: "I-06-custody", Promise: "what the books own is what the addresses hold, by organization and mint", sql: `
+	{ID: "I-06-custody", Promise: "what the books own is what the addresses hold, by organization and mint", breachSQL: `
 		SELECT coalesce(b.org_id, f.org_id), 'mint ' || coalesce(b.mint_id, f.mint_id),
 			format('the books own %s, the addresses hold %s', coalesce(b.owned, 0), coalesce(f.holds, 0))
 		FROM (SELECT a.org_id, a.mint_id, sum(moved.delta) AS owned
@@ -224,11 +224,11 @@ var checks = []Check{
 			ON f.org_id = b.org_id AND f.mint_id = b.mint_id
 		WHERE coalesce(b.owned, 0) <> coalesce(f.holds, 0)`},
 
-	{ID: "I-06-funds", Promise: "what each address holds follows from what arrived and what ended", sql: `
+	{ID: "I-06-funds", Promise: "what each address holds follows from what arrived and what ended", breachSQL: `
 		WITH native AS (SELECT chain, mint_id FROM mints WHERE contract = ''),
 		moved (wallet_id, mint_id, org_id, credited, swept, gas, dust) AS (
-			SELECT ` + keptAt + `, d.mint_id, d.org_id, d.amount, 0, 0, 0
-			FROM deposits d WHERE d.status IN (` + held + `, 'CREDITED') AND NOT (d.purpose = 'TREASURY' AND d.contract = '')
+			SELECT ` + creditWalletSQL + `, d.mint_id, d.org_id, d.amount, 0, 0, 0
+			FROM deposits d WHERE d.status IN (` + flaggedStatuses + `, 'CREDITED') AND NOT (d.purpose = 'TREASURY' AND d.contract = '')
 			UNION ALL
 			SELECT d.wallet_id, d.mint_id, d.org_id, 0, 0, d.amount, 0
 			FROM deposits d WHERE d.status = 'CREDITED' AND d.purpose = 'TREASURY' AND d.contract = ''
@@ -261,7 +261,7 @@ var checks = []Check{
 		WHERE (coalesce(f.credited, 0), coalesce(f.swept, 0), coalesce(f.gas, 0), coalesce(f.dust, 0))
 			IS DISTINCT FROM (coalesce(m.credited, 0), coalesce(m.swept, 0), coalesce(m.gas, 0), coalesce(m.dust, 0))`},
 
-	{ID: "I-06-reserved", Promise: "what is reserved is promised to open payments and sweeps, by address and mint", sql: `
+	{ID: "I-06-reserved", Promise: "what is reserved is promised to open payments and sweeps, by address and mint", breachSQL: `
 		SELECT coalesce(f.org_id, o.org_id), format('wallet %s in mint %s', coalesce(f.wallet_id, o.wallet_id), coalesce(f.mint_id, o.mint_id)),
 			format('%s reserved, %s promised', coalesce(f.reserved, 0), coalesce(o.amount, 0))
 		FROM address_funds f
@@ -276,7 +276,7 @@ var checks = []Check{
 			ON o.wallet_id = f.wallet_id AND o.mint_id = f.mint_id AND o.org_id = f.org_id
 		WHERE coalesce(f.reserved, 0) <> coalesce(o.amount, 0)`},
 
-	{ID: "I-25", Promise: "what is flagged is held on its address, by address and mint", sql: `
+	{ID: "I-25", Promise: "what is flagged is held on its address, by address and mint", breachSQL: `
 		SELECT coalesce(f.org_id, d.org_id), format('wallet %s in mint %s', coalesce(f.wallet_id, d.wallet_id), coalesce(f.mint_id, d.mint_id)),
 			format('%s held, %s flagged', coalesce(f.held, 0), coalesce(d.amount, 0))
 		FROM (SELECT * FROM address_funds WHERE held <> 0) f
@@ -291,7 +291,7 @@ var checks = []Check{
 			ON d.wallet_id = f.wallet_id AND d.mint_id = f.mint_id AND d.org_id = f.org_id
 		WHERE coalesce(f.held, 0) <> coalesce(d.amount, 0)`},
 
-	{ID: "I-27", Promise: "every flagged deposit has the resolution that its state says, once, and is in the books as that says", sql: `
+	{ID: "I-27", Promise: "every flagged deposit has the resolution that its state says, once, and is in the books as that says", breachSQL: `
 		SELECT d.org_id, 'deposit ' || d.deposit_id,
 			format('is %s, resolved %s times, held %s times in the books and released %s times', d.status, n.resolved, n.holds, n.releases)
 		FROM deposits d
@@ -302,13 +302,13 @@ var checks = []Check{
 		WHERE d.is_flagged AND (n.holds <> 1 OR n.resolved <> CASE WHEN d.status IN ('FLAGGED', 'ORPHANED') THEN 0 ELSE 1 END
 			OR n.releases <> CASE WHEN d.status IN ('ORPHANED', 'CREDITED', 'REVERSED', 'REJECTED', 'REDIRECTED') THEN 1 ELSE 0 END)`},
 
-	{ID: "I-30", Promise: "what is flagged goes back to who sent it", sql: `
+	{ID: "I-30", Promise: "what is flagged goes back to who sent it", breachSQL: `
 		SELECT org_id, 'deposit ' || deposit_id, format('came from %s and would go back to %s', from_address, return_to)
-		FROM deposits WHERE is_flagged AND return_to <> from_address`, open: `
+		FROM deposits WHERE is_flagged AND return_to <> from_address`, openSQL: `
 		SELECT org_id, 'deposit ' || deposit_id, 'was flagged before its sender was bound by a key: only the operator redirects it'
 		FROM deposits WHERE is_flagged AND return_mac IS NULL AND status IN ('FLAGGED', 'REJECTING', 'REDIRECTING', 'RESOLUTION_STUCK')`},
 
-	{ID: "I-06-gas", Promise: "what gas is reserved is promised to open slots and top-ups, by address", sql: `
+	{ID: "I-06-gas", Promise: "what gas is reserved is promised to open slots and top-ups, by address", breachSQL: `
 		WITH native AS (SELECT chain, mint_id FROM mints WHERE contract = '')
 		SELECT coalesce(f.org_id, o.org_id), format('wallet %s in mint %s', coalesce(f.wallet_id, o.wallet_id), coalesce(f.mint_id, o.mint_id)),
 			format('%s reserved, %s promised', coalesce(f.gas_reserved, 0), coalesce(o.amount, 0))
@@ -326,15 +326,15 @@ var checks = []Check{
 			ON o.wallet_id = f.wallet_id AND o.mint_id = f.mint_id AND o.org_id = f.org_id
 		WHERE coalesce(f.gas_reserved, 0) <> coalesce(o.amount, 0)`},
 
-	{ID: "I-47", Promise: "where accounts are coins, the coins of an organization are together what its addresses hold by the books", sql: `
+	{ID: "I-47", Promise: "where accounts are coins, the coins of an organization are together what its addresses hold by the books", breachSQL: `
 		WITH counted AS (
 			SELECT c.org_id, c.mint_id, sum(CASE
 				WHEN c.status = 'SPENT' THEN CASE WHEN d.status = 'REVERSED' OR d.lost_at IS NOT NULL THEN -c.amount ELSE 0 END
 				-- What is in question stands in the books until it is found again or is taken back.
-				WHEN c.status = 'GONE' THEN CASE WHEN d.chain_status = 'REORGED' AND d.status IN (` + held + `, 'CREDITED') AND d.lost_at IS NULL THEN c.amount ELSE 0 END
+				WHEN c.status = 'GONE' THEN CASE WHEN d.chain_status = 'REORGED' AND d.status IN (` + flaggedStatuses + `, 'CREDITED') AND d.lost_at IS NULL THEN c.amount ELSE 0 END
 				-- Until its order ends the books have what was spent, and not what came back.
 				WHEN c.change_of IS NOT NULL THEN CASE WHEN o.status IN ('PAID', 'FAILED') THEN c.amount ELSE 0 END
-				WHEN d.status IN (` + held + `, 'CREDITED', 'BELOW_MINIMUM') THEN c.amount
+				WHEN d.status IN (` + flaggedStatuses + `, 'CREDITED', 'BELOW_MINIMUM') THEN c.amount
 				ELSE 0 END) AS amount
 			FROM coins c LEFT JOIN deposits d ON d.deposit_id = c.deposit_id LEFT JOIN dispatch_orders o ON o.order_id = c.change_of
 			GROUP BY 1, 2)
@@ -345,7 +345,7 @@ var checks = []Check{
 		WHERE coalesce(f.amount, 0) <> coalesce(c.amount, 0)
 			AND NOT EXISTS (SELECT FROM dispatch_in_question q WHERE q.org_id = coalesce(f.org_id, c.org_id) AND pooled(q.chain))`},
 
-	{ID: "I-47-state", Promise: "every final output of ours is a coin that may be used for what its deposit or its order says", sql: `
+	{ID: "I-47-state", Promise: "every final output of ours is a coin that may be used for what its deposit or its order says", breachSQL: `
 		SELECT d.org_id, 'deposit ' || d.deposit_id, format('is %s, and its coin is %s', d.status, coalesce(c.status, 'not there'))
 		FROM deposits d LEFT JOIN coins c ON c.deposit_id = d.deposit_id
 		WHERE pooled(d.chain) AND d.mint_id IS NOT NULL AND d.chain_status = 'FINALIZED'
@@ -369,7 +369,7 @@ var checks = []Check{
 		FROM coins c LEFT JOIN finality_live p ON p.proof_id = c.proof_id
 		WHERE c.proof_id IS NOT NULL AND c.status IN ('HELD', 'FREE') AND (p.chain, p.height) IS DISTINCT FROM (c.chain, c.height)`},
 
-	{ID: "I-47-slot", Promise: "every coin that an order has is in its slot, and is spent when it ended", sql: `
+	{ID: "I-47-slot", Promise: "every coin that an order has is in its slot, and is spent when it ended", breachSQL: `
 		SELECT c.org_id, 'coin ' || c.outpoint, format('is %s for order %s, which is %s%s', c.status, c.order_id, o.status,
 			CASE WHEN coalesce(strpos(s.lease, c.outpoint || ':'), 0) = 0 THEN ' and has another slot' ELSE '' END)
 		FROM coins c JOIN dispatch_orders o USING (order_id) LEFT JOIN dispatch_slots s ON s.order_id = c.order_id
@@ -380,7 +380,7 @@ var checks = []Check{
 		SELECT s.org_id, 'order ' || s.order_id, 'has a slot and no coin in it'
 		FROM dispatch_slots s WHERE pooled(s.chain) AND NOT EXISTS (SELECT FROM coins c WHERE c.order_id = s.order_id)`},
 
-	{ID: "I-47-rest", Promise: "what a slot leaves of its coins comes back to a wallet of its own, which the seed and a number name", sql: `
+	{ID: "I-47-rest", Promise: "what a slot leaves of its coins comes back to a wallet of its own, which the seed and a number name", breachSQL: `
 		WITH rests AS (
 			SELECT s.org_id, s.order_id, split_part(s.lease, ' ', -1) AS address FROM dispatch_slots s WHERE pooled(s.chain))
 		SELECT r.org_id, 'order ' || r.order_id, format('its rest comes back to %s, which is no wallet of its organization for change', r.address)
@@ -397,7 +397,7 @@ var checks = []Check{
 		SELECT org_id, 'wallets for change', format('are %s, and the last is number %s', count(*), max(subject::bigint))
 		FROM wallets WHERE purpose = 'CHANGE' AND subject ~ '^[1-9][0-9]{0,17}$' GROUP BY org_id, family HAVING count(*) <> max(subject::bigint)`},
 
-	{ID: "I-09", Promise: "nothing counts whose very block is not proven final", sql: `
+	{ID: "I-09", Promise: "nothing counts whose very block is not proven final", breachSQL: `
 		SELECT d.org_id, 'deposit ' || d.deposit_id,
 			format('is %s in block %s %s of %s, proven is %s', d.status, d.height, d.block_hash, d.chain,
 				coalesce(format('%s %s of %s', p.height, p.hash, p.chain), 'none'))
@@ -405,7 +405,7 @@ var checks = []Check{
 		WHERE (d.status IN ('SCREENING', 'BELOW_MINIMUM') OR d.status = 'CREDITED' AND d.chain_status <> 'REORGED' OR d.chain_status = 'FINALIZED')
 			AND (p.chain, p.height, p.hash) IS DISTINCT FROM (d.chain, d.height, d.block_hash)`},
 
-	{ID: "I-10", Promise: "every credited deposit was posted once, whole, to whom it belongs, and nothing else was", sql: `
+	{ID: "I-10", Promise: "every credited deposit was posted once, whole, to whom it belongs, and nothing else was", breachSQL: `
 		WITH posted AS (
 			SELECT t.cause_id, count(*) AS legs, sum(t.amount) AS amount, min(t.org_id) AS org_id, min(t.mint_id) AS mint_id,
 				min(d.kind) AS from_kind, min(c.kind) AS to_kind, min(c.subject) AS to_subject
@@ -415,7 +415,7 @@ var checks = []Check{
 			WHERE t.cause_kind = 'DEPOSIT' GROUP BY 1),
 		due AS (
 			SELECT deposit_id, org_id, mint_id, amount,
-				` + creditedTo + ` AS to_kind, coalesce(customer_id, product, '') AS to_subject
+				` + creditKindSQL + ` AS to_kind, coalesce(customer_id, product, '') AS to_subject
 			FROM deposits WHERE status IN ('CREDITED', 'REVERSED'))
 		SELECT coalesce(d.org_id, p.org_id), 'deposit ' || coalesce(d.deposit_id, p.cause_id),
 			CASE WHEN p.cause_id IS NULL THEN 'is credited and was not posted'
@@ -426,13 +426,13 @@ var checks = []Check{
 		WHERE (p.legs, p.org_id, p.mint_id, p.amount, p.from_kind, p.to_kind, p.to_subject)
 			IS DISTINCT FROM (1::bigint, d.org_id, d.mint_id, d.amount, 'CUSTODY', d.to_kind, d.to_subject)`},
 
-	{ID: "I-14-question", Promise: "what was credited on a block that is gone is in question, and nothing else is", sql: `
+	{ID: "I-14-question", Promise: "what was credited on a block that is gone is in question, and nothing else is", breachSQL: `
 		SELECT d.org_id, 'deposit ' || d.deposit_id,
 			format('is %s and %s, and its proof is %s', d.status, d.chain_status, CASE WHEN p.proof_id IS NULL THEN 'dead' ELSE 'alive' END)
 		FROM deposits d LEFT JOIN finality_live p ON p.proof_id = d.proof_id
 		WHERE d.status IN ('CREDITED', 'REVERSED') AND (p.proof_id IS NULL) <> (d.chain_status = 'REORGED')`},
 
-	{ID: "I-14-reversed", Promise: "what the chain took back was posted back whole, from whom it was credited to and as a loss", sql: `
+	{ID: "I-14-reversed", Promise: "what the chain took back was posted back whole, from whom it was credited to and as a loss", breachSQL: `
 		WITH posted AS (
 			SELECT split_part(t.cause_id, '/', 1) AS deposit_id, min(t.org_id) AS org_id, min(t.mint_id) AS mint_id, count(DISTINCT t.mint_id) AS mints,
 				coalesce(sum(t.amount) FILTER (WHERE d.kind IN ('CUSTOMER', 'PRODUCT', 'GAS', 'SUSPENSE')), 0) AS taken,
@@ -446,7 +446,7 @@ var checks = []Check{
 			WHERE t.cause_kind = 'DEPOSIT_REVERSAL' GROUP BY 1),
 		due AS (
 			SELECT deposit_id, org_id, mint_id, amount, taken_back, claims,
-				` + creditedTo + ` || ' ' || coalesce(customer_id, product, '') AS owner
+				` + creditKindSQL + ` || ' ' || coalesce(customer_id, product, '') AS owner
 			FROM deposits WHERE status = 'REVERSED'
 			UNION ALL SELECT deposit_id, org_id, mint_id, amount, 0, 0, NULL FROM deposits WHERE lost_at IS NOT NULL)
 		SELECT coalesce(d.org_id, p.org_id), 'deposit ' || coalesce(d.deposit_id, p.deposit_id),
@@ -459,22 +459,22 @@ var checks = []Check{
 				IS DISTINCT FROM (d.org_id, d.mint_id, 1::bigint, d.taken_back, d.amount - d.taken_back, d.amount, d.claims + 1::bigint)
 			OR p.owners <> ARRAY[d.owner]`},
 
-	{ID: "I-14-short", Promise: "what addresses lack is what the chain took back, and is counted", open: `
-		SELECT org_id, format('wallet %s in mint %s', wallet_id, mint_id), format('lacks %s of %s', open, part) FROM reorg_shortfalls`, sql: `
+	{ID: "I-14-short", Promise: "what addresses lack is what the chain took back, and is counted", openSQL: `
+		SELECT org_id, format('wallet %s in mint %s', wallet_id, mint_id), format('lacks %s of %s', open, part) FROM reorg_shortfalls`, breachSQL: `
 		SELECT f.org_id, format('wallet %s in mint %s', f.wallet_id, f.mint_id),
 			format('lacks %s and gas %s; %s and gas %s were taken back, of deposits %s',
 				f.short, f.gas_short, f.reversed, f.gas_reversed, coalesce(d.amount, 0))
 		FROM address_funds f
-		LEFT JOIN (SELECT ` + keptAt + ` AS wallet_id, mint_id, sum(amount) AS amount FROM deposits d WHERE status = 'REVERSED' OR lost_at IS NOT NULL OR is_flagged AND status = 'ORPHANED' GROUP BY 1, 2) d USING (wallet_id, mint_id)
+		LEFT JOIN (SELECT ` + creditWalletSQL + ` AS wallet_id, mint_id, sum(amount) AS amount FROM deposits d WHERE status = 'REVERSED' OR lost_at IS NOT NULL OR is_flagged AND status = 'ORPHANED' GROUP BY 1, 2) d USING (wallet_id, mint_id)
 		WHERE f.short <> greatest(0, f.reserved + f.swept + f.held - f.credited) OR f.gas_short <> greatest(0, f.gas_reserved - f.gas)
 			OR f.short > f.reversed OR f.gas_short > f.gas_reversed OR f.reversed + f.gas_reversed < coalesce(d.amount, 0)`},
 
-	{ID: "I-10-once", Promise: "one movement on a chain is one living deposit", sql: `
+	{ID: "I-10-once", Promise: "one movement on a chain is one living deposit", breachSQL: `
 		SELECT min(org_id), format('%s %s %s of %s', chain, kind, position, tx_hash), 'is deposits ' || string_agg(deposit_id, ', ' ORDER BY deposit_id)
 		FROM deposits WHERE chain_status <> 'REORGED'
 		GROUP BY chain, tx_hash, kind, position HAVING count(*) > 1`},
 
-	{ID: "I-12", Promise: "every deposit is of the mint of its contract, on the wallet that received it", sql: `
+	{ID: "I-12", Promise: "every deposit is of the mint of its contract, on the wallet that received it", breachSQL: `
 		SELECT d.org_id, 'deposit ' || d.deposit_id,
 			format('mint %s, contract %s on %s; wallet %s %s of %s', d.mint_id, d.contract, d.chain, d.wallet_id, d.address, coalesce(d.customer_id, d.product, d.purpose))
 		FROM deposits d LEFT JOIN mints m ON m.mint_id = d.mint_id LEFT JOIN wallets w ON w.wallet_id = d.wallet_id
@@ -482,7 +482,7 @@ var checks = []Check{
 			OR (w.org_id, w.address, w.purpose, CASE w.purpose WHEN 'CHANGE' THEN '' ELSE w.subject END)
 				IS DISTINCT FROM (d.org_id, d.address, d.purpose, coalesce(d.customer_id, d.product, ''))`},
 
-	{ID: "I-13", Promise: "every final block was walked, each one on top of the one before", sql: `
+	{ID: "I-13", Promise: "every final block was walked, each one on top of the one before", breachSQL: `
 		SELECT NULL::text, format('%s block %s', p.chain, p.height),
 			format('stands on %s, and the proof before it is of block %s, %s', p.parent, p.before, p.below)
 		FROM (SELECT chain, height, parent, lag(height) OVER w AS before, lag(hash) OVER w AS below, row_number() OVER w AS nth
@@ -496,14 +496,14 @@ var checks = []Check{
 		SELECT NULL, format('%s block %s', p.chain, max(p.height)), 'is proven and the chain has no cursor'
 		FROM finality_proofs p WHERE NOT EXISTS (SELECT FROM scan_cursors c WHERE c.chain = p.chain) GROUP BY p.chain`},
 
-	{ID: "I-16-slot", Promise: "every order has one slot from the moment it may be signed, and no payment has two", sql: `
+	{ID: "I-16-slot", Promise: "every order has one slot from the moment it may be signed, and no payment has two", breachSQL: `
 		SELECT o.org_id, 'order ' || o.order_id,
-			CASE WHEN s.order_id IS NULL AND o.status NOT IN ` + slotless + ` THEN format('is %s without a slot', o.status)
-				WHEN s.order_id IS NOT NULL AND o.status IN ` + slotless + ` THEN format('is %s with slot %s', o.status, s.nonce)
+			CASE WHEN s.order_id IS NULL AND o.status NOT IN ` + statusesWithoutSlot + ` THEN format('is %s without a slot', o.status)
+				WHEN s.order_id IS NOT NULL AND o.status IN ` + statusesWithoutSlot + ` THEN format('is %s with slot %s', o.status, s.nonce)
 				ELSE format('has slot %s of wallet %s on %s, which is not its wallet or not counted', s.nonce, s.wallet_id, s.chain) END
 		FROM dispatch_orders o LEFT JOIN dispatch_slots s ON s.order_id = coalesce(o.rides_id, o.order_id)
 		LEFT JOIN dispatch_accounts a ON a.wallet_id = s.wallet_id AND a.chain = s.chain
-		WHERE (s.order_id IS NULL) <> (o.status IN ` + slotless + `)
+		WHERE (s.order_id IS NULL) <> (o.status IN ` + statusesWithoutSlot + `)
 			OR s.order_id IS NOT NULL AND ((s.wallet_id, s.chain, s.org_id) IS DISTINCT FROM (o.wallet_id, o.chain, o.org_id)
 				OR a.next_nonce IS NULL OR s.nonce >= a.next_nonce)
 		UNION ALL
@@ -522,7 +522,7 @@ var checks = []Check{
 		SELECT s.org_id, 'order ' || s.order_id, format('has a slot, and rides with %s', o.rides_id)
 		FROM dispatch_slots s JOIN dispatch_orders o USING (order_id) WHERE o.rides_id IS NOT NULL`},
 
-	{ID: "I-16-bytes", Promise: "nothing is out whose bytes are not stored", sql: `
+	{ID: "I-16-bytes", Promise: "nothing is out whose bytes are not stored", breachSQL: `
 		SELECT o.org_id, 'order ' || o.order_id,
 			CASE WHEN a.attempts IS NULL THEN format('is %s without an unsigned transaction', o.status)
 				ELSE format('is %s, %s of %s attempts are stored, %s', o.status, a.stored, a.attempts, coalesce('it names ' || o.tx_hash, 'it names none')) END
@@ -531,12 +531,12 @@ var checks = []Check{
 				bool_or(sent_at IS NOT NULL AND raw IS NULL) AS unstored,
 				array_agg(tx_hash) FILTER (WHERE act = 'PAY') AS payments
 			FROM dispatch_attempts GROUP BY order_id) a ON a.order_id = coalesce(o.rides_id, o.order_id)
-		WHERE o.status NOT IN ` + slotless + ` AND (a.attempts IS NULL OR a.unstored
+		WHERE o.status NOT IN ` + statusesWithoutSlot + ` AND (a.attempts IS NULL OR a.unstored
 			OR o.status <> 'SLOTTED' AND a.stored = 0
 			OR o.status IN ('BROADCAST', 'PAID', 'FAILED', 'STUCK') AND (o.tx_hash = ANY (a.hashes)) IS NOT TRUE
 			OR o.status = 'PAID' AND (o.tx_hash = ANY (a.payments)) IS NOT TRUE)`},
 
-	{ID: "I-16-payment", Promise: "every payment is the withdrawal that was accepted, and ended with it", sql: `
+	{ID: "I-16-payment", Promise: "every payment is the withdrawal that was accepted, and ended with it", breachSQL: `
 		SELECT coalesce(w.org_id, o.org_id), 'withdrawal ' || coalesce(w.withdrawal_id, o.order_id),
 			CASE WHEN w.withdrawal_id IS NULL THEN format('there is none, and its order is %s', o.status)
 				WHEN o.order_id IS NULL THEN format('is %s and has no order', w.status)
@@ -555,7 +555,7 @@ var checks = []Check{
 				OR w.status = 'BROADCAST' AND o.status NOT IN ('BROADCAST', 'STUCK')
 				OR w.status IN ('AWAITING_APPROVAL', 'REJECTED', 'CANCELLED') AND o.status NOT IN ('REFUSED', 'WITHDRAWN'))`},
 
-	{ID: "I-16-void", Promise: "what people took back is void in the signer's journal before its hold ends, and stays taken back", sql: `
+	{ID: "I-16-void", Promise: "what people took back is void in the signer's journal before its hold ends, and stays taken back", breachSQL: `
 		SELECT v.org_id, 'order ' || v.order_id, format('was taken back and is %s, its withdrawal is %s, and its void is in entry %s',
 			o.status, coalesce(w.status, 'missing'), coalesce(v.journal_seq::text, 'none'))
 		FROM dispatch_voids v JOIN dispatch_orders o USING (order_id) LEFT JOIN withdrawals w ON w.withdrawal_id = v.order_id
@@ -563,7 +563,7 @@ var checks = []Check{
 			OR w.status = 'PROCESSING' AND w.ends_as IS NULL
 			OR v.journal_seq IS NOT NULL AND w.ends_as IS NOT NULL AND w.status <> w.ends_as`},
 
-	{ID: "I-16-sweep", Promise: "every sweep and top-up is its order, and ended with it", sql: `
+	{ID: "I-16-sweep", Promise: "every sweep and top-up is its order, and ended with it", breachSQL: `
 		SELECT coalesce(s.org_id, o.org_id), coalesce(s.what || ' ' || s.id, 'order ' || o.order_id),
 			CASE WHEN s.id IS NULL THEN 'moves what nobody planned'
 				WHEN o.order_id IS NULL THEN format('is %s and has no order', s.status)
@@ -579,7 +579,7 @@ var checks = []Check{
 			OR (s.status = 'DONE') <> (o.status = 'PAID')
 			OR (s.status = 'FAILED') <> (o.status IN ('FAILED', 'REFUSED', 'WITHDRAWN'))`},
 
-	{ID: "I-16-place", Promise: "every place is its order, and ended with it", sql: `
+	{ID: "I-16-place", Promise: "every place is its order, and ended with it", breachSQL: `
 		SELECT coalesce(p.org_id, o.org_id), 'place ' || coalesce(p.place_id, o.order_id),
 			CASE WHEN p.place_id IS NULL THEN 'is made by nobody who planned it'
 				WHEN o.order_id IS NULL THEN format('is %s and has no order', p.status)
@@ -591,7 +591,7 @@ var checks = []Check{
 			OR (p.status = 'DONE') <> (o.status = 'PAID')
 			OR (p.status = 'OPEN') <> (o.status NOT IN ('PAID', 'FAILED', 'REFUSED', 'WITHDRAWN'))`},
 
-	{ID: "I-16-merge", Promise: "every merge of coins is its order, pays nobody, and ended with it", sql: `
+	{ID: "I-16-merge", Promise: "every merge of coins is its order, pays nobody, and ended with it", breachSQL: `
 		SELECT coalesce(m.org_id, o.org_id), 'merge ' || coalesce(m.merge_id, o.order_id),
 			CASE WHEN m.merge_id IS NULL THEN 'is made by nobody who planned it'
 				WHEN o.order_id IS NULL THEN format('is %s and has no order', m.status)
@@ -608,7 +608,7 @@ var checks = []Check{
 			OR (m.status = 'DONE') <> (o.status = 'PAID')
 			OR (m.status = 'OPEN') <> (o.status NOT IN ('PAID', 'FAILED', 'REFUSED', 'WITHDRAWN'))`},
 
-	{ID: "I-16-close", Promise: "every close is its order, and ended with it", sql: `
+	{ID: "I-16-close", Promise: "every close is its order, and ended with it", breachSQL: `
 		SELECT coalesce(c.org_id, o.org_id), 'close ' || coalesce(c.close_id, o.order_id),
 			CASE WHEN c.close_id IS NULL THEN 'closes what nobody planned to'
 				WHEN o.order_id IS NULL THEN format('is %s and has no order', c.status)
@@ -622,7 +622,7 @@ var checks = []Check{
 			OR (c.status = 'DONE') <> (o.status = 'PAID')
 			OR (c.status = 'FAILED') <> (o.status IN ('FAILED', 'REFUSED', 'WITHDRAWN'))`},
 
-	{ID: "I-17", Promise: "an order ended on a proven block, and its fee was posted once", sql: `
+	{ID: "I-17", Promise: "an order ended on a proven block, and its fee was posted once", breachSQL: `
 		WITH posted AS (
 			-- With /1, /2, … what it has cost more or less after its block was gone.
 			SELECT split_part(t.cause_id, '/', 1) AS cause_id, min(t.org_id) AS org_id,
@@ -650,9 +650,9 @@ var checks = []Check{
 			OR o.fee <> coalesce(p.paid, 0) OR o.fee <> coalesce(p.due, 0)
 			OR p.cause_id IS NOT NULL AND (p.legs, p.org_id, p.chain) IS DISTINCT FROM (2::bigint, o.org_id, o.chain)`},
 
-	{ID: "I-17-question", Promise: "an order that ended on a block that is gone is listed until it is proven again", open: `
+	{ID: "I-17-question", Promise: "an order that ended on a block that is gone is listed until it is proven again", openSQL: `
 		SELECT o.org_id, 'order ' || o.order_id, format('is %s on a block that is gone and waits for %s: %s', o.status, coalesce(o.waiting_for, 'a look'), coalesce(o.last_error, ''))
-		FROM dispatch_in_question q JOIN dispatch_orders o USING (order_id)`, sql: `
+		FROM dispatch_in_question q JOIN dispatch_orders o USING (order_id)`, breachSQL: `
 		SELECT o.org_id, 'order ' || o.order_id, format('is %s on a block that is gone, and nothing lists it', o.status)
 		FROM dispatch_orders o LEFT JOIN finality_live p ON p.proof_id = o.proof_id LEFT JOIN dispatch_in_question q ON q.order_id = o.order_id
 		WHERE o.status IN ('PAID', 'FAILED') AND o.proof_id IS NOT NULL AND p.proof_id IS NULL AND q.order_id IS NULL
@@ -662,7 +662,7 @@ var checks = []Check{
 
 	// The names of the events are made of the purpose, so that an organization's own
 	// deposit is never told as a customer's.
-	{ID: "I-36-deposit", Promise: "every credit to a customer or product was told once, as such, and nothing was told that was not credited", sql: `
+	{ID: "I-36-deposit", Promise: "every credit to a customer or product was told once, as such, and nothing was told that was not credited", breachSQL: `
 		SELECT coalesce(d.org_id, e.org_id), 'deposit ' || coalesce(d.deposit_id, e.resource_id),
 			CASE WHEN d.deposit_id IS NULL THEN format('was told of by %s and is not credited so', e.type) ELSE format('was told of by %s %s times', d.purpose, coalesce(e.times, 0)) END
 		FROM (SELECT org_id, deposit_id, purpose,
@@ -682,7 +682,7 @@ var checks = []Check{
 			ON e.org_id = d.org_id AND e.resource_id = d.deposit_id AND e.type = d.type
 		WHERE d.deposit_id IS NULL OR e.times IS DISTINCT FROM 1`},
 
-	{ID: "I-31", Promise: "between its flag and its resolution nothing is told of a deposit, and the resolution is told once, as what it was", sql: `
+	{ID: "I-31", Promise: "between its flag and its resolution nothing is told of a deposit, and the resolution is told once, as what it was", breachSQL: `
 		SELECT coalesce(d.org_id, e.org_id), 'deposit ' || coalesce(d.deposit_id, e.resource_id),
 			format('is %s; was told of by %s', coalesce(d.status, 'not resolved so'), coalesce(e.types, 'nothing'))
 		FROM (SELECT org_id, deposit_id, status, CASE status WHEN 'REJECTED' THEN 'CUSTOMER_DEPOSIT_REJECTED' WHEN 'REDIRECTED' THEN 'CUSTOMER_DEPOSIT_REDIRECTED'
@@ -693,13 +693,13 @@ var checks = []Check{
 			ON e.org_id = d.org_id AND e.resource_id = d.deposit_id
 		WHERE e.types IS DISTINCT FROM d.types`},
 
-	{ID: "I-36-seen", Promise: "what was told before it was final was told once, first, and of a customer's deposit", sql: `
+	{ID: "I-36-seen", Promise: "what was told before it was final was told once, first, and of a customer's deposit", breachSQL: `
 		SELECT e.org_id, 'deposit ' || e.resource_id, format('was told of as seen %s times, at place %s', e.times, e.place)
 		FROM (SELECT org_id, resource_id, count(*) AS times, max(resource_seq) AS place FROM events WHERE type = 'CUSTOMER_DEPOSIT_SEEN' GROUP BY 1, 2) e
 		LEFT JOIN deposits d ON d.org_id = e.org_id AND d.deposit_id = e.resource_id AND d.purpose = 'CUSTOMER_DEPOSIT'
 		WHERE d.deposit_id IS NULL OR (e.times, e.place) <> (1, 1)`},
 
-	{ID: "I-36-withdrawal", Promise: "every broadcast, end and wait of a withdrawal was told, and as whose it was", sql: `
+	{ID: "I-36-withdrawal", Promise: "every broadcast, end and wait of a withdrawal was told, and as whose it was", breachSQL: `
 		SELECT w.org_id, 'withdrawal ' || w.withdrawal_id, format('is %s; %s was told of %s times', w.status, w.prefix || due.type, due.told)
 		FROM (SELECT *, CASE WHEN product IS NULL THEN 'CUSTOMER' ELSE 'ORGANIZATION' END AS prefix FROM withdrawals) w
 		LEFT JOIN (SELECT org_id, resource_id, split_part(type, '_', 1) AS prefix,
@@ -727,7 +727,7 @@ var checks = []Check{
 		WHERE e.type LIKE ANY (ARRAY['CUSTOMER\_WITHDRAW%', 'ORGANIZATION\_WITHDRAW%'])
 			AND (w.withdrawal_id IS NULL OR (w.product IS NULL) <> starts_with(e.type, 'CUSTOMER'))`},
 
-	{ID: "I-45-owed", Promise: "what customers and products owe for restored payments is what their withdrawals say", sql: `
+	{ID: "I-45-owed", Promise: "what customers and products owe for restored payments is what their withdrawals say", breachSQL: `
 		SELECT coalesce(l.org_id, w.org_id), format('%s %s in mint %s', coalesce(l.kind, w.kind), coalesce(l.subject, w.subject), coalesce(l.mint_id, w.mint_id)),
 			format('the books say %s, the withdrawals %s', coalesce(l.owed, 0), coalesce(w.owed, 0))
 		FROM (SELECT a.org_id, a.kind, a.subject, a.mint_id, sum(m.delta) AS owed
@@ -736,12 +736,12 @@ var checks = []Check{
 				UNION ALL
 				SELECT credit_account, -amount FROM ledger_transfers WHERE cause_kind = 'RESTORE') m USING (account_id)
 			WHERE a.kind IN ('RESTORED', 'PRODUCT_RESTORED') GROUP BY 1, 2, 3, 4) l
-		FULL JOIN (SELECT org_id, CASE WHEN product IS NULL THEN 'RESTORED' ELSE 'PRODUCT_RESTORED' END AS kind, ` + whose + ` AS subject, mint_id, sum(owed) AS owed
+		FULL JOIN (SELECT org_id, CASE WHEN product IS NULL THEN 'RESTORED' ELSE 'PRODUCT_RESTORED' END AS kind, ` + withdrawalOwnerSQL + ` AS subject, mint_id, sum(owed) AS owed
 			FROM withdrawals WHERE owed > 0 GROUP BY 1, 2, 3, 4) w
 			ON w.org_id = l.org_id AND w.kind = l.kind AND w.subject = l.subject AND w.mint_id = l.mint_id
 		WHERE coalesce(l.owed, 0) <> coalesce(w.owed, 0)`},
 
-	{ID: "I-36-order", Promise: "events are numbered without gaps, by resource and by organization", sql: `
+	{ID: "I-36-order", Promise: "events are numbered without gaps, by resource and by organization", breachSQL: `
 		SELECT org_id, 'resource ' || resource_id, format('%s events, numbered %s to %s', count(*), min(resource_seq), max(resource_seq))
 		FROM events GROUP BY org_id, resource_id HAVING (count(*), 1) <> (max(resource_seq)::bigint, min(resource_seq))
 		UNION ALL
@@ -762,7 +762,7 @@ var checks = []Check{
 				lead(sequence) OVER (PARTITION BY org_id, resource_id ORDER BY resource_seq) AS later FROM events) o
 		WHERE later < sequence OR later IS NOT NULL AND sequence IS NULL`},
 
-	{ID: "I-40", Promise: "every change of state has its row in the audit log", sql: `
+	{ID: "I-40", Promise: "every change of state has its row in the audit log", breachSQL: `
 		WITH due (org_id, resource_id, action) AS (
 			SELECT org_id, deposit_id, 'deposit.' || CASE WHEN status = 'SCREENING' THEN 'finalized' WHEN status = 'CONFIRMING' THEN 'seen'
 				WHEN status = 'CREDITED' AND is_flagged THEN 'approved' ELSE lower(status) END
@@ -797,7 +797,7 @@ var checks = []Check{
 
 	// A key of an operator comes into the world, and leaves it, alone or by one row that
 	// names both.
-	{ID: "I-40-keys", Promise: "every key that was made or ended has its row in the audit log", sql: `
+	{ID: "I-40-keys", Promise: "every key that was made or ended has its row in the audit log", breachSQL: `
 		SELECT NULL::text, 'operator key ' || k.key_id, 'was made and the audit log does not say so'
 		FROM operator_keys k
 		WHERE NOT EXISTS (SELECT FROM audit_log a WHERE a.resource_id = k.key_id AND a.action IN ('operator_key.created', 'operator_key.rolled'))
@@ -829,7 +829,7 @@ var checks = []Check{
 		LEFT JOIN LATERAL (SELECT count(*) AS n FROM audit_log a WHERE a.resource_id = k.org_id AND a.org_id = k.org_id AND a.action IN ('api_key.rolled', 'api_key.revoked')) a ON true
 		WHERE k.n > coalesce(a.n, 0)`},
 
-	{ID: "I-40-whitelist", Promise: "every whitelisted address is in the audit log as it was added, and so is its removal", sql: `
+	{ID: "I-40-whitelist", Promise: "every whitelisted address is in the audit log as it was added, and so is its removal", breachSQL: `
 		SELECT w.org_id, 'whitelisted address ' || w.whitelisted_address_id, 'was added, and the audit log does not say so'
 		FROM whitelisted_addresses w
 		WHERE NOT EXISTS (SELECT FROM audit_log a WHERE a.resource_id = w.whitelisted_address_id AND a.org_id = w.org_id AND a.action = 'whitelist.added'
@@ -839,7 +839,7 @@ var checks = []Check{
 		FROM whitelisted_addresses w
 		WHERE (w.removed_at IS NOT NULL) <> EXISTS (SELECT FROM audit_log a WHERE a.resource_id = w.whitelisted_address_id AND a.org_id = w.org_id AND a.action = 'whitelist.removed')`},
 
-	{ID: "I-40-settings", Promise: "every setting is what the audit log says that somebody set it to", sql: `
+	{ID: "I-40-settings", Promise: "every setting is what the audit log says that somebody set it to", breachSQL: `
 		SELECT s.org_id, 'setting ' || n.name, format('is %s, and the audit log says %s', n.is_now, coalesce(l.value::text, 'that nobody set it'))
 		FROM organization_settings s
 		CROSS JOIN LATERAL (VALUES
@@ -874,14 +874,14 @@ var checks = []Check{
 				THEN ARRAY(SELECT x::cidr FROM jsonb_array_elements_text(w.should) x) <> s.ip_allowlist
 			ELSE w.should <> w.is_now END`},
 
-	{ID: "I-40-chain", Promise: "the audit log is the chain that was sealed, and what the signer signed of it", look: auditChain, open: `
+	{ID: "I-40-chain", Promise: "the audit log is the chain that was sealed, and what the signer signed of it", inspect: checkAuditChain, openSQL: `
 		SELECT a.org_id, 'row ' || a.audit_id, format('of the audit log was written at %s and has no place in the chain yet', a.at)
 		FROM audit_log a
 		WHERE a.audit_id > (SELECT settled FROM audit_chain) AND a.at < now() - interval '1 minute'
 			AND NOT EXISTS (SELECT FROM audit_seal s WHERE s.audit_id = a.audit_id)
 		ORDER BY a.audit_id LIMIT 1000`},
 
-	{ID: "I-40-decided", Promise: "every withdrawal stands where the last decision about it put it", sql: `
+	{ID: "I-40-decided", Promise: "every withdrawal stands where the last decision about it put it", breachSQL: `
 		SELECT w.org_id, 'withdrawal ' || w.withdrawal_id, format('is %s, and the last decision about it made it %s', w.status, coalesce(d.status, 'nothing'))
 		FROM withdrawals w
 		LEFT JOIN LATERAL (SELECT status FROM withdrawal_decisions d WHERE d.withdrawal_id = w.withdrawal_id ORDER BY decision_id DESC LIMIT 1) d ON true
@@ -889,7 +889,7 @@ var checks = []Check{
 		WHERE CASE WHEN d.status IS NULL THEN w.decision IS NULL
 			ELSE d.status <> CASE WHEN w.status IN ('AWAITING_APPROVAL', 'REJECTED', 'CANCELLED', 'BLOCKED') THEN w.status ELSE 'PROCESSING' END END`},
 
-	{ID: "I-40-approved", Promise: "every withdrawal that people let go had the approvals of as many as it needed, and none of whoever asked for it", sql: `
+	{ID: "I-40-approved", Promise: "every withdrawal that people let go had the approvals of as many as it needed, and none of whoever asked for it", breachSQL: `
 		SELECT w.org_id, 'withdrawal ' || w.withdrawal_id, format('was let go by %s of %s people', a.people, greatest(w.approvals_required, 1))
 		FROM withdrawals w
 		CROSS JOIN LATERAL (SELECT count(DISTINCT (a.approver_kind, a.approver_id)) FILTER (WHERE a.approver_kind IN ('USER', 'OPERATOR') AND NOT EXISTS (
@@ -908,7 +908,7 @@ var checks = []Check{
 		FROM withdrawal_approvals a JOIN withdrawal_decisions d ON d.withdrawal_id = a.withdrawal_id AND d.act = 'REQUESTED'
 			AND (d.actor_kind, d.actor_id) = (a.approver_kind, a.approver_id)`},
 
-	{ID: "I-41", Promise: "every table with an organization's rows is fenced", sql: `
+	{ID: "I-41", Promise: "every table with an organization's rows is fenced", breachSQL: `
 		SELECT NULL::text, 'table ' || c.relname, 'has no row level security, or not for its owner'
 		FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid AND a.attname = 'org_id' AND NOT a.attisdropped
 		WHERE c.relkind IN ('r', 'p') AND c.relnamespace = 'public'::regnamespace AND NOT (c.relrowsecurity AND c.relforcerowsecurity)
@@ -916,9 +916,9 @@ var checks = []Check{
 		SELECT NULL, 'role ' || rolname, 'may log in, or sees past row level security'
 		FROM pg_roles WHERE rolname IN ('coffer_app', 'coffer_system', 'coffer_reader') AND (rolsuper OR rolbypassrls OR rolcanlogin)`},
 
-	{ID: "I-41-policies", Promise: "row level security is as the migrations made it", schema: ofPolicy},
+	{ID: "I-41-policies", Promise: "row level security is as the migrations made it", guardKind: kindPolicy},
 
-	{ID: "I-45-journal", Promise: "the copy of the signer's journal is unbroken up to where it was imported", look: journal},
+	{ID: "I-45-journal", Promise: "the copy of the signer's journal is unbroken up to where it was imported", inspect: checkJournal},
 
-	{ID: "I-45-whitelist", Promise: "every whitelisted address is what the signer endorsed, and is on the list until it was revoked", look: whitelisted},
+	{ID: "I-45-whitelist", Promise: "every whitelisted address is what the signer endorsed, and is on the list until it was revoked", inspect: checkWhitelist},
 }

@@ -78,7 +78,7 @@ type columnOf struct {
 func TestEveryColumnChangesOnlyWhereTheListSaysSo(t *testing.T) {
 	t.Parallel()
 	want, known, never := readWritable(t)
-	all := build(t)
+	all := newTestEnv(t)
 	all.blind()
 	tables := all.columns()
 	for _, table := range slices.Sorted(maps.Keys(tables)) {
@@ -105,7 +105,7 @@ func TestEveryColumnChangesOnlyWhereTheListSaysSo(t *testing.T) {
 		for part, of := range parts {
 			t.Run(part, func(t *testing.T) {
 				t.Parallel()
-				h := build(t)
+				h := newTestEnv(t)
 				h.strangers()
 				h.pool(tables)
 				found := map[string]map[string]bool{}
@@ -150,7 +150,7 @@ func TestEveryColumnChangesOnlyWhereTheListSaysSo(t *testing.T) {
 }
 
 // strangers are other rows to refer to, so that a reference can be moved to something that is there.
-func (h *house) strangers() {
+func (h *testEnv) strangers() {
 	h.t.Helper()
 	h.exec(`INSERT INTO organizations SELECT (jsonb_populate_record(o, '{"org_id": "org_other"}')).* FROM organizations o WHERE org_id = $1`, h.org)
 	h.exec(`INSERT INTO customers SELECT (jsonb_populate_record(c, '{"customer_id": "bob"}')).* FROM customers c WHERE customer_id = 'ann'`)
@@ -162,7 +162,7 @@ func (h *house) strangers() {
 
 // blind asks that triggers cannot tell coffer_system from the owner: no function and no
 // condition of a trigger asks who writes, and no policy hides a row from the role.
-func (h *house) blind() {
+func (h *testEnv) blind() {
 	h.t.Helper()
 	const asks = `'(current|session)_(user|role)|pg_has_role|has_\w+_privilege|\yuser\y'`
 	rows, err := h.owner.Query(h.t.Context(), `
@@ -186,7 +186,7 @@ func (h *house) blind() {
 }
 
 // columns lists every table of the schema with its columns.
-func (h *house) columns() map[string][]columnOf {
+func (h *testEnv) columns() map[string][]columnOf {
 	h.t.Helper()
 	rows, err := h.owner.Query(h.t.Context(), `
 		SELECT c.relname, a.attname, format_type(a.atttypid, NULL), coalesce((
@@ -256,7 +256,7 @@ const tryChange = `
 	END $$`
 
 // changeable finds what may change in one table.
-func (h *house) changeable(table string, columns []columnOf, found map[string]map[string]bool) {
+func (h *testEnv) changeable(table string, columns []columnOf, found map[string]map[string]bool) {
 	h.t.Helper()
 	ctx := h.t.Context()
 	tx, err := h.owner.Begin(ctx)
@@ -369,7 +369,7 @@ func (h *house) changeable(table string, columns []columnOf, found map[string]ma
 
 // row is where a row of a table in a state stands: one of the house, put into the state if no
 // row is in it, or one that is made up where the house has none.
-func (h *house) row(tx pgx.Tx, table string, columns []columnOf, state, set string, hasStatus bool) (at string) {
+func (h *testEnv) row(tx pgx.Tx, table string, columns []columnOf, state, set string, hasStatus bool) (at string) {
 	h.t.Helper()
 	ctx := h.t.Context()
 	order := ""
@@ -405,7 +405,7 @@ func (h *house) row(tx pgx.Tx, table string, columns []columnOf, state, set stri
 }
 
 // madeUp is a value for a column of a table of which the house has no row.
-func (h *house) madeUp(c columnOf) string {
+func (h *testEnv) madeUp(c columnOf) string {
 	switch {
 	case c.Name == "org_id":
 		return h.org
@@ -438,7 +438,7 @@ func (h *house) madeUp(c columnOf) string {
 
 // values are what a column might become: what its constraints name, what columns of that name
 // hold anywhere, and the neighbours of what it is. NULL comes first, for what may be filled once.
-func (h *house) values(tx pgx.Tx, c columnOf) (all []string) {
+func (h *testEnv) values(tx pgx.Tx, c columnOf) (all []string) {
 	h.t.Helper()
 	all = []string{"NULL"}
 	column := `"` + c.Name + `"`
@@ -489,7 +489,7 @@ func (h *house) values(tx pgx.Tx, c columnOf) (all []string) {
 }
 
 // pool collects what references hold, so that each can be tried with another that is there.
-func (h *house) pool(tables map[string][]columnOf) {
+func (h *testEnv) pool(tables map[string][]columnOf) {
 	h.t.Helper()
 	h.exec(`CREATE TABLE tried_pool (name text, value text)`)
 	h.exec(`GRANT SELECT ON tried_pool TO coffer_app, coffer_system`)

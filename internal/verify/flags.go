@@ -9,12 +9,12 @@ import (
 	"github.com/cofferpay/coffer/internal/signer"
 )
 
-// flagsBound compares each flag with its MAC, in words of its own. A flag from before
+// newFlagCheck compares each flag with its MAC, in words of its own. A flag from before
 // there were any has none; the tables take no new one without.
-func flagsBound(k *signer.GrantKey) Check {
+func newFlagCheck(k *signer.GrantKey) Check {
 	return Check{
 		ID: "I-30-bound", Promise: "every flagged deposit is in the words that it was flagged with, by the service's own key",
-		look: func(ctx context.Context, tx pg.Tx) (found []Breach, err error) {
+		inspect: func(ctx context.Context, tx pg.Tx) (found []Breach, err error) {
 			rows, err := tx.Query(ctx, `
 				SELECT org_id, deposit_id, chain, wallet_id, mint_id, amount, coalesce(return_to, ''), coalesce(return_risk, ''), senders, flag_reason, return_mac
 				FROM deposits WHERE is_flagged AND return_mac IS NOT NULL ORDER BY deposit_id`)
@@ -23,7 +23,7 @@ func flagsBound(k *signer.GrantKey) Check {
 			}
 			defer rows.Close()
 			for rows.Next() {
-				var f signer.Flag
+				var f signer.FlaggedDeposit
 				var reason struct{ Sanctioned bool }
 				var text, mac []byte
 				if err := rows.Scan(&f.OrgID, &f.DepositID, &f.Chain, &f.WalletID, &f.MintID, &f.Amount, &f.ReturnTo, &f.ReturnRisk, &f.Senders, &text, &mac); err != nil {
@@ -31,7 +31,7 @@ func flagsBound(k *signer.GrantKey) Check {
 				}
 				err := json.Unmarshal(text, &reason)
 				f.Sanctioned = reason.Sanctioned
-				if err != nil || !k.Flagged(f, mac) {
+				if err != nil || !k.VerifyFlag(f, mac) {
 					found = append(found, Breach{
 						OrgID: f.OrgID, Subject: "deposit " + f.DepositID,
 						Detail: fmt.Sprintf("was flagged with other words than %v of mint %d that go back to %q", f.Amount, f.MintID, f.ReturnTo),

@@ -12,21 +12,21 @@ import (
 // Rule DEP-35.
 func TestAFlagThatWasChangedIsSeenByWhoHasTheKey(t *testing.T) {
 	t.Parallel()
-	h := build(t)
+	h := newTestEnv(t)
 	k, err := signer.NewGrantKey(bytes.Repeat([]byte{7}, signer.GrantKeyBytes))
 	if err != nil {
 		t.Fatal(err)
 	}
 	h.exec(`UPDATE deposits SET is_flagged = true, flagged_at = now(), risk_of_funds = 'HIGH', flag_reason = '{"sanctioned": true}', return_to = from_address, return_risk = 'NONE' WHERE deposit_id = 'dep_token'`)
-	f := signer.Flag{OrgID: h.org, DepositID: "dep_token", Chain: chain.Ethereum, ReturnRisk: "NONE", Sanctioned: true}
+	f := signer.FlaggedDeposit{OrgID: h.org, DepositID: "dep_token", Chain: chain.Ethereum, ReturnRisk: "NONE", Sanctioned: true}
 	if err := h.owner.QueryRow(t.Context(), `SELECT wallet_id, mint_id, amount, return_to FROM deposits WHERE deposit_id = 'dep_token'`).
 		Scan(&f.WalletID, &f.MintID, &f.Amount, &f.ReturnTo); err != nil {
 		t.Fatal(err)
 	}
-	h.exec(`UPDATE deposits SET return_mac = $1 WHERE deposit_id = 'dep_token'`, k.Flag(f))
+	h.exec(`UPDATE deposits SET return_mac = $1 WHERE deposit_id = 'dep_token'`, k.FlagMAC(f))
 	seen := func() bool {
 		t.Helper()
-		r, err := Run(t.Context(), h.db, WithGrants(k))
+		r, err := RunChecks(t.Context(), h.db, WithGrants(k))
 		if err != nil {
 			t.Fatal(err)
 		}

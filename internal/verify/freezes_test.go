@@ -35,7 +35,7 @@ func (lister) Name() string           { return "LISTER" }
 func (lister) Covers(chain.Name) bool { return true }
 
 func (l lister) Screen(_ context.Context, s risk.Subject) (risk.Verdict, error) {
-	v := risk.Verdict{Provider: "LISTER", Severity: risk.Low, Known: true, At: time.Now()}
+	v := risk.Verdict{Provider: "LISTER", Severity: risk.Low, IsKnown: true, GivenAt: time.Now()}
 	if s.Address == l.thief {
 		v.Severity = risk.Severe
 	}
@@ -47,7 +47,7 @@ func (s *service) work(blocks int) {
 	s.Helper()
 	for range blocks {
 		for _, step := range s.steps {
-			if err := step.Do(s.ctx); err != nil {
+			if err := step.Run(s.ctx); err != nil {
 				s.Fatalf("%s: %v", step.Name, err)
 			}
 		}
@@ -71,9 +71,9 @@ func codeOf(err error) fault.Code {
 func freezable(t *testing.T) (s *service, flagged []string) {
 	const coin = 1_000_000_000_000_000_000
 	thief, rich := sim.Address("thief"), sim.Address("rich")
-	s = newServiceWith(t, risk.Policy{Providers: lister{thief}, UnknownAs: risk.UnknownHolds, Grace: time.Hour})
+	s = newServiceWith(t, risk.Policy{Providers: lister{thief}, UnknownAs: risk.TreatUnknownAsHold, Grace: time.Hour})
 	s.must(s.db.InSystem(s.ctx, func(ctx context.Context, tx pg.Tx) error {
-		_, err := org.Change(ctx, tx, audit.Operator("op_1"), s.org, org.Changes{
+		_, err := org.ChangeSettings(ctx, tx, audit.Operator("op_1"), s.org, org.Changes{
 			"screeningSeverityThreshold": json.RawMessage(`"MEDIUM"`), "screeningUsdThreshold": json.RawMessage(`"0.01"`),
 		})
 		return err
@@ -112,7 +112,7 @@ func TestEachFreezeStopsAtOnceWhatItNames(t *testing.T) {
 	t.Parallel()
 	s, flagged := freezable(t)
 	// Beside the service's own, which plans no sweep of so little.
-	sweeper := sweep.New(s.db, s.net.Configured(), s.book, price.Fixed{Clock: s.clock}, sweep.Config{}, slog.New(slog.DiscardHandler))
+	sweeper := sweep.New(s.db, s.net.ToChain(), s.book, price.Fixed{Clock: s.clock}, sweep.Config{}, slog.New(slog.DiscardHandler))
 	ann, err := s.book.Address(s.ctx, signer.WalletRef{OrgID: s.org, Family: chain.EVM, Purpose: wallet.CustomerDeposit, Subject: "ann"})
 	s.must(err)
 	shop, rich := sim.Address("shop"), sim.Address("rich")
@@ -132,10 +132,10 @@ func TestEachFreezeStopsAtOnceWhatItNames(t *testing.T) {
 		approve fault.Code
 		returns bool // queued returns and sweeps wait, too
 	}{
-		{freeze.Freeze{Scope: freeze.Customer, OrgID: s.org, CustomerID: "ann"}, fault.CustomerFrozen, fault.CustomerFrozen, fault.CustomerFrozen, false},
-		{freeze.Freeze{Scope: freeze.Organization, OrgID: s.org}, fault.OrganizationFrozen, fault.OrganizationFrozen, fault.OrganizationFrozen, true},
-		{freeze.Freeze{Scope: freeze.Chain, Chain: chain.Ethereum}, fault.WithdrawalsSuspended, fault.WithdrawalsSuspended, fault.WithdrawalsSuspended, true},
-		{freeze.Freeze{Scope: freeze.All}, fault.WithdrawalsSuspended, fault.WithdrawalsSuspended, fault.WithdrawalsSuspended, true},
+		{freeze.Freeze{Scope: freeze.ScopeCustomer, OrgID: s.org, CustomerID: "ann"}, fault.CustomerFrozen, fault.CustomerFrozen, fault.CustomerFrozen, false},
+		{freeze.Freeze{Scope: freeze.ScopeOrganization, OrgID: s.org}, fault.OrganizationFrozen, fault.OrganizationFrozen, fault.OrganizationFrozen, true},
+		{freeze.Freeze{Scope: freeze.ScopeChain, Chain: chain.Ethereum}, fault.WithdrawalsSuspended, fault.WithdrawalsSuspended, fault.WithdrawalsSuspended, true},
+		{freeze.Freeze{Scope: freeze.ScopeAll}, fault.WithdrawalsSuspended, fault.WithdrawalsSuspended, fault.WithdrawalsSuspended, true},
 	} {
 		name := string(c.f.Scope)
 		s.net.Pay(rich, ann.Address, "", 1_000_000_000_000_000)
@@ -143,9 +143,9 @@ func TestEachFreezeStopsAtOnceWhatItNames(t *testing.T) {
 		// What is in the queue when it is put.
 		pays := s.withdraw("ann", 1, "1000000", shop, false)
 		held := s.withdraw("ann", 1, "2000000", shop, true)
-		_, err := s.flags.Reject(s.ctx, flagged[n], deposit.Decider{Actor: operator}, "")
+		_, err := s.flags.Reject(s.ctx, flagged[n], deposit.Actor{Actor: operator}, "")
 		s.must(err)
-		if ok, err := sweeper.Sweep(s.ctx, ann.ID, 2); err != nil || !ok {
+		if ok, err := sweeper.SweepWallet(s.ctx, ann.ID, 2); err != nil || !ok {
 			t.Fatalf("%s: sweep: got %v, %v, want one planned", name, ok, err)
 		}
 		var sends, sweeps string
@@ -153,10 +153,10 @@ func TestEachFreezeStopsAtOnceWhatItNames(t *testing.T) {
 			return tx.QueryRow(ctx, `SELECT (SELECT order_id FROM dispatch_orders WHERE purpose = 'RETURN' AND status = 'QUEUED'),
 				(SELECT order_id FROM dispatch_orders WHERE purpose = 'SWEEP' AND status = 'QUEUED')`).Scan(&sends, &sweeps)
 		}))
-		c.f.Source, c.f.Reason, c.f.By = freeze.ByOperator, "because of "+name, operator
+		c.f.Source, c.f.Reason, c.f.Actor = freeze.SourceOperator, "because of "+name, operator
 		var put freeze.Freeze
 		s.must(s.db.InSystem(s.ctx, func(ctx context.Context, tx pg.Tx) (err error) {
-			put, _, err = freeze.Stop(ctx, tx, c.f)
+			put, _, err = freeze.CreateOrFind(ctx, tx, c.f)
 			return err
 		}))
 

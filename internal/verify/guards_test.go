@@ -29,7 +29,7 @@ func ordered(id, column, value string) string {
 // everything has happened once.
 func TestTheTablesKeepWhatTheProgramKeeps(t *testing.T) {
 	t.Parallel()
-	h := build(t)
+	h := newTestEnv(t)
 	for name, c := range map[string]struct{ sql, constraint string }{
 		"a deposit on the proof of another block": {`INSERT INTO deposits (deposit_id, org_id, wallet_id, purpose, customer_id, mint_id, chain, contract, amount,
 				address, from_address, tx_hash, kind, position, log_index, height, block_hash, proof_id, status, chain_status, created_at)
@@ -175,11 +175,11 @@ func TestTheTablesKeepWhatTheProgramKeeps(t *testing.T) {
 			_, err := tx.Exec(ctx, c.sql)
 			return err
 		})
-		if !pg.Violates(err, c.constraint) {
+		if !pg.ViolatesConstraint(err, c.constraint) {
 			t.Errorf("%s: got %v, want a violation of %s", name, err, c.constraint)
 		}
 	}
-	if r, err := Run(t.Context(), h.db); err != nil || !r.OK() {
+	if r, err := RunChecks(t.Context(), h.db); err != nil || !r.IsIntact() {
 		t.Errorf("after all of it: got %+v %v, want no breach", r.Breaches, err)
 	}
 }
@@ -187,8 +187,8 @@ func TestTheTablesKeepWhatTheProgramKeeps(t *testing.T) {
 // What others refer to without a foreign key stays, whoever asks.
 func TestWhatIsReferredToStays(t *testing.T) {
 	t.Parallel()
-	h := build(t)
-	owner := pgtest.Owner(t, h.db)
+	h := newTestEnv(t)
+	owner := pgtest.OwnerPool(t, h.db)
 	for sql, constraint := range map[string]string{
 		`DELETE FROM organizations`:                 "organizations_append_only",
 		`UPDATE organizations SET org_id = 'other'`: "organizations_append_only",
@@ -198,7 +198,7 @@ func TestWhatIsReferredToStays(t *testing.T) {
 		`UPDATE mints SET mint_id = mint_id + 1`:    "mints_append_only",
 		`DELETE FROM ledger_accounts`:               "ledger_accounts_append_only",
 	} {
-		if _, err := owner.Exec(t.Context(), sql); !pg.Violates(err, constraint) {
+		if _, err := owner.Exec(t.Context(), sql); !pg.ViolatesConstraint(err, constraint) {
 			t.Errorf("%s: got %v, want a violation of %s", sql, err, constraint)
 		}
 	}
@@ -209,7 +209,7 @@ func TestWhatIsReferredToStays(t *testing.T) {
 				SELECT 'tr_lie', org_id, 'key of a lie', '', `+lie+`, now() FROM withdrawals LIMIT 1`)
 			return err
 		})
-		if !pg.Violates(err, "transfers_parties") {
+		if !pg.ViolatesConstraint(err, "transfers_parties") {
 			t.Errorf("a transfer of %s: got %v, want a violation of transfers_parties", lie, err)
 		}
 	}
@@ -218,7 +218,7 @@ func TestWhatIsReferredToStays(t *testing.T) {
 // What a role never writes it may not write.
 func TestARoleMayWriteWhatItsWorkNeeds(t *testing.T) {
 	t.Parallel()
-	h := build(t)
+	h := newTestEnv(t)
 	app := func(ctx context.Context, fn func(context.Context, pg.Tx) error) error {
 		return h.db.InOrg(ctx, h.org, fn)
 	}

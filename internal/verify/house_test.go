@@ -28,9 +28,9 @@ import (
 
 const tokenContract = "0xT"
 
-// house is a small installation in which everything has happened once and all of
+// testEnv is a small installation in which everything has happened once and all of
 // it adds up: the ground on which the tests break one thing at a time.
-type house struct {
+type testEnv struct {
 	t     testing.TB
 	db    *pg.DB
 	owner *pgxpool.Pool
@@ -38,7 +38,7 @@ type house struct {
 }
 
 // exec writes rows one by one, past the triggers that ask for the others.
-func (h *house) exec(sql string, args ...any) {
+func (h *testEnv) exec(sql string, args ...any) {
 	h.t.Helper()
 	tx, err := h.owner.Begin(h.t.Context())
 	if err != nil {
@@ -56,32 +56,32 @@ func (h *house) exec(sql string, args ...any) {
 	}
 }
 
-func (h *house) system(fn func(context.Context, pg.Tx) error) {
+func (h *testEnv) system(fn func(context.Context, pg.Tx) error) {
 	h.t.Helper()
 	if err := h.db.InSystem(h.t.Context(), fn); err != nil {
 		h.t.Fatal(err)
 	}
 }
 
-func (h *house) did(action, resource string) {
+func (h *testEnv) recordAudit(action, resource string) {
 	h.t.Helper()
 	h.system(func(ctx context.Context, tx pg.Tx) error {
 		return audit.Record(ctx, tx, audit.Entry{OrgID: h.org, Actor: audit.System("test"), Action: action, ResourceKind: "TEST", ResourceID: resource})
 	})
 }
 
-func (h *house) account(mintID int, k ledger.Kind, subject string) ledger.Account {
+func (h *testEnv) account(mintID int, k ledger.Kind, subject string) ledger.Account {
 	return ledger.Account{OrgID: h.org, MintID: mintID, Kind: k, Subject: subject}
 }
 
-func (h *house) post(kind ledger.CauseKind, id string, legs ...ledger.Leg) {
+func (h *testEnv) post(kind ledger.CauseKind, id string, legs ...ledger.Leg) {
 	h.t.Helper()
 	h.system(func(ctx context.Context, tx pg.Tx) error {
 		return ledger.Post(ctx, tx, ledger.Posting{Cause: ledger.Cause{Kind: kind, ID: id}, Legs: legs})
 	})
 }
 
-func (h *house) told(kind, resource string, seq, sequence int) {
+func (h *testEnv) insertEvent(kind, resource string, seq, sequence int) {
 	h.t.Helper()
 	h.exec(`INSERT INTO events (event_id, org_id, type, resource_kind, resource_id, resource_seq, data, created_at, sequence, body)
 		VALUES ($1, $2, $3, 'test', $4, $5, '{}', now(), $6::int, CASE WHEN $6::int IS NOT NULL THEN '{}'::bytea END)`,
@@ -93,10 +93,10 @@ func (h *house) told(kind, resource string, seq, sequence int) {
 		}())
 }
 
-func build(t testing.TB) *house {
+func newTestEnv(t testing.TB) *testEnv {
 	t.Helper()
 	db := pgtest.New(t)
-	h := &house{t: t, db: db, owner: pgtest.Owner(t, db)}
+	h := &testEnv{t: t, db: db, owner: pgtest.OwnerPool(t, db)}
 	o, _, err := org.Create(t.Context(), db, "Acme")
 	if err != nil {
 		t.Fatal(err)
@@ -119,7 +119,7 @@ func build(t testing.TB) *house {
 	})
 	for id, w := range map[string][2]string{"we_dep": {"CUSTOMER_DEPOSIT", "ann"}, "we_tre": {"TREASURY", ""}, "we_own": {"ORGANIZATION_DEPOSIT", "CHECKOUT"}} {
 		h.exec(`INSERT INTO wallets VALUES ($1, $2, 'EVM', $3, $4, $1, '0x' || $1, '', now())`, id, h.org, w[0], w[1])
-		h.did("wallet.issued", id)
+		h.recordAudit("wallet.issued", id)
 	}
 	// Finality broke once: what was walked above block 9 is gone.
 	h.exec(`INSERT INTO finality_proofs (chain, height, hash, parent, block_time, providers, verified, created_at)
@@ -152,7 +152,7 @@ func build(t testing.TB) *house {
 				CASE WHEN $12 = 'FINALIZED' THEN (SELECT proof_id FROM finality_live WHERE height = $10::int) END, $11, $12, now(),
 				CASE WHEN $11 = 'CREDITED' THEN now() END, $13`,
 			id, h.org, wallet, purpose, who, mintID, contract, amount, kind, height, status, chainStatus, product)
-		h.did("deposit."+action, id)
+		h.recordAudit("deposit."+action, id)
 	}
 	one, two := 1, 2
 	arrived("dep_token", "we_dep", "CUSTOMER_DEPOSIT", tokenContract, &one, 1000, 11, "CREDITED", "FINALIZED", "credited")
@@ -166,22 +166,22 @@ func build(t testing.TB) *house {
 	u := func(n int) money.Amount { return money.Units(uint64(n)) }
 	h.post(ledger.Deposit, "dep_token", ledger.Leg{Debit: h.account(1, ledger.Custody, ""), Credit: h.account(1, ledger.Customer, "ann"), Amount: u(1000)})
 	h.post(ledger.Deposit, "dep_gas", ledger.Leg{Debit: h.account(2, ledger.Custody, ""), Credit: h.account(2, ledger.Gas, ""), Amount: u(500)})
-	h.told("CUSTOMER_DEPOSIT", "dep_token", 1, 1)
+	h.insertEvent("CUSTOMER_DEPOSIT", "dep_token", 1, 1)
 	h.post(ledger.Deposit, "dep_own", ledger.Leg{Debit: h.account(1, ledger.Custody, ""), Credit: h.account(1, ledger.Product, "CHECKOUT"), Amount: u(70)})
-	h.told("ORGANIZATION_DEPOSIT", "dep_own", 1, 0)
+	h.insertEvent("ORGANIZATION_DEPOSIT", "dep_own", 1, 0)
 	// Of what was taken back a part was spent before.
 	h.exec(`INSERT INTO deposits (deposit_id, org_id, wallet_id, purpose, customer_id, mint_id, chain, contract, amount, address, from_address,
 			tx_hash, kind, position, log_index, height, block_hash, proof_id, status, chain_status, created_at, credited_at, reversed_at, taken_back)
 		SELECT 'dep_back', org_id, wallet_id, purpose, customer_id, mint_id, chain, contract, 40, address, from_address,
 			'tx_back', kind, position, log_index, 10, 'h10gone', (SELECT proof_id FROM finality_proofs WHERE hash = 'h10gone'), 'REVERSED', 'REORGED', now(), now(), now(), 25
 		FROM deposits WHERE deposit_id = 'dep_token'`)
-	h.did("deposit.reversed", "dep_back")
+	h.recordAudit("deposit.reversed", "dep_back")
 	h.post(ledger.Deposit, "dep_back", ledger.Leg{Debit: h.account(1, ledger.Custody, ""), Credit: h.account(1, ledger.Customer, "ann"), Amount: u(40)})
 	h.post(ledger.DepositReversal, "dep_back",
 		ledger.Leg{Debit: h.account(1, ledger.Customer, "ann"), Credit: h.account(1, ledger.Custody, ""), Amount: u(25)},
 		ledger.Leg{Debit: h.account(1, ledger.ReorgLoss, ""), Credit: h.account(1, ledger.Custody, ""), Amount: u(15)})
-	h.told("CUSTOMER_DEPOSIT", "dep_back", 1, 0)
-	h.told("CUSTOMER_DEPOSIT_REVERSED", "dep_back", 2, 0)
+	h.insertEvent("CUSTOMER_DEPOSIT", "dep_back", 1, 0)
+	h.insertEvent("CUSTOMER_DEPOSIT_REVERSED", "dep_back", 2, 0)
 
 	// What went out.
 	nonce := map[string]int{}
@@ -210,9 +210,9 @@ func build(t testing.TB) *house {
 		h.exec(`INSERT INTO dispatch_attempts (order_id, version, org_id, act, gas_limit, tip_cap, fee_cap, payload, raw, tx_hash, created_at, signed_at, sent_at)
 			VALUES ($1, 1, $2, 'PAY', 1, 1, 1, 'p', CASE WHEN $3 THEN 'r'::bytea END, CASE WHEN $3 THEN 'hash_' || $1 END, now(),
 				CASE WHEN $3 THEN now() END, CASE WHEN $3 THEN now() END)`, id, h.org, status != "SLOTTED")
-		h.did("order.slotted", id)
+		h.recordAudit("order.slotted", id)
 		if ended {
-			h.did("order.ended", id)
+			h.recordAudit("order.ended", id)
 			h.post(ledger.NetworkFee, id,
 				ledger.Leg{Debit: h.account(2, ledger.Gas, ""), Credit: h.account(2, ledger.Custody, ""), Amount: u(fee)},
 				ledger.Leg{Debit: h.account(2, ledger.FeesDue, ""), Credit: h.account(2, ledger.FeesBilled, ""), Amount: u(fee)})
@@ -242,13 +242,13 @@ func build(t testing.TB) *house {
 			VALUES ($1, $2, 'ann', $7, 'ETHEREUM', $3, '0xsomebody', '', $4, $5, CASE WHEN $5 THEN ARRAY['REQUIRE_APPROVAL'] ELSE ARRAY[]::text[] END, '{}',
 				CASE WHEN $6 THEN 'hash_' || $1 END, now(), CASE WHEN $5 AND $6 THEN now() END, CASE WHEN $6 THEN now() END)`,
 			id, h.org, amount, status, held, out, mintID)
-		h.did("withdrawal.requested", id)
+		h.recordAudit("withdrawal.requested", id)
 		h.post(ledger.WithdrawalHold, id, ledger.Leg{Debit: h.account(mintID, ledger.Customer, "ann"), Credit: h.account(mintID, ledger.Withdrawing, "ann"), Amount: u(amount)})
 		if held && out {
-			h.did("withdrawal.approved", id)
+			h.recordAudit("withdrawal.approved", id)
 		}
 		if out {
-			h.did("withdrawal.broadcast", id)
+			h.recordAudit("withdrawal.broadcast", id)
 		}
 		to := h.account(mintID, ledger.Customer, "ann")
 		if n := charged[id]; n > 0 {
@@ -261,10 +261,10 @@ func build(t testing.TB) *house {
 			fallthrough
 		case "FAILED", "REJECTED", "CANCELLED":
 			h.post(ledger.WithdrawalEnd, id, ledger.Leg{Debit: h.account(mintID, ledger.Withdrawing, "ann"), Credit: to, Amount: u(amount - charged[id])})
-			h.did("withdrawal."+map[string]string{"COMPLETED": "completed", "FAILED": "failed", "REJECTED": "removed", "CANCELLED": "cancelled"}[status], id)
+			h.recordAudit("withdrawal."+map[string]string{"COMPLETED": "completed", "FAILED": "failed", "REJECTED": "removed", "CANCELLED": "cancelled"}[status], id)
 		}
 		for i, e := range events {
-			h.told("CUSTOMER_WITHDRAW"+e, id, i+1, 0)
+			h.insertEvent("CUSTOMER_WITHDRAW"+e, id, i+1, 0)
 		}
 	}
 	withdrawn := func(id string, amount int, status string, held bool, events ...string) {
@@ -286,7 +286,7 @@ func build(t testing.TB) *house {
 	// A coin whose customer paid the network fee, of which less was taken.
 	arrived("dep_coin", "we_dep", "CUSTOMER_DEPOSIT", "", &two, 100, 12, "CREDITED", "FINALIZED", "credited")
 	h.post(ledger.Deposit, "dep_coin", ledger.Leg{Debit: h.account(2, ledger.Custody, ""), Credit: h.account(2, ledger.Customer, "ann"), Amount: u(100)})
-	h.told("CUSTOMER_DEPOSIT", "dep_coin", 1, 0)
+	h.insertEvent("CUSTOMER_DEPOSIT", "dep_coin", 1, 0)
 	withdrawnOf(2, "wd_less", 100, "COMPLETED", false, "", "_COMPLETED")
 	ordered("wd_less", "PAYMENT", dep, nil, 2, 90, "PAID", 4, 9)
 	h.exec(`UPDATE withdrawals SET fee_mode = 'DEDUCTED', fee_deducted = 10, max_network_fee = 12, decision = NULL WHERE withdrawal_id = 'wd_less'`)
@@ -306,10 +306,10 @@ func build(t testing.TB) *house {
 		VALUES ('wd_own', $1, 'CUSTODIAL', 'wla_1', 2, 'ETHEREUM', 8, '0xsomebody', '', 'COMPLETED', true,
 			'{USD_THRESHOLD}', 'hash_wd_own', now(), now(), now(), 'DEDUCTED', 2, 2, 'mac')`, h.org)
 	for _, act := range []string{"requested", "approved", "broadcast", "completed"} {
-		h.did("withdrawal."+act, "wd_own")
+		h.recordAudit("withdrawal."+act, "wd_own")
 	}
 	for i, e := range []string{"_AWAITING_APPROVAL", "_APPROVED", "", "_COMPLETED"} {
-		h.told("ORGANIZATION_WITHDRAW"+e, "wd_own", i+1, 0)
+		h.insertEvent("ORGANIZATION_WITHDRAW"+e, "wd_own", i+1, 0)
 	}
 	h.post(ledger.WithdrawalHold, "wd_own", ledger.Leg{Debit: h.account(2, ledger.Product, "CUSTODIAL"), Credit: h.account(2, ledger.ProductWithdrawing, "CUSTODIAL"), Amount: u(8)})
 	h.post(ledger.WithdrawalEnd, "wd_own", ledger.Leg{Debit: h.account(2, ledger.ProductWithdrawing, "CUSTODIAL"), Credit: h.account(2, ledger.Custody, ""), Amount: u(8)})
@@ -326,8 +326,8 @@ func build(t testing.TB) *house {
 	h.exec(`INSERT INTO transfers (transfer_id, org_id, idempotency_key, request_digest, mint_id, amount, from_customer, to_product, created_at)
 		VALUES ('tr_made', $1, 'k', '', 1, 3, 'ann', 'CUSTODIAL', now())`, h.org)
 	h.post(ledger.Transfer, "tr_made", ledger.Leg{Debit: h.account(1, ledger.Customer, "ann"), Credit: h.account(1, ledger.Product, "CUSTODIAL"), Amount: u(3)})
-	h.told("TRANSFER_COMPLETED", "tr_made", 1, 0)
-	h.did("transfer.made", "tr_made")
+	h.insertEvent("TRANSFER_COMPLETED", "tr_made", 1, 0)
+	h.recordAudit("transfer.made", "tr_made")
 
 	h.coins(arrived, withdrawnOf, ordered)
 	for wallet, next := range nonce {
@@ -346,21 +346,21 @@ func build(t testing.TB) *house {
 	h.exec(`INSERT INTO event_sequences SELECT $1, max(sequence) FROM events`, h.org)
 
 	h.system(func(ctx context.Context, tx pg.Tx) error {
-		return freeze.Put(ctx, tx, freeze.Freeze{Scope: freeze.Chain, Chain: chain.Base, Source: freeze.ByOperator, Reason: "test", By: audit.Operator("op")})
+		return freeze.Create(ctx, tx, freeze.Freeze{Scope: freeze.ScopeChain, Chain: chain.Base, Source: freeze.SourceOperator, Reason: "test", Actor: audit.Operator("op")})
 	})
 
 	prev := ""
 	for seq := uint64(1); seq <= 4; seq++ {
 		e := signer.Entry{JournalID: "journal", Seq: seq, Prev: prev, Body: json.RawMessage(fmt.Sprintf(`{"n":%d}`, seq))}
-		e.Hash = e.Sum()
+		e.Hash = e.ComputeHash()
 		h.exec(`INSERT INTO signer_journal VALUES ($1, $2, $3, $4, $5, now())`, e.JournalID, seq, e.Prev, e.Hash, []byte(e.Body))
 		if prev = e.Hash; seq == 3 {
 			h.exec(`INSERT INTO signer_identity VALUES (true, 'journal', 3, $1)`, e.Hash)
 		}
 	}
 	h.whitelisted(prev)
-	h.decided()
-	h.sealed()
+	h.addDecisions()
+	h.sealAudit()
 	// The triggers that keep the totals did not see the rows that were written past them.
 	h.exec(`
 		INSERT INTO organization_totals (org_id, mint_id, available, withdrawing, addresses, treasuries, dust)
@@ -380,7 +380,7 @@ func build(t testing.TB) *house {
 
 // whitelisted are an address that cools off and one that was removed, as the signer has
 // them in the entries after prev.
-func (h *house) whitelisted(prev string) {
+func (h *testEnv) whitelisted(prev string) {
 	h.t.Helper()
 	at := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
 	seq := int64(4)
@@ -391,15 +391,15 @@ func (h *house) whitelisted(prev string) {
 		}
 		seq++
 		e := signer.Entry{JournalID: "journal", Seq: uint64(seq), Prev: prev, Body: body}
-		e.Hash = e.Sum()
+		e.Hash = e.ComputeHash()
 		prev = e.Hash
 		h.exec(`INSERT INTO signer_journal VALUES ($1, $2, $3, $4, $5, now())`, e.JournalID, seq, e.Prev, e.Hash, body)
 		return seq
 	}
 	for _, id := range []string{"wla_gone", "wla_cools"} {
 		e := signer.EndorseBody{Endorsement: signer.Endorsement{
-			OrgID: h.org, ID: id, Chain: chain.Ethereum, Address: "0xExchange", LabelHash: signer.LabelHash("exchange"), NotBefore: signer.Moment(at),
-		}, UsableFrom: signer.Moment(at.Add(time.Hour)), Proof: []byte("proof of " + id)}
+			OrgID: h.org, ID: id, Chain: chain.Ethereum, Address: "0xExchange", LabelHash: signer.HashLabel("exchange"), NotBefore: signer.FormatMicros(at),
+		}, UsableFrom: signer.FormatMicros(at.Add(time.Hour)), Proof: []byte("proof of " + id)}
 		told := []string{"whitelist.added"}
 		h.exec(`INSERT INTO whitelisted_addresses (whitelisted_address_id, org_id, chain, address, label, created_at, created_by, not_before, request_mac,
 				usable_from, proof, journal_id, journal_seq)
@@ -424,19 +424,19 @@ func (h *house) whitelisted(prev string) {
 	}
 }
 
-// decided are keys, settings and what else is decided by people.
-func (h *house) decided() {
+// addDecisions are keys, settings and what else is decided by people.
+func (h *testEnv) addDecisions() {
 	h.t.Helper()
 	ctx := h.t.Context()
 	for _, name := range []string{"gil", "kim"} {
-		if _, _, err := operator.Create(ctx, h.db, audit.Operator("cli"), name); err != nil {
+		if _, _, err := operator.CreateKey(ctx, h.db, audit.Operator("cli"), name); err != nil {
 			h.t.Fatal(err)
 		}
 	}
-	if _, _, err := operator.Roll(ctx, h.db, audit.Operator("cli"), "gil"); err != nil {
+	if _, _, err := operator.RollKey(ctx, h.db, audit.Operator("cli"), "gil"); err != nil {
 		h.t.Fatal(err)
 	}
-	if _, err := operator.Revoke(ctx, h.db, audit.Operator("cli"), "kim"); err != nil {
+	if _, err := operator.RevokeKey(ctx, h.db, audit.Operator("cli"), "kim"); err != nil {
 		h.t.Fatal(err)
 	}
 	key, err := org.RollKey(ctx, h.db, audit.Operator("cli"), h.org)
@@ -444,10 +444,10 @@ func (h *house) decided() {
 		h.t.Fatal(err)
 	}
 	h.system(func(ctx context.Context, tx pg.Tx) error {
-		_, err := org.Change(ctx, tx, audit.Operator("cli"), h.org, org.Changes{"additionalApiKeys": []byte(`true`)})
+		_, err := org.ChangeSettings(ctx, tx, audit.Operator("cli"), h.org, org.Changes{"additionalApiKeys": []byte(`true`)})
 		return err
 	})
-	main, err := org.NewDoor(h.db).Admit(ctx, key.Reveal(), netip.Addr{})
+	main, err := org.NewAuthenticator(h.db).Authenticate(ctx, key.Reveal(), netip.Addr{})
 	if err != nil {
 		h.t.Fatal(err)
 	}
@@ -464,14 +464,14 @@ func (h *house) decided() {
 		}
 	}
 	h.system(func(ctx context.Context, tx pg.Tx) error {
-		if _, err := people.Add(ctx, tx, audit.Operator("cli"), h.org, "eve@example.com", "eve", people.Owner); err != nil {
+		if _, err := people.AddPerson(ctx, tx, audit.Operator("cli"), h.org, "eve@example.com", "eve", people.Owner); err != nil {
 			return err
 		}
 		for _, c := range []org.Changes{
 			{"customerWithdrawUsdThreshold": []byte(`"10.50"`), "screeningSeverityThreshold": []byte(`"LOW"`), "ipAllowlist": []byte(`["10.0.0.0/8", "::1.2.3.4"]`), "approvalQuorum": []byte(`3`)},
 			{"customerWithdrawUsdThreshold": []byte(`"20"`), "approvalAllowlist": []byte(`[{"email":"Z@example.com"},{"email":"a@example.com","customerId":"ann"}]`), "swappableMintIds": []byte(`[2,1]`), "screeningSeverityThreshold": []byte(`null`)},
 		} {
-			if _, err := org.Change(ctx, tx, audit.Operator("cli"), h.org, c); err != nil {
+			if _, err := org.ChangeSettings(ctx, tx, audit.Operator("cli"), h.org, c); err != nil {
 				return err
 			}
 		}
@@ -479,17 +479,17 @@ func (h *house) decided() {
 	})
 	h.exec(`INSERT INTO webhook_endpoints (endpoint_id, org_id, url, events, status, api_version, created_at, updated_at, deleted_at)
 		VALUES ('we_gone', $1, 'https://example.com', '{}', 'PAUSED', '1', now(), now(), now())`, h.org)
-	h.did("webhook_endpoint.created", "we_gone")
-	h.did("webhook_endpoint.deleted", "we_gone")
+	h.recordAudit("webhook_endpoint.created", "we_gone")
+	h.recordAudit("webhook_endpoint.deleted", "we_gone")
 	h.exec(`INSERT INTO change_requests (change_id, org_id, kind, was, wanted, author, author_key, created_at, expires_at, status, decided_by, decided_key, decided_at)
 		VALUES ('chg_1', $1, 'SETTINGS', '{"approvalQuorum": 3}', '{"approvalQuorum": 2}', 'ann', 'opk_1', now(), now() + interval '1 day', 'WITHDRAWN', 'ann', 'opk_1', now())`, h.org)
-	h.did("change.requested", "chg_1")
-	h.did("change.withdrawn", "chg_1")
+	h.recordAudit("change.requested", "chg_1")
+	h.recordAudit("change.withdrawn", "chg_1")
 }
 
-// sealed gives every row of the audit log its place, and has the end of the chain
+// sealAudit gives every row of the audit log its place, and has the end of the chain
 // anchored by a signer.
-func (h *house) sealed() {
+func (h *testEnv) sealAudit() {
 	h.t.Helper()
 	sealer := audit.Sealer{DB: h.db}
 	for {
@@ -507,9 +507,9 @@ func (h *house) sealed() {
 	}
 }
 
-// tampered runs the checks in a transaction of somebody whom no trigger and no
+// runTampered runs the checks in a transaction of somebody whom no trigger and no
 // privilege stops, and takes back what was done.
-func (h *house) tampered(sql ...string) (Report, error) {
+func (h *testEnv) runTampered(sql ...string) (Report, error) {
 	tx, err := h.owner.Begin(h.t.Context())
 	if err != nil {
 		return Report{}, err
@@ -523,19 +523,19 @@ func (h *house) tampered(sql ...string) (Report, error) {
 	if _, err := tx.Exec(h.t.Context(), `SET LOCAL session_replication_role = origin; SET LOCAL ROLE coffer_reader`); err != nil {
 		return Report{}, err
 	}
-	return examine(h.t.Context(), pg.Tx{Tx: tx, Now: time.Now()}, checks)
+	return examineSnapshot(h.t.Context(), pg.Tx{Tx: tx, Now: time.Now()}, checks)
 }
 
 // coins is what happened where accounts are coins: one that was credited is in the slot of
 // a payment that is out, the operator's own may be chosen, and one is dust.
-func (h *house) coins(arrived func(id, wallet, purpose, contract string, mintID *int, amount, height int, status, chainStatus, action string),
+func (h *testEnv) coins(arrived func(id, wallet, purpose, contract string, mintID *int, amount, height int, status, chainStatus, action string),
 	withdrawn func(mintID int, id string, amount int, status string, held bool, events ...string),
 	ordered func(id, purpose, wallet string, to *string, mintID, amount int, status string, fee, gasReserved int),
 ) {
 	h.t.Helper()
 	for id, w := range map[string][2]string{"we_bdep": {"CUSTOMER_DEPOSIT", "ann"}, "we_btre": {"TREASURY", ""}, "we_brest": {"CHANGE", "1"}, "we_bone": {"CHANGE", "2"}, "we_bnext": {"CHANGE", "3"}} {
 		h.exec(`INSERT INTO wallets VALUES ($1, $2, 'BITCOIN', $3, $4, $1, '0x' || $1, '', now())`, id, h.org, w[0], w[1])
-		h.did("wallet.issued", id)
+		h.recordAudit("wallet.issued", id)
 	}
 	three := 3
 	arrived("dep_btc", "we_bdep", "CUSTOMER_DEPOSIT", "", &three, 1000, 11, "CREDITED", "FINALIZED", "credited")
@@ -547,7 +547,7 @@ func (h *house) coins(arrived func(id, wallet, purpose, contract string, mintID 
 	h.exec(`UPDATE deposits d SET chain = 'BITCOIN', position = '0', proof_id = p.proof_id FROM finality_proofs p WHERE p.chain = 'BITCOIN' AND p.height = d.height AND d.mint_id = 3`)
 	h.post(ledger.Deposit, "dep_btc", ledger.Leg{Debit: h.account(3, ledger.Custody, ""), Credit: h.account(3, ledger.Customer, "ann"), Amount: money.Units(1000)})
 	h.post(ledger.Deposit, "dep_sats", ledger.Leg{Debit: h.account(3, ledger.Custody, ""), Credit: h.account(3, ledger.Gas, ""), Amount: money.Units(100)})
-	h.told("CUSTOMER_DEPOSIT", "dep_btc", 1, 0)
+	h.insertEvent("CUSTOMER_DEPOSIT", "dep_btc", 1, 0)
 	withdrawn(3, "wd_coin", 400, "BROADCAST", false, "")
 	ordered("wd_coin", "PAYMENT", "we_btre", nil, 3, 400, "BROADCAST", 0, 20)
 	h.exec(`UPDATE withdrawals SET chain = 'BITCOIN' WHERE withdrawal_id = 'wd_coin'`)

@@ -11,12 +11,12 @@ import (
 	"github.com/cofferpay/coffer/internal/signer"
 )
 
-// journal walks the copied entries from the first to the last imported one and
+// checkJournal walks the copied entries from the first to the last imported one and
 // computes every hash anew.
-func journal(ctx context.Context, tx pg.Tx) (found []Breach, err error) {
+func checkJournal(ctx context.Context, tx pg.Tx) (found []Breach, err error) {
 	var head signer.Head
-	var upTo int64
-	err = tx.QueryRow(ctx, `SELECT journal_id, imported_seq, imported_hash FROM signer_identity`).Scan(&head.JournalID, &upTo, &head.Hash)
+	var lastImported int64
+	err = tx.QueryRow(ctx, `SELECT journal_id, imported_seq, imported_hash FROM signer_identity`).Scan(&head.JournalID, &lastImported, &head.Hash)
 	if errors.Is(err, pgx.ErrNoRows) {
 		var entries int
 		if err := tx.QueryRow(ctx, `SELECT count(*) FROM signer_journal`).Scan(&entries); err != nil {
@@ -31,7 +31,7 @@ func journal(ctx context.Context, tx pg.Tx) (found []Breach, err error) {
 		return nil, err
 	}
 	rows, err := tx.Query(ctx, `
-		SELECT seq, prev, hash, body FROM signer_journal WHERE journal_id = $1 AND seq <= $2 ORDER BY seq`, head.JournalID, upTo)
+		SELECT seq, prev, hash, body FROM signer_journal WHERE journal_id = $1 AND seq <= $2 ORDER BY seq`, head.JournalID, lastImported)
 	if err != nil {
 		return nil, err
 	}
@@ -53,7 +53,7 @@ func journal(ctx context.Context, tx pg.Tx) (found []Breach, err error) {
 			add(seq, "stands on %s, the entry before is %s", prev, lastHash)
 		}
 		e := signer.Entry{JournalID: head.JournalID, Seq: uint64(seq), Prev: prev, Hash: hash, Body: body}
-		if sum := e.Sum(); sum != hash {
+		if sum := e.ComputeHash(); sum != hash {
 			add(seq, "has the hash %s and should have %s", hash, sum)
 		}
 		last, lastHash = seq, hash
@@ -61,8 +61,8 @@ func journal(ctx context.Context, tx pg.Tx) (found []Breach, err error) {
 	if err := rows.Err(); err != nil {
 		return nil, err
 	}
-	if last != upTo || upTo > 0 && lastHash != head.Hash {
-		add(upTo, "is the last imported one, %s; the copy ends with %d, %s", head.Hash, last, lastHash)
+	if last != lastImported || lastImported > 0 && lastHash != head.Hash {
+		add(lastImported, "is the last imported one, %s; the copy ends with %d, %s", head.Hash, last, lastHash)
 	}
 	return found, nil
 }

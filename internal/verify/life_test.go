@@ -41,7 +41,7 @@ type service struct {
 	net    *sim.Chain
 	chains chain.Chains
 	org    string
-	book   *wallet.Book
+	book   *wallet.Service
 	steps  []works.Step
 	pay    *withdrawal.Service
 	flags  *deposit.Resolutions
@@ -68,11 +68,11 @@ func newServiceWith(t *testing.T, screens risk.Policy) *service {
 	s := &service{T: t, ctx: t.Context(), now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), amid: func() {}}
 	s.db = pgtest.NewWithClock(t, s.clock)
 	s.net = sim.New(sim.Config{})
-	ch := s.net.Configured()
+	ch := s.net.ToChain()
 	s.chains = chain.Chains{ch.Name: ch}
 	sign, attest := signertest.New(t)
 	s.book = wallet.New(s.db, sign, attest)
-	s.must(mirror.Import(s.ctx, s.db, sign, s.book))
+	s.must(mirror.ImportJournal(s.ctx, s.db, sign, s.book))
 	token := mint.Mint{
 		ID: 1, Chain: ch.Name, Network: chain.Local, Kind: mint.Token, Contract: signertest.Token, Symbol: "USDC", Name: "USD Coin", Decimals: 6,
 		DepositEnabled: true, WithdrawEnabled: true, MinDeposit: money.Units(10), MinWithdraw: money.Units(10), ConfirmationsRequired: 3, Finality: "FINALIZED",
@@ -85,9 +85,9 @@ func newServiceWith(t *testing.T, screens risk.Policy) *service {
 	s.org = o.ID
 
 	prices := price.Fixed{Prices: map[int]money.USD{1: money.MustParseUSD("1"), 2: money.MustParseUSD("3000")}, Clock: s.clock}
-	parts := works.Wire(works.Plan{DB: s.db, Chain: ch, Signer: sign, Attest: attest, Prices: prices, Screens: screens})
-	s.pay, s.flags = parts.Pay, parts.Flags
-	s.steps = parts.Steps(func(step string) {
+	parts := works.NewHarness(works.HarnessConfig{DB: s.db, Chain: ch, Signer: sign, AttestKey: attest, Prices: prices, RiskPolicy: screens})
+	s.pay, s.flags = parts.Withdrawals, parts.Resolutions
+	s.steps = parts.ListSteps(func(step string) {
 		if s.serial {
 			s.look("amid " + step)
 		}
@@ -99,12 +99,12 @@ func newServiceWith(t *testing.T, screens risk.Policy) *service {
 func (s *service) look(when string) {
 	s.Helper()
 	s.looks++
-	r, err := verify.Run(s.ctx, s.db)
+	r, err := verify.RunChecks(s.ctx, s.db)
 	s.must(err)
-	onChain, err := verify.OnChain(s.ctx, s.db, s.chains)
+	onChain, err := verify.CompareWithChains(s.ctx, s.db, s.chains)
 	s.must(err)
 	for _, r := range []verify.Report{r, onChain} {
-		if !r.OK() {
+		if !r.IsIntact() {
 			var b bytes.Buffer
 			_, err := r.WriteTo(&b)
 			s.must(err)
@@ -118,7 +118,7 @@ func (s *service) pass(blocks int) {
 	s.Helper()
 	for range blocks {
 		for _, step := range s.steps {
-			if err := step.Do(s.ctx); err != nil {
+			if err := step.Run(s.ctx); err != nil {
 				s.Fatalf("%s: %v", step.Name, err)
 			}
 			s.look(step.Name)
@@ -247,7 +247,7 @@ func TestAWorkingHouseIsSoundAtEveryStep(t *testing.T) {
 		s.must(err)
 		if w.Status == "BROADCAST" {
 			// The token changes its mind while the payment is out.
-			s.net.Refuse(signertest.Token, foe, "blacklisted")
+			s.net.RefuseTransfers(signertest.Token, foe, "blacklisted")
 		}
 	}
 	s.pass(2)
@@ -298,7 +298,7 @@ func TestManyAtOnceLeaveTheBooksSound(t *testing.T) {
 	for _, step := range slices.Concat(s.steps, s.steps) {
 		wg.Go(func() {
 			for ctx.Err() == nil {
-				if err := step.Do(ctx); err != nil && ctx.Err() == nil {
+				if err := step.Run(ctx); err != nil && ctx.Err() == nil {
 					t.Logf("%s: %v", step.Name, err)
 				}
 			}
@@ -310,7 +310,7 @@ func TestManyAtOnceLeaveTheBooksSound(t *testing.T) {
 				_, _, err := s.pay.Request(ctx, s.org, withdrawal.Request{
 					MintID: 1, CustomerID: name, Amount: fmt.Sprint(10 + i), ToAddress: string(sim.Address("shop")), Actor: audit.APIKey(s.org),
 				})
-				if err != nil && !fault.Is(err, fault.InsufficientBalance) && ctx.Err() == nil {
+				if err != nil && !fault.HasCode(err, fault.InsufficientBalance) && ctx.Err() == nil {
 					t.Errorf("request: %v", err)
 				}
 			}

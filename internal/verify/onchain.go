@@ -19,7 +19,7 @@ import (
 // holdingsMax is how many balances are asked for at once.
 const holdingsMax = 500
 
-// OnChain compares what our addresses hold by our own account with the balances
+// CompareWithChains compares what our addresses hold by our own account with the balances
 // in the highest block that each chain's final walk has taken in. Left out are mints and
 // deposits that are in doubt, which stand in the findings already.
 //
@@ -34,51 +34,51 @@ const holdingsMax = 500
 //
 // A chain that cannot be asked has no breach but an error; the report of the
 // other chains is returned with it.
-func OnChain(ctx context.Context, db *pg.DB, chains chain.Chains) (Report, error) {
-	r := Report{At: db.Clock()().UTC(), doubt: map[int]string{}}
+func CompareWithChains(ctx context.Context, db *pg.DB, chains chain.Chains) (Report, error) {
+	r := Report{CheckedAt: db.Clock()().UTC(), doubtful: map[int]string{}}
 	var errs []error
 	for _, name := range slices.Sorted(maps.Keys(chains)) {
 		check := Check{ID: "I-06-" + string(name), Promise: fmt.Sprintf("what our addresses hold is what %s says", name)}
 		began := time.Now()
-		found, count, note, err := compare(ctx, db, chains[name], r.doubt)
+		found, count, note, err := compareChain(ctx, db, chains[name], r.doubtful)
 		if err != nil {
 			note = "not compared: the chain or the database could not be asked"
 			errs = append(errs, fmt.Errorf("compare with %s: %w", name, err))
 		}
-		r.add(check, found, count, note, time.Since(began))
+		r.addOutcome(check, found, count, note, time.Since(began))
 	}
 	return r, errors.Join(errs...)
 }
 
-// expected is what an address should hold.
-type expected struct {
+// expectedHolding is what an address should hold.
+type expectedHolding struct {
 	wallet, org string
 	mint        int
 	holding     chain.Holding
 	units       money.Amount
 	// What open orders may have taken from it, or brought, by that block.
-	gone, come money.Amount
-	// surplus says that a finding stands which explains that it holds more.
-	surplus bool
+	maxOut, maxIn money.Amount
+	// surplusExplained says that a finding stands which explains that it holds more.
+	surplusExplained bool
 }
 
-func compare(ctx context.Context, db *pg.DB, c chain.Chain, doubts map[int]string) (found []Breach, count int, note string, err error) {
-	var at *chain.Block
-	var all []expected
-	var left int
+func compareChain(ctx context.Context, db *pg.DB, c chain.Chain, doubts map[int]string) (found []Breach, count int, note string, err error) {
+	var block *chain.Block
+	var holdings []expectedHolding
+	var skipped int
 	var unsettled string
 	err = db.Snapshot(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
-		if unsettled, err = finality.Unsettled(ctx, tx, c.Name); err != nil || unsettled != "" {
+		if unsettled, err = finality.UnsettledReason(ctx, tx, c.Name); err != nil || unsettled != "" {
 			return err
 		}
-		if at, err = walked(ctx, tx, c.Name); err != nil || at == nil {
+		if block, err = lastWalkedBlock(ctx, tx, c.Name); err != nil || block == nil {
 			return err
 		}
-		expect := expectations
-		if c.Name.Pooled() {
-			expect = coins
+		loadExpected := expectHoldings
+		if c.Name.IsUTXO() {
+			loadExpected = expectOutputs
 		}
-		all, left, err = expect(ctx, tx, c.Name)
+		holdings, skipped, err = loadExpected(ctx, tx, c.Name)
 		return err
 	})
 	if err != nil {
@@ -88,66 +88,66 @@ func compare(ctx context.Context, db *pg.DB, c chain.Chain, doubts map[int]strin
 		// The books still say what the fork that is gone said.
 		return nil, 0, "not compared: " + unsettled, nil
 	}
-	if at == nil {
+	if block == nil {
 		return nil, 0, "not walked yet", nil
 	}
-	for page := range slices.Chunk(all, holdingsMax) {
-		asked := make([]chain.Holding, len(page))
+	for page := range slices.Chunk(holdings, holdingsMax) {
+		queries := make([]chain.Holding, len(page))
 		for i, e := range page {
-			asked[i] = e.holding
+			queries[i] = e.holding
 		}
-		have, silent, err := chain.Balances(ctx, c.Reader, *at, asked)
+		balances, silent, err := chain.Balances(ctx, c.Reader, *block, queries)
 		if err != nil {
-			return nil, 0, "", fmt.Errorf("ask for balances in block %d: %w", at.Height, err)
+			return nil, 0, "", fmt.Errorf("ask for balances in block %d: %w", block.Height, err)
 		}
 		for _, e := range page {
-			if why, ok := silent[e.holding]; ok {
-				left++
-				doubts[e.mint] = why
+			if detail, ok := silent[e.holding]; ok {
+				skipped++
+				doubts[e.mint] = detail
 				continue
 			}
-			least, most := e.units, e.units
-			if least, err = e.units.Sub(e.gone); err != nil {
-				least = money.Zero // fees are bounded by what they may cost, not by what is there
+			minimum, maximum := e.units, e.units
+			if minimum, err = e.units.Sub(e.maxOut); err != nil {
+				minimum = money.Zero // fees are bounded by what they may cost, not by what is there
 			}
-			if most, err = e.units.Add(e.come); err != nil {
+			if maximum, err = e.units.Add(e.maxIn); err != nil {
 				return nil, 0, "", fmt.Errorf("what wallet %s may hold: %w", e.wallet, err)
 			}
-			if !have[e.holding].Less(least) && (e.surplus || !most.Less(have[e.holding])) {
+			if !balances[e.holding].Less(minimum) && (e.surplusExplained || !maximum.Less(balances[e.holding])) {
 				continue
 			}
-			own := e.units.String()
-			if least != most {
-				own = fmt.Sprintf("%v to %v, as orders are under way", least, most)
+			bookText := e.units.String()
+			if minimum != maximum {
+				bookText = fmt.Sprintf("%v to %v, as orders are under way", minimum, maximum)
 			}
-			if count++; count <= shownMax {
+			if count++; count <= breachesShownMax {
 				found = append(found, Breach{
 					OrgID: e.org, Subject: fmt.Sprintf("wallet %s in mint %d", e.wallet, e.mint),
-					Detail: fmt.Sprintf("%s holds %v in block %d, by our own account %s", e.holding.Address, have[e.holding], at.Height, own),
+					Detail: fmt.Sprintf("%s holds %v in block %d, by our own account %s", e.holding.Address, balances[e.holding], block.Height, bookText),
 				})
 			}
 		}
 	}
-	note = fmt.Sprintf("%d balances in block %d", len(all), at.Height)
+	note = fmt.Sprintf("%d balances in block %d", len(holdings), block.Height)
 	bounded := 0
-	for _, e := range all {
-		if !e.gone.IsZero() || !e.come.IsZero() {
+	for _, e := range holdings {
+		if !e.maxOut.IsZero() || !e.maxIn.IsZero() {
 			bounded++
 		}
 	}
 	if bounded > 0 {
 		note += fmt.Sprintf(", %d within bounds as orders are under way", bounded)
 	}
-	if left > 0 {
-		note += fmt.Sprintf(", %d left out as in doubt", left)
+	if skipped > 0 {
+		note += fmt.Sprintf(", %d left out as in doubt", skipped)
 	}
 	return found, count, note, nil
 }
 
-// walked is the highest block that the final walk has taken in, or nil before
+// lastWalkedBlock is the highest block that the final walk has taken in, or nil before
 // its start. That is not its cursor when a person has set it back to read blocks
 // again: what those brought is in the books already.
-func walked(ctx context.Context, tx pg.Tx, name chain.Name) (*chain.Block, error) {
+func lastWalkedBlock(ctx context.Context, tx pg.Tx, name chain.Name) (*chain.Block, error) {
 	var b chain.Block
 	var height int64
 	err := tx.QueryRow(ctx, `
@@ -165,9 +165,9 @@ func walked(ctx context.Context, tx pg.Tx, name chain.Name) (*chain.Block, error
 	return &b, nil
 }
 
-// coins are what the addresses of a pooled chain hold: the coins that lie there. Those
+// expectOutputs are what the addresses of a pooled chain hold: the coins that lie there. Those
 // that are signed for may be spent by that block.
-func coins(ctx context.Context, tx pg.Tx, name chain.Name) (all []expected, left int, err error) {
+func expectOutputs(ctx context.Context, tx pg.Tx, name chain.Name) (holdings []expectedHolding, skipped int, err error) {
 	rows, err := tx.Query(ctx, `
 		SELECT w.wallet_id, w.org_id, w.address, c.mint_id,
 			coalesce(sum(c.amount) FILTER (WHERE c.status IN ('HELD', 'FREE', 'RESERVED')), 0),
@@ -183,24 +183,24 @@ func coins(ctx context.Context, tx pg.Tx, name chain.Name) (all []expected, left
 	}
 	defer rows.Close()
 	for rows.Next() {
-		var e expected
+		var e expectedHolding
 		var doubt bool
-		if err := rows.Scan(&e.wallet, &e.org, &e.holding.Address, &e.mint, &e.units, &e.gone, &e.surplus, &doubt); err != nil {
+		if err := rows.Scan(&e.wallet, &e.org, &e.holding.Address, &e.mint, &e.units, &e.maxOut, &e.surplusExplained, &doubt); err != nil {
 			return nil, 0, fmt.Errorf("read the coins of %s: %w", name, err)
 		}
 		if doubt {
-			left++
+			skipped++
 			continue
 		}
-		all = append(all, e)
+		holdings = append(holdings, e)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, 0, fmt.Errorf("read the coins of %s: %w", name, err)
 	}
-	return all, left, nil
+	return holdings, skipped, nil
 }
 
-func expectations(ctx context.Context, tx pg.Tx, name chain.Name) (all []expected, left int, err error) {
+func expectHoldings(ctx context.Context, tx pg.Tx, name chain.Name) (holdings []expectedHolding, skipped int, err error) {
 	rows, err := tx.Query(ctx, `
 		WITH waiting AS (
 			SELECT wallet_id, mint_id, sum(amount) AS amount FROM deposits
@@ -246,24 +246,24 @@ func expectations(ctx context.Context, tx pg.Tx, name chain.Name) (all []expecte
 	}
 	defer rows.Close()
 	for rows.Next() {
-		var e expected
+		var e expectedHolding
 		var doubt bool
-		err := rows.Scan(&e.wallet, &e.org, &e.holding.Address, &e.mint, &e.holding.Contract, &e.units, &e.gone, &e.come, &e.surplus, &doubt)
+		err := rows.Scan(&e.wallet, &e.org, &e.holding.Address, &e.mint, &e.holding.Contract, &e.units, &e.maxOut, &e.maxIn, &e.surplusExplained, &doubt)
 		if err != nil {
 			return nil, 0, fmt.Errorf("read what the addresses of %s hold: %w", name, err)
 		}
 		if doubt {
-			left++
+			skipped++
 			continue
 		}
-		if e.holding.Contract == "" && !e.gone.IsZero() && name != chain.Ethereum {
+		if e.holding.Contract == "" && !e.maxOut.IsZero() && name != chain.Ethereum {
 			// A rollup may charge more than its gas, so nothing bounds what is gone.
-			e.gone = e.units
+			e.maxOut = e.units
 		}
-		all = append(all, e)
+		holdings = append(holdings, e)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, 0, fmt.Errorf("read what the addresses of %s hold: %w", name, err)
 	}
-	return all, left, nil
+	return holdings, skipped, nil
 }

@@ -22,10 +22,10 @@ var schemaText string
 
 // The kinds of objects, which are the first word of a line.
 const (
-	ofTrigger    = "trigger" // triggers, the functions and views of the schema, rewrite rules
-	ofConstraint = "constraint"
-	ofPolicy     = "policy" // row level security
-	ofRight      = "right"  // of the program's roles
+	kindTrigger    = "trigger" // triggers, the functions and views of the schema, rewrite rules
+	kindConstraint = "constraint"
+	kindPolicy     = "policy" // row level security
+	kindPrivilege  = "right"  // of the program's roles
 )
 
 // A guard is an object of the schema as the catalog of PostgreSQL tells it.
@@ -33,19 +33,21 @@ type guard struct {
 	Kind, Name, Definition string
 }
 
-// key names an object, whatever it is defined as.
-func (g guard) key() string { return g.Kind + " " + g.Name }
+// objectKey names an object, whatever it is defined as.
+func (g guard) objectKey() string { return g.Kind + " " + g.Name }
 
-// same compares definitions without blanks and parentheses: those are all that differs
+// sameDefinition compares definitions without blanks and parentheses: those are all that differs
 // between the versions of PostgreSQL in how it prints an expression.
-func (g guard) same(other guard) bool { return bare(g.Definition) == bare(other.Definition) }
+func (g guard) sameDefinition(expected guard) bool {
+	return stripDefinition(g.Definition) == stripDefinition(expected.Definition)
+}
 
-func bare(definition string) string {
+func stripDefinition(definition string) string {
 	return strings.NewReplacer(" ", "", "\n", "", "\t", "", "(", "", ")", "").Replace(definition)
 }
 
-// off is the first word of the definition of what is there and does not act.
-const off = "off"
+// disabledPrefix is the first word of the definition of what is there and does not act.
+const disabledPrefix = "off"
 
 // selectGuards lists every guard with the search path set to pg_catalog, so that each name
 // has its schema. What belongs to an extension is the operator's. Foreign keys are kept by
@@ -115,104 +117,104 @@ const selectGuards = `
 	FROM roles r`
 
 // readGuards lists what the database has, in the order of the text.
-func readGuards(ctx context.Context, tx pg.Tx) (all []guard, err error) {
+func readGuards(ctx context.Context, tx pg.Tx) (guards []guard, err error) {
 	var path string
 	if err := tx.QueryRow(ctx, `SELECT current_setting('search_path')`).Scan(&path); err != nil {
 		return nil, err
 	}
-	set := func(to string) error {
-		_, err := tx.Exec(ctx, `SELECT set_config('search_path', $1, true)`, to)
+	setPath := func(searchPath string) error {
+		_, err := tx.Exec(ctx, `SELECT set_config('search_path', $1, true)`, searchPath)
 		return err
 	}
-	if err := set("pg_catalog"); err != nil {
+	if err := setPath("pg_catalog"); err != nil {
 		return nil, err
 	}
 	rows, err := tx.Query(ctx, selectGuards)
 	if err != nil {
 		return nil, err
 	}
-	if all, err = pgx.CollectRows(rows, pgx.RowToStructByPos[guard]); err != nil {
+	if guards, err = pgx.CollectRows(rows, pgx.RowToStructByPos[guard]); err != nil {
 		return nil, err
 	}
-	slices.SortFunc(all, func(a, b guard) int { return cmp.Compare(a.key(), b.key()) })
-	return all, set(path)
+	slices.SortFunc(guards, func(a, b guard) int { return cmp.Compare(a.objectKey(), b.objectKey()) })
+	return guards, setPath(path)
 }
 
 // writeGuards is schemaText of a list.
-func writeGuards(all []guard) string {
+func writeGuards(guards []guard) string {
 	var b strings.Builder
-	for _, g := range all {
+	for _, g := range guards {
 		fmt.Fprintf(&b, "%s\t%s\t%s\n", g.Kind, g.Name, g.Definition)
 	}
 	return b.String()
 }
 
 // knownGuards reads schemaText.
-func knownGuards() (all []guard) {
+func knownGuards() (guards []guard) {
 	for line := range strings.Lines(schemaText) {
 		word := strings.SplitN(strings.TrimSuffix(line, "\n"), "\t", 3)
 		if len(word) != 3 {
 			panic("verify: schema.txt has a line that is not three words: " + line)
 		}
-		all = append(all, guard{word[0], word[1], word[2]})
+		guards = append(guards, guard{word[0], word[1], word[2]})
 	}
-	return all
+	return guards
 }
 
 // A schema is what a database has, compared with what this program knows.
 type schema struct {
-	has map[string]guard
+	guards map[string]guard
 	// Steps that were made by a newer program, as during a rolling upgrade. What they have
 	// changed cannot be told from what somebody else has.
-	ahead []int64
+	unknownSteps []int64
 }
 
 func readSchema(ctx context.Context, tx pg.Tx) (s schema, err error) {
-	all, err := readGuards(ctx, tx)
+	guards, err := readGuards(ctx, tx)
 	if err != nil {
 		return s, fmt.Errorf("read the schema: %w", err)
 	}
-	s.has = map[string]guard{}
-	for _, g := range all {
-		s.has[g.key()] = g
+	s.guards = map[string]guard{}
+	for _, g := range guards {
+		s.guards[g.objectKey()] = g
 	}
 	err = tx.QueryRow(ctx, `SELECT coalesce(array_agg(DISTINCT version_id ORDER BY version_id), '{}') FROM goose_db_version
-		WHERE is_applied AND version_id > 0 AND version_id <> ALL ($1)`, migrations.Versions()).Scan(&s.ahead)
+		WHERE is_applied AND version_id > 0 AND version_id <> ALL ($1)`, migrations.Versions()).Scan(&s.unknownSteps)
 	if err != nil {
 		return s, fmt.Errorf("read the schema's version: %w", err)
 	}
 	return s, nil
 }
 
-// differs finds what is not as the migrations made it. On a newer schema it looks only
+// compareGuards finds what is not as the migrations made it. On a newer schema it looks only
 // whether the triggers that this program knows are there and fire.
-func (s schema) differs(kind string) (found []Breach) {
-	ours := map[string]bool{} // tables, functions by name: whatever carries guards
-	known := map[string]bool{}
+func (s schema) compareGuards(kind string) (found []Breach) {
+	ownObjects := map[string]bool{} // tables, functions by name: whatever carries guards
+	expectedKeys := map[string]bool{}
 	for _, want := range knownGuards() {
-		known[want.key()] = true
-		ours[subject(want)] = true
+		expectedKeys[want.objectKey()] = true
+		ownObjects[guardedObject(want)] = true
 		if want.Kind != kind {
 			continue
 		}
-		has, there := s.has[want.key()]
-		fires := !strings.HasPrefix(has.Definition, off+": ")
+		actual, exists := s.guards[want.objectKey()]
+		fires := !strings.HasPrefix(actual.Definition, disabledPrefix+": ")
 		switch {
-		case len(s.ahead) > 0 && (kind != ofTrigger || !isTrigger(want) || there && fires):
-		case !there:
-			found = append(found, Breach{Subject: want.key(), Detail: "is missing"})
+		case len(s.unknownSteps) > 0 && (kind != kindTrigger || !isTrigger(want) || exists && fires):
+		case !exists:
+			found = append(found, Breach{Subject: want.objectKey(), Detail: "is missing"})
 		case !fires:
-			found = append(found, Breach{Subject: want.key(), Detail: "is switched off"})
-		case !has.same(want):
-			found = append(found, Breach{Subject: want.key(), Detail: fmt.Sprintf("is %q, and the migrations made %q", has.Definition, want.Definition)})
+			found = append(found, Breach{Subject: want.objectKey(), Detail: "is switched off"})
+		case !actual.sameDefinition(want):
+			found = append(found, Breach{Subject: want.objectKey(), Detail: fmt.Sprintf("is %q, and the migrations made %q", actual.Definition, want.Definition)})
 		}
 	}
-	if len(s.ahead) > 0 || kind == ofConstraint { // one constraint more only refuses more
+	if len(s.unknownSteps) > 0 || kind == kindConstraint { // one constraint more only refuses more
 		return found
 	}
-	for _, has := range s.has {
-		if has.Kind == kind && !known[has.key()] && ours[subject(has)] {
-			found = append(found, Breach{Subject: has.key(), Detail: fmt.Sprintf("is %q, and no migration made it", has.Definition)})
+	for _, actual := range s.guards {
+		if actual.Kind == kind && !expectedKeys[actual.objectKey()] && ownObjects[guardedObject(actual)] {
+			found = append(found, Breach{Subject: actual.objectKey(), Detail: fmt.Sprintf("is %q, and no migration made it", actual.Definition)})
 		}
 	}
 	slices.SortFunc(found, func(a, b Breach) int { return cmp.Compare(a.Subject, b.Subject) })
@@ -220,15 +222,15 @@ func (s schema) differs(kind string) (found []Breach) {
 }
 
 func isTrigger(g guard) bool {
-	return strings.HasPrefix(g.Definition, "on: ") || strings.HasPrefix(g.Definition, off+": ")
+	return strings.HasPrefix(g.Definition, "on: ") || strings.HasPrefix(g.Definition, disabledPrefix+": ")
 }
 
-// subject is what a guard stands on: its table, or the name of its function. What stands on
+// guardedObject is what a guard stands on: its table, or the name of its function. What stands on
 // a table or overloads a function of the operator's own is no concern of ours.
-func subject(g guard) string {
+func guardedObject(g guard) string {
 	name := g.Name
-	if _, on, ok := strings.Cut(name, " on "); ok {
-		name = on
+	if _, table, ok := strings.Cut(name, " on "); ok {
+		name = table
 	}
 	name, _, _ = strings.Cut(name, "(")
 	return name

@@ -60,7 +60,7 @@ func TestTheCheckerKnowsTheDrawnSchema(t *testing.T) {
 // theirs is a trigger that is gone or off.
 func TestOnANewerSchemaTheTriggersStillFireAndThePersonIsTold(t *testing.T) {
 	t.Parallel()
-	h := build(t)
+	h := newTestEnv(t)
 	step := `INSERT INTO goose_db_version (version_id, is_applied) VALUES (99999, true)`
 	for name, c := range map[string]struct {
 		sql   string
@@ -72,11 +72,11 @@ func TestOnANewerSchemaTheTriggersStillFireAndThePersonIsTold(t *testing.T) {
 		"a trigger that is off":             {`ALTER TABLE withdrawals DISABLE TRIGGER withdrawals_keep`, false},
 		"a trigger that is gone":            {`DROP TRIGGER withdrawals_keep ON withdrawals`, false},
 	} {
-		r, err := h.tampered(step, c.sql)
+		r, err := h.runTampered(step, c.sql)
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
-		if r.OK() != c.sound {
+		if r.IsIntact() != c.sound {
 			t.Errorf("%s: got %+v, want sound=%v", name, r.Breaches, c.sound)
 		}
 		if i := slices.IndexFunc(r.Outcomes, func(o Outcome) bool { return o.ID == "I-02-triggers" }); !strings.Contains(r.Outcomes[i].Note, "99999") {
@@ -85,7 +85,7 @@ func TestOnANewerSchemaTheTriggersStillFireAndThePersonIsTold(t *testing.T) {
 	}
 	h.exec(step)
 	var log bytes.Buffer
-	if r, err := Watch(t.Context(), h.db, nil, slog.New(slog.NewTextHandler(&log, nil))); err != nil || !r.OK() || !strings.Contains(log.String(), "level=WARN") || !strings.Contains(log.String(), "99999") {
+	if r, err := CheckAndFreeze(t.Context(), h.db, nil, slog.New(slog.NewTextHandler(&log, nil))); err != nil || !r.IsIntact() || !strings.Contains(log.String(), "level=WARN") || !strings.Contains(log.String(), "99999") {
 		t.Errorf("got %+v, %v and\n%s\nwant a warning alone", r.Breaches, err, log.String())
 	}
 }
@@ -94,12 +94,12 @@ func TestOnANewerSchemaTheTriggersStillFireAndThePersonIsTold(t *testing.T) {
 // sessions, and none in the catalog.
 func TestASessionWithoutTriggersIsABreach(t *testing.T) {
 	t.Parallel()
-	h := build(t)
-	tx := pgtest.Begin(t, h.db)
+	h := newTestEnv(t)
+	tx := pgtest.BeginOwner(t, h.db)
 	if _, err := tx.Exec(t.Context(), `SET LOCAL session_replication_role = replica; SET LOCAL ROLE coffer_reader`); err != nil {
 		t.Fatal(err)
 	}
-	r, err := examine(t.Context(), pg.Tx{Tx: tx, Now: time.Now()}, checks)
+	r, err := examineSnapshot(t.Context(), pg.Tx{Tx: tx, Now: time.Now()}, checks)
 	if err != nil || len(r.Breaches) != 1 || r.Breaches[0].Check != "I-02-triggers" {
 		t.Errorf("got %+v, %v, want one breach of I-02-triggers", r.Breaches, err)
 	}
@@ -108,8 +108,8 @@ func TestASessionWithoutTriggersIsABreach(t *testing.T) {
 // What an operator adds for himself is no tampering.
 func TestWhatAnOperatorAddsIsNoBreach(t *testing.T) {
 	t.Parallel()
-	h := build(t)
-	r, err := h.tampered(
+	h := newTestEnv(t)
+	r, err := h.runTampered(
 		`CREATE TABLE report_days (day date PRIMARY KEY); GRANT SELECT ON report_days TO coffer_reader`,
 		`CREATE FUNCTION report_days_keep() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NEW; END'`,
 		`CREATE TRIGGER report_days_keep BEFORE INSERT ON report_days FOR EACH ROW EXECUTE FUNCTION report_days_keep()`,
@@ -117,7 +117,7 @@ func TestWhatAnOperatorAddsIsNoBreach(t *testing.T) {
 		`CREATE INDEX report_by_day ON deposits (created_at)`,
 		`CREATE ROLE report_reader; GRANT SELECT ON deposits TO report_reader; GRANT coffer_reader TO report_reader`,
 	)
-	if err != nil || !r.OK() {
+	if err != nil || !r.IsIntact() {
 		t.Errorf("got %+v, %v, want no breach", r.Breaches, err)
 	}
 }

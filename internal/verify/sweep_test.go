@@ -23,7 +23,7 @@ import (
 // that sweeps on demand alone: it knows no prices.
 func (s *service) sweeper() *sweep.Sweeper {
 	s.steps = slices.DeleteFunc(s.steps, func(st works.Step) bool { return st.Name == "sweeps" })
-	return sweep.New(s.db, s.net.Configured(), s.book, price.Fixed{Clock: s.clock}, sweep.Config{}, slog.New(slog.DiscardHandler))
+	return sweep.New(s.db, s.net.ToChain(), s.book, price.Fixed{Clock: s.clock}, sweep.Config{}, slog.New(slog.DiscardHandler))
 }
 
 // funded is a service whose treasury has gas and whose customers have tokens.
@@ -94,9 +94,9 @@ func TestAnAddressThatIsNotProvenHoldsUpNoOtherSweep(t *testing.T) {
 	s := funded(t, map[string]uint64{"ann": 500_000_000, "bob": 400_000_000})
 	sweeper := s.sweeper()
 	s.pass(6)
-	_, err := pgtest.Owner(t, s.db).Exec(s.ctx, `UPDATE wallets SET proof = '\x00' WHERE subject = 'ann'`)
+	_, err := pgtest.OwnerPool(t, s.db).Exec(s.ctx, `UPDATE wallets SET proof = '\x00' WHERE subject = 'ann'`)
 	s.must(err)
-	if _, err := sweeper.All(s.ctx); err == nil {
+	if _, err := sweeper.SweepAll(s.ctx); err == nil {
 		t.Error("got no error, want the altered wallet told")
 	}
 	if s.swept("ann") != 0 || s.swept("bob") != 1 {
@@ -109,7 +109,7 @@ func TestATopUpThatFailedRests(t *testing.T) {
 	s := funded(t, map[string]uint64{"ann": 500_000_000})
 	sweeper := s.sweeper()
 	s.pass(6)
-	_, err := sweeper.All(s.ctx)
+	_, err := sweeper.SweepAll(s.ctx)
 	s.must(err)
 	s.pass(1) // the sweep is found short of gas
 	plan := func(want int) {

@@ -2,7 +2,7 @@
 // down and says where the parts contradict one another, or the chain.
 //
 // Run looks at one snapshot of the database under the role that can only read;
-// OnChain compares what our addresses hold by our own account with what a
+// CompareWithChains compares what our addresses hold by our own account with what a
 // final block says. Watch does both on a schedule and stops everything outgoing
 // when something does not add up.
 //
@@ -24,22 +24,22 @@ import (
 	"github.com/cofferpay/coffer/internal/signer"
 )
 
-// shownMax is how many breaches of one check a report names; all are counted.
-const shownMax = 20
+// breachesShownMax is how many breaches of one check a report names; all are counted.
+const breachesShownMax = 20
 
 // Check is one promise and how to look whether it is kept.
 type Check struct {
 	ID      string // stable, by the invariant that it guards
 	Promise string // what holds when nothing is found
-	// sql gives a row (organization, subject, detail) for every breach.
-	sql string
-	// open gives a row like that for everything that is no breach and waits for a
+	// breachSQL gives a row (organization, subject, detail) for every breach.
+	breachSQL string
+	// openSQL gives a row like that for everything that is no breach and waits for a
 	// person; the report counts them.
-	open string
-	// look is for what SQL cannot say.
-	look func(ctx context.Context, tx pg.Tx) ([]Breach, error)
-	// schema is the kind of guards that are compared with what the migrations made.
-	schema string
+	openSQL string
+	// inspect is for what SQL cannot say.
+	inspect func(ctx context.Context, tx pg.Tx) ([]Breach, error)
+	// guardKind is the kind of guards that are compared with what the migrations made.
+	guardKind string
 }
 
 // Breach is something that must never be.
@@ -55,27 +55,27 @@ type Outcome struct {
 	ID, Promise string
 	Breaches    int
 	Note        string // what was left out, or why nothing could be compared
-	Took        time.Duration
+	Duration    time.Duration
 }
 
 // Report is what a run found.
 type Report struct {
-	At       time.Time
-	Outcomes []Outcome
-	Breaches []Breach // at most shownMax of each check
+	CheckedAt time.Time
+	Outcomes  []Outcome
+	Breaches  []Breach // at most breachesShownMax of each check
 
-	doubt map[int]string // mints whose token gives no balances, and why
-	ahead []int64        // steps of the schema that this program does not know
+	doubtful     map[int]string // mints whose token gives no balances, and why
+	unknownSteps []int64        // steps of the schema that this program does not know
 }
 
-// OK tells whether nothing was found.
-func (r Report) OK() bool { return len(r.Breaches) == 0 }
+// IsIntact tells whether nothing was found.
+func (r Report) IsIntact() bool { return len(r.Breaches) == 0 }
 
-func (r *Report) add(c Check, found []Breach, count int, note string, took time.Duration) {
+func (r *Report) addOutcome(c Check, found []Breach, count int, note string, took time.Duration) {
 	for i := range found {
 		found[i].Check = c.ID
 	}
-	r.Outcomes = append(r.Outcomes, Outcome{ID: c.ID, Promise: c.Promise, Breaches: count, Note: note, Took: took})
+	r.Outcomes = append(r.Outcomes, Outcome{ID: c.ID, Promise: c.Promise, Breaches: count, Note: note, Duration: took})
 	r.Breaches = append(r.Breaches, found...)
 }
 
@@ -87,51 +87,51 @@ type Option func(*[]Check)
 func WithGrants(k *signer.GrantKey) Option {
 	return func(checks *[]Check) {
 		if k != nil {
-			*checks = append(*checks, flagsBound(k))
+			*checks = append(*checks, newFlagCheck(k))
 		}
 	}
 }
 
 // WithoutSchema leaves out the checks of the schema, which take as long as all others
 // together: for a trial that looks after every step and never changes the schema.
-func WithoutSchema(checks *[]Check) { *checks = slices.DeleteFunc(*checks, ofSchema) }
+func WithoutSchema(checks *[]Check) { *checks = slices.DeleteFunc(*checks, isSchemaCheck) }
 
-func ofSchema(c Check) bool { return c.schema != "" }
+func isSchemaCheck(c Check) bool { return c.guardKind != "" }
 
-// Run makes every check on one snapshot. An error means that it could not look,
+// RunChecks makes every check on one snapshot. An error means that it could not look,
 // and says nothing about what it would have found.
-func Run(ctx context.Context, db *pg.DB, options ...Option) (Report, error) {
+func RunChecks(ctx context.Context, db *pg.DB, options ...Option) (Report, error) {
 	var r Report
-	checks := Checks()
-	for _, more := range options {
-		more(&checks)
+	checks := AllChecks()
+	for _, apply := range options {
+		apply(&checks)
 	}
-	look := func() error {
+	runOnce := func() error {
 		return db.Snapshot(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
-			r, err = examine(ctx, tx, checks)
+			r, err = examineSnapshot(ctx, tx, checks)
 			return err
 		})
 	}
-	err := look()
+	err := runOnce()
 	// PostgreSQL prints a definition as it is now, whatever the snapshot. A migration that
 	// commits meanwhile therefore looks like a tampering, and the second time like what it is.
 	if err == nil && slices.ContainsFunc(checks, func(c Check) bool {
-		return ofSchema(c) && slices.ContainsFunc(r.Breaches, func(b Breach) bool { return b.Check == c.ID })
+		return isSchemaCheck(c) && slices.ContainsFunc(r.Breaches, func(b Breach) bool { return b.Check == c.ID })
 	}) {
-		err = look()
+		err = runOnce()
 	}
 	return r, err
 }
 
-func examine(ctx context.Context, tx pg.Tx, checks []Check) (Report, error) {
-	r := Report{At: tx.Now}
+func examineSnapshot(ctx context.Context, tx pg.Tx, checks []Check) (Report, error) {
+	r := Report{CheckedAt: tx.Now}
 	var s schema
-	if slices.ContainsFunc(checks, ofSchema) {
+	if slices.ContainsFunc(checks, isSchemaCheck) {
 		var err error
 		if s, err = readSchema(ctx, tx); err != nil {
 			return Report{}, err
 		}
-		r.ahead = s.ahead
+		r.unknownSteps = s.unknownSteps
 	}
 	for _, c := range checks {
 		began := time.Now()
@@ -140,23 +140,23 @@ func examine(ctx context.Context, tx pg.Tx, checks []Check) (Report, error) {
 		var err error
 		note := ""
 		switch {
-		case ofSchema(c):
-			found = s.differs(c.schema)
-			if len(s.ahead) > 0 {
-				note = fmt.Sprintf("not compared, for the schema has steps of a newer program: %v", s.ahead)
+		case isSchemaCheck(c):
+			found = s.compareGuards(c.guardKind)
+			if len(s.unknownSteps) > 0 {
+				note = fmt.Sprintf("not compared, for the schema has steps of a newer program: %v", s.unknownSteps)
 			}
-		case c.look != nil:
-			found, err = c.look(ctx, tx)
+		case c.inspect != nil:
+			found, err = c.inspect(ctx, tx)
 		default:
-			found, count, err = ask(ctx, tx, c.sql)
+			found, count, err = queryBreaches(ctx, tx, c.breachSQL)
 		}
 		if err != nil {
 			return Report{}, fmt.Errorf("check %s: %w", c.ID, err)
 		}
 		count = max(count, len(found))
-		found = found[:min(len(found), shownMax)]
-		if c.open != "" {
-			items, open, err := ask(ctx, tx, c.open)
+		found = found[:min(len(found), breachesShownMax)]
+		if c.openSQL != "" {
+			items, open, err := queryBreaches(ctx, tx, c.openSQL)
 			if err != nil {
 				return Report{}, fmt.Errorf("check %s: %w", c.ID, err)
 			}
@@ -164,16 +164,16 @@ func examine(ctx context.Context, tx pg.Tx, checks []Check) (Report, error) {
 				note = fmt.Sprintf("%d open, such as %s %s", open, items[0].Subject, items[0].Detail)
 			}
 		}
-		r.add(c, found, count, note, time.Since(began))
+		r.addOutcome(c, found, count, note, time.Since(began))
 	}
 	return r, nil
 }
 
-func ask(ctx context.Context, tx pg.Tx, sql string) (found []Breach, count int, err error) {
+func queryBreaches(ctx context.Context, tx pg.Tx, sql string) (found []Breach, count int, err error) {
 	rows, err := tx.Query(ctx, `
 		SELECT coalesce(org_id, ''), coalesce(subject, ''), coalesce(detail, ''), count(*) OVER ()
 		FROM (`+sql+`) AS breach (org_id, subject, detail)
-		ORDER BY 1, 2, 3 LIMIT $1`, shownMax)
+		ORDER BY 1, 2, 3 LIMIT $1`, breachesShownMax)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -195,7 +195,7 @@ func (r Report) WriteTo(w io.Writer) (int64, error) {
 			n += int64(m)
 		}
 	}
-	print("checked as of %s\n\n", r.At.UTC().Format(time.RFC3339))
+	print("checked as of %s\n\n", r.CheckedAt.UTC().Format(time.RFC3339))
 	for _, o := range r.Outcomes {
 		verdict := "ok"
 		switch {
@@ -219,11 +219,11 @@ func (r Report) WriteTo(w io.Writer) (int64, error) {
 			}
 			print(": %s\n", b.Detail)
 		}
-		if more := o.Breaches - shownMax; more > 0 {
-			print("          and %d more\n", more)
+		if hidden := o.Breaches - breachesShownMax; hidden > 0 {
+			print("          and %d more\n", hidden)
 		}
 	}
-	if r.OK() {
+	if r.IsIntact() {
 		print("\nall %d checks hold\n", len(r.Outcomes))
 	} else {
 		broken := 0
@@ -237,5 +237,5 @@ func (r Report) WriteTo(w io.Writer) (int64, error) {
 	return n, err
 }
 
-// Checks lists what Run looks at, for documentation and tests.
-func Checks() []Check { return append([]Check(nil), checks...) }
+// AllChecks lists what Run looks at, for documentation and tests.
+func AllChecks() []Check { return append([]Check(nil), checks...) }

@@ -42,7 +42,7 @@ var unaudited = map[string]string{
 // one has to be added to a check, or say here what vouches for it.
 func TestEveryTableWithAStateIsLookedForInTheAuditLog(t *testing.T) {
 	t.Parallel()
-	h := build(t)
+	h := newTestEnv(t)
 	rows, err := h.owner.Query(t.Context(), `
 		SELECT table_name || '.' || column_name, table_name, column_name FROM information_schema.columns
 		WHERE table_schema = 'public' AND table_name NOT LIKE 'river%' AND table_name IN (SELECT relname FROM pg_class WHERE relkind = 'r')
@@ -52,9 +52,9 @@ func TestEveryTableWithAStateIsLookedForInTheAuditLog(t *testing.T) {
 		t.Fatal(err)
 	}
 	looked := ""
-	for _, c := range Checks() {
+	for _, c := range AllChecks() {
 		if strings.HasPrefix(c.ID, "I-40") {
-			looked += c.sql
+			looked += c.breachSQL
 		}
 	}
 	var name, table, column string
@@ -73,8 +73,8 @@ func TestEveryTableWithAStateIsLookedForInTheAuditLog(t *testing.T) {
 
 func TestASoundHouseHasNoBreach(t *testing.T) {
 	t.Parallel()
-	h := build(t)
-	r, err := Run(t.Context(), h.db)
+	h := newTestEnv(t)
+	r, err := RunChecks(t.Context(), h.db)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,8 +82,8 @@ func TestASoundHouseHasNoBreach(t *testing.T) {
 	if _, err := r.WriteTo(&b); err != nil {
 		t.Fatal(err)
 	}
-	if !r.OK() || len(r.Outcomes) != len(Checks()) || !strings.Contains(b.String(), "checks hold") {
-		t.Errorf("got\n%s\nwant no breach in %d checks", b.String(), len(Checks()))
+	if !r.IsIntact() || len(r.Outcomes) != len(AllChecks()) || !strings.Contains(b.String(), "checks hold") {
+		t.Errorf("got\n%s\nwant no breach in %d checks", b.String(), len(AllChecks()))
 	}
 }
 
@@ -454,20 +454,20 @@ var tamperings = []struct {
 
 func TestEveryTamperingIsSeen(t *testing.T) {
 	t.Parallel()
-	wantSeen(t, func(c Check) bool { return !ofSchema(c) })
+	wantSeen(t, func(c Check) bool { return !isSchemaCheck(c) })
 }
 
 // Tamperings with the schema have a test of their own: they are few, and the others take
 // minutes.
 func TestEveryTamperingWithTheSchemaIsSeen(t *testing.T) {
 	t.Parallel()
-	wantSeen(t, ofSchema)
+	wantSeen(t, isSchemaCheck)
 }
 
 // wantSeen tries the tamperings that the chosen checks have to see.
 func wantSeen(t *testing.T, chosen func(Check) bool) {
 	t.Helper()
-	h := build(t)
+	h := newTestEnv(t)
 	shown := map[string]bool{}
 	for _, c := range tamperings {
 		i := slices.IndexFunc(checks, func(known Check) bool { return known.ID == c.check })
@@ -478,7 +478,7 @@ func wantSeen(t *testing.T, chosen func(Check) bool) {
 		if !chosen(checks[i]) {
 			continue
 		}
-		r, err := h.tampered(c.sql...)
+		r, err := h.runTampered(c.sql...)
 		if err != nil {
 			t.Errorf("%s: %v", c.name, err)
 			continue
@@ -493,7 +493,7 @@ func wantSeen(t *testing.T, chosen func(Check) bool) {
 			t.Errorf("%s is never shown to fail", c.ID)
 		}
 	}
-	if r, err := h.tampered(); err != nil || !r.OK() {
+	if r, err := h.runTampered(); err != nil || !r.IsIntact() {
 		t.Errorf("untouched: got %+v %v, want no breach", r.Breaches, err)
 	}
 }
@@ -503,7 +503,7 @@ func wantSeen(t *testing.T, chosen func(Check) bool) {
 // everything would be stopped in that moment, after each restore with such payments.
 func TestTheChangeOfAnOpenOrderInARestoredSlotIsNoBreach(t *testing.T) {
 	t.Parallel()
-	h := build(t)
+	h := newTestEnv(t)
 	for name, c := range map[string]struct {
 		status, lease, signed string
 		breach                bool
@@ -514,7 +514,7 @@ func TestTheChangeOfAnOpenOrderInARestoredSlotIsNoBreach(t *testing.T) {
 		"reserved, and in no slot":               {"RESERVED", "tx_dep_sats:0:100:0xwe_btre 0xwe_bnext", "p.created_at - interval '1 hour'", true},
 		"free":                                   {"FREE", "hash_wd_coin:1:580:0xwe_brest 0xwe_bnext", "p.created_at - interval '1 hour'", true},
 	} {
-		r, err := h.tampered(
+		r, err := h.runTampered(
 			`INSERT INTO coins (chain, outpoint, org_id, wallet_id, mint_id, amount, status, change_of, order_id, spent_by, proof_id, height, created_at)
 				SELECT chain, 'hash_wd_coin:1', org_id, 'we_brest', mint_id, 580, '`+c.status+`', 'wd_coin', CASE '`+c.status+`' WHEN 'FREE' THEN NULL ELSE 'wd_queued' END,
 					CASE '`+c.status+`' WHEN 'SPENT' THEN 'x' END, proof_id, height, now() FROM coins WHERE status = 'FREE'`,
@@ -534,19 +534,19 @@ func TestTheChangeOfAnOpenOrderInARestoredSlotIsNoBreach(t *testing.T) {
 
 func TestABreachStopsEverythingAndStaysStopped(t *testing.T) {
 	t.Parallel()
-	h := build(t)
+	h := newTestEnv(t)
 	var log bytes.Buffer
 	watch := func() (Report, error) {
-		return Watch(t.Context(), h.db, nil, slog.New(slog.NewTextHandler(&log, nil)))
+		return CheckAndFreeze(t.Context(), h.db, nil, slog.New(slog.NewTextHandler(&log, nil)))
 	}
 	standing := func() (f *freeze.Freeze) {
 		h.system(func(ctx context.Context, tx pg.Tx) (err error) {
-			f, err = freeze.Standing(ctx, tx, freeze.Of{OrgID: h.org})
+			f, err = freeze.Active(ctx, tx, freeze.Target{OrgID: h.org})
 			return err
 		})
 		return f
 	}
-	if r, err := watch(); err != nil || !r.OK() || standing() != nil {
+	if r, err := watch(); err != nil || !r.IsIntact() || standing() != nil {
 		t.Fatalf("sound: got %+v %v and a freeze %v, want neither", r.Breaches, err, standing())
 	}
 	tamper := func(by string) {
@@ -555,11 +555,11 @@ func TestABreachStopsEverythingAndStaysStopped(t *testing.T) {
 	tamper("+ 1")
 	for range 2 {
 		r, err := watch()
-		if err != nil || r.OK() {
+		if err != nil || r.IsIntact() {
 			t.Fatalf("got %+v %v, want a breach", r.Breaches, err)
 		}
 		f := standing()
-		if f == nil || f.Scope != freeze.All || f.Source != freeze.ByVerify || !strings.Contains(f.Reason, "I-04") {
+		if f == nil || f.Scope != freeze.ScopeAll || f.Source != freeze.SourceVerify || !strings.Contains(f.Reason, "I-04") {
 			t.Fatalf("got %+v, want a freeze of all that names I-04", f)
 		}
 		var b bytes.Buffer
@@ -576,7 +576,7 @@ func TestABreachStopsEverythingAndStaysStopped(t *testing.T) {
 		t.Errorf("got %q, want an error that names I-04", log.String())
 	}
 	tamper("- 1")
-	if r, err := watch(); err != nil || !r.OK() {
+	if r, err := watch(); err != nil || !r.IsIntact() {
 		t.Fatalf("repaired: got %+v %v, want no breach", r.Breaches, err)
 	}
 	if standing() == nil {
@@ -587,7 +587,7 @@ func TestABreachStopsEverythingAndStaysStopped(t *testing.T) {
 // Rule COIN-4.
 func TestAnAddressHoldsTheCoinsThatLieThere(t *testing.T) {
 	t.Parallel()
-	h := build(t)
+	h := newTestEnv(t)
 	net := sim.New(sim.Config{Name: chain.Bitcoin})
 	at := map[string]chain.Address{}
 	for _, id := range []string{"we_bdep", "we_btre", "we_brest"} {
@@ -608,11 +608,11 @@ func TestAnAddressHoldsTheCoinsThatLieThere(t *testing.T) {
 		sound bool
 	}{{0, false}, {1, true}, {500, true}, {500, true}, {1, false}} {
 		net.Mint(at["we_bdep"], "", money.Units(step.more))
-		r, err := OnChain(t.Context(), h.db, chain.Chains{chain.Bitcoin: net.Configured()})
+		r, err := CompareWithChains(t.Context(), h.db, chain.Chains{chain.Bitcoin: net.ToChain()})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if r.OK() != step.sound {
+		if r.IsIntact() != step.sound {
 			t.Errorf("%d more on the address: got %+v, want sound=%v", step.more, r.Breaches, step.sound)
 		}
 	}
@@ -620,7 +620,7 @@ func TestAnAddressHoldsTheCoinsThatLieThere(t *testing.T) {
 
 func TestOnlyAnUnexplainedBalanceOnChainIsABreach(t *testing.T) {
 	t.Parallel()
-	h := build(t)
+	h := newTestEnv(t)
 	net := sim.New(sim.Config{})
 	token, dep, tre, own := sim.Address("token"), sim.Address("we_dep"), sim.Address("we_tre"), sim.Address("we_own")
 	h.exec(`ALTER TABLE mints DISABLE TRIGGER USER`)
@@ -640,10 +640,10 @@ func TestOnlyAnUnexplainedBalanceOnChainIsABreach(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.exec(`UPDATE scan_cursors SET height = $1, hash = $2`, heads.Final.Height, heads.Final.Hash)
-	chains := chain.Chains{chain.Ethereum: net.Configured()}
+	chains := chain.Chains{chain.Ethereum: net.ToChain()}
 	want := func(name string, breaches int, note string) {
 		t.Helper()
-		r, err := OnChain(t.Context(), h.db, chains)
+		r, err := CompareWithChains(t.Context(), h.db, chains)
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
@@ -699,20 +699,20 @@ func TestOnlyAnUnexplainedBalanceOnChainIsABreach(t *testing.T) {
 
 	h.exec(`UPDATE address_funds SET dust = dust + 2 WHERE wallet_id = 'we_dep' AND mint_id = 1`)
 	want("a token missing", 1, "")
-	net.Silence(token, true)
+	net.SilenceBalance(token, true)
 	want("a token that gives no balance", 0, "2 within bounds as orders are under way, 3 left out")
-	if _, err := Watch(t.Context(), h.db, chains, slog.New(slog.DiscardHandler)); err != nil {
+	if _, err := CheckAndFreeze(t.Context(), h.db, chains, slog.New(slog.DiscardHandler)); err != nil {
 		t.Fatalf("Watch: %v", err)
 	}
-	net.Silence(token, false)
+	net.SilenceBalance(token, false)
 	want("a token in doubt", 0, "2 balances")
 
 	down := errors.New("no provider answers")
-	net.Provider(0).Down(down)
-	if _, err := OnChain(t.Context(), h.db, chains); !errors.Is(err, down) {
+	net.Provider(0).SetDown(down)
+	if _, err := CompareWithChains(t.Context(), h.db, chains); !errors.Is(err, down) {
 		t.Errorf("got %v, want %v", err, down)
 	}
-	if r, err := Watch(t.Context(), h.db, chains, slog.New(slog.DiscardHandler)); !errors.Is(err, down) || slices.ContainsFunc(r.Breaches, func(b Breach) bool { return strings.HasPrefix(b.Check, "I-06-ETH") }) {
+	if r, err := CheckAndFreeze(t.Context(), h.db, chains, slog.New(slog.DiscardHandler)); !errors.Is(err, down) || slices.ContainsFunc(r.Breaches, func(b Breach) bool { return strings.HasPrefix(b.Check, "I-06-ETH") }) {
 		t.Errorf("got %+v %v, want no breach on chain and %v", r.Breaches, err, down)
 	}
 }
@@ -720,13 +720,13 @@ func TestOnlyAnUnexplainedBalanceOnChainIsABreach(t *testing.T) {
 // What is missing after a broken finality is no breach: it waits for money, in sight.
 func TestWhatIsMissingIsCountedAndIsNoBreach(t *testing.T) {
 	t.Parallel()
-	h := build(t)
+	h := newTestEnv(t)
 	// The trigger of the table says what is missing.
 	_, err := h.owner.Exec(t.Context(), `UPDATE address_funds SET credited = credited - 500, reversed = reversed + 500 WHERE wallet_id = 'we_dep' AND mint_id = 1`)
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := Run(t.Context(), h.db)
+	r, err := RunChecks(t.Context(), h.db)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -740,8 +740,8 @@ func TestWhatIsMissingIsCountedAndIsNoBreach(t *testing.T) {
 // in sight, and what it has cost more later belongs to its fee.
 func TestAnOrderInQuestionIsListedAndIsNoBreach(t *testing.T) {
 	t.Parallel()
-	h := build(t)
-	r, err := h.tampered(
+	h := newTestEnv(t)
+	r, err := h.runTampered(
 		`UPDATE dispatch_orders SET proof_id = (SELECT proof_id FROM finality_proofs WHERE hash = 'h10gone'), waiting_for = 'FREEZE' WHERE order_id = 'wd_paid'`,
 		`UPDATE dispatch_orders SET fee = fee + 1 WHERE order_id = 'wd_paid'`,
 		`UPDATE address_funds SET gas = gas - 1 WHERE wallet_id = 'we_tre' AND mint_id = 2`,
@@ -751,7 +751,7 @@ func TestAnOrderInQuestionIsListedAndIsNoBreach(t *testing.T) {
 			FROM ledger_transfers WHERE cause_kind = 'NETWORK_FEE' AND cause_id = 'wd_paid'`,
 		`UPDATE ledger_balances SET balance = balance - 1 WHERE account_id = (SELECT account_id FROM ledger_accounts WHERE kind = 'GAS' AND mint_id = 2)`,
 	)
-	if err != nil || !r.OK() {
+	if err != nil || !r.IsIntact() {
 		t.Errorf("got %+v %v, want no breach", r.Breaches, err)
 	}
 	i := slices.IndexFunc(r.Outcomes, func(o Outcome) bool { return o.ID == "I-17-question" })

@@ -13,11 +13,11 @@ import (
 	"github.com/cofferpay/coffer/internal/signer"
 )
 
-// whitelisted compares every whitelisted address with the copy of the signer's journal:
+// checkWhitelist compares every whitelisted address with the copy of the signer's journal:
 // what the signer endorsed is what the row says, word for word, and what it revoked is
 // on no list. That the proof is the signer's own is asked whenever an address is used,
 // with a key that is not in the database.
-func whitelisted(ctx context.Context, tx pg.Tx) (found []Breach, err error) {
+func checkWhitelist(ctx context.Context, tx pg.Tx) (found []Breach, err error) {
 	type place struct {
 		journal string
 		seq     int64
@@ -29,16 +29,16 @@ func whitelisted(ctx context.Context, tx pg.Tx) (found []Breach, err error) {
 	if err != nil {
 		return nil, err
 	}
-	var at place
+	var entry place
 	var body []byte
-	_, err = pgx.ForEachRow(rows, []any{&at.journal, &at.seq, &body}, func() error {
+	_, err = pgx.ForEachRow(rows, []any{&entry.journal, &entry.seq, &body}, func() error {
 		var r signer.Record
 		if err := json.Unmarshal(body, &r); err != nil {
-			found = append(found, Breach{Subject: fmt.Sprintf("entry %d of %s", at.seq, at.journal), Detail: "cannot be read: " + err.Error()})
+			found = append(found, Breach{Subject: fmt.Sprintf("entry %d of %s", entry.seq, entry.journal), Detail: "cannot be read: " + err.Error()})
 		}
 		switch {
 		case r.Endorse != nil:
-			endorsed[at] = *r.Endorse
+			endorsed[entry] = *r.Endorse
 		case r.Revoke != nil:
 			revoked[r.Revoke.ID] = true
 		}
@@ -56,15 +56,15 @@ func whitelisted(ctx context.Context, tx pg.Tx) (found []Breach, err error) {
 	}
 	var e signer.EndorseBody
 	var label string
-	var notBefore, from time.Time
+	var notBefore, usableFrom time.Time
 	var isEndorsed, isRefused, isRemoved, isRevoked bool
-	_, err = pgx.ForEachRow(rows, []any{&e.ID, &e.OrgID, &e.Chain, &e.Address, &label, &notBefore, &from, &e.Proof, &at.journal, &at.seq, &isEndorsed, &isRefused, &isRemoved, &isRevoked}, func() error {
-		e.LabelHash, e.NotBefore, e.UsableFrom = signer.LabelHash(label), signer.Moment(notBefore), signer.Moment(from)
+	_, err = pgx.ForEachRow(rows, []any{&e.ID, &e.OrgID, &e.Chain, &e.Address, &label, &notBefore, &usableFrom, &e.Proof, &entry.journal, &entry.seq, &isEndorsed, &isRefused, &isRemoved, &isRevoked}, func() error {
+		e.LabelHash, e.NotBefore, e.UsableFrom = signer.HashLabel(label), signer.FormatMicros(notBefore), signer.FormatMicros(usableFrom)
 		add := func(format string, args ...any) {
 			found = append(found, Breach{OrgID: e.OrgID, Subject: "whitelisted address " + e.ID, Detail: fmt.Sprintf(format, args...)})
 		}
-		if said, ok := endorsed[at]; isEndorsed && (!ok || !said.Same(e.Endorsement) || said.UsableFrom != e.UsableFrom || !bytes.Equal(said.Proof, e.Proof)) {
-			add("says something else than the signer endorsed in entry %d of %s", at.seq, at.journal)
+		if attested, ok := endorsed[entry]; isEndorsed && (!ok || !attested.HasSameWords(e.Endorsement) || attested.UsableFrom != e.UsableFrom || !bytes.Equal(attested.Proof, e.Proof)) {
+			add("says something else than the signer endorsed in entry %d of %s", entry.seq, entry.journal)
 		}
 		switch {
 		case !isRemoved && revoked[e.ID] && !isRefused:

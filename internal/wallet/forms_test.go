@@ -22,16 +22,16 @@ func bitcoinOf(customer string, f chain.Form) signer.WalletRef {
 	return signer.WalletRef{OrgID: org, Family: chain.BitcoinFamily, Purpose: wallet.CustomerDeposit, Subject: customer, Form: f}
 }
 
-// startBitcoin is start with a signer that has wallets of Bitcoin.
-func startBitcoin(t *testing.T) (world, keys.Seed) {
+// newBitcoinEnv is start with a signer that has wallets of Bitcoin.
+func newBitcoinEnv(t *testing.T) (testEnv, keys.Seed) {
 	t.Helper()
 	seed, err := keys.NewSeed()
 	if err != nil {
 		t.Fatal(err)
 	}
-	seed = seed.On(chain.Local)
-	conf := local.Config{Journal: filepath.Join(t.TempDir(), "journal"), Policy: signertest.Policy()}
-	if err := local.Create(conf, seed); err != nil {
+	seed = seed.ForNetwork(chain.Local)
+	conf := local.Config{Journal: filepath.Join(t.TempDir(), "journal"), Policy: signertest.NewPolicy()}
+	if err := local.CreateJournal(conf, seed); err != nil {
 		t.Fatal(err)
 	}
 	s, err := local.Open(conf, seed)
@@ -40,10 +40,10 @@ func startBitcoin(t *testing.T) (world, keys.Seed) {
 	}
 	t.Cleanup(func() { _ = s.Close() })
 	db := pgtest.New(t)
-	w := world{db: db, owner: pgtest.Owner(t, db), signer: s, book: wallet.New(db, s, seed.Attest().Public())}
+	w := testEnv{db: db, owner: pgtest.OwnerPool(t, db), signer: s, book: wallet.New(db, s, seed.AttestKey().PublicKey())}
 	w.exec(t, `ALTER TABLE wallets DISABLE TRIGGER wallets_stay`) // as a thief would
 	w.exec(t, `INSERT INTO organizations (org_id, name, created_at) VALUES ($1, 'one', now())`, org)
-	if err := mirror.Import(t.Context(), db, s, w.book); err != nil {
+	if err := mirror.ImportJournal(t.Context(), db, s, w.book); err != nil {
 		t.Fatal(err)
 	}
 	return w, seed
@@ -52,7 +52,7 @@ func startBitcoin(t *testing.T) (world, keys.Seed) {
 // Rule DEP-44.
 func TestTheFormOfNewAddressesChangesNoOther(t *testing.T) {
 	t.Parallel()
-	w, _ := startBitcoin(t)
+	w, _ := newBitcoinEnv(t)
 	address := func(r signer.WalletRef) wallet.Wallet {
 		t.Helper()
 		got, err := w.book.Address(t.Context(), r)
@@ -106,7 +106,7 @@ func TestTheFormOfNewAddressesChangesNoOther(t *testing.T) {
 		"a form of no name":   `INSERT INTO wallets (wallet_id, org_id, family, purpose, subject, path, address, proof, created_at, form) VALUES ('adr_x', $1, 'BITCOIN', 'CUSTOMER_DEPOSIT', 'x', 'm', 'x', '', now(), 'WRAPPED')`,
 		"a form that changes": `UPDATE wallets SET form = 'NESTED' WHERE org_id = $1`,
 	} {
-		if _, err := w.owner.Exec(t.Context(), sql, org); !pg.Violates(err, "wallets_form_known") {
+		if _, err := w.owner.Exec(t.Context(), sql, org); !pg.ViolatesConstraint(err, "wallets_form_known") {
 			t.Errorf("%s: got %v, want it refused by wallets_form_known", what, err)
 		}
 	}
@@ -115,7 +115,7 @@ func TestTheFormOfNewAddressesChangesNoOther(t *testing.T) {
 // Rule DEP-2, of the form.
 func TestARowOfAnotherFormNeverGivesAnAddress(t *testing.T) {
 	t.Parallel()
-	w, _ := startBitcoin(t)
+	w, _ := newBitcoinEnv(t)
 	for customer, f := range map[string]chain.Form{"ann": chain.Usual, "bob": chain.Taproot} {
 		was, err := w.book.Address(t.Context(), bitcoinOf(customer, f))
 		if err != nil {
@@ -128,19 +128,19 @@ func TestARowOfAnotherFormNeverGivesAnAddress(t *testing.T) {
 	}
 }
 
-// liar is a signer that answers with an address of another form than it was asked for.
-type liar struct {
+// lyingSigner is a signer that answers with an address of another form than it was asked for.
+type lyingSigner struct {
 	signer.Signer
-	answers func(signer.WalletRef, signer.Issued) signer.Issued
+	answers func(signer.WalletRef, signer.IssuedAddress) signer.IssuedAddress
 	of      map[chain.Form]chain.Form
 }
 
-func (l liar) Issue(ctx context.Context, r signer.WalletRef) (signer.Issued, error) {
+func (l lyingSigner) IssueAddress(ctx context.Context, r signer.WalletRef) (signer.IssuedAddress, error) {
 	asked := r
 	if r.Purpose == wallet.CustomerDeposit {
 		asked.Form = l.of[r.Form]
 	}
-	issued, err := l.Signer.Issue(ctx, asked)
+	issued, err := l.Signer.IssueAddress(ctx, asked)
 	if err == nil && asked != r {
 		issued = l.answers(r, issued)
 	}
@@ -151,22 +151,22 @@ func (l liar) Issue(ctx context.Context, r signer.WalletRef) (signer.Issued, err
 func TestAnAddressOfAnotherFormThanAskedForIsRefused(t *testing.T) {
 	t.Parallel()
 	other := map[chain.Form]chain.Form{chain.Usual: chain.Taproot, chain.Taproot: chain.Usual}
-	for name, answers := range map[string]func(keys.Seed, signer.WalletRef, signer.Issued) signer.Issued{
-		"as what it is": func(_ keys.Seed, _ signer.WalletRef, i signer.Issued) signer.Issued { return i },
-		"as what was asked for": func(_ keys.Seed, r signer.WalletRef, i signer.Issued) signer.Issued {
+	for name, answers := range map[string]func(keys.Seed, signer.WalletRef, signer.IssuedAddress) signer.IssuedAddress{
+		"as what it is": func(_ keys.Seed, _ signer.WalletRef, i signer.IssuedAddress) signer.IssuedAddress { return i },
+		"as what was asked for": func(_ keys.Seed, r signer.WalletRef, i signer.IssuedAddress) signer.IssuedAddress {
 			i.WalletRef = r
 			return i
 		},
-		"with a proof that it is what was asked for": func(seed keys.Seed, r signer.WalletRef, i signer.Issued) signer.Issued {
-			i.WalletRef, i.Proof = r, seed.Attest().Prove(r, i.Path, i.Address)
+		"with a proof that it is what was asked for": func(seed keys.Seed, r signer.WalletRef, i signer.IssuedAddress) signer.IssuedAddress {
+			i.WalletRef, i.Proof = r, seed.AttestKey().AttestAddress(r, i.Path, i.Address)
 			return i
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w, seed := startBitcoin(t)
-			public := seed.Attest().Public()
-			book := wallet.New(w.db, liar{w.signer, func(r signer.WalletRef, i signer.Issued) signer.Issued { return answers(seed, r, i) }, other}, public)
+			w, seed := newBitcoinEnv(t)
+			public := seed.AttestKey().PublicKey()
+			book := wallet.New(w.db, lyingSigner{w.signer, func(r signer.WalletRef, i signer.IssuedAddress) signer.IssuedAddress { return answers(seed, r, i) }, other}, public)
 			for customer, f := range map[string]chain.Form{"ann": chain.Usual, "bob": chain.Taproot} {
 				if got, err := book.Address(t.Context(), bitcoinOf(customer, f)); err == nil {
 					t.Errorf("%s: got %s of form %q, want an error", customer, got.Address, got.Form)

@@ -28,7 +28,7 @@ const (
 
 	// What the chain took back of Credited and of Gas. A movement into one of these
 	// takes from the other whatever became of it meanwhile: the row then says what
-	// is missing, see Funds.Short. They only grow.
+	// is missing, see Funds.Shortfall. They only grow.
 	Reversed    Part = "REVERSED"
 	GasReversed Part = "GAS_REVERSED"
 )
@@ -41,34 +41,34 @@ type Movement struct {
 	Plus, Minus     money.Amount
 }
 
-// ErrShort says that a movement would promise or take more than there is. Nothing
+// ErrInsufficient says that a movement would promise or take more than there is. Nothing
 // of the transaction may be kept.
-var ErrShort = errors.New("the wallet does not hold that much")
+var ErrInsufficient = errors.New("the wallet does not hold that much")
 
-type change struct{ plus, minus money.Amount }
+type partChange struct{ plus, minus money.Amount }
 
-type holding struct {
+type fundsKey struct {
 	wallet string
 	mint   int
 }
 
-// Move changes what wallets hold, in a transaction of the system. All movements of a
+// MoveFunds changes what wallets hold, in a transaction of the system. All movements of a
 // transaction go into one call, so that rows are locked in one order. Only the
-// outcome is checked: a movement may pass through less than nothing. Error: ErrShort.
-func Move(ctx context.Context, tx pg.Tx, movements ...Movement) error {
-	orgs := map[holding]string{}
-	parts := map[holding]map[Part]change{}
-	var rows []holding
+// outcome is checked: a movement may pass through less than nothing. Error: ErrInsufficient.
+func MoveFunds(ctx context.Context, tx pg.Tx, movements ...Movement) error {
+	orgs := map[fundsKey]string{}
+	parts := map[fundsKey]map[Part]partChange{}
+	var rows []fundsKey
 	for _, m := range movements {
-		h := holding{m.WalletID, m.MintID}
+		h := fundsKey{m.WalletID, m.MintID}
 		if parts[h] == nil {
-			parts[h], orgs[h] = map[Part]change{}, m.OrgID
+			parts[h], orgs[h] = map[Part]partChange{}, m.OrgID
 			rows = append(rows, h)
 		}
 		if orgs[h] != m.OrgID {
 			return fmt.Errorf("move funds of wallet %s: it belongs to %s or to %s", m.WalletID, orgs[h], m.OrgID)
 		}
-		if !slices.Contains(order, m.Part) {
+		if !slices.Contains(partOrder, m.Part) {
 			return fmt.Errorf("move funds of wallet %s: %q is no part", m.WalletID, m.Part)
 		}
 		if (m.Part == Reversed || m.Part == GasReversed) && !m.Minus.IsZero() {
@@ -86,15 +86,15 @@ func Move(ctx context.Context, tx pg.Tx, movements ...Movement) error {
 	if len(rows) == 0 {
 		return nil
 	}
-	slices.SortFunc(rows, func(a, b holding) int {
+	slices.SortFunc(rows, func(a, b fundsKey) int {
 		return cmp.Or(cmp.Compare(a.wallet, b.wallet), cmp.Compare(a.mint, b.mint))
 	})
 	n := len(rows)
 	wallets, mints, owners := make([]string, n), make([]int, n), make([]string, n)
-	changes := make([][]money.Amount, 2*len(order))
+	changes := make([][]money.Amount, 2*len(partOrder))
 	for i, h := range rows {
 		wallets[i], mints[i], owners[i] = h.wallet, h.mint, orgs[h]
-		for p, part := range order {
+		for p, part := range partOrder {
 			c := parts[h][part]
 			changes[2*p], changes[2*p+1] = append(changes[2*p], c.plus), append(changes[2*p+1], c.minus)
 		}
@@ -134,86 +134,86 @@ func Move(ctx context.Context, tx pg.Tx, movements ...Movement) error {
 			$13::numeric[], $14::numeric[], $15::numeric[], $16::numeric[], $17::numeric[], $18::numeric[], $19::numeric[], $20::numeric[], $21::numeric[])
 			AS m (wallet_id, mint_id, org_id, c1, c2, c3, c4, c5, c6, c7, c8, c9, c10, c11, c12, c13, c14, c15, c16, c17, c18)
 		WHERE f.wallet_id = m.wallet_id AND f.mint_id = m.mint_id AND f.org_id IS NOT DISTINCT FROM m.org_id`, args...)
-	what := fmt.Sprintf("wallet %s, mint %d", wallets[0], mints[0])
+	description := fmt.Sprintf("wallet %s, mint %d", wallets[0], mints[0])
 	if n > 1 {
-		what += fmt.Sprintf(", and %d more", n-1)
+		description += fmt.Sprintf(", and %d more", n-1)
 	}
 	results := tx.SendBatch(ctx, &batch)
 	defer results.Close()
 	if _, err := results.Exec(); err != nil {
-		return fmt.Errorf("open what is held by %s: %w", what, err)
+		return fmt.Errorf("open what is held by %s: %w", description, err)
 	}
 	if _, err := results.Exec(); err != nil {
-		return fmt.Errorf("lock what is held by %s: %w", what, err)
+		return fmt.Errorf("lock what is held by %s: %w", description, err)
 	}
 	tag, err := results.Exec()
-	if pg.Violates(err, "address_funds_covered") || pg.Violates(err, "address_funds_gas_covered") || pg.Violates(err, "address_funds_not_negative") {
-		return fmt.Errorf("move funds of %s: %w: %w", what, ErrShort, err)
+	if pg.ViolatesConstraint(err, "address_funds_covered") || pg.ViolatesConstraint(err, "address_funds_gas_covered") || pg.ViolatesConstraint(err, "address_funds_not_negative") {
+		return fmt.Errorf("move funds of %s: %w: %w", description, ErrInsufficient, err)
 	}
 	if err != nil {
-		return fmt.Errorf("move funds of %s: %w", what, err)
+		return fmt.Errorf("move funds of %s: %w", description, err)
 	}
 	if tag.RowsAffected() != int64(n) {
-		return fmt.Errorf("move funds of %s: %d do not belong to whom they should", what, int64(n)-tag.RowsAffected())
+		return fmt.Errorf("move funds of %s: %d do not belong to whom they should", description, int64(n)-tag.RowsAffected())
 	}
 	if err := results.Close(); err != nil {
-		return fmt.Errorf("move funds of %s: %w", what, err)
+		return fmt.Errorf("move funds of %s: %w", description, err)
 	}
 	return nil
 }
 
-// order is the order of the parts in the statement.
-var order = []Part{Credited, Held, Reserved, Swept, Gas, GasReserved, Dust, Reversed, GasReversed}
+// partOrder is the order of the parts in the statement.
+var partOrder = []Part{Credited, Held, Reserved, Swept, Gas, GasReserved, Dust, Reversed, GasReversed}
 
 // Funds is what a wallet holds of a mint, in atomic units.
 type Funds struct {
 	Credited, Held, Reserved, Swept, Gas, GasReserved, Dust money.Amount
-	// Short and GasShort are what is promised or gone beyond what arrived, because
+	// Shortfall and GasShortfall are what is promised or gone beyond what arrived, because
 	// the chain took something back. They shrink by themselves as more arrives.
-	Short, GasShort money.Amount
+	Shortfall, GasShortfall money.Amount
 }
 
 // Spendable is what may still be promised: credited less held, reserved and swept.
 func (f Funds) Spendable() money.Amount {
-	if !f.Short.IsZero() {
+	if !f.Shortfall.IsZero() {
 		return money.Zero
 	}
-	return rest(f.Credited, f.Held, f.Reserved, f.Swept)
+	return subtractAll(f.Credited, f.Held, f.Reserved, f.Swept)
 }
 
-// Standing is what is on the address and has not gone, promised or not.
-func (f Funds) Standing() money.Amount {
-	if !f.Short.IsZero() {
+// OnAddress is what is on the address and has not gone, promised or not.
+func (f Funds) OnAddress() money.Amount {
+	if !f.Shortfall.IsZero() {
 		return money.Zero
 	}
-	return rest(f.Credited, f.Swept)
+	return subtractAll(f.Credited, f.Swept)
 }
 
 // GasSpendable is what of the gas may still be promised.
 func (f Funds) GasSpendable() money.Amount {
-	if !f.GasShort.IsZero() {
+	if !f.GasShortfall.IsZero() {
 		return money.Zero
 	}
-	return rest(f.Gas, f.GasReserved)
+	return subtractAll(f.Gas, f.GasReserved)
 }
 
-func rest(of money.Amount, less ...money.Amount) money.Amount {
-	for _, l := range less {
+func subtractAll(amount money.Amount, parts ...money.Amount) money.Amount {
+	for _, part := range parts {
 		var err error
-		if of, err = of.Sub(l); err != nil {
+		if amount, err = amount.Sub(part); err != nil {
 			panic("wallet: a row that its own checks refuse")
 		}
 	}
-	return of
+	return amount
 }
 
-// FundsOf is what a wallet holds of a mint; a wallet that never held any holds nothing.
-func FundsOf(ctx context.Context, tx pg.Tx, walletID string, mintID int) (Funds, error) {
+// LoadFunds is what a wallet holds of a mint; a wallet that never held any holds nothing.
+func LoadFunds(ctx context.Context, tx pg.Tx, walletID string, mintID int) (Funds, error) {
 	var f Funds
 	err := tx.QueryRow(ctx, `
 		SELECT credited, held, reserved, swept, greatest(gas, 0), gas_reserved, dust, short, gas_short
 		FROM address_funds WHERE wallet_id = $1 AND mint_id = $2`, walletID, mintID).
-		Scan(&f.Credited, &f.Held, &f.Reserved, &f.Swept, &f.Gas, &f.GasReserved, &f.Dust, &f.Short, &f.GasShort)
+		Scan(&f.Credited, &f.Held, &f.Reserved, &f.Swept, &f.Gas, &f.GasReserved, &f.Dust, &f.Shortfall, &f.GasShortfall)
 	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
 		return Funds{}, fmt.Errorf("read what wallet %s holds of mint %d: %w", walletID, mintID, err)
 	}
@@ -227,8 +227,8 @@ type Holding struct {
 	Funds
 }
 
-// Holdings are all that an organization's wallets hold, by wallet and mint.
-func Holdings(ctx context.Context, tx pg.Tx, org string) ([]Holding, error) {
+// ListHoldings are all that an organization's wallets hold, by wallet and mint.
+func ListHoldings(ctx context.Context, tx pg.Tx, org string) ([]Holding, error) {
 	rows, err := tx.Query(ctx, `
 		SELECT wallet_id, mint_id, credited, held, reserved, swept, greatest(gas, 0), gas_reserved, dust, short, gas_short
 		FROM address_funds WHERE org_id = $1 ORDER BY wallet_id, mint_id`, org)
@@ -236,7 +236,7 @@ func Holdings(ctx context.Context, tx pg.Tx, org string) ([]Holding, error) {
 		return nil, fmt.Errorf("read what the wallets of %s hold: %w", org, err)
 	}
 	found, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (h Holding, err error) {
-		err = row.Scan(&h.WalletID, &h.MintID, &h.Credited, &h.Held, &h.Reserved, &h.Swept, &h.Gas, &h.GasReserved, &h.Dust, &h.Short, &h.GasShort)
+		err = row.Scan(&h.WalletID, &h.MintID, &h.Credited, &h.Held, &h.Reserved, &h.Swept, &h.Gas, &h.GasReserved, &h.Dust, &h.Shortfall, &h.GasShortfall)
 		return h, err
 	})
 	if err != nil {

@@ -35,9 +35,9 @@ const (
 	Change              = "CHANGE"               // gets what is left of coins; one a slot on Bitcoin, numbered from 1 in its organization
 )
 
-// Operators tells whether what arrives at wallets of a purpose is nobody's deposit but
+// IsOperatorPurpose tells whether what arrives at wallets of a purpose is nobody's deposit but
 // the operator's own coin.
-func Operators(purpose string) bool { return purpose == Treasury || purpose == Change }
+func IsOperatorPurpose(purpose string) bool { return purpose == Treasury || purpose == Change }
 
 var (
 	// ErrProof says that the proof of an address does not hold. The address stays here.
@@ -64,34 +64,34 @@ func (w Wallet) Ref() signer.WalletRef {
 	return signer.WalletRef{OrgID: w.OrgID, Family: w.Family, Purpose: w.Purpose, Subject: w.Subject, Form: w.Form}
 }
 
-// Book issues addresses and proves them. Safe for concurrent use.
-type Book struct {
-	db     *pg.DB
-	signer signer.Signer
-	attest ed25519.PublicKey
-	proven proven
+// Service issues addresses and proves them. Safe for concurrent use.
+type Service struct {
+	db        *pg.DB
+	signer    signer.Signer
+	attestKey ed25519.PublicKey
+	proofs    proofCache
 }
 
-var _ mirror.Keeper = (*Book)(nil)
+var _ mirror.WalletKeeper = (*Service)(nil)
 
 // New makes a book. attestKey comes from a file of the operator's, never from the
 // database: who can change rows must not be able to change what they are checked with.
-func New(db *pg.DB, s signer.Signer, attestKey ed25519.PublicKey) *Book {
+func New(db *pg.DB, s signer.Signer, attestKey ed25519.PublicKey) *Service {
 	if len(attestKey) != ed25519.PublicKeySize {
 		panic("wallet: the attestation key is not an ed25519 public key")
 	}
-	return &Book{db: db, signer: s, attest: attestKey}
+	return &Service{db: db, signer: s, attestKey: attestKey}
 }
 
-// Prove checks that a wallet's address was attested for exactly this organization,
+// VerifyAttestation checks that a wallet's address was attested for exactly this organization,
 // purpose, subject, family, form and path. Error: ErrProof, which is also logged.
-func (b *Book) Prove(w Wallet) error {
-	said := signer.Attested(w.Ref(), w.Path, w.Address)
-	if b.proven.met(said, w.Proof) {
+func (b *Service) VerifyAttestation(w Wallet) error {
+	attested := signer.AttestedBytes(w.Ref(), w.Path, w.Address)
+	if b.proofs.isVerified(attested, w.Proof) {
 		return nil
 	}
-	if ed25519.Verify(b.attest, said, w.Proof) {
-		b.proven.add(said, w.Proof)
+	if ed25519.Verify(b.attestKey, attested, w.Proof) {
+		b.proofs.addProof(attested, w.Proof)
 		return nil
 	}
 	slog.Error("wallet row does not have the address that the signer attested", "wallet", w.ID, "org", w.OrgID, "purpose", w.Purpose)
@@ -99,7 +99,7 @@ func (b *Book) Prove(w Wallet) error {
 }
 
 // Treasury is the treasury wallet of an organization.
-func (b *Book) Treasury(ctx context.Context, org string, f chain.Family) (Wallet, error) {
+func (b *Service) Treasury(ctx context.Context, org string, f chain.Family) (Wallet, error) {
 	return b.Address(ctx, signer.WalletRef{OrgID: org, Family: f, Purpose: Treasury})
 }
 
@@ -107,39 +107,39 @@ func (b *Book) Treasury(ctx context.Context, org string, f chain.Family) (Wallet
 // time. The form is that of a new one: what was issued in another one is answered as it
 // is. The organization must exist. It owns its transactions and may be called again
 // after any error. Errors: ErrProof, a *signer.Refusal, or unknown.
-func (b *Book) Address(ctx context.Context, ref signer.WalletRef) (Wallet, error) {
+func (b *Service) Address(ctx context.Context, ref signer.WalletRef) (Wallet, error) {
 	var w Wallet
 	err := b.db.ReadOrg(ctx, ref.OrgID, func(ctx context.Context, tx pg.Tx) (err error) {
-		w, err = bySubject(ctx, tx, ref)
+		w, err = findBySubject(ctx, tx, ref)
 		return err
 	})
 	if errors.Is(err, ErrNotFound) {
 		// Where accounts are coins the treasury has what is credited from the moment of the
 		// credit on, and there nobody can be asked for one.
-		if ref.Family.Pooled() && ref.Purpose != Treasury {
+		if ref.Family.IsUTXO() && ref.Purpose != Treasury {
 			if _, err := b.Treasury(ctx, ref.OrgID, ref.Family); err != nil {
 				return Wallet{}, err
 			}
 		}
-		w, err = b.issue(ctx, ref)
+		w, err = b.issueWallet(ctx, ref)
 	}
 	if err != nil {
 		return Wallet{}, err
 	}
-	if err := b.Prove(w); err != nil {
+	if err := b.VerifyAttestation(w); err != nil {
 		return Wallet{}, err
 	}
 	return w, nil
 }
 
-func (b *Book) issue(ctx context.Context, ref signer.WalletRef) (Wallet, error) {
-	issued, err := b.issued(ctx, ref)
-	var no *signer.Refusal
-	if errors.As(err, &no) && no.Code == signer.RefusedForm {
+func (b *Service) issueWallet(ctx context.Context, ref signer.WalletRef) (Wallet, error) {
+	issued, err := b.askSigner(ctx, ref)
+	var refusal *signer.Refusal
+	if errors.As(err, &refusal) && refusal.Code == signer.RefusedForm {
 		// It was issued before the form of new ones was changed, and a crash or a database
 		// of before kept the row away. It is asked for as what it is.
-		for _, other := range ref.Otherwise() {
-			if issued, err = b.issued(ctx, other); err == nil {
+		for _, variant := range ref.OtherForms() {
+			if issued, err = b.askSigner(ctx, variant); err == nil {
 				break
 			}
 		}
@@ -149,38 +149,38 @@ func (b *Book) issue(ctx context.Context, ref signer.WalletRef) (Wallet, error) 
 	}
 	var w Wallet
 	err = b.db.InOrg(ctx, ref.OrgID, func(ctx context.Context, tx pg.Tx) error {
-		if err := mirror.Record(ctx, tx, issued.Entry); err != nil {
+		if err := mirror.RecordEntry(ctx, tx, issued.Entry); err != nil {
 			return err
 		}
-		if err := b.Keep(ctx, tx, issued); err != nil {
+		if err := b.EnsureWallet(ctx, tx, issued); err != nil {
 			return err
 		}
 		// Somebody else's insert may have won; theirs is the row then.
 		var err error
-		w, err = bySubject(ctx, tx, ref)
+		w, err = findBySubject(ctx, tx, ref)
 		return err
 	})
 	return w, err
 }
 
-// issued asks the signer, and takes no answer but the one to the question.
-func (b *Book) issued(ctx context.Context, ref signer.WalletRef) (signer.Issued, error) {
-	issued, err := b.signer.Issue(ctx, ref)
+// askSigner asks the signer, and takes no answer but the one to the question.
+func (b *Service) askSigner(ctx context.Context, ref signer.WalletRef) (signer.IssuedAddress, error) {
+	issued, err := b.signer.IssueAddress(ctx, ref)
 	if err == nil && issued.WalletRef != ref {
-		return signer.Issued{}, errors.New("it answered for another one")
+		return signer.IssuedAddress{}, errors.New("it answered for another one")
 	}
 	return issued, err
 }
 
-// Keep inserts the wallet of an address that the signer issued, unless it is there.
+// EnsureWallet inserts the wallet of an address that the signer issued, unless it is there.
 // It checks the proof, that the address is of the form that the proof names, and that a
 // wallet that is there has this address: ErrProof.
-func (b *Book) Keep(ctx context.Context, tx pg.Tx, i signer.Issued) error {
+func (b *Service) EnsureWallet(ctx context.Context, tx pg.Tx, issued signer.IssuedAddress) error {
 	w := Wallet{
-		ID: id.New("adr", tx.Now), OrgID: i.OrgID, Family: i.Family, Purpose: i.Purpose, Subject: i.Subject, Form: i.Form,
-		Path: i.Path, Address: i.Address, Proof: i.Proof,
+		ID: id.New("adr", tx.Now), OrgID: issued.OrgID, Family: issued.Family, Purpose: issued.Purpose, Subject: issued.Subject, Form: issued.Form,
+		Path: issued.Path, Address: issued.Address, Proof: issued.Proof,
 	}
-	if err := b.Prove(w); err != nil {
+	if err := b.VerifyAttestation(w); err != nil {
 		return err
 	}
 	if bitcointx.IsTaproot(w.Address) != (w.Form == chain.Taproot) {
@@ -201,29 +201,29 @@ func (b *Book) Keep(ctx context.Context, tx pg.Tx, i signer.Issued) error {
 			Detail: map[string]string{"purpose": w.Purpose, "subject": w.Subject, "address": string(w.Address)},
 		})
 	}
-	there, err := bySubject(ctx, tx, w.Ref())
+	existing, err := findBySubject(ctx, tx, w.Ref())
 	if err != nil && !errors.Is(err, ErrNotFound) {
 		return err
 	}
-	if there.Address != w.Address || there.Path != w.Path || there.Form != w.Form {
-		slog.Error("wallet row does not have the address that the signer issued", "wallet", there.ID, "org", w.OrgID, "purpose", w.Purpose)
-		return fmt.Errorf("wallet %s of %s: %w", there.ID, w.OrgID, ErrProof)
+	if existing.Address != w.Address || existing.Path != w.Path || existing.Form != w.Form {
+		slog.Error("wallet row does not have the address that the signer issued", "wallet", existing.ID, "org", w.OrgID, "purpose", w.Purpose)
+		return fmt.Errorf("wallet %s of %s: %w", existing.ID, w.OrgID, ErrProof)
 	}
 	return nil
 }
 
 const columns = `wallet_id, org_id, family, purpose, subject, path, address, proof, created_at, form`
 
-func read(row pgx.CollectableRow) (w Wallet, err error) {
+func scanWallet(row pgx.CollectableRow) (w Wallet, err error) {
 	err = row.Scan(&w.ID, &w.OrgID, &w.Family, &w.Purpose, &w.Subject, &w.Path, &w.Address, &w.Proof, &w.CreatedAt, &w.Form)
 	return w, err
 }
 
-func one(rows pgx.Rows, err error) (Wallet, error) {
+func scanOne(rows pgx.Rows, err error) (Wallet, error) {
 	if err != nil {
 		return Wallet{}, fmt.Errorf("read a wallet: %w", err)
 	}
-	w, err := pgx.CollectExactlyOneRow(rows, read)
+	w, err := pgx.CollectExactlyOneRow(rows, scanWallet)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return Wallet{}, ErrNotFound
 	}
@@ -233,16 +233,16 @@ func one(rows pgx.Rows, err error) (Wallet, error) {
 	return w, nil
 }
 
-// bySubject is the one wallet of these words, in whatever form it is.
-func bySubject(ctx context.Context, tx pg.Tx, r signer.WalletRef) (Wallet, error) {
-	return one(tx.Query(ctx, `
+// findBySubject is the one wallet of these words, in whatever form it is.
+func findBySubject(ctx context.Context, tx pg.Tx, r signer.WalletRef) (Wallet, error) {
+	return scanOne(tx.Query(ctx, `
 		SELECT `+columns+` FROM wallets WHERE org_id = $1 AND family = $2 AND purpose = $3 AND subject = $4`,
 		r.OrgID, string(r.Family), r.Purpose, r.Subject))
 }
 
 // ByID is a wallet as its row says, not proven. Error: ErrNotFound.
 func ByID(ctx context.Context, tx pg.Tx, walletID string) (Wallet, error) {
-	w, err := one(tx.Query(ctx, `SELECT `+columns+` FROM wallets WHERE wallet_id = $1`, walletID))
+	w, err := scanOne(tx.Query(ctx, `SELECT `+columns+` FROM wallets WHERE wallet_id = $1`, walletID))
 	if err != nil {
 		return w, fmt.Errorf("wallet %s: %w", walletID, err)
 	}
@@ -252,7 +252,7 @@ func ByID(ctx context.Context, tx pg.Tx, walletID string) (Wallet, error) {
 // ByRef is the wallet that ref names, in just that form, as its row says, not proven.
 // Error: ErrNotFound.
 func ByRef(ctx context.Context, tx pg.Tx, ref signer.WalletRef) (Wallet, error) {
-	w, err := bySubject(ctx, tx, ref)
+	w, err := findBySubject(ctx, tx, ref)
 	if err == nil && w.Form != ref.Form {
 		err = ErrNotFound
 	}
@@ -262,9 +262,9 @@ func ByRef(ctx context.Context, tx pg.Tx, ref signer.WalletRef) (Wallet, error) 
 	return w, nil
 }
 
-// Treasuries are the treasuries of organizations in a family, by organization, without
+// TreasuryIDs are the treasuries of organizations in a family, by organization, without
 // those that have none.
-func Treasuries(ctx context.Context, tx pg.Tx, f chain.Family, orgs ...string) (map[string]string, error) {
+func TreasuryIDs(ctx context.Context, tx pg.Tx, f chain.Family, orgs ...string) (map[string]string, error) {
 	rows, err := tx.Query(ctx, `
 		SELECT org_id, wallet_id FROM wallets WHERE org_id = ANY ($1) AND family = $2 AND purpose = 'TREASURY' AND subject = ''`, orgs, string(f))
 	if err != nil {
@@ -282,12 +282,12 @@ func Treasuries(ctx context.Context, tx pg.Tx, f chain.Family, orgs ...string) (
 	return found, nil
 }
 
-// Known finds which of some addresses are ours. The wallets are as their rows say;
+// ByAddresses finds which of some addresses are ours. The wallets are as their rows say;
 // what is decided on one of them proves it first.
-func Known(ctx context.Context, tx pg.Tx, f chain.Family, addresses []chain.Address) (map[chain.Address]Wallet, error) {
-	known := map[chain.Address]Wallet{}
+func ByAddresses(ctx context.Context, tx pg.Tx, f chain.Family, addresses []chain.Address) (map[chain.Address]Wallet, error) {
+	byAddress := map[chain.Address]Wallet{}
 	if len(addresses) == 0 {
-		return known, nil
+		return byAddress, nil
 	}
 	texts := make([]string, len(addresses))
 	for i, a := range addresses {
@@ -297,28 +297,28 @@ func Known(ctx context.Context, tx pg.Tx, f chain.Family, addresses []chain.Addr
 	if err != nil {
 		return nil, fmt.Errorf("look for %d addresses: %w", len(addresses), err)
 	}
-	wallets, err := pgx.CollectRows(rows, read)
+	wallets, err := pgx.CollectRows(rows, scanWallet)
 	if err != nil {
 		return nil, fmt.Errorf("look for %d addresses: %w", len(addresses), err)
 	}
 	for _, w := range wallets {
-		known[w.Address] = w
+		byAddress[w.Address] = w
 	}
-	return known, nil
+	return byAddress, nil
 }
 
 // List are an organization's wallets for reports, one page in the order of
 // (created_at, id), as their rows say.
 func List(ctx context.Context, tx pg.Tx, org string, p page.Page) (page.Result[Wallet], error) {
-	q := page.Select(`SELECT `+columns+` FROM wallets WHERE org_id = ?`, org)
-	sql, args := q.Sorted(p, "created_at", "wallet_id")
+	q := page.NewQuery(`SELECT `+columns+` FROM wallets WHERE org_id = ?`, org)
+	sql, args := q.BuildPage(p, "created_at", "wallet_id")
 	rows, err := tx.Query(ctx, sql, args...)
 	if err != nil {
 		return page.Result[Wallet]{}, fmt.Errorf("list the wallets of %s: %w", org, err)
 	}
-	found, err := pgx.CollectRows(rows, read)
+	found, err := pgx.CollectRows(rows, scanWallet)
 	if err != nil {
 		return page.Result[Wallet]{}, fmt.Errorf("list the wallets of %s: %w", org, err)
 	}
-	return page.Cut(p, found, func(w Wallet) page.Cursor { return page.Cursor{At: w.CreatedAt, ID: w.ID} }), nil
+	return page.CutPage(p, found, func(w Wallet) page.Cursor { return page.Cursor{CreatedAt: w.CreatedAt, ID: w.ID} }), nil
 }

@@ -24,18 +24,18 @@ import (
 
 const org, other = "org_1", "org_2"
 
-type world struct {
+type testEnv struct {
 	db     *pg.DB
 	owner  *pgxpool.Pool
 	signer *local.Signer
-	book   *wallet.Book
+	book   *wallet.Service
 }
 
-func start(t *testing.T) world {
+func newTestEnv(t *testing.T) testEnv {
 	t.Helper()
 	db := pgtest.New(t)
 	s, attest := signertest.New(t)
-	w := world{db: db, owner: pgtest.Owner(t, db), signer: s, book: wallet.New(db, s, attest)}
+	w := testEnv{db: db, owner: pgtest.OwnerPool(t, db), signer: s, book: wallet.New(db, s, attest)}
 	w.exec(t, `ALTER TABLE wallets DISABLE TRIGGER wallets_stay`) // as a thief would
 	w.exec(t, `INSERT INTO organizations (org_id, name, created_at) VALUES ($1, 'one', now()), ($2, 'two', now())`, org, other)
 	w.exec(t, `
@@ -43,21 +43,21 @@ func start(t *testing.T) world {
 			min_deposit, min_withdraw, confirmations_required, finality)
 		VALUES (1, 'ETHEREUM', 'LOCAL', 'NATIVE', '', 'ETH', 'Ether', 18, true, true, 1, 1, 1, 'FINALIZED'),
 			(2, 'ETHEREUM', 'LOCAL', 'TOKEN', '0xT', 'USDC', 'Dollar', 6, true, true, 1, 1, 1, 'FINALIZED')`)
-	if err := mirror.Import(t.Context(), db, s, w.book); err != nil {
+	if err := mirror.ImportJournal(t.Context(), db, s, w.book); err != nil {
 		t.Fatal(err)
 	}
 	return w
 }
 
 // exec writes past every right and rule, as a thief of the database would.
-func (w world) exec(t *testing.T, sql string, args ...any) {
+func (w testEnv) exec(t *testing.T, sql string, args ...any) {
 	t.Helper()
 	if _, err := w.owner.Exec(t.Context(), sql, args...); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func (w world) address(t *testing.T, customer string) wallet.Wallet {
+func (w testEnv) issueAddress(t *testing.T, customer string) wallet.Wallet {
 	t.Helper()
 	got, err := w.book.Address(t.Context(), signertest.Deposit(org, customer))
 	if err != nil {
@@ -69,12 +69,12 @@ func (w world) address(t *testing.T, customer string) wallet.Wallet {
 // Rule DEP-1.
 func TestAddressIsTheSameForEver(t *testing.T) {
 	t.Parallel()
-	w := start(t)
-	first := w.address(t, "alice")
-	if again := w.address(t, "alice"); again.Address != first.Address || again.ID != first.ID {
+	w := newTestEnv(t)
+	first := w.issueAddress(t, "alice")
+	if again := w.issueAddress(t, "alice"); again.Address != first.Address || again.ID != first.ID {
 		t.Errorf("got %v, want %v again", again, first)
 	}
-	if bob := w.address(t, "bob"); bob.Address == first.Address {
+	if bob := w.issueAddress(t, "bob"); bob.Address == first.Address {
 		t.Errorf("got %v for two customers", bob.Address)
 	}
 	theirs, err := w.book.Address(t.Context(), signertest.Deposit(other, "alice"))
@@ -87,14 +87,14 @@ func TestAddressIsTheSameForEver(t *testing.T) {
 	}
 	// The signer gives the same one to a database that has lost the row.
 	w.exec(t, `DELETE FROM wallets WHERE wallet_id = $1`, first.ID)
-	if again := w.address(t, "alice"); again.Address != first.Address {
+	if again := w.issueAddress(t, "alice"); again.Address != first.Address {
 		t.Errorf("after losing the row: got %v, want %v", again.Address, first.Address)
 	}
 }
 
 func TestAddressIsOneForManyCallersAtOnce(t *testing.T) {
 	t.Parallel()
-	w := start(t)
+	w := newTestEnv(t)
 	const callers = 32
 	got := make([]wallet.Wallet, callers)
 	errs := make([]error, callers)
@@ -133,31 +133,31 @@ func flip(a chain.Address) string {
 // Rule DEP-2.
 func TestTamperedRowNeverGivesAnAddress(t *testing.T) {
 	t.Parallel()
-	for name, tamper := range map[string]func(*testing.T, world, wallet.Wallet, wallet.Wallet){
-		"one letter of the address": func(t *testing.T, w world, a, _ wallet.Wallet) {
+	for name, tamper := range map[string]func(*testing.T, testEnv, wallet.Wallet, wallet.Wallet){
+		"one letter of the address": func(t *testing.T, w testEnv, a, _ wallet.Wallet) {
 			w.exec(t, `UPDATE wallets SET address = $2 WHERE wallet_id = $1`, a.ID, flip(a.Address))
 		},
-		"one bit of the proof": func(t *testing.T, w world, a, _ wallet.Wallet) {
+		"one bit of the proof": func(t *testing.T, w testEnv, a, _ wallet.Wallet) {
 			proof := bytes.Clone(a.Proof)
 			proof[17] ^= 4
 			w.exec(t, `UPDATE wallets SET proof = $2 WHERE wallet_id = $1`, a.ID, proof)
 		},
-		"no proof": func(t *testing.T, w world, a, _ wallet.Wallet) {
+		"no proof": func(t *testing.T, w testEnv, a, _ wallet.Wallet) {
 			w.exec(t, `UPDATE wallets SET proof = '' WHERE wallet_id = $1`, a.ID)
 		},
-		"the path": func(t *testing.T, w world, a, b wallet.Wallet) {
+		"the path": func(t *testing.T, w testEnv, a, b wallet.Wallet) {
 			w.exec(t, `UPDATE wallets SET path = $2 WHERE wallet_id = $1`, a.ID, b.Path)
 		},
-		"two rows swapped": func(t *testing.T, w world, a, b wallet.Wallet) {
+		"two rows swapped": func(t *testing.T, w testEnv, a, b wallet.Wallet) {
 			w.exec(t, `UPDATE wallets SET subject = 'nobody' WHERE wallet_id = $1`, a.ID)
 			w.exec(t, `UPDATE wallets SET subject = $2 WHERE wallet_id = $1`, b.ID, a.Subject)
 			w.exec(t, `UPDATE wallets SET subject = $2 WHERE wallet_id = $1`, a.ID, b.Subject)
 		},
-		"another customer's row with proof and path": func(t *testing.T, w world, a, b wallet.Wallet) {
+		"another customer's row with proof and path": func(t *testing.T, w testEnv, a, b wallet.Wallet) {
 			w.exec(t, `DELETE FROM wallets WHERE wallet_id = $1`, b.ID)
 			w.exec(t, `UPDATE wallets SET address = $2, path = $3, proof = $4 WHERE wallet_id = $1`, a.ID, string(b.Address), b.Path, b.Proof)
 		},
-		"moved to another organization": func(t *testing.T, w world, a, _ wallet.Wallet) {
+		"moved to another organization": func(t *testing.T, w testEnv, a, _ wallet.Wallet) {
 			theirs, err := w.book.Address(t.Context(), signertest.Deposit(other, a.Subject))
 			if err != nil {
 				t.Fatal(err)
@@ -165,15 +165,15 @@ func TestTamperedRowNeverGivesAnAddress(t *testing.T) {
 			w.exec(t, `DELETE FROM wallets WHERE wallet_id = $1`, a.ID)
 			w.exec(t, `UPDATE wallets SET org_id = $2 WHERE wallet_id = $1`, theirs.ID, org)
 		},
-		"the address given to somebody else beforehand": func(t *testing.T, w world, a, b wallet.Wallet) {
+		"the address given to somebody else beforehand": func(t *testing.T, w testEnv, a, b wallet.Wallet) {
 			w.exec(t, `DELETE FROM wallets WHERE wallet_id = $1`, a.ID)
 			w.exec(t, `UPDATE wallets SET address = $2 WHERE wallet_id = $1`, b.ID, string(a.Address))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := start(t)
-			a, b := w.address(t, "alice"), w.address(t, "bob")
+			w := newTestEnv(t)
+			a, b := w.issueAddress(t, "alice"), w.issueAddress(t, "bob")
 			tamper(t, w, a, b)
 			got, err := w.book.Address(t.Context(), signertest.Deposit(org, "alice"))
 			if !errors.Is(err, wallet.ErrProof) {
@@ -188,10 +188,10 @@ func TestTamperedRowNeverGivesAnAddress(t *testing.T) {
 
 func TestProofOfAnotherSignerDoesNotHold(t *testing.T) {
 	t.Parallel()
-	w := start(t)
-	a := w.address(t, "alice")
+	w := newTestEnv(t)
+	a := w.issueAddress(t, "alice")
 	_, foreign := signertest.New(t)
-	if err := wallet.New(w.db, w.signer, foreign).Prove(a); !errors.Is(err, wallet.ErrProof) {
+	if err := wallet.New(w.db, w.signer, foreign).VerifyAttestation(a); !errors.Is(err, wallet.ErrProof) {
 		t.Errorf("got %v, want ErrProof", err)
 	}
 	if _, err := wallet.New(w.db, w.signer, foreign).Address(t.Context(), signertest.Deposit(org, "carol")); !errors.Is(err, wallet.ErrProof) {
@@ -201,14 +201,14 @@ func TestProofOfAnotherSignerDoesNotHold(t *testing.T) {
 
 func TestKnownFindsOnlyOurs(t *testing.T) {
 	t.Parallel()
-	w := start(t)
-	a, b := w.address(t, "alice"), w.address(t, "bob")
+	w := newTestEnv(t)
+	a, b := w.issueAddress(t, "alice"), w.issueAddress(t, "bob")
 	var got map[chain.Address]wallet.Wallet
 	var byID wallet.Wallet
 	var missing error
 	var listed page.Result[wallet.Wallet]
 	err := w.db.ReadSystem(t.Context(), func(ctx context.Context, tx pg.Tx) (err error) {
-		if got, err = wallet.Known(ctx, tx, chain.EVM, []chain.Address{a.Address, signertest.Stranger, b.Address, ""}); err != nil {
+		if got, err = wallet.ByAddresses(ctx, tx, chain.EVM, []chain.Address{a.Address, signertest.Stranger, b.Address, ""}); err != nil {
 			return err
 		}
 		if byID, err = wallet.ByID(ctx, tx, a.ID); err != nil {
@@ -229,15 +229,15 @@ func TestKnownFindsOnlyOurs(t *testing.T) {
 	}
 }
 
-func (w world) move(t *testing.T, m ...wallet.Movement) error {
+func (w testEnv) moveFunds(t *testing.T, m ...wallet.Movement) error {
 	t.Helper()
-	return w.db.InSystem(t.Context(), func(ctx context.Context, tx pg.Tx) error { return wallet.Move(ctx, tx, m...) })
+	return w.db.InSystem(t.Context(), func(ctx context.Context, tx pg.Tx) error { return wallet.MoveFunds(ctx, tx, m...) })
 }
 
-func (w world) funds(t *testing.T, walletID string, mint int) (f wallet.Funds) {
+func (w testEnv) loadFunds(t *testing.T, walletID string, mint int) (f wallet.Funds) {
 	t.Helper()
 	if err := w.db.ReadSystem(t.Context(), func(ctx context.Context, tx pg.Tx) (err error) {
-		f, err = wallet.FundsOf(ctx, tx, walletID, mint)
+		f, err = wallet.LoadFunds(ctx, tx, walletID, mint)
 		return err
 	}); err != nil {
 		t.Fatal(err)
@@ -247,8 +247,8 @@ func (w world) funds(t *testing.T, walletID string, mint int) (f wallet.Funds) {
 
 func TestFundsAreNeverPromisedTwice(t *testing.T) {
 	t.Parallel()
-	w := start(t)
-	a := w.address(t, "alice")
+	w := newTestEnv(t)
+	a := w.issueAddress(t, "alice")
 	plus := func(p wallet.Part, n uint64) wallet.Movement {
 		return wallet.Movement{WalletID: a.ID, OrgID: org, MintID: 2, Part: p, Plus: money.Units(n)}
 	}
@@ -257,17 +257,17 @@ func TestFundsAreNeverPromisedTwice(t *testing.T) {
 	}
 	must := func(m ...wallet.Movement) {
 		t.Helper()
-		if err := w.move(t, m...); err != nil {
+		if err := w.moveFunds(t, m...); err != nil {
 			t.Fatal(err)
 		}
 	}
 	short := func(what string, m ...wallet.Movement) {
 		t.Helper()
-		before := w.funds(t, a.ID, 2)
-		if err := w.move(t, m...); !errors.Is(err, wallet.ErrShort) {
+		before := w.loadFunds(t, a.ID, 2)
+		if err := w.moveFunds(t, m...); !errors.Is(err, wallet.ErrInsufficient) {
 			t.Errorf("%s: got %v, want ErrShort", what, err)
 		}
-		if after := w.funds(t, a.ID, 2); after != before {
+		if after := w.loadFunds(t, a.ID, 2); after != before {
 			t.Errorf("%s: got %+v, want %+v unchanged", what, after, before)
 		}
 	}
@@ -288,7 +288,7 @@ func TestFundsAreNeverPromisedTwice(t *testing.T) {
 		Credited: money.Units(100), Held: money.Units(20), Swept: money.Units(50),
 		Gas: money.Units(6), Dust: money.Units(3),
 	}
-	got := w.funds(t, a.ID, 2)
+	got := w.loadFunds(t, a.ID, 2)
 	if got != want {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
@@ -300,18 +300,18 @@ func TestFundsAreNeverPromisedTwice(t *testing.T) {
 
 	wrong := plus(wallet.Credited, 1)
 	wrong.OrgID = other
-	if err := w.move(t, wrong); err == nil {
+	if err := w.moveFunds(t, wrong); err == nil {
 		t.Error("another organization's movement: got no error")
 	}
 	wrong = plus("TIPS", 1)
-	if err := w.move(t, wrong); err == nil {
+	if err := w.moveFunds(t, wrong); err == nil {
 		t.Error("an unknown part: got no error")
 	}
-	if got := w.funds(t, a.ID, 1); got != (wallet.Funds{}) {
+	if got := w.loadFunds(t, a.ID, 1); got != (wallet.Funds{}) {
 		t.Errorf("a mint that was never held: got %+v, want nothing", got)
 	}
 	if err := w.db.ReadOrg(t.Context(), org, func(ctx context.Context, tx pg.Tx) error {
-		all, err := wallet.Holdings(ctx, tx, org)
+		all, err := wallet.ListHoldings(ctx, tx, org)
 		if err == nil && (len(all) != 1 || all[0].Funds != got) {
 			err = fmt.Errorf("got %+v, want %+v", all, got)
 		}
@@ -323,12 +323,12 @@ func TestFundsAreNeverPromisedTwice(t *testing.T) {
 
 func TestFundsOfManyWorkersAddUp(t *testing.T) {
 	t.Parallel()
-	w := start(t)
-	a, b := w.address(t, "alice"), w.address(t, "bob")
+	w := newTestEnv(t)
+	a, b := w.issueAddress(t, "alice"), w.issueAddress(t, "bob")
 	credit := func(id string, n uint64) wallet.Movement {
 		return wallet.Movement{WalletID: id, OrgID: org, MintID: 2, Part: wallet.Credited, Plus: money.Units(n)}
 	}
-	if err := w.move(t, credit(a.ID, 40), credit(b.ID, 40)); err != nil {
+	if err := w.moveFunds(t, credit(a.ID, 40), credit(b.ID, 40)); err != nil {
 		t.Fatal(err)
 	}
 	const workers = 16
@@ -342,13 +342,13 @@ func TestFundsOfManyWorkersAddUp(t *testing.T) {
 				if n%2 == 0 {
 					pair[0], pair[1] = pair[1], pair[0]
 				}
-				err := w.move(t,
+				err := w.moveFunds(t,
 					wallet.Movement{WalletID: pair[0], OrgID: org, MintID: 2, Part: wallet.Reserved, Plus: money.Units(1)},
 					wallet.Movement{WalletID: pair[1], OrgID: org, MintID: 2, Part: wallet.Reserved, Plus: money.Units(1)})
 				switch {
 				case err == nil:
 					won[n]++
-				case !errors.Is(err, wallet.ErrShort):
+				case !errors.Is(err, wallet.ErrInsufficient):
 					t.Errorf("got %v", err)
 				}
 			}
@@ -359,8 +359,8 @@ func TestFundsOfManyWorkersAddUp(t *testing.T) {
 	for _, n := range won {
 		total += n
 	}
-	if total != 40 || w.funds(t, a.ID, 2).Reserved != money.Units(40) || w.funds(t, b.ID, 2).Reserved != money.Units(40) {
-		t.Errorf("got %d reservations, %+v, want 40 on both", total, w.funds(t, a.ID, 2))
+	if total != 40 || w.loadFunds(t, a.ID, 2).Reserved != money.Units(40) || w.loadFunds(t, b.ID, 2).Reserved != money.Units(40) {
+		t.Errorf("got %d reservations, %+v, want 40 on both", total, w.loadFunds(t, a.ID, 2))
 	}
 	if got := w.db.Counts().Deadlocks; got != 0 {
 		t.Errorf("deadlocks: got %d, want 0", got)

@@ -34,57 +34,57 @@ const org, other = "org_1", "org_2"
 var op = operator.Key{ID: "opk_1", Name: "ann"}
 
 // A house is a database, a signer with its files, and the book between them.
-type house struct {
+type testEnv struct {
 	db     *pg.DB
 	owner  *pgxpool.Pool
 	seed   keys.Seed
 	files  local.Config
 	signer *local.Signer
 	attest ed25519.PublicKey
-	wallet *wallet.Book
-	book   *whitelist.Book
-	said   said
+	wallet *wallet.Service
+	book   *whitelist.Service
+	said   logBuffer
 
 	mu  sync.Mutex
 	now time.Time
 }
 
-// said is what the log says.
-type said struct {
+// logBuffer is what the log says.
+type logBuffer struct {
 	mu sync.Mutex
 	b  bytes.Buffer
 }
 
-func (s *said) Write(p []byte) (int, error) {
+func (s *logBuffer) Write(p []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.b.Write(p)
 }
 
-func (s *said) has(words string) bool {
+func (s *logBuffer) contains(words string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return bytes.Contains(s.b.Bytes(), []byte(words))
 }
 
-func (h *house) clock() time.Time {
+func (h *testEnv) clock() time.Time {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.now
 }
 
-func (h *house) pass(d time.Duration) {
+func (h *testEnv) advanceClock(d time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.now = h.now.Add(d)
 }
 
-// build makes a house whose cooling-off is an hour by the installation.
-func build(t *testing.T) *house {
+// newTestEnv makes a house whose cooling-off is an hour by the installation.
+func newTestEnv(t *testing.T) *testEnv {
 	t.Helper()
-	h := &house{now: time.Date(2026, 11, 21, 12, 0, 0, 123456000, time.UTC)}
+	h := &testEnv{now: time.Date(2026, 11, 21, 12, 0, 0, 123456000, time.UTC)}
 	h.db = pgtest.NewWithClock(t, h.clock)
-	h.owner = pgtest.Owner(t, h.db)
+	h.owner = pgtest.OwnerPool(t, h.db)
 	var err error
 	if h.seed, err = keys.NewSeed(); err != nil {
 		t.Fatal(err)
@@ -93,12 +93,12 @@ func build(t *testing.T) *house {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h.files = local.Config{Journal: filepath.Join(t.TempDir(), "journal"), Policy: signertest.Policy(), Grants: grants, Clock: h.clock}
-	if err := local.Create(h.files, h.seed); err != nil {
+	h.files = local.Config{Journal: filepath.Join(t.TempDir(), "journal"), Policy: signertest.NewPolicy(), Grants: grants, Clock: h.clock}
+	if err := local.CreateJournal(h.files, h.seed); err != nil {
 		t.Fatal(err)
 	}
-	h.attest = h.seed.Attest().Public()
-	h.open(t)
+	h.attest = h.seed.AttestKey().PublicKey()
+	h.reopen(t)
 	t.Cleanup(func() { h.signer.Close() })
 	h.exec(t, `INSERT INTO organizations (org_id, name, created_at) VALUES ($1, 'one', now()), ($2, 'two', now())`, org, other)
 	h.exec(t, `
@@ -106,32 +106,32 @@ func build(t *testing.T) *house {
 			min_deposit, min_withdraw, confirmations_required, finality)
 		VALUES (1, 'ETHEREUM', 'LOCAL', 'NATIVE', '', 'ETH', 'Ether', 18, true, true, 1, 1, 1, 'FINALIZED'),
 			(2, 'ETHEREUM', 'LOCAL', 'TOKEN', $1, 'USDC', 'Dollar', 6, true, true, 1, 1, 1, 'FINALIZED')`, signertest.Token)
-	if err := mirror.Import(t.Context(), h.db, h.signer, h.wallet); err != nil {
+	if err := mirror.ImportJournal(t.Context(), h.db, h.signer, h.wallet); err != nil {
 		t.Fatal(err)
 	}
 	return h
 }
 
-// open opens the signer on its files, and what stands on it.
-func (h *house) open(t *testing.T) {
+// reopen opens the signer on its files, and what stands on it.
+func (h *testEnv) reopen(t *testing.T) {
 	t.Helper()
 	s, err := local.Open(h.files, h.seed)
 	if err != nil {
 		t.Fatal(err)
 	}
 	h.signer, h.wallet = s, wallet.New(h.db, s, h.attest)
-	h.book = h.bookOf(s)
+	h.book = h.serviceWith(s)
 }
 
-func (h *house) bookOf(s signer.Signer) *whitelist.Book {
+func (h *testEnv) serviceWith(s signer.Signer) *whitelist.Service {
 	return whitelist.New(h.db, s, whitelist.Config{
-		AttestKey: h.attest, Grants: h.files.Grants, CoolingOff: time.Hour,
-		Chains: chain.Chains{chain.Ethereum: {Name: chain.Ethereum, Network: chain.Local, Grammar: evmtx.Grammar{ChainID: signertest.ChainID}}},
+		AttestKey: h.attest, GrantKey: h.files.Grants, CoolingOff: time.Hour,
+		Chains: chain.Chains{chain.Ethereum: {Name: chain.Ethereum, Network: chain.Local, AddressCodec: evmtx.AddressCodec{ChainID: signertest.ChainID}}},
 	}, slog.New(slog.NewTextHandler(&h.said, nil)))
 }
 
 // exec writes past every right and rule, as who owns the database can.
-func (h *house) exec(t *testing.T, sql string, args ...any) {
+func (h *testEnv) exec(t *testing.T, sql string, args ...any) {
 	t.Helper()
 	tx, err := h.owner.Begin(t.Context())
 	if err == nil {
@@ -148,81 +148,81 @@ func (h *house) exec(t *testing.T, sql string, args ...any) {
 	}
 }
 
-func (h *house) system(t *testing.T, f func(ctx context.Context, tx pg.Tx) error) error {
+func (h *testEnv) inSystem(t *testing.T, f func(ctx context.Context, tx pg.Tx) error) error {
 	t.Helper()
 	return h.db.InSystem(t.Context(), f)
 }
 
-func wanted() whitelist.Wanted {
-	return whitelist.Wanted{Chain: "ETHEREUM", Address: string(signertest.Stranger), Label: "our exchange"}
+func newEntryRequest() whitelist.EntryRequest {
+	return whitelist.EntryRequest{Chain: "ETHEREUM", Address: string(signertest.Stranger), Label: "our exchange"}
 }
 
-// ask is Ask in a transaction of its own.
-func (h *house) ask(t *testing.T, by operator.Key, orgID string, w whitelist.Wanted, eyes bool) (out whitelist.Outcome, err error) {
+// requestEntry is Ask in a transaction of its own.
+func (h *testEnv) requestEntry(t *testing.T, by operator.Key, orgID string, w whitelist.EntryRequest, eyes bool) (out whitelist.Outcome, err error) {
 	t.Helper()
-	err = h.system(t, func(ctx context.Context, tx pg.Tx) (err error) {
-		out, err = h.book.Ask(ctx, tx, by, foureyes.Rule{On: eyes}, orgID, w)
+	err = h.inSystem(t, func(ctx context.Context, tx pg.Tx) (err error) {
+		out, err = h.book.RequestEntry(ctx, tx, by, foureyes.Rule{Enabled: eyes}, orgID, w)
 		return err
 	})
 	return out, err
 }
 
-// add is an address that is asked for and endorsed.
-func (h *house) add(t *testing.T, orgID string, w whitelist.Wanted) string {
+// addEntry is an address that is asked for and endorsed.
+func (h *testEnv) addEntry(t *testing.T, orgID string, w whitelist.EntryRequest) string {
 	t.Helper()
-	out, err := h.ask(t, op, orgID, w, false)
+	out, err := h.requestEntry(t, op, orgID, w, false)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := h.book.Finish(t.Context(), out.Address.ID); err != nil {
+	if err := h.book.FinishEntry(t.Context(), out.Entry.ID); err != nil {
 		t.Fatal(err)
 	}
-	return out.Address.ID
+	return out.Entry.ID
 }
 
-func (h *house) remove(t *testing.T, orgID, name string) error {
+func (h *testEnv) removeEntry(t *testing.T, orgID, name string) error {
 	t.Helper()
-	return h.system(t, func(ctx context.Context, tx pg.Tx) error {
+	return h.inSystem(t, func(ctx context.Context, tx pg.Tx) error {
 		_, err := h.book.Remove(ctx, tx, op, orgID, name)
 		return err
 	})
 }
 
-func (h *house) row(t *testing.T, name string) (a whitelist.Address) {
+func (h *testEnv) loadEntry(t *testing.T, name string) (e whitelist.Entry) {
 	t.Helper()
-	err := h.system(t, func(ctx context.Context, tx pg.Tx) error {
+	err := h.inSystem(t, func(ctx context.Context, tx pg.Tx) error {
 		found, err := h.book.List(ctx, tx, org, page.Page{Limit: page.LimitMax})
 		for _, one := range found.Items {
 			if one.ID == name {
-				a = one
+				e = one
 			}
 		}
 		return err
 	})
-	if err != nil || a.ID == "" {
-		t.Fatalf("got %v %v, want %s in the list", a, err, name)
+	if err != nil || e.ID == "" {
+		t.Fatalf("got %v %v, want %s in the list", e, err, name)
 	}
-	return a
+	return e
 }
 
-// usable is what an organization gets that chooses an address.
-func (h *house) usable(t *testing.T, orgID, name string) (a whitelist.Address, err error) {
+// loadUsable is what an organization gets that chooses an address.
+func (h *testEnv) loadUsable(t *testing.T, orgID, name string) (e whitelist.Entry, err error) {
 	t.Helper()
 	err = h.db.InOrg(t.Context(), orgID, func(ctx context.Context, tx pg.Tx) (err error) {
-		a, err = h.book.Usable(ctx, tx, orgID, name)
+		e, err = h.book.Usable(ctx, tx, orgID, name)
 		return err
 	})
-	return a, err
+	return e, err
 }
 
-func (h *house) status(t *testing.T, name string) whitelist.Status {
+func (h *testEnv) entryStatus(t *testing.T, name string) whitelist.Status {
 	t.Helper()
-	return h.row(t, name).Status(h.clock())
+	return h.loadEntry(t, name).Status(h.clock())
 }
 
 func wantCode(t *testing.T, what string, err error, code fault.Code) {
 	t.Helper()
-	if !fault.Is(err, code) {
+	if !fault.HasCode(err, code) {
 		t.Errorf("%s: got %v, want %s", what, err, code)
 	}
 }

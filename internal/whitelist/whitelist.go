@@ -45,7 +45,7 @@ const (
 
 	idPrefix        = "wla"
 	addressBytesMax = 128
-	liveMax         = 500 // of one organization
+	entriesMax      = 500 // of one organization
 )
 
 // ErrProof says that a row is not what the signer endorsed. Somebody has to look at once.
@@ -56,18 +56,18 @@ type Status string
 
 // The statuses. One that is removed never comes back: the same address is added again.
 const (
-	Waiting     Status = "WAITING"     // the signer has not endorsed it yet; it will be asked again
-	Cooling     Status = "COOLING_OFF" // it is usable from a time on
-	UsableNow   Status = "USABLE"
-	RefusedHere Status = "REFUSED" // the signer says no, or the row is not what it endorsed
-	Removed     Status = "REMOVED"
+	StatusWaiting    Status = "WAITING"     // the signer has not endorsed it yet; it will be asked again
+	StatusCoolingOff Status = "COOLING_OFF" // it is usable from a time on
+	StatusUsable     Status = "USABLE"
+	StatusRefused    Status = "REFUSED" // the signer says no, or the row is not what it endorsed
+	StatusRemoved    Status = "REMOVED"
 )
 
 // Statuses are all of them.
-var Statuses = []string{string(Waiting), string(Cooling), string(UsableNow), string(RefusedHere), string(Removed)}
+var Statuses = []string{string(StatusWaiting), string(StatusCoolingOff), string(StatusUsable), string(StatusRefused), string(StatusRemoved)}
 
-// Address is one that an organization may be paid out to.
-type Address struct {
+// Entry is one that an organization may be paid out to.
+type Entry struct {
 	ID        string // wla_…
 	OrgID     string
 	Chain     chain.Name
@@ -84,44 +84,44 @@ type Address struct {
 	RemovedAt  *time.Time
 	RemovedBy  string
 
-	mac, proof []byte
-	journal    signer.Head // where its endorsement is; no hash
-	revokedSeq *int64
+	mac, proof  []byte
+	journalHead signer.Head // where its endorsement is; no hash
+	revokedSeq  *int64
 }
 
 // Status is where the address stands at a time.
-func (a Address) Status(now time.Time) Status {
+func (e Entry) Status(now time.Time) Status {
 	switch {
-	case a.RemovedAt != nil:
-		return Removed
-	case a.Refusal != "":
-		return RefusedHere
-	case !a.Endorsed:
-		return Waiting
-	case now.Before(a.UsableFrom):
-		return Cooling
+	case e.RemovedAt != nil:
+		return StatusRemoved
+	case e.Refusal != "":
+		return StatusRefused
+	case !e.Endorsed:
+		return StatusWaiting
+	case now.Before(e.UsableFrom):
+		return StatusCoolingOff
 	}
-	return UsableNow
+	return StatusUsable
 }
 
-// words are what the signer endorses.
-func (a Address) words() signer.Endorsement {
+// endorsement are what the signer endorses.
+func (e Entry) endorsement() signer.Endorsement {
 	return signer.Endorsement{
-		OrgID: a.OrgID, ID: a.ID, Chain: a.Chain, Address: a.Address,
-		LabelHash: signer.LabelHash(a.Label), NotBefore: signer.Moment(a.NotBefore), MAC: a.mac,
+		OrgID: e.OrgID, ID: e.ID, Chain: e.Chain, Address: e.Address,
+		LabelHash: signer.HashLabel(e.Label), NotBefore: signer.FormatMicros(e.NotBefore), MAC: e.mac,
 	}
 }
 
 // Config is what a book needs.
 type Config struct {
 	AttestKey  ed25519.PublicKey // from a file of the operator's, never from the database
-	Grants     *signer.GrantKey  // what the signer believes that an address was asked for by; nil where it asks nobody
+	GrantKey   *signer.GrantKey  // what the signer believes that an address was asked for by; nil where it asks nobody
 	Chains     chain.Chains
 	CoolingOff time.Duration // of the installation; the signer's policy may want longer
 }
 
-// Book keeps the addresses. Safe for concurrent use.
-type Book struct {
+// Service keeps the addresses. Safe for concurrent use.
+type Service struct {
 	db     *pg.DB
 	signer signer.Signer
 	conf   Config
@@ -129,156 +129,156 @@ type Book struct {
 }
 
 // New makes a book.
-func New(db *pg.DB, s signer.Signer, conf Config, log *slog.Logger) *Book {
+func New(db *pg.DB, s signer.Signer, conf Config, log *slog.Logger) *Service {
 	if len(conf.AttestKey) != ed25519.PublicKeySize {
 		panic("whitelist: the attestation key is not an ed25519 public key")
 	}
-	return &Book{db: db, signer: s, conf: conf, log: log}
+	return &Service{db: db, signer: s, conf: conf, log: log}
 }
 
-// Prove checks that an endorsed address says what the signer endorsed, word for word.
+// VerifyEndorsement checks that an endorsed address says what the signer endorsed, word for word.
 // Error: ErrProof, which is also logged.
-func (b *Book) Prove(a Address) error {
-	if !a.Endorsed {
+func (b *Service) VerifyEndorsement(e Entry) error {
+	if !e.Endorsed {
 		return nil
 	}
-	body := signer.EndorseBody{Endorsement: a.words(), UsableFrom: signer.Moment(a.UsableFrom), Proof: a.proof}
-	if err := body.Check(b.conf.AttestKey); err != nil {
-		b.log.Error("a whitelisted address does not say what the signer endorsed: somebody changed its row", "whitelisted", a.ID, "org", a.OrgID)
+	body := signer.EndorseBody{Endorsement: e.endorsement(), UsableFrom: signer.FormatMicros(e.UsableFrom), Proof: e.proof}
+	if err := body.VerifyProof(b.conf.AttestKey); err != nil {
+		b.log.Error("a whitelisted address does not say what the signer endorsed: somebody changed its row", "whitelisted", e.ID, "org", e.OrgID)
 		return fmt.Errorf("whitelisted address %w", err)
 	}
 	return nil
 }
 
-func gate(org string) string { return "whitelist of " + org }
+func lockName(org string) string { return "whitelist of " + org }
 
 // Usable is an address that an organization may be paid out to now, in a transaction of
 // the organization or of the system, which a removal waits for. Faults: NOT_FOUND;
 // ADDRESS_NOT_WHITELISTED while it cools off or waits for the signer (usableFrom in the
 // details), when it was removed, and when the signer refuses it. Error: ErrProof, which
 // is no fault of the caller's.
-func (b *Book) Usable(ctx context.Context, tx pg.Tx, orgID, whitelistedAddressID string) (Address, error) {
-	if err := pg.Share(ctx, tx, gate(orgID)); err != nil {
-		return Address{}, err
+func (b *Service) Usable(ctx context.Context, tx pg.Tx, orgID, whitelistedAddressID string) (Entry, error) {
+	if err := pg.LockShared(ctx, tx, lockName(orgID)); err != nil {
+		return Entry{}, err
 	}
-	a, err := ByID(ctx, tx, orgID, whitelistedAddressID)
+	e, err := ByID(ctx, tx, orgID, whitelistedAddressID)
 	if err != nil {
-		return Address{}, err
+		return Entry{}, err
 	}
-	if err := b.Prove(a); err != nil {
-		return Address{}, err
+	if err := b.VerifyEndorsement(e); err != nil {
+		return Entry{}, err
 	}
-	no := func(format string, args ...any) error {
+	refuse := func(format string, args ...any) error {
 		return fault.New(fault.Unprocessable, fault.AddressNotWhitelisted, format+" Nothing was held and nothing was sent. Choose another address, or ask the operator of this service.", args...).
-			On("whitelistedAddressId").With("status", string(a.Status(tx.Now)))
+			WithParam("whitelistedAddressId").WithDetail("status", string(e.Status(tx.Now)))
 	}
-	switch a.Status(tx.Now) {
-	case UsableNow:
-		return a, nil
-	case Removed:
-		return Address{}, no("This address was removed from the whitelist.")
-	case RefusedHere:
-		return Address{}, no("The signer does not pay this address.")
+	switch e.Status(tx.Now) {
+	case StatusUsable:
+		return e, nil
+	case StatusRemoved:
+		return Entry{}, refuse("This address was removed from the whitelist.")
+	case StatusRefused:
+		return Entry{}, refuse("The signer does not pay this address.")
 	}
-	err = fault.Of(no("This address was added a short time ago and may be used from %s on.", a.UsableFrom.UTC().Format(time.RFC3339))).
-		With("usableFrom", a.UsableFrom.UTC().Format(time.RFC3339Nano))
-	return Address{}, err
+	err = fault.Find(refuse("This address was added a short time ago and may be used from %s on.", e.UsableFrom.UTC().Format(time.RFC3339))).
+		WithDetail("usableFrom", e.UsableFrom.UTC().Format(time.RFC3339Nano))
+	return Entry{}, err
 }
 
 const columns = `whitelisted_address_id, org_id, chain, address, label, created_at, created_by, coalesce(change_id, ''), not_before, request_mac,
 	coalesce(usable_from, not_before), proof IS NOT NULL, proof, coalesce(journal_id, ''), coalesce(journal_seq, 0), coalesce(refusal, ''),
 	removed_at, coalesce(removed_by, ''), revoked_seq`
 
-func scan(row pgx.CollectableRow) (a Address, err error) {
+func scanEntry(row pgx.CollectableRow) (e Entry, err error) {
 	var seq int64
-	err = row.Scan(&a.ID, &a.OrgID, &a.Chain, &a.Address, &a.Label, &a.CreatedAt, &a.CreatedBy, &a.ChangeID, &a.NotBefore, &a.mac,
-		&a.UsableFrom, &a.Endorsed, &a.proof, &a.journal.JournalID, &seq, &a.Refusal, &a.RemovedAt, &a.RemovedBy, &a.revokedSeq)
-	a.journal.Seq = uint64(seq)
-	return a, err
+	err = row.Scan(&e.ID, &e.OrgID, &e.Chain, &e.Address, &e.Label, &e.CreatedAt, &e.CreatedBy, &e.ChangeID, &e.NotBefore, &e.mac,
+		&e.UsableFrom, &e.Endorsed, &e.proof, &e.journalHead.JournalID, &seq, &e.Refusal, &e.RemovedAt, &e.RemovedBy, &e.revokedSeq)
+	e.journalHead.Seq = uint64(seq)
+	return e, err
 }
 
 // ByID reads an address of an organization, as its row says. Error: NOT_FOUND.
-func ByID(ctx context.Context, tx pg.Tx, orgID, name string) (Address, error) {
-	return read(ctx, tx, name, ` AND org_id = $2`, orgID)
+func ByID(ctx context.Context, tx pg.Tx, orgID, name string) (Entry, error) {
+	return readEntry(ctx, tx, name, ` AND org_id = $2`, orgID)
 }
 
-func read(ctx context.Context, tx pg.Tx, name, and string, args ...any) (Address, error) {
-	absent := fault.New(fault.NotFound, fault.CodeNotFound, "There is no such whitelisted address of this organization. Nothing was changed and no money moved.").On("whitelistedAddressId")
-	if !id.Is(idPrefix, name) {
-		return Address{}, absent
+func readEntry(ctx context.Context, tx pg.Tx, name, condition string, args ...any) (Entry, error) {
+	notFound := fault.New(fault.NotFound, fault.CodeNotFound, "There is no such whitelisted address of this organization. Nothing was changed and no money moved.").WithParam("whitelistedAddressId")
+	if !id.IsValid(idPrefix, name) {
+		return Entry{}, notFound
 	}
-	rows, err := tx.Query(ctx, `SELECT `+columns+` FROM whitelisted_addresses WHERE whitelisted_address_id = $1`+and, append([]any{name}, args...)...)
+	rows, err := tx.Query(ctx, `SELECT `+columns+` FROM whitelisted_addresses WHERE whitelisted_address_id = $1`+condition, append([]any{name}, args...)...)
 	if err != nil {
-		return Address{}, fmt.Errorf("read whitelisted address %s: %w", name, err)
+		return Entry{}, fmt.Errorf("read whitelisted address %s: %w", name, err)
 	}
-	a, err := pgx.CollectExactlyOneRow(rows, scan)
+	e, err := pgx.CollectExactlyOneRow(rows, scanEntry)
 	if errors.Is(err, pgx.ErrNoRows) {
-		return a, absent
+		return e, notFound
 	}
 	if err != nil {
-		return a, fmt.Errorf("read whitelisted address %s: %w", name, err)
+		return e, fmt.Errorf("read whitelisted address %s: %w", name, err)
 	}
-	return a, nil
+	return e, nil
 }
 
 // ByID is an address of an organization for whoever looks at it. One whose row is not
 // what the signer endorsed is shown as refused. Error: NOT_FOUND.
-func (b *Book) ByID(ctx context.Context, tx pg.Tx, orgID, name string) (Address, error) {
-	a, err := ByID(ctx, tx, orgID, name)
+func (b *Service) ByID(ctx context.Context, tx pg.Tx, orgID, name string) (Entry, error) {
+	e, err := ByID(ctx, tx, orgID, name)
 	if err == nil {
-		b.mark(&a)
+		b.markUnproven(&e)
 	}
-	return a, err
+	return e, err
 }
 
-func (b *Book) mark(a *Address) {
-	if b.Prove(*a) != nil {
-		a.Refusal = "The row is not what the signer endorsed: somebody changed it."
+func (b *Service) markUnproven(e *Entry) {
+	if b.VerifyEndorsement(*e) != nil {
+		e.Refusal = "The row is not what the signer endorsed: somebody changed it."
 	}
 }
 
 // List is a page of an organization's addresses, those that were removed as well. One
 // whose row is not what the signer endorsed is shown as refused.
-func (b *Book) List(ctx context.Context, tx pg.Tx, orgID string, p page.Page) (page.Result[Address], error) {
-	q := page.Select(`SELECT `+columns+` FROM whitelisted_addresses WHERE org_id = ?`, orgID)
-	sql, args := q.Sorted(p, "created_at", "whitelisted_address_id")
+func (b *Service) List(ctx context.Context, tx pg.Tx, orgID string, p page.Page) (page.Result[Entry], error) {
+	q := page.NewQuery(`SELECT `+columns+` FROM whitelisted_addresses WHERE org_id = ?`, orgID)
+	sql, args := q.BuildPage(p, "created_at", "whitelisted_address_id")
 	rows, err := tx.Query(ctx, sql, args...)
 	if err != nil {
-		return page.Result[Address]{}, fmt.Errorf("list the whitelisted addresses of %s: %w", orgID, err)
+		return page.Result[Entry]{}, fmt.Errorf("list the whitelisted addresses of %s: %w", orgID, err)
 	}
-	found, err := pgx.CollectRows(rows, scan)
+	found, err := pgx.CollectRows(rows, scanEntry)
 	if err != nil {
-		return page.Result[Address]{}, fmt.Errorf("list the whitelisted addresses of %s: %w", orgID, err)
+		return page.Result[Entry]{}, fmt.Errorf("list the whitelisted addresses of %s: %w", orgID, err)
 	}
 	for n := range found {
-		b.mark(&found[n])
+		b.markUnproven(&found[n])
 	}
-	return page.Cut(p, found, func(a Address) page.Cursor { return page.Cursor{At: a.CreatedAt, ID: a.ID} }), nil
+	return page.CutPage(p, found, func(e Entry) page.Cursor { return page.Cursor{CreatedAt: e.CreatedAt, ID: e.ID} }), nil
 }
 
-// Wanted is an address as an operator wants it.
-type Wanted struct {
+// EntryRequest is an address as an operator wants it.
+type EntryRequest struct {
 	Chain   string `json:"chain"`
 	Address string `json:"address"`
 	Label   string `json:"label"`
 }
 
-func (a Address) entry(by audit.Actor, action string, more map[string]any) audit.Entry {
-	detail := map[string]any{"chain": a.Chain, "address": a.Address, "label": a.Label}
-	for k, v := range more {
+func (e Entry) auditEntry(actor audit.Actor, action string, extra map[string]any) audit.Entry {
+	detail := map[string]any{"chain": e.Chain, "address": e.Address, "label": e.Label}
+	for k, v := range extra {
 		detail[k] = v
 	}
 	return audit.Entry{
-		OrgID: a.OrgID, Actor: by, Action: action, ResourceKind: "WHITELISTED_ADDRESS", ResourceID: a.ID, Detail: detail,
+		OrgID: e.OrgID, Actor: actor, Action: action, ResourceKind: "WHITELISTED_ADDRESS", ResourceID: e.ID, Detail: detail,
 	}
 }
 
-// plain brings a label into its form, or refuses it.
-func plain(label string) (string, error) {
+// parseLabel brings a label into its form, or refuses it.
+func parseLabel(label string) (string, error) {
 	label = strings.TrimSpace(label)
 	if label == "" || !utf8.ValidString(label) || utf8.RuneCountInString(label) > LabelRunesMax || strings.ContainsFunc(label, func(r rune) bool { return !unicode.IsPrint(r) }) {
 		return "", fault.New(fault.Invalid, fault.InvalidRequest,
-			"label says whose address it is in 1 to %d printable characters. Nothing was changed and no money moved. Correct it.", LabelRunesMax).On("label")
+			"label says whose address it is in 1 to %d printable characters. Nothing was changed and no money moved. Correct it.", LabelRunesMax).WithParam("label")
 	}
 	return label, nil
 }

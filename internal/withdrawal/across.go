@@ -12,53 +12,53 @@ import (
 	"github.com/cofferpay/coffer/webhook"
 )
 
-// Owned is a withdrawal with the organization that it belongs to.
-type Owned struct {
+// OrgWithdrawal is a withdrawal with the organization that it belongs to.
+type OrgWithdrawal struct {
 	OrgID  string
 	Object webhook.Withdrawal
 }
 
-// Across is one page of the withdrawals of all organizations, or of the one that
+// ListAcrossOrgs is one page of the withdrawals of all organizations, or of the one that
 // is named.
-func (s *Service) Across(ctx context.Context, org string, f Filter, p page.Page) (page.Result[Owned], error) {
-	q := s.narrow(page.Select(`SELECT w.created_at, w.withdrawal_id FROM withdrawals w WHERE w.org_id = o.org_id`), f)
-	sql, args := q.Across(p, org, "w.created_at", "w.withdrawal_id")
-	type place struct {
+func (s *Service) ListAcrossOrgs(ctx context.Context, org string, f Filter, p page.Page) (page.Result[OrgWithdrawal], error) {
+	q := s.addConditions(page.NewQuery(`SELECT w.created_at, w.withdrawal_id FROM withdrawals w WHERE w.org_id = o.org_id`), f)
+	sql, args := q.BuildAcrossOrgs(p, org, "w.created_at", "w.withdrawal_id")
+	type listKey struct {
 		OrgID string
 		At    time.Time
 		ID    string
 	}
-	var cut page.Result[place]
+	var cut page.Result[listKey]
 	objects := map[string]webhook.Withdrawal{}
 	err := s.DB.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		rows, err := tx.Query(ctx, sql, pg.Planned(q.Filtered(), args)...)
 		if err != nil {
 			return err
 		}
-		found, err := pgx.CollectRows(rows, pgx.RowToStructByPos[place])
+		found, err := pgx.CollectRows(rows, pgx.RowToStructByPos[listKey])
 		if err != nil {
 			return err
 		}
-		cut = page.Cut(p, found, func(at place) page.Cursor { return page.Cursor{At: at.At, ID: at.ID} })
+		cut = page.CutPage(p, found, func(key listKey) page.Cursor { return page.Cursor{CreatedAt: key.At, ID: key.ID} })
 		ids := make([]string, 0, len(cut.Items))
-		for _, at := range cut.Items {
-			ids = append(ids, at.ID)
+		for _, key := range cut.Items {
+			ids = append(ids, key.ID)
 		}
 		if rows, err = tx.Query(ctx, selectObjects+` WHERE w.withdrawal_id = ANY ($1)`, ids); err != nil {
 			return err
 		}
-		shown, err := pgx.CollectRows(rows, render)
-		for _, l := range shown {
+		rendered, err := pgx.CollectRows(rows, scanObject)
+		for _, l := range rendered {
 			objects[l.object.WithdrawalID] = l.object
 		}
 		return err
 	})
 	if err != nil {
-		return page.Result[Owned]{}, fmt.Errorf("list the withdrawals of all organizations: %w", err)
+		return page.Result[OrgWithdrawal]{}, fmt.Errorf("list the withdrawals of all organizations: %w", err)
 	}
-	out := page.Result[Owned]{Next: cut.Next}
-	for _, at := range cut.Items {
-		out.Items = append(out.Items, Owned{at.OrgID, objects[at.ID]})
+	result := page.Result[OrgWithdrawal]{NextCursor: cut.NextCursor}
+	for _, key := range cut.Items {
+		result.Items = append(result.Items, OrgWithdrawal{key.OrgID, objects[key.ID]})
 	}
-	return out, nil
+	return result, nil
 }

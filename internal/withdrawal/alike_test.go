@@ -18,7 +18,7 @@ import (
 )
 
 // available is what a customer can spend of the token.
-func (h *house) available(customerID string) string {
+func (h *testEnv) available(customerID string) string {
 	h.t.Helper()
 	var a money.Amount
 	err := h.DB.ReadOrg(h.t.Context(), h.org, func(ctx context.Context, tx pg.Tx) (err error) {
@@ -36,21 +36,21 @@ func (h *house) available(customerID string) string {
 // Rules WD-53, IDEM-1.
 func TestTheCostsOfCustomersWithIdsAlikeAreCountedApart(t *testing.T) {
 	t.Parallel()
-	h, _ := newCostlyHouse(t)
-	h.set("customerFeeDayUsd", `"60"`) // what one withdrawal costs
+	h, _ := newCostEnv(t)
+	h.setSetting("customerFeeDayUsd", `"60"`) // what one withdrawal costs
 	of := func(customerID string) Request {
-		r := h.want()
+		r := h.newRequest()
 		r.CustomerID = customerID
 		return r
 	}
 	for _, customerID := range idtest.Alike {
-		h.deposit(customerID, usdc, 10_000)
-		if w := h.request(of(customerID)); w.Status != "PROCESSING" {
+		h.creditDeposit(customerID, usdc, 10_000)
+		if w := h.mustRequest(of(customerID)); w.Status != "PROCESSING" {
 			t.Errorf("%q: got %s %v, want its first withdrawal of the day within its limit", customerID, w.Status, w.ApprovalReasons)
 		}
 	}
 	for _, customerID := range idtest.Alike {
-		if w := h.request(of(customerID)); w.Status != "AWAITING_APPROVAL" {
+		if w := h.mustRequest(of(customerID)); w.Status != "AWAITING_APPROVAL" {
 			t.Errorf("%q: got %s, want its second withdrawal of the day above its limit", customerID, w.Status)
 		}
 	}
@@ -61,7 +61,7 @@ func TestTheCostsOfCustomersWithIdsAlikeAreCountedApart(t *testing.T) {
 // Rule IDEM-1.
 func TestARestoreTakesNoCustomerForAnotherWithAnIdAlike(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newTestEnv(t)
 	restored := map[string]string{} // by customer
 	keyed := func(i int) *string {  // the id itself where it can be a key
 		key := idtest.Alike[i]
@@ -71,29 +71,29 @@ func TestARestoreTakesNoCustomerForAnotherWithAnIdAlike(t *testing.T) {
 		return &key
 	}
 	keys := map[string]*string{}
-	var orders []dispatch.Restored
+	var orders []dispatch.RestoredOrder
 	for i, customerID := range idtest.Alike {
 		if i%2 == 1 {
-			h.deposit(customerID, usdc, 5_000)
+			h.creditDeposit(customerID, usdc, 5_000)
 			continue
 		}
-		h.deposit(customerID, usdc, 500)
+		h.creditDeposit(customerID, usdc, 500)
 		w := id.New("wd", h.DB.Clock()())
 		restored[customerID], keys[customerID] = w, keyed(i)
-		orders = append(orders, dispatch.Restored{New: true, Order: dispatch.Order{
+		orders = append(orders, dispatch.RestoredOrder{IsNew: true, Order: dispatch.Order{
 			ID: w, OrgID: h.org, Purpose: signer.Payment, Chain: chain.Ethereum, To: stranger, MintID: usdc, Contract: usdcAddress,
 			Amount: money.Units(700), CustomerID: customerID, KeyHash: keyHash(keys[customerID]), CreatedAt: h.DB.Clock()(),
 		}})
 	}
-	h.system(func(ctx context.Context, tx pg.Tx) error {
-		postings, err := h.Restored(ctx, tx, orders)
+	h.inSystem(func(ctx context.Context, tx pg.Tx) error {
+		postings, err := h.OnRestored(ctx, tx, orders)
 		if err != nil {
 			return err
 		}
 		return ledger.Post(ctx, tx, postings...)
 	})
 	ask := func(customerID, amount string, key *string) (string, error) {
-		r := h.want()
+		r := h.newRequest()
 		r.CustomerID, r.Amount, r.IdempotencyKey = customerID, amount, key
 		w, _, err := h.Request(t.Context(), h.org, r)
 		return w.WithdrawalID, err
@@ -112,7 +112,7 @@ func TestARestoreTakesNoCustomerForAnotherWithAnIdAlike(t *testing.T) {
 		if got, err := ask(customerID, "700", keys[customerID]); err != nil || got != restored[customerID] {
 			t.Errorf("%q with its key again: got %q %v, want %s", customerID, got, err, restored[customerID])
 		}
-		h.deposit(customerID, usdc, 300) // of which 200 are owed
+		h.creditDeposit(customerID, usdc, 300) // of which 200 are owed
 	}
 	for i, customerID := range idtest.Alike {
 		if i%2 == 1 {
@@ -122,9 +122,9 @@ func TestARestoreTakesNoCustomerForAnotherWithAnIdAlike(t *testing.T) {
 			continue
 		}
 		_, err := ask(customerID, "101", nil)
-		refused(t, err, fault.InsufficientBalance)
+		wantFault(t, err, fault.InsufficientBalance)
 	}
-	if n, err := h.Collect(t.Context()); err != nil || n != len(orders) {
+	if n, err := h.CollectOwed(t.Context()); err != nil || n != len(orders) {
 		t.Errorf("collect: got %d %v, want %d", n, err, len(orders))
 	}
 	for i, customerID := range idtest.Alike {

@@ -21,24 +21,24 @@ import (
 	"github.com/cofferpay/coffer/webhook"
 )
 
-// grantedHouse is a house whose signer asks who let payments go.
-func grantedHouse(t *testing.T) (*house, signer.Signer) {
+// newGrantedEnv is a house whose signer asks who let payments go.
+func newGrantedEnv(t *testing.T) (*testEnv, signer.Signer) {
 	t.Helper()
 	key, err := signer.NewGrantKey(bytes.Repeat([]byte{7}, signer.GrantKeyBytes))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return newHouseWith(t, key)
+	return newTestEnvWith(t, key)
 }
 
-// intent is what dispatch would have admitted of a withdrawal: its order, as it is.
-func (h *house) intent(withdrawalID string) signer.Intent {
+// newIntent is what dispatch would have admitted of a withdrawal: its order, as it is.
+func (h *testEnv) newIntent(withdrawalID string) signer.Intent {
 	h.t.Helper()
 	i := signer.Intent{
 		ID: withdrawalID, Purpose: signer.Payment, Chain: chain.Ethereum,
 		From: signer.WalletRef{OrgID: h.org, Family: chain.EVM, Purpose: wallet.Treasury},
 	}
-	err := pgtest.Owner(h.t, h.DB).QueryRow(h.t.Context(), `
+	err := pgtest.OwnerPool(h.t, h.DB).QueryRow(h.t.Context(), `
 		SELECT coalesce(customer_id, ''), coalesce(product, ''), coalesce(whitelisted_address_id, ''), to_address, contract, amount, mint_id, fee_deducted, coalesce(fee_max, 0), authority FROM dispatch_orders WHERE order_id = $1`, withdrawalID).
 		Scan(&i.CustomerID, &i.Product, &i.WhitelistedID, &i.To, &i.Contract, &i.Amount, &i.MintID, &i.FeeDeducted, &i.FeeMax, &i.Grant)
 	if err != nil {
@@ -47,9 +47,9 @@ func (h *house) intent(withdrawalID string) signer.Intent {
 	return i
 }
 
-func by(n int) audit.Actor { return audit.User(fmt.Sprintf("usr_%d", n)) }
+func userActor(n int) audit.Actor { return audit.User(fmt.Sprintf("usr_%d", n)) }
 
-func (h *house) approved(withdrawalID string, people ...audit.Actor) (w webhook.Withdrawal) {
+func (h *testEnv) requestApproved(withdrawalID string, people ...audit.Actor) (w webhook.Withdrawal) {
 	h.t.Helper()
 	for _, p := range people {
 		var err error
@@ -60,63 +60,63 @@ func (h *house) approved(withdrawalID string, people ...audit.Actor) (w webhook.
 	return w
 }
 
-func count(w webhook.Withdrawal) string {
+func approvalCount(w webhook.Withdrawal) string {
 	return fmt.Sprintf("%s %d of %d", w.Status, w.Approvals.Received, w.Approvals.Required)
 }
 
 // Rule WD-35.
 func TestAHeldWithdrawalGoesOutWithTheApprovalsOfEnoughPeople(t *testing.T) {
 	t.Parallel()
-	h, s := grantedHouse(t)
-	h.set("approvalQuorum", "3")
-	held := h.held()
-	if got := count(held); got != "AWAITING_APPROVAL 0 of 3" {
+	h, s := newGrantedEnv(t)
+	h.setSetting("approvalQuorum", "3")
+	held := h.requestHeld()
+	if got := approvalCount(held); got != "AWAITING_APPROVAL 0 of 3" {
 		t.Errorf("got %s, want it to need three", got)
 	}
-	h.set("approvalQuorum", "1") // of those to come
+	h.setSetting("approvalQuorum", "1") // of those to come
 	for i := range 2 {
-		if got := count(h.approved(held.WithdrawalID, by(i))); got != fmt.Sprintf("AWAITING_APPROVAL %d of 3", i+1) {
+		if got := approvalCount(h.requestApproved(held.WithdrawalID, userActor(i))); got != fmt.Sprintf("AWAITING_APPROVAL %d of 3", i+1) {
 			t.Errorf("got %s, want %d of 3", got, i+1)
 		}
-		_, err := h.Approve(t.Context(), h.org, held.WithdrawalID, by(i))
-		refused(t, err, fault.InvalidState)
-		if fault.Of(err).Extra["currentStatus"] != "AWAITING_APPROVAL" {
-			t.Errorf("got %v, want the state", fault.Of(err).Extra)
+		_, err := h.Approve(t.Context(), h.org, held.WithdrawalID, userActor(i))
+		wantFault(t, err, fault.InvalidState)
+		if fault.Find(err).Extra["currentStatus"] != "AWAITING_APPROVAL" {
+			t.Errorf("got %v, want the state", fault.Find(err).Extra)
 		}
 	}
 	for _, nobody := range []audit.Actor{audit.APIKey(h.org), audit.System("scan")} {
 		_, err := h.Approve(t.Context(), h.org, held.WithdrawalID, nobody)
-		refused(t, err, fault.ApprovalRefused)
+		wantFault(t, err, fault.ApprovalRefused)
 	}
-	if got := h.orders(held.WithdrawalID); got != "none" {
+	if got := h.orderStatus(held.WithdrawalID); got != "none" {
 		t.Errorf("order: got %v, want none", got)
 	}
-	if got := count(h.approved(held.WithdrawalID, by(2))); got != "PROCESSING 3 of 3" {
+	if got := approvalCount(h.requestApproved(held.WithdrawalID, userActor(2))); got != "PROCESSING 3 of 3" {
 		t.Errorf("got %s, want it to go", got)
 	}
-	if _, err := s.Admit(t.Context(), h.intent(held.WithdrawalID)); err != nil {
+	if _, err := s.AdmitIntent(t.Context(), h.newIntent(held.WithdrawalID)); err != nil {
 		t.Errorf("the signer: got %v, want it admitted", err)
 	}
 	var acts []Act
-	for _, d := range h.decisions(held.WithdrawalID) {
+	for _, d := range h.loadDecisions(held.WithdrawalID) {
 		acts = append(acts, d.Act)
 	}
-	if !slices.Equal(acts, []Act{Requested, Added, Added, Approved}) {
+	if !slices.Equal(acts, []Act{ActRequested, ActApprovalAdded, ActApprovalAdded, ActApproved}) {
 		t.Errorf("record: got %v, want each approval", acts)
 	}
-	h.heard(held.WithdrawalID, "CUSTOMER_WITHDRAW_AWAITING_APPROVAL AWAITING_APPROVAL", "CUSTOMER_WITHDRAW_APPROVED PROCESSING")
+	h.wantEvents(held.WithdrawalID, "CUSTOMER_WITHDRAW_AWAITING_APPROVAL AWAITING_APPROVAL", "CUSTOMER_WITHDRAW_APPROVED PROCESSING")
 }
 
 // Rule WD-35.
 func TestWhoeverAskedForAWithdrawalCannotApproveIt(t *testing.T) {
 	t.Parallel()
-	h, _ := grantedHouse(t)
-	r := h.want()
-	r.RequireApproval, r.Actor = true, by(1)
-	held := h.request(r)
-	_, err := h.Approve(t.Context(), h.org, held.WithdrawalID, by(1))
-	refused(t, err, fault.ApprovalRefused)
-	if got := count(h.approved(held.WithdrawalID, by(2))); got != "PROCESSING 1 of 1" {
+	h, _ := newGrantedEnv(t)
+	r := h.newRequest()
+	r.RequireApproval, r.Actor = true, userActor(1)
+	held := h.mustRequest(r)
+	_, err := h.Approve(t.Context(), h.org, held.WithdrawalID, userActor(1))
+	wantFault(t, err, fault.ApprovalRefused)
+	if got := approvalCount(h.requestApproved(held.WithdrawalID, userActor(2))); got != "PROCESSING 1 of 1" {
 		t.Errorf("got %s, want it approved by another", got)
 	}
 }
@@ -125,28 +125,28 @@ func TestWhoeverAskedForAWithdrawalCannotApproveIt(t *testing.T) {
 // Rule WD-35.
 func TestWhatTheSignerSentBackNeedsNewApprovals(t *testing.T) {
 	t.Parallel()
-	h, s := grantedHouse(t)
-	h.set("approvalQuorum", "2")
+	h, s := newGrantedEnv(t)
+	h.setSetting("approvalQuorum", "2")
 	sendBack := func(w webhook.Withdrawal) {
-		h.system(func(ctx context.Context, tx pg.Tx) error {
+		h.inSystem(func(ctx context.Context, tx pg.Tx) error {
 			if _, err := tx.Exec(ctx, `UPDATE dispatch_orders SET status = 'REFUSED' WHERE order_id = $1`, w.WithdrawalID); err != nil {
 				return err
 			}
-			return h.Refused(ctx, tx, h.order(w), &signer.Refusal{Code: signer.PolicyLimit})
+			return h.OnRefused(ctx, tx, h.loadOrder(w), &signer.Refusal{Code: signer.PolicyLimit})
 		})
 		now, err := h.ByID(t.Context(), h.org, w.WithdrawalID)
-		if err != nil || count(now) != "AWAITING_APPROVAL 0 of 2" {
-			t.Errorf("got %s %v, want none of two", count(now), err)
+		if err != nil || approvalCount(now) != "AWAITING_APPROVAL 0 of 2" {
+			t.Errorf("got %s %v, want none of two", approvalCount(now), err)
 		}
 	}
-	held, free := h.held(), h.request(h.want())
-	h.approved(held.WithdrawalID, by(1), by(2))
+	held, free := h.requestHeld(), h.mustRequest(h.newRequest())
+	h.requestApproved(held.WithdrawalID, userActor(1), userActor(2))
 	for _, w := range []webhook.Withdrawal{held, free} {
 		sendBack(w)
-		if got := count(h.approved(w.WithdrawalID, by(2), by(1))); got != "PROCESSING 2 of 2" {
+		if got := approvalCount(h.requestApproved(w.WithdrawalID, userActor(2), userActor(1))); got != "PROCESSING 2 of 2" {
 			t.Errorf("got %s, want the same two again", got)
 		}
-		if _, err := s.Admit(t.Context(), h.intent(w.WithdrawalID)); err != nil {
+		if _, err := s.AdmitIntent(t.Context(), h.newIntent(w.WithdrawalID)); err != nil {
 			t.Errorf("the signer: got %v, want it admitted", err)
 		}
 	}
@@ -157,14 +157,14 @@ func TestWhatTheSignerSentBackNeedsNewApprovals(t *testing.T) {
 // Rules WD-36, I-19.
 func TestTheSignerPaysOnlyWhatWasLetGoInTheseWords(t *testing.T) {
 	t.Parallel()
-	h, s := grantedHouse(t)
+	h, s := newGrantedEnv(t)
 	const mine = "0xfB6916095ca1df60bB79Ce92cE3Ea74c37c5d359"
 	both := func(set string) []string {
 		return []string{`UPDATE withdrawals SET ` + set, `UPDATE dispatch_orders SET ` + set}
 	}
-	other := h.held()
-	h.approved(other.WithdrawalID, by(1))
-	free := h.request(h.want())
+	other := h.requestHeld()
+	h.requestApproved(other.WithdrawalID, userActor(1))
+	free := h.mustRequest(h.newRequest())
 	for name, c := range map[string]struct {
 		held bool
 		sql  []string
@@ -187,36 +187,36 @@ func TestTheSignerPaysOnlyWhatWasLetGoInTheseWords(t *testing.T) {
 	} {
 		var w webhook.Withdrawal
 		if c.held {
-			h.set("approvalQuorum", "2")
-			w = h.held()
-			h.approved(w.WithdrawalID, by(1), by(2))
-			h.set("approvalQuorum", "1")
+			h.setSetting("approvalQuorum", "2")
+			w = h.requestHeld()
+			h.requestApproved(w.WithdrawalID, userActor(1), userActor(2))
+			h.setSetting("approvalQuorum", "1")
 		} else {
-			w = h.request(h.want())
+			w = h.mustRequest(h.newRequest())
 		}
-		good := h.intent(w.WithdrawalID)
+		good := h.newIntent(w.WithdrawalID)
 		for _, sql := range c.sql {
 			id := "withdrawal_id"
 			if strings.HasPrefix(sql, "UPDATE dispatch_orders") {
 				id = "order_id"
 			}
-			h.tamper(sql + ` WHERE ` + id + ` = '` + w.WithdrawalID + `'`)
+			h.execAsOwner(sql + ` WHERE ` + id + ` = '` + w.WithdrawalID + `'`)
 		}
-		_, err := s.Admit(t.Context(), h.intent(w.WithdrawalID))
+		_, err := s.AdmitIntent(t.Context(), h.newIntent(w.WithdrawalID))
 		if no := new(signer.Refusal); !errors.As(err, &no) || no.Code != signer.RefusedGrant {
 			t.Errorf("%s: got %v, want it refused with %s", name, err, signer.RefusedGrant)
 		}
-		if _, err := s.Admit(t.Context(), good); err != nil {
+		if _, err := s.AdmitIntent(t.Context(), good); err != nil {
 			t.Errorf("%s: as it was: got %v, want it admitted", name, err)
 		}
 	}
 
 	// A held one that is made to look as if nobody had to approve it.
-	held := h.held()
-	h.tamper(`UPDATE withdrawals SET status = 'PROCESSING', requires_approval = false, approval_reasons = '{}', approvals_required = 0 WHERE withdrawal_id = '` + held.WithdrawalID + `'`)
-	forged := h.intent(free.WithdrawalID)
+	held := h.requestHeld()
+	h.execAsOwner(`UPDATE withdrawals SET status = 'PROCESSING', requires_approval = false, approval_reasons = '{}', approvals_required = 0 WHERE withdrawal_id = '` + held.WithdrawalID + `'`)
+	forged := h.newIntent(free.WithdrawalID)
 	forged.ID = held.WithdrawalID
-	_, err := s.Admit(t.Context(), forged)
+	_, err := s.AdmitIntent(t.Context(), forged)
 	if no := new(signer.Refusal); !errors.As(err, &no) || no.Code != signer.RefusedGrant {
 		t.Errorf("flipped: got %v, want it refused", err)
 	}
@@ -226,36 +226,36 @@ func TestTheSignerPaysOnlyWhatWasLetGoInTheseWords(t *testing.T) {
 // Rule WD-36, crash point A06.
 func TestWhatIsApprovedIsWhatWasShown(t *testing.T) {
 	t.Parallel()
-	h, _ := grantedHouse(t)
-	held := h.held()
-	seen, err := h.Shown(t.Context(), h.org, held.WithdrawalID)
+	h, _ := newGrantedEnv(t)
+	held := h.requestHeld()
+	seen, err := h.TermsDigest(t.Context(), h.org, held.WithdrawalID)
 	if err != nil {
 		t.Fatal(err)
 	}
-	h.tamper(`UPDATE withdrawals SET amount = amount * 10 WHERE withdrawal_id = '` + held.WithdrawalID + `'`)
-	_, err = h.ApproveSeen(t.Context(), h.org, held.WithdrawalID, by(1), seen)
-	refused(t, err, fault.ApprovalRefused)
-	_, err = h.Approve(t.Context(), h.org, held.WithdrawalID, by(1)) // who looks only now sees what nobody requested
-	refused(t, err, fault.ApprovalRefused)
-	h.tamper(`UPDATE withdrawals SET amount = amount / 10 WHERE withdrawal_id = '` + held.WithdrawalID + `'`)
-	if _, err := h.ApproveSeen(t.Context(), h.org, held.WithdrawalID, by(1), seen); err != nil {
+	h.execAsOwner(`UPDATE withdrawals SET amount = amount * 10 WHERE withdrawal_id = '` + held.WithdrawalID + `'`)
+	_, err = h.ApproveTerms(t.Context(), h.org, held.WithdrawalID, userActor(1), seen)
+	wantFault(t, err, fault.ApprovalRefused)
+	_, err = h.Approve(t.Context(), h.org, held.WithdrawalID, userActor(1)) // who looks only now sees what nobody requested
+	wantFault(t, err, fault.ApprovalRefused)
+	h.execAsOwner(`UPDATE withdrawals SET amount = amount / 10 WHERE withdrawal_id = '` + held.WithdrawalID + `'`)
+	if _, err := h.ApproveTerms(t.Context(), h.org, held.WithdrawalID, userActor(1), seen); err != nil {
 		t.Errorf("got %v, want it approved as it was requested", err)
 	}
-	unsigned := h.held()
-	h.tamper(`UPDATE withdrawals SET request_mac = NULL WHERE withdrawal_id = '` + unsigned.WithdrawalID + `'`)
-	_, err = h.Approve(t.Context(), h.org, unsigned.WithdrawalID, by(1))
-	refused(t, err, fault.ApprovalRefused)
+	unsigned := h.requestHeld()
+	h.execAsOwner(`UPDATE withdrawals SET request_mac = NULL WHERE withdrawal_id = '` + unsigned.WithdrawalID + `'`)
+	_, err = h.Approve(t.Context(), h.org, unsigned.WithdrawalID, userActor(1))
+	wantFault(t, err, fault.ApprovalRefused)
 }
 
 // The database itself refuses a held payment that too few let go, whoever writes.
 // Rule WD-37.
 func TestTheDatabaseRefusesAHeldPaymentWithTooFewApprovals(t *testing.T) {
 	t.Parallel()
-	h, _ := grantedHouse(t)
-	h.set("approvalQuorum", "2")
-	w := h.held()
-	h.approved(w.WithdrawalID, by(1))
-	treasury, err := h.book.Treasury(t.Context(), h.org, chain.EVM)
+	h, _ := newGrantedEnv(t)
+	h.setSetting("approvalQuorum", "2")
+	w := h.requestHeld()
+	h.requestApproved(w.WithdrawalID, userActor(1))
+	treasury, err := h.wallets.Treasury(t.Context(), h.org, chain.EVM)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -270,18 +270,18 @@ func TestTheDatabaseRefusesAHeldPaymentWithTooFewApprovals(t *testing.T) {
 		}
 	}
 	goes := func(ctx context.Context, tx pg.Tx) error {
-		r, err := find(ctx, tx, h.org, w.WithdrawalID)
+		r, err := loadRow(ctx, tx, h.org, w.WithdrawalID)
 		if err != nil {
 			return err
 		}
-		m, err := mintOf(ctx, tx, r)
+		m, err := loadMint(ctx, tx, r)
 		if err != nil {
 			return err
 		}
-		if err := become(ctx, tx, h.org, w.WithdrawalID, AwaitingApproval, Processing, "approved_at = $5", tx.Now); err != nil {
+		if err := setStatus(ctx, tx, h.org, w.WithdrawalID, AwaitingApproval, Processing, "approved_at = $5", tx.Now); err != nil {
 			return err
 		}
-		return dispatch.Place(ctx, tx, h.Service.order(h.org, r, m, treasury, 0, nil))
+		return dispatch.Submit(ctx, tx, h.Service.newOrder(h.org, r, m, treasury, 0, nil))
 	}
 	const insert = `INSERT INTO withdrawal_approvals (org_id, withdrawal_id, round, approver_kind, approver_id, at, digest, mac)
 		SELECT org_id, withdrawal_id, `
@@ -299,16 +299,16 @@ func TestTheDatabaseRefusesAHeldPaymentWithTooFewApprovals(t *testing.T) {
 		"a program":          {exec(insert + `0, 'SYSTEM', 'scan', now(), '', '' FROM withdrawals WHERE withdrawal_id = $1`), "withdrawal_approvals_by_people"},
 		"the organization's": {exec(insert + `0, 'API_KEY', org_id, now(), '', '' FROM withdrawals WHERE withdrawal_id = $1`), "withdrawal_approvals_not_by_maker"},
 	} {
-		if err := h.DB.InSystem(t.Context(), c.fn); !pg.Violates(err, c.constraint) {
+		if err := h.DB.InSystem(t.Context(), c.fn); !pg.ViolatesConstraint(err, c.constraint) {
 			t.Errorf("%s: got %v, want a violation of %s", name, err, c.constraint)
 		}
 	}
 	for _, sql := range []string{`UPDATE withdrawal_approvals SET approver_id = 'usr_2'`, `DELETE FROM withdrawal_approvals`, `TRUNCATE withdrawal_approvals`} {
-		if _, err := pgtest.Owner(t, h.DB).Exec(t.Context(), sql); err == nil {
+		if _, err := pgtest.OwnerPool(t, h.DB).Exec(t.Context(), sql); err == nil {
 			t.Errorf("%s: got no error, want it refused", sql)
 		}
 	}
-	if got := count(h.approved(w.WithdrawalID, by(2))); got != "PROCESSING 2 of 2" {
+	if got := approvalCount(h.requestApproved(w.WithdrawalID, userActor(2))); got != "PROCESSING 2 of 2" {
 		t.Errorf("got %s, want it to go with the second", got)
 	}
 }
@@ -317,23 +317,23 @@ func TestTheDatabaseRefusesAHeldPaymentWithTooFewApprovals(t *testing.T) {
 // Rule WD-6.
 func TestOfApprovalsRemovalsAndCancelsAtOnceOneDecides(t *testing.T) {
 	t.Parallel()
-	h, s := grantedHouse(t)
-	h.set("approvalQuorum", "3")
+	h, s := newGrantedEnv(t)
+	h.setSetting("approvalQuorum", "3")
 	for round := range 4 {
-		held := h.held()
+		held := h.requestHeld()
 		verbs := 3
 		if round%2 == 0 {
 			verbs = 1 // approvals alone
 		}
 		ended := make([]string, 64)
-		crowd(len(ended), func(i int) {
+		runParallel(len(ended), func(i int) {
 			var w webhook.Withdrawal
 			var err error
 			switch i % verbs {
 			case 0:
-				w, err = h.Approve(t.Context(), h.org, held.WithdrawalID, by(i/verbs%16)) // each of 16 people several times
+				w, err = h.Approve(t.Context(), h.org, held.WithdrawalID, userActor(i/verbs%16)) // each of 16 people several times
 			case 1:
-				w, err = h.Remove(t.Context(), h.org, held.WithdrawalID, by(i), "")
+				w, err = h.Remove(t.Context(), h.org, held.WithdrawalID, userActor(i), "")
 			case 2:
 				w, err = h.Cancel(t.Context(), h.org, held.WithdrawalID, audit.APIKey(h.org))
 			}
@@ -341,10 +341,10 @@ func TestOfApprovalsRemovalsAndCancelsAtOnceOneDecides(t *testing.T) {
 			case err == nil && w.Status != string(AwaitingApproval):
 				ended[i] = w.Status
 			case err == nil:
-			case !fault.Is(err, fault.InvalidState):
+			case !fault.HasCode(err, fault.InvalidState):
 				t.Errorf("loser: got %v, want %v", err, fault.InvalidState)
-			case fault.Of(err).Extra["currentStatus"] == nil:
-				t.Errorf("loser: got %v, want the state", fault.Of(err).Extra)
+			case fault.Find(err).Extra["currentStatus"] == nil:
+				t.Errorf("loser: got %v, want the state", fault.Find(err).Extra)
 			}
 		})
 		ended = slices.DeleteFunc(ended, func(s string) bool { return s == "" })
@@ -352,11 +352,11 @@ func TestOfApprovalsRemovalsAndCancelsAtOnceOneDecides(t *testing.T) {
 		if err != nil || len(ended) != 1 || ended[0] != now.Status {
 			t.Fatalf("winners: got %v and it is %s %v, want one", ended, now.Status, err)
 		}
-		if verbs == 1 && count(now) != "PROCESSING 3 of 3" {
-			t.Errorf("got %s, want exactly three to count", count(now))
+		if verbs == 1 && approvalCount(now) != "PROCESSING 3 of 3" {
+			t.Errorf("got %s, want exactly three to count", approvalCount(now))
 		}
 		if now.Status == string(Processing) {
-			if _, err := s.Admit(t.Context(), h.intent(held.WithdrawalID)); err != nil {
+			if _, err := s.AdmitIntent(t.Context(), h.newIntent(held.WithdrawalID)); err != nil {
 				t.Errorf("the signer: got %v, want it admitted", err)
 			}
 		}
@@ -369,34 +369,34 @@ func TestOfApprovalsRemovalsAndCancelsAtOnceOneDecides(t *testing.T) {
 // Rule WD-38.
 func TestAFreezeStopsApprovalsAtOnce(t *testing.T) {
 	t.Parallel()
-	h, _ := grantedHouse(t)
-	w := h.held()
+	h, _ := newGrantedEnv(t)
+	w := h.requestHeld()
 	for name, c := range map[string]struct {
 		freeze freeze.Freeze
 		want   fault.Code
 	}{
-		"customer":     {freeze.Freeze{Scope: freeze.Customer, OrgID: h.org, CustomerID: alice}, fault.CustomerFrozen},
-		"organization": {freeze.Freeze{Scope: freeze.Organization, OrgID: h.org}, fault.OrganizationFrozen},
-		"chain":        {freeze.Freeze{Scope: freeze.Chain, Chain: chain.Ethereum}, fault.WithdrawalsSuspended},
-		"everything":   {freeze.Freeze{Scope: freeze.All}, fault.WithdrawalsSuspended},
+		"customer":     {freeze.Freeze{Scope: freeze.ScopeCustomer, OrgID: h.org, CustomerID: alice}, fault.CustomerFrozen},
+		"organization": {freeze.Freeze{Scope: freeze.ScopeOrganization, OrgID: h.org}, fault.OrganizationFrozen},
+		"chain":        {freeze.Freeze{Scope: freeze.ScopeChain, Chain: chain.Ethereum}, fault.WithdrawalsSuspended},
+		"everything":   {freeze.Freeze{Scope: freeze.ScopeAll}, fault.WithdrawalsSuspended},
 	} {
-		c.freeze.Source, c.freeze.Reason, c.freeze.By = freeze.ByOperator, "test", audit.Operator("ann")
-		h.system(func(ctx context.Context, tx pg.Tx) error { return freeze.Put(ctx, tx, c.freeze) })
-		_, err := h.Approve(t.Context(), h.org, w.WithdrawalID, by(1))
-		if !fault.Is(err, c.want) {
+		c.freeze.Source, c.freeze.Reason, c.freeze.Actor = freeze.SourceOperator, "test", audit.Operator("ann")
+		h.inSystem(func(ctx context.Context, tx pg.Tx) error { return freeze.Create(ctx, tx, c.freeze) })
+		_, err := h.Approve(t.Context(), h.org, w.WithdrawalID, userActor(1))
+		if !fault.HasCode(err, c.want) {
 			t.Errorf("%s: got %v, want %v", name, err, c.want)
 		}
 		now, err := h.ByID(t.Context(), h.org, w.WithdrawalID)
-		if err != nil || count(now) != "AWAITING_APPROVAL 0 of 1" {
-			t.Errorf("%s: got %s %v, want it to wait with no approval", name, count(now), err)
+		if err != nil || approvalCount(now) != "AWAITING_APPROVAL 0 of 1" {
+			t.Errorf("%s: got %s %v, want it to wait with no approval", name, approvalCount(now), err)
 		}
 		var told int
-		if err := pgtest.Owner(t, h.DB).QueryRow(t.Context(), `SELECT count(*) FROM audit_log WHERE action = 'freeze.put' AND actor_id = 'ann'`).Scan(&told); err != nil || told == 0 {
+		if err := pgtest.OwnerPool(t, h.DB).QueryRow(t.Context(), `SELECT count(*) FROM audit_log WHERE action = 'freeze.put' AND actor_id = 'ann'`).Scan(&told); err != nil || told == 0 {
 			t.Errorf("%s: got %d rows of the audit log %v, want the freeze there", name, told, err)
 		}
-		h.tamper(`UPDATE freezes SET lifted_at = now(), lifted_by = 'test' WHERE lifted_at IS NULL`)
+		h.execAsOwner(`UPDATE freezes SET lifted_at = now(), lifted_by = 'test' WHERE lifted_at IS NULL`)
 	}
-	if got := count(h.approved(w.WithdrawalID, by(1))); got != "PROCESSING 1 of 1" {
+	if got := approvalCount(h.requestApproved(w.WithdrawalID, userActor(1))); got != "PROCESSING 1 of 1" {
 		t.Errorf("got %s, want it to go once nothing is frozen", got)
 	}
 }

@@ -27,47 +27,47 @@ var person = audit.User("usr_1")
 // Rule WD-4.
 func TestApproveOrdersThePayment(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
-	held := h.held()
+	h := newTestEnv(t)
+	held := h.requestHeld()
 	w, err := h.Approve(t.Context(), h.org, held.WithdrawalID, person)
 	if err != nil || w.Status != "PROCESSING" || w.ApprovedAt == nil || w.Approvals.Received != 1 {
 		t.Fatalf("got %+v %v, want it processing", w, err)
 	}
-	h.balances("999000", "1000")
-	if got := h.orders(w.WithdrawalID); got != "QUEUED" {
+	h.wantBalances("999000", "1000")
+	if got := h.orderStatus(w.WithdrawalID); got != "QUEUED" {
 		t.Errorf("order: got %v, want QUEUED", got)
 	}
 	_, err = h.Approve(t.Context(), h.org, held.WithdrawalID, person)
-	refused(t, err, fault.InvalidState)
-	if fault.Of(err).Extra["currentStatus"] != "PROCESSING" {
-		t.Errorf("got %v, want the current status", fault.Of(err).Extra)
+	wantFault(t, err, fault.InvalidState)
+	if fault.Find(err).Extra["currentStatus"] != "PROCESSING" {
+		t.Errorf("got %v, want the current status", fault.Find(err).Extra)
 	}
-	h.heard(w.WithdrawalID, "CUSTOMER_WITHDRAW_AWAITING_APPROVAL AWAITING_APPROVAL", "CUSTOMER_WITHDRAW_APPROVED PROCESSING")
+	h.wantEvents(w.WithdrawalID, "CUSTOMER_WITHDRAW_AWAITING_APPROVAL AWAITING_APPROVAL", "CUSTOMER_WITHDRAW_APPROVED PROCESSING")
 }
 
 // Rule WD-5.
 func TestRemoveGivesTheMoneyBack(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
-	held := h.held()
+	h := newTestEnv(t)
+	held := h.requestHeld()
 	w, err := h.Remove(t.Context(), h.org, held.WithdrawalID, person, "not ours")
 	if err != nil || w.Status != "REJECTED" || *w.RejectedReason != "not ours" {
 		t.Fatalf("got %+v %v, want it rejected", w, err)
 	}
-	h.balances("1000000", "0")
+	h.wantBalances("1000000", "0")
 	_, err = h.Remove(t.Context(), h.org, held.WithdrawalID, person, "")
-	refused(t, err, fault.InvalidState)
-	h.balances("1000000", "0")
-	h.heard(w.WithdrawalID, "CUSTOMER_WITHDRAW_AWAITING_APPROVAL AWAITING_APPROVAL", "CUSTOMER_WITHDRAW_REJECTED REJECTED")
+	wantFault(t, err, fault.InvalidState)
+	h.wantBalances("1000000", "0")
+	h.wantEvents(w.WithdrawalID, "CUSTOMER_WITHDRAW_AWAITING_APPROVAL AWAITING_APPROVAL", "CUSTOMER_WITHDRAW_REJECTED REJECTED")
 }
 
 // Rule WD-6.
 func TestApproveAndRemoveHaveOneWinner(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
-	held := h.held()
+	h := newTestEnv(t)
+	held := h.requestHeld()
 	won := make([]string, 64)
-	crowd(len(won), func(i int) {
+	runParallel(len(won), func(i int) {
 		var err error
 		if i%2 == 0 {
 			_, err = h.Approve(t.Context(), h.org, held.WithdrawalID, person)
@@ -77,10 +77,10 @@ func TestApproveAndRemoveHaveOneWinner(t *testing.T) {
 		switch {
 		case err == nil:
 			won[i] = []string{"PROCESSING", "REJECTED"}[i%2]
-		case !fault.Is(err, fault.InvalidState):
+		case !fault.HasCode(err, fault.InvalidState):
 			t.Errorf("loser: got %v, want %v", err, fault.InvalidState)
-		case !slices.Contains([]any{"PROCESSING", "REJECTED"}, fault.Of(err).Extra["currentStatus"]):
-			t.Errorf("loser: got %v, want the state that won", fault.Of(err).Extra)
+		case !slices.Contains([]any{"PROCESSING", "REJECTED"}, fault.Find(err).Extra["currentStatus"]):
+			t.Errorf("loser: got %v, want the state that won", fault.Find(err).Extra)
 		}
 	})
 	var winners []string
@@ -97,9 +97,9 @@ func TestApproveAndRemoveHaveOneWinner(t *testing.T) {
 		t.Fatalf("got %v %v, want %v", w.Status, err, winners[0])
 	}
 	if w.Status == "PROCESSING" {
-		h.balances("999000", "1000")
+		h.wantBalances("999000", "1000")
 	} else {
-		h.balances("1000000", "0")
+		h.wantBalances("1000000", "0")
 	}
 	if n := h.DB.Counts().Deadlocks; n != 0 {
 		t.Errorf("deadlocks: got %v, want 0", n)
@@ -109,32 +109,32 @@ func TestApproveAndRemoveHaveOneWinner(t *testing.T) {
 // Rule AUTH-2.
 func TestVerbsKnowOnlyTheirOrganization(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
-	held := h.held()
+	h := newTestEnv(t)
+	held := h.requestHeld()
 	other, _, err := org.Create(t.Context(), h.DB, "other")
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, err = h.Approve(t.Context(), other.ID, held.WithdrawalID, person)
-	refused(t, err, fault.CodeNotFound)
+	wantFault(t, err, fault.CodeNotFound)
 	_, err = h.Remove(t.Context(), other.ID, held.WithdrawalID, person, "")
-	refused(t, err, fault.CodeNotFound)
+	wantFault(t, err, fault.CodeNotFound)
 	_, err = h.ByID(t.Context(), other.ID, held.WithdrawalID)
-	refused(t, err, fault.CodeNotFound)
-	h.balances("999000", "1000")
+	wantFault(t, err, fault.CodeNotFound)
+	h.wantBalances("999000", "1000")
 }
 
-// dispatched plays dispatch: the order of a withdrawal stands somewhere else, past the
+// setOrderStatus plays dispatch: the order of a withdrawal stands somewhere else, past the
 // triggers that ask for its slot and its fee.
-func (h *house) dispatched(orderID, status string) {
+func (h *testEnv) setOrderStatus(orderID, status string) {
 	h.t.Helper()
-	h.tamper(`UPDATE dispatch_orders SET status = '` + status + `', proof_id = 1, fee = 0, tx_hash = 'test' WHERE order_id = '` + orderID + `'`)
+	h.execAsOwner(`UPDATE dispatch_orders SET status = '` + status + `', proof_id = 1, fee = 0, tx_hash = 'test' WHERE order_id = '` + orderID + `'`)
 }
 
-// tamper writes as somebody whom no trigger stops.
-func (h *house) tamper(sql ...string) {
+// execAsOwner writes as somebody whom no trigger stops.
+func (h *testEnv) execAsOwner(sql ...string) {
 	h.t.Helper()
-	tx, err := pgtest.Owner(h.t, h.DB).Begin(h.t.Context())
+	tx, err := pgtest.OwnerPool(h.t, h.DB).Begin(h.t.Context())
 	if err != nil {
 		h.t.Fatal(err)
 	}
@@ -149,28 +149,28 @@ func (h *house) tamper(sql ...string) {
 	}
 }
 
-// ended plays dispatch: it tells the end and posts what it is given.
-func (h *house) ended(o dispatch.Order, e dispatch.End) error {
+// endOrder plays dispatch: it tells the end and posts what it is given.
+func (h *testEnv) endOrder(o dispatch.Order, e dispatch.End) error {
 	to := "FAILED"
 	if e.Paid {
 		to = "PAID"
 	}
-	h.dispatched(o.ID, to)
+	h.setOrderStatus(o.ID, to)
 	if e.PayeeFailed || !e.Rent.IsZero() {
-		h.costs(o.ID, e)
+		h.endWithCost(o.ID, e)
 	}
-	return h.ending(o, e)
+	return h.tryEndOrder(o, e)
 }
 
-// costs has the order of a payment say what it cost.
-func (h *house) costs(orderID string, e dispatch.End) {
+// endWithCost has the order of a payment say what it cost.
+func (h *testEnv) endWithCost(orderID string, e dispatch.End) {
 	h.t.Helper()
-	h.tamper(fmt.Sprintf(`UPDATE dispatch_orders SET rent = %v, fee = %v, payee_failed = %v WHERE order_id = '%s'`, e.Rent, e.Fee, e.PayeeFailed, orderID))
+	h.execAsOwner(fmt.Sprintf(`UPDATE dispatch_orders SET rent = %v, fee = %v, payee_failed = %v WHERE order_id = '%s'`, e.Rent, e.Fee, e.PayeeFailed, orderID))
 }
 
-func (h *house) ending(o dispatch.Order, e dispatch.End) error {
+func (h *testEnv) tryEndOrder(o dispatch.Order, e dispatch.End) error {
 	return h.DB.InSystem(h.t.Context(), func(ctx context.Context, tx pg.Tx) error {
-		postings, err := h.Ended(ctx, tx, o, e)
+		postings, err := h.OnEnded(ctx, tx, o, e)
 		if err != nil {
 			return err
 		}
@@ -181,34 +181,34 @@ func (h *house) ending(o dispatch.Order, e dispatch.End) error {
 // Rule WD-8.
 func TestPaidWithdrawalSettlesOnce(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
-	w := h.request(h.want())
-	o := h.order(w)
-	h.dispatched(o.ID, "BROADCAST")
-	h.system(func(ctx context.Context, tx pg.Tx) error { return h.Broadcast(ctx, tx, o, "0xaa") })
-	h.system(func(ctx context.Context, tx pg.Tx) error { return h.Broadcast(ctx, tx, o, "0xaa") })
-	h.system(func(ctx context.Context, tx pg.Tx) error { return h.Broadcast(ctx, tx, o, "0xbb") })
-	h.system(func(ctx context.Context, tx pg.Tx) error { return h.Included(ctx, tx, o, "0xaa") })
+	h := newTestEnv(t)
+	w := h.mustRequest(h.newRequest())
+	o := h.loadOrder(w)
+	h.setOrderStatus(o.ID, "BROADCAST")
+	h.inSystem(func(ctx context.Context, tx pg.Tx) error { return h.OnBroadcast(ctx, tx, o, "0xaa") })
+	h.inSystem(func(ctx context.Context, tx pg.Tx) error { return h.OnBroadcast(ctx, tx, o, "0xaa") })
+	h.inSystem(func(ctx context.Context, tx pg.Tx) error { return h.OnBroadcast(ctx, tx, o, "0xbb") })
+	h.inSystem(func(ctx context.Context, tx pg.Tx) error { return h.OnIncluded(ctx, tx, o, "0xaa") })
 	got, err := h.ByID(t.Context(), h.org, w.WithdrawalID)
 	if err != nil || got.Status != "BROADCAST" || got.ChainStatus != "INCLUDED" || *got.TxHash != "0xaa" || len(got.ReplacedTxHashes) != 1 || got.ReplacedTxHashes[0] != "0xbb" {
 		t.Fatalf("got %+v %v, want 0xaa included, 0xbb replaced", got, err)
 	}
 	e := dispatch.End{Paid: true, Hash: "0xaa", Replaced: nil, Fee: money.Units(21000)}
-	if err := h.ended(o, e); err != nil {
+	if err := h.endOrder(o, e); err != nil {
 		t.Fatal(err)
 	}
 	got, err = h.ByID(t.Context(), h.org, w.WithdrawalID)
 	if err != nil || got.Status != "COMPLETED" || got.ChainStatus != "FINALIZED" || *got.NetworkFee != "21000" || got.CompletedAt == nil {
 		t.Fatalf("got %+v %v, want it completed", got, err)
 	}
-	h.balances("999000", "0")
-	if err := h.ended(o, e); err == nil {
+	h.wantBalances("999000", "0")
+	if err := h.endOrder(o, e); err == nil {
 		t.Error("a second end: got no error, want one")
 	}
-	h.balances("999000", "0")
-	h.heard(w.WithdrawalID, "CUSTOMER_WITHDRAW BROADCAST", "CUSTOMER_WITHDRAW_COMPLETED COMPLETED")
+	h.wantBalances("999000", "0")
+	h.wantEvents(w.WithdrawalID, "CUSTOMER_WITHDRAW BROADCAST", "CUSTOMER_WITHDRAW_COMPLETED COMPLETED")
 	var hash string
-	err = pgtest.Owner(t, h.DB).QueryRow(t.Context(), `SELECT convert_from(data, 'UTF8')::jsonb->>'txHash' FROM events WHERE type = 'CUSTOMER_WITHDRAW'`).Scan(&hash)
+	err = pgtest.OwnerPool(t, h.DB).QueryRow(t.Context(), `SELECT convert_from(data, 'UTF8')::jsonb->>'txHash' FROM events WHERE type = 'CUSTOMER_WITHDRAW'`).Scan(&hash)
 	if err != nil || hash != "0xaa" {
 		t.Errorf("the event's hash: got %q %v, want 0xaa", hash, err)
 	}
@@ -216,18 +216,18 @@ func TestPaidWithdrawalSettlesOnce(t *testing.T) {
 
 func TestPaymentThatNobodyAnnouncedIsToldOfInOrder(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
-	w := h.request(h.want())
-	if err := h.ended(h.order(w), dispatch.End{Paid: true, Hash: "0xaa"}); err != nil {
+	h := newTestEnv(t)
+	w := h.mustRequest(h.newRequest())
+	if err := h.endOrder(h.loadOrder(w), dispatch.End{Paid: true, Hash: "0xaa"}); err != nil {
 		t.Fatal(err)
 	}
-	h.heard(w.WithdrawalID, "CUSTOMER_WITHDRAW BROADCAST", "CUSTOMER_WITHDRAW_COMPLETED COMPLETED")
+	h.wantEvents(w.WithdrawalID, "CUSTOMER_WITHDRAW BROADCAST", "CUSTOMER_WITHDRAW_COMPLETED COMPLETED")
 }
 
 // Rule WD-9.
 func TestFailedWithdrawalGivesTheMoneyBackOnce(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newTestEnv(t)
 	for _, c := range []struct {
 		name      string
 		broadcast bool
@@ -238,42 +238,42 @@ func TestFailedWithdrawalGivesTheMoneyBackOnce(t *testing.T) {
 		{"cancelled before it was out", false, dispatch.End{Hash: "0xbb", Cancelled: true}, "REPLACED", "CANCELLED"},
 		{"reverted", true, dispatch.End{Hash: "0xaa"}, "REVERTED", "REVERTED"},
 	} {
-		w := h.request(h.want())
-		o := h.order(w)
+		w := h.mustRequest(h.newRequest())
+		o := h.loadOrder(w)
 		want := []string{"CUSTOMER_WITHDRAW_FAILED FAILED"}
-		h.dispatched(o.ID, "BROADCAST")
+		h.setOrderStatus(o.ID, "BROADCAST")
 		if c.broadcast {
-			h.system(func(ctx context.Context, tx pg.Tx) error { return h.Broadcast(ctx, tx, o, "0xaa") })
+			h.inSystem(func(ctx context.Context, tx pg.Tx) error { return h.OnBroadcast(ctx, tx, o, "0xaa") })
 			want = append([]string{"CUSTOMER_WITHDRAW BROADCAST"}, want...)
 		}
-		if err := h.ended(o, c.end); err != nil {
+		if err := h.endOrder(o, c.end); err != nil {
 			t.Fatal(err)
 		}
 		got, err := h.ByID(t.Context(), h.org, w.WithdrawalID)
 		if err != nil || got.Status != "FAILED" || got.ChainStatus != c.chain || *got.FailureReason != c.reason {
 			t.Errorf("%s: got %+v %v, want it failed", c.name, got, err)
 		}
-		h.balances("1000000", "0")
-		if err := h.ended(o, c.end); err == nil {
+		h.wantBalances("1000000", "0")
+		if err := h.endOrder(o, c.end); err == nil {
 			t.Errorf("%s, a second end: got no error, want one", c.name)
 		}
-		h.balances("1000000", "0")
-		h.heard(w.WithdrawalID, want...)
+		h.wantBalances("1000000", "0")
+		h.wantEvents(w.WithdrawalID, want...)
 	}
 }
 
 // H-78.
 func TestPolicyRefusalGoesBackToAPerson(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newTestEnv(t)
 	for _, remove := range []bool{false, true} {
-		w := h.request(h.want())
-		h.system(func(ctx context.Context, tx pg.Tx) error {
+		w := h.mustRequest(h.newRequest())
+		h.inSystem(func(ctx context.Context, tx pg.Tx) error {
 			// What dispatch does to its order at that moment.
 			if _, err := tx.Exec(ctx, `UPDATE dispatch_orders SET status = 'REFUSED' WHERE order_id = $1`, w.WithdrawalID); err != nil {
 				return err
 			}
-			return h.Refused(ctx, tx, h.order(w), &signer.Refusal{Code: signer.PolicyLimit})
+			return h.OnRefused(ctx, tx, h.loadOrder(w), &signer.Refusal{Code: signer.PolicyLimit})
 		})
 		got, err := h.ByID(t.Context(), h.org, w.WithdrawalID)
 		if err != nil || got.Status != "AWAITING_APPROVAL" || !got.RequiresApproval || got.ApprovalReasons[0] != "POLICY_LIMIT" {
@@ -283,16 +283,16 @@ func TestPolicyRefusalGoesBackToAPerson(t *testing.T) {
 			if _, err := h.Remove(t.Context(), h.org, w.WithdrawalID, person, ""); err != nil {
 				t.Fatal(err)
 			}
-			if got := h.orders(w.WithdrawalID); got != "WITHDRAWN" {
+			if got := h.orderStatus(w.WithdrawalID); got != "WITHDRAWN" {
 				t.Errorf("order: got %v, want WITHDRAWN", got)
 			}
-			h.balances("999000", "1000") // the first one's hold alone
+			h.wantBalances("999000", "1000") // the first one's hold alone
 			continue
 		}
 		if _, err := h.Approve(t.Context(), h.org, w.WithdrawalID, person); err != nil {
 			t.Fatal(err)
 		}
-		if got := h.orders(w.WithdrawalID); got != "QUEUED" {
+		if got := h.orderStatus(w.WithdrawalID); got != "QUEUED" {
 			t.Errorf("order: got %v, want QUEUED", got)
 		}
 	}
@@ -302,47 +302,47 @@ func TestPolicyRefusalGoesBackToAPerson(t *testing.T) {
 // and a person sees why.
 func TestAPaymentOfAKeyThatTheJournalKnowsWaitsForAPerson(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
-	w := h.request(h.want())
-	h.system(func(ctx context.Context, tx pg.Tx) error {
+	h := newTestEnv(t)
+	w := h.mustRequest(h.newRequest())
+	h.inSystem(func(ctx context.Context, tx pg.Tx) error {
 		if _, err := tx.Exec(ctx, `UPDATE dispatch_orders SET status = 'REFUSED' WHERE order_id = $1`, w.WithdrawalID); err != nil {
 			return err
 		}
-		return h.Refused(ctx, tx, h.order(w), &signer.Refusal{Code: signer.RefusedKey})
+		return h.OnRefused(ctx, tx, h.loadOrder(w), &signer.Refusal{Code: signer.RefusedKey})
 	})
 	got, err := h.ByID(t.Context(), h.org, w.WithdrawalID)
 	if err != nil || got.Status != "AWAITING_APPROVAL" || got.ApprovalReasons[0] != "DUPLICATE_KEY" {
 		t.Fatalf("got %+v %v, want it to wait with DUPLICATE_KEY", got, err)
 	}
-	h.balances("999000", "1000")
+	h.wantBalances("999000", "1000")
 }
 
 // Rule WD-5.
 func TestRemoveNeverGivesBackWhatIsUnderWay(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
-	w := h.request(h.want())
+	h := newTestEnv(t)
+	w := h.mustRequest(h.newRequest())
 	// A row that was tampered with: it waits, and its order has a slot.
-	h.tamper(`UPDATE dispatch_orders SET status = 'SLOTTED' WHERE order_id = '`+w.WithdrawalID+`'`,
+	h.execAsOwner(`UPDATE dispatch_orders SET status = 'SLOTTED' WHERE order_id = '`+w.WithdrawalID+`'`,
 		`UPDATE withdrawals SET status = 'AWAITING_APPROVAL', approval_reasons = '{POLICY_LIMIT}' WHERE withdrawal_id = '`+w.WithdrawalID+`'`)
-	if _, err := h.Remove(t.Context(), h.org, w.WithdrawalID, person, ""); err == nil || fault.Of(err) != nil {
+	if _, err := h.Remove(t.Context(), h.org, w.WithdrawalID, person, ""); err == nil || fault.Find(err) != nil {
 		t.Errorf("got %v, want an error of ours", err)
 	}
-	h.balances("999000", "1000")
+	h.wantBalances("999000", "1000")
 }
 
 // Rule LIST-1.
 func TestListWalksAndFilters(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newTestEnv(t)
 	key, reference := "k", "order-77"
 	var ids []string
 	for i := range 5 {
-		r := h.want()
+		r := h.newRequest()
 		if i == 3 {
 			r.IdempotencyKey, r.Reference, r.RequireApproval = &key, &reference, true
 		}
-		ids = append(ids, h.request(r).WithdrawalID)
+		ids = append(ids, h.mustRequest(r).WithdrawalID)
 	}
 	var walked []string
 	for at := (page.Page{Limit: 2}); ; {
@@ -353,10 +353,10 @@ func TestListWalksAndFilters(t *testing.T) {
 		for _, w := range found.Items {
 			walked = append(walked, w.WithdrawalID)
 		}
-		if found.Next == nil {
+		if found.NextCursor == nil {
 			break
 		}
-		at.Cursor = found.Next
+		at.Cursor = found.NextCursor
 	}
 	if len(walked) != 5 || walked[0] != ids[0] || walked[4] != ids[4] {
 		t.Errorf("got %v, want %v", walked, ids)
@@ -389,9 +389,9 @@ func TestListWalksAndFilters(t *testing.T) {
 // Rule LIST-1.
 func TestAHashFindsItsPaymentAmongMany(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
-	id := h.request(h.want()).WithdrawalID
-	super, err := pgx.Connect(t.Context(), pgtest.Of(t, h.DB).SuperURL)
+	h := newTestEnv(t)
+	id := h.mustRequest(h.newRequest()).WithdrawalID
+	super, err := pgx.Connect(t.Context(), pgtest.DatabaseOf(t, h.DB).SuperURL)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -417,7 +417,7 @@ func TestAHashFindsItsPaymentAmongMany(t *testing.T) {
 		if err != nil || len(found.Items) > 1 || len(found.Items) == 1 != (want != "") || want != "" && found.Items[0].WithdrawalID != want {
 			t.Errorf("%s: got %v and %v, want %s alone", hash, found.Items, err, want)
 		}
-		sql, args := h.query(h.org, f).Sorted(page.Page{}, "w.created_at", "w.withdrawal_id")
+		sql, args := h.orgQuery(h.org, f).BuildPage(page.Page{}, "w.created_at", "w.withdrawal_id")
 		err = h.DB.ReadOrg(t.Context(), h.org, func(ctx context.Context, tx pg.Tx) error {
 			rows, err := tx.Query(ctx, "EXPLAIN "+sql, args...)
 			if err != nil {
@@ -440,8 +440,8 @@ func TestAHashFindsItsPaymentAmongMany(t *testing.T) {
 
 func TestARepetitionThatWasOvertakenNeverHoldsUpARemoval(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
-	owner := pgtest.Owner(t, h.DB)
+	h := newTestEnv(t)
+	owner := pgtest.OwnerPool(t, h.DB)
 	key := "one-key"
 	r := Request{
 		MintID: usdc, CustomerID: alice, Amount: "10", ToAddress: stranger, RequireApproval: true,

@@ -19,59 +19,59 @@ import (
 // Rule WD-24.
 func TestCancelGivesTheMoneyBackOnce(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
-	held := h.held()
+	h := newTestEnv(t)
+	held := h.requestHeld()
 	key := audit.APIKey(h.org)
 	w, err := h.Cancel(t.Context(), h.org, held.WithdrawalID, key)
 	if err != nil || w.Status != "CANCELLED" || w.ChainStatus != "NONE" || w.RejectedReason != nil {
 		t.Fatalf("got %+v %v, want it cancelled", w, err)
 	}
-	h.balances("1000000", "0")
+	h.wantBalances("1000000", "0")
 	_, err = h.Cancel(t.Context(), h.org, held.WithdrawalID, key)
-	refused(t, err, fault.InvalidState)
-	if fault.Of(err).Extra["currentStatus"] != "CANCELLED" {
-		t.Errorf("again: got %v, want the current status", fault.Of(err).Extra)
+	wantFault(t, err, fault.InvalidState)
+	if fault.Find(err).Extra["currentStatus"] != "CANCELLED" {
+		t.Errorf("again: got %v, want the current status", fault.Find(err).Extra)
 	}
-	h.balances("1000000", "0")
-	h.heard(w.WithdrawalID, "CUSTOMER_WITHDRAW_AWAITING_APPROVAL AWAITING_APPROVAL", "CUSTOMER_WITHDRAW_CANCELLED CANCELLED")
+	h.wantBalances("1000000", "0")
+	h.wantEvents(w.WithdrawalID, "CUSTOMER_WITHDRAW_AWAITING_APPROVAL AWAITING_APPROVAL", "CUSTOMER_WITHDRAW_CANCELLED CANCELLED")
 
-	out := h.request(h.want())
+	out := h.mustRequest(h.newRequest())
 	_, err = h.Cancel(t.Context(), h.org, out.WithdrawalID, key)
-	refused(t, err, fault.InvalidState)
-	if fault.Of(err).Extra["currentStatus"] != "PROCESSING" {
-		t.Errorf("under way: got %v, want the current status", fault.Of(err).Extra)
+	wantFault(t, err, fault.InvalidState)
+	if fault.Find(err).Extra["currentStatus"] != "PROCESSING" {
+		t.Errorf("under way: got %v, want the current status", fault.Find(err).Extra)
 	}
-	if got := h.orders(out.WithdrawalID); got != "QUEUED" {
+	if got := h.orderStatus(out.WithdrawalID); got != "QUEUED" {
 		t.Errorf("order: got %v, want QUEUED", got)
 	}
-	h.balances("999000", "1000")
+	h.wantBalances("999000", "1000")
 }
 
 // What the signer sent back has an order, which ends with it; and whoever is frozen may
 // still be given their money back.
 func TestCancelEndsWhatTheSignerSentBack(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
-	w := h.returned(h.want(), &signer.Refusal{Code: signer.PolicyLimit, Message: "too much"})
-	h.system(func(ctx context.Context, tx pg.Tx) error {
-		return freeze.Put(ctx, tx, freeze.Freeze{
-			Scope: freeze.Customer, OrgID: h.org, CustomerID: alice, Source: freeze.ByOperator, Reason: "test", By: audit.Operator("op"),
+	h := newTestEnv(t)
+	w := h.requestReturned(h.newRequest(), &signer.Refusal{Code: signer.PolicyLimit, Message: "too much"})
+	h.inSystem(func(ctx context.Context, tx pg.Tx) error {
+		return freeze.Create(ctx, tx, freeze.Freeze{
+			Scope: freeze.ScopeCustomer, OrgID: h.org, CustomerID: alice, Source: freeze.SourceOperator, Reason: "test", Actor: audit.Operator("op"),
 		})
 	})
 	if _, err := h.Cancel(t.Context(), h.org, w.WithdrawalID, audit.APIKey(h.org)); err != nil {
 		t.Fatal(err)
 	}
-	if got := h.orders(w.WithdrawalID); got != "WITHDRAWN" {
+	if got := h.orderStatus(w.WithdrawalID); got != "WITHDRAWN" {
 		t.Errorf("order: got %v, want WITHDRAWN", got)
 	}
-	h.balances("1000000", "0")
+	h.wantBalances("1000000", "0")
 }
 
-// waiting is a withdrawal whose order dispatch has looked at and could not give a slot.
-func (h *house) waiting(want dispatch.Want) webhook.Withdrawal {
+// requestWaiting is a withdrawal whose order dispatch has looked at and could not give a slot.
+func (h *testEnv) requestWaiting(want dispatch.WaitReason) webhook.Withdrawal {
 	h.t.Helper()
-	w := h.request(h.want())
-	h.system(func(ctx context.Context, tx pg.Tx) error {
+	w := h.mustRequest(h.newRequest())
+	h.inSystem(func(ctx context.Context, tx pg.Tx) error {
 		_, err := tx.Exec(ctx, `UPDATE dispatch_orders SET waiting_for = $2 WHERE order_id = $1`, w.WithdrawalID, want)
 		return err
 	})
@@ -82,9 +82,9 @@ func (h *house) waiting(want dispatch.Want) webhook.Withdrawal {
 // and the operator can end it, and the money is back once.
 func TestPeopleEndAWithdrawalWhateverItWaitsFor(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
-	for _, want := range dispatch.Wants {
-		if want == dispatch.WantNothing {
+	h := newTestEnv(t)
+	for _, want := range dispatch.WaitReasons {
+		if want == dispatch.WaitNone {
 			continue // it has its slot in a moment, or a reason to wait
 		}
 		for _, c := range []struct {
@@ -102,32 +102,32 @@ func TestPeopleEndAWithdrawalWhateverItWaitsFor(t *testing.T) {
 			}},
 			{"REJECTED", "CUSTOMER_WITHDRAW_REJECTED", "withdrawal.removed", audit.Operator("op"), func(id string) error {
 				err := h.DB.InSystem(t.Context(), func(ctx context.Context, tx pg.Tx) error {
-					taken, err := dispatch.Withdraw(ctx, tx, id)
+					taken, err := dispatch.Recall(ctx, tx, id)
 					if err != nil || !taken {
 						return errors.Join(err, fault.New(fault.Conflict, fault.InvalidState, "it is not in the queue"))
 					}
-					return h.Withdrawn(ctx, tx, dispatch.Order{ID: id, OrgID: h.org}, audit.Operator("op"))
+					return h.OnRecalled(ctx, tx, dispatch.Order{ID: id, OrgID: h.org}, audit.Operator("op"))
 				})
 				if err != nil {
 					return err
 				}
-				return h.Voids.Finish(t.Context(), id)
+				return h.Voider.FinishVoid(t.Context(), id)
 			}},
 		} {
-			w := h.waiting(want)
-			h.balances("999000", "1000")
+			w := h.requestWaiting(want)
+			h.wantBalances("999000", "1000")
 			if err := c.do(w.WithdrawalID); err != nil {
 				t.Fatalf("%s while it waits for %s: %v", c.action, want, err)
 			}
-			if err := c.do(w.WithdrawalID); !fault.Is(err, fault.InvalidState) {
+			if err := c.do(w.WithdrawalID); !fault.HasCode(err, fault.InvalidState) {
 				t.Errorf("%s again: got %v, want INVALID_STATE", c.action, err)
 			}
-			h.balances("1000000", "0")
-			h.heard(w.WithdrawalID, c.event+" "+c.status)
-			if got := h.orders(w.WithdrawalID); got != "WITHDRAWN" {
+			h.wantBalances("1000000", "0")
+			h.wantEvents(w.WithdrawalID, c.event+" "+c.status)
+			if got := h.orderStatus(w.WithdrawalID); got != "WITHDRAWN" {
 				t.Errorf("%s while it waits for %s: the order is %s, want WITHDRAWN", c.action, want, got)
 			}
-			if all := h.decisions(w.WithdrawalID); len(all) != 2 || string(all[1].Status) != c.status || all[1].Actor != c.by {
+			if all := h.loadDecisions(w.WithdrawalID); len(all) != 2 || string(all[1].Status) != c.status || all[1].Actor != c.by {
 				t.Errorf("decisions: got %+v, want the request and the end by %v", all, c.by)
 			}
 		}
@@ -137,91 +137,91 @@ func TestPeopleEndAWithdrawalWhateverItWaitsFor(t *testing.T) {
 // Rule WD-43. One that has its slot is past that, and so is one that is about to have it.
 func TestNobodyEndsAWithdrawalThatDoesNotWait(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
-	w := h.request(h.want())
+	h := newTestEnv(t)
+	w := h.mustRequest(h.newRequest())
 	for _, act := range []func() error{
 		func() error { _, err := h.Cancel(t.Context(), h.org, w.WithdrawalID, audit.APIKey(h.org)); return err },
 		func() error { _, err := h.Remove(t.Context(), h.org, w.WithdrawalID, person, ""); return err },
 	} {
 		err := act()
-		refused(t, err, fault.InvalidState)
-		if fault.Of(err).Extra["currentStatus"] != "PROCESSING" {
-			t.Errorf("got %v, want the current status", fault.Of(err).Extra)
+		wantFault(t, err, fault.InvalidState)
+		if fault.Find(err).Extra["currentStatus"] != "PROCESSING" {
+			t.Errorf("got %v, want the current status", fault.Find(err).Extra)
 		}
 	}
-	h.balances("999000", "1000")
+	h.wantBalances("999000", "1000")
 }
 
 // Rule WD-43. One whose turn does not come, because others of its wallet are in flight, waits
 // as well as one that lacks something.
 func TestPeopleEndAWithdrawalThatWaitsForItsTurn(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
-	w := h.request(h.want())
-	h.system(func(ctx context.Context, tx pg.Tx) error {
+	h := newTestEnv(t)
+	w := h.mustRequest(h.newRequest())
+	h.inSystem(func(ctx context.Context, tx pg.Tx) error {
 		_, err := tx.Exec(ctx, `UPDATE dispatch_orders SET attempt_after = attempt_after - interval '11 seconds' WHERE order_id = $1 AND waiting_for IS NULL`, w.WithdrawalID)
 		return err
 	})
 	if _, err := h.Cancel(t.Context(), h.org, w.WithdrawalID, audit.APIKey(h.org)); err != nil {
 		t.Fatal(err)
 	}
-	if got := h.orders(w.WithdrawalID); got != "WITHDRAWN" {
+	if got := h.orderStatus(w.WithdrawalID); got != "WITHDRAWN" {
 		t.Errorf("order: got %v, want WITHDRAWN", got)
 	}
-	h.balances("1000000", "0")
+	h.wantBalances("1000000", "0")
 }
 
 // Rules WD-6 and WD-43. The money is back once, whoever ends it at the same moment.
 func TestOfManyWhoEndAWaitingWithdrawalOneDoes(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newTestEnv(t)
 	for range 4 {
-		w := h.waiting(dispatch.WantChain)
+		w := h.requestWaiting(dispatch.WaitProviders)
 		done := make([]bool, 16)
-		crowd(len(done), func(i int) {
+		runParallel(len(done), func(i int) {
 			var err error
 			if i%2 == 0 {
 				_, err = h.Cancel(t.Context(), h.org, w.WithdrawalID, audit.APIKey(h.org))
 			} else {
 				_, err = h.Remove(t.Context(), h.org, w.WithdrawalID, person, "")
 			}
-			if done[i] = err == nil; !done[i] && !fault.Is(err, fault.InvalidState) {
+			if done[i] = err == nil; !done[i] && !fault.HasCode(err, fault.InvalidState) {
 				t.Errorf("loser: got %v, want %v", err, fault.InvalidState)
 			}
 		})
 		if n := len(slices.DeleteFunc(done, func(b bool) bool { return !b })); n != 1 {
 			t.Errorf("got %d winners, want one", n)
 		}
-		h.balances("1000000", "0")
+		h.wantBalances("1000000", "0")
 	}
 	if n := h.DB.Counts().Deadlocks; n != 0 {
 		t.Errorf("deadlocks: got %v, want 0", n)
 	}
 }
 
-// returned is a request whose order the signer sends back.
-func (h *house) returned(r Request, why *signer.Refusal) webhook.Withdrawal {
+// requestReturned is a request whose order the signer sends back.
+func (h *testEnv) requestReturned(r Request, why *signer.Refusal) webhook.Withdrawal {
 	h.t.Helper()
-	w := h.request(r)
-	h.sendBack(w, why)
+	w := h.mustRequest(r)
+	h.returnOrder(w, why)
 	return w
 }
 
-// sendBack plays dispatch: an order in the queue is refused.
-func (h *house) sendBack(w webhook.Withdrawal, why *signer.Refusal) {
+// returnOrder plays dispatch: an order in the queue is refused.
+func (h *testEnv) returnOrder(w webhook.Withdrawal, why *signer.Refusal) {
 	h.t.Helper()
-	h.system(func(ctx context.Context, tx pg.Tx) error {
+	h.inSystem(func(ctx context.Context, tx pg.Tx) error {
 		if _, err := tx.Exec(ctx, `UPDATE dispatch_orders SET status = 'REFUSED' WHERE order_id = $1`, w.WithdrawalID); err != nil {
 			return err
 		}
-		return h.Refused(ctx, tx, h.order(w), why)
+		return h.OnRefused(ctx, tx, h.loadOrder(w), why)
 	})
 }
 
 // Rules WD-6, WD-24.
 func TestApproveRemoveAndCancelHaveOneWinner(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newTestEnv(t)
 	acts := []struct {
 		status string
 		do     func(id string) error
@@ -231,18 +231,18 @@ func TestApproveRemoveAndCancelHaveOneWinner(t *testing.T) {
 		{"CANCELLED", func(id string) error { _, err := h.Cancel(t.Context(), h.org, id, audit.APIKey(h.org)); return err }},
 	}
 	for range 8 {
-		held := h.held()
+		held := h.requestHeld()
 		won := make([]string, 24)
-		crowd(len(won), func(i int) {
+		runParallel(len(won), func(i int) {
 			act := acts[i%len(acts)]
 			err := act.do(held.WithdrawalID)
 			switch {
 			case err == nil:
 				won[i] = act.status
-			case !fault.Is(err, fault.InvalidState):
+			case !fault.HasCode(err, fault.InvalidState):
 				t.Errorf("loser: got %v, want %v", err, fault.InvalidState)
-			case !slices.Contains([]any{"PROCESSING", "REJECTED", "CANCELLED"}, fault.Of(err).Extra["currentStatus"]):
-				t.Errorf("loser: got %v, want the state that won", fault.Of(err).Extra)
+			case !slices.Contains([]any{"PROCESSING", "REJECTED", "CANCELLED"}, fault.Find(err).Extra["currentStatus"]):
+				t.Errorf("loser: got %v, want the state that won", fault.Find(err).Extra)
 			}
 		})
 		winners := slices.DeleteFunc(won, func(s string) bool { return s == "" })
@@ -253,19 +253,19 @@ func TestApproveRemoveAndCancelHaveOneWinner(t *testing.T) {
 		if err != nil || w.Status != winners[0] {
 			t.Fatalf("got %v %v, want %v", w.Status, err, winners[0])
 		}
-		if n := len(h.told(w.WithdrawalID)); n != 2 {
+		if n := len(h.eventTypes(w.WithdrawalID)); n != 2 {
 			t.Errorf("got %d events, want 2", n)
 		}
-		if all := h.decisions(w.WithdrawalID); len(all) != 2 || string(all[1].Status) != winners[0] {
+		if all := h.loadDecisions(w.WithdrawalID); len(all) != 2 || string(all[1].Status) != winners[0] {
 			t.Errorf("decisions: got %+v, want the request and what won", all)
 		}
 		if w.Status == "PROCESSING" { // out of the way of the next round
-			h.sendBack(w, &signer.Refusal{Code: signer.PolicyLimit})
+			h.returnOrder(w, &signer.Refusal{Code: signer.PolicyLimit})
 			if _, err := h.Cancel(t.Context(), h.org, w.WithdrawalID, audit.APIKey(h.org)); err != nil {
 				t.Fatal(err)
 			}
 		}
-		h.balances("1000000", "0")
+		h.wantBalances("1000000", "0")
 	}
 	if n := h.DB.Counts().Deadlocks; n != 0 {
 		t.Errorf("deadlocks: got %v, want 0", n)
@@ -275,15 +275,15 @@ func TestApproveRemoveAndCancelHaveOneWinner(t *testing.T) {
 // Rule AUTH-2.
 func TestNobodyElseCancelsOrReadsDecisions(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
-	held := h.held()
+	h := newTestEnv(t)
+	held := h.requestHeld()
 	other, _, err := org.Create(t.Context(), h.DB, "other")
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, err = h.Cancel(t.Context(), other.ID, held.WithdrawalID, audit.APIKey(other.ID))
-	refused(t, err, fault.CodeNotFound)
-	_, err = h.Decisions(t.Context(), other.ID, held.WithdrawalID)
-	refused(t, err, fault.CodeNotFound)
-	h.balances("999000", "1000")
+	wantFault(t, err, fault.CodeNotFound)
+	_, err = h.ListDecisions(t.Context(), other.ID, held.WithdrawalID)
+	wantFault(t, err, fault.CodeNotFound)
+	h.wantBalances("999000", "1000")
 }

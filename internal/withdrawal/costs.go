@@ -22,100 +22,100 @@ const costDay = 24 * time.Hour
 // costs are what the network takes for a customer's withdrawals. The organization bears
 // them, and its customers cause them.
 type costs struct {
-	asked    bool         // a customer's, and this installation has a source of the coin's price
-	known    bool         // most is that of the request, not to be asked for again
-	except   string       // the withdrawal itself, where it exists
-	native   int          // the chain's own coin,
-	decimals int          // its decimals,
-	quote    *price.Quote // and its price; nil: none that is fresh
+	isCounted  bool         // a customer's, and this installation has a source of the coin's price
+	isKnown    bool         // most is that of the request, not to be asked for again
+	excludedID string       // the withdrawal itself, where it exists
+	native     int          // the chain's own coin,
+	decimals   int          // its decimals,
+	quote      *price.Quote // and its price; nil: none that is fresh
 
-	most  *money.Amount // the most that this withdrawal may cost; nil: the chain does not say
-	rent  money.Amount  // of that, what stays in an account that is made for the payee
-	limit *money.USD    // of a day; nil: the organization has set none
-	spent *money.USD    // what the customer's other withdrawals of the day cost; nil: more than can be added up
+	costMax *money.Amount // the most that this withdrawal may cost; nil: the chain does not say
+	rent    money.Amount  // of that, what stays in an account that is made for the payee
+	limit   *money.USD    // of a day; nil: the organization has set none
+	spent   *money.USD    // what the customer's other withdrawals of the day cost; nil: more than can be added up
 }
 
-// price is the price to be recorded, or nil.
-func (c costs) price() *money.USD {
+// recordedPrice is the price to be recorded, or nil.
+func (c costs) recordedPrice() *money.USD {
 	if c.quote == nil {
 		return nil
 	}
 	return &c.quote.Price
 }
 
-// rentKnown is the rent to be recorded beside most, or nil.
-func (c costs) rentKnown() *money.Amount {
-	if c.most == nil {
+// recordedRent is the rent to be recorded beside most, or nil.
+func (c costs) recordedRent() *money.Amount {
+	if c.costMax == nil {
 		return nil
 	}
 	return &c.rent
 }
 
-// value is what this withdrawal may cost; nil: it cannot be valued.
-func (c costs) value() *money.USD {
+// usdCost is what this withdrawal may cost; nil: it cannot be valued.
+func (c costs) usdCost() *money.USD {
 	if c.quote == nil {
 		return nil
 	}
-	most := money.Zero
-	if c.most != nil {
-		most = *c.most // else dispatch counts what it reserves: see Review
+	cost := money.Zero
+	if c.costMax != nil {
+		cost = *c.costMax // else dispatch counts what it reserves: see Review
 	}
-	v, err := money.ValueOf(most, c.decimals, c.quote.Price)
+	v, err := money.ValueOf(cost, c.decimals, c.quote.Price)
 	if err != nil {
 		return nil
 	}
 	return &v
 }
 
-// customerCosts holds what would take the costs of a customer's withdrawals of one day above
+// checkCustomerCosts holds what would take the costs of a customer's withdrawals of one day above
 // the organization's limit. No approval allowlist takes this away. What cannot be valued
 // counts as above.
-func customerCosts(f facts) (Step, *fault.Fault) {
+func checkCustomerCosts(f facts) (Step, *fault.Fault) {
 	c := f.costs
-	s := Step{Gate: GateCustomerCosts, Result: NotConfigured}
-	if !c.asked || c.limit == nil {
+	s := Step{Gate: GateCustomerCosts, Result: ResultNotConfigured}
+	if !c.isCounted || c.limit == nil {
 		return s, nil
 	}
-	s.Result, s.Reason, s.Inputs = Hold, ReasonPolicyLimit, map[string]string{"threshold": dollars(*c.limit)}
+	s.Result, s.Reason, s.Inputs = ResultHold, ReasonPolicyLimit, map[string]string{"threshold": formatUSD(*c.limit)}
 	if c.quote != nil {
-		s.Inputs["price"], s.Inputs["priceSource"] = dollars(c.quote.Price), c.quote.Source
+		s.Inputs["price"], s.Inputs["priceSource"] = formatUSD(c.quote.Price), c.quote.Source
 	}
-	value := c.value()
+	value := c.usdCost()
 	if value == nil || c.spent == nil {
 		s.Inputs["why"] = "What the network takes cannot be valued: the chain's own coin has no fresh price."
 		return s, nil
 	}
-	s.Inputs["usdValue"], s.Inputs["costsUsd"] = dollars(*value), dollars(*c.spent)
+	s.Inputs["usdValue"], s.Inputs["costsUsd"] = formatUSD(*value), formatUSD(*c.spent)
 	sum, err := c.spent.Add(*value)
 	if err == nil && sum.Cmp(*c.limit) <= 0 {
-		s.Result, s.Reason = Pass, ""
+		s.Result, s.Reason = ResultPass, ""
 	}
 	return s, nil
 }
 
-// costGate is the gate behind which a customer's costs are added up: of two requests at once
+// costLockName is the gate behind which a customer's costs are added up: of two requests at once
 // the second sees what the first may cost.
-func costGate(org, customerID string) string { return "costs of " + org + " " + customerID }
+func costLockName(org, customerID string) string { return "costs of " + org + " " + customerID }
 
-// countCosts adds up what a customer's withdrawals of the day cost, until the transaction
+// loadDayCosts adds up what a customer's withdrawals of the day cost, until the transaction
 // ends with its own alone. It comes behind the gate of the settings and before any row.
-func countCosts(ctx context.Context, tx pg.Tx, orgID string, f *facts, settings org.Settings) error {
-	if f.costs.limit = settings.CustomerFeeDayUSD; !f.costs.asked || f.costs.limit == nil {
+func loadDayCosts(ctx context.Context, tx pg.Tx, orgID string, f *facts, settings org.Settings) error {
+	if f.costs.limit = settings.CustomerFeeDayUSD; !f.costs.isCounted || f.costs.limit == nil {
 		return nil
 	}
-	if err := pg.Exclude(ctx, tx, costGate(orgID, f.owner.customerID)); err != nil {
+	if err := pg.LockExclusive(ctx, tx, costLockName(orgID, f.owner.customerID)); err != nil {
 		return err
 	}
 	var err error
-	f.costs.spent, err = spent(ctx, tx, orgID, f.owner.customerID, f.costs.except)
+	f.costs.spent, err = sumDayCosts(ctx, tx, orgID, f.owner.customerID, f.costs.excludedID)
 	return err
 }
 
-// spent is what a customer's withdrawals that were let go within the day cost: what the
+// sumDayCosts is what a customer's withdrawals that were let go within the day cost: what the
 // network took, of those that have not ended what it may take at most. An account that was
 // made for a payee counts whole, also where several payments share a transaction and its
 // fee. Each is valued at the price of when it was let go. nil: more than can be added up.
-func spent(ctx context.Context, tx pg.Tx, orgID, customerID, except string) (*money.USD, error) {
+func sumDayCosts(ctx context.Context, tx pg.Tx, orgID, customerID, excludedID string) (*money.USD, error) {
 	rows, err := tx.Query(ctx, `
 		SELECT n.decimals, w.cost_price, sum(CASE
 			WHEN w.network_fee IS NOT NULL THEN greatest(w.network_fee, w.cost_rent)
@@ -126,54 +126,54 @@ func spent(ctx context.Context, tx pg.Tx, orgID, customerID, except string) (*mo
 		WHERE w.org_id = $1 AND w.customer_id = $2 AND w.withdrawal_id <> $3 AND (w.created_at > $4 OR w.approved_at > $4)
 			AND coalesce(w.approved_at, w.created_at) > $4 AND w.status IN ('PROCESSING', 'BROADCAST', 'COMPLETED', 'FAILED')
 			AND w.cost_price IS NOT NULL
-		GROUP BY 1, 2`, orgID, customerID, except, tx.Now.Add(-costDay))
+		GROUP BY 1, 2`, orgID, customerID, excludedID, tx.Now.Add(-costDay))
 	if err != nil {
 		return nil, fmt.Errorf("add up the costs of a customer of %s: %w", orgID, err)
 	}
 	var sum money.USD
 	var decimals int
-	var at money.USD
+	var coinPrice money.USD
 	var units money.Amount
-	over := false
-	_, err = pgx.ForEachRow(rows, []any{&decimals, &at, &units}, func() error {
-		v, err := money.ValueOf(units, decimals, at)
+	isOverflow := false
+	_, err = pgx.ForEachRow(rows, []any{&decimals, &coinPrice, &units}, func() error {
+		v, err := money.ValueOf(units, decimals, coinPrice)
 		if err == nil {
 			sum, err = sum.Add(v)
 		}
-		over = over || err != nil
+		isOverflow = isOverflow || err != nil
 		return nil
 	})
 	if err != nil {
 		return nil, fmt.Errorf("add up the costs of a customer of %s: %w", orgID, err)
 	}
-	if over {
+	if isOverflow {
 		return nil, nil
 	}
 	return &sum, nil
 }
 
-// overspent tells whether an order has to go back to a person because of what its customer's
+// checkDayLimit tells whether an order has to go back to a person because of what its customer's
 // withdrawals have cost. It is asked of those whose own costs were not known when they were
 // requested: the chain did not say, or the process that took them in has no endpoint of it.
-func (*Service) overspent(ctx context.Context, tx pg.Tx, o dispatch.Order) (why string, err error) {
-	var unknown bool
+func (*Service) checkDayLimit(ctx context.Context, tx pg.Tx, o dispatch.Order) (reason string, err error) {
+	var isUncounted bool
 	var reasons []Reason
 	err = tx.QueryRow(ctx, `
 		SELECT customer_id IS NOT NULL AND cost_max IS NULL AND cost_price IS NOT NULL, approval_reasons FROM withdrawals WHERE org_id = $1 AND withdrawal_id = $2`,
-		o.OrgID, o.ID).Scan(&unknown, &reasons)
+		o.OrgID, o.ID).Scan(&isUncounted, &reasons)
 	if err != nil {
 		return "", fmt.Errorf("what withdrawal %s may cost: %w", o.ID, err)
 	}
-	if !unknown || slices.Contains(reasons, ReasonPolicyLimit) { // a person has seen it
+	if !isUncounted || slices.Contains(reasons, ReasonPolicyLimit) { // a person has seen it
 		return "", nil
 	}
 	settings, err := org.SettingsOf(ctx, tx, o.OrgID)
 	if err != nil || settings.CustomerFeeDayUSD == nil {
 		return "", err
 	}
-	sum, err := spent(ctx, tx, o.OrgID, o.CustomerID, o.ID)
+	sum, err := sumDayCosts(ctx, tx, o.OrgID, o.CustomerID, o.ID)
 	if err != nil || sum != nil && sum.Cmp(*settings.CustomerFeeDayUSD) < 0 {
 		return "", err
 	}
-	return fmt.Sprintf("the network fees of this customer's withdrawals have reached customerFeeDayUsd, %s, within 24 hours", dollars(*settings.CustomerFeeDayUSD)), nil
+	return fmt.Sprintf("the network fees of this customer's withdrawals have reached customerFeeDayUsd, %s, within 24 hours", formatUSD(*settings.CustomerFeeDayUSD)), nil
 }

@@ -18,24 +18,24 @@ type Act string
 
 // The acts.
 const (
-	Requested Act = "REQUESTED"        // the gates let it in, or had it wait
-	Added     Act = "APPROVAL_ADDED"   // a person approves, and it needs more of them
-	Approved  Act = "APPROVED"         // a person let it go
-	Doubted   Act = "APPROVAL_REFUSED" // a person would have let it go, and what was asked again says no
-	Returned  Act = "RETURNED"         // the signer or the chain sent it back to a person
-	Removed   Act = "REMOVED"          // a person ended it
-	Retracted Act = "CANCELLED"        // the organization took it back
+	ActRequested       Act = "REQUESTED"        // the gates let it in, or had it wait
+	ActApprovalAdded   Act = "APPROVAL_ADDED"   // a person approves, and it needs more of them
+	ActApproved        Act = "APPROVED"         // a person let it go
+	ActApprovalRefused Act = "APPROVAL_REFUSED" // a person would have let it go, and what was asked again says no
+	ActReturned        Act = "RETURNED"         // the signer or the chain sent it back to a person
+	ActRemoved         Act = "REMOVED"          // a person ended it
+	ActCancelled       Act = "CANCELLED"        // the organization took it back
 )
 
-// Decided is one decision in the record of a withdrawal: what was decided, by whom,
+// DecisionRecord is one decision in the record of a withdrawal: what was decided, by whom,
 // and what every rule said that was asked. Nobody can change it.
-type Decided struct {
-	At      time.Time
-	Act     Act
-	Status  Status   // what the withdrawal became by it
-	Reasons []Reason // why it waits for a person, when it does
-	Gates   []Step
-	Note    string // what the person wrote or the signer said, or ""
+type DecisionRecord struct {
+	DecidedAt time.Time
+	Act       Act
+	Status    Status   // what the withdrawal became by it
+	Reasons   []Reason // why it waits for a person, when it does
+	Gates     []Step
+	Note      string // what the person wrote or the signer said, or ""
 	// Risk is what the gate of risk was decided by; nil where it was not asked.
 	Risk  *risk.WithdrawalRecord
 	Actor audit.Actor
@@ -43,8 +43,8 @@ type Decided struct {
 	withdrawalID string
 }
 
-// remember writes a decision and its audit row, in the transaction of the decision.
-func remember(ctx context.Context, tx pg.Tx, org string, d Decided, action string, detail any) error {
+// recordDecision writes a decision and its audit row, in the transaction of the decision.
+func recordDecision(ctx context.Context, tx pg.Tx, org string, d DecisionRecord, action string, detail any) error {
 	if d.Gates == nil {
 		d.Gates = []Step{}
 	}
@@ -73,12 +73,12 @@ func remember(ctx context.Context, tx pg.Tx, org string, d Decided, action strin
 	})
 }
 
-// Decisions are what was decided about a withdrawal, oldest first. One that was made
+// ListDecisions are what was decided about a withdrawal, oldest first. One that was made
 // before there was this record shows what its gates said, without who asked. Error:
 // fault NOT_FOUND.
-func (s *Service) Decisions(ctx context.Context, org, withdrawalID string) (all []Decided, err error) {
+func (s *Service) ListDecisions(ctx context.Context, org, withdrawalID string) (records []DecisionRecord, err error) {
 	err = s.DB.ReadOrg(ctx, org, func(ctx context.Context, tx pg.Tx) error {
-		if _, err := find(ctx, tx, org, withdrawalID); err != nil {
+		if _, err := loadRow(ctx, tx, org, withdrawalID); err != nil {
 			return err
 		}
 		// The row of before has its gates under a member of what was decided.
@@ -93,9 +93,9 @@ func (s *Service) Decisions(ctx context.Context, org, withdrawalID string) (all 
 		if err != nil {
 			return err
 		}
-		all, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (d Decided, err error) {
+		records, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (d DecisionRecord, err error) {
 			var n int64
-			err = row.Scan(&n, &d.At, &d.Act, &d.Status, &d.Reasons, &d.Gates, &d.Note, &d.Actor.Kind, &d.Actor.ID, &d.Risk)
+			err = row.Scan(&n, &d.DecidedAt, &d.Act, &d.Status, &d.Reasons, &d.Gates, &d.Note, &d.Actor.Kind, &d.Actor.ID, &d.Risk)
 			return d, err
 		})
 		return err
@@ -103,5 +103,5 @@ func (s *Service) Decisions(ctx context.Context, org, withdrawalID string) (all 
 	if err != nil {
 		return nil, fmt.Errorf("decisions on withdrawal %s: %w", withdrawalID, err)
 	}
-	return all, nil
+	return records, nil
 }

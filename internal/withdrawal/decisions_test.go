@@ -17,50 +17,50 @@ import (
 	"github.com/cofferpay/coffer/internal/signer"
 )
 
-func (h *house) decisions(withdrawalID string) []Decided {
+func (h *testEnv) loadDecisions(withdrawalID string) []DecisionRecord {
 	h.t.Helper()
-	all, err := h.Decisions(h.t.Context(), h.org, withdrawalID)
+	all, err := h.ListDecisions(h.t.Context(), h.org, withdrawalID)
 	if err != nil {
 		h.t.Fatal(err)
 	}
 	return all
 }
 
-// gate is what one gate of a decision said, flat.
-func gate(t *testing.T, d Decided, name Gate) map[string]string {
+// findStep is what one gate of a decision said, flat.
+func findStep(t *testing.T, d DecisionRecord, name Gate) map[string]string {
 	t.Helper()
 	i := slices.IndexFunc(d.Gates, func(s Step) bool { return s.Gate == name })
 	if i < 0 {
 		t.Fatalf("the decision %s has no gate %s", d.Act, name)
 	}
-	return Flat(d.Gates)[i]
+	return FlattenSteps(d.Gates)[i]
 }
 
 // Rule WD-25.
 func TestEveryDecisionIsKeptWithWhatItWasMadeOn(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newTestEnv(t)
 	limit := money.MustParseUSD("0.0005")
-	h.system(func(ctx context.Context, tx pg.Tx) error {
+	h.inSystem(func(ctx context.Context, tx pg.Tx) error {
 		return org.SetWithdrawThreshold(ctx, tx, audit.Operator("test"), h.org, &limit)
 	})
 	old := h.DB.Clock()().Add(-90 * time.Second)
 	h.Prices = price.Fixed{Prices: map[int]money.USD{usdc: money.MustParseUSD("0.9998")}, Clock: func() time.Time { return old }}
 
-	w := h.request(h.want())
+	w := h.mustRequest(h.newRequest())
 	if _, err := h.Approve(t.Context(), h.org, w.WithdrawalID, person); err != nil {
 		t.Fatal(err)
 	}
-	h.sendBack(w, &signer.Refusal{Code: signer.PolicyLimit, Message: "one payment may be at most 5"})
+	h.returnOrder(w, &signer.Refusal{Code: signer.PolicyLimit, Message: "one payment may be at most 5"})
 	if _, err := h.Remove(t.Context(), h.org, w.WithdrawalID, person, "too much"); err != nil {
 		t.Fatal(err)
 	}
 
-	all := h.decisions(w.WithdrawalID)
+	all := h.loadDecisions(w.WithdrawalID)
 	var acts []string
 	for _, d := range all {
 		acts = append(acts, fmt.Sprint(d.Act, " ", d.Status, " ", d.Actor.Kind, " ", d.Actor.ID, " ", d.Reasons, " ", d.Note))
-		if d.At.IsZero() {
+		if d.DecidedAt.IsZero() {
 			t.Errorf("%s: got no time", d.Act)
 		}
 	}
@@ -76,21 +76,21 @@ func TestEveryDecisionIsKeptWithWhatItWasMadeOn(t *testing.T) {
 	if n := len(all[0].Gates); n != 14 {
 		t.Errorf("got %d gates, want 14", n)
 	}
-	priced := gate(t, all[0], GateUSDThreshold)
+	priced := findStep(t, all[0], GateUSDThreshold)
 	if priced["result"] != "HOLD" || priced["threshold"] != "0.0005" || priced["usdValue"] != "0.0009998" || priced["price"] != "0.9998" ||
 		priced["priceAt"] != old.UTC().Format(time.RFC3339Nano) || priced["priceSource"] != "fixed" || len(priced["priceAgeSeconds"]) != 2 {
 		t.Errorf("got %v, want the threshold, the value, and the price with its age", priced)
 	}
-	if got := gate(t, all[0], GateRisk); got["result"] != "NOT_CONFIGURED" {
+	if got := findStep(t, all[0], GateRisk); got["result"] != "NOT_CONFIGURED" {
 		t.Errorf("got %v, want a record that nobody was screened", got)
 	}
-	if got := gate(t, all[0], GateBalance); got["available"] != "1000000" {
+	if got := findStep(t, all[0], GateBalance); got["available"] != "1000000" {
 		t.Errorf("got %v, want what was available", got)
 	}
-	if got := gate(t, all[1], GateAddress); got["result"] != "PASS" {
+	if got := findStep(t, all[1], GateAddress); got["result"] != "PASS" {
 		t.Errorf("got %v, want what the approval asked again", got)
 	}
-	if got := gate(t, all[2], GateSigner); got["code"] != signer.PolicyLimit {
+	if got := findStep(t, all[2], GateSigner); got["code"] != signer.PolicyLimit {
 		t.Errorf("got %v, want the signer's code", got)
 	}
 }
@@ -98,19 +98,19 @@ func TestEveryDecisionIsKeptWithWhatItWasMadeOn(t *testing.T) {
 // Rule WD-25.
 func TestADecisionCannotBeChanged(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
-	w := h.held()
-	owner := pgtest.Owner(t, h.DB)
+	h := newTestEnv(t)
+	w := h.requestHeld()
+	owner := pgtest.OwnerPool(t, h.DB)
 	for _, sql := range []string{
 		`UPDATE withdrawal_decisions SET note = 'other'`,
 		`DELETE FROM withdrawal_decisions`,
 		`TRUNCATE withdrawal_decisions`,
 	} {
-		if _, err := owner.Exec(t.Context(), sql); !pg.Violates(err, "withdrawal_decisions_append_only") {
+		if _, err := owner.Exec(t.Context(), sql); !pg.ViolatesConstraint(err, "withdrawal_decisions_append_only") {
 			t.Errorf("%s: got %v, want a violation of withdrawal_decisions_append_only", sql, err)
 		}
 	}
-	if all := h.decisions(w.WithdrawalID); len(all) != 1 || all[0].Note != "" {
+	if all := h.loadDecisions(w.WithdrawalID); len(all) != 1 || all[0].Note != "" {
 		t.Errorf("got %+v, want it as it was", all)
 	}
 }
@@ -118,20 +118,20 @@ func TestADecisionCannotBeChanged(t *testing.T) {
 // A house that was upgraded has withdrawals whose decision stands in the row itself.
 func TestADecisionFromBeforeTheRecordIsShown(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
-	w := h.held()
-	h.tamper(`DELETE FROM withdrawal_decisions`, `UPDATE withdrawals SET decision =
+	h := newTestEnv(t)
+	w := h.requestHeld()
+	h.execAsOwner(`DELETE FROM withdrawal_decisions`, `UPDATE withdrawals SET decision =
 		'{"status": "AWAITING_APPROVAL", "reasons": ["REQUIRE_APPROVAL"], "gates": [{"gate": "MINIMUM", "result": "PASS", "inputs": {"minimum": "10"}}]}'`)
 	if _, err := h.Cancel(t.Context(), h.org, w.WithdrawalID, audit.APIKey(h.org)); err != nil {
 		t.Fatal(err)
 	}
-	all := h.decisions(w.WithdrawalID)
-	if len(all) != 2 || all[0].Act != Requested || all[0].Status != AwaitingApproval || all[0].Reasons[0] != ReasonRequireApproval ||
-		gate(t, all[0], GateMinimum)["minimum"] != "10" || all[1].Act != Retracted {
+	all := h.loadDecisions(w.WithdrawalID)
+	if len(all) != 2 || all[0].Act != ActRequested || all[0].Status != AwaitingApproval || all[0].Reasons[0] != ReasonRequireApproval ||
+		findStep(t, all[0], GateMinimum)["minimum"] != "10" || all[1].Act != ActCancelled {
 		t.Errorf("got %+v, want the request from before and the cancellation", all)
 	}
-	_, err := pgtest.Owner(t, h.DB).Exec(t.Context(), `UPDATE withdrawals SET decision = '{}'`)
-	if !pg.Violates(err, "withdrawals_terms_fixed") {
+	_, err := pgtest.OwnerPool(t, h.DB).Exec(t.Context(), `UPDATE withdrawals SET decision = '{}'`)
+	if !pg.ViolatesConstraint(err, "withdrawals_terms_fixed") {
 		t.Errorf("got %v, want a violation of withdrawals_terms_fixed", err)
 	}
 }
@@ -139,12 +139,12 @@ func TestADecisionFromBeforeTheRecordIsShown(t *testing.T) {
 // What a payment went through after it was ordered is no decision.
 func TestAPaymentThatIsMadeAddsNoDecision(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
-	w := h.request(h.want())
-	if err := h.ended(h.order(w), dispatch.End{Paid: true, Hash: "0xaa"}); err != nil {
+	h := newTestEnv(t)
+	w := h.mustRequest(h.newRequest())
+	if err := h.endOrder(h.loadOrder(w), dispatch.End{Paid: true, Hash: "0xaa"}); err != nil {
 		t.Fatal(err)
 	}
-	if all := h.decisions(w.WithdrawalID); len(all) != 1 || all[0].Status != Processing || len(all[0].Reasons) != 0 {
+	if all := h.loadDecisions(w.WithdrawalID); len(all) != 1 || all[0].Status != Processing || len(all[0].Reasons) != 0 {
 		t.Errorf("got %+v, want the request alone", all)
 	}
 }

@@ -22,66 +22,66 @@ import (
 	"github.com/cofferpay/coffer/internal/wallet"
 )
 
-// gather reads the facts that lie in the organization's own rows. Freezes and
+// loadFacts reads the facts that lie in the organization's own rows. Freezes and
 // settings stay as they are until the transaction ends: one that has committed counts
 // for every acceptance that commits after it. The balance is decided by the posting.
-func (s *Service) gather(ctx context.Context, tx pg.Tx, orgID string, f *facts) error {
-	if err := org.HoldSettings(ctx, tx, orgID); err != nil {
+func (s *Service) loadFacts(ctx context.Context, tx pg.Tx, orgID string, f *facts) error {
+	if err := org.LockSettingsShared(ctx, tx, orgID); err != nil {
 		return err
 	}
-	if err := s.current(ctx, tx, orgID, f); err != nil {
+	if err := s.loadCurrentFacts(ctx, tx, orgID, f); err != nil {
 		return err
 	}
-	f.weigh()
+	f.computeCharge()
 	var err error
-	if f.balance, err = spendable(ctx, tx, orgID, f.owner, f.mint.ID); err != nil {
+	if f.balance, err = loadSpendable(ctx, tx, orgID, f.owner, f.mint.ID); err != nil {
 		return fmt.Errorf("balance of a customer or product of %s: %w", orgID, err)
 	}
-	if f.liquid, err = liquid(ctx, tx, orgID, f.mint, f.amount); err != nil {
+	if f.liquid, err = loadLiquidity(ctx, tx, orgID, f.mint, f.amount); err != nil {
 		return err
 	}
-	f.resembles, err = resembled(ctx, tx, orgID, f.destination)
+	f.lookalike, err = findLookalike(ctx, tx, orgID, f.destination)
 	return err
 }
 
-// current reads what an approval looks at again. The caller holds the settings.
-func (s *Service) current(ctx context.Context, tx pg.Tx, orgID string, f *facts) error {
+// loadCurrentFacts reads what an approval looks at again. The caller holds the settings.
+func (s *Service) loadCurrentFacts(ctx context.Context, tx pg.Tx, orgID string, f *facts) error {
 	settings, err := org.SettingsOf(ctx, tx, orgID)
 	if err != nil {
 		return fmt.Errorf("settings of %s: %w", orgID, err)
 	}
-	f.keyNeeded = settings.RequireWithdrawIdempotency
+	f.keyRequired = settings.RequireWithdrawIdempotency
 	f.quorum = settings.ApprovalQuorum
 	if f.owner.product != "" {
 		f.threshold = settings.TwoFactorUSDThreshold
-		if f.listed, f.unlisted, err = s.listed(ctx, tx, orgID, f.owner.listedID); err != nil {
+		if f.entry, f.entryRefusal, err = s.loadEntry(ctx, tx, orgID, f.owner.listedID); err != nil {
 			return err
 		}
 	} else {
 		f.threshold = settings.CustomerWithdrawUSDThreshold
 		f.charging.costs = settings.ChargeCustomerCosts
-		if f.allowed, err = skips(ctx, tx, orgID, f.owner.customerID, settings); err != nil {
+		if f.isAllowlisted, err = loadAllowlisted(ctx, tx, orgID, f.owner.customerID, settings); err != nil {
 			return err
 		}
 	}
-	if err := countCosts(ctx, tx, orgID, f, settings); err != nil {
+	if err := loadDayCosts(ctx, tx, orgID, f, settings); err != nil {
 		return err
 	}
-	f.screen.Case.Threshold = nil
+	f.screening.Case.Threshold = nil
 	if t := risk.Severity(settings.WithdrawSeverityThreshold); t != "" {
-		f.screen.Case.Threshold = &t
+		f.screening.Case.Threshold = &t
 	}
-	f.screen.Decision = risk.DecideWithdrawal(f.screen.Case)
-	if f.failed, _, err = failedTo(ctx, tx, orgID, f.mint.Chain, f.destination); err != nil {
+	f.screening.Decision = risk.DecideWithdrawal(f.screening.Case)
+	if f.failedWithdrawalID, _, err = findFailedTo(ctx, tx, orgID, f.mint.Chain, f.destination); err != nil {
 		return err
 	}
-	if err := freeze.Hold(ctx, tx); err != nil {
+	if err := freeze.LockShared(ctx, tx); err != nil {
 		return err
 	}
-	if f.frozen, err = freeze.Standing(ctx, tx, freeze.Of{OrgID: orgID, CustomerID: f.owner.customerID, Chain: f.mint.Chain}); err != nil {
+	if f.activeFreeze, err = freeze.Active(ctx, tx, freeze.Target{OrgID: orgID, CustomerID: f.owner.customerID, Chain: f.mint.Chain}); err != nil {
 		return err
 	}
-	mints, err := mint.All(ctx, tx)
+	mints, err := mint.LoadCatalogue(ctx, tx)
 	if err != nil {
 		return err
 	}
@@ -90,46 +90,46 @@ func (s *Service) current(ctx context.Context, tx pg.Tx, orgID string, f *facts)
 		return fmt.Errorf("mint %d has left the catalogue", f.mint.ID)
 	}
 	f.mint = m // as it is now: it may have been quarantined since
-	f.token = mints.Contract(f.mint.Chain.Family(), f.destination)
+	f.isTokenContract = mints.IsContract(f.mint.Chain.Family(), f.destination)
 	return nil
 }
 
-// skips tells whether the approval allowlist has a customer by an e-mail that is
+// loadAllowlisted tells whether the approval allowlist has a customer by an e-mail that is
 // trusted: one that was changed is not, for a day.
-func skips(ctx context.Context, tx pg.Tx, orgID, customerID string, settings org.Settings) (bool, error) {
+func loadAllowlisted(ctx context.Context, tx pg.Tx, orgID, customerID string, settings org.Settings) (bool, error) {
 	if len(settings.ApprovalAllowlist) == 0 {
 		return false, nil
 	}
 	c, err := customer.ByID(ctx, tx, orgID, customerID)
-	if fault.Is(err, fault.CodeNotFound) {
+	if fault.HasCode(err, fault.CodeNotFound) {
 		return false, nil
 	}
 	if err != nil {
 		return false, fmt.Errorf("look for the approval allowlist of %s: %w", orgID, err)
 	}
-	return settings.Skips(customerID, c.TrustedEmail(tx.Now, customer.CoolingOff)), nil
+	return settings.SkipsApproval(customerID, c.TrustedEmail(tx.Now, customer.CoolingOff)), nil
 }
 
-// liquid is what could pay a withdrawal of this amount: what the treasury has
+// loadLiquidity is what could pay a withdrawal of this amount: what the treasury has
 // beyond what is ordered and has no slot yet, and only if that is too little
 // also what lies on every other address of the organization and what is on its
 // way to the treasury. The second sum grows with the customers and is rarely
 // asked for. What the chain would not move, as while a token is paused or blocks an
 // address of ours, pays nobody. Either is a prediction; only dispatch reserves.
-func liquid(ctx context.Context, tx pg.Tx, orgID string, m mint.Mint, amount money.Amount) (money.Amount, error) {
+func loadLiquidity(ctx context.Context, tx pg.Tx, orgID string, m mint.Mint, amount money.Amount) (money.Amount, error) {
 	fail := func(err error) (money.Amount, error) {
 		return money.Zero, fmt.Errorf("liquidity of mint %d: %w", m.ID, err)
 	}
-	blocked, err := dispatch.Blocked(ctx, tx, orgID, m.ID)
+	immovable, err := dispatch.ListImmovableFunds(ctx, tx, orgID, m.ID)
 	if err != nil {
 		return fail(err)
 	}
-	unmoved := make([]string, 0, len(blocked))
-	for _, b := range blocked {
-		unmoved = append(unmoved, b.WalletID)
+	immovableIDs := make([]string, 0, len(immovable))
+	for _, b := range immovable {
+		immovableIDs = append(immovableIDs, b.WalletID)
 	}
-	var have, ordered money.Amount
-	var stands bool // every payment is held up, whatever lies where
+	var liquidSum, ordered money.Amount
+	var isImmovable bool // every payment is held up, whatever lies where
 	err = tx.QueryRow(ctx, `
 		SELECT
 			(SELECT coalesce(sum(greatest(f.credited - f.held - f.reserved - f.swept, 0)), 0)
@@ -138,15 +138,15 @@ func liquid(ctx context.Context, tx pg.Tx, orgID string, m mint.Mint, amount mon
 			(SELECT coalesce(sum(amount), 0) FROM dispatch_orders
 			 WHERE org_id = $1 AND mint_id = $4 AND purpose = 'PAYMENT' AND status = 'QUEUED'),
 			EXISTS (SELECT FROM wallets WHERE org_id = $1 AND family = $2 AND purpose = $3 AND subject = '' AND wallet_id = ANY($5))`,
-		orgID, m.Chain.Family(), wallet.Treasury, m.ID, unmoved).Scan(&have, &ordered, &stands)
+		orgID, m.Chain.Family(), wallet.Treasury, m.ID, immovableIDs).Scan(&liquidSum, &ordered, &isImmovable)
 	if err != nil {
 		return fail(err)
 	}
-	if stands {
+	if isImmovable {
 		return money.Zero, nil
 	}
-	if left := less(have, ordered); !left.Less(amount) {
-		return left, nil
+	if remaining := subOrZero(liquidSum, ordered); !remaining.Less(amount) {
+		return remaining, nil
 	}
 	var moving money.Amount
 	err = tx.QueryRow(ctx, `
@@ -156,32 +156,32 @@ func liquid(ctx context.Context, tx pg.Tx, orgID string, m mint.Mint, amount mon
 			(SELECT coalesce(sum(amount), 0) FROM dispatch_orders
 			 WHERE org_id = $1 AND mint_id = $2 AND purpose = 'SWEEP' AND status IN ('QUEUED', 'SLOTTED', 'SIGNED', 'BROADCAST')
 				AND wallet_id <> ALL($3))`,
-		orgID, m.ID, unmoved).Scan(&have, &moving)
+		orgID, m.ID, immovableIDs).Scan(&liquidSum, &moving)
 	if err != nil {
 		return fail(err)
 	}
-	sum, err := have.Add(moving)
+	sum, err := liquidSum.Add(moving)
 	if err != nil {
 		return fail(err)
 	}
-	return less(sum, ordered), nil
+	return subOrZero(sum, ordered), nil
 }
 
-// less is a-b, and nothing where b is more.
-func less(a, b money.Amount) money.Amount {
-	left, err := a.Sub(b)
+// subOrZero is a-b, and nothing where b is more.
+func subOrZero(a, b money.Amount) money.Amount {
+	difference, err := a.Sub(b)
 	if err != nil {
 		return money.Zero
 	}
-	return left
+	return difference
 }
 
-// resembled finds a known destination with the same beginning and end as this
+// findLookalike finds a known destination with the same beginning and end as this
 // address and another middle: the address that a poisoned history offers.
 // Known are the organization's earlier destinations and its own wallets. An
 // address that is itself known resembles nothing, and only once it was let go: one that
 // waits or was refused would otherwise let the next one to itself pass.
-func resembled(ctx context.Context, tx pg.Tx, orgID string, a chain.Address) (chain.Address, error) {
+func findLookalike(ctx context.Context, tx pg.Tx, orgID string, a chain.Address) (chain.Address, error) {
 	var found chain.Address
 	err := tx.QueryRow(ctx, `
 		WITH alike AS (
@@ -201,25 +201,25 @@ func resembled(ctx context.Context, tx pg.Tx, orgID string, a chain.Address) (ch
 	return found, nil
 }
 
-// failedTo is the latest of an organization's withdrawals to a destination that the chain
+// findFailedTo is the latest of an organization's withdrawals to a destination that the chain
 // reverted, and when it ended, unless one that a person has approved since then was paid.
-func failedTo(ctx context.Context, tx pg.Tx, orgID string, on chain.Name, to chain.Address) (withdrawalID string, at time.Time, err error) {
+func findFailedTo(ctx context.Context, tx pg.Tx, orgID string, chainName chain.Name, to chain.Address) (withdrawalID string, failedAt time.Time, err error) {
 	err = tx.QueryRow(ctx, `
 		SELECT f.withdrawal_id, f.completed_at FROM withdrawals f
 		WHERE f.org_id = $1 AND f.chain = $2 AND f.to_address = $3 AND f.status = 'FAILED' AND f.failure_reason = 'REVERTED'
 			AND NOT EXISTS (SELECT FROM withdrawals p
 				WHERE p.org_id = $1 AND p.chain = $2 AND p.to_address = $3 AND p.status = 'COMPLETED' AND p.approved_at >= f.completed_at)
-		ORDER BY f.completed_at DESC LIMIT 1`, orgID, on, to).Scan(&withdrawalID, &at)
+		ORDER BY f.completed_at DESC LIMIT 1`, orgID, chainName, to).Scan(&withdrawalID, &failedAt)
 	if errors.Is(err, pgx.ErrNoRows) {
-		return "", at, nil
+		return "", failedAt, nil
 	}
 	if err != nil {
-		return "", at, fmt.Errorf("look for a payment to %s that failed: %w", to, err)
+		return "", failedAt, fmt.Errorf("look for a payment to %s that failed: %w", to, err)
 	}
-	return withdrawalID, at, nil
+	return withdrawalID, failedAt, nil
 }
 
-// fresh tells whether a price may decide about a threshold.
-func fresh(q price.Quote, now time.Time, ageMax time.Duration) bool {
-	return price.Fresh(q, now, ageMax) == nil
+// isFresh tells whether a price may decide about a threshold.
+func isFresh(q price.Quote, now time.Time, ageMax time.Duration) bool {
+	return price.CheckFresh(q, now, ageMax) == nil
 }

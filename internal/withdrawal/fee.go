@@ -16,31 +16,31 @@ import (
 	"github.com/cofferpay/coffer/webhook"
 )
 
-// quoteMax is how long the chain may take to say what it would charge.
-const quoteMax = 5 * time.Second
+// quoteTimeout is how long the chain may take to say what it would charge.
+const quoteTimeout = 5 * time.Second
 
-// quoted is what a payment would cost as the chain stands.
-type quoted struct {
-	most *money.Amount // the most; nil: the chain does not say
-	rent money.Amount  // of that, what stays in an account that is made for the payee
-	// account is the same, or where it is unknown whether the payee has an account,
+// costQuote is what a payment would cost as the chain stands.
+type costQuote struct {
+	costMax *money.Amount // the most; nil: the chain does not say
+	rent    money.Amount  // of that, what stays in an account that is made for the payee
+	// accountRent is the same, or where it is unknown whether the payee has an account,
 	// what one would take; nil: unknown.
-	account *money.Amount
+	accountRent *money.Amount
 }
 
-// fee asks what a payment would cost as the chain stands. From may be unknown, and To for an
+// quoteCost asks what a payment would cost as the chain stands. From may be unknown, and To for an
 // estimate: then it is what a usual token's transfer takes, which is more than a coin's.
-func (s *Service) fee(ctx context.Context, p chain.Payment, on chain.Name) (q quoted) {
-	sender, accounts := s.Chains[on].Sender, s.Chains[on].Accounts
+func (s *Service) quoteCost(ctx context.Context, p chain.Payment, chainName chain.Name) (q costQuote) {
+	sender, accounts := s.Chains[chainName].Sender, s.Chains[chainName].TokenAccounts
 	if sender == nil {
 		return q
 	}
 	if p.Contract == "" || accounts == nil {
-		q.account = &q.rent // nothing
+		q.accountRent = &q.rent // nothing
 	} else if rent, err := accounts.Rent(p.Contract); err == nil {
-		q.account = &rent
+		q.accountRent = &rent
 	}
-	ctx, cancel := context.WithTimeout(ctx, quoteMax)
+	ctx, cancel := context.WithTimeout(ctx, quoteTimeout)
 	defer cancel()
 	if p.Contract == "" && p.From != "" {
 		if p.To == "" {
@@ -58,32 +58,32 @@ func (s *Service) fee(ctx context.Context, p chain.Payment, on chain.Name) (q qu
 			return q
 		}
 	} else {
-		q.account = &fees.Rent
+		q.accountRent = &fees.Rent
 	}
-	if most, err := fees.Max(); err == nil {
-		q.most, q.rent = &most, fees.Rent
+	if costMax, err := fees.Max(); err == nil {
+		q.costMax, q.rent = &costMax, fees.Rent
 	}
 	return q
 }
 
-// least is the smallest payment that reaches a destination as the chain stands, nil when
+// minPayment is the smallest payment that reaches a destination as the chain stands, nil when
 // it does not say. Nothing is refused for that: dispatch asks before anything is signed.
-func (s *Service) least(ctx context.Context, m mint.Mint, to chain.Address) *money.Amount {
-	on, runs := s.Chains[m.Chain]
-	if !runs || to == "" {
+func (s *Service) minPayment(ctx context.Context, m mint.Mint, to chain.Address) *money.Amount {
+	ch, isRunning := s.Chains[m.Chain]
+	if !isRunning || to == "" {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, quoteMax)
+	ctx, cancel := context.WithTimeout(ctx, quoteTimeout)
 	defer cancel()
-	least, err := on.Minimum(ctx, m.Contract, to)
+	minimum, err := ch.MinPaymentTo(ctx, m.Contract, to)
 	if err != nil {
 		return nil
 	}
-	return &least
+	return &minimum
 }
 
-// estimateFor is how long an estimate is worth looking at.
-const estimateFor = time.Minute
+// estimateTTL is how long an estimate is worth looking at.
+const estimateTTL = time.Minute
 
 // Estimate is what a withdrawal would cost and how much could be asked for.
 type Estimate struct {
@@ -95,9 +95,9 @@ type Estimate struct {
 	ExpiresAt        time.Time
 }
 
-// Estimation is what is known of a withdrawal that somebody thinks of; all but the
+// EstimateRequest is what is known of a withdrawal that somebody thinks of; all but the
 // mint may be nil.
-type Estimation struct {
+type EstimateRequest struct {
 	MintID     int
 	CustomerID *string
 	Amount     *string
@@ -105,57 +105,57 @@ type Estimation struct {
 	ToAddress  *string
 	FeeMode    string // "" means ORGANIZATION
 
-	own *owner // a product in place of a customer
+	productOwner *owner // a product in place of a customer
 }
 
 // Estimate tells what a withdrawal would cost now. It holds nothing and writes nothing.
 // Errors: the faults of Request for what is malformed,
 // WITHDRAWALS_SUSPENDED for a chain that is not running, UNAVAILABLE when the chain
 // does not say what it would charge.
-func (s *Service) Estimate(ctx context.Context, org string, r Estimation) (Estimate, error) {
-	var none Estimate
+func (s *Service) Estimate(ctx context.Context, org string, r EstimateRequest) (Estimate, error) {
+	var empty Estimate
 	var mints mint.Catalogue
-	var from chain.Address
+	var payerAddress chain.Address
 	err := s.DB.ReadOrg(ctx, org, func(ctx context.Context, tx pg.Tx) (err error) {
 		if err := loadMints(ctx, tx, &mints); err != nil {
 			return err
 		}
 		if m, ok := mints.ByID(r.MintID); ok {
-			from, err = payer(ctx, tx, org, m.Chain)
+			payerAddress, err = loadPayerAddress(ctx, tx, org, m.Chain)
 		}
 		return err
 	})
 	if err != nil {
-		return none, err
+		return empty, err
 	}
-	p, err := parseSome(r, mints, s.Chains)
+	p, err := parseEstimate(r, mints, s.Chains)
 	if err != nil {
-		return none, err
+		return empty, err
 	}
-	if _, refusal := suspended(facts{mint: mint.Mint{WithdrawEnabled: true}, chainRuns: p.runs}); refusal != nil {
-		return none, refusal
+	if _, refusal := checkSuspended(facts{mint: mint.Mint{WithdrawEnabled: true}, chainRuns: p.chainRuns}); refusal != nil {
+		return empty, refusal
 	}
-	q := s.fee(ctx, chain.Payment{From: from, To: p.to, Contract: p.mint.Contract, Amount: p.amount}, p.mint.Chain)
-	fee := q.most
+	q := s.quoteCost(ctx, chain.Payment{From: payerAddress, To: p.to, Contract: p.mint.Contract, Amount: p.amount}, p.mint.Chain)
+	fee := q.costMax
 	if fee == nil {
-		return none, fault.New(fault.Unavailable, fault.CodeUnavailable,
+		return empty, fault.New(fault.Unavailable, fault.CodeUnavailable,
 			"The chain does not say at the moment what it would charge. Nothing was held and nothing was sent. Ask again shortly.")
 	}
-	e := Estimate{NetworkFee: *fee, ExpiresAt: s.DB.Clock()().Add(estimateFor)}
+	e := Estimate{NetworkFee: *fee, ExpiresAt: s.DB.Clock()().Add(estimateTTL)}
 	native, ok := mints.Native(p.mint.Chain)
 	if ok {
 		e.NetworkFeeMintID = &native.ID
-		if q := s.quote(ctx, native.ID); q != nil && fresh(*q, s.DB.Clock()(), s.priceAge(native.ID)) {
+		if q := s.loadQuote(ctx, native.ID); q != nil && isFresh(*q, s.DB.Clock()(), s.priceAge(native.ID)) {
 			if v, err := money.ValueOf(*fee, native.Decimals, q.Price); err == nil {
 				e.NetworkFeeUSD = &v
 			}
 		}
 	}
-	if r.own != nil {
+	if r.productOwner != nil {
 		err = s.DB.ReadOrg(ctx, org, func(ctx context.Context, tx pg.Tx) error {
-			balance, err := spendable(ctx, tx, org, *r.own, p.mint.ID)
-			all := most(balance, p.mint, *fee)
-			e.MaxAmount = &all
+			balance, err := loadSpendable(ctx, tx, org, *r.productOwner, p.mint.ID)
+			maxAmount := maxPayable(balance, p.mint, *fee)
+			e.MaxAmount = &maxAmount
 			return err
 		})
 		return e, err
@@ -165,9 +165,9 @@ func (s *Service) Estimate(ctx context.Context, org string, r Estimation) (Estim
 		return e, err
 	}
 	err = s.DB.ReadOrg(ctx, org, func(ctx context.Context, tx pg.Tx) error {
-		most, err := spendable(ctx, tx, org, owner{customerID: *r.CustomerID}, p.mint.ID)
-		most = less(most, held)
-		e.MaxAmount = &most
+		maxAmount, err := loadSpendable(ctx, tx, org, owner{customerID: *r.CustomerID}, p.mint.ID)
+		maxAmount = subOrZero(maxAmount, held)
+		e.MaxAmount = &maxAmount
 		return err
 	})
 	return e, err
@@ -175,7 +175,7 @@ func (s *Service) Estimate(ctx context.Context, org string, r Estimation) (Estim
 
 // estimateCharge tells what a customer may be charged for a withdrawal, and how much of that
 // is held beside the amount. Error: the fault of a request whose charge cannot be computed.
-func (s *Service) estimateCharge(ctx context.Context, orgID string, p parsed, q quoted, e *Estimate) (held money.Amount, err error) {
+func (s *Service) estimateCharge(ctx context.Context, orgID string, p parsed, q costQuote, e *Estimate) (held money.Amount, err error) {
 	f := facts{owner: owner{customerID: "anybody"}, mint: p.mint, amount: p.amount}
 	err = s.DB.ReadOrg(ctx, orgID, func(ctx context.Context, tx pg.Tx) error {
 		settings, err := org.SettingsOf(ctx, tx, orgID)
@@ -183,23 +183,23 @@ func (s *Service) estimateCharge(ctx context.Context, orgID string, p parsed, q 
 		if err != nil {
 			return err
 		}
-		return s.chargeAsked(ctx, tx, orgID, &f)
+		return s.loadChargeSetting(ctx, tx, orgID, &f)
 	})
 	if err != nil {
 		return held, fmt.Errorf("what %s charges its customers: %w", orgID, err)
 	}
-	s.chargePrices(ctx, &f, q)
-	f.charging.uncapped = p.any
-	f.weigh()
-	if f.charging.why != "" {
-		return held, uncharged(f.charging.why)
+	s.loadChargePrices(ctx, &f, q)
+	f.charging.isUncapped = p.noAmount
+	f.computeCharge()
+	if f.charging.missingReason != "" {
+		return held, newUncharged(f.charging.missingReason)
 	}
-	e.CustomerCharge = shownCharge(f.charging.setting(), p.mint.ID, f.charging.charge)
+	e.CustomerCharge = chargeObject(f.charging.chargedCosts(), p.mint.ID, f.charging.charge)
 	return f.charging.held, nil
 }
 
-// parseSome is parse of what is given.
-func parseSome(r Estimation, mints mint.Catalogue, chains chain.Chains) (p parsed, err error) {
+// parseEstimate is parse of what is given.
+func parseEstimate(r EstimateRequest, mints mint.Catalogue, chains chain.Chains) (p parsed, err error) {
 	if r.CustomerID != nil {
 		if err := customer.CheckID(*r.CustomerID); err != nil {
 			return p, err
@@ -208,30 +208,30 @@ func parseSome(r Estimation, mints mint.Catalogue, chains chain.Chains) (p parse
 	if p.mint, err = parseMint(r.MintID, mints); err != nil {
 		return p, err
 	}
-	p.amount, p.any = money.Units(1), true // what a token's transfer takes does not depend on it
+	p.amount, p.noAmount = money.Units(1), true // what a token's transfer takes does not depend on it
 	if r.Amount != nil {
-		p.any = false
+		p.noAmount = false
 		if p.amount, err = parseAmount(*r.Amount, r.UseDecimal, p.mint); err != nil {
 			return p, err
 		}
 	}
-	if p.deducts, err = parseFeeMode(r.FeeMode, p.mint); err != nil {
+	if p.deductsFee, err = parseFeeMode(r.FeeMode, p.mint); err != nil {
 		return p, err
 	}
-	_, p.runs = chains[p.mint.Chain]
+	_, p.chainRuns = chains[p.mint.Chain]
 	if r.ToAddress != nil {
-		p.to, p.runs, err = parseAddress(*r.ToAddress, p.mint, chains)
+		p.to, p.chainRuns, err = parseAddress(*r.ToAddress, p.mint, chains)
 	}
 	return p, err
 }
 
-// spendable is what a customer or a product may withdraw of a mint: what is available,
+// loadSpendable is what a customer or a product may withdraw of a mint: what is available,
 // less what is owed for restored payments. It locks nothing.
-func spendable(ctx context.Context, tx pg.Tx, org string, o owner, mintID int) (money.Amount, error) {
-	balance, err := ledger.Balance(ctx, tx, o.spends(org, mintID))
+func loadSpendable(ctx context.Context, tx pg.Tx, org string, o owner, mintID int) (money.Amount, error) {
+	balance, err := ledger.Balance(ctx, tx, o.spendingAccount(org, mintID))
 	if err != nil {
 		return balance, err
 	}
-	owed, err := owedBy(ctx, tx, org, o, mintID)
-	return less(balance, owed), err
+	owed, err := loadOwed(ctx, tx, org, o, mintID)
+	return subOrZero(balance, owed), err
 }

@@ -22,26 +22,26 @@ import (
 // gwei is what a customer of a priced house has of the coin: a million of them.
 const gwei = 1_000_000_000
 
-// newPricedHouse is a house whose chain says what it charges. Alice has coin there.
-func newPricedHouse(t *testing.T) (*house, *sim.Chain) {
+// newPricedEnv is a house whose chain says what it charges. Alice has coin there.
+func newPricedEnv(t *testing.T) (*testEnv, *sim.Chain) {
 	t.Helper()
-	h := newHouse(t)
+	h := newTestEnv(t)
 	net := sim.New(sim.Config{})
-	ch := net.Configured()
+	ch := net.ToChain()
 	h.Chains = chain.Chains{ch.Name: ch}
 	h.Prices = price.Fixed{Prices: map[int]money.USD{usdc: money.MustParseUSD("1"), eth: money.MustParseUSD("3000")}}
-	h.deposit(alice, eth, 1_000_000*gwei)
+	h.creditDeposit(alice, eth, 1_000_000*gwei)
 	return h, net
 }
 
-// less is a request for coin whose fee comes out of the amount.
-func (h *house) less(amount string) Request {
-	r := h.want()
+// newDeducted is a request for coin whose fee comes out of the amount.
+func (h *testEnv) newDeducted(amount string) Request {
+	r := h.newRequest()
 	r.MintID, r.Amount, r.FeeMode = eth, amount, FeeDeducted
 	return r
 }
 
-func (h *house) holds(mintID int, kind ledger.Kind, subject string) money.Amount {
+func (h *testEnv) accountBalance(mintID int, kind ledger.Kind, subject string) money.Amount {
 	h.t.Helper()
 	var a money.Amount
 	err := h.DB.ReadOrg(h.t.Context(), h.org, func(ctx context.Context, tx pg.Tx) (err error) {
@@ -54,23 +54,23 @@ func (h *house) holds(mintID int, kind ledger.Kind, subject string) money.Amount
 	return a
 }
 
-// coins compares where alice's coin is: hers, held, the organization's.
-func (h *house) coins(when, available, held, product string) {
+// wantBooks compares where alice's coin is: hers, held, the organization's.
+func (h *testEnv) wantBooks(when, available, held, product string) {
 	h.t.Helper()
 	for _, c := range []struct {
 		kind          ledger.Kind
 		subject, want string
 	}{{ledger.Customer, alice, available}, {ledger.Withdrawing, alice, held}, {ledger.Product, "CUSTODIAL", product}} {
-		if got := h.holds(eth, c.kind, c.subject); got.String() != c.want {
+		if got := h.accountBalance(eth, c.kind, c.subject); got.String() != c.want {
 			h.t.Errorf("%s: %s has %v, want %v", when, c.kind, got, c.want)
 		}
 	}
 }
 
-// ordered is what the order of a withdrawal pays, and what is kept of it for the fee.
-func (h *house) ordered(w webhook.Withdrawal) (pays, kept money.Amount) {
+// orderAmounts is what the order of a withdrawal pays, and what is kept of it for the fee.
+func (h *testEnv) orderAmounts(w webhook.Withdrawal) (pays, kept money.Amount) {
 	h.t.Helper()
-	err := pgtest.Owner(h.t, h.DB).QueryRow(h.t.Context(), `SELECT amount, fee_deducted FROM dispatch_orders WHERE order_id = $1`, w.WithdrawalID).Scan(&pays, &kept)
+	err := pgtest.OwnerPool(h.t, h.DB).QueryRow(h.t.Context(), `SELECT amount, fee_deducted FROM dispatch_orders WHERE order_id = $1`, w.WithdrawalID).Scan(&pays, &kept)
 	if err != nil {
 		h.t.Fatal(err)
 	}
@@ -80,7 +80,7 @@ func (h *house) ordered(w webhook.Withdrawal) (pays, kept money.Amount) {
 // Rule WD-27.
 func TestADeductedFeeComesOutOfTheAmountOnce(t *testing.T) {
 	t.Parallel()
-	h, _ := newPricedHouse(t)
+	h, _ := newPricedEnv(t)
 	const amount = "500000000000000" // half of it
 	for _, c := range []struct {
 		name    string
@@ -92,23 +92,23 @@ func TestADeductedFeeComesOutOfTheAmountOnce(t *testing.T) {
 		{"paid, and the network took more", dispatch.End{Paid: true, Hash: "0xbb", Fee: money.Units(900_000 * gwei)}, "COMPLETED", true},
 		{"failed", dispatch.End{Hash: "0xcc", Fee: money.Units(7)}, "FAILED", false},
 	} {
-		had, own := h.holds(eth, ledger.Customer, alice), h.holds(eth, ledger.Product, "CUSTODIAL")
+		had, own := h.accountBalance(eth, ledger.Customer, alice), h.accountBalance(eth, ledger.Product, "CUSTODIAL")
 		if had.Less(money.MustParse(amount)) {
-			h.deposit(alice, eth, 1_000_000*gwei)
-			had = h.holds(eth, ledger.Customer, alice)
+			h.creditDeposit(alice, eth, 1_000_000*gwei)
+			had = h.accountBalance(eth, ledger.Customer, alice)
 		}
-		w := h.request(h.less(amount))
+		w := h.mustRequest(h.newDeducted(amount))
 		if w.Status != "PROCESSING" || w.FeeMode != "DEDUCTED" || w.Amount != amount || w.NetworkFee == nil {
 			t.Fatalf("%s: got %+v, want it ordered with its fee", c.name, w)
 		}
 		fee := money.MustParse(*w.NetworkFee)
-		pays, kept := h.ordered(w)
+		pays, kept := h.orderAmounts(w)
 		if sum, err := pays.Add(kept); err != nil || sum.String() != amount || kept != fee || fee.IsZero() {
 			t.Errorf("%s: the order pays %v and %v is kept, want %s of which %v", c.name, pays, kept, amount, fee)
 		}
-		left := less(had, money.MustParse(amount))
-		h.coins(c.name+", ordered", left.String(), amount, own.String())
-		if err := h.ended(h.order(w), c.end); err != nil {
+		left := subOrZero(had, money.MustParse(amount))
+		h.wantBooks(c.name+", ordered", left.String(), amount, own.String())
+		if err := h.endOrder(h.loadOrder(w), c.end); err != nil {
 			t.Fatalf("%s: %v", c.name, err)
 		}
 		got, err := h.ByID(t.Context(), h.org, w.WithdrawalID)
@@ -120,11 +120,11 @@ func TestADeductedFeeComesOutOfTheAmountOnce(t *testing.T) {
 			if err != nil || *got.NetworkFee != fee.String() {
 				t.Errorf("%s: got a fee of %v %v, want %v", c.name, *got.NetworkFee, err, fee)
 			}
-			h.coins(c.name, left.String(), "0", with.String())
+			h.wantBooks(c.name, left.String(), "0", with.String())
 		} else {
-			h.coins(c.name, had.String(), "0", own.String())
+			h.wantBooks(c.name, had.String(), "0", own.String())
 		}
-		if err := h.ended(h.order(w), c.end); err == nil {
+		if err := h.endOrder(h.loadOrder(w), c.end); err == nil {
 			t.Errorf("%s, a second end: got no error, want one", c.name)
 		}
 	}
@@ -133,10 +133,10 @@ func TestADeductedFeeComesOutOfTheAmountOnce(t *testing.T) {
 // Rule WD-27.
 func TestADeductedFeeIsDecidedWhenThePaymentIsOrderedAndStays(t *testing.T) {
 	t.Parallel()
-	h, net := newPricedHouse(t)
-	r := h.less("500000000000000")
+	h, net := newPricedEnv(t)
+	r := h.newDeducted("500000000000000")
 	r.RequireApproval = true
-	w := h.request(r)
+	w := h.mustRequest(r)
 	if w.Status != "AWAITING_APPROVAL" || w.NetworkFee != nil {
 		t.Fatalf("got %+v, want it to wait, its fee open", w)
 	}
@@ -145,18 +145,18 @@ func TestADeductedFeeIsDecidedWhenThePaymentIsOrderedAndStays(t *testing.T) {
 	if err != nil || approved.NetworkFee == nil {
 		t.Fatalf("got %+v %v, want it ordered with its fee", approved, err)
 	}
-	pays, kept := h.ordered(w)
-	if kept.String() != *approved.NetworkFee || less(money.MustParse(w.Amount), kept) != pays {
+	pays, kept := h.orderAmounts(w)
+	if kept.String() != *approved.NetworkFee || subOrZero(money.MustParse(w.Amount), kept) != pays {
 		t.Errorf("the order pays %v and keeps %v of %s, want the fee %s kept", pays, kept, w.Amount, *approved.NetworkFee)
 	}
 	// The signer sends it back; a dearer network changes nothing of what was decided.
-	h.sendBack(w, &signer.Refusal{Code: signer.PolicyLimit})
+	h.returnOrder(w, &signer.Refusal{Code: signer.PolicyLimit})
 	net.SetBaseFee(9 * gwei)
 	again, err := h.Approve(t.Context(), h.org, w.WithdrawalID, person)
 	if err != nil || *again.NetworkFee != *approved.NetworkFee {
 		t.Errorf("got %+v %v, want the fee that was decided", again, err)
 	}
-	if nowPays, nowKept := h.ordered(w); nowPays != pays || nowKept != kept {
+	if nowPays, nowKept := h.orderAmounts(w); nowPays != pays || nowKept != kept {
 		t.Errorf("the order pays %v and keeps %v, want %v and %v", nowPays, nowKept, pays, kept)
 	}
 }
@@ -164,9 +164,9 @@ func TestADeductedFeeIsDecidedWhenThePaymentIsOrderedAndStays(t *testing.T) {
 // Rule WD-27.
 func TestAFeeThatCannotBeDeductedIsNotDeducted(t *testing.T) {
 	t.Parallel()
-	h, net := newPricedHouse(t)
+	h, net := newPricedEnv(t)
 	dear, some := "1", "500000000000000"
-	before := h.rows()
+	before := h.dumpRows()
 	for _, c := range []struct {
 		name   string
 		change func(*Request)
@@ -180,44 +180,44 @@ func TestAFeeThatCannotBeDeductedIsNotDeducted(t *testing.T) {
 		{"a limit with a point", func(r *Request) { r.MaxNetworkFee = new(string); *r.MaxNetworkFee = "1.5" }, fault.InvalidAmount, "maxNetworkFee"},
 		{"a limit below nothing", func(r *Request) { r.MaxNetworkFee = new(string); *r.MaxNetworkFee = "-1" }, fault.InvalidAmount, "maxNetworkFee"},
 	} {
-		r := h.less(some)
+		r := h.newDeducted(some)
 		c.change(&r)
 		_, _, err := h.Request(t.Context(), h.org, r)
-		if f := fault.Of(err); f == nil || f.Code != c.want || f.Param != c.param {
+		if f := fault.Find(err); f == nil || f.Code != c.want || f.Param != c.param {
 			t.Errorf("%s: got %v, want %v on %v", c.name, err, c.want, c.param)
 		}
 	}
-	net.Provider(0).Down(context.DeadlineExceeded)
-	_, _, err := h.Request(t.Context(), h.org, h.less(some))
-	refused(t, err, fault.CodeUnavailable)
-	if got := h.rows(); got != before {
+	net.Provider(0).SetDown(context.DeadlineExceeded)
+	_, _, err := h.Request(t.Context(), h.org, h.newDeducted(some))
+	wantFault(t, err, fault.CodeUnavailable)
+	if got := h.dumpRows(); got != before {
 		t.Errorf("rows: got %v, want %v", got, before)
 	}
-	net.Provider(0).Down(nil)
+	net.Provider(0).SetDown(nil)
 
-	r := h.less(some)
+	r := h.newDeducted(some)
 	r.MaxNetworkFee = &dear
-	w := h.request(r)
+	w := h.mustRequest(r)
 	if w.Status != "AWAITING_APPROVAL" || w.ApprovalReasons[0] != "NETWORK_FEE" || *w.MaxNetworkFee != "1" || w.NetworkFee != nil {
 		t.Fatalf("got %+v, want it to wait because of its fee", w)
 	}
 	_, err = h.Approve(t.Context(), h.org, w.WithdrawalID, person)
-	refused(t, err, fault.ApprovalRefused)
-	h.coins("while it waits", "500000000000000", some, "0")
+	wantFault(t, err, fault.ApprovalRefused)
+	h.wantBooks("while it waits", "500000000000000", some, "0")
 	if _, err := h.Cancel(t.Context(), h.org, w.WithdrawalID, audit.APIKey(h.org)); err != nil {
 		t.Fatal(err)
 	}
-	h.coins("cancelled", "1000000000000000", "0", "0")
+	h.wantBooks("cancelled", "1000000000000000", "0", "0")
 }
 
 // Rule WD-26.
 func TestAPaymentAboveItsFeeLimitWaitsForAPerson(t *testing.T) {
 	t.Parallel()
-	h, _ := newPricedHouse(t)
+	h, _ := newPricedEnv(t)
 	most := "1"
-	r := h.want()
+	r := h.newRequest()
 	r.MaxNetworkFee = &most
-	w := h.request(r)
+	w := h.mustRequest(r)
 	if w.Status != "AWAITING_APPROVAL" || w.ApprovalReasons[0] != "NETWORK_FEE" {
 		t.Fatalf("got %v %v, want it to wait because of its fee", w.Status, w.ApprovalReasons)
 	}
@@ -225,26 +225,26 @@ func TestAPaymentAboveItsFeeLimitWaitsForAPerson(t *testing.T) {
 	if _, err := h.Approve(t.Context(), h.org, w.WithdrawalID, person); err != nil {
 		t.Fatal(err)
 	}
-	h.sendBack(w, &signer.Refusal{Code: dispatch.FeeRefused, Message: "the network may take up to 9"})
+	h.returnOrder(w, &signer.Refusal{Code: dispatch.FeeRefused, Message: "the network may take up to 9"})
 	got, err := h.ByID(t.Context(), h.org, w.WithdrawalID)
 	if err != nil || got.Status != "AWAITING_APPROVAL" || len(got.ApprovalReasons) != 1 || got.ApprovalReasons[0] != "NETWORK_FEE" {
 		t.Errorf("got %+v %v, want it to wait because of its fee", got, err)
 	}
-	h.balances("999000", "1000")
+	h.wantBalances("999000", "1000")
 
 	enough := "1000000000000000000"
 	r.MaxNetworkFee = &enough
-	if w := h.request(r); w.Status != "PROCESSING" {
+	if w := h.mustRequest(r); w.Status != "PROCESSING" {
 		t.Errorf("got %v %v, want PROCESSING", w.Status, w.ApprovalReasons)
 	}
 }
 
 func TestAnEstimateTellsWhatTheChainWouldCharge(t *testing.T) {
 	t.Parallel()
-	h, net := newPricedHouse(t)
+	h, net := newPricedEnv(t)
 	text := func(s string) *string { return &s }
-	before := h.rows()
-	coin, err := h.Estimate(t.Context(), h.org, Estimation{MintID: eth, CustomerID: text(alice), ToAddress: text(stranger), FeeMode: FeeDeducted})
+	before := h.dumpRows()
+	coin, err := h.Estimate(t.Context(), h.org, EstimateRequest{MintID: eth, CustomerID: text(alice), ToAddress: text(stranger), FeeMode: FeeDeducted})
 	if err != nil || coin.NetworkFee.IsZero() || *coin.NetworkFeeMintID != eth || coin.NetworkFeeUSD == nil || coin.MaxAmount.String() != "1000000000000000" ||
 		!coin.ExpiresAt.After(h.DB.Clock()()) {
 		t.Fatalf("got %+v %v, want the fee and all that alice has", coin, err)
@@ -253,46 +253,46 @@ func TestAnEstimateTellsWhatTheChainWouldCharge(t *testing.T) {
 	if err != nil || *coin.NetworkFeeUSD != value {
 		t.Errorf("got %v, want %v", coin.NetworkFeeUSD, value)
 	}
-	token, err := h.Estimate(t.Context(), h.org, Estimation{MintID: usdc})
+	token, err := h.Estimate(t.Context(), h.org, EstimateRequest{MintID: usdc})
 	if err != nil || token.MaxAmount != nil || !coin.NetworkFee.Less(token.NetworkFee) {
 		t.Errorf("got %+v %v, want the fee of a token, which is more than a coin's %v", token, err, coin.NetworkFee)
 	}
-	nobody, err := h.Estimate(t.Context(), h.org, Estimation{MintID: usdc, CustomerID: text("nobody")})
+	nobody, err := h.Estimate(t.Context(), h.org, EstimateRequest{MintID: usdc, CustomerID: text("nobody")})
 	if err != nil || !nobody.MaxAmount.IsZero() {
 		t.Errorf("got %+v %v, want nothing to withdraw", nobody, err)
 	}
 	for _, c := range []struct {
 		name  string
-		e     Estimation
+		e     EstimateRequest
 		want  fault.Code
 		param string
 	}{
-		{"unknown mint", Estimation{MintID: 99}, fault.MintNotFound, "mintId"},
-		{"customer of spaces", Estimation{MintID: usdc, CustomerID: text(" ")}, fault.InvalidRequest, "customerId"},
-		{"no customer", Estimation{MintID: usdc, CustomerID: text("")}, fault.InvalidRequest, "customerId"},
-		{"bad amount", Estimation{MintID: usdc, Amount: text("1.5")}, fault.InvalidAmount, "amount"},
-		{"amount of nothing", Estimation{MintID: usdc, Amount: text("")}, fault.InvalidAmount, "amount"},
-		{"bad address", Estimation{MintID: usdc, ToAddress: text("nowhere")}, fault.InvalidAddress, "toAddress"},
-		{"no address", Estimation{MintID: usdc, ToAddress: text("")}, fault.InvalidAddress, "toAddress"},
-		{"a token's fee from the amount", Estimation{MintID: usdc, FeeMode: FeeDeducted}, fault.InvalidRequest, "feeMode"},
+		{"unknown mint", EstimateRequest{MintID: 99}, fault.MintNotFound, "mintId"},
+		{"customer of spaces", EstimateRequest{MintID: usdc, CustomerID: text(" ")}, fault.InvalidRequest, "customerId"},
+		{"no customer", EstimateRequest{MintID: usdc, CustomerID: text("")}, fault.InvalidRequest, "customerId"},
+		{"bad amount", EstimateRequest{MintID: usdc, Amount: text("1.5")}, fault.InvalidAmount, "amount"},
+		{"amount of nothing", EstimateRequest{MintID: usdc, Amount: text("")}, fault.InvalidAmount, "amount"},
+		{"bad address", EstimateRequest{MintID: usdc, ToAddress: text("nowhere")}, fault.InvalidAddress, "toAddress"},
+		{"no address", EstimateRequest{MintID: usdc, ToAddress: text("")}, fault.InvalidAddress, "toAddress"},
+		{"a token's fee from the amount", EstimateRequest{MintID: usdc, FeeMode: FeeDeducted}, fault.InvalidRequest, "feeMode"},
 	} {
 		_, err := h.Estimate(t.Context(), h.org, c.e)
-		if f := fault.Of(err); f == nil || f.Code != c.want || f.Param != c.param {
+		if f := fault.Find(err); f == nil || f.Code != c.want || f.Param != c.param {
 			t.Errorf("%s: got %v, want %v on %v", c.name, err, c.want, c.param)
 		}
 	}
-	net.Provider(0).Down(context.DeadlineExceeded)
-	_, err = h.Estimate(t.Context(), h.org, Estimation{MintID: usdc})
-	refused(t, err, fault.CodeUnavailable)
+	net.Provider(0).SetDown(context.DeadlineExceeded)
+	_, err = h.Estimate(t.Context(), h.org, EstimateRequest{MintID: usdc})
+	wantFault(t, err, fault.CodeUnavailable)
 	h.Chains = chain.Chains{}
-	_, err = h.Estimate(t.Context(), h.org, Estimation{MintID: usdc})
-	refused(t, err, fault.WithdrawalsSuspended)
-	if got := h.rows(); got != before {
+	_, err = h.Estimate(t.Context(), h.org, EstimateRequest{MintID: usdc})
+	wantFault(t, err, fault.WithdrawalsSuspended)
+	if got := h.dumpRows(); got != before {
 		t.Errorf("rows: got %v, want %v", got, before)
 	}
 }
 
-// still is a price that does not move while a test compares two answers.
-func still(now time.Time) price.Fixed {
+// fixedPrices is a price that does not move while a test compares two answers.
+func fixedPrices(now time.Time) price.Fixed {
 	return price.Fixed{Prices: map[int]money.USD{usdc: money.MustParseUSD("1"), eth: money.MustParseUSD("3000")}, Clock: func() time.Time { return now }}
 }

@@ -13,13 +13,13 @@ import (
 // nor open again what has ended: neither a role of the program nor the owner.
 func TestAnAcceptedWithdrawalCannotBecomeAnotherPayment(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
-	w := h.held()
-	ended := h.held()
-	if _, err := h.Remove(t.Context(), h.org, ended.WithdrawalID, h.want().Actor, ""); err != nil {
+	h := newTestEnv(t)
+	w := h.requestHeld()
+	ended := h.requestHeld()
+	if _, err := h.Remove(t.Context(), h.org, ended.WithdrawalID, h.newRequest().Actor, ""); err != nil {
 		t.Fatal(err)
 	}
-	owner := pgtest.Owner(t, h.DB)
+	owner := pgtest.OwnerPool(t, h.DB)
 	for name, c := range map[string]struct{ set, id, constraint string }{
 		"another amount":      {`amount = amount * 10`, w.WithdrawalID, "withdrawals_payment_fixed"},
 		"another payee":       {`to_address = '0xfB6916095ca1df60bB79Ce92cE3Ea74c37c5d359'`, w.WithdrawalID, "withdrawals_payment_fixed"},
@@ -36,14 +36,14 @@ func TestAnAcceptedWithdrawalCannotBecomeAnotherPayment(t *testing.T) {
 			_, err := tx.Exec(ctx, sql, c.id)
 			return err
 		})
-		if !pg.Violates(err, c.constraint) {
+		if !pg.ViolatesConstraint(err, c.constraint) {
 			t.Errorf("%s, by the system: got %v, want a violation of %s", name, err, c.constraint)
 		}
-		if _, err := owner.Exec(t.Context(), sql, c.id); !pg.Violates(err, c.constraint) {
+		if _, err := owner.Exec(t.Context(), sql, c.id); !pg.ViolatesConstraint(err, c.constraint) {
 			t.Errorf("%s, by the owner: got %v, want a violation of %s", name, err, c.constraint)
 		}
 	}
-	if got := h.balance(ledger.Withdrawing); got != "1000" {
+	if got := h.loadBalance(ledger.Withdrawing); got != "1000" {
 		t.Errorf("held: got %v, want 1000", got)
 	}
 }

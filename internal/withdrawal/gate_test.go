@@ -12,49 +12,49 @@ import (
 	"github.com/cofferpay/coffer/internal/risk"
 )
 
-// passing are facts that every gate lets through.
-func passing() facts {
+// passingFacts are facts that every gate lets through.
+func passingFacts() facts {
 	threshold, value := money.MustParseUSD("100"), money.MustParseUSD("100")
 	return facts{
-		mint: mints()[0], amount: money.Units(100), chainRuns: true, destination: stranger,
-		balance: money.Units(100), threshold: &threshold, value: &value, liquid: money.Units(100),
-		screen: screening(risk.WithdrawalCase{}),
+		mint: newMints()[0], amount: money.Units(100), chainRuns: true, destination: stranger,
+		balance: money.Units(100), threshold: &threshold, usdValue: &value, liquid: money.Units(100),
+		screening: screenedRecord(risk.WithdrawalCase{}),
 	}
 }
 
-// screening is a record as it is kept.
-func screening(c risk.WithdrawalCase) risk.WithdrawalRecord {
+// screenedRecord is a record as it is kept.
+func screenedRecord(c risk.WithdrawalCase) risk.WithdrawalRecord {
 	return risk.WithdrawalRecord{Case: c, Decision: risk.DecideWithdrawal(c)}
 }
 
-// says is what comes of a provider that says a severity, or nothing.
-func says(s risk.Severity) risk.WithdrawalRecord {
+// severityRecord is what comes of a provider that says a severity, or nothing.
+func severityRecord(s risk.Severity) risk.WithdrawalRecord {
 	c := risk.WithdrawalCase{Configured: true, Answer: &risk.Answer{Unavailable: "down"}}
 	if s != "" {
-		c.Answer = &risk.Answer{Verdict: &risk.Verdict{Provider: "TEST", Severity: s, Known: s != risk.Unknown, At: time.Unix(1, 0)}}
+		c.Answer = &risk.Answer{Verdict: &risk.Verdict{Provider: "TEST", Severity: s, IsKnown: s != risk.Unknown, GivenAt: time.Unix(1, 0)}}
 	}
-	return screening(c)
+	return screenedRecord(c)
 }
 
-func units(n uint64) *money.Amount {
+func amountPointer(n uint64) *money.Amount {
 	a := money.Units(n)
 	return &a
 }
 
-// deducting takes a fee out of the amount.
-func deducting(fee uint64, most *money.Amount) func(*facts) {
-	return func(f *facts) { f.deducts, f.fee, f.feeMax = true, units(fee), most }
+// withDeductedFee takes a fee out of the amount.
+func withDeductedFee(fee uint64, most *money.Amount) func(*facts) {
+	return func(f *facts) { f.deductsFee, f.fee, f.feeMax = true, amountPointer(fee), most }
 }
 
-// costing has spent dollars of a limit, and costs some of a coin that is worth 3000.
-func costing(spent, limit, ether string) func(*facts) {
+// withCosts has spent dollars of a limit, and costs some of a coin that is worth 3000.
+func withCosts(spent, limit, ether string) func(*facts) {
 	return func(f *facts) {
 		s, l := money.MustParseUSD(spent), money.MustParseUSD(limit)
 		most, err := money.ParseDecimal(ether, 18)
 		if err != nil {
 			panic(err)
 		}
-		f.costs = costs{asked: true, decimals: 18, quote: &price.Quote{Price: money.MustParseUSD("3000"), Source: "test"}, most: &most, limit: &l, spent: &s}
+		f.costs = costs{isCounted: true, decimals: 18, quote: &price.Quote{Price: money.MustParseUSD("3000"), Source: "test"}, costMax: &most, limit: &l, spent: &s}
 	}
 }
 
@@ -72,83 +72,83 @@ func TestGatesDecideAsTheInterfaceSays(t *testing.T) {
 		reasons []Reason
 	}{
 		{"nothing against it", func(*facts) {}, "", Processing, nil},
-		{"no threshold set", func(f *facts) { f.threshold, f.value = nil, nil }, "", Processing, nil},
-		{"key demanded and given", func(f *facts) { f.keyNeeded, f.keyGiven = true, true }, "", Processing, nil},
+		{"no threshold set", func(f *facts) { f.threshold, f.usdValue = nil, nil }, "", Processing, nil},
+		{"key demanded and given", func(f *facts) { f.keyRequired, f.keyGiven = true, true }, "", Processing, nil},
 
 		{"approval asked for", func(f *facts) { f.requireApproval = true }, "", AwaitingApproval, []Reason{ReasonRequireApproval}},
-		{"value above the threshold by the least", func(f *facts) { f.value = &above }, "", AwaitingApproval, []Reason{ReasonUSDThreshold}},
-		{"price missing where a threshold is set", func(f *facts) { f.value = nil }, "", AwaitingApproval, []Reason{ReasonPriceUnavailable}},
-		{"looks like a known destination", func(f *facts) { f.resembles = stranger }, "", AwaitingApproval, []Reason{ReasonDestinationAddress}},
+		{"value above the threshold by the least", func(f *facts) { f.usdValue = &above }, "", AwaitingApproval, []Reason{ReasonUSDThreshold}},
+		{"price missing where a threshold is set", func(f *facts) { f.usdValue = nil }, "", AwaitingApproval, []Reason{ReasonPriceUnavailable}},
+		{"looks like a known destination", func(f *facts) { f.lookalike = stranger }, "", AwaitingApproval, []Reason{ReasonDestinationAddress}},
 		{"not enough to pay with now", func(f *facts) { f.liquid = money.Units(99) }, "", AwaitingApproval, []Reason{ReasonLowLiquidity}},
-		{"the fee is at the caller's limit", func(f *facts) { f.fee, f.feeMax = units(7), units(7) }, "", Processing, nil},
-		{"the fee is above the caller's limit by the least", func(f *facts) { f.fee, f.feeMax = units(8), units(7) }, "", AwaitingApproval, []Reason{ReasonNetworkFee}},
-		{"a limit, and the chain tells no fee: dispatch asks", func(f *facts) { f.feeMax = units(7) }, "", Processing, nil},
-		{"a fee that nobody has a limit for", func(f *facts) { f.fee = units(1_000) }, "", Processing, nil},
-		{"the fee leaves one unit of the amount", deducting(99, nil), "", Processing, nil},
-		{"the fee that is deducted is above the limit", deducting(50, units(49)), "", AwaitingApproval, []Reason{ReasonNetworkFee}},
-		{"the fee takes all of the amount", deducting(100, nil), fault.AmountBelowMinimum, "", nil},
-		{"the fee takes more than the amount", deducting(101, nil), fault.AmountBelowMinimum, "", nil},
-		{"what the fee leaves just reaches the destination", func(f *facts) { deducting(60, nil)(f); f.least = units(40) }, "", Processing, nil},
-		{"what the fee leaves does not reach the destination", func(f *facts) { deducting(61, nil)(f); f.least = units(40) }, fault.AmountBelowMinimum, "", nil},
-		{"the amount just reaches the destination", func(f *facts) { f.least = units(100) }, "", Processing, nil},
-		{"the amount does not reach the destination", func(f *facts) { f.least = units(101) }, fault.AmountBelowMinimum, "", nil},
-		{"a fee that the organization pays takes nothing of it", func(f *facts) { f.fee, f.least = units(60), units(100) }, "", Processing, nil},
-		{"nobody knows what reaches the destination: dispatch asks", deducting(99, nil), "", Processing, nil},
-		{"400 for the destination before the destination", func(f *facts) { f.least, f.ours = units(101), true }, fault.AmountBelowMinimum, "", nil},
-		{"the fee is to be deducted and nobody knows it", func(f *facts) { f.deducts = true }, fault.CodeUnavailable, "", nil},
+		{"the fee is at the caller's limit", func(f *facts) { f.fee, f.feeMax = amountPointer(7), amountPointer(7) }, "", Processing, nil},
+		{"the fee is above the caller's limit by the least", func(f *facts) { f.fee, f.feeMax = amountPointer(8), amountPointer(7) }, "", AwaitingApproval, []Reason{ReasonNetworkFee}},
+		{"a limit, and the chain tells no fee: dispatch asks", func(f *facts) { f.feeMax = amountPointer(7) }, "", Processing, nil},
+		{"a fee that nobody has a limit for", func(f *facts) { f.fee = amountPointer(1_000) }, "", Processing, nil},
+		{"the fee leaves one unit of the amount", withDeductedFee(99, nil), "", Processing, nil},
+		{"the fee that is deducted is above the limit", withDeductedFee(50, amountPointer(49)), "", AwaitingApproval, []Reason{ReasonNetworkFee}},
+		{"the fee takes all of the amount", withDeductedFee(100, nil), fault.AmountBelowMinimum, "", nil},
+		{"the fee takes more than the amount", withDeductedFee(101, nil), fault.AmountBelowMinimum, "", nil},
+		{"what the fee leaves just reaches the destination", func(f *facts) { withDeductedFee(60, nil)(f); f.minReachable = amountPointer(40) }, "", Processing, nil},
+		{"what the fee leaves does not reach the destination", func(f *facts) { withDeductedFee(61, nil)(f); f.minReachable = amountPointer(40) }, fault.AmountBelowMinimum, "", nil},
+		{"the amount just reaches the destination", func(f *facts) { f.minReachable = amountPointer(100) }, "", Processing, nil},
+		{"the amount does not reach the destination", func(f *facts) { f.minReachable = amountPointer(101) }, fault.AmountBelowMinimum, "", nil},
+		{"a fee that the organization pays takes nothing of it", func(f *facts) { f.fee, f.minReachable = amountPointer(60), amountPointer(100) }, "", Processing, nil},
+		{"nobody knows what reaches the destination: dispatch asks", withDeductedFee(99, nil), "", Processing, nil},
+		{"400 for the destination before the destination", func(f *facts) { f.minReachable, f.isOwnAddress = amountPointer(101), true }, fault.AmountBelowMinimum, "", nil},
+		{"the fee is to be deducted and nobody knows it", func(f *facts) { f.deductsFee = true }, fault.CodeUnavailable, "", nil},
 		{"holds add up, in order", func(f *facts) {
-			f.requireApproval, f.value, f.resembles, f.liquid = true, nil, stranger, money.Zero
+			f.requireApproval, f.usdValue, f.lookalike, f.liquid = true, nil, stranger, money.Zero
 		}, "", AwaitingApproval, []Reason{ReasonRequireApproval, ReasonPriceUnavailable, ReasonDestinationAddress, ReasonLowLiquidity}},
 
-		{"destination within the threshold", func(f *facts) { f.screen = says(risk.High) }, "", Processing, nil},
-		{"nobody answers who is behind it", func(f *facts) { f.screen = says("") }, "", AwaitingApproval, []Reason{ReasonRiskReview}},
-		{"nobody knows who is behind it", func(f *facts) { f.screen = says(risk.Unknown) }, "", AwaitingApproval, []Reason{ReasonRiskReview}},
-		{"nobody was asked", func(f *facts) { f.screen = screening(risk.WithdrawalCase{Configured: true}) }, "", AwaitingApproval, []Reason{ReasonRiskReview}},
-		{"nobody has decided", func(f *facts) { f.screen = risk.WithdrawalRecord{} }, "", AwaitingApproval, []Reason{ReasonRiskReview}},
-		{"destination above the threshold", func(f *facts) { f.screen = says(risk.Severe) }, fault.WithdrawalRiskBlocked, Blocked, nil},
-		{"balance before risk", func(f *facts) { f.balance, f.screen = money.Zero, says(risk.Severe) }, fault.InsufficientBalance, "", nil},
-		{"risk before the holds", func(f *facts) { f.requireApproval, f.screen = true, says(risk.Severe) }, fault.WithdrawalRiskBlocked, Blocked, nil},
-		{"risk adds to the holds, in order", func(f *facts) { f.requireApproval, f.screen = true, says("") }, "", AwaitingApproval, []Reason{ReasonRiskReview, ReasonRequireApproval}},
-		{"allowed, and nothing holds", func(f *facts) { f.allowed = true }, "", Processing, nil},
-		{"allowed: the flag", func(f *facts) { f.allowed, f.requireApproval = true, true }, "", Processing, nil},
-		{"allowed: the threshold", func(f *facts) { f.allowed, f.value = true, &above }, "", Processing, nil},
-		{"allowed: no price", func(f *facts) { f.allowed, f.value = true, nil }, "", Processing, nil},
+		{"destination within the threshold", func(f *facts) { f.screening = severityRecord(risk.High) }, "", Processing, nil},
+		{"nobody answers who is behind it", func(f *facts) { f.screening = severityRecord("") }, "", AwaitingApproval, []Reason{ReasonRiskReview}},
+		{"nobody knows who is behind it", func(f *facts) { f.screening = severityRecord(risk.Unknown) }, "", AwaitingApproval, []Reason{ReasonRiskReview}},
+		{"nobody was asked", func(f *facts) { f.screening = screenedRecord(risk.WithdrawalCase{Configured: true}) }, "", AwaitingApproval, []Reason{ReasonRiskReview}},
+		{"nobody has decided", func(f *facts) { f.screening = risk.WithdrawalRecord{} }, "", AwaitingApproval, []Reason{ReasonRiskReview}},
+		{"destination above the threshold", func(f *facts) { f.screening = severityRecord(risk.Severe) }, fault.WithdrawalRiskBlocked, Blocked, nil},
+		{"balance before risk", func(f *facts) { f.balance, f.screening = money.Zero, severityRecord(risk.Severe) }, fault.InsufficientBalance, "", nil},
+		{"risk before the holds", func(f *facts) { f.requireApproval, f.screening = true, severityRecord(risk.Severe) }, fault.WithdrawalRiskBlocked, Blocked, nil},
+		{"risk adds to the holds, in order", func(f *facts) { f.requireApproval, f.screening = true, severityRecord("") }, "", AwaitingApproval, []Reason{ReasonRiskReview, ReasonRequireApproval}},
+		{"allowed, and nothing holds", func(f *facts) { f.isAllowlisted = true }, "", Processing, nil},
+		{"allowed: the flag", func(f *facts) { f.isAllowlisted, f.requireApproval = true, true }, "", Processing, nil},
+		{"allowed: the threshold", func(f *facts) { f.isAllowlisted, f.usdValue = true, &above }, "", Processing, nil},
+		{"allowed: no price", func(f *facts) { f.isAllowlisted, f.usdValue = true, nil }, "", Processing, nil},
 		{"allowed skips nothing else", func(f *facts) {
-			f.allowed, f.screen, f.resembles, f.liquid, f.fee, f.feeMax = true, says(""), stranger, money.Zero, units(8), units(7)
+			f.isAllowlisted, f.screening, f.lookalike, f.liquid, f.fee, f.feeMax = true, severityRecord(""), stranger, money.Zero, amountPointer(8), amountPointer(7)
 		}, "", AwaitingApproval, []Reason{ReasonRiskReview, ReasonDestinationAddress, ReasonLowLiquidity, ReasonNetworkFee}},
-		{"allowed skips no limit on costs", func(f *facts) { f.allowed = true; costing("21", "50", "0.01")(f) }, "", AwaitingApproval, []Reason{ReasonPolicyLimit}},
-		{"allowed does not unblock", func(f *facts) { f.allowed, f.screen = true, says(risk.Severe) }, fault.WithdrawalRiskBlocked, Blocked, nil},
+		{"allowed skips no limit on costs", func(f *facts) { f.isAllowlisted = true; withCosts("21", "50", "0.01")(f) }, "", AwaitingApproval, []Reason{ReasonPolicyLimit}},
+		{"allowed does not unblock", func(f *facts) { f.isAllowlisted, f.screening = true, severityRecord(risk.Severe) }, fault.WithdrawalRiskBlocked, Blocked, nil},
 
-		{"costs at the limit", costing("20", "50", "0.01"), "", Processing, nil},
-		{"costs above the limit by the least", costing("20.000000000000000001", "50", "0.01"), "", AwaitingApproval, []Reason{ReasonPolicyLimit}},
-		{"costs, and no limit", func(f *facts) { costing("1000", "50", "0.01")(f); f.costs.limit = nil }, "", Processing, nil},
-		{"costs, and no source of the coin's price", func(f *facts) { costing("1000", "50", "0.01")(f); f.costs.asked = false }, "", Processing, nil},
-		{"costs, and the coin's source gives no price", func(f *facts) { costing("0", "50", "0.01")(f); f.costs.quote = nil }, "", AwaitingApproval, []Reason{ReasonPolicyLimit}},
-		{"costs that cannot be added up", func(f *facts) { costing("0", "50", "0.01")(f); f.costs.spent = nil }, "", AwaitingApproval, []Reason{ReasonPolicyLimit}},
-		{"costs that the chain does not tell: dispatch asks", func(f *facts) { costing("20", "50", "0.01")(f); f.costs.most = nil }, "", Processing, nil},
+		{"costs at the limit", withCosts("20", "50", "0.01"), "", Processing, nil},
+		{"costs above the limit by the least", withCosts("20.000000000000000001", "50", "0.01"), "", AwaitingApproval, []Reason{ReasonPolicyLimit}},
+		{"costs, and no limit", func(f *facts) { withCosts("1000", "50", "0.01")(f); f.costs.limit = nil }, "", Processing, nil},
+		{"costs, and no source of the coin's price", func(f *facts) { withCosts("1000", "50", "0.01")(f); f.costs.isCounted = false }, "", Processing, nil},
+		{"costs, and the coin's source gives no price", func(f *facts) { withCosts("0", "50", "0.01")(f); f.costs.quote = nil }, "", AwaitingApproval, []Reason{ReasonPolicyLimit}},
+		{"costs that cannot be added up", func(f *facts) { withCosts("0", "50", "0.01")(f); f.costs.spent = nil }, "", AwaitingApproval, []Reason{ReasonPolicyLimit}},
+		{"costs that the chain does not tell: dispatch asks", func(f *facts) { withCosts("20", "50", "0.01")(f); f.costs.costMax = nil }, "", Processing, nil},
 
-		{"customer frozen", func(f *facts) { f.frozen = &freeze.Freeze{Scope: freeze.Customer} }, fault.CustomerFrozen, "", nil},
-		{"organization frozen", func(f *facts) { f.frozen = &freeze.Freeze{Scope: freeze.Organization} }, fault.OrganizationFrozen, "", nil},
-		{"chain frozen", func(f *facts) { f.frozen = &freeze.Freeze{Scope: freeze.Chain} }, fault.WithdrawalsSuspended, "", nil},
-		{"everything frozen", func(f *facts) { f.frozen = &freeze.Freeze{Scope: freeze.All} }, fault.WithdrawalsSuspended, "", nil},
-		{"key demanded and missing", func(f *facts) { f.keyNeeded = true }, fault.InvalidRequest, "", nil},
+		{"customer frozen", func(f *facts) { f.activeFreeze = &freeze.Freeze{Scope: freeze.ScopeCustomer} }, fault.CustomerFrozen, "", nil},
+		{"organization frozen", func(f *facts) { f.activeFreeze = &freeze.Freeze{Scope: freeze.ScopeOrganization} }, fault.OrganizationFrozen, "", nil},
+		{"chain frozen", func(f *facts) { f.activeFreeze = &freeze.Freeze{Scope: freeze.ScopeChain} }, fault.WithdrawalsSuspended, "", nil},
+		{"everything frozen", func(f *facts) { f.activeFreeze = &freeze.Freeze{Scope: freeze.ScopeAll} }, fault.WithdrawalsSuspended, "", nil},
+		{"key demanded and missing", func(f *facts) { f.keyRequired = true }, fault.InvalidRequest, "", nil},
 		{"below the minimum", func(f *facts) { f.amount = money.Units(9) }, fault.AmountBelowMinimum, "", nil},
 		{"switched off", func(f *facts) { f.mint.WithdrawEnabled = false }, fault.WithdrawalsSuspended, "", nil},
 		{"quarantined", func(f *facts) { f.mint.Quarantined = true }, fault.WithdrawalsSuspended, "", nil},
 		{"chain not running", func(f *facts) { f.chainRuns = false }, fault.WithdrawalsSuspended, "", nil},
-		{"nobody's address", func(f *facts) { f.burns = true }, fault.DestinationNotAllowed, "", nil},
-		{"our own address", func(f *facts) { f.ours = true }, fault.DestinationNotAllowed, "", nil},
-		{"a token's contract", func(f *facts) { f.token = true }, fault.DestinationNotAllowed, "", nil},
+		{"nobody's address", func(f *facts) { f.isUnspendable = true }, fault.DestinationNotAllowed, "", nil},
+		{"our own address", func(f *facts) { f.isOwnAddress = true }, fault.DestinationNotAllowed, "", nil},
+		{"a token's contract", func(f *facts) { f.isTokenContract = true }, fault.DestinationNotAllowed, "", nil},
 		{"one unit short", func(f *facts) { f.balance = money.Units(99) }, fault.InsufficientBalance, "", nil},
 
-		{"403 before 400", func(f *facts) { f.frozen, f.amount = &freeze.Freeze{Scope: freeze.Customer}, money.Units(9) }, fault.CustomerFrozen, "", nil},
-		{"400 before the destination", func(f *facts) { f.amount, f.ours = money.Units(9), true }, fault.AmountBelowMinimum, "", nil},
-		{"destination before the balance", func(f *facts) { f.ours, f.balance = true, money.Zero }, fault.DestinationNotAllowed, "", nil},
+		{"403 before 400", func(f *facts) { f.activeFreeze, f.amount = &freeze.Freeze{Scope: freeze.ScopeCustomer}, money.Units(9) }, fault.CustomerFrozen, "", nil},
+		{"400 before the destination", func(f *facts) { f.amount, f.isOwnAddress = money.Units(9), true }, fault.AmountBelowMinimum, "", nil},
+		{"destination before the balance", func(f *facts) { f.isOwnAddress, f.balance = true, money.Zero }, fault.DestinationNotAllowed, "", nil},
 		{"balance before the holds", func(f *facts) { f.balance, f.requireApproval = money.Zero, true }, fault.InsufficientBalance, "", nil},
 	} {
-		f := passing()
+		f := passingFacts()
 		c.change(&f)
-		d := decide(f)
+		d := runGates(f)
 		if c.refusal != "" {
 			if d.refusal == nil || d.refusal.Code != c.refusal || d.Status != c.status {
 				t.Errorf("%s: got %v and status %q, want %v", c.name, d.refusal, d.Status, c.refusal)
@@ -173,15 +173,21 @@ func TestWhatReachesTheDestinationIsWhatTheMinimumIsAskedOf(t *testing.T) {
 		refused  bool
 		smallest string
 	}{
-		{"a customer's, deducted", func(f *facts) { deducting(30, nil)(f); f.least = units(71) }, true, "101"},
-		{"a customer's, deducted, enough", func(f *facts) { deducting(30, nil)(f); f.least = units(70) }, false, "100"},
-		{"a product's, the fee on top", func(f *facts) { deducting(30, nil)(f); f.least, f.owner.product = units(71), "CUSTODIAL" }, false, "71"},
-		{"a product's, too little", func(f *facts) { deducting(30, nil)(f); f.least, f.owner.product = units(101), "CUSTODIAL" }, true, "101"},
-		{"the mint's own minimum is higher", func(f *facts) { f.least = units(1) }, false, "10"},
+		{"a customer's, deducted", func(f *facts) { withDeductedFee(30, nil)(f); f.minReachable = amountPointer(71) }, true, "101"},
+		{"a customer's, deducted, enough", func(f *facts) { withDeductedFee(30, nil)(f); f.minReachable = amountPointer(70) }, false, "100"},
+		{"a product's, the fee on top", func(f *facts) {
+			withDeductedFee(30, nil)(f)
+			f.minReachable, f.owner.product = amountPointer(71), "CUSTODIAL"
+		}, false, "71"},
+		{"a product's, too little", func(f *facts) {
+			withDeductedFee(30, nil)(f)
+			f.minReachable, f.owner.product = amountPointer(101), "CUSTODIAL"
+		}, true, "101"},
+		{"the mint's own minimum is higher", func(f *facts) { f.minReachable = amountPointer(1) }, false, "10"},
 	} {
-		f := passing()
+		f := passingFacts()
 		c.change(&f)
-		step, refusal := minimum(f)
+		step, refusal := checkMinimum(f)
 		if (refusal != nil) != c.refused || step.Inputs["minimum"] != c.smallest || refusal != nil && refusal.Details["minWithdrawAmount"] != c.smallest {
 			t.Errorf("%s: got %+v %v, want refused %v and %s for the smallest", c.name, step, refusal, c.refused, c.smallest)
 		}
@@ -196,38 +202,38 @@ func TestApprovalAsksAgainWhatMayHaveChanged(t *testing.T) {
 		want   fault.Code
 	}{
 		{"nothing changed", func(*facts) {}, ""},
-		{"holds are what is being decided", func(f *facts) { f.balance, f.liquid, f.resembles = money.Zero, money.Zero, stranger }, ""},
-		{"no price, as the person could see", func(f *facts) { f.value, f.requireApproval = nil, true }, ""},
-		{"nobody knows the destination, as the person could see", func(f *facts) { f.screen, f.requireApproval = says(risk.Unknown), true }, ""},
-		{"no price since", func(f *facts) { f.value = nil }, fault.ApprovalRefused},
-		{"nobody knows the destination since", func(f *facts) { f.screen = says(risk.Unknown) }, fault.ApprovalRefused},
-		{"nobody answers, whoever saw it", func(f *facts) { f.screen, f.requireApproval = says(""), true }, fault.ApprovalRefused},
-		{"screening refuses now, whoever saw it", func(f *facts) { f.screen, f.requireApproval = says(risk.Severe), true }, fault.ApprovalRefused},
-		{"costs above the limit since", costing("21", "50", "0.01"), fault.ApprovalRefused},
-		{"costs above the limit, as the person could see", func(f *facts) { costing("21", "50", "0.01")(f); f.requireApproval = true }, ""},
-		{"customer frozen since", func(f *facts) { f.frozen = &freeze.Freeze{Scope: freeze.Customer} }, fault.CustomerFrozen},
-		{"everything stopped since", func(f *facts) { f.frozen = &freeze.Freeze{Scope: freeze.All} }, fault.WithdrawalsSuspended},
+		{"holds are what is being decided", func(f *facts) { f.balance, f.liquid, f.lookalike = money.Zero, money.Zero, stranger }, ""},
+		{"no price, as the person could see", func(f *facts) { f.usdValue, f.requireApproval = nil, true }, ""},
+		{"nobody knows the destination, as the person could see", func(f *facts) { f.screening, f.requireApproval = severityRecord(risk.Unknown), true }, ""},
+		{"no price since", func(f *facts) { f.usdValue = nil }, fault.ApprovalRefused},
+		{"nobody knows the destination since", func(f *facts) { f.screening = severityRecord(risk.Unknown) }, fault.ApprovalRefused},
+		{"nobody answers, whoever saw it", func(f *facts) { f.screening, f.requireApproval = severityRecord(""), true }, fault.ApprovalRefused},
+		{"screening refuses now, whoever saw it", func(f *facts) { f.screening, f.requireApproval = severityRecord(risk.Severe), true }, fault.ApprovalRefused},
+		{"costs above the limit since", withCosts("21", "50", "0.01"), fault.ApprovalRefused},
+		{"costs above the limit, as the person could see", func(f *facts) { withCosts("21", "50", "0.01")(f); f.requireApproval = true }, ""},
+		{"customer frozen since", func(f *facts) { f.activeFreeze = &freeze.Freeze{Scope: freeze.ScopeCustomer} }, fault.CustomerFrozen},
+		{"everything stopped since", func(f *facts) { f.activeFreeze = &freeze.Freeze{Scope: freeze.ScopeAll} }, fault.WithdrawalsSuspended},
 		{"quarantined since", func(f *facts) { f.mint.Quarantined = true }, fault.WithdrawalsSuspended},
-		{"the address is ours now", func(f *facts) { f.ours = true }, fault.ApprovalRefused},
-		{"the address is a token now", func(f *facts) { f.token = true }, fault.ApprovalRefused},
-		{"a fee that comes out of the amount", deducting(99, nil), ""},
-		{"a fee that takes all of it", deducting(100, nil), fault.ApprovalRefused},
-		{"a fee above the caller's limit", deducting(50, units(49)), fault.ApprovalRefused},
-		{"a fee that the chain does not tell", func(f *facts) { f.deducts = true }, fault.CodeUnavailable},
-		{"what the fee leaves just reaches the destination", func(f *facts) { deducting(60, nil)(f); f.least = units(40) }, ""},
-		{"what the fee leaves does not reach it", func(f *facts) { deducting(61, nil)(f); f.least = units(40) }, fault.ApprovalRefused},
-		{"what a fee left that was decided before just reaches it", func(f *facts) { f.kept, f.least = units(60), units(40) }, ""},
-		{"what a fee left that was decided before does not", func(f *facts) { f.kept, f.least = units(61), units(40) }, fault.ApprovalRefused},
-		{"the amount does not reach it", func(f *facts) { f.least = units(101) }, fault.ApprovalRefused},
+		{"the address is ours now", func(f *facts) { f.isOwnAddress = true }, fault.ApprovalRefused},
+		{"the address is a token now", func(f *facts) { f.isTokenContract = true }, fault.ApprovalRefused},
+		{"a fee that comes out of the amount", withDeductedFee(99, nil), ""},
+		{"a fee that takes all of it", withDeductedFee(100, nil), fault.ApprovalRefused},
+		{"a fee above the caller's limit", withDeductedFee(50, amountPointer(49)), fault.ApprovalRefused},
+		{"a fee that the chain does not tell", func(f *facts) { f.deductsFee = true }, fault.CodeUnavailable},
+		{"what the fee leaves just reaches the destination", func(f *facts) { withDeductedFee(60, nil)(f); f.minReachable = amountPointer(40) }, ""},
+		{"what the fee leaves does not reach it", func(f *facts) { withDeductedFee(61, nil)(f); f.minReachable = amountPointer(40) }, fault.ApprovalRefused},
+		{"what a fee left that was decided before just reaches it", func(f *facts) { f.feeKept, f.minReachable = amountPointer(60), amountPointer(40) }, ""},
+		{"what a fee left that was decided before does not", func(f *facts) { f.feeKept, f.minReachable = amountPointer(61), amountPointer(40) }, fault.ApprovalRefused},
+		{"the amount does not reach it", func(f *facts) { f.minReachable = amountPointer(101) }, fault.ApprovalRefused},
 		{"nobody knows what reaches it: dispatch asks", func(*facts) {}, ""},
 	} {
-		f := passing()
+		f := passingFacts()
 		c.change(&f)
 		var seen []Reason
 		if f.requireApproval {
 			seen = []Reason{ReasonPriceUnavailable, ReasonRiskReview, ReasonPolicyLimit}
 		}
-		_, _, got := recheck(f, seen)
+		_, _, got := recheckForApproval(f, seen)
 		if (got == nil) != (c.want == "") || got != nil && got.Code != c.want {
 			t.Errorf("%s: got %v, want %v", c.name, got, c.want)
 		}

@@ -16,27 +16,27 @@ import (
 // or held it cannot commit before it does.
 func TestNoWithdrawalIsAcceptedAfterAChangeThatItHasNotSeen(t *testing.T) {
 	t.Parallel()
-	for name, change := range map[string]func(h *house) func(context.Context, pg.Tx) error{
-		"threshold": func(h *house) func(context.Context, pg.Tx) error {
+	for name, change := range map[string]func(h *testEnv) func(context.Context, pg.Tx) error{
+		"threshold": func(h *testEnv) func(context.Context, pg.Tx) error {
 			return func(ctx context.Context, tx pg.Tx) error {
-				none := money.MustParseUSD("0")
-				return org.SetWithdrawThreshold(ctx, tx, audit.Operator("op"), h.org, &none)
+				empty := money.MustParseUSD("0")
+				return org.SetWithdrawThreshold(ctx, tx, audit.Operator("op"), h.org, &empty)
 			}
 		},
-		"freeze": func(h *house) func(context.Context, pg.Tx) error {
+		"freeze": func(h *testEnv) func(context.Context, pg.Tx) error {
 			return func(ctx context.Context, tx pg.Tx) error {
-				return freeze.Put(ctx, tx, freeze.Freeze{
-					Scope: freeze.Customer, OrgID: h.org, CustomerID: alice, Source: freeze.ByOperator, Reason: "test", By: audit.Operator("op"),
+				return freeze.Create(ctx, tx, freeze.Freeze{
+					Scope: freeze.ScopeCustomer, OrgID: h.org, CustomerID: alice, Source: freeze.SourceOperator, Reason: "test", Actor: audit.Operator("op"),
 				})
 			}
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			h := newHouse(t)
-			owner := pgtest.Owner(t, h.DB)
-			pgtest.Amid(t, h.DB, `SELECT FROM ledger_balances FOR UPDATE`, func() {
-				if _, _, err := h.Request(t.Context(), h.org, h.want()); err != nil {
+			h := newTestEnv(t)
+			owner := pgtest.OwnerPool(t, h.DB)
+			pgtest.RaceBehindLock(t, h.DB, `SELECT FROM ledger_balances FOR UPDATE`, func() {
+				if _, _, err := h.Request(t.Context(), h.org, h.newRequest()); err != nil {
 					t.Errorf("request: %v", err)
 				}
 			}, func() {

@@ -38,16 +38,16 @@ const (
 	stranger    = "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed"
 )
 
-// house is an organization with a customer who has money, all of it on the
+// testEnv is an organization with a customer who has money, all of it on the
 // treasury, and the service that pays it out.
-type house struct {
+type testEnv struct {
 	*Service
-	t    *testing.T
-	org  string
-	book *wallet.Book
+	t       *testing.T
+	org     string
+	wallets *wallet.Service
 }
 
-func mints() []mint.Mint {
+func newMints() []mint.Mint {
 	token := mint.Mint{
 		ID: usdc, Chain: chain.Ethereum, Network: chain.Local, Kind: mint.Token, Contract: usdcAddress, Symbol: "USDC", Name: "USD Coin",
 		Decimals: 6, DepositEnabled: true, WithdrawEnabled: true, MinDeposit: money.Units(1), MinWithdraw: money.Units(10), Finality: "FINALIZED",
@@ -57,43 +57,43 @@ func mints() []mint.Mint {
 	return []mint.Mint{token, coin}
 }
 
-func newHouse(t *testing.T) *house {
+func newTestEnv(t *testing.T) *testEnv {
 	t.Helper()
-	h, _ := newHouseWith(t, nil)
+	h, _ := newTestEnvWith(t, nil)
 	return h
 }
 
-// newHouseWith is a house whose signer asks who let payments go, unless grants is nil.
-func newHouseWith(t *testing.T, grants *signer.GrantKey) (*house, signer.Signer) {
+// newTestEnvWith is a house whose signer asks who let payments go, unless grants is nil.
+func newTestEnvWith(t *testing.T, grants *signer.GrantKey) (*testEnv, signer.Signer) {
 	t.Helper()
 	db := pgtest.New(t)
-	if err := mint.Sync(t.Context(), db, mints()); err != nil {
+	if err := mint.Sync(t.Context(), db, newMints()); err != nil {
 		t.Fatal(err)
 	}
 	made, _, err := org.Create(t.Context(), db, "house")
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, attest := signertest.Asking(t, grants)
-	h := &house{t: t, org: made.ID, book: wallet.New(db, s, attest)}
-	if err := mirror.Import(t.Context(), db, s, h.book); err != nil {
+	s, attest := signertest.NewWithGrants(t, grants)
+	h := &testEnv{t: t, org: made.ID, wallets: wallet.New(db, s, attest)}
+	if err := mirror.ImportJournal(t.Context(), db, s, h.wallets); err != nil {
 		t.Fatal(err)
 	}
 	h.Service = &Service{
-		DB: db, Wallets: h.book,
-		Chains: chain.Chains{chain.Ethereum: {Name: chain.Ethereum, Network: chain.Local, Grammar: evmtx.Grammar{ChainID: signertest.ChainID}}},
+		DB: db, Wallets: h.wallets,
+		Chains: chain.Chains{chain.Ethereum: {Name: chain.Ethereum, Network: chain.Local, AddressCodec: evmtx.AddressCodec{ChainID: signertest.ChainID}}},
 		Prices: price.Fixed{Prices: map[int]money.USD{usdc: money.MustParseUSD("1")}},
 	}
-	h.Grants = grants
-	h.Voids = &dispatch.Voider{DB: db, Signer: s, Grants: grants, Listeners: map[signer.Purpose]dispatch.VoidListener{signer.Payment: h.Service}, Log: slog.New(slog.DiscardHandler)}
-	h.deposit(alice, usdc, 1_000_000)
+	h.GrantKey = grants
+	h.Voider = &dispatch.Voider{DB: db, Signer: s, Grants: grants, Listeners: map[signer.Purpose]dispatch.VoidListener{signer.Payment: h.Service}, Log: slog.New(slog.DiscardHandler)}
+	h.creditDeposit(alice, usdc, 1_000_000)
 	return h, s
 }
 
-// deposit credits a customer as a deposit would, on the treasury.
-func (h *house) deposit(customerID string, mintID int, n uint64) {
+// creditDeposit credits a customer as a deposit would, on the treasury.
+func (h *testEnv) creditDeposit(customerID string, mintID int, n uint64) {
 	h.t.Helper()
-	treasury, err := h.book.Treasury(h.t.Context(), h.org, chain.EVM)
+	treasury, err := h.wallets.Treasury(h.t.Context(), h.org, chain.EVM)
 	if err != nil {
 		h.t.Fatal(err)
 	}
@@ -104,11 +104,11 @@ func (h *house) deposit(customerID string, mintID int, n uint64) {
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	h.system(func(ctx context.Context, tx pg.Tx) error {
-		if err := wallet.Move(ctx, tx, wallet.Movement{WalletID: treasury.ID, OrgID: h.org, MintID: mintID, Part: wallet.Credited, Plus: money.Units(n)}); err != nil {
+	h.inSystem(func(ctx context.Context, tx pg.Tx) error {
+		if err := wallet.MoveFunds(ctx, tx, wallet.Movement{WalletID: treasury.ID, OrgID: h.org, MintID: mintID, Part: wallet.Credited, Plus: money.Units(n)}); err != nil {
 			return err
 		}
-		return ledgertest.Post(ctx, tx, ledger.Posting{
+		return ledgertest.PostWithCauses(ctx, tx, ledger.Posting{
 			Cause: ledger.Cause{Kind: ledger.Deposit, ID: "dep_" + customerID + time.Now().String()},
 			Legs: []ledger.Leg{{
 				Debit:  ledger.Account{OrgID: h.org, MintID: mintID, Kind: ledger.Custody},
@@ -119,19 +119,19 @@ func (h *house) deposit(customerID string, mintID int, n uint64) {
 	})
 }
 
-func (h *house) system(fn func(context.Context, pg.Tx) error) {
+func (h *testEnv) inSystem(fn func(context.Context, pg.Tx) error) {
 	h.t.Helper()
 	if err := h.DB.InSystem(h.t.Context(), fn); err != nil {
 		h.t.Fatal(err)
 	}
 }
 
-// want is a request that passes every gate.
-func (h *house) want() Request {
+// newRequest is a request that passes every gate.
+func (h *testEnv) newRequest() Request {
 	return Request{MintID: usdc, CustomerID: alice, Amount: "1000", ToAddress: stranger, Actor: audit.APIKey(h.org)}
 }
 
-func (h *house) request(r Request) webhook.Withdrawal {
+func (h *testEnv) mustRequest(r Request) webhook.Withdrawal {
 	h.t.Helper()
 	w, _, err := h.Request(h.t.Context(), h.org, r)
 	if err != nil {
@@ -140,15 +140,15 @@ func (h *house) request(r Request) webhook.Withdrawal {
 	return w
 }
 
-// held is a withdrawal that waits for a person.
-func (h *house) held() webhook.Withdrawal {
+// requestHeld is a withdrawal that waits for a person.
+func (h *testEnv) requestHeld() webhook.Withdrawal {
 	h.t.Helper()
-	r := h.want()
+	r := h.newRequest()
 	r.RequireApproval = true
-	return h.request(r)
+	return h.mustRequest(r)
 }
 
-func (h *house) balance(kind ledger.Kind) string {
+func (h *testEnv) loadBalance(kind ledger.Kind) string {
 	h.t.Helper()
 	var a money.Amount
 	err := h.DB.ReadOrg(h.t.Context(), h.org, func(ctx context.Context, tx pg.Tx) (err error) {
@@ -161,22 +161,22 @@ func (h *house) balance(kind ledger.Kind) string {
 	return a.String()
 }
 
-// balances compares what the customer may spend and what is held.
-func (h *house) balances(available, held string) {
+// wantBalances compares what the customer may spend and what is held.
+func (h *testEnv) wantBalances(available, held string) {
 	h.t.Helper()
-	if got := h.balance(ledger.Customer); got != available {
+	if got := h.loadBalance(ledger.Customer); got != available {
 		h.t.Errorf("available: got %v, want %v", got, available)
 	}
-	if got := h.balance(ledger.Withdrawing); got != held {
+	if got := h.loadBalance(ledger.Withdrawing); got != held {
 		h.t.Errorf("held: got %v, want %v", got, held)
 	}
 }
 
-// rows counts everything that a request could have written.
-func (h *house) rows() string {
+// dumpRows counts everything that a request could have written.
+func (h *testEnv) dumpRows() string {
 	h.t.Helper()
 	var counts string
-	err := pgtest.Owner(h.t, h.DB).QueryRow(h.t.Context(), `
+	err := pgtest.OwnerPool(h.t, h.DB).QueryRow(h.t.Context(), `
 		SELECT format('withdrawals %s, transfers %s, accounts %s, orders %s, events %s, audit %s, customers %s, wallets %s',
 			(SELECT count(*) FROM withdrawals), (SELECT count(*) FROM ledger_transfers), (SELECT count(*) FROM ledger_accounts),
 			(SELECT count(*) FROM dispatch_orders), (SELECT count(*) FROM events), (SELECT count(*) FROM audit_log),
@@ -187,10 +187,10 @@ func (h *house) rows() string {
 	return counts
 }
 
-// told are the events of a withdrawal, in order, with the status each shows.
-func (h *house) told(withdrawalID string) []string {
+// eventTypes are the events of a withdrawal, in order, with the status each shows.
+func (h *testEnv) eventTypes(withdrawalID string) []string {
 	h.t.Helper()
-	rows, err := pgtest.Owner(h.t, h.DB).Query(h.t.Context(), `SELECT type, data FROM events WHERE resource_id = $1 ORDER BY resource_seq`, withdrawalID)
+	rows, err := pgtest.OwnerPool(h.t, h.DB).Query(h.t.Context(), `SELECT type, data FROM events WHERE resource_id = $1 ORDER BY resource_seq`, withdrawalID)
 	if err != nil {
 		h.t.Fatal(err)
 	}
@@ -211,16 +211,16 @@ func (h *house) told(withdrawalID string) []string {
 	return told
 }
 
-func (h *house) heard(withdrawalID string, want ...string) {
+func (h *testEnv) wantEvents(withdrawalID string, want ...string) {
 	h.t.Helper()
-	if got := h.told(withdrawalID); !slices.Equal(got, want) {
+	if got := h.eventTypes(withdrawalID); !slices.Equal(got, want) {
 		h.t.Errorf("events: got %v, want %v", got, want)
 	}
 }
 
-func (h *house) orders(withdrawalID string) (status string) {
+func (h *testEnv) orderStatus(withdrawalID string) (status string) {
 	h.t.Helper()
-	err := pgtest.Owner(h.t, h.DB).QueryRow(h.t.Context(), `
+	err := pgtest.OwnerPool(h.t, h.DB).QueryRow(h.t.Context(), `
 		SELECT coalesce((SELECT status FROM dispatch_orders WHERE order_id = $1), 'none')`, withdrawalID).Scan(&status)
 	if err != nil {
 		h.t.Fatal(err)
@@ -228,19 +228,19 @@ func (h *house) orders(withdrawalID string) (status string) {
 	return status
 }
 
-func (h *house) order(w webhook.Withdrawal) dispatch.Order {
+func (h *testEnv) loadOrder(w webhook.Withdrawal) dispatch.Order {
 	return dispatch.Order{ID: w.WithdrawalID, OrgID: h.org}
 }
 
-func refused(t *testing.T, err error, want fault.Code) {
+func wantFault(t *testing.T, err error, want fault.Code) {
 	t.Helper()
-	if !fault.Is(err, want) {
+	if !fault.HasCode(err, want) {
 		t.Fatalf("got %v, want %v", err, want)
 	}
 }
 
-// crowd runs fn n times at once.
-func crowd(n int, fn func(i int)) {
+// runParallel runs fn n times at once.
+func runParallel(n int, fn func(i int)) {
 	var wg sync.WaitGroup
 	start := make(chan struct{})
 	for i := range n {

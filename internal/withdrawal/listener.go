@@ -37,9 +37,9 @@ const (
 
 const resourceKind = "WITHDRAWAL"
 
-// tell records the event of a transition, if it has one. The caller holds the
+// publishEvent records the event of a transition, if it has one. The caller holds the
 // row's lock.
-func tell(ctx context.Context, tx pg.Tx, org string, t transition, w webhook.Withdrawal) error {
+func publishEvent(ctx context.Context, tx pg.Tx, org string, t transition, w webhook.Withdrawal) error {
 	if t.Event == "" {
 		return nil
 	}
@@ -50,15 +50,15 @@ func tell(ctx context.Context, tx pg.Tx, org string, t transition, w webhook.Wit
 	if w.CustomerID != nil {
 		e.CustomerID = *w.CustomerID
 	} else {
-		e.Type = ownEvents[t.Event]
+		e.Type = orgEventTypes[t.Event]
 	}
 	_, err := event.Record(ctx, tx, e)
 	return err
 }
 
-// ownEvents are how the organization's own withdrawals are told: by extensions alone, so
+// orgEventTypes are how the organization's own withdrawals are told: by extensions alone, so
 // that no endpoint that was made for customers' money hears of it.
-var ownEvents = map[webhook.Type]webhook.Type{
+var orgEventTypes = map[webhook.Type]webhook.Type{
 	webhook.CustomerWithdraw:                 webhook.OrganizationWithdraw,
 	webhook.CustomerWithdrawAwaitingApproval: webhook.OrganizationWithdrawAwaitingApproval,
 	webhook.CustomerWithdrawBlocked:          webhook.OrganizationWithdrawBlocked,
@@ -69,36 +69,36 @@ var ownEvents = map[webhook.Type]webhook.Type{
 	webhook.CustomerWithdrawCompleted:        webhook.OrganizationWithdrawCompleted,
 }
 
-func (s *Service) step(ctx context.Context, tx pg.Tx, org, withdrawalID string, from, to Status, set string, args ...any) error {
-	w, err := s.moved(ctx, tx, org, withdrawalID, from, to, set, args...)
+func (s *Service) advanceStatus(ctx context.Context, tx pg.Tx, org, withdrawalID string, from, to Status, set string, args ...any) error {
+	w, err := s.changeStatus(ctx, tx, org, withdrawalID, from, to, set, args...)
 	if err != nil {
 		return err
 	}
 	return audit.Record(ctx, tx, audit.Entry{
-		OrgID: org, Actor: dispatcher, Action: "withdrawal." + verb(to), ResourceKind: resourceKind, ResourceID: withdrawalID,
-		Detail: outcome(w),
+		OrgID: org, Actor: dispatchActor, Action: "withdrawal." + statusVerb(to), ResourceKind: resourceKind, ResourceID: withdrawalID,
+		Detail: outcomeDetail(w),
 	})
 }
 
-func (*Service) moved(ctx context.Context, tx pg.Tx, org, withdrawalID string, from, to Status, set string, args ...any) (webhook.Withdrawal, error) {
-	if err := become(ctx, tx, org, withdrawalID, from, to, set, args...); err != nil {
+func (*Service) changeStatus(ctx context.Context, tx pg.Tx, org, withdrawalID string, from, to Status, set string, args ...any) (webhook.Withdrawal, error) {
+	if err := setStatus(ctx, tx, org, withdrawalID, from, to, set, args...); err != nil {
 		return webhook.Withdrawal{}, err
 	}
-	w, err := Object(ctx, tx, org, withdrawalID)
+	w, err := LoadObject(ctx, tx, org, withdrawalID)
 	if err != nil {
 		return w, err
 	}
-	return w, tell(ctx, tx, org, move(from, to), w)
+	return w, publishEvent(ctx, tx, org, findTransition(from, to), w)
 }
 
-// dispatcher is who moves a withdrawal by what became of its payment.
-var dispatcher = audit.System("dispatch")
+// dispatchActor is who moves a withdrawal by what became of its payment.
+var dispatchActor = audit.System("dispatch")
 
-func outcome(w webhook.Withdrawal) map[string]any {
+func outcomeDetail(w webhook.Withdrawal) map[string]any {
 	return map[string]any{"txHash": w.TxHash, "failureReason": w.FailureReason, "approvalReasons": w.ApprovalReasons}
 }
 
-func verb(to Status) string {
+func statusVerb(to Status) string {
 	switch to {
 	case Broadcast:
 		return "broadcast"
@@ -110,27 +110,27 @@ func verb(to Status) string {
 	panic(fmt.Sprintf("withdrawal: dispatch does not make anything %s", to))
 }
 
-// Broadcast implements dispatch.Listener. A second hash in the same slot
+// OnBroadcast implements dispatch.Listener. A second hash in the same slot
 // replaces the first, silently: the organization has been told of the payment.
-func (s *Service) Broadcast(ctx context.Context, tx pg.Tx, o dispatch.Order, hash chain.TxHash) error {
-	err := s.step(ctx, tx, o.OrgID, o.ID, Processing, Broadcast,
+func (s *Service) OnBroadcast(ctx context.Context, tx pg.Tx, o dispatch.Order, hash chain.TxHash) error {
+	err := s.advanceStatus(ctx, tx, o.OrgID, o.ID, Processing, Broadcast,
 		"tx_hash = $5, broadcast_at = $6, chain_status = $7", hash, tx.Now, chainPending)
-	if errors.Is(err, errLost) {
-		return s.shown(ctx, tx, o, hash, chainPending)
+	if errors.Is(err, errLostRace) {
+		return s.updateChainStatus(ctx, tx, o, hash, chainPending)
 	}
 	return err
 }
 
-// Included implements dispatch.Listener.
-func (s *Service) Included(ctx context.Context, tx pg.Tx, o dispatch.Order, hash chain.TxHash) error {
-	return s.shown(ctx, tx, o, hash, chainIncluded)
+// OnIncluded implements dispatch.Listener.
+func (s *Service) OnIncluded(ctx context.Context, tx pg.Tx, o dispatch.Order, hash chain.TxHash) error {
+	return s.updateChainStatus(ctx, tx, o, hash, chainIncluded)
 }
 
-// shown updates what the chain says of a withdrawal that is out.
-func (s *Service) shown(ctx context.Context, tx pg.Tx, o dispatch.Order, hash chain.TxHash, chainStatus string) error {
+// updateChainStatus updates what the chain says of a withdrawal that is out.
+func (s *Service) updateChainStatus(ctx context.Context, tx pg.Tx, o dispatch.Order, hash chain.TxHash, chainStatus string) error {
 	_, err := tx.Exec(ctx, `
 		UPDATE withdrawals SET chain_status = $4, tx_hash = $3,
-			replaced_tx_hashes = `+replaced+`
+			replaced_tx_hashes = `+replacedHashesExpr+`
 		WHERE org_id = $1 AND withdrawal_id = $2 AND status = 'BROADCAST'`, o.OrgID, o.ID, hash, chainStatus)
 	if err != nil {
 		return fmt.Errorf("withdrawal %s is %s: %w", o.ID, chainStatus, err)
@@ -138,35 +138,35 @@ func (s *Service) shown(ctx context.Context, tx pg.Tx, o dispatch.Order, hash ch
 	return nil
 }
 
-// replaced is the list of hashes once $3 is the one that counts.
-const replaced = `CASE
+// replacedHashesExpr is the list of hashes once $3 is the one that counts.
+const replacedHashesExpr = `CASE
 	WHEN tx_hash = $3 THEN replaced_tx_hashes
 	ELSE array_append(array_remove(array_remove(replaced_tx_hashes, $3), tx_hash), tx_hash) END`
 
-// Ended implements dispatch.Listener: the hold is settled when the payment is
+// OnEnded implements dispatch.Listener: the hold is settled when the payment is
 // proven, given back when it is proven that the slot was used without paying.
-func (s *Service) Ended(ctx context.Context, tx pg.Tx, o dispatch.Order, e dispatch.End) ([]ledger.Posting, error) {
-	r, err := find(ctx, tx, o.OrgID, o.ID)
+func (s *Service) OnEnded(ctx context.Context, tx pg.Tx, o dispatch.Order, e dispatch.End) ([]ledger.Posting, error) {
+	r, err := loadRow(ctx, tx, o.OrgID, o.ID)
 	if err != nil {
 		return nil, err
 	}
-	charged, cost, err := s.chargeOf(ctx, tx, r, e)
+	charged, cost, err := s.finalCharge(ctx, tx, r, e)
 	if err != nil {
 		return nil, err
 	}
 	r.charged = charged
-	postings := chargePosting(o.OrgID, r, charged)
+	postings := newChargePostings(o.OrgID, r, charged)
 	if e.Paid {
 		if r.status == Processing {
 			// Nobody said so, and the chain has it. The organization hears of the
 			// broadcast before it hears of the end.
-			if err := s.Broadcast(ctx, tx, o, e.Hash); err != nil {
+			if err := s.OnBroadcast(ctx, tx, o, e.Hash); err != nil {
 				return nil, err
 			}
 		}
-		err := s.final(ctx, tx, o, e, Broadcast, Completed, chainFinalized, "", charged, cost)
-		postings = append(append(postings, chargeRest(o.OrgID, r, charged)...), kept(o.OrgID, r)...)
-		return append(postings, settle(o.OrgID, r)), err
+		err := s.finishWithdrawal(ctx, tx, o, e, Broadcast, Completed, chainFinalized, "", charged, cost)
+		postings = append(append(postings, newChargeReturnPostings(o.OrgID, r, charged)...), newKeptFeePostings(o.OrgID, r)...)
+		return append(postings, newSettlementPosting(o.OrgID, r)), err
 	}
 	chainStatus, reason := chainReverted, failedReverted
 	if e.Cancelled {
@@ -179,22 +179,22 @@ func (s *Service) Ended(ctx context.Context, tx pg.Tx, o dispatch.Order, e dispa
 	if r.status == Broadcast {
 		from = Broadcast
 	}
-	err = s.final(ctx, tx, o, e, from, Failed, chainStatus, reason, charged, cost)
-	return append(postings, release(o.OrgID, r)...), err
+	err = s.finishWithdrawal(ctx, tx, o, e, from, Failed, chainStatus, reason, charged, cost)
+	return append(postings, newReleasePostings(o.OrgID, r)...), err
 }
 
-func (s *Service) final(ctx context.Context, tx pg.Tx, o dispatch.Order, e dispatch.End, from, to Status, chainStatus, reason string, charged, cost money.Amount) error {
-	others := make([]string, 0, len(e.Replaced))
+func (s *Service) finishWithdrawal(ctx context.Context, tx pg.Tx, o dispatch.Order, e dispatch.End, from, to Status, chainStatus, reason string, charged, cost money.Amount) error {
+	replacedHashes := make([]string, 0, len(e.Replaced))
 	for _, h := range e.Replaced {
-		others = append(others, string(h))
+		replacedHashes = append(replacedHashes, string(h))
 	}
-	return s.step(ctx, tx, o.OrgID, o.ID, from, to, `
+	return s.advanceStatus(ctx, tx, o.OrgID, o.ID, from, to, `
 		tx_hash = $5, replaced_tx_hashes = $6, chain_status = $7, network_fee = $8, completed_at = $9, failure_reason = nullif($10, ''), charged = $11, charge_cost = $12`,
-		e.Hash, others, chainStatus, e.Fee, tx.Now, reason, charged, cost)
+		e.Hash, replacedHashes, chainStatus, e.Fee, tx.Now, reason, charged, cost)
 }
 
-// Repriced implements dispatch.Repricer. Nothing is told: the payment is what it was.
-func (*Service) Repriced(ctx context.Context, tx pg.Tx, o dispatch.Order, fee money.Amount) error {
+// OnFeeChanged implements dispatch.FeeChangeListener. Nothing is told: the payment is what it was.
+func (*Service) OnFeeChanged(ctx context.Context, tx pg.Tx, o dispatch.Order, fee money.Amount) error {
 	_, err := tx.Exec(ctx, `UPDATE withdrawals SET network_fee = $3 WHERE org_id = $1 AND withdrawal_id = $2`, o.OrgID, o.ID, fee)
 	if err != nil {
 		return fmt.Errorf("keep the fee of withdrawal %s: %w", o.ID, err)
@@ -202,17 +202,17 @@ func (*Service) Repriced(ctx context.Context, tx pg.Tx, o dispatch.Order, fee mo
 	return nil
 }
 
-// Review implements dispatch.Reviewer. Of several payments to a destination that were
+// ReviewOrder implements dispatch.Reviewer. Of several payments to a destination that were
 // ordered together, the first that fails stops those that have no slot yet.
-func (s *Service) Review(ctx context.Context, tx pg.Tx, o dispatch.Order) (*signer.Refusal, error) {
-	why, err := s.overspent(ctx, tx, o)
+func (s *Service) ReviewOrder(ctx context.Context, tx pg.Tx, o dispatch.Order) (*signer.Refusal, error) {
+	reason, err := s.checkDayLimit(ctx, tx, o)
 	if err != nil {
 		return nil, err
 	}
-	if why != "" {
-		return &signer.Refusal{Code: dispatch.CustomerCosts, Message: why}, nil
+	if reason != "" {
+		return &signer.Refusal{Code: dispatch.CustomerCostLimit, Message: reason}, nil
 	}
-	failed, at, err := failedTo(ctx, tx, o.OrgID, o.Chain, o.To)
+	failed, failedAt, err := findFailedTo(ctx, tx, o.OrgID, o.Chain, o.To)
 	if err != nil || failed == "" {
 		return nil, err
 	}
@@ -221,16 +221,16 @@ func (s *Service) Review(ctx context.Context, tx pg.Tx, o dispatch.Order) (*sign
 	if err != nil {
 		return nil, fmt.Errorf("when withdrawal %s was ordered: %w", o.ID, err)
 	}
-	if !at.After(ordered) {
+	if !failedAt.After(ordered) {
 		return nil, nil
 	}
 	return &signer.Refusal{Code: dispatch.PayeeFailed, Message: fmt.Sprintf("%s to the same destination was reverted by the chain after this withdrawal was accepted", failed)}, nil
 }
 
-// Refused implements dispatch.Listener: the signer's policy said no, or the chain
+// OnRefused implements dispatch.Listener: the signer's policy said no, or the chain
 // would because of the destination or of what would reach it, before anything was
 // journaled. A person may try again later or give up.
-func (s *Service) Refused(ctx context.Context, tx pg.Tx, o dispatch.Order, r *signer.Refusal) error {
+func (s *Service) OnRefused(ctx context.Context, tx pg.Tx, o dispatch.Order, r *signer.Refusal) error {
 	reason := ReasonPolicyLimit
 	switch r.Code {
 	case dispatch.PayeeRefused, dispatch.AmountRefused, dispatch.PayeeFailed:
@@ -242,24 +242,24 @@ func (s *Service) Refused(ctx context.Context, tx pg.Tx, o dispatch.Order, r *si
 	case signer.RefusedVoid:
 		reason = ReasonRestored
 	}
-	w, err := s.moved(ctx, tx, o.OrgID, o.ID, Processing, AwaitingApproval, `
+	w, err := s.changeStatus(ctx, tx, o.OrgID, o.ID, Processing, AwaitingApproval, `
 		requires_approval = true, approved_at = NULL, approval_round = approval_round + 1,
 		approvals_required = greatest(approvals_required, (SELECT approval_quorum FROM organization_settings WHERE org_id = $1)),
 		approval_reasons = array_append(array_remove(approval_reasons, $5), $5)`, reason)
 	if err != nil {
 		return err
 	}
-	return remember(ctx, tx, o.OrgID, Decided{
-		withdrawalID: o.ID, Act: Returned, Status: AwaitingApproval, Reasons: []Reason{reason}, Note: r.Message, Actor: dispatcher,
-		Gates: []Step{{Gate: GateSigner, Result: Hold, Reason: reason, Inputs: map[string]string{"code": r.Code}}},
-	}, "withdrawal.refused", outcome(w))
+	return recordDecision(ctx, tx, o.OrgID, DecisionRecord{
+		withdrawalID: o.ID, Act: ActReturned, Status: AwaitingApproval, Reasons: []Reason{reason}, Note: r.Message, Actor: dispatchActor,
+		Gates: []Step{{Gate: GateSigner, Result: ResultHold, Reason: reason, Inputs: map[string]string{"code": r.Code}}},
+	}, "withdrawal.refused", outcomeDetail(w))
 }
 
 // endedByOperator is what the organization reads of a withdrawal that the operator ended.
 const endedByOperator = "The operator of this service ended it before anything of it was signed."
 
-// Withdrawn implements dispatch.Listener: a person ended the order, which had no slot. The
+// OnRecalled implements dispatch.Listener: a person ended the order, which had no slot. The
 // withdrawal is removed, and its hold given back, once the signer has voided it.
-func (*Service) Withdrawn(ctx context.Context, tx pg.Tx, o dispatch.Order, by audit.Actor) error {
-	return intend(ctx, tx, o.OrgID, o.ID, Processing, ending{as: Rejected, note: endedByOperator, by: by})
+func (*Service) OnRecalled(ctx context.Context, tx pg.Tx, o dispatch.Order, actor audit.Actor) error {
+	return setEndIntent(ctx, tx, o.OrgID, o.ID, Processing, endIntent{status: Rejected, note: endedByOperator, actor: actor})
 }

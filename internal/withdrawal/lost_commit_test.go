@@ -17,29 +17,29 @@ import (
 	"github.com/cofferpay/coffer/webhook"
 )
 
-// armed is a signer that does something once it has voided a payment, before the caller
+// hookedVoidSigner is a signer that does something once it has voided a payment, before the caller
 // hears of it.
-type armed struct {
+type hookedVoidSigner struct {
 	signer.Signer
 	voided func()
 }
 
-func (a *armed) Void(ctx context.Context, v signer.Void) (signer.Entry, error) {
-	e, err := a.Signer.Void(ctx, v)
+func (a *hookedVoidSigner) VoidIntent(ctx context.Context, v signer.Void) (signer.Entry, error) {
+	e, err := a.Signer.VoidIntent(ctx, v)
 	a.voided()
 	return e, err
 }
 
-// through is the service of a process whose connections to the database go through a proxy.
+// serviceThrough is the service of a process whose connections to the database go through a proxy.
 // afterVoid is done between the signer's word and the release.
-func (h *house) through(p *pgtest.Proxy, afterVoid func()) *Service {
+func (h *testEnv) serviceThrough(p *pgtest.Proxy, afterVoid func()) *Service {
 	h.t.Helper()
-	d := pgtest.Of(h.t, h.DB)
+	d := pgtest.DatabaseOf(h.t, h.DB)
 	d.URL = p.Start(h.t, d.URL)
 	db := pgtest.Open(h.t, d, time.Now)
-	s, v := *h.Service, *h.Voids
-	s.DB, s.Voids = db, &v
-	v.DB, v.Signer = db, &armed{Signer: v.Signer, voided: afterVoid}
+	s, v := *h.Service, *h.Voider
+	s.DB, s.Voider = db, &v
+	v.DB, v.Signer = db, &hookedVoidSigner{Signer: v.Signer, voided: afterVoid}
 	v.Listeners = map[signer.Purpose]dispatch.VoidListener{signer.Payment: &s}
 	return &s
 }
@@ -49,17 +49,17 @@ func (h *house) through(p *pgtest.Proxy, afterVoid func()) *Service {
 // released once, its end is told once, and the signer does not admit it any more.
 func TestAnEndWhoseCommitIsUnknownComesOnce(t *testing.T) {
 	t.Parallel()
-	sentBack := func(h *house) webhook.Withdrawal {
-		return h.returned(h.want(), &signer.Refusal{Code: signer.PolicyLimit})
+	sentBack := func(h *testEnv) webhook.Withdrawal {
+		return h.requestReturned(h.newRequest(), &signer.Refusal{Code: signer.PolicyLimit})
 	}
-	waiting := func(h *house) webhook.Withdrawal { return h.waiting(dispatch.WantChain) }
-	for mode, atCommit := range pgtest.Commits {
+	waiting := func(h *testEnv) webhook.Withdrawal { return h.requestWaiting(dispatch.WaitProviders) }
+	for mode, atCommit := range pgtest.CommitLosses {
 		for name, c := range map[string]struct {
-			made    func(h *house) webhook.Withdrawal
+			made    func(h *testEnv) webhook.Withdrawal
 			order   string // of it, before the cancel
 			release bool   // the COMMIT of the release is lost, not the first one
 		}{
-			"the end of one that was never let go":      {made: (*house).held, order: "none"},
+			"the end of one that was never let go":      {made: (*testEnv).requestHeld, order: "none"},
 			"the decision about one that waits":         {made: waiting, order: "QUEUED"},
 			"the release of one that waits":             {made: waiting, order: "QUEUED", release: true},
 			"the decision about one that was sent back": {made: sentBack, order: "REFUSED"},
@@ -67,49 +67,49 @@ func TestAnEndWhoseCommitIsUnknownComesOnce(t *testing.T) {
 		} {
 			t.Run(mode+", "+name, func(t *testing.T) {
 				t.Parallel()
-				h, f := voiding(t)
+				h, f := newVoidEnv(t)
 				id := c.made(h).WithdrawalID
 				p := &pgtest.Proxy{}
-				s := h.through(p, func() { p.AtCommit.Store(atCommit) })
+				s := h.serviceThrough(p, func() { p.CommitAction.Store(atCommit) })
 				if !c.release {
-					p.AtCommit.Store(atCommit)
+					p.CommitAction.Store(atCommit)
 				}
 				_, err := s.Cancel(t.Context(), h.org, id, audit.APIKey(h.org))
 				if c.release {
-					refused(t, err, fault.CodeUnavailable)
+					wantFault(t, err, fault.CodeUnavailable)
 				} else if !errors.Is(err, pg.ErrCommitUnknown) {
 					t.Errorf("got %v, want %v", err, pg.ErrCommitUnknown)
 				}
 				taken, ended := c.release || atCommit == pgtest.AnswerLost, atCommit == pgtest.AnswerLost && (c.release || c.order == "none")
-				if got, want := h.orders(id), map[bool]string{false: c.order, true: "WITHDRAWN"}[taken && c.order != "none"]; got != want {
+				if got, want := h.orderStatus(id), map[bool]string{false: c.order, true: "WITHDRAWN"}[taken && c.order != "none"]; got != want {
 					t.Errorf("order: got %s, want %s", got, want)
 				}
-				if got, want := h.balance(ledger.Withdrawing), map[bool]string{false: "1000", true: "0"}[ended]; got != want {
+				if got, want := h.loadBalance(ledger.Withdrawing), map[bool]string{false: "1000", true: "0"}[ended]; got != want {
 					t.Errorf("held: got %s, want %s", got, want)
 				}
 
 				// Another process finishes what was decided, and the caller asks again.
-				if err := h.Voids.Pass(t.Context()); err != nil {
+				if err := h.Voider.RunPass(t.Context()); err != nil {
 					t.Error(err)
 				}
 				if _, err = h.Cancel(t.Context(), h.org, id, audit.APIKey(h.org)); taken {
-					refused(t, err, fault.InvalidState)
-					if fault.Of(err).Extra["currentStatus"] != "CANCELLED" {
-						t.Errorf("again: got %v, want the state that it has", fault.Of(err).Extra)
+					wantFault(t, err, fault.InvalidState)
+					if fault.Find(err).Extra["currentStatus"] != "CANCELLED" {
+						t.Errorf("again: got %v, want the state that it has", fault.Find(err).Extra)
 					}
 				} else if err != nil {
 					t.Errorf("again: got %v", err)
 				}
-				h.balances("1000000", "0")
-				if n := strings.Count(strings.Join(h.told(id), ","), "CUSTOMER_WITHDRAW_CANCELLED CANCELLED"); n != 1 {
-					t.Errorf("its end was told %d times, want once: %v", n, h.told(id))
+				h.wantBalances("1000000", "0")
+				if n := strings.Count(strings.Join(h.eventTypes(id), ","), "CUSTOMER_WITHDRAW_CANCELLED CANCELLED"); n != 1 {
+					t.Errorf("its end was told %d times, want once: %v", n, h.eventTypes(id))
 				}
 				var releases int
-				if err := pgtest.Owner(t, h.DB).QueryRow(t.Context(), `SELECT count(*) FROM ledger_transfers WHERE cause_kind = 'WITHDRAWAL_END' AND cause_id = $1`, id).Scan(&releases); err != nil || releases != 1 {
+				if err := pgtest.OwnerPool(t, h.DB).QueryRow(t.Context(), `SELECT count(*) FROM ledger_transfers WHERE cause_kind = 'WITHDRAWAL_END' AND cause_id = $1`, id).Scan(&releases); err != nil || releases != 1 {
 					t.Errorf("got %d releases %v, want one", releases, err)
 				}
 				if c.order != "none" {
-					h.admitted(f, id, signer.RefusedVoid)
+					h.wantAdmitted(f, id, signer.RefusedVoid)
 				}
 			})
 		}

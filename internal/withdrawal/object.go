@@ -25,19 +25,19 @@ const selectObjects = `
 		(SELECT count(*) FROM withdrawal_approvals a WHERE a.withdrawal_id = w.withdrawal_id AND a.round = w.approval_round)
 	FROM withdrawals w JOIN mints m ON m.mint_id = w.mint_id`
 
-// Object is a withdrawal as the API and the events show it, as it stands in
+// LoadObject is a withdrawal as the API and the events show it, as it stands in
 // this transaction. Error: fault NOT_FOUND.
-func Object(ctx context.Context, tx pg.Tx, org, withdrawalID string) (webhook.Withdrawal, error) {
-	if !id.Is("wd", withdrawalID) {
-		return webhook.Withdrawal{}, notFound()
+func LoadObject(ctx context.Context, tx pg.Tx, org, withdrawalID string) (webhook.Withdrawal, error) {
+	if !id.IsValid("wd", withdrawalID) {
+		return webhook.Withdrawal{}, newNotFound()
 	}
 	rows, err := tx.Query(ctx, selectObjects+` WHERE w.org_id = $1 AND w.withdrawal_id = $2`, org, withdrawalID)
 	if err != nil {
 		return webhook.Withdrawal{}, fmt.Errorf("read withdrawal %s: %w", withdrawalID, err)
 	}
-	l, err := pgx.CollectExactlyOneRow(rows, render)
+	l, err := pgx.CollectExactlyOneRow(rows, scanObject)
 	if errors.Is(err, pgx.ErrNoRows) {
-		return webhook.Withdrawal{}, notFound()
+		return webhook.Withdrawal{}, newNotFound()
 	}
 	if err != nil {
 		return webhook.Withdrawal{}, fmt.Errorf("read withdrawal %s: %w", withdrawalID, err)
@@ -49,25 +49,25 @@ func Object(ctx context.Context, tx pg.Tx, org, withdrawalID string) (webhook.Wi
 // another organization.
 func (s *Service) ByID(ctx context.Context, org, withdrawalID string) (w webhook.Withdrawal, err error) {
 	err = s.DB.ReadOrg(ctx, org, func(ctx context.Context, tx pg.Tx) (err error) {
-		w, err = Object(ctx, tx, org, withdrawalID)
+		w, err = LoadObject(ctx, tx, org, withdrawalID)
 		return err
 	})
 	return w, err
 }
 
-// listed is a rendered row with its exact place in lists: the object shows
+// renderedRow is a rendered row with its exact place in lists: the object shows
 // milliseconds, the place has the microseconds that the table sorts by.
-type listed struct {
+type renderedRow struct {
 	object  webhook.Withdrawal
 	created time.Time
 }
 
-func render(row pgx.CollectableRow) (listed, error) {
+func scanObject(row pgx.CollectableRow) (renderedRow, error) {
 	var (
 		w                              webhook.Withdrawal
 		amount                         money.Amount
 		fee, deducted, feeMax          *money.Amount
-		travel                         []byte
+		travelRule                     []byte
 		value                          *money.USD
 		contract                       string
 		created                        time.Time
@@ -82,10 +82,10 @@ func render(row pgx.CollectableRow) (listed, error) {
 	err := row.Scan(&w.WithdrawalID, &w.IdempotencyKey, &w.CustomerID, &w.Product, &w.WhitelistedAddressID, &w.MintID, &w.Mint.Symbol, &w.Mint.Name, &w.Mint.Chain, &w.Mint.Decimals, &contract,
 		&amount, &value, &w.ToAddress, &fee, &w.NetworkFeeMintID,
 		&w.Status, &w.ChainStatus, &w.RequiresApproval, &reasons, &w.TxHash, &replaced,
-		&w.FailureReason, &w.RejectedReason, &w.Reference, &metadata, &w.FeeMode, &deducted, &feeMax, &travel,
+		&w.FailureReason, &w.RejectedReason, &w.Reference, &metadata, &w.FeeMode, &deducted, &feeMax, &travelRule,
 		&created, &approved, &broadcast, &completed, &screening, &costs, &c.held, &c.failureMax, &charged, &w.Approvals.Required, &w.Approvals.Received)
 	if err != nil {
-		return listed{}, err
+		return renderedRow{}, err
 	}
 	w.Mint.ID = w.MintID
 	if contract != "" {
@@ -97,7 +97,7 @@ func render(row pgx.CollectableRow) (listed, error) {
 		// The fee was held beside the amount, and whose it is was never in question.
 		w.FeeMode = FeeOrganization
 		if deducted != nil {
-			amount = less(amount, *deducted)
+			amount = subOrZero(amount, *deducted)
 		}
 	}
 	w.Amount, w.AmountDecimal = amount.String(), amount.Decimal(w.Mint.Decimals)
@@ -106,8 +106,8 @@ func render(row pgx.CollectableRow) (listed, error) {
 		// the network took is billed to the organization.
 		fee = deducted
 	}
-	w.NetworkFee, w.MaxNetworkFee = textOf(fee), textOf(feeMax)
-	w.TravelRule = travel
+	w.NetworkFee, w.MaxNetworkFee = amountText(fee), amountText(feeMax)
+	w.TravelRule = travelRule
 	if value != nil {
 		text := value.Cents()
 		w.USDValue = &text
@@ -119,19 +119,19 @@ func render(row pgx.CollectableRow) (listed, error) {
 			w.Approvals.Received = max(w.Approvals.Received, 1)
 		}
 	}
-	w.Screening.Status = string(NotConfigured)
+	w.Screening.Status = string(ResultNotConfigured)
 	if screening != nil {
 		w.Screening = *screening
 	}
-	if w.CustomerCharge = shownCharge(costs, w.MintID, c); w.CustomerCharge != nil && completed != nil {
-		w.CustomerCharge.Charged = textOf(&charged)
+	if w.CustomerCharge = chargeObject(costs, w.MintID, c); w.CustomerCharge != nil && completed != nil {
+		w.CustomerCharge.Charged = amountText(&charged)
 	}
 	w.CreatedAt = webhook.At(created)
 	w.ApprovedAt, w.BroadcastAt, w.CompletedAt = webhook.AtOrNil(approved), webhook.AtOrNil(broadcast), webhook.AtOrNil(completed)
-	return listed{w, created}, nil
+	return renderedRow{w, created}, nil
 }
 
-func textOf(a *money.Amount) *string {
+func amountText(a *money.Amount) *string {
 	if a == nil {
 		return nil
 	}

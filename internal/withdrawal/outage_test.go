@@ -14,17 +14,17 @@ import (
 	"github.com/cofferpay/coffer/internal/risk/risktest"
 )
 
-// quoting is a source that says one price of some age, or nothing.
-type quoting struct {
+// fakePriceSource is a source that says one price of some age, or nothing.
+type fakePriceSource struct {
 	usd string
 	age time.Duration
 }
 
-func (q quoting) USD(context.Context, int) (price.Quote, error) {
+func (q fakePriceSource) USD(context.Context, int) (price.Quote, error) {
 	if q.usd == "" {
 		return price.Quote{}, price.ErrUnavailable
 	}
-	return price.Quote{Price: money.MustParseUSD(q.usd), At: time.Now().Add(-q.age)}, nil
+	return price.Quote{Price: money.MustParseUSD(q.usd), QuotedAt: time.Now().Add(-q.age)}, nil
 }
 
 // Rules RISK-4, RISK-6, RISK-8, WD-3: every order in which things can be out.
@@ -34,42 +34,42 @@ func TestNothingIsSentWhileAnythingThatIsNeededIsUnknown(t *testing.T) {
 	medium, limit := risk.Medium, money.MustParseUSD("2")
 	prices := []struct {
 		name  string
-		of    [2]quoting
+		of    [2]fakePriceSource
 		value bool
 	}{
-		{"fresh", [2]quoting{{"1", 0}, {"1", 5 * time.Minute}}, true},
-		{"one is stale", [2]quoting{{"1", 0}, {"1", 5*time.Minute + 1}}, false},
-		{"both are stale", [2]quoting{{"1", time.Hour}, {"1", time.Hour}}, false},
-		{"one is missing", [2]quoting{{"1", 0}, {}}, false},
-		{"both are missing", [2]quoting{{}, {}}, false},
-		{"they disagree", [2]quoting{{"1", 0}, {"1.05", 0}}, false},
+		{"fresh", [2]fakePriceSource{{"1", 0}, {"1", 5 * time.Minute}}, true},
+		{"one is stale", [2]fakePriceSource{{"1", 0}, {"1", 5*time.Minute + 1}}, false},
+		{"both are stale", [2]fakePriceSource{{"1", time.Hour}, {"1", time.Hour}}, false},
+		{"one is missing", [2]fakePriceSource{{"1", 0}, {}}, false},
+		{"both are missing", [2]fakePriceSource{{}, {}}, false},
+		{"they disagree", [2]fakePriceSource{{"1", 0}, {"1.05", 0}}, false},
 	}
 	cases, sent := 0, 0
-	for _, a := range risktest.Ways {
+	for _, a := range risktest.Behaviors {
 		synctest.Test(t, func(t *testing.T) {
-			for _, b := range risktest.Ways {
+			for _, b := range risktest.Behaviors {
 				for _, p := range prices {
 					for _, units := range []uint64{2, 3} { // dollars: at the threshold and above
 						for _, severity := range []*risk.Severity{nil, &medium} {
 							for _, usd := range []*money.USD{nil, &limit} {
 								for quorum := range 2 {
-									f := passing()
+									f := passingFacts()
 									f.mint.Decimals, f.mint.MinWithdraw = 0, money.Units(1)
 									f.amount, f.balance, f.liquid = money.Units(units), money.Units(10), money.Units(10)
 									panel := &risk.Panel{Quorum: quorum, Log: slog.New(slog.DiscardHandler), Members: []risk.Member{
-										{Screener: &risktest.Provider{Called: "A", Way: a}}, {Screener: &risktest.Provider{Called: "B", Way: b}},
+										{Screener: &risktest.Provider{ProviderName: "A", Behavior: a}}, {Screener: &risktest.Provider{ProviderName: "B", Behavior: b}},
 									}}
-									policy := risk.Policy{Providers: panel, UnknownAs: risk.UnknownHolds}
-									f.screen = policy.DecideDestination(t.Context(), risk.WithdrawalCase{
+									policy := risk.Policy{Providers: panel, UnknownAs: risk.TreatUnknownAsHold}
+									f.screening = policy.DecideDestination(t.Context(), risk.WithdrawalCase{
 										Subject:   risk.Subject{Chain: chain.Ethereum, Address: f.destination, Amount: f.amount, Direction: risk.Outgoing},
 										Threshold: severity, Now: time.Now(),
 									})
 									age := func(int) time.Duration { return 5 * time.Minute }
-									source := price.Median{Sources: []price.Named{{Name: "one", Source: p.of[0]}, {Name: "two", Source: p.of[1]}}, Required: 2, AgeMax: age}
-									f.threshold, f.value = usd, nil
+									source := price.Median{Sources: []price.NamedSource{{Name: "one", Source: p.of[0]}, {Name: "two", Source: p.of[1]}}, Required: 2, AgeMax: age}
+									f.threshold, f.usdValue = usd, nil
 									if q, err := source.USD(t.Context(), f.mint.ID); err == nil {
 										if v, err := money.ValueOf(f.amount, 0, q.Price); err == nil {
-											f.value = &v
+											f.usdValue = &v
 										}
 									}
 									against := risk.High
@@ -77,10 +77,10 @@ func TestNothingIsSentWhileAnythingThatIsNeededIsUnknown(t *testing.T) {
 										against = *severity
 									}
 									n, above, unknown := 0, false, false
-									for _, w := range []risktest.Way{a, b} {
-										if w.Answers() {
+									for _, w := range []risktest.Behavior{a, b} {
+										if w.HasAnswer() {
 											n++
-											above, unknown = above || w.Says != risk.Unknown && w.Says.Above(against), unknown || w.Says == risk.Unknown
+											above, unknown = above || w.Result != risk.Unknown && w.Result.Exceeds(against), unknown || w.Result == risk.Unknown
 										}
 									}
 									want := Processing
@@ -94,7 +94,7 @@ func TestNothingIsSentWhileAnythingThatIsNeededIsUnknown(t *testing.T) {
 									if want == Processing {
 										sent++
 									}
-									if got := decide(f); got.Status != want {
+									if got := runGates(f); got.Status != want {
 										t.Errorf("A %s, B %s, price %s, %d dollars, threshold of severity %t, in dollars %t, quorum %d: got %s %v, want %s",
 											a.Name, b.Name, p.name, units, severity != nil, usd != nil, quorum, got.Status, got.Reasons, want)
 									}

@@ -25,24 +25,24 @@ type owner struct {
 	listedID   string
 }
 
-// spends is the account that may be spent from.
-func (o owner) spends(org string, mintID int) ledger.Account {
+// spendingAccount is the account that may be spent from.
+func (o owner) spendingAccount(org string, mintID int) ledger.Account {
 	if o.product != "" {
 		return ledger.Account{OrgID: org, MintID: mintID, Kind: ledger.Product, Subject: o.product}
 	}
 	return ledger.Account{OrgID: org, MintID: mintID, Kind: ledger.Customer, Subject: o.customerID}
 }
 
-// holds is the account of what is held for withdrawals.
-func (o owner) holds(org string, mintID int) ledger.Account {
+// heldAccount is the account of what is held for withdrawals.
+func (o owner) heldAccount(org string, mintID int) ledger.Account {
 	if o.product != "" {
 		return ledger.Account{OrgID: org, MintID: mintID, Kind: ledger.ProductWithdrawing, Subject: o.product}
 	}
 	return ledger.Account{OrgID: org, MintID: mintID, Kind: ledger.Withdrawing, Subject: o.customerID}
 }
 
-// Listed is an entry of an organization's list of addresses that may be paid now.
-type Listed struct {
+// WhitelistEntry is an entry of an organization's list of addresses that may be paid now.
+type WhitelistEntry struct {
 	Chain   chain.Name
 	Address chain.Address // in its canonical form
 }
@@ -52,31 +52,31 @@ type Whitelist interface {
 	// Usable is an entry that may be paid as the transaction sees it, its address proven by
 	// the signer. It stays usable until the transaction ends. Errors: a fault says why it
 	// may not be paid, and the transaction goes on; anything else leaves that open.
-	Usable(ctx context.Context, tx pg.Tx, org, listedID string) (Listed, error)
+	Usable(ctx context.Context, tx pg.Tx, org, listedID string) (WhitelistEntry, error)
 }
 
-// listed looks an entry up; why it may not be paid is no error.
-func (s *Service) listed(ctx context.Context, tx pg.Tx, org, listedID string) (Listed, *fault.Fault, error) {
-	if s.Whitelist == nil || !id.Is("wla", listedID) {
-		return Listed{}, unlisted(), nil
+// loadEntry looks an entry up; why it may not be paid is no error.
+func (s *Service) loadEntry(ctx context.Context, tx pg.Tx, org, listedID string) (WhitelistEntry, *fault.Fault, error) {
+	if s.Whitelist == nil || !id.IsValid("wla", listedID) {
+		return WhitelistEntry{}, newUnlisted(), nil
 	}
 	l, err := s.Whitelist.Usable(ctx, tx, org, listedID)
-	switch f := fault.Of(err); {
+	switch f := fault.Find(err); {
 	case f != nil && f.Code == fault.CodeNotFound:
-		return Listed{}, unlisted(), nil
+		return WhitelistEntry{}, newUnlisted(), nil
 	case f != nil:
-		return Listed{}, f, nil
+		return WhitelistEntry{}, f, nil
 	}
 	if err != nil {
-		return Listed{}, nil, fmt.Errorf("look up entry %s of the list of %s: %w", listedID, org, err)
+		return WhitelistEntry{}, nil, fmt.Errorf("look up entry %s of the list of %s: %w", listedID, org, err)
 	}
 	return l, nil, nil
 }
 
-func unlisted() *fault.Fault {
+func newUnlisted() *fault.Fault {
 	return fault.New(fault.Unprocessable, fault.AddressNotWhitelisted,
 		"Your organization's own money goes only to addresses on its list, and this is none of them. Nothing was held and nothing was sent. Choose an address of the list, or ask the operator of this service to add one.").
-		On("whitelistedAddressId")
+		WithParam("whitelistedAddressId")
 }
 
 // OrganizationRequest is a withdrawal of the organization's own money, as a person asks
@@ -95,22 +95,22 @@ type OrganizationRequest struct {
 	Limit func() error
 }
 
-// own is what makes a Request one of the organization's own.
-type own struct {
+// orgRequest is what makes a Request one of the organization's own.
+type orgRequest struct {
 	owner
-	max bool
+	isMax bool
 }
 
-// asked is the request as the verbs of customers' withdrawals take it.
-func (r OrganizationRequest) asked(p people.Person) (Request, error) {
-	if !p.May(people.Withdraw) {
+// toRequest is the request as the verbs of customers' withdrawals take it.
+func (r OrganizationRequest) toRequest(p people.Person) (Request, error) {
+	if !p.IsAllowed(people.RequestWithdrawal) {
 		return Request{}, fault.New(fault.Forbidden, fault.ScopeMissing,
 			"To withdraw the organization's own money takes the role OWNER, ADMIN or FINANCE. Nothing was held and nothing was sent. Ask somebody who has one of them.")
 	}
 	return Request{
 		MintID: r.MintID, Amount: r.Amount, UseDecimal: r.UseDecimal, IdempotencyKey: r.IdempotencyKey,
 		Reference: r.Reference, Metadata: r.Metadata, Actor: p.Actor(), Limit: r.Limit,
-		own: &own{owner: owner{product: r.Product, listedID: r.WhitelistedAddressID}, max: r.Max},
+		orgRequest: &orgRequest{owner: owner{product: r.Product, listedID: r.WhitelistedAddressID}, isMax: r.Max},
 	}, nil
 }
 
@@ -118,36 +118,36 @@ func (r OrganizationRequest) asked(p people.Person) (Request, error) {
 // of it. It is held, decided, paid and told like a customer's, by events of its own; what
 // a person asked for another one approves. replayed and errors as of Request, and faults
 // SCOPE_MISSING, ADDRESS_NOT_WHITELISTED.
-func (s *Service) RequestOrganization(ctx context.Context, by people.Person, r OrganizationRequest) (w webhook.Withdrawal, replayed bool, err error) {
-	asked, err := r.asked(by)
+func (s *Service) RequestOrganization(ctx context.Context, person people.Person, r OrganizationRequest) (w webhook.Withdrawal, replayed bool, err error) {
+	request, err := r.toRequest(person)
 	if err != nil {
 		return w, false, err
 	}
-	return s.Request(ctx, by.OrgID, asked)
+	return s.Request(ctx, person.OrgID, request)
 }
 
 // PreviewOrganization is Preview of a withdrawal of the organization's own money.
-func (s *Service) PreviewOrganization(ctx context.Context, by people.Person, r OrganizationRequest) (Preview, error) {
-	asked, err := r.asked(by)
+func (s *Service) PreviewOrganization(ctx context.Context, person people.Person, r OrganizationRequest) (Preview, error) {
+	request, err := r.toRequest(person)
 	if err != nil {
 		return Preview{}, err
 	}
-	return s.Preview(ctx, by.OrgID, asked)
+	return s.Preview(ctx, person.OrgID, request)
 }
 
 // EstimateOrganization is Estimate for a product: MaxAmount is what a withdrawal of all of
 // its balance would pay now. to is an entry of the list, or "" for none in particular.
-func (s *Service) EstimateOrganization(ctx context.Context, by people.Person, product string, mintID int, to string) (Estimate, error) {
+func (s *Service) EstimateOrganization(ctx context.Context, person people.Person, product string, mintID int, to string) (Estimate, error) {
 	if err := checkProduct(product); err != nil {
 		return Estimate{}, err
 	}
-	r := Estimation{MintID: mintID, own: &owner{product: product, listedID: to}}
+	r := EstimateRequest{MintID: mintID, productOwner: &owner{product: product, listedID: to}}
 	if to != "" {
-		var l Listed
-		err := s.DB.ReadOrg(ctx, by.OrgID, func(ctx context.Context, tx pg.Tx) error {
-			found, not, err := s.listed(ctx, tx, by.OrgID, to)
-			if not != nil {
-				return not
+		var l WhitelistEntry
+		err := s.DB.ReadOrg(ctx, person.OrgID, func(ctx context.Context, tx pg.Tx) error {
+			found, refusal, err := s.loadEntry(ctx, tx, person.OrgID, to)
+			if refusal != nil {
+				return refusal
 			}
 			l = found
 			return err
@@ -158,35 +158,35 @@ func (s *Service) EstimateOrganization(ctx context.Context, by people.Person, pr
 		address := string(l.Address)
 		r.ToAddress = &address
 	}
-	return s.Estimate(ctx, by.OrgID, r)
+	return s.Estimate(ctx, person.OrgID, r)
 }
 
 func checkProduct(product string) error {
 	if !slices.Contains(ledger.Products, product) {
 		return fault.New(fault.Invalid, fault.InvalidRequest,
-			"A product is CUSTODIAL, CHECKOUT or BATCH_PAYOUT. Nothing was held and nothing was sent. Name the one whose balance is to pay.").On("product")
+			"A product is CUSTODIAL, CHECKOUT or BATCH_PAYOUT. Nothing was held and nothing was sent. Name the one whose balance is to pay.").WithParam("product")
 	}
 	return nil
 }
 
-// parseOwn is parse of a request for the organization's own money. Its address is not
+// parseOrgRequest is parse of a request for the organization's own money. Its address is not
 // the caller's to say, and so no part of what makes it another payment.
-func parseOwn(r Request, mints mint.Catalogue, chains chain.Chains) (parsed, error) {
+func parseOrgRequest(r Request, mints mint.Catalogue, chains chain.Chains) (parsed, error) {
 	var p parsed
-	if err := checkProduct(r.own.product); err != nil {
+	if err := checkProduct(r.orgRequest.product); err != nil {
 		return p, err
 	}
 	m, err := parseMint(r.MintID, mints)
 	if err != nil {
 		return p, err
 	}
-	p.mint, p.max, p.deducts = m, r.own.max, m.Kind == mint.Native
+	p.mint, p.isMax, p.deductsFee = m, r.orgRequest.isMax, m.Kind == mint.Native
 	amount := "MAX"
 	switch {
-	case p.max && r.Amount != "":
+	case p.isMax && r.Amount != "":
 		return p, fault.New(fault.Invalid, fault.InvalidAmount,
-			"An amount and the maximum were asked for at once. Nothing was held and nothing was sent. Ask for one of them.").On("amount")
-	case !p.max:
+			"An amount and the maximum were asked for at once. Nothing was held and nothing was sent. Ask for one of them.").WithParam("amount")
+	case !p.isMax:
 		if p.amount, err = parseAmount(r.Amount, r.UseDecimal, m); err != nil {
 			return p, err
 		}
@@ -195,15 +195,15 @@ func parseOwn(r Request, mints mint.Catalogue, chains chain.Chains) (parsed, err
 	if err := checkHandles(r); err != nil {
 		return p, err
 	}
-	_, p.runs = chains[m.Chain]
-	p.digest = ownDigest(r.own.owner, m.ID, amount)
-	p.bare = p.digest
+	_, p.chainRuns = chains[m.Chain]
+	p.digest = orgRequestDigest(r.orgRequest.owner, m.ID, amount)
+	p.restorableDigest = p.digest
 	return p, nil
 }
 
-// ownDigest covers what makes a request for the organization's own money another payment;
+// orgRequestDigest covers what makes a request for the organization's own money another payment;
 // the signer's journal knows all of it. The maximum is asked for by its name.
-func ownDigest(o owner, mintID int, amount string) []byte {
+func orgRequestDigest(o owner, mintID int, amount string) []byte {
 	h := sha256.New()
 	for _, s := range []string{"coffer-withdraw-own-1", o.product, o.listedID, fmt.Sprint(mintID), amount} {
 		fmt.Fprintf(h, "%d:%s", len(s), s)
@@ -211,11 +211,11 @@ func ownDigest(o owner, mintID int, amount string) []byte {
 	return h.Sum(nil)
 }
 
-// most is what a withdrawal of all of a product's balance pays: less the fee where that
+// maxPayable is what a withdrawal of all of a product's balance pays: less the fee where that
 // comes out of the same balance.
-func most(balance money.Amount, m mint.Mint, fee money.Amount) money.Amount {
+func maxPayable(balance money.Amount, m mint.Mint, fee money.Amount) money.Amount {
 	if m.Kind != mint.Native {
 		return balance
 	}
-	return less(balance, fee)
+	return subOrZero(balance, fee)
 }

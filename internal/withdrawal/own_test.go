@@ -26,13 +26,13 @@ import (
 	"github.com/cofferpay/coffer/webhook"
 )
 
-// entries is a list of addresses as an operator would keep it.
-type entries map[string]Listed
+// fakeWhitelist is a list of addresses as an operator would keep it.
+type fakeWhitelist map[string]WhitelistEntry
 
-func (e entries) Usable(_ context.Context, _ pg.Tx, _, listedID string) (Listed, error) {
+func (e fakeWhitelist) Usable(_ context.Context, _ pg.Tx, _, listedID string) (WhitelistEntry, error) {
 	l, ok := e[listedID]
 	if !ok {
-		return Listed{}, unlisted()
+		return WhitelistEntry{}, newUnlisted()
 	}
 	return l, nil
 }
@@ -44,49 +44,49 @@ const (
 	twin  = "wla_01J9ZW3M8Q4S5T6V7W8X9YZABF" // has the same address, under another name
 )
 
-// owning is a house of an organization with money of its own and a list.
-type owning struct {
-	*house
+// orgEnv is a house of an organization with money of its own and a list.
+type orgEnv struct {
+	*testEnv
 	sim    *sim.Chain
 	signer signer.Signer
-	list   entries
+	list   fakeWhitelist
 	ann    people.Person
 }
 
-func newOwning(t *testing.T) *owning {
+func newOrgEnv(t *testing.T) *orgEnv {
 	t.Helper()
 	key, err := signer.NewGrantKey(bytes.Repeat([]byte{7}, signer.GrantKeyBytes))
 	if err != nil {
 		t.Fatal(err)
 	}
-	h, s := newHouseWith(t, key)
+	h, s := newTestEnvWith(t, key)
 	net := sim.New(sim.Config{})
-	ch := net.Configured()
+	ch := net.ToChain()
 	h.Chains = chain.Chains{ch.Name: ch}
 	h.Prices = price.Fixed{Prices: map[int]money.USD{usdc: money.MustParseUSD("1"), eth: money.MustParseUSD("3000")}}
-	o := &owning{house: h, sim: net, signer: s, list: entries{
+	o := &orgEnv{testEnv: h, sim: net, signer: s, list: fakeWhitelist{
 		vault: {Chain: chain.Ethereum, Address: stranger}, other: {Chain: chain.Base, Address: stranger},
 		twin: {Chain: chain.Ethereum, Address: stranger},
 	}}
 	h.Whitelist = o.list
 	for _, listedID := range []string{vault, twin} {
-		e := signer.Endorsement{OrgID: h.org, ID: listedID, Chain: o.list[listedID].Chain, Address: stranger, LabelHash: signer.LabelHash("vault"), NotBefore: signer.Moment(time.Unix(1, 0))}
-		e.MAC = key.Endorse(e)
-		if _, err := s.Endorse(t.Context(), e); err != nil {
+		e := signer.Endorsement{OrgID: h.org, ID: listedID, Chain: o.list[listedID].Chain, Address: stranger, LabelHash: signer.HashLabel("vault"), NotBefore: signer.FormatMicros(time.Unix(1, 0))}
+		e.MAC = key.EndorsementMAC(e)
+		if _, err := s.EndorseAddress(t.Context(), e); err != nil {
 			t.Fatal(err)
 		}
 	}
-	h.system(func(ctx context.Context, tx pg.Tx) (err error) {
-		o.ann, err = people.Add(ctx, tx, audit.Operator("op"), h.org, "ann@example.com", "Ann", people.Finance)
+	h.inSystem(func(ctx context.Context, tx pg.Tx) (err error) {
+		o.ann, err = people.AddPerson(ctx, tx, audit.Operator("op"), h.org, "ann@example.com", "Ann", people.Finance)
 		return err
 	})
 	return o
 }
 
-// fund has a customer pay a product.
-func (o *owning) fund(product string, mintID int, n uint64) {
+// fundProduct has a customer pay a product.
+func (o *orgEnv) fundProduct(product string, mintID int, n uint64) {
 	o.t.Helper()
-	o.deposit("payer", mintID, n)
+	o.creditDeposit("payer", mintID, n)
 	transferID := id.New("tr", o.DB.Clock()())
 	err := o.DB.InOrg(o.t.Context(), o.org, func(ctx context.Context, tx pg.Tx) error {
 		_, err := tx.Exec(ctx, `
@@ -98,7 +98,7 @@ func (o *owning) fund(product string, mintID int, n uint64) {
 		return ledger.Post(ctx, tx, ledger.Posting{
 			Cause: ledger.Cause{Kind: ledger.Transfer, ID: transferID},
 			Legs: []ledger.Leg{{
-				Debit: owner{customerID: "payer"}.spends(o.org, mintID), Credit: owner{product: product}.spends(o.org, mintID), Amount: money.Units(n),
+				Debit: owner{customerID: "payer"}.spendingAccount(o.org, mintID), Credit: owner{product: product}.spendingAccount(o.org, mintID), Amount: money.Units(n),
 			}},
 		})
 	})
@@ -107,12 +107,12 @@ func (o *owning) fund(product string, mintID int, n uint64) {
 	}
 }
 
-// wish is a request that passes every gate once CHECKOUT has something.
-func wish() OrganizationRequest {
+// newOrgRequest is a request that passes every gate once CHECKOUT has something.
+func newOrgRequest() OrganizationRequest {
 	return OrganizationRequest{Product: "CHECKOUT", MintID: usdc, WhitelistedAddressID: vault, Amount: "1000"}
 }
 
-func (o *owning) ask(r OrganizationRequest) webhook.Withdrawal {
+func (o *orgEnv) mustRequestOrg(r OrganizationRequest) webhook.Withdrawal {
 	o.t.Helper()
 	w, _, err := o.RequestOrganization(o.t.Context(), o.ann, r)
 	if err != nil {
@@ -121,15 +121,15 @@ func (o *owning) ask(r OrganizationRequest) webhook.Withdrawal {
 	return w
 }
 
-// has compares what a product may spend, what is held of it, and what customers have.
-func (o *owning) has(mintID int, product, available, held string) {
+// wantProduct compares what a product may spend, what is held of it, and what customers have.
+func (o *orgEnv) wantProduct(mintID int, product, available, held string) {
 	o.t.Helper()
 	of := owner{product: product}
 	for _, c := range []struct {
 		account ledger.Account
 		want    string
-	}{{of.spends(o.org, mintID), available}, {of.holds(o.org, mintID), held}} {
-		if got := o.holds(mintID, c.account.Kind, c.account.Subject); got.String() != c.want {
+	}{{of.spendingAccount(o.org, mintID), available}, {of.heldAccount(o.org, mintID), held}} {
+		if got := o.accountBalance(mintID, c.account.Kind, c.account.Subject); got.String() != c.want {
 			o.t.Errorf("%v: got %v, want %v", c.account, got, c.want)
 		}
 	}
@@ -137,9 +137,9 @@ func (o *owning) has(mintID int, product, available, held string) {
 
 // ownFacts is a request for the organization's own money that passes every gate.
 func ownFacts() facts {
-	f := passing()
+	f := passingFacts()
 	f.owner = owner{product: "CHECKOUT", listedID: vault}
-	f.listed = Listed{Chain: f.mint.Chain, Address: f.destination}
+	f.entry = WhitelistEntry{Chain: f.mint.Chain, Address: f.destination}
 	return f
 }
 
@@ -148,7 +148,7 @@ func TestGatesOfAnOrganizationsOwnMoney(t *testing.T) {
 	t.Parallel()
 	above, most := money.MustParseUSD("100.000000000000000001"), money.MustParse("115792089237316195423570985008687907853269984665640564039457584007913129639935")
 	native := func(fee uint64) func(*facts) {
-		return func(f *facts) { f.deducts, f.fee = true, units(fee) }
+		return func(f *facts) { f.deductsFee, f.fee = true, amountPointer(fee) }
 	}
 	for _, c := range []struct {
 		name    string
@@ -158,52 +158,52 @@ func TestGatesOfAnOrganizationsOwnMoney(t *testing.T) {
 		reasons []Reason
 	}{
 		{"nothing against it", func(*facts) {}, "", Processing, nil},
-		{"no threshold set", func(f *facts) { f.threshold, f.value = nil, nil }, "", Processing, nil},
-		{"a key is demanded of programs", func(f *facts) { f.keyNeeded = true }, "", Processing, nil},
-		{"at the threshold", func(f *facts) { f.value = f.threshold }, "", Processing, nil},
-		{"above the threshold by the least", func(f *facts) { f.value = &above }, "", AwaitingApproval, []Reason{ReasonUSDThreshold}},
-		{"no price where a threshold is set", func(f *facts) { f.value = nil }, "", AwaitingApproval, []Reason{ReasonPriceUnavailable}},
+		{"no threshold set", func(f *facts) { f.threshold, f.usdValue = nil, nil }, "", Processing, nil},
+		{"a key is demanded of programs", func(f *facts) { f.keyRequired = true }, "", Processing, nil},
+		{"at the threshold", func(f *facts) { f.usdValue = f.threshold }, "", Processing, nil},
+		{"above the threshold by the least", func(f *facts) { f.usdValue = &above }, "", AwaitingApproval, []Reason{ReasonUSDThreshold}},
+		{"no price where a threshold is set", func(f *facts) { f.usdValue = nil }, "", AwaitingApproval, []Reason{ReasonPriceUnavailable}},
 		{"not enough to pay with now", func(f *facts) { f.liquid = money.Units(99) }, "", AwaitingApproval, []Reason{ReasonLowLiquidity}},
-		{"nobody answers who is behind it", func(f *facts) { f.screen = says("") }, "", AwaitingApproval, []Reason{ReasonRiskReview}},
-		{"looks like a known destination", func(f *facts) { f.resembles = stranger }, "", AwaitingApproval, []Reason{ReasonDestinationAddress}},
+		{"nobody answers who is behind it", func(f *facts) { f.screening = severityRecord("") }, "", AwaitingApproval, []Reason{ReasonRiskReview}},
+		{"looks like a known destination", func(f *facts) { f.lookalike = stranger }, "", AwaitingApproval, []Reason{ReasonDestinationAddress}},
 		{
-			"holds add up", func(f *facts) { f.value, f.liquid, f.screen = nil, money.Zero, says("") }, "", AwaitingApproval,
+			"holds add up", func(f *facts) { f.usdValue, f.liquid, f.screening = nil, money.Zero, severityRecord("") }, "", AwaitingApproval,
 			[]Reason{ReasonRiskReview, ReasonPriceUnavailable, ReasonLowLiquidity},
 		},
-		{"the customers' flag and list are not asked", func(f *facts) { f.requireApproval, f.allowed, f.value = true, false, nil; f.threshold = nil }, "", Processing, nil},
-		{"destination above the severity", func(f *facts) { f.screen = says(risk.Severe) }, fault.WithdrawalRiskBlocked, Blocked, nil},
+		{"the customers' flag and list are not asked", func(f *facts) { f.requireApproval, f.isAllowlisted, f.usdValue = true, false, nil; f.threshold = nil }, "", Processing, nil},
+		{"destination above the severity", func(f *facts) { f.screening = severityRecord(risk.Severe) }, fault.WithdrawalRiskBlocked, Blocked, nil},
 
 		{"all of the balance of a token", func(f *facts) { f.balance = f.amount }, "", Processing, nil},
 		{"one unit short", func(f *facts) { f.balance = money.Units(99) }, fault.InsufficientBalance, "", nil},
 		{"a coin and its fee, all of the balance", func(f *facts) { native(7)(f); f.balance = money.Units(107) }, "", Processing, nil},
 		{"a coin and its fee, one unit short", func(f *facts) { native(7)(f); f.balance = money.Units(106) }, fault.InsufficientBalance, "", nil},
 		{"a fee above the amount comes on top all the same", func(f *facts) { native(500)(f); f.balance = money.Units(600) }, "", Processing, nil},
-		{"a coin and nobody knows its fee", func(f *facts) { f.deducts = true }, fault.CodeUnavailable, "", nil},
-		{"a fee beyond every amount", func(f *facts) { f.deducts, f.fee, f.balance = true, &most, most }, fault.InsufficientBalance, "", nil},
+		{"a coin and nobody knows its fee", func(f *facts) { f.deductsFee = true }, fault.CodeUnavailable, "", nil},
+		{"a fee beyond every amount", func(f *facts) { f.deductsFee, f.fee, f.balance = true, &most, most }, fault.InsufficientBalance, "", nil},
 		{"the maximum of nothing", func(f *facts) { f.amount, f.mint.MinWithdraw = money.Zero, money.Zero }, fault.InsufficientBalance, "", nil},
 
-		{"not on the list", func(f *facts) { f.listed, f.unlisted = Listed{}, unlisted() }, fault.AddressNotWhitelisted, "", nil},
-		{"the list was not asked", func(f *facts) { f.listed = Listed{} }, fault.AddressNotWhitelisted, "", nil},
-		{"another address than the entry's", func(f *facts) { f.listed.Address = usdcAddress }, fault.AddressNotWhitelisted, "", nil},
-		{"an entry of another chain", func(f *facts) { f.listed.Chain = chain.Base }, fault.AddressNotWhitelisted, "", nil},
-		{"no address at all", func(f *facts) { f.listed, f.destination = Listed{Chain: chain.Ethereum}, "" }, fault.AddressNotWhitelisted, "", nil},
-		{"listed, and ours", func(f *facts) { f.ours = true }, fault.DestinationNotAllowed, "", nil},
-		{"listed, and a token's contract", func(f *facts) { f.token = true }, fault.DestinationNotAllowed, "", nil},
-		{"listed, and nobody's", func(f *facts) { f.burns = true }, fault.DestinationNotAllowed, "", nil},
+		{"not on the list", func(f *facts) { f.entry, f.entryRefusal = WhitelistEntry{}, newUnlisted() }, fault.AddressNotWhitelisted, "", nil},
+		{"the list was not asked", func(f *facts) { f.entry = WhitelistEntry{} }, fault.AddressNotWhitelisted, "", nil},
+		{"another address than the entry's", func(f *facts) { f.entry.Address = usdcAddress }, fault.AddressNotWhitelisted, "", nil},
+		{"an entry of another chain", func(f *facts) { f.entry.Chain = chain.Base }, fault.AddressNotWhitelisted, "", nil},
+		{"no address at all", func(f *facts) { f.entry, f.destination = WhitelistEntry{Chain: chain.Ethereum}, "" }, fault.AddressNotWhitelisted, "", nil},
+		{"listed, and ours", func(f *facts) { f.isOwnAddress = true }, fault.DestinationNotAllowed, "", nil},
+		{"listed, and a token's contract", func(f *facts) { f.isTokenContract = true }, fault.DestinationNotAllowed, "", nil},
+		{"listed, and nobody's", func(f *facts) { f.isUnspendable = true }, fault.DestinationNotAllowed, "", nil},
 
-		{"organization frozen", func(f *facts) { f.frozen = &freeze.Freeze{Scope: freeze.Organization} }, fault.OrganizationFrozen, "", nil},
-		{"chain frozen", func(f *facts) { f.frozen = &freeze.Freeze{Scope: freeze.Chain} }, fault.WithdrawalsSuspended, "", nil},
-		{"everything frozen", func(f *facts) { f.frozen = &freeze.Freeze{Scope: freeze.All} }, fault.WithdrawalsSuspended, "", nil},
+		{"organization frozen", func(f *facts) { f.activeFreeze = &freeze.Freeze{Scope: freeze.ScopeOrganization} }, fault.OrganizationFrozen, "", nil},
+		{"chain frozen", func(f *facts) { f.activeFreeze = &freeze.Freeze{Scope: freeze.ScopeChain} }, fault.WithdrawalsSuspended, "", nil},
+		{"everything frozen", func(f *facts) { f.activeFreeze = &freeze.Freeze{Scope: freeze.ScopeAll} }, fault.WithdrawalsSuspended, "", nil},
 		{"quarantined", func(f *facts) { f.mint.Quarantined = true }, fault.WithdrawalsSuspended, "", nil},
 		{"below the minimum", func(f *facts) { f.amount = money.Units(9) }, fault.AmountBelowMinimum, "", nil},
-		{"the list before the balance", func(f *facts) { f.unlisted, f.balance = unlisted(), money.Zero }, fault.AddressNotWhitelisted, "", nil},
-		{"the address before the balance", func(f *facts) { f.ours, f.balance = true, money.Zero }, fault.DestinationNotAllowed, "", nil},
-		{"the balance before risk", func(f *facts) { f.balance, f.screen = money.Zero, says(risk.Severe) }, fault.InsufficientBalance, "", nil},
-		{"risk before the holds", func(f *facts) { f.value, f.screen = &above, says(risk.Severe) }, fault.WithdrawalRiskBlocked, Blocked, nil},
+		{"the list before the balance", func(f *facts) { f.entryRefusal, f.balance = newUnlisted(), money.Zero }, fault.AddressNotWhitelisted, "", nil},
+		{"the address before the balance", func(f *facts) { f.isOwnAddress, f.balance = true, money.Zero }, fault.DestinationNotAllowed, "", nil},
+		{"the balance before risk", func(f *facts) { f.balance, f.screening = money.Zero, severityRecord(risk.Severe) }, fault.InsufficientBalance, "", nil},
+		{"risk before the holds", func(f *facts) { f.usdValue, f.screening = &above, severityRecord(risk.Severe) }, fault.WithdrawalRiskBlocked, Blocked, nil},
 	} {
 		f := ownFacts()
 		c.change(&f)
-		d := decide(f)
+		d := runGates(f)
 		if c.refusal != "" {
 			if d.refusal == nil || d.refusal.Code != c.refusal || d.Status != c.status {
 				t.Errorf("%s: got %v and status %q, want %v", c.name, d.refusal, d.Status, c.refusal)
@@ -218,12 +218,12 @@ func TestGatesOfAnOrganizationsOwnMoney(t *testing.T) {
 		}
 	}
 	for name, change := range map[string]func(*facts){
-		"taken from the list": func(f *facts) { f.listed, f.unlisted = Listed{}, unlisted() },
-		"another address":     func(f *facts) { f.listed.Address = usdcAddress },
+		"taken from the list": func(f *facts) { f.entry, f.entryRefusal = WhitelistEntry{}, newUnlisted() },
+		"another address":     func(f *facts) { f.entry.Address = usdcAddress },
 	} {
 		f := ownFacts()
 		change(&f)
-		if _, _, got := recheck(f, nil); got == nil || got.Code != fault.ApprovalRefused {
+		if _, _, got := recheckForApproval(f, nil); got == nil || got.Code != fault.ApprovalRefused {
 			t.Errorf("an approval, %s: got %v, want %v", name, got, fault.ApprovalRefused)
 		}
 	}
@@ -232,10 +232,10 @@ func TestGatesOfAnOrganizationsOwnMoney(t *testing.T) {
 // Rules OW-1, OW-3.
 func TestAnOrganizationsOwnTokensGoToItsListAndNowhereElse(t *testing.T) {
 	t.Parallel()
-	o := newOwning(t)
-	o.fund("CHECKOUT", usdc, 1_500)
-	o.fund("CUSTODIAL", usdc, 90_000)
-	before := o.rows()
+	o := newOrgEnv(t)
+	o.fundProduct("CHECKOUT", usdc, 1_500)
+	o.fundProduct("CUSTODIAL", usdc, 90_000)
+	before := o.dumpRows()
 	for _, c := range []struct {
 		name   string
 		change func(*OrganizationRequest)
@@ -251,65 +251,65 @@ func TestAnOrganizationsOwnTokensGoToItsListAndNowhereElse(t *testing.T) {
 		{"no amount", func(r *OrganizationRequest) { r.Amount = "" }, fault.InvalidAmount},
 		{"no such mint", func(r *OrganizationRequest) { r.MintID = 99 }, fault.MintNotFound},
 	} {
-		r := wish()
+		r := newOrgRequest()
 		c.change(&r)
-		if _, _, err := o.RequestOrganization(t.Context(), o.ann, r); !fault.Is(err, c.want) {
+		if _, _, err := o.RequestOrganization(t.Context(), o.ann, r); !fault.HasCode(err, c.want) {
 			t.Errorf("%s: got %v, want %v", c.name, err, c.want)
 		}
 	}
 	for _, role := range []people.Role{people.Approver, people.Developer, people.Viewer} {
 		p := o.ann
 		p.Roles = []people.Role{role}
-		if _, _, err := o.RequestOrganization(t.Context(), p, wish()); !fault.Is(err, fault.ScopeMissing) {
+		if _, _, err := o.RequestOrganization(t.Context(), p, newOrgRequest()); !fault.HasCode(err, fault.ScopeMissing) {
 			t.Errorf("%s: got %v, want %v", role, err, fault.ScopeMissing)
 		}
 	}
-	if got := o.rows(); got != before {
+	if got := o.dumpRows(); got != before {
 		t.Errorf("rows: got %v, want %v", got, before)
 	}
 
-	seen, err := o.PreviewOrganization(t.Context(), o.ann, wish())
+	seen, err := o.PreviewOrganization(t.Context(), o.ann, newOrgRequest())
 	if err != nil || seen.WouldBe != Processing {
 		t.Errorf("preview: got %+v %v, want PROCESSING", seen, err)
 	}
-	if got := o.rows(); got != before {
+	if got := o.dumpRows(); got != before {
 		t.Errorf("rows after a preview: got %v, want %v", got, before)
 	}
-	w := o.ask(wish())
+	w := o.mustRequestOrg(newOrgRequest())
 	if w.Type != "ORGANIZATION" || w.CustomerID != nil || w.Product == nil || *w.Product != "CHECKOUT" || *w.WhitelistedAddressID != vault ||
 		w.Amount != "1000" || w.ToAddress != stranger || w.Status != "PROCESSING" || w.FeeMode != "ORGANIZATION" || w.NetworkFee != nil {
 		t.Errorf("got %+v, want the organization's own", w)
 	}
-	o.has(usdc, "CHECKOUT", "500", "1000")
-	o.has(usdc, "CUSTODIAL", "90000", "0")
-	o.balances("1000000", "0")
-	if pays, kept := o.ordered(w); pays.String() != "1000" || !kept.IsZero() {
+	o.wantProduct(usdc, "CHECKOUT", "500", "1000")
+	o.wantProduct(usdc, "CUSTODIAL", "90000", "0")
+	o.wantBalances("1000000", "0")
+	if pays, kept := o.orderAmounts(w); pays.String() != "1000" || !kept.IsZero() {
 		t.Errorf("the order pays %v and keeps %v, want 1000 and nothing", pays, kept)
 	}
-	order := o.order(w)
-	o.dispatched(order.ID, "BROADCAST")
-	o.system(func(ctx context.Context, tx pg.Tx) error { return o.Broadcast(ctx, tx, order, "0xaa") })
-	if err := o.ended(order, dispatch.End{Paid: true, Hash: "0xaa", Fee: money.Units(21000)}); err != nil {
+	order := o.loadOrder(w)
+	o.setOrderStatus(order.ID, "BROADCAST")
+	o.inSystem(func(ctx context.Context, tx pg.Tx) error { return o.OnBroadcast(ctx, tx, order, "0xaa") })
+	if err := o.endOrder(order, dispatch.End{Paid: true, Hash: "0xaa", Fee: money.Units(21000)}); err != nil {
 		t.Fatal(err)
 	}
-	o.has(usdc, "CHECKOUT", "500", "0")
-	o.heard(w.WithdrawalID, "ORGANIZATION_WITHDRAW BROADCAST", "ORGANIZATION_WITHDRAW_COMPLETED COMPLETED")
+	o.wantProduct(usdc, "CHECKOUT", "500", "0")
+	o.wantEvents(w.WithdrawalID, "ORGANIZATION_WITHDRAW BROADCAST", "ORGANIZATION_WITHDRAW_COMPLETED COMPLETED")
 
-	all := wish()
+	all := newOrgRequest()
 	all.Amount, all.Max = "", true
-	rest := o.ask(all)
+	rest := o.mustRequestOrg(all)
 	if rest.Amount != "500" {
 		t.Errorf("all of a token: got %v, want 500", rest.Amount)
 	}
-	o.has(usdc, "CHECKOUT", "0", "500")
-	if err := o.ended(o.order(rest), dispatch.End{Hash: "0xbb", Fee: money.Units(9)}); err != nil {
+	o.wantProduct(usdc, "CHECKOUT", "0", "500")
+	if err := o.endOrder(o.loadOrder(rest), dispatch.End{Hash: "0xbb", Fee: money.Units(9)}); err != nil {
 		t.Fatal(err)
 	}
-	o.has(usdc, "CHECKOUT", "500", "0")
-	o.heard(rest.WithdrawalID, "ORGANIZATION_WITHDRAW_FAILED FAILED")
+	o.wantProduct(usdc, "CHECKOUT", "500", "0")
+	o.wantEvents(rest.WithdrawalID, "ORGANIZATION_WITHDRAW_FAILED FAILED")
 	for kind, want := range map[string]int{"": 2, "CUSTOMER": 0, "ORGANIZATION": 2} {
 		n := 0
-		err := o.Each(t.Context(), o.org, Filter{Type: kind}, false, func(webhook.Withdrawal) error { n++; return nil })
+		err := o.ForEach(t.Context(), o.org, Filter{Type: kind}, false, func(webhook.Withdrawal) error { n++; return nil })
 		if err != nil || n != want {
 			t.Errorf("list of %q: got %d %v, want %d", kind, n, err, want)
 		}
@@ -319,7 +319,7 @@ func TestAnOrganizationsOwnTokensGoToItsListAndNowhereElse(t *testing.T) {
 // Rule OW-4.
 func TestTheFeeOfAnOrganizationsOwnCoinComesFromTheSameBalance(t *testing.T) {
 	t.Parallel()
-	o := newOwning(t)
+	o := newOrgEnv(t)
 	const has = 1_000_000 * gwei
 	for _, c := range []struct {
 		name string
@@ -328,34 +328,34 @@ func TestTheFeeOfAnOrganizationsOwnCoinComesFromTheSameBalance(t *testing.T) {
 		{"paid, and the network took less", dispatch.End{Paid: true, Hash: "0xaa", Fee: money.Units(1)}},
 		{"failed", dispatch.End{Hash: "0xcc", Fee: money.Units(7)}},
 	} {
-		o.fund("BATCH_PAYOUT", eth, has)
+		o.fundProduct("BATCH_PAYOUT", eth, has)
 		e, err := o.EstimateOrganization(t.Context(), o.ann, "BATCH_PAYOUT", eth, vault)
 		if err != nil {
 			t.Fatal(err)
 		}
-		gas := o.holds(eth, ledger.Gas, "")
-		w := o.ask(OrganizationRequest{Product: "BATCH_PAYOUT", MintID: eth, WhitelistedAddressID: vault, Max: true})
+		gas := o.accountBalance(eth, ledger.Gas, "")
+		w := o.mustRequestOrg(OrganizationRequest{Product: "BATCH_PAYOUT", MintID: eth, WhitelistedAddressID: vault, Max: true})
 		if sum, err := money.MustParse(w.Amount).Add(money.MustParse(*w.NetworkFee)); err != nil || sum != money.Units(has) || w.Amount != e.MaxAmount.String() {
 			t.Errorf("%s: got %s and a fee of %s, want all of %d, of which %v goes out", c.name, w.Amount, *w.NetworkFee, uint64(has), e.MaxAmount)
 		}
-		o.has(eth, "BATCH_PAYOUT", "0", money.Units(has).String())
-		pays, kept := o.ordered(w)
+		o.wantProduct(eth, "BATCH_PAYOUT", "0", money.Units(has).String())
+		pays, kept := o.orderAmounts(w)
 		if pays.String() != w.Amount || kept.String() != *w.NetworkFee {
 			t.Errorf("%s: the order pays %v and keeps %v, want %s and %s", c.name, pays, kept, w.Amount, *w.NetworkFee)
 		}
-		if err := o.ended(o.order(w), c.end); err != nil {
+		if err := o.endOrder(o.loadOrder(w), c.end); err != nil {
 			t.Fatal(err)
 		}
 		if !c.end.Paid {
-			o.has(eth, "BATCH_PAYOUT", money.Units(has).String(), "0")
+			o.wantProduct(eth, "BATCH_PAYOUT", money.Units(has).String(), "0")
 			continue
 		}
-		o.has(eth, "BATCH_PAYOUT", "0", "0")
-		if now := o.holds(eth, ledger.Gas, ""); less(now, gas) != kept {
+		o.wantProduct(eth, "BATCH_PAYOUT", "0", "0")
+		if now := o.accountBalance(eth, ledger.Gas, ""); subOrZero(now, gas) != kept {
 			t.Errorf("%s: the operator's gas was %v and is %v, want %v more", c.name, gas, now, kept)
 		}
 		var due string
-		o.system(func(ctx context.Context, tx pg.Tx) error {
+		o.inSystem(func(ctx context.Context, tx pg.Tx) error {
 			sum, err := ledger.Sum(ctx, tx, ledger.Account{OrgID: o.org, MintID: eth, Kind: ledger.FeesDue})
 			due = sum.String()
 			return err
@@ -369,61 +369,61 @@ func TestTheFeeOfAnOrganizationsOwnCoinComesFromTheSameBalance(t *testing.T) {
 // Rules OW-5, WD-35.
 func TestAnOrganizationsOwnMoneyAboveTheThresholdWaitsForOthersThanWhoAsked(t *testing.T) {
 	t.Parallel()
-	o := newOwning(t)
-	o.fund("CHECKOUT", usdc, 10_000_000)
-	o.set("twoFactorUsdThreshold", `"5"`)
-	o.set("customerWithdrawUsdThreshold", `"0"`)
-	o.set("approvalQuorum", "2")
-	r := wish()
+	o := newOrgEnv(t)
+	o.fundProduct("CHECKOUT", usdc, 10_000_000)
+	o.setSetting("twoFactorUsdThreshold", `"5"`)
+	o.setSetting("customerWithdrawUsdThreshold", `"0"`)
+	o.setSetting("approvalQuorum", "2")
+	r := newOrgRequest()
 	r.Amount = "5000000"
-	if w := o.ask(r); w.Status != "PROCESSING" {
+	if w := o.mustRequestOrg(r); w.Status != "PROCESSING" {
 		t.Errorf("at the threshold: got %s %v, want it to go", w.Status, w.ApprovalReasons)
 	}
 	r.Amount = "5000001"
-	o.fund("CHECKOUT", usdc, 10_000_000)
-	w := o.ask(r)
-	if got := count(w); got != "AWAITING_APPROVAL 0 of 2" || !slices.Equal(w.ApprovalReasons, []string{"USD_THRESHOLD"}) {
+	o.fundProduct("CHECKOUT", usdc, 10_000_000)
+	w := o.mustRequestOrg(r)
+	if got := approvalCount(w); got != "AWAITING_APPROVAL 0 of 2" || !slices.Equal(w.ApprovalReasons, []string{"USD_THRESHOLD"}) {
 		t.Fatalf("above it: got %s %v, want it to wait for two", got, w.ApprovalReasons)
 	}
 	_, err := o.Approve(t.Context(), o.org, w.WithdrawalID, o.ann.Actor())
-	refused(t, err, fault.ApprovalRefused)
-	o.approved(w.WithdrawalID, by(1))
-	_, err = o.Approve(t.Context(), o.org, w.WithdrawalID, by(1))
-	refused(t, err, fault.InvalidState)
+	wantFault(t, err, fault.ApprovalRefused)
+	o.requestApproved(w.WithdrawalID, userActor(1))
+	_, err = o.Approve(t.Context(), o.org, w.WithdrawalID, userActor(1))
+	wantFault(t, err, fault.InvalidState)
 	delete(o.list, vault)
-	_, err = o.Approve(t.Context(), o.org, w.WithdrawalID, by(2))
-	refused(t, err, fault.ApprovalRefused)
-	if got := o.orders(w.WithdrawalID); got != "none" {
+	_, err = o.Approve(t.Context(), o.org, w.WithdrawalID, userActor(2))
+	wantFault(t, err, fault.ApprovalRefused)
+	if got := o.orderStatus(w.WithdrawalID); got != "none" {
 		t.Errorf("order: got %v, want none", got)
 	}
-	o.list[vault] = Listed{Chain: chain.Ethereum, Address: stranger}
-	if got := count(o.approved(w.WithdrawalID, by(2))); got != "PROCESSING 2 of 2" {
+	o.list[vault] = WhitelistEntry{Chain: chain.Ethereum, Address: stranger}
+	if got := approvalCount(o.requestApproved(w.WithdrawalID, userActor(2))); got != "PROCESSING 2 of 2" {
 		t.Errorf("got %s, want it to go", got)
 	}
-	o.heard(w.WithdrawalID, "ORGANIZATION_WITHDRAW_AWAITING_APPROVAL AWAITING_APPROVAL", "ORGANIZATION_WITHDRAW_APPROVED PROCESSING")
+	o.wantEvents(w.WithdrawalID, "ORGANIZATION_WITHDRAW_AWAITING_APPROVAL AWAITING_APPROVAL", "ORGANIZATION_WITHDRAW_APPROVED PROCESSING")
 }
 
 // Rule OW-5.
 func TestOfApprovalRemovalAndCancellationOfAnOrganizationsOwnMoneyOneWins(t *testing.T) {
 	t.Parallel()
-	o := newOwning(t)
-	o.fund("CHECKOUT", usdc, 10_000)
-	o.set("twoFactorUsdThreshold", `"0"`)
+	o := newOrgEnv(t)
+	o.fundProduct("CHECKOUT", usdc, 10_000)
+	o.setSetting("twoFactorUsdThreshold", `"0"`)
 	for range 3 {
-		had := o.holds(usdc, ledger.Product, "CHECKOUT")
-		w := o.ask(wish())
+		had := o.accountBalance(usdc, ledger.Product, "CHECKOUT")
+		w := o.mustRequestOrg(newOrgRequest())
 		var won [3]bool
-		crowd(3, func(i int) {
+		runParallel(3, func(i int) {
 			var err error
 			switch i {
 			case 0:
-				_, err = o.Approve(t.Context(), o.org, w.WithdrawalID, by(1))
+				_, err = o.Approve(t.Context(), o.org, w.WithdrawalID, userActor(1))
 			case 1:
-				_, err = o.Remove(t.Context(), o.org, w.WithdrawalID, by(2), "no")
+				_, err = o.Remove(t.Context(), o.org, w.WithdrawalID, userActor(2), "no")
 			default:
 				_, err = o.Cancel(t.Context(), o.org, w.WithdrawalID, audit.APIKey(o.org))
 			}
-			if won[i] = err == nil; err != nil && !fault.Is(err, fault.InvalidState) {
+			if won[i] = err == nil; err != nil && !fault.HasCode(err, fault.InvalidState) {
 				t.Errorf("%d: got %v, want %v", i, err, fault.InvalidState)
 			}
 		})
@@ -436,9 +436,9 @@ func TestOfApprovalRemovalAndCancellationOfAnOrganizationsOwnMoneyOneWins(t *tes
 			t.Errorf("%s: got the winners %v, want %v", now.Status, won, want)
 		}
 		if at == 0 {
-			had = less(had, money.Units(1000))
+			had = subOrZero(had, money.Units(1000))
 		}
-		if got := o.holds(usdc, ledger.Product, "CHECKOUT"); got != had {
+		if got := o.accountBalance(usdc, ledger.Product, "CHECKOUT"); got != had {
 			t.Errorf("%s: CHECKOUT has %v, want %v", now.Status, got, had)
 		}
 	}
@@ -447,12 +447,12 @@ func TestOfApprovalRemovalAndCancellationOfAnOrganizationsOwnMoneyOneWins(t *tes
 // Rules OW-1, WD-3.
 func TestAKeyOfOneKindOfWithdrawalMakesNoneOfTheOther(t *testing.T) {
 	t.Parallel()
-	o := newOwning(t)
-	o.fund("CHECKOUT", usdc, 10_000)
+	o := newOrgEnv(t)
+	o.fundProduct("CHECKOUT", usdc, 10_000)
 	key := "one"
-	r := wish()
+	r := newOrgRequest()
 	r.IdempotencyKey = &key
-	w := o.ask(r)
+	w := o.mustRequestOrg(r)
 	if again, known, err := o.RequestOrganization(t.Context(), o.ann, r); err != nil || !known || again.WithdrawalID != w.WithdrawalID {
 		t.Errorf("again: got %v %v %v, want the same", again.WithdrawalID, known, err)
 	}
@@ -467,52 +467,52 @@ func TestAKeyOfOneKindOfWithdrawalMakesNoneOfTheOther(t *testing.T) {
 	} {
 		now := r
 		change(&now)
-		if _, _, err := o.RequestOrganization(t.Context(), o.ann, now); !fault.Is(err, fault.IdempotencyConflict) {
+		if _, _, err := o.RequestOrganization(t.Context(), o.ann, now); !fault.HasCode(err, fault.IdempotencyConflict) {
 			t.Errorf("%s: got %v, want %v", name, err, fault.IdempotencyConflict)
 		}
 	}
-	of := o.want()
+	of := o.newRequest()
 	of.IdempotencyKey = &key
 	_, _, err := o.Request(t.Context(), o.org, of)
-	refused(t, err, fault.IdempotencyConflict)
-	o.has(usdc, "CHECKOUT", "9000", "1000")
-	o.balances("1000000", "0")
+	wantFault(t, err, fault.IdempotencyConflict)
+	o.wantProduct(usdc, "CHECKOUT", "9000", "1000")
+	o.wantBalances("1000000", "0")
 }
 
 // A customer may have the name of a product, and neither pays for the other.
 // Rule OW-3.
 func TestACustomerWithTheNameOfAProductIsACustomer(t *testing.T) {
 	t.Parallel()
-	o := newOwning(t)
-	o.fund("CHECKOUT", usdc, 10_000)
-	o.deposit("CHECKOUT", usdc, 3_000)
-	of := o.want()
+	o := newOrgEnv(t)
+	o.fundProduct("CHECKOUT", usdc, 10_000)
+	o.creditDeposit("CHECKOUT", usdc, 3_000)
+	of := o.newRequest()
 	of.CustomerID, of.RequireApproval = "CHECKOUT", true
-	customers := o.request(of)
-	own := o.ask(wish())
+	customers := o.mustRequest(of)
+	own := o.mustRequestOrg(newOrgRequest())
 	if customers.Type != "CUSTOMER" || own.Type != "ORGANIZATION" {
 		t.Errorf("got %s and %s, want one of each", customers.Type, own.Type)
 	}
-	o.has(usdc, "CHECKOUT", "9000", "1000")
+	o.wantProduct(usdc, "CHECKOUT", "9000", "1000")
 	for kind, want := range map[ledger.Kind]string{ledger.Customer: "2000", ledger.Withdrawing: "1000"} {
-		if got := o.holds(usdc, kind, "CHECKOUT"); got.String() != want {
+		if got := o.accountBalance(usdc, kind, "CHECKOUT"); got.String() != want {
 			t.Errorf("%s of the customer: got %v, want %v", kind, got, want)
 		}
 	}
 	if _, err := o.Remove(t.Context(), o.org, customers.WithdrawalID, person, ""); err != nil {
 		t.Fatal(err)
 	}
-	o.has(usdc, "CHECKOUT", "9000", "1000")
+	o.wantProduct(usdc, "CHECKOUT", "9000", "1000")
 }
 
 // Whoever owns the database pays nobody else, and from nothing else, with what was let
 // go. Rule OW-6.
 func TestAnOrganizationsWithdrawalThatWasTamperedWithIsNotPaid(t *testing.T) {
 	t.Parallel()
-	o := newOwning(t)
-	o.fund("CHECKOUT", usdc, 100_000)
-	o.fund("CUSTODIAL", usdc, 100_000)
-	o.set("twoFactorUsdThreshold", `"0"`)
+	o := newOrgEnv(t)
+	o.fundProduct("CHECKOUT", usdc, 100_000)
+	o.fundProduct("CUSTODIAL", usdc, 100_000)
+	o.setSetting("twoFactorUsdThreshold", `"0"`)
 	const thief = "0xfB6916095ca1df60bB79Ce92cE3Ea74c37c5d359"
 	for name, set := range map[string]string{
 		"another destination": `to_address = '` + thief + `'`,
@@ -520,24 +520,24 @@ func TestAnOrganizationsWithdrawalThatWasTamperedWithIsNotPaid(t *testing.T) {
 		"another product":     `product = 'CUSTODIAL'`,
 		"another amount":      `amount = 2000`,
 	} {
-		held := o.ask(wish())
+		held := o.mustRequestOrg(newOrgRequest())
 		// Before it is approved: the approval refuses.
-		o.tamper(`UPDATE withdrawals SET ` + set + ` WHERE withdrawal_id = '` + held.WithdrawalID + `'`)
-		_, err := o.Approve(t.Context(), o.org, held.WithdrawalID, by(1))
-		if !fault.Is(err, fault.ApprovalRefused) {
+		o.execAsOwner(`UPDATE withdrawals SET ` + set + ` WHERE withdrawal_id = '` + held.WithdrawalID + `'`)
+		_, err := o.Approve(t.Context(), o.org, held.WithdrawalID, userActor(1))
+		if !fault.HasCode(err, fault.ApprovalRefused) {
 			t.Errorf("%s, before the approval: got %v, want %v", name, err, fault.ApprovalRefused)
 		}
 		// After it: the signer refuses.
-		w := o.ask(wish())
-		o.approved(w.WithdrawalID, by(1))
-		if _, err := o.signer.Admit(t.Context(), o.intent(w.WithdrawalID)); err != nil {
+		w := o.mustRequestOrg(newOrgRequest())
+		o.requestApproved(w.WithdrawalID, userActor(1))
+		if _, err := o.signer.AdmitIntent(t.Context(), o.newIntent(w.WithdrawalID)); err != nil {
 			t.Fatalf("as it was let go: got %v, want it admitted", err)
 		}
-		again := o.ask(wish())
-		o.approved(again.WithdrawalID, by(1))
-		o.tamper(`UPDATE dispatch_orders SET `+set+` WHERE order_id = '`+again.WithdrawalID+`'`,
+		again := o.mustRequestOrg(newOrgRequest())
+		o.requestApproved(again.WithdrawalID, userActor(1))
+		o.execAsOwner(`UPDATE dispatch_orders SET `+set+` WHERE order_id = '`+again.WithdrawalID+`'`,
 			`UPDATE withdrawals SET `+set+` WHERE withdrawal_id = '`+again.WithdrawalID+`'`)
-		_, err = o.signer.Admit(t.Context(), o.intent(again.WithdrawalID))
+		_, err = o.signer.AdmitIntent(t.Context(), o.newIntent(again.WithdrawalID))
 		if no := (*signer.Refusal)(nil); !errors.As(err, &no) || no.Code != signer.RefusedGrant {
 			t.Errorf("%s, after the approval: got %v, want the signer to refuse", name, err)
 		}
@@ -548,11 +548,11 @@ func TestAnOrganizationsWithdrawalThatWasTamperedWithIsNotPaid(t *testing.T) {
 // Rule OW-6.
 func TestTheTablesKeepWhoseAWithdrawalIs(t *testing.T) {
 	t.Parallel()
-	o := newOwning(t)
-	o.fund("CHECKOUT", usdc, 10_000)
-	o.set("twoFactorUsdThreshold", `"0"`)
-	w, of := o.ask(wish()), o.held()
-	owner := pgtest.Owner(t, o.DB)
+	o := newOrgEnv(t)
+	o.fundProduct("CHECKOUT", usdc, 10_000)
+	o.setSetting("twoFactorUsdThreshold", `"0"`)
+	w, of := o.mustRequestOrg(newOrgRequest()), o.requestHeld()
+	owner := pgtest.OwnerPool(t, o.DB)
 	for name, c := range map[string]struct{ id, set, constraint string }{
 		"another product":     {w.WithdrawalID, `product = 'CUSTODIAL'`, "withdrawals_payment_fixed"},
 		"another entry":       {w.WithdrawalID, `whitelisted_address_id = 'wla_2'`, "withdrawals_payment_fixed"},
@@ -560,7 +560,7 @@ func TestTheTablesKeepWhoseAWithdrawalIs(t *testing.T) {
 		"the organization's":  {of.WithdrawalID, `product = 'CUSTODIAL', whitelisted_address_id = 'wla_1', customer_id = NULL`, "withdrawals_payment_fixed"},
 		"nobody approved yet": {w.WithdrawalID, `status = 'PROCESSING', approved_at = now()`, "withdrawals_as_ordered"},
 	} {
-		if _, err := owner.Exec(t.Context(), `UPDATE withdrawals SET `+c.set+` WHERE withdrawal_id = $1`, c.id); !pg.Violates(err, c.constraint) {
+		if _, err := owner.Exec(t.Context(), `UPDATE withdrawals SET `+c.set+` WHERE withdrawal_id = $1`, c.id); !pg.ViolatesConstraint(err, c.constraint) {
 			t.Errorf("%s: got %v, want a violation of %s", name, err, c.constraint)
 		}
 	}
@@ -577,7 +577,7 @@ func TestTheTablesKeepWhoseAWithdrawalIs(t *testing.T) {
 				VALUES ('wd_x', $1, 1, 'ETHEREUM', 1, 'x', '', 'BLOCKED', false, '{}', now()`+c.values+`)`, o.org)
 			return err
 		})
-		if !pg.Violates(err, c.constraint) {
+		if !pg.ViolatesConstraint(err, c.constraint) {
 			t.Errorf("%s: got %v, want a violation of %s", name, err, c.constraint)
 		}
 	}
@@ -588,54 +588,54 @@ func TestTheTablesKeepWhoseAWithdrawalIs(t *testing.T) {
 // Rules OW-3, OW-4.
 func TestARestoredWithdrawalOfAProductIsThatProducts(t *testing.T) {
 	t.Parallel()
-	o := newOwning(t)
-	o.fund("CHECKOUT", usdc, 500)
-	o.fund("CHECKOUT", eth, 100)
-	o.deposit("CHECKOUT", usdc, 5_000) // a customer of that name owes nothing
+	o := newOrgEnv(t)
+	o.fundProduct("CHECKOUT", usdc, 500)
+	o.fundProduct("CHECKOUT", eth, 100)
+	o.creditDeposit("CHECKOUT", usdc, 5_000) // a customer of that name owes nothing
 	key := "restored"
-	order := func(mintID int, contract chain.Address, amount, deducted uint64) dispatch.Restored {
+	order := func(mintID int, contract chain.Address, amount, deducted uint64) dispatch.RestoredOrder {
 		w := id.New("wd", o.DB.Clock()())
-		return dispatch.Restored{New: true, Order: dispatch.Order{
+		return dispatch.RestoredOrder{IsNew: true, Order: dispatch.Order{
 			ID: w, OrgID: o.org, Purpose: signer.Payment, Chain: chain.Ethereum, To: stranger, MintID: mintID, Contract: contract,
 			Amount: money.Units(amount), FeeDeducted: money.Units(deducted), Product: "CHECKOUT", WhitelistedID: vault, CreatedAt: o.DB.Clock()(),
 		}}
 	}
 	token, coin := order(usdc, usdcAddress, 700, 0), order(eth, "", 80, 20)
 	token.KeyHash = keyHash(&key)
-	o.system(func(ctx context.Context, tx pg.Tx) error {
-		postings, err := o.Restored(ctx, tx, []dispatch.Restored{token, coin})
+	o.inSystem(func(ctx context.Context, tx pg.Tx) error {
+		postings, err := o.OnRestored(ctx, tx, []dispatch.RestoredOrder{token, coin})
 		if err != nil {
 			return err
 		}
 		return ledger.Post(ctx, tx, postings...)
 	})
-	o.has(usdc, "CHECKOUT", "0", "700")
-	o.has(eth, "CHECKOUT", "0", "100")
+	o.wantProduct(usdc, "CHECKOUT", "0", "700")
+	o.wantProduct(eth, "CHECKOUT", "0", "100")
 	for w, want := range map[string]string{token.ID: "700", coin.ID: "80"} {
 		got, err := o.ByID(t.Context(), o.org, w)
 		if err != nil || got.Type != "ORGANIZATION" || *got.WhitelistedAddressID != vault || got.Amount != want || got.Status != "AWAITING_APPROVAL" {
 			t.Errorf("got %+v %v, want %s of CHECKOUT that waits", got, err, want)
 		}
 	}
-	r := wish()
+	r := newOrgRequest()
 	r.Amount, r.IdempotencyKey = "700", &key
 	if again, known, err := o.RequestOrganization(t.Context(), o.ann, r); err != nil || !known || again.WithdrawalID != token.ID {
 		t.Errorf("its key: got %v %v %v, want %s", again.WithdrawalID, known, err, token.ID)
 	}
 
-	o.fund("CHECKOUT", usdc, 300) // of which 200 are owed
+	o.fundProduct("CHECKOUT", usdc, 300) // of which 200 are owed
 	r.IdempotencyKey, r.Amount = nil, "101"
 	_, _, err := o.RequestOrganization(t.Context(), o.ann, r)
-	refused(t, err, fault.InsufficientBalance)
-	if n, err := o.Collect(t.Context()); err != nil || n != 1 {
+	wantFault(t, err, fault.InsufficientBalance)
+	if n, err := o.CollectOwed(t.Context()); err != nil || n != 1 {
 		t.Errorf("collect: got %d %v, want one", n, err)
 	}
-	o.has(usdc, "CHECKOUT", "100", "700")
-	if got := o.holds(usdc, ledger.Customer, "CHECKOUT"); got.String() != "5000" {
+	o.wantProduct(usdc, "CHECKOUT", "100", "700")
+	if got := o.accountBalance(usdc, ledger.Customer, "CHECKOUT"); got.String() != "5000" {
 		t.Errorf("the customer has %v, want 5000", got)
 	}
 	if _, err := o.Remove(t.Context(), o.org, coin.ID, person, ""); err != nil {
 		t.Fatal(err)
 	}
-	o.has(eth, "CHECKOUT", "100", "0")
+	o.wantProduct(eth, "CHECKOUT", "100", "0")
 }

@@ -25,18 +25,18 @@ type Preview struct {
 // the same fault, whose details have the gates that were asked; what it would block is
 // told as such.
 func (s *Service) Preview(ctx context.Context, org string, r Request) (Preview, error) {
-	var none Preview
+	var empty Preview
 	if err := checkKey(r.IdempotencyKey); err != nil {
-		return none, err
+		return empty, err
 	}
-	q, err := s.prepare(ctx, org, r)
+	q, err := s.loadRequest(ctx, org, r)
 	if err != nil {
-		return none, err
+		return empty, err
 	}
-	if q.known {
-		w, err := s.replay(ctx, org, q.twin, r, q.parsed, q.wrong)
+	if q.isKnown {
+		w, err := s.answerReplay(ctx, org, q.existing, r, q.parsed, q.parseErr)
 		if err != nil {
-			return none, err
+			return empty, err
 		}
 		p := Preview{WouldBe: Status(w.Status), ExistingID: w.WithdrawalID, NetworkFeeMintID: w.NetworkFeeMintID, CustomerCharge: w.CustomerCharge}
 		for _, reason := range w.ApprovalReasons {
@@ -44,46 +44,46 @@ func (s *Service) Preview(ctx context.Context, org string, r Request) (Preview, 
 		}
 		return p, nil
 	}
-	if err := q.refusal(r); err != nil {
-		return none, err
+	if err := q.checkRefusal(r); err != nil {
+		return empty, err
 	}
-	f := q.facts(r)
-	if _, err := s.outside(ctx, org, &f, true); err != nil {
-		return none, err
+	f := q.requestFacts(r)
+	if _, err := s.loadExternalFacts(ctx, org, &f, true); err != nil {
+		return empty, err
 	}
 	if s.Risk.Configured() {
 		// Nobody is asked about what is refused without them.
-		if d, err := s.weigh(ctx, org, &f); err != nil {
-			return none, err
+		if d, err := s.evaluateWithScreening(ctx, org, &f); err != nil {
+			return empty, err
 		} else if d.refusal != nil && d.Status != Blocked {
-			return none, d.refusal.With("gates", Flat(d.Gates))
+			return empty, d.refusal.WithDetail("gates", FlattenSteps(d.Gates))
 		}
 	}
 	var d Decision
 	var native *int
 	err = s.DB.ReadOrg(ctx, org, func(ctx context.Context, tx pg.Tx) (err error) {
-		if f, d, err = s.judge(ctx, tx, org, f); err != nil {
+		if f, d, err = s.evaluateRequest(ctx, tx, org, f); err != nil {
 			return err
 		}
-		mints, err := mint.All(ctx, tx)
+		mints, err := mint.LoadCatalogue(ctx, tx)
 		if coin, ok := mints.Native(f.mint.Chain); ok {
 			native = &coin.ID
 		}
 		return err
 	})
 	if err != nil {
-		return none, err
+		return empty, err
 	}
 	if d.refusal != nil && d.Status != Blocked {
-		return none, d.refusal.With("gates", Flat(d.Gates))
+		return empty, d.refusal.WithDetail("gates", FlattenSteps(d.Gates))
 	}
-	return Preview{WouldBe: d.Status, Reasons: d.Reasons, Gates: d.Gates, NetworkFee: f.fee, NetworkFeeMintID: native, CustomerCharge: shownCharge(f.charging.setting(), f.mint.ID, f.charging.charge)}, nil
+	return Preview{WouldBe: d.Status, Reasons: d.Reasons, Gates: d.Gates, NetworkFee: f.fee, NetworkFeeMintID: native, CustomerCharge: chargeObject(f.charging.chargedCosts(), f.mint.ID, f.charging.charge)}, nil
 }
 
-// Flat are steps as a surface shows them: what a gate looked at stands beside what it
+// FlattenSteps are steps as a surface shows them: what a gate looked at stands beside what it
 // said.
-func Flat(steps []Step) []map[string]string {
-	out := make([]map[string]string, 0, len(steps))
+func FlattenSteps(steps []Step) []map[string]string {
+	flat := make([]map[string]string, 0, len(steps))
 	for _, s := range steps {
 		m := map[string]string{"gate": string(s.Gate), "result": string(s.Result)}
 		if s.Reason != "" {
@@ -92,7 +92,7 @@ func Flat(steps []Step) []map[string]string {
 		for k, v := range s.Inputs {
 			m[k] = v
 		}
-		out = append(out, m)
+		flat = append(flat, m)
 	}
-	return out
+	return flat
 }

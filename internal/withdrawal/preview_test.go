@@ -21,10 +21,10 @@ import (
 	"github.com/cofferpay/coffer/webhook"
 )
 
-// shown are steps in a form that two of them can be compared in.
-func shown(t *testing.T, steps []Step) string {
+// renderSteps are steps in a form that two of them can be compared in.
+func renderSteps(t *testing.T, steps []Step) string {
 	t.Helper()
-	flat := Flat(steps)
+	flat := FlattenSteps(steps)
 	for _, m := range flat {
 		delete(m, "priceAgeSeconds") // time goes by between two questions
 	}
@@ -40,10 +40,10 @@ func shown(t *testing.T, steps []Step) string {
 // Rule WD-28.
 func TestAPreviewSaysWhatTheRequestDoes(t *testing.T) {
 	t.Parallel()
-	h, _ := newPricedHouse(t)
-	h.Prices = still(h.DB.Clock()())
+	h, _ := newPricedEnv(t)
+	h.Prices = fixedPrices(h.DB.Clock()())
 	text := func(s string) *string { return &s }
-	known := h.request(h.want()).ToAddress // a destination that others may resemble
+	known := h.mustRequest(h.newRequest()).ToAddress // a destination that others may resemble
 	alike := known[:6] + "00000000000000000000000000000000" + known[38:]
 	threshold := func(usd string) func() {
 		return func() {
@@ -52,25 +52,27 @@ func TestAPreviewSaysWhatTheRequestDoes(t *testing.T) {
 				v := money.MustParseUSD(usd)
 				limit = &v
 			}
-			h.system(func(ctx context.Context, tx pg.Tx) error {
+			h.inSystem(func(ctx context.Context, tx pg.Tx) error {
 				return org.SetWithdrawThreshold(ctx, tx, audit.Operator("test"), h.org, limit)
 			})
 		}
 	}
 	required := func(on bool) func() {
 		return func() {
-			h.system(func(ctx context.Context, tx pg.Tx) error {
+			h.inSystem(func(ctx context.Context, tx pg.Tx) error {
 				return org.SetRequireWithdrawIdempotency(ctx, tx, audit.Operator("test"), h.org, on)
 			})
 		}
 	}
 	frozen := func(f freeze.Freeze) func() {
 		return func() {
-			f.Source, f.Reason, f.By = freeze.ByOperator, "test", audit.Operator("test")
-			h.system(func(ctx context.Context, tx pg.Tx) error { return freeze.Put(ctx, tx, f) })
+			f.Source, f.Reason, f.Actor = freeze.SourceOperator, "test", audit.Operator("test")
+			h.inSystem(func(ctx context.Context, tx pg.Tx) error { return freeze.Create(ctx, tx, f) })
 		}
 	}
-	thaw := func() { h.tamper(`UPDATE freezes SET lifted_at = now(), lifted_by = 'test' WHERE lifted_at IS NULL`) }
+	thaw := func() {
+		h.execAsOwner(`UPDATE freezes SET lifted_at = now(), lifted_by = 'test' WHERE lifted_at IS NULL`)
+	}
 	for _, c := range []struct {
 		name   string
 		change func(*Request)
@@ -83,13 +85,13 @@ func TestAPreviewSaysWhatTheRequestDoes(t *testing.T) {
 		{name: "above the threshold", before: threshold("0.0009"), want: "AWAITING_APPROVAL"},
 		{name: "at the threshold", before: threshold("0.001"), want: "PROCESSING"},
 		{name: "no price", before: func() { h.Prices = nil }, want: "AWAITING_APPROVAL"},
-		{name: "an old price", before: func() { h.Prices = agedPrice{still(h.DB.Clock()()), priceAgeMax * 2} }, want: "AWAITING_APPROVAL"},
-		{name: "approval and no price", change: func(r *Request) { r.RequireApproval = true }, after: func() { threshold("")(); h.Prices = still(h.DB.Clock()()) }, want: "AWAITING_APPROVAL"},
+		{name: "an old price", before: func() { h.Prices = agedPrice{fixedPrices(h.DB.Clock()()), priceAgeMax * 2} }, want: "AWAITING_APPROVAL"},
+		{name: "approval and no price", change: func(r *Request) { r.RequireApproval = true }, after: func() { threshold("")(); h.Prices = fixedPrices(h.DB.Clock()()) }, want: "AWAITING_APPROVAL"},
 		{name: "looks like a known address", change: func(r *Request) { r.ToAddress = strings.ToLower(alike) }, want: "AWAITING_APPROVAL"},
 		{
 			name: "not enough to pay with", change: func(r *Request) { r.Amount = "5000" },
-			before: func() { h.tamper(`UPDATE address_funds SET held = credited WHERE mint_id = 1`) },
-			after:  func() { h.tamper(`UPDATE address_funds SET held = 0 WHERE mint_id = 1`) }, want: "AWAITING_APPROVAL",
+			before: func() { h.execAsOwner(`UPDATE address_funds SET held = credited WHERE mint_id = 1`) },
+			after:  func() { h.execAsOwner(`UPDATE address_funds SET held = 0 WHERE mint_id = 1`) }, want: "AWAITING_APPROVAL",
 		},
 		{name: "decimal", change: func(r *Request) { r.Amount, r.UseDecimal = "0.001", true }, want: "PROCESSING"},
 		{name: "coin", change: func(r *Request) { r.MintID = eth }, want: "PROCESSING"},
@@ -117,29 +119,29 @@ func TestAPreviewSaysWhatTheRequestDoes(t *testing.T) {
 		{name: "unknown customer", change: func(r *Request) { r.CustomerID = "nobody" }, want: "INSUFFICIENT_BALANCE"},
 		{name: "memo", change: func(r *Request) { r.Memo = text("7") }, want: "INVALID_REQUEST"},
 		{name: "quarantined", before: func() {
-			h.system(func(ctx context.Context, tx pg.Tx) error { return mint.Quarantine(ctx, tx, usdc, "test") })
-		}, after: func() { h.tamper(`UPDATE mints SET quarantined_at = NULL, quarantine_reason = NULL`) }, want: "WITHDRAWALS_SUSPENDED"},
-		{name: "chain stopped", before: frozen(freeze.Freeze{Scope: freeze.Chain, Chain: chain.Ethereum}), after: thaw, want: "WITHDRAWALS_SUSPENDED"},
-		{name: "customer frozen", before: frozen(freeze.Freeze{Scope: freeze.Customer, OrgID: h.org, CustomerID: alice}), after: thaw, want: "CUSTOMER_FROZEN"},
-		{name: "organization frozen", before: frozen(freeze.Freeze{Scope: freeze.Organization, OrgID: h.org}), after: thaw, want: "ORGANIZATION_FROZEN"},
+			h.inSystem(func(ctx context.Context, tx pg.Tx) error { return mint.Quarantine(ctx, tx, usdc, "test") })
+		}, after: func() { h.execAsOwner(`UPDATE mints SET quarantined_at = NULL, quarantine_reason = NULL`) }, want: "WITHDRAWALS_SUSPENDED"},
+		{name: "chain stopped", before: frozen(freeze.Freeze{Scope: freeze.ScopeChain, Chain: chain.Ethereum}), after: thaw, want: "WITHDRAWALS_SUSPENDED"},
+		{name: "customer frozen", before: frozen(freeze.Freeze{Scope: freeze.ScopeCustomer, OrgID: h.org, CustomerID: alice}), after: thaw, want: "CUSTOMER_FROZEN"},
+		{name: "organization frozen", before: frozen(freeze.Freeze{Scope: freeze.ScopeOrganization, OrgID: h.org}), after: thaw, want: "ORGANIZATION_FROZEN"},
 	} {
 		if c.before != nil {
 			c.before()
 		}
-		r := h.want()
+		r := h.newRequest()
 		if c.change != nil {
 			c.change(&r)
 		}
-		rows := h.rows()
+		rows := h.dumpRows()
 		told, err := h.Preview(t.Context(), h.org, r)
-		if got := h.rows(); got != rows {
+		if got := h.dumpRows(); got != rows {
 			t.Fatalf("%s: rows after asking: got %v, want %v", c.name, got, rows)
 		}
 		done, replayed, doneErr := h.Request(t.Context(), h.org, r)
 		if replayed {
 			t.Fatalf("%s: got a replay", c.name)
 		}
-		switch f, g := fault.Of(err), fault.Of(doneErr); {
+		switch f, g := fault.Find(err), fault.Find(doneErr); {
 		case (err == nil) != (doneErr == nil):
 			t.Errorf("%s: the preview said %v, the request %v", c.name, err, doneErr)
 		case err != nil && (f == nil || g == nil):
@@ -158,7 +160,7 @@ func TestAPreviewSaysWhatTheRequestDoes(t *testing.T) {
 			if string(told.WouldBe) != done.Status || done.Status != c.want || strings.Join(reasons, " ") != strings.Join(done.ApprovalReasons, " ") {
 				t.Errorf("%s: the preview said %s %v, it became %s %v, want %s", c.name, told.WouldBe, reasons, done.Status, done.ApprovalReasons, c.want)
 			}
-			if a, b := shown(t, told.Gates), shown(t, h.decisions(done.WithdrawalID)[0].Gates); a != b {
+			if a, b := renderSteps(t, told.Gates), renderSteps(t, h.loadDecisions(done.WithdrawalID)[0].Gates); a != b {
 				t.Errorf("%s: the preview's gates\n%s\nthe record's\n%s", c.name, a, b)
 			}
 			if told.NetworkFee == nil || *told.NetworkFeeMintID != eth || told.ExistingID != "" {
@@ -174,7 +176,7 @@ func TestAPreviewSaysWhatTheRequestDoes(t *testing.T) {
 	}
 
 	// A key that is known makes nothing.
-	r := h.want()
+	r := h.newRequest()
 	r.IdempotencyKey = text("k-1")
 	first, replayed, err := h.Request(t.Context(), h.org, r)
 	if err != nil || !replayed {
@@ -189,15 +191,15 @@ func TestAPreviewSaysWhatTheRequestDoes(t *testing.T) {
 // A preview of an organization that never paid makes no wallet for it.
 func TestAPreviewMakesNoTreasury(t *testing.T) {
 	t.Parallel()
-	h, _ := newPricedHouse(t)
+	h, _ := newPricedEnv(t)
 	other, _, err := org.Create(t.Context(), h.DB, "other")
 	if err != nil {
 		t.Fatal(err)
 	}
-	before := h.rows()
-	_, err = h.Preview(t.Context(), other.ID, h.want())
-	refused(t, err, fault.InsufficientBalance)
-	if got := h.rows(); got != before {
+	before := h.dumpRows()
+	_, err = h.Preview(t.Context(), other.ID, h.newRequest())
+	wantFault(t, err, fault.InsufficientBalance)
+	if got := h.dumpRows(); got != before {
 		t.Errorf("rows: got %v, want %v", got, before)
 	}
 }
@@ -206,24 +208,24 @@ func TestAPreviewMakesNoTreasury(t *testing.T) {
 // Rule IDEM-1.
 func TestKeysFromBeforeTheNewFieldsAreKnown(t *testing.T) {
 	t.Parallel()
-	p := parsed{mint: mints()[0], amount: money.Units(1000), to: stranger}
+	p := parsed{mint: newMints()[0], amount: money.Units(1000), to: stranger}
 	r := Request{CustomerID: alice, RequireApproval: true}
 	const before = "abb42ca6903d8fae7bede7ad49222f83c5047342e580b7bc3c2fc2ec6d1ca9e9"
-	if got := hex.EncodeToString(digest(r, p)); got != before {
+	if got := hex.EncodeToString(requestDigest(r, p)); got != before {
 		t.Errorf("got %s, want %s", got, before)
 	}
 	rule := `{"a":"b"}`
 	seen := map[string]string{}
 	for name, change := range map[string]func(*parsed){
 		"as before":    func(*parsed) {},
-		"fee deducted": func(p *parsed) { p.deducts = true },
-		"fee limited":  func(p *parsed) { p.feeMax = units(7) },
-		"other limit":  func(p *parsed) { p.feeMax = units(8) },
-		"travel rule":  func(p *parsed) { p.travel = &rule },
+		"fee deducted": func(p *parsed) { p.deductsFee = true },
+		"fee limited":  func(p *parsed) { p.feeMax = amountPointer(7) },
+		"other limit":  func(p *parsed) { p.feeMax = amountPointer(8) },
+		"travel rule":  func(p *parsed) { p.travelRule = &rule },
 	} {
 		q := p
 		change(&q)
-		d := hex.EncodeToString(digest(r, q))
+		d := hex.EncodeToString(requestDigest(r, q))
 		if other, there := seen[d]; there {
 			t.Errorf("%s and %s have one digest", name, other)
 		}
@@ -234,13 +236,13 @@ func TestKeysFromBeforeTheNewFieldsAreKnown(t *testing.T) {
 // Rule WD-29.
 func TestWhatTheCallerGivesAlongComesBackAndTheEventsCarryItsHandles(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newTestEnv(t)
 	key, reference := "payout-1", "order-77"
-	r := h.want()
+	r := h.newRequest()
 	r.RequireApproval, r.IdempotencyKey, r.Reference = true, &key, &reference
 	r.Metadata = map[string]string{"tier": "gold"}
 	r.TravelRule = json.RawMessage("{\"beneficiary\": {\"name\": \"Ann\"},\n \"amounts\": [1, null]}")
-	w := h.request(r)
+	w := h.mustRequest(r)
 	if got := string(w.TravelRule); !strings.Contains(got, `"name"`) || !strings.Contains(got, `null`) {
 		t.Errorf("got %s, want what was said of the parties", got)
 	}
@@ -250,12 +252,12 @@ func TestWhatTheCallerGivesAlongComesBackAndTheEventsCarryItsHandles(t *testing.
 	}
 	r.TravelRule = nil
 	_, _, err := h.Request(t.Context(), h.org, r)
-	refused(t, err, fault.IdempotencyConflict)
+	wantFault(t, err, fault.IdempotencyConflict)
 	if _, err := h.Cancel(t.Context(), h.org, w.WithdrawalID, audit.APIKey(h.org)); err != nil {
 		t.Fatal(err)
 	}
 	var told []webhook.Withdrawal
-	rows, err := pgtest.Owner(t, h.DB).Query(t.Context(), `SELECT data FROM events WHERE resource_id = $1 ORDER BY resource_seq`, w.WithdrawalID)
+	rows, err := pgtest.OwnerPool(t, h.DB).Query(t.Context(), `SELECT data FROM events WHERE resource_id = $1 ORDER BY resource_seq`, w.WithdrawalID)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -287,10 +289,10 @@ func TestWhatTheCallerGivesAlongComesBackAndTheEventsCarryItsHandles(t *testing.
 		"a list": `[]`, "a text": `"x"`, "null": `null`, "no JSON": `{`, "two members of one name": `{"a":1,"a":2}`,
 		"a zero character": `{"a":"\u0000"}`, "too long": `{"a":"` + strings.Repeat("x", 4096) + `"}`, "a lone surrogate": `{"a":"\ud800"}`,
 	} {
-		r := h.want()
+		r := h.newRequest()
 		r.TravelRule = json.RawMessage(raw)
 		_, _, err := h.Request(t.Context(), h.org, r)
-		if f := fault.Of(err); f == nil || f.Code != fault.InvalidRequest || f.Param != "travelRule" {
+		if f := fault.Find(err); f == nil || f.Code != fault.InvalidRequest || f.Param != "travelRule" {
 			t.Errorf("%s: got %v, want %v on travelRule", name, err, fault.InvalidRequest)
 		}
 	}
@@ -298,10 +300,10 @@ func TestWhatTheCallerGivesAlongComesBackAndTheEventsCarryItsHandles(t *testing.
 
 func TestAKeyFindsAPaymentOfWhichOnlyItsHashIsLeft(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newTestEnv(t)
 	key := "payout-1"
-	w := h.held()
-	h.tamper(`UPDATE withdrawals SET restored_at = now(), restored_key_hash = '` + keyHash(&key) + `'`)
+	w := h.requestHeld()
+	h.execAsOwner(`UPDATE withdrawals SET restored_at = now(), restored_key_hash = '` + keyHash(&key) + `'`)
 	found, err := h.List(t.Context(), h.org, Filter{IdempotencyKey: key}, page.Page{})
 	if err != nil || len(found.Items) != 1 || found.Items[0].WithdrawalID != w.WithdrawalID {
 		t.Errorf("got %+v %v, want the payment", found.Items, err)

@@ -10,11 +10,11 @@ import (
 	"github.com/cofferpay/coffer/internal/price"
 )
 
-// dollar is a price of one dollar of some moment.
-type dollar struct{ at time.Time }
+// agedPriceSource is a price of one dollar of some moment.
+type agedPriceSource struct{ at time.Time }
 
-func (d dollar) USD(context.Context, int) (price.Quote, error) {
-	return price.Quote{Price: money.MustParseUSD("1"), At: d.at, Source: "one"}, nil
+func (d agedPriceSource) USD(context.Context, int) (price.Quote, error) {
+	return price.Quote{Price: money.MustParseUSD("1"), QuotedAt: d.at, Source: "one"}, nil
 }
 
 // Rules WD-11, PRICE-2.
@@ -43,14 +43,14 @@ func TestEveryMintHasItsOwnAgeOfPrices(t *testing.T) {
 		{"pegged of a moment more", pegged, 3600*time.Second + 1, ages, false},
 		{"nothing is said of ages", pegged, 300*time.Second + 1, nil, false},
 	} {
-		f := passing()
-		f.value, f.mint.ID = nil, c.mint
-		s := &Service{DB: db, Prices: dollar{now.Add(-c.age)}, PriceAge: c.ages}
-		s.priced(t.Context(), &f)
-		if (f.value != nil) != c.fresh {
-			t.Errorf("%s: got the value %v, want one %t", c.name, f.value, c.fresh)
+		f := passingFacts()
+		f.usdValue, f.mint.ID = nil, c.mint
+		s := &Service{DB: db, Prices: agedPriceSource{now.Add(-c.age)}, PriceAge: c.ages}
+		s.valueAmount(t.Context(), &f)
+		if (f.usdValue != nil) != c.fresh {
+			t.Errorf("%s: got the value %v, want one %t", c.name, f.usdValue, c.fresh)
 		}
-		d, want := decide(f), Processing
+		d, want := runGates(f), Processing
 		if !c.fresh {
 			want = AwaitingApproval
 		}

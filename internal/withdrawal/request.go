@@ -77,16 +77,16 @@ type Request struct {
 	// anything else can refuse: a replay is answered whatever the rate.
 	Limit func() error
 
-	// own makes it a withdrawal of the organization's own. Only RequestOrganization and
+	// orgRequest makes it a withdrawal of the organization's own. Only RequestOrganization and
 	// its sisters set it: no surface can, whatever its caller sends.
-	own *own
+	orgRequest *orgRequest
 }
 
-// owner is whose balance pays: a customer's, or a product's of the organization to an
+// payer is whose balance pays: a customer's, or a product's of the organization to an
 // entry of its list.
-func (r Request) owner() owner {
-	if r.own != nil {
-		return r.own.owner
+func (r Request) payer() owner {
+	if r.orgRequest != nil {
+		return r.orgRequest.owner
 	}
 	return owner{customerID: r.CustomerID}
 }
@@ -97,26 +97,26 @@ type parsed struct {
 	amount money.Amount
 	to     chain.Address
 
-	deducts bool
-	max     bool // of an organization's own: amount follows from its balance
-	any     bool // of an estimate: no amount was given
-	feeMax  *money.Amount
-	travel  *string // canonical JSON, or nil
+	deductsFee bool
+	isMax      bool // of an organization's own: amount follows from its balance
+	noAmount   bool // of an estimate: no amount was given
+	feeMax     *money.Amount
+	travelRule *string // canonical JSON, or nil
 
-	// runs is false when the mint's chain is not configured; to is then as the
+	// chainRuns is false when the mint's chain is not configured; to is then as the
 	// caller wrote it.
-	runs   bool
-	digest []byte
-	// bare is the digest of what the signer's journal knows of the same payment: what
+	chainRuns bool
+	digest    []byte
+	// restorableDigest is the digest of what the signer's journal knows of the same payment: what
 	// a row can have that was restored from it.
-	bare []byte
+	restorableDigest []byte
 }
 
-// parse reads a request's words. It is pure; what it refuses depends on nothing
+// parseRequest reads a request's words. It is pure; what it refuses depends on nothing
 // that can change for a mint that exists.
-func parse(r Request, mints mint.Catalogue, chains chain.Chains) (parsed, error) {
-	if r.own != nil {
-		return parseOwn(r, mints, chains)
+func parseRequest(r Request, mints mint.Catalogue, chains chain.Chains) (parsed, error) {
+	if r.orgRequest != nil {
+		return parseOrgRequest(r, mints, chains)
 	}
 	var p parsed
 	if err := customer.CheckID(r.CustomerID); err != nil {
@@ -132,36 +132,36 @@ func parse(r Request, mints mint.Catalogue, chains chain.Chains) (parsed, error)
 	}
 	if r.Memo != nil {
 		return p, fault.New(fault.Invalid, fault.InvalidRequest,
-			"Payments on %s carry no memo. Nothing was held and nothing was sent. Leave memo out or send null.", m.Chain).On("memo")
+			"Payments on %s carry no memo. Nothing was held and nothing was sent. Leave memo out or send null.", m.Chain).WithParam("memo")
 	}
-	if p.deducts, err = parseFeeMode(r.FeeMode, m); err != nil {
+	if p.deductsFee, err = parseFeeMode(r.FeeMode, m); err != nil {
 		return p, err
 	}
 	if r.MaxNetworkFee != nil {
-		most, err := money.Parse(*r.MaxNetworkFee)
-		if err != nil || most.IsZero() {
+		feeMax, err := money.Parse(*r.MaxNetworkFee)
+		if err != nil || feeMax.IsZero() {
 			return p, fault.New(fault.Invalid, fault.InvalidAmount,
-				"maxNetworkFee is a whole number of atomic units of the chain's own coin, above zero, such as \"5000000\". Nothing was held and nothing was sent. Correct it, or leave it out.").On("maxNetworkFee")
+				"maxNetworkFee is a whole number of atomic units of the chain's own coin, above zero, such as \"5000000\". Nothing was held and nothing was sent. Correct it, or leave it out.").WithParam("maxNetworkFee")
 		}
-		p.feeMax = &most
+		p.feeMax = &feeMax
 	}
-	if p.travel, err = parseTravelRule(r.TravelRule); err != nil {
+	if p.travelRule, err = parseTravelRule(r.TravelRule); err != nil {
 		return p, err
 	}
 	if err := checkHandles(r); err != nil {
 		return p, err
 	}
-	if p.to, p.runs, err = parseAddress(r.ToAddress, m, chains); err != nil {
+	if p.to, p.chainRuns, err = parseAddress(r.ToAddress, m, chains); err != nil {
 		return p, err
 	}
-	p.digest = digest(r, p)
-	known := p
-	r.RequireApproval, known.feeMax, known.travel = false, nil, nil
-	p.bare = digest(r, known)
+	p.digest = requestDigest(r, p)
+	journaled := p
+	r.RequireApproval, journaled.feeMax, journaled.travelRule = false, nil, nil
+	p.restorableDigest = requestDigest(r, journaled)
 	return p, nil
 }
 
-func parseFeeMode(mode string, m mint.Mint) (deducts bool, err error) {
+func parseFeeMode(mode string, m mint.Mint) (deductsFee bool, err error) {
 	switch {
 	case mode == "" || mode == FeeOrganization:
 		return false, nil
@@ -169,26 +169,26 @@ func parseFeeMode(mode string, m mint.Mint) (deducts bool, err error) {
 		return true, nil
 	case mode == FeeDeducted:
 		return false, fault.New(fault.Invalid, fault.InvalidRequest,
-			"The network takes its fee in the chain's own coin, so it cannot be deducted from %s. Nothing was held and nothing was sent. Use ORGANIZATION, which bills the fee to your organization.", m.Symbol).On("feeMode")
+			"The network takes its fee in the chain's own coin, so it cannot be deducted from %s. Nothing was held and nothing was sent. Use ORGANIZATION, which bills the fee to your organization.", m.Symbol).WithParam("feeMode")
 	}
 	return false, fault.New(fault.Invalid, fault.InvalidRequest,
-		"feeMode is ORGANIZATION or DEDUCTED. Nothing was held and nothing was sent. Leave feeMode out or send one of them.").On("feeMode")
+		"feeMode is ORGANIZATION or DEDUCTED. Nothing was held and nothing was sent. Leave feeMode out or send one of them.").WithParam("feeMode")
 }
 
 // parseAddress reads a destination. runs is false when the mint's chain is not
 // configured; the address is then as the caller wrote it.
-func parseAddress(s string, m mint.Mint, chains chain.Chains) (to chain.Address, runs bool, err error) {
+func parseAddress(s string, m mint.Mint, chains chain.Chains) (to chain.Address, isRunning bool, err error) {
 	if len(s) > addressBytesMax {
 		return "", false, fault.New(fault.Invalid, fault.InvalidAddress,
-			"An address has at most %d characters. Nothing was held and nothing was sent. Check toAddress.", addressBytesMax).On("toAddress")
+			"An address has at most %d characters. Nothing was held and nothing was sent. Check toAddress.", addressBytesMax).WithParam("toAddress")
 	}
-	grammar := chains.GrammarOf(m.Chain.Family())
-	if _, runs := chains[m.Chain]; !runs || grammar == nil {
+	codec := chains.AddressCodec(m.Chain.Family())
+	if _, isRunning := chains[m.Chain]; !isRunning || codec == nil {
 		return chain.Address(s), false, nil
 	}
-	if to, err = grammar.Parse(s); err != nil {
+	if to, err = codec.Parse(s); err != nil {
 		return "", true, fault.New(fault.Invalid, fault.InvalidAddress,
-			"This is no address on %s: %v. Nothing was held and nothing was sent. Check toAddress with your customer.", m.Chain, err).On("toAddress")
+			"This is no address on %s: %v. Nothing was held and nothing was sent. Check toAddress with your customer.", m.Chain, err).WithParam("toAddress")
 	}
 	return to, true, nil
 }
@@ -200,10 +200,10 @@ func parseTravelRule(raw json.RawMessage) (*string, error) {
 		return nil, nil
 	}
 	canonical := jsontext.Value(slices.Clone(raw))
-	if canonical.Kind() != '{' || canonical.Canonicalize() != nil || len(canonical) > travelRuleBytesMax || !plain(string(canonical)) ||
+	if canonical.Kind() != '{' || canonical.Canonicalize() != nil || len(canonical) > travelRuleBytesMax || !isPlainText(string(canonical)) ||
 		strings.Contains(string(canonical), `\u0000`) {
 		return nil, fault.New(fault.Invalid, fault.InvalidRequest,
-			"travelRule is a JSON object of at most %d bytes without zero characters. Nothing was held and nothing was sent. Shorten or correct it, or leave it out.", travelRuleBytesMax).On("travelRule")
+			"travelRule is a JSON object of at most %d bytes without zero characters. Nothing was held and nothing was sent. Shorten or correct it, or leave it out.", travelRuleBytesMax).WithParam("travelRule")
 	}
 	text := string(canonical)
 	return &text, nil
@@ -213,14 +213,14 @@ func parseMint(mintID int, mints mint.Catalogue) (mint.Mint, error) {
 	m, ok := mints.ByID(mintID)
 	if !ok {
 		return m, fault.New(fault.Invalid, fault.MintNotFound,
-			"There is no mint %d. Nothing was held and nothing was sent. GET /mints lists the ones there are.", mintID).On("mintId")
+			"There is no mint %d. Nothing was held and nothing was sent. GET /mints lists the ones there are.", mintID).WithParam("mintId")
 	}
 	return m, nil
 }
 
 func parseAmount(s string, decimal bool, m mint.Mint) (money.Amount, error) {
 	refuse := func(format string, args ...any) error {
-		return fault.New(fault.Invalid, fault.InvalidAmount, format+" Nothing was held and nothing was sent.", args...).On("amount")
+		return fault.New(fault.Invalid, fault.InvalidAmount, format+" Nothing was held and nothing was sent.", args...).WithParam("amount")
 	}
 	read := money.Parse
 	if decimal {
@@ -254,39 +254,39 @@ func checkKey(key *string) error {
 	}
 	if !ok {
 		return fault.New(fault.Invalid, fault.InvalidRequest,
-			"An idempotency key has 1 to %d printable ASCII characters and no space. Nothing was held and nothing was sent. Send such a key, or none.", keyBytesMax).On("idempotencyKey")
+			"An idempotency key has 1 to %d printable ASCII characters and no space. Nothing was held and nothing was sent. Send such a key, or none.", keyBytesMax).WithParam("idempotencyKey")
 	}
 	return nil
 }
 
 // checkHandles bounds what the caller gives along for itself.
 func checkHandles(r Request) error {
-	if r.Reference != nil && (len(*r.Reference) == 0 || len(*r.Reference) > referenceBytesMax || !plain(*r.Reference)) {
+	if r.Reference != nil && (len(*r.Reference) == 0 || len(*r.Reference) > referenceBytesMax || !isPlainText(*r.Reference)) {
 		return fault.New(fault.Invalid, fault.InvalidRequest,
-			"A reference has 1 to %d bytes of text without control characters. Nothing was held and nothing was sent. Shorten or clean it, or leave it out.", referenceBytesMax).On("reference")
+			"A reference has 1 to %d bytes of text without control characters. Nothing was held and nothing was sent. Shorten or clean it, or leave it out.", referenceBytesMax).WithParam("reference")
 	}
 	ok := len(r.Metadata) <= metadataKeysMax
 	for k, v := range r.Metadata {
-		ok = ok && k != "" && utf8.RuneCountInString(k) <= metadataKeyRunesMax && utf8.RuneCountInString(v) <= metadataValueRunesMax && plain(k) && plain(v)
+		ok = ok && k != "" && utf8.RuneCountInString(k) <= metadataKeyRunesMax && utf8.RuneCountInString(v) <= metadataValueRunesMax && isPlainText(k) && isPlainText(v)
 	}
 	if !ok {
 		return fault.New(fault.Invalid, fault.InvalidRequest,
 			"Metadata has at most %d keys of 1 to %d characters with values of at most %d characters, without control characters. Nothing was held and nothing was sent. Make it smaller.",
-			metadataKeysMax, metadataKeyRunesMax, metadataValueRunesMax).On("metadata")
+			metadataKeysMax, metadataKeyRunesMax, metadataValueRunesMax).WithParam("metadata")
 	}
 	return nil
 }
 
-func plain(s string) bool {
+func isPlainText(s string) bool {
 	return utf8.ValidString(s) && strings.IndexFunc(s, func(c rune) bool { return unicode.IsControl(c) && c != '\n' && c != '\t' }) < 0
 }
 
-// digest covers everything that makes a request another payment. An amount said
+// requestDigest covers everything that makes a request another payment. An amount said
 // as a decimal or as units, an address in another letter case and an omitted
 // default are the same payment. What was added to requests later stands in it only
 // where it is given: a key never expires. The replay compares the reference beside
 // it, and nothing compares metadata.
-func digest(r Request, p parsed) []byte {
+func requestDigest(r Request, p parsed) []byte {
 	parts := []string{
 		"coffer-withdraw-1", fmt.Sprint(p.mint.ID), r.CustomerID, p.amount.String(), string(p.to),
 		fmt.Sprint(r.RequireApproval), "", p.feeMode(),
@@ -294,8 +294,8 @@ func digest(r Request, p parsed) []byte {
 	if p.feeMax != nil {
 		parts = append(parts, "maxNetworkFee", p.feeMax.String())
 	}
-	if p.travel != nil {
-		parts = append(parts, "travelRule", *p.travel)
+	if p.travelRule != nil {
+		parts = append(parts, "travelRule", *p.travelRule)
 	}
 	h := sha256.New()
 	for _, s := range parts {
@@ -305,7 +305,7 @@ func digest(r Request, p parsed) []byte {
 }
 
 func (p parsed) feeMode() string {
-	if p.deducts {
+	if p.deductsFee {
 		return FeeDeducted
 	}
 	return FeeOrganization
@@ -319,34 +319,34 @@ func keyHash(key *string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// prepared is a request before anything is decided about it.
-type prepared struct {
+// loadedRequest is a request before anything is decided about it.
+type loadedRequest struct {
 	parsed
-	wrong error          // why it could not be read, or nil
-	stop  *freeze.Freeze // of the customer or the organization
-	entry Listed         // of the organization's list, when it is its own money
-	twin  existing       // the row that has its key,
-	known bool           // if there is one
+	parseErr     error          // why it could not be read, or nil
+	activeFreeze *freeze.Freeze // of the customer or the organization
+	entry        WhitelistEntry // of the organization's list, when it is its own money
+	existing     existingRow    // the row that has its key,
+	isKnown      bool           // if there is one
 }
 
-// prepare looks the key up and reads the request's words. It writes nothing.
-func (s *Service) prepare(ctx context.Context, org string, r Request) (prepared, error) {
-	var q prepared
+// loadRequest looks the key up and reads the request's words. It writes nothing.
+func (s *Service) loadRequest(ctx context.Context, org string, r Request) (loadedRequest, error) {
+	var q loadedRequest
 	var mints mint.Catalogue
 	err := s.DB.ReadOrg(ctx, org, func(ctx context.Context, tx pg.Tx) (err error) {
-		if q.twin, q.known, err = lookup(ctx, tx, org, r.IdempotencyKey); err != nil || q.known {
+		if q.existing, q.isKnown, err = lookupKey(ctx, tx, org, r.IdempotencyKey); err != nil || q.isKnown {
 			return errors.Join(err, loadMints(ctx, tx, &mints))
 		}
-		if r.own != nil {
-			if q.entry, _, err = s.listed(ctx, tx, org, r.own.listedID); err != nil {
+		if r.orgRequest != nil {
+			if q.entry, _, err = s.loadEntry(ctx, tx, org, r.orgRequest.listedID); err != nil {
 				return err
 			}
 		}
-		of := freeze.Of{OrgID: org}
+		scope := freeze.Target{OrgID: org}
 		if customer.CheckID(r.CustomerID) == nil {
-			of.CustomerID = r.CustomerID
+			scope.CustomerID = r.CustomerID
 		}
-		if q.stop, err = freeze.Standing(ctx, tx, of); err != nil {
+		if q.activeFreeze, err = freeze.Active(ctx, tx, scope); err != nil {
 			return err
 		}
 		return loadMints(ctx, tx, &mints)
@@ -354,8 +354,8 @@ func (s *Service) prepare(ctx context.Context, org string, r Request) (prepared,
 	if err != nil {
 		return q, fmt.Errorf("prepare withdrawal: %w", err)
 	}
-	q.parsed, q.wrong = parse(r, mints, s.Chains)
-	if r.own != nil {
+	q.parsed, q.parseErr = parseRequest(r, mints, s.Chains)
+	if r.orgRequest != nil {
 		// Not the caller's to say. Of an entry that may not be used there is none, and the
 		// gate refuses it.
 		q.to = q.entry.Address
@@ -363,17 +363,17 @@ func (s *Service) prepare(ctx context.Context, org string, r Request) (prepared,
 	return q, nil
 }
 
-// refusal is what stands against a new request before its gates are asked.
-func (q prepared) refusal(r Request) error {
+// checkRefusal is what stands against a new request before its gates are asked.
+func (q loadedRequest) checkRefusal(r Request) error {
 	if r.Limit != nil {
 		if err := r.Limit(); err != nil {
 			return err
 		}
 	}
-	if _, refusal := standing(facts{owner: r.owner(), frozen: q.stop}); refusal != nil {
+	if _, refusal := checkFreeze(facts{owner: r.payer(), activeFreeze: q.activeFreeze}); refusal != nil {
 		return refusal
 	}
-	return q.wrong
+	return q.parseErr
 }
 
 // Request takes a withdrawal in: it holds the amount and either orders the
@@ -385,52 +385,52 @@ func (s *Service) Request(ctx context.Context, org string, r Request) (w webhook
 	if err := checkKey(r.IdempotencyKey); err != nil {
 		return w, false, err
 	}
-	q, err := s.prepare(ctx, org, r)
+	q, err := s.loadRequest(ctx, org, r)
 	if err != nil {
 		return w, false, err
 	}
-	if q.known {
-		w, err = s.replay(ctx, org, q.twin, r, q.parsed, q.wrong)
+	if q.isKnown {
+		w, err = s.answerReplay(ctx, org, q.existing, r, q.parsed, q.parseErr)
 		return w, err == nil, err
 	}
-	if err := q.refusal(r); err != nil {
+	if err := q.checkRefusal(r); err != nil {
 		return w, false, err
 	}
-	crash.Point("W01")
-	w, err = s.place(ctx, org, r, q.parsed)
-	if err == nil || r.IdempotencyKey == nil || fault.Is(err, fault.WithdrawalRiskBlocked) {
+	crash.Hit("W01")
+	w, err = s.createWithdrawal(ctx, org, r, q.parsed)
+	if err == nil || r.IdempotencyKey == nil || fault.HasCode(err, fault.WithdrawalRiskBlocked) {
 		return w, false, err
 	}
 	// A twin with the same key may have been quicker: it took the key, or the
 	// money that this one then missed. Whatever stopped us, its row is the answer.
 	lookErr := s.DB.ReadOrg(ctx, org, func(ctx context.Context, tx pg.Tx) (err error) {
-		q.twin, q.known, err = lookup(ctx, tx, org, r.IdempotencyKey)
+		q.existing, q.isKnown, err = lookupKey(ctx, tx, org, r.IdempotencyKey)
 		return err
 	})
 	if lookErr != nil {
 		return w, false, errors.Join(err, lookErr)
 	}
-	if q.known {
-		w, err = s.replay(ctx, org, q.twin, r, q.parsed, nil)
+	if q.isKnown {
+		w, err = s.answerReplay(ctx, org, q.existing, r, q.parsed, nil)
 		return w, err == nil, err
 	}
 	return w, false, err
 }
 
-func loadMints(ctx context.Context, tx pg.Tx, into *mint.Catalogue) (err error) {
-	*into, err = mint.All(ctx, tx)
+func loadMints(ctx context.Context, tx pg.Tx, catalogue *mint.Catalogue) (err error) {
+	*catalogue, err = mint.LoadCatalogue(ctx, tx)
 	return err
 }
 
-// existing is the row that has a key.
-type existing struct {
+// existingRow is the row that has a key.
+type existingRow struct {
 	id        string
 	digest    []byte
 	reference *string
 	restored  bool // the signer's journal has made it: its digest is a bare one, and its reference is lost
 }
 
-func lookup(ctx context.Context, tx pg.Tx, org string, key *string) (e existing, known bool, err error) {
+func lookupKey(ctx context.Context, tx pg.Tx, org string, key *string) (e existingRow, found bool, err error) {
 	if key == nil {
 		return e, false, nil
 	}
@@ -446,37 +446,37 @@ func lookup(ctx context.Context, tx pg.Tx, org string, key *string) (e existing,
 	return e, true, nil
 }
 
-// replay answers a known key: the row as it is now, or a conflict when the
+// answerReplay answers a known key: the row as it is now, or a conflict when the
 // request means another payment. A request that cannot even be read is another. The
 // reference names the caller's order and is compared as the row has it, not as part of
 // the digest: the rows of earlier versions have digests without it.
-func (s *Service) replay(ctx context.Context, org string, e existing, r Request, p parsed, wrong error) (webhook.Withdrawal, error) {
-	asked, sameReference := p.digest, r.Reference == e.reference || r.Reference != nil && e.reference != nil && *r.Reference == *e.reference
+func (s *Service) answerReplay(ctx context.Context, org string, e existingRow, r Request, p parsed, parseErr error) (webhook.Withdrawal, error) {
+	wantDigest, sameReference := p.digest, r.Reference == e.reference || r.Reference != nil && e.reference != nil && *r.Reference == *e.reference
 	if e.restored {
-		asked, sameReference = p.bare, true
+		wantDigest, sameReference = p.restorableDigest, true
 	}
-	if wrong != nil || string(e.digest) != string(asked) || !sameReference {
+	if parseErr != nil || string(e.digest) != string(wantDigest) || !sameReference {
 		return webhook.Withdrawal{}, fault.New(fault.Conflict, fault.IdempotencyConflict,
 			"This idempotencyKey belongs to %s, a withdrawal with other parameters. Nothing was held and nothing was sent by this request. Repeat the original request to see that withdrawal, or use a new key for a new payment.", e.id).
-			On("idempotencyKey").Beside("existingId", e.id)
+			WithParam("idempotencyKey").WithExtra("existingId", e.id)
 	}
-	return s.answer(ctx, org, e.id)
+	return s.loadAnswer(ctx, org, e.id)
 }
 
-// answer is what a request is told of the row that it made, then and whenever it is
+// loadAnswer is what a request is told of the row that it made, then and whenever it is
 // repeated: the withdrawal as it is now, or that it is blocked, by the words of then.
-func (s *Service) answer(ctx context.Context, org, withdrawalID string) (w webhook.Withdrawal, err error) {
+func (s *Service) loadAnswer(ctx context.Context, org, withdrawalID string) (w webhook.Withdrawal, err error) {
 	err = s.DB.ReadOrg(ctx, org, func(ctx context.Context, tx pg.Tx) (err error) {
-		if w, err = Object(ctx, tx, org, withdrawalID); err != nil || w.Status != string(Blocked) {
+		if w, err = LoadObject(ctx, tx, org, withdrawalID); err != nil || w.Status != string(Blocked) {
 			return err
 		}
-		var kept risk.WithdrawalRecord
+		var record risk.WithdrawalRecord
 		err = tx.QueryRow(ctx, `SELECT risk FROM withdrawal_decisions WHERE org_id = $1 AND withdrawal_id = $2 AND status = 'BLOCKED'`,
-			org, withdrawalID).Scan(&kept)
+			org, withdrawalID).Scan(&record)
 		if err != nil {
 			return fmt.Errorf("read why %s is blocked: %w", withdrawalID, err)
 		}
-		return blocked(kept.Decision).Beside("withdrawalId", withdrawalID)
+		return newBlocked(record.Decision).WithExtra("withdrawalId", withdrawalID)
 	})
 	if err != nil {
 		return webhook.Withdrawal{}, err
@@ -484,101 +484,101 @@ func (s *Service) answer(ctx context.Context, org, withdrawalID string) (w webho
 	return w, nil
 }
 
-// facts are what the request itself says.
-func (p parsed) facts(r Request) facts {
+// requestFacts are what the request itself says.
+func (p parsed) requestFacts(r Request) facts {
 	return facts{
-		owner: r.owner(), max: p.max, mint: p.mint, amount: p.amount, chainRuns: p.runs, destination: p.to,
+		owner: r.payer(), isMax: p.isMax, mint: p.mint, amount: p.amount, chainRuns: p.chainRuns, destination: p.to,
 		requireApproval: r.RequireApproval, keyGiven: r.IdempotencyKey != nil,
-		deducts: p.deducts, feeMax: p.feeMax,
+		deductsFee: p.deductsFee, feeMax: p.feeMax,
 	}
 }
 
-// judge is the one decision about a request, for those who make it and for those who
+// evaluateRequest is the one decision about a request, for those who make it and for those who
 // only ask what would become of it: the organization's own rows as this transaction
 // sees them, and the gates.
-func (s *Service) judge(ctx context.Context, tx pg.Tx, org string, f facts) (facts, Decision, error) {
-	if err := s.gather(ctx, tx, org, &f); err != nil {
+func (s *Service) evaluateRequest(ctx context.Context, tx pg.Tx, org string, f facts) (facts, Decision, error) {
+	if err := s.loadFacts(ctx, tx, org, &f); err != nil {
 		return f, Decision{}, err
 	}
-	return f, decide(f), nil
+	return f, runGates(f), nil
 }
 
-// place decides and writes. The decision is made on what the writing transaction
+// createWithdrawal decides and writes. The decision is made on what the writing transaction
 // sees. Before an organization's first payment it is made once more without
 // writing anything, so that no refused request makes the treasury's wallet.
-func (s *Service) place(ctx context.Context, org string, r Request, p parsed) (webhook.Withdrawal, error) {
-	var none webhook.Withdrawal
-	f := p.facts(r)
-	paidBefore, err := s.outside(ctx, org, &f, f.deducts || f.feeMax != nil)
+func (s *Service) createWithdrawal(ctx context.Context, org string, r Request, p parsed) (webhook.Withdrawal, error) {
+	var empty webhook.Withdrawal
+	f := p.requestFacts(r)
+	paidBefore, err := s.loadExternalFacts(ctx, org, &f, f.deductsFee || f.feeMax != nil)
 	if err != nil {
-		return none, err
+		return empty, err
 	}
-	pays := true // as far as it can be told before the row is written
+	mayPay := true // as far as it can be told before the row is written
 	if !paidBefore || s.Risk.Configured() {
-		d, err := s.weigh(ctx, org, &f)
+		d, err := s.evaluateWithScreening(ctx, org, &f)
 		if err != nil {
-			return none, err
+			return empty, err
 		}
-		if pays = d.Status != Blocked; pays && d.refusal != nil {
-			return none, d.refusal
+		if mayPay = d.Status != Blocked; mayPay && d.refusal != nil {
+			return empty, d.refusal
 		}
 	}
 	var treasury wallet.Wallet
-	if pays {
-		if treasury, err = s.treasury(ctx, org, p.mint.Chain); err != nil {
-			return none, err
+	if mayPay {
+		if treasury, err = s.loadTreasury(ctx, org, p.mint.Chain); err != nil {
+			return empty, err
 		}
 	}
 
-	crash.Point("W02")
+	crash.Hit("W02")
 	withdrawalID := id.New("wd", s.DB.Clock()())
-	var made webhook.Withdrawal
+	var created webhook.Withdrawal
 	err = s.DB.InOrg(ctx, org, func(ctx context.Context, tx pg.Tx) (err error) {
-		if made, err = s.write(ctx, tx, org, withdrawalID, r, p, f, treasury); err != nil {
+		if created, err = s.insertWithdrawal(ctx, tx, org, withdrawalID, r, p, f, treasury); err != nil {
 			return err
 		}
-		crash.Committing("W03")
+		crash.HitBeforeCommit("W03")
 		return nil
 	})
 	switch {
 	case errors.Is(err, ledger.ErrOverdraft):
-		return none, insufficient(f.owner, p.mint)
+		return empty, newInsufficient(f.owner, p.mint)
 	case errors.Is(err, pg.ErrCommitUnknown):
 		// It is there or it is not; the id is ours, so the row can tell.
-		if found, lookErr := s.answer(ctx, org, withdrawalID); lookErr == nil || fault.Is(lookErr, fault.WithdrawalRiskBlocked) {
+		if found, lookErr := s.loadAnswer(ctx, org, withdrawalID); lookErr == nil || fault.HasCode(lookErr, fault.WithdrawalRiskBlocked) {
 			return found, lookErr
 		}
-		return none, fmt.Errorf("withdrawal %s: %w", withdrawalID, err)
+		return empty, fmt.Errorf("withdrawal %s: %w", withdrawalID, err)
 	case err != nil:
-		return none, err
+		return empty, err
 	}
-	crash.Point("W03")
-	crash.Point("W04")
-	if made.Status == string(Blocked) {
-		return s.answer(ctx, org, withdrawalID)
+	crash.Hit("W03")
+	crash.Hit("W04")
+	if created.Status == string(Blocked) {
+		return s.loadAnswer(ctx, org, withdrawalID)
 	}
-	return made, nil
+	return created, nil
 }
 
-// weigh decides without writing anything, and asks who is behind the destination when
+// evaluateWithScreening decides without writing anything, and asks who is behind the destination when
 // nothing else refuses the request; f then has what they said. No transaction is open
 // while they are asked.
-func (s *Service) weigh(ctx context.Context, org string, f *facts) (d Decision, err error) {
-	seen := *f
+func (s *Service) evaluateWithScreening(ctx context.Context, org string, f *facts) (d Decision, err error) {
+	evaluated := *f
 	err = s.DB.ReadOrg(ctx, org, func(ctx context.Context, tx pg.Tx) (err error) {
-		seen, d, err = s.judge(ctx, tx, org, *f)
+		evaluated, d, err = s.evaluateRequest(ctx, tx, org, *f)
 		return err
 	})
-	if err != nil || d.refusal != nil || seen.screen.Decision.Outcome != risk.AskWho {
+	if err != nil || d.refusal != nil || evaluated.screening.Decision.Outcome != risk.ScreenDestination {
 		return d, err
 	}
-	f.screen.Case.Answer = s.Risk.Ask(ctx, f.screen.Case.Subject)
-	seen.screen.Case.Answer = f.screen.Case.Answer
-	seen.screen.Decision = risk.DecideWithdrawal(seen.screen.Case)
-	return decide(seen), nil
+	f.screening.Case.Answer = s.Risk.ScreenProviders(ctx, f.screening.Case.Subject)
+	evaluated.screening.Case.Answer = f.screening.Case.Answer
+	evaluated.screening.Decision = risk.DecideWithdrawal(evaluated.screening.Case)
+	return runGates(evaluated), nil
 }
 
-func (s *Service) treasury(ctx context.Context, org string, name chain.Name) (wallet.Wallet, error) {
+func (s *Service) loadTreasury(ctx context.Context, org string, name chain.Name) (wallet.Wallet, error) {
 	w, err := s.Wallets.Address(ctx, signer.WalletRef{OrgID: org, Family: name.Family(), Purpose: wallet.Treasury})
 	if err != nil {
 		return w, fmt.Errorf("treasury of %s on %s: %w", org, name, err)
@@ -586,19 +586,19 @@ func (s *Service) treasury(ctx context.Context, org string, name chain.Name) (wa
 	return w, nil
 }
 
-// write is the one transaction of a request.
-func (s *Service) write(ctx context.Context, tx pg.Tx, org, withdrawalID string, r Request, p parsed, f facts, treasury wallet.Wallet) (webhook.Withdrawal, error) {
-	var none webhook.Withdrawal
-	f, d, err := s.judge(ctx, tx, org, f)
+// insertWithdrawal is the one transaction of a request.
+func (s *Service) insertWithdrawal(ctx context.Context, tx pg.Tx, org, withdrawalID string, r Request, p parsed, f facts, treasury wallet.Wallet) (webhook.Withdrawal, error) {
+	var empty webhook.Withdrawal
+	f, d, err := s.evaluateRequest(ctx, tx, org, f)
 	if err != nil {
-		return none, err
+		return empty, err
 	}
 	switch {
 	case d.refusal != nil && d.Status != Blocked:
-		return none, d.refusal
+		return empty, d.refusal
 	case d.Status == Processing && treasury.ID == "":
 		// Screening refused it a moment ago, and the organization's threshold has changed.
-		return none, fault.New(fault.Unavailable, fault.CodeUnavailable,
+		return empty, fault.New(fault.Unavailable, fault.CodeUnavailable,
 			"The organization's settings changed while this withdrawal was decided. Nothing was held and nothing was sent. Repeat the request with the same idempotencyKey.")
 	}
 	if r.Metadata == nil {
@@ -613,21 +613,21 @@ func (s *Service) write(ctx context.Context, tx pg.Tx, org, withdrawalID string,
 		charge.rent, charge.held, charge.failureMax = money.Zero, money.Zero, nil
 	}
 	switch {
-	case d.Status == Processing && r.own == nil:
-		deducted = f.deducted()
-	case d.Status != Blocked && r.own != nil:
-		deducted = f.deducted()
-		if amount, err = f.takes(); err != nil {
-			return none, fmt.Errorf("what withdrawal %s takes: %w", withdrawalID, err)
+	case d.Status == Processing && r.orgRequest == nil:
+		deducted = f.deductedFee()
+	case d.Status != Blocked && r.orgRequest != nil:
+		deducted = f.deductedFee()
+		if amount, err = f.debitAmount(); err != nil {
+			return empty, fmt.Errorf("what withdrawal %s takes: %w", withdrawalID, err)
 		}
 	}
 	quorum := 0
 	if d.Status == AwaitingApproval {
 		quorum = f.quorum
 	}
-	asked := row{
-		id: withdrawalID, owner: f.owner, mintID: p.mint.ID, chain: p.mint.Chain, amount: amount, to: p.to,
-		key: r.IdempotencyKey, deducts: p.deducts, deducted: deducted, feeMax: p.feeMax,
+	inserted := Withdrawal{
+		id: withdrawalID, owner: f.owner, mintID: p.mint.ID, chain: p.mint.Chain, amount: amount, toAddress: p.to,
+		key: r.IdempotencyKey, deductsFee: p.deductsFee, deductedFee: deducted, feeMax: p.feeMax,
 	}
 	_, err = tx.Exec(ctx, `
 		INSERT INTO withdrawals (withdrawal_id, org_id, customer_id, mint_id, chain, amount, to_address,
@@ -639,46 +639,46 @@ func (s *Service) write(ctx context.Context, tx pg.Tx, org, withdrawalID string,
 			$29, $30, $31, $32, $33, $34)`,
 		withdrawalID, org, f.owner.customerID, p.mint.ID, p.mint.Chain, amount, p.to,
 		r.IdempotencyKey, p.digest, r.Reference, r.Metadata, d.Status, d.Status == AwaitingApproval, d.Reasons,
-		f.value, tx.Now, p.feeMode(), deducted, p.feeMax, p.travel, shownOf(f.screen.Decision), quorum, s.Grants.Request(asked.terms(org, p.mint), quorum),
-		f.owner.product, f.owner.listedID, f.costs.most, f.costs.rentKnown(), f.costs.price(),
-		f.charging.setting(), charge.rent, charge.held, charge.failureMax, charge.coinPrice, charge.mintPrice)
+		f.usdValue, tx.Now, p.feeMode(), deducted, p.feeMax, p.travelRule, screeningObject(f.screening.Decision), quorum, s.GrantKey.RequestMAC(inserted.signedTerms(org, p.mint), quorum),
+		f.owner.product, f.owner.listedID, f.costs.costMax, f.costs.recordedRent(), f.costs.recordedPrice(),
+		f.charging.chargedCosts(), charge.rent, charge.held, charge.failureMax, charge.coinPrice, charge.mintPrice)
 	if err != nil {
-		return none, fmt.Errorf("insert withdrawal %s: %w", withdrawalID, err)
+		return empty, fmt.Errorf("insert withdrawal %s: %w", withdrawalID, err)
 	}
 	// The key before the balance: whoever waits for a key may wait for somebody who
 	// has that row and wants the balance, as a removal does.
 	if d.Status != Blocked {
-		all, err := amount.Add(charge.held)
+		held, err := amount.Add(charge.held)
 		if err != nil {
-			return none, fmt.Errorf("what withdrawal %s takes: %w", withdrawalID, err)
+			return empty, fmt.Errorf("what withdrawal %s takes: %w", withdrawalID, err)
 		}
-		if err := ledger.Post(ctx, tx, hold(org, withdrawalID, f.owner, p.mint.ID, all)); err != nil {
-			return none, fmt.Errorf("hold for %s: %w", withdrawalID, err)
+		if err := ledger.Post(ctx, tx, newHoldPosting(org, withdrawalID, f.owner, p.mint.ID, held)); err != nil {
+			return empty, fmt.Errorf("hold for %s: %w", withdrawalID, err)
 		}
 	}
 	if d.Status == Processing {
-		if err := dispatch.Place(ctx, tx, s.order(org, asked, p.mint, treasury, 0, nil)); err != nil {
-			return none, err
+		if err := dispatch.Submit(ctx, tx, s.newOrder(org, inserted, p.mint, treasury, 0, nil)); err != nil {
+			return empty, err
 		}
 	}
-	w, err := Object(ctx, tx, org, withdrawalID)
+	w, err := LoadObject(ctx, tx, org, withdrawalID)
 	if err != nil {
-		return none, err
+		return empty, err
 	}
-	if err := tell(ctx, tx, org, move("", d.Status), w); err != nil {
-		return none, err
+	if err := publishEvent(ctx, tx, org, findTransition("", d.Status), w); err != nil {
+		return empty, err
 	}
 	action := "withdrawal.requested"
 	if d.Status == Blocked {
 		action = "withdrawal.blocked"
 	}
-	return w, remember(ctx, tx, org, Decided{
-		withdrawalID: withdrawalID, Act: Requested, Status: d.Status, Reasons: d.Reasons, Gates: d.Gates, Actor: r.Actor, Risk: &f.screen,
+	return w, recordDecision(ctx, tx, org, DecisionRecord{
+		withdrawalID: withdrawalID, Act: ActRequested, Status: d.Status, Reasons: d.Reasons, Gates: d.Gates, Actor: r.Actor, Risk: &f.screening,
 	}, action, d)
 }
 
-// shownOf is what the interface shows of a decision of risk.
-func shownOf(d risk.WithdrawalDecision) webhook.WithdrawalScreening {
+// screeningObject is what the interface shows of a decision of risk.
+func screeningObject(d risk.WithdrawalDecision) webhook.WithdrawalScreening {
 	w := webhook.WithdrawalScreening{Status: string(d.Status)}
 	if v := d.Verdict; v != nil && v.Severity != "" {
 		severity, provider := string(v.Severity), v.Provider
@@ -687,78 +687,78 @@ func shownOf(d risk.WithdrawalDecision) webhook.WithdrawalScreening {
 	return w
 }
 
-func hold(org, withdrawalID string, of owner, mintID int, amount money.Amount) ledger.Posting {
+func newHoldPosting(org, withdrawalID string, payer owner, mintID int, amount money.Amount) ledger.Posting {
 	return ledger.Posting{
 		Cause: ledger.Cause{Kind: ledger.WithdrawalHold, ID: withdrawalID},
-		Legs:  []ledger.Leg{{Debit: of.spends(org, mintID), Credit: of.holds(org, mintID), Amount: amount}},
+		Legs:  []ledger.Leg{{Debit: payer.spendingAccount(org, mintID), Credit: payer.heldAccount(org, mintID), Amount: amount}},
 	}
 }
 
-// outside collects the facts that no transaction of the organization can see:
+// loadExternalFacts collects the facts that no transaction of the organization can see:
 // the price, the fee if somebody needs it, the smallest payment that reaches the
 // destination, and whether the destination is anybody's
 // wallet here. A tenant sees its own wallets only, and a transfer to another tenant's
 // would be lost, since what comes from a wallet of ours is never a deposit. paidBefore
 // tells that the organization has its treasury already.
-func (s *Service) outside(ctx context.Context, org string, f *facts, priced bool) (paidBefore bool, err error) {
-	if grammar := s.Chains.GrammarOf(f.mint.Chain.Family()); grammar != nil {
-		f.burns = grammar.Burns(f.destination)
+func (s *Service) loadExternalFacts(ctx context.Context, org string, f *facts, withFee bool) (paidBefore bool, err error) {
+	if codec := s.Chains.AddressCodec(f.mint.Chain.Family()); codec != nil {
+		f.isUnspendable = codec.IsUnspendable(f.destination)
 	}
-	var from chain.Address
+	var payerAddress chain.Address
 	err = s.DB.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-		known, err := wallet.Known(ctx, tx, f.mint.Chain.Family(), []chain.Address{f.destination})
+		wallets, err := wallet.ByAddresses(ctx, tx, f.mint.Chain.Family(), []chain.Address{f.destination})
 		if err != nil {
 			return err
 		}
-		f.ours = len(known) > 0
-		if err := s.costsAsked(ctx, tx, f); err != nil {
+		f.isOwnAddress = len(wallets) > 0
+		if err := s.loadCostSetting(ctx, tx, f); err != nil {
 			return err
 		}
-		if err := s.chargeAsked(ctx, tx, org, f); err != nil {
+		if err := s.loadChargeSetting(ctx, tx, org, f); err != nil {
 			return err
 		}
-		if from, err = payer(ctx, tx, org, f.mint.Chain); err == nil && f.max {
-			f.balance, err = spendable(ctx, tx, org, f.owner, f.mint.ID)
+		if payerAddress, err = loadPayerAddress(ctx, tx, org, f.mint.Chain); err == nil && f.isMax {
+			f.balance, err = loadSpendable(ctx, tx, org, f.owner, f.mint.ID)
 		}
 		return err
 	})
 	if err != nil {
 		return false, fmt.Errorf("look whose address %s is: %w", f.destination, err)
 	}
-	if f.max {
+	if f.isMax {
 		f.amount = f.balance
 	}
-	if priced || f.charging.asked || f.costs.asked && !f.costs.known {
-		q := s.fee(ctx, chain.Payment{From: from, To: f.destination, Contract: f.mint.Contract, Amount: f.amount}, f.mint.Chain)
-		f.fee, f.costs.rent = q.most, q.rent
-		s.chargePrices(ctx, f, q)
+	if withFee || f.charging.isCharged || f.costs.isCounted && !f.costs.isKnown {
+		q := s.quoteCost(ctx, chain.Payment{From: payerAddress, To: f.destination, Contract: f.mint.Contract, Amount: f.amount}, f.mint.Chain)
+		f.fee, f.costs.rent = q.costMax, q.rent
+		s.loadChargePrices(ctx, f, q)
 	}
-	if fee := f.deducted(); f.max && fee != nil {
-		f.amount = less(f.amount, *fee)
+	if fee := f.deductedFee(); f.isMax && fee != nil {
+		f.amount = subOrZero(f.amount, *fee)
 	}
-	f.least = s.least(ctx, f.mint, f.destination)
-	f.screen.Case = risk.WithdrawalCase{
+	f.minReachable = s.minPayment(ctx, f.mint, f.destination)
+	f.screening.Case = risk.WithdrawalCase{
 		Subject: risk.Subject{
 			Chain: f.mint.Chain, Address: f.destination, MintID: f.mint.ID, Symbol: f.mint.Symbol, Amount: f.amount, Direction: risk.Outgoing,
 		},
 		Configured: s.Risk.Configured(), UnknownAs: s.Risk.UnknownAs, Now: s.DB.Clock()(),
 	}
-	s.priced(ctx, f)
-	if f.costs.asked {
-		if !f.costs.known {
-			f.costs.most = f.fee
+	s.valueAmount(ctx, f)
+	if f.costs.isCounted {
+		if !f.costs.isKnown {
+			f.costs.costMax = f.fee
 		}
-		if q := s.quote(ctx, f.costs.native); q != nil && fresh(*q, s.DB.Clock()(), s.priceAge(f.costs.native)) {
+		if q := s.loadQuote(ctx, f.costs.native); q != nil && isFresh(*q, s.DB.Clock()(), s.priceAge(f.costs.native)) {
 			f.costs.quote = q
 		}
 	}
-	return from != "", nil
+	return payerAddress != "", nil
 }
 
-// costsAsked tells whether a customer's costs can be counted: whether the coin in which the
+// loadCostSetting tells whether a customer's costs can be counted: whether the coin in which the
 // network takes them has a price here at all.
-func (s *Service) costsAsked(ctx context.Context, tx pg.Tx, f *facts) error {
-	if s.Priced == nil || f.owner.customerID == "" {
+func (s *Service) loadCostSetting(ctx context.Context, tx pg.Tx, f *facts) error {
+	if s.HasPriceSource == nil || f.owner.customerID == "" {
 		return nil
 	}
 	var mints mint.Catalogue
@@ -766,33 +766,33 @@ func (s *Service) costsAsked(ctx context.Context, tx pg.Tx, f *facts) error {
 		return err
 	}
 	native, ok := mints.Native(f.mint.Chain)
-	f.costs.asked, f.costs.native, f.costs.decimals = ok && s.Priced(native.ID), native.ID, native.Decimals
+	f.costs.isCounted, f.costs.native, f.costs.decimals = ok && s.HasPriceSource(native.ID), native.ID, native.Decimals
 	return nil
 }
 
-// payer is the address of an organization's treasury as its row has it, "" before its
+// loadPayerAddress is the address of an organization's treasury as its row has it, "" before its
 // first payment. It is asked about and never shown.
-func payer(ctx context.Context, tx pg.Tx, org string, name chain.Name) (from chain.Address, err error) {
+func loadPayerAddress(ctx context.Context, tx pg.Tx, org string, name chain.Name) (payerAddress chain.Address, err error) {
 	err = tx.QueryRow(ctx, `
 		SELECT coalesce((SELECT address FROM wallets WHERE org_id = $1 AND family = $2 AND purpose = $3 AND subject = ''), '')`,
-		org, name.Family(), wallet.Treasury).Scan(&from)
-	return from, err
+		org, name.Family(), wallet.Treasury).Scan(&payerAddress)
+	return payerAddress, err
 }
 
-// priced looks what the amount is worth. Every failure is the same here: no price
+// valueAmount looks what the amount is worth. Every failure is the same here: no price
 // that is fresh, and so no value.
-func (s *Service) priced(ctx context.Context, f *facts) {
-	f.asked = s.DB.Clock()()
-	if f.quote = s.quote(ctx, f.mint.ID); f.quote == nil || !fresh(*f.quote, f.asked, s.priceAge(f.mint.ID)) {
+func (s *Service) valueAmount(ctx context.Context, f *facts) {
+	f.quotedAt = s.DB.Clock()()
+	if f.quote = s.loadQuote(ctx, f.mint.ID); f.quote == nil || !isFresh(*f.quote, f.quotedAt, s.priceAge(f.mint.ID)) {
 		return
 	}
 	if v, err := money.ValueOf(f.amount, f.mint.Decimals, f.quote.Price); err == nil {
-		f.value = &v
+		f.usdValue = &v
 	}
 }
 
-// quote is what the source says of a price now, or nil.
-func (s *Service) quote(ctx context.Context, mintID int) *price.Quote {
+// loadQuote is what the source says of a price now, or nil.
+func (s *Service) loadQuote(ctx context.Context, mintID int) *price.Quote {
 	if s.Prices == nil {
 		return nil
 	}

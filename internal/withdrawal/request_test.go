@@ -23,30 +23,30 @@ import (
 // Rule WD-2.
 func TestRequestHoldsAndOrders(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
-	w := h.request(h.want())
+	h := newTestEnv(t)
+	w := h.mustRequest(h.newRequest())
 	if w.Status != "PROCESSING" || w.ChainStatus != "NONE" || w.RequiresApproval || w.Amount != "1000" || w.AmountDecimal != "0.001" ||
 		w.ToAddress != stranger || *w.USDValue != "0.00" || *w.NetworkFeeMintID != eth || w.Mint.Symbol != "USDC" {
 		t.Errorf("got %+v, want a withdrawal that is processing", w)
 	}
-	h.balances("999000", "1000")
-	if got := h.orders(w.WithdrawalID); got != "QUEUED" {
+	h.wantBalances("999000", "1000")
+	if got := h.orderStatus(w.WithdrawalID); got != "QUEUED" {
 		t.Errorf("order: got %v, want QUEUED", got)
 	}
-	h.heard(w.WithdrawalID)
+	h.wantEvents(w.WithdrawalID)
 }
 
 // Rules WD-3, WD-4.
 func TestHeldRequestTellsAndOrdersNothing(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
-	w := h.held()
+	h := newTestEnv(t)
+	w := h.requestHeld()
 	if w.Status != "AWAITING_APPROVAL" || !w.RequiresApproval || len(w.ApprovalReasons) != 1 || w.Approvals.Required != 1 || w.Approvals.Received != 0 {
 		t.Errorf("got %+v, want a withdrawal that waits", w)
 	}
-	h.balances("999000", "1000")
-	h.heard(w.WithdrawalID, "CUSTOMER_WITHDRAW_AWAITING_APPROVAL AWAITING_APPROVAL")
-	if got := h.orders(w.WithdrawalID); got != "none" {
+	h.wantBalances("999000", "1000")
+	h.wantEvents(w.WithdrawalID, "CUSTOMER_WITHDRAW_AWAITING_APPROVAL AWAITING_APPROVAL")
+	if got := h.orderStatus(w.WithdrawalID); got != "none" {
 		t.Errorf("order: got %v, want none", got)
 	}
 }
@@ -54,26 +54,26 @@ func TestHeldRequestTellsAndOrdersNothing(t *testing.T) {
 // Rule WD-3.
 func TestThresholdHoldsStrictlyAbove(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newTestEnv(t)
 	limit := money.MustParseUSD("0.001")
-	h.system(func(ctx context.Context, tx pg.Tx) error {
+	h.inSystem(func(ctx context.Context, tx pg.Tx) error {
 		return org.SetWithdrawThreshold(ctx, tx, audit.Operator("test"), h.org, &limit)
 	})
-	r := h.want()
-	if w := h.request(r); w.Status != "PROCESSING" {
+	r := h.newRequest()
+	if w := h.mustRequest(r); w.Status != "PROCESSING" {
 		t.Errorf("at the threshold: got %v %v, want PROCESSING", w.Status, w.ApprovalReasons)
 	}
 	r.Amount = "1001"
-	if w := h.request(r); w.Status != "AWAITING_APPROVAL" || w.ApprovalReasons[0] != "USD_THRESHOLD" {
+	if w := h.mustRequest(r); w.Status != "AWAITING_APPROVAL" || w.ApprovalReasons[0] != "USD_THRESHOLD" {
 		t.Errorf("above the threshold: got %v %v, want AWAITING_APPROVAL", w.Status, w.ApprovalReasons)
 	}
 	fixed := h.Prices
 	h.Prices = agedPrice{fixed, priceAgeMax + time.Second}
-	if w := h.request(r); w.Status != "AWAITING_APPROVAL" || w.ApprovalReasons[0] != "PRICE_UNAVAILABLE" {
+	if w := h.mustRequest(r); w.Status != "AWAITING_APPROVAL" || w.ApprovalReasons[0] != "PRICE_UNAVAILABLE" {
 		t.Errorf("with a stale price: got %v %v, want AWAITING_APPROVAL", w.Status, w.ApprovalReasons)
 	}
 	h.Prices = nil
-	if w := h.request(r); w.Status != "AWAITING_APPROVAL" || w.ApprovalReasons[0] != "PRICE_UNAVAILABLE" || w.USDValue != nil {
+	if w := h.mustRequest(r); w.Status != "AWAITING_APPROVAL" || w.ApprovalReasons[0] != "PRICE_UNAVAILABLE" || w.USDValue != nil {
 		t.Errorf("without a price: got %v %v, want AWAITING_APPROVAL", w.Status, w.ApprovalReasons)
 	}
 }
@@ -86,15 +86,15 @@ type agedPrice struct {
 
 func (p agedPrice) USD(ctx context.Context, mintID int) (price.Quote, error) {
 	q, err := p.Source.USD(ctx, mintID)
-	q.At = q.At.Add(-p.age)
+	q.QuotedAt = q.QuotedAt.Add(-p.age)
 	return q, err
 }
 
 // Rules REQ-3, WD-11, WD-14.
 func TestRefusedRequestWritesNothing(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
-	treasury, err := h.book.Treasury(t.Context(), h.org, chain.EVM)
+	h := newTestEnv(t)
+	treasury, err := h.wallets.Treasury(t.Context(), h.org, chain.EVM)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -102,12 +102,12 @@ func TestRefusedRequestWritesNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	theirs, err := h.book.Address(t.Context(), signer.WalletRef{OrgID: other.ID, Family: chain.EVM, Purpose: wallet.CustomerDeposit, Subject: "bob"})
+	theirs, err := h.wallets.Address(t.Context(), signer.WalletRef{OrgID: other.ID, Family: chain.EVM, Purpose: wallet.CustomerDeposit, Subject: "bob"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	text := func(s string) *string { return &s }
-	before := h.rows()
+	before := h.dumpRows()
 	for _, c := range []struct {
 		name   string
 		change func(*Request)
@@ -142,30 +142,30 @@ func TestRefusedRequestWritesNothing(t *testing.T) {
 		{"reference with a zero byte", func(r *Request) { r.Reference = text("a\x00") }, fault.InvalidRequest, "reference"},
 		{"long metadata", func(r *Request) { r.Metadata = map[string]string{"k": strings.Repeat("v", 501)} }, fault.InvalidRequest, "metadata"},
 	} {
-		r := h.want()
+		r := h.newRequest()
 		c.change(&r)
 		_, _, err := h.Request(t.Context(), h.org, r)
-		f := fault.Of(err)
+		f := fault.Find(err)
 		if f == nil || f.Code != c.want || f.Param != c.param {
 			t.Errorf("%s: got %v, want %v on %v", c.name, err, c.want, c.param)
 		}
 	}
-	if got := h.rows(); got != before {
+	if got := h.dumpRows(); got != before {
 		t.Errorf("rows: got %v, want %v", got, before)
 	}
 }
 
 func TestRefusedFirstRequestMakesNoTreasury(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newTestEnv(t)
 	other, _, err := org.Create(t.Context(), h.DB, "other")
 	if err != nil {
 		t.Fatal(err)
 	}
-	before := h.rows()
-	_, _, err = h.Request(t.Context(), other.ID, h.want())
-	refused(t, err, fault.InsufficientBalance)
-	if got := h.rows(); got != before {
+	before := h.dumpRows()
+	_, _, err = h.Request(t.Context(), other.ID, h.newRequest())
+	wantFault(t, err, fault.InsufficientBalance)
+	if got := h.dumpRows(); got != before {
 		t.Errorf("rows: got %v, want %v", got, before)
 	}
 }
@@ -177,27 +177,27 @@ func TestFreezesStopRequests(t *testing.T) {
 		f    freeze.Freeze
 		want fault.Code
 	}{
-		{"customer", freeze.Freeze{Scope: freeze.Customer, CustomerID: alice}, fault.CustomerFrozen},
-		{"organization", freeze.Freeze{Scope: freeze.Organization}, fault.OrganizationFrozen},
-		{"chain", freeze.Freeze{Scope: freeze.Chain, Chain: chain.Ethereum}, fault.WithdrawalsSuspended},
-		{"all", freeze.Freeze{Scope: freeze.All}, fault.WithdrawalsSuspended},
+		{"customer", freeze.Freeze{Scope: freeze.ScopeCustomer, CustomerID: alice}, fault.CustomerFrozen},
+		{"organization", freeze.Freeze{Scope: freeze.ScopeOrganization}, fault.OrganizationFrozen},
+		{"chain", freeze.Freeze{Scope: freeze.ScopeChain, Chain: chain.Ethereum}, fault.WithdrawalsSuspended},
+		{"all", freeze.Freeze{Scope: freeze.ScopeAll}, fault.WithdrawalsSuspended},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			h := newHouse(t)
-			held := h.held()
+			h := newTestEnv(t)
+			held := h.requestHeld()
 			f := c.f
-			if f.Scope == freeze.Customer || f.Scope == freeze.Organization {
+			if f.Scope == freeze.ScopeCustomer || f.Scope == freeze.ScopeOrganization {
 				f.OrgID = h.org
 			}
-			f.Source, f.Reason, f.By = freeze.ByOperator, "test", audit.Operator("test")
-			h.system(func(ctx context.Context, tx pg.Tx) error { return freeze.Put(ctx, tx, f) })
-			before := h.rows()
-			_, _, err := h.Request(t.Context(), h.org, h.want())
-			refused(t, err, c.want)
+			f.Source, f.Reason, f.Actor = freeze.SourceOperator, "test", audit.Operator("test")
+			h.inSystem(func(ctx context.Context, tx pg.Tx) error { return freeze.Create(ctx, tx, f) })
+			before := h.dumpRows()
+			_, _, err := h.Request(t.Context(), h.org, h.newRequest())
+			wantFault(t, err, c.want)
 			_, err = h.Approve(t.Context(), h.org, held.WithdrawalID, audit.User("usr_1"))
-			refused(t, err, c.want)
-			if got := h.rows(); got != before {
+			wantFault(t, err, c.want)
+			if got := h.dumpRows(); got != before {
 				t.Errorf("rows: got %v, want %v", got, before)
 			}
 		})
@@ -208,9 +208,9 @@ func TestFreezesStopRequests(t *testing.T) {
 // Rule IDEM-1.
 func TestReplaysAreOneWithdrawal(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newTestEnv(t)
 	key := "payout-991"
-	r := h.want()
+	r := h.newRequest()
 	r.IdempotencyKey = &key
 	// All of the balance: whoever loses the race finds it empty, and still gets
 	// the winner's withdrawal.
@@ -218,7 +218,7 @@ func TestReplaysAreOneWithdrawal(t *testing.T) {
 	const callers = 64
 	ids := make([]string, callers)
 	fresh := make([]bool, callers)
-	crowd(callers, func(i int) {
+	runParallel(callers, func(i int) {
 		w, replayed, err := h.Request(t.Context(), h.org, r)
 		if err != nil {
 			t.Errorf("caller %d: got %v, want the withdrawal", i, err)
@@ -238,8 +238,8 @@ func TestReplaysAreOneWithdrawal(t *testing.T) {
 	if made != 1 {
 		t.Errorf("made: got %v, want 1", made)
 	}
-	h.balances("0", "1000000")
-	if got := h.rows(); !strings.Contains(got, "withdrawals 1, transfers 2,") || !strings.Contains(got, "orders 1,") {
+	h.wantBalances("0", "1000000")
+	if got := h.dumpRows(); !strings.Contains(got, "withdrawals 1, transfers 2,") || !strings.Contains(got, "orders 1,") {
 		t.Errorf("rows: got %v, want one withdrawal, its hold and its order", got)
 	}
 }
@@ -247,15 +247,15 @@ func TestReplaysAreOneWithdrawal(t *testing.T) {
 // Rules IDEM-2, IDEM-3.
 func TestReplayComesBeforeEveryOtherRule(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newTestEnv(t)
 	key, reference, other := "k", "order 7", "order 8"
-	r := h.want()
+	r := h.newRequest()
 	r.IdempotencyKey, r.Reference = &key, &reference
-	first := h.request(r)
-	h.system(func(ctx context.Context, tx pg.Tx) error {
-		return freeze.Put(ctx, tx, freeze.Freeze{Scope: freeze.Organization, OrgID: h.org, Source: freeze.ByOperator, Reason: "test", By: audit.Operator("test")})
+	first := h.mustRequest(r)
+	h.inSystem(func(ctx context.Context, tx pg.Tx) error {
+		return freeze.Create(ctx, tx, freeze.Freeze{Scope: freeze.ScopeOrganization, OrgID: h.org, Source: freeze.SourceOperator, Reason: "test", Actor: audit.Operator("test")})
 	})
-	before := h.rows()
+	before := h.dumpRows()
 
 	r.Amount, r.UseDecimal, r.ToAddress = "0.001", true, strings.ToLower(stranger)
 	r.Metadata = map[string]string{"not": "counted"}
@@ -277,12 +277,12 @@ func TestReplayComesBeforeEveryOtherRule(t *testing.T) {
 		changed := r
 		change(&changed)
 		_, _, err := h.Request(t.Context(), h.org, changed)
-		f := fault.Of(err)
+		f := fault.Find(err)
 		if f == nil || f.Code != fault.IdempotencyConflict || f.Extra["existingId"] != first.WithdrawalID {
 			t.Errorf("other %s: got %v, want %v with %v", name, err, fault.IdempotencyConflict, first.WithdrawalID)
 		}
 	}
-	if got := h.rows(); got != before {
+	if got := h.dumpRows(); got != before {
 		t.Errorf("rows: got %v, want %v", got, before)
 	}
 }
@@ -290,11 +290,11 @@ func TestReplayComesBeforeEveryOtherRule(t *testing.T) {
 // Rule IDEM-1.
 func TestAReplayShowsThePresentState(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newTestEnv(t)
 	key := "k"
-	r := h.want()
+	r := h.newRequest()
 	r.IdempotencyKey, r.RequireApproval = &key, true
-	first := h.request(r)
+	first := h.mustRequest(r)
 	if _, err := h.Remove(t.Context(), h.org, first.WithdrawalID, audit.User("usr_1"), ""); err != nil {
 		t.Fatal(err)
 	}
@@ -302,37 +302,37 @@ func TestAReplayShowsThePresentState(t *testing.T) {
 	if err != nil || !replayed || again.WithdrawalID != first.WithdrawalID || again.Status != "REJECTED" {
 		t.Errorf("got %v %v %v %v, want %v REJECTED", again.WithdrawalID, again.Status, replayed, err, first.WithdrawalID)
 	}
-	h.balances("1000000", "0")
+	h.wantBalances("1000000", "0")
 }
 
 // Rule EVT-1: without the event there is no change, at any step that has one.
 func TestAChangeWhoseEventCannotBeWrittenDoesNotHappen(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
-	held, going := h.held(), h.request(h.want())
-	_, err := pgtest.Owner(t, h.DB).Exec(t.Context(), `
+	h := newTestEnv(t)
+	held, going := h.requestHeld(), h.mustRequest(h.newRequest())
+	_, err := pgtest.OwnerPool(t, h.DB).Exec(t.Context(), `
 		CREATE FUNCTION break_event() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'broken'; END $$;
 		CREATE TRIGGER break_event BEFORE INSERT ON events FOR EACH ROW EXECUTE FUNCTION break_event()`)
 	if err != nil {
 		t.Fatal(err)
 	}
-	before := h.rows()
-	r := h.want()
+	before := h.dumpRows()
+	r := h.newRequest()
 	r.RequireApproval = true
 	for name, change := range map[string]func() error{
 		"request": func() error { _, _, err := h.Request(t.Context(), h.org, r); return err },
 		"approve": func() error { _, err := h.Approve(t.Context(), h.org, held.WithdrawalID, person); return err },
 		"remove":  func() error { _, err := h.Remove(t.Context(), h.org, held.WithdrawalID, person, ""); return err },
 		"broadcast": func() error {
-			return h.DB.InSystem(t.Context(), func(ctx context.Context, tx pg.Tx) error { return h.Broadcast(ctx, tx, h.order(going), "0xaa") })
+			return h.DB.InSystem(t.Context(), func(ctx context.Context, tx pg.Tx) error { return h.OnBroadcast(ctx, tx, h.loadOrder(going), "0xaa") })
 		},
-		"end": func() error { return h.ended(h.order(going), dispatch.End{Paid: true, Hash: "0xaa"}) },
+		"end": func() error { return h.endOrder(h.loadOrder(going), dispatch.End{Paid: true, Hash: "0xaa"}) },
 	} {
 		if err := change(); err == nil {
 			t.Errorf("%s: got no error, want one", name)
 		}
 	}
-	if got := h.rows(); got != before {
+	if got := h.dumpRows(); got != before {
 		t.Errorf("rows: got %v, want %v", got, before)
 	}
 	for id, want := range map[string]string{held.WithdrawalID: "AWAITING_APPROVAL", going.WithdrawalID: "PROCESSING"} {
@@ -345,12 +345,12 @@ func TestAChangeWhoseEventCannotBeWrittenDoesNotHappen(t *testing.T) {
 // Rule IDEM-4.
 func TestRefusalDoesNotUseUpAKey(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newTestEnv(t)
 	key := "k"
-	r := h.want()
+	r := h.newRequest()
 	r.IdempotencyKey, r.Amount = &key, "1000001"
 	_, _, err := h.Request(t.Context(), h.org, r)
-	refused(t, err, fault.InsufficientBalance)
+	wantFault(t, err, fault.InsufficientBalance)
 	r.Amount = "1000"
 	if w, replayed, err := h.Request(t.Context(), h.org, r); err != nil || replayed || w.Amount != "1000" {
 		t.Errorf("got %v %v %v, want a new withdrawal", w.Amount, replayed, err)
@@ -360,14 +360,14 @@ func TestRefusalDoesNotUseUpAKey(t *testing.T) {
 // Rule WD-2.
 func TestSpendersNeverOverdraw(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
-	r := h.want()
+	h := newTestEnv(t)
+	r := h.newRequest()
 	r.Amount = "100000" // ten of them fit
 	taken := make([]bool, 64)
-	crowd(len(taken), func(i int) {
+	runParallel(len(taken), func(i int) {
 		_, _, err := h.Request(t.Context(), h.org, r)
 		taken[i] = err == nil
-		if err != nil && !fault.Is(err, fault.InsufficientBalance) {
+		if err != nil && !fault.HasCode(err, fault.InsufficientBalance) {
 			t.Errorf("got %v, want %v", err, fault.InsufficientBalance)
 		}
 	})
@@ -380,25 +380,25 @@ func TestSpendersNeverOverdraw(t *testing.T) {
 	if n != 10 {
 		t.Errorf("taken: got %v, want 10", n)
 	}
-	h.balances("0", "1000000")
+	h.wantBalances("0", "1000000")
 }
 
 // H-37.
 // Rule WD-12.
 func TestLookalikeOfAKnownDestinationIsHeld(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
-	r := h.want()
+	h := newTestEnv(t)
+	r := h.newRequest()
 	r.ToAddress = "0x1111222222222222222222222222222222223333"
-	if w := h.request(r); w.Status != "PROCESSING" {
+	if w := h.mustRequest(r); w.Status != "PROCESSING" {
 		t.Fatalf("a first destination: got %v %v, want PROCESSING", w.Status, w.ApprovalReasons)
 	}
 	r.ToAddress = "0x1111444444444444444444444444444444443333"
-	if w := h.request(r); w.Status != "AWAITING_APPROVAL" || w.ApprovalReasons[0] != "DESTINATION_ADDRESS" {
+	if w := h.mustRequest(r); w.Status != "AWAITING_APPROVAL" || w.ApprovalReasons[0] != "DESTINATION_ADDRESS" {
 		t.Errorf("its look-alike: got %v %v, want AWAITING_APPROVAL", w.Status, w.ApprovalReasons)
 	}
 	r.ToAddress = "0x1111222222222222222222222222222222223333"
-	if w := h.request(r); w.Status != "PROCESSING" {
+	if w := h.mustRequest(r); w.Status != "PROCESSING" {
 		t.Errorf("the known one: got %v %v, want PROCESSING", w.Status, w.ApprovalReasons)
 	}
 }
@@ -406,18 +406,18 @@ func TestLookalikeOfAKnownDestinationIsHeld(t *testing.T) {
 // Rule WD-13.
 func TestLowLiquidityIsHeld(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
-	treasury, err := h.book.Treasury(t.Context(), h.org, chain.EVM)
+	h := newTestEnv(t)
+	treasury, err := h.wallets.Treasury(t.Context(), h.org, chain.EVM)
 	if err != nil {
 		t.Fatal(err)
 	}
-	h.system(func(ctx context.Context, tx pg.Tx) error {
-		return wallet.Move(ctx, tx, wallet.Movement{WalletID: treasury.ID, OrgID: h.org, MintID: usdc, Part: wallet.Held, Plus: money.Units(998_500)})
+	h.inSystem(func(ctx context.Context, tx pg.Tx) error {
+		return wallet.MoveFunds(ctx, tx, wallet.Movement{WalletID: treasury.ID, OrgID: h.org, MintID: usdc, Part: wallet.Held, Plus: money.Units(998_500)})
 	})
-	if w := h.request(h.want()); w.Status != "PROCESSING" {
+	if w := h.mustRequest(h.newRequest()); w.Status != "PROCESSING" {
 		t.Errorf("covered: got %v %v, want PROCESSING", w.Status, w.ApprovalReasons)
 	}
-	if w := h.request(h.want()); w.Status != "AWAITING_APPROVAL" || w.ApprovalReasons[0] != "LOW_LIQUIDITY" {
+	if w := h.mustRequest(h.newRequest()); w.Status != "AWAITING_APPROVAL" || w.ApprovalReasons[0] != "LOW_LIQUIDITY" {
 		t.Errorf("promised already: got %v %v, want LOW_LIQUIDITY", w.Status, w.ApprovalReasons)
 	}
 }
@@ -425,18 +425,18 @@ func TestLowLiquidityIsHeld(t *testing.T) {
 // Rule WD-13.
 func TestLiquidityCountsWhatCanBeSwept(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
-	treasury, err := h.book.Treasury(t.Context(), h.org, chain.EVM)
+	h := newTestEnv(t)
+	treasury, err := h.wallets.Treasury(t.Context(), h.org, chain.EVM)
 	if err != nil {
 		t.Fatal(err)
 	}
-	own, err := h.book.Address(t.Context(), signer.WalletRef{OrgID: h.org, Family: chain.EVM, Purpose: wallet.CustomerDeposit, Subject: alice})
+	own, err := h.wallets.Address(t.Context(), signer.WalletRef{OrgID: h.org, Family: chain.EVM, Purpose: wallet.CustomerDeposit, Subject: alice})
 	if err != nil {
 		t.Fatal(err)
 	}
 	// The money lies on the customer's address: half of it free, half being swept.
-	h.system(func(ctx context.Context, tx pg.Tx) error {
-		err := wallet.Move(ctx, tx,
+	h.inSystem(func(ctx context.Context, tx pg.Tx) error {
+		err := wallet.MoveFunds(ctx, tx,
 			wallet.Movement{WalletID: treasury.ID, OrgID: h.org, MintID: usdc, Part: wallet.Swept, Plus: money.Units(1_000_000)},
 			wallet.Movement{WalletID: own.ID, OrgID: h.org, MintID: usdc, Part: wallet.Credited, Plus: money.Units(1_000_000)},
 			wallet.Movement{WalletID: own.ID, OrgID: h.org, MintID: usdc, Part: wallet.Reserved, Plus: money.Units(500_000)})
@@ -449,50 +449,50 @@ func TestLiquidityCountsWhatCanBeSwept(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		return dispatch.Place(ctx, tx, dispatch.Order{
+		return dispatch.Submit(ctx, tx, dispatch.Order{
 			ID: "sw_1", OrgID: h.org, Purpose: signer.Sweep, Chain: chain.Ethereum, WalletID: own.ID, ToWalletID: treasury.ID,
 			To: treasury.Address, MintID: usdc, Contract: usdcAddress, Amount: money.Units(500_000),
 		})
 	})
-	r := h.want()
+	r := h.newRequest()
 	r.Amount = "999000"
-	if w := h.request(r); w.Status != "PROCESSING" {
+	if w := h.mustRequest(r); w.Status != "PROCESSING" {
 		t.Errorf("what can be swept: got %v %v, want PROCESSING", w.Status, w.ApprovalReasons)
 	}
-	h.deposit("bob", eth, 1) // another mint helps nobody
+	h.creditDeposit("bob", eth, 1) // another mint helps nobody
 	r.Amount = "1000"
-	if w := h.request(r); w.Status != "PROCESSING" {
+	if w := h.mustRequest(r); w.Status != "PROCESSING" {
 		t.Errorf("the rest: got %v %v, want PROCESSING", w.Status, w.ApprovalReasons)
 	}
 }
 
 func TestOrganizationMayDemandKeys(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
-	h.system(func(ctx context.Context, tx pg.Tx) error {
+	h := newTestEnv(t)
+	h.inSystem(func(ctx context.Context, tx pg.Tx) error {
 		return org.SetRequireWithdrawIdempotency(ctx, tx, audit.Operator("test"), h.org, true)
 	})
-	_, _, err := h.Request(t.Context(), h.org, h.want())
-	refused(t, err, fault.InvalidRequest)
+	_, _, err := h.Request(t.Context(), h.org, h.newRequest())
+	wantFault(t, err, fault.InvalidRequest)
 	key := "k"
-	r := h.want()
+	r := h.newRequest()
 	r.IdempotencyKey = &key
-	h.request(r)
+	h.mustRequest(r)
 }
 
 // Rule WD-12: the wallets of the organization are known destinations too, or a
 // look-alike of its own deposit address would be paid without a person.
 func TestLookalikeOfAnAddressOfOursIsHeld(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
-	own, err := h.book.Address(t.Context(), signer.WalletRef{OrgID: h.org, Family: chain.EVM, Purpose: wallet.CustomerDeposit, Subject: alice})
+	h := newTestEnv(t)
+	own, err := h.wallets.Address(t.Context(), signer.WalletRef{OrgID: h.org, Family: chain.EVM, Purpose: wallet.CustomerDeposit, Subject: alice})
 	if err != nil {
 		t.Fatal(err)
 	}
 	shown := strings.ToLower(string(own.Address))
-	r := h.want()
+	r := h.newRequest()
 	r.ToAddress = shown[:6] + strings.Repeat("5", 32) + shown[38:]
-	if w := h.request(r); w.Status != "AWAITING_APPROVAL" || w.ApprovalReasons[0] != "DESTINATION_ADDRESS" {
+	if w := h.mustRequest(r); w.Status != "AWAITING_APPROVAL" || w.ApprovalReasons[0] != "DESTINATION_ADDRESS" {
 		t.Errorf("got %v %v, want AWAITING_APPROVAL for DESTINATION_ADDRESS", w.Status, w.ApprovalReasons)
 	}
 }
@@ -500,18 +500,18 @@ func TestLookalikeOfAnAddressOfOursIsHeld(t *testing.T) {
 // Rule IDEM-1: the balance would cover all of them, so only the key is in the way.
 func TestReplaysOfAPaymentThatCouldBeMadeAgainAreOneWithdrawal(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
-	h.held() // the treasury exists, so that the callers meet at the last step
+	h := newTestEnv(t)
+	h.requestHeld() // the treasury exists, so that the callers meet at the last step
 	key := "payout-992"
-	r := h.want()
+	r := h.newRequest()
 	r.IdempotencyKey = &key
-	crowd(64, func(i int) {
+	runParallel(64, func(i int) {
 		if _, _, err := h.Request(t.Context(), h.org, r); err != nil {
 			t.Errorf("caller %d: got %v, want the withdrawal", i, err)
 		}
 	})
-	h.balances("998000", "2000")
-	if got := h.rows(); !strings.Contains(got, "withdrawals 2,") || !strings.Contains(got, "orders 1,") {
+	h.wantBalances("998000", "2000")
+	if got := h.dumpRows(); !strings.Contains(got, "withdrawals 2,") || !strings.Contains(got, "orders 1,") {
 		t.Errorf("rows: got %v, want the held one and one more", got)
 	}
 }

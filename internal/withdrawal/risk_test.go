@@ -21,18 +21,18 @@ import (
 	"github.com/cofferpay/coffer/webhook"
 )
 
-// oracle is a provider that says what it was told to.
-type oracle struct {
+// fakeScreener is a provider that says what it was told to.
+type fakeScreener struct {
 	mu       sync.Mutex
 	severity risk.Severity
 	err      error
 	asked    int
 }
 
-func (*oracle) Name() string             { return "ORACLE" }
-func (*oracle) Covers(_ chain.Name) bool { return true }
+func (*fakeScreener) Name() string             { return "ORACLE" }
+func (*fakeScreener) Covers(_ chain.Name) bool { return true }
 
-func (o *oracle) Screen(context.Context, risk.Subject) (risk.Verdict, error) {
+func (o *fakeScreener) Screen(context.Context, risk.Subject) (risk.Verdict, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.asked++
@@ -40,52 +40,52 @@ func (o *oracle) Screen(context.Context, risk.Subject) (risk.Verdict, error) {
 		return risk.Verdict{}, o.err
 	}
 	return risk.Verdict{
-		Provider: "ORACLE", Severity: o.severity, Known: o.severity != risk.Unknown, Categories: []string{"SANCTIONS"},
-		At: time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC),
+		Provider: "ORACLE", Severity: o.severity, IsKnown: o.severity != risk.Unknown, Categories: []string{"SANCTIONS"},
+		GivenAt: time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC),
 	}, nil
 }
 
-func (o *oracle) says(s risk.Severity, err error) {
+func (o *fakeScreener) setAnswer(s risk.Severity, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.severity, o.err = s, err
 }
 
-func (o *oracle) times() int {
+func (o *fakeScreener) countCalls() int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.asked
 }
 
-// screenedHouse is a house whose destinations are screened.
-func screenedHouse(t *testing.T) (*house, *oracle) {
+// newScreenedEnv is a house whose destinations are screened.
+func newScreenedEnv(t *testing.T) (*testEnv, *fakeScreener) {
 	t.Helper()
-	h, o := newHouse(t), &oracle{severity: risk.Low}
-	h.Risk = risk.Policy{Providers: o, UnknownAs: risk.UnknownHolds}
+	h, o := newTestEnv(t), &fakeScreener{severity: risk.Low}
+	h.Risk = risk.Policy{Providers: o, UnknownAs: risk.TreatUnknownAsHold}
 	return h, o
 }
 
 // settle writes settings of the house's organization.
-func (h *house) set(name, value string) {
+func (h *testEnv) setSetting(name, value string) {
 	h.t.Helper()
-	h.system(func(ctx context.Context, tx pg.Tx) error {
-		_, err := org.Change(ctx, tx, audit.Operator("test"), h.org, org.Changes{name: []byte(value)})
+	h.inSystem(func(ctx context.Context, tx pg.Tx) error {
+		_, err := org.ChangeSettings(ctx, tx, audit.Operator("test"), h.org, org.Changes{name: []byte(value)})
 		return err
 	})
 }
 
-func (h *house) ledger() (n int) {
+func (h *testEnv) countTransfers() (n int) {
 	h.t.Helper()
-	if err := pgtest.Owner(h.t, h.DB).QueryRow(h.t.Context(), `SELECT count(*) FROM ledger_transfers`).Scan(&n); err != nil {
+	if err := pgtest.OwnerPool(h.t, h.DB).QueryRow(h.t.Context(), `SELECT count(*) FROM ledger_transfers`).Scan(&n); err != nil {
 		h.t.Fatal(err)
 	}
 	return n
 }
 
-// replayed decides every kept record of a withdrawal again.
-func (h *house) replayed(withdrawalID string) {
+// wantReplay decides every kept record of a withdrawal again.
+func (h *testEnv) wantReplay(withdrawalID string) {
 	h.t.Helper()
-	rows, err := pgtest.Owner(h.t, h.DB).Query(h.t.Context(), `SELECT risk FROM withdrawal_decisions WHERE withdrawal_id = $1 AND risk IS NOT NULL`, withdrawalID)
+	rows, err := pgtest.OwnerPool(h.t, h.DB).Query(h.t.Context(), `SELECT risk FROM withdrawal_decisions WHERE withdrawal_id = $1 AND risk IS NOT NULL`, withdrawalID)
 	if err != nil {
 		h.t.Fatal(err)
 	}
@@ -118,28 +118,28 @@ func TestADestinationIsScreenedBeforeAWithdrawalIsAccepted(t *testing.T) {
 		err       error
 		threshold string // the organization's, in JSON
 		none      bool   // an installation without providers
-		unknownAs risk.Treatment
+		unknownAs risk.UnknownTreatment
 		status    Status
 		result    Result
 		screening string
 	}{
-		"low":                                   {severity: risk.Low, status: Processing, result: Pass, screening: "PASSED"},
-		"high, as the threshold":                {severity: risk.High, status: Processing, result: Pass, screening: "PASSED"},
-		"severe":                                {severity: risk.Severe, status: Blocked, result: Block, screening: "BLOCKED"},
-		"medium above the organization's own":   {severity: risk.Medium, threshold: `"LOW"`, status: Blocked, result: Block, screening: "BLOCKED"},
-		"severe within the organization's own":  {severity: risk.Severe, threshold: `"SEVERE"`, status: Processing, result: Pass, screening: "PASSED"},
-		"unknown":                               {severity: risk.Unknown, status: AwaitingApproval, result: Hold, screening: "UNAVAILABLE"},
-		"unknown is low":                        {severity: risk.Unknown, unknownAs: risk.UnknownIsLow, status: Processing, result: Pass, screening: "PASSED"},
-		"down":                                  {err: errDown, status: AwaitingApproval, result: Hold, screening: "UNAVAILABLE"},
-		"an error of any other kind":            {err: errors.New("boom"), status: AwaitingApproval, result: Hold, screening: "UNAVAILABLE"},
-		"nonsense":                              {severity: "FINE", status: AwaitingApproval, result: Hold, screening: "UNAVAILABLE"},
-		"no provider":                           {none: true, status: Processing, result: NotConfigured, screening: "NOT_CONFIGURED"},
-		"no provider and a threshold to screen": {none: true, threshold: `"HIGH"`, status: AwaitingApproval, result: Hold, screening: "UNAVAILABLE"},
+		"low":                                   {severity: risk.Low, status: Processing, result: ResultPass, screening: "PASSED"},
+		"high, as the threshold":                {severity: risk.High, status: Processing, result: ResultPass, screening: "PASSED"},
+		"severe":                                {severity: risk.Severe, status: Blocked, result: ResultBlock, screening: "BLOCKED"},
+		"medium above the organization's own":   {severity: risk.Medium, threshold: `"LOW"`, status: Blocked, result: ResultBlock, screening: "BLOCKED"},
+		"severe within the organization's own":  {severity: risk.Severe, threshold: `"SEVERE"`, status: Processing, result: ResultPass, screening: "PASSED"},
+		"unknown":                               {severity: risk.Unknown, status: AwaitingApproval, result: ResultHold, screening: "UNAVAILABLE"},
+		"unknown is low":                        {severity: risk.Unknown, unknownAs: risk.TreatUnknownAsLow, status: Processing, result: ResultPass, screening: "PASSED"},
+		"down":                                  {err: errDown, status: AwaitingApproval, result: ResultHold, screening: "UNAVAILABLE"},
+		"an error of any other kind":            {err: errors.New("boom"), status: AwaitingApproval, result: ResultHold, screening: "UNAVAILABLE"},
+		"nonsense":                              {severity: "FINE", status: AwaitingApproval, result: ResultHold, screening: "UNAVAILABLE"},
+		"no provider":                           {none: true, status: Processing, result: ResultNotConfigured, screening: "NOT_CONFIGURED"},
+		"no provider and a threshold to screen": {none: true, threshold: `"HIGH"`, status: AwaitingApproval, result: ResultHold, screening: "UNAVAILABLE"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			h, o := screenedHouse(t)
-			o.says(c.severity, c.err)
+			h, o := newScreenedEnv(t)
+			o.setAnswer(c.severity, c.err)
 			if c.unknownAs != "" {
 				h.Risk.UnknownAs = c.unknownAs
 			}
@@ -147,26 +147,26 @@ func TestADestinationIsScreenedBeforeAWithdrawalIsAccepted(t *testing.T) {
 				h.Risk = risk.Policy{}
 			}
 			if c.threshold != "" {
-				h.set("withdrawSeverityThreshold", c.threshold)
+				h.setSetting("withdrawSeverityThreshold", c.threshold)
 			}
 			key := "k"
-			r := h.want()
+			r := h.newRequest()
 			r.IdempotencyKey = &key
-			before, posted := h.rows(), h.ledger()
+			before, posted := h.dumpRows(), h.countTransfers()
 			told, err := h.Preview(t.Context(), h.org, r)
 			if err != nil || told.WouldBe != c.status {
 				t.Fatalf("preview: got %v %v, want %v", told.WouldBe, err, c.status)
 			}
-			if got := h.rows(); got != before {
+			if got := h.dumpRows(); got != before {
 				t.Errorf("after the preview: got %v, want %v", got, before)
 			}
 			w, _, err := h.Request(t.Context(), h.org, r)
 			if c.status == Blocked {
 				first := wantBlocked(t, err, c.severity)
-				if h.ledger() != posted {
+				if h.countTransfers() != posted {
 					t.Error("a blocked withdrawal posted something")
 				}
-				h.balances("1000000", "0")
+				h.wantBalances("1000000", "0")
 				w, err = h.ByID(t.Context(), h.org, first)
 				if err != nil || w.Status != string(Blocked) || w.RequiresApproval {
 					t.Fatalf("got %+v %v, want a record that is BLOCKED", w, err)
@@ -178,30 +178,30 @@ func TestADestinationIsScreenedBeforeAWithdrawalIsAccepted(t *testing.T) {
 				other := r
 				other.Amount = "2000"
 				_, _, err = h.Request(t.Context(), h.org, other)
-				refused(t, err, fault.IdempotencyConflict)
-				h.heard(first, "CUSTOMER_WITHDRAW_BLOCKED BLOCKED")
-				if got := h.audited(first); !slices.Equal(got, []string{"withdrawal.blocked"}) {
+				wantFault(t, err, fault.IdempotencyConflict)
+				h.wantEvents(first, "CUSTOMER_WITHDRAW_BLOCKED BLOCKED")
+				if got := h.auditActions(first); !slices.Equal(got, []string{"withdrawal.blocked"}) {
 					t.Errorf("audit: got %v, want the one row", got)
 				}
 				_, err = h.Approve(t.Context(), h.org, first, audit.Operator("ann"))
-				refused(t, err, fault.InvalidState)
+				wantFault(t, err, fault.InvalidState)
 			} else if err != nil || w.Status != string(c.status) {
 				t.Fatalf("request: got %v %v, want %v", w.Status, err, c.status)
 			}
 			if c.status == AwaitingApproval {
-				if !slices.Equal(w.ApprovalReasons, []string{"RISK_REVIEW"}) || h.orders(w.WithdrawalID) != "none" {
-					t.Errorf("got reasons %v and order %s, want RISK_REVIEW and none", w.ApprovalReasons, h.orders(w.WithdrawalID))
+				if !slices.Equal(w.ApprovalReasons, []string{"RISK_REVIEW"}) || h.orderStatus(w.WithdrawalID) != "none" {
+					t.Errorf("got reasons %v and order %s, want RISK_REVIEW and none", w.ApprovalReasons, h.orderStatus(w.WithdrawalID))
 				}
 			}
 			if w.Screening.Status != c.screening {
 				t.Errorf("screening: got %v, want %v", w.Screening.Status, c.screening)
 			}
-			kept := h.decisions(w.WithdrawalID)[0].Gates
+			kept := h.loadDecisions(w.WithdrawalID)[0].Gates
 			i := slices.IndexFunc(kept, func(s Step) bool { return s.Gate == GateRisk })
-			if kept[i].Result != c.result || shown(t, kept) != shown(t, told.Gates) {
-				t.Errorf("gates: got %s, want RISK %s and the preview's %s", shown(t, kept), c.result, shown(t, told.Gates))
+			if kept[i].Result != c.result || renderSteps(t, kept) != renderSteps(t, told.Gates) {
+				t.Errorf("gates: got %s, want RISK %s and the preview's %s", renderSteps(t, kept), c.result, renderSteps(t, told.Gates))
 			}
-			h.replayed(w.WithdrawalID)
+			h.wantReplay(w.WithdrawalID)
 		})
 	}
 }
@@ -209,8 +209,8 @@ func TestADestinationIsScreenedBeforeAWithdrawalIsAccepted(t *testing.T) {
 // wantBlocked reads the record's id from a 451.
 func wantBlocked(t *testing.T, err error, severity risk.Severity) string {
 	t.Helper()
-	refused(t, err, fault.WithdrawalRiskBlocked)
-	f := fault.Of(err)
+	wantFault(t, err, fault.WithdrawalRiskBlocked)
+	f := fault.Find(err)
 	if f.Kind != fault.Blocked || f.Details["severity"] != string(severity) || !slices.Equal(f.Details["categories"].([]string), []string{"SANCTIONS"}) {
 		t.Errorf("got %v %v, want the severity and the categories", f.Kind, f.Details)
 	}
@@ -218,9 +218,9 @@ func wantBlocked(t *testing.T, err error, severity risk.Severity) string {
 	return withdrawalID
 }
 
-func (h *house) audited(withdrawalID string) (actions []string) {
+func (h *testEnv) auditActions(withdrawalID string) (actions []string) {
 	h.t.Helper()
-	err := pgtest.Owner(h.t, h.DB).QueryRow(h.t.Context(), `SELECT array_agg(action ORDER BY audit_id) FROM audit_log WHERE resource_id = $1`, withdrawalID).Scan(&actions)
+	err := pgtest.OwnerPool(h.t, h.DB).QueryRow(h.t.Context(), `SELECT array_agg(action ORDER BY audit_id) FROM audit_log WHERE resource_id = $1`, withdrawalID).Scan(&actions)
 	if err != nil {
 		h.t.Fatal(err)
 	}
@@ -231,8 +231,8 @@ func (h *house) audited(withdrawalID string) (actions []string) {
 // and before every hold.
 func TestWhatIsRefusedAnywayIsNotScreened(t *testing.T) {
 	t.Parallel()
-	h, o := screenedHouse(t)
-	o.says(risk.Severe, nil)
+	h, o := newScreenedEnv(t)
+	o.setAnswer(risk.Severe, nil)
 	for name, c := range map[string]struct {
 		change func(*Request)
 		want   fault.Code
@@ -243,43 +243,43 @@ func TestWhatIsRefusedAnywayIsNotScreened(t *testing.T) {
 		"more than there is": {func(r *Request) { r.Amount = "1000001" }, fault.InsufficientBalance},
 		"unknown customer":   {func(r *Request) { r.CustomerID = "nobody" }, fault.InsufficientBalance},
 	} {
-		r := h.want()
+		r := h.newRequest()
 		c.change(&r)
-		before := h.rows()
-		if _, _, err := h.Request(t.Context(), h.org, r); !fault.Is(err, c.want) {
+		before := h.dumpRows()
+		if _, _, err := h.Request(t.Context(), h.org, r); !fault.HasCode(err, c.want) {
 			t.Errorf("%s: got %v, want %v", name, err, c.want)
 		}
-		if _, err := h.Preview(t.Context(), h.org, r); !fault.Is(err, c.want) {
+		if _, err := h.Preview(t.Context(), h.org, r); !fault.HasCode(err, c.want) {
 			t.Errorf("%s, asked first: got %v, want %v", name, err, c.want)
 		}
-		if got := h.rows(); got != before {
+		if got := h.dumpRows(); got != before {
 			t.Errorf("%s: rows: got %v, want %v", name, got, before)
 		}
 	}
-	if got := o.times(); got != 0 {
+	if got := o.countCalls(); got != 0 {
 		t.Errorf("asked %d times, want 0", got)
 	}
-	r := h.want()
+	r := h.newRequest()
 	r.RequireApproval = true
 	_, _, err := h.Request(t.Context(), h.org, r)
-	refused(t, err, fault.WithdrawalRiskBlocked)
+	wantFault(t, err, fault.WithdrawalRiskBlocked)
 }
 
 // Screening stands between the person and the payment as well.
 // Rule WD-32.
 func TestAnApprovalScreensAgainAndSendsNothingThatNobodyLookedAt(t *testing.T) {
 	t.Parallel()
-	h, o := screenedHouse(t)
+	h, o := newScreenedEnv(t)
 	ann := audit.Operator("ann")
 	refuse := func(w webhook.Withdrawal, reasons ...string) {
 		t.Helper()
 		_, err := h.Approve(t.Context(), h.org, w.WithdrawalID, ann)
-		refused(t, err, fault.ApprovalRefused)
+		wantFault(t, err, fault.ApprovalRefused)
 		now, err := h.ByID(t.Context(), h.org, w.WithdrawalID)
-		if err != nil || now.Status != string(AwaitingApproval) || !slices.Equal(now.ApprovalReasons, reasons) || h.orders(w.WithdrawalID) != "none" {
-			t.Errorf("got %s %v, order %s, %v, want it to wait with %v", now.Status, now.ApprovalReasons, h.orders(w.WithdrawalID), err, reasons)
+		if err != nil || now.Status != string(AwaitingApproval) || !slices.Equal(now.ApprovalReasons, reasons) || h.orderStatus(w.WithdrawalID) != "none" {
+			t.Errorf("got %s %v, order %s, %v, want it to wait with %v", now.Status, now.ApprovalReasons, h.orderStatus(w.WithdrawalID), err, reasons)
 		}
-		h.replayed(w.WithdrawalID)
+		h.wantReplay(w.WithdrawalID)
 	}
 	approve := func(w webhook.Withdrawal) {
 		t.Helper()
@@ -288,32 +288,32 @@ func TestAnApprovalScreensAgainAndSendsNothingThatNobodyLookedAt(t *testing.T) {
 		}
 	}
 
-	severe := h.held()
-	o.says(risk.Severe, nil)
+	severe := h.requestHeld()
+	o.setAnswer(risk.Severe, nil)
 	refuse(severe, "REQUIRE_APPROVAL", "RISK_REVIEW")
 	refuse(severe, "REQUIRE_APPROVAL", "RISK_REVIEW") // however often
-	if got := h.decisions(severe.WithdrawalID); len(got) != 3 || got[1].Act != Doubted || got[1].Actor.ID != "ann" {
+	if got := h.loadDecisions(severe.WithdrawalID); len(got) != 3 || got[1].Act != ActApprovalRefused || got[1].Actor.ID != "ann" {
 		t.Errorf("got %+v, want each refusal in the record", got)
 	}
-	o.says(risk.Low, nil)
+	o.setAnswer(risk.Low, nil)
 	approve(severe) // it is no longer said of it
 
-	down := h.held()
-	o.says("", errDown)
+	down := h.requestHeld()
+	o.setAnswer("", errDown)
 	refuse(down, "REQUIRE_APPROVAL", "RISK_REVIEW")
 	refuse(down, "REQUIRE_APPROVAL", "RISK_REVIEW")
-	o.says(risk.Unknown, nil)
+	o.setAnswer(risk.Unknown, nil)
 	approve(down) // the provider answers, and a person has seen that it does not know
 
-	unknown := h.held2(o)
+	unknown := h.requestScreened(o)
 	refuse(unknown, "REQUIRE_APPROVAL", "RISK_REVIEW") // nobody has seen it
 	approve(unknown)
 
-	o.says(risk.Low, nil)
-	dear := h.held()
-	none := money.MustParseUSD("0")
-	h.system(func(ctx context.Context, tx pg.Tx) error {
-		return org.SetWithdrawThreshold(ctx, tx, audit.Operator("op"), h.org, &none)
+	o.setAnswer(risk.Low, nil)
+	dear := h.requestHeld()
+	empty := money.MustParseUSD("0")
+	h.inSystem(func(ctx context.Context, tx pg.Tx) error {
+		return org.SetWithdrawThreshold(ctx, tx, audit.Operator("op"), h.org, &empty)
 	})
 	refuse(dear, "REQUIRE_APPROVAL", "USD_THRESHOLD")
 	h.Prices = nil
@@ -321,12 +321,12 @@ func TestAnApprovalScreensAgainAndSendsNothingThatNobodyLookedAt(t *testing.T) {
 	approve(dear)
 }
 
-// held2 is held while the address is well known, and then is not.
-func (h *house) held2(o *oracle) webhook.Withdrawal {
+// requestScreened is held while the address is well known, and then is not.
+func (h *testEnv) requestScreened(o *fakeScreener) webhook.Withdrawal {
 	h.t.Helper()
-	o.says(risk.Low, nil)
-	w := h.held()
-	o.says(risk.Unknown, nil)
+	o.setAnswer(risk.Low, nil)
+	w := h.requestHeld()
+	o.setAnswer(risk.Unknown, nil)
 	return w
 }
 
@@ -335,22 +335,22 @@ func (h *house) held2(o *oracle) webhook.Withdrawal {
 // Rule WD-33.
 func TestTheApprovalAllowlistSkipsTheFlagAndTheThresholdAndNothingElse(t *testing.T) {
 	t.Parallel()
-	h, o := screenedHouse(t)
+	h, o := newScreenedEnv(t)
 	const email = "Älice@Example.com"
 	edit := func(email string) {
-		h.system(func(ctx context.Context, tx pg.Tx) error {
+		h.inSystem(func(ctx context.Context, tx pg.Tx) error {
 			_, err := customer.Edit(ctx, tx, h.org, alice, audit.APIKey(h.org), customer.Change{Email: &email})
 			return err
 		})
 	}
 	edit(email)
-	none := money.MustParseUSD("0")
-	h.system(func(ctx context.Context, tx pg.Tx) error {
-		return org.SetWithdrawThreshold(ctx, tx, audit.Operator("op"), h.org, &none)
+	empty := money.MustParseUSD("0")
+	h.inSystem(func(ctx context.Context, tx pg.Tx) error {
+		return org.SetWithdrawThreshold(ctx, tx, audit.Operator("op"), h.org, &empty)
 	})
-	list := func(entries string) { h.set("approvalAllowlist", entries) }
+	list := func(entries string) { h.setSetting("approvalAllowlist", entries) }
 	flagged := func() Request {
-		r := h.want()
+		r := h.newRequest()
 		r.RequireApproval = true
 		return r
 	}
@@ -360,7 +360,7 @@ func TestTheApprovalAllowlistSkipsTheFlagAndTheThresholdAndNothingElse(t *testin
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
-		w := h.request(r)
+		w := h.mustRequest(r)
 		if !slices.Equal(w.ApprovalReasons, want) || (w.Status == string(Processing)) != (len(want) == 0) || string(told.WouldBe) != w.Status {
 			t.Errorf("%s: got %s %v (asked first: %s), want %v", name, w.Status, w.ApprovalReasons, told.WouldBe, want)
 		}
@@ -369,9 +369,9 @@ func TestTheApprovalAllowlistSkipsTheFlagAndTheThresholdAndNothingElse(t *testin
 	check("nobody is on the list", flagged(), both...)
 	list(`[{"email":"älice@example.com"}]`)
 	check("on the list", flagged())
-	steps := h.decisions(h.request(flagged()).WithdrawalID)[0].Gates
+	steps := h.loadDecisions(h.mustRequest(flagged()).WithdrawalID)[0].Gates
 	for _, s := range steps {
-		if skipped := s.Gate == GateApproval || s.Gate == GateUSDThreshold; skipped != (s.Result == Skip) {
+		if skipped := s.Gate == GateApproval || s.Gate == GateUSDThreshold; skipped != (s.Result == ResultSkipped) {
 			t.Errorf("got %+v, want the two skipped and said so", s)
 		}
 	}
@@ -384,23 +384,23 @@ func TestTheApprovalAllowlistSkipsTheFlagAndTheThresholdAndNothingElse(t *testin
 	edit("mallory@example.com")
 	list(`[{"email":"mallory@example.com"},{"email":"älice@example.com"}]`)
 	check("changed a moment ago", flagged(), both...)
-	h.tamper(`UPDATE customers SET email_changed_at = email_changed_at - interval '1 day 1 second'`)
+	h.execAsOwner(`UPDATE customers SET email_changed_at = email_changed_at - interval '1 day 1 second'`)
 	check("changed a day ago", flagged())
 
 	prices := h.Prices
 	h.Prices = nil
 	check("no price", flagged())
-	o.says("", errDown)
+	o.setAnswer("", errDown)
 	check("screening is down", flagged(), "RISK_REVIEW")
 	h.Prices = prices
-	o.says(risk.Severe, nil)
+	o.setAnswer(risk.Severe, nil)
 	_, _, err := h.Request(t.Context(), h.org, flagged())
-	refused(t, err, fault.WithdrawalRiskBlocked)
-	o.says(risk.Low, nil)
+	wantFault(t, err, fault.WithdrawalRiskBlocked)
+	o.setAnswer(risk.Low, nil)
 	alike := flagged()
 	alike.ToAddress = strings.ToLower(stranger[:6] + strings.Repeat("0", 32) + stranger[38:])
 	check("an address like another", alike, "DESTINATION_ADDRESS")
-	h.tamper(`UPDATE address_funds SET held = credited WHERE mint_id = 1`)
+	h.execAsOwner(`UPDATE address_funds SET held = credited WHERE mint_id = 1`)
 	check("no liquidity", flagged(), "LOW_LIQUIDITY")
 }
 
@@ -409,21 +409,21 @@ func TestTheApprovalAllowlistSkipsTheFlagAndTheThresholdAndNothingElse(t *testin
 // Rule WD-34.
 func TestALookAlikeIsHeldHoweverOftenItIsAskedFor(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
-	h.request(h.want())
-	r := h.want()
+	h := newTestEnv(t)
+	h.mustRequest(h.newRequest())
+	r := h.newRequest()
 	r.ToAddress = strings.ToLower(stranger[:6] + strings.Repeat("0", 32) + stranger[38:])
 	for range 3 {
-		w := h.request(r)
+		w := h.mustRequest(r)
 		if !slices.Equal(w.ApprovalReasons, []string{"DESTINATION_ADDRESS"}) {
 			t.Fatalf("got %s %v, want it held", w.Status, w.ApprovalReasons)
 		}
 	}
-	w := h.request(r)
+	w := h.mustRequest(r)
 	if _, err := h.Approve(t.Context(), h.org, w.WithdrawalID, audit.Operator("ann")); err != nil {
 		t.Fatal(err)
 	}
-	if w := h.request(r); w.Status != string(Processing) {
+	if w := h.mustRequest(r); w.Status != string(Processing) {
 		t.Errorf("got %s %v, want it to pass once a person let one go", w.Status, w.ApprovalReasons)
 	}
 }

@@ -65,11 +65,11 @@ var transitions = []transition{
 	{Broadcast, Failed, "final, the slot was used without paying", webhook.CustomerWithdrawFailed},
 }
 
-// errLost says that a withdrawal was not in the state that a move starts from.
-var errLost = errors.New("withdrawal is in another state")
+// errLostRace says that a withdrawal was not in the state that a move starts from.
+var errLostRace = errors.New("withdrawal is in another state")
 
-// move finds a transition. A move that is not in the table is a bug.
-func move(from, to Status) transition {
+// findTransition finds a transition. A move that is not in the table is a bug.
+func findTransition(from, to Status) transition {
 	i := slices.IndexFunc(transitions, func(t transition) bool { return t.From == from && t.To == to })
 	if i < 0 {
 		panic(fmt.Sprintf("withdrawal: no way from %q to %s", from, to))
@@ -77,11 +77,11 @@ func move(from, to Status) transition {
 	return transitions[i]
 }
 
-// become is the compare-and-swap of a status: of two that move the same row one
-// wins and the other gets errLost. set continues the UPDATE with further
+// setStatus is the compare-and-swap of a status: of two that move the same row one
+// wins and the other gets errLostRace. set continues the UPDATE with further
 // columns, its parameters from $5 on.
-func become(ctx context.Context, tx pg.Tx, org, id string, from, to Status, set string, args ...any) error {
-	move(from, to)
+func setStatus(ctx context.Context, tx pg.Tx, org, id string, from, to Status, set string, args ...any) error {
+	findTransition(from, to)
 	if set != "" {
 		set = ", " + set
 	}
@@ -92,7 +92,7 @@ func become(ctx context.Context, tx pg.Tx, org, id string, from, to Status, set 
 		return fmt.Errorf("withdrawal %s from %s to %s: %w", id, from, to, err)
 	}
 	if tag.RowsAffected() != 1 {
-		return fmt.Errorf("withdrawal %s from %s to %s: %w", id, from, to, errLost)
+		return fmt.Errorf("withdrawal %s from %s to %s: %w", id, from, to, errLostRace)
 	}
 	return nil
 }

@@ -8,9 +8,9 @@ import (
 
 func TestStatesAreDrawnFromTheTable(t *testing.T) {
 	t.Parallel()
-	var moves []states.Move
+	var moves []states.Transition
 	for _, m := range transitions {
-		moves = append(moves, states.Move{From: string(m.From), To: string(m.To), Cause: m.Cause, Event: string(m.Event)})
+		moves = append(moves, states.Transition{From: string(m.From), To: string(m.To), Cause: m.Cause, Event: string(m.Event)})
 	}
-	states.Drawn(t, "states.md", "a withdrawal", moves)
+	states.CheckDiagram(t, "states.md", "a withdrawal", moves)
 }

@@ -12,22 +12,22 @@ import (
 // Rules WD-36, WD-37.
 func TestAQuorumThatWasLoweredInTheDatabaseLetsNothingGo(t *testing.T) {
 	t.Parallel()
-	h, _ := grantedHouse(t)
-	h.set("approvalQuorum", "2")
+	h, _ := newGrantedEnv(t)
+	h.setSetting("approvalQuorum", "2")
 	for name, set := range map[string]string{
 		"one":        `approvals_required = 1`,
 		"none":       `approvals_required = 0`,
 		"not at all": `approvals_required = 0, requires_approval = false`,
 	} {
-		w := h.held()
-		h.tamper(`UPDATE withdrawals SET ` + set + ` WHERE withdrawal_id = '` + w.WithdrawalID + `'`)
-		_, err := h.Approve(t.Context(), h.org, w.WithdrawalID, by(1))
-		refused(t, err, fault.ApprovalRefused)
-		if got := h.orders(w.WithdrawalID); got != "none" {
+		w := h.requestHeld()
+		h.execAsOwner(`UPDATE withdrawals SET ` + set + ` WHERE withdrawal_id = '` + w.WithdrawalID + `'`)
+		_, err := h.Approve(t.Context(), h.org, w.WithdrawalID, userActor(1))
+		wantFault(t, err, fault.ApprovalRefused)
+		if got := h.orderStatus(w.WithdrawalID); got != "none" {
 			t.Errorf("%s: order: got %v, want none", name, got)
 		}
-		h.tamper(`UPDATE withdrawals SET approvals_required = 2, requires_approval = true WHERE withdrawal_id = '` + w.WithdrawalID + `'`)
-		if got := count(h.approved(w.WithdrawalID, by(1), by(2))); got != "PROCESSING 2 of 2" {
+		h.execAsOwner(`UPDATE withdrawals SET approvals_required = 2, requires_approval = true WHERE withdrawal_id = '` + w.WithdrawalID + `'`)
+		if got := approvalCount(h.requestApproved(w.WithdrawalID, userActor(1), userActor(2))); got != "PROCESSING 2 of 2" {
 			t.Errorf("%s: as it was: got %s, want it approved by two", name, got)
 		}
 	}
@@ -37,7 +37,7 @@ func TestAQuorumThatWasLoweredInTheDatabaseLetsNothingGo(t *testing.T) {
 // the tables and not for the signer. Rules WD-36, I-22.
 func TestAnApprovalThatWasForgedInTheDatabasePaysNothing(t *testing.T) {
 	t.Parallel()
-	h, s := grantedHouse(t)
+	h, s := newGrantedEnv(t)
 	const forge = `INSERT INTO withdrawal_approvals (org_id, withdrawal_id, round, approver_kind, approver_id, at, digest, mac)
 		SELECT org_id, withdrawal_id, round, 'USER', 'usr_9', at, digest, mac FROM withdrawal_approvals WHERE withdrawal_id = `
 	for name, c := range map[string]struct {
@@ -53,13 +53,13 @@ func TestAnApprovalThatWasForgedInTheDatabasePaysNothing(t *testing.T) {
 			return `UPDATE withdrawal_approvals SET mac = '\x00' WHERE withdrawal_id = '` + id + `'`
 		}, false},
 	} {
-		h.set("approvalQuorum", "2")
-		w := h.held()
-		h.approved(w.WithdrawalID, by(1))
-		h.tamper(c.before(w.WithdrawalID))
-		_, err := h.Approve(t.Context(), h.org, w.WithdrawalID, by(2))
+		h.setSetting("approvalQuorum", "2")
+		w := h.requestHeld()
+		h.requestApproved(w.WithdrawalID, userActor(1))
+		h.execAsOwner(c.before(w.WithdrawalID))
+		_, err := h.Approve(t.Context(), h.org, w.WithdrawalID, userActor(2))
 		if err == nil {
-			_, err = s.Admit(t.Context(), h.intent(w.WithdrawalID))
+			_, err = s.AdmitIntent(t.Context(), h.newIntent(w.WithdrawalID))
 		}
 		var no *signer.Refusal
 		if c.ok && err != nil || !c.ok && (err == nil || errors.As(err, &no) && no.Code != signer.RefusedGrant) {

@@ -18,36 +18,36 @@ import (
 	"github.com/cofferpay/coffer/webhook"
 )
 
-// flaky is a signer that is away, before or after it journals.
-type flaky struct {
+// flakyVoidSigner is a signer that is away, before or after it journals.
+type flakyVoidSigner struct {
 	signer.Signer
 	away, lost atomic.Bool
 }
 
-func (f *flaky) Void(ctx context.Context, v signer.Void) (signer.Entry, error) {
+func (f *flakyVoidSigner) VoidIntent(ctx context.Context, v signer.Void) (signer.Entry, error) {
 	if f.away.Load() {
 		return signer.Entry{}, errors.New("no connection")
 	}
-	e, err := f.Signer.Void(ctx, v)
+	e, err := f.Signer.VoidIntent(ctx, v)
 	if f.lost.Load() {
 		return signer.Entry{}, errors.New("the answer was lost")
 	}
 	return e, err
 }
 
-// voiding is a house whose signer asks for grants and can be away.
-func voiding(t *testing.T) (*house, *flaky) {
+// newVoidEnv is a house whose signer asks for grants and can be away.
+func newVoidEnv(t *testing.T) (*testEnv, *flakyVoidSigner) {
 	t.Helper()
-	h, s := grantedHouse(t)
-	f := &flaky{Signer: s}
-	h.Voids.Signer = f
+	h, s := newGrantedEnv(t)
+	f := &flakyVoidSigner{Signer: s}
+	h.Voider.Signer = f
 	return h, f
 }
 
-// admitted asks the signer for a payment with the grant that its order has.
-func (h *house) admitted(s signer.Signer, id, want string) {
+// wantAdmitted asks the signer for a payment with the grant that its order has.
+func (h *testEnv) wantAdmitted(s signer.Signer, id, want string) {
 	h.t.Helper()
-	_, err := s.Admit(h.t.Context(), h.intent(id))
+	_, err := s.AdmitIntent(h.t.Context(), h.newIntent(id))
 	var no *signer.Refusal
 	if got := ""; errors.As(err, &no) {
 		got = no.Code
@@ -63,40 +63,40 @@ func (h *house) admitted(s signer.Signer, id, want string) {
 // that it had, also when the owner of the database puts the order back.
 func TestWhatPeopleTakeBackIsVoidAtTheSigner(t *testing.T) {
 	t.Parallel()
-	h, f := voiding(t)
+	h, f := newVoidEnv(t)
 	for status, end := range map[string]func(id string) (webhook.Withdrawal, error){
 		"REJECTED": func(id string) (webhook.Withdrawal, error) { return h.Remove(t.Context(), h.org, id, person, "no") },
 		"CANCELLED": func(id string) (webhook.Withdrawal, error) {
 			return h.Cancel(t.Context(), h.org, id, audit.APIKey(h.org))
 		},
 	} {
-		w := h.returned(h.want(), &signer.Refusal{Code: signer.PolicyLimit, Message: "too much today"})
+		w := h.requestReturned(h.newRequest(), &signer.Refusal{Code: signer.PolicyLimit, Message: "too much today"})
 		got, err := end(w.WithdrawalID)
 		if err != nil || got.Status != status {
 			t.Fatalf("got %+v %v, want %s", got, err, status)
 		}
-		h.balances("1000000", "0")
-		h.tampered(`UPDATE dispatch_orders SET status = 'QUEUED', ended_at = NULL WHERE order_id = $1`, w.WithdrawalID)
-		h.admitted(f, w.WithdrawalID, signer.RefusedVoid)
-		h.tampered(`UPDATE dispatch_orders SET status = 'WITHDRAWN', ended_at = now() WHERE order_id = $1`, w.WithdrawalID)
-		if all := h.decisions(w.WithdrawalID); len(all) != 3 || string(all[2].Status) != status {
+		h.wantBalances("1000000", "0")
+		h.wantRefusedChange(`UPDATE dispatch_orders SET status = 'QUEUED', ended_at = NULL WHERE order_id = $1`, w.WithdrawalID)
+		h.wantAdmitted(f, w.WithdrawalID, signer.RefusedVoid)
+		h.wantRefusedChange(`UPDATE dispatch_orders SET status = 'WITHDRAWN', ended_at = now() WHERE order_id = $1`, w.WithdrawalID)
+		if all := h.loadDecisions(w.WithdrawalID); len(all) != 3 || string(all[2].Status) != status {
 			t.Errorf("decisions: got %+v, want the request, the signer's no and the end", all)
 		}
 	}
 	// One that was never let go has no grant, and needs no word.
 	f.away.Store(true)
-	if _, err := h.Cancel(t.Context(), h.org, h.held().WithdrawalID, audit.APIKey(h.org)); err != nil {
+	if _, err := h.Cancel(t.Context(), h.org, h.requestHeld().WithdrawalID, audit.APIKey(h.org)); err != nil {
 		t.Errorf("one that was never let go, while the signer is away: got %v", err)
 	}
-	if err := mirror.Import(t.Context(), h.DB, f, h.book); err != nil {
+	if err := mirror.ImportJournal(t.Context(), h.DB, f, h.wallets); err != nil {
 		t.Errorf("the journal and the database: got %v, want one story", err)
 	}
 }
 
-// tampered writes as the owner of the database can, past every trigger.
-func (h *house) tampered(sql string, args ...any) {
+// wantRefusedChange writes as the owner of the database can, past every trigger.
+func (h *testEnv) wantRefusedChange(sql string, args ...any) {
 	h.t.Helper()
-	tx, err := pgtest.Owner(h.t, h.DB).Begin(h.t.Context())
+	tx, err := pgtest.OwnerPool(h.t, h.DB).Begin(h.t.Context())
 	if err == nil {
 		defer tx.Rollback(context.Background())
 		if _, err = tx.Exec(h.t.Context(), `SET LOCAL session_replication_role = replica`); err == nil {
@@ -115,39 +115,39 @@ func (h *house) tampered(sql string, args ...any) {
 // answers, the withdrawal ends as it was decided, without another call.
 func TestWhatIsTakenBackKeepsItsHoldUntilTheSignerHasVoidedIt(t *testing.T) {
 	t.Parallel()
-	for name, broken := range map[string]func(f *flaky) *atomic.Bool{
-		"the signer is away":             func(f *flaky) *atomic.Bool { return &f.away },
-		"its answer is lost, or we died": func(f *flaky) *atomic.Bool { return &f.lost },
+	for name, broken := range map[string]func(f *flakyVoidSigner) *atomic.Bool{
+		"the signer is away":             func(f *flakyVoidSigner) *atomic.Bool { return &f.away },
+		"its answer is lost, or we died": func(f *flakyVoidSigner) *atomic.Bool { return &f.lost },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			h, f := voiding(t)
-			w := h.returned(h.want(), &signer.Refusal{Code: signer.PolicyLimit})
+			h, f := newVoidEnv(t)
+			w := h.requestReturned(h.newRequest(), &signer.Refusal{Code: signer.PolicyLimit})
 			id := w.WithdrawalID
 			broken(f).Store(true)
 			_, err := h.Remove(t.Context(), h.org, id, person, "no")
-			refused(t, err, fault.CodeUnavailable)
-			h.balances("999000", "1000")
-			if got := h.orders(id); got != "WITHDRAWN" {
+			wantFault(t, err, fault.CodeUnavailable)
+			h.wantBalances("999000", "1000")
+			if got := h.orderStatus(id); got != "WITHDRAWN" {
 				t.Errorf("order: got %s, want WITHDRAWN", got)
 			}
 			if got, err := h.ByID(t.Context(), h.org, id); err != nil || got.Status != "AWAITING_APPROVAL" {
 				t.Errorf("got %+v %v, want it to wait", got, err)
 			}
 			_, err = h.Approve(t.Context(), h.org, id, person)
-			refused(t, err, fault.InvalidState)
+			wantFault(t, err, fault.InvalidState)
 			_, err = h.Cancel(t.Context(), h.org, id, audit.APIKey(h.org)) // and the first one stands
-			refused(t, err, fault.CodeUnavailable)
-			h.heard(id, "CUSTOMER_WITHDRAW_AWAITING_APPROVAL AWAITING_APPROVAL")
-			if err := h.Voids.Pass(t.Context()); !errors.Is(err, dispatch.ErrVoidOpen) {
-				t.Errorf("a pass: got %v, want %v", err, dispatch.ErrVoidOpen)
+			wantFault(t, err, fault.CodeUnavailable)
+			h.wantEvents(id, "CUSTOMER_WITHDRAW_AWAITING_APPROVAL AWAITING_APPROVAL")
+			if err := h.Voider.RunPass(t.Context()); !errors.Is(err, dispatch.ErrVoidPending) {
+				t.Errorf("a pass: got %v, want %v", err, dispatch.ErrVoidPending)
 			}
 
 			broken(f).Store(false)
 			// Two processes at once.
-			second := *h.Voids
-			crowd(2, func(i int) {
-				if err := []*dispatch.Voider{h.Voids, &second}[i].Pass(t.Context()); err != nil {
+			second := *h.Voider
+			runParallel(2, func(i int) {
+				if err := []*dispatch.Voider{h.Voider, &second}[i].RunPass(t.Context()); err != nil {
 					t.Error(err)
 				}
 			})
@@ -155,14 +155,14 @@ func TestWhatIsTakenBackKeepsItsHoldUntilTheSignerHasVoidedIt(t *testing.T) {
 			if err != nil || got.Status != "REJECTED" || got.RejectedReason == nil || *got.RejectedReason != "no" {
 				t.Errorf("got %+v %v, want it removed as it was decided", got, err)
 			}
-			h.balances("1000000", "0")
-			h.heard(id, "CUSTOMER_WITHDRAW_AWAITING_APPROVAL AWAITING_APPROVAL", "CUSTOMER_WITHDRAW_REJECTED REJECTED")
+			h.wantBalances("1000000", "0")
+			h.wantEvents(id, "CUSTOMER_WITHDRAW_AWAITING_APPROVAL AWAITING_APPROVAL", "CUSTOMER_WITHDRAW_REJECTED REJECTED")
 			_, err = h.Cancel(t.Context(), h.org, id, audit.APIKey(h.org))
-			refused(t, err, fault.InvalidState)
-			if fault.Of(err).Extra["currentStatus"] != "REJECTED" {
-				t.Errorf("got %v, want the state that won", fault.Of(err).Extra)
+			wantFault(t, err, fault.InvalidState)
+			if fault.Find(err).Extra["currentStatus"] != "REJECTED" {
+				t.Errorf("got %v, want the state that won", fault.Find(err).Extra)
 			}
-			h.admitted(f, id, signer.RefusedVoid)
+			h.wantAdmitted(f, id, signer.RefusedVoid)
 		})
 	}
 }
@@ -170,10 +170,10 @@ func TestWhatIsTakenBackKeepsItsHoldUntilTheSignerHasVoidedIt(t *testing.T) {
 // Rule WD-50: of several who end it while the signer is asked one wins, and the hold ends once.
 func TestOneOfSeveralWhoTakeBackWhatWasLetGoWins(t *testing.T) {
 	t.Parallel()
-	h, _ := voiding(t)
-	w := h.returned(h.want(), &signer.Refusal{Code: signer.PolicyLimit})
+	h, _ := newVoidEnv(t)
+	w := h.requestReturned(h.newRequest(), &signer.Refusal{Code: signer.PolicyLimit})
 	var won atomic.Int64
-	crowd(16, func(i int) {
+	runParallel(16, func(i int) {
 		var err error
 		if i%2 == 0 {
 			_, err = h.Remove(t.Context(), h.org, w.WithdrawalID, person, "")
@@ -182,14 +182,14 @@ func TestOneOfSeveralWhoTakeBackWhatWasLetGoWins(t *testing.T) {
 		}
 		if err == nil {
 			won.Add(1)
-		} else if !fault.Is(err, fault.InvalidState) || fault.Of(err).Extra["currentStatus"] == "AWAITING_APPROVAL" {
+		} else if !fault.HasCode(err, fault.InvalidState) || fault.Find(err).Extra["currentStatus"] == "AWAITING_APPROVAL" {
 			t.Errorf("loser: got %v, want the state that won", err)
 		}
 	})
 	if won.Load() != 1 {
 		t.Errorf("got %d winners, want one", won.Load())
 	}
-	h.balances("1000000", "0")
+	h.wantBalances("1000000", "0")
 	if n := h.DB.Counts().Deadlocks; n != 0 {
 		t.Errorf("deadlocks: got %v, want 0", n)
 	}
@@ -198,13 +198,13 @@ func TestOneOfSeveralWhoTakeBackWhatWasLetGoWins(t *testing.T) {
 // The tables release no hold of a withdrawal that was let go before its void is journaled.
 func TestTheTablesKeepTheHoldOfWhatIsNotVoid(t *testing.T) {
 	t.Parallel()
-	h, f := voiding(t)
-	w := h.returned(h.want(), &signer.Refusal{Code: signer.PolicyLimit})
+	h, f := newVoidEnv(t)
+	w := h.requestReturned(h.newRequest(), &signer.Refusal{Code: signer.PolicyLimit})
 	f.away.Store(true)
 	_, err := h.Remove(t.Context(), h.org, w.WithdrawalID, person, "")
-	refused(t, err, fault.CodeUnavailable)
-	err = h.DB.InSystem(t.Context(), func(ctx context.Context, tx pg.Tx) error { return h.Voided(ctx, tx, h.org, w.WithdrawalID) })
-	if !pg.Violates(err, "withdrawals_void_first") {
+	wantFault(t, err, fault.CodeUnavailable)
+	err = h.DB.InSystem(t.Context(), func(ctx context.Context, tx pg.Tx) error { return h.OnVoided(ctx, tx, h.org, w.WithdrawalID) })
+	if !pg.ViolatesConstraint(err, "withdrawals_void_first") {
 		t.Errorf("an end without a void: got %v, want it refused", err)
 	}
 	for sql, rule := range map[string]string{
@@ -216,30 +216,30 @@ func TestTheTablesKeepTheHoldOfWhatIsNotVoid(t *testing.T) {
 			_, err := tx.Exec(ctx, sql, w.WithdrawalID)
 			return err
 		})
-		if !pg.Violates(err, rule) {
+		if !pg.ViolatesConstraint(err, rule) {
 			t.Errorf("%s: got %v, want %s", sql, err, rule)
 		}
 	}
-	h.balances("999000", "1000")
+	h.wantBalances("999000", "1000")
 }
 
 // A signer that has a slot of what people take back knows more than the database: nothing
 // is given back, and everything stops.
 func TestWhatTheSignerHasASlotOfIsNotGivenBack(t *testing.T) {
 	t.Parallel()
-	h, f := voiding(t)
-	w := h.returned(h.want(), &signer.Refusal{Code: signer.PolicyLimit})
-	h.admitted(f, w.WithdrawalID, "")
-	i := h.intent(w.WithdrawalID)
-	payload := signertest.PayloadOf(t, i, signertest.Issue(t, f, i.From), 0, signertest.Fees())
+	h, f := newVoidEnv(t)
+	w := h.requestReturned(h.newRequest(), &signer.Refusal{Code: signer.PolicyLimit})
+	h.wantAdmitted(f, w.WithdrawalID, "")
+	i := h.newIntent(w.WithdrawalID)
+	payload := signertest.IntentPayload(t, i, signertest.IssueAddress(t, f, i.From), 0, signertest.UsualFees())
 	if _, err := f.Sign(t.Context(), signer.SignRequest{IntentID: i.ID, Act: signer.Pay, Payload: payload}); err != nil {
 		t.Fatal(err)
 	}
 	_, err := h.Remove(t.Context(), h.org, w.WithdrawalID, person, "")
-	refused(t, err, fault.CodeUnavailable)
-	h.balances("999000", "1000")
+	wantFault(t, err, fault.CodeUnavailable)
+	h.wantBalances("999000", "1000")
 	var frozen int
-	if err := pgtest.Owner(t, h.DB).QueryRow(t.Context(), `SELECT count(*) FROM freezes WHERE scope = 'ALL' AND lifted_at IS NULL`).Scan(&frozen); err != nil || frozen != 1 {
+	if err := pgtest.OwnerPool(t, h.DB).QueryRow(t.Context(), `SELECT count(*) FROM freezes WHERE scope = 'ALL' AND lifted_at IS NULL`).Scan(&frozen); err != nil || frozen != 1 {
 		t.Errorf("freezes: got %d %v, want everything stopped", frozen, err)
 	}
 }
@@ -248,29 +248,29 @@ func TestWhatTheSignerHasASlotOfIsNotGivenBack(t *testing.T) {
 // away. It is neither approved nor given a slot, and ends once the signer answers.
 func TestWhatIsTakenBackWhileItWaitsKeepsItsHoldUntilTheSignerHasVoidedIt(t *testing.T) {
 	t.Parallel()
-	for name, broken := range map[string]func(f *flaky) *atomic.Bool{
-		"the signer is away":             func(f *flaky) *atomic.Bool { return &f.away },
-		"its answer is lost, or we died": func(f *flaky) *atomic.Bool { return &f.lost },
+	for name, broken := range map[string]func(f *flakyVoidSigner) *atomic.Bool{
+		"the signer is away":             func(f *flakyVoidSigner) *atomic.Bool { return &f.away },
+		"its answer is lost, or we died": func(f *flakyVoidSigner) *atomic.Bool { return &f.lost },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			h, f := voiding(t)
-			id := h.waiting(dispatch.WantChain).WithdrawalID
+			h, f := newVoidEnv(t)
+			id := h.requestWaiting(dispatch.WaitProviders).WithdrawalID
 			broken(f).Store(true)
 			_, err := h.Cancel(t.Context(), h.org, id, audit.APIKey(h.org))
-			refused(t, err, fault.CodeUnavailable)
-			h.balances("999000", "1000")
-			h.heard(id)
-			if got := h.orders(id); got != "WITHDRAWN" {
+			wantFault(t, err, fault.CodeUnavailable)
+			h.wantBalances("999000", "1000")
+			h.wantEvents(id)
+			if got := h.orderStatus(id); got != "WITHDRAWN" {
 				t.Errorf("order: got %s, want WITHDRAWN", got)
 			}
 			if got, err := h.ByID(t.Context(), h.org, id); err != nil || got.Status != "PROCESSING" {
 				t.Errorf("got %+v %v, want it to wait", got, err)
 			}
 			_, err = h.Approve(t.Context(), h.org, id, person)
-			refused(t, err, fault.InvalidState)
+			wantFault(t, err, fault.InvalidState)
 			_, err = h.Remove(t.Context(), h.org, id, person, "") // and the first one stands
-			refused(t, err, fault.CodeUnavailable)
+			wantFault(t, err, fault.CodeUnavailable)
 			for sql, rule := range map[string]string{
 				`UPDATE withdrawals SET status = 'BROADCAST', broadcast_at = now(), tx_hash = 'x' WHERE withdrawal_id = $1`: "withdrawals_ends_so",
 				`UPDATE withdrawals SET status = 'CANCELLED' WHERE withdrawal_id = $1`:                                      "withdrawals_void_first",
@@ -282,37 +282,37 @@ func TestWhatIsTakenBackWhileItWaitsKeepsItsHoldUntilTheSignerHasVoidedIt(t *tes
 					_, err := tx.Exec(ctx, sql, id)
 					return err
 				})
-				if err == nil || rule != "" && !pg.Violates(err, rule) {
+				if err == nil || rule != "" && !pg.ViolatesConstraint(err, rule) {
 					t.Errorf("%s: got %v, want %s", sql, err, rule)
 				}
 			}
-			if err := h.Voids.Pass(t.Context()); !errors.Is(err, dispatch.ErrVoidOpen) {
-				t.Errorf("a pass: got %v, want %v", err, dispatch.ErrVoidOpen)
+			if err := h.Voider.RunPass(t.Context()); !errors.Is(err, dispatch.ErrVoidPending) {
+				t.Errorf("a pass: got %v, want %v", err, dispatch.ErrVoidPending)
 			}
-			h.balances("999000", "1000")
+			h.wantBalances("999000", "1000")
 
 			broken(f).Store(false)
 			// Two processes at once.
-			second := *h.Voids
-			crowd(2, func(i int) {
-				if err := []*dispatch.Voider{h.Voids, &second}[i].Pass(t.Context()); err != nil {
+			second := *h.Voider
+			runParallel(2, func(i int) {
+				if err := []*dispatch.Voider{h.Voider, &second}[i].RunPass(t.Context()); err != nil {
 					t.Error(err)
 				}
 			})
 			if got, err := h.ByID(t.Context(), h.org, id); err != nil || got.Status != "CANCELLED" {
 				t.Errorf("got %+v %v, want it cancelled as it was decided", got, err)
 			}
-			h.balances("1000000", "0")
-			h.heard(id, "CUSTOMER_WITHDRAW_CANCELLED CANCELLED")
-			if all := h.decisions(id); len(all) != 2 || all[1].Status != Cancelled || all[1].Actor != audit.APIKey(h.org) {
+			h.wantBalances("1000000", "0")
+			h.wantEvents(id, "CUSTOMER_WITHDRAW_CANCELLED CANCELLED")
+			if all := h.loadDecisions(id); len(all) != 2 || all[1].Status != Cancelled || all[1].Actor != audit.APIKey(h.org) {
 				t.Errorf("decisions: got %+v, want the request and the end", all)
 			}
 			_, err = h.Cancel(t.Context(), h.org, id, audit.APIKey(h.org))
-			refused(t, err, fault.InvalidState)
-			if fault.Of(err).Extra["currentStatus"] != "CANCELLED" {
-				t.Errorf("got %v, want the state that it has", fault.Of(err).Extra)
+			wantFault(t, err, fault.InvalidState)
+			if fault.Find(err).Extra["currentStatus"] != "CANCELLED" {
+				t.Errorf("got %v, want the state that it has", fault.Find(err).Extra)
 			}
-			h.admitted(f, id, signer.RefusedVoid)
+			h.wantAdmitted(f, id, signer.RefusedVoid)
 		})
 	}
 }
@@ -320,53 +320,53 @@ func TestWhatIsTakenBackWhileItWaitsKeepsItsHoldUntilTheSignerHasVoidedIt(t *tes
 // The tables decide no end of a withdrawal whose order was not taken back.
 func TestTheTablesEndNothingThatIsStillOrdered(t *testing.T) {
 	t.Parallel()
-	h, _ := voiding(t)
-	id := h.waiting(dispatch.WantChain).WithdrawalID
+	h, _ := newVoidEnv(t)
+	id := h.requestWaiting(dispatch.WaitProviders).WithdrawalID
 	for what, do := range map[string]func(ctx context.Context, tx pg.Tx) error{
 		"withdrawals_ends_withdrawn": func(ctx context.Context, tx pg.Tx) error {
-			return intend(ctx, tx, h.org, id, Processing, ending{as: Cancelled, by: person})
+			return setEndIntent(ctx, tx, h.org, id, Processing, endIntent{status: Cancelled, actor: person})
 		},
-		"dispatch_orders_caused": func(ctx context.Context, tx pg.Tx) error { _, err := dispatch.Withdraw(ctx, tx, id); return err },
+		"dispatch_orders_caused": func(ctx context.Context, tx pg.Tx) error { _, err := dispatch.Recall(ctx, tx, id); return err },
 	} {
-		if err := h.DB.InSystem(t.Context(), do); !pg.Violates(err, what) {
+		if err := h.DB.InSystem(t.Context(), do); !pg.ViolatesConstraint(err, what) {
 			t.Errorf("got %v, want %s", err, what)
 		}
 	}
-	h.balances("999000", "1000")
+	h.wantBalances("999000", "1000")
 }
 
-// picky is a signer that voids all but one.
-type picky struct {
+// refusingVoidSigner is a signer that voids all but one.
+type refusingVoidSigner struct {
 	signer.Signer
 	not string
 }
 
-func (p picky) Void(ctx context.Context, v signer.Void) (signer.Entry, error) {
+func (p refusingVoidSigner) VoidIntent(ctx context.Context, v signer.Void) (signer.Entry, error) {
 	if v.ID == p.not {
 		return signer.Entry{}, &signer.Refusal{Code: signer.RefusedGrant, Message: "another key"}
 	}
-	return p.Signer.Void(ctx, v)
+	return p.Signer.VoidIntent(ctx, v)
 }
 
 // Rule WD-50: one that the signer does not void keeps its hold, and no other does.
 func TestOneThatTheSignerDoesNotVoidHoldsUpNoOther(t *testing.T) {
 	t.Parallel()
-	h, f := voiding(t)
+	h, f := newVoidEnv(t)
 	var ids []string
 	f.away.Store(true)
 	for range 3 {
-		w := h.returned(h.want(), &signer.Refusal{Code: signer.PolicyLimit})
+		w := h.requestReturned(h.newRequest(), &signer.Refusal{Code: signer.PolicyLimit})
 		_, err := h.Remove(t.Context(), h.org, w.WithdrawalID, person, "no")
-		refused(t, err, fault.CodeUnavailable)
+		wantFault(t, err, fault.CodeUnavailable)
 		ids = append(ids, w.WithdrawalID)
 	}
 	f.away.Store(false)
 	slices.Sort(ids)
-	h.Voids.Signer = picky{f, ids[0]} // the one that a pass asks about first
-	if err := h.Voids.Pass(t.Context()); !errors.Is(err, dispatch.ErrVoidOpen) {
-		t.Errorf("a pass: got %v, want %v", err, dispatch.ErrVoidOpen)
+	h.Voider.Signer = refusingVoidSigner{f, ids[0]} // the one that a pass asks about first
+	if err := h.Voider.RunPass(t.Context()); !errors.Is(err, dispatch.ErrVoidPending) {
+		t.Errorf("a pass: got %v, want %v", err, dispatch.ErrVoidPending)
 	}
-	h.balances("999000", "1000")
+	h.wantBalances("999000", "1000")
 	for i, want := range []string{"AWAITING_APPROVAL", "REJECTED", "REJECTED"} {
 		if got, err := h.ByID(t.Context(), h.org, ids[i]); err != nil || got.Status != want {
 			t.Errorf("withdrawal %d: got %s %v, want %s", i, got.Status, err, want)

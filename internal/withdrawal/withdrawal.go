@@ -25,9 +25,9 @@ import (
 // priceAgeMax is how old a price may be and still decide about a threshold.
 const priceAgeMax = 5 * time.Minute
 
-// Addresses gives the address of a wallet of ours, issued or read back and
-// proven. *wallet.Book is the real one. It may be called again after any error.
-type Addresses interface {
+// AddressIssuer gives the address of a wallet of ours, issued or read back and
+// proven. *wallet.Service is the real one. It may be called again after any error.
+type AddressIssuer interface {
 	Address(ctx context.Context, w signer.WalletRef) (wallet.Wallet, error)
 }
 
@@ -35,32 +35,32 @@ type Addresses interface {
 type Service struct {
 	DB      *pg.DB
 	Chains  chain.Chains
-	Wallets Addresses
+	Wallets AddressIssuer
 	Prices  price.Source
 	// Risk says who is asked about destinations; its zero value asks nobody.
 	Risk risk.Policy
 	// Whitelist says where an organization's own money may go; nil: nowhere.
 	Whitelist Whitelist
-	// Grants binds what was decided to the words of the payment, for the signer; nil
+	// GrantKey binds what was decided to the words of the payment, for the signer; nil
 	// where the signer asks for nothing of the kind.
-	Grants *signer.GrantKey
-	// Voids has the signer void payments that were taken back after they had been let go.
-	Voids *dispatch.Voider
+	GrantKey *signer.GrantKey
+	// Voider has the signer void payments that were taken back after they had been let go.
+	Voider *dispatch.Voider
 	// PriceAge is how old a price of a mint may be where a dollar threshold decides;
 	// nil means five minutes.
 	PriceAge func(mintID int) time.Duration
-	// Priced tells whether there is a source of a mint's price, whether it answers now or
+	// HasPriceSource tells whether there is a source of a mint's price, whether it answers now or
 	// not. Costs in a coin without one cannot be valued, and have no limit in dollars. nil:
 	// there is none of any.
-	Priced func(mintID int) bool
+	HasPriceSource func(mintID int) bool
 }
 
 // The service hears of its payments from dispatch.
 var (
-	_ dispatch.Listener     = (*Service)(nil)
-	_ dispatch.Repricer     = (*Service)(nil)
-	_ dispatch.Reviewer     = (*Service)(nil)
-	_ dispatch.VoidListener = (*Service)(nil)
+	_ dispatch.Listener          = (*Service)(nil)
+	_ dispatch.FeeChangeListener = (*Service)(nil)
+	_ dispatch.Reviewer          = (*Service)(nil)
+	_ dispatch.VoidListener      = (*Service)(nil)
 )
 
 func (s *Service) priceAge(mintID int) time.Duration {

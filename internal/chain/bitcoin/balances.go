@@ -18,10 +18,10 @@ import (
 
 const (
 	pageItems = 100
-	// rewindMax is how far behind its newest block a node that has no index is asked for
+	// rollBackMax is how far behind its newest block a node that has no index is asked for
 	// a balance: each block on the way is fetched with all that it spends.
-	rewindMax = 144
-	decimals  = 8 // of a bitcoin, as nodes write amounts
+	rollBackMax = 144
+	decimals    = 8 // of a bitcoin, as nodes write amounts
 )
 
 // Balances asks one node after the other until as many as have to agree on a final block
@@ -33,87 +33,87 @@ const (
 // through all unspent outputs, which takes it a minute however many addresses are
 // asked, and from there the blocks are undone one by one: so many at once, and of a
 // block that is not far behind the newest. Esplora, as btcd, has what every address did.
-func (a *adapter) Balances(ctx context.Context, at chain.Block, of []chain.Holding) ([]money.Amount, error) {
-	if len(of) == 0 {
+func (a *adapter) Balances(ctx context.Context, block chain.Block, holdings []chain.Holding) ([]money.Amount, error) {
+	if len(holdings) == 0 {
 		return nil, nil
 	}
-	hash, err := hashText(at.Hash)
+	hash, err := parseHash(block.Hash)
 	if err != nil {
-		return nil, fmt.Errorf("balances in block %d of %s: %w", at.Height, chain.Bitcoin, err)
+		return nil, fmt.Errorf("balances in block %d of %s: %w", block.Height, chain.Bitcoin, err)
 	}
-	w := wallets{hash: hash, height: at.Height, at: map[string][]int{}, sums: make([]int64, len(of))}
-	for i, h := range of {
+	w := wallets{hash: hash, height: block.Height, positions: map[string][]int{}, sums: make([]int64, len(holdings))}
+	for i, h := range holdings {
 		script, err := bitcointx.Script(a.Network, h.Address)
 		if err == nil && h.Contract != "" {
 			err = fmt.Errorf("there is no token %s", h.Contract)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("balances in block %d of %s: %w", at.Height, chain.Bitcoin, err)
+			return nil, fmt.Errorf("balances in block %d of %s: %w", block.Height, chain.Bitcoin, err)
 		}
-		w.at[string(script)] = append(w.at[string(script)], i)
-		w.of = append(w.of, h.Address)
+		w.positions[string(script)] = append(w.positions[string(script)], i)
+		w.addresses = append(w.addresses, h.Address)
 	}
-	amounts, err := several.Balances(ctx, a.providers, a.Agree, of, func(ctx context.Context, p *provider) ([]money.Amount, error) {
-		return p.balances(ctx, w)
+	amounts, err := several.AgreeOnBalances(ctx, a.providers, a.Quorum, holdings, func(ctx context.Context, p *provider) ([]money.Amount, error) {
+		return p.readBalances(ctx, w)
 	})
 	if err != nil {
-		return nil, fmt.Errorf("balances in block %d of %s: %w", at.Height, chain.Bitcoin, err)
+		return nil, fmt.Errorf("balances in block %d of %s: %w", block.Height, chain.Bitcoin, err)
 	}
 	return amounts, nil
 }
 
 // wallets are the addresses whose balances in a block are asked.
 type wallets struct {
-	hash   chainhash.Hash
-	height uint64
-	of     []chain.Address
-	at     map[string][]int // by their scripts, the places in what is asked
-	sums   []int64          // of each place; a copy for each node
+	hash      chainhash.Hash
+	height    uint64
+	addresses []chain.Address
+	positions map[string][]int // by their scripts, the places in what is asked
+	sums      []int64          // of each place; a copy for each node
 }
 
-func (w *wallets) add(script []byte, satoshi int64) {
-	for _, i := range w.at[string(script)] {
+func (w *wallets) credit(script []byte, satoshi int64) {
+	for _, i := range w.positions[string(script)] {
 		w.sums[i] += satoshi
 	}
 }
 
-// balances asks a node. The block has to be on its chain before and after, so that what
+// readBalances asks a node. The block has to be on its chain before and after, so that what
 // came of it is of this block and no other.
-func (p *provider) balances(ctx context.Context, w wallets) ([]money.Amount, error) {
-	w.sums = make([]int64, len(w.of))
-	if err := p.holds(ctx, w); err != nil {
+func (p *provider) readBalances(ctx context.Context, w wallets) ([]money.Amount, error) {
+	w.sums = make([]int64, len(w.addresses))
+	if err := p.checkBlock(ctx, w); err != nil {
 		return nil, err
 	}
 	err := errNoIndex
 	if p.esplora {
-		err = p.explored(ctx, &w)
-	} else if !p.scans.Load() {
-		err = p.indexed(ctx, &w)
+		err = p.sumEsplora(ctx, &w)
+	} else if !p.usesScan.Load() {
+		err = p.sumIndex(ctx, &w)
 	}
 	if errors.Is(err, errNoIndex) {
-		if err = p.scanned(ctx, &w); err == nil {
-			p.scans.Store(true)
+		if err = p.scanOutputs(ctx, &w); err == nil {
+			p.usesScan.Store(true)
 		}
 	}
 	if err == nil {
-		err = p.holds(ctx, w)
+		err = p.checkBlock(ctx, w)
 	}
 	if err != nil {
 		return nil, err
 	}
 	amounts := make([]money.Amount, len(w.sums))
 	for i, n := range w.sums {
-		if n < 0 || n > supply {
-			return nil, fmt.Errorf("%s: the outputs of %s give %d satoshi", p.name, w.of[i], n)
+		if n < 0 || n > satoshiSupply {
+			return nil, fmt.Errorf("%s: the outputs of %s give %d satoshi", p.name, w.addresses[i], n)
 		}
 		amounts[i] = money.Units(uint64(n))
 	}
 	return amounts, nil
 }
 
-// holds makes sure that the block is on the node's chain.
-func (p *provider) holds(ctx context.Context, w wallets) error {
-	got, ok, err := p.hashAt(ctx, w.height)
+// checkBlock makes sure that the block is on the node's chain.
+func (p *provider) checkBlock(ctx context.Context, w wallets) error {
+	got, ok, err := p.readHashAt(ctx, w.height)
 	switch {
 	case err != nil:
 		return err
@@ -127,44 +127,44 @@ func (p *provider) holds(ctx context.Context, w wallets) error {
 
 var errNoIndex = errors.New("the node has no index of addresses")
 
-// indexed adds up what the index of a btcd has of each address.
-func (p *provider) indexed(ctx context.Context, w *wallets) error {
+// sumIndex adds up what the index of a btcd has of each address.
+func (p *provider) sumIndex(ctx context.Context, w *wallets) error {
 	heights := map[string]uint64{}
-	for _, a := range slices.Compact(slices.Sorted(slices.Values(w.of))) {
+	for _, a := range slices.Compact(slices.Sorted(slices.Values(w.addresses))) {
 		script, err := bitcointx.Script(p.network, a)
 		if err != nil {
 			return err
 		}
-		if err := p.history(ctx, w, a, script, heights); err != nil {
+		if err := p.sumHistory(ctx, w, a, script, heights); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// found is a transaction as searchrawtransactions has it.
-type found struct {
+// historyTx is a transaction as searchrawtransactions has it.
+type historyTx struct {
 	Hex   string `json:"hex"`
 	Block string `json:"blockhash"` // "" while it waits
 }
 
-// history adds up all transactions of an address up to the block. Every one that spends
+// sumHistory adds up all transactions of an address up to the block. Every one that spends
 // from it or pays to it is among them, so what it spends was seen before.
-func (p *provider) history(ctx context.Context, w *wallets, a chain.Address, script []byte, heights map[string]uint64) error {
-	mine := map[wire.OutPoint]int64{}
+func (p *provider) sumHistory(ctx context.Context, w *wallets, a chain.Address, script []byte, heights map[string]uint64) error {
+	received := map[wire.OutPoint]int64{}
 	spent := map[wire.OutPoint]bool{}
 	for skip := 0; ; skip += pageItems {
-		var page []found
-		err := p.call(ctx, ask(&page, "searchrawtransactions", string(a), 1, skip, pageItems, 0, false))
+		var page []historyTx
+		err := p.callBatch(ctx, newCall(&page, "searchrawtransactions", string(a), 1, skip, pageItems, 0, false))
 		switch {
-		case refused(err, codeNoMethod):
+		case hasErrorCode(err, codeNoMethod):
 			return errNoIndex
-		case refused(err, codeNotFound):
+		case hasErrorCode(err, codeNotFound):
 			page = nil
 		case err != nil:
 			return fmt.Errorf("%w: btcd has to run with addrindex", err)
 		}
-		if err := p.heights(ctx, page, heights); err != nil {
+		if err := p.fillHeights(ctx, page, heights); err != nil {
 			return err
 		}
 		for _, f := range page {
@@ -179,16 +179,16 @@ func (p *provider) history(ctx context.Context, w *wallets, a chain.Address, scr
 			if err != nil {
 				return fmt.Errorf("%s: a transaction of %s: %w", p.name, a, err)
 			}
-			for _, in := range tx.TxIn {
-				spent[in.PreviousOutPoint] = true
+			for _, input := range tx.TxIn {
+				spent[input.PreviousOutPoint] = true
 			}
-			if makesCoins(tx) && heights[f.Block]+maturity > w.height {
+			if isCoinbaseTx(tx) && heights[f.Block]+coinbaseMaturity > w.height {
 				continue
 			}
 			id := tx.TxHash()
 			for n, out := range tx.TxOut {
 				if string(out.PkScript) == string(script) {
-					mine[wire.OutPoint{Hash: id, Index: uint32(n)}] = out.Value
+					received[wire.OutPoint{Hash: id, Index: uint32(n)}] = out.Value
 				}
 			}
 		}
@@ -196,29 +196,29 @@ func (p *provider) history(ctx context.Context, w *wallets, a chain.Address, scr
 			break
 		}
 	}
-	for out, satoshi := range mine {
+	for out, satoshi := range received {
 		if !spent[out] {
-			w.add(script, satoshi)
+			w.credit(script, satoshi)
 		}
 	}
 	return nil
 }
 
-// heights finds out at which heights the blocks of a page are.
-func (p *provider) heights(ctx context.Context, page []found, heights map[string]uint64) error {
+// fillHeights finds out at which heights the blocks of a page are.
+func (p *provider) fillHeights(ctx context.Context, page []historyTx, heights map[string]uint64) error {
 	type header struct {
 		Height uint64 `json:"height"`
 	}
 	headers := map[string]*header{}
-	var questions []*question
+	var calls []*rpcCall
 	for _, f := range page {
 		if _, ok := heights[f.Block]; ok || f.Block == "" || headers[f.Block] != nil {
 			continue
 		}
 		headers[f.Block] = new(header)
-		questions = append(questions, ask(headers[f.Block], "getblockheader", f.Block, true))
+		calls = append(calls, newCall(headers[f.Block], "getblockheader", f.Block, true))
 	}
-	if err := p.call(ctx, questions...); err != nil {
+	if err := p.callBatch(ctx, calls...); err != nil {
 		return err
 	}
 	for hash, h := range headers {
@@ -227,8 +227,8 @@ func (p *provider) heights(ctx context.Context, page []found, heights map[string
 	return nil
 }
 
-// unspent is what scantxoutset found.
-type unspent struct {
+// utxoScan is what scantxoutset found.
+type utxoScan struct {
 	Success  bool   `json:"success"`
 	Height   uint64 `json:"height"`
 	Best     string `json:"bestblock"`
@@ -242,21 +242,21 @@ type unspent struct {
 	} `json:"unspents"`
 }
 
-// spending is a block as verbosity 3 has it, as far as it is needed to undo it.
-type spending struct {
+// undoBlock is a block as verbosity 3 has it, as far as it is needed to undo it.
+type undoBlock struct {
 	Hash     string `json:"hash"`
 	Previous string `json:"previousblockhash"`
 	Height   uint64 `json:"height"`
 	Txs      []struct {
-		ID string `json:"txid"`
-		In []struct {
-			ID     string `json:"txid"`
-			N      uint32 `json:"vout"`
-			Before *struct {
-				Made     uint64 `json:"height"`
-				Reward   bool   `json:"generated"`
-				Amount   btc    `json:"value"`
-				Released struct {
+		ID     string `json:"txid"`
+		Inputs []struct {
+			ID      string `json:"txid"`
+			N       uint32 `json:"vout"`
+			Prevout *struct {
+				CreatedHeight uint64 `json:"height"`
+				Reward        bool   `json:"generated"`
+				Amount        btc    `json:"value"`
+				Script        struct {
 					Hex string `json:"hex"`
 				} `json:"scriptPubKey"`
 			} `json:"prevout"`
@@ -266,85 +266,85 @@ type spending struct {
 
 // coin is an unspent output of an address that is asked.
 type coin struct {
-	script  string
-	satoshi int64
-	reward  bool
-	made    uint64 // the height at which it was
+	script        string
+	satoshi       int64
+	reward        bool
+	createdHeight uint64 // the height at which it was
 }
 
-// scanned has a bitcoind look through all unspent outputs and takes back what came
+// scanOutputs has a bitcoind look through all unspent outputs and takes back what came
 // after the block: an output that was made later goes, one that was spent later returns.
-func (p *provider) scanned(ctx context.Context, w *wallets) error {
-	var found unspent
+func (p *provider) scanOutputs(ctx context.Context, w *wallets) error {
+	var result utxoScan
 	var scripts []string
-	for script := range w.at {
+	for script := range w.positions {
 		scripts = append(scripts, "raw("+hex.EncodeToString([]byte(script))+")")
 	}
 	slices.Sort(scripts)
-	q := ask(&found, "scantxoutset", "start", scripts)
-	if err := p.request(ctx, p.scan, []*question{q}); err != nil {
+	q := newCall(&result, "scantxoutset", "start", scripts)
+	if err := p.sendBatch(ctx, p.scanTimeout, []*rpcCall{q}); err != nil {
 		return err
 	}
 	switch {
-	case refused(q.err, codeNoMethod):
+	case hasErrorCode(q.err, codeNoMethod):
 		return fmt.Errorf("%w: neither scantxoutset nor an index of addresses tells balances here", q.err)
 	case q.err != nil:
 		return q.err
-	case !found.Success:
+	case !result.Success:
 		return fmt.Errorf("%s: scantxoutset did not come to its end", p.name)
-	case found.Height < w.height:
+	case result.Height < w.height:
 		return fmt.Errorf("%s: has no block %d: %w", p.name, w.height, chain.ErrNotYet)
-	case found.Height-w.height > rewindMax:
-		return fmt.Errorf("%s: block %d is %d behind the newest: %w", p.name, w.height, found.Height-w.height, chain.ErrStateGone)
+	case result.Height-w.height > rollBackMax:
+		return fmt.Errorf("%s: block %d is %d behind the newest: %w", p.name, w.height, result.Height-w.height, chain.ErrStateGone)
 	}
-	type place struct {
+	type outpointKey struct {
 		id string
 		n  uint32
 	}
-	coins := map[place]coin{}
-	for _, u := range found.Unspents {
+	coins := map[outpointKey]coin{}
+	for _, u := range result.Unspents {
 		script, err := hex.DecodeString(u.Script)
-		if err != nil || w.at[string(script)] == nil {
+		if err != nil || w.positions[string(script)] == nil {
 			return fmt.Errorf("%s: scantxoutset found an output of somebody else", p.name)
 		}
 		if u.Height <= w.height {
-			coins[place{u.ID, u.N}] = coin{string(script), int64(u.Amount), u.Coinbase, u.Height}
+			coins[outpointKey{u.ID, u.N}] = coin{string(script), int64(u.Amount), u.Coinbase, u.Height}
 		}
 	}
-	best := found.Best
-	for height := found.Height; height > w.height; height-- {
-		var b spending
-		if err := p.call(ctx, ask(&b, "getblock", best, 3)); err != nil {
+	best := result.Best
+	for height := result.Height; height > w.height; height-- {
+		var b undoBlock
+		if err := p.callBatch(ctx, newCall(&b, "getblock", best, 3)); err != nil {
 			return err
 		}
 		if b.Hash != best || b.Height != height {
-			return fmt.Errorf("%s: gave block %s at height %d for %s at %d", p.name, several.Short(b.Hash), b.Height, best, height)
+			return fmt.Errorf("%s: gave block %s at height %d for %s at %d", p.name, several.TruncateAnswer(b.Hash), b.Height, best, height)
 		}
 		for i, tx := range b.Txs {
-			for _, in := range tx.In {
+			for _, input := range tx.Inputs {
 				if i == 0 {
 					continue // a coinbase spends nothing
 				}
-				if in.Before == nil {
+				if input.Prevout == nil {
 					return fmt.Errorf("%s: block %s comes without what it spends: bitcoind has to be of version 23 or later", p.name, best)
 				}
-				script, err := hex.DecodeString(in.Before.Released.Hex)
+				script, err := hex.DecodeString(input.Prevout.Script.Hex)
 				if err != nil {
 					return fmt.Errorf("%s: block %s: a script is not in hexadecimal", p.name, best)
 				}
-				if w.at[string(script)] != nil && in.Before.Made <= w.height {
-					coins[place{in.ID, in.N}] = coin{string(script), int64(in.Before.Amount), in.Before.Reward, in.Before.Made}
+				if w.positions[string(script)] != nil && input.Prevout.CreatedHeight <= w.height {
+					coins[outpointKey{input.ID, input.N}] = coin{string(script), int64(input.Prevout.Amount), input.Prevout.Reward, input.Prevout.CreatedHeight}
 				}
 			}
 		}
 		best = b.Previous
 	}
 	if best != w.hash.String() {
-		return fmt.Errorf("%s: has block %s at height %d, not %s", p.name, several.Short(best), w.height, w.hash)
+		return fmt.Errorf("%s: has block %s at height %d, not %s", p.name, several.TruncateAnswer(best), w.height, w.hash)
 	}
 	for _, c := range coins {
-		if !c.reward || c.made+maturity <= w.height {
-			w.add([]byte(c.script), c.satoshi)
+		if !c.reward || c.createdHeight+coinbaseMaturity <= w.height {
+			w.credit([]byte(c.script), c.satoshi)
 		}
 	}
 	return nil
@@ -357,11 +357,11 @@ type btc int64
 func (b *btc) UnmarshalJSON(text []byte) error {
 	amount, err := money.ParseDecimal(string(text), decimals)
 	if err != nil {
-		return fmt.Errorf("amount %s: %w", several.Short(string(text)), err)
+		return fmt.Errorf("amount %s: %w", several.TruncateAnswer(string(text)), err)
 	}
 	n, ok := amount.Uint64()
-	if !ok || n > supply {
-		return fmt.Errorf("amount %s is more than there is", several.Short(string(text)))
+	if !ok || n > satoshiSupply {
+		return fmt.Errorf("amount %s is more than there is", several.TruncateAnswer(string(text)))
 	}
 	*b = btc(n)
 	return nil

@@ -44,8 +44,8 @@ const (
 	scanTimeoutDefault    = 5 * time.Minute
 	answerBytesMaxDefault = 64 << 20 // a block of four megabytes has eight in hexadecimal, and thirty with what it spends
 	caip2Chars            = 32       // of the first block's hash, as CAIP-2 has it for BIP-122
-	blocksKept            = 16
-	rewardsKept           = 256
+	blocksCached          = 16
+	rewardsCached         = 256
 )
 
 // ConfirmationsDefault is Config.Confirmations where it is not set.
@@ -64,7 +64,7 @@ type Config struct {
 	// http) is a server of Esplora's HTTP interface, up to where its paths begin; beside
 	// them there has to be a node, but on a local network.
 	Endpoints []string
-	Agree     int // how many of the endpoints have to agree on what is final
+	Quorum    int // how many of the endpoints have to agree on what is final
 	// Confirmations make a block final: itself and those after it. Zero: 3. It is the
 	// depth of every amount, of what we pay and of our coins.
 	Confirmations uint64
@@ -77,14 +77,14 @@ type Config struct {
 	// RateMin and RateMax bound what is offered for a thousand virtual bytes, in satoshi,
 	// whatever nodes estimate and however long a payment waits. Zero: 1000, and 500,000.
 	RateMin, RateMax uint64
-	// RateUsual is what a thousand virtual bytes cost in usual times: coins that are left
+	// UsualRate is what a thousand virtual bytes cost in usual times: coins that are left
 	// now are reckoned to be spent at it. Zero: 10,000.
-	RateUsual uint64
-	// MergeRate is the rate down to which the estimate for a day has to fall for small coins
-	// to be merged, in satoshi for a thousand virtual bytes, and MergeFrom how many there
+	UsualRate uint64
+	// ConsolidationRate is the rate down to which the estimate for a day has to fall for small coins
+	// to be merged, in satoshi for a thousand virtual bytes, and ConsolidationMin how many there
 	// have to be. Zero: 2000, and 20. A rate below RateMin merges none.
-	MergeRate uint64
-	MergeFrom int
+	ConsolidationRate uint64
+	ConsolidationMin  int
 	// CostMax is the most that one transaction may cost, in satoshi. Zero: 5,000,000.
 	CostMax money.Amount
 	// Target is within how many blocks a payment shall be mined, as nodes estimate it.
@@ -96,76 +96,76 @@ type Config struct {
 	AnswerBytesMax int64         // of one answer; zero: 64 MiB
 }
 
-// check finds every mistake in the configuration.
-func (c Config) check() error {
+// validate finds every mistake in the configuration.
+func (c Config) validate() error {
 	var wrong []error
-	say := func(format string, args ...any) { wrong = append(wrong, fmt.Errorf(format, args...)) }
+	addProblem := func(format string, args ...any) { wrong = append(wrong, fmt.Errorf(format, args...)) }
 	if _, err := bitcointx.Params(c.Network); err != nil {
-		say("network: %w", err)
+		addProblem("network: %w", err)
 	}
 	if len(c.Endpoints) == 0 {
-		say("no endpoint is given")
+		addProblem("no endpoint is given")
 	}
-	seen := map[string]bool{}
+	isGiven := map[string]bool{}
 	nodes := 0
 	for i, e := range c.Endpoints {
-		e, esplora := Esplora(e)
+		e, esplora := CutEsploraPrefix(e)
 		if !esplora {
 			nodes++
 		}
 		u, err := url.Parse(e)
 		if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-			say("endpoint %d is not an http or https URL", i+1)
+			addProblem("endpoint %d is not an http or https URL", i+1)
 			continue
 		}
 		if esplora && u.RawQuery != "" {
-			say("endpoint %d is of Esplora and has a query: paths are added to its URL", i+1)
+			addProblem("endpoint %d is of Esplora and has a query: paths are added to its URL", i+1)
 		}
-		if seen[u.Host+u.Path] {
-			say("endpoint %d is given twice: one node cannot agree with itself", i+1)
+		if isGiven[u.Host+u.Path] {
+			addProblem("endpoint %d is given twice: one node cannot agree with itself", i+1)
 		}
-		seen[u.Host+u.Path] = true
+		isGiven[u.Host+u.Path] = true
 	}
 	if nodes == 0 && len(c.Endpoints) > 0 && c.Network != chain.Local {
-		say("all endpoints are of Esplora: at least one has to be a node")
+		addProblem("all endpoints are of Esplora: at least one has to be a node")
 	}
-	if c.Agree < 1 || c.Agree > len(c.Endpoints) {
-		say("agree is %d: it has to be between 1 and the number of endpoints, %d", c.Agree, len(c.Endpoints))
+	if c.Quorum < 1 || c.Quorum > len(c.Endpoints) {
+		addProblem("agree is %d: it has to be between 1 and the number of endpoints, %d", c.Quorum, len(c.Endpoints))
 	}
 	if _, err := chainhash.NewHashFromStr(c.Genesis); c.Genesis != "" && (err != nil || len(c.Genesis) != chainhash.MaxHashStringSize) {
-		say("genesis is not the hash of a block")
+		addProblem("genesis is not the hash of a block")
 	}
 	if low, high := cmp.Or(c.RateMin, RateMinDefault), cmp.Or(c.RateMax, RateMaxDefault); low > high || high > bitcointx.RateMax {
-		say("rates from %d to %d are not from 1 to %d", low, high, bitcointx.RateMax)
+		addProblem("rates from %d to %d are not from 1 to %d", low, high, bitcointx.RateMax)
 	}
-	if c.RateUsual > bitcointx.RateMax {
-		say("the usual rate %d is above %d", c.RateUsual, bitcointx.RateMax)
+	if c.UsualRate > bitcointx.RateMax {
+		addProblem("the usual rate %d is above %d", c.UsualRate, bitcointx.RateMax)
 	}
-	if c.MergeRate > bitcointx.RateMax {
-		say("the rate of merges %d is above %d", c.MergeRate, bitcointx.RateMax)
+	if c.ConsolidationRate > bitcointx.RateMax {
+		addProblem("the rate of merges %d is above %d", c.ConsolidationRate, bitcointx.RateMax)
 	}
-	if c.MergeFrom < 0 || c.MergeFrom == 1 || c.MergeFrom > MergeMost {
-		say("merges of %d coins: it has to be between 2 and %d", c.MergeFrom, MergeMost)
+	if c.ConsolidationMin < 0 || c.ConsolidationMin == 1 || c.ConsolidationMin > ConsolidationMax {
+		addProblem("merges of %d coins: it has to be between 2 and %d", c.ConsolidationMin, ConsolidationMax)
 	}
 	if c.Target < 0 || c.Target > TargetMax {
-		say("a payment is to be mined within %d blocks: it has to be between 1 and %d", c.Target, TargetMax)
+		addProblem("a payment is to be mined within %d blocks: it has to be between 1 and %d", c.Target, TargetMax)
 	}
 	return errors.Join(wrong...)
 }
 
-// priced is the configuration with its bounds of rates and costs.
-func (c Config) priced() Config {
+// withDefaults is the configuration with its bounds of rates and costs.
+func (c Config) withDefaults() Config {
 	c.RateMin, c.RateMax = cmp.Or(c.RateMin, RateMinDefault), cmp.Or(c.RateMax, RateMaxDefault)
-	c.RateUsual, c.Target = cmp.Or(c.RateUsual, RateUsualDefault), cmp.Or(c.Target, TargetDefault)
-	c.MergeRate, c.MergeFrom = cmp.Or(c.MergeRate, MergeRateDefault), cmp.Or(c.MergeFrom, MergeFromDefault)
+	c.UsualRate, c.Target = cmp.Or(c.UsualRate, UsualRateDefault), cmp.Or(c.Target, TargetDefault)
+	c.ConsolidationRate, c.ConsolidationMin = cmp.Or(c.ConsolidationRate, ConsolidationRateDefault), cmp.Or(c.ConsolidationMin, ConsolidationMinDefault)
 	if c.CostMax.IsZero() {
 		c.CostMax = money.Units(CostMaxDefault)
 	}
 	return c
 }
 
-// genesis is the first block of the network that is configured.
-func (c Config) genesis(p *chaincfg.Params) string {
+// genesisHash is the first block of the network that is configured.
+func (c Config) genesisHash(p *chaincfg.Params) string {
 	switch {
 	case c.Genesis != "":
 		return c.Genesis
@@ -178,20 +178,20 @@ func (c Config) genesis(p *chaincfg.Params) string {
 // adapter implements chain.Reader and chain.Sender.
 type adapter struct {
 	Config
-	params    *chaincfg.Params
-	providers []*provider
-	blocks    kept.Last[chainhash.Hash, *sealed]          // the head walk and the final walk ask for the same ones
-	rewards   kept.Last[chainhash.Hash, []chain.Transfer] // of miners: each is asked for when it is new and when it is a hundred blocks old
-	shows     atomic.Uint32                               // the provider that is asked first for what is not final
+	params        *chaincfg.Params
+	providers     []*provider
+	blocks        kept.Cache[chainhash.Hash, *verifiedBlock]   // the head walk and the final walk ask for the same ones
+	rewards       kept.Cache[chainhash.Hash, []chain.Transfer] // of miners: each is asked for when it is new and when it is a hundred blocks old
+	firstProvider atomic.Uint32                                // the provider that is asked first for what is not final
 }
 
 var _ chain.Reader = (*adapter)(nil)
 
 // New checks the configuration and the nodes and gives the chain. A node of another network
 // is an error; nodes that do not answer are one when fewer than Agree do. Those are checked
-// when they answer later, so with chain.ErrSilent the chain that is given can be used.
+// when they answer later, so with chain.ErrTooFewProviders the chain that is given can be used.
 func New(ctx context.Context, cfg Config) (chain.Chain, error) {
-	if err := cfg.check(); err != nil {
+	if err := cfg.validate(); err != nil {
 		return chain.Chain{}, fmt.Errorf("configuration of %s: %w", chain.Bitcoin, err)
 	}
 	if cfg.Timeout == 0 {
@@ -207,12 +207,12 @@ func New(ctx context.Context, cfg Config) (chain.Chain, error) {
 	if cfg.Tiers == nil {
 		cfg.Tiers = tiersDefault
 	}
-	cfg = cfg.priced()
+	cfg = cfg.withDefaults()
 	p, err := bitcointx.Params(cfg.Network)
 	if err != nil {
 		return chain.Chain{}, err
 	}
-	genesis := cfg.genesis(p)
+	genesis := cfg.genesisHash(p)
 	a := &adapter{Config: cfg, params: p}
 	for i := range cfg.Endpoints {
 		n, err := newProvider(cfg, p, genesis, i)
@@ -221,25 +221,27 @@ func New(ctx context.Context, cfg Config) (chain.Chain, error) {
 		}
 		a.providers = append(a.providers, n)
 	}
-	err = several.Greet(ctx, a.providers, a.Agree, func(ctx context.Context, p *provider) error { return p.greet(ctx) })
+	err = several.HandshakeAll(ctx, a.providers, a.Quorum, func(ctx context.Context, p *provider) error { return p.ensureHandshake(ctx) })
 	if err != nil {
 		err = fmt.Errorf("nodes of %s: %w", chain.Bitcoin, err)
 	}
 	return chain.Chain{
 		Name: chain.Bitcoin, Network: cfg.Network, CAIP2: "bip122:" + genesis[:caip2Chars], SignerID: genesis,
-		Grammar: bitcointx.Grammar{Network: cfg.Network}, Reader: a, Sender: a, Pool: NewPool(cfg), Merges: merges{a}, Minimums: a, OthersPay: true, Tiers: cfg.Tiers,
+		AddressCodec: bitcointx.AddressCodec{Network: cfg.Network}, Reader: a, Sender: a, UTXO: NewUTXOModel(cfg), Consolidator: consolidator{a}, MinPayment: a, SeparateFeePayer: true, Tiers: cfg.Tiers,
 	}, err
 }
 
-// Distrust asks another provider first from now on.
-func (a *adapter) Distrust() { a.shows.Add(1) }
+// Demote asks another provider first from now on.
+func (a *adapter) Demote() { a.firstProvider.Add(1) }
 
-// showing are the providers in the order in which they are asked for what is not final.
-func (a *adapter) showing() []*provider { return several.From(a.providers, a.shows.Load()) }
+// providersByTrust are the providers in the order in which they are asked for what is not final.
+func (a *adapter) providersByTrust() []*provider {
+	return several.Rotate(a.providers, a.firstProvider.Load())
+}
 
-// below is the height that is final when latest is the newest. The first block always
+// finalHeight is the height that is final when latest is the newest. The first block always
 // is.
-func (c Config) below(latest uint64) uint64 {
+func (c Config) finalHeight(latest uint64) uint64 {
 	if latest < c.Confirmations-1 {
 		return 0
 	}
@@ -248,5 +250,5 @@ func (c Config) below(latest uint64) uint64 {
 
 // Kind is always Keyed: what Bitcoin calls scripts are conditions on keys.
 func (a *adapter) Kind(context.Context, chain.Block, chain.Address) (chain.AccountKind, error) {
-	return chain.Keyed, nil
+	return chain.KeyAccount, nil
 }

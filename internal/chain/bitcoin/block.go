@@ -29,21 +29,21 @@ const headerBytes = 80
 //
 // It is read from its bytes, once: a transaction is where it lies in them. Witnesses are
 // stepped over, as no root that matters here covers them and nothing is read from them.
-type sealed struct {
-	hash   chainhash.Hash
-	header wire.BlockHeader
-	height uint64 // as its coinbase says
-	told   bool   // the coinbase says it
-	raw    []byte
-	txs    []span
-	ids    []chainhash.Hash
+type verifiedBlock struct {
+	hash      chainhash.Hash
+	header    wire.BlockHeader
+	height    uint64 // as its coinbase says
+	hasHeight bool   // the coinbase says it
+	raw       []byte
+	txs       []span
+	ids       []chainhash.Hash
 	// movements are the outputs with an address and an amount, the coinbase's apart. Who
 	// sent them stands in other blocks: see Senders.
 	movements []chain.Transfer
 	reward    []chain.Transfer
 }
 
-func (s *sealed) block(height uint64) chain.Block {
+func (s *verifiedBlock) toChainBlock(height uint64) chain.Block {
 	return chain.Block{Height: height, Hash: s.hash.String(), Parent: s.header.PrevBlock.String(), Time: s.header.Timestamp.UTC()}
 }
 
@@ -61,15 +61,15 @@ func readHeader(p *chaincfg.Params, raw []byte, want chainhash.Hash) (wire.Block
 	if err := h.Deserialize(bytes.NewReader(raw)); err != nil {
 		return h, fmt.Errorf("%w: header: %w", chain.ErrUndecodable, err)
 	}
-	if target := target(h.Bits); target.Sign() <= 0 || target.Cmp(p.PowLimit) > 0 || number(hash).Cmp(target) > 0 {
+	if target := expandTarget(h.Bits); target.Sign() <= 0 || target.Cmp(p.PowLimit) > 0 || hashNumber(hash).Cmp(target) > 0 {
 		return h, fmt.Errorf("block %s: its hash is not the work that it claims", hash)
 	}
 	return h, nil
 }
 
-// target is the number below which a hash has to lie, from its short form in a header:
+// expandTarget is the number below which a hash has to lie, from its short form in a header:
 // an exponent of 256 and three bytes, of which the highest bit is a sign.
-func target(bits uint32) *big.Int {
+func expandTarget(bits uint32) *big.Int {
 	t := big.NewInt(int64(bits & 0x7fffff))
 	if bits&0x800000 != 0 {
 		return t.Neg(t)
@@ -81,23 +81,23 @@ func target(bits uint32) *big.Int {
 	}
 }
 
-// number is a hash as a number.
-func number(h chainhash.Hash) *big.Int {
+// hashNumber is a hash as a number.
+func hashNumber(h chainhash.Hash) *big.Int {
 	slices.Reverse(h[:])
 	return new(big.Int).SetBytes(h[:])
 }
 
-// seal reads a block and checks it.
-func seal(p *chaincfg.Params, raw []byte, want chainhash.Hash) (*sealed, error) {
+// verifyBlock reads a block and checks it.
+func verifyBlock(p *chaincfg.Params, raw []byte, want chainhash.Hash) (*verifiedBlock, error) {
 	h, err := readHeader(p, raw, want)
 	if err != nil {
 		return nil, err
 	}
-	s := &sealed{hash: want, header: h, raw: raw}
-	undecodable := func(format string, args ...any) (*sealed, error) {
+	s := &verifiedBlock{hash: want, header: h, raw: raw}
+	undecodable := func(format string, args ...any) (*verifiedBlock, error) {
 		return nil, fmt.Errorf("block %s: %w: %w", want, chain.ErrUndecodable, fmt.Errorf(format, args...))
 	}
-	if err := s.place(); err != nil {
+	if err := s.locateTxs(); err != nil {
 		return undecodable("%w", err)
 	}
 	for i := range s.txs {
@@ -106,20 +106,20 @@ func seal(p *chaincfg.Params, raw []byte, want chainhash.Hash) (*sealed, error) 
 		}
 	}
 	s.ids = make([]chainhash.Hash, len(s.txs))
-	var moved [partsMax + 1][]chain.Transfer
+	var transfers [partsMax + 1][]chain.Transfer
 	var wrong [partsMax + 1]error
 	read := func(part, from, to int) {
 		digest := sha256.New()
 		for i := from; i < to; i++ {
-			s.ids[i] = s.id(i, digest)
+			s.ids[i] = s.txID(i, digest)
 			if wrong[part] == nil {
-				moved[part], wrong[part] = s.outputs(p, i, moved[part])
+				transfers[part], wrong[part] = s.appendTransfers(p, i, transfers[part])
 			}
 		}
 	}
 	read(partsMax, 0, 1)
-	spread(len(s.txs)-1, func(part, from, to int) {
-		moved[part] = make([]chain.Transfer, 0, outputsUsual*(to-from))
+	runParallel(len(s.txs)-1, func(part, from, to int) {
+		transfers[part] = make([]chain.Transfer, 0, typicalOutputs*(to-from))
 		read(part, from+1, to+1)
 	})
 	root, mutated := merkleRoot(slices.Clone(s.ids))
@@ -129,16 +129,16 @@ func seal(p *chaincfg.Params, raw []byte, want chainhash.Hash) (*sealed, error) 
 	if err := cmp.Or(wrong[partsMax], cmp.Or(wrong[:partsMax]...)); err != nil {
 		return undecodable("%w", err)
 	}
-	s.height, s.told = heightIn(s.coinbaseScript())
-	s.reward = moved[partsMax]
-	s.movements = slices.Concat(moved[:partsMax]...)
+	s.height, s.hasHeight = coinbaseHeight(s.coinbaseScript())
+	s.reward = transfers[partsMax]
+	s.movements = slices.Concat(transfers[:partsMax]...)
 	return s, nil
 }
 
-const outputsUsual = 2 // of a transaction, for the room that is made
+const typicalOutputs = 2 // of a transaction, for the room that is made
 
-// heightIn is the height that the script of a coinbase says it has (BIP-34).
-func heightIn(script []byte) (uint64, bool) {
+// coinbaseHeight is the height that the script of a coinbase says it has (BIP-34).
+func coinbaseHeight(script []byte) (uint64, bool) {
 	t := txscript.MakeScriptTokenizer(0, script)
 	if !t.Next() {
 		return 0, false
@@ -176,8 +176,8 @@ func merkleRoot(level []chainhash.Hash) (root chainhash.Hash, mutated bool) {
 	return level[0], mutated
 }
 
-// spread does work on the numbers below n, in parts at the same time.
-func spread(n int, work func(part, from, to int)) {
+// runParallel does work on the numbers below n, in parts at the same time.
+func runParallel(n int, work func(part, from, to int)) {
 	parts := min(runtime.GOMAXPROCS(0), partsMax, n/partItems+1)
 	var wg sync.WaitGroup
 	for i := range parts {
@@ -191,5 +191,5 @@ const (
 	partItems = 256 // fewer are not worth a part of their own
 )
 
-// supply is all the satoshi that there will ever be.
-const supply = 21_000_000 * 1_0000_0000
+// satoshiSupply is all the satoshi that there will ever be.
+const satoshiSupply = 21_000_000 * 1_0000_0000

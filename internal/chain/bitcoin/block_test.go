@@ -81,7 +81,7 @@ func made(tb testing.TB, payments int) ([]byte, chainhash.Hash) {
 		ids = append(ids, tx.TxHash())
 	}
 	b.Header.MerkleRoot, _ = merkleRoot(ids)
-	for number(b.BlockHash()).Cmp(local.PowLimit) > 0 {
+	for hashNumber(b.BlockHash()).Cmp(local.PowLimit) > 0 {
 		b.Header.Nonce++
 	}
 	var raw bytes.Buffer
@@ -94,11 +94,11 @@ func made(tb testing.TB, payments int) ([]byte, chainhash.Hash) {
 func TestABlockIsReadWhole(t *testing.T) {
 	t.Parallel()
 	raw, hash := made(t, 7)
-	s, err := seal(local, raw, hash)
+	s, err := verifyBlock(local, raw, hash)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(s.txs) != 8 || len(s.movements) != 14 || len(s.reward) != 1 || s.height != 0x030201 || !s.told {
+	if len(s.txs) != 8 || len(s.movements) != 14 || len(s.reward) != 1 || s.height != 0x030201 || !s.hasHeight {
 		t.Errorf("got %d transactions, %d movements and %d of the miner at height %d, want 8, 14 and 1 at %d",
 			len(s.txs), len(s.movements), len(s.reward), s.height, 0x030201)
 	}
@@ -116,11 +116,11 @@ func TestWorkIsChecked(t *testing.T) {
 		"more work than it shows": 0x1d00ffff, "no work": 0x21007fff, "below zero": 0x20ffffff, "nothing": 0,
 	} {
 		b, h := with(bits)
-		if _, err := seal(local, b, h); err == nil || !strings.Contains(err.Error(), "not the work") {
+		if _, err := verifyBlock(local, b, h); err == nil || !strings.Contains(err.Error(), "not the work") {
 			t.Errorf("%s: got %v, want it refused for its work", name, err)
 		}
 	}
-	if _, err := seal(&chaincfg.MainNetParams, raw, hash); err == nil || !strings.Contains(err.Error(), "not the work") {
+	if _, err := verifyBlock(&chaincfg.MainNetParams, raw, hash); err == nil || !strings.Contains(err.Error(), "not the work") {
 		t.Errorf("on the main network: got %v, want it refused for its work", err)
 	}
 	// The first block of the main network, and its limit.
@@ -129,13 +129,13 @@ func TestWorkIsChecked(t *testing.T) {
 	if err := genesis.Serialize(&b); err != nil {
 		t.Fatal(err)
 	}
-	s, err := seal(&chaincfg.MainNetParams, b.Bytes(), *chaincfg.MainNetParams.GenesisHash)
+	s, err := verifyBlock(&chaincfg.MainNetParams, b.Bytes(), *chaincfg.MainNetParams.GenesisHash)
 	if err != nil || len(s.movements) != 0 || len(s.reward) != 0 {
 		t.Errorf("the first block: got %+v, %v, want it read, and a bare key that is no address", s, err)
 	}
 	for bits, want := range map[uint32]string{0x1d00ffff: "ffff" + strings.Repeat("0", 52), 0x01120000: "12", 0x02123400: "1234", 0x03123456: "123456", 0x04123456: "12345600"} {
-		if n, ok := new(big.Int).SetString(want, 16); !ok || target(bits).Cmp(n) != 0 {
-			t.Errorf("target(%x): got %x, want %s", bits, target(bits), want)
+		if n, ok := new(big.Int).SetString(want, 16); !ok || expandTarget(bits).Cmp(n) != 0 {
+			t.Errorf("target(%x): got %x, want %s", bits, expandTarget(bits), want)
 		}
 	}
 }
@@ -171,12 +171,12 @@ func TestWhatNoNodeWouldHaveIsNoBlock(t *testing.T) {
 		if err := b.Serialize(&out); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := seal(local, out.Bytes(), hash); err == nil || c.is != nil && !errors.Is(err, c.is) {
+		if _, err := verifyBlock(local, out.Bytes(), hash); err == nil || c.is != nil && !errors.Is(err, c.is) {
 			t.Errorf("%s: got %v, want an error, %v", name, err, c.is)
 		}
 	}
 	for name, b := range map[string][]byte{"nothing": nil, "half a header": raw[:40], "a header": raw[:headerBytes], "cut off": raw[:len(raw)-1], "longer": append(bytes.Clone(raw), 0)} {
-		if _, err := seal(local, b, hash); !errors.Is(err, chain.ErrUndecodable) {
+		if _, err := verifyBlock(local, b, hash); !errors.Is(err, chain.ErrUndecodable) {
 			t.Errorf("%s: got %v, want ErrUndecodable", name, err)
 		}
 	}
@@ -199,7 +199,7 @@ func TestAmountsOfNodesAreReadExactly(t *testing.T) {
 }
 
 // whole reads a block as the library does, and says of it what seal says.
-func whole(raw []byte, want chainhash.Hash) (*sealed, error) {
+func whole(raw []byte, want chainhash.Hash) (*verifiedBlock, error) {
 	h, err := readHeader(local, raw, want)
 	if err != nil {
 		return nil, err
@@ -213,9 +213,9 @@ func whole(raw []byte, want chainhash.Hash) (*sealed, error) {
 	if err := b.Serialize(&again); err != nil || body.Len() > 0 || !bytes.Equal(again.Bytes(), raw) || len(b.Transactions) == 0 {
 		return nil, errors.New("it is not written as it is read")
 	}
-	s := &sealed{hash: want, header: h}
+	s := &verifiedBlock{hash: want, header: h}
 	for i, tx := range b.Transactions {
-		if makesCoins(tx) != (i == 0) {
+		if isCoinbaseTx(tx) != (i == 0) {
 			return nil, errors.New("a transaction in the wrong place")
 		}
 		s.ids = append(s.ids, tx.TxHash())
@@ -226,7 +226,7 @@ func whole(raw []byte, want chainhash.Hash) (*sealed, error) {
 	}
 	for i, tx := range b.Transactions {
 		for n, out := range tx.TxOut {
-			if out.Value < 0 || out.Value > supply {
+			if out.Value < 0 || out.Value > satoshiSupply {
 				return nil, errors.New("another amount than there can be")
 			}
 			to, ok := bitcointx.AddressOf(local, out.PkScript)
@@ -243,14 +243,14 @@ func whole(raw []byte, want chainhash.Hash) (*sealed, error) {
 			}
 		}
 	}
-	s.height, s.told = heightIn(b.Transactions[0].TxIn[0].SignatureScript)
+	s.height, s.hasHeight = coinbaseHeight(b.Transactions[0].TxIn[0].SignatureScript)
 	return s, nil
 }
 
 // same fails where our way of reading a block and the library's differ.
 func same(t *testing.T, raw []byte, hash chainhash.Hash) {
 	t.Helper()
-	got, err := seal(local, raw, hash)
+	got, err := verifyBlock(local, raw, hash)
 	want, other := whole(raw, hash)
 	if (err == nil) != (other == nil) {
 		t.Fatalf("%x: got %v, want %v", raw, err, other)
@@ -259,7 +259,7 @@ func same(t *testing.T, raw []byte, hash chainhash.Hash) {
 		return
 	}
 	if got.header != want.header || !slices.Equal(got.ids, want.ids) || !slices.Equal(got.movements, want.movements) ||
-		!slices.Equal(got.reward, want.reward) || got.height != want.height || got.told != want.told {
+		!slices.Equal(got.reward, want.reward) || got.height != want.height || got.hasHeight != want.hasHeight {
 		t.Fatalf("%x: got %+v, want %+v", raw, got, want)
 	}
 	var b wire.MsgBlock
@@ -271,10 +271,10 @@ func same(t *testing.T, raw []byte, hash chainhash.Hash) {
 		for _, in := range tx.TxIn {
 			spends = append(spends, in.PreviousOutPoint)
 		}
-		if !slices.Equal(got.spends(i), spends) {
-			t.Fatalf("transaction %d: got %v spent, want %v", i, got.spends(i), spends)
+		if !slices.Equal(got.spentOutpoints(i), spends) {
+			t.Fatalf("transaction %d: got %v spent, want %v", i, got.spentOutpoints(i), spends)
 		}
-		scripts := got.scripts(i)
+		scripts := got.outputScripts(i)
 		for n, out := range tx.TxOut {
 			if len(scripts) != len(tx.TxOut) || !bytes.Equal(scripts[n], out.PkScript) {
 				t.Fatalf("transaction %d: got scripts %x, want %x in place %d", i, scripts, out.PkScript, n)
@@ -287,21 +287,21 @@ func same(t *testing.T, raw []byte, hash chainhash.Hash) {
 // was changed in it gets further than its header.
 func resealed(raw []byte) ([]byte, chainhash.Hash) {
 	raw = bytes.Clone(raw)
-	s := &sealed{raw: raw}
+	s := &verifiedBlock{raw: raw}
 	if len(raw) < headerBytes {
 		return raw, chainhash.DoubleHashH(raw)
 	}
 	binary.LittleEndian.PutUint32(raw[72:], local.PowLimitBits)
-	if s.place() == nil {
+	if s.locateTxs() == nil {
 		for i := range s.txs {
-			s.ids = append(s.ids, s.id(i, sha256.New()))
+			s.ids = append(s.ids, s.txID(i, sha256.New()))
 		}
 		root, _ := merkleRoot(s.ids)
 		copy(raw[36:], root[:])
 	}
 	for n := uint32(0); ; n++ {
 		binary.LittleEndian.PutUint32(raw[76:], n)
-		if h := chainhash.DoubleHashH(raw[:headerBytes]); number(h).Cmp(local.PowLimit) <= 0 {
+		if h := chainhash.DoubleHashH(raw[:headerBytes]); hashNumber(h).Cmp(local.PowLimit) <= 0 {
 			return raw, h
 		}
 	}
@@ -331,7 +331,7 @@ func TestABlockIsReadAsTheLibraryReadsIt(t *testing.T) {
 		}
 		b, hash := resealed(b)
 		same(t, b, hash)
-		if _, err := seal(local, b, hash); err == nil {
+		if _, err := verifyBlock(local, b, hash); err == nil {
 			taken++
 		}
 	}
@@ -361,10 +361,10 @@ func BenchmarkBlock(b *testing.B) {
 	b.SetBytes(int64(len(raw)))
 	metered(b, func() {
 		var got rawHex
-		if err := into(digits, &got); err != nil {
+		if err := decodeResult(digits, &got); err != nil {
 			b.Fatal(err)
 		}
-		s, err := seal(local, got, hash)
+		s, err := verifyBlock(local, got, hash)
 		if err != nil || len(s.movements) != 6000 {
 			b.Fatalf("got %v, want 6000 movements", err)
 		}

@@ -38,7 +38,7 @@ func front(t *testing.T, n *btcd.Node, change func(call, func() (any, error)) (a
 	ask := func(c call) reply {
 		result, err := change(c, func() (any, error) {
 			var raw json.RawMessage
-			err := n.Call(t.Context(), &raw, c.Method, c.Params...)
+			err := n.CallRPC(t.Context(), &raw, c.Method, c.Params...)
 			return raw, err
 		})
 		r := reply{Result: result, ID: c.ID}
@@ -110,16 +110,16 @@ func core(t *testing.T, n *btcd.Node) string {
 	// walk shows every transaction of the chain and all outputs before it.
 	walk := func(show func(height int, hash chainhash.Hash, b *wire.MsgBlock, before map[wire.OutPoint]out)) (map[wire.OutPoint]out, int, error) {
 		outs := map[wire.OutPoint]out{}
-		top, err := n.Height(t.Context())
+		top, err := n.TipHeight(t.Context())
 		if err != nil {
 			return nil, 0, err
 		}
 		for h := 1; h <= top; h++ {
-			hash, err := n.Hash(t.Context(), h)
+			hash, err := n.BlockHash(t.Context(), h)
 			if err != nil {
 				return nil, 0, err
 			}
-			b, err := n.Block(t.Context(), hash)
+			b, err := n.ReadBlock(t.Context(), hash)
 			if err != nil {
 				return nil, 0, err
 			}
@@ -146,7 +146,7 @@ func core(t *testing.T, n *btcd.Node) string {
 		case c.Method == "gettxout" && c.Params[2] != any(false):
 			// What waits has spent it; btcd looks at blocks alone.
 			var waits []string
-			if err := n.Call(t.Context(), &waits, "getrawmempool"); err != nil {
+			if err := n.CallRPC(t.Context(), &waits, "getrawmempool"); err != nil {
 				return nil, err
 			}
 			for _, id := range waits {
@@ -156,7 +156,7 @@ func core(t *testing.T, n *btcd.Node) string {
 						N  float64 `json:"vout"`
 					} `json:"vin"`
 				}
-				if err := n.Call(t.Context(), &tx, "getrawtransaction", id, 1); err != nil {
+				if err := n.CallRPC(t.Context(), &tx, "getrawtransaction", id, 1); err != nil {
 					return nil, err
 				}
 				for _, in := range tx.In {
@@ -177,7 +177,7 @@ func core(t *testing.T, n *btcd.Node) string {
 			if err != nil {
 				return nil, err
 			}
-			best, err := n.Hash(t.Context(), top)
+			best, err := n.BlockHash(t.Context(), top)
 			if err != nil {
 				return nil, err
 			}

@@ -23,49 +23,51 @@ import (
 )
 
 const (
-	coinUnits         = 1_0000_0000 // satoshi of a bitcoin
-	esploraMark       = "esplora+"
-	esploraQuestions  = 4  // at once, to one server
-	esploraPage       = 25 // transactions of an address in one answer
-	esploraRefusalMax = 200
+	coinUnits          = 1_0000_0000 // satoshi of a bitcoin
+	esploraPrefix      = "esplora+"
+	esploraParallelMax = 4  // at once, to one server
+	esploraPage        = 25 // transactions of an address in one answer
+	esploraRefusalMax  = 200
 	// pagesMax is how many pages of an address are read: those of wallets of ours are few.
 	pagesMax = 400
 )
 
-// Esplora tells whether an endpoint is a server of Esplora's HTTP interface, and gives its
+// CutEsploraPrefix tells whether an endpoint is a server of Esplora's HTTP interface, and gives its
 // URL.
-func Esplora(endpoint string) (to string, is bool) { return strings.CutPrefix(endpoint, esploraMark) }
+func CutEsploraPrefix(endpoint string) (server string, isEsplora bool) {
+	return strings.CutPrefix(endpoint, esploraPrefix)
+}
 
-// explore answers questions, which are in the words of nodes, out of what an Esplora
+// callEsplora answers questions, which are in the words of nodes, out of what an Esplora
 // server says. A question that it has no answer to is refused as by a node that does not
 // know the method. Everything else that is not exactly an answer (a page of a proxy, too
 // many requests, a text where a number should be) is an error of that question.
-func (p *provider) explore(ctx context.Context, all []*question) error {
+func (p *provider) callEsplora(ctx context.Context, calls []*rpcCall) error {
 	var g errgroup.Group
-	g.SetLimit(esploraQuestions)
-	for _, q := range all {
+	g.SetLimit(esploraParallelMax)
+	for _, q := range calls {
 		g.Go(func() error {
-			q.err = p.Said(q.method, p.translate(ctx, q))
+			q.err = p.WrapError(q.method, p.translateCall(ctx, q))
 			return nil
 		})
 	}
 	_ = g.Wait() // each error is with its question
-	return p.standAt(ctx, all)
+	return p.setBestBlock(ctx, calls)
 }
 
-// standAt says of which newest block the outputs are told. It is asked after them, and the
+// setBestBlock says of which newest block the outputs are told. It is asked after them, and the
 // asker has seen the same one before.
-func (p *provider) standAt(ctx context.Context, all []*question) error {
+func (p *provider) setBestBlock(ctx context.Context, calls []*rpcCall) error {
 	best := ""
-	for _, q := range all {
-		c, ok := q.result.(**coinAsked)
+	for _, q := range calls {
+		c, ok := q.result.(**txOutAnswer)
 		if !ok || *c == nil {
 			continue
 		}
 		if best == "" {
-			hash, err := p.text(ctx, "/blocks/tip/hash", 0)
+			hash, err := p.fetchText(ctx, "/blocks/tip/hash", 0)
 			if err != nil {
-				return p.Said(q.method, err)
+				return p.WrapError(q.method, err)
 			}
 			best = hash
 		}
@@ -74,16 +76,16 @@ func (p *provider) standAt(ctx context.Context, all []*question) error {
 	return nil
 }
 
-// errOtherShape is a question whose asker wants another form of answer than is known here.
-var errOtherShape = errors.New("the answer is asked for in another form")
+// errAnswerForm is a question whose asker wants another form of answer than is known here.
+var errAnswerForm = errors.New("the answer is asked for in another form")
 
-// translate answers one question.
-func (p *provider) translate(ctx context.Context, q *question) error {
-	of := func(i int) string { return fmt.Sprint(q.params[i]) }
+// translateCall answers one question.
+func (p *provider) translateCall(ctx context.Context, q *rpcCall) error {
+	param := func(i int) string { return fmt.Sprint(q.params[i]) }
 	verbose := len(q.params) > 1 && q.params[len(q.params)-1] != 0 && q.params[len(q.params)-1] != false
 	// say reads a text as the answer.
-	say := func(path string, missing int) error {
-		text, err := p.text(ctx, path, missing)
+	answerText := func(path string, missing int) error {
+		text, err := p.fetchText(ctx, path, missing)
 		if err != nil {
 			return err
 		}
@@ -91,82 +93,82 @@ func (p *provider) translate(ctx context.Context, q *question) error {
 		if err != nil {
 			return err
 		}
-		return into(quoted, q.result)
+		return decodeResult(quoted, q.result)
 	}
 	switch {
 	case q.method == "getblockcount":
-		text, err := p.text(ctx, "/blocks/tip/height", 0)
+		text, err := p.fetchText(ctx, "/blocks/tip/height", 0)
 		if err != nil {
 			return err
 		}
-		return into(jsontext.Value(text), q.result)
+		return decodeResult(jsontext.Value(text), q.result)
 	case q.method == "getblockhash":
-		return say("/block-height/"+of(0), codeParameter)
+		return answerText("/block-height/"+param(0), codeParameter)
 	case q.method == "getblockheader" && verbose:
-		return p.document(ctx, "/block/"+of(0), q.result)
+		return p.fetchJSON(ctx, "/block/"+param(0), q.result)
 	case q.method == "getblockheader":
-		return say("/block/"+of(0)+"/header", codeNotFound)
+		return answerText("/block/"+param(0)+"/header", codeNotFound)
 	case q.method == "getblock" && !verbose:
-		raw, err := p.answer(ctx, "/block/"+of(0)+"/raw", codeNotFound)
+		raw, err := p.fetchPath(ctx, "/block/"+param(0)+"/raw", codeNotFound)
 		if block, ok := q.result.(*rawHex); ok && err == nil {
 			*block = raw
 			return nil
 		}
-		return cmp.Or(err, errOtherShape)
+		return cmp.Or(err, errAnswerForm)
 	case q.method == "getrawtransaction" && verbose:
-		at, err := p.confirmed(ctx, of(0))
-		if where, ok := q.result.(*placed); ok && err == nil {
-			where.Block = at.Block
+		status, err := p.fetchStatus(ctx, param(0))
+		if location, ok := q.result.(*txLocation); ok && err == nil {
+			location.Block = status.Block
 			return nil
 		}
-		return cmp.Or(err, errOtherShape)
+		return cmp.Or(err, errAnswerForm)
 	case q.method == "getrawtransaction":
-		return say("/tx/"+of(0)+"/hex", codeNotFound)
+		return answerText("/tx/"+param(0)+"/hex", codeNotFound)
 	case q.method == "gettxout" && !verbose:
-		c, err := p.output(ctx, of(0), of(1))
-		if coin, ok := q.result.(**coinAsked); ok && err == nil {
+		c, err := p.fetchOutput(ctx, param(0), param(1))
+		if coin, ok := q.result.(**txOutAnswer); ok && err == nil {
 			*coin = c
 			return nil
 		}
-		return cmp.Or(err, errOtherShape)
+		return cmp.Or(err, errAnswerForm)
 	case q.method == "sendrawtransaction":
-		return p.broadcast(ctx, of(0), q.result)
+		return p.postTx(ctx, param(0), q.result)
 	case q.method == "estimatesmartfee":
-		return p.estimate(ctx, of(0), q.result)
+		return p.fetchEstimate(ctx, param(0), q.result)
 	}
-	return &refusal{codeNoMethod, "Esplora has no such answer"}
+	return &nodeError{codeNoMethod, "Esplora has no such answer"}
 }
 
-// answer asks for what is at a path. What is missing there is a refusal with a number,
+// fetchPath asks for what is at a path. What is missing there is a refusal with a number,
 // unless that is zero; a page that says so is not believed.
-func (p *provider) answer(ctx context.Context, path string, missing int) ([]byte, error) {
+func (p *provider) fetchPath(ctx context.Context, path string, missing int) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, p.timeout)
 	defer cancel()
 	a, err := p.Get(ctx, path)
 	switch {
 	case err != nil:
 		return nil, err
-	case a.Status == http.StatusNotFound && missing != 0 && sentence(a.Body):
-		return nil, &refusal{missing, strings.TrimSpace(string(a.Body))}
+	case a.Status == http.StatusNotFound && missing != 0 && isServerMessage(a.Body):
+		return nil, &nodeError{missing, strings.TrimSpace(string(a.Body))}
 	case a.Status != http.StatusOK:
-		return nil, a.Unexpected()
+		return nil, a.UnexpectedError()
 	}
 	return a.Body, nil
 }
 
-// sentence tells whether a refusal is a server's own, and not the page of what stands
+// isServerMessage tells whether a refusal is a server's own, and not the page of what stands
 // before it.
-func sentence(body []byte) bool {
+func isServerMessage(body []byte) bool {
 	return len(bytes.TrimSpace(body)) > 0 && len(body) <= esploraRefusalMax && !bytes.ContainsAny(body, "<>")
 }
 
-func (p *provider) text(ctx context.Context, path string, missing int) (string, error) {
-	body, err := p.answer(ctx, path, missing)
+func (p *provider) fetchText(ctx context.Context, path string, missing int) (string, error) {
+	body, err := p.fetchPath(ctx, path, missing)
 	return string(bytes.TrimSpace(body)), err
 }
 
-func (p *provider) document(ctx context.Context, path string, result any) error {
-	body, err := p.answer(ctx, path, 0)
+func (p *provider) fetchJSON(ctx context.Context, path string, result any) error {
+	body, err := p.fetchPath(ctx, path, 0)
 	if err != nil {
 		return err
 	}
@@ -175,34 +177,34 @@ func (p *provider) document(ctx context.Context, path string, result any) error 
 
 // confirmation is where a transaction is, as Esplora has it.
 type confirmation struct {
-	Is     *bool  `json:"confirmed"`
-	Height uint64 `json:"block_height"`
-	Block  string `json:"block_hash"`
+	Confirmed *bool  `json:"confirmed"`
+	Height    uint64 `json:"block_height"`
+	Block     string `json:"block_hash"`
 }
 
-func (c *confirmation) check() error {
-	if c == nil || c.Is == nil || *c.Is != (c.Block != "") {
+func (c *confirmation) validate() error {
+	if c == nil || c.Confirmed == nil || *c.Confirmed != (c.Block != "") {
 		return errors.New("neither says that a block has it nor that none has")
 	}
 	return nil
 }
 
-// confirmed is the block that has a transaction; one that waits and one that is not known
+// fetchStatus is the block that has a transaction; one that waits and one that is not known
 // have none.
-func (p *provider) confirmed(ctx context.Context, tx string) (c confirmation, err error) {
-	if err := p.document(ctx, "/tx/"+tx+"/status", &c); err != nil {
+func (p *provider) fetchStatus(ctx context.Context, tx string) (c confirmation, err error) {
+	if err := p.fetchJSON(ctx, "/tx/"+tx+"/status", &c); err != nil {
 		return c, err
 	}
-	return c, c.check()
+	return c, c.validate()
 }
 
-// output is an output that a block has made, as gettxout tells of it, or nil. Esplora calls
+// fetchOutput is an output that a block has made, as gettxout tells of it, or nil. Esplora calls
 // unspent what never was, so it is asked for the transaction too. What a block is said to
 // have spent has to be so in the transaction that is named for it, and the block has to be
 // on the chain.
-func (p *provider) output(ctx context.Context, tx, n string) (*coinAsked, error) {
-	made, err := p.confirmed(ctx, tx)
-	if err != nil || made.Block == "" {
+func (p *provider) fetchOutput(ctx context.Context, tx, n string) (*txOutAnswer, error) {
+	status, err := p.fetchStatus(ctx, tx)
+	if err != nil || status.Block == "" {
 		return nil, err
 	}
 	var spend struct {
@@ -211,32 +213,32 @@ func (p *provider) output(ctx context.Context, tx, n string) (*coinAsked, error)
 		In uint32        `json:"vin"`
 		At *confirmation `json:"status"`
 	}
-	if err := p.document(ctx, "/tx/"+tx+"/outspend/"+n, &spend); err != nil {
+	if err := p.fetchJSON(ctx, "/tx/"+tx+"/outspend/"+n, &spend); err != nil {
 		return nil, err
 	}
 	if spend.Is == nil {
 		return nil, errors.New("neither spent nor unspent")
 	}
 	if !*spend.Is {
-		return &coinAsked{}, nil
+		return &txOutAnswer{}, nil
 	}
-	if err := spend.At.check(); err != nil {
+	if err := spend.At.validate(); err != nil {
 		return nil, fmt.Errorf("spent: %w", err)
 	}
 	if spend.At.Block == "" {
-		return &coinAsked{}, nil // what waits takes nothing
+		return &txOutAnswer{}, nil // what waits takes nothing
 	}
-	at, err := p.text(ctx, "/block-height/"+strconv.FormatUint(spend.At.Height, 10), codeParameter)
-	if err == nil && at != spend.At.Block {
-		err = fmt.Errorf("spent in block %.70q at height %d, which is %.70q", spend.At.Block, spend.At.Height, at)
+	actual, err := p.fetchText(ctx, "/block-height/"+strconv.FormatUint(spend.At.Height, 10), codeParameter)
+	if err == nil && actual != spend.At.Block {
+		err = fmt.Errorf("spent in block %.70q at height %d, which is %.70q", spend.At.Block, spend.At.Height, actual)
 	}
 	if err != nil {
 		return nil, err
 	}
-	if _, err := hashText(spend.By); err != nil {
+	if _, err := parseHash(spend.By); err != nil {
 		return nil, err
 	}
-	digits, err := p.text(ctx, "/tx/"+spend.By+"/hex", codeNotFound)
+	digits, err := p.fetchText(ctx, "/tx/"+spend.By+"/hex", codeNotFound)
 	if err != nil {
 		return nil, err
 	}
@@ -244,64 +246,64 @@ func (p *provider) output(ctx context.Context, tx, n string) (*coinAsked, error)
 	if err != nil {
 		return nil, errors.New("what spends it is not in hexadecimal")
 	}
-	by, err := readTx(raw)
+	spender, err := readTx(raw)
 	if err != nil {
 		return nil, fmt.Errorf("what spends it: %w", err)
 	}
-	if uint64(spend.In) >= uint64(len(by.TxIn)) || by.TxHash().String() != spend.By ||
-		by.TxIn[spend.In].PreviousOutPoint.String() != tx+":"+n {
+	if uint64(spend.In) >= uint64(len(spender.TxIn)) || spender.TxHash().String() != spend.By ||
+		spender.TxIn[spend.In].PreviousOutPoint.String() != tx+":"+n {
 		return nil, fmt.Errorf("%.70q does not spend it", spend.By)
 	}
-	return &coinAsked{spent: max(spend.At.Height, 1)}, nil
+	return &txOutAnswer{spent: max(spend.At.Height, 1)}, nil
 }
 
-// broadcast gives a transaction away. What the node behind the server said against it comes
+// postTx gives a transaction away. What the node behind the server said against it comes
 // as a text.
-func (p *provider) broadcast(ctx context.Context, tx string, result any) error {
+func (p *provider) postTx(ctx context.Context, tx string, result any) error {
 	ctx, cancel := context.WithTimeout(ctx, p.timeout)
 	defer cancel()
 	a, err := p.PostText(ctx, "/tx", tx)
 	switch {
 	case err != nil:
 		return err
-	case a.Status == http.StatusBadRequest && sentence(a.Body):
-		return &refusal{0, strings.TrimSpace(string(a.Body))}
+	case a.Status == http.StatusBadRequest && isServerMessage(a.Body):
+		return &nodeError{0, strings.TrimSpace(string(a.Body))}
 	case a.Status != http.StatusOK:
-		return a.Unexpected()
+		return a.UnexpectedError()
 	}
 	quoted, err := json.Marshal(string(bytes.TrimSpace(a.Body)))
 	if err != nil {
 		return err
 	}
-	return into(quoted, result)
+	return decodeResult(quoted, result)
 }
 
-// estimate is the rate for a number of blocks, or for the next lower one that has any. It
+// fetchEstimate is the rate for a number of blocks, or for the next lower one that has any. It
 // comes in satoshi for one virtual byte; nodes write it in bitcoins for a thousand.
-func (p *provider) estimate(ctx context.Context, blocks string, result any) error {
+func (p *provider) fetchEstimate(ctx context.Context, blocks string, result any) error {
 	target, err := strconv.Atoi(blocks)
 	if err != nil {
 		return err
 	}
 	rates := map[int]jsontext.Value{}
-	if err := p.document(ctx, "/fee-estimates", &rates); err != nil {
+	if err := p.fetchJSON(ctx, "/fee-estimates", &rates); err != nil {
 		return err
 	}
 	if len(rates) == 0 {
 		return nil // it has seen too little
 	}
 	targets := slices.Sorted(maps.Keys(rates))
-	of := targets[0]
+	nearest := targets[0]
 	for _, t := range targets {
 		if t <= target {
-			of = t
+			nearest = t
 		}
 	}
-	rate, err := perThousand(string(rates[of]))
+	rate, err := perThousand(string(rates[nearest]))
 	if err != nil {
 		return err
 	}
-	return into(fmt.Appendf(nil, `{"feerate":%d.%08d}`, rate/coinUnits, rate%coinUnits), result)
+	return decodeResult(fmt.Appendf(nil, `{"feerate":%d.%08d}`, rate/coinUnits, rate%coinUnits), result)
 }
 
 // perThousand is a thousand times a decimal number, rounded up.
@@ -310,7 +312,7 @@ func perThousand(text string) (uint64, error) {
 	rest += "000"
 	n, err := strconv.ParseUint(whole+rest[:3], 10, 64)
 	digits := strings.Trim(rest[3:], "0123456789") == ""
-	if err != nil || !digits || n > supply {
+	if err != nil || !digits || n > satoshiSupply {
 		return 0, fmt.Errorf("%.40q is no rate", text)
 	}
 	if strings.Trim(rest[3:], "0") != "" {
@@ -319,86 +321,86 @@ func perThousand(text string) (uint64, error) {
 	return n, nil
 }
 
-// deed is a transaction of an address as Esplora tells of it.
-type deed struct {
-	ID string `json:"txid"`
-	In []struct {
+// addressTx is a transaction of an address as Esplora tells of it.
+type addressTx struct {
+	ID     string `json:"txid"`
+	Inputs []struct {
 		ID     string `json:"txid"`
 		N      uint32 `json:"vout"`
 		Reward bool   `json:"is_coinbase"`
 	} `json:"vin"`
-	Out []struct {
+	Outputs []struct {
 		Script string `json:"scriptpubkey"`
 		Value  int64  `json:"value"`
 	} `json:"vout"`
-	At *confirmation `json:"status"`
+	Status *confirmation `json:"status"`
 }
 
-// explored adds up what blocks up to the one that is asked for did to each address. The
+// sumEsplora adds up what blocks up to the one that is asked for did to each address. The
 // newest block has to be the same before and after: the pages begin behind the last
 // transaction of the one before, which a fork may have taken away.
-func (p *provider) explored(ctx context.Context, w *wallets) error {
-	before, err := p.text(ctx, "/blocks/tip/hash", 0)
+func (p *provider) sumEsplora(ctx context.Context, w *wallets) error {
+	before, err := p.fetchText(ctx, "/blocks/tip/hash", 0)
 	if err != nil {
-		return p.Said("blocks/tip", err)
+		return p.WrapError("blocks/tip", err)
 	}
-	for _, a := range slices.Compact(slices.Sorted(slices.Values(w.of))) {
-		if err := p.deeds(ctx, w, a); err != nil {
-			return p.Said("address/txs", err)
+	for _, a := range slices.Compact(slices.Sorted(slices.Values(w.addresses))) {
+		if err := p.sumAddress(ctx, w, a); err != nil {
+			return p.WrapError("address/txs", err)
 		}
 	}
-	after, err := p.text(ctx, "/blocks/tip/hash", 0)
+	after, err := p.fetchText(ctx, "/blocks/tip/hash", 0)
 	if err == nil && before != after {
-		err = errMoved
+		err = errTipMoved
 	}
-	return p.Said("blocks/tip", err)
+	return p.WrapError("blocks/tip", err)
 }
 
-// deeds adds up the transactions of an address, the newest of which come first.
-func (p *provider) deeds(ctx context.Context, w *wallets, a chain.Address) error {
+// sumAddress adds up the transactions of an address, the newest of which come first.
+func (p *provider) sumAddress(ctx context.Context, w *wallets, a chain.Address) error {
 	script, err := bitcointx.Script(p.network, a)
 	if err != nil {
 		return err
 	}
 	spent := map[wire.OutPoint]bool{}
-	mine := map[wire.OutPoint]int64{}
+	received := map[wire.OutPoint]int64{}
 	path := "/address/" + string(a) + "/txs/chain"
 	for last, pages := "", 0; ; pages++ {
 		if pages == pagesMax {
 			return fmt.Errorf("%s has more than %d transactions", a, pagesMax*esploraPage)
 		}
-		var page []deed
-		if err := p.document(ctx, path+last, &page); err != nil {
+		var page []addressTx
+		if err := p.fetchJSON(ctx, path+last, &page); err != nil {
 			return err
 		}
 		for _, d := range page {
-			id, err := hashText(d.ID)
+			id, err := parseHash(d.ID)
 			if err != nil {
 				return err
 			}
-			if err := d.At.check(); err != nil || d.At.Block == "" {
+			if err := d.Status.validate(); err != nil || d.Status.Block == "" {
 				return errors.Join(fmt.Errorf("%s is in no block", id), err)
 			}
-			if d.At.Height > w.height {
+			if d.Status.Height > w.height {
 				continue
 			}
 			reward := false
-			for _, in := range d.In {
-				if reward = reward || in.Reward; in.Reward {
+			for _, input := range d.Inputs {
+				if reward = reward || input.Reward; input.Reward {
 					continue
 				}
-				of, err := hashText(in.ID)
+				prevHash, err := parseHash(input.ID)
 				if err != nil {
 					return err
 				}
-				spent[wire.OutPoint{Hash: of, Index: in.N}] = true
+				spent[wire.OutPoint{Hash: prevHash, Index: input.N}] = true
 			}
-			if reward && d.At.Height+maturity > w.height {
+			if reward && d.Status.Height+coinbaseMaturity > w.height {
 				continue
 			}
-			for n, o := range d.Out {
+			for n, o := range d.Outputs {
 				if o.Script == hex.EncodeToString(script) {
-					mine[wire.OutPoint{Hash: id, Index: uint32(n)}] = o.Value
+					received[wire.OutPoint{Hash: id, Index: uint32(n)}] = o.Value
 				}
 			}
 		}
@@ -407,12 +409,12 @@ func (p *provider) deeds(ctx context.Context, w *wallets, a chain.Address) error
 		}
 		last = "/" + page[len(page)-1].ID
 	}
-	for out, satoshi := range mine {
-		if satoshi < 0 || satoshi > supply {
+	for out, satoshi := range received {
+		if satoshi < 0 || satoshi > satoshiSupply {
 			return fmt.Errorf("an output of %d satoshi", satoshi)
 		}
 		if !spent[out] {
-			w.add(script, satoshi)
+			w.credit(script, satoshi)
 		}
 	}
 	return nil

@@ -87,7 +87,7 @@ func (e *explorer) answer(ctx context.Context, method, path, body string) page {
 		}
 		return method == http.MethodGet
 	}
-	top, err := e.node.Height(ctx)
+	top, err := e.node.TipHeight(ctx)
 	if err != nil {
 		return failed(err)
 	}
@@ -95,7 +95,7 @@ func (e *explorer) answer(ctx context.Context, method, path, body string) page {
 	case is("blocks/tip/height"):
 		return text("%d", top)
 	case is("blocks/tip/hash"):
-		hash, err := e.node.Hash(ctx, top)
+		hash, err := e.node.BlockHash(ctx, top)
 		if err != nil {
 			return failed(err)
 		}
@@ -105,7 +105,7 @@ func (e *explorer) answer(ctx context.Context, method, path, body string) page {
 		if err != nil {
 			return page{http.StatusBadRequest, "Invalid number"}
 		}
-		hash, err := e.node.Hash(ctx, height)
+		hash, err := e.node.BlockHash(ctx, height)
 		if err != nil {
 			return noBlock
 		}
@@ -118,7 +118,7 @@ func (e *explorer) answer(ctx context.Context, method, path, body string) page {
 		return document(map[string]any{"id": part[1], "height": height, "timestamp": 1, "difficulty": 4.6565423739069247e-10})
 	case is("block/*/header"), is("block/*/raw"):
 		var digits string
-		if err := e.node.Call(ctx, &digits, "getblock", part[1], 0); err != nil {
+		if err := e.node.CallRPC(ctx, &digits, "getblock", part[1], 0); err != nil {
 			return noBlock
 		}
 		if part[2] == "header" {
@@ -131,7 +131,7 @@ func (e *explorer) answer(ctx context.Context, method, path, body string) page {
 		return page{http.StatusOK, string(raw)}
 	case is("tx/*/hex"):
 		var digits string
-		if err := e.node.Call(ctx, &digits, "getrawtransaction", part[1], 0); err != nil {
+		if err := e.node.CallRPC(ctx, &digits, "getrawtransaction", part[1], 0); err != nil {
 			return noTx
 		}
 		return text("%s", digits)
@@ -164,7 +164,7 @@ func (e *explorer) answer(ctx context.Context, method, path, body string) page {
 		return text(`{"2":87.882,"3":12.5,"6":1.0270001,"144":1}`)
 	case method == http.MethodPost && path == "/tx":
 		var hash string
-		if err := e.node.Call(ctx, &hash, "sendrawtransaction", body); err != nil {
+		if err := e.node.CallRPC(ctx, &hash, "sendrawtransaction", body); err != nil {
 			r := asRefusal(err)
 			return page{http.StatusBadRequest, fmt.Sprintf(`sendrawtransaction RPC error: {"code":%d,"message":%q}`, r.Code, r.Message)}
 		}
@@ -178,10 +178,10 @@ func (e *explorer) at(ctx context.Context, hash string) (int, bool) {
 	var h struct {
 		Height int `json:"height"`
 	}
-	if e.node.Call(ctx, &h, "getblockheader", hash, true) != nil {
+	if e.node.CallRPC(ctx, &h, "getblockheader", hash, true) != nil {
 		return 0, false
 	}
-	there, err := e.node.Hash(ctx, h.Height)
+	there, err := e.node.BlockHash(ctx, h.Height)
 	return h.Height, err == nil && there.String() == hash
 }
 
@@ -189,7 +189,7 @@ func (e *explorer) status(ctx context.Context, tx string) map[string]any {
 	var is struct {
 		Block string `json:"blockhash"`
 	}
-	if e.node.Call(ctx, &is, "getrawtransaction", tx, 1) == nil && is.Block != "" {
+	if e.node.CallRPC(ctx, &is, "getrawtransaction", tx, 1) == nil && is.Block != "" {
 		if height, ok := e.at(ctx, is.Block); ok {
 			return map[string]any{"confirmed": true, "block_height": height, "block_hash": is.Block, "block_time": 1}
 		}
@@ -199,7 +199,7 @@ func (e *explorer) status(ctx context.Context, tx string) map[string]any {
 
 // walk shows every transaction of the chain, the oldest first, until show says no.
 func (e *explorer) walk(ctx context.Context, top int, show func(height int, hash chainhash.Hash, i int, tx *wire.MsgTx) bool) error {
-	tip, err := e.node.Hash(ctx, top)
+	tip, err := e.node.BlockHash(ctx, top)
 	if err != nil {
 		return err
 	}
@@ -212,7 +212,7 @@ func (e *explorer) walk(ctx context.Context, top int, show func(height int, hash
 		if len(kept)+len(fresh) >= top {
 			kept = kept[:len(kept)-1]
 		}
-		b, err := e.node.Block(ctx, hash)
+		b, err := e.node.ReadBlock(ctx, hash)
 		if err != nil {
 			return err
 		}
@@ -250,12 +250,12 @@ func (e *explorer) spend(ctx context.Context, top int, tx string, n uint32) (map
 		return out, err
 	}
 	var waits []string
-	if err := e.node.Call(ctx, &waits, "getrawmempool"); err != nil {
+	if err := e.node.CallRPC(ctx, &waits, "getrawmempool"); err != nil {
 		return nil, err
 	}
 	for _, id := range waits {
 		var digits string
-		if e.node.Call(ctx, &digits, "getrawtransaction", id, 0) != nil {
+		if e.node.CallRPC(ctx, &digits, "getrawtransaction", id, 0) != nil {
 			continue
 		}
 		var by wire.MsgTx

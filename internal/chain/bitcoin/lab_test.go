@@ -54,10 +54,10 @@ type lab struct {
 
 	mu    sync.Mutex
 	keys  map[chain.Address]*btcec.PrivateKey
-	coins map[chain.Address][]chain.Coin
+	coins map[chain.Address][]chain.Output
 }
 
-var _ chaintest.Purse = (*lab)(nil)
+var _ chaintest.UTXOLab = (*lab)(nil)
 
 // endpoint is where a node answers, with its password.
 func endpoint(n *btcd.Node) string {
@@ -73,7 +73,7 @@ func endpoint(n *btcd.Node) string {
 const rateMax = 100_000
 
 func config(endpoints ...string) bitcoin.Config {
-	return bitcoin.Config{Network: chain.Local, Endpoints: endpoints, Agree: len(endpoints), Confirmations: confirmations, RateMax: rateMax}
+	return bitcoin.Config{Network: chain.Local, Endpoints: endpoints, Quorum: len(endpoints), Confirmations: confirmations, RateMax: rateMax}
 }
 
 func open(t testing.TB, cfg bitcoin.Config) chain.Chain {
@@ -88,7 +88,7 @@ func open(t testing.TB, cfg bitcoin.Config) chain.Chain {
 func newLab(t testing.TB) *lab {
 	t.Helper()
 	n := btcdtest.Start(t, btcd.Config{})
-	return &lab{node: n, chain: open(t, config(endpoint(n))), keys: map[chain.Address]*btcec.PrivateKey{}, coins: map[chain.Address][]chain.Coin{}}
+	return &lab{node: n, chain: open(t, config(endpoint(n))), keys: map[chain.Address]*btcec.PrivateKey{}, coins: map[chain.Address][]chain.Output{}}
 }
 
 func (l *lab) Chain() chain.Chain   { return l.chain }
@@ -123,18 +123,18 @@ func (l *lab) Payer(t testing.TB) chain.Address {
 }
 
 // fund makes coins of an address.
-func (l *lab) fund(t testing.TB, a chain.Address, amounts ...uint64) []chain.Coin {
+func (l *lab) fund(t testing.TB, a chain.Address, amounts ...uint64) []chain.Output {
 	t.Helper()
-	var made []chain.Coin
+	var made []chain.Output
 	for _, amount := range amounts {
 		tx := l.pay(t, a, money.Units(amount))
-		out, err := btcd.To(a, int64(amount))
+		out, err := btcd.NewOutput(a, int64(amount))
 		if err != nil {
 			t.Fatal(err)
 		}
 		n := slices.IndexFunc(tx.TxOut, func(o *wire.TxOut) bool { return bytes.Equal(o.PkScript, out.PkScript) })
-		made = append(made, chain.Coin{
-			Outpoint: bitcointx.OutpointOf(chain.TxHash(tx.TxHash().String()), uint32(n)), Holder: a, Amount: money.Units(amount),
+		made = append(made, chain.Output{
+			Outpoint: bitcointx.FormatOutpoint(chain.TxHash(tx.TxHash().String()), uint32(n)), Owner: a, Amount: money.Units(amount),
 		})
 	}
 	l.Mine(t, 1)
@@ -144,13 +144,13 @@ func (l *lab) fund(t testing.TB, a chain.Address, amounts ...uint64) []chain.Coi
 	return made
 }
 
-func (l *lab) Coins(_ testing.TB, of chain.Address) []chain.Coin {
+func (l *lab) Outputs(_ testing.TB, of chain.Address) []chain.Output {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return slices.Clone(l.coins[of])
 }
 
-func (l *lab) Give(t testing.TB, to, _ chain.Address, amount money.Amount) {
+func (l *lab) Fund(t testing.TB, to, _ chain.Address, amount money.Amount) {
 	t.Helper()
 	l.Pay(t, chain.Native, to, amount)
 	l.Mine(t, 1)
@@ -162,7 +162,7 @@ func (l *lab) pay(t testing.TB, to chain.Address, amount money.Amount) *wire.Msg
 	if !ok {
 		t.Fatalf("%v is more than there is", amount)
 	}
-	tx, err := l.node.Pay(t.Context(), to, int64(n))
+	tx, err := l.node.PayAddress(t.Context(), to, int64(n))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -174,24 +174,24 @@ func (l *lab) Pay(t testing.TB, _ chain.Kind, to chain.Address, amount money.Amo
 	return chain.TxHash(l.pay(t, to, amount).TxHash().String())
 }
 
-// PayInVain replaces the payment by another before a block holds it: no chain of
+// PayReverted replaces the payment by another before a block holds it: no chain of
 // Bitcoin has a transaction that failed.
-func (l *lab) PayInVain(t testing.TB, _ chain.Kind, to chain.Address, amount money.Amount) chain.TxHash {
+func (l *lab) PayReverted(t testing.TB, _ chain.Kind, to chain.Address, amount money.Amount) chain.TxHash {
 	t.Helper()
 	tx := l.pay(t, to, amount)
-	if _, err := l.node.Replace(t.Context(), tx); err != nil {
+	if _, err := l.node.ReplacePayment(t.Context(), tx); err != nil {
 		t.Fatal(err)
 	}
 	return chain.TxHash(tx.TxHash().String())
 }
 
-func (l *lab) Refuse(t testing.TB, _ chain.Address) {
+func (l *lab) RefusePayments(t testing.TB, _ chain.Address) {
 	t.Fatal("nobody can refuse a payment in bitcoins")
 }
 
 func (l *lab) Sign(t testing.TB, _ chain.Address, payload []byte) ([]byte, chain.TxHash) {
 	t.Helper()
-	spends, err := bitcointx.Spends(payload)
+	spends, err := bitcointx.SigningInputs(payload)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -199,10 +199,10 @@ func (l *lab) Sign(t testing.TB, _ chain.Address, payload []byte) ([]byte, chain
 	defer l.mu.Unlock()
 	var signatures [][]byte
 	for _, s := range spends {
-		compact := ecdsa.SignCompact(l.keys[s.Holder], s.Hash[:], true)
+		compact := ecdsa.SignCompact(l.keys[s.Owner], s.Hash[:], true)
 		signatures = append(signatures, append(compact[1:], compact[0]-27-4))
 	}
-	raw, hash, err := bitcointx.Attach(payload, signatures...)
+	raw, hash, err := bitcointx.AttachSignatures(payload, signatures...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -211,7 +211,7 @@ func (l *lab) Sign(t testing.TB, _ chain.Address, payload []byte) ([]byte, chain
 
 func (l *lab) Mine(t testing.TB, blocks int) {
 	t.Helper()
-	if _, err := l.node.Mine(t.Context(), blocks); err != nil {
+	if _, err := l.node.MineBlocks(t.Context(), blocks); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -221,8 +221,8 @@ func (l *lab) Finalize(t testing.TB) {
 	l.Mine(t, confirmations-1)
 }
 
-func (l *lab) Forks() bool    { return true }
-func (l *lab) Replaces() bool { return true }
+func (l *lab) CanFork() bool    { return true }
+func (l *lab) CanReplace() bool { return true }
 
 func (l *lab) Fork(t testing.TB, depth int, keep ...chain.TxHash) {
 	t.Helper()
@@ -234,7 +234,7 @@ func (l *lab) Fork(t testing.TB, depth int, keep ...chain.TxHash) {
 		}
 		kept = append(kept, *h)
 	}
-	if err := l.node.Fork(t.Context(), depth, kept...); err != nil {
+	if err := l.node.ForkChain(t.Context(), depth, kept...); err != nil {
 		t.Fatal(err)
 	}
 }

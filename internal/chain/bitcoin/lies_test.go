@@ -78,7 +78,7 @@ func TestALyingEsploraIsNotBelieved(t *testing.T) {
 	l.Mine(t, confirmations)
 	height := l.heads(t).Final.Height
 	hashAt := func(h uint64) chainhash.Hash {
-		hash, err := l.node.Hash(t.Context(), int(h))
+		hash, err := l.node.BlockHash(t.Context(), int(h))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -86,7 +86,7 @@ func TestALyingEsploraIsNotBelieved(t *testing.T) {
 	}
 	target, below := hashAt(height), hashAt(height-1)
 	rawBlock := func(of chainhash.Hash, change func(b *wire.MsgBlock)) string {
-		b, err := l.node.Block(t.Context(), of)
+		b, err := l.node.ReadBlock(t.Context(), of)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -135,7 +135,7 @@ func TestALyingEsploraIsNotBelieved(t *testing.T) {
 			t.Parallel()
 			liar := lie.tell(t, l)
 			alone, three := config(liar), config(endpoint(l.node), liar, newExplorer(t, l.node, nil))
-			three.Agree = 2
+			three.Quorum = 2
 			alone, three = hasty(alone, name), hasty(three, name)
 			see := func(c chain.Chain) ([]chain.Transfer, [][]chain.Address, error) {
 				got, err := c.Reader.Final(t.Context(), height)
@@ -177,7 +177,7 @@ func TestAnEsploraThatDisagreesStopsTheWalk(t *testing.T) {
 		"is busy, one needed":    {busy, 1, nil},
 	} {
 		cfg := config(endpoint(l.node), c.beside)
-		cfg.Agree = c.agree
+		cfg.Quorum = c.agree
 		if got, err := open(t, cfg).Reader.Final(t.Context(), height); !errors.Is(err, c.want) || err == nil && got.Height != height {
 			t.Errorf("%s: got %+v, %v, want %v", name, got.Block, err, c.want)
 		}
@@ -256,22 +256,22 @@ func TestACoinIsNotSpentByAWordOfEsplora(t *testing.T) {
 		if (err != nil) != c.failed {
 			t.Errorf("%s: got %+v, %v, want an error: %v", name, acct, err, c.failed)
 		} else if err == nil {
-			lat, fin := acct.Used(free.slot)
-			if all, done := acct.Used(used.slot); lat != c.taken || fin != c.taken || !all || !done {
+			lat, fin := acct.IsUsed(free.slot)
+			if all, done := acct.IsUsed(used.slot); lat != c.taken || fin != c.taken || !all || !done {
 				t.Errorf("%s: got it taken: %v, finally %v, and the other %v, %v, want %v and the other taken", name, lat, fin, all, done, c.taken)
 			}
 		}
 		two := config(liar, endpoint(l.node))
 		if acct, err := open(t, two).Sender.Account(t.Context(), "", free.slot); err == nil {
-			if lat, fin := acct.Used(free.slot); lat || fin {
+			if lat, fin := acct.IsUsed(free.slot); lat || fin {
 				t.Errorf("%s, beside a node: got it taken: %v, %v, want it free", name, lat, fin)
 			}
 		}
 	}
 
 	never := coins[0] // Esplora calls unspent what nobody made
-	never.Outpoint = bitcointx.OutpointOf(chain.TxHash(strings.Repeat("ab", 32)), 0)
-	none := l.draft(t, []chain.Coin{never}, l.Account(t), 2000, pays(from, to, 50_000))
+	never.Outpoint = bitcointx.FormatOutpoint(chain.TxHash(strings.Repeat("ab", 32)), 0)
+	none := l.draft(t, []chain.Output{never}, l.Account(t), 2000, pays(from, to, 50_000))
 	if acct, err := open(t, config(newExplorer(t, l.node, nil))).Sender.Account(t.Context(), "", none.slot); err == nil {
 		t.Errorf("a coin that never was: got %+v, want an error", acct)
 	}
@@ -309,7 +309,7 @@ func ptr[T any](v T) *T { return &v }
 
 func hashAtText(t *testing.T, l *lab, height uint64) string {
 	t.Helper()
-	h, err := l.node.Hash(t.Context(), int(height))
+	h, err := l.node.BlockHash(t.Context(), int(height))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -444,7 +444,7 @@ func TestOneEndpointIsANode(t *testing.T) {
 		"another mark":  {chain.Mainnet, []string{"electrum+https://one.example.com"}, "endpoint 1 is not an http"},
 		"twice":         {chain.Mainnet, []string{"https://one.example.com/api", "esplora+https://one.example.com/api"}, "given twice"},
 	} {
-		_, err := bitcoin.New(t.Context(), bitcoin.Config{Network: c.network, Endpoints: c.endpoints, Agree: 1})
+		_, err := bitcoin.New(t.Context(), bitcoin.Config{Network: c.network, Endpoints: c.endpoints, Quorum: 1})
 		if err == nil || !strings.Contains(err.Error(), c.says) || strings.Contains(err.Error(), "s3cret") {
 			t.Errorf("%s: got %v, want it to say %q", name, err, c.says)
 		}

@@ -10,67 +10,69 @@ import (
 )
 
 const (
-	// MergeRateDefault is a fifth of the usual rate: what is merged at it saves four fifths
+	// ConsolidationRateDefault is a fifth of the usual rate: what is merged at it saves four fifths
 	// of what spending it would cost then.
-	MergeRateDefault = 2_000
-	// MergeFromDefault is as many coins as a payment does not spend unless it has to. A
+	ConsolidationRateDefault = 2_000
+	// ConsolidationMinDefault is as many coins as a payment does not spend unless it has to. A
 	// merge shows everybody that they are of one owner, which a few coins are not worth.
-	MergeFromDefault = 20
+	ConsolidationMinDefault = 20
 
-	// MergeMost is how many coins become one: half of what a slot may name, and no reason
+	// ConsolidationMax is how many coins become one: half of what a slot may name, and no reason
 	// for more, since another may follow.
-	MergeMost = 100
+	ConsolidationMax = 100
 
-	mergeTarget = 144 // blocks, a day: nobody waits for it
-	// smallTimes is how many times its own spending in usual times a coin is worth that is
+	consolidationTarget = 144 // blocks, a day: nobody waits for it
+	// smallOutputFactor is how many times its own spending in usual times a coin is worth that is
 	// not small: what takes more than a hundredth of it.
-	smallTimes = 100
+	smallOutputFactor = 100
 )
 
-// merges makes one coin of small ones.
-type merges struct{ *adapter }
+// consolidator makes one coin of small ones.
+type consolidator struct{ *adapter }
 
-var _ chain.Merges = merges{}
+var _ chain.Consolidator = consolidator{}
 
-// Price is what nodes estimate for a day, within the bounds of every rate. Where they
+// QuoteConsolidation is what nodes estimate for a day, within the bounds of every rate. Where they
 // estimate nothing it is not low: the least rate could be far from enough, and what is
 // merged is not to be spent until it is mined. A local network has no such days.
-func (m merges) Price(ctx context.Context) (chain.Fees, bool, error) {
-	known, err := m.estimate(ctx, mergeTarget)
+func (m consolidator) QuoteConsolidation(ctx context.Context) (chain.Fees, bool, error) {
+	estimated, err := m.estimateRate(ctx, consolidationTarget)
 	if err != nil {
 		return chain.Fees{}, false, fmt.Errorf("price of a merge on %s: %w", chain.Bitcoin, err)
 	}
-	rate := min(max(known, m.RateMin), m.RateMax)
-	low := rate <= m.MergeRate && (known > 0 || m.Network == chain.Local)
-	return chain.Fees{TipCap: money.Units(rate)}, low, nil
+	rate := min(max(estimated, m.RateMin), m.RateMax)
+	isCheap := rate <= m.ConsolidationRate && (estimated > 0 || m.Network == chain.Local)
+	return chain.Fees{TipCap: money.Units(rate)}, isCheap, nil
 }
 
-// Small goes from what spending a coin costs at the price to a hundred times of what it
+// ConsolidationRange goes from what spending a coin costs at the price to a hundred times of what it
 // costs in usual times.
-func (m merges) Small(price chain.Fees) (over, upto money.Amount) {
-	size := bitcointx.Size(usualSpend)
+func (m consolidator) ConsolidationRange(price chain.Fees) (amountAbove, amountMax money.Amount) {
+	size := bitcointx.VirtualSize(typicalInputWeight)
 	rate, _ := price.TipCap.Uint64()
-	return money.Units(bitcointx.FeeOf(size, rate)), money.Units(smallTimes * bitcointx.FeeOf(size, m.RateUsual))
+	return money.Units(bitcointx.FeeAtRate(size, rate)), money.Units(smallOutputFactor * bitcointx.FeeAtRate(size, m.UsualRate))
 }
 
-// Bounds implements chain.Merges.
-func (m merges) Bounds() (least, most int) { return m.MergeFrom, MergeMost }
+// InputCounts implements chain.Consolidator.
+func (m consolidator) InputCounts() (countMin, countMax int) {
+	return m.ConsolidationMin, ConsolidationMax
+}
 
-// Reach implements chain.Merges.
-func (merges) Reach() int { return bitcointx.InputsMax }
+// MaxPaymentInputs implements chain.Consolidator.
+func (consolidator) MaxPaymentInputs() int { return bitcointx.InputsMax }
 
-// Merge names the slot of coins; all but the fee comes back.
-func (m merges) Merge(coins []chain.Coin, change chain.Address, price chain.Fees) (string, chain.Fees, error) {
-	lease, err := bitcointx.NewLease(m.Network, coins, change)
+// Consolidate names the slot of coins; all but the fee comes back.
+func (m consolidator) Consolidate(outputs []chain.Output, change chain.Address, price chain.Fees) (string, chain.Fees, error) {
+	slotKey, err := bitcointx.NewSlotKey(m.Network, outputs, change)
 	var fees chain.Fees
 	if err == nil {
-		fees, err = bitcointx.Fit(m.Network, lease, nil, price)
+		fees, err = bitcointx.FitFees(m.Network, slotKey, nil, price)
 	}
-	if err == nil && m.CostMax.Less(fees.Beside) {
-		err = fmt.Errorf("it would cost %v satoshi, and no more than %v are allowed", fees.Beside, m.CostMax)
+	if err == nil && m.CostMax.Less(fees.NonGas) {
+		err = fmt.Errorf("it would cost %v satoshi, and no more than %v are allowed", fees.NonGas, m.CostMax)
 	}
 	if err != nil {
 		return "", chain.Fees{}, fmt.Errorf("merge coins on %s: %w", chain.Bitcoin, err)
 	}
-	return lease.String(), fees, nil
+	return slotKey.String(), fees, nil
 }

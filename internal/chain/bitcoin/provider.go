@@ -34,39 +34,39 @@ const (
 // size.
 type provider struct {
 	*endpoint.Endpoint
-	name    string // of it
-	genesis string
-	network chain.Network
-	params  *chaincfg.Params
-	timeout time.Duration
-	scan    time.Duration
-	esplora bool        // it is no node
-	scans   atomic.Bool // it looks for balances in all outputs and not in an index
+	name        string // of it
+	genesis     string
+	network     chain.Network
+	params      *chaincfg.Params
+	timeout     time.Duration
+	scanTimeout time.Duration
+	esplora     bool        // it is no node
+	usesScan    atomic.Bool // it looks for balances in all outputs and not in an index
 }
 
 func newProvider(cfg Config, params *chaincfg.Params, genesis string, i int) (*provider, error) {
-	to, esplora := Esplora(cfg.Endpoints[i])
-	e, err := endpoint.New(to, i, cfg.AnswerBytesMax)
+	server, esplora := CutEsploraPrefix(cfg.Endpoints[i])
+	e, err := endpoint.New(server, i, cfg.AnswerBytesMax)
 	if err != nil {
 		return nil, err
 	}
 	return &provider{
-		Endpoint: e, name: e.String(), genesis: genesis, network: cfg.Network, params: params, timeout: cfg.Timeout, scan: cfg.ScanTimeout,
+		Endpoint: e, name: e.String(), genesis: genesis, network: cfg.Network, params: params, timeout: cfg.Timeout, scanTimeout: cfg.ScanTimeout,
 		esplora: esplora,
 	}, nil
 }
 
-// refusal is what a node answers in place of a result.
-type refusal struct {
+// nodeError is what a node answers in place of a result.
+type nodeError struct {
 	Code    int    `json:"code"`
 	Message string `json:"message"`
 }
 
-func (e *refusal) Error() string { return fmt.Sprintf("%s (%d)", e.Message, e.Code) }
+func (e *nodeError) Error() string { return fmt.Sprintf("%s (%d)", e.Message, e.Code) }
 
-// refused tells whether a node refused with one of these numbers.
-func refused(err error, codes ...int) bool {
-	var r *refusal
+// hasErrorCode tells whether a node refused with one of these numbers.
+func hasErrorCode(err error, codes ...int) bool {
+	var r *nodeError
 	if !errors.As(err, &r) {
 		return false
 	}
@@ -79,24 +79,24 @@ func refused(err error, codes ...int) bool {
 }
 
 // A question is one request and what came of it.
-type question struct {
+type rpcCall struct {
 	method string
 	params []any
 	result any   // where the answer goes
 	err    error // of this one alone
 }
 
-func ask(result any, method string, params ...any) *question {
-	return &question{method: method, params: params, result: result}
+func newCall(result any, method string, params ...any) *rpcCall {
+	return &rpcCall{method: method, params: params, result: result}
 }
 
-// call makes requests at once, as many as there are. Error: they could not be made, or
+// callBatch makes requests at once, as many as there are. Error: they could not be made, or
 // one of them has one.
-func (p *provider) call(ctx context.Context, all ...*question) error {
-	if err := p.callEach(ctx, all...); err != nil {
+func (p *provider) callBatch(ctx context.Context, calls ...*rpcCall) error {
+	if err := p.callBatchEach(ctx, calls...); err != nil {
 		return err
 	}
-	for _, q := range all {
+	for _, q := range calls {
 		if q.err != nil {
 			return q.err
 		}
@@ -104,48 +104,48 @@ func (p *provider) call(ctx context.Context, all ...*question) error {
 	return nil
 }
 
-// callEach makes requests and leaves to the caller what went wrong with each; it is an
+// callBatchEach makes requests and leaves to the caller what went wrong with each; it is an
 // error when they could not be made at all.
-func (p *provider) callEach(ctx context.Context, all ...*question) error {
-	if err := p.greet(ctx); err != nil {
+func (p *provider) callBatchEach(ctx context.Context, calls ...*rpcCall) error {
+	if err := p.ensureHandshake(ctx); err != nil {
 		return err
 	}
-	for len(all) > 0 {
-		n := min(len(all), batchItemsMax)
-		if err := p.request(ctx, p.timeout, all[:n]); err != nil {
+	for len(calls) > 0 {
+		n := min(len(calls), batchItemsMax)
+		if err := p.sendBatch(ctx, p.timeout, calls[:n]); err != nil {
 			return err
 		}
-		all = all[n:]
+		calls = calls[n:]
 	}
 	return nil
 }
 
-type request struct {
+type rpcRequest struct {
 	Version string `json:"jsonrpc"`
 	ID      int    `json:"id"`
 	Method  string `json:"method"`
 	Params  []any  `json:"params"`
 }
 
-type response struct {
+type rpcResponse struct {
 	ID     *int           `json:"id"`
 	Result jsontext.Value `json:"result"`
-	Error  *refusal       `json:"error"`
+	Error  *nodeError     `json:"error"`
 }
 
-func (p *provider) request(ctx context.Context, timeout time.Duration, all []*question) error {
+func (p *provider) sendBatch(ctx context.Context, timeout time.Duration, calls []*rpcCall) error {
 	if p.esplora {
-		return p.explore(ctx, all)
+		return p.callEsplora(ctx, calls)
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	return p.Said(all[0].method, p.exchange(ctx, all))
+	return p.WrapError(calls[0].method, p.exchangeBatch(ctx, calls))
 }
 
-func (p *provider) exchange(ctx context.Context, all []*question) error {
-	requests := make([]request, len(all))
-	for i, q := range all {
-		requests[i] = request{"2.0", i, q.method, q.params}
+func (p *provider) exchangeBatch(ctx context.Context, calls []*rpcCall) error {
+	requests := make([]rpcRequest, len(calls))
+	for i, q := range calls {
+		requests[i] = rpcRequest{"2.0", i, q.method, q.params}
 		if q.params == nil {
 			requests[i].Params = []any{}
 		}
@@ -158,11 +158,11 @@ func (p *provider) exchange(ctx context.Context, all []*question) error {
 	if err != nil {
 		return err
 	}
-	answer, err := p.post(ctx, text)
+	answer, err := p.postCall(ctx, text)
 	if err != nil {
 		return err
 	}
-	responses := make([]response, 1)
+	responses := make([]rpcResponse, 1)
 	if len(requests) == 1 {
 		err = json.Unmarshal(answer, &responses[0])
 	} else {
@@ -171,30 +171,30 @@ func (p *provider) exchange(ctx context.Context, all []*question) error {
 	if err != nil {
 		return fmt.Errorf("the answer is not of the protocol: %w", err)
 	}
-	answered := make([]bool, len(all))
+	answered := make([]bool, len(calls))
 	for _, r := range responses {
-		if r.ID == nil || *r.ID < 0 || *r.ID >= len(all) || answered[*r.ID] {
+		if r.ID == nil || *r.ID < 0 || *r.ID >= len(calls) || answered[*r.ID] {
 			if r.Error != nil {
 				return r.Error
 			}
 			return errors.New("the answer is to another question")
 		}
 		answered[*r.ID] = true
-		q := all[*r.ID]
+		q := calls[*r.ID]
 		switch {
 		case r.Error != nil:
-			q.err = p.Said(q.method, r.Error)
+			q.err = p.WrapError(q.method, r.Error)
 		case len(r.Result) == 0:
-			q.err = p.Said(q.method, errors.New("no result"))
+			q.err = p.WrapError(q.method, errors.New("no result"))
 		default:
-			if err := into(r.Result, q.result); err != nil {
-				q.err = p.Said(q.method, err)
+			if err := decodeResult(r.Result, q.result); err != nil {
+				q.err = p.WrapError(q.method, err)
 			}
 		}
 	}
-	for i, is := range answered {
-		if !is {
-			all[i].err = p.Said(all[i].method, errors.New("was not answered"))
+	for i, wasAnswered := range answered {
+		if !wasAnswered {
+			calls[i].err = p.WrapError(calls[i].method, errors.New("was not answered"))
 		}
 	}
 	return nil
@@ -203,8 +203,8 @@ func (p *provider) exchange(ctx context.Context, all []*question) error {
 // rawHex are bytes that come as hexadecimal digits.
 type rawHex []byte
 
-// into reads a result. Bytes are read here, since a block has megabytes of them.
-func into(v jsontext.Value, result any) error {
+// decodeResult reads a result. Bytes are read here, since a block has megabytes of them.
+func decodeResult(v jsontext.Value, result any) error {
 	raw, ok := result.(*rawHex)
 	if !ok {
 		return json.Unmarshal(v, result)
@@ -220,7 +220,7 @@ func into(v jsontext.Value, result any) error {
 	return nil
 }
 
-func (p *provider) post(ctx context.Context, body []byte) ([]byte, error) {
+func (p *provider) postCall(ctx context.Context, body []byte) ([]byte, error) {
 	answer, err := p.Post(ctx, "", body)
 	switch text := answer.Body; {
 	case err != nil:
@@ -229,58 +229,60 @@ func (p *provider) post(ctx context.Context, body []byte) ([]byte, error) {
 		return nil, fmt.Errorf("%d %s: give the endpoint with the node's user and password", answer.Status, http.StatusText(answer.Status))
 	case len(bytes.TrimSpace(text)) == 0 || text[0] != '{' && text[0] != '[':
 		// bitcoind answers an error with a status of its own and the protocol's body.
-		return nil, answer.Unexpected()
+		return nil, answer.UnexpectedError()
 	}
 	return answer.Body, nil
 }
 
-// greet makes sure, once, that the node is on our network. Until it has answered,
+// ensureHandshake makes sure, once, that the node is on our network. Until it has answered,
 // nothing else is asked of it.
-func (p *provider) greet(ctx context.Context) error { return p.Greet(ctx, "getblockhash", p.meet) }
+func (p *provider) ensureHandshake(ctx context.Context) error {
+	return p.Handshake(ctx, "getblockhash", p.checkNetwork)
+}
 
-func (p *provider) meet(ctx context.Context) error {
+func (p *provider) checkNetwork(ctx context.Context) error {
 	var first string
-	q := ask(&first, "getblockhash", 0)
-	if err := p.request(ctx, p.timeout, []*question{q}); err != nil {
+	q := newCall(&first, "getblockhash", 0)
+	if err := p.sendBatch(ctx, p.timeout, []*rpcCall{q}); err != nil {
 		return err
 	}
 	if q.err != nil {
 		return q.err
 	}
 	if first != p.genesis {
-		return p.WrongNetwork("the network that begins with block "+several.Short(first), p.genesis)
+		return p.WrongNetwork("the network that begins with block "+several.TruncateAnswer(first), p.genesis)
 	}
 	return nil
 }
 
-// hashText is a hash as nodes write it.
-func hashText(s string) (chainhash.Hash, error) {
+// parseHash is a hash as nodes write it.
+func parseHash(s string) (chainhash.Hash, error) {
 	if len(s) != chainhash.MaxHashStringSize {
-		return chainhash.Hash{}, fmt.Errorf("%q is not a hash", several.Short(s))
+		return chainhash.Hash{}, fmt.Errorf("%q is not a hash", several.TruncateAnswer(s))
 	}
 	h, err := chainhash.NewHashFromStr(s)
 	if err != nil {
-		return chainhash.Hash{}, fmt.Errorf("%q is not a hash", several.Short(s))
+		return chainhash.Hash{}, fmt.Errorf("%q is not a hash", several.TruncateAnswer(s))
 	}
 	return *h, nil
 }
 
-// height is that of the node's newest block.
-func (p *provider) height(ctx context.Context) (n uint64, err error) {
-	return n, p.call(ctx, ask(&n, "getblockcount"))
+// readHeight is that of the node's newest block.
+func (p *provider) readHeight(ctx context.Context) (n uint64, err error) {
+	return n, p.callBatch(ctx, newCall(&n, "getblockcount"))
 }
 
-// hashAt is the block that the node has at a height; ok is false beyond its newest one.
-func (p *provider) hashAt(ctx context.Context, height uint64) (h chainhash.Hash, ok bool, err error) {
+// readHashAt is the block that the node has at a height; ok is false beyond its newest one.
+func (p *provider) readHashAt(ctx context.Context, height uint64) (h chainhash.Hash, ok bool, err error) {
 	var text string
-	err = p.call(ctx, ask(&text, "getblockhash", height))
-	if refused(err, codeOutOfTip, codeParameter) {
+	err = p.callBatch(ctx, newCall(&text, "getblockhash", height))
+	if hasErrorCode(err, codeOutOfTip, codeParameter) {
 		return h, false, nil
 	}
 	if err != nil {
 		return h, false, err
 	}
-	if h, err = hashText(text); err != nil {
+	if h, err = parseHash(text); err != nil {
 		err = fmt.Errorf("%s: %w", p.name, err)
 	}
 	return h, err == nil, err

@@ -16,33 +16,33 @@ import (
 const (
 	RateMinDefault   = 1_000 // what nodes pass on at the least
 	RateMaxDefault   = 500_000
-	RateUsualDefault = 10_000
+	UsualRateDefault = 10_000
 	CostMaxDefault   = 5_000_000 // satoshi
 	TargetDefault    = 3         // blocks
 	TargetMax        = 1008      // what nodes estimate for at the most
 
-	// usualInputs is how many coins a usual payment spends, for a price before they are
+	// typicalInputs is how many coins a usual payment spends, for a price before they are
 	// chosen.
-	usualInputs = 2
+	typicalInputs = 2
 )
 
 // usualOutput is paid and spent by a usual transaction: native SegWit of a key.
 const (
-	usualSpend = 272
-	usualPay   = 124
+	typicalInputWeight  = 272
+	typicalOutputWeight = 124
 )
 
-// Fits is how many of payments of one account one transaction makes: as many payees as
+// BatchSize is how many of payments of one account one transaction makes: as many payees as
 // ours may have, in bitcoins, of one account that pays for all.
-func (a *adapter) Fits(ps []chain.Payment) int {
+func (a *adapter) BatchSize(ps []chain.Payment) int {
 	n := 1
-	for n < min(len(ps), bitcointx.PaysMax) && ps[n].Contract == "" && payerOf(ps[n]) == payerOf(ps[0]) && ps[n].From == ps[0].From {
+	for n < min(len(ps), bitcointx.PayeesMax) && ps[n].Contract == "" && feePayer(ps[n]) == feePayer(ps[0]) && ps[n].From == ps[0].From {
 		n++
 	}
 	return min(n, len(ps))
 }
 
-func payerOf(p chain.Payment) chain.Address {
+func feePayer(p chain.Payment) chain.Address {
 	if p.Payer != "" {
 		return p.Payer
 	}
@@ -56,16 +56,16 @@ func payerOf(p chain.Payment) chain.Address {
 //
 // A payment of nothing from an account to itself is a cancel.
 func (a *adapter) Quote(ctx context.Context, ps ...chain.Payment) (chain.Fees, error) {
-	weight := bitcointx.EmptyWeight + usualInputs*usualSpend + usualPay
+	weight := bitcointx.EmptyWeight + typicalInputs*typicalInputWeight + typicalOutputWeight
 	sum := money.Zero
 	for i, p := range ps {
 		if len(ps) == 1 && p.Contract == "" && p.Amount.IsZero() && p.From == p.To {
 			break
 		}
-		w, err := a.payable(p)
+		w, err := a.checkPayment(p)
 		if err == nil {
-			if sum, err = sum.Add(p.Amount); err != nil || money.Units(supply).Less(sum) {
-				err = refuse(chain.CauseAmount, "it pays more bitcoins than there are")
+			if sum, err = sum.Add(p.Amount); err != nil || money.Units(satoshiSupply).Less(sum) {
+				err = newRefusal(chain.CauseAmount, "it pays more bitcoins than there are")
 			}
 		}
 		var reverted *chain.RevertedError
@@ -77,19 +77,19 @@ func (a *adapter) Quote(ctx context.Context, ps ...chain.Payment) (chain.Fees, e
 		}
 		weight += w
 	}
-	if n := a.Fits(ps); n < len(ps) {
+	if n := a.BatchSize(ps); n < len(ps) {
 		return chain.Fees{}, fmt.Errorf("quote on %s: a transaction makes %d of these %d payments", chain.Bitcoin, n, len(ps))
 	}
-	return a.priced(ctx, bitcointx.Size(weight))
+	return a.quoteSize(ctx, bitcointx.VirtualSize(weight))
 }
 
-func refuse(cause chain.Cause, format string, args ...any) error {
+func newRefusal(cause chain.Cause, format string, args ...any) error {
 	return &chain.RevertedError{Reason: fmt.Sprintf(format, args...), Cause: cause}
 }
 
-// Minimum is the smallest output to an address that nodes pass on: what it holds has to be
+// MinNativePayment is the smallest output to an address that nodes pass on: what it holds has to be
 // worth its spending, which depends on the address's form.
-func (a *adapter) Minimum(_ context.Context, to chain.Address) (money.Amount, error) {
+func (a *adapter) MinNativePayment(_ context.Context, to chain.Address) (money.Amount, error) {
 	script, err := bitcointx.Script(a.Network, to)
 	if err != nil {
 		return money.Zero, fmt.Errorf("smallest payment to %s: %w", to, err)
@@ -97,9 +97,9 @@ func (a *adapter) Minimum(_ context.Context, to chain.Address) (money.Amount, er
 	return bitcointx.Dust(script), nil
 }
 
-// payable is what a payment adds to the weight of a transaction, or why the network
+// checkPayment is what a payment adds to the weight of a transaction, or why the network
 // refuses it.
-func (a *adapter) payable(p chain.Payment) (int, error) {
+func (a *adapter) checkPayment(p chain.Payment) (int, error) {
 	if p.Contract != "" {
 		return 0, fmt.Errorf("there is no token %.100q", string(p.Contract))
 	}
@@ -107,46 +107,46 @@ func (a *adapter) payable(p chain.Payment) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	if least := bitcointx.Dust(script); p.Amount.Less(least) {
-		return 0, refuse(chain.CauseAmount, "%v satoshi are dust: the network passes on no output to %s below %v", p.Amount, p.To, least)
+	if minimum := bitcointx.Dust(script); p.Amount.Less(minimum) {
+		return 0, newRefusal(chain.CauseAmount, "%v satoshi are dust: the network passes on no output to %s below %v", p.Amount, p.To, minimum)
 	}
 	return bitcointx.PayWeight(a.Network, p.To)
 }
 
 // TransferFees are those of a usual payment to one payee.
 func (a *adapter) TransferFees(ctx context.Context) (chain.Fees, error) {
-	return a.priced(ctx, bitcointx.Size(bitcointx.EmptyWeight+usualInputs*usualSpend+2*usualPay))
+	return a.quoteSize(ctx, bitcointx.VirtualSize(bitcointx.EmptyWeight+typicalInputs*typicalInputWeight+2*typicalOutputWeight))
 }
 
-func (a *adapter) priced(ctx context.Context, size uint64) (chain.Fees, error) {
-	rate, err := a.market(ctx, a.Target)
+func (a *adapter) quoteSize(ctx context.Context, size uint64) (chain.Fees, error) {
+	rate, err := a.marketRate(ctx, a.Target)
 	if err != nil {
 		return chain.Fees{}, fmt.Errorf("price of a transaction on %s: %w", chain.Bitcoin, err)
 	}
-	fee := money.Units(bitcointx.FeeOf(size, rate))
+	fee := money.Units(bitcointx.FeeAtRate(size, rate))
 	if a.CostMax.Less(fee) {
 		return chain.Fees{}, fmt.Errorf("price of a transaction on %s: it would cost %v satoshi, and no more than %v are allowed", chain.Bitcoin, fee, a.CostMax)
 	}
-	return chain.Fees{GasLimit: size, TipCap: money.Units(rate), Beside: fee}, nil
+	return chain.Fees{GasLimit: size, TipCap: money.Units(rate), NonGas: fee}, nil
 }
 
-// market is the rate at which nodes expect a transaction to be in a block in time, within
+// marketRate is the rate at which nodes expect a transaction to be in a block in time, within
 // the bounds. A node that has seen too little, or that estimates nothing (btcd), is no
 // reason not to pay: the least rate is what it comes to, and what waits too long for it
 // is raised.
-func (a *adapter) market(ctx context.Context, target int) (uint64, error) {
-	rate, err := a.estimate(ctx, target)
+func (a *adapter) marketRate(ctx context.Context, target int) (uint64, error) {
+	rate, err := a.estimateRate(ctx, target)
 	return min(max(rate, a.RateMin), a.RateMax), err
 }
 
-// estimate is what the first node that answers expects, and 0 where it expects nothing.
-func (a *adapter) estimate(ctx context.Context, target int) (uint64, error) {
-	return several.First(ctx, a.showing(), func(ctx context.Context, p *provider) (uint64, error) {
+// estimateRate is what the first node that answers expects, and 0 where it expects nothing.
+func (a *adapter) estimateRate(ctx context.Context, target int) (uint64, error) {
+	return several.FirstAnswer(ctx, a.providersByTrust(), func(ctx context.Context, p *provider) (uint64, error) {
 		var got struct {
 			Rate *btc `json:"feerate"` // bitcoins for a thousand virtual bytes
 		}
-		err := p.call(ctx, ask(&got, "estimatesmartfee", target))
-		if refused(err, codeNoMethod) || err == nil && got.Rate == nil {
+		err := p.callBatch(ctx, newCall(&got, "estimatesmartfee", target))
+		if hasErrorCode(err, codeNoMethod) || err == nil && got.Rate == nil {
 			return 0, nil
 		}
 		if err != nil {
@@ -156,10 +156,10 @@ func (a *adapter) estimate(ctx context.Context, target int) (uint64, error) {
 	})
 }
 
-// relayStep is by how much a replacement raises the rate at the least. Nodes ask for a
+// incrementalRelayRate is by how much a replacement raises the rate at the least. Nodes ask for a
 // thousand, so that it pays for being passed on itself (BIP-125); a little more is for
 // what was rounded.
-const relayStep = 1_100
+const incrementalRelayRate = 1_100
 
 // Bump offers a quarter more, and at least as much more as nodes ask of a replacement by
 // BIP-125: each virtual byte of it pays what passing it on costs, beside all that the one
@@ -170,53 +170,53 @@ func (a *adapter) Bump(_ context.Context, last chain.Fees) (chain.Fees, bool, er
 	if !ok || rate > bitcointx.RateMax || last.GasLimit == 0 || last.GasLimit > weightMax || !last.FeeCap.IsZero() {
 		return chain.Fees{}, false, fmt.Errorf("bump on %s: %+v are no fees of this chain", chain.Bitcoin, last)
 	}
-	more := min(max(rate+rate/4, rate+relayStep), a.RateMax)
-	if more < rate+relayStep {
+	higher := min(max(rate+rate/4, rate+incrementalRelayRate), a.RateMax)
+	if higher < rate+incrementalRelayRate {
 		return chain.Fees{}, false, nil
 	}
-	next := last
-	next.TipCap = money.Units(more)
+	bumped := last
+	bumped.TipCap = money.Units(higher)
 	// What the one before cost beyond its rate, having no change, stays in.
 	var err error
-	step := bitcointx.FeeOf(last.GasLimit, more) - bitcointx.FeeOf(last.GasLimit, rate)
-	if next.Beside, err = last.Beside.Add(money.Units(step)); err != nil {
+	step := bitcointx.FeeAtRate(last.GasLimit, higher) - bitcointx.FeeAtRate(last.GasLimit, rate)
+	if bumped.NonGas, err = last.NonGas.Add(money.Units(step)); err != nil {
 		return chain.Fees{}, false, fmt.Errorf("bump on %s: %w", chain.Bitcoin, err)
 	}
-	if a.CostMax.Less(next.Beside) {
+	if a.CostMax.Less(bumped.NonGas) {
 		return chain.Fees{}, false, nil
 	}
-	return next, true, nil
+	return bumped, true, nil
 }
 
 // weightMax is what nodes pass on at the most, and above any size.
 const weightMax = 400_000
 
 // Build encodes the transaction of payments in a slot; it asks nobody. The slot's lease
-// has all that payments do not say. Errors: *chain.ShortError, where its coins do not
+// has all that payments do not say. Errors: *chain.InsufficientOutputsError, where its coins do not
 // pay for as much.
 func (a *adapter) Build(account chain.Address, s chain.Slot, fees chain.Fees, ps ...chain.Payment) ([]byte, error) {
-	payload, err := a.build(account, s, fees, ps)
+	payload, err := a.buildPayload(account, s, fees, ps)
 	if err != nil {
 		return nil, fmt.Errorf("build on %s: %w", chain.Bitcoin, err)
 	}
 	return payload, nil
 }
 
-func (a *adapter) build(account chain.Address, s chain.Slot, fees chain.Fees, ps []chain.Payment) ([]byte, error) {
-	lease, err := bitcointx.ParseLease(a.Network, s.Lease)
+func (a *adapter) buildPayload(account chain.Address, s chain.Slot, fees chain.Fees, ps []chain.Payment) ([]byte, error) {
+	slotKey, err := bitcointx.ParseSlotKey(a.Network, s.Key)
 	if err != nil {
 		return nil, err
 	}
-	if i := slices.IndexFunc(ps, func(p chain.Payment) bool { return payerOf(p) != account }); i >= 0 {
-		return nil, fmt.Errorf("%s pays for payment %d, not %s", payerOf(ps[i]), i, account)
+	if i := slices.IndexFunc(ps, func(p chain.Payment) bool { return feePayer(p) != account }); i >= 0 {
+		return nil, fmt.Errorf("%s pays for payment %d, not %s", feePayer(ps[i]), i, account)
 	}
 	if rate, ok := fees.TipCap.Uint64(); !ok || rate > a.RateMax {
 		return nil, fmt.Errorf("the rate of %v is above the configured %d", fees.TipCap, a.RateMax)
 	}
-	if a.CostMax.Less(fees.Beside) {
-		return nil, fmt.Errorf("it may cost %v, which is above the configured %v", fees.Beside, a.CostMax)
+	if a.CostMax.Less(fees.NonGas) {
+		return nil, fmt.Errorf("it may cost %v, which is above the configured %v", fees.NonGas, a.CostMax)
 	}
-	tx, err := bitcointx.Build(a.Network, lease, ps, fees)
+	tx, err := bitcointx.Build(a.Network, slotKey, ps, fees)
 	if err != nil {
 		return nil, err
 	}

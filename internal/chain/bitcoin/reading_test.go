@@ -69,7 +69,7 @@ func to(c chain.Contents, a chain.Address) []chain.Transfer {
 
 func out(t *testing.T, a chain.Address, satoshi int64) *wire.TxOut {
 	t.Helper()
-	o, err := btcd.To(a, satoshi)
+	o, err := btcd.NewOutput(a, satoshi)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,8 +77,8 @@ func out(t *testing.T, a chain.Address, satoshi int64) *wire.TxOut {
 }
 
 // coin is an output of a transaction.
-func coin(tx *wire.MsgTx, n int) btcd.Coin {
-	return btcd.Coin{OutPoint: wire.OutPoint{Hash: tx.TxHash(), Index: uint32(n)}, TxOut: *tx.TxOut[n]}
+func coin(tx *wire.MsgTx, n int) btcd.Output {
+	return btcd.Output{OutPoint: wire.OutPoint{Hash: tx.TxHash(), Index: uint32(n)}, TxOut: *tx.TxOut[n]}
 }
 
 func TestOnlyWhatABlockHoldsIsSeen(t *testing.T) {
@@ -100,7 +100,7 @@ func TestOnlyWhatABlockHoldsIsSeen(t *testing.T) {
 		if got := to(c, b); len(got) != 1 || got[0].Position != "1" || !slices.Equal(l.senders(t, c, got[0]), []chain.Address{btcd.FaucetAddress()}) {
 			t.Errorf("got %+v, want one output of the faucet", got)
 		}
-		if !c.Weighed || c.Verified != "merkle-root" || len(c.Fees) != 0 {
+		if !c.BalancesProven || c.Verified != "merkle-root" || len(c.Fees) != 0 {
 			t.Errorf("got %+v, want it proven by its root, and fees of nobody", c)
 		}
 	})
@@ -124,7 +124,7 @@ func TestOnlyWhatABlockHoldsIsSeen(t *testing.T) {
 	t.Run("a payment that is replaced by another to us", func(t *testing.T) {
 		a := l.Account(t)
 		first := l.pay(t, a, money.Units(7_000))
-		second, err := l.node.Replace(t.Context(), first, out(t, a, 6_000))
+		second, err := l.node.ReplacePayment(t.Context(), first, out(t, a, 6_000))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -136,7 +136,7 @@ func TestOnlyWhatABlockHoldsIsSeen(t *testing.T) {
 	t.Run("a look-alike with the same coins under another name", func(t *testing.T) {
 		a := l.Account(t)
 		first := l.pay(t, a, money.Units(7_000))
-		alike, err := l.node.Replace(t.Context(), first, first.TxOut[0])
+		alike, err := l.node.ReplacePayment(t.Context(), first, first.TxOut[0])
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -192,7 +192,7 @@ func TestOnlyWhatABlockHoldsIsSeen(t *testing.T) {
 		l.Mine(t, 1)
 		was := l.tip(t)
 		hash := hashOf(t, was.Hash)
-		if err := l.node.Invalidate(t.Context(), hash); err != nil {
+		if err := l.node.InvalidateBlock(t.Context(), hash); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := l.node.MineOnly(t.Context()); err != nil {
@@ -202,10 +202,10 @@ func TestOnlyWhatABlockHoldsIsSeen(t *testing.T) {
 			t.Errorf("got %+v, want another block without the payment", got)
 		}
 		other := hashOf(t, l.tip(t).Hash)
-		if err := l.node.Reconsider(t.Context(), hash); err != nil {
+		if err := l.node.ReconsiderBlock(t.Context(), hash); err != nil {
 			t.Fatal(err)
 		}
-		if err := l.node.Invalidate(t.Context(), other); err != nil {
+		if err := l.node.InvalidateBlock(t.Context(), other); err != nil {
 			t.Fatal(err)
 		}
 		if got := l.tip(t); got.Hash != was.Hash || len(to(got, a)) != 1 {
@@ -216,11 +216,11 @@ func TestOnlyWhatABlockHoldsIsSeen(t *testing.T) {
 		l.Mine(t, 3)
 		final := l.heads(t).Final
 		made := final.Height - 99
-		hash, err := l.node.Hash(t.Context(), int(made))
+		hash, err := l.node.BlockHash(t.Context(), int(made))
 		if err != nil {
 			t.Fatal(err)
 		}
-		b, err := l.node.Block(t.Context(), hash)
+		b, err := l.node.ReadBlock(t.Context(), hash)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -249,15 +249,15 @@ func TestOnlyWhatABlockHoldsIsSeen(t *testing.T) {
 		first := l.pay(t, a, money.Units(40_000))
 		l.Mine(t, 1)
 		second := l.pay(t, a, money.Units(5_000))
-		spend, err := l.node.Spend(key, []btcd.Coin{coin(first, 0)}, 1_000, out(t, l.Account(t), 9_000))
+		spend, err := l.node.BuildSpend(key, []btcd.Output{coin(first, 0)}, 1_000, out(t, l.Account(t), 9_000))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := l.node.Send(t.Context(), spend); err != nil {
+		if err := l.node.SendTx(t.Context(), spend); err != nil {
 			t.Fatal(err)
 		}
 		l.Mine(t, 1)
-		last, err := l.node.Spend(key, []btcd.Coin{coin(second, 0), coin(spend, 1)}, 1_000)
+		last, err := l.node.BuildSpend(key, []btcd.Output{coin(second, 0), coin(spend, 1)}, 1_000)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -411,7 +411,7 @@ func TestAllSendersAreNamed(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.Mine(t, 1)
-	spend := func(to []byte, from ...btcd.Coin) *wire.MsgTx {
+	spend := func(to []byte, from ...btcd.Output) *wire.MsgTx {
 		t.Helper()
 		tx := wire.NewMsgTx(2)
 		before := txscript.NewMultiPrevOutFetcher(nil)
@@ -431,7 +431,7 @@ func TestAllSendersAreNamed(t *testing.T) {
 				}
 			}
 		}
-		if err := l.node.Send(t.Context(), tx); err != nil {
+		if err := l.node.SendTx(t.Context(), tx); err != nil {
 			t.Fatal(err)
 		}
 		return tx
@@ -446,7 +446,7 @@ func TestAllSendersAreNamed(t *testing.T) {
 		to   chain.Address
 	}
 	var want []paying
-	expect := func(what string, from []chain.Address, spent ...btcd.Coin) {
+	expect := func(what string, from []chain.Address, spent ...btcd.Output) {
 		t.Helper()
 		a := l.Account(t)
 		spend(out(t, a, 1).PkScript, spent...)
@@ -469,7 +469,7 @@ func TestAllSendersAreNamed(t *testing.T) {
 	made := spend(tap, coin(paid, 4*slices.Index(names, "another")+3))
 	a := l.Account(t)
 	spent := coin(made, 0)
-	tx, err := l.node.Spend(newKey(t), []btcd.Coin{spent}, 500, out(t, a, 1_000))
+	tx, err := l.node.BuildSpend(newKey(t), []btcd.Output{spent}, 500, out(t, a, 1_000))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -477,7 +477,7 @@ func TestAllSendersAreNamed(t *testing.T) {
 	if err := all["P2TR by its key"].sign(tx, 0, txscript.NewTxSigHashes(tx, before), &spent.TxOut); err != nil {
 		t.Fatal(err)
 	}
-	if err := l.node.Send(t.Context(), tx); err != nil {
+	if err := l.node.SendTx(t.Context(), tx); err != nil {
 		t.Fatal(err)
 	}
 	want = append(want, paying{"made in the same block", []chain.Address{addressOf(tap)}, a})
@@ -552,7 +552,7 @@ func TestALyingNodeIsNotBelieved(t *testing.T) {
 	l.Mine(t, 1)
 	a := l.Account(t)
 	spent := coin(made, 0)
-	tx, err := l.node.Spend(newKey(t), []btcd.Coin{spent}, 500, out(t, a, 1_000))
+	tx, err := l.node.BuildSpend(newKey(t), []btcd.Output{spent}, 500, out(t, a, 1_000))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -560,7 +560,7 @@ func TestALyingNodeIsNotBelieved(t *testing.T) {
 	if err := key.sign(tx, 0, txscript.NewTxSigHashes(tx, before), &spent.TxOut); err != nil {
 		t.Fatal(err)
 	}
-	if err := l.node.Send(t.Context(), tx); err != nil {
+	if err := l.node.SendTx(t.Context(), tx); err != nil {
 		t.Fatal(err)
 	}
 	l.pay(t, a, money.Units(30_000))
@@ -569,7 +569,7 @@ func TestALyingNodeIsNotBelieved(t *testing.T) {
 	if got := to(l.final(t, height), a); len(got) != 2 {
 		t.Fatalf("got %+v, want the two payments that the lies are about", got)
 	}
-	target, err := l.node.Hash(t.Context(), int(height))
+	target, err := l.node.BlockHash(t.Context(), int(height))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -610,11 +610,11 @@ func TestALyingNodeIsNotBelieved(t *testing.T) {
 			return block(v, func(b *wire.MsgBlock) { b.Transactions[1].TxIn[0].PreviousOutPoint.Index++ })
 		}, "root in its header"},
 		"another block": {"getblock", func(_ call, v any) any {
-			hash, err := l.node.Hash(t.Context(), int(height)-1)
+			hash, err := l.node.BlockHash(t.Context(), int(height)-1)
 			if err != nil {
 				t.Error(err)
 			}
-			b, err := l.node.Block(t.Context(), hash)
+			b, err := l.node.ReadBlock(t.Context(), hash)
 			if err != nil {
 				t.Error(err)
 			}
@@ -630,7 +630,7 @@ func TestALyingNodeIsNotBelieved(t *testing.T) {
 		"nothing":            {"getblock", func(call, any) any { return nil }, "hexadecimal"},
 		"no block at all":    {"getblock", func(call, any) any { return map[string]any{"tx": []any{}} }, "hexadecimal"},
 		"the block below": {"getblockhash", func(c call, v any) any {
-			h, err := l.node.Hash(t.Context(), max(int(c.Params[0].(float64))-1, 0))
+			h, err := l.node.BlockHash(t.Context(), max(int(c.Params[0].(float64))-1, 0))
 			if err != nil {
 				t.Error(err)
 			}
@@ -673,7 +673,7 @@ func TestALyingNodeIsNotBelieved(t *testing.T) {
 			}
 			// Two who tell the truth are enough, whatever the third says.
 			honest := config(endpoint(l.node), liar, endpoint(l.node)+"/")
-			honest.Agree = 2
+			honest.Quorum = 2
 			if name == "no hash" {
 				return // it is of another network, which is a mistake in the configuration
 			}
@@ -768,7 +768,7 @@ func TestNodesHaveToAgreeOnWhatIsFinal(t *testing.T) {
 		"none of the only network": {[]string{silent}, 1, errStarts},
 	} {
 		cfg := config(v.nodes...)
-		cfg.Agree = v.agree
+		cfg.Quorum = v.agree
 		c, err := bitcoin.New(t.Context(), cfg)
 		var got chain.Contents
 		if err == nil {
@@ -805,9 +805,9 @@ func TestAWrongConfigurationIsSaidWithoutAPassword(t *testing.T) {
 		"no endpoint":      {config(), "no endpoint"},
 		"no URL":           {config("node:8332"), "not an http"},
 		"twice":            {config(endpoint(l.node), wrong), "given twice"},
-		"another network":  {bitcoin.Config{Network: chain.Mainnet, Endpoints: []string{endpoint(l.node)}, Agree: 1}, "right network"},
-		"no network":       {bitcoin.Config{Network: "MAIN", Endpoints: []string{endpoint(l.node)}, Agree: 1}, "not a network"},
-		"a wrong genesis":  {bitcoin.Config{Network: chain.Local, Genesis: "00", Endpoints: []string{endpoint(l.node)}, Agree: 1}, "genesis"},
+		"another network":  {bitcoin.Config{Network: chain.Mainnet, Endpoints: []string{endpoint(l.node)}, Quorum: 1}, "right network"},
+		"no network":       {bitcoin.Config{Network: "MAIN", Endpoints: []string{endpoint(l.node)}, Quorum: 1}, "not a network"},
+		"a wrong genesis":  {bitcoin.Config{Network: chain.Local, Genesis: "00", Endpoints: []string{endpoint(l.node)}, Quorum: 1}, "genesis"},
 		"a wrong password": {config(wrong), "user and password"},
 		"nobody there":     {config("http://coffer:" + secret + "@127.0.0.1:1"), "refused"},
 	} {
@@ -817,7 +817,7 @@ func TestAWrongConfigurationIsSaidWithoutAPassword(t *testing.T) {
 			t.Errorf("%s: got %v, want it to say %q and no password", name, err, c.says)
 		}
 	}
-	if c := l.chain; c.CAIP2 != "bip122:0f9188f13cb7b2c71f2a335e3a4fc328" || c.Name != chain.Bitcoin || c.Network != chain.Local || c.Sender == nil || c.Pool == nil || !c.OthersPay {
+	if c := l.chain; c.CAIP2 != "bip122:0f9188f13cb7b2c71f2a335e3a4fc328" || c.Name != chain.Bitcoin || c.Network != chain.Local || c.Sender == nil || c.UTXO == nil || !c.SeparateFeePayer {
 		t.Errorf("got %+v, want the chain of regtest", c)
 	}
 }

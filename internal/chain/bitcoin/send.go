@@ -17,8 +17,8 @@ var _ chain.Sender = (*adapter)(nil)
 // codeInChain is how nodes of both kinds say that a transaction is in a block.
 const codeInChain = -27
 
-// knownWords are how they say that they have it already, in a block or waiting.
-var knownWords = []string{
+// knownPhrases are how they say that they have it already, in a block or waiting.
+var knownPhrases = []string{
 	"already in block chain", "already in utxo set", "already exists in blockchain",
 	"already have transaction", "already in mempool", "already-in-mempool", "already-known",
 }
@@ -29,13 +29,13 @@ var knownWords = []string{
 func (a *adapter) Send(ctx context.Context, raw []byte) (chain.Answer, string) {
 	hash, err := bitcointx.HashOf(raw)
 	if err != nil {
-		return chain.Unknown, "not sent, since it is no transaction of ours: " + several.Short(err.Error())
+		return chain.Unknown, "not sent, since it is no transaction of ours: " + several.TruncateAnswer(err.Error())
 	}
 	text := hex.EncodeToString(raw)
-	return several.Send(ctx, a.providers, func(ctx context.Context, p *provider) (chain.Answer, error) {
+	return several.SendToAll(ctx, a.providers, func(ctx context.Context, p *provider) (chain.Answer, error) {
 		var got chain.TxHash
-		if err := p.call(ctx, ask(&got, "sendrawtransaction", text)); err != nil {
-			return takenFor(err), err
+		if err := p.callBatch(ctx, newCall(&got, "sendrawtransaction", text)); err != nil {
+			return classifySendError(err), err
 		}
 		if got != hash {
 			return chain.Unknown, fmt.Errorf("%s: took %s for %.90q", p.name, hash, string(got))
@@ -44,13 +44,13 @@ func (a *adapter) Send(ctx context.Context, raw []byte) (chain.Answer, string) {
 	})
 }
 
-func takenFor(err error) chain.Answer {
-	var r *refusal
+func classifySendError(err error) chain.Answer {
+	var r *nodeError
 	if !errors.As(err, &r) {
 		return chain.Unknown
 	}
 	text := strings.ToLower(r.Message)
-	for _, w := range knownWords {
+	for _, w := range knownPhrases {
 		if r.Code == codeInChain || strings.Contains(text, w) {
 			return chain.Known
 		}

@@ -23,24 +23,24 @@ import (
 // key. A miner's coins have no sender.
 //
 // One node is enough: the block is proven, and so is everything that it spends.
-func (a *adapter) Senders(ctx context.Context, at chain.Block, of []chain.Transfer) ([][]chain.Address, error) {
-	if len(of) == 0 {
+func (a *adapter) Senders(ctx context.Context, block chain.Block, transfers []chain.Transfer) ([][]chain.Address, error) {
+	if len(transfers) == 0 {
 		return nil, nil
 	}
 	wrap := func(err error) ([][]chain.Address, error) {
-		return nil, fmt.Errorf("senders in block %d of %s: %w", at.Height, chain.Bitcoin, err)
+		return nil, fmt.Errorf("senders in block %d of %s: %w", block.Height, chain.Bitcoin, err)
 	}
-	hash, err := hashText(at.Hash)
+	hash, err := parseHash(block.Hash)
 	if err != nil {
 		return wrap(err)
 	}
-	s, err := a.sealed(ctx, a.showing(), at.Height, hash)
+	s, err := a.loadBlock(ctx, a.providersByTrust(), block.Height, hash)
 	if err != nil {
 		return wrap(err)
 	}
 	var ids []chainhash.Hash
-	for _, t := range of {
-		id, err := hashText(string(t.Tx))
+	for _, t := range transfers {
+		id, err := parseHash(string(t.Tx))
 		if err != nil {
 			return wrap(err)
 		}
@@ -48,8 +48,8 @@ func (a *adapter) Senders(ctx context.Context, at chain.Block, of []chain.Transf
 			ids = append(ids, id)
 		}
 	}
-	senders, err := several.First(ctx, a.showing(), func(ctx context.Context, p *provider) (map[chain.TxHash][]chain.Address, error) {
-		senders, err := p.senders(ctx, s, ids)
+	senders, err := several.FirstAnswer(ctx, a.providersByTrust(), func(ctx context.Context, p *provider) (map[chain.TxHash][]chain.Address, error) {
+		senders, err := p.readSenders(ctx, s, ids)
 		if err != nil {
 			err = fmt.Errorf("%s: %w", p.name, err)
 		}
@@ -58,34 +58,34 @@ func (a *adapter) Senders(ctx context.Context, at chain.Block, of []chain.Transf
 	if err != nil {
 		return wrap(err)
 	}
-	all := make([][]chain.Address, len(of))
-	for i, t := range of {
-		all[i] = slices.Clone(senders[t.Tx])
+	result := make([][]chain.Address, len(transfers))
+	for i, t := range transfers {
+		result[i] = slices.Clone(senders[t.Tx])
 	}
-	return all, nil
+	return result, nil
 }
 
-// senders asks a node for what transactions of a block spend.
-func (p *provider) senders(ctx context.Context, s *sealed, ids []chainhash.Hash) (map[chain.TxHash][]chain.Address, error) {
-	place := make(map[chainhash.Hash]int, len(s.ids))
+// readSenders asks a node for what transactions of a block spend.
+func (p *provider) readSenders(ctx context.Context, s *verifiedBlock, ids []chainhash.Hash) (map[chain.TxHash][]chain.Address, error) {
+	positions := make(map[chainhash.Hash]int, len(s.ids))
 	for i, id := range s.ids {
-		place[id] = i
+		positions[id] = i
 	}
 	spends := map[chainhash.Hash][]wire.OutPoint{} // by the transaction that spends
 	wanted := map[chainhash.Hash][]uint32{}        // outputs, by the transaction that made them
 	var elsewhere []chainhash.Hash
 	for _, id := range ids {
-		i, here := place[id]
-		if !here {
+		i, isInBlock := positions[id]
+		if !isInBlock {
 			elsewhere = append(elsewhere, id)
 		} else if i > 0 {
-			spends[id] = s.spends(i)
+			spends[id] = s.spentOutpoints(i)
 		}
 	}
 	// What is not in the block is of a miner, and older: his coins are told of when they
 	// can be spent.
-	err := p.transactions(ctx, elsewhere, func(id chainhash.Hash, tx *wire.MsgTx) error {
-		if !makesCoins(tx) {
+	err := p.fetchTxs(ctx, elsewhere, func(id chainhash.Hash, tx *wire.MsgTx) error {
+		if !isCoinbaseTx(tx) {
 			return fmt.Errorf("transaction %s is not in block %s", id, s.hash)
 		}
 		return nil
@@ -113,16 +113,16 @@ func (p *provider) senders(ctx context.Context, s *sealed, ids []chainhash.Hash)
 		}
 	}
 	missing = slices.DeleteFunc(missing, func(id chainhash.Hash) bool {
-		i, here := place[id]
-		if here {
-			err = errors.Join(err, read(id, s.scripts(i)))
+		i, isInBlock := positions[id]
+		if isInBlock {
+			err = errors.Join(err, read(id, s.outputScripts(i)))
 		}
-		return here
+		return isInBlock
 	})
 	if err != nil {
 		return nil, err
 	}
-	err = p.transactions(ctx, missing, func(id chainhash.Hash, tx *wire.MsgTx) error {
+	err = p.fetchTxs(ctx, missing, func(id chainhash.Hash, tx *wire.MsgTx) error {
 		made := make([][]byte, len(tx.TxOut))
 		for i, out := range tx.TxOut {
 			made[i] = out.PkScript
@@ -132,39 +132,39 @@ func (p *provider) senders(ctx context.Context, s *sealed, ids []chainhash.Hash)
 	if err != nil {
 		return nil, err
 	}
-	all := map[chain.TxHash][]chain.Address{}
+	byTx := map[chain.TxHash][]chain.Address{}
 	for id, outs := range spends {
 		var senders []chain.Address
 		for _, out := range outs {
-			from, ok := bitcointx.AddressOf(p.params, scripts[out])
+			address, ok := bitcointx.AddressOf(p.params, scripts[out])
 			if !ok {
 				senders = nil
 				break
 			}
-			senders = append(senders, from)
+			senders = append(senders, address)
 		}
 		slices.Sort(senders)
-		all[chain.TxHash(id.String())] = slices.Compact(senders)
+		byTx[chain.TxHash(id.String())] = slices.Compact(senders)
 	}
-	return all, nil
+	return byTx, nil
 }
 
-// transactions fetches transactions by their hashes, as many at once as the length of an
+// fetchTxs fetches transactions by their hashes, as many at once as the length of an
 // answer allows: somebody may have made them long.
-func (p *provider) transactions(ctx context.Context, ids []chainhash.Hash, each func(chainhash.Hash, *wire.MsgTx) error) error {
-	for most := batchItemsMax; len(ids) > 0; {
-		n := min(most, len(ids))
+func (p *provider) fetchTxs(ctx context.Context, ids []chainhash.Hash, visit func(chainhash.Hash, *wire.MsgTx) error) error {
+	for batchSize := batchItemsMax; len(ids) > 0; {
+		n := min(batchSize, len(ids))
 		raws := make([]rawHex, n)
-		questions := make([]*question, n)
+		calls := make([]*rpcCall, n)
 		for i, id := range ids[:n] {
-			questions[i] = ask(&raws[i], "getrawtransaction", id.String())
+			calls[i] = newCall(&raws[i], "getrawtransaction", id.String())
 		}
-		err := p.call(ctx, questions...)
+		err := p.callBatch(ctx, calls...)
 		switch {
 		case errors.Is(err, endpoint.ErrTooLong) && n > 1:
-			most = n / 2
+			batchSize = n / 2
 			continue
-		case refused(err, codeNotFound):
+		case hasErrorCode(err, codeNotFound):
 			return fmt.Errorf("%w: a transaction that a block spends is not found: run the node with the index of all transactions (txindex) and without pruning", err)
 		case err != nil:
 			return err
@@ -177,7 +177,7 @@ func (p *provider) transactions(ctx context.Context, ids []chainhash.Hash, each 
 			if got := tx.TxHash(); got != ids[i] {
 				return fmt.Errorf("gave transaction %s for %s", got, ids[i])
 			}
-			if err := each(ids[i], tx); err != nil {
+			if err := visit(ids[i], tx); err != nil {
 				return err
 			}
 		}
@@ -186,8 +186,8 @@ func (p *provider) transactions(ctx context.Context, ids []chainhash.Hash, each 
 	return nil
 }
 
-// makesCoins tells whether a transaction is a coinbase.
-func makesCoins(tx *wire.MsgTx) bool {
+// isCoinbaseTx tells whether a transaction is a coinbase.
+func isCoinbaseTx(tx *wire.MsgTx) bool {
 	return len(tx.TxIn) == 1 && tx.TxIn[0].PreviousOutPoint.Index == wire.MaxPrevOutIndex &&
 		tx.TxIn[0].PreviousOutPoint.Hash == chainhash.Hash{}
 }

@@ -31,13 +31,13 @@ func pays(from, to chain.Address, satoshi uint64) chain.Payment {
 }
 
 // draft chooses coins for payments, and builds and signs what spends them.
-func (l *lab) draft(t testing.TB, coins []chain.Coin, change chain.Address, rate uint64, ps ...chain.Payment) sentTx {
+func (l *lab) draft(t testing.TB, coins []chain.Output, change chain.Address, rate uint64, ps ...chain.Payment) sentTx {
 	t.Helper()
-	lease, fees, err := l.chain.Pool.Choose(coins, nil, change, chain.Fees{TipCap: money.Units(rate)}, ps...)
+	lease, fees, err := l.chain.UTXO.SelectOutputs(coins, nil, change, chain.Fees{TipCap: money.Units(rate)}, ps...)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return l.sign(t, chain.Slot{Lease: lease}, fees, ps...)
+	return l.sign(t, chain.Slot{Key: lease}, fees, ps...)
 }
 
 func (l *lab) sign(t testing.TB, s chain.Slot, fees chain.Fees, ps ...chain.Payment) sentTx {
@@ -69,7 +69,7 @@ func stands(t testing.TB, c chain.Chain, slots ...chain.Slot) (latest, final []b
 		t.Fatal(err)
 	}
 	for _, s := range slots {
-		l, f := acct.Used(s)
+		l, f := acct.IsUsed(s)
 		latest, final = append(latest, l), append(final, f)
 	}
 	return latest, final
@@ -90,13 +90,13 @@ func TestManyArePaidByOneTransaction(t *testing.T) {
 	from, change := l.Account(t), l.Account(t)
 	coins := l.fund(t, from, 5_000_000, 8_000_000)
 	var ps []chain.Payment
-	for i := range bitcointx.PaysMax + 5 {
+	for i := range bitcointx.PayeesMax + 5 {
 		ps = append(ps, pays(from, l.Account(t), 10_000+uint64(i)))
 	}
-	if n := l.chain.Sender.Fits(ps); n != bitcointx.PaysMax {
-		t.Errorf("got %d of %d in one transaction, want %d", n, len(ps), bitcointx.PaysMax)
+	if n := l.chain.Sender.BatchSize(ps); n != bitcointx.PayeesMax {
+		t.Errorf("got %d of %d in one transaction, want %d", n, len(ps), bitcointx.PayeesMax)
 	}
-	ps = ps[:bitcointx.PaysMax]
+	ps = ps[:bitcointx.PayeesMax]
 	for name, change := range map[string]func(*chain.Payment){
 		"in a token":          func(p *chain.Payment) { p.Contract = "USDC" },
 		"of another":          func(p *chain.Payment) { p.From = change },
@@ -104,7 +104,7 @@ func TestManyArePaidByOneTransaction(t *testing.T) {
 	} {
 		with := slices.Clone(ps)
 		change(&with[3])
-		if n := l.chain.Sender.Fits(with); n != 3 {
+		if n := l.chain.Sender.BatchSize(with); n != 3 {
 			t.Errorf("one %s behind three: got %d, want 3", name, n)
 		}
 		if f, err := l.chain.Sender.Quote(t.Context(), with...); err == nil {
@@ -115,14 +115,14 @@ func TestManyArePaidByOneTransaction(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	lease, fees, err := l.chain.Pool.Choose(nil, coins, change, quote, ps...)
+	lease, fees, err := l.chain.UTXO.SelectOutputs(nil, coins, change, quote, ps...)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if all, err := l.chain.Pool.Spends(lease); err != nil || len(all) == 0 || !slices.Contains(coins, all[0]) {
+	if all, err := l.chain.UTXO.Inputs(lease); err != nil || len(all) == 0 || !slices.Contains(coins, all[0]) {
 		t.Errorf("got %+v, %v, want coins of the payer", all, err)
 	}
-	s := l.sign(t, chain.Slot{Lease: lease}, fees, ps...)
+	s := l.sign(t, chain.Slot{Key: lease}, fees, ps...)
 	l.send(t, s)
 	if o := outcome(t, l.chain, s.hash, ps...); o != nil {
 		t.Errorf("while it waits: got %+v, want nothing", o)
@@ -130,8 +130,8 @@ func TestManyArePaidByOneTransaction(t *testing.T) {
 	l.Mine(t, 1)
 	for _, c := range []chain.Chain{l.chain, open(t, config(core(t, l.node))), open(t, config(endpoint(l.node), core(t, l.node)))} {
 		o := outcome(t, c, s.hash, ps...)
-		if o == nil || !o.Paid || !o.Succeeded || o.Fee != s.fees.Beside {
-			t.Errorf("got %+v, want all paid for %v", o, s.fees.Beside)
+		if o == nil || !o.Paid || !o.Succeeded || o.Fee != s.fees.NonGas {
+			t.Errorf("got %+v, want all paid for %v", o, s.fees.NonGas)
 		}
 		twice := append(slices.Clone(ps[:2]), ps[1])
 		if o := outcome(t, c, s.hash, twice...); o == nil || o.Paid {
@@ -213,11 +213,11 @@ func TestACoinThatIsSpentTakesItsSlots(t *testing.T) {
 	}
 	used := [3]bool{true, true, won.hash == second.hash}
 	want("mined", used, no)
-	height, err := l.node.Height(t.Context())
+	height, err := l.node.TipHeight(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	gone, err := l.node.Hash(t.Context(), height)
+	gone, err := l.node.BlockHash(t.Context(), height)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -268,17 +268,17 @@ func TestAForeignSpendTakesTheSlot(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	out, err := btcd.To(from, 1_000_000)
+	out, err := btcd.NewOutput(from, 1_000_000)
 	if err != nil {
 		t.Fatal(err)
 	}
-	coin := btcd.Coin{TxOut: *out}
+	coin := btcd.Output{TxOut: *out}
 	coin.Hash, coin.Index = *hash, n
-	theirs, err := l.node.Spend(l.keys[from], []btcd.Coin{coin}, 5000)
+	theirs, err := l.node.BuildSpend(l.keys[from], []btcd.Output{coin}, 5000)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := l.node.Send(t.Context(), theirs); err != nil {
+	if err := l.node.SendTx(t.Context(), theirs); err != nil {
 		t.Fatal(err)
 	}
 	l.Mine(t, 1)
@@ -294,12 +294,12 @@ func TestAForeignSpendTakesTheSlot(t *testing.T) {
 	}
 	// A coin that never was is no coin that somebody spent.
 	never := coins[0]
-	never.Outpoint = bitcointx.OutpointOf(chain.TxHash(strings.Repeat("ab", 32)), 0)
-	s := l.draft(t, []chain.Coin{never}, l.Account(t), 2000, pays(from, to, 50_000))
+	never.Outpoint = bitcointx.FormatOutpoint(chain.TxHash(strings.Repeat("ab", 32)), 0)
+	s := l.draft(t, []chain.Output{never}, l.Account(t), 2000, pays(from, to, 50_000))
 	if acct, err := l.chain.Sender.Account(t.Context(), from, s.slot); err == nil {
 		t.Errorf("a coin that never was: got %+v, want an error", acct)
 	}
-	if acct, err := l.chain.Sender.Account(t.Context(), from, chain.Slot{Lease: "no lease"}); err == nil {
+	if acct, err := l.chain.Sender.Account(t.Context(), from, chain.Slot{Key: "no lease"}); err == nil {
 		t.Errorf("no lease: got %+v, want an error", acct)
 	}
 	// A node that calls a coin spent is alone with that where two have to agree.
@@ -364,7 +364,7 @@ func TestThePriceIsEstimatedWithinBounds(t *testing.T) {
 			}
 			continue
 		}
-		if err != nil || f.TipCap != money.Units(want) || f.Beside != money.Units(bitcointx.FeeOf(f.GasLimit, want)) || !f.FeeCap.IsZero() {
+		if err != nil || f.TipCap != money.Units(want) || f.NonGas != money.Units(bitcointx.FeeAtRate(f.GasLimit, want)) || !f.FeeCap.IsZero() {
 			t.Errorf("%s: got %+v, %v, want %d", said, f, err, want)
 		}
 		if f, err := c.Sender.TransferFees(t.Context()); err != nil || f.TipCap != money.Units(want) {
@@ -374,7 +374,7 @@ func TestThePriceIsEstimatedWithinBounds(t *testing.T) {
 	for name, change := range map[string]func(*bitcoin.Config){
 		"a floor above the cap": func(c *bitcoin.Config) { c.RateMin = 60_000 },
 		"a cap above all":       func(c *bitcoin.Config) { c.RateMax = bitcointx.RateMax + 1 },
-		"no usual rate":         func(c *bitcoin.Config) { c.RateUsual = bitcointx.RateMax + 1 },
+		"no usual rate":         func(c *bitcoin.Config) { c.UsualRate = bitcointx.RateMax + 1 },
 		"no target":             func(c *bitcoin.Config) { c.Target = -1 },
 	} {
 		bad := cfg
@@ -420,7 +420,7 @@ func TestCoinsAreMergedWhileADayCostsLittle(t *testing.T) {
 		"down":                                {},
 	} {
 		answer.Store(said)
-		price, low, err := c.Merges.Price(t.Context())
+		price, low, err := c.Consolidator.QuoteConsolidation(t.Context())
 		if want.rate == 0 {
 			if err == nil {
 				t.Errorf("%s: got %+v, want no price", said, price)
@@ -433,16 +433,16 @@ func TestCoinsAreMergedWhileADayCostsLittle(t *testing.T) {
 	}
 	price := chain.Fees{TipCap: money.Units(2000)}
 	// 68 virtual bytes spend one: 136 satoshi now, and 680 in usual times.
-	if over, upto := c.Merges.Small(price); over != money.Units(136) || upto != money.Units(68_000) {
+	if over, upto := c.Consolidator.ConsolidationRange(price); over != money.Units(136) || upto != money.Units(68_000) {
 		t.Errorf("got coins of more than %v up to %v, want more than 136 up to 68000", over, upto)
 	}
 	from, change := l.Account(t), l.Account(t)
 	coins := l.fund(t, from, 20_000, 30_000, 40_000)
-	lease, fees, err := c.Merges.Merge(coins, change, price)
+	lease, fees, err := c.Consolidator.Consolidate(coins, change, price)
 	if err != nil {
 		t.Fatal(err)
 	}
-	payload, err := c.Sender.Build(from, chain.Slot{Lease: lease}, fees)
+	payload, err := c.Sender.Build(from, chain.Slot{Key: lease}, fees)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -450,16 +450,16 @@ func TestCoinsAreMergedWhileADayCostsLittle(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := money.Units(2 * tx.Size()); len(tx.Pays) != 0 || tx.Fee() != want || fees.Beside != want || tx.Rest != money.Units(90_000-2*tx.Size()) {
+	if want := money.Units(2 * tx.VirtualSize()); len(tx.Payees) != 0 || tx.Fee() != want || fees.NonGas != want || tx.ChangeAmount != money.Units(90_000-2*tx.VirtualSize()) {
 		t.Errorf("got %+v for %v, want all but %v back", tx, fees, want)
 	}
-	if _, _, err := c.Merges.Merge(coins, change, chain.Fees{TipCap: money.Units(2_000_000)}); err == nil {
+	if _, _, err := c.Consolidator.Consolidate(coins, change, chain.Fees{TipCap: money.Units(2_000_000)}); err == nil {
 		t.Error("coins that do not pay for it: got them merged")
 	}
 	for name, change := range map[string]func(*bitcoin.Config){
-		"a rate above all": func(c *bitcoin.Config) { c.MergeRate = bitcointx.RateMax + 1 },
-		"of one coin":      func(c *bitcoin.Config) { c.MergeFrom = 1 },
-		"of too many":      func(c *bitcoin.Config) { c.MergeFrom = 101 },
+		"a rate above all": func(c *bitcoin.Config) { c.ConsolidationRate = bitcointx.RateMax + 1 },
+		"of one coin":      func(c *bitcoin.Config) { c.ConsolidationMin = 1 },
+		"of too many":      func(c *bitcoin.Config) { c.ConsolidationMin = 101 },
 	} {
 		bad := config(url)
 		change(&bad)
@@ -486,7 +486,7 @@ func TestAReplacementPaysOutOfTheChange(t *testing.T) {
 			t.Fatalf("got %+v, %v, %v, want a price", next, ok, err)
 		}
 		payload, err := l.chain.Sender.Build(from, s.slot, next, p)
-		var short *chain.ShortError
+		var short *chain.InsufficientOutputsError
 		if errors.As(err, &short) {
 			break
 		}
@@ -535,7 +535,7 @@ func TestTheSmallestPaymentIsThatOfTheAddressesForm(t *testing.T) {
 		"mipcBbFg9gMiCh81Kj8tqqdgoZub1ZJRfn":                               546, // of a key, without SegWit
 		"2MzQwSSnBHWHqSAqtTVQ6v47XtaisrJa1Vc":                              540, // of a script, without SegWit
 	} {
-		got, err := l.chain.Minimum(t.Context(), "", to)
+		got, err := l.chain.MinPaymentTo(t.Context(), "", to)
 		if err != nil || got != money.Units(want) {
 			t.Errorf("%s: got %v, %v, want %d", to, got, err, want)
 			continue

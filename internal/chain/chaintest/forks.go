@@ -8,11 +8,11 @@ import (
 )
 
 var forkPromises = []promise{
-	{"AForkKeepsTheIdentityOfWhatIsMinedAgain", func(t *testing.T, b bench) {
-		if !b.Forks() {
+	{"AForkKeepsTheIdentityOfWhatIsMinedAgain", func(t *testing.T, b labEnv) {
+		if !b.CanFork() {
 			return
 		}
-		start := b.heads(t).Final.Height
+		start := b.readHeads(t).Final.Height
 		// The first payment shifts whatever a block counts, and does not come
 		// back; the second does, elsewhere.
 		for _, k := range b.Kinds() {
@@ -20,57 +20,57 @@ var forkPromises = []promise{
 			b.Pay(t, k, a, units(5))
 			kept := b.Pay(t, k, a, units(6))
 			b.Mine(t, 2)
-			h := b.heads(t).Latest
-			seen := b.recent(t, h.Height-1)
-			was := arrived([]chain.Contents{seen}, a)
-			if k == chain.Internal && len(was) == 0 {
+			h := b.readHeads(t).Latest
+			seen := b.readRecent(t, h.Height-1)
+			original := transfersTo([]chain.Contents{seen}, a)
+			if k == chain.Internal && len(original) == 0 {
 				continue // not traced
 			}
-			if len(was) != 2 {
-				t.Fatalf("%s before the fork: got %v, want two", k, was)
+			if len(original) != 2 {
+				t.Fatalf("%s before the fork: got %v, want two", k, original)
 			}
-			sent := b.senders(t, seen.Block, was[1])
+			sent := b.readSenders(t, seen.Block, original[1])
 			b.Fork(t, 2, kept)
 			b.Finalize(t)
-			blocks := b.finals(t, start)
-			is := arrived(blocks, a)
-			if len(is) != 1 {
-				t.Fatalf("%s after the fork: got %v, want one", k, is)
+			blocks := b.readFinals(t, start)
+			current := transfersTo(blocks, a)
+			if len(current) != 1 {
+				t.Fatalf("%s after the fork: got %v, want one", k, current)
 			}
-			if got, want := identityOf(is[0]), identityOf(was[1]); got != want {
+			if got, want := identityOf(current[0]), identityOf(original[1]); got != want {
 				t.Errorf("%s: got identity %v, want %v", k, got, want)
 			}
-			if is[0].Amount != was[1].Amount || is[0].From != was[1].From {
-				t.Errorf("%s: got %+v, want what %+v moved", k, is[0], was[1])
+			if current[0].Amount != original[1].Amount || current[0].From != original[1].From {
+				t.Errorf("%s: got %+v, want what %+v moved", k, current[0], original[1])
 			}
-			if from := b.sendersIn(t, blocks, is[0]); !slices.Equal(from, sent) {
+			if from := b.findSenders(t, blocks, current[0]); !slices.Equal(from, sent) {
 				t.Errorf("%s: got it from %v, want it from %v", k, from, sent)
 			}
-			start = b.heads(t).Final.Height
+			start = b.readHeads(t).Final.Height
 		}
 	}},
-	{"WhatAForkRemovedIsGone", func(t *testing.T, b bench) {
-		if !b.Forks() {
+	{"WhatAForkRemovedIsGone", func(t *testing.T, b labEnv) {
+		if !b.CanFork() {
 			return
 		}
-		start := b.heads(t).Final.Height
+		start := b.readHeads(t).Final.Height
 		a := b.Account(t)
 		b.Pay(t, chain.Native, a, units(11))
 		b.Mine(t, 1)
-		old := b.heads(t).Latest
-		if got := arrived([]chain.Contents{b.recent(t, old.Height)}, a); len(got) != 1 {
+		old := b.readHeads(t).Latest
+		if got := transfersTo([]chain.Contents{b.readRecent(t, old.Height)}, a); len(got) != 1 {
 			t.Fatalf("before the fork: got %v, want the payment", got)
 		}
 		b.Fork(t, 1)
-		now := b.recent(t, old.Height)
+		now := b.readRecent(t, old.Height)
 		if now.Hash == old.Hash || now.Parent != old.Parent {
 			t.Errorf("block %d: got %s on %s, want another block on %s", old.Height, now.Hash, now.Parent, old.Parent)
 		}
 		b.Finalize(t)
-		if got := arrived(b.finals(t, start), a); len(got) != 0 {
+		if got := transfersTo(b.readFinals(t, start), a); len(got) != 0 {
 			t.Errorf("after the fork: got %v, want nothing", got)
 		}
-		if got := b.balance(t, b.heads(t).Latest, a, ""); !got.IsZero() {
+		if got := b.readBalance(t, b.readHeads(t).Latest, a, ""); !got.IsZero() {
 			t.Errorf("balance after the fork: got %v, want 0", got)
 		}
 	}},

@@ -7,19 +7,19 @@ import (
 	"github.com/cofferpay/coffer/internal/chain"
 )
 
-var grammarPromises = []promise{
-	{"AnAddressHasOneForm", func(t *testing.T, b bench) {
-		g, a := b.Chain().Grammar, b.Account(t)
+var addressPromises = []promise{
+	{"AnAddressHasOneForm", func(t *testing.T, b labEnv) {
+		g, a := b.Chain().AddressCodec, b.Account(t)
 		got, err := g.Parse(string(a))
 		if err != nil || got != a {
 			t.Fatalf("Parse(%s): got %q, %v, want it unchanged", a, got, err)
 		}
-		if g.Burns(a) {
+		if g.IsUnspendable(a) {
 			t.Fatalf("Burns(%s): got true, want false for an address with a key", a)
 		}
 	}},
-	{"WhatIsNoAddressIsRefusedWithASentence", func(t *testing.T, b bench) {
-		g, a := b.Chain().Grammar, string(b.Account(t))
+	{"WhatIsNoAddressIsRefusedWithASentence", func(t *testing.T, b labEnv) {
+		g, a := b.Chain().AddressCodec, string(b.Account(t))
 		for _, s := range []string{
 			"", " ", "0", a + "0", a[:len(a)-1], " " + a, a + "\n", a + "\x00",
 			a + a, strings.Repeat(a, 1000), "someone.eth", "ａ" + a[1:],
@@ -32,9 +32,9 @@ var grammarPromises = []promise{
 			}
 		}
 	}},
-	{"ATokensAddressHasOneForm", func(t *testing.T, b bench) {
-		g := b.Chain().Grammar
-		if b.has(chain.Token) {
+	{"ATokensAddressHasOneForm", func(t *testing.T, b labEnv) {
+		g := b.Chain().AddressCodec
+		if b.hasKind(chain.Token) {
 			if got, err := g.ParseContract(string(b.Token())); err != nil || got != b.Token() {
 				t.Errorf("ParseContract(%s): got %q, %v, want it unchanged", b.Token(), got, err)
 			}
@@ -45,8 +45,8 @@ var grammarPromises = []promise{
 			}
 		}
 	}},
-	{"APaymentLinkNamesTheAddress", func(t *testing.T, b bench) {
-		g, a := b.Chain().Grammar, b.Account(t)
+	{"APaymentLinkNamesTheAddress", func(t *testing.T, b labEnv) {
+		g, a := b.Chain().AddressCodec, b.Account(t)
 		if uri := g.PaymentURI(a, ""); !strings.Contains(uri, string(a)) {
 			t.Errorf("PaymentURI: got %q, want the address %s in it", uri, a)
 		}

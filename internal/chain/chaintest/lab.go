@@ -27,9 +27,9 @@ type Lab interface {
 	// FeeCap is the most per unit of gas that the adapter was configured to pay, in the
 	// unit of Fees.FeeCap, or of Fees.TipCap where that is zero.
 	FeeCap() money.Amount
-	// Replaces tells whether a transaction that waits gives way to a dearer one in its
+	// CanReplace tells whether a transaction that waits gives way to a dearer one in its
 	// slot. Where it does not, whichever is sent first has the slot.
-	Replaces() bool
+	CanReplace() bool
 	// Kinds are the ways in which value moves on this chain.
 	Kinds() []chain.Kind
 	// Token is the contract of a token with nothing unusual about it; it is
@@ -41,19 +41,19 @@ type Lab interface {
 	// Payer makes an address that can pay any number of fees, and has at least five slots
 	// that are free. It holds less than 2^63 of the native coin.
 	Payer(t testing.TB) chain.Address
-	// Give puts an amount of contract ("" for the native coin) on an address.
+	// Fund puts an amount of contract ("" for the native coin) on an address.
 	// It is there in the latest block when Give returns.
-	Give(t testing.TB, to, contract chain.Address, amount money.Amount)
+	Fund(t testing.TB, to, contract chain.Address, amount money.Amount)
 	// Pay sends a payment from a stranger with enough of everything. It waits
 	// for the next block. Payments of one test are mined in the order of Pay.
 	Pay(t testing.TB, kind chain.Kind, to chain.Address, amount money.Amount) chain.TxHash
-	// PayInVain is Pay, but the movement is undone by the chain: the
+	// PayReverted is Pay, but the movement is undone by the chain: the
 	// transaction fails, or it succeeds and an inner call of it was reverted.
-	PayInVain(t testing.TB, kind chain.Kind, to chain.Address, amount money.Amount) chain.TxHash
-	// Refuse makes the token refuse every payment to an address from the next
+	PayReverted(t testing.TB, kind chain.Kind, to chain.Address, amount money.Amount) chain.TxHash
+	// RefusePayments makes the token refuse every payment to an address from the next
 	// block on, which Refuse makes itself or which the next Mine makes, before
 	// any payment that waits.
-	Refuse(t testing.TB, to chain.Address)
+	RefusePayments(t testing.TB, to chain.Address)
 	// Sign signs what Build made, with the key of an address of Account.
 	Sign(t testing.TB, from chain.Address, payload []byte) (raw []byte, tx chain.TxHash)
 
@@ -61,38 +61,38 @@ type Lab interface {
 	Mine(t testing.TB, blocks int)
 	// Finalize adds blocks until the block that is the latest now is final.
 	Finalize(t testing.TB)
-	// Forks tells whether the laboratory can fork its chain; one that cannot is asked for
+	// CanFork tells whether the laboratory can fork its chain; one that cannot is asked for
 	// nothing that needs it, and its adapter's own tests show what a fork does to it.
-	Forks() bool
+	CanFork() bool
 	// Fork takes the last depth blocks away and puts at least as many others in
 	// their place. Of the transactions that went, those in keep are in the last
 	// block of the new branch and the others are nowhere.
 	Fork(t testing.TB, depth int, keep ...chain.TxHash)
 }
 
-// A Purse is a Lab of a chain on which accounts are coins (chain.Pool).
-type Purse interface {
+// A Purse is a Lab of a chain on which accounts are coins (chain.UTXOModel).
+type UTXOLab interface {
 	Lab
-	// Coins are those that an address of Payer was made with, in the same order each time,
+	// Outputs are those that an address of Payer was made with, in the same order each time,
 	// at least five.
-	Coins(t testing.TB, of chain.Address) []chain.Coin
+	Outputs(t testing.TB, of chain.Address) []chain.Output
 }
 
 // Run proves the promises, each in a laboratory of its own.
 func Run(t *testing.T, open func(t *testing.T) Lab) {
-	prove(t, open, slices.Concat(grammarPromises, readerPromises, forkPromises, senderPromises))
+	runPromises(t, open, slices.Concat(addressPromises, readerPromises, forkPromises, senderPromises))
 }
 
 // RunReader proves those that need no Sender.
 func RunReader(t *testing.T, open func(t *testing.T) Lab) {
-	prove(t, open, slices.Concat(grammarPromises, readerPromises, forkPromises))
+	runPromises(t, open, slices.Concat(addressPromises, readerPromises, forkPromises))
 }
 
-func prove(t *testing.T, open func(t *testing.T) Lab, promises []promise) {
+func runPromises(t *testing.T, open func(t *testing.T) Lab, promises []promise) {
 	for _, p := range promises {
 		t.Run(p.name, func(t *testing.T) {
 			t.Parallel()
-			p.prove(t, bench{open(t)})
+			p.prove(t, labEnv{open(t)})
 		})
 	}
 }
@@ -100,15 +100,15 @@ func prove(t *testing.T, open func(t *testing.T) Lab, promises []promise) {
 // A promise is a sentence of package chain and its proof.
 type promise struct {
 	name  string
-	prove func(*testing.T, bench)
+	prove func(*testing.T, labEnv)
 }
 
-// bench is a laboratory with the moves that proofs share.
-type bench struct{ Lab }
+// labEnv is a laboratory with the moves that proofs share.
+type labEnv struct{ Lab }
 
-func (b bench) has(k chain.Kind) bool { return slices.Contains(b.Kinds(), k) }
+func (b labEnv) hasKind(k chain.Kind) bool { return slices.Contains(b.Kinds(), k) }
 
-func (b bench) heads(t *testing.T) chain.Heads {
+func (b labEnv) readHeads(t *testing.T) chain.Heads {
 	t.Helper()
 	h, err := b.Chain().Reader.Heads(t.Context())
 	if err != nil {
@@ -117,115 +117,115 @@ func (b bench) heads(t *testing.T) chain.Heads {
 	return h
 }
 
-func (b bench) final(t *testing.T, height uint64) chain.Contents {
+func (b labEnv) readFinal(t *testing.T, height uint64) chain.Contents {
 	t.Helper()
 	c, err := b.Chain().Reader.Final(t.Context(), height)
 	if err != nil {
 		t.Fatalf("Final(%d): got %v, want the block", height, err)
 	}
-	return b.inside(t, c)
+	return b.withInternal(t, c)
 }
 
-func (b bench) recent(t *testing.T, height uint64) chain.Contents {
+func (b labEnv) readRecent(t *testing.T, height uint64) chain.Contents {
 	t.Helper()
 	c, err := b.Chain().Reader.Recent(t.Context(), height)
 	if err != nil {
 		t.Fatalf("Recent(%d): got %v, want the block", height, err)
 	}
-	return b.inside(t, c)
+	return b.withInternal(t, c)
 }
 
-func (b bench) inside(t *testing.T, c chain.Contents) chain.Contents {
+func (b labEnv) withInternal(t *testing.T, c chain.Contents) chain.Contents {
 	t.Helper()
-	c, err := Inside(t.Context(), b.Chain().Reader, c)
+	c, err := WithInternal(t.Context(), b.Chain().Reader, c)
 	if err != nil {
 		t.Fatalf("block %d: got %v, want what moved inside its transactions", c.Height, err)
 	}
 	return c
 }
 
-// Inside is a block with what moved inside its transactions, where its reader is asked for
+// WithInternal is a block with what moved inside its transactions, where its reader is asked for
 // that. As many providers are asked as have to agree.
-func Inside(ctx context.Context, r chain.Reader, c chain.Contents) (chain.Contents, error) {
+func WithInternal(ctx context.Context, r chain.Reader, c chain.Contents) (chain.Contents, error) {
 	tracer, ok := r.(chain.Tracer)
 	if !ok {
 		return c, nil
 	}
-	told, err := tracer.Touched(ctx, c.Block, chain.Enough)
+	changes, err := tracer.BalanceChanges(ctx, c.Block, chain.QuorumOfProviders)
 	if err != nil {
 		return c, err
 	}
-	if len(told.Blind) > 0 {
-		return c, fmt.Errorf("nothing is told about %v", told.Blind)
+	if len(changes.Untraceable) > 0 {
+		return c, fmt.Errorf("nothing is told about %v", changes.Untraceable)
 	}
-	c.Traced = told.Traced
-	for i, b := range told.Balances {
-		if i > 0 && told.Balances[i-1].Tx == b.Tx {
+	c.Traced = changes.Traced
+	for i, b := range changes.Changes {
+		if i > 0 && changes.Changes[i-1].Tx == b.Tx {
 			continue
 		}
-		var to []chain.Address
-		for _, same := range told.Balances[i:] {
-			if same.Tx == b.Tx {
-				to = append(to, same.Address)
+		var receivers []chain.Address
+		for _, change := range changes.Changes[i:] {
+			if change.Tx == b.Tx {
+				receivers = append(receivers, change.Address)
 			}
 		}
-		moved, err := tracer.Moved(ctx, chain.MovedQuestion{At: c.Block, Tx: b.Tx, To: to, By: chain.Enough})
+		transfers, err := tracer.InternalTransfers(ctx, chain.InternalTransfersQuery{Block: c.Block, Tx: b.Tx, Recipients: receivers, Providers: chain.QuorumOfProviders})
 		if err != nil {
 			return c, err
 		}
-		c.Transfers = append(slices.Clip(c.Transfers), moved...)
+		c.Transfers = append(slices.Clip(c.Transfers), transfers...)
 	}
 	return c, nil
 }
 
-// finals are the final blocks above a height, oldest first.
-func (b bench) finals(t *testing.T, above uint64) []chain.Contents {
+// readFinals are the final blocks above a height, oldest first.
+func (b labEnv) readFinals(t *testing.T, height uint64) []chain.Contents {
 	t.Helper()
-	var all []chain.Contents
-	for last := b.heads(t).Final.Height; above < last; above = all[len(all)-1].Height {
-		all = append(all, b.final(t, above+1))
+	var blocks []chain.Contents
+	for last := b.readHeads(t).Final.Height; height < last; height = blocks[len(blocks)-1].Height {
+		blocks = append(blocks, b.readFinal(t, height+1))
 	}
-	return all
+	return blocks
 }
 
-func (b bench) balance(t *testing.T, at chain.Block, a, contract chain.Address) money.Amount {
+func (b labEnv) readBalance(t *testing.T, block chain.Block, a, contract chain.Address) money.Amount {
 	t.Helper()
-	got, err := b.Chain().Reader.Balances(t.Context(), at, []chain.Holding{{Address: a, Contract: contract}})
+	got, err := b.Chain().Reader.Balances(t.Context(), block, []chain.Holding{{Address: a, Contract: contract}})
 	if err != nil || len(got) != 1 {
-		t.Fatalf("Balances at %d: got %v, %v, want one amount", at.Height, got, err)
+		t.Fatalf("Balances at %d: got %v, %v, want one amount", block.Height, got, err)
 	}
 	return got[0]
 }
 
-// arrived are the transfers to an address.
-func arrived(blocks []chain.Contents, to chain.Address) []chain.Transfer {
-	var in []chain.Transfer
+// transfersTo are the transfers to an address.
+func transfersTo(blocks []chain.Contents, to chain.Address) []chain.Transfer {
+	var transfers []chain.Transfer
 	for _, c := range blocks {
 		for _, tr := range c.Transfers {
 			if tr.To == to {
-				in = append(in, tr)
+				transfers = append(transfers, tr)
 			}
 		}
 	}
-	return in
+	return transfers
 }
 
-// senders are who sent one movement of a block.
-func (b bench) senders(t *testing.T, at chain.Block, tr chain.Transfer) []chain.Address {
+// readSenders are who sent one movement of a block.
+func (b labEnv) readSenders(t *testing.T, block chain.Block, tr chain.Transfer) []chain.Address {
 	t.Helper()
-	got, err := b.Chain().Reader.Senders(t.Context(), at, []chain.Transfer{tr})
+	got, err := b.Chain().Reader.Senders(t.Context(), block, []chain.Transfer{tr})
 	if err != nil || len(got) != 1 {
-		t.Fatalf("Senders in %d: got %v, %v, want those of one movement", at.Height, got, err)
+		t.Fatalf("Senders in %d: got %v, %v, want those of one movement", block.Height, got, err)
 	}
 	return got[0]
 }
 
-// sendersIn are who sent a movement that is in one of some blocks.
-func (b bench) sendersIn(t *testing.T, blocks []chain.Contents, tr chain.Transfer) []chain.Address {
+// findSenders are who sent a movement that is in one of some blocks.
+func (b labEnv) findSenders(t *testing.T, blocks []chain.Contents, tr chain.Transfer) []chain.Address {
 	t.Helper()
 	for _, c := range blocks {
 		if slices.Contains(c.Transfers, tr) {
-			return b.senders(t, c.Block, tr)
+			return b.readSenders(t, c.Block, tr)
 		}
 	}
 	t.Fatalf("got no block with %+v, want one", tr)
@@ -241,8 +241,8 @@ type identity struct {
 
 func identityOf(tr chain.Transfer) identity { return identity{tr.Tx, tr.Kind, tr.Position} }
 
-// contract is what a kind of movement moves.
-func (b bench) contract(k chain.Kind) chain.Address {
+// contractOf is what a kind of movement moves.
+func (b labEnv) contractOf(k chain.Kind) chain.Address {
 	if k == chain.Token {
 		return b.Token()
 	}
@@ -251,7 +251,7 @@ func (b bench) contract(k chain.Kind) chain.Address {
 
 func units(n uint64) money.Amount { return money.Units(n) }
 
-func minus(t *testing.T, a, b money.Amount) money.Amount {
+func subAmount(t *testing.T, a, b money.Amount) money.Amount {
 	t.Helper()
 	d, err := a.Sub(b)
 	if err != nil {
@@ -260,7 +260,7 @@ func minus(t *testing.T, a, b money.Amount) money.Amount {
 	return d
 }
 
-func plus(t *testing.T, a, b money.Amount) money.Amount {
+func addAmount(t *testing.T, a, b money.Amount) money.Amount {
 	t.Helper()
 	s, err := a.Add(b)
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 )
 
 var readerPromises = []promise{
-	{"EveryKindOfMovementIsFoundOnce", func(t *testing.T, b bench) {
-		start := b.heads(t).Final.Height
+	{"EveryKindOfMovementIsFoundOnce", func(t *testing.T, b labEnv) {
+		start := b.readHeads(t).Final.Height
 		type paid struct {
 			kind chain.Kind
 			tx   chain.TxHash
@@ -23,10 +23,10 @@ var readerPromises = []promise{
 		}
 		b.Mine(t, 1)
 		b.Finalize(t)
-		blocks := b.finals(t, start)
+		blocks := b.readFinals(t, start)
 		for a, p := range to {
-			in := arrived(blocks, a)
-			if p.kind == chain.Internal && !traced(blocks) {
+			in := transfersTo(blocks, a)
+			if p.kind == chain.Internal && !allTraced(blocks) {
 				if len(in) != 0 {
 					t.Errorf("INTERNAL untraced: got %v, want nothing", in)
 				}
@@ -37,7 +37,7 @@ var readerPromises = []promise{
 				continue
 			}
 			got := in[0]
-			if got.Kind != p.kind || got.Tx != p.tx || got.Contract != b.contract(p.kind) {
+			if got.Kind != p.kind || got.Tx != p.tx || got.Contract != b.contractOf(p.kind) {
 				t.Errorf("%s: got %+v, want it in %s", p.kind, got, p.tx)
 			}
 			if got.Kind != chain.Native && got.Position == "" {
@@ -46,19 +46,19 @@ var readerPromises = []promise{
 			if got.Amount.IsZero() {
 				t.Errorf("%s: got %+v, want an amount", p.kind, got)
 			}
-			if from := b.sendersIn(t, blocks, got); len(from) != 1 || got.From != "" && got.From != from[0] {
+			if from := b.findSenders(t, blocks, got); len(from) != 1 || got.From != "" && got.From != from[0] {
 				t.Errorf("%s: got %+v from %v, want one sender, and no other than it names", p.kind, got, from)
 			}
 		}
 	}},
-	{"SendersComeInTheOrderAsked", func(t *testing.T, b bench) {
+	{"SendersComeInTheOrderAsked", func(t *testing.T, b labEnv) {
 		first, second := b.Account(t), b.Account(t)
 		for _, a := range []chain.Address{first, second} {
 			b.Pay(t, chain.Native, a, units(77))
 		}
 		b.Mine(t, 1)
-		c := b.recent(t, b.heads(t).Latest.Height)
-		to := slices.Concat(arrived([]chain.Contents{c}, second), arrived([]chain.Contents{c}, first))
+		c := b.readRecent(t, b.readHeads(t).Latest.Height)
+		to := slices.Concat(transfersTo([]chain.Contents{c}, second), transfersTo([]chain.Contents{c}, first))
 		if len(to) != 2 {
 			t.Fatalf("got %v, want two payments", to)
 		}
@@ -67,7 +67,7 @@ var readerPromises = []promise{
 			t.Fatalf("got %v, %v, want the senders of two", got, err)
 		}
 		for i, tr := range to {
-			if want := b.senders(t, c.Block, tr); len(want) == 0 || !slices.Equal(got[i], want) || !slices.IsSorted(want) {
+			if want := b.readSenders(t, c.Block, tr); len(want) == 0 || !slices.Equal(got[i], want) || !slices.IsSorted(want) {
 				t.Errorf("of %+v: got %v, want %v in order", tr, got[i], want)
 			}
 		}
@@ -75,45 +75,45 @@ var readerPromises = []promise{
 			t.Errorf("of nothing: got %v, %v, want nobody", got, err)
 		}
 	}},
-	{"WhatTheChainUndidIsNotSeen", func(t *testing.T, b bench) {
-		start := b.heads(t).Final.Height
+	{"WhatTheChainUndidIsNotSeen", func(t *testing.T, b labEnv) {
+		start := b.readHeads(t).Final.Height
 		var to []chain.Address
 		for _, k := range b.Kinds() {
 			a := b.Account(t)
-			b.PayInVain(t, k, a, units(1000))
+			b.PayReverted(t, k, a, units(1000))
 			to = append(to, a)
 		}
 		b.Mine(t, 1)
-		latest := b.heads(t).Latest
+		latest := b.readHeads(t).Latest
 		b.Finalize(t)
-		blocks := b.finals(t, start)
+		blocks := b.readFinals(t, start)
 		for i, a := range to {
-			if in := arrived(blocks, a); len(in) != 0 {
+			if in := transfersTo(blocks, a); len(in) != 0 {
 				t.Errorf("%s: got %v, want nothing", b.Kinds()[i], in)
 			}
-			if got := b.balance(t, latest, a, b.contract(b.Kinds()[i])); !got.IsZero() {
+			if got := b.readBalance(t, latest, a, b.contractOf(b.Kinds()[i])); !got.IsZero() {
 				t.Errorf("%s: got a balance of %v, want 0", b.Kinds()[i], got)
 			}
 		}
 	}},
-	{"NothingOfNothingIsSeen", func(t *testing.T, b bench) {
-		start := b.heads(t).Final.Height
+	{"NothingOfNothingIsSeen", func(t *testing.T, b labEnv) {
+		start := b.readHeads(t).Final.Height
 		a := b.Account(t)
 		for _, k := range b.Kinds() {
 			b.Pay(t, k, a, units(0))
 		}
 		b.Mine(t, 1)
 		b.Finalize(t)
-		if in := arrived(b.finals(t, start), a); len(in) != 0 {
+		if in := transfersTo(b.readFinals(t, start), a); len(in) != 0 {
 			t.Errorf("got %v, want no transfer of zero", in)
 		}
 	}},
-	{"FinalBlocksAreAChainAndStayAsTheyWere", func(t *testing.T, b bench) {
-		start := b.heads(t).Final
+	{"FinalBlocksAreAChainAndStayAsTheyWere", func(t *testing.T, b labEnv) {
+		start := b.readHeads(t).Final
 		b.Pay(t, chain.Native, b.Account(t), units(7))
 		b.Mine(t, 3)
 		b.Finalize(t)
-		before := b.finals(t, start.Height)
+		before := b.readFinals(t, start.Height)
 		if before[0].Parent != start.Hash {
 			t.Errorf("got %+v after %+v, want it on that", before[0].Block, start)
 		}
@@ -127,16 +127,16 @@ var readerPromises = []promise{
 		}
 		b.Mine(t, 2)
 		for _, want := range before {
-			if got := b.final(t, want.Height); !reflect.DeepEqual(got, want) {
+			if got := b.readFinal(t, want.Height); !reflect.DeepEqual(got, want) {
 				t.Errorf("block %d again: got %+v, want %+v", want.Height, got, want)
 			}
 		}
 	}},
-	{"FinalShowsNothingThatIsNotFinal", func(t *testing.T, b bench) {
+	{"FinalShowsNothingThatIsNotFinal", func(t *testing.T, b labEnv) {
 		a := b.Account(t)
 		b.Pay(t, chain.Native, a, units(9))
 		b.Mine(t, 1)
-		h := b.heads(t)
+		h := b.readHeads(t)
 		if h.Final.Height >= h.Latest.Height {
 			t.Fatalf("heads: got final %d of %d, want finality behind the head", h.Final.Height, h.Latest.Height)
 		}
@@ -148,58 +148,58 @@ var readerPromises = []promise{
 		if c, err := b.Chain().Reader.Recent(t.Context(), h.Latest.Height+1); !errors.Is(err, chain.ErrNotYet) {
 			t.Errorf("Recent beyond the head: got %+v, %v, want ErrNotYet", c, err)
 		}
-		if got := arrived([]chain.Contents{b.recent(t, h.Latest.Height)}, a); len(got) != 1 {
+		if got := transfersTo([]chain.Contents{b.readRecent(t, h.Latest.Height)}, a); len(got) != 1 {
 			t.Errorf("Recent(%d): got %v, want the payment", h.Latest.Height, got)
 		}
 	}},
-	{"FinalityNeverGoesBack", func(t *testing.T, b bench) {
-		last := b.heads(t)
+	{"FinalityNeverGoesBack", func(t *testing.T, b labEnv) {
+		last := b.readHeads(t)
 		for range 6 {
 			b.Mine(t, 1)
-			now := b.heads(t)
+			now := b.readHeads(t)
 			if now.Final.Height < last.Final.Height || now.Latest.Height <= last.Latest.Height {
 				t.Errorf("heads: got %d/%d after %d/%d, want them to move on",
 					now.Final.Height, now.Latest.Height, last.Final.Height, last.Latest.Height)
 			}
-			if c := b.final(t, last.Final.Height); c.Hash != last.Final.Hash {
+			if c := b.readFinal(t, last.Final.Height); c.Hash != last.Final.Hash {
 				t.Errorf("Final(%d): got %s, want %s", last.Final.Height, c.Hash, last.Final.Hash)
 			}
 			last = now
 		}
 	}},
-	{"BalancesAreThoseOfTheNamedBlock", func(t *testing.T, b bench) {
+	{"BalancesAreThoseOfTheNamedBlock", func(t *testing.T, b labEnv) {
 		for _, k := range b.Kinds() {
 			if k == chain.Internal {
 				continue
 			}
-			a, contract := b.Account(t), b.contract(k)
-			before := b.heads(t).Latest
+			a, contract := b.Account(t), b.contractOf(k)
+			before := b.readHeads(t).Latest
 			b.Pay(t, k, a, units(400))
 			b.Mine(t, 1)
-			between := b.heads(t).Latest
+			between := b.readHeads(t).Latest
 			b.Pay(t, k, a, units(30))
 			b.Mine(t, 1)
-			after := b.heads(t).Latest
+			after := b.readHeads(t).Latest
 			for _, c := range []struct {
 				at   chain.Block
 				want uint64
 			}{{before, 0}, {between, 400}, {after, 430}} {
-				if got := b.balance(t, c.at, a, contract); got != units(c.want) {
+				if got := b.readBalance(t, c.at, a, contract); got != units(c.want) {
 					t.Errorf("%s at %d: got %v, want %d", k, c.at.Height, got, c.want)
 				}
 			}
 		}
 	}},
-	{"BalancesComeInTheOrderAsked", func(t *testing.T, b bench) {
+	{"BalancesComeInTheOrderAsked", func(t *testing.T, b labEnv) {
 		var of []chain.Holding
 		for i := range 5 {
 			a := b.Account(t)
 			if i > 0 {
-				b.Give(t, a, "", units(uint64(i)))
+				b.Fund(t, a, "", units(uint64(i)))
 			}
 			of = append(of, chain.Holding{Address: a})
 		}
-		got, err := b.Chain().Reader.Balances(t.Context(), b.heads(t).Latest, of)
+		got, err := b.Chain().Reader.Balances(t.Context(), b.readHeads(t).Latest, of)
 		if err != nil || len(got) != len(of) {
 			t.Fatalf("got %v, %v, want %d amounts", got, err, len(of))
 		}
@@ -208,39 +208,39 @@ var readerPromises = []promise{
 				t.Errorf("balance %d: got %v, want %d", i, got[i], i)
 			}
 		}
-		if got, err := b.Chain().Reader.Balances(t.Context(), b.heads(t).Latest, nil); err != nil || len(got) != 0 {
+		if got, err := b.Chain().Reader.Balances(t.Context(), b.readHeads(t).Latest, nil); err != nil || len(got) != 0 {
 			t.Errorf("of nobody: got %v, %v, want nothing", got, err)
 		}
 	}},
-	{"AContractIsNotTakenForWhoHasAKey", func(t *testing.T, b bench) {
-		if !b.has(chain.Token) {
+	{"AContractIsNotTakenForWhoHasAKey", func(t *testing.T, b labEnv) {
+		if !b.hasKind(chain.Token) {
 			return
 		}
 		fresh, used := b.Account(t), b.Account(t)
-		b.Give(t, used, "", units(400))
-		at := b.heads(t).Latest
-		for a, want := range map[chain.Address]chain.AccountKind{fresh: chain.Keyed, used: chain.Keyed, b.Token(): chain.Programmed} {
+		b.Fund(t, used, "", units(400))
+		at := b.readHeads(t).Latest
+		for a, want := range map[chain.Address]chain.AccountKind{fresh: chain.KeyAccount, used: chain.KeyAccount, b.Token(): chain.ContractAccount} {
 			if got, err := b.Chain().Reader.Kind(t.Context(), at, a); err != nil || got != want {
 				t.Errorf("%s: got %q, %v, want %s", a, got, err, want)
 			}
 		}
-		if !b.Forks() {
+		if !b.CanFork() {
 			return
 		}
 		b.Mine(t, 1)
-		gone := b.heads(t).Latest
+		gone := b.readHeads(t).Latest
 		b.Fork(t, 1)
 		if got, err := b.Chain().Reader.Kind(t.Context(), gone, fresh); err == nil {
 			t.Errorf("in a block that is nowhere: got %q, want an error", got)
 		}
 	}},
-	{"ABalanceInABlockThatIsNowhereIsAnError", func(t *testing.T, b bench) {
+	{"ABalanceInABlockThatIsNowhereIsAnError", func(t *testing.T, b labEnv) {
 		a := b.Account(t)
-		if !b.Forks() {
+		if !b.CanFork() {
 			return
 		}
 		b.Mine(t, 1)
-		gone := b.heads(t).Latest
+		gone := b.readHeads(t).Latest
 		b.Fork(t, 1)
 		got, err := b.Chain().Reader.Balances(t.Context(), gone, []chain.Holding{{Address: a}})
 		if err == nil {
@@ -249,7 +249,7 @@ var readerPromises = []promise{
 	}},
 }
 
-func traced(blocks []chain.Contents) bool {
+func allTraced(blocks []chain.Contents) bool {
 	for _, c := range blocks {
 		if !c.Traced {
 			return false

@@ -12,44 +12,44 @@ import (
 	"github.com/cofferpay/coffer/internal/money"
 )
 
-// Plenty is enough native coin for any number of fees here, where its unit is small:
+// AmpleNative is enough native coin for any number of fees here, where its unit is small:
 // 10^18 units.
-var Plenty = money.MustParse("1000000000000000000")
+var AmpleNative = money.MustParse("1000000000000000000")
 
-// payment is one from a new account that can afford it to a new account. What is worth
+// newPayment is one from a new account that can afford it to a new account. What is worth
 // less than a thousand units is dust somewhere.
-func (b bench) payment(t *testing.T, k chain.Kind, amount uint64) chain.Payment {
+func (b labEnv) newPayment(t *testing.T, k chain.Kind, amount uint64) chain.Payment {
 	t.Helper()
-	p := chain.Payment{From: b.Payer(t), To: b.Account(t), Contract: b.contract(k), Amount: units(amount)}
+	p := chain.Payment{From: b.Payer(t), To: b.Account(t), Contract: b.contractOf(k), Amount: units(amount)}
 	if k == chain.Token {
-		b.Give(t, p.From, p.Contract, units(10*amount))
+		b.Fund(t, p.From, p.Contract, units(10*amount))
 	}
 	return p
 }
 
-// kinds are those that a payment of ours can have.
-func (b bench) kinds() []chain.Kind {
-	if b.has(chain.Token) {
+// payableKinds are those that a payment of ours can have.
+func (b labEnv) payableKinds() []chain.Kind {
+	if b.hasKind(chain.Token) {
 		return []chain.Kind{chain.Native, chain.Token}
 	}
 	return []chain.Kind{chain.Native}
 }
 
-type sent struct {
+type sentTx struct {
 	raw  []byte
 	tx   chain.TxHash
 	fees chain.Fees
 }
 
-// only is one payment, or none for a cancel.
-func only(p *chain.Payment) []chain.Payment {
+// paymentList is one payment, or none for a cancel.
+func paymentList(p *chain.Payment) []chain.Payment {
 	if p == nil {
 		return nil
 	}
 	return []chain.Payment{*p}
 }
 
-func (b bench) quote(t *testing.T, p chain.Payment) chain.Fees {
+func (b labEnv) quoteFees(t *testing.T, p chain.Payment) chain.Fees {
 	t.Helper()
 	f, err := b.Chain().Sender.Quote(t.Context(), p)
 	if err != nil {
@@ -58,84 +58,84 @@ func (b bench) quote(t *testing.T, p chain.Payment) chain.Fees {
 	return f
 }
 
-func (b bench) build(t *testing.T, from chain.Address, p *chain.Payment, nth uint64, f chain.Fees) []byte {
+func (b labEnv) buildPayload(t *testing.T, from chain.Address, p *chain.Payment, nth uint64, f chain.Fees) []byte {
 	t.Helper()
-	payload, err := b.Chain().Sender.Build(from, b.slot(t, from, nth), f, only(p)...)
+	payload, err := b.Chain().Sender.Build(from, b.nthSlot(t, from, nth), f, paymentList(p)...)
 	if err != nil {
 		t.Fatalf("Build(%+v): got %v, want a payload", p, err)
 	}
 	return payload
 }
 
-// dispatch builds, signs and sends; p is nil for a cancel.
-func (b bench) dispatch(t *testing.T, from chain.Address, p *chain.Payment, nth uint64, f chain.Fees) sent {
+// signAndSend builds, signs and sends; p is nil for a cancel.
+func (b labEnv) signAndSend(t *testing.T, from chain.Address, p *chain.Payment, nth uint64, f chain.Fees) sentTx {
 	t.Helper()
-	raw, tx := b.Sign(t, from, b.build(t, from, p, nth, f))
-	if a, said := b.Chain().Sender.Send(t.Context(), raw); a != chain.Accepted {
-		t.Fatalf("Send: got %v %q, want Accepted", a, said)
+	raw, tx := b.Sign(t, from, b.buildPayload(t, from, p, nth, f))
+	if a, text := b.Chain().Sender.Send(t.Context(), raw); a != chain.Accepted {
+		t.Fatalf("Send: got %v %q, want Accepted", a, text)
 	}
-	return sent{raw, tx, f}
+	return sentTx{raw, tx, f}
 }
 
-func (b bench) send(t *testing.T, p chain.Payment, nth uint64) sent {
+func (b labEnv) quoteAndSend(t *testing.T, p chain.Payment, nth uint64) sentTx {
 	t.Helper()
-	return b.dispatch(t, p.From, &p, nth, b.quote(t, p))
+	return b.signAndSend(t, p.From, &p, nth, b.quoteFees(t, p))
 }
 
-// yield is a payment that is to give way to another in its slot: it is out, or, where
+// sendReplaceable is a payment that is to give way to another in its slot: it is out, or, where
 // nothing that is out gives way, only signed.
-func (b bench) yield(t *testing.T, p chain.Payment) sent {
+func (b labEnv) sendReplaceable(t *testing.T, p chain.Payment) sentTx {
 	t.Helper()
-	if b.Replaces() {
-		return b.send(t, p, 0)
+	if b.CanReplace() {
+		return b.quoteAndSend(t, p, 0)
 	}
-	fees := b.quote(t, p)
-	raw, tx := b.Sign(t, p.From, b.build(t, p.From, &p, 0, fees))
-	return sent{raw, tx, fees}
+	fees := b.quoteFees(t, p)
+	raw, tx := b.Sign(t, p.From, b.buildPayload(t, p.From, &p, 0, fees))
+	return sentTx{raw, tx, fees}
 }
 
-// late sends what was only signed, now that another has its slot.
-func (b bench) late(t *testing.T, s sent) {
+// sendReplaced sends what was only signed, now that another has its slot.
+func (b labEnv) sendReplaced(t *testing.T, s sentTx) {
 	t.Helper()
-	if !b.Replaces() {
+	if !b.CanReplace() {
 		b.Chain().Sender.Send(t.Context(), s.raw)
 	}
 }
 
-func (b bench) lookFor(t *testing.T, p *chain.Payment, of ...sent) *chain.Outcome {
+func (b labEnv) readOutcome(t *testing.T, p *chain.Payment, candidates ...sentTx) *chain.Outcome {
 	t.Helper()
 	var txs []chain.TxHash
-	for _, s := range of {
+	for _, s := range candidates {
 		txs = append(txs, s.tx)
 	}
-	o, err := b.Chain().Sender.Outcome(t.Context(), txs, only(p)...)
+	o, err := b.Chain().Sender.Outcome(t.Context(), txs, paymentList(p)...)
 	if err != nil {
 		t.Fatalf("Outcome(%v): got %v, want an answer", txs, err)
 	}
 	return o
 }
 
-func (b bench) outcome(t *testing.T, p chain.Payment, of ...sent) *chain.Outcome {
+func (b labEnv) paymentOutcome(t *testing.T, p chain.Payment, candidates ...sentTx) *chain.Outcome {
 	t.Helper()
-	return b.lookFor(t, &p, of...)
+	return b.readOutcome(t, &p, candidates...)
 }
 
-// expires tells whether a transaction gives way to nothing, see chain.ErrExpires: then no
+// canOnlyExpire tells whether a transaction gives way to nothing, see chain.ErrExpires: then no
 // other is offered in its place.
-func (b bench) expires(t *testing.T, p chain.Payment) bool {
+func (b labEnv) canOnlyExpire(t *testing.T, p chain.Payment) bool {
 	t.Helper()
-	fees := b.quote(t, p)
-	_, err := b.Chain().Sender.Build(p.From, b.slot(t, p.From, 0), fees)
+	fees := b.quoteFees(t, p)
+	_, err := b.Chain().Sender.Build(p.From, b.nthSlot(t, p.From, 0), fees)
 	if !errors.Is(err, chain.ErrExpires) {
 		return false
 	}
-	if more, ok, err := b.Chain().Sender.Bump(t.Context(), fees); err != nil || ok {
-		t.Errorf("Bump(%+v): got %+v, %v, want none where nothing gives way", fees, more, err)
+	if higher, ok, err := b.Chain().Sender.Bump(t.Context(), fees); err != nil || ok {
+		t.Errorf("Bump(%+v): got %+v, %v, want none where nothing gives way", fees, higher, err)
 	}
 	return true
 }
 
-func (b bench) account(t *testing.T, a chain.Address, open ...chain.Slot) chain.Account {
+func (b labEnv) readAccount(t *testing.T, a chain.Address, open ...chain.Slot) chain.Account {
 	t.Helper()
 	acc, err := b.Chain().Sender.Account(t.Context(), a, open...)
 	if err != nil {
@@ -145,29 +145,29 @@ func (b bench) account(t *testing.T, a chain.Address, open ...chain.Slot) chain.
 }
 
 var senderPromises = []promise{
-	{"OneTransactionMakesOnePaymentAtLeast", func(t *testing.T, b bench) {
+	{"OneTransactionMakesOnePaymentAtLeast", func(t *testing.T, b labEnv) {
 		var ps []chain.Payment
-		p := b.payment(t, chain.Native, 1010)
+		p := b.newPayment(t, chain.Native, 1010)
 		for range 3 {
 			ps = append(ps, p)
-			if n := b.Chain().Sender.Fits(ps); n < 1 || n > len(ps) {
+			if n := b.Chain().Sender.BatchSize(ps); n < 1 || n > len(ps) {
 				t.Errorf("of %d payments: got %d in one transaction, want at least one and no more than there are", len(ps), n)
 			}
 		}
 	}},
-	{"WhatGoesTogetherIsMadeTogetherAndPaidByOne", func(t *testing.T, b bench) {
-		for _, ps := range b.companies(t) {
-			ps = ps[:b.Chain().Sender.Fits(ps)]
+	{"WhatGoesTogetherIsMadeTogetherAndPaidByOne", func(t *testing.T, b labEnv) {
+		for _, ps := range b.batchablePayments(t) {
+			ps = ps[:b.Chain().Sender.BatchSize(ps)]
 			if len(ps) < 2 {
 				continue
 			}
-			payer := payerOf(ps[0])
-			start := b.heads(t).Final.Height
+			payer := feePayer(ps[0])
+			start := b.readHeads(t).Final.Height
 			fees, err := b.Chain().Sender.Quote(t.Context(), ps...)
 			if err != nil {
 				t.Fatalf("Quote(%+v): got %v, want fees", ps, err)
 			}
-			at, fees := b.slotOf(t, payer, ps, fees)
+			at, fees := b.batchSlot(t, payer, ps, fees)
 			payload, err := b.Chain().Sender.Build(payer, at, fees, ps...)
 			if err != nil {
 				t.Fatalf("Build(%+v): got %v, want a payload", ps, err)
@@ -179,9 +179,9 @@ var senderPromises = []promise{
 			if a, said := b.Chain().Sender.Send(t.Context(), raw); a != chain.Accepted {
 				t.Fatalf("Send: got %v %q, want Accepted", a, said)
 			}
-			before := b.heads(t).Latest
+			before := b.readHeads(t).Latest
 			b.Mine(t, 1)
-			after := b.heads(t).Latest
+			after := b.readHeads(t).Latest
 			outcome := func(ps ...chain.Payment) *chain.Outcome {
 				t.Helper()
 				o, err := b.Chain().Sender.Outcome(t.Context(), []chain.TxHash{tx}, ps...)
@@ -196,7 +196,7 @@ var senderPromises = []promise{
 				t.Errorf("got %+v, want all of it paid for a fee of at most %v", o, most)
 			}
 			other := slices.Clone(ps)
-			other[1].Amount = plus(t, other[1].Amount, units(1))
+			other[1].Amount = addAmount(t, other[1].Amount, units(1))
 			if o := outcome(other...); o.Paid {
 				t.Errorf("another amount: got %+v, want it unpaid", o)
 			}
@@ -204,25 +204,25 @@ var senderPromises = []promise{
 			out[chain.Holding{Address: payer}] = o.Fee
 			for _, p := range ps {
 				to, from := chain.Holding{Address: p.To, Contract: p.Contract}, chain.Holding{Address: p.From, Contract: p.Contract}
-				in[to], out[from] = plus(t, in[to], p.Amount), plus(t, out[from], p.Amount)
+				in[to], out[from] = addAmount(t, in[to], p.Amount), addAmount(t, out[from], p.Amount)
 			}
 			for h := range maps.Keys(out) {
-				in[h] = plus(t, in[h], money.Zero)
+				in[h] = addAmount(t, in[h], money.Zero)
 			}
 			for h, got := range in {
-				was, is := b.balance(t, before, h.Address, h.Contract), b.balance(t, after, h.Address, h.Contract)
-				if plus(t, was, got) != plus(t, is, out[h]) {
-					t.Errorf("%+v: got %v and then %v, want %v in and %v out", h, was, is, got, out[h])
+				original, current := b.readBalance(t, before, h.Address, h.Contract), b.readBalance(t, after, h.Address, h.Contract)
+				if addAmount(t, original, got) != addAmount(t, current, out[h]) {
+					t.Errorf("%+v: got %v and then %v, want %v in and %v out", h, original, current, got, out[h])
 				}
 			}
 			// Whoever sent it is told, so that it is known for ours.
 			b.Finalize(t)
-			blocks := b.finals(t, start)
-			for _, tr := range arrived(blocks, ps[0].To) {
+			blocks := b.readFinals(t, start)
+			for _, tr := range transfersTo(blocks, ps[0].To) {
 				if tr.Tx != tx {
 					continue
 				}
-				senders := b.sendersIn(t, blocks, tr)
+				senders := b.findSenders(t, blocks, tr)
 				if len(senders) == 0 {
 					t.Errorf("%+v: got nobody who sent it", tr)
 				}
@@ -234,7 +234,7 @@ var senderPromises = []promise{
 			}
 		}
 	}},
-	{"ARefusalSaysWhetherTheAmountOrThePayersFundsAreItsCause", func(t *testing.T, b bench) {
+	{"ARefusalSaysWhetherTheAmountOrThePayersFundsAreItsCause", func(t *testing.T, b labEnv) {
 		ch := b.Chain()
 		cause := func(p chain.Payment, want chain.Cause) {
 			t.Helper()
@@ -244,42 +244,42 @@ var senderPromises = []promise{
 				t.Errorf("Quote(%+v): got %v, want it refused for %s", p, err, want)
 			}
 		}
-		for _, k := range b.kinds() {
-			p := b.payment(t, k, 12345)
-			least, err := ch.Minimum(t.Context(), p.Contract, p.To)
+		for _, k := range b.payableKinds() {
+			p := b.newPayment(t, k, 12345)
+			least, err := ch.MinPaymentTo(t.Context(), p.Contract, p.To)
 			if err != nil {
 				t.Fatalf("Minimum(%s): got %v, want an amount", p.To, err)
 			}
 			if p.Amount = least; !least.IsZero() {
-				b.quote(t, p)
+				b.quoteFees(t, p)
 			}
 			if units(1).Less(least) {
-				p.Amount = minus(t, least, units(1))
+				p.Amount = subAmount(t, least, units(1))
 				cause(p, chain.CauseAmount)
 			}
-			if ch.Pool == nil { // whose coins suffice is not the quote's to say
-				p.Amount = plus(t, b.balance(t, b.heads(t).Latest, p.From, p.Contract), units(1))
+			if ch.UTXO == nil { // whose coins suffice is not the quote's to say
+				p.Amount = addAmount(t, b.readBalance(t, b.readHeads(t).Latest, p.From, p.Contract), units(1))
 				cause(p, chain.CauseFunds)
 			}
 		}
 	}},
-	{"AForkTakesAnOutcomeBack", func(t *testing.T, b bench) {
-		if !b.Forks() {
+	{"AForkTakesAnOutcomeBack", func(t *testing.T, b labEnv) {
+		if !b.CanFork() {
 			return
 		}
-		p := b.payment(t, chain.Native, 1234)
-		at := b.slot(t, p.From, 0)
-		sent := b.send(t, p, 0)
+		p := b.newPayment(t, chain.Native, 1234)
+		at := b.nthSlot(t, p.From, 0)
+		sent := b.quoteAndSend(t, p, 0)
 		b.Mine(t, 1)
-		first := b.outcome(t, p, sent)
+		first := b.paymentOutcome(t, p, sent)
 		if first == nil || !first.Paid {
 			t.Fatalf("before the fork: got %+v, want it paid", first)
 		}
 		b.Fork(t, 1)
-		if got := b.outcome(t, p, sent); got != nil {
+		if got := b.paymentOutcome(t, p, sent); got != nil {
 			t.Errorf("after the fork: got %+v, want nothing", got)
 		}
-		if used, _ := b.account(t, p.From, at).Used(at); used {
+		if used, _ := b.readAccount(t, p.From, at).IsUsed(at); used {
 			t.Error("after the fork: got its slot used, want it free")
 		}
 		if a, said := b.Chain().Sender.Send(t.Context(), sent.raw); a == chain.Unknown {
@@ -287,22 +287,22 @@ var senderPromises = []promise{
 		}
 		b.Mine(t, 1)
 		b.Finalize(t)
-		if got := b.outcome(t, p, sent); got == nil || !got.Paid || got.Tx != sent.tx {
+		if got := b.paymentOutcome(t, p, sent); got == nil || !got.Paid || got.Tx != sent.tx {
 			t.Errorf("sent again: got %+v, want it paid", got)
 		}
 	}},
-	{"APaymentArrivesOnceAndItsOutcomeSaysSo", func(t *testing.T, b bench) {
-		for _, k := range b.kinds() {
-			p := b.payment(t, k, 12345)
-			start := b.heads(t).Final.Height
-			s := b.send(t, p, 0)
-			if got := b.outcome(t, p, s); got != nil {
+	{"APaymentArrivesOnceAndItsOutcomeSaysSo", func(t *testing.T, b labEnv) {
+		for _, k := range b.payableKinds() {
+			p := b.newPayment(t, k, 12345)
+			start := b.readHeads(t).Final.Height
+			s := b.quoteAndSend(t, p, 0)
+			if got := b.paymentOutcome(t, p, s); got != nil {
 				t.Fatalf("%s before a block: got %+v, want nothing", k, got)
 			}
-			before := b.heads(t).Latest
+			before := b.readHeads(t).Latest
 			b.Mine(t, 1)
-			after := b.heads(t).Latest
-			o := b.outcome(t, p, s)
+			after := b.readHeads(t).Latest
+			o := b.paymentOutcome(t, p, s)
 			if o == nil || !o.Succeeded || !o.Paid || o.Tx != s.tx || o.Fee.IsZero() {
 				t.Fatalf("%s: got %+v, want it paid in %s for a fee", k, o, s.tx)
 			}
@@ -312,72 +312,72 @@ var senderPromises = []promise{
 			if most, err := s.fees.Max(); err != nil || most.Less(o.Fee) {
 				t.Errorf("%s: got a fee of %v, want at most %v", k, o.Fee, most)
 			}
-			spent := minus(t, b.balance(t, before, p.From, ""), b.balance(t, after, p.From, ""))
+			spent := subAmount(t, b.readBalance(t, before, p.From, ""), b.readBalance(t, after, p.From, ""))
 			want := o.Fee
 			if k == chain.Native {
-				want = plus(t, want, p.Amount)
+				want = addAmount(t, want, p.Amount)
 			}
 			if spent != want {
 				t.Errorf("%s: got %v spent, want %v", k, spent, want)
 			}
-			if got := b.balance(t, after, p.To, p.Contract); got != p.Amount {
+			if got := b.readBalance(t, after, p.To, p.Contract); got != p.Amount {
 				t.Errorf("%s: got a balance of %v, want %v", k, got, p.Amount)
 			}
 			b.Finalize(t)
-			blocks := b.finals(t, start)
-			if in := arrived(blocks, p.To); len(in) != 1 || in[0].Tx != s.tx || in[0].Amount != p.Amount {
+			blocks := b.readFinals(t, start)
+			if in := transfersTo(blocks, p.To); len(in) != 1 || in[0].Tx != s.tx || in[0].Amount != p.Amount {
 				t.Errorf("%s: got %v, want the one payment", k, in)
-			} else if from := b.sendersIn(t, blocks, in[0]); !slices.Equal(from, []chain.Address{p.From}) {
+			} else if from := b.findSenders(t, blocks, in[0]); !slices.Equal(from, []chain.Address{p.From}) {
 				t.Errorf("%s: got it from %v, want it from %s", k, from, p.From)
 			}
 			want = o.Fee
-			if b.Chain().Pool != nil {
+			if b.Chain().UTXO != nil {
 				want = money.Zero // nobody is charged: coins are worth less than what they pay
 			}
-			if got := feesOf(t, blocks, p.From); got != want {
+			if got := feesPaidBy(t, blocks, p.From); got != want {
 				t.Errorf("%s: got fees of %v in the blocks, want %v", k, got, want)
 			}
 		}
 	}},
-	{"APaymentThatFailedCostAFeeAndPaidNothing", func(t *testing.T, b bench) {
-		if !b.has(chain.Token) {
+	{"APaymentThatFailedCostAFeeAndPaidNothing", func(t *testing.T, b labEnv) {
+		if !b.hasKind(chain.Token) {
 			return
 		}
-		p := b.payment(t, chain.Token, 500)
-		start := b.heads(t).Final.Height
-		fees := b.quote(t, p)
-		b.Refuse(t, p.To)
-		s := b.dispatch(t, p.From, &p, 0, fees)
+		p := b.newPayment(t, chain.Token, 500)
+		start := b.readHeads(t).Final.Height
+		fees := b.quoteFees(t, p)
+		b.RefusePayments(t, p.To)
+		s := b.signAndSend(t, p.From, &p, 0, fees)
 		b.Mine(t, 1)
-		o := b.outcome(t, p, s)
+		o := b.paymentOutcome(t, p, s)
 		if o == nil || o.Succeeded || o.Paid || o.Fee.IsZero() {
 			t.Fatalf("got %+v, want it failed for a fee", o)
 		}
 		b.Finalize(t)
-		blocks := b.finals(t, start)
-		if in := arrived(blocks, p.To); len(in) != 0 {
+		blocks := b.readFinals(t, start)
+		if in := transfersTo(blocks, p.To); len(in) != 0 {
 			t.Errorf("got %v, want no transfer", in)
 		}
-		if got := feesOf(t, blocks, p.From); got != o.Fee {
+		if got := feesPaidBy(t, blocks, p.From); got != o.Fee {
 			t.Errorf("got fees of %v in the blocks, want %v", got, o.Fee)
 		}
 	}},
-	{"AHopelessPaymentIsRefusedBeforeItIsSent", func(t *testing.T, b bench) {
-		for _, k := range b.kinds() {
-			p := b.payment(t, k, 1100)
+	{"AHopelessPaymentIsRefusedBeforeItIsSent", func(t *testing.T, b labEnv) {
+		for _, k := range b.payableKinds() {
+			p := b.newPayment(t, k, 1100)
 			p.Amount = units(math.MaxUint64)
-			b.refused(t, p)
+			b.wantRefused(t, p)
 		}
-		if b.has(chain.Token) {
-			p := b.payment(t, chain.Token, 100)
-			b.Refuse(t, p.To)
+		if b.hasKind(chain.Token) {
+			p := b.newPayment(t, chain.Token, 100)
+			b.RefusePayments(t, p.To)
 			b.Mine(t, 1)
-			b.refused(t, p)
+			b.wantRefused(t, p)
 		}
 	}},
-	{"FeesStayWithinTheCap", func(t *testing.T, b bench) {
-		p := b.payment(t, chain.Native, 1100)
-		f := b.quote(t, p)
+	{"FeesStayWithinTheCap", func(t *testing.T, b labEnv) {
+		p := b.newPayment(t, chain.Native, 1100)
+		f := b.quoteFees(t, p)
 		for bumps := 0; ; bumps++ {
 			if price := priceOf(f); b.FeeCap().Less(price) || price.Less(f.TipCap) || price.IsZero() || f.GasLimit == 0 {
 				t.Fatalf("after %d bumps: got %+v, want at most %v", bumps, f, b.FeeCap())
@@ -397,24 +397,24 @@ var senderPromises = []promise{
 			}
 		}
 	}},
-	{"AUsualTransferHasAPriceWithinTheCap", func(t *testing.T, b bench) {
+	{"AUsualTransferHasAPriceWithinTheCap", func(t *testing.T, b labEnv) {
 		f, err := b.Chain().Sender.TransferFees(t.Context())
 		if price := priceOf(f); err != nil || f.GasLimit == 0 || price.IsZero() || b.FeeCap().Less(price) {
 			t.Errorf("TransferFees: got %+v, %v, want fees of at most %v", f, err, b.FeeCap())
 		}
 	}},
-	{"TheSameInputBuildsTheSameBytes", func(t *testing.T, b bench) {
-		for _, k := range b.kinds() {
-			p := b.payment(t, k, 1100)
-			f := b.quote(t, p)
-			first := b.build(t, p.From, &p, 3, f)
-			if again := b.build(t, p.From, &p, 3, f); !bytes.Equal(first, again) {
+	{"TheSameInputBuildsTheSameBytes", func(t *testing.T, b labEnv) {
+		for _, k := range b.payableKinds() {
+			p := b.newPayment(t, k, 1100)
+			f := b.quoteFees(t, p)
+			first := b.buildPayload(t, p.From, &p, 3, f)
+			if again := b.buildPayload(t, p.From, &p, 3, f); !bytes.Equal(first, again) {
 				t.Errorf("%s: got %x, want %x", k, again, first)
 			}
-			if other := b.build(t, p.From, &p, 4, f); bytes.Equal(first, other) {
+			if other := b.buildPayload(t, p.From, &p, 4, f); bytes.Equal(first, other) {
 				t.Errorf("%s: got the same bytes for another slot", k)
 			}
-			if !b.expires(t, p) && bytes.Equal(first, b.build(t, p.From, nil, 3, f)) {
+			if !b.canOnlyExpire(t, p) && bytes.Equal(first, b.buildPayload(t, p.From, nil, 3, f)) {
 				t.Errorf("%s: got the same bytes for a cancel", k)
 			}
 			if _, err := b.Chain().Sender.Build(p.To, chain.Slot{Nonce: 3}, f, p); err == nil {
@@ -422,10 +422,10 @@ var senderPromises = []promise{
 			}
 		}
 	}},
-	{"SendingTheSameBytesAgainIsHarmless", func(t *testing.T, b bench) {
-		p := b.payment(t, chain.Native, 1077)
-		at := b.slot(t, p.From, 0)
-		s := b.send(t, p, 0)
+	{"SendingTheSameBytesAgainIsHarmless", func(t *testing.T, b labEnv) {
+		p := b.newPayment(t, chain.Native, 1077)
+		at := b.nthSlot(t, p.From, 0)
+		s := b.quoteAndSend(t, p, 0)
 		if a, said := b.Chain().Sender.Send(t.Context(), s.raw); a == chain.Unknown {
 			t.Errorf("while it waits: got %v %q, want Known or Accepted", a, said)
 		}
@@ -433,97 +433,97 @@ var senderPromises = []promise{
 		// Mined, a node may say what it likes: the answer is never a refusal.
 		b.Chain().Sender.Send(t.Context(), s.raw)
 		b.Mine(t, 1)
-		if got := b.balance(t, b.heads(t).Latest, p.To, ""); got != p.Amount {
+		if got := b.readBalance(t, b.readHeads(t).Latest, p.To, ""); got != p.Amount {
 			t.Errorf("got a balance of %v, want %v", got, p.Amount)
 		}
-		if used, _ := b.account(t, p.From, at).Used(at); !used {
+		if used, _ := b.readAccount(t, p.From, at).IsUsed(at); !used {
 			t.Error("got its slot free, want it used")
 		}
 	}},
-	{"BytesThatNobodyTakesAreUnknown", func(t *testing.T, b bench) {
+	{"BytesThatNobodyTakesAreUnknown", func(t *testing.T, b labEnv) {
 		if a, said := b.Chain().Sender.Send(t.Context(), []byte("no transaction")); a != chain.Unknown || said == "" {
 			t.Errorf("got %v %q, want Unknown and what was said", a, said)
 		}
 	}},
-	{"AReplacementTakesTheSlot", func(t *testing.T, b bench) {
-		for _, k := range b.kinds() {
-			p := b.payment(t, k, 1055)
-			if b.expires(t, p) {
+	{"AReplacementTakesTheSlot", func(t *testing.T, b labEnv) {
+		for _, k := range b.payableKinds() {
+			p := b.newPayment(t, k, 1055)
+			if b.canOnlyExpire(t, p) {
 				continue
 			}
-			first := b.yield(t, p)
+			first := b.sendReplaceable(t, p)
 			fees, ok, err := b.Chain().Sender.Bump(t.Context(), first.fees)
 			if err != nil || !ok {
 				t.Fatalf("Bump(%+v): got %v, %v, want fees below the cap", first.fees, ok, err)
 			}
-			second := b.dispatch(t, p.From, &p, 0, fees)
-			b.late(t, first)
+			second := b.signAndSend(t, p.From, &p, 0, fees)
+			b.sendReplaced(t, first)
 			b.Mine(t, 1)
-			o := b.outcome(t, p, first, second)
+			o := b.paymentOutcome(t, p, first, second)
 			if o == nil || !o.Paid || o.Tx != second.tx {
 				t.Errorf("%s: got %+v, want %s to have paid", k, o, second.tx)
 			}
-			if got := b.balance(t, b.heads(t).Latest, p.To, p.Contract); got != p.Amount {
+			if got := b.readBalance(t, b.readHeads(t).Latest, p.To, p.Contract); got != p.Amount {
 				t.Errorf("%s: got a balance of %v, want %v", k, got, p.Amount)
 			}
 		}
 	}},
-	{"ACancelFillsTheSlotAndPaysNothing", func(t *testing.T, b bench) {
-		for _, k := range b.kinds() {
-			p := b.payment(t, k, 1066)
-			if b.expires(t, p) {
+	{"ACancelFillsTheSlotAndPaysNothing", func(t *testing.T, b labEnv) {
+		for _, k := range b.payableKinds() {
+			p := b.newPayment(t, k, 1066)
+			if b.canOnlyExpire(t, p) {
 				continue
 			}
-			at := b.slot(t, p.From, 0)
-			pay := b.yield(t, p)
+			at := b.nthSlot(t, p.From, 0)
+			pay := b.sendReplaceable(t, p)
 			fees, ok, err := b.Chain().Sender.Bump(t.Context(), pay.fees)
 			if err != nil || !ok {
 				t.Fatalf("Bump(%+v): got %v, %v, want fees below the cap", pay.fees, ok, err)
 			}
-			cancel := b.dispatch(t, p.From, nil, 0, fees)
-			b.late(t, pay)
+			cancel := b.signAndSend(t, p.From, nil, 0, fees)
+			b.sendReplaced(t, pay)
 			b.Mine(t, 1)
-			if o := b.outcome(t, p, pay, cancel); o == nil || o.Tx != cancel.tx || !o.Succeeded || o.Paid || o.Fee.IsZero() {
+			if o := b.paymentOutcome(t, p, pay, cancel); o == nil || o.Tx != cancel.tx || !o.Succeeded || o.Paid || o.Fee.IsZero() {
 				t.Errorf("%s: got %+v, want the cancel, unpaid", k, o)
 			}
-			if o := b.lookFor(t, nil, cancel); o == nil || !o.Succeeded || o.Paid {
+			if o := b.readOutcome(t, nil, cancel); o == nil || !o.Succeeded || o.Paid {
 				t.Errorf("%s: got %+v, want the cancel to have succeeded", k, o)
 			}
-			if got := b.balance(t, b.heads(t).Latest, p.To, p.Contract); !got.IsZero() {
+			if got := b.readBalance(t, b.readHeads(t).Latest, p.To, p.Contract); !got.IsZero() {
 				t.Errorf("%s: got a balance of %v, want 0", k, got)
 			}
-			if used, _ := b.account(t, p.From, at).Used(at); !used {
+			if used, _ := b.readAccount(t, p.From, at).IsUsed(at); !used {
 				t.Errorf("%s: got its slot free, want it used", k)
 			}
 		}
 	}},
-	{"AnotherPaymentIsNotTheOneAskedFor", func(t *testing.T, b bench) {
-		for _, k := range b.kinds() {
-			p := b.payment(t, k, 1088)
-			s := b.send(t, p, 0)
+	{"AnotherPaymentIsNotTheOneAskedFor", func(t *testing.T, b labEnv) {
+		for _, k := range b.payableKinds() {
+			p := b.newPayment(t, k, 1088)
+			s := b.quoteAndSend(t, p, 0)
 			b.Mine(t, 1)
 			more, elsewhere := p, p
 			more.Amount = units(1089)
 			elsewhere.To = b.Account(t)
 			for _, q := range []chain.Payment{more, elsewhere} {
-				if o := b.outcome(t, q, s); o == nil || !o.Succeeded || o.Paid {
+				if o := b.paymentOutcome(t, q, s); o == nil || !o.Succeeded || o.Paid {
 					t.Errorf("%s of %v to %s: got %+v, want it unpaid", k, q.Amount, q.To, o)
 				}
 			}
 		}
 	}},
-	{"ASlotIsUsedWhenItsTransactionIsMinedThenFinally", func(t *testing.T, b bench) {
-		p := b.payment(t, chain.Native, 1005)
-		at := b.slot(t, p.From, 0)
+	{"ASlotIsUsedWhenItsTransactionIsMinedThenFinally", func(t *testing.T, b labEnv) {
+		p := b.newPayment(t, chain.Native, 1005)
+		at := b.nthSlot(t, p.From, 0)
 		want := func(when string, latest, final bool) {
 			t.Helper()
-			acct := b.account(t, p.From, at)
-			if l, f := acct.Used(at); l != latest || f != final || acct.Next(at) == latest {
+			acct := b.readAccount(t, p.From, at)
+			if l, f := acct.IsUsed(at); l != latest || f != final || acct.IsNext(at) == latest {
 				t.Errorf("%s: got %+v, want the slot used: %v, finally: %v", when, acct, latest, final)
 			}
 		}
 		want("new", false, false)
-		b.send(t, p, 0)
+		b.quoteAndSend(t, p, 0)
 		want("waiting", false, false)
 		b.Mine(t, 1)
 		want("mined", true, false)
@@ -540,75 +540,75 @@ func priceOf(f chain.Fees) money.Amount {
 	return f.FeeCap
 }
 
-// companies are payments of which several may go together: of one payer to anybody, and
+// batchablePayments are payments of which several may go together: of one payer to anybody, and
 // where others pay, of several to who pays for them.
-func (b bench) companies(t *testing.T) (all [][]chain.Payment) {
+func (b labEnv) batchablePayments(t *testing.T) (groups [][]chain.Payment) {
 	t.Helper()
-	kinds := b.kinds()
+	kinds := b.payableKinds()
 	payer := b.Payer(t)
-	var out, in []chain.Payment
+	var outgoing, incoming []chain.Payment
 	for i := range 3 {
-		out = append(out, chain.Payment{From: payer, To: b.Account(t), Amount: units(uint64(1100 + i))})
+		outgoing = append(outgoing, chain.Payment{From: payer, To: b.Account(t), Amount: units(uint64(1100 + i))})
 	}
-	all = append(all, out)
-	if !b.Chain().OthersPay || b.Chain().Pool != nil {
-		return all
+	groups = append(groups, outgoing)
+	if !b.Chain().SeparateFeePayer || b.Chain().UTXO != nil {
+		return groups
 	}
 	for i := range 4 {
-		p := chain.Payment{From: b.Account(t), To: payer, Payer: payer, Contract: b.contract(kinds[i%len(kinds)]), Amount: units(uint64(1200 + i))}
-		b.Give(t, p.From, p.Contract, p.Amount)
-		in = append(in, p)
+		p := chain.Payment{From: b.Account(t), To: payer, Payer: payer, Contract: b.contractOf(kinds[i%len(kinds)]), Amount: units(uint64(1200 + i))}
+		b.Fund(t, p.From, p.Contract, p.Amount)
+		incoming = append(incoming, p)
 	}
-	return append(all, in)
+	return append(groups, incoming)
 }
 
-func payerOf(p chain.Payment) chain.Address {
+func feePayer(p chain.Payment) chain.Address {
 	if p.Payer != "" {
 		return p.Payer
 	}
 	return p.From
 }
 
-// slotOf is a place for payments that go together, with what they cost there.
-func (b bench) slotOf(t *testing.T, payer chain.Address, ps []chain.Payment, fees chain.Fees) (chain.Slot, chain.Fees) {
+// batchSlot is a place for payments that go together, with what they cost there.
+func (b labEnv) batchSlot(t *testing.T, payer chain.Address, ps []chain.Payment, fees chain.Fees) (chain.Slot, chain.Fees) {
 	t.Helper()
-	pool := b.Chain().Pool
-	if pool == nil {
-		return b.slot(t, payer, 0), fees
+	utxo := b.Chain().UTXO
+	if utxo == nil {
+		return b.nthSlot(t, payer, 0), fees
 	}
-	lease, fees, err := pool.Choose(b.Lab.(Purse).Coins(t, payer), nil, payer, fees, ps...)
+	lease, fees, err := utxo.SelectOutputs(b.Lab.(UTXOLab).Outputs(t, payer), nil, payer, fees, ps...)
 	if err != nil {
 		t.Fatalf("Choose for %+v: got %v, want a slot", ps, err)
 	}
-	return chain.Slot{Lease: lease}, fees
+	return chain.Slot{Key: lease}, fees
 }
 
-// slot is the nth that an account has, from 0.
-func (b bench) slot(t *testing.T, account chain.Address, n uint64) chain.Slot {
+// nthSlot is the nth that an account has, from 0.
+func (b labEnv) nthSlot(t *testing.T, account chain.Address, n uint64) chain.Slot {
 	t.Helper()
-	if pool := b.Chain().Pool; pool != nil {
-		coins := b.Lab.(Purse).Coins(t, account)
+	if utxo := b.Chain().UTXO; utxo != nil {
+		coins := b.Lab.(UTXOLab).Outputs(t, account)
 		if n >= uint64(len(coins)) {
 			t.Fatalf("%s has %d coins, want more than %d", account, len(coins), n)
 		}
-		one := chain.Payment{From: account, To: b.Account(t), Amount: units(1000)}
-		lease, _, err := pool.Choose(coins[n:n+1], nil, account, b.quote(t, one), one)
+		payment := chain.Payment{From: account, To: b.Account(t), Amount: units(1000)}
+		lease, _, err := utxo.SelectOutputs(coins[n:n+1], nil, account, b.quoteFees(t, payment), payment)
 		if err != nil {
 			t.Fatalf("Choose(%+v): got %v, want a slot", coins[n], err)
 		}
-		return chain.Slot{Nonce: n, Lease: lease}
+		return chain.Slot{Nonce: n, Key: lease}
 	}
-	acct := b.account(t, account)
-	if !acct.Leased {
+	acct := b.readAccount(t, account)
+	if !acct.KeyedSlots {
 		return chain.Slot{Nonce: n}
 	}
-	if n >= uint64(len(acct.Leases)) {
-		t.Fatalf("%s has %d places, want more than %d", account, len(acct.Leases), n)
+	if n >= uint64(len(acct.Slots)) {
+		t.Fatalf("%s has %d places, want more than %d", account, len(acct.Slots), n)
 	}
-	return chain.Slot{Nonce: n, Lease: acct.Leases[n].Latest}
+	return chain.Slot{Nonce: n, Key: acct.Slots[n].Latest}
 }
 
-func (b bench) refused(t *testing.T, p chain.Payment) {
+func (b labEnv) wantRefused(t *testing.T, p chain.Payment) {
 	t.Helper()
 	f, err := b.Chain().Sender.Quote(t.Context(), p)
 	var reverted *chain.RevertedError
@@ -617,15 +617,15 @@ func (b bench) refused(t *testing.T, p chain.Payment) {
 	}
 }
 
-// feesOf is what an account paid in blocks, where each names it at most once.
-func feesOf(t *testing.T, blocks []chain.Contents, payer chain.Address) money.Amount {
+// feesPaidBy is what an account paid in blocks, where each names it at most once.
+func feesPaidBy(t *testing.T, blocks []chain.Contents, payer chain.Address) money.Amount {
 	t.Helper()
 	sum := money.Zero
 	for _, c := range blocks {
 		lines := 0
 		for _, f := range c.Fees {
 			if f.Payer == payer {
-				sum = plus(t, sum, f.Amount)
+				sum = addAmount(t, sum, f.Amount)
 				lines++
 			}
 		}

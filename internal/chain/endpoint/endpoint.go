@@ -25,9 +25,9 @@ import (
 
 const (
 	idleConnsMax = 8
-	// greetAgainAfter is how long a provider that did not answer a greeting is left
+	// handshakeRetryAfter is how long a provider that did not answer a greeting is left
 	// alone. Those who ask meanwhile get the same error at once.
-	greetAgainAfter = time.Second
+	handshakeRetryAfter = time.Second
 	// pauseMax is the longest pause that a provider may ask for.
 	pauseMax = time.Minute
 )
@@ -36,33 +36,33 @@ var (
 	// ErrTooLong is an answer of more bytes than are allowed.
 	ErrTooLong = errors.New("answer is longer than is allowed")
 
-	errAskedToPause = errors.New("asked for a pause that is not over")
+	errPaused = errors.New("asked for a pause that is not over")
 )
 
 // An Endpoint is one URL.
 type Endpoint struct {
-	name   string // its place in the configuration and its host, no secret
-	url    string
-	max    int64
-	client *http.Client
-	pause  atomic.Int64 // until when nothing is asked, in Unix nanoseconds
+	name        string // its place in the configuration and its host, no secret
+	url         string
+	bytesMax    int64
+	client      *http.Client
+	pausedUntil atomic.Int64 // until when nothing is asked, in Unix nanoseconds
 
-	greeted  atomic.Bool
-	greeting chan struct{} // held by the one who greets, and for the two below
-	silent   error         // why the last greeting failed
-	silentAt time.Time
+	handshakeDone  atomic.Bool
+	handshakeLock  chan struct{} // held by the one who greets, and for the two below
+	handshakeErr   error         // why the last greeting failed
+	handshakeErrAt time.Time
 }
 
 // New is the endpoint that stands at a place, from zero, in the configuration. An answer
 // may have so many bytes, unpacked. Error: it is no URL.
-func New(raw string, place int, bytesMax int64) (*Endpoint, error) {
+func New(raw string, index int, bytesMax int64) (*Endpoint, error) {
 	u, err := url.Parse(raw)
 	if err != nil {
-		return nil, fmt.Errorf("endpoint %d is not a URL", place+1)
+		return nil, fmt.Errorf("endpoint %d is not a URL", index+1)
 	}
-	e := &Endpoint{name: fmt.Sprintf("provider %d (%s)", place+1, u.Host), url: raw, max: bytesMax, greeting: make(chan struct{}, 1)}
+	e := &Endpoint{name: fmt.Sprintf("provider %d (%s)", index+1, u.Host), url: raw, bytesMax: bytesMax, handshakeLock: make(chan struct{}, 1)}
 	e.client = &http.Client{
-		Transport: bounded{e, &http.Transport{
+		Transport: boundedTransport{e, &http.Transport{
 			Proxy:               http.ProxyFromEnvironment,
 			MaxIdleConnsPerHost: idleConnsMax,
 			IdleConnTimeout:     time.Minute,
@@ -77,34 +77,34 @@ func New(raw string, place int, bytesMax int64) (*Endpoint, error) {
 // String is its name, which holds no secret.
 func (e *Endpoint) String() string { return e.name }
 
-// HTTP is for whoever makes requests of its own. They are bounded like all others.
-func (e *Endpoint) HTTP() *http.Client { return e.client }
+// HTTPClient is for whoever makes requests of its own. They are bounded like all others.
+func (e *Endpoint) HTTPClient() *http.Client { return e.client }
 
-// bounded ends an answer that is longer than it may be with an error, and leaves a
+// boundedTransport ends an answer that is longer than it may be with an error, and leaves a
 // provider that asks for a pause alone for it.
-type bounded struct {
+type boundedTransport struct {
 	*Endpoint
-	by http.RoundTripper
+	transport http.RoundTripper
 }
 
-func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
-	if time.Now().UnixNano() < b.pause.Load() {
-		return nil, errAskedToPause
+func (b boundedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
+	if time.Now().UnixNano() < b.pausedUntil.Load() {
+		return nil, errPaused
 	}
-	resp, err := b.by.RoundTrip(r)
+	resp, err := b.transport.RoundTrip(r)
 	if err != nil {
 		return nil, err
 	}
 	if resp.StatusCode == http.StatusTooManyRequests || resp.StatusCode == http.StatusServiceUnavailable {
 		if s, err := strconv.ParseInt(resp.Header.Get("Retry-After"), 10, 32); err == nil && s > 0 {
-			b.pause.Store(time.Now().Add(min(time.Duration(s)*time.Second, pauseMax)).UnixNano())
+			b.pausedUntil.Store(time.Now().Add(min(time.Duration(s)*time.Second, pauseMax)).UnixNano())
 		}
 	}
-	bytesMax := b.max
+	bytesMax := b.bytesMax
 	if n, ok := r.Context().Value(bytesMaxKey{}).(int64); ok {
 		bytesMax = n
 	}
-	resp.Body = &body{resp.Body, bytesMax}
+	resp.Body = &boundedBody{resp.Body, bytesMax}
 	return resp, nil
 }
 
@@ -116,12 +116,12 @@ func WithBytesMax(ctx context.Context, n int64) context.Context {
 	return context.WithValue(ctx, bytesMaxKey{}, n)
 }
 
-type body struct {
+type boundedBody struct {
 	io.ReadCloser
 	left int64
 }
 
-func (b *body) Read(p []byte) (int, error) {
+func (b *boundedBody) Read(p []byte) (int, error) {
 	if int64(len(p)) > b.left+1 {
 		p = p[:b.left+1]
 	}
@@ -139,39 +139,39 @@ type Answer struct {
 	Body   []byte
 }
 
-// Unexpected is the error of an answer that is none, such as the page of a proxy.
-func (a Answer) Unexpected() error {
-	return fmt.Errorf("answered %d %s: %s", a.Status, http.StatusText(a.Status), several.Short(string(a.Body)))
+// UnexpectedError is the error of an answer that is none, such as the page of a proxy.
+func (a Answer) UnexpectedError() error {
+	return fmt.Errorf("answered %d %s: %s", a.Status, http.StatusText(a.Status), several.TruncateAnswer(string(a.Body)))
 }
 
 // Post sends a document of JSON to a path below the URL, "" to the URL itself, and reads
 // the answer whole. Errors say nothing of the URL.
 func (e *Endpoint) Post(ctx context.Context, path string, document []byte) (Answer, error) {
-	return e.ask(ctx, http.MethodPost, path, "application/json", document)
+	return e.sendRequest(ctx, http.MethodPost, path, "application/json", document)
 }
 
 // PostText is Post of a text.
 func (e *Endpoint) PostText(ctx context.Context, path, text string) (Answer, error) {
-	return e.ask(ctx, http.MethodPost, path, "text/plain", []byte(text))
+	return e.sendRequest(ctx, http.MethodPost, path, "text/plain", []byte(text))
 }
 
 // Get asks for what is at a path below the URL, as Post.
 func (e *Endpoint) Get(ctx context.Context, path string) (Answer, error) {
-	return e.ask(ctx, http.MethodGet, path, "", nil)
+	return e.sendRequest(ctx, http.MethodGet, path, "", nil)
 }
 
-// Open is Post to the URL itself for an answer that the caller reads while it arrives,
+// PostStream is Post to the URL itself for an answer that the caller reads while it arrives,
 // and closes.
-func (e *Endpoint) Open(ctx context.Context, document []byte) (status int, answer io.ReadCloser, err error) {
-	resp, err := e.open(ctx, http.MethodPost, "", "application/json", document)
+func (e *Endpoint) PostStream(ctx context.Context, document []byte) (status int, answer io.ReadCloser, err error) {
+	resp, err := e.openRequest(ctx, http.MethodPost, "", "application/json", document)
 	if err != nil {
 		return 0, nil, err
 	}
 	return resp.StatusCode, resp.Body, nil
 }
 
-func (e *Endpoint) ask(ctx context.Context, method, path, kind string, body []byte) (Answer, error) {
-	resp, err := e.open(ctx, method, path, kind, body)
+func (e *Endpoint) sendRequest(ctx context.Context, method, path, kind string, body []byte) (Answer, error) {
+	resp, err := e.openRequest(ctx, method, path, kind, body)
 	if err != nil {
 		return Answer{}, err
 	}
@@ -180,12 +180,12 @@ func (e *Endpoint) ask(ctx context.Context, method, path, kind string, body []by
 	return Answer{resp.StatusCode, text}, err
 }
 
-func (e *Endpoint) open(ctx context.Context, method, path, kind string, body []byte) (*http.Response, error) {
-	to := e.url
+func (e *Endpoint) openRequest(ctx context.Context, method, path, kind string, body []byte) (*http.Response, error) {
+	target := e.url
 	if path != "" {
-		to = strings.TrimRight(to, "/") + path
+		target = strings.TrimRight(target, "/") + path
 	}
-	r, err := http.NewRequestWithContext(ctx, method, to, bytes.NewReader(body))
+	r, err := http.NewRequestWithContext(ctx, method, target, bytes.NewReader(body))
 	if err != nil {
 		return nil, errors.New("the endpoint cannot be asked")
 	}
@@ -194,33 +194,33 @@ func (e *Endpoint) open(ctx context.Context, method, path, kind string, body []b
 	}
 	resp, err := e.client.Do(r)
 	if err != nil {
-		return nil, plain(err)
+		return nil, withoutURL(err)
 	}
 	return resp, nil
 }
 
-// A saidError is what went wrong with a request: short, and without the endpoint's URL.
-type saidError struct {
+// A requestError is what went wrong with a request: short, and without the endpoint's URL.
+type requestError struct {
 	provider, method string
 	err              error
 }
 
-func (e *saidError) Error() string {
-	return e.provider + ": " + e.method + ": " + several.Short(e.err.Error())
+func (e *requestError) Error() string {
+	return e.provider + ": " + e.method + ": " + several.TruncateAnswer(e.err.Error())
 }
 
-func (e *saidError) Unwrap() error { return e.err }
+func (e *requestError) Unwrap() error { return e.err }
 
-// Said says of an error whose it is, and of what request; nil stays nil.
-func (e *Endpoint) Said(method string, err error) error {
+// WrapError says of an error whose it is, and of what request; nil stays nil.
+func (e *Endpoint) WrapError(method string, err error) error {
 	if err == nil {
 		return nil
 	}
-	return &saidError{e.name, method, plain(err)}
+	return &requestError{e.name, method, withoutURL(err)}
 }
 
-// plain leaves out the URL.
-func plain(err error) error {
+// withoutURL leaves out the URL.
+func withoutURL(err error) error {
 	var u *url.Error
 	if errors.As(err, &u) {
 		return u.Err
@@ -228,34 +228,34 @@ func plain(err error) error {
 	return err
 }
 
-// Greet makes sure, once, that a provider is who it should be: meet says what is wrong
+// Handshake makes sure, once, that a provider is who it should be: meet says what is wrong
 // with it, by asking method. Until it has been met, nothing else may be asked of it.
-func (e *Endpoint) Greet(ctx context.Context, method string, meet func(context.Context) error) error {
-	if e.greeted.Load() {
+func (e *Endpoint) Handshake(ctx context.Context, method string, check func(context.Context) error) error {
+	if e.handshakeDone.Load() {
 		return nil
 	}
 	select {
-	case e.greeting <- struct{}{}:
-		defer func() { <-e.greeting }()
+	case e.handshakeLock <- struct{}{}:
+		defer func() { <-e.handshakeLock }()
 	case <-ctx.Done():
-		return e.Said(method, context.Cause(ctx))
+		return e.WrapError(method, context.Cause(ctx))
 	}
-	if e.greeted.Load() {
+	if e.handshakeDone.Load() {
 		return nil
 	}
-	if e.silent != nil && time.Since(e.silentAt) < greetAgainAfter {
-		return e.silent
+	if e.handshakeErr != nil && time.Since(e.handshakeErrAt) < handshakeRetryAfter {
+		return e.handshakeErr
 	}
-	if e.silent = meet(ctx); e.silent != nil {
-		e.silentAt = time.Now()
-		return e.silent
+	if e.handshakeErr = check(ctx); e.handshakeErr != nil {
+		e.handshakeErrAt = time.Now()
+		return e.handshakeErr
 	}
-	e.greeted.Store(true)
+	e.handshakeDone.Store(true)
 	return nil
 }
 
 // WrongNetwork is the error of a provider of another network: is is what it has, such as
 // "chain 5", and want what the configured one has.
-func (e *Endpoint) WrongNetwork(is, want string) error {
-	return &several.WrongNetworkError{Provider: e.name, Is: is, Want: want}
+func (e *Endpoint) WrongNetwork(actual, want string) error {
+	return &several.WrongNetworkError{Provider: e.name, Actual: actual, Want: want}
 }

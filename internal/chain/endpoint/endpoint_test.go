@@ -19,15 +19,15 @@ import (
 
 const most = 1000
 
-// serve is an endpoint that is answered by a handler, with a secret in its URL.
-func serve(t *testing.T, h http.HandlerFunc) *endpoint.Endpoint {
+// newServer is an endpoint that is answered by a handler, with a secret in its URL.
+func newServer(t *testing.T, h http.HandlerFunc) *endpoint.Endpoint {
 	t.Helper()
 	srv := httptest.NewServer(h)
 	t.Cleanup(srv.Close)
-	return at(t, strings.Replace(srv.URL, "//", "//someone:a-secret@", 1)+"/a-secret")
+	return newEndpoint(t, strings.Replace(srv.URL, "//", "//someone:a-secret@", 1)+"/a-secret")
 }
 
-func at(t *testing.T, to string) *endpoint.Endpoint {
+func newEndpoint(t *testing.T, to string) *endpoint.Endpoint {
 	t.Helper()
 	e, err := endpoint.New(to, 1, most)
 	if err != nil {
@@ -39,7 +39,7 @@ func at(t *testing.T, to string) *endpoint.Endpoint {
 func TestAnAnswerIsBounded(t *testing.T) {
 	t.Parallel()
 	for n, want := range map[int]error{0: nil, most: nil, most + 1: endpoint.ErrTooLong, 1 << 20: endpoint.ErrTooLong} {
-		e := serve(t, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, strings.Repeat("a", n)) })
+		e := newServer(t, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, strings.Repeat("a", n)) })
 		if a, err := e.Post(t.Context(), "", nil); !errors.Is(err, want) || err == nil && len(a.Body) != n {
 			t.Errorf("%d bytes: got %d, %v, want %v", n, len(a.Body), err, want)
 		}
@@ -49,7 +49,7 @@ func TestAnAnswerIsBounded(t *testing.T) {
 func TestARedirectIsNotFollowed(t *testing.T) {
 	t.Parallel()
 	var asked atomic.Int32
-	e := serve(t, func(w http.ResponseWriter, r *http.Request) {
+	e := newServer(t, func(w http.ResponseWriter, r *http.Request) {
 		asked.Add(1)
 		http.Redirect(w, r, "/elsewhere", http.StatusTemporaryRedirect)
 	})
@@ -62,7 +62,7 @@ func TestWhoAsksForAPauseGetsIt(t *testing.T) {
 	t.Parallel()
 	for after, want := range map[string]int32{"30": 1, "": 2, "soon": 2, "-1": 2} {
 		var asked atomic.Int32
-		e := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		e := newServer(t, func(w http.ResponseWriter, _ *http.Request) {
 			asked.Add(1)
 			if after != "" {
 				w.Header().Set("Retry-After", after)
@@ -81,19 +81,19 @@ func TestWhoAsksForAPauseGetsIt(t *testing.T) {
 
 func TestWhatWentWrongIsShortAndWithoutTheURL(t *testing.T) {
 	t.Parallel()
-	e := serve(t, func(w http.ResponseWriter, _ *http.Request) { panic(http.ErrAbortHandler) })
+	e := newServer(t, func(w http.ResponseWriter, _ *http.Request) { panic(http.ErrAbortHandler) })
 	_, err := e.Post(t.Context(), "/path", nil)
 	for name, err := range map[string]error{
 		"aborted":   err,
-		"said":      e.Said("getThings", &url.Error{Op: "Post", URL: "https://a-secret", Err: errors.New(strings.Repeat("é", 10_000))}),
+		"said":      e.WrapError("getThings", &url.Error{Op: "Post", URL: "https://a-secret", Err: errors.New(strings.Repeat("é", 10_000))}),
 		"refused":   e.WrongNetwork("chain 5", "1"),
-		"no answer": endpoint.Answer{Status: http.StatusBadGateway, Body: []byte(strings.Repeat("<html>", 1000))}.Unexpected(),
+		"no answer": endpoint.Answer{Status: http.StatusBadGateway, Body: []byte(strings.Repeat("<html>", 1000))}.UnexpectedError(),
 	} {
-		if err == nil || strings.Contains(err.Error(), "a-secret") || len(err.Error()) > several.SaidBytesMax+100 {
+		if err == nil || strings.Contains(err.Error(), "a-secret") || len(err.Error()) > several.AnswerBytesMax+100 {
 			t.Errorf("%s: got %v, want it short and without a secret", name, err)
 		}
 	}
-	if e.Said("getThings", nil) != nil {
+	if e.WrapError("getThings", nil) != nil {
 		t.Error("got an error out of none")
 	}
 }
@@ -101,11 +101,11 @@ func TestWhatWentWrongIsShortAndWithoutTheURL(t *testing.T) {
 func TestAProviderIsGreetedOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		e := at(t, "http://localhost")
+		e := newEndpoint(t, "http://localhost")
 		silent := errors.New("silent")
 		met, answer := 0, silent
 		greet := func() error {
-			return e.Greet(t.Context(), "hello", func(context.Context) error { met++; return answer })
+			return e.Handshake(t.Context(), "hello", func(context.Context) error { met++; return answer })
 		}
 		for range 3 {
 			if err := greet(); !errors.Is(err, silent) || met != 1 {

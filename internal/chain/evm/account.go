@@ -19,13 +19,13 @@ import (
 // Account counts a nonce as used when as many providers as have to agree say so, and more
 // say so than deny it. A provider that is behind has not seen what the others have, so it
 // denies nothing.
-func (a *adapter) Account(ctx context.Context, of chain.Address, _ ...chain.Slot) (chain.Account, error) {
-	who, err := evmtx.Bytes(of)
+func (a *adapter) Account(ctx context.Context, account chain.Address, _ ...chain.Slot) (chain.Account, error) {
+	address, err := evmtx.Bytes(account)
 	if err != nil {
 		return chain.Account{}, fmt.Errorf("account on %s: %w", a.Name, err)
 	}
-	answers := several.Ask(ctx, a.providers, a.Agree, func(ctx context.Context, p *provider) (nonces, error) {
-		return a.nonces(ctx, p, who)
+	answers := several.AskAll(ctx, a.providers, a.Quorum, func(ctx context.Context, p *provider) (accountNonces, error) {
+		return a.readNonces(ctx, p, address)
 	})
 	var latest, final []nonce
 	var errs []error
@@ -36,135 +36,135 @@ func (a *adapter) Account(ctx context.Context, of chain.Address, _ ...chain.Slot
 		}
 		latest, final = append(latest, n.Value.latest), append(final, n.Value.final)
 	}
-	if len(latest) < a.Agree {
-		return chain.Account{}, fmt.Errorf("account %s on %s: %w", of, a.Name, errors.Join(errs...))
+	if len(latest) < a.Quorum {
+		return chain.Account{}, fmt.Errorf("account %s on %s: %w", account, a.Name, errors.Join(errs...))
 	}
-	acct := chain.Account{Latest: reached(latest, a.Agree), Final: reached(final, a.Agree)}
+	acct := chain.Account{Latest: agreedNonce(latest, a.Quorum), Final: agreedNonce(final, a.Quorum)}
 	acct.Latest = max(acct.Latest, acct.Final) // what is final is there
 	return acct, nil
 }
 
 // A nonce is the next one of an account after the block at a height.
-type nonce struct{ next, height uint64 }
+type nonce struct{ value, height uint64 }
 
-// nonces are where one provider has an account.
-type nonces struct{ latest, final nonce }
+// accountNonces are where one provider has an account.
+type accountNonces struct{ latest, final nonce }
 
-// reached is the highest nonce that at least agree providers have reached, and that more
+// agreedNonce is the highest nonce that at least agree providers have reached, and that more
 // have reached than deny it. A provider denies what it has not reached at the height that
 // agree of them, and half of them, have: one that is behind denies nothing, and one that
 // claims to be far ahead does not make the others be behind. A nonce that is used is used in
 // later blocks too, so those that have reached it may be at any height. It is pure.
-func reached(said []nonce, agree int) uint64 {
-	heights := make([]uint64, len(said))
-	for i, n := range said {
+func agreedNonce(reports []nonce, quorumSize int) uint64 {
+	heights := make([]uint64, len(reports))
+	for i, n := range reports {
 		heights[i] = n.height
 	}
 	slices.Sort(heights)
-	agreed := heights[len(heights)-max(agree, (len(heights)+1)/2)]
+	agreedHeight := heights[len(heights)-max(quorumSize, (len(heights)+1)/2)]
 	var highest uint64
-	for _, claim := range said {
+	for _, claim := range reports {
 		confirm, deny := 0, 0
-		for _, n := range said {
+		for _, n := range reports {
 			switch {
-			case n.next >= claim.next:
+			case n.value >= claim.value:
 				confirm++
-			case n.height >= agreed:
+			case n.height >= agreedHeight:
 				deny++
 			}
 		}
-		if confirm >= agree && confirm > deny {
-			highest = max(highest, claim.next)
+		if confirm >= quorumSize && confirm > deny {
+			highest = max(highest, claim.value)
 		}
 	}
 	return highest
 }
 
-func (a *adapter) nonces(ctx context.Context, p *provider, who common.Address) (at nonces, err error) {
-	var latest, final *headline
+func (a *adapter) readNonces(ctx context.Context, p *provider, address common.Address) (read accountNonces, err error) {
+	var latest, final *blockHead
 	var atLatest, atFinal *hexutil.Uint64
 	count := func(block any, result **hexutil.Uint64) rpc.BatchElem {
-		return rpc.BatchElem{Method: "eth_getTransactionCount", Args: []any{who, block}, Result: result}
+		return rpc.BatchElem{Method: "eth_getTransactionCount", Args: []any{address, block}, Result: result}
 	}
-	head := func(tag string, result **headline) rpc.BatchElem {
+	head := func(tag string, result **blockHead) rpc.BatchElem {
 		return rpc.BatchElem{Method: "eth_getBlockByNumber", Args: []any{tag, false}, Result: result}
 	}
 	// The heights come before the nonces: what comes meanwhile only raises these.
-	questions := []rpc.BatchElem{head("latest", &latest)}
+	elems := []rpc.BatchElem{head("latest", &latest)}
 	if a.Finality.Depth > 0 {
-		err = p.batch(ctx, questions)
+		err = p.callBatch(ctx, elems)
 		if err == nil && latest != nil && latest.Number != nil {
-			height := hexutil.Uint64(a.Finality.below(uint64(*latest.Number)))
-			final = &headline{Number: &height}
-			err = p.batch(ctx, []rpc.BatchElem{count(height, &atFinal), count("latest", &atLatest)})
+			height := hexutil.Uint64(a.Finality.finalHeight(uint64(*latest.Number)))
+			final = &blockHead{Number: &height}
+			err = p.callBatch(ctx, []rpc.BatchElem{count(height, &atFinal), count("latest", &atLatest)})
 		}
 	} else {
-		tag := a.Finality.tag()
-		err = p.batch(ctx, append(questions, head(tag, &final), count(tag, &atFinal), count("latest", &atLatest)))
+		tag := a.Finality.blockTag()
+		err = p.callBatch(ctx, append(elems, head(tag, &final), count(tag, &atFinal), count("latest", &atLatest)))
 	}
 	switch {
 	case err != nil:
-		return nonces{}, err
+		return accountNonces{}, err
 	case latest == nil || latest.Number == nil || final == nil || final.Number == nil:
-		return nonces{}, fmt.Errorf("%s: lacks its latest or its final block", p.name)
+		return accountNonces{}, fmt.Errorf("%s: lacks its latest or its final block", p.name)
 	case *final.Number > *latest.Number:
-		return nonces{}, p.beyond(uint64(*final.Number), uint64(*latest.Number))
+		return accountNonces{}, p.finalAheadError(uint64(*final.Number), uint64(*latest.Number))
 	case atLatest == nil || atFinal == nil:
-		return nonces{}, fmt.Errorf("%s: gave no nonce of %s", p.name, who)
+		return accountNonces{}, fmt.Errorf("%s: gave no nonce of %s", p.name, address)
 	}
-	at.latest = nonce{uint64(*atLatest), uint64(*latest.Number)}
+	read.latest = nonce{uint64(*atLatest), uint64(*latest.Number)}
 	// A fork between the two answers can leave the final one ahead.
-	at.final = nonce{min(uint64(*atLatest), uint64(*atFinal)), uint64(*final.Number)}
-	return at, nil
+	read.final = nonce{min(uint64(*atLatest), uint64(*atFinal)), uint64(*final.Number)}
+	return read, nil
 }
 
 // delegation begins the code of an account whose key lends it to a contract (EIP-7702);
 // the contract's address follows. The key still moves what is there.
 var delegation = []byte{0xef, 0x01, 0x00}
 
-// kindOf tells who can send from an address by its code. It is pure.
-func kindOf(code []byte) chain.AccountKind {
+// accountKind tells who can send from an address by its code. It is pure.
+func accountKind(code []byte) chain.AccountKind {
 	if len(code) == 0 || len(code) == len(delegation)+common.AddressLength && bytes.HasPrefix(code, delegation) {
-		return chain.Keyed
+		return chain.KeyAccount
 	}
-	return chain.Programmed
+	return chain.ContractAccount
 }
 
 // Senders answers from the movements: the account that sent each is part of it.
-func (a *adapter) Senders(_ context.Context, _ chain.Block, of []chain.Transfer) ([][]chain.Address, error) {
-	return chain.Senders(of), nil
+func (a *adapter) Senders(_ context.Context, _ chain.Block, transfers []chain.Transfer) ([][]chain.Address, error) {
+	return chain.Senders(transfers), nil
 }
 
 // Kind asks for the code at an address, in a block that is named by its hash. One
 // provider that has code there is enough for a contract: it only makes people look.
-func (a *adapter) Kind(ctx context.Context, at chain.Block, of chain.Address) (chain.AccountKind, error) {
-	who, err := evmtx.Bytes(of)
+func (a *adapter) Kind(ctx context.Context, block chain.Block, account chain.Address) (chain.AccountKind, error) {
+	address, err := evmtx.Bytes(account)
 	if err != nil {
 		return "", fmt.Errorf("account on %s: %w", a.Name, err)
 	}
-	where := inBlock{common.HexToHash(at.Hash), true}
+	blockRef := blockByHash{common.HexToHash(block.Hash), true}
 	var errs []error
 	keyed := 0
 	for _, p := range a.withArchives() {
 		var code *hexutil.Bytes
-		err := p.call(ctx, &code, "eth_getCode", who, where)
+		err := p.callMethod(ctx, &code, "eth_getCode", address, blockRef)
 		switch {
 		case err == nil && code == nil:
-			errs = append(errs, fmt.Errorf("%s: gave no code of %s", p.name, who))
-		case gone(err):
+			errs = append(errs, fmt.Errorf("%s: gave no code of %s", p.name, address))
+		case isStateGone(err):
 			errs = append(errs, fmt.Errorf("%w: %w", chain.ErrStateGone, err))
 		case err != nil:
 			errs = append(errs, err)
-		case kindOf(*code) != chain.Keyed:
-			return chain.Programmed, nil
+		case accountKind(*code) != chain.KeyAccount:
+			return chain.ContractAccount, nil
 		default:
-			if keyed++; keyed >= a.Agree {
-				return chain.Keyed, nil
+			if keyed++; keyed >= a.Quorum {
+				return chain.KeyAccount, nil
 			}
 		}
 		if ctx.Err() != nil {
 			break
 		}
 	}
-	return "", fmt.Errorf("account %s in block %d of %s: %d of the %d providers that have to agree: %w", of, at.Height, a.Name, keyed, a.Agree, errors.Join(errs...))
+	return "", fmt.Errorf("account %s in block %d of %s: %d of the %d providers that have to agree: %w", account, block.Height, a.Name, keyed, a.Quorum, errors.Join(errs...))
 }

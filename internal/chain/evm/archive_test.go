@@ -11,7 +11,7 @@ import (
 
 func TestStateThatNodesNoLongerKeepComesFromArchives(t *testing.T) {
 	t.Parallel()
-	s := stage(t, 4)
+	s := newProxiedLab(t, 4)
 	at, err := final(t, s.chain, s.height)
 	if err != nil {
 		t.Fatal(err)
@@ -19,11 +19,11 @@ func TestStateThatNodesNoLongerKeepComesFromArchives(t *testing.T) {
 	of := []chain.Holding{{Address: s.to}, {Address: s.to, Contract: s.Token()}}
 	reader := func(agree int, archives ...*proxy) chain.Reader {
 		cfg := config(s.proxies[0].URL, s.proxies[1].URL)
-		cfg.Agree = agree
+		cfg.Quorum = agree
 		for _, p := range archives {
 			cfg.Archives = append(cfg.Archives, p.URL)
 		}
-		return open(t, cfg).Reader
+		return newChain(t, cfg).Reader
 	}
 	one, two := s.proxies[2], s.proxies[3]
 	without, few, enough, alone := reader(1), reader(2, one), reader(2, one, two), reader(1, one)
@@ -32,9 +32,9 @@ func TestStateThatNodesNoLongerKeepComesFromArchives(t *testing.T) {
 		"distance to target block exceeds maximum proof window", "state is pruned",
 	} {
 		for _, p := range s.proxies[:2] {
-			gone := func(e *exchange) { e.Refuse(`{"code":-32000,"message":"` + words + `"}`) }
-			p.On("eth_getBalance", gone)
-			p.On("eth_call", gone)
+			gone := func(e *exchange) { e.SetError(`{"code":-32000,"message":"` + words + `"}`) }
+			p.SetRule("eth_getBalance", gone)
+			p.SetRule("eth_call", gone)
 		}
 		for what, r := range map[string]chain.Reader{"no archive": without, "one archive, two have to agree": few} {
 			if got, err := r.Balances(t.Context(), at.Block, of); !errors.Is(err, chain.ErrStateGone) {
@@ -49,19 +49,19 @@ func TestStateThatNodesNoLongerKeepComesFromArchives(t *testing.T) {
 		}
 	}
 	// Nothing that decides what is final, and nothing that is sent, goes through one.
-	before := one.Asked("eth_getBlockByNumber")
+	before := one.CallCount("eth_getBlockByNumber")
 	if _, err := alone.Final(t.Context(), s.height); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := alone.Heads(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if after := one.Asked("eth_getBlockByNumber"); after != before || one.Asked("eth_getBlockReceipts") != 0 {
+	if after := one.CallCount("eth_getBlockByNumber"); after != before || one.CallCount("eth_getBlockReceipts") != 0 {
 		t.Errorf("got an archive that was asked %d times for blocks, want it not to be", after-before)
 	}
 	cfg := config(s.proxies[0].URL)
 	cfg.Archives = []string{one.URL}
-	one.On("eth_chainId", func(e *exchange) { e.Say(`"0x1"`) })
+	one.SetRule("eth_chainId", func(e *exchange) { e.SetResult(`"0x1"`) })
 	if _, err := evm.New(t.Context(), cfg); err == nil {
 		t.Error("an archive of another chain: got no error")
 	}
@@ -69,11 +69,11 @@ func TestStateThatNodesNoLongerKeepComesFromArchives(t *testing.T) {
 
 func TestTracesThatNodesNoLongerGiveComeFromArchives(t *testing.T) {
 	t.Parallel()
-	s := stage(t, 2)
+	s := newProxiedLab(t, 2)
 	cfg := config(s.proxies[0].URL)
 	cfg.Archives = []string{s.proxies[1].URL}
-	c := open(t, cfg)
-	s.proxies[0].On("debug_traceBlockByHash", func(e *exchange) { e.Refuse(`{"code":-32000,"message":"required historical state unavailable"}`) })
+	c := newChain(t, cfg)
+	s.proxies[0].SetRule("debug_traceBlockByHash", func(e *exchange) { e.SetError(`{"code":-32000,"message":"required historical state unavailable"}`) })
 	got, err := final(t, c, s.height)
 	if err != nil || !got.Traced || len(got.Transfers) != traced {
 		t.Errorf("got %+v, %v, want all transfers", got, err)

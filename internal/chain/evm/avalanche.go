@@ -48,34 +48,34 @@ func readAvalanche(raw json.RawMessage) (f avalancheFields, err error) {
 	return f, nil
 }
 
-// hash is of the fields in their order on the C-Chain: fifteen of Ethereum's, that of
+// computeHash is of the fields in their order on the C-Chain: fifteen of Ethereum's, that of
 // the data beside transactions, and then those that came with upgrades. Of the latter
 // the list ends with the last that is there, and one that is missing before it is empty.
-func (f avalancheFields) hash(h *types.Header) (common.Hash, error) {
+func (f avalancheFields) computeHash(h *types.Header) (common.Hash, error) {
 	list := []any{
 		h.ParentHash, h.UncleHash, h.Coinbase, h.Root, h.TxHash, h.ReceiptHash, h.Bloom, h.Difficulty, h.Number,
 		h.GasLimit, h.GasUsed, h.Time, h.Extra, h.MixDigest, h.Nonce, *f.ExtDataHash,
 	}
-	whole := len(list)
-	number := func(v *hexutil.Uint64) {
+	required := len(list)
+	addNumber := func(v *hexutil.Uint64) {
 		if v == nil {
 			list = append(list, nil)
 			return
 		}
 		list = append(list, uint64(*v))
 	}
-	big := func(v *hexutil.Big) {
+	addBig := func(v *hexutil.Big) {
 		if v == nil {
 			list = append(list, nil)
 			return
 		}
 		list = append(list, v.ToInt())
 	}
-	big((*hexutil.Big)(h.BaseFee))
-	big(f.ExtDataGasUsed)
-	big(f.BlockGasCost)
-	number((*hexutil.Uint64)(h.BlobGasUsed))
-	number((*hexutil.Uint64)(h.ExcessBlobGas))
+	addBig((*hexutil.Big)(h.BaseFee))
+	addBig(f.ExtDataGasUsed)
+	addBig(f.BlockGasCost)
+	addNumber((*hexutil.Uint64)(h.BlobGasUsed))
+	addNumber((*hexutil.Uint64)(h.ExcessBlobGas))
 	if h.ParentBeaconRoot == nil {
 		list = append(list, nil)
 	} else {
@@ -85,9 +85,9 @@ func (f avalancheFields) hash(h *types.Header) (common.Hash, error) {
 		f.Milliseconds, f.MinDelayExcess, f.TargetExponent, f.MinPriceExponent,
 		f.SettledHeight, f.SettledGasUnix, f.SettledGasNumerator, f.SettledExcess,
 	} {
-		number(v)
+		addNumber(v)
 	}
-	for len(list) > whole && list[len(list)-1] == nil {
+	for len(list) > required && list[len(list)-1] == nil {
 		list = list[:len(list)-1]
 	}
 	for i, v := range list {
@@ -102,20 +102,20 @@ func (f avalancheFields) hash(h *types.Header) (common.Hash, error) {
 	return crypto.Keccak256Hash(raw), nil
 }
 
-// settles is the newest block of which a header that gave its hash has the results; nil
+// readSettledHeight is the newest block of which a header that gave its hash has the results; nil
 // from before Helicon, when each had its own.
-func settles(raw json.RawMessage) (*uint64, error) {
+func readSettledHeight(raw json.RawMessage) (*uint64, error) {
 	f, err := readAvalanche(raw)
 	if err != nil {
 		return nil, err
 	}
-	has := 0
+	present := 0
 	for _, v := range []*hexutil.Uint64{f.SettledHeight, f.SettledGasUnix, f.SettledGasNumerator, f.SettledExcess} {
 		if v != nil {
-			has++
+			present++
 		}
 	}
-	switch has {
+	switch present {
 	case 0:
 		return nil, nil
 	case 4:
@@ -125,8 +125,8 @@ func settles(raw json.RawMessage) (*uint64, error) {
 }
 
 const (
-	settleStep = 8   // headers that are asked for at once
-	settleMax  = 512 // blocks between one and that which settles it, or that one settles
+	settleBatch = 8   // headers that are asked for at once
+	settleMax   = 512 // blocks between one and that which settles it, or that one settles
 )
 
 // A link is a header on the way to the one that settles a block.
@@ -136,149 +136,149 @@ type link struct {
 	settled uint64
 }
 
-// settled fetches the receipts of a block whose own header does not have their root,
+// loadSettledReceipts fetches the receipts of a block whose own header does not have their root,
 // with those of all that are settled together with it, and checks them against the
 // header that does. It is chain.ErrNotYet until that one is final by as many providers
 // as have to agree: any one could make up a header that follows.
-func (a *adapter) settled(ctx context.Context, p *provider, s *sealed) error {
-	chained, err := a.follow(ctx, p, s)
+func (a *adapter) loadSettledReceipts(ctx context.Context, p *provider, s *verifiedBlock) error {
+	chained, err := a.findSettlingHeaders(ctx, p, s)
 	if err != nil {
 		return err
 	}
 	last := chained[len(chained)-1]
 	height := last.header.Number.Uint64()
-	hash, _, err := a.agreed(ctx, height)
+	hash, _, err := a.agreeOnHash(ctx, height)
 	if err != nil {
 		return fmt.Errorf("block %d, which settles %d: %w", height, s.header.Number, err)
 	}
 	if hash != last.hash {
 		return fmt.Errorf("%s: has %s as block %d, which settles %d, and others %s: %w", p.name, last.hash, height, s.header.Number, hash, chain.ErrDisagreement)
 	}
-	before := *s.settles
+	settledBefore := *s.settlesUpTo
 	if len(chained) > 1 {
-		before = chained[len(chained)-2].settled
+		settledBefore = chained[len(chained)-2].settled
 	}
-	own := s.header.Number.Uint64()
-	if before >= own || last.settled >= height || last.settled-before > settleMax {
-		return fmt.Errorf("%w: block %d settles up to %d and the one before it up to %d", chain.ErrUndecodable, height, last.settled, before)
+	ownHeight := s.header.Number.Uint64()
+	if settledBefore >= ownHeight || last.settled >= height || last.settled-settledBefore > settleMax {
+		return fmt.Errorf("%w: block %d settles up to %d and the one before it up to %d", chain.ErrUndecodable, height, last.settled, settledBefore)
 	}
-	together, err := a.together(ctx, p, s, chained, before+1, last.settled)
+	blocks, err := a.loadSettledBlocks(ctx, p, s, chained, settledBefore+1, last.settled)
 	if err != nil {
 		return err
 	}
 	var root listRoot
-	all := make([][]*receipt, len(together))
-	for i, b := range together {
-		if all[i], err = p.receiptsOf(ctx, b, &root); err != nil {
+	receipts := make([][]*receipt, len(blocks))
+	for i, b := range blocks {
+		if receipts[i], err = p.fetchReceiptList(ctx, b, &root); err != nil {
 			return err
 		}
 	}
-	if root.hash() != last.header.ReceiptHash {
-		return fmt.Errorf("%s: receipts of blocks %d to %d do not give the root in block %d, which settles them", p.name, before+1, last.settled, height)
+	if root.rootHash() != last.header.ReceiptHash {
+		return fmt.Errorf("%s: receipts of blocks %d to %d do not give the root in block %d, which settles them", p.name, settledBefore+1, last.settled, height)
 	}
-	for i, b := range together {
-		if b.whole {
+	for i, b := range blocks {
+		if b.hasReceipts {
 			continue // it is in use, and was checked
 		}
-		b.receipts = all[i]
-		if err := b.count(); err != nil {
+		b.receipts = receipts[i]
+		if err := b.fillGasAndLogs(); err != nil {
 			return fmt.Errorf("%s: receipts of block %d %s: %w", p.name, b.header.Number, b.hash, err)
 		}
 	}
-	for _, b := range together {
-		if b != s && !b.whole {
-			b.whole = true
-			a.blocks.Keep(b.hash, b, blocksKept)
+	for _, b := range blocks {
+		if b != s && !b.hasReceipts {
+			b.hasReceipts = true
+			a.blocks.Put(b.hash, b, blocksCached)
 		}
 	}
 	return nil
 }
 
-// follow is the chain of headers from the block after one to the first that settles it.
-func (a *adapter) follow(ctx context.Context, p *provider, s *sealed) (chained []link, err error) {
-	own, parent := s.header.Number.Uint64(), s.hash
+// findSettlingHeaders is the chain of headers from the block after one to the first that settles it.
+func (a *adapter) findSettlingHeaders(ctx context.Context, p *provider, s *verifiedBlock) (chained []link, err error) {
+	ownHeight, parent := s.header.Number.Uint64(), s.hash
 	for len(chained) < settleMax {
-		raws := make([]json.RawMessage, settleStep)
-		elems := make([]rpc.BatchElem, settleStep)
+		raws := make([]json.RawMessage, settleBatch)
+		elems := make([]rpc.BatchElem, settleBatch)
 		for i := range elems {
-			at := own + uint64(len(chained)+i+1)
-			elems[i] = rpc.BatchElem{Method: "eth_getBlockByNumber", Args: []any{hexutil.Uint64(at), false}, Result: &raws[i]}
+			height := ownHeight + uint64(len(chained)+i+1)
+			elems[i] = rpc.BatchElem{Method: "eth_getBlockByNumber", Args: []any{hexutil.Uint64(height), false}, Result: &raws[i]}
 		}
-		if err := p.batch(ctx, elems); err != nil {
+		if err := p.callBatch(ctx, elems); err != nil {
 			return nil, err
 		}
 		for _, raw := range raws {
-			if absent(raw) {
-				return nil, fmt.Errorf("%s: nothing settles block %d: %w", p.name, own, chain.ErrNotYet)
+			if isNull(raw) {
+				return nil, fmt.Errorf("%s: nothing settles block %d: %w", p.name, ownHeight, chain.ErrNotYet)
 			}
-			h, hash, err := a.stack.header(raw)
+			h, hash, err := a.stack.readHeader(raw)
 			if err != nil {
 				return nil, fmt.Errorf("%s: %w", p.name, err)
 			}
-			up, err := settles(raw)
+			settledHeight, err := readSettledHeight(raw)
 			if err != nil {
 				return nil, fmt.Errorf("%s: block %d: %w", p.name, h.Number, err)
 			}
-			if h.ParentHash != parent || up == nil {
+			if h.ParentHash != parent || settledHeight == nil {
 				return nil, fmt.Errorf("%s: block %d %s does not follow %s", p.name, h.Number, hash, parent)
 			}
-			chained = append(chained, link{hash, h, *up})
-			if *up >= own {
+			chained = append(chained, link{hash, h, *settledHeight})
+			if *settledHeight >= ownHeight {
 				return chained, nil
 			}
 			parent = hash
 		}
 	}
-	return nil, fmt.Errorf("%w: %d blocks after block %d none settles it", chain.ErrUndecodable, settleMax, own)
+	return nil, fmt.Errorf("%w: %d blocks after block %d none settles it", chain.ErrUndecodable, settleMax, ownHeight)
 }
 
-// together are the blocks of a range that has s in it, with their transactions, in
+// loadSettledBlocks are the blocks of a range that has s in it, with their transactions, in
 // order. Each is named by a hash that the chain of headers leads to, so that how many
 // transactions it has is certain, and with it whose receipt is whose.
-func (a *adapter) together(ctx context.Context, p *provider, s *sealed, chained []link, from, to uint64) ([]*sealed, error) {
-	own := s.header.Number.Uint64()
-	var all []*sealed
-	read := func(hash common.Hash) (*sealed, error) {
-		b, err := a.bare(ctx, p, "eth_getBlockByHash", hash, hash)
+func (a *adapter) loadSettledBlocks(ctx context.Context, p *provider, s *verifiedBlock, chained []link, from, to uint64) ([]*verifiedBlock, error) {
+	ownHeight := s.header.Number.Uint64()
+	var blocks []*verifiedBlock
+	read := func(hash common.Hash) (*verifiedBlock, error) {
+		b, err := a.fetchTransactions(ctx, p, "eth_getBlockByHash", hash, hash)
 		if errors.Is(err, errAbsent) {
 			return nil, fmt.Errorf("%s: has no block %s", p.name, hash)
 		}
-		if err == nil && b.settles == nil {
+		if err == nil && b.settlesUpTo == nil {
 			err = fmt.Errorf("%w: block %s has results of its own and is settled by another", chain.ErrUndecodable, hash)
 		}
 		return b, err
 	}
-	for at, hash := own, s.header.ParentHash; at > from; at-- {
+	for height, hash := ownHeight, s.header.ParentHash; height > from; height-- {
 		b, err := read(hash)
 		if err != nil {
 			return nil, err
 		}
-		all, hash = append(all, b), b.header.ParentHash
+		blocks, hash = append(blocks, b), b.header.ParentHash
 	}
-	slices.Reverse(all)
-	all = append(all, s)
-	for _, l := range chained[:to-own] {
+	slices.Reverse(blocks)
+	blocks = append(blocks, s)
+	for _, l := range chained[:to-ownHeight] {
 		b, err := read(l.hash)
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, b)
+		blocks = append(blocks, b)
 	}
-	return all, nil
+	return blocks, nil
 }
 
-// priced is what a unit of gas cost, by the word of who gave the receipt: the header
+// checkGasPrice is what a unit of gas cost, by the word of who gave the receipt: the header
 // has the most that it may have been.
-func (s *sealed) priced(i int, said beside) error {
-	if said.Price == nil {
+func (s *verifiedBlock) checkGasPrice(i int, reported stackFields) error {
+	if reported.Price == nil {
 		return errors.New("the receipt has no gas price")
 	}
-	most, err := s.txs[i].signed.tip(s.header.BaseFee)
+	priceMax, err := s.txs[i].signed.effectiveTip(s.header.BaseFee)
 	if err != nil {
 		return err
 	}
-	if most.Add(most, s.header.BaseFee).Cmp(said.Price.ToInt()) < 0 {
-		return fmt.Errorf("%w: a gas price of %v, where the header and the transaction allow %v", chain.ErrUndecodable, said.Price, most)
+	if priceMax.Add(priceMax, s.header.BaseFee).Cmp(reported.Price.ToInt()) < 0 {
+		return fmt.Errorf("%w: a gas price of %v, where the header and the transaction allow %v", chain.ErrUndecodable, reported.Price, priceMax)
 	}
 	return nil
 }

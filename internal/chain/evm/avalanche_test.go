@@ -29,15 +29,15 @@ func TestARealHeaderOfAvalancheGivesItsHash(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h, hash, err := avalanche.header(raw)
+	h, hash, err := avalanche.readHeader(raw)
 	if err != nil || hash != common.HexToHash("0xfe8e5ce3dc0cde645aa8f857b0471596705d39792ea0146f892759638d4c4197") {
 		t.Fatalf("got %s, %v, want its hash", hash, err)
 	}
-	up, err := settles(raw)
+	up, err := readSettledHeight(raw)
 	if err != nil || up == nil || *up != h.Number.Uint64()-3 {
 		t.Errorf("got %v, %v, want it to settle three blocks before it", up, err)
 	}
-	if _, _, err := ethereum.header(raw); !errors.Is(err, chain.ErrUndecodable) {
+	if _, _, err := ethereum.readHeader(raw); !errors.Is(err, chain.ErrUndecodable) {
 		t.Errorf("as Ethereum's: got %v, want it refused", err)
 	}
 	var fields map[string]any
@@ -61,31 +61,31 @@ func TestARealHeaderOfAvalancheGivesItsHash(t *testing.T) {
 		changed[name] = text[:len(text)-1] + string(end)
 		if b, err := json.Marshal(changed); err != nil {
 			t.Fatal(err)
-		} else if _, _, err := avalanche.header(b); !errors.Is(err, chain.ErrUndecodable) {
+		} else if _, _, err := avalanche.readHeader(b); !errors.Is(err, chain.ErrUndecodable) {
 			t.Errorf("another %s: got %v, want it refused", name, err)
 		}
 		delete(changed, name) // nothing is encoded as zero is
 		if b, err := json.Marshal(changed); err != nil {
 			t.Fatal(err)
-		} else if _, _, err := avalanche.header(b); text != "0x0" && name != "mixHash" && name != "nonce" && !errors.Is(err, chain.ErrUndecodable) {
+		} else if _, _, err := avalanche.readHeader(b); text != "0x0" && name != "mixHash" && name != "nonce" && !errors.Is(err, chain.ErrUndecodable) {
 			t.Errorf("without %s: got %v, want it refused", name, err)
 		}
 	}
 }
 
-// lagging is a node of a chain that accepts blocks before it runs them. Its blocks begin
+// lateSettlingNode is a node of a chain that accepts blocks before it runs them. Its blocks begin
 // at the first one that has its own results.
-type lagging struct {
+type lateSettlingNode struct {
 	t      *testing.T
 	mu     sync.Mutex
 	key    *ecdsa.PrivateKey
 	nonce  uint64
-	blocks []*later
+	blocks []*lateSettledBlock
 	final  uint64
 }
 
-// later is a block whose results stand in another.
-type later struct {
+// lateSettledBlock is a block whose results stand in another.
+type lateSettledBlock struct {
 	head     types.Header
 	fields   avalancheFields
 	hash     common.Hash
@@ -99,7 +99,7 @@ const (
 	baseTaken  = 12 // and what it was
 )
 
-func (n *lagging) at(height uint64) *later {
+func (n *lateSettlingNode) at(height uint64) *lateSettledBlock {
 	if height < firstLater || height >= firstLater+uint64(len(n.blocks)) {
 		return nil
 	}
@@ -108,9 +108,9 @@ func (n *lagging) at(height uint64) *later {
 
 // add appends a block with payments of these amounts to ours, which settles up to a
 // height; 0 for one with results of its own.
-func (n *lagging) add(settles uint64, amounts ...int64) {
+func (n *lateSettlingNode) add(settles uint64, amounts ...int64) {
 	n.t.Helper()
-	b := &later{fields: avalancheFields{
+	b := &lateSettledBlock{fields: avalancheFields{
 		ExtDataHash: &common.Hash{1}, ExtDataGasUsed: new(hexutil.Big), BlockGasCost: new(hexutil.Big), Milliseconds: new(hexutil.Uint64),
 	}}
 	b.head = types.Header{
@@ -154,7 +154,7 @@ func (n *lagging) add(settles uint64, amounts ...int64) {
 	}
 	b.head.TxHash = rootOf(list)
 	n.blocks = append(n.blocks, b)
-	results := []*later{b}
+	results := []*lateSettledBlock{b}
 	if settles > 0 {
 		results = nil
 		height := hexutil.Uint64(settles)
@@ -177,12 +177,12 @@ func (n *lagging) add(settles uint64, amounts ...int64) {
 	}
 	b.head.ReceiptHash = rootOf(all)
 	var err error
-	if b.hash, err = b.fields.hash(&b.head); err != nil {
+	if b.hash, err = b.fields.computeHash(&b.head); err != nil {
 		n.t.Fatal(err)
 	}
 }
 
-func (b *later) shown(full bool) map[string]any {
+func (b *lateSettledBlock) shown(full bool) map[string]any {
 	out := map[string]any{}
 	for _, part := range []any{&b.head, b.fields} {
 		text, err := json.Marshal(part)
@@ -200,11 +200,11 @@ func (b *later) shown(full bool) map[string]any {
 	return out
 }
 
-func (n *lagging) answer(method string, params []json.RawMessage) any {
+func (n *lateSettlingNode) answer(method string, params []json.RawMessage) any {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	word := func(i int) string { return strings.Trim(string(params[i]), `"`) }
-	by := func(hash string) *later {
+	by := func(hash string) *lateSettledBlock {
 		for _, b := range n.blocks {
 			if b.hash.Hex() == hash {
 				return b
@@ -216,7 +216,7 @@ func (n *lagging) answer(method string, params []json.RawMessage) any {
 	case "eth_chainId":
 		return hexutil.Uint64(chainIDOfTests)
 	case "eth_getBlockByNumber", "eth_getBlockByHash":
-		var b *later
+		var b *lateSettledBlock
 		switch w := word(0); {
 		case method == "eth_getBlockByHash":
 			b = by(w)
@@ -251,7 +251,7 @@ func (n *lagging) answer(method string, params []json.RawMessage) any {
 	return nil
 }
 
-func (n *lagging) serve() string {
+func (n *lateSettlingNode) serve() string {
 	type question struct {
 		ID     json.RawMessage   `json:"id"`
 		Method string            `json:"method"`
@@ -284,9 +284,9 @@ func (n *lagging) serve() string {
 
 // newLagging has blocks 10 to 17; final is 16. Block 14 settles 12 and 13, which have
 // payments, and 16 settles 14.
-func newLagging(t *testing.T, key *ecdsa.PrivateKey) *lagging {
+func newLagging(t *testing.T, key *ecdsa.PrivateKey) *lateSettlingNode {
 	t.Helper()
-	n := &lagging{t: t, key: key, final: 16}
+	n := &lateSettlingNode{t: t, key: key, final: 16}
 	n.add(0, 1)
 	n.add(10)
 	n.add(11, 100, 200)
@@ -298,7 +298,7 @@ func newLagging(t *testing.T, key *ecdsa.PrivateKey) *lagging {
 	return n
 }
 
-func openLagging(t *testing.T, nodes ...*lagging) chain.Chain {
+func openLagging(t *testing.T, nodes ...*lateSettlingNode) chain.Chain {
 	t.Helper()
 	var urls []string
 	for _, n := range nodes {
@@ -346,9 +346,9 @@ func TestABlockOfAvalancheIsReadWhenOneThatSettlesItIsFinal(t *testing.T) {
 }
 
 // newLaggingAs is another node with the same blocks.
-func newLaggingAs(t *testing.T, n *lagging) *lagging {
+func newLaggingAs(t *testing.T, n *lateSettlingNode) *lateSettlingNode {
 	t.Helper()
-	other := &lagging{t: t, key: n.key, nonce: n.nonce, final: n.final}
+	other := &lateSettlingNode{t: t, key: n.key, nonce: n.nonce, final: n.final}
 	for _, b := range n.blocks {
 		c := *b
 		c.receipts = nil
@@ -370,26 +370,26 @@ func newLaggingAs(t *testing.T, n *lagging) *lagging {
 func TestResultsOfAvalancheCannotBeMadeUp(t *testing.T) {
 	t.Parallel()
 	key, _ := keyOfTests(t)
-	for name, lie := range map[string]func(n *lagging){
-		"a failure for a success":   func(n *lagging) { n.at(12).receipts[0]["status"] = "0x0" },
-		"of a block settled beside": func(n *lagging) { n.at(13).receipts[0]["status"] = "0x0" },
-		"a receipt moved on": func(n *lagging) {
+	for name, lie := range map[string]func(n *lateSettlingNode){
+		"a failure for a success":   func(n *lateSettlingNode) { n.at(12).receipts[0]["status"] = "0x0" },
+		"of a block settled beside": func(n *lateSettlingNode) { n.at(13).receipts[0]["status"] = "0x0" },
+		"a receipt moved on": func(n *lateSettlingNode) {
 			moved := n.at(12).receipts[1]
 			n.at(12).receipts = n.at(12).receipts[:1]
 			n.at(13).receipts = append([]map[string]any{moved}, n.at(13).receipts...)
 		},
-		"a transaction moved on": func(n *lagging) {
+		"a transaction moved on": func(n *lateSettlingNode) {
 			n.at(13).txs = append(n.at(12).txs[1:], n.at(13).txs...)
 			n.at(12).txs, n.at(12).receipts = n.at(12).txs[:1], n.at(12).receipts[:1]
 		},
-		"a block that settles": func(n *lagging) {
+		"a block that settles": func(n *lateSettlingNode) {
 			n.at(12).receipts[0]["status"] = "0x0"
 			was := n.blocks
 			n.blocks = n.blocks[:4]
 			n.add(13)
 			n.blocks = append(n.blocks, was[5:]...)
 		},
-		"a part of what is settled": func(n *lagging) { n.at(14).fields.SettledExcess = nil },
+		"a part of what is settled": func(n *lateSettlingNode) { n.at(14).fields.SettledExcess = nil },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -428,7 +428,7 @@ func TestTheBlockThatSettlesIsAgreedUpon(t *testing.T) {
 		"final":  func(r chain.Reader) (chain.Contents, error) { return r.Final(t.Context(), 12) },
 	} {
 		c, err := New(t.Context(), Config{
-			Name: chain.Avalanche, Network: chain.Local, ChainID: chainIDOfTests, Endpoints: urls, Agree: 2,
+			Name: chain.Avalanche, Network: chain.Local, ChainID: chainIDOfTests, Endpoints: urls, Quorum: 2,
 			FeeCap: money.Units(1_000_000), TipCap: money.Units(1_000_000), Trace: TraceOff,
 		})
 		if err != nil {

@@ -13,35 +13,35 @@ import (
 	"github.com/cofferpay/coffer/internal/chain/several"
 )
 
-var _ chain.Caller = (*adapter)(nil)
+var _ chain.ContractCaller = (*adapter)(nil)
 
 // Call asks every provider in its own latest block, named by its hash, so that the
 // block that is told is the one that was asked in.
-func (a *adapter) Call(ctx context.Context, to chain.Address, data []byte) ([]chain.Called, error) {
+func (a *adapter) Call(ctx context.Context, to chain.Address, data []byte) ([]chain.CallResult, error) {
 	contract, err := evmtx.Bytes(to)
 	if err != nil {
 		return nil, fmt.Errorf("contract %s on %s: %w", to, a.Name, err)
 	}
-	said := several.Ask(ctx, a.providers, a.Agree, func(ctx context.Context, p *provider) (chain.Called, error) {
-		at, err := p.head(ctx, "latest")
+	answers := several.AskAll(ctx, a.providers, a.Quorum, func(ctx context.Context, p *provider) (chain.CallResult, error) {
+		head, err := p.readHead(ctx, "latest")
 		if err != nil {
-			return chain.Called{}, err
+			return chain.CallResult{}, err
 		}
 		var out hexutil.Bytes
-		err = p.call(ctx, &out, "eth_call", call{To: contract, Data: data}, inBlock{common.HexToHash(at.Hash), true})
-		return chain.Called{At: at, Data: out}, err
+		err = p.callMethod(ctx, &out, "eth_call", callArgs{To: contract, Data: data}, blockByHash{common.HexToHash(head.Hash), true})
+		return chain.CallResult{At: head, Data: out}, err
 	})
-	var all []chain.Called
+	var results []chain.CallResult
 	var errs []error
-	for _, s := range said {
+	for _, s := range answers {
 		if s.Err != nil {
 			errs = append(errs, s.Err)
 			continue
 		}
-		all = append(all, s.Value)
+		results = append(results, s.Value)
 	}
-	if len(all) < a.Agree {
+	if len(results) < a.Quorum {
 		return nil, fmt.Errorf("contract %s on %s: %w", to, a.Name, errors.Join(errs...))
 	}
-	return all, nil
+	return results, nil
 }

@@ -55,7 +55,7 @@ const (
 	timeoutDefault        = 15 * time.Second
 	answerBytesMaxDefault = 64 << 20
 	blockBytesMaxDefault  = 1 << 30 // the receipts of a block of 400 million gas that is full of logs have 430 MB
-	blocksKept            = 16
+	blocksCached          = 16
 )
 
 // Config is a chain with its providers.
@@ -64,7 +64,7 @@ type Config struct {
 	Network   chain.Network
 	ChainID   uint64
 	Endpoints []string // URLs, http or https; they may hold a secret and are never printed
-	Agree     int      // how many of the endpoints have to agree on what is final
+	Quorum    int      // how many of the endpoints have to agree on what is final
 	// Archives are endpoints of providers that keep the state of every block. They are
 	// asked after the others, for balances and traces alone, and as many have to agree.
 	Archives []string
@@ -83,47 +83,47 @@ type Config struct {
 	BlockBytesMax int64
 }
 
-// all are the endpoints, archives last.
-func (c Config) all() []string { return slices.Concat(c.Endpoints, c.Archives) }
+// allEndpoints are the endpoints, archives last.
+func (c Config) allEndpoints() []string { return slices.Concat(c.Endpoints, c.Archives) }
 
-// check finds every mistake in the configuration.
-func (c Config) check() error {
+// validate finds every mistake in the configuration.
+func (c Config) validate() error {
 	var wrong []error
-	say := func(format string, args ...any) { wrong = append(wrong, fmt.Errorf(format, args...)) }
+	addProblem := func(format string, args ...any) { wrong = append(wrong, fmt.Errorf(format, args...)) }
 	if c.Name.Family() != chain.EVM {
-		say("name %q is not a chain of the EVM family", c.Name)
+		addProblem("name %q is not a chain of the EVM family", c.Name)
 	}
 	if c.ChainID == 0 {
-		say("chain id is missing")
+		addProblem("chain id is missing")
 	}
 	if len(c.Endpoints) == 0 {
-		say("no endpoint is given")
+		addProblem("no endpoint is given")
 	}
-	seen := map[string]bool{}
-	for i, e := range c.all() {
+	isGiven := map[string]bool{}
+	for i, e := range c.allEndpoints() {
 		u, err := url.Parse(e)
 		if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-			say("endpoint %d is not an http or https URL", i+1)
+			addProblem("endpoint %d is not an http or https URL", i+1)
 		}
-		if seen[e] {
-			say("endpoint %d is given twice: one provider cannot agree with itself", i+1)
+		if isGiven[e] {
+			addProblem("endpoint %d is given twice: one provider cannot agree with itself", i+1)
 		}
-		seen[e] = true
+		isGiven[e] = true
 	}
-	if c.Agree < 1 || c.Agree > len(c.Endpoints) {
-		say("agree is %d: it has to be between 1 and the number of endpoints, %d", c.Agree, len(c.Endpoints))
+	if c.Quorum < 1 || c.Quorum > len(c.Endpoints) {
+		addProblem("agree is %d: it has to be between 1 and the number of endpoints, %d", c.Quorum, len(c.Endpoints))
 	}
 	if c.FeeCap.IsZero() {
-		say("fee cap is missing: give the most to pay per gas, in wei")
+		addProblem("fee cap is missing: give the most to pay per gas, in wei")
 	}
 	if c.TipCap.IsZero() || c.FeeCap.Less(c.TipCap) {
-		say("tip cap is %v: it has to be above zero and at most the fee cap %v", c.TipCap, c.FeeCap)
+		addProblem("tip cap is %v: it has to be above zero and at most the fee cap %v", c.TipCap, c.FeeCap)
 	}
 	if c.PayeeGasMax > PayeeGasLimit {
-		say("payee gas is %d: it has to be at most %d", c.PayeeGasMax, uint64(PayeeGasLimit))
+		addProblem("payee gas is %d: it has to be at most %d", c.PayeeGasMax, uint64(PayeeGasLimit))
 	}
 	if c.Trace != TraceAuto && c.Trace != TraceOn && c.Trace != TraceOff {
-		say("trace is %q: it has to be ON, OFF or nothing", c.Trace)
+		addProblem("trace is %q: it has to be ON, OFF or nothing", c.Trace)
 	}
 	return errors.Join(wrong...)
 }
@@ -131,12 +131,12 @@ func (c Config) check() error {
 // adapter implements chain.Reader and chain.Sender.
 type adapter struct {
 	Config
-	providers []*provider
-	archives  []*provider
-	signer    types.Signer // recovers senders; it signs nothing
-	stack     stack
-	blocks    kept.Last[common.Hash, *sealed] // the head walk, the final walk and the outcomes of payments ask for the same ones
-	shows     atomic.Uint32                   // the provider that is asked first for what is not final
+	providers     []*provider
+	archives      []*provider
+	signer        types.Signer // recovers senders; it signs nothing
+	stack         stack
+	blocks        kept.Cache[common.Hash, *verifiedBlock] // the head walk, the final walk and the outcomes of payments ask for the same ones
+	firstProvider atomic.Uint32                           // the provider that is asked first for what is not final
 }
 
 var (
@@ -148,9 +148,9 @@ var (
 // New checks the configuration and the providers and gives the chain. A
 // provider of another chain is an error; providers that do not answer are one
 // when fewer than Agree do. Those are checked when they answer later, so with
-// chain.ErrSilent the chain that is given can be used.
+// chain.ErrTooFewProviders the chain that is given can be used.
 func New(ctx context.Context, cfg Config) (chain.Chain, error) {
-	if err := cfg.check(); err != nil {
+	if err := cfg.validate(); err != nil {
 		return chain.Chain{}, fmt.Errorf("configuration of %s: %w", cfg.Name, err)
 	}
 	if cfg.Timeout == 0 {
@@ -165,8 +165,8 @@ func New(ctx context.Context, cfg Config) (chain.Chain, error) {
 	if cfg.BlockBytesMax == 0 {
 		cfg.BlockBytesMax = blockBytesMaxDefault
 	}
-	a := &adapter{Config: cfg, stack: stackOf(cfg.Name), signer: types.LatestSignerForChainID(new(big.Int).SetUint64(cfg.ChainID))}
-	for i := range cfg.all() {
+	a := &adapter{Config: cfg, stack: stackFor(cfg.Name), signer: types.LatestSignerForChainID(new(big.Int).SetUint64(cfg.ChainID))}
+	for i := range cfg.allEndpoints() {
 		p, err := newProvider(cfg, i)
 		if err != nil {
 			return chain.Chain{}, err
@@ -174,36 +174,36 @@ func New(ctx context.Context, cfg Config) (chain.Chain, error) {
 		a.providers = append(a.providers, p)
 	}
 	a.providers, a.archives = a.providers[:len(cfg.Endpoints):len(cfg.Endpoints)], a.providers[len(cfg.Endpoints):]
-	err := a.greet(ctx)
+	err := a.handshakeAll(ctx)
 	if err != nil {
 		err = fmt.Errorf("providers of %s: %w", cfg.Name, err)
 	}
 	id := strconv.FormatUint(cfg.ChainID, 10)
 	return chain.Chain{
 		Name: cfg.Name, Network: cfg.Network, CAIP2: "eip155:" + id, SignerID: id,
-		Grammar: evmtx.Grammar{ChainID: cfg.ChainID}, Reader: a, Sender: a,
+		AddressCodec: evmtx.AddressCodec{ChainID: cfg.ChainID}, Reader: a, Sender: a,
 	}, err
 }
 
 // withArchives are all who may be asked for balances and traces, archives last.
 func (a *adapter) withArchives() []*provider { return slices.Concat(a.providers, a.archives) }
 
-func (a *adapter) greet(ctx context.Context) error {
-	if err := several.Greet(ctx, a.providers, a.Agree, func(ctx context.Context, p *provider) error { return p.greet(ctx) }, a.archives...); err != nil {
+func (a *adapter) handshakeAll(ctx context.Context) error {
+	if err := several.HandshakeAll(ctx, a.providers, a.Quorum, func(ctx context.Context, p *provider) error { return p.ensureHandshake(ctx) }, a.archives...); err != nil {
 		return err
 	}
 	if a.Trace != TraceOn {
 		return nil
 	}
-	able, err := several.First(ctx, a.withArchives(), func(ctx context.Context, p *provider) (bool, error) {
+	able, err := several.FirstAnswer(ctx, a.withArchives(), func(ctx context.Context, p *provider) (bool, error) {
 		able, err := p.offersTraces(ctx)
 		if err == nil && !able {
-			err = fmt.Errorf("%s: does not offer %s", p.name, traceMethod)
+			err = fmt.Errorf("%s: does not offer %s", p.name, traceBlockMethod)
 		}
 		return able, err
 	})
 	if !able {
-		return fmt.Errorf("trace is ON: use a provider that offers %s or set trace to OFF: %w", traceMethod, err)
+		return fmt.Errorf("trace is ON: use a provider that offers %s or set trace to OFF: %w", traceBlockMethod, err)
 	}
 	return nil
 }

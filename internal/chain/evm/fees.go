@@ -17,23 +17,23 @@ import (
 )
 
 const (
-	feeBlocks     = 10     // how many blocks the going tip is taken from
-	tipPercentile = 50     // of the tips in each of them
-	bumpBps       = 11_250 // a replacement offers so much of what it replaces; nodes ask for 110 %
-	gasToken      = 65_000 // what a transfer of a usual token takes when its receiver had none
+	feeBlocks        = 10     // how many blocks the going tip is taken from
+	tipPercentile    = 50     // of the tips in each of them
+	bumpBps          = 11_250 // a replacement offers so much of what it replaces; nodes ask for 110 %
+	tokenTransferGas = 65_000 // what a transfer of a usual token takes when its receiver had none
 )
 
 // tipMin keeps the tip above what nodes take for nothing. 0.001 gwei.
 var tipMin = money.Units(1_000_000)
 
-// market is what the chain asks for now, within the caps: the usual tip, and
+// marketFees is what the chain asks for now, within the caps: the usual tip, and
 // room for the base fee to double.
-func (a *adapter) market(ctx context.Context, p *provider) (chain.Fees, error) {
+func (a *adapter) marketFees(ctx context.Context, p *provider) (chain.Fees, error) {
 	var history struct {
 		BaseFees []*hexutil.Big   `json:"baseFeePerGas"`
 		Tips     [][]*hexutil.Big `json:"reward"`
 	}
-	if err := p.call(ctx, &history, "eth_feeHistory", hexutil.Uint64(feeBlocks), "latest", []int{tipPercentile}); err != nil {
+	if err := p.callMethod(ctx, &history, "eth_feeHistory", hexutil.Uint64(feeBlocks), "latest", []int{tipPercentile}); err != nil {
 		return chain.Fees{}, err
 	}
 	if len(history.BaseFees) == 0 || history.BaseFees[len(history.BaseFees)-1] == nil {
@@ -60,39 +60,39 @@ func (a *adapter) market(ctx context.Context, p *provider) (chain.Fees, error) {
 	tip := tipMin
 	if len(tips) > 0 {
 		slices.SortFunc(tips, money.Amount.Cmp)
-		tip = larger(tip, tips[len(tips)/2])
+		tip = maxAmount(tip, tips[len(tips)/2])
 	}
-	tip = smaller(tip, a.TipCap)
-	most, err := base.Mul(2)
+	tip = minAmount(tip, a.TipCap)
+	feeCap, err := base.Mul(2)
 	if err == nil {
-		most, err = most.Add(tip)
+		feeCap, err = feeCap.Add(tip)
 	}
 	if err != nil {
-		most = a.FeeCap
+		feeCap = a.FeeCap
 	}
-	most = smaller(most, a.FeeCap)
-	fees := chain.Fees{TipCap: smaller(tip, most), FeeCap: most}
-	fees.Beside, err = a.besideGas(ctx, p)
+	feeCap = minAmount(feeCap, a.FeeCap)
+	fees := chain.Fees{TipCap: minAmount(tip, feeCap), FeeCap: feeCap}
+	fees.NonGas, err = a.nonGasFee(ctx, p)
 	return fees, err
 }
 
 // The contract of the OP stack that prices what is paid beside gas.
-var opOracle = common.HexToAddress("0x420000000000000000000000000000000000000F")
+var opGasOracle = common.HexToAddress("0x420000000000000000000000000000000000000F")
 
 const (
 	opDataBytes  = 200 // more than a transaction of ours has before it is signed
-	besideFactor = 2   // the price on the layer below may double until it is mined
+	nonGasFactor = 2   // the price on the layer below may double until it is mined
 )
 
-// besideGas is the most that a transaction of ours may have to pay beside its gas.
-func (a *adapter) besideGas(ctx context.Context, p *provider) (money.Amount, error) {
+// nonGasFee is the most that a transaction of ours may have to pay beside its gas.
+func (a *adapter) nonGasFee(ctx context.Context, p *provider) (money.Amount, error) {
 	if a.stack != optimism {
 		return money.Zero, nil
 	}
-	ask := func(method string, argument uint64) (money.Amount, error) {
+	readPrice := func(method string, argument uint64) (money.Amount, error) {
 		var word hexutil.Bytes
 		data := append(crypto.Keccak256([]byte(method))[:4], common.BigToHash(new(big.Int).SetUint64(argument)).Bytes()...)
-		if err := p.call(ctx, &word, "eth_call", call{To: opOracle, Data: data}, "latest"); err != nil {
+		if err := p.callMethod(ctx, &word, "eth_call", callArgs{To: opGasOracle, Data: data}, "latest"); err != nil {
 			return money.Zero, err
 		}
 		if len(word) != common.HashLength {
@@ -100,12 +100,12 @@ func (a *adapter) besideGas(ctx context.Context, p *provider) (money.Amount, err
 		}
 		return money.FromUint256(new(uint256.Int).SetBytes(word)), nil
 	}
-	data, err := ask("getL1FeeUpperBound(uint256)", opDataBytes)
+	data, err := readPrice("getL1FeeUpperBound(uint256)", opDataBytes)
 	if err != nil {
 		return money.Zero, err
 	}
-	operator, err := ask("getOperatorFee(uint256)", gasToken)
-	if ran(err) {
+	operator, err := readPrice("getOperatorFee(uint256)", tokenTransferGas)
+	if isExecutionError(err) {
 		operator, err = money.Zero, nil // a chain from before there was one
 	}
 	if err != nil {
@@ -115,16 +115,16 @@ func (a *adapter) besideGas(ctx context.Context, p *provider) (money.Amount, err
 	if err != nil {
 		return money.Zero, fmt.Errorf("%s: prices of the gas price oracle: %w", p.name, err)
 	}
-	return sum.Mul(besideFactor)
+	return sum.Mul(nonGasFactor)
 }
 
 // TransferFees are the market's, for the gas of a usual token.
 func (a *adapter) TransferFees(ctx context.Context) (chain.Fees, error) {
-	fees, err := several.First(ctx, a.providers, a.market)
+	fees, err := several.FirstAnswer(ctx, a.providers, a.marketFees)
 	if err != nil {
 		return chain.Fees{}, fmt.Errorf("fees of a transfer on %s: %w", a.Name, err)
 	}
-	fees.GasLimit = gasToken
+	fees.GasLimit = tokenTransferGas
 	return fees, nil
 }
 
@@ -132,42 +132,42 @@ func (a *adapter) TransferFees(ctx context.Context) (chain.Fees, error) {
 // that is more still. The tip may then pass the configured one: nodes take a
 // replacement only when both are raised.
 func (a *adapter) Bump(ctx context.Context, last chain.Fees) (chain.Fees, bool, error) {
-	tip, err := raised(last.TipCap)
+	tip, err := raiseForBump(last.TipCap)
 	if err != nil {
 		return chain.Fees{}, false, fmt.Errorf("bump the tip %v on %s: %w", last.TipCap, a.Name, err)
 	}
-	most, err := raised(last.FeeCap)
+	feeCap, err := raiseForBump(last.FeeCap)
 	if err != nil {
 		return chain.Fees{}, false, fmt.Errorf("bump the fee %v on %s: %w", last.FeeCap, a.Name, err)
 	}
-	if a.FeeCap.Less(most) {
+	if a.FeeCap.Less(feeCap) {
 		return chain.Fees{}, false, nil
 	}
-	now, err := several.First(ctx, a.providers, a.market)
+	current, err := several.FirstAnswer(ctx, a.providers, a.marketFees)
 	if err != nil {
 		return chain.Fees{}, false, fmt.Errorf("bump on %s: %w", a.Name, err)
 	}
 	return chain.Fees{
-		GasLimit: last.GasLimit, TipCap: larger(tip, now.TipCap), FeeCap: larger(most, now.FeeCap), Beside: now.Beside,
+		GasLimit: last.GasLimit, TipCap: maxAmount(tip, current.TipCap), FeeCap: maxAmount(feeCap, current.FeeCap), NonGas: current.NonGas,
 	}, true, nil
 }
 
-func raised(a money.Amount) (money.Amount, error) {
-	more, err := a.Bps(bumpBps)
+func raiseForBump(a money.Amount) (money.Amount, error) {
+	higher, err := a.Bps(bumpBps)
 	if err != nil {
 		return money.Zero, err
 	}
-	return more.Add(money.Units(1)) // Bps rounds down
+	return higher.Add(money.Units(1)) // Bps rounds down
 }
 
-func larger(a, b money.Amount) money.Amount {
+func maxAmount(a, b money.Amount) money.Amount {
 	if a.Less(b) {
 		return b
 	}
 	return a
 }
 
-func smaller(a, b money.Amount) money.Amount {
+func minAmount(a, b money.Amount) money.Amount {
 	if a.Less(b) {
 		return a
 	}

@@ -15,61 +15,61 @@ import (
 // Final finds the hash that enough providers call final, and then takes the
 // block from whichever of them gives all of it.
 func (a *adapter) Final(ctx context.Context, height uint64) (chain.Contents, error) {
-	hash, by, err := a.agreed(ctx, height)
+	hash, voters, err := a.agreeOnHash(ctx, height)
 	if err != nil {
 		return chain.Contents{}, fmt.Errorf("final block %d of %s: %w", height, a.Name, err)
 	}
-	s, err := several.First(ctx, by, func(ctx context.Context, p *provider) (*sealed, error) { return a.sealed(ctx, p, hash) })
+	s, err := several.FirstAnswer(ctx, voters, func(ctx context.Context, p *provider) (*verifiedBlock, error) { return a.loadBlock(ctx, p, hash) })
 	if err != nil {
 		return chain.Contents{}, fmt.Errorf("final block %d of %s: %w", height, a.Name, err)
 	}
-	return s.contents(len(a.offering()) > 0, len(by))
+	return s.chainContents(len(a.tracingProviders()) > 0, len(voters))
 }
 
-type headline struct {
+type blockHead struct {
 	Number *hexutil.Uint64 `json:"number"`
 	Hash   common.Hash     `json:"hash"`
 }
 
-// sight asks a provider for its finality first and then for the block, so that
+// readVote asks a provider for its finality first and then for the block, so that
 // a block which it calls final was so when it was given.
-func (a *adapter) sight(ctx context.Context, p *provider, height uint64) (several.Sighting[common.Hash], error) {
-	var head, at, latest *headline
-	questions := []rpc.BatchElem{
-		{Method: "eth_getBlockByNumber", Args: []any{a.Finality.tag(), false}, Result: &head},
-		{Method: "eth_getBlockByNumber", Args: []any{hexutil.Uint64(height), false}, Result: &at},
+func (a *adapter) readVote(ctx context.Context, p *provider, height uint64) (several.Vote[common.Hash], error) {
+	var head, block, latest *blockHead
+	elems := []rpc.BatchElem{
+		{Method: "eth_getBlockByNumber", Args: []any{a.Finality.blockTag(), false}, Result: &head},
+		{Method: "eth_getBlockByNumber", Args: []any{hexutil.Uint64(height), false}, Result: &block},
 	}
 	if a.Finality.Depth == 0 {
-		questions = append(questions, rpc.BatchElem{Method: "eth_getBlockByNumber", Args: []any{"latest", false}, Result: &latest})
+		elems = append(elems, rpc.BatchElem{Method: "eth_getBlockByNumber", Args: []any{"latest", false}, Result: &latest})
 	}
-	err := p.batch(ctx, questions)
+	err := p.callBatch(ctx, elems)
 	if err != nil {
-		return several.Sighting[common.Hash]{}, err
+		return several.Vote[common.Hash]{}, err
 	}
 	if head == nil || head.Number == nil {
-		return several.Sighting[common.Hash]{}, fmt.Errorf("%s: has no %s block", p.name, a.Finality.tag())
+		return several.Vote[common.Hash]{}, fmt.Errorf("%s: has no %s block", p.name, a.Finality.blockTag())
 	}
 	final := uint64(*head.Number)
 	switch {
 	case a.Finality.Depth > 0:
-		final = a.Finality.below(final)
+		final = a.Finality.finalHeight(final)
 	case latest == nil || latest.Number == nil:
-		return several.Sighting[common.Hash]{}, fmt.Errorf("%s: has no latest block", p.name)
+		return several.Vote[common.Hash]{}, fmt.Errorf("%s: has no latest block", p.name)
 	case final > uint64(*latest.Number):
-		return several.Sighting[common.Hash]{}, p.beyond(final, uint64(*latest.Number))
+		return several.Vote[common.Hash]{}, p.finalAheadError(final, uint64(*latest.Number))
 	}
 	if height > final {
-		return several.Sighting[common.Hash]{}, nil
+		return several.Vote[common.Hash]{}, nil
 	}
-	if at == nil || at.Number == nil || uint64(*at.Number) != height {
-		return several.Sighting[common.Hash]{}, fmt.Errorf("%s: calls block %d final and does not have block %d", p.name, final, height)
+	if block == nil || block.Number == nil || uint64(*block.Number) != height {
+		return several.Vote[common.Hash]{}, fmt.Errorf("%s: calls block %d final and does not have block %d", p.name, final, height)
 	}
-	return several.Sighting[common.Hash]{Final: true, Hash: at.Hash}, nil
+	return several.Vote[common.Hash]{Final: true, Hash: block.Hash}, nil
 }
 
-// agreed is the final hash at a height, with the providers that have it.
-func (a *adapter) agreed(ctx context.Context, height uint64) (common.Hash, []*provider, error) {
-	return several.Agreed(ctx, a.providers, a.Agree, func(ctx context.Context, p *provider) (several.Sighting[common.Hash], error) {
-		return a.sight(ctx, p, height)
+// agreeOnHash is the final hash at a height, with the providers that have it.
+func (a *adapter) agreeOnHash(ctx context.Context, height uint64) (common.Hash, []*provider, error) {
+	return several.AgreeOnHash(ctx, a.providers, a.Quorum, func(ctx context.Context, p *provider) (several.Vote[common.Hash], error) {
+		return a.readVote(ctx, p, height)
 	})
 }

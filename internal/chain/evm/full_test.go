@@ -29,7 +29,7 @@ func TestABlockOfMoreThanAnAnswerMayHaveIsRead(t *testing.T) {
 	payee := l.Account(t)
 	l.Pay(t, chain.Token, payee, money.Units(1000))
 	for range 3 { // of 1.5 MB of receipts, each with data of 20 KB
-		if _, err := l.node.Send(t.Context(), nil, big.NewInt(0), append(spam(4000), make([]byte, 20_000)...)); err != nil {
+		if _, err := l.node.SendTx(t.Context(), nil, big.NewInt(0), append(spam(4000), make([]byte, 20_000)...)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -42,7 +42,7 @@ func TestABlockOfMoreThanAnAnswerMayHaveIsRead(t *testing.T) {
 	l.Finalize(t)
 	refuse := func(e *exchange) {
 		if e.Method == "eth_getBlockReceipts" || string(e.Params[1]) == "true" {
-			e.Refuse(`{"code":-32008,"message":"Response is too big"}`)
+			e.SetError(`{"code":-32008,"message":"Response is too big"}`)
 		}
 	}
 	for name, c := range map[string]struct {
@@ -59,9 +59,9 @@ func TestABlockOfMoreThanAnAnswerMayHaveIsRead(t *testing.T) {
 		cfg := config(p.URL)
 		cfg.Trace = evm.TraceOff
 		c.change(&cfg)
-		in := open(t, cfg)
+		in := newChain(t, cfg)
 		for _, method := range []string{"eth_getBlockReceipts", "eth_getBlockByHash", "eth_getBlockByNumber"} {
-			p.On(method, c.rule)
+			p.SetRule(method, c.rule)
 		}
 		for what, read := range map[string]func() (chain.Contents, error){
 			"final":  func() (chain.Contents, error) { return in.Reader.Final(t.Context(), h.Latest.Height) },
@@ -72,7 +72,7 @@ func TestABlockOfMoreThanAnAnswerMayHaveIsRead(t *testing.T) {
 				t.Errorf("a block %s, %s: got %q, %v, want both payments", name, what, came, err)
 			}
 		}
-		if asked := p.Asked("eth_getTransactionReceipt") > 0; asked != c.parts {
+		if asked := p.CallCount("eth_getTransactionReceipt") > 0; asked != c.parts {
 			t.Errorf("a block %s: got its receipts asked for one by one: %v, want %v", name, asked, c.parts)
 		}
 	}

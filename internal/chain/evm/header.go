@@ -10,10 +10,10 @@ import (
 	"github.com/cofferpay/coffer/internal/chain"
 )
 
-// header reads a block's header and recomputes its hash. A header that does
+// readHeader reads a block's header and recomputes its hash. A header that does
 // not give the hash which it claims has been altered, or has fields that we
 // have not learned yet: either way the block cannot be understood.
-func (st stack) header(raw json.RawMessage) (*types.Header, common.Hash, error) {
+func (st stack) readHeader(raw json.RawMessage) (*types.Header, common.Hash, error) {
 	var h types.Header
 	if err := json.Unmarshal(raw, &h); err != nil {
 		return nil, common.Hash{}, fmt.Errorf("%w: header: %w", chain.ErrUndecodable, err)
@@ -31,7 +31,7 @@ func (st stack) header(raw json.RawMessage) (*types.Header, common.Hash, error) 
 	if st == avalanche {
 		f, err := readAvalanche(raw)
 		if err == nil {
-			got, err = f.hash(&h)
+			got, err = f.computeHash(&h)
 		}
 		if err != nil {
 			return nil, common.Hash{}, err
@@ -43,5 +43,5 @@ func (st stack) header(raw json.RawMessage) (*types.Header, common.Hash, error) 
 	return &h, claim.Hash, nil
 }
 
-// absent tells whether a provider answered with null.
-func absent(raw json.RawMessage) bool { return len(raw) == 0 || string(raw) == "null" }
+// isNull tells whether a provider answered with null.
+func isNull(raw json.RawMessage) bool { return len(raw) == 0 || string(raw) == "null" }

@@ -14,66 +14,66 @@ import (
 // Heads asks all providers at once. The final head is the highest that Agree
 // of them have reached; the latest is of the first one that answers.
 func (a *adapter) Heads(ctx context.Context) (chain.Heads, error) {
-	h, err := several.Heads(ctx, a.showing(), a.Agree, a.headsOf)
+	h, err := several.AgreeOnHeads(ctx, a.providersByTrust(), a.Quorum, a.readHeads)
 	if err != nil {
 		return chain.Heads{}, fmt.Errorf("heads of %s: %w", a.Name, err)
 	}
 	return h, nil
 }
 
-func (a *adapter) headsOf(ctx context.Context, p *provider) (chain.Heads, error) {
+func (a *adapter) readHeads(ctx context.Context, p *provider) (chain.Heads, error) {
 	if a.Finality.Depth > 0 {
-		latest, err := p.head(ctx, "latest")
+		latest, err := p.readHead(ctx, "latest")
 		if err != nil {
 			return chain.Heads{}, err
 		}
-		final, err := p.head(ctx, hexutil.EncodeUint64(a.Finality.below(latest.Height)))
+		final, err := p.readHead(ctx, hexutil.EncodeUint64(a.Finality.finalHeight(latest.Height)))
 		return chain.Heads{Latest: latest, Final: final}, err
 	}
 	// In this order, so that a block that comes meanwhile makes no liar of it.
-	final, err := p.head(ctx, "finalized")
+	final, err := p.readHead(ctx, "finalized")
 	if err != nil {
 		return chain.Heads{}, err
 	}
-	latest, err := p.head(ctx, "latest")
+	latest, err := p.readHead(ctx, "latest")
 	if err == nil && final.Height > latest.Height {
-		err = p.beyond(final.Height, latest.Height)
+		err = p.finalAheadError(final.Height, latest.Height)
 	}
 	return chain.Heads{Latest: latest, Final: final}, err
 }
 
-// beyond is what a provider has said that calls a block final which it does not have.
-func (p *provider) beyond(final, latest uint64) error {
+// finalAheadError is what a provider has said that calls a block final which it does not have.
+func (p *provider) finalAheadError(final, latest uint64) error {
 	return fmt.Errorf("%s: calls block %d final, and its newest is %d", p.name, final, latest)
 }
 
-// below is the height that is final when latest is the head. The first block
+// finalHeight is the height that is final when latest is the head. The first block
 // always is.
-func (f Finality) below(latest uint64) uint64 {
+func (f Finality) finalHeight(latest uint64) uint64 {
 	if latest < f.Depth {
 		return 0
 	}
 	return latest - f.Depth
 }
 
-// tag names the block from which a provider's finality is counted.
-func (f Finality) tag() string {
+// blockTag names the block from which a provider's finality is counted.
+func (f Finality) blockTag() string {
 	if f.Depth > 0 {
 		return "latest"
 	}
 	return "finalized"
 }
 
-// head is the block of a tag or number, with its header checked.
-func (p *provider) head(ctx context.Context, tag string) (chain.Block, error) {
+// readHead is the block of a tag or number, with its header checked.
+func (p *provider) readHead(ctx context.Context, tag string) (chain.Block, error) {
 	var raw json.RawMessage
-	if err := p.call(ctx, &raw, "eth_getBlockByNumber", tag, false); err != nil {
+	if err := p.callMethod(ctx, &raw, "eth_getBlockByNumber", tag, false); err != nil {
 		return chain.Block{}, err
 	}
-	if absent(raw) {
+	if isNull(raw) {
 		return chain.Block{}, fmt.Errorf("%s: has no block %s", p.name, tag)
 	}
-	h, hash, err := p.stack.header(raw)
+	h, hash, err := p.stack.readHeader(raw)
 	if err != nil {
 		return chain.Block{}, fmt.Errorf("%s: block %s: %w", p.name, tag, err)
 	}

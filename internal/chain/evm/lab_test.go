@@ -55,7 +55,7 @@ var _ chaintest.Lab = (*lab)(nil)
 func config(endpoints ...string) evm.Config {
 	return evm.Config{
 		Name: chain.Ethereum, Network: chain.Local, ChainID: anvil.DefaultChainID,
-		Endpoints: endpoints, Agree: len(endpoints),
+		Endpoints: endpoints, Quorum: len(endpoints),
 		FeeCap: feeCap, TipCap: money.Units(2 * params.GWei),
 	}
 }
@@ -63,9 +63,9 @@ func config(endpoints ...string) evm.Config {
 func newLab(t *testing.T) *lab {
 	t.Helper()
 	l := &lab{keys: map[chain.Address]*ecdsa.PrivateKey{}}
-	l.node, l.tokens = anviltest.Tokens(t, anvil.Config{Manual: true, SlotsInEpoch: slots})
+	l.node, l.tokens = anviltest.StartWithTokens(t, anvil.Config{Manual: true, SlotsInEpoch: slots})
 	var err error
-	if l.batch, err = l.node.Deploy(t.Context(), evmtoken.Batch); err != nil {
+	if l.batch, err = l.node.DeployContract(t.Context(), evmtoken.Batch); err != nil {
 		t.Fatal(err)
 	}
 	for range strangers {
@@ -74,18 +74,18 @@ func newLab(t *testing.T) *lab {
 		if err := l.node.SetBalance(t.Context(), a, rich); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := l.node.Send(t.Context(), l.usdc(), nil, evmtoken.Token.Call("transfer", a, big.NewInt(1e12))); err != nil {
+		if _, err := l.node.SendTx(t.Context(), l.usdc(), nil, evmtoken.Token.CallData("transfer", a, big.NewInt(1e12))); err != nil {
 			t.Fatal(err)
 		}
-		l.send(t, k, *l.usdc(), nil, evmtoken.Token.Call("approve", l.batch, big.NewInt(1e12)))
+		l.send(t, k, *l.usdc(), nil, evmtoken.Token.CallData("approve", l.batch, big.NewInt(1e12)))
 		l.others = append(l.others, k)
 	}
 	l.Finalize(t)
-	l.chain = open(t, config(l.node.URL))
+	l.chain = newChain(t, config(l.node.URL))
 	return l
 }
 
-func open(t testing.TB, cfg evm.Config) chain.Chain {
+func newChain(t testing.TB, cfg evm.Config) chain.Chain {
 	t.Helper()
 	c, err := evm.New(t.Context(), cfg)
 	if err != nil {
@@ -121,18 +121,18 @@ func (l *lab) Account(t testing.TB) chain.Address {
 func (l *lab) Payer(t testing.TB) chain.Address {
 	t.Helper()
 	a := l.Account(t)
-	l.Give(t, a, "", chaintest.Plenty)
+	l.Fund(t, a, "", chaintest.AmpleNative)
 	return a
 }
 
-func (l *lab) Give(t testing.TB, to, contract chain.Address, amount money.Amount) {
+func (l *lab) Fund(t testing.TB, to, contract chain.Address, amount money.Amount) {
 	t.Helper()
 	var err error
 	if contract == "" {
 		err = l.node.SetBalance(t.Context(), raw(to), amount.Big())
 	} else {
 		token := raw(contract)
-		_, err = l.node.Send(t.Context(), &token, nil, evmtoken.Token.Call("transfer", raw(to), amount.Big()))
+		_, err = l.node.SendTx(t.Context(), &token, nil, evmtoken.Token.CallData("transfer", raw(to), amount.Big()))
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -147,26 +147,26 @@ func (l *lab) Pay(t testing.TB, kind chain.Kind, to chain.Address, amount money.
 	case chain.Native:
 		return l.send(t, from, raw(to), amount.Big(), nil)
 	case chain.Internal:
-		return l.send(t, from, l.batch, amount.Big(), evmtoken.Batch.Call("forward", raw(to)))
+		return l.send(t, from, l.batch, amount.Big(), evmtoken.Batch.CallData("forward", raw(to)))
 	}
-	return l.send(t, from, *l.usdc(), nil, evmtoken.Token.Call("transfer", raw(to), amount.Big()))
+	return l.send(t, from, *l.usdc(), nil, evmtoken.Token.CallData("transfer", raw(to), amount.Big()))
 }
 
-func (l *lab) PayInVain(t testing.TB, kind chain.Kind, to chain.Address, amount money.Amount) chain.TxHash {
+func (l *lab) PayReverted(t testing.TB, kind chain.Kind, to chain.Address, amount money.Amount) chain.TxHash {
 	t.Helper()
 	from := l.other()
 	switch kind {
 	case chain.Native:
-		return l.send(t, from, l.batch, amount.Big(), evmtoken.Batch.Call("payThenRevert", raw(to)))
+		return l.send(t, from, l.batch, amount.Big(), evmtoken.Batch.CallData("payThenRevert", raw(to)))
 	case chain.Internal:
-		return l.send(t, from, l.batch, amount.Big(), evmtoken.Batch.Call("payAndUndo", raw(to)))
+		return l.send(t, from, l.batch, amount.Big(), evmtoken.Batch.CallData("payAndUndo", raw(to)))
 	}
-	return l.send(t, from, l.batch, nil, evmtoken.Batch.Call("sendTokenAndUndo", *l.usdc(), raw(to), amount.Big()))
+	return l.send(t, from, l.batch, nil, evmtoken.Batch.CallData("sendTokenAndUndo", *l.usdc(), raw(to), amount.Big()))
 }
 
-func (l *lab) Refuse(t testing.TB, to chain.Address) {
+func (l *lab) RefusePayments(t testing.TB, to chain.Address) {
 	t.Helper()
-	if _, err := l.node.Send(t.Context(), l.usdc(), nil, evmtoken.FiatToken.Call("blacklist", raw(to))); err != nil {
+	if _, err := l.node.SendTx(t.Context(), l.usdc(), nil, evmtoken.FiatToken.CallData("blacklist", raw(to))); err != nil {
 		t.Fatal(err)
 	}
 	l.Mine(t, 1)
@@ -179,7 +179,7 @@ func (l *lab) Sign(t testing.TB, from chain.Address, payload []byte) ([]byte, ch
 	if err != nil {
 		t.Fatal(err)
 	}
-	signed, hash, err := evmtx.Attach(payload, sig, from)
+	signed, hash, err := evmtx.AttachSignature(payload, sig, from)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -188,13 +188,13 @@ func (l *lab) Sign(t testing.TB, from chain.Address, payload []byte) ([]byte, ch
 
 func (l *lab) Mine(t testing.TB, blocks int) {
 	t.Helper()
-	if err := l.node.Mine(t.Context(), blocks); err != nil {
+	if err := l.node.MineBlocks(t.Context(), blocks); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func (*lab) Forks() bool    { return true }
-func (*lab) Replaces() bool { return true }
+func (*lab) CanFork() bool    { return true }
+func (*lab) CanReplace() bool { return true }
 
 func (l *lab) Finalize(t testing.TB) {
 	t.Helper()
@@ -205,13 +205,13 @@ func (l *lab) Fork(t testing.TB, depth int, keep ...chain.TxHash) {
 	t.Helper()
 	var txs []anvil.ReorgTx
 	for _, h := range keep {
-		b, err := l.node.Raw(t.Context(), common.HexToHash(string(h)))
+		b, err := l.node.RawTransaction(t.Context(), common.HexToHash(string(h)))
 		if err != nil {
 			t.Fatal(err)
 		}
 		txs = append(txs, anvil.ReorgTx{Raw: b, Offset: depth - 1})
 	}
-	if err := l.node.Reorg(t.Context(), depth, txs...); err != nil {
+	if err := l.node.ReplaceBlocks(t.Context(), depth, txs...); err != nil {
 		t.Fatal(err)
 	}
 }

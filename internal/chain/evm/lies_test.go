@@ -17,9 +17,9 @@ import (
 	"github.com/cofferpay/coffer/internal/money"
 )
 
-// staged is a chain with a final block in which one of each kind of movement
+// proxiedLab is a chain with a final block in which one of each kind of movement
 // stands, seen through proxies.
-type staged struct {
+type proxiedLab struct {
 	*lab
 	proxies []*proxy
 	height  uint64
@@ -30,9 +30,9 @@ type staged struct {
 // begins with a native one to the contract.
 const traced, untraced = 4, 3
 
-func stage(t *testing.T, proxies int) *staged {
+func newProxiedLab(t *testing.T, proxies int) *proxiedLab {
 	t.Helper()
-	s := &staged{lab: newLab(t)}
+	s := &proxiedLab{lab: newLab(t)}
 	s.to = s.Account(t)
 	for _, k := range s.Kinds() {
 		s.Pay(t, k, s.to, money.Units(1000))
@@ -50,23 +50,23 @@ func stage(t *testing.T, proxies int) *staged {
 	return s
 }
 
-func (s *staged) open(t *testing.T, agree int, change func(*evm.Config)) chain.Chain {
+func (s *proxiedLab) open(t *testing.T, agree int, change func(*evm.Config)) chain.Chain {
 	t.Helper()
 	var urls []string
 	for _, p := range s.proxies {
 		urls = append(urls, p.URL)
 	}
 	cfg := config(urls...)
-	cfg.Agree = agree
+	cfg.Quorum = agree
 	if change != nil {
 		change(&cfg)
 	}
-	return open(t, cfg)
+	return newChain(t, cfg)
 }
 
 func otherHash(t testing.TB) rule {
 	return func(e *exchange) {
-		e.Edit(t, func(m map[string]any) {
+		e.EditResult(t, func(m map[string]any) {
 			m["hash"] = "0x" + strings.Repeat("ab", 32)
 		})
 	}
@@ -74,15 +74,15 @@ func otherHash(t testing.TB) rule {
 
 func TestProvidersThatContradictOneAnotherStopTheWalk(t *testing.T) {
 	t.Parallel()
-	s := stage(t, 2)
+	s := newProxiedLab(t, 2)
 	for _, agree := range []int{1, 2} {
 		c := s.open(t, agree, nil)
-		s.proxies[1].On("eth_getBlockByNumber", otherHash(t))
+		s.proxies[1].SetRule("eth_getBlockByNumber", otherHash(t))
 		got, err := final(t, c, s.height)
 		if !errors.Is(err, chain.ErrDisagreement) {
 			t.Errorf("agree %d: got %+v, %v, want ErrDisagreement", agree, got, err)
 		}
-		s.proxies[1].On("eth_getBlockByNumber", nil)
+		s.proxies[1].SetRule("eth_getBlockByNumber", nil)
 		if _, err := final(t, c, s.height); err != nil {
 			t.Errorf("agree %d, truthful again: got %v, want the block", agree, err)
 		}
@@ -91,9 +91,9 @@ func TestProvidersThatContradictOneAnotherStopTheWalk(t *testing.T) {
 
 func TestAMajorityOutvotesALiar(t *testing.T) {
 	t.Parallel()
-	s := stage(t, 3)
+	s := newProxiedLab(t, 3)
 	c := s.open(t, 2, nil)
-	s.proxies[0].On("eth_getBlockByNumber", otherHash(t))
+	s.proxies[0].SetRule("eth_getBlockByNumber", otherHash(t))
 	got, err := final(t, c, s.height)
 	if err != nil || got.Providers != 2 || len(got.Transfers) != traced {
 		t.Errorf("got %+v, %v, want the block by two", got, err)
@@ -102,7 +102,7 @@ func TestAMajorityOutvotesALiar(t *testing.T) {
 
 func TestWhatTooFewCallFinalIsNotYetFinal(t *testing.T) {
 	t.Parallel()
-	s := stage(t, 3)
+	s := newProxiedLab(t, 3)
 	c := s.open(t, 2, nil)
 	truth, err := c.Reader.Heads(t.Context())
 	if err != nil {
@@ -112,17 +112,17 @@ func TestWhatTooFewCallFinalIsNotYetFinal(t *testing.T) {
 	// Alone, a provider that is behind changes nothing.
 	behind := func(e *exchange) {
 		if string(e.Params[0]) == `"finalized"` {
-			e.Say(string(block(t, s, top-1)))
+			e.SetResult(string(block(t, s, top-1)))
 		}
 	}
-	s.proxies[2].On("eth_getBlockByNumber", behind)
+	s.proxies[2].SetRule("eth_getBlockByNumber", behind)
 	if h, err := c.Reader.Heads(t.Context()); err != nil || h.Final.Height != top {
 		t.Errorf("one behind: got %+v, %v, want final %d", h, err, top)
 	}
 	if _, err := final(t, c, top); err != nil {
 		t.Errorf("one behind: got %v, want the block", err)
 	}
-	s.proxies[0].On("eth_getBlockByNumber", behind)
+	s.proxies[0].SetRule("eth_getBlockByNumber", behind)
 	if h, err := c.Reader.Heads(t.Context()); err != nil || h.Final.Height != top-1 {
 		t.Errorf("two behind: got %+v, %v, want final %d", h, err, top-1)
 	}
@@ -135,7 +135,7 @@ func TestWhatTooFewCallFinalIsNotYetFinal(t *testing.T) {
 }
 
 // block is the block at a height as anvil has it.
-func block(t testing.TB, s *staged, height uint64) []byte {
+func block(t testing.TB, s *proxiedLab, height uint64) []byte {
 	t.Helper()
 	var raw rawJSON
 	if err := s.node.RPC.CallContext(t.Context(), &raw, "eth_getBlockByNumber", hexutil.Uint64(height), false); err != nil {
@@ -167,11 +167,11 @@ func receiptLies(t testing.TB) map[string]rule {
 		})
 	}
 	return map[string]rule{
-		"null":             func(e *exchange) { e.Say("null") },
-		"empty":            func(e *exchange) { e.Say("[]") },
+		"null":             func(e *exchange) { e.SetResult("null") },
+		"empty":            func(e *exchange) { e.SetResult("[]") },
 		"one short":        list(func(l []map[string]any) []map[string]any { return l[1:] }),
 		"one too many":     list(func(l []map[string]any) []map[string]any { return append(l, l[0]) }),
-		"a null among":     func(e *exchange) { e.Say("[null,null,null]") },
+		"a null among":     func(e *exchange) { e.SetResult("[null,null,null]") },
 		"another order":    list(func(l []map[string]any) []map[string]any { l[0], l[1] = l[1], l[0]; return l }),
 		"without logs":     logs(func([]any) []any { return []any{} }),
 		"with a null log":  logs(func(l []any) []any { return append(l, nil) }),
@@ -185,18 +185,18 @@ func receiptLies(t testing.TB) map[string]rule {
 			l[0]["cumulativeGasUsed"] = "0x1"
 			return l
 		}),
-		"an error": func(e *exchange) { e.Refuse(`{"code":-32015,"message":"try again"}`) },
-		"lost":     func(e *exchange) { e.Lose() },
-		"rubbish":  func(e *exchange) { e.Say(`{"a":1}`) },
+		"an error": func(e *exchange) { e.SetError(`{"code":-32015,"message":"try again"}`) },
+		"lost":     func(e *exchange) { e.DropConnection() },
+		"rubbish":  func(e *exchange) { e.SetResult(`{"a":1}`) },
 	}
 }
 
 func TestReceiptsThatAreWrongAreAnErrorAndNeverAnEmptyBlock(t *testing.T) {
 	t.Parallel()
-	s := stage(t, 2)
-	alone := open(t, config(s.proxies[0].URL))
+	s := newProxiedLab(t, 2)
+	alone := newChain(t, config(s.proxies[0].URL))
 	for name, lie := range receiptLies(t) {
-		s.proxies[0].On("eth_getBlockReceipts", lie)
+		s.proxies[0].SetRule("eth_getBlockReceipts", lie)
 		if got, err := final(t, alone, s.height); err == nil {
 			t.Errorf("%s: got %+v, want an error", name, got)
 		} else if strings.Contains(err.Error(), "a-secret-key") {
@@ -215,12 +215,12 @@ func TestReceiptsThatAreWrongAreAnErrorAndNeverAnEmptyBlock(t *testing.T) {
 
 func TestFieldsThatNoRootCoversAreNotBelieved(t *testing.T) {
 	t.Parallel()
-	s := stage(t, 1)
+	s := newProxiedLab(t, 1)
 	want, err := final(t, s.chain, s.height)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.proxies[0].On("eth_getBlockReceipts", func(e *exchange) {
+	s.proxies[0].SetRule("eth_getBlockReceipts", func(e *exchange) {
 		e.EditList(t, func(l []map[string]any) []map[string]any {
 			for _, r := range l {
 				r["gasUsed"], r["effectiveGasPrice"], r["from"] = "0x1", "0x1", "0x"+strings.Repeat("11", 20)
@@ -231,8 +231,8 @@ func TestFieldsThatNoRootCoversAreNotBelieved(t *testing.T) {
 			return l
 		})
 	})
-	s.proxies[0].On("eth_getBlockByHash", func(e *exchange) {
-		e.Edit(t, func(m map[string]any) {
+	s.proxies[0].SetRule("eth_getBlockByHash", func(e *exchange) {
+		e.EditResult(t, func(m map[string]any) {
 			for _, tx := range m["transactions"].([]any) {
 				tx.(map[string]any)["from"] = "0x" + strings.Repeat("22", 20)
 			}
@@ -256,7 +256,7 @@ func TestFieldsThatNoRootCoversAreNotBelieved(t *testing.T) {
 
 func TestABlockThatDoesNotGiveItsHashIsRefused(t *testing.T) {
 	t.Parallel()
-	s := stage(t, 1)
+	s := newProxiedLab(t, 1)
 	for name, c := range map[string]struct {
 		change func(map[string]any)
 		want   error
@@ -277,13 +277,13 @@ func TestABlockThatDoesNotGiveItsHashIsRefused(t *testing.T) {
 			m["transactions"].([]any)[0].(map[string]any)["type"] = "0x7e"
 		}, chain.ErrUndecodable},
 	} {
-		s.proxies[0].On("eth_getBlockByHash", func(e *exchange) { e.Edit(t, c.change) })
+		s.proxies[0].SetRule("eth_getBlockByHash", func(e *exchange) { e.EditResult(t, c.change) })
 		got, err := final(t, s.open(t, 1, nil), s.height)
 		if err == nil || c.want != nil && !errors.Is(err, c.want) {
 			t.Errorf("%s: got %+v, %v, want an error (%v)", name, got, err, c.want)
 		}
 	}
-	s.proxies[0].On("eth_getBlockByHash", func(e *exchange) { e.Say("null") })
+	s.proxies[0].SetRule("eth_getBlockByHash", func(e *exchange) { e.SetResult("null") })
 	if got, err := final(t, s.open(t, 1, nil), s.height); err == nil {
 		t.Errorf("no block: got %+v, want an error", got)
 	}
@@ -296,42 +296,42 @@ const (
 
 // traces sets the rule of every trace that a provider gives.
 func traces(p *proxy, r rule) {
-	p.On(wholeTrace, r)
-	p.On(oneTrace, r)
+	p.SetRule(wholeTrace, r)
+	p.SetRule(oneTrace, r)
 }
 
 func TestWhatNobodyTracesIsSaidAndNeverLeftOut(t *testing.T) {
 	t.Parallel()
-	s := stage(t, 3)
-	alone := open(t, config(s.proxies[0].URL))
+	s := newProxiedLab(t, 3)
+	alone := newChain(t, config(s.proxies[0].URL))
 	at, err := alone.Reader.Final(t.Context(), s.height)
 	if err != nil {
 		t.Fatal(err)
 	}
 	// One does not answer at all: nothing is known. The others answer, and not about this.
 	for name, lie := range map[string]rule{
-		"refused": func(e *exchange) { e.Refuse(`{"code":-32005,"message":"daily limit exceeded"}`) },
-		"gone":    func(e *exchange) { e.Refuse(`{"code":-32601,"message":"the method does not exist"}`) },
-		"pruned":  func(e *exchange) { e.Refuse(`{"code":-32000,"message":"required historical state unavailable"}`) },
-		"lost":    func(e *exchange) { e.Lose() },
+		"refused": func(e *exchange) { e.SetError(`{"code":-32005,"message":"daily limit exceeded"}`) },
+		"gone":    func(e *exchange) { e.SetError(`{"code":-32601,"message":"the method does not exist"}`) },
+		"pruned":  func(e *exchange) { e.SetError(`{"code":-32000,"message":"required historical state unavailable"}`) },
+		"lost":    func(e *exchange) { e.DropConnection() },
 	} {
 		traces(s.proxies[0], lie)
-		if got, err := alone.Reader.(chain.Tracer).Touched(t.Context(), at.Block, chain.Enough); err == nil {
+		if got, err := alone.Reader.(chain.Tracer).BalanceChanges(t.Context(), at.Block, chain.QuorumOfProviders); err == nil {
 			t.Errorf("%s: got %+v, want an error", name, got)
 		}
 	}
 	for name, lie := range map[string]rule{
-		"null":      func(e *exchange) { e.Say("null") },
-		"timed out": func(e *exchange) { e.Refuse(`{"code":-32000,"message":"execution timeout"}`) },
-		"empty":     func(e *exchange) { e.Say("[]") },
-		"no trace":  func(e *exchange) { e.Say("7") },
+		"null":      func(e *exchange) { e.SetResult("null") },
+		"timed out": func(e *exchange) { e.SetError(`{"code":-32000,"message":"execution timeout"}`) },
+		"empty":     func(e *exchange) { e.SetResult("[]") },
+		"no trace":  func(e *exchange) { e.SetResult("7") },
 		"too long": func(e *exchange) {
-			e.Say(`{"pre":{},"post":{` + strings.Repeat(`"0x00000000000000000000000000000000000000aa":{"balance":"0x1"},`, 200_000) + `}}`)
+			e.SetResult(`{"pre":{},"post":{` + strings.Repeat(`"0x00000000000000000000000000000000000000aa":{"balance":"0x1"},`, 200_000) + `}}`)
 		},
 	} {
 		traces(s.proxies[0], lie)
-		got, err := alone.Reader.(chain.Tracer).Touched(t.Context(), at.Block, chain.Enough)
-		if err != nil || len(got.Blind) == 0 || !got.Traced {
+		got, err := alone.Reader.(chain.Tracer).BalanceChanges(t.Context(), at.Block, chain.QuorumOfProviders)
+		if err != nil || len(got.Untraceable) == 0 || !got.Traced {
 			t.Errorf("%s: got %+v, %v, want transactions that nothing is known about", name, got, err)
 		}
 		traces(s.proxies[0], nil)
@@ -345,13 +345,13 @@ func TestWhatNobodyTracesIsSaidAndNeverLeftOut(t *testing.T) {
 
 func TestWhereTheWholeBlockIsNotTracedItsTransactionsAre(t *testing.T) {
 	t.Parallel()
-	s := stage(t, 1)
+	s := newProxiedLab(t, 1)
 	c := s.open(t, 1, nil)
 	for name, lie := range map[string]rule{
-		"gone":      func(e *exchange) { e.Refuse(`{"code":-32601,"message":"the method does not exist"}`) },
-		"null":      func(e *exchange) { e.Say("null") },
-		"empty":     func(e *exchange) { e.Say("[]") },
-		"timed out": func(e *exchange) { e.Refuse(`{"code":-32000,"message":"execution timeout"}`) },
+		"gone":      func(e *exchange) { e.SetError(`{"code":-32601,"message":"the method does not exist"}`) },
+		"null":      func(e *exchange) { e.SetResult("null") },
+		"empty":     func(e *exchange) { e.SetResult("[]") },
+		"timed out": func(e *exchange) { e.SetError(`{"code":-32000,"message":"execution timeout"}`) },
 		"short":     func(e *exchange) { e.EditList(t, func(l []map[string]any) []map[string]any { return l[1:] }) },
 		"twice":     func(e *exchange) { e.EditList(t, func(l []map[string]any) []map[string]any { return append(l, l[0]) }) },
 		"another's": func(e *exchange) {
@@ -373,7 +373,7 @@ func TestWhereTheWholeBlockIsNotTracedItsTransactionsAre(t *testing.T) {
 			})
 		},
 	} {
-		s.proxies[0].On(wholeTrace, lie)
+		s.proxies[0].SetRule(wholeTrace, lie)
 		if got, err := final(t, c, s.height); err != nil || !got.Traced || len(got.Transfers) != traced {
 			t.Errorf("%s: got %+v, %v, want all transfers", name, got, err)
 		}
@@ -382,15 +382,15 @@ func TestWhereTheWholeBlockIsNotTracedItsTransactionsAre(t *testing.T) {
 
 func TestWithoutATracerOfChangesTheCallsAreTraced(t *testing.T) {
 	t.Parallel()
-	s := stage(t, 1)
+	s := newProxiedLab(t, 1)
 	unknown := func(e *exchange) {
 		if strings.Contains(string(e.Params[1]), "prestateTracer") {
-			e.Refuse(`{"code":-32000,"message":"tracer not found"}`)
+			e.SetError(`{"code":-32000,"message":"tracer not found"}`)
 		}
 	}
 	ignored := func(e *exchange) {
 		if strings.Contains(string(e.Params[1]), "prestateTracer") {
-			e.Edit(t, func(m map[string]any) {
+			e.EditResult(t, func(m map[string]any) {
 				clear(m)
 				m["0x00000000000000000000000000000000000000aa"] = map[string]any{"balance": "0x1"}
 			})
@@ -402,9 +402,9 @@ func TestWithoutATracerOfChangesTheCallsAreTraced(t *testing.T) {
 			traces(s.proxies[0], r)
 		}
 		c := s.open(t, 1, nil)
-		s.proxies[0].On(oneTrace, r)
+		s.proxies[0].SetRule(oneTrace, r)
 		if name == "without the mode" {
-			s.proxies[0].On(wholeTrace, func(e *exchange) { e.Refuse(`{"code":-32000,"message":"not now"}`) })
+			s.proxies[0].SetRule(wholeTrace, func(e *exchange) { e.SetError(`{"code":-32000,"message":"not now"}`) })
 		}
 		if got, err := final(t, c, s.height); err != nil || !got.Traced || len(got.Transfers) != traced {
 			t.Errorf("%s: got %+v, %v, want all transfers", name, got, err)
@@ -415,7 +415,7 @@ func TestWithoutATracerOfChangesTheCallsAreTraced(t *testing.T) {
 // A trace is one provider's word. Where several have to agree, they do on this too.
 func TestTracesOfCallsAreAgreedUponAndFit(t *testing.T) {
 	t.Parallel()
-	s := stage(t, 3)
+	s := newProxiedLab(t, 3)
 	c := s.open(t, 2, nil)
 	one := s.open(t, 1, nil)
 	honest, err := final(t, c, s.height)
@@ -423,30 +423,34 @@ func TestTracesOfCallsAreAgreedUponAndFit(t *testing.T) {
 		t.Fatal(err)
 	}
 	internal := honest.Transfers[len(honest.Transfers)-1]
-	question := chain.MovedQuestion{At: honest.Block, Tx: internal.Tx, To: []chain.Address{s.to}, By: chain.Enough}
+	question := chain.InternalTransfersQuery{Block: honest.Block, Tx: internal.Tx, Recipients: []chain.Address{s.to}, Providers: chain.QuorumOfProviders}
 	for name, lie := range map[string]rule{
-		"invents": func(e *exchange) { e.Say(strings.ReplaceAll(string(e.Result), `"value":"0x3e8"`, `"value":"0xffff"`)) },
-		"hides":   func(e *exchange) { e.Edit(t, func(m map[string]any) { delete(m, "calls") }) },
-		"of another sender": func(e *exchange) {
-			e.Edit(t, func(m map[string]any) { m["from"] = "0x00000000000000000000000000000000000000aa" })
+		"invents": func(e *exchange) {
+			e.SetResult(strings.ReplaceAll(string(e.Result), `"value":"0x3e8"`, `"value":"0xffff"`))
 		},
-		"contradicts the receipt": func(e *exchange) { e.Edit(t, func(m map[string]any) { m["error"] = "execution reverted" }) },
-		"unknown call":            func(e *exchange) { e.Say(strings.ReplaceAll(string(e.Result), `"type":"CALL"`, `"type":"EXTCALL"`)) },
-		"lost":                    func(e *exchange) { e.Lose() },
+		"hides": func(e *exchange) { e.EditResult(t, func(m map[string]any) { delete(m, "calls") }) },
+		"of another sender": func(e *exchange) {
+			e.EditResult(t, func(m map[string]any) { m["from"] = "0x00000000000000000000000000000000000000aa" })
+		},
+		"contradicts the receipt": func(e *exchange) { e.EditResult(t, func(m map[string]any) { m["error"] = "execution reverted" }) },
+		"unknown call": func(e *exchange) {
+			e.SetResult(strings.ReplaceAll(string(e.Result), `"type":"CALL"`, `"type":"EXTCALL"`))
+		},
+		"lost": func(e *exchange) { e.DropConnection() },
 	} {
-		s.proxies[0].On(oneTrace, lie)
-		got, err := c.Reader.(chain.Tracer).Moved(t.Context(), question)
+		s.proxies[0].SetRule(oneTrace, lie)
+		got, err := c.Reader.(chain.Tracer).InternalTransfers(t.Context(), question)
 		if err != nil || len(got) != 1 || got[0] != internal {
 			t.Errorf("%s, two have to agree: got %+v, %v, want %+v", name, got, err, internal)
 		}
 		fits := question
-		fits.Fits = func(moved []chain.Transfer) error {
+		fits.Check = func(moved []chain.Transfer) error {
 			if len(moved) != 1 || moved[0].Amount != internal.Amount {
 				return errors.New("the balances say otherwise")
 			}
 			return nil
 		}
-		got, err = one.Reader.(chain.Tracer).Moved(t.Context(), fits)
+		got, err = one.Reader.(chain.Tracer).InternalTransfers(t.Context(), fits)
 		if err != nil || len(got) != 1 || got[0] != internal {
 			t.Errorf("%s, one is enough and the balances are known: got %+v, %v, want %+v", name, got, err, internal)
 		}
@@ -455,9 +459,9 @@ func TestTracesOfCallsAreAgreedUponAndFit(t *testing.T) {
 
 func TestWithoutTracesTheContentsSaySo(t *testing.T) {
 	t.Parallel()
-	s := stage(t, 1)
+	s := newProxiedLab(t, 1)
 	off := s.open(t, 1, func(c *evm.Config) { c.Trace = evm.TraceOff })
-	s.proxies[0].On("debug_traceBlockByHash", func(e *exchange) { e.Refuse(`{"code":-32601,"message":"no such method"}`) })
+	s.proxies[0].SetRule("debug_traceBlockByHash", func(e *exchange) { e.SetError(`{"code":-32601,"message":"no such method"}`) })
 	auto := s.open(t, 1, nil)
 	for name, c := range map[string]chain.Chain{"off": off, "not offered": auto} {
 		got, err := final(t, c, s.height)
@@ -471,12 +475,12 @@ func TestWithoutTracesTheContentsSaySo(t *testing.T) {
 		t.Errorf("on: got %v, want an error that names the method", err)
 	}
 	// One that is busy has not said no.
-	s.proxies[0].On("debug_traceBlockByHash", func(e *exchange) { e.Refuse(`{"code":-32005,"message":"limit exceeded"}`) })
+	s.proxies[0].SetRule("debug_traceBlockByHash", func(e *exchange) { e.SetError(`{"code":-32005,"message":"limit exceeded"}`) })
 	cfg.Trace = evm.TraceAuto
 	if _, err := evm.New(t.Context(), cfg); err == nil || !strings.Contains(err.Error(), "limit exceeded") {
 		t.Errorf("busy: got %v, want an error that says so", err)
 	}
-	s.proxies[0].On("debug_traceBlockByHash", nil)
+	s.proxies[0].SetRule("debug_traceBlockByHash", nil)
 	on := s.open(t, 1, func(c *evm.Config) { c.Trace = evm.TraceOn })
 	if got, err := final(t, on, s.height); err != nil || !got.Traced || len(got.Transfers) != traced {
 		t.Errorf("on: got %+v, %v, want all transfers", got, err)
@@ -485,7 +489,7 @@ func TestWithoutTracesTheContentsSaySo(t *testing.T) {
 
 func TestBalancesComeFromAProviderThatHasTheBlock(t *testing.T) {
 	t.Parallel()
-	s := stage(t, 2)
+	s := newProxiedLab(t, 2)
 	c := s.open(t, 1, nil)
 	at, err := final(t, s.chain, s.height)
 	if err != nil {
@@ -497,23 +501,23 @@ func TestBalancesComeFromAProviderThatHasTheBlock(t *testing.T) {
 		of = append(of, chain.Holding{Address: s.to}, chain.Holding{Address: s.to, Contract: s.Token()})
 	}
 	for name, lie := range map[string]rule{
-		"pruned":  func(e *exchange) { e.Refuse(`{"code":-32000,"message":"missing trie node"}`) },
-		"null":    func(e *exchange) { e.Say("null") },
-		"nothing": func(e *exchange) { e.Say(`"0x"`) },
-		"lost":    func(e *exchange) { e.Lose() },
+		"pruned":  func(e *exchange) { e.SetError(`{"code":-32000,"message":"missing trie node"}`) },
+		"null":    func(e *exchange) { e.SetResult("null") },
+		"nothing": func(e *exchange) { e.SetResult(`"0x"`) },
+		"lost":    func(e *exchange) { e.DropConnection() },
 	} {
 		for _, method := range []string{"eth_getBalance", "eth_call"} {
-			s.proxies[0].On(method, lie)
+			s.proxies[0].SetRule(method, lie)
 			got, err := c.Reader.Balances(t.Context(), at.Block, of)
 			if err != nil || len(got) != len(of) || got[0] != money.Units(2000) || got[1] != money.Units(1000) {
 				t.Errorf("%s %s: got %v, %v, want 2000 and 1000", method, name, got, err)
 			}
-			s.proxies[1].On(method, lie)
+			s.proxies[1].SetRule(method, lie)
 			if got, err := c.Reader.Balances(t.Context(), at.Block, of); err == nil {
 				t.Errorf("%s %s on both: got %v, want an error", method, name, got)
 			}
-			s.proxies[0].On(method, nil)
-			s.proxies[1].On(method, nil)
+			s.proxies[0].SetRule(method, nil)
+			s.proxies[1].SetRule(method, nil)
 		}
 	}
 }
@@ -521,22 +525,22 @@ func TestBalancesComeFromAProviderThatHasTheBlock(t *testing.T) {
 // A deposit by a contract is a provider's word; so are the balances that confirm it.
 func TestOneLiarCannotConfirmItsOwnTraces(t *testing.T) {
 	t.Parallel()
-	s := stage(t, 3)
+	s := newProxiedLab(t, 3)
 	c := s.open(t, 2, nil)
 	at, err := final(t, s.chain, s.height)
 	if err != nil {
 		t.Fatal(err)
 	}
 	of := []chain.Holding{{Address: s.to}}
-	s.proxies[0].On("eth_getBalance", func(e *exchange) { e.Say(`"0xffffffff"`) })
+	s.proxies[0].SetRule("eth_getBalance", func(e *exchange) { e.SetResult(`"0xffffffff"`) })
 	if got, err := c.Reader.Balances(t.Context(), at.Block, of); err != nil || got[0] != money.Units(2000) {
 		t.Errorf("one liar of three: got %v, %v, want 2000", got, err)
 	}
-	s.proxies[1].On("eth_getBalance", func(e *exchange) { e.Lose() })
+	s.proxies[1].SetRule("eth_getBalance", func(e *exchange) { e.DropConnection() })
 	if got, err := c.Reader.Balances(t.Context(), at.Block, of); !errors.Is(err, chain.ErrDisagreement) {
 		t.Errorf("a liar and one that is gone: got %v, %v, want the disagreement", got, err)
 	}
-	s.proxies[2].On("eth_getBalance", func(e *exchange) { e.Lose() })
+	s.proxies[2].SetRule("eth_getBalance", func(e *exchange) { e.DropConnection() })
 	if got, err := c.Reader.Balances(t.Context(), at.Block, of); err == nil {
 		t.Errorf("the liar alone: got %v, want an error", got)
 	}
@@ -544,14 +548,14 @@ func TestOneLiarCannotConfirmItsOwnTraces(t *testing.T) {
 
 func TestATracerThatIsSilentAtTheStartIsWaitedFor(t *testing.T) {
 	t.Parallel()
-	s := stage(t, 2)
-	s.proxies[0].On("debug_traceBlockByHash", func(e *exchange) { e.Refuse(`{"code":-32601,"message":"no such method"}`) })
-	s.proxies[1].On("*", func(e *exchange) { e.Lose() })
+	s := newProxiedLab(t, 2)
+	s.proxies[0].SetRule("debug_traceBlockByHash", func(e *exchange) { e.SetError(`{"code":-32601,"message":"no such method"}`) })
+	s.proxies[1].SetRule("*", func(e *exchange) { e.DropConnection() })
 	c := s.open(t, 1, nil)
 	if got, err := final(t, c, s.height); err == nil {
 		t.Errorf("while it is silent: got %+v, want an error", got)
 	}
-	s.proxies[1].On("*", nil)
+	s.proxies[1].SetRule("*", nil)
 	deadline := time.Now().Add(20 * time.Second)
 	for {
 		got, err := final(t, c, s.height)
@@ -569,7 +573,7 @@ func TestATracerThatIsSilentAtTheStartIsWaitedFor(t *testing.T) {
 
 func TestATokenWithoutBalancesHidesNoOther(t *testing.T) {
 	t.Parallel()
-	s := stage(t, 3)
+	s := newProxiedLab(t, 3)
 	at, err := final(t, s.chain, s.height)
 	if err != nil {
 		t.Fatal(err)
@@ -591,17 +595,17 @@ func TestATokenWithoutBalancesHidesNoOther(t *testing.T) {
 		}
 	}
 	// One liar cannot put a sound token under quarantine, nor can a provider's bad day.
-	s.proxies[0].On("eth_call", func(e *exchange) { e.Refuse(`{"code":3,"message":"execution reverted"}`) })
+	s.proxies[0].SetRule("eth_call", func(e *exchange) { e.SetError(`{"code":3,"message":"execution reverted"}`) })
 	if have, silent, err := chain.Balances(t.Context(), c.Reader, at.Block, of[:2]); err != nil || have[sound] != money.Units(1000) {
 		t.Errorf("a liar: got %v, %v, %v, want the balance", have, silent, err)
 	}
 	for name, lie := range map[string]rule{
-		"pruned": func(e *exchange) { e.Refuse(`{"code":-32000,"message":"missing trie node"}`) },
-		"late":   func(e *exchange) { e.Refuse(`{"code":-32000,"message":"execution aborted (timeout = 5s)"}`) },
-		"busy":   func(e *exchange) { e.Refuse(`{"code":-32005,"message":"limit exceeded"}`) },
+		"pruned": func(e *exchange) { e.SetError(`{"code":-32000,"message":"missing trie node"}`) },
+		"late":   func(e *exchange) { e.SetError(`{"code":-32000,"message":"execution aborted (timeout = 5s)"}`) },
+		"busy":   func(e *exchange) { e.SetError(`{"code":-32005,"message":"limit exceeded"}`) },
 	} {
-		s.proxies[1].On("eth_call", lie)
-		s.proxies[2].On("eth_call", lie)
+		s.proxies[1].SetRule("eth_call", lie)
+		s.proxies[2].SetRule("eth_call", lie)
 		if have, silent, err := chain.Balances(t.Context(), c.Reader, at.Block, of); err == nil {
 			t.Errorf("%s: got %v, %v, want an error", name, have, silent)
 		}
@@ -610,20 +614,20 @@ func TestATokenWithoutBalancesHidesNoOther(t *testing.T) {
 
 func TestAnAnswerIsBoundedInTimeAndSize(t *testing.T) {
 	t.Parallel()
-	s := stage(t, 1)
+	s := newProxiedLab(t, 1)
 	hasty := s.open(t, 1, func(c *evm.Config) { c.Timeout = 2 * time.Second })
 	started := time.Now()
-	s.proxies[0].On("*", func(e *exchange) { e.Hang() })
+	s.proxies[0].SetRule("*", func(e *exchange) { e.HangUntilCancelled() })
 	if got, err := hasty.Reader.Heads(t.Context()); err == nil {
 		t.Errorf("no answer: got %+v, want an error", got)
 	}
 	if took := time.Since(started); took > 12*time.Second { // the default is 15
 		t.Errorf("no answer: got an error after %v, want it soon", took)
 	}
-	s.proxies[0].On("*", nil)
+	s.proxies[0].SetRule("*", nil)
 	c := s.open(t, 1, func(c *evm.Config) { c.AnswerBytesMax = 1 << 20 })
-	s.proxies[0].On("eth_getBlockByHash", func(e *exchange) {
-		e.Edit(t, func(m map[string]any) { m["extra"] = strings.Repeat("x", 2<<20) })
+	s.proxies[0].SetRule("eth_getBlockByHash", func(e *exchange) {
+		e.EditResult(t, func(m map[string]any) { m["extra"] = strings.Repeat("x", 2<<20) })
 	})
 	if got, err := final(t, c, s.height); err == nil || !strings.Contains(err.Error(), "longer than is allowed") {
 		t.Errorf("too long: got %+v, %v, want an error about it", got, err)
@@ -632,9 +636,9 @@ func TestAnAnswerIsBoundedInTimeAndSize(t *testing.T) {
 
 func TestOneThatHangsDoesNotHoldUpTheRest(t *testing.T) {
 	t.Parallel()
-	s := stage(t, 3)
+	s := newProxiedLab(t, 3)
 	c := s.open(t, 2, func(c *evm.Config) { c.Timeout = time.Minute })
-	s.proxies[0].On("*", func(e *exchange) { e.Hang() })
+	s.proxies[0].SetRule("*", func(e *exchange) { e.HangUntilCancelled() })
 	started := time.Now()
 	h, err := c.Reader.Heads(t.Context())
 	if err != nil || h.Final.Height < s.height {
@@ -650,10 +654,10 @@ func TestOneThatHangsDoesNotHoldUpTheRest(t *testing.T) {
 
 func TestAProviderOfAnotherChainIsNamedAtStart(t *testing.T) {
 	t.Parallel()
-	s := stage(t, 2)
-	s.proxies[1].On("eth_chainId", func(e *exchange) { e.Say(`"0x1"`) })
+	s := newProxiedLab(t, 2)
+	s.proxies[1].SetRule("eth_chainId", func(e *exchange) { e.SetResult(`"0x1"`) })
 	cfg := config(s.proxies[0].URL, s.proxies[1].URL)
-	cfg.Agree = 1
+	cfg.Quorum = 1
 	_, err := evm.New(t.Context(), cfg)
 	if err == nil || !strings.Contains(err.Error(), "provider 2") || !strings.Contains(err.Error(), "chain 1, not 31337") {
 		t.Errorf("got %v, want provider 2 to be named", err)
@@ -665,8 +669,8 @@ func TestAProviderOfAnotherChainIsNamedAtStart(t *testing.T) {
 
 func TestASilentProviderIsMetWhenItAnswers(t *testing.T) {
 	t.Parallel()
-	s := stage(t, 2)
-	s.proxies[1].On("*", func(e *exchange) { e.Lose() })
+	s := newProxiedLab(t, 2)
+	s.proxies[1].SetRule("*", func(e *exchange) { e.DropConnection() })
 	cfg := config(s.proxies[0].URL, s.proxies[1].URL)
 	if _, err := evm.New(t.Context(), cfg); err == nil || !strings.Contains(err.Error(), "provider 2") {
 		t.Errorf("agree 2: got %v, want provider 2 to be named", err)
@@ -676,19 +680,19 @@ func TestASilentProviderIsMetWhenItAnswers(t *testing.T) {
 		t.Errorf("agree 1: got %+v, %v, want the block by one", got, err)
 	}
 	// It comes back as what it should not be: it is not asked anything.
-	s.proxies[1].On("*", nil)
-	s.proxies[1].On("eth_chainId", func(e *exchange) { e.Say(`"0x1"`) })
-	before := s.proxies[1].Asked("eth_getBlockByNumber")
+	s.proxies[1].SetRule("*", nil)
+	s.proxies[1].SetRule("eth_chainId", func(e *exchange) { e.SetResult(`"0x1"`) })
+	before := s.proxies[1].CallCount("eth_getBlockByNumber")
 	until(t, "provider 2 is asked who it is", func() bool {
 		if _, err := final(t, c, s.height); err != nil {
 			t.Fatalf("with a stranger: got %v, want the block", err)
 		}
-		return s.proxies[1].Asked("eth_chainId") > 2
+		return s.proxies[1].CallCount("eth_chainId") > 2
 	})
-	if after := s.proxies[1].Asked("eth_getBlockByNumber"); after != before {
+	if after := s.proxies[1].CallCount("eth_getBlockByNumber"); after != before {
 		t.Errorf("got %d questions to a stranger, want none", after-before)
 	}
-	s.proxies[1].On("eth_chainId", nil)
+	s.proxies[1].SetRule("eth_chainId", nil)
 	until(t, "both providers agree", func() bool {
 		got, err := final(t, c, s.height)
 		return err == nil && got.Providers == 2
@@ -713,7 +717,7 @@ func until(t testing.TB, what string, holds func() bool) {
 func TestAConfigurationIsCheckedWhole(t *testing.T) {
 	t.Parallel()
 	_, err := evm.New(t.Context(), evm.Config{
-		Name: chain.Solana, Endpoints: []string{"ftp://x", "http://a", "http://a"}, Agree: 4, Trace: "SOMETIMES",
+		Name: chain.Solana, Endpoints: []string{"ftp://x", "http://a", "http://a"}, Quorum: 4, Trace: "SOMETIMES",
 	})
 	for _, word := range []string{"SOLANA", "chain id", "endpoint 1", "endpoint 3", "agree is 4", "fee cap", "tip cap", "SOMETIMES"} {
 		if err == nil || !strings.Contains(err.Error(), word) {
@@ -732,7 +736,7 @@ func TestABlockOfHundredsGivesItsRoots(t *testing.T) {
 	l.Mine(t, 1)
 	cfg := config(l.node.URL)
 	cfg.Trace = evm.TraceOff // anvil takes the square of their number for it
-	c := open(t, cfg)
+	c := newChain(t, cfg)
 	h, err := c.Reader.Heads(t.Context())
 	if err != nil {
 		t.Fatal(err)

@@ -61,7 +61,7 @@ func (h *heap) check(t *testing.T, what string, read int) {
 }
 
 // signedCall is a call of a contract by a key, with so much data.
-func signedCall(t *testing.T, n *scripted, nonce uint64, data []byte) (m map[string]any, encoded []byte) {
+func signedCall(t *testing.T, n *scriptedNode, nonce uint64, data []byte) (m map[string]any, encoded []byte) {
 	t.Helper()
 	signed := types.MustSignNewTx(n.key, types.LatestSignerForChainID(big.NewInt(chainIDOfTests)), &types.DynamicFeeTx{
 		ChainID: big.NewInt(chainIDOfTests), Nonce: nonce, To: &elsewhere, Gas: 1_000_000_000, GasTipCap: big.NewInt(1), GasFeeCap: big.NewInt(1000), Data: data,
@@ -144,7 +144,7 @@ func TestABlockFullOfDataIsReadInLittleMemory(t *testing.T) {
 	var root listRoot
 	for i := range calls {
 		m, encoded := signedCall(t, n, uint64(i), data)
-		root.add(encoded)
+		root.addItem(encoded)
 		input = m["input"]
 		delete(m, "input")
 		bare[i] = maps.Clone(m)
@@ -153,7 +153,7 @@ func TestABlockFullOfDataIsReadInLittleMemory(t *testing.T) {
 		delete(m, "raw")
 	}
 	n.list = nil
-	txRoot := root.hash()
+	txRoot := root.rootHash()
 	n.txRoot = &txRoot
 	n.pay(n.key, calls, oursOfTests, 77, 3)
 	n.list, n.txs, n.receipts = nil, n.txs[:calls], n.receipts[:calls]
@@ -199,7 +199,7 @@ func TestABlockFullOfDataIsReadInLittleMemory(t *testing.T) {
 }
 
 // partly is a block of many payments and a call with an event.
-func partly(t *testing.T) *scripted {
+func partly(t *testing.T) *scriptedNode {
 	n := newNode(t)
 	n.key, _ = keyOfTests(t)
 	const payments = 205 // two batches and a part of one
@@ -265,12 +265,12 @@ func TestABlockThatIsNotGivenWholeIsReadInParts(t *testing.T) {
 
 func TestAPartThatIsWrongIsAnError(t *testing.T) {
 	t.Parallel()
-	for name, change := range map[string]func(n *scripted){
-		"a receipt that failed": func(n *scripted) { n.receipts[9]["status"] = "0x0" },
-		"a receipt of another":  func(n *scripted) { n.receipts[9]["transactionHash"] = n.receipts[10]["transactionHash"] },
-		"no receipt":            func(n *scripted) { n.receipts[9]["transactionHash"] = common.Hash{1} },
-		"another transaction":   func(n *scripted) { n.txs[9] = n.txs[10] },
-		"no transaction":        func(n *scripted) { n.txs[9] = nil },
+	for name, change := range map[string]func(n *scriptedNode){
+		"a receipt that failed": func(n *scriptedNode) { n.receipts[9]["status"] = "0x0" },
+		"a receipt of another":  func(n *scriptedNode) { n.receipts[9]["transactionHash"] = n.receipts[10]["transactionHash"] },
+		"no receipt":            func(n *scriptedNode) { n.receipts[9]["transactionHash"] = common.Hash{1} },
+		"another transaction":   func(n *scriptedNode) { n.txs[9] = n.txs[10] },
+		"no transaction":        func(n *scriptedNode) { n.txs[9] = nil },
 	} {
 		n := partly(t)
 		n.refuse = map[string]func(http.ResponseWriter, json.RawMessage){"eth_getBlockByHash": refusals["geth"], "eth_getBlockReceipts": refusals["geth"]}

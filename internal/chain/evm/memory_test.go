@@ -27,11 +27,11 @@ func TestALongTraceIsNotHeld(t *testing.T) {
 		}
 	}
 	p := liar.New(t, l.node.URL, nil)
-	c := open(t, config(p.URL))
+	c := newChain(t, config(p.URL))
 	// No block has the gas for the memory that a longer input needs.
 	input := bytes.Repeat([]byte("0"), 4<<20)
-	p.On(oneTrace, func(e *exchange) {
-		e.Write(func(w http.ResponseWriter) {
+	p.SetRule(oneTrace, func(e *exchange) {
+		e.WriteRaw(func(w http.ResponseWriter) {
 			w.Header().Set("Content-Type", "application/json")
 			fmt.Fprintf(w, `{"jsonrpc":"2.0","id":1,"result":{"type":"CALL","from":%q,"calls":[{"type":"CALL","from":%q,"to":%q,"value":"0x3e8"}`, from, l.batch, to)
 			for range 200 << 20 / len(input) {
@@ -44,12 +44,12 @@ func TestALongTraceIsNotHeld(t *testing.T) {
 			fmt.Fprint(w, `]}}`)
 		})
 	})
-	question := chain.MovedQuestion{At: at.Block, Tx: tx, To: []chain.Address{to}, By: chain.Enough}
+	question := chain.InternalTransfersQuery{Block: at.Block, Tx: tx, Recipients: []chain.Address{to}, Providers: chain.QuorumOfProviders}
 	ask := func(attempt int) (found []chain.Transfer, allocated uint64, err error) {
 		var before, after runtime.MemStats
 		question.Attempt = attempt
 		runtime.ReadMemStats(&before)
-		got, err := c.Reader.(chain.Tracer).Moved(t.Context(), question)
+		got, err := c.Reader.(chain.Tracer).InternalTransfers(t.Context(), question)
 		runtime.ReadMemStats(&after)
 		return got, after.TotalAlloc - before.TotalAlloc, err
 	}

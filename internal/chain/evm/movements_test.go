@@ -23,7 +23,7 @@ func TestEthereumKeepsThePromisesInItsOtherForms(t *testing.T) {
 		l := newLab(t)
 		cfg := config(l.node.URL, newProxy(t, l.node).URL)
 		cfg.Finality = evm.Finality{Depth: 2 * slots}
-		l.chain = open(t, cfg)
+		l.chain = newChain(t, cfg)
 		return l
 	})
 }
@@ -57,7 +57,7 @@ func final(t testing.TB, c chain.Chain, height uint64) (chain.Contents, error) {
 	if err != nil {
 		return got, err
 	}
-	return chaintest.Inside(t.Context(), c.Reader, got)
+	return chaintest.WithInternal(t.Context(), c.Reader, got)
 }
 
 func recent(t testing.TB, c chain.Chain, height uint64) (chain.Contents, error) {
@@ -66,7 +66,7 @@ func recent(t testing.TB, c chain.Chain, height uint64) (chain.Contents, error) 
 	if err != nil {
 		return got, err
 	}
-	return chaintest.Inside(t.Context(), c.Reader, got)
+	return chaintest.WithInternal(t.Context(), c.Reader, got)
 }
 
 // to tells what arrived at an address, in the order of the block.
@@ -91,13 +91,13 @@ func TestOneTransactionMayPayManyTimes(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	a, b := l.Account(t), l.Account(t)
-	_, c := l.pay(t, l.batch, 0, evmtoken.Batch.Call("sendToken", *l.usdc(),
+	_, c := l.pay(t, l.batch, 0, evmtoken.Batch.CallData("sendToken", *l.usdc(),
 		[]common.Address{raw(a), raw(b), raw(a), raw(b), raw(a)},
 		[]*big.Int{big.NewInt(10), big.NewInt(20), big.NewInt(10), big.NewInt(0), big.NewInt(30)}))
 	same(t, "tokens", to(c, a), "TOKEN@0 10", "TOKEN@2 10", "TOKEN@4 30")
 	same(t, "tokens, one of nothing", to(c, b), "TOKEN@1 20")
 
-	_, c = l.pay(t, l.batch, 100, evmtoken.Batch.Call("sendNative",
+	_, c = l.pay(t, l.batch, 100, evmtoken.Batch.CallData("sendNative",
 		[]common.Address{raw(a), raw(b), raw(a)}, []*big.Int{big.NewInt(1), big.NewInt(2), big.NewInt(3)}))
 	same(t, "coin", to(c, a), "INTERNAL@0 1", "INTERNAL@2 3")
 	same(t, "coin", to(c, b), "INTERNAL@1 2")
@@ -121,7 +121,7 @@ func TestCoinThatContractsMoveIsFoundOnce(t *testing.T) {
 		{"payThenRevert", nil},
 	} {
 		a := l.Account(t)
-		_, c := l.pay(t, l.batch, 77, evmtoken.Batch.Call(call.method, raw(a)))
+		_, c := l.pay(t, l.batch, 77, evmtoken.Batch.CallData(call.method, raw(a)))
 		same(t, call.method, to(c, a), call.want...)
 		want := money.Zero
 		if call.want != nil {
@@ -132,7 +132,7 @@ func TestCoinThatContractsMoveIsFoundOnce(t *testing.T) {
 		}
 	}
 	a := l.Account(t)
-	_, c := l.pay(t, l.batch, 0, evmtoken.Batch.Call("sendTokenAndUndo", *l.usdc(), raw(a), big.NewInt(5)))
+	_, c := l.pay(t, l.batch, 0, evmtoken.Batch.CallData("sendTokenAndUndo", *l.usdc(), raw(a), big.NewInt(5)))
 	same(t, "sendTokenAndUndo", to(c, a))
 }
 
@@ -150,7 +150,7 @@ func TestAContractThatIsCreatedWithCoinIsPaid(t *testing.T) {
 	l := newLab(t)
 	created := crypto.CreateAddress(l.node.FaucetAddress(), l.nonceOfFaucet(t))
 	// 0x00 is STOP: a contract with no code, that takes what comes with it.
-	if _, err := l.node.Send(t.Context(), nil, big.NewInt(5), []byte{0}); err != nil {
+	if _, err := l.node.SendTx(t.Context(), nil, big.NewInt(5), []byte{0}); err != nil {
 		t.Fatal(err)
 	}
 	l.Mine(t, 1)
@@ -186,17 +186,17 @@ func TestBalancesShowWhatTokensDoNotSay(t *testing.T) {
 		{evmtoken.FalseToken, "transfer", func(to common.Address) []any { return []any{to, big.NewInt(1 << 40)} }, nil, 0},
 	} {
 		what := string(c.token) + "." + c.call
-		token, err := l.node.Deploy(t.Context(), c.token, "T", "T", uint8(6))
+		token, err := l.node.DeployContract(t.Context(), c.token, "T", "T", uint8(6))
 		if err != nil {
 			t.Fatal(err)
 		}
 		holder := l.other()
-		if _, err := l.node.Send(t.Context(), &token, nil, c.token.Call("mint", crypto.PubkeyToAddress(holder.PublicKey), big.NewInt(1<<20))); err != nil {
+		if _, err := l.node.SendTx(t.Context(), &token, nil, c.token.CallData("mint", crypto.PubkeyToAddress(holder.PublicKey), big.NewInt(1<<20))); err != nil {
 			t.Fatal(err)
 		}
 		l.Mine(t, 1)
 		a := l.Account(t)
-		_, seen := l.pay(t, token, 0, c.token.Call(c.call, c.args(raw(a))...))
+		_, seen := l.pay(t, token, 0, c.token.CallData(c.call, c.args(raw(a))...))
 		same(t, what, to(seen, a), c.said...)
 		if got := l.held(t, seen.Block, a, evmtx.Canonical(token)); got != money.Units(c.moved) {
 			t.Errorf("%s: got a balance of %v, want %d", what, got, c.moved)
@@ -215,7 +215,7 @@ func TestAForkThatShiftsLogsKeepsPositions(t *testing.T) {
 	l := newLab(t)
 	a := l.Account(t)
 	l.Pay(t, chain.Token, l.Account(t), money.Units(1))
-	batch := evmtoken.Batch.Call("sendToken", *l.usdc(),
+	batch := evmtoken.Batch.CallData("sendToken", *l.usdc(),
 		[]common.Address{raw(l.Account(t)), raw(a)}, []*big.Int{big.NewInt(10), big.NewInt(20)})
 	tx, c := l.pay(t, l.batch, 0, batch)
 	was := c.Transfers[len(c.Transfers)-1]
@@ -230,7 +230,7 @@ func TestAForkThatShiftsLogsKeepsPositions(t *testing.T) {
 func TestAFailedTransactionMovesNothingButItsFee(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
-	failed := l.PayInVain(t, chain.Native, evmtx.Canonical(common.HexToAddress("0x1234567890123456789012345678901234567890")), money.Units(1000))
+	failed := l.PayReverted(t, chain.Native, evmtx.Canonical(common.HexToAddress("0x1234567890123456789012345678901234567890")), money.Units(1000))
 	l.Mine(t, 1)
 	c := l.latest(t)
 	for _, tr := range c.Transfers {

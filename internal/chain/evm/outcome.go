@@ -18,21 +18,21 @@ import (
 // have a payment refunded that arrived. It says "nowhere" only when at least
 // Agree providers have looked.
 func (a *adapter) Outcome(ctx context.Context, txs []chain.TxHash, ps ...chain.Payment) (*chain.Outcome, error) {
-	p, err := chain.Only(ps)
+	p, err := chain.SinglePayment(ps)
 	if err != nil {
 		return nil, fmt.Errorf("outcome on %s: %w", a.Name, err)
 	}
 	if len(txs) == 0 {
 		return nil, nil
 	}
-	found, none, err := several.Seen(ctx, a.providers, func(ctx context.Context, from *provider) (*chain.Outcome, error) {
-		return a.outcomeAt(ctx, from, txs, p)
+	found, missing, err := several.SearchAll(ctx, a.providers, func(ctx context.Context, node *provider) (*chain.Outcome, error) {
+		return a.readOutcome(ctx, node, txs, p)
 	})
 	rooted := a.stack != optimism && a.stack != avalanche // the roots cover all that it cost
-	o, said := mostNamed(found, rooted)
+	o, votes := majorityOutcome(found, rooted)
 	switch {
 	case o == nil:
-	case rooted || said >= a.Agree:
+	case rooted || votes >= a.Quorum:
 		return o, nil
 	case errors.Is(err, chain.ErrNotYet):
 		return nil, fmt.Errorf("outcome of %s on %s: %w", o.Tx, a.Name, err)
@@ -41,89 +41,89 @@ func (a *adapter) Outcome(ctx context.Context, txs []chain.TxHash, ps ...chain.P
 			errors.Join(err, chain.ErrDisagreement))
 	}
 	// Where somebody has it in a block whose results are not known yet it is not nowhere.
-	if none >= a.Agree && !errors.Is(err, chain.ErrNotYet) {
+	if missing >= a.Quorum && !errors.Is(err, chain.ErrNotYet) {
 		return nil, nil
 	}
 	return nil, fmt.Errorf("outcome of %s on %s: %w", txs[0], a.Name, err)
 }
 
-// mostNamed is the outcome that most providers give, with how many do, and the first of
+// majorityOutcome is the outcome that most providers give, with how many do, and the first of
 // several such: one provider alone can make up a block. In a block whose roots cover all of
 // an outcome the outcomes are the same; else the providers have to say the same. It is nil
 // where nothing is found, and pure.
-func mostNamed(found []*chain.Outcome, rooted bool) (most *chain.Outcome, said int) {
+func majorityOutcome(found []*chain.Outcome, rooted bool) (best *chain.Outcome, votes int) {
 	for _, o := range found {
-		same := 0
+		count := 0
 		for _, x := range found {
 			if rooted && x.Block.Hash == o.Block.Hash || *x == *o {
-				same++
+				count++
 			}
 		}
-		if same > said {
-			most, said = o, same
+		if count > votes {
+			best, votes = o, count
 		}
 	}
-	return most, said
+	return best, votes
 }
 
-// place is where a provider says that a transaction is.
-type place struct {
+// txLocation is where a provider says that a transaction is.
+type txLocation struct {
 	Tx    common.Hash `json:"transactionHash"`
 	Block common.Hash `json:"blockHash"`
-	beside
+	stackFields
 }
 
-func (a *adapter) outcomeAt(ctx context.Context, from *provider, txs []chain.TxHash, p *chain.Payment) (*chain.Outcome, error) {
-	places := make([]*place, len(txs))
+func (a *adapter) readOutcome(ctx context.Context, node *provider, txs []chain.TxHash, p *chain.Payment) (*chain.Outcome, error) {
+	locations := make([]*txLocation, len(txs))
 	elems := make([]rpc.BatchElem, len(txs))
 	for i, h := range txs {
-		elems[i] = rpc.BatchElem{Method: "eth_getTransactionReceipt", Args: []any{common.HexToHash(string(h))}, Result: &places[i]}
+		elems[i] = rpc.BatchElem{Method: "eth_getTransactionReceipt", Args: []any{common.HexToHash(string(h))}, Result: &locations[i]}
 	}
-	if err := from.batch(ctx, elems); err != nil {
+	if err := node.callBatch(ctx, elems); err != nil {
 		return nil, err
 	}
-	for i, at := range places {
-		if at == nil {
+	for i, location := range locations {
+		if location == nil {
 			continue
 		}
-		s, err := a.sealed(ctx, from, at.Block)
+		s, err := a.loadBlock(ctx, node, location.Block)
 		if err != nil {
 			return nil, err
 		}
-		return s.outcome(txs[i], p, at.beside)
+		return s.buildOutcome(txs[i], p, location.stackFields)
 	}
 	return nil, nil
 }
 
-// outcome is what a transaction in the block came to. more is what the provider says
+// buildOutcome is what a transaction in the block came to. more is what the provider says
 // that it cost beside its gas.
-func (s *sealed) outcome(hash chain.TxHash, p *chain.Payment, more beside) (*chain.Outcome, error) {
+func (s *verifiedBlock) buildOutcome(hash chain.TxHash, p *chain.Payment, reported stackFields) (*chain.Outcome, error) {
 	for i, tx := range s.txs {
 		if txHash(tx.hash) != hash {
 			continue
 		}
-		fee, err := s.feeWith(i, more)
+		fee, err := s.txFeeWith(i, reported)
 		if err != nil {
 			return nil, err
 		}
 		o := &chain.Outcome{
-			Tx: hash, Block: s.block(), Fee: fee,
+			Tx: hash, Block: s.chainBlock(), Fee: fee,
 			Succeeded: s.receipts[i].Status == types.ReceiptStatusSuccessful,
 		}
-		o.Paid = o.Succeeded && p != nil && s.pays(i, *p)
+		o.Paid = o.Succeeded && p != nil && s.makesPayment(i, *p)
 		return o, nil
 	}
 	return nil, fmt.Errorf("transaction %s is not in block %s where its receipt says", hash, s.hash)
 }
 
-// pays tells whether a payment is among the effects of a transaction that succeeded.
-func (s *sealed) pays(i int, p chain.Payment) bool {
+// makesPayment tells whether a payment is among the effects of a transaction that succeeded.
+func (s *verifiedBlock) makesPayment(i int, p chain.Payment) bool {
 	if p.Contract == "" {
-		tr, err := s.native(i)
+		tr, err := s.nativeTransfer(i)
 		return err == nil && tr.From == p.From && tr.To == p.To && tr.Amount == p.Amount
 	}
 	for _, l := range s.receipts[i].transfers {
-		tr := l.transfer(txHash(s.txs[i].hash), s.receipts[i].firstLog)
+		tr := l.chainTransfer(txHash(s.txs[i].hash), s.receipts[i].firstLog)
 		if tr.Contract == p.Contract && tr.From == p.From && tr.To == p.To && tr.Amount == p.Amount {
 			return true
 		}

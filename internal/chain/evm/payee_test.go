@@ -28,12 +28,12 @@ func burner(rounds int) string { return fmt.Sprintf("62%06x5b600190038060045700"
 func (l *lab) deploy(t testing.TB, runtime string) chain.Address {
 	t.Helper()
 	size := len(runtime) / 2
-	hash, err := l.node.Send(t.Context(), nil, nil, hexutil.MustDecode(fmt.Sprintf("0x61%04x600e60003961%04x6000f3%s", size, size, runtime)))
+	hash, err := l.node.SendTx(t.Context(), nil, nil, hexutil.MustDecode(fmt.Sprintf("0x61%04x600e60003961%04x6000f3%s", size, size, runtime)))
 	if err != nil {
 		t.Fatal(err)
 	}
 	l.Mine(t, 1)
-	r, err := l.node.Receipt(t.Context(), hash)
+	r, err := l.node.WaitReceipt(t.Context(), hash)
 	if err != nil || r.Status != 1 {
 		t.Fatalf("got %+v, %v, want a contract", r, err)
 	}
@@ -75,32 +75,32 @@ func TestAPayeeMayUseSoMuchGasAboveWhatTheChainChargesForItsData(t *testing.T) {
 	}
 	more := config(l.node.URL)
 	more.PayeeGasMax = 200_000
-	if fees, err := quote(open(t, more), greedy); err != nil || fees.GasLimit < 151_000 || fees.GasLimit > 221_000 {
+	if fees, err := quote(newChain(t, more), greedy); err != nil || fees.GasLimit < 151_000 || fees.GasLimit > 221_000 {
 		t.Errorf("130,000 gas of 200,000: got %+v, %v, want it quoted", fees, err)
 	}
 
 	// A chain that charges for its data in gas, as Arbitrum does: 400,000 of each transfer.
 	proxy := newProxy(t, l.node)
-	charged := open(t, config(proxy.URL))
-	proxy.On("eth_estimateGas", func(e *exchange) {
+	charged := newChain(t, config(proxy.URL))
+	proxy.SetRule("eth_estimateGas", func(e *exchange) {
 		var c struct{ From, To string }
 		if err := json.Unmarshal(e.Params[0], &c); err != nil {
 			t.Error(err)
 		}
-		if e.Say(`"0x668a0"`); c.From == c.To { // 420,000
-			e.Say(`"0x61a80"`)
+		if e.SetResult(`"0x668a0"`); c.From == c.To { // 420,000
+			e.SetResult(`"0x61a80"`)
 		}
 	})
 	if fees, err := quote(charged, modest); err != nil || fees.GasLimit < 480_000 || fees.GasLimit > 580_000 {
 		t.Errorf("charged for data: got %+v, %v, want it quoted above that", fees, err)
 	}
-	proxy.On("eth_estimateGas", func(e *exchange) {
+	proxy.SetRule("eth_estimateGas", func(e *exchange) {
 		var c struct{ From, To string }
 		if err := json.Unmarshal(e.Params[0], &c); err != nil {
 			t.Error(err)
 		}
-		if e.Say(`"0x927c0"`); c.From == c.To { // 600,000
-			e.Say(`"0x61a80"`)
+		if e.SetResult(`"0x927c0"`); c.From == c.To { // 600,000
+			e.SetResult(`"0x61a80"`)
 		}
 	})
 	if fees, err := quote(charged, modest); !errors.As(err, &reverted) {
@@ -113,14 +113,14 @@ func TestANativePaymentIsSimulatedWithTheFieldsThatAreSent(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	proxy := newProxy(t, l.node)
-	c := open(t, config(proxy.URL))
+	c := newChain(t, config(proxy.URL))
 	type sent struct {
 		From, To, Value, Gas               string
 		MaxFeePerGas, MaxPriorityFeePerGas string
 	}
 	var mu sync.Mutex
 	var last sent
-	proxy.On("eth_call", func(e *exchange) {
+	proxy.SetRule("eth_call", func(e *exchange) {
 		mu.Lock()
 		defer mu.Unlock()
 		last = sent{}
@@ -152,9 +152,9 @@ func TestAPayerWithoutCoinForTheFeeIsShortAndNotRefused(t *testing.T) {
 	payee := l.deploy(t, burner(1_000))
 	p := chain.Payment{From: l.Account(t), To: payee, Amount: money.Units(params.GWei)}
 	for _, beside := range []uint64{0, 30_000} {
-		l.Give(t, p.From, "", money.Units(params.GWei+beside*params.GWei))
+		l.Fund(t, p.From, "", money.Units(params.GWei+beside*params.GWei))
 		fees, err := l.chain.Sender.Quote(t.Context(), p)
-		var short *chain.FeeShortError
+		var short *chain.InsufficientFeeError
 		if !errors.As(err, &short) || short.Fee.IsZero() {
 			t.Errorf("%d gwei beside the amount: got %+v, %v, want what is missing", beside, fees, err)
 		}

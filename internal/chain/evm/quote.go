@@ -19,34 +19,34 @@ import (
 )
 
 const (
-	gasPlain = 21_000 // a transfer of coin to an account without code
-	// gasSpare is added, with a fifth of the estimate, to what a call of a
+	plainTransferGas = 21_000 // a transfer of coin to an account without code
+	// gasReserve is added, with a fifth of the estimate, to what a call of a
 	// contract takes: the receiver may have emptied its balance meanwhile, and
 	// a first unit costs 20,000 gas more than another one.
-	gasSpare = 20_000
-	gasMax   = 1_000_000 // what asks for more is no transfer
-	codeVM   = 3         // of a JSON-RPC error: the call was run and reverted
+	gasReserve   = 20_000
+	gasMax       = 1_000_000 // what asks for more is no transfer
+	codeReverted = 3         // of a JSON-RPC error: the call was run and reverted
 )
 
 // What a payee of native coin may use: a contract decides that itself, and the fee is not its
 // own. Above PayeeGasLimit no quote would pass anyway.
 const (
 	PayeeGasDefault = 100_000
-	PayeeGasLimit   = gasMax - gasPlain
+	PayeeGasLimit   = gasMax - plainTransferGas
 )
 
 // GasLimitMax is the most gas that a quote ever proposes for a transaction, so
 // that times the fee cap is the most that one may cost, replacements included.
-const GasLimitMax = gasMax + gasMax/5 + gasSpare
+const GasLimitMax = gasMax + gasMax/5 + gasReserve
 
-// tried is what came of trying a payment out.
-type tried struct {
+// quoteResult is what came of trying a payment out.
+type quoteResult struct {
 	fees     chain.Fees
 	reverted *chain.RevertedError
 }
 
-// Fits is one: a transaction makes one payment.
-func (a *adapter) Fits([]chain.Payment) int { return 1 }
+// BatchSize is one: a transaction makes one payment.
+func (a *adapter) BatchSize([]chain.Payment) int { return 1 }
 
 // Quote tries the payment out on the latest state and proposes its fees.
 func (a *adapter) Quote(ctx context.Context, ps ...chain.Payment) (chain.Fees, error) {
@@ -54,17 +54,17 @@ func (a *adapter) Quote(ctx context.Context, ps ...chain.Payment) (chain.Fees, e
 		return chain.Fees{}, fmt.Errorf("quote on %s: %d payments, and a transaction makes one", a.Name, len(ps))
 	}
 	p := ps[0]
-	c, err := callOf(p)
+	c, err := newCallArgs(p)
 	if err != nil {
 		return chain.Fees{}, fmt.Errorf("quote on %s: %w", a.Name, err)
 	}
-	fees, err := several.First(ctx, a.providers, func(ctx context.Context, from *provider) (tried, error) {
-		fees, err := a.quote(ctx, from, p, c)
+	fees, err := several.FirstAnswer(ctx, a.providers, func(ctx context.Context, node *provider) (quoteResult, error) {
+		fees, err := a.quotePayment(ctx, node, p, c)
 		var reverted *chain.RevertedError
 		if errors.As(err, &reverted) {
-			return tried{reverted: reverted}, nil // an answer, not a failure to give one
+			return quoteResult{reverted: reverted}, nil // an answer, not a failure to give one
 		}
-		return tried{fees: fees}, err
+		return quoteResult{fees: fees}, err
 	})
 	if err != nil {
 		return chain.Fees{}, fmt.Errorf("quote on %s: %w", a.Name, err)
@@ -75,128 +75,128 @@ func (a *adapter) Quote(ctx context.Context, ps ...chain.Payment) (chain.Fees, e
 	return fees.fees, nil
 }
 
-func callOf(p chain.Payment) (call, error) {
+func newCallArgs(p chain.Payment) (callArgs, error) {
 	from, err := evmtx.Bytes(p.From)
 	if err != nil {
-		return call{}, err
+		return callArgs{}, err
 	}
 	// The call is what Build will sign.
-	tx, err := evmtx.Pay(0, p.From, &p, 0, chain.Fees{})
+	tx, err := evmtx.NewPaymentTx(0, p.From, &p, 0, chain.Fees{})
 	if err != nil {
-		return call{}, err
+		return callArgs{}, err
 	}
 	to, err := evmtx.Bytes(tx.To)
 	if err != nil {
-		return call{}, err
+		return callArgs{}, err
 	}
-	return call{From: &from, To: to, Value: (*hexutil.Big)(tx.Value.Big()), Data: tx.Data}, nil
+	return callArgs{From: &from, To: to, Value: (*hexutil.Big)(tx.Value.Big()), Data: tx.Data}, nil
 }
 
-func (a *adapter) quote(ctx context.Context, from *provider, p chain.Payment, c call) (chain.Fees, error) {
+func (a *adapter) quotePayment(ctx context.Context, node *provider, p chain.Payment, c callArgs) (chain.Fees, error) {
 	// Asked first, because nodes differ in how they say that coin is missing.
-	held, err := from.balances(ctx, "latest", []chain.Holding{{Address: p.From}})
+	held, err := node.readBalances(ctx, "latest", []chain.Holding{{Address: p.From}})
 	if err != nil {
 		return chain.Fees{}, err
 	}
 	if p.Contract == "" {
-		return a.quoteCoin(ctx, from, p, c, held[0])
+		return a.quoteNative(ctx, node, p, c, held[0])
 	}
-	if err := from.simulateToken(ctx, p, c); err != nil {
+	if err := node.simulateToken(ctx, p, c); err != nil {
 		return chain.Fees{}, err
 	}
-	gas, err := from.estimate(ctx, c)
+	gas, err := node.estimateGas(ctx, c)
 	if err != nil {
-		return chain.Fees{}, reverted(err)
+		return chain.Fees{}, asRevert(err)
 	}
-	return a.limited(ctx, from, gas)
+	return a.quoteGas(ctx, node, gas)
 }
 
-func (p *provider) estimate(ctx context.Context, c call) (uint64, error) {
+func (p *provider) estimateGas(ctx context.Context, c callArgs) (uint64, error) {
 	var gas hexutil.Uint64
-	err := p.call(ctx, &gas, "eth_estimateGas", c, "latest")
+	err := p.callMethod(ctx, &gas, "eth_estimateGas", c, "latest")
 	return uint64(gas), err
 }
 
-// limited are the market's fees for a call that takes so much gas.
-func (a *adapter) limited(ctx context.Context, from *provider, gas uint64) (chain.Fees, error) {
+// quoteGas are the market's fees for a call that takes so much gas.
+func (a *adapter) quoteGas(ctx context.Context, node *provider, gas uint64) (chain.Fees, error) {
 	if gas > gasMax {
-		return chain.Fees{}, tooMuch(gas, gasMax)
+		return chain.Fees{}, newGasError(gas, gasMax)
 	}
-	fees, err := a.market(ctx, from)
-	fees.GasLimit = withSpare(gas)
+	fees, err := a.marketFees(ctx, node)
+	fees.GasLimit = addGasReserve(gas)
 	return fees, err
 }
 
-// withSpare is the limit for a call that takes so much gas.
-func withSpare(gas uint64) uint64 {
-	if gas > gasPlain {
-		return gas + gas/5 + gasSpare
+// addGasReserve is the limit for a call that takes so much gas.
+func addGasReserve(gas uint64) uint64 {
+	if gas > plainTransferGas {
+		return gas + gas/5 + gasReserve
 	}
-	return gasPlain
+	return plainTransferGas
 }
 
-func tooMuch(gas, most uint64) error {
-	return &chain.RevertedError{Reason: fmt.Sprintf("it would take %d gas, and no more than %d may be spent on it", gas, most)}
+func newGasError(gas, limit uint64) error {
+	return &chain.RevertedError{Reason: fmt.Sprintf("it would take %d gas, and no more than %d may be spent on it", gas, limit)}
 }
 
-// quoteCoin quotes a payment of native coin. The code at its destination runs with the fees
+// quoteNative quotes a payment of native coin. The code at its destination runs with the fees
 // and the gas limit that are sent, so that it cannot tell the two apart by them: code that
 // sees a gas price of zero knows that it is tried out. No code sees the nonce, and there is
 // no access list.
-func (a *adapter) quoteCoin(ctx context.Context, from *provider, p chain.Payment, c call, held money.Amount) (chain.Fees, error) {
+func (a *adapter) quoteNative(ctx context.Context, node *provider, p chain.Payment, c callArgs, held money.Amount) (chain.Fees, error) {
 	if held.Less(p.Amount) {
 		return chain.Fees{}, &chain.RevertedError{Reason: fmt.Sprintf("%s holds %v, less than the amount", p.From, held), Cause: chain.CauseFunds}
 	}
 	var code hexutil.Bytes
-	if err := from.call(ctx, &code, "eth_getCode", c.To, "latest"); err != nil {
+	if err := node.callMethod(ctx, &code, "eth_getCode", c.To, "latest"); err != nil {
 		return chain.Fees{}, err
 	}
 	if len(code) == 0 {
 		// Nothing runs, whatever is offered. The payer's gas may come later.
-		gas, err := from.estimate(ctx, c)
+		gas, err := node.estimateGas(ctx, c)
 		if err != nil {
-			return chain.Fees{}, reverted(err)
+			return chain.Fees{}, asRevert(err)
 		}
-		return a.limited(ctx, from, gas)
+		return a.quoteGas(ctx, node, gas)
 	}
-	fees, err := a.market(ctx, from)
+	fees, err := a.marketFees(ctx, node)
 	if err != nil {
 		return chain.Fees{}, err
 	}
-	own, err := from.estimate(ctx, call{From: c.From, To: *c.From})
+	baseGas, err := node.estimateGas(ctx, callArgs{From: c.From, To: *c.From})
 	if err != nil {
 		return chain.Fees{}, err
 	}
-	if own > gasPlain { // the price of its data may rise until it is mined
-		own += own / 5
+	if baseGas > plainTransferGas { // the price of its data may rise until it is mined
+		baseGas += baseGas / 5
 	}
-	fees.GasLimit = min(own+a.PayeeGasMax, GasLimitMax)
+	fees.GasLimit = min(baseGas+a.PayeeGasMax, GasLimitMax)
 	c.FeeCap, c.TipCap = (*hexutil.Big)(fees.FeeCap.Big()), (*hexutil.Big)(fees.TipCap.Big())
-	gas, err := from.estimate(ctx, c)
+	gas, err := node.estimateGas(ctx, c)
 	if err != nil {
-		return chain.Fees{}, refused(err, p.Amount, held, fees)
+		return chain.Fees{}, explainRefusal(err, p.Amount, held, fees)
 	}
 	if gas > fees.GasLimit {
-		return chain.Fees{}, tooMuch(gas, fees.GasLimit)
+		return chain.Fees{}, newGasError(gas, fees.GasLimit)
 	}
-	most := fees
-	fees.GasLimit = min(withSpare(gas), most.GasLimit)
+	maxFees := fees
+	fees.GasLimit = min(addGasReserve(gas), maxFees.GasLimit)
 	c.Gas = hexutil.Uint64(fees.GasLimit)
-	if err := from.call(ctx, new(hexutil.Bytes), "eth_call", c, "latest"); err != nil {
-		return chain.Fees{}, refused(err, p.Amount, held, most)
+	if err := node.callMethod(ctx, new(hexutil.Bytes), "eth_call", c, "latest"); err != nil {
+		return chain.Fees{}, explainRefusal(err, p.Amount, held, maxFees)
 	}
 	return fees, nil
 }
 
-// refused reads what a node said to a payment of native coin that was tried out with its
+// explainRefusal reads what a node said to a payment of native coin that was tried out with its
 // fees: that the payer cannot pay them, that the code at the destination failed, or neither.
 // Nodes say in the same words that the payer's coin and that the block's gas does not suffice.
-func refused(err error, amount, held money.Amount, most chain.Fees) error {
-	var said rpc.Error
-	if !errors.As(err, &said) {
+func explainRefusal(err error, amount, held money.Amount, maxFees chain.Fees) error {
+	var rpcErr rpc.Error
+	if !errors.As(err, &rpcErr) {
 		return err
 	}
-	fee, feeErr := most.Max()
+	fee, feeErr := maxFees.Max()
 	if feeErr != nil {
 		return errors.Join(err, feeErr)
 	}
@@ -204,14 +204,14 @@ func refused(err error, amount, held money.Amount, most chain.Fees) error {
 	if feeErr != nil {
 		return errors.Join(err, feeErr)
 	}
-	var is *chain.RevertedError
-	switch err := reverted(err); {
-	case errors.As(err, &is):
+	var revert *chain.RevertedError
+	switch err := asRevert(err); {
+	case errors.As(err, &revert):
 		return err
 	case held.Less(need):
-		return &chain.FeeShortError{Fee: fee}
-	case ran(err), strings.Contains(strings.ToLower(said.Error()), "exceeds allowance"):
-		return &chain.RevertedError{Reason: several.Short(said.Error())}
+		return &chain.InsufficientFeeError{Fee: fee}
+	case isExecutionError(err), strings.Contains(strings.ToLower(rpcErr.Error()), "exceeds allowance"):
+		return &chain.RevertedError{Reason: several.TruncateAnswer(rpcErr.Error())}
 	default:
 		return err
 	}
@@ -220,86 +220,86 @@ func refused(err error, amount, held money.Amount, most chain.Fees) error {
 // simulateToken is nil when a token's transfer would succeed on the latest state. A token is
 // one that the operator chose, and a sweep is quoted before its gas is there, so it is tried
 // out without fees.
-func (p *provider) simulateToken(ctx context.Context, pay chain.Payment, c call) error {
+func (p *provider) simulateToken(ctx context.Context, pay chain.Payment, c callArgs) error {
 	var code, out hexutil.Bytes
-	if err := p.call(ctx, &code, "eth_getCode", c.To, "latest"); err != nil {
+	if err := p.callMethod(ctx, &code, "eth_getCode", c.To, "latest"); err != nil {
 		return err
 	}
 	if len(code) == 0 {
 		return &chain.RevertedError{Reason: fmt.Sprintf("there is no contract at %s", pay.Contract), Cause: chain.CauseAccount}
 	}
-	if err := p.call(ctx, &out, "eth_call", c, "latest"); err != nil {
-		return p.short(ctx, pay, reverted(err))
+	if err := p.callMethod(ctx, &out, "eth_call", c, "latest"); err != nil {
+		return p.explainShortfall(ctx, pay, asRevert(err))
 	}
-	if !agrees(out) {
+	if !returnedTrue(out) {
 		return &chain.RevertedError{Reason: "the token answered that it would not transfer"}
 	}
 	return nil
 }
 
-// short names the cause of a token's refusal where the payer shows less than the amount:
+// explainShortfall names the cause of a token's refusal where the payer shows less than the amount:
 // tokens say that in words of their own, or in none.
-func (p *provider) short(ctx context.Context, pay chain.Payment, refused error) error {
-	var why *chain.RevertedError
-	if pay.Contract == "" || !errors.As(refused, &why) {
+func (p *provider) explainShortfall(ctx context.Context, pay chain.Payment, refused error) error {
+	var revert *chain.RevertedError
+	if pay.Contract == "" || !errors.As(refused, &revert) {
 		return refused
 	}
-	held, err := p.balances(ctx, "latest", []chain.Holding{{Address: pay.From, Contract: pay.Contract}})
-	var silent *chain.SilentError
+	held, err := p.readBalances(ctx, "latest", []chain.Holding{{Address: pay.From, Contract: pay.Contract}})
+	var silent *chain.NoBalanceError
 	switch {
 	case errors.As(err, &silent):
 		return refused
 	case err != nil:
 		return err
 	case held[0].Less(pay.Amount):
-		why.Cause = chain.CauseFunds
+		revert.Cause = chain.CauseFunds
 	}
 	return refused
 }
 
-// agrees reads what transfer returned: true, or nothing at all, as USDT does.
-func agrees(out []byte) bool {
-	yes := common.LeftPadBytes([]byte{1}, common.HashLength)
-	return len(out) == 0 || bytes.Equal(out, yes)
+// returnedTrue reads what transfer returned: true, or nothing at all, as USDT does.
+func returnedTrue(out []byte) bool {
+	trueWord := common.LeftPadBytes([]byte{1}, common.HashLength)
+	return len(out) == 0 || bytes.Equal(out, trueWord)
 }
 
-// reverted turns an error that proves a revert into that, and leaves any other
+// asRevert turns an error that proves a revert into that, and leaves any other
 // as it is.
-func reverted(err error) error {
-	var said rpc.Error
-	if !errors.As(err, &said) {
+func asRevert(err error) error {
+	var rpcErr rpc.Error
+	if !errors.As(err, &rpcErr) {
 		return err
 	}
-	text := strings.ToLower(said.Error())
-	if said.ErrorCode() != codeVM && !strings.Contains(text, "revert") && !strings.Contains(text, "invalid opcode") {
+	text := strings.ToLower(rpcErr.Error())
+	if rpcErr.ErrorCode() != codeReverted && !strings.Contains(text, "revert") && !strings.Contains(text, "invalid opcode") {
 		return err
 	}
-	var with rpc.DataError
-	if errors.As(err, &with) {
-		if data, ok := with.ErrorData().(string); ok {
+	var dataErr rpc.DataError
+	if errors.As(err, &dataErr) {
+		if data, ok := dataErr.ErrorData().(string); ok {
 			if raw, err := hexutil.Decode(data); err == nil {
 				if reason, err := abi.UnpackRevert(raw); err == nil && reason != "" {
-					return &chain.RevertedError{Reason: several.Short(reason)}
+					return &chain.RevertedError{Reason: several.TruncateAnswer(reason)}
 				}
 			}
 		}
 	}
-	return &chain.RevertedError{Reason: several.Short(said.Error())}
+	return &chain.RevertedError{Reason: several.TruncateAnswer(rpcErr.Error())}
 }
 
 // Build encodes the transaction of a payment; it asks nobody.
 func (a *adapter) Build(from chain.Address, s chain.Slot, fees chain.Fees, ps ...chain.Payment) ([]byte, error) {
-	p, err := chain.Only(ps)
+	p, err := chain.SinglePayment(ps)
 	if err != nil {
 		return nil, fmt.Errorf("build on %s: %w", a.Name, err)
 	}
-	if s.Lease != "" {
+	if s.Key != "" {
 		return nil, fmt.Errorf("build on %s: %v, and its transactions are numbered", a.Name, s)
 	}
 	if a.FeeCap.Less(fees.FeeCap) {
 		return nil, fmt.Errorf("build on %s: fee cap %v is above the configured %v", a.Name, fees.FeeCap, a.FeeCap)
 	}
-	tx, err := evmtx.Pay(a.ChainID, from, p, s.Nonce, fees)
+	tx, err := evmtx.NewPaymentTx(a.ChainID, from, p, s.Nonce, fees)
 	if err != nil {
 		return nil, fmt.Errorf("build on %s: %w", a.Name, err)
 	}

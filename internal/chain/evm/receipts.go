@@ -28,16 +28,16 @@ type receipt struct {
 	GasUsed           uint64
 	EffectiveGasPrice *big.Int
 	BlobGasPrice      *big.Int
-	beside
+	stackFields
 
 	transfers []tokenLog
 	logs      uint   // how many there are
 	firstLog  uint64 // the index in the block of the first one
 }
 
-// beside is what the OP stack tells of a transaction beside its receipt. The first two
+// stackFields is what the OP stack tells of a transaction beside its receipt. The first two
 // are part of what the root covers; the others are a provider's word.
-type beside struct {
+type stackFields struct {
 	DepositNonce   *hexutil.Uint64 `json:"depositNonce"`
 	DepositVersion *hexutil.Uint64 `json:"depositReceiptVersion"`
 
@@ -56,9 +56,9 @@ const (
 	operatorFactor = 100       // and since
 )
 
-// fee is what a transaction costs beside its gas: for its data on the layer below, and
+// nonGasFee is what a transaction costs beside its gas: for its data on the layer below, and
 // for the operator.
-func (b beside) fee(gas uint64) (money.Amount, error) {
+func (b stackFields) nonGasFee(gas uint64) (money.Amount, error) {
 	total := new(big.Int)
 	if b.L1Fee != nil {
 		total.Set(b.L1Fee.ToInt())
@@ -87,21 +87,21 @@ type receiptJSON struct {
 	CumulativeGasUsed *hexutil.Uint64 `json:"cumulativeGasUsed"`
 	Bloom             *types.Bloom    `json:"logsBloom"`
 	BlobGasPrice      *hexutil.Big    `json:"blobGasPrice"`
-	beside
+	stackFields
 }
 
-// receipt reads a receipt and encodes it as the root of the block's receipts has it.
-func (r *reader) receipt() (*receipt, []byte, error) {
-	if r.kind() == 'n' {
-		_, err := r.token()
+// readReceipt reads a receipt and encodes it as the root of the block's receipts has it.
+func (r *reader) readReceipt() (*receipt, []byte, error) {
+	if r.nextKind() == 'n' {
+		_, err := r.nextToken()
 		return nil, nil, errors.Join(errors.New("it is missing"), err)
 	}
 	got := &receipt{}
 	var logs []byte // encoded one after the other
 	listed := false
-	document, err := r.members(map[string]func([]byte) error{"logs": func([]byte) error {
+	document, err := r.readMembers(map[string]func([]byte) error{"logs": func([]byte) error {
 		listed = true
-		return r.items(func(int) (err error) {
+		return r.readItems(func(int) (err error) {
 			logs, err = got.addLog(r, logs)
 			return err
 		})
@@ -109,29 +109,29 @@ func (r *reader) receipt() (*receipt, []byte, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	var said receiptJSON
-	if err := json.Unmarshal(document, &said); err != nil {
+	var fields receiptJSON
+	if err := json.Unmarshal(document, &fields); err != nil {
 		return nil, nil, err
 	}
-	if !listed || said.TxHash == nil || said.CumulativeGasUsed == nil || said.Bloom == nil || said.Type > math.MaxUint8 {
+	if !listed || fields.TxHash == nil || fields.CumulativeGasUsed == nil || fields.Bloom == nil || fields.Type > math.MaxUint8 {
 		return nil, nil, errors.New("it lacks a field, or has a type that there is not")
 	}
-	got.Type, got.TxHash, got.CumulativeGasUsed, got.beside = byte(said.Type), *said.TxHash, uint64(*said.CumulativeGasUsed), said.beside
-	if said.Status != nil {
-		got.Status = uint64(*said.Status)
+	got.Type, got.TxHash, got.CumulativeGasUsed, got.stackFields = byte(fields.Type), *fields.TxHash, uint64(*fields.CumulativeGasUsed), fields.stackFields
+	if fields.Status != nil {
+		got.Status = uint64(*fields.Status)
 	}
-	got.EffectiveGasPrice, got.BlobGasPrice = (*big.Int)(said.Price), (*big.Int)(said.BlobGasPrice)
-	return got, got.encoded(said.PostState, *said.Bloom, logs), nil
+	got.EffectiveGasPrice, got.BlobGasPrice = (*big.Int)(fields.Price), (*big.Int)(fields.BlobGasPrice)
+	return got, got.encodeForRoot(fields.PostState, *fields.Bloom, logs), nil
 }
 
 // addLog reads the next log, keeps it if it tells of a transfer, and appends its encoding.
 func (t *receipt) addLog(r *reader, encoded []byte) ([]byte, error) {
-	if err := r.begin('{'); err != nil {
+	if err := r.expectKind('{'); err != nil {
 		return nil, err
 	}
 	var l types.Log
-	for r.kind() != '}' {
-		name, err := r.token()
+	for r.nextKind() != '}' {
+		name, err := r.nextToken()
 		if err != nil {
 			return nil, err
 		}
@@ -144,7 +144,7 @@ func (t *receipt) addLog(r *reader, encoded []byte) ([]byte, error) {
 		case "data":
 			field = (*hexutil.Bytes)(&l.Data)
 		}
-		v, err := r.value()
+		v, err := r.nextValue()
 		if err == nil && field != nil {
 			err = json.Unmarshal(v, field)
 		}
@@ -152,7 +152,7 @@ func (t *receipt) addLog(r *reader, encoded []byte) ([]byte, error) {
 			return nil, err
 		}
 	}
-	if _, err := r.token(); err != nil {
+	if _, err := r.nextToken(); err != nil {
 		return nil, err
 	}
 	if tr, ok := tokenTransfer(&l); ok {
@@ -174,8 +174,8 @@ func (t *receipt) addLog(r *reader, encoded []byte) ([]byte, error) {
 	return encoded, buf.Flush()
 }
 
-// encoded is the receipt as the root of a block has it.
-func (t *receipt) encoded(postState []byte, bloom types.Bloom, logs []byte) []byte {
+// encodeForRoot is the receipt as the root of a block has it.
+func (t *receipt) encodeForRoot(postState []byte, bloom types.Bloom, logs []byte) []byte {
 	status := postState
 	switch {
 	case len(postState) > 0:
@@ -187,9 +187,9 @@ func (t *receipt) encoded(postState []byte, bloom types.Bloom, logs []byte) []by
 	buf.WriteBytes(status)
 	buf.WriteUint64(t.CumulativeGasUsed)
 	buf.WriteBytes(bloom[:])
-	all := buf.List()
+	logList := buf.List()
 	_, _ = buf.Write(logs) // a buffer takes everything
-	buf.ListEnd(all)
+	buf.ListEnd(logList)
 	if t.Type == opDeposit && t.DepositVersion != nil {
 		nonce := uint64(0)
 		if t.DepositNonce != nil {
@@ -208,30 +208,30 @@ func (t *receipt) encoded(postState []byte, bloom types.Bloom, logs []byte) []by
 	return out
 }
 
-// receipts fetches the receipts of a block and checks them against the root in
+// fetchReceipts fetches the receipts of a block and checks them against the root in
 // its header. The fields that the root does not cover are taken from what it
 // does cover, or filled in here.
-func (p *provider) receipts(ctx context.Context, s *sealed) ([]*receipt, error) {
+func (p *provider) fetchReceipts(ctx context.Context, s *verifiedBlock) ([]*receipt, error) {
 	if len(s.txs) == 0 && s.header.ReceiptHash == types.EmptyReceiptsHash {
 		return nil, nil // the header itself says that there are none
 	}
 	var root listRoot
-	all, err := p.receiptsOf(ctx, s, &root)
+	receipts, err := p.fetchReceiptList(ctx, s, &root)
 	if err != nil {
 		return nil, err
 	}
-	if root.hash() != s.header.ReceiptHash {
-		return nil, s.at(p, errors.New("they do not give the root in the header"))
+	if root.rootHash() != s.header.ReceiptHash {
+		return nil, s.wrapReceiptError(p, errors.New("they do not give the root in the header"))
 	}
-	s.receipts = all
-	if err := s.count(); err != nil {
-		return nil, s.at(p, err)
+	s.receipts = receipts
+	if err := s.fillGasAndLogs(); err != nil {
+		return nil, s.wrapReceiptError(p, err)
 	}
-	return all, nil
+	return receipts, nil
 }
 
-// at says of which receipts an error is.
-func (s *sealed) at(p *provider, err error) error {
+// wrapReceiptError says of which receipts an error is.
+func (s *verifiedBlock) wrapReceiptError(p *provider, err error) error {
 	return fmt.Errorf("%s: receipts of block %d %s: %w", p.name, s.header.Number, s.hash, err)
 }
 
@@ -241,24 +241,24 @@ const (
 )
 
 // receiptsBytesMax is how long an answer with the receipts of a block may be.
-func (p *provider) receiptsBytesMax(s *sealed) int64 {
-	if s.settles != nil || s.header.GasUsed > uint64(p.blockBytesMax) {
+func (p *provider) receiptsBytesMax(s *verifiedBlock) int64 {
+	if s.settlesUpTo != nil || s.header.GasUsed > uint64(p.blockBytesMax) {
 		return p.blockBytesMax // its header has the gas of other blocks
 	}
 	return min(p.blockBytesMax, p.answerBytesMax+int64(len(s.txs))*receiptBytes+int64(s.header.GasUsed)*bytesPerGas)
 }
 
-// receiptsOf fetches the receipts of the transactions of a block and adds them to a root;
+// fetchReceiptList fetches the receipts of the transactions of a block and adds them to a root;
 // which root that is, is not asked here.
-func (p *provider) receiptsOf(ctx context.Context, s *sealed, root *listRoot) ([]*receipt, error) {
-	if len(s.txs) == 0 && s.settles != nil {
+func (p *provider) fetchReceiptList(ctx context.Context, s *verifiedBlock, root *listRoot) ([]*receipt, error) {
+	if len(s.txs) == 0 && s.settlesUpTo != nil {
 		return nil, nil
 	}
-	var all []*receipt
+	var receipts []*receipt
 	add := func(i int, r *reader) error {
-		got, encoded, err := r.receipt()
+		got, encoded, err := r.readReceipt()
 		switch {
-		case oversized(err):
+		case isTooLong(err):
 			return err
 		case err != nil:
 			return fmt.Errorf("%w: number %d: %w", chain.ErrUndecodable, i, err)
@@ -271,32 +271,32 @@ func (p *provider) receiptsOf(ctx context.Context, s *sealed, root *listRoot) ([
 		case got.Type != s.txs[i].kind:
 			return fmt.Errorf("number %d is of type %#x, not %#x", i, got.Type, s.txs[i].kind)
 		}
-		root.add(encoded)
-		all = append(all, got)
+		root.addItem(encoded)
+		receipts = append(receipts, got)
 		return nil
 	}
 	bytesMax := p.receiptsBytesMax(s)
-	err := p.stream(ctx, p.whole(bytesMax), func(r *reader) error {
-		return r.items(func(i int) error { return add(i, r) })
+	err := p.streamCall(ctx, p.blockLimits(bytesMax), func(r *reader) error {
+		return r.readItems(func(i int) error { return add(i, r) })
 	}, "eth_getBlockReceipts", s.hash)
-	if oversized(err) && ctx.Err() == nil {
-		err = p.pieces(ctx, len(all), len(s.txs), bytesMax, func(i int) piece {
-			return piece{"eth_getTransactionReceipt", []any{s.txs[i].hash}}
+	if isTooLong(err) && ctx.Err() == nil {
+		err = p.fetchParts(ctx, len(receipts), len(s.txs), bytesMax, func(i int) subrequest {
+			return subrequest{"eth_getTransactionReceipt", []any{s.txs[i].hash}}
 		}, add)
 	}
 	switch {
 	case errors.Is(err, errAbsent):
-		return nil, s.at(p, errors.New("there are none"))
+		return nil, s.wrapReceiptError(p, errors.New("there are none"))
 	case err != nil:
-		return nil, s.at(p, err)
-	case len(all) != len(s.txs):
-		return nil, s.at(p, fmt.Errorf("got %d for %d transactions", len(all), len(s.txs)))
+		return nil, s.wrapReceiptError(p, err)
+	case len(receipts) != len(s.txs):
+		return nil, s.wrapReceiptError(p, fmt.Errorf("got %d for %d transactions", len(receipts), len(s.txs)))
 	}
-	return all, nil
+	return receipts, nil
 }
 
-// count fills in what follows from the receipts that a root covers.
-func (s *sealed) count() error {
+// fillGasAndLogs fills in what follows from the receipts that a root covers.
+func (s *verifiedBlock) fillGasAndLogs() error {
 	var gas, logs uint64
 	for i, r := range s.receipts {
 		if r.CumulativeGasUsed < gas {
@@ -310,27 +310,29 @@ func (s *sealed) count() error {
 	return nil
 }
 
-// fee is what the i-th transaction cost its sender, whether it succeeded or not.
-func (s *sealed) fee(i int) (money.Amount, error) { return s.feeWith(i, s.receipts[i].beside) }
+// txFee is what the i-th transaction cost its sender, whether it succeeded or not.
+func (s *verifiedBlock) txFee(i int) (money.Amount, error) {
+	return s.txFeeWith(i, s.receipts[i].stackFields)
+}
 
-// feeWith is fee with what somebody says that it cost beside its gas.
-func (s *sealed) feeWith(i int, said beside) (money.Amount, error) {
+// txFeeWith is fee with what somebody says that it cost beside its gas.
+func (s *verifiedBlock) txFeeWith(i int, reported stackFields) (money.Amount, error) {
 	if s.txs[i].signed == nil {
 		return money.Zero, nil // it was paid for on the layer below
 	}
-	gas, err := s.gasFee(i, said)
+	gas, err := s.gasFee(i, reported)
 	if err != nil || s.stack != optimism {
 		return gas, err
 	}
-	more, err := said.fee(s.receipts[i].GasUsed)
+	extra, err := reported.nonGasFee(s.receipts[i].GasUsed)
 	if err != nil {
 		return money.Zero, fmt.Errorf("fee of %s beside its gas: %w", s.txs[i].hash, err)
 	}
-	return gas.Add(more)
+	return gas.Add(extra)
 }
 
-// tipped tells whether tips are paid: on Nitro only when its header says so.
-func (s *sealed) tipped() bool {
+// paysTips tells whether tips are paid: on Nitro only when its header says so.
+func (s *verifiedBlock) paysTips() bool {
 	if s.stack != arbitrum {
 		return true
 	}
@@ -339,19 +341,19 @@ func (s *sealed) tipped() bool {
 }
 
 // gasFee is what its gas cost.
-func (s *sealed) gasFee(i int, said beside) (money.Amount, error) {
+func (s *verifiedBlock) gasFee(i int, reported stackFields) (money.Amount, error) {
 	tx, r := s.txs[i], s.receipts[i]
 	price := r.EffectiveGasPrice
 	switch {
-	case s.settles != nil:
-		if err := s.priced(i, said); err != nil {
+	case s.settlesUpTo != nil:
+		if err := s.checkGasPrice(i, reported); err != nil {
 			return money.Zero, fmt.Errorf("fee of %s: %w", tx.hash, err)
 		}
-		price = said.Price.ToInt()
-	case s.header.BaseFee != nil && !s.tipped():
+		price = reported.Price.ToInt()
+	case s.header.BaseFee != nil && !s.paysTips():
 		price = s.header.BaseFee
 	case s.header.BaseFee != nil:
-		if tip, err := tx.signed.tip(s.header.BaseFee); err == nil {
+		if tip, err := tx.signed.effectiveTip(s.header.BaseFee); err == nil {
 			price = tip.Add(tip, s.header.BaseFee)
 		}
 	}

@@ -12,20 +12,20 @@ import (
 	"github.com/cofferpay/coffer/internal/chain/several"
 )
 
-// Distrust asks another provider first from now on.
-func (a *adapter) Distrust() { a.shows.Add(1) }
+// Demote asks another provider first from now on.
+func (a *adapter) Demote() { a.firstProvider.Add(1) }
 
-// showing are the providers in the order in which they are asked for what is not
+// providersByTrust are the providers in the order in which they are asked for what is not
 // final.
-func (a *adapter) showing() []*provider {
-	return several.From(a.providers, a.shows.Load())
+func (a *adapter) providersByTrust() []*provider {
+	return several.Rotate(a.providers, a.firstProvider.Load())
 }
 
 // Recent takes the block from the first provider that answers. A fork between
 // its requests is an error: the next call sees the new block whole.
 func (a *adapter) Recent(ctx context.Context, height uint64) (chain.Contents, error) {
-	s, err := several.First(ctx, a.showing(), func(ctx context.Context, p *provider) (*sealed, error) {
-		return a.sealedAt(ctx, p, height)
+	s, err := several.FirstAnswer(ctx, a.providersByTrust(), func(ctx context.Context, p *provider) (*verifiedBlock, error) {
+		return a.blockAtHeight(ctx, p, height)
 	})
 	if err == nil && s == nil {
 		err = chain.ErrNotYet
@@ -33,12 +33,12 @@ func (a *adapter) Recent(ctx context.Context, height uint64) (chain.Contents, er
 	if err != nil {
 		return chain.Contents{}, fmt.Errorf("block %d of %s: %w", height, a.Name, err)
 	}
-	return s.contents(len(a.offering()) > 0, 1)
+	return s.chainContents(len(a.tracingProviders()) > 0, 1)
 }
 
-// sealedAt is the block that a provider has at a height; nil beyond its head.
-func (a *adapter) sealedAt(ctx context.Context, p *provider, height uint64) (*sealed, error) {
-	s, err := a.seal(ctx, p, "eth_getBlockByNumber", hexutil.Uint64(height), common.Hash{})
+// blockAtHeight is the block that a provider has at a height; nil beyond its head.
+func (a *adapter) blockAtHeight(ctx context.Context, p *provider, height uint64) (*verifiedBlock, error) {
+	s, err := a.fetchBlock(ctx, p, "eth_getBlockByNumber", hexutil.Uint64(height), common.Hash{})
 	if errors.Is(err, errAbsent) {
 		return nil, nil
 	}

@@ -23,8 +23,8 @@ type listRoot struct {
 // key of index 0 is 0x80, behind those of 1 to 127.
 const keyOfFirst = 0x80
 
-// add takes the next item. The root keeps the slice.
-func (l *listRoot) add(item []byte) {
+// addItem takes the next item. The root keeps the slice.
+func (l *listRoot) addItem(item []byte) {
 	switch l.count {
 	case 0:
 		l.first = item
@@ -32,25 +32,25 @@ func (l *listRoot) add(item []byte) {
 		l.flushFirst()
 		fallthrough
 	default:
-		l.trie.add(rlp.AppendUint64(nil, l.count), item)
+		l.trie.addLeaf(rlp.AppendUint64(nil, l.count), item)
 	}
 	l.count++
 }
 
 func (l *listRoot) flushFirst() {
-	l.trie.add(rlp.AppendUint64(nil, 0), l.first)
+	l.trie.addLeaf(rlp.AppendUint64(nil, 0), l.first)
 	l.first = nil
 }
 
-// hash is the root of all items. Nothing is added after it.
-func (l *listRoot) hash() common.Hash {
+// rootHash is the root of all items. Nothing is added after it.
+func (l *listRoot) rootHash() common.Hash {
 	if l.count == 0 {
 		return types.EmptyRootHash
 	}
 	if l.count <= keyOfFirst {
 		l.flushFirst()
 	}
-	return l.trie.hash()
+	return l.trie.rootHash()
 }
 
 // A sortedTrie takes keys in ascending order, of which none is the beginning of another.
@@ -75,7 +75,7 @@ func newBranch(depth int) branch {
 	return b
 }
 
-func (t *sortedTrie) add(key, value []byte) {
+func (t *sortedTrie) addLeaf(key, value []byte) {
 	path := make([]byte, 0, 2*len(key))
 	for _, b := range key {
 		path = append(path, b>>4, b&15)
@@ -85,85 +85,85 @@ func (t *sortedTrie) add(key, value []byte) {
 		for t.path[fork] == path[fork] {
 			fork++
 		}
-		t.place(fork)
+		t.closeBelow(fork)
 	}
 	t.path, t.value = path, value
 }
 
-// place puts the last value below the branch where the next key leaves its path, and
+// closeBelow puts the last value below the branch where the next key leaves its path, and
 // closes all branches below that one.
-func (t *sortedTrie) place(fork int) {
+func (t *sortedTrie) closeBelow(fork int) {
 	if len(t.open) == 0 || t.open[len(t.open)-1].depth < fork {
 		t.open = append(t.open, newBranch(fork))
 	}
 	t.putLeaf()
-	for t.top().depth > fork {
-		above := fork
+	for t.topBranch().depth > fork {
+		parentDepth := fork
 		if len(t.open) > 1 {
-			above = max(above, t.open[len(t.open)-2].depth)
+			parentDepth = max(parentDepth, t.open[len(t.open)-2].depth)
 		}
-		closed := t.closeTop(above)
-		if len(t.open) == 0 || t.top().depth < above {
-			t.open = append(t.open, newBranch(above))
+		closed := t.closeTop(parentDepth)
+		if len(t.open) == 0 || t.topBranch().depth < parentDepth {
+			t.open = append(t.open, newBranch(parentDepth))
 		}
-		t.top().children[t.path[above]] = closed
+		t.topBranch().children[t.path[parentDepth]] = closed
 	}
 }
 
-func (t *sortedTrie) top() *branch { return &t.open[len(t.open)-1] }
+func (t *sortedTrie) topBranch() *branch { return &t.open[len(t.open)-1] }
 
 func (t *sortedTrie) putLeaf() {
-	top := t.top()
-	top.children[t.path[top.depth]] = reference(t.leaf(top.depth + 1))
+	top := t.topBranch()
+	top.children[t.path[top.depth]] = nodeReference(t.encodeLeaf(top.depth + 1))
 }
 
-func (t *sortedTrie) leaf(from int) []byte {
-	return encoded([]any{compact(t.path[from:], true), t.value})
+func (t *sortedTrie) encodeLeaf(depth int) []byte {
+	return encodeRLP([]any{packPath(t.path[depth:], true), t.value})
 }
 
 // closeTop takes the deepest branch away and gives the reference to it from the depth above.
-func (t *sortedTrie) closeTop(above int) any {
-	return reference(t.closedNode(above + 1))
+func (t *sortedTrie) closeTop(parentDepth int) any {
+	return nodeReference(t.takeTopNode(parentDepth + 1))
 }
 
-// closedNode takes the deepest branch away and encodes it, behind an extension where it
+// takeTopNode takes the deepest branch away and encodes it, behind an extension where it
 // is deeper than from.
-func (t *sortedTrie) closedNode(from int) []byte {
-	top := *t.top()
+func (t *sortedTrie) takeTopNode(depth int) []byte {
+	top := *t.topBranch()
 	t.open = t.open[:len(t.open)-1]
-	node := encoded(top.children[:])
-	if top.depth > from {
-		node = encoded([]any{compact(t.path[from:top.depth], false), reference(node)})
+	node := encodeRLP(top.children[:])
+	if top.depth > depth {
+		node = encodeRLP([]any{packPath(t.path[depth:top.depth], false), nodeReference(node)})
 	}
 	return node
 }
 
-func (t *sortedTrie) hash() common.Hash {
+func (t *sortedTrie) rootHash() common.Hash {
 	if len(t.open) == 0 {
-		return crypto.Keccak256Hash(t.leaf(0))
+		return crypto.Keccak256Hash(t.encodeLeaf(0))
 	}
 	t.putLeaf()
 	for len(t.open) > 1 {
-		above := t.open[len(t.open)-2].depth
-		closed := t.closeTop(above)
-		t.top().children[t.path[above]] = closed
+		parentDepth := t.open[len(t.open)-2].depth
+		closed := t.closeTop(parentDepth)
+		t.topBranch().children[t.path[parentDepth]] = closed
 	}
-	return crypto.Keccak256Hash(t.closedNode(0))
+	return crypto.Keccak256Hash(t.takeTopNode(0))
 }
 
-// reference is a node inside its parent: itself when it is short, or its hash.
-func reference(node []byte) any {
+// nodeReference is a node inside its parent: itself when it is short, or its hash.
+func nodeReference(node []byte) any {
 	if len(node) < common.HashLength {
 		return rlp.RawValue(node)
 	}
 	return crypto.Keccak256(node)
 }
 
-// compact packs a path into bytes, with a flag for its length being odd and one
+// packPath packs a path into bytes, with a flag for its length being odd and one
 // for it ending in a leaf.
-func compact(path []byte, ends bool) []byte {
+func packPath(path []byte, isLeaf bool) []byte {
 	var flag byte
-	if ends {
+	if isLeaf {
 		flag = 2
 	}
 	out := []byte{flag << 4}
@@ -177,7 +177,7 @@ func compact(path []byte, ends bool) []byte {
 	return out
 }
 
-func encoded(items []any) []byte {
+func encodeRLP(items []any) []byte {
 	b, err := rlp.EncodeToBytes(items)
 	if err != nil {
 		panic("evm: byte strings have an encoding: " + err.Error())

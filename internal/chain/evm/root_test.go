@@ -49,7 +49,7 @@ func (t *listTrie) Hash() common.Hash {
 func node(leaves []leaf, depth int) []byte {
 	path := leaves[0].path
 	if len(leaves) == 1 {
-		return encoded([]any{compact(path[depth:], true), leaves[0].value})
+		return encodeRLP([]any{packPath(path[depth:], true), leaves[0].value})
 	}
 	last := leaves[len(leaves)-1].path
 	fork := depth
@@ -57,7 +57,7 @@ func node(leaves []leaf, depth int) []byte {
 		fork++
 	}
 	if fork > depth {
-		return encoded([]any{compact(path[depth:fork], false), reference(node(leaves, fork))})
+		return encodeRLP([]any{packPath(path[depth:fork], false), nodeReference(node(leaves, fork))})
 	}
 	branch := make([]any, 17)
 	for i := range branch {
@@ -69,10 +69,10 @@ func node(leaves []leaf, depth int) []byte {
 		if n < 0 {
 			n = len(leaves)
 		}
-		branch[nibble] = reference(node(leaves[:n], depth+1))
+		branch[nibble] = nodeReference(node(leaves[:n], depth+1))
 		leaves = leaves[n:]
 	}
-	return encoded(branch)
+	return encodeRLP(branch)
 }
 
 // A plainList is of items as a root has them.
@@ -90,7 +90,7 @@ func plainReceipts(raw []byte) (list plainList, err error) {
 	if err := json.Unmarshal(raw, &plain); err != nil {
 		return nil, err
 	}
-	var more []beside
+	var more []stackFields
 	if err := json.Unmarshal(raw, &more); err != nil {
 		return nil, err
 	}
@@ -129,9 +129,9 @@ func TestARootIsComputedItemByItem(t *testing.T) {
 		for i := range list {
 			// Some are so short that they stand in their parent, some are not.
 			list[i] = bytes.Repeat([]byte{byte(i), byte(i >> 8)}, 1+i%40)
-			root.add(list[i])
+			root.addItem(list[i])
 		}
-		if got, want := root.hash(), rootOf(list); got != want {
+		if got, want := root.rootHash(), rootOf(list); got != want {
 			t.Errorf("%d items: got %s, want %s", n, got, want)
 		}
 	}

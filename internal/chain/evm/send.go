@@ -15,18 +15,18 @@ import (
 	"github.com/cofferpay/coffer/internal/chain/several"
 )
 
-// knownWords are how nodes say that they have these bytes already.
-var knownWords = []string{"already known", "known transaction", "already imported", "alreadyknown", "already in mempool"}
+// knownPhrases are how nodes say that they have these bytes already.
+var knownPhrases = []string{"already known", "known transaction", "already imported", "alreadyknown", "already in mempool"}
 
 // Send gives the bytes to all providers at once. Nothing that one of them says
 // proves that the transaction is not out, so there is no answer for that.
 func (a *adapter) Send(ctx context.Context, raw []byte) (chain.Answer, string) {
 	hash := evmtx.HashOf(raw)
-	return several.Send(ctx, a.providers, func(ctx context.Context, p *provider) (chain.Answer, error) {
+	return several.SendToAll(ctx, a.providers, func(ctx context.Context, p *provider) (chain.Answer, error) {
 		var got common.Hash
-		err := p.call(ctx, &got, "eth_sendRawTransaction", hexutil.Bytes(raw))
+		err := p.callMethod(ctx, &got, "eth_sendRawTransaction", hexutil.Bytes(raw))
 		if err != nil {
-			return takenFor(err), err
+			return classifySendError(err), err
 		}
 		if txHash(got) != hash {
 			return chain.Unknown, fmt.Errorf("%s: took %s for %s", p.name, hash, got)
@@ -35,13 +35,13 @@ func (a *adapter) Send(ctx context.Context, raw []byte) (chain.Answer, string) {
 	})
 }
 
-func takenFor(err error) chain.Answer {
-	var said rpc.Error
-	if !errors.As(err, &said) {
+func classifySendError(err error) chain.Answer {
+	var rpcErr rpc.Error
+	if !errors.As(err, &rpcErr) {
 		return chain.Unknown
 	}
-	text := strings.ToLower(said.Error())
-	for _, w := range knownWords {
+	text := strings.ToLower(rpcErr.Error())
+	for _, w := range knownPhrases {
 		if strings.Contains(text, w) {
 			return chain.Known
 		}

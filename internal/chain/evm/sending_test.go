@@ -25,9 +25,9 @@ import (
 func (l *lab) ready(t testing.TB, c chain.Chain, contract chain.Address) (p chain.Payment, signed []byte, tx chain.TxHash) {
 	t.Helper()
 	p = chain.Payment{From: l.Account(t), To: l.Account(t), Contract: contract, Amount: money.Units(1000)}
-	l.Give(t, p.From, "", money.Units(params.Ether))
+	l.Fund(t, p.From, "", money.Units(params.Ether))
 	if contract != "" {
-		l.Give(t, p.From, contract, p.Amount)
+		l.Fund(t, p.From, contract, p.Amount)
 	}
 	fees, err := c.Sender.Quote(t.Context(), p)
 	if err != nil {
@@ -46,13 +46,13 @@ func TestALostAnswerToSendIsUnknownAndTheSameBytesPayOnce(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	proxy := newProxy(t, l.node)
-	c := open(t, config(proxy.URL))
+	c := newChain(t, config(proxy.URL))
 	p, signed, tx := l.ready(t, c, "")
-	proxy.On("eth_sendRawTransaction", func(e *exchange) { e.Lose() })
+	proxy.SetRule("eth_sendRawTransaction", func(e *exchange) { e.DropConnection() })
 	if a, said := c.Sender.Send(t.Context(), signed); a != chain.Unknown || strings.Contains(said, "a-secret-key") {
 		t.Errorf("lost: got %v %q, want Unknown and no secret", a, said)
 	}
-	proxy.On("eth_sendRawTransaction", nil)
+	proxy.SetRule("eth_sendRawTransaction", nil)
 	if a, said := c.Sender.Send(t.Context(), signed); a != chain.Known {
 		t.Errorf("again: got %v %q, want Known", a, said)
 	}
@@ -70,24 +70,24 @@ func TestNoAnswerToSendIsARefusal(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	proxy := newProxy(t, l.node)
-	c := open(t, config(proxy.URL))
+	c := newChain(t, config(proxy.URL))
 	_, signed, _ := l.ready(t, c, "")
 	for _, message := range []string{
 		"nonce too low", "insufficient funds for gas * price + value", "replacement transaction underpriced",
 		"intrinsic gas too low", "txpool is full", "internal error",
 	} {
-		proxy.On("eth_sendRawTransaction", func(e *exchange) { e.Refuse(`{"code":-32000,"message":"` + message + `"}`) })
+		proxy.SetRule("eth_sendRawTransaction", func(e *exchange) { e.SetError(`{"code":-32000,"message":"` + message + `"}`) })
 		if a, said := c.Sender.Send(t.Context(), signed); a != chain.Unknown || !strings.Contains(said, message) {
 			t.Errorf("%s: got %v %q, want Unknown with what was said", message, a, said)
 		}
 	}
 	for _, message := range []string{"already known", "Known transaction", "transaction already imported", "AlreadyKnown", "ALREADY_EXISTS: already known"} {
-		proxy.On("eth_sendRawTransaction", func(e *exchange) { e.Refuse(`{"code":-32000,"message":"` + message + `"}`) })
+		proxy.SetRule("eth_sendRawTransaction", func(e *exchange) { e.SetError(`{"code":-32000,"message":"` + message + `"}`) })
 		if a, said := c.Sender.Send(t.Context(), signed); a != chain.Known {
 			t.Errorf("%s: got %v %q, want Known", message, a, said)
 		}
 	}
-	proxy.On("eth_sendRawTransaction", func(e *exchange) { e.Say(`"0x` + strings.Repeat("ee", 32) + `"`) })
+	proxy.SetRule("eth_sendRawTransaction", func(e *exchange) { e.SetResult(`"0x` + strings.Repeat("ee", 32) + `"`) })
 	if a, said := c.Sender.Send(t.Context(), signed); a != chain.Unknown {
 		t.Errorf("another hash: got %v %q, want Unknown", a, said)
 	}
@@ -98,17 +98,17 @@ func TestSendGoesToEveryProvider(t *testing.T) {
 	l := newLab(t)
 	dead, alive := newProxy(t, l.node), newProxy(t, l.node)
 	cfg := config(dead.URL, alive.URL)
-	cfg.Agree = 1
-	c := open(t, cfg)
+	cfg.Quorum = 1
+	c := newChain(t, cfg)
 	_, signed, _ := l.ready(t, c, "")
-	dead.On("eth_sendRawTransaction", func(e *exchange) { e.Refuse(`{"code":-32000,"message":"txpool is full"}`) })
+	dead.SetRule("eth_sendRawTransaction", func(e *exchange) { e.SetError(`{"code":-32000,"message":"txpool is full"}`) })
 	a, said := c.Sender.Send(t.Context(), signed)
 	// The first proxy passes on what it is given and says otherwise, so anvil
 	// may know the bytes when the second one brings them.
 	if a == chain.Unknown || !strings.Contains(said, "txpool is full") {
 		t.Errorf("got %v %q, want it taken and both answers", a, said)
 	}
-	if dead.Asked("eth_sendRawTransaction") != 1 || alive.Asked("eth_sendRawTransaction") != 1 {
+	if dead.CallCount("eth_sendRawTransaction") != 1 || alive.CallCount("eth_sendRawTransaction") != 1 {
 		t.Error("got a provider that was not asked, want both to be")
 	}
 }
@@ -118,13 +118,13 @@ func TestAnInventedOutcomeIsAnError(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	proxy := newProxy(t, l.node)
-	c := open(t, config(proxy.URL))
+	c := newChain(t, config(proxy.URL))
 	p, signed, tx := l.ready(t, c, l.Token())
 	c.Sender.Send(t.Context(), signed)
 	l.Mine(t, 1)
 	failed := func(m map[string]any) { m["status"], m["logs"] = "0x0", []any{} }
-	proxy.On("eth_getTransactionReceipt", func(e *exchange) { e.Edit(t, failed) })
-	proxy.On("eth_getBlockReceipts", func(e *exchange) {
+	proxy.SetRule("eth_getTransactionReceipt", func(e *exchange) { e.EditResult(t, failed) })
+	proxy.SetRule("eth_getBlockReceipts", func(e *exchange) {
 		e.EditList(t, func(list []map[string]any) []map[string]any {
 			for _, r := range list {
 				failed(r)
@@ -135,12 +135,12 @@ func TestAnInventedOutcomeIsAnError(t *testing.T) {
 	if o, err := c.Sender.Outcome(t.Context(), []chain.TxHash{tx}, p); err == nil {
 		t.Errorf("got %+v, want an error", o)
 	}
-	proxy.On("eth_getBlockReceipts", nil)
+	proxy.SetRule("eth_getBlockReceipts", nil)
 	if o, err := c.Sender.Outcome(t.Context(), []chain.TxHash{tx}, p); err != nil || o == nil || !o.Paid {
 		t.Errorf("only its receipt altered: got %+v, %v, want it paid", o, err)
 	}
-	proxy.On("eth_getTransactionReceipt", func(e *exchange) {
-		e.Edit(t, func(m map[string]any) { m["blockHash"] = l.latest(t).Parent })
+	proxy.SetRule("eth_getTransactionReceipt", func(e *exchange) {
+		e.EditResult(t, func(m map[string]any) { m["blockHash"] = l.latest(t).Parent })
 	})
 	if o, err := c.Sender.Outcome(t.Context(), []chain.TxHash{tx}, p); err == nil {
 		t.Errorf("in another block: got %+v, want an error", o)
@@ -151,13 +151,13 @@ func TestNowhereIsOnlySaidWhenEnoughHaveLooked(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	one, two := newProxy(t, l.node), newProxy(t, l.node)
-	c := open(t, config(one.URL, two.URL))
+	c := newChain(t, config(one.URL, two.URL))
 	p, signed, tx := l.ready(t, c, "")
 	txs := []chain.TxHash{tx}
 	if o, err := c.Sender.Outcome(t.Context(), txs, p); err != nil || o != nil {
 		t.Errorf("not sent: got %+v, %v, want nothing", o, err)
 	}
-	two.On("eth_getTransactionReceipt", func(e *exchange) { e.Lose() })
+	two.SetRule("eth_getTransactionReceipt", func(e *exchange) { e.DropConnection() })
 	if o, err := c.Sender.Outcome(t.Context(), txs, p); err == nil {
 		t.Errorf("one has not looked: got %+v, want an error", o)
 	}
@@ -166,8 +166,8 @@ func TestNowhereIsOnlySaidWhenEnoughHaveLooked(t *testing.T) {
 	if o, err := c.Sender.Outcome(t.Context(), txs, p); err != nil || o == nil || !o.Paid {
 		t.Errorf("the other has it: got %+v, %v, want it paid", o, err)
 	}
-	one.On("eth_getTransactionReceipt", func(e *exchange) { e.Say("null") })
-	two.On("eth_getTransactionReceipt", nil)
+	one.SetRule("eth_getTransactionReceipt", func(e *exchange) { e.SetResult("null") })
+	two.SetRule("eth_getTransactionReceipt", nil)
 	if o, err := c.Sender.Outcome(t.Context(), txs, p); err != nil || o == nil || !o.Paid {
 		t.Errorf("one is behind: got %+v, %v, want it paid", o, err)
 	}
@@ -175,8 +175,8 @@ func TestNowhereIsOnlySaidWhenEnoughHaveLooked(t *testing.T) {
 
 // ahead has a provider claim a chain that is far longer, and the nonce of every account.
 func ahead(t testing.TB, p *proxy, nonce string) {
-	p.On("eth_getBlockByNumber", func(e *exchange) {
-		e.Edit(t, func(m map[string]any) {
+	p.SetRule("eth_getBlockByNumber", func(e *exchange) {
+		e.EditResult(t, func(m map[string]any) {
 			height, err := hexutil.DecodeUint64(m["number"].(string))
 			if err != nil {
 				t.Error(err)
@@ -184,7 +184,7 @@ func ahead(t testing.TB, p *proxy, nonce string) {
 			m["number"] = hexutil.EncodeUint64(height + 1000)
 		})
 	})
-	p.On("eth_getTransactionCount", func(e *exchange) { e.Say(nonce) })
+	p.SetRule("eth_getTransactionCount", func(e *exchange) { e.SetResult(nonce) })
 }
 
 // behind has a provider show the chain as it was at a height, final and latest alike.
@@ -195,31 +195,31 @@ func behind(t testing.TB, l *lab, p *proxy, height uint64) {
 		for _, raw := range e.Params {
 			params = append(params, raw)
 		}
-		which := slices.IndexFunc(e.Params, func(p json.RawMessage) bool { return string(p) == `"latest"` || string(p) == `"finalized"` })
-		if which < 0 {
+		blockRef := slices.IndexFunc(e.Params, func(p json.RawMessage) bool { return string(p) == `"latest"` || string(p) == `"finalized"` })
+		if blockRef < 0 {
 			return
 		}
-		params[which] = at
+		params[blockRef] = at
 		var was rawJSON
 		if err := l.node.RPC.CallContext(t.Context(), &was, e.Method, params...); err != nil {
 			t.Error(err)
 		}
-		e.Say(string(was))
+		e.SetResult(string(was))
 	}
-	p.On("eth_getBlockByNumber", old)
-	p.On("eth_getTransactionCount", old)
+	p.SetRule("eth_getBlockByNumber", old)
+	p.SetRule("eth_getTransactionCount", old)
 }
 
 // records has a provider keep what it answers, and repeat it once the chain is another.
 func records(p *proxy) {
 	var mu sync.Mutex
 	said := map[string]json.RawMessage{}
-	p.On("*", func(e *exchange) {
+	p.SetRule("*", func(e *exchange) {
 		mu.Lock()
 		defer mu.Unlock()
 		question := fmt.Sprintf("%s %s", e.Method, e.Params)
 		if before, ok := said[question]; ok {
-			e.Say(string(before))
+			e.SetResult(string(before))
 			return
 		}
 		said[question] = e.Result
@@ -237,13 +237,13 @@ func TestOneProviderAloneDoesNotSayWhichBlockHasOurTransaction(t *testing.T) {
 	l.chain.Sender.Send(t.Context(), signed)
 	l.Mine(t, 1)
 	txs := []chain.TxHash{tx}
-	before, err := open(t, config(liar.URL)).Sender.Outcome(t.Context(), txs, p)
+	before, err := newChain(t, config(liar.URL)).Sender.Outcome(t.Context(), txs, p)
 	if err != nil || before == nil {
 		t.Fatalf("before the fork: got %+v, %v, want it in a block", before, err)
 	}
 	l.Mine(t, 1)
 	l.Fork(t, 2, tx)
-	truth, err := open(t, config(l.node.URL)).Sender.Outcome(t.Context(), txs, p)
+	truth, err := newChain(t, config(l.node.URL)).Sender.Outcome(t.Context(), txs, p)
 	if err != nil || truth == nil || truth.Block.Hash == before.Block.Hash {
 		t.Fatalf("after the fork: got %+v, %v, want another block than %s", truth, err, before.Block.Hash)
 	}
@@ -251,8 +251,8 @@ func TestOneProviderAloneDoesNotSayWhichBlockHasOurTransaction(t *testing.T) {
 	for _, agree := range []int{1, 2} {
 		for _, urls := range [][]string{{liar.URL, one.URL, two.URL}, {one.URL, liar.URL, two.URL}, {one.URL, two.URL, liar.URL}} {
 			cfg := config(urls...)
-			cfg.Agree = agree
-			if got, err := open(t, cfg).Sender.Outcome(t.Context(), txs, p); err != nil || got == nil || *got != *truth {
+			cfg.Quorum = agree
+			if got, err := newChain(t, cfg).Sender.Outcome(t.Context(), txs, p); err != nil || got == nil || *got != *truth {
 				t.Errorf("agree %d, the liar among %v: got %+v, %v, want %+v", agree, urls, got, err, *truth)
 			}
 		}
@@ -272,11 +272,11 @@ func TestAnAccountStandsWhereEnoughProvidersHaveIt(t *testing.T) {
 	l.Finalize(t)
 	says := func(n string) func(*proxy) {
 		return func(p *proxy) {
-			p.On("eth_getTransactionCount", func(e *exchange) { e.Say(n) })
+			p.SetRule("eth_getTransactionCount", func(e *exchange) { e.SetResult(n) })
 		}
 	}
 	lags := func(p *proxy) { behind(t, l, p, heads.Latest.Height) }
-	lost := func(p *proxy) { p.On("eth_getTransactionCount", func(e *exchange) { e.Lose() }) }
+	lost := func(p *proxy) { p.SetRule("eth_getTransactionCount", func(e *exchange) { e.DropConnection() }) }
 	null := says("null")
 	true1 := func(*proxy) {}
 	far := func(n string) func(*proxy) { return func(p *proxy) { ahead(t, p, n) } }
@@ -328,8 +328,8 @@ func TestAnAccountStandsWhereEnoughProvidersHaveIt(t *testing.T) {
 		}
 		for _, depth := range []uint64{0, 2} {
 			cfg := config(urls...)
-			cfg.Agree, cfg.Finality.Depth = c.agree, depth
-			got, err := open(t, cfg).Sender.Account(t.Context(), p.From)
+			cfg.Quorum, cfg.Finality.Depth = c.agree, depth
+			got, err := newChain(t, cfg).Sender.Account(t.Context(), p.From)
 			if c.want == nil {
 				if err == nil {
 					t.Errorf("%s, depth %d: got %+v, want an error", c.name, depth, got)
@@ -342,8 +342,8 @@ func TestAnAccountStandsWhereEnoughProvidersHaveIt(t *testing.T) {
 			}
 			// A payment whose nonce is used is settled, and its fee is not raised.
 			first := chain.Slot{}
-			if latest, final := got.Used(first); latest != (c.want != unused) || final != latest || got.Next(first) == latest {
-				t.Errorf("%s, depth %d: got used %v, final %v, next %v", c.name, depth, latest, final, got.Next(first))
+			if latest, final := got.IsUsed(first); latest != (c.want != unused) || final != latest || got.IsNext(first) == latest {
+				t.Errorf("%s, depth %d: got used %v, final %v, next %v", c.name, depth, latest, final, got.IsNext(first))
 			}
 		}
 	}
@@ -359,12 +359,12 @@ func TestWhatIsFinalIsInTheLatestBlockToo(t *testing.T) {
 	l.Finalize(t)
 	l.Finalize(t)
 	lags := newProxy(t, l.node)
-	lags.On("eth_getTransactionCount", func(e *exchange) { e.Say(`"0x0"`) })
-	lags.On("eth_getBlockByNumber", func(e *exchange) {
+	lags.SetRule("eth_getTransactionCount", func(e *exchange) { e.SetResult(`"0x0"`) })
+	lags.SetRule("eth_getBlockByNumber", func(e *exchange) {
 		if string(e.Params[0]) != `"finalized"` {
 			return
 		}
-		e.Edit(t, func(m map[string]any) {
+		e.EditResult(t, func(m map[string]any) {
 			height, err := hexutil.DecodeUint64(m["number"].(string))
 			if err != nil {
 				t.Error(err)
@@ -373,8 +373,8 @@ func TestWhatIsFinalIsInTheLatestBlockToo(t *testing.T) {
 		})
 	})
 	cfg := config(newProxy(t, l.node).URL, lags.URL)
-	cfg.Agree, cfg.Finality.Depth = 1, 0
-	got, err := open(t, cfg).Sender.Account(t.Context(), p.From)
+	cfg.Quorum, cfg.Finality.Depth = 1, 0
+	got, err := newChain(t, cfg).Sender.Account(t.Context(), p.From)
 	if want := (chain.Account{Latest: 1, Final: 1}); err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, %v, want %+v", got, err, want)
 	}
@@ -383,17 +383,17 @@ func TestWhatIsFinalIsInTheLatestBlockToo(t *testing.T) {
 func TestAQuoteSaysWhyAPaymentIsHopeless(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
-	refuser, err := l.node.Deploy(t.Context(), evmtoken.Refuser)
+	refuser, err := l.node.DeployContract(t.Context(), evmtoken.Refuser)
 	if err != nil {
 		t.Fatal(err)
 	}
-	falsy, err := l.node.Deploy(t.Context(), evmtoken.FalseToken, "F", "F", uint8(6))
+	falsy, err := l.node.DeployContract(t.Context(), evmtoken.FalseToken, "F", "F", uint8(6))
 	if err != nil {
 		t.Fatal(err)
 	}
 	p, _, _ := l.ready(t, l.chain, l.Token())
 	blocked := l.Account(t)
-	l.Refuse(t, blocked)
+	l.RefusePayments(t, blocked)
 	for what, c := range map[string]struct {
 		p    chain.Payment
 		word string
@@ -417,22 +417,22 @@ func TestATroubledProviderProvesNoRevert(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	proxy := newProxy(t, l.node)
-	c := open(t, config(proxy.URL))
+	c := newChain(t, config(proxy.URL))
 	p, _, _ := l.ready(t, c, l.Token())
 	for _, method := range []string{"eth_call", "eth_estimateGas", "eth_feeHistory", "eth_getCode", "eth_getBalance"} {
 		for what, trouble := range map[string]rule{
-			"limit": func(e *exchange) { e.Refuse(`{"code":-32005,"message":"daily request count exceeded"}`) },
-			"state": func(e *exchange) { e.Refuse(`{"code":-32000,"message":"header not found"}`) },
-			"lost":  func(e *exchange) { e.Lose() },
+			"limit": func(e *exchange) { e.SetError(`{"code":-32005,"message":"daily request count exceeded"}`) },
+			"state": func(e *exchange) { e.SetError(`{"code":-32000,"message":"header not found"}`) },
+			"lost":  func(e *exchange) { e.DropConnection() },
 		} {
-			proxy.On(method, trouble)
+			proxy.SetRule(method, trouble)
 			_, err := c.Sender.Quote(t.Context(), p)
 			var reverted *chain.RevertedError
 			if err == nil || errors.As(err, &reverted) {
 				t.Errorf("%s %s: got %v, want an error that proves nothing", method, what, err)
 			}
 		}
-		proxy.On(method, nil)
+		proxy.SetRule(method, nil)
 	}
 }
 
@@ -443,7 +443,7 @@ func TestATokenPaymentIsQuotedBeforeItsGasIsThere(t *testing.T) {
 	usdt := evmtx.Canonical(l.tokens.USDT.Address)
 	for _, token := range []chain.Address{l.Token(), usdt} {
 		p := chain.Payment{From: l.Account(t), To: l.Account(t), Contract: token, Amount: money.Units(1000)}
-		l.Give(t, p.From, token, p.Amount)
+		l.Fund(t, p.From, token, p.Amount)
 		fees, err := l.chain.Sender.Quote(t.Context(), p)
 		if err != nil || fees.GasLimit < 50_000 || fees.GasLimit > 150_000 {
 			t.Errorf("%s: got %+v, %v, want the gas of a transfer", token, fees, err)
@@ -455,10 +455,10 @@ func TestFeesFollowTheMarketUpToTheCap(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	proxy := newProxy(t, l.node)
-	c := open(t, config(proxy.URL))
+	c := newChain(t, config(proxy.URL))
 	market := func(base, tip *big.Int) rule {
 		return func(e *exchange) {
-			e.Say(`{"oldestBlock":"0x1","baseFeePerGas":["0x1","` + hexutil.EncodeBig(base) + `"],"reward":[["0x0"],["` + hexutil.EncodeBig(tip) + `"]]}`)
+			e.SetResult(`{"oldestBlock":"0x1","baseFeePerGas":["0x1","` + hexutil.EncodeBig(base) + `"],"reward":[["0x0"],["` + hexutil.EncodeBig(tip) + `"]]}`)
 		}
 	}
 	gwei := func(n int64) *big.Int { return big.NewInt(n * params.GWei) }
@@ -473,19 +473,19 @@ func TestFeesFollowTheMarketUpToTheCap(t *testing.T) {
 		{huge, huge, feeCap, money.Units(2 * params.GWei)},
 		{big.NewInt(0), big.NewInt(0), money.Units(1_000_000), money.Units(1_000_000)}, // the least tip
 	} {
-		proxy.On("eth_feeHistory", market(m.base, m.tip))
+		proxy.SetRule("eth_feeHistory", market(m.base, m.tip))
 		got, err := c.Sender.TransferFees(t.Context())
 		if err != nil || got.FeeCap != m.cap || got.TipCap != m.want {
 			t.Errorf("base %v, tip %v: got %+v, %v, want %v and %v", m.base, m.tip, got, err, m.cap, m.want)
 		}
 	}
 	last := chain.Fees{GasLimit: 21_000, TipCap: money.Units(params.GWei), FeeCap: money.Units(20 * params.GWei)}
-	proxy.On("eth_feeHistory", market(gwei(1), gwei(1)))
+	proxy.SetRule("eth_feeHistory", market(gwei(1), gwei(1)))
 	got, ok, err := c.Sender.Bump(t.Context(), last)
 	if err != nil || !ok || got.TipCap != money.Units(1_125_000_001) || got.FeeCap != money.Units(22_500_000_001) {
 		t.Errorf("quiet market: got %+v, %v, %v, want an eighth more", got, ok, err)
 	}
-	proxy.On("eth_feeHistory", market(gwei(40), gwei(2)))
+	proxy.SetRule("eth_feeHistory", market(gwei(40), gwei(2)))
 	if got, ok, err = c.Sender.Bump(t.Context(), last); err != nil || !ok || got.FeeCap != money.Units(82*params.GWei) {
 		t.Errorf("busy market: got %+v, %v, %v, want what it asks for", got, ok, err)
 	}
@@ -496,7 +496,7 @@ func TestFeesFollowTheMarketUpToTheCap(t *testing.T) {
 	if payload, err := c.Sender.Build(l.Account(t), chain.Slot{}, chain.Fees{GasLimit: 21_000, FeeCap: money.Units(101 * params.GWei)}); err == nil {
 		t.Errorf("above the cap: got %x, want an error", payload)
 	}
-	proxy.On("eth_feeHistory", func(e *exchange) { e.Say(`{"baseFeePerGas":[],"reward":null}`) })
+	proxy.SetRule("eth_feeHistory", func(e *exchange) { e.SetResult(`{"baseFeePerGas":[],"reward":null}`) })
 	if got, err := c.Sender.TransferFees(t.Context()); err == nil {
 		t.Errorf("no history: got %+v, want an error", got)
 	}
@@ -504,7 +504,7 @@ func TestFeesFollowTheMarketUpToTheCap(t *testing.T) {
 
 func TestManyMayAskAtOnce(t *testing.T) {
 	t.Parallel()
-	s := stage(t, 2)
+	s := newProxiedLab(t, 2)
 	c := s.open(t, 2, func(c *evm.Config) { c.Trace = evm.TraceAuto })
 	errs := make(chan error)
 	const askers = 16

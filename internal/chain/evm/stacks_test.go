@@ -33,18 +33,18 @@ func TestARealBlockOfArbitrumGivesItsHashAndItsRoot(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h, hash, err := arbitrum.header(raw)
+	h, hash, err := arbitrum.readHeader(raw)
 	if err != nil {
 		t.Fatal(err)
 	}
 	a := &adapter{stack: arbitrum, signer: types.LatestSignerForChainID(big.NewInt(42161))}
-	s := &sealed{hash: hash, header: h, stack: arbitrum}
-	b := body{a: a, hash: hash}
-	if _, err := b.read(t.Context(), readerOf(raw)); err != nil || len(b.txs) != 4 || b.root.hash() != h.TxHash || s.tipped() {
-		t.Fatalf("got %d transactions, tipped %v, %v, want 4 without tips", len(b.txs), s.tipped(), err)
+	s := &verifiedBlock{hash: hash, header: h, stack: arbitrum}
+	b := txReader{a: a, hash: hash}
+	if _, err := b.readDocument(t.Context(), newRawReader(raw)); err != nil || len(b.txs) != 4 || b.root.rootHash() != h.TxHash || s.paysTips() {
+		t.Fatalf("got %d transactions, tipped %v, %v, want 4 without tips", len(b.txs), s.paysTips(), err)
 	}
 	s.txs = b.txs
-	if s.txs[0].signed != nil || !s.txs[0].apart || s.txs[1].signed == nil {
+	if s.txs[0].signed != nil || !s.txs[0].hasNoCalls || s.txs[1].signed == nil {
 		t.Errorf("got %+v, want the first one to be the chain's own", s.txs[0])
 	}
 }
@@ -53,18 +53,18 @@ func TestARealBlockOfArbitrumGivesItsHashAndItsRoot(t *testing.T) {
 func TestARealDepositTransactionGivesItsHash(t *testing.T) {
 	t.Parallel()
 	const raw = `{"blockHash":"0x9d86bb313ebeedf4f9f82bf8a19b426be656a365648a7c089b618771311db9f9","blockNumber":"0x798ad0b","hash":"0xbc9329afac05556497441e2b3ee4c5d4da7ca0b2a4c212c212d0739e94a24df9","transactionIndex":"0x0","type":"0x7e","nonce":"0x152ea95","input":"0x440a5e200000146b000f79c50000000000000003000000006725333f000000000141e287000000000000000000000000000000000000000000000000000000012439ee7e0000000000000000000000000000000000000000000000000000000063f363e973e96e7145ff001c81b9562cba7b6104eeb12a2bc4ab9f07c27d45cd81a986620000000000000000000000006887246668a3b87f54deb3b94ba47a6f63f32985","mint":"0x0","sourceHash":"0x04e9a69416471ead93b02f0c279ab11ca0b635db5c1726a56faf22623bafde52","r":"0x0","s":"0x0","v":"0x0","yParity":"0x0","gas":"0xf4240","from":"0xdeaddeaddeaddeaddeaddeaddeaddeaddead0001","to":"0x4200000000000000000000000000000000000015","depositReceiptVersion":"0x1","value":"0x0","gasPrice":"0x0"}`
-	var m madeJSON
+	var m systemTxJSON
 	if err := json.Unmarshal([]byte(raw), &m); err != nil {
 		t.Fatal(err)
 	}
-	if got, _, err := m.made(optimism); err != nil || got == nil || got.value.Sign() != 0 || got.signed != nil {
+	if got, _, err := m.readSystemTx(optimism); err != nil || got == nil || got.value.Sign() != 0 || got.signed != nil {
 		t.Errorf("got %+v, %v, want the transaction", got, err)
 	}
 	m.Value = (*hexutil.Big)(big.NewInt(1))
-	if got, _, err := m.made(optimism); err == nil {
+	if got, _, err := m.readSystemTx(optimism); err == nil {
 		t.Errorf("with another value: got %+v, want an error", got)
 	}
-	if got, _, err := m.made(arbitrum); err != nil || got != nil {
+	if got, _, err := m.readSystemTx(arbitrum); err != nil || got != nil {
 		t.Errorf("on another stack: got %+v, %v, want nothing of it", got, err)
 	}
 }
@@ -73,28 +73,28 @@ func TestARealDepositTransactionGivesItsHash(t *testing.T) {
 func TestRealReceiptsOfTheOPStackGiveTheirRoot(t *testing.T) {
 	t.Parallel()
 	bloom := "0x" + strings.Repeat("00", types.BloomByteLength)
-	r := readerOf([]byte(`[
+	r := newRawReader([]byte(`[
 		{"type":"0x7e","status":"0x1","cumulativeGasUsed":"0xb41c","gasUsed":"0xb41c","logs":[],"logsBloom":"` + bloom + `","depositNonce":"0x21e3b52","depositReceiptVersion":"0x1",
 		 "transactionHash":"0x613834aaeeb676fb45e312531c0cac40485a2c1b7b8ad8d648e5034dddfb5f03"},
 		{"type":"0x2","status":"0x1","cumulativeGasUsed":"0x10994","gasUsed":"0x5578","logs":[],"logsBloom":"` + bloom + `",
 		 "transactionHash":"0x89f7852587dca7dd2f31b02f3a93f47669a82784025d607ec7c336b66af84a19"}]`))
 	var root listRoot
-	if err := r.items(func(int) error {
-		_, encoded, err := r.receipt()
-		root.add(encoded)
+	if err := r.readItems(func(int) error {
+		_, encoded, err := r.readReceipt()
+		root.addItem(encoded)
 		return err
 	}); err != nil {
 		t.Fatal(err)
 	}
 	want := common.HexToHash("0x91d8ad10740ccfc1bd848fba0e02668d95769c08eeea30f10698692ba86c6159")
-	if got := root.hash(); got != want {
+	if got := root.rootHash(); got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 }
 
-// scripted is a provider with one block, which it calls latest and final, that was
+// scriptedNode is a provider with one block, which it calls latest and final, that was
 // written by hand in the shape that nodes of its stack give.
-type scripted struct {
+type scriptedNode struct {
 	t        *testing.T
 	mu       sync.Mutex
 	header   types.Header
@@ -114,8 +114,8 @@ type scripted struct {
 	refuse map[string]func(w http.ResponseWriter, id json.RawMessage)
 }
 
-func newNode(t *testing.T) *scripted {
-	return &scripted{t: t, answers: map[string]func([]json.RawMessage) any{}, header: types.Header{
+func newNode(t *testing.T) *scriptedNode {
+	return &scriptedNode{t: t, answers: map[string]func([]json.RawMessage) any{}, header: types.Header{
 		Number: big.NewInt(7), Difficulty: new(big.Int), BaseFee: big.NewInt(10), Time: 1_700_000_000, UncleHash: types.EmptyUncleHash,
 	}}
 }
@@ -124,7 +124,7 @@ const chainIDOfTests = 31337
 
 // add puts a transaction into the block, with the list of fields that its hash is of
 // when no key signed it.
-func (n *scripted) add(m map[string]any, fields []any, ok bool, gas uint64, logs ...*types.Log) common.Hash {
+func (n *scriptedNode) add(m map[string]any, fields []any, ok bool, gas uint64, logs ...*types.Log) common.Hash {
 	kind := byte(hexutil.MustDecodeUint64(m["type"].(string)))
 	var raw []byte
 	if fields != nil {
@@ -155,7 +155,7 @@ func (n *scripted) add(m map[string]any, fields []any, ok bool, gas uint64, logs
 }
 
 // pay adds an ordinary transfer.
-func (n *scripted) pay(key *ecdsa.PrivateKey, nonce uint64, to common.Address, value, tip int64) common.Hash {
+func (n *scriptedNode) pay(key *ecdsa.PrivateKey, nonce uint64, to common.Address, value, tip int64) common.Hash {
 	signed := types.MustSignNewTx(key, types.LatestSignerForChainID(big.NewInt(chainIDOfTests)), &types.DynamicFeeTx{
 		ChainID: big.NewInt(chainIDOfTests), Nonce: nonce, To: &to, Value: big.NewInt(value), Gas: 21_000, GasTipCap: big.NewInt(tip), GasFeeCap: big.NewInt(1000),
 	})
@@ -176,7 +176,7 @@ func (n *scripted) pay(key *ecdsa.PrivateKey, nonce uint64, to common.Address, v
 }
 
 // serve answers for the block as it is now.
-func (n *scripted) serve() string {
+func (n *scriptedNode) serve() string {
 	n.t.Helper()
 	marshal := func(v any) json.RawMessage {
 		b, err := json.Marshal(v)
@@ -286,7 +286,7 @@ func (n *scripted) serve() string {
 func openStack(t *testing.T, name chain.Name, trace Tracing, urls ...string) chain.Chain {
 	t.Helper()
 	c, err := New(t.Context(), Config{
-		Name: name, Network: chain.Local, ChainID: chainIDOfTests, Endpoints: urls, Agree: len(urls),
+		Name: name, Network: chain.Local, ChainID: chainIDOfTests, Endpoints: urls, Quorum: len(urls),
 		FeeCap: money.Units(1_000_000), TipCap: money.Units(1_000_000), Trace: trace,
 	})
 	if err != nil {
@@ -329,7 +329,7 @@ func wantMoved(t *testing.T, c chain.Contents, want ...string) {
 
 // opBlock is a block of the OP stack: its system transaction, a deposit from the layer
 // below to us, one that failed, and a payment of ours with a fee for its data.
-func opBlock(t *testing.T, key *ecdsa.PrivateKey) (n *scripted, paid common.Hash) {
+func opBlock(t *testing.T, key *ecdsa.PrivateKey) (n *scriptedNode, paid common.Hash) {
 	n = newNode(t)
 	deposit := func(source byte, to common.Address, mint, value int64, system, ok bool) {
 		from := common.HexToAddress("0xdeaddeaddeaddeaddeaddeaddeaddeaddead0001")
@@ -401,7 +401,7 @@ func TestOneProviderCannotInventTheFeeForData(t *testing.T) {
 	}
 	for _, agree := range []int{1, 2} {
 		c, err := New(t.Context(), Config{
-			Name: chain.Base, Network: chain.Local, ChainID: chainIDOfTests, Endpoints: urls, Agree: agree,
+			Name: chain.Base, Network: chain.Local, ChainID: chainIDOfTests, Endpoints: urls, Quorum: agree,
 			FeeCap: money.Units(1_000_000), TipCap: money.Units(1_000_000), Trace: TraceOff,
 		})
 		if err != nil {
@@ -425,7 +425,7 @@ func TestOnTheOPStackAQuoteHasRoomForTheFeeForData(t *testing.T) {
 			To   common.Address `json:"to"`
 			Data hexutil.Bytes  `json:"data"`
 		}
-		if err := json.Unmarshal(params[0], &asked); err != nil || asked.To != opOracle || len(asked.Data) != 36 {
+		if err := json.Unmarshal(params[0], &asked); err != nil || asked.To != opGasOracle || len(asked.Data) != 36 {
 			t.Errorf("got %s, want the oracle to be asked", params[0])
 		}
 		price := common.BigToHash(big.NewInt(30))
@@ -551,7 +551,7 @@ func TestOnPolygonWhatComesFromBelowIsReadWithItsBlock(t *testing.T) {
 		Data     []byte
 		Tx       common.Hash
 	}
-	n.add(sync, []any{event1{5, token, []byte{1, 2}, requestOf}}, true, 0, event(token, oursOfTests, 42), event(borCoin, oursOfTests, 42))
+	n.add(sync, []any{event1{5, token, []byte{1, 2}, requestOf}}, true, 0, event(token, oursOfTests, 42), event(borNativeToken, oursOfTests, 42))
 	raw := hexutil.Bytes(n.list[1])
 	n.answers["eth_getRawTransactionByBlockHashAndIndex"] = func([]json.RawMessage) any { return raw }
 	n.answers["debug_traceBlockByHash"] = func([]json.RawMessage) any {

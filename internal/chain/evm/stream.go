@@ -58,14 +58,14 @@ const (
 	codeOversized = -32008 // jsonrpsee, which reth and others use
 )
 
-// tooLargeWords are how providers say that an answer is longer than they give.
-var tooLargeWords = []string{
+// tooLargePhrases are how providers say that an answer is longer than they give.
+var tooLargePhrases = []string{
 	"too large", "too big", "too long", "response size", "result size", "max response", "maximum response", "max limit of", "larger than",
 }
 
-// oversized tells whether a request failed because of the length of its answer, as far as
+// isTooLong tells whether a request failed because of the length of its answer, as far as
 // can be told: the provider says so, we do not read that much, or it broke off.
-func oversized(err error) bool {
+func isTooLong(err error) bool {
 	if errors.Is(err, endpoint.ErrTooLong) || errors.Is(err, errCut) || errors.Is(err, errTooSlow) {
 		return true
 	}
@@ -73,48 +73,48 @@ func oversized(err error) bool {
 	if errors.As(err, &status) && status.StatusCode == http.StatusRequestEntityTooLarge {
 		return true
 	}
-	var said rpc.Error
-	if !errors.As(err, &said) && status.StatusCode == 0 {
+	var rpcErr rpc.Error
+	if !errors.As(err, &rpcErr) && status.StatusCode == 0 {
 		return false
 	}
-	if said != nil && (said.ErrorCode() == codeTooLarge || said.ErrorCode() == codeOversized) {
+	if rpcErr != nil && (rpcErr.ErrorCode() == codeTooLarge || rpcErr.ErrorCode() == codeOversized) {
 		return true
 	}
 	text := strings.ToLower(err.Error())
-	return slices.ContainsFunc(tooLargeWords, func(w string) bool { return strings.Contains(text, w) })
+	return slices.ContainsFunc(tooLargePhrases, func(w string) bool { return strings.Contains(text, w) })
 }
 
 // A reader reads JSON while it arrives. It never holds more than one value that is asked
 // for whole.
 type reader struct {
 	*jsontext.Decoder
-	in *meter
+	meter *meter
 }
 
 // A meter bounds how much is read for one value, and tells of an answer that breaks off
 // from one that is wrong.
 type meter struct {
-	from     io.Reader
+	source   io.Reader
 	valueMax int64
 	left     int64 // of valueMax
 	read     int64
 	progress func(read int64) // nil: nobody is told
 }
 
-func newReader(from io.Reader, valueMax int64, progress func(int64)) *reader {
-	in := &meter{from: from, valueMax: valueMax, left: valueMax, progress: progress}
+func newReader(source io.Reader, valueMax int64, progress func(int64)) *reader {
+	metered := &meter{source: source, valueMax: valueMax, left: valueMax, progress: progress}
 	// Some nodes pass on what a contract calls the reason of its failure as it is.
-	return &reader{jsontext.NewDecoder(in, jsontext.AllowInvalidUTF8(true)), in}
+	return &reader{jsontext.NewDecoder(metered, jsontext.AllowInvalidUTF8(true)), metered}
 }
 
-// readerOf reads what is there already.
-func readerOf(raw []byte) *reader { return newReader(bytes.NewReader(raw), int64(len(raw))+1, nil) }
+// newRawReader reads what is there already.
+func newRawReader(raw []byte) *reader { return newReader(bytes.NewReader(raw), int64(len(raw))+1, nil) }
 
 func (m *meter) Read(p []byte) (int, error) {
 	if m.left <= 0 {
 		return 0, endpoint.ErrTooLong
 	}
-	n, err := m.from.Read(p[:min(int64(len(p)), m.left)])
+	n, err := m.source.Read(p[:min(int64(len(p)), m.left)])
 	m.left -= int64(n)
 	m.read += int64(n)
 	if n > 0 && m.progress != nil {
@@ -126,49 +126,49 @@ func (m *meter) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// value is the next value whole. It holds until the next one is read.
-func (r *reader) value() (jsontext.Value, error) {
-	r.in.left = r.in.valueMax
+// nextValue is the next value whole. It holds until the next one is read.
+func (r *reader) nextValue() (jsontext.Value, error) {
+	r.meter.left = r.meter.valueMax
 	v, err := r.ReadValue()
-	return v, broken(err)
+	return v, markCut(err)
 }
 
-func (r *reader) token() (jsontext.Token, error) {
-	r.in.left = r.in.valueMax
+func (r *reader) nextToken() (jsontext.Token, error) {
+	r.meter.left = r.meter.valueMax
 	t, err := r.ReadToken()
-	return t, broken(err)
+	return t, markCut(err)
 }
 
-// kind is of the next value; 0 where there is none, and reading it says why.
-func (r *reader) kind() jsontext.Kind {
-	r.in.left = r.in.valueMax
+// nextKind is of the next value; 0 where there is none, and reading it says why.
+func (r *reader) nextKind() jsontext.Kind {
+	r.meter.left = r.meter.valueMax
 	return r.PeekKind()
 }
 
-// broken marks the end of an answer that comes too early.
-func broken(err error) error {
+// markCut marks the end of an answer that comes too early.
+func markCut(err error) error {
 	if errors.Is(err, io.ErrUnexpectedEOF) || err == io.EOF {
 		return fmt.Errorf("%w: %w", errCut, err)
 	}
 	return err
 }
 
-// begin reads the beginning of an object or a list.
-func (r *reader) begin(want jsontext.Kind) error {
-	t, err := r.token()
+// expectKind reads the beginning of an object or a list.
+func (r *reader) expectKind(want jsontext.Kind) error {
+	t, err := r.nextToken()
 	if err == nil && t.Kind() != want {
 		err = fmt.Errorf("got %s, want %s", t.Kind(), want)
 	}
 	return err
 }
 
-// object reads an object. read reads the value of each of its members.
-func (r *reader) object(read func(name string) error) error {
-	if err := r.begin('{'); err != nil {
+// readObject reads an object. read reads the value of each of its members.
+func (r *reader) readObject(read func(name string) error) error {
+	if err := r.expectKind('{'); err != nil {
 		return err
 	}
-	for r.kind() != '}' {
-		t, err := r.token()
+	for r.nextKind() != '}' {
+		t, err := r.nextToken()
 		if err != nil {
 			return err
 		}
@@ -176,23 +176,23 @@ func (r *reader) object(read func(name string) error) error {
 			return err
 		}
 	}
-	_, err := r.token()
+	_, err := r.nextToken()
 	return err
 }
 
-// members reads an object. big names those members that are read while they arrive; it is
+// readMembers reads an object. big names those members that are read while they arrive; it is
 // given what came before them. The others are gathered to a document.
-func (r *reader) members(big map[string]func(before []byte) error) (document []byte, err error) {
+func (r *reader) readMembers(streamed map[string]func(head []byte) error) (document []byte, err error) {
 	document = append(document, '{')
-	err = r.object(func(name string) error {
-		if read := big[name]; read != nil {
+	err = r.readObject(func(name string) error {
+		if read := streamed[name]; read != nil {
 			return read(append(document, '}'))
 		}
-		v, err := r.value()
+		v, err := r.nextValue()
 		if err != nil {
 			return err
 		}
-		if int64(len(document)+len(name)+len(v)) > r.in.valueMax {
+		if int64(len(document)+len(name)+len(v)) > r.meter.valueMax {
 			return endpoint.ErrTooLong
 		}
 		if len(document) > 1 {
@@ -207,24 +207,24 @@ func (r *reader) members(big map[string]func(before []byte) error) (document []b
 	return append(document, '}'), err
 }
 
-// items reads a list, one item after the other.
-func (r *reader) items(read func(i int) error) error {
-	if err := r.begin('['); err != nil {
+// readItems reads a list, one item after the other.
+func (r *reader) readItems(read func(i int) error) error {
+	if err := r.expectKind('['); err != nil {
 		return err
 	}
-	for i := 0; r.kind() != ']'; i++ {
+	for i := 0; r.nextKind() != ']'; i++ {
 		if err := read(i); err != nil {
 			return err
 		}
 	}
-	_, err := r.token()
+	_, err := r.nextToken()
 	return err
 }
 
-// skip passes over the next value and holds at most one string of it.
-func (r *reader) skip() error {
+// skipNext passes over the next value and holds at most one string of it.
+func (r *reader) skipNext() error {
 	for depth := r.StackDepth(); ; {
-		if _, err := r.token(); err != nil {
+		if _, err := r.nextToken(); err != nil {
 			return err
 		}
 		if r.StackDepth() <= depth {
@@ -233,18 +233,18 @@ func (r *reader) skip() error {
 	}
 }
 
-// null reads a null, if there is one.
-func (r *reader) null() (bool, error) {
-	if r.kind() != 'n' {
+// readNull reads a null, if there is one.
+func (r *reader) readNull() (bool, error) {
+	if r.nextKind() != 'n' {
 		return false, nil
 	}
-	_, err := r.token()
+	_, err := r.nextToken()
 	return true, err
 }
 
-// text reads a string.
-func (r *reader) text() (string, error) {
-	t, err := r.token()
+// readText reads a string.
+func (r *reader) readText() (string, error) {
+	t, err := r.nextToken()
 	if err == nil && t.Kind() != '"' {
 		err = fmt.Errorf("got %s, want a string", t.Kind())
 	}
@@ -254,18 +254,18 @@ func (r *reader) text() (string, error) {
 	return t.String(), nil
 }
 
-// complains reads what is said to be wrong, and tells whether anything is.
-func (r *reader) complains() (bool, error) {
-	v, err := r.value()
+// readErrorFlag reads what is said to be wrong, and tells whether anything is.
+func (r *reader) readErrorFlag() (bool, error) {
+	v, err := r.nextValue()
 	return err == nil && v.Kind() != 'n' && string(v) != `""`, err
 }
 
-// address reads an address; nil for null.
-func (r *reader) address() (*common.Address, error) {
-	if none, err := r.null(); none || err != nil {
+// readAddress reads an address; nil for null.
+func (r *reader) readAddress() (*common.Address, error) {
+	if wasNull, err := r.readNull(); wasNull || err != nil {
 		return nil, err
 	}
-	word, err := r.text()
+	word, err := r.readText()
 	if err != nil {
 		return nil, err
 	}
@@ -273,12 +273,12 @@ func (r *reader) address() (*common.Address, error) {
 	return &a, a.UnmarshalText([]byte(word))
 }
 
-// number reads a number in hexadecimal digits; nil for null.
-func (r *reader) number() (*big.Int, error) {
-	if none, err := r.null(); none || err != nil {
+// readNumber reads a number in hexadecimal digits; nil for null.
+func (r *reader) readNumber() (*big.Int, error) {
+	if wasNull, err := r.readNull(); wasNull || err != nil {
 		return nil, err
 	}
-	word, err := r.text()
+	word, err := r.readText()
 	if err != nil {
 		return nil, err
 	}
@@ -286,119 +286,119 @@ func (r *reader) number() (*big.Int, error) {
 }
 
 // A bound is how long a streamed answer may be and how long it may take.
-type bound struct {
-	bytes  int64
-	within time.Duration
-	steady bool // it may take longer while it comes at streamBytesPerSecond
+type streamLimits struct {
+	bytes         int64
+	timeout       time.Duration
+	extendsAtRate bool // it may take longer while it comes at streamBytesPerSecond
 }
 
-// whole bounds an answer about all of a block.
-func (p *provider) whole(bytes int64) bound { return bound{bytes, p.timeout, true} }
+// blockLimits bounds an answer about all of a block.
+func (p *provider) blockLimits(bytes int64) streamLimits { return streamLimits{bytes, p.timeout, true} }
 
-// stream makes one request and has its result read while it arrives. A value in it that is
+// streamCall makes one request and has its result read while it arrives. A value in it that is
 // held whole may have as many bytes as every other answer. Error: errAbsent for null,
 // errAnswer with it for what has been answered and cannot be read.
-func (p *provider) stream(ctx context.Context, most bound, read func(*reader) error, method string, args ...any) error {
-	if err := p.greet(ctx); err != nil {
+func (p *provider) streamCall(ctx context.Context, limits streamLimits, read func(*reader) error, method string, args ...any) error {
+	if err := p.ensureHandshake(ctx); err != nil {
 		return err
 	}
-	return p.streamOnce(ctx, most, read, method, args...)
+	return p.streamUnchecked(ctx, limits, read, method, args...)
 }
 
-// streamOnce is stream without a greeting.
-func (p *provider) streamOnce(ctx context.Context, most bound, read func(*reader) error, method string, args ...any) error {
-	return p.Said(method, p.read(ctx, most, read, method, args))
+// streamUnchecked is stream without a greeting.
+func (p *provider) streamUnchecked(ctx context.Context, limits streamLimits, read func(*reader) error, method string, args ...any) error {
+	return p.WrapError(method, p.readStream(ctx, limits, read, method, args))
 }
 
-func (p *provider) read(ctx context.Context, most bound, read func(*reader) error, method string, args []any) error {
+func (p *provider) readStream(ctx context.Context, limits streamLimits, read func(*reader) error, method string, args []any) error {
 	question, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": 1, "method": method, "params": args})
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithCancelCause(endpoint.WithBytesMax(ctx, most.bytes))
+	ctx, cancel := context.WithCancelCause(endpoint.WithBytesMax(ctx, limits.bytes))
 	defer cancel(nil)
 	began := time.Now()
-	late := time.AfterFunc(most.within, func() { cancel(errTooSlow) })
-	defer late.Stop()
-	status, answer, err := p.Open(ctx, question)
+	timer := time.AfterFunc(limits.timeout, func() { cancel(errTooSlow) })
+	defer timer.Stop()
+	status, answer, err := p.PostStream(ctx, question)
 	if err != nil {
-		return slow(ctx, err)
+		return wrapTooSlow(ctx, err)
 	}
 	defer answer.Close()
 	if status < http.StatusOK || status >= http.StatusMultipleChoices {
 		text, _ := io.ReadAll(io.LimitReader(answer, errorBytesMax)) // what there is of it
-		return rpc.HTTPError{StatusCode: status, Status: fmt.Sprintf("%d %s", status, http.StatusText(status)), Body: []byte(several.Short(string(text)))}
+		return rpc.HTTPError{StatusCode: status, Status: fmt.Sprintf("%d %s", status, http.StatusText(status)), Body: []byte(several.TruncateAnswer(string(text)))}
 	}
 	r := newReader(answer, p.answerBytesMax, func(read int64) {
-		if most.steady {
-			late.Reset(time.Until(began.Add(most.within + time.Duration(read)*time.Second/streamBytesPerSecond)))
+		if limits.extendsAtRate {
+			timer.Reset(time.Until(began.Add(limits.timeout + time.Duration(read)*time.Second/streamBytesPerSecond)))
 		}
 	})
-	err = slow(ctx, r.answer(read))
-	var said *rpcError
-	if err != nil && !errors.As(err, &said) {
+	err = wrapTooSlow(ctx, r.readAnswer(read))
+	var rpcErr *rpcError
+	if err != nil && !errors.As(err, &rpcErr) {
 		err = fmt.Errorf("%w: %w", errAnswer, err)
 	}
 	return err
 }
 
-// slow says of an error that it came because the time was over.
-func slow(ctx context.Context, err error) error {
+// wrapTooSlow says of an error that it came because the time was over.
+func wrapTooSlow(ctx context.Context, err error) error {
 	if err != nil && errors.Is(context.Cause(ctx), errTooSlow) {
 		return fmt.Errorf("%w: %w", errTooSlow, err)
 	}
 	return err
 }
 
-// answer reads what a provider says to one request.
-func (r *reader) answer(read func(*reader) error) error {
-	said := false
-	rest, err := r.members(map[string]func([]byte) error{"result": func([]byte) error {
-		if none, err := r.null(); none || err != nil { // some give it with an error
+// readAnswer reads what a provider says to one request.
+func (r *reader) readAnswer(read func(*reader) error) error {
+	hasResult := false
+	rest, err := r.readMembers(map[string]func([]byte) error{"result": func([]byte) error {
+		if wasNull, err := r.readNull(); wasNull || err != nil { // some give it with an error
 			return err
 		}
-		said = true
+		hasResult = true
 		return read(r)
 	}})
 	if err != nil {
 		return err
 	}
-	var other struct {
+	var failure struct {
 		Error *rpcError `json:"error"`
 	}
-	if err := json.Unmarshal(rest, &other); err != nil {
+	if err := json.Unmarshal(rest, &failure); err != nil {
 		return err
 	}
 	switch {
-	case other.Error != nil:
-		return other.Error
-	case !said:
+	case failure.Error != nil:
+		return failure.Error
+	case !hasResult:
 		return errAbsent
 	}
 	return nil
 }
 
 // A piece is a part of a whole answer: the question that asks for it alone.
-type piece struct {
+type subrequest struct {
 	method string
 	args   []any
 }
 
-// pieces asks for the parts of an answer with these numbers, in their order: as many at
+// fetchParts asks for the parts of an answer with these numbers, in their order: as many at
 // once as p gives, and what is too long for that by itself. take reads one of them, which
 // may have bytesMax, or as much as every other answer where that is more.
-func (p *provider) pieces(ctx context.Context, from, to int, bytesMax int64, of func(i int) piece, take func(i int, r *reader) error) error {
-	once := batchItemsMax
+func (p *provider) fetchParts(ctx context.Context, from, to int, bytesMax int64, partAt func(i int) subrequest, readPart func(i int, r *reader) error) error {
+	batchSize := batchItemsMax
 	for i := from; i < to; {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		n := min(once, to-i)
+		n := min(batchSize, to-i)
 		if n == 1 {
-			q := of(i)
-			err := p.stream(ctx, p.whole(max(bytesMax, p.answerBytesMax)), func(r *reader) error { return take(i, r) }, q.method, q.args...)
+			q := partAt(i)
+			err := p.streamCall(ctx, p.blockLimits(max(bytesMax, p.answerBytesMax)), func(r *reader) error { return readPart(i, r) }, q.method, q.args...)
 			if errors.Is(err, errAbsent) {
-				return p.Said(q.method, fmt.Errorf("number %d is missing", i))
+				return p.WrapError(q.method, fmt.Errorf("number %d is missing", i))
 			}
 			if err != nil {
 				return err
@@ -407,28 +407,28 @@ func (p *provider) pieces(ctx context.Context, from, to int, bytesMax int64, of 
 			raws := make([]json.RawMessage, n)
 			elems := make([]rpc.BatchElem, n)
 			for j := range elems {
-				q := of(i + j)
+				q := partAt(i + j)
 				elems[j] = rpc.BatchElem{Method: q.method, Args: q.args, Result: &raws[j]}
 			}
-			err := p.batch(endpoint.WithBytesMax(ctx, min(pieceBytesMax, p.answerBytesMax)), elems)
-			if oversized(err) {
-				once = max(1, n/4)
+			err := p.callBatch(endpoint.WithBytesMax(ctx, min(pieceBytesMax, p.answerBytesMax)), elems)
+			if isTooLong(err) {
+				batchSize = max(1, n/4)
 				continue
 			}
 			if err != nil {
 				return err
 			}
 			for j, raw := range raws {
-				if absent(raw) {
+				if isNull(raw) {
 					raw = json.RawMessage("null")
 				}
-				if err := take(i+j, readerOf(raw)); err != nil {
+				if err := readPart(i+j, newRawReader(raw)); err != nil {
 					return err
 				}
 			}
 		}
 		i += n
-		once = min(batchItemsMax, 2*once)
+		batchSize = min(batchItemsMax, 2*batchSize)
 	}
 	return nil
 }

@@ -36,24 +36,24 @@ var (
 )
 
 const (
-	traceMethod  = "debug_traceBlockByHash"
-	traceOne     = "debug_traceTransaction"
-	codeNoMethod = -32601 // of a JSON-RPC error
-	touchedMax   = 1 << 17
-	movedMax     = 10_000  // movements to addresses of ours in one transaction
-	callDepthMax = 1100    // a chain allows 1024
-	callBytes    = 8 << 20 // of the first trace of a transaction's calls; every later attempt doubles it
-	callBytesMax = 1 << 30 // of the last
-	callTimeMax  = 2 * time.Minute
-	diffBytes    = 64 << 20 // of the changed accounts of a block
-	silentMax    = 3        // questions in a row that a provider leaves unanswered before it is left alone
-	slowMax      = 4        // how often the time that a provider gets is halved
+	traceBlockMethod   = "debug_traceBlockByHash"
+	traceTxMethod      = "debug_traceTransaction"
+	codeNoMethod       = -32601 // of a JSON-RPC error
+	changesMax         = 1 << 17
+	transfersMax       = 10_000  // movements to addresses of ours in one transaction
+	callDepthMax       = 1100    // a chain allows 1024
+	callBytes          = 8 << 20 // of the first trace of a transaction's calls; every later attempt doubles it
+	callBytesMax       = 1 << 30 // of the last
+	callTimeMax        = 2 * time.Minute
+	diffBytes          = 64 << 20 // of the changed accounts of a block
+	unansweredMax      = 3        // questions in a row that a provider leaves unanswered before it is left alone
+	timeoutHalvingsMax = 4        // how often the time that a provider gets is halved
 )
 
 var (
-	errTouchedTooMany = fmt.Errorf("more accounts than a block can change: %w", endpoint.ErrTooLong)
+	errTooManyChanges = fmt.Errorf("more accounts than a block can change: %w", endpoint.ErrTooLong)
 	errNoDiff         = errors.New("does not tell which accounts changed")
-	errBegun          = errors.New("the answer has begun")
+	errAnswerBegan    = errors.New("the answer has begun")
 )
 
 // offersTraces tries on the latest block. Only an answer that says so is a "no":
@@ -63,58 +63,58 @@ func (p *provider) offersTraces(ctx context.Context) (bool, error) {
 	var latest struct {
 		Hash common.Hash `json:"hash"`
 	}
-	if err := p.request(ctx, &latest, "eth_getBlockByNumber", "latest", false); err != nil {
+	if err := p.sendCall(ctx, &latest, "eth_getBlockByNumber", "latest", false); err != nil {
 		return false, err
 	}
 	err := errNoDiff
 	for _, tracer := range []map[string]any{diffTracer, callTracer} {
-		if err = p.streamOnce(ctx, bound{bytes: diffBytes, within: p.timeout}, func(*reader) error { return errBegun }, traceMethod, latest.Hash, tracer); !noTracer(err) {
+		if err = p.streamUnchecked(ctx, streamLimits{bytes: diffBytes, timeout: p.timeout}, func(*reader) error { return errAnswerBegan }, traceBlockMethod, latest.Hash, tracer); !isTracerUnknown(err) {
 			break
 		}
 	}
 	switch {
-	case errors.Is(err, errBegun):
+	case errors.Is(err, errAnswerBegan):
 		return true, nil
-	case err == nil, withheld(err), noTracer(err):
+	case err == nil, isNotOffered(err), isTracerUnknown(err):
 		return false, nil
 	}
 	return false, fmt.Errorf("%w (with trace ON or OFF this is not tried)", err)
 }
 
-// noTracer tells whether an error means that a provider does not know the tracer.
-func noTracer(err error) bool {
+// isTracerUnknown tells whether an error means that a provider does not know the tracer.
+func isTracerUnknown(err error) bool {
 	if errors.Is(err, errNoDiff) {
 		return true
 	}
-	var said rpc.Error
-	return errors.As(err, &said) && !withheld(err) && strings.Contains(strings.ToLower(said.Error()), "tracer")
+	var rpcErr rpc.Error
+	return errors.As(err, &rpcErr) && !isNotOffered(err) && strings.Contains(strings.ToLower(rpcErr.Error()), "tracer")
 }
 
-// silent tells whether an error means that a provider does not answer, or not us, now. What
+// isUnavailable tells whether an error means that a provider does not answer, or not us, now. What
 // is too long, takes too long or cannot be understood may be the fault of what was asked about.
-func silent(err error) bool {
+func isUnavailable(err error) bool {
 	if err == nil || errors.Is(err, errAnswer) || errors.Is(err, context.DeadlineExceeded) {
 		return false
 	}
-	var said rpc.Error
-	if errors.As(err, &said) {
-		return withheld(err) || gone(err) || wordy(said, spentWords)
+	var rpcErr rpc.Error
+	if errors.As(err, &rpcErr) {
+		return isNotOffered(err) || isStateGone(err) || containsPhrase(rpcErr, rateLimitPhrases)
 	}
 	return true
 }
 
-// withheldWords are how providers say that a method is not for us.
-var withheldWords = []string{
+// notOfferedPhrases are how providers say that a method is not for us.
+var notOfferedPhrases = []string{
 	"method not found", "does not exist", "not support", "unsupported", "not available", "is unavailable",
 	"not allowed", "not enabled", "disabled", "forbidden", "whitelist", "upgrade", " tier", " plan",
 }
 
-// spentWords are how providers say that it is too much for now. They often offer a
+// rateLimitPhrases are how providers say that it is too much for now. They often offer a
 // larger plan with it, and that is no refusal of the method.
-var spentWords = []string{"exceed", "limit", "too many", "capacity", "quota", "throttl", "per second"}
+var rateLimitPhrases = []string{"exceed", "limit", "too many", "capacity", "quota", "throttl", "per second"}
 
-// withheld tells whether an error means that a provider does not offer a method.
-func withheld(err error) bool {
+// isNotOffered tells whether an error means that a provider does not offer a method.
+func isNotOffered(err error) bool {
 	var status rpc.HTTPError
 	if errors.As(err, &status) {
 		switch status.StatusCode {
@@ -122,298 +122,298 @@ func withheld(err error) bool {
 			return true
 		}
 	}
-	var said rpc.Error
-	if !errors.As(err, &said) {
+	var rpcErr rpc.Error
+	if !errors.As(err, &rpcErr) {
 		return false
 	}
-	return said.ErrorCode() == codeNoMethod || wordy(said, withheldWords) && !wordy(said, spentWords)
+	return rpcErr.ErrorCode() == codeNoMethod || containsPhrase(rpcErr, notOfferedPhrases) && !containsPhrase(rpcErr, rateLimitPhrases)
 }
 
-// wordy tells whether an error has one of some words in it.
-func wordy(said error, words []string) bool {
-	text := strings.ToLower(said.Error())
+// containsPhrase tells whether an error has one of some words in it.
+func containsPhrase(err error, words []string) bool {
+	text := strings.ToLower(err.Error())
 	return slices.ContainsFunc(words, func(w string) bool { return strings.Contains(text, w) })
 }
 
-// offering are the providers that are known to offer traces.
-func (a *adapter) offering() []*provider {
+// tracingProviders are the providers that are known to offer traces.
+func (a *adapter) tracingProviders() []*provider {
 	var able []*provider
 	for _, p := range a.withArchives() {
-		if p.traces.Load() {
+		if p.offersTracing.Load() {
 			able = append(able, p)
 		}
 	}
 	return able
 }
 
-// tracers are the providers that are asked for traces; none when no provider offers them.
-func (a *adapter) tracers(ctx context.Context) ([]*provider, error) {
+// requireTracers are the providers that are asked for traces; none when no provider offers them.
+func (a *adapter) requireTracers(ctx context.Context) ([]*provider, error) {
 	if a.Trace == TraceOff {
 		return nil, nil
 	}
-	if able := a.offering(); len(able) > 0 {
+	if able := a.tracingProviders(); len(able) > 0 {
 		return able, nil
 	}
 	// One that has not answered since the start may be the one that traces.
 	for _, p := range a.withArchives() {
-		if err := p.greet(ctx); err != nil {
+		if err := p.ensureHandshake(ctx); err != nil {
 			return nil, fmt.Errorf("no provider traces, and one has not said whether it does; set trace OFF to stop waiting for it: %w", err)
 		}
 	}
-	return a.offering(), nil
+	return a.tracingProviders(), nil
 }
 
-// opinions is how many of the tracers have to answer.
-func (a *adapter) opinions(by chain.Opinions, tracers int) int {
-	switch by {
-	case chain.One:
+// requiredAnswers is how many of the tracers have to answer.
+func (a *adapter) requiredAnswers(count chain.ProviderCount, tracers int) int {
+	switch count {
+	case chain.FirstProvider:
 		return 1
-	case chain.Enough:
-		return min(a.Agree, tracers)
+	case chain.QuorumOfProviders:
+		return min(a.Quorum, tracers)
 	}
 	return tracers
 }
 
-// runs tells whether the i-th transaction can have moved coin inside: a contract can have
+// mayMoveCoin tells whether the i-th transaction can have moved coin inside: a contract can have
 // run and what it did counts.
-func (s *sealed) runs(i int) bool {
+func (s *verifiedBlock) mayMoveCoin(i int) bool {
 	t := s.txs[i]
-	least := t.signed != nil && t.to != nil && len(t.signed.Data()) == 0 && s.receipts[i].GasUsed == gasPlain
-	return !t.apart && !least && s.receipts[i].Status == types.ReceiptStatusSuccessful
+	isPlainTransfer := t.signed != nil && t.to != nil && len(t.signed.Data()) == 0 && s.receipts[i].GasUsed == plainTransferGas
+	return !t.hasNoCalls && !isPlainTransfer && s.receipts[i].Status == types.ReceiptStatusSuccessful
 }
 
-// of is the number of a transaction.
-func (s *sealed) of(hash common.Hash) (int, bool) {
-	i := slices.IndexFunc(s.txs, func(t *tx) bool { return t.hash == hash && !t.apart })
+// txIndex is the number of a transaction.
+func (s *verifiedBlock) txIndex(hash common.Hash) (int, bool) {
+	i := slices.IndexFunc(s.txs, func(t *tx) bool { return t.hash == hash && !t.hasNoCalls })
 	return i, i >= 0
 }
 
-// named is a block that is asked about by its hash, with its receipts.
-func (a *adapter) named(ctx context.Context, at chain.Block) (*sealed, error) {
-	hash := common.HexToHash(at.Hash)
-	return several.First(ctx, a.showing(), func(ctx context.Context, p *provider) (*sealed, error) { return a.sealed(ctx, p, hash) })
+// loadNamedBlock is a block that is asked about by its hash, with its receipts.
+func (a *adapter) loadNamedBlock(ctx context.Context, block chain.Block) (*verifiedBlock, error) {
+	hash := common.HexToHash(block.Hash)
+	return several.FirstAnswer(ctx, a.providersByTrust(), func(ctx context.Context, p *provider) (*verifiedBlock, error) { return a.loadBlock(ctx, p, hash) })
 }
 
-// Touched implements chain.Tracer.
-func (a *adapter) Touched(ctx context.Context, at chain.Block, by chain.Opinions) (chain.Touched, error) {
-	told, err := a.touched(ctx, at, by)
+// BalanceChanges implements chain.Tracer.
+func (a *adapter) BalanceChanges(ctx context.Context, block chain.Block, count chain.ProviderCount) (chain.BalanceChanges, error) {
+	changes, err := a.readBalanceChanges(ctx, block, count)
 	if err != nil {
-		return chain.Touched{}, fmt.Errorf("accounts that block %d of %s changed: %w", at.Height, a.Name, err)
+		return chain.BalanceChanges{}, fmt.Errorf("accounts that block %d of %s changed: %w", block.Height, a.Name, err)
 	}
-	return told, nil
+	return changes, nil
 }
 
-func (a *adapter) touched(ctx context.Context, at chain.Block, by chain.Opinions) (chain.Touched, error) {
-	able, err := a.tracers(ctx)
+func (a *adapter) readBalanceChanges(ctx context.Context, block chain.Block, count chain.ProviderCount) (chain.BalanceChanges, error) {
+	able, err := a.requireTracers(ctx)
 	if err != nil || len(able) == 0 {
-		return chain.Touched{}, err
+		return chain.BalanceChanges{}, err
 	}
-	s, err := a.named(ctx, at)
+	s, err := a.loadNamedBlock(ctx, block)
 	if err != nil {
-		return chain.Touched{}, err
+		return chain.BalanceChanges{}, err
 	}
-	all := newTouches(s)
+	merged := newBalanceChanges(s)
 	var errs []error
-	for need := a.opinions(by, len(able)); need > 0 && len(able) > 0 && !all.nothing(); {
-		asked := able[:min(need, len(able))]
-		able = able[len(asked):]
-		for _, said := range several.Ask(ctx, asked, len(asked), func(ctx context.Context, p *provider) (*touches, error) { return p.touched(ctx, s) }) {
-			if said.Err != nil {
-				errs = append(errs, said.Err)
+	for need := a.requiredAnswers(count, len(able)); need > 0 && len(able) > 0 && !merged.isEmpty(); {
+		batch := able[:min(need, len(able))]
+		able = able[len(batch):]
+		for _, reply := range several.AskAll(ctx, batch, len(batch), func(ctx context.Context, p *provider) (*balanceChanges, error) { return p.readChanges(ctx, s) }) {
+			if reply.Err != nil {
+				errs = append(errs, reply.Err)
 				continue
 			}
 			// One that could not tell of everything is no opinion on the rest.
-			if said.Value.whole() {
+			if reply.Value.isComplete() {
 				need--
 			}
-			all.add(said.Value)
-			all.heard = true
+			merged.mergeWith(reply.Value)
+			merged.answered = true
 		}
 	}
-	if !all.heard && !all.nothing() {
-		return chain.Touched{}, errors.Join(errs...)
+	if !merged.answered && !merged.isEmpty() {
+		return chain.BalanceChanges{}, errors.Join(errs...)
 	}
-	return all.told(), nil
+	return merged.toChain(), nil
 }
 
-// touches are the balances that the transactions of a block changed.
-type touches struct {
-	s     *sealed
-	known []bool // nothing more has to be asked about this transaction
-	of    []map[common.Address]*big.Int
-	heard bool
-	kept  int
+// balanceChanges are the balances that the transactions of a block changed.
+type balanceChanges struct {
+	block    *verifiedBlock
+	isKnown  []bool // nothing more has to be asked about this transaction
+	byTx     []map[common.Address]*big.Int
+	answered bool
+	total    int
 }
 
-func newTouches(s *sealed) *touches {
-	t := &touches{s: s, known: make([]bool, len(s.txs)), of: make([]map[common.Address]*big.Int, len(s.txs))}
+func newBalanceChanges(s *verifiedBlock) *balanceChanges {
+	t := &balanceChanges{block: s, isKnown: make([]bool, len(s.txs)), byTx: make([]map[common.Address]*big.Int, len(s.txs))}
 	for i := range s.txs {
-		t.known[i] = !s.runs(i)
+		t.isKnown[i] = !s.mayMoveCoin(i)
 	}
 	return t
 }
 
-// nothing tells whether no transaction is in question.
-func (t *touches) nothing() bool {
-	for i := range t.known {
-		if t.s.runs(i) {
+// isEmpty tells whether no transaction is in question.
+func (t *balanceChanges) isEmpty() bool {
+	for i := range t.isKnown {
+		if t.block.mayMoveCoin(i) {
 			return false
 		}
 	}
 	return true
 }
 
-func (t *touches) whole() bool { return !slices.Contains(t.known, false) }
+func (t *balanceChanges) isComplete() bool { return !slices.Contains(t.isKnown, false) }
 
-// set takes what a provider says about a transaction.
-func (t *touches) set(i int, of map[common.Address]*big.Int) error {
-	if !t.s.runs(i) || t.known[i] {
+// setTx takes what a provider says about a transaction.
+func (t *balanceChanges) setTx(i int, changes map[common.Address]*big.Int) error {
+	if !t.block.mayMoveCoin(i) || t.isKnown[i] {
 		return nil
 	}
-	if t.kept += len(of); t.kept > touchedMax {
-		return errTouchedTooMany
+	if t.total += len(changes); t.total > changesMax {
+		return errTooManyChanges
 	}
-	t.known[i], t.of[i] = true, of
+	t.isKnown[i], t.byTx[i] = true, changes
 	return nil
 }
 
-// add takes what another provider says. Where two differ, the amount is unknown.
-func (t *touches) add(o *touches) {
-	for i, of := range o.of {
-		t.known[i] = t.known[i] || o.known[i]
-		if t.of[i] == nil {
-			t.of[i] = of
+// mergeWith takes what another provider says. Where two differ, the amount is unknown.
+func (t *balanceChanges) mergeWith(o *balanceChanges) {
+	for i, changes := range o.byTx {
+		t.isKnown[i] = t.isKnown[i] || o.isKnown[i]
+		if t.byTx[i] == nil {
+			t.byTx[i] = changes
 			continue
 		}
-		for a, change := range of {
-			if was, ok := t.of[i][a]; ok && (was == nil || change == nil || was.Cmp(change) != 0) {
+		for a, change := range changes {
+			if amount, ok := t.byTx[i][a]; ok && (amount == nil || change == nil || amount.Cmp(change) != 0) {
 				change = nil
 			}
-			t.of[i][a] = change
+			t.byTx[i][a] = change
 		}
 	}
 }
 
-func (t *touches) told() chain.Touched {
-	told := chain.Touched{Traced: true}
-	for i, of := range t.of {
-		tx := txHash(t.s.txs[i].hash)
-		if !t.known[i] {
-			told.Blind = append(told.Blind, tx)
+func (t *balanceChanges) toChain() chain.BalanceChanges {
+	result := chain.BalanceChanges{Traced: true}
+	for i, changes := range t.byTx {
+		tx := txHash(t.block.txs[i].hash)
+		if !t.isKnown[i] {
+			result.Untraceable = append(result.Untraceable, tx)
 		}
-		for a, change := range of {
-			told.Balances = append(told.Balances, chain.TouchedBalance{Tx: tx, Address: evmtx.Canonical(a), Change: change})
+		for a, change := range changes {
+			result.Changes = append(result.Changes, chain.BalanceChange{Tx: tx, Address: evmtx.Canonical(a), Change: change})
 		}
-		sorted := told.Balances[len(told.Balances)-len(of):]
-		slices.SortFunc(sorted, func(a, b chain.TouchedBalance) int { return cmp.Compare(a.Address, b.Address) })
+		sorted := result.Changes[len(result.Changes)-len(changes):]
+		slices.SortFunc(sorted, func(a, b chain.BalanceChange) int { return cmp.Compare(a.Address, b.Address) })
 	}
-	return told
+	return result
 }
 
-// patience is how long one request for traces may take. It halves while they take too long:
+// traceTimeout is how long one request for traces may take. It halves while they take too long:
 // a block that takes every tracer's time must not take it again with each block after it.
-func (p *provider) patience() time.Duration { return p.timeout >> p.slow.Load() }
+func (p *provider) traceTimeout() time.Duration { return p.timeout >> p.timeoutHalvings.Load() }
 
-func (p *provider) took(err error) {
-	switch slow := p.slow.Load(); {
+func (p *provider) adjustTimeout(err error) {
+	switch slow := p.timeoutHalvings.Load(); {
 	case errors.Is(err, context.DeadlineExceeded):
-		p.slow.Store(min(slow+1, slowMax))
+		p.timeoutHalvings.Store(min(slow+1, timeoutHalvingsMax))
 	case err == nil && slow > 0:
-		p.slow.Store(slow - 1)
+		p.timeoutHalvings.Store(slow - 1)
 	}
 }
 
-// touched asks for the changed accounts of a block: of the whole, then of those transactions that
+// readChanges asks for the changed accounts of a block: of the whole, then of those transactions that
 // are not answered by that. Error: the provider told nothing because it does not answer.
-func (p *provider) touched(ctx context.Context, s *sealed) (*touches, error) {
-	if err := p.greet(ctx); err != nil {
+func (p *provider) readChanges(ctx context.Context, s *verifiedBlock) (*balanceChanges, error) {
+	if err := p.ensureHandshake(ctx); err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, 2*p.patience())
+	ctx, cancel := context.WithTimeout(ctx, 2*p.traceTimeout())
 	defer cancel()
-	t := newTouches(s)
-	err := p.touchedIn(ctx, t)
-	p.took(err)
-	if gone(err) {
+	t := newBalanceChanges(s)
+	err := p.readBlockChanges(ctx, t)
+	p.adjustTimeout(err)
+	if isStateGone(err) {
 		return nil, fmt.Errorf("%w: %w", chain.ErrStateGone, err)
 	}
-	if ctx.Err() == nil && silent(err) && !withheld(err) {
+	if ctx.Err() == nil && isUnavailable(err) && !isNotOffered(err) {
 		return nil, err
 	}
 	learned := err == nil
-	for i, unanswered := 0, 0; i < len(t.known) && ctx.Err() == nil && unanswered < silentMax; i++ {
-		if t.known[i] {
+	for i, unanswered := 0, 0; i < len(t.isKnown) && ctx.Err() == nil && unanswered < unansweredMax; i++ {
+		if t.isKnown[i] {
 			continue
 		}
-		of, err := p.touchedBy(ctx, s, i)
+		changes, err := p.readTxChanges(ctx, s, i)
 		if err == nil {
-			err = t.set(i, of)
+			err = t.setTx(i, changes)
 		}
 		learned = learned || err == nil
-		if unanswered++; !silent(err) {
+		if unanswered++; !isUnavailable(err) {
 			unanswered = 0
 		}
 	}
-	if !learned && withheld(err) {
+	if !learned && isNotOffered(err) {
 		return nil, err
 	}
 	return t, nil
 }
 
-// tracing runs a question with the best tracer that a provider has.
-func (p *provider) tracing(ask func(tracer map[string]any, read func(*reader, *traced) error) error) error {
-	if !p.noDiff.Load() {
-		err := ask(diffTracer, (*reader).diff)
-		if !noTracer(err) {
+// withTracer runs a question with the best tracer that a provider has.
+func (p *provider) withTracer(ask func(tracer map[string]any, read func(*reader, *traced) error) error) error {
+	if !p.lacksDiffTracer.Load() {
+		err := ask(diffTracer, (*reader).readDiff)
+		if !isTracerUnknown(err) {
 			return err
 		}
-		p.noDiff.Store(true)
+		p.lacksDiffTracer.Store(true)
 	}
-	return ask(callTracer, (*reader).calls)
+	return ask(callTracer, (*reader).readCalls)
 }
 
 // traced is what a tracer says about one transaction.
 type traced struct {
-	tx      common.Hash // zero where it does not say
-	of      map[common.Address]*big.Int
-	root    *frame // of the call tracer
-	refused bool   // it was not traced
-	keep    func(common.Address) bool
-	moved   []chain.Transfer
-	left    int
+	tx        common.Hash // zero where it does not say
+	changes   map[common.Address]*big.Int
+	root      *callFrame // of the call tracer
+	refused   bool       // it was not traced
+	isWanted  func(common.Address) bool
+	transfers []chain.Transfer
+	budget    int
 }
 
-func (p *provider) touchedIn(ctx context.Context, t *touches) error {
-	return p.tracing(func(tracer map[string]any, read func(*reader, *traced) error) error {
-		*t = *newTouches(t.s)
-		return p.stream(ctx, bound{bytes: diffBytes, within: p.patience()}, func(r *reader) error { return t.read(r, read) }, traceMethod, t.s.hash, tracer)
+func (p *provider) readBlockChanges(ctx context.Context, t *balanceChanges) error {
+	return p.withTracer(func(tracer map[string]any, read func(*reader, *traced) error) error {
+		*t = *newBalanceChanges(t.block)
+		return p.streamCall(ctx, streamLimits{bytes: diffBytes, timeout: p.traceTimeout()}, func(r *reader) error { return t.readBlockTrace(r, read) }, traceBlockMethod, t.block.hash, tracer)
 	})
 }
 
-// read reads what a tracer says about every transaction of a block. Polygon's nodes show one of
+// readBlockTrace reads what a tracer says about every transaction of a block. Polygon's nodes show one of
 // what synchronizes state or leave it out.
-func (t *touches) read(r *reader, read func(*reader, *traced) error) error {
-	at, met := 0, make([]bool, len(t.known))
-	err := r.items(func(int) error {
-		tr := traced{left: touchedMax}
-		err := r.object(func(key string) (err error) {
+func (t *balanceChanges) readBlockTrace(r *reader, read func(*reader, *traced) error) error {
+	position, isRead := 0, make([]bool, len(t.isKnown))
+	err := r.readItems(func(int) error {
+		tr := traced{budget: changesMax}
+		err := r.readObject(func(key string) (err error) {
 			switch key {
 			case "txHash":
 				var word string
-				if word, err = r.text(); err == nil {
+				if word, err = r.readText(); err == nil {
 					err = tr.tx.UnmarshalText([]byte(word))
 				}
 			case "result":
-				var none bool
-				if none, err = r.null(); err == nil && !none {
+				var wasNull bool
+				if wasNull, err = r.readNull(); err == nil && !wasNull {
 					err = read(r, &tr)
-				} else if none {
+				} else if wasNull {
 					tr.refused = true
 				}
 			case "error":
-				tr.refused, err = r.complains()
+				tr.refused, err = r.readErrorFlag()
 			default:
-				err = r.skip()
+				err = r.skipNext()
 			}
 			return err
 		})
@@ -422,45 +422,45 @@ func (t *touches) read(r *reader, read func(*reader, *traced) error) error {
 		}
 		i, ok := 0, false
 		if tr.tx != (common.Hash{}) {
-			if i, ok = t.s.of(tr.tx); !ok {
-				if t.s.stack == bor || slices.ContainsFunc(t.s.txs, func(x *tx) bool { return x.apart && x.hash == tr.tx }) {
+			if i, ok = t.block.txIndex(tr.tx); !ok {
+				if t.block.stack == bor || slices.ContainsFunc(t.block.txs, func(x *tx) bool { return x.hasNoCalls && x.hash == tr.tx }) {
 					return nil
 				}
 				return fmt.Errorf("one is of transaction %s, which the block does not have", tr.tx)
 			}
 		} else { // older nodes leave the hash out
-			for at < len(t.known) && (met[at] || t.s.txs[at].apart) {
-				at++
+			for position < len(t.isKnown) && (isRead[position] || t.block.txs[position].hasNoCalls) {
+				position++
 			}
-			if i = at; i == len(t.known) {
-				return fmt.Errorf("got more than %d transactions", len(t.known))
+			if i = position; i == len(t.isKnown) {
+				return fmt.Errorf("got more than %d transactions", len(t.isKnown))
 			}
 		}
-		if met[i] {
-			return fmt.Errorf("transaction %s is there twice", t.s.txs[i].hash)
+		if isRead[i] {
+			return fmt.Errorf("transaction %s is there twice", t.block.txs[i].hash)
 		}
-		met[i] = true
-		if tr.refused || tr.of == nil {
+		isRead[i] = true
+		if tr.refused || tr.changes == nil {
 			return nil // it may be told when it is asked about alone
 		}
-		if err := t.s.fits(i, &tr); err != nil {
+		if err := t.block.checkTrace(i, &tr); err != nil {
 			return err
 		}
-		return t.set(i, tr.of)
+		return t.setTx(i, tr.changes)
 	})
 	if err != nil {
 		return err
 	}
-	for i, ok := range met {
-		if !ok && !t.s.txs[i].apart {
-			return fmt.Errorf("%s is missing", t.s.txs[i].hash)
+	for i, ok := range isRead {
+		if !ok && !t.block.txs[i].hasNoCalls {
+			return fmt.Errorf("%s is missing", t.block.txs[i].hash)
 		}
 	}
 	return nil
 }
 
-// fits compares a trace with the block that it is of, as far as it can be.
-func (s *sealed) fits(i int, tr *traced) error {
+// checkTrace compares a trace with the block that it is of, as far as it can be.
+func (s *verifiedBlock) checkTrace(i int, tr *traced) error {
 	if tr.root == nil {
 		return nil
 	}
@@ -471,155 +471,155 @@ func (s *sealed) fits(i int, tr *traced) error {
 	return nil
 }
 
-// touchedBy asks about one transaction.
-func (p *provider) touchedBy(ctx context.Context, s *sealed, i int) (of map[common.Address]*big.Int, err error) {
+// readTxChanges asks about one transaction.
+func (p *provider) readTxChanges(ctx context.Context, s *verifiedBlock, i int) (changes map[common.Address]*big.Int, err error) {
 	tr := traced{}
-	err = p.tracing(func(tracer map[string]any, read func(*reader, *traced) error) error {
-		tr = traced{left: touchedMax}
-		return p.stream(ctx, bound{bytes: diffBytes, within: p.patience()}, func(r *reader) error { return read(r, &tr) }, traceOne, s.txs[i].hash, tracer)
+	err = p.withTracer(func(tracer map[string]any, read func(*reader, *traced) error) error {
+		tr = traced{budget: changesMax}
+		return p.streamCall(ctx, streamLimits{bytes: diffBytes, timeout: p.traceTimeout()}, func(r *reader) error { return read(r, &tr) }, traceTxMethod, s.txs[i].hash, tracer)
 	})
-	p.took(err)
+	p.adjustTimeout(err)
 	if err == nil {
-		if err = s.fits(i, &tr); err != nil {
+		if err = s.checkTrace(i, &tr); err != nil {
 			err = fmt.Errorf("%w: %w", errAnswer, err)
 		}
 	}
-	return tr.of, err
+	return tr.changes, err
 }
 
-// diff reads the accounts that a transaction changed and keeps their balances alone.
-func (r *reader) diff(tr *traced) error {
+// readDiff reads the accounts that a transaction changed and keeps their balances alone.
+func (r *reader) readDiff(tr *traced) error {
 	before, after := map[common.Address]*big.Int{}, map[common.Address]*big.Int{}
-	err := r.object(func(key string) error {
-		into := before
+	err := r.readObject(func(key string) error {
+		balances := before
 		switch key {
 		case "pre":
 		case "post":
-			into = after
+			balances = after
 		default:
 			return errNoDiff
 		}
-		return r.object(func(key string) error {
+		return r.readObject(func(key string) error {
 			var a common.Address
 			if err := a.UnmarshalText([]byte(key)); err != nil {
 				return err
 			}
-			return r.object(func(key string) (err error) {
+			return r.readObject(func(key string) (err error) {
 				if key != "balance" {
-					return r.skip()
+					return r.skipNext()
 				}
-				if tr.left--; tr.left < 0 {
-					return errTouchedTooMany
+				if tr.budget--; tr.budget < 0 {
+					return errTooManyChanges
 				}
-				into[a], err = r.number()
+				balances[a], err = r.readNumber()
 				return err
 			})
 		})
 	})
-	tr.of = map[common.Address]*big.Int{}
-	for a, now := range after {
-		if now == nil {
+	tr.changes = map[common.Address]*big.Int{}
+	for a, newBalance := range after {
+		if newBalance == nil {
 			continue
 		}
-		was := before[a]
-		if was == nil {
-			was = new(big.Int)
+		oldBalance := before[a]
+		if oldBalance == nil {
+			oldBalance = new(big.Int)
 		}
-		if change := new(big.Int).Sub(now, was); change.Sign() != 0 {
-			tr.of[a] = change
+		if change := new(big.Int).Sub(newBalance, oldBalance); change.Sign() != 0 {
+			tr.changes[a] = change
 		}
 	}
 	return err
 }
 
-// calls reads the calls of a transaction and keeps what moved to those addresses that are
+// readCalls reads the calls of a transaction and keeps what moved to those addresses that are
 // asked about, or the addresses alone where none are.
-func (r *reader) calls(tr *traced) error {
-	if tr.keep == nil {
-		tr.of = map[common.Address]*big.Int{}
+func (r *reader) readCalls(tr *traced) error {
+	if tr.isWanted == nil {
+		tr.changes = map[common.Address]*big.Int{}
 	}
 	var err error
-	tr.root, tr.moved, err = r.frame(tr, "", 0)
-	for _, m := range tr.moved {
-		if tr.keep == nil {
-			tr.of[common.HexToAddress(string(m.To))] = nil
+	tr.root, tr.transfers, err = r.readFrame(tr, "", 0)
+	for _, m := range tr.transfers {
+		if tr.isWanted == nil {
+			tr.changes[common.HexToAddress(string(m.To))] = nil
 		}
 	}
 	return err
 }
 
 // A frame is a call inside a transaction, as the callTracer reports it.
-type frame struct {
+type callFrame struct {
 	Type     string
 	From, To *common.Address
 	Value    *big.Int
 	Failed   bool
 }
 
-// frame reads a call with those below it. A call that ended in an error is left out with everything
+// readFrame reads a call with those below it. A call that ended in an error is left out with everything
 // below it: the chain has undone it.
-func (r *reader) frame(tr *traced, path string, depth int) (f *frame, below []chain.Transfer, err error) {
+func (r *reader) readFrame(tr *traced, path string, depth int) (f *callFrame, transfers []chain.Transfer, err error) {
 	if depth > callDepthMax {
 		return nil, nil, fmt.Errorf("%w: calls are %d deep", chain.ErrUndecodable, depth)
 	}
-	f = &frame{}
-	err = r.object(func(key string) (err error) {
+	f = &callFrame{}
+	err = r.readObject(func(key string) (err error) {
 		switch key {
 		case "type":
-			f.Type, err = r.text()
+			f.Type, err = r.readText()
 		case "from":
-			f.From, err = r.address()
+			f.From, err = r.readAddress()
 		case "to":
-			f.To, err = r.address()
+			f.To, err = r.readAddress()
 		case "value":
-			f.Value, err = r.number()
+			f.Value, err = r.readNumber()
 		case "error":
-			f.Failed, err = r.complains()
+			f.Failed, err = r.readErrorFlag()
 		case "calls":
-			if none, err := r.null(); none || err != nil {
+			if wasNull, err := r.readNull(); wasNull || err != nil {
 				return err
 			}
-			return r.items(func(i int) error {
-				at := strconv.Itoa(i)
+			return r.readItems(func(i int) error {
+				callPath := strconv.Itoa(i)
 				if path != "" {
-					at = path + "." + at
+					callPath = path + "." + callPath
 				}
-				c, under, err := r.frame(tr, at, depth+1)
+				c, nested, err := r.readFrame(tr, callPath, depth+1)
 				if err != nil || c.Failed {
 					return err
 				}
-				own, err := c.moved(tr, at)
-				below = append(append(below, own...), under...)
+				ownTransfers, err := c.ownTransfers(tr, callPath)
+				transfers = append(append(transfers, ownTransfers...), nested...)
 				return err
 			})
 		default:
-			err = r.skip()
+			err = r.skipNext()
 		}
 		return err
 	})
-	return f, below, err
+	return f, transfers, err
 }
 
-// moved is what a call itself moved: one transfer or none.
-func (f *frame) moved(tr *traced, at string) ([]chain.Transfer, error) {
+// ownTransfers is what a call itself moved: one transfer or none.
+func (f *callFrame) ownTransfers(tr *traced, callPath string) ([]chain.Transfer, error) {
 	switch f.Type {
 	case "CALL", "CREATE", "CREATE2", "SELFDESTRUCT":
 	case "DELEGATECALL", "CALLCODE", "STATICCALL": // move nothing; DELEGATECALL repeats its caller's value
 		return nil, nil
 	default:
-		return nil, fmt.Errorf("%w: call %s is a %q", chain.ErrUndecodable, at, f.Type)
+		return nil, fmt.Errorf("%w: call %s is a %q", chain.ErrUndecodable, callPath, f.Type)
 	}
 	if f.Value == nil || f.Value.Sign() == 0 {
 		return nil, nil
 	}
 	if f.To == nil || f.From == nil {
-		return nil, fmt.Errorf("%w: call %s has a value and no sender or receiver", chain.ErrUndecodable, at)
+		return nil, fmt.Errorf("%w: call %s has a value and no sender or receiver", chain.ErrUndecodable, callPath)
 	}
 	// What a contract sends to itself moves nothing.
-	if *f.From == *f.To || tr.keep != nil && !tr.keep(*f.To) {
+	if *f.From == *f.To || tr.isWanted != nil && !tr.isWanted(*f.To) {
 		return nil, nil
 	}
-	if tr.left--; tr.left < 0 {
+	if tr.budget--; tr.budget < 0 {
 		return nil, fmt.Errorf("more movements than one transaction can make: %w", endpoint.ErrTooLong)
 	}
 	amount, err := money.FromBig(f.Value)
@@ -627,61 +627,61 @@ func (f *frame) moved(tr *traced, at string) ([]chain.Transfer, error) {
 		return nil, err
 	}
 	return []chain.Transfer{{
-		Tx: txHash(tr.tx), Position: at, Kind: chain.Internal, From: evmtx.Canonical(*f.From), To: evmtx.Canonical(*f.To), Amount: amount,
+		Tx: txHash(tr.tx), Position: callPath, Kind: chain.Internal, From: evmtx.Canonical(*f.From), To: evmtx.Canonical(*f.To), Amount: amount,
 	}}, nil
 }
 
-// Moved implements chain.Tracer.
-func (a *adapter) Moved(ctx context.Context, q chain.MovedQuestion) ([]chain.Transfer, error) {
-	found, err := a.moved(ctx, q)
+// InternalTransfers implements chain.Tracer.
+func (a *adapter) InternalTransfers(ctx context.Context, q chain.InternalTransfersQuery) ([]chain.Transfer, error) {
+	transfers, err := a.readInternalTransfers(ctx, q)
 	if err != nil {
-		return nil, fmt.Errorf("calls of transaction %s in block %d of %s: %w", q.Tx, q.At.Height, a.Name, err)
+		return nil, fmt.Errorf("calls of transaction %s in block %d of %s: %w", q.Tx, q.Block.Height, a.Name, err)
 	}
-	return found, nil
+	return transfers, nil
 }
 
-func (a *adapter) moved(ctx context.Context, q chain.MovedQuestion) ([]chain.Transfer, error) {
-	able, err := a.tracers(ctx)
+func (a *adapter) readInternalTransfers(ctx context.Context, q chain.InternalTransfersQuery) ([]chain.Transfer, error) {
+	able, err := a.requireTracers(ctx)
 	if err != nil {
 		return nil, err
 	}
 	if len(able) == 0 {
 		return nil, errors.New("no provider traces")
 	}
-	s, err := a.named(ctx, q.At)
+	s, err := a.loadNamedBlock(ctx, q.Block)
 	if err != nil {
 		return nil, err
 	}
-	i, ok := s.of(common.HexToHash(string(q.Tx)))
+	i, ok := s.txIndex(common.HexToHash(string(q.Tx)))
 	if !ok {
 		return nil, errors.New("the block does not have it")
 	}
-	if !s.runs(i) {
+	if !s.mayMoveCoin(i) {
 		return nil, nil
 	}
-	to := map[common.Address]bool{}
-	for _, a := range q.To {
-		to[common.HexToAddress(string(a))] = true
+	receivers := map[common.Address]bool{}
+	for _, a := range q.Recipients {
+		receivers[common.HexToAddress(string(a))] = true
 	}
-	return several.Same(ctx, able, a.opinions(q.By, len(able)), 1, slices.Equal[[]chain.Transfer], func(ctx context.Context, p *provider) ([]chain.Transfer, error) {
-		if err := p.greet(ctx); err != nil {
+	return several.AgreeOnAnswer(ctx, able, a.requiredAnswers(q.Providers, len(able)), 1, slices.Equal[[]chain.Transfer], func(ctx context.Context, p *provider) ([]chain.Transfer, error) {
+		if err := p.ensureHandshake(ctx); err != nil {
 			return nil, err
 		}
-		tr := traced{tx: s.txs[i].hash, keep: func(a common.Address) bool { return to[a] }, left: movedMax}
-		most := bound{
-			bytes:  min(min(callBytes, a.AnswerBytesMax)<<min(q.Attempt, 32), callBytesMax),
-			within: min(p.timeout<<min(q.Attempt, 8), max(p.timeout, callTimeMax)),
+		tr := traced{tx: s.txs[i].hash, isWanted: func(a common.Address) bool { return receivers[a] }, budget: transfersMax}
+		limits := streamLimits{
+			bytes:   min(min(callBytes, a.AnswerBytesMax)<<min(q.Attempt, 32), callBytesMax),
+			timeout: min(p.timeout<<min(q.Attempt, 8), max(p.timeout, callTimeMax)),
 		}
-		err := p.stream(ctx, most, func(r *reader) error { return r.calls(&tr) }, traceOne, tr.tx, callTracer)
+		err := p.streamCall(ctx, limits, func(r *reader) error { return r.readCalls(&tr) }, traceTxMethod, tr.tx, callTracer)
 		if err == nil {
-			err = s.fits(i, &tr)
+			err = s.checkTrace(i, &tr)
 		}
-		if err == nil && q.Fits != nil {
-			err = q.Fits(tr.moved)
+		if err == nil && q.Check != nil {
+			err = q.Check(tr.transfers)
 		}
 		if err != nil && !errors.Is(err, endpoint.ErrTooLong) {
 			return nil, fmt.Errorf("%s: %w", p.name, err)
 		}
-		return tr.moved, err
+		return tr.transfers, err
 	})
 }

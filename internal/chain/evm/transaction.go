@@ -29,7 +29,7 @@ const (
 	avalanche       // Avalanche's C-Chain
 )
 
-func stackOf(name chain.Name) stack {
+func stackFor(name chain.Name) stack {
 	switch name {
 	case chain.Optimism, chain.Base:
 		return optimism
@@ -62,11 +62,11 @@ type tx struct {
 	from   common.Address
 	to     *common.Address // nil creates a contract
 	nonce  uint64
-	value  *big.Int // goes from from to to when it succeeds
-	signed *offer   // nil when the chain made it; it pays no fee then
-	// apart says that no contract ran for it, so that it has no calls and a tracer
+	value  *big.Int  // goes from from to to when it succeeds
+	signed *feeOffer // nil when the chain made it; it pays no fee then
+	// hasNoCalls says that no contract ran for it, so that it has no calls and a tracer
 	// may say of it what it likes.
-	apart bool
+	hasNoCalls bool
 }
 
 // txs are the transactions of a block.
@@ -74,28 +74,30 @@ type txs []*tx
 
 // An offer is what is kept of a transaction that a key signed: what it offers for its gas,
 // and whether it has data. The data itself, which a block may be full of, is not kept.
-type offer struct {
+type feeOffer struct {
 	prices  *types.Transaction
 	data    []byte // at most its first byte
 	blobGas uint64
 }
 
-func offerOf(t *types.Transaction) *offer {
+func newFeeOffer(t *types.Transaction) *feeOffer {
 	data := t.Data()
-	return &offer{
+	return &feeOffer{
 		prices: types.NewTx(&types.DynamicFeeTx{GasTipCap: t.GasTipCap(), GasFeeCap: t.GasFeeCap()}),
 		data:   bytes.Clone(data[:min(1, len(data))]), blobGas: t.BlobGas(),
 	}
 }
 
 // Data is empty where the transaction has none.
-func (o *offer) Data() []byte { return o.data }
+func (o *feeOffer) Data() []byte { return o.data }
 
-// tip is what it pays for a unit of gas above the base fee. Error: it does not offer that.
-func (o *offer) tip(baseFee *big.Int) (*big.Int, error) { return o.prices.EffectiveGasTip(baseFee) }
+// effectiveTip is what it pays for a unit of gas above the base fee. Error: it does not offer that.
+func (o *feeOffer) effectiveTip(baseFee *big.Int) (*big.Int, error) {
+	return o.prices.EffectiveGasTip(baseFee)
+}
 
-// madeJSON is what nodes tell of a transaction that the chain made.
-type madeJSON struct {
+// systemTxJSON is what nodes tell of a transaction that the chain made.
+type systemTxJSON struct {
 	Type    hexutil.Uint64  `json:"type"`
 	Hash    common.Hash     `json:"hash"`
 	ChainID *hexutil.Big    `json:"chainId"`
@@ -127,47 +129,47 @@ type madeJSON struct {
 	MaxSubmissionFee    *hexutil.Big    `json:"maxSubmissionFee"`
 }
 
-// number is a figure that a node leaves out when it is zero.
-func number(b *hexutil.Big) *big.Int {
+// bigOrZero is a figure that a node leaves out when it is zero.
+func bigOrZero(b *hexutil.Big) *big.Int {
 	if b == nil {
 		return new(big.Int)
 	}
 	return b.ToInt()
 }
 
-// receiver is how a list of fields has the receiver; none creates a contract.
-func receiver(a *common.Address) []byte {
+// receiverBytes is how a list of fields has the receiver; none creates a contract.
+func receiverBytes(a *common.Address) []byte {
 	if a == nil {
 		return nil
 	}
 	return a[:]
 }
 
-// fields are what the encoding of a transaction of the stack lists, in its order;
+// encodedFields are what the encoding of a transaction of the stack lists, in its order;
 // nil for a type that the stack does not make.
-func (m madeJSON) fields(s stack) []any {
-	price := number(m.MaxFee)
+func (m systemTxJSON) encodedFields(s stack) []any {
+	price := bigOrZero(m.MaxFee)
 	if m.MaxFee == nil {
-		price = number(m.Price)
+		price = bigOrZero(m.Price)
 	}
-	id, value, gas, nonce := number(m.ChainID), number(m.Value), uint64(m.Gas), uint64(m.Nonce)
+	id, value, gas, nonce := bigOrZero(m.ChainID), bigOrZero(m.Value), uint64(m.Gas), uint64(m.Nonce)
 	switch {
 	case s == optimism && m.Type == opDeposit:
-		return []any{m.SourceHash, m.From, receiver(m.To), number(m.Mint), value, gas, m.System, []byte(m.Input)}
+		return []any{m.SourceHash, m.From, receiverBytes(m.To), bigOrZero(m.Mint), value, gas, m.System, []byte(m.Input)}
 	case s != arbitrum:
 		return nil
 	}
 	switch m.Type {
 	case arbitrumDeposit:
-		return []any{id, m.RequestID, m.From, receiver(m.To), value}
+		return []any{id, m.RequestID, m.From, receiverBytes(m.To), value}
 	case arbitrumUnsigned:
-		return []any{id, m.From, nonce, price, gas, receiver(m.To), value, []byte(m.Input)}
+		return []any{id, m.From, nonce, price, gas, receiverBytes(m.To), value, []byte(m.Input)}
 	case arbitrumContract:
-		return []any{id, m.RequestID, m.From, price, gas, receiver(m.To), value, []byte(m.Input)}
+		return []any{id, m.RequestID, m.From, price, gas, receiverBytes(m.To), value, []byte(m.Input)}
 	case arbitrumRetry:
 		return []any{
-			id, nonce, m.From, price, gas, receiver(m.To), value, []byte(m.Input),
-			m.TicketID, m.RefundTo, number(m.MaxRefund), number(m.SubmissionFeeRefund),
+			id, nonce, m.From, price, gas, receiverBytes(m.To), value, []byte(m.Input),
+			m.TicketID, m.RefundTo, bigOrZero(m.MaxRefund), bigOrZero(m.SubmissionFeeRefund),
 		}
 	case arbitrumSubmitRetry:
 		// Nodes write the zero address for a retry that creates a contract.
@@ -176,8 +178,8 @@ func (m madeJSON) fields(s stack) []any {
 			to = nil
 		}
 		return []any{
-			id, m.RequestID, m.From, number(m.L1BaseFee), number(m.DepositValue), price, gas, receiver(to),
-			number(m.RetryValue), m.Beneficiary, number(m.MaxSubmissionFee), m.RefundTo, []byte(m.RetryData),
+			id, m.RequestID, m.From, bigOrZero(m.L1BaseFee), bigOrZero(m.DepositValue), price, gas, receiverBytes(to),
+			bigOrZero(m.RetryValue), m.Beneficiary, bigOrZero(m.MaxSubmissionFee), m.RefundTo, []byte(m.RetryData),
 		}
 	case arbitrumInternal:
 		return []any{id, []byte(m.Input)}
@@ -185,17 +187,17 @@ func (m madeJSON) fields(s stack) []any {
 	return nil
 }
 
-// pseudo tells whether it is what Polygon's nodes show behind the transactions of
+// isPseudo tells whether it is what Polygon's nodes show behind the transactions of
 // older blocks and no root covers.
-func (m madeJSON) pseudo() bool {
+func (m systemTxJSON) isPseudo() bool {
 	return m.Type == 0 && m.From == (common.Address{}) && m.To != nil && *m.To == (common.Address{}) &&
-		m.Gas == 0 && number(m.R).Sign() == 0 && number(m.S).Sign() == 0
+		m.Gas == 0 && bigOrZero(m.R).Sign() == 0 && bigOrZero(m.S).Sign() == 0
 }
 
-// made reads a transaction that the chain made, and encodes it as the root of the block's
+// readSystemTx reads a transaction that the chain made, and encodes it as the root of the block's
 // transactions has it; nil for one that a key signed.
-func (m madeJSON) made(s stack) (t *tx, encoded []byte, err error) {
-	fields := m.fields(s)
+func (m systemTxJSON) readSystemTx(s stack) (t *tx, encoded []byte, err error) {
+	fields := m.encodedFields(s)
 	if fields == nil {
 		return nil, nil, nil
 	}
@@ -206,36 +208,36 @@ func (m madeJSON) made(s stack) (t *tx, encoded []byte, err error) {
 	encoded = append([]byte{byte(m.Type)}, body...)
 	t = &tx{
 		hash: crypto.Keccak256Hash(encoded), kind: byte(m.Type),
-		from: m.From, to: m.To, nonce: uint64(m.Nonce), value: number(m.Value),
+		from: m.From, to: m.To, nonce: uint64(m.Nonce), value: bigOrZero(m.Value),
 	}
 	if t.hash != m.Hash {
 		return nil, nil, fmt.Errorf("of type %#x gives the hash %s, not %s", t.kind, t.hash, m.Hash)
 	}
 	switch t.kind {
 	case arbitrumDeposit:
-		t.apart = true
+		t.hasNoCalls = true
 	case arbitrumSubmitRetry, arbitrumInternal:
 		// What the first of them brings is in the retry that follows it.
-		t.apart, t.value = true, new(big.Int)
+		t.hasNoCalls, t.value = true, new(big.Int)
 	}
 	return t, encoded, nil
 }
 
-// transaction reads the i-th transaction of a block, and encodes it as the root of the
+// readTransaction reads the i-th transaction of a block, and encodes it as the root of the
 // block's transactions has it; nil for what is not one.
-func (a *adapter) transaction(ctx context.Context, p *provider, raw []byte, block common.Hash, i int) (t *tx, encoded []byte, err error) {
+func (a *adapter) readTransaction(ctx context.Context, p *provider, raw []byte, block common.Hash, i int) (t *tx, encoded []byte, err error) {
 	if a.stack != ethereum && a.stack != avalanche {
-		var m madeJSON
+		var m systemTxJSON
 		if err := json.Unmarshal(raw, &m); err != nil {
 			return nil, nil, fmt.Errorf("%w: transaction %d: %w", chain.ErrUndecodable, i, err)
 		}
 		switch {
-		case a.stack == bor && m.pseudo():
+		case a.stack == bor && m.isPseudo():
 			return nil, nil, nil
 		case a.stack == bor && m.Type == borStateSync:
-			return a.stateSync(ctx, p, block, i)
+			return a.readStateSync(ctx, p, block, i)
 		}
-		t, encoded, err := m.made(a.stack)
+		t, encoded, err := m.readSystemTx(a.stack)
 		if err != nil {
 			return nil, nil, fmt.Errorf("%w: transaction %d: %w", chain.ErrUndecodable, i, err)
 		}
@@ -255,19 +257,19 @@ func (a *adapter) transaction(ctx context.Context, p *provider, raw []byte, bloc
 		return nil, nil, fmt.Errorf("sender of transaction %d: %w: %w", i, chain.ErrUndecodable, err)
 	}
 	return &tx{
-		hash: signed.Hash(), kind: signed.Type(), from: from, to: signed.To(), nonce: signed.Nonce(), value: signed.Value(), signed: offerOf(signed),
+		hash: signed.Hash(), kind: signed.Type(), from: from, to: signed.To(), nonce: signed.Nonce(), value: signed.Value(), signed: newFeeOffer(signed),
 	}, encoded, nil
 }
 
-// stateSync is the transaction with which Polygon brings what happened on the layer
+// readStateSync is the transaction with which Polygon brings what happened on the layer
 // below. Nodes do not show what it holds, so it is fetched as it is encoded.
-func (a *adapter) stateSync(ctx context.Context, p *provider, block common.Hash, i int) (*tx, []byte, error) {
+func (a *adapter) readStateSync(ctx context.Context, p *provider, block common.Hash, i int) (*tx, []byte, error) {
 	var raw hexutil.Bytes
-	if err := p.call(ctx, &raw, "eth_getRawTransactionByBlockHashAndIndex", block, hexutil.Uint64(i)); err != nil {
+	if err := p.callMethod(ctx, &raw, "eth_getRawTransactionByBlockHashAndIndex", block, hexutil.Uint64(i)); err != nil {
 		return nil, nil, err
 	}
 	if len(raw) == 0 || raw[0] != borStateSync {
 		return nil, nil, errors.New("transaction that synchronizes state is not given as it is encoded")
 	}
-	return &tx{hash: crypto.Keccak256Hash(raw), kind: borStateSync, to: &common.Address{}, value: new(big.Int), apart: true}, raw, nil
+	return &tx{hash: crypto.Keccak256Hash(raw), kind: borStateSync, to: &common.Address{}, value: new(big.Int), hasNoCalls: true}, raw, nil
 }

@@ -16,37 +16,37 @@ import (
 
 var (
 	transferTopic = crypto.Keccak256Hash([]byte("Transfer(address,address,uint256)"))
-	// nativeLogs is the address from which chains with EIP-7708 report
+	// nativeLogAddress is the address from which chains with EIP-7708 report
 	// movements of the native coin in the words of a token. They are found as
 	// what they are; as tokens they would count twice.
-	nativeLogs = common.HexToAddress("0xfffffffffffffffffffffffffffffffffffffffe")
+	nativeLogAddress = common.HexToAddress("0xfffffffffffffffffffffffffffffffffffffffe")
 )
 
 func txHash(h common.Hash) chain.TxHash { return chain.TxHash(h.Hex()) }
 
-// contents is all that a block itself says has moved in it.
-func (s *sealed) contents(traced bool, providers int) (chain.Contents, error) {
-	c := chain.Contents{Block: s.block(), Traced: traced, Providers: providers, Verified: verified}
+// chainContents is all that a block itself says has moved in it.
+func (s *verifiedBlock) chainContents(traced bool, providers int) (chain.Contents, error) {
+	c := chain.Contents{Block: s.chainBlock(), Traced: traced, Providers: providers, Verified: verified}
 	payers := map[common.Address]int{}
 	for i, tx := range s.txs {
-		fee, err := s.fee(i)
+		fee, err := s.txFee(i)
 		if err != nil {
 			return chain.Contents{}, fmt.Errorf("block %d: fee: %w", c.Height, err)
 		}
 		from := tx.from
-		at, known := payers[from]
-		if !known {
-			at = len(c.Fees)
-			payers[from] = at
+		index, exists := payers[from]
+		if !exists {
+			index = len(c.Fees)
+			payers[from] = index
 			c.Fees = append(c.Fees, chain.Fee{Payer: evmtx.Canonical(from)})
 		}
-		if c.Fees[at].Amount, err = c.Fees[at].Amount.Add(fee); err != nil {
+		if c.Fees[index].Amount, err = c.Fees[index].Amount.Add(fee); err != nil {
 			return chain.Contents{}, fmt.Errorf("block %d: fees of %s: %w", c.Height, from, err)
 		}
 		if s.receipts[i].Status != types.ReceiptStatusSuccessful {
 			continue // a failed transaction moves nothing but its fee
 		}
-		native, err := s.native(i)
+		native, err := s.nativeTransfer(i)
 		if err != nil {
 			return chain.Contents{}, fmt.Errorf("block %d: %w", c.Height, err)
 		}
@@ -55,17 +55,17 @@ func (s *sealed) contents(traced bool, providers int) (chain.Contents, error) {
 		}
 		hash := txHash(tx.hash)
 		for _, l := range s.receipts[i].transfers {
-			if !s.twice(l) {
-				c.Transfers = append(c.Transfers, l.transfer(hash, s.receipts[i].firstLog))
+			if !s.repeatsNative(l) {
+				c.Transfers = append(c.Transfers, l.chainTransfer(hash, s.receipts[i].firstLog))
 			}
 		}
 	}
 	return c, nil
 }
 
-// native is the i-th transaction's own value, which may be zero. It has no receiver
+// nativeTransfer is the i-th transaction's own value, which may be zero. It has no receiver
 // where the chain itself made a contract, which nobody of ours is.
-func (s *sealed) native(i int) (chain.Transfer, error) {
+func (s *verifiedBlock) nativeTransfer(i int) (chain.Transfer, error) {
 	tx := s.txs[i]
 	amount, err := money.FromBig(tx.value)
 	if err != nil {
@@ -81,12 +81,14 @@ func (s *sealed) native(i int) (chain.Transfer, error) {
 	return tr, nil
 }
 
-// borCoin is the contract by which Polygon tells of its native coin in the words of a
+// borNativeToken is the contract by which Polygon tells of its native coin in the words of a
 // token.
-var borCoin = common.HexToAddress("0x0000000000000000000000000000000000001010")
+var borNativeToken = common.HexToAddress("0x0000000000000000000000000000000000001010")
 
-// twice tells whether a log repeats a movement of the native coin.
-func (s *sealed) twice(l tokenLog) bool { return s.stack == bor && l.contract == borCoin }
+// repeatsNative tells whether a log repeats a movement of the native coin.
+func (s *verifiedBlock) repeatsNative(l tokenLog) bool {
+	return s.stack == bor && l.contract == borNativeToken
+}
 
 // A tokenLog is a log that is the standard event of a token. It is all that is kept of the
 // logs of a block, of which there may be hundreds of thousands.
@@ -99,7 +101,7 @@ type tokenLog struct {
 // tokenTransfer reads a log as the standard event of a token. Anything that
 // differs from it, and a transfer of nothing, is not one.
 func tokenTransfer(l *types.Log) (t tokenLog, ok bool) {
-	if len(l.Topics) != 3 || l.Topics[0] != transferTopic || len(l.Data) != common.HashLength || l.Address == nativeLogs {
+	if len(l.Topics) != 3 || l.Topics[0] != transferTopic || len(l.Data) != common.HashLength || l.Address == nativeLogAddress {
 		return tokenLog{}, false
 	}
 	t.contract, t.from, t.to = l.Address, common.BytesToAddress(l.Topics[1][:]), common.BytesToAddress(l.Topics[2][:])
@@ -108,9 +110,9 @@ func tokenTransfer(l *types.Log) (t tokenLog, ok bool) {
 	return t, isAddress && !t.amount.IsZero()
 }
 
-// transfer is what the log says. firstLog is the index in the block of the first log of
+// chainTransfer is what the log says. firstLog is the index in the block of the first log of
 // its receipt.
-func (l *tokenLog) transfer(tx chain.TxHash, firstLog uint64) chain.Transfer {
+func (l *tokenLog) chainTransfer(tx chain.TxHash, firstLog uint64) chain.Transfer {
 	return chain.Transfer{
 		Tx: tx, Kind: chain.Token, Position: strconv.FormatUint(uint64(l.position), 10), Contract: evmtx.Canonical(l.contract),
 		From: evmtx.Canonical(l.from), To: evmtx.Canonical(l.to), Amount: money.FromUint256(&l.amount), LogIndex: firstLog + uint64(l.position),

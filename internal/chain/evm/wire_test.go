@@ -72,15 +72,15 @@ func wireLies(sent *atomic.Int64) map[string]func(http.ResponseWriter) {
 
 func TestWhatIsNoAnswerIsAnErrorAndTheNextProviderIsAsked(t *testing.T) {
 	t.Parallel()
-	s := stage(t, 2)
+	s := newProxiedLab(t, 2)
 	var sent atomic.Int64
 	small := func(c *evm.Config) { c.AnswerBytesMax = 1 << 20 }
 	of := []chain.Holding{{Address: s.to}}
 	for name, lie := range wireLies(&sent) {
 		cfg := config(s.proxies[0].URL)
 		small(&cfg)
-		alone, both := open(t, cfg), s.open(t, 1, small)
-		s.proxies[0].On("*", func(e *exchange) { e.Write(lie) })
+		alone, both := newChain(t, cfg), s.open(t, 1, small)
+		s.proxies[0].SetRule("*", func(e *exchange) { e.WriteRaw(lie) })
 		if got, err := alone.Reader.Heads(t.Context()); err == nil {
 			t.Errorf("%s, heads: got %+v, want an error", name, got)
 		}
@@ -107,7 +107,7 @@ func TestWhatIsNoAnswerIsAnErrorAndTheNextProviderIsAsked(t *testing.T) {
 		if amounts, err := both.Reader.Balances(t.Context(), got.Block, of); err != nil || amounts[0] != money.Units(2000) {
 			t.Errorf("%s, with another: got %v, %v, want the balance", name, amounts, err)
 		}
-		s.proxies[0].On("*", nil)
+		s.proxies[0].SetRule("*", nil)
 	}
 	// Six endless answers were asked for; a little more than what is allowed of each
 	// lies in buffers.
@@ -118,11 +118,11 @@ func TestWhatIsNoAnswerIsAnErrorAndTheNextProviderIsAsked(t *testing.T) {
 
 func TestAProviderThatAsksForAPauseIsLeftAlone(t *testing.T) {
 	t.Parallel()
-	s := stage(t, 2)
+	s := newProxiedLab(t, 2)
 	c := s.open(t, 1, nil)
-	met := s.proxies[0].Asked("eth_getBlockByNumber")
-	s.proxies[0].On("*", func(e *exchange) {
-		e.Write(func(w http.ResponseWriter) {
+	met := s.proxies[0].CallCount("eth_getBlockByNumber")
+	s.proxies[0].SetRule("*", func(e *exchange) {
+		e.WriteRaw(func(w http.ResponseWriter) {
 			w.Header().Set("Retry-After", "30")
 			w.WriteHeader(http.StatusTooManyRequests)
 		})
@@ -132,13 +132,13 @@ func TestAProviderThatAsksForAPauseIsLeftAlone(t *testing.T) {
 			t.Fatalf("got %+v, %v, want the block of the other", got, err)
 		}
 	}
-	before := s.proxies[0].Asked("eth_getBlockByNumber")
+	before := s.proxies[0].CallCount("eth_getBlockByNumber")
 	for range 5 {
 		if _, err := c.Reader.Heads(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if after := s.proxies[0].Asked("eth_getBlockByNumber"); before > met+1 || after != before {
+	if after := s.proxies[0].CallCount("eth_getBlockByNumber"); before > met+1 || after != before {
 		t.Errorf("got %d questions and then %d more, want the first one and no other", before-met, after-before)
 	}
 }
@@ -147,16 +147,16 @@ func TestAProviderThatAsksForAPauseIsLeftAlone(t *testing.T) {
 // still be forked away.
 func TestFinalBeyondTheHeadIsALie(t *testing.T) {
 	t.Parallel()
-	s := stage(t, 2)
+	s := newProxiedLab(t, 2)
 	c := s.open(t, 1, nil)
 	truth, err := c.Reader.Heads(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	next := truth.Final.Height + 1
-	s.proxies[0].On("eth_getBlockByNumber", func(e *exchange) {
+	s.proxies[0].SetRule("eth_getBlockByNumber", func(e *exchange) {
 		if string(e.Params[0]) == `"finalized"` {
-			e.Say(made(t, e.Result, truth.Latest.Height+100))
+			e.SetResult(made(t, e.Result, truth.Latest.Height+100))
 		}
 	})
 	if h, err := c.Reader.Heads(t.Context()); err != nil || h.Final != truth.Final {
@@ -165,7 +165,7 @@ func TestFinalBeyondTheHeadIsALie(t *testing.T) {
 	if got, err := final(t, c, next); err == nil {
 		t.Errorf("got %+v, want an error: only a liar calls it final", got)
 	}
-	s.proxies[1].On("*", func(e *exchange) { e.Lose() })
+	s.proxies[1].SetRule("*", func(e *exchange) { e.DropConnection() })
 	if got, err := final(t, c, next); err == nil {
 		t.Errorf("the liar alone: got %+v, want an error", got)
 	}
@@ -188,16 +188,16 @@ func made(t testing.TB, like json.RawMessage, height uint64) string {
 
 func TestAHeadThatGoesBackwardsIsReportedAsItIs(t *testing.T) {
 	t.Parallel()
-	s := stage(t, 2)
+	s := newProxiedLab(t, 2)
 	c := s.open(t, 2, nil)
 	truth, err := c.Reader.Heads(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	back := truth.Final.Height - 3
-	s.proxies[0].On("eth_getBlockByNumber", func(e *exchange) {
+	s.proxies[0].SetRule("eth_getBlockByNumber", func(e *exchange) {
 		if p := string(e.Params[0]); p == `"finalized"` || p == `"latest"` {
-			e.Say(string(block(t, s, back)))
+			e.SetResult(string(block(t, s, back)))
 		}
 	})
 	h, err := c.Reader.Heads(t.Context())
@@ -208,7 +208,7 @@ func TestAHeadThatGoesBackwardsIsReportedAsItIs(t *testing.T) {
 		t.Errorf("got %+v, %v, want ErrNotYet", got, err)
 	}
 	// The one that went back is not asked first any more, for what is not final.
-	c.Reader.Distrust()
+	c.Reader.Demote()
 	if h, err := c.Reader.Heads(t.Context()); err != nil || h.Latest != truth.Latest {
 		t.Errorf("distrusted: got %+v, %v, want the latest of the other", h, err)
 	}
@@ -216,7 +216,7 @@ func TestAHeadThatGoesBackwardsIsReportedAsItIs(t *testing.T) {
 
 func TestReceiptsAndLogsOfAnotherBlockAreNotTaken(t *testing.T) {
 	t.Parallel()
-	s := stage(t, 1)
+	s := newProxiedLab(t, 1)
 	want, err := final(t, s.chain, s.height)
 	if err != nil {
 		t.Fatal(err)
@@ -229,12 +229,12 @@ func TestReceiptsAndLogsOfAnotherBlockAreNotTaken(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	s.proxies[0].On("eth_getBlockReceipts", func(e *exchange) { e.Say(string(receipts)) })
+	s.proxies[0].SetRule("eth_getBlockReceipts", func(e *exchange) { e.SetResult(string(receipts)) })
 	if got, err := final(t, s.open(t, 1, nil), s.height); err == nil {
 		t.Errorf("receipts of block %d: got %+v, want an error", other, got)
 	}
 	// What a log says of where it stands is in no root, and nothing is taken from it.
-	s.proxies[0].On("eth_getBlockReceipts", func(e *exchange) {
+	s.proxies[0].SetRule("eth_getBlockReceipts", func(e *exchange) {
 		e.EditList(t, func(l []map[string]any) []map[string]any {
 			for _, r := range l {
 				r["blockHash"], r["blockNumber"], r["transactionIndex"] = "0x"+strings.Repeat("77", 32), "0x1", "0x9"
@@ -254,7 +254,7 @@ func TestReceiptsAndLogsOfAnotherBlockAreNotTaken(t *testing.T) {
 
 func TestBalancesOfAnotherBlockAreOutvoted(t *testing.T) {
 	t.Parallel()
-	s := stage(t, 3)
+	s := newProxiedLab(t, 3)
 	at, err := final(t, s.chain, s.height)
 	if err != nil {
 		t.Fatal(err)
@@ -263,12 +263,12 @@ func TestBalancesOfAnotherBlockAreOutvoted(t *testing.T) {
 	s.Mine(t, 1)
 	c := s.open(t, 2, nil)
 	of := []chain.Holding{{Address: s.to}}
-	s.proxies[0].On("eth_getBalance", func(e *exchange) {
+	s.proxies[0].SetRule("eth_getBalance", func(e *exchange) {
 		var now string
 		if err := s.node.RPC.CallContext(t.Context(), &now, "eth_getBalance", raw(s.to), "latest"); err != nil {
 			t.Error(err)
 		}
-		e.Say(fmt.Sprintf("%q", now))
+		e.SetResult(fmt.Sprintf("%q", now))
 	})
 	if got, err := c.Reader.Balances(t.Context(), at.Block, of); err != nil || got[0] != money.Units(2000) {
 		t.Errorf("got %v, %v, want what there was in the block, 2000", got, err)
@@ -279,21 +279,21 @@ func TestFeesThatSpikeAThousandfoldStayWithinTheCap(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	proxy := newProxy(t, l.node)
-	c := open(t, config(proxy.URL))
+	c := newChain(t, config(proxy.URL))
 	p, _, _ := l.ready(t, c, l.Token())
 	usual, err := c.Sender.Quote(t.Context(), p)
 	if err != nil {
 		t.Fatal(err)
 	}
-	proxy.On("eth_feeHistory", func(e *exchange) {
-		e.Say(strings.NewReplacer(`"0x`, `"0x3e8`).Replace(string(e.Result))) // much more than a thousand times
+	proxy.SetRule("eth_feeHistory", func(e *exchange) {
+		e.SetResult(strings.NewReplacer(`"0x`, `"0x3e8`).Replace(string(e.Result))) // much more than a thousand times
 	})
 	fees, err := c.Sender.Quote(t.Context(), p)
 	if err != nil || fees.FeeCap != feeCap || feeCap.Less(fees.TipCap) || fees.GasLimit != usual.GasLimit {
 		t.Errorf("got %+v, %v, want the cap %v", fees, err, feeCap)
 	}
-	proxy.On("eth_feeHistory", nil)
-	proxy.On("eth_estimateGas", func(e *exchange) { e.Say(`"0x3b9aca00"`) })
+	proxy.SetRule("eth_feeHistory", nil)
+	proxy.SetRule("eth_estimateGas", func(e *exchange) { e.SetResult(`"0x3b9aca00"`) })
 	var reverted *chain.RevertedError
 	if fees, err := c.Sender.Quote(t.Context(), p); !errors.As(err, &reverted) {
 		t.Errorf("a billion gas: got %+v, %v, want it refused", fees, err)

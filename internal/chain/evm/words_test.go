@@ -39,7 +39,7 @@ func TestOnlyTheStandardEventIsATransfer(t *testing.T) {
 		"dirty sender":          func(l *types.Log) { l.Topics[1][0] = 1 },
 		"dirty receiver":        func(l *types.Log) { l.Topics[2][11] = 1 },
 		"nothing":               func(l *types.Log) { l.Data = make([]byte, 32) },
-		"native coin, EIP-7708": func(l *types.Log) { l.Address = nativeLogs },
+		"native coin, EIP-7708": func(l *types.Log) { l.Address = nativeLogAddress },
 	} {
 		l := good()
 		change(l)
@@ -93,9 +93,9 @@ func TestTracesGiveWhatMovedAndWhere(t *testing.T) {
 
 // calls are what a trace says has moved.
 func calls(trace string) ([]chain.Transfer, error) {
-	tr := traced{keep: func(common.Address) bool { return true }, left: movedMax}
-	err := readerOf([]byte(trace)).calls(&tr)
-	return tr.moved, err
+	tr := traced{isWanted: func(common.Address) bool { return true }, budget: transfersMax}
+	err := newRawReader([]byte(trace)).readCalls(&tr)
+	return tr.transfers, err
 }
 
 func TestTheRootOfTheFirstTransactionOfEthereum(t *testing.T) {
@@ -116,11 +116,11 @@ func TestTheRootOfTheFirstTransactionOfEthereum(t *testing.T) {
 		t.Fatal(err)
 	}
 	var root, none listRoot
-	root.add(encoded)
-	if got, want := root.hash().Hex(), "0x4513310fcb9f6f616972a3b948dc5d547f280849a87ebb5af0191f98b87be598"; got != want {
+	root.addItem(encoded)
+	if got, want := root.rootHash().Hex(), "0x4513310fcb9f6f616972a3b948dc5d547f280849a87ebb5af0191f98b87be598"; got != want {
 		t.Errorf("root: got %s, want %s", got, want)
 	}
-	if got := none.hash(); got != types.EmptyRootHash {
+	if got := none.rootHash(); got != types.EmptyRootHash {
 		t.Errorf("root of nothing: got %s, want %s", got, types.EmptyRootHash)
 	}
 }
@@ -129,7 +129,7 @@ func TestADepthNeverReachesBelowTheFirstBlock(t *testing.T) {
 	t.Parallel()
 	f := Finality{Depth: 12}
 	for latest, want := range map[uint64]uint64{0: 0, 11: 0, 12: 0, 13: 1, 100: 88} {
-		if got := f.below(latest); got != want {
+		if got := f.finalHeight(latest); got != want {
 			t.Errorf("below(%d): got %d, want %d", latest, got, want)
 		}
 	}
@@ -140,7 +140,7 @@ func FuzzHeader(f *testing.F) {
 	f.Add([]byte(`{"hash":"0x00","number":"0x1"}`))
 	f.Add([]byte(`null`))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		h, hash, err := ethereum.header(b)
+		h, hash, err := ethereum.readHeader(b)
 		if err == nil && h.Hash() != hash {
 			t.Errorf("got %s, want %s", hash, h.Hash())
 		}
@@ -165,46 +165,46 @@ func FuzzTraces(f *testing.F) {
 	})
 }
 
-// said is an error as a node words it.
-type said struct {
+// fakeRPCError is an error as a node words it.
+type fakeRPCError struct {
 	code int
 	text string
 	data any
 }
 
-func (s said) Error() string  { return s.text }
-func (s said) ErrorCode() int { return s.code }
-func (s said) ErrorData() any { return s.data }
+func (s fakeRPCError) Error() string  { return s.text }
+func (s fakeRPCError) ErrorCode() int { return s.code }
+func (s fakeRPCError) ErrorData() any { return s.data }
 
 func TestOnlyARevertProvesARevert(t *testing.T) {
 	t.Parallel()
 	// Error(string) with "blacklisted".
 	reason := "0x08c379a0" + fmt.Sprintf("%064x%064x%s", 32, 11, "626c61636b6c6973746564"+strings.Repeat("00", 21))
 	for _, c := range []struct {
-		in   said
+		in   fakeRPCError
 		want string // "" when it proves nothing
 	}{
-		{said{3, "execution reverted: blacklisted", reason}, "blacklisted"},
-		{said{3, "execution reverted", "0x"}, "execution reverted"},
-		{said{3, "execution reverted", nil}, "execution reverted"},
-		{said{3, "execution reverted", "0x1234"}, "execution reverted"},
-		{said{-32000, "execution reverted", nil}, "execution reverted"},
-		{said{-32015, "VM execution error.", "Reverted 0x"}, ""},
-		{said{-32000, "invalid opcode: INVALID", nil}, "invalid opcode: INVALID"},
-		{said{-32000, "header not found", nil}, ""},
-		{said{-32005, "limit exceeded", nil}, ""},
-		{said{-32603, "internal error", nil}, ""},
+		{fakeRPCError{3, "execution reverted: blacklisted", reason}, "blacklisted"},
+		{fakeRPCError{3, "execution reverted", "0x"}, "execution reverted"},
+		{fakeRPCError{3, "execution reverted", nil}, "execution reverted"},
+		{fakeRPCError{3, "execution reverted", "0x1234"}, "execution reverted"},
+		{fakeRPCError{-32000, "execution reverted", nil}, "execution reverted"},
+		{fakeRPCError{-32015, "VM execution error.", "Reverted 0x"}, ""},
+		{fakeRPCError{-32000, "invalid opcode: INVALID", nil}, "invalid opcode: INVALID"},
+		{fakeRPCError{-32000, "header not found", nil}, ""},
+		{fakeRPCError{-32005, "limit exceeded", nil}, ""},
+		{fakeRPCError{-32603, "internal error", nil}, ""},
 	} {
-		err := new(endpoint.Endpoint).Said("eth_call", c.in)
+		err := new(endpoint.Endpoint).WrapError("eth_call", c.in)
 		var r *chain.RevertedError
-		if got := reverted(err); errors.As(got, &r) != (c.want != "") || r != nil && r.Reason != c.want {
+		if got := asRevert(err); errors.As(got, &r) != (c.want != "") || r != nil && r.Reason != c.want {
 			t.Errorf("%+v: got %v, want %q", c.in, got, c.want)
 		}
 	}
-	long := said{3, strings.Repeat("é", 10_000), nil}
+	long := fakeRPCError{3, strings.Repeat("é", 10_000), nil}
 	var r *chain.RevertedError
-	if !errors.As(reverted(long), &r) || len(r.Reason) > several.SaidBytesMax {
-		t.Errorf("a long reason: got %d bytes, want at most %d", len(r.Reason), several.SaidBytesMax)
+	if !errors.As(asRevert(long), &r) || len(r.Reason) > several.AnswerBytesMax {
+		t.Errorf("a long reason: got %d bytes, want at most %d", len(r.Reason), several.AnswerBytesMax)
 	}
 }
 
@@ -214,19 +214,19 @@ func TestOnlyARefusalWithholdsAMethod(t *testing.T) {
 		in   error
 		want bool
 	}{
-		{said{code: -32601, text: "the method debug_traceBlockByHash does not exist/is not available"}, true},
-		{said{code: -32600, text: "debug_traceBlockByHash is not available on the Free tier"}, true},
-		{said{code: -32000, text: "Unsupported method"}, true},
+		{fakeRPCError{code: -32601, text: "the method debug_traceBlockByHash does not exist/is not available"}, true},
+		{fakeRPCError{code: -32600, text: "debug_traceBlockByHash is not available on the Free tier"}, true},
+		{fakeRPCError{code: -32000, text: "Unsupported method"}, true},
 		{rpc.HTTPError{StatusCode: 403, Status: "403 Forbidden"}, true},
-		{said{code: -32005, text: "daily request count exceeded"}, false},
-		{said{code: -32003, text: "daily request limit reached - upgrade your account to continue"}, false},
-		{said{code: 429, text: "Your app has exceeded its compute units per second capacity. Upgrade your plan."}, false},
-		{said{code: -32000, text: "header not found"}, false},
+		{fakeRPCError{code: -32005, text: "daily request count exceeded"}, false},
+		{fakeRPCError{code: -32003, text: "daily request limit reached - upgrade your account to continue"}, false},
+		{fakeRPCError{code: 429, text: "Your app has exceeded its compute units per second capacity. Upgrade your plan."}, false},
+		{fakeRPCError{code: -32000, text: "header not found"}, false},
 		{rpc.HTTPError{StatusCode: 429, Status: "429 Too Many Requests"}, false},
 		{rpc.HTTPError{StatusCode: 502, Status: "502 Bad Gateway"}, false},
 		{errors.New("EOF"), false},
 	} {
-		if got := withheld(new(endpoint.Endpoint).Said(traceMethod, c.in)); got != c.want {
+		if got := isNotOffered(new(endpoint.Endpoint).WrapError(traceBlockMethod, c.in)); got != c.want {
 			t.Errorf("%v: got %v, want %v", c.in, got, c.want)
 		}
 	}

@@ -8,35 +8,35 @@ import (
 	"sync"
 )
 
-// Last are the things that were kept last. Its zero value is empty.
-type Last[K comparable, V any] struct {
-	mu   sync.Mutex
-	of   map[K]V
-	keys []K // oldest first
+// Cache are the things that were kept last. Its zero value is empty.
+type Cache[K comparable, V any] struct {
+	mu     sync.Mutex
+	values map[K]V
+	keys   []K // oldest first
 }
 
-// Find is what was kept under a key.
-func (l *Last[K, V]) Find(key K) (V, bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	v, ok := l.of[key]
+// Get is what was kept under a key.
+func (cache *Cache[K, V]) Get(key K) (V, bool) {
+	cache.mu.Lock()
+	defer cache.mu.Unlock()
+	v, ok := cache.values[key]
 	return v, ok
 }
 
-// Keep keeps so many at most, this one among them; each call may name another number. What
+// Put keeps so many at most, this one among them; each call may name another number. What
 // was under its key goes.
-func (l *Last[K, V]) Keep(key K, v V, most int) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.of == nil {
-		l.of = map[K]V{}
+func (cache *Cache[K, V]) Put(key K, v V, sizeMax int) {
+	cache.mu.Lock()
+	defer cache.mu.Unlock()
+	if cache.values == nil {
+		cache.values = map[K]V{}
 	}
-	if _, again := l.of[key]; again {
-		l.keys = slices.DeleteFunc(l.keys, func(k K) bool { return k == key })
+	if _, exists := cache.values[key]; exists {
+		cache.keys = slices.DeleteFunc(cache.keys, func(k K) bool { return k == key })
 	}
-	for len(l.keys) >= max(1, most) {
-		delete(l.of, l.keys[0])
-		l.keys = slices.Delete(l.keys, 0, 1)
+	for len(cache.keys) >= max(1, sizeMax) {
+		delete(cache.values, cache.keys[0])
+		cache.keys = slices.Delete(cache.keys, 0, 1)
 	}
-	l.of[key], l.keys = v, append(l.keys, key)
+	cache.values[key], cache.keys = v, append(cache.keys, key)
 }

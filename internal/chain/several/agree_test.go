@@ -13,12 +13,12 @@ import (
 var errSilent = errors.New("silent")
 
 // answers is a question that every node answers in a word, "!" with an error.
-func answers(of map[node]string) func(context.Context, node) (string, error) {
+func answers(values map[node]string) func(context.Context, node) (string, error) {
 	return func(_ context.Context, n node) (string, error) {
-		if of[n] == "!" {
+		if values[n] == "!" {
 			return "", errSilent
 		}
-		return of[n], nil
+		return values[n], nil
 	}
 }
 
@@ -45,7 +45,7 @@ func TestOthersAreAskedUntilEnoughSayTheSame(t *testing.T) {
 		for i, n := range nodes {
 			said[n] = c.said[i : i+1]
 		}
-		if got, err := Same(t.Context(), nodes, c.agree, c.first, equal, answers(said)); got != c.want || !errors.Is(err, c.err) || (err == nil) != (c.err == nil) {
+		if got, err := AgreeOnAnswer(t.Context(), nodes, c.agree, c.first, equal, answers(said)); got != c.want || !errors.Is(err, c.err) || (err == nil) != (c.err == nil) {
 			t.Errorf("%s: got %q, %v, want %q, %v", name, got, err, c.want, c.err)
 		}
 	}
@@ -55,7 +55,7 @@ func TestATokenIsSilentWhenEnoughSaySo(t *testing.T) {
 	t.Parallel()
 	coin, token := chain.Holding{Address: "a"}, chain.Holding{Address: "a", Contract: "t"}
 	five := []money.Amount{money.Units(5), money.Units(5)}
-	mute := &chain.SilentError{Of: []chain.Holding{token}, Reason: "reverted"}
+	mute := &chain.NoBalanceError{Holdings: []chain.Holding{token}, Reason: "reverted"}
 	for name, c := range map[string]struct {
 		said   []error // of each node; nil: five
 		want   error
@@ -67,11 +67,11 @@ func TestATokenIsSilentWhenEnoughSaySo(t *testing.T) {
 		"one alone":       {[]error{mute, errSilent}, errSilent, false},
 	} {
 		nodes := []int{0, 1, 2}[:len(c.said)]
-		got, err := Balances(t.Context(), nodes, 2, []chain.Holding{coin, token}, func(_ context.Context, n int) ([]money.Amount, error) {
+		got, err := AgreeOnBalances(t.Context(), nodes, 2, []chain.Holding{coin, token}, func(_ context.Context, n int) ([]money.Amount, error) {
 			return five, c.said[n]
 		})
-		var none *chain.SilentError
-		if errors.As(err, &none) != c.silent || c.silent && !slices.Equal(none.Of, mute.Of) {
+		var none *chain.NoBalanceError
+		if errors.As(err, &none) != c.silent || c.silent && !slices.Equal(none.Holdings, mute.Holdings) {
 			t.Errorf("%s: got %v, want a silent token: %v", name, err, c.silent)
 		}
 		if c.want == nil && !c.silent && !slices.Equal(got, five) || c.want != nil && !errors.Is(err, c.want) {
@@ -102,7 +102,7 @@ func TestNowhereIsNeverSaidTooEarly(t *testing.T) {
 		"fewer than must agree": {[]view{{}}, nil, chain.ErrNotYet, true},
 	} {
 		nodes := []int{0, 1, 2}[:len(c.views)]
-		got, err := Outcome(t.Context(), nodes, 2, func(a, b *chain.Outcome) bool { return *a == *b }, func(_ context.Context, n int) (*chain.Outcome, error) {
+		got, err := AgreeOnOutcome(t.Context(), nodes, 2, func(a, b *chain.Outcome) bool { return *a == *b }, func(_ context.Context, n int) (*chain.Outcome, error) {
 			return c.views[n].o, c.views[n].err
 		})
 		if (got == nil) != (c.want == nil) || got != nil && *got != *c.want || !errors.Is(err, c.err) || (err != nil) != c.failed {
@@ -120,13 +120,13 @@ func TestEnoughHaveToBeGreeted(t *testing.T) {
 	}{
 		"all":                                {[]error{nil, nil, nil}, nil},
 		"one is silent":                      {[]error{nil, errSilent, nil}, nil},
-		"too few answer":                     {[]error{errSilent, errSilent, nil}, chain.ErrSilent},
+		"too few answer":                     {[]error{errSilent, errSilent, nil}, chain.ErrTooFewProviders},
 		"the wrong network":                  {[]error{nil, nil, wrong}, wrong},
 		"the wrong network, others are away": {[]error{errSilent, errSilent, wrong}, wrong},
 		"one beside is silent":               {[]error{nil, nil, errSilent}, nil},
 	} {
-		err := Greet(t.Context(), []int{0, 1}, 1, func(_ context.Context, n int) error { return c.said[n] }, 2)
-		if !errors.Is(err, c.failed) || errors.Is(err, chain.ErrSilent) != (c.failed == chain.ErrSilent) {
+		err := HandshakeAll(t.Context(), []int{0, 1}, 1, func(_ context.Context, n int) error { return c.said[n] }, 2)
+		if !errors.Is(err, c.failed) || errors.Is(err, chain.ErrTooFewProviders) != (c.failed == chain.ErrTooFewProviders) {
 			t.Errorf("%s: got %v, want %v", name, err, c.failed)
 		}
 	}
@@ -140,11 +140,11 @@ func TestTheFinalHeadIsWhatEnoughHaveReached(t *testing.T) {
 		}
 		return chain.Heads{Latest: chain.Block{Height: uint64(10 * n)}, Final: chain.Block{Height: uint64(n)}}, nil
 	}
-	got, err := Heads(t.Context(), []int{2, 0, 3, 1}, 2, heads)
+	got, err := AgreeOnHeads(t.Context(), []int{2, 0, 3, 1}, 2, heads)
 	if err != nil || got.Latest.Height != 20 || got.Final.Height != 2 {
 		t.Errorf("got %+v, %v, want 20 of the first and 2 of the second highest", got, err)
 	}
-	if _, err := Heads(t.Context(), []int{0, 1}, 2, heads); !errors.Is(err, errSilent) {
+	if _, err := AgreeOnHeads(t.Context(), []int{0, 1}, 2, heads); !errors.Is(err, errSilent) {
 		t.Errorf("too few: got %v, want why", err)
 	}
 }
@@ -154,7 +154,7 @@ func TestTheBestAnswerToATransactionCounts(t *testing.T) {
 	for _, c := range []struct{ said, want chain.Answer }{
 		{chain.Unknown, chain.Unknown}, {chain.Known, chain.Known}, {chain.Accepted, chain.Accepted},
 	} {
-		got, said := Send(t.Context(), []node{"1", "2", "3"}, func(_ context.Context, n node) (chain.Answer, error) {
+		got, said := SendToAll(t.Context(), []node{"1", "2", "3"}, func(_ context.Context, n node) (chain.Answer, error) {
 			if n != "2" {
 				return chain.Unknown, errSilent
 			}

@@ -18,56 +18,56 @@ import (
 	"github.com/cofferpay/coffer/internal/chain"
 )
 
-// graceAfterEnough is how long the others may take once enough have answered.
-const graceAfterEnough = 2 * time.Second
+// graceAfterQuorum is how long the others may take once enough have answered.
+const graceAfterQuorum = 2 * time.Second
 
 // Answer is what one provider said.
 type Answer[P, T any] struct {
-	From  P
-	Value T
-	Err   error
+	Provider P
+	Value    T
+	Err      error
 }
 
-// Ask puts a question to all providers at once and gives their answers in the
+// AskAll puts a question to all providers at once and gives their answers in the
 // order of the providers. Once enough have answered, the others have a moment
 // left: one that hangs must not hold up what the rest could settle.
-func Ask[P, T any](ctx context.Context, of []P, enough int, question func(context.Context, P) (T, error)) []Answer[P, T] {
+func AskAll[P, T any](ctx context.Context, providers []P, quorumSize int, question func(context.Context, P) (T, error)) []Answer[P, T] {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	type numbered struct {
 		i int
 		Answer[P, T]
 	}
-	said := make(chan numbered, len(of))
-	for i, p := range of {
+	results := make(chan numbered, len(providers))
+	for i, p := range providers {
 		go func() {
 			v, err := question(ctx, p)
-			said <- numbered{i, Answer[P, T]{p, v, err}}
+			results <- numbered{i, Answer[P, T]{p, v, err}}
 		}()
 	}
-	answers := make([]Answer[P, T], len(of))
-	var late <-chan time.Time
-	for got := 0; got < len(of); {
+	answers := make([]Answer[P, T], len(providers))
+	var timeout <-chan time.Time
+	for got := 0; got < len(providers); {
 		select {
-		case n := <-said:
+		case n := <-results:
 			answers[n.i] = n.Answer
 			got++
 			if n.Err == nil {
-				if enough--; enough == 0 {
-					late = time.After(graceAfterEnough)
+				if quorumSize--; quorumSize == 0 {
+					timeout = time.After(graceAfterQuorum)
 				}
 			}
-		case <-late:
+		case <-timeout:
 			cancel()
 		}
 	}
 	return answers
 }
 
-// First puts a question to one provider after the other until one answers.
-func First[P, T any](ctx context.Context, of []P, question func(context.Context, P) (T, error)) (T, error) {
+// FirstAnswer puts a question to one provider after the other until one answers.
+func FirstAnswer[P, T any](ctx context.Context, providers []P, question func(context.Context, P) (T, error)) (T, error) {
 	var errs []error
-	for _, p := range of {
+	for _, p := range providers {
 		v, err := question(ctx, p)
 		if err == nil {
 			return v, nil
@@ -77,18 +77,18 @@ func First[P, T any](ctx context.Context, of []P, question func(context.Context,
 			break
 		}
 	}
-	var none T
-	return none, errors.Join(errs...)
+	var zero T
+	return zero, errors.Join(errs...)
 }
 
-// From is the providers beginning with the one at a number, which may be any.
-func From[P any](of []P, at uint32) []P {
-	n := int(at % uint32(len(of)))
-	return slices.Concat(of[n:], of[:n])
+// Rotate is the providers beginning with the one at a number, which may be any.
+func Rotate[P any](providers []P, start uint32) []P {
+	n := int(start % uint32(len(providers)))
+	return slices.Concat(providers[n:], providers[:n])
 }
 
-// Sighting is what a provider has at a height.
-type Sighting[H any] struct {
+// Vote is what a provider has at a height.
+type Vote[H any] struct {
 	Final bool // it calls the height final
 	Hash  H
 }
@@ -99,35 +99,35 @@ type Provider interface {
 	String() string
 }
 
-// Agreed is the hash that at least agree providers call final, and more than call any
+// AgreeOnHash is the hash that at least agree providers call final, and more than call any
 // other so, with those providers. It does not wait for answers that could not change
 // that. Errors: chain.ErrDisagreement where several are called final and none has won,
 // chain.ErrNotYet where too few call any final, else what went wrong.
-func Agreed[P Provider, H comparable](ctx context.Context, of []P, agree int, sight func(context.Context, P) (Sighting[H], error)) (H, []P, error) {
+func AgreeOnHash[P Provider, H comparable](ctx context.Context, providers []P, quorumSize int, vote func(context.Context, P) (Vote[H], error)) (H, []P, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	answers := make(chan Answer[P, Sighting[H]], len(of))
-	for _, p := range of {
+	answers := make(chan Answer[P, Vote[H]], len(providers))
+	for _, p := range providers {
 		go func() {
-			s, err := sight(ctx, p)
-			answers <- Answer[P, Sighting[H]]{p, s, err}
+			s, err := vote(ctx, p)
+			answers <- Answer[P, Vote[H]]{p, s, err}
 		}()
 	}
 	t := tally[P, H]{votes: map[H][]P{}}
-	for open := len(of) - 1; open >= 0; open-- {
-		t.add(<-answers)
-		if hash, by := t.winner(); len(by) >= agree && len(by) > t.against(by)+open {
-			return hash, by, nil
+	for open := len(providers) - 1; open >= 0; open-- {
+		t.addVote(<-answers)
+		if hash, voters := t.findWinner(); len(voters) >= quorumSize && len(voters) > t.countAgainst(voters)+open {
+			return hash, voters, nil
 		}
 	}
-	var none H
+	var zero H
 	switch {
 	case len(t.votes) > 1:
-		return none, nil, fmt.Errorf("%s: %w", t, chain.ErrDisagreement)
-	case t.final+len(t.errs) < agree:
-		return none, nil, chain.ErrNotYet
+		return zero, nil, fmt.Errorf("%s: %w", t, chain.ErrDisagreement)
+	case t.final+len(t.errs) < quorumSize:
+		return zero, nil, chain.ErrNotYet
 	}
-	return none, nil, errors.Join(t.errs...)
+	return zero, nil, errors.Join(t.errs...)
 }
 
 // A tally is how providers voted on a height.
@@ -137,34 +137,34 @@ type tally[P Provider, H comparable] struct {
 	errs  []error
 }
 
-func (t *tally[P, H]) add(a Answer[P, Sighting[H]]) {
+func (t *tally[P, H]) addVote(a Answer[P, Vote[H]]) {
 	switch {
 	case a.Err != nil:
 		t.errs = append(t.errs, a.Err)
 	case a.Value.Final:
-		t.votes[a.Value.Hash] = append(t.votes[a.Value.Hash], a.From)
+		t.votes[a.Value.Hash] = append(t.votes[a.Value.Hash], a.Provider)
 		t.final++
 	}
 }
 
-func (t *tally[P, H]) winner() (hash H, by []P) {
+func (t *tally[P, H]) findWinner() (hash H, voters []P) {
 	for h, v := range t.votes {
-		if len(v) > len(by) {
-			hash, by = h, v
+		if len(v) > len(voters) {
+			hash, voters = h, v
 		}
 	}
-	return hash, by
+	return hash, voters
 }
 
-func (t *tally[P, H]) against(by []P) int { return t.final - len(by) }
+func (t *tally[P, H]) countAgainst(voters []P) int { return t.final - len(voters) }
 
 // String says who voted for what.
 func (t tally[P, H]) String() string {
-	var said []string
+	var lines []string
 	for h, v := range t.votes {
 		for _, p := range v {
-			said = append(said, fmt.Sprintf("%s has %v", p, h))
+			lines = append(lines, fmt.Sprintf("%s has %v", p, h))
 		}
 	}
-	return strings.Join(said, ", ")
+	return strings.Join(lines, ", ")
 }

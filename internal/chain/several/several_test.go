@@ -31,9 +31,9 @@ func TestATallyNeedsAMajorityOfThoseWhoSpoke(t *testing.T) {
 		{"b", true, nil, 2, 1},
 		{"b", false, errors.New("silent"), 2, 1},
 	} {
-		one.add(Answer[node, Sighting[string]]{"p", Sighting[string]{v.final, v.hash}, v.err})
-		if hash, by := one.winner(); hash != "a" || len(by) != v.votes || one.against(by) != v.against {
-			t.Errorf("got %s with %d against %d, want a with %d against %d", hash, len(by), one.against(by), v.votes, v.against)
+		one.addVote(Answer[node, Vote[string]]{"p", Vote[string]{v.final, v.hash}, v.err})
+		if hash, by := one.findWinner(); hash != "a" || len(by) != v.votes || one.countAgainst(by) != v.against {
+			t.Errorf("got %s with %d against %d, want a with %d against %d", hash, len(by), one.countAgainst(by), v.votes, v.against)
 		}
 	}
 }
@@ -55,11 +55,11 @@ func TestWhatIsFinalIsAgreedUpon(t *testing.T) {
 		"too few are there":    {map[node]string{"1": "a", "2": "", "3": ""}, 2, "", chain.ErrNotYet},
 		"too few who answered": {map[node]string{"1": "a", "2": "!", "3": "!"}, 2, "", silent},
 	} {
-		got, by, err := Agreed(t.Context(), []node{"1", "2", "3", "4"}[:len(c.votes)], c.agree, func(_ context.Context, n node) (Sighting[string], error) {
+		got, by, err := AgreeOnHash(t.Context(), []node{"1", "2", "3", "4"}[:len(c.votes)], c.agree, func(_ context.Context, n node) (Vote[string], error) {
 			if c.votes[n] == "!" {
-				return Sighting[string]{}, silent
+				return Vote[string]{}, silent
 			}
-			return Sighting[string]{c.votes[n] != "", c.votes[n]}, nil
+			return Vote[string]{c.votes[n] != "", c.votes[n]}, nil
 		})
 		if got != c.want || !errors.Is(err, c.err) || (err == nil) != (len(by) >= c.agree) {
 			t.Errorf("%s: got %q by %v, %v, want %q, %v", name, got, by, err, c.want, c.err)
@@ -71,27 +71,27 @@ func TestOneThatHangsHoldsNobodyUp(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
-		answers := Ask(t.Context(), []node{"hangs", "says"}, 1, func(ctx context.Context, n node) (string, error) {
+		answers := AskAll(t.Context(), []node{"hangs", "says"}, 1, func(ctx context.Context, n node) (string, error) {
 			if n == "hangs" {
 				<-ctx.Done()
 				return "", ctx.Err()
 			}
 			return "yes", nil
 		})
-		if answers[1].Value != "yes" || answers[0].Err == nil || time.Since(began) != graceAfterEnough {
-			t.Errorf("got %+v after %v, want one answer after %v", answers, time.Since(began), graceAfterEnough)
+		if answers[1].Value != "yes" || answers[0].Err == nil || time.Since(began) != graceAfterQuorum {
+			t.Errorf("got %+v after %v, want one answer after %v", answers, time.Since(began), graceAfterQuorum)
 		}
 	})
 }
 
 func TestTheFirstThatAnswersIsTaken(t *testing.T) {
 	t.Parallel()
-	of := From([]node{"1", "2", "3"}, 7)
-	if !slices.Equal(of, []node{"2", "3", "1"}) {
-		t.Errorf("from the second: got %v", of)
+	providers := Rotate([]node{"1", "2", "3"}, 7)
+	if !slices.Equal(providers, []node{"2", "3", "1"}) {
+		t.Errorf("from the second: got %v", providers)
 	}
 	var asked []node
-	got, err := First(t.Context(), of, func(_ context.Context, n node) (node, error) {
+	got, err := FirstAnswer(t.Context(), providers, func(_ context.Context, n node) (node, error) {
 		asked = append(asked, n)
 		if n == "2" {
 			return "", errors.New("silent")

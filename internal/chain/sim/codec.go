@@ -7,16 +7,16 @@ import (
 	"github.com/cofferpay/coffer/internal/chain/evm/evmtx"
 )
 
-// decode reads signed bytes and finds out who signed them.
-func decode(chainID uint64, raw []byte) (*tx, error) {
-	signed, from, hash, err := evmtx.Open(raw)
+// decodeTx reads signed bytes and finds out who signed them.
+func decodeTx(chainID uint64, raw []byte) (*tx, error) {
+	signed, from, hash, err := evmtx.DecodeSigned(raw)
 	if err != nil {
 		return nil, fmt.Errorf("not a transaction: %w", err)
 	}
 	if signed.ChainID != chainID {
 		return nil, fmt.Errorf("transaction of chain %d", signed.ChainID)
 	}
-	contract, to, amount, err := evmtx.PayeeOf(signed)
+	contract, to, amount, err := evmtx.ParsePayee(signed)
 	if err != nil {
 		return nil, fmt.Errorf("no contract here knows this call: %w", err)
 	}
@@ -25,25 +25,25 @@ func decode(chainID uint64, raw []byte) (*tx, error) {
 		m.Kind = chain.Token
 	}
 	return &tx{
-		hash: hash, from: from, nonce: signed.Nonce, gasLimit: signed.Gas, tip: signed.TipCap, cap: signed.FeeCap,
+		hash: hash, from: from, nonce: signed.Nonce, gasLimit: signed.Gas, tip: signed.TipCap, feeCap: signed.FeeCap,
 		moves: []Move{m},
 	}, nil
 }
 
-// Grammar reads this chain's addresses.
-func (c *Chain) Grammar() chain.Grammar { return evmtx.Grammar{ChainID: c.conf.ChainID} }
+// AddressCodec reads this chain's addresses.
+func (c *Chain) AddressCodec() chain.AddressCodec { return evmtx.AddressCodec{ChainID: c.conf.ChainID} }
 
 // Build implements chain.Sender. The bytes are those of the real family, so
 // that the real signer signs them.
 func (c *Chain) Build(from chain.Address, s chain.Slot, f chain.Fees, ps ...chain.Payment) ([]byte, error) {
-	if c.leased() {
-		return c.buildLeased(from, s, f, ps)
+	if c.isSolana() {
+		return c.buildSolana(from, s, f, ps)
 	}
-	p, err := chain.Only(ps)
+	p, err := chain.SinglePayment(ps)
 	if err != nil {
 		return nil, err
 	}
-	t, err := evmtx.Pay(c.conf.ChainID, from, p, s.Nonce, f)
+	t, err := evmtx.NewPaymentTx(c.conf.ChainID, from, p, s.Nonce, f)
 	if err != nil {
 		return nil, err
 	}

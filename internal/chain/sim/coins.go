@@ -12,32 +12,32 @@ import (
 	"github.com/cofferpay/coffer/internal/money"
 )
 
-// With Config.Coins accounts are coins: every movement of a transaction is an output, and
+// With Config.UTXO accounts are coins: every movement of a transaction is an output, and
 // what is sent with this package's Sender spends the coins of its slot, whole. Nobody has
 // to sign: Signed makes of a payload what a signer would.
 
-// spend is a transaction of ours in words; its bytes are these in JSON.
-type spend struct {
-	Lease string          `json:"lease"`
-	Pays  []chain.Payment `json:"pays"`
-	Fee   money.Amount    `json:"fee"`
+// utxoTx is a transaction of ours in words; its bytes are these in JSON.
+type utxoTx struct {
+	SlotKey  string          `json:"lease"`
+	Payments []chain.Payment `json:"pays"`
+	Fee      money.Amount    `json:"fee"`
 }
 
-// Signed are the bytes of a payload and their hash.
-func Signed(payload []byte) (raw []byte, hash chain.TxHash) {
-	return payload, chain.TxHash(digest("coins", string(payload)))
+// SignPayload are the bytes of a payload and their hash.
+func SignPayload(payload []byte) (raw []byte, hash chain.TxHash) {
+	return payload, chain.TxHash(hashWords("coins", string(payload)))
 }
 
-// lease names coins as their outpoint, amount and holder, and where their rest goes.
-func lease(coins []chain.Coin, change chain.Address) string {
+// formatSlotKey names coins as their outpoint, amount and holder, and where their rest goes.
+func formatSlotKey(coins []chain.Output, change chain.Address) string {
 	var b strings.Builder
 	for _, c := range coins {
-		fmt.Fprintf(&b, "%s:%v:%s ", c.Outpoint, c.Amount, c.Holder)
+		fmt.Fprintf(&b, "%s:%v:%s ", c.Outpoint, c.Amount, c.Owner)
 	}
 	return b.String() + string(change)
 }
 
-func leased(text string) (coins []chain.Coin, change chain.Address, err error) {
+func parseSlotKey(text string) (coins []chain.Output, change chain.Address, err error) {
 	words := strings.Split(text, " ")
 	for _, w := range words[:len(words)-1] {
 		parts := strings.Split(w, ":")
@@ -48,32 +48,32 @@ func leased(text string) (coins []chain.Coin, change chain.Address, err error) {
 		if err != nil {
 			return nil, "", err
 		}
-		coins = append(coins, chain.Coin{Outpoint: parts[0] + ":" + parts[1], Holder: chain.Address(parts[3]), Amount: amount})
+		coins = append(coins, chain.Output{Outpoint: parts[0] + ":" + parts[1], Owner: chain.Address(parts[3]), Amount: amount})
 	}
 	return coins, chain.Address(words[len(words)-1]), nil
 }
 
-// pool spends so many coins at once, and any number with 0.
-type pool struct{ inputs int }
+// utxoModel spends so many coins at once, and any number with 0.
+type utxoModel struct{ inputs int }
 
-// Choose implements chain.Pool: coins in their order until they suffice.
-func (p pool) Choose(must, from []chain.Coin, change chain.Address, price chain.Fees, ps ...chain.Payment) (string, chain.Fees, error) {
-	need := price.Beside
+// SelectOutputs implements chain.UTXOModel: coins in their order until they suffice.
+func (p utxoModel) SelectOutputs(required, available []chain.Output, change chain.Address, price chain.Fees, ps ...chain.Payment) (string, chain.Fees, error) {
+	need := price.NonGas
 	for _, p := range ps {
 		var err error
 		if need, err = need.Add(p.Amount); err != nil {
 			return "", price, err
 		}
 	}
-	chosen, sum := slices.Clone(must), money.Zero
-	more := false
-	for i, c := range slices.Concat(must, from) {
-		if i >= len(must) {
+	chosen, sum := slices.Clone(required), money.Zero
+	tooMany := false
+	for i, c := range slices.Concat(required, available) {
+		if i >= len(required) {
 			if !sum.Less(need) {
 				break
 			}
 			if p.inputs > 0 && i >= p.inputs {
-				more = true
+				tooMany = true
 				break
 			}
 			chosen = append(chosen, c)
@@ -83,49 +83,51 @@ func (p pool) Choose(must, from []chain.Coin, change chain.Address, price chain.
 			return "", price, err
 		}
 	}
-	if short, err := need.Sub(sum); err == nil && !short.IsZero() {
-		return "", price, &chain.ShortError{By: short, More: more}
+	if missing, err := need.Sub(sum); err == nil && !missing.IsZero() {
+		return "", price, &chain.InsufficientOutputsError{Missing: missing, TooManyInputs: tooMany}
 	}
-	return lease(chosen, change), price, nil
+	return formatSlotKey(chosen, change), price, nil
 }
 
-// Spends implements chain.Pool.
-func (pool) Spends(text string) ([]chain.Coin, error) {
-	coins, _, err := leased(text)
+// Inputs implements chain.UTXOModel.
+func (utxoModel) Inputs(text string) ([]chain.Output, error) {
+	coins, _, err := parseSlotKey(text)
 	return coins, err
 }
 
-// merges implements chain.Merges.
-type merges struct{ *Chain }
+// consolidator implements chain.Consolidator.
+type consolidator struct{ *Chain }
 
-func (m merges) Price(ctx context.Context) (chain.Fees, bool, error) {
-	price, err := sender(m).TransferFees(ctx)
-	return price, !money.Units(m.conf.MergeFee).Less(price.Beside), err
+func (m consolidator) QuoteConsolidation(ctx context.Context) (chain.Fees, bool, error) {
+	price, err := utxoSender(m).TransferFees(ctx)
+	return price, !money.Units(m.conf.ConsolidationFeeMax).Less(price.NonGas), err
 }
 
-func (m merges) Small(price chain.Fees) (over, upto money.Amount) {
-	return price.Beside, money.Units(100)
+func (m consolidator) ConsolidationRange(price chain.Fees) (amountAbove, amountMax money.Amount) {
+	return price.NonGas, money.Units(100)
 }
 
-func (m merges) Bounds() (least, most int) { return m.conf.MergeFrom, 2 * m.conf.MergeFrom }
-
-func (m merges) Reach() int { return m.conf.Inputs }
-
-func (m merges) Merge(coins []chain.Coin, change chain.Address, price chain.Fees) (string, chain.Fees, error) {
-	return lease(coins, change), price, nil
+func (m consolidator) InputCounts() (countMin, countMax int) {
+	return m.conf.ConsolidationMin, 2 * m.conf.ConsolidationMin
 }
 
-// sender is the chain where accounts are coins.
-type sender struct{ *Chain }
+func (m consolidator) MaxPaymentInputs() int { return m.conf.InputsMax }
 
-// Fits implements chain.Sender: a transaction makes any number of payments.
-func (sender) Fits(ps []chain.Payment) int { return max(1, len(ps)) }
+func (m consolidator) Consolidate(coins []chain.Output, change chain.Address, price chain.Fees) (string, chain.Fees, error) {
+	return formatSlotKey(coins, change), price, nil
+}
+
+// utxoSender is the chain where accounts are coins.
+type utxoSender struct{ *Chain }
+
+// BatchSize implements chain.Sender: a transaction makes any number of payments.
+func (utxoSender) BatchSize(ps []chain.Payment) int { return max(1, len(ps)) }
 
 // Quote implements chain.Sender.
-func (s sender) Quote(ctx context.Context, ps ...chain.Payment) (chain.Fees, error) {
+func (s utxoSender) Quote(ctx context.Context, ps ...chain.Payment) (chain.Fees, error) {
 	s.mu.Lock()
 	for _, p := range ps {
-		if err := s.payable(p); err != nil {
+		if err := s.checkPayment(p); err != nil {
 			s.mu.Unlock()
 			return chain.Fees{}, err
 		}
@@ -135,134 +137,134 @@ func (s sender) Quote(ctx context.Context, ps ...chain.Payment) (chain.Fees, err
 }
 
 // TransferFees implements chain.Sender.
-func (s sender) TransferFees(ctx context.Context) (chain.Fees, error) {
+func (s utxoSender) TransferFees(ctx context.Context) (chain.Fees, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return chain.Fees{Beside: money.Units(s.baseFee)}, ctx.Err()
+	return chain.Fees{NonGas: money.Units(s.baseFee)}, ctx.Err()
 }
 
 // Bump implements chain.Sender.
-func (s sender) Bump(ctx context.Context, last chain.Fees) (chain.Fees, bool, error) {
-	more, err := raised(last.Beside, 13)
+func (s utxoSender) Bump(ctx context.Context, last chain.Fees) (chain.Fees, bool, error) {
+	higher, err := raisePercent(last.NonGas, 13)
 	if err != nil {
 		return last, false, err
 	}
-	return chain.Fees{Beside: more}, !money.Units(s.conf.FeeCap).Less(more), ctx.Err()
+	return chain.Fees{NonGas: higher}, !money.Units(s.conf.FeeCap).Less(higher), ctx.Err()
 }
 
 // Build implements chain.Sender.
-func (sender) Build(_ chain.Address, at chain.Slot, fees chain.Fees, ps ...chain.Payment) ([]byte, error) {
-	t := spend{Lease: at.Lease, Pays: ps, Fee: fees.Beside}
-	if _, err := t.tx(""); err != nil {
+func (utxoSender) Build(_ chain.Address, slot chain.Slot, fees chain.Fees, ps ...chain.Payment) ([]byte, error) {
+	t := utxoTx{SlotKey: slot.Key, Payments: ps, Fee: fees.NonGas}
+	if _, err := t.toTx(""); err != nil {
 		return nil, err
 	}
 	return json.Marshal(t)
 }
 
-// tx is a transaction as the chain runs it: what it pays, and the rest.
-func (s spend) tx(hash chain.TxHash) (*tx, error) {
-	coins, change, err := leased(s.Lease)
+// toTx is a transaction as the chain runs it: what it pays, and the rest.
+func (s utxoTx) toTx(hash chain.TxHash) (*tx, error) {
+	coins, change, err := parseSlotKey(s.SlotKey)
 	if err != nil {
 		return nil, err
 	}
-	rest := money.Zero
-	t := &tx{hash: hash, spends: coins, cap: s.Fee}
+	remaining := money.Zero
+	t := &tx{hash: hash, inputs: coins, feeCap: s.Fee}
 	for i, c := range coins {
-		if rest, err = rest.Add(c.Amount); err != nil {
+		if remaining, err = remaining.Add(c.Amount); err != nil {
 			return nil, err
 		}
 		if i == 0 {
-			t.from = c.Holder
-		} else if t.from != c.Holder {
+			t.from = c.Owner
+		} else if t.from != c.Owner {
 			t.from = ""
 		}
 	}
-	out := func(to chain.Address, amount money.Amount) {
+	addOutput := func(to chain.Address, amount money.Amount) {
 		t.moves = append(t.moves, Move{Kind: chain.Native, From: t.from, To: to, Amount: amount})
 	}
-	for _, less := range append([]chain.Payment{{Amount: s.Fee}}, s.Pays...) {
-		left, err := rest.Sub(less.Amount)
+	for _, payment := range append([]chain.Payment{{Amount: s.Fee}}, s.Payments...) {
+		left, err := remaining.Sub(payment.Amount)
 		if err != nil {
-			return nil, &chain.ShortError{By: less.Amount}
+			return nil, &chain.InsufficientOutputsError{Missing: payment.Amount}
 		}
-		rest = left
-		if less.To != "" {
-			out(less.To, less.Amount)
+		remaining = left
+		if payment.To != "" {
+			addOutput(payment.To, payment.Amount)
 		}
 	}
-	if !rest.IsZero() {
-		out(change, rest)
+	if !remaining.IsZero() {
+		addOutput(change, remaining)
 	}
 	return t, nil
 }
 
 // Send implements chain.Sender: one that shares a coin with another that waits takes its
 // place when it pays more.
-func (s sender) Send(_ context.Context, raw []byte) (chain.Answer, string) {
+func (s utxoSender) Send(_ context.Context, raw []byte) (chain.Answer, string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	p := s.providers[0]
-	if p.down != nil {
-		return chain.Unknown, p.down.Error()
+	if p.downErr != nil {
+		return chain.Unknown, p.downErr.Error()
 	}
-	var said spend
-	if err := json.Unmarshal(raw, &said); err != nil {
+	var decoded utxoTx
+	if err := json.Unmarshal(raw, &decoded); err != nil {
 		return chain.Unknown, err.Error()
 	}
-	_, hash := Signed(raw)
-	t, err := said.tx(hash)
+	_, hash := SignPayload(raw)
+	t, err := decoded.toTx(hash)
 	switch {
 	case err != nil:
 		return chain.Unknown, err.Error()
-	case p.refusing != "":
-		return chain.Unknown, p.refusing
-	case s.knows(hash):
+	case p.sendRefusal != "":
+		return chain.Unknown, p.sendRefusal
+	case s.hasTx(hash):
 		return chain.Known, "already known"
-	case !s.tip().state.has(t.spends):
+	case !s.tipBlock().state.hasUnspent(t.inputs):
 		return chain.Unknown, "missing inputs"
 	}
-	for _, w := range s.pool {
-		if w.shares(t) && !w.cap.Less(t.cap) {
+	for _, w := range s.mempool {
+		if w.sharesInput(t) && !w.feeCap.Less(t.feeCap) {
 			return chain.Unknown, "insufficient fee"
 		}
 	}
-	s.pool = slices.DeleteFunc(s.pool, func(w *tx) bool { return w.shares(t) })
-	s.pool = append(s.pool, t)
-	if p.lose {
+	s.mempool = slices.DeleteFunc(s.mempool, func(w *tx) bool { return w.sharesInput(t) })
+	s.mempool = append(s.mempool, t)
+	if p.losesAnswers {
 		return chain.Unknown, "unexpected EOF"
 	}
 	return chain.Accepted, "accepted"
 }
 
 // Account implements chain.Sender: where the coins of slots are.
-func (s sender) Account(ctx context.Context, _ chain.Address, open ...chain.Slot) (chain.Account, error) {
+func (s utxoSender) Account(ctx context.Context, _ chain.Address, open ...chain.Slot) (chain.Account, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	up, err := s.answering()
+	online, err := s.onlineProviders()
 	if err != nil {
 		return chain.Account{}, errors.Join(err, ctx.Err())
 	}
-	acct := chain.Account{Leased: true}
-	for _, at := range open {
-		coins, _, err := leased(at.Lease)
+	acct := chain.Account{KeyedSlots: true}
+	for _, slot := range open {
+		coins, _, err := parseSlotKey(slot.Key)
 		if err != nil {
 			return acct, err
 		}
-		var l chain.Lease
-		if s.blocks[up[0].latest()].state.has(coins) {
-			l.Latest = at.Lease
+		var l chain.SlotState
+		if s.blocks[online[0].latestHeight()].state.hasUnspent(coins) {
+			l.Latest = slot.Key
 		}
 		// What is spent in no final block is not spent finally.
-		if final := s.blocks[up[0].final()].state; !slices.ContainsFunc(coins, func(c chain.Coin) bool { return final.spent[c.Outpoint] }) {
-			l.Final = at.Lease
+		if final := s.blocks[online[0].finalHeight()].state; !slices.ContainsFunc(coins, func(c chain.Output) bool { return final.spent[c.Outpoint] }) {
+			l.Final = slot.Key
 		}
-		acct.Leases = append(acct.Leases, l)
+		acct.Slots = append(acct.Slots, l)
 	}
 	return acct, nil
 }
 
 // Outcome implements chain.Sender.
-func (s sender) Outcome(_ context.Context, txs []chain.TxHash, ps ...chain.Payment) (*chain.Outcome, error) {
+func (s utxoSender) Outcome(_ context.Context, txs []chain.TxHash, ps ...chain.Payment) (*chain.Outcome, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, b := range s.blocks {
@@ -270,7 +272,7 @@ func (s sender) Outcome(_ context.Context, txs []chain.TxHash, ps ...chain.Payme
 			if r, ok := b.receipts[h]; ok {
 				return &chain.Outcome{
 					Tx: h, Block: b.Block, Succeeded: true, Fee: r.fee,
-					Paid: chain.Makes(r.transfers, ps, func(t chain.Transfer, p chain.Payment) bool { return t.To == p.To && t.Amount == p.Amount }),
+					Paid: chain.MakesPayments(r.transfers, ps, func(t chain.Transfer, p chain.Payment) bool { return t.To == p.To && t.Amount == p.Amount }),
 				}, nil
 			}
 		}
@@ -278,67 +280,67 @@ func (s sender) Outcome(_ context.Context, txs []chain.TxHash, ps ...chain.Payme
 	return nil, nil
 }
 
-// Steal spends coins as somebody would who has their keys.
-func (c *Chain) Steal(to chain.Address, coins ...chain.Coin) chain.TxHash {
+// StealOutputs spends coins as somebody would who has their keys.
+func (c *Chain) StealOutputs(to chain.Address, coins ...chain.Output) chain.TxHash {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.scripted++
-	t, err := spend{Lease: lease(coins, to)}.tx(chain.TxHash(digest("stolen", c.scripted)))
+	c.scriptCount++
+	t, err := utxoTx{SlotKey: formatSlotKey(coins, to)}.toTx(chain.TxHash(hashWords("stolen", c.scriptCount)))
 	if err != nil {
 		panic("sim: " + err.Error())
 	}
-	c.pool = slices.DeleteFunc(c.pool, func(w *tx) bool { return w.shares(t) })
-	c.pool = append(c.pool, t)
+	c.mempool = slices.DeleteFunc(c.mempool, func(w *tx) bool { return w.sharesInput(t) })
+	c.mempool = append(c.mempool, t)
 	return t.hash
 }
 
-func (t *tx) shares(o *tx) bool {
-	return slices.ContainsFunc(t.spends, func(c chain.Coin) bool {
-		return slices.ContainsFunc(o.spends, func(d chain.Coin) bool { return c.Outpoint == d.Outpoint })
+func (t *tx) sharesInput(o *tx) bool {
+	return slices.ContainsFunc(t.inputs, func(c chain.Output) bool {
+		return slices.ContainsFunc(o.inputs, func(d chain.Output) bool { return c.Outpoint == d.Outpoint })
 	})
 }
 
-// has tells whether coins are there and not spent.
-func (s *state) has(coins []chain.Coin) bool {
-	return !slices.ContainsFunc(coins, func(c chain.Coin) bool { return s.coins[c.Outpoint] != c })
+// hasUnspent tells whether coins are there and not spent.
+func (s *state) hasUnspent(coins []chain.Output) bool {
+	return !slices.ContainsFunc(coins, func(c chain.Output) bool { return s.coins[c.Outpoint] != c })
 }
 
-// runCoins executes a transaction that spends coins.
-func (c *Chain) runCoins(b *block, t *tx) {
+// runUTXO executes a transaction that spends coins.
+func (c *Chain) runUTXO(b *block, t *tx) {
 	r := &receipt{succeeded: true}
-	in, out := money.Zero, money.Zero
-	must := func(err error) {
+	inputSum, outputSum := money.Zero, money.Zero
+	check := func(err error) {
 		if err != nil {
 			panic(fmt.Sprintf("sim: coins of %s: %v", t.hash, err))
 		}
 	}
-	for _, coin := range t.spends {
+	for _, coin := range t.inputs {
 		delete(b.state.coins, coin.Outpoint)
 		b.state.spent[coin.Outpoint] = true
-		must(b.state.sub(chain.Holding{Address: coin.Holder}, coin.Amount))
+		check(b.state.subBalance(chain.Holding{Address: coin.Owner}, coin.Amount))
 		var err error
-		in, err = in.Add(coin.Amount)
-		must(err)
+		inputSum, err = inputSum.Add(coin.Amount)
+		check(err)
 	}
 	for i, m := range t.moves {
-		must(b.state.add(chain.Holding{Address: m.To}, m.Amount))
+		check(b.state.addBalance(chain.Holding{Address: m.To}, m.Amount))
 		var err error
-		out, err = out.Add(m.Amount)
-		must(err)
+		outputSum, err = outputSum.Add(m.Amount)
+		check(err)
 		r.transfers = append(r.transfers, chain.Transfer{Tx: t.hash, Kind: chain.Native, Position: fmt.Sprint(i), From: t.from, To: m.To, Amount: m.Amount})
 	}
 	var err error
-	r.fee, err = in.Sub(out)
-	must(err)
+	r.fee, err = inputSum.Sub(outputSum)
+	check(err)
 	b.receipts[t.hash] = r
 	b.Transfers = append(b.Transfers, r.transfers...)
-	b.state.keep(r.transfers)
+	b.state.addOutputs(r.transfers)
 }
 
-// keep makes coins of what arrived.
-func (s *state) keep(transfers []chain.Transfer) {
+// addOutputs makes coins of what arrived.
+func (s *state) addOutputs(transfers []chain.Transfer) {
 	for _, t := range transfers {
-		at := string(t.Tx) + ":" + t.Position
-		s.coins[at] = chain.Coin{Outpoint: at, Holder: t.To, Amount: t.Amount}
+		outpoint := string(t.Tx) + ":" + t.Position
+		s.coins[outpoint] = chain.Output{Outpoint: outpoint, Owner: t.To, Amount: t.Amount}
 	}
 }

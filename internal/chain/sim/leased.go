@@ -13,79 +13,79 @@ import (
 )
 
 // A chain of the Solana family has places by name in place of numbers, a payer beside who
-// pays the amount, and as many payments in a transaction as Config.Several. Its bytes are
+// pays the amount, and as many payments in a transaction as Config.PaymentsPerTx. Its bytes are
 // the real ones; it knows no rent, no program and no token account but by its owner.
 const (
-	places     = 8 // nonce accounts that every account has from the beginning
-	decimals   = 6 // of every token
-	unitsEach  = 30_000
-	priceFirst = 10_000
-	priceMost  = 5_000_000
+	nonceAccounts   = 8 // nonce accounts that every account has from the beginning
+	decimals        = 6 // of every token
+	unitsPerPayment = 30_000
+	priceFirst      = 10_000
+	priceMax        = 5_000_000
 )
 
-func (c *Chain) leased() bool { return c.conf.Name.Family() == chain.SolanaFamily }
+func (c *Chain) isSolana() bool { return c.conf.Name.Family() == chain.SolanaFamily }
 
 // SolanaAddress is Address in the form of that family. No key stands behind it.
 func SolanaAddress(name string) chain.Address {
 	return solanatx.Canonical(sha256.Sum256([]byte("sim address " + name)))
 }
 
-// value is what a nonce account has: another one each time that something takes it, and
+// nonceValue is what a nonce account has: another one each time that something takes it, and
 // another one on another fork.
-func (s *state) value(account chain.Address) string {
-	v, err := solanatx.Durable(s.before(account))
+func (s *state) nonceValue(account chain.Address) string {
+	v, err := solanatx.NonceValueAfter(s.nonceParent(account))
 	if err != nil {
 		panic("sim: " + err.Error())
 	}
 	return v
 }
 
-// before is the hash of the block that the value of a nonce account follows from.
-func (s *state) before(account chain.Address) string {
-	if b, ok := s.values[account]; ok {
+// nonceParent is the hash of the block that the value of a nonce account follows from.
+func (s *state) nonceParent(account chain.Address) string {
+	if b, ok := s.nonceParents[account]; ok {
 		return b
 	}
 	return string(SolanaAddress("value of " + string(account)))
 }
 
-// takes tells whether a transaction is the next in its place.
-func (s *state) takes(t *tx) bool {
-	if t.place != "" {
-		return s.value(t.place) == t.value
+// isNext tells whether a transaction is the next in its place.
+func (s *state) isNext(t *tx) bool {
+	if t.nonceAccount != "" {
+		return s.nonceValue(t.nonceAccount) == t.nonceValue
 	}
 	return s.nonces[t.from] == t.nonce
 }
 
-// past tells whether its place is another transaction's.
-func (s *state) past(t *tx) bool {
-	if t.place != "" {
-		return s.value(t.place) != t.value
+// isPast tells whether its place is another transaction's.
+func (s *state) isPast(t *tx) bool {
+	if t.nonceAccount != "" {
+		return s.nonceValue(t.nonceAccount) != t.nonceValue
 	}
 	return t.nonce < s.nonces[t.from]
 }
 
-// advance takes the place of a transaction.
-func (s *state) advance(t *tx, words ...any) {
-	if t.place == "" {
+// useSlot takes the place of a transaction.
+func (s *state) useSlot(t *tx, words ...any) {
+	if t.nonceAccount == "" {
 		s.nonces[t.from]++
 		return
 	}
-	s.values[t.place] = string(SolanaAddress(digest(append(words, string(t.place), t.value)...)))
-	s.proofs[s.value(t.place)] = s.values[t.place]
+	s.nonceParents[t.nonceAccount] = string(SolanaAddress(hashWords(append(words, string(t.nonceAccount), t.nonceValue)...)))
+	s.valueParents[s.nonceValue(t.nonceAccount)] = s.nonceParents[t.nonceAccount]
 }
 
-// rivals tells whether two transactions are for one place.
-func rivals(a, b *tx) bool {
-	return a.from == b.from && a.place == b.place && a.value == b.value && a.nonce == b.nonce
+// haveSameSlot tells whether two transactions are for one place.
+func haveSameSlot(a, b *tx) bool {
+	return a.from == b.from && a.nonceAccount == b.nonceAccount && a.nonceValue == b.nonceValue && a.nonce == b.nonce
 }
 
-// draft is the transaction of payments without its fees.
-func (c *Chain) draft(account chain.Address, lease string, ps []chain.Payment) (solanatx.Tx, error) {
-	at, value, err := solanatx.ParseLease(lease)
+// draftTx is the transaction of payments without its fees.
+func (c *Chain) draftTx(account chain.Address, slotKey string, ps []chain.Payment) (solanatx.Tx, error) {
+	nonceAccount, value, err := solanatx.ParseSlotKey(slotKey)
 	if err != nil {
 		return solanatx.Tx{}, err
 	}
-	t := solanatx.Tx{Payer: account, NonceAccount: at, NonceValue: value, Limit: unitsEach * uint32(max(1, len(ps))), Price: priceFirst}
+	t := solanatx.Tx{Payer: account, NonceAccount: nonceAccount, NonceValue: value, Limit: unitsPerPayment * uint32(max(1, len(ps))), Price: priceFirst}
 	for _, p := range ps {
 		if p.Payer != account && (p.Payer != "" || p.From != account) {
 			return t, fmt.Errorf("%s does not pay for %s", account, p.From)
@@ -94,7 +94,7 @@ func (c *Chain) draft(account chain.Address, lease string, ps []chain.Payment) (
 		if p.Contract != "" {
 			program, digits = solanatx.TokenProgram, decimals
 		}
-		m, err := solanatx.MoveOf(p, program, digits, false)
+		m, err := solanatx.NewMove(p, program, digits, false)
 		if err != nil {
 			return t, err
 		}
@@ -103,14 +103,14 @@ func (c *Chain) draft(account chain.Address, lease string, ps []chain.Payment) (
 	return t, nil
 }
 
-// fitting is how many of payments fit into a packet.
-func (c *Chain) fitting(ps []chain.Payment) int {
-	for n := min(len(ps), c.conf.Several); n > 1; n-- {
+// fittingCount is how many of payments fit into a packet.
+func (c *Chain) fittingCount(ps []chain.Payment) int {
+	for n := min(len(ps), c.conf.PaymentsPerTx); n > 1; n-- {
 		payer := ps[0].Payer
 		if payer == "" {
 			payer = ps[0].From
 		}
-		t, err := c.draft(payer, solanatx.Lease(SolanaAddress("place"), string(SolanaAddress("value"))), ps[:n])
+		t, err := c.draftTx(payer, solanatx.SlotKey(SolanaAddress("place"), string(SolanaAddress("value"))), ps[:n])
 		if err == nil {
 			_, err = t.Payload()
 		}
@@ -121,13 +121,13 @@ func (c *Chain) fitting(ps []chain.Payment) int {
 	return min(1, len(ps))
 }
 
-func (c *Chain) buildLeased(account chain.Address, s chain.Slot, f chain.Fees, ps []chain.Payment) ([]byte, error) {
-	t, err := c.draft(account, s.Lease, ps)
+func (c *Chain) buildSolana(account chain.Address, s chain.Slot, f chain.Fees, ps []chain.Payment) ([]byte, error) {
+	t, err := c.draftTx(account, s.Key, ps)
 	if err != nil {
 		return nil, err
 	}
 	price, ok := f.TipCap.Uint64()
-	if !ok || f.GasLimit > solanatx.LimitMax || len(ps) > c.conf.Several {
+	if !ok || f.GasLimit > solanatx.LimitMax || len(ps) > c.conf.PaymentsPerTx {
 		return nil, errors.New("fees or payments beyond those of the chain")
 	}
 	t.Limit, t.Price = uint32(f.GasLimit), price
@@ -139,37 +139,37 @@ func (c *Chain) buildLeased(account chain.Address, s chain.Slot, f chain.Fees, p
 	return t.Payload()
 }
 
-// offerLeased is fees of so many payments with signatures of so many.
-func offerLeased(payments, signatures int) chain.Fees {
-	limit := unitsEach * uint64(max(1, payments))
+// solanaFees is fees of so many payments with signatures of so many.
+func solanaFees(payments, signatures int) chain.Fees {
+	limit := unitsPerPayment * uint64(max(1, payments))
 	return chain.Fees{
 		GasLimit: limit, TipCap: money.Units(priceFirst),
-		Beside: money.Units(limit*priceFirst/1_000_000 + solanatx.SignatureFee*uint64(signatures)),
+		NonGas: money.Units(limit*priceFirst/1_000_000 + solanatx.SignatureFee*uint64(signatures)),
 	}
 }
 
-func bumpLeased(last chain.Fees) (chain.Fees, bool, error) {
+func bumpSolana(last chain.Fees) (chain.Fees, bool, error) {
 	price, ok := last.TipCap.Uint64()
-	if !ok || price >= priceMost {
+	if !ok || price >= priceMax {
 		return chain.Fees{}, false, nil
 	}
-	more := min(price+price/2+1, priceMost)
-	next := last
-	next.TipCap = money.Units(more)
+	higher := min(price+price/2+1, priceMax)
+	bumped := last
+	bumped.TipCap = money.Units(higher)
 	cost := func(price uint64) uint64 { return (last.GasLimit*price + 999_999) / 1_000_000 }
 	var err error
-	next.Beside, err = last.Beside.Add(money.Units(cost(more) - cost(price)))
-	return next, err == nil, err
+	bumped.NonGas, err = last.NonGas.Add(money.Units(cost(higher) - cost(price)))
+	return bumped, err == nil, err
 }
 
-func (c *Chain) decodeLeased(raw []byte) (*tx, error) {
+func (c *Chain) decodeSolana(raw []byte) (*tx, error) {
 	signed, hash, err := solanatx.DecodeSigned(raw)
 	if err != nil {
 		return nil, fmt.Errorf("not a transaction: %w", err)
 	}
 	t := &tx{
-		hash: hash, from: signed.Payer, place: signed.NonceAccount, value: signed.NonceValue,
-		gasLimit: uint64(signed.Limit), cap: money.Units(signed.Price), most: signed.MaxCost(),
+		hash: hash, from: signed.Payer, nonceAccount: signed.NonceAccount, nonceValue: signed.NonceValue,
+		gasLimit: uint64(signed.Limit), feeCap: money.Units(signed.Price), costMax: signed.MaxCost(),
 	}
 	for _, m := range signed.Moves {
 		move := Move{Kind: chain.Native, From: m.From, To: m.To, Contract: m.Mint, Amount: m.Amount}
@@ -184,34 +184,34 @@ func (c *Chain) decodeLeased(raw []byte) (*tx, error) {
 	return t, nil
 }
 
-// leases are the places of an account at two heights.
-func (c *Chain) leases(a chain.Address, latest, final uint64) ([]chain.Lease, error) {
-	var all []chain.Lease
-	for n := range uint32(places) {
-		at, err := solanatx.NonceAccount(a, n)
+// slotStates are the places of an account at two heights.
+func (c *Chain) slotStates(a chain.Address, latest, final uint64) ([]chain.SlotState, error) {
+	var states []chain.SlotState
+	for n := range uint32(nonceAccounts) {
+		nonceAccount, err := solanatx.NonceAccount(a, n)
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, chain.Lease{
-			Latest: solanatx.Lease(at, c.blocks[latest].state.value(at)),
-			Final:  solanatx.Lease(at, c.blocks[final].state.value(at)),
+		states = append(states, chain.SlotState{
+			Latest: solanatx.SlotKey(nonceAccount, c.blocks[latest].state.nonceValue(nonceAccount)),
+			Final:  solanatx.SlotKey(nonceAccount, c.blocks[final].state.nonceValue(nonceAccount)),
 		})
 	}
-	return all, nil
+	return states, nil
 }
 
-// Proof is what proves a lease that is or was a place's, on whatever fork.
-func (c *Chain) Proof(_ context.Context, _ chain.Address, lease string, known ...string) (string, error) {
-	at, value, err := solanatx.ParseLease(lease)
+// ProveSlot is what proves a lease that is or was a place's, on whatever fork.
+func (c *Chain) ProveSlot(_ context.Context, _ chain.Address, slotKey string, candidates ...string) (string, error) {
+	nonceAccount, value, err := solanatx.ParseSlotKey(slotKey)
 	if err != nil {
 		return "", err
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, b := range append(slices.Clone(known), string(SolanaAddress("value of "+string(at))), c.tip().state.proofs[value]) {
-		if v, err := solanatx.Durable(b); err == nil && v == value {
+	for _, b := range append(slices.Clone(candidates), string(SolanaAddress("value of "+string(nonceAccount))), c.tipBlock().state.valueParents[value]) {
+		if v, err := solanatx.NonceValueAfter(b); err == nil && v == value {
 			return b, nil
 		}
 	}
-	return "", fmt.Errorf("nothing gave %s this value", at)
+	return "", fmt.Errorf("nothing gave %s this value", nonceAccount)
 }

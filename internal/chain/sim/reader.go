@@ -15,105 +15,105 @@ type Provider struct {
 	c     *Chain
 	index int
 
-	down     error
-	lag      uint64
-	pinned   *uint64
-	other    map[uint64]bool
-	empty    map[uint64]bool
-	pruned   bool
-	swallow  bool
-	lose     bool
-	refusing string
-	discreet bool
+	downErr      error
+	lag          uint64
+	pinned       *uint64
+	otherHashes  map[uint64]bool
+	emptyBlocks  map[uint64]bool
+	pruned       bool
+	swallow      bool
+	losesAnswers bool
+	sendRefusal  string
+	hidesSenders bool
 
-	traceless error
-	blind     map[chain.TxHash]bool
-	heavy     map[chain.TxHash]int
-	hidden    map[chain.Address]bool
-	invented  map[chain.TxHash][]chain.Transfer
+	traceErr        error
+	untraceable     map[chain.TxHash]bool
+	longTraces      map[chain.TxHash]int
+	hiddenAddresses map[chain.Address]bool
+	invented        map[chain.TxHash][]chain.Transfer
 }
 
-func (p *Provider) set(f func()) {
+func (p *Provider) update(f func()) {
 	p.c.mu.Lock()
 	defer p.c.mu.Unlock()
 	f()
 }
 
-// Down makes every question fail with an error; nil brings the provider back.
-func (p *Provider) Down(err error) { p.set(func() { p.down = err }) }
+// SetDown makes every question fail with an error; nil brings the provider back.
+func (p *Provider) SetDown(err error) { p.update(func() { p.downErr = err }) }
 
-// Lag shows a head that many blocks behind the real one.
-func (p *Provider) Lag(blocks uint64) { p.set(func() { p.lag = blocks }) }
+// SetLag shows a head that many blocks behind the real one.
+func (p *Provider) SetLag(blocks uint64) { p.update(func() { p.lag = blocks }) }
 
 // PinHead shows this height as the latest, even below one that was shown before.
-func (p *Provider) PinHead(height uint64) { p.set(func() { p.pinned = &height }) }
+func (p *Provider) PinHead(height uint64) { p.update(func() { p.pinned = &height }) }
 
 // UnpinHead shows the real head again.
-func (p *Provider) UnpinHead() { p.set(func() { p.pinned = nil }) }
+func (p *Provider) UnpinHead() { p.update(func() { p.pinned = nil }) }
 
 // LieHash makes the provider name another hash for the block at a height.
-func (p *Provider) LieHash(height uint64, on bool) {
-	p.set(func() { p.other = with(p.other, height, on) })
+func (p *Provider) LieHash(height uint64, enabled bool) {
+	p.update(func() { p.otherHashes = withHeight(p.otherHashes, height, enabled) })
 }
 
 // LieEmpty makes the provider leave out all movements of the block at a height.
 // Like receipts that are missing, that does not fit the block's header.
-func (p *Provider) LieEmpty(height uint64, on bool) {
-	p.set(func() { p.empty = with(p.empty, height, on) })
+func (p *Provider) LieEmpty(height uint64, enabled bool) {
+	p.update(func() { p.emptyBlocks = withHeight(p.emptyBlocks, height, enabled) })
 }
 
 // Prune makes the provider forget the state of every block but the latest.
-func (p *Provider) Prune(on bool) { p.set(func() { p.pruned = on }) }
+func (p *Provider) Prune(enabled bool) { p.update(func() { p.pruned = enabled }) }
 
 // HideSenders makes the provider answer nobody who asks for the senders of what names
 // none itself.
-func (p *Provider) HideSenders(on bool) { p.set(func() { p.discreet = on }) }
+func (p *Provider) HideSenders(enabled bool) { p.update(func() { p.hidesSenders = enabled }) }
 
 // Swallow makes the provider accept transactions and do nothing with them.
-func (p *Provider) Swallow(on bool) { p.set(func() { p.swallow = on }) }
+func (p *Provider) Swallow(enabled bool) { p.update(func() { p.swallow = enabled }) }
 
 // LoseAnswers makes the provider take transactions and answer with an error.
-func (p *Provider) LoseAnswers(on bool) { p.set(func() { p.lose = on }) }
+func (p *Provider) LoseAnswers(enabled bool) { p.update(func() { p.losesAnswers = enabled }) }
 
 // RefuseSend makes the provider answer every transaction with this sentence and
 // not take it; "" takes them again.
-func (p *Provider) RefuseSend(sentence string) { p.set(func() { p.refusing = sentence }) }
+func (p *Provider) RefuseSend(sentence string) { p.update(func() { p.sendRefusal = sentence }) }
 
-func with(m map[uint64]bool, height uint64, on bool) map[uint64]bool {
+func withHeight(m map[uint64]bool, height uint64, enabled bool) map[uint64]bool {
 	if m == nil {
 		m = map[uint64]bool{}
 	}
-	m[height] = on
+	m[height] = enabled
 	return m
 }
 
-// latest is the height that the provider shows.
-func (p *Provider) latest() uint64 {
-	h := p.c.tip().Height
+// latestHeight is the height that the provider shows.
+func (p *Provider) latestHeight() uint64 {
+	h := p.c.tipBlock().Height
 	if p.pinned != nil {
 		return min(h, *p.pinned)
 	}
 	return h - min(h, p.lag)
 }
 
-func (p *Provider) final() uint64 {
-	h := p.latest()
-	return h - min(h, p.c.conf.Behind)
+func (p *Provider) finalHeight() uint64 {
+	h := p.latestHeight()
+	return h - min(h, p.c.conf.FinalityDepth)
 }
 
-// at is the block at a height as the provider shows it; the caller has checked
+// shownBlock is the block at a height as the provider shows it; the caller has checked
 // that the provider has it.
-func (p *Provider) at(height uint64) chain.Contents {
+func (p *Provider) shownBlock(height uint64) chain.Contents {
 	found := p.c.blocks[height].Contents
 	found.Transfers = slices.Clone(found.Transfers)
-	if p.c.traces() {
+	if p.c.tracesInternal() {
 		found.Transfers = slices.DeleteFunc(found.Transfers, func(t chain.Transfer) bool { return t.Kind == chain.Internal })
 	}
 	found.Fees = slices.Clone(found.Fees)
-	if p.other[height] {
-		found.Hash = digest("lie", found.Hash, uint64(p.index))
+	if p.otherHashes[height] {
+		found.Hash = hashWords("lie", found.Hash, uint64(p.index))
 	}
-	if p.empty[height] {
+	if p.emptyBlocks[height] {
 		found.Transfers, found.Fees = nil, nil
 	}
 	return found
@@ -126,25 +126,25 @@ func (c *Chain) Heads(ctx context.Context) (chain.Heads, error) {
 	if err := ctx.Err(); err != nil {
 		return chain.Heads{}, err
 	}
-	first := c.providers[c.shows]
-	if first.down != nil {
-		return chain.Heads{}, fmt.Errorf("ask provider %d for its head: %w", c.shows, first.down)
+	first := c.providers[c.firstProvider]
+	if first.downErr != nil {
+		return chain.Heads{}, fmt.Errorf("ask provider %d for its head: %w", c.firstProvider, first.downErr)
 	}
 	var finals []uint64
 	for _, p := range c.providers {
-		if p.down == nil {
-			finals = append(finals, p.final())
+		if p.downErr == nil {
+			finals = append(finals, p.finalHeight())
 		}
 	}
-	if len(finals) < c.conf.Agree {
-		return chain.Heads{}, fmt.Errorf("%d providers answer, %d must: %w", len(finals), c.conf.Agree, chain.ErrNotYet)
+	if len(finals) < c.conf.Quorum {
+		return chain.Heads{}, fmt.Errorf("%d providers answer, %d must: %w", len(finals), c.conf.Quorum, chain.ErrNotYet)
 	}
 	slices.Sort(finals)
-	final := finals[len(finals)-c.conf.Agree]
-	h := chain.Heads{Latest: first.at(first.latest()).Block}
+	final := finals[len(finals)-c.conf.Quorum]
+	h := chain.Heads{Latest: first.shownBlock(first.latestHeight()).Block}
 	for _, p := range c.providers {
-		if p.down == nil && p.final() >= final {
-			h.Final = p.at(final).Block // one provider's word, as with any head
+		if p.downErr == nil && p.finalHeight() >= final {
+			h.Final = p.shownBlock(final).Block // one provider's word, as with any head
 			break
 		}
 	}
@@ -159,44 +159,44 @@ func (c *Chain) Final(ctx context.Context, height uint64) (chain.Contents, error
 		return chain.Contents{}, err
 	}
 	shown := map[string]int{}
-	has := 0
+	available := 0
 	for _, p := range c.providers {
-		if p.down == nil && p.final() >= height {
-			has++
-			shown[p.at(height).Hash]++
+		if p.downErr == nil && p.finalHeight() >= height {
+			available++
+			shown[p.shownBlock(height).Hash]++
 		}
 	}
-	if has < c.conf.Agree {
-		return chain.Contents{}, fmt.Errorf("%d providers have block %d, %d must: %w", has, height, c.conf.Agree, chain.ErrNotYet)
+	if available < c.conf.Quorum {
+		return chain.Contents{}, fmt.Errorf("%d providers have block %d, %d must: %w", available, height, c.conf.Quorum, chain.ErrNotYet)
 	}
 	for _, p := range c.providers {
-		if p.down != nil || p.final() < height {
+		if p.downErr != nil || p.finalHeight() < height {
 			continue
 		}
-		b := p.at(height)
-		if shown[b.Hash] < c.conf.Agree {
+		b := p.shownBlock(height)
+		if shown[b.Hash] < c.conf.Quorum {
 			continue
 		}
 		if c.undecodable[height] {
 			return chain.Contents{}, fmt.Errorf("block %d: transaction of type 0x7f: %w", height, chain.ErrUndecodable)
 		}
-		if p.empty[height] && len(c.blocks[height].txs) > 0 {
+		if p.emptyBlocks[height] && len(c.blocks[height].txs) > 0 {
 			continue // its receipts do not fit the header: somebody else's may
 		}
 		b.Providers = shown[b.Hash]
 		if height > 0 {
-			b.Depth = c.conf.Behind + 1
+			b.Depth = c.conf.FinalityDepth + 1
 		}
 		return b, nil
 	}
 	return chain.Contents{}, fmt.Errorf("block %d: %w", height, chain.ErrDisagreement)
 }
 
-// Distrust implements chain.Reader.
-func (c *Chain) Distrust() {
+// Demote implements chain.Reader.
+func (c *Chain) Demote() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.shows = (c.shows + 1) % len(c.providers)
+	c.firstProvider = (c.firstProvider + 1) % len(c.providers)
 }
 
 // Recent implements chain.Reader.
@@ -206,110 +206,110 @@ func (c *Chain) Recent(ctx context.Context, height uint64) (chain.Contents, erro
 	if err := ctx.Err(); err != nil {
 		return chain.Contents{}, err
 	}
-	p := c.providers[c.shows]
-	if p.down != nil {
-		return chain.Contents{}, fmt.Errorf("ask provider %d for block %d: %w", c.shows, height, p.down)
+	p := c.providers[c.firstProvider]
+	if p.downErr != nil {
+		return chain.Contents{}, fmt.Errorf("ask provider %d for block %d: %w", c.firstProvider, height, p.downErr)
 	}
-	if p.latest() < height {
+	if p.latestHeight() < height {
 		return chain.Contents{}, fmt.Errorf("block %d: %w", height, chain.ErrNotYet)
 	}
 	if c.undecodable[height] {
 		return chain.Contents{}, fmt.Errorf("block %d: transaction of type 0x7f: %w", height, chain.ErrUndecodable)
 	}
-	b := p.at(height)
+	b := p.shownBlock(height)
 	b.Providers = 1
 	return b, nil
 }
 
 // Balances implements chain.Reader.
-func (c *Chain) Balances(ctx context.Context, at chain.Block, of []chain.Holding) ([]money.Amount, error) {
+func (c *Chain) Balances(ctx context.Context, named chain.Block, holdings []chain.Holding) ([]money.Amount, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	b, ok := c.byHash[at.Hash]
-	if !ok || b.Height > c.tip().Height || c.blocks[b.Height] != b {
-		return nil, fmt.Errorf("balances in block %s: no provider knows the block", at.Hash)
+	b, ok := c.byHash[named.Hash]
+	if !ok || b.Height > c.tipBlock().Height || c.blocks[b.Height] != b {
+		return nil, fmt.Errorf("balances in block %s: no provider knows the block", named.Hash)
 	}
 	var problem error
 	for _, p := range c.providers {
 		switch {
-		case p.down != nil:
-			problem = errors.Join(problem, fmt.Errorf("provider %d: %w", p.index, p.down))
-		case p.pruned && b != c.tip():
+		case p.downErr != nil:
+			problem = errors.Join(problem, fmt.Errorf("provider %d: %w", p.index, p.downErr))
+		case p.pruned && b != c.tipBlock():
 			problem = errors.Join(problem, fmt.Errorf("provider %d: missing trie node: %w", p.index, chain.ErrStateGone))
 		default:
-			amounts := make([]money.Amount, len(of))
-			silent := &chain.SilentError{Reason: "execution reverted"}
-			for i, h := range of {
+			amounts := make([]money.Amount, len(holdings))
+			silent := &chain.NoBalanceError{Reason: "execution reverted"}
+			for i, h := range holdings {
 				if c.silent[h.Contract] {
-					silent.Of = append(silent.Of, h)
+					silent.Holdings = append(silent.Holdings, h)
 				}
 				amounts[i] = b.state.balances[h]
 			}
-			if len(silent.Of) > 0 {
+			if len(silent.Holdings) > 0 {
 				return nil, silent
 			}
 			return amounts, nil
 		}
 	}
-	return nil, fmt.Errorf("balances in block %s: %w", at.Hash, problem)
+	return nil, fmt.Errorf("balances in block %s: %w", named.Hash, problem)
 }
 
 // Senders implements chain.Reader.
-func (c *Chain) Senders(ctx context.Context, at chain.Block, of []chain.Transfer) ([][]chain.Address, error) {
+func (c *Chain) Senders(ctx context.Context, named chain.Block, transfers []chain.Transfer) ([][]chain.Address, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	all := chain.Senders(of)
-	if !slices.ContainsFunc(of, func(t chain.Transfer) bool { return t.From == "" }) {
-		return all, nil
+	senders := chain.Senders(transfers)
+	if !slices.ContainsFunc(transfers, func(t chain.Transfer) bool { return t.From == "" }) {
+		return senders, nil
 	}
-	b, ok := c.byHash[at.Hash]
+	b, ok := c.byHash[named.Hash]
 	if !ok {
-		return nil, fmt.Errorf("senders in block %s: no provider knows the block", at.Hash)
+		return nil, fmt.Errorf("senders in block %s: no provider knows the block", named.Hash)
 	}
-	if !slices.ContainsFunc(c.providers, func(p *Provider) bool { return p.down == nil && !p.discreet }) {
-		return nil, fmt.Errorf("senders in block %s: no provider answers", at.Hash)
+	if !slices.ContainsFunc(c.providers, func(p *Provider) bool { return p.downErr == nil && !p.hidesSenders }) {
+		return nil, fmt.Errorf("senders in block %s: no provider answers", named.Hash)
 	}
-	for i, t := range of {
+	for i, t := range transfers {
 		if t.From == "" {
-			all[i] = slices.Clone(b.senders[place{t.Tx, t.Kind, t.Position}])
+			senders[i] = slices.Clone(b.senders[movementKey{t.Tx, t.Kind, t.Position}])
 		}
 	}
-	return all, nil
+	return senders, nil
 }
 
 // Kind implements chain.Reader.
-func (c *Chain) Kind(ctx context.Context, at chain.Block, of chain.Address) (chain.AccountKind, error) {
+func (c *Chain) Kind(ctx context.Context, named chain.Block, address chain.Address) (chain.AccountKind, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if err := ctx.Err(); err != nil {
 		return "", err
 	}
-	b, ok := c.byHash[at.Hash]
-	if !ok || b.Height > c.tip().Height || c.blocks[b.Height] != b {
-		return "", fmt.Errorf("account in block %s: no provider knows the block", at.Hash)
+	b, ok := c.byHash[named.Hash]
+	if !ok || b.Height > c.tipBlock().Height || c.blocks[b.Height] != b {
+		return "", fmt.Errorf("account in block %s: no provider knows the block", named.Hash)
 	}
 	var problem error
 	n := 0
 	for _, p := range c.providers {
 		switch {
-		case p.down != nil:
-			problem = errors.Join(problem, fmt.Errorf("provider %d: %w", p.index, p.down))
-		case p.pruned && b != c.tip():
+		case p.downErr != nil:
+			problem = errors.Join(problem, fmt.Errorf("provider %d: %w", p.index, p.downErr))
+		case p.pruned && b != c.tipBlock():
 			problem = errors.Join(problem, fmt.Errorf("provider %d: missing trie node: %w", p.index, chain.ErrStateGone))
-		case b.state.programs[of]:
-			return chain.Programmed, nil
+		case b.state.programs[address]:
+			return chain.ContractAccount, nil
 		default:
 			n++
 		}
 	}
-	if n < c.conf.Agree {
-		return "", fmt.Errorf("account in block %s: %d providers say, %d must: %w", at.Hash, n, c.conf.Agree, problem)
+	if n < c.conf.Quorum {
+		return "", fmt.Errorf("account in block %s: %d providers say, %d must: %w", named.Hash, n, c.conf.Quorum, problem)
 	}
-	return chain.Keyed, nil
+	return chain.KeyAccount, nil
 }

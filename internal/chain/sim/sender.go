@@ -13,11 +13,11 @@ import (
 // tipPerGas is what a quote offers the block's maker.
 const tipPerGas = 1_000_000_000
 
-// Fits implements chain.Sender: as on EVM a transaction makes one payment, unless the
+// BatchSize implements chain.Sender: as on EVM a transaction makes one payment, unless the
 // chain is told otherwise.
-func (c *Chain) Fits(ps []chain.Payment) int {
-	if c.leased() {
-		return c.fitting(ps)
+func (c *Chain) BatchSize(ps []chain.Payment) int {
+	if c.isSolana() {
+		return c.fittingCount(ps)
 	}
 	return 1
 }
@@ -29,21 +29,21 @@ func (c *Chain) Quote(ctx context.Context, ps ...chain.Payment) (chain.Fees, err
 	if err := ctx.Err(); err != nil {
 		return chain.Fees{}, err
 	}
-	if len(ps) == 0 || len(ps) > max(1, c.fitting(ps)) {
-		return chain.Fees{}, fmt.Errorf("quote of %d payments, and a transaction makes %d", len(ps), c.conf.Several)
+	if len(ps) == 0 || len(ps) > max(1, c.fittingCount(ps)) {
+		return chain.Fees{}, fmt.Errorf("quote of %d payments, and a transaction makes %d", len(ps), c.conf.PaymentsPerTx)
 	}
-	if _, err := c.answering(); err != nil {
+	if _, err := c.onlineProviders(); err != nil {
 		return chain.Fees{}, fmt.Errorf("quote a payment of %s: %w", ps[0].From, err)
 	}
 	var t tx
-	after := c.tip().state.copy()
+	after := c.tipBlock().state.cloneState()
 	signers := map[chain.Address]bool{}
 	for _, p := range ps {
 		m := Move{Kind: chain.Native, Contract: p.Contract, From: p.From, To: p.To, Amount: p.Amount}
-		if err := c.payable(p); err != nil {
+		if err := c.checkPayment(p); err != nil {
 			return chain.Fees{}, err
 		}
-		if err := after.apply(m); err != nil {
+		if err := after.applyMove(m); err != nil {
 			return chain.Fees{}, err
 		}
 		t.moves = append(t.moves, m)
@@ -52,59 +52,59 @@ func (c *Chain) Quote(ctx context.Context, ps ...chain.Payment) (chain.Fees, err
 			signers[p.Payer] = true
 		}
 	}
-	if c.leased() {
-		return offerLeased(len(ps), len(signers)), nil
+	if c.isSolana() {
+		return solanaFees(len(ps), len(signers)), nil
 	}
-	return c.offer(t.gas())
+	return c.newFees(t.gasUsed())
 }
 
-// Minimum implements chain.Minimums.
-func (c *Chain) Minimum(ctx context.Context, to chain.Address) (money.Amount, error) {
+// MinNativePayment implements chain.MinPayment.
+func (c *Chain) MinNativePayment(ctx context.Context, to chain.Address) (money.Amount, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if err := ctx.Err(); err != nil {
 		return money.Zero, err
 	}
-	if _, err := c.answering(); err != nil {
+	if _, err := c.onlineProviders(); err != nil {
 		return money.Zero, fmt.Errorf("smallest payment to %s: %w", to, err)
 	}
-	return c.minimum(to), nil
+	return c.minPayment(to), nil
 }
 
-func (c *Chain) minimum(to chain.Address) money.Amount {
-	if c.tip().state.balances[chain.Holding{Address: to}].IsZero() {
-		return money.Units(max(1, c.conf.Least))
+func (c *Chain) minPayment(to chain.Address) money.Amount {
+	if c.tipBlock().state.balances[chain.Holding{Address: to}].IsZero() {
+		return money.Units(max(1, c.conf.MinPayment))
 	}
 	return money.Units(1)
 }
 
-// payable refuses an amount that does not reach its payee, and what is more or less than its
+// checkPayment refuses an amount that does not reach its payee, and what is more or less than its
 // token transfers at once, which it says without a cause, as tokens do.
-func (c *Chain) payable(p chain.Payment) error {
-	if most, limited := c.limits[p.Contract]; limited && most.Less(p.Amount) {
+func (c *Chain) checkPayment(p chain.Payment) error {
+	if maximum, limited := c.transferMaxs[p.Contract]; limited && maximum.Less(p.Amount) {
 		return &chain.RevertedError{Reason: "more than a transfer may be"}
 	}
-	if p.Amount.Less(c.floors[p.Contract]) {
+	if p.Amount.Less(c.transferMins[p.Contract]) {
 		return &chain.RevertedError{Reason: "less than a transfer may be"}
 	}
-	if c.conf.Least > 0 && p.Contract == "" && p.From != p.To && p.Amount.Less(c.minimum(p.To)) {
+	if c.conf.MinPayment > 0 && p.Contract == "" && p.From != p.To && p.Amount.Less(c.minPayment(p.To)) {
 		return &chain.RevertedError{Reason: "less than an account may hold", Cause: chain.CauseAmount}
 	}
 	return nil
 }
 
-// Limit has a token refuse what is more, when it is quoted.
-func (c *Chain) Limit(contract chain.Address, most money.Amount) {
+// SetTransferMax has a token refuse what is more, when it is quoted.
+func (c *Chain) SetTransferMax(contract chain.Address, maximum money.Amount) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.limits[contract] = most
+	c.transferMaxs[contract] = maximum
 }
 
-// Floor has a token refuse what is less, when it is quoted.
-func (c *Chain) Floor(contract chain.Address, least money.Amount) {
+// SetTransferMin has a token refuse what is less, when it is quoted.
+func (c *Chain) SetTransferMin(contract chain.Address, minimum money.Amount) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.floors[contract] = least
+	c.transferMins[contract] = minimum
 }
 
 // TransferFees implements chain.Sender.
@@ -114,25 +114,25 @@ func (c *Chain) TransferFees(ctx context.Context) (chain.Fees, error) {
 	if err := ctx.Err(); err != nil {
 		return chain.Fees{}, err
 	}
-	if _, err := c.answering(); err != nil {
+	if _, err := c.onlineProviders(); err != nil {
 		return chain.Fees{}, fmt.Errorf("fees of a transfer: %w", err)
 	}
-	if c.leased() {
-		return offerLeased(1, 2), nil
+	if c.isSolana() {
+		return solanaFees(1, 2), nil
 	}
-	return c.offer(tokenGas)
+	return c.newFees(tokenGas)
 }
 
-// offer is fees that the next blocks take, within the cap.
-func (c *Chain) offer(gas uint64) (chain.Fees, error) {
-	most := money.Units(c.conf.FeeCap)
+// newFees is fees that the next blocks take, within the cap.
+func (c *Chain) newFees(gas uint64) (chain.Fees, error) {
+	feeCap := money.Units(c.conf.FeeCap)
 	tip := money.Units(min(tipPerGas, c.conf.FeeCap))
 	perGas, err := money.Units(2 * c.baseFee).Add(tip)
 	if err != nil {
 		return chain.Fees{}, err
 	}
-	if most.Less(perGas) {
-		perGas = most
+	if feeCap.Less(perGas) {
+		perGas = feeCap
 	}
 	return chain.Fees{GasLimit: gas, TipCap: tip, FeeCap: perGas}, nil
 }
@@ -142,14 +142,14 @@ func (c *Chain) Bump(ctx context.Context, last chain.Fees) (chain.Fees, bool, er
 	if err := ctx.Err(); err != nil {
 		return chain.Fees{}, false, err
 	}
-	if c.leased() {
-		return bumpLeased(last)
+	if c.isSolana() {
+		return bumpSolana(last)
 	}
-	tip, err := raised(last.TipCap, 13)
+	tip, err := raisePercent(last.TipCap, 13)
 	if err != nil {
 		return chain.Fees{}, false, err
 	}
-	perGas, err := raised(last.FeeCap, 13)
+	perGas, err := raisePercent(last.FeeCap, 13)
 	if err != nil {
 		return chain.Fees{}, false, err
 	}
@@ -166,116 +166,116 @@ func (c *Chain) Send(ctx context.Context, raw []byte) (chain.Answer, string) {
 	if err := ctx.Err(); err != nil {
 		return chain.Unknown, err.Error()
 	}
-	best, said := chain.Unknown, ""
+	best, bestText := chain.Unknown, ""
 	for _, p := range c.providers {
-		answer, words := p.send(raw)
-		if said == "" || best == chain.Unknown && answer != chain.Unknown {
-			best, said = answer, words
+		answer, words := p.receiveTx(raw)
+		if bestText == "" || best == chain.Unknown && answer != chain.Unknown {
+			best, bestText = answer, words
 		}
 	}
-	return best, said
+	return best, bestText
 }
 
-func (p *Provider) send(raw []byte) (chain.Answer, string) {
+func (p *Provider) receiveTx(raw []byte) (chain.Answer, string) {
 	c := p.c
-	if p.down != nil {
-		return chain.Unknown, p.down.Error()
+	if p.downErr != nil {
+		return chain.Unknown, p.downErr.Error()
 	}
-	read := func() (*tx, error) { return decode(c.conf.ChainID, raw) }
-	if c.leased() {
-		read = func() (*tx, error) { return c.decodeLeased(raw) }
+	read := func() (*tx, error) { return decodeTx(c.conf.ChainID, raw) }
+	if c.isSolana() {
+		read = func() (*tx, error) { return c.decodeSolana(raw) }
 	}
 	t, err := read()
 	if err != nil {
 		return chain.Unknown, err.Error()
 	}
 	switch {
-	case p.refusing != "":
-		return chain.Unknown, p.refusing
+	case p.sendRefusal != "":
+		return chain.Unknown, p.sendRefusal
 	case p.swallow:
 		c.swallowed[t.hash] = t
 		return chain.Accepted, "accepted"
-	case c.knows(t.hash):
+	case c.hasTx(t.hash):
 		return chain.Known, "already known"
 	}
-	if err := c.accept(t); err != nil {
+	if err := c.acceptTx(t); err != nil {
 		return chain.Unknown, err.Error()
 	}
-	if p.lose {
+	if p.losesAnswers {
 		return chain.Unknown, "unexpected EOF"
 	}
 	return chain.Accepted, "accepted"
 }
 
-func (c *Chain) knows(h chain.TxHash) bool {
-	return slices.ContainsFunc(c.pool, func(t *tx) bool { return t.hash == h })
+func (c *Chain) hasTx(h chain.TxHash) bool {
+	return slices.ContainsFunc(c.mempool, func(t *tx) bool { return t.hash == h })
 }
 
-// accept puts a transaction into the pool by the rules of real nodes.
-func (c *Chain) accept(t *tx) error {
-	if t.place != "" {
-		switch s := c.tip().state; {
-		case !s.takes(t):
+// acceptTx puts a transaction into the pool by the rules of real nodes.
+func (c *Chain) acceptTx(t *tx) error {
+	if t.nonceAccount != "" {
+		switch s := c.tipBlock().state; {
+		case !s.isNext(t):
 			return errors.New("blockhash not found")
-		case s.balances[chain.Holding{Address: t.from}].Less(t.most):
+		case s.balances[chain.Holding{Address: t.from}].Less(t.costMax):
 			return errors.New("attempt to debit an account but found no record of a prior credit")
 		}
-		c.pool = append(c.pool, t) // beside others for its place: whichever comes first takes it
+		c.mempool = append(c.mempool, t) // beside others for its place: whichever comes first takes it
 		return nil
 	}
-	if t.nonce < c.tip().state.nonces[t.from] {
+	if t.nonce < c.tipBlock().state.nonces[t.from] {
 		return errors.New("nonce too low")
 	}
-	for i, waiting := range c.pool {
+	for i, waiting := range c.mempool {
 		if waiting.from != t.from || waiting.nonce != t.nonce {
 			continue
 		}
 		if waiting.hash == t.hash {
 			return nil
 		}
-		tip, err := raised(waiting.tip, 10)
+		tip, err := raisePercent(waiting.tip, 10)
 		if err != nil {
 			return err
 		}
-		perGas, err := raised(waiting.cap, 10)
+		perGas, err := raisePercent(waiting.feeCap, 10)
 		if err != nil {
 			return err
 		}
-		if t.tip.Less(tip) || t.cap.Less(perGas) {
+		if t.tip.Less(tip) || t.feeCap.Less(perGas) {
 			return errors.New("replacement transaction underpriced")
 		}
-		c.pool = slices.Delete(c.pool, i, i+1)
+		c.mempool = slices.Delete(c.mempool, i, i+1)
 		break
 	}
-	if kept := slices.DeleteFunc(slices.Clone(c.pool), func(w *tx) bool { return w.from != t.from }); c.conf.PoolSlots > 0 && len(kept) >= c.conf.PoolSlots {
+	if queued := slices.DeleteFunc(slices.Clone(c.mempool), func(w *tx) bool { return w.from != t.from }); c.conf.MempoolSlots > 0 && len(queued) >= c.conf.MempoolSlots {
 		return errors.New("txpool is full")
 	}
-	need, err := t.cap.Mul(t.gasLimit)
+	need, err := t.feeCap.Mul(t.gasLimit)
 	if err != nil {
 		return err
 	}
-	if c.tip().state.balances[chain.Holding{Address: t.from}].Less(need) {
+	if c.tipBlock().state.balances[chain.Holding{Address: t.from}].Less(need) {
 		return errors.New("insufficient funds for gas * price + value")
 	}
-	c.pool = append(c.pool, t)
+	c.mempool = append(c.mempool, t)
 	return nil
 }
 
-// answering is the providers that are up, at least one.
-func (c *Chain) answering() ([]*Provider, error) {
-	var up []*Provider
+// onlineProviders is the providers that are up, at least one.
+func (c *Chain) onlineProviders() ([]*Provider, error) {
+	var online []*Provider
 	var problem error
 	for _, p := range c.providers {
-		if p.down != nil {
-			problem = errors.Join(problem, p.down)
+		if p.downErr != nil {
+			problem = errors.Join(problem, p.downErr)
 			continue
 		}
-		up = append(up, p)
+		online = append(online, p)
 	}
-	if len(up) == 0 {
+	if len(online) == 0 {
 		return nil, problem
 	}
-	return up, nil
+	return online, nil
 }
 
 // Account implements chain.Sender.
@@ -285,13 +285,13 @@ func (c *Chain) Account(ctx context.Context, a chain.Address, _ ...chain.Slot) (
 	if err := ctx.Err(); err != nil {
 		return chain.Account{}, err
 	}
-	up, err := c.answering()
+	online, err := c.onlineProviders()
 	if err != nil {
 		return chain.Account{}, fmt.Errorf("account %s: %w", a, err)
 	}
 	var acc chain.Account
-	for i, p := range up {
-		latest, final := c.blocks[p.latest()].state.nonces[a], c.blocks[p.final()].state.nonces[a]
+	for i, p := range online {
+		latest, final := c.blocks[p.latestHeight()].state.nonces[a], c.blocks[p.finalHeight()].state.nonces[a]
 		if i == 0 || latest < acc.Latest {
 			acc.Latest = latest
 		}
@@ -299,9 +299,9 @@ func (c *Chain) Account(ctx context.Context, a chain.Address, _ ...chain.Slot) (
 			acc.Final = final
 		}
 	}
-	if c.leased() {
-		acc = chain.Account{Leased: true}
-		acc.Leases, err = c.leases(a, up[0].latest(), up[0].final())
+	if c.isSolana() {
+		acc = chain.Account{KeyedSlots: true}
+		acc.Slots, err = c.slotStates(a, online[0].latestHeight(), online[0].finalHeight())
 	}
 	return acc, err
 }
@@ -313,22 +313,22 @@ func (c *Chain) Outcome(ctx context.Context, txs []chain.TxHash, ps ...chain.Pay
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	up, err := c.answering()
+	online, err := c.onlineProviders()
 	if err != nil {
 		return nil, fmt.Errorf("outcome of %v: %w", txs, err)
 	}
-	seen := uint64(0)
-	for _, provider := range up {
-		seen = max(seen, provider.latest())
+	height := uint64(0)
+	for _, provider := range online {
+		height = max(height, provider.latestHeight())
 	}
-	for _, b := range c.blocks[:seen+1] {
+	for _, b := range c.blocks[:height+1] {
 		for _, h := range txs {
 			r, ok := b.receipts[h]
 			if !ok {
 				continue
 			}
 			o := &chain.Outcome{Tx: h, Block: b.Block, Succeeded: r.succeeded, Fee: r.fee}
-			o.Paid = chain.Makes(r.transfers, ps, func(moved chain.Transfer, p chain.Payment) bool {
+			o.Paid = chain.MakesPayments(r.transfers, ps, func(moved chain.Transfer, p chain.Payment) bool {
 				return moved.From == p.From && moved.To == p.To && moved.Contract == p.Contract && moved.Amount == p.Amount
 			})
 			return o, nil

@@ -28,23 +28,23 @@ import (
 
 // Config says what kind of chain it is. Zero values mean what stands behind them.
 type Config struct {
-	Name      chain.Name    // ETHEREUM; any chain of the EVM family, or SOLANA
-	Several   int           // payments that a transaction makes, on SOLANA; 1
-	ChainID   uint64        // 31337
-	Behind    uint64        // blocks from the latest to the final one; 3
-	BlockTime time.Duration // 1 s of virtual time
-	Start     time.Time     // time of block 0; 2026-01-01
-	Providers int           // 1
-	Agree     int           // providers that must agree on a final block; all of them
-	BaseFee   uint64        // per gas; 1,000,000,000
-	FeeCap    uint64        // most that is paid per gas; 100,000,000,000
-	Untraced  bool          // internal movements are not looked for
-	Coins     bool          // accounts are coins; BaseFee is then what a transaction costs
-	MergeFrom int           // so many coins of a hundred units at the most become one; 0 for none
-	MergeFee  uint64        // as long as BaseFee is no more than this
-	Inputs    int           // coins that one transaction spends at the most; 0 for any number
-	PoolSlots int           // transactions of one account that the pool keeps; 0 for any number
-	Least     uint64        // the smallest payment of the native coin to an address that holds nothing; 0 for any
+	Name                chain.Name    // ETHEREUM; any chain of the EVM family, or SOLANA
+	PaymentsPerTx       int           // payments that a transaction makes, on SOLANA; 1
+	ChainID             uint64        // 31337
+	FinalityDepth       uint64        // blocks from the latest to the final one; 3
+	BlockTime           time.Duration // 1 s of virtual time
+	Start               time.Time     // time of block 0; 2026-01-01
+	Providers           int           // 1
+	Quorum              int           // providers that must agree on a final block; all of them
+	BaseFee             uint64        // per gas; 1,000,000,000
+	FeeCap              uint64        // most that is paid per gas; 100,000,000,000
+	TracesOff           bool          // internal movements are not looked for
+	UTXO                bool          // accounts are coins; BaseFee is then what a transaction costs
+	ConsolidationMin    int           // so many coins of a hundred units at the most become one; 0 for none
+	ConsolidationFeeMax uint64        // as long as BaseFee is no more than this
+	InputsMax           int           // coins that one transaction spends at the most; 0 for any number
+	MempoolSlots        int           // transactions of one account that the pool keeps; 0 for any number
+	MinPayment          uint64        // the smallest payment of the native coin to an address that holds nothing; 0 for any
 }
 
 func (c Config) withDefaults() Config {
@@ -54,8 +54,8 @@ func (c Config) withDefaults() Config {
 	if c.ChainID == 0 {
 		c.ChainID = 31337
 	}
-	if c.Behind == 0 {
-		c.Behind = 3
+	if c.FinalityDepth == 0 {
+		c.FinalityDepth = 3
 	}
 	if c.BlockTime == 0 {
 		c.BlockTime = time.Second
@@ -66,11 +66,11 @@ func (c Config) withDefaults() Config {
 	if c.Providers == 0 {
 		c.Providers = 1
 	}
-	if c.Several == 0 {
-		c.Several = 1
+	if c.PaymentsPerTx == 0 {
+		c.PaymentsPerTx = 1
 	}
-	if c.Agree == 0 {
-		c.Agree = c.Providers
+	if c.Quorum == 0 {
+		c.Quorum = c.Providers
 	}
 	if c.BaseFee == 0 {
 		c.BaseFee = 1_000_000_000
@@ -85,23 +85,23 @@ func (c Config) withDefaults() Config {
 type Chain struct {
 	conf Config
 
-	mu        sync.Mutex
-	blocks    []*block          // the canonical chain, by height
-	byHash    map[string]*block // every block that ever was
-	pool      []*tx             // in the order of arrival
-	swallowed map[chain.TxHash]*tx
-	owners    map[chain.Address]chain.Address // of token accounts, of which only they stand in bytes
-	providers []*Provider
-	shows     int // the provider that shows what is not final
-	baseFee   uint64
-	forks     uint64 // makes the blocks of another fork other blocks
-	scripted  uint64 // makes scripted transactions differ
+	mu            sync.Mutex
+	blocks        []*block          // the canonical chain, by height
+	byHash        map[string]*block // every block that ever was
+	mempool       []*tx             // in the order of arrival
+	swallowed     map[chain.TxHash]*tx
+	owners        map[chain.Address]chain.Address // of token accounts, of which only they stand in bytes
+	providers     []*Provider
+	firstProvider int // the provider that shows what is not final
+	baseFee       uint64
+	forks         uint64 // makes the blocks of another fork other blocks
+	scriptCount   uint64 // makes scripted transactions differ
 
-	undecodable map[uint64]bool
-	balanceLies map[chain.Holding]money.Amount
-	silent      map[chain.Address]bool
-	limits      map[chain.Address]money.Amount // the most that a token transfers at once
-	floors      map[chain.Address]money.Amount // and the least
+	undecodable  map[uint64]bool
+	balanceLies  map[chain.Holding]money.Amount
+	silent       map[chain.Address]bool
+	transferMaxs map[chain.Address]money.Amount // the most that a token transfers at once
+	transferMins map[chain.Address]money.Amount // and the least
 }
 
 // block is a block with the whole state after it: small chains can afford it,
@@ -111,11 +111,11 @@ type block struct {
 	txs      []*tx
 	receipts map[chain.TxHash]*receipt
 	state    *state
-	senders  map[place][]chain.Address // of what names none itself
+	senders  map[movementKey][]chain.Address // of what names none itself
 }
 
-// place names a movement of a block.
-type place struct {
+// movementKey names a movement of a block.
+type movementKey struct {
 	tx       chain.TxHash
 	kind     chain.Kind
 	position string
@@ -128,21 +128,21 @@ type receipt struct {
 }
 
 type state struct {
-	nonces   map[chain.Address]uint64
-	balances map[chain.Holding]money.Amount
-	refuses  map[chain.Holding]string // a token that will not pay this address, and why
-	programs map[chain.Address]bool   // where a contract is
-	coins    map[string]chain.Coin    // by outpoint, where accounts are coins
-	spent    map[string]bool
-	values   map[chain.Address]string // of nonce accounts that were taken: the block's hash that each follows from
-	proofs   map[string]string        // what each value that ever was follows from, on whatever fork
+	nonces       map[chain.Address]uint64
+	balances     map[chain.Holding]money.Amount
+	refusals     map[chain.Holding]string // a token that will not pay this address, and why
+	programs     map[chain.Address]bool   // where a contract is
+	coins        map[string]chain.Output  // by outpoint, where accounts are coins
+	spent        map[string]bool
+	nonceParents map[chain.Address]string // of nonce accounts that were taken: the block's hash that each follows from
+	valueParents map[string]string        // what each value that ever was follows from, on whatever fork
 }
 
-func (s *state) copy() *state {
-	return &state{nonces: maps.Clone(s.nonces), balances: maps.Clone(s.balances), refuses: maps.Clone(s.refuses), programs: maps.Clone(s.programs), coins: maps.Clone(s.coins), spent: maps.Clone(s.spent), values: maps.Clone(s.values), proofs: s.proofs}
+func (s *state) cloneState() *state {
+	return &state{nonces: maps.Clone(s.nonces), balances: maps.Clone(s.balances), refusals: maps.Clone(s.refusals), programs: maps.Clone(s.programs), coins: maps.Clone(s.coins), spent: maps.Clone(s.spent), nonceParents: maps.Clone(s.nonceParents), valueParents: s.valueParents}
 }
 
-func (s *state) add(h chain.Holding, a money.Amount) error {
+func (s *state) addBalance(h chain.Holding, a money.Amount) error {
 	sum, err := s.balances[h].Add(a)
 	if err == nil {
 		s.balances[h] = sum
@@ -150,10 +150,10 @@ func (s *state) add(h chain.Holding, a money.Amount) error {
 	return err
 }
 
-func (s *state) sub(h chain.Holding, a money.Amount) error {
-	rest, err := s.balances[h].Sub(a)
+func (s *state) subBalance(h chain.Holding, a money.Amount) error {
+	remainder, err := s.balances[h].Sub(a)
 	if err == nil {
-		s.balances[h] = rest
+		s.balances[h] = remainder
 	}
 	return err
 }
@@ -163,38 +163,38 @@ func New(conf Config) *Chain {
 	c := &Chain{
 		conf: conf.withDefaults(), byHash: map[string]*block{}, swallowed: map[chain.TxHash]*tx{},
 		undecodable: map[uint64]bool{}, balanceLies: map[chain.Holding]money.Amount{},
-		silent: map[chain.Address]bool{}, owners: map[chain.Address]chain.Address{}, limits: map[chain.Address]money.Amount{}, floors: map[chain.Address]money.Amount{},
+		silent: map[chain.Address]bool{}, owners: map[chain.Address]chain.Address{}, transferMaxs: map[chain.Address]money.Amount{}, transferMins: map[chain.Address]money.Amount{},
 	}
 	c.baseFee = c.conf.BaseFee
 	for i := range c.conf.Providers {
 		c.providers = append(c.providers, &Provider{c: c, index: i})
 	}
 	genesis := &block{state: &state{
-		nonces: map[chain.Address]uint64{}, balances: map[chain.Holding]money.Amount{}, refuses: map[chain.Holding]string{}, programs: map[chain.Address]bool{},
-		coins: map[string]chain.Coin{}, spent: map[string]bool{}, values: map[chain.Address]string{}, proofs: map[string]string{},
+		nonces: map[chain.Address]uint64{}, balances: map[chain.Holding]money.Amount{}, refusals: map[chain.Holding]string{}, programs: map[chain.Address]bool{},
+		coins: map[string]chain.Output{}, spent: map[string]bool{}, nonceParents: map[chain.Address]string{}, valueParents: map[string]string{},
 	}, receipts: map[chain.TxHash]*receipt{}}
-	genesis.Block = chain.Block{Hash: digest("genesis", c.conf.ChainID), Parent: digest("nothing"), Time: c.conf.Start}
+	genesis.Block = chain.Block{Hash: hashWords("genesis", c.conf.ChainID), Parent: hashWords("nothing"), Time: c.conf.Start}
 	c.blocks = []*block{genesis}
 	c.byHash[genesis.Hash] = genesis
 	return c
 }
 
-// Configured is the chain as the program configures one.
-func (c *Chain) Configured() chain.Chain {
-	if c.leased() {
+// ToChain is the chain as the program configures one.
+func (c *Chain) ToChain() chain.Chain {
+	if c.isSolana() {
 		return chain.Chain{
 			Name: c.conf.Name, Network: chain.Local, CAIP2: "solana:sim", SignerID: string(SolanaAddress("network")),
-			Grammar: solanatx.Grammar{}, Reader: c, Sender: c, OthersPay: true, Minimums: c, Proofs: c,
+			AddressCodec: solanatx.AddressCodec{}, Reader: c, Sender: c, SeparateFeePayer: true, MinPayment: c, SlotProver: c,
 		}
 	}
 	configured := chain.Chain{
 		Name: c.conf.Name, Network: chain.Local, CAIP2: fmt.Sprintf("eip155:%d", c.conf.ChainID),
-		SignerID: fmt.Sprint(c.conf.ChainID), Grammar: c.Grammar(), Reader: c, Sender: c, Minimums: c,
+		SignerID: fmt.Sprint(c.conf.ChainID), AddressCodec: c.AddressCodec(), Reader: c, Sender: c, MinPayment: c,
 	}
-	if c.conf.Coins {
-		configured.Sender, configured.Pool, configured.OthersPay = sender{c}, pool{c.conf.Inputs}, true
-		if c.conf.MergeFrom > 0 {
-			configured.Merges = merges{c}
+	if c.conf.UTXO {
+		configured.Sender, configured.UTXO, configured.SeparateFeePayer = utxoSender{c}, utxoModel{c.conf.InputsMax}, true
+		if c.conf.ConsolidationMin > 0 {
+			configured.Consolidator = consolidator{c}
 		}
 	}
 	return configured
@@ -213,7 +213,7 @@ func (c *Chain) Mint(to, contract chain.Address, units money.Amount) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, b := range c.byHash {
-		if err := b.state.add(chain.Holding{Address: to, Contract: contract}, units); err != nil {
+		if err := b.state.addBalance(chain.Holding{Address: to, Contract: contract}, units); err != nil {
 			panic(fmt.Sprintf("sim: mint for %s: %v", to, err))
 		}
 		if contract != "" {
@@ -222,32 +222,32 @@ func (c *Chain) Mint(to, contract chain.Address, units money.Amount) {
 	}
 }
 
-// Refuse makes a token revert every transfer to an address from the next block
+// RefuseTransfers makes a token revert every transfer to an address from the next block
 // on, as a blacklist does; an empty reason lets it be paid again.
-func (c *Chain) Refuse(contract, to chain.Address, reason string) {
+func (c *Chain) RefuseTransfers(contract, to chain.Address, reason string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	h := chain.Holding{Address: to, Contract: contract}
 	if reason == "" {
-		delete(c.tip().state.refuses, h)
+		delete(c.tipBlock().state.refusals, h)
 		return
 	}
-	c.tip().state.refuses[h] = reason
+	c.tipBlock().state.refusals[h] = reason
 }
 
-// Deploy puts a contract at an address, in a block of its own.
-func (c *Chain) Deploy(at chain.Address) {
+// DeployContract puts a contract at an address, in a block of its own.
+func (c *Chain) DeployContract(address chain.Address) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.mine(nil)
-	c.tip().state.programs[at] = true
+	c.mineBlock(nil)
+	c.tipBlock().state.programs[address] = true
 }
 
-// Silence makes a token revert when it is asked for a balance, of any block.
-func (c *Chain) Silence(contract chain.Address, on bool) {
+// SilenceBalance makes a token revert when it is asked for a balance, of any block.
+func (c *Chain) SilenceBalance(contract chain.Address, enabled bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.silent[contract] = on
+	c.silent[contract] = enabled
 }
 
 // Move is one movement inside a scripted transaction.
@@ -256,62 +256,62 @@ type Move struct {
 	Contract chain.Address
 	From, To chain.Address // From "" is the sender of the transaction
 	Amount   money.Amount  // what the chain's event or trace says
-	// Moves is what really moves, when the token lies; nil means Amount.
-	Moves *money.Amount
-	// Silent moves without an event: a rebase.
-	Silent bool
-	// Undone says that the call reverted inside a transaction that went on.
-	Undone bool
-	// Several says that the movement names nobody who sent it alone: whoever asks for its
+	// ActualAmount is what really moves, when the token lies; nil means Amount.
+	ActualAmount *money.Amount
+	// NoEvent moves without an event: a rebase.
+	NoEvent bool
+	// Reverted says that the call reverted inside a transaction that went on.
+	Reverted bool
+	// MultiSender says that the movement names nobody who sent it alone: whoever asks for its
 	// senders hears Senders, and where those are none, that nobody can be named.
-	Several bool
-	Senders []chain.Address
+	MultiSender bool
+	Senders     []chain.Address
 }
 
-// Do puts a transaction of an account into the pool: in its next free nonce,
+// SubmitTx puts a transaction of an account into the pool: in its next free nonce,
 // signed by nobody the caller has to know, free of fees.
-func (c *Chain) Do(from chain.Address, moves ...Move) chain.TxHash {
+func (c *Chain) SubmitTx(from chain.Address, moves ...Move) chain.TxHash {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	nonce := c.tip().state.nonces[from]
-	for _, t := range c.pool {
+	nonce := c.tipBlock().state.nonces[from]
+	for _, t := range c.mempool {
 		if t.from == from && t.nonce >= nonce {
 			nonce = t.nonce + 1
 		}
 	}
-	return c.script(from, nonce, false, moves)
+	return c.submitScripted(from, nonce, false, moves)
 }
 
-// Fail is Do for a transaction that reverts as a whole.
-func (c *Chain) Fail(from chain.Address, moves ...Move) chain.TxHash {
+// SubmitFailing is Do for a transaction that reverts as a whole.
+func (c *Chain) SubmitFailing(from chain.Address, moves ...Move) chain.TxHash {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.script(from, c.tip().state.nonces[from], true, moves)
+	return c.submitScripted(from, c.tipBlock().state.nonces[from], true, moves)
 }
 
-// Foreign puts a transaction into the next nonce of an account as somebody who
+// SubmitForeign puts a transaction into the next nonce of an account as somebody who
 // stole its key would: whatever waited in that nonce is thrown out of the pool.
-func (c *Chain) Foreign(from chain.Address, moves ...Move) chain.TxHash {
+func (c *Chain) SubmitForeign(from chain.Address, moves ...Move) chain.TxHash {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	nonce := c.tip().state.nonces[from]
-	c.pool = slices.DeleteFunc(c.pool, func(t *tx) bool { return t.from == from && t.nonce == nonce })
-	return c.script(from, nonce, false, moves)
+	nonce := c.tipBlock().state.nonces[from]
+	c.mempool = slices.DeleteFunc(c.mempool, func(t *tx) bool { return t.from == from && t.nonce == nonce })
+	return c.submitScripted(from, nonce, false, moves)
 }
 
-// Again is Do for a transaction that has been on another fork and does something
+// ResubmitTx is Do for a transaction that has been on another fork and does something
 // else on this one, as a contract does that looks at its block.
-func (c *Chain) Again(hash chain.TxHash, from chain.Address, moves ...Move) {
+func (c *Chain) ResubmitTx(hash chain.TxHash, from chain.Address, moves ...Move) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.script(from, c.tip().state.nonces[from], false, moves)
-	c.pool[len(c.pool)-1].hash = hash
+	c.submitScripted(from, c.tipBlock().state.nonces[from], false, moves)
+	c.mempool[len(c.mempool)-1].hash = hash
 }
 
-func (c *Chain) script(from chain.Address, nonce uint64, fails bool, moves []Move) chain.TxHash {
-	c.scripted++
+func (c *Chain) submitScripted(from chain.Address, nonce uint64, fails bool, moves []Move) chain.TxHash {
+	c.scriptCount++
 	t := &tx{from: from, nonce: nonce, fails: fails, scripted: true, moves: slices.Clone(moves)}
-	t.hash = chain.TxHash(digest("scripted", string(from), nonce, c.scripted))
+	t.hash = chain.TxHash(hashWords("scripted", string(from), nonce, c.scriptCount))
 	natives := 0
 	for i := range t.moves {
 		m := &t.moves[i]
@@ -328,16 +328,16 @@ func (c *Chain) script(from chain.Address, nonce uint64, fails bool, moves []Mov
 			natives++
 		}
 	}
-	if natives > 1 && !c.conf.Coins {
+	if natives > 1 && !c.conf.UTXO {
 		panic("sim: a transaction has one value of its own; the others are internal")
 	}
-	c.pool = append(c.pool, t)
+	c.mempool = append(c.mempool, t)
 	return t.hash
 }
 
 // Pay is Do with one movement.
 func (c *Chain) Pay(from, to, contract chain.Address, units uint64) chain.TxHash {
-	return c.Do(from, Move{Contract: contract, To: to, Amount: money.Units(units)})
+	return c.SubmitTx(from, Move{Contract: contract, To: to, Amount: money.Units(units)})
 }
 
 // Mine makes n blocks; the first takes all of the pool that can run.
@@ -345,7 +345,7 @@ func (c *Chain) Mine(n int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for range n {
-		c.mine(c.pool)
+		c.mineBlock(c.mempool)
 	}
 }
 
@@ -355,13 +355,13 @@ func (c *Chain) MineOnly(hashes ...chain.TxHash) {
 	defer c.mu.Unlock()
 	var txs []*tx
 	for _, h := range hashes {
-		i := slices.IndexFunc(c.pool, func(t *tx) bool { return t.hash == h })
+		i := slices.IndexFunc(c.mempool, func(t *tx) bool { return t.hash == h })
 		if i < 0 {
 			panic(fmt.Sprintf("sim: %s is not in the pool", h))
 		}
-		txs = append(txs, c.pool[i])
+		txs = append(txs, c.mempool[i])
 	}
-	c.mine(txs)
+	c.mineBlock(txs)
 }
 
 // MineEmpty makes n blocks with nothing in them.
@@ -369,7 +369,7 @@ func (c *Chain) MineEmpty(n int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for range n {
-		c.mine(nil)
+		c.mineBlock(nil)
 	}
 }
 
@@ -383,47 +383,47 @@ func (c *Chain) Fork(n int, dropped ...chain.TxHash) {
 		panic("sim: fork below the first block")
 	}
 	c.forks++
-	var back []*tx
+	var returned []*tx
 	for _, b := range c.blocks[len(c.blocks)-n:] {
 		for _, t := range b.txs {
 			if !slices.Contains(dropped, t.hash) {
-				back = append(back, t)
+				returned = append(returned, t)
 			}
 		}
 	}
 	c.blocks = c.blocks[:len(c.blocks)-n]
 	// A waiting transaction with the same nonce loses against the one that was mined.
-	c.pool = slices.DeleteFunc(c.pool, func(t *tx) bool {
-		return slices.ContainsFunc(back, func(b *tx) bool { return rivals(b, t) && b.spends == nil || b.shares(t) })
+	c.mempool = slices.DeleteFunc(c.mempool, func(t *tx) bool {
+		return slices.ContainsFunc(returned, func(b *tx) bool { return haveSameSlot(b, t) && b.inputs == nil || b.sharesInput(t) })
 	})
-	c.pool = append(back, c.pool...)
+	c.mempool = append(returned, c.mempool...)
 }
 
-// Forget throws a transaction out of the pool.
-func (c *Chain) Forget(h chain.TxHash) {
+// DropTx throws a transaction out of the pool.
+func (c *Chain) DropTx(h chain.TxHash) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.pool = slices.DeleteFunc(c.pool, func(t *tx) bool { return t.hash == h })
+	c.mempool = slices.DeleteFunc(c.mempool, func(t *tx) bool { return t.hash == h })
 }
 
-// Deliver lets a transaction that a provider swallowed reach the pool after all.
-func (c *Chain) Deliver(h chain.TxHash) bool {
+// DeliverSwallowed lets a transaction that a provider swallowed reach the pool after all.
+func (c *Chain) DeliverSwallowed(h chain.TxHash) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	t, ok := c.swallowed[h]
 	if ok {
 		delete(c.swallowed, h)
-		_ = c.accept(t)
+		_ = c.acceptTx(t)
 	}
 	return ok
 }
 
-// Pool is what waits, in the order of arrival.
-func (c *Chain) Pool() []chain.TxHash {
+// Mempool is what waits, in the order of arrival.
+func (c *Chain) Mempool() []chain.TxHash {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var hashes []chain.TxHash
-	for _, t := range c.pool {
+	for _, t := range c.mempool {
 		hashes = append(hashes, t.hash)
 	}
 	return hashes
@@ -447,12 +447,12 @@ func (c *Chain) SetUndecodable(height uint64, broken bool) {
 func (c *Chain) Latest() chain.Block {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.tip().Block
+	return c.tipBlock().Block
 }
 
-// At is the block at a height with all that moved in it, as it is: for a witness
+// BlockAt is the block at a height with all that moved in it, as it is: for a witness
 // that shares nothing with the books. No provider's fault touches it.
-func (c *Chain) At(height uint64) chain.Contents {
+func (c *Chain) BlockAt(height uint64) chain.Contents {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	b := c.blocks[height].Contents
@@ -464,7 +464,7 @@ func (c *Chain) At(height uint64) chain.Contents {
 func (c *Chain) Balance(a, contract chain.Address) money.Amount {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.tip().state.balances[chain.Holding{Address: a, Contract: contract}]
+	return c.tipBlock().state.balances[chain.Holding{Address: a, Contract: contract}]
 }
 
 // Transfers are all successful movements of a token ("" for the native coin) to
@@ -487,11 +487,11 @@ func (c *Chain) Transfers(to, contract chain.Address) []chain.Transfer {
 func (c *Chain) Received(to, contract chain.Address) money.Amount {
 	sum := money.Zero
 	for _, t := range c.Transfers(to, contract) {
-		more, err := sum.Add(t.Amount)
+		total, err := sum.Add(t.Amount)
 		if err != nil {
 			panic(fmt.Sprintf("sim: sum of what %s received: %v", to, err))
 		}
-		sum = more
+		sum = total
 	}
 	return sum
 }
@@ -499,10 +499,10 @@ func (c *Chain) Received(to, contract chain.Address) money.Amount {
 // Provider is one of the chain's providers, to be told how to misbehave.
 func (c *Chain) Provider(i int) *Provider { return c.providers[i] }
 
-func (c *Chain) tip() *block { return c.blocks[len(c.blocks)-1] }
+func (c *Chain) tipBlock() *block { return c.blocks[len(c.blocks)-1] }
 
-// digest is a hash in the form of the family.
-func digest(words ...any) string {
+// hashWords is a hash in the form of the family.
+func hashWords(words ...any) string {
 	h := sha256.New()
 	for _, w := range words {
 		switch w := w.(type) {

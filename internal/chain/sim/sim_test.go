@@ -32,7 +32,7 @@ type lab struct {
 	strangers int
 }
 
-func (l *lab) Chain() chain.Chain   { return l.c.Configured() }
+func (l *lab) Chain() chain.Chain   { return l.c.ToChain() }
 func (l *lab) FeeCap() money.Amount { return money.Units(l.c.conf.FeeCap) }
 func (l *lab) Kinds() []chain.Kind  { return []chain.Kind{chain.Native, chain.Internal, chain.Token} }
 func (l *lab) Token() chain.Address { return Address("token") }
@@ -51,11 +51,11 @@ func (l *lab) Account(t testing.TB) chain.Address {
 func (l *lab) Payer(t testing.TB) chain.Address {
 	t.Helper()
 	a := l.Account(t)
-	l.Give(t, a, "", chaintest.Plenty)
+	l.Fund(t, a, "", chaintest.AmpleNative)
 	return a
 }
 
-func (l *lab) Give(_ testing.TB, to, contract chain.Address, amount money.Amount) {
+func (l *lab) Fund(_ testing.TB, to, contract chain.Address, amount money.Amount) {
 	l.c.Mint(to, contract, amount)
 }
 
@@ -72,19 +72,21 @@ func (l *lab) move(k chain.Kind, to chain.Address, amount money.Amount) (chain.A
 
 func (l *lab) Pay(_ testing.TB, k chain.Kind, to chain.Address, amount money.Amount) chain.TxHash {
 	from, m := l.move(k, to, amount)
-	return l.c.Do(from, m)
+	return l.c.SubmitTx(from, m)
 }
 
-func (l *lab) PayInVain(_ testing.TB, k chain.Kind, to chain.Address, amount money.Amount) chain.TxHash {
+func (l *lab) PayReverted(_ testing.TB, k chain.Kind, to chain.Address, amount money.Amount) chain.TxHash {
 	from, m := l.move(k, to, amount)
 	if k == chain.Internal {
-		m.Undone = true
-		return l.c.Do(from, m)
+		m.Reverted = true
+		return l.c.SubmitTx(from, m)
 	}
-	return l.c.Fail(from, m)
+	return l.c.SubmitFailing(from, m)
 }
 
-func (l *lab) Refuse(_ testing.TB, to chain.Address) { l.c.Refuse(l.Token(), to, "blacklisted") }
+func (l *lab) RefusePayments(_ testing.TB, to chain.Address) {
+	l.c.RefuseTransfers(l.Token(), to, "blacklisted")
+}
 
 func (l *lab) Sign(t testing.TB, from chain.Address, payload []byte) ([]byte, chain.TxHash) {
 	t.Helper()
@@ -93,18 +95,18 @@ func (l *lab) Sign(t testing.TB, from chain.Address, payload []byte) ([]byte, ch
 	if err != nil {
 		t.Fatalf("sign the payload: %v", err)
 	}
-	raw, hash, err := evmtx.Attach(payload, signature, from)
+	raw, hash, err := evmtx.AttachSignature(payload, signature, from)
 	if err != nil {
 		t.Fatalf("attach the signature: %v", err)
 	}
 	return raw, hash
 }
 
-func (*lab) Forks() bool    { return true }
-func (*lab) Replaces() bool { return true }
+func (*lab) CanFork() bool    { return true }
+func (*lab) CanReplace() bool { return true }
 
 func (l *lab) Mine(_ testing.TB, blocks int) { l.c.Mine(blocks) }
-func (l *lab) Finalize(_ testing.TB)         { l.c.Mine(int(l.c.conf.Behind)) }
+func (l *lab) Finalize(_ testing.TB)         { l.c.Mine(int(l.c.conf.FinalityDepth)) }
 
 func (l *lab) Fork(_ testing.TB, depth int, keep ...chain.TxHash) {
 	var dropped []chain.TxHash
@@ -131,8 +133,8 @@ func TestAProviderThatLiesAloneIsFoundOut(t *testing.T) {
 		{"another hash, two asked", 2, func(c *Chain) { c.Provider(1).LieHash(1, true) }, chain.ErrDisagreement},
 		{"all movements left out, one asked", 1, func(c *Chain) { c.Provider(0).LieEmpty(1, true) }, chain.ErrDisagreement},
 		{"all movements left out, two asked", 2, func(c *Chain) { c.Provider(0).LieEmpty(1, true) }, nil},
-		{"behind, two asked", 2, func(c *Chain) { c.Provider(1).Lag(5) }, chain.ErrNotYet},
-		{"down, two asked", 2, func(c *Chain) { c.Provider(1).Down(errors.New("no route")) }, chain.ErrNotYet},
+		{"behind, two asked", 2, func(c *Chain) { c.Provider(1).SetLag(5) }, chain.ErrNotYet},
+		{"down, two asked", 2, func(c *Chain) { c.Provider(1).SetDown(errors.New("no route")) }, chain.ErrNotYet},
 		{"undecodable", 1, func(c *Chain) { c.SetUndecodable(1, true) }, chain.ErrUndecodable},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -190,7 +192,7 @@ func TestAnAnswerSaysNothingAboutWhatHappenedToTheBytes(t *testing.T) {
 				t.Errorf("mined: got %v, want %v", got, tt.mined)
 			}
 			if tt.name == "accepted and swallowed" {
-				if !l.c.Deliver(hash) {
+				if !l.c.DeliverSwallowed(hash) {
 					t.Fatal("got nothing swallowed, want the transaction")
 				}
 				l.c.Mine(1)
@@ -218,7 +220,7 @@ func TestAForeignTransactionTakesTheNonceOfOurs(t *testing.T) {
 	}
 	raw, ours := l.Sign(t, from, payload)
 	l.c.Send(t.Context(), raw)
-	theirs := l.c.Foreign(from, Move{To: Address("thief"), Amount: money.Units(1)})
+	theirs := l.c.SubmitForeign(from, Move{To: Address("thief"), Amount: money.Units(1)})
 	l.c.Mine(1)
 	if o, err := l.c.Outcome(t.Context(), []chain.TxHash{ours}, *p); err != nil || o != nil {
 		t.Errorf("ours: got %+v, %v, want it nowhere", o, err)

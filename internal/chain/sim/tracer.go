@@ -15,48 +15,48 @@ import (
 var _ chain.Tracer = (*Chain)(nil)
 
 var (
-	errTooMuch = errors.New("answer is longer than is allowed")
-	errNoTrace = errors.New("providers do not say the same")
+	errAnswerTooLong     = errors.New("answer is longer than is allowed")
+	errTraceDisagreement = errors.New("providers do not say the same")
 )
 
-// NoTraces makes the provider answer every question for traces with an error; nil brings them back.
-func (p *Provider) NoTraces(err error) { p.set(func() { p.traceless = err }) }
+// FailTraces makes the provider answer every question for traces with an error; nil brings them back.
+func (p *Provider) FailTraces(err error) { p.update(func() { p.traceErr = err }) }
 
-// BlindTo makes the provider unable to tell which balances a transaction changed.
-func (p *Provider) BlindTo(tx chain.TxHash, on bool) {
-	p.set(func() {
-		p.blind = maps.Clone(p.blind)
-		if p.blind == nil {
-			p.blind = map[chain.TxHash]bool{}
+// HideChanges makes the provider unable to tell which balances a transaction changed.
+func (p *Provider) HideChanges(tx chain.TxHash, enabled bool) {
+	p.update(func() {
+		p.untraceable = maps.Clone(p.untraceable)
+		if p.untraceable == nil {
+			p.untraceable = map[chain.TxHash]bool{}
 		}
-		p.blind[tx] = on
+		p.untraceable[tx] = enabled
 	})
 }
 
-// Heavy makes the calls of a transaction longer than is allowed to so many attempts.
-func (p *Provider) Heavy(tx chain.TxHash, attempts int) {
-	p.set(func() {
-		if p.heavy == nil {
-			p.heavy = map[chain.TxHash]int{}
+// SetTraceAttempts makes the calls of a transaction longer than is allowed to so many attempts.
+func (p *Provider) SetTraceAttempts(tx chain.TxHash, attempts int) {
+	p.update(func() {
+		if p.longTraces == nil {
+			p.longTraces = map[chain.TxHash]int{}
 		}
-		p.heavy[tx] = attempts
+		p.longTraces[tx] = attempts
 	})
 }
 
-// HideTouched makes the provider leave out an address where it tells whose balances changed.
-func (p *Provider) HideTouched(a chain.Address, on bool) {
-	p.set(func() {
-		if p.hidden == nil {
-			p.hidden = map[chain.Address]bool{}
+// HideAddress makes the provider leave out an address where it tells whose balances changed.
+func (p *Provider) HideAddress(a chain.Address, enabled bool) {
+	p.update(func() {
+		if p.hiddenAddresses == nil {
+			p.hiddenAddresses = map[chain.Address]bool{}
 		}
-		p.hidden[a] = on
+		p.hiddenAddresses[a] = enabled
 	})
 }
 
-// Invent makes the provider say that these moved inside a transaction, whatever did, and that
+// InventTransfers makes the provider say that these moved inside a transaction, whatever did, and that
 // they changed balances; nil takes that back.
-func (p *Provider) Invent(tx chain.TxHash, moved []chain.Transfer) {
-	p.set(func() {
+func (p *Provider) InventTransfers(tx chain.TxHash, moved []chain.Transfer) {
+	p.update(func() {
 		if p.invented == nil {
 			p.invented = map[chain.TxHash][]chain.Transfer{}
 		}
@@ -66,103 +66,103 @@ func (p *Provider) Invent(tx chain.TxHash, moved []chain.Transfer) {
 	})
 }
 
-// traces tells whether Internal movements are told by Tracer alone.
-func (c *Chain) traces() bool { return !c.conf.Untraced && !c.conf.Coins && !c.leased() }
+// tracesInternal tells whether Internal movements are told by Tracer alone.
+func (c *Chain) tracesInternal() bool { return !c.conf.TracesOff && !c.conf.UTXO && !c.isSolana() }
 
-// opinions are how many providers have to answer.
-func (c *Chain) opinions(by chain.Opinions) int {
-	switch by {
-	case chain.One:
+// requiredAnswers are how many providers have to answer.
+func (c *Chain) requiredAnswers(count chain.ProviderCount) int {
+	switch count {
+	case chain.FirstProvider:
 		return 1
-	case chain.Enough:
-		return c.conf.Agree
+	case chain.QuorumOfProviders:
+		return c.conf.Quorum
 	}
 	return len(c.providers)
 }
 
-// Touched implements chain.Tracer.
-func (c *Chain) Touched(ctx context.Context, at chain.Block, by chain.Opinions) (chain.Touched, error) {
+// BalanceChanges implements chain.Tracer.
+func (c *Chain) BalanceChanges(ctx context.Context, named chain.Block, count chain.ProviderCount) (chain.BalanceChanges, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	b, err := c.traced(ctx, at)
-	if err != nil || !c.traces() {
-		return chain.Touched{}, err
+	b, err := c.namedBlock(ctx, named)
+	if err != nil || !c.tracesInternal() {
+		return chain.BalanceChanges{}, err
 	}
-	told := chain.Touched{Traced: true}
-	need, heard := c.opinions(by), false
-	known := map[chain.TxHash]bool{}
+	result := chain.BalanceChanges{Traced: true}
+	need, answered := c.requiredAnswers(count), false
+	isTold := map[chain.TxHash]bool{}
 	type key struct {
 		tx chain.TxHash
 		a  chain.Address
 	}
-	all := map[key]*big.Int{}
+	merged := map[key]*big.Int{}
 	var problem error
 	for _, p := range c.providers {
 		if need == 0 {
 			break
 		}
-		if why := cmp.Or(p.down, p.traceless); why != nil {
-			problem = errors.Join(problem, fmt.Errorf("provider %d: %w", p.index, why))
+		if cause := cmp.Or(p.downErr, p.traceErr); cause != nil {
+			problem = errors.Join(problem, fmt.Errorf("provider %d: %w", p.index, cause))
 			continue
 		}
-		heard = true
-		whole := true
+		answered = true
+		isComplete := true
 		for _, t := range b.txs {
-			if !t.calls() {
+			if !t.runsContract() {
 				continue
 			}
-			if p.blind[t.hash] {
-				whole = false
+			if p.untraceable[t.hash] {
+				isComplete = false
 				continue
 			}
-			known[t.hash] = true
-			of := changes(t, b.receipts[t.hash])
+			isTold[t.hash] = true
+			changes := nativeChanges(t, b.receipts[t.hash])
 			for _, m := range p.invented[t.hash] {
-				of[m.To] = nil
+				changes[m.To] = nil
 			}
-			for a, change := range of {
-				if !p.hidden[a] {
-					all[key{t.hash, a}] = change
+			for a, change := range changes {
+				if !p.hiddenAddresses[a] {
+					merged[key{t.hash, a}] = change
 				}
 			}
 		}
-		if whole {
+		if isComplete {
 			need--
 		}
 	}
-	called := slices.ContainsFunc(b.txs, (*tx).calls)
-	if called && !heard {
-		return chain.Touched{}, fmt.Errorf("balances that block %d changed: %w", at.Height, problem)
+	called := slices.ContainsFunc(b.txs, (*tx).runsContract)
+	if called && !answered {
+		return chain.BalanceChanges{}, fmt.Errorf("balances that block %d changed: %w", named.Height, problem)
 	}
 	for _, t := range b.txs {
-		if t.calls() && !known[t.hash] {
-			told.Blind = append(told.Blind, t.hash)
+		if t.runsContract() && !isTold[t.hash] {
+			result.Untraceable = append(result.Untraceable, t.hash)
 		}
-		var of []chain.TouchedBalance
-		for k, change := range all {
+		var changes []chain.BalanceChange
+		for k, change := range merged {
 			if k.tx == t.hash {
-				of = append(of, chain.TouchedBalance{Tx: k.tx, Address: k.a, Change: change})
+				changes = append(changes, chain.BalanceChange{Tx: k.tx, Address: k.a, Change: change})
 			}
 		}
-		slices.SortFunc(of, func(a, b chain.TouchedBalance) int { return cmp.Compare(a.Address, b.Address) })
-		told.Balances = append(told.Balances, of...)
+		slices.SortFunc(changes, func(a, b chain.BalanceChange) int { return cmp.Compare(a.Address, b.Address) })
+		result.Changes = append(result.Changes, changes...)
 	}
-	return told, nil
+	return result, nil
 }
 
-// calls tells whether a contract can have run.
-func (t *tx) calls() bool {
+// runsContract tells whether a contract can have run.
+func (t *tx) runsContract() bool {
 	return !t.fails && slices.ContainsFunc(t.moves, func(m Move) bool { return m.Kind != chain.Native })
 }
 
-// changes are the native balances that a transaction changed.
-func changes(t *tx, r *receipt) map[chain.Address]*big.Int {
-	of := map[chain.Address]*big.Int{}
-	change := func(a chain.Address, by *big.Int) {
-		if of[a] == nil {
-			of[a] = new(big.Int)
+// nativeChanges are the native balances that a transaction changed.
+func nativeChanges(t *tx, r *receipt) map[chain.Address]*big.Int {
+	deltas := map[chain.Address]*big.Int{}
+	change := func(a chain.Address, delta *big.Int) {
+		if deltas[a] == nil {
+			deltas[a] = new(big.Int)
 		}
-		of[a].Add(of[a], by)
+		deltas[a].Add(deltas[a], delta)
 	}
 	change(t.from, new(big.Int).Neg(r.fee.Big()))
 	for _, m := range r.transfers {
@@ -171,68 +171,68 @@ func changes(t *tx, r *receipt) map[chain.Address]*big.Int {
 			change(m.To, m.Amount.Big())
 		}
 	}
-	maps.DeleteFunc(of, func(_ chain.Address, by *big.Int) bool { return by.Sign() == 0 })
-	return of
+	maps.DeleteFunc(deltas, func(_ chain.Address, delta *big.Int) bool { return delta.Sign() == 0 })
+	return deltas
 }
 
-// traced is the block of a question.
-func (c *Chain) traced(ctx context.Context, at chain.Block) (*block, error) {
+// namedBlock is the block of a question.
+func (c *Chain) namedBlock(ctx context.Context, named chain.Block) (*block, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	b, ok := c.byHash[at.Hash]
+	b, ok := c.byHash[named.Hash]
 	if !ok {
-		return nil, fmt.Errorf("traces of block %s: no provider knows the block", at.Hash)
+		return nil, fmt.Errorf("traces of block %s: no provider knows the block", named.Hash)
 	}
 	return b, nil
 }
 
-// Moved implements chain.Tracer.
-func (c *Chain) Moved(ctx context.Context, q chain.MovedQuestion) ([]chain.Transfer, error) {
+// InternalTransfers implements chain.Tracer.
+func (c *Chain) InternalTransfers(ctx context.Context, q chain.InternalTransfersQuery) ([]chain.Transfer, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	b, err := c.traced(ctx, q.At)
+	b, err := c.namedBlock(ctx, q.Block)
 	if err != nil {
 		return nil, err
 	}
-	to := func(all []chain.Transfer) (found []chain.Transfer) {
-		for _, t := range all {
-			if t.Tx == q.Tx && t.Kind == chain.Internal && slices.Contains(q.To, t.To) {
-				found = append(found, t)
+	matching := func(transfers []chain.Transfer) (matches []chain.Transfer) {
+		for _, t := range transfers {
+			if t.Tx == q.Tx && t.Kind == chain.Internal && slices.Contains(q.Recipients, t.To) {
+				matches = append(matches, t)
 			}
 		}
-		return found
+		return matches
 	}
-	need := c.opinions(q.By)
-	var said [][]chain.Transfer
-	problem := errNoTrace
+	need := c.requiredAnswers(q.Providers)
+	var answers [][]chain.Transfer
+	problem := errTraceDisagreement
 	for _, p := range c.providers {
-		moved := to(b.Transfers)
+		moved := matching(b.Transfers)
 		if lie, ok := p.invented[q.Tx]; ok {
-			moved = to(lie)
+			moved = matching(lie)
 		}
-		switch why := cmp.Or(p.down, p.traceless); {
-		case why != nil:
-			problem = errors.Join(problem, fmt.Errorf("provider %d: %w", p.index, why))
+		switch cause := cmp.Or(p.downErr, p.traceErr); {
+		case cause != nil:
+			problem = errors.Join(problem, fmt.Errorf("provider %d: %w", p.index, cause))
 			continue
-		case p.heavy[q.Tx] > q.Attempt:
-			problem = errors.Join(problem, fmt.Errorf("provider %d: %w", p.index, errTooMuch))
+		case p.longTraces[q.Tx] > q.Attempt:
+			problem = errors.Join(problem, fmt.Errorf("provider %d: %w", p.index, errAnswerTooLong))
 			continue
 		}
-		if q.Fits != nil {
-			if err := q.Fits(moved); err != nil {
+		if q.Check != nil {
+			if err := q.Check(moved); err != nil {
 				problem = errors.Join(problem, fmt.Errorf("provider %d: %w", p.index, err))
 				continue
 			}
 		}
-		said = append(said, moved)
-		same := 0
-		for _, s := range said {
+		answers = append(answers, moved)
+		votes := 0
+		for _, s := range answers {
 			if slices.Equal(s, moved) {
-				same++
+				votes++
 			}
 		}
-		if same >= need {
+		if votes >= need {
 			return moved, nil
 		}
 	}

@@ -30,7 +30,7 @@ const (
 	transactionsVersion = 1 // the newest that decode knows
 )
 
-func code(err error) int {
+func errorCode(err error) int {
 	var e *rpcError
 	if errors.As(err, &e) {
 		return e.Code
@@ -38,46 +38,46 @@ func code(err error) int {
 	return 0
 }
 
-// headsBack is how far behind its newest slot a provider's newest block may be.
-const headsBack = 32
+// headLookback is how far behind its newest slot a provider's newest block may be.
+const headLookback = 32
 
 type options map[string]any
 
-func sure(commitment string) options { return options{"commitment": commitment} }
+func withCommitment(commitment string) options { return options{"commitment": commitment} }
 
-// slot is the newest slot that a provider is so sure of.
-func (p *provider) slot(ctx context.Context, commitment string) (slot uint64, err error) {
-	raw, err := p.ask(ctx, "getSlot", sure(commitment))
+// newestSlot is the newest slot that a provider is so sure of.
+func (p *provider) newestSlot(ctx context.Context, commitment string) (slot uint64, err error) {
+	raw, err := p.callRaw(ctx, "getSlot", withCommitment(commitment))
 	if err != nil {
 		return 0, err
 	}
 	s := newScanner(raw)
-	slot = s.number()
-	if err := s.end(); err != nil {
-		return 0, p.Said("getSlot", err)
+	slot = s.readNumber()
+	if err := s.expectEnd(); err != nil {
+		return 0, p.WrapError("getSlot", err)
 	}
 	return slot, nil
 }
 
-// slots are those with a block from one on, as many at most.
-func (p *provider) slots(ctx context.Context, from uint64, most int, commitment string) (slots []uint64, err error) {
+// readSlots are those with a block from one on, as many at most.
+func (p *provider) readSlots(ctx context.Context, from uint64, limit int, commitment string) (slots []uint64, err error) {
 	const method = "getBlocksWithLimit"
-	raw, err := p.ask(ctx, method, from, most, sure(commitment))
+	raw, err := p.callRaw(ctx, method, from, limit, withCommitment(commitment))
 	if err != nil {
 		return nil, err
 	}
 	s := newScanner(raw)
 	last := from
-	s.expect('[')
-	for n := 0; s.more(']', &n); {
-		slot := s.number()
-		if slot < last || n > most {
+	s.expectByte('[')
+	for n := 0; s.hasNext(']', &n); {
+		slot := s.readNumber()
+		if slot < last || n > limit {
 			s.fail("a slot that was not asked for")
 		}
 		slots, last = append(slots, slot), slot+1
 	}
-	if err := s.end(); err != nil {
-		return nil, p.Said(method, err)
+	if err := s.expectEnd(); err != nil {
+		return nil, p.WrapError(method, err)
 	}
 	return slots, nil
 }
@@ -86,13 +86,13 @@ func (p *provider) slots(ctx context.Context, from uint64, most int, commitment 
 // not there yet, or it was lost. Which of them shows elsewhere.
 var errNoBlock = errors.New("no block in the slot")
 
-// raw is a block as a provider gives it, with details as getBlock names them.
-func (p *provider) raw(ctx context.Context, slot uint64, details, commitment string) ([]byte, error) {
-	raw, err := p.ask(ctx, "getBlock", slot, options{
+// readRawBlock is a block as a provider gives it, with details as getBlock names them.
+func (p *provider) readRawBlock(ctx context.Context, slot uint64, details, commitment string) ([]byte, error) {
+	raw, err := p.callRaw(ctx, "getBlock", slot, options{
 		"commitment": commitment, "transactionDetails": details, "encoding": "json",
 		"maxSupportedTransactionVersion": transactionsVersion, "rewards": false,
 	})
-	switch code(err) {
+	switch errorCode(err) {
 	case codeNotAvailable, codeSkipped, codeSkippedLongAgo, codeStatusNotYet:
 		return nil, fmt.Errorf("%w: %w", errNoBlock, err)
 	case codeUnknownVersion:
@@ -104,13 +104,13 @@ func (p *provider) raw(ctx context.Context, slot uint64, details, commitment str
 	return raw, err
 }
 
-// header is what a block says of itself, without what is in it.
-func (p *provider) header(ctx context.Context, slot uint64, commitment string) (header, error) {
-	raw, err := p.raw(ctx, slot, "none", commitment)
+// readHeader is what a block says of itself, without what is in it.
+func (p *provider) readHeader(ctx context.Context, slot uint64, commitment string) (header, error) {
+	raw, err := p.readRawBlock(ctx, slot, "none", commitment)
 	if err != nil {
 		return header{}, err
 	}
-	h, err := decode(raw, nil)
+	h, err := decodeBlock(raw, nil)
 	if err != nil {
 		return header{}, fmt.Errorf("%s: block %d: %w", p.name, slot, err)
 	}
@@ -118,7 +118,7 @@ func (p *provider) header(ctx context.Context, slot uint64, commitment string) (
 }
 
 // A sighting is the first block at or above a slot.
-type sighting struct {
+type slotBlock struct {
 	slot uint64
 	header
 }
@@ -130,90 +130,90 @@ type vote struct {
 	hash, parent     string
 }
 
-func (s sighting) vote() vote { return vote{s.slot, s.parentSlot, s.hash, s.parent} }
+func (s slotBlock) toVote() vote { return vote{s.slot, s.parentSlot, s.hash, s.parent} }
 
 // String is what strangers say, so it is bounded.
 func (v vote) String() string {
 	return fmt.Sprintf("block %.44q in slot %d, on %.44q in %d", v.hash, v.slot, v.parent, v.parentSlot)
 }
 
-// first is the first block at or above a slot; errNoBlock when there is none yet.
-func (p *provider) first(ctx context.Context, from uint64, commitment string) (sighting, error) {
-	h, err := p.header(ctx, from, commitment)
+// firstBlock is the first block at or above a slot; errNoBlock when there is none yet.
+func (p *provider) firstBlock(ctx context.Context, from uint64, commitment string) (slotBlock, error) {
+	h, err := p.readHeader(ctx, from, commitment)
 	if err == nil {
-		return sighting{from, h}, nil
+		return slotBlock{from, h}, nil
 	}
 	if !errors.Is(err, errNoBlock) {
-		return sighting{}, err
+		return slotBlock{}, err
 	}
-	slots, none := p.slots(ctx, from, 1, commitment)
+	slots, slotsErr := p.readSlots(ctx, from, 1, commitment)
 	switch {
-	case none != nil:
-		return sighting{}, none
+	case slotsErr != nil:
+		return slotBlock{}, slotsErr
 	case len(slots) == 0 || slots[0] == from:
-		return sighting{}, err
+		return slotBlock{}, err
 	}
-	if h, err = p.header(ctx, slots[0], commitment); err != nil {
-		return sighting{}, fmt.Errorf("%s: names slot %d and does not give its block: %s", p.name, slots[0], several.Short(err.Error()))
+	if h, err = p.readHeader(ctx, slots[0], commitment); err != nil {
+		return slotBlock{}, fmt.Errorf("%s: names slot %d and does not give its block: %s", p.name, slots[0], several.TruncateAnswer(err.Error()))
 	}
 	if h.parentSlot >= from {
-		return sighting{}, fmt.Errorf("%s: gives block %d for %d and says that it stands on block %d, which it does not give", p.name, slots[0], from, h.parentSlot)
+		return slotBlock{}, fmt.Errorf("%s: gives block %d for %d and says that it stands on block %d, which it does not give", p.name, slots[0], from, h.parentSlot)
 	}
-	return sighting{slots[0], h}, nil
+	return slotBlock{slots[0], h}, nil
 }
 
-// contents are what is in a block, in one provider's word.
-func (p *provider) contents(ctx context.Context, at vote, commitment string) (chain.Contents, error) {
-	raw, err := p.raw(ctx, at.slot, "accounts", commitment)
+// readContents are what is in a block, in one provider's word.
+func (p *provider) readContents(ctx context.Context, wanted vote, commitment string) (chain.Contents, error) {
+	raw, err := p.readRawBlock(ctx, wanted.slot, "accounts", commitment)
 	if err != nil {
 		return chain.Contents{}, err
 	}
 	m := newMovements()
-	h, err := decode(raw, m.see)
+	h, err := decodeBlock(raw, m.addTx)
 	if err != nil {
-		return chain.Contents{}, fmt.Errorf("%s: block %d: %w", p.name, at.slot, err)
+		return chain.Contents{}, fmt.Errorf("%s: block %d: %w", p.name, wanted.slot, err)
 	}
-	is := sighting{at.slot, h}
-	if is.vote() != at {
-		return chain.Contents{}, fmt.Errorf("%s: gives %v for %v", p.name, is.vote(), at)
+	got := slotBlock{wanted.slot, h}
+	if got.toVote() != wanted {
+		return chain.Contents{}, fmt.Errorf("%s: gives %v for %v", p.name, got.toVote(), wanted)
 	}
-	b, err := p.block(ctx, is)
-	return chain.Contents{Block: b, Transfers: m.transfers, Fees: m.fees, Weighed: true}, err
+	b, err := p.toChainBlock(ctx, got)
+	return chain.Contents{Block: b, Transfers: m.transfers, Fees: m.fees, BalancesProven: true}, err
 }
 
-// began is when the first block of Solana's main network was made, in Unix seconds.
-const began = 1_584_368_940
+// firstBlockTime is when the first block of Solana's main network was made, in Unix seconds.
+const firstBlockTime = 1_584_368_940
 
-// block names a block. Its time may be missing in it, or impossible (surfpool 1.5.0
+// toChainBlock names a block. Its time may be missing in it, or impossible (surfpool 1.5.0
 // gives a thousandth); then it is asked for alone.
-func (p *provider) block(ctx context.Context, at sighting) (chain.Block, error) {
-	if at.time < began {
+func (p *provider) toChainBlock(ctx context.Context, found slotBlock) (chain.Block, error) {
+	if found.time < firstBlockTime {
 		var t *int64
-		if err := p.call(ctx, &t, "getBlockTime", at.slot); err != nil {
+		if err := p.callMethod(ctx, &t, "getBlockTime", found.slot); err != nil {
 			return chain.Block{}, err
 		}
-		if t == nil || *t < began || *t > timeMax {
-			return chain.Block{}, fmt.Errorf("%s: block %d has no time", p.name, at.slot)
+		if t == nil || *t < firstBlockTime || *t > timeMax {
+			return chain.Block{}, fmt.Errorf("%s: block %d has no time", p.name, found.slot)
 		}
-		at.time = *t
+		found.time = *t
 	}
-	return chain.Block{Height: at.slot, Hash: at.hash, Parent: at.parent, Time: time.Unix(at.time, 0).UTC()}, nil
+	return chain.Block{Height: found.slot, Hash: found.hash, Parent: found.parent, Time: time.Unix(found.time, 0).UTC()}, nil
 }
 
 // Recent takes the block from the first provider that answers. A fork between its
 // requests is an error: the next call sees the new block whole.
 func (c *Client) Recent(ctx context.Context, height uint64) (chain.Contents, error) {
-	got, err := several.First(ctx, c.showing(), func(ctx context.Context, p *provider) (*chain.Contents, error) {
-		at, err := p.first(ctx, height, confirmed)
+	got, err := several.FirstAnswer(ctx, c.providersByTrust(), func(ctx context.Context, p *provider) (*chain.Contents, error) {
+		found, err := p.firstBlock(ctx, height, confirmed)
 		if errors.Is(err, errNoBlock) {
-			if newest, err := p.slot(ctx, confirmed); err != nil || height > newest {
+			if newest, err := p.newestSlot(ctx, confirmed); err != nil || height > newest {
 				return nil, err
 			}
 		}
 		if err != nil {
 			return nil, err
 		}
-		contents, err := p.contents(ctx, at.vote(), confirmed)
+		contents, err := p.readContents(ctx, found.toVote(), confirmed)
 		return &contents, err
 	})
 	if err == nil && got == nil {
@@ -230,52 +230,52 @@ func (c *Client) Recent(ctx context.Context, height uint64) (chain.Contents, err
 // of them have reached; the latest is of the first one that answers, as it is
 // confirmed there.
 func (c *Client) Heads(ctx context.Context) (chain.Heads, error) {
-	h, err := several.Heads(ctx, c.showing(), c.Agree, func(ctx context.Context, p *provider) (chain.Heads, error) { return p.heads(ctx) })
+	h, err := several.AgreeOnHeads(ctx, c.providersByTrust(), c.Quorum, func(ctx context.Context, p *provider) (chain.Heads, error) { return p.readHeads(ctx) })
 	if err != nil {
 		return chain.Heads{}, fmt.Errorf("heads of %s: %w", chain.Solana, err)
 	}
 	return h, nil
 }
 
-func (p *provider) heads(ctx context.Context) (chain.Heads, error) {
+func (p *provider) readHeads(ctx context.Context) (chain.Heads, error) {
 	// In this order, so that a block that comes meanwhile makes no liar of it.
-	final, err := p.head(ctx, finalized)
+	final, err := p.newestBlock(ctx, finalized)
 	if err != nil {
 		return chain.Heads{}, err
 	}
-	latest, err := p.head(ctx, confirmed)
+	latest, err := p.newestBlock(ctx, confirmed)
 	if err == nil && final.Height > latest.Height {
 		err = fmt.Errorf("%s: calls block %d final, and its newest is %d", p.name, final.Height, latest.Height)
 	}
 	return chain.Heads{Latest: latest, Final: final}, err
 }
 
-// head is the newest block that a provider is so sure of. Its contents may come to it a
+// newestBlock is the newest block that a provider is so sure of. Its contents may come to it a
 // little later than its slot, so the block before will do.
-func (p *provider) head(ctx context.Context, commitment string) (chain.Block, error) {
-	newest, err := p.slot(ctx, commitment)
+func (p *provider) newestBlock(ctx context.Context, commitment string) (chain.Block, error) {
+	newest, err := p.newestSlot(ctx, commitment)
 	if err != nil {
 		return chain.Block{}, err
 	}
-	h, err := p.header(ctx, newest, commitment)
+	h, err := p.readHeader(ctx, newest, commitment)
 	if err == nil {
-		return p.block(ctx, sighting{newest, h})
+		return p.toChainBlock(ctx, slotBlock{newest, h})
 	}
 	if !errors.Is(err, errNoBlock) {
 		return chain.Block{}, err
 	}
-	slots, none := p.slots(ctx, newest-min(newest, headsBack), headsBack, commitment)
-	if none != nil {
-		return chain.Block{}, none
+	slots, slotsErr := p.readSlots(ctx, newest-min(newest, headLookback), headLookback, commitment)
+	if slotsErr != nil {
+		return chain.Block{}, slotsErr
 	}
 	for _, slot := range slices.Backward(slots) {
 		if slot >= newest {
 			continue
 		}
-		if h, err = p.header(ctx, slot, commitment); err != nil {
+		if h, err = p.readHeader(ctx, slot, commitment); err != nil {
 			return chain.Block{}, err
 		}
-		return p.block(ctx, sighting{slot, h})
+		return p.toChainBlock(ctx, slotBlock{slot, h})
 	}
 	return chain.Block{}, err
 }

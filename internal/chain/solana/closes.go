@@ -17,149 +17,149 @@ import (
 const (
 
 	// What a token account says of itself behind its amount.
-	tokenDelegateByte = 72
-	tokenNativeByte   = 109
-	tokenCloserByte   = 129
-	isReady           = 1
+	tokenDelegateByte       = 72
+	tokenNativeByte         = 109
+	tokenCloseAuthorityByte = 129
+	isInitialized           = 1
 )
 
-// immutable is what an associated account of Token-2022 has behind the usual: that it is an
+// immutableOwner is what an associated account of Token-2022 has behind the usual: that it is an
 // account, and that its owner never changes. One with anything more may not be closed, as
 // with a fee that was withheld in it.
-var immutable = []byte{2, 7, 0, 0, 0}
+var immutableOwner = []byte{2, 7, 0, 0, 0}
 
-var _ chain.Accounts = (*Client)(nil)
+var _ chain.TokenAccounts = (*Client)(nil)
 
 // Rent is that of an associated account of the token's program.
 func (c *Client) Rent(contract chain.Address) (money.Amount, error) {
-	m, err := c.mint(contract)
+	m, err := c.configuredMint(contract)
 	if err != nil {
 		return money.Zero, fmt.Errorf("rent on %s: %w", chain.Solana, err)
 	}
 	return solanatx.Tx{Moves: []solanatx.Move{{Owner: "anybody", TokenProgram: m.Program}}}.Rent(), nil
 }
 
-// Idle reads the associated accounts as they are finally.
-func (c *Client) Idle(ctx context.Context, of []chain.Holding) ([]money.Amount, error) {
-	at := make([]chain.Address, len(of))
-	for i, h := range of {
-		m, err := c.mint(h.Contract)
+// ReclaimableRent reads the associated accounts as they are finally.
+func (c *Client) ReclaimableRent(ctx context.Context, holdings []chain.Holding) ([]money.Amount, error) {
+	accounts := make([]chain.Address, len(holdings))
+	for i, h := range holdings {
+		m, err := c.configuredMint(h.Contract)
 		if err == nil {
-			at[i], err = solanatx.AssociatedAccount(h.Address, h.Contract, m.Program)
+			accounts[i], err = solanatx.AssociatedAccount(h.Address, h.Contract, m.Program)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("idle accounts on %s: %w", chain.Solana, err)
 		}
 	}
-	var said [][]uint64
+	var answers [][]uint64
 	var errs []error
-	for _, a := range several.Ask(ctx, c.providers, c.Agree, func(ctx context.Context, p *provider) ([]uint64, error) {
-		return c.idle(ctx, p, of, at)
+	for _, a := range several.AskAll(ctx, c.providers, c.Quorum, func(ctx context.Context, p *provider) ([]uint64, error) {
+		return c.readReclaimable(ctx, p, holdings, accounts)
 	}) {
 		if a.Err != nil {
 			errs = append(errs, a.Err)
 			continue
 		}
-		said = append(said, a.Value)
+		answers = append(answers, a.Value)
 	}
-	if len(said) < c.Agree {
+	if len(answers) < c.Quorum {
 		return nil, fmt.Errorf("idle accounts on %s: %w", chain.Solana, errors.Join(errs...))
 	}
-	all := make([]money.Amount, len(of))
-	for i := range of {
+	amounts := make([]money.Amount, len(holdings))
+	for i := range holdings {
 		// Whoever has it otherwise is believed: nothing is lost by leaving it.
-		least := said[0][i]
-		for _, s := range said[1:] {
-			least = min(least, s[i])
+		lowest := answers[0][i]
+		for _, s := range answers[1:] {
+			lowest = min(lowest, s[i])
 		}
-		all[i] = money.Units(least)
+		amounts[i] = money.Units(lowest)
 	}
-	return all, nil
+	return amounts, nil
 }
 
-// idle is how much lies in each account that is empty, by one provider.
-func (c *Client) idle(ctx context.Context, p *provider, of []chain.Holding, at []chain.Address) ([]uint64, error) {
-	lies := make([]uint64, 0, len(of))
-	for part := range slices.Chunk(at, accountsAtOnce) {
-		got, err := p.accounts(ctx, part, finalized)
+// readReclaimable is how much lies in each account that is empty, by one provider.
+func (c *Client) readReclaimable(ctx context.Context, p *provider, holdings []chain.Holding, accounts []chain.Address) ([]uint64, error) {
+	lamportsOf := make([]uint64, 0, len(holdings))
+	for part := range slices.Chunk(accounts, accountsPerCall) {
+		got, err := p.readAccounts(ctx, part, finalized)
 		if err != nil {
 			return nil, err
 		}
 		for _, a := range got {
-			h := of[len(lies)]
+			h := holdings[len(lamportsOf)]
 			var lamports uint64
 			if a != nil {
-				data, err := a.bytes()
+				data, err := a.decodeData()
 				if err != nil {
-					return nil, p.Said("getMultipleAccounts", err)
+					return nil, p.WrapError("getMultipleAccounts", err)
 				}
-				if a.Owner == string(c.Mints[h.Contract].Program) && isIdle(data, h) {
+				if a.Owner == string(c.Mints[h.Contract].Program) && isReclaimable(data, h) {
 					lamports = *a.Lamports
 				}
 			}
-			lies = append(lies, lamports)
+			lamportsOf = append(lamportsOf, lamports)
 		}
 	}
-	return lies, nil
+	return lamportsOf, nil
 }
 
-// isIdle tells whether the data of an account are those of a holding's associated account
+// isReclaimable tells whether the data of an account are those of a holding's associated account
 // as the chain makes it, with nothing in it and nobody else who may touch it.
-func isIdle(data []byte, h chain.Holding) bool {
+func isReclaimable(data []byte, h chain.Holding) bool {
 	if len(data) < tokenAccountBytes {
 		return false
 	}
 	mint, err := solanatx.Bytes(h.Contract)
-	owner, no := solanatx.Bytes(h.Address)
-	none := func(from int) bool { return binary.LittleEndian.Uint32(data[from:]) == 0 }
-	more := data[tokenAccountBytes:]
-	return err == nil && no == nil && bytes.Equal(data[:tokenOwnerByte], mint[:]) && bytes.Equal(data[tokenOwnerByte:tokenAmountByte], owner[:]) &&
-		binary.LittleEndian.Uint64(data[tokenAmountByte:]) == 0 && data[tokenStateByte] == isReady &&
-		none(tokenDelegateByte) && none(tokenNativeByte) && none(tokenCloserByte) && (len(more) == 0 || bytes.Equal(more, immutable))
+	owner, ownerErr := solanatx.Bytes(h.Address)
+	isUnset := func(from int) bool { return binary.LittleEndian.Uint32(data[from:]) == 0 }
+	extra := data[tokenAccountBytes:]
+	return err == nil && ownerErr == nil && bytes.Equal(data[:tokenOwnerByte], mint[:]) && bytes.Equal(data[tokenOwnerByte:tokenAmountByte], owner[:]) &&
+		binary.LittleEndian.Uint64(data[tokenAmountByte:]) == 0 && data[tokenStateByte] == isInitialized &&
+		isUnset(tokenDelegateByte) && isUnset(tokenNativeByte) && isUnset(tokenCloseAuthorityByte) && (len(extra) == 0 || bytes.Equal(extra, immutableOwner))
 }
 
-// lookAtClosed asks what the payer of closes has. Whether they can be made is for the trial.
-func (c *Client) lookAtClosed(ctx context.Context, p *provider, ps []chain.Payment) (sight, error) {
-	payer := payerOf(ps[0])
-	s := sight{written: []chain.Address{payer}}
+// inspectCloses asks what the payer of closes has. Whether they can be made is for the trial.
+func (c *Client) inspectCloses(ctx context.Context, p *provider, ps []chain.Payment) (accountsView, error) {
+	payer := feePayer(ps[0])
+	s := accountsView{writtenAccounts: []chain.Address{payer}}
 	for _, pay := range ps {
-		m, err := c.mint(pay.Contract)
+		m, err := c.configuredMint(pay.Contract)
 		if err != nil {
-			return sight{}, err
+			return accountsView{}, err
 		}
-		shut, err := solanatx.CloseOf(pay, m.Program)
+		shut, err := solanatx.NewClose(pay, m.Program)
 		if err != nil {
-			return sight{}, err
+			return accountsView{}, err
 		}
-		s.written = append(s.written, shut.Account)
+		s.writtenAccounts = append(s.writtenAccounts, shut.Account)
 	}
-	if err := p.call(ctx, &s.least, "getMinimumBalanceForRentExemption", 0); err != nil {
-		return sight{}, err
+	if err := p.callMethod(ctx, &s.rentExemptMin, "getMinimumBalanceForRentExemption", 0); err != nil {
+		return accountsView{}, err
 	}
-	got, err := p.accounts(ctx, []chain.Address{payer}, confirmed)
+	got, err := p.readAccounts(ctx, []chain.Address{payer}, confirmed)
 	if err != nil {
-		return sight{}, err
+		return accountsView{}, err
 	}
 	if got[0] != nil {
-		s.payer = *got[0].Lamports
+		s.payerLamports = *got[0].Lamports
 	}
 	return s, nil
 }
 
-// closes tells whether a transaction closed all these accounts: each held something before
+// closesAll tells whether a transaction closed all these accounts: each held something before
 // it and holds nothing after.
-func (t *tx) closes(ps []chain.Payment) (bool, error) {
+func (t *tx) closesAll(ps []chain.Payment) (bool, error) {
 	for _, p := range ps {
-		gone := false
+		isClosed := false
 		for _, program := range []chain.Address{solanatx.TokenProgram, solanatx.Token2022Program} {
-			shut, err := solanatx.CloseOf(p, program)
+			shut, err := solanatx.NewClose(p, program)
 			if err != nil {
 				return false, err
 			}
 			i := slices.IndexFunc(t.accounts, func(a []byte) bool { return string(a) == string(shut.Account) })
-			gone = gone || i >= 0 && t.isToken[i] && t.pre[i] > 0 && t.post[i] == 0
+			isClosed = isClosed || i >= 0 && t.isToken[i] && t.pre[i] > 0 && t.post[i] == 0
 		}
-		if !gone {
+		if !isClosed {
 			return false, nil
 		}
 	}

@@ -25,8 +25,8 @@ func TestAnEmptyAccountIsClosedForItsPayerAndAFullOneForNobody(t *testing.T) {
 	l.chain = open(t, cfg)
 	// As it is made on a real network, with its rent.
 	for of, m := range map[chain.Address]surfpool.Mint{one: usdc, two: newer, full: usdc} {
-		l.do(t, m.Create(surfpool.AddressOf(l.payer), of))
-		l.do(t, surfpool.Transfer(surfpool.AddressOf(l.stranger), m.Account(of), solanatx.TokenAccountRent))
+		l.do(t, m.CreateAccount(surfpool.AddressOf(l.payer), of))
+		l.do(t, surfpool.TransferLamports(surfpool.AddressOf(l.stranger), m.AssociatedAccount(of), solanatx.TokenAccountRent))
 	}
 	if err := l.node.MintTo(ctx, usdc, full, 5); err != nil {
 		t.Fatal(err)
@@ -34,7 +34,7 @@ func TestAnEmptyAccountIsClosedForItsPayerAndAFullOneForNobody(t *testing.T) {
 	l.Mine(t, 1)
 	l.Finalize(t)
 	of := []chain.Holding{{Address: one, Contract: usdc.Address}, {Address: two, Contract: newer.Address}, {Address: full, Contract: usdc.Address}, {Address: none, Contract: usdc.Address}, {Address: one, Contract: newer.Address}}
-	lies, err := l.chain.Accounts.Idle(ctx, of)
+	lies, err := l.chain.TokenAccounts.ReclaimableRent(ctx, of)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,20 +45,20 @@ func TestAnEmptyAccountIsClosedForItsPayerAndAFullOneForNobody(t *testing.T) {
 	}
 	doubts := newProxy(t, l.node.URL, l.settled(t))
 	both := cfg
-	both.Endpoints, both.Agree = append(both.Endpoints, doubts.URL), 2
-	doubts.On("getMultipleAccounts", func(e *exchange) {
-		e.Edit(t, func(m map[string]any) { m["value"].([]any)[0] = nil })
+	both.Endpoints, both.Quorum = append(both.Endpoints, doubts.URL), 2
+	doubts.SetRule("getMultipleAccounts", func(e *exchange) {
+		e.EditResult(t, func(m map[string]any) { m["value"].([]any)[0] = nil })
 	})
-	if got, err := open(t, both).Accounts.Idle(ctx, of); err != nil || !got[0].IsZero() || got[1] != lies[1] {
+	if got, err := open(t, both).TokenAccounts.ReclaimableRent(ctx, of); err != nil || !got[0].IsZero() || got[1] != lies[1] {
 		t.Errorf("one that has it otherwise: got %v, %v, want only the second", got, err)
 	}
 	shut := func(of chain.Address, m surfpool.Mint) chain.Payment {
-		return chain.Payment{From: of, To: treasury, Payer: treasury, Contract: m.Address, Amount: money.Units(1), Close: true}
+		return chain.Payment{From: of, To: treasury, Payer: treasury, Contract: m.Address, Amount: money.Units(1), ClosesTokenAccount: true}
 	}
 	ps := []chain.Payment{shut(one, usdc), shut(two, newer)}
 	sweep := shut(full, usdc)
-	sweep.Close = false
-	if n := l.chain.Sender.Fits(append(ps, sweep)); n != 2 {
+	sweep.ClosesTokenAccount = false
+	if n := l.chain.Sender.BatchSize(append(ps, sweep)); n != 2 {
 		t.Errorf("got %d together, want the two closes alone", n)
 	}
 	var reverted *chain.RevertedError
@@ -93,8 +93,8 @@ func TestAnEmptyAccountIsClosedForItsPayerAndAFullOneForNobody(t *testing.T) {
 	}
 	before := l.holds(t, treasury, "")
 	o := send(0, ps...)
-	if !o.Paid || !o.Succeeded || o.Fee.Less(money.Units(3*solanatx.SignatureFee)) || fees.Beside.Less(o.Fee) {
-		t.Errorf("got %+v, want it done for three signatures and at most %v", o, fees.Beside)
+	if !o.Paid || !o.Succeeded || o.Fee.Less(money.Units(3*solanatx.SignatureFee)) || fees.NonGas.Less(o.Fee) {
+		t.Errorf("got %+v, want it done for three signatures and at most %v", o, fees.NonGas)
 	}
 	came, err := lies[0].Add(lies[1])
 	if err != nil {

@@ -36,8 +36,8 @@ type tx struct {
 	isToken               []bool // whether the account of that place is for a token
 	paid                  uint64 // what the payer was charged
 
-	loaded [2][][]byte // accounts out of lookup tables: written, read
-	seen   seen
+	loaded  [2][][]byte // accounts out of lookup tables: written, read
+	members memberSet
 }
 
 // A holding is what a token account holds.
@@ -47,11 +47,11 @@ type holding struct {
 	units                uint64
 }
 
-// seen are the members that a transaction has to have, each once.
-type seen uint
+// memberSet are the members that a transaction has to have, each once.
+type memberSet uint
 
 const (
-	seenSignatures seen = 1 << iota
+	seenSignatures memberSet = 1 << iota
 	seenAccounts
 	seenErr
 	seenFee
@@ -67,22 +67,22 @@ const (
 		seenPreTokens | seenPostTokens | seenVersion | seenMeta | seenTransaction
 )
 
-func (t *tx) saw(s *scanner, m seen) {
-	if t.seen&m != 0 {
+func (t *tx) markSeen(s *scanner, m memberSet) {
+	if t.members&m != 0 {
 		s.fail("a member that is there twice")
 	}
-	t.seen |= m
+	t.members |= m
 }
 
-// decode reads a block as a provider gave it and shows each of its transactions. The
+// decodeBlock reads a block as a provider gave it and shows each of its transactions. The
 // forms "accounts" and "full" of getBlock are taken, the latter with accounts as
 // strings or as objects. Whatever is missing, strange or twice is ErrUndecodable, so
 // that an empty block is one that says so.
-func decode(raw []byte, visit func(*tx) error) (header, error) {
+func decodeBlock(raw []byte, visit func(*tx) error) (header, error) {
 	s := newScanner(raw)
 	h, err := readBlock(s, visit)
 	if err == nil {
-		err = s.end()
+		err = s.expectEnd()
 	}
 	if err != nil {
 		return header{}, fmt.Errorf("%w: %w", chain.ErrUndecodable, err)
@@ -94,35 +94,35 @@ func readBlock(s *scanner, visit func(*tx) error) (header, error) {
 	var h header
 	var t tx
 	const hash, parent, slot, transactions, times = 1, 2, 4, 8, 16
-	had := 0
-	once := func(m int) {
-		if had&m != 0 {
+	found := 0
+	markOnce := func(m int) {
+		if found&m != 0 {
 			s.fail("a member that is there twice")
 		}
-		had |= m
+		found |= m
 	}
-	s.expect('{')
-	for n := 0; s.more('}', &n); {
-		switch string(s.member()) {
+	s.expectByte('{')
+	for n := 0; s.hasNext('}', &n); {
+		switch string(s.readMember()) {
 		case "blockhash":
-			once(hash)
-			h.hash = string(s.word())
+			markOnce(hash)
+			h.hash = string(s.readWord())
 		case "previousBlockhash":
-			once(parent)
-			h.parent = string(s.word())
+			markOnce(parent)
+			h.parent = string(s.readWord())
 		case "parentSlot":
-			once(slot)
-			h.parentSlot = s.number()
+			markOnce(slot)
+			h.parentSlot = s.readNumber()
 		case "blockTime":
-			once(times)
-			if !s.null() {
-				h.time = int64(min(s.number(), timeMax))
+			markOnce(times)
+			if !s.skipNull() {
+				h.time = int64(min(s.readNumber(), timeMax))
 			}
 		case "transactions":
-			once(transactions)
-			s.expect('[')
-			for n := 0; s.more(']', &n); {
-				if err := t.read(s); err != nil {
+			markOnce(transactions)
+			s.expectByte('[')
+			for n := 0; s.hasNext(']', &n); {
+				if err := t.readTx(s); err != nil {
 					return h, fmt.Errorf("transaction %d: %w", n-1, err)
 				}
 				if visit == nil {
@@ -133,39 +133,39 @@ func readBlock(s *scanner, visit func(*tx) error) (header, error) {
 				}
 			}
 		default:
-			s.skip()
+			s.skipValue()
 		}
 	}
 	switch {
 	case s.err != nil:
 		return h, s.err
-	case h.hash == "" || h.parent == "" || had&slot == 0:
+	case h.hash == "" || h.parent == "" || found&slot == 0:
 		return h, fmt.Errorf("it does not say its hash, or which block it stands on")
-	case visit != nil && had&transactions == 0:
+	case visit != nil && found&transactions == 0:
 		return h, fmt.Errorf("it has no list of transactions")
 	}
 	return h, nil
 }
 
-// read reads one transaction and checks that its parts fit.
-func (t *tx) read(s *scanner) error {
+// readTx reads one transaction and checks that its parts fit.
+func (t *tx) readTx(s *scanner) error {
 	*t = tx{
 		accounts: t.accounts[:0], pre: t.pre[:0], post: t.post[:0],
 		preTokens: t.preTokens[:0], postTokens: t.postTokens[:0], isToken: t.isToken[:0],
 		loaded: [2][][]byte{t.loaded[0][:0], t.loaded[1][:0]},
 	}
-	s.expect('{')
-	for n := 0; s.more('}', &n); {
-		switch string(s.member()) {
+	s.expectByte('{')
+	for n := 0; s.hasNext('}', &n); {
+		switch string(s.readMember()) {
 		case "transaction":
-			t.saw(s, seenTransaction)
+			t.markSeen(s, seenTransaction)
 			t.readNames(s)
 		case "meta":
-			t.saw(s, seenMeta)
+			t.markSeen(s, seenMeta)
 			t.readMeta(s)
 		case "version":
-			t.saw(s, seenVersion)
-			switch v := s.skip(); string(v) {
+			t.markSeen(s, seenVersion)
+			switch v := s.skipValue(); string(v) {
 			case `"legacy"`, "0", "1":
 			default:
 				if s.err == nil {
@@ -173,187 +173,187 @@ func (t *tx) read(s *scanner) error {
 				}
 			}
 		default:
-			s.skip()
+			s.skipValue()
 		}
 	}
 	if s.err != nil {
 		return s.err
 	}
-	if t.seen&seenAll != seenAll {
-		return fmt.Errorf("it lacks some of what is needed: %b of %b", t.seen, seenAll)
+	if t.members&seenAll != seenAll {
+		return fmt.Errorf("it lacks some of what is needed: %b of %b", t.members, seenAll)
 	}
 	t.accounts = append(append(t.accounts, t.loaded[0]...), t.loaded[1]...)
-	return t.fit()
+	return t.checkConsistency()
 }
 
 // readNames reads who signed and which accounts are named.
 func (t *tx) readNames(s *scanner) {
-	s.expect('{')
-	for n := 0; s.more('}', &n); {
-		switch string(s.member()) {
+	s.expectByte('{')
+	for n := 0; s.hasNext('}', &n); {
+		switch string(s.readMember()) {
 		case "signatures":
-			t.saw(s, seenSignatures)
-			s.expect('[')
-			for n := 0; s.more(']', &n); {
-				if w := s.word(); t.signature == nil {
+			t.markSeen(s, seenSignatures)
+			s.expectByte('[')
+			for n := 0; s.hasNext(']', &n); {
+				if w := s.readWord(); t.signature == nil {
 					t.signature = w
 				}
 			}
 		case "accountKeys":
-			t.saw(s, seenAccounts)
-			t.accounts = s.accounts(t.accounts)
+			t.markSeen(s, seenAccounts)
+			t.accounts = s.readAccounts(t.accounts)
 		case "message":
-			s.expect('{')
-			for n := 0; s.more('}', &n); {
-				if string(s.member()) != "accountKeys" {
-					s.skip()
+			s.expectByte('{')
+			for n := 0; s.hasNext('}', &n); {
+				if string(s.readMember()) != "accountKeys" {
+					s.skipValue()
 					continue
 				}
-				t.saw(s, seenAccounts)
-				t.accounts = s.accounts(t.accounts)
+				t.markSeen(s, seenAccounts)
+				t.accounts = s.readAccounts(t.accounts)
 			}
 		default:
-			s.skip()
+			s.skipValue()
 		}
 	}
 }
 
-// accounts reads a list of addresses, or of objects with an address.
-func (s *scanner) accounts(into [][]byte) [][]byte {
-	s.expect('[')
-	for n := 0; s.more(']', &n); {
-		if len(into) >= accountsMax {
+// readAccounts reads a list of addresses, or of objects with an address.
+func (s *scanner) readAccounts(list [][]byte) [][]byte {
+	s.expectByte('[')
+	for n := 0; s.hasNext(']', &n); {
+		if len(list) >= accountsMax {
 			s.fail("more accounts than there can be")
-			return into
+			return list
 		}
-		if s.peek() == '"' {
-			into = append(into, s.word())
+		if s.peekByte() == '"' {
+			list = append(list, s.readWord())
 			continue
 		}
 		var key []byte
-		s.expect('{')
-		for n := 0; s.more('}', &n); {
-			if string(s.member()) == "pubkey" && key == nil {
-				key = s.word()
+		s.expectByte('{')
+		for n := 0; s.hasNext('}', &n); {
+			if string(s.readMember()) == "pubkey" && key == nil {
+				key = s.readWord()
 			} else {
-				s.skip()
+				s.skipValue()
 			}
 		}
-		into = append(into, key)
+		list = append(list, key)
 	}
-	return into
+	return list
 }
 
 // readMeta reads what became of a transaction.
 func (t *tx) readMeta(s *scanner) {
-	s.expect('{')
-	for n := 0; s.more('}', &n); {
-		switch string(s.member()) {
+	s.expectByte('{')
+	for n := 0; s.hasNext('}', &n); {
+		switch string(s.readMember()) {
 		case "err":
-			t.saw(s, seenErr)
-			if !s.null() {
+			t.markSeen(s, seenErr)
+			if !s.skipNull() {
 				t.failed = true
-				s.skip()
+				s.skipValue()
 			}
 		case "fee":
-			t.saw(s, seenFee)
-			t.fee = s.number()
+			t.markSeen(s, seenFee)
+			t.fee = s.readNumber()
 		case "preBalances":
-			t.saw(s, seenPre)
-			t.pre = s.numbers(t.pre)
+			t.markSeen(s, seenPre)
+			t.pre = s.readNumbers(t.pre)
 		case "postBalances":
-			t.saw(s, seenPost)
-			t.post = s.numbers(t.post)
+			t.markSeen(s, seenPost)
+			t.post = s.readNumbers(t.post)
 		case "preTokenBalances":
-			t.saw(s, seenPreTokens)
-			t.preTokens = s.holdings(t.preTokens)
+			t.markSeen(s, seenPreTokens)
+			t.preTokens = s.readHoldings(t.preTokens)
 		case "postTokenBalances":
-			t.saw(s, seenPostTokens)
-			t.postTokens = s.holdings(t.postTokens)
+			t.markSeen(s, seenPostTokens)
+			t.postTokens = s.readHoldings(t.postTokens)
 		case "loadedAddresses":
-			t.saw(s, seenLoaded)
-			if s.null() {
+			t.markSeen(s, seenLoaded)
+			if s.skipNull() {
 				continue
 			}
-			had := 0
-			s.expect('{')
-			for n := 0; s.more('}', &n); {
+			found := 0
+			s.expectByte('{')
+			for n := 0; s.hasNext('}', &n); {
 				part := 0
-				switch string(s.member()) {
+				switch string(s.readMember()) {
 				case "writable":
 				case "readonly":
 					part = 1
 				default:
-					s.skip()
+					s.skipValue()
 					continue
 				}
-				if had&(1<<part) != 0 {
+				if found&(1<<part) != 0 {
 					s.fail("a member that is there twice")
 				}
-				had |= 1 << part
-				t.loaded[part] = s.accounts(t.loaded[part])
+				found |= 1 << part
+				t.loaded[part] = s.readAccounts(t.loaded[part])
 			}
 		default:
-			s.skip()
+			s.skipValue()
 		}
 	}
 }
 
-func (s *scanner) numbers(into []uint64) []uint64 {
-	s.expect('[')
-	for n := 0; s.more(']', &n); {
-		into = append(into, s.number())
+func (s *scanner) readNumbers(list []uint64) []uint64 {
+	s.expectByte('[')
+	for n := 0; s.hasNext(']', &n); {
+		list = append(list, s.readNumber())
 	}
-	return into
+	return list
 }
 
-// holdings reads token balances. Those of other programs than the two token programs
+// readHoldings reads token balances. Those of other programs than the two token programs
 // are none.
-func (s *scanner) holdings(into []holding) []holding {
-	s.expect('[')
-	for n := 0; s.more(']', &n); {
+func (s *scanner) readHoldings(list []holding) []holding {
+	s.expectByte('[')
+	for n := 0; s.hasNext(']', &n); {
 		h := holding{account: -1}
-		whole := false
-		s.expect('{')
-		for n := 0; s.more('}', &n); {
-			switch string(s.member()) {
+		hasUnits := false
+		s.expectByte('{')
+		for n := 0; s.hasNext('}', &n); {
+			switch string(s.readMember()) {
 			case "accountIndex":
-				h.account = int(min(s.number(), accountsMax))
+				h.account = int(min(s.readNumber(), accountsMax))
 			case "mint":
-				h.mint = s.word()
+				h.mint = s.readWord()
 			case "owner":
-				h.owner = s.word()
+				h.owner = s.readWord()
 			case "programId":
-				h.program = s.word()
+				h.program = s.readWord()
 			case "uiTokenAmount":
-				s.expect('{')
-				for n := 0; s.more('}', &n); {
-					if string(s.member()) == "amount" && !whole {
-						h.units, whole = s.quantity(), true
+				s.expectByte('{')
+				for n := 0; s.hasNext('}', &n); {
+					if string(s.readMember()) == "amount" && !hasUnits {
+						h.units, hasUnits = s.readQuantity(), true
 					} else {
-						s.skip()
+						s.skipValue()
 					}
 				}
 			default:
-				s.skip()
+				s.skipValue()
 			}
 		}
-		if h.account < 0 || !whole || len(h.mint) == 0 || len(h.owner) == 0 || len(h.program) == 0 {
+		if h.account < 0 || !hasUnits || len(h.mint) == 0 || len(h.owner) == 0 || len(h.program) == 0 {
 			s.fail("a token balance that lacks its account, mint, owner, program or amount")
-			return into
+			return list
 		}
-		into = append(into, h)
+		list = append(list, h)
 	}
-	return into
+	return list
 }
 
 // lamportsMax is more than there are. Sums below it fit a signed number.
 const lamportsMax = math.MaxInt64
 
-// fit checks that the parts of a transaction fit one another and finds out what it
+// checkConsistency checks that the parts of a transaction fit one another and finds out what it
 // cost. Lamports are neither made nor lost in a transaction, so what all its accounts
 // hold less is what was charged, whatever the node calls the fee.
-func (t *tx) fit() error {
+func (t *tx) checkConsistency() error {
 	n := len(t.accounts)
 	switch {
 	case n == 0 || len(t.signature) == 0:
@@ -385,21 +385,21 @@ func (t *tx) fit() error {
 		list     *[]holding
 		lamports []uint64
 	}{{&t.preTokens, t.pre}, {&t.postTokens, t.post}} {
-		var had [accountsMax]bool
-		kept := (*side.list)[:0]
+		var isCounted [accountsMax]bool
+		valid := (*side.list)[:0]
 		for _, h := range *side.list {
-			if h.account >= n || had[h.account] {
+			if h.account >= n || isCounted[h.account] {
 				return fmt.Errorf("a token balance is of account %d of %d, or there twice", h.account, n)
 			}
-			had[h.account] = true
+			isCounted[h.account] = true
 			t.isToken[h.account] = true
 			// Without lamports there is no account, and nothing in it (surfpool 1.5.0 goes on
 			// telling what was in one that was closed).
 			if side.lamports[h.account] > 0 && isTokenProgram(h.program) {
-				kept = append(kept, h)
+				valid = append(valid, h)
 			}
 		}
-		*side.list = kept
+		*side.list = valid
 	}
 	return nil
 }
@@ -428,21 +428,21 @@ func unitsIn(list []holding, account int, mint, owner []byte) uint64 {
 	return 0
 }
 
-// before is what an account held of a mint for an owner before a transaction.
-func (t *tx) before(account int, mint, owner []byte) uint64 {
+// unitsBefore is what an account held of a mint for an owner before a transaction.
+func (t *tx) unitsBefore(account int, mint, owner []byte) uint64 {
 	return unitsIn(t.preTokens, account, mint, owner)
 }
 
-// after is what it holds of it then.
-func (t *tx) after(account int, mint, owner []byte) uint64 {
+// unitsAfter is what it holds of it then.
+func (t *tx) unitsAfter(account int, mint, owner []byte) uint64 {
 	return unitsIn(t.postTokens, account, mint, owner)
 }
 
-// names gives one string for equal bytes, which are those of an answer that shall not
+// internTable gives one string for equal bytes, which are those of an answer that shall not
 // be kept for a few addresses.
-type names map[string]string
+type internTable map[string]string
 
-func (n names) of(b []byte) string {
+func (n internTable) intern(b []byte) string {
 	if s, ok := n[string(b)]; ok {
 		return s
 	}

@@ -23,15 +23,15 @@ import (
 
 const token, token2022 = tokenProgram, token2022Program
 
-// name is an address, of nobody.
-func name(of string) string {
+// addressOf is an address, of nobody.
+func addressOf(of string) string {
 	sum := sha256.Sum256([]byte(of))
 	return base58.Encode(sum[:])
 }
 
-// said is a transaction as getBlock gives it. Accounts are names, changes go from what
+// txSpec is a transaction as getBlock gives it. Accounts are names, changes go from what
 // was before to what is after.
-type said struct {
+type txSpec struct {
 	accounts []string
 	change   [][2]uint64 // lamports of each
 	tokens   []change
@@ -49,7 +49,7 @@ type change struct {
 	before, after     uint64
 }
 
-func (s said) tokenList(after bool) string {
+func (s txSpec) tokenList(after bool) string {
 	var list []string
 	for _, c := range s.tokens {
 		owner, units := c.owner, c.before
@@ -69,12 +69,12 @@ func (s said) tokenList(after bool) string {
 			c.program = token
 		}
 		list = append(list, fmt.Sprintf(`{"accountIndex":%d,"mint":%q,"owner":%q,"programId":%q,"uiTokenAmount":{"amount":"%d","decimals":6,"uiAmount":1.5,"uiAmountString":"1.5"}}`,
-			at, name(c.mint), name(owner), c.program, units))
+			at, addressOf(c.mint), addressOf(owner), c.program, units))
 	}
 	return "[" + strings.Join(list, ",") + "]"
 }
 
-func (s said) meta(beside string) string {
+func (s txSpec) meta(beside string) string {
 	var pre, post []string
 	for _, c := range s.change {
 		pre, post = append(pre, fmt.Sprint(c[0])), append(post, fmt.Sprint(c[1]))
@@ -86,13 +86,15 @@ func (s said) meta(beside string) string {
 		s.err, s.fee, strings.Join(pre, ","), strings.Join(post, ","), s.tokenList(false), s.tokenList(true), beside)
 }
 
-func (s said) signature(n int) string { return name(fmt.Sprint("signed", n)) + name("again") }
+func (s txSpec) signature(n int) string {
+	return addressOf(fmt.Sprint("signed", n)) + addressOf("again")
+}
 
 // accountsForm is the transaction as "transactionDetails":"accounts" has it.
-func (s said) accountsForm(n int) string {
+func (s txSpec) accountsForm(n int) string {
 	var keys []string
 	for _, a := range s.accounts {
-		keys = append(keys, fmt.Sprintf(`{"pubkey":%q,"signer":false,"source":"transaction","writable":true}`, name(a)))
+		keys = append(keys, fmt.Sprintf(`{"pubkey":%q,"signer":false,"source":"transaction","writable":true}`, addressOf(a)))
 	}
 	if s.version == "" {
 		s.version = `"legacy"`
@@ -103,11 +105,11 @@ func (s said) accountsForm(n int) string {
 
 // fullForm is the transaction as "transactionDetails":"full" has it, with accounts of
 // lookup tables beside the others.
-func (s said) fullForm(n int) string {
+func (s txSpec) fullForm(n int) string {
 	quoted := func(of []string) string {
 		var q []string
 		for _, a := range of {
-			q = append(q, fmt.Sprintf("%q", name(a)))
+			q = append(q, fmt.Sprintf("%q", addressOf(a)))
 		}
 		return "[" + strings.Join(q, ",") + "]"
 	}
@@ -123,17 +125,17 @@ func (s said) fullForm(n int) string {
 
 func blockOf(txs ...string) []byte {
 	return fmt.Appendf(nil, `{"blockHeight":7,"blockTime":1700000000,"blockhash":%q,"parentSlot":8,"previousBlockhash":%q,"transactions":[%s]}`,
-		name("this"), name("before"), strings.Join(txs, ","))
+		addressOf("this"), addressOf("before"), strings.Join(txs, ","))
 }
 
-func read(raw []byte) (*movements, error) {
+func readMovements(raw []byte) (*movements, error) {
 	m := newMovements()
-	_, err := decode(raw, m.see)
+	_, err := decodeBlock(raw, m.addTx)
 	return m, err
 }
 
-// moved is a transfer, told by names.
-type moved struct {
+// transferSpec is a transfer, told by names.
+type transferSpec struct {
 	kind               chain.Kind
 	position, contract string
 	from, to           string
@@ -141,30 +143,30 @@ type moved struct {
 	freed              bool
 }
 
-func (m moved) transfer(n int) chain.Transfer {
+func (m transferSpec) transfer(n int) chain.Transfer {
 	address := func(of string) chain.Address {
 		if of == "" {
 			return ""
 		}
-		return chain.Address(name(of))
+		return chain.Address(addressOf(of))
 	}
 	return chain.Transfer{
-		Tx: chain.TxHash(said{}.signature(n)), Kind: m.kind, Position: name(m.position), Contract: address(m.contract),
+		Tx: chain.TxHash(txSpec{}.signature(n)), Kind: m.kind, Position: addressOf(m.position), Contract: address(m.contract),
 		From: address(m.from), To: address(m.to), Amount: money.Units(m.units), Freed: m.freed,
 	}
 }
 
-func native(from, to string, units uint64) moved {
-	return moved{chain.Native, to, "", from, to, units, false}
+func native(from, to string, units uint64) transferSpec {
+	return transferSpec{chain.Native, to, "", from, to, units, false}
 }
 
 // freed is what native is where it came out of token accounts.
-func freed(from, to string, units uint64) moved {
-	return moved{chain.Native, to, "", from, to, units, true}
+func freed(from, to string, units uint64) transferSpec {
+	return transferSpec{chain.Native, to, "", from, to, units, true}
 }
 
-func ofToken(account, mint, from, to string, units uint64) moved {
-	return moved{chain.Token, account, mint, from, to, units, false}
+func ofToken(account, mint, from, to string, units uint64) transferSpec {
+	return transferSpec{chain.Token, account, mint, from, to, units, false}
 }
 
 const rent = 2_039_280
@@ -172,76 +174,76 @@ const rent = 2_039_280
 func TestWhatMovedIsReadOffBalances(t *testing.T) {
 	t.Parallel()
 	for what, c := range map[string]struct {
-		said said
-		want []moved
+		said txSpec
+		want []transferSpec
 		paid uint64
 	}{
 		"a payment of lamports": {
-			said{accounts: []string{"a", "b", "system"}, change: [][2]uint64{{9000, 3000}, {1, 1001}, {1, 1}}, fee: 5000},
-			[]moved{native("a", "b", 1000)},
+			txSpec{accounts: []string{"a", "b", "system"}, change: [][2]uint64{{9000, 3000}, {1, 1001}, {1, 1}}, fee: 5000},
+			[]transferSpec{native("a", "b", 1000)},
 			5000,
 		},
 		"the payer is not the sender": {
-			said{accounts: []string{"payer", "a", "b"}, change: [][2]uint64{{9000, 4000}, {5000, 3000}, {0, 2000}}, fee: 5000},
-			[]moved{native("a", "b", 2000)},
+			txSpec{accounts: []string{"payer", "a", "b"}, change: [][2]uint64{{9000, 4000}, {5000, 3000}, {0, 2000}}, fee: 5000},
+			[]transferSpec{native("a", "b", 2000)},
 			5000,
 		},
 		"the priority fee that the node does not tell": {
-			said{accounts: []string{"payer", "a", "b"}, change: [][2]uint64{{9000, 3500}, {5000, 3000}, {0, 2000}}, fee: 5000},
-			[]moved{native("a", "b", 2000)},
+			txSpec{accounts: []string{"payer", "a", "b"}, change: [][2]uint64{{9000, 3500}, {5000, 3000}, {0, 2000}}, fee: 5000},
+			[]transferSpec{native("a", "b", 2000)},
 			5500,
 		},
 		"several receivers": {
-			said{accounts: []string{"a", "b", "c"}, change: [][2]uint64{{9000, 1000}, {0, 1000}, {0, 2000}}, fee: 5000},
-			[]moved{native("a", "b", 1000), native("a", "c", 2000)},
+			txSpec{accounts: []string{"a", "b", "c"}, change: [][2]uint64{{9000, 1000}, {0, 1000}, {0, 2000}}, fee: 5000},
+			[]transferSpec{native("a", "b", 1000), native("a", "c", 2000)},
 			5000,
 		},
 		"several senders": {
-			said{accounts: []string{"a", "b", "c"}, change: [][2]uint64{{9000, 3000}, {2000, 1000}, {0, 2000}}, fee: 5000},
-			[]moved{native("", "c", 2000)},
+			txSpec{accounts: []string{"a", "b", "c"}, change: [][2]uint64{{9000, 3000}, {2000, 1000}, {0, 2000}}, fee: 5000},
+			[]transferSpec{native("", "c", 2000)},
 			5000,
 		},
 		"the payer receives less than the fee": {
-			said{accounts: []string{"payer", "a"}, change: [][2]uint64{{9000, 5000}, {2000, 1000}}, fee: 5000},
-			[]moved{native("a", "payer", 1000)},
+			txSpec{accounts: []string{"payer", "a"}, change: [][2]uint64{{9000, 5000}, {2000, 1000}}, fee: 5000},
+			[]transferSpec{native("a", "payer", 1000)},
 			5000,
 		},
 		"a failed transaction costs and moves nothing": {
-			said{
+			txSpec{
 				accounts: []string{"a", "b", "a.usdc", "b.usdc"}, change: [][2]uint64{{9000, 4000}, {1, 1}, {rent, rent}, {rent, rent}}, fee: 5000,
 				err:    `{"InstructionError":[1,{"Custom":1}]}`,
 				tokens: []change{{"a.usdc", "usdc", "", "a", "a", 10, 0}, {"b.usdc", "usdc", "", "b", "b", 0, 10}},
 			}, nil, 5000,
 		},
 		"a token, to an account that is made for it": {
-			said{
+			txSpec{
 				accounts: []string{"payer", "a.usdc", "b.usdc", "a", "b"}, fee: 5000,
 				change: [][2]uint64{{9000 + rent, 4000}, {rent, rent}, {0, rent}, {1, 1}, {1, 1}},
 				tokens: []change{{"a.usdc", "usdc", "", "a", "a", 10, 3}, {"b.usdc", "usdc", "", "", "b", 0, 7}},
-			}, []moved{ofToken("b.usdc", "usdc", "a", "b", 7)}, 5000 + rent,
+			}, []transferSpec{ofToken("b.usdc", "usdc", "a", "b", 7)}, 5000 + rent,
 		},
 		"a token, to an account that is made where something lay already": {
-			said{
+			txSpec{
 				accounts: []string{"payer", "a.usdc", "b.usdc", "a", "b"}, fee: 5000,
 				change: [][2]uint64{{9000 + rent - 300, 4000}, {rent, rent}, {300, rent}, {1, 1}, {1, 1}},
 				tokens: []change{{"a.usdc", "usdc", "", "a", "a", 10, 3}, {"b.usdc", "usdc", "", "", "b", 0, 7}},
-			}, []moved{ofToken("b.usdc", "usdc", "a", "b", 7)}, 5000 + rent - 300,
+			}, []transferSpec{ofToken("b.usdc", "usdc", "a", "b", 7)}, 5000 + rent - 300,
 		},
 		"a token, to an account that another than the payer makes": {
-			said{
+			txSpec{
 				accounts: []string{"payer", "a.usdc", "b.usdc", "a", "b"}, fee: 5000,
 				change: [][2]uint64{{9000, 4000}, {rent, rent}, {0, rent}, {rent, 0}, {1, 1}},
 				tokens: []change{{"a.usdc", "usdc", "", "a", "a", 10, 3}, {"b.usdc", "usdc", "", "", "b", 0, 7}},
-			}, []moved{ofToken("b.usdc", "usdc", "a", "b", 7)}, 5000,
+			}, []transferSpec{ofToken("b.usdc", "usdc", "a", "b", 7)}, 5000,
 		},
 		"a token that withholds a fee": {
-			said{
+			txSpec{
 				accounts: []string{"payer", "a.t", "b.t"}, fee: 5000, change: [][2]uint64{{9000, 4000}, {rent, rent}, {rent, rent}},
 				tokens: []change{{"a.t", "t", token2022, "a", "a", 1000, 0}, {"b.t", "t", token2022, "b", "b", 5, 995}},
-			}, []moved{ofToken("b.t", "t", "a", "b", 990)}, 5000,
+			}, []transferSpec{ofToken("b.t", "t", "a", "b", 990)}, 5000,
 		},
 		"tokens of two senders and two mints": {
-			said{
+			txSpec{
 				accounts: []string{"payer", "a.t", "b.t", "c.t", "c.u", "d.u"}, fee: 5000,
 				change: [][2]uint64{{9000, 4000}, {1, 1}, {1, 1}, {1, 1}, {1, 1}, {1, 1}},
 				tokens: []change{
@@ -251,34 +253,34 @@ func TestWhatMovedIsReadOffBalances(t *testing.T) {
 					{"c.u", "u", "", "c", "c", 9, 0},
 					{"d.u", "u", "", "d", "d", 0, 9},
 				},
-			}, []moved{ofToken("c.t", "t", "", "c", 10), ofToken("d.u", "u", "c", "d", 9)}, 5000,
+			}, []transferSpec{ofToken("c.t", "t", "", "c", 10), ofToken("d.u", "u", "c", "d", 9)}, 5000,
 		},
 		"what was minted comes from nobody": {
-			said{
+			txSpec{
 				accounts: []string{"payer", "mint", "a.t"}, fee: 5000, change: [][2]uint64{{9000, 4000}, {1, 1}, {1, 1}},
 				tokens: []change{{"a.t", "t", "", "a", "a", 1, 8}},
-			}, []moved{ofToken("a.t", "t", "", "a", 7)}, 5000,
+			}, []transferSpec{ofToken("a.t", "t", "", "a", 7)}, 5000,
 		},
 		"what was minted comes from nobody, whoever moves their own beside it": {
-			said{
+			txSpec{
 				accounts: []string{"payer", "x.1", "x.2", "a.t"}, fee: 5000, change: [][2]uint64{{9000, 4000}, {1, 1}, {1, 1}, {1, 1}},
 				tokens: []change{{"x.1", "t", "", "x", "x", 9, 0}, {"x.2", "t", "", "x", "x", 0, 9}, {"a.t", "t", "", "a", "a", 1, 8}},
-			}, []moved{ofToken("a.t", "t", "", "a", 7)}, 5000,
+			}, []transferSpec{ofToken("a.t", "t", "", "a", 7)}, 5000,
 		},
 		"what was burnt goes nowhere": {
-			said{
+			txSpec{
 				accounts: []string{"payer", "a.t"}, fee: 5000, change: [][2]uint64{{9000, 4000}, {1, 1}},
 				tokens: []change{{"a.t", "t", "", "a", "a", 8, 1}},
 			}, nil, 5000,
 		},
 		"between an owner's own accounts": {
-			said{
+			txSpec{
 				accounts: []string{"a", "a.1", "a.2"}, fee: 5000, change: [][2]uint64{{9000, 4000}, {1, 1}, {1, 1}},
 				tokens: []change{{"a.1", "t", "", "a", "a", 9, 0}, {"a.2", "t", "", "a", "a", 0, 9}},
 			}, nil, 5000,
 		},
 		"more than moved between an owner's own accounts": {
-			said{
+			txSpec{
 				accounts: []string{"a", "a.1", "a.2", "a.3", "b.t"}, fee: 5000, change: [][2]uint64{{9000, 4000}, {1, 1}, {1, 1}, {1, 1}, {1, 1}},
 				tokens: []change{
 					{"a.1", "t", "", "a", "a", 9, 0},
@@ -286,66 +288,66 @@ func TestWhatMovedIsReadOffBalances(t *testing.T) {
 					{"a.3", "t", "", "a", "a", 0, 4},
 					{"b.t", "t", "", "b", "b", 5, 0},
 				},
-			}, []moved{ofToken("a.2", "t", "b", "a", 5)}, 5000,
+			}, []transferSpec{ofToken("a.2", "t", "b", "a", 5)}, 5000,
 		},
 		"an account that changes hands": {
-			said{
+			txSpec{
 				accounts: []string{"a", "a.t"}, fee: 5000, change: [][2]uint64{{9000, 4000}, {1, 1}},
 				tokens: []change{{"a.t", "t", "", "a", "b", 9, 9}},
-			}, []moved{ofToken("a.t", "t", "a", "b", 9)}, 5000,
+			}, []transferSpec{ofToken("a.t", "t", "a", "b", 9)}, 5000,
 		},
 		"a token account that is closed for its rent": {
-			said{
+			txSpec{
 				accounts: []string{"payer", "a", "a.t", "b"}, fee: 5000, change: [][2]uint64{{9000, 4000}, {1, 1}, {rent, 0}, {1, 1 + rent}},
 				tokens: []change{{"a.t", "t", "", "a", "", 0, 0}},
-			}, []moved{freed("a", "b", rent)}, 5000,
+			}, []transferSpec{freed("a", "b", rent)}, 5000,
 		},
 		"wrapped SOL is a token and no coin": {
-			said{
+			txSpec{
 				accounts: []string{"a", "a.w", "b.w"}, fee: 5000, change: [][2]uint64{{9000, 4000}, {rent + 700, rent}, {rent, rent + 700}},
 				tokens: []change{{"a.w", "w", "", "a", "a", 700, 0}, {"b.w", "w", "", "b", "b", 0, 700}},
-			}, []moved{ofToken("b.w", "w", "a", "b", 700)}, 5000,
+			}, []transferSpec{ofToken("b.w", "w", "a", "b", 700)}, 5000,
 		},
 		"SOL that is unwrapped comes from its owner": {
-			said{
+			txSpec{
 				accounts: []string{"payer", "a", "a.w"}, fee: 5000, change: [][2]uint64{{9000, 4000}, {1, 1 + rent + 700}, {rent + 700, 0}},
 				tokens: []change{{"a.w", "w", "", "a", "", 700, 0}},
-			}, []moved{freed("a", "a", rent+700)}, 5000,
+			}, []transferSpec{freed("a", "a", rent+700)}, 5000,
 		},
 		"SOL that is wrapped is minted": {
-			said{
+			txSpec{
 				accounts: []string{"a", "a.w"}, fee: 5000, change: [][2]uint64{{9000 + 700, 4000}, {rent, rent + 700}},
 				tokens: []change{{"a.w", "w", "", "a", "a", 0, 700}},
-			}, []moved{ofToken("a.w", "w", "", "a", 700)}, 5000,
+			}, []transferSpec{ofToken("a.w", "w", "", "a", 700)}, 5000,
 		},
 		"who pays for their own account is no second sender": {
-			said{
+			txSpec{
 				accounts: []string{"payer", "x", "x.t", "a", "b"}, fee: 5000, change: [][2]uint64{{9000, 4000}, {rent, 0}, {0, rent}, {50, 0}, {0, 50}},
 				tokens: []change{{"x.t", "t", "", "", "x", 0, 0}},
-			}, []moved{native("a", "b", 50)}, 5000,
+			}, []transferSpec{native("a", "b", 50)}, 5000,
 		},
 		"a balance of some other program's is no token": {
-			said{
+			txSpec{
 				accounts: []string{"payer", "a.t", "b.t"}, fee: 5000, change: [][2]uint64{{9000, 4000}, {1, 1}, {1, 1}},
-				tokens: []change{{"a.t", "t", name("some program"), "a", "a", 5, 0}, {"b.t", "t", name("some program"), "b", "b", 0, 5}},
+				tokens: []change{{"a.t", "t", addressOf("some program"), "a", "a", 5, 0}, {"b.t", "t", addressOf("some program"), "b", "b", 0, 5}},
 			}, nil, 5000,
 		},
 		"what is told of an account that is gone counts for nothing": {
-			said{
+			txSpec{
 				accounts: []string{"payer", "a.t", "b.t"}, fee: 5000, change: [][2]uint64{{9000, 4000}, {rent, 0}, {0, rent}},
 				tokens: []change{{"a.t", "t", "", "a", "a", 5, 5}, {"b.t", "t", "", "b", "b", 3, 5}},
-			}, []moved{ofToken("b.t", "t", "a", "b", 5)}, 5000,
+			}, []transferSpec{ofToken("b.t", "t", "a", "b", 5)}, 5000,
 		},
 		"accounts of lookup tables": {
-			said{
+			txSpec{
 				accounts: []string{"payer", "program", "a.t", "b.t", "t", "x"}, looked: 4, fee: 5000, version: "1",
 				change: [][2]uint64{{9000, 4000}, {1, 1}, {1, 1}, {1, 1}, {1, 1}, {1, 1}},
 				tokens: []change{{"a.t", "t", "", "a", "a", 5, 0}, {"b.t", "t", "", "b", "b", 0, 5}},
-			}, []moved{ofToken("b.t", "t", "a", "b", 5)}, 5000,
+			}, []transferSpec{ofToken("b.t", "t", "a", "b", 5)}, 5000,
 		},
 	} {
 		for form, text := range map[string]string{"accounts": c.said.accountsForm(1), "full": c.said.fullForm(1)} {
-			got, err := read(blockOf(said{accounts: []string{"z"}, change: [][2]uint64{{1, 1}}}.accountsForm(0), text))
+			got, err := readMovements(blockOf(txSpec{accounts: []string{"z"}, change: [][2]uint64{{1, 1}}}.accountsForm(0), text))
 			if err != nil {
 				t.Errorf("%s, %s: got %v, want the block", what, form, err)
 				continue
@@ -357,7 +359,7 @@ func TestWhatMovedIsReadOffBalances(t *testing.T) {
 			if fmt.Sprint(got.transfers) != fmt.Sprint(want) {
 				t.Errorf("%s, %s: got %+v, want %+v", what, form, got.transfers, want)
 			}
-			if wantFee := []chain.Fee{{Payer: chain.Address(name(c.said.accounts[0])), Amount: money.Units(c.paid)}}; fmt.Sprint(got.fees) != fmt.Sprint(wantFee) {
+			if wantFee := []chain.Fee{{Payer: chain.Address(addressOf(c.said.accounts[0])), Amount: money.Units(c.paid)}}; fmt.Sprint(got.fees) != fmt.Sprint(wantFee) {
 				t.Errorf("%s, %s: got fees %v, want %v", what, form, got.fees, wantFee)
 			}
 		}
@@ -367,10 +369,10 @@ func TestWhatMovedIsReadOffBalances(t *testing.T) {
 func TestFeesAreOnePayerEach(t *testing.T) {
 	t.Parallel()
 	cost := func(who string, n uint64) string {
-		return said{accounts: []string{who}, change: [][2]uint64{{9000, 9000 - n}}, fee: n}.accountsForm(0)
+		return txSpec{accounts: []string{who}, change: [][2]uint64{{9000, 9000 - n}}, fee: n}.accountsForm(0)
 	}
-	got, err := read(blockOf(cost("a", 5), cost("b", 7), cost("a", 11)))
-	want := []chain.Fee{{Payer: chain.Address(name("a")), Amount: money.Units(16)}, {Payer: chain.Address(name("b")), Amount: money.Units(7)}}
+	got, err := readMovements(blockOf(cost("a", 5), cost("b", 7), cost("a", 11)))
+	want := []chain.Fee{{Payer: chain.Address(addressOf("a")), Amount: money.Units(16)}, {Payer: chain.Address(addressOf("b")), Amount: money.Units(7)}}
 	if err != nil || fmt.Sprint(got.fees) != fmt.Sprint(want) {
 		t.Errorf("got %v, %v, want %v", got, err, want)
 	}
@@ -379,11 +381,11 @@ func TestFeesAreOnePayerEach(t *testing.T) {
 // H-66, H-67: what is not understood stops the walk, and nothing is read as nothing.
 func TestABlockThatLacksAnythingIsNotDecoded(t *testing.T) {
 	t.Parallel()
-	whole := said{
+	whole := txSpec{
 		accounts: []string{"payer", "a.t", "b.t"}, fee: 5000, change: [][2]uint64{{9000, 4000}, {1, 1}, {1, 1}},
 		tokens: []change{{"a.t", "t", "", "a", "a", 5, 0}, {"b.t", "t", "", "b", "b", 0, 5}},
 	}.accountsForm(0)
-	if _, err := read(blockOf(whole)); err != nil {
+	if _, err := readMovements(blockOf(whole)); err != nil {
 		t.Fatalf("got %v, want the block", err)
 	}
 	swap := func(old, new string) []byte {
@@ -422,7 +424,7 @@ func TestABlockThatLacksAnythingIsNotDecoded(t *testing.T) {
 		"a fee that nobody paid":       swap(`"fee":5000`, `"fee":5001`),
 		"no token balances":            swap(`"preTokenBalances":`, `"tokenBalances":`),
 		"token balances null":          swap(`"postTokenBalances":[`, `"postTokenBalances":null,"x":[`),
-		"a token of no owner":          swap(fmt.Sprintf(`"owner":%q,`, name("b")), ``),
+		"a token of no owner":          swap(fmt.Sprintf(`"owner":%q,`, addressOf("b")), ``),
 		"a token of no program":        swap(fmt.Sprintf(`"programId":%q,`, token), ``),
 		"a token of no amount":         swap(`"amount":"5",`, ``),
 		"a token amount as a number":   swap(`"amount":"5"`, `"amount":5`),
@@ -430,8 +432,8 @@ func TestABlockThatLacksAnythingIsNotDecoded(t *testing.T) {
 		"a token amount beyond 64":     swap(`"amount":"5"`, `"amount":"18446744073709551616"`),
 		"a token of account 3 of 3":    swap(`"accountIndex":2`, `"accountIndex":3`),
 		"a token account twice":        swap(`"accountIndex":2`, `"accountIndex":1`),
-		"an account without address":   swap(fmt.Sprintf(`"pubkey":%q`, name("b.t")), `"pubkey":""`),
-		"nobody signed":                swap(fmt.Sprintf(`"signatures":[%q]`, said{}.signature(0)), `"signatures":[]`),
+		"an account without address":   swap(fmt.Sprintf(`"pubkey":%q`, addressOf("b.t")), `"pubkey":""`),
+		"nobody signed":                swap(fmt.Sprintf(`"signatures":[%q]`, txSpec{}.signature(0)), `"signatures":[]`),
 		"balances twice":               swap(`"fee":5000`, `"fee":5000,"postBalances":[4000,1,1]`),
 		"a comma too many":             swap(`"fee":5000,`, `"fee":5000,,`),
 		"addresses that are escaped":   swap(`{"pubkey":"`, `{"pubkey":"\u0041`),
@@ -441,14 +443,14 @@ func TestABlockThatLacksAnythingIsNotDecoded(t *testing.T) {
 		"an account of more than all":  swap(`[9000,1,1]`, `[9223372036854775808,1,1]`),
 		"more accounts than there are": blockOf(manyAccounts(300)),
 	} {
-		if got, err := read(raw); !errors.Is(err, chain.ErrUndecodable) {
+		if got, err := readMovements(raw); !errors.Is(err, chain.ErrUndecodable) {
 			t.Errorf("%s: got %+v, %v, want ErrUndecodable", what, got, err)
 		}
 	}
 }
 
 func manyAccounts(n int) string {
-	var s said
+	var s txSpec
 	for i := range n {
 		s.accounts = append(s.accounts, fmt.Sprint(i))
 		s.change = append(s.change, [2]uint64{1, 1})
@@ -462,7 +464,7 @@ func FuzzDecode(f *testing.F) {
 	f.Add([]byte("null"))
 	f.Add(blockOf())
 	f.Add(blockOf(manyAccounts(3)))
-	one := said{
+	one := txSpec{
 		accounts: []string{"payer", "a.t", "b.t"}, fee: 5000, change: [][2]uint64{{9000, 4000}, {1, 1}, {1, 1}}, looked: 2,
 		tokens: []change{{"a.t", "t", "", "a", "a", 5, 0}, {"b.t", "t", "", "b", "b", 0, 5}},
 	}
@@ -470,13 +472,13 @@ func FuzzDecode(f *testing.F) {
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		var rose, fell big.Int
 		m := newMovements()
-		h, err := decode(raw, func(x *tx) error {
+		h, err := decodeBlock(raw, func(x *tx) error {
 			for i := range x.accounts {
-				rise, fall := x.rise(i)
+				rise, fall := x.lamportChange(i)
 				rose.Add(&rose, new(big.Int).SetUint64(rise))
 				fell.Add(&fell, new(big.Int).SetUint64(fall))
 			}
-			return m.see(x)
+			return m.addTx(x)
 		})
 		if err != nil {
 			if !errors.Is(err, chain.ErrUndecodable) {
@@ -521,7 +523,7 @@ func busyBlock(transactions int) []byte {
 	var txs []string
 	for i := range transactions {
 		who := func(j int) string { return fmt.Sprint((i*31 + j) % 3000) }
-		s := said{fee: 5000}
+		s := txSpec{fee: 5000}
 		accounts, tokens := 4, 0
 		if i%10 >= 6 {
 			accounts, tokens = 20, 8
@@ -573,8 +575,8 @@ func TestSpacesChangeNothing(t *testing.T) {
 		if json.Indent(&spaced, b, " ", "\t") != nil {
 			continue // no JSON, and where a space belongs in it nobody knows
 		}
-		quick, errQuick := read(b)
-		slow, errSlow := read(spaced.Bytes())
+		quick, errQuick := readMovements(b)
+		slow, errSlow := readMovements(spaced.Bytes())
 		if (errQuick == nil) != (errSlow == nil) || !slices.Equal(quick.transfers, slow.transfers) || !slices.Equal(quick.fees, slow.fees) {
 			t.Fatalf("%s: got %v, %v, with spaces %v, %v", b, quick.transfers, errQuick, slow.transfers, errSlow)
 		}
@@ -594,7 +596,7 @@ func BenchmarkDecode2000(b *testing.B) {
 	b.SetBytes(int64(len(raw)))
 	b.ReportAllocs()
 	metered(b, func() {
-		if _, err := read(raw); err != nil {
+		if _, err := readMovements(raw); err != nil {
 			b.Fatal(err)
 		}
 	})

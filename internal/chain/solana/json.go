@@ -26,22 +26,22 @@ type scanner struct {
 
 func newScanner(b []byte) *scanner { return &scanner{b: b, escapes: bytes.IndexByte(b, '\\') >= 0} }
 
-func (s *scanner) fail(what string) {
+func (s *scanner) fail(message string) {
 	if s.err == nil {
-		s.err = fmt.Errorf("%w: %s at byte %d", errJSON, what, s.i)
+		s.err = fmt.Errorf("%w: %s at byte %d", errJSON, message, s.i)
 	}
 	s.i = len(s.b)
 }
 
-// peek is the next byte that is no space, 0 at the end.
-func (s *scanner) peek() byte {
+// peekByte is the next byte that is no space, 0 at the end.
+func (s *scanner) peekByte() byte {
 	if s.i < len(s.b) && s.b[s.i] > ' ' {
 		return s.b[s.i]
 	}
-	return s.space()
+	return s.skipSpace()
 }
 
-func (s *scanner) space() byte {
+func (s *scanner) skipSpace() byte {
 	for s.i < len(s.b) {
 		c := s.b[s.i]
 		if c > ' ' {
@@ -56,17 +56,17 @@ func (s *scanner) space() byte {
 	return 0
 }
 
-func (s *scanner) expect(c byte) {
-	if s.peek() != c {
+func (s *scanner) expectByte(c byte) {
+	if s.peekByte() != c {
 		s.fail("no " + string(rune(c)))
 		return
 	}
 	s.i++
 }
 
-// more tells whether an object or list that has begun has another element, and steps
+// hasNext tells whether an object or list that has begun has another element, and steps
 // to it. n counts them from 0.
-func (s *scanner) more(end byte, n *int) bool {
+func (s *scanner) hasNext(end byte, n *int) bool {
 	// Nodes write no spaces, and after a mistake nothing is left to look at.
 	if b := s.b[s.i:]; *n > 0 && len(b) > 1 {
 		switch {
@@ -79,7 +79,7 @@ func (s *scanner) more(end byte, n *int) bool {
 			return false
 		}
 	}
-	switch c := s.peek(); {
+	switch c := s.peekByte(); {
 	case s.err != nil:
 		return false
 	case c == end:
@@ -90,7 +90,7 @@ func (s *scanner) more(end byte, n *int) bool {
 		return false
 	case *n > 0:
 		s.i++
-		if s.peek() == end {
+		if s.peekByte() == end {
 			s.fail("a comma at the end")
 			return false
 		}
@@ -99,9 +99,9 @@ func (s *scanner) more(end byte, n *int) bool {
 	return s.err == nil
 }
 
-// word reads a string that has no escapes: names of members, addresses, signatures.
-func (s *scanner) word() []byte {
-	if s.peek() != '"' {
+// readWord reads a string that has no escapes: names of members, addresses, signatures.
+func (s *scanner) readWord() []byte {
+	if s.peekByte() != '"' {
 		s.fail("no string")
 		return nil
 	}
@@ -120,14 +120,14 @@ func (s *scanner) word() []byte {
 	return w
 }
 
-// member reads the name of an object's member.
-func (s *scanner) member() []byte {
-	w := s.word()
+// readMember reads the name of an object's member.
+func (s *scanner) readMember() []byte {
+	w := s.readWord()
 	if s.i < len(s.b) && s.b[s.i] == ':' {
 		s.i++
 		return w
 	}
-	if s.peek() != ':' {
+	if s.peekByte() != ':' {
 		s.fail("no colon")
 		return nil
 	}
@@ -135,16 +135,16 @@ func (s *scanner) member() []byte {
 	return w
 }
 
-// null steps over a null, if that is what comes.
-func (s *scanner) null() bool {
-	if s.peek() != 'n' {
+// skipNull steps over a null, if that is what comes.
+func (s *scanner) skipNull() bool {
+	if s.peekByte() != 'n' {
 		return false
 	}
-	s.literal("null")
+	s.skipLiteral("null")
 	return s.err == nil
 }
 
-func (s *scanner) literal(l string) {
+func (s *scanner) skipLiteral(l string) {
 	if !bytes.HasPrefix(s.b[s.i:], []byte(l)) {
 		s.fail("neither a value")
 		return
@@ -152,10 +152,10 @@ func (s *scanner) literal(l string) {
 	s.i += len(l)
 }
 
-// number reads an integer from 0 to 2^64-1, without a sign, a fraction or an exponent.
-func (s *scanner) number() uint64 {
-	s.peek()
-	n, used := digits(s.b[s.i:])
+// readNumber reads an integer from 0 to 2^64-1, without a sign, a fraction or an exponent.
+func (s *scanner) readNumber() uint64 {
+	s.peekByte()
+	n, used := parseDigits(s.b[s.i:])
 	if used == 0 {
 		s.fail("no whole number")
 		return 0
@@ -171,10 +171,10 @@ func (s *scanner) number() uint64 {
 	return n
 }
 
-// quantity reads a string that holds a number.
-func (s *scanner) quantity() uint64 {
-	w := s.word()
-	n, used := digits(w)
+// readQuantity reads a string that holds a number.
+func (s *scanner) readQuantity() uint64 {
+	w := s.readWord()
+	n, used := parseDigits(w)
 	if s.err == nil && (used == 0 || used != len(w)) {
 		s.fail("no whole number in a string")
 	}
@@ -184,9 +184,9 @@ func (s *scanner) quantity() uint64 {
 // digitsSafe of any number fit 64 bits.
 const digitsSafe = 19
 
-// digits reads a number as far as it goes; used is 0 when there is none or it is too
+// parseDigits reads a number as far as it goes; used is 0 when there is none or it is too
 // large or written with zeros before.
-func digits(b []byte) (n uint64, used int) {
+func parseDigits(b []byte) (n uint64, used int) {
 	for used < min(len(b), digitsSafe) && b[used]-'0' <= 9 {
 		n = 10*n + uint64(b[used]-'0')
 		used++
@@ -206,33 +206,33 @@ func digits(b []byte) (n uint64, used int) {
 	return n, used
 }
 
-// skip steps over a value and returns it.
-func (s *scanner) skip() []byte {
-	c := s.peek()
-	from := s.i
+// skipValue steps over a value and returns it.
+func (s *scanner) skipValue() []byte {
+	c := s.peekByte()
+	start := s.i
 	switch c { // most of what is skipped is one value
 	case '{', '[', '}', ']', ',', ':', 0:
 	case '"':
-		s.text()
-		return s.since(from)
+		s.skipString()
+		return s.bytesFrom(start)
 	default:
-		s.scalar()
-		return s.since(from)
+		s.skipScalar()
+		return s.bytesFrom(start)
 	}
 	var open uint64 // a bit for each level: 1 for an object
 	for depth := 0; ; {
-		switch c := s.peek(); c {
+		switch c := s.peekByte(); c {
 		case '"':
-			s.text()
+			s.skipString()
 		case '{', '[':
 			if depth++; depth >= depthMax {
 				s.fail("deeper than is allowed")
 				return nil
 			}
-			open = open<<1 | opens(c)
+			open = open<<1 | braceBit(c)
 			s.i++
 		case '}', ']':
-			if depth == 0 || open&1 != opens(c) {
+			if depth == 0 || open&1 != braceBit(c) {
 				s.fail("an end without a beginning")
 				return nil
 			}
@@ -250,30 +250,30 @@ func (s *scanner) skip() []byte {
 			s.fail("no value")
 			return nil
 		default:
-			s.scalar()
+			s.skipScalar()
 		}
 		if s.err != nil {
 			return nil
 		}
 		if depth == 0 {
-			return s.b[from:s.i:s.i]
+			return s.b[start:s.i:s.i]
 		}
 	}
 }
 
-// since is what was stepped over from a place on; nothing after a mistake.
-func (s *scanner) since(from int) []byte {
+// bytesFrom is what was stepped over from a place on; nothing after a mistake.
+func (s *scanner) bytesFrom(start int) []byte {
 	if s.err != nil {
 		return nil
 	}
-	return s.b[from:s.i:s.i]
+	return s.b[start:s.i:s.i]
 }
 
-// opens is 1 for the braces of an object and 0 for the brackets of a list.
-func opens(c byte) uint64 { return uint64(c >> 5 & 1) }
+// braceBit is 1 for the braces of an object and 0 for the brackets of a list.
+func braceBit(c byte) uint64 { return uint64(c >> 5 & 1) }
 
-// text steps over a string with whatever is in it.
-func (s *scanner) text() {
+// skipString steps over a string with whatever is in it.
+func (s *scanner) skipString() {
 	for s.i++; ; {
 		n := bytes.IndexByte(s.b[s.i:], '"')
 		if n < 0 {
@@ -294,9 +294,9 @@ func (s *scanner) text() {
 	}
 }
 
-// scalar steps over a number, true, false or null.
-func (s *scanner) scalar() {
-	from := s.i
+// skipScalar steps over a number, true, false or null.
+func (s *scanner) skipScalar() {
+	start := s.i
 	for s.i < len(s.b) {
 		c := s.b[s.i]
 		if c-'0' > 9 && c|0x20-'a' > 'z'-'a' && c != '-' && c != '+' && c != '.' {
@@ -304,14 +304,14 @@ func (s *scanner) scalar() {
 		}
 		s.i++
 	}
-	if s.i == from {
+	if s.i == start {
 		s.fail("no value")
 	}
 }
 
-// end says that nothing may follow.
-func (s *scanner) end() error {
-	if s.err == nil && s.peek() != 0 {
+// expectEnd says that nothing may follow.
+func (s *scanner) expectEnd() error {
+	if s.err == nil && s.peekByte() != 0 {
 		s.fail("more than one value")
 	}
 	return s.err

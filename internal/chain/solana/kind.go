@@ -15,46 +15,46 @@ import (
 // sweep of several addresses does, everybody has sent it who has less of the same after
 // the transaction: the block is read again until as many providers as have to agree say
 // the same of it. Nobody has sent what was made out of nothing.
-func (c *Client) Senders(ctx context.Context, at chain.Block, of []chain.Transfer) ([][]chain.Address, error) {
-	if !slices.ContainsFunc(of, func(t chain.Transfer) bool { return t.From == "" }) {
-		return chain.Senders(of), nil
+func (c *Client) Senders(ctx context.Context, block chain.Block, transfers []chain.Transfer) ([][]chain.Address, error) {
+	if !slices.ContainsFunc(transfers, func(t chain.Transfer) bool { return t.From == "" }) {
+		return chain.Senders(transfers), nil
 	}
-	senders, err := several.Same(ctx, c.providers, c.Agree, 1, func(a, b [][]chain.Address) bool {
+	senders, err := several.AgreeOnAnswer(ctx, c.providers, c.Quorum, 1, func(a, b [][]chain.Address) bool {
 		return slices.EqualFunc(a, b, slices.Equal[[]chain.Address])
 	}, func(ctx context.Context, p *provider) ([][]chain.Address, error) {
-		return p.senders(ctx, at, of)
+		return p.readSenders(ctx, block, transfers)
 	})
 	if err != nil {
-		return nil, fmt.Errorf("senders in block %d of %s: %w", at.Height, chain.Solana, err)
+		return nil, fmt.Errorf("senders in block %d of %s: %w", block.Height, chain.Solana, err)
 	}
 	return senders, nil
 }
 
-func (p *provider) senders(ctx context.Context, at chain.Block, of []chain.Transfer) ([][]chain.Address, error) {
-	raw, err := p.raw(ctx, at.Height, "accounts", confirmed)
+func (p *provider) readSenders(ctx context.Context, block chain.Block, transfers []chain.Transfer) ([][]chain.Address, error) {
+	raw, err := p.readRawBlock(ctx, block.Height, "accounts", confirmed)
 	if err != nil {
 		return nil, err
 	}
 	m := newMovements()
-	m.several = map[where][]chain.Address{}
-	h, err := decode(raw, m.see)
+	m.multiSenders = map[movementKey][]chain.Address{}
+	h, err := decodeBlock(raw, m.addTx)
 	if err != nil {
-		return nil, fmt.Errorf("%s: block %d: %w", p.name, at.Height, err)
+		return nil, fmt.Errorf("%s: block %d: %w", p.name, block.Height, err)
 	}
-	if h.hash != at.Hash {
-		return nil, fmt.Errorf("%s: gives block %.44q in slot %d, want %.44q", p.name, h.hash, at.Height, at.Hash)
+	if h.hash != block.Hash {
+		return nil, fmt.Errorf("%s: gives block %.44q in slot %d, want %.44q", p.name, h.hash, block.Height, block.Hash)
 	}
-	all := chain.Senders(of)
-	for i, t := range of {
+	senders := chain.Senders(transfers)
+	for i, t := range transfers {
 		if t.From != "" {
 			continue
 		}
 		if !slices.Contains(m.transfers, t) {
-			return nil, fmt.Errorf("%s: block %d has no movement %s of %s", p.name, at.Height, t.Position, t.Tx)
+			return nil, fmt.Errorf("%s: block %d has no movement %s of %s", p.name, block.Height, t.Position, t.Tx)
 		}
-		all[i] = m.several[whereIs(t)]
+		senders[i] = m.multiSenders[movementKeyOf(t)]
 	}
-	return all, nil
+	return senders, nil
 }
 
 // Kind asks one provider after the other until as many as have to agree say Keyed; the
@@ -65,22 +65,22 @@ func (p *provider) senders(ctx context.Context, at chain.Block, of []chain.Trans
 // over what a program owns, and over a nonce account its authority does. The account is
 // looked at as it is now, by a provider that has the block on its chain; what somebody
 // gave to a program since is Programmed, which is what it is.
-func (c *Client) Kind(ctx context.Context, at chain.Block, of chain.Address) (chain.AccountKind, error) {
-	if _, err := solanatx.Bytes(of); err != nil {
+func (c *Client) Kind(ctx context.Context, block chain.Block, address chain.Address) (chain.AccountKind, error) {
+	if _, err := solanatx.Bytes(address); err != nil {
 		return "", err
 	}
 	votes := 0
 	var errs []error
 	for _, p := range c.providers {
-		kind, err := p.kind(ctx, at, of)
+		kind, err := p.readKind(ctx, block, address)
 		switch {
 		case err != nil:
 			errs = append(errs, err)
-		case kind == chain.Programmed:
+		case kind == chain.ContractAccount:
 			return kind, nil
 		default:
-			if votes++; votes >= c.Agree {
-				return chain.Keyed, nil
+			if votes++; votes >= c.Quorum {
+				return chain.KeyAccount, nil
 			}
 		}
 		if ctx.Err() != nil {
@@ -88,33 +88,33 @@ func (c *Client) Kind(ctx context.Context, at chain.Block, of chain.Address) (ch
 		}
 	}
 	return "", fmt.Errorf("kind of %s in block %d of %s: %d of the %d providers that have to agree said: %w",
-		of, at.Height, chain.Solana, votes, c.Agree, errors.Join(errs...))
+		address, block.Height, chain.Solana, votes, c.Quorum, errors.Join(errs...))
 }
 
-func (p *provider) kind(ctx context.Context, at chain.Block, of chain.Address) (chain.AccountKind, error) {
-	if _, err := p.onChain(ctx, at); err != nil {
+func (p *provider) readKind(ctx context.Context, block chain.Block, address chain.Address) (chain.AccountKind, error) {
+	if _, err := p.checkBlock(ctx, block); err != nil {
 		return "", err
 	}
-	if !solanatx.OnCurve(of) {
-		return chain.Programmed, nil
+	if !solanatx.OnCurve(address) {
+		return chain.ContractAccount, nil
 	}
-	var got weighed[*account]
-	if err := p.call(ctx, &got, "getAccountInfo", of, since(at.Height, confirmed, 1)); err != nil {
+	var got contextResponse[*account]
+	if err := p.callMethod(ctx, &got, "getAccountInfo", address, accountOptions(block.Height, confirmed, 1)); err != nil {
 		return "", err
 	}
-	if got.Context.Slot < at.Height {
-		return "", fmt.Errorf("%s: tells of slot %d, want %d or later", p.name, got.Context.Slot, at.Height)
+	if got.Context.Slot < block.Height {
+		return "", fmt.Errorf("%s: tells of slot %d, want %d or later", p.name, got.Context.Slot, block.Height)
 	}
 	a := got.Value
 	if a == nil {
-		return chain.Keyed, nil
+		return chain.KeyAccount, nil
 	}
-	data, err := a.bytes()
+	data, err := a.decodeData()
 	if err != nil {
-		return "", p.Said("getAccountInfo", err)
+		return "", p.WrapError("getAccountInfo", err)
 	}
 	if a.Owner != string(solanatx.SystemProgram) || a.Executable || len(data) > 0 {
-		return chain.Programmed, nil
+		return chain.ContractAccount, nil
 	}
-	return chain.Keyed, nil
+	return chain.KeyAccount, nil
 }

@@ -40,14 +40,14 @@ type lab struct {
 	waits atomic.Bool // a transaction waits for a block
 
 	mu     sync.Mutex
-	nonces map[chain.Address][]past // nonce accounts, oldest first
+	nonces map[chain.Address][]accountState // nonce accounts, oldest first
 
 	// Whoever pays the fee is not who sends.
 	payer, stranger ed25519.PrivateKey
 }
 
-// past is what an account was from a slot on.
-type past struct {
+// accountState is what an account was from a slot on.
+type accountState struct {
 	slot    uint64
 	account json.RawMessage
 }
@@ -56,7 +56,7 @@ var _ chaintest.Lab = (*lab)(nil)
 
 func newLab(t testing.TB) *lab {
 	t.Helper()
-	l := &lab{node: surfpooltest.Borrow(t), keys: map[chain.Address]ed25519.PrivateKey{}, nonces: map[chain.Address][]past{}}
+	l := &lab{node: surfpooltest.Borrow(t), keys: map[chain.Address]ed25519.PrivateKey{}, nonces: map[chain.Address][]accountState{}}
 	l.free(t)
 	l.payer, l.stranger = l.rich(t), l.rich(t)
 	if err := l.node.MintTo(t.Context(), usdc, surfpool.AddressOf(l.stranger), 1_000_000_000_000); err != nil {
@@ -81,10 +81,10 @@ func (l *lab) settled(t testing.TB) rule {
 		var about struct {
 			Context struct{ Slot uint64 }
 		}
-		if json.Unmarshal(e.Result, &about) != nil || l.waits.Load() || about.Context.Slot != l.node.Slot() {
+		if json.Unmarshal(e.Result, &about) != nil || l.waits.Load() || about.Context.Slot != l.node.CurrentSlot() {
 			return
 		}
-		e.Edit(t, func(m map[string]any) { m["context"].(map[string]any)["slot"] = about.Context.Slot - 1 })
+		e.EditResult(t, func(m map[string]any) { m["context"].(map[string]any)["slot"] = about.Context.Slot - 1 })
 	}
 }
 
@@ -97,13 +97,13 @@ func (l *lab) past(t testing.TB, e *exchange) {
 	if json.Unmarshal(e.Params[0], &of) != nil || json.Unmarshal(e.Params[1], &how) != nil {
 		return
 	}
-	at := l.node.Slot() - 1
+	at := l.node.CurrentSlot() - 1
 	if how.Commitment == "finalized" {
-		at = l.node.Slot() - surfpool.Finality
+		at = l.node.CurrentSlot() - surfpool.Finality
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	e.Edit(t, func(m map[string]any) {
+	e.EditResult(t, func(m map[string]any) {
 		list := m["value"].([]any)
 		for i, a := range of {
 			history, known := l.nonces[a]
@@ -132,7 +132,7 @@ func (l *lab) remember(t testing.TB) {
 			t.Fatal(err)
 		}
 		for i, a := range part {
-			l.nonces[a] = append(l.nonces[a], past{l.node.Slot() - 1, now.Value[i]})
+			l.nonces[a] = append(l.nonces[a], accountState{l.node.CurrentSlot() - 1, now.Value[i]})
 		}
 	}
 }
@@ -157,7 +157,7 @@ func (l *lab) rich(t testing.TB) ed25519.PrivateKey {
 
 func config(endpoints ...string) solana.Config {
 	return solana.Config{
-		Network: chain.Local, Endpoints: endpoints, Agree: len(endpoints), PriceMax: priceMax,
+		Network: chain.Local, Endpoints: endpoints, Quorum: len(endpoints), PriceMax: priceMax,
 		Mints: map[chain.Address]solana.Mint{usdc.Address: {Program: usdc.Program, Decimals: usdc.Decimals}},
 	}
 }
@@ -199,7 +199,7 @@ func (l *lab) Account(t testing.TB) chain.Address {
 	}
 }
 
-func (l *lab) Give(t testing.TB, to, contract chain.Address, amount money.Amount) {
+func (l *lab) Fund(t testing.TB, to, contract chain.Address, amount money.Amount) {
 	t.Helper()
 	units := amount.Big().Uint64()
 	var err error
@@ -218,10 +218,10 @@ func (l *lab) Give(t testing.TB, to, contract chain.Address, amount money.Amount
 func (l *lab) moves(kind chain.Kind, to chain.Address, units uint64) []surfpool.Instruction {
 	from := surfpool.AddressOf(l.stranger)
 	if kind == chain.Native {
-		return []surfpool.Instruction{surfpool.Transfer(from, to, units)}
+		return []surfpool.Instruction{surfpool.TransferLamports(from, to, units)}
 	}
 	return []surfpool.Instruction{
-		usdc.Create(surfpool.AddressOf(l.payer), to), usdc.Transfer(usdc.Account(from), usdc.Account(to), from, units),
+		usdc.CreateAccount(surfpool.AddressOf(l.payer), to), usdc.TransferTokens(usdc.AssociatedAccount(from), usdc.AssociatedAccount(to), from, units),
 	}
 }
 
@@ -230,9 +230,9 @@ func (l *lab) Pay(t testing.TB, kind chain.Kind, to chain.Address, amount money.
 	return l.do(t, l.moves(kind, to, amount.Big().Uint64())...)
 }
 
-func (l *lab) PayInVain(t testing.TB, kind chain.Kind, to chain.Address, amount money.Amount) chain.TxHash {
+func (l *lab) PayReverted(t testing.TB, kind chain.Kind, to chain.Address, amount money.Amount) chain.TxHash {
 	t.Helper()
-	ins := append(l.moves(kind, to, amount.Big().Uint64()), surfpool.Transfer(surfpool.AddressOf(l.stranger), to, 1<<60))
+	ins := append(l.moves(kind, to, amount.Big().Uint64()), surfpool.TransferLamports(surfpool.AddressOf(l.stranger), to, 1<<60))
 	return l.send(t, surfpool.Transaction{Keys: []ed25519.PrivateKey{l.payer, l.stranger}, Instructions: ins})
 }
 
@@ -240,7 +240,7 @@ func (l *lab) PayInVain(t testing.TB, kind chain.Kind, to chain.Address, amount 
 func (l *lab) do(t testing.TB, ins ...surfpool.Instruction) chain.TxHash {
 	t.Helper()
 	l.waits.Store(true)
-	h, err := l.node.Do(context.WithoutCancel(t.Context()), surfpool.Transaction{Keys: []ed25519.PrivateKey{l.payer, l.stranger}, Instructions: ins})
+	h, err := l.node.SendAndCheck(context.WithoutCancel(t.Context()), surfpool.Transaction{Keys: []ed25519.PrivateKey{l.payer, l.stranger}, Instructions: ins})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -250,17 +250,17 @@ func (l *lab) do(t testing.TB, ins ...surfpool.Instruction) chain.TxHash {
 func (l *lab) send(t testing.TB, tx surfpool.Transaction) chain.TxHash {
 	t.Helper()
 	l.waits.Store(true)
-	h, err := l.node.Send(context.WithoutCancel(t.Context()), tx)
+	h, err := l.node.SendTx(context.WithoutCancel(t.Context()), tx)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return h
 }
 
-func (l *lab) Refuse(t testing.TB, to chain.Address) {
+func (l *lab) RefusePayments(t testing.TB, to chain.Address) {
 	t.Helper()
-	_, err := l.node.Do(t.Context(), surfpool.Transaction{Keys: []ed25519.PrivateKey{l.node.Faucet()}, Instructions: []surfpool.Instruction{
-		usdc.Create(l.node.FaucetAddress(), to), usdc.Freeze(usdc.Account(to), l.node.FaucetAddress()),
+	_, err := l.node.SendAndCheck(t.Context(), surfpool.Transaction{Keys: []ed25519.PrivateKey{l.node.FaucetPrivateKey()}, Instructions: []surfpool.Instruction{
+		usdc.CreateAccount(l.node.FaucetAddress(), to), usdc.FreezeAccount(usdc.AssociatedAccount(to), l.node.FaucetAddress()),
 	}})
 	if err != nil {
 		t.Fatal(err)
@@ -278,7 +278,7 @@ func (l *lab) Sign(t testing.TB, _ chain.Address, payload []byte) ([]byte, chain
 	for _, a := range by {
 		signatures = append(signatures, [ed25519.SignatureSize]byte(ed25519.Sign(l.keys[a], payload)))
 	}
-	raw, tx, err := solanatx.Attach(payload, signatures...)
+	raw, tx, err := solanatx.AttachSignatures(payload, signatures...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -302,11 +302,11 @@ func (l *lab) Payer(t testing.TB) chain.Address {
 // nonce makes a nonce account, which is there with the next block.
 func (l *lab) nonce(t testing.TB, treasury chain.Address, n uint32) {
 	t.Helper()
-	p, err := l.chain.Places.Place(treasury, int(n))
+	p, err := l.chain.NonceAccounts.Creation(treasury, int(n))
 	if err != nil {
 		t.Fatal(err)
 	}
-	payload, err := l.chain.Sender.Build(treasury, chain.Slot{Lease: string(p.To)}, l.quote(t, p), p)
+	payload, err := l.chain.Sender.Build(treasury, chain.Slot{Key: string(p.To)}, l.quote(t, p), p)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -326,14 +326,14 @@ func (l *lab) nonce(t testing.TB, treasury chain.Address, n uint32) {
 func (l *lab) Mine(t testing.TB, blocks int) {
 	t.Helper()
 	if l.waits.Load() && blocks > 0 {
-		if err := l.node.Mine(t.Context(), 1); err != nil {
+		if err := l.node.MineBlocks(t.Context(), 1); err != nil {
 			t.Fatal(err)
 		}
 		l.remember(t)
 		l.waits.Store(false)
 		blocks--
 	}
-	if err := l.node.Mine(t.Context(), blocks); err != nil {
+	if err := l.node.MineBlocks(t.Context(), blocks); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -343,8 +343,8 @@ func (l *lab) Finalize(t testing.TB) {
 	l.Mine(t, surfpool.Finality-1)
 }
 
-func (*lab) Forks() bool    { return false }
-func (*lab) Replaces() bool { return false }
+func (*lab) CanFork() bool    { return false }
+func (*lab) CanReplace() bool { return false }
 
 func (l *lab) Fork(t testing.TB, _ int, _ ...chain.TxHash) {
 	t.Helper()

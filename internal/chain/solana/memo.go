@@ -15,14 +15,14 @@ var _ chain.Memos = (*Client)(nil)
 // Memo asks one provider after the other for the bytes of a transaction until the
 // transaction's id proves them. Blocks are read without them: they would be most of a block.
 func (c *Client) Memo(ctx context.Context, tx chain.TxHash) (memo string, refused, err error) {
-	memo, err = several.First(ctx, c.showing(), func(ctx context.Context, p *provider) (string, error) {
-		raw, err := p.signed(ctx, tx, confirmed)
+	memo, err = several.FirstAnswer(ctx, c.providersByTrust(), func(ctx context.Context, p *provider) (string, error) {
+		raw, err := p.readSigned(ctx, tx, confirmed)
 		if err != nil {
 			return "", err
 		}
 		memo, err := solanatx.Memo(raw, tx)
 		if err != nil {
-			err = p.Said("getTransaction", err)
+			err = p.WrapError("getTransaction", err)
 			refused = errors.Join(refused, err)
 		}
 		return memo, err

@@ -28,13 +28,13 @@ func TestAPayersMemoIsReadWhateverOneProviderSays(t *testing.T) {
 	token := pay(chain.Token, 5, "order 8", "for Ann: ☕")
 	silent := pay(chain.Native, 2_000_000)
 	table := surfpool.AddressOf(newKey(t))
-	if err := l.node.PlaceTable(t.Context(), table, to); err != nil {
+	if err := l.node.PlaceLookupTable(t.Context(), table, to); err != nil {
 		t.Fatal(err)
 	}
 	l.Mine(t, 1)
 	l.waits.Store(true)
-	lookedUp, err := l.node.Do(t.Context(), surfpool.Transaction{
-		Keys: []ed25519.PrivateKey{l.payer, l.stranger}, Table: table, In: []chain.Address{to},
+	lookedUp, err := l.node.SendAndCheck(t.Context(), surfpool.Transaction{
+		Keys: []ed25519.PrivateKey{l.payer, l.stranger}, LookupTable: table, TableAddresses: []chain.Address{to},
 		Instructions: append(l.moves(chain.Native, to, 3_000_000), surfpool.Memo("order 9")),
 	})
 	if err != nil {
@@ -60,7 +60,7 @@ func TestAPayersMemoIsReadWhateverOneProviderSays(t *testing.T) {
 	want("a token", token, "order 8\nfor Ann: ☕", 0)
 	want("no memo", silent, "", 0)
 	want("version 0", lookedUp, "order 9", 0)
-	if n := l.front.Asked("getTransaction"); n != 0 {
+	if n := l.front.CallCount("getTransaction"); n != 0 {
 		t.Errorf("got %d requests to a second provider, want none: the first one's answer is proven", n)
 	}
 
@@ -78,21 +78,21 @@ func TestAPayersMemoIsReadWhateverOneProviderSays(t *testing.T) {
 	}
 	shows := func(b []byte) rule {
 		return func(e *exchange) {
-			e.Edit(t, func(m map[string]any) { m["transaction"].([]any)[0] = base64.StdEncoding.EncodeToString(b) })
+			e.EditResult(t, func(m map[string]any) { m["transaction"].([]any)[0] = base64.StdEncoding.EncodeToString(b) })
 		}
 	}
 	altered := []byte(strings.Replace(string(raw(coin)), "order 7", "order 8", 1))
-	lies.On("getTransaction", shows(altered))
+	lies.SetRule("getTransaction", shows(altered))
 	want("an altered memo", coin, "order 7", 1)
-	lies.On("getTransaction", shows(raw(token)))
+	lies.SetRule("getTransaction", shows(raw(token)))
 	want("another transaction", coin, "order 7", 1)
-	lies.On("getTransaction", shows(nil))
+	lies.SetRule("getTransaction", shows(nil))
 	want("no bytes", coin, "order 7", 1)
-	lies.On("getTransaction", func(e *exchange) { e.Say("null") })
+	lies.SetRule("getTransaction", func(e *exchange) { e.SetResult("null") })
 	want("a provider that has forgotten it", coin, "order 7", 0)
-	lies.On("getTransaction", (*exchange).Hang)
+	lies.SetRule("getTransaction", (*exchange).HangUntilCancelled)
 	want("a silent provider", coin, "order 7", 0)
-	l.front.On("getTransaction", func(e *exchange) { e.Say("null") })
+	l.front.SetRule("getTransaction", func(e *exchange) { e.SetResult("null") })
 	if got, _, err := memos.Memo(t.Context(), coin); err == nil {
 		t.Errorf("when no provider shows it: got %q, want an error and not that there is no memo", got)
 	}

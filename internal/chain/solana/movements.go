@@ -35,144 +35,144 @@ import (
 // an address (Freed). The sender is the one who has less, wallet
 // and token accounts together; when nobody has, the one owner among those that fell.
 type movements struct {
-	names     names
+	names     internTable
 	transfers []chain.Transfer
 	fees      []chain.Fee
 	payers    map[string]int // where in fees
 
-	sides []side // of one transaction, used again
+	changes []ownerChange // of one transaction, used again
 
-	// several are all who sent what has no one sender, where somebody wants to know.
-	several map[where][]chain.Address
+	// multiSenders are all who sent what has no one sender, where somebody wants to know.
+	multiSenders map[movementKey][]chain.Address
 }
 
-// where is what names a movement in a block.
-type where struct {
+// movementKey is what names a movement in a block.
+type movementKey struct {
 	tx       chain.TxHash
 	kind     chain.Kind
 	position string
 }
 
-func whereIs(t chain.Transfer) where { return where{t.Tx, t.Kind, t.Position} }
+func movementKeyOf(t chain.Transfer) movementKey { return movementKey{t.Tx, t.Kind, t.Position} }
 
-// losers are all who have less, of a mint or of lamports, sorted.
-func (m *movements) losers(mint []byte) (all []chain.Address) {
-	for i := range m.sides {
-		if s := &m.sides[i]; bytes.Equal(s.mint, mint) && s.less > s.more {
-			all = append(all, chain.Address(m.names.of(s.who)))
+// losingOwners are all who have less, of a mint or of lamports, sorted.
+func (m *movements) losingOwners(mint []byte) (owners []chain.Address) {
+	for i := range m.changes {
+		if s := &m.changes[i]; bytes.Equal(s.mint, mint) && s.lost > s.gained {
+			owners = append(owners, chain.Address(m.names.intern(s.owner)))
 		}
 	}
-	slices.Sort(all)
-	return all
+	slices.Sort(owners)
+	return owners
 }
 
 // A side is what somebody has more and less after a transaction, of one mint or of
 // lamports.
-type side struct {
-	who, mint  []byte
-	more, less uint64
-	told       uint64 // of what is more, in transfers
+type ownerChange struct {
+	owner, mint  []byte
+	gained, lost uint64
+	reported     uint64 // of what is more, in transfers
 }
 
 func newMovements() *movements {
-	return &movements{names: names{}, payers: map[string]int{}}
+	return &movements{names: internTable{}, payers: map[string]int{}}
 }
 
-var errTooMuch = errors.New("somebody has more than there can be")
+var errBalanceOverflow = errors.New("somebody has more than there can be")
 
-func (m *movements) see(t *tx) error {
-	if err := m.charge(t); err != nil {
+func (m *movements) addTx(t *tx) error {
+	if err := m.addFee(t); err != nil {
 		return err
 	}
 	if t.failed {
 		return nil
 	}
-	if err := m.lamports(t); err != nil {
+	if err := m.addLamports(t); err != nil {
 		return err
 	}
-	return m.tokens(t)
+	return m.addTokens(t)
 }
 
-func (m *movements) charge(t *tx) error {
+func (m *movements) addFee(t *tx) error {
 	if t.paid == 0 {
 		return nil
 	}
-	payer := m.names.of(t.accounts[0])
-	at, ok := m.payers[payer]
+	payer := m.names.intern(t.accounts[0])
+	index, ok := m.payers[payer]
 	if !ok {
-		at = len(m.fees)
-		m.payers[payer] = at
+		index = len(m.fees)
+		m.payers[payer] = index
 		m.fees = append(m.fees, chain.Fee{Payer: chain.Address(payer)})
 	}
-	cost, err := money.Units(t.paid).Add(t.rent())
+	cost, err := money.Units(t.paid).Add(t.accountRent())
 	if err == nil {
-		m.fees[at].Amount, err = m.fees[at].Amount.Add(cost)
+		m.fees[index].Amount, err = m.fees[index].Amount.Add(cost)
 	}
 	return err
 }
 
-// side finds what is counted of somebody.
-func (m *movements) side(who, mint []byte) *side {
-	for i := range m.sides {
-		if s := &m.sides[i]; bytes.Equal(s.who, who) && bytes.Equal(s.mint, mint) {
+// changeOf finds what is counted of somebody.
+func (m *movements) changeOf(owner, mint []byte) *ownerChange {
+	for i := range m.changes {
+		if s := &m.changes[i]; bytes.Equal(s.owner, owner) && bytes.Equal(s.mint, mint) {
 			return s
 		}
 	}
-	m.sides = append(m.sides, side{who: who, mint: mint})
-	return &m.sides[len(m.sides)-1]
+	m.changes = append(m.changes, ownerChange{owner: owner, mint: mint})
+	return &m.changes[len(m.changes)-1]
 }
 
-func (s *side) add(more, less uint64) error {
+func (s *ownerChange) addChange(gained, lost uint64) error {
 	var a, b uint64
-	s.more, a = bits.Add64(s.more, more, 0)
-	s.less, b = bits.Add64(s.less, less, 0)
+	s.gained, a = bits.Add64(s.gained, gained, 0)
+	s.lost, b = bits.Add64(s.lost, lost, 0)
 	if a+b != 0 {
-		return errTooMuch
+		return errBalanceOverflow
 	}
 	return nil
 }
 
-// from is the one who has less, of a mint or of lamports. When nobody has less lamports
+// soleSender is the one who has less, of a mint or of lamports. When nobody has less lamports
 // it is the only one of whose accounts any fell. It is nil when nobody can be named.
-func (m *movements) from(mint []byte) []byte {
-	var less, fell []byte
+func (m *movements) soleSender(mint []byte) []byte {
+	var loser, fell []byte
 	lesses, falls := 0, 0
-	for i := range m.sides {
-		s := &m.sides[i]
+	for i := range m.changes {
+		s := &m.changes[i]
 		if !bytes.Equal(s.mint, mint) {
 			continue
 		}
-		if s.less > s.more {
-			less = s.who
+		if s.lost > s.gained {
+			loser = s.owner
 			lesses++
 		}
-		if s.less > 0 {
-			fell = s.who
+		if s.lost > 0 {
+			fell = s.owner
 			falls++
 		}
 	}
 	switch {
 	case lesses == 1:
-		return less
+		return loser
 	case lesses == 0 && falls == 1 && mint == nil:
 		return fell
 	}
 	return nil
 }
 
-func (m *movements) transfer(t *tx, kind chain.Kind, account, mint, to, from []byte, units uint64) {
+func (m *movements) addTransfer(t *tx, kind chain.Kind, account, mint, to, from []byte, units uint64) {
 	m.transfers = append(m.transfers, chain.Transfer{
-		Tx: chain.TxHash(m.names.of(t.signature)), Kind: kind, Position: m.names.of(account),
-		Contract: chain.Address(m.names.of(mint)), From: chain.Address(m.names.of(from)), To: chain.Address(m.names.of(to)),
+		Tx: chain.TxHash(m.names.intern(t.signature)), Kind: kind, Position: m.names.intern(account),
+		Contract: chain.Address(m.names.intern(mint)), From: chain.Address(m.names.intern(from)), To: chain.Address(m.names.intern(to)),
 		Amount: money.Units(units),
 	})
-	if from == nil && m.several != nil {
-		m.several[whereIs(m.transfers[len(m.transfers)-1])] = m.losers(mint)
+	if from == nil && m.multiSenders != nil {
+		m.multiSenders[movementKeyOf(m.transfers[len(m.transfers)-1])] = m.losingOwners(mint)
 	}
 }
 
-// rise is how much more an account holds, beside the fee; fall is how much less.
-func (t *tx) rise(i int) (rise, fall uint64) {
+// lamportChange is how much more an account holds, beside the fee; fall is how much less.
+func (t *tx) lamportChange(i int) (rise, fall uint64) {
 	before, after := t.pre[i], t.post[i]
 	if i == 0 {
 		before -= t.paid
@@ -183,10 +183,10 @@ func (t *tx) rise(i int) (rise, fall uint64) {
 	return 0, before - after
 }
 
-func (m *movements) lamports(t *tx) error {
+func (m *movements) addLamports(t *tx) error {
 	rises := false
 	for i := range t.accounts {
-		if rise, _ := t.rise(i); rise > 0 && !t.isToken[i] {
+		if rise, _ := t.lamportChange(i); rise > 0 && !t.isToken[i] {
 			rises = true
 			break
 		}
@@ -194,38 +194,38 @@ func (m *movements) lamports(t *tx) error {
 	if !rises {
 		return nil
 	}
-	m.sides = m.sides[:0]
+	m.changes = m.changes[:0]
 	for i, a := range t.accounts {
-		rise, fall := t.rise(i)
+		rise, fall := t.lamportChange(i)
 		if rise == 0 && fall == 0 {
 			continue
 		}
-		if err := m.side(t.holder(i, a), nil).add(rise, fall); err != nil {
+		if err := m.changeOf(t.lamportOwner(i, a), nil).addChange(rise, fall); err != nil {
 			return err
 		}
 	}
-	from, freed := m.from(nil), t.frees()
+	from, freed := m.soleSender(nil), t.onlyTokenAccountsFell()
 	for i, a := range t.accounts {
-		if rise, _ := t.rise(i); rise > 0 && !t.isToken[i] {
-			m.transfer(t, chain.Native, a, nil, a, from, rise)
+		if rise, _ := t.lamportChange(i); rise > 0 && !t.isToken[i] {
+			m.addTransfer(t, chain.Native, a, nil, a, from, rise)
 			m.transfers[len(m.transfers)-1].Freed = freed
 		}
 	}
 	return nil
 }
 
-// frees tells whether the only accounts that hold less are those for tokens.
-func (t *tx) frees() bool {
+// onlyTokenAccountsFell tells whether the only accounts that hold less are those for tokens.
+func (t *tx) onlyTokenAccountsFell() bool {
 	for i := range t.accounts {
-		if _, fall := t.rise(i); fall > 0 && !t.isToken[i] {
+		if _, fall := t.lamportChange(i); fall > 0 && !t.isToken[i] {
 			return false
 		}
 	}
 	return true
 }
 
-// holder is whose lamports those of an account are: a token account's are its owner's.
-func (t *tx) holder(i int, account []byte) []byte {
+// lamportOwner is whose lamports those of an account are: a token account's are its owner's.
+func (t *tx) lamportOwner(i int, account []byte) []byte {
 	if !t.isToken[i] {
 		return account
 	}
@@ -239,15 +239,15 @@ func (t *tx) holder(i int, account []byte) []byte {
 	return account
 }
 
-func (m *movements) tokens(t *tx) error {
-	m.sides = m.sides[:0]
+func (m *movements) addTokens(t *tx) error {
+	m.changes = m.changes[:0]
 	rises := false
 	for i := range t.postTokens {
 		h := &t.postTokens[i]
-		before := t.before(h.account, h.mint, h.owner)
+		before := t.unitsBefore(h.account, h.mint, h.owner)
 		if h.units > before {
 			rises = true
-			if err := m.side(h.owner, h.mint).add(h.units-before, 0); err != nil {
+			if err := m.changeOf(h.owner, h.mint).addChange(h.units-before, 0); err != nil {
 				return err
 			}
 		}
@@ -257,26 +257,26 @@ func (m *movements) tokens(t *tx) error {
 	}
 	for i := range t.preTokens {
 		h := &t.preTokens[i]
-		after := t.after(h.account, h.mint, h.owner)
+		after := t.unitsAfter(h.account, h.mint, h.owner)
 		if h.units > after {
-			if err := m.side(h.owner, h.mint).add(0, h.units-after); err != nil {
+			if err := m.changeOf(h.owner, h.mint).addChange(0, h.units-after); err != nil {
 				return err
 			}
 		}
 	}
 	for i := range t.postTokens {
 		h := &t.postTokens[i]
-		before := t.before(h.account, h.mint, h.owner)
+		before := t.unitsBefore(h.account, h.mint, h.owner)
 		if h.units <= before {
 			continue
 		}
-		s := m.side(h.owner, h.mint)
-		if s.more <= s.less || s.told == s.more-s.less {
+		s := m.changeOf(h.owner, h.mint)
+		if s.gained <= s.lost || s.reported == s.gained-s.lost {
 			continue
 		}
-		units := min(h.units-before, s.more-s.less-s.told)
-		s.told += units
-		m.transfer(t, chain.Token, t.accounts[h.account], h.mint, h.owner, m.from(h.mint), units)
+		units := min(h.units-before, s.gained-s.lost-s.reported)
+		s.reported += units
+		m.addTransfer(t, chain.Token, t.accounts[h.account], h.mint, h.owner, m.soleSender(h.mint), units)
 	}
 	return nil
 }

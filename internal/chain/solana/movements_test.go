@@ -15,9 +15,9 @@ import (
 // account of a token account, to its owner: a transfer that is no instruction of the
 // transaction.
 func recoverNested(owner chain.Address) surfpool.Instruction {
-	account := usdc.Account(owner)
+	account := usdc.AssociatedAccount(owner)
 	return surfpool.Instruction{Program: solanatx.AssociatedProgram, Accounts: []surfpool.Meta{
-		{Address: usdc.Account(account), Writable: true},
+		{Address: usdc.AssociatedAccount(account), Writable: true},
 		{Address: usdc.Address},
 		{Address: account, Writable: true},
 		{Address: account},
@@ -52,53 +52,53 @@ func TestDepositsAreFoundHoweverTheyCome(t *testing.T) {
 	expect := func(what string, to chain.Address, want []chain.Transfer) {
 		all = append(all, arrival{what, to, want})
 	}
-	start := l.node.Slot()
+	start := l.node.CurrentSlot()
 
 	// One transaction, three owners.
 	a, b, c := l.Account(t), l.Account(t), l.Account(t)
-	l.do(t, usdc.Create(payer, b), usdc.Create(payer, c)) // rent in the same one would be of two senders
+	l.do(t, usdc.CreateAccount(payer, b), usdc.CreateAccount(payer, c)) // rent in the same one would be of two senders
 	l.do(t, slices.Concat(l.moves(chain.Native, a, 11), l.moves(chain.Token, b, 12), l.moves(chain.Token, c, 13), l.moves(chain.Native, c, 14))...)
 	expect("lamports among others", a, one(11, "", stranger, a))
-	expect("a token among others", b, one(12, usdc.Address, stranger, usdc.Account(b)))
-	expect("both", c, slices.Concat(one(14, "", stranger, c), one(13, usdc.Address, stranger, usdc.Account(c))))
+	expect("a token among others", b, one(12, usdc.Address, stranger, usdc.AssociatedAccount(b)))
+	expect("both", c, slices.Concat(one(14, "", stranger, c), one(13, usdc.Address, stranger, usdc.AssociatedAccount(c))))
 
 	// It fails after it has paid.
 	a = l.Account(t)
-	l.PayInVain(t, chain.Token, a, money.Units(21))
+	l.PayReverted(t, chain.Token, a, money.Units(21))
 	expect("a failed transaction", a, nil)
 
 	// Another token that calls itself so.
 	a = l.Account(t)
 	spoof := surfpool.Mint{Address: l.Account(t), Program: solanatx.TokenProgram, Decimals: 6}
 	l.place(t, spoof)
-	l.do(t, spoof.Create(payer, a), spoof.Transfer(spoof.Account(stranger), spoof.Account(a), stranger, 31))
-	expect("a token of another mint", a, one(31, spoof.Address, stranger, spoof.Account(a)))
+	l.do(t, spoof.CreateAccount(payer, a), spoof.TransferTokens(spoof.AssociatedAccount(stranger), spoof.AssociatedAccount(a), stranger, 31))
+	expect("a token of another mint", a, one(31, spoof.Address, stranger, spoof.AssociatedAccount(a)))
 
 	// A token that withholds a hundredth.
 	a = l.Account(t)
 	withholds := surfpool.Mint{Address: l.Account(t), Program: solanatx.Token2022Program, Decimals: 2, Extensions: []surfpool.Extension{surfpool.TransferFee(100, 1_000_000)}}
 	l.place(t, withholds)
-	l.do(t, withholds.Create(payer, a), withholds.Transfer(withholds.Account(stranger), withholds.Account(a), stranger, 1000))
-	expect("what arrived of a token with a fee", a, one(990, withholds.Address, stranger, withholds.Account(a)))
+	l.do(t, withholds.CreateAccount(payer, a), withholds.TransferTokens(withholds.AssociatedAccount(stranger), withholds.AssociatedAccount(a), stranger, 1000))
+	expect("what arrived of a token with a fee", a, one(990, withholds.Address, stranger, withholds.AssociatedAccount(a)))
 
 	// Accounts out of a lookup table.
 	a = l.Account(t)
 	table := l.Account(t)
-	in := []chain.Address{usdc.Account(a), usdc.Account(stranger), a, usdc.Address}
-	if err := l.node.PlaceTable(t.Context(), table, in...); err != nil {
+	in := []chain.Address{usdc.AssociatedAccount(a), usdc.AssociatedAccount(stranger), a, usdc.Address}
+	if err := l.node.PlaceLookupTable(t.Context(), table, in...); err != nil {
 		t.Fatal(err)
 	}
-	l.do(t, usdc.Create(payer, a))
+	l.do(t, usdc.CreateAccount(payer, a))
 	l.send(t, surfpool.Transaction{
-		Keys: []ed25519.PrivateKey{l.payer, l.stranger}, Table: table, In: in, Price: 777_777,
+		Keys: []ed25519.PrivateKey{l.payer, l.stranger}, LookupTable: table, TableAddresses: in, Price: 777_777,
 		Instructions: slices.Concat(l.moves(chain.Token, a, 41), l.moves(chain.Native, a, 42)),
 	})
-	expect("version 0 with a lookup table", a, slices.Concat(one(42, "", stranger, a), one(41, usdc.Address, stranger, usdc.Account(a))))
+	expect("version 0 with a lookup table", a, slices.Concat(one(42, "", stranger, a), one(41, usdc.Address, stranger, usdc.AssociatedAccount(a))))
 
 	// A program moves it inside of an instruction.
 	a = l.Account(t)
-	account := usdc.Account(a)
-	l.do(t, usdc.Create(payer, a), usdc.Create(payer, account), usdc.Transfer(usdc.Account(stranger), usdc.Account(account), stranger, 51))
+	account := usdc.AssociatedAccount(a)
+	l.do(t, usdc.CreateAccount(payer, a), usdc.CreateAccount(payer, account), usdc.TransferTokens(usdc.AssociatedAccount(stranger), usdc.AssociatedAccount(account), stranger, 51))
 	l.send(t, surfpool.Transaction{Keys: []ed25519.PrivateKey{l.payer, l.keys[a]}, Instructions: []surfpool.Instruction{recoverNested(a)}})
 	// The nested account is closed to the wallet, with its rent.
 	expect("a transfer inside of an instruction", a, slices.Concat(freed(one(1, "", account, a)), one(51, usdc.Address, account, account)))
@@ -107,15 +107,15 @@ func TestDepositsAreFoundHoweverTheyCome(t *testing.T) {
 	a = l.Account(t)
 	other := newKey(t)
 	at := surfpool.AddressOf(other)
-	l.do2(t, other, surfpool.CreateAccount(payer, at, usdc.Program, 1, 165), usdc.Initialize(at, a), usdc.Transfer(usdc.Account(stranger), at, stranger, 61))
+	l.do2(t, other, surfpool.CreateAccount(payer, at, usdc.Program, 1, 165), usdc.InitializeAccount(at, a), usdc.TransferTokens(usdc.AssociatedAccount(stranger), at, stranger, 61))
 	expect("a token account of one's own making", a, one(61, usdc.Address, stranger, at))
 
 	// A token account with all that is in it.
 	a = l.Account(t)
 	other = newKey(t)
 	at = surfpool.AddressOf(other)
-	l.do2(t, other, surfpool.CreateAccount(payer, at, usdc.Program, 1, 165), usdc.Initialize(at, stranger), usdc.Transfer(usdc.Account(stranger), at, stranger, 71))
-	l.do(t, usdc.HandOver(at, stranger, a))
+	l.do2(t, other, surfpool.CreateAccount(payer, at, usdc.Program, 1, 165), usdc.InitializeAccount(at, stranger), usdc.TransferTokens(usdc.AssociatedAccount(stranger), at, stranger, 71))
+	l.do(t, usdc.SetOwner(at, stranger, a))
 	expect("a token account that changes hands", a, one(71, usdc.Address, stranger, at))
 
 	// Out of nothing.
@@ -123,17 +123,17 @@ func TestDepositsAreFoundHoweverTheyCome(t *testing.T) {
 	if err := l.node.MintTo(t.Context(), usdc, a, 81); err != nil {
 		t.Fatal(err)
 	}
-	expect("what was minted", a, one(81, usdc.Address, "", usdc.Account(a)))
+	expect("what was minted", a, one(81, usdc.Address, "", usdc.AssociatedAccount(a)))
 
 	// SOL, wrapped and unwrapped.
 	a = l.Account(t)
 	wrapped := surfpool.Mint{Address: surfpool.WrappedSOL, Program: solanatx.TokenProgram, Decimals: 9}
-	l.do(t, wrapped.Create(payer, stranger), surfpool.Transfer(stranger, wrapped.Account(stranger), 1000), surfpool.Wrap(wrapped.Account(stranger)))
-	l.do(t, wrapped.Create(payer, a), wrapped.Transfer(wrapped.Account(stranger), wrapped.Account(a), stranger, 91))
+	l.do(t, wrapped.CreateAccount(payer, stranger), surfpool.TransferLamports(stranger, wrapped.AssociatedAccount(stranger), 1000), surfpool.SyncNative(wrapped.AssociatedAccount(stranger)))
+	l.do(t, wrapped.CreateAccount(payer, a), wrapped.TransferTokens(wrapped.AssociatedAccount(stranger), wrapped.AssociatedAccount(a), stranger, 91))
 	// Without a rent that is kept apart, the lamport of the account is wrapped too.
-	expect("wrapped SOL", a, one(91+1, wrapped.Address, stranger, wrapped.Account(a)))
+	expect("wrapped SOL", a, one(91+1, wrapped.Address, stranger, wrapped.AssociatedAccount(a)))
 	a = l.Account(t)
-	l.do(t, wrapped.Close(wrapped.Account(stranger), a, stranger))
+	l.do(t, wrapped.CloseAccount(wrapped.AssociatedAccount(stranger), a, stranger))
 	expect("an account that is closed to somebody", a, freed(one(1000-91+1, "", stranger, a)))
 
 	l.Mine(t, 1)
@@ -143,7 +143,7 @@ func TestDepositsAreFoundHoweverTheyCome(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !block.Weighed || block.Verified == "" || block.Providers != 1 {
+	if !block.BalancesProven || block.Verified == "" || block.Providers != 1 {
 		t.Errorf("block %d: got %+v, want it weighed and verified by one", start, block)
 	}
 	for _, f := range block.Fees {
@@ -195,12 +195,12 @@ func TestBalancesAreTakenBack(t *testing.T) {
 	// An account more, one less, one that changes hands, lamports that go.
 	other := newKey(t)
 	at := surfpool.AddressOf(other)
-	l.do2(t, other, surfpool.CreateAccount(payer, at, usdc.Program, 1, 165), usdc.Initialize(at, rich), usdc.Transfer(usdc.Account(stranger), at, stranger, 7))
+	l.do2(t, other, surfpool.CreateAccount(payer, at, usdc.Program, 1, 165), usdc.InitializeAccount(at, rich), usdc.TransferTokens(usdc.AssociatedAccount(stranger), at, stranger, 7))
 	l.Mine(t, 1)
 	between := l.latest(t)
 	l.send(t, surfpool.Transaction{Keys: []ed25519.PrivateKey{l.payer, l.keys[rich]}, Instructions: []surfpool.Instruction{
-		usdc.Create(payer, poor), usdc.Transfer(usdc.Account(rich), usdc.Account(poor), rich, 100),
-		usdc.Close(usdc.Account(rich), rich, rich), usdc.HandOver(at, rich, poor), surfpool.Transfer(rich, poor, 151),
+		usdc.CreateAccount(payer, poor), usdc.TransferTokens(usdc.AssociatedAccount(rich), usdc.AssociatedAccount(poor), rich, 100),
+		usdc.CloseAccount(usdc.AssociatedAccount(rich), rich, rich), usdc.SetOwner(at, rich, poor), surfpool.TransferLamports(rich, poor, 151),
 	}})
 	l.Mine(t, 1)
 	now := l.latest(t)
@@ -252,9 +252,9 @@ func TestAnAddressWithoutAKeyOfItsOwnIsAPrograms(t *testing.T) {
 	l.Mine(t, 1)
 	at := l.latest(t)
 	for a, want := range map[chain.Address]chain.AccountKind{
-		l.Account(t): chain.Keyed, paid: chain.Keyed, surfpool.AddressOf(l.payer): chain.Keyed,
-		usdc.Account(paid): chain.Programmed, usdc.Account(l.Account(t)): chain.Programmed, nonce: chain.Programmed,
-		odd: chain.Programmed, usdc.Address: chain.Programmed, solanatx.TokenProgram: chain.Programmed,
+		l.Account(t): chain.KeyAccount, paid: chain.KeyAccount, surfpool.AddressOf(l.payer): chain.KeyAccount,
+		usdc.AssociatedAccount(paid): chain.ContractAccount, usdc.AssociatedAccount(l.Account(t)): chain.ContractAccount, nonce: chain.ContractAccount,
+		odd: chain.ContractAccount, usdc.Address: chain.ContractAccount, solanatx.TokenProgram: chain.ContractAccount,
 	} {
 		if got, err := l.chain.Reader.Kind(t.Context(), at, a); err != nil || got != want {
 			t.Errorf("%s: got %q, %v, want %s", a, got, err, want)
@@ -278,7 +278,7 @@ func (l *lab) place(t testing.TB, m surfpool.Mint) {
 func (l *lab) do2(t testing.TB, other ed25519.PrivateKey, ins ...surfpool.Instruction) {
 	t.Helper()
 	l.waits.Store(true)
-	if _, err := l.node.Do(t.Context(), surfpool.Transaction{Keys: []ed25519.PrivateKey{l.payer, l.stranger, other}, Instructions: ins}); err != nil {
+	if _, err := l.node.SendAndCheck(t.Context(), surfpool.Transaction{Keys: []ed25519.PrivateKey{l.payer, l.stranger, other}, Instructions: ins}); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/cofferpay/coffer/internal/money"
 )
 
-// statusesAtOnce is how many transactions nodes give the status of in one answer.
-const statusesAtOnce = 256
+// statusesPerCall is how many transactions nodes give the status of in one answer.
+const statusesPerCall = 256
 
 // Outcome asks all providers where the transactions are and reads the blocks with the
 // decoder that reads all blocks. Nothing proves a block, so as many as have to agree
@@ -25,8 +25,8 @@ func (c *Client) Outcome(ctx context.Context, txs []chain.TxHash, ps ...chain.Pa
 	if len(txs) == 0 {
 		return nil, nil
 	}
-	o, err := several.Outcome(ctx, c.providers, c.Agree, sameOutcome, func(ctx context.Context, from *provider) (*chain.Outcome, error) {
-		return from.outcome(ctx, txs, ps)
+	o, err := several.AgreeOnOutcome(ctx, c.providers, c.Quorum, sameOutcome, func(ctx context.Context, node *provider) (*chain.Outcome, error) {
+		return node.readOutcome(ctx, txs, ps)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("outcome of %s on %s: %w", txs[0], chain.Solana, err)
@@ -44,50 +44,50 @@ func sameOutcome(a, b *chain.Outcome) bool {
 
 // status is where a provider says that a transaction is.
 type status struct {
-	Slot uint64 `json:"slot"`
-	Sure string `json:"confirmationStatus"`
+	Slot       uint64 `json:"slot"`
+	Commitment string `json:"confirmationStatus"`
 }
 
-func (p *provider) outcome(ctx context.Context, txs []chain.TxHash, pay []chain.Payment) (*chain.Outcome, error) {
-	for part := range slices.Chunk(txs, statusesAtOnce) {
-		got, err := p.statuses(ctx, part)
+func (p *provider) readOutcome(ctx context.Context, txs []chain.TxHash, pay []chain.Payment) (*chain.Outcome, error) {
+	for part := range slices.Chunk(txs, statusesPerCall) {
+		got, err := p.readStatuses(ctx, part)
 		if err != nil {
 			return nil, err
 		}
-		var early error
+		var notYet error
 		for i, s := range got {
 			if s == nil {
 				continue
 			}
-			if s.Sure != confirmed && s.Sure != finalized {
-				early = fmt.Errorf("%s: %s is only %.20q: %w", p.name, part[i], s.Sure, chain.ErrNotYet)
+			if s.Commitment != confirmed && s.Commitment != finalized {
+				notYet = fmt.Errorf("%s: %s is only %.20q: %w", p.name, part[i], s.Commitment, chain.ErrNotYet)
 				continue
 			}
-			return p.effects(ctx, s.Slot, part[i], pay)
+			return p.readEffects(ctx, s.Slot, part[i], pay)
 		}
-		if early != nil {
-			return nil, early
+		if notYet != nil {
+			return nil, notYet
 		}
 	}
 	return nil, nil
 }
 
-// statuses are where a provider has transactions, nil for those that it has not.
-func (p *provider) statuses(ctx context.Context, of []chain.TxHash) ([]*status, error) {
+// readStatuses are where a provider has transactions, nil for those that it has not.
+func (p *provider) readStatuses(ctx context.Context, hashes []chain.TxHash) ([]*status, error) {
 	const method = "getSignatureStatuses"
-	var got weighed[[]*status]
-	if err := p.call(ctx, &got, method, of, options{"searchTransactionHistory": true}); err != nil {
+	var got contextResponse[[]*status]
+	if err := p.callMethod(ctx, &got, method, hashes, options{"searchTransactionHistory": true}); err != nil {
 		return nil, err
 	}
-	if len(got.Value) != len(of) {
-		return nil, p.Said(method, fmt.Errorf("%d answers, want %d", len(got.Value), len(of)))
+	if len(got.Value) != len(hashes) {
+		return nil, p.WrapError(method, fmt.Errorf("%d answers, want %d", len(got.Value), len(hashes)))
 	}
 	return got.Value, nil
 }
 
-// effects are what a transaction in a block came to.
-func (p *provider) effects(ctx context.Context, slot uint64, hash chain.TxHash, pay []chain.Payment) (*chain.Outcome, error) {
-	raw, err := p.raw(ctx, slot, "accounts", confirmed)
+// readEffects are what a transaction in a block came to.
+func (p *provider) readEffects(ctx context.Context, slot uint64, hash chain.TxHash, pay []chain.Payment) (*chain.Outcome, error) {
+	raw, err := p.readRawBlock(ctx, slot, "accounts", confirmed)
 	if errors.Is(err, errNoBlock) {
 		return nil, fmt.Errorf("%w: %w", chain.ErrNotYet, err)
 	}
@@ -95,7 +95,7 @@ func (p *provider) effects(ctx context.Context, slot uint64, hash chain.TxHash, 
 		return nil, err
 	}
 	var out *chain.Outcome
-	h, err := decode(raw, func(t *tx) error {
+	h, err := decodeBlock(raw, func(t *tx) error {
 		if string(t.signature) != string(hash) {
 			return nil
 		}
@@ -103,28 +103,28 @@ func (p *provider) effects(ctx context.Context, slot uint64, hash chain.TxHash, 
 			return errors.New("it is there twice")
 		}
 		m := newMovements()
-		if err := m.see(t); err != nil {
+		if err := m.addTx(t); err != nil {
 			return err
 		}
 		out = &chain.Outcome{Tx: hash, Succeeded: !t.failed}
 		for _, f := range m.fees {
 			out.Fee = f.Amount
 		}
-		if len(pay) == 1 && !pay[0].Place && !pay[0].Close {
-			out.Rent = t.rent()
+		if len(pay) == 1 && !pay[0].CreatesNonceAccount && !pay[0].ClosesTokenAccount {
+			out.Rent = t.accountRent()
 		}
 		var err error
-		if len(pay) > 0 && pay[0].Close {
-			out.Paid, err = t.closes(pay)
+		if len(pay) > 0 && pay[0].ClosesTokenAccount {
+			out.Paid, err = t.closesAll(pay)
 			out.Paid = out.Paid && out.Succeeded
 			return err
 		}
 		if len(pay) > 1 && out.Succeeded {
-			out.Paid, out.Fee, err = t.makes(pay)
+			out.Paid, out.Fee, err = t.makesAll(pay)
 			return err
 		}
-		out.Paid = out.Succeeded && chain.Makes(m.transfers, pay, pays)
-		if len(pay) == 1 && pay[0].Place && out.Paid { // what it leaves there is gone for who paid it, as the rent of a token account is
+		out.Paid = out.Succeeded && chain.MakesPayments(m.transfers, pay, isPayment)
+		if len(pay) == 1 && pay[0].CreatesNonceAccount && out.Paid { // what it leaves there is gone for who paid it, as the rent of a token account is
 			out.Fee, err = out.Fee.Add(pay[0].Amount)
 		}
 		return err
@@ -135,12 +135,12 @@ func (p *provider) effects(ctx context.Context, slot uint64, hash chain.TxHash, 
 	if out == nil {
 		return nil, fmt.Errorf("%s: %s is not in block %d, where it says", p.name, hash, slot)
 	}
-	out.Block, err = p.block(ctx, sighting{slot, h})
+	out.Block, err = p.toChainBlock(ctx, slotBlock{slot, h})
 	return out, err
 }
 
-// pays tells whether a movement is exactly a payment.
-func pays(tr chain.Transfer, p chain.Payment) bool {
+// isPayment tells whether a movement is exactly a payment.
+func isPayment(tr chain.Transfer, p chain.Payment) bool {
 	kind := chain.Native
 	if p.Contract != "" {
 		kind = chain.Token
@@ -148,9 +148,9 @@ func pays(tr chain.Transfer, p chain.Payment) bool {
 	return tr.Kind == kind && tr.Contract == p.Contract && tr.From == p.From && tr.To == p.To && tr.Amount == p.Amount
 }
 
-// rent is what a transaction left in token accounts that it made, as far as it came from
+// accountRent is what a transaction left in token accounts that it made, as far as it came from
 // who pays the fee. SOL that is wrapped is a token and no rent.
-func (t *tx) rent() money.Amount {
+func (t *tx) accountRent() money.Amount {
 	if t.failed {
 		return money.Zero
 	}
@@ -168,6 +168,6 @@ func (t *tx) rent() money.Amount {
 		}
 		left += rent
 	}
-	_, fall := t.rise(0)
+	_, fall := t.lamportChange(0)
 	return money.Units(min(left, fall))
 }

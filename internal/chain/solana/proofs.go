@@ -13,70 +13,70 @@ import (
 // may name a nonce account in a transaction, for a fee.
 const blocksMax = 64
 
-var _ chain.Proofs = (*Client)(nil)
+var _ chain.SlotProver = (*Client)(nil)
 
-// Proof finds the block from whose hash the value of a nonce account follows: the one before
+// ProveSlot finds the block from whose hash the value of a nonce account follows: the one before
 // the block in which the account was made or advanced. See
 // docs/design/solana.md#proof-of-a-slot.
-func (c *Client) Proof(ctx context.Context, account chain.Address, lease string, known ...string) (string, error) {
-	at, value, err := solanatx.ParseLease(lease)
+func (c *Client) ProveSlot(ctx context.Context, account chain.Address, slotKey string, candidates ...string) (string, error) {
+	nonceAccount, value, err := solanatx.ParseSlotKey(slotKey)
 	if err == nil {
-		err = owns(account, at)
+		err = checkNonceAccount(account, nonceAccount)
 	}
 	if err != nil {
 		return "", fmt.Errorf("proof of a place on %s: %w", chain.Solana, err)
 	}
-	for _, hash := range known {
-		if provenBy(hash, value) {
+	for _, hash := range candidates {
+		if isProvenBy(hash, value) {
 			return hash, nil
 		}
 	}
 	var errs []error
 	for _, p := range c.providers {
-		hash, err := p.before(ctx, at, value)
+		hash, err := p.findParentHash(ctx, nonceAccount, value)
 		if err == nil {
 			return hash, nil
 		}
 		errs = append(errs, err)
 	}
-	return "", fmt.Errorf("no provider of %s shows the block from which %s has its value, and one that keeps the history of the chain would: %w", chain.Solana, at, errors.Join(errs...))
+	return "", fmt.Errorf("no provider of %s shows the block from which %s has its value, and one that keeps the history of the chain would: %w", chain.Solana, nonceAccount, errors.Join(errs...))
 }
 
-func provenBy(hash, value string) bool {
-	v, err := solanatx.Durable(hash)
+func isProvenBy(hash, value string) bool {
+	v, err := solanatx.NonceValueAfter(hash)
 	return err == nil && v == value
 }
 
-// before is the hash of the block before the one in which a nonce account got its value, by
+// findParentHash is the hash of the block before the one in which a nonce account got its value, by
 // the transactions that name it, the newest first. Of the blocks that a provider has
 // forgotten none may be the one.
-func (p *provider) before(ctx context.Context, at chain.Address, value string) (string, error) {
+func (p *provider) findParentHash(ctx context.Context, nonceAccount chain.Address, value string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, p.timeout) // of all: one that is slow holds up nobody
 	defer cancel()
-	var all []struct {
+	var listed []struct {
 		Slot uint64 `json:"slot"`
 	}
-	if err := p.call(ctx, &all, "getSignaturesForAddress", at, options{"commitment": finalized, "limit": namingMax}); err != nil {
+	if err := p.callMethod(ctx, &listed, "getSignaturesForAddress", nonceAccount, options{"commitment": finalized, "limit": signaturesMax}); err != nil {
 		return "", err
 	}
-	asked := map[uint64]bool{}
+	checked := map[uint64]bool{}
 	var errs []error
-	for _, s := range all {
-		if asked[s.Slot] {
+	for _, s := range listed {
+		if checked[s.Slot] {
 			continue
 		}
-		if len(asked) == blocksMax {
+		if len(checked) == blocksMax {
 			break
 		}
-		asked[s.Slot] = true
-		h, err := p.header(ctx, s.Slot, finalized)
+		checked[s.Slot] = true
+		h, err := p.readHeader(ctx, s.Slot, finalized)
 		if err != nil {
 			errs = append(errs, err)
 			continue
 		}
-		if provenBy(h.parent, value) {
+		if isProvenBy(h.parent, value) {
 			return h.parent, nil
 		}
 	}
-	return "", errors.Join(append(errs, fmt.Errorf("%s: it follows from none of the %d blocks with transactions of it", p.name, len(asked)))...)
+	return "", errors.Join(append(errs, fmt.Errorf("%s: it follows from none of the %d blocks with transactions of it", p.name, len(checked)))...)
 }

@@ -12,15 +12,15 @@ import (
 // proves asks for the proof of a place and sees that it is one.
 func proves(t *testing.T, c chain.Chain, treasury chain.Address, lease string, known ...string) string {
 	t.Helper()
-	proof, err := c.Proofs.Proof(t.Context(), treasury, lease, known...)
+	proof, err := c.SlotProver.ProveSlot(t.Context(), treasury, lease, known...)
 	if err != nil {
 		t.Fatalf("Proof(%s): got %v, want one", lease, err)
 	}
-	_, value, err := solanatx.ParseLease(lease)
+	_, value, err := solanatx.ParseSlotKey(lease)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if v, err := solanatx.Durable(proof); err != nil || v != value {
+	if v, err := solanatx.NonceValueAfter(proof); err != nil || v != value {
 		t.Fatalf("got block %s (%v), from which %s follows, want %s", proof, err, v, value)
 	}
 	return proof
@@ -33,11 +33,11 @@ func TestAPlaceIsProvenByTheBlockBefore(t *testing.T) {
 	l := newLab(t)
 	from := l.Payer(t)
 	at := l.slot(t, from, 0)
-	account, _, err := solanatx.ParseLease(at.Lease)
+	account, _, err := solanatx.ParseSlotKey(at.Key)
 	if err != nil {
 		t.Fatal(err)
 	}
-	made := proves(t, l.chain, from, at.Lease)
+	made := proves(t, l.chain, from, at.Key)
 
 	p := chain.Payment{From: from, To: l.Account(t), Amount: money.Units(1_000_000)}
 	fees := l.quote(t, p)
@@ -46,7 +46,7 @@ func TestAPlaceIsProvenByTheBlockBefore(t *testing.T) {
 	l.Mine(t, 1)
 	l.Finalize(t)
 	next := l.slot(t, from, 0)
-	if next.Lease == at.Lease {
+	if next.Key == at.Key {
 		t.Fatal("got the same place, want it used")
 	}
 	for range 3 { // strangers name it
@@ -54,26 +54,26 @@ func TestAPlaceIsProvenByTheBlockBefore(t *testing.T) {
 		l.Mine(t, 1)
 	}
 	l.Finalize(t)
-	used := proves(t, l.chain, from, next.Lease)
+	used := proves(t, l.chain, from, next.Key)
 	if used == made {
 		t.Error("got one block for two values, want two")
 	}
-	if got := proves(t, l.chain, from, at.Lease); got != made {
+	if got := proves(t, l.chain, from, at.Key); got != made {
 		t.Errorf("what it was before: got %s, want %s", got, made)
 	}
 
 	// What the caller has is compared first, and nobody is asked.
-	before := l.front.Asked("getSignaturesForAddress")
-	if got := proves(t, l.chain, from, next.Lease, "", made, "no hash", used); got != used || l.front.Asked("getSignaturesForAddress") != before {
+	before := l.front.CallCount("getSignaturesForAddress")
+	if got := proves(t, l.chain, from, next.Key, "", made, "no hash", used); got != used || l.front.CallCount("getSignaturesForAddress") != before {
 		t.Errorf("got %s and providers asked, want %s and none", got, used)
 	}
 
 	for what, lease := range map[string]string{
-		"a recent block":  solanatx.Lease(account, used),
-		"another account": solanatx.Lease(l.Account(t), strings.Fields(next.Lease)[1]),
+		"a recent block":  solanatx.SlotKey(account, used),
+		"another account": solanatx.SlotKey(l.Account(t), strings.Fields(next.Key)[1]),
 		"a site":          string(account),
 	} {
-		if proof, err := l.chain.Proofs.Proof(t.Context(), from, lease, used, made); err == nil {
+		if proof, err := l.chain.SlotProver.ProveSlot(t.Context(), from, lease, used, made); err == nil {
 			t.Errorf("%s: got proof %s, want an error", what, proof)
 		}
 	}
@@ -85,31 +85,31 @@ func TestAProofIsFoundWhereSomebodyHasIt(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	from := l.Payer(t)
-	lease := l.slot(t, from, 0).Lease
+	lease := l.slot(t, from, 0).Key
 	want := proves(t, l.chain, from, lease)
 	for what, lie := range map[string]func(*proxy){
 		"another parent": func(p *proxy) {
-			p.On("getBlock", func(e *exchange) {
-				e.Edit(t, func(m map[string]any) { m["previousBlockhash"] = m["blockhash"] })
+			p.SetRule("getBlock", func(e *exchange) {
+				e.EditResult(t, func(m map[string]any) { m["previousBlockhash"] = m["blockhash"] })
 			})
 		},
 		"no parent": func(p *proxy) {
-			p.On("getBlock", func(e *exchange) { e.Edit(t, func(m map[string]any) { delete(m, "previousBlockhash") }) })
+			p.SetRule("getBlock", func(e *exchange) { e.EditResult(t, func(m map[string]any) { delete(m, "previousBlockhash") }) })
 		},
 		"the block is gone": func(p *proxy) {
-			p.On("getBlock", func(e *exchange) { e.Refuse(`{"code":-32001,"message":"Block cleaned up"}`) })
+			p.SetRule("getBlock", func(e *exchange) { e.SetError(`{"code":-32001,"message":"Block cleaned up"}`) })
 		},
-		"the history is gone": func(p *proxy) { p.On("getSignaturesForAddress", func(e *exchange) { e.Say(`[]`) }) },
+		"the history is gone": func(p *proxy) { p.SetRule("getSignaturesForAddress", func(e *exchange) { e.SetResult(`[]`) }) },
 		"there is no history": func(p *proxy) {
-			p.On("getSignaturesForAddress", func(e *exchange) {
-				e.Refuse(`{"code":-32011,"message":"Transaction history is not available from this node"}`)
+			p.SetRule("getSignaturesForAddress", func(e *exchange) {
+				e.SetError(`{"code":-32011,"message":"Transaction history is not available from this node"}`)
 			})
 		},
 		"another block": func(p *proxy) {
-			p.On("getSignaturesForAddress", func(e *exchange) {
+			p.SetRule("getSignaturesForAddress", func(e *exchange) {
 				e.EditList(t, func(all []map[string]any) []map[string]any {
 					for i := range all {
-						all[i]["slot"] = l.node.Slot() - 1
+						all[i]["slot"] = l.node.CurrentSlot() - 1
 					}
 					return all
 				})
@@ -118,7 +118,7 @@ func TestAProofIsFoundWhereSomebodyHasIt(t *testing.T) {
 	} {
 		liar := newProxy(t, l.node.URL, l.settled(t))
 		lie(liar)
-		if proof, err := open(t, config(liar.URL)).Proofs.Proof(t.Context(), from, lease); err == nil {
+		if proof, err := open(t, config(liar.URL)).SlotProver.ProveSlot(t.Context(), from, lease); err == nil {
 			t.Errorf("%s: got proof %s, want an error", what, proof)
 		}
 		if got := proves(t, open(t, config(liar.URL, l.front.URL)), from, lease); got != want {

@@ -38,36 +38,38 @@ type rpcError struct {
 	Message string `json:"message"`
 }
 
-func (e *rpcError) Error() string { return strconv.Itoa(e.Code) + ": " + several.Short(e.Message) }
-
-// ask makes one request and gives the result as it came.
-func (p *provider) ask(ctx context.Context, method string, args ...any) ([]byte, error) {
-	if err := p.greet(ctx); err != nil {
-		return nil, err
-	}
-	return p.request(ctx, method, args...)
+func (e *rpcError) Error() string {
+	return strconv.Itoa(e.Code) + ": " + several.TruncateAnswer(e.Message)
 }
 
-// call makes one request and reads the result. result is unchanged when it is null.
-func (p *provider) call(ctx context.Context, result any, method string, args ...any) error {
-	raw, err := p.ask(ctx, method, args...)
+// callRaw makes one request and gives the result as it came.
+func (p *provider) callRaw(ctx context.Context, method string, args ...any) ([]byte, error) {
+	if err := p.ensureHandshake(ctx); err != nil {
+		return nil, err
+	}
+	return p.sendCall(ctx, method, args...)
+}
+
+// callMethod makes one request and reads the result. result is unchanged when it is null.
+func (p *provider) callMethod(ctx context.Context, result any, method string, args ...any) error {
+	raw, err := p.callRaw(ctx, method, args...)
 	if err != nil {
 		return err
 	}
 	if err := json.Unmarshal(raw, result); err != nil {
-		return p.Said(method, err)
+		return p.WrapError(method, err)
 	}
 	return nil
 }
 
-func (p *provider) request(ctx context.Context, method string, args ...any) ([]byte, error) {
+func (p *provider) sendCall(ctx context.Context, method string, args ...any) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, p.timeout)
 	defer cancel()
-	raw, err := p.post(ctx, method, args)
-	return raw, p.Said(method, err)
+	raw, err := p.postCall(ctx, method, args)
+	return raw, p.WrapError(method, err)
 }
 
-func (p *provider) post(ctx context.Context, method string, args []any) ([]byte, error) {
+func (p *provider) postCall(ctx context.Context, method string, args []any) ([]byte, error) {
 	id := p.ids.Add(1)
 	if args == nil {
 		args = []any{}
@@ -82,7 +84,7 @@ func (p *provider) post(ctx context.Context, method string, args []any) ([]byte,
 	}
 	result, err := open(answer.Body, id)
 	if err != nil && answer.Status != http.StatusOK && !errors.As(err, new(*rpcError)) {
-		return nil, answer.Unexpected()
+		return nil, answer.UnexpectedError()
 	}
 	return result, err
 }
@@ -91,21 +93,21 @@ func (p *provider) post(ctx context.Context, method string, args []any) ([]byte,
 // none: what is not there must not be taken for nothing.
 func open(answer []byte, id uint64) ([]byte, error) {
 	s := newScanner(answer)
-	var result, fault, of []byte
-	s.expect('{')
-	for n := 0; s.more('}', &n); {
-		switch name := string(s.member()); name {
+	var result, fault, answerID []byte
+	s.expectByte('{')
+	for n := 0; s.hasNext('}', &n); {
+		switch name := string(s.readMember()); name {
 		case "result", "error", "id":
-			into := map[string]*[]byte{"result": &result, "error": &fault, "id": &of}[name]
-			if *into != nil {
+			target := map[string]*[]byte{"result": &result, "error": &fault, "id": &answerID}[name]
+			if *target != nil {
 				s.fail("a member that is there twice")
 			}
-			*into = s.skip()
+			*target = s.skipValue()
 		default:
-			s.skip()
+			s.skipValue()
 		}
 	}
-	if err := s.end(); err != nil {
+	if err := s.expectEnd(); err != nil {
 		return nil, err
 	}
 	if fault != nil && string(fault) != "null" {
@@ -115,24 +117,26 @@ func open(answer []byte, id uint64) ([]byte, error) {
 		}
 		return nil, e
 	}
-	if result == nil || string(of) != strconv.FormatUint(id, 10) {
+	if result == nil || string(answerID) != strconv.FormatUint(id, 10) {
 		return nil, errors.New("neither a result nor an error, or of another question")
 	}
 	return result, nil
 }
 
-// greet makes sure, once, that the provider is on our network. Until it has answered,
+// ensureHandshake makes sure, once, that the provider is on our network. Until it has answered,
 // nothing else is asked of it.
-func (p *provider) greet(ctx context.Context) error { return p.Greet(ctx, "getGenesisHash", p.meet) }
+func (p *provider) ensureHandshake(ctx context.Context) error {
+	return p.Handshake(ctx, "getGenesisHash", p.checkNetwork)
+}
 
-func (p *provider) meet(ctx context.Context) error {
-	raw, err := p.request(ctx, "getGenesisHash")
+func (p *provider) checkNetwork(ctx context.Context) error {
+	raw, err := p.sendCall(ctx, "getGenesisHash")
 	if err != nil {
 		return err
 	}
 	var genesis string
 	if err := json.Unmarshal(raw, &genesis); err != nil {
-		return p.Said("getGenesisHash", err)
+		return p.WrapError("getGenesisHash", err)
 	}
 	if p.genesis != "" && genesis != p.genesis {
 		return p.WrongNetwork(fmt.Sprintf("the network that began with %.44q", genesis), p.genesis)

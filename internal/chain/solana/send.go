@@ -16,23 +16,23 @@ import (
 
 var _ chain.Sender = (*Client)(nil)
 
-// knownWords are how nodes say that they have these bytes already.
-var knownWords = []string{"already been processed", "alreadyprocessed", "already processed"}
+// knownPhrases are how nodes say that they have these bytes already.
+var knownPhrases = []string{"already been processed", "alreadyprocessed", "already processed"}
 
 // Send gives the bytes to all providers at once, who do not try them out and do not send
 // them again by themselves: that is for who knows whether they are still wanted. Nothing
 // that one of them says proves that the transaction is not out.
 func (c *Client) Send(ctx context.Context, raw []byte) (chain.Answer, string) {
-	_, hash, err := solanatx.Open(raw)
+	_, hash, err := solanatx.VerifySigned(raw)
 	if err != nil {
-		return chain.Unknown, "not sent, since it is no transaction of ours: " + several.Short(err.Error())
+		return chain.Unknown, "not sent, since it is no transaction of ours: " + several.TruncateAnswer(err.Error())
 	}
-	return several.Send(ctx, c.providers, func(ctx context.Context, p *provider) (chain.Answer, error) {
+	return several.SendToAll(ctx, c.providers, func(ctx context.Context, p *provider) (chain.Answer, error) {
 		var got chain.TxHash
-		err := p.call(ctx, &got, "sendTransaction", base64.StdEncoding.EncodeToString(raw),
+		err := p.callMethod(ctx, &got, "sendTransaction", base64.StdEncoding.EncodeToString(raw),
 			options{"encoding": "base64", "skipPreflight": true, "maxRetries": 0})
 		if err != nil {
-			return takenFor(err), err
+			return classifySendError(err), err
 		}
 		if got != hash {
 			return chain.Unknown, fmt.Errorf("%s: took %s for %.90q", p.name, hash, string(got))
@@ -41,13 +41,13 @@ func (c *Client) Send(ctx context.Context, raw []byte) (chain.Answer, string) {
 	})
 }
 
-func takenFor(err error) chain.Answer {
-	var said *rpcError
-	if !errors.As(err, &said) {
+func classifySendError(err error) chain.Answer {
+	var rpcErr *rpcError
+	if !errors.As(err, &rpcErr) {
 		return chain.Unknown
 	}
-	text := strings.ToLower(said.Message)
-	for _, w := range knownWords {
+	text := strings.ToLower(rpcErr.Message)
+	for _, w := range knownPhrases {
 		if strings.Contains(text, w) {
 			return chain.Known
 		}
@@ -58,87 +58,87 @@ func takenFor(err error) chain.Answer {
 // Build encodes the transaction of a payment; it asks nobody. See the package's doc for
 // where it has from what the payment does not say.
 func (c *Client) Build(account chain.Address, s chain.Slot, fees chain.Fees, ps ...chain.Payment) ([]byte, error) {
-	payload, err := c.build(account, ps, s, fees)
+	payload, err := c.buildPayload(account, ps, s, fees)
 	if err != nil {
 		return nil, fmt.Errorf("build on %s: %w", chain.Solana, err)
 	}
 	return payload, nil
 }
 
-func (c *Client) build(account chain.Address, ps []chain.Payment, s chain.Slot, fees chain.Fees) ([]byte, error) {
-	if err := c.together(ps); err != nil {
+func (c *Client) buildPayload(account chain.Address, ps []chain.Payment, s chain.Slot, fees chain.Fees) ([]byte, error) {
+	if err := c.checkBatch(ps); err != nil {
 		return nil, err
 	}
-	if len(ps) == 1 && ps[0].Place {
-		return c.buildPlace(account, ps[0], s, fees)
+	if len(ps) == 1 && ps[0].CreatesNonceAccount {
+		return c.buildCreation(account, ps[0], s, fees)
 	}
-	t, err := c.draft(account, ps, s.Lease)
+	t, err := c.draftTx(account, ps, s.Key)
 	if err != nil {
 		return nil, err
 	}
-	if err := c.price(&t, fees); err != nil {
+	if err := c.setFees(&t, fees); err != nil {
 		return nil, err
 	}
-	if fees.Beside.Less(t.MaxCost()) {
-		return nil, fmt.Errorf("it may cost %v lamports, and the fees allow %v", t.MaxCost(), fees.Beside)
+	if fees.NonGas.Less(t.MaxCost()) {
+		return nil, fmt.Errorf("it may cost %v lamports, and the fees allow %v", t.MaxCost(), fees.NonGas)
 	}
-	if with, err := makes(t, ps); err != nil {
+	if withAccounts, err := withTokenAccounts(t, ps); err != nil {
 		return nil, err
-	} else if !fees.Beside.Less(with.MaxCost()) {
-		t = with
+	} else if !fees.NonGas.Less(withAccounts.MaxCost()) {
+		t = withAccounts
 	}
 	return t.Payload()
 }
 
-// draft is the transaction of payments without its fees, that makes no account.
-func (c *Client) draft(account chain.Address, ps []chain.Payment, lease string) (solanatx.Tx, error) {
-	at, value, err := solanatx.ParseLease(lease)
+// draftTx is the transaction of payments without its fees, that makes no account.
+func (c *Client) draftTx(account chain.Address, ps []chain.Payment, slotKey string) (solanatx.Tx, error) {
+	nonceAccount, value, err := solanatx.ParseSlotKey(slotKey)
 	if err != nil {
 		return solanatx.Tx{}, err
 	}
-	if err := owns(account, at); err != nil {
+	if err := checkNonceAccount(account, nonceAccount); err != nil {
 		return solanatx.Tx{}, err
 	}
-	t := solanatx.Tx{Payer: account, NonceAccount: at, NonceValue: value}
+	t := solanatx.Tx{Payer: account, NonceAccount: nonceAccount, NonceValue: value}
 	for _, p := range ps {
-		if payer := payerOf(p); payer != account {
+		if payer := feePayer(p); payer != account {
 			return solanatx.Tx{}, fmt.Errorf("%s pays for the payment, not %s", payer, account)
 		}
-		if err := c.add(&t, p); err != nil {
+		if err := c.addPayment(&t, p); err != nil {
 			return solanatx.Tx{}, err
 		}
 	}
 	return t, nil
 }
 
-// add has a transaction make a payment, for which it makes no account, or a close.
-func (c *Client) add(t *solanatx.Tx, p chain.Payment) (err error) {
+// addPayment has a transaction make a payment, for which it makes no account, or a close.
+func (c *Client) addPayment(t *solanatx.Tx, p chain.Payment) (err error) {
 	var m Mint
 	if p.Contract != "" {
-		if m, err = c.mint(p.Contract); err != nil {
+		if m, err = c.configuredMint(p.Contract); err != nil {
 			return err
 		}
 	}
-	if p.Close {
-		shut, err := solanatx.CloseOf(p, m.Program)
+	if p.ClosesTokenAccount {
+		shut, err := solanatx.NewClose(p, m.Program)
 		if err == nil && p.To != t.Payer {
 			err = fmt.Errorf("what is in the account of %s goes to %s, who pays for it, and not to %s", p.From, t.Payer, p.To)
 		}
 		t.Closes = append(t.Closes, shut)
 		return err
 	}
-	move, err := solanatx.MoveOf(p, m.Program, m.Decimals, false)
+	move, err := solanatx.NewMove(p, m.Program, m.Decimals, false)
 	t.Moves = append(t.Moves, move)
 	return err
 }
 
-// owns is an error unless a nonce account is where one of the treasury's is.
-func owns(treasury, nonce chain.Address) error {
-	all, err := nonceAccounts(treasury)
+// checkNonceAccount is an error unless a nonce account is where one of the treasury's is.
+func checkNonceAccount(treasury, nonce chain.Address) error {
+	addresses, err := nonceAccounts(treasury)
 	if err != nil {
 		return err
 	}
-	for _, a := range all {
+	for _, a := range addresses {
 		if a == nonce {
 			return nil
 		}
@@ -146,18 +146,18 @@ func owns(treasury, nonce chain.Address) error {
 	return fmt.Errorf("%s is no nonce account of %s", nonce, treasury)
 }
 
-func payerOf(p chain.Payment) chain.Address {
+func feePayer(p chain.Payment) chain.Address {
 	if p.Payer != "" {
 		return p.Payer
 	}
 	return p.From
 }
 
-// makes is a transaction that also makes the token accounts of its receivers, where such
+// withTokenAccounts is a transaction that also makes the token accounts of its receivers, where such
 // receive: each once, with the first of the moves that come to it. Either all of them are
 // made that are missing or none is, because the fees have room for one number more and
 // not for a list.
-func makes(t solanatx.Tx, ps []chain.Payment) (solanatx.Tx, error) {
+func withTokenAccounts(t solanatx.Tx, ps []chain.Payment) (solanatx.Tx, error) {
 	moves := slices.Clone(t.Moves)
 	made := map[chain.Address]bool{}
 	for i, m := range moves {
@@ -166,7 +166,7 @@ func makes(t solanatx.Tx, ps []chain.Payment) (solanatx.Tx, error) {
 		}
 		made[m.To] = true
 		var err error
-		if moves[i], err = solanatx.MoveOf(ps[i], m.TokenProgram, m.Decimals, true); err != nil {
+		if moves[i], err = solanatx.NewMove(ps[i], m.TokenProgram, m.Decimals, true); err != nil {
 			return t, err
 		}
 	}
@@ -174,16 +174,16 @@ func makes(t solanatx.Tx, ps []chain.Payment) (solanatx.Tx, error) {
 	return t, nil
 }
 
-// price puts the fees into a transaction.
-func (c *Client) price(t *solanatx.Tx, fees chain.Fees) error {
+// setFees puts the fees into a transaction.
+func (c *Client) setFees(t *solanatx.Tx, fees chain.Fees) error {
 	price, ok := fees.TipCap.Uint64()
 	switch {
 	case !fees.FeeCap.IsZero():
 		return fmt.Errorf("a fee cap of %v, and what it may cost stands beside it here", fees.FeeCap)
 	case !ok || price > c.PriceMax:
 		return fmt.Errorf("the price of %v a unit is above the configured %d", fees.TipCap, c.PriceMax)
-	case c.CostMax.Less(fees.Beside):
-		return fmt.Errorf("it may cost %v, which is above the configured %v", fees.Beside, c.CostMax)
+	case c.CostMax.Less(fees.NonGas):
+		return fmt.Errorf("it may cost %v, which is above the configured %v", fees.NonGas, c.CostMax)
 	case fees.GasLimit == 0 || fees.GasLimit > solanatx.LimitMax:
 		return fmt.Errorf("the limit is %d compute units, not 1 to %d", fees.GasLimit, solanatx.LimitMax)
 	}
@@ -202,18 +202,18 @@ func (c *Client) Bump(_ context.Context, last chain.Fees) (chain.Fees, bool, err
 	if price >= c.PriceMax {
 		return chain.Fees{}, false, nil
 	}
-	next := last
-	more := min(price+price/2+1, c.PriceMax)
-	next.TipCap = money.Units(more)
-	before, after := unitsCost(last.GasLimit, price), unitsCost(last.GasLimit, more)
+	bumped := last
+	higher := min(price+price/2+1, c.PriceMax)
+	bumped.TipCap = money.Units(higher)
+	before, after := unitsCost(last.GasLimit, price), unitsCost(last.GasLimit, higher)
 	var err error
-	if next.Beside, err = last.Beside.Add(money.Units(after - before)); err != nil {
+	if bumped.NonGas, err = last.NonGas.Add(money.Units(after - before)); err != nil {
 		return chain.Fees{}, false, fmt.Errorf("bump on %s: %w", chain.Solana, err)
 	}
-	if c.CostMax.Less(next.Beside) {
+	if c.CostMax.Less(bumped.NonGas) {
 		return chain.Fees{}, false, nil
 	}
-	return next, true, nil
+	return bumped, true, nil
 }
 
 // unitsCost is what a limit costs at a price, in lamports, as the chain rounds it.

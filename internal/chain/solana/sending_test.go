@@ -25,10 +25,10 @@ import (
 func (l *lab) slot(t testing.TB, treasury chain.Address, n int) chain.Slot {
 	t.Helper()
 	acct, err := l.chain.Sender.Account(t.Context(), treasury)
-	if err != nil || !acct.Leased || len(acct.Leases) <= n {
+	if err != nil || !acct.KeyedSlots || len(acct.Slots) <= n {
 		t.Fatalf("got %+v, %v, want more than %d places", acct, err, n)
 	}
-	return chain.Slot{Nonce: uint64(n), Lease: acct.Leases[n].Latest}
+	return chain.Slot{Nonce: uint64(n), Key: acct.Slots[n].Latest}
 }
 
 func (l *lab) quote(t testing.TB, p chain.Payment) chain.Fees {
@@ -99,7 +99,7 @@ func (l *lab) used(t testing.TB, a chain.Address, s chain.Slot, latest, final bo
 	if err != nil {
 		t.Fatal(err)
 	}
-	if l, f := acct.Used(s); l != latest || f != final {
+	if l, f := acct.IsUsed(s); l != latest || f != final {
 		t.Errorf("%v of %+v: got used %v, finally %v, want %v, %v", s, acct, l, f, latest, final)
 	}
 }
@@ -153,11 +153,11 @@ func TestAPlaceIsSpentOnceAndOnlyByWhatTookIt(t *testing.T) {
 	// An answer that is lost leaves open what became of it, and sending again pays once.
 	at = l.slot(t, from, 2)
 	raw, hash := l.signed(t, &two, from, at, fees)
-	l.front.On("sendTransaction", func(e *exchange) { e.Lose() })
+	l.front.SetRule("sendTransaction", func(e *exchange) { e.DropConnection() })
 	if a, said := l.chain.Sender.Send(t.Context(), raw); a != chain.Unknown || said == "" {
 		t.Errorf("lost: got %v %q, want Unknown and what was said", a, said)
 	}
-	l.front.On("sendTransaction", nil)
+	l.front.SetRule("sendTransaction", nil)
 	if a, said := l.chain.Sender.Send(t.Context(), raw); a != chain.Known {
 		t.Errorf("again: got %v %q, want Known", a, said)
 	}
@@ -176,8 +176,8 @@ func TestTheTreasuryPaysForWhatLeavesADepositAddress(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	treasury, deposit := l.Payer(t), l.Account(t)
-	l.Give(t, deposit, "", money.Units(2_000_000))
-	l.Give(t, deposit, usdc.Address, money.Units(700))
+	l.Fund(t, deposit, "", money.Units(2_000_000))
+	l.Fund(t, deposit, usdc.Address, money.Units(700))
 	for i, p := range []chain.Payment{
 		{From: deposit, To: treasury, Payer: treasury, Contract: usdc.Address, Amount: money.Units(700)},
 		{From: deposit, To: treasury, Payer: treasury, Amount: money.Units(2_000_000)}, // all of it
@@ -192,8 +192,8 @@ func TestTheTreasuryPaysForWhatLeavesADepositAddress(t *testing.T) {
 		}
 		l.take(t, raw)
 		l.Mine(t, 1)
-		if o := l.outcome(t, &p, hash); o == nil || !o.Paid || o.Fee.Less(money.Units(2*solanatx.SignatureFee)) || fees.Beside.Less(o.Fee) {
-			t.Errorf("got %+v, want it paid for two signatures and at most %v", o, fees.Beside)
+		if o := l.outcome(t, &p, hash); o == nil || !o.Paid || o.Fee.Less(money.Units(2*solanatx.SignatureFee)) || fees.NonGas.Less(o.Fee) {
+			t.Errorf("got %+v, want it paid for two signatures and at most %v", o, fees.NonGas)
 		}
 		if got := l.holds(t, deposit, p.Contract); !got.IsZero() {
 			t.Errorf("got %v left, want nothing", got)
@@ -205,12 +205,12 @@ func TestAPaymentMakesTheAccountThatIsMissingAndABuilderRemembersNothing(t *test
 	t.Parallel()
 	l := newLab(t)
 	from := l.Payer(t)
-	l.Give(t, from, usdc.Address, money.Units(1000))
+	l.Fund(t, from, usdc.Address, money.Units(1000))
 	p := chain.Payment{From: from, To: l.Account(t), Contract: usdc.Address, Amount: money.Units(10)}
 	makes := func(payload []byte) bool {
 		t.Helper()
 		tx, err := solanatx.Decode(payload)
-		if err != nil || tx.Pays(p) != nil {
+		if err != nil || tx.CheckPayments(p) != nil {
 			t.Fatalf("got %+v, %v, want the payment", tx, err)
 		}
 		return tx.Moves[0].Owner != ""
@@ -229,7 +229,7 @@ func TestAPaymentMakesTheAccountThatIsMissingAndABuilderRemembersNothing(t *test
 		// Started again, the adapter has seen nothing and reaches nobody but for the greeting.
 		deaf := newProxy(t, l.node.URL, nil)
 		again := open(t, config(deaf.URL))
-		deaf.On("*", (*exchange).Hang)
+		deaf.SetRule("*", (*exchange).HangUntilCancelled)
 		if got, err := again.Sender.Build(from, at, f, p); err != nil || !bytes.Equal(got, first) {
 			t.Errorf("after a restart: got %x, %v, want %x", got, err, first)
 		}
@@ -244,8 +244,8 @@ func TestAPaymentMakesTheAccountThatIsMissingAndABuilderRemembersNothing(t *test
 		t.Errorf("got %+v, want it paid", o)
 	}
 	next := l.quote(t, p)
-	if rent, err := fees.Beside.Sub(next.Beside); err != nil || rent.Less(money.Units(solanatx.TokenAccountRent/2)) {
-		t.Errorf("got costs of %v and then %v, want the rent counted once", fees.Beside, next.Beside)
+	if rent, err := fees.NonGas.Sub(next.NonGas); err != nil || rent.Less(money.Units(solanatx.TokenAccountRent/2)) {
+		t.Errorf("got costs of %v and then %v, want the rent counted once", fees.NonGas, next.NonGas)
 	}
 	for range 3 {
 		payload, err := l.chain.Sender.Build(from, l.slot(t, from, 1), next, p)
@@ -263,8 +263,8 @@ func TestAQuoteSaysWhyAPaymentIsHopeless(t *testing.T) {
 	l := newLab(t)
 	ctx := t.Context()
 	from, other := l.Payer(t), l.Account(t)
-	l.Give(t, from, usdc.Address, money.Units(1000))
-	l.Give(t, other, usdc.Address, money.Units(1))
+	l.Fund(t, from, usdc.Address, money.Units(1000))
+	l.Fund(t, other, usdc.Address, money.Units(1))
 	place := func(m surfpool.Mint) surfpool.Mint {
 		m.Address = surfpool.AddressOf(newKey(t))
 		if m.Program == "" {
@@ -286,12 +286,12 @@ func TestAQuoteSaysWhyAPaymentIsHopeless(t *testing.T) {
 	nine := place(surfpool.Mint{Decimals: 9, Program: solanatx.TokenProgram})
 	nowhere := surfpool.AddressOf(newKey(t))
 	blocked, given := l.Account(t), l.Account(t)
-	l.Refuse(t, blocked)
-	l.Give(t, given, usdc.Address, money.Units(1))
-	l.keys[l.node.FaucetAddress()] = l.node.Faucet()
-	if _, err := l.node.Do(ctx, surfpool.Transaction{
+	l.RefusePayments(t, blocked)
+	l.Fund(t, given, usdc.Address, money.Units(1))
+	l.keys[l.node.FaucetAddress()] = l.node.FaucetPrivateKey()
+	if _, err := l.node.SendAndCheck(ctx, surfpool.Transaction{
 		Keys:         []ed25519.PrivateKey{l.payer, l.keys[given]},
-		Instructions: []surfpool.Instruction{usdc.HandOver(usdc.Account(given), given, other)},
+		Instructions: []surfpool.Instruction{usdc.SetOwner(usdc.AssociatedAccount(given), given, other)},
 	}); err != nil {
 		t.Fatal(err)
 	}
@@ -313,8 +313,8 @@ func TestAQuoteSaysWhyAPaymentIsHopeless(t *testing.T) {
 		p    chain.Payment
 		word string
 	}{
-		"a token account":             {chain.Payment{To: usdc.Account(other), Amount: money.Units(1_000_000)}, "token account of " + string(other)},
-		"a token account, of a token": {chain.Payment{To: usdc.Account(other), Contract: usdc.Address, Amount: money.Units(1)}, "token account of " + string(other)},
+		"a token account":             {chain.Payment{To: usdc.AssociatedAccount(other), Amount: money.Units(1_000_000)}, "token account of " + string(other)},
+		"a token account, of a token": {chain.Payment{To: usdc.AssociatedAccount(other), Contract: usdc.Address, Amount: money.Units(1)}, "token account of " + string(other)},
 		"a program":                   {chain.Payment{To: solanatx.TokenProgram, Amount: money.Units(1_000_000)}, "nobody holds a key"},
 		"a mint":                      {chain.Payment{To: usdc.Address, Amount: money.Units(1_000_000)}, "the mint of a token"},
 		"a mint of Token-2022":        {chain.Payment{To: taxed.Address, Amount: money.Units(1_000_000)}, "the mint of a token"},
@@ -359,11 +359,11 @@ func TestAQuoteSaysWhyAPaymentIsHopeless(t *testing.T) {
 		"getMultipleAccounts", "getMinimumBalanceForRentExemption", "simulateTransaction", "getRecentPrioritizationFees",
 	} {
 		for _, answer := range []string{`{"context":{"slot":1},"value":null}`, `"?"`, ``} {
-			l.front.On(method, func(e *exchange) {
+			l.front.SetRule(method, func(e *exchange) {
 				if answer == "" {
-					e.Refuse(`{"code":-32005,"message":"Node is behind"}`)
+					e.SetError(`{"code":-32005,"message":"Node is behind"}`)
 				} else {
-					e.Say(answer)
+					e.SetResult(answer)
 				}
 			})
 			fees, err := c.Sender.Quote(ctx, chain.Payment{From: from, To: to, Contract: usdc.Address, Amount: money.Units(1)})
@@ -371,7 +371,7 @@ func TestAQuoteSaysWhyAPaymentIsHopeless(t *testing.T) {
 				t.Errorf("%s says %q: got %+v, %v, want an error that is no refusal", method, answer, fees, err)
 			}
 		}
-		l.front.On(method, nil)
+		l.front.SetRule(method, nil)
 	}
 }
 
@@ -379,13 +379,13 @@ func TestWhatTheChainKeepsForRentIsNotPaidAway(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	const least = 890_880
-	l.front.On("getMinimumBalanceForRentExemption", func(e *exchange) { e.Say(fmt.Sprint(least)) })
+	l.front.SetRule("getMinimumBalanceForRentExemption", func(e *exchange) { e.SetResult(fmt.Sprint(least)) })
 	from, poor, deposit := l.Payer(t), l.Payer(t), l.Account(t)
-	l.Give(t, deposit, "", money.Units(2_000_000))
-	l.Give(t, poor, "", money.Units(2_000_000))
-	l.Give(t, poor, usdc.Address, money.Units(5))
+	l.Fund(t, deposit, "", money.Units(2_000_000))
+	l.Fund(t, poor, "", money.Units(2_000_000))
+	l.Fund(t, poor, usdc.Address, money.Units(5))
 	known := l.Account(t)
-	l.Give(t, known, "", money.Units(least))
+	l.Fund(t, known, "", money.Units(least))
 	var reverted *chain.RevertedError
 	for what, tt := range map[string]struct {
 		p       chain.Payment
@@ -410,10 +410,10 @@ func TestWhatTheChainKeepsForRentIsNotPaidAway(t *testing.T) {
 		}
 	}
 	for a, want := range map[chain.Address]uint64{l.Account(t): least, known: 1} {
-		if got, err := l.chain.Minimum(t.Context(), "", a); err != nil || got != money.Units(want) {
+		if got, err := l.chain.MinPaymentTo(t.Context(), "", a); err != nil || got != money.Units(want) {
 			t.Errorf("the smallest payment to %s: got %v, %v, want %d", a, got, err, want)
 		}
-		if got, err := l.chain.Minimum(t.Context(), usdc.Address, a); err != nil || got != money.Units(1) {
+		if got, err := l.chain.MinPaymentTo(t.Context(), usdc.Address, a); err != nil || got != money.Units(1) {
 			t.Errorf("the smallest payment of a token to %s: got %v, %v, want 1", a, got, err)
 		}
 	}
@@ -430,7 +430,7 @@ func TestAPriceFollowsTheMarketWithinItsBounds(t *testing.T) {
 		`[{"slot":1,"prioritizationFee":90000},{"slot":2,"prioritizationFee":20000},{"slot":3,"prioritizationFee":30000},{"slot":4,"prioritizationFee":40000},{"slot":5,"prioritizationFee":0}]`: 40_000,
 		`[{"slot":1,"prioritizationFee":18446744073709551615}]`: priceMax,
 	} {
-		l.front.On("getRecentPrioritizationFees", func(e *exchange) { e.Say(asked) })
+		l.front.SetRule("getRecentPrioritizationFees", func(e *exchange) { e.SetResult(asked) })
 		f := l.quote(t, p)
 		if f.TipCap != money.Units(want) || !f.FeeCap.IsZero() {
 			t.Errorf("%s: got %+v, want a price of %d", asked, f, want)
@@ -439,8 +439,8 @@ func TestAPriceFollowsTheMarketWithinItsBounds(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if tx, err := solanatx.Decode(payload); err != nil || tx.MaxCost() != f.Beside || tx.Price != want {
-			t.Errorf("%s: got %+v, %v, want it to cost %v", asked, tx, err, f.Beside)
+		if tx, err := solanatx.Decode(payload); err != nil || tx.MaxCost() != f.NonGas || tx.Price != want {
+			t.Errorf("%s: got %+v, %v, want it to cost %v", asked, tx, err, f.NonGas)
 		}
 	}
 	cfg := config(l.front.URL)
@@ -453,10 +453,10 @@ func TestAPriceFollowsTheMarketWithinItsBounds(t *testing.T) {
 	f := l.quote(t, p)
 	at := l.slot(t, from, 0)
 	less, more, gas, other := f, f, f, at
-	less.Beside = money.Units(5_000)
+	less.NonGas = money.Units(5_000)
 	more.TipCap = money.Units(priceMax + 1)
 	gas.FeeCap = money.Units(1)
-	other.Lease = l.slot(t, l.Payer(t), 0).Lease
+	other.Key = l.slot(t, l.Payer(t), 0).Key
 	for what, tt := range map[string]struct {
 		f chain.Fees
 		s chain.Slot
@@ -477,7 +477,7 @@ func edited(t testing.TB, n int, commitment string, change func(any) any) rule {
 		if json.Unmarshal(e.Params[1], &how) != nil || commitment != "" && how.Commitment != commitment {
 			return
 		}
-		e.Edit(t, func(m map[string]any) {
+		e.EditResult(t, func(m map[string]any) {
 			list := m["value"].([]any)
 			list[n] = change(list[n])
 		})
@@ -511,7 +511,7 @@ func withData(t testing.TB, change func([]byte)) func(any) any {
 }
 
 func free(a chain.Account) (places []string) {
-	for _, l := range a.Leases {
+	for _, l := range a.Slots {
 		if l.Latest == l.Final && l.Final != "" {
 			places = append(places, l.Final)
 		}
@@ -525,15 +525,15 @@ func TestAPlaceIsFreeByTheWordOfEnoughAndUsedByTheWordOfAll(t *testing.T) {
 	treasury := l.Payer(t)
 	one, two, three := newProxy(t, l.node.URL, l.settled(t)), newProxy(t, l.node.URL, l.settled(t)), newProxy(t, l.node.URL, l.settled(t))
 	cfg := config(one.URL, two.URL, three.URL)
-	cfg.Agree, cfg.Timeout = 2, 2*time.Second
+	cfg.Quorum, cfg.Timeout = 2, 2*time.Second
 	c := open(t, cfg)
 	truth, err := c.Sender.Account(t.Context(), treasury)
-	if err != nil || len(truth.Leases) != places || len(free(truth)) != places {
+	if err != nil || len(truth.Slots) != places || len(free(truth)) != places {
 		t.Fatalf("got %+v, %v, want %d free places", truth, err, places)
 	}
-	at := chain.Slot{Lease: truth.Leases[0].Final}
+	at := chain.Slot{Key: truth.Slots[0].Final}
 	gone := func(any) any { return nil }
-	stopped := func(e *exchange) { e.Refuse(`{"code":-32005,"message":"Node is behind"}`) }
+	stopped := func(e *exchange) { e.SetError(`{"code":-32005,"message":"Node is behind"}`) }
 	hour := withData(t, func(b []byte) { binary.LittleEndian.PutUint64(b[32:], uint64(time.Now().Add(-time.Hour).Unix())) })
 	for _, tt := range []struct {
 		what            string
@@ -552,9 +552,9 @@ func TestAPlaceIsFreeByTheWordOfEnoughAndUsedByTheWordOfAll(t *testing.T) {
 		{"one is silent", nil, stopped, nil, places, true},
 		{"two are silent", nil, stopped, stopped, -1, true},
 	} {
-		one.On("getMultipleAccounts", tt.one)
-		two.On("getMultipleAccounts", tt.two)
-		three.On("getMultipleAccounts", tt.three)
+		one.SetRule("getMultipleAccounts", tt.one)
+		two.SetRule("getMultipleAccounts", tt.two)
+		three.SetRule("getMultipleAccounts", tt.three)
 		got, err := c.Sender.Account(t.Context(), treasury)
 		if tt.free < 0 {
 			if err == nil {
@@ -565,7 +565,7 @@ func TestAPlaceIsFreeByTheWordOfEnoughAndUsedByTheWordOfAll(t *testing.T) {
 		if err != nil || len(free(got)) != tt.free {
 			t.Errorf("%s: got %+v, %v, want %d free", tt.what, got, err, tt.free)
 		}
-		if used, _ := got.Used(at); used == tt.still {
+		if used, _ := got.IsUsed(at); used == tt.still {
 			t.Errorf("%s: got %+v, want the place used: %v", tt.what, got, !tt.still)
 		}
 	}
@@ -584,7 +584,7 @@ func TestAPlaceIsFreeByTheWordOfEnoughAndUsedByTheWordOfAll(t *testing.T) {
 			return json.RawMessage(bytes.Replace(b, []byte(solanatx.SystemProgram), []byte(solanatx.TokenProgram), 1))
 		},
 	} {
-		one.On("getMultipleAccounts", edited(t, 1, "", change))
+		one.SetRule("getMultipleAccounts", edited(t, 1, "", change))
 		if got, err := single.Sender.Account(t.Context(), treasury); err == nil || !strings.Contains(err.Error(), string(address)) {
 			t.Errorf("%s: got %+v, %v, want an error with its address", what, got, err)
 		}
@@ -592,13 +592,13 @@ func TestAPlaceIsFreeByTheWordOfEnoughAndUsedByTheWordOfAll(t *testing.T) {
 
 	// A provider whose state is old has no say: what it does not know yet looks used.
 	cfg = config(one.URL)
-	cfg.BehindMax = 10 * time.Minute
+	cfg.LagMax = 10 * time.Minute
 	timed := open(t, cfg)
-	one.On("getMultipleAccounts", nil)
+	one.SetRule("getMultipleAccounts", nil)
 	if got, err := timed.Sender.Account(t.Context(), treasury); err != nil || len(free(got)) != places {
 		t.Errorf("of this moment: got %+v, %v, want %d places", got, err, places)
 	}
-	one.On("getMultipleAccounts", edited(t, solana.NonceAccountsMax, "", hour))
+	one.SetRule("getMultipleAccounts", edited(t, solana.NonceAccountsMax, "", hour))
 	if got, err := timed.Sender.Account(t.Context(), treasury); err == nil {
 		t.Errorf("an hour old: got %+v, want an error", got)
 	}
@@ -619,7 +619,7 @@ func TestAStrangersGiftStopsNoPlaceBehindIt(t *testing.T) {
 	l.Mine(t, 1)
 	l.Finalize(t)
 	got, err := l.chain.Sender.Account(t.Context(), treasury)
-	if err != nil || len(free(got)) != places+1 || slices.ContainsFunc(got.Leases, func(l chain.Lease) bool { return strings.HasPrefix(l.Final, string(gift)) }) {
+	if err != nil || len(free(got)) != places+1 || slices.ContainsFunc(got.Slots, func(l chain.SlotState) bool { return strings.HasPrefix(l.Final, string(gift)) }) {
 		t.Errorf("got %+v, %v, want %d places, none of them the stranger's", got, err, places+1)
 	}
 }
@@ -637,55 +637,55 @@ func TestAnOutcomeIsNoOnesWordAlone(t *testing.T) {
 	if o, err := c.Outcome(t.Context(), txs, p); err != nil || o != nil {
 		t.Errorf("not sent: got %+v, %v, want nothing", o, err)
 	}
-	two.On("getSignatureStatuses", func(e *exchange) { e.Lose() })
+	two.SetRule("getSignatureStatuses", func(e *exchange) { e.DropConnection() })
 	if o, err := c.Outcome(t.Context(), txs, p); err == nil {
 		t.Errorf("one has not looked: got %+v, want an error", o)
 	}
-	two.On("getSignatureStatuses", nil)
+	two.SetRule("getSignatureStatuses", nil)
 	l.take(t, raw)
 	l.Mine(t, 1)
 	if o, err := c.Outcome(t.Context(), txs, p); err != nil || o == nil || !o.Paid {
 		t.Errorf("both have it: got %+v, %v, want it paid", o, err)
 	}
-	two.On("getSignatureStatuses", func(e *exchange) { e.Say(none) })
+	two.SetRule("getSignatureStatuses", func(e *exchange) { e.SetResult(none) })
 	if o, err := c.Outcome(t.Context(), txs, p); !errors.Is(err, chain.ErrNotYet) {
 		t.Errorf("one has it: got %+v, %v, want ErrNotYet", o, err)
 	}
 	both := func(r rule) {
-		one.On("getSignatureStatuses", r)
-		two.On("getSignatureStatuses", r)
+		one.SetRule("getSignatureStatuses", r)
+		two.SetRule("getSignatureStatuses", r)
 	}
 	// A node that is not asked to search its history knows of the last minutes alone.
 	both(func(e *exchange) {
 		var asked struct{ SearchTransactionHistory bool }
 		if len(e.Params) != 2 || json.Unmarshal(e.Params[1], &asked) != nil || !asked.SearchTransactionHistory {
-			e.Say(none)
+			e.SetResult(none)
 		}
 	})
 	if o, err := c.Outcome(t.Context(), txs, p); err != nil || o == nil || !o.Paid {
 		t.Errorf("long ago: got %+v, %v, want it paid", o, err)
 	}
 	both(func(e *exchange) {
-		e.Say(strings.Replace(none, "null", `{"slot":1,"confirmationStatus":"processed","err":null}`, 1))
+		e.SetResult(strings.Replace(none, "null", `{"slot":1,"confirmationStatus":"processed","err":null}`, 1))
 	})
 	if o, err := c.Outcome(t.Context(), txs, p); !errors.Is(err, chain.ErrNotYet) {
 		t.Errorf("it is only processed: got %+v, %v, want ErrNotYet", o, err)
 	}
 	both(nil)
-	two.On("getBlock", func(e *exchange) { e.Refuse(`{"code":-32004,"message":"Block not available"}`) })
+	two.SetRule("getBlock", func(e *exchange) { e.SetError(`{"code":-32004,"message":"Block not available"}`) })
 	if o, err := c.Outcome(t.Context(), txs, p); !errors.Is(err, chain.ErrNotYet) {
 		t.Errorf("one does not give its block: got %+v, %v, want ErrNotYet", o, err)
 	}
-	two.On("getBlock", func(e *exchange) {
-		e.Edit(t, editTx(func(m map[string]any) { m["meta"].(map[string]any)["err"] = map[string]any{"InstructionError": 3} }))
+	two.SetRule("getBlock", func(e *exchange) {
+		e.EditResult(t, editTx(func(m map[string]any) { m["meta"].(map[string]any)["err"] = map[string]any{"InstructionError": 3} }))
 	})
 	if o, err := c.Outcome(t.Context(), txs, p); !errors.Is(err, chain.ErrDisagreement) {
 		t.Errorf("one says that it failed: got %+v, %v, want ErrDisagreement", o, err)
 	}
 	both(func(e *exchange) {
-		e.Edit(t, func(m map[string]any) { m["value"].([]any)[0].(map[string]any)["slot"] = l.node.Slot() - 20 })
+		e.EditResult(t, func(m map[string]any) { m["value"].([]any)[0].(map[string]any)["slot"] = l.node.CurrentSlot() - 20 })
 	})
-	two.On("getBlock", nil)
+	two.SetRule("getBlock", nil)
 	if o, err := c.Outcome(t.Context(), txs, p); err == nil {
 		t.Errorf("in another block: got %+v, want an error", o)
 	}
@@ -698,21 +698,21 @@ func TestAPlaceIsMadeAgainWhenAsManyAsHaveToAgreeSayThatItLapsed(t *testing.T) {
 	one, two := newProxy(t, l.node.URL, l.settled(t)), newProxy(t, l.node.URL, l.settled(t))
 	c := open(t, config(one.URL, two.URL))
 	treasury := l.Account(t)
-	l.Give(t, treasury, "", money.Units(1_000_000_000))
-	p, err := c.Places.Place(treasury, 0)
+	l.Fund(t, treasury, "", money.Units(1_000_000_000))
+	p, err := c.NonceAccounts.Creation(treasury, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	site := chain.Slot{Lease: string(p.To)}
-	if a, err := c.Sender.Account(t.Context(), treasury); err != nil || len(a.Sites) != solana.NonceAccountsMax || !a.Next(site) {
+	site := chain.Slot{Key: string(p.To)}
+	if a, err := c.Sender.Account(t.Context(), treasury); err != nil || len(a.Creatable) != solana.NonceAccountsMax || !a.IsNext(site) {
 		t.Errorf("before: got %+v, %v, want every number free", a, err)
 	}
-	one.On("getBlockHeight", func(e *exchange) { e.Say("9000000000000000000") })
+	one.SetRule("getBlockHeight", func(e *exchange) { e.SetResult("9000000000000000000") })
 	f, err := c.Sender.Quote(t.Context(), p)
-	if at := l.node.Slot() - 1 + 150; err != nil || f.Until != at || f.Beside != money.Units(solanatx.NonceRent+solanatx.SignatureFee) {
+	if at := l.node.CurrentSlot() - 1 + 150; err != nil || f.LastValidBlock != at || f.NonGas != money.Units(solanatx.NonceRent+solanatx.SignatureFee) {
 		t.Fatalf("with a height that one makes up: got %+v, %v, want it good until %d", f, err, at)
 	}
-	one.On("getBlockHeight", nil)
+	one.SetRule("getBlockHeight", nil)
 	payload, err := c.Sender.Build(treasury, site, f, p)
 	if err != nil {
 		t.Fatal(err)
@@ -721,25 +721,25 @@ func TestAPlaceIsMadeAgainWhenAsManyAsHaveToAgreeSayThatItLapsed(t *testing.T) {
 	txs := []chain.TxHash{hash}
 	lapsed := func(what string, want bool) {
 		t.Helper()
-		if got, err := c.Places.Lapsed(t.Context(), txs, f.Until); err != nil || got != want {
+		if got, err := c.NonceAccounts.Expired(t.Context(), txs, f.LastValidBlock); err != nil || got != want {
 			t.Errorf("%s: got %v, %v, want %v", what, got, err, want)
 		}
 	}
 	lapsed("at once", false)
 	l.Mine(t, 200)
 	lapsed("when it is too old", true)
-	two.On("getBlockHeight", func(e *exchange) { e.Say("100") })
+	two.SetRule("getBlockHeight", func(e *exchange) { e.SetResult("100") })
 	lapsed("one is behind", false)
-	two.On("getBlockHeight", func(e *exchange) { e.Lose() })
-	if got, err := c.Places.Lapsed(t.Context(), txs, f.Until); err == nil {
+	two.SetRule("getBlockHeight", func(e *exchange) { e.DropConnection() })
+	if got, err := c.NonceAccounts.Expired(t.Context(), txs, f.LastValidBlock); err == nil {
 		t.Errorf("one does not answer: got %v, want an error", got)
 	}
-	two.On("getBlockHeight", nil)
-	two.On("getSignatureStatuses", func(e *exchange) {
-		e.Say(`{"context":{"slot":1},"value":[{"slot":1,"confirmationStatus":"processed","err":null}]}`)
+	two.SetRule("getBlockHeight", nil)
+	two.SetRule("getSignatureStatuses", func(e *exchange) {
+		e.SetResult(`{"context":{"slot":1},"value":[{"slot":1,"confirmationStatus":"processed","err":null}]}`)
 	})
 	lapsed("one has it", false)
-	two.On("getSignatureStatuses", nil)
+	two.SetRule("getSignatureStatuses", nil)
 	l.take(t, raw) // and nobody mines it
 	l.Mine(t, 1)
 	if o, err := c.Sender.Outcome(t.Context(), txs, p); err != nil || o != nil {
@@ -756,7 +756,7 @@ func TestAPlaceIsMadeAgainWhenAsManyAsHaveToAgreeSayThatItLapsed(t *testing.T) {
 		raw, hash := l.Sign(t, treasury, payload)
 		l.take(t, raw)
 		l.Mine(t, 1)
-		want := fees.Beside
+		want := fees.NonGas
 		if n == 1 {
 			want = money.Units(solanatx.SignatureFee)
 		}
@@ -764,14 +764,14 @@ func TestAPlaceIsMadeAgainWhenAsManyAsHaveToAgreeSayThatItLapsed(t *testing.T) {
 			t.Errorf("creation %d: got %+v, %v, want it to cost %v", n, o, err, want)
 		}
 	}
-	if a, err := c.Sender.Account(t.Context(), treasury); err != nil || len(a.Leases) != 1 || a.Next(site) {
-		t.Errorf("after: got %+v, %v, want one place, and its site used", a.Leases, err)
+	if a, err := c.Sender.Account(t.Context(), treasury); err != nil || len(a.Slots) != 1 || a.IsNext(site) {
+		t.Errorf("after: got %+v, %v, want one place, and its site used", a.Slots, err)
 	}
 	for what, try := range map[string]func() error{
-		"another slot": func() error { _, err := c.Sender.Build(treasury, chain.Slot{Lease: "other"}, f, p); return err },
+		"another slot": func() error { _, err := c.Sender.Build(treasury, chain.Slot{Key: "other"}, f, p); return err },
 		"no block": func() error {
 			g := f
-			g.Recent = ""
+			g.RecentBlockhash = ""
 			_, err := c.Sender.Build(treasury, site, g, p)
 			return err
 		},
@@ -783,13 +783,13 @@ func TestAPlaceIsMadeAgainWhenAsManyAsHaveToAgreeSayThatItLapsed(t *testing.T) {
 		},
 		"too little allowed": func() error {
 			g := f
-			g.Beside = money.Units(solanatx.NonceRent)
+			g.NonGas = money.Units(solanatx.NonceRent)
 			_, err := c.Sender.Build(treasury, site, g, p)
 			return err
 		},
-		"beyond the last": func() error { _, err := c.Places.Place(treasury, solana.NonceAccountsMax); return err },
+		"beyond the last": func() error { _, err := c.NonceAccounts.Creation(treasury, solana.NonceAccountsMax); return err },
 		"without coin": func() error {
-			q, err := c.Places.Place(l.Account(t), 0)
+			q, err := c.NonceAccounts.Creation(l.Account(t), 0)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -810,9 +810,9 @@ func TestWhatFailedHasUsedItsPlace(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	from, to := l.Payer(t), l.Account(t)
-	l.Give(t, from, surfpool.USDC, money.Units(10))
+	l.Fund(t, from, surfpool.USDC, money.Units(10))
 	p := chain.Payment{From: from, To: to, Contract: surfpool.USDC, Amount: money.Units(5)}
-	l.Give(t, to, surfpool.USDC, money.Units(1)) // its account is there: no rent
+	l.Fund(t, to, surfpool.USDC, money.Units(1)) // its account is there: no rent
 	fees := l.quote(t, p)
 	dearer, ok, err := l.chain.Sender.Bump(t.Context(), fees)
 	if err != nil || !ok {
@@ -831,13 +831,13 @@ func TestWhatFailedHasUsedItsPlace(t *testing.T) {
 		s.first, s.hash = l.signed(t, &p, from, s.at, fees)
 		s.other, _ = l.signed(t, &p, from, s.at, dearer)
 	}
-	l.Refuse(t, to)
+	l.RefusePayments(t, to)
 	for i, s := range both {
 		alone := i == 1
 		has := l.holds(t, from, "")
 		l.take(t, s.first)
 		if alone {
-			if err := l.node.AfterFailure(t.Context(), s.hash, s.at.Lease); err != nil {
+			if err := l.node.AdvanceFailedNonce(t.Context(), s.hash, s.at.Key); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -12,7 +12,7 @@ import (
 	"github.com/cofferpay/coffer/internal/money"
 )
 
-// Fits counts payments that come to the account that pays for them, which are sweeps,
+// BatchSize counts payments that come to the account that pays for them, which are sweeps,
 // as many as a packet takes with a signature of each and with the token accounts that may
 // have to be made for them. A packet is full long before the compute units of a
 // transaction are used. No two of them take from one account.
@@ -25,34 +25,34 @@ import (
 //
 // Closes go together likewise, and with nothing else: whose account it was that somebody
 // sent a token to meanwhile is tried again by itself.
-func (c *Client) Fits(ps []chain.Payment) int {
+func (c *Client) BatchSize(ps []chain.Payment) int {
 	n := 0
-	for n < len(ps) && comes(ps[n]) && ps[n].Close == ps[0].Close && payerOf(ps[n]) == payerOf(ps[0]) && !slices.ContainsFunc(ps[:n], func(p chain.Payment) bool {
+	for n < len(ps) && isIncoming(ps[n]) && ps[n].ClosesTokenAccount == ps[0].ClosesTokenAccount && feePayer(ps[n]) == feePayer(ps[0]) && !slices.ContainsFunc(ps[:n], func(p chain.Payment) bool {
 		return p.From == ps[n].From && p.Contract == ps[n].Contract
-	}) && c.packed(ps[:n+1]) {
+	}) && c.fitsPacket(ps[:n+1]) {
 		n++
 	}
 	return max(1, n)
 }
 
-// comes tells whether a payment is one from elsewhere to who pays for it.
-func comes(p chain.Payment) bool {
-	return !p.Place && p.From != p.Payer && p.To == p.Payer && !p.Amount.IsZero()
+// isIncoming tells whether a payment is one from elsewhere to who pays for it.
+func isIncoming(p chain.Payment) bool {
+	return !p.CreatesNonceAccount && p.From != p.Payer && p.To == p.Payer && !p.Amount.IsZero()
 }
 
-// packed tells whether a packet takes payments. What differs between places and fees is
+// fitsPacket tells whether a packet takes payments. What differs between places and fees is
 // never longer.
-func (c *Client) packed(ps []chain.Payment) bool {
-	payer := payerOf(ps[0])
-	at, err := solanatx.NonceAccount(payer, 0)
-	t := solanatx.Tx{Payer: payer, NonceAccount: at, NonceValue: string(payer), Limit: solanatx.LimitMax}
+func (c *Client) fitsPacket(ps []chain.Payment) bool {
+	payer := feePayer(ps[0])
+	nonceAccount, err := solanatx.NonceAccount(payer, 0)
+	t := solanatx.Tx{Payer: payer, NonceAccount: nonceAccount, NonceValue: string(payer), Limit: solanatx.LimitMax}
 	for _, p := range ps {
 		if err == nil {
-			err = c.add(&t, p)
+			err = c.addPayment(&t, p)
 		}
 	}
 	if err == nil {
-		t, err = makes(t, ps)
+		t, err = withTokenAccounts(t, ps)
 	}
 	if err == nil {
 		_, err = t.Payload()
@@ -60,65 +60,65 @@ func (c *Client) packed(ps []chain.Payment) bool {
 	return err == nil
 }
 
-// together is an error for several payments that do not go together.
-func (c *Client) together(ps []chain.Payment) error {
-	if n := c.Fits(ps); len(ps) > 1 && n < len(ps) {
+// checkBatch is an error for several payments that do not go together.
+func (c *Client) checkBatch(ps []chain.Payment) error {
+	if n := c.BatchSize(ps); len(ps) > 1 && n < len(ps) {
 		return fmt.Errorf("%d payments, and one transaction makes the first %d of them", len(ps), n)
 	}
 	return nil
 }
 
-// blamed names the payment that a refusal of several is about; none is -1.
-func blamed(of, i int, err error) error {
+// namePayment names the payment that a refusal of several is about; none is -1.
+func namePayment(total, i int, err error) error {
 	var reverted *chain.RevertedError
-	if of < 2 || i < 0 || !errors.As(err, &reverted) {
+	if total < 2 || i < 0 || !errors.As(err, &reverted) {
 		return err
 	}
-	return refuse(reverted.Cause, "payment %d of %d: %s", i+1, of, reverted.Reason)
+	return newRefusal(reverted.Cause, "payment %d of %d: %s", i+1, total, reverted.Reason)
 }
 
-// culprit is the move at which a transaction failed, by what the chain says, or -1.
+// failedMove is the move at which a transaction failed, by what the chain says, or -1.
 // signers are those of its payload, which come first among its accounts.
-func culprit(t solanatx.Tx, signers []chain.Address, why json.RawMessage) int {
-	var said struct {
+func failedMove(t solanatx.Tx, signers []chain.Address, failure json.RawMessage) int {
+	var detail struct {
 		Instruction []json.RawMessage `json:"InstructionError"`
 		Rent        struct {
 			Account *int `json:"account_index"`
 		} `json:"InsufficientFundsForRent"`
 	}
-	if json.Unmarshal(why, &said) != nil {
+	if json.Unmarshal(failure, &detail) != nil {
 		return -1
 	}
-	if at := said.Rent.Account; at != nil {
+	if position := detail.Rent.Account; position != nil {
 		return slices.IndexFunc(t.Moves, func(m solanatx.Move) bool {
-			return m.Mint == "" && *at >= 0 && *at < len(signers) && m.From == signers[*at]
+			return m.Mint == "" && *position >= 0 && *position < len(signers) && m.From == signers[*position]
 		})
 	}
-	var at int
-	if len(said.Instruction) != 2 || json.Unmarshal(said.Instruction[0], &at) != nil {
+	var position int
+	if len(detail.Instruction) != 2 || json.Unmarshal(detail.Instruction[0], &position) != nil {
 		return -1
 	}
-	at -= 3 // the nonce and the budget
+	position -= 3 // the nonce and the budget
 	for i, m := range t.Moves {
 		if m.Owner != "" {
-			at--
+			position--
 		}
-		if at <= 0 {
+		if position <= 0 {
 			return i
 		}
-		at--
+		position--
 	}
 	return -1
 }
 
-// makes tells whether a transaction that succeeded makes exactly several payments, and
+// makesAll tells whether a transaction that succeeded makes exactly several payments, and
 // what it cost who paid for it. Who received from several shows in one sum, and who pays
 // the fee and the rent may receive in the same coin. So it asks of everybody in it
 // whether they have as much more or less as the payments say, in each coin.
-func (t *tx) makes(ps []chain.Payment) (paid bool, cost money.Amount, err error) {
+func (t *tx) makesAll(ps []chain.Payment) (paid bool, cost money.Amount, err error) {
 	want := map[chain.Holding]*big.Int{}
-	add := func(who, contract chain.Address, n *big.Int) {
-		h := chain.Holding{Address: who, Contract: contract}
+	add := func(address, contract chain.Address, n *big.Int) {
+		h := chain.Holding{Address: address, Contract: contract}
 		if want[h] == nil {
 			want[h] = new(big.Int)
 		}
@@ -132,7 +132,7 @@ func (t *tx) makes(ps []chain.Payment) (paid bool, cost money.Amount, err error)
 	rent := new(big.Int)
 	for i := range t.accounts {
 		if t.isToken[i] {
-			rent.Add(rent, t.changed(i))
+			rent.Add(rent, t.lamportDelta(i))
 		}
 	}
 	if rent.Sign() < 0 { // none of ours closes a token account
@@ -156,37 +156,37 @@ func (t *tx) makes(ps []chain.Payment) (paid bool, cost money.Amount, err error)
 		}
 	}
 	for h, n := range want {
-		if t.change(h).Cmp(n) != 0 {
+		if t.holdingDelta(h).Cmp(n) != 0 {
 			return false, cost, nil
 		}
 	}
 	return true, cost, nil
 }
 
-// changed is how much more an account holds, in lamports.
-func (t *tx) changed(i int) *big.Int {
+// lamportDelta is how much more an account holds, in lamports.
+func (t *tx) lamportDelta(i int) *big.Int {
 	return new(big.Int).Sub(new(big.Int).SetUint64(t.post[i]), new(big.Int).SetUint64(t.pre[i]))
 }
 
-// change is how much more somebody holds, lamports on the address alone.
-func (t *tx) change(h chain.Holding) *big.Int {
+// holdingDelta is how much more somebody holds, lamports on the address alone.
+func (t *tx) holdingDelta(h chain.Holding) *big.Int {
 	sum := new(big.Int)
 	if h.Contract == "" {
 		for i, a := range t.accounts {
 			if string(a) == string(h.Address) {
-				sum.Add(sum, t.changed(i))
+				sum.Add(sum, t.lamportDelta(i))
 			}
 		}
 		return sum
 	}
-	tell := func(list []holding, add func(z, x, y *big.Int) *big.Int) {
+	addUnits := func(list []holding, add func(z, x, y *big.Int) *big.Int) {
 		for i := range list {
 			if l := &list[i]; string(l.owner) == string(h.Address) && string(l.mint) == string(h.Contract) {
 				add(sum, sum, new(big.Int).SetUint64(l.units))
 			}
 		}
 	}
-	tell(t.postTokens, (*big.Int).Add)
-	tell(t.preTokens, (*big.Int).Sub)
+	addUnits(t.postTokens, (*big.Int).Add)
+	addUnits(t.preTokens, (*big.Int).Sub)
 	return sum
 }

@@ -75,12 +75,12 @@ func TestOnlyWhatComesToItsPayerGoesTogether(t *testing.T) {
 		"a token that is not configured":   {with(func(p *chain.Payment) { p.Contract = surfpool.USDT }), 2},
 		"two tokens of one address":        {[]chain.Payment{one, coin}, 2},
 		"the same of one address":          {[]chain.Payment{one, coin, one}, 2},
-		"a place":                          {with(func(p *chain.Payment) { p.Place = true }), 2},
+		"a place":                          {with(func(p *chain.Payment) { p.CreatesNonceAccount = true }), 2},
 		"a return before":                  {append([]chain.Payment{{From: other, To: l.Account(t), Payer: treasury, Amount: money.Units(1)}}, repeat("", 3)...), 1},
 		"what nobody can build, in front":  {[]chain.Payment{sweep(surfpool.USDT), sweep("")}, 1},
 		"one, and none of them is a sweep": {[]chain.Payment{{From: treasury, To: other, Amount: money.Units(1)}}, 1},
 	} {
-		if got := l.chain.Sender.Fits(tt.ps); got != tt.want {
+		if got := l.chain.Sender.BatchSize(tt.ps); got != tt.want {
 			t.Errorf("%s: got %d together, want %d", what, got, tt.want)
 			continue
 		}
@@ -111,7 +111,7 @@ func TestSweepsThatGoTogetherMakeTheTreasurysAccountsOnceAndCostAPart(t *testing
 	ps := l.deposits(t, treasury, usdc.Address, "", usdc.Address, second.Address)
 	asked := map[string]int{}
 	for _, method := range []string{"getMultipleAccounts", "simulateTransaction", "getRecentPrioritizationFees"} {
-		l.front.On(method, func(*exchange) { asked[method]++ })
+		l.front.SetRule(method, func(*exchange) { asked[method]++ })
 	}
 	fees, err := l.chain.Sender.Quote(ctx, ps...)
 	if err != nil {
@@ -121,7 +121,7 @@ func TestSweepsThatGoTogetherMakeTheTreasurysAccountsOnceAndCostAPart(t *testing
 		if n > 2 || n != 1 && method != "getMultipleAccounts" { // and the places
 			t.Errorf("%s: got it asked %d times, want once for all", method, n)
 		}
-		l.front.On(method, nil)
+		l.front.SetRule(method, nil)
 	}
 	at := l.slot(t, treasury, 0)
 	payload, err := l.chain.Sender.Build(treasury, at, fees, ps...)
@@ -129,7 +129,7 @@ func TestSweepsThatGoTogetherMakeTheTreasurysAccountsOnceAndCostAPart(t *testing
 		t.Fatal(err)
 	}
 	tx, err := solanatx.Decode(payload)
-	if err != nil || tx.Pays(ps...) != nil || tx.Rent() != money.Units(2*solanatx.TokenAccountRent) || tx.MaxCost() != fees.Beside {
+	if err != nil || tx.CheckPayments(ps...) != nil || tx.Rent() != money.Units(2*solanatx.TokenAccountRent) || tx.MaxCost() != fees.NonGas {
 		t.Fatalf("got %+v, %v, want the payments and two accounts made", tx, err)
 	}
 	before := l.holds(t, treasury, "")
@@ -145,8 +145,8 @@ func TestSweepsThatGoTogetherMakeTheTreasurysAccountsOnceAndCostAPart(t *testing
 		return o
 	}
 	o := outcome(ps...)
-	if !o.Paid || fees.Beside.Less(o.Fee) {
-		t.Errorf("got %+v, want it paid for at most %v", o, fees.Beside)
+	if !o.Paid || fees.NonGas.Less(o.Fee) {
+		t.Errorf("got %+v, want it paid for at most %v", o, fees.NonGas)
 	}
 	// The rent of the accounts is part of the cost, though the treasury has more coin than before.
 	all, err := before.Add(ps[1].Amount)
@@ -187,7 +187,7 @@ func TestSweepsThatGoTogetherMakeTheTreasurysAccountsOnceAndCostAPart(t *testing
 		if got, err := both.Senders(ctx, c.Block, []chain.Transfer{tr}); err != nil || !slices.Equal(got[0], want) {
 			t.Errorf("two providers: got it from %v, %v, want it from %v", got, err, want)
 		}
-		two.On("getBlock", func(e *exchange) { e.Refuse(`{"code":-32004,"message":"Block not available"}`) })
+		two.SetRule("getBlock", func(e *exchange) { e.SetError(`{"code":-32004,"message":"Block not available"}`) })
 		if got, err := both.Senders(ctx, c.Block, []chain.Transfer{tr}); err == nil {
 			t.Errorf("one of two does not tell: got it from %v, want an error", got)
 		}
@@ -210,16 +210,16 @@ func TestSweepsThatGoTogetherMakeTheTreasurysAccountsOnceAndCostAPart(t *testing
 	next := l.deposits(t, treasury, usdc.Address, usdc.Address, usdc.Address, "", "")
 	var alone uint64
 	for _, p := range next {
-		alone += l.quote(t, p).Beside.Big().Uint64()
+		alone += l.quote(t, p).NonGas.Big().Uint64()
 	}
 	fees, err = l.chain.Sender.Quote(ctx, next...)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if together := fees.Beside.Big().Uint64(); together*100 > alone*75 {
+	if together := fees.NonGas.Big().Uint64(); together*100 > alone*75 {
 		t.Errorf("got up to %d lamports together and %d alone, want a quarter less at least", together, alone)
 	}
-	t.Logf("five sweeps: up to %v lamports together, %d one by one", fees.Beside, alone)
+	t.Logf("five sweeps: up to %v lamports together, %d one by one", fees.NonGas, alone)
 }
 
 func TestARefusalOfSeveralNamesTheOneThatIsToBlame(t *testing.T) {
@@ -246,13 +246,13 @@ func TestARefusalOfSeveralNamesTheOneThatIsToBlame(t *testing.T) {
 		"an account of nobody who pays":              {`{"InsufficientFundsForRent":{"account_index":9}}`, "an account of it"},
 		"behind all of them":                         {`{"InstructionError":[12,{"Custom":1}]}`, "Custom"},
 	} {
-		l.front.On("simulateTransaction", func(e *exchange) {
-			e.Say(`{"context":{"slot":1},"value":{"err":` + tt.said + `,"logs":[],"unitsConsumed":1}}`)
+		l.front.SetRule("simulateTransaction", func(e *exchange) {
+			e.SetResult(`{"context":{"slot":1},"value":{"err":` + tt.said + `,"logs":[],"unitsConsumed":1}}`)
 		})
 		refused(what, tt.word, ps...)
 	}
-	l.front.On("simulateTransaction", nil)
-	l.Refuse(t, ps[2].From)
+	l.front.SetRule("simulateTransaction", nil)
+	l.RefusePayments(t, ps[2].From)
 	refused("a frozen account", "payment 3 of 4", ps...)
 	if _, err := l.chain.Sender.Quote(t.Context(), ps[0], ps[1], ps[3]); err != nil {
 		t.Errorf("the others: got %v, want fees", err)

@@ -64,7 +64,7 @@ type Config struct {
 	// it out, which has another one each time.
 	Genesis   string
 	Endpoints []string // URLs, http or https; they may hold a secret and are never printed
-	Agree     int      // how many of the endpoints have to agree on what is final
+	Quorum    int      // how many of the endpoints have to agree on what is final
 
 	// Mints are the tokens that may be paid, by their addresses: reviewed facts, which
 	// never change, of the catalogue.
@@ -75,55 +75,55 @@ type Config struct {
 	// CostMax is the most lamports that a transaction may cost, with the rent of a token
 	// account that it makes; zero: 10,000,000. What would cost more is not quoted.
 	CostMax money.Amount
-	// BehindMax is how far the final state of a provider may be behind our clock for it to
+	// LagMax is how far the final state of a provider may be behind our clock for it to
 	// have a say in which nonces are used; zero: two minutes, and any on a local network,
 	// whose blocks come when somebody makes them.
-	BehindMax time.Duration
+	LagMax time.Duration
 
 	Timeout        time.Duration // of one request; zero: 15 seconds
 	AnswerBytesMax int64         // of one answer; zero: 64 MiB
 }
 
-// check finds every mistake in the configuration.
-func (c Config) check() error {
+// validate finds every mistake in the configuration.
+func (c Config) validate() error {
 	var wrong []error
-	say := func(format string, args ...any) { wrong = append(wrong, fmt.Errorf(format, args...)) }
+	addProblem := func(format string, args ...any) { wrong = append(wrong, fmt.Errorf(format, args...)) }
 	if _, err := solanatx.Bytes(chain.Address(c.Genesis)); err != nil && (c.Genesis != "" || c.Network != chain.Local) {
-		say("genesis %.60q is not the hash of a network's first block, 32 bytes in base58", c.Genesis)
+		addProblem("genesis %.60q is not the hash of a network's first block, 32 bytes in base58", c.Genesis)
 	}
 	if len(c.Endpoints) == 0 {
-		say("no endpoint is given")
+		addProblem("no endpoint is given")
 	}
 	for i, e := range c.Endpoints {
 		u, err := url.Parse(e)
 		if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-			say("endpoint %d is not an http or https URL", i+1)
+			addProblem("endpoint %d is not an http or https URL", i+1)
 		}
 		if slices.Contains(c.Endpoints[:i], e) {
-			say("endpoint %d is given twice: one provider cannot agree with itself", i+1)
+			addProblem("endpoint %d is given twice: one provider cannot agree with itself", i+1)
 		}
 	}
-	if c.Agree < 1 || c.Agree > len(c.Endpoints) {
-		say("agree is %d: it has to be between 1 and the number of endpoints, %d", c.Agree, len(c.Endpoints))
+	if c.Quorum < 1 || c.Quorum > len(c.Endpoints) {
+		addProblem("agree is %d: it has to be between 1 and the number of endpoints, %d", c.Quorum, len(c.Endpoints))
 	}
-	for at, m := range c.Mints {
-		if _, err := solanatx.ParseMint(string(at)); err != nil {
-			say("mint %.60q: %v", string(at), err)
+	for address, m := range c.Mints {
+		if _, err := solanatx.ParseMint(string(address)); err != nil {
+			addProblem("mint %.60q: %v", string(address), err)
 		}
 		if m.Program != solanatx.TokenProgram && m.Program != solanatx.Token2022Program {
-			say("mint %.60q: %.60q is no token program", string(at), string(m.Program))
+			addProblem("mint %.60q: %.60q is no token program", string(address), string(m.Program))
 		}
 		for _, kind := range m.Allow {
-			if !MayAllow(kind) {
-				say("mint %.60q: extension %d of Token-2022 cannot be allowed: what is paid of it would not be what arrives", string(at), kind)
+			if !CanAllowExtension(kind) {
+				addProblem("mint %.60q: extension %d of Token-2022 cannot be allowed: what is paid of it would not be what arrives", string(address), kind)
 			}
 		}
 	}
 	if c.PriceMax > priceLimit || c.PriceMin > cmp.Or(c.PriceMax, priceMaxDefault) {
-		say("price is %d to %d: the least may not be above the most, and that not above %d", c.PriceMin, c.PriceMax, uint64(priceLimit))
+		addProblem("price is %d to %d: the least may not be above the most, and that not above %d", c.PriceMin, c.PriceMax, uint64(priceLimit))
 	}
-	if c.BehindMax < 0 {
-		say("behind is %v: it may not be negative", c.BehindMax)
+	if c.LagMax < 0 {
+		addProblem("behind is %v: it may not be negative", c.LagMax)
 	}
 	return errors.Join(wrong...)
 }
@@ -141,18 +141,18 @@ type Mint struct {
 // chain.Sender.
 type Client struct {
 	Config
-	providers []*provider
-	shows     atomic.Uint32             // the provider that is asked first for what is not final
-	final     kept.Last[uint64, string] // the hashes that were agreed on last, by their slots
+	providers     []*provider
+	firstProvider atomic.Uint32              // the provider that is asked first for what is not final
+	finalHashes   kept.Cache[uint64, string] // the hashes that were agreed on last, by their slots
 }
 
 var _ chain.Reader = (*Client)(nil)
 
 // New checks the configuration and the providers. A provider of another network is an
 // error; providers that do not answer are one when fewer than Agree do. Those are
-// checked when they answer later, so with chain.ErrSilent the client can be used.
+// checked when they answer later, so with chain.ErrTooFewProviders the client can be used.
 func New(ctx context.Context, cfg Config) (*Client, error) {
-	if err := cfg.check(); err != nil {
+	if err := cfg.validate(); err != nil {
 		return nil, fmt.Errorf("configuration of %s: %w", chain.Solana, err)
 	}
 	if cfg.Timeout == 0 {
@@ -166,8 +166,8 @@ func New(ctx context.Context, cfg Config) (*Client, error) {
 	if cfg.CostMax.IsZero() {
 		cfg.CostMax = money.Units(costMaxDefault)
 	}
-	if cfg.BehindMax == 0 && cfg.Network != chain.Local {
-		cfg.BehindMax = behindMaxDefault
+	if cfg.LagMax == 0 && cfg.Network != chain.Local {
+		cfg.LagMax = lagMaxDefault
 	}
 	c := &Client{Config: cfg}
 	for i := range cfg.Endpoints {
@@ -177,7 +177,7 @@ func New(ctx context.Context, cfg Config) (*Client, error) {
 		}
 		c.providers = append(c.providers, p)
 	}
-	if err := several.Greet(ctx, c.providers, c.Agree, func(ctx context.Context, p *provider) error { return p.greet(ctx) }); err != nil {
+	if err := several.HandshakeAll(ctx, c.providers, c.Quorum, func(ctx context.Context, p *provider) error { return p.ensureHandshake(ctx) }); err != nil {
 		return c, fmt.Errorf("providers of %s: %w", chain.Solana, err)
 	}
 	return c, nil
@@ -191,13 +191,15 @@ func (c *Client) Chain() chain.Chain {
 	}
 	return chain.Chain{
 		Name: chain.Solana, Network: c.Network, CAIP2: "solana:" + id, SignerID: c.Genesis,
-		Grammar: solanatx.Grammar{}, Reader: c, Sender: c, OthersPay: true, Keeps: money.Units(solanatx.WalletRent), Minimums: c, Places: c, Proofs: c, Accounts: c, Memos: c,
+		AddressCodec: solanatx.AddressCodec{}, Reader: c, Sender: c, SeparateFeePayer: true, MinBalance: money.Units(solanatx.WalletRent), MinPayment: c, NonceAccounts: c, SlotProver: c, TokenAccounts: c, Memos: c,
 	}
 }
 
-// Distrust asks another provider first from now on.
-func (c *Client) Distrust() { c.shows.Add(1) }
+// Demote asks another provider first from now on.
+func (c *Client) Demote() { c.firstProvider.Add(1) }
 
-// showing are the providers in the order in which they are asked for what is not
+// providersByTrust are the providers in the order in which they are asked for what is not
 // final.
-func (c *Client) showing() []*provider { return several.From(c.providers, c.shows.Load()) }
+func (c *Client) providersByTrust() []*provider {
+	return several.Rotate(c.providers, c.firstProvider.Load())
+}

@@ -18,8 +18,8 @@ func TestWhoSignedForAPlaceIsFoundThoughOneProviderHidesIt(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	from := l.Payer(t)
-	lease := l.slot(t, from, 0).Lease
-	at, _, err := solanatx.ParseLease(lease)
+	lease := l.slot(t, from, 0).Key
+	at, _, err := solanatx.ParseSlotKey(lease)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -32,13 +32,13 @@ func TestWhoSignedForAPlaceIsFoundThoughOneProviderHidesIt(t *testing.T) {
 		l.Finalize(t)
 		return hash
 	}
-	l.do(t, surfpool.Transfer(surfpool.AddressOf(l.stranger), at, 1)) // names it, and takes nothing
+	l.do(t, surfpool.TransferLamports(surfpool.AddressOf(l.stranger), at, 1)) // names it, and takes nothing
 	one := pay()
 	two := pay()
 	hides := newProxy(t, l.node.URL, l.settled(t))
 	cfg := config(l.front.URL, hides.URL)
 	c := open(t, cfg)
-	hides.On("getSignaturesForAddress", func(e *exchange) { e.Result = []byte("[]") })
+	hides.SetRule("getSignaturesForAddress", func(e *exchange) { e.Result = []byte("[]") })
 	var mu sync.Mutex // several providers ask at once
 	var asked []chain.TxHash
 	knows := func(known ...chain.TxHash) func(context.Context, chain.TxHash, string) (bool, error) {
@@ -49,7 +49,7 @@ func TestWhoSignedForAPlaceIsFoundThoughOneProviderHidesIt(t *testing.T) {
 			mu.Lock()
 			defer mu.Unlock()
 			asked = append(asked, tx)
-			if a, _, err := solanatx.ParseLease(took); err != nil || a != at {
+			if a, _, err := solanatx.ParseSlotKey(took); err != nil || a != at {
 				t.Errorf("%s took %q, want a value of %s", tx, took, at)
 			}
 			return slices.Contains(known, tx), nil
@@ -66,7 +66,7 @@ func TestWhoSignedForAPlaceIsFoundThoughOneProviderHidesIt(t *testing.T) {
 		"one since, and ours":  {since: one, newest: two, known: []chain.TxHash{two}},
 		"the older is no news": {newest: two, known: []chain.TxHash{two}},
 	} {
-		newest, strange, err := c.Places.Taken(t.Context(), from, lease, tt.since, knows(tt.known...))
+		newest, strange, err := c.NonceAccounts.FindUnknownUse(t.Context(), from, lease, tt.since, knows(tt.known...))
 		if err != nil || newest != tt.newest || strange != tt.strange {
 			t.Errorf("%s: got %q, %q, %v, want %q, %q", what, newest, strange, err, tt.newest, tt.strange)
 		}
@@ -78,16 +78,16 @@ func TestWhoSignedForAPlaceIsFoundThoughOneProviderHidesIt(t *testing.T) {
 		}
 	}
 	unsure := errors.New("nobody knows")
-	if _, _, err := c.Places.Taken(t.Context(), from, lease, "", func(context.Context, chain.TxHash, string) (bool, error) { return false, unsure }); !errors.Is(err, unsure) {
+	if _, _, err := c.NonceAccounts.FindUnknownUse(t.Context(), from, lease, "", func(context.Context, chain.TxHash, string) (bool, error) { return false, unsure }); !errors.Is(err, unsure) {
 		t.Errorf("got %v, want %v", err, unsure)
 	}
-	hides.On("getSignaturesForAddress", (*exchange).Hang)
-	if _, _, err := c.Places.Taken(t.Context(), l.Account(t), lease, "", knows()); err == nil {
+	hides.SetRule("getSignaturesForAddress", (*exchange).HangUntilCancelled)
+	if _, _, err := c.NonceAccounts.FindUnknownUse(t.Context(), l.Account(t), lease, "", knows()); err == nil {
 		t.Error("a place of somebody else: got no error")
 	}
 	// What another has signed is not the treasury's, whatever a provider says.
-	l.front.On("getTransaction", func(e *exchange) {
-		e.Edit(t, func(m map[string]any) {
+	l.front.SetRule("getTransaction", func(e *exchange) {
+		e.EditResult(t, func(m map[string]any) {
 			of := m["transaction"].([]any)
 			raw, err := base64.StdEncoding.DecodeString(of[0].(string))
 			if err != nil || len(raw) < 64 {
@@ -98,8 +98,8 @@ func TestWhoSignedForAPlaceIsFoundThoughOneProviderHidesIt(t *testing.T) {
 			of[0] = base64.StdEncoding.EncodeToString(raw)
 		})
 	})
-	hides.On("getSignaturesForAddress", nil)
-	newest, strange, err := open(t, config(l.front.URL)).Places.Taken(t.Context(), from, lease, "", knows())
+	hides.SetRule("getSignaturesForAddress", nil)
+	newest, strange, err := open(t, config(l.front.URL)).NonceAccounts.FindUnknownUse(t.Context(), from, lease, "", knows())
 	if err != nil || newest != "" || strange != "" {
 		t.Errorf("with signatures that are none: got %q, %q, %v, want nothing", newest, strange, err)
 	}

@@ -10,12 +10,12 @@ import (
 	"github.com/cofferpay/coffer/internal/chain/solana/solanatx"
 )
 
-var _ chain.Tokens = (*Client)(nil)
+var _ chain.TokenInspector = (*Client)(nil)
 
-// Aside tells whether a token came to another account of its receiver than the
+// IsAuxiliaryAccount tells whether a token came to another account of its receiver than the
 // associated one, of either token program: somebody else can make a wallet the owner of
 // as many as they like.
-func (c *Client) Aside(t chain.Transfer) bool {
+func (c *Client) IsAuxiliaryAccount(t chain.Transfer) bool {
 	if t.Kind != chain.Token {
 		return false
 	}
@@ -27,58 +27,58 @@ func (c *Client) Aside(t chain.Transfer) bool {
 	return true
 }
 
-// Unsound asks as many providers as have to agree what the mint is, finally. They have
+// InspectToken asks as many providers as have to agree what the mint is, finally. They have
 // to agree on whether anything is wrong with it, and not on the words.
-func (c *Client) Unsound(ctx context.Context, token chain.Address) (why string, err error) {
-	sound, unsound := 0, 0
+func (c *Client) InspectToken(ctx context.Context, token chain.Address) (reason string, err error) {
+	usableVotes, unusableVotes := 0, 0
 	var errs []error
 	for _, p := range c.providers {
-		said, err := c.unsound(ctx, p, token)
+		problem, err := c.findTokenProblem(ctx, p, token)
 		switch {
 		case err != nil:
 			errs = append(errs, err)
-		case said != "":
-			why = said
-			unsound++
+		case problem != "":
+			reason = problem
+			unusableVotes++
 		default:
-			sound++
+			usableVotes++
 		}
 		switch {
-		case unsound >= c.Agree:
-			return why, nil
-		case sound >= c.Agree:
+		case unusableVotes >= c.Quorum:
+			return reason, nil
+		case usableVotes >= c.Quorum:
 			return "", nil
 		case ctx.Err() != nil:
 			return "", context.Cause(ctx)
 		}
 	}
-	if sound > 0 && unsound > 0 {
+	if usableVotes > 0 && unusableVotes > 0 {
 		errs = append(errs, chain.ErrDisagreement)
 	}
 	return "", fmt.Errorf("token %s on %s: %d providers find nothing wrong with it and %d do, of %d that have to agree: %w",
-		token, chain.Solana, sound, unsound, c.Agree, errors.Join(errs...))
+		token, chain.Solana, usableVotes, unusableVotes, c.Quorum, errors.Join(errs...))
 }
 
-func (c *Client) unsound(ctx context.Context, p *provider, token chain.Address) (string, error) {
-	got, err := p.accounts(ctx, []chain.Address{token}, finalized)
+func (c *Client) findTokenProblem(ctx context.Context, p *provider, token chain.Address) (string, error) {
+	got, err := p.readAccounts(ctx, []chain.Address{token}, finalized)
 	if err != nil {
 		return "", err
 	}
 	if got[0] == nil {
 		return "", fmt.Errorf("%s: there is no token at %s", p.name, token)
 	}
-	m, known := c.Mints[token]
-	if !known { // it is not paid, and nothing is known of it but what it says
+	m, isConfigured := c.Mints[token]
+	if !isConfigured { // it is not paid, and nothing is known of it but what it says
 		m.Program = chain.Address(got[0].Owner)
 		if !isTokenProgram([]byte(m.Program)) {
 			return fmt.Sprintf("%s belongs to program %.44q and is no token", token, m.Program), nil
 		}
-		if data, err := got[0].bytes(); err == nil && len(data) >= mintBytes {
+		if data, err := got[0].decodeData(); err == nil && len(data) >= mintBytes {
 			m.Decimals = data[mintDecimalsByte]
 		}
 	}
 	var reverted *chain.RevertedError
-	if err := m.is(token, got[0]); errors.As(err, &reverted) {
+	if err := m.checkMint(token, got[0]); errors.As(err, &reverted) {
 		return reverted.Reason, nil
 	} else if err != nil {
 		return "", fmt.Errorf("%s: %w", p.name, err)
@@ -86,12 +86,16 @@ func (c *Client) unsound(ctx context.Context, p *provider, token chain.Address) 
 	return "", nil
 }
 
-// mayAllow are the extensions that a mint can be reviewed to have: what is paid of it is
+// reviewableExtensions are the extensions that a mint can be reviewed to have: what is paid of it is
 // what arrives, in accounts of the usual size, and who else can do something to it is
 // known. A fee, a program of its own, a pause or amounts that are scaled are not among them.
-var mayAllow = []uint16{3, 4, 6, 10, 12}
+var reviewableExtensions = []uint16{3, 4, 6, 10, 12}
 
-// MayAllow tells whether a mint can be allowed to have an extension.
-func MayAllow(kind uint16) bool { return harmless[kind] || slices.Contains(mayAllow, kind) }
+// CanAllowExtension tells whether a mint can be allowed to have an extension.
+func CanAllowExtension(kind uint16) bool {
+	return harmlessExtensions[kind] || slices.Contains(reviewableExtensions, kind)
+}
 
-func (m Mint) allows(kind uint16) bool { return harmless[kind] || slices.Contains(m.Allow, kind) }
+func (m Mint) allowsExtension(kind uint16) bool {
+	return harmlessExtensions[kind] || slices.Contains(m.Allow, kind)
+}

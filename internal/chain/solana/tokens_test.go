@@ -60,13 +60,13 @@ func TestATokenThatIsNoMoneyIsTold(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.Finalize(t)
-	tokens := open(t, cfg).Reader.(chain.Tokens)
+	tokens := open(t, cfg).Reader.(chain.TokenInspector)
 	for token, word := range want {
-		if why, err := tokens.Unsound(t.Context(), token); err != nil || (why == "") != (word == "") || !strings.Contains(why, word) {
+		if why, err := tokens.InspectToken(t.Context(), token); err != nil || (why == "") != (word == "") || !strings.Contains(why, word) {
 			t.Errorf("%s: got %q, %v, want %q", token, why, err, word)
 		}
 	}
-	if why, err := tokens.Unsound(t.Context(), l.Account(t)); err == nil {
+	if why, err := tokens.InspectToken(t.Context(), l.Account(t)); err == nil {
 		t.Errorf("nothing there: got %q, want an error: a provider may be behind", why)
 	}
 	for _, kind := range []uint16{1, 9, 14, 25, 26} {
@@ -82,8 +82,8 @@ func TestProvidersAgreeOnWhetherATokenIsMoney(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	honest, second, liar := newProxy(t, l.node.URL, nil), newProxy(t, l.node.URL, nil), newProxy(t, l.node.URL, nil)
-	liar.On("getMultipleAccounts", func(e *exchange) {
-		e.Edit(t, func(m map[string]any) {
+	liar.SetRule("getMultipleAccounts", func(e *exchange) {
+		e.EditResult(t, func(m map[string]any) {
 			m["value"].([]any)[0].(map[string]any)["owner"] = string(solanatx.Token2022Program)
 		})
 	})
@@ -93,8 +93,8 @@ func TestProvidersAgreeOnWhetherATokenIsMoney(t *testing.T) {
 			urls = append(urls, p.URL)
 		}
 		cfg := config(urls...)
-		cfg.Agree = agree
-		return open(t, cfg).Reader.(chain.Tokens).Unsound(t.Context(), surfpool.USDC)
+		cfg.Quorum = agree
+		return open(t, cfg).Reader.(chain.TokenInspector).InspectToken(t.Context(), surfpool.USDC)
 	}
 	if why, err := unsound(2, liar, honest, second); why != "" || err != nil {
 		t.Errorf("one of three lies: got %q, %v, want it sound", why, err)
@@ -102,7 +102,7 @@ func TestProvidersAgreeOnWhetherATokenIsMoney(t *testing.T) {
 	if why, err := unsound(2, liar, honest); !errors.Is(err, chain.ErrDisagreement) {
 		t.Errorf("one of two lies: got %q, %v, want a disagreement", why, err)
 	}
-	honest.On("getMultipleAccounts", (*exchange).Hang)
+	honest.SetRule("getMultipleAccounts", (*exchange).HangUntilCancelled)
 	if why, err := unsound(1, liar); why == "" || err != nil {
 		t.Errorf("by one's word: got %q, %v, want it told", why, err)
 	}
@@ -110,7 +110,7 @@ func TestProvidersAgreeOnWhetherATokenIsMoney(t *testing.T) {
 
 func TestATokenAsideOfItsWalletIsTold(t *testing.T) {
 	t.Parallel()
-	tokens := chain.Tokens(&solana.Client{})
+	tokens := chain.TokenInspector(&solana.Client{})
 	who, other := surfpool.AddressOf(newKey(t)), surfpool.AddressOf(newKey(t))
 	m2022 := surfpool.Mint{Address: usdc.Address, Program: solanatx.Token2022Program}
 	for what, c := range map[string]struct {
@@ -118,13 +118,13 @@ func TestATokenAsideOfItsWalletIsTold(t *testing.T) {
 		want bool
 	}{
 		"the coin":                       {chain.Transfer{Kind: chain.Native, To: who, Position: string(who)}, false},
-		"the associated account":         {chain.Transfer{Kind: chain.Token, Contract: usdc.Address, To: who, Position: string(usdc.Account(who))}, false},
-		"that of Token-2022":             {chain.Transfer{Kind: chain.Token, Contract: usdc.Address, To: who, Position: string(m2022.Account(who))}, false},
+		"the associated account":         {chain.Transfer{Kind: chain.Token, Contract: usdc.Address, To: who, Position: string(usdc.AssociatedAccount(who))}, false},
+		"that of Token-2022":             {chain.Transfer{Kind: chain.Token, Contract: usdc.Address, To: who, Position: string(m2022.AssociatedAccount(who))}, false},
 		"another account":                {chain.Transfer{Kind: chain.Token, Contract: usdc.Address, To: who, Position: string(other)}, true},
-		"one that was somebody's before": {chain.Transfer{Kind: chain.Token, Contract: usdc.Address, To: who, Position: string(usdc.Account(other))}, true},
-		"that of another mint":           {chain.Transfer{Kind: chain.Token, Contract: surfpool.USDT, To: who, Position: string(usdc.Account(who))}, true},
+		"one that was somebody's before": {chain.Transfer{Kind: chain.Token, Contract: usdc.Address, To: who, Position: string(usdc.AssociatedAccount(other))}, true},
+		"that of another mint":           {chain.Transfer{Kind: chain.Token, Contract: surfpool.USDT, To: who, Position: string(usdc.AssociatedAccount(who))}, true},
 	} {
-		if got := tokens.Aside(c.t); got != c.want {
+		if got := tokens.IsAuxiliaryAccount(c.t); got != c.want {
 			t.Errorf("%s: got %v, want %v", what, got, c.want)
 		}
 	}

@@ -10,10 +10,10 @@ import (
 )
 
 const (
-	// undoMax is how many blocks a balance is taken back over, ten minutes of the chain.
-	undoMax = 200
-	// stillTries is how often balances are asked until no block comes meanwhile.
-	stillTries = 5
+	// rollBackMax is how many blocks a balance is taken back over, ten minutes of the chain.
+	rollBackMax = 200
+	// stableTries is how often balances are asked until no block comes meanwhile.
+	stableTries = 5
 )
 
 // Balances asks one provider after the other until as many as have to agree on a final
@@ -24,154 +24,154 @@ const (
 // requests over several nodes that proves nothing, and such endpoints must not be
 // configured. What was in an earlier block is found by undoing all since, by their own
 // results; a token that then comes out below zero has lied, and gives no balance. Over
-// undoMax blocks it is chain.ErrStateGone.
-func (c *Client) Balances(ctx context.Context, at chain.Block, of []chain.Holding) ([]money.Amount, error) {
-	if len(of) == 0 {
+// rollBackMax blocks it is chain.ErrStateGone.
+func (c *Client) Balances(ctx context.Context, block chain.Block, holdings []chain.Holding) ([]money.Amount, error) {
+	if len(holdings) == 0 {
 		return nil, nil
 	}
-	amounts, err := several.Balances(ctx, c.providers, c.Agree, of, func(ctx context.Context, p *provider) ([]money.Amount, error) {
-		return p.balances(ctx, at, of, c.Internal)
+	amounts, err := several.AgreeOnBalances(ctx, c.providers, c.Quorum, holdings, func(ctx context.Context, p *provider) ([]money.Amount, error) {
+		return p.readBalances(ctx, block, holdings, c.Internal)
 	})
 	if err != nil {
-		return nil, fmt.Errorf("balances in block %d of %s: %w", at.Height, chain.Tron, err)
+		return nil, fmt.Errorf("balances in block %d of %s: %w", block.Height, chain.Tron, err)
 	}
 	return amounts, nil
 }
 
 // A weighing is what somebody holds now, and what came and went since a block.
-type weighing struct {
-	of      chain.Holding
-	now     money.Amount
-	in, out money.Amount
-	silent  string // why the provider says that the token gives no balance
+type balanceEntry struct {
+	holding        chain.Holding
+	current        money.Amount
+	received, sent money.Amount
+	silent         string // why the provider says that the token gives no balance
 }
 
-func (p *provider) balances(ctx context.Context, at chain.Block, of []chain.Holding, internals bool) ([]money.Amount, error) {
-	final, err := p.onChain(ctx, at)
+func (p *provider) readBalances(ctx context.Context, block chain.Block, holdings []chain.Holding, internals bool) ([]money.Amount, error) {
+	final, err := p.checkBlock(ctx, block)
 	if err != nil {
 		return nil, err
 	}
 	state := newest
 	if final {
-		state = solid
+		state = solidified
 	}
-	all, head, err := p.still(ctx, state, of)
+	entries, head, err := p.readStable(ctx, state, holdings)
 	if err != nil {
 		return nil, err
 	}
-	if err := p.undo(ctx, state, at, head, all, internals); err != nil {
+	if err := p.rollBack(ctx, state, block, head, entries, internals); err != nil {
 		return nil, err
 	}
-	amounts := make([]money.Amount, len(of))
-	var silent chain.SilentError
-	for i := range all {
-		w := &all[i]
+	amounts := make([]money.Amount, len(holdings))
+	var silent chain.NoBalanceError
+	for i := range entries {
+		w := &entries[i]
 		if w.silent == "" {
-			had, err := w.now.Add(w.out)
+			previous, err := w.current.Add(w.sent)
 			if err != nil {
-				return nil, fmt.Errorf("%s: %s in %q: %w", p.name, w.of.Address, w.of.Contract, err)
+				return nil, fmt.Errorf("%s: %s in %q: %w", p.name, w.holding.Address, w.holding.Contract, err)
 			}
-			if amounts[i], err = had.Sub(w.in); err != nil {
-				w.silent = fmt.Sprintf("%s has %v of it, after %v in and %v out: its events do not add up", w.of.Address, w.now, w.in, w.out)
+			if amounts[i], err = previous.Sub(w.received); err != nil {
+				w.silent = fmt.Sprintf("%s has %v of it, after %v in and %v out: its events do not add up", w.holding.Address, w.current, w.received, w.sent)
 			}
 		}
 		switch {
 		case w.silent == "":
-		case w.of.Contract == "":
+		case w.holding.Contract == "":
 			return nil, fmt.Errorf("%s: TRX: %s", p.name, w.silent)
 		default:
-			silent.Of, silent.Reason = append(silent.Of, w.of), w.silent
+			silent.Holdings, silent.Reason = append(silent.Holdings, w.holding), w.silent
 		}
 	}
-	if len(silent.Of) > 0 {
+	if len(silent.Holdings) > 0 {
 		return nil, fmt.Errorf("%s: %w", p.name, &silent)
 	}
 	return amounts, nil
 }
 
-// still asks for balances between two looks at the head that show the same block.
-func (p *provider) still(ctx context.Context, of view, holdings []chain.Holding) ([]weighing, header, error) {
-	before, err := p.header(ctx, of, "")
+// readStable asks for balances between two looks at the head that show the same block.
+func (p *provider) readStable(ctx context.Context, state view, holdings []chain.Holding) ([]balanceEntry, header, error) {
+	before, err := p.readHeader(ctx, state, "")
 	if err != nil {
 		return nil, header{}, err
 	}
-	for range stillTries {
-		all := make([]weighing, len(holdings))
+	for range stableTries {
+		entries := make([]balanceEntry, len(holdings))
 		for i, h := range holdings {
-			all[i].of = h
+			entries[i].holding = h
 			if h.Contract == "" {
-				a, err := p.account(ctx, of, h.Address)
+				a, err := p.readAccount(ctx, state, h.Address)
 				if err != nil {
 					return nil, header{}, err
 				}
-				all[i].now = money.Units(uint64(a.Balance))
+				entries[i].current = money.Units(uint64(a.Balance))
 				continue
 			}
-			if all[i].now, all[i].silent, err = p.tokens(ctx, of, h); err != nil {
+			if entries[i].current, entries[i].silent, err = p.readTokenBalance(ctx, state, h); err != nil {
 				return nil, header{}, err
 			}
 		}
-		after, err := p.header(ctx, of, "")
+		after, err := p.readHeader(ctx, state, "")
 		if err != nil {
 			return nil, header{}, err
 		}
 		if after.id == before.id {
-			return all, after, nil
+			return entries, after, nil
 		}
 		before = after
 	}
 	return nil, header{}, fmt.Errorf("%s: its head moved on each time while balances were asked", p.name)
 }
 
-// undo takes back what happened between a block and the head, from the head down: each
+// rollBack takes back what happened between a block and the head, from the head down: each
 // block names the one before.
-func (p *provider) undo(ctx context.Context, of view, at chain.Block, head header, all []weighing, internals bool) error {
-	if head.height < at.Height {
-		return fmt.Errorf("%s: its head is %d, below block %d: %w", p.name, head.height, at.Height, chain.ErrNotYet)
+func (p *provider) rollBack(ctx context.Context, state view, block chain.Block, head header, entries []balanceEntry, internals bool) error {
+	if head.height < block.Height {
+		return fmt.Errorf("%s: its head is %d, below block %d: %w", p.name, head.height, block.Height, chain.ErrNotYet)
 	}
-	if head.height-at.Height > undoMax {
-		return fmt.Errorf("%s: tells balances of block %d, %d blocks later: %w", p.name, head.height, head.height-at.Height, chain.ErrStateGone)
+	if head.height-block.Height > rollBackMax {
+		return fmt.Errorf("%s: tells balances of block %d, %d blocks later: %w", p.name, head.height, head.height-block.Height, chain.ErrStateGone)
 	}
-	next := head.hash()
-	for height := head.height; height > at.Height; height-- {
-		c, err := p.contents(ctx, of, next, internals)
+	hash := head.idText()
+	for height := head.height; height > block.Height; height-- {
+		c, err := p.readContents(ctx, state, hash, internals)
 		if err != nil {
 			return err
 		}
-		for i := range all {
-			if err := all[i].undo(c); err != nil {
+		for i := range entries {
+			if err := entries[i].addBlock(c); err != nil {
 				return fmt.Errorf("%s: block %d: %w", p.name, c.Height, err)
 			}
 		}
-		next = c.Parent
+		hash = c.Parent
 	}
-	if next != at.Hash {
-		return fmt.Errorf("%s: came from its head to block %s at height %d, not to %s", p.name, next, at.Height, at.Hash)
+	if hash != block.Hash {
+		return fmt.Errorf("%s: came from its head to block %s at height %d, not to %s", p.name, hash, block.Height, block.Hash)
 	}
 	return nil
 }
 
-func (w *weighing) undo(c chain.Contents) (err error) {
-	add := func(to *money.Amount, amount money.Amount) {
+func (w *balanceEntry) addBlock(c chain.Contents) (err error) {
+	add := func(total *money.Amount, amount money.Amount) {
 		if err == nil {
-			*to, err = to.Add(amount)
+			*total, err = total.Add(amount)
 		}
 	}
 	for _, t := range c.Transfers {
-		if t.Contract != w.of.Contract {
+		if t.Contract != w.holding.Contract {
 			continue
 		}
-		if t.To == w.of.Address {
-			add(&w.in, t.Amount)
+		if t.To == w.holding.Address {
+			add(&w.received, t.Amount)
 		}
-		if t.From == w.of.Address {
-			add(&w.out, t.Amount)
+		if t.From == w.holding.Address {
+			add(&w.sent, t.Amount)
 		}
 	}
-	if w.of.Contract == "" {
+	if w.holding.Contract == "" {
 		for _, f := range c.Fees {
-			if f.Payer == w.of.Address {
-				add(&w.out, f.Amount)
+			if f.Payer == w.holding.Address {
+				add(&w.sent, f.Amount)
 			}
 		}
 	}

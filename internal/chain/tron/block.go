@@ -19,7 +19,7 @@ import (
 )
 
 // A given block is one as nodes write it.
-type given struct {
+type blockJSON struct {
 	ID     string `json:"blockID"`
 	Header struct {
 		Raw struct {
@@ -33,10 +33,10 @@ type given struct {
 			StateRoot string `json:"accountStateRoot"`
 		} `json:"raw_data"`
 	} `json:"block_header"`
-	Txs []givenTx `json:"transactions"`
+	Txs []txJSON `json:"transactions"`
 }
 
-type givenTx struct {
+type txJSON struct {
 	ID         string                      `json:"txID"`
 	Raw        string                      `json:"raw_data_hex"`
 	Signatures []string                    `json:"signature"`
@@ -49,82 +49,82 @@ type header struct {
 	parent [idBytes]byte
 	root   [idBytes]byte
 	height uint64
-	at     int64 // milliseconds of Unix time
+	millis int64 // milliseconds of Unix time
 }
 
-func (h header) hash() string { return hex.EncodeToString(h.id[:]) }
+func (h header) idText() string { return hex.EncodeToString(h.id[:]) }
 
-func (h header) block() chain.Block {
-	return chain.Block{Height: h.height, Hash: h.hash(), Parent: hex.EncodeToString(h.parent[:]), Time: time.UnixMilli(h.at).UTC()}
+func (h header) toChainBlock() chain.Block {
+	return chain.Block{Height: h.height, Hash: h.idText(), Parent: hex.EncodeToString(h.parent[:]), Time: time.UnixMilli(h.millis).UTC()}
 }
 
 // A tx is one of a block, by the block's own word.
 type tx struct {
-	trontx.Seen
+	trontx.ParsedTx
 	succeeded bool
 }
 
 var errNoBlock = errors.New("has no such block")
 
-// header asks for a block's header: of a height, of an identifier, or with "" the newest.
+// readHeader asks for a block's header: of a height, of an identifier, or with "" the newest.
 // Error: errNoBlock.
-func (p *provider) header(ctx context.Context, of view, which string) (header, error) {
-	h, _, err := p.get(ctx, of, which, false)
+func (p *provider) readHeader(ctx context.Context, state view, blockRef string) (header, error) {
+	h, _, err := p.fetchBlock(ctx, state, blockRef, false)
 	return h, err
 }
 
-// block asks for a block with its transactions.
-func (p *provider) block(ctx context.Context, of view, which string) (header, []tx, error) {
-	h, g, err := p.get(ctx, of, which, true)
+// readBlock asks for a block with its transactions.
+func (p *provider) readBlock(ctx context.Context, state view, blockRef string) (header, []tx, error) {
+	h, g, err := p.fetchBlock(ctx, state, blockRef, true)
 	if err != nil {
 		return header{}, nil, err
 	}
-	txs, err := g.sealed(h.root)
+	txs, err := g.verifyTxs(h.root)
 	if err != nil {
 		return header{}, nil, fmt.Errorf("%s: block %d: %w", p.name, h.height, err)
 	}
 	return h, txs, nil
 }
 
-func (p *provider) get(ctx context.Context, of view, which string, whole bool) (header, given, error) {
-	with := args{"detail": whole}
-	if which != "" {
-		with["id_or_num"] = which
+func (p *provider) fetchBlock(ctx context.Context, state view, blockRef string, withTxs bool) (header, blockJSON, error) {
+	params := requestParams{"detail": withTxs}
+	if blockRef != "" {
+		params["id_or_num"] = blockRef
 	}
-	var g given
-	if err := p.ask(ctx, &g, of, "getblock", with); err != nil {
-		return header{}, given{}, err
+	var g blockJSON
+	if err := p.callMethod(ctx, &g, state, "getblock", params); err != nil {
+		return header{}, blockJSON{}, err
 	}
 	if g.ID == "" {
-		return header{}, given{}, fmt.Errorf("%s: %w: %.70q", p.name, errNoBlock, which)
+		return header{}, blockJSON{}, fmt.Errorf("%s: %w: %.70q", p.name, errNoBlock, blockRef)
 	}
-	h, err := g.header()
+	h, err := g.toHeader()
 	switch {
 	case err != nil:
-		return header{}, given{}, fmt.Errorf("%s: block %.70q: %w", p.name, g.ID, err)
-	case which != "" && which != h.hash() && which != strconv.FormatUint(h.height, 10):
-		return header{}, given{}, fmt.Errorf("%s: gave block %d, %s, for %.70q", p.name, h.height, h.hash(), which)
+		return header{}, blockJSON{}, fmt.Errorf("%s: block %.70q: %w", p.name, g.ID, err)
+	case blockRef != "" && blockRef != h.idText() && blockRef != strconv.FormatUint(h.height, 10):
+		return header{}, blockJSON{}, fmt.Errorf("%s: gave block %d, %s, for %.70q", p.name, h.height, h.idText(), blockRef)
 	}
 	return h, g, nil
 }
 
-// header makes the bytes of the header again and with them the block's identifier, whose
+// toHeader makes the bytes of the header again and with them the block's identifier, whose
 // first part is the height.
-func (g *given) header() (h header, err error) {
+func (g *blockJSON) toHeader() (h header, err error) {
 	raw := g.Header.Raw
-	if h.id, err = idOf(g.ID); err != nil {
+	if h.id, err = parseBlockID(g.ID); err != nil {
 		return h, err
 	}
-	if h.parent, err = idOf(raw.Parent); err != nil {
+	if h.parent, err = parseBlockID(raw.Parent); err != nil {
 		return h, err
 	}
-	if h.root, err = idOf(raw.Root); err != nil {
+	if h.root, err = parseBlockID(raw.Root); err != nil {
 		return h, fmt.Errorf("the root of its transactions: %w", err)
 	}
 	if raw.Number < 0 || raw.Time < 0 {
 		return h, errors.New("its height or time is below zero")
 	}
-	h.height, h.at = uint64(raw.Number), raw.Time
+	h.height, h.millis = uint64(raw.Number), raw.Time
 	witness, err := hex.DecodeString(raw.Witness)
 	if err != nil {
 		return h, errors.New("its witness is not in hexadecimal")
@@ -134,24 +134,24 @@ func (g *given) header() (h header, err error) {
 		return h, errors.New("the root of its state is not in hexadecimal")
 	}
 	var b []byte
-	number := func(n protowire.Number, v int64) {
+	addNumber := func(n protowire.Number, v int64) {
 		if v != 0 {
 			b = protowire.AppendVarint(protowire.AppendTag(b, n, protowire.VarintType), uint64(v))
 		}
 	}
-	bytes := func(n protowire.Number, v []byte) {
+	addBytes := func(n protowire.Number, v []byte) {
 		if len(v) != 0 {
 			b = protowire.AppendBytes(protowire.AppendTag(b, n, protowire.BytesType), v)
 		}
 	}
-	number(1, raw.Time)
-	bytes(2, h.root[:])
-	bytes(3, h.parent[:])
-	number(7, raw.Number)
-	number(8, raw.WitnessID)
-	bytes(9, witness)
-	number(10, int64(raw.Version))
-	bytes(11, state)
+	addNumber(1, raw.Time)
+	addBytes(2, h.root[:])
+	addBytes(3, h.parent[:])
+	addNumber(7, raw.Number)
+	addNumber(8, raw.WitnessID)
+	addBytes(9, witness)
+	addNumber(10, int64(raw.Version))
+	addBytes(11, state)
 	sum := sha256.Sum256(b)
 	binary.BigEndian.PutUint64(sum[:8], h.height)
 	if sum != h.id {
@@ -160,25 +160,25 @@ func (g *given) header() (h header, err error) {
 	return h, nil
 }
 
-// sealed are the transactions of the block, when they make the root of its header.
-func (g *given) sealed(root [idBytes]byte) ([]tx, error) {
+// verifyTxs are the transactions of the block, when they make the root of its header.
+func (g *blockJSON) verifyTxs(root [idBytes]byte) ([]tx, error) {
 	leaves := make([][idBytes]byte, len(g.Txs))
 	txs := make([]tx, len(g.Txs))
 	for i, t := range g.Txs {
 		var err error
-		if txs[i], leaves[i], err = t.read(); err != nil {
+		if txs[i], leaves[i], err = t.toTx(); err != nil {
 			return nil, fmt.Errorf("%w: transaction %d: %w", chain.ErrUndecodable, i, err)
 		}
 	}
-	if got := rootOf(leaves); got != root {
+	if got := merkleRoot(leaves); got != root {
 		return nil, fmt.Errorf("its transactions make the root %x, and its header has %x", got, root)
 	}
-	twice := map[chain.TxHash]bool{}
+	isDuplicate := map[chain.TxHash]bool{}
 	for _, t := range txs {
-		if twice[t.Hash] {
+		if isDuplicate[t.Hash] {
 			return nil, fmt.Errorf("transaction %s is there twice", t.Hash)
 		}
-		twice[t.Hash] = true
+		isDuplicate[t.Hash] = true
 	}
 	return txs, nil
 }
@@ -192,9 +192,9 @@ var contractResults = map[string]uint64{
 
 const success = "SUCCESS"
 
-// read makes the bytes of a transaction again, as the root has them: what was signed, the
+// toTx makes the bytes of a transaction again, as the root has them: what was signed, the
 // signatures, and the result.
-func (t givenTx) read() (tx, [idBytes]byte, error) {
+func (t txJSON) toTx() (tx, [idBytes]byte, error) {
 	fail := func(format string, args ...any) (tx, [idBytes]byte, error) {
 		return tx{}, [idBytes]byte{}, fmt.Errorf(format, args...)
 	}
@@ -202,44 +202,44 @@ func (t givenTx) read() (tx, [idBytes]byte, error) {
 	if err != nil || len(raw) == 0 {
 		return fail("it has no bytes")
 	}
-	seen, err := trontx.See(raw)
+	parsed, err := trontx.ParseTx(raw)
 	if err != nil {
 		return fail("%w", err)
 	}
-	if string(seen.Hash) != t.ID {
-		return fail("its bytes are those of %s, not of %.70q", seen.Hash, t.ID)
+	if string(parsed.Hash) != t.ID {
+		return fail("its bytes are those of %s, not of %.70q", parsed.Hash, t.ID)
 	}
-	b := field(nil, 1, raw)
+	b := appendField(nil, 1, raw)
 	for _, s := range t.Signatures {
 		signature, err := hex.DecodeString(s)
 		if err != nil {
 			return fail("a signature is not in hexadecimal")
 		}
-		b = field(b, 2, signature)
+		b = appendField(b, 2, signature)
 	}
 	if len(t.Results) > 1 {
 		return fail("it has %d results", len(t.Results))
 	}
-	out := tx{Seen: seen}
+	out := tx{ParsedTx: parsed}
 	for _, r := range t.Results {
 		result, ok, err := readResult(r)
 		if err != nil {
 			return fail("%w", err)
 		}
 		out.succeeded = ok
-		b = field(b, 5, result)
+		b = appendField(b, 5, result)
 	}
 	return out, sha256.Sum256(b), nil
 }
 
-func field(b []byte, n protowire.Number, v []byte) []byte {
+func appendField(b []byte, n protowire.Number, v []byte) []byte {
 	return protowire.AppendBytes(protowire.AppendTag(b, n, protowire.BytesType), v)
 }
 
 // readResult makes the bytes of a result. What it may hold beside these three is not in
 // blocks; a block that has it is not understood.
 func readResult(r map[string]jsontext.Value) (b []byte, ok bool, err error) {
-	number := func(n protowire.Number, v uint64) {
+	addNumber := func(n protowire.Number, v uint64) {
 		if v != 0 {
 			b = protowire.AppendVarint(protowire.AppendTag(b, n, protowire.VarintType), v)
 		}
@@ -249,50 +249,50 @@ func readResult(r map[string]jsontext.Value) (b []byte, ok bool, err error) {
 			return nil, false, fmt.Errorf("its result has %.40q", name)
 		}
 	}
-	if v, there := r["fee"]; there {
+	if v, exists := r["fee"]; exists {
 		n, err := strconv.ParseInt(string(v), 10, 64)
 		if err != nil {
 			return nil, false, errors.New("the fee in its result is no number")
 		}
-		number(1, uint64(n))
+		addNumber(1, uint64(n))
 	}
 	failed := false
 	switch v := string(r["ret"]); v {
 	case "", `"SUCESS"`: // as the chain spells it
 	case `"FAILED"`:
 		failed = true
-		number(2, 1)
+		addNumber(2, 1)
 	default:
 		return nil, false, fmt.Errorf("its result is %.40s", v)
 	}
-	if v, there := r["contractRet"]; there {
+	if v, exists := r["contractRet"]; exists {
 		name, err := strconv.Unquote(string(v))
-		n, known := contractResults[name]
-		if err != nil || !known {
+		n, isKnown := contractResults[name]
+		if err != nil || !isKnown {
 			return nil, false, fmt.Errorf("its result is %.40s", string(v))
 		}
 		ok = name == success && !failed
-		number(3, n)
+		addNumber(3, n)
 	}
 	return b, ok, nil
 }
 
-// rootOf is the root of a tree of hashes: pairs are hashed together, and what has no
+// merkleRoot is the root of a tree of hashes: pairs are hashed together, and what has no
 // partner goes up as it is.
-func rootOf(level [][idBytes]byte) [idBytes]byte {
+func merkleRoot(level [][idBytes]byte) [idBytes]byte {
 	if len(level) == 0 {
 		return [idBytes]byte{}
 	}
 	for len(level) > 1 {
-		var up [][idBytes]byte
+		var parents [][idBytes]byte
 		for i := 0; i < len(level); i += 2 {
 			if i+1 == len(level) {
-				up = append(up, level[i])
+				parents = append(parents, level[i])
 				continue
 			}
-			up = append(up, sha256.Sum256(append(level[i][:], level[i+1][:]...)))
+			parents = append(parents, sha256.Sum256(append(level[i][:], level[i+1][:]...)))
 		}
-		level = up
+		level = parents
 	}
 	return level[0]
 }

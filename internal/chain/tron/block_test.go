@@ -31,18 +31,18 @@ const (
 func TestABlockOfThePublicNetworkIsWhatItsIdentifierSays(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{publicFirst, publicEmpty, publicHeader, publicCall} {
-		var g given
+		var g blockJSON
 		if err := json.Unmarshal([]byte(text), &g); err != nil {
 			t.Fatal(err)
 		}
-		h, err := g.header()
-		if err != nil || h.hash() != g.ID {
-			t.Errorf("block %d: got %s, %v, want %s", g.Header.Raw.Number, h.hash(), err, g.ID)
+		h, err := g.toHeader()
+		if err != nil || h.idText() != g.ID {
+			t.Errorf("block %d: got %s, %v, want %s", g.Header.Raw.Number, h.idText(), err, g.ID)
 		}
 		if text == publicHeader {
 			continue // its transactions are not here
 		}
-		txs, err := g.sealed(h.root)
+		txs, err := g.verifyTxs(h.root)
 		if err != nil || len(txs) != len(g.Txs) {
 			t.Errorf("block %d: got %d transactions, %v, want %d", h.height, len(txs), err, len(g.Txs))
 		}
@@ -58,12 +58,12 @@ func TestABlockOfThePublicNetworkIsWhatItsIdentifierSays(t *testing.T) {
 func TestTheRootOfAnOddNumberOfTransactions(t *testing.T) {
 	t.Parallel()
 	a, b, c := [32]byte{1}, [32]byte{2}, [32]byte{3}
-	if got := rootOf([][32]byte{a}); got != a {
+	if got := merkleRoot([][32]byte{a}); got != a {
 		t.Errorf("of one: got %x, want itself", got)
 	}
 	// sha256(sha256(a|b)|c), reckoned elsewhere.
 	const want = "16d2f27b22df2a263d31938f1e9c9351032e751d1f9d2ffec3b73be67a2ceed7"
-	if got := rootOf([][32]byte{a, b, c}); hex.EncodeToString(got[:]) != want {
+	if got := merkleRoot([][32]byte{a, b, c}); hex.EncodeToString(got[:]) != want {
 		t.Errorf("of three: got %x, want %s", got, want)
 	}
 }

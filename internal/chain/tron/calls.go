@@ -24,23 +24,23 @@ type account struct {
 
 const contractAccount = "Contract"
 
-func (p *provider) account(ctx context.Context, of view, a chain.Address) (account, error) {
+func (p *provider) readAccount(ctx context.Context, state view, a chain.Address) (account, error) {
 	digits, err := trontx.Hex(a)
 	if err != nil {
 		return account{}, err
 	}
 	var got account
-	if err := p.ask(ctx, &got, of, "getaccount", args{"address": digits}); err != nil {
+	if err := p.callMethod(ctx, &got, state, "getaccount", requestParams{"address": digits}); err != nil {
 		return account{}, err
 	}
 	if got.Address != "" && got.Address != digits || got.Balance < 0 {
-		return account{}, p.Said("getaccount", errors.New("another account than was asked for, or one below zero"))
+		return account{}, p.WrapError("getaccount", errors.New("another account than was asked for, or one below zero"))
 	}
 	return got, nil
 }
 
-// contract tells whether there is a contract at an address.
-func (p *provider) contract(ctx context.Context, a chain.Address) (bool, error) {
+// isContract tells whether there is a contract at an address.
+func (p *provider) isContract(ctx context.Context, a chain.Address) (bool, error) {
 	digits, err := trontx.Hex(a)
 	if err != nil {
 		return false, err
@@ -48,18 +48,18 @@ func (p *provider) contract(ctx context.Context, a chain.Address) (bool, error) 
 	var got struct {
 		At string `json:"contract_address"`
 	}
-	if err := p.ask(ctx, &got, newest, "getcontract", args{"value": digits}); err != nil {
+	if err := p.callMethod(ctx, &got, newest, "getcontract", requestParams{"value": digits}); err != nil {
 		return false, err
 	}
 	if got.At != "" {
 		return true, nil
 	}
-	acct, err := p.account(ctx, newest, a)
+	acct, err := p.readAccount(ctx, newest, a)
 	return acct.Type == contractAccount, err
 }
 
 // A tried call is one that a node tried out, on the state of a view.
-type triedCall struct {
+type trialCall struct {
 	Result struct {
 		OK      bool   `json:"result"`
 		Code    string `json:"code"`
@@ -74,81 +74,81 @@ type triedCall struct {
 	} `json:"transaction"`
 }
 
-// failed is why a call fails on the chain itself, or "". Error: the node could not try it.
-func (t triedCall) failed() (string, error) {
-	said := t.Result.Message
-	if b, err := hex.DecodeString(said); err == nil {
-		said = string(b)
+// explainFailure is why a call fails on the chain itself, or "". Error: the node could not try it.
+func (t trialCall) explainFailure() (string, error) {
+	message := t.Result.Message
+	if b, err := hex.DecodeString(message); err == nil {
+		message = string(b)
 	}
-	said = several.Short(said)
+	message = several.TruncateAnswer(message)
 	if t.Result.OK {
 		for _, r := range t.Tx.Ret {
 			if r.Ret == "FAILED" {
-				return orElse(said, "the contract refuses it"), nil
+				return orElse(message, "the contract refuses it"), nil
 			}
 		}
 		return "", nil
 	}
 	// What the machine throws is the contract's own failure, unless it is for lack of time
 	// or of room at the node.
-	thrown := strings.Contains(said, "vm.program.Program$") && !strings.Contains(said, "OutOfTime") && !strings.Contains(said, "StackOverFlow")
-	if thrown || strings.Contains(said, "Smart contract is not exist") {
-		return said, nil
+	thrown := strings.Contains(message, "vm.program.Program$") && !strings.Contains(message, "OutOfTime") && !strings.Contains(message, "StackOverFlow")
+	if thrown || strings.Contains(message, "Smart contract is not exist") {
+		return message, nil
 	}
-	return "", fmt.Errorf("a call could not be tried out: %.40s: %s", t.Result.Code, said)
+	return "", fmt.Errorf("a call could not be tried out: %.40s: %s", t.Result.Code, message)
 }
 
-func orElse(s, other string) string {
+func orElse(s, fallback string) string {
 	if s == "" {
-		return other
+		return fallback
 	}
 	return s
 }
 
-// try has a node try a call of a contract out.
-func (p *provider) try(ctx context.Context, of view, from, contract chain.Address, selector string, words ...[32]byte) (triedCall, error) {
+// tryCall has a node try a call of a contract out.
+func (p *provider) tryCall(ctx context.Context, state view, from, contract chain.Address, selector string, words ...[32]byte) (trialCall, error) {
 	const method = "triggerconstantcontract"
 	owner, err := trontx.Hex(from)
 	if err != nil {
-		return triedCall{}, err
+		return trialCall{}, err
 	}
-	at, err := trontx.Hex(contract)
+	contractHex, err := trontx.Hex(contract)
 	if err != nil {
-		return triedCall{}, err
+		return trialCall{}, err
 	}
 	var parameter []byte
 	for _, w := range words {
 		parameter = append(parameter, w[:]...)
 	}
-	var got triedCall
-	err = p.ask(ctx, &got, of, method, args{
-		"owner_address": owner, "contract_address": at, "function_selector": selector, "parameter": hex.EncodeToString(parameter),
+	var got trialCall
+	err = p.callMethod(ctx, &got, state, method, requestParams{
+		"owner_address": owner, "contract_address": contractHex, "function_selector": selector, "parameter": hex.EncodeToString(parameter),
 	})
 	return got, err
 }
 
-// tokens is what an address has of a token. silent is why the token says nothing.
-func (p *provider) tokens(ctx context.Context, of view, h chain.Holding) (amount money.Amount, silent string, err error) {
-	who, err := trontx.Word(h.Address)
+// readTokenBalance is what an address has of a token. silent is why the token says nothing.
+func (p *provider) readTokenBalance(ctx context.Context, state view, h chain.Holding) (amount money.Amount, silent string, err error) {
+	ownerWord, err := trontx.Word(h.Address)
 	if err != nil {
 		return money.Zero, "", err
 	}
-	got, err := p.try(ctx, of, h.Address, h.Contract, "balanceOf(address)", who)
+	got, err := p.tryCall(ctx, state, h.Address, h.Contract, "balanceOf(address)", ownerWord)
 	if err != nil {
 		return money.Zero, "", err
 	}
-	if silent, err = got.failed(); err != nil {
-		return money.Zero, "", p.Said("balanceOf", err)
+	if silent, err = got.explainFailure(); err != nil {
+		return money.Zero, "", p.WrapError("balanceOf", err)
 	}
 	if silent != "" {
 		return money.Zero, silent, nil
 	}
 	if len(got.Data) != 1 {
-		return money.Zero, "", p.Said("balanceOf", fmt.Errorf("%d answers of a contract, want one", len(got.Data)))
+		return money.Zero, "", p.WrapError("balanceOf", fmt.Errorf("%d answers of a contract, want one", len(got.Data)))
 	}
 	word, err := hex.DecodeString(got.Data[0])
 	if err != nil {
-		return money.Zero, "", p.Said("balanceOf", err)
+		return money.Zero, "", p.WrapError("balanceOf", err)
 	}
 	if len(word) != idBytes {
 		return money.Zero, fmt.Sprintf("it gives %d bytes for a balance", len(word)), nil
@@ -157,30 +157,30 @@ func (p *provider) tokens(ctx context.Context, of view, h chain.Holding) (amount
 }
 
 // Senders answers from the movements: each has one account that sent it.
-func (c *Client) Senders(_ context.Context, _ chain.Block, of []chain.Transfer) ([][]chain.Address, error) {
-	return chain.Senders(of), nil
+func (c *Client) Senders(_ context.Context, _ chain.Block, transfers []chain.Transfer) ([][]chain.Address, error) {
+	return chain.Senders(transfers), nil
 }
 
 // Kind asks one provider after the other until as many as have to agree say Keyed; the
 // first that says Programmed decides. An account is looked at as it is now, by a provider
 // that has the block: what became a contract since is Programmed, which is what it is.
-func (c *Client) Kind(ctx context.Context, at chain.Block, of chain.Address) (chain.AccountKind, error) {
+func (c *Client) Kind(ctx context.Context, block chain.Block, address chain.Address) (chain.AccountKind, error) {
 	votes := 0
 	var errs []error
 	for _, p := range c.providers {
-		_, err := p.onChain(ctx, at)
-		programmed := false
+		_, err := p.checkBlock(ctx, block)
+		isContract := false
 		if err == nil {
-			programmed, err = p.contract(ctx, of)
+			isContract, err = p.isContract(ctx, address)
 		}
 		switch {
 		case err != nil:
 			errs = append(errs, err)
-		case programmed:
-			return chain.Programmed, nil
+		case isContract:
+			return chain.ContractAccount, nil
 		default:
-			if votes++; votes >= c.Agree {
-				return chain.Keyed, nil
+			if votes++; votes >= c.Quorum {
+				return chain.KeyAccount, nil
 			}
 		}
 		if ctx.Err() != nil {
@@ -188,21 +188,21 @@ func (c *Client) Kind(ctx context.Context, at chain.Block, of chain.Address) (ch
 		}
 	}
 	return "", fmt.Errorf("kind of %s in block %d of %s: %d of the %d providers that have to agree said: %w",
-		of, at.Height, chain.Tron, votes, c.Agree, errors.Join(errs...))
+		address, block.Height, chain.Tron, votes, c.Quorum, errors.Join(errs...))
 }
 
-// onChain sees that a provider has a block, and tells whether it calls it final.
-func (p *provider) onChain(ctx context.Context, at chain.Block) (final bool, err error) {
-	head, err := p.header(ctx, solid, "")
+// checkBlock sees that a provider has a block, and tells whether it calls it final.
+func (p *provider) checkBlock(ctx context.Context, block chain.Block) (final bool, err error) {
+	head, err := p.readHeader(ctx, solidified, "")
 	if err != nil {
 		return false, err
 	}
-	h, err := p.header(ctx, newest, heightText(at.Height))
+	h, err := p.readHeader(ctx, newest, heightText(block.Height))
 	if errors.Is(err, errNoBlock) {
 		err = fmt.Errorf("%w: %w", chain.ErrNotYet, err)
 	}
-	if err == nil && h.hash() != at.Hash {
-		err = fmt.Errorf("%s: has block %s at height %d, not %s", p.name, h.hash(), at.Height, at.Hash)
+	if err == nil && h.idText() != block.Hash {
+		err = fmt.Errorf("%s: has block %s at height %d, not %s", p.name, h.idText(), block.Height, block.Hash)
 	}
-	return head.height >= at.Height, err
+	return head.height >= block.Height, err
 }

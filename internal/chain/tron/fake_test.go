@@ -80,7 +80,7 @@ type fakeBlock struct {
 
 func newFake(t testing.TB) *fake {
 	f := &fake{t: t, keys: map[chain.Address]*ecdsa.PrivateKey{}}
-	f.token, f.router = trontx.Account([20]byte{1, 2, 3}), trontx.Account([20]byte{4, 5, 6})
+	f.token, f.router = trontx.FromAccountBytes([20]byte{1, 2, 3}), trontx.FromAccountBytes([20]byte{4, 5, 6})
 	f.stranger = f.account()
 	f.blocks = []*fakeBlock{f.seal(nil, nil, fakeState{
 		coins:   map[chain.Address]uint64{f.stranger: plenty},
@@ -185,7 +185,7 @@ func internalTx(f *fake, from, to chain.Address, sun uint64, rejected bool) map[
 // run carries a transaction out. ok is false when no block takes it.
 func (f *fake) run(x *fakeTx, s *fakeState, height uint64, at int64) (result string, info map[string]any, ok bool) {
 	info = map[string]any{"id": x.hash, "blockNumber": height, "blockTimeStamp": at, "contractResult": []string{""}, "receipt": map[string]any{}}
-	seen, err := trontx.See(x.raw)
+	seen, err := trontx.ParseTx(x.raw)
 	if err != nil {
 		f.t.Errorf("the fake has a transaction that cannot be read: %v", err)
 		return "", nil, false
@@ -236,7 +236,7 @@ func (f *fake) run(x *fakeTx, s *fakeState, height uint64, at int64) (result str
 		if !spend(ours.Owner, fee) {
 			return "", nil, false
 		}
-	case seen.Owner == "" || seen.Coin == 0:
+	case seen.Owner == "" || seen.NativeAmount == 0:
 		if seen.Owner != "" && !spend(seen.Owner, fee) {
 			return "", nil, false
 		}
@@ -323,12 +323,12 @@ func (f *fake) good(x *fakeTx) string {
 	if err != nil || x.script != nil || ours.Owner == f.stranger {
 		return ""
 	}
-	if f.head().at >= ours.Until {
+	if f.head().at >= ours.Expiration {
 		return "TRANSACTION_EXPIRATION_ERROR"
 	}
 	for _, b := range f.blocks {
 		id, _ := hex.DecodeString(b.id)
-		if bytes.Equal(id[6:8], ours.Ref[:]) && bytes.Equal(id[8:16], ours.RefHash[:]) {
+		if bytes.Equal(id[6:8], ours.RefBlockBytes[:]) && bytes.Equal(id[8:16], ours.RefBlockHash[:]) {
 			return ""
 		}
 	}
@@ -505,7 +505,7 @@ func (n *node) try(s fakeState, asked map[string]any) any {
 	if err != nil || len(words) < 32 {
 		return failed("OTHER_ERROR", "class java.lang.IllegalArgumentException : no words")
 	}
-	who := trontx.Account([20]byte(words[12:32]))
+	who := trontx.FromAccountBytes([20]byte(words[12:32]))
 	word := func(b [32]byte) []string { return []string{hex.EncodeToString(b[:])} }
 	switch text(asked["function_selector"]) {
 	case "balanceOf(address)":
@@ -541,7 +541,7 @@ func (n *node) broadcast(digits string) any {
 	answer := func(ok bool, code string) any {
 		return map[string]any{"result": ok, "code": code, "message": "", "txid": x.hash, "transaction": "{}"}
 	}
-	if _, _, err := trontx.Open(raw); err != nil {
+	if _, _, err := trontx.DecodeSigned(raw); err != nil {
 		return answer(false, "SIGERROR")
 	}
 	if slices.ContainsFunc(n.pending, func(o *fakeTx) bool { return o.hash == x.hash }) {
@@ -557,7 +557,7 @@ func (n *node) broadcast(digits string) any {
 // open is an adapter over nodes.
 func (f *fake) open(t testing.TB, agree int, change func(*tron.Config), nodes ...*node) *tron.Client {
 	t.Helper()
-	cfg := tron.Config{Network: chain.Local, Agree: agree, Internal: true}
+	cfg := tron.Config{Network: chain.Local, Quorum: agree, Internal: true}
 	for _, n := range nodes {
 		n.fake = f
 		cfg.Endpoints = append(cfg.Endpoints, n.serve(t))

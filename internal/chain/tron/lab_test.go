@@ -30,8 +30,8 @@ func TestTRONKeepsThePromises(t *testing.T) {
 
 func (l *lab) Chain() chain.Chain            { return l.ch }
 func (l *lab) FeeCap() money.Amount          { return money.Units(2000) }
-func (l *lab) Replaces() bool                { return false }
-func (l *lab) Forks() bool                   { return true }
+func (l *lab) CanReplace() bool              { return false }
+func (l *lab) CanFork() bool                 { return true }
 func (l *lab) Token() chain.Address          { return l.token }
 func (l *lab) Kinds() []chain.Kind           { return []chain.Kind{chain.Native, chain.Internal, chain.Token} }
 func (l *lab) Mine(_ testing.TB, blocks int) { l.locked(func() { l.mine(blocks) }) }
@@ -44,11 +44,11 @@ func (l *lab) Account(testing.TB) (a chain.Address) {
 
 func (l *lab) Payer(t testing.TB) chain.Address {
 	a := l.Account(t)
-	l.Give(t, a, "", money.Units(1_000_000_000_000))
+	l.Fund(t, a, "", money.Units(1_000_000_000_000))
 	return a
 }
 
-func (l *lab) Give(t testing.TB, to, contract chain.Address, amount money.Amount) {
+func (l *lab) Fund(t testing.TB, to, contract chain.Address, amount money.Amount) {
 	l.locked(func() {
 		if contract != "" {
 			l.pending = append(l.pending, l.tokenTransfer(to, amount))
@@ -72,7 +72,7 @@ func (l *lab) Pay(t testing.TB, kind chain.Kind, to chain.Address, amount money.
 	return l.pay(t, kind, to, amount, false)
 }
 
-func (l *lab) PayInVain(t testing.TB, kind chain.Kind, to chain.Address, amount money.Amount) chain.TxHash {
+func (l *lab) PayReverted(t testing.TB, kind chain.Kind, to chain.Address, amount money.Amount) chain.TxHash {
 	return l.pay(t, kind, to, amount, true)
 }
 
@@ -115,7 +115,7 @@ func (l *lab) pay(t testing.TB, kind chain.Kind, to chain.Address, amount money.
 	return hash
 }
 
-func (l *lab) Refuse(t testing.TB, to chain.Address) {
+func (l *lab) RefusePayments(t testing.TB, to chain.Address) {
 	l.locked(func() {
 		x := l.call(l.router, []byte("refuse"))
 		x.script = func(s *fakeState, _ map[string]any) string {
@@ -135,7 +135,7 @@ func (l *lab) Sign(t testing.TB, from chain.Address, payload []byte) (raw []byte
 	if err != nil {
 		t.Fatal(err)
 	}
-	if raw, tx, err = trontx.Attach(payload, sig); err != nil {
+	if raw, tx, err = trontx.AttachSignature(payload, sig); err != nil {
 		t.Fatal(err)
 	}
 	return raw, tx

@@ -185,7 +185,7 @@ func TestABlockThatDoesNotHoldTogetherIsAnError(t *testing.T) {
 func TestWhatOnlyLooksLikeATransferIsNone(t *testing.T) {
 	t.Parallel()
 	f := newFake(t)
-	to, other := f.account(), trontx.Account([20]byte{9, 9})
+	to, other := f.account(), trontx.FromAccountBytes([20]byte{9, 9})
 	big := money.MustParse("115792089237316195423570985008687907853269984665640564039457584007913129639935")
 	beyond := money.MustParse("18446744073709551617")
 	good := func() object { return transferLog(f, f.token, f.stranger, to, money.Units(1)) }
@@ -340,8 +340,8 @@ func TestABalanceIsOfItsBlockOrAnError(t *testing.T) {
 			return a
 		}}
 	}
-	var silent *chain.SilentError
-	if got, err := f.open(t, 1, nil, short(5)).Balances(t.Context(), block(height-1), token); !errors.As(err, &silent) || len(silent.Of) != 1 {
+	var silent *chain.NoBalanceError
+	if got, err := f.open(t, 1, nil, short(5)).Balances(t.Context(), block(height-1), token); !errors.As(err, &silent) || len(silent.Holdings) != 1 {
 		t.Errorf("events that do not add up: got %v, %v, want no balance", got, err)
 	}
 	if got, err := f.open(t, 2, nil, short(7), &node{}, short(8)).Balances(t.Context(), block(height), token); !errors.Is(err, chain.ErrDisagreement) {
@@ -387,7 +387,7 @@ func TestAProviderOfAnotherNetworkIsRefusedAndNoSecretIsPrinted(t *testing.T) {
 	t.Parallel()
 	f := newFake(t)
 	url := (&node{fake: f}).serve(t)
-	good := tron.Config{Network: chain.Mainnet, Genesis: strings.Repeat("00", 31) + "01", Endpoints: []string{url + "/secret"}, Agree: 1}
+	good := tron.Config{Network: chain.Mainnet, Genesis: strings.Repeat("00", 31) + "01", Endpoints: []string{url + "/secret"}, Quorum: 1}
 	_, err := tron.New(t.Context(), good)
 	if err == nil || strings.Contains(err.Error(), "secret") {
 		t.Errorf("at a wrong path: got %v, want an error without the path", err)
@@ -398,9 +398,9 @@ func TestAProviderOfAnotherNetworkIsRefusedAndNoSecretIsPrinted(t *testing.T) {
 	}
 	for name, change := range map[string]func(*tron.Config){
 		"no genesis": func(c *tron.Config) { c.Genesis = "" }, "no endpoint": func(c *tron.Config) { c.Endpoints = nil },
-		"twice": func(c *tron.Config) { c.Endpoints = append(c.Endpoints, url) }, "too many": func(c *tron.Config) { c.Agree = 2 }, "none": func(c *tron.Config) { c.Agree = 0 },
-		"no URL": func(c *tron.Config) { c.Endpoints = []string{"node:8090"} }, "a short life": func(c *tron.Config) { c.Life = 1 },
-		"a long life": func(c *tron.Config) { c.Life = 24 * 3600e9 }, "a price": func(c *tron.Config) { c.PriceMax = 1 << 40 },
+		"twice": func(c *tron.Config) { c.Endpoints = append(c.Endpoints, url) }, "too many": func(c *tron.Config) { c.Quorum = 2 }, "none": func(c *tron.Config) { c.Quorum = 0 },
+		"no URL": func(c *tron.Config) { c.Endpoints = []string{"node:8090"} }, "a short life": func(c *tron.Config) { c.TxLifetime = 1 },
+		"a long life": func(c *tron.Config) { c.TxLifetime = 24 * 3600e9 }, "a price": func(c *tron.Config) { c.PriceMax = 1 << 40 },
 	} {
 		cfg := good
 		change(&cfg)

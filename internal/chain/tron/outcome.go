@@ -18,8 +18,8 @@ func (c *Client) Outcome(ctx context.Context, txs []chain.TxHash, ps ...chain.Pa
 	if len(txs) == 0 {
 		return nil, nil
 	}
-	o, err := several.Outcome(ctx, c.providers, c.Agree, func(a, b *chain.Outcome) bool { return *a == *b }, func(ctx context.Context, from *provider) (*chain.Outcome, error) {
-		return from.outcome(ctx, txs, ps, c.Internal)
+	o, err := several.AgreeOnOutcome(ctx, c.providers, c.Quorum, func(a, b *chain.Outcome) bool { return *a == *b }, func(ctx context.Context, node *provider) (*chain.Outcome, error) {
+		return node.readOutcome(ctx, txs, ps, c.Internal)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("outcome of %s on %s: %w", txs[0], chain.Tron, err)
@@ -27,51 +27,51 @@ func (c *Client) Outcome(ctx context.Context, txs []chain.TxHash, ps ...chain.Pa
 	return o, nil
 }
 
-func (p *provider) outcome(ctx context.Context, txs []chain.TxHash, ps []chain.Payment, internals bool) (*chain.Outcome, error) {
+func (p *provider) readOutcome(ctx context.Context, txs []chain.TxHash, ps []chain.Payment, internals bool) (*chain.Outcome, error) {
 	for _, hash := range txs {
-		var where result
-		if err := p.ask(ctx, &where, newest, "gettransactioninfobyid", args{"value": hash}); err != nil {
+		var info result
+		if err := p.callMethod(ctx, &info, newest, "gettransactioninfobyid", requestParams{"value": hash}); err != nil {
 			return nil, err
 		}
-		if where.ID == "" {
+		if info.ID == "" {
 			continue
 		}
-		if where.ID != string(hash) {
-			return nil, p.Said("gettransactioninfobyid", fmt.Errorf("the result of %.70q for %s", where.ID, hash))
+		if info.ID != string(hash) {
+			return nil, p.WrapError("gettransactioninfobyid", fmt.Errorf("the result of %.70q for %s", info.ID, hash))
 		}
-		return p.outcomeAt(ctx, where.Height, hash, ps, internals)
+		return p.readOutcomeAt(ctx, info.Height, hash, ps, internals)
 	}
 	return nil, nil
 }
 
-// outcomeAt reads a transaction in the block that a provider says it is in.
-func (p *provider) outcomeAt(ctx context.Context, height uint64, hash chain.TxHash, ps []chain.Payment, internals bool) (*chain.Outcome, error) {
-	h, txs, err := p.block(ctx, newest, heightText(height))
+// readOutcomeAt reads a transaction in the block that a provider says it is in.
+func (p *provider) readOutcomeAt(ctx context.Context, height uint64, hash chain.TxHash, ps []chain.Payment, internals bool) (*chain.Outcome, error) {
+	h, txs, err := p.readBlock(ctx, newest, heightText(height))
 	if errors.Is(err, errNoBlock) {
 		return nil, fmt.Errorf("%w: %w", chain.ErrNotYet, err)
 	}
 	if err != nil {
 		return nil, err
 	}
-	all, err := p.effects(ctx, newest, h, txs, internals)
+	effects, err := p.readEffects(ctx, newest, h, txs, internals)
 	if errors.Is(err, errNoResults) {
 		return nil, fmt.Errorf("%w: %w", chain.ErrNotYet, err)
 	}
 	if err != nil {
 		return nil, err
 	}
-	for _, e := range all {
+	for _, e := range effects {
 		if e.Hash == hash {
 			return &chain.Outcome{
-				Tx: hash, Block: h.block(), Succeeded: e.succeeded, Paid: e.succeeded && chain.Makes(e.transfers, ps, pays), Fee: e.fee,
+				Tx: hash, Block: h.toChainBlock(), Succeeded: e.succeeded, Paid: e.succeeded && chain.MakesPayments(e.transfers, ps, isPayment), Fee: e.fee,
 			}, nil
 		}
 	}
 	return nil, fmt.Errorf("%s: %s is not in block %d, where it says", p.name, hash, height)
 }
 
-// pays tells whether a movement is exactly a payment.
-func pays(tr chain.Transfer, p chain.Payment) bool {
+// isPayment tells whether a movement is exactly a payment.
+func isPayment(tr chain.Transfer, p chain.Payment) bool {
 	kind := chain.Native
 	if p.Contract != "" {
 		kind = chain.Token

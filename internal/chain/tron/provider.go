@@ -34,34 +34,34 @@ func newProvider(cfg Config, i int) (*provider, error) {
 type view string
 
 const (
-	newest view = "/wallet/"
-	solid  view = "/walletsolidity/"
+	newest     view = "/wallet/"
+	solidified view = "/walletsolidity/"
 )
 
 // Requests of nodes.
-type args map[string]any
+type requestParams map[string]any
 
-// ask makes one request and reads the answer.
-func (p *provider) ask(ctx context.Context, result any, of view, method string, with args) error {
-	if err := p.greet(ctx); err != nil {
+// callMethod makes one request and reads the answer.
+func (p *provider) callMethod(ctx context.Context, result any, state view, method string, params requestParams) error {
+	if err := p.ensureHandshake(ctx); err != nil {
 		return err
 	}
-	return p.request(ctx, result, of, method, with)
+	return p.sendCall(ctx, result, state, method, params)
 }
 
-func (p *provider) request(ctx context.Context, result any, of view, method string, with args) error {
+func (p *provider) sendCall(ctx context.Context, result any, state view, method string, params requestParams) error {
 	ctx, cancel := context.WithTimeout(ctx, p.timeout)
 	defer cancel()
-	answer, err := p.post(ctx, string(of)+method, with)
+	answer, err := p.postCall(ctx, string(state)+method, params)
 	if err == nil {
-		err = open(answer, result)
+		err = decodeAnswer(answer, result)
 	}
-	return p.Said(method, err)
+	return p.WrapError(method, err)
 }
 
-// open reads an answer. Nodes say what is wrong in an object with an error, and mostly
+// decodeAnswer reads an answer. Nodes say what is wrong in an object with an error, and mostly
 // with a status that says that all is well.
-func open(answer []byte, result any) error {
+func decodeAnswer(answer []byte, result any) error {
 	if answer[0] == '{' {
 		var fault struct {
 			Said string `json:"Error"`
@@ -76,12 +76,12 @@ func open(answer []byte, result any) error {
 	return json.Unmarshal(answer, result)
 }
 
-func (p *provider) post(ctx context.Context, path string, with args) ([]byte, error) {
-	if with == nil {
-		with = args{}
+func (p *provider) postCall(ctx context.Context, path string, params requestParams) ([]byte, error) {
+	if params == nil {
+		params = requestParams{}
 	}
-	with["visible"] = false
-	body, err := json.Marshal(with, json.Deterministic(true))
+	params["visible"] = false
+	body, err := json.Marshal(params, json.Deterministic(true))
 	if err != nil {
 		return nil, err
 	}
@@ -91,27 +91,29 @@ func (p *provider) post(ctx context.Context, path string, with args) ([]byte, er
 	}
 	text := bytes.TrimSpace(answer.Body)
 	if answer.Status != http.StatusOK || len(text) == 0 || text[0] != '{' && text[0] != '[' {
-		return nil, answer.Unexpected()
+		return nil, answer.UnexpectedError()
 	}
 	return text, nil
 }
 
-// greet makes sure, once, that the provider is on our network. Until it has answered,
+// ensureHandshake makes sure, once, that the provider is on our network. Until it has answered,
 // nothing else is asked of it.
-func (p *provider) greet(ctx context.Context) error { return p.Greet(ctx, "getblock", p.meet) }
+func (p *provider) ensureHandshake(ctx context.Context) error {
+	return p.Handshake(ctx, "getblock", p.checkNetwork)
+}
 
-func (p *provider) meet(ctx context.Context) error {
+func (p *provider) checkNetwork(ctx context.Context) error {
 	if p.genesis == "" {
 		return nil
 	}
 	var first struct {
 		ID string `json:"blockID"`
 	}
-	if err := p.request(ctx, &first, newest, "getblock", args{"id_or_num": "0", "detail": false}); err != nil {
+	if err := p.sendCall(ctx, &first, newest, "getblock", requestParams{"id_or_num": "0", "detail": false}); err != nil {
 		return err
 	}
 	if first.ID != p.genesis {
-		return p.WrongNetwork("the network that began with block "+several.Short(first.ID), p.genesis)
+		return p.WrongNetwork("the network that began with block "+several.TruncateAnswer(first.ID), p.genesis)
 	}
 	return nil
 }

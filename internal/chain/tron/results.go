@@ -32,17 +32,17 @@ type result struct {
 	Receipt struct {
 		Result string `json:"result"`
 	} `json:"receipt"`
-	Logs     []log      `json:"log"`
-	Internal []internal `json:"internal_transactions"`
+	Logs     []eventLog   `json:"log"`
+	Internal []internalTx `json:"internal_transactions"`
 }
 
-type log struct {
+type eventLog struct {
 	Address string   `json:"address"` // 20 bytes, without the prefix
 	Topics  []string `json:"topics"`
 	Data    string   `json:"data"`
 }
 
-type internal struct {
+type internalTx struct {
 	From   string `json:"caller_address"`
 	To     string `json:"transferTo_address"`
 	Values []struct {
@@ -53,7 +53,7 @@ type internal struct {
 }
 
 // Effects are what a transaction of a block did.
-type effects struct {
+type txEffects struct {
 	tx
 	fee       money.Amount
 	transfers []chain.Transfer
@@ -61,16 +61,18 @@ type effects struct {
 
 var errNoResults = errors.New("does not give the results of all its transactions")
 
-// effects asks for what the transactions of a block did.
-func (p *provider) effects(ctx context.Context, of view, h header, txs []tx, internals bool) ([]effects, error) {
+// readEffects asks for what the transactions of a block did.
+func (p *provider) readEffects(ctx context.Context, state view, h header, txs []tx, internals bool) ([]txEffects, error) {
 	if len(txs) == 0 {
 		return nil, nil
 	}
 	var results []result
-	if err := p.ask(ctx, &results, of, "gettransactioninfobyblocknum", args{"num": h.height}); err != nil {
+	if err := p.callMethod(ctx, &results, state, "gettransactioninfobyblocknum", requestParams{"num": h.height}); err != nil {
 		return nil, err
 	}
-	fail := func(err error) ([]effects, error) { return nil, fmt.Errorf("%s: block %d: %w", p.name, h.height, err) }
+	fail := func(err error) ([]txEffects, error) {
+		return nil, fmt.Errorf("%s: block %d: %w", p.name, h.height, err)
+	}
 	byID := map[string]*result{}
 	for i := range results {
 		r := &results[i]
@@ -79,14 +81,14 @@ func (p *provider) effects(ctx context.Context, of view, h header, txs []tx, int
 		}
 		byID[r.ID] = r
 	}
-	out := make([]effects, len(txs))
+	out := make([]txEffects, len(txs))
 	logs := uint64(0)
 	for i, t := range txs {
 		r := byID[string(t.Hash)]
 		if r == nil {
 			return fail(fmt.Errorf("it %w: %s", errNoResults, t.Hash))
 		}
-		e, err := r.of(t, h, logs, internals)
+		e, err := r.toEffects(t, h, logs, internals)
 		if err != nil {
 			return fail(fmt.Errorf("%s: %w", t.Hash, err))
 		}
@@ -99,12 +101,12 @@ func (p *provider) effects(ctx context.Context, of view, h header, txs []tx, int
 	return out, nil
 }
 
-// of reads what a transaction did. Whether it failed is in the block; a result that says
+// toEffects reads what a transaction did. Whether it failed is in the block; a result that says
 // otherwise is of another transaction, or a lie.
-func (r *result) of(t tx, h header, logs uint64, internals bool) (effects, error) {
-	e := effects{tx: t}
+func (r *result) toEffects(t tx, h header, logs uint64, internals bool) (txEffects, error) {
+	e := txEffects{tx: t}
 	switch {
-	case r.Height != h.height || r.Time != h.at:
+	case r.Height != h.height || r.Time != h.millis:
 		return e, errors.New("its result is of another block")
 	case r.Fee < 0:
 		return e, errors.New("its fee is below zero")
@@ -117,11 +119,11 @@ func (r *result) of(t tx, h header, logs uint64, internals bool) (effects, error
 	if !t.succeeded {
 		return e, nil
 	}
-	if t.Coin > 0 {
-		e.transfers = append(e.transfers, chain.Transfer{Tx: t.Hash, Kind: chain.Native, From: t.Owner, To: t.To, Amount: money.Units(t.Coin)})
+	if t.NativeAmount > 0 {
+		e.transfers = append(e.transfers, chain.Transfer{Tx: t.Hash, Kind: chain.Native, From: t.Owner, To: t.To, Amount: money.Units(t.NativeAmount)})
 	}
 	for i, l := range r.Logs {
-		moved, err := l.transfer()
+		moved, err := l.toTransfer()
 		if err != nil {
 			return e, fmt.Errorf("log %d: %w", i, err)
 		}
@@ -134,8 +136,8 @@ func (r *result) of(t tx, h header, logs uint64, internals bool) (effects, error
 	if !internals {
 		return e, nil
 	}
-	for i, in := range r.Internal {
-		moved, err := in.transfers(strconv.Itoa(i))
+	for i, call := range r.Internal {
+		moved, err := call.toTransfers(strconv.Itoa(i))
 		if err != nil {
 			return e, fmt.Errorf("internal transaction %d: %w", i, err)
 		}
@@ -147,10 +149,10 @@ func (r *result) of(t tx, h header, logs uint64, internals bool) (effects, error
 	return e, nil
 }
 
-// transfer is the movement that a log tells of: of nothing, when it tells of none. What
+// toTransfer is the movement that a log tells of: of nothing, when it tells of none. What
 // only looks like one (another event, an amount among the topics, more than an address
 // in a word) is none.
-func (l log) transfer() (chain.Transfer, error) {
+func (l eventLog) toTransfer() (chain.Transfer, error) {
 	contract, err := hex.DecodeString(l.Address)
 	if err != nil || len(l.Address) != accountDigits {
 		return chain.Transfer{}, errors.New("it is of no contract")
@@ -170,54 +172,54 @@ func (l log) transfer() (chain.Transfer, error) {
 		return chain.Transfer{}, nil
 	}
 	return chain.Transfer{
-		Kind: chain.Token, Contract: trontx.Account([accountDigits / 2]byte(contract)), From: from, To: to,
+		Kind: chain.Token, Contract: trontx.FromAccountBytes([accountDigits / 2]byte(contract)), From: from, To: to,
 		Amount: money.FromUint256(new(uint256.Int).SetBytes(words[2])),
 	}, nil
 }
 
-// transfers are the TRX that a contract sent.
-func (in internal) transfers(position string) ([]chain.Transfer, error) {
-	if in.Rejected {
+// toTransfers are the TRX that a contract sent.
+func (call internalTx) toTransfers(position string) ([]chain.Transfer, error) {
+	if call.Rejected {
 		return nil, nil
 	}
 	var out []chain.Transfer
-	for n, v := range in.Values {
+	for n, v := range call.Values {
 		switch {
 		case v.Sun < 0:
 			return nil, errors.New("it moves less than nothing")
 		case v.Sun == 0 || v.Token != "": // nothing, or TRC-10
 			continue
 		}
-		from, err := trontx.FromHex(in.From)
+		from, err := trontx.FromHex(call.From)
 		if err != nil {
 			return nil, err
 		}
-		to, err := trontx.FromHex(in.To)
+		to, err := trontx.FromHex(call.To)
 		if err != nil {
 			return nil, err
 		}
-		at := position
+		path := position
 		if n > 0 {
-			at += "." + strconv.Itoa(n)
+			path += "." + strconv.Itoa(n)
 		}
-		out = append(out, chain.Transfer{Kind: chain.Internal, Position: at, From: from, To: to, Amount: money.Units(uint64(v.Sun))})
+		out = append(out, chain.Transfer{Kind: chain.Internal, Position: path, From: from, To: to, Amount: money.Units(uint64(v.Sun))})
 	}
 	return out, nil
 }
 
-// contents are all that moved in a block. Fees are those of transfers and calls, which
+// newContents are all that moved in a block. Fees are those of transfers and calls, which
 // are all that we make.
-func contents(h header, all []effects, internals bool) (chain.Contents, error) {
-	c := chain.Contents{Block: h.block(), Traced: internals, Providers: 1, Verified: verified}
-	place := map[chain.Address]int{}
-	for _, e := range all {
+func newContents(h header, effects []txEffects, internals bool) (chain.Contents, error) {
+	c := chain.Contents{Block: h.toChainBlock(), Traced: internals, Providers: 1, Verified: verified}
+	feeIndex := map[chain.Address]int{}
+	for _, e := range effects {
 		c.Transfers = append(c.Transfers, e.transfers...)
 		if e.Owner == "" || e.fee.IsZero() {
 			continue
 		}
-		i, known := place[e.Owner]
-		if !known {
-			i, place[e.Owner] = len(c.Fees), len(c.Fees)
+		i, exists := feeIndex[e.Owner]
+		if !exists {
+			i, feeIndex[e.Owner] = len(c.Fees), len(c.Fees)
 			c.Fees = append(c.Fees, chain.Fee{Payer: e.Owner})
 		}
 		sum, err := c.Fees[i].Amount.Add(e.fee)
@@ -229,15 +231,15 @@ func contents(h header, all []effects, internals bool) (chain.Contents, error) {
 	return c, nil
 }
 
-// contents asks a provider for a block with all that moved in it.
-func (p *provider) contents(ctx context.Context, of view, which string, internals bool) (chain.Contents, error) {
-	h, txs, err := p.block(ctx, of, which)
+// readContents asks a provider for a block with all that moved in it.
+func (p *provider) readContents(ctx context.Context, state view, blockRef string, internals bool) (chain.Contents, error) {
+	h, txs, err := p.readBlock(ctx, state, blockRef)
 	if err != nil {
 		return chain.Contents{}, err
 	}
-	all, err := p.effects(ctx, of, h, txs, internals)
+	effects, err := p.readEffects(ctx, state, h, txs, internals)
 	if err != nil {
 		return chain.Contents{}, err
 	}
-	return contents(h, all, internals)
+	return newContents(h, effects, internals)
 }

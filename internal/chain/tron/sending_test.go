@@ -29,12 +29,12 @@ func newPayout(t *testing.T, agree int, nodes ...*node) *payout {
 	l := &lab{f, c.Chain()}
 	o := &payout{lab: l, c: c}
 	o.p = chain.Payment{From: l.Payer(t), To: l.Account(t), Contract: l.token, Amount: money.Units(500)}
-	l.Give(t, o.p.From, l.token, money.Units(5000))
+	l.Fund(t, o.p.From, l.token, money.Units(5000))
 	acct, err := c.Account(t.Context(), o.p.From)
-	if err != nil || len(acct.Leases) < 5 {
+	if err != nil || len(acct.Slots) < 5 {
 		t.Fatalf("got %+v, %v, want places", acct, err)
 	}
-	o.slot = chain.Slot{Lease: acct.Leases[0].Latest}
+	o.slot = chain.Slot{Key: acct.Slots[0].Latest}
 	fees, err := c.Quote(t.Context(), o.p)
 	if err != nil {
 		t.Fatal(err)
@@ -47,9 +47,9 @@ func newPayout(t *testing.T, agree int, nodes ...*node) *payout {
 	return o
 }
 
-func (o *payout) place(t *testing.T) trontx.Place {
+func (o *payout) place(t *testing.T) trontx.SlotRef {
 	t.Helper()
-	at, err := trontx.ParseLease(o.slot.Lease)
+	at, err := trontx.ParseSlotKey(o.slot.Key)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,7 +60,7 @@ func (o *payout) place(t *testing.T) trontx.Place {
 func (o *payout) until(t *testing.T, before int64) {
 	at := o.place(t)
 	o.locked(func() {
-		for o.head().at < at.Until-before {
+		for o.head().at < at.Expiration-before {
 			o.mine(1)
 		}
 	})
@@ -68,7 +68,7 @@ func (o *payout) until(t *testing.T, before int64) {
 
 func (o *payout) lapsed(t *testing.T, want bool, when string) chain.Block {
 	t.Helper()
-	proof, got, err := o.c.Lapsed(t.Context(), o.slot)
+	proof, got, err := o.c.ProveExpired(t.Context(), o.slot)
 	if err != nil || got != want {
 		t.Errorf("%s: got lapsed %v, %v, want %v", when, got, err, want)
 	}
@@ -81,7 +81,7 @@ func (o *payout) uses(t *testing.T, latest, final bool, when string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if l, f := acct.Used(o.slot); l != latest || f != final {
+	if l, f := acct.IsUsed(o.slot); l != latest || f != final {
 		t.Errorf("%s: got the place used: %v, finally: %v, want %v, %v", when, l, f, latest, final)
 	}
 }
@@ -132,7 +132,7 @@ func TestAPlaceThatLapsedIsNeverPaid(t *testing.T) {
 
 func payloadOf(t *testing.T, raw []byte) []byte {
 	t.Helper()
-	x, _, err := trontx.Open(raw)
+	x, _, err := trontx.DecodeSigned(raw)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -155,7 +155,7 @@ func TestWhatTheLastBlockTookHasNotLapsed(t *testing.T) {
 		}
 		o.locked(func() { o.gap = gap })
 		o.Mine(t, 1)
-		if late := o.head().at >= o.place(t).Until; !late {
+		if late := o.head().at >= o.place(t).Expiration; !late {
 			t.Fatalf("got a block of %d, want one at or past the expiry", o.head().at)
 		}
 		o.paid(t, 500)
@@ -205,7 +205,7 @@ func TestNobodyAloneMakesAPlaceLapseOrUsed(t *testing.T) {
 	mined.Mine(t, solidBehind)
 	mined.lapsed(t, false, "one hides it")
 	mined.locked(func() { down = true })
-	if _, lapsed, err := mined.c.Lapsed(t.Context(), mined.slot); lapsed {
+	if _, lapsed, err := mined.c.ProveExpired(t.Context(), mined.slot); lapsed {
 		t.Errorf("one hides it and one is down: got lapsed, %v, want it not", err)
 	}
 
@@ -218,7 +218,7 @@ func TestNobodyAloneMakesAPlaceLapseOrUsed(t *testing.T) {
 	silent := func() *node {
 		return &node{lie: func(string, string, map[string]any, any) any { return nil }}
 	}
-	if proof, lapsed, err := o.open(t, 2, nil, &node{}, silent(), silent()).Lapsed(t.Context(), o.slot); lapsed || err == nil {
+	if proof, lapsed, err := o.open(t, 2, nil, &node{}, silent(), silent()).ProveExpired(t.Context(), o.slot); lapsed || err == nil {
 		t.Errorf("by the word of one: got lapsed %v, %+v, %v, want an error", lapsed, proof, err)
 	}
 	o.locked(func() { behind.lag = solidBehind + 2 })
@@ -245,11 +245,11 @@ func TestPlacesFollowFromTheFinalHeadAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	again, err := o.open(t, 1, nil, &node{}, &node{lag: 1}).Account(t.Context(), o.p.From)
-	if err != nil || len(again.Leases) != len(first.Leases) || again.Leases[0] != first.Leases[0] {
+	if err != nil || len(again.Slots) != len(first.Slots) || again.Slots[0] != first.Slots[0] {
 		t.Errorf("another client: got %+v, %v, want the same places", again, err)
 	}
 	seen := map[string]bool{}
-	for _, l := range first.Leases {
+	for _, l := range first.Slots {
 		if l.Latest != l.Final || seen[l.Final] {
 			t.Errorf("got place %+v, want it free and there once", l)
 		}
@@ -257,24 +257,24 @@ func TestPlacesFollowFromTheFinalHeadAlone(t *testing.T) {
 	}
 	o.Mine(t, 1)
 	later, err := o.c.Account(t.Context(), o.p.From)
-	if err != nil || len(later.Leases) == 0 || seen[later.Leases[0].Final] {
+	if err != nil || len(later.Slots) == 0 || seen[later.Slots[0].Final] {
 		t.Errorf("a block later: got %+v, %v, want others", later, err)
 	}
-	for name, s := range map[string]chain.Slot{"of another": {Lease: strings.Replace(o.slot.Lease, string(o.p.From), string(o.p.To), 1)}, "none": {Lease: "x"}, "a number": {Nonce: 1}} {
+	for name, s := range map[string]chain.Slot{"of another": {Key: strings.Replace(o.slot.Key, string(o.p.From), string(o.p.To), 1)}, "none": {Key: "x"}, "a number": {Nonce: 1}} {
 		if got, err := o.c.Account(t.Context(), o.p.From, s); err == nil {
 			t.Errorf("a place %s: got %+v, want an error", name, got)
 		}
-		if _, lapsed, err := o.c.Lapsed(t.Context(), s); lapsed || err == nil && name != "of another" {
+		if _, lapsed, err := o.c.ProveExpired(t.Context(), s); lapsed || err == nil && name != "of another" {
 			t.Errorf("a place %s: got lapsed %v, %v, want it not", name, lapsed, err)
 		}
-		if got, err := o.c.Build(o.p.From, s, chain.Fees{GasLimit: 1, TipCap: money.Units(1), Beside: money.Units(1)}, o.p); err == nil {
+		if got, err := o.c.Build(o.p.From, s, chain.Fees{GasLimit: 1, TipCap: money.Units(1), NonGas: money.Units(1)}, o.p); err == nil {
 			t.Errorf("a place %s: built %x, want an error", name, got)
 		}
 	}
 	// A reference to a block of another branch is found nowhere.
 	foreign := o.place(t)
-	foreign.RefHash[0] ^= 1
-	if got, err := o.c.Account(t.Context(), o.p.From, chain.Slot{Lease: foreign.Lease()}); err == nil {
+	foreign.RefBlockHash[0] ^= 1
+	if got, err := o.c.Account(t.Context(), o.p.From, chain.Slot{Key: foreign.SlotKey()}); err == nil {
 		t.Errorf("a place on no block: got %+v, want an error", got)
 	}
 }
@@ -283,8 +283,8 @@ func TestAQuoteSaysWhyAPaymentIsHopelessOrOnlyWaits(t *testing.T) {
 	t.Parallel()
 	o := newPayout(t, 1, &node{})
 	poor := o.Account(t)
-	o.Give(t, poor, "", money.Units(2_000_000))
-	o.Give(t, poor, o.token, money.Units(50))
+	o.Fund(t, poor, "", money.Units(2_000_000))
+	o.Fund(t, poor, o.token, money.Units(50))
 	pay := func(from, to, contract chain.Address, amount uint64) chain.Payment {
 		return chain.Payment{From: from, To: to, Contract: contract, Amount: money.Units(amount)}
 	}
@@ -360,7 +360,7 @@ func TestAQuoteSaysWhyAPaymentIsHopelessOrOnlyWaits(t *testing.T) {
 		t.Fatalf("to an account: got %v, want fees", err)
 	}
 	fresh, err := o.c.Quote(t.Context(), pay(o.p.From, o.p.To, "", 5))
-	if more, _ := fresh.Beside.Sub(known.Beside); err != nil || more != money.Units(1_100_000) {
+	if more, _ := fresh.NonGas.Sub(known.NonGas); err != nil || more != money.Units(1_100_000) {
 		t.Errorf("to a new account: got %+v, %v, want 1.1 TRX above %+v", fresh, err, known)
 	}
 	if _, err := o.c.Quote(t.Context(), o.p, o.p); err == nil {
@@ -380,8 +380,8 @@ func TestWhatIsBuiltCostsNoMoreThanItsFees(t *testing.T) {
 		t.Fatal(err)
 	}
 	x, err := trontx.Decode(payload)
-	if limit, _ := fees.TipCap.Mul(fees.GasLimit); err != nil || money.Units(x.FeeLimit) != limit || fees.Beside.Less(x.MaxCost()) {
-		t.Errorf("got %+v, %v, want a fee limit of %v within %v", x, err, limit, fees.Beside)
+	if limit, _ := fees.TipCap.Mul(fees.GasLimit); err != nil || money.Units(x.FeeLimit) != limit || fees.NonGas.Less(x.MaxCost()) {
+		t.Errorf("got %+v, %v, want a fee limit of %v within %v", x, err, limit, fees.NonGas)
 	}
 	for name, change := range map[string]func(f *chain.Fees){
 		"a fee cap":                   func(f *chain.Fees) { f.FeeCap = money.Units(1) },
@@ -389,7 +389,7 @@ func TestWhatIsBuiltCostsNoMoreThanItsFees(t *testing.T) {
 		"a price above the cap":       func(f *chain.Fees) { f.TipCap, f.GasLimit = money.Units(2001), 1 },
 		"no energy":                   func(f *chain.Fees) { f.GasLimit = 0 },
 		"numbers that wrap around":    func(f *chain.Fees) { f.GasLimit = 1 << 62 },
-		"more than the configuration": func(f *chain.Fees) { f.Beside = money.Units(100_000_001) },
+		"more than the configuration": func(f *chain.Fees) { f.NonGas = money.Units(100_000_001) },
 	} {
 		bad := fees
 		change(&bad)
@@ -411,7 +411,7 @@ func TestWhatIsBuiltCostsNoMoreThanItsFees(t *testing.T) {
 func TestAPaymentThatRanOutOfEnergyPaidNothing(t *testing.T) {
 	t.Parallel()
 	o := newPayout(t, 1, &node{})
-	fees := chain.Fees{GasLimit: 1000, TipCap: money.Units(energyPrice), Beside: money.Units(1_000_000)}
+	fees := chain.Fees{GasLimit: 1000, TipCap: money.Units(energyPrice), NonGas: money.Units(1_000_000)}
 	payload, err := o.c.Build(o.p.From, o.slot, fees, o.p)
 	if err != nil {
 		t.Fatal(err)
@@ -422,8 +422,8 @@ func TestAPaymentThatRanOutOfEnergyPaidNothing(t *testing.T) {
 	}
 	o.Mine(t, 1)
 	out, err := o.c.Outcome(t.Context(), []chain.TxHash{hash}, o.p)
-	if err != nil || out == nil || out.Succeeded || out.Paid || out.Fee.IsZero() || fees.Beside.Less(out.Fee) {
-		t.Errorf("got %+v, %v, want it failed for a fee within %v", out, err, fees.Beside)
+	if err != nil || out == nil || out.Succeeded || out.Paid || out.Fee.IsZero() || fees.NonGas.Less(out.Fee) {
+		t.Errorf("got %+v, %v, want it failed for a fee within %v", out, err, fees.NonGas)
 	}
 	o.paid(t, 0)
 	o.uses(t, true, false, "failed")

@@ -40,8 +40,8 @@ import (
 const (
 	timeoutDefault        = 15 * time.Second
 	answerBytesMaxDefault = 64 << 20
-	lifeDefault           = 10 * time.Minute
-	lifeMin               = 5 * time.Minute // a final block is a minute old already
+	txLifetimeDefault     = 10 * time.Minute
+	txLifetimeMin         = 5 * time.Minute // a final block is a minute old already
 	priceMaxDefault       = 2_000
 	costMaxDefault        = 100_000_000 // sun
 	idBytes               = 32
@@ -55,16 +55,16 @@ type Config struct {
 	// leave it out.
 	Genesis   string
 	Endpoints []string // URLs before /wallet, http or https; they may hold a secret and are never printed
-	Agree     int      // how many of the endpoints have to agree on what is final
+	Quorum    int      // how many of the endpoints have to agree on what is final
 
 	// Internal says that all endpoints keep internal transactions (java-tron's
 	// vm.saveInternalTx, which is off by default): then TRX that contracts send is looked
 	// for. No answer tells whether a node does, so it is never assumed.
 	Internal bool
 
-	// Life is how long a payment may be mined after the newest final block of when it was
+	// TxLifetime is how long a payment may be mined after the newest final block of when it was
 	// made; zero: ten minutes.
-	Life time.Duration
+	TxLifetime time.Duration
 	// PriceMax is the most sun that is paid for a unit of energy or a byte; zero: 2,000.
 	// Above it nothing is quoted.
 	PriceMax uint64
@@ -75,33 +75,33 @@ type Config struct {
 	AnswerBytesMax int64         // of one answer; zero: 64 MiB
 }
 
-// check finds every mistake in the configuration.
-func (c Config) check() error {
+// validate finds every mistake in the configuration.
+func (c Config) validate() error {
 	var wrong []error
-	say := func(format string, args ...any) { wrong = append(wrong, fmt.Errorf(format, args...)) }
-	if _, err := idOf(c.Genesis); err != nil && (c.Genesis != "" || c.Network != chain.Local) {
-		say("genesis %.70q is not the identifier of a network's first block, 64 hexadecimal digits", c.Genesis)
+	addProblem := func(format string, args ...any) { wrong = append(wrong, fmt.Errorf(format, args...)) }
+	if _, err := parseBlockID(c.Genesis); err != nil && (c.Genesis != "" || c.Network != chain.Local) {
+		addProblem("genesis %.70q is not the identifier of a network's first block, 64 hexadecimal digits", c.Genesis)
 	}
 	if len(c.Endpoints) == 0 {
-		say("no endpoint is given")
+		addProblem("no endpoint is given")
 	}
 	for i, e := range c.Endpoints {
 		u, err := url.Parse(e)
 		if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.RawQuery != "" {
-			say("endpoint %d is not an http or https URL", i+1)
+			addProblem("endpoint %d is not an http or https URL", i+1)
 		}
 		if slices.Contains(c.Endpoints[:i], e) {
-			say("endpoint %d is given twice: one provider cannot agree with itself", i+1)
+			addProblem("endpoint %d is given twice: one provider cannot agree with itself", i+1)
 		}
 	}
-	if c.Agree < 1 || c.Agree > len(c.Endpoints) {
-		say("agree is %d: it has to be between 1 and the number of endpoints, %d", c.Agree, len(c.Endpoints))
+	if c.Quorum < 1 || c.Quorum > len(c.Endpoints) {
+		addProblem("agree is %d: it has to be between 1 and the number of endpoints, %d", c.Quorum, len(c.Endpoints))
 	}
-	if c.Life != 0 && (c.Life < lifeMin || c.Life > trontx.LifeMax-time.Hour) {
-		say("life is %v: it has to be between %v and %v", c.Life, lifeMin, trontx.LifeMax-time.Hour)
+	if c.TxLifetime != 0 && (c.TxLifetime < txLifetimeMin || c.TxLifetime > trontx.LifetimeMax-time.Hour) {
+		addProblem("life is %v: it has to be between %v and %v", c.TxLifetime, txLifetimeMin, trontx.LifetimeMax-time.Hour)
 	}
 	if c.PriceMax > priceLimit {
-		say("price is %d: it may not be above %d", c.PriceMax, uint64(priceLimit))
+		addProblem("price is %d: it may not be above %d", c.PriceMax, uint64(priceLimit))
 	}
 	return errors.Join(wrong...)
 }
@@ -109,9 +109,9 @@ func (c Config) check() error {
 // A Client is the chain with its providers. It implements chain.Reader and chain.Sender.
 type Client struct {
 	Config
-	providers []*provider
-	shows     atomic.Uint32 // the provider that is asked first for what is not final
-	taken     taken         // the places that blocks have taken
+	providers     []*provider
+	firstProvider atomic.Uint32 // the provider that is asked first for what is not final
+	blockCache    slotCache     // the places that blocks have taken
 }
 
 var (
@@ -123,12 +123,12 @@ var (
 // error; providers that do not answer are one when fewer than Agree do. Those are checked
 // when they answer later.
 func New(ctx context.Context, cfg Config) (*Client, error) {
-	if err := cfg.check(); err != nil {
+	if err := cfg.validate(); err != nil {
 		return nil, fmt.Errorf("configuration of %s: %w", chain.Tron, err)
 	}
 	cfg.Timeout = cmp.Or(cfg.Timeout, timeoutDefault)
 	cfg.AnswerBytesMax = cmp.Or(cfg.AnswerBytesMax, answerBytesMaxDefault)
-	cfg.Life = cmp.Or(cfg.Life, lifeDefault)
+	cfg.TxLifetime = cmp.Or(cfg.TxLifetime, txLifetimeDefault)
 	cfg.PriceMax = cmp.Or(cfg.PriceMax, priceMaxDefault)
 	if cfg.CostMax.IsZero() {
 		cfg.CostMax = money.Units(costMaxDefault)
@@ -141,7 +141,7 @@ func New(ctx context.Context, cfg Config) (*Client, error) {
 		}
 		c.providers = append(c.providers, p)
 	}
-	if err := several.Greet(ctx, c.providers, c.Agree, func(ctx context.Context, p *provider) error { return p.greet(ctx) }); err != nil {
+	if err := several.HandshakeAll(ctx, c.providers, c.Quorum, func(ctx context.Context, p *provider) error { return p.ensureHandshake(ctx) }); err != nil {
 		return c, fmt.Errorf("providers of %s: %w", chain.Tron, err)
 	}
 	return c, nil
@@ -155,18 +155,20 @@ func (c *Client) Chain() chain.Chain {
 	}
 	return chain.Chain{
 		Name: chain.Tron, Network: c.Network, CAIP2: "tron:" + id, SignerID: id,
-		Grammar: trontx.Grammar{}, Reader: c, Sender: c,
+		AddressCodec: trontx.AddressCodec{}, Reader: c, Sender: c,
 	}
 }
 
-// Distrust asks another provider first from now on.
-func (c *Client) Distrust() { c.shows.Add(1) }
+// Demote asks another provider first from now on.
+func (c *Client) Demote() { c.firstProvider.Add(1) }
 
-// showing are the providers in the order in which they are asked for what is not final.
-func (c *Client) showing() []*provider { return several.From(c.providers, c.shows.Load()) }
+// providersByTrust are the providers in the order in which they are asked for what is not final.
+func (c *Client) providersByTrust() []*provider {
+	return several.Rotate(c.providers, c.firstProvider.Load())
+}
 
-// idOf reads the identifier of a block.
-func idOf(s string) (id [idBytes]byte, err error) {
+// parseBlockID reads the identifier of a block.
+func parseBlockID(s string) (id [idBytes]byte, err error) {
 	b, err := hex.DecodeString(s)
 	if err != nil || len(b) != idBytes || hex.EncodeToString(b) != s {
 		return id, fmt.Errorf("%.70q is no identifier of a block", s)

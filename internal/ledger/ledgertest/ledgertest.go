@@ -18,19 +18,19 @@ import (
 	"github.com/cofferpay/coffer/internal/pg"
 )
 
-// Post is ledger.Post after Causes.
-func Post(ctx context.Context, tx pg.Tx, postings ...ledger.Posting) error {
-	if err := Causes(ctx, tx, postings...); err != nil {
+// PostWithCauses is ledger.Post after Causes.
+func PostWithCauses(ctx context.Context, tx pg.Tx, postings ...ledger.Posting) error {
+	if err := InsertCauses(ctx, tx, postings...); err != nil {
 		return err
 	}
 	return ledger.Post(ctx, tx, postings...)
 }
 
-// Causes makes, in the caller's transaction and whatever its role, the causes of
+// InsertCauses makes, in the caller's transaction and whatever its role, the causes of
 // postings as those say that they are: credited deposits, withdrawals that wait for
 // a person, withdrawals that were paid or removed, sweeps that cost a fee. A cause
 // that is there stays as it is, but for a withdrawal that ends.
-func Causes(ctx context.Context, tx pg.Tx, postings ...ledger.Posting) error {
+func InsertCauses(ctx context.Context, tx pg.Tx, postings ...ledger.Posting) error {
 	var role string
 	if err := tx.QueryRow(ctx, `SELECT current_user`).Scan(&role); err != nil {
 		return err
@@ -40,36 +40,36 @@ func Causes(ctx context.Context, tx pg.Tx, postings ...ledger.Posting) error {
 		mints                      []int
 		amounts                    []money.Amount
 	}
-	all := map[ledger.CauseKind]*rows{}
+	byKind := map[ledger.CauseKind]*rows{}
 	for _, p := range postings {
 		if len(p.Legs) == 0 {
 			continue
 		}
-		r := all[p.Cause.Kind]
+		r := byKind[p.Cause.Kind]
 		if r == nil {
 			r = &rows{}
-			all[p.Cause.Kind] = r
+			byKind[p.Cause.Kind] = r
 		}
 		l := p.Legs[0]
-		whose := l.Credit
+		account := l.Credit
 		if p.Cause.Kind == ledger.WithdrawalEnd {
-			whose.Subject = l.Debit.Subject
+			account.Subject = l.Debit.Subject
 		}
-		r.ids, r.orgs, r.mints = append(r.ids, p.Cause.ID), append(r.orgs, whose.OrgID), append(r.mints, whose.MintID)
-		r.kinds, r.subjects, r.amounts = append(r.kinds, string(whose.Kind)), append(r.subjects, whose.Subject), append(r.amounts, l.Amount)
+		r.ids, r.orgs, r.mints = append(r.ids, p.Cause.ID), append(r.orgs, account.OrgID), append(r.mints, account.MintID)
+		r.kinds, r.subjects, r.amounts = append(r.kinds, string(account.Kind)), append(r.subjects, account.Subject), append(r.amounts, l.Amount)
 	}
 	b := &pgx.Batch{}
 	b.Queue(`SET LOCAL ROLE coffer_system`)
 	// A session that began on empty tables would keep its plan for empty tables.
 	b.Queue(`SET LOCAL enable_seqscan = off`)
 	for _, kind := range []ledger.CauseKind{ledger.Deposit, ledger.WithdrawalHold, ledger.WithdrawalEnd, ledger.NetworkFee} {
-		r := all[kind]
+		r := byKind[kind]
 		if r == nil {
 			continue
 		}
 		for _, sql := range statements[kind] {
 			b.Queue(`WITH c AS (SELECT * FROM unnest($1::text[], $2::text[], $3::int[], $4::text[], $5::text[], $6::numeric[], $7::timestamptz[])
-				AS c (id, org_id, mint_id, kind, subject, amount, at)) `+sql, r.ids, r.orgs, r.mints, r.kinds, r.subjects, r.amounts, at(tx, len(r.ids)))
+				AS c (id, org_id, mint_id, kind, subject, amount, at)) `+sql, r.ids, r.orgs, r.mints, r.kinds, r.subjects, r.amounts, repeatNow(tx, len(r.ids)))
 		}
 	}
 	b.Queue(`SET LOCAL enable_seqscan = on`)
@@ -80,7 +80,7 @@ func Causes(ctx context.Context, tx pg.Tx, postings ...ledger.Posting) error {
 	return nil
 }
 
-func at(tx pg.Tx, n int) []time.Time {
+func repeatNow(tx pg.Tx, n int) []time.Time {
 	times := make([]time.Time, n)
 	for i := range times {
 		times[i] = tx.Now
@@ -147,15 +147,15 @@ var statements = map[ledger.CauseKind][]string{
 
 // Withdrawal is one that its order is about to pay.
 type Withdrawal struct {
-	ID, OrgID, CustomerID, To string
-	MintID                    int
-	Amount                    money.Amount
-	FeeMax                    *money.Amount // the caller's limit of the network fee, or nil
+	ID, OrgID, CustomerID, ToAddress string
+	MintID                           int
+	Amount                           money.Amount
+	FeeMax                           *money.Amount // the caller's limit of the network fee, or nil
 }
 
-// Accept makes a withdrawal that was accepted, with the deposit that it is paid from
+// InsertAccepted makes a withdrawal that was accepted, with the deposit that it is paid from
 // and its hold, in a transaction of the system. One that went back to a person goes on.
-func Accept(ctx context.Context, tx pg.Tx, w Withdrawal) error {
+func InsertAccepted(ctx context.Context, tx pg.Tx, w Withdrawal) error {
 	// One that was sent back is approved again, by somebody new each time.
 	if _, err := tx.Exec(ctx, `
 		INSERT INTO withdrawal_approvals (org_id, withdrawal_id, round, approver_kind, approver_id, at, digest, mac)
@@ -172,23 +172,23 @@ func Accept(ctx context.Context, tx pg.Tx, w Withdrawal) error {
 	account := func(k ledger.Kind, subject string) ledger.Account {
 		return ledger.Account{OrgID: w.OrgID, MintID: w.MintID, Kind: k, Subject: subject}
 	}
-	one := func(kind ledger.CauseKind, id string, debit, credit ledger.Account) ledger.Posting {
+	newPosting := func(kind ledger.CauseKind, id string, debit, credit ledger.Account) ledger.Posting {
 		return ledger.Posting{Cause: ledger.Cause{Kind: kind, ID: id}, Legs: []ledger.Leg{{Debit: debit, Credit: credit, Amount: w.Amount}}}
 	}
-	arrived := one(ledger.Deposit, "for "+w.ID, account(ledger.Custody, ""), account(ledger.Customer, w.CustomerID))
-	if err := Causes(ctx, tx, arrived); err != nil {
+	deposited := newPosting(ledger.Deposit, "for "+w.ID, account(ledger.Custody, ""), account(ledger.Customer, w.CustomerID))
+	if err := InsertCauses(ctx, tx, deposited); err != nil {
 		return err
 	}
 	if _, err := tx.Exec(ctx, `
 		INSERT INTO withdrawals (withdrawal_id, org_id, customer_id, mint_id, chain, amount, to_address, request_digest, status,
 			requires_approval, approval_reasons, decision, created_at, max_network_fee)
 		SELECT $1, $2, $3, mint_id, chain, $5, $6, ''::bytea, 'PROCESSING', false, '{}', '{}', $7, $8 FROM mints WHERE mint_id = $4`,
-		w.ID, w.OrgID, w.CustomerID, w.MintID, w.Amount, w.To, tx.Now, w.FeeMax); err != nil {
+		w.ID, w.OrgID, w.CustomerID, w.MintID, w.Amount, w.ToAddress, tx.Now, w.FeeMax); err != nil {
 		return fmt.Errorf("accept withdrawal %s: %w", w.ID, err)
 	}
 	// One balance is posted to after the other: the hold takes what has arrived.
-	if err := ledger.Post(ctx, tx, arrived); err != nil {
+	if err := ledger.Post(ctx, tx, deposited); err != nil {
 		return err
 	}
-	return ledger.Post(ctx, tx, one(ledger.WithdrawalHold, w.ID, account(ledger.Customer, w.CustomerID), account(ledger.Withdrawing, w.CustomerID)))
+	return ledger.Post(ctx, tx, newPosting(ledger.WithdrawalHold, w.ID, account(ledger.Customer, w.CustomerID), account(ledger.Withdrawing, w.CustomerID)))
 }

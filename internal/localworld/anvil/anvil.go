@@ -90,7 +90,7 @@ type Node struct {
 	faucet  *ecdsa.PrivateKey
 	sending sync.Mutex // between asking for a nonce and using it
 	process *os.Process
-	end     context.CancelFunc
+	cancel  context.CancelFunc
 	ended   chan struct{}
 	err     error // why it ended; valid once ended is closed
 }
@@ -129,7 +129,7 @@ func Start(ctx context.Context, cfg Config) (*Node, error) {
 	case cfg.Manual:
 		args = append(args, "--no-mining")
 	case cfg.BlockTime > 0:
-		args = append(args, "--block-time", seconds(cfg.BlockTime))
+		args = append(args, "--block-time", formatSeconds(cfg.BlockTime))
 	}
 	if cfg.State != "" {
 		// With the states of former blocks: who paid is proven by the balances before and after.
@@ -139,20 +139,20 @@ func Start(ctx context.Context, cfg Config) (*Node, error) {
 	run, end := context.WithCancel(ctx)
 	n := &Node{
 		ChainID: new(big.Int).SetUint64(cfg.ChainID),
-		end:     end,
+		cancel:  end,
 		ended:   make(chan struct{}),
 	}
 	if n.faucet, err = crypto.HexToECDSA(FaucetKey); err != nil {
 		panic("the faucet's key is not a key: " + err.Error())
 	}
 
-	out := &output{address: make(chan string, 1)}
+	stdout := &output{address: make(chan string, 1)}
 	cmd := exec.CommandContext(run, program, args...)
-	cmd.Stdout, cmd.Stderr = out, out
+	cmd.Stdout, cmd.Stderr = stdout, stdout
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = stopTimeout // then it is killed
 
-	ended, how, err := tied.Start(cmd)
+	ended, exitError, err := tied.Start(cmd)
 	if err != nil {
 		end()
 		return nil, errors.Join(fmt.Errorf("start %s: %w", program, err), os.RemoveAll(cache))
@@ -164,7 +164,7 @@ func Start(ctx context.Context, cfg Config) (*Node, error) {
 		<-ended
 		if run.Err() == nil {
 			// A chain that ends by itself is a defect that has to be seen.
-			n.err = fmt.Errorf("anvil ended by itself: %w\n%s", orClean(how()), out.tail())
+			n.err = fmt.Errorf("anvil ended by itself: %w\n%s", orClean(exitError()), stdout.lastText())
 		}
 	}()
 
@@ -172,7 +172,7 @@ func Start(ctx context.Context, cfg Config) (*Node, error) {
 	defer timeout.Stop()
 	var address string
 	select {
-	case address = <-out.address:
+	case address = <-stdout.address:
 	case <-n.ended:
 		end()
 		if n.err == nil {
@@ -182,7 +182,7 @@ func Start(ctx context.Context, cfg Config) (*Node, error) {
 	case <-timeout.C:
 		end()
 		<-n.ended
-		return nil, fmt.Errorf("start anvil: no answer within %v\n%s", startTimeout, out.tail())
+		return nil, fmt.Errorf("start anvil: no answer within %v\n%s", startTimeout, stdout.lastText())
 	}
 	n.URL, n.WSURL = "http://"+address, "ws://"+address
 	if n.RPC, err = rpc.DialContext(ctx, n.URL); err != nil {
@@ -197,7 +197,7 @@ func Start(ctx context.Context, cfg Config) (*Node, error) {
 // Stop ends the chain and waits until it is gone. It returns an error when the
 // chain had ended before anyone asked it to. It may be called more than once.
 func (n *Node) Stop() error {
-	n.end()
+	n.cancel()
 	<-n.ended
 	n.RPC.Close()
 	return n.err
@@ -212,8 +212,8 @@ func Dial(ctx context.Context, url string) (*Node, error) {
 	return &Node{URL: url, RPC: c, Eth: ethclient.NewClient(c)}, nil
 }
 
-// Hangup ends what Dial began.
-func (n *Node) Hangup() { n.RPC.Close() }
+// CloseClient ends what Dial began.
+func (n *Node) CloseClient() { n.RPC.Close() }
 
 // Done is closed when the chain has ended, for whatever reason.
 func (n *Node) Done() <-chan struct{} { return n.ended }
@@ -221,8 +221,8 @@ func (n *Node) Done() <-chan struct{} { return n.ended }
 // PID is the process id of the chain.
 func (n *Node) PID() int { return n.process.Pid }
 
-// Faucet is the key of the account that has plenty of everything.
-func (n *Node) Faucet() *ecdsa.PrivateKey { return n.faucet }
+// FaucetPrivateKey is the key of the account that has plenty of everything.
+func (n *Node) FaucetPrivateKey() *ecdsa.PrivateKey { return n.faucet }
 
 // FaucetAddress is the address of the account that has plenty of everything.
 func (n *Node) FaucetAddress() common.Address { return crypto.PubkeyToAddress(n.faucet.PublicKey) }
@@ -238,14 +238,14 @@ func Find() (string, error) {
 		}
 		return path, nil
 	}
-	var from []string
+	var dirs []string
 	if dir, err := os.Getwd(); err == nil {
-		from = append(from, dir)
+		dirs = append(dirs, dir)
 	}
 	if program, err := os.Executable(); err == nil {
-		from = append(from, filepath.Dir(program))
+		dirs = append(dirs, filepath.Dir(program))
 	}
-	for _, dir := range from {
+	for _, dir := range dirs {
 		for {
 			path := filepath.Join(dir, "localchain", "node_modules", "@foundry-rs", "anvil-linux-amd64", "bin", "anvil")
 			if path, err := exec.LookPath(path); err == nil {
@@ -253,11 +253,11 @@ func Find() (string, error) {
 			} else if !errors.Is(err, fs.ErrNotExist) {
 				return "", fmt.Errorf("look for anvil: %w", err)
 			}
-			up := filepath.Dir(dir)
-			if up == dir {
+			parent := filepath.Dir(dir)
+			if parent == dir {
 				break
 			}
-			dir = up
+			dir = parent
 		}
 	}
 	if path, err := exec.LookPath("anvil"); err == nil {
@@ -267,8 +267,8 @@ func Find() (string, error) {
 		"or install Foundry (https://getfoundry.sh) and have anvil in PATH or named by COFFER_ANVIL")
 }
 
-// seconds prints d as anvil takes it, with a fraction, exactly.
-func seconds(d time.Duration) string {
+// formatSeconds prints d as anvil takes it, with a fraction, exactly.
+func formatSeconds(d time.Duration) string {
 	return fmt.Sprintf("%d.%09d", d/time.Second, d%time.Second)
 }
 
@@ -310,7 +310,7 @@ func (o *output) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-func (o *output) tail() string {
+func (o *output) lastText() string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return string(bytes.TrimSpace(o.text))

@@ -78,13 +78,13 @@ func must[T any](v T, err error) func(*testing.T) T {
 func TestFinalityFollowsTheEpochs(t *testing.T) {
 	t.Parallel()
 	n := anviltest.Start(t, anvil.Config{Manual: true, SlotsInEpoch: 3})
-	if err := n.Mine(t.Context(), 20); err != nil {
+	if err := n.MineBlocks(t.Context(), 20); err != nil {
 		t.Fatal(err)
 	}
 	for number, want := range map[rpc.BlockNumber]uint64{
 		rpc.LatestBlockNumber: 20, rpc.SafeBlockNumber: 17, rpc.FinalizedBlockNumber: 14,
 	} {
-		head := must(n.Head(t.Context(), int64(number)))(t)
+		head := must(n.HeaderAt(t.Context(), int64(number)))(t)
 		if got := head.Number.Uint64(); got != want {
 			t.Errorf("%v block: got %d, want %d", number, got, want)
 		}
@@ -105,20 +105,20 @@ func TestBlocksComeOnTheClock(t *testing.T) {
 func TestMiningCanBeSwitched(t *testing.T) {
 	t.Parallel()
 	n := anviltest.Start(t, anvil.Config{})
-	if _, err := n.Pay(t.Context(), somebody, big.NewInt(1)); err != nil {
+	if _, err := n.PayCoin(t.Context(), somebody, big.NewInt(1)); err != nil {
 		t.Fatal(err)
 	}
 	if err := n.SetAutomine(t.Context(), false); err != nil {
 		t.Fatal(err)
 	}
-	hash := must(n.Send(t.Context(), &somebody, big.NewInt(1), nil))(t)
+	hash := must(n.SendTx(t.Context(), &somebody, big.NewInt(1), nil))(t)
 	if _, err := n.Eth.TransactionReceipt(t.Context(), hash); !errors.Is(err, ethereum.NotFound) {
 		t.Errorf("got %v, want the transaction to wait", err)
 	}
 	if err := n.SetIntervalMining(t.Context(), time.Second); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := n.Receipt(t.Context(), hash); err != nil {
+	if _, err := n.WaitReceipt(t.Context(), hash); err != nil {
 		t.Error(err)
 	}
 }
@@ -126,22 +126,22 @@ func TestMiningCanBeSwitched(t *testing.T) {
 func TestReorgRemovesAndMovesTransactions(t *testing.T) {
 	t.Parallel()
 	n := anviltest.Start(t, anvil.Config{})
-	first := must(n.Pay(t.Context(), somebody, big.NewInt(5)))(t)
-	moved := must(n.Pay(t.Context(), somebody, big.NewInt(7)))(t)
-	if err := n.Mine(t.Context(), 1); err != nil {
+	first := must(n.PayCoin(t.Context(), somebody, big.NewInt(5)))(t)
+	moved := must(n.PayCoin(t.Context(), somebody, big.NewInt(7)))(t)
+	if err := n.MineBlocks(t.Context(), 1); err != nil {
 		t.Fatal(err)
 	}
 	// Both are the faucet's, so the later one can only move behind the earlier.
-	rawFirst := must(n.Raw(t.Context(), first.TxHash))(t)
-	raw := must(n.Raw(t.Context(), moved.TxHash))(t)
-	if err := n.Reorg(t.Context(), 3, anvil.ReorgTx{Raw: rawFirst, Offset: 1}, anvil.ReorgTx{Raw: raw, Offset: 2}); err != nil {
+	rawFirst := must(n.RawTransaction(t.Context(), first.TxHash))(t)
+	raw := must(n.RawTransaction(t.Context(), moved.TxHash))(t)
+	if err := n.ReplaceBlocks(t.Context(), 3, anvil.ReorgTx{Raw: rawFirst, Offset: 1}, anvil.ReorgTx{Raw: raw, Offset: 2}); err != nil {
 		t.Fatal(err)
 	}
-	got := must(n.Receipt(t.Context(), moved.TxHash))(t)
+	got := must(n.WaitReceipt(t.Context(), moved.TxHash))(t)
 	if got.BlockHash == moved.BlockHash || got.BlockNumber.Uint64() != moved.BlockNumber.Uint64()+1 {
 		t.Errorf("got block %v, want the one after %v", got.BlockNumber, moved.BlockNumber)
 	}
-	if err := n.Reorg(t.Context(), 1); err != nil {
+	if err := n.ReplaceBlocks(t.Context(), 1); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := n.Eth.TransactionReceipt(t.Context(), moved.TxHash); !errors.Is(err, ethereum.NotFound) {
@@ -155,17 +155,17 @@ func TestReorgRemovesAndMovesTransactions(t *testing.T) {
 func TestSnapshotBringsTheChainBack(t *testing.T) {
 	t.Parallel()
 	n := anviltest.Start(t, anvil.Config{})
-	snapshot := must(n.Snapshot(t.Context()))(t)
-	if _, err := n.Pay(t.Context(), somebody, big.NewInt(5)); err != nil {
+	snapshot := must(n.TakeSnapshot(t.Context()))(t)
+	if _, err := n.PayCoin(t.Context(), somebody, big.NewInt(5)); err != nil {
 		t.Fatal(err)
 	}
-	if err := n.Revert(t.Context(), snapshot); err != nil {
+	if err := n.RevertTo(t.Context(), snapshot); err != nil {
 		t.Fatal(err)
 	}
 	if got := must(n.Eth.BalanceAt(t.Context(), somebody, nil))(t); got.Sign() != 0 {
 		t.Errorf("got a balance of %v, want none", got)
 	}
-	if err := n.Revert(t.Context(), snapshot); err == nil {
+	if err := n.RevertTo(t.Context(), snapshot); err == nil {
 		t.Error("got no error, want a used snapshot to be refused")
 	}
 }
@@ -173,7 +173,7 @@ func TestSnapshotBringsTheChainBack(t *testing.T) {
 func TestPoolAndFeesCanBeSet(t *testing.T) {
 	t.Parallel()
 	n := anviltest.Start(t, anvil.Config{Manual: true})
-	hash := must(n.Send(t.Context(), &somebody, big.NewInt(5), nil))(t)
+	hash := must(n.SendTx(t.Context(), &somebody, big.NewInt(5), nil))(t)
 	if err := n.DropTransaction(t.Context(), hash); err != nil {
 		t.Fatal(err)
 	}
@@ -187,10 +187,10 @@ func TestPoolAndFeesCanBeSet(t *testing.T) {
 	if err := n.SetNextBlockBaseFee(t.Context(), fee); err != nil {
 		t.Fatal(err)
 	}
-	if err := n.Mine(t.Context(), 1); err != nil {
+	if err := n.MineBlocks(t.Context(), 1); err != nil {
 		t.Fatal(err)
 	}
-	if got := must(n.Head(t.Context(), int64(rpc.LatestBlockNumber)))(t).BaseFee; got.Cmp(fee) != 0 {
+	if got := must(n.HeaderAt(t.Context(), int64(rpc.LatestBlockNumber)))(t).BaseFee; got.Cmp(fee) != 0 {
 		t.Errorf("got a base fee of %v, want %v", got, fee)
 	}
 	if got := must(n.Eth.BalanceAt(t.Context(), somebody, nil))(t); got.Uint64() != 3 {
@@ -200,27 +200,27 @@ func TestPoolAndFeesCanBeSet(t *testing.T) {
 
 func TestFaucetHasPlentyOfEveryToken(t *testing.T) {
 	t.Parallel()
-	n, tokens := anviltest.Tokens(t, anvil.Config{BlockTime: time.Hour})
-	for _, token := range tokens.All() {
-		if got, want := must(n.TokenBalance(t.Context(), token.Address, n.FaucetAddress()))(t), token.Units(1_000_000_000); got.Cmp(want) != 0 {
+	n, tokens := anviltest.StartWithTokens(t, anvil.Config{BlockTime: time.Hour})
+	for _, token := range tokens.List() {
+		if got, want := must(n.TokenBalance(t.Context(), token.Address, n.FaucetAddress()))(t), token.AtomicUnits(1_000_000_000); got.Cmp(want) != 0 {
 			t.Errorf("%s: got %v, want %v", token.Symbol, got, want)
 		}
-		decimals := must(n.Ask(t.Context(), token.Address, token.Contract, "decimals"))(t)
+		decimals := must(n.CallContract(t.Context(), token.Address, token.Contract, "decimals"))(t)
 		if got := decimals[0].(uint8); got != token.Decimals {
 			t.Errorf("%s: got %d decimals, want %d", token.Symbol, got, token.Decimals)
 		}
-		symbol := must(n.Ask(t.Context(), token.Address, token.Contract, "symbol"))(t)
+		symbol := must(n.CallContract(t.Context(), token.Address, token.Contract, "symbol"))(t)
 		if got := symbol[0].(string); got != token.Symbol {
 			t.Errorf("got symbol %s, want %s", got, token.Symbol)
 		}
-		hash := must(n.Send(t.Context(), &token.Address, nil, evmtoken.Token.Call("transfer", somebody, token.Units(2))))(t)
-		if err := n.Mine(t.Context(), 1); err != nil {
+		hash := must(n.SendTx(t.Context(), &token.Address, nil, evmtoken.Token.CallData("transfer", somebody, token.AtomicUnits(2))))(t)
+		if err := n.MineBlocks(t.Context(), 1); err != nil {
 			t.Fatal(err)
 		}
-		if receipt := must(n.Receipt(t.Context(), hash))(t); receipt.Status != 1 || len(receipt.Logs) != 1 {
+		if receipt := must(n.WaitReceipt(t.Context(), hash))(t); receipt.Status != 1 || len(receipt.Logs) != 1 {
 			t.Errorf("%s: got status %d and %d logs, want a transfer", token.Symbol, receipt.Status, len(receipt.Logs))
 		}
-		if got, want := must(n.TokenBalance(t.Context(), token.Address, somebody))(t), token.Units(2); got.Cmp(want) != 0 {
+		if got, want := must(n.TokenBalance(t.Context(), token.Address, somebody))(t), token.AtomicUnits(2); got.Cmp(want) != 0 {
 			t.Errorf("%s: got %v at the receiver, want %v", token.Symbol, got, want)
 		}
 	}

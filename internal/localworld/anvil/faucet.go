@@ -18,9 +18,9 @@ import (
 )
 
 const (
-	gasOfCreation = 4_000_000 // above what the largest contract takes
-	gasOfRefused  = 500_000   // for a call that is expected to revert
-	receiptEvery  = 10 * time.Millisecond
+	gasOfCreation       = 4_000_000 // above what the largest contract takes
+	gasOfRefused        = 500_000   // for a call that is expected to revert
+	receiptPollInterval = 10 * time.Millisecond
 )
 
 var (
@@ -28,30 +28,30 @@ var (
 	feeCap = big.NewInt(1000 * params.GWei)
 )
 
-// Send sends a transaction of the faucet and returns its hash as soon as the
+// SendTx sends a transaction of the faucet and returns its hash as soon as the
 // chain has taken it. A nil to creates a contract. value is in wei and may be
 // nil.
-func (n *Node) Send(ctx context.Context, to *common.Address, value *big.Int, data []byte) (common.Hash, error) {
-	return n.SendFrom(ctx, n.faucet, to, value, data)
+func (n *Node) SendTx(ctx context.Context, recipient *common.Address, value *big.Int, data []byte) (common.Hash, error) {
+	return n.SendTxFrom(ctx, n.faucet, recipient, value, data)
 }
 
-// SendFrom is Send for the account of another key. A transaction that would
+// SendTxFrom is Send for the account of another key. A transaction that would
 // revert is sent all the same, so that a block holds it.
-func (n *Node) SendFrom(ctx context.Context, key *ecdsa.PrivateKey, to *common.Address, value *big.Int, data []byte) (common.Hash, error) {
+func (n *Node) SendTxFrom(ctx context.Context, key *ecdsa.PrivateKey, recipient *common.Address, value *big.Int, data []byte) (common.Hash, error) {
 	gas := uint64(gasOfCreation)
-	if to != nil {
+	if recipient != nil {
 		estimate, err := n.Eth.EstimateGas(ctx, ethereum.CallMsg{
-			From: crypto.PubkeyToAddress(key.PublicKey), To: to, Value: value, Data: data,
+			From: crypto.PubkeyToAddress(key.PublicKey), To: recipient, Value: value, Data: data,
 		})
 		gas = estimate + estimate/4
 		if err != nil {
 			gas = gasOfRefused
 		}
 	}
-	return n.send(ctx, key, to, value, data, gas)
+	return n.sendWithGas(ctx, key, recipient, value, data, gas)
 }
 
-func (n *Node) send(ctx context.Context, key *ecdsa.PrivateKey, to *common.Address, value *big.Int, data []byte, gas uint64) (common.Hash, error) {
+func (n *Node) sendWithGas(ctx context.Context, key *ecdsa.PrivateKey, recipient *common.Address, value *big.Int, data []byte, gas uint64) (common.Hash, error) {
 	n.sending.Lock()
 	defer n.sending.Unlock()
 	nonce, err := n.Eth.PendingNonceAt(ctx, crypto.PubkeyToAddress(key.PublicKey))
@@ -60,7 +60,7 @@ func (n *Node) send(ctx context.Context, key *ecdsa.PrivateKey, to *common.Addre
 	}
 	tx, err := types.SignNewTx(key, types.LatestSignerForChainID(n.ChainID), &types.DynamicFeeTx{
 		ChainID: n.ChainID, Nonce: nonce, GasTipCap: tip, GasFeeCap: feeCap, Gas: gas,
-		To: to, Value: value, Data: data,
+		To: recipient, Value: value, Data: data,
 	})
 	if err != nil {
 		return common.Hash{}, fmt.Errorf("sign for the local chain: %w", err)
@@ -74,10 +74,10 @@ func (n *Node) send(ctx context.Context, key *ecdsa.PrivateKey, to *common.Addre
 // NewKey is a key of nobody yet.
 func NewKey() (*ecdsa.PrivateKey, error) { return crypto.GenerateKey() }
 
-// Receipt waits until a block holds the transaction, whether it succeeded or
+// WaitReceipt waits until a block holds the transaction, whether it succeeded or
 // not. On a chain that mines by hand somebody has to mine meanwhile.
-func (n *Node) Receipt(ctx context.Context, hash common.Hash) (*types.Receipt, error) {
-	tick := time.NewTicker(receiptEvery)
+func (n *Node) WaitReceipt(ctx context.Context, hash common.Hash) (*types.Receipt, error) {
+	tick := time.NewTicker(receiptPollInterval)
 	defer tick.Stop()
 	for {
 		receipt, err := n.Eth.TransactionReceipt(ctx, hash)
@@ -97,24 +97,24 @@ func (n *Node) Receipt(ctx context.Context, hash common.Hash) (*types.Receipt, e
 	}
 }
 
-// Pay sends coin from the faucet and waits until a block holds the payment.
-func (n *Node) Pay(ctx context.Context, to common.Address, wei *big.Int) (*types.Receipt, error) {
-	return n.Do(ctx, to, wei, nil)
+// PayCoin sends coin from the faucet and waits until a block holds the payment.
+func (n *Node) PayCoin(ctx context.Context, recipient common.Address, wei *big.Int) (*types.Receipt, error) {
+	return n.SendAndWait(ctx, recipient, wei, nil)
 }
 
 // PayToken sends units of a token from the faucet and waits until a block
 // holds the payment.
-func (n *Node) PayToken(ctx context.Context, token, to common.Address, units *big.Int) (*types.Receipt, error) {
-	return n.Do(ctx, token, nil, evmtoken.Token.Call("transfer", to, units))
+func (n *Node) PayToken(ctx context.Context, token, recipient common.Address, units *big.Int) (*types.Receipt, error) {
+	return n.SendAndWait(ctx, token, nil, evmtoken.Token.CallData("transfer", recipient, units))
 }
 
-// Do is Send, Receipt, and an error when the transaction has reverted.
-func (n *Node) Do(ctx context.Context, to common.Address, value *big.Int, data []byte) (*types.Receipt, error) {
-	hash, err := n.Send(ctx, &to, value, data)
+// SendAndWait is Send, Receipt, and an error when the transaction has reverted.
+func (n *Node) SendAndWait(ctx context.Context, recipient common.Address, value *big.Int, data []byte) (*types.Receipt, error) {
+	hash, err := n.SendTx(ctx, &recipient, value, data)
 	if err != nil {
 		return nil, err
 	}
-	receipt, err := n.Receipt(ctx, hash)
+	receipt, err := n.WaitReceipt(ctx, hash)
 	if err != nil {
 		return nil, err
 	}
@@ -124,39 +124,39 @@ func (n *Node) Do(ctx context.Context, to common.Address, value *big.Int, data [
 	return receipt, nil
 }
 
-// Ask calls a method of a contract on the latest block, without a transaction,
+// CallContract calls a method of a contract on the latest block, without a transaction,
 // and returns what it answers.
-func (n *Node) Ask(ctx context.Context, at common.Address, c evmtoken.Contract, method string, args ...any) ([]any, error) {
+func (n *Node) CallContract(ctx context.Context, contract common.Address, c evmtoken.Contract, method string, args ...any) ([]any, error) {
 	data, err := n.Eth.CallContract(ctx, ethereum.CallMsg{
-		From: n.FaucetAddress(), To: &at, Data: c.Call(method, args...),
+		From: n.FaucetAddress(), To: &contract, Data: c.CallData(method, args...),
 	}, nil)
 	if err != nil {
-		return nil, fmt.Errorf("ask %v for %s: %w", at, method, err)
+		return nil, fmt.Errorf("ask %v for %s: %w", contract, method, err)
 	}
-	return c.Answer(method, data)
+	return c.DecodeAnswer(method, data)
 }
 
 // TokenBalance is how many units of a token an account holds in the latest
 // block.
 func (n *Node) TokenBalance(ctx context.Context, token, account common.Address) (*big.Int, error) {
-	out, err := n.Ask(ctx, token, evmtoken.Token, "balanceOf", account)
+	values, err := n.CallContract(ctx, token, evmtoken.Token, "balanceOf", account)
 	if err != nil {
 		return nil, err
 	}
-	return out[0].(*big.Int), nil
+	return values[0].(*big.Int), nil
 }
 
-// Deploy creates a contract from the faucet and mines a block for it, however
+// DeployContract creates a contract from the faucet and mines a block for it, however
 // the chain makes blocks otherwise.
-func (n *Node) Deploy(ctx context.Context, c evmtoken.Contract, args ...any) (common.Address, error) {
-	hash, err := n.Send(ctx, nil, nil, c.Create(args...))
+func (n *Node) DeployContract(ctx context.Context, c evmtoken.Contract, args ...any) (common.Address, error) {
+	hash, err := n.SendTx(ctx, nil, nil, c.CreationData(args...))
 	if err != nil {
 		return common.Address{}, fmt.Errorf("deploy %s: %w", c, err)
 	}
-	if err := n.Mine(ctx, 1); err != nil {
+	if err := n.MineBlocks(ctx, 1); err != nil {
 		return common.Address{}, fmt.Errorf("deploy %s: %w", c, err)
 	}
-	receipt, err := n.Receipt(ctx, hash)
+	receipt, err := n.WaitReceipt(ctx, hash)
 	if err != nil {
 		return common.Address{}, fmt.Errorf("deploy %s: %w", c, err)
 	}
@@ -178,8 +178,8 @@ type Token struct {
 // may mint and, where there is such a thing, blacklist, pause and upgrade.
 type Tokens struct{ USDC, USDT, DAI Token }
 
-// All lists the tokens, always in the same order.
-func (t Tokens) All() []Token { return []Token{t.USDC, t.USDT, t.DAI} }
+// List lists the tokens, always in the same order.
+func (t Tokens) List() []Token { return []Token{t.USDC, t.USDT, t.DAI} }
 
 // tokensMinted is what the faucet gets of each token, in whole tokens.
 const tokensMinted = 1_000_000_000
@@ -203,34 +203,34 @@ func (n *Node) DeployTokens(ctx context.Context) (Tokens, error) {
 	t.USDC.Address = crypto.CreateAddress(faucet, nonce+1)
 	t.USDT.Address = crypto.CreateAddress(faucet, nonce+2)
 	t.DAI.Address = crypto.CreateAddress(faucet, nonce+3)
-	initialize := evmtoken.FiatToken.Call("initialize", t.USDC.Name, t.USDC.Symbol, t.USDC.Decimals, faucet)
+	initialize := evmtoken.FiatToken.CallData("initialize", t.USDC.Name, t.USDC.Symbol, t.USDC.Decimals, faucet)
 
 	type step struct {
 		to   *common.Address
 		data []byte
 	}
 	steps := []step{
-		{nil, evmtoken.FiatToken.Create()},
-		{nil, evmtoken.Proxy.Create(implementation, faucet, initialize)},
-		{nil, t.USDT.Contract.Create(t.USDT.Name, t.USDT.Symbol, t.USDT.Decimals)},
-		{nil, t.DAI.Contract.Create(t.DAI.Name, t.DAI.Symbol, t.DAI.Decimals)},
+		{nil, evmtoken.FiatToken.CreationData()},
+		{nil, evmtoken.Proxy.CreationData(implementation, faucet, initialize)},
+		{nil, t.USDT.Contract.CreationData(t.USDT.Name, t.USDT.Symbol, t.USDT.Decimals)},
+		{nil, t.DAI.Contract.CreationData(t.DAI.Name, t.DAI.Symbol, t.DAI.Decimals)},
 	}
-	for _, token := range t.All() {
-		steps = append(steps, step{&token.Address, token.Contract.Call("mint", faucet, token.Units(tokensMinted))})
+	for _, token := range t.List() {
+		steps = append(steps, step{&token.Address, token.Contract.CallData("mint", faucet, token.AtomicUnits(tokensMinted))})
 	}
 	var hashes []common.Hash
 	for _, s := range steps {
-		hash, err := n.send(ctx, n.faucet, s.to, nil, s.data, gasOfCreation)
+		hash, err := n.sendWithGas(ctx, n.faucet, s.to, nil, s.data, gasOfCreation)
 		if err != nil {
 			return Tokens{}, fmt.Errorf("deploy the tokens: %w", err)
 		}
 		hashes = append(hashes, hash)
 	}
-	if err := n.Mine(ctx, 1); err != nil {
+	if err := n.MineBlocks(ctx, 1); err != nil {
 		return Tokens{}, fmt.Errorf("deploy the tokens: %w", err)
 	}
 	for i, hash := range hashes {
-		receipt, err := n.Receipt(ctx, hash)
+		receipt, err := n.WaitReceipt(ctx, hash)
 		if err != nil {
 			return Tokens{}, fmt.Errorf("deploy the tokens: %w", err)
 		}
@@ -241,8 +241,8 @@ func (n *Node) DeployTokens(ctx context.Context) (Tokens, error) {
 	return t, nil
 }
 
-// Units is an amount of whole tokens in the token's smallest unit.
-func (t Token) Units(whole int64) *big.Int {
+// AtomicUnits is an amount of whole tokens in the token's smallest unit.
+func (t Token) AtomicUnits(whole int64) *big.Int {
 	unit := new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(t.Decimals)), nil)
 	return unit.Mul(unit, big.NewInt(whole))
 }

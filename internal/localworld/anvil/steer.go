@@ -11,22 +11,22 @@ import (
 	"github.com/ethereum/go-ethereum/core/types"
 )
 
-func (n *Node) call(ctx context.Context, result any, method string, args ...any) error {
+func (n *Node) callRPC(ctx context.Context, result any, method string, args ...any) error {
 	if err := n.RPC.CallContext(ctx, result, method, args...); err != nil {
 		return fmt.Errorf("%s: %w", method, err)
 	}
 	return nil
 }
 
-// Mine makes blocks at once, with the transactions that wait in the first.
-func (n *Node) Mine(ctx context.Context, blocks int) error {
-	return n.call(ctx, nil, "anvil_mine", hexutil.Uint64(blocks))
+// MineBlocks makes blocks at once, with the transactions that wait in the first.
+func (n *Node) MineBlocks(ctx context.Context, blocks int) error {
+	return n.callRPC(ctx, nil, "anvil_mine", hexutil.Uint64(blocks))
 }
 
-// Waiting is how many transactions wait for a block that can take them.
-func (n *Node) Waiting(ctx context.Context) (int, error) {
+// PendingCount is how many transactions wait for a block that can take them.
+func (n *Node) PendingCount(ctx context.Context) (int, error) {
 	var pool struct{ Pending hexutil.Uint }
-	return int(pool.Pending), n.call(ctx, &pool, "txpool_status")
+	return int(pool.Pending), n.callRPC(ctx, &pool, "txpool_status")
 }
 
 // A ReorgTx is a transaction that the new branch of a reorganization holds,
@@ -36,31 +36,31 @@ type ReorgTx struct {
 	Offset int
 }
 
-// Reorg takes the last depth blocks away and puts as many others in their
+// ReplaceBlocks takes the last depth blocks away and puts as many others in their
 // place, which hold txs and nothing else. Transactions of the blocks that went
 // do not return to the pool.
-func (n *Node) Reorg(ctx context.Context, depth int, txs ...ReorgTx) error {
+func (n *Node) ReplaceBlocks(ctx context.Context, depth int, txs ...ReorgTx) error {
 	pairs := make([][2]any, 0, len(txs))
 	for _, tx := range txs {
 		pairs = append(pairs, [2]any{hexutil.Bytes(tx.Raw), tx.Offset})
 	}
-	return n.call(ctx, nil, "anvil_reorg", depth, pairs)
+	return n.callRPC(ctx, nil, "anvil_reorg", depth, pairs)
 }
 
 // SetAutomine switches to a block for each transaction, or to none but by Mine.
-func (n *Node) SetAutomine(ctx context.Context, on bool) error {
-	return n.call(ctx, nil, "evm_setAutomine", on)
+func (n *Node) SetAutomine(ctx context.Context, enabled bool) error {
+	return n.callRPC(ctx, nil, "evm_setAutomine", enabled)
 }
 
 // SetIntervalMining makes a block on a clock of whole seconds. Zero stops it.
-func (n *Node) SetIntervalMining(ctx context.Context, every time.Duration) error {
-	return n.call(ctx, nil, "evm_setIntervalMining", int64(every/time.Second))
+func (n *Node) SetIntervalMining(ctx context.Context, interval time.Duration) error {
+	return n.callRPC(ctx, nil, "evm_setIntervalMining", int64(interval/time.Second))
 }
 
 // IntervalMining is the clock that makes blocks, in whole seconds and at least one.
 func (n *Node) IntervalMining(ctx context.Context) (time.Duration, error) {
 	var seconds *int64
-	if err := n.call(ctx, &seconds, "anvil_getIntervalMining"); err != nil {
+	if err := n.callRPC(ctx, &seconds, "anvil_getIntervalMining"); err != nil {
 		return 0, err
 	}
 	if seconds == nil {
@@ -71,23 +71,23 @@ func (n *Node) IntervalMining(ctx context.Context) (time.Duration, error) {
 
 // SetBalance gives an account so many wei, without a transaction.
 func (n *Node) SetBalance(ctx context.Context, account common.Address, wei *big.Int) error {
-	return n.call(ctx, nil, "anvil_setBalance", account, (*hexutil.Big)(wei))
+	return n.callRPC(ctx, nil, "anvil_setBalance", account, (*hexutil.Big)(wei))
 }
 
 // SetCode puts code at an address, without a transaction.
 func (n *Node) SetCode(ctx context.Context, account common.Address, code []byte) error {
-	return n.call(ctx, nil, "anvil_setCode", account, hexutil.Bytes(code))
+	return n.callRPC(ctx, nil, "anvil_setCode", account, hexutil.Bytes(code))
 }
 
 // SetNextBlockBaseFee sets the base fee of the next block, in wei per gas.
 func (n *Node) SetNextBlockBaseFee(ctx context.Context, wei *big.Int) error {
-	return n.call(ctx, nil, "anvil_setNextBlockBaseFeePerGas", (*hexutil.Big)(wei))
+	return n.callRPC(ctx, nil, "anvil_setNextBlockBaseFeePerGas", (*hexutil.Big)(wei))
 }
 
 // DropTransaction takes a transaction that waits out of the pool.
 func (n *Node) DropTransaction(ctx context.Context, hash common.Hash) error {
 	var dropped *common.Hash
-	if err := n.call(ctx, &dropped, "anvil_dropTransaction", hash); err != nil {
+	if err := n.callRPC(ctx, &dropped, "anvil_dropTransaction", hash); err != nil {
 		return err
 	}
 	if dropped == nil {
@@ -99,27 +99,27 @@ func (n *Node) DropTransaction(ctx context.Context, hash common.Hash) error {
 // A Snapshot names a state of the chain to return to, once.
 type Snapshot string
 
-// Snapshot remembers the state of the chain.
-func (n *Node) Snapshot(ctx context.Context) (Snapshot, error) {
+// TakeSnapshot remembers the state of the chain.
+func (n *Node) TakeSnapshot(ctx context.Context) (Snapshot, error) {
 	var id Snapshot
-	return id, n.call(ctx, &id, "evm_snapshot")
+	return id, n.callRPC(ctx, &id, "evm_snapshot")
 }
 
-// Revert returns to a snapshot, which is used up by it.
-func (n *Node) Revert(ctx context.Context, to Snapshot) error {
+// RevertTo returns to a snapshot, which is used up by it.
+func (n *Node) RevertTo(ctx context.Context, snapshot Snapshot) error {
 	var ok bool
-	if err := n.call(ctx, &ok, "evm_revert", to); err != nil {
+	if err := n.callRPC(ctx, &ok, "evm_revert", snapshot); err != nil {
 		return err
 	}
 	if !ok {
-		return fmt.Errorf("evm_revert: there is no snapshot %s", to)
+		return fmt.Errorf("evm_revert: there is no snapshot %s", snapshot)
 	}
 	return nil
 }
 
-// Raw is the signed, encoded form of a transaction that the chain knows: what
+// RawTransaction is the signed, encoded form of a transaction that the chain knows: what
 // Reorg takes to put it into another block.
-func (n *Node) Raw(ctx context.Context, hash common.Hash) ([]byte, error) {
+func (n *Node) RawTransaction(ctx context.Context, hash common.Hash) ([]byte, error) {
 	tx, _, err := n.Eth.TransactionByHash(ctx, hash)
 	if err != nil {
 		return nil, fmt.Errorf("read transaction %v: %w", hash, err)
@@ -127,8 +127,8 @@ func (n *Node) Raw(ctx context.Context, hash common.Hash) ([]byte, error) {
 	return tx.MarshalBinary()
 }
 
-// Head is the header of a block: rpc.LatestBlockNumber, rpc.SafeBlockNumber,
+// HeaderAt is the header of a block: rpc.LatestBlockNumber, rpc.SafeBlockNumber,
 // rpc.FinalizedBlockNumber or a number.
-func (n *Node) Head(ctx context.Context, number int64) (*types.Header, error) {
+func (n *Node) HeaderAt(ctx context.Context, number int64) (*types.Header, error) {
 	return n.Eth.HeaderByNumber(ctx, big.NewInt(number))
 }

@@ -38,8 +38,8 @@ const lineBytesMax = 1 << 20
 type Bank struct {
 	tb     testing.TB
 	mu     sync.Mutex
-	in     io.Writer
-	out    *bufio.Scanner
+	stdin  io.Writer
+	stdout *bufio.Scanner
 	blocks []string // the hashes that were the newest before and after what was sent
 }
 
@@ -56,9 +56,9 @@ func Start(tb testing.TB) *Bank {
 	if err != nil {
 		tb.Fatalf("the bank of a validator needs Node.js in PATH: run scripts/setup --test: %v", err)
 	}
-	cmd := exec.CommandContext(tb.Context(), node, "-e", launcher, addon(tb))
+	cmd := exec.CommandContext(tb.Context(), node, "-e", launcher, findAddon(tb))
 	cmd.Env = append(os.Environ(), "RUST_LOG=off")
-	in, err := cmd.StdinPipe()
+	stdin, err := cmd.StdinPipe()
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -72,20 +72,20 @@ func Start(tb testing.TB) *Bank {
 		tb.Fatal(err)
 	}
 	tb.Cleanup(func() {
-		in.Close()
+		stdin.Close()
 		<-ended
 		read.Close()
 	})
 	if err := write.Close(); err != nil {
 		tb.Fatal(err)
 	}
-	out := bufio.NewScanner(read)
-	out.Buffer(nil, lineBytesMax)
-	return &Bank{tb: tb, in: in, out: out}
+	stdout := bufio.NewScanner(read)
+	stdout.Buffer(nil, lineBytesMax)
+	return &Bank{tb: tb, stdin: stdin, stdout: stdout}
 }
 
-// addon is the file of the Node package, in the source tree that the test runs in.
-func addon(tb testing.TB) string {
+// findAddon is the file of the Node package, in the source tree that the test runs in.
+func findAddon(tb testing.TB) string {
 	tb.Helper()
 	dir, err := os.Getwd()
 	if err != nil {
@@ -96,103 +96,103 @@ func addon(tb testing.TB) string {
 		if _, err := os.Stat(path); err == nil {
 			return path
 		}
-		up := filepath.Dir(dir)
-		if up == dir {
+		parent := filepath.Dir(dir)
+		if parent == dir {
 			tb.Fatal("the bank of a validator is not installed: run scripts/setup --test")
 		}
-		dir = up
+		dir = parent
 	}
 }
 
-func (b *Bank) do(what string, args map[string]any, result any) {
+func (b *Bank) sendRequest(method string, args map[string]any, result any) {
 	b.tb.Helper()
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if args == nil {
 		args = map[string]any{}
 	}
-	args["what"] = what
+	args["what"] = method
 	line, err := json.Marshal(args)
 	if err == nil {
-		_, err = b.in.Write(append(line, '\n'))
+		_, err = b.stdin.Write(append(line, '\n'))
 	}
 	if err != nil {
 		b.tb.Fatalf("ask the bank: %v", err)
 	}
-	if !b.out.Scan() {
-		b.tb.Fatalf("the bank ended: %v", b.out.Err())
+	if !b.stdout.Scan() {
+		b.tb.Fatalf("the bank ended: %v", b.stdout.Err())
 	}
 	var answer struct {
 		Result json.RawMessage
 		Error  string
 	}
-	if err := json.Unmarshal(b.out.Bytes(), &answer); err != nil {
-		b.tb.Fatalf("the bank said %.200q: %v", b.out.Bytes(), err)
+	if err := json.Unmarshal(b.stdout.Bytes(), &answer); err != nil {
+		b.tb.Fatalf("the bank said %.200q: %v", b.stdout.Bytes(), err)
 	}
 	if answer.Error != "" {
-		b.tb.Fatalf("%s: the bank said %s", what, answer.Error)
+		b.tb.Fatalf("%s: the bank said %s", method, answer.Error)
 	}
 	if result != nil {
 		if err := json.Unmarshal(answer.Result, result); err != nil {
-			b.tb.Fatalf("%s: the bank said %.200q: %v", what, answer.Result, err)
+			b.tb.Fatalf("%s: the bank said %.200q: %v", method, answer.Result, err)
 		}
 	}
 }
 
-// Blockhash is the newest one.
-func (b *Bank) Blockhash() (hash string) {
+// LatestBlockhash is the newest one.
+func (b *Bank) LatestBlockhash() (hash string) {
 	b.tb.Helper()
-	b.do("blockhash", nil, &hash)
+	b.sendRequest("blockhash", nil, &hash)
 	return hash
 }
 
-// Next ends the block that is being filled.
-func (b *Bank) Next() {
+// NextBlock ends the block that is being filled.
+func (b *Bank) NextBlock() {
 	b.tb.Helper()
-	b.do("next", nil, nil)
+	b.sendRequest("next", nil, nil)
 }
 
-// Set places an account.
-func (b *Bank) Set(at chain.Address, lamports uint64, owner chain.Address, data []byte) {
+// SetAccount places an account.
+func (b *Bank) SetAccount(address chain.Address, lamports uint64, owner chain.Address, data []byte) {
 	b.tb.Helper()
-	b.do("set", map[string]any{"at": b.key(at), "lamports": lamports, "owner": b.key(owner), "data": data}, nil)
+	b.sendRequest("set", map[string]any{"at": b.encodeKey(address), "lamports": lamports, "owner": b.encodeKey(owner), "data": data}, nil)
 }
 
-// Get is the account at an address, nil when there is none.
-func (b *Bank) Get(at chain.Address) (a *Account) {
+// GetAccount is the account at an address, nil when there is none.
+func (b *Bank) GetAccount(address chain.Address) (a *Account) {
 	b.tb.Helper()
-	b.do("get", map[string]any{"at": b.key(at)}, &a)
+	b.sendRequest("get", map[string]any{"at": b.encodeKey(address)}, &a)
 	return a
 }
 
-// Lamports are what lies at an address.
-func (b *Bank) Lamports(at chain.Address) uint64 {
+// LamportsAt are what lies at an address.
+func (b *Bank) LamportsAt(address chain.Address) uint64 {
 	b.tb.Helper()
-	if a := b.Get(at); a != nil {
+	if a := b.GetAccount(address); a != nil {
 		return a.Lamports
 	}
 	return 0
 }
 
-// Send gives the bank a signed transaction, which is run in the block that is being filled or
+// SendRaw gives the bank a signed transaction, which is run in the block that is being filled or
 // is refused. why is "" when it succeeded.
-func (b *Bank) Send(raw []byte) (ran bool, why string) {
+func (b *Bank) SendRaw(raw []byte) (ran bool, reason string) {
 	b.tb.Helper()
 	var got struct {
 		Err    string
 		Ran    bool
 		Blocks []string
 	}
-	b.do("send", map[string]any{"raw": raw}, &got)
+	b.sendRequest("send", map[string]any{"raw": raw}, &got)
 	b.blocks = append(b.blocks, got.Blocks...)
 	return got.Ran, got.Err
 }
 
-// Proof is the block that was the newest when a nonce account got its value, by what was sent.
-func (b *Bank) Proof(value string) string {
+// ProofBlock is the block that was the newest when a nonce account got its value, by what was sent.
+func (b *Bank) ProofBlock(value string) string {
 	b.tb.Helper()
 	for _, hash := range b.blocks {
-		if v, err := solanatx.Durable(hash); err != nil {
+		if v, err := solanatx.NonceValueAfter(hash); err != nil {
 			b.tb.Fatal(err)
 		} else if v == value {
 			return hash
@@ -202,7 +202,7 @@ func (b *Bank) Proof(value string) string {
 	return ""
 }
 
-func (b *Bank) key(a chain.Address) string {
+func (b *Bank) encodeKey(a chain.Address) string {
 	b.tb.Helper()
 	k, err := solanatx.Bytes(a)
 	if err != nil {

@@ -26,16 +26,16 @@ func newTreasury(t *testing.T) *treasury {
 	w := &treasury{T: t, bank: banktest.Start(t)}
 	w.key, w.address = newKey(t)
 	_, w.payee = newKey(t)
-	w.bank.Set(w.address, surfpool.LamportsPerSOL, solanatx.SystemProgram, nil)
-	made := solanatx.NonceCreation{Treasury: w.address, Blockhash: w.bank.Blockhash()}
-	w.nonce = chain.Address(made.Lease())
+	w.bank.SetAccount(w.address, surfpool.LamportsPerSOL, solanatx.SystemProgram, nil)
+	made := solanatx.NonceCreation{Treasury: w.address, Blockhash: w.bank.LatestBlockhash()}
+	w.nonce = chain.Address(made.SlotKey())
 	payload, err := made.Payload()
 	if err != nil {
 		t.Fatal(err)
 	}
 	w.runs("the creation of a nonce account", payload)
-	w.bank.Proof(w.value()) // it follows from the newest block
-	w.bank.Next()
+	w.bank.ProofBlock(w.value()) // it follows from the newest block
+	w.bank.NextBlock()
 	return w
 }
 
@@ -51,7 +51,7 @@ func newKey(t *testing.T) (ed25519.PrivateKey, chain.Address) {
 // value is what the nonce account has now.
 func (w *treasury) value() string {
 	w.Helper()
-	a := w.bank.Get(w.nonce)
+	a := w.bank.GetAccount(w.nonce)
 	if a == nil {
 		w.Fatal("got no nonce account, want one")
 	}
@@ -64,11 +64,11 @@ func (w *treasury) value() string {
 
 func (w *treasury) sent(payload []byte) (ran bool, why string) {
 	w.Helper()
-	raw, _, err := solanatx.Attach(payload, [ed25519.SignatureSize]byte(ed25519.Sign(w.key, payload)))
+	raw, _, err := solanatx.AttachSignatures(payload, [ed25519.SignatureSize]byte(ed25519.Sign(w.key, payload)))
 	if err != nil {
 		w.Fatal(err)
 	}
-	return w.bank.Send(raw)
+	return w.bank.SendRaw(raw)
 }
 
 func (w *treasury) runs(what string, payload []byte) {
@@ -95,15 +95,15 @@ func (w *treasury) pays(value string, price uint64) []byte {
 func TestOneSlotIsMinedManyTimesWhenItsValueIsARecentBlock(t *testing.T) {
 	t.Parallel()
 	w := newTreasury(t)
-	recent := w.bank.Blockhash()
+	recent := w.bank.LatestBlockhash()
 	if w.value() == recent {
 		t.Fatal("got the newest block for the value of the account, want another")
 	}
 	for n := range uint64(5) {
-		w.bank.Next() // a nonce is advanced once in a block
+		w.bank.NextBlock() // a nonce is advanced once in a block
 		w.runs("a variant", w.pays(recent, 1000+n))
 	}
-	if got := w.bank.Lamports(w.payee); got != 25_000_000 {
+	if got := w.bank.LamportsAt(w.payee); got != 25_000_000 {
 		t.Errorf("got %d lamports paid, want 25000000: each of the five variants", got)
 	}
 }
@@ -117,15 +117,15 @@ func TestOneSlotIsMinedOnceWhenItsValueIsANonces(t *testing.T) {
 		if ran != (n == 0) || (why == "") != ran {
 			t.Errorf("variant %d: got it run %v, %q, want the first run and the others refused", n, ran, why)
 		}
-		w.bank.Proof(w.value()) // it follows from the newest block, whatever is in the transaction
-		w.bank.Next()
+		w.bank.ProofBlock(w.value()) // it follows from the newest block, whatever is in the transaction
+		w.bank.NextBlock()
 	}
-	if got := w.bank.Lamports(w.payee); got != 5_000_000 {
+	if got := w.bank.LamportsAt(w.payee); got != 5_000_000 {
 		t.Errorf("got %d lamports paid, want 5000000", got)
 	}
 	// What fails has used its slot and paid for it.
 	value = w.value()
-	has := w.bank.Lamports(w.address)
+	has := w.bank.LamportsAt(w.address)
 	much := solanatx.Tx{
 		Payer: w.address, NonceAccount: w.nonce, NonceValue: value, Limit: 10_000, Price: 1000,
 		Moves: []solanatx.Move{{From: w.address, To: w.payee, Amount: money.Units(1 << 50)}},
@@ -134,10 +134,10 @@ func TestOneSlotIsMinedOnceWhenItsValueIsANonces(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if ran, why := w.sent(payload); !ran || why == "" || w.value() == value || money.Units(has-w.bank.Lamports(w.address)) != much.MaxFee() {
-		t.Errorf("got it run %v, %q at a cost of %d, want it failed, its nonce advanced, at %v", ran, why, has-w.bank.Lamports(w.address), much.MaxFee())
+	if ran, why := w.sent(payload); !ran || why == "" || w.value() == value || money.Units(has-w.bank.LamportsAt(w.address)) != much.MaxFee() {
+		t.Errorf("got it run %v, %q at a cost of %d, want it failed, its nonce advanced, at %v", ran, why, has-w.bank.LamportsAt(w.address), much.MaxFee())
 	}
-	w.bank.Next()
+	w.bank.NextBlock()
 	if ran, why := w.sent(w.pays(value, 1)); ran {
 		t.Errorf("another one in the slot of what failed: got it run, %q, want it refused", why)
 	}
@@ -147,18 +147,18 @@ func TestOneSlotIsMinedOnceWhenItsValueIsANonces(t *testing.T) {
 func TestAPlaceIsMadeOnceAndPaidForOnce(t *testing.T) {
 	t.Parallel()
 	w := newTreasury(t)
-	has, value := w.bank.Lamports(w.address), w.value()
+	has, value := w.bank.LamportsAt(w.address), w.value()
 	for n := range uint64(3) {
-		payload, err := solanatx.NonceCreation{Treasury: w.address, Blockhash: w.bank.Blockhash()}.Payload()
+		payload, err := solanatx.NonceCreation{Treasury: w.address, Blockhash: w.bank.LatestBlockhash()}.Payload()
 		if err != nil {
 			t.Fatal(err)
 		}
 		if ran, why := w.sent(payload); !ran || why == "" {
 			t.Errorf("made again: got it run %v, %q, want it failed", ran, why)
 		}
-		if got := has - w.bank.Lamports(w.address); got != (n+1)*solanatx.SignatureFee || w.value() != value {
+		if got := has - w.bank.LamportsAt(w.address); got != (n+1)*solanatx.SignatureFee || w.value() != value {
 			t.Errorf("got %d lamports gone and value %s, want the fees and %s", got, w.value(), value)
 		}
-		w.bank.Next()
+		w.bank.NextBlock()
 	}
 }

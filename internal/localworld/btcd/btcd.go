@@ -74,15 +74,15 @@ type Node struct {
 	state   string
 	faucet  faucet
 	process *os.Process
-	end     context.CancelFunc
+	cancel  context.CancelFunc
 	ended   chan struct{}
 	err     error // why it ended; valid once ended is closed
 
-	whole    atomic.Bool // the chain is loaded: what is there may be saved
-	clock    sync.WaitGroup
-	still    context.CancelFunc // stops the clock
-	stopping sync.Once
-	unsaved  error // why the chain could not be saved; valid after stopping
+	whole     atomic.Bool // the chain is loaded: what is there may be saved
+	clock     sync.WaitGroup
+	stopClock context.CancelFunc // stops the clock
+	stopping  sync.Once
+	unsaved   error // why the chain could not be saved; valid after stopping
 }
 
 // Start runs a node and returns when it answers and the faucet can pay. It lives until
@@ -99,25 +99,25 @@ func Start(ctx context.Context, cfg Config) (_ *Node, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("make the folder of btcd: %w", err)
 	}
-	n := &Node{Password: rand.Text(), state: cfg.State, ended: make(chan struct{}), client: http.Client{Timeout: callTimeout}, still: func() {}}
+	n := &Node{Password: rand.Text(), state: cfg.State, ended: make(chan struct{}), client: http.Client{Timeout: callTimeout}, stopClock: func() {}}
 	settings := filepath.Join(home, "btcd.conf")
 	if err := os.WriteFile(settings, []byte("rpcuser="+User+"\nrpcpass="+n.Password+"\n"), 0o600); err != nil {
 		return nil, errors.Join(fmt.Errorf("write the settings of btcd: %w", err), os.RemoveAll(home))
 	}
 	run, end := context.WithCancel(context.WithoutCancel(ctx))
-	n.end = end
-	out := &output{address: make(chan string, 1)}
+	n.cancel = end
+	stdout := &output{address: make(chan string, 1)}
 	cmd := exec.CommandContext(run, program,
 		"--configfile="+settings, "--datadir="+filepath.Join(home, "data"), "--logdir="+filepath.Join(home, "logs"),
 		"--regtest", "--rpclisten=127.0.0.1:0", "--notls", "--rpcmaxclients=1000", "--rpcmaxconcurrentreqs=100",
 		"--nolisten", "--nodnsseed", "--noonion", "--nocfilters",
 		"--utxocachemaxsize=8", "--txindex", "--addrindex", "--blockprioritysize=0", "--miningaddr="+string(FaucetAddress()))
 	cmd.Env = append(os.Environ(), "HOME="+home)
-	cmd.Stdout, cmd.Stderr = out, out
+	cmd.Stdout, cmd.Stderr = stdout, stdout
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.WaitDelay = stopTimeout // then it is killed
 
-	ended, how, err := tied.Start(cmd)
+	ended, exitError, err := tied.Start(cmd)
 	if err != nil {
 		end()
 		return nil, errors.Join(fmt.Errorf("start %s: %w", program, err), os.RemoveAll(home))
@@ -129,7 +129,7 @@ func Start(ctx context.Context, cfg Config) (_ *Node, err error) {
 		<-ended
 		if run.Err() == nil {
 			// A chain that ends by itself is a defect that has to be seen.
-			n.err = fmt.Errorf("btcd ended by itself: %w\n%s", orClean(how()), out.tail())
+			n.err = fmt.Errorf("btcd ended by itself: %w\n%s", orClean(exitError()), stdout.lastText())
 		}
 	}()
 	go func() {
@@ -149,7 +149,7 @@ func Start(ctx context.Context, cfg Config) (_ *Node, err error) {
 	timeout := time.NewTimer(startTimeout)
 	defer timeout.Stop()
 	select {
-	case address := <-out.address:
+	case address := <-stdout.address:
 		n.URL = "http://" + address
 	case <-n.ended:
 		if n.err == nil {
@@ -157,16 +157,16 @@ func Start(ctx context.Context, cfg Config) (_ *Node, err error) {
 		}
 		return nil, fmt.Errorf("start btcd: %w", n.err)
 	case <-timeout.C:
-		return nil, fmt.Errorf("start btcd: no answer within %v\n%s", startTimeout, out.tail())
+		return nil, fmt.Errorf("start btcd: no answer within %v\n%s", startTimeout, stdout.lastText())
 	}
-	if err := n.begin(ctx); err != nil {
+	if err := n.prepareChain(ctx); err != nil {
 		return nil, fmt.Errorf("start btcd: %w", err)
 	}
 	n.whole.Store(true)
 	if cfg.BlockTime > 0 {
-		ticking, still := context.WithCancel(run)
-		n.still = still
-		n.clock.Go(func() { n.tick(ticking, cfg.BlockTime) })
+		ticking, stopClock := context.WithCancel(run)
+		n.stopClock = stopClock
+		n.clock.Go(func() { n.runClock(ticking, cfg.BlockTime) })
 	}
 	return n, nil
 }
@@ -177,14 +177,14 @@ func Dial(url, password string) *Node {
 	return &Node{URL: url, Password: password, client: http.Client{Timeout: callTimeout}}
 }
 
-// begin loads the blocks that were saved and makes those that are missing.
-func (n *Node) begin(ctx context.Context) error {
-	if err := n.load(ctx); err != nil {
+// prepareChain loads the blocks that were saved and makes those that are missing.
+func (n *Node) prepareChain(ctx context.Context) error {
+	if err := n.loadBlocks(ctx); err != nil {
 		return err
 	}
-	height, err := n.Height(ctx)
+	height, err := n.TipHeight(ctx)
 	if err == nil && height < startBlocks {
-		_, err = n.Mine(ctx, startBlocks-height)
+		_, err = n.MineBlocks(ctx, startBlocks-height)
 	}
 	return err
 }
@@ -194,24 +194,24 @@ func (n *Node) begin(ctx context.Context) error {
 // be called more than once.
 func (n *Node) Stop() error {
 	n.stopping.Do(func() {
-		n.still()
+		n.stopClock()
 		n.clock.Wait()
 		select {
 		case <-n.ended:
 		default:
 			ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
 			defer cancel()
-			n.unsaved = n.save(ctx)
+			n.unsaved = n.saveBlocks(ctx)
 		}
 	})
-	n.end()
+	n.cancel()
 	<-n.ended
 	n.client.CloseIdleConnections()
 	return errors.Join(n.err, n.unsaved)
 }
 
-// load gives the node the blocks of the state file, if there is one.
-func (n *Node) load(ctx context.Context) error {
+// loadBlocks gives the node the blocks of the state file, if there is one.
+func (n *Node) loadBlocks(ctx context.Context) error {
 	if n.state == "" {
 		return nil
 	}
@@ -224,7 +224,7 @@ func (n *Node) load(ctx context.Context) error {
 	}
 	for _, block := range strings.Fields(string(file)) {
 		var refused *string
-		if err := n.Call(ctx, &refused, "submitblock", block); err != nil {
+		if err := n.CallRPC(ctx, &refused, "submitblock", block); err != nil {
 			return fmt.Errorf("load the chain from %s: %w", n.state, err)
 		}
 		if refused != nil {
@@ -234,40 +234,40 @@ func (n *Node) load(ctx context.Context) error {
 	return nil
 }
 
-// save writes the blocks of the chain into the state file, whole or not at all.
-func (n *Node) save(ctx context.Context) error {
+// saveBlocks writes the blocks of the chain into the state file, whole or not at all.
+func (n *Node) saveBlocks(ctx context.Context) error {
 	if n.state == "" || !n.whole.Load() {
 		return nil
 	}
 	// The file has blocks alone, so a transaction that waits goes into one.
-	waiting, err := n.waiting(ctx)
+	waiting, err := n.mempoolTxs(ctx)
 	if err == nil && len(waiting) > 0 {
-		_, err = n.Mine(ctx, 1)
+		_, err = n.MineBlocks(ctx, 1)
 	}
 	if err != nil {
 		return fmt.Errorf("save the chain: %w", err)
 	}
-	height, err := n.Height(ctx)
+	height, err := n.TipHeight(ctx)
 	if err != nil {
 		return fmt.Errorf("save the chain: %w", err)
 	}
-	var all strings.Builder
+	var blocks strings.Builder
 	for h := 1; h <= height; h++ {
-		hash, err := n.Hash(ctx, h)
+		hash, err := n.BlockHash(ctx, h)
 		if err != nil {
 			return fmt.Errorf("save the chain: %w", err)
 		}
 		var block string
-		if err := n.Call(ctx, &block, "getblock", hash.String(), 0); err != nil {
+		if err := n.CallRPC(ctx, &block, "getblock", hash.String(), 0); err != nil {
 			return fmt.Errorf("save the chain: %w", err)
 		}
-		all.WriteString(block + "\n")
+		blocks.WriteString(block + "\n")
 	}
-	next := n.state + ".new"
-	if err := os.WriteFile(next, []byte(all.String()), 0o600); err != nil {
+	tempFile := n.state + ".new"
+	if err := os.WriteFile(tempFile, []byte(blocks.String()), 0o600); err != nil {
 		return fmt.Errorf("save the chain: %w", err)
 	}
-	return os.Rename(next, n.state)
+	return os.Rename(tempFile, n.state)
 }
 
 // Done is closed when the node has ended, for whatever reason.
@@ -299,7 +299,7 @@ func Find(ctx context.Context) (string, error) {
 		return found.path, nil
 	}
 	if tree := sourceTree(); tree != "" {
-		path, err := build(ctx, tree)
+		path, err := buildProgram(ctx, tree)
 		if err != nil {
 			return "", err
 		}
@@ -316,41 +316,41 @@ func Find(ctx context.Context) (string, error) {
 // sourceTree is the folder above the working directory or the program that has the
 // tools' module.
 func sourceTree() string {
-	var from []string
+	var dirs []string
 	if dir, err := os.Getwd(); err == nil {
-		from = append(from, dir)
+		dirs = append(dirs, dir)
 	}
 	if program, err := os.Executable(); err == nil {
-		from = append(from, filepath.Dir(program))
+		dirs = append(dirs, filepath.Dir(program))
 	}
-	for _, dir := range from {
+	for _, dir := range dirs {
 		for {
 			if _, err := os.Stat(filepath.Join(dir, "tools", "go.mod")); !errors.Is(err, fs.ErrNotExist) {
 				return dir
 			}
-			up := filepath.Dir(dir)
-			if up == dir {
+			parent := filepath.Dir(dir)
+			if parent == dir {
 				break
 			}
-			dir = up
+			dir = parent
 		}
 	}
 	return ""
 }
 
-// build asks the go command for the program, which it has in its cache or builds.
-func build(ctx context.Context, tree string) (string, error) {
+// buildProgram asks the go command for the program, which it has in its cache or builds.
+func buildProgram(ctx context.Context, tree string) (string, error) {
 	cmd := exec.CommandContext(ctx, "go", "tool", "-modfile="+filepath.Join("tools", "go.mod"), "-n", "btcd")
 	cmd.Dir = tree
 	// As the Makefile has it, so that there are not two of it.
 	cmd.Env = append(os.Environ(), "GOFLAGS="+strings.TrimSpace(os.Getenv("GOFLAGS")+" -trimpath"))
-	var said bytes.Buffer
-	cmd.Stderr = &said
-	out, err := cmd.Output()
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	stdout, err := cmd.Output()
 	if err != nil {
-		return "", fmt.Errorf("build btcd, the local Bitcoin node, with the go command in %s: %w\n%s", tree, err, bytes.TrimSpace(said.Bytes()))
+		return "", fmt.Errorf("build btcd, the local Bitcoin node, with the go command in %s: %w\n%s", tree, err, bytes.TrimSpace(stderr.Bytes()))
 	}
-	return strings.TrimSpace(string(out)), nil
+	return strings.TrimSpace(string(stdout)), nil
 }
 
 func orClean(err error) error {
@@ -387,7 +387,7 @@ func (o *output) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-func (o *output) tail() string {
+func (o *output) lastText() string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return string(bytes.TrimSpace(o.text))

@@ -37,15 +37,15 @@ func in(b *wire.MsgBlock, tx *wire.MsgTx) int {
 
 func tip(t *testing.T, n *btcd.Node, behind int) *wire.MsgBlock {
 	t.Helper()
-	h, err := n.Height(t.Context())
+	h, err := n.TipHeight(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	hash, err := n.Hash(t.Context(), h-behind)
+	hash, err := n.BlockHash(t.Context(), h-behind)
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := n.Block(t.Context(), hash)
+	b, err := n.ReadBlock(t.Context(), hash)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,13 +62,13 @@ func TestTheChainDoesWhatItIsTold(t *testing.T) {
 	}
 	mine := func(blocks int) {
 		t.Helper()
-		if hashes, err := n.Mine(t.Context(), blocks); err != nil || len(hashes) != blocks {
+		if hashes, err := n.MineBlocks(t.Context(), blocks); err != nil || len(hashes) != blocks {
 			t.Fatalf("Mine: got %d blocks, %v, want %d", len(hashes), err, blocks)
 		}
 	}
 	pay := func(to chain.Address, satoshi int64) *wire.MsgTx {
 		t.Helper()
-		tx, err := n.Pay(t.Context(), to, satoshi)
+		tx, err := n.PayAddress(t.Context(), to, satoshi)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -93,15 +93,15 @@ func TestTheChainDoesWhatItIsTold(t *testing.T) {
 		tx := pay(a, 50_000)
 		mine(1)
 		_, other := newAddress(t)
-		out, err := btcd.To(other, 20_000)
+		txOut, err := btcd.NewOutput(other, 20_000)
 		if err != nil {
 			t.Fatal(err)
 		}
-		spend, err := n.Spend(key, []btcd.Coin{{OutPoint: wire.OutPoint{Hash: tx.TxHash()}, TxOut: *tx.TxOut[0]}}, 1_000, out)
+		spend, err := n.BuildSpend(key, []btcd.Output{{OutPoint: wire.OutPoint{Hash: tx.TxHash()}, TxOut: *tx.TxOut[0]}}, 1_000, txOut)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := n.Send(t.Context(), spend); err != nil {
+		if err := n.SendTx(t.Context(), spend); err != nil {
 			t.Fatal(err)
 		}
 		mine(1)
@@ -111,7 +111,7 @@ func TestTheChainDoesWhatItIsTold(t *testing.T) {
 	})
 	t.Run("a payment is replaced", func(t *testing.T) {
 		first := pay(a, 60_000)
-		second, err := n.Replace(t.Context(), first)
+		second, err := n.ReplacePayment(t.Context(), first)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -124,7 +124,7 @@ func TestTheChainDoesWhatItIsTold(t *testing.T) {
 		gone, kept := pay(a, 70_000), pay(a, 71_000)
 		mine(3)
 		old := tip(t, n, 0).BlockHash()
-		if err := n.Fork(t.Context(), 3, kept.TxHash()); err != nil {
+		if err := n.ForkChain(t.Context(), 3, kept.TxHash()); err != nil {
 			t.Fatal(err)
 		}
 		if now := tip(t, n, 0); now.BlockHash() == old || in(now, kept) < 0 {
@@ -144,7 +144,7 @@ func TestTheChainDoesWhatItIsTold(t *testing.T) {
 	t.Run("what waits again after a fork keeps its coin", func(t *testing.T) {
 		first := pay(a, 90_000)
 		mine(1)
-		if err := n.Invalidate(t.Context(), tip(t, n, 0).BlockHash()); err != nil {
+		if err := n.InvalidateBlock(t.Context(), tip(t, n, 0).BlockHash()); err != nil {
 			t.Fatal(err)
 		}
 		second := pay(a, 91_000)
@@ -157,13 +157,13 @@ func TestTheChainDoesWhatItIsTold(t *testing.T) {
 	t.Run("the older branch comes back", func(t *testing.T) {
 		b := tip(t, n, 1).BlockHash()
 		was := tip(t, n, 0).BlockHash()
-		if err := n.Invalidate(t.Context(), b); err != nil {
+		if err := n.InvalidateBlock(t.Context(), b); err != nil {
 			t.Fatal(err)
 		}
 		if got := tip(t, n, 0).BlockHash(); got == was {
 			t.Error("got the same tip after it was called invalid")
 		}
-		if err := n.Reconsider(t.Context(), b); err != nil {
+		if err := n.ReconsiderBlock(t.Context(), b); err != nil {
 			t.Fatal(err)
 		}
 		if got := tip(t, n, 0).BlockHash(); got != was {
@@ -172,13 +172,13 @@ func TestTheChainDoesWhatItIsTold(t *testing.T) {
 	})
 	t.Run("a fork of somebody else's payment is refused whole", func(t *testing.T) {
 		was := tip(t, n, 0).BlockHash()
-		if err := n.Fork(t.Context(), 200); err == nil {
+		if err := n.ForkChain(t.Context(), 200); err == nil {
 			t.Error("got no error for more blocks than there are")
 		}
 		if got := tip(t, n, 0).BlockHash(); got != was {
 			t.Errorf("got tip %s, want %s", got, was)
 		}
-		if err := n.Call(t.Context(), nil, "getblock", chainhash.Hash{}.String()); err == nil || !strings.Contains(err.Error(), "not found") {
+		if err := n.CallRPC(t.Context(), nil, "getblock", chainhash.Hash{}.String()); err == nil || !strings.Contains(err.Error(), "not found") {
 			t.Errorf("got %v, want the node's refusal", err)
 		}
 	})
@@ -192,10 +192,10 @@ func TestAChainIsKeptAndFoundAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, a := newAddress(t)
-	if _, err := n.Pay(t.Context(), a, 5_000); err != nil {
+	if _, err := n.PayAddress(t.Context(), a, 5_000); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := n.Mine(t.Context(), 1); err != nil {
+	if _, err := n.MineBlocks(t.Context(), 1); err != nil {
 		t.Fatal(err)
 	}
 	want := tip(t, n, 0).BlockHash()
@@ -220,7 +220,7 @@ func TestAPaymentThatWaitsIsKept(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, a := newAddress(t)
-	waiting, err := n.Pay(t.Context(), a, 5_000)
+	waiting, err := n.PayAddress(t.Context(), a, 5_000)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -287,7 +287,7 @@ func TestTheClockMakesBlocksWhileSomethingWaits(t *testing.T) {
 	n := btcdtest.Start(t, btcd.Config{BlockTime: 10 * time.Millisecond})
 	height := func() int {
 		t.Helper()
-		h, err := n.Height(t.Context())
+		h, err := n.TipHeight(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -312,7 +312,7 @@ func TestTheClockMakesBlocksWhileSomethingWaits(t *testing.T) {
 	stands := func(before, now int) bool { return before == now }
 	rests := until("it stands still when nothing waits", stands)
 	_, a := newAddress(t)
-	tx, err := n.Pay(t.Context(), a, 50_000)
+	tx, err := n.PayAddress(t.Context(), a, 50_000)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -24,9 +24,9 @@ type RPCError struct {
 // Error is the node's sentence with its number.
 func (e *RPCError) Error() string { return fmt.Sprintf("%s (%d)", e.Message, e.Code) }
 
-// Call asks the node. result may be nil. Error: *RPCError when the node answered with
+// CallRPC asks the node. result may be nil. Error: *RPCError when the node answered with
 // one.
-func (n *Node) Call(ctx context.Context, result any, method string, params ...any) error {
+func (n *Node) CallRPC(ctx context.Context, result any, method string, params ...any) error {
 	if params == nil {
 		params = []any{}
 	}
@@ -63,15 +63,15 @@ func (n *Node) Call(ctx context.Context, result any, method string, params ...an
 	return nil
 }
 
-// Height is that of the newest block.
-func (n *Node) Height(ctx context.Context) (height int, err error) {
-	return height, n.Call(ctx, &height, "getblockcount")
+// TipHeight is that of the newest block.
+func (n *Node) TipHeight(ctx context.Context) (height int, err error) {
+	return height, n.CallRPC(ctx, &height, "getblockcount")
 }
 
-// Hash is the block at a height.
-func (n *Node) Hash(ctx context.Context, height int) (chainhash.Hash, error) {
+// BlockHash is the block at a height.
+func (n *Node) BlockHash(ctx context.Context, height int) (chainhash.Hash, error) {
 	var text string
-	if err := n.Call(ctx, &text, "getblockhash", height); err != nil {
+	if err := n.CallRPC(ctx, &text, "getblockhash", height); err != nil {
 		return chainhash.Hash{}, err
 	}
 	h, err := chainhash.NewHashFromStr(text)
@@ -81,10 +81,10 @@ func (n *Node) Hash(ctx context.Context, height int) (chainhash.Hash, error) {
 	return *h, nil
 }
 
-// Block is the block with a hash, on the chain or beside it.
-func (n *Node) Block(ctx context.Context, hash chainhash.Hash) (*wire.MsgBlock, error) {
+// ReadBlock is the block with a hash, on the chain or beside it.
+func (n *Node) ReadBlock(ctx context.Context, hash chainhash.Hash) (*wire.MsgBlock, error) {
 	var text string
-	if err := n.Call(ctx, &text, "getblock", hash.String(), 0); err != nil {
+	if err := n.CallRPC(ctx, &text, "getblock", hash.String(), 0); err != nil {
 		return nil, err
 	}
 	b := new(wire.MsgBlock)
@@ -97,21 +97,21 @@ func (n *Node) Block(ctx context.Context, hash chainhash.Hash) (*wire.MsgBlock, 
 // codeUnused is what the node says of an address that no transaction names.
 const codeUnused = -5
 
-// Used tells whether a transaction, in a block or waiting for one, pays an address or
+// IsAddressUsed tells whether a transaction, in a block or waiting for one, pays an address or
 // spends what it has.
-func (n *Node) Used(ctx context.Context, a chain.Address) (bool, error) {
-	err := n.Call(ctx, nil, "searchrawtransactions", string(a), 0, 0, 1)
+func (n *Node) IsAddressUsed(ctx context.Context, a chain.Address) (bool, error) {
+	err := n.CallRPC(ctx, nil, "searchrawtransactions", string(a), 0, 0, 1)
 	if refused, ok := errors.AsType[*RPCError](err); ok && refused.Code == codeUnused {
 		return false, nil
 	}
 	return err == nil, err
 }
 
-// Send gives a transaction to the node, which keeps it for the next block.
-func (n *Node) Send(ctx context.Context, tx *wire.MsgTx) error {
+// SendTx gives a transaction to the node, which keeps it for the next block.
+func (n *Node) SendTx(ctx context.Context, tx *wire.MsgTx) error {
 	var raw bytes.Buffer
 	if err := tx.Serialize(&raw); err != nil {
 		return fmt.Errorf("encode a transaction: %w", err)
 	}
-	return n.Call(ctx, nil, "sendrawtransaction", hex.EncodeToString(raw.Bytes()))
+	return n.CallRPC(ctx, nil, "sendrawtransaction", hex.EncodeToString(raw.Bytes()))
 }

@@ -72,7 +72,7 @@ func mustScript(a chain.Address) []byte {
 }
 
 // A Coin is an output that can be spent.
-type Coin struct {
+type Output struct {
 	wire.OutPoint
 	wire.TxOut
 }
@@ -81,39 +81,39 @@ type Coin struct {
 type faucet struct {
 	paying sync.Mutex // one payment at a time, so that no two take the same coin
 
-	mu     sync.Mutex
-	seen   int // the height up to which blocks were looked at
-	coins  []Coin
-	count  int64 // of payments and blocks made
-	fees   int64 // of payments
-	forgot int   // how often blocks went away
+	mu            sync.Mutex
+	scannedHeight int // the height up to which blocks were looked at
+	outputs       []Output
+	count         int64 // of payments and blocks made
+	fees          int64 // of payments
+	resets        int   // how often blocks went away
 }
 
-// number is never the same.
-func (f *faucet) number() int64 {
+// nextNumber is never the same.
+func (f *faucet) nextNumber() int64 {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.count++
 	return f.count
 }
 
-// forget makes the faucet look at all blocks again.
-func (f *faucet) forget() {
+// resetScan makes the faucet look at all blocks again.
+func (f *faucet) resetScan() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.seen, f.coins = 0, nil
-	f.forgot++
+	f.scannedHeight, f.outputs = 0, nil
+	f.resets++
 }
 
-func (f *faucet) fee() int64 {
+func (f *faucet) nextFee() int64 {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.fees++
 	return max(feeFirst-f.fees*feeStep, feeLast)
 }
 
-// To is an output that pays an amount in satoshi to an address.
-func To(a chain.Address, satoshi int64) (*wire.TxOut, error) {
+// NewOutput is an output that pays an amount in satoshi to an address.
+func NewOutput(a chain.Address, satoshi int64) (*wire.TxOut, error) {
 	script, err := bitcointx.Script(chain.Local, a)
 	if err != nil {
 		return nil, err
@@ -121,14 +121,14 @@ func To(a chain.Address, satoshi int64) (*wire.TxOut, error) {
 	return wire.NewTxOut(satoshi, script), nil
 }
 
-// Pay pays an amount in satoshi from the faucet. The transaction waits for the next
+// PayAddress pays an amount in satoshi from the faucet. The transaction waits for the next
 // block; it may be replaced until then.
-func (n *Node) Pay(ctx context.Context, to chain.Address, satoshi int64) (*wire.MsgTx, error) {
-	out, err := To(to, satoshi)
+func (n *Node) PayAddress(ctx context.Context, recipient chain.Address, satoshi int64) (*wire.MsgTx, error) {
+	txOut, err := NewOutput(recipient, satoshi)
 	if err != nil {
 		return nil, fmt.Errorf("pay from the faucet: %w", err)
 	}
-	return n.PayOutputs(ctx, out)
+	return n.PayOutputs(ctx, txOut)
 }
 
 // PayOutputs is Pay with one transaction that has these outputs first.
@@ -136,49 +136,49 @@ func (n *Node) PayOutputs(ctx context.Context, outs ...*wire.TxOut) (*wire.MsgTx
 	n.faucet.paying.Lock()
 	defer n.faucet.paying.Unlock()
 	var sum int64
-	for _, out := range outs {
-		sum += out.Value
+	for _, txOut := range outs {
+		sum += txOut.Value
 	}
-	fee := n.faucet.fee()
-	coins, err := n.take(ctx, sum+fee)
+	fee := n.faucet.nextFee()
+	coins, err := n.selectOutputs(ctx, sum+fee)
 	if err != nil {
 		return nil, fmt.Errorf("pay from the faucet: %w", err)
 	}
-	tx, err := n.Spend(faucetKey(), coins, fee, outs...)
+	tx, err := n.BuildSpend(faucetKey(), coins, fee, outs...)
 	if err != nil {
 		return nil, fmt.Errorf("pay from the faucet: %w", err)
 	}
-	if err := n.Send(ctx, tx); err != nil {
+	if err := n.SendTx(ctx, tx); err != nil {
 		return nil, fmt.Errorf("pay from the faucet: %w", err)
 	}
 	return tx, nil
 }
 
-// Spend builds and signs a transaction that spends native SegWit coins of one key: to
+// BuildSpend builds and signs a transaction that spends native SegWit coins of one key: to
 // the outputs, and the rest without the fee back to the key. It is sent to nobody.
-func (n *Node) Spend(key *btcec.PrivateKey, coins []Coin, fee int64, outs ...*wire.TxOut) (*wire.MsgTx, error) {
+func (n *Node) BuildSpend(key *btcec.PrivateKey, coins []Output, fee int64, outs ...*wire.TxOut) (*wire.MsgTx, error) {
 	tx := wire.NewMsgTx(2)
-	rest := -fee
-	before := txscript.NewMultiPrevOutFetcher(nil)
+	change := -fee
+	previousOutputs := txscript.NewMultiPrevOutFetcher(nil)
 	for _, c := range coins {
-		in := wire.NewTxIn(&c.OutPoint, nil, nil)
-		in.Sequence = replaceable
-		tx.AddTxIn(in)
-		rest += c.Value
-		before.AddPrevOut(c.OutPoint, &c.TxOut)
+		input := wire.NewTxIn(&c.OutPoint, nil, nil)
+		input.Sequence = replaceable
+		tx.AddTxIn(input)
+		change += c.Value
+		previousOutputs.AddPrevOut(c.OutPoint, &c.TxOut)
 	}
-	for _, out := range outs {
-		tx.AddTxOut(out)
-		rest -= out.Value
+	for _, txOut := range outs {
+		tx.AddTxOut(txOut)
+		change -= txOut.Value
 	}
-	own := mustScript(KeyAddress(key))
-	if rest < 0 {
-		return nil, fmt.Errorf("the coins lack %d satoshi", -rest)
+	changeScript := mustScript(KeyAddress(key))
+	if change < 0 {
+		return nil, fmt.Errorf("the coins lack %d satoshi", -change)
 	}
-	if rest > 0 {
-		tx.AddTxOut(wire.NewTxOut(rest, own))
+	if change > 0 {
+		tx.AddTxOut(wire.NewTxOut(change, changeScript))
 	}
-	hashes := txscript.NewTxSigHashes(tx, before)
+	hashes := txscript.NewTxSigHashes(tx, previousOutputs)
 	for i, c := range coins {
 		witness, err := txscript.WitnessSignature(tx, hashes, i, c.Value, c.PkScript, txscript.SigHashAll, key, true)
 		if err != nil {
@@ -189,124 +189,124 @@ func (n *Node) Spend(key *btcec.PrivateKey, coins []Coin, fee int64, outs ...*wi
 	return tx, nil
 }
 
-// Replace sends another spend of the coins of a payment of the faucet, which may not be
+// ReplacePayment sends another spend of the coins of a payment of the faucet, which may not be
 // in a block yet: they go to the outputs, and back to the faucet what is left.
-func (n *Node) Replace(ctx context.Context, tx *wire.MsgTx, outs ...*wire.TxOut) (*wire.MsgTx, error) {
-	coins, err := n.spent(ctx, tx)
+func (n *Node) ReplacePayment(ctx context.Context, tx *wire.MsgTx, outs ...*wire.TxOut) (*wire.MsgTx, error) {
+	coins, err := n.spentOutputs(ctx, tx)
 	if err != nil {
 		return nil, err
 	}
-	other, err := n.Spend(faucetKey(), coins, feeBack, outs...)
+	replacement, err := n.BuildSpend(faucetKey(), coins, feeBack, outs...)
 	if err != nil {
 		return nil, err
 	}
-	return other, n.Send(ctx, other)
+	return replacement, n.SendTx(ctx, replacement)
 }
 
 // takeBack is a spend of a payment's coins to the faucet itself.
 func (n *Node) takeBack(ctx context.Context, tx *wire.MsgTx) (*wire.MsgTx, error) {
-	coins, err := n.spent(ctx, tx)
+	coins, err := n.spentOutputs(ctx, tx)
 	if err != nil {
 		return nil, err
 	}
-	return n.Spend(faucetKey(), coins, feeBack)
+	return n.BuildSpend(faucetKey(), coins, feeBack)
 }
 
 var errNotFaucets = errors.New("a transaction that is not the faucet's cannot be undone")
 
-// spent are the coins that a payment of the faucet spends.
-func (n *Node) spent(ctx context.Context, tx *wire.MsgTx) ([]Coin, error) {
-	var coins []Coin
-	for _, in := range tx.TxIn {
+// spentOutputs are the coins that a payment of the faucet spends.
+func (n *Node) spentOutputs(ctx context.Context, tx *wire.MsgTx) ([]Output, error) {
+	var coins []Output
+	for _, input := range tx.TxIn {
 		var raw string
-		if err := n.Call(ctx, &raw, "getrawtransaction", in.PreviousOutPoint.Hash.String()); err != nil {
+		if err := n.CallRPC(ctx, &raw, "getrawtransaction", input.PreviousOutPoint.Hash.String()); err != nil {
 			return nil, err
 		}
 		b, err := hex.DecodeString(raw)
 		if err != nil {
 			return nil, fmt.Errorf("getrawtransaction: %w", err)
 		}
-		from, err := readTx(b)
+		previousTx, err := readTx(b)
 		if err != nil {
 			return nil, fmt.Errorf("getrawtransaction: %w", err)
 		}
-		out := from.TxOut[in.PreviousOutPoint.Index]
-		if string(out.PkScript) != string(faucetScript()) {
+		txOut := previousTx.TxOut[input.PreviousOutPoint.Index]
+		if string(txOut.PkScript) != string(faucetScript()) {
 			return nil, errNotFaucets
 		}
-		coins = append(coins, Coin{in.PreviousOutPoint, *out})
+		coins = append(coins, Output{input.PreviousOutPoint, *txOut})
 	}
 	return coins, nil
 }
 
-// take finds coins of the faucet for an amount, which nothing spends that is in a block
+// selectOutputs finds coins of the faucet for an amount, which nothing spends that is in a block
 // or waits for one.
-func (n *Node) take(ctx context.Context, satoshi int64) ([]Coin, error) {
-	if err := n.look(ctx); err != nil {
+func (n *Node) selectOutputs(ctx context.Context, satoshi int64) ([]Output, error) {
+	if err := n.scanBlocks(ctx); err != nil {
 		return nil, err
 	}
-	var taken []Coin
+	var selected []Output
 	for satoshi > 0 {
 		n.faucet.mu.Lock()
-		if len(n.faucet.coins) == 0 {
+		if len(n.faucet.outputs) == 0 {
 			n.faucet.mu.Unlock()
 			return nil, fmt.Errorf("the faucet lacks %d satoshi: mine more blocks", satoshi)
 		}
-		c := n.faucet.coins[0]
-		n.faucet.coins = n.faucet.coins[1:]
+		c := n.faucet.outputs[0]
+		n.faucet.outputs = n.faucet.outputs[1:]
 		n.faucet.mu.Unlock()
-		var there *struct{}
-		if err := n.Call(ctx, &there, "gettxout", c.Hash.String(), c.Index, true); err != nil {
+		var unspent *struct{}
+		if err := n.CallRPC(ctx, &unspent, "gettxout", c.Hash.String(), c.Index, true); err != nil {
 			return nil, err
 		}
-		if there == nil {
+		if unspent == nil {
 			continue
 		}
 		// What is said to be there may be spent by what waits: btcd looks at blocks alone.
 		var waiting []struct{ SpendingTxid string }
-		if err := n.Call(ctx, &waiting, "gettxspendingprevout", []any{map[string]any{"txid": c.Hash.String(), "vout": c.Index}}); err != nil {
+		if err := n.CallRPC(ctx, &waiting, "gettxspendingprevout", []any{map[string]any{"txid": c.Hash.String(), "vout": c.Index}}); err != nil {
 			return nil, err
 		}
 		if len(waiting) != 1 || waiting[0].SpendingTxid != "" {
 			continue
 		}
-		taken = append(taken, c)
+		selected = append(selected, c)
 		satoshi -= c.Value
 	}
-	return taken, nil
+	return selected, nil
 }
 
-// look collects the faucet's coins from the blocks that it has not looked at. What a
+// scanBlocks collects the faucet's coins from the blocks that it has not looked at. What a
 // block pays its miner counts once it may be spent.
-func (n *Node) look(ctx context.Context) error {
-	height, err := n.Height(ctx)
+func (n *Node) scanBlocks(ctx context.Context) error {
+	height, err := n.TipHeight(ctx)
 	if err != nil {
 		return err
 	}
 	n.faucet.mu.Lock()
-	from, forgot := n.faucet.seen+1, n.faucet.forgot
+	first, resets := n.faucet.scannedHeight+1, n.faucet.resets
 	n.faucet.mu.Unlock()
-	own := string(faucetScript())
-	var coins []Coin
+	script := string(faucetScript())
+	var coins []Output
 	collect := func(h int, txs func(*wire.MsgBlock) []*wire.MsgTx) error {
-		hash, err := n.Hash(ctx, h)
+		hash, err := n.BlockHash(ctx, h)
 		if err != nil {
 			return err
 		}
-		b, err := n.Block(ctx, hash)
+		b, err := n.ReadBlock(ctx, hash)
 		if err != nil {
 			return err
 		}
 		for _, tx := range txs(b) {
-			for i, out := range tx.TxOut {
-				if string(out.PkScript) == own {
-					coins = append(coins, Coin{wire.OutPoint{Hash: tx.TxHash(), Index: uint32(i)}, *out})
+			for i, txOut := range tx.TxOut {
+				if string(txOut.PkScript) == script {
+					coins = append(coins, Output{wire.OutPoint{Hash: tx.TxHash(), Index: uint32(i)}, *txOut})
 				}
 			}
 		}
 		return nil
 	}
-	for h := from; h <= height; h++ {
+	for h := first; h <= height; h++ {
 		if matured := h + 1 - Maturity; matured > 0 {
 			if err := collect(matured, func(b *wire.MsgBlock) []*wire.MsgTx { return b.Transactions[:1] }); err != nil {
 				return err
@@ -318,8 +318,8 @@ func (n *Node) look(ctx context.Context) error {
 	}
 	n.faucet.mu.Lock()
 	defer n.faucet.mu.Unlock()
-	if n.faucet.forgot == forgot {
-		n.faucet.seen, n.faucet.coins = height, append(n.faucet.coins, coins...)
+	if n.faucet.resets == resets {
+		n.faucet.scannedHeight, n.faucet.outputs = height, append(n.faucet.outputs, coins...)
 	}
 	return nil
 }

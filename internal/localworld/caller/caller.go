@@ -18,8 +18,8 @@ import (
 	"github.com/cofferpay/coffer/webhook"
 )
 
-// every is between two looks at something that is not so yet.
-const every = 50 * time.Millisecond
+// pollInterval is between two looks at something that is not so yet.
+const pollInterval = 50 * time.Millisecond
 
 // Caller is a client with an organization's key.
 type Caller struct {
@@ -30,24 +30,24 @@ type Caller struct {
 	Log  func() string // what to tell when the patience ends; nil: nothing
 }
 
-// Call calls until it is answered with less than 500, and says with what.
-func (c Caller) Call(method, path string, body, into any) int {
+// CallAPI calls until it is answered with less than 500, and says with what.
+func (c Caller) CallAPI(method, path string, body, target any) int {
 	c.T.Helper()
 	payload, err := json.Marshal(body)
 	if err != nil {
 		c.T.Fatal(err)
 	}
 	for {
-		status, err := c.Try(method, path, payload, into)
+		status, err := c.CallOnce(method, path, payload, target)
 		if err == nil && status < 500 {
 			return status
 		}
-		c.Pause(fmt.Errorf("%s %s: %d %w", method, path, status, err))
+		c.WaitRetry(fmt.Errorf("%s %s: %d %w", method, path, status, err))
 	}
 }
 
-// Try calls once.
-func (c Caller) Try(method, path string, payload []byte, into any) (int, error) {
+// CallOnce calls once.
+func (c Caller) CallOnce(method, path string, payload []byte, target any) (int, error) {
 	req, err := http.NewRequestWithContext(c.Ctx, method, c.Base()+path, bytes.NewReader(payload))
 	if err != nil {
 		return 0, err
@@ -65,12 +65,12 @@ func (c Caller) Try(method, path string, payload []byte, into any) (int, error) 
 	if err != nil {
 		return 0, err
 	}
-	return resp.StatusCode, json.Unmarshal(b, into)
+	return resp.StatusCode, json.Unmarshal(b, target)
 }
 
-// Pause waits for the next look at something that is not so yet, and fails the test
+// WaitRetry waits for the next look at something that is not so yet, and fails the test
 // with what was seen last when the patience has ended.
-func (c Caller) Pause(last error) {
+func (c Caller) WaitRetry(last error) {
 	c.T.Helper()
 	select {
 	case <-c.Ctx.Done():
@@ -79,33 +79,33 @@ func (c Caller) Pause(last error) {
 			log = "\n" + c.Log()
 		}
 		c.T.Fatalf("waited too long; last: %v%s", last, log)
-	case <-time.After(every):
+	case <-time.After(pollInterval):
 	}
 }
 
-// Credited waits until a customer has one deposit and it is credited, and swept as well
+// WaitCredited waits until a customer has one deposit and it is credited, and swept as well
 // where that is wanted.
-func (c Caller) Credited(customer string, swept bool) {
+func (c Caller) WaitCredited(customer string, swept bool) {
 	c.T.Helper()
 	for {
 		var list struct{ Data []webhook.Deposit }
-		c.Call(http.MethodGet, "/deposits?customerId="+customer, nil, &list)
+		c.CallAPI(http.MethodGet, "/deposits?customerId="+customer, nil, &list)
 		if len(list.Data) == 1 && list.Data[0].Status == "CREDITED" && (!swept || list.Data[0].SweepTxHash != nil) {
 			return
 		}
-		c.Pause(fmt.Errorf("deposits of %s: %+v", customer, list.Data))
+		c.WaitRetry(fmt.Errorf("deposits of %s: %+v", customer, list.Data))
 	}
 }
 
-// Completed waits until a withdrawal is completed.
-func (c Caller) Completed(id string) {
+// WaitCompleted waits until a withdrawal is completed.
+func (c Caller) WaitCompleted(id string) {
 	c.T.Helper()
 	for {
 		var w webhook.Withdrawal
-		c.Call(http.MethodGet, "/withdrawals/"+id, nil, &w)
+		c.CallAPI(http.MethodGet, "/withdrawals/"+id, nil, &w)
 		if w.Status == "COMPLETED" {
 			return
 		}
-		c.Pause(fmt.Errorf("withdrawal %s is %s", id, w.Status))
+		c.WaitRetry(fmt.Errorf("withdrawal %s is %s", id, w.Status))
 	}
 }

@@ -32,7 +32,7 @@ func start(t *testing.T) bench {
 
 func (b bench) deploy(c evmtoken.Contract, args ...any) common.Address {
 	b.Helper()
-	at, err := b.Deploy(b.Context(), c, args...)
+	at, err := b.DeployContract(b.Context(), c, args...)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -49,11 +49,11 @@ func (b bench) token(c evmtoken.Contract, units int64) common.Address {
 
 func (b bench) send(at common.Address, value *big.Int, c evmtoken.Contract, method string, args ...any) *types.Receipt {
 	b.Helper()
-	hash, err := b.Send(b.Context(), &at, value, c.Call(method, args...))
+	hash, err := b.SendTx(b.Context(), &at, value, c.CallData(method, args...))
 	if err != nil {
 		b.Fatal(err)
 	}
-	receipt, err := b.Receipt(b.Context(), hash)
+	receipt, err := b.WaitReceipt(b.Context(), hash)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -168,7 +168,7 @@ func TestFiatTokenIsUpgradedInPlace(t *testing.T) {
 func TestTetherAnswersNothing(t *testing.T) {
 	b := start(t)
 	at := b.token(evmtoken.Tether, 100)
-	out, err := b.Ask(b.Context(), at, evmtoken.Tether, "transfer", alice, big.NewInt(1))
+	out, err := b.CallContract(b.Context(), at, evmtoken.Tether, "transfer", alice, big.NewInt(1))
 	if err != nil || len(out) != 0 {
 		t.Errorf("got %v, %v, want an empty answer", out, err)
 	}
@@ -192,7 +192,7 @@ func TestFalseTokenDoesNotRevert(t *testing.T) {
 	b.do(at, nil, evmtoken.FalseToken, "refuse", true)
 	b.announces(b.do(at, nil, evmtoken.FalseToken, "transfer", alice, big.NewInt(1)))
 	b.holds(at, alice, 0)
-	out, err := b.Ask(b.Context(), at, evmtoken.FalseToken, "transfer", alice, big.NewInt(1))
+	out, err := b.CallContract(b.Context(), at, evmtoken.FalseToken, "transfer", alice, big.NewInt(1))
 	if err != nil || out[0] != false {
 		t.Errorf("got %v, %v, want false", out, err)
 	}
@@ -283,7 +283,7 @@ func TestAddressesOfTheTokensAreAlwaysTheSame(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i, token := range tokens.All() {
+	for i, token := range tokens.List() {
 		if want := crypto.CreateAddress(b.FaucetAddress(), uint64(i+1)); token.Address != want {
 			t.Errorf("%s: got %v, want %v", token.Symbol, token.Address, want)
 		}

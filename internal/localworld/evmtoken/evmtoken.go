@@ -57,14 +57,14 @@ type artifacts struct {
 // The file is part of the program: one that cannot be read is a defect of the
 // build, not something that a caller could handle.
 var compiled = sync.OnceValue(func() artifacts {
-	var all artifacts
-	if err := json.Unmarshal(compiledJSON, &all); err != nil {
+	var loaded artifacts
+	if err := json.Unmarshal(compiledJSON, &loaded); err != nil {
 		panic(fmt.Sprintf("contracts.json is damaged: %v", err))
 	}
-	return all
+	return loaded
 })
 
-func (c Contract) artifact() artifact {
+func (c Contract) loadArtifact() artifact {
 	a, ok := compiled().Contracts[c]
 	if !ok {
 		panic(fmt.Sprintf("no contract is called %s", string(c)))
@@ -73,35 +73,35 @@ func (c Contract) artifact() artifact {
 }
 
 // ABI is the interface of the contract.
-func (c Contract) ABI() abi.ABI { return c.artifact().ABI }
+func (c Contract) ABI() abi.ABI { return c.loadArtifact().ABI }
 
-// Create is the data of the transaction that creates the contract. It panics
+// CreationData is the data of the transaction that creates the contract. It panics
 // when args are not what the constructor takes, which is a mistake in the code
 // that calls it.
-func (c Contract) Create(args ...any) []byte {
-	packed, err := c.artifact().ABI.Pack("", args...)
+func (c Contract) CreationData(args ...any) []byte {
+	packed, err := c.loadArtifact().ABI.Pack("", args...)
 	if err != nil {
 		panic(fmt.Sprintf("the constructor of %s does not take %v: %v", string(c), args, err))
 	}
-	return append(bytes.Clone(c.artifact().Bytecode), packed...)
+	return append(bytes.Clone(c.loadArtifact().Bytecode), packed...)
 }
 
-// Call is the data of a call of method. It panics when there is no such method
+// CallData is the data of a call of method. It panics when there is no such method
 // or it does not take args.
-func (c Contract) Call(method string, args ...any) []byte {
-	packed, err := c.artifact().ABI.Pack(method, args...)
+func (c Contract) CallData(method string, args ...any) []byte {
+	packed, err := c.loadArtifact().ABI.Pack(method, args...)
 	if err != nil {
 		panic(fmt.Sprintf("%s.%s does not take %v: %v", string(c), method, args, err))
 	}
 	return packed
 }
 
-// Answer decodes what a call of method returned. The error says that the
+// DecodeAnswer decodes what a call of method returned. The error says that the
 // answer does not have the shape that the method declares.
-func (c Contract) Answer(method string, data []byte) ([]any, error) {
-	out, err := c.artifact().ABI.Unpack(method, data)
+func (c Contract) DecodeAnswer(method string, data []byte) ([]any, error) {
+	values, err := c.loadArtifact().ABI.Unpack(method, data)
 	if err != nil {
 		return nil, fmt.Errorf("decode the answer of %s.%s: %w", string(c), method, err)
 	}
-	return out, nil
+	return values, nil
 }

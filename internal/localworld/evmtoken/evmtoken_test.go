@@ -38,19 +38,19 @@ func TestCompiledContractsBelongToTheSources(t *testing.T) {
 func TestEveryContractCanBeCreatedAndCalled(t *testing.T) {
 	t.Parallel()
 	for _, c := range []Contract{Token, Tether, FeeToken, FalseToken, LyingToken, RebasingToken} {
-		if len(c.Create("Some Token", "SOME", uint8(6))) == 0 || len(c.Call("mint", common.Address{1}, common.Big1)) == 0 {
+		if len(c.CreationData("Some Token", "SOME", uint8(6))) == 0 || len(c.CallData("mint", common.Address{1}, common.Big1)) == 0 {
 			t.Errorf("%s: got no data, want some", c)
 		}
 	}
 	for _, c := range []Contract{FiatToken, Batch, Refuser} {
-		if len(c.Create()) == 0 {
+		if len(c.CreationData()) == 0 {
 			t.Errorf("%s: got no data, want some", c)
 		}
 	}
-	if len(Alias.Create(common.Address{1})) == 0 {
+	if len(Alias.CreationData(common.Address{1})) == 0 {
 		t.Error("Alias: got no data, want some")
 	}
-	if len(Proxy.Create(common.Address{1}, common.Address{2}, []byte{})) == 0 {
+	if len(Proxy.CreationData(common.Address{1}, common.Address{2}, []byte{})) == 0 {
 		t.Error("Proxy: got no data, want some")
 	}
 }

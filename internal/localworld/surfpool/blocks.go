@@ -21,7 +21,7 @@ const (
 	hashPrefix                  = "SURFNETxSAFEHASH"
 )
 
-func (n *Node) call(ctx context.Context, result any, method string, args ...any) error {
+func (n *Node) callRPC(ctx context.Context, result any, method string, args ...any) error {
 	if err := n.RPC.CallContext(ctx, result, method, args...); err != nil {
 		return fmt.Errorf("%s: %w", method, err)
 	}
@@ -32,17 +32,17 @@ type epoch struct {
 	AbsoluteSlot uint64 `json:"absoluteSlot"`
 }
 
-// align brings the node to where its blocks make a chain. It numbers hashes by a
+// alignHashes brings the node to where its blocks make a chain. It numbers hashes by a
 // counter of its own, which begins behind the slots; and a block without
 // transactions, which it never stores, gets the number of its slot instead. Once
 // both numbers are the same and stay so, every block has its parent's hash.
-func (n *Node) align(ctx context.Context) error {
+func (n *Node) alignHashes(ctx context.Context) error {
 	// Its clock would make a block of its own every 150 slots.
-	if err := n.call(ctx, nil, "surfnet_pauseClock"); err != nil {
+	if err := n.callRPC(ctx, nil, "surfnet_pauseClock"); err != nil {
 		return err
 	}
-	var at epoch
-	if err := n.call(ctx, &at, "getEpochInfo"); err != nil {
+	var position epoch
+	if err := n.callRPC(ctx, &position, "getEpochInfo"); err != nil {
 		return err
 	}
 	for range alignSteps {
@@ -50,10 +50,10 @@ func (n *Node) align(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if number+1 == at.AbsoluteSlot {
+		if number+1 == position.AbsoluteSlot {
 			return nil
 		}
-		if err := n.travel(ctx, "absoluteSlot", at.AbsoluteSlot, at.AbsoluteSlot); err != nil {
+		if err := n.travelTo(ctx, "absoluteSlot", position.AbsoluteSlot, position.AbsoluteSlot); err != nil {
 			return err
 		}
 	}
@@ -62,7 +62,7 @@ func (n *Node) align(ctx context.Context) error {
 
 // hashNumber is the number that the newest block's hash is made of.
 func (n *Node) hashNumber(ctx context.Context) (uint64, error) {
-	hash, err := n.blockhash(ctx)
+	hash, err := n.latestBlockhash(ctx)
 	if err != nil {
 		return 0, err
 	}
@@ -75,13 +75,13 @@ func (n *Node) hashNumber(ctx context.Context) (uint64, error) {
 	return got, nil
 }
 
-func (n *Node) blockhash(ctx context.Context) (string, error) {
+func (n *Node) latestBlockhash(ctx context.Context) (string, error) {
 	var newest struct {
 		Value struct {
 			Blockhash string `json:"blockhash"`
 		} `json:"value"`
 	}
-	err := n.call(ctx, &newest, "getLatestBlockhash", map[string]string{"commitment": "processed"})
+	err := n.callRPC(ctx, &newest, "getLatestBlockhash", map[string]string{"commitment": "processed"})
 	return newest.Value.Blockhash, err
 }
 
@@ -92,7 +92,7 @@ func (n *Node) readClock(ctx context.Context) error {
 			Data []string `json:"data"`
 		} `json:"value"`
 	}
-	if err := n.call(ctx, &account, "getAccountInfo", clockSysvar, map[string]string{"encoding": "base64"}); err != nil {
+	if err := n.callRPC(ctx, &account, "getAccountInfo", clockSysvar, map[string]string{"encoding": "base64"}); err != nil {
 		return err
 	}
 	if len(account.Value.Data) == 0 {
@@ -102,83 +102,83 @@ func (n *Node) readClock(ctx context.Context) error {
 	if err != nil || len(data) != clockBytes {
 		return fmt.Errorf("the clock of surfpool is %d bytes, want %d: %w", len(data), clockBytes, err)
 	}
-	n.now = int64(binary.LittleEndian.Uint64(data[clockTimeByte:]))
+	n.chainTime = int64(binary.LittleEndian.Uint64(data[clockTimeByte:]))
 	return nil
 }
 
-// where finds out the slot and the time, unless they are known.
-func (n *Node) where(ctx context.Context) error {
+// loadPosition finds out the slot and the time, unless they are known.
+func (n *Node) loadPosition(ctx context.Context) error {
 	if n.slot > 0 {
 		return nil
 	}
-	var at epoch
-	if err := n.call(ctx, &at, "getEpochInfo"); err != nil {
+	var position epoch
+	if err := n.callRPC(ctx, &position, "getEpochInfo"); err != nil {
 		return err
 	}
 	if err := n.readClock(ctx); err != nil {
 		return err
 	}
-	n.slot = at.AbsoluteSlot
+	n.slot = position.AbsoluteSlot
 	return nil
 }
 
-// travel makes one block and says where the chain has to be then.
-func (n *Node) travel(ctx context.Context, unit string, to, want uint64) error {
-	var at epoch
-	if err := n.call(ctx, &at, "surfnet_timeTravel", map[string]uint64{unit: to}); err != nil {
+// travelTo makes one block and says where the chain has to be then.
+func (n *Node) travelTo(ctx context.Context, unit string, target, want uint64) error {
+	var position epoch
+	if err := n.callRPC(ctx, &position, "surfnet_timeTravel", map[string]uint64{unit: target}); err != nil {
 		return err
 	}
-	if at.AbsoluteSlot != want {
-		return fmt.Errorf("surfpool is in slot %d, want %d: who else makes blocks?", at.AbsoluteSlot, want)
+	if position.AbsoluteSlot != want {
+		return fmt.Errorf("surfpool is in slot %d, want %d: who else makes blocks?", position.AbsoluteSlot, want)
 	}
 	return nil
 }
 
-// Mine makes blocks, one a slot, with the transactions that wait in the first.
+// MineBlocks makes blocks, one a slot, with the transactions that wait in the first.
 //
 // Travelling in time is what makes a block at once. To the next slot the chain's
 // time stands still, since surfpool cuts fractions of seconds off; to the next
 // second it is one slot too, since a slot is told to be 600 ms. So the chain's
 // time is a second off at most as long as slots are not longer than that.
-func (n *Node) Mine(ctx context.Context, blocks int) error {
+func (n *Node) MineBlocks(ctx context.Context, blocks int) error {
 	n.mining.Lock()
 	defer n.mining.Unlock()
 	for range blocks {
-		if err := n.where(ctx); err != nil {
+		if err := n.loadPosition(ctx); err != nil {
 			return err
 		}
-		unit, to := "absoluteSlot", n.slot+1
-		if later := n.now + 1; time.Now().Unix() >= later {
-			unit, to = "absoluteTimestamp", uint64(later)*1000
+		unit, target := "absoluteSlot", n.slot+1
+		if later := n.chainTime + 1; time.Now().Unix() >= later {
+			unit, target = "absoluteTimestamp", uint64(later)*1000
 		}
-		if err := n.travel(ctx, unit, to, n.slot+1); err != nil {
+		if err := n.travelTo(ctx, unit, target, n.slot+1); err != nil {
 			n.slot = 0 // it may have been made all the same
 			return err
 		}
 		n.slot++
 		if unit == "absoluteTimestamp" {
-			n.now++
+			n.chainTime++
 		}
-		if err := n.derive(ctx, n.slot-1); err != nil {
+		if err := n.deriveNonces(ctx, n.slot-1); err != nil {
 			return fmt.Errorf("nonces of block %d: %w", n.slot-1, err)
 		}
 	}
 	return nil
 }
 
-// Finalize makes blocks until the newest block now is final.
-func (n *Node) Finalize(ctx context.Context) error { return n.Mine(ctx, Finality-1) }
+// FinalizeTip makes blocks until the newest block now is final.
+func (n *Node) FinalizeTip(ctx context.Context) error { return n.MineBlocks(ctx, Finality-1) }
 
-// Slot is the one that is being filled: the newest block is in the one before.
-func (n *Node) Slot() uint64 {
+// CurrentSlot is the one that is being filled: the newest block is in the one before.
+func (n *Node) CurrentSlot() uint64 {
 	n.mining.Lock()
 	defer n.mining.Unlock()
 	return n.slot
 }
 
-// tick makes a block now and then until ctx ends or the chain does.
-func (n *Node) tick(ctx context.Context, every time.Duration) {
-	clock := time.NewTicker(every)
+// runClock makes a block now and then until ctx ends or the chain does.
+func (n *Node) runClock(ctx context.Context, interval time.Duration) {
+	clock := time.NewTicker(interval)
 	defer clock.Stop()
 	for {
 		select {
@@ -189,7 +189,7 @@ func (n *Node) tick(ctx context.Context, every time.Duration) {
 		case <-clock.C:
 			// A block that was not made is made at the next tick, or nobody makes
 			// any more and the chain's own end tells why.
-			_ = n.Mine(ctx, 1)
+			_ = n.MineBlocks(ctx, 1)
 		}
 	}
 }

@@ -18,33 +18,33 @@ import (
 const (
 	nonceValueByte = 40
 	// Instructions of the system program.
-	advanceNonce    = 4
-	initializeNonce = 6
-	askEvery        = 5 * time.Millisecond
+	advanceNonce       = 4
+	initializeNonce    = 6
+	statusPollInterval = 5 * time.Millisecond
 )
 
-// AfterFailure does what a chain does and surfpool does not: when a transaction that was
+// AdvanceFailedNonce does what a chain does and surfpool does not: when a transaction that was
 // sent and run has failed, its nonce account gets the next value. surfpool takes the
 // instruction that advances it back with all the others, and would run another
 // transaction of the same value, which no chain does. What succeeded is left alone, and so
 // is what is in no nonce, or in one that has moved on. It waits until the transaction has
 // run, which has to be one that the node took.
-func (n *Node) AfterFailure(ctx context.Context, tx chain.TxHash, lease string) error {
-	at, value, err := solanatx.ParseLease(lease)
+func (n *Node) AdvanceFailedNonce(ctx context.Context, tx chain.TxHash, slotKey string) error {
+	nonceAccount, value, err := solanatx.ParseSlotKey(slotKey)
 	if err != nil {
 		return err
 	}
-	var ran *struct{ Meta struct{ Err any } }
-	tick := time.NewTicker(askEvery)
+	var result *struct{ Meta struct{ Err any } }
+	tick := time.NewTicker(statusPollInterval)
 	defer tick.Stop()
-	for ran == nil {
-		err := n.call(ctx, &ran, "getTransaction", tx, map[string]any{
+	for result == nil {
+		err := n.callRPC(ctx, &result, "getTransaction", tx, map[string]any{
 			"commitment": "processed", "maxSupportedTransactionVersion": 1, "encoding": "json",
 		})
 		if err != nil {
 			return err
 		}
-		if ran != nil {
+		if result != nil {
 			break
 		}
 		select { // it may answer before it has run what it was sent
@@ -53,15 +53,15 @@ func (n *Node) AfterFailure(ctx context.Context, tx chain.TxHash, lease string) 
 		case <-tick.C:
 		}
 	}
-	if ran.Meta.Err == nil {
+	if result.Meta.Err == nil {
 		return nil
 	}
-	return n.advance(ctx, at, value, "")
+	return n.advanceNonceAccount(ctx, nonceAccount, value, "")
 }
 
-// advance gives a nonce account the value that follows from a block, "" for the newest one,
+// advanceNonceAccount gives a nonce account the value that follows from a block, "" for the newest one,
 // unless it has another than the one that is to go.
-func (n *Node) advance(ctx context.Context, at chain.Address, gone, block string) error {
+func (n *Node) advanceNonceAccount(ctx context.Context, nonceAccount chain.Address, expected, block string) error {
 	var account struct {
 		Value struct {
 			Data     []string
@@ -69,7 +69,7 @@ func (n *Node) advance(ctx context.Context, at chain.Address, gone, block string
 			Owner    chain.Address
 		}
 	}
-	if err := n.call(ctx, &account, "getAccountInfo", at, map[string]string{"encoding": "base64", "commitment": "processed"}); err != nil {
+	if err := n.callRPC(ctx, &account, "getAccountInfo", nonceAccount, map[string]string{"encoding": "base64", "commitment": "processed"}); err != nil {
 		return err
 	}
 	if len(account.Value.Data) == 0 {
@@ -79,31 +79,31 @@ func (n *Node) advance(ctx context.Context, at chain.Address, gone, block string
 	if err != nil {
 		return err
 	}
-	_, now, _, err := solanatx.ParseNonce(data)
-	if err != nil || now != gone {
+	_, current, _, err := solanatx.ParseNonce(data)
+	if err != nil || current != expected {
 		return err
 	}
 	if block == "" {
-		if block, err = n.blockhash(ctx); err != nil {
+		if block, err = n.latestBlockhash(ctx); err != nil {
 			return err
 		}
 	}
-	next, err := solanatx.Durable(block)
+	nextValue, err := solanatx.NonceValueAfter(block)
 	if err != nil {
 		return fmt.Errorf("the block before is %q: %w", block, err)
 	}
-	value, err := base58.Decode(next)
+	value, err := base58.Decode(nextValue)
 	if err != nil {
 		return err
 	}
 	copy(data[nonceValueByte:], value)
-	return n.SetAccount(ctx, at, account.Value.Lamports, account.Value.Owner, data)
+	return n.SetAccount(ctx, nonceAccount, account.Value.Lamports, account.Value.Owner, data)
 }
 
-// derive gives the nonce accounts that were made or advanced in a block the values that a chain
+// deriveNonces gives the nonce accounts that were made or advanced in a block the values that a chain
 // derives: from the hash of the block before. surfpool takes what the transaction carries in
 // place of that. Nothing is built on its own value, since that is in no block before this.
-func (n *Node) derive(ctx context.Context, slot uint64) error {
+func (n *Node) deriveNonces(ctx context.Context, slot uint64) error {
 	var block *struct {
 		Previous     string `json:"previousBlockhash"`
 		Transactions []struct {
@@ -121,7 +121,7 @@ func (n *Node) derive(ctx context.Context, slot uint64) error {
 			}
 		}
 	}
-	err := n.call(ctx, &block, "getBlock", slot, map[string]any{
+	err := n.callRPC(ctx, &block, "getBlock", slot, map[string]any{
 		"commitment": "confirmed", "maxSupportedTransactionVersion": 1, "rewards": false, "encoding": "json",
 	})
 	if err != nil || block == nil {
@@ -132,7 +132,7 @@ func (n *Node) derive(ctx context.Context, slot uint64) error {
 		if tx.Meta.Err != nil || len(m.Instructions) == 0 {
 			continue
 		}
-		its, err := solanatx.Durable(m.Recent)
+		value, err := solanatx.NonceValueAfter(m.Recent)
 		if err != nil {
 			return err
 		}
@@ -140,9 +140,9 @@ func (n *Node) derive(ctx context.Context, slot uint64) error {
 			if len(i.Accounts) == 0 || i.Program >= len(m.Keys) || m.Keys[i.Program] != solanatx.SystemProgram || !givesNonce(i.Data) {
 				continue
 			}
-			at := m.Keys[i.Accounts[0]]
-			if err := n.advance(ctx, at, its, block.Previous); err != nil {
-				return fmt.Errorf("nonce account %s: %w", at, err)
+			nonceAccount := m.Keys[i.Accounts[0]]
+			if err := n.advanceNonceAccount(ctx, nonceAccount, value, block.Previous); err != nil {
+				return fmt.Errorf("nonce account %s: %w", nonceAccount, err)
 			}
 		}
 	}

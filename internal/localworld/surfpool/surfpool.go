@@ -79,16 +79,16 @@ type Node struct {
 	// Genesis is the hash of the chain's first block.
 	Genesis string
 
-	faucet  ed25519.PrivateKey
-	sent    atomic.Uint64
-	mining  sync.Mutex // for the two below
-	slot    uint64     // which is being filled; 0 when that is not known
-	now     int64      // the chain's own time, in Unix seconds
-	process *os.Process
-	end     context.CancelFunc
-	ended   chan struct{}
-	clock   sync.WaitGroup
-	err     error // why it ended; valid once ended is closed
+	faucet    ed25519.PrivateKey
+	sent      atomic.Uint64
+	mining    sync.Mutex // for the two below
+	slot      uint64     // which is being filled; 0 when that is not known
+	chainTime int64      // the chain's own time, in Unix seconds
+	process   *os.Process
+	cancel    context.CancelFunc
+	ended     chan struct{}
+	clock     sync.WaitGroup
+	err       error // why it ended; valid once ended is closed
 }
 
 // Start runs a chain and returns when it answers and has a final block. It lives
@@ -107,15 +107,15 @@ func Start(ctx context.Context, cfg Config) (*Node, error) {
 		return nil, fmt.Errorf("surfpool, the local Solana chain, needs Node.js in PATH: run scripts/setup in the source tree: %w", err)
 	}
 	run, end := context.WithCancel(ctx)
-	n := &Node{faucet: mustKey(FaucetKey), end: end, ended: make(chan struct{})}
+	n := &Node{faucet: mustKey(FaucetKey), cancel: end, ended: make(chan struct{})}
 
-	out := &output{first: make(chan []byte, 1)}
+	stdout := &output{first: make(chan []byte, 1)}
 	cmd := exec.CommandContext(run, node, "-e", launcher, addon, bytesOf(n.faucet))
-	cmd.Stdout, cmd.Stderr = out, &out.rest
+	cmd.Stdout, cmd.Stderr = stdout, &stdout.stderr
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = stopTimeout // then it is killed
 
-	ended, how, err := tied.Start(cmd)
+	ended, exitError, err := tied.Start(cmd)
 	if err != nil {
 		end()
 		return nil, fmt.Errorf("start %s: %w", node, err)
@@ -126,16 +126,16 @@ func Start(ctx context.Context, cfg Config) (*Node, error) {
 		<-ended
 		if run.Err() == nil {
 			// A chain that ends by itself is a defect that has to be seen.
-			n.err = fmt.Errorf("surfpool ended by itself: %w\n%s", orClean(how()), out.rest.tail())
+			n.err = fmt.Errorf("surfpool ended by itself: %w\n%s", orClean(exitError()), stdout.stderr.lastText())
 		}
 	}()
 
 	timeout := time.NewTimer(startTimeout)
 	defer timeout.Stop()
-	var where struct{ RPCURL, WSURL string }
+	var addresses struct{ RPCURL, WSURL string }
 	select {
-	case line := <-out.first:
-		if err := json.Unmarshal(line, &where); err != nil {
+	case line := <-stdout.first:
+		if err := json.Unmarshal(line, &addresses); err != nil {
 			end()
 			<-n.ended
 			return nil, fmt.Errorf("start surfpool: it said %.200q: %w", line, err)
@@ -149,11 +149,11 @@ func Start(ctx context.Context, cfg Config) (*Node, error) {
 	case <-timeout.C:
 		end()
 		<-n.ended
-		return nil, fmt.Errorf("start surfpool: no answer within %v\n%s", startTimeout, out.rest.tail())
+		return nil, fmt.Errorf("start surfpool: no answer within %v\n%s", startTimeout, stdout.stderr.lastText())
 	}
-	n.URL, n.WSURL = where.RPCURL, where.WSURL
+	n.URL, n.WSURL = addresses.RPCURL, addresses.WSURL
 	if n.RPC, err = rpc.DialContext(ctx, n.URL); err == nil {
-		err = n.furnish(ctx)
+		err = n.prepareChain(ctx)
 	}
 	if err != nil {
 		end()
@@ -161,14 +161,14 @@ func Start(ctx context.Context, cfg Config) (*Node, error) {
 		return nil, fmt.Errorf("start surfpool: %w", err)
 	}
 	if cfg.SlotTime > 0 {
-		n.clock.Go(func() { n.tick(run, cfg.SlotTime) })
+		n.clock.Go(func() { n.runClock(run, cfg.SlotTime) })
 	}
 	return n, nil
 }
 
-// furnish sets up what every local chain has.
-func (n *Node) furnish(ctx context.Context) error {
-	if err := n.align(ctx); err != nil {
+// prepareChain sets up what every local chain has.
+func (n *Node) prepareChain(ctx context.Context) error {
+	if err := n.alignHashes(ctx); err != nil {
 		return err
 	}
 	if err := n.SetLamports(ctx, n.FaucetAddress(), faucetLamports); err != nil {
@@ -177,17 +177,17 @@ func (n *Node) furnish(ctx context.Context) error {
 	if err := n.placeTokens(ctx); err != nil {
 		return err
 	}
-	if err := n.call(ctx, &n.Genesis, "getGenesisHash"); err != nil {
+	if err := n.callRPC(ctx, &n.Genesis, "getGenesisHash"); err != nil {
 		return err
 	}
 	// What was placed is in no block. It is final with this one.
-	return n.Mine(ctx, Finality+1)
+	return n.MineBlocks(ctx, Finality+1)
 }
 
 // Stop ends the chain and waits until it is gone. It returns an error when the
 // chain had ended before anyone asked it to. It may be called more than once.
 func (n *Node) Stop() error {
-	n.end()
+	n.cancel()
 	n.clock.Wait()
 	<-n.ended
 	n.RPC.Close()
@@ -206,8 +206,8 @@ func Dial(ctx context.Context, url string) (*Node, error) {
 	return n, nil
 }
 
-// Hangup ends what Dial began.
-func (n *Node) Hangup() { n.RPC.Close() }
+// CloseClient ends what Dial began.
+func (n *Node) CloseClient() { n.RPC.Close() }
 
 // Done is closed when the chain has ended, for whatever reason.
 func (n *Node) Done() <-chan struct{} { return n.ended }
@@ -215,8 +215,8 @@ func (n *Node) Done() <-chan struct{} { return n.ended }
 // PID is the process id of the chain.
 func (n *Node) PID() int { return n.process.Pid }
 
-// Faucet is the key of the account that has plenty of everything.
-func (n *Node) Faucet() ed25519.PrivateKey { return n.faucet }
+// FaucetPrivateKey is the key of the account that has plenty of everything.
+func (n *Node) FaucetPrivateKey() ed25519.PrivateKey { return n.faucet }
 
 // FaucetAddress is the address of the account that has plenty of everything.
 func (n *Node) FaucetAddress() chain.Address { return AddressOf(n.faucet) }
@@ -236,14 +236,14 @@ func Find() (string, error) {
 		}
 		return named, nil
 	}
-	var from []string
+	var dirs []string
 	if dir, err := os.Getwd(); err == nil {
-		from = append(from, dir)
+		dirs = append(dirs, dir)
 	}
 	if program, err := os.Executable(); err == nil {
-		from = append(from, filepath.Dir(program))
+		dirs = append(dirs, filepath.Dir(program))
 	}
-	for _, dir := range from {
+	for _, dir := range dirs {
 		for {
 			path := filepath.Join(dir, "localchain", "node_modules", "@solana", "surfpool-linux-x64-gnu")
 			if _, err := os.Stat(filepath.Join(path, "package.json")); err == nil {
@@ -251,11 +251,11 @@ func Find() (string, error) {
 			} else if !errors.Is(err, fs.ErrNotExist) {
 				return "", fmt.Errorf("look for surfpool: %w", err)
 			}
-			up := filepath.Dir(dir)
-			if up == dir {
+			parent := filepath.Dir(dir)
+			if parent == dir {
 				break
 			}
-			dir = up
+			dir = parent
 		}
 	}
 	return "", errors.New("surfpool, the local Solana chain, is not installed: run scripts/setup in the source tree, " +
@@ -293,10 +293,10 @@ func orClean(err error) error {
 // An output gives the first line that is printed. Later ones are dropped: nobody
 // reads them and the pipe must not fill up.
 type output struct {
-	first chan []byte
-	found bool
-	line  []byte
-	rest  tail
+	first  chan []byte
+	found  bool
+	line   []byte
+	stderr tail
 }
 
 // Write is called by one goroutine.
@@ -328,7 +328,7 @@ func (t *tail) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-func (t *tail) tail() string {
+func (t *tail) lastText() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return string(bytes.TrimSpace(t.text))

@@ -119,21 +119,21 @@ func newKey(t *testing.T) (ed25519.PrivateKey, chain.Address) {
 func TestBlocksMakeAChainAndComeWhenTold(t *testing.T) {
 	t.Parallel()
 	n := surfpooltest.Borrow(t)
-	first := n.Slot()
+	first := n.CurrentSlot()
 	for range 3 { // blocks without a transaction are another matter inside of surfpool
 		_, to := newKey(t)
-		if _, err := n.Pay(t.Context(), to, 1_000_000); err != nil {
+		if _, err := n.PayLamports(t.Context(), to, 1_000_000); err != nil {
 			t.Fatal(err)
 		}
-		if err := n.Mine(t.Context(), 2); err != nil {
+		if err := n.MineBlocks(t.Context(), 2); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if got, want := slotAt(t, n, "confirmed"), n.Slot()-1; got != want || n.Slot() != first+6 {
+	if got, want := slotAt(t, n, "confirmed"), n.CurrentSlot()-1; got != want || n.CurrentSlot() != first+6 {
 		t.Errorf("newest block: got %d, want %d, six after %d", got, want, first)
 	}
 	last := blockAt(t, n, first-1)
-	for s := first; s < n.Slot(); s++ {
+	for s := first; s < n.CurrentSlot(); s++ {
 		b := blockAt(t, n, s)
 		if b.Parent != last.Hash || b.Hash == last.Hash {
 			t.Errorf("block %d: got %s on %s, want it on %s", s, b.Hash, b.Parent, last.Hash)
@@ -143,8 +143,8 @@ func TestBlocksMakeAChainAndComeWhenTold(t *testing.T) {
 		}
 		last = b
 	}
-	newest := n.Slot() - 1
-	if err := n.Finalize(t.Context()); err != nil {
+	newest := n.CurrentSlot() - 1
+	if err := n.FinalizeTip(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if got := slotAt(t, n, "finalized"); got != newest {
@@ -159,7 +159,7 @@ func TestTransactionsHaveTheTime(t *testing.T) {
 	_, to := newKey(t)
 	started := time.Now().Unix()
 	eventually(t, "blocks on the clock, at a time that moves", func() bool {
-		tx, err := n.Pay(t.Context(), to, surfpool.LamportsPerSOL)
+		tx, err := n.PayLamports(t.Context(), to, surfpool.LamportsPerSOL)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -199,7 +199,7 @@ func TestTheTokensAreAtTheirRealAddresses(t *testing.T) {
 			t.Fatal(err)
 		}
 		m := surfpool.Mint{Address: mint, Program: solanatx.TokenProgram}
-		if got := units(t, n, m.Account(to)); got != "7" {
+		if got := units(t, n, m.AssociatedAccount(to)); got != "7" {
 			t.Errorf("%s: got %s units, want 7", mint, got)
 		}
 	}
@@ -227,12 +227,12 @@ func TestAMintOfToken2022MayTakeAFee(t *testing.T) {
 		if err := n.MintTo(t.Context(), c.mint, from, 5000); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := n.Do(t.Context(), surfpool.Transaction{Keys: []ed25519.PrivateKey{n.Faucet()}, Instructions: []surfpool.Instruction{
-			c.mint.Create(from, to), c.mint.Transfer(c.mint.Account(from), c.mint.Account(to), from, 1000),
+		if _, err := n.SendAndCheck(t.Context(), surfpool.Transaction{Keys: []ed25519.PrivateKey{n.FaucetPrivateKey()}, Instructions: []surfpool.Instruction{
+			c.mint.CreateAccount(from, to), c.mint.TransferTokens(c.mint.AssociatedAccount(from), c.mint.AssociatedAccount(to), from, 1000),
 		}}); err != nil {
 			t.Fatal(err)
 		}
-		if got := units(t, n, c.mint.Account(to)); got != c.want {
+		if got := units(t, n, c.mint.AssociatedAccount(to)); got != c.want {
 			t.Errorf("%d extensions: got %s units, want %s", len(c.mint.Extensions), got, c.want)
 		}
 	}
@@ -251,22 +251,22 @@ func TestStrangersSendWhatTheyLike(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := n.PlaceTable(t.Context(), table, a, b); err != nil {
+	if err := n.PlaceLookupTable(t.Context(), table, a, b); err != nil {
 		t.Fatal(err)
 	}
-	both := []surfpool.Instruction{surfpool.Transfer(owning, a, 3_000_000), surfpool.Transfer(owning, b, 4_000_000)}
-	slot := n.Slot()
+	both := []surfpool.Instruction{surfpool.TransferLamports(owning, a, 3_000_000), surfpool.TransferLamports(owning, b, 4_000_000)}
+	slot := n.CurrentSlot()
 	for _, tx := range []surfpool.Transaction{
 		{Instructions: both, Price: 1000},
-		{Instructions: both, Table: table, In: []chain.Address{a, b}},
-		{Instructions: append(both, surfpool.Transfer(owning, a, 1<<60))},
+		{Instructions: both, LookupTable: table, TableAddresses: []chain.Address{a, b}},
+		{Instructions: append(both, surfpool.TransferLamports(owning, a, 1<<60))},
 	} {
 		tx.Keys = []ed25519.PrivateKey{payer, owner}
-		if _, err := n.Send(t.Context(), tx); err != nil {
+		if _, err := n.SendTx(t.Context(), tx); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := n.Mine(t.Context(), 1); err != nil {
+	if err := n.MineBlocks(t.Context(), 1); err != nil {
 		t.Fatal(err)
 	}
 	if got, want := balance(t, n, a), uint64(6_000_000); got != want {

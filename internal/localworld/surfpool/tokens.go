@@ -45,20 +45,20 @@ type Extension struct {
 }
 
 // TransferFee takes a part of each transfer, in basis points up to most units.
-func TransferFee(basisPoints uint16, most uint64) Extension {
+func TransferFee(basisPoints uint16, feeMax uint64) Extension {
 	data := make([]byte, 32+32) // nobody may change it or take what it withheld
 	data = binary.LittleEndian.AppendUint64(data, 0)
 	for range 2 { // before and after a change, of which there is none
 		data = binary.LittleEndian.AppendUint64(data, 0)
-		data = binary.LittleEndian.AppendUint64(data, most)
+		data = binary.LittleEndian.AppendUint64(data, feeMax)
 		data = binary.LittleEndian.AppendUint16(data, basisPoints)
 	}
 	return Extension{Type: 1, Data: data}
 }
 
 // PermanentDelegate may move everybody's tokens.
-func PermanentDelegate(who chain.Address) Extension {
-	data, err := appendAddress(nil, who)
+func PermanentDelegate(delegate chain.Address) Extension {
+	data, err := appendAddress(nil, delegate)
 	if err != nil {
 		panic("a permanent delegate without an address: " + err.Error())
 	}
@@ -105,40 +105,40 @@ func (n *Node) PlaceMint(ctx context.Context, m Mint) error {
 }
 
 // SetAccount puts an account in its place, without a transaction: it is in no block.
-func (n *Node) SetAccount(ctx context.Context, at chain.Address, lamports uint64, owner chain.Address, data []byte) error {
-	return n.call(ctx, nil, "surfnet_setAccount", at, map[string]any{
+func (n *Node) SetAccount(ctx context.Context, address chain.Address, lamports uint64, owner chain.Address, data []byte) error {
+	return n.callRPC(ctx, nil, "surfnet_setAccount", address, map[string]any{
 		"lamports": lamports, "owner": owner, "data": hex.EncodeToString(data),
 	})
 }
 
 // SetLamports gives an account so many lamports, without a transaction.
-func (n *Node) SetLamports(ctx context.Context, of chain.Address, lamports uint64) error {
-	return n.call(ctx, nil, "surfnet_setAccount", of, map[string]any{"lamports": lamports})
+func (n *Node) SetLamports(ctx context.Context, address chain.Address, lamports uint64) error {
+	return n.callRPC(ctx, nil, "surfnet_setAccount", address, map[string]any{"lamports": lamports})
 }
 
-// Pay sends lamports from the faucet.
-func (n *Node) Pay(ctx context.Context, to chain.Address, lamports uint64) (chain.TxHash, error) {
-	return n.Do(ctx, n.ofFaucet(Transfer(n.FaucetAddress(), to, lamports)))
+// PayLamports sends lamports from the faucet.
+func (n *Node) PayLamports(ctx context.Context, recipient chain.Address, lamports uint64) (chain.TxHash, error) {
+	return n.SendAndCheck(ctx, n.faucetTx(TransferLamports(n.FaucetAddress(), recipient, lamports)))
 }
 
 // PayToken sends units of a token of the Token program from the faucet to the
 // associated account of an owner, which it makes when there is none.
-func (n *Node) PayToken(ctx context.Context, mint, to chain.Address, units uint64) (chain.TxHash, error) {
+func (n *Node) PayToken(ctx context.Context, mint, recipient chain.Address, units uint64) (chain.TxHash, error) {
 	m := Mint{Address: mint, Program: solanatx.TokenProgram, Decimals: 6}
-	return n.Do(ctx, n.ofFaucet(m.Create(n.FaucetAddress(), to),
-		m.Transfer(m.Account(n.FaucetAddress()), m.Account(to), n.FaucetAddress(), units)))
+	return n.SendAndCheck(ctx, n.faucetTx(m.CreateAccount(n.FaucetAddress(), recipient),
+		m.TransferTokens(m.AssociatedAccount(n.FaucetAddress()), m.AssociatedAccount(recipient), n.FaucetAddress(), units)))
 }
 
 // MintTo makes units of a token out of nothing in the associated account of an
 // owner, which it makes when there is none.
 func (n *Node) MintTo(ctx context.Context, m Mint, owner chain.Address, units uint64) error {
-	_, err := n.Do(ctx, n.ofFaucet(m.Create(n.FaucetAddress(), owner), m.MintTo(m.Account(owner), n.FaucetAddress(), units)))
+	_, err := n.SendAndCheck(ctx, n.faucetTx(m.CreateAccount(n.FaucetAddress(), owner), m.MintTo(m.AssociatedAccount(owner), n.FaucetAddress(), units)))
 	if err != nil {
 		return fmt.Errorf("mint %s to %s: %w", m.Address, owner, err)
 	}
 	return nil
 }
 
-func (n *Node) ofFaucet(ins ...Instruction) Transaction {
-	return Transaction{Keys: keys(n.faucet), Instructions: ins}
+func (n *Node) faucetTx(ins ...Instruction) Transaction {
+	return Transaction{Keys: keyList(n.faucet), Instructions: ins}
 }

@@ -42,16 +42,16 @@ type Transaction struct {
 	Instructions []Instruction
 	// Price is in micro-lamports per compute unit.
 	Price uint64
-	// Table names a lookup table (see PlaceTable) and what is in it: accounts that
+	// LookupTable names a lookup table (see PlaceLookupTable) and what is in it: accounts that
 	// do not sign are taken from there, and the transaction is one of version 0.
-	Table chain.Address
-	In    []chain.Address
+	LookupTable    chain.Address
+	TableAddresses []chain.Address
 }
 
-// Send sends a transaction and returns its signature as soon as the chain has run
+// SendTx sends a transaction and returns its signature as soon as the chain has run
 // it, whether it succeeded or not. It is in the next block.
-func (n *Node) Send(ctx context.Context, tx Transaction) (chain.TxHash, error) {
-	recent, err := n.blockhash(ctx)
+func (n *Node) SendTx(ctx context.Context, tx Transaction) (chain.TxHash, error) {
+	recent, err := n.latestBlockhash(ctx)
 	if err != nil {
 		return "", err
 	}
@@ -60,7 +60,7 @@ func (n *Node) Send(ctx context.Context, tx Transaction) (chain.TxHash, error) {
 		budget = append(budget, computePrice(tx.Price))
 	}
 	tx.Instructions = append(budget, tx.Instructions...)
-	raw, err := tx.sign(recent)
+	raw, err := tx.encodeSigned(recent)
 	if err != nil {
 		return "", err
 	}
@@ -70,14 +70,14 @@ func (n *Node) Send(ctx context.Context, tx Transaction) (chain.TxHash, error) {
 // SendRaw is Send for the bytes of a signed transaction.
 func (n *Node) SendRaw(ctx context.Context, raw []byte) (chain.TxHash, error) {
 	var signature chain.TxHash
-	err := n.call(ctx, &signature, "sendTransaction", base64.StdEncoding.EncodeToString(raw),
+	err := n.callRPC(ctx, &signature, "sendTransaction", base64.StdEncoding.EncodeToString(raw),
 		map[string]any{"encoding": "base64", "skipPreflight": true})
 	return signature, err
 }
 
-// Do is Send, and an error when the transaction failed.
-func (n *Node) Do(ctx context.Context, tx Transaction) (chain.TxHash, error) {
-	signature, err := n.Send(ctx, tx)
+// SendAndCheck is Send, and an error when the transaction failed.
+func (n *Node) SendAndCheck(ctx context.Context, tx Transaction) (chain.TxHash, error) {
+	signature, err := n.SendTx(ctx, tx)
 	if err != nil {
 		return "", err
 	}
@@ -87,7 +87,7 @@ func (n *Node) Do(ctx context.Context, tx Transaction) (chain.TxHash, error) {
 			Err any `json:"err"`
 		} `json:"meta"`
 	}
-	if err := n.call(ctx, &ran, "getTransaction", signature, map[string]any{
+	if err := n.callRPC(ctx, &ran, "getTransaction", signature, map[string]any{
 		"commitment": "processed", "maxSupportedTransactionVersion": 1, "encoding": "json",
 	}); err != nil {
 		return "", err
@@ -98,14 +98,14 @@ func (n *Node) Do(ctx context.Context, tx Transaction) (chain.TxHash, error) {
 	return signature, nil
 }
 
-// sign encodes a transaction: accounts that sign and are written first, then those
+// encodeSigned encodes a transaction: accounts that sign and are written first, then those
 // that sign, then those that are written, then the others.
-func (tx Transaction) sign(recent string) ([]byte, error) {
+func (tx Transaction) encodeSigned(recent string) ([]byte, error) {
 	if len(tx.Keys) == 0 {
 		return nil, errors.New("nobody pays for the transaction")
 	}
 	metas := []Meta{{AddressOf(tx.Keys[0]), true, true}}
-	named := func(m Meta) {
+	addMeta := func(m Meta) {
 		i := slices.IndexFunc(metas, func(o Meta) bool { return o.Address == m.Address })
 		if i < 0 {
 			metas = append(metas, m)
@@ -117,9 +117,9 @@ func (tx Transaction) sign(recent string) ([]byte, error) {
 	var programs []chain.Address
 	for _, ins := range tx.Instructions {
 		for _, m := range ins.Accounts {
-			named(m)
+			addMeta(m)
 		}
-		named(Meta{Address: ins.Program})
+		addMeta(Meta{Address: ins.Program})
 		programs = append(programs, ins.Program)
 	}
 	rank := func(m Meta) int {
@@ -152,7 +152,7 @@ func (tx Transaction) sign(recent string) ([]byte, error) {
 	}
 
 	var msg []byte
-	if tx.Table != "" {
+	if tx.LookupTable != "" {
 		msg = append(msg, 0x80) // version 0
 	}
 	msg = append(msg, byte(count[0]+count[1]), byte(count[1]), byte(count[3]))
@@ -176,16 +176,16 @@ func (tx Transaction) sign(recent string) ([]byte, error) {
 		msg = appendLength(msg, len(ins.Data))
 		msg = append(msg, ins.Data...)
 	}
-	if tx.Table != "" {
+	if tx.LookupTable != "" {
 		msg = appendLength(msg, 1)
-		if msg, err = appendAddress(msg, tx.Table); err != nil {
+		if msg, err = appendAddress(msg, tx.LookupTable); err != nil {
 			return nil, err
 		}
-		looked := metas[len(static):]
-		for _, part := range [][]Meta{looked[:count[4]], looked[count[4]:]} {
+		lookedUp := metas[len(static):]
+		for _, part := range [][]Meta{lookedUp[:count[4]], lookedUp[count[4]:]} {
 			msg = appendLength(msg, len(part))
 			for _, m := range part {
-				msg = append(msg, byte(slices.Index(tx.In, m.Address)))
+				msg = append(msg, byte(slices.Index(tx.TableAddresses, m.Address)))
 			}
 		}
 	}
@@ -203,7 +203,7 @@ func (tx Transaction) sign(recent string) ([]byte, error) {
 
 // looksUp tells whether an account is taken from the table. Programs never are.
 func (tx Transaction) looksUp(m Meta, programs []chain.Address) bool {
-	return tx.Table != "" && !m.Signer && slices.Contains(tx.In, m.Address) && !slices.Contains(programs, m.Address)
+	return tx.LookupTable != "" && !m.Signer && slices.Contains(tx.TableAddresses, m.Address) && !slices.Contains(programs, m.Address)
 }
 
 func appendAddress(b []byte, a chain.Address) ([]byte, error) {
@@ -222,19 +222,19 @@ func computePrice(microLamports uint64) Instruction {
 	return Instruction{Program: budgetProgram, Data: binary.LittleEndian.AppendUint64([]byte{3}, microLamports)}
 }
 
-// PlaceTable puts a lookup table at an address, as old as the chain.
-func (n *Node) PlaceTable(ctx context.Context, at chain.Address, in ...chain.Address) error {
+// PlaceLookupTable puts a lookup table at an address, as old as the chain.
+func (n *Node) PlaceLookupTable(ctx context.Context, address chain.Address, addresses ...chain.Address) error {
 	data := binary.LittleEndian.AppendUint32(nil, 1)          // a table
 	data = binary.LittleEndian.AppendUint64(data, ^uint64(0)) // never deactivated
 	data = binary.LittleEndian.AppendUint64(data, 0)          // last extended in slot
 	data = append(append(data, 0, 0), make([]byte, 32+2)...)  // from index, no authority, padding
 	var err error
-	for _, a := range in {
+	for _, a := range addresses {
 		if data, err = appendAddress(data, a); err != nil {
 			return err
 		}
 	}
-	return n.SetAccount(ctx, at, LamportsPerSOL, lookupProgram, data)
+	return n.SetAccount(ctx, address, LamportsPerSOL, lookupProgram, data)
 }
 
 // NewKey is a key of nobody yet.
@@ -243,5 +243,5 @@ func NewKey() (ed25519.PrivateKey, error) {
 	return k, err
 }
 
-// Text is a key as wallets and local.json have it.
-func Text(k ed25519.PrivateKey) string { return base58.Encode(k) }
+// EncodeKey is a key as wallets and local.json have it.
+func EncodeKey(k ed25519.PrivateKey) string { return base58.Encode(k) }

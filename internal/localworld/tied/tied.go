@@ -13,22 +13,22 @@ import (
 func Start(cmd *exec.Cmd) (ended <-chan struct{}, err func() error, failed error) {
 	cmd.SysProcAttr = attributes()
 	started := make(chan error, 1)
-	done := make(chan struct{})
-	var how error
+	exited := make(chan struct{})
+	var exitError error
 	go func() {
 		// The kernel's signal comes when the thread that started the process
 		// ends, so one thread stays with it for all its life.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
-		defer close(done)
+		defer close(exited)
 		err := cmd.Start()
 		started <- err
 		if err == nil {
-			how = cmd.Wait()
+			exitError = cmd.Wait()
 		}
 	}()
 	if failed := <-started; failed != nil {
 		return nil, nil, failed
 	}
-	return done, func() error { return how }, nil
+	return exited, func() error { return exitError }, nil
 }

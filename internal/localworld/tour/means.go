@@ -33,8 +33,8 @@ func newAPI(base, header, key string) *api {
 	return &api{base: base, header: header, key: key, client: &http.Client{Timeout: 20 * time.Second}}
 }
 
-// refusal is an answer that is not 2xx.
-type refusal struct {
+// apiError is an answer that is not 2xx.
+type apiError struct {
 	Status  int    `json:"-"`
 	Code    string `json:"code"`
 	Message string `json:"error"`
@@ -42,29 +42,29 @@ type refusal struct {
 	WithdrawalID string `json:"withdrawalId"` // of a 451: the record that is kept
 }
 
-func (r *refusal) Error() string { return fmt.Sprintf("%d %s: %s", r.Status, r.Code, r.Message) }
+func (r *apiError) Error() string { return fmt.Sprintf("%d %s: %s", r.Status, r.Code, r.Message) }
 
-func (a *api) get(ctx context.Context, path string, into any) error {
-	return a.do(ctx, http.MethodGet, path, nil, into)
+func (a *api) getJSON(ctx context.Context, path string, target any) error {
+	return a.callAPI(ctx, http.MethodGet, path, nil, target)
 }
 
-func (a *api) post(ctx context.Context, path string, body, into any) error {
+func (a *api) postJSON(ctx context.Context, path string, body, target any) error {
 	b, err := json.Marshal(body)
 	if err != nil {
 		return err
 	}
-	return a.do(ctx, http.MethodPost, path, b, into)
+	return a.callAPI(ctx, http.MethodPost, path, b, target)
 }
 
-func (a *api) send(ctx context.Context, method, path string, body any) error {
+func (a *api) sendJSON(ctx context.Context, method, path string, body any) error {
 	b, err := json.Marshal(body)
 	if err != nil {
 		return err
 	}
-	return a.do(ctx, method, path, b, nil)
+	return a.callAPI(ctx, method, path, b, nil)
 }
 
-func (a *api) do(ctx context.Context, method, path string, body []byte, into any) error {
+func (a *api) callAPI(ctx context.Context, method, path string, body []byte, target any) error {
 	req, err := http.NewRequestWithContext(ctx, method, a.base+path, bytes.NewReader(body))
 	if err != nil {
 		return err
@@ -83,22 +83,22 @@ func (a *api) do(ctx context.Context, method, path string, body []byte, into any
 		return fmt.Errorf("%s %s: %w", method, path, err)
 	}
 	if resp.StatusCode/100 != 2 {
-		r := &refusal{Status: resp.StatusCode}
+		r := &apiError{Status: resp.StatusCode}
 		if err := json.Unmarshal(answer, r); err != nil {
 			return fmt.Errorf("%s %s: %d with a body that is not JSON: %.200s", method, path, resp.StatusCode, answer)
 		}
 		return r
 	}
-	if into == nil {
+	if target == nil {
 		return nil
 	}
-	if err := json.Unmarshal(answer, into); err != nil {
+	if err := json.Unmarshal(answer, target); err != nil {
 		return fmt.Errorf("%s %s: read the answer: %w", method, path, err)
 	}
 	return nil
 }
 
-func (s *story) address(ctx context.Context, m localworld.Mint) (string, error) {
+func (s *tourRun) createDepositAddress(ctx context.Context, m localworld.Mint) (string, error) {
 	address, _, err := s.addressAndURI(ctx, m)
 	if err == nil && !common.IsHexAddress(address) {
 		err = fmt.Errorf("POST /deposit answered %q on %q", address, m.Chain)
@@ -107,13 +107,13 @@ func (s *story) address(ctx context.Context, m localworld.Mint) (string, error) 
 }
 
 // addressAndURI is a customer's deposit address and the link that a wallet opens.
-func (s *story) addressAndURI(ctx context.Context, m localworld.Mint) (address, uri string, err error) {
+func (s *tourRun) addressAndURI(ctx context.Context, m localworld.Mint) (address, uri string, err error) {
 	var answer struct {
 		Address    string `json:"address"`
 		Chain      string `json:"chain"`
 		PaymentURI string `json:"paymentUri"`
 	}
-	err = s.api.post(ctx, "/deposit", map[string]any{"mintId": m.ID, "customerId": s.customer}, &answer)
+	err = s.api.postJSON(ctx, "/deposit", map[string]any{"mintId": m.ID, "customerId": s.customer}, &answer)
 	if err == nil && (answer.Chain != m.Chain || answer.Address == "" || !strings.Contains(answer.PaymentURI, answer.Address)) {
 		err = fmt.Errorf("POST /deposit answered %q on %q with %q", answer.Address, answer.Chain, answer.PaymentURI)
 	}
@@ -129,11 +129,11 @@ type balance struct {
 	Total           string `json:"total"`
 }
 
-func (s *story) balance(ctx context.Context, m localworld.Mint) (balance, error) {
+func (s *tourRun) loadBalance(ctx context.Context, m localworld.Mint) (balance, error) {
 	var list struct {
 		Data []balance `json:"data"`
 	}
-	if err := s.api.get(ctx, "/customers/"+url.PathEscape(s.customer)+"/balances", &list); err != nil {
+	if err := s.api.getJSON(ctx, "/customers/"+url.PathEscape(s.customer)+"/balances", &list); err != nil {
 		return balance{}, err
 	}
 	for _, b := range list.Data {
@@ -144,8 +144,8 @@ func (s *story) balance(ctx context.Context, m localworld.Mint) (balance, error)
 	return balance{MintID: m.ID, Available: "0", PendingDeposit: "0", PendingWithdraw: "0", Total: "0"}, nil
 }
 
-// until asks again and again until something holds.
-func (s *story) until(ctx context.Context, what string, holds func() (bool, error)) error {
+// waitUntil asks again and again until something holds.
+func (s *tourRun) waitUntil(ctx context.Context, condition string, holds func() (bool, error)) error {
 	ctx, cancel := context.WithTimeout(ctx, stepMax)
 	defer cancel()
 	tick := time.NewTicker(100 * time.Millisecond)
@@ -156,28 +156,28 @@ func (s *story) until(ctx context.Context, what string, holds func() (bool, erro
 		if ok && err == nil {
 			return nil
 		}
-		var refused *refusal
+		var refused *apiError
 		if errors.As(err, &refused) && refused.Status < 500 {
-			return fmt.Errorf("while waiting until %s: %w", what, err)
+			return fmt.Errorf("while waiting until %s: %w", condition, err)
 		}
 		last = err
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("waited %s until %s (last error: %v)", stepMax, what, last)
+			return fmt.Errorf("waited %s until %s (last error: %v)", stepMax, condition, last)
 		case <-tick.C:
 		}
 	}
 }
 
-// event waits for an event of a type whose data, decoded into into, is the one
+// waitEvent waits for an event of a type whose data, decoded into into, is the one
 // that is wanted.
-func (s *story) event(ctx context.Context, t webhook.Type, into any, wanted func() bool) (found webhook.Envelope, err error) {
-	err = s.until(ctx, string(t)+" arrives", func() (bool, error) {
-		for _, e := range s.receiver.events() {
+func (s *tourRun) waitEvent(ctx context.Context, t webhook.Type, target any, wanted func() bool) (found webhook.Envelope, err error) {
+	err = s.waitUntil(ctx, string(t)+" arrives", func() (bool, error) {
+		for _, e := range s.receiver.listEvents() {
 			if e.Type != t {
 				continue
 			}
-			if err := json.Unmarshal(e.Data, into); err != nil {
+			if err := json.Unmarshal(e.Data, target); err != nil {
 				return false, fmt.Errorf("read %s: %w", e.ID, err)
 			}
 			if wanted() {
@@ -185,7 +185,7 @@ func (s *story) event(ctx context.Context, t webhook.Type, into any, wanted func
 				return true, nil
 			}
 		}
-		return false, s.receiver.trouble()
+		return false, s.receiver.lastError()
 	})
 	return found, err
 }
@@ -202,10 +202,10 @@ type receiver struct {
 	url    string
 	server *http.Server
 
-	mu     sync.Mutex
-	secret string
-	got    []webhook.Envelope
-	err    error
+	mu       sync.Mutex
+	secret   string
+	received []webhook.Envelope
+	err      error
 }
 
 func newReceiver() (*receiver, error) {
@@ -219,7 +219,7 @@ func newReceiver() (*receiver, error) {
 	return r, nil
 }
 
-func (r *receiver) trust(secret string) {
+func (r *receiver) setSecret(secret string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.secret = secret
@@ -242,30 +242,30 @@ func (r *receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		w.WriteHeader(http.StatusBadRequest)
 		return
 	}
-	for _, known := range r.got {
-		if known.ID == e.ID {
+	for _, earlier := range r.received {
+		if earlier.ID == e.ID {
 			return
 		}
 	}
-	r.got = append(r.got, e)
+	r.received = append(r.received, e)
 }
 
-func (r *receiver) events() []webhook.Envelope {
+func (r *receiver) listEvents() []webhook.Envelope {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return append([]webhook.Envelope(nil), r.got...)
+	return append([]webhook.Envelope(nil), r.received...)
 }
 
-func (r *receiver) trouble() error {
+func (r *receiver) lastError() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.err
 }
 
-// has tells whether every item of the feed that is of one of the types arrived.
-func (r *receiver) has(feed []feedItem, types ...webhook.Type) bool {
+// hasAll tells whether every item of the feed that is of one of the types arrived.
+func (r *receiver) hasAll(feed []feedItem, types ...webhook.Type) bool {
 	got := map[string]bool{}
-	for _, e := range r.events() {
+	for _, e := range r.listEvents() {
 		got[e.ID] = true
 	}
 	for _, item := range feed {
@@ -278,36 +278,36 @@ func (r *receiver) has(feed []feedItem, types ...webhook.Type) bool {
 	return true
 }
 
-func (r *receiver) close() { r.server.Close() }
+func (r *receiver) closeServer() { r.server.Close() }
 
-// pay sends from the faucet, as a customer does from a wallet elsewhere.
-func (s *story) pay(ctx context.Context, m localworld.Mint, to string, amount *big.Int) (string, error) {
-	hash, err := s.Info.Faucet(ctx, m, common.HexToAddress(to), amount)
+// payFromFaucet sends from the faucet, as a customer does from a wallet elsewhere.
+func (s *tourRun) payFromFaucet(ctx context.Context, m localworld.Mint, recipient string, amount *big.Int) (string, error) {
+	hash, err := s.Info.SendFromFaucet(ctx, m, common.HexToAddress(recipient), amount)
 	if err != nil {
 		return "", fmt.Errorf("pay from the faucet: %w", err)
 	}
 	return hash.Hex(), nil
 }
 
-// onChain is what an address has on the chain, by the chain's own RPC.
-func (s *story) onChain(ctx context.Context, m localworld.Mint, a common.Address) (*big.Int, error) {
+// chainBalance is what an address has on the chain, by the chain's own RPC.
+func (s *tourRun) chainBalance(ctx context.Context, m localworld.Mint, a common.Address) (*big.Int, error) {
 	if m.ContractAddress == nil {
 		return s.eth.BalanceAt(ctx, a, nil)
 	}
 	contract := common.HexToAddress(*m.ContractAddress)
-	out, err := s.eth.CallContract(ctx, ethereum.CallMsg{To: &contract, Data: evmtoken.Token.Call("balanceOf", a)}, nil)
+	answer, err := s.eth.CallContract(ctx, ethereum.CallMsg{To: &contract, Data: evmtoken.Token.CallData("balanceOf", a)}, nil)
 	if err != nil {
 		return nil, err
 	}
-	return new(big.Int).SetBytes(out), nil
+	return new(big.Int).SetBytes(answer), nil
 }
 
-// somewhere is an address that nothing has been sent to yet.
-func somewhere() common.Address { return common.HexToAddress("0x" + random(common.AddressLength)) }
+// newAddress is an address that nothing has been sent to yet.
+func newAddress() common.Address { return common.HexToAddress("0x" + randomHex(common.AddressLength)) }
 
-// misspelt is the address with the case of one letter changed, so that its
+// misspellAddress is the address with the case of one letter changed, so that its
 // checksum is wrong.
-func misspelt(a common.Address) string {
+func misspellAddress(a common.Address) string {
 	text := []byte(a.Hex())
 	for i := 2; i < len(text); i++ {
 		switch c := text[i]; {
@@ -322,6 +322,6 @@ func misspelt(a common.Address) string {
 	return strings.ToLower(string(text))
 }
 
-func units(whole int64, m localworld.Mint) *big.Int {
+func atomicUnits(whole int64, m localworld.Mint) *big.Int {
 	return new(big.Int).Mul(big.NewInt(whole), new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(m.Decimals)), nil))
 }

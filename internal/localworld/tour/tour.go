@@ -27,8 +27,8 @@ import (
 
 // Options say which world to tour.
 type Options struct {
-	Info localworld.Info
-	Out  io.Writer
+	Info   localworld.Info
+	Output io.Writer
 	// Decide approves or removes a held withdrawal the way a person does, with
 	// the coffer command or the like.
 	Decide func(ctx context.Context, withdrawalID string, approve bool) error
@@ -45,43 +45,43 @@ type Options struct {
 // stepMax is how long one step may take before it counts as not holding.
 const stepMax = 90 * time.Second
 
-// story is a tour under way.
-type story struct {
+// tourRun is a tour under way.
+type tourRun struct {
 	Options
-	api      *api
-	eth      *ethclient.Client
-	receiver *receiver
-	endpoint string // the webhook endpoint's id; "" when there is none
-	earlier  int64  // the sequence of the last event before the endpoint
-	customer string
-	steps    int
-	usdc     localworld.Mint
-	ether    localworld.Mint
-	operator *api
+	api           *api
+	eth           *ethclient.Client
+	receiver      *receiver
+	endpoint      string // the webhook endpoint's id; "" when there is none
+	firstSequence int64  // the sequence of the last event before the endpoint
+	customer      string
+	steps         int
+	usdc          localworld.Mint
+	ether         localworld.Mint
+	operator      *api
 }
 
 // Play tells the story from the first address to the last check.
 func Play(ctx context.Context, o Options) (err error) {
-	s := &story{Options: o, api: newAPI(o.Info.BaseURL, "x-api-key", o.Info.APIKey), customer: "user_" + random(4)}
+	s := &tourRun{Options: o, api: newAPI(o.Info.BaseURL, "x-api-key", o.Info.APIKey), customer: "user_" + randomHex(4)}
 	s.operator = newAPI(o.Info.OperatorURL+"/v1", "x-operator-key", o.Info.Operator.APIKey)
 	started := time.Now()
-	if err := s.open(ctx); err != nil {
+	if err := s.connect(ctx); err != nil {
 		return err
 	}
 	defer s.eth.Close()
-	defer s.receiver.close()
+	defer s.receiver.closeServer()
 	defer func() { err = errors.Join(err, s.unsubscribe(ctx)) }()
-	for _, chapter := range []func(context.Context) error{s.listen, s.deposit, s.native, s.withdraw, s.approve, s.remove, s.refuse, s.screened, s.abroad, s.order, s.check, s.unsubscribe} {
+	for _, chapter := range []func(context.Context) error{s.startListening, s.tourDeposit, s.tourNativeCoin, s.tourWithdrawal, s.tourApproval, s.tourRemoval, s.tourRefusals, s.tourScreening, s.tourOtherChains, s.checkFeedOrder, s.checkBooks, s.unsubscribe} {
 		if err := chapter(ctx); err != nil {
-			fmt.Fprintf(s.Out, "\n  x  %v\n", err)
+			fmt.Fprintf(s.Output, "\n  x  %v\n", err)
 			return err
 		}
 	}
-	fmt.Fprintf(s.Out, "\nThe tour holds: %d steps in %s.\n", s.steps, time.Since(started).Round(100*time.Millisecond))
+	fmt.Fprintf(s.Output, "\nThe tour holds: %d steps in %s.\n", s.steps, time.Since(started).Round(100*time.Millisecond))
 	return nil
 }
 
-func (s *story) open(ctx context.Context) (err error) {
+func (s *tourRun) connect(ctx context.Context) (err error) {
 	chain, ok := s.Info.Chains["ETHEREUM"]
 	if !ok {
 		return errors.New("this world has no Ethereum")
@@ -106,33 +106,33 @@ func (s *story) open(ctx context.Context) (err error) {
 	return nil
 }
 
-// title opens a chapter, step prints one thing that held.
-func (s *story) title(format string, args ...any) {
-	fmt.Fprintf(s.Out, "\n"+format+"\n", args...)
+// printTitle opens a chapter, step prints one thing that held.
+func (s *tourRun) printTitle(format string, args ...any) {
+	fmt.Fprintf(s.Output, "\n"+format+"\n", args...)
 }
 
-func (s *story) step(format string, args ...any) {
+func (s *tourRun) printStep(format string, args ...any) {
 	s.steps++
-	fmt.Fprintf(s.Out, "  %2d  "+format+"\n", append([]any{s.steps}, args...)...)
+	fmt.Fprintf(s.Output, "  %2d  "+format+"\n", append([]any{s.steps}, args...)...)
 }
 
-func (s *story) listen(ctx context.Context) error {
-	s.title("The marketplace listens")
+func (s *tourRun) startListening(ctx context.Context) error {
+	s.printTitle("The marketplace listens")
 	var endpoint struct {
 		EndpointID string `json:"endpointId"`
 		Secret     string `json:"secret"`
 	}
-	if err := s.api.post(ctx, "/webhook-endpoints", map[string]any{"url": s.receiver.url, "description": "the tour"}, &endpoint); err != nil {
+	if err := s.api.postJSON(ctx, "/webhook-endpoints", map[string]any{"url": s.receiver.url, "description": "the tour"}, &endpoint); err != nil {
 		return err
 	}
 	s.endpoint = endpoint.EndpointID
-	s.receiver.trust(endpoint.Secret)
-	earlier, err := s.feed(ctx, 0)
+	s.receiver.setSecret(endpoint.Secret)
+	earlier, err := s.readFeed(ctx, 0)
 	if err != nil {
 		return err
 	}
-	s.earlier = int64(len(earlier))
-	s.step("webhook endpoint %s receives at %s", endpoint.EndpointID, s.receiver.url)
+	s.firstSequence = int64(len(earlier))
+	s.printStep("webhook endpoint %s receives at %s", endpoint.EndpointID, s.receiver.url)
 	return nil
 }
 
@@ -141,50 +141,50 @@ const unsubscribeMax = 10 * time.Second
 
 // unsubscribe deletes the endpoint, whose receiver ends with the tour: it would fail from then on.
 // It does so also when the tour was interrupted or did not hold, and once.
-func (s *story) unsubscribe(ctx context.Context) error {
+func (s *tourRun) unsubscribe(ctx context.Context) error {
 	if s.endpoint == "" {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), unsubscribeMax)
 	defer cancel()
-	if err := s.api.do(ctx, http.MethodDelete, "/webhook-endpoints/"+s.endpoint, nil, nil); err != nil {
+	if err := s.api.callAPI(ctx, http.MethodDelete, "/webhook-endpoints/"+s.endpoint, nil, nil); err != nil {
 		return fmt.Errorf("delete the tour's webhook endpoint: %w", err)
 	}
-	s.title("The marketplace stops listening")
-	s.step("webhook endpoint %s is deleted", s.endpoint)
+	s.printTitle("The marketplace stops listening")
+	s.printStep("webhook endpoint %s is deleted", s.endpoint)
 	s.endpoint = ""
 	return nil
 }
 
 // A deposit, from the address to the credited balance and the signed event.
-func (s *story) deposit(ctx context.Context) error {
-	s.title("A customer pays in")
-	address, err := s.address(ctx, s.usdc)
+func (s *tourRun) tourDeposit(ctx context.Context) error {
+	s.printTitle("A customer pays in")
+	address, err := s.createDepositAddress(ctx, s.usdc)
 	if err != nil {
 		return err
 	}
-	s.step("deposit address of %s on Ethereum: %s", s.customer, address)
-	again, err := s.address(ctx, s.usdc)
+	s.printStep("deposit address of %s on Ethereum: %s", s.customer, address)
+	repeated, err := s.createDepositAddress(ctx, s.usdc)
 	if err != nil {
 		return err
 	}
-	if again != address {
-		return fmt.Errorf("the second call answered another address, %s", again)
+	if repeated != address {
+		return fmt.Errorf("the second call answered another address, %s", repeated)
 	}
-	s.step("the second call answers the same address")
+	s.printStep("the second call answers the same address")
 
-	amount := units(250, s.usdc)
-	hash, err := s.pay(ctx, s.usdc, address, amount)
+	amount := atomicUnits(250, s.usdc)
+	hash, err := s.payFromFaucet(ctx, s.usdc, address, amount)
 	if err != nil {
 		return err
 	}
-	s.step("sent 250 USDC from outside: %s", hash)
+	s.printStep("sent 250 USDC from outside: %s", hash)
 	shown := false
-	err = s.until(ctx, "the deposit is credited", func() (bool, error) {
-		b, err := s.balance(ctx, s.usdc)
+	err = s.waitUntil(ctx, "the deposit is credited", func() (bool, error) {
+		b, err := s.loadBalance(ctx, s.usdc)
 		if err == nil && !shown && b.PendingDeposit == amount.String() && b.Available == "0" {
 			shown = true
-			s.step("seen and not final yet: pendingDeposit %s, available 0", b.PendingDeposit)
+			s.printStep("seen and not final yet: pendingDeposit %s, available 0", b.PendingDeposit)
 		}
 		return err == nil && b.Available == amount.String(), err
 	})
@@ -203,92 +203,92 @@ func (s *story) deposit(ctx context.Context) error {
 	if final.Number.Cmp(receipt.BlockNumber) < 0 {
 		return fmt.Errorf("the deposit of block %d was credited while block %d was the newest final one", receipt.BlockNumber, final.Number)
 	}
-	s.step("final: available is %s", amount)
+	s.printStep("final: available is %s", amount)
 	var d webhook.Deposit
-	e, err := s.event(ctx, webhook.CustomerDeposit, &d, func() bool { return d.TxHash == hash })
+	e, err := s.waitEvent(ctx, webhook.CustomerDeposit, &d, func() bool { return d.TxHash == hash })
 	if err != nil {
 		return err
 	}
 	if d.Amount != amount.String() || d.IsFlagged || d.Status != "CREDITED" || *d.CustomerID != s.customer {
 		return fmt.Errorf("CUSTOMER_DEPOSIT tells of another deposit: %+v", d)
 	}
-	s.step("CUSTOMER_DEPOSIT %s number %d, signature verified (HMAC), deposit %s", e.ID, e.Sequence, d.DepositID)
+	s.printStep("CUSTOMER_DEPOSIT %s number %d, signature verified (HMAC), deposit %s", e.ID, e.Sequence, d.DepositID)
 	return nil
 }
 
 // Native coin, once as a payment and once moved inside a contract's call.
-func (s *story) native(ctx context.Context) error {
-	s.title("Native coin counts too")
-	address, err := s.address(ctx, s.ether)
+func (s *tourRun) tourNativeCoin(ctx context.Context) error {
+	s.printTitle("Native coin counts too")
+	address, err := s.createDepositAddress(ctx, s.ether)
 	if err != nil {
 		return err
 	}
-	amount := new(big.Int).Div(units(3, s.ether), big.NewInt(2))
-	hash, err := s.pay(ctx, s.ether, address, amount)
+	amount := new(big.Int).Div(atomicUnits(3, s.ether), big.NewInt(2))
+	hash, err := s.payFromFaucet(ctx, s.ether, address, amount)
 	if err != nil {
 		return err
 	}
-	s.step("sent 1.5 ETH to the same address: %s", hash)
-	if err := s.until(ctx, "the coin is credited", func() (bool, error) {
-		b, err := s.balance(ctx, s.ether)
+	s.printStep("sent 1.5 ETH to the same address: %s", hash)
+	if err := s.waitUntil(ctx, "the coin is credited", func() (bool, error) {
+		b, err := s.loadBalance(ctx, s.ether)
 		return err == nil && b.Available == amount.String(), err
 	}); err != nil {
 		return err
 	}
-	s.step("final: available is %s wei", amount)
+	s.printStep("final: available is %s wei", amount)
 	return nil
 }
 
 // A withdrawal that nothing holds: asked for twice, paid once.
-func (s *story) withdraw(ctx context.Context) error {
-	s.title("The customer pays out")
-	to := somewhere()
-	amount := units(100, s.usdc)
+func (s *tourRun) tourWithdrawal(ctx context.Context) error {
+	s.printTitle("The customer pays out")
+	recipient := newAddress()
+	amount := atomicUnits(100, s.usdc)
 	body := map[string]any{
 		"mintId": s.usdc.ID, "customerId": s.customer, "amount": "100", "useDecimal": true,
-		"toAddress": to.Hex(), "idempotencyKey": "tour-" + random(8),
+		"toAddress": recipient.Hex(), "idempotencyKey": "tour-" + randomHex(8),
 	}
 	var w, replay webhook.Withdrawal
-	if err := s.api.post(ctx, "/withdraw", body, &w); err != nil {
+	if err := s.api.postJSON(ctx, "/withdraw", body, &w); err != nil {
 		return err
 	}
-	s.step("withdrawal %s of 100 USDC to %s: %s", w.WithdrawalID, to.Hex(), w.Status)
+	s.printStep("withdrawal %s of 100 USDC to %s: %s", w.WithdrawalID, recipient.Hex(), w.Status)
 	if w.Status != "PROCESSING" {
 		return fmt.Errorf("it is %s, for %v; nothing should hold it", w.Status, w.ApprovalReasons)
 	}
-	if err := s.api.post(ctx, "/withdraw", body, &replay); err != nil {
+	if err := s.api.postJSON(ctx, "/withdraw", body, &replay); err != nil {
 		return err
 	}
 	if replay.WithdrawalID != w.WithdrawalID {
 		return fmt.Errorf("the same key made another withdrawal, %s", replay.WithdrawalID)
 	}
-	s.step("the same request with the same key answers the same withdrawal")
+	s.printStep("the same request with the same key answers the same withdrawal")
 	if s.Interrupt != nil {
 		if err := s.Interrupt(ctx); err != nil {
 			return err
 		}
-		s.step("the service was killed and started again meanwhile")
+		s.printStep("the service was killed and started again meanwhile")
 	}
-	return s.paid(ctx, w, to, s.usdc, amount)
+	return s.waitPaid(ctx, w, recipient, s.usdc, amount)
 }
 
-// paid waits for a withdrawal's event, its end, and the tokens at their place.
-func (s *story) paid(ctx context.Context, w webhook.Withdrawal, to common.Address, m localworld.Mint, amount *big.Int) error {
+// waitPaid waits for a withdrawal's event, its end, and the tokens at their place.
+func (s *tourRun) waitPaid(ctx context.Context, w webhook.Withdrawal, recipient common.Address, m localworld.Mint, amount *big.Int) error {
 	var sent webhook.Withdrawal
-	if _, err := s.event(ctx, webhook.CustomerWithdraw, &sent, func() bool { return sent.WithdrawalID == w.WithdrawalID }); err != nil {
+	if _, err := s.waitEvent(ctx, webhook.CustomerWithdraw, &sent, func() bool { return sent.WithdrawalID == w.WithdrawalID }); err != nil {
 		return err
 	}
 	if sent.TxHash == nil || sent.Status != "BROADCAST" {
 		return fmt.Errorf("CUSTOMER_WITHDRAW without a broadcast payment: %+v", sent)
 	}
-	s.step("CUSTOMER_WITHDRAW: broadcast as %s", *sent.TxHash)
-	if err := s.until(ctx, "the withdrawal is completed", func() (bool, error) {
-		err := s.api.get(ctx, "/withdrawals/"+w.WithdrawalID, &w)
+	s.printStep("CUSTOMER_WITHDRAW: broadcast as %s", *sent.TxHash)
+	if err := s.waitUntil(ctx, "the withdrawal is completed", func() (bool, error) {
+		err := s.api.getJSON(ctx, "/withdrawals/"+w.WithdrawalID, &w)
 		return w.Status == "COMPLETED", err
 	}); err != nil {
 		return err
 	}
-	got, err := s.onChain(ctx, m, to)
+	got, err := s.chainBalance(ctx, m, recipient)
 	if err != nil {
 		return err
 	}
@@ -299,58 +299,58 @@ func (s *story) paid(ctx context.Context, w webhook.Withdrawal, to common.Addres
 	if w.NetworkFee != nil {
 		fee = *w.NetworkFee
 	}
-	s.step("final: the receiver has exactly %s on the chain; the network fee of %s wei is the organization's", got, fee)
+	s.printStep("final: the receiver has exactly %s on the chain; the network fee of %s wei is the organization's", got, fee)
 	return nil
 }
 
 // A held withdrawal that a person approves.
-func (s *story) approve(ctx context.Context) error {
-	s.title("A held withdrawal waits for a person")
-	to := somewhere()
-	w, err := s.held(ctx, to, "0.25")
+func (s *tourRun) tourApproval(ctx context.Context) error {
+	s.printTitle("A held withdrawal waits for a person")
+	recipient := newAddress()
+	w, err := s.requestHeld(ctx, recipient, "0.25")
 	if err != nil {
 		return err
 	}
 	if err := s.Decide(ctx, w.WithdrawalID, true); err != nil {
 		return err
 	}
-	s.step("approved by %s", s.Info.Users[0].Email)
-	return s.paid(ctx, w, to, s.ether, new(big.Int).Div(units(1, s.ether), big.NewInt(4)))
+	s.printStep("approved by %s", s.Info.Users[0].Email)
+	return s.waitPaid(ctx, w, recipient, s.ether, new(big.Int).Div(atomicUnits(1, s.ether), big.NewInt(4)))
 }
 
 // A held withdrawal that a person removes.
-func (s *story) remove(ctx context.Context) error {
-	s.title("Another one is removed")
-	before, err := s.balance(ctx, s.ether)
+func (s *tourRun) tourRemoval(ctx context.Context) error {
+	s.printTitle("Another one is removed")
+	balanceBefore, err := s.loadBalance(ctx, s.ether)
 	if err != nil {
 		return err
 	}
-	to := somewhere()
-	w, err := s.held(ctx, to, "0.5")
+	recipient := newAddress()
+	w, err := s.requestHeld(ctx, recipient, "0.5")
 	if err != nil {
 		return err
 	}
 	if err := s.Decide(ctx, w.WithdrawalID, false); err != nil {
 		return err
 	}
-	if err := s.api.get(ctx, "/withdrawals/"+w.WithdrawalID, &w); err != nil {
+	if err := s.api.getJSON(ctx, "/withdrawals/"+w.WithdrawalID, &w); err != nil {
 		return err
 	}
-	after, err := s.balance(ctx, s.ether)
+	balanceAfter, err := s.loadBalance(ctx, s.ether)
 	if err != nil {
 		return err
 	}
-	if w.Status != "REJECTED" || after.Available != before.Available || after.PendingWithdraw != before.PendingWithdraw {
-		return fmt.Errorf("removed, and it is %s with available %s (before: %s)", w.Status, after.Available, before.Available)
+	if w.Status != "REJECTED" || balanceAfter.Available != balanceBefore.Available || balanceAfter.PendingWithdraw != balanceBefore.PendingWithdraw {
+		return fmt.Errorf("removed, and it is %s with available %s (before: %s)", w.Status, balanceAfter.Available, balanceBefore.Available)
 	}
-	s.step("removed: %s, and available is %s wei as before", w.Status, after.Available)
+	s.printStep("removed: %s, and available is %s wei as before", w.Status, balanceAfter.Available)
 	return nil
 }
 
-func (s *story) held(ctx context.Context, to common.Address, coins string) (w webhook.Withdrawal, err error) {
-	err = s.api.post(ctx, "/withdraw", map[string]any{
+func (s *tourRun) requestHeld(ctx context.Context, recipient common.Address, coins string) (w webhook.Withdrawal, err error) {
+	err = s.api.postJSON(ctx, "/withdraw", map[string]any{
 		"mintId": s.ether.ID, "customerId": s.customer, "amount": coins, "useDecimal": true,
-		"toAddress": to.Hex(), "requireApproval": true, "idempotencyKey": "tour-" + random(8),
+		"toAddress": recipient.Hex(), "requireApproval": true, "idempotencyKey": "tour-" + randomHex(8),
 	}, &w)
 	if err != nil {
 		return w, err
@@ -359,74 +359,74 @@ func (s *story) held(ctx context.Context, to common.Address, coins string) (w we
 		return w, fmt.Errorf("requireApproval was true and the withdrawal is %s", w.Status)
 	}
 	var waiting webhook.Withdrawal
-	if _, err := s.event(ctx, webhook.CustomerWithdrawAwaitingApproval, &waiting, func() bool { return waiting.WithdrawalID == w.WithdrawalID }); err != nil {
+	if _, err := s.waitEvent(ctx, webhook.CustomerWithdrawAwaitingApproval, &waiting, func() bool { return waiting.WithdrawalID == w.WithdrawalID }); err != nil {
 		return w, err
 	}
-	s.step("withdrawal %s of %s ETH is %s for %v, and the event says so", w.WithdrawalID, coins, w.Status, w.ApprovalReasons)
+	s.printStep("withdrawal %s of %s ETH is %s for %v, and the event says so", w.WithdrawalID, coins, w.Status, w.ApprovalReasons)
 	return w, nil
 }
 
 // What is refused says why and writes nothing.
-func (s *story) refuse(ctx context.Context) error {
-	s.title("What cannot be is refused")
-	to := somewhere()
-	own, err := s.address(ctx, s.usdc)
+func (s *tourRun) tourRefusals(ctx context.Context) error {
+	s.printTitle("What cannot be is refused")
+	recipient := newAddress()
+	depositAddress, err := s.createDepositAddress(ctx, s.usdc)
 	if err != nil {
 		return err
 	}
 	for _, c := range []struct{ what, amount, to, code string }{
-		{"more than there is", "100000000000", to.Hex(), "INSUFFICIENT_BALANCE"},
-		{"a number with a sign", "+5", to.Hex(), "INVALID_AMOUNT"},
-		{"an address with a wrong checksum", "1000000", misspelt(to), "INVALID_ADDRESS"},
-		{"to a deposit address of ours", "1000000", own, "DESTINATION_NOT_ALLOWED"},
+		{"more than there is", "100000000000", recipient.Hex(), "INSUFFICIENT_BALANCE"},
+		{"a number with a sign", "+5", recipient.Hex(), "INVALID_AMOUNT"},
+		{"an address with a wrong checksum", "1000000", misspellAddress(recipient), "INVALID_ADDRESS"},
+		{"to a deposit address of ours", "1000000", depositAddress, "DESTINATION_NOT_ALLOWED"},
 	} {
-		before, err := s.balance(ctx, s.usdc)
+		balanceBefore, err := s.loadBalance(ctx, s.usdc)
 		if err != nil {
 			return err
 		}
-		err = s.api.post(ctx, "/withdraw", map[string]any{"mintId": s.usdc.ID, "customerId": s.customer, "amount": c.amount, "toAddress": c.to}, nil)
-		var refused *refusal
+		err = s.api.postJSON(ctx, "/withdraw", map[string]any{"mintId": s.usdc.ID, "customerId": s.customer, "amount": c.amount, "toAddress": c.to}, nil)
+		var refused *apiError
 		if !errors.As(err, &refused) || refused.Code != c.code {
 			return fmt.Errorf("%s: got %v, want %s", c.what, err, c.code)
 		}
-		after, err := s.balance(ctx, s.usdc)
-		if err != nil || after != before {
-			return fmt.Errorf("%s: refused, and the balance changed from %+v to %+v (%v)", c.what, before, after, err)
+		balanceAfter, err := s.loadBalance(ctx, s.usdc)
+		if err != nil || balanceAfter != balanceBefore {
+			return fmt.Errorf("%s: refused, and the balance changed from %+v to %+v (%v)", c.what, balanceBefore, balanceAfter, err)
 		}
-		s.step("%s: %d %s, %q", c.what, refused.Status, refused.Code, refused.Message)
+		s.printStep("%s: %d %s, %q", c.what, refused.Status, refused.Code, refused.Message)
 	}
 	return nil
 }
 
 // Every event since the endpoint exists arrived, in order, with the same bytes as the feed has.
-func (s *story) order(ctx context.Context) error {
-	s.title("Nothing was missed")
+func (s *tourRun) checkFeedOrder(ctx context.Context) error {
+	s.printTitle("Nothing was missed")
 	var events []feedItem
-	err := s.until(ctx, "every event of the feed has been delivered", func() (held bool, err error) {
-		if events, err = s.feed(ctx, s.earlier); err != nil {
+	err := s.waitUntil(ctx, "every event of the feed has been delivered", func() (held bool, err error) {
+		if events, err = s.readFeed(ctx, s.firstSequence); err != nil {
 			return false, err
 		}
-		return s.receiver.has(events, webhook.CustomerDeposit, webhook.CustomerDepositRejected, webhook.CustomerWithdraw, webhook.CustomerWithdrawAwaitingApproval), nil
+		return s.receiver.hasAll(events, webhook.CustomerDeposit, webhook.CustomerDepositRejected, webhook.CustomerWithdraw, webhook.CustomerWithdrawAwaitingApproval), nil
 	})
 	if err != nil {
 		return err
 	}
-	s.step("GET /events has the numbers %d to %d without a gap, and what was to be delivered was", s.earlier+1, s.earlier+int64(len(events)))
+	s.printStep("GET /events has the numbers %d to %d without a gap, and what was to be delivered was", s.firstSequence+1, s.firstSequence+int64(len(events)))
 	return nil
 }
 
-// feed reads the events after a sequence, and fails where a number is missing or there twice.
-func (s *story) feed(ctx context.Context, after int64) (events []feedItem, err error) {
+// readFeed reads the events after a sequence, and fails where a number is missing or there twice.
+func (s *tourRun) readFeed(ctx context.Context, sequence int64) (events []feedItem, err error) {
 	for {
 		var page struct {
 			Data []feedItem `json:"data"`
 		}
-		if err := s.api.get(ctx, fmt.Sprintf("/events?limit=200&after=%d", after), &page); err != nil {
+		if err := s.api.getJSON(ctx, fmt.Sprintf("/events?limit=200&after=%d", sequence), &page); err != nil {
 			return nil, err
 		}
 		for _, item := range page.Data {
-			if after++; item.Sequence != after {
-				return nil, fmt.Errorf("the feed has event %d where %d belongs", item.Sequence, after)
+			if sequence++; item.Sequence != sequence {
+				return nil, fmt.Errorf("the feed has event %d where %d belongs", item.Sequence, sequence)
 			}
 		}
 		events = append(events, page.Data...)
@@ -437,8 +437,8 @@ func (s *story) feed(ctx context.Context, after int64) (events []feedItem, err e
 }
 
 // The books agree with themselves and with the chain.
-func (s *story) check(ctx context.Context) error {
-	s.title("The books agree with the chain")
+func (s *tourRun) checkBooks(ctx context.Context) error {
+	s.printTitle("The books agree with the chain")
 	breaches, err := s.Check(ctx)
 	if err != nil {
 		return err
@@ -446,7 +446,7 @@ func (s *story) check(ctx context.Context) error {
 	if len(breaches) > 0 {
 		return fmt.Errorf("the checker found: %s", strings.Join(breaches, "; "))
 	}
-	s.step("coffer verify finds nothing wrong, in the books or against the chain")
+	s.printStep("coffer verify finds nothing wrong, in the books or against the chain")
 	var reserves struct {
 		Data []struct {
 			MintID      int    `json:"mintId"`
@@ -458,24 +458,24 @@ func (s *story) check(ctx context.Context) error {
 			Block       struct{ Height int64 }
 		} `json:"data"`
 	}
-	if err := s.operator.get(ctx, "/reserves", &reserves); err != nil {
+	if err := s.operator.getJSON(ctx, "/reserves", &reserves); err != nil {
 		return fmt.Errorf("ask the operator's interface for the reserves: %w", err)
 	}
-	seen := false
+	hasUSDC := false
 	for _, r := range reserves.Data {
-		seen = seen || r.MintID == s.usdc.ID
+		hasUSDC = hasUSDC || r.MintID == s.usdc.ID
 		if r.Difference != "0" || r.Holdings.Total != r.Liabilities.Total {
 			return fmt.Errorf("the reserves of %s on %s differ by %s: %s held, %s owed", r.Symbol, r.Chain, r.Difference, r.Holdings.Total, r.Liabilities.Total)
 		}
-		s.step("the operator's GET /reserves: %s of %s on %s held at block %d, all of it owed to somebody, difference 0", r.Holdings.Total, r.Symbol, r.Chain, r.Block.Height)
+		s.printStep("the operator's GET /reserves: %s of %s on %s held at block %d, all of it owed to somebody, difference 0", r.Holdings.Total, r.Symbol, r.Chain, r.Block.Height)
 	}
-	if !seen {
+	if !hasUSDC {
 		return errors.New("the reserves say nothing of USDC")
 	}
 	return nil
 }
 
-func random(n int) string {
+func randomHex(n int) string {
 	b := make([]byte, n)
 	if _, err := rand.Read(b); err != nil {
 		panic(err) // the system has no randomness

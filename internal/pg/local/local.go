@@ -41,10 +41,10 @@ import (
 
 // Names inside a cluster.
 const (
-	Database = "coffer"
-	Owner    = "coffer_owner" // owns Database, may create roles
-	Login    = "coffer"       // what the program logs in as; owns nothing, inherits nothing
-	super    = "postgres"
+	Database  = "coffer"
+	Owner     = "coffer_owner" // owns Database, may create roles
+	Login     = "coffer"       // what the program logs in as; owns nothing, inherits nothing
+	superuser = "postgres"
 )
 
 const (
@@ -83,12 +83,12 @@ type Cluster struct {
 	cred   *syscall.Credential
 	conf   config
 
-	port    int
-	cmd     *exec.Cmd
-	tether  io.WriteCloser // the server stops when this closes, also by our death
-	janitor io.WriteCloser // Dir is removed when this closes, also by our death
-	tidied  func() error
-	exited  chan struct{}
+	port        int
+	cmd         *exec.Cmd
+	tether      io.WriteCloser // the server stops when this closes, also by our death
+	janitor     io.WriteCloser // Dir is removed when this closes, also by our death
+	waitJanitor func() error
+	exited      chan struct{}
 }
 
 // config is what must survive a restart: the passwords.
@@ -107,20 +107,20 @@ func Start(ctx context.Context, opts Options) (*Cluster, error) {
 	if opts.Dir == "" {
 		return nil, errors.New("start a private PostgreSQL: no directory given")
 	}
-	bin, err := Binaries()
+	bin, err := FindBinaries()
 	if err != nil {
 		return nil, err
 	}
 	c := &Cluster{opts: opts, bin: bin}
-	if err := c.prepare(ctx); err != nil {
-		c.tidy()
+	if err := c.prepareDir(ctx); err != nil {
+		c.removeDir()
 		return nil, fmt.Errorf("start a private PostgreSQL in %s: %w", opts.Dir, err)
 	}
-	if err := c.launch(ctx); err != nil {
-		c.tidy()
+	if err := c.launchServer(ctx); err != nil {
+		c.removeDir()
 		return nil, fmt.Errorf("start a private PostgreSQL in %s: %w", c.dir, err)
 	}
-	if err := c.furnish(ctx); err != nil {
+	if err := c.createRoles(ctx); err != nil {
 		c.Stop()
 		return nil, fmt.Errorf("furnish the private PostgreSQL in %s: %w", c.dir, err)
 	}
@@ -140,17 +140,17 @@ func (c *Cluster) Port() int {
 
 // URL logs in to the named database as the role that the program uses; an empty name
 // means Database.
-func (c *Cluster) URL(database string) string { return c.url(Login, c.conf.Login, database) }
+func (c *Cluster) URL(database string) string { return c.roleURL(Login, c.conf.Login, database) }
 
 // OwnerURL logs in as the owner of Database.
-func (c *Cluster) OwnerURL(database string) string { return c.url(Owner, c.conf.Owner, database) }
+func (c *Cluster) OwnerURL(database string) string { return c.roleURL(Owner, c.conf.Owner, database) }
 
 // SuperURL logs in as the superuser, which nothing but tests and first aid should be.
 func (c *Cluster) SuperURL(database string) string {
 	if database == "" {
 		database = "postgres"
 	}
-	return c.url(super, c.conf.Super, database)
+	return c.roleURL(superuser, c.conf.Super, database)
 }
 
 // Done is closed when the server process has ended, wanted or not.
@@ -159,16 +159,16 @@ func (c *Cluster) Done() <-chan struct{} { return c.exited }
 // Stop shuts the server down: clients are disconnected, a checkpoint is written. It
 // waits for the end, removes an ephemeral directory, and may be called again.
 func (c *Cluster) Stop() error {
-	err := c.halt()
+	err := c.stopServer()
 	if c.socket != c.dir {
 		_ = os.RemoveAll(c.socket) // Empty by now; the next Start makes it again.
 	}
-	return errors.Join(err, c.tidy())
+	return errors.Join(err, c.removeDir())
 }
 
 // Kill ends the server as a power cut would. The directory stays for Restart.
 func (c *Cluster) Kill() error {
-	pid, err := c.postmaster()
+	pid, err := c.readPID()
 	if err != nil {
 		return err
 	}
@@ -184,13 +184,13 @@ func (c *Cluster) Kill() error {
 // Restart starts the server again, after Kill or a stop of its own, on the same port.
 // A running server is shut down first.
 func (c *Cluster) Restart(ctx context.Context) error {
-	if err := c.halt(); err != nil {
+	if err := c.stopServer(); err != nil {
 		return err
 	}
-	return c.launch(ctx)
+	return c.launchServer(ctx)
 }
 
-func (c *Cluster) url(role, password, database string) string {
+func (c *Cluster) roleURL(role, password, database string) string {
 	if database == "" {
 		database = Database
 	}
@@ -207,23 +207,23 @@ func (c *Cluster) url(role, password, database string) string {
 	return u.String()
 }
 
-// places are where packagers put servers of several versions side by side.
-var places = []string{
+// binaryPatterns are where packagers put servers of several versions side by side.
+var binaryPatterns = []string{
 	"/usr/lib/postgresql/*/bin",
 	"/usr/pgsql-*/bin",
 	"/opt/homebrew/opt/postgresql@*/bin",
 	"/usr/local/opt/postgresql@*/bin",
 }
 
-// Binaries finds the directory that holds initdb and postgres: on PATH, or where
+// FindBinaries finds the directory that holds initdb and postgres: on PATH, or where
 // Debian, Red Hat and Homebrew put them. The newest version wins outside PATH.
-func Binaries() (string, error) {
+func FindBinaries() (string, error) {
 	if path, err := exec.LookPath("initdb"); err == nil {
-		if real, err := filepath.EvalSymlinks(path); err == nil && usable(filepath.Dir(real)) {
+		if real, err := filepath.EvalSymlinks(path); err == nil && hasBinaries(filepath.Dir(real)) {
 			return filepath.Dir(real), nil
 		}
 	}
-	if found := binariesIn(places); len(found) > 0 {
+	if found := binariesIn(binaryPatterns); len(found) > 0 {
 		return found[0], nil
 	}
 	return "", errors.New("no PostgreSQL server found on PATH or in the usual places: " +
@@ -251,12 +251,12 @@ func binariesIn(patterns []string) []string {
 		matches, _ := filepath.Glob(pattern) // The patterns are well formed.
 		found = append(found, matches...)
 	}
-	found = slices.DeleteFunc(found, func(dir string) bool { return !usable(dir) })
+	found = slices.DeleteFunc(found, func(dir string) bool { return !hasBinaries(dir) })
 	slices.SortFunc(found, func(a, b string) int { return versionIn(b) - versionIn(a) })
 	return found
 }
 
-func usable(dir string) bool {
+func hasBinaries(dir string) bool {
 	for _, name := range []string{"initdb", "postgres"} {
 		info, err := os.Stat(filepath.Join(dir, name))
 		if err != nil || info.IsDir() || info.Mode()&0o111 == 0 {
@@ -275,18 +275,18 @@ func versionIn(path string) int {
 	return n
 }
 
-// prepare settles who runs the server and where, and makes the cluster if there is none.
-func (c *Cluster) prepare(ctx context.Context) error {
+// prepareDir settles who runs the server and where, and makes the cluster if there is none.
+func (c *Cluster) prepareDir(ctx context.Context) error {
 	dir, err := filepath.Abs(c.opts.Dir)
 	if err != nil {
 		return err
 	}
 	c.dir = dir
 	if os.Geteuid() == 0 {
-		if c.cred, err = unprivileged(); err != nil {
+		if c.cred, err = unprivilegedUser(); err != nil {
 			return err
 		}
-		if blocked := unreachable(dir, int(c.cred.Uid)); blocked != "" {
+		if blocked := blockingParent(dir, int(c.cred.Uid)); blocked != "" {
 			// The name follows from the wish, so that the same wish finds it again.
 			sum := sha256.Sum256([]byte(dir))
 			c.dir = filepath.Join(os.TempDir(), "coffer-pg-"+hex.EncodeToString(sum[:6]))
@@ -297,25 +297,25 @@ func (c *Cluster) prepare(ctx context.Context) error {
 	if err := c.makeDir(); err != nil {
 		return err
 	}
-	if err := c.placeSocket(); err != nil {
+	if err := c.chooseSocketDir(); err != nil {
 		return err
 	}
 	if c.opts.Ephemeral {
-		if err := c.hireJanitor(); err != nil {
+		if err := c.startJanitor(); err != nil {
 			return err
 		}
 	}
-	version, err := os.ReadFile(c.path("data", "PG_VERSION"))
+	version, err := os.ReadFile(c.dirPath("data", "PG_VERSION"))
 	if errors.Is(err, fs.ErrNotExist) {
-		return c.initialize(ctx)
+		return c.initCluster(ctx)
 	}
 	if err != nil {
 		return fmt.Errorf("read the cluster's version: %w", err)
 	}
-	if c.bin, err = binariesFor(strings.TrimSpace(string(version)), c.bin, places); err != nil {
+	if c.bin, err = binariesFor(strings.TrimSpace(string(version)), c.bin, binaryPatterns); err != nil {
 		return err
 	}
-	content, err := os.ReadFile(c.path(configName))
+	content, err := os.ReadFile(c.dirPath(configName))
 	if err != nil {
 		return fmt.Errorf("read the cluster's passwords: %w", err)
 	}
@@ -325,12 +325,12 @@ func (c *Cluster) prepare(ctx context.Context) error {
 	return nil
 }
 
-func (c *Cluster) path(parts ...string) string {
+func (c *Cluster) dirPath(parts ...string) string {
 	return filepath.Join(append([]string{c.dir}, parts...)...)
 }
 
-// unprivileged is the user that root starts the server as.
-func unprivileged() (*syscall.Credential, error) {
+// unprivilegedUser is the user that root starts the server as.
+func unprivilegedUser() (*syscall.Credential, error) {
 	for _, name := range []string{"postgres", "nobody"} {
 		u, err := user.Lookup(name)
 		if err != nil {
@@ -350,8 +350,8 @@ func unprivileged() (*syscall.Credential, error) {
 		"run this program as an ordinary user")
 }
 
-// unreachable names the first parent that the user cannot pass through, or "".
-func unreachable(dir string, uid int) string {
+// blockingParent names the first parent that the user cannot pass through, or "".
+func blockingParent(dir string, uid int) string {
 	for parent := filepath.Dir(dir); ; parent = filepath.Dir(parent) {
 		info, err := os.Stat(parent)
 		if err == nil {
@@ -391,19 +391,19 @@ func (c *Cluster) makeDir() error {
 	if err := os.Chmod(c.dir, 0o700); err != nil {
 		return err
 	}
-	return c.handOver(c.dir)
+	return c.chownToServer(c.dir)
 }
 
-func (c *Cluster) handOver(path string) error {
+func (c *Cluster) chownToServer(path string) error {
 	if c.cred == nil {
 		return nil
 	}
 	return os.Chown(path, int(c.cred.Uid), int(c.cred.Gid))
 }
 
-// placeSocket keeps the socket beside the data unless the path is longer than a socket
+// chooseSocketDir keeps the socket beside the data unless the path is longer than a socket
 // address may be.
-func (c *Cluster) placeSocket() error {
+func (c *Cluster) chooseSocketDir() error {
 	if len(c.dir) <= socketPathMax-len("/.s.PGSQL.65535") {
 		c.socket = c.dir
 		return nil
@@ -413,46 +413,46 @@ func (c *Cluster) placeSocket() error {
 	if err := os.Mkdir(c.socket, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
-	return c.handOver(c.socket)
+	return c.chownToServer(c.socket)
 }
 
-// initialize runs initdb into a directory beside the final one and renames it, so that
+// initCluster runs initdb into a directory beside the final one and renames it, so that
 // a crash leaves either no cluster or a whole one. The passwords are written first.
-func (c *Cluster) initialize(ctx context.Context) error {
+func (c *Cluster) initCluster(ctx context.Context) error {
 	c.conf = config{Super: rand.Text(), Owner: rand.Text(), Login: rand.Text()}
 	content, err := json.Marshal(c.conf)
 	if err != nil {
 		return err
 	}
-	if err := os.WriteFile(c.path(configName), content, 0o600); err != nil {
+	if err := os.WriteFile(c.dirPath(configName), content, 0o600); err != nil {
 		return err
 	}
-	fresh := c.path("data.new")
+	fresh := c.dirPath("data.new")
 	if err := os.RemoveAll(fresh); err != nil {
 		return err
 	}
-	pwfile := c.path("pwfile")
+	pwfile := c.dirPath("pwfile")
 	if err := os.WriteFile(pwfile, []byte(c.conf.Super+"\n"), 0o600); err != nil {
 		return err
 	}
 	defer os.Remove(pwfile)
-	if err := c.handOver(pwfile); err != nil {
+	if err := c.chownToServer(pwfile); err != nil {
 		return err
 	}
 	cmd := exec.CommandContext(ctx, filepath.Join(c.bin, "initdb"),
-		"--pgdata="+fresh, "--username="+super, "--pwfile="+pwfile, "--auth=scram-sha-256",
+		"--pgdata="+fresh, "--username="+superuser, "--pwfile="+pwfile, "--auth=scram-sha-256",
 		"--encoding=UTF8", "--locale=C", "--data-checksums")
 	cmd.Dir = c.dir
-	cmd.Env = environment()
+	cmd.Env = serverEnv()
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: c.cred}
 	if output, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("initdb: %w\n%s", err, tail(output))
+		return fmt.Errorf("initdb: %w\n%s", err, lastLines(output))
 	}
-	return os.Rename(fresh, c.path("data"))
+	return os.Rename(fresh, c.dirPath("data"))
 }
 
-// launch starts the server and waits until it answers.
-func (c *Cluster) launch(ctx context.Context) error {
+// launchServer starts the server and waits until it answers.
+func (c *Cluster) launchServer(ctx context.Context) error {
 	if err := c.clearStale(); err != nil {
 		return err
 	}
@@ -496,23 +496,23 @@ func (c *Cluster) launchOnce(ctx context.Context) error {
 		settings["listen_addresses"] = "127.0.0.1"
 	}
 	maps.Copy(settings, c.opts.Settings)
-	args := []string{filepath.Join(c.bin, "postgres"), "-D", c.path("data")}
+	args := []string{filepath.Join(c.bin, "postgres"), "-D", c.dirPath("data")}
 	for _, name := range slices.Sorted(maps.Keys(settings)) {
 		args = append(args, "-c", name+"="+settings[name])
 	}
 
-	log, err := os.OpenFile(c.path("log"), os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
+	log, err := os.OpenFile(c.dirPath("log"), os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
 	if err != nil {
 		return err
 	}
 	defer log.Close()
-	if err := c.handOver(log.Name()); err != nil {
+	if err := c.chownToServer(log.Name()); err != nil {
 		return err
 	}
 
-	cmd := exec.Command("/bin/sh", append([]string{"-c", watch, "sh"}, args...)...)
+	cmd := exec.Command("/bin/sh", append([]string{"-c", watchScript, "sh"}, args...)...)
 	cmd.Dir = c.dir
-	cmd.Env = environment()
+	cmd.Env = serverEnv()
 	cmd.Stdout, cmd.Stderr = log, log
 	// A process group of its own: Ctrl-C at the terminal is for the program, which
 	// then stops the server when it has finished with it.
@@ -531,18 +531,18 @@ func (c *Cluster) launchOnce(ctx context.Context) error {
 		_ = cmd.Wait() // How it ended is in its log.
 		close(exited)
 	}()
-	if err := c.await(ctx); err != nil {
-		return errors.Join(err, c.halt())
+	if err := c.waitReady(ctx); err != nil {
+		return errors.Join(err, c.stopServer())
 	}
 	return nil
 }
 
-// watch is the parent of the server. Its standard input is a pipe of which only our
+// watchScript is the parent of the server. Its standard input is a pipe of which only our
 // program holds the other end: when the program ends, in whatever way, reading it ends
 // too, and the server is asked for a fast shutdown - repeatedly, because a server that
 // has only just been started ignores the first request. Linux's parent-death signal
 // would follow the thread that forked instead of the process, and macOS has none.
-const watch = `
+const watchScript = `
 exec 3<&0 </dev/null
 "$@" 3<&- &
 server=$!
@@ -555,9 +555,9 @@ kill $reader 2>/dev/null
 exit $status
 `
 
-// sweepUp removes a directory once its standard input ends. The server may still be
+// sweepScript removes a directory once its standard input ends. The server may still be
 // writing its last files, so it tries for a while.
-const sweepUp = `
+const sweepScript = `
 read -r _
 tries=0
 while [ $tries -lt 200 ]; do
@@ -571,8 +571,8 @@ done
 exit 1
 `
 
-func (c *Cluster) hireJanitor() error {
-	args := []string{"-c", sweepUp, "sh", c.dir}
+func (c *Cluster) startJanitor() error {
+	args := []string{"-c", sweepScript, "sh", c.dir}
 	if c.socket != c.dir {
 		args = append(args, c.socket)
 	}
@@ -586,18 +586,18 @@ func (c *Cluster) hireJanitor() error {
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("start the janitor: %w", err)
 	}
-	c.janitor, c.tidied = stdin, cmd.Wait
+	c.janitor, c.waitJanitor = stdin, cmd.Wait
 	return nil
 }
 
-// tidy removes an ephemeral directory.
-func (c *Cluster) tidy() error {
+// removeDir removes an ephemeral directory.
+func (c *Cluster) removeDir() error {
 	if c.janitor == nil {
 		return nil
 	}
 	c.janitor.Close()
 	c.janitor = nil
-	if err := c.tidied(); err != nil {
+	if err := c.waitJanitor(); err != nil {
 		return fmt.Errorf("remove %s: %w", c.dir, err)
 	}
 	return nil
@@ -611,11 +611,11 @@ func (c *Cluster) choosePort() (int, error) {
 		}
 		return c.opts.Port, nil
 	}
-	return loopback.Port()
+	return loopback.FreePort()
 }
 
-// await returns when the server answers a login.
-func (c *Cluster) await(ctx context.Context) error {
+// waitReady returns when the server answers a login.
+func (c *Cluster) waitReady(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, startMax)
 	defer cancel()
 	tick := time.NewTicker(5 * time.Millisecond)
@@ -629,7 +629,7 @@ func (c *Cluster) await(ctx context.Context) error {
 				return conn.Close(ctx)
 			}
 			// 57P03: it still recovers, whatever the state file of its former life says.
-			if refused, said := errors.AsType[*pgconn.PgError](err); said && refused.Code != "57P03" {
+			if refused, isPgErr := errors.AsType[*pgconn.PgError](err); isPgErr && refused.Code != "57P03" {
 				return fmt.Errorf("log in: %w", err)
 			}
 		}
@@ -650,14 +650,14 @@ func (c *Cluster) stateReady() bool {
 }
 
 func (c *Cluster) pidFile() []string {
-	content, err := os.ReadFile(c.path("data", "postmaster.pid"))
+	content, err := os.ReadFile(c.dirPath("data", "postmaster.pid"))
 	if err != nil {
 		return nil
 	}
 	return strings.Split(string(content), "\n")
 }
 
-func (c *Cluster) postmaster() (int, error) {
+func (c *Cluster) readPID() (int, error) {
 	lines := c.pidFile()
 	if len(lines) == 0 {
 		return 0, errors.New("the server is not running")
@@ -669,32 +669,32 @@ func (c *Cluster) postmaster() (int, error) {
 	return pid, nil
 }
 
-// halt ends the server: a fast shutdown first, then harder.
-func (c *Cluster) halt() error {
+// stopServer ends the server: a fast shutdown first, then harder.
+func (c *Cluster) stopServer() error {
 	if c.tether == nil {
 		return nil
 	}
 	c.tether.Close()
-	if within(c.exited, stopMax) {
+	if waitEnded(c.exited, stopMax) {
 		return nil
 	}
-	pid, err := c.postmaster()
+	pid, err := c.readPID()
 	if err != nil {
 		return err
 	}
 	for _, sig := range []syscall.Signal{syscall.SIGQUIT, syscall.SIGKILL} {
 		c.opts.Log.Warn("the private PostgreSQL does not stop", "pid", pid, "sending", sig.String())
 		_ = syscall.Kill(pid, sig) // It may have gone in this moment.
-		if within(c.exited, stopHarderMax) {
+		if waitEnded(c.exited, stopHarderMax) {
 			return nil
 		}
 	}
 	return fmt.Errorf("the server (process %d) does not end", pid)
 }
 
-func within(done <-chan struct{}, d time.Duration) bool {
+func waitEnded(ended <-chan struct{}, d time.Duration) bool {
 	select {
-	case <-done:
+	case <-ended:
 		return true
 	case <-time.After(d):
 		return false
@@ -705,31 +705,31 @@ func within(done <-chan struct{}, d time.Duration) bool {
 // server that is still shutting down because its parent has just died. A server that
 // another program holds is an error.
 func (c *Cluster) clearStale() error {
-	noticed := time.Now().Add(noticeMax)
-	gone := time.Now().Add(stopMax)
+	noticeDeadline := time.Now().Add(noticeMax)
+	deadline := time.Now().Add(stopMax)
 	for {
-		pid, err := c.postmaster()
+		pid, err := c.readPID()
 		if err != nil {
 			return nil // No file, or none that names a process: postgres judges it itself.
 		}
 		if syscall.Kill(pid, 0) != nil {
 			return c.waitForOrphans()
 		}
-		if !c.isOurs(pid) {
+		if !c.isOwnServer(pid) {
 			// The number was given to some other program since. PostgreSQL would take
 			// that for a running server if it belongs to the same user.
-			return os.Remove(c.path("data", "postmaster.pid"))
+			return os.Remove(c.dirPath("data", "postmaster.pid"))
 		}
-		if c.stateReady() && time.Now().After(noticed) || time.Now().After(gone) {
+		if c.stateReady() && time.Now().After(noticeDeadline) || time.Now().After(deadline) {
 			return fmt.Errorf("another program runs this cluster (process %d)", pid)
 		}
 		time.Sleep(20 * time.Millisecond)
 	}
 }
 
-// isOurs tells a server on our data directory from a stranger with its number. Where
+// isOwnServer tells a server on our data directory from a stranger with its number. Where
 // the question cannot be answered the cautious answer is yes.
-func (c *Cluster) isOurs(pid int) bool {
+func (c *Cluster) isOwnServer(pid int) bool {
 	var commandLine []byte
 	var err error
 	if runtime.GOOS == "linux" {
@@ -737,7 +737,7 @@ func (c *Cluster) isOurs(pid int) bool {
 	} else {
 		commandLine, err = exec.Command("ps", "-o", "command=", "-p", strconv.Itoa(pid)).Output()
 	}
-	return err != nil || bytes.Contains(commandLine, []byte(c.path("data")))
+	return err != nil || bytes.Contains(commandLine, []byte(c.dirPath("data")))
 }
 
 // waitForOrphans waits until no process is left in the shared memory of a server that
@@ -750,7 +750,7 @@ func (c *Cluster) waitForOrphans() error {
 	}
 	deadline := time.Now().Add(stopHarderMax)
 	for {
-		if !c.orphans() {
+		if !c.hasOrphans() {
 			return nil
 		}
 		if time.Now().After(deadline) {
@@ -760,21 +760,21 @@ func (c *Cluster) waitForOrphans() error {
 	}
 }
 
-// orphans looks for processes that work in our data directory: PostgreSQL makes it the
+// hasOrphans looks for processes that work in our data directory: PostgreSQL makes it the
 // working directory of each of its processes.
-func (c *Cluster) orphans() bool {
+func (c *Cluster) hasOrphans() bool {
 	links, _ := filepath.Glob("/proc/[0-9]*/cwd")
 	for _, link := range links {
-		if target, err := os.Readlink(link); err == nil && target == c.path("data") {
+		if target, err := os.Readlink(link); err == nil && target == c.dirPath("data") {
 			return true
 		}
 	}
 	return false
 }
 
-// furnish makes the database and the two roles. Each statement is skipped when it was
+// createRoles makes the database and the two roles. Each statement is skipped when it was
 // done before, so a crash in between is continued.
-func (c *Cluster) furnish(ctx context.Context) error {
+func (c *Cluster) createRoles(ctx context.Context) error {
 	conn, err := pgx.Connect(ctx, c.SuperURL(""))
 	if err != nil {
 		return err
@@ -808,9 +808,9 @@ func (c *Cluster) furnish(ctx context.Context) error {
 	return nil
 }
 
-// environment is what the server's programs may know of ours: nothing that would steer
+// serverEnv is what the server's programs may know of ours: nothing that would steer
 // them (PGDATA, PGPORT), nothing secret.
-func environment() []string {
+func serverEnv() []string {
 	env := []string{"LC_ALL=C", "TZ=UTC", "PATH=" + os.Getenv("PATH")}
 	if path, ok := os.LookupEnv("LD_LIBRARY_PATH"); ok {
 		env = append(env, "LD_LIBRARY_PATH="+path)
@@ -819,14 +819,14 @@ func environment() []string {
 }
 
 func (c *Cluster) logTail() string {
-	content, err := os.ReadFile(c.path("log"))
+	content, err := os.ReadFile(c.dirPath("log"))
 	if err != nil {
 		return err.Error()
 	}
-	return tail(content)
+	return lastLines(content)
 }
 
-func tail(output []byte) string {
+func lastLines(output []byte) string {
 	const linesMax = 12
 	lines := strings.Split(strings.TrimSpace(string(output)), "\n")
 	if len(lines) > linesMax {

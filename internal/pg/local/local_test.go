@@ -29,7 +29,7 @@ func TestMain(m *testing.M) {
 			fmt.Println("error", err)
 			os.Exit(1)
 		}
-		pid, err := c.postmaster()
+		pid, err := c.readPID()
 		fmt.Println("running", pid, err)
 		select {}
 	}
@@ -206,7 +206,7 @@ func TestTheServerIsPrivate(t *testing.T) {
 		t.Errorf("roles: got %v", got)
 	}
 	for _, name := range []string{"data", configName} {
-		info, err := os.Stat(c.path(name))
+		info, err := os.Stat(c.dirPath(name))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -250,11 +250,11 @@ func TestADirectoryOutOfReachIsReplacedAndSaid(t *testing.T) {
 		t.Fatal(err)
 	}
 	wanted := filepath.Join(closed, "pg")
-	if got := unreachable(wanted, os.Getuid()); got != "" {
+	if got := blockingParent(wanted, os.Getuid()); got != "" {
 		t.Errorf("for its owner: got blocked by %s, want reachable", got)
 	}
 	const stranger = 54321
-	if got := unreachable(wanted, stranger); got != closed {
+	if got := blockingParent(wanted, stranger); got != closed {
 		t.Errorf("for a stranger: got blocked by %q, want %s", got, closed)
 	}
 	if os.Getuid() != 0 {
@@ -310,8 +310,8 @@ func TestBinariesOfTheRightVersionAreFound(t *testing.T) {
 }
 
 func TestWithoutBinariesTheErrorSaysWhatToInstall(t *testing.T) {
-	defer func(before []string) { places = before }(places)
-	places = nil
+	defer func(before []string) { binaryPatterns = before }(binaryPatterns)
+	binaryPatterns = nil
 	t.Setenv("PATH", t.TempDir())
 	if _, err := Start(t.Context(), Options{Dir: workplace(t), Log: quiet}); err == nil || !strings.Contains(err.Error(), "apt install postgresql") {
 		t.Errorf("got %v, want how to install", err)

@@ -49,7 +49,7 @@ import (
 
 const (
 	templateDatabase = "coffer_template"
-	templateForm     = "3" // raised when what furnish does changes
+	templateVersion  = "3" // raised when what furnish does changes
 	templateAgeMax   = 24 * time.Hour
 	memoryBytesMin   = 1 << 30 // below this a directory in memory is not used
 	connsPerTest     = 8
@@ -63,10 +63,10 @@ type Database struct {
 	SuperURL string // past all privileges and row level security
 }
 
-// Fresh clones a migrated database that is dropped at the end of the test.
-func Fresh(t testing.TB) Database {
+// NewDatabase clones a migrated database that is dropped at the end of the test.
+func NewDatabase(t testing.TB) Database {
 	t.Helper()
-	s := shared(t)
+	s := sharedServer(t)
 	name := "test_" + strconv.FormatInt(s.count.Add(1), 10)
 	ctx := t.Context()
 	if _, err := s.admin.Exec(ctx, "CREATE DATABASE "+name+" TEMPLATE "+templateDatabase+
@@ -86,18 +86,18 @@ func Fresh(t testing.TB) Database {
 	}
 }
 
-// Copy is a copy of a database as it is now, dropped at the end of the test: a backup
+// CopyDatabase is a copy of a database as it is now, dropped at the end of the test: a backup
 // that somebody restores later. Connections to the original are cut; pools of package
 // pg open new ones by themselves.
-func Copy(t testing.TB, of Database) Database {
+func CopyDatabase(t testing.TB, original Database) Database {
 	t.Helper()
-	s := shared(t)
+	s := sharedServer(t)
 	name := "test_" + strconv.FormatInt(s.count.Add(1), 10)
 	ctx := t.Context()
 	Eventually(t, func() bool {
-		_, err := s.admin.Exec(ctx, `SELECT pg_terminate_backend(pid, 1000) FROM pg_stat_activity WHERE datname = $1`, of.Name)
+		_, err := s.admin.Exec(ctx, `SELECT pg_terminate_backend(pid, 1000) FROM pg_stat_activity WHERE datname = $1`, original.Name)
 		if err == nil {
-			_, err = s.admin.Exec(ctx, "CREATE DATABASE "+name+" TEMPLATE "+of.Name+" STRATEGY file_copy OWNER "+local.Owner)
+			_, err = s.admin.Exec(ctx, "CREATE DATABASE "+name+" TEMPLATE "+original.Name+" STRATEGY file_copy OWNER "+local.Owner)
 		}
 		var busy *pgconn.PgError
 		if err != nil && !(errors.As(err, &busy) && busy.Code == "55006") {
@@ -123,7 +123,7 @@ func New(t testing.TB) *pg.DB {
 // times that clock says.
 func NewWithClock(t testing.TB, clock func() time.Time) *pg.DB {
 	t.Helper()
-	return Open(t, Fresh(t), clock)
+	return Open(t, NewDatabase(t), clock)
 }
 
 // Open opens a database that Fresh made, once more or with another clock. The pool is
@@ -135,34 +135,34 @@ func Open(t testing.TB, d Database, clock func() time.Time) *pg.DB {
 		t.Fatalf("open the test's database: %v", err)
 	}
 	t.Cleanup(db.Close)
-	opened.Store(db, d)
-	t.Cleanup(func() { opened.Delete(db) })
+	openDatabases.Store(db, d)
+	t.Cleanup(func() { openDatabases.Delete(db) })
 	return db
 }
 
-var opened sync.Map // *pg.DB -> Database
+var openDatabases sync.Map // *pg.DB -> Database
 
-// Of finds the database behind a DB that this package opened.
-func Of(t testing.TB, db *pg.DB) Database {
+// DatabaseOf finds the database behind a DB that this package opened.
+func DatabaseOf(t testing.TB, db *pg.DB) Database {
 	t.Helper()
-	d, ok := opened.Load(db)
+	d, ok := openDatabases.Load(db)
 	if !ok {
 		t.Fatal("pgtest did not open this database")
 	}
 	return d.(Database)
 }
 
-// URL is the login role's URL of the database behind db.
-func URL(t testing.TB, db *pg.DB) string {
+// LoginURL is the login role's URL of the database behind db.
+func LoginURL(t testing.TB, db *pg.DB) string {
 	t.Helper()
-	return Of(t, db).URL
+	return DatabaseOf(t, db).URL
 }
 
-// Owner is a pool without row level security and with every privilege, on the database
+// OwnerPool is a pool without row level security and with every privilege, on the database
 // behind db: for tests that tamper, and for looking at what no role may see.
-func Owner(t testing.TB, db *pg.DB) *pgxpool.Pool {
+func OwnerPool(t testing.TB, db *pg.DB) *pgxpool.Pool {
 	t.Helper()
-	conf, err := pgxpool.ParseConfig(Of(t, db).SuperURL)
+	conf, err := pgxpool.ParseConfig(DatabaseOf(t, db).SuperURL)
 	if err != nil {
 		t.Fatalf("read the superuser's URL: %v", err)
 	}
@@ -176,11 +176,11 @@ func Owner(t testing.TB, db *pg.DB) *pgxpool.Pool {
 	return pool
 }
 
-// Begin is a transaction of Owner, for a test that holds something up. However the
+// BeginOwner is a transaction of Owner, for a test that holds something up. However the
 // test ends, it is rolled back: a pool waits for its connections before it closes.
-func Begin(t testing.TB, db *pg.DB) pgx.Tx {
+func BeginOwner(t testing.TB, db *pg.DB) pgx.Tx {
 	t.Helper()
-	tx, err := Owner(t, db).Begin(t.Context())
+	tx, err := OwnerPool(t, db).Begin(t.Context())
 	if err != nil {
 		t.Fatalf("begin as the superuser: %v", err)
 	}
@@ -189,8 +189,8 @@ func Begin(t testing.TB, db *pg.DB) pgx.Tx {
 }
 
 const (
-	eventuallyMax   = 20 * time.Second
-	eventuallyEvery = 10 * time.Millisecond
+	eventuallyMax      = 20 * time.Second
+	eventuallyInterval = 10 * time.Millisecond
 )
 
 // Eventually waits until holds does, asking again and again, and fails the test when it
@@ -198,7 +198,7 @@ const (
 func Eventually(t testing.TB, holds func() bool, words string, args ...any) {
 	t.Helper()
 	deadline := time.Now().Add(eventuallyMax)
-	tick := time.NewTicker(eventuallyEvery)
+	tick := time.NewTicker(eventuallyInterval)
 	defer tick.Stop()
 	for !holds() {
 		if time.Now().After(deadline) {
@@ -208,13 +208,13 @@ func Eventually(t testing.TB, holds func() bool, words string, args ...any) {
 	}
 }
 
-// Amid holds the rows that a statement locks, such as SELECT FROM t FOR UPDATE, until
+// RaceBehindLock holds the rows that a statement locks, such as SELECT FROM t FOR UPDATE, until
 // act waits for one of them; then begins change, and lets go once that has ended or
 // waits for an advisory lock. It returns when both have ended: so what has to wait for
 // act must have waited, whatever the machine's mood.
-func Amid(t testing.TB, db *pg.DB, lock string, act, change func()) {
+func RaceBehindLock(t testing.TB, db *pg.DB, lock string, act, change func()) {
 	t.Helper()
-	owner := Owner(t, db)
+	owner := OwnerPool(t, db)
 	waiting := func(events ...string) bool {
 		var n int
 		err := owner.QueryRow(t.Context(), `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event = ANY ($1)`, events).Scan(&n)
@@ -231,11 +231,11 @@ func Amid(t testing.TB, db *pg.DB, lock string, act, change func()) {
 	if _, err := holder.Exec(t.Context(), lock); err != nil {
 		t.Fatal(err)
 	}
-	var both sync.WaitGroup
-	both.Go(act)
+	var group sync.WaitGroup
+	group.Go(act)
 	Eventually(t, func() bool { return waiting("transactionid", "tuple") }, "what is to be amid waits for %s", lock)
 	changed := make(chan struct{})
-	both.Go(func() {
+	group.Go(func() {
 		defer close(changed)
 		change()
 	})
@@ -250,7 +250,7 @@ func Amid(t testing.TB, db *pg.DB, lock string, act, change func()) {
 	if err := holder.Rollback(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	both.Wait()
+	group.Wait()
 }
 
 type server struct {
@@ -260,24 +260,24 @@ type server struct {
 }
 
 var (
-	once    sync.Once
-	running *server
-	failure error
+	startOnce sync.Once
+	running   *server
+	startErr  error
 )
 
-// shared is the one server of this test binary. Nothing stops it but the end of the
+// sharedServer is the one server of this test binary. Nothing stops it but the end of the
 // process: a binary has no last test.
-func shared(t testing.TB) *server {
+func sharedServer(t testing.TB) *server {
 	t.Helper()
-	once.Do(func() { running, failure = start() })
-	if failure != nil {
-		t.Fatalf("start PostgreSQL for the tests: %v", failure)
+	startOnce.Do(func() { running, startErr = startServer() })
+	if startErr != nil {
+		t.Fatalf("start PostgreSQL for the tests: %v", startErr)
 	}
 	return running
 }
 
-func start() (*server, error) {
-	cluster, err := launch(nil)
+func startServer() (*server, error) {
+	cluster, err := launchCopy(nil)
 	if err != nil {
 		return nil, err
 	}
@@ -288,12 +288,12 @@ func start() (*server, error) {
 	return &server{cluster: cluster, admin: admin}, nil
 }
 
-// Cluster starts a server of the test's own, for tests that kill it or need other
+// StartCluster starts a server of the test's own, for tests that kill it or need other
 // settings. Its database local.Database is migrated and empty. It costs a copy of
 // files and a start; New is cheaper.
-func Cluster(t testing.TB, settings map[string]string) *local.Cluster {
+func StartCluster(t testing.TB, settings map[string]string) *local.Cluster {
 	t.Helper()
-	cluster, err := launch(settings)
+	cluster, err := launchCopy(settings)
 	if err != nil {
 		t.Fatalf("start a PostgreSQL for this test: %v", err)
 	}
@@ -305,19 +305,19 @@ func Cluster(t testing.TB, settings map[string]string) *local.Cluster {
 	return cluster
 }
 
-// Furnish fills the folder of a cluster that somebody else starts, which is missing or
+// FillDataDir fills the folder of a cluster that somebody else starts, which is missing or
 // empty, with one whose database local.Database is migrated and empty.
-func Furnish(dir string) error {
+func FillDataDir(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
 	return copyTemplate(context.Background(), dir)
 }
 
-// launch starts a copy of the template.
-func launch(settings map[string]string) (*local.Cluster, error) {
+// launchCopy starts a copy of the template.
+func launchCopy(settings map[string]string) (*local.Cluster, error) {
 	ctx := context.Background()
-	home, err := workplace()
+	home, err := workDir()
 	if err != nil {
 		return nil, err
 	}
@@ -329,7 +329,7 @@ func launch(settings map[string]string) (*local.Cluster, error) {
 	if err := copyTemplate(ctx, dir); err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
-	opts := options(dir)
+	opts := clusterOptions(dir)
 	for name, value := range settings {
 		opts.Settings[name] = value
 	}
@@ -341,7 +341,7 @@ func launch(settings map[string]string) (*local.Cluster, error) {
 }
 
 func copyTemplate(ctx context.Context, dir string) error {
-	template, err := template(ctx)
+	template, err := lockTemplate(ctx)
 	if err != nil {
 		return fmt.Errorf("prepare the template: %w", err)
 	}
@@ -353,7 +353,7 @@ func copyTemplate(ctx context.Context, dir string) error {
 	return nil
 }
 
-func options(dir string) local.Options {
+func clusterOptions(dir string) local.Options {
 	return local.Options{
 		Dir: dir, Ephemeral: true, TCP: true, Log: slog.New(slog.DiscardHandler),
 		Settings: map[string]string{
@@ -373,8 +373,8 @@ func options(dir string) local.Options {
 	}
 }
 
-// workplace is where servers run: memory if there is enough of it.
-func workplace() (string, error) {
+// workDir is where servers run: memory if there is enough of it.
+func workDir() (string, error) {
 	base := os.TempDir()
 	if runtime.GOOS == "linux" {
 		var stat syscall.Statfs_t
@@ -410,14 +410,14 @@ type lockedTemplate struct {
 	unlock func()
 }
 
-// template finds or makes the cluster for this state of the migrations and this
+// lockTemplate finds or makes the cluster for this state of the migrations and this
 // version of PostgreSQL. The first process makes it while the others wait.
-func template(ctx context.Context) (lockedTemplate, error) {
+func lockTemplate(ctx context.Context) (lockedTemplate, error) {
 	cache, err := ownDir(filepath.Join(os.TempDir(), fmt.Sprintf("coffer-pgtest-cache-%d", os.Getuid())))
 	if err != nil {
 		return lockedTemplate{}, err
 	}
-	bin, err := local.Binaries()
+	bin, err := local.FindBinaries()
 	if err != nil {
 		return lockedTemplate{}, err
 	}
@@ -431,7 +431,7 @@ func template(ctx context.Context) (lockedTemplate, error) {
 		}
 		return -1
 	}, strings.SplitN(string(output), "(Debian", 2)[0])
-	name := "template-" + templateForm + "-" + migrations.Digest() + "-" + version
+	name := "template-" + templateVersion + "-" + migrations.Digest() + "-" + version
 
 	file, err := os.OpenFile(filepath.Join(cache, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
@@ -449,7 +449,7 @@ func template(ctx context.Context) (lockedTemplate, error) {
 		return lockedTemplate{dir, unlock}, nil
 	}
 	discardOld(cache)
-	if err := build(ctx, cache, dir); err != nil {
+	if err := buildTemplate(ctx, cache, dir); err != nil {
 		unlock()
 		return lockedTemplate{}, err
 	}
@@ -469,19 +469,19 @@ func discardOld(dir string) {
 	}
 }
 
-// build makes the template under another name and renames it when it is whole.
-func build(ctx context.Context, cache, dir string) (err error) {
+// buildTemplate makes the template under another name and renames it when it is whole.
+func buildTemplate(ctx context.Context, cache, dir string) (err error) {
 	fresh := filepath.Join(cache, "making")
 	if err := os.RemoveAll(fresh); err != nil {
 		return err
 	}
-	opts := options(fresh)
+	opts := clusterOptions(fresh)
 	opts.Ephemeral = false
 	cluster, err := local.Start(ctx, opts)
 	if err != nil {
 		return err
 	}
-	if err := furnish(ctx, cluster); err != nil {
+	if err := migrateTemplate(ctx, cluster); err != nil {
 		return errors.Join(err, cluster.Stop(), os.RemoveAll(fresh))
 	}
 	if err := cluster.Stop(); err != nil {
@@ -490,7 +490,7 @@ func build(ctx context.Context, cache, dir string) (err error) {
 	return os.Rename(fresh, dir)
 }
 
-func furnish(ctx context.Context, cluster *local.Cluster) error {
+func migrateTemplate(ctx context.Context, cluster *local.Cluster) error {
 	admin, err := pgx.Connect(ctx, cluster.SuperURL("postgres"))
 	if err != nil {
 		return err
@@ -508,22 +508,22 @@ func furnish(ctx context.Context, cluster *local.Cluster) error {
 		return fmt.Errorf("close the template database: %w", err)
 	}
 	for _, address := range []string{cluster.URL(""), cluster.OwnerURL(""), cluster.SuperURL("")} {
-		if err := shorten(ctx, admin, address); err != nil {
+		if err := cheapenPassword(ctx, admin, address); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// shorten stores the password of an address's role as SCRAM's verifier of one round. A
+// cheapenPassword stores the password of an address's role as SCRAM's verifier of one round. A
 // server's own are of 4096, against guessing, and each connection computes them: with the
 // race detector that was most of what a test cost, and ours are of 128 random bits.
-func shorten(ctx context.Context, admin *pgx.Conn, address string) error {
-	at, err := url.Parse(address)
+func cheapenPassword(ctx context.Context, admin *pgx.Conn, address string) error {
+	parsed, err := url.Parse(address)
 	if err != nil {
 		return err
 	}
-	password, _ := at.User.Password()
+	password, _ := parsed.User.Password()
 	salt := []byte(rand.Text())
 	salted, err := pbkdf2.Key(sha256.New, password, salt, 1, sha256.Size)
 	if err != nil {
@@ -537,8 +537,8 @@ func shorten(ctx context.Context, admin *pgx.Conn, address string) error {
 	stored, text := sha256.Sum256(keyed("Client Key")), base64.StdEncoding.EncodeToString
 	verifier := "SCRAM-SHA-256$1:" + text(salt) + "$" + text(stored[:]) + ":" + text(keyed("Server Key"))
 	// Neither the name nor the verifier has anything in it that needs quoting.
-	if _, err := admin.Exec(ctx, "ALTER ROLE "+at.User.Username()+" PASSWORD '"+verifier+"'"); err != nil {
-		return fmt.Errorf("shorten the password of %s: %w", at.User.Username(), err)
+	if _, err := admin.Exec(ctx, "ALTER ROLE "+parsed.User.Username()+" PASSWORD '"+verifier+"'"); err != nil {
+		return fmt.Errorf("shorten the password of %s: %w", parsed.User.Username(), err)
 	}
 	return nil
 }

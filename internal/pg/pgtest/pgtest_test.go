@@ -14,24 +14,24 @@ import (
 func TestEachTestHasADatabaseOfItsOwn(t *testing.T) {
 	t.Parallel()
 	a, b := pgtest.New(t), pgtest.New(t)
-	if _, err := pgtest.Owner(t, a).Exec(t.Context(), `CREATE TABLE only_here (n int)`); err != nil {
+	if _, err := pgtest.OwnerPool(t, a).Exec(t.Context(), `CREATE TABLE only_here (n int)`); err != nil {
 		t.Fatal(err)
 	}
 	var there bool
-	if err := pgtest.Owner(t, b).QueryRow(t.Context(), `SELECT to_regclass('only_here') IS NOT NULL`).Scan(&there); err != nil || there {
+	if err := pgtest.OwnerPool(t, b).QueryRow(t.Context(), `SELECT to_regclass('only_here') IS NOT NULL`).Scan(&there); err != nil || there {
 		t.Errorf("got the table in the other database %v, %v, want it in one", there, err)
 	}
 }
 
 func TestADatabaseGoesWithItsTest(t *testing.T) {
 	t.Parallel()
-	admin := connect(t, pgtest.Fresh(t).SuperURL)
+	admin := connect(t, pgtest.NewDatabase(t).SuperURL)
 	var name string
 	t.Run("test", func(t *testing.T) {
 		db := pgtest.New(t)
-		name = pgtest.Of(t, db).Name
+		name = pgtest.DatabaseOf(t, db).Name
 		// A connection that the test forgets does not keep its database.
-		if _, err := pgx.Connect(t.Context(), pgtest.URL(t, db)); err != nil {
+		if _, err := pgx.Connect(t.Context(), pgtest.LoginURL(t, db)); err != nil {
 			t.Fatal(err)
 		}
 	})
@@ -43,11 +43,11 @@ func TestADatabaseGoesWithItsTest(t *testing.T) {
 
 func TestADatabaseIsQuick(t *testing.T) {
 	t.Parallel()
-	pgtest.Fresh(t) // The first one starts the server.
+	pgtest.NewDatabase(t) // The first one starts the server.
 	start := time.Now()
 	const databases = 10
 	for range databases {
-		pgtest.Fresh(t)
+		pgtest.NewDatabase(t)
 	}
 	t.Logf("a database in %v", time.Since(start)/databases)
 }
@@ -68,7 +68,7 @@ func TestTheClockIsTheTests(t *testing.T) {
 
 func TestAKilledServerComesBackWithWhatItAcknowledged(t *testing.T) {
 	t.Parallel()
-	cluster := pgtest.Cluster(t, nil)
+	cluster := pgtest.StartCluster(t, nil)
 	db, err := pg.Open(t.Context(), pg.Config{URL: cluster.URL("")}, time.Now)
 	if err != nil {
 		t.Fatal(err)

@@ -25,20 +25,20 @@ const (
 	roundWords  = 5
 	decimalsMax = 36
 	// lateMax is how much later than its heartbeat a feed may write.
-	lateMax = 2 * time.Minute
-	aheadBy = time.Minute
+	lateMax  = 2 * time.Minute
+	aheadMax = time.Minute
 	// sequencerGrace is how long a chain has to be back before its feeds count again.
 	sequencerGrace = time.Hour
 )
 
 var (
-	latestRoundData = []byte{0xfe, 0xaf, 0x96, 0x8c}
-	decimals        = []byte{0x31, 0x3c, 0xe5, 0x67}
+	selectorLatestRoundData = []byte{0xfe, 0xaf, 0x96, 0x8c}
+	selectorDecimals        = []byte{0x31, 0x3c, 0xe5, 0x67}
 )
 
 // Feed is the price of a mint in dollars.
 type Feed struct {
-	Caller    chain.Caller
+	Caller    chain.ContractCaller
 	Contract  chain.Address
 	Heartbeat time.Duration // after which it writes at the latest
 	// Sequencer is the feed that tells whether the chain's own sequencer works, on
@@ -62,16 +62,16 @@ func (s Source) USD(ctx context.Context, mintID int) (price.Quote, error) {
 	if s.Clock != nil {
 		now = s.Clock()
 	}
-	q, err := f.read(ctx, now)
+	q, err := f.readPrice(ctx, now)
 	if err != nil {
 		return price.Quote{}, fmt.Errorf("feed %s: %w: %w", f.Contract, err, price.ErrUnavailable)
 	}
 	return q, nil
 }
 
-func (f Feed) read(ctx context.Context, now time.Time) (price.Quote, error) {
+func (f Feed) readPrice(ctx context.Context, now time.Time) (price.Quote, error) {
 	if f.Sequencer != "" {
-		r, _, err := latest(ctx, f.Caller, f.Sequencer)
+		r, _, err := readLatestRound(ctx, f.Caller, f.Sequencer)
 		switch {
 		case err != nil:
 			return price.Quote{}, fmt.Errorf("its sequencer: %w", err)
@@ -81,11 +81,11 @@ func (f Feed) read(ctx context.Context, now time.Time) (price.Quote, error) {
 			return price.Quote{}, errors.New("the chain's sequencer has been back for less than an hour")
 		}
 	}
-	places, err := f.decimals(ctx)
+	digits, err := f.readDecimals(ctx)
 	if err != nil {
 		return price.Quote{}, err
 	}
-	r, at, err := latest(ctx, f.Caller, f.Contract)
+	r, blockTime, err := readLatestRound(ctx, f.Caller, f.Contract)
 	if err != nil {
 		return price.Quote{}, err
 	}
@@ -96,53 +96,53 @@ func (f Feed) read(ctx context.Context, now time.Time) (price.Quote, error) {
 		return price.Quote{}, errors.New("a round that is not complete")
 	case r.answeredIn.Cmp(r.id) < 0:
 		return price.Quote{}, errors.New("an answer of an earlier round")
-	case r.updated.Sub(now) > aheadBy:
+	case r.updated.Sub(now) > aheadMax:
 		return price.Quote{}, errors.New("a round of the future")
 	case now.Sub(r.updated) > f.Heartbeat+lateMax:
 		return price.Quote{}, fmt.Errorf("it has not written for longer than its heartbeat of %s", f.Heartbeat)
 	}
-	unit := new(big.Int).Exp(big.NewInt(10), big.NewInt(places), nil)
+	unit := new(big.Int).Exp(big.NewInt(10), big.NewInt(digits), nil)
 	usd, err := price.FromRat(new(big.Rat).SetFrac(r.answer, unit))
 	if err != nil {
 		return price.Quote{}, err
 	}
-	return price.Quote{Price: usd, At: at, Source: Name}, nil
+	return price.Quote{Price: usd, QuotedAt: blockTime, Source: Name}, nil
 }
 
-// round is what latestRoundData gives.
+// round is what selectorLatestRoundData gives.
 type round struct {
 	id, answer, answeredIn *big.Int
 	started, updated       time.Time
 }
 
-// latest asks every node and takes the round of the one that is furthest behind. Nodes
+// readLatestRound asks every node and takes the round of the one that is furthest behind. Nodes
 // that say different things of one round contradict each other.
-func latest(ctx context.Context, c chain.Caller, contract chain.Address) (round, time.Time, error) {
-	said, err := c.Call(ctx, contract, latestRoundData)
+func readLatestRound(ctx context.Context, c chain.ContractCaller, contract chain.Address) (round, time.Time, error) {
+	results, err := c.Call(ctx, contract, selectorLatestRoundData)
 	if err != nil {
 		return round{}, time.Time{}, err
 	}
-	var out round
-	var at time.Time
-	for i, a := range said {
-		r, err := decode(a.Data)
+	var oldest round
+	var blockTime time.Time
+	for i, a := range results {
+		r, err := decodeRound(a.Data)
 		if err != nil {
 			return round{}, time.Time{}, err
 		}
-		if i > 0 && r.id.Cmp(out.id) == 0 && (r.answer.Cmp(out.answer) != 0 || !r.updated.Equal(out.updated)) {
+		if i > 0 && r.id.Cmp(oldest.id) == 0 && (r.answer.Cmp(oldest.answer) != 0 || !r.updated.Equal(oldest.updated)) {
 			return round{}, time.Time{}, errors.New("nodes contradict each other")
 		}
-		if i == 0 || a.At.Time.Before(at) {
-			out, at = r, a.At.Time
+		if i == 0 || a.At.Time.Before(blockTime) {
+			oldest, blockTime = r, a.At.Time
 		}
 	}
-	if len(said) == 0 {
+	if len(results) == 0 {
 		return round{}, time.Time{}, errors.New("nobody answered")
 	}
-	return out, at, nil
+	return oldest, blockTime, nil
 }
 
-func decode(data []byte) (r round, err error) {
+func decodeRound(data []byte) (r round, err error) {
 	if len(data) != roundWords*wordBytes {
 		return r, fmt.Errorf("an answer of %d bytes: there is no such contract", len(data))
 	}
@@ -154,34 +154,34 @@ func decode(data []byte) (r round, err error) {
 		words[1].Sub(words[1], new(big.Int).Lsh(big.NewInt(1), 256))
 	}
 	r.id, r.answer, r.answeredIn = words[0], words[1], words[4]
-	for i, into := range map[int]*time.Time{2: &r.started, 3: &r.updated} {
+	for i, target := range map[int]*time.Time{2: &r.started, 3: &r.updated} {
 		if !words[i].IsInt64() || words[i].Int64() > 1<<40 {
 			return r, errors.New("a time that is none")
 		}
-		*into = time.Unix(words[i].Int64(), 0).UTC()
+		*target = time.Unix(words[i].Int64(), 0).UTC()
 	}
 	return r, nil
 }
 
-// decimals is how many digits of the answer stand behind the point; nodes agree on it.
-func (f Feed) decimals(ctx context.Context) (int64, error) {
-	said, err := f.Caller.Call(ctx, f.Contract, decimals)
+// readDecimals is how many digits of the answer stand behind the point; nodes agree on it.
+func (f Feed) readDecimals(ctx context.Context) (int64, error) {
+	results, err := f.Caller.Call(ctx, f.Contract, selectorDecimals)
 	if err != nil {
 		return 0, err
 	}
-	var places int64 = -1
-	for _, a := range said {
+	var digits int64 = -1
+	for _, a := range results {
 		if len(a.Data) != wordBytes {
 			return 0, fmt.Errorf("an answer of %d bytes: there is no such contract", len(a.Data))
 		}
 		n := new(big.Int).SetBytes(a.Data)
-		if !n.IsInt64() || n.Int64() > decimalsMax || places >= 0 && n.Int64() != places {
+		if !n.IsInt64() || n.Int64() > decimalsMax || digits >= 0 && n.Int64() != digits {
 			return 0, errors.New("decimals that cannot be")
 		}
-		places = n.Int64()
+		digits = n.Int64()
 	}
-	if places < 0 {
+	if digits < 0 {
 		return 0, errors.New("nobody answered")
 	}
-	return places, nil
+	return digits, nil
 }

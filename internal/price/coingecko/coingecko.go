@@ -29,9 +29,9 @@ const (
 	ProURL = "https://pro-api.coingecko.com"
 )
 
-// KeepUsual is how long its answers are kept: it renews them about so often, and counts
+// DefaultTTL is how long its answers are kept: it renews them about so often, and counts
 // each request.
-const KeepUsual = time.Minute
+const DefaultTTL = time.Minute
 
 // Client asks for the prices of coins.
 type Client struct {
@@ -42,12 +42,12 @@ type Client struct {
 }
 
 // Source keeps answers for a while.
-func (c Client) Source(keep time.Duration) *price.Table {
-	return &price.Table{Fetch: c.Fetch, Keep: keep}
+func (c Client) Source(ttl time.Duration) *price.CachedTable {
+	return &price.CachedTable{Fetch: c.FetchAll, TTL: ttl}
 }
 
-// Fetch asks for all of them at once. A coin that it does not price is left out.
-func (c Client) Fetch(ctx context.Context) (map[int]price.Quote, error) {
+// FetchAll asks for all of them at once. A coin that it does not price is left out.
+func (c Client) FetchAll(ctx context.Context) (map[int]price.Quote, error) {
 	var ids []string
 	for _, id := range c.Coins {
 		ids = append(ids, id)
@@ -59,42 +59,42 @@ func (c Client) Fetch(ctx context.Context) (map[int]price.Quote, error) {
 	} else if key != "" {
 		header.Set("x-cg-demo-api-key", key)
 	}
-	got, err := c.Client.Ask(ctx, http.MethodGet, "/api/v3/simple/price?ids="+url.QueryEscape(strings.Join(slices.Compact(ids), ","))+"&vs_currencies=usd&include_last_updated_at=true", header, nil)
+	reply, err := c.Client.SendRequest(ctx, http.MethodGet, "/api/v3/simple/price?ids="+url.QueryEscape(strings.Join(slices.Compact(ids), ","))+"&vs_currencies=usd&include_last_updated_at=true", header, nil)
 	if err != nil {
 		return nil, err
 	}
-	if !got.Is(http.StatusOK) {
-		return nil, got.Wrong()
+	if !reply.HasStatus(http.StatusOK) {
+		return nil, reply.UnexpectedStatus()
 	}
-	return c.decode(got)
+	return c.decodeQuotes(reply)
 }
 
-func (c Client) decode(got outside.Reply) (map[int]price.Quote, error) {
+func (c Client) decodeQuotes(reply outside.Reply) (map[int]price.Quote, error) {
 	var coins map[string]struct {
 		USD     *outside.Number `json:"usd"`
 		Updated *outside.Number `json:"last_updated_at"`
 	}
-	if got.Body.Kind() != '{' {
+	if reply.Body.Kind() != '{' {
 		return nil, errors.New("not a list of coins")
 	}
-	if err := got.Decode(&coins); err != nil {
+	if err := reply.Decode(&coins); err != nil {
 		return nil, err
 	}
-	out := map[int]price.Quote{}
+	quotes := map[int]price.Quote{}
 	for mintID, id := range c.Coins {
 		coin, ok := coins[id]
 		if !ok || coin.USD == nil || coin.Updated == nil {
 			continue
 		}
 		// One that makes no sense is missing, and takes the others' from nobody.
-		if q, err := quote(*coin.USD, *coin.Updated); err == nil {
-			out[mintID] = q
+		if q, err := parseQuote(*coin.USD, *coin.Updated); err == nil {
+			quotes[mintID] = q
 		}
 	}
-	return out, nil
+	return quotes, nil
 }
 
-func quote(usd, updated outside.Number) (price.Quote, error) {
+func parseQuote(usd, updated outside.Number) (price.Quote, error) {
 	v, err := usd.Rat()
 	if err != nil {
 		return price.Quote{}, err
@@ -103,9 +103,9 @@ func quote(usd, updated outside.Number) (price.Quote, error) {
 	if err != nil {
 		return price.Quote{}, err
 	}
-	at, err := updated.Rat()
-	if err != nil || !at.IsInt() || at.Sign() <= 0 || at.Cmp(big.NewRat(1<<40, 1)) > 0 {
+	updatedAt, err := updated.Rat()
+	if err != nil || !updatedAt.IsInt() || updatedAt.Sign() <= 0 || updatedAt.Cmp(big.NewRat(1<<40, 1)) > 0 {
 		return price.Quote{}, errors.New("a time that is none")
 	}
-	return price.Quote{Price: p, At: time.Unix(at.Num().Int64(), 0).UTC(), Source: Name}, nil
+	return price.Quote{Price: p, QuotedAt: time.Unix(updatedAt.Num().Int64(), 0).UTC(), Source: Name}, nil
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/cofferpay/coffer/internal/seal"
 )
 
-func service(t *testing.T, status int, body string, look func(r *http.Request)) *outside.Client {
+func newFakeService(t *testing.T, status int, body string, look func(r *http.Request)) *outside.Client {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/api/v3/simple/price" || r.URL.RawQuery != "ids=ethereum%2Cusd-coin&vs_currencies=usd&include_last_updated_at=true" {
@@ -26,7 +26,7 @@ func service(t *testing.T, status int, body string, look func(r *http.Request)) 
 		_, _ = w.Write([]byte(body))
 	}))
 	t.Cleanup(server.Close)
-	c, err := outside.New(server.URL, 0)
+	c, err := outside.NewClient(server.URL, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -37,21 +37,21 @@ var coins = map[int]string{1: "usd-coin", 4: "ethereum", 1001: "ethereum"}
 
 func TestPricesAreReadWithoutLosingADigit(t *testing.T) {
 	t.Parallel()
-	c := Client{Client: service(t, 200, `{"ethereum":{"usd":3012.123456789012345678,"last_updated_at":1769860800},"usd-coin":{"usd":9.9981e-1,"last_updated_at":1769860801}}`, func(r *http.Request) {
+	c := Client{Client: newFakeService(t, 200, `{"ethereum":{"usd":3012.123456789012345678,"last_updated_at":1769860800},"usd-coin":{"usd":9.9981e-1,"last_updated_at":1769860801}}`, func(r *http.Request) {
 		if r.Header.Get("x-cg-demo-api-key") != "k" || r.Header.Get("x-cg-pro-api-key") != "" {
 			t.Errorf("got %v, want the demo key", r.Header)
 		}
 	}), Key: seal.NewSecret("k"), Coins: coins}
-	got, err := c.Fetch(t.Context())
-	if err != nil || len(got) != 3 || got[4].Price != money.MustParseUSD("3012.123456789012345678") || got[1001].Price != got[4].Price || got[1].Price != money.MustParseUSD("0.99981") || !got[4].At.Equal(time.Unix(1769860800, 0)) {
+	got, err := c.FetchAll(t.Context())
+	if err != nil || len(got) != 3 || got[4].Price != money.MustParseUSD("3012.123456789012345678") || got[1001].Price != got[4].Price || got[1].Price != money.MustParseUSD("0.99981") || !got[4].QuotedAt.Equal(time.Unix(1769860800, 0)) {
 		t.Errorf("got %+v %v, want what was answered", got, err)
 	}
-	pro := Client{Client: service(t, 200, `{}`, func(r *http.Request) {
+	pro := Client{Client: newFakeService(t, 200, `{}`, func(r *http.Request) {
 		if r.Header.Get("x-cg-pro-api-key") != "k" || r.Header.Get("x-cg-demo-api-key") != "" {
 			t.Errorf("got %v, want the paid key", r.Header)
 		}
 	}), Key: seal.NewSecret("k"), Pro: true, Coins: coins}
-	if got, err := pro.Fetch(t.Context()); err != nil || len(got) != 0 {
+	if got, err := pro.FetchAll(t.Context()); err != nil || len(got) != 0 {
 		t.Errorf("nothing priced: got %+v %v, want nothing", got, err)
 	}
 }
@@ -76,14 +76,14 @@ func TestWhatIsNoPriceIsMissing(t *testing.T) {
 		`{"usd":3000,"last_updated_at":1769860800,"usd_24h_change":-99.9}`:     false,
 		`[]`: false,
 	} {
-		c := Client{Client: service(t, 200, `{"ethereum":`+coin+`}`, nil), Coins: coins}
-		got, _ := c.Fetch(t.Context())
+		c := Client{Client: newFakeService(t, 200, `{"ethereum":`+coin+`}`, nil), Coins: coins}
+		got, _ := c.FetchAll(t.Context())
 		if _, there := got[4]; there != ok {
 			t.Errorf("%s: got %+v, want a price %t", coin, got, ok)
 		}
 	}
 	for status, body := range map[int]string{200: `[]`, 429: `{"status":{"error_code":429}}`, 401: `{}`, 500: `{"ethereum":{"usd":3000,"last_updated_at":1769860800}}`} {
-		if got, err := (Client{Client: service(t, status, body, nil), Coins: coins}).Fetch(t.Context()); err == nil {
+		if got, err := (Client{Client: newFakeService(t, status, body, nil), Coins: coins}).FetchAll(t.Context()); err == nil {
 			t.Errorf("%d: got %+v, want an error", status, got)
 		}
 	}
@@ -94,9 +94,9 @@ func FuzzDecode(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
-		got, err := Client{Coins: coins}.decode(outside.Reply{Status: 200, Body: body})
+		got, err := Client{Coins: coins}.decodeQuotes(outside.Reply{Status: 200, Body: body})
 		for mintID, q := range got {
-			if err != nil || q.Price == (money.USD{}) || q.At.Unix() <= 0 || coins[mintID] == "" {
+			if err != nil || q.Price == (money.USD{}) || q.QuotedAt.Unix() <= 0 || coins[mintID] == "" {
 				t.Fatalf("%q: got %+v %v", body, got, err)
 			}
 		}

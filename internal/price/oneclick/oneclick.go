@@ -26,8 +26,8 @@ const Name = "ONECLICK"
 const URL = "https://1click.chaindefuser.com"
 
 const (
-	// KeepUsual is how long its answers are kept.
-	KeepUsual = 30 * time.Second
+	// DefaultTTL is how long its answers are kept.
+	DefaultTTL = 30 * time.Second
 	// AnswerBytesMax bounds the list, which has some hundred tokens.
 	AnswerBytesMax = 4 << 20
 
@@ -41,20 +41,20 @@ type Client struct {
 }
 
 // Source keeps answers for a while.
-func (c Client) Source(keep time.Duration) *price.Table {
-	return &price.Table{Fetch: c.Fetch, Keep: keep}
+func (c Client) Source(ttl time.Duration) *price.CachedTable {
+	return &price.CachedTable{Fetch: c.FetchAll, TTL: ttl}
 }
 
-// Fetch asks for the list. A token without a price is left out.
-func (c Client) Fetch(ctx context.Context) (map[int]price.Quote, error) {
-	got, err := c.Client.Ask(ctx, http.MethodGet, "/v0/tokens", nil, nil)
+// FetchAll asks for the list. A token without a price is left out.
+func (c Client) FetchAll(ctx context.Context) (map[int]price.Quote, error) {
+	reply, err := c.Client.SendRequest(ctx, http.MethodGet, "/v0/tokens", nil, nil)
 	if err != nil {
 		return nil, err
 	}
-	if !got.Is(http.StatusOK) {
-		return nil, got.Wrong()
+	if !reply.HasStatus(http.StatusOK) {
+		return nil, reply.UnexpectedStatus()
 	}
-	return c.decode(got)
+	return c.decodeQuotes(reply)
 }
 
 type token struct {
@@ -68,51 +68,51 @@ type token struct {
 	CoinGecko  jsontext.Value  `json:"coingeckoId"`
 }
 
-func (c Client) decode(got outside.Reply) (map[int]price.Quote, error) {
-	var all []token
-	if got.Body.Kind() != '[' {
+func (c Client) decodeQuotes(reply outside.Reply) (map[int]price.Quote, error) {
+	var tokens []token
+	if reply.Body.Kind() != '[' {
 		return nil, errors.New("not a list of tokens")
 	}
-	if err := got.Decode(&all); err != nil {
+	if err := reply.Decode(&tokens); err != nil {
 		return nil, err
 	}
-	if len(all) > tokensMax {
+	if len(tokens) > tokensMax {
 		return nil, fmt.Errorf("a list of more than %d tokens", tokensMax)
 	}
 	wanted := map[string]bool{}
 	for _, id := range c.Assets {
 		wanted[id] = true
 	}
-	quotes, seen := map[string]price.Quote{}, map[string]bool{}
-	for _, t := range all {
+	quotes, seenIDs := map[string]price.Quote{}, map[string]bool{}
+	for _, t := range tokens {
 		if t.AssetID == nil {
 			return nil, errors.New("a token without its id")
 		}
 		if !wanted[*t.AssetID] {
 			continue
 		}
-		if seen[*t.AssetID] {
+		if seenIDs[*t.AssetID] {
 			return nil, fmt.Errorf("two prices of %s", *t.AssetID)
 		}
-		seen[*t.AssetID] = true
+		seenIDs[*t.AssetID] = true
 		if t.Price == nil || t.Updated == nil {
 			continue
 		}
 		// One that makes no sense is missing, and takes the others' from nobody.
-		if q, err := quote(*t.Price, *t.Updated); err == nil {
+		if q, err := parseQuote(*t.Price, *t.Updated); err == nil {
 			quotes[*t.AssetID] = q
 		}
 	}
-	out := map[int]price.Quote{}
+	byMint := map[int]price.Quote{}
 	for mintID, id := range c.Assets {
 		if q, ok := quotes[id]; ok {
-			out[mintID] = q
+			byMint[mintID] = q
 		}
 	}
-	return out, nil
+	return byMint, nil
 }
 
-func quote(usd outside.Number, updated string) (price.Quote, error) {
+func parseQuote(usd outside.Number, updated string) (price.Quote, error) {
 	v, err := usd.Rat()
 	if err != nil {
 		return price.Quote{}, err
@@ -121,9 +121,9 @@ func quote(usd outside.Number, updated string) (price.Quote, error) {
 	if err != nil {
 		return price.Quote{}, err
 	}
-	at, err := time.Parse(time.RFC3339, updated)
+	updatedAt, err := time.Parse(time.RFC3339, updated)
 	if err != nil {
 		return price.Quote{}, errors.New("a time that is none")
 	}
-	return price.Quote{Price: p, At: at.UTC(), Source: Name}, nil
+	return price.Quote{Price: p, QuotedAt: updatedAt.UTC(), Source: Name}, nil
 }

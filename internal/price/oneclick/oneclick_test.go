@@ -18,7 +18,7 @@ const (
 
 var assets = map[int]string{1: "nep141:eth-0xa0b8.omft.near", 4: "nep141:eth.omft.near"}
 
-func service(t *testing.T, status int, body string) Client {
+func newFakeService(t *testing.T, status int, body string) Client {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/v0/tokens" || r.Method != "GET" {
@@ -29,7 +29,7 @@ func service(t *testing.T, status int, body string) Client {
 		_, _ = w.Write([]byte(body))
 	}))
 	t.Cleanup(server.Close)
-	c, err := outside.New(server.URL, AnswerBytesMax)
+	c, err := outside.NewClient(server.URL, AnswerBytesMax)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,9 +38,9 @@ func service(t *testing.T, status int, body string) Client {
 
 func TestAPriceIsOfTheAssetThatIsConfigured(t *testing.T) {
 	t.Parallel()
-	got, err := service(t, 200, `[`+other+`,`+ether+`,`+usdc+`]`).Fetch(t.Context())
+	got, err := newFakeService(t, 200, `[`+other+`,`+ether+`,`+usdc+`]`).FetchAll(t.Context())
 	at := time.Date(2026, 1, 31, 12, 0, 0, 123_000_000, time.UTC)
-	if err != nil || len(got) != 2 || got[4].Price != money.MustParseUSD("3012.5") || !got[4].At.Equal(at) || got[1].Price != money.MustParseUSD("0.99981") {
+	if err != nil || len(got) != 2 || got[4].Price != money.MustParseUSD("3012.5") || !got[4].QuotedAt.Equal(at) || got[1].Price != money.MustParseUSD("0.99981") {
 		t.Errorf("got %+v %v, want what was answered", got, err)
 	}
 }
@@ -56,11 +56,11 @@ func TestWhatIsNoListOfPricesIsAnError(t *testing.T) {
 		"a price as text":      `[{"assetId":"nep141:eth.omft.near","price":"3012.5","priceUpdatedAt":"2026-01-31T12:00:00Z"}]`,
 		"a member of tomorrow": `[{"assetId":"nep141:eth.omft.near","price":3012.5,"priceUpdatedAt":"2026-01-31T12:00:00Z","stale":true}]`,
 	} {
-		if got, err := service(t, 200, body).Fetch(t.Context()); err == nil {
+		if got, err := newFakeService(t, 200, body).FetchAll(t.Context()); err == nil {
 			t.Errorf("%s: got %+v, want an error", name, got)
 		}
 	}
-	if got, err := service(t, 503, `[`+ether+`]`).Fetch(t.Context()); err == nil {
+	if got, err := newFakeService(t, 503, `[`+ether+`]`).FetchAll(t.Context()); err == nil {
 		t.Errorf("503: got %+v, want an error", got)
 	}
 	for name, body := range map[string]string{
@@ -71,7 +71,7 @@ func TestWhatIsNoListOfPricesIsAnError(t *testing.T) {
 		"another time":    `[{"assetId":"nep141:eth.omft.near","price":1,"priceUpdatedAt":"yesterday"}]`,
 		"nothing":         `[]`,
 	} {
-		if got, err := service(t, 200, body).Fetch(t.Context()); err != nil || len(got) != 0 {
+		if got, err := newFakeService(t, 200, body).FetchAll(t.Context()); err != nil || len(got) != 0 {
 			t.Errorf("%s: got %+v %v, want no price", name, got, err)
 		}
 	}
@@ -82,7 +82,7 @@ func FuzzDecode(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
-		got, err := Client{Assets: assets}.decode(outside.Reply{Status: 200, Body: body})
+		got, err := Client{Assets: assets}.decodeQuotes(outside.Reply{Status: 200, Body: body})
 		for mintID, q := range got {
 			if err != nil || q.Price == (money.USD{}) || assets[mintID] == "" {
 				t.Fatalf("%q: got %+v %v", body, got, err)

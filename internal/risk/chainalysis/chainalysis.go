@@ -48,16 +48,16 @@ func (Screening) Covers(ch chain.Name) bool { return ch.Family() != "" }
 
 // entity is an answer, as documented. What is a Value is kept and decides nothing.
 type entity struct {
-	Address     *string         `json:"address"`
-	Risk        *string         `json:"risk"`
-	RiskReason  *string         `json:"riskReason"`
-	Cluster     *cluster        `json:"cluster"`
-	AddressType *string         `json:"addressType"`
-	Identified  []identified    `json:"addressIdentifications"`
-	Exposures   []exposure      `json:"exposures"`
-	Triggers    []trigger       `json:"triggers"`
-	Status      *string         `json:"status"`
-	Pool        *jsontext.Value `json:"poolMetadata"`
+	Address     *string          `json:"address"`
+	Risk        *string          `json:"risk"`
+	RiskReason  *string          `json:"riskReason"`
+	Cluster     *cluster         `json:"cluster"`
+	AddressType *string          `json:"addressType"`
+	Identified  []identification `json:"addressIdentifications"`
+	Exposures   []exposure       `json:"exposures"`
+	Triggers    []trigger        `json:"triggers"`
+	Status      *string          `json:"status"`
+	Pool        *jsontext.Value  `json:"poolMetadata"`
 }
 
 type cluster struct {
@@ -65,7 +65,7 @@ type cluster struct {
 	Category *string `json:"category"`
 }
 
-type identified struct {
+type identification struct {
 	Name        *string `json:"name"`
 	Category    *string `json:"category"`
 	Description *string `json:"description"`
@@ -96,68 +96,68 @@ func (s Screening) Screen(ctx context.Context, subject risk.Subject) (risk.Verdi
 		return risk.Verdict{}, risk.Unavailable("write the request: %w", err)
 	}
 	const path = "/api/risk/v2/entities"
-	registered, err := s.Client.Ask(ctx, http.MethodPost, path, header, body)
+	registered, err := s.Client.SendRequest(ctx, http.MethodPost, path, header, body)
 	if err != nil {
-		return refuse(err)
+		return asUnavailable(err)
 	}
-	if !registered.Is(http.StatusOK, http.StatusCreated) {
-		return refuse(registered.Wrong())
+	if !registered.HasStatus(http.StatusOK, http.StatusCreated) {
+		return asUnavailable(registered.UnexpectedStatus())
 	}
-	got, err := s.Client.Ask(ctx, http.MethodGet, path+"/"+url.PathEscape(string(subject.Address)), header, nil)
+	got, err := s.Client.SendRequest(ctx, http.MethodGet, path+"/"+url.PathEscape(string(subject.Address)), header, nil)
 	if err != nil {
-		return refuse(err)
+		return asUnavailable(err)
 	}
-	v := risk.Verdict{Provider: ScreeningName, Severity: risk.Unknown, At: time.Now(), Raw: []byte(got.Body)}
-	if got.Is(http.StatusNotFound) {
+	v := risk.Verdict{Provider: ScreeningName, Severity: risk.Unknown, GivenAt: time.Now(), Raw: []byte(got.Body)}
+	if got.HasStatus(http.StatusNotFound) {
 		return v, nil
 	}
-	if !got.Is(http.StatusOK) {
-		return refuse(got.Wrong())
+	if !got.HasStatus(http.StatusOK) {
+		return asUnavailable(got.UnexpectedStatus())
 	}
-	return decode(got, subject, v)
+	return decodeEntity(got, subject, v)
 }
 
-func decode(got outside.Reply, subject risk.Subject, v risk.Verdict) (risk.Verdict, error) {
+func decodeEntity(got outside.Reply, subject risk.Subject, v risk.Verdict) (risk.Verdict, error) {
 	var e entity
 	if err := got.Decode(&e); err != nil {
 		return risk.Verdict{}, risk.Unavailable("%w", err)
 	}
 	switch {
-	case e.Address == nil || risk.Canonical(*e.Address) != risk.Canonical(string(subject.Address)):
+	case e.Address == nil || risk.CanonicalAddress(*e.Address) != risk.CanonicalAddress(string(subject.Address)):
 		return risk.Verdict{}, risk.Unavailable("an answer about another address")
 	case e.Status != nil && *e.Status != "COMPLETE":
-		return risk.Verdict{}, risk.Unavailable("status %s", risk.Text(*e.Status))
+		return risk.Verdict{}, risk.Unavailable("status %s", risk.SanitizeText(*e.Status))
 	case e.Risk == nil:
 		return risk.Verdict{}, risk.Unavailable("an answer without a risk")
 	}
 	severity, ok := levels[*e.Risk]
 	if !ok {
-		return risk.Verdict{}, risk.Unavailable("a risk of %q", risk.Text(*e.Risk))
+		return risk.Verdict{}, risk.Unavailable("a risk of %q", risk.SanitizeText(*e.Risk))
 	}
-	v.Severity, v.Known, v.Direct = severity, true, len(e.Identified) > 0
-	add := func(category *string) {
+	v.Severity, v.IsKnown, v.Direct = severity, true, len(e.Identified) > 0
+	addCategory := func(category *string) {
 		if category != nil {
 			v.Categories = append(v.Categories, *category)
 		}
 	}
-	own := func(category *string) {
+	addOwner := func(category *string) {
 		if category != nil {
-			v.Owner = append(v.Owner, *category)
+			v.OwnerCategories = append(v.OwnerCategories, *category)
 		}
 	}
 	if e.Cluster != nil {
-		add(e.Cluster.Category)
-		own(e.Cluster.Category)
+		addCategory(e.Cluster.Category)
+		addOwner(e.Cluster.Category)
 		if e.Cluster.Name != nil {
 			v.Entity = *e.Cluster.Name
 		}
 	}
 	for _, t := range e.Triggers {
-		add(t.Category)
+		addCategory(t.Category)
 	}
 	for _, i := range e.Identified {
-		add(i.Category)
-		own(i.Category)
+		addCategory(i.Category)
+		addOwner(i.Category)
 		if v.Entity == "" && i.Name != nil {
 			v.Entity = *i.Name
 		}
@@ -179,19 +179,19 @@ func (Sanctions) Covers(ch chain.Name) bool { return ch.Family() != "" }
 
 // Screen asks for an address: SEVERE when it is on the list, NONE when not.
 func (s Sanctions) Screen(ctx context.Context, subject risk.Subject) (risk.Verdict, error) {
-	got, err := s.Client.Ask(ctx, http.MethodGet, "/api/v1/address/"+url.PathEscape(string(subject.Address)), http.Header{"X-Api-Key": {s.Key.Reveal()}}, nil)
+	got, err := s.Client.SendRequest(ctx, http.MethodGet, "/api/v1/address/"+url.PathEscape(string(subject.Address)), http.Header{"X-Api-Key": {s.Key.Reveal()}}, nil)
 	if err != nil {
-		return refuse(err)
+		return asUnavailable(err)
 	}
-	if !got.Is(http.StatusOK) {
-		return refuse(got.Wrong())
+	if !got.HasStatus(http.StatusOK) {
+		return asUnavailable(got.UnexpectedStatus())
 	}
 	return decodeSanctions(got)
 }
 
 func decodeSanctions(got outside.Reply) (risk.Verdict, error) {
 	var answer struct {
-		Identifications *[]identified `json:"identifications"`
+		Identifications *[]identification `json:"identifications"`
 	}
 	if err := got.Decode(&answer); err != nil {
 		return risk.Verdict{}, risk.Unavailable("%w", err)
@@ -199,7 +199,7 @@ func decodeSanctions(got outside.Reply) (risk.Verdict, error) {
 	if answer.Identifications == nil {
 		return risk.Verdict{}, risk.Unavailable("an answer without identifications")
 	}
-	v := risk.Verdict{Provider: SanctionsName, Severity: risk.None, Known: true, Direct: true, At: time.Now(), Raw: []byte(got.Body)}
+	v := risk.Verdict{Provider: SanctionsName, Severity: risk.None, IsKnown: true, Direct: true, GivenAt: time.Now(), Raw: []byte(got.Body)}
 	for _, i := range *answer.Identifications {
 		v.Severity = risk.Severe
 		if i.Category != nil {
@@ -215,10 +215,10 @@ func decodeSanctions(got outside.Reply) (risk.Verdict, error) {
 	return v, nil
 }
 
-// refuse says whether it helps to ask again at once.
-func refuse(err error) (risk.Verdict, error) {
-	if outside.Refused(err) {
-		return risk.Verdict{}, risk.Final("%w", err)
+// asUnavailable says whether it helps to ask again at once.
+func asUnavailable(err error) (risk.Verdict, error) {
+	if outside.IsRefused(err) {
+		return risk.Verdict{}, risk.NotRetryable("%w", err)
 	}
 	return risk.Verdict{}, fmt.Errorf("%w: %w", risk.ErrUnavailable, err)
 }

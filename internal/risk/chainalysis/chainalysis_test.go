@@ -46,7 +46,7 @@ func service(t *testing.T, get func(w http.ResponseWriter)) *outside.Client {
 		}
 	}))
 	t.Cleanup(server.Close)
-	c, err := outside.New(server.URL, 0)
+	c, err := outside.NewClient(server.URL, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,17 +63,17 @@ func TestScreeningSaysWhatItWasAnswered(t *testing.T) {
 	t.Parallel()
 	c := service(t, func(w http.ResponseWriter) { answer(w, 200, severe) })
 	v, err := Screening{c, seal.NewSecret("k")}.Screen(t.Context(), subject)
-	if err != nil || v.Severity != risk.Severe || !v.Known || !v.Direct || v.Entity != "Lazarus Group" || !slices.Equal(v.Categories, []string{"sanctioned entity", "mixing", "sanctions"}) || !slices.Equal(v.Owner, []string{"sanctioned entity", "sanctions"}) || v.Provider != ScreeningName {
+	if err != nil || v.Severity != risk.Severe || !v.IsKnown || !v.Direct || v.Entity != "Lazarus Group" || !slices.Equal(v.Categories, []string{"sanctioned entity", "mixing", "sanctions"}) || !slices.Equal(v.OwnerCategories, []string{"sanctioned entity", "sanctions"}) || v.Provider != ScreeningName {
 		t.Errorf("got %+v %v, want what was answered", v, err)
 	}
 	for level, want := range map[string]risk.Severity{"Severe": risk.Severe, "High": risk.High, "Medium": risk.Medium, "Low": risk.Low} {
 		c := service(t, func(w http.ResponseWriter) { answer(w, 200, `{"address":"`+lazarus+`","risk":"`+level+`"}`) })
-		if v, err := (Screening{c, seal.NewSecret("k")}).Screen(t.Context(), subject); err != nil || v.Severity != want || !v.Known {
+		if v, err := (Screening{c, seal.NewSecret("k")}).Screen(t.Context(), subject); err != nil || v.Severity != want || !v.IsKnown {
 			t.Errorf("%s: got %+v %v, want %s", level, v, err, want)
 		}
 	}
 	unknown := service(t, func(w http.ResponseWriter) { answer(w, 404, `{"message":"not found"}`) })
-	if v, err := (Screening{unknown, seal.NewSecret("k")}).Screen(t.Context(), subject); err != nil || v.Severity != risk.Unknown || v.Known {
+	if v, err := (Screening{unknown, seal.NewSecret("k")}).Screen(t.Context(), subject); err != nil || v.Severity != risk.Unknown || v.IsKnown {
 		t.Errorf("404: got %+v %v, want UNKNOWN", v, err)
 	}
 }
@@ -146,7 +146,7 @@ func TestTheFreeListSaysOnOrOff(t *testing.T) {
 	} {
 		client := service(t, func(w http.ResponseWriter) { answer(w, 200, c.body) })
 		v, err := Sanctions{client, seal.NewSecret("k")}.Screen(t.Context(), subject)
-		if c.want == "" && !errors.Is(err, risk.ErrUnavailable) || c.want != "" && (err != nil || v.Severity != c.want || !v.Known) {
+		if c.want == "" && !errors.Is(err, risk.ErrUnavailable) || c.want != "" && (err != nil || v.Severity != c.want || !v.IsKnown) {
 			t.Errorf("%s: got %+v %v, want %q", name, v, err, c.want)
 		}
 	}
@@ -158,8 +158,8 @@ func FuzzDecode(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
 		reply := outside.Reply{Status: 200, Body: body}
-		if v, err := decode(reply, subject, risk.Verdict{Provider: ScreeningName}); err == nil {
-			if v.Severity == risk.None || !v.Known || !strings.Contains(strings.ToLower(string(body)), "address") {
+		if v, err := decodeEntity(reply, subject, risk.Verdict{Provider: ScreeningName}); err == nil {
+			if v.Severity == risk.None || !v.IsKnown || !strings.Contains(strings.ToLower(string(body)), "address") {
 				t.Fatalf("%q: got %+v", body, v)
 			}
 		}

@@ -39,22 +39,22 @@ const (
 	scoreMax = 10
 )
 
-// Cuts are the scores, from 0 to 10 with a fraction, from which on something has a
+// Thresholds are the scores, from 0 to 10 with a fraction, from which on something has a
 // severity. What is above 0 and below Medium is LOW.
-type Cuts struct{ Medium, High, Severe *big.Rat }
+type Thresholds struct{ Medium, High, Severe *big.Rat }
 
-// CutsUsual are 2, 5 and 8.
-var CutsUsual = Cuts{big.NewRat(2, 1), big.NewRat(5, 1), big.NewRat(8, 1)}
+// DefaultThresholds are 2, 5 and 8.
+var DefaultThresholds = Thresholds{big.NewRat(2, 1), big.NewRat(5, 1), big.NewRat(8, 1)}
 
-// Check refuses cuts that are not in order.
-func (c Cuts) Check() error {
+// Validate refuses cuts that are not in order.
+func (c Thresholds) Validate() error {
 	if c.Medium.Sign() <= 0 || c.Medium.Cmp(c.High) >= 0 || c.High.Cmp(c.Severe) >= 0 || c.Severe.Cmp(big.NewRat(scoreMax, 1)) > 0 {
 		return errors.New("medium, high and severe rise from above 0 to at most 10")
 	}
 	return nil
 }
 
-func (c Cuts) severity(score *big.Rat) risk.Severity {
+func (c Thresholds) severityOf(score *big.Rat) risk.Severity {
 	switch {
 	case score.Cmp(c.Severe) >= 0:
 		return risk.Severe
@@ -70,10 +70,10 @@ func (c Cuts) severity(score *big.Rat) risk.Severity {
 
 // Screener asks for the exposure of a wallet.
 type Screener struct {
-	Client *outside.Client
-	Key    seal.Secret
-	Secret seal.Secret // base64, as the vendor gives it
-	Cuts   Cuts
+	Client     *outside.Client
+	Key        seal.Secret
+	Secret     seal.Secret // base64, as the vendor gives it
+	Thresholds Thresholds
 	// Milliseconds is the unit of the time that is signed, instead of seconds.
 	Milliseconds bool
 	Clock        func() time.Time // nil: the system's
@@ -85,7 +85,7 @@ func (Screener) Name() string { return Name }
 // Covers every chain: it is asked by the address alone.
 func (Screener) Covers(ch chain.Name) bool { return ch.Family() != "" }
 
-type subjectOf struct {
+type walletSubject struct {
 	Asset      string `json:"asset"`
 	Blockchain string `json:"blockchain"`
 	Type       string `json:"type"`
@@ -93,14 +93,14 @@ type subjectOf struct {
 }
 
 type request struct {
-	Subject   subjectOf `json:"subject"`
-	Type      string    `json:"type"`
-	Reference string    `json:"customer_reference"`
+	Subject   walletSubject `json:"subject"`
+	Type      string        `json:"type"`
+	Reference string        `json:"customer_reference"`
 }
 
 // answer has the members that are documented; a Value decides nothing.
 type answer struct {
-	Subject       *subjectOf      `json:"subject"`
+	Subject       *walletSubject  `json:"subject"`
 	Score         jsontext.Value  `json:"risk_score"`
 	ScoreDetail   jsontext.Value  `json:"risk_score_detail"`
 	Clusters      []cluster       `json:"cluster_entities"`
@@ -130,17 +130,17 @@ type answer struct {
 }
 
 type cluster struct {
-	Name     *string        `json:"name"`
-	Category *string        `json:"category"`
-	Primary  *bool          `json:"is_primary_entity"`
-	VASP     *bool          `json:"is_vasp"`
-	After    jsontext.Value `json:"is_after_sanction_date"`
+	Name          *string        `json:"name"`
+	Category      *string        `json:"category"`
+	Primary       *bool          `json:"is_primary_entity"`
+	VASP          *bool          `json:"is_vasp"`
+	AfterSanction jsontext.Value `json:"is_after_sanction_date"`
 }
 
 // Screen asks for one address. An address that is on no chain yet, and one without a
 // score, is UNKNOWN.
 func (s Screener) Screen(ctx context.Context, subject risk.Subject) (risk.Verdict, error) {
-	body, err := json.Marshal(request{subjectOf{"holistic", "holistic", "address", string(subject.Address)}, "wallet_exposure", risk.Canonical(string(subject.Address))})
+	body, err := json.Marshal(request{walletSubject{"holistic", "holistic", "address", string(subject.Address)}, "wallet_exposure", risk.CanonicalAddress(string(subject.Address))})
 	if err != nil {
 		return risk.Verdict{}, risk.Unavailable("write the request: %w", err)
 	}
@@ -152,30 +152,30 @@ func (s Screener) Screen(ctx context.Context, subject risk.Subject) (risk.Verdic
 	if s.Milliseconds {
 		stamp = strconv.FormatInt(now.UnixMilli(), 10)
 	}
-	signature, err := s.sign(stamp, http.MethodPost, path, body)
+	signature, err := s.signRequest(stamp, http.MethodPost, path, body)
 	if err != nil {
 		return risk.Verdict{}, err
 	}
-	got, err := s.Client.Ask(ctx, http.MethodPost, path, http.Header{
+	got, err := s.Client.SendRequest(ctx, http.MethodPost, path, http.Header{
 		"X-Access-Key": {s.Key.Reveal()}, "X-Access-Timestamp": {stamp}, "X-Access-Sign": {signature},
 	}, body)
 	if err != nil {
-		return refuse(err)
+		return asUnavailable(err)
 	}
-	if got.Is(http.StatusNotFound) {
-		return risk.Verdict{Provider: Name, Severity: risk.Unknown, At: time.Now(), Raw: []byte(got.Body)}, nil
+	if got.HasStatus(http.StatusNotFound) {
+		return risk.Verdict{Provider: Name, Severity: risk.Unknown, GivenAt: time.Now(), Raw: []byte(got.Body)}, nil
 	}
-	if !got.Is(http.StatusOK) {
-		return refuse(got.Wrong())
+	if !got.HasStatus(http.StatusOK) {
+		return asUnavailable(got.UnexpectedStatus())
 	}
-	return s.decode(got, subject)
+	return s.decodeExposure(got, subject)
 }
 
-// sign is over exactly what is sent.
-func (s Screener) sign(stamp, method, path string, body []byte) (string, error) {
+// signRequest is over exactly what is sent.
+func (s Screener) signRequest(stamp, method, path string, body []byte) (string, error) {
 	secret, err := base64.StdEncoding.DecodeString(s.Secret.Reveal())
 	if err != nil || len(secret) == 0 {
-		return "", risk.Final("the secret is not base64")
+		return "", risk.NotRetryable("the secret is not base64")
 	}
 	mac := hmac.New(sha256.New, secret)
 	mac.Write([]byte(stamp + method + path))
@@ -183,21 +183,21 @@ func (s Screener) sign(stamp, method, path string, body []byte) (string, error) 
 	return base64.StdEncoding.EncodeToString(mac.Sum(nil)), nil
 }
 
-func (s Screener) decode(got outside.Reply, subject risk.Subject) (risk.Verdict, error) {
+func (s Screener) decodeExposure(got outside.Reply, subject risk.Subject) (risk.Verdict, error) {
 	var a answer
 	if err := got.Decode(&a); err != nil {
 		return risk.Verdict{}, risk.Unavailable("%w", err)
 	}
-	asked := risk.Canonical(string(subject.Address))
+	wanted := risk.CanonicalAddress(string(subject.Address))
 	switch {
-	case a.Subject != nil && risk.Canonical(a.Subject.Hash) != asked, a.Reference != nil && *a.Reference != asked:
+	case a.Subject != nil && risk.CanonicalAddress(a.Subject.Hash) != wanted, a.Reference != nil && *a.Reference != wanted:
 		return risk.Verdict{}, risk.Unavailable("an answer about another address")
 	case a.Process == nil || *a.Process != "complete":
 		return risk.Verdict{}, risk.Unavailable("an answer that is not complete")
 	case a.Error != nil && a.Error.Kind() != 'n':
 		return risk.Verdict{}, risk.Unavailable("an answer with an error")
 	}
-	v := risk.Verdict{Provider: Name, Severity: risk.Unknown, At: time.Now(), Raw: []byte(got.Body)}
+	v := risk.Verdict{Provider: Name, Severity: risk.Unknown, GivenAt: time.Now(), Raw: []byte(got.Body)}
 	if a.ScreeningID != nil {
 		v.Reference = *a.ScreeningID
 	}
@@ -207,25 +207,25 @@ func (s Screener) decode(got outside.Reply, subject risk.Subject) (risk.Verdict,
 		if c.Category != nil {
 			v.Categories = append(v.Categories, *c.Category)
 			if primary {
-				v.Owner = append(v.Owner, *c.Category)
+				v.OwnerCategories = append(v.OwnerCategories, *c.Category)
 			}
 		}
 		if c.Name != nil && (v.Entity == "" || primary) {
 			v.Entity = *c.Name
 		}
 	}
-	score, ok, err := a.score()
+	score, ok, err := a.readScore()
 	if err != nil || !ok {
 		return v, err
 	}
-	v.Severity, v.Known = s.Cuts.severity(score), true
-	v.Score = hundred(score)
+	v.Severity, v.IsKnown = s.Thresholds.severityOf(score), true
+	v.Score = scaleToHundred(score)
 	return v, nil
 }
 
-// score reads the score; ok is false when the vendor has none, which it says with null.
+// readScore reads the score; ok is false when the vendor has none, which it says with null.
 // Error: there is no such member, or it is no score.
-func (a answer) score() (score *big.Rat, ok bool, err error) {
+func (a answer) readScore() (score *big.Rat, ok bool, err error) {
 	if len(a.Score) == 0 {
 		return nil, false, risk.Unavailable("an answer without a score")
 	}
@@ -238,23 +238,23 @@ func (a answer) score() (score *big.Rat, ok bool, err error) {
 	}
 	score, err = n.Rat()
 	if err != nil || score.Sign() < 0 || score.Cmp(big.NewRat(scoreMax, 1)) > 0 {
-		return nil, false, risk.Unavailable("a score of %s", risk.Text(string(n)))
+		return nil, false, risk.Unavailable("a score of %s", risk.SanitizeText(string(n)))
 	}
 	return score, true, nil
 }
 
-// hundred is a score of 10 as one of 100, rounded up.
-func hundred(score *big.Rat) *int {
+// scaleToHundred is a score of 10 as one of 100, rounded up.
+func scaleToHundred(score *big.Rat) *int {
 	scaled := new(big.Rat).Mul(score, big.NewRat(10, 1))
 	n := new(big.Int).Add(scaled.Num(), new(big.Int).Sub(scaled.Denom(), big.NewInt(1)))
 	v := int(n.Div(n, scaled.Denom()).Int64())
 	return &v
 }
 
-// refuse says whether it helps to ask again at once.
-func refuse(err error) (risk.Verdict, error) {
-	if outside.Refused(err) {
-		return risk.Verdict{}, risk.Final("%w", err)
+// asUnavailable says whether it helps to ask again at once.
+func asUnavailable(err error) (risk.Verdict, error) {
+	if outside.IsRefused(err) {
+		return risk.Verdict{}, risk.NotRetryable("%w", err)
 	}
 	return risk.Verdict{}, fmt.Errorf("%w: %w", risk.ErrUnavailable, err)
 }

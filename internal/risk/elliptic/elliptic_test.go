@@ -55,11 +55,11 @@ func service(t *testing.T, status int, body string) Screener {
 		_, _ = w.Write([]byte(body))
 	}))
 	t.Cleanup(server.Close)
-	c, err := outside.New(server.URL, 0)
+	c, err := outside.NewClient(server.URL, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Screener{Client: c, Key: seal.NewSecret("k"), Secret: seal.NewSecret(secret), Cuts: CutsUsual, Clock: func() time.Time { return at }}
+	return Screener{Client: c, Key: seal.NewSecret("k"), Secret: seal.NewSecret(secret), Thresholds: DefaultThresholds, Clock: func() time.Time { return at }}
 }
 
 func TestAScoreIsCutIntoSeverities(t *testing.T) {
@@ -72,26 +72,26 @@ func TestAScoreIsCutIntoSeverities(t *testing.T) {
 		"5": {risk.High, 50}, "7.9999999999": {risk.High, 80}, "8": {risk.Severe, 80}, "10": {risk.Severe, 100}, "1e1": {risk.Severe, 100},
 	} {
 		v, err := service(t, 200, of(text, "")).Screen(t.Context(), subject)
-		if err != nil || v.Severity != c.want || !v.Known || v.Score == nil || *v.Score != c.score || v.Reference != "scr_1" {
+		if err != nil || v.Severity != c.want || !v.IsKnown || v.Score == nil || *v.Score != c.score || v.Reference != "scr_1" {
 			t.Errorf("%s: got %+v %v, want %s and %d", text, v, err, c.want, c.score)
 		}
 	}
 	s := service(t, 200, of("6", `{"name":"A","category":"Exchange","is_primary_entity":false,"is_vasp":true,"is_after_sanction_date":null},{"name":"Lazarus","category":"Sanctions","is_primary_entity":true,"is_vasp":false,"is_after_sanction_date":true}`))
-	s.Cuts, s.Milliseconds = Cuts{big.NewRat(1, 1), big.NewRat(3, 1), big.NewRat(6, 1)}, true
+	s.Thresholds, s.Milliseconds = Thresholds{big.NewRat(1, 1), big.NewRat(3, 1), big.NewRat(6, 1)}, true
 	if v, err := s.Screen(t.Context(), subject); err != nil || v.Severity != risk.Severe || v.Entity != "Lazarus" || !v.Direct || len(v.Categories) != 2 {
 		t.Errorf("other cuts: got %+v %v, want SEVERE", v, err)
 	}
-	for _, bad := range []Cuts{
+	for _, bad := range []Thresholds{
 		{big.NewRat(0, 1), big.NewRat(3, 1), big.NewRat(6, 1)},
 		{big.NewRat(3, 1), big.NewRat(3, 1), big.NewRat(6, 1)},
 		{big.NewRat(1, 1), big.NewRat(7, 1), big.NewRat(6, 1)},
 		{big.NewRat(1, 1), big.NewRat(3, 1), big.NewRat(11, 1)},
 	} {
-		if bad.Check() == nil {
+		if bad.Validate() == nil {
 			t.Errorf("%v: got no error, want one", bad)
 		}
 	}
-	if err := CutsUsual.Check(); err != nil {
+	if err := DefaultThresholds.Validate(); err != nil {
 		t.Error(err)
 	}
 }
@@ -101,7 +101,7 @@ func TestNoScoreIsUnknown(t *testing.T) {
 	for name, s := range map[string]Screener{
 		"a score of null": service(t, 200, of("null", "")), "on no chain yet": service(t, 404, `{"name":"NotInBlockchain"}`),
 	} {
-		if v, err := s.Screen(t.Context(), subject); err != nil || v.Severity != risk.Unknown || v.Known {
+		if v, err := s.Screen(t.Context(), subject); err != nil || v.Severity != risk.Unknown || v.IsKnown {
 			t.Errorf("%s: got %+v %v, want UNKNOWN", name, v, err)
 		}
 	}
@@ -149,8 +149,8 @@ func FuzzDecode(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
-		v, err := Screener{Cuts: CutsUsual}.decode(outside.Reply{Status: 200, Body: body}, subject)
-		if err == nil && (v.Known == (v.Severity == risk.Unknown) || v.Score != nil && (*v.Score < 0 || *v.Score > 100) || (v.Score == nil) == v.Known) {
+		v, err := Screener{Thresholds: DefaultThresholds}.decodeExposure(outside.Reply{Status: 200, Body: body}, subject)
+		if err == nil && (v.IsKnown == (v.Severity == risk.Unknown) || v.Score != nil && (*v.Score < 0 || *v.Score > 100) || (v.Score == nil) == v.IsKnown) {
 			t.Fatalf("%q: got %+v", body, v)
 		}
 	})

@@ -27,8 +27,8 @@ const (
 	// Name is the provider, as the API tells it.
 	Name = "OFAC"
 
-	// AgeMaxUsual is how old a list may be: it is published about every week.
-	AgeMaxUsual = 14 * 24 * time.Hour
+	// AgeMaxDefault is how old a list may be: it is published about every week.
+	AgeMaxDefault = 14 * 24 * time.Hour
 
 	source         = "OFAC_SDN"
 	listPrefix     = "slt"
@@ -43,8 +43,8 @@ type Store struct {
 	Seal *seal.Keyset
 }
 
-// Kept is a list that was imported.
-type Kept struct {
+// StoredList is a list that was imported.
+type StoredList struct {
 	ID        string    `json:"id"`
 	Published time.Time `json:"published"`
 	Imported  time.Time `json:"imported"`
@@ -52,51 +52,51 @@ type Kept struct {
 	Entries   []Entry   `json:"entries"`
 }
 
-func place(listID string, part int) seal.Place {
-	return seal.Place{Kind: "sanctions_list", ID: listID, Version: part}
+func partBinding(listID string, part int) seal.Binding {
+	return seal.Binding{Kind: "sanctions_list", ID: listID, Version: part}
 }
 
 // Import keeps a list from now on. Errors: INVALID_STATE for one that is older than
 // the one that is there or has less than half of its addresses, unless shrunk says
 // that this is meant, and INVALID_REQUEST for a date in the future.
-func (s *Store) Import(ctx context.Context, by audit.Actor, l List, shrunk bool) (Kept, error) {
+func (s *Store) Import(ctx context.Context, actor audit.Actor, l List, allowShrunk bool) (StoredList, error) {
 	now := s.DB.Clock()()
 	if l.Published.Sub(now) > futureMax {
-		return Kept{}, fault.New(fault.Invalid, fault.InvalidRequest, "The list is of %s, which is to come. Nothing was changed. Check the file and this machine's clock.", l.Published.Format(time.DateOnly))
+		return StoredList{}, fault.New(fault.Invalid, fault.InvalidRequest, "The list is of %s, which is to come. Nothing was changed. Check the file and this machine's clock.", l.Published.Format(time.DateOnly))
 	}
-	before, err := s.Newest(ctx)
+	current, err := s.LoadNewest(ctx)
 	switch {
-	case errors.Is(err, errNone):
+	case errors.Is(err, errNoList):
 	case errors.Is(err, seal.ErrUnsealed): // it can only be replaced
 	case err != nil:
-		return Kept{}, err
-	case l.Published.Before(before.Published):
-		return Kept{}, fault.New(fault.Conflict, fault.InvalidState, "The list is of %s and the one that is there of %s. Nothing was changed. Download the list again.",
-			l.Published.Format(time.DateOnly), before.Published.Format(time.DateOnly))
-	case len(l.Entries) < len(before.Entries)/2 && !shrunk:
-		return Kept{}, fault.New(fault.Conflict, fault.InvalidState, "The list has %d addresses and the one that is there %d. Nothing was changed. Check the file; --shrunk takes it.", len(l.Entries), len(before.Entries))
+		return StoredList{}, err
+	case l.Published.Before(current.Published):
+		return StoredList{}, fault.New(fault.Conflict, fault.InvalidState, "The list is of %s and the one that is there of %s. Nothing was changed. Download the list again.",
+			l.Published.Format(time.DateOnly), current.Published.Format(time.DateOnly))
+	case len(l.Entries) < len(current.Entries)/2 && !allowShrunk:
+		return StoredList{}, fault.New(fault.Conflict, fault.InvalidState, "The list has %d addresses and the one that is there %d. Nothing was changed. Check the file; --shrunk takes it.", len(l.Entries), len(current.Entries))
 	}
-	var kept Kept
+	var stored StoredList
 	err = s.DB.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-		kept = Kept{ID: id.New(listPrefix, tx.Now), Published: l.Published, Imported: tx.Now, Digest: hex.EncodeToString(l.Digest[:]), Entries: l.Entries}
-		sealed, err := s.seal(kept)
+		stored = StoredList{ID: id.New(listPrefix, tx.Now), Published: l.Published, Imported: tx.Now, Digest: hex.EncodeToString(l.Digest[:]), Entries: l.Entries}
+		sealed, err := s.sealList(stored)
 		if err != nil {
 			return err
 		}
 		_, err = tx.Exec(ctx, `INSERT INTO sanctions_lists (list_id, source, published_at, imported_at, addresses, digest, sealed) VALUES ($1, $2, $3, $4, $5, $6, $7)`,
-			kept.ID, source, kept.Published, kept.Imported, len(kept.Entries), l.Digest[:], sealed)
+			stored.ID, source, stored.Published, stored.Imported, len(stored.Entries), l.Digest[:], sealed)
 		if err != nil {
 			return fmt.Errorf("keep the list of sanctions: %w", err)
 		}
 		return audit.Record(ctx, tx, audit.Entry{
-			Actor: by, Action: "sanctions_list.imported", ResourceKind: "SANCTIONS_LIST", ResourceID: kept.ID,
-			Detail: map[string]any{"source": source, "published": kept.Published, "addresses": len(kept.Entries), "digest": kept.Digest},
+			Actor: actor, Action: "sanctions_list.imported", ResourceKind: "SANCTIONS_LIST", ResourceID: stored.ID,
+			Detail: map[string]any{"source": source, "published": stored.Published, "addresses": len(stored.Entries), "digest": stored.Digest},
 		})
 	})
-	return kept, err
+	return stored, err
 }
 
-func (s *Store) seal(k Kept) (parts [][]byte, err error) {
+func (s *Store) sealList(k StoredList) (parts [][]byte, err error) {
 	var packed bytes.Buffer
 	z := gzip.NewWriter(&packed)
 	if err := json.NewEncoder(z).Encode(k); err != nil {
@@ -107,7 +107,7 @@ func (s *Store) seal(k Kept) (parts [][]byte, err error) {
 	}
 	for part := range (packed.Len() + partBytesMax - 1) / partBytesMax {
 		text := packed.Bytes()[part*partBytesMax : min((part+1)*partBytesMax, packed.Len())]
-		sealed, err := s.Seal.Seal(text, place(k.ID, part))
+		sealed, err := s.Seal.Seal(text, partBinding(k.ID, part))
 		if err != nil {
 			return nil, err
 		}
@@ -116,10 +116,10 @@ func (s *Store) seal(k Kept) (parts [][]byte, err error) {
 	return parts, nil
 }
 
-func (s *Store) unseal(listID string, parts [][]byte) (k Kept, err error) {
+func (s *Store) unsealList(listID string, parts [][]byte) (k StoredList, err error) {
 	var packed bytes.Buffer
 	for part, sealed := range parts {
-		text, err := s.Seal.Unseal(sealed, place(listID, part))
+		text, err := s.Seal.Unseal(sealed, partBinding(listID, part))
 		if err != nil {
 			return k, err
 		}
@@ -142,7 +142,7 @@ func (s *Store) unseal(listID string, parts [][]byte) (k Kept, err error) {
 	return k, nil
 }
 
-var errNone = errors.New("no list of sanctions was imported yet: coffer risk import FILE")
+var errNoList = errors.New("no list of sanctions was imported yet: coffer risk import FILE")
 
 // newestID finds the list that counts: the one that was imported last. Ids rise with
 // the time they are made at.
@@ -151,7 +151,7 @@ func (s *Store) newestID(ctx context.Context) (listID string, err error) {
 		return tx.QueryRow(ctx, `SELECT list_id FROM sanctions_lists WHERE source = $1 ORDER BY list_id DESC LIMIT 1`, source).Scan(&listID)
 	})
 	if errors.Is(err, pgx.ErrNoRows) {
-		return "", errNone
+		return "", errNoList
 	}
 	if err != nil {
 		return "", fmt.Errorf("look for the list of sanctions: %w", err)
@@ -159,24 +159,24 @@ func (s *Store) newestID(ctx context.Context) (listID string, err error) {
 	return listID, nil
 }
 
-// Newest is the list that counts. Errors: there is none, it does not open.
-func (s *Store) Newest(ctx context.Context) (Kept, error) {
+// LoadNewest is the list that counts. Errors: there is none, it does not open.
+func (s *Store) LoadNewest(ctx context.Context) (StoredList, error) {
 	listID, err := s.newestID(ctx)
 	if err != nil {
-		return Kept{}, err
+		return StoredList{}, err
 	}
-	return s.byID(ctx, listID)
+	return s.loadByID(ctx, listID)
 }
 
-func (s *Store) byID(ctx context.Context, listID string) (Kept, error) {
+func (s *Store) loadByID(ctx context.Context, listID string) (StoredList, error) {
 	var parts [][]byte
 	err := s.DB.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		return tx.QueryRow(ctx, `SELECT sealed FROM sanctions_lists WHERE list_id = $1`, listID).Scan(&parts)
 	})
 	if err != nil {
-		return Kept{}, fmt.Errorf("read the list %s: %w", listID, err)
+		return StoredList{}, fmt.Errorf("read the list %s: %w", listID, err)
 	}
-	return s.unseal(listID, parts)
+	return s.unsealList(listID, parts)
 }
 
 // Screener answers from the list that was imported last.
@@ -186,7 +186,7 @@ type Screener struct {
 
 	mu     sync.Mutex
 	listID string
-	kept   Kept
+	list   StoredList
 	byAddr map[string]Entry
 }
 
@@ -198,18 +198,18 @@ func (*Screener) Covers(ch chain.Name) bool { return ch.Family() != "" }
 
 // Screen looks for the address: SEVERE when it is on the list, NONE when not.
 func (s *Screener) Screen(ctx context.Context, subject risk.Subject) (risk.Verdict, error) {
-	list, entry, listed, err := s.look(ctx, risk.Canonical(string(subject.Address)))
+	list, entry, listed, err := s.findEntry(ctx, risk.CanonicalAddress(string(subject.Address)))
 	if err != nil {
-		return risk.Verdict{}, risk.Final("%w", err)
+		return risk.Verdict{}, risk.NotRetryable("%w", err)
 	}
 	now := s.Store.DB.Clock()()
 	// On the list is on the list, however old it is.
 	if age := now.Sub(list.Published); !listed && (age > s.AgeMax || age < -futureMax) {
-		return risk.Verdict{}, risk.Final("the list of sanctions is of %s, and may be at most %s old: download it and import it with coffer risk import",
+		return risk.Verdict{}, risk.NotRetryable("the list of sanctions is of %s, and may be at most %s old: download it and import it with coffer risk import",
 			list.Published.Format(time.DateOnly), s.AgeMax)
 	}
 	v := risk.Verdict{
-		Provider: Name, Severity: risk.None, Known: true, Direct: true, At: now,
+		Provider: Name, Severity: risk.None, IsKnown: true, Direct: true, GivenAt: now,
 		Reference: fmt.Sprintf("SDN list of %s, %s", list.Published.Format(time.DateOnly), list.ID),
 	}
 	answer := map[string]any{"list": list.ID, "published": list.Published, "digest": list.Digest, "entry": nil}
@@ -223,8 +223,8 @@ func (s *Screener) Screen(ctx context.Context, subject risk.Subject) (risk.Verdi
 	return v, nil
 }
 
-// look reads the list again when another was imported.
-func (s *Screener) look(ctx context.Context, address string) (list Kept, e Entry, listed bool, err error) {
+// findEntry reads the list again when another was imported.
+func (s *Screener) findEntry(ctx context.Context, address string) (list StoredList, e Entry, listed bool, err error) {
 	newest, err := s.Store.newestID(ctx)
 	if err != nil {
 		return list, e, false, err
@@ -232,15 +232,15 @@ func (s *Screener) look(ctx context.Context, address string) (list Kept, e Entry
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if newest != s.listID {
-		kept, err := s.Store.byID(ctx, newest)
+		stored, err := s.Store.loadByID(ctx, newest)
 		if err != nil {
 			return list, e, false, err
 		}
-		s.listID, s.kept, s.byAddr = newest, kept, make(map[string]Entry, len(kept.Entries))
-		for _, e := range kept.Entries {
-			s.byAddr[risk.Canonical(e.Address)] = e
+		s.listID, s.list, s.byAddr = newest, stored, make(map[string]Entry, len(stored.Entries))
+		for _, e := range stored.Entries {
+			s.byAddr[risk.CanonicalAddress(e.Address)] = e
 		}
 	}
 	e, listed = s.byAddr[address]
-	return s.kept, e, listed, nil
+	return s.list, e, listed, nil
 }

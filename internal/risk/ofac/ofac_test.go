@@ -32,12 +32,12 @@ func extract(t testing.TB) string {
 
 func TestAListIsReadWithItsDateItsNamesAndItsAddresses(t *testing.T) {
 	t.Parallel()
-	l, err := Read(strings.NewReader(extract(t)))
+	l, err := ReadList(strings.NewReader(extract(t)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := time.Date(2026, 1, 28, 0, 0, 0, 0, time.UTC); !l.Published.Equal(want) || len(l.Odd) != 0 {
-		t.Errorf("got a list of %v with %q, want of %v", l.Published, l.Odd, want)
+	if want := time.Date(2026, 1, 28, 0, 0, 0, 0, time.UTC); !l.Published.Equal(want) || len(l.Unreadable) != 0 {
+		t.Errorf("got a list of %v with %q, want of %v", l.Published, l.Unreadable, want)
 	}
 	want := []Entry{
 		{lazarus, "ETH", "25307", "LAZARUS GROUP"},
@@ -87,14 +87,14 @@ func TestAFileThatIsNoWholeListIsRefused(t *testing.T) {
 		if name == "a date that is none" {
 			text = strings.Replace(text, "<Month>1</Month>", "<Month>2</Month>", 1)
 		}
-		if l, err := Read(strings.NewReader(text)); err == nil {
+		if l, err := ReadList(strings.NewReader(text)); err == nil {
 			t.Errorf("%s: got %d addresses, want an error", name, len(l.Entries))
 		}
 	}
-	if l, err := Read(strings.NewReader(with("149w62rY42aZBox8fGcmqNsXUzSStKeq8C", "149w62 rY42"))); err != nil || len(l.Odd) != 1 {
-		t.Errorf("an odd address: got %q %v, want it told", l.Odd, err)
+	if l, err := ReadList(strings.NewReader(with("149w62rY42aZBox8fGcmqNsXUzSStKeq8C", "149w62 rY42"))); err != nil || len(l.Unreadable) != 1 {
+		t.Errorf("an odd address: got %q %v, want it told", l.Unreadable, err)
 	}
-	if _, err := Read(io.MultiReader(strings.NewReader(whole[:1000]), broken{})); err == nil {
+	if _, err := ReadList(io.MultiReader(strings.NewReader(whole[:1000]), broken{})); err == nil {
 		t.Error("a disk that fails: got no error, want one")
 	}
 }
@@ -106,19 +106,19 @@ func (broken) Read([]byte) (int, error) { return 0, errors.New("input/output err
 func store(t *testing.T, now time.Time) *Store {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "seal.key")
-	if err := seal.Create(path); err != nil {
+	if err := seal.CreateKeyset(path); err != nil {
 		t.Fatal(err)
 	}
-	keys, err := seal.Open(path)
+	keys, err := seal.OpenKeyset(path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return &Store{pgtest.NewWithClock(t, func() time.Time { return now }), keys}
 }
 
-func imported(t *testing.T, s *Store) Kept {
+func imported(t *testing.T, s *Store) StoredList {
 	t.Helper()
-	l, err := Read(strings.NewReader(extract(t)))
+	l, err := ReadList(strings.NewReader(extract(t)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -132,7 +132,7 @@ func imported(t *testing.T, s *Store) Kept {
 func TestWhoIsOnTheListIsSevereOnEveryChainOfTheForm(t *testing.T) {
 	t.Parallel()
 	s := store(t, time.Date(2026, 2, 1, 0, 0, 0, 0, time.UTC))
-	screener := &Screener{Store: s, AgeMax: AgeMaxUsual}
+	screener := &Screener{Store: s, AgeMax: AgeMaxDefault}
 	ask := func(ch chain.Name, address string) (risk.Verdict, error) {
 		return screener.Screen(t.Context(), risk.Subject{Chain: ch, Address: chain.Address(address)})
 	}
@@ -154,7 +154,7 @@ func TestWhoIsOnTheListIsSevereOnEveryChainOfTheForm(t *testing.T) {
 		{chain.Ethereum, "0x198B716B8Aaf21512996dC57EB0615e2383E2f96", risk.None},
 	} {
 		v, err := ask(c.chain, c.address)
-		if err != nil || v.Severity != c.want || !v.Known || !strings.Contains(v.Reference, k.ID) || !strings.Contains(v.Reference, "2026-01-28") {
+		if err != nil || v.Severity != c.want || !v.IsKnown || !strings.Contains(v.Reference, k.ID) || !strings.Contains(v.Reference, "2026-01-28") {
 			t.Errorf("%s on %s: got %+v %v, want %s", c.address, c.chain, v, err, c.want)
 		}
 		if c.address == lazarus && (v.Entity != "OFAC SDN 25307: LAZARUS GROUP" || !v.Direct) {
@@ -170,10 +170,10 @@ func TestAListThatIsTooOldIsNoAnswer(t *testing.T) {
 	s := store(t, now)
 	imported(t, s)
 	clean := risk.Subject{Chain: chain.Ethereum, Address: "0x198B716B8Aaf21512996dC57EB0615e2383E2f96"}
-	if v, err := (&Screener{Store: s, AgeMax: AgeMaxUsual}).Screen(t.Context(), clean); err != nil || v.Severity != risk.None {
+	if v, err := (&Screener{Store: s, AgeMax: AgeMaxDefault}).Screen(t.Context(), clean); err != nil || v.Severity != risk.None {
 		t.Errorf("just young enough: got %+v %v, want NONE", v, err)
 	}
-	old := &Screener{Store: s, AgeMax: AgeMaxUsual - time.Second}
+	old := &Screener{Store: s, AgeMax: AgeMaxDefault - time.Second}
 	if _, err := old.Screen(t.Context(), clean); !errors.Is(err, risk.ErrUnavailable) || !strings.Contains(err.Error(), "coffer risk import") {
 		t.Errorf("too old: got %v, want unavailable with what to do", err)
 	}
@@ -187,7 +187,7 @@ func TestAnOlderOrAShrunkListReplacesNone(t *testing.T) {
 	now := time.Date(2026, 2, 1, 0, 0, 0, 0, time.UTC)
 	s := store(t, now)
 	imported(t, s)
-	l, err := Read(strings.NewReader(extract(t)))
+	l, err := ReadList(strings.NewReader(extract(t)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -209,7 +209,7 @@ func TestAnOlderOrAShrunkListReplacesNone(t *testing.T) {
 		one := store(t, now)
 		imported(t, one)
 		_, err := one.Import(t.Context(), audit.Operator("op"), changed, c.shrunk)
-		if (err == nil) != (c.code == "") || err != nil && !fault.Is(err, c.code) {
+		if (err == nil) != (c.code == "") || err != nil && !fault.HasCode(err, c.code) {
 			t.Errorf("%s: got %v, want %q", name, err, c.code)
 		}
 	}
@@ -228,11 +228,11 @@ func TestAListThatWasChangedInTheDatabaseIsNoAnswer(t *testing.T) {
 			t.Parallel()
 			s := store(t, time.Date(2026, 2, 1, 0, 0, 0, 0, time.UTC))
 			imported(t, s)
-			if _, err := pgtest.Owner(t, s.DB).Exec(t.Context(), sql); err != nil {
+			if _, err := pgtest.OwnerPool(t, s.DB).Exec(t.Context(), sql); err != nil {
 				t.Fatal(err)
 			}
 			subject := risk.Subject{Chain: chain.Ethereum, Address: "0x198B716B8Aaf21512996dC57EB0615e2383E2f96"}
-			if v, err := (&Screener{Store: s, AgeMax: AgeMaxUsual}).Screen(context.WithoutCancel(t.Context()), subject); !errors.Is(err, risk.ErrUnavailable) {
+			if v, err := (&Screener{Store: s, AgeMax: AgeMaxDefault}).Screen(context.WithoutCancel(t.Context()), subject); !errors.Is(err, risk.ErrUnavailable) {
 				t.Errorf("got %+v %v, want unavailable", v, err)
 			}
 		})
@@ -245,7 +245,7 @@ func FuzzRead(f *testing.F) {
 	f.Add([]byte(whole[:3000]))
 	f.Add([]byte(`<Sanctions><DateOfIssue><Year>2026</Year><Month>1</Month><Day>2</Day></DateOfIssue><FeatureType ID="1">Digital Currency Address - XBT</FeatureType><DistinctParty><Feature FeatureTypeID="1"><FeatureVersion><VersionDetail>a</VersionDetail></FeatureVersion></Feature></DistinctParty></Sanctions>`))
 	f.Fuzz(func(t *testing.T, text []byte) {
-		l, err := Read(strings.NewReader(string(text)))
+		l, err := ReadList(strings.NewReader(string(text)))
 		if err != nil {
 			return
 		}

@@ -49,25 +49,25 @@ type Entry struct {
 
 // List is what was read of a file.
 type List struct {
-	Published time.Time // the day that the file names
-	Digest    [32]byte  // SHA-256 of the file
-	Entries   []Entry   // sorted
-	Odd       []string  // texts that stand where addresses do and are none
+	Published  time.Time // the day that the file names
+	Digest     [32]byte  // SHA-256 of the file
+	Entries    []Entry   // sorted
+	Unreadable []string  // texts that stand where addresses do and are none
 }
 
-// Read reads a file to its end. Error: it is no such file, it is cut off, it has no
+// ReadList reads a file to its end. Error: it is no such file, it is cut off, it has no
 // date or no address, or more than any such file would have.
-func Read(r io.Reader) (List, error) {
+func ReadList(r io.Reader) (List, error) {
 	hash := sha256.New()
 	bounded := &io.LimitedReader{R: io.TeeReader(r, hash), N: fileBytesMax}
 	p := parser{dec: xml.NewDecoder(bounded), types: map[string]string{}}
-	err := p.run()
+	err := p.parseFile()
 	if bounded.N <= 0 {
 		err = fmt.Errorf("more than %d bytes", fileBytesMax)
 	}
 	switch {
 	case err != nil:
-	case !p.rooted:
+	case !p.sawRoot:
 		err = errors.New("it has no element Sanctions")
 	case p.list.Published.IsZero():
 		err = errors.New("it has no date of issue")
@@ -89,13 +89,13 @@ func Read(r io.Reader) (List, error) {
 
 // parser walks the file once.
 type parser struct {
-	dec    *xml.Decoder
-	rooted bool
-	types  map[string]string // of features, by their id: the symbol
-	list   List
+	dec     *xml.Decoder
+	sawRoot bool
+	types   map[string]string // of features, by their id: the symbol
+	list    List
 }
 
-func (p *parser) run() error {
+func (p *parser) parseFile() error {
 	depth := 0
 	for {
 		token, err := p.dec.Token()
@@ -113,17 +113,17 @@ func (p *parser) run() error {
 				return fmt.Errorf("elements inside one another deeper than %d", depthMax)
 			}
 			if depth == 1 {
-				if t.Name.Local != "Sanctions" || p.rooted {
-					return fmt.Errorf("it begins with %q", risk.Text(t.Name.Local))
+				if t.Name.Local != "Sanctions" || p.sawRoot {
+					return fmt.Errorf("it begins with %q", risk.SanitizeText(t.Name.Local))
 				}
-				p.rooted = true
+				p.sawRoot = true
 				continue
 			}
-			done, err := p.element(t, depth)
+			consumed, err := p.parseElement(t, depth)
 			if err != nil {
 				return err
 			}
-			if done {
+			if consumed {
 				depth--
 			}
 		case xml.EndElement:
@@ -132,20 +132,20 @@ func (p *parser) run() error {
 	}
 }
 
-// element reads an element that matters to its end; done tells whether it did.
-func (p *parser) element(t xml.StartElement, depth int) (done bool, err error) {
+// parseElement reads an element that matters to its end; done tells whether it did.
+func (p *parser) parseElement(t xml.StartElement, depth int) (consumed bool, err error) {
 	switch {
 	case t.Name.Local == "DateOfIssue" && depth == 2:
-		return true, p.date(t)
+		return true, p.parseDate(t)
 	case t.Name.Local == "FeatureType":
-		return true, p.featureType(t)
+		return true, p.parseFeatureType(t)
 	case t.Name.Local == "DistinctParty":
-		return true, p.party(t)
+		return true, p.parseParty(t)
 	}
 	return false, nil
 }
 
-func (p *parser) date(t xml.StartElement) error {
+func (p *parser) parseDate(t xml.StartElement) error {
 	var d struct{ Year, Month, Day string }
 	if err := p.dec.DecodeElement(&d, &t); err != nil {
 		return err
@@ -166,7 +166,7 @@ func (p *parser) date(t xml.StartElement) error {
 	return nil
 }
 
-func (p *parser) featureType(t xml.StartElement) error {
+func (p *parser) parseFeatureType(t xml.StartElement) error {
 	var f struct {
 		ID   string `xml:"ID,attr"`
 		Text string `xml:",chardata"`
@@ -177,32 +177,32 @@ func (p *parser) featureType(t xml.StartElement) error {
 	symbol, ok := strings.CutPrefix(strings.TrimSpace(f.Text), typePrefix)
 	if !ok {
 		if strings.Contains(strings.ToLower(f.Text), "digital currency") {
-			return fmt.Errorf("a kind of address that is not known: %q", risk.Text(f.Text))
+			return fmt.Errorf("a kind of address that is not known: %q", risk.SanitizeText(f.Text))
 		}
 		return nil
 	}
 	symbol = strings.TrimSpace(symbol)
 	if f.ID == "" || symbol == "" || len(symbol) > symbolBytesMax || len(p.types) >= featuresMax {
-		return fmt.Errorf("a kind of address that is not known: %q", risk.Text(f.Text))
+		return fmt.Errorf("a kind of address that is not known: %q", risk.SanitizeText(f.Text))
 	}
-	if own, ok := symbols[symbol]; ok {
-		symbol = own
+	if renamed, ok := symbols[symbol]; ok {
+		symbol = renamed
 	}
 	p.types[f.ID] = symbol
 	return nil
 }
 
-// party reads one listed person or company. It is decoded piece by piece: most have
+// parseParty reads one listed person or company. It is decoded piece by piece: most have
 // thousands of bytes and no address.
-func (p *parser) party(t xml.StartElement) error {
-	ref := attribute(t, "FixedRef")
+func (p *parser) parseParty(t xml.StartElement) error {
+	ref := attributeValue(t, "FixedRef")
 	name, primary := "", false
 	first := len(p.list.Entries)
 	depth := 1
 	for depth > 0 {
 		token, err := p.dec.Token()
 		if err != nil {
-			return whole(err)
+			return asUnexpectedEnd(err)
 		}
 		switch t := token.(type) {
 		case xml.StartElement:
@@ -211,17 +211,17 @@ func (p *parser) party(t xml.StartElement) error {
 			}
 			switch t.Name.Local {
 			case "Alias":
-				text, err := p.alias(t)
+				text, err := p.parseAlias(t)
 				if err != nil {
 					return err
 				}
 				depth--
-				if text != "" && (name == "" || !primary && attribute(t, "Primary") == "true") {
-					name, primary = text, attribute(t, "Primary") == "true"
+				if text != "" && (name == "" || !primary && attributeValue(t, "Primary") == "true") {
+					name, primary = text, attributeValue(t, "Primary") == "true"
 				}
 			case "Feature":
-				if symbol, ok := p.types[attribute(t, "FeatureTypeID")]; ok {
-					if err := p.feature(t, symbol, ref); err != nil {
+				if symbol, ok := p.types[attributeValue(t, "FeatureTypeID")]; ok {
+					if err := p.parseFeature(t, symbol, ref); err != nil {
 						return err
 					}
 					depth--
@@ -242,24 +242,24 @@ func (p *parser) party(t xml.StartElement) error {
 	return nil
 }
 
-// alias is the parts of a name, in their order.
-func (p *parser) alias(t xml.StartElement) (string, error) {
+// parseAlias is the parts of a name, in their order.
+func (p *parser) parseAlias(t xml.StartElement) (string, error) {
 	var a struct {
 		Parts []string `xml:"DocumentedName>DocumentedNamePart>NamePartValue"`
 	}
 	if err := p.dec.DecodeElement(&a, &t); err != nil {
-		return "", whole(err)
+		return "", asUnexpectedEnd(err)
 	}
-	name := risk.Text(strings.Join(strings.Fields(strings.Join(a.Parts, " ")), " "))
+	name := risk.SanitizeText(strings.Join(strings.Fields(strings.Join(a.Parts, " ")), " "))
 	return strings.ToValidUTF8(name[:min(len(name), nameBytesMax)], ""), nil
 }
 
-func (p *parser) feature(t xml.StartElement, symbol, party string) error {
+func (p *parser) parseFeature(t xml.StartElement, symbol, party string) error {
 	var f struct {
 		Details []string `xml:"FeatureVersion>VersionDetail"`
 	}
 	if err := p.dec.DecodeElement(&f, &t); err != nil {
-		return whole(err)
+		return asUnexpectedEnd(err)
 	}
 	found := false
 	for _, text := range f.Details {
@@ -268,22 +268,22 @@ func (p *parser) feature(t xml.StartElement, symbol, party string) error {
 		case text == "":
 			continue
 		case len(text) > addressMax || strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r > '~' }):
-			p.list.Odd = append(p.list.Odd, risk.Text(text))
+			p.list.Unreadable = append(p.list.Unreadable, risk.SanitizeText(text))
 		default:
-			p.list.Entries = append(p.list.Entries, Entry{Address: text, Currency: symbol, Party: risk.Text(party)})
+			p.list.Entries = append(p.list.Entries, Entry{Address: text, Currency: symbol, Party: risk.SanitizeText(party)})
 		}
 		found = true
 	}
 	if !found {
-		return fmt.Errorf("party %q has an address of %s without a text", risk.Text(party), symbol)
+		return fmt.Errorf("party %q has an address of %s without a text", risk.SanitizeText(party), symbol)
 	}
-	if len(p.list.Entries)+len(p.list.Odd) > addressesMax {
+	if len(p.list.Entries)+len(p.list.Unreadable) > addressesMax {
 		return fmt.Errorf("more than %d addresses", addressesMax)
 	}
 	return nil
 }
 
-func attribute(t xml.StartElement, name string) string {
+func attributeValue(t xml.StartElement, name string) string {
 	for _, a := range t.Attr {
 		if a.Name.Local == name {
 			return a.Value[:min(len(a.Value), textBytesMax)]
@@ -292,8 +292,8 @@ func attribute(t xml.StartElement, name string) string {
 	return ""
 }
 
-// whole says of an end that comes too soon what it is.
-func whole(err error) error {
+// asUnexpectedEnd says of an end that comes too soon what it is.
+func asUnexpectedEnd(err error) error {
 	if errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF
 	}

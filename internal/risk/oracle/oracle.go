@@ -23,8 +23,8 @@ const Name = "SANCTIONS_ORACLE"
 
 // The contract is at one address on most chains, and at another on Base.
 const (
-	Usual  = "0x40C57923924B5c5c5455c48D93317139ADDaC8fb"
-	OnBase = "0x3A91A31cB3dC49b4db9Ce721F50a9D076c8D739B"
+	DefaultContract = "0x40C57923924B5c5c5455c48D93317139ADDaC8fb"
+	BaseContract    = "0x3A91A31cB3dC49b4db9Ce721F50a9D076c8D739B"
 )
 
 // headAgeMax is how far behind a node may be.
@@ -40,7 +40,7 @@ const (
 
 // Feed is the contract on one chain.
 type Feed struct {
-	Caller   chain.Caller
+	Caller   chain.ContractCaller
 	Contract chain.Address
 }
 
@@ -61,13 +61,13 @@ func (s Screener) Covers(ch chain.Name) bool { _, ok := s.Feeds[ch]; return ok }
 func (s Screener) Screen(ctx context.Context, subject risk.Subject) (risk.Verdict, error) {
 	feed, ok := s.Feeds[subject.Chain]
 	if !ok {
-		return risk.Verdict{}, risk.Final("there is no contract on %s", risk.Text(string(subject.Chain)))
+		return risk.Verdict{}, risk.NotRetryable("there is no contract on %s", risk.SanitizeText(string(subject.Chain)))
 	}
-	data, err := question(subject.Address)
+	data, err := encodeCall(subject.Address)
 	if err != nil {
-		return risk.Verdict{}, risk.Final("%w", err)
+		return risk.Verdict{}, risk.NotRetryable("%w", err)
 	}
-	all, err := feed.Caller.Call(ctx, feed.Contract, data)
+	answers, err := feed.Caller.Call(ctx, feed.Contract, data)
 	if err != nil {
 		return risk.Verdict{}, risk.Unavailable("%w", err)
 	}
@@ -75,43 +75,43 @@ func (s Screener) Screen(ctx context.Context, subject risk.Subject) (risk.Verdic
 	if s.Clock != nil {
 		now = s.Clock()
 	}
-	if len(all) == 0 {
+	if len(answers) == 0 {
 		return risk.Verdict{}, risk.Unavailable("nobody answered")
 	}
-	v := risk.Verdict{Provider: Name, Severity: risk.None, Known: true, Direct: true, At: now}
-	type said struct {
+	v := risk.Verdict{Provider: Name, Severity: risk.None, IsKnown: true, Direct: true, GivenAt: now}
+	type nodeAnswer struct {
 		Block  uint64 `json:"block"`
 		Hash   string `json:"hash"`
 		Listed bool   `json:"listed"`
 	}
-	var words []said
-	var behind error
-	for _, a := range all {
-		listed, err := answer(a.Data)
+	var nodeAnswers []nodeAnswer
+	var staleErr error
+	for _, a := range answers {
+		listed, err := decodeBool(a.Data)
 		if err != nil {
 			return risk.Verdict{}, risk.Unavailable("%s on %s: %w", feed.Contract, subject.Chain, err)
 		}
-		words = append(words, said{a.At.Height, a.At.Hash, listed})
+		nodeAnswers = append(nodeAnswers, nodeAnswer{a.At.Height, a.At.Hash, listed})
 		if listed {
 			v.Severity, v.Categories, v.Entity = risk.Severe, []string{"SANCTIONS"}, "on the sanctions oracle"
 		}
 		if age := now.Sub(a.At.Time); age > headAgeMax || age < -headAgeMax {
-			behind = risk.Unavailable("a node of %s is at a block of %s", subject.Chain, a.At.Time.UTC().Format(time.RFC3339))
+			staleErr = risk.Unavailable("a node of %s is at a block of %s", subject.Chain, a.At.Time.UTC().Format(time.RFC3339))
 		}
 	}
-	if v.Severity == risk.None && behind != nil {
-		return risk.Verdict{}, behind
+	if v.Severity == risk.None && staleErr != nil {
+		return risk.Verdict{}, staleErr
 	}
-	v.Reference = fmt.Sprintf("%s on %s at block %d", feed.Contract, subject.Chain, all[0].At.Height)
-	if v.Raw, err = json.Marshal(words); err != nil {
+	v.Reference = fmt.Sprintf("%s on %s at block %d", feed.Contract, subject.Chain, answers[0].At.Height)
+	if v.Raw, err = json.Marshal(nodeAnswers); err != nil {
 		return risk.Verdict{}, risk.Unavailable("%w", err)
 	}
 	return v, nil
 }
 
-// question is the call.
-func question(address chain.Address) ([]byte, error) {
-	text := risk.Canonical(string(address))
+// encodeCall is the call.
+func encodeCall(address chain.Address) ([]byte, error) {
+	text := risk.CanonicalAddress(string(address))
 	if len(text) != 2+2*addressBytes || text[:2] != "0x" {
 		return nil, fmt.Errorf("not an address of the EVM family")
 	}
@@ -122,8 +122,8 @@ func question(address chain.Address) ([]byte, error) {
 	return slices.Concat(selector, make([]byte, wordBytes-addressBytes), raw), nil
 }
 
-// answer reads one word that is yes or no, and nothing else.
-func answer(data []byte) (bool, error) {
+// decodeBool reads one word that is yes or no, and nothing else.
+func decodeBool(data []byte) (bool, error) {
 	if len(data) != wordBytes {
 		return false, fmt.Errorf("an answer of %d bytes: there is no such contract", len(data))
 	}

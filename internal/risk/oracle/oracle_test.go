@@ -17,10 +17,10 @@ const lazarus = "0x098B716B8Aaf21512996dC57EB0615e2383E2f96"
 var noon = time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)
 
 // nodes answer as a test wants; they are asked for one address.
-type nodes []chain.Called
+type nodes []chain.CallResult
 
-func (n nodes) Call(_ context.Context, to chain.Address, data []byte) ([]chain.Called, error) {
-	if to != Usual || hex.EncodeToString(data) != "df592f7d000000000000000000000000098b716b8aaf21512996dc57eb0615e2383e2f96" {
+func (n nodes) Call(_ context.Context, to chain.Address, data []byte) ([]chain.CallResult, error) {
+	if to != DefaultContract || hex.EncodeToString(data) != "df592f7d000000000000000000000000098b716b8aaf21512996dc57eb0615e2383e2f96" {
 		return nil, errors.New("another question")
 	}
 	if n == nil {
@@ -31,8 +31,8 @@ func (n nodes) Call(_ context.Context, to chain.Address, data []byte) ([]chain.C
 
 func word(last byte) []byte { return append(make([]byte, 31), last) }
 
-func at(age time.Duration, data []byte) chain.Called {
-	return chain.Called{At: chain.Block{Height: 7, Hash: "0x07", Time: noon.Add(-age)}, Data: data}
+func at(age time.Duration, data []byte) chain.CallResult {
+	return chain.CallResult{At: chain.Block{Height: 7, Hash: "0x07", Time: noon.Add(-age)}, Data: data}
 }
 
 // Rule RISK-4.
@@ -59,13 +59,13 @@ func TestOnlyAWordThatIsYesOrNoIsAnAnswer(t *testing.T) {
 		"nobody":                        {nodes{}, ""},
 		"an error":                      {nil, ""},
 	} {
-		s := Screener{Feeds: map[chain.Name]Feed{chain.Ethereum: {c.nodes, Usual}}, Clock: func() time.Time { return noon }}
+		s := Screener{Feeds: map[chain.Name]Feed{chain.Ethereum: {c.nodes, DefaultContract}}, Clock: func() time.Time { return noon }}
 		v, err := s.Screen(t.Context(), risk.Subject{Chain: chain.Ethereum, Address: lazarus})
-		if c.want == "" && !errors.Is(err, risk.ErrUnavailable) || c.want != "" && (err != nil || v.Severity != c.want || !v.Known) {
+		if c.want == "" && !errors.Is(err, risk.ErrUnavailable) || c.want != "" && (err != nil || v.Severity != c.want || !v.IsKnown) {
 			t.Errorf("%s: got %+v %v, want %q", name, v, err, c.want)
 		}
 	}
-	s := Screener{Feeds: map[chain.Name]Feed{chain.Ethereum: {nodes{at(0, word(0))}, Usual}}}
+	s := Screener{Feeds: map[chain.Name]Feed{chain.Ethereum: {nodes{at(0, word(0))}, DefaultContract}}}
 	for ch, address := range map[chain.Name]chain.Address{chain.Base: lazarus, chain.Bitcoin: "1A1zP1eP5QGefi2DMPTfTL5SLmv7DivfNa", chain.Ethereum: "1A1zP1eP5QGefi2DMPTfTL5SLmv7DivfNa"} {
 		if v, err := s.Screen(t.Context(), risk.Subject{Chain: ch, Address: address}); !errors.Is(err, risk.ErrUnavailable) {
 			t.Errorf("%s on %s: got %+v %v, want unavailable", address, ch, v, err)

@@ -15,43 +15,43 @@ import (
 )
 
 // A Way is how a provider behaves, and what is known through it in the end.
-type Way struct {
+type Behavior struct {
 	Name string
-	// Says is the severity that comes out of it after all tries, UNKNOWN for an address
+	// Result is the severity that comes out of it after all tries, UNKNOWN for an address
 	// that it does not know; "" when it gives no answer.
-	Says   risk.Severity
+	Result risk.Severity
 	screen func(ctx context.Context, name string, try int) (risk.Verdict, error)
 }
 
-// Answers tells whether an answer comes out of it.
-func (w Way) Answers() bool { return w.Says != "" }
+// HasAnswer tells whether an answer comes out of it.
+func (w Behavior) HasAnswer() bool { return w.Result != "" }
 
 var errServer = errors.New("status 503")
 
-func verdict(name string, s risk.Severity) risk.Verdict {
-	return risk.Verdict{Provider: name, Severity: s, Known: s != risk.Unknown, At: time.Now()}
+func newVerdict(name string, s risk.Severity) risk.Verdict {
+	return risk.Verdict{Provider: name, Severity: s, IsKnown: s != risk.Unknown, GivenAt: time.Now()}
 }
 
-func says(s risk.Severity) func(context.Context, string, int) (risk.Verdict, error) {
-	return func(_ context.Context, name string, _ int) (risk.Verdict, error) { return verdict(name, s), nil }
+func answersWith(s risk.Severity) func(context.Context, string, int) (risk.Verdict, error) {
+	return func(_ context.Context, name string, _ int) (risk.Verdict, error) { return newVerdict(name, s), nil }
 }
 
-func recovers(at int) func(context.Context, string, int) (risk.Verdict, error) {
+func recoversAt(firstSuccess int) func(context.Context, string, int) (risk.Verdict, error) {
 	return func(_ context.Context, name string, try int) (risk.Verdict, error) {
-		if try < at {
+		if try < firstSuccess {
 			return risk.Verdict{}, errServer
 		}
-		return verdict(name, risk.Low), nil
+		return newVerdict(name, risk.Low), nil
 	}
 }
 
-// Ways are all there are.
-var Ways = []Way{
-	{"LOW", risk.Low, says(risk.Low)},
-	{"SEVERE", risk.Severe, says(risk.Severe)},
-	{"does not know it", risk.Unknown, says(risk.Unknown)},
+// Behaviors are all there are.
+var Behaviors = []Behavior{
+	{"LOW", risk.Low, answersWith(risk.Low)},
+	{"SEVERE", risk.Severe, answersWith(risk.Severe)},
+	{"does not know it", risk.Unknown, answersWith(risk.Unknown)},
 	{"refuses the key", "", func(context.Context, string, int) (risk.Verdict, error) {
-		return risk.Verdict{}, risk.Final("status 403")
+		return risk.Verdict{}, risk.NotRetryable("status 403")
 	}},
 	{"is down", "", func(context.Context, string, int) (risk.Verdict, error) { return risk.Verdict{}, errServer }},
 	{"hangs", "", func(ctx context.Context, _ string, _ int) (risk.Verdict, error) {
@@ -63,27 +63,27 @@ var Ways = []Way{
 		return risk.Verdict{}, errors.Join(ctx.Err(), errors.New(name+" says LOW, too late"))
 	}},
 	{"talks nonsense", "", func(_ context.Context, name string, _ int) (risk.Verdict, error) {
-		v := verdict(name, "Lowish")
+		v := newVerdict(name, "Lowish")
 		return v, nil
 	}},
 	{"says nothing", "", func(context.Context, string, int) (risk.Verdict, error) { return risk.Verdict{}, nil }},
 	{"breaks", "", func(context.Context, string, int) (risk.Verdict, error) { panic("out of range") }},
-	{"comes back at the second try", risk.Low, recovers(2)},
-	{"comes back at the third try", risk.Low, recovers(3)},
-	{"would come back at the fourth try", "", recovers(4)},
+	{"comes back at the second try", risk.Low, recoversAt(2)},
+	{"comes back at the third try", risk.Low, recoversAt(3)},
+	{"would come back at the fourth try", "", recoversAt(4)},
 }
 
 // Provider behaves in one way. It is for one question.
 type Provider struct {
-	Called string
-	Way    Way
-	tries  int
+	ProviderName string
+	Behavior     Behavior
+	tries        int
 }
 
 var _ risk.Screener = (*Provider)(nil)
 
 // Name implements risk.Screener.
-func (p *Provider) Name() string { return p.Called }
+func (p *Provider) Name() string { return p.ProviderName }
 
 // Covers implements risk.Screener.
 func (p *Provider) Covers(chain.Name) bool { return true }
@@ -91,5 +91,5 @@ func (p *Provider) Covers(chain.Name) bool { return true }
 // Screen implements risk.Screener. It is asked one try at a time.
 func (p *Provider) Screen(ctx context.Context, _ risk.Subject) (risk.Verdict, error) {
 	p.tries++
-	return p.Way.screen(ctx, p.Called, p.tries)
+	return p.Behavior.screen(ctx, p.ProviderName, p.tries)
 }

@@ -45,9 +45,9 @@ const (
 // levels are those that are documented; 0 says that it does not know.
 var levels = map[int]risk.Severity{15: risk.Severe, 10: risk.High, 5: risk.Medium, 1: risk.Low, 0: risk.Unknown}
 
-// severity is that of a level which was weighed: that of the highest level it reaches,
+// weightedSeverity is that of a level which was weighed: that of the highest level it reaches,
 // and LOW for what is above nothing.
-func severity(level int) risk.Severity {
+func weightedSeverity(level int) risk.Severity {
 	for _, l := range []int{15, 10, 5} {
 		if level >= l {
 			return levels[l]
@@ -76,7 +76,7 @@ func (Screening) Name() string { return ScreeningName }
 // Covers the chains that it has a word for.
 func (Screening) Covers(ch chain.Name) bool { return chains[ch] != "" }
 
-type asked struct {
+type screeningRequest struct {
 	Address string `json:"address"`
 	Chain   string `json:"chain,omitempty"`
 }
@@ -116,9 +116,9 @@ type entity struct {
 func (s Screening) Screen(ctx context.Context, subject risk.Subject) (risk.Verdict, error) {
 	name, ok := chains[subject.Chain]
 	if !ok {
-		return risk.Verdict{}, risk.Final("it has no word for %s", risk.Text(string(subject.Chain)))
+		return risk.Verdict{}, risk.NotRetryable("it has no word for %s", risk.SanitizeText(string(subject.Chain)))
 	}
-	body, err := json.Marshal([]asked{{string(subject.Address), name}})
+	body, err := json.Marshal([]screeningRequest{{string(subject.Address), name}})
 	if err != nil {
 		return risk.Verdict{}, risk.Unavailable("write the request: %w", err)
 	}
@@ -126,27 +126,27 @@ func (s Screening) Screen(ctx context.Context, subject risk.Subject) (risk.Verdi
 	if !s.EmptyPassword {
 		login += s.Key.Reveal()
 	}
-	got, err := s.Client.Ask(ctx, http.MethodPost, "/public/v2/screening/addresses", http.Header{"Authorization": {"Basic " + base64.StdEncoding.EncodeToString([]byte(login))}}, body)
+	got, err := s.Client.SendRequest(ctx, http.MethodPost, "/public/v2/screening/addresses", http.Header{"Authorization": {"Basic " + base64.StdEncoding.EncodeToString([]byte(login))}}, body)
 	if err != nil {
-		return refuse(err)
+		return asUnavailable(err)
 	}
-	if !got.Is(http.StatusOK, http.StatusCreated) {
-		return refuse(got.Wrong())
+	if !got.HasStatus(http.StatusOK, http.StatusCreated) {
+		return asUnavailable(got.UnexpectedStatus())
 	}
-	return s.decode(got, subject)
+	return s.decodeScreening(got, subject)
 }
 
-func (s Screening) decode(got outside.Reply, subject risk.Subject) (risk.Verdict, error) {
-	var all []answer
-	if err := got.Decode(&all); err != nil {
+func (s Screening) decodeScreening(got outside.Reply, subject risk.Subject) (risk.Verdict, error) {
+	var answers []answer
+	if err := got.Decode(&answers); err != nil {
 		return risk.Verdict{}, risk.Unavailable("%w", err)
 	}
-	if len(all) != 1 {
-		return risk.Verdict{}, risk.Unavailable("%d answers about one address", len(all))
+	if len(answers) != 1 {
+		return risk.Verdict{}, risk.Unavailable("%d answers about one address", len(answers))
 	}
-	a, wanted := all[0], risk.Canonical(string(subject.Address))
+	a, wanted := answers[0], risk.CanonicalAddress(string(subject.Address))
 	switch {
-	case a.Address == nil || risk.Canonical(*a.Address) != wanted, a.Submitted != nil && risk.Canonical(*a.Submitted) != wanted:
+	case a.Address == nil || risk.CanonicalAddress(*a.Address) != wanted, a.Submitted != nil && risk.CanonicalAddress(*a.Submitted) != wanted:
 		return risk.Verdict{}, risk.Unavailable("an answer about another address")
 	case a.Chain == nil || *a.Chain != chains[subject.Chain]:
 		return risk.Verdict{}, risk.Unavailable("an answer about another chain")
@@ -154,12 +154,12 @@ func (s Screening) decode(got outside.Reply, subject risk.Subject) (risk.Verdict
 		return risk.Verdict{}, risk.Unavailable("an answer without indicators or entities")
 	}
 	// Nothing against an address is an answer; a level of 0 says that there is none.
-	v := risk.Verdict{Provider: ScreeningName, Severity: risk.None, Known: true, At: time.Now(), Raw: []byte(got.Body)}
+	v := risk.Verdict{Provider: ScreeningName, Severity: risk.None, IsKnown: true, GivenAt: time.Now(), Raw: []byte(got.Body)}
 	highest, named := 0, -1
 	if a.URL != nil {
 		v.Reference = *a.URL
 	}
-	weigh := func(n *outside.Number, percent int, own bool) (level int, err error) {
+	addLevel := func(n *outside.Number, percent int, isOwner bool) (level int, err error) {
 		if n == nil {
 			return 0, risk.Unavailable("an answer without a level")
 		}
@@ -171,41 +171,41 @@ func (s Screening) decode(got outside.Reply, subject risk.Subject) (risk.Verdict
 			return 0, risk.Unavailable("a level of %d", level)
 		}
 		if level == 0 {
-			v.Known = false
+			v.IsKnown = false
 			return 0, nil
 		}
 		// Rounded up: what counts a little is not nothing.
 		level = (level*percent + percentAll - 1) / percentAll
 		if level > highest {
-			highest, v.Direct = level, own
+			highest, v.Direct = level, isOwner
 		}
 		return level, nil
 	}
 	for _, i := range *a.Indicators {
-		percent, own := percentAll, true
+		percent, isOwner := percentAll, true
 		switch {
 		case i.Type != nil && *i.Type == "COUNTERPARTY":
-			percent, own = s.CounterpartyPercent, false
+			percent, isOwner = s.CounterpartyPercent, false
 		case i.Type == nil || *i.Type != "OWNERSHIP":
 			return risk.Verdict{}, risk.Unavailable("an indicator that is neither ownership nor counterparty")
 		}
-		if _, err := weigh(i.Level, percent, own); err != nil {
+		if _, err := addLevel(i.Level, percent, isOwner); err != nil {
 			return risk.Verdict{}, err
 		}
 		if i.Category != nil {
 			v.Categories = append(v.Categories, *i.Category)
-			if own {
-				v.Owner = append(v.Owner, *i.Category)
+			if isOwner {
+				v.OwnerCategories = append(v.OwnerCategories, *i.Category)
 			}
 		}
 	}
 	for _, e := range *a.Entities {
-		level, err := weigh(e.Level, percentAll, true)
+		level, err := addLevel(e.Level, percentAll, true)
 		if err != nil {
 			return risk.Verdict{}, err
 		}
 		if e.Category != nil {
-			v.Categories, v.Owner = append(v.Categories, *e.Category), append(v.Owner, *e.Category)
+			v.Categories, v.OwnerCategories = append(v.Categories, *e.Category), append(v.OwnerCategories, *e.Category)
 		}
 		if level > named && e.Entity != nil {
 			named, v.Entity = level, *e.Entity
@@ -214,8 +214,8 @@ func (s Screening) decode(got outside.Reply, subject risk.Subject) (risk.Verdict
 	switch {
 	case highest > 0:
 		score := min(highest*100/levelMax, 100)
-		v.Severity, v.Score = severity(highest), &score
-	case !v.Known:
+		v.Severity, v.Score = weightedSeverity(highest), &score
+	case !v.IsKnown:
 		v.Severity = risk.Unknown
 	}
 	return v, nil
@@ -235,7 +235,7 @@ func (Sanctions) Covers(ch chain.Name) bool { return ch.Family() != "" }
 
 // Screen asks for an address: SEVERE when it is on the list, NONE when not.
 func (s Sanctions) Screen(ctx context.Context, subject risk.Subject) (risk.Verdict, error) {
-	body, err := json.Marshal([]asked{{Address: string(subject.Address)}})
+	body, err := json.Marshal([]screeningRequest{{Address: string(subject.Address)}})
 	if err != nil {
 		return risk.Verdict{}, risk.Unavailable("write the request: %w", err)
 	}
@@ -243,43 +243,43 @@ func (s Sanctions) Screen(ctx context.Context, subject risk.Subject) (risk.Verdi
 	if key := s.Key.Reveal(); key != "" {
 		header.Set("Authorization", "Basic "+base64.StdEncoding.EncodeToString([]byte(key+":"+key)))
 	}
-	got, err := s.Client.Ask(ctx, http.MethodPost, "/public/v1/sanctions/screening", header, body)
+	got, err := s.Client.SendRequest(ctx, http.MethodPost, "/public/v1/sanctions/screening", header, body)
 	if err != nil {
-		return refuse(err)
+		return asUnavailable(err)
 	}
-	if !got.Is(http.StatusOK, http.StatusCreated) {
-		return refuse(got.Wrong())
+	if !got.HasStatus(http.StatusOK, http.StatusCreated) {
+		return asUnavailable(got.UnexpectedStatus())
 	}
 	return decodeSanctions(got, subject)
 }
 
 func decodeSanctions(got outside.Reply, subject risk.Subject) (risk.Verdict, error) {
-	var all []struct {
+	var answers []struct {
 		Address    *string `json:"address"`
 		Sanctioned *bool   `json:"isSanctioned"`
 	}
-	if err := got.Decode(&all); err != nil {
+	if err := got.Decode(&answers); err != nil {
 		return risk.Verdict{}, risk.Unavailable("%w", err)
 	}
 	switch {
-	case len(all) != 1:
-		return risk.Verdict{}, risk.Unavailable("%d answers about one address", len(all))
-	case all[0].Address == nil || risk.Canonical(*all[0].Address) != risk.Canonical(string(subject.Address)):
+	case len(answers) != 1:
+		return risk.Verdict{}, risk.Unavailable("%d answers about one address", len(answers))
+	case answers[0].Address == nil || risk.CanonicalAddress(*answers[0].Address) != risk.CanonicalAddress(string(subject.Address)):
 		return risk.Verdict{}, risk.Unavailable("an answer about another address")
-	case all[0].Sanctioned == nil:
+	case answers[0].Sanctioned == nil:
 		return risk.Verdict{}, risk.Unavailable("an answer that does not say whether it is sanctioned")
 	}
-	v := risk.Verdict{Provider: SanctionsName, Severity: risk.None, Known: true, Direct: true, At: time.Now(), Raw: []byte(got.Body)}
-	if *all[0].Sanctioned {
+	v := risk.Verdict{Provider: SanctionsName, Severity: risk.None, IsKnown: true, Direct: true, GivenAt: time.Now(), Raw: []byte(got.Body)}
+	if *answers[0].Sanctioned {
 		v.Severity, v.Categories = risk.Severe, []string{"SANCTIONS"}
 	}
 	return v, nil
 }
 
-// refuse says whether it helps to ask again at once.
-func refuse(err error) (risk.Verdict, error) {
-	if outside.Refused(err) {
-		return risk.Verdict{}, risk.Final("%w", err)
+// asUnavailable says whether it helps to ask again at once.
+func asUnavailable(err error) (risk.Verdict, error) {
+	if outside.IsRefused(err) {
+		return risk.Verdict{}, risk.NotRetryable("%w", err)
 	}
 	return risk.Verdict{}, fmt.Errorf("%w: %w", risk.ErrUnavailable, err)
 }

@@ -48,7 +48,7 @@ func service(t *testing.T, status int, kind, body string) *outside.Client {
 		_, _ = w.Write([]byte(body))
 	}))
 	t.Cleanup(server.Close)
-	c, err := outside.New(server.URL, 0)
+	c, err := outside.NewClient(server.URL, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,7 +82,7 @@ func TestScreeningSaysWhatItWasAnswered(t *testing.T) {
 	} {
 		s := Screening{Client: service(t, 201, "application/json", c.body), Key: seal.NewSecret("k"), CounterpartyPercent: c.counterparty}
 		v, err := s.Screen(t.Context(), subject)
-		if err != nil || v.Severity != c.want || v.Known != c.known || v.Direct != c.direct || v.Entity != c.entity || (v.Score == nil) != (c.score < 0) || v.Score != nil && *v.Score != c.score {
+		if err != nil || v.Severity != c.want || v.IsKnown != c.known || v.Direct != c.direct || v.Entity != c.entity || (v.Score == nil) != (c.score < 0) || v.Score != nil && *v.Score != c.score {
 			t.Errorf("%s: got %+v %v, want %s", name, v, err, c.want)
 		}
 	}
@@ -151,7 +151,7 @@ func TestTheFreeListSaysOnOrOff(t *testing.T) {
 		"more":            {`[{"address":"` + lazarus + `","isSanctioned":false,"lists":["OFAC"]}]`, ""},
 	} {
 		v, err := Sanctions{service(t, 201, "application/json", c.body), seal.NewSecret("k")}.Screen(t.Context(), subject)
-		if c.want == "" && !errors.Is(err, risk.ErrUnavailable) || c.want != "" && (err != nil || v.Severity != c.want || !v.Known) {
+		if c.want == "" && !errors.Is(err, risk.ErrUnavailable) || c.want != "" && (err != nil || v.Severity != c.want || !v.IsKnown) {
 			t.Errorf("%s: got %+v %v, want %q", name, v, err, c.want)
 		}
 	}
@@ -163,9 +163,9 @@ func FuzzDecode(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
 		reply := outside.Reply{Status: 200, Body: body}
-		if v, err := (Screening{CounterpartyPercent: 100}).decode(reply, subject); err == nil {
+		if v, err := (Screening{CounterpartyPercent: 100}).decodeScreening(reply, subject); err == nil {
 			named := strings.Contains(strings.ToLower(string(body)), strings.ToLower(lazarus[2:])) || strings.Contains(string(body), `\u`)
-			if !named || v.Known == (v.Severity == risk.Unknown) && v.Known || v.Score != nil && (*v.Score < 1 || *v.Score > 100) {
+			if !named || v.IsKnown == (v.Severity == risk.Unknown) && v.IsKnown || v.Score != nil && (*v.Score < 1 || *v.Score > 100) {
 				t.Fatalf("%q: got %+v", body, v)
 			}
 		}

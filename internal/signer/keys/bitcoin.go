@@ -19,19 +19,19 @@ const (
 	purposeTaproot = 86
 )
 
-// bitcoin derives the key of a wallet: a native SegWit one at m/84'/coin', a taproot one
+// bitcoinKey derives the key of a wallet: a native SegWit one at m/84'/coin', a taproot one
 // at m/86'/coin', where coin is 0 on the main network and 1 on all others. Each form and
 // each network has keys of its own, so no address ever shows the key of another one.
-func (s Seed) bitcoin(w signer.WalletRef) (WalletKey, error) {
+func (s Seed) bitcoinKey(w signer.WalletRef) (WalletKey, error) {
 	purpose := uint32(purposeSegwit)
 	if w.Form == chain.Taproot {
 		purpose = purposeTaproot
 	}
-	private, path, p, err := s.bitcoinAt(purpose, w)
+	private, path, p, err := s.bitcoinKeyAt(purpose, w)
 	if err != nil {
 		return WalletKey{}, err
 	}
-	key := WalletKey{k: func() *secp256k1.PrivateKey { return private }, path: path, taproot: w.Form == chain.Taproot}
+	key := WalletKey{secpKey: func() *secp256k1.PrivateKey { return private }, path: path, taproot: w.Form == chain.Taproot}
 	public := [bitcointx.KeyBytes]byte(private.PubKey().SerializeCompressed())
 	if key.address = bitcointx.KeyAddress(p, public); key.taproot {
 		key.address, err = bitcointx.TaprootAddress(p, public)
@@ -39,24 +39,24 @@ func (s Seed) bitcoin(w signer.WalletRef) (WalletKey, error) {
 	return key, err
 }
 
-func (s Seed) bitcoinAt(purpose uint32, w signer.WalletRef) (*secp256k1.PrivateKey, string, *chaincfg.Params, error) {
+func (s Seed) bitcoinKeyAt(purpose uint32, w signer.WalletRef) (*secp256k1.PrivateKey, string, *chaincfg.Params, error) {
 	p, err := bitcointx.Params(s.network)
 	if err != nil {
 		return nil, "", nil, fmt.Errorf("derive a wallet of Bitcoin: %w", err)
 	}
-	private, path, err := s.secp(append([]uint32{purpose, bitcointx.CoinType(s.network)}, place(w)...))
+	private, path, err := s.secp256k1Key(append([]uint32{purpose, bitcointx.CoinType(s.network)}, walletIndexes(w)...))
 	return private, path, p, err
 }
 
-// SignCoin signs 32 bytes as the network wants it of a coin at the key's address: SignHash
+// SignInput signs 32 bytes as the network wants it of a coin at the key's address: SignHash
 // for native SegWit, for taproot the 64 bytes of BIP-340 by the key that BIP-86 makes of
 // this one. It adds no randomness, so the same bytes give the same signature.
-func (k WalletKey) SignCoin(hash [32]byte) []byte {
+func (k WalletKey) SignInput(hash [32]byte) []byte {
 	if !k.taproot {
 		signature := k.SignHash(hash)
 		return signature[:]
 	}
-	signature, err := schnorr.Sign(txscript.TweakTaprootPrivKey(*k.k(), nil), hash[:], schnorr.CustomNonce([32]byte{}))
+	signature, err := schnorr.Sign(txscript.TweakTaprootPrivKey(*k.secpKey(), nil), hash[:], schnorr.CustomNonce([32]byte{}))
 	if err != nil {
 		panic("keys: a key that signs nothing: " + err.Error())
 	}

@@ -18,7 +18,7 @@ import (
 // openChild is BIP-32's derivation of a private child that a public key can follow.
 // Wallets never take it; the vectors of the standards end with two such steps.
 func openChild(key, code [32]byte, i byte) (childKey, childCode [32]byte) {
-	left, childCode := split(mac(code[:], secp256k1.PrivKeyFromBytes(key[:]).PubKey().SerializeCompressed(), []byte{0, 0, 0, i}))
+	left, childCode := splitKey(hmacSHA512(code[:], secp256k1.PrivKeyFromBytes(key[:]).PubKey().SerializeCompressed(), []byte{0, 0, 0, i}))
 	var sum, parent secp256k1.ModNScalar
 	sum.SetBytes(&left)
 	parent.SetBytes(&key)
@@ -41,7 +41,7 @@ func TestKeysAreThoseOfBIP84AndBIP86(t *testing.T) {
 		{86, "xprv9xgqHN7yz9MwCkxsBPN5qetuNdQSUttZNKw1dcYTV4mkaAFiBVGQziHs3NRSWMkCzvgjEe3n9xV8oYywvM8at9yRqyaZVz6TYYhX98VjsUk", 0, 0, "cc8a4bc64d897bddc5fbc2f670f7a8ba0b386779106cf1223c6fc5d7cd6fc115", "bc1p5cyxnuxmeuwuvkwfem96lqzszd02n6xdcjrs20cac6yqjjwudpxqkedrcr"},
 		{86, "xprv9xgqHN7yz9MwCkxsBPN5qetuNdQSUttZNKw1dcYTV4mkaAFiBVGQziHs3NRSWMkCzvgjEe3n9xV8oYywvM8at9yRqyaZVz6TYYhX98VjsUk", 1, 0, "399f1b2f4393f29a18c937859c5dd8a77350103157eb880f02e8c08214277cef", "bc1p3qkhfews2uk44qtvauqyr2ttdsw7svhkl9nkm9s9c3x4ax5h60wqwruhk7"},
 	} {
-		key, code := split(mac([]byte("Bitcoin seed"), master))
+		key, code := splitKey(hmacSHA512([]byte("Bitcoin seed"), master))
 		for _, i := range []uint32{v.purpose, 0, 0} {
 			var err error
 			if key, code, err = childSecp(key, code, i); err != nil {
@@ -80,12 +80,12 @@ func TestBitcoinWalletsStayWhereTheyAre(t *testing.T) {
 		{chain.Testnet, "m/84'/1'/1745023765'/543518224'/1377603941'/211528283'", "tb1quxwv7pvchpyryelnmdyywfujny5jjszkw3svgr", "m/86'/1'/1745023765'/543518224'/1377603941'/211528283'", "tb1ppz66eeuxhtdkk9yc7djxvcnnjsjdvmqz250rxxsrx09h3x3rnm0qcr6txe"},
 		{chain.Local, "m/84'/1'/1745023765'/543518224'/1377603941'/211528283'", "bcrt1quxwv7pvchpyryelnmdyywfujny5jjszkvcfpl2", "m/86'/1'/1745023765'/543518224'/1377603941'/211528283'", "bcrt1ppz66eeuxhtdkk9yc7djxvcnnjsjdvmqz250rxxsrx09h3x3rnm0q46sdnr"},
 	} {
-		s := knownSeed(t).On(v.network)
-		k, err := s.Wallet(w)
+		s := knownSeed(t).ForNetwork(v.network)
+		k, err := s.DeriveWallet(w)
 		if err != nil || k.Path() != v.path || string(k.Address()) != v.segwit {
 			t.Errorf("%s: got %v at %v, %v, want %v at %v", v.network, k.Address(), k.Path(), err, v.segwit, v.path)
 		}
-		tap, err := s.Wallet(asTaproot)
+		tap, err := s.DeriveWallet(asTaproot)
 		if err != nil || tap.Path() != v.taprootPath || string(tap.Address()) != v.taproot {
 			t.Errorf("%s, taproot: got %v at %v, %v, want %v at %v", v.network, tap.Address(), tap.Path(), err, v.taproot, v.taprootPath)
 		}
@@ -99,7 +99,7 @@ func TestBitcoinWalletsStayWhereTheyAre(t *testing.T) {
 				S Seed
 				T WalletKey
 				t *WalletKey
-			}{s, tap, &tap}), [][]byte{s.s().entropy[:], s.s().master[:], tap.k().Serialize()}, s.words())
+			}{s, tap, &tap}), [][]byte{s.secret().entropy[:], s.secret().master[:], tap.secpKey().Serialize()}, s.mnemonic())
 		}
 	}
 }
@@ -121,14 +121,14 @@ func TestSignaturesAreThoseOfBIP143AndBIP341(t *testing.T) {
 		}
 		return [32]byte(b)
 	}
-	got := WalletKey{k: key("619c335025c7f4012e556c2a58b2506e30b8511b53ade95ea316fd8c3286feb9")}.
+	got := WalletKey{secpKey: key("619c335025c7f4012e556c2a58b2506e30b8511b53ade95ea316fd8c3286feb9")}.
 		SignHash(hash("c37af31116d1b27caf68aae9e3ac82f1477929014d5b917657d0eb49478cb670"))
 	const segwit = "3609e17b84f6a7d30c80bfa610b5b4542f32a8a0d5447a12fb1366d7f01cc44a573a954c4518331561406f90300e8f3358f51928d43c212a8caed02de67eebee"
 	if hex.EncodeToString(got[:64]) != segwit {
 		t.Errorf("got %x, want %s", got, segwit)
 	}
-	k := WalletKey{taproot: true, k: key("6b973d88838f27366ed61c9ad6367663045cb456e28335c109e30717ae0c6baa")}
-	schnorr := k.SignCoin(hash("2514a6272f85cfa0f45eb907fcb0d121b808ed37c6ea160a5a9046ed5526d555"))
+	k := WalletKey{taproot: true, secpKey: key("6b973d88838f27366ed61c9ad6367663045cb456e28335c109e30717ae0c6baa")}
+	schnorr := k.SignInput(hash("2514a6272f85cfa0f45eb907fcb0d121b808ed37c6ea160a5a9046ed5526d555"))
 	const taproot = "ed7c1647cb97379e76892be0cacff57ec4a7102aa24296ca39af7541246d8ff14d38958d4cc1e2e478e4d4a764bbfd835b16d4e314b72937b29833060b87276c"
 	if hex.EncodeToString(schnorr) != taproot {
 		t.Errorf("got %x, want %s", schnorr, taproot)
@@ -138,12 +138,12 @@ func TestSignaturesAreThoseOfBIP143AndBIP341(t *testing.T) {
 func TestABitcoinWalletNeedsToKnowItsNetwork(t *testing.T) {
 	t.Parallel()
 	w := signer.WalletRef{OrgID: "org_1", Family: chain.BitcoinFamily, Purpose: "TREASURY"}
-	for _, s := range []Seed{knownSeed(t), knownSeed(t).On("MAIN")} {
-		if k, err := s.Wallet(w); err == nil {
+	for _, s := range []Seed{knownSeed(t), knownSeed(t).ForNetwork("MAIN")} {
+		if k, err := s.DeriveWallet(w); err == nil {
 			t.Errorf("got %s, want an error: it would be an address of some network", k.Address())
 		}
 		w.Form = chain.Taproot
-		if k, err := s.Wallet(w); err == nil {
+		if k, err := s.DeriveWallet(w); err == nil {
 			t.Errorf("taproot: got %s, want an error: it would be an address of some network", k.Address())
 		}
 		w.Form = chain.Usual
@@ -153,16 +153,16 @@ func TestABitcoinWalletNeedsToKnowItsNetwork(t *testing.T) {
 		{OrgID: "org_1", Family: chain.SolanaFamily, Purpose: "TREASURY", Form: chain.Taproot},
 		{OrgID: "org_1", Family: chain.BitcoinFamily, Purpose: "TREASURY", Form: "WRAPPED"},
 	} {
-		if k, err := knownSeed(t).On(chain.Mainnet).Wallet(no); err == nil {
+		if k, err := knownSeed(t).ForNetwork(chain.Mainnet).DeriveWallet(no); err == nil {
 			t.Errorf("%s of form %s: got %s, want an error", no.Family, no.Form, k.Address())
 		}
 	}
 	w.Family = chain.EVM
-	on, err := knownSeed(t).On(chain.Testnet).Wallet(w)
+	on, err := knownSeed(t).ForNetwork(chain.Testnet).DeriveWallet(w)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if off, err := knownSeed(t).Wallet(w); err != nil || off.Address() != on.Address() || off.Path() != on.Path() {
+	if off, err := knownSeed(t).DeriveWallet(w); err != nil || off.Address() != on.Address() || off.Path() != on.Path() {
 		t.Errorf("an EVM wallet: got %s, %v, want the same on every network: %s", off.Address(), err, on.Address())
 	}
 }

@@ -38,8 +38,8 @@ type Files struct {
 	Attest string // the public key that address proofs are checked with; not secret
 }
 
-// Info is what may be told about a seed.
-type Info struct {
+// SeedInfo is what may be told about a seed.
+type SeedInfo struct {
 	AttestKey ed25519.PublicKey
 	CreatedAt time.Time
 }
@@ -52,65 +52,65 @@ type keyFile struct {
 	Sealed    []byte    `json:"sealed"`
 }
 
-func (k keyFile) place() seal.Place {
-	return seal.Place{Kind: "signer_seed", ID: k.AttestKey, Version: k.Version}
+func (k keyFile) sealPlace() seal.Binding {
+	return seal.Binding{Kind: "signer_seed", ID: k.AttestKey, Version: k.Version}
 }
 
-// Create makes a seed and writes the files. It replaces none: the error is then
+// CreateSeed makes a seed and writes the files. It replaces none: the error is then
 // fs.ErrExist. A KEK that exists is used. The caller backs the seed up before any
 // money arrives.
-func Create(f Files, now time.Time) (Info, error) {
+func CreateSeed(f Files, now time.Time) (SeedInfo, error) {
 	s, err := NewSeed()
 	if err != nil {
-		return Info{}, err
+		return SeedInfo{}, err
 	}
-	return write(f, s, now)
+	return writeFiles(f, s, now)
 }
 
-func write(f Files, s Seed, created time.Time) (Info, error) {
+func writeFiles(f Files, s Seed, created time.Time) (SeedInfo, error) {
 	for _, path := range []string{f.Key, f.Attest} {
 		if _, err := os.Lstat(path); err == nil {
-			return Info{}, fmt.Errorf("create %s: %w: it is never replaced, move it away first if its seed is of no use any more", path, fs.ErrExist)
+			return SeedInfo{}, fmt.Errorf("create %s: %w: it is never replaced, move it away first if its seed is of no use any more", path, fs.ErrExist)
 		} else if !errors.Is(err, fs.ErrNotExist) {
-			return Info{}, fmt.Errorf("look for %s: %w", path, err)
+			return SeedInfo{}, fmt.Errorf("look for %s: %w", path, err)
 		}
 	}
-	if err := seal.Create(f.KEK); err != nil && !errors.Is(err, fs.ErrExist) {
-		return Info{}, fmt.Errorf("create %s: %w", f.KEK, err)
+	if err := seal.CreateKeyset(f.KEK); err != nil && !errors.Is(err, fs.ErrExist) {
+		return SeedInfo{}, fmt.Errorf("create %s: %w", f.KEK, err)
 	}
-	kek, err := seal.Open(f.KEK)
+	kek, err := seal.OpenKeyset(f.KEK)
 	if err != nil {
-		return Info{}, err
+		return SeedInfo{}, err
 	}
-	public := s.Attest().Public()
+	public := s.AttestKey().PublicKey()
 	k := keyFile{Version: fileVersion, AttestKey: hex.EncodeToString(public), CreatedAt: created.UTC().Truncate(time.Second)}
-	if k.Sealed, err = kek.Seal(s.s().entropy[:], k.place()); err != nil {
-		return Info{}, err
+	if k.Sealed, err = kek.Seal(s.secret().entropy[:], k.sealPlace()); err != nil {
+		return SeedInfo{}, err
 	}
 	contents, err := json.MarshalIndent(k, "", "  ")
 	if err != nil {
-		return Info{}, fmt.Errorf("write %s: %w", f.Key, err)
+		return SeedInfo{}, fmt.Errorf("write %s: %w", f.Key, err)
 	}
 	if err := CreateFile(f.Key, append(contents, '\n'), 0o600); err != nil {
-		return Info{}, err
+		return SeedInfo{}, err
 	}
-	if _, err := Open(f); err != nil {
-		return Info{}, fmt.Errorf("read back what was written: %w", err)
+	if _, err := OpenSeed(f); err != nil {
+		return SeedInfo{}, fmt.Errorf("read back what was written: %w", err)
 	}
-	return Info{public, k.CreatedAt}, Publish(f)
+	return SeedInfo{public, k.CreatedAt}, PublishAttestKey(f)
 }
 
-// Open reads the seed.
-func Open(f Files) (Seed, error) {
+// OpenSeed reads the seed.
+func OpenSeed(f Files) (Seed, error) {
 	k, _, err := readKeyFile(f)
 	if err != nil {
 		return Seed{}, err
 	}
-	kek, err := seal.Open(f.KEK)
+	kek, err := seal.OpenKeyset(f.KEK)
 	if err != nil {
 		return Seed{}, err
 	}
-	entropy, err := kek.Unseal(k.Sealed, k.place())
+	entropy, err := kek.Unseal(k.Sealed, k.sealPlace())
 	if err != nil || len(entropy) != entropyBytes {
 		return Seed{}, fmt.Errorf("open %s with %s: %w: they do not belong together, or one is damaged", f.Key, f.KEK, seal.ErrUnsealed)
 	}
@@ -118,58 +118,58 @@ func Open(f Files) (Seed, error) {
 	if err != nil {
 		return Seed{}, err
 	}
-	if hex.EncodeToString(s.Attest().Public()) != k.AttestKey {
+	if hex.EncodeToString(s.AttestKey().PublicKey()) != k.AttestKey {
 		return Seed{}, fmt.Errorf("%s holds the seed of another attestation key than it says", f.Key)
 	}
 	return s, nil
 }
 
-func readKeyFile(f Files) (keyFile, Info, error) {
+func readKeyFile(f Files) (keyFile, SeedInfo, error) {
 	var k keyFile
-	contents, err := readPrivate(f.Key)
+	contents, err := readPrivateFile(f.Key)
 	if err != nil {
-		return k, Info{}, err
+		return k, SeedInfo{}, err
 	}
 	d := json.NewDecoder(bytes.NewReader(contents))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&k); err != nil || k.Version != fileVersion {
-		return k, Info{}, fmt.Errorf("%s is no key file of this version", f.Key)
+		return k, SeedInfo{}, fmt.Errorf("%s is no key file of this version", f.Key)
 	}
-	public, err := parsePublic(k.AttestKey)
+	public, err := parsePublicKey(k.AttestKey)
 	if err != nil {
-		return k, Info{}, fmt.Errorf("read %s: %w", f.Key, err)
+		return k, SeedInfo{}, fmt.Errorf("read %s: %w", f.Key, err)
 	}
-	return k, Info{public, k.CreatedAt}, nil
+	return k, SeedInfo{public, k.CreatedAt}, nil
 }
 
-// Show tells what may be told, without the KEK.
-func Show(f Files) (Info, error) {
+// ReadInfo tells what may be told, without the KEK.
+func ReadInfo(f Files) (SeedInfo, error) {
 	_, info, err := readKeyFile(f)
 	return info, err
 }
 
-// Publish writes the public key file when it is not there, and refuses one that
+// PublishAttestKey writes the public key file when it is not there, and refuses one that
 // belongs to another seed.
-func Publish(f Files) error {
-	info, err := Show(f)
+func PublishAttestKey(f Files) error {
+	info, err := ReadInfo(f)
 	if err != nil {
 		return err
 	}
-	there, err := ReadAttest(f.Attest)
+	existing, err := ReadAttestKey(f.Attest)
 	if errors.Is(err, fs.ErrNotExist) {
 		return CreateFile(f.Attest, []byte(hex.EncodeToString(info.AttestKey)+"\n"), 0o644)
 	}
 	if err != nil {
 		return err
 	}
-	if !there.Equal(info.AttestKey) {
+	if !existing.Equal(info.AttestKey) {
 		return fmt.Errorf("%s is the public key of another seed than %s", f.Attest, f.Key)
 	}
 	return nil
 }
 
-// ReadAttest reads a public key file, for who checks address proofs.
-func ReadAttest(path string) (ed25519.PublicKey, error) {
+// ReadAttestKey reads a public key file, for who checks address proofs.
+func ReadAttestKey(path string) (ed25519.PublicKey, error) {
 	file, err := os.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("open the attestation public key: %w", err)
@@ -179,14 +179,14 @@ func ReadAttest(path string) (ed25519.PublicKey, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", path, err)
 	}
-	public, err := parsePublic(strings.TrimSpace(string(contents)))
+	public, err := parsePublicKey(strings.TrimSpace(string(contents)))
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", path, err)
 	}
 	return public, nil
 }
 
-func parsePublic(s string) (ed25519.PublicKey, error) {
+func parsePublicKey(s string) (ed25519.PublicKey, error) {
 	b, err := hex.DecodeString(s)
 	if err != nil || len(b) != ed25519.PublicKeySize {
 		return nil, fmt.Errorf("an attestation public key is %d hexadecimal digits", 2*ed25519.PublicKeySize)
@@ -194,32 +194,32 @@ func parsePublic(s string) (ed25519.PublicKey, error) {
 	return b, nil
 }
 
-// BackupTo says who can open a backup: the owner of an age identity, or who knows a
+// BackupRecipient says who can open a backup: the owner of an age identity, or who knows a
 // passphrase. One of the two is set.
-type BackupTo struct {
+type BackupRecipient struct {
 	Recipient  string // age1…
 	Passphrase seal.Secret
 }
 
-// BackupFrom opens a backup. One of the two is set.
-type BackupFrom struct {
+// BackupIdentity opens a backup. One of the two is set.
+type BackupIdentity struct {
 	Identity   seal.Secret // AGE-SECRET-KEY-1…
 	Passphrase seal.Secret
 }
 
-// backup is what is inside. The words are all that is needed, so that a person with
+// backupContents is what is inside. The words are all that is needed, so that a person with
 // the age program and any wallet program can do without this one.
-type backup struct {
+type backupContents struct {
 	Version   int       `json:"version"`
 	Words     string    `json:"words"`
 	AttestKey string    `json:"attestKey"`
 	CreatedAt time.Time `json:"createdAt"`
 }
 
-// Backup writes the seed to a new file, encrypted with age and armoured. The journal
+// BackupSeed writes the seed to a new file, encrypted with age and armoured. The journal
 // is not in it: it changes with every payment and is copied by other means.
-func Backup(f Files, to BackupTo, path string) error {
-	s, err := Open(f)
+func BackupSeed(f Files, target BackupRecipient, path string) error {
+	s, err := OpenSeed(f)
 	if err != nil {
 		return err
 	}
@@ -230,27 +230,27 @@ func Backup(f Files, to BackupTo, path string) error {
 	var recipient age.Recipient
 	var byPhrase *age.ScryptRecipient
 	switch {
-	case (to.Recipient == "") == to.Passphrase.Empty():
+	case (target.Recipient == "") == target.Passphrase.IsEmpty():
 		return errors.New("give either an age recipient or a passphrase for the backup")
-	case to.Recipient != "":
-		if recipient, err = age.ParseX25519Recipient(to.Recipient); err != nil {
+	case target.Recipient != "":
+		if recipient, err = age.ParseX25519Recipient(target.Recipient); err != nil {
 			return fmt.Errorf("read the age recipient: %w", err)
 		}
-	case len(to.Passphrase.Reveal()) < passphraseBytesMin:
+	case len(target.Passphrase.Reveal()) < passphraseBytesMin:
 		return fmt.Errorf("the passphrase of a backup needs at least %d characters", passphraseBytesMin)
 	default:
-		if byPhrase, err = age.NewScryptRecipient(to.Passphrase.Reveal()); err != nil {
+		if byPhrase, err = age.NewScryptRecipient(target.Passphrase.Reveal()); err != nil {
 			return errors.New("the passphrase of the backup cannot be used")
 		}
 		byPhrase.SetWorkFactor(scryptLogN)
 		recipient = byPhrase
 	}
-	plain, err := json.Marshal(backup{backupVersion, s.words(), k.AttestKey, k.CreatedAt})
+	plain, err := json.Marshal(backupContents{backupVersion, s.mnemonic(), k.AttestKey, k.CreatedAt})
 	if err != nil {
 		return errors.New("the backup could not be written out")
 	}
-	var out bytes.Buffer
-	armoured := armor.NewWriter(&out)
+	var encrypted bytes.Buffer
+	armoured := armor.NewWriter(&encrypted)
 	w, err := age.Encrypt(armoured, recipient)
 	if err != nil {
 		return fmt.Errorf("encrypt the backup: %w", err)
@@ -259,60 +259,60 @@ func Backup(f Files, to BackupTo, path string) error {
 	if err := errors.Join(err, w.Close(), armoured.Close()); err != nil {
 		return fmt.Errorf("encrypt the backup: %w", err)
 	}
-	return CreateFile(path, out.Bytes(), 0o600)
+	return CreateFile(path, encrypted.Bytes(), 0o600)
 }
 
-// Restore writes the files of a seed from its backup. Like Create it replaces none.
+// RestoreSeed writes the files of a seed from its backup. Like Create it replaces none.
 // The journal has to come back as well before anything is signed.
-func Restore(f Files, from BackupFrom, path string) (Info, error) {
-	contents, err := readPrivate(path)
+func RestoreSeed(f Files, credential BackupIdentity, path string) (SeedInfo, error) {
+	contents, err := readPrivateFile(path)
 	if err != nil {
-		return Info{}, err
+		return SeedInfo{}, err
 	}
 	var identity age.Identity
 	switch {
-	case from.Identity.Empty() == from.Passphrase.Empty():
-		return Info{}, errors.New("give either the age identity or the passphrase of the backup")
-	case !from.Identity.Empty():
+	case credential.Identity.IsEmpty() == credential.Passphrase.IsEmpty():
+		return SeedInfo{}, errors.New("give either the age identity or the passphrase of the backup")
+	case !credential.Identity.IsEmpty():
 		// The library's error could quote the identity.
-		if identity, err = age.ParseX25519Identity(strings.TrimSpace(from.Identity.Reveal())); err != nil {
-			return Info{}, errors.New("this is no age identity: it begins with AGE-SECRET-KEY-1")
+		if identity, err = age.ParseX25519Identity(strings.TrimSpace(credential.Identity.Reveal())); err != nil {
+			return SeedInfo{}, errors.New("this is no age identity: it begins with AGE-SECRET-KEY-1")
 		}
 	default:
-		if identity, err = age.NewScryptIdentity(from.Passphrase.Reveal()); err != nil {
-			return Info{}, errors.New("the passphrase of the backup cannot be used")
+		if identity, err = age.NewScryptIdentity(credential.Passphrase.Reveal()); err != nil {
+			return SeedInfo{}, errors.New("the passphrase of the backup cannot be used")
 		}
 	}
 	r, err := age.Decrypt(armor.NewReader(bytes.NewReader(contents)), identity)
 	if err != nil {
-		return Info{}, fmt.Errorf("open the backup %s: it is damaged, or made for somebody else", path)
+		return SeedInfo{}, fmt.Errorf("open the backup %s: it is damaged, or made for somebody else", path)
 	}
 	plain, err := io.ReadAll(io.LimitReader(r, fileBytesMax))
 	if err != nil {
-		return Info{}, fmt.Errorf("open the backup %s: it is damaged", path)
+		return SeedInfo{}, fmt.Errorf("open the backup %s: it is damaged", path)
 	}
-	var b backup
+	var b backupContents
 	if err := json.Unmarshal(plain, &b); err != nil || b.Version != backupVersion {
-		return Info{}, fmt.Errorf("the backup %s is not of this version", path)
+		return SeedInfo{}, fmt.Errorf("the backup %s is not of this version", path)
 	}
 	s, err := SeedFromWords(b.Words)
 	if err != nil {
-		return Info{}, fmt.Errorf("read the backup %s: %w", path, err)
+		return SeedInfo{}, fmt.Errorf("read the backup %s: %w", path, err)
 	}
-	if hex.EncodeToString(s.Attest().Public()) != b.AttestKey {
-		return Info{}, fmt.Errorf("the backup %s holds the seed of another attestation key than it says", path)
+	if hex.EncodeToString(s.AttestKey().PublicKey()) != b.AttestKey {
+		return SeedInfo{}, fmt.Errorf("the backup %s holds the seed of another attestation key than it says", path)
 	}
 	// A seed is restored where nothing is yet.
 	for _, file := range []string{f.Key, f.KEK, f.Attest} {
 		if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
-			return Info{}, fmt.Errorf("make the folder of the keys: %w", err)
+			return SeedInfo{}, fmt.Errorf("make the folder of the keys: %w", err)
 		}
 	}
-	return write(f, s, b.CreatedAt)
+	return writeFiles(f, s, b.CreatedAt)
 }
 
-// readPrivate reads a small file that nobody else may read.
-func readPrivate(path string) ([]byte, error) {
+// readPrivateFile reads a small file that nobody else may read.
+func readPrivateFile(path string) ([]byte, error) {
 	file, err := os.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("open %s: %w", path, err)

@@ -40,7 +40,7 @@ const (
 // unexported fields without asking for methods and through pointers, but it cannot
 // look into a function.
 type Seed struct {
-	s       func() *secret
+	secret  func() *secret
 	network chain.Network // see On
 }
 
@@ -78,19 +78,19 @@ func fromEntropy(entropy [entropyBytes]byte) (Seed, error) {
 		return Seed{}, errors.New("the words of a seed could not be made")
 	}
 	s := &secret{entropy: entropy, master: [64]byte(bip39.NewSeed(words, ""))}
-	return Seed{s: func() *secret { return s }}, nil
+	return Seed{secret: func() *secret { return s }}, nil
 }
 
-// On is the seed of an installation on a network. Families whose addresses tell
+// ForNetwork is the seed of an installation on a network. Families whose addresses tell
 // their network have no wallets without it; the others have the same everywhere.
-func (s Seed) On(n chain.Network) Seed {
+func (s Seed) ForNetwork(n chain.Network) Seed {
 	s.network = n
 	return s
 }
 
-// words are the seed for a person's paper or an encrypted backup.
-func (s Seed) words() string {
-	words, err := bip39.NewMnemonic(s.s().entropy[:])
+// mnemonic are the seed for a person's paper or an encrypted backup.
+func (s Seed) mnemonic() string {
+	words, err := bip39.NewMnemonic(s.secret().entropy[:])
 	if err != nil {
 		panic("keys: a seed without words")
 	}
@@ -110,28 +110,32 @@ const hardened = 1 << 31
 // beside every registered purpose.
 var attestPath = []uint32{0x434f4646, 0}
 
-// Attest is the key that signs addresses, by SLIP-10 for ed25519.
-func (s Seed) Attest() AttestKey {
-	private := s.ed25519(attestPath)
+// AttestKey is the key that signs addresses, by SLIP-10 for ed25519.
+func (s Seed) AttestKey() AttestKey {
+	private := s.ed25519Key(attestPath)
 	return AttestKey{func() ed25519.PrivateKey { return private }}
 }
 
 // An AttestKey signs addresses. It prints as ***.
-type AttestKey struct{ k func() ed25519.PrivateKey }
+type AttestKey struct{ privateKey func() ed25519.PrivateKey }
 
-// Public is the key that proofs are checked with.
-func (k AttestKey) Public() ed25519.PublicKey { return k.k().Public().(ed25519.PublicKey) }
+// PublicKey is the key that proofs are checked with.
+func (k AttestKey) PublicKey() ed25519.PublicKey { return k.privateKey().Public().(ed25519.PublicKey) }
 
-// Prove signs that an address at a path is ours and whose it is.
-func (k AttestKey) Prove(w signer.WalletRef, path string, a chain.Address) []byte {
-	return ed25519.Sign(k.k(), signer.Attested(w, path, a))
+// AttestAddress signs that an address at a path is ours and whose it is.
+func (k AttestKey) AttestAddress(w signer.WalletRef, path string, address chain.Address) []byte {
+	return ed25519.Sign(k.privateKey(), signer.AttestedBytes(w, path, address))
 }
 
-// Anchor signs where the audit log stands.
-func (k AttestKey) Anchor(a signer.Anchor) []byte { return ed25519.Sign(k.k(), a.Signed()) }
+// SignAnchor signs where the audit log stands.
+func (k AttestKey) SignAnchor(anchor signer.Anchor) []byte {
+	return ed25519.Sign(k.privateKey(), anchor.SignedBytes())
+}
 
-// Endorse signs an endorsement.
-func (k AttestKey) Endorse(e signer.EndorseBody) []byte { return ed25519.Sign(k.k(), e.Signed()) }
+// SignEndorsement signs an endorsement.
+func (k AttestKey) SignEndorsement(e signer.EndorseBody) []byte {
+	return ed25519.Sign(k.privateKey(), e.SignedBytes())
+}
 
 // Format prints *** whatever the verb.
 func (AttestKey) Format(f fmt.State, _ rune) { io.WriteString(f, "***") }
@@ -139,50 +143,50 @@ func (AttestKey) Format(f fmt.State, _ rune) { io.WriteString(f, "***") }
 // A WalletKey is the key of one wallet, on the curve of its family: it signs hashes
 // for EVM, Bitcoin and TRON, messages for Solana. It prints as ***.
 type WalletKey struct {
-	k       func() *secp256k1.PrivateKey // nil for Solana
-	ed      func() ed25519.PrivateKey    // nil for all others
+	secpKey func() *secp256k1.PrivateKey // nil for Solana
+	edKey   func() ed25519.PrivateKey    // nil for all others
 	taproot bool                         // signs by BIP-340, and with the key that BIP-86 makes of k
 	path    string
 	address chain.Address
 }
 
-// Wallet derives the key of a wallet: at m/44'/60' an EVM one, at m/84' a Bitcoin one or at
+// DeriveWallet derives the key of a wallet: at m/44'/60' an EVM one, at m/84' a Bitcoin one or at
 // m/86' where its form is taproot, at m/44'/501' a Solana one, at m/44'/195' one of TRON,
 // and from there four times 31 bits of SHA-256 of organization, purpose and subject.
 // The place comes from the words alone, so a database that lost its rows cannot give
 // it to somebody else. Errors: a family without keys or without that form, or a seed that On gave no network
 // where addresses tell it; a path that leads to no key is one chance in 2^127 and has
 // no remedy: it never happens.
-func (s Seed) Wallet(w signer.WalletRef) (WalletKey, error) {
+func (s Seed) DeriveWallet(w signer.WalletRef) (WalletKey, error) {
 	if w.Form != chain.Usual && (w.Family != chain.BitcoinFamily || w.Form != chain.Taproot) {
 		return WalletKey{}, fmt.Errorf("no keys of form %q are derived for family %q", w.Form, w.Family)
 	}
 	switch w.Family {
 	case chain.EVM:
-		return s.evm(w)
+		return s.evmKey(w)
 	case chain.BitcoinFamily:
-		return s.bitcoin(w)
+		return s.bitcoinKey(w)
 	case chain.SolanaFamily:
-		return s.solana(w), nil
+		return s.solanaKey(w), nil
 	case chain.TronFamily:
-		return s.tron(w)
+		return s.tronKey(w)
 	}
 	return WalletKey{}, fmt.Errorf("no keys are derived for family %q", w.Family)
 }
 
-func (s Seed) evm(w signer.WalletRef) (WalletKey, error) {
-	private, path, err := s.secp(append([]uint32{44, 60}, place(w)...))
+func (s Seed) evmKey(w signer.WalletRef) (WalletKey, error) {
+	private, path, err := s.secp256k1Key(append([]uint32{44, 60}, walletIndexes(w)...))
 	if err != nil {
 		return WalletKey{}, err
 	}
 	public := private.PubKey().SerializeUncompressed()
 	address := common.BytesToAddress(crypto.Keccak256(public[1:])[12:])
-	return WalletKey{k: func() *secp256k1.PrivateKey { return private }, path: path, address: chain.Address(address.Hex())}, nil
+	return WalletKey{secpKey: func() *secp256k1.PrivateKey { return private }, path: path, address: chain.Address(address.Hex())}, nil
 }
 
-// secp is the key at a path of BIP-32 that is hardened all the way.
-func (s Seed) secp(indexes []uint32) (*secp256k1.PrivateKey, string, error) {
-	key, code := split(mac([]byte("Bitcoin seed"), s.s().master[:]))
+// secp256k1Key is the key at a path of BIP-32 that is hardened all the way.
+func (s Seed) secp256k1Key(indexes []uint32) (*secp256k1.PrivateKey, string, error) {
+	key, code := splitKey(hmacSHA512([]byte("Bitcoin seed"), s.secret().master[:]))
 	path := "m"
 	for _, i := range indexes {
 		var err error
@@ -194,18 +198,18 @@ func (s Seed) secp(indexes []uint32) (*secp256k1.PrivateKey, string, error) {
 	return secp256k1.PrivKeyFromBytes(key[:]), path, nil
 }
 
-// place is the wallet's own part of its path.
-func place(w signer.WalletRef) []uint32 {
+// walletIndexes is the wallet's own part of its path.
+func walletIndexes(w signer.WalletRef) []uint32 {
 	var b []byte
 	for _, s := range []string{w.OrgID, w.Purpose, w.Subject} {
 		b = fmt.Appendf(b, "%d:%s", len(s), s)
 	}
 	sum := sha256.Sum256(b)
-	out := make([]uint32, 4)
-	for i := range out {
-		out[i] = binary.BigEndian.Uint32(sum[4*i:]) &^ hardened
+	indexes := make([]uint32, 4)
+	for i := range indexes {
+		indexes[i] = binary.BigEndian.Uint32(sum[4*i:]) &^ hardened
 	}
-	return out
+	return indexes
 }
 
 // Path is where the key stands, such as m/44'/60'/1'/2'/3'/4'.
@@ -218,23 +222,23 @@ func (k WalletKey) Address() chain.Address { return k.address }
 // nonce is that of RFC 6979, so the same bytes give the same signature. The key of a
 // Solana wallet panics, which signs messages, and so does that of a taproot wallet.
 func (k WalletKey) SignHash(hash [32]byte) [65]byte {
-	if k.k == nil {
+	if k.secpKey == nil {
 		panic("keys: the key of a Solana wallet is asked to sign a hash")
 	}
 	if k.taproot {
 		panic("keys: the key of a taproot wallet is asked for a signature of ECDSA")
 	}
-	compact := ecdsa.SignCompact(k.k(), hash[:], false)
-	var out [65]byte
-	copy(out[:], compact[1:])
-	out[64] = compact[0] - 27
-	return out
+	compact := ecdsa.SignCompact(k.secpKey(), hash[:], false)
+	var signature [65]byte
+	copy(signature[:], compact[1:])
+	signature[64] = compact[0] - 27
+	return signature
 }
 
 // Format prints *** whatever the verb.
 func (WalletKey) Format(f fmt.State, _ rune) { io.WriteString(f, "***") }
 
-func mac(key []byte, parts ...[]byte) []byte {
+func hmacSHA512(key []byte, parts ...[]byte) []byte {
 	h := hmac.New(sha512.New, key)
 	for _, p := range parts {
 		h.Write(p)
@@ -242,23 +246,23 @@ func mac(key []byte, parts ...[]byte) []byte {
 	return h.Sum(nil)
 }
 
-func split(b []byte) (key, code [32]byte) { return [32]byte(b[:32]), [32]byte(b[32:]) }
+func splitKey(b []byte) (key, code [32]byte) { return [32]byte(b[:32]), [32]byte(b[32:]) }
 
-func index(i uint32) []byte { return binary.BigEndian.AppendUint32(nil, i|hardened) }
+func hardenedIndex(i uint32) []byte { return binary.BigEndian.AppendUint32(nil, i|hardened) }
 
 // childSecp is BIP-32's derivation of a hardened private child.
 func childSecp(key, code [32]byte, i uint32) (childKey, childCode [32]byte, err error) {
-	left, childCode := split(mac(code[:], []byte{0}, key[:], index(i)))
+	left, childCode := splitKey(hmacSHA512(code[:], []byte{0}, key[:], hardenedIndex(i)))
 	var sum, parent secp256k1.ModNScalar
-	over := sum.SetBytes(&left)
+	overflow := sum.SetBytes(&left)
 	parent.SetBytes(&key)
-	if sum.Add(&parent); over != 0 || sum.IsZero() {
+	if sum.Add(&parent); overflow != 0 || sum.IsZero() {
 		return childKey, childCode, errors.New("a key path leads to no key")
 	}
 	return sum.Bytes(), childCode, nil
 }
 
-// child25519 is SLIP-10's derivation of a hardened private child on ed25519.
-func child25519(key, code [32]byte, i uint32) (childKey, childCode [32]byte) {
-	return split(mac(code[:], []byte{0}, key[:], index(i)))
+// childEd25519 is SLIP-10's derivation of a hardened private child on ed25519.
+func childEd25519(key, code [32]byte, i uint32) (childKey, childCode [32]byte) {
+	return splitKey(hmacSHA512(code[:], []byte{0}, key[:], hardenedIndex(i)))
 }

@@ -58,7 +58,7 @@ func TestHardenedChildrenAreThoseOfBIP32(t *testing.T) {
 		{"3ddd5602285899a946114506157c7997e5444528f3003f6134712147db19b678", []uint32{0}, "xprv9vB7xEWwNp9kh1wQRfCCQMnZUEG21LpbR9NPCNN1dwhiZkjjeGRnaALmPXCX7SgjFTiCTT6bXes17boXtjq3xLpcDjzEuGLQBM5ohqkao9G"},
 		{"3ddd5602285899a946114506157c7997e5444528f3003f6134712147db19b678", []uint32{0, 1}, "xprv9xJocDuwtYCMNAo3Zw76WENQeAS6WGXQ55RCy7tDJ8oALr4FWkuVoHJeHVAcAqiZLE7Je3vZJHxspZdFHfnBEjHqU5hG1Jaj32dVoS6XLT1"},
 	} {
-		key, code := split(mac([]byte("Bitcoin seed"), unhex(t, v.seed)))
+		key, code := splitKey(hmacSHA512([]byte("Bitcoin seed"), unhex(t, v.seed)))
 		for _, i := range v.path {
 			var err error
 			if key, code, err = childSecp(key, code, i); err != nil {
@@ -75,11 +75,11 @@ func TestHardenedChildrenAreThoseOfBIP32(t *testing.T) {
 // The first vector of SLIP-10 for ed25519.
 func TestAttestationChildrenAreThoseOfSLIP10(t *testing.T) {
 	t.Parallel()
-	key, code := split(mac([]byte("ed25519 seed"), unhex(t, "000102030405060708090a0b0c0d0e0f")))
+	key, code := splitKey(hmacSHA512([]byte("ed25519 seed"), unhex(t, "000102030405060708090a0b0c0d0e0f")))
 	if got, want := hex.EncodeToString(key[:]), "2b4be7f19ee27bbf30c667b642d5f4aa69fd169872f8fc3059c08ebae2eb19e7"; got != want {
 		t.Errorf("master: got %v, want %v", got, want)
 	}
-	key, code = child25519(key, code, 0)
+	key, code = childEd25519(key, code, 0)
 	if got, want := hex.EncodeToString(key[:]), "68e0fe46dfb67e368c75379acec591dad19df3cde26e63b93a8e704f1dade7a3"; got != want {
 		t.Errorf("m/0': got %v, want %v", got, want)
 	}
@@ -106,7 +106,7 @@ func knownSeed(t *testing.T) Seed {
 func TestWalletsStayWhereTheyAre(t *testing.T) {
 	t.Parallel()
 	s := knownSeed(t)
-	if got, want := hex.EncodeToString(s.s().master[:4]), "408b285c"; got != want {
+	if got, want := hex.EncodeToString(s.secret().master[:4]), "408b285c"; got != want {
 		t.Errorf("BIP-39: got a master that begins with %v, want %v", got, want)
 	}
 	for _, v := range []struct {
@@ -118,7 +118,7 @@ func TestWalletsStayWhereTheyAre(t *testing.T) {
 		// The same letters, cut elsewhere, are another wallet.
 		{signer.WalletRef{OrgID: "org_1C", Family: chain.EVM, Purpose: "USTOMER_DEPOSIT", Subject: "alice"}, "m/44'/60'/1360781730'/985658613'/443469717'/794415663'", "0x89276827CcEDEE557Cd7b701960B09200c6b9c96"},
 	} {
-		k, err := s.Wallet(v.ref)
+		k, err := s.DeriveWallet(v.ref)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -126,14 +126,14 @@ func TestWalletsStayWhereTheyAre(t *testing.T) {
 			t.Errorf("%v: got %v at %v, want %v at %v", v.ref, k.Address(), k.Path(), v.address, v.path)
 		}
 	}
-	if got, want := hex.EncodeToString(s.Attest().Public()), "5a9606dd03f17d7e5c466ae12535dfa5fd111f3964fa72eaaa55d33abb348e4b"; got != want {
+	if got, want := hex.EncodeToString(s.AttestKey().PublicKey()), "5a9606dd03f17d7e5c466ae12535dfa5fd111f3964fa72eaaa55d33abb348e4b"; got != want {
 		t.Errorf("attestation key: got %v, want %v", got, want)
 	}
 }
 
 func TestSignaturesAreDeterministicAndRecover(t *testing.T) {
 	t.Parallel()
-	k, err := knownSeed(t).Wallet(signer.WalletRef{OrgID: "org_1", Family: chain.EVM, Purpose: "TREASURY"})
+	k, err := knownSeed(t).DeriveWallet(signer.WalletRef{OrgID: "org_1", Family: chain.EVM, Purpose: "TREASURY"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -144,7 +144,7 @@ func TestSignaturesAreDeterministicAndRecover(t *testing.T) {
 			t.Fatalf("got %x, want %x again", again, sig)
 		}
 		// The node library signs by the same RFC 6979.
-		private, err := crypto.ToECDSA(k.k().Serialize())
+		private, err := crypto.ToECDSA(k.secpKey().Serialize())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -169,10 +169,10 @@ func TestWordsAreCheckedAndNeverQuoted(t *testing.T) {
 		}
 	}
 	s := knownSeed(t)
-	if got := s.words(); got != knownWords {
+	if got := s.mnemonic(); got != knownWords {
 		t.Errorf("got %q, want %q", got, knownWords)
 	}
-	if got, err := SeedFromWords(strings.ToUpper(knownWords) + "\n"); err != nil || *got.s() != *s.s() {
+	if got, err := SeedFromWords(strings.ToUpper(knownWords) + "\n"); err != nil || *got.secret() != *s.secret() {
 		t.Errorf("got %v, want the same seed in any casing", err)
 	}
 }
@@ -183,7 +183,7 @@ func TestKeysNeverPrint(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	k, err := s.Wallet(signer.WalletRef{OrgID: "org_1", Family: chain.EVM, Purpose: "TREASURY"})
+	k, err := s.DeriveWallet(signer.WalletRef{OrgID: "org_1", Family: chain.EVM, Purpose: "TREASURY"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -192,15 +192,15 @@ func TestKeysNeverPrint(t *testing.T) {
 		a AttestKey
 		k WalletKey
 		P *Seed
-	}{s, s.Attest(), k, &s}
-	secrets := [][]byte{s.s().entropy[:], s.s().master[:], k.k().Serialize(), s.Attest().k()}
-	for _, v := range []any{s, &s, s.Attest(), k, holder, &holder, []Seed{s}, map[string]any{"k": k}} {
+	}{s, s.AttestKey(), k, &s}
+	secrets := [][]byte{s.secret().entropy[:], s.secret().master[:], k.secpKey().Serialize(), s.AttestKey().privateKey()}
+	for _, v := range []any{s, &s, s.AttestKey(), k, holder, &holder, []Seed{s}, map[string]any{"k": k}} {
 		for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d"} {
 			got := fmt.Sprintf(verb, v)
-			assertSilent(t, got, secrets, s.words())
+			assertSilent(t, got, secrets, s.mnemonic())
 		}
 		if b, err := json.Marshal(v); err == nil {
-			assertSilent(t, string(b), secrets, s.words())
+			assertSilent(t, string(b), secrets, s.mnemonic())
 		}
 	}
 }

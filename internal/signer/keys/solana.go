@@ -8,24 +8,24 @@ import (
 	"github.com/cofferpay/coffer/internal/signer"
 )
 
-// solana derives the key of a wallet at m/44'/501', by SLIP-10: on this curve every
+// solanaKey derives the key of a wallet at m/44'/501', by SLIP-10: on this curve every
 // path leads to a key.
-func (s Seed) solana(w signer.WalletRef) WalletKey {
-	indexes := append([]uint32{44, 501}, place(w)...)
+func (s Seed) solanaKey(w signer.WalletRef) WalletKey {
+	indexes := append([]uint32{44, 501}, walletIndexes(w)...)
 	path := "m"
 	for _, i := range indexes {
 		path = fmt.Sprintf("%s/%d'", path, i)
 	}
-	private := s.ed25519(indexes)
+	private := s.ed25519Key(indexes)
 	address := solanatx.Canonical([ed25519.PublicKeySize]byte(private.Public().(ed25519.PublicKey)))
-	return WalletKey{ed: func() ed25519.PrivateKey { return private }, path: path, address: address}
+	return WalletKey{edKey: func() ed25519.PrivateKey { return private }, path: path, address: address}
 }
 
-// ed25519 is the key at a path of SLIP-10, which is always hardened all the way.
-func (s Seed) ed25519(indexes []uint32) ed25519.PrivateKey {
-	key, code := split(mac([]byte("ed25519 seed"), s.s().master[:]))
+// ed25519Key is the key at a path of SLIP-10, which is always hardened all the way.
+func (s Seed) ed25519Key(indexes []uint32) ed25519.PrivateKey {
+	key, code := splitKey(hmacSHA512([]byte("ed25519 seed"), s.secret().master[:]))
 	for _, i := range indexes {
-		key, code = child25519(key, code, i)
+		key, code = childEd25519(key, code, i)
 	}
 	return ed25519.NewKeyFromSeed(key[:])
 }
@@ -33,8 +33,8 @@ func (s Seed) ed25519(indexes []uint32) ed25519.PrivateKey {
 // SignMessage signs a whole message with the key of a Solana wallet; the same message
 // gives the same signature. Every other key panics: it signs hashes.
 func (k WalletKey) SignMessage(message []byte) [ed25519.SignatureSize]byte {
-	if k.ed == nil {
+	if k.edKey == nil {
 		panic("keys: a key that signs hashes is asked to sign a message")
 	}
-	return [ed25519.SignatureSize]byte(ed25519.Sign(k.ed(), message))
+	return [ed25519.SignatureSize]byte(ed25519.Sign(k.edKey(), message))
 }

@@ -40,10 +40,10 @@ func TestHardenedChildrenAreThoseOfSLIP10(t *testing.T) {
 			{2, "5d70af781f3a37b829f0d060924d5e960bdc02e85423494afc0b1a41bbe196d4", "551d333177df541ad876a60ea71f00447931c0a9da16f227c11ea080d7391b8d", "47150c75db263559a70d5778bf36abbab30fb061ad69f69ece61a72b0cfa4fc0"},
 		},
 	} {
-		key, code := split(mac([]byte("ed25519 seed"), unhex(t, seed)))
+		key, code := splitKey(hmacSHA512([]byte("ed25519 seed"), unhex(t, seed)))
 		for n, want := range steps {
 			if n > 0 {
-				key, code = child25519(key, code, want.i)
+				key, code = childEd25519(key, code, want.i)
 			}
 			public := ed25519.NewKeyFromSeed(key[:]).Public().(ed25519.PublicKey)
 			if hex.EncodeToString(code[:]) != want.code || hex.EncodeToString(key[:]) != want.key || hex.EncodeToString(public) != want.public {
@@ -57,7 +57,7 @@ func TestHardenedChildrenAreThoseOfSLIP10(t *testing.T) {
 func TestSolanaAddressesAreThoseOfOtherWallets(t *testing.T) {
 	t.Parallel()
 	s := &secret{master: [64]byte(bip39.NewSeed(strings.Repeat("abandon ", 11)+"about", ""))}
-	k := Seed{s: func() *secret { return s }}.ed25519([]uint32{44, 501, 0, 0})
+	k := Seed{secret: func() *secret { return s }}.ed25519Key([]uint32{44, 501, 0, 0})
 	got := solanatx.Canonical([32]byte(k.Public().(ed25519.PublicKey)))
 	if want := chain.Address("HAgk14JpMQLgt6rVgv7cBQFJWFto5Dqxi472uT3DKpqk"); got != want {
 		t.Errorf("got %s, want %s", got, want)
@@ -77,7 +77,7 @@ func TestSolanaWalletsStayWhereTheyAre(t *testing.T) {
 		{signer.WalletRef{OrgID: "org_1", Family: chain.SolanaFamily, Purpose: "CUSTOMER_DEPOSIT", Subject: "alice"}, "m/44'/501'/1745023765'/543518224'/1377603941'/211528283'", "26VTSsebGu1WS51mQmKspTCCyKJoVFKMjhJP5cPUM9v2"},
 	} {
 		for _, n := range []chain.Network{"", chain.Mainnet, chain.Testnet, chain.Local} {
-			k, err := s.On(n).Wallet(v.ref)
+			k, err := s.ForNetwork(n).DeriveWallet(v.ref)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -93,9 +93,9 @@ func TestSolanaWalletsStayWhereTheyAre(t *testing.T) {
 
 func TestAKeySignsInTheWayOfItsFamilyOnly(t *testing.T) {
 	t.Parallel()
-	s := knownSeed(t).On(chain.Local)
+	s := knownSeed(t).ForNetwork(chain.Local)
 	wallet := func(f chain.Family) WalletKey {
-		k, err := s.Wallet(signer.WalletRef{OrgID: "org_1", Family: f, Purpose: "TREASURY"})
+		k, err := s.DeriveWallet(signer.WalletRef{OrgID: "org_1", Family: f, Purpose: "TREASURY"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -131,7 +131,7 @@ func TestAKeySignsInTheWayOfItsFamilyOnly(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := solanatx.Attach(b, k.SignMessage(b)); err != nil {
+	if _, _, err := solanatx.AttachSignatures(b, k.SignMessage(b)); err != nil {
 		t.Errorf("attach: got %v, want the signature taken", err)
 	}
 }
@@ -139,16 +139,16 @@ func TestAKeySignsInTheWayOfItsFamilyOnly(t *testing.T) {
 func TestSolanaKeysNeverPrint(t *testing.T) {
 	t.Parallel()
 	s := knownSeed(t)
-	k, err := s.Wallet(signer.WalletRef{OrgID: "org_1", Family: chain.SolanaFamily, Purpose: "TREASURY"})
+	k, err := s.DeriveWallet(signer.WalletRef{OrgID: "org_1", Family: chain.SolanaFamily, Purpose: "TREASURY"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, v := range []any{k, &k, struct{ K WalletKey }{k}, []WalletKey{k}} {
 		for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d"} {
-			assertSilent(t, fmt.Sprintf(verb, v), [][]byte{k.ed(), s.s().master[:]}, s.words())
+			assertSilent(t, fmt.Sprintf(verb, v), [][]byte{k.edKey(), s.secret().master[:]}, s.mnemonic())
 		}
 		if b, err := json.Marshal(v); err == nil {
-			assertSilent(t, string(b), [][]byte{k.ed()}, s.words())
+			assertSilent(t, string(b), [][]byte{k.edKey()}, s.mnemonic())
 		}
 	}
 }

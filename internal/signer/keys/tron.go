@@ -7,13 +7,13 @@ import (
 	"github.com/cofferpay/coffer/internal/signer"
 )
 
-// tron derives the key of a wallet at m/44'/195'. The coin is another than that of EVM
+// tronKey derives the key of a wallet at m/44'/195'. The coin is another than that of EVM
 // chains, so no address of one shows the key of the other.
-func (s Seed) tron(w signer.WalletRef) (WalletKey, error) {
-	private, path, err := s.secp(append([]uint32{44, 195}, place(w)...))
+func (s Seed) tronKey(w signer.WalletRef) (WalletKey, error) {
+	private, path, err := s.secp256k1Key(append([]uint32{44, 195}, walletIndexes(w)...))
 	if err != nil {
 		return WalletKey{}, err
 	}
 	address := trontx.KeyAddress([65]byte(private.PubKey().SerializeUncompressed()))
-	return WalletKey{k: func() *secp256k1.PrivateKey { return private }, path: path, address: address}, nil
+	return WalletKey{secpKey: func() *secp256k1.PrivateKey { return private }, path: path, address: address}, nil
 }

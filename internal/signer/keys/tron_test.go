@@ -19,7 +19,7 @@ func TestKeysOfTRONAreThoseThatWalletsHave(t *testing.T) {
 	for n, want := range []chain.Address{
 		"TUEZSdKsoDHQMeZwihtdoBiN46zxhGWYdH", "TSeJkUh4Qv67VNFwY8LaAxERygNdy6NQZK", "TYJPRrdB5APNeRs4R7fYZSwW3TcrTKw2gx",
 	} {
-		key, code := split(mac([]byte("Bitcoin seed"), bip39.NewSeed(strings.Repeat("abandon ", 11)+"about", "")))
+		key, code := splitKey(hmacSHA512([]byte("Bitcoin seed"), bip39.NewSeed(strings.Repeat("abandon ", 11)+"about", "")))
 		for _, i := range []uint32{44, 195, 0} {
 			var err error
 			if key, code, err = childSecp(key, code, i); err != nil {
@@ -48,7 +48,7 @@ func TestTRONWalletsStayWhereTheyAre(t *testing.T) {
 		{signer.WalletRef{OrgID: "org_1", Family: chain.TronFamily, Purpose: "CUSTOMER_DEPOSIT", Subject: "alice"}, "m/44'/195'/1745023765'/543518224'/1377603941'/211528283'", "TKvjmSGSWFncoZSW7keqiLPg9kqxCTsTnJ"},
 	} {
 		for _, n := range []chain.Network{"", chain.Mainnet, chain.Testnet, chain.Local} {
-			k, err := s.On(n).Wallet(v.ref)
+			k, err := s.ForNetwork(n).DeriveWallet(v.ref)
 			if err != nil {
 				t.Fatal(err)
 			}

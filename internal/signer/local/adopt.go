@@ -17,22 +17,22 @@ import (
 // ChainNonce is what a chain says of a wallet that pays: the next nonce after all that
 // is in its latest block.
 type ChainNonce struct {
-	From  signer.WalletRef
-	Chain chain.Name
-	Next  uint64
+	Wallet    signer.WalletRef
+	Chain     chain.Name
+	NextNonce uint64
 }
 
-// Address is where a wallet's key is, by the seed alone: what a database says of it
+// DeriveAddress is where a wallet's key is, by the seed alone: what a database says of it
 // is not asked.
-func Address(seed keys.Seed, ref signer.WalletRef) (chain.Address, error) {
-	key, err := seed.Wallet(ref)
+func DeriveAddress(seed keys.Seed, ref signer.WalletRef) (chain.Address, error) {
+	key, err := seed.DeriveWallet(ref)
 	if err != nil {
 		return "", err
 	}
 	return key.Address(), nil
 }
 
-// Adopt makes a journal that continues a lost one, from the database's copy of its
+// AdoptJournal makes a journal that continues a lost one, from the database's copy of its
 // entries and from what the chains say. It is a deliberate act of the operator, with
 // nothing else running, and refuses to replace a file.
 //
@@ -45,8 +45,8 @@ func Address(seed keys.Seed, ref signer.WalletRef) (chain.Address, error) {
 // The copy comes from the database, which this signer does not trust: every address is
 // derived again, every intent has to be allowed (limits apart) and every signature has
 // to come out the same.
-func Adopt(conf Config, seed keys.Seed, copied []signer.Entry, nonces []ChainNonce) error {
-	if err := conf.Policy.Check(); err != nil {
+func AdoptJournal(conf Config, seed keys.Seed, copied []signer.Entry, nonces []ChainNonce) error {
+	if err := conf.Policy.Validate(); err != nil {
 		return err
 	}
 	if len(copied) == 0 {
@@ -54,22 +54,22 @@ func Adopt(conf Config, seed keys.Seed, copied []signer.Entry, nonces []ChainNon
 	}
 	copied = slices.Clone(copied)
 	slices.SortFunc(copied, func(a, b signer.Entry) int { return cmp.Compare(a.Seq, b.Seq) })
-	records, err := copiedRecords(copied, publicHex(seed))
+	records, err := readCopy(copied, attestKeyHex(seed))
 	if err != nil {
 		return fmt.Errorf("adopt a lost journal: %w", err)
 	}
 
-	s := &Signer{conf: conf, seed: seed, attest: seed.Attest(), index: newIndex()}
+	s := &Signer{conf: conf, seed: seed, attestKey: seed.AttestKey(), index: newJournalIndex()}
 	last := copied[len(copied)-1].Head()
-	head := signer.Head{JournalID: id.New("jrn", conf.now())}
+	head := signer.Head{JournalID: id.New("jrn", conf.currentTime())}
 	var contents []byte
-	write := func(at time.Time, r signer.Record) error {
-		r.At = stamp(at)
-		e, err := entry(head, r)
+	write := func(recordedAt time.Time, r signer.Record) error {
+		r.RecordedAt = formatTime(recordedAt)
+		e, err := newEntry(head, r)
 		if err != nil {
 			return err
 		}
-		if err := s.index.apply(e.Seq, at, r); err != nil {
+		if err := s.index.applyRecord(e.Seq, recordedAt, r); err != nil {
 			return err
 		}
 		head = e.Head()
@@ -77,10 +77,10 @@ func Adopt(conf Config, seed keys.Seed, copied []signer.Entry, nonces []ChainNon
 		return nil
 	}
 	// The times are those of the lost journal, so that limits stay taken.
-	at := records[0].at
-	err = write(at, signer.Record{
-		Kind: signer.RecordGenesis, AttestKey: publicHex(seed),
-		Adopts: &signer.AdoptsBody{JournalID: last.JournalID, Seq: last.Seq, Hash: last.Hash, At: stamp(conf.now())},
+	recordedAt := records[0].recordedTime
+	err = write(recordedAt, signer.Record{
+		Kind: signer.RecordGenesis, AttestKey: attestKeyHex(seed),
+		Adopts: &signer.AdoptsBody{JournalID: last.JournalID, Seq: last.Seq, Hash: last.Hash, AdoptedAt: formatTime(conf.currentTime())},
 	})
 	if err != nil {
 		return err
@@ -89,18 +89,18 @@ func Adopt(conf Config, seed keys.Seed, copied []signer.Entry, nonces []ChainNon
 		if r.Kind == signer.RecordGenesis {
 			continue
 		}
-		if r.at.Before(at) && r.Kind != signer.RecordClock {
+		if r.recordedTime.Before(recordedAt) && r.Kind != signer.RecordClock {
 			return fmt.Errorf("adopt a lost journal: entry %d is older than the one before it", r.seq)
 		}
-		at = r.at
-		if err := s.recheck(r.Record); err != nil {
+		recordedAt = r.recordedTime
+		if err := s.recheckRecord(r.Record); err != nil {
 			return fmt.Errorf("adopt a lost journal: entry %d of the copy: %w", r.seq, err)
 		}
-		if err := write(at, r.Record); err != nil {
+		if err := write(recordedAt, r.Record); err != nil {
 			return fmt.Errorf("adopt a lost journal: entry %d of the copy: %w", r.seq, err)
 		}
 	}
-	if err := s.index.behind(nonces); err != nil {
+	if err := s.index.checkNonces(nonces); err != nil {
 		return fmt.Errorf("adopt a lost journal: %w", err)
 	}
 	return keys.CreateFile(conf.Journal, contents, 0o600)
@@ -108,13 +108,13 @@ func Adopt(conf Config, seed keys.Seed, copied []signer.Entry, nonces []ChainNon
 
 type copiedRecord struct {
 	signer.Record
-	seq uint64
-	at  time.Time
+	seq          uint64
+	recordedTime time.Time
 }
 
-// copiedRecords reads what a copy has, which may have gaps after its first part.
-func copiedRecords(copied []signer.Entry, attestKey string) ([]copiedRecord, error) {
-	var out []copiedRecord
+// readCopy reads what a copy has, which may have gaps after its first part.
+func readCopy(copied []signer.Entry, attestKey string) ([]copiedRecord, error) {
+	var records []copiedRecord
 	prev := signer.Head{}
 	for n, e := range copied {
 		if n > 0 && e.Seq == prev.Seq {
@@ -124,31 +124,31 @@ func copiedRecords(copied []signer.Entry, attestKey string) ([]copiedRecord, err
 			// What lies between was lost; the entry vouches for itself alone.
 			prev = signer.Head{JournalID: copied[0].JournalID, Seq: e.Seq - 1, Hash: e.Prev}
 		}
-		r, err := e.Follow(prev)
+		r, err := e.VerifyAfter(prev)
 		if err != nil {
 			return nil, err
 		}
-		at, err := time.Parse(time.RFC3339Nano, r.At)
+		recordedAt, err := time.Parse(time.RFC3339Nano, r.RecordedAt)
 		if err != nil {
 			return nil, fmt.Errorf("entry %d has no time: %w", e.Seq, err)
 		}
 		if r.Kind == signer.RecordGenesis && r.AttestKey != attestKey {
 			return nil, fmt.Errorf("the copy is of a journal of the seed with attestation key %s, and this seed has %s", r.AttestKey, attestKey)
 		}
-		out = append(out, copiedRecord{r, e.Seq, at.UTC()})
+		records = append(records, copiedRecord{r, e.Seq, recordedAt.UTC()})
 		prev = e.Head()
 	}
-	return out, nil
+	return records, nil
 }
 
-// recheck asks the rules again for a record that somebody else kept.
-func (s *Signer) recheck(r signer.Record) error {
+// recheckRecord asks the rules again for a record that somebody else kept.
+func (s *Signer) recheckRecord(r signer.Record) error {
 	switch {
 	case r.Issue != nil:
-		if no := checkRef(r.Issue.WalletRef); no != nil {
-			return no
+		if refusal := checkRef(r.Issue.WalletRef); refusal != nil {
+			return refusal
 		}
-		key, err := s.seed.Wallet(r.Issue.WalletRef)
+		key, err := s.seed.DeriveWallet(r.Issue.WalletRef)
 		if err != nil {
 			return err
 		}
@@ -156,96 +156,96 @@ func (s *Signer) recheck(r signer.Record) error {
 			return fmt.Errorf("%w: %s is not the address of its wallet", signer.ErrProof, r.Issue.Address)
 		}
 	case r.Admit != nil:
-		if no := checkIntent(*r.Admit); no != nil {
-			return no
+		if refusal := checkIntent(*r.Admit); refusal != nil {
+			return refusal
 		}
 		policy, ok := s.conf.Policy.Chains[r.Admit.Chain]
 		if !ok {
 			return refuse(signer.RefusedNotConfigured, "the policy does not name chain %q: add it under chains", r.Admit.Chain)
 		}
-		no, err := s.destination(*r.Admit, policy)
+		refusal, err := s.checkDestination(*r.Admit, policy)
 		if err != nil {
 			return err
 		}
-		if no != nil && no.Code != signer.PolicyLimit {
-			return no
+		if refusal != nil && refusal.Code != signer.PolicyLimit {
+			return refusal
 		}
 		if r.Admit.Purpose == signer.Payment && r.Admit.CustomerID == "" {
 			// It was copied before it could be paid, so the copy has it before this.
-			if _, no := s.endorsement(*r.Admit); no != nil {
-				return no
+			if _, refusal := s.findEndorsement(*r.Admit); refusal != nil {
+				return refusal
 			}
 		}
 	case r.Endorse != nil:
 		return s.recheckEndorsement(*r.Endorse)
 	case r.Revoke != nil:
-		if !word(r.Revoke.OrgID) || !word(r.Revoke.ID) {
+		if !isValidWord(r.Revoke.OrgID) || !isValidWord(r.Revoke.ID) {
 			return refuse(signer.RefusedMalformed, "a revocation of nothing")
 		}
 	case r.Void != nil:
-		if !word(r.Void.OrgID) || !word(r.Void.ID) || len(r.Void.MAC) > 0 {
+		if !isValidWord(r.Void.OrgID) || !isValidWord(r.Void.ID) || len(r.Void.MAC) > 0 {
 			return refuse(signer.RefusedMalformed, "a payment that was voided without its name")
 		}
 	case r.Sign != nil:
-		i := s.index.intents[r.Sign.IntentID]
-		if i == nil {
+		lead := s.index.intents[r.Sign.IntentID]
+		if lead == nil {
 			return fmt.Errorf("intent %s was signed and the copy lacks its admission", r.Sign.IntentID)
 		}
-		all, err := s.index.together(i, r.Sign.With)
+		intents, err := s.index.loadTxIntents(lead, r.Sign.TxMemberIDs)
 		if err != nil {
 			return err
 		}
-		by, err := s.keysOf(all)
+		signKeys, err := s.walletKeys(intents)
 		if err != nil {
 			return err
 		}
-		request := signer.SignRequest{IntentID: i.ID, With: r.Sign.With, Slot: r.Sign.Slot, Act: r.Sign.Act, Payload: r.Sign.Payload}
-		if _, err := s.matches(all, request, s.conf.Policy.Chains[i.Chain]); err != nil {
+		request := signer.SignRequest{IntentID: lead.ID, TxMemberIDs: r.Sign.TxMemberIDs, Slot: r.Sign.Slot, Act: r.Sign.Act, Payload: r.Sign.Payload}
+		if _, err := s.matchPayload(intents, request, s.conf.Policy.Chains[lead.Chain]); err != nil {
 			return err
 		}
-		if by, err = s.signers(i, r.Sign.Act, r.Sign.Payload, by); err != nil {
+		if signKeys, err = s.signingKeys(lead, r.Sign.Act, r.Sign.Payload, signKeys); err != nil {
 			return err
 		}
-		_, hash, err := families[i.Chain.Family()].sign(r.Sign.Payload, by...)
+		_, hash, err := codecs[lead.Chain.Family()].signPayload(r.Sign.Payload, signKeys...)
 		if err != nil {
 			return err
 		}
-		if hash != r.Sign.Hash || digestOf(r.Sign.Payload) != r.Sign.Digest {
-			return fmt.Errorf("intent %s was not signed like that", i.ID)
+		if hash != r.Sign.Hash || payloadDigest(r.Sign.Payload) != r.Sign.Digest {
+			return fmt.Errorf("intent %s was not signed like that", lead.ID)
 		}
 	}
 	return nil
 }
 
-// behind compares the slots with the chains. A wallet that pays and that nobody asked
+// checkNonces compares the slots with the chains. A wallet that pays and that nobody asked
 // its chain about is an error: it would be the one.
-func (x *index) behind(nonces []ChainNonce) error {
-	next := map[account]uint64{}
-	for s := range x.slots {
-		a := account{s.payer, s.chain}
+func (x *journalIndex) checkNonces(nonces []ChainNonce) error {
+	nextNonces := map[feeAccount]uint64{}
+	for s := range x.slotOwners {
+		a := feeAccount{s.payer, s.chain}
 		if s.nonce == math.MaxUint64 {
 			return fmt.Errorf("the copy has a slot of %s on %s past the last nonce", s.payer, s.chain)
 		}
-		next[a] = max(next[a], s.nonce+1)
+		nextNonces[a] = max(nextNonces[a], s.nonce+1)
 	}
-	asked := map[account]bool{}
+	asked := map[feeAccount]bool{}
 	for _, n := range nonces {
-		w, ok := x.wallets[n.From]
+		w, ok := x.wallets[n.Wallet]
 		if !ok {
-			if n.Next > 0 {
-				return fmt.Errorf("a wallet of %s has paid %d times on %s and the copy lacks it: the database is older than the lost journal", n.From.OrgID, n.Next, n.Chain)
+			if n.NextNonce > 0 {
+				return fmt.Errorf("a wallet of %s has paid %d times on %s and the copy lacks it: the database is older than the lost journal", n.Wallet.OrgID, n.NextNonce, n.Chain)
 			}
 			continue
 		}
-		a := account{w.address, n.Chain}
-		if asked[a] = true; n.Next > next[a] {
+		a := feeAccount{w.address, n.Chain}
+		if asked[a] = true; n.NextNonce > nextNonces[a] {
 			return fmt.Errorf("%s has used %d nonces on %s and the copy knows %d: the database is older than the lost journal, restore its latest backup",
-				w.address, n.Next, n.Chain, next[a])
+				w.address, n.NextNonce, n.Chain, nextNonces[a])
 		}
 	}
-	for a := range next {
+	for a := range nextNonces {
 		if !asked[a] {
-			return fmt.Errorf("%s has paid on %s: ask the chain for its next nonce first", a.from, a.chain)
+			return fmt.Errorf("%s has paid on %s: ask the chain for its next nonce first", a.address, a.chain)
 		}
 	}
 	return nil

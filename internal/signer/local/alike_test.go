@@ -28,7 +28,7 @@ func TestTheSignerTakesNoIdForAnother(t *testing.T) {
 	for i, orgID := range idtest.Alike {
 		for j, subject := range idtest.Alike {
 			ref := signer.WalletRef{OrgID: orgID, Family: chain.EVM, Purpose: "CUSTOMER_DEPOSIT", Subject: subject}
-			bytes := string(signer.Attested(ref, "m", signertest.Stranger))
+			bytes := string(signer.AttestedBytes(ref, "m", signertest.Stranger))
 			if other, taken := said[bytes]; taken {
 				t.Errorf("%+v is attested by the words of %+v", ref, other)
 			}
@@ -36,7 +36,7 @@ func TestTheSignerTakesNoIdForAnother(t *testing.T) {
 			if i%8 != 0 && j%8 != 0 {
 				continue // a key takes its time
 			}
-			address, err := local.Address(seed, ref)
+			address, err := local.DeriveAddress(seed, ref)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -47,13 +47,13 @@ func TestTheSignerTakesNoIdForAnother(t *testing.T) {
 		}
 	}
 
-	policy := signertest.Policy().Chains[signertest.Chain]
-	policy.Assets[signertest.Limited] = local.Limit{PaymentMax: signertest.PaymentMax, OrganizationMax: signertest.OrganizationMax, OverallMax: money.Units(1_000_000)}
+	policy := signertest.NewPolicy().Chains[signertest.Chain]
+	policy.Assets[signertest.LimitedToken] = local.Limit{PaymentMax: signertest.PaymentMax, OrganizationMax: signertest.OrganizationMax, OverallMax: money.Units(1_000_000)}
 	s, attest := signertest.Open(t, local.Policy{WhitelistCoolingOff: "0s", Chains: map[chain.Name]local.ChainPolicy{signertest.Chain: policy}}, nil)
-	wallets := map[string]signer.Issued{}
+	wallets := map[string]signer.IssuedAddress{}
 	for range 2 { // the second time each is found
 		for i, id := range idtest.Alike {
-			issued, err := s.Issue(t.Context(), signertest.Deposit(org, id))
+			issued, err := s.IssueAddress(t.Context(), signertest.Deposit(org, id))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -62,7 +62,7 @@ func TestTheSignerTakesNoIdForAnother(t *testing.T) {
 			}
 			wallets[id] = issued
 			for _, other := range []string{id, idtest.Alike[(i+1)%len(idtest.Alike)]} {
-				proven := ed25519.Verify(attest, signer.Attested(signertest.Deposit(org, other), issued.Path, issued.Address), issued.Proof)
+				proven := ed25519.Verify(attest, signer.AttestedBytes(signertest.Deposit(org, other), issued.Path, issued.Address), issued.Proof)
 				if proven != (other == id) {
 					t.Errorf("the address of %q as one of %q: got it proven: %v", id, other, proven)
 				}
@@ -71,18 +71,18 @@ func TestTheSignerTakesNoIdForAnother(t *testing.T) {
 	}
 
 	// What one organization paid counts for no other, and an intent is known by its whole id.
-	signertest.Issue(t, s, signertest.Treasury(org))
+	signertest.IssueAddress(t, s, signertest.Treasury(org))
 	for i, id := range idtest.Alike {
-		signertest.Issue(t, s, signertest.Treasury(id))
+		signertest.IssueAddress(t, s, signertest.Treasury(id))
 		pay := func(intent, orgID string, contract chain.Address, amount uint64) error {
-			_, err := s.Admit(t.Context(), signer.Intent{
+			_, err := s.AdmitIntent(t.Context(), signer.Intent{
 				ID: intent, Purpose: signer.Payment, Chain: signertest.Chain, From: signertest.Treasury(orgID), To: signertest.Stranger, Contract: contract,
 				Amount: money.Units(amount), CustomerID: id, MintID: 2, IdempotencyKeyHash: signertest.KeyHash(intent),
 			})
 			return err
 		}
 		for n := range 3 {
-			if err := pay(fmt.Sprintf("wd_%d_%d", i, n), id, signertest.Limited, 100); (err == nil) != (n < 2) || n == 2 && refusal(err) != signer.PolicyLimit {
+			if err := pay(fmt.Sprintf("wd_%d_%d", i, n), id, signertest.LimitedToken, 100); (err == nil) != (n < 2) || n == 2 && refusal(err) != signer.PolicyLimit {
 				t.Errorf("payment %d of %q: got %v, want two within its own limit", n+1, id, err)
 			}
 		}
@@ -96,17 +96,17 @@ func TestTheSignerTakesNoIdForAnother(t *testing.T) {
 
 	// An address that is removed from the whitelist is the one that is named.
 	for _, id := range idtest.Alike {
-		signertest.Endorse(t, s, org, id, signertest.Stranger)
+		signertest.EndorseAddress(t, s, org, id, signertest.Stranger)
 	}
 	for i, id := range idtest.Alike {
 		if i%2 == 1 {
-			if _, err := s.Revoke(t.Context(), signer.Revocation{OrgID: org, ID: id}); err != nil {
+			if _, err := s.RevokeEndorsement(t.Context(), signer.Revocation{OrgID: org, ID: id}); err != nil {
 				t.Fatalf("revoke %q: %v", id, err)
 			}
 		}
 	}
 	for i, id := range idtest.Alike {
-		_, err := s.Admit(t.Context(), signer.Intent{
+		_, err := s.AdmitIntent(t.Context(), signer.Intent{
 			ID: fmt.Sprintf("own_%d", i), Purpose: signer.Payment, Chain: signertest.Chain, From: signertest.Treasury(org), To: signertest.Stranger, Contract: signertest.Token,
 			Amount: money.Units(1), WhitelistedID: id, Product: "CUSTODIAL", MintID: 2,
 		})

@@ -10,33 +10,33 @@ import (
 	"github.com/cofferpay/coffer/internal/signer/local"
 )
 
-func markOf(position uint64) signer.Mark {
-	return signer.Mark{Chain: "aud_1", Position: position, Hash: strings.Repeat(string(rune('0'+position%10)), 64)}
+func auditHeadAt(position uint64) signer.AuditHead {
+	return signer.AuditHead{Chain: "aud_1", Position: position, Hash: strings.Repeat(string(rune('0'+position%10)), 64)}
 }
 
-// anchored is an installation with anchors of 1, 2 and 3.
-func anchored(t *testing.T) (*installation, []signer.Anchor) {
+// newAnchored is an installation with anchors of 1, 2 and 3.
+func newAnchored(t *testing.T) (*installation, []signer.Anchor) {
 	t.Helper()
-	in := install(t, t.TempDir())
+	in := newInstallation(t, t.TempDir())
 	s := in.open(t)
 	var all []signer.Anchor
-	var after *signer.Mark
+	var after *signer.AuditHead
 	for i := uint64(1); i <= 3; i++ {
-		m := markOf(i)
-		a, err := s.Anchor(t.Context(), signer.AnchorRequest{Mark: m, After: after})
+		m := auditHeadAt(i)
+		a, err := s.SignAnchor(t.Context(), signer.AnchorRequest{AuditHead: m, Previous: after})
 		if err != nil {
 			t.Fatal(err)
 		}
 		all, after = append(all, a), &m
 	}
-	shut(t, s)
+	closeSigner(t, s)
 	return in, all
 }
 
 func TestAnchorsOutliveTheProcess(t *testing.T) {
 	t.Parallel()
-	in, all := anchored(t)
-	file := local.AnchorsFile(in.conf.Journal)
+	in, all := newAnchored(t)
+	file := local.AnchorsPath(in.conf.Journal)
 	whole, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
@@ -75,21 +75,21 @@ func TestAnchorsOutliveTheProcess(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
-		got, err := s.Anchors(t.Context(), 0, 0)
+		got, err := s.AnchorsAfter(t.Context(), 0, 0)
 		if err != nil || len(got) != c.want {
 			t.Errorf("%s: got %d anchors %v, want %d", name, len(got), err, c.want)
 		}
 		if c.want > 0 {
 			// It goes on from what it has, and from nothing else.
-			after, back := markOf(uint64(c.want)), markOf(uint64(c.want-1))
-			if _, err := s.Anchor(t.Context(), signer.AnchorRequest{Mark: markOf(9), After: &back}); err == nil {
+			after, back := auditHeadAt(uint64(c.want)), auditHeadAt(uint64(c.want-1))
+			if _, err := s.SignAnchor(t.Context(), signer.AnchorRequest{AuditHead: auditHeadAt(9), Previous: &back}); err == nil {
 				t.Errorf("%s: it goes on from what is not the last", name)
 			}
-			if a, err := s.Anchor(t.Context(), signer.AnchorRequest{Mark: markOf(9), After: &after}); err != nil || a.Number != uint64(c.want+1) {
+			if a, err := s.SignAnchor(t.Context(), signer.AnchorRequest{AuditHead: auditHeadAt(9), Previous: &after}); err != nil || a.Number != uint64(c.want+1) {
 				t.Errorf("%s: got %+v %v, want the next", name, a, err)
 			}
 		}
-		shut(t, s)
+		closeSigner(t, s)
 	}
 	// What was lost is taken back from a copy, as far as it is the signer's own.
 	if err := os.WriteFile(file, lines[0], 0o600); err != nil {
@@ -98,19 +98,19 @@ func TestAnchorsOutliveTheProcess(t *testing.T) {
 	s := in.open(t)
 	forged := append([]signer.Anchor{}, all...)
 	forged[1].Hash = strings.Repeat("f", 64)
-	if n, err := s.Relearn(forged); err == nil || n != 0 {
+	if n, err := s.RestoreAnchors(forged); err == nil || n != 0 {
 		t.Errorf("forged: got %d %v, want none", n, err)
 	}
-	if n, err := s.Relearn(all[2:]); err == nil || n != 0 {
+	if n, err := s.RestoreAnchors(all[2:]); err == nil || n != 0 {
 		t.Errorf("with a gap: got %d %v, want none", n, err)
 	}
-	if n, err := s.Relearn(all); err != nil || n != 2 {
+	if n, err := s.RestoreAnchors(all); err != nil || n != 2 {
 		t.Errorf("got %d %v, want two", n, err)
 	}
 	if err := os.Chmod(file, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	shut(t, s)
+	closeSigner(t, s)
 	if _, err := local.Open(in.conf, in.seed); err == nil || !strings.Contains(err.Error(), "chmod 600") {
 		t.Errorf("got %v, want a file that others may read refused", err)
 	}

@@ -13,19 +13,19 @@ import (
 // so the dearest is the most that it costs, and that is what the limit of fees counts.
 func TestOfAllThatIsSignedForAPaymentABankRunsOne(t *testing.T) {
 	t.Parallel()
-	v, bank := newVault(t), banktest.Start(t)
+	v, bank := newSolanaEnv(t), banktest.Start(t)
 	const has = 1_000_000_000
-	bank.Set(v.treasury.Address, has, solanatx.SystemProgram, nil)
+	bank.SetAccount(v.treasury.Address, has, solanatx.SystemProgram, nil)
 	place := v.place("place_0", 0)
 	v.admit(place)
-	made := v.signs(v.made(place, 0, solanatx.NonceCreation{Treasury: v.treasury.Address, Blockhash: bank.Blockhash()}))
-	if ran, why := bank.Send(made.Raw); !ran || why != "" {
+	made := v.signs(v.made(place, 0, solanatx.NonceCreation{Treasury: v.treasury.Address, Blockhash: bank.LatestBlockhash()}))
+	if ran, why := bank.SendRaw(made.Raw); !ran || why != "" {
 		t.Fatalf("the place: got it run %v, %q, want it made", ran, why)
 	}
 	cost := uint64(solanatx.NonceRent + solanatx.SignatureFee)
 	value := func() string {
 		t.Helper()
-		a := bank.Get(place.To)
+		a := bank.GetAccount(place.To)
 		if a == nil {
 			t.Fatal("got no nonce account, want one")
 		}
@@ -39,7 +39,7 @@ func TestOfAllThatIsSignedForAPaymentABankRunsOne(t *testing.T) {
 	v.admit(i)
 	r := v.request(i, 1, nonceA, nil)
 	at := value()
-	block, recent := bank.Proof(at), bank.Blockhash()
+	block, recent := bank.ProofBlock(at), bank.LatestBlockhash()
 	for n := range uint64(5) {
 		v.refuses("in a recent block", v.in(r, place.To, recent, block, 1000+n), signer.RefusedPayload)
 	}
@@ -57,16 +57,16 @@ func TestOfAllThatIsSignedForAPaymentABankRunsOne(t *testing.T) {
 	ran := 0
 	for range 2 { // again, when each is in a block of its own
 		for _, raw := range raws {
-			bank.Next()
-			if did, _ := bank.Send(raw); did {
+			bank.NextBlock()
+			if did, _ := bank.SendRaw(raw); did {
 				ran++
 			}
 		}
 	}
-	if got := bank.Lamports(solPayee); ran != 1 || got != 5_000_000 {
+	if got := bank.LamportsAt(solPayee); ran != 1 || got != 5_000_000 {
 		t.Errorf("got %d of five run and %d lamports paid, want one and 5000000", ran, got)
 	}
-	spent := money.Units(has - cost - 5_000_000 - bank.Lamports(v.treasury.Address))
+	spent := money.Units(has - cost - 5_000_000 - bank.LamportsAt(v.treasury.Address))
 	if dearest.Less(spent) {
 		t.Errorf("got a fee of %v, want at most that of the dearest, %v", spent, dearest)
 	}

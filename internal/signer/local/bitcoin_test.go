@@ -25,27 +25,27 @@ const (
 	btcRegtest               = "0f9188f13cb7b2c71f2a335e3a4fc328bf5beb436012afca590b1a11466e2206"
 )
 
-// chest is a signer with wallets of Bitcoin of two organizations.
-type chest struct {
+// bitcoinEnv is a signer with wallets of Bitcoin of two organizations.
+type bitcoinEnv struct {
 	t                        *testing.T
 	s                        *local.Signer
 	conf                     local.Config
 	seed                     keys.Seed
-	treasury, deposit, other signer.Issued
+	treasury, deposit, other signer.IssuedAddress
 	changes                  int // wallets for change of org_1
 }
 
-func newChest(t *testing.T) *chest {
+func newBitcoinEnv(t *testing.T) *bitcoinEnv {
 	t.Helper()
 	seed, err := keys.NewSeed()
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &chest{t: t, seed: seed.On(chain.Local), conf: local.Config{Journal: filepath.Join(t.TempDir(), "journal"), Policy: local.Policy{
+	c := &bitcoinEnv{t: t, seed: seed.ForNetwork(chain.Local), conf: local.Config{Journal: filepath.Join(t.TempDir(), "journal"), Policy: local.Policy{
 		WhitelistCoolingOff: "0s",
 		Chains:              map[chain.Name]local.ChainPolicy{chain.Bitcoin: {SignerID: btcRegtest, FeeMax: money.Units(50_000), Unlimited: true}},
 	}}}
-	if err := local.Create(c.conf, c.seed); err != nil {
+	if err := local.CreateJournal(c.conf, c.seed); err != nil {
 		t.Fatal(err)
 	}
 	c.open()
@@ -56,7 +56,7 @@ func newChest(t *testing.T) *chest {
 	return c
 }
 
-func (c *chest) open() {
+func (c *bitcoinEnv) open() {
 	c.t.Helper()
 	var err error
 	if c.s, err = local.Open(c.conf, c.seed); err != nil {
@@ -64,16 +64,16 @@ func (c *chest) open() {
 	}
 }
 
-func (c *chest) issue(org, purpose, subject string) signer.Issued {
+func (c *bitcoinEnv) issue(org, purpose, subject string) signer.IssuedAddress {
 	c.t.Helper()
-	w, err := c.s.Issue(c.t.Context(), signer.WalletRef{OrgID: org, Family: chain.BitcoinFamily, Purpose: purpose, Subject: subject})
+	w, err := c.s.IssueAddress(c.t.Context(), signer.WalletRef{OrgID: org, Family: chain.BitcoinFamily, Purpose: purpose, Subject: subject})
 	if err != nil {
 		c.t.Fatal(err)
 	}
 	return w
 }
 
-func (c *chest) payment(id string) signer.Intent {
+func (c *bitcoinEnv) payment(id string) signer.Intent {
 	return signer.Intent{
 		ID: id, Purpose: signer.Payment, Chain: chain.Bitcoin, From: c.treasury.WalletRef, To: btcPayee,
 		Amount: money.Units(60_000), CustomerID: "ann", MintID: 1,
@@ -81,42 +81,42 @@ func (c *chest) payment(id string) signer.Intent {
 }
 
 // admit admits an intent and issues the next wallet for change.
-func (c *chest) admit(i signer.Intent) chain.Address {
+func (c *bitcoinEnv) admit(i signer.Intent) chain.Address {
 	c.t.Helper()
-	if _, err := c.s.Admit(c.t.Context(), i); err != nil {
+	if _, err := c.s.AdmitIntent(c.t.Context(), i); err != nil {
 		c.t.Fatal(err)
 	}
 	return c.next().Address
 }
 
 // next is the next wallet for change of org_1.
-func (c *chest) next() signer.Issued {
+func (c *bitcoinEnv) next() signer.IssuedAddress {
 	c.t.Helper()
 	c.changes++
 	return c.issue("org_1", "CHANGE", fmt.Sprint(c.changes))
 }
 
-func bitcoin(n int, amount uint64, holder chain.Address) chain.Coin {
-	return chain.Coin{Outpoint: bitcointx.OutpointOf(chain.TxHash(strings.Repeat("ab", 32)), uint32(n)), Holder: holder, Amount: money.Units(amount)}
+func bitcoin(n int, amount uint64, holder chain.Address) chain.Output {
+	return chain.Output{Outpoint: bitcointx.FormatOutpoint(chain.TxHash(strings.Repeat("ab", 32)), uint32(n)), Owner: holder, Amount: money.Units(amount)}
 }
 
 // request is what asks for a signature that spends coins. A nil to is a cancel.
-func (c *chest) request(id string, n uint64, rate uint64, change chain.Address, to *chain.Payment, coins ...chain.Coin) signer.SignRequest {
+func (c *bitcoinEnv) request(id string, n uint64, rate uint64, change chain.Address, to *chain.Payment, coins ...chain.Output) signer.SignRequest {
 	c.t.Helper()
-	lease, err := bitcointx.NewLease(chain.Local, coins, change)
+	slotKey, err := bitcointx.NewSlotKey(chain.Local, coins, change)
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	r := signer.SignRequest{IntentID: id, Act: signer.Cancel, Slot: signer.Slot{Nonce: n, Lease: lease.String()}}
+	r := signer.SignRequest{IntentID: id, Act: signer.Cancel, Slot: signer.Slot{Nonce: n, Key: slotKey.String()}}
 	var ps []chain.Payment
 	if to != nil {
 		ps, r.Act = []chain.Payment{*to}, signer.Pay
 	}
-	fees, err := bitcointx.Fit(chain.Local, lease, ps, chain.Fees{TipCap: money.Units(rate)})
+	fees, err := bitcointx.FitFees(chain.Local, slotKey, ps, chain.Fees{TipCap: money.Units(rate)})
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	tx, err := bitcointx.Build(chain.Local, lease, ps, fees)
+	tx, err := bitcointx.Build(chain.Local, slotKey, ps, fees)
 	if err == nil {
 		r.Payload, err = tx.Payload()
 	}
@@ -126,7 +126,7 @@ func (c *chest) request(id string, n uint64, rate uint64, change chain.Address, 
 	return r
 }
 
-func (c *chest) signs(r signer.SignRequest) signer.Signed {
+func (c *bitcoinEnv) signs(r signer.SignRequest) signer.SignedTx {
 	c.t.Helper()
 	out, err := c.s.Sign(c.t.Context(), r)
 	if err != nil {
@@ -135,7 +135,7 @@ func (c *chest) signs(r signer.SignRequest) signer.Signed {
 	return out
 }
 
-func (c *chest) refuses(what string, r signer.SignRequest, want string) {
+func (c *bitcoinEnv) refuses(what string, r signer.SignRequest, want string) {
 	c.t.Helper()
 	before, err := c.s.Head(c.t.Context())
 	if err != nil {
@@ -149,7 +149,7 @@ func (c *chest) refuses(what string, r signer.SignRequest, want string) {
 	}
 }
 
-func pays(to chain.Address, amount uint64) *chain.Payment {
+func paymentTo(to chain.Address, amount uint64) *chain.Payment {
 	return &chain.Payment{To: to, Amount: money.Units(amount)}
 }
 
@@ -157,59 +157,59 @@ func pays(to chain.Address, amount uint64) *chain.Payment {
 // is of one intent for ever, with all that was said of it.
 func TestABitcoinPaymentSpendsItsOwnCoins(t *testing.T) {
 	t.Parallel()
-	c := newChest(t)
+	c := newBitcoinEnv(t)
 	first, second := c.payment("wd_1"), c.payment("wd_2")
 	change, change2 := c.admit(first), c.admit(second)
 	foreign := c.issue("org_2", "CHANGE", "1").Address
 	a, b, d := bitcoin(0, 50_000, c.treasury.Address), bitcoin(1, 70_000, c.deposit.Address), bitcoin(2, 90_000, c.deposit.Address)
-	pay := c.request("wd_1", 0, 2000, change, pays(btcPayee, 60_000), a, b)
+	pay := c.request("wd_1", 0, 2000, change, paymentTo(btcPayee, 60_000), a, b)
 	signed := c.signs(pay)
 	verify(t, signed, pay.Payload)
 
 	changed := b
 	changed.Amount = money.Units(70_001)
 	held := b
-	held.Holder = c.treasury.Address
+	held.Owner = c.treasury.Address
 	taken := d
-	taken.Holder = c.other.Address
+	taken.Owner = c.other.Address
 	stranger := d
-	stranger.Holder = btcPayee
+	stranger.Owner = btcPayee
 	for name, r := range map[string]struct {
 		request signer.SignRequest
 		want    string
 	}{
-		"another amount":                     {c.request("wd_1", 0, 2000, change, pays(btcPayee, 60_001), a, b), signer.RefusedPayload},
-		"another payee":                      {c.request("wd_1", 0, 2000, change, pays(c.other.Address, 60_000), a, b), signer.RefusedPayload},
-		"a dearer fee than the policy's":     {c.request("wd_1", 0, 240_000, change, pays(btcPayee, 60_000), a, b), signer.RefusedFee},
-		"other coins":                        {c.request("wd_1", 0, 3000, change, pays(btcPayee, 60_000), a, d), signer.RefusedSlot},
-		"a coin less":                        {c.request("wd_1", 0, 3000, change, pays(btcPayee, 60_000), b), signer.RefusedSlot},
-		"a coin more":                        {c.request("wd_1", 0, 3000, change, pays(btcPayee, 60_000), a, b, d), signer.RefusedSlot},
-		"a coin that holds another amount":   {c.request("wd_1", 0, 3000, change, pays(btcPayee, 60_000), a, changed), signer.RefusedSlot},
-		"a coin of another holder":           {c.request("wd_1", 0, 3000, change, pays(btcPayee, 60_000), a, held), signer.RefusedSlot},
-		"change to another":                  {c.request("wd_1", 0, 3000, change2, pays(btcPayee, 60_000), a, b), signer.RefusedSlot},
-		"a coin of another intent":           {c.request("wd_2", 1, 2000, change2, pays(btcPayee, 60_000), b), signer.RefusedSlot},
-		"that coin beside another":           {c.request("wd_2", 1, 2000, change2, pays(btcPayee, 60_000), d, a), signer.RefusedSlot},
-		"that coin of another amount":        {c.request("wd_2", 1, 2000, change2, pays(btcPayee, 60_000), changed), signer.RefusedSlot},
-		"the number of another intent":       {c.request("wd_2", 0, 2000, change2, pays(btcPayee, 60_000), d), signer.RefusedSlot},
-		"a coin of another organization":     {c.request("wd_2", 1, 2000, change2, pays(btcPayee, 60_000), taken), signer.RefusedWallet},
-		"a coin of nobody's":                 {c.request("wd_2", 1, 2000, change2, pays(c.treasury.Address, 60_000), stranger), signer.RefusedWallet},
-		"change of another intent":           {c.request("wd_2", 1, 2000, change, pays(btcPayee, 60_000), d), signer.RefusedSlot},
+		"another amount":                     {c.request("wd_1", 0, 2000, change, paymentTo(btcPayee, 60_001), a, b), signer.RefusedPayload},
+		"another payee":                      {c.request("wd_1", 0, 2000, change, paymentTo(c.other.Address, 60_000), a, b), signer.RefusedPayload},
+		"a dearer fee than the policy's":     {c.request("wd_1", 0, 240_000, change, paymentTo(btcPayee, 60_000), a, b), signer.RefusedFee},
+		"other coins":                        {c.request("wd_1", 0, 3000, change, paymentTo(btcPayee, 60_000), a, d), signer.RefusedSlot},
+		"a coin less":                        {c.request("wd_1", 0, 3000, change, paymentTo(btcPayee, 60_000), b), signer.RefusedSlot},
+		"a coin more":                        {c.request("wd_1", 0, 3000, change, paymentTo(btcPayee, 60_000), a, b, d), signer.RefusedSlot},
+		"a coin that holds another amount":   {c.request("wd_1", 0, 3000, change, paymentTo(btcPayee, 60_000), a, changed), signer.RefusedSlot},
+		"a coin of another holder":           {c.request("wd_1", 0, 3000, change, paymentTo(btcPayee, 60_000), a, held), signer.RefusedSlot},
+		"change to another":                  {c.request("wd_1", 0, 3000, change2, paymentTo(btcPayee, 60_000), a, b), signer.RefusedSlot},
+		"a coin of another intent":           {c.request("wd_2", 1, 2000, change2, paymentTo(btcPayee, 60_000), b), signer.RefusedSlot},
+		"that coin beside another":           {c.request("wd_2", 1, 2000, change2, paymentTo(btcPayee, 60_000), d, a), signer.RefusedSlot},
+		"that coin of another amount":        {c.request("wd_2", 1, 2000, change2, paymentTo(btcPayee, 60_000), changed), signer.RefusedSlot},
+		"the number of another intent":       {c.request("wd_2", 0, 2000, change2, paymentTo(btcPayee, 60_000), d), signer.RefusedSlot},
+		"a coin of another organization":     {c.request("wd_2", 1, 2000, change2, paymentTo(btcPayee, 60_000), taken), signer.RefusedWallet},
+		"a coin of nobody's":                 {c.request("wd_2", 1, 2000, change2, paymentTo(c.treasury.Address, 60_000), stranger), signer.RefusedWallet},
+		"change of another intent":           {c.request("wd_2", 1, 2000, change, paymentTo(btcPayee, 60_000), d), signer.RefusedSlot},
 		"a cancel with change of another":    {c.request("wd_2", 1, 2000, change, nil, d), signer.RefusedSlot},
-		"change to another organization":     {c.request("wd_2", 1, 2000, foreign, pays(btcPayee, 60_000), d), signer.RefusedDestination},
-		"change to the treasury":             {c.request("wd_2", 1, 2000, c.treasury.Address, pays(btcPayee, 60_000), d), signer.RefusedDestination},
-		"change to a customer":               {c.request("wd_2", 1, 2000, c.other.Address, pays(btcPayee, 60_000), d), signer.RefusedDestination},
+		"change to another organization":     {c.request("wd_2", 1, 2000, foreign, paymentTo(btcPayee, 60_000), d), signer.RefusedDestination},
+		"change to the treasury":             {c.request("wd_2", 1, 2000, c.treasury.Address, paymentTo(btcPayee, 60_000), d), signer.RefusedDestination},
+		"change to a customer":               {c.request("wd_2", 1, 2000, c.other.Address, paymentTo(btcPayee, 60_000), d), signer.RefusedDestination},
 		"change to a stranger":               {c.request("wd_2", 1, 2000, btcPayee, nil, d), signer.RefusedDestination},
-		"a payment as a cancel":              {asCancel(c.request("wd_2", 1, 2000, change2, pays(btcPayee, 60_000), d)), signer.RefusedPayload},
+		"a payment as a cancel":              {asCancel(c.request("wd_2", 1, 2000, change2, paymentTo(btcPayee, 60_000), d)), signer.RefusedPayload},
 		"a cancel as a payment":              {asPay(c.request("wd_2", 1, 2000, change2, nil, d)), signer.RefusedPayload},
-		"a lease that is not in the payload": {withLease(c.request("wd_2", 1, 2000, change2, pays(btcPayee, 60_000), d), pay.Slot.Lease[:10]), signer.RefusedPayload},
-		"a payload without a lease":          {withLease(c.request("wd_2", 1, 2000, change2, pays(btcPayee, 60_000), d), ""), signer.RefusedPayload},
+		"a lease that is not in the payload": {withLease(c.request("wd_2", 1, 2000, change2, paymentTo(btcPayee, 60_000), d), pay.Slot.Key[:10]), signer.RefusedPayload},
+		"a payload without a lease":          {withLease(c.request("wd_2", 1, 2000, change2, paymentTo(btcPayee, 60_000), d), ""), signer.RefusedPayload},
 	} {
 		c.refuses(name, r.request, r.want)
 	}
 
 	// A dearer one in the same slot takes its fee out of the change, and a cancel gives back
 	// what it spends.
-	dearer := c.request("wd_1", 0, 5000, change, pays(btcPayee, 60_000), a, b)
+	dearer := c.request("wd_1", 0, 5000, change, paymentTo(btcPayee, 60_000), a, b)
 	verify(t, c.signs(dearer), dearer.Payload)
 	cancel := c.request("wd_1", 0, 9000, change, nil, a, b)
 	verify(t, c.signs(cancel), cancel.Payload)
@@ -225,20 +225,20 @@ func TestABitcoinPaymentSpendsItsOwnCoins(t *testing.T) {
 	if after := c.s.Index(); !reflect.DeepEqual(after, before) {
 		t.Error("after a restart: got other rules, want the same")
 	}
-	c.refuses("after a restart, the change of another intent", c.request("wd_2", 1, 2000, change, pays(btcPayee, 60_000), d), signer.RefusedSlot)
-	c.refuses("after a restart, a coin of another intent", c.request("wd_2", 1, 2000, change2, pays(btcPayee, 60_000), d, a), signer.RefusedSlot)
-	verify(t, c.signs(c.request("wd_2", 1, 2000, change2, pays(btcPayee, 60_000), d)), nil)
+	c.refuses("after a restart, the change of another intent", c.request("wd_2", 1, 2000, change, paymentTo(btcPayee, 60_000), d), signer.RefusedSlot)
+	c.refuses("after a restart, a coin of another intent", c.request("wd_2", 1, 2000, change2, paymentTo(btcPayee, 60_000), d, a), signer.RefusedSlot)
+	verify(t, c.signs(c.request("wd_2", 1, 2000, change2, paymentTo(btcPayee, 60_000), d)), nil)
 
 	// A journal that continues this one knows the same.
-	entries, err := c.s.Entries(t.Context(), 0, 1000)
+	entries, err := c.s.EntriesAfter(t.Context(), 0, 1000)
 	if err != nil {
 		t.Fatal(err)
 	}
 	lost := c.s
 	next := c.conf
 	next.Journal = filepath.Join(t.TempDir(), "next")
-	nonces := []local.ChainNonce{{From: c.treasury.WalletRef, Chain: chain.Bitcoin}}
-	if err := local.Adopt(next, c.seed, entries, nonces); err != nil {
+	nonces := []local.ChainNonce{{Wallet: c.treasury.WalletRef, Chain: chain.Bitcoin}}
+	if err := local.AdoptJournal(next, c.seed, entries, nonces); err != nil {
 		t.Fatal(err)
 	}
 	if err := lost.Close(); err != nil {
@@ -251,8 +251,8 @@ func TestABitcoinPaymentSpendsItsOwnCoins(t *testing.T) {
 	}
 	third := c.payment("wd_3")
 	change3 := c.admit(third)
-	c.refuses("after an adoption, the change of another intent", c.request("wd_3", 2, 2000, change2, pays(btcPayee, 60_000), bitcoin(3, 90_000, c.deposit.Address)), signer.RefusedSlot)
-	c.refuses("after an adoption, a coin of another intent", c.request("wd_3", 2, 2000, change3, pays(btcPayee, 60_000), d), signer.RefusedSlot)
+	c.refuses("after an adoption, the change of another intent", c.request("wd_3", 2, 2000, change2, paymentTo(btcPayee, 60_000), bitcoin(3, 90_000, c.deposit.Address)), signer.RefusedSlot)
+	c.refuses("after an adoption, a coin of another intent", c.request("wd_3", 2, 2000, change3, paymentTo(btcPayee, 60_000), d), signer.RefusedSlot)
 
 	// A copy that somebody changed is not adopted.
 	for n, e := range entries {
@@ -261,9 +261,9 @@ func TestABitcoinPaymentSpendsItsOwnCoins(t *testing.T) {
 		}
 		forged := append([]signer.Entry{}, entries[:n+1]...)
 		forged[n].Body = bytes.Replace(e.Body, []byte(":70000:"), []byte(":70001:"), 1)
-		forged[n].Hash = forged[n].Sum()
+		forged[n].Hash = forged[n].ComputeHash()
 		next.Journal = filepath.Join(t.TempDir(), fmt.Sprint("forged", n))
-		if err := local.Adopt(next, c.seed, forged, nonces); err == nil && !bytes.Equal(forged[n].Body, e.Body) {
+		if err := local.AdoptJournal(next, c.seed, forged, nonces); err == nil && !bytes.Equal(forged[n].Body, e.Body) {
 			t.Errorf("entry %d with another amount: got it adopted", e.Seq)
 		}
 	}
@@ -272,10 +272,13 @@ func TestABitcoinPaymentSpendsItsOwnCoins(t *testing.T) {
 func asCancel(r signer.SignRequest) signer.SignRequest { r.Act = signer.Cancel; return r }
 func asPay(r signer.SignRequest) signer.SignRequest    { r.Act = signer.Pay; return r }
 
-func withLease(r signer.SignRequest, lease string) signer.SignRequest { r.Slot.Lease = lease; return r }
+func withLease(r signer.SignRequest, slotKey string) signer.SignRequest {
+	r.Slot.Key = slotKey
+	return r
+}
 
 // verify has the network's own engine look at what was signed.
-func verify(t *testing.T, s signer.Signed, payload []byte) {
+func verify(t *testing.T, s signer.SignedTx, payload []byte) {
 	t.Helper()
 	tx := new(wire.MsgTx)
 	if err := tx.Deserialize(bytes.NewReader(s.Raw)); err != nil || chain.TxHash(tx.TxHash().String()) != s.Hash {
@@ -309,13 +312,13 @@ func verify(t *testing.T, s signer.Signed, payload []byte) {
 
 func TestWalletsForChangeAreOfBitcoinAlone(t *testing.T) {
 	t.Parallel()
-	c := newChest(t)
+	c := newBitcoinEnv(t)
 	for _, f := range []chain.Family{chain.EVM, chain.SolanaFamily} {
-		if w, err := c.s.Issue(t.Context(), signer.WalletRef{OrgID: "org_1", Family: f, Purpose: "CHANGE", Subject: "1"}); refusal(err) != signer.RefusedMalformed {
+		if w, err := c.s.IssueAddress(t.Context(), signer.WalletRef{OrgID: "org_1", Family: f, Purpose: "CHANGE", Subject: "1"}); refusal(err) != signer.RefusedMalformed {
 			t.Errorf("%s: got %+v, %v, want it refused", f, w, err)
 		}
 	}
-	if w, err := c.s.Issue(t.Context(), signer.WalletRef{OrgID: "org_1", Family: chain.BitcoinFamily, Purpose: "CHANGE"}); refusal(err) != signer.RefusedMalformed {
+	if w, err := c.s.IssueAddress(t.Context(), signer.WalletRef{OrgID: "org_1", Family: chain.BitcoinFamily, Purpose: "CHANGE"}); refusal(err) != signer.RefusedMalformed {
 		t.Errorf("of no intent: got %+v, %v, want it refused", w, err)
 	}
 	change := c.issue("org_1", "CHANGE", "1")
@@ -330,14 +333,14 @@ func TestWalletsForChangeAreOfBitcoinAlone(t *testing.T) {
 		i := c.payment("wd_2")
 		of(&i)
 		var no *signer.Refusal
-		if _, err := c.s.Admit(t.Context(), i); !errors.As(err, &no) {
+		if _, err := c.s.AdmitIntent(t.Context(), i); !errors.As(err, &no) {
 			t.Errorf("%s: got %v, want it refused", name, err)
 		}
 	}
 	policy := c.conf.Policy
 	for _, id := range []string{"", "regtest", btcRegtest[1:], strings.ToUpper(btcRegtest)} {
 		policy.Chains = map[chain.Name]local.ChainPolicy{chain.Bitcoin: {SignerID: id, FeeMax: money.Units(1), Unlimited: true}}
-		if err := policy.Check(); err == nil {
+		if err := policy.Validate(); err == nil {
 			t.Errorf("a policy for network %q: got no error", id)
 		}
 	}
@@ -347,18 +350,18 @@ func TestWalletsForChangeAreOfBitcoinAlone(t *testing.T) {
 // at a rate that is worth it, and nothing else of it.
 func TestAMergeMovesCoinsToItsOwnChangeAlone(t *testing.T) {
 	t.Parallel()
-	c := newChest(t)
+	c := newBitcoinEnv(t)
 	merge := func(id string) signer.Intent {
 		to := c.next()
-		return signer.Intent{ID: id, Purpose: signer.Merge, Chain: chain.Bitcoin, From: c.treasury.WalletRef, To: to.Address, ToWallet: &to.WalletRef, MintID: 1}
+		return signer.Intent{ID: id, Purpose: signer.Consolidate, Chain: chain.Bitcoin, From: c.treasury.WalletRef, To: to.Address, ToWallet: &to.WalletRef, MintID: 1}
 	}
 	i := merge("merge_1")
 	others := c.issue("org_2", "CHANGE", "1")
 	another := c.next()
-	if _, err := c.s.Admit(t.Context(), c.payment("wd_9")); err != nil {
+	if _, err := c.s.AdmitIntent(t.Context(), c.payment("wd_9")); err != nil {
 		t.Fatal(err)
 	}
-	c.signs(c.request("wd_9", 9, 2000, another.Address, pays(btcPayee, 60_000), bitcoin(9, 90_000, c.deposit.Address)))
+	c.signs(c.request("wd_9", 9, 2000, another.Address, paymentTo(btcPayee, 60_000), bitcoin(9, 90_000, c.deposit.Address)))
 	for name, of := range map[string]func(*signer.Intent){
 		"an amount":                      func(i *signer.Intent) { i.Amount = money.Units(1) },
 		"a customer":                     func(i *signer.Intent) { i.CustomerID = "ann" },
@@ -380,29 +383,29 @@ func TestAMergeMovesCoinsToItsOwnChangeAlone(t *testing.T) {
 		wrong := i
 		of(&wrong)
 		var no *signer.Refusal
-		if _, err := c.s.Admit(t.Context(), wrong); !errors.As(err, &no) {
+		if _, err := c.s.AdmitIntent(t.Context(), wrong); !errors.As(err, &no) {
 			t.Errorf("%s: got %v, want it refused", name, err)
 		}
 	}
-	if _, err := c.s.Admit(t.Context(), func() signer.Intent { p := c.payment("wd_0"); p.Amount = money.Zero; return p }()); refusal(err) != signer.RefusedMalformed {
+	if _, err := c.s.AdmitIntent(t.Context(), func() signer.Intent { p := c.payment("wd_0"); p.Amount = money.Zero; return p }()); refusal(err) != signer.RefusedMalformed {
 		t.Errorf("a payment of nothing: got %v, want it refused", err)
 	}
 	second := merge("merge_2")
 	for _, i := range []signer.Intent{i, second, c.payment("wd_1")} {
-		if _, err := c.s.Admit(t.Context(), i); err != nil {
+		if _, err := c.s.AdmitIntent(t.Context(), i); err != nil {
 			t.Fatal(err)
 		}
 	}
 	change, change2 := i.To, second.To
 	a, b, d := bitcoin(0, 50_000, c.treasury.Address), bitcoin(1, 70_000, c.deposit.Address), bitcoin(2, 90_000, c.deposit.Address)
 	taken := d
-	taken.Holder = c.other.Address
+	taken.Owner = c.other.Address
 	for name, r := range map[string]struct {
 		request signer.SignRequest
 		want    string
 	}{
-		"a payee":                        {c.request("merge_1", 0, 2000, change, pays(btcPayee, 60_000), a, b), signer.RefusedPayload},
-		"a payee, as a cancel":           {asCancel(c.request("merge_1", 0, 2000, change, pays(btcPayee, 60_000), a, b)), signer.RefusedPayload},
+		"a payee":                        {c.request("merge_1", 0, 2000, change, paymentTo(btcPayee, 60_000), a, b), signer.RefusedPayload},
+		"a payee, as a cancel":           {asCancel(c.request("merge_1", 0, 2000, change, paymentTo(btcPayee, 60_000), a, b)), signer.RefusedPayload},
 		"a stranger's address":           {asPay(c.request("merge_1", 0, 2000, btcPayee, nil, a, b)), signer.RefusedDestination},
 		"the treasury":                   {asPay(c.request("merge_1", 0, 2000, c.treasury.Address, nil, a, b)), signer.RefusedDestination},
 		"the change of another merge":    {asPay(c.request("merge_1", 0, 2000, change2, nil, a, b)), signer.RefusedDestination},
@@ -412,12 +415,12 @@ func TestAMergeMovesCoinsToItsOwnChangeAlone(t *testing.T) {
 		"that rate for a cancel":         {c.request("merge_1", 0, 10_011, change, nil, a, b), signer.RefusedFee},
 		"a payment beside it": {func() signer.SignRequest {
 			r := asPay(c.request("merge_1", 0, 2000, change, nil, a, b))
-			r.With = []string{"wd_1"}
+			r.TxMemberIDs = []string{"wd_1"}
 			return r
 		}(), signer.RefusedIntent},
 		"a merge beside a payment": {func() signer.SignRequest {
-			r := c.request("wd_1", 0, 2000, c.next().Address, pays(btcPayee, 60_000), a, b)
-			r.With = []string{"merge_1"}
+			r := c.request("wd_1", 0, 2000, c.next().Address, paymentTo(btcPayee, 60_000), a, b)
+			r.TxMemberIDs = []string{"merge_1"}
 			return r
 		}(), signer.RefusedIntent},
 	} {
@@ -433,7 +436,7 @@ func TestAMergeMovesCoinsToItsOwnChangeAlone(t *testing.T) {
 	if err := c.s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	c.conf.Policy.Chains[chain.Bitcoin] = local.ChainPolicy{SignerID: btcRegtest, FeeMax: money.Units(50_000), MergeRateMax: money.Units(3000), Unlimited: true}
+	c.conf.Policy.Chains[chain.Bitcoin] = local.ChainPolicy{SignerID: btcRegtest, FeeMax: money.Units(50_000), ConsolidationRateMax: money.Units(3000), Unlimited: true}
 	c.open()
 	if after := c.s.Index(); !reflect.DeepEqual(after, before) {
 		t.Error("after a restart: got other rules, want the same")
@@ -446,14 +449,14 @@ func TestAMergeMovesCoinsToItsOwnChangeAlone(t *testing.T) {
 // The largest transaction of ours passes, with every coin named in its slot.
 func TestTheLargestBitcoinTransactionIsSigned(t *testing.T) {
 	t.Parallel()
-	c := newChest(t)
+	c := newBitcoinEnv(t)
 	i := c.payment("wd_1")
 	change := c.admit(i)
-	var coins []chain.Coin
+	var coins []chain.Output
 	for n := range bitcointx.InputsMax {
 		coins = append(coins, bitcoin(n, 1000, c.deposit.Address))
 	}
-	r := c.request("wd_1", 0, 1000, change, pays(btcPayee, 60_000), coins...)
+	r := c.request("wd_1", 0, 1000, change, paymentTo(btcPayee, 60_000), coins...)
 	verify(t, c.signs(r), nil)
 }
 
@@ -461,9 +464,9 @@ func TestTheLargestBitcoinTransactionIsSigned(t *testing.T) {
 // have no gap, and none is far past those in use.
 func TestWalletsForChangeAreNumberedWithoutAGap(t *testing.T) {
 	t.Parallel()
-	c := newChest(t)
+	c := newBitcoinEnv(t)
 	issue := func(subject string) error {
-		_, err := c.s.Issue(t.Context(), signer.WalletRef{OrgID: "org_1", Family: chain.BitcoinFamily, Purpose: "CHANGE", Subject: subject})
+		_, err := c.s.IssueAddress(t.Context(), signer.WalletRef{OrgID: "org_1", Family: chain.BitcoinFamily, Purpose: "CHANGE", Subject: subject})
 		return err
 	}
 	refused := func(subjects ...string) {
@@ -487,7 +490,7 @@ func TestWalletsForChangeAreNumberedWithoutAGap(t *testing.T) {
 		}
 	}
 	refused("501")
-	c.signs(c.request("wd_1", 0, 2000, first, pays(btcPayee, 60_000), bitcoin(0, 90_000, c.deposit.Address)))
+	c.signs(c.request("wd_1", 0, 2000, first, paymentTo(btcPayee, 60_000), bitcoin(0, 90_000, c.deposit.Address)))
 	c.reopen()
 	refused("502")
 	if err := issue("501"); err != nil {
@@ -500,25 +503,25 @@ func TestWalletsForChangeAreNumberedWithoutAGap(t *testing.T) {
 // of an earlier transaction of the same coins; and does not know which form a wallet had.
 func TestARescueSpendsACoinByWhateverIsMined(t *testing.T) {
 	t.Parallel()
-	c := newChest(t)
+	c := newBitcoinEnv(t)
 	back := c.next()
 	first, second := c.payment("rsc_1"), c.payment("rsc_2")
 	second.Amount = money.Units(59_000)
 	for _, i := range []signer.Intent{first, second} {
-		if _, err := c.s.Admit(t.Context(), i); err != nil {
+		if _, err := c.s.AdmitIntent(t.Context(), i); err != nil {
 			t.Fatal(err)
 		}
 	}
 	a := bitcoin(0, 90_000, c.deposit.Address)
-	c.signs(c.request("rsc_1", 0, 2000, back.Address, pays(btcPayee, 60_000), a))
-	again := c.request("rsc_2", 1, 3000, back.Address, pays(btcPayee, 59_000), a)
+	c.signs(c.request("rsc_1", 0, 2000, back.Address, paymentTo(btcPayee, 60_000), a))
+	again := c.request("rsc_2", 1, 3000, back.Address, paymentTo(btcPayee, 59_000), a)
 	c.refuses("without a rescue", again, signer.RefusedSlot)
 	c.conf.Rescue = true
 	c.reopen()
 	c.signs(again)
-	c.refuses("another amount", c.request("rsc_2", 1, 3000, back.Address, pays(btcPayee, 58_000), a), signer.RefusedPayload)
+	c.refuses("another amount", c.request("rsc_2", 1, 3000, back.Address, paymentTo(btcPayee, 58_000), a), signer.RefusedPayload)
 	ann := taprootOf("org_1", "ann")
-	if w, err := c.s.Issue(t.Context(), ann); err != nil || w.Form != chain.Taproot {
+	if w, err := c.s.IssueAddress(t.Context(), ann); err != nil || w.Form != chain.Taproot {
 		t.Errorf("ann's address in the other form: got %+v, %v, want it", w, err)
 	}
 	c.issue("org_1", "CHANGE", "1900")

@@ -13,44 +13,44 @@ import (
 	"github.com/cofferpay/coffer/internal/signer/signertest"
 )
 
-// hosted is an installation whose host has a clock that is set, and one that goes on by
+// clockEnv is an installation whose host has a clock that is set, and one that goes on by
 // itself: pass moves both, set only the first.
-type hosted struct {
+type clockEnv struct {
 	*installation
 	passed time.Duration
 }
 
-func host(t *testing.T) *hosted {
+func newClockEnv(t *testing.T) *clockEnv {
 	t.Helper()
-	h := &hosted{installation: install(t, t.TempDir())}
+	h := &clockEnv{installation: newInstallation(t, t.TempDir())}
 	h.conf.Elapsed = h.elapsed
 	return h
 }
 
-func (h *hosted) elapsed() time.Duration {
+func (h *clockEnv) elapsed() time.Duration {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.passed
 }
 
-func (h *hosted) pass(d time.Duration) {
+func (h *clockEnv) pass(d time.Duration) {
 	h.installation.pass(d)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.passed += d
 }
 
-func (h *hosted) set(d time.Duration) { h.installation.pass(d) }
+func (h *clockEnv) set(d time.Duration) { h.installation.pass(d) }
 
-func admits(t *testing.T, s signer.Signer, id string, units uint64, want string) {
+func wantAdmitted(t *testing.T, s signer.Signer, id string, units uint64, want string) {
 	t.Helper()
-	if _, err := s.Admit(t.Context(), payment(id, units)); refusal(err) != want {
+	if _, err := s.AdmitIntent(t.Context(), payment(id, units)); refusal(err) != want {
 		t.Errorf("%s of %d: got %v, want %q", id, units, err, want)
 	}
 }
 
 // spent is a signer that has paid 200 of its 250 a day.
-func (h *hosted) spent(t *testing.T) *local.Signer {
+func (h *clockEnv) spent(t *testing.T) *local.Signer {
 	t.Helper()
 	s := h.open(t)
 	pay(t, s, payment("wd_1", 100), 0)
@@ -58,12 +58,12 @@ func (h *hosted) spent(t *testing.T) *local.Signer {
 	return s
 }
 
-func (h *hosted) confirm(t *testing.T, s *local.Signer) *local.Signer {
+func (h *clockEnv) confirm(t *testing.T, s *local.Signer) *local.Signer {
 	t.Helper()
 	if _, err := s.ConfirmClock(h.conf.Clock(), "read on another clock"); err != nil {
 		t.Fatal(err)
 	}
-	shut(t, s)
+	closeSigner(t, s)
 	return h.open(t)
 }
 
@@ -71,41 +71,41 @@ func (h *hosted) confirm(t *testing.T, s *local.Signer) *local.Signer {
 // is limited by it is paid until it is right again.
 func TestAClockThatJumpsWhileTheSignerRunsFreesNoLimit(t *testing.T) {
 	t.Parallel()
-	h := host(t)
+	h := newClockEnv(t)
 	s := h.spent(t)
 	for _, jump := range []time.Duration{25 * time.Hour, 10 * 365 * 24 * time.Hour} {
 		h.set(jump)
 		before := headOf(t, s)
-		admits(t, s, "wd_3", 51, signer.RefusedClock)
+		wantAdmitted(t, s, "wd_3", 51, signer.RefusedClock)
 		if after := headOf(t, s); after != before {
 			t.Errorf("head: got %+v, want %+v: a refusal takes nothing", after, before)
 		}
 		// Addresses are given out, and what they write does not move the time.
-		signertest.Issue(t, s, signertest.Deposit(org, jump.String()))
+		signertest.IssueAddress(t, s, signertest.Deposit(org, jump.String()))
 		h.set(-jump)
-		admits(t, s, "wd_3", 51, signer.PolicyLimit)
+		wantAdmitted(t, s, "wd_3", 51, signer.PolicyLimit)
 	}
 	h.set(50 * time.Minute) // less than what is believed
-	admits(t, s, "wd_3", 51, signer.PolicyLimit)
-	signertest.Issue(t, s, signertest.Deposit(org, "early"))
+	wantAdmitted(t, s, "wd_3", 51, signer.PolicyLimit)
+	signertest.IssueAddress(t, s, signertest.Deposit(org, "early"))
 	h.set(-50 * time.Minute)
-	signertest.Issue(t, s, signertest.Deposit(org, "late")) // not before the entry above it
-	shut(t, s)
+	signertest.IssueAddress(t, s, signertest.Deposit(org, "late")) // not before the entry above it
+	closeSigner(t, s)
 	s = h.open(t)
 	h.pass(24 * time.Hour)
-	admits(t, s, "wd_3", 100, "")
+	wantAdmitted(t, s, "wd_3", 100, "")
 }
 
 // The signer was stopped, and the clock says that this was for longer than it has noted.
 func TestAClockThatJumpsWhileTheSignerIsStoppedIsConfirmedByAPerson(t *testing.T) {
 	t.Parallel()
-	h := host(t)
+	h := newClockEnv(t)
 	s := h.spent(t)
-	shut(t, s)
+	closeSigner(t, s)
 	h.set(25 * time.Hour)
 	s = h.open(t)
-	admits(t, s, "wd_3", 51, signer.RefusedClock)
-	if now := s.ClockStatus(); now.Ahead != 25*time.Hour || now.Behind != 0 {
+	wantAdmitted(t, s, "wd_3", 51, signer.RefusedClock)
+	if now := s.ClockStatus(); now.AheadBy != 25*time.Hour || now.BehindBy != 0 {
 		t.Errorf("got %+v, want 25 hours ahead", now)
 	}
 	// What was signed before is signed again.
@@ -120,26 +120,26 @@ func TestAClockThatJumpsWhileTheSignerIsStoppedIsConfirmedByAPerson(t *testing.T
 	if _, err := s.ConfirmClock(h.conf.Clock(), "again"); err == nil || !strings.Contains(err.Error(), "nothing to confirm") {
 		t.Errorf("a clock that agrees: got %v, want it refused", err)
 	}
-	admits(t, s, "wd_3", 100, "")
-	admits(t, s, "wd_4", 100, "")
-	admits(t, s, "wd_5", 100, signer.PolicyLimit)
+	wantAdmitted(t, s, "wd_3", 100, "")
+	wantAdmitted(t, s, "wd_4", 100, "")
+	wantAdmitted(t, s, "wd_5", 100, signer.PolicyLimit)
 }
 
 // An idle signer writes no entries. It notes its time, so a restart asks nobody.
 func TestAnIdleSignerThatIsRestartedAsksNobody(t *testing.T) {
 	t.Parallel()
-	h := host(t)
+	h := newClockEnv(t)
 	s := h.spent(t)
 	h.pass(30 * time.Hour)
-	shut(t, s)
+	closeSigner(t, s)
 	h.set(10 * time.Minute) // it was down for so long
 	s = h.open(t)
-	admits(t, s, "wd_3", 100, "")
+	wantAdmitted(t, s, "wd_3", 100, "")
 
 	// A note of another journal, or of more entries than there are, says nothing.
 	h.pass(30 * time.Hour)
-	shut(t, s)
-	file := local.SeenFile(h.conf.Journal)
+	closeSigner(t, s)
+	file := local.ClockFile(h.conf.Journal)
 	text, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
@@ -158,10 +158,10 @@ func TestAnIdleSignerThatIsRestartedAsksNobody(t *testing.T) {
 			t.Fatal(err)
 		}
 		s = h.open(t)
-		if got := s.ClockStatus(); got.Ahead != 30*time.Hour {
+		if got := s.ClockStatus(); got.AheadBy != 30*time.Hour {
 			t.Errorf("a note %s: got %+v, want it passed over", what, got)
 		}
-		shut(t, s)
+		closeSigner(t, s)
 		if err := json.Unmarshal(text, &noted); err != nil {
 			t.Fatal(err)
 		}
@@ -173,19 +173,19 @@ func TestAnIdleSignerThatIsRestartedAsksNobody(t *testing.T) {
 func TestTimesThatWereWrongAreRepairedByAPerson(t *testing.T) {
 	t.Parallel()
 	const years = 10 * 365 * 24 * time.Hour
-	h := host(t)
+	h := newClockEnv(t)
 	s := h.spent(t)
-	shut(t, s)
+	closeSigner(t, s)
 	h.set(years)
 	s = h.confirm(t, h.open(t))
-	admits(t, s, "wd_3", 40, "") // one entry in ten years
+	wantAdmitted(t, s, "wd_3", 40, "") // one entry in ten years
 	h.set(-years)
 	h.pass(time.Hour)
 
-	if now := s.ClockStatus(); now.Behind < years-2*time.Hour {
+	if now := s.ClockStatus(); now.BehindBy < years-2*time.Hour {
 		t.Errorf("got %+v, want ten years behind", now)
 	}
-	shut(t, s)
+	closeSigner(t, s)
 	s = h.open(t)
 	head := headOf(t, s).Seq
 	s = h.confirm(t, s)
@@ -193,26 +193,26 @@ func TestTimesThatWereWrongAreRepairedByAPerson(t *testing.T) {
 		t.Errorf("head: got %d, want the repair in entry %d", got, head+1)
 	}
 	// 100 and 100 of an hour ago, which the jump had freed, and 40 that count from now on.
-	admits(t, s, "wd_4", 11, signer.PolicyLimit)
-	admits(t, s, "wd_4", 10, "")
-	shut(t, s)
+	wantAdmitted(t, s, "wd_4", 11, signer.PolicyLimit)
+	wantAdmitted(t, s, "wd_4", 10, "")
+	closeSigner(t, s)
 	s = h.open(t) // the same after a restart
-	admits(t, s, "wd_5", 1, signer.PolicyLimit)
+	wantAdmitted(t, s, "wd_5", 1, signer.PolicyLimit)
 	h.pass(23 * time.Hour)
-	admits(t, s, "wd_5", 100, "")
-	admits(t, s, "wd_6", 100, "")
-	admits(t, s, "wd_7", 1, signer.PolicyLimit)
+	wantAdmitted(t, s, "wd_5", 100, "")
+	wantAdmitted(t, s, "wd_6", 100, "")
+	wantAdmitted(t, s, "wd_7", 1, signer.PolicyLimit)
 	h.pass(time.Hour)
-	admits(t, s, "wd_7", 50, "")
-	at, err := time.Parse(time.RFC3339Nano, last(t, s).At)
+	wantAdmitted(t, s, "wd_7", 50, "")
+	at, err := time.Parse(time.RFC3339Nano, lastRecord(t, s).RecordedAt)
 	if err != nil || !at.Equal(h.conf.Clock()) {
 		t.Errorf("last entry: got %v %v, want the clock's %v", at, err, h.conf.Clock())
 	}
 }
 
-func last(t *testing.T, s signer.Signer) (r signer.Record) {
+func lastRecord(t *testing.T, s signer.Signer) (r signer.Record) {
 	t.Helper()
-	entries, err := s.Entries(t.Context(), headOf(t, s).Seq-1, 1)
+	entries, err := s.EntriesAfter(t.Context(), headOf(t, s).Seq-1, 1)
 	if err != nil || len(entries) != 1 {
 		t.Fatalf("got %v %v, want the last entry", entries, err)
 	}
@@ -225,41 +225,41 @@ func last(t *testing.T, s signer.Signer) (r signer.Record) {
 // Without a repair the limits end as well: the time goes on although the clock is behind.
 func TestAClockThatIsBehindHoldsNoLimitForEver(t *testing.T) {
 	t.Parallel()
-	h := host(t)
+	h := newClockEnv(t)
 	s := h.spent(t)
 	h.set(-300 * 24 * time.Hour)
 	h.pass(23 * time.Hour)
-	admits(t, s, "wd_3", 51, signer.PolicyLimit)
-	shut(t, s)
+	wantAdmitted(t, s, "wd_3", 51, signer.PolicyLimit)
+	closeSigner(t, s)
 	s = h.open(t)
-	admits(t, s, "wd_3", 51, signer.PolicyLimit)
+	wantAdmitted(t, s, "wd_3", 51, signer.PolicyLimit)
 	h.pass(time.Hour)
-	admits(t, s, "wd_3", 100, "")
+	wantAdmitted(t, s, "wd_3", 100, "")
 }
 
 // A journal with a repair is adopted, with the limits that the repair left.
 func TestAJournalWithARepairIsAdopted(t *testing.T) {
 	t.Parallel()
-	h := host(t)
+	h := newClockEnv(t)
 	s := h.spent(t)
-	shut(t, s)
+	closeSigner(t, s)
 	h.set(10000 * time.Hour)
 	s = h.confirm(t, h.open(t))
 	pay(t, s, payment("wd_3", 40), 2)
 	h.set(-10000 * time.Hour)
 	s = h.confirm(t, s)
-	copied, err := s.Entries(t.Context(), 0, 0)
+	copied, err := s.EntriesAfter(t.Context(), 0, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	shut(t, s)
+	closeSigner(t, s)
 	h.conf.Journal += ".adopted"
-	if err := local.Adopt(h.conf, h.seed, copied, []local.ChainNonce{{From: signertest.Treasury(org), Chain: signertest.Chain, Next: 3}}); err != nil {
+	if err := local.AdoptJournal(h.conf, h.seed, copied, []local.ChainNonce{{Wallet: signertest.Treasury(org), Chain: signertest.Chain, NextNonce: 3}}); err != nil {
 		t.Fatal(err)
 	}
 	s = h.open(t)
-	admits(t, s, "wd_4", 11, signer.PolicyLimit)
-	admits(t, s, "wd_4", 10, "")
+	wantAdmitted(t, s, "wd_4", 11, signer.PolicyLimit)
+	wantAdmitted(t, s, "wd_4", 10, "")
 }
 
 // A clock that is set forward ends no cooling-off and frees no fees of a day, whatever
@@ -280,18 +280,18 @@ func TestEachLimitOfTimeWaitsForAClockThatJumped(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			h := host(t)
+			h := newClockEnv(t)
 			policy := h.conf.Policy.Chains[signertest.Chain]
 			c.limit(&policy)
 			h.conf.Policy.Chains = map[chain.Name]local.ChainPolicy{signertest.Chain: policy}
 			h.conf.Policy.WhitelistCoolingOff = c.off
 			s := h.open(t)
-			signertest.Issue(t, s, signertest.Treasury(org))
-			if _, err := s.Endorse(t.Context(), h.endorsement("wla_1")); err != nil {
+			signertest.IssueAddress(t, s, signertest.Treasury(org))
+			if _, err := s.EndorseAddress(t.Context(), h.endorsement("wla_1")); err != nil {
 				t.Fatal(err)
 			}
 			h.set(25 * time.Hour)
-			if _, err := s.Admit(t.Context(), own("wd_1", "wla_1")); refusal(err) != c.want {
+			if _, err := s.AdmitIntent(t.Context(), orgPayment("wd_1", "wla_1")); refusal(err) != c.want {
 				t.Errorf("got %v, want %q", err, c.want)
 			}
 		})

@@ -9,166 +9,166 @@ import (
 	"github.com/cofferpay/coffer/internal/signer"
 )
 
-// Endorse remembers an address that an organization may be paid out to.
-func (s *Signer) Endorse(ctx context.Context, e signer.Endorsement) (signer.Endorsed, error) {
+// EndorseAddress remembers an address that an organization may be paid out to.
+func (s *Signer) EndorseAddress(ctx context.Context, e signer.Endorsement) (signer.EndorsedAddress, error) {
 	if err := ctx.Err(); err != nil {
-		return signer.Endorsed{}, err
+		return signer.EndorsedAddress{}, err
 	}
-	notBefore, no := checkEndorsement(e)
-	if no != nil {
-		return signer.Endorsed{}, no
+	notBefore, refusal := checkEndorsement(e)
+	if refusal != nil {
+		return signer.EndorsedAddress{}, refusal
 	}
-	body, seq, err := s.endorse(e, notBefore)
+	body, seq, err := s.recordEndorsement(e, notBefore)
 	if err != nil {
-		return signer.Endorsed{}, err
+		return signer.EndorsedAddress{}, err
 	}
-	entry, err := s.journal.durable(seq)
+	entry, err := s.journal.waitDurable(seq)
 	if err != nil {
-		return signer.Endorsed{}, err
+		return signer.EndorsedAddress{}, err
 	}
-	return signer.Endorsed{EndorseBody: body, Entry: entry}, nil
+	return signer.EndorsedAddress{EndorseBody: body, Entry: entry}, nil
 }
 
-func (s *Signer) endorse(e signer.Endorsement, notBefore time.Time) (signer.EndorseBody, uint64, error) {
+func (s *Signer) recordEndorsement(e signer.Endorsement, notBefore time.Time) (signer.EndorseBody, uint64, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	none := signer.EndorseBody{}
-	if gone, ok := s.index.revoked[e.ID]; ok {
-		return none, 0, refuse(signer.RefusedWhitelist, "address %s was taken from the whitelist for ever in entry %d: add it again, under an id of its own", e.ID, gone.seq)
+	empty := signer.EndorseBody{}
+	if revocation, ok := s.index.revocations[e.ID]; ok {
+		return empty, 0, refuse(signer.RefusedWhitelist, "address %s was taken from the whitelist for ever in entry %d: add it again, under an id of its own", e.ID, revocation.seq)
 	}
-	if known, ok := s.index.endorsed[e.ID]; ok {
-		if !known.Same(e) {
-			return none, 0, refuse(signer.RefusedWhitelist, "address %s was endorsed with other words in entry %d", e.ID, known.seq)
+	if existing, ok := s.index.endorsements[e.ID]; ok {
+		if !existing.HasSameWords(e) {
+			return empty, 0, refuse(signer.RefusedWhitelist, "address %s was endorsed with other words in entry %d", e.ID, existing.seq)
 		}
-		return known.EndorseBody, known.seq, nil
+		return existing.EndorseBody, existing.seq, nil
 	}
-	if no := s.conf.Grants.CheckEndorsement(e); no != nil {
-		return none, 0, no
+	if refusal := s.conf.Grants.CheckEndorsement(e); refusal != nil {
+		return empty, 0, refusal
 	}
 	e.MAC = nil
 	if _, ok := s.conf.Policy.Chains[e.Chain]; !ok {
-		return none, 0, refuse(signer.RefusedNotConfigured, "the policy does not name chain %q: add it under chains", e.Chain)
+		return empty, 0, refuse(signer.RefusedNotConfigured, "the policy does not name chain %q: add it under chains", e.Chain)
 	}
-	if _, ours := s.index.owners[owned{e.Chain.Family(), e.Address}]; ours {
-		return none, 0, refuse(signer.RefusedDestination, "%s is an address of this installation", e.Address)
+	if _, isOwn := s.index.addressOwners[familyAddress{e.Chain.Family(), e.Address}]; isOwn {
+		return empty, 0, refuse(signer.RefusedDestination, "%s is an address of this installation", e.Address)
 	}
-	at, ahead := s.time()
+	now, ahead := s.journalTime()
 	if ahead > 0 {
 		// A cooling-off that begins before the time is known could be over at once.
-		return none, 0, s.unconfirmed(ahead)
+		return empty, 0, s.refuseUnconfirmed(ahead)
 	}
-	from := at.Add(s.conf.Policy.coolingOff())
-	if from.Before(notBefore) {
-		from = notBefore
+	usableFrom := now.Add(s.conf.Policy.coolingOff())
+	if usableFrom.Before(notBefore) {
+		usableFrom = notBefore
 	}
-	body := signer.EndorseBody{Endorsement: e, UsableFrom: signer.Moment(from)}
-	body.Proof = s.attest.Endorse(body)
-	seq, err := s.appendAt(at, signer.Record{Kind: signer.RecordEndorse, Endorse: &body})
+	body := signer.EndorseBody{Endorsement: e, UsableFrom: signer.FormatMicros(usableFrom)}
+	body.Proof = s.attestKey.SignEndorsement(body)
+	seq, err := s.appendRecordAt(now, signer.Record{Kind: signer.RecordEndorse, Endorse: &body})
 	return body, seq, err
 }
 
-// Revoke takes an endorsement back.
-func (s *Signer) Revoke(ctx context.Context, r signer.Revocation) (signer.Entry, error) {
+// RevokeEndorsement takes an endorsement back.
+func (s *Signer) RevokeEndorsement(ctx context.Context, r signer.Revocation) (signer.Entry, error) {
 	if err := ctx.Err(); err != nil {
 		return signer.Entry{}, err
 	}
-	if !word(r.OrgID) || !word(r.ID) {
+	if !isValidWord(r.OrgID) || !isValidWord(r.ID) {
 		return signer.Entry{}, refuse(signer.RefusedMalformed, "orgId, id: give 1 to %d bytes of UTF-8 without NUL", wordBytesMax)
 	}
-	seq, err := s.revoke(r)
+	seq, err := s.recordRevocation(r)
 	if err != nil {
 		return signer.Entry{}, err
 	}
-	entry, err := s.journal.durable(seq)
+	entry, err := s.journal.waitDurable(seq)
 	if err != nil {
 		return signer.Entry{}, err
 	}
 	return entry, nil
 }
 
-func (s *Signer) revoke(r signer.Revocation) (uint64, error) {
+func (s *Signer) recordRevocation(r signer.Revocation) (uint64, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if known, ok := s.index.endorsed[r.ID]; ok && known.OrgID != r.OrgID {
-		return 0, refuse(signer.RefusedWhitelist, "address %s was endorsed for another organization in entry %d", r.ID, known.seq)
+	if endorsement, ok := s.index.endorsements[r.ID]; ok && endorsement.OrgID != r.OrgID {
+		return 0, refuse(signer.RefusedWhitelist, "address %s was endorsed for another organization in entry %d", r.ID, endorsement.seq)
 	}
-	if gone, ok := s.index.revoked[r.ID]; ok {
-		if gone.org != r.OrgID {
-			return 0, refuse(signer.RefusedWhitelist, "address %s was revoked for another organization in entry %d", r.ID, gone.seq)
+	if existing, ok := s.index.revocations[r.ID]; ok {
+		if existing.org != r.OrgID {
+			return 0, refuse(signer.RefusedWhitelist, "address %s was revoked for another organization in entry %d", r.ID, existing.seq)
 		}
-		return gone.seq, nil
+		return existing.seq, nil
 	}
-	return s.append(signer.Record{Kind: signer.RecordRevoke, Revoke: &r})
+	return s.appendRecord(signer.Record{Kind: signer.RecordRevoke, Revoke: &r})
 }
 
-// whitelisted is the rule of an organization's own payments: they go where the journal
+// checkWhitelisted is the rule of an organization's own payments: they go where the journal
 // says that they may, and nowhere else.
-func (s *Signer) whitelisted(i signer.Intent, now time.Time) *signer.Refusal {
-	if i.Purpose != signer.Payment || i.CustomerID != "" || s.conf.Rescue {
+func (s *Signer) checkWhitelisted(intent signer.Intent, now time.Time) *signer.Refusal {
+	if intent.Purpose != signer.Payment || intent.CustomerID != "" || s.conf.Rescue {
 		return nil
 	}
-	known, no := s.endorsement(i)
-	if no != nil {
-		return no
+	endorsement, refusal := s.findEndorsement(intent)
+	if refusal != nil {
+		return refusal
 	}
-	if gone, ok := s.index.revoked[i.WhitelistedID]; ok {
-		return refuse(signer.RefusedWhitelist, "payment %s goes to address %s, which was taken from the whitelist in entry %d", i.ID, i.WhitelistedID, gone.seq)
+	if revocation, ok := s.index.revocations[intent.WhitelistedID]; ok {
+		return refuse(signer.RefusedWhitelist, "payment %s goes to address %s, which was taken from the whitelist in entry %d", intent.ID, intent.WhitelistedID, revocation.seq)
 	}
-	from := known.at
-	if from.Before(s.index.adopted) {
-		from = s.index.adopted
+	usableFrom := endorsement.endorsedAt
+	if usableFrom.Before(s.index.adoptedAt) {
+		usableFrom = s.index.adoptedAt
 	}
-	from = from.Add(s.conf.Policy.coolingOff())
-	if from.Before(known.from) {
-		from = known.from
+	usableFrom = usableFrom.Add(s.conf.Policy.coolingOff())
+	if usableFrom.Before(endorsement.usableTime) {
+		usableFrom = endorsement.usableTime
 	}
-	if now.Before(from) {
-		return refuse(signer.CoolingOff, "payment %s goes to address %s, which may be paid from %s on", i.ID, i.WhitelistedID, stamp(from))
+	if now.Before(usableFrom) {
+		return refuse(signer.CoolingOff, "payment %s goes to address %s, which may be paid from %s on", intent.ID, intent.WhitelistedID, formatTime(usableFrom))
 	}
 	return nil
 }
 
-// endorsement is what a payment of an organization names, with just its words.
-func (s *Signer) endorsement(i signer.Intent) (endorsed, *signer.Refusal) {
-	if i.WhitelistedID == "" {
-		return endorsed{}, refuse(signer.RefusedWhitelist, "payment %s is of no customer and names no whitelisted address", i.ID)
+// findEndorsement is what a payment of an organization names, with just its words.
+func (s *Signer) findEndorsement(intent signer.Intent) (endorsementEntry, *signer.Refusal) {
+	if intent.WhitelistedID == "" {
+		return endorsementEntry{}, refuse(signer.RefusedWhitelist, "payment %s is of no customer and names no whitelisted address", intent.ID)
 	}
-	known, ok := s.index.endorsed[i.WhitelistedID]
+	endorsement, ok := s.index.endorsements[intent.WhitelistedID]
 	switch {
 	case !ok:
-		return known, refuse(signer.RefusedWhitelist, "payment %s goes to address %s, which was never endorsed", i.ID, i.WhitelistedID)
-	case known.OrgID != i.From.OrgID || known.Chain != i.Chain || known.Address != i.To:
-		return known, refuse(signer.RefusedWhitelist, "payment %s of %s goes to %s on %s, and address %s was endorsed in entry %d for another organization, chain or address",
-			i.ID, i.From.OrgID, i.To, i.Chain, i.WhitelistedID, known.seq)
+		return endorsement, refuse(signer.RefusedWhitelist, "payment %s goes to address %s, which was never endorsed", intent.ID, intent.WhitelistedID)
+	case endorsement.OrgID != intent.From.OrgID || endorsement.Chain != intent.Chain || endorsement.Address != intent.To:
+		return endorsement, refuse(signer.RefusedWhitelist, "payment %s of %s goes to %s on %s, and address %s was endorsed in entry %d for another organization, chain or address",
+			intent.ID, intent.From.OrgID, intent.To, intent.Chain, intent.WhitelistedID, endorsement.seq)
 	}
-	return known, nil
+	return endorsement, nil
 }
 
-func checkEndorsement(e signer.Endorsement) (notBefore time.Time, no *signer.Refusal) {
+func checkEndorsement(e signer.Endorsement) (notBefore time.Time, refusal *signer.Refusal) {
 	hash, err := hex.DecodeString(e.LabelHash)
-	notBefore, at := time.Parse(time.RFC3339Nano, e.NotBefore)
+	notBefore, timeErr := time.Parse(time.RFC3339Nano, e.NotBefore)
 	switch {
-	case !word(e.OrgID) || !word(e.ID):
-		no = refuse(signer.RefusedMalformed, "orgId, id: give 1 to %d bytes of UTF-8 without NUL", wordBytesMax)
-	case families[e.Chain.Family()] == nil:
-		no = refuse(signer.RefusedMalformed, "chain: %.80q is none that this signer has keys for", e.Chain)
-	case !families[e.Chain.Family()].canonical(e.Address):
-		no = refuse(signer.RefusedMalformed, "address: %.80q is no address in its canonical form", e.Address)
+	case !isValidWord(e.OrgID) || !isValidWord(e.ID):
+		refusal = refuse(signer.RefusedMalformed, "orgId, id: give 1 to %d bytes of UTF-8 without NUL", wordBytesMax)
+	case codecs[e.Chain.Family()] == nil:
+		refusal = refuse(signer.RefusedMalformed, "chain: %.80q is none that this signer has keys for", e.Chain)
+	case !codecs[e.Chain.Family()].isCanonical(e.Address):
+		refusal = refuse(signer.RefusedMalformed, "address: %.80q is no address in its canonical form", e.Address)
 	case err != nil || len(hash) != 32 || hex.EncodeToString(hash) != e.LabelHash:
-		no = refuse(signer.RefusedMalformed, "labelHash: give hex SHA-256")
-	case at != nil || signer.Moment(notBefore) != e.NotBefore:
-		no = refuse(signer.RefusedMalformed, "notBefore: give a time of RFC 3339 in UTC, to the microsecond")
+		refusal = refuse(signer.RefusedMalformed, "labelHash: give hex SHA-256")
+	case timeErr != nil || signer.FormatMicros(notBefore) != e.NotBefore:
+		refusal = refuse(signer.RefusedMalformed, "notBefore: give a time of RFC 3339 in UTC, to the microsecond")
 	}
-	return notBefore, no
+	return notBefore, refusal
 }
 
 // recheckEndorsement asks of an endorsement in a copied journal whether this seed made
 // it.
 func (s *Signer) recheckEndorsement(e signer.EndorseBody) error {
-	if _, no := checkEndorsement(e.Endorsement); no != nil {
-		return no
+	if _, refusal := checkEndorsement(e.Endorsement); refusal != nil {
+		return refusal
 	}
-	if err := e.Check(s.attest.Public()); err != nil {
+	if err := e.VerifyProof(s.attestKey.PublicKey()); err != nil {
 		return err
 	}
 	if len(e.MAC) > 0 {

@@ -15,11 +15,11 @@ import (
 func (in *installation) endorsement(id string) signer.Endorsement {
 	return signer.Endorsement{
 		OrgID: org, ID: id, Chain: signertest.Chain, Address: signertest.Stranger,
-		LabelHash: signer.LabelHash("our exchange"), NotBefore: signer.Moment(in.conf.Clock()),
+		LabelHash: signer.HashLabel("our exchange"), NotBefore: signer.FormatMicros(in.conf.Clock()),
 	}
 }
 
-func own(id, whitelisted string) signer.Intent {
+func orgPayment(id, whitelisted string) signer.Intent {
 	i := payment(id, 7)
 	i.CustomerID, i.WhitelistedID = "", whitelisted
 	return i
@@ -34,25 +34,25 @@ func TestTheSignerCoolsOffByItsOwnPolicyAndClock(t *testing.T) {
 	}{"by default": {"", 24 * time.Hour}, "as the policy says": {"1h30m", 90 * time.Minute}, "not at all": {"0s", 0}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			in := install(t, t.TempDir())
+			in := newInstallation(t, t.TempDir())
 			in.conf.Policy.WhitelistCoolingOff = c.policy
 			s := in.open(t)
-			signertest.Issue(t, s, signertest.Treasury(org))
-			done, err := s.Endorse(t.Context(), in.endorsement("wla_1"))
+			signertest.IssueAddress(t, s, signertest.Treasury(org))
+			done, err := s.EndorseAddress(t.Context(), in.endorsement("wla_1"))
 			if err != nil {
 				t.Fatal(err)
 			}
-			if want := signer.Moment(in.conf.Clock().Add(c.after)); done.UsableFrom != want {
+			if want := signer.FormatMicros(in.conf.Clock().Add(c.after)); done.UsableFrom != want {
 				t.Errorf("got usable from %s, want %s", done.UsableFrom, want)
 			}
 			if c.after > 0 {
 				in.pass(c.after - time.Nanosecond)
-				if _, err := s.Admit(t.Context(), own("wd_1", "wla_1")); refusal(err) != signer.CoolingOff {
+				if _, err := s.AdmitIntent(t.Context(), orgPayment("wd_1", "wla_1")); refusal(err) != signer.CoolingOff {
 					t.Errorf("a moment before: got %v, want %s", err, signer.CoolingOff)
 				}
 				in.pass(time.Nanosecond)
 			}
-			if _, err := s.Admit(t.Context(), own("wd_1", "wla_1")); err != nil {
+			if _, err := s.AdmitIntent(t.Context(), orgPayment("wd_1", "wla_1")); err != nil {
 				t.Errorf("when it is over: got %v", err)
 			}
 		})
@@ -63,45 +63,45 @@ func TestTheSignerCoolsOffByItsOwnPolicyAndClock(t *testing.T) {
 // from then on, however long it was on the list before.
 func TestAnAddressThatIsAddedAgainCoolsOffAgain(t *testing.T) {
 	t.Parallel()
-	in := install(t, t.TempDir())
+	in := newInstallation(t, t.TempDir())
 	in.conf.Policy.WhitelistCoolingOff = "24h"
 	s := in.open(t)
-	signertest.Issue(t, s, signertest.Treasury(org))
-	if _, err := s.Endorse(t.Context(), in.endorsement("wla_1")); err != nil {
+	signertest.IssueAddress(t, s, signertest.Treasury(org))
+	if _, err := s.EndorseAddress(t.Context(), in.endorsement("wla_1")); err != nil {
 		t.Fatal(err)
 	}
 	in.pass(48 * time.Hour)
-	if _, err := s.Admit(t.Context(), own("wd_1", "wla_1")); err != nil {
+	if _, err := s.AdmitIntent(t.Context(), orgPayment("wd_1", "wla_1")); err != nil {
 		t.Fatalf("before it is removed: got %v", err)
 	}
-	if _, err := s.Revoke(t.Context(), signer.Revocation{OrgID: org, ID: "wla_1"}); err != nil {
+	if _, err := s.RevokeEndorsement(t.Context(), signer.Revocation{OrgID: org, ID: "wla_1"}); err != nil {
 		t.Fatal(err)
 	}
-	done, err := s.Endorse(t.Context(), in.endorsement("wla_2"))
+	done, err := s.EndorseAddress(t.Context(), in.endorsement("wla_2"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := signer.Moment(in.conf.Clock().Add(24 * time.Hour)); done.UsableFrom != want {
+	if want := signer.FormatMicros(in.conf.Clock().Add(24 * time.Hour)); done.UsableFrom != want {
 		t.Errorf("added again: got usable from %s, want %s", done.UsableFrom, want)
 	}
 	for i, when := range []string{"at once", "after a restart"} {
-		if _, err := s.Admit(t.Context(), own("wd_2", "wla_2")); refusal(err) != signer.CoolingOff {
+		if _, err := s.AdmitIntent(t.Context(), orgPayment("wd_2", "wla_2")); refusal(err) != signer.CoolingOff {
 			t.Errorf("%s: got %v, want %s", when, err, signer.CoolingOff)
 		}
-		if _, err := s.Admit(t.Context(), own("wd_3", "wla_1")); refusal(err) != signer.RefusedWhitelist {
+		if _, err := s.AdmitIntent(t.Context(), orgPayment("wd_3", "wla_1")); refusal(err) != signer.RefusedWhitelist {
 			t.Errorf("%s, by the id that was removed: got %v, want %s", when, err, signer.RefusedWhitelist)
 		}
 		if i == 0 {
-			shut(t, s)
+			closeSigner(t, s)
 			s = in.open(t)
 		}
 	}
 	in.pass(24*time.Hour - time.Nanosecond)
-	if _, err := s.Admit(t.Context(), own("wd_2", "wla_2")); refusal(err) != signer.CoolingOff {
+	if _, err := s.AdmitIntent(t.Context(), orgPayment("wd_2", "wla_2")); refusal(err) != signer.CoolingOff {
 		t.Errorf("a moment before it is over: got %v, want %s", err, signer.CoolingOff)
 	}
 	in.pass(time.Nanosecond)
-	if _, err := s.Admit(t.Context(), own("wd_2", "wla_2")); err != nil {
+	if _, err := s.AdmitIntent(t.Context(), orgPayment("wd_2", "wla_2")); err != nil {
 		t.Errorf("when it is over: got %v", err)
 	}
 }
@@ -110,40 +110,40 @@ func TestAnAddressThatIsAddedAgainCoolsOffAgain(t *testing.T) {
 // for less takes nothing from what was said.
 func TestALongerCoolingOffHoldsForWhatIsEndorsed(t *testing.T) {
 	t.Parallel()
-	in := install(t, t.TempDir())
+	in := newInstallation(t, t.TempDir())
 	in.conf.Policy.WhitelistCoolingOff = "2h"
 	s := in.open(t)
-	signertest.Issue(t, s, signertest.Treasury(org))
-	if _, err := s.Endorse(t.Context(), in.endorsement("wla_1")); err != nil {
+	signertest.IssueAddress(t, s, signertest.Treasury(org))
+	if _, err := s.EndorseAddress(t.Context(), in.endorsement("wla_1")); err != nil {
 		t.Fatal(err)
 	}
-	shut(t, s)
+	closeSigner(t, s)
 	in.pass(90 * time.Minute)
 	for policy, want := range map[string]string{"0s": signer.CoolingOff, "2h": signer.CoolingOff, "3h": signer.CoolingOff} {
 		in.conf.Policy.WhitelistCoolingOff = policy
 		s := in.open(t)
-		if _, err := s.Admit(t.Context(), own("wd_1", "wla_1")); refusal(err) != want {
+		if _, err := s.AdmitIntent(t.Context(), orgPayment("wd_1", "wla_1")); refusal(err) != want {
 			t.Errorf("with %s after 90 minutes: got %v, want %s", policy, err, want)
 		}
-		shut(t, s)
+		closeSigner(t, s)
 	}
 	in.pass(time.Hour)
 	for _, c := range []struct{ policy, want string }{{"3h", signer.CoolingOff}, {"1h", ""}} {
 		in.conf.Policy.WhitelistCoolingOff = c.policy
 		s := in.open(t)
-		if _, err := s.Admit(t.Context(), own("wd_1", "wla_1")); refusal(err) != c.want {
+		if _, err := s.AdmitIntent(t.Context(), orgPayment("wd_1", "wla_1")); refusal(err) != c.want {
 			t.Errorf("with %s after 150 minutes: got %v, want %q", c.policy, err, c.want)
 		}
-		shut(t, s)
+		closeSigner(t, s)
 	}
 }
 
 func TestAPolicyRefusesACoolingOffThatIsNone(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{"x", "-1h", "24", "721h"} {
-		p := signertest.Policy()
+		p := signertest.NewPolicy()
 		p.WhitelistCoolingOff = text
-		if err := p.Check(); err == nil || !strings.Contains(err.Error(), "whitelistCoolingOff") {
+		if err := p.Validate(); err == nil || !strings.Contains(err.Error(), "whitelistCoolingOff") {
 			t.Errorf("%q: got %v, want it refused", text, err)
 		}
 	}
@@ -152,7 +152,7 @@ func TestAPolicyRefusesACoolingOffThatIsNone(t *testing.T) {
 // What is endorsed needs the MAC of who asked: a row is not enough.
 func TestOnlyWhatAnOperatorAskedForIsEndorsed(t *testing.T) {
 	t.Parallel()
-	in := install(t, t.TempDir())
+	in := newInstallation(t, t.TempDir())
 	key, err := signer.NewGrantKey(make([]byte, signer.GrantKeyBytes))
 	if err != nil {
 		t.Fatal(err)
@@ -160,16 +160,16 @@ func TestOnlyWhatAnOperatorAskedForIsEndorsed(t *testing.T) {
 	in.conf.Grants = key
 	s := in.open(t)
 	e := in.endorsement("wla_1")
-	if _, err := s.Endorse(t.Context(), e); refusal(err) != signer.RefusedGrant {
+	if _, err := s.EndorseAddress(t.Context(), e); refusal(err) != signer.RefusedGrant {
 		t.Errorf("without a MAC: got %v, want %s", err, signer.RefusedGrant)
 	}
-	e.MAC = key.Endorse(e)
+	e.MAC = key.EndorsementMAC(e)
 	changed := e
 	changed.Address = signertest.Token
-	if _, err := s.Endorse(t.Context(), changed); refusal(err) != signer.RefusedGrant {
+	if _, err := s.EndorseAddress(t.Context(), changed); refusal(err) != signer.RefusedGrant {
 		t.Errorf("with that of another address: got %v, want %s", err, signer.RefusedGrant)
 	}
-	done, err := s.Endorse(t.Context(), e)
+	done, err := s.EndorseAddress(t.Context(), e)
 	if err != nil || len(done.MAC) != 0 || strings.Contains(string(done.Entry.Body), "mac") {
 		t.Errorf("got %+v %v, want it endorsed and the MAC forgotten", done, err)
 	}
@@ -180,39 +180,39 @@ func TestOnlyWhatAnOperatorAskedForIsEndorsed(t *testing.T) {
 // have lost that an address was removed.
 func TestAnAdoptedJournalHasOnlyEndorsementsOfItsSeed(t *testing.T) {
 	t.Parallel()
-	in := install(t, t.TempDir())
+	in := newInstallation(t, t.TempDir())
 	s := in.open(t)
-	signertest.Issue(t, s, signertest.Treasury(org))
+	signertest.IssueAddress(t, s, signertest.Treasury(org))
 	for _, id := range []string{"wla_1", "wla_2"} {
-		if _, err := s.Endorse(t.Context(), in.endorsement(id)); err != nil {
+		if _, err := s.EndorseAddress(t.Context(), in.endorsement(id)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if _, err := s.Admit(t.Context(), own("wd_1", "wla_1")); err != nil {
+	if _, err := s.AdmitIntent(t.Context(), orgPayment("wd_1", "wla_1")); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Revoke(t.Context(), signer.Revocation{OrgID: org, ID: "wla_2"}); err != nil {
+	if _, err := s.RevokeEndorsement(t.Context(), signer.Revocation{OrgID: org, ID: "wla_2"}); err != nil {
 		t.Fatal(err)
 	}
-	copied, err := s.Entries(t.Context(), 0, 100)
+	copied, err := s.EntriesAfter(t.Context(), 0, 100)
 	if err != nil {
 		t.Fatal(err)
 	}
-	shut(t, s)
+	closeSigner(t, s)
 
 	adopt := func(copied []signer.Entry) (*installation, error) {
-		to := install(t, t.TempDir())
+		to := newInstallation(t, t.TempDir())
 		to.seed, to.now = in.seed, in.now.Add(3*time.Hour)
 		to.conf.Journal += ".adopted"
 		to.conf.Policy.WhitelistCoolingOff = "2h"
-		return to, local.Adopt(to.conf, in.seed, copied, nil)
+		return to, local.AdoptJournal(to.conf, in.seed, copied, nil)
 	}
 	forged := slices.Clone(copied)
 	prev := signer.Head{}
 	for n, e := range forged {
 		e.Body = json.RawMessage(strings.ReplaceAll(string(e.Body), string(signertest.Stranger), string(signertest.Token)))
 		e.Prev = prev.Hash
-		e.Hash = e.Sum()
+		e.Hash = e.ComputeHash()
 		forged[n], prev = e, e.Head()
 	}
 	if _, err := adopt(forged); err == nil || !strings.Contains(err.Error(), signer.ErrEndorsement.Error()) {
@@ -228,17 +228,17 @@ func TestAnAdoptedJournalHasOnlyEndorsementsOfItsSeed(t *testing.T) {
 		t.Fatal(err)
 	}
 	s = next.open(t)
-	if _, err := s.Admit(t.Context(), own("wd_1", "wla_1")); err != nil {
+	if _, err := s.AdmitIntent(t.Context(), orgPayment("wd_1", "wla_1")); err != nil {
 		t.Errorf("what was admitted: got %v", err)
 	}
-	if _, err := s.Admit(t.Context(), own("wd_2", "wla_2")); refusal(err) != signer.RefusedWhitelist {
+	if _, err := s.AdmitIntent(t.Context(), orgPayment("wd_2", "wla_2")); refusal(err) != signer.RefusedWhitelist {
 		t.Errorf("what was removed: got %v, want %s", err, signer.RefusedWhitelist)
 	}
-	if _, err := s.Admit(t.Context(), own("wd_3", "wla_1")); refusal(err) != signer.CoolingOff {
+	if _, err := s.AdmitIntent(t.Context(), orgPayment("wd_3", "wla_1")); refusal(err) != signer.CoolingOff {
 		t.Errorf("what was usable before: got %v, want %s", err, signer.CoolingOff)
 	}
 	next.pass(2 * time.Hour)
-	if _, err := s.Admit(t.Context(), own("wd_3", "wla_1")); err != nil {
+	if _, err := s.AdmitIntent(t.Context(), orgPayment("wd_3", "wla_1")); err != nil {
 		t.Errorf("two hours later: got %v", err)
 	}
 }

@@ -13,7 +13,7 @@ import (
 // that leaves less.
 func TestASweepThatLeavesLessThanIsFlaggedIsRefused(t *testing.T) {
 	t.Parallel()
-	s, _ := signertest.Open(t, local.Policy{Chains: signertest.Policy().Chains}, nil)
+	s, _ := signertest.Open(t, local.Policy{Chains: signertest.NewPolicy().Chains}, nil)
 	for _, c := range []struct {
 		name         string
 		has, flagged uint64
@@ -24,20 +24,20 @@ func TestASweepThatLeavesLessThanIsFlaggedIsRefused(t *testing.T) {
 		{"takes more than there is", 4, 0, signer.RefusedHeld},
 	} {
 		i := sweepOf(t, s, "sw_"+c.name, "ann")
-		i.Holds = &signer.Holds{Has: money.Units(c.has), Flagged: money.Units(c.flagged)}
-		_, err := s.Admit(t.Context(), i)
+		i.WalletBalance = &signer.WalletBalance{Total: money.Units(c.has), Flagged: money.Units(c.flagged)}
+		_, err := s.AdmitIntent(t.Context(), i)
 		if got := refusal(err); got != c.want {
 			t.Errorf("%s: got %q, want %q", c.name, got, c.want)
 		}
 	}
 	// What was flagged after the first time it was admitted counts when it is asked again.
 	i := sweepOf(t, s, "sw_again", "ann")
-	i.Holds = &signer.Holds{Has: money.Units(12), Flagged: money.Units(7)}
-	if _, err := s.Admit(t.Context(), i); err != nil {
+	i.WalletBalance = &signer.WalletBalance{Total: money.Units(12), Flagged: money.Units(7)}
+	if _, err := s.AdmitIntent(t.Context(), i); err != nil {
 		t.Fatal(err)
 	}
-	i.Holds = &signer.Holds{Has: money.Units(12), Flagged: money.Units(8)}
-	if _, err := s.Admit(t.Context(), i); refusal(err) != signer.RefusedHeld {
+	i.WalletBalance = &signer.WalletBalance{Total: money.Units(12), Flagged: money.Units(8)}
+	if _, err := s.AdmitIntent(t.Context(), i); refusal(err) != signer.RefusedHeld {
 		t.Errorf("asked again: got %v, want it refused", err)
 	}
 }

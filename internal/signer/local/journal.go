@@ -41,34 +41,34 @@ type journal struct {
 	file *os.File
 	sync func() error // the file's; tests let it fail
 
-	mu      sync.Mutex
-	head    signer.Head // with what is not synced yet
-	at      time.Time   // the last entry's
-	ends    []int64     // ends[n-1] is where entry n ends in the file
-	pending []byte      // lines that are not written yet
-	synced  uint64      // entries up to here are on disk
-	syncing bool
-	turn    *sync.Cond // broadcast when synced or broken changes
-	broken  error      // a failed write: nothing is known of the file any more
+	mu         sync.Mutex
+	head       signer.Head // with what is not synced yet
+	lastTime   time.Time   // the last entry's
+	endOffsets []int64     // ends[n-1] is where entry n ends in the file
+	pending    []byte      // lines that are not written yet
+	syncedSeq  uint64      // entries up to here are on disk
+	syncing    bool
+	syncDone   *sync.Cond // broadcast when synced or broken changes
+	failure    error      // a failed write: nothing is known of the file any more
 
 	// afterSync is called between the fsync and the answer; tests crash there.
 	afterSync func()
 }
 
-// createJournal makes a journal with its first entry and refuses to replace a
+// createJournalFile makes a journal with its first entry and refuses to replace a
 // file. A crash leaves none, or a whole one.
-func createJournal(path string, now time.Time, first signer.Record) error {
-	first.Kind, first.At = signer.RecordGenesis, stamp(now)
-	e, err := entry(signer.Head{JournalID: id.New("jrn", now)}, first)
+func createJournalFile(path string, now time.Time, first signer.Record) error {
+	first.Kind, first.RecordedAt = signer.RecordGenesis, formatTime(now)
+	e, err := newEntry(signer.Head{JournalID: id.New("jrn", now)}, first)
 	if err != nil {
 		return err
 	}
 	return keys.CreateFile(path, append(mustJSON(e), '\n'), 0o600)
 }
 
-// openJournal locks a journal, checks all of it and gives every record to replay.
+// openJournalFile locks a journal, checks all of it and gives every record to replay.
 // A last line without its end was never acknowledged and is cut off.
-func openJournal(path string, replay func(signer.Entry, signer.Record) error) (_ *journal, err error) {
+func openJournalFile(path string, replay func(signer.Entry, signer.Record) error) (_ *journal, err error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_APPEND, 0)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("%s: %w", path, ErrMissing)
@@ -96,7 +96,7 @@ func openJournal(path string, replay func(signer.Entry, signer.Record) error) (_
 	}
 
 	j := &journal{file: f, sync: f.Sync, afterSync: func() {}}
-	j.turn = sync.NewCond(&j.mu)
+	j.syncDone = sync.NewCond(&j.mu)
 	r := bufio.NewReaderSize(f, lineBytesMax)
 	offset := int64(0)
 	for {
@@ -116,11 +116,11 @@ func openJournal(path string, replay func(signer.Entry, signer.Record) error) (_
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w: byte %d: %v", path, ErrDamaged, offset, err)
 		}
-		if err := j.read(line, replay); err != nil {
-			return nil, fmt.Errorf("%s: %w: line %d, byte %d: %v", path, ErrDamaged, len(j.ends)+1, offset, err)
+		if err := j.replayLine(line, replay); err != nil {
+			return nil, fmt.Errorf("%s: %w: line %d, byte %d: %v", path, ErrDamaged, len(j.endOffsets)+1, offset, err)
 		}
 		offset += int64(len(line))
-		j.ends = append(j.ends, offset)
+		j.endOffsets = append(j.endOffsets, offset)
 	}
 	if j.head.Seq == 0 {
 		return nil, fmt.Errorf("%s: %w: it is empty", path, ErrDamaged)
@@ -129,11 +129,11 @@ func openJournal(path string, replay func(signer.Entry, signer.Record) error) (_
 	if err := f.Sync(); err != nil {
 		return nil, fmt.Errorf("sync the signer's journal: %w", err)
 	}
-	j.synced = j.head.Seq
+	j.syncedSeq = j.head.Seq
 	return j, nil
 }
 
-func (j *journal) read(line []byte, replay func(signer.Entry, signer.Record) error) error {
+func (j *journal) replayLine(line []byte, replay func(signer.Entry, signer.Record) error) error {
 	var e signer.Entry
 	d := json.NewDecoder(bytes.NewReader(line))
 	d.DisallowUnknownFields()
@@ -144,52 +144,52 @@ func (j *journal) read(line []byte, replay func(signer.Entry, signer.Record) err
 	if !bytes.Equal(append(mustJSON(e), '\n'), line) {
 		return errors.New("it is not in the form in which it was written")
 	}
-	rec, err := e.Follow(j.head)
+	record, err := e.VerifyAfter(j.head)
 	if err != nil {
 		return err
 	}
-	at, err := time.Parse(time.RFC3339Nano, rec.At)
-	if err != nil || at.Before(j.at) && rec.Kind != signer.RecordClock {
-		return fmt.Errorf("its time %q does not follow the time before it", rec.At)
+	recordedAt, err := time.Parse(time.RFC3339Nano, record.RecordedAt)
+	if err != nil || recordedAt.Before(j.lastTime) && record.Kind != signer.RecordClock {
+		return fmt.Errorf("its time %q does not follow the time before it", record.RecordedAt)
 	}
-	if err := replay(e, rec); err != nil {
+	if err := replay(e, record); err != nil {
 		return err
 	}
-	j.head, j.at = e.Head(), at
+	j.head, j.lastTime = e.Head(), recordedAt
 	return nil
 }
 
-// last is the time of the last entry.
-func (j *journal) last() time.Time {
+// lastEntryTime is the time of the last entry.
+func (j *journal) lastEntryTime() time.Time {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	return j.at
+	return j.lastTime
 }
 
-// id is the journal's.
-func (j *journal) id() string {
+// journalID is the journal's.
+func (j *journal) journalID() string {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.head.JournalID
 }
 
-// seq is the last entry's number.
-func (j *journal) seq() uint64 {
+// lastSeq is the last entry's number.
+func (j *journal) lastSeq() uint64 {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.head.Seq
 }
 
-// append gives a record its place. The caller holds the signer's lock, so that the
+// appendRecord gives a record its place. The caller holds the signer's lock, so that the
 // journal's order is the order in which the rules were asked.
-func (j *journal) append(at time.Time, rec signer.Record) (uint64, error) {
+func (j *journal) appendRecord(recordedAt time.Time, record signer.Record) (uint64, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if j.broken != nil {
-		return 0, j.broken
+	if j.failure != nil {
+		return 0, j.failure
 	}
-	rec.At = stamp(at)
-	e, err := entry(j.head, rec)
+	record.RecordedAt = formatTime(recordedAt)
+	e, err := newEntry(j.head, record)
 	if err != nil {
 		return 0, err
 	}
@@ -197,98 +197,98 @@ func (j *journal) append(at time.Time, rec signer.Record) (uint64, error) {
 	if len(line) > lineBytesMax {
 		return 0, fmt.Errorf("a journal entry of %d bytes is too long", len(line))
 	}
-	end := int64(len(line)) + j.ends[len(j.ends)-1]
+	end := int64(len(line)) + j.endOffsets[len(j.endOffsets)-1]
 	j.pending = append(j.pending, line...)
-	j.ends = append(j.ends, end)
-	j.head, j.at = e.Head(), at
+	j.endOffsets = append(j.endOffsets, end)
+	j.head, j.lastTime = e.Head(), recordedAt
 	return e.Seq, nil
 }
 
-// durable waits until an entry is on disk and reads it. Whoever finds no sync under
+// waitDurable waits until an entry is on disk and reads it. Whoever finds no sync under
 // way writes for everybody.
-func (j *journal) durable(seq uint64) (signer.Entry, error) {
+func (j *journal) waitDurable(seq uint64) (signer.Entry, error) {
 	j.mu.Lock()
-	for j.synced < seq && j.broken == nil {
+	for j.syncedSeq < seq && j.failure == nil {
 		if j.syncing {
-			j.turn.Wait()
+			j.syncDone.Wait()
 			continue
 		}
 		lines, upTo := j.pending, j.head.Seq
 		j.pending, j.syncing = nil, true
 		j.mu.Unlock()
-		err := j.write(lines)
+		err := j.writeLines(lines)
 		j.mu.Lock()
 		if j.syncing = false; err != nil {
 			// Part of it may be in the file, and a second fsync may claim what the first
 			// one lost. Opening again looks at what is really there.
-			j.broken = fmt.Errorf("%w: write its journal: %w; nothing more is signed until the signer is started again", signer.ErrUnavailable, err)
+			j.failure = fmt.Errorf("%w: write its journal: %w; nothing more is signed until the signer is started again", signer.ErrUnavailable, err)
 		} else {
-			j.synced = upTo
+			j.syncedSeq = upTo
 		}
-		j.turn.Broadcast()
+		j.syncDone.Broadcast()
 	}
-	err := j.broken
+	err := j.failure
 	j.mu.Unlock()
 	if err != nil {
 		return signer.Entry{}, err
 	}
 	j.afterSync()
-	return j.entry(seq)
+	return j.readEntry(seq)
 }
 
-func (j *journal) write(lines []byte) error {
+func (j *journal) writeLines(lines []byte) error {
 	if _, err := j.file.Write(lines); err != nil {
 		return err
 	}
 	return j.sync()
 }
 
-// entry reads a synced entry from the file.
-func (j *journal) entry(seq uint64) (signer.Entry, error) {
+// readEntry reads a synced entry from the file.
+func (j *journal) readEntry(seq uint64) (signer.Entry, error) {
 	j.mu.Lock()
 	var start int64
 	if seq > 1 {
-		start = j.ends[seq-2]
+		start = j.endOffsets[seq-2]
 	}
-	line := make([]byte, j.ends[seq-1]-start)
+	line := make([]byte, j.endOffsets[seq-1]-start)
 	j.mu.Unlock()
 	var e signer.Entry
 	if _, err := j.file.ReadAt(line, start); err != nil {
 		return e, fmt.Errorf("read entry %d of the signer's journal: %w", seq, err)
 	}
-	if err := json.Unmarshal(line, &e); err != nil || e.Seq != seq || e.Hash != e.Sum() {
+	if err := json.Unmarshal(line, &e); err != nil || e.Seq != seq || e.Hash != e.ComputeHash() {
 		return e, fmt.Errorf("%w: entry %d changed since it was written", ErrDamaged, seq)
 	}
 	return e, nil
 }
 
-// place is where the journal stands on disk.
-func (j *journal) place() (uint64, error) {
+// durableSeq is where the journal stands on disk.
+func (j *journal) durableSeq() (uint64, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	return j.synced, j.broken
+	return j.syncedSeq, j.failure
 }
 
-func (j *journal) close() error {
+func (j *journal) closeFile() error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	for j.syncing {
-		j.turn.Wait()
+		j.syncDone.Wait()
 	}
-	if j.broken == nil {
-		j.broken = errors.New("the signer is closed")
+	if j.failure == nil {
+		j.failure = errors.New("the signer is closed")
 	}
-	j.turn.Broadcast()
+	j.syncDone.Broadcast()
 	return j.file.Close()
 }
 
-func entry(prev signer.Head, rec signer.Record) (signer.Entry, error) {
-	body, err := json.Marshal(rec)
+func newEntry(prev signer.Head, record signer.Record) (signer.Entry, error) {
+	body, err := json.Marshal(record)
 	if err != nil {
 		return signer.Entry{}, fmt.Errorf("encode a journal record: %w", err)
 	}
 	e := signer.Entry{JournalID: prev.JournalID, Seq: prev.Seq + 1, Prev: prev.Hash, Body: body}
-	e.Hash = e.Sum()
+	e.Hash = e.ComputeHash()
 	return e, nil
 }
 
@@ -300,4 +300,4 @@ func mustJSON(v any) []byte {
 	return b
 }
 
-func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }
+func formatTime(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }

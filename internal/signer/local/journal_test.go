@@ -40,19 +40,19 @@ type installation struct {
 	now time.Time
 }
 
-func install(t testing.TB, dir string) *installation {
+func newInstallation(t testing.TB, dir string) *installation {
 	t.Helper()
 	seed, err := keys.NewSeed()
 	if err != nil {
 		t.Fatal(err)
 	}
 	in := &installation{seed: seed, now: time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC)}
-	in.conf = local.Config{Journal: filepath.Join(dir, "journal"), Policy: signertest.Policy(), Clock: func() time.Time {
+	in.conf = local.Config{Journal: filepath.Join(dir, "journal"), Policy: signertest.NewPolicy(), Clock: func() time.Time {
 		in.mu.Lock()
 		defer in.mu.Unlock()
 		return in.now
 	}}
-	if err := local.Create(in.conf, seed); err != nil {
+	if err := local.CreateJournal(in.conf, seed); err != nil {
 		t.Fatal(err)
 	}
 	return in
@@ -94,7 +94,7 @@ func (in *installation) write(t testing.TB, b []byte) {
 	}
 }
 
-func shut(t testing.TB, s *local.Signer) {
+func closeSigner(t testing.TB, s *local.Signer) {
 	t.Helper()
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
@@ -104,25 +104,25 @@ func shut(t testing.TB, s *local.Signer) {
 func payment(id string, units uint64) signer.Intent {
 	return signer.Intent{
 		ID: id, Purpose: signer.Payment, Chain: signertest.Chain, From: signertest.Treasury(org), To: signertest.Stranger,
-		Contract: signertest.Limited, Amount: money.Units(units), CustomerID: "alice", MintID: 2,
+		Contract: signertest.LimitedToken, Amount: money.Units(units), CustomerID: "alice", MintID: 2,
 	}
 }
 
 // request is how an intent is paid in a slot.
 func request(t testing.TB, s signer.Signer, i signer.Intent, nonce uint64) signer.SignRequest {
 	t.Helper()
-	from := signertest.Issue(t, s, i.From)
+	from := signertest.IssueAddress(t, s, i.From)
 	return signer.SignRequest{
 		IntentID: i.ID, Slot: signer.Slot{Nonce: nonce}, Act: signer.Pay,
-		Payload: signertest.PayloadOf(t, i, from, nonce, signertest.Fees()),
+		Payload: signertest.IntentPayload(t, i, from, nonce, signertest.UsualFees()),
 	}
 }
 
 // pay issues, admits and signs.
-func pay(t testing.TB, s signer.Signer, i signer.Intent, nonce uint64) signer.Signed {
+func pay(t testing.TB, s signer.Signer, i signer.Intent, nonce uint64) signer.SignedTx {
 	t.Helper()
 	r := request(t, s, i, nonce)
-	if _, err := s.Admit(context.Background(), i); err != nil {
+	if _, err := s.AdmitIntent(context.Background(), i); err != nil {
 		t.Fatal(err)
 	}
 	signed, err := s.Sign(context.Background(), r)
@@ -143,12 +143,12 @@ func headOf(t testing.TB, s signer.Signer) signer.Head {
 
 func TestReopenedSignerAnswersAsBefore(t *testing.T) {
 	t.Parallel()
-	in := install(t, t.TempDir())
+	in := newInstallation(t, t.TempDir())
 	s := in.open(t)
 	first, second := payment("wd_1", 7), payment("wd_2", 7)
 	signed := pay(t, s, first, 0)
 	before := headOf(t, s)
-	shut(t, s)
+	closeSigner(t, s)
 	if _, err := s.Head(t.Context()); err == nil {
 		t.Error("a closed signer: got no error")
 	}
@@ -162,7 +162,7 @@ func TestReopenedSignerAnswersAsBefore(t *testing.T) {
 	if after := headOf(t, s); after != before {
 		t.Errorf("head: got %+v, want %+v", after, before)
 	}
-	if _, err := s.Admit(t.Context(), second); err != nil {
+	if _, err := s.AdmitIntent(t.Context(), second); err != nil {
 		t.Fatal(err)
 	}
 	for name, r := range map[string]signer.SignRequest{
@@ -179,14 +179,14 @@ func TestReopenedSignerAnswersAsBefore(t *testing.T) {
 
 func TestLimitsOutliveRestartsAndClocksThatGoBack(t *testing.T) {
 	t.Parallel()
-	in := host(t)
+	in := newClockEnv(t)
 	s := in.open(t)
 	pay(t, s, payment("wd_1", 100), 0)
 	in.pass(time.Hour)
 	pay(t, s, payment("wd_2", 100), 1)
 	admit := func(s *local.Signer, id string, units uint64) bool {
 		t.Helper()
-		_, err := s.Admit(t.Context(), payment(id, units))
+		_, err := s.AdmitIntent(t.Context(), payment(id, units))
 		var no *signer.Refusal
 		if err != nil && (!errors.As(err, &no) || no.Code != signer.PolicyLimit) {
 			t.Fatal(err)
@@ -195,7 +195,7 @@ func TestLimitsOutliveRestartsAndClocksThatGoBack(t *testing.T) {
 	}
 	reopen := func() {
 		t.Helper()
-		shut(t, s)
+		closeSigner(t, s)
 		s = in.open(t)
 	}
 	reopen()
@@ -228,13 +228,13 @@ func TestLimitsOutliveRestartsAndClocksThatGoBack(t *testing.T) {
 
 func TestTornLastLineIsCutOff(t *testing.T) {
 	t.Parallel()
-	in := install(t, t.TempDir())
+	in := newInstallation(t, t.TempDir())
 	s := in.open(t)
 	pay(t, s, payment("wd_1", 7), 0)
 	before := headOf(t, s)
 	whole := in.read(t)
 	again := pay(t, s, payment("wd_2", 7), 1)
-	shut(t, s)
+	closeSigner(t, s)
 	full := in.read(t)
 	admitted := len(whole) + bytes.IndexByte(full[len(whole):], '\n') + 1
 	for cut := len(whole); cut < admitted; cut += 37 {
@@ -249,17 +249,17 @@ func TestTornLastLineIsCutOff(t *testing.T) {
 		if got := pay(t, s, payment("wd_2", 7), 1); !bytes.Equal(got.Raw, again.Raw) {
 			t.Errorf("cut at %d: got %x, want %x", cut, got.Raw, again.Raw)
 		}
-		shut(t, s)
+		closeSigner(t, s)
 	}
 }
 
 func TestDamagedJournalDoesNotOpen(t *testing.T) {
 	t.Parallel()
-	in := install(t, t.TempDir())
+	in := newInstallation(t, t.TempDir())
 	s := in.open(t)
 	pay(t, s, payment("wd_1", 7), 0)
 	pay(t, s, payment("wd_2", 7), 1)
-	shut(t, s)
+	closeSigner(t, s)
 	good := in.read(t)
 	lines := bytes.SplitAfter(bytes.TrimSuffix(good, []byte("\n")), []byte("\n"))
 	join := func(l ...[]byte) []byte {
@@ -316,7 +316,7 @@ func TestDamagedJournalDoesNotOpen(t *testing.T) {
 				change(&r)
 			}
 			e.Body, e.Prev = marshal(t, r), at.Hash
-			e.Hash = e.Sum()
+			e.Hash = e.ComputeHash()
 			at = e.Head()
 			out = append(append(out, marshal(t, e)...), '\n')
 		}
@@ -330,7 +330,7 @@ func TestDamagedJournalDoesNotOpen(t *testing.T) {
 		}),
 		"with times that go back": forge(func(r *signer.Record) {
 			if r.Sign != nil {
-				r.At = "2020-01-01T00:00:00Z"
+				r.RecordedAt = "2020-01-01T00:00:00Z"
 			}
 		}),
 		"with a record of no kind": forge(func(r *signer.Record) { r.Kind = "GIFT" }),
@@ -347,13 +347,13 @@ func TestDamagedJournalDoesNotOpen(t *testing.T) {
 		}
 	}))
 	s = in.open(t)
-	if got, err := s.Issue(t.Context(), signertest.Treasury(org)); !errors.Is(err, local.ErrDamaged) || got.Proof != nil {
+	if got, err := s.IssueAddress(t.Context(), signertest.Treasury(org)); !errors.Is(err, local.ErrDamaged) || got.Proof != nil {
 		t.Errorf("issue a forged address: got %+v, %v, want ErrDamaged", got, err)
 	}
-	if _, err := s.Admit(t.Context(), payment("wd_9", 1)); !errors.Is(err, local.ErrDamaged) {
+	if _, err := s.AdmitIntent(t.Context(), payment("wd_9", 1)); !errors.Is(err, local.ErrDamaged) {
 		t.Errorf("admit from a forged address: got %v, want ErrDamaged", err)
 	}
-	shut(t, s)
+	closeSigner(t, s)
 
 	in.write(t, good)
 	if got := headOf(t, in.open(t)).Seq; got != uint64(len(lines)) {
@@ -363,17 +363,17 @@ func TestDamagedJournalDoesNotOpen(t *testing.T) {
 
 func TestJournalHasOneSignerAndOneSeed(t *testing.T) {
 	t.Parallel()
-	in := install(t, t.TempDir())
+	in := newInstallation(t, t.TempDir())
 	s := in.open(t)
 	if _, err := local.Open(in.conf, in.seed); !errors.Is(err, local.ErrLocked) {
 		t.Errorf("a second signer: got %v, want ErrLocked", err)
 	}
-	shut(t, s)
-	other := install(t, t.TempDir())
+	closeSigner(t, s)
+	other := newInstallation(t, t.TempDir())
 	if _, err := local.Open(in.conf, other.seed); err == nil || !strings.Contains(err.Error(), "another") && !strings.Contains(err.Error(), "belongs to the seed") {
 		t.Errorf("another seed: got %v, want an error that says so", err)
 	}
-	if err := local.Create(in.conf, in.seed); !errors.Is(err, fs.ErrExist) {
+	if err := local.CreateJournal(in.conf, in.seed); !errors.Is(err, fs.ErrExist) {
 		t.Errorf("a new journal over one: got %v, want fs.ErrExist", err)
 	}
 	if err := os.Chmod(in.conf.Journal, 0o644); err != nil {
@@ -396,15 +396,15 @@ func TestJournalHasOneSignerAndOneSeed(t *testing.T) {
 
 func TestFailedWriteStopsTheSigner(t *testing.T) {
 	t.Parallel()
-	in := install(t, t.TempDir())
+	in := newInstallation(t, t.TempDir())
 	s := in.open(t)
 	first := pay(t, s, payment("wd_1", 7), 0)
 	s.BreakDisk()
-	if _, err := s.Admit(t.Context(), payment("wd_2", 7)); !errors.Is(err, signer.ErrUnavailable) {
+	if _, err := s.AdmitIntent(t.Context(), payment("wd_2", 7)); !errors.Is(err, signer.ErrUnavailable) {
 		t.Errorf("admit without a disk: got %v, want ErrUnavailable", err)
 	}
 	// Also what it knew well: the index may be ahead of the file.
-	if _, err := s.Admit(t.Context(), payment("wd_1", 7)); !errors.Is(err, signer.ErrUnavailable) {
+	if _, err := s.AdmitIntent(t.Context(), payment("wd_1", 7)); !errors.Is(err, signer.ErrUnavailable) {
 		t.Errorf("admit again without a disk: got %v, want ErrUnavailable", err)
 	}
 	if _, err := s.Head(t.Context()); err == nil {
@@ -421,18 +421,18 @@ func TestFailedWriteStopsTheSigner(t *testing.T) {
 // acknowledged before the signer is started again and reads what is there.
 func TestAFailedSyncIsNotTriedAgain(t *testing.T) {
 	t.Parallel()
-	in := install(t, t.TempDir())
+	in := newInstallation(t, t.TempDir())
 	s := in.open(t)
 	first := pay(t, s, payment("wd_1", 7), 0)
 	head, again := headOf(t, s), request(t, s, payment("wd_1", 7), 0)
 	lost := errors.New("input/output error")
 	s.FailSync(lost)
-	if _, err := s.Admit(t.Context(), payment("wd_2", 7)); !errors.Is(err, lost) {
+	if _, err := s.AdmitIntent(t.Context(), payment("wd_2", 7)); !errors.Is(err, lost) {
 		t.Errorf("admit while the sync fails: got %v, want %v", err, lost)
 	}
 	// Every sync from here on works.
 	for _, id := range []string{"wd_2", "wd_1", "wd_3"} {
-		if _, err := s.Admit(t.Context(), payment(id, 7)); !errors.Is(err, lost) {
+		if _, err := s.AdmitIntent(t.Context(), payment(id, 7)); !errors.Is(err, lost) {
 			t.Errorf("admit %s after a failed sync: got %v, want %v", id, err, lost)
 		}
 	}
@@ -442,7 +442,7 @@ func TestAFailedSyncIsNotTriedAgain(t *testing.T) {
 	if got, err := s.Head(t.Context()); !errors.Is(err, lost) {
 		t.Errorf("head after a failed sync: got %v, %v, want %v", got, err, lost)
 	}
-	shut(t, s)
+	closeSigner(t, s)
 	s = in.open(t)
 	if got := headOf(t, s); got.Seq < head.Seq || got.Seq > head.Seq+1 {
 		t.Errorf("started again: got entry %d, want %d or the one that was not acknowledged", got.Seq, head.Seq)
@@ -475,13 +475,13 @@ func dieAfterSync(dir string) error {
 	if err != nil {
 		return err
 	}
-	s, err := local.Open(local.Config{Journal: filepath.Join(dir, "journal"), Policy: signertest.Policy()}, seed)
+	s, err := local.Open(local.Config{Journal: filepath.Join(dir, "journal"), Policy: signertest.NewPolicy()}, seed)
 	if err != nil {
 		return err
 	}
 	ctx := context.Background()
 	i := payment("wd_1", 7)
-	if _, err := s.Admit(ctx, i); err != nil {
+	if _, err := s.AdmitIntent(ctx, i); err != nil {
 		return err
 	}
 	payload, err := os.ReadFile(filepath.Join(dir, "payload"))
@@ -504,17 +504,17 @@ func TestKilledAfterTheSyncTheAnswerIsTheSame(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	in := &installation{conf: local.Config{Journal: filepath.Join(dir, "journal"), Policy: signertest.Policy()}}
+	in := &installation{conf: local.Config{Journal: filepath.Join(dir, "journal"), Policy: signertest.NewPolicy()}}
 	if in.seed, err = keys.SeedFromWords(words); err != nil {
 		t.Fatal(err)
 	}
-	if err := local.Create(in.conf, in.seed); err != nil {
+	if err := local.CreateJournal(in.conf, in.seed); err != nil {
 		t.Fatal(err)
 	}
 	s := in.open(t)
 	i := payment("wd_1", 7)
 	r := request(t, s, i, 0)
-	shut(t, s)
+	closeSigner(t, s)
 	for name, contents := range map[string][]byte{"words": []byte(words), "payload": r.Payload} {
 		if err := os.WriteFile(filepath.Join(dir, name), contents, 0o600); err != nil {
 			t.Fatal(err)
@@ -556,49 +556,49 @@ func TestReplayedJournalIsTheSameIndex(t *testing.T) {
 		if err := os.Mkdir(dir, 0o700); err != nil {
 			r.Fatal(err)
 		}
-		in := &hosted{installation: install(t, dir)}
+		in := &clockEnv{installation: newInstallation(t, dir)}
 		in.conf.Elapsed = in.elapsed
 		s := in.open(t)
 		slotOf, intentOf := map[string]uint64{}, map[uint64]string{}
-		from := signertest.Issue(t, s, signertest.Treasury(org))
+		from := signertest.IssueAddress(t, s, signertest.Treasury(org))
 		id := rapid.SampledFrom([]string{"wd_1", "wd_2", "wd_3", "wd_4"})
 		nonce := rapid.Uint64Range(0, 3)
 		r.Repeat(map[string]func(*rapid.T){
 			"issue": func(r *rapid.T) {
-				signertest.Issue(t, s, signertest.Deposit(org, rapid.SampledFrom([]string{"a", "b", "c"}).Draw(r, "customer")))
+				signertest.IssueAddress(t, s, signertest.Deposit(org, rapid.SampledFrom([]string{"a", "b", "c"}).Draw(r, "customer")))
 			},
 			"admit": func(r *rapid.T) {
 				i := payment(id.Draw(r, "id"), rapid.Uint64Range(60, 110).Draw(r, "units"))
-				_, err := s.Admit(t.Context(), i)
+				_, err := s.AdmitIntent(t.Context(), i)
 				mayRefuse(r, err)
 			},
 			"own": func(r *rapid.T) {
 				i := payment(id.Draw(r, "id"), 60)
 				i.CustomerID, i.WhitelistedID = "", rapid.SampledFrom([]string{"wla_1", "wla_2"}).Draw(r, "whitelisted")
-				_, err := s.Admit(t.Context(), i)
+				_, err := s.AdmitIntent(t.Context(), i)
 				mayRefuse(r, err)
 			},
 			"endorse": func(r *rapid.T) {
-				_, err := s.Endorse(t.Context(), signer.Endorsement{
+				_, err := s.EndorseAddress(t.Context(), signer.Endorsement{
 					OrgID: org, ID: rapid.SampledFrom([]string{"wla_1", "wla_2"}).Draw(r, "whitelisted"), Chain: signertest.Chain, Address: signertest.Stranger,
-					LabelHash: signer.LabelHash("x"), NotBefore: signer.Moment(in.conf.Clock()),
+					LabelHash: signer.HashLabel("x"), NotBefore: signer.FormatMicros(in.conf.Clock()),
 				})
 				mayRefuse(r, err)
 			},
 			"revoke": func(r *rapid.T) {
-				_, err := s.Revoke(t.Context(), signer.Revocation{OrgID: org, ID: rapid.SampledFrom([]string{"wla_1", "wla_2"}).Draw(r, "whitelisted")})
+				_, err := s.RevokeEndorsement(t.Context(), signer.Revocation{OrgID: org, ID: rapid.SampledFrom([]string{"wla_1", "wla_2"}).Draw(r, "whitelisted")})
 				mayRefuse(r, err)
 			},
 			"sign": func(r *rapid.T) {
 				name, n := id.Draw(r, "id"), nonce.Draw(r, "nonce")
 				i := payment(name, rapid.Uint64Range(60, 110).Draw(r, "units"))
-				fees := signertest.Fees()
+				fees := signertest.UsualFees()
 				fees.GasLimit += rapid.Uint64Range(0, 1).Draw(r, "gas")
 				req := signer.SignRequest{IntentID: name, Slot: signer.Slot{Nonce: n}, Act: signer.Pay}
 				if rapid.Bool().Draw(r, "cancel") {
-					req.Act, req.Payload = signer.Cancel, signertest.Payload(t, from, nil, n, fees)
+					req.Act, req.Payload = signer.Cancel, signertest.BuildPayload(t, from, nil, n, fees)
 				} else {
-					req.Payload = signertest.PayloadOf(t, i, from, n, fees)
+					req.Payload = signertest.IntentPayload(t, i, from, n, fees)
 				}
 				if _, err := s.Sign(t.Context(), req); err != nil {
 					mayRefuse(r, err)
@@ -613,15 +613,15 @@ func TestReplayedJournalIsTheSameIndex(t *testing.T) {
 				slotOf[name], intentOf[n] = n, name
 			},
 			"void": func(r *rapid.T) {
-				_, err := s.Void(t.Context(), signer.Void{OrgID: org, ID: id.Draw(r, "id")})
+				_, err := s.VoidIntent(t.Context(), signer.Void{OrgID: org, ID: id.Draw(r, "id")})
 				mayRefuse(r, err)
 			},
 			"set": func(r *rapid.T) {
 				in.set(time.Duration(rapid.IntRange(-2000, 2000).Draw(r, "hours")) * time.Hour)
 			},
 			"confirm": func(r *rapid.T) {
-				if now := s.ClockStatus(); now.Ahead > 0 || now.Behind > 0 {
-					if _, err := s.ConfirmClock(now.Clock, "why"); err != nil {
+				if now := s.ClockStatus(); now.AheadBy > 0 || now.BehindBy > 0 {
+					if _, err := s.ConfirmClock(now.SystemTime, "why"); err != nil {
 						r.Error(err)
 					}
 				}
@@ -631,7 +631,7 @@ func TestReplayedJournalIsTheSameIndex(t *testing.T) {
 			},
 			"restart": func(r *rapid.T) {
 				known, head := s.Index(), headOf(t, s)
-				shut(t, s)
+				closeSigner(t, s)
 				s = in.open(t)
 				if !reflect.DeepEqual(known, s.Index()) {
 					r.Errorf("got %+v, want %+v", s.Index(), known)
@@ -641,7 +641,7 @@ func TestReplayedJournalIsTheSameIndex(t *testing.T) {
 				}
 			},
 		})
-		shut(t, s)
+		closeSigner(t, s)
 	})
 }
 
@@ -662,14 +662,14 @@ func TestSignerNeverPrintsItsSecrets(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	in := install(t, t.TempDir())
+	in := newInstallation(t, t.TempDir())
 	if err := os.Remove(in.conf.Journal); err != nil {
 		t.Fatal(err)
 	}
 	if in.seed, err = keys.SeedFromWords(words); err != nil {
 		t.Fatal(err)
 	}
-	if err := local.Create(in.conf, in.seed); err != nil {
+	if err := local.CreateJournal(in.conf, in.seed); err != nil {
 		t.Fatal(err)
 	}
 	s := in.open(t)
@@ -725,11 +725,11 @@ func TestPolicyTellsAllThatIsWrong(t *testing.T) {
 
 func TestNoSignatureLeavesWithoutItsEntryOnDisk(t *testing.T) {
 	t.Parallel()
-	in := install(t, t.TempDir())
+	in := newInstallation(t, t.TempDir())
 	s := in.open(t)
 	i := payment("wd_1", 7)
 	r := request(t, s, i, 0)
-	if _, err := s.Admit(t.Context(), i); err != nil {
+	if _, err := s.AdmitIntent(t.Context(), i); err != nil {
 		t.Fatal(err)
 	}
 	s.BreakDisk()

@@ -14,16 +14,16 @@ import (
 	"github.com/cofferpay/coffer/internal/signer/signertest"
 )
 
-// loose is an installation whose policy the test sets.
-func loose(t *testing.T, change func(*local.ChainPolicy)) *installation {
+// newLooseInstallation is an installation whose policy the test sets.
+func newLooseInstallation(t *testing.T, change func(*local.ChainPolicy)) *installation {
 	t.Helper()
-	in := install(t, t.TempDir())
+	in := newInstallation(t, t.TempDir())
 	in.policy(change)
 	return in
 }
 
 func (in *installation) policy(change func(*local.ChainPolicy)) {
-	p := signertest.Policy().Chains[signertest.Chain]
+	p := signertest.NewPolicy().Chains[signertest.Chain]
 	change(&p)
 	in.conf.Policy = local.Policy{Chains: map[chain.Name]local.ChainPolicy{signertest.Chain: p}}
 }
@@ -31,21 +31,21 @@ func (in *installation) policy(change func(*local.ChainPolicy)) {
 func sweepOf(t *testing.T, s signer.Signer, id, customer string) signer.Intent {
 	t.Helper()
 	ours := signertest.Treasury(org)
-	signertest.Issue(t, s, signertest.Deposit(org, customer))
+	signertest.IssueAddress(t, s, signertest.Deposit(org, customer))
 	return signer.Intent{
-		ID: id, Purpose: signer.Sweep, Chain: signertest.Chain, From: signertest.Deposit(org, customer), To: signertest.Issue(t, s, ours),
-		ToWallet: &ours, Contract: signertest.Token, Amount: money.Units(5), Holds: &signer.Holds{Has: money.Units(5)},
+		ID: id, Purpose: signer.Sweep, Chain: signertest.Chain, From: signertest.Deposit(org, customer), To: signertest.IssueAddress(t, s, ours),
+		ToWallet: &ours, Contract: signertest.Token, Amount: money.Units(5), WalletBalance: &signer.WalletBalance{Total: money.Units(5)},
 	}
 }
 
-// tried is one transaction of an intent that costs at most so much gas, at 1 wei.
-func tried(t *testing.T, s signer.Signer, i signer.Intent, act signer.Act, nonce, gas uint64) error {
+// trySign is one transaction of an intent that costs at most so much gas, at 1 wei.
+func trySign(t *testing.T, s signer.Signer, i signer.Intent, act signer.Act, nonce, gas uint64) error {
 	t.Helper()
-	from := signertest.Issue(t, s, i.From)
+	from := signertest.IssueAddress(t, s, i.From)
 	fees := chain.Fees{GasLimit: gas, TipCap: money.Units(1), FeeCap: money.Units(1)}
-	payload := signertest.Payload(t, from, nil, nonce, fees)
+	payload := signertest.BuildPayload(t, from, nil, nonce, fees)
 	if act == signer.Pay {
-		payload = signertest.PayloadOf(t, i, from, nonce, fees)
+		payload = signertest.IntentPayload(t, i, from, nonce, fees)
 	}
 	_, err := s.Sign(t.Context(), signer.SignRequest{IntentID: i.ID, Slot: signer.Slot{Nonce: nonce}, Act: act, Payload: payload})
 	return err
@@ -66,13 +66,13 @@ func refusal(err error) string {
 // transaction in it, whoever has taken over the service.
 func TestFeesOfAWalletAreLimitedByTheDay(t *testing.T) {
 	t.Parallel()
-	in := &hosted{installation: loose(t, func(p *local.ChainPolicy) { p.FeeMax, p.FeeDayMax = money.Units(100_000), money.Units(250_000) })}
+	in := &clockEnv{installation: newLooseInstallation(t, func(p *local.ChainPolicy) { p.FeeMax, p.FeeDayMax = money.Units(100_000), money.Units(250_000) })}
 	in.conf.Elapsed = in.elapsed
 	s := in.open(t)
 	first, second, third, fourth := payment("wd_1", 1), payment("wd_2", 1), payment("wd_3", 1), payment("wd_4", 1)
-	signertest.Issue(t, s, first.From)
+	signertest.IssueAddress(t, s, first.From)
 	for _, i := range []signer.Intent{first, second, third} {
-		if _, err := s.Admit(t.Context(), i); err != nil {
+		if _, err := s.AdmitIntent(t.Context(), i); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -83,56 +83,56 @@ func TestFeesOfAWalletAreLimitedByTheDay(t *testing.T) {
 		}
 	}
 	for range 3 { // the same bytes again cost nothing more
-		check("60,000 of 250,000", "", tried(t, s, first, signer.Pay, 0, 60_000))
+		check("60,000 of 250,000", "", trySign(t, s, first, signer.Pay, 0, 60_000))
 	}
 	in.pass(time.Hour)
-	check("a replacement adds what it is dearer by: 100,000", "", tried(t, s, first, signer.Pay, 0, 100_000))
-	check("a cheaper one adds nothing", "", tried(t, s, first, signer.Cancel, 0, 80_000))
-	check("200,000", "", tried(t, s, second, signer.Pay, 1, 100_000))
+	check("a replacement adds what it is dearer by: 100,000", "", trySign(t, s, first, signer.Pay, 0, 100_000))
+	check("a cheaper one adds nothing", "", trySign(t, s, first, signer.Cancel, 0, 80_000))
+	check("200,000", "", trySign(t, s, second, signer.Pay, 1, 100_000))
 	before := headOf(t, s)
-	check("50,001 more", signer.FeeLimit, tried(t, s, third, signer.Pay, 2, 50_001))
-	check("a cancel counts as well", signer.FeeLimit, tried(t, s, third, signer.Cancel, 2, 50_001))
+	check("50,001 more", signer.FeeLimit, trySign(t, s, third, signer.Pay, 2, 50_001))
+	check("a cancel counts as well", signer.FeeLimit, trySign(t, s, third, signer.Cancel, 2, 50_001))
 	if after := headOf(t, s); after != before {
 		t.Errorf("head: got %+v, want %+v: a refusal takes nothing", after, before)
 	}
-	check("exactly the limit", "", tried(t, s, third, signer.Pay, 2, 50_000))
-	_, err := s.Admit(t.Context(), fourth)
+	check("exactly the limit", "", trySign(t, s, third, signer.Pay, 2, 50_000))
+	_, err := s.AdmitIntent(t.Context(), fourth)
 	check("nothing is left to sign for another", signer.FeeLimit, err)
 
 	// Another wallet has fees of its own.
 	sweep := sweepOf(t, s, "sw_1", "alice")
-	if _, err := s.Admit(t.Context(), sweep); err != nil {
+	if _, err := s.AdmitIntent(t.Context(), sweep); err != nil {
 		t.Fatal(err)
 	}
-	check("another wallet", "", tried(t, s, sweep, signer.Pay, 0, 100_000))
+	check("another wallet", "", trySign(t, s, sweep, signer.Pay, 0, 100_000))
 
 	// Neither a restart nor a clock that goes back frees anything.
-	shut(t, s)
+	closeSigner(t, s)
 	s = in.open(t)
 	in.set(-48 * time.Hour)
-	_, err = s.Admit(t.Context(), fourth)
+	_, err = s.AdmitIntent(t.Context(), fourth)
 	check("after a restart and a clock that went back", signer.FeeLimit, err)
-	check("what was signed is signed again", "", tried(t, s, first, signer.Pay, 0, 100_000))
+	check("what was signed is signed again", "", trySign(t, s, first, signer.Pay, 0, 100_000))
 	in.set(48 * time.Hour)
 	in.pass(23 * time.Hour) // 24 hours after the first 60,000
-	if _, err = s.Admit(t.Context(), fourth); err != nil {
+	if _, err = s.AdmitIntent(t.Context(), fourth); err != nil {
 		t.Fatal(err)
 	}
-	check("more than left the window", signer.FeeLimit, tried(t, s, fourth, signer.Pay, 3, 60_001))
-	check("exactly what left the window", "", tried(t, s, fourth, signer.Pay, 3, 60_000))
+	check("more than left the window", signer.FeeLimit, trySign(t, s, fourth, signer.Pay, 3, 60_001))
+	check("exactly what left the window", "", trySign(t, s, fourth, signer.Pay, 3, 60_000))
 }
 
 func TestAPolicyWithoutAFeeLimitHasOne(t *testing.T) {
 	t.Parallel()
-	in := loose(t, func(p *local.ChainPolicy) { p.FeeMax = money.Units(30_000) })
+	in := newLooseInstallation(t, func(p *local.ChainPolicy) { p.FeeMax = money.Units(30_000) })
 	s := in.open(t)
 	for n := range 101 {
 		i := payment(fmt.Sprint("wd_", n), 1)
 		i.Contract = signertest.Token
-		signertest.Issue(t, s, i.From)
-		_, err := s.Admit(t.Context(), i)
+		signertest.IssueAddress(t, s, i.From)
+		_, err := s.AdmitIntent(t.Context(), i)
 		if err == nil {
-			err = tried(t, s, i, signer.Pay, uint64(n), 30_000)
+			err = trySign(t, s, i, signer.Pay, uint64(n), 30_000)
 		}
 		if want := map[bool]string{true: signer.FeeLimit}[n == 100]; refusal(err) != want {
 			t.Fatalf("transaction %d: got %v, want %q", n, err, want)
@@ -148,27 +148,27 @@ func TestAPolicyWithoutAFeeLimitHasOne(t *testing.T) {
 // allows it. Once something is signed, it can be replaced and cancelled.
 func TestThePolicyThatStandsIsAskedBeforeTheFirstSignature(t *testing.T) {
 	t.Parallel()
-	in := install(t, t.TempDir())
+	in := newInstallation(t, t.TempDir())
 	s := in.open(t)
-	signertest.Issue(t, s, signertest.Treasury(org))
+	signertest.IssueAddress(t, s, signertest.Treasury(org))
 	deposit := signertest.Deposit(org, "alice")
 	out, waits, gas := payment("wd_1", 100), payment("wd_2", 100), signer.Intent{
-		ID: "gas_1", Purpose: signer.Gas, Chain: signertest.Chain, From: signertest.Treasury(org), To: signertest.Issue(t, s, deposit),
+		ID: "gas_1", Purpose: signer.GasTopUp, Chain: signertest.Chain, From: signertest.Treasury(org), To: signertest.IssueAddress(t, s, deposit),
 		ToWallet: &deposit, Amount: money.Units(500),
 	}
 	for _, i := range []signer.Intent{out, waits, gas} {
-		if _, err := s.Admit(t.Context(), i); err != nil {
+		if _, err := s.AdmitIntent(t.Context(), i); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := tried(t, s, out, signer.Pay, 0, 50_000); err != nil {
+	if err := trySign(t, s, out, signer.Pay, 0, 50_000); err != nil {
 		t.Fatal(err)
 	}
-	shut(t, s)
+	closeSigner(t, s)
 	in.policy(func(p *local.ChainPolicy) {
 		p.GasMax = money.Units(499)
 		p.Assets = map[chain.Address]local.Limit{
-			signertest.Limited: {PaymentMax: money.Units(99), OrganizationMax: money.Units(250), OverallMax: money.Units(400)},
+			signertest.LimitedToken: {PaymentMax: money.Units(99), OrganizationMax: money.Units(250), OverallMax: money.Units(400)},
 		}
 	})
 	s = in.open(t)
@@ -183,15 +183,15 @@ func TestThePolicyThatStandsIsAskedBeforeTheFirstSignature(t *testing.T) {
 		"a replacement of what was signed":      {out, signer.Pay, 0, ""},
 		"a cancel of what was signed":           {out, signer.Cancel, 0, ""},
 	} {
-		if got := refusal(tried(t, s, c.i, c.act, c.nonce, 60_000)); got != c.want {
+		if got := refusal(trySign(t, s, c.i, c.act, c.nonce, 60_000)); got != c.want {
 			t.Errorf("%s: got %q, want %q", name, got, c.want)
 		}
 	}
 	// The slot that cannot be paid from can be filled.
-	if err := tried(t, s, waits, signer.Cancel, 1, 60_000); err != nil {
+	if err := trySign(t, s, waits, signer.Cancel, 1, 60_000); err != nil {
 		t.Errorf("a cancel in the slot of what is refused: got %v", err)
 	}
-	shut(t, s)
+	closeSigner(t, s)
 	in.policy(func(p *local.ChainPolicy) { p.Assets = map[chain.Address]local.Limit{"": {Unlimited: true}} })
 	s = in.open(t)
 	for _, c := range []struct {
@@ -203,7 +203,7 @@ func TestThePolicyThatStandsIsAskedBeforeTheFirstSignature(t *testing.T) {
 		{"a replacement, of an asset that is gone", out, ""},
 	} {
 		nonce := map[string]uint64{waits.ID: 1}[c.i.ID]
-		if got := refusal(tried(t, s, c.i, signer.Pay, nonce, 61_000)); got != c.want {
+		if got := refusal(trySign(t, s, c.i, signer.Pay, nonce, 61_000)); got != c.want {
 			t.Errorf("%s: got %q, want %q", c.name, got, c.want)
 		}
 	}

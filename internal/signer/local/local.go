@@ -30,19 +30,19 @@ import (
 	"github.com/cofferpay/coffer/internal/signer/keys"
 )
 
-// treasury is the purpose of the wallets that pay. All others may only be swept
+// treasuryPurpose is the purpose of the wallets that pay. All others may only be swept
 // into the treasury of their organization.
-const treasury = "TREASURY"
+const treasuryPurpose = "TREASURY"
 
-// change is the purpose of the wallets that what is left of coins goes to. Their subject is
+// changePurpose is the purpose of the wallets that what is left of coins goes to. Their subject is
 // their number, 1, 2, 3…: see docs/design/bitcoin.md#change-wallets. In a journal of before
 // that it is the intent that spends the coins.
-const change = "CHANGE"
+const changePurpose = "CHANGE"
 
 const (
 	wordBytesMax    = 128      // an id or a subject
 	payloadBytesMax = 24 << 10 // an unsigned transaction
-	withMax         = 255      // other intents that one transaction pays
+	txMembersMax    = 255      // other intents that one transaction pays
 	entriesMax      = 1000     // entries in one answer
 )
 
@@ -64,7 +64,7 @@ type Config struct {
 	Rescue bool
 }
 
-func (c Config) now() time.Time {
+func (c Config) currentTime() time.Time {
 	if c.Clock == nil {
 		return time.Now()
 	}
@@ -73,56 +73,56 @@ func (c Config) now() time.Time {
 
 // Signer implements signer.Signer. It prints nothing of its keys.
 type Signer struct {
-	conf   Config
-	seed   keys.Seed
-	attest keys.AttestKey
+	conf      Config
+	seed      keys.Seed
+	attestKey keys.AttestKey
 
 	// mu makes asking the rules and taking a place in the journal one step. The disk
 	// is waited for without it.
 	mu      sync.Mutex
-	index   *index
+	index   *journalIndex
 	journal *journal
 	clock   *clock
 
-	anchors *anchors
+	anchors *anchorFile
 }
 
 var _ signer.Signer = (*Signer)(nil)
 
-// Create makes the journal of an installation that has none. It refuses to replace
+// CreateJournal makes the journal of an installation that has none. It refuses to replace
 // a file. Only a deliberate act of the operator calls it: a signer that has lost its
 // journal and starts an empty one would pay again what was paid.
-func Create(conf Config, seed keys.Seed) error {
-	return createJournal(conf.Journal, conf.now(), signer.Record{AttestKey: publicHex(seed)})
+func CreateJournal(conf Config, seed keys.Seed) error {
+	return createJournalFile(conf.Journal, conf.currentTime(), signer.Record{AttestKey: attestKeyHex(seed)})
 }
 
 // Open checks the policy, locks the journal and reads all of it. Errors: ErrMissing,
 // ErrLocked, ErrDamaged, or a journal of another seed.
 func Open(conf Config, seed keys.Seed) (*Signer, error) {
-	if err := conf.Policy.Check(); err != nil {
+	if err := conf.Policy.Validate(); err != nil {
 		return nil, err
 	}
-	s := &Signer{conf: conf, seed: seed, attest: seed.Attest(), index: newIndex()}
+	s := &Signer{conf: conf, seed: seed, attestKey: seed.AttestKey(), index: newJournalIndex()}
 	s.index.rescue = conf.Rescue
-	j, err := openJournal(conf.Journal, func(e signer.Entry, r signer.Record) error {
-		at, err := time.Parse(time.RFC3339Nano, r.At)
+	j, err := openJournalFile(conf.Journal, func(e signer.Entry, r signer.Record) error {
+		recordedAt, err := time.Parse(time.RFC3339Nano, r.RecordedAt)
 		if err != nil {
 			return err
 		}
-		return s.index.apply(e.Seq, at, r)
+		return s.index.applyRecord(e.Seq, recordedAt, r)
 	})
 	if err != nil {
 		return nil, err
 	}
-	if got, want := s.index.genesis.AttestKey, publicHex(seed); got != want {
+	if got, want := s.index.genesis.AttestKey, attestKeyHex(seed); got != want {
 		err := fmt.Errorf("the journal %s belongs to the seed with attestation key %s, and this seed has %s: use the key file that belongs to the journal",
 			conf.Journal, got, want)
-		return nil, errors.Join(err, j.close())
+		return nil, errors.Join(err, j.closeFile())
 	}
 	s.journal = j
-	s.clock = openClock(conf, signer.Head{JournalID: j.head.JournalID, Seq: j.head.Seq}, s.index.clockSeq, j.at)
-	if s.anchors, err = openAnchors(conf.Journal, s.attest); err != nil {
-		return nil, errors.Join(err, j.close())
+	s.clock = openClock(conf, signer.Head{JournalID: j.head.JournalID, Seq: j.head.Seq}, s.index.clockSeq, j.lastTime)
+	if s.anchors, err = openAnchorFile(conf.Journal, s.attestKey); err != nil {
+		return nil, errors.Join(err, j.closeFile())
 	}
 	return s, nil
 }
@@ -131,602 +131,602 @@ func Open(conf Config, seed keys.Seed) (*Signer, error) {
 func (s *Signer) Close() error {
 	s.anchors.mu.Lock()
 	defer s.anchors.mu.Unlock()
-	if s.anchors.broken == nil {
-		s.anchors.broken = errors.New("the signer is closed")
+	if s.anchors.failure == nil {
+		s.anchors.failure = errors.New("the signer is closed")
 		s.mu.Lock()
-		s.seen(true)
+		s.noteTime(true)
 		s.mu.Unlock()
 	}
-	return errors.Join(s.anchors.file.Close(), s.journal.close())
+	return errors.Join(s.anchors.file.Close(), s.journal.closeFile())
 }
 
-func publicHex(seed keys.Seed) string { return hex.EncodeToString(seed.Attest().Public()) }
+func attestKeyHex(seed keys.Seed) string { return hex.EncodeToString(seed.AttestKey().PublicKey()) }
 
-// Issue derives, attests and remembers the address of a wallet.
-func (s *Signer) Issue(ctx context.Context, w signer.WalletRef) (signer.Issued, error) {
+// IssueAddress derives, attests and remembers the address of a wallet.
+func (s *Signer) IssueAddress(ctx context.Context, w signer.WalletRef) (signer.IssuedAddress, error) {
 	if err := ctx.Err(); err != nil {
-		return signer.Issued{}, err
+		return signer.IssuedAddress{}, err
 	}
-	if no := checkRef(w); no != nil {
-		return signer.Issued{}, no
+	if refusal := checkRef(w); refusal != nil {
+		return signer.IssuedAddress{}, refusal
 	}
-	key, err := s.seed.Wallet(w)
+	key, err := s.seed.DeriveWallet(w)
 	if err != nil {
-		return signer.Issued{}, fmt.Errorf("derive the key of a wallet of %s: %w", w.OrgID, err)
+		return signer.IssuedAddress{}, fmt.Errorf("derive the key of a wallet of %s: %w", w.OrgID, err)
 	}
-	seq, err := s.issue(w, key)
+	seq, err := s.recordIssue(w, key)
 	if err != nil {
-		return signer.Issued{}, err
+		return signer.IssuedAddress{}, err
 	}
-	e, err := s.journal.durable(seq)
+	e, err := s.journal.waitDurable(seq)
 	if err != nil {
-		return signer.Issued{}, err
+		return signer.IssuedAddress{}, err
 	}
-	return signer.Issued{
+	return signer.IssuedAddress{
 		WalletRef: w, Path: key.Path(), Address: key.Address(),
-		Proof: s.attest.Prove(w, key.Path(), key.Address()), Entry: e,
+		Proof: s.attestKey.AttestAddress(w, key.Path(), key.Address()), Entry: e,
 	}, nil
 }
 
-func (s *Signer) issue(w signer.WalletRef, key keys.WalletKey) (uint64, error) {
+func (s *Signer) recordIssue(w signer.WalletRef, key keys.WalletKey) (uint64, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if known, ok := s.index.wallets[w]; ok {
-		if known.address != key.Address() || known.path != key.Path() {
-			return 0, fmt.Errorf("%w: entry %d gives a wallet an address that its key does not have", ErrDamaged, known.seq)
+	if existing, ok := s.index.wallets[w]; ok {
+		if existing.address != key.Address() || existing.path != key.Path() {
+			return 0, fmt.Errorf("%w: entry %d gives a wallet an address that its key does not have", ErrDamaged, existing.seq)
 		}
-		return known.seq, nil
+		return existing.seq, nil
 	}
 	if !s.conf.Rescue {
-		if no := s.index.form(w); no != nil {
-			return 0, no
+		if refusal := s.index.checkForm(w); refusal != nil {
+			return 0, refusal
 		}
-		if no := s.index.next(w); no != nil {
-			return 0, no
+		if refusal := s.index.checkNextChangeWallet(w); refusal != nil {
+			return 0, refusal
 		}
 	}
-	if other, taken := s.index.owners[owned{w.Family, key.Address()}]; taken {
-		return 0, fmt.Errorf("%w: address %s belongs to another wallet, of %s", ErrDamaged, key.Address(), other.OrgID)
+	if otherWallet, taken := s.index.addressOwners[familyAddress{w.Family, key.Address()}]; taken {
+		return 0, fmt.Errorf("%w: address %s belongs to another wallet, of %s", ErrDamaged, key.Address(), otherWallet.OrgID)
 	}
-	return s.append(signer.Record{Kind: signer.RecordIssue, Issue: &signer.IssueBody{WalletRef: w, Path: key.Path(), Address: key.Address()}})
+	return s.appendRecord(signer.Record{Kind: signer.RecordIssue, Issue: &signer.IssueBody{WalletRef: w, Path: key.Path(), Address: key.Address()}})
 }
 
-// append gives a record its place in the journal and in the index. s.mu is held.
-func (s *Signer) append(r signer.Record) (uint64, error) {
-	now, _ := s.time()
-	return s.appendAt(now, r)
+// appendRecord gives a record its place in the journal and in the index. s.mu is held.
+func (s *Signer) appendRecord(r signer.Record) (uint64, error) {
+	now, _ := s.journalTime()
+	return s.appendRecordAt(now, r)
 }
 
-// appendAt is append with the time that was looked at for the rules.
-func (s *Signer) appendAt(at time.Time, r signer.Record) (uint64, error) {
-	seq, err := s.journal.append(at, r)
+// appendRecordAt is append with the time that was looked at for the rules.
+func (s *Signer) appendRecordAt(recordedAt time.Time, r signer.Record) (uint64, error) {
+	seq, err := s.journal.appendRecord(recordedAt, r)
 	if err != nil {
 		return 0, err
 	}
-	if err := s.index.apply(seq, at, r); err != nil {
+	if err := s.index.applyRecord(seq, recordedAt, r); err != nil {
 		panic("local: the rules let an entry pass that the index refuses: " + err.Error())
 	}
 	return seq, nil
 }
 
-// Admit asks the policy and remembers the intent.
-func (s *Signer) Admit(ctx context.Context, i signer.Intent) (signer.Entry, error) {
+// AdmitIntent asks the policy and remembers the intent.
+func (s *Signer) AdmitIntent(ctx context.Context, intent signer.Intent) (signer.Entry, error) {
 	if err := ctx.Err(); err != nil {
 		return signer.Entry{}, err
 	}
-	if no := checkIntent(i); no != nil {
-		return signer.Entry{}, no
+	if refusal := checkIntent(intent); refusal != nil {
+		return signer.Entry{}, refusal
 	}
-	seq, err := s.admit(i)
+	seq, err := s.recordAdmission(intent)
 	if err != nil {
 		return signer.Entry{}, err
 	}
-	e, err := s.journal.durable(seq)
+	e, err := s.journal.waitDurable(seq)
 	if err != nil {
 		return signer.Entry{}, err
 	}
-	crash.Point("W06")
+	crash.Hit("W06")
 	return e, nil
 }
 
-func (s *Signer) admit(i signer.Intent) (uint64, error) {
+func (s *Signer) recordAdmission(intent signer.Intent) (uint64, error) {
 	// No part of checkIntent: what the journal remembers, and a copy of it, has none.
-	if i.Purpose == signer.Sweep && i.Holds == nil {
-		return 0, refuse(signer.RefusedMalformed, "holds: sweep %s does not say what its wallet has and what of that is flagged", i.ID)
+	if intent.Purpose == signer.Sweep && intent.WalletBalance == nil {
+		return 0, refuse(signer.RefusedMalformed, "holds: sweep %s does not say what its wallet has and what of that is flagged", intent.ID)
 	}
-	if h := i.Holds; h != nil {
-		if left, err := h.Has.Sub(i.Amount); err != nil || left.Less(h.Flagged) {
-			return 0, refuse(signer.RefusedHeld, "sweep %s takes %v of %v, and %v of that is flagged and stays where it is", i.ID, i.Amount, h.Has, h.Flagged)
+	if balance := intent.WalletBalance; balance != nil {
+		if remaining, err := balance.Total.Sub(intent.Amount); err != nil || remaining.Less(balance.Flagged) {
+			return 0, refuse(signer.RefusedHeld, "sweep %s takes %v of %v, and %v of that is flagged and stays where it is", intent.ID, intent.Amount, balance.Total, balance.Flagged)
 		}
-		i.Holds = nil // compared each time, for it changes; not remembered
+		intent.WalletBalance = nil // compared each time, for it changes; not remembered
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if no := s.index.live(i.ID); no != nil {
-		return 0, no
+	if refusal := s.index.checkNotVoided(intent.ID); refusal != nil {
+		return 0, refusal
 	}
-	if known := s.index.intents[i.ID]; known != nil {
-		if !same(known.Intent, i) {
-			return 0, refuse(signer.RefusedIntent, "intent %s was admitted with other words in entry %d", i.ID, known.seq)
+	if existing := s.index.intents[intent.ID]; existing != nil {
+		if !sameIntent(existing.Intent, intent) {
+			return 0, refuse(signer.RefusedIntent, "intent %s was admitted with other words in entry %d", intent.ID, existing.seq)
 		}
-		return known.seq, nil
+		return existing.seq, nil
 	}
-	if k, ok := keyOf(i); ok && s.index.keys[k] != "" {
-		other := s.index.intents[s.index.keys[k]]
+	if k, ok := idempotencyKeyOf(intent); ok && s.index.idempotencyKeys[k] != "" {
+		earlier := s.index.intents[s.index.idempotencyKeys[k]]
 		return 0, refuse(signer.RefusedKey, "payment %s repeats the idempotency key of %s, which entry %d of the journal admitted, so it is not paid; "+
 			"if the database does not know %s it is older than the journal: stop the service, restore the backup again and run `coffer signer import` before anything else",
-			i.ID, other.ID, other.seq, other.ID)
+			intent.ID, earlier.ID, earlier.seq, earlier.ID)
 	}
-	if no := s.conf.Grants.Check(i); no != nil {
-		return 0, no
+	if refusal := s.conf.Grants.CheckGrant(intent); refusal != nil {
+		return 0, refusal
 	}
-	i.Grant = nil
-	policy, ok := s.conf.Policy.Chains[i.Chain]
+	intent.Grant = nil
+	policy, ok := s.conf.Policy.Chains[intent.Chain]
 	if !ok {
-		return 0, refuse(signer.RefusedNotConfigured, "the policy does not name chain %q: add it under chains", i.Chain)
+		return 0, refuse(signer.RefusedNotConfigured, "the policy does not name chain %q: add it under chains", intent.Chain)
 	}
-	if no := s.payer(i); no != nil {
-		return 0, no
+	if refusal := s.checkPayer(intent); refusal != nil {
+		return 0, refusal
 	}
-	from, ok := s.index.wallets[i.From]
+	source, ok := s.index.wallets[intent.From]
 	if !ok {
-		return 0, refuse(signer.RefusedWallet, "intent %s pays from a wallet that was never issued", i.ID)
+		return 0, refuse(signer.RefusedWallet, "intent %s pays from a wallet that was never issued", intent.ID)
 	}
 	// The index was read from a file; the keys are the truth.
-	if _, err := s.keysOf([]*intent{{Intent: i}}); err != nil {
+	if _, err := s.walletKeys([]*intentState{{Intent: intent}}); err != nil {
 		return 0, err
 	}
-	if i.To == from.address {
-		return 0, refuse(signer.RefusedDestination, "intent %s pays the wallet that it is paid from", i.ID)
+	if intent.To == source.address {
+		return 0, refuse(signer.RefusedDestination, "intent %s pays the wallet that it is paid from", intent.ID)
 	}
-	if no, err := s.destination(i, policy); err != nil {
+	if refusal, err := s.checkDestination(intent, policy); err != nil {
 		return 0, err
-	} else if no != nil {
-		return 0, no
+	} else if refusal != nil {
+		return 0, refusal
 	}
-	now, ahead := s.time()
-	if ahead > 0 && s.timed(policy, i) {
-		return 0, s.unconfirmed(ahead)
+	now, ahead := s.journalTime()
+	if ahead > 0 && s.isTimeLimited(policy, intent) {
+		return 0, s.refuseUnconfirmed(ahead)
 	}
-	if no := s.whitelisted(i, now); no != nil {
-		return 0, no
+	if refusal := s.checkWhitelisted(intent, now); refusal != nil {
+		return 0, refusal
 	}
 	// Without fees left it would get a slot that nothing could be signed in.
-	if no := s.index.fees.allow(policy, account{s.index.wallets[i.Account()].address, i.Chain}, money.Units(1), now); no != nil {
-		return 0, no
+	if refusal := s.index.feeTotals.checkFee(policy, feeAccount{s.index.wallets[intent.Account()].address, intent.Chain}, money.Units(1), now); refusal != nil {
+		return 0, refusal
 	}
-	if outward(i) {
-		if no := s.index.limits.allow(policy, i, now); no != nil {
-			return 0, no
+	if isOutgoing(intent) {
+		if refusal := s.index.paymentTotals.checkPayment(policy, intent, now); refusal != nil {
+			return 0, refusal
 		}
 	}
-	return s.appendAt(now, signer.Record{Kind: signer.RecordAdmit, Admit: &i})
+	return s.appendRecordAt(now, signer.Record{Kind: signer.RecordAdmit, Admit: &intent})
 }
 
-// payer is who pays the fee of a transfer from a wallet that is no treasury: where the
+// checkPayer is who pays the fee of a transfer from a wallet that is no treasury: where the
 // chain lets somebody else pay, that wallet never does.
-func (s *Signer) payer(i signer.Intent) *signer.Refusal {
-	p, others := i.Payer, families[i.From.Family].othersPay()
+func (s *Signer) checkPayer(intent signer.Intent) *signer.Refusal {
+	payer, separatePayer := intent.Payer, codecs[intent.From.Family].separateFeePayer()
 	switch {
-	case p == nil && others && i.From.Purpose != treasury:
-		return refuse(signer.RefusedWallet, "intent %s does not say which treasury pays its fee", i.ID)
-	case p == nil:
+	case payer == nil && separatePayer && intent.From.Purpose != treasuryPurpose:
+		return refuse(signer.RefusedWallet, "intent %s does not say which treasury pays its fee", intent.ID)
+	case payer == nil:
 		return nil
-	case !others:
-		return refuse(signer.RefusedWallet, "intent %s: nobody pays the fee of somebody else on %s", i.ID, i.Chain)
-	case p.Purpose != treasury || p.OrgID != i.From.OrgID || p.Family != i.From.Family || *p == i.From:
-		return refuse(signer.RefusedWallet, "the fee of intent %s is not paid by the treasury of its organization for another wallet", i.ID)
+	case !separatePayer:
+		return refuse(signer.RefusedWallet, "intent %s: nobody pays the fee of somebody else on %s", intent.ID, intent.Chain)
+	case payer.Purpose != treasuryPurpose || payer.OrgID != intent.From.OrgID || payer.Family != intent.From.Family || *payer == intent.From:
+		return refuse(signer.RefusedWallet, "the fee of intent %s is not paid by the treasury of its organization for another wallet", intent.ID)
 	}
-	if _, known := s.index.wallets[*p]; !known {
-		return refuse(signer.RefusedWallet, "the fee of intent %s is paid by a wallet that was never issued", i.ID)
+	if _, issued := s.index.wallets[*payer]; !issued {
+		return refuse(signer.RefusedWallet, "the fee of intent %s is paid by a wallet that was never issued", intent.ID)
 	}
 	return nil
 }
 
-// keysOf are the keys of the wallets that intents in one slot name, each once: the one
+// walletKeys are the keys of the wallets that intents in one slot name, each once: the one
 // that has the slot, then those that pay their amounts.
-func (s *Signer) keysOf(all []*intent) (by []keys.WalletKey, err error) {
-	of := []signer.WalletRef{all[0].Account()}
-	for _, i := range all {
-		if !slices.Contains(of, i.From) {
-			of = append(of, i.From)
+func (s *Signer) walletKeys(intents []*intentState) (signKeys []keys.WalletKey, err error) {
+	wallets := []signer.WalletRef{intents[0].Account()}
+	for _, intent := range intents {
+		if !slices.Contains(wallets, intent.From) {
+			wallets = append(wallets, intent.From)
 		}
 	}
-	for _, w := range of {
-		key, err := s.seed.Wallet(w)
+	for _, w := range wallets {
+		key, err := s.seed.DeriveWallet(w)
 		if err != nil {
-			return nil, fmt.Errorf("derive the key that pays %s: %w", all[0].ID, err)
+			return nil, fmt.Errorf("derive the key that pays %s: %w", intents[0].ID, err)
 		}
-		if known := s.index.wallets[w]; key.Address() != known.address {
-			return nil, fmt.Errorf("%w: entry %d gives a wallet an address that its key does not have", ErrDamaged, known.seq)
+		if wallet := s.index.wallets[w]; key.Address() != wallet.address {
+			return nil, fmt.Errorf("%w: entry %d gives a wallet an address that its key does not have", ErrDamaged, wallet.seq)
 		}
-		by = append(by, key)
+		signKeys = append(signKeys, key)
 	}
-	return by, nil
+	return signKeys, nil
 }
 
-// signers are the keys that an act needs: those of the intent's wallets, of which
+// signingKeys are the keys that an act needs: those of the intent's wallets, of which
 // whoever gives nothing away does not sign that; or one for each coin that is spent.
-func (s *Signer) signers(i *intent, act signer.Act, payload []byte, by []keys.WalletKey) ([]keys.WalletKey, error) {
-	does, err := families[i.Chain.Family()].read(payload)
+func (s *Signer) signingKeys(intent *intentState, act signer.Act, payload []byte, signKeys []keys.WalletKey) ([]keys.WalletKey, error) {
+	effect, err := codecs[intent.Chain.Family()].decode(payload)
 	switch {
 	case err != nil:
 		return nil, err
-	case does.coins != nil:
-		return s.holders(i, does.coins.holders)
+	case effect.inputs != nil:
+		return s.outputKeys(intent, effect.inputs.owners)
 	case act == signer.Cancel:
-		return by[:1], nil
+		return signKeys[:1], nil
 	}
-	return by, nil
+	return signKeys, nil
 }
 
-// holders are the keys of coins, which may be those of any wallet of the organization:
+// outputKeys are the keys of coins, which may be those of any wallet of the organization:
 // what was credited is the organization's, whoever's address it came to. Error: a
 // refusal for a coin that is not its own.
-func (s *Signer) holders(i *intent, of []chain.Address) ([]keys.WalletKey, error) {
-	known := map[chain.Address]keys.WalletKey{}
-	var by []keys.WalletKey
-	for _, a := range of {
-		if _, ok := known[a]; !ok {
-			ref, issued := s.index.owners[owned{i.From.Family, a}]
-			if !issued || ref.OrgID != i.From.OrgID {
-				return nil, refuse(signer.RefusedWallet, "the payload of intent %s spends a coin of %s, which is no address of its organization", i.ID, a)
+func (s *Signer) outputKeys(intent *intentState, owners []chain.Address) ([]keys.WalletKey, error) {
+	derived := map[chain.Address]keys.WalletKey{}
+	var signKeys []keys.WalletKey
+	for _, owner := range owners {
+		if _, ok := derived[owner]; !ok {
+			ref, issued := s.index.addressOwners[familyAddress{intent.From.Family, owner}]
+			if !issued || ref.OrgID != intent.From.OrgID {
+				return nil, refuse(signer.RefusedWallet, "the payload of intent %s spends a coin of %s, which is no address of its organization", intent.ID, owner)
 			}
-			key, err := s.seed.Wallet(ref)
+			key, err := s.seed.DeriveWallet(ref)
 			if err != nil {
-				return nil, fmt.Errorf("derive the key of a coin that pays %s: %w", i.ID, err)
+				return nil, fmt.Errorf("derive the key of a coin that pays %s: %w", intent.ID, err)
 			}
-			if key.Address() != a {
+			if key.Address() != owner {
 				return nil, fmt.Errorf("%w: entry %d gives a wallet an address that its key does not have", ErrDamaged, s.index.wallets[ref].seq)
 			}
-			known[a] = key
+			derived[owner] = key
 		}
-		by = append(by, known[a])
+		signKeys = append(signKeys, derived[owner])
 	}
-	return by, nil
+	return signKeys, nil
 }
 
-// spends finds that the coins of a payload are the organization's, and that what is left
+// checkInputs finds that the coins of a payload are the organization's, and that what is left
 // of them comes back to a wallet of its own for that. That it is in no other slot is the
 // rule of slots.
-func (s *Signer) spends(i *intent, c *spends) error {
-	if c == nil {
+func (s *Signer) checkInputs(intent *intentState, inputs *utxoInputs) error {
+	if inputs == nil {
 		return nil
 	}
-	if _, err := s.holders(i, c.holders); err != nil {
+	if _, err := s.outputKeys(intent, inputs.owners); err != nil {
 		return err
 	}
-	if ref, issued := s.index.owners[owned{i.From.Family, c.change}]; !issued || ref.OrgID != i.From.OrgID || ref.Purpose != change {
-		return refuse(signer.RefusedDestination, "what is left of the coins of intent %s goes to %s, which is no wallet of its organization for change", i.ID, c.change)
+	if ref, issued := s.index.addressOwners[familyAddress{intent.From.Family, inputs.change}]; !issued || ref.OrgID != intent.From.OrgID || ref.Purpose != changePurpose {
+		return refuse(signer.RefusedDestination, "what is left of the coins of intent %s goes to %s, which is no wallet of its organization for change", intent.ID, inputs.change)
 	}
 	return nil
 }
 
-// destination is who may be paid for each purpose.
-func (s *Signer) destination(i signer.Intent, policy ChainPolicy) (*signer.Refusal, error) {
-	switch i.Purpose {
+// checkDestination is who may be paid for each purpose.
+func (s *Signer) checkDestination(intent signer.Intent, policy ChainPolicy) (*signer.Refusal, error) {
+	switch intent.Purpose {
 	case signer.Payment:
 		switch {
-		case i.From.Purpose != treasury:
-			return refuse(signer.RefusedWallet, "payments are made from the treasury only, intent %s is from a wallet for %s", i.ID, i.From.Purpose), nil
-		case i.ToWallet != nil:
-			return refuse(signer.RefusedDestination, "payment %s names a wallet of ours as its payee", i.ID), nil
+		case intent.From.Purpose != treasuryPurpose:
+			return refuse(signer.RefusedWallet, "payments are made from the treasury only, intent %s is from a wallet for %s", intent.ID, intent.From.Purpose), nil
+		case intent.ToWallet != nil:
+			return refuse(signer.RefusedDestination, "payment %s names a wallet of ours as its payee", intent.ID), nil
 		}
-		if _, ours := s.index.owners[owned{i.Chain.Family(), i.To}]; ours {
-			return refuse(signer.RefusedDestination, "payment %s goes to %s, which is an address of this installation", i.ID, i.To), nil
+		if _, isOwn := s.index.addressOwners[familyAddress{intent.Chain.Family(), intent.To}]; isOwn {
+			return refuse(signer.RefusedDestination, "payment %s goes to %s, which is an address of this installation", intent.ID, intent.To), nil
 		}
 		return nil, nil
 	case signer.Return:
 		switch {
-		case i.From.Purpose == treasury || i.From.Purpose == change:
-			return refuse(signer.RefusedWallet, "return %s is not from an address that deposits come to", i.ID), nil
-		case i.ToWallet != nil:
-			return refuse(signer.RefusedDestination, "return %s names a wallet of ours as its payee", i.ID), nil
+		case intent.From.Purpose == treasuryPurpose || intent.From.Purpose == changePurpose:
+			return refuse(signer.RefusedWallet, "return %s is not from an address that deposits come to", intent.ID), nil
+		case intent.ToWallet != nil:
+			return refuse(signer.RefusedDestination, "return %s names a wallet of ours as its payee", intent.ID), nil
 		}
-		if _, ours := s.index.owners[owned{i.Chain.Family(), i.To}]; ours {
-			return refuse(signer.RefusedDestination, "return %s goes to %s, which is an address of this installation", i.ID, i.To), nil
+		if _, isOwn := s.index.addressOwners[familyAddress{intent.Chain.Family(), intent.To}]; isOwn {
+			return refuse(signer.RefusedDestination, "return %s goes to %s, which is an address of this installation", intent.ID, intent.To), nil
 		}
 		return nil, nil
-	case signer.Place:
-		return s.place(i, policy), nil
-	case signer.Merge:
-		if i.From.Purpose != treasury || !i.Chain.Pooled() || i.ToWallet == nil || i.ToWallet.Purpose != change {
-			return refuse(signer.RefusedDestination, "merge %s does not make coins of a treasury one of a wallet for change", i.ID), nil
+	case signer.CreateNonceAccount:
+		return s.checkNonceAccount(intent, policy), nil
+	case signer.Consolidate:
+		if intent.From.Purpose != treasuryPurpose || !intent.Chain.IsUTXO() || intent.ToWallet == nil || intent.ToWallet.Purpose != changePurpose {
+			return refuse(signer.RefusedDestination, "merge %s does not make coins of a treasury one of a wallet for change", intent.ID), nil
 		}
-		if other, taken := s.index.places[place{i.Chain, string(i.To)}]; taken && other != i.ID {
-			return refuse(signer.RefusedDestination, "merge %s goes to %s, which is in the slot of intent %s for ever", i.ID, i.To, other), nil
+		if owner, taken := s.index.resourceOwners[slotResource{intent.Chain, string(intent.To)}]; taken && owner != intent.ID {
+			return refuse(signer.RefusedDestination, "merge %s goes to %s, which is in the slot of intent %s for ever", intent.ID, intent.To, owner), nil
 		}
 	case signer.Sweep:
-		if i.From.Purpose == treasury || i.ToWallet == nil || i.ToWallet.Purpose != treasury {
-			return refuse(signer.RefusedDestination, "sweep %s does not go from another wallet into the treasury", i.ID), nil
+		if intent.From.Purpose == treasuryPurpose || intent.ToWallet == nil || intent.ToWallet.Purpose != treasuryPurpose {
+			return refuse(signer.RefusedDestination, "sweep %s does not go from another wallet into the treasury", intent.ID), nil
 		}
-	case signer.Close:
+	case signer.CloseTokenAccount:
 		switch {
-		case i.From.Purpose == treasury || i.ToWallet == nil || i.ToWallet.Purpose != treasury:
-			return refuse(signer.RefusedDestination, "close %s does not bring what is in it from another wallet into the treasury", i.ID), nil
-		case i.Contract == "" || i.Chain.Family() != chain.SolanaFamily:
-			return refuse(signer.RefusedDestination, "close %s names no account for a token, which %s has", i.ID, chain.Solana), nil
-		case i.Payer == nil || *i.Payer != *i.ToWallet:
-			return refuse(signer.RefusedWallet, "close %s is not paid for by the treasury that gets what is in it", i.ID), nil
+		case intent.From.Purpose == treasuryPurpose || intent.ToWallet == nil || intent.ToWallet.Purpose != treasuryPurpose:
+			return refuse(signer.RefusedDestination, "close %s does not bring what is in it from another wallet into the treasury", intent.ID), nil
+		case intent.Contract == "" || intent.Chain.Family() != chain.SolanaFamily:
+			return refuse(signer.RefusedDestination, "close %s names no account for a token, which %s has", intent.ID, chain.Solana), nil
+		case intent.Payer == nil || *intent.Payer != *intent.ToWallet:
+			return refuse(signer.RefusedWallet, "close %s is not paid for by the treasury that gets what is in it", intent.ID), nil
 		}
-	case signer.Gas:
+	case signer.GasTopUp:
 		switch {
-		case i.From.Purpose != treasury:
-			return refuse(signer.RefusedWallet, "gas is paid from the treasury only, intent %s is from a wallet for %s", i.ID, i.From.Purpose), nil
-		case i.ToWallet == nil:
-			return refuse(signer.RefusedDestination, "gas top-up %s does not say which wallet it is for", i.ID), nil
-		case i.Contract != "":
-			return refuse(signer.RefusedDestination, "gas top-up %s is not in the native coin", i.ID), nil
-		case policy.GasMax.Less(i.Amount):
-			return refuse(signer.PolicyLimit, "one gas top-up on %s may be at most %v, this is %v", i.Chain, policy.GasMax, i.Amount), nil
+		case intent.From.Purpose != treasuryPurpose:
+			return refuse(signer.RefusedWallet, "gas is paid from the treasury only, intent %s is from a wallet for %s", intent.ID, intent.From.Purpose), nil
+		case intent.ToWallet == nil:
+			return refuse(signer.RefusedDestination, "gas top-up %s does not say which wallet it is for", intent.ID), nil
+		case intent.Contract != "":
+			return refuse(signer.RefusedDestination, "gas top-up %s is not in the native coin", intent.ID), nil
+		case policy.GasMax.Less(intent.Amount):
+			return refuse(signer.PolicyLimit, "one gas top-up on %s may be at most %v, this is %v", intent.Chain, policy.GasMax, intent.Amount), nil
 		}
 	}
-	if i.ToWallet.OrgID != i.From.OrgID || i.ToWallet.Family != i.From.Family {
-		return refuse(signer.RefusedDestination, "%s goes to a wallet of another organization or family", i.ID), nil
+	if intent.ToWallet.OrgID != intent.From.OrgID || intent.ToWallet.Family != intent.From.Family {
+		return refuse(signer.RefusedDestination, "%s goes to a wallet of another organization or family", intent.ID), nil
 	}
-	to, err := s.seed.Wallet(*i.ToWallet)
+	toKey, err := s.seed.DeriveWallet(*intent.ToWallet)
 	if err != nil {
-		return nil, fmt.Errorf("derive the key that %s pays: %w", i.ID, err)
+		return nil, fmt.Errorf("derive the key that %s pays: %w", intent.ID, err)
 	}
-	if to.Address() != i.To {
-		return refuse(signer.RefusedDestination, "%s goes to %s, and the wallet that it names has another address", i.ID, i.To), nil
+	if toKey.Address() != intent.To {
+		return refuse(signer.RefusedDestination, "%s goes to %s, and the wallet that it names has another address", intent.ID, intent.To), nil
 	}
 	return nil, nil
 }
 
-// place is the rule of places: one of the treasury's own, with what has to stay there and
+// checkNonceAccount is the rule of places: one of the treasury's own, with what has to stay there and
 // no more. It is the only purpose that moves money to where no wallet is, so there is
 // nothing in it to choose.
-func (s *Signer) place(i signer.Intent, policy ChainPolicy) *signer.Refusal {
-	var stays, costs money.Amount
-	family, ok := families[i.From.Family].(leasing)
+func (s *Signer) checkNonceAccount(intent signer.Intent, policy ChainPolicy) *signer.Refusal {
+	var minBalance, cost money.Amount
+	family, ok := codecs[intent.From.Family].(nonceAccountCodec)
 	if ok {
-		stays, costs, ok = family.place(s.index.wallets[i.From].address, i.To)
+		minBalance, cost, ok = family.nonceAccountCost(s.index.wallets[intent.From].address, intent.To)
 	}
 	switch {
-	case i.From.Purpose != treasury:
-		return refuse(signer.RefusedWallet, "places are the treasury's, intent %s is from a wallet for %s", i.ID, i.From.Purpose)
-	case i.ToWallet != nil || i.Contract != "" || !ok:
-		return refuse(signer.RefusedDestination, "%s is no place of the treasury that intent %s names", i.To, i.ID)
-	case i.Amount != stays:
-		return refuse(signer.RefusedDestination, "a place on %s holds %v, and intent %s gives it %v", i.Chain, stays, i.ID, i.Amount)
-	case policy.FeeMax.Less(costs): // before it has a slot that nothing could be signed in
-		return refuse(signer.PolicyLimit, "a place on %s costs %v, and the policy's feeMax is %v", i.Chain, costs, policy.FeeMax)
+	case intent.From.Purpose != treasuryPurpose:
+		return refuse(signer.RefusedWallet, "places are the treasury's, intent %s is from a wallet for %s", intent.ID, intent.From.Purpose)
+	case intent.ToWallet != nil || intent.Contract != "" || !ok:
+		return refuse(signer.RefusedDestination, "%s is no place of the treasury that intent %s names", intent.To, intent.ID)
+	case intent.Amount != minBalance:
+		return refuse(signer.RefusedDestination, "a place on %s holds %v, and intent %s gives it %v", intent.Chain, minBalance, intent.ID, intent.Amount)
+	case policy.FeeMax.Less(cost): // before it has a slot that nothing could be signed in
+		return refuse(signer.PolicyLimit, "a place on %s costs %v, and the policy's feeMax is %v", intent.Chain, cost, policy.FeeMax)
 	}
 	return nil
 }
 
 // Sign signs a payload after taking it apart.
-func (s *Signer) Sign(ctx context.Context, r signer.SignRequest) (signer.Signed, error) {
+func (s *Signer) Sign(ctx context.Context, r signer.SignRequest) (signer.SignedTx, error) {
 	if err := ctx.Err(); err != nil {
-		return signer.Signed{}, err
+		return signer.SignedTx{}, err
 	}
 	switch {
-	case !word(r.IntentID):
-		return signer.Signed{}, refuse(signer.RefusedMalformed, "intentId: give 1 to %d bytes of UTF-8 without NUL", wordBytesMax)
+	case !isValidWord(r.IntentID):
+		return signer.SignedTx{}, refuse(signer.RefusedMalformed, "intentId: give 1 to %d bytes of UTF-8 without NUL", wordBytesMax)
 	case r.Act != signer.Pay && r.Act != signer.Cancel:
-		return signer.Signed{}, refuse(signer.RefusedMalformed, "act: got %q, want %s or %s", r.Act, signer.Pay, signer.Cancel)
-	case len(r.With) > withMax || slices.ContainsFunc(r.With, func(id string) bool { return !word(id) }):
-		return signer.Signed{}, refuse(signer.RefusedMalformed, "with: give at most %d intents, each in 1 to %d bytes of UTF-8 without NUL", withMax, wordBytesMax)
+		return signer.SignedTx{}, refuse(signer.RefusedMalformed, "act: got %q, want %s or %s", r.Act, signer.Pay, signer.Cancel)
+	case len(r.TxMemberIDs) > txMembersMax || slices.ContainsFunc(r.TxMemberIDs, func(id string) bool { return !isValidWord(id) }):
+		return signer.SignedTx{}, refuse(signer.RefusedMalformed, "with: give at most %d intents, each in 1 to %d bytes of UTF-8 without NUL", txMembersMax, wordBytesMax)
 	case len(r.Payload) == 0 || len(r.Payload) > payloadBytesMax:
-		return signer.Signed{}, refuse(signer.RefusedMalformed, "payload: give 1 to %d bytes", payloadBytesMax)
-	case r.Proof != "" && !word(r.Proof):
-		return signer.Signed{}, refuse(signer.RefusedMalformed, "proof: give at most %d bytes of UTF-8 without NUL", wordBytesMax)
+		return signer.SignedTx{}, refuse(signer.RefusedMalformed, "payload: give 1 to %d bytes", payloadBytesMax)
+	case r.Proof != "" && !isValidWord(r.Proof):
+		return signer.SignedTx{}, refuse(signer.RefusedMalformed, "proof: give at most %d bytes of UTF-8 without NUL", wordBytesMax)
 	}
-	raw, hash, seq, err := s.sign(r)
+	raw, hash, seq, err := s.signPayload(r)
 	if err != nil {
-		return signer.Signed{}, err
+		return signer.SignedTx{}, err
 	}
-	crash.Point("W10")
-	e, err := s.journal.durable(seq)
+	crash.Hit("W10")
+	e, err := s.journal.waitDurable(seq)
 	if err != nil {
-		return signer.Signed{}, err
+		return signer.SignedTx{}, err
 	}
-	crash.Point("W11")
-	return signer.Signed{Raw: raw, Hash: hash, Entry: e}, nil
+	crash.Hit("W11")
+	return signer.SignedTx{Raw: raw, Hash: hash, Entry: e}, nil
 }
 
-// sign makes the bytes and gives them their place in the journal. They stay here
+// signPayload makes the bytes and gives them their place in the journal. They stay here
 // until it is on disk.
-func (s *Signer) sign(r signer.SignRequest) (raw []byte, hash chain.TxHash, seq uint64, err error) {
-	digest := digestOf(r.Payload)
+func (s *Signer) signPayload(r signer.SignRequest) (raw []byte, hash chain.TxHash, seq uint64, err error) {
+	digest := payloadDigest(r.Payload)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	i := s.index.intents[r.IntentID]
-	if i == nil {
+	lead := s.index.intents[r.IntentID]
+	if lead == nil {
 		return nil, "", 0, refuse(signer.RefusedIntent, "intent %s was never admitted", r.IntentID)
 	}
-	all, err := s.index.together(i, r.With)
+	intents, err := s.index.loadTxIntents(lead, r.TxMemberIDs)
 	if err != nil {
 		return nil, "", 0, err
 	}
-	by, err := s.keysOf(all)
+	signKeys, err := s.walletKeys(intents)
 	if err != nil {
 		return nil, "", 0, err
 	}
 
-	before, again := i.signs[digest]
-	if again && (before.Act != r.Act || before.Slot != r.Slot || !slices.Equal(before.With, r.With)) {
+	earlier, signedBefore := lead.signatures[digest]
+	if signedBefore && (earlier.Act != r.Act || earlier.Slot != r.Slot || !slices.Equal(earlier.TxMemberIDs, r.TxMemberIDs)) {
 		return nil, "", 0, refuse(signer.RefusedPayload, "these bytes of intent %s were signed to %s in %v with %q, not to %s in %v with %q",
-			i.ID, before.Act, before.Slot, before.With, r.Act, r.Slot, r.With)
+			lead.ID, earlier.Act, earlier.Slot, earlier.TxMemberIDs, r.Act, r.Slot, r.TxMemberIDs)
 	}
-	if !again {
-		if err := s.check(all, r); err != nil {
+	if !signedBefore {
+		if err := s.checkPayload(intents, r); err != nil {
 			return nil, "", 0, err
 		}
 	}
-	if by, err = s.signers(i, r.Act, r.Payload, by); err == nil {
-		raw, hash, err = families[i.Chain.Family()].sign(r.Payload, by...)
+	if signKeys, err = s.signingKeys(lead, r.Act, r.Payload, signKeys); err == nil {
+		raw, hash, err = codecs[lead.Chain.Family()].signPayload(r.Payload, signKeys...)
 	}
 	if err != nil {
-		return nil, "", 0, fmt.Errorf("sign for intent %s: %w", i.ID, err)
+		return nil, "", 0, fmt.Errorf("sign for intent %s: %w", lead.ID, err)
 	}
-	if again {
-		if hash != before.Hash {
-			return nil, "", 0, fmt.Errorf("%w: entry %d remembers transaction %s and its bytes make %s", ErrDamaged, i.seqs[digest], before.Hash, hash)
+	if signedBefore {
+		if hash != earlier.Hash {
+			return nil, "", 0, fmt.Errorf("%w: entry %d remembers transaction %s and its bytes make %s", ErrDamaged, lead.signatureSeqs[digest], earlier.Hash, hash)
 		}
-		return raw, hash, i.seqs[digest], nil
+		return raw, hash, lead.signatureSeqs[digest], nil
 	}
-	seq, err = s.append(signer.Record{Kind: signer.RecordSign, Sign: &signer.SignBody{
-		IntentID: i.ID, With: r.With, Slot: r.Slot, Act: r.Act, Payload: r.Payload, Digest: digest, Hash: hash, Proof: r.Proof,
+	seq, err = s.appendRecord(signer.Record{Kind: signer.RecordSign, Sign: &signer.SignBody{
+		IntentID: lead.ID, TxMemberIDs: r.TxMemberIDs, Slot: r.Slot, Act: r.Act, Payload: r.Payload, Digest: digest, Hash: hash, Proof: r.Proof,
 	}})
 	return raw, hash, seq, err
 }
 
-// check compares a payload with all that was said about it. Each of several intents is
+// checkPayload compares a payload with all that was said about it. Each of several intents is
 // asked about by itself.
-func (s *Signer) check(all []*intent, r signer.SignRequest) error {
-	lead := all[0]
+func (s *Signer) checkPayload(intents []*intentState, r signer.SignRequest) error {
+	lead := intents[0]
 	policy, ok := s.conf.Policy.Chains[lead.Chain]
 	if !ok {
 		return refuse(signer.RefusedNotConfigured, "the policy does not name chain %q any more", lead.Chain)
 	}
 	if r.Act == signer.Pay {
-		for _, i := range all {
-			if no := s.index.live(i.ID); no != nil {
-				return no
+		for _, intent := range intents {
+			if refusal := s.index.checkNotVoided(intent.ID); refusal != nil {
+				return refusal
 			}
 		}
 	}
-	does, err := s.matches(all, r, policy)
+	effect, err := s.matchPayload(intents, r, policy)
 	if err != nil {
 		return err
 	}
-	if r.Act == signer.Pay && !lead.pays() {
-		for _, i := range all {
-			if no := policy.within(i.Intent); no != nil {
-				return no
+	if r.Act == signer.Pay && !lead.hasSignedPayment() {
+		for _, intent := range intents {
+			if refusal := policy.checkCurrent(intent.Intent); refusal != nil {
+				return refusal
 			}
-			if _, gone := s.index.revoked[i.WhitelistedID]; gone {
-				return refuse(signer.PolicyLimit, "address %s, which payment %s goes to, was taken from the whitelist since it was admitted", i.WhitelistedID, i.ID)
+			if _, revoked := s.index.revocations[intent.WhitelistedID]; revoked {
+				return refuse(signer.PolicyLimit, "address %s, which payment %s goes to, was taken from the whitelist since it was admitted", intent.WhitelistedID, intent.ID)
 			}
 		}
 	}
-	fee := does.costs
+	fee := effect.maxCost
 	if policy.FeeMax.Less(fee) {
 		return refuse(signer.RefusedFee, "the payload of intent %s may cost %v, and the policy's feeMax on %s is %v", lead.ID, fee, lead.Chain, policy.FeeMax)
 	}
 	if r.Act == signer.Pay {
-		part := signer.Part(fee, len(all))
-		for _, i := range all {
-			if !i.FeeMax.IsZero() && i.FeeMax.Less(part) {
-				return refuse(signer.RefusedFee, "the payload of intent %s may cost %v, and it was admitted for a fee of at most %v", i.ID, part, i.FeeMax)
+		share := signer.MaxFeeShare(fee, len(intents))
+		for _, intent := range intents {
+			if !intent.FeeMax.IsZero() && intent.FeeMax.Less(share) {
+				return refuse(signer.RefusedFee, "the payload of intent %s may cost %v, and it was admitted for a fee of at most %v", intent.ID, share, intent.FeeMax)
 			}
 		}
 	}
-	if more := lead.adds(fee); !more.IsZero() {
-		now, ahead := s.time()
-		if ahead > 0 && policy.feeDay() != nil {
-			return s.unconfirmed(ahead)
+	if added := lead.addedCost(fee); !added.IsZero() {
+		now, ahead := s.journalTime()
+		if ahead > 0 && policy.feeDayLimit() != nil {
+			return s.refuseUnconfirmed(ahead)
 		}
-		if no := s.index.fees.allow(policy, account{s.index.wallets[lead.Account()].address, lead.Chain}, more, now); no != nil {
-			return no
+		if refusal := s.index.feeTotals.checkFee(policy, feeAccount{s.index.wallets[lead.Account()].address, lead.Chain}, added, now); refusal != nil {
+			return refusal
 		}
 	}
 	return nil
 }
 
-func digestOf(payload []byte) string {
+func payloadDigest(payload []byte) string {
 	sum := sha256.Sum256(payload)
 	return hex.EncodeToString(sum[:])
 }
 
-// matches takes a payload apart and finds nothing in it but what was admitted.
-func (s *Signer) matches(all []*intent, r signer.SignRequest, policy ChainPolicy) (deed, error) {
-	i := all[0]
-	payer := s.index.wallets[i.Account()].address
-	if err := s.index.mayTake(all, payer, r.Slot); err != nil {
-		return deed{}, err
+// matchPayload takes a payload apart and finds nothing in it but what was admitted.
+func (s *Signer) matchPayload(intents []*intentState, r signer.SignRequest, policy ChainPolicy) (txEffect, error) {
+	lead := intents[0]
+	payer := s.index.wallets[lead.Account()].address
+	if err := s.index.checkSlot(intents, payer, r.Slot); err != nil {
+		return txEffect{}, err
 	}
-	does, err := families[i.Chain.Family()].read(r.Payload)
+	effect, err := codecs[lead.Chain.Family()].decode(r.Payload)
 	switch {
 	case err != nil:
-		return does, refuse(signer.RefusedPayload, "the payload of intent %s: %v", i.ID, err)
-	case does.network != "" && does.network != policy.SignerID:
-		return does, refuse(signer.RefusedPayload, "the payload of intent %s is for chain id %s, and %s is %s", i.ID, does.network, i.Chain, policy.SignerID)
-	case !does.in(r.Slot):
-		return does, refuse(signer.RefusedPayload, "the payload of intent %s has %v, and its slot is %v", i.ID, does.slot, r.Slot)
-	case does.payer != "" && does.payer != payer:
-		return does, refuse(signer.RefusedPayload, "the fee of intent %s is paid by %s, and by %s in its payload", i.ID, payer, does.payer)
+		return effect, refuse(signer.RefusedPayload, "the payload of intent %s: %v", lead.ID, err)
+	case effect.networkID != "" && effect.networkID != policy.SignerID:
+		return effect, refuse(signer.RefusedPayload, "the payload of intent %s is for chain id %s, and %s is %s", lead.ID, effect.networkID, lead.Chain, policy.SignerID)
+	case !effect.takesSlot(r.Slot):
+		return effect, refuse(signer.RefusedPayload, "the payload of intent %s has %v, and its slot is %v", lead.ID, effect.slot, r.Slot)
+	case effect.payer != "" && effect.payer != payer:
+		return effect, refuse(signer.RefusedPayload, "the fee of intent %s is paid by %s, and by %s in its payload", lead.ID, payer, effect.payer)
 	}
-	if err := does.proven(r.Proof); err != nil {
-		return does, refuse(signer.RefusedPayload, "more than one transaction in the slot of intent %s could be mined: %v", i.ID, err)
+	if err := effect.verifyProof(r.Proof); err != nil {
+		return effect, refuse(signer.RefusedPayload, "more than one transaction in the slot of intent %s could be mined: %v", lead.ID, err)
 	}
-	if err := s.spends(i, does.coins); err != nil {
-		return does, err
+	if err := s.checkInputs(lead, effect.inputs); err != nil {
+		return effect, err
 	}
-	if slices.ContainsFunc(all, func(o *intent) bool { return o.Purpose == signer.Merge }) {
-		return does, s.merges(all, does, policy, payer)
+	if slices.ContainsFunc(intents, func(member *intentState) bool { return member.Purpose == signer.Consolidate }) {
+		return effect, s.checkConsolidation(intents, effect, policy, payer)
 	}
 	if r.Act == signer.Cancel {
-		if err := does.cancels(payer); err != nil {
-			return does, refuse(signer.RefusedPayload, "the cancel of intent %s: %v", i.ID, err)
+		if err := effect.checkCancel(payer); err != nil {
+			return effect, refuse(signer.RefusedPayload, "the cancel of intent %s: %v", lead.ID, err)
 		}
-		return does, nil
+		return effect, nil
 	}
-	payments := make([]chain.Payment, len(all))
-	for n, o := range all {
-		payments[n] = chain.Payment{From: s.index.wallets[o.From].address, To: o.To, Contract: o.Contract, Amount: o.Amount, Place: o.Purpose == signer.Place, Close: o.Purpose == signer.Close}
+	payments := make([]chain.Payment, len(intents))
+	for n, member := range intents {
+		payments[n] = chain.Payment{From: s.index.wallets[member.From].address, To: member.To, Contract: member.Contract, Amount: member.Amount, CreatesNonceAccount: member.Purpose == signer.CreateNonceAccount, ClosesTokenAccount: member.Purpose == signer.CloseTokenAccount}
 	}
-	if err := does.pays(payments...); err != nil {
-		if len(all) > 1 {
-			return does, refuse(signer.RefusedPayload, "the payload of intent %s with %q does not make just their payments: %v", i.ID, r.With, err)
+	if err := effect.checkPayments(payments...); err != nil {
+		if len(intents) > 1 {
+			return effect, refuse(signer.RefusedPayload, "the payload of intent %s with %q does not make just their payments: %v", lead.ID, r.TxMemberIDs, err)
 		}
-		return does, refuse(signer.RefusedPayload, "the payload of intent %s is another payment than %v of %q to %s, which was admitted: %v",
-			i.ID, i.Amount, i.Contract, i.To, err)
+		return effect, refuse(signer.RefusedPayload, "the payload of intent %s is another payment than %v of %q to %s, which was admitted: %v",
+			lead.ID, lead.Amount, lead.Contract, lead.To, err)
 	}
-	return does, nil
+	return effect, nil
 }
 
-// merges finds that a payload makes of coins one, for itself alone and at a rate that is
+// checkConsolidation finds that a payload makes of coins one, for itself alone and at a rate that is
 // worth it. Nobody is paid, so what it costs is all that somebody could lose by it: it has
 // a limit of its own, far below that of what has to be paid in time. A cancel of it does the same.
-func (s *Signer) merges(all []*intent, does deed, policy ChainPolicy, payer chain.Address) error {
-	i := all[0]
-	if len(all) > 1 {
-		return refuse(signer.RefusedIntent, "merge %s shares its transaction with others, and nothing is paid by one", i.ID)
+func (s *Signer) checkConsolidation(intents []*intentState, effect txEffect, policy ChainPolicy, payer chain.Address) error {
+	lead := intents[0]
+	if len(intents) > 1 {
+		return refuse(signer.RefusedIntent, "merge %s shares its transaction with others, and nothing is paid by one", lead.ID)
 	}
-	if does.coins == nil || does.coins.change != i.To {
-		return refuse(signer.RefusedDestination, "the coins of merge %s do not go to the wallet that it was admitted for, %s", i.ID, i.To)
+	if effect.inputs == nil || effect.inputs.change != lead.To {
+		return refuse(signer.RefusedDestination, "the coins of merge %s do not go to the wallet that it was admitted for, %s", lead.ID, lead.To)
 	}
-	if err := does.cancels(payer); err != nil {
-		return refuse(signer.RefusedPayload, "the payload of merge %s does not give all of its coins back: %v", i.ID, err)
+	if err := effect.checkCancel(payer); err != nil {
+		return refuse(signer.RefusedPayload, "the payload of merge %s does not give all of its coins back: %v", lead.ID, err)
 	}
-	most, err := policy.MergeRate().Mul(does.size)
+	costMax, err := policy.EffectiveConsolidationRate().Mul(effect.virtualSize)
 	if err == nil {
-		most, err = most.Add(money.Units(sizeUnit - 1)) // a fee is rounded up
+		costMax, err = costMax.Add(money.Units(feeRateUnit - 1)) // a fee is rounded up
 	}
-	if cost, no := does.costs.Mul(sizeUnit); does.size == 0 || no != nil || err == nil && most.Less(cost) {
+	if cost, mulErr := effect.maxCost.Mul(feeRateUnit); effect.virtualSize == 0 || mulErr != nil || err == nil && costMax.Less(cost) {
 		return refuse(signer.RefusedFee, "merge %s costs %v for %d virtual bytes, and mergeRateMax of the policy on %s is %v for a thousand",
-			i.ID, does.costs, does.size, i.Chain, policy.MergeRate())
+			lead.ID, effect.maxCost, effect.virtualSize, lead.Chain, policy.EffectiveConsolidationRate())
 	}
 	return nil
 }
 
-// sizeUnit is how many virtual bytes a rate is for.
-const sizeUnit = 1000
+// feeRateUnit is how many virtual bytes a rate is for.
+const feeRateUnit = 1000
 
-// Entries are the entries on disk after a sequence number, at most 1000.
-func (s *Signer) Entries(ctx context.Context, after uint64, limit int) ([]signer.Entry, error) {
-	last, err := s.journal.place()
+// EntriesAfter are the entries on disk after a sequence number, at most 1000.
+func (s *Signer) EntriesAfter(ctx context.Context, afterSeq uint64, limit int) ([]signer.Entry, error) {
+	last, err := s.journal.durableSeq()
 	if err != nil {
 		return nil, err
 	}
 	if limit <= 0 || limit > entriesMax {
 		limit = entriesMax
 	}
-	var out []signer.Entry
-	for seq := after + 1; after < last && seq <= last && len(out) < limit; seq++ {
+	var entries []signer.Entry
+	for seq := afterSeq + 1; afterSeq < last && seq <= last && len(entries) < limit; seq++ {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		e, err := s.journal.entry(seq)
+		e, err := s.journal.readEntry(seq)
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, e)
+		entries = append(entries, e)
 	}
-	return out, nil
+	return entries, nil
 }
 
 // Head is the last entry on disk.
@@ -735,106 +735,106 @@ func (s *Signer) Head(ctx context.Context) (signer.Head, error) {
 		return signer.Head{}, err
 	}
 	s.mu.Lock()
-	s.seen(false)
+	s.noteTime(false)
 	s.mu.Unlock()
-	last, err := s.journal.place()
+	last, err := s.journal.durableSeq()
 	if err != nil {
 		return signer.Head{}, err
 	}
-	e, err := s.journal.entry(last)
+	e, err := s.journal.readEntry(last)
 	if err != nil {
 		return signer.Head{}, err
 	}
 	return e.Head(), nil
 }
 
-// word tells whether a text can be written to the journal and to PostgreSQL and read
+// isValidWord tells whether a text can be written to the journal and to PostgreSQL and read
 // back the same.
-func word(s string) bool {
+func isValidWord(s string) bool {
 	return s != "" && len(s) <= wordBytesMax && utf8.ValidString(s) && !strings.Contains(s, "\x00")
 }
 
 func checkRef(w signer.WalletRef) *signer.Refusal {
 	switch {
-	case families[w.Family] == nil:
+	case codecs[w.Family] == nil:
 		return refuse(signer.RefusedNotConfigured, "this signer has no keys for family %q", w.Family)
-	case !word(w.OrgID):
+	case !isValidWord(w.OrgID):
 		return refuse(signer.RefusedMalformed, "orgId: give 1 to %d bytes of UTF-8 without NUL", wordBytesMax)
-	case !word(w.Purpose):
+	case !isValidWord(w.Purpose):
 		return refuse(signer.RefusedMalformed, "purpose: give 1 to %d bytes of UTF-8 without NUL", wordBytesMax)
-	case w.Purpose == change && w.Family != chain.BitcoinFamily:
+	case w.Purpose == changePurpose && w.Family != chain.BitcoinFamily:
 		return refuse(signer.RefusedMalformed, "purpose: nothing is left over on family %s, so no wallet is for change", w.Family)
-	case w.Purpose == treasury && w.Subject != "":
+	case w.Purpose == treasuryPurpose && w.Subject != "":
 		return refuse(signer.RefusedMalformed, "subject: a treasury has none")
 	case w.Form != chain.Usual && (w.Family != chain.BitcoinFamily || w.Form != chain.Taproot):
 		return refuse(signer.RefusedMalformed, "form: family %s has no addresses of form %q", w.Family, w.Form)
-	case w.Form != chain.Usual && (w.Purpose == treasury || w.Purpose == change):
+	case w.Form != chain.Usual && (w.Purpose == treasuryPurpose || w.Purpose == changePurpose):
 		return refuse(signer.RefusedMalformed, "form: a wallet for %s has none", w.Purpose)
-	case w.Purpose != treasury && !word(w.Subject):
+	case w.Purpose != treasuryPurpose && !isValidWord(w.Subject):
 		return refuse(signer.RefusedMalformed, "subject: give 1 to %d bytes of UTF-8 without NUL", wordBytesMax)
 	}
 	return nil
 }
 
-// purposes are those that this signer knows.
-var purposes = []signer.Purpose{signer.Payment, signer.Return, signer.Sweep, signer.Gas, signer.Merge, signer.Place, signer.Close}
+// knownPurposes are those that this signer knows.
+var knownPurposes = []signer.Purpose{signer.Payment, signer.Return, signer.Sweep, signer.GasTopUp, signer.Consolidate, signer.CreateNonceAccount, signer.CloseTokenAccount}
 
-func checkIntent(i signer.Intent) *signer.Refusal {
-	if no := checkRef(i.From); no != nil {
-		no.Message = "from." + no.Message
-		return no
+func checkIntent(intent signer.Intent) *signer.Refusal {
+	if refusal := checkRef(intent.From); refusal != nil {
+		refusal.Message = "from." + refusal.Message
+		return refusal
 	}
-	if i.ToWallet != nil {
-		if no := checkRef(*i.ToWallet); no != nil {
-			no.Message = "toWallet." + no.Message
-			return no
+	if intent.ToWallet != nil {
+		if refusal := checkRef(*intent.ToWallet); refusal != nil {
+			refusal.Message = "toWallet." + refusal.Message
+			return refusal
 		}
 	}
-	if i.Payer != nil {
-		if no := checkRef(*i.Payer); no != nil {
-			no.Message = "payer." + no.Message
-			return no
+	if intent.Payer != nil {
+		if refusal := checkRef(*intent.Payer); refusal != nil {
+			refusal.Message = "payer." + refusal.Message
+			return refusal
 		}
 	}
-	canonical := families[i.From.Family].canonical
-	short := func(s string) bool { return s == "" || word(s) }
+	isCanonical := codecs[intent.From.Family].isCanonical
+	isShort := func(s string) bool { return s == "" || isValidWord(s) }
 	switch {
-	case !word(i.ID):
+	case !isValidWord(intent.ID):
 		return refuse(signer.RefusedMalformed, "id: give 1 to %d bytes of UTF-8 without NUL", wordBytesMax)
-	case !slices.Contains(purposes, i.Purpose):
-		return refuse(signer.RefusedMalformed, "purpose: got %q, want one of %s", i.Purpose, purposes)
-	case i.Purpose == signer.Merge && (!i.Amount.IsZero() || i.CustomerID != "" || i.IdempotencyKeyHash != "" || !i.FeeDeducted.IsZero()):
-		return refuse(signer.RefusedMalformed, "amount: a %s pays nobody, for nobody", i.Purpose)
-	case i.Holds != nil && i.Purpose != signer.Sweep:
-		return refuse(signer.RefusedMalformed, "holds: a %s has none", i.Purpose)
-	case i.Chain.Family() != i.From.Family:
-		return refuse(signer.RefusedMalformed, "chain: %q is not of family %s", i.Chain, i.From.Family)
-	case !canonical(i.To):
-		return refuse(signer.RefusedMalformed, "to: %q is no address in its canonical form", i.To)
-	case i.Contract != "" && !canonical(i.Contract):
-		return refuse(signer.RefusedMalformed, "contract: %q is no address in its canonical form", i.Contract)
-	case i.Contract != "" && i.Chain.Family() == chain.BitcoinFamily:
-		return refuse(signer.RefusedMalformed, "contract: there are no tokens on %s", i.Chain)
-	case i.Contract == i.To:
-		return refuse(signer.RefusedDestination, "to: %s is the token's own contract", i.To)
-	case i.Amount.IsZero() && i.Purpose != signer.Merge:
+	case !slices.Contains(knownPurposes, intent.Purpose):
+		return refuse(signer.RefusedMalformed, "purpose: got %q, want one of %s", intent.Purpose, knownPurposes)
+	case intent.Purpose == signer.Consolidate && (!intent.Amount.IsZero() || intent.CustomerID != "" || intent.IdempotencyKeyHash != "" || !intent.FeeDeducted.IsZero()):
+		return refuse(signer.RefusedMalformed, "amount: a %s pays nobody, for nobody", intent.Purpose)
+	case intent.WalletBalance != nil && intent.Purpose != signer.Sweep:
+		return refuse(signer.RefusedMalformed, "holds: a %s has none", intent.Purpose)
+	case intent.Chain.Family() != intent.From.Family:
+		return refuse(signer.RefusedMalformed, "chain: %q is not of family %s", intent.Chain, intent.From.Family)
+	case !isCanonical(intent.To):
+		return refuse(signer.RefusedMalformed, "to: %q is no address in its canonical form", intent.To)
+	case intent.Contract != "" && !isCanonical(intent.Contract):
+		return refuse(signer.RefusedMalformed, "contract: %q is no address in its canonical form", intent.Contract)
+	case intent.Contract != "" && intent.Chain.Family() == chain.BitcoinFamily:
+		return refuse(signer.RefusedMalformed, "contract: there are no tokens on %s", intent.Chain)
+	case intent.Contract == intent.To:
+		return refuse(signer.RefusedDestination, "to: %s is the token's own contract", intent.To)
+	case intent.Amount.IsZero() && intent.Purpose != signer.Consolidate:
 		return refuse(signer.RefusedMalformed, "amount: nothing cannot be paid")
-	case i.WhitelistedID != "" && (i.Purpose != signer.Payment || i.CustomerID != ""):
+	case intent.WhitelistedID != "" && (intent.Purpose != signer.Payment || intent.CustomerID != ""):
 		return refuse(signer.RefusedMalformed, "whitelistedId: a payment of an organization has one, and nothing else")
-	case i.Product != "" && i.WhitelistedID == "":
+	case intent.Product != "" && intent.WhitelistedID == "":
 		return refuse(signer.RefusedMalformed, "product: a payment of an organization has one, and nothing else")
-	case !short(i.WhitelistedID) || !short(i.Product):
+	case !isShort(intent.WhitelistedID) || !isShort(intent.Product):
 		return refuse(signer.RefusedMalformed, "whitelistedId, product: give at most %d bytes of UTF-8 without NUL", wordBytesMax)
-	case !short(i.CustomerID) || !short(i.IdempotencyKeyHash):
+	case !isShort(intent.CustomerID) || !isShort(intent.IdempotencyKeyHash):
 		return refuse(signer.RefusedMalformed, "customerId, idempotencyKeyHash: give at most %d bytes of UTF-8 without NUL", wordBytesMax)
 	}
 	return nil
 }
 
-// same tells whether two intents have the same words.
-func same(a, b signer.Intent) bool {
-	other := func(a, b *signer.WalletRef) bool { return (a == nil) != (b == nil) || a != nil && *a != *b }
-	if other(a.ToWallet, b.ToWallet) || other(a.Payer, b.Payer) {
+// sameIntent tells whether two intents have the same words.
+func sameIntent(a, b signer.Intent) bool {
+	differ := func(a, b *signer.WalletRef) bool { return (a == nil) != (b == nil) || a != nil && *a != *b }
+	if differ(a.ToWallet, b.ToWallet) || differ(a.Payer, b.Payer) {
 		return false
 	}
 	a.ToWallet, b.ToWallet, a.Payer, b.Payer, a.Grant, b.Grant = nil, nil, nil, nil, nil, nil

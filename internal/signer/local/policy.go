@@ -17,8 +17,8 @@ import (
 	"github.com/cofferpay/coffer/internal/signer"
 )
 
-// window is how far back payments and fees count against a limit, by the journal's time.
-const window = 24 * time.Hour
+// limitWindow is how far back payments and fees count against a limit, by the journal's time.
+const limitWindow = 24 * time.Hour
 
 // Policy is what the signer allows, whoever asks. What it does not name is refused.
 type Policy struct {
@@ -60,10 +60,10 @@ type ChainPolicy struct {
 	// transaction in it. Absent, it is feeDayDefault times FeeMax, or no limit where
 	// Unlimited is set.
 	FeeDayMax money.Amount `json:"feeDayMax,omitzero"`
-	// MergeRateMax is the most that a merge of coins may cost for a thousand virtual bytes,
+	// ConsolidationRateMax is the most that a merge of coins may cost for a thousand virtual bytes,
 	// in native units, whatever FeeMax allows: it pays nobody and can wait. Absent, it is
-	// mergeRateDefault.
-	MergeRateMax money.Amount `json:"mergeRateMax,omitzero"`
+	// consolidationRateDefault.
+	ConsolidationRateMax money.Amount `json:"mergeRateMax,omitzero"`
 	// GasMax is the most that one gas top-up may carry, in native units.
 	GasMax money.Amount `json:"gasMax"`
 	// Assets are the limits of payments by contract, "" for the native coin.
@@ -77,16 +77,16 @@ type ChainPolicy struct {
 // Usual ones cost a small part of that.
 const feeDayDefault = 100
 
-// mergeRateDefault is what payments cost in usual times: a merge that costs more saves
+// consolidationRateDefault is what payments cost in usual times: a merge that costs more saves
 // nothing.
-const mergeRateDefault = 10_000
+const consolidationRateDefault = 10_000
 
-// MergeRate is MergeRateMax, or what holds where it is absent.
-func (c ChainPolicy) MergeRate() money.Amount {
-	if c.MergeRateMax.IsZero() {
-		return money.Units(mergeRateDefault)
+// EffectiveConsolidationRate is ConsolidationRateMax, or what holds where it is absent.
+func (c ChainPolicy) EffectiveConsolidationRate() money.Amount {
+	if c.ConsolidationRateMax.IsZero() {
+		return money.Units(consolidationRateDefault)
 	}
-	return c.MergeRateMax
+	return c.ConsolidationRateMax
 }
 
 // Limit bounds payments of one asset, in atomic units.
@@ -106,11 +106,11 @@ func ParsePolicy(b []byte) (Policy, error) {
 	if err := json.Unmarshal(b, &p, json.RejectUnknownMembers(true)); err != nil {
 		return p, fmt.Errorf("read the signer's policy: %w", err)
 	}
-	return p, p.Check()
+	return p, p.Validate()
 }
 
-// Check tells everything that is wrong with a policy.
-func (p Policy) Check() error {
+// Validate tells everything that is wrong with a policy.
+func (p Policy) Validate() error {
 	var errs []error
 	complain := func(format string, args ...any) { errs = append(errs, fmt.Errorf("signer policy: "+format, args...)) }
 	if d, err := time.ParseDuration(p.WhitelistCoolingOff); p.WhitelistCoolingOff != "" && (err != nil || d < 0 || d > coolingOffMax) {
@@ -121,23 +121,23 @@ func (p Policy) Check() error {
 	}
 	// Slots and limits are kept by the chain's name: two names for one network would
 	// give one nonce of it to two intents.
-	networks := map[string]chain.Name{}
+	namesBySignerID := map[string]chain.Name{}
 	for _, name := range slices.Sorted(maps.Keys(p.Chains)) {
 		c := p.Chains[name]
-		if other, taken := networks[c.SignerID]; taken && c.SignerID != "" {
-			complain("chains.%s.signerId: %s is the network of %s already", name, c.SignerID, other)
+		if taker, taken := namesBySignerID[c.SignerID]; taken && c.SignerID != "" {
+			complain("chains.%s.signerId: %s is the network of %s already", name, c.SignerID, taker)
 		}
-		networks[c.SignerID] = name
-		family, ok := families[name.Family()]
+		namesBySignerID[c.SignerID] = name
+		family, ok := codecs[name.Family()]
 		if !ok {
 			complain("chains.%s: this signer has no keys for it", name)
 			continue
 		}
-		if err := family.network(c.SignerID); err != nil {
+		if err := family.checkSignerID(c.SignerID); err != nil {
 			complain("chains.%s.signerId: got %q, %w", name, c.SignerID, err)
 		}
-		if at := c.unlimited(); at != "" && mainNetwork(c.SignerID) {
-			complain("chains.%s.%s: is for local chains and test networks, and signerId %s is a main network; set limits", name, at, c.SignerID)
+		if setting := c.unlimitedSetting(); setting != "" && isMainNetwork(c.SignerID) {
+			complain("chains.%s.%s: is for local chains and test networks, and signerId %s is a main network; set limits", name, setting, c.SignerID)
 		}
 		if c.FeeMax.IsZero() {
 			complain("chains.%s.feeMax: set the most that a transaction may cost, in native units", name)
@@ -147,12 +147,12 @@ func (p Policy) Check() error {
 		}
 		for _, contract := range slices.Sorted(maps.Keys(c.Assets)) {
 			l := c.Assets[contract]
-			if contract != "" && !family.canonical(contract) {
+			if contract != "" && !family.isCanonical(contract) {
 				complain("chains.%s.assets: %q is no contract address in its canonical form", name, contract)
 			}
-			set := !l.PaymentMax.IsZero() || !l.OrganizationMax.IsZero() || !l.OverallMax.IsZero()
-			whole := !l.PaymentMax.IsZero() && !l.OrganizationMax.IsZero() && !l.OverallMax.IsZero()
-			if l.Unlimited && set || !l.Unlimited && !whole {
+			someSet := !l.PaymentMax.IsZero() || !l.OrganizationMax.IsZero() || !l.OverallMax.IsZero()
+			allSet := !l.PaymentMax.IsZero() && !l.OrganizationMax.IsZero() && !l.OverallMax.IsZero()
+			if l.Unlimited && someSet || !l.Unlimited && !allSet {
 				complain("chains.%s.assets.%q: set paymentMax, organizationMax and overallMax, or unlimited alone", name, contract)
 			}
 		}
@@ -160,17 +160,17 @@ func (p Policy) Check() error {
 	return errors.Join(errs...)
 }
 
-// Unlimited names what in the policy has no limit; "" where everything has one.
-func (p Policy) Unlimited() string {
+// UnlimitedSetting names what in the policy has no limit; "" where everything has one.
+func (p Policy) UnlimitedSetting() string {
 	for _, name := range slices.Sorted(maps.Keys(p.Chains)) {
-		if at := p.Chains[name].unlimited(); at != "" {
-			return fmt.Sprintf("chains.%s.%s", name, at)
+		if setting := p.Chains[name].unlimitedSetting(); setting != "" {
+			return fmt.Sprintf("chains.%s.%s", name, setting)
 		}
 	}
 	return ""
 }
 
-func (c ChainPolicy) unlimited() string {
+func (c ChainPolicy) unlimitedSetting() string {
 	if c.Unlimited {
 		return "unlimited"
 	}
@@ -182,18 +182,18 @@ func (c ChainPolicy) unlimited() string {
 	return ""
 }
 
-// mainNetwork tells whether a signerId is that of a main network which this program
+// isMainNetwork tells whether a signerId is that of a main network which this program
 // knows. Of any other network the configuration knows more: see Unlimited.
-func mainNetwork(signerID string) bool {
-	known, ok := networks.ByGenesis(signerID)
+func isMainNetwork(signerID string) bool {
+	network, ok := networks.ByGenesis(signerID)
 	if id, err := strconv.ParseUint(signerID, 10, 64); err == nil {
-		known, ok = networks.ByChainID(id)
+		network, ok = networks.ByChainID(id)
 	}
-	return ok && known.Network == chain.Mainnet
+	return ok && network.Network == chain.Mainnet
 }
 
-// limit is the limit of an asset; nil means none.
-func (c ChainPolicy) limit(contract chain.Address) (*Limit, bool) {
+// assetLimit is the limit of an asset; nil means none.
+func (c ChainPolicy) assetLimit(contract chain.Address) (*Limit, bool) {
 	l, ok := c.Assets[contract]
 	switch {
 	case ok && !l.Unlimited:
@@ -204,40 +204,40 @@ func (c ChainPolicy) limit(contract chain.Address) (*Limit, bool) {
 	return nil, false
 }
 
-// feeDay is what a wallet may spend on fees in a day; nil means no limit.
-func (c ChainPolicy) feeDay() *money.Amount {
-	most := c.FeeDayMax
-	if most.IsZero() {
+// feeDayLimit is what a wallet may spend on fees in a day; nil means no limit.
+func (c ChainPolicy) feeDayLimit() *money.Amount {
+	limit := c.FeeDayMax
+	if limit.IsZero() {
 		if c.Unlimited {
 			return nil
 		}
 		var err error
-		if most, err = c.FeeMax.Mul(feeDayDefault); err != nil {
-			most = amountMax
+		if limit, err = c.FeeMax.Mul(feeDayDefault); err != nil {
+			limit = amountMax
 		}
 	}
-	return &most
+	return &limit
 }
 
-// asset is what a limit is kept for.
-type asset struct {
+// limitScope is what a limit is kept for.
+type limitScope struct {
 	chain    chain.Name
 	contract chain.Address
 	org      string // "" for all organizations together
 }
 
-// spent remembers the payments of one asset, or the fees of one wallet, in the window.
-type spent struct {
-	at     []time.Time
-	amount []money.Amount
-	total  money.Amount
+// windowTotal remembers the payments of one asset, or the fees of one wallet, in the window.
+type windowTotal struct {
+	times   []time.Time
+	amounts []money.Amount
+	total   money.Amount
 }
 
-// old is how many payments have left the window, and what they came to.
-func (s *spent) old(now time.Time) (n int, sum money.Amount) {
-	for n < len(s.at) && now.Sub(s.at[n]) >= window {
+// sumExpired is how many payments have left the window, and what they came to.
+func (s *windowTotal) sumExpired(now time.Time) (n int, sum money.Amount) {
+	for n < len(s.times) && now.Sub(s.times[n]) >= limitWindow {
 		var err error
-		if sum, err = sum.Add(s.amount[n]); err != nil {
+		if sum, err = sum.Add(s.amounts[n]); err != nil {
 			panic("local: a part of a limit's total is more than any number")
 		}
 		n++
@@ -245,178 +245,180 @@ func (s *spent) old(now time.Time) (n int, sum money.Amount) {
 	return n, sum
 }
 
-// in is what was paid within the window. It forgets nothing: a clock that is ahead
+// sumWithin is what was paid within the window. It forgets nothing: a clock that is ahead
 // for a moment would free limits for good.
-func (s *spent) in(now time.Time) money.Amount {
+func (s *windowTotal) sumWithin(now time.Time) money.Amount {
 	if s == nil {
 		return money.Zero
 	}
-	_, sum := s.old(now)
-	return less(s.total, sum)
+	_, sum := s.sumExpired(now)
+	return mustSubtract(s.total, sum)
 }
 
-func less(total, part money.Amount) money.Amount {
-	rest, err := total.Sub(part)
+func mustSubtract(total, part money.Amount) money.Amount {
+	remaining, err := total.Sub(part)
 	if err != nil {
 		panic("local: a limit's total is less than its parts")
 	}
-	return rest
+	return remaining
 }
 
-// limits are the sums of admitted payments. They are kept for every asset, with a
+// paymentTotals are the sums of admitted payments. They are kept for every asset, with a
 // limit or without, so that a limit that is set later counts what went before.
-type limits map[asset]*spent
+type paymentTotals map[limitScope]*windowTotal
 
-// outward tells whether an intent pays somebody else.
-func outward(i signer.Intent) bool { return i.Purpose == signer.Payment || i.Purpose == signer.Return }
+// isOutgoing tells whether an intent pays somebody else.
+func isOutgoing(intent signer.Intent) bool {
+	return intent.Purpose == signer.Payment || intent.Purpose == signer.Return
+}
 
-// take counts an admitted payment, and drops what has left the window by the time of
+// addPayment counts an admitted payment, and drops what has left the window by the time of
 // its entry. A sum beyond 2^256 counts as 2^256-1: no limit can be above it.
-func (l limits) take(i signer.Intent, at time.Time) {
-	if !outward(i) {
+func (l paymentTotals) addPayment(intent signer.Intent, paidAt time.Time) {
+	if !isOutgoing(intent) {
 		return
 	}
-	for _, a := range assets(i) {
-		s := l[a]
-		if s == nil {
-			s = &spent{}
-			l[a] = s
+	for _, scope := range limitScopes(intent) {
+		total := l[scope]
+		if total == nil {
+			total = &windowTotal{}
+			l[scope] = total
 		}
-		s.take(i.Amount, at)
+		total.addAmount(intent.Amount, paidAt)
 	}
 }
 
-func (s *spent) take(amount money.Amount, at time.Time) {
-	n, sum := s.old(at)
-	s.at, s.amount, s.total = s.at[n:], s.amount[n:], less(s.total, sum)
-	if room := less(amountMax, s.total); room.Less(amount) {
+func (s *windowTotal) addAmount(amount money.Amount, paidAt time.Time) {
+	n, sum := s.sumExpired(paidAt)
+	s.times, s.amounts, s.total = s.times[n:], s.amounts[n:], mustSubtract(s.total, sum)
+	if room := mustSubtract(amountMax, s.total); room.Less(amount) {
 		amount = room
 	}
 	s.total, _ = s.total.Add(amount)
-	s.at, s.amount = append(s.at, at), append(s.amount, amount)
+	s.times, s.amounts = append(s.times, paidAt), append(s.amounts, amount)
 }
 
 var amountMax = money.MustParse("115792089237316195423570985008687907853269984665640564039457584007913129639935")
 
-func assets(i signer.Intent) [2]asset {
-	return [2]asset{{i.Chain, i.Contract, i.From.OrgID}, {i.Chain, i.Contract, ""}}
+func limitScopes(intent signer.Intent) [2]limitScope {
+	return [2]limitScope{{intent.Chain, intent.Contract, intent.From.OrgID}, {intent.Chain, intent.Contract, ""}}
 }
 
-// redate counts what is dated later than a confirmed time as made at that time, and nothing
+// redateEntries counts what is dated later than a confirmed time as made at that time, and nothing
 // as made earlier than it was: a wrong clock had dropped what is within the window again.
-func (x *index) redate(confirmed time.Time) {
-	earlier := func(at time.Time) time.Time {
-		if at.After(confirmed) {
+func (x *journalIndex) redateEntries(confirmed time.Time) {
+	capTime := func(recordedAt time.Time) time.Time {
+		if recordedAt.After(confirmed) {
 			return confirmed
 		}
-		return at
+		return recordedAt
 	}
-	x.adopted = earlier(x.adopted)
-	for id, e := range x.endorsed {
-		e.at = earlier(e.at)
-		x.endorsed[id] = e
+	x.adoptedAt = capTime(x.adoptedAt)
+	for id, e := range x.endorsements {
+		e.endorsedAt = capTime(e.endorsedAt)
+		x.endorsements[id] = e
 	}
 	type taking struct {
 		seq  uint64
 		at   time.Time
 		take func()
 	}
-	var all []taking
-	x.limits, x.fees = limits{}, fees{}
-	for _, i := range x.intents {
-		i.at = earlier(i.at)
-		if confirmed.Sub(i.at) < window {
-			all = append(all, taking{i.seq, i.at, func() { x.limits.take(i.Intent, i.at) }})
+	var takings []taking
+	x.paymentTotals, x.feeTotals = paymentTotals{}, feeTotals{}
+	for _, intent := range x.intents {
+		intent.admittedAt = capTime(intent.admittedAt)
+		if confirmed.Sub(intent.admittedAt) < limitWindow {
+			takings = append(takings, taking{intent.seq, intent.admittedAt, func() { x.paymentTotals.addPayment(intent.Intent, intent.admittedAt) }})
 		}
-		of := account{x.wallets[i.Account()].address, i.Chain}
-		for n := range i.fees {
-			c := &i.fees[n]
-			c.at = earlier(c.at)
-			if confirmed.Sub(c.at) < window {
-				all = append(all, taking{c.seq, c.at, func() { x.fees.take(of, c.fees, c.at) }})
+		payer := feeAccount{x.wallets[intent.Account()].address, intent.Chain}
+		for n := range intent.charges {
+			c := &intent.charges[n]
+			c.chargedAt = capTime(c.chargedAt)
+			if confirmed.Sub(c.chargedAt) < limitWindow {
+				takings = append(takings, taking{c.seq, c.chargedAt, func() { x.feeTotals.addFee(payer, c.amount, c.chargedAt) }})
 			}
 		}
 	}
-	slices.SortFunc(all, func(a, b taking) int { return cmp.Compare(a.seq, b.seq) })
-	for _, t := range all {
+	slices.SortFunc(takings, func(a, b taking) int { return cmp.Compare(a.seq, b.seq) })
+	for _, t := range takings {
 		t.take()
 	}
 }
 
-// account is what fees are counted for.
-type account struct {
-	from  chain.Address
-	chain chain.Name
+// feeAccount is what fees are counted for.
+type feeAccount struct {
+	address chain.Address
+	chain   chain.Name
 }
 
-// fees are the sums of what signed transactions may cost. Like limits they are kept
+// feeTotals are the sums of what signed transactions may cost. Like limits they are kept
 // whether there is a limit or not.
-type fees map[account]*spent
+type feeTotals map[feeAccount]*windowTotal
 
-func (f fees) take(a account, fee money.Amount, at time.Time) {
-	if f[a] == nil {
-		f[a] = &spent{}
+func (f feeTotals) addFee(account feeAccount, fee money.Amount, signedAt time.Time) {
+	if f[account] == nil {
+		f[account] = &windowTotal{}
 	}
-	f[a].take(fee, at)
+	f[account].addAmount(fee, signedAt)
 }
 
-// allow asks whether a wallet may sign for so much more, without taking it.
-func (f fees) allow(p ChainPolicy, a account, more money.Amount, now time.Time) *signer.Refusal {
-	most := p.feeDay()
-	if most == nil {
+// checkFee asks whether a wallet may sign for so much more, without taking it.
+func (f feeTotals) checkFee(p ChainPolicy, account feeAccount, added money.Amount, now time.Time) *signer.Refusal {
+	limit := p.feeDayLimit()
+	if limit == nil {
 		return nil
 	}
-	before := f[a].in(now)
-	if total, err := before.Add(more); err != nil || most.Less(total) {
+	spent := f[account].sumWithin(now)
+	if total, err := spent.Add(added); err != nil || limit.Less(total) {
 		return refuse(signer.FeeLimit, "%s has signed for fees of %v on %s in 24 hours; %v more would pass feeDayMax of the policy, %v: "+
-			"wait until the day has passed, or find out what spends so much and raise it", a.from, before, a.chain, more, *most)
+			"wait until the day has passed, or find out what spends so much and raise it", account.address, spent, account.chain, added, *limit)
 	}
 	return nil
 }
 
-// within asks of one payment whether the policy lets it pass as it stands now. What
+// checkCurrent asks of one payment whether the policy lets it pass as it stands now. What
 // counts more than one was taken when it was admitted.
-func (c ChainPolicy) within(i signer.Intent) *signer.Refusal {
-	switch i.Purpose {
+func (c ChainPolicy) checkCurrent(intent signer.Intent) *signer.Refusal {
+	switch intent.Purpose {
 	case signer.Payment, signer.Return:
-		limit, ok := c.limit(i.Contract)
+		limit, ok := c.assetLimit(intent.Contract)
 		if !ok {
-			return refuse(signer.PolicyLimit, "the policy has no limit for asset %q on %s any more", i.Contract, i.Chain)
+			return refuse(signer.PolicyLimit, "the policy has no limit for asset %q on %s any more", intent.Contract, intent.Chain)
 		}
-		if limit != nil && limit.PaymentMax.Less(i.Amount) {
-			return refuse(signer.PolicyLimit, "one payment may be at most %v units of %q on %s now, this is %v", limit.PaymentMax, i.Contract, i.Chain, i.Amount)
+		if limit != nil && limit.PaymentMax.Less(intent.Amount) {
+			return refuse(signer.PolicyLimit, "one payment may be at most %v units of %q on %s now, this is %v", limit.PaymentMax, intent.Contract, intent.Chain, intent.Amount)
 		}
-	case signer.Gas:
-		if c.GasMax.Less(i.Amount) {
-			return refuse(signer.PolicyLimit, "one gas top-up on %s may be at most %v now, this is %v", i.Chain, c.GasMax, i.Amount)
+	case signer.GasTopUp:
+		if c.GasMax.Less(intent.Amount) {
+			return refuse(signer.PolicyLimit, "one gas top-up on %s may be at most %v now, this is %v", intent.Chain, c.GasMax, intent.Amount)
 		}
-	case signer.Sweep, signer.Close, signer.Place, signer.Merge: // what a place or a merge costs is a fee
+	case signer.Sweep, signer.CloseTokenAccount, signer.CreateNonceAccount, signer.Consolidate: // what a place or a merge costs is a fee
 	}
 	return nil
 }
 
-// allow asks the limits for a payment, without taking them.
-func (l limits) allow(p ChainPolicy, i signer.Intent, now time.Time) *signer.Refusal {
-	limit, ok := p.limit(i.Contract)
+// checkPayment asks the limits for a payment, without taking them.
+func (l paymentTotals) checkPayment(p ChainPolicy, intent signer.Intent, now time.Time) *signer.Refusal {
+	limit, ok := p.assetLimit(intent.Contract)
 	if !ok {
 		return refuse(signer.RefusedNotConfigured,
-			"the policy has no limit for asset %q on %s: add it under chains.%s.assets", i.Contract, i.Chain, i.Chain)
+			"the policy has no limit for asset %q on %s: add it under chains.%s.assets", intent.Contract, intent.Chain, intent.Chain)
 	}
 	if limit == nil {
 		return nil
 	}
-	if limit.PaymentMax.Less(i.Amount) {
-		return refuse(signer.PolicyLimit, "one payment may be at most %v units of %q on %s, this is %v", limit.PaymentMax, i.Contract, i.Chain, i.Amount)
+	if limit.PaymentMax.Less(intent.Amount) {
+		return refuse(signer.PolicyLimit, "one payment may be at most %v units of %q on %s, this is %v", limit.PaymentMax, intent.Contract, intent.Chain, intent.Amount)
 	}
-	of := assets(i)
-	for n, who := range []struct {
+	scopes := limitScopes(intent)
+	for n, bound := range []struct {
 		name string
 		most money.Amount
-	}{{"organization " + i.From.OrgID, limit.OrganizationMax}, {"installation", limit.OverallMax}} {
-		before := l[of[n]].in(now)
-		if total, err := before.Add(i.Amount); err != nil || who.most.Less(total) {
+	}{{"organization " + intent.From.OrgID, limit.OrganizationMax}, {"installation", limit.OverallMax}} {
+		spent := l[scopes[n]].sumWithin(now)
+		if total, err := spent.Add(intent.Amount); err != nil || bound.most.Less(total) {
 			return refuse(signer.PolicyLimit, "the %s may pay at most %v units of %q on %s in 24 hours; this is %v on top of %v",
-				who.name, who.most, i.Contract, i.Chain, i.Amount, before)
+				bound.name, bound.most, intent.Contract, intent.Chain, intent.Amount, spent)
 		}
 	}
 	return nil

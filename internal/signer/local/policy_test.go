@@ -51,23 +51,23 @@ func TestNothingIsUnlimitedOnAMainNetwork(t *testing.T) {
 // is signed, and no third payment gets the key.
 func TestAJournalWithAKeyTwiceOpensAndPaysNoThird(t *testing.T) {
 	t.Parallel()
-	in := install(t, t.TempDir())
+	in := newInstallation(t, t.TempDir())
 	s := in.open(t)
 	first, second, third := payment("wd_1", 1), payment("wd_2", 1), payment("wd_3", 1)
 	first.IdempotencyKeyHash, third.IdempotencyKeyHash = "aa", "aa"
 	second.IdempotencyKeyHash = "bb"
 	pay(t, s, first, 0)
-	if _, err := s.Admit(t.Context(), second); err != nil {
+	if _, err := s.AdmitIntent(t.Context(), second); err != nil {
 		t.Fatal(err)
 	}
-	shut(t, s)
+	closeSigner(t, s)
 	in.rewrite(t, `"idempotencyKeyHash":"bb"`, `"idempotencyKeyHash":"aa"`)
 
 	s = in.open(t)
 	second.IdempotencyKeyHash = "aa"
 	pay(t, s, second, 1)
 	var no *signer.Refusal
-	if _, err := s.Admit(t.Context(), third); !errors.As(err, &no) || no.Code != signer.RefusedKey || !strings.Contains(no.Message, "wd_1") {
+	if _, err := s.AdmitIntent(t.Context(), third); !errors.As(err, &no) || no.Code != signer.RefusedKey || !strings.Contains(no.Message, "wd_1") {
 		t.Errorf("got %v, want a refusal %s that names wd_1", err, signer.RefusedKey)
 	}
 }
@@ -88,7 +88,7 @@ func rewritten(t *testing.T, journal []byte, old, replacement string) (out []byt
 		}
 		e.Body = json.RawMessage(strings.ReplaceAll(string(e.Body), old, replacement))
 		e.Prev = prev.Hash
-		e.Hash = e.Sum()
+		e.Hash = e.ComputeHash()
 		prev = e.Head()
 		out = append(append(out, marshal(t, e)...), '\n')
 	}

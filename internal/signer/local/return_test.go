@@ -17,14 +17,14 @@ func TestAReturnGoesOnlyWhereItWasSent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, _ := signertest.Asking(t, key)
+	s, _ := signertest.NewWithGrants(t, key)
 	from := signertest.Deposit("org_1", "alice")
-	if _, err := s.Issue(t.Context(), from); err != nil {
+	if _, err := s.IssueAddress(t.Context(), from); err != nil {
 		t.Fatal(err)
 	}
 	i := signer.Intent{
 		ID: "res_1", Purpose: signer.Return, Chain: signertest.Chain, From: from, To: signertest.Stranger,
-		Contract: signertest.Limited, Amount: money.Units(5), MintID: 1,
+		Contract: signertest.LimitedToken, Amount: money.Units(5), MintID: 1,
 	}
 	terms := signer.Terms{
 		OrgID: from.OrgID, WithdrawalID: i.ID, Chain: i.Chain, MintID: i.MintID, Contract: i.Contract, To: i.To, Amount: i.Amount,
@@ -32,19 +32,19 @@ func TestAReturnGoesOnlyWhereItWasSent(t *testing.T) {
 	refused := func(name string, i signer.Intent) {
 		t.Helper()
 		var no *signer.Refusal
-		if _, err := s.Admit(t.Context(), i); !errors.As(err, &no) || no.Code != signer.RefusedGrant {
+		if _, err := s.AdmitIntent(t.Context(), i); !errors.As(err, &no) || no.Code != signer.RefusedGrant {
 			t.Errorf("%s: got %v, want a refusal of its grant", name, err)
 		}
 	}
 	refused("without a grant", i)
-	i.Grant = key.Grant(terms, money.Zero, 0, 0, nil)
+	i.Grant = key.MakeGrant(terms, money.Zero, 0, 0, nil)
 	more := i
 	more.Amount = money.Units(6)
 	refused("of more", more)
 	other := i
 	other.ID = "res_2"
 	refused("for another resolution", other)
-	if _, err := s.Admit(t.Context(), i); err != nil {
+	if _, err := s.AdmitIntent(t.Context(), i); err != nil {
 		t.Errorf("as it was sent: got %v, want it admitted", err)
 	}
 }

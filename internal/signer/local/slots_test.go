@@ -14,7 +14,7 @@ import (
 )
 
 // in puts what is asked for into another slot.
-func (v *vault) in(r signer.SignRequest, at chain.Address, value, proof string, price uint64) signer.SignRequest {
+func (v *solanaEnv) in(r signer.SignRequest, at chain.Address, value, proof string, price uint64) signer.SignRequest {
 	v.t.Helper()
 	tx, err := solanatx.Decode(r.Payload)
 	if err != nil {
@@ -24,7 +24,7 @@ func (v *vault) in(r signer.SignRequest, at chain.Address, value, proof string, 
 	if r.Payload, err = tx.Payload(); err != nil {
 		v.t.Fatal(err)
 	}
-	r.Slot.Lease, r.Proof = tx.Lease(), proof
+	r.Slot.Key, r.Proof = tx.SlotKey(), proof
 	return r
 }
 
@@ -32,7 +32,7 @@ func (v *vault) in(r signer.SignRequest, at chain.Address, value, proof string, 
 // it advances a nonce, so each variant of it would be mined: decision 0070.
 func TestNothingIsSignedInASlotThatIsNotProven(t *testing.T) {
 	t.Parallel()
-	v := newVault(t)
+	v := newSolanaEnv(t)
 	own := func(treasury chain.Address, n uint32) chain.Address {
 		at, err := solanatx.NonceAccount(treasury, n)
 		if err != nil {
@@ -45,7 +45,7 @@ func TestNothingIsSignedInASlotThatIsNotProven(t *testing.T) {
 	give := v.payment("res_1", "")
 	give.Purpose, give.From, give.Payer, give.CustomerID = signer.Return, v.deposit.WalletRef, &v.treasury.WalletRef, ""
 	shut := v.sweep("cl_1")
-	shut.Purpose, shut.Amount, shut.Holds = signer.Close, money.Units(solanatx.TokenAccountRent), nil
+	shut.Purpose, shut.Amount, shut.WalletBalance = signer.CloseTokenAccount, money.Units(solanatx.TokenAccountRent), nil
 	other := v.sweep("sw_2")
 	other.Contract = ""
 	for _, i := range []signer.Intent{pay, token, sweep, give, shut, other} {
@@ -56,12 +56,12 @@ func TestNothingIsSignedInASlotThatIsNotProven(t *testing.T) {
 	with := v.request(sweep, 0, nonceA, func(tx *solanatx.Tx) {
 		tx.Moves = append(tx.Moves, solanatx.Move{From: v.deposit.Address, To: v.treasury.Address, Amount: other.Amount})
 	})
-	with.With = []string{other.ID}
+	with.TxMemberIDs = []string{other.ID}
 	for what, r := range map[string]signer.SignRequest{
 		"a payment": v.request(pay, 0, nonceA, nil), "a payment of a token": v.request(token, 0, nonceA, nil), "a sweep": v.request(sweep, 0, nonceA, nil),
 		"a return": v.request(give, 0, nonceA, nil), "several": with, "a cancel": cancel,
 		"a close": v.request(shut, 0, nonceA, func(tx *solanatx.Tx) {
-			c, err := solanatx.CloseOf(chain.Payment{From: v.deposit.Address, Contract: solUSDC}, solTokens)
+			c, err := solanatx.NewClose(chain.Payment{From: v.deposit.Address, Contract: solUSDC}, solTokens)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -103,7 +103,7 @@ func TestNothingIsSignedInASlotThatIsNotProven(t *testing.T) {
 // A journal of before the rule replays; what is new in its slots needs a proof like all.
 func TestASlotOfAnOldJournalIsProvenWhenItIsSignedInAgain(t *testing.T) {
 	t.Parallel()
-	v := newVault(t)
+	v := newSolanaEnv(t)
 	i := v.payment("wd_1", "")
 	v.admit(i)
 	r := v.request(i, 0, nonceA, nil)
@@ -141,7 +141,7 @@ func TestASlotOfAnOldJournalIsProvenWhenItIsSignedInAgain(t *testing.T) {
 }
 
 // rewrite changes the words of a closed journal, and its hashes as whoever wrote it would.
-func (v *vault) rewrite(old, replacement string) {
+func (v *solanaEnv) rewrite(old, replacement string) {
 	v.t.Helper()
 	was, err := os.ReadFile(v.conf.Journal)
 	if err == nil {

@@ -30,46 +30,46 @@ var (
 )
 
 func durable(block string) string {
-	v, err := solanatx.Durable(block)
+	v, err := solanatx.NonceValueAfter(block)
 	if err != nil {
 		panic(err)
 	}
 	return v
 }
 
-// vault is a signer with the treasury and a deposit wallet of one organization.
-type vault struct {
+// solanaEnv is a signer with the treasury and a deposit wallet of one organization.
+type solanaEnv struct {
 	t                 *testing.T
 	s                 *local.Signer
 	conf              local.Config
 	seed              keys.Seed
-	treasury, deposit signer.Issued
+	treasury, deposit signer.IssuedAddress
 }
 
-func newVault(t *testing.T) *vault {
+func newSolanaEnv(t *testing.T) *solanaEnv {
 	t.Helper()
 	seed, err := keys.NewSeed()
 	if err != nil {
 		t.Fatal(err)
 	}
-	v := &vault{t: t, seed: seed, conf: local.Config{Journal: filepath.Join(t.TempDir(), "journal"), Policy: local.Policy{
+	v := &solanaEnv{t: t, seed: seed, conf: local.Config{Journal: filepath.Join(t.TempDir(), "journal"), Policy: local.Policy{
 		WhitelistCoolingOff: "0s",
 		Chains: map[chain.Name]local.ChainPolicy{chain.Solana: {
 			SignerID: genesis, FeeMax: money.Units(10_000_000), GasMax: money.Units(lamports), Unlimited: true,
 		}},
 	}}}
-	if err := local.Create(v.conf, seed); err != nil {
+	if err := local.CreateJournal(v.conf, seed); err != nil {
 		t.Fatal(err)
 	}
 	v.open()
 	for _, w := range []struct {
 		ref  signer.WalletRef
-		into *signer.Issued
+		into *signer.IssuedAddress
 	}{
 		{signer.WalletRef{OrgID: "org_1", Family: chain.SolanaFamily, Purpose: "TREASURY"}, &v.treasury},
 		{signer.WalletRef{OrgID: "org_1", Family: chain.SolanaFamily, Purpose: "CUSTOMER_DEPOSIT", Subject: "ann"}, &v.deposit},
 	} {
-		if *w.into, err = v.s.Issue(t.Context(), w.ref); err != nil {
+		if *w.into, err = v.s.IssueAddress(t.Context(), w.ref); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -77,7 +77,7 @@ func newVault(t *testing.T) *vault {
 	return v
 }
 
-func (v *vault) open() {
+func (v *solanaEnv) open() {
 	v.t.Helper()
 	var err error
 	if v.s, err = local.Open(v.conf, v.seed); err != nil {
@@ -86,31 +86,31 @@ func (v *vault) open() {
 }
 
 // payment is an intent of the treasury, and sweep one of the deposit wallet.
-func (v *vault) payment(id string, contract chain.Address) signer.Intent {
+func (v *solanaEnv) payment(id string, contract chain.Address) signer.Intent {
 	return signer.Intent{
 		ID: id, Purpose: signer.Payment, Chain: chain.Solana, From: v.treasury.WalletRef, To: solPayee, Contract: contract,
 		Amount: money.Units(5_000_000), CustomerID: "ann", MintID: 1,
 	}
 }
 
-func (v *vault) sweep(id string) signer.Intent {
+func (v *solanaEnv) sweep(id string) signer.Intent {
 	return signer.Intent{
 		ID: id, Purpose: signer.Sweep, Chain: chain.Solana, From: v.deposit.WalletRef, Payer: &v.treasury.WalletRef,
 		To: v.treasury.Address, ToWallet: &v.treasury.WalletRef, Contract: solUSDC, Amount: money.Units(7), MintID: 1,
-		Holds: &signer.Holds{Has: money.Units(7)},
+		WalletBalance: &signer.WalletBalance{Total: money.Units(7)},
 	}
 }
 
-func (v *vault) admit(i signer.Intent) {
+func (v *solanaEnv) admit(i signer.Intent) {
 	v.t.Helper()
-	if _, err := v.s.Admit(v.t.Context(), i); err != nil {
+	if _, err := v.s.AdmitIntent(v.t.Context(), i); err != nil {
 		v.t.Fatal(err)
 	}
 }
 
 // request is what asks for an intent's signature in the nth slot, whose nonce account
 // is the treasury's first.
-func (v *vault) request(i signer.Intent, n uint64, value string, change func(*solanatx.Tx)) signer.SignRequest {
+func (v *solanaEnv) request(i signer.Intent, n uint64, value string, change func(*solanatx.Tx)) signer.SignRequest {
 	v.t.Helper()
 	account, err := solanatx.NonceAccount(v.treasury.Address, 0)
 	if err != nil {
@@ -124,7 +124,7 @@ func (v *vault) request(i signer.Intent, n uint64, value string, change func(*so
 	if i.Contract != "" {
 		program, decimals = solTokens, 6
 	}
-	move, err := solanatx.MoveOf(chain.Payment{From: from, To: i.To, Contract: i.Contract, Amount: i.Amount}, program, decimals, i.Contract != "")
+	move, err := solanatx.NewMove(chain.Payment{From: from, To: i.To, Contract: i.Contract, Amount: i.Amount}, program, decimals, i.Contract != "")
 	if err != nil {
 		v.t.Fatal(err)
 	}
@@ -140,11 +140,11 @@ func (v *vault) request(i signer.Intent, n uint64, value string, change func(*so
 	}
 	return signer.SignRequest{
 		IntentID: i.ID, Act: signer.Pay, Payload: payload,
-		Slot: signer.Slot{Nonce: n, Lease: solanatx.Lease(account, value)}, Proof: proofs[value],
+		Slot: signer.Slot{Nonce: n, Key: solanatx.SlotKey(account, value)}, Proof: proofs[value],
 	}
 }
 
-func (v *vault) signs(r signer.SignRequest) signer.Signed {
+func (v *solanaEnv) signs(r signer.SignRequest) signer.SignedTx {
 	v.t.Helper()
 	out, err := v.s.Sign(v.t.Context(), r)
 	if err != nil {
@@ -153,7 +153,7 @@ func (v *vault) signs(r signer.SignRequest) signer.Signed {
 	return out
 }
 
-func (v *vault) refuses(what string, r signer.SignRequest, want string) {
+func (v *solanaEnv) refuses(what string, r signer.SignRequest, want string) {
 	v.t.Helper()
 	if out, err := v.s.Sign(v.t.Context(), r); refusal(err) != want {
 		v.t.Errorf("%s: got %+v, %v, want it refused with %s", what, out, err, want)
@@ -165,7 +165,7 @@ func (v *vault) refuses(what string, r signer.SignRequest, want string) {
 func TestASolanaPaymentIsSignedInOneLease(t *testing.T) {
 	t.Parallel()
 	for _, contract := range []chain.Address{"", solUSDC} {
-		v := newVault(t)
+		v := newSolanaEnv(t)
 		first, second := v.payment("wd_1", contract), v.payment("wd_2", contract)
 		v.admit(first)
 		v.admit(second)
@@ -194,7 +194,7 @@ func TestASolanaPaymentIsSignedInOneLease(t *testing.T) {
 			v.refuses(string(contract)+": "+name, v.request(c.intent, c.n, c.value, c.change), c.want)
 		}
 		lied := v.request(second, 1, nonceB, nil)
-		lied.Slot.Lease = pays.Slot.Lease[:len(pays.Slot.Lease)-len(nonceA)] + solUSDCValue
+		lied.Slot.Key = pays.Slot.Key[:len(pays.Slot.Key)-len(nonceA)] + solUSDCValue
 		v.refuses("a lease that is not in the payload", lied, signer.RefusedPayload)
 		// A dearer one in the same slot, and a cancel that pays nobody.
 		v.signs(v.request(first, 0, nonceA, func(tx *solanatx.Tx) { tx.Price = 2000 }))
@@ -219,7 +219,7 @@ const solUSDCValue = string(solUSDC)
 // Invariant I-26: a deposit address never pays a fee where somebody else can.
 func TestTheTreasuryPaysTheFeeOfASolanaSweep(t *testing.T) {
 	t.Parallel()
-	v := newVault(t)
+	v := newSolanaEnv(t)
 	for name, change := range map[string]func(*signer.Intent){
 		"nobody":               func(i *signer.Intent) { i.Payer = nil },
 		"the wallet itself":    func(i *signer.Intent) { i.Payer = &v.deposit.WalletRef },
@@ -227,13 +227,13 @@ func TestTheTreasuryPaysTheFeeOfASolanaSweep(t *testing.T) {
 	} {
 		i := v.sweep("sw_" + name)
 		change(&i)
-		if _, err := v.s.Admit(t.Context(), i); refusal(err) != signer.RefusedWallet {
+		if _, err := v.s.AdmitIntent(t.Context(), i); refusal(err) != signer.RefusedWallet {
 			t.Errorf("paid for by %s: got %v, want it refused", name, err)
 		}
 	}
 	i := v.sweep("sw_1")
 	v.admit(i)
-	if _, err := v.s.Admit(t.Context(), v.sweep("sw_1")); err != nil {
+	if _, err := v.s.AdmitIntent(t.Context(), v.sweep("sw_1")); err != nil {
 		t.Errorf("again: got %v, want the same", err)
 	}
 	signed := v.signs(v.request(i, 0, nonceA, nil))
@@ -247,9 +247,9 @@ func TestTheTreasuryPaysTheFeeOfASolanaSweep(t *testing.T) {
 // for by its organization's treasury, and nothing else of that signs for it.
 func TestTheTreasuryPaysTheFeeOfASolanaReturn(t *testing.T) {
 	t.Parallel()
-	v := newVault(t)
+	v := newSolanaEnv(t)
 	other := signer.WalletRef{OrgID: "org_2", Family: chain.SolanaFamily, Purpose: "TREASURY"}
-	if _, err := v.s.Issue(t.Context(), other); err != nil {
+	if _, err := v.s.IssueAddress(t.Context(), other); err != nil {
 		t.Fatal(err)
 	}
 	giveBack := func(id string, contract chain.Address) signer.Intent {
@@ -271,7 +271,7 @@ func TestTheTreasuryPaysTheFeeOfASolanaReturn(t *testing.T) {
 	} {
 		i := giveBack("res_"+name, solUSDC)
 		c.change(&i)
-		if _, err := v.s.Admit(t.Context(), i); refusal(err) != c.want {
+		if _, err := v.s.AdmitIntent(t.Context(), i); refusal(err) != c.want {
 			t.Errorf("%s: got %v, want it refused with %s", name, err, c.want)
 		}
 	}
@@ -283,15 +283,15 @@ func TestTheTreasuryPaysTheFeeOfASolanaReturn(t *testing.T) {
 		v.refuses("of the treasury's", v.request(i, uint64(n), value, func(tx *solanatx.Tx) { tx.Moves[0].From = v.treasury.Address }), signer.RefusedPayload)
 		v.refuses("at the customer's cost", v.request(i, uint64(n), value, func(tx *solanatx.Tx) { tx.Payer = v.deposit.Address }), signer.RefusedPayload)
 		signed := v.signs(v.request(i, uint64(n), value, nil))
-		if by, err := solanatx.Signers(payloadOf(t, signed.Raw)); err != nil || len(by) != 2 || by[0] != v.treasury.Address || by[1] != v.deposit.Address {
-			t.Errorf("got it signed by %v (%v), want the treasury, then the deposit wallet", by, err)
+		if signKeys, err := solanatx.Signers(payloadOf(t, signed.Raw)); err != nil || len(signKeys) != 2 || signKeys[0] != v.treasury.Address || signKeys[1] != v.deposit.Address {
+			t.Errorf("got it signed by %v (%v), want the treasury, then the deposit wallet", signKeys, err)
 		}
 	}
 }
 
 func payloadOf(t *testing.T, raw []byte) []byte {
 	t.Helper()
-	payload, _, err := solanatx.Open(raw)
+	payload, _, err := solanatx.VerifySigned(raw)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -300,31 +300,31 @@ func payloadOf(t *testing.T, raw []byte) []byte {
 
 // place is an intent that makes the treasury's nth nonce account, and made asks for the
 // signature of what does it.
-func (v *vault) place(id string, n uint32) signer.Intent {
+func (v *solanaEnv) place(id string, n uint32) signer.Intent {
 	v.t.Helper()
 	at, err := solanatx.NonceAccount(v.treasury.Address, n)
 	if err != nil {
 		v.t.Fatal(err)
 	}
 	return signer.Intent{
-		ID: id, Purpose: signer.Place, Chain: chain.Solana, From: v.treasury.WalletRef, To: at, Amount: money.Units(solanatx.NonceRent), MintID: 2,
+		ID: id, Purpose: signer.CreateNonceAccount, Chain: chain.Solana, From: v.treasury.WalletRef, To: at, Amount: money.Units(solanatx.NonceRent), MintID: 2,
 	}
 }
 
-func (v *vault) made(i signer.Intent, slot uint64, c solanatx.NonceCreation) signer.SignRequest {
+func (v *solanaEnv) made(i signer.Intent, slot uint64, c solanatx.NonceCreation) signer.SignRequest {
 	v.t.Helper()
 	payload, err := c.Payload()
 	if err != nil {
 		v.t.Fatal(err)
 	}
-	return signer.SignRequest{IntentID: i.ID, Act: signer.Pay, Payload: payload, Slot: signer.Slot{Nonce: slot, Lease: string(i.To)}}
+	return signer.SignRequest{IntentID: i.ID, Act: signer.Pay, Payload: payload, Slot: signer.Slot{Nonce: slot, Key: string(i.To)}}
 }
 
 // A place is the one thing that is paid for at an address without a wallet: there is
 // nothing in it to choose.
 func TestAPlaceIsTheTreasurysOwnWithItsRentAndNoMore(t *testing.T) {
 	t.Parallel()
-	v := newVault(t)
+	v := newSolanaEnv(t)
 	far, err := solanatx.NonceAccount(v.treasury.Address, solanatx.NonceAccountsMax)
 	if err != nil {
 		t.Fatal(err)
@@ -349,7 +349,7 @@ func TestAPlaceIsTheTreasurysOwnWithItsRentAndNoMore(t *testing.T) {
 	} {
 		i := v.place("place_"+name, 0)
 		c.change(&i)
-		if _, err := v.s.Admit(t.Context(), i); refusal(err) != c.want {
+		if _, err := v.s.AdmitIntent(t.Context(), i); refusal(err) != c.want {
 			t.Errorf("%s: got %v, want it refused with %s", name, err, c.want)
 		}
 	}
@@ -388,7 +388,7 @@ func TestAPlaceIsTheTreasurysOwnWithItsRentAndNoMore(t *testing.T) {
 // Each of them may be mined, all but one in vain.
 func TestEveryTransactionOfAPlaceCountsToTheFeesOfTheDay(t *testing.T) {
 	t.Parallel()
-	v := newVault(t)
+	v := newSolanaEnv(t)
 	p := v.conf.Policy.Chains[chain.Solana]
 	const whole = solanatx.NonceRent + solanatx.SignatureFee
 	p.Unlimited, p.FeeMax, p.FeeDayMax = false, money.Units(whole), money.Units(whole+solanatx.SignatureFee)
@@ -414,7 +414,7 @@ func TestEveryTransactionOfAPlaceCountsToTheFeesOfTheDay(t *testing.T) {
 	p.FeeMax = money.Units(whole - 1)
 	v.conf.Policy.Chains[chain.Solana] = p
 	restart()
-	if _, err := v.s.Admit(t.Context(), v.place("place_1", 1)); refusal(err) != signer.PolicyLimit {
+	if _, err := v.s.AdmitIntent(t.Context(), v.place("place_1", 1)); refusal(err) != signer.PolicyLimit {
 		t.Errorf("dearer than the policy's feeMax: got %v, want it refused before it has a slot", err)
 	}
 }
@@ -423,13 +423,13 @@ func TestEveryTransactionOfAPlaceCountsToTheFeesOfTheDay(t *testing.T) {
 // where the rest goes are all that there is to choose, and neither is.
 func TestACloseIsOfAnAddressAndItsCoinGoesToTheTreasury(t *testing.T) {
 	t.Parallel()
-	v := newVault(t)
+	v := newSolanaEnv(t)
 	intent := func(id string) signer.Intent {
 		i := v.sweep(id)
-		i.Purpose, i.Amount, i.Holds = signer.Close, money.Units(solanatx.TokenAccountRent), nil
+		i.Purpose, i.Amount, i.WalletBalance = signer.CloseTokenAccount, money.Units(solanatx.TokenAccountRent), nil
 		return i
 	}
-	other, err := v.s.Issue(t.Context(), signer.WalletRef{OrgID: "org_other", Family: chain.SolanaFamily, Purpose: "TREASURY"})
+	other, err := v.s.IssueAddress(t.Context(), signer.WalletRef{OrgID: "org_other", Family: chain.SolanaFamily, Purpose: "TREASURY"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -451,11 +451,11 @@ func TestACloseIsOfAnAddressAndItsCoinGoesToTheTreasury(t *testing.T) {
 		}, signer.RefusedDestination},
 		"of no token":         {func(i *signer.Intent) { i.Contract = "" }, signer.RefusedDestination},
 		"paid for by its own": {func(i *signer.Intent) { i.Payer = nil }, signer.RefusedWallet},
-		"with holdings":       {func(i *signer.Intent) { i.Holds = &signer.Holds{} }, signer.RefusedMalformed},
+		"with holdings":       {func(i *signer.Intent) { i.WalletBalance = &signer.WalletBalance{} }, signer.RefusedMalformed},
 	} {
 		i := intent("cl_" + name)
 		c.change(&i)
-		if _, err := v.s.Admit(t.Context(), i); refusal(err) != c.want {
+		if _, err := v.s.AdmitIntent(t.Context(), i); refusal(err) != c.want {
 			t.Errorf("%s: got %v, want it refused with %s", name, err, c.want)
 		}
 	}
@@ -463,7 +463,7 @@ func TestACloseIsOfAnAddressAndItsCoinGoesToTheTreasury(t *testing.T) {
 	v.admit(i)
 	v.admit(sweep)
 	shut := func(of, mint chain.Address) func(*solanatx.Tx) {
-		c, err := solanatx.CloseOf(chain.Payment{From: of, Contract: mint}, solTokens)
+		c, err := solanatx.NewClose(chain.Payment{From: of, Contract: mint}, solTokens)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -483,10 +483,10 @@ func TestNothingIsClosedWhereTokensLieInNoAccounts(t *testing.T) {
 	t.Parallel()
 	s, _ := signertest.New(t)
 	ours, from := signertest.Treasury("org_1"), signertest.Deposit("org_1", "alice")
-	to := signertest.Issue(t, s, ours)
-	signertest.Issue(t, s, from)
-	_, err := s.Admit(t.Context(), signer.Intent{
-		ID: "cl_1", Purpose: signer.Close, Chain: signertest.Chain, From: from, To: to, ToWallet: &ours, Contract: signertest.Limited, Amount: money.Units(5), MintID: 1,
+	to := signertest.IssueAddress(t, s, ours)
+	signertest.IssueAddress(t, s, from)
+	_, err := s.AdmitIntent(t.Context(), signer.Intent{
+		ID: "cl_1", Purpose: signer.CloseTokenAccount, Chain: signertest.Chain, From: from, To: to, ToWallet: &ours, Contract: signertest.LimitedToken, Amount: money.Units(5), MintID: 1,
 	})
 	if refusal(err) != signer.RefusedDestination {
 		t.Errorf("got %v, want it refused: its bytes would be those of a sweep", err)

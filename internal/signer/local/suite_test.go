@@ -10,7 +10,7 @@ import (
 
 func TestLocalKeepsThePromisesOfASigner(t *testing.T) {
 	t.Parallel()
-	signertest.Run(t, func(t *testing.T) (signer.Signer, ed25519.PublicKey) {
-		return signertest.Open(t, signertest.Policy(), nil)
+	signertest.RunSuite(t, func(t *testing.T) (signer.Signer, ed25519.PublicKey) {
+		return signertest.Open(t, signertest.NewPolicy(), nil)
 	})
 }

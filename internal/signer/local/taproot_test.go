@@ -26,16 +26,16 @@ func taprootOf(org, customer string) signer.WalletRef {
 	return signer.WalletRef{OrgID: org, Family: chain.BitcoinFamily, Purpose: "CUSTOMER_DEPOSIT", Subject: customer, Form: chain.Taproot}
 }
 
-func (c *chest) taproot(customer string) signer.Issued {
+func (c *bitcoinEnv) taproot(customer string) signer.IssuedAddress {
 	c.t.Helper()
-	w, err := c.s.Issue(c.t.Context(), taprootOf("org_1", customer))
+	w, err := c.s.IssueAddress(c.t.Context(), taprootOf("org_1", customer))
 	if err != nil {
 		c.t.Fatal(err)
 	}
 	return w
 }
 
-func (c *chest) reopen() {
+func (c *bitcoinEnv) reopen() {
 	c.t.Helper()
 	if err := c.s.Close(); err != nil {
 		c.t.Fatal(err)
@@ -47,14 +47,14 @@ func (c *chest) reopen() {
 // what replaces it, by a cancel and by the return of a taproot deposit.
 func TestCoinsOfBothFormsAreSpentTogether(t *testing.T) {
 	t.Parallel()
-	c := newChest(t)
+	c := newBitcoinEnv(t)
 	bob := c.taproot("bob")
 	if !bitcointx.IsTaproot(bob.Address) || bob.Form != chain.Taproot || !strings.HasPrefix(bob.Path, "m/86'/1'/") {
 		t.Fatalf("got %s at %s of form %q, want a taproot address", bob.Address, bob.Path, bob.Form)
 	}
 	change := c.admit(c.payment("wd_1"))
 	a, b := bitcoin(0, 50_000, c.treasury.Address), bitcoin(1, 70_000, bob.Address)
-	pay := c.request("wd_1", 0, 2000, change, pays(btcPayee, 60_000), a, b)
+	pay := c.request("wd_1", 0, 2000, change, paymentTo(btcPayee, 60_000), a, b)
 	signed := c.signs(pay)
 	verify(t, signed, pay.Payload)
 	if again := c.signs(pay); !bytes.Equal(again.Raw, signed.Raw) {
@@ -86,7 +86,7 @@ func TestCoinsOfBothFormsAreSpentTogether(t *testing.T) {
 		t.Error("the taproot input is spent although the other coin holds something else")
 	}
 
-	dearer := c.request("wd_1", 0, 5000, change, pays(btcPayee, 60_000), a, b)
+	dearer := c.request("wd_1", 0, 5000, change, paymentTo(btcPayee, 60_000), a, b)
 	verify(t, c.signs(dearer), dearer.Payload)
 	cancel := c.request("wd_1", 0, 9000, change, nil, a, b)
 	verify(t, c.signs(cancel), cancel.Payload)
@@ -94,7 +94,7 @@ func TestCoinsOfBothFormsAreSpentTogether(t *testing.T) {
 	back := c.payment("rt_1")
 	back.Purpose, back.From, back.Payer, back.CustomerID = signer.Return, bob.WalletRef, &c.treasury.WalletRef, ""
 	rest := c.admit(back)
-	returned := c.request("rt_1", 1, 2000, rest, pays(btcPayee, 60_000), bitcoin(2, 60_000, bob.Address), bitcoin(3, 9000, c.treasury.Address))
+	returned := c.request("rt_1", 1, 2000, rest, paymentTo(btcPayee, 60_000), bitcoin(2, 60_000, bob.Address), bitcoin(3, 9000, c.treasury.Address))
 	verify(t, c.signs(returned), returned.Payload)
 
 	index := c.s.Index()
@@ -102,15 +102,15 @@ func TestCoinsOfBothFormsAreSpentTogether(t *testing.T) {
 	if again := c.signs(pay); !bytes.Equal(again.Raw, signed.Raw) || !reflect.DeepEqual(c.s.Index(), index) {
 		t.Error("after a restart: got other bytes or rules, want the same")
 	}
-	entries, err := c.s.Entries(t.Context(), 0, 1000)
+	entries, err := c.s.EntriesAfter(t.Context(), 0, 1000)
 	if err != nil {
 		t.Fatal(err)
 	}
 	next := c.conf
 	next.Journal = filepath.Join(t.TempDir(), "next")
 	// The wallet that a return is from is asked about in its own form.
-	nonces := []local.ChainNonce{{From: c.treasury.WalletRef, Chain: chain.Bitcoin}, {From: bob.WalletRef, Chain: chain.Bitcoin}}
-	if err := local.Adopt(next, c.seed, entries, nonces); err != nil {
+	nonces := []local.ChainNonce{{Wallet: c.treasury.WalletRef, Chain: chain.Bitcoin}, {Wallet: bob.WalletRef, Chain: chain.Bitcoin}}
+	if err := local.AdoptJournal(next, c.seed, entries, nonces); err != nil {
 		t.Fatal(err)
 	}
 	c.conf = next
@@ -126,7 +126,7 @@ func TestCoinsOfBothFormsAreSpentTogether(t *testing.T) {
 // Rule DEP-44, at the signer.
 func TestAWalletHasOneFormForEver(t *testing.T) {
 	t.Parallel()
-	c := newChest(t)
+	c := newBitcoinEnv(t)
 	bob := c.taproot("bob")
 	ann := c.deposit
 	no := func(what string, w signer.WalletRef, want string) {
@@ -135,7 +135,7 @@ func TestAWalletHasOneFormForEver(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got, err := c.s.Issue(t.Context(), w); refusal(err) != want {
+		if got, err := c.s.IssueAddress(t.Context(), w); refusal(err) != want {
 			t.Errorf("%s: got %s, %v, want it refused with %s", what, got.Address, err, want)
 		}
 		if after, err := c.s.Head(t.Context()); err != nil || after != before {
@@ -179,7 +179,7 @@ func TestAWalletHasOneFormForEver(t *testing.T) {
 		i := c.payment("rt_1")
 		i.Purpose, i.Payer, i.CustomerID = signer.Return, &c.treasury.WalletRef, ""
 		of(&i)
-		if _, err := c.s.Admit(t.Context(), i); refusal(err) != signer.RefusedWallet {
+		if _, err := c.s.AdmitIntent(t.Context(), i); refusal(err) != signer.RefusedWallet {
 			t.Errorf("%s: got %v, want it refused with %s", what, err, signer.RefusedWallet)
 		}
 	}
@@ -192,18 +192,18 @@ func TestAWalletHasOneFormForEver(t *testing.T) {
 	if err := c.s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	other, err := c.seed.Wallet(taprootOf("org_1", "ann"))
+	other, err := c.seed.DeriveWallet(taprootOf("org_1", "ann"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	body, err := json.Marshal(signer.Record{Kind: signer.RecordIssue, At: "2099-01-01T00:00:00Z", Issue: &signer.IssueBody{
+	body, err := json.Marshal(signer.Record{Kind: signer.RecordIssue, RecordedAt: "2099-01-01T00:00:00Z", Issue: &signer.IssueBody{
 		WalletRef: taprootOf("org_1", "ann"), Path: other.Path(), Address: other.Address(),
 	}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	forged := signer.Entry{JournalID: seq.JournalID, Seq: seq.Seq + 1, Prev: seq.Hash, Body: body}
-	forged.Hash = forged.Sum()
+	forged.Hash = forged.ComputeHash()
 	line, err := json.Marshal(forged)
 	if err != nil {
 		t.Fatal(err)
@@ -236,7 +236,7 @@ func TestAJournalOfBeforeThereWereFormsKeepsItsBytes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &chest{t: t, seed: seed.On(chain.Local), conf: local.Config{Journal: filepath.Join(t.TempDir(), "journal"), Policy: local.Policy{
+	c := &bitcoinEnv{t: t, seed: seed.ForNetwork(chain.Local), conf: local.Config{Journal: filepath.Join(t.TempDir(), "journal"), Policy: local.Policy{
 		WhitelistCoolingOff: "0s",
 		Chains:              map[chain.Name]local.ChainPolicy{chain.Bitcoin: {SignerID: btcRegtest, FeeMax: money.Units(50_000), Unlimited: true}},
 	}}}
@@ -263,7 +263,7 @@ func TestAJournalOfBeforeThereWereFormsKeepsItsBytes(t *testing.T) {
 	}
 	c.treasury, c.deposit = c.issue("org_1", "TREASURY", ""), c.issue("org_1", "CUSTOMER_DEPOSIT", "ann")
 	for _, v := range []struct {
-		signer.Issued
+		signer.IssuedAddress
 		proof string
 	}{
 		{c.treasury, "128947075666c0c23eeddf750e7979a8adb904a99a792fa02b584ac5fdf66312bc7705a9af0bfc0b73ab44a9d25116c5658d51dba983ef7e26120f7c44516307"},
@@ -274,23 +274,23 @@ func TestAJournalOfBeforeThereWereFormsKeepsItsBytes(t *testing.T) {
 		}
 	}
 	const attested = "16:coffer-address-15:org_116:CUSTOMER_DEPOSIT3:ann7:BITCOIN52:m/84'/1'/341166832'/258888252'/610103392'/278773374'44:bcrt1qe3cfp8dtlmt6zkr7fhhhrqh2wz7vu0sn8jgtld"
-	if got := string(signer.Attested(c.deposit.WalletRef, c.deposit.Path, c.deposit.Address)); got != attested {
+	if got := string(signer.AttestedBytes(c.deposit.WalletRef, c.deposit.Path, c.deposit.Address)); got != attested {
 		t.Errorf("got %s, want %s", got, attested)
 	}
-	if got := string(signer.Attested(taprootOf("org_1", "ann"), c.deposit.Path, c.deposit.Address)); got != attested+"7:TAPROOT" {
+	if got := string(signer.AttestedBytes(taprootOf("org_1", "ann"), c.deposit.Path, c.deposit.Address)); got != attested+"7:TAPROOT" {
 		t.Errorf("taproot: got %s, want one word more", got)
 	}
 	back := c.payment("rt_1")
 	back.Purpose, back.From, back.Payer, back.CustomerID = signer.Return, c.deposit.WalletRef, &c.treasury.WalletRef, ""
 	admit := func(i signer.Intent) chain.Address {
-		if _, err := c.s.Admit(t.Context(), i); err != nil {
+		if _, err := c.s.AdmitIntent(t.Context(), i); err != nil {
 			t.Fatal(err)
 		}
 		return c.issue("org_1", "CHANGE", i.ID).Address // as wallets for change were called then
 	}
 	old2 := admit(back)
 	old1 := admit(c.payment("wd_1"))
-	r := c.request("wd_1", 0, 2000, old1, pays(btcPayee, 60_000), bitcoin(0, 50_000, c.treasury.Address), bitcoin(1, 70_000, c.deposit.Address))
+	r := c.request("wd_1", 0, 2000, old1, paymentTo(btcPayee, 60_000), bitcoin(0, 50_000, c.treasury.Address), bitcoin(1, 70_000, c.deposit.Address))
 	if got := c.signs(r).Hash; got != "d2641e2344a2cced6884a12cfda894fd07500c7776c13ba3bed84952b1c7a86a" {
 		t.Errorf("got transaction %s, want the one that was signed", got)
 	}
@@ -301,11 +301,11 @@ func TestAJournalOfBeforeThereWereFormsKeepsItsBytes(t *testing.T) {
 	// What comes after has numbers from 1 on, and what was in a slot stays its own.
 	next := c.admit(c.payment("wd_2"))
 	coin := bitcoin(2, 90_000, c.deposit.Address)
-	c.refuses("the change of a slot of before", c.request("wd_2", 1, 2000, old1, pays(btcPayee, 60_000), coin), signer.RefusedSlot)
-	if _, err := c.s.Issue(t.Context(), signer.WalletRef{OrgID: "org_1", Family: chain.BitcoinFamily, Purpose: "CHANGE", Subject: "wd_2"}); refusal(err) != signer.RefusedWallet {
+	c.refuses("the change of a slot of before", c.request("wd_2", 1, 2000, old1, paymentTo(btcPayee, 60_000), coin), signer.RefusedSlot)
+	if _, err := c.s.IssueAddress(t.Context(), signer.WalletRef{OrgID: "org_1", Family: chain.BitcoinFamily, Purpose: "CHANGE", Subject: "wd_2"}); refusal(err) != signer.RefusedWallet {
 		t.Errorf("a wallet for change that is called as before: got %v, want it refused", err)
 	}
-	c.signs(c.request("wd_2", 1, 2000, next, pays(btcPayee, 60_000), coin))
+	c.signs(c.request("wd_2", 1, 2000, next, paymentTo(btcPayee, 60_000), coin))
 	c.reopen()
 	c.refuses("its change for what a slot of before was for", c.request("rt_1", 2, 2000, next, nil, bitcoin(3, 90_000, c.deposit.Address)), signer.RefusedSlot)
 	c.signs(c.request("rt_1", 2, 2000, old2, nil, bitcoin(3, 90_000, c.deposit.Address)))

@@ -9,7 +9,7 @@ import (
 )
 
 // both is a transaction of the moves of two requests in the slot of the first.
-func (v *vault) both(a, b signer.SignRequest, with []string, change func(*solanatx.Tx)) signer.SignRequest {
+func (v *solanaEnv) both(a, b signer.SignRequest, with []string, change func(*solanatx.Tx)) signer.SignRequest {
 	v.t.Helper()
 	first, err := solanatx.Decode(a.Payload)
 	if err != nil {
@@ -29,7 +29,7 @@ func (v *vault) both(a, b signer.SignRequest, with []string, change func(*solana
 	if a.Payload, err = first.Payload(); err != nil {
 		v.t.Fatal(err)
 	}
-	a.With = with
+	a.TxMemberIDs = with
 	return a
 }
 
@@ -37,12 +37,12 @@ func (v *vault) both(a, b signer.SignRequest, with []string, change func(*solana
 // slot and by its owner's key.
 func TestSeveralIntentsAreSignedTogetherForEver(t *testing.T) {
 	t.Parallel()
-	v := newVault(t)
-	other, err := v.s.Issue(t.Context(), signer.WalletRef{OrgID: "org_1", Family: v.deposit.Family, Purpose: "CUSTOMER_DEPOSIT", Subject: "bob"})
+	v := newSolanaEnv(t)
+	other, err := v.s.IssueAddress(t.Context(), signer.WalletRef{OrgID: "org_1", Family: v.deposit.Family, Purpose: "CUSTOMER_DEPOSIT", Subject: "bob"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	stranger, err := v.s.Issue(t.Context(), signer.WalletRef{OrgID: "org_2", Family: v.deposit.Family, Purpose: "TREASURY"})
+	stranger, err := v.s.IssueAddress(t.Context(), signer.WalletRef{OrgID: "org_2", Family: v.deposit.Family, Purpose: "TREASURY"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,7 +100,7 @@ func TestSeveralIntentsAreSignedTogetherForEver(t *testing.T) {
 		cancel := v.request(one, 0, nonceA, func(tx *solanatx.Tx) { tx.Moves, tx.Price = nil, 3000+n })
 		cancel.Act = signer.Cancel
 		v.refuses("a cancel for one of them", cancel, signer.RefusedSlot)
-		cancel.With = pays.With
+		cancel.TxMemberIDs = pays.TxMemberIDs
 		v.signs(cancel)
 		v.signs(v.both(first, second, []string{"sw_2"}, dearer))
 		if err := v.s.Close(); err != nil {

@@ -10,46 +10,46 @@ import (
 	"github.com/cofferpay/coffer/internal/signer/keys"
 )
 
-// once are the families where a slot keeps nothing off the chain: of each intent one
+// singleTxFamilies are the families where a slot keeps nothing off the chain: of each intent one
 // transaction is signed, whatever becomes of it, and no cancel.
-var once = map[chain.Family]bool{chain.TronFamily: true}
+var singleTxFamilies = map[chain.Family]bool{chain.TronFamily: true}
 
-// tronWords are those of package trontx.
-type tronWords struct{}
+// tronCodec are those of package trontx.
+type tronCodec struct{}
 
-func (tronWords) read(payload []byte) (deed, error) {
+func (tronCodec) decode(payload []byte) (txEffect, error) {
 	tx, err := trontx.Decode(payload)
 	if err != nil {
-		return deed{}, err
+		return txEffect{}, err
 	}
-	return deed{
-		slot: signer.Slot{Lease: tx.Lease()}, payer: tx.Owner, costs: tx.MaxCost(), pays: one(tx.Pays),
-		cancels: func(chain.Address) error {
+	return txEffect{
+		slot: signer.Slot{Key: tx.SlotKey()}, payer: tx.Owner, maxCost: tx.MaxCost(), checkPayments: singlePayment(tx.CheckPayment),
+		checkCancel: func(chain.Address) error {
 			return errors.New("a transaction of TRON cannot be cancelled: it ends when it expires")
 		},
 	}, nil
 }
 
-func (tronWords) sign(payload []byte, by ...keys.WalletKey) ([]byte, chain.TxHash, error) {
-	if len(by) != 1 {
+func (tronCodec) signPayload(payload []byte, signKeys ...keys.WalletKey) ([]byte, chain.TxHash, error) {
+	if len(signKeys) != 1 {
 		return nil, "", errors.New("a transaction of this family has one signature")
 	}
-	signature := by[0].SignHash(trontx.Digest(payload))
-	return trontx.Attach(payload, signature[:])
+	signature := signKeys[0].SignHash(trontx.Digest(payload))
+	return trontx.AttachSignature(payload, signature[:])
 }
 
-func (tronWords) canonical(a chain.Address) bool {
+func (tronCodec) isCanonical(a chain.Address) bool {
 	_, err := trontx.Bytes(a)
 	return err == nil
 }
 
-func (tronWords) othersPay() bool { return false }
+func (tronCodec) separateFeePayer() bool { return false }
 
-func (tronWords) places(lease string) []string { return []string{lease} }
+func (tronCodec) slotResources(slotKey string) []string { return []string{slotKey} }
 
-// network is the end of the identifier of the first block, as CAIP-2 has it. No payload
+// checkSignerID is the end of the identifier of the first block, as CAIP-2 has it. No payload
 // has it: what a transaction says of the block it refers to is of one network alone.
-func (tronWords) network(signerID string) error {
+func (tronCodec) checkSignerID(signerID string) error {
 	const prefix, bytes = "0x", 4
 	if len(signerID) > len(prefix) {
 		if b, err := hex.DecodeString(signerID[len(prefix):]); err == nil && len(b) == bytes && signerID == prefix+hex.EncodeToString(b) {

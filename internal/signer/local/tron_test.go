@@ -31,13 +31,13 @@ func TestAnIntentHasOneTransactionOnTRON(t *testing.T) {
 			SignerID: "0x2b6653dc", FeeMax: money.Units(60_000_000), GasMax: money.Units(100_000_000), Unlimited: true,
 		}},
 	}}
-	if err := local.Create(conf, seed); err != nil {
+	if err := local.CreateJournal(conf, seed); err != nil {
 		t.Fatal(err)
 	}
-	v := &vault{t: t, conf: conf, seed: seed}
+	v := &solanaEnv{t: t, conf: conf, seed: seed}
 	v.open()
 	t.Cleanup(func() { _ = v.s.Close() })
-	treasury, err := v.s.Issue(t.Context(), signer.WalletRef{OrgID: "org_1", Family: chain.TronFamily, Purpose: "TREASURY"})
+	treasury, err := v.s.IssueAddress(t.Context(), signer.WalletRef{OrgID: "org_1", Family: chain.TronFamily, Purpose: "TREASURY"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,7 +51,7 @@ func TestAnIntentHasOneTransactionOnTRON(t *testing.T) {
 	}
 	request := func(i signer.Intent, n uint64, until int64, change func(*trontx.Tx)) signer.SignRequest {
 		tx := trontx.Tx{
-			Place:    trontx.Place{Owner: treasury.Address, RefHash: [8]byte{7}, From: 1_800_000_000_000, Until: 1_800_000_600_000 + until},
+			SlotRef:  trontx.SlotRef{Owner: treasury.Address, RefBlockHash: [8]byte{7}, Timestamp: 1_800_000_000_000, Expiration: 1_800_000_600_000 + until},
 			Contract: i.Contract, To: i.To, Amount: i.Amount,
 		}
 		if i.Contract != "" {
@@ -64,12 +64,12 @@ func TestAnIntentHasOneTransactionOnTRON(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return signer.SignRequest{IntentID: i.ID, Act: signer.Pay, Payload: payload, Slot: signer.Slot{Nonce: n, Lease: tx.Lease()}}
+		return signer.SignRequest{IntentID: i.ID, Act: signer.Pay, Payload: payload, Slot: signer.Slot{Nonce: n, Key: tx.SlotKey()}}
 	}
 	first, second, coin := payment("wd_1", tronUSDT), payment("wd_2", tronUSDT), payment("wd_3", "")
 	pays := request(first, 0, 0, nil)
 	signed := v.signs(pays)
-	if tx, hash, err := trontx.Open(signed.Raw); err != nil || hash != signed.Hash || tx.Owner != treasury.Address {
+	if tx, hash, err := trontx.DecodeSigned(signed.Raw); err != nil || hash != signed.Hash || tx.Owner != treasury.Address {
 		t.Errorf("got %+v of %s, %v, want what was signed", tx, hash, err)
 	}
 	if again := v.signs(pays); string(again.Raw) != string(signed.Raw) {
@@ -94,7 +94,7 @@ func TestAnIntentHasOneTransactionOnTRON(t *testing.T) {
 	v.refuses("TRX for a token", request(second, 1, 1, func(tx *trontx.Tx) { tx.Contract, tx.FeeLimit = "", 0 }), signer.RefusedPayload)
 	v.refuses("a fee above the policy", request(second, 1, 1, func(tx *trontx.Tx) { tx.FeeLimit = 60_000_000 }), signer.RefusedFee)
 	lied := request(second, 1, 1, nil)
-	lied.Slot.Lease = request(second, 1, 2, nil).Slot.Lease
+	lied.Slot.Key = request(second, 1, 2, nil).Slot.Key
 	v.refuses("a lease that is not in the payload", lied, signer.RefusedPayload)
 	v.signs(request(coin, 2, 3, nil))
 	if err := v.s.Close(); err != nil {
@@ -112,7 +112,7 @@ func TestAPolicyNamesTheNetworkOfTRON(t *testing.T) {
 	t.Parallel()
 	for id, good := range map[string]bool{"0x2b6653dc": true, "0xcd8690dc": true, "2b6653dc": false, "0x2B6653DC": false, "0x2b6653": false, "728126428": false, "": false, "0x": false} {
 		p := local.Policy{Chains: map[chain.Name]local.ChainPolicy{chain.Tron: {SignerID: id, FeeMax: money.Units(1), Unlimited: true}}}
-		if err := p.Check(); (err == nil) != good {
+		if err := p.Validate(); (err == nil) != good {
 			t.Errorf("%q: got %v, want it good: %v", id, err, good)
 		}
 	}

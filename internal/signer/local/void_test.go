@@ -22,7 +22,7 @@ func grantKey(t *testing.T, fill byte) *signer.GrantKey {
 // granted is a payment with the grant that nobody had to approve.
 func granted(k *signer.GrantKey, id string, units uint64) signer.Intent {
 	i := payment(id, units)
-	i.Grant = k.Grant(signer.Terms{
+	i.Grant = k.MakeGrant(signer.Terms{
 		OrgID: org, WithdrawalID: i.ID, Chain: i.Chain, MintID: i.MintID, Contract: i.Contract, To: i.To, Amount: i.Amount, FeeMode: "ORGANIZATION",
 	}, money.Zero, 0, 0, nil)
 	return i
@@ -32,13 +32,13 @@ func granted(k *signer.GrantKey, id string, units uint64) signer.Intent {
 // that it once had, on no later day.
 func TestAGrantEndsWhenItsWithdrawalIsVoided(t *testing.T) {
 	t.Parallel()
-	in, k := install(t, t.TempDir()), grantKey(t, 1)
+	in, k := newInstallation(t, t.TempDir()), grantKey(t, 1)
 	in.conf.Grants = k
 	s := in.open(t)
-	signertest.Issue(t, s, signertest.Treasury(org))
+	signertest.IssueAddress(t, s, signertest.Treasury(org))
 	admit := func(i signer.Intent, want string) {
 		t.Helper()
-		if _, err := s.Admit(t.Context(), i); refusal(err) != want {
+		if _, err := s.AdmitIntent(t.Context(), i); refusal(err) != want {
 			t.Errorf("%s: got %v, want %q", i.ID, err, want)
 		}
 	}
@@ -46,21 +46,21 @@ func TestAGrantEndsWhenItsWithdrawalIsVoided(t *testing.T) {
 	admit(granted(k, "wd_2", 100), "")
 	third := granted(k, "wd_3", 100)
 	admit(third, signer.PolicyLimit)
-	first, err := s.Void(t.Context(), k.Void(org, "wd_3"))
+	first, err := s.VoidIntent(t.Context(), k.MakeVoid(org, "wd_3"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	in.pass(25 * time.Hour)
 	admit(third, signer.RefusedVoid)
-	shut(t, s)
+	closeSigner(t, s)
 	s = in.open(t)
 	admit(third, signer.RefusedVoid)
 
 	// The same word again gives the same entry, also once the key is another one.
-	shut(t, s)
+	closeSigner(t, s)
 	in.conf.Grants = grantKey(t, 2)
 	s = in.open(t)
-	if again, err := s.Void(t.Context(), k.Void(org, "wd_3")); err != nil || again.Hash != first.Hash {
+	if again, err := s.VoidIntent(t.Context(), k.MakeVoid(org, "wd_3")); err != nil || again.Hash != first.Hash {
 		t.Errorf("again: got %v %v, want entry %d", again, err, first.Seq)
 	}
 	var r signer.Record
@@ -71,39 +71,39 @@ func TestAGrantEndsWhenItsWithdrawalIsVoided(t *testing.T) {
 
 func TestOnlyWhoHasTheKeyVoidsAndOnlyWithoutASlot(t *testing.T) {
 	t.Parallel()
-	in, k := install(t, t.TempDir()), grantKey(t, 1)
+	in, k := newInstallation(t, t.TempDir()), grantKey(t, 1)
 	in.conf.Grants = k
 	s := in.open(t)
-	signertest.Issue(t, s, signertest.Treasury(org))
+	signertest.IssueAddress(t, s, signertest.Treasury(org))
 	for _, i := range []signer.Intent{granted(k, "wd_1", 10), granted(k, "wd_2", 10)} {
-		if _, err := s.Admit(t.Context(), i); err != nil {
+		if _, err := s.AdmitIntent(t.Context(), i); err != nil {
 			t.Fatal(err)
 		}
 	}
-	pay := func(id string) error { return tried(t, s, payment(id, 10), signer.Pay, 0, 60_000) }
+	pay := func(id string) error { return trySign(t, s, payment(id, 10), signer.Pay, 0, 60_000) }
 	if err := pay("wd_1"); err != nil {
 		t.Fatal(err)
 	}
 	sweep := sweepOf(t, s, "sw_1", "alice")
-	if _, err := s.Admit(t.Context(), sweep); err != nil {
+	if _, err := s.AdmitIntent(t.Context(), sweep); err != nil {
 		t.Fatal(err)
 	}
-	otherID := k.Void(org, "wd_2")
+	otherID := k.MakeVoid(org, "wd_2")
 	otherID.ID = "wd_9"
 	for what, c := range map[string]struct {
 		v    signer.Void
 		want string
 	}{
 		"nobody's word":              {signer.Void{OrgID: org, ID: "wd_2"}, signer.RefusedGrant},
-		"another key's":              {grantKey(t, 2).Void(org, "wd_2"), signer.RefusedGrant},
+		"another key's":              {grantKey(t, 2).MakeVoid(org, "wd_2"), signer.RefusedGrant},
 		"that of another payment":    {otherID, signer.RefusedGrant},
-		"another organization's":     {k.Void("org_2", "wd_2"), signer.RefusedIntent},
-		"a payment that has a slot":  {k.Void(org, "wd_1"), signer.RefusedSlot},
-		"a sweep, which pays nobody": {k.Void(org, "sw_1"), signer.RefusedIntent},
+		"another organization's":     {k.MakeVoid("org_2", "wd_2"), signer.RefusedIntent},
+		"a payment that has a slot":  {k.MakeVoid(org, "wd_1"), signer.RefusedSlot},
+		"a sweep, which pays nobody": {k.MakeVoid(org, "sw_1"), signer.RefusedIntent},
 		"nothing":                    {signer.Void{}, signer.RefusedMalformed},
 	} {
 		before := headOf(t, s)
-		if _, err := s.Void(t.Context(), c.v); refusal(err) != c.want {
+		if _, err := s.VoidIntent(t.Context(), c.v); refusal(err) != c.want {
 			t.Errorf("%s: got %v, want %s", what, err, c.want)
 		}
 		if after := headOf(t, s); after != before {
@@ -112,24 +112,24 @@ func TestOnlyWhoHasTheKeyVoidsAndOnlyWithoutASlot(t *testing.T) {
 	}
 	// What was admitted and has no slot is voided, and then nothing that pays it is signed:
 	// its slot can only be filled.
-	if _, err := s.Void(t.Context(), k.Void(org, "wd_2")); err != nil {
+	if _, err := s.VoidIntent(t.Context(), k.MakeVoid(org, "wd_2")); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Void(t.Context(), k.Void("org_2", "wd_2")); refusal(err) != signer.RefusedVoid {
+	if _, err := s.VoidIntent(t.Context(), k.MakeVoid("org_2", "wd_2")); refusal(err) != signer.RefusedVoid {
 		t.Errorf("voided for another organization: got %v", err)
 	}
-	if got := refusal(tried(t, s, payment("wd_2", 10), signer.Pay, 1, 60_000)); got != signer.RefusedVoid {
+	if got := refusal(trySign(t, s, payment("wd_2", 10), signer.Pay, 1, 60_000)); got != signer.RefusedVoid {
 		t.Errorf("sign what was voided: got %q, want %s", got, signer.RefusedVoid)
 	}
-	if _, err := s.Admit(t.Context(), granted(k, "wd_2", 10)); refusal(err) != signer.RefusedVoid {
+	if _, err := s.AdmitIntent(t.Context(), granted(k, "wd_2", 10)); refusal(err) != signer.RefusedVoid {
 		t.Errorf("admit what was admitted and voided: got %v", err)
 	}
-	if err := tried(t, s, payment("wd_2", 10), signer.Cancel, 1, 60_000); err != nil {
+	if err := trySign(t, s, payment("wd_2", 10), signer.Cancel, 1, 60_000); err != nil {
 		t.Errorf("fill the slot of what was voided: got %v", err)
 	}
-	shut(t, s)
+	closeSigner(t, s)
 	s = in.open(t) // the journal is the same to who reads it
-	if got := refusal(tried(t, s, payment("wd_2", 10), signer.Pay, 1, 61_000)); got != signer.RefusedVoid {
+	if got := refusal(trySign(t, s, payment("wd_2", 10), signer.Pay, 1, 61_000)); got != signer.RefusedVoid {
 		t.Errorf("after a restart: got %q, want %s", got, signer.RefusedVoid)
 	}
 }

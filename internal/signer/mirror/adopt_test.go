@@ -19,24 +19,24 @@ import (
 	"github.com/cofferpay/coffer/internal/wallet"
 )
 
-// limited is a payment of the token that has limits.
-func limited(id string, units uint64) signer.Intent {
+// limitedPayment is a payment of the token that has limits.
+func limitedPayment(id string, units uint64) signer.Intent {
 	return signer.Intent{
 		ID: id, Purpose: signer.Payment, Chain: signertest.Chain, From: signertest.Treasury(org), To: signertest.Stranger,
-		Contract: signertest.Limited, Amount: money.Units(units), CustomerID: "alice", IdempotencyKeyHash: signertest.KeyHash(id),
+		Contract: signertest.LimitedToken, Amount: money.Units(units), CustomerID: "alice", IdempotencyKeyHash: signertest.KeyHash(id),
 	}
 }
 
-func (h *house) sign(t *testing.T, i signer.Intent, nonce uint64) (signer.Signed, error) {
+func (h *mirrorEnv) sign(t *testing.T, i signer.Intent, nonce uint64) (signer.SignedTx, error) {
 	t.Helper()
-	from := signertest.Issue(t, h.s, i.From)
+	from := signertest.IssueAddress(t, h.s, i.From)
 	return h.s.Sign(t.Context(), signer.SignRequest{
 		IntentID: i.ID, Slot: signer.Slot{Nonce: nonce}, Act: signer.Pay,
-		Payload: signertest.PayloadOf(t, i, from, nonce, signertest.Fees()),
+		Payload: signertest.IntentPayload(t, i, from, nonce, signertest.UsualFees()),
 	})
 }
 
-func (h *house) lose(t *testing.T) []byte {
+func (h *mirrorEnv) lose(t *testing.T) []byte {
 	t.Helper()
 	lost := h.swap(t, nil)
 	if err := errors.Join(h.s.Close(), os.Remove(h.conf.Journal)); err != nil {
@@ -47,8 +47,8 @@ func (h *house) lose(t *testing.T) []byte {
 
 func TestLostJournalIsRebuiltFromItsCopy(t *testing.T) {
 	t.Parallel()
-	h := build(t)
-	b := h.base(t, org)
+	h := newMirrorEnv(t)
+	b := h.newDatabase(t, org)
 	b.mustImport(t)
 	alice, err := b.book.Address(t.Context(), signertest.Deposit(org, "alice"))
 	if err != nil {
@@ -57,11 +57,11 @@ func TestLostJournalIsRebuiltFromItsCopy(t *testing.T) {
 	for _, id := range []string{"wd_1", "wd_2", "wd_3"} {
 		b.order(t, id)
 	}
-	first, second, third := limited("wd_1", 100), limited("wd_2", 100), limited("wd_3", 50)
+	first, second, third := limitedPayment("wd_1", 100), limitedPayment("wd_2", 100), limitedPayment("wd_3", 50)
 	b.slot(t, first, 0)
 	b.slot(t, second, 1)
 	for _, i := range []signer.Intent{first, second} {
-		if _, err := h.s.Admit(t.Context(), i); err != nil {
+		if _, err := h.s.AdmitIntent(t.Context(), i); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -72,7 +72,7 @@ func TestLostJournalIsRebuiltFromItsCopy(t *testing.T) {
 	b.mustImport(t)
 	// The last words of the lost journal: one that its change copied, after one that
 	// nobody copied.
-	if _, err := h.s.Admit(t.Context(), third); err != nil {
+	if _, err := h.s.AdmitIntent(t.Context(), third); err != nil {
 		t.Fatal(err)
 	}
 	signed, err := h.sign(t, second, 1)
@@ -84,50 +84,52 @@ func TestLostJournalIsRebuiltFromItsCopy(t *testing.T) {
 	}
 	lost := h.lose(t)
 
-	copied, err := mirror.Copied(t.Context(), b.db)
+	copied, err := mirror.CopiedEntries(t.Context(), b.db)
 	if err != nil {
 		t.Fatal(err)
 	}
 	treasury := signertest.Treasury(org)
 	at := func(next uint64) []local.ChainNonce {
-		return []local.ChainNonce{{From: treasury, Chain: signertest.Chain, Next: next}}
+		return []local.ChainNonce{{Wallet: treasury, Chain: signertest.Chain, NextNonce: next}}
 	}
-	other := build(t)
+	other := newMirrorEnv(t)
 	for name, try := range map[string]func() error{
-		"an empty copy":             func() error { return local.Adopt(h.conf, h.seed, nil, at(1)) },
-		"a chain that nobody asked": func() error { return local.Adopt(h.conf, h.seed, copied, nil) },
-		"a chain that knows more":   func() error { return local.Adopt(h.conf, h.seed, copied, at(3)) },
+		"an empty copy":             func() error { return local.AdoptJournal(h.conf, h.seed, nil, at(1)) },
+		"a chain that nobody asked": func() error { return local.AdoptJournal(h.conf, h.seed, copied, nil) },
+		"a chain that knows more":   func() error { return local.AdoptJournal(h.conf, h.seed, copied, at(3)) },
 		"a payer that the copy lacks": func() error {
-			return local.Adopt(h.conf, h.seed, copied, append(at(1), local.ChainNonce{From: signertest.Treasury("org_9"), Chain: signertest.Chain, Next: 1}))
+			return local.AdoptJournal(h.conf, h.seed, copied, append(at(1), local.ChainNonce{Wallet: signertest.Treasury("org_9"), Chain: signertest.Chain, NextNonce: 1}))
 		},
-		"another seed":      func() error { return local.Adopt(h.conf, other.seed, copied, at(1)) },
-		"a file in the way": func() error { return local.Adopt(other.conf, h.seed, copied, at(1)) },
+		"another seed":      func() error { return local.AdoptJournal(h.conf, other.seed, copied, at(1)) },
+		"a file in the way": func() error { return local.AdoptJournal(other.conf, h.seed, copied, at(1)) },
 		"a policy without the chain": func() error {
 			c := h.conf
 			c.Policy = local.Policy{Chains: map[chain.Name]local.ChainPolicy{chain.Base: c.Policy.Chains[signertest.Chain]}}
-			return local.Adopt(c, h.seed, copied, at(1))
+			return local.AdoptJournal(c, h.seed, copied, at(1))
 		},
 		"a copy without an admission": func() error {
-			return local.Adopt(h.conf, h.seed, slices.DeleteFunc(slices.Clone(copied), func(e signer.Entry) bool { return bytes.Contains(e.Body, []byte(`"ADMIT"`)) }), at(1))
+			return local.AdoptJournal(h.conf, h.seed, slices.DeleteFunc(slices.Clone(copied), func(e signer.Entry) bool { return bytes.Contains(e.Body, []byte(`"ADMIT"`)) }), at(1))
 		},
-		"an entry twice": func() error { return local.Adopt(h.conf, h.seed, append(slices.Clone(copied), copied[2]), at(1)) },
+		"an entry twice": func() error {
+			return local.AdoptJournal(h.conf, h.seed, append(slices.Clone(copied), copied[2]), at(1))
+		},
 		"an entry that was changed": func() error {
-			return local.Adopt(h.conf, h.seed, forge(t, copied, false, `"amount":"100"`, `"amount":"999"`), at(1))
+			return local.AdoptJournal(h.conf, h.seed, forge(t, copied, false, `"amount":"100"`, `"amount":"999"`), at(1))
 		},
 		"a forged address": func() error {
-			return local.Adopt(h.conf, h.seed, forge(t, copied, true, string(alice.Address), string(signertest.Token)), at(1))
+			return local.AdoptJournal(h.conf, h.seed, forge(t, copied, true, string(alice.Address), string(signertest.Token)), at(1))
 		},
 		"a forged payee": func() error {
-			return local.Adopt(h.conf, h.seed, forge(t, copied, true, `"to":"`+string(signertest.Stranger), `"to":"`+string(signertest.Token)), at(1))
+			return local.AdoptJournal(h.conf, h.seed, forge(t, copied, true, `"to":"`+string(signertest.Stranger), `"to":"`+string(signertest.Token)), at(1))
 		},
 		"a forged transaction": func() error {
-			return local.Adopt(h.conf, h.seed, forge(t, copied, true, string(paid.Hash), "0x00"), at(1))
+			return local.AdoptJournal(h.conf, h.seed, forge(t, copied, true, string(paid.Hash), "0x00"), at(1))
 		},
 		"a payee of ours": func() error {
-			return local.Adopt(h.conf, h.seed, forge(t, copied, true, `"to":"`+string(signertest.Stranger), `"to":"`+string(alice.Address)), at(1))
+			return local.AdoptJournal(h.conf, h.seed, forge(t, copied, true, `"to":"`+string(signertest.Stranger), `"to":"`+string(alice.Address)), at(1))
 		},
 		"a journal with an older time": func() error {
-			return local.Adopt(h.conf, h.seed, forge(t, copied, true, `"kind":"SIGN","at":"2`, `"kind":"SIGN","at":"1`), at(1))
+			return local.AdoptJournal(h.conf, h.seed, forge(t, copied, true, `"kind":"SIGN","at":"2`, `"kind":"SIGN","at":"1`), at(1))
 		},
 	} {
 		if err := try(); err == nil {
@@ -138,11 +140,11 @@ func TestLostJournalIsRebuiltFromItsCopy(t *testing.T) {
 		}
 	}
 
-	if err := local.Adopt(h.conf, h.seed, copied, at(1)); err != nil {
+	if err := local.AdoptJournal(h.conf, h.seed, copied, at(1)); err != nil {
 		t.Fatal(err)
 	}
 	h.open(t)
-	b.book = wallet.New(b.db, h.s, h.seed.Attest().Public())
+	b.book = wallet.New(b.db, h.s, h.seed.AttestKey().PublicKey())
 	b.importAdopted(t)
 	if got, err := h.sign(t, first, 0); err != nil || !bytes.Equal(got.Raw, paid.Raw) {
 		t.Errorf("got %x, %v, want %x again", got.Raw, err, paid.Raw)
@@ -155,10 +157,10 @@ func TestLostJournalIsRebuiltFromItsCopy(t *testing.T) {
 		t.Errorf("a second slot: got %v, want a refusal %s", err, signer.RefusedSlot)
 	}
 	// 200 of 250 stay taken; what nobody had copied is admitted anew.
-	if _, err := h.s.Admit(t.Context(), limited("wd_4", 51)); !errors.As(err, &no) || no.Code != signer.PolicyLimit {
+	if _, err := h.s.AdmitIntent(t.Context(), limitedPayment("wd_4", 51)); !errors.As(err, &no) || no.Code != signer.PolicyLimit {
 		t.Errorf("past the limit: got %v, want a refusal %s", err, signer.PolicyLimit)
 	}
-	if _, err := h.s.Admit(t.Context(), third); err != nil {
+	if _, err := h.s.AdmitIntent(t.Context(), third); err != nil {
 		t.Error(err)
 	}
 	if got, err := b.book.Address(t.Context(), signertest.Deposit(org, "alice")); err != nil || got.Address != alice.Address {
@@ -174,7 +176,7 @@ func TestLostJournalIsRebuiltFromItsCopy(t *testing.T) {
 }
 
 // importAdopted is mustImport where the copy of the lost journal is there as well.
-func (b base) importAdopted(t *testing.T) {
+func (b database) importAdopted(t *testing.T) {
 	t.Helper()
 	if err := b.importing(t); err != nil {
 		t.Fatal(err)
@@ -208,7 +210,7 @@ func forge(t *testing.T, copied []signer.Entry, rehash bool, old, replacement st
 		if n > 0 && out[n].Seq == out[n-1].Seq+1 {
 			out[n].Prev = out[n-1].Hash
 		}
-		out[n].Hash = out[n].Sum()
+		out[n].Hash = out[n].ComputeHash()
 	}
 	if !changed {
 		t.Fatalf("the copy has no %q", old)

@@ -20,19 +20,19 @@ import (
 // remembers is a Restorer that notes which customer each intent is of.
 type remembers map[string]string
 
-func (remembers) Organizations(context.Context, pg.Tx, []string) error { return nil }
+func (remembers) RestoreOrganizations(context.Context, pg.Tx, []string) error { return nil }
 
-func (r remembers) Orders(_ context.Context, _ pg.Tx, all []mirror.Remembered) error {
-	for _, m := range all {
+func (r remembers) RestoreOrders(_ context.Context, _ pg.Tx, intents []mirror.JournaledIntent) error {
+	for _, m := range intents {
 		r[m.ID] = m.Intent.CustomerID
 	}
 	return nil
 }
 
-func (remembers) Reopen(context.Context, pg.Tx, time.Time) error { return nil }
+func (remembers) ResumeOperation(context.Context, pg.Tx, time.Time) error { return nil }
 
 // owners compares the wallets of a database with those that customers got.
-func (b base) owners(t *testing.T, when string, want map[string]chain.Address) {
+func (b database) owners(t *testing.T, when string, want map[string]chain.Address) {
 	t.Helper()
 	rows, err := b.owner.Query(t.Context(), `SELECT subject, address FROM wallets WHERE purpose = 'CUSTOMER_DEPOSIT'`)
 	if err != nil {
@@ -70,10 +70,10 @@ func (b base) owners(t *testing.T, when string, want map[string]chain.Address) {
 // Rule IDEM-1.
 func TestAJournalGivesEachCustomerItsOwnAgain(t *testing.T) {
 	t.Parallel()
-	h := build(t)
-	b := h.base(t, org)
+	h := newMirrorEnv(t)
+	b := h.newDatabase(t, org)
 	b.mustImport(t)
-	signertest.Issue(t, h.s, signertest.Treasury(org))
+	signertest.IssueAddress(t, h.s, signertest.Treasury(org))
 	addresses, payments := map[string]chain.Address{}, remembers{}
 	for i, customerID := range idtest.Alike {
 		w, err := b.book.Address(t.Context(), signertest.Deposit(org, customerID))
@@ -83,7 +83,7 @@ func TestAJournalGivesEachCustomerItsOwnAgain(t *testing.T) {
 		addresses[customerID] = w.Address
 		intent := fmt.Sprint("wd_", i)
 		b.order(t, intent)
-		entry, err := h.s.Admit(t.Context(), signer.Intent{
+		entry, err := h.s.AdmitIntent(t.Context(), signer.Intent{
 			ID: intent, Purpose: signer.Payment, Chain: signertest.Chain, From: signertest.Treasury(org), To: signertest.Stranger,
 			Contract: signertest.Token, Amount: money.Units(1), CustomerID: customerID,
 		})
@@ -98,9 +98,9 @@ func TestAJournalGivesEachCustomerItsOwnAgain(t *testing.T) {
 	b.mustImport(t)
 	b.owners(t, "as issued", addresses)
 
-	older := h.base(t, org) // a backup from before all of this
+	older := h.newDatabase(t, org) // a backup from before all of this
 	found := remembers{}
-	if _, err := mirror.Restore(t.Context(), older.db, h.s, older.book, found, false); err != nil {
+	if _, err := mirror.RestoreDatabase(t.Context(), older.db, h.s, older.book, found, false); err != nil {
 		t.Fatal(err)
 	}
 	older.owners(t, "restored", addresses)
@@ -114,15 +114,15 @@ func TestAJournalGivesEachCustomerItsOwnAgain(t *testing.T) {
 	}
 
 	h.lose(t)
-	copied, err := mirror.Copied(t.Context(), b.db)
+	copied, err := mirror.CopiedEntries(t.Context(), b.db)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := local.Adopt(h.conf, h.seed, copied, []local.ChainNonce{{From: signertest.Treasury(org), Chain: signertest.Chain, Next: 0}}); err != nil {
+	if err := local.AdoptJournal(h.conf, h.seed, copied, []local.ChainNonce{{Wallet: signertest.Treasury(org), Chain: signertest.Chain, NextNonce: 0}}); err != nil {
 		t.Fatal(err)
 	}
 	h.open(t)
-	b.book = wallet.New(b.db, h.s, h.seed.Attest().Public())
+	b.book = wallet.New(b.db, h.s, h.seed.AttestKey().PublicKey())
 	b.importAdopted(t)
 	b.owners(t, "adopted", addresses)
 	for i, customerID := range idtest.Alike {
@@ -130,11 +130,11 @@ func TestAJournalGivesEachCustomerItsOwnAgain(t *testing.T) {
 			ID: fmt.Sprint("wd_", i), Purpose: signer.Payment, Chain: signertest.Chain, From: signertest.Treasury(org), To: signertest.Stranger,
 			Contract: signertest.Token, Amount: money.Units(1), CustomerID: customerID,
 		}
-		if _, err := h.s.Admit(t.Context(), again); err != nil {
+		if _, err := h.s.AdmitIntent(t.Context(), again); err != nil {
 			t.Errorf("adopted: payment %s of %q: got %v, want it known", again.ID, customerID, err)
 		}
 		again.CustomerID = idtest.Alike[(i+1)%len(idtest.Alike)]
-		if _, err := h.s.Admit(t.Context(), again); err == nil {
+		if _, err := h.s.AdmitIntent(t.Context(), again); err == nil {
 			t.Errorf("adopted: payment %s of %q: got it taken for one of %q", again.ID, customerID, again.CustomerID)
 		}
 	}

@@ -23,8 +23,8 @@ import (
 )
 
 const (
-	batchEntries = 200
-	namedMax     = 5 // ids in an error
+	entriesPerBatch = 200
+	namedIDsMax     = 5 // ids in an error
 )
 
 // Errors that stop everything outgoing until a person has looked.
@@ -51,12 +51,12 @@ type UnknownError struct {
 // Error names some of them and what to do.
 func (e *UnknownError) Error() string {
 	var parts []string
-	for _, of := range []struct {
+	for _, group := range []struct {
 		what string
 		ids  []string
 	}{{"orders", e.Intents}, {"organizations", e.Organizations}} {
-		if len(of.ids) > 0 {
-			parts = append(parts, fmt.Sprintf("%d %s (%s)", len(of.ids), of.what, strings.Join(of.ids[:min(len(of.ids), namedMax)], ", ")))
+		if len(group.ids) > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s (%s)", len(group.ids), group.what, strings.Join(group.ids[:min(len(group.ids), namedIDsMax)], ", ")))
 		}
 	}
 	return "the signer's journal knows " + strings.Join(parts, " and ") + " that the database does not: " +
@@ -67,33 +67,33 @@ func (e *UnknownError) Error() string {
 		"it is all that remembers these payments, and without it they would be made again"
 }
 
-// Fatal tells whether an error is a contradiction between database and signer, and
+// IsContradiction tells whether an error is a contradiction between database and signer, and
 // not just a signer or database that cannot be reached.
-func Fatal(err error) bool {
+func IsContradiction(err error) bool {
 	var unknown *UnknownError
 	return errors.Is(err, ErrForeign) || errors.Is(err, ErrBehind) || errors.Is(err, signer.ErrProof) || errors.As(err, &unknown)
 }
 
-// Record copies an entry in the transaction of the change that it belongs to.
+// RecordEntry copies an entry in the transaction of the change that it belongs to.
 // Copying it again changes nothing. Errors: ErrUnbound, ErrForeign.
-func Record(ctx context.Context, tx pg.Tx, e signer.Entry) error {
-	if e.Hash != e.Sum() {
+func RecordEntry(ctx context.Context, tx pg.Tx, e signer.Entry) error {
+	if e.Hash != e.ComputeHash() {
 		return fmt.Errorf("%w: entry %d does not have its hash", ErrForeign, e.Seq)
 	}
-	at, err := identity(ctx, tx)
+	bound, err := loadIdentity(ctx, tx)
 	if err != nil {
 		return err
 	}
-	if at.JournalID != e.JournalID {
-		return fmt.Errorf("%w: entry %d is of %s, the database belongs to %s", ErrForeign, e.Seq, e.JournalID, at.JournalID)
+	if bound.JournalID != e.JournalID {
+		return fmt.Errorf("%w: entry %d is of %s, the database belongs to %s", ErrForeign, e.Seq, e.JournalID, bound.JournalID)
 	}
-	if at.Seq == e.Seq && at.Hash != e.Hash {
+	if bound.Seq == e.Seq && bound.Hash != e.Hash {
 		return fmt.Errorf("%w: entry %d has another hash", ErrForeign, e.Seq)
 	}
-	return insert(ctx, tx, e)
+	return insertEntry(ctx, tx, e)
 }
 
-func insert(ctx context.Context, tx pg.Tx, e signer.Entry) error {
+func insertEntry(ctx context.Context, tx pg.Tx, e signer.Entry) error {
 	var batch pgx.Batch
 	batch.Queue(`
 		INSERT INTO signer_journal (journal_id, seq, prev, hash, body, stored_at) VALUES ($1, $2, $3, $4, $5, $6)
@@ -117,9 +117,9 @@ func insert(ctx context.Context, tx pg.Tx, e signer.Entry) error {
 	return nil
 }
 
-// identity is the journal that the database belongs to and up to where it was
+// loadIdentity is the journal that the database belongs to and up to where it was
 // imported. Error: ErrUnbound.
-func identity(ctx context.Context, tx pg.Tx) (signer.Head, error) {
+func loadIdentity(ctx context.Context, tx pg.Tx) (signer.Head, error) {
 	var h signer.Head
 	var seq int64
 	err := tx.QueryRow(ctx, `SELECT journal_id, imported_seq, imported_hash FROM signer_identity`).Scan(&h.JournalID, &seq, &h.Hash)
@@ -133,56 +133,56 @@ func identity(ctx context.Context, tx pg.Tx) (signer.Head, error) {
 	return h, nil
 }
 
-// Keeper is who keeps the wallets: the book of package wallet.
-type Keeper interface {
-	// Keep inserts the wallet of an address that was issued, unless it is there. A
+// WalletKeeper is who keeps the wallets: the book of package wallet.
+type WalletKeeper interface {
+	// EnsureWallet inserts the wallet of an address that was issued, unless it is there. A
 	// wallet that is there with another address is signer.ErrProof.
-	Keep(ctx context.Context, tx pg.Tx, i signer.Issued) error
+	EnsureWallet(ctx context.Context, tx pg.Tx, i signer.IssuedAddress) error
 }
 
-// Import brings the database up to the journal's end: it binds a database that has
+// ImportJournal brings the database up to the journal's end: it binds a database that has
 // never seen a signer, checks that what was imported is still in the journal, and
 // takes in every entry after it. It may run in several processes at once and be cut
 // off anywhere. Errors: ErrForeign, ErrBehind, *UnknownError (all Fatal), or unknown.
-func Import(ctx context.Context, db *pg.DB, s signer.Signer, keeper Keeper) error {
+func ImportJournal(ctx context.Context, db *pg.DB, s signer.Signer, keeper WalletKeeper) error {
 	head, err := s.Head(ctx)
 	if err != nil {
 		return fmt.Errorf("ask the signer where its journal stands: %w", err)
 	}
-	at, err := known(ctx, db, head)
+	imported, err := bindDatabase(ctx, db, head)
 	if err != nil {
 		return err
 	}
-	if at.JournalID != head.JournalID {
-		if at, err = adopted(ctx, db, s, at, head); err != nil {
+	if imported.JournalID != head.JournalID {
+		if imported, err = followAdoption(ctx, db, s, imported, head); err != nil {
 			return err
 		}
 	}
-	if err := verify(ctx, db, s, at, head); err != nil {
+	if err := verifyCopy(ctx, db, s, imported, head); err != nil {
 		return err
 	}
-	for at.Seq < head.Seq {
-		next, err := step(ctx, db, s, keeper, at)
+	for imported.Seq < head.Seq {
+		advanced, err := importBatch(ctx, db, s, keeper, imported)
 		if err != nil {
 			return err
 		}
-		if next == at {
+		if advanced == imported {
 			// The signer has not this entry to give, although it said so.
-			return fmt.Errorf("import the signer's journal: no entry after %d of %d", at.Seq, head.Seq)
+			return fmt.Errorf("import the signer's journal: no entry after %d of %d", imported.Seq, head.Seq)
 		}
-		at = next
+		imported = advanced
 	}
 	return nil
 }
 
-// known is where the database stands, after binding one that stands nowhere.
-func known(ctx context.Context, db *pg.DB, head signer.Head) (at signer.Head, err error) {
+// bindDatabase is where the database stands, after binding one that stands nowhere.
+func bindDatabase(ctx context.Context, db *pg.DB, head signer.Head) (imported signer.Head, err error) {
 	read := func(ctx context.Context, tx pg.Tx) error {
-		at, err = identity(ctx, tx)
+		imported, err = loadIdentity(ctx, tx)
 		return err
 	}
 	if err := db.ReadSystem(ctx, read); !errors.Is(err, ErrUnbound) {
-		return at, err
+		return imported, err
 	}
 	err = db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		var used bool
@@ -201,49 +201,49 @@ func known(ctx context.Context, db *pg.DB, head signer.Head) (at signer.Head, er
 		return nil
 	})
 	if err != nil {
-		return at, err
+		return imported, err
 	}
-	return at, db.ReadSystem(ctx, read)
+	return imported, db.ReadSystem(ctx, read)
 }
 
-// adopted moves the database to a journal that continues the one it belongs to. All
+// followAdoption moves the database to a journal that continues the one it belongs to. All
 // of it is imported then, from the beginning. Any other journal is ErrForeign.
-func adopted(ctx context.Context, db *pg.DB, s signer.Signer, at, head signer.Head) (signer.Head, error) {
-	foreign := fmt.Errorf("%w: the signer has %s, the database belongs to %s", ErrForeign, head.JournalID, at.JournalID)
-	entries, err := s.Entries(ctx, 0, 1)
+func followAdoption(ctx context.Context, db *pg.DB, s signer.Signer, imported, head signer.Head) (signer.Head, error) {
+	foreign := fmt.Errorf("%w: the signer has %s, the database belongs to %s", ErrForeign, head.JournalID, imported.JournalID)
+	entries, err := s.EntriesAfter(ctx, 0, 1)
 	if err != nil {
-		return at, fmt.Errorf("ask the signer for the beginning of its journal: %w", err)
+		return imported, fmt.Errorf("ask the signer for the beginning of its journal: %w", err)
 	}
 	if len(entries) == 0 || entries[0].JournalID != head.JournalID {
-		return at, foreign
+		return imported, foreign
 	}
-	genesis, err := entries[0].Follow(signer.Head{})
-	if err != nil || genesis.Adopts == nil || genesis.Adopts.JournalID != at.JournalID {
-		return at, errors.Join(foreign, err)
+	genesis, err := entries[0].VerifyAfter(signer.Head{})
+	if err != nil || genesis.Adopts == nil || genesis.Adopts.JournalID != imported.JournalID {
+		return imported, errors.Join(foreign, err)
 	}
 	err = db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-		last, err := copied(ctx, tx, at.JournalID)
+		last, err := lastCopied(ctx, tx, imported.JournalID)
 		if err != nil {
 			return err
 		}
 		if last != (signer.Head{JournalID: genesis.Adopts.JournalID, Seq: genesis.Adopts.Seq, Hash: genesis.Adopts.Hash}) {
 			return fmt.Errorf("%w: %s was adopted at entry %d, and the database has entries up to %d of it",
-				ErrForeign, at.JournalID, genesis.Adopts.Seq, last.Seq)
+				ErrForeign, imported.JournalID, genesis.Adopts.Seq, last.Seq)
 		}
 		_, err = tx.Exec(ctx, `
 			UPDATE signer_identity SET journal_id = $2, imported_seq = 0, imported_hash = ''
-			WHERE journal_id = $1`, at.JournalID, head.JournalID)
+			WHERE journal_id = $1`, imported.JournalID, head.JournalID)
 		if err != nil {
 			return fmt.Errorf("move the database to signer journal %s: %w", head.JournalID, err)
 		}
-		at, err = identity(ctx, tx)
+		imported, err = loadIdentity(ctx, tx)
 		return err
 	})
-	return at, err
+	return imported, err
 }
 
-// copied is the last entry of a journal that the database has, not always imported.
-func copied(ctx context.Context, tx pg.Tx, journalID string) (signer.Head, error) {
+// lastCopied is the last entry of a journal that the database has, not always imported.
+func lastCopied(ctx context.Context, tx pg.Tx, journalID string) (signer.Head, error) {
 	h := signer.Head{JournalID: journalID}
 	var seq int64
 	err := tx.QueryRow(ctx, `SELECT seq, hash FROM signer_journal WHERE journal_id = $1 ORDER BY seq DESC LIMIT 1`, journalID).
@@ -255,20 +255,20 @@ func copied(ctx context.Context, tx pg.Tx, journalID string) (signer.Head, error
 	return h, nil
 }
 
-// Copied are all entries that the database has of its journal, in order, for rebuilding
+// CopiedEntries are all entries that the database has of its journal, in order, for rebuilding
 // one that was lost. There may be gaps after the part that was imported.
-func Copied(ctx context.Context, db *pg.DB) (entries []signer.Entry, err error) {
+func CopiedEntries(ctx context.Context, db *pg.DB) (entries []signer.Entry, err error) {
 	err = db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-		at, err := identity(ctx, tx)
+		imported, err := loadIdentity(ctx, tx)
 		if err != nil {
 			return err
 		}
-		rows, err := tx.Query(ctx, `SELECT seq, prev, hash, body FROM signer_journal WHERE journal_id = $1 ORDER BY seq`, at.JournalID)
+		rows, err := tx.Query(ctx, `SELECT seq, prev, hash, body FROM signer_journal WHERE journal_id = $1 ORDER BY seq`, imported.JournalID)
 		if err != nil {
 			return fmt.Errorf("read the copy of the signer's journal: %w", err)
 		}
 		entries, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (signer.Entry, error) {
-			e := signer.Entry{JournalID: at.JournalID}
+			e := signer.Entry{JournalID: imported.JournalID}
 			var seq int64
 			var body []byte
 			err := row.Scan(&seq, &e.Prev, &e.Hash, &body)
@@ -283,16 +283,16 @@ func Copied(ctx context.Context, db *pg.DB) (entries []signer.Entry, err error) 
 	return entries, err
 }
 
-// Payer is a wallet that pays on a chain.
-type Payer struct {
-	From  signer.WalletRef
-	Chain chain.Name // "": a treasury, which may pay on any chain of its family
+// PayingWallet is a wallet that pays on a chain.
+type PayingWallet struct {
+	Wallet signer.WalletRef
+	Chain  chain.Name // "": a treasury, which may pay on any chain of its family
 }
 
-// Payers are all wallets that the database has paying or about to pay, each with
+// ListPayingWallets are all wallets that the database has paying or about to pay, each with
 // each of its chains, and every treasury: those whose nonces have to be asked before
 // a lost journal is rebuilt.
-func Payers(ctx context.Context, db *pg.DB) (payers []Payer, err error) {
+func ListPayingWallets(ctx context.Context, db *pg.DB) (payers []PayingWallet, err error) {
 	err = db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		rows, err := tx.Query(ctx, `
 			SELECT DISTINCT w.org_id, w.family, w.purpose, w.subject, o.chain FROM dispatch_orders o JOIN wallets w USING (wallet_id)
@@ -302,8 +302,8 @@ func Payers(ctx context.Context, db *pg.DB) (payers []Payer, err error) {
 		if err != nil {
 			return err
 		}
-		payers, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (p Payer, err error) {
-			err = row.Scan(&p.From.OrgID, &p.From.Family, &p.From.Purpose, &p.From.Subject, &p.Chain)
+		payers, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (p PayingWallet, err error) {
+			err = row.Scan(&p.Wallet.OrgID, &p.Wallet.Family, &p.Wallet.Purpose, &p.Wallet.Subject, &p.Chain)
 			return p, err
 		})
 		return err
@@ -314,60 +314,60 @@ func Payers(ctx context.Context, db *pg.DB) (payers []Payer, err error) {
 	return payers, nil
 }
 
-// verify compares the journal with what the database has of it: at where it was
+// verifyCopy compares the journal with what the database has of it: at where it was
 // imported, and at the furthest entry that was copied.
-func verify(ctx context.Context, db *pg.DB, s signer.Signer, at, head signer.Head) error {
-	if at.JournalID != head.JournalID {
-		return fmt.Errorf("%w: the signer has %s, the database belongs to %s", ErrForeign, head.JournalID, at.JournalID)
+func verifyCopy(ctx context.Context, db *pg.DB, s signer.Signer, imported, head signer.Head) error {
+	if imported.JournalID != head.JournalID {
+		return fmt.Errorf("%w: the signer has %s, the database belongs to %s", ErrForeign, head.JournalID, imported.JournalID)
 	}
 	var last signer.Head
 	err := db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
-		last, err = copied(ctx, tx, at.JournalID)
+		last, err = lastCopied(ctx, tx, imported.JournalID)
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	seen := []signer.Head{at, last}
-	for _, h := range seen {
+	heads := []signer.Head{imported, last}
+	for _, h := range heads {
 		if h.Seq == 0 {
 			continue
 		}
-		entries, err := s.Entries(ctx, h.Seq-1, 1)
+		entries, err := s.EntriesAfter(ctx, h.Seq-1, 1)
 		if err != nil {
 			return fmt.Errorf("ask the signer for entry %d: %w", h.Seq, err)
 		}
 		switch {
 		case len(entries) == 0:
 			return fmt.Errorf("%w: it ends at %d, the database has seen %d", ErrBehind, head.Seq, h.Seq)
-		case entries[0].Head() != h || entries[0].Sum() != h.Hash:
+		case entries[0].Head() != h || entries[0].ComputeHash() != h.Hash:
 			return fmt.Errorf("%w: entry %d is another one", ErrForeign, h.Seq)
 		}
 	}
 	return nil
 }
 
-// step imports one batch and returns where the database stands then.
-func step(ctx context.Context, db *pg.DB, s signer.Signer, keeper Keeper, at signer.Head) (signer.Head, error) {
-	entries, err := s.Entries(ctx, at.Seq, batchEntries)
+// importBatch imports one batch and returns where the database stands then.
+func importBatch(ctx context.Context, db *pg.DB, s signer.Signer, keeper WalletKeeper, imported signer.Head) (signer.Head, error) {
+	entries, err := s.EntriesAfter(ctx, imported.Seq, entriesPerBatch)
 	if err != nil {
-		return at, fmt.Errorf("ask the signer for the entries after %d: %w", at.Seq, err)
+		return imported, fmt.Errorf("ask the signer for the entries after %d: %w", imported.Seq, err)
 	}
-	var wallets []signer.Issued
+	var wallets []signer.IssuedAddress
 	var intents, voids []string
 	var signs []signer.SignBody
-	end := at
+	end := imported
 	for _, e := range entries {
-		r, err := e.Follow(end)
+		r, err := e.VerifyAfter(end)
 		if err != nil {
-			return at, fmt.Errorf("%w: %w", ErrForeign, err)
+			return imported, fmt.Errorf("%w: %w", ErrForeign, err)
 		}
 		end = e.Head()
 		switch r.Kind {
 		case signer.RecordIssue:
-			issued, err := again(ctx, s, e, *r.Issue)
+			issued, err := reissueAddress(ctx, s, e, *r.Issue)
 			if err != nil {
-				return at, err
+				return imported, err
 			}
 			wallets = append(wallets, issued)
 		case signer.RecordAdmit:
@@ -380,49 +380,49 @@ func step(ctx context.Context, db *pg.DB, s signer.Signer, keeper Keeper, at sig
 			// Package whitelist compares its rows with the signer's own words.
 		}
 	}
-	next := end
+	newHead := end
 	err = db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-		next = end
-		if err := missing(ctx, tx, wallets, intents, voids, signs); err != nil {
+		newHead = end
+		if err := findMissing(ctx, tx, wallets, intents, voids, signs); err != nil {
 			return err
 		}
 		tag, err := tx.Exec(ctx, `
 			UPDATE signer_identity SET imported_seq = $4, imported_hash = $5
 			WHERE journal_id = $1 AND imported_seq = $2 AND imported_hash = $3`,
-			at.JournalID, int64(at.Seq), at.Hash, int64(end.Seq), end.Hash)
+			imported.JournalID, int64(imported.Seq), imported.Hash, int64(end.Seq), end.Hash)
 		if err != nil {
 			return fmt.Errorf("move the imported end of the signer's journal to %d: %w", end.Seq, err)
 		}
 		if tag.RowsAffected() == 0 {
 			// Another process was here first; the next step begins where it came to.
-			next, err = identity(ctx, tx)
+			newHead, err = loadIdentity(ctx, tx)
 			return err
 		}
 		for _, e := range entries {
-			if err := insert(ctx, tx, e); err != nil {
+			if err := insertEntry(ctx, tx, e); err != nil {
 				return err
 			}
 		}
 		for _, w := range wallets {
-			if err := keeper.Keep(ctx, tx, w); err != nil {
+			if err := keeper.EnsureWallet(ctx, tx, w); err != nil {
 				return err
 			}
 		}
 		return nil
 	})
 	if err != nil {
-		return at, err
+		return imported, err
 	}
-	return next, nil
+	return newHead, nil
 }
 
-// missing finds what the journal knows and the database does not. An order that is
+// findMissing finds what the journal knows and the database does not. An order that is
 // there counts for a signature only with the slot and the bytes that were signed: both
 // are committed before the signer is asked, so a database without them is an older one. The
 // same holds for a payment that was voided: its order was taken back before.
-func missing(ctx context.Context, tx pg.Tx, wallets []signer.Issued, intents, voids []string, signs []signer.SignBody) error {
-	var lacks UnknownError
-	if err := unsigned(ctx, tx, signs, &lacks.Intents); err != nil {
+func findMissing(ctx context.Context, tx pg.Tx, wallets []signer.IssuedAddress, intents, voids []string, signs []signer.SignBody) error {
+	var unknown UnknownError
+	if err := findUnsigned(ctx, tx, signs, &unknown.Intents); err != nil {
 		return err
 	}
 	orgs := make([]string, 0, len(wallets))
@@ -434,9 +434,9 @@ func missing(ctx context.Context, tx pg.Tx, wallets []signer.Issued, intents, vo
 		sql  string
 		into *[]string
 	}{
-		{intents, `SELECT DISTINCT id FROM unnest($1::text[]) AS id WHERE NOT EXISTS (SELECT FROM dispatch_orders WHERE order_id = id) ORDER BY id`, &lacks.Intents},
-		{voids, `SELECT DISTINCT id FROM unnest($1::text[]) AS id WHERE NOT EXISTS (SELECT FROM dispatch_orders WHERE order_id = id AND status = 'WITHDRAWN') ORDER BY id`, &lacks.Intents},
-		{orgs, `SELECT DISTINCT id FROM unnest($1::text[]) AS id WHERE NOT EXISTS (SELECT FROM organizations WHERE org_id = id) ORDER BY id`, &lacks.Organizations},
+		{intents, `SELECT DISTINCT id FROM unnest($1::text[]) AS id WHERE NOT EXISTS (SELECT FROM dispatch_orders WHERE order_id = id) ORDER BY id`, &unknown.Intents},
+		{voids, `SELECT DISTINCT id FROM unnest($1::text[]) AS id WHERE NOT EXISTS (SELECT FROM dispatch_orders WHERE order_id = id AND status = 'WITHDRAWN') ORDER BY id`, &unknown.Intents},
+		{orgs, `SELECT DISTINCT id FROM unnest($1::text[]) AS id WHERE NOT EXISTS (SELECT FROM organizations WHERE org_id = id) ORDER BY id`, &unknown.Organizations},
 	} {
 		if len(q.ids) == 0 {
 			continue
@@ -453,14 +453,14 @@ func missing(ctx context.Context, tx pg.Tx, wallets []signer.Issued, intents, vo
 		slices.Sort(*q.into)
 		*q.into = slices.Compact(*q.into)
 	}
-	if len(lacks.Intents)+len(lacks.Organizations) > 0 {
-		return &lacks
+	if len(unknown.Intents)+len(unknown.Organizations) > 0 {
+		return &unknown
 	}
 	return nil
 }
 
-// unsigned adds the orders to into that lack a slot or bytes that were signed.
-func unsigned(ctx context.Context, tx pg.Tx, signs []signer.SignBody, into *[]string) error {
+// findUnsigned adds the orders to into that lack a slot or bytes that were signed.
+func findUnsigned(ctx context.Context, tx pg.Tx, signs []signer.SignBody, unknownIDs *[]string) error {
 	if len(signs) == 0 {
 		return nil
 	}
@@ -476,7 +476,7 @@ func unsigned(ctx context.Context, tx pg.Tx, signs []signer.SignBody, into *[]st
 	if err != nil {
 		return fmt.Errorf("look for what the signer signed: %w", err)
 	}
-	if *into, err = pgx.CollectRows(rows, pgx.RowTo[string]); err != nil {
+	if *unknownIDs, err = pgx.CollectRows(rows, pgx.RowTo[string]); err != nil {
 		return fmt.Errorf("look for what the signer signed: %w", err)
 	}
 	return nil

@@ -29,20 +29,20 @@ import (
 const org = "org_1"
 
 // A house is a signer with its files.
-type house struct {
+type mirrorEnv struct {
 	conf local.Config
 	seed keys.Seed
 	s    *local.Signer
 }
 
-func build(t *testing.T) *house {
+func newMirrorEnv(t *testing.T) *mirrorEnv {
 	t.Helper()
 	seed, err := keys.NewSeed()
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := &house{seed: seed, conf: local.Config{Journal: filepath.Join(t.TempDir(), "journal"), Policy: signertest.Policy()}}
-	if err := local.Create(h.conf, seed); err != nil {
+	h := &mirrorEnv{seed: seed, conf: local.Config{Journal: filepath.Join(t.TempDir(), "journal"), Policy: signertest.NewPolicy()}}
+	if err := local.CreateJournal(h.conf, seed); err != nil {
 		t.Fatal(err)
 	}
 	h.open(t)
@@ -50,7 +50,7 @@ func build(t *testing.T) *house {
 	return h
 }
 
-func (h *house) open(t *testing.T) {
+func (h *mirrorEnv) open(t *testing.T) {
 	t.Helper()
 	var err error
 	if h.s, err = local.Open(h.conf, h.seed); err != nil {
@@ -60,7 +60,7 @@ func (h *house) open(t *testing.T) {
 
 // swap closes the signer, puts another file in the place of its journal and returns
 // the contents that were there.
-func (h *house) swap(t *testing.T, contents []byte) []byte {
+func (h *mirrorEnv) swap(t *testing.T, contents []byte) []byte {
 	t.Helper()
 	if err := h.s.Close(); err != nil {
 		t.Fatal(err)
@@ -79,10 +79,10 @@ func (h *house) swap(t *testing.T, contents []byte) []byte {
 }
 
 // admit is a payment that the signer admits.
-func (h *house) admit(t *testing.T, id string, units uint64) signer.Entry {
+func (h *mirrorEnv) admit(t *testing.T, id string, units uint64) signer.Entry {
 	t.Helper()
-	signertest.Issue(t, h.s, signertest.Treasury(org))
-	e, err := h.s.Admit(t.Context(), signer.Intent{
+	signertest.IssueAddress(t, h.s, signertest.Treasury(org))
+	e, err := h.s.AdmitIntent(t.Context(), signer.Intent{
 		ID: id, Purpose: signer.Payment, Chain: signertest.Chain, From: signertest.Treasury(org), To: signertest.Stranger,
 		Contract: signertest.Token, Amount: money.Units(units), CustomerID: "alice",
 	})
@@ -93,17 +93,17 @@ func (h *house) admit(t *testing.T, id string, units uint64) signer.Entry {
 }
 
 // A base is a database, with the book that keeps its wallets.
-type base struct {
+type database struct {
 	db    *pg.DB
 	owner *pgxpool.Pool
-	book  *wallet.Book
-	h     *house
+	book  *wallet.Service
+	h     *mirrorEnv
 }
 
-func (h *house) base(t *testing.T, orgs ...string) base {
+func (h *mirrorEnv) newDatabase(t *testing.T, orgs ...string) database {
 	t.Helper()
 	db := pgtest.New(t)
-	b := base{db, pgtest.Owner(t, db), wallet.New(db, h.s, h.seed.Attest().Public()), h}
+	b := database{db, pgtest.OwnerPool(t, db), wallet.New(db, h.s, h.seed.AttestKey().PublicKey()), h}
 	for _, o := range orgs {
 		b.exec(t, `INSERT INTO organizations (org_id, name, created_at) VALUES ($1, $1, now())`, o)
 	}
@@ -114,7 +114,7 @@ func (h *house) base(t *testing.T, orgs ...string) base {
 	return b
 }
 
-func (b base) exec(t *testing.T, sql string, args ...any) {
+func (b database) exec(t *testing.T, sql string, args ...any) {
 	t.Helper()
 	// Past the triggers that ask for the other rows of an order.
 	tx, err := b.owner.Begin(t.Context())
@@ -133,12 +133,12 @@ func (b base) exec(t *testing.T, sql string, args ...any) {
 	}
 }
 
-func (b base) importing(t *testing.T) error {
+func (b database) importing(t *testing.T) error {
 	t.Helper()
-	return mirror.Import(t.Context(), b.db, b.h.s, b.book)
+	return mirror.ImportJournal(t.Context(), b.db, b.h.s, b.book)
 }
 
-func (b base) mustImport(t *testing.T) {
+func (b database) mustImport(t *testing.T) {
 	t.Helper()
 	if err := b.importing(t); err != nil {
 		t.Fatal(err)
@@ -163,13 +163,13 @@ func (b base) mustImport(t *testing.T) {
 	}
 }
 
-func (b base) record(t *testing.T, e signer.Entry) error {
+func (b database) record(t *testing.T, e signer.Entry) error {
 	t.Helper()
-	return b.db.InOrg(t.Context(), org, func(ctx context.Context, tx pg.Tx) error { return mirror.Record(ctx, tx, e) })
+	return b.db.InOrg(t.Context(), org, func(ctx context.Context, tx pg.Tx) error { return mirror.RecordEntry(ctx, tx, e) })
 }
 
 // order makes an intent known to the database.
-func (b base) order(t *testing.T, id string) {
+func (b database) order(t *testing.T, id string) {
 	t.Helper()
 	w, err := b.book.Treasury(t.Context(), org, "EVM")
 	if err != nil {
@@ -182,7 +182,7 @@ func (b base) order(t *testing.T, id string) {
 
 // slot commits the unsigned transaction of a payment to a nonce, as dispatch does
 // before it asks for a signature.
-func (b base) slot(t *testing.T, i signer.Intent, nonce uint64) {
+func (b database) slot(t *testing.T, i signer.Intent, nonce uint64) {
 	t.Helper()
 	w, err := b.book.Treasury(t.Context(), org, "EVM")
 	if err != nil {
@@ -191,14 +191,14 @@ func (b base) slot(t *testing.T, i signer.Intent, nonce uint64) {
 	b.exec(t, `INSERT INTO dispatch_slots VALUES ($1, 'ETHEREUM', $2, $3, $4, 0, now())`, w.ID, int64(nonce), org, i.ID)
 	b.exec(t, `
 		INSERT INTO dispatch_attempts (order_id, version, org_id, act, gas_limit, tip_cap, fee_cap, payload, created_at)
-		VALUES ($1, 1, $2, 'PAY', 1, 1, 1, $3, now())`, i.ID, org, signertest.PayloadOf(t, i, w.Address, nonce, signertest.Fees()))
+		VALUES ($1, 1, $2, 'PAY', 1, 1, 1, $3, now())`, i.ID, org, signertest.IntentPayload(t, i, w.Address, nonce, signertest.UsualFees()))
 }
 
-func (b base) frozen(t *testing.T) *freeze.Freeze {
+func (b database) frozen(t *testing.T) *freeze.Freeze {
 	t.Helper()
 	var f *freeze.Freeze
 	err := b.db.ReadSystem(t.Context(), func(ctx context.Context, tx pg.Tx) (err error) {
-		f, err = freeze.Standing(ctx, tx, freeze.Of{OrgID: org})
+		f, err = freeze.Active(ctx, tx, freeze.Target{OrgID: org})
 		return err
 	})
 	if err != nil {
@@ -209,13 +209,13 @@ func (b base) frozen(t *testing.T) *freeze.Freeze {
 
 func TestDatabaseBelongsToTheFirstJournalItSees(t *testing.T) {
 	t.Parallel()
-	h := build(t)
-	b := h.base(t, org)
+	h := newMirrorEnv(t)
+	b := h.newDatabase(t, org)
 	e := h.admit(t, "wd_1", 1)
 	if err := b.record(t, e); !errors.Is(err, mirror.ErrUnbound) {
 		t.Errorf("before the first import: got %v, want ErrUnbound", err)
 	}
-	b = build(t).base(t, org) // another one, whose journal has nothing but its beginning
+	b = newMirrorEnv(t).newDatabase(t, org) // another one, whose journal has nothing but its beginning
 	b.mustImport(t)
 	if _, err := b.book.Address(t.Context(), signertest.Deposit(org, "alice")); err != nil {
 		t.Fatal(err)
@@ -232,7 +232,7 @@ func TestDatabaseBelongsToTheFirstJournalItSees(t *testing.T) {
 	if err := b.record(t, e); !errors.Is(err, mirror.ErrForeign) {
 		t.Errorf("an entry of another journal: got %v, want ErrForeign", err)
 	}
-	if err := mirror.Import(t.Context(), b.db, h.s, b.book); !errors.Is(err, mirror.ErrForeign) || !mirror.Fatal(err) {
+	if err := mirror.ImportJournal(t.Context(), b.db, h.s, b.book); !errors.Is(err, mirror.ErrForeign) || !mirror.IsContradiction(err) {
 		t.Errorf("another journal: got %v, want ErrForeign", err)
 	}
 	b.exec(t, `DELETE FROM signer_identity`)
@@ -243,8 +243,8 @@ func TestDatabaseBelongsToTheFirstJournalItSees(t *testing.T) {
 
 func TestOlderDatabaseStaysClosed(t *testing.T) {
 	t.Parallel()
-	h := build(t)
-	young := h.base(t, org)
+	h := newMirrorEnv(t)
+	young := h.newDatabase(t, org)
 	young.mustImport(t)
 	for _, customer := range []string{"alice", "bob"} {
 		if _, err := young.book.Address(t.Context(), signertest.Deposit(org, customer)); err != nil {
@@ -253,7 +253,7 @@ func TestOlderDatabaseStaysClosed(t *testing.T) {
 	}
 
 	// A database that lacks the addresses gets them back, with their proofs.
-	old := h.base(t, org)
+	old := h.newDatabase(t, org)
 	old.mustImport(t)
 	for _, customer := range []string{"alice", "bob"} {
 		want, err := young.book.Address(t.Context(), signertest.Deposit(org, customer))
@@ -273,14 +273,14 @@ func TestOlderDatabaseStaysClosed(t *testing.T) {
 	h.admit(t, "wd_1", 1)
 	h.admit(t, "wd_2", 1)
 	for range 2 {
-		err := mirror.Check(t.Context(), old.db, h.s, old.book)
+		err := mirror.CheckJournal(t.Context(), old.db, h.s, old.book)
 		var unknown *mirror.UnknownError
 		if !errors.As(err, &unknown) || !slices.Equal(unknown.Intents, []string{"wd_1", "wd_2"}) ||
 			!strings.Contains(err.Error(), "restore a backup") || !strings.Contains(err.Error(), "Do not move the journal away") {
 			t.Errorf("got %v, want it to name wd_1 and wd_2 and what to do", err)
 		}
 	}
-	if f := old.frozen(t); f == nil || f.Scope != freeze.All || f.Source != freeze.BySigner || !strings.Contains(f.Reason, "wd_1") {
+	if f := old.frozen(t); f == nil || f.Scope != freeze.ScopeAll || f.Source != freeze.SourceSigner || !strings.Contains(f.Reason, "wd_1") {
 		t.Errorf("got %+v, want everything frozen by the signer", f)
 	}
 	young.order(t, "wd_1")
@@ -288,12 +288,12 @@ func TestOlderDatabaseStaysClosed(t *testing.T) {
 	young.mustImport(t)
 
 	// One that has the payment queued, and not what was signed for it, is older too.
-	i := limited("wd_3", 1)
-	for _, b := range []base{young, old} {
+	i := limitedPayment("wd_3", 1)
+	for _, b := range []database{young, old} {
 		b.order(t, i.ID)
 	}
 	young.slot(t, i, 0)
-	if _, err := h.s.Admit(t.Context(), i); err != nil {
+	if _, err := h.s.AdmitIntent(t.Context(), i); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := h.sign(t, i, 0); err != nil {
@@ -309,7 +309,7 @@ func TestOlderDatabaseStaysClosed(t *testing.T) {
 	}
 
 	// One that lacks even the organization as well.
-	empty := h.base(t)
+	empty := h.newDatabase(t)
 	err := empty.importing(t)
 	var unknown *mirror.UnknownError
 	if !errors.As(err, &unknown) || !slices.Equal(unknown.Organizations, []string{org}) {
@@ -319,8 +319,8 @@ func TestOlderDatabaseStaysClosed(t *testing.T) {
 
 func TestShorterOrForkedJournalHalts(t *testing.T) {
 	t.Parallel()
-	h := build(t)
-	b := h.base(t, org)
+	h := newMirrorEnv(t)
+	b := h.newDatabase(t, org)
 	b.mustImport(t)
 	b.order(t, "wd_1")
 	b.order(t, "wd_2")
@@ -329,7 +329,7 @@ func TestShorterOrForkedJournalHalts(t *testing.T) {
 	b.mustImport(t)
 	late := h.swap(t, early)
 
-	err := mirror.Check(t.Context(), b.db, h.s, b.book)
+	err := mirror.CheckJournal(t.Context(), b.db, h.s, b.book)
 	if !errors.Is(err, mirror.ErrBehind) {
 		t.Errorf("a journal from before the database: got %v, want ErrBehind", err)
 	}
@@ -344,7 +344,7 @@ func TestShorterOrForkedJournalHalts(t *testing.T) {
 	if err := b.record(t, fork); !errors.Is(err, mirror.ErrForeign) {
 		t.Errorf("an entry of a forked journal: got %v, want ErrForeign", err)
 	}
-	next, err := h.s.Admit(t.Context(), signer.Intent{
+	next, err := h.s.AdmitIntent(t.Context(), signer.Intent{
 		ID: "wd_3", Purpose: signer.Payment, Chain: signertest.Chain, From: signertest.Treasury(org), To: signertest.Stranger,
 		Contract: signertest.Token, Amount: money.Units(1), CustomerID: "alice",
 	})
@@ -378,31 +378,31 @@ func TestShorterOrForkedJournalHalts(t *testing.T) {
 
 func TestForgedWalletRowStopsTheImport(t *testing.T) {
 	t.Parallel()
-	h := build(t)
-	b := h.base(t, org)
+	h := newMirrorEnv(t)
+	b := h.newDatabase(t, org)
 	b.mustImport(t)
-	signertest.Issue(t, h.s, signertest.Deposit(org, "alice"))
+	signertest.IssueAddress(t, h.s, signertest.Deposit(org, "alice"))
 	b.exec(t, `
 		INSERT INTO wallets (wallet_id, org_id, family, purpose, subject, path, address, proof, created_at)
 		VALUES ('adr_1', $1, 'EVM', 'CUSTOMER_DEPOSIT', 'alice', 'm', $2, '', now())`, org, string(signertest.Stranger))
-	if err := mirror.Check(t.Context(), b.db, h.s, b.book); !errors.Is(err, wallet.ErrProof) || b.frozen(t) == nil {
+	if err := mirror.CheckJournal(t.Context(), b.db, h.s, b.book); !errors.Is(err, wallet.ErrProof) || b.frozen(t) == nil {
 		t.Errorf("got %v, want ErrProof and a freeze", err)
 	}
 }
 
 func TestManyProcessesImportOnce(t *testing.T) {
 	t.Parallel()
-	h := build(t)
-	b := h.base(t, org)
+	h := newMirrorEnv(t)
+	b := h.newDatabase(t, org)
 	for n := range 450 { // more than two batches
-		signertest.Issue(t, h.s, signertest.Deposit(org, fmt.Sprint("c", n)))
+		signertest.IssueAddress(t, h.s, signertest.Deposit(org, fmt.Sprint("c", n)))
 	}
-	var all sync.WaitGroup
+	var intents sync.WaitGroup
 	errs := make([]error, 6)
 	for n := range errs {
-		all.Go(func() { errs[n] = b.importing(t) })
+		intents.Go(func() { errs[n] = b.importing(t) })
 	}
-	all.Wait()
+	intents.Wait()
 	if err := errors.Join(errs...); err != nil {
 		t.Fatal(err)
 	}
@@ -418,14 +418,14 @@ func TestManyProcessesImportOnce(t *testing.T) {
 
 func TestWatchFreezesWhatItFinds(t *testing.T) {
 	t.Parallel()
-	h := build(t)
-	b := h.base(t, org)
+	h := newMirrorEnv(t)
+	b := h.newDatabase(t, org)
 	b.mustImport(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		mirror.Watch(ctx, b.db, h.s, b.book, time.Millisecond)
+		mirror.WatchJournal(ctx, b.db, h.s, b.book, time.Millisecond)
 	}()
 	h.admit(t, "wd_1", 1)
 	deadline := time.Now().Add(20 * time.Second)

@@ -11,92 +11,92 @@ import (
 	"github.com/cofferpay/coffer/internal/signer"
 )
 
-// Remembered is an intent with what the signer made of it after the entry up to
+// JournaledIntent is an intent with what the signer made of it after the entry up to
 // which the database was imported.
-type Remembered struct {
+type JournaledIntent struct {
 	ID string
 	// Intent and At are nil and zero for one that was admitted before that entry, or never.
-	Intent *signer.Intent
-	At     time.Time
-	Signed []Signature // in the order of the journal
+	Intent     *signer.Intent
+	AdmittedAt time.Time
+	Signed     []Signature // in the order of the journal
 	// Voided is the entry by which people took it back; the zero Head when they did not.
 	Voided signer.Head
-	// Rides is the intent with which it was signed, whose transactions are its own too.
-	Rides string
+	// TxLeadID is the intent with which it was signed, whose transactions are its own too.
+	TxLeadID string
 }
 
 // Signature is a transaction that the signer signed, with the same bytes that it
 // gave when it did.
 type Signature struct {
 	signer.SignBody
-	At  time.Time
-	Raw []byte
+	SignedAt time.Time
+	Raw      []byte
 }
 
 // Restorer makes again what the journal remembers and the database lacks. All its
 // methods write in the one transaction of Restore and may run twice.
 type Restorer interface {
-	// Organizations makes those that are missing, so that their wallets can be kept.
-	Organizations(ctx context.Context, tx pg.Tx, ids []string) error
-	// Orders is told of every intent beyond the imported entries, known or not, in the
+	// RestoreOrganizations makes those that are missing, so that their wallets can be kept.
+	RestoreOrganizations(ctx context.Context, tx pg.Tx, ids []string) error
+	// RestoreOrders is told of every intent beyond the imported entries, known or not, in the
 	// order of the journal, once the wallets are there.
-	Orders(ctx context.Context, tx pg.Tx, all []Remembered) error
-	// Reopen is called last, with the time of the journal's last entry.
-	Reopen(ctx context.Context, tx pg.Tx, last time.Time) error
+	RestoreOrders(ctx context.Context, tx pg.Tx, intents []JournaledIntent) error
+	// ResumeOperation is called last, with the time of the journal's last entry.
+	ResumeOperation(ctx context.Context, tx pg.Tx, last time.Time) error
 }
 
-// Restored says what Restore found.
-type Restored struct {
+// RestoreReport says what Restore found.
+type RestoreReport struct {
 	From, To signer.Head
 	Wallets  int // addresses that were issued
 	Intents  int // payments, sweeps and top-ups that were admitted or signed
-	Lacking  UnknownError
+	Missing  UnknownError
 }
 
 // ErrRehearsed is what a rehearsed Restore returns where it would have committed.
 var ErrRehearsed = errors.New("rehearsed: nothing was written")
 
-// Restore brings a database that was restored from a backup up to the signer's
+// RestoreDatabase brings a database that was restored from a backup up to the signer's
 // journal, in one transaction: all of it or nothing. It is Import for a database that
 // Import refuses with *UnknownError, and an operator's deliberate act, because what
 // the journal remembers is less than the database had: with the write-ahead log up to
 // its end nothing has to be made again. A rehearsal does everything but the commit.
-func Restore(ctx context.Context, db *pg.DB, s signer.Signer, keeper Keeper, restorer Restorer, rehearse bool) (Restored, error) {
-	var done Restored
+func RestoreDatabase(ctx context.Context, db *pg.DB, s signer.Signer, keeper WalletKeeper, restorer Restorer, rehearse bool) (RestoreReport, error) {
+	var report RestoreReport
 	head, err := s.Head(ctx)
 	if err != nil {
-		return done, fmt.Errorf("ask the signer where its journal stands: %w", err)
+		return report, fmt.Errorf("ask the signer where its journal stands: %w", err)
 	}
-	at, err := known(ctx, db, head)
+	imported, err := bindDatabase(ctx, db, head)
 	if err != nil {
-		return done, err
+		return report, err
 	}
-	if at.JournalID != head.JournalID {
-		if at, err = adopted(ctx, db, s, at, head); err != nil {
-			return done, err
+	if imported.JournalID != head.JournalID {
+		if imported, err = followAdoption(ctx, db, s, imported, head); err != nil {
+			return report, err
 		}
 	}
-	if err := verify(ctx, db, s, at, head); err != nil {
-		return done, err
+	if err := verifyCopy(ctx, db, s, imported, head); err != nil {
+		return report, err
 	}
-	news, err := gather(ctx, s, at, head)
+	entries, err := readNewEntries(ctx, s, imported, head)
 	if err != nil {
-		return done, err
+		return report, err
 	}
-	done = Restored{From: at, To: head, Wallets: len(news.wallets), Intents: len(news.intents)}
+	report = RestoreReport{From: imported, To: head, Wallets: len(entries.wallets), Intents: len(entries.intents)}
 	err = db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-		done.Lacking = UnknownError{}
-		var lacking *UnknownError
-		if err := missing(ctx, tx, news.wallets, news.admitted, news.voided, news.signs()); errors.As(err, &lacking) {
-			done.Lacking = *lacking
+		report.Missing = UnknownError{}
+		var unknown *UnknownError
+		if err := findMissing(ctx, tx, entries.wallets, entries.admitted, entries.voided, entries.signBodies()); errors.As(err, &unknown) {
+			report.Missing = *unknown
 		} else if err != nil {
 			return err
 		}
-		if at.Seq < head.Seq {
+		if imported.Seq < head.Seq {
 			tag, err := tx.Exec(ctx, `
 				UPDATE signer_identity SET imported_seq = $4, imported_hash = $5
 				WHERE journal_id = $1 AND imported_seq = $2 AND imported_hash = $3`,
-				at.JournalID, int64(at.Seq), at.Hash, int64(head.Seq), head.Hash)
+				imported.JournalID, int64(imported.Seq), imported.Hash, int64(head.Seq), head.Hash)
 			if err != nil {
 				return fmt.Errorf("move the imported end of the signer's journal to %d: %w", head.Seq, err)
 			}
@@ -104,23 +104,23 @@ func Restore(ctx context.Context, db *pg.DB, s signer.Signer, keeper Keeper, res
 				return errors.New("another process imports the signer's journal: stop every other process of this installation first")
 			}
 		}
-		for _, e := range news.entries {
-			if err := insert(ctx, tx, e); err != nil {
+		for _, e := range entries.entries {
+			if err := insertEntry(ctx, tx, e); err != nil {
 				return err
 			}
 		}
-		if err := restorer.Organizations(ctx, tx, done.Lacking.Organizations); err != nil {
+		if err := restorer.RestoreOrganizations(ctx, tx, report.Missing.Organizations); err != nil {
 			return err
 		}
-		for _, w := range news.wallets {
-			if err := keeper.Keep(ctx, tx, w); err != nil {
+		for _, w := range entries.wallets {
+			if err := keeper.EnsureWallet(ctx, tx, w); err != nil {
 				return err
 			}
 		}
-		if err := restorer.Orders(ctx, tx, news.intents); err != nil {
+		if err := restorer.RestoreOrders(ctx, tx, entries.intents); err != nil {
 			return err
 		}
-		if err := restorer.Reopen(ctx, tx, news.last); err != nil {
+		if err := restorer.ResumeOperation(ctx, tx, entries.last); err != nil {
 			return err
 		}
 		if rehearse {
@@ -128,93 +128,93 @@ func Restore(ctx context.Context, db *pg.DB, s signer.Signer, keeper Keeper, res
 		}
 		return nil
 	})
-	return done, err
+	return report, err
 }
 
-// beyond is what a journal has after the imported entries.
-type beyond struct {
+// newEntries is what a journal has after the imported entries.
+type newEntries struct {
 	entries  []signer.Entry
-	wallets  []signer.Issued
-	intents  []Remembered
+	wallets  []signer.IssuedAddress
+	intents  []JournaledIntent
 	admitted []string
 	voided   []string
 	last     time.Time
 }
 
-func (b beyond) signs() []signer.SignBody {
-	var all []signer.SignBody
-	for _, i := range b.intents {
-		for _, s := range i.Signed {
-			all = append(all, s.SignBody)
+func (b newEntries) signBodies() []signer.SignBody {
+	var bodies []signer.SignBody
+	for _, intent := range b.intents {
+		for _, s := range intent.Signed {
+			bodies = append(bodies, s.SignBody)
 		}
 	}
-	return all
+	return bodies
 }
 
-// redate takes the time of the last entry for what is dated later: the clock was wrong then.
-func (b *beyond) redate() {
+// redateEntries takes the time of the last entry for what is dated later: the clock was wrong then.
+func (b *newEntries) redateEntries() {
 	for n := range b.intents {
-		i := &b.intents[n]
-		if i.At.After(b.last) {
-			i.At = b.last
+		intent := &b.intents[n]
+		if intent.AdmittedAt.After(b.last) {
+			intent.AdmittedAt = b.last
 		}
-		for m := range i.Signed {
-			if i.Signed[m].At.After(b.last) {
-				i.Signed[m].At = b.last
+		for m := range intent.Signed {
+			if intent.Signed[m].SignedAt.After(b.last) {
+				intent.Signed[m].SignedAt = b.last
 			}
 		}
 	}
 }
 
-// gather reads the journal's entries after at, and has the signer say again what is
+// readNewEntries reads the journal's entries after at, and has the signer say again what is
 // not in them: the proofs of its addresses and the bytes that it signed.
-func gather(ctx context.Context, s signer.Signer, at, head signer.Head) (beyond, error) {
-	var b beyond
-	places := map[string]int{}
-	place := func(id string) *Remembered {
-		i, ok := places[id]
+func readNewEntries(ctx context.Context, s signer.Signer, position, head signer.Head) (newEntries, error) {
+	var b newEntries
+	positions := map[string]int{}
+	intentFor := func(id string) *JournaledIntent {
+		i, ok := positions[id]
 		if !ok {
 			i = len(b.intents)
-			places[id] = i
-			b.intents = append(b.intents, Remembered{ID: id})
+			positions[id] = i
+			b.intents = append(b.intents, JournaledIntent{ID: id})
 		}
 		return &b.intents[i]
 	}
-	for at.Seq < head.Seq {
-		entries, err := s.Entries(ctx, at.Seq, batchEntries)
+	for position.Seq < head.Seq {
+		entries, err := s.EntriesAfter(ctx, position.Seq, entriesPerBatch)
 		if err != nil {
-			return b, fmt.Errorf("ask the signer for the entries after %d: %w", at.Seq, err)
+			return b, fmt.Errorf("ask the signer for the entries after %d: %w", position.Seq, err)
 		}
 		if len(entries) == 0 {
-			return b, fmt.Errorf("import the signer's journal: no entry after %d of %d", at.Seq, head.Seq)
+			return b, fmt.Errorf("import the signer's journal: no entry after %d of %d", position.Seq, head.Seq)
 		}
 		for _, e := range entries {
-			if at.Seq == head.Seq {
+			if position.Seq == head.Seq {
 				return b, errors.New("the signer is at work: stop every other process of this installation first")
 			}
-			r, err := e.Follow(at)
+			r, err := e.VerifyAfter(position)
 			if err != nil {
 				return b, fmt.Errorf("%w: %w", ErrForeign, err)
 			}
-			at = e.Head()
+			position = e.Head()
 			b.entries = append(b.entries, e)
-			if b.last, err = time.Parse(time.RFC3339Nano, r.At); err != nil {
+			if b.last, err = time.Parse(time.RFC3339Nano, r.RecordedAt); err != nil {
 				return b, fmt.Errorf("%w: entry %d has no time: %w", ErrForeign, e.Seq, err)
 			}
 			switch r.Kind {
 			case signer.RecordIssue:
-				issued, err := again(ctx, s, e, *r.Issue)
+				issued, err := reissueAddress(ctx, s, e, *r.Issue)
 				if err != nil {
 					return b, err
 				}
 				b.wallets = append(b.wallets, issued)
 			case signer.RecordAdmit:
-				i := place(r.Admit.ID)
-				i.Intent, i.At = r.Admit, b.last
+				i := intentFor(r.Admit.ID)
+				i.Intent, i.AdmittedAt = r.Admit, b.last
 				b.admitted = append(b.admitted, r.Admit.ID)
 			case signer.RecordSign:
 				signed, err := s.Sign(ctx, signer.SignRequest{
-					IntentID: r.Sign.IntentID, With: r.Sign.With, Slot: r.Sign.Slot, Act: r.Sign.Act, Payload: r.Sign.Payload, Proof: r.Sign.Proof,
+					IntentID: r.Sign.IntentID, TxMemberIDs: r.Sign.TxMemberIDs, Slot: r.Sign.Slot, Act: r.Sign.Act, Payload: r.Sign.Payload, Proof: r.Sign.Proof,
 				})
 				if err != nil {
 					return b, fmt.Errorf("ask the signer for the bytes of entry %d: %w", e.Seq, err)
@@ -222,31 +222,31 @@ func gather(ctx context.Context, s signer.Signer, at, head signer.Head) (beyond,
 				if signed.Entry.Hash != e.Hash || signed.Hash != r.Sign.Hash {
 					return b, fmt.Errorf("%w: the transaction of entry %d has another hash now", ErrForeign, e.Seq)
 				}
-				i := place(r.Sign.IntentID)
-				i.Signed = append(i.Signed, Signature{SignBody: *r.Sign, At: b.last, Raw: signed.Raw})
-				for _, id := range r.Sign.With {
-					place(id).Rides = r.Sign.IntentID
+				i := intentFor(r.Sign.IntentID)
+				i.Signed = append(i.Signed, Signature{SignBody: *r.Sign, SignedAt: b.last, Raw: signed.Raw})
+				for _, id := range r.Sign.TxMemberIDs {
+					intentFor(id).TxLeadID = r.Sign.IntentID
 				}
 			case signer.RecordVoid:
-				place(r.Void.ID).Voided = at
+				intentFor(r.Void.ID).Voided = position
 				b.voided = append(b.voided, r.Void.ID)
 			case signer.RecordClock:
-				b.redate()
+				b.redateEntries()
 			case signer.RecordGenesis, signer.RecordEndorse, signer.RecordRevoke:
 			}
 		}
 	}
-	if at != head {
+	if position != head {
 		return b, fmt.Errorf("%w: it ends at another entry %d than it said", ErrForeign, head.Seq)
 	}
 	b.admitted = slices.Compact(b.admitted)
 	return b, nil
 }
 
-// again is an address that was issued, with its proof, which is not in the journal:
+// reissueAddress is an address that was issued, with its proof, which is not in the journal:
 // the signer makes the same one again.
-func again(ctx context.Context, s signer.Signer, e signer.Entry, body signer.IssueBody) (signer.Issued, error) {
-	issued, err := s.Issue(ctx, body.WalletRef)
+func reissueAddress(ctx context.Context, s signer.Signer, e signer.Entry, body signer.IssueBody) (signer.IssuedAddress, error) {
+	issued, err := s.IssueAddress(ctx, body.WalletRef)
 	if err != nil {
 		return issued, fmt.Errorf("ask the signer for the proof of entry %d: %w", e.Seq, err)
 	}

@@ -47,48 +47,48 @@ const (
 	connsMax = 32
 )
 
-// call is a method of the port on the wire.
-type call struct{ path string }
+// route is a method of the port on the wire.
+type route struct{ path string }
 
 var (
-	issue   = call{"/issue"}
-	admit   = call{"/admit"}
-	sign    = call{"/sign"}
-	entries = call{"/entries"}
-	head    = call{"/head"}
-	anchor  = call{"/anchor"}
-	anchors = call{"/anchors"}
-	endorse = call{"/endorse"}
-	revoke  = call{"/revoke"}
-	void    = call{"/void"}
+	routeIssue   = route{"/issue"}
+	routeAdmit   = route{"/admit"}
+	routeSign    = route{"/sign"}
+	routeEntries = route{"/entries"}
+	routeHead    = route{"/head"}
+	routeAnchor  = route{"/anchor"}
+	routeAnchors = route{"/anchors"}
+	routeEndorse = route{"/endorse"}
+	routeRevoke  = route{"/revoke"}
+	routeVoid    = route{"/void"}
 )
 
 type entriesRequest struct {
-	After uint64 `json:"after"`
-	Limit int    `json:"limit"`
+	AfterSeq uint64 `json:"after"`
+	Limit    int    `json:"limit"`
 }
 
-// answer is the body of every answer: one member is set.
-type answer struct {
+// replyBody is the body of every answer: one member is set.
+type replyBody struct {
 	Result  json.RawMessage `json:"result,omitempty"`
 	Refusal *signer.Refusal `json:"refusal,omitempty"`
 	Error   string          `json:"error,omitempty"` // for the log; the caller knows nothing
 }
 
-// Serve answers on a socket until ctx ends, then finishes what is under way and
+// ServeSocket answers on a socket until ctx ends, then finishes what is under way and
 // removes it. A socket that nobody answers on is taken over; one that is served is an
 // error.
-func Serve(ctx context.Context, socketPath string, s signer.Signer) error {
-	listener, err := listen(ctx, socketPath)
+func ServeSocket(ctx context.Context, socketPath string, s signer.Signer) error {
+	listener, err := listenSocket(ctx, socketPath)
 	if err != nil {
 		return err
 	}
 	defer os.Remove(socketPath)
-	return run(ctx, listener, socketPath, handler(s))
+	return serveListener(ctx, listener, socketPath, newHandler(s))
 }
 
-// run answers on a listener until ctx ends and finishes what is under way.
-func run(ctx context.Context, l net.Listener, where string, h http.Handler) error {
+// serveListener answers on a listener until ctx ends and finishes what is under way.
+func serveListener(ctx context.Context, listener net.Listener, target string, h http.Handler) error {
 	server := &http.Server{
 		Handler:           h,
 		ReadHeaderTimeout: callMax, ReadTimeout: callMax, WriteTimeout: callMax, IdleTimeout: idleMax,
@@ -96,25 +96,25 @@ func run(ctx context.Context, l net.Listener, where string, h http.Handler) erro
 		ErrorLog:       slog.NewLogLogger(slog.Default().Handler(), slog.LevelWarn),
 	}
 	served := make(chan error, 1)
-	go func() { served <- server.Serve(l) }()
+	go func() { served <- server.Serve(listener) }()
 	select {
 	case err := <-served:
-		return fmt.Errorf("serve the signer on %s: %w", where, err)
+		return fmt.Errorf("serve the signer on %s: %w", target, err)
 	case <-ctx.Done():
 	}
 	patient, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeMax)
 	defer cancel()
 	if err := server.Shutdown(patient); err != nil {
 		err = errors.Join(err, server.Close())
-		return fmt.Errorf("stop serving the signer on %s: %w", where, err)
+		return fmt.Errorf("stop serving the signer on %s: %w", target, err)
 	}
 	<-served
 	return nil
 }
 
-// listen makes the socket under another name in a directory of its own and renames it
+// listenSocket makes the socket under another name in a directory of its own and renames it
 // when its mode is right.
-func listen(ctx context.Context, socketPath string) (net.Listener, error) {
+func listenSocket(ctx context.Context, socketPath string) (net.Listener, error) {
 	var d net.Dialer
 	if conn, err := d.DialContext(ctx, "unix", socketPath); err == nil {
 		return nil, errors.Join(fmt.Errorf("serve the signer on %s: another signer answers there", socketPath), conn.Close())
@@ -143,76 +143,76 @@ func listen(ctx context.Context, socketPath string) (net.Listener, error) {
 	return l, nil
 }
 
-func handler(s signer.Signer) http.Handler {
+func newHandler(s signer.Signer) http.Handler {
 	mux := http.NewServeMux()
-	serve(mux, issue, s.Issue)
-	serve(mux, admit, s.Admit)
-	serve(mux, sign, s.Sign)
-	serve(mux, entries, func(ctx context.Context, r entriesRequest) ([]signer.Entry, error) {
+	serve(mux, routeIssue, s.IssueAddress)
+	serve(mux, routeAdmit, s.AdmitIntent)
+	serve(mux, routeSign, s.Sign)
+	serve(mux, routeEntries, func(ctx context.Context, r entriesRequest) ([]signer.Entry, error) {
 		if r.Limit <= 0 || r.Limit > entriesMax {
 			r.Limit = entriesMax
 		}
-		return bounded(s.Entries(ctx, r.After, r.Limit))
+		return limitBytes(s.EntriesAfter(ctx, r.AfterSeq, r.Limit))
 	})
-	serve(mux, anchor, s.Anchor)
-	serve(mux, endorse, s.Endorse)
-	serve(mux, revoke, s.Revoke)
-	serve(mux, void, s.Void)
-	serve(mux, anchors, func(ctx context.Context, r entriesRequest) ([]signer.Anchor, error) {
+	serve(mux, routeAnchor, s.SignAnchor)
+	serve(mux, routeEndorse, s.EndorseAddress)
+	serve(mux, routeRevoke, s.RevokeEndorsement)
+	serve(mux, routeVoid, s.VoidIntent)
+	serve(mux, routeAnchors, func(ctx context.Context, r entriesRequest) ([]signer.Anchor, error) {
 		if r.Limit <= 0 || r.Limit > entriesMax {
 			r.Limit = entriesMax
 		}
-		return s.Anchors(ctx, r.After, r.Limit)
+		return s.AnchorsAfter(ctx, r.AfterSeq, r.Limit)
 	})
-	serve(mux, head, func(ctx context.Context, _ struct{}) (signer.Head, error) { return s.Head(ctx) })
+	serve(mux, routeHead, func(ctx context.Context, _ struct{}) (signer.Head, error) { return s.Head(ctx) })
 	return mux
 }
 
-// bounded leaves away the last entries of what would be too long an answer. Whoever asks
+// limitBytes leaves away the last entries of what would be too long an answer. Whoever asks
 // gets them when it goes on.
-func bounded(all []signer.Entry, err error) ([]signer.Entry, error) {
+func limitBytes(entries []signer.Entry, err error) ([]signer.Entry, error) {
 	size := 0
-	for i, e := range all {
+	for i, e := range entries {
 		if size += len(e.Body); i > 0 && size > entriesBytesMax {
-			return all[:i], err
+			return entries[:i], err
 		}
 	}
-	return all, err
+	return entries, err
 }
 
-func serve[In, Out any](mux *http.ServeMux, c call, method func(context.Context, In) (Out, error)) {
+func serve[In, Out any](mux *http.ServeMux, c route, method func(context.Context, In) (Out, error)) {
 	mux.HandleFunc("POST "+c.path, func(w http.ResponseWriter, r *http.Request) {
-		var in In
+		var request In
 		d := json.NewDecoder(http.MaxBytesReader(w, r.Body, requestBytesMax))
 		d.DisallowUnknownFields()
-		if err := d.Decode(&in); err != nil {
-			reply(w, http.StatusBadRequest, answer{Error: "read the request: " + err.Error()})
+		if err := d.Decode(&request); err != nil {
+			writeReply(w, http.StatusBadRequest, replyBody{Error: "read the request: " + err.Error()})
 			return
 		}
-		out, err := method(r.Context(), in)
-		var no *signer.Refusal
+		result, err := method(r.Context(), request)
+		var refusal *signer.Refusal
 		switch {
-		case errors.As(err, &no):
-			reply(w, http.StatusOK, answer{Refusal: no})
+		case errors.As(err, &refusal):
+			writeReply(w, http.StatusOK, replyBody{Refusal: refusal})
 		case err != nil:
 			slog.ErrorContext(r.Context(), "signer could not answer", "call", c.path, "err", err)
 			status := http.StatusInternalServerError
 			if errors.Is(err, signer.ErrUnavailable) {
 				status = http.StatusServiceUnavailable
 			}
-			reply(w, status, answer{Error: err.Error()})
+			writeReply(w, status, replyBody{Error: err.Error()})
 		default:
-			result, err := json.Marshal(out)
+			text, err := json.Marshal(result)
 			if err != nil {
-				reply(w, http.StatusInternalServerError, answer{Error: "write the answer: " + err.Error()})
+				writeReply(w, http.StatusInternalServerError, replyBody{Error: "write the answer: " + err.Error()})
 				return
 			}
-			reply(w, http.StatusOK, answer{Result: result})
+			writeReply(w, http.StatusOK, replyBody{Result: text})
 		}
 	})
 }
 
-func reply(w http.ResponseWriter, status int, a answer) {
+func writeReply(w http.ResponseWriter, status int, a replyBody) {
 	body, err := json.Marshal(a)
 	if err != nil {
 		panic(fmt.Sprintf("remote: an answer that has no JSON: %v", err))
@@ -224,22 +224,22 @@ func reply(w http.ResponseWriter, status int, a answer) {
 
 // Client is a signer in another process.
 type Client struct {
-	path  string
-	http  *http.Client
-	watch *Watch // nil without certificates
+	target string
+	http   *http.Client
+	watch  *CertificateWatch // nil without certificates
 }
 
 var _ signer.Signer = (*Client)(nil)
 
-// Dial is the signer that serves on a socket. It connects with the first call, and
+// DialSocket is the signer that serves on a socket. It connects with the first call, and
 // again after the other side was started anew.
-func Dial(socketPath string) *Client {
+func DialSocket(socketPath string) *Client {
 	d := net.Dialer{Timeout: dialMax}
-	return dial(socketPath, func(ctx context.Context) (net.Conn, error) { return d.DialContext(ctx, "unix", socketPath) })
+	return newClient(socketPath, func(ctx context.Context) (net.Conn, error) { return d.DialContext(ctx, "unix", socketPath) })
 }
 
-func dial(where string, connect func(context.Context) (net.Conn, error)) *Client {
-	return &Client{path: where, http: &http.Client{
+func newClient(target string, connect func(context.Context) (net.Conn, error)) *Client {
+	return &Client{target: target, http: &http.Client{
 		Timeout: callMax,
 		Transport: &http.Transport{
 			DialContext:         func(ctx context.Context, _, _ string) (net.Conn, error) { return connect(ctx) },
@@ -255,149 +255,149 @@ func dial(where string, connect func(context.Context) (net.Conn, error)) *Client
 // Close drops idle connections.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
-// Issue asks for the address of a wallet.
-func (c *Client) Issue(ctx context.Context, w signer.WalletRef) (out signer.Issued, err error) {
-	if err := c.ask(ctx, issue, w, &out); err != nil {
-		return signer.Issued{}, err
+// IssueAddress asks for the address of a wallet.
+func (c *Client) IssueAddress(ctx context.Context, w signer.WalletRef) (issued signer.IssuedAddress, err error) {
+	if err := c.callSigner(ctx, routeIssue, w, &issued); err != nil {
+		return signer.IssuedAddress{}, err
 	}
-	if out.WalletRef != w {
-		return signer.Issued{}, fmt.Errorf("ask the signer on %s: it answered for another wallet", c.path)
+	if issued.WalletRef != w {
+		return signer.IssuedAddress{}, fmt.Errorf("ask the signer on %s: it answered for another wallet", c.target)
 	}
-	return out, nil
+	return issued, nil
 }
 
-// Admit asks the policy.
-func (c *Client) Admit(ctx context.Context, i signer.Intent) (out signer.Entry, err error) {
-	if err := c.ask(ctx, admit, i, &out); err != nil {
+// AdmitIntent asks the policy.
+func (c *Client) AdmitIntent(ctx context.Context, intent signer.Intent) (entry signer.Entry, err error) {
+	if err := c.callSigner(ctx, routeAdmit, intent, &entry); err != nil {
 		return signer.Entry{}, err
 	}
-	return out, whole(c.path, out)
+	return entry, verifyEntry(c.target, entry)
 }
 
 // Sign asks for a signature.
-func (c *Client) Sign(ctx context.Context, r signer.SignRequest) (out signer.Signed, err error) {
-	if err := c.ask(ctx, sign, r, &out); err != nil {
-		return signer.Signed{}, err
+func (c *Client) Sign(ctx context.Context, r signer.SignRequest) (signed signer.SignedTx, err error) {
+	if err := c.callSigner(ctx, routeSign, r, &signed); err != nil {
+		return signer.SignedTx{}, err
 	}
-	if len(out.Raw) == 0 || out.Hash == "" {
-		return signer.Signed{}, fmt.Errorf("ask the signer on %s: it answered without a signature", c.path)
+	if len(signed.Raw) == 0 || signed.Hash == "" {
+		return signer.SignedTx{}, fmt.Errorf("ask the signer on %s: it answered without a signature", c.target)
 	}
-	return out, whole(c.path, out.Entry)
+	return signed, verifyEntry(c.target, signed.Entry)
 }
 
-// Entries asks for the journal.
-func (c *Client) Entries(ctx context.Context, after uint64, limit int) (out []signer.Entry, err error) {
-	err = c.ask(ctx, entries, entriesRequest{after, limit}, &out)
-	return out, err
+// EntriesAfter asks for the journal.
+func (c *Client) EntriesAfter(ctx context.Context, afterSeq uint64, limit int) (entries []signer.Entry, err error) {
+	err = c.callSigner(ctx, routeEntries, entriesRequest{afterSeq, limit}, &entries)
+	return entries, err
 }
 
 // Head asks where the journal stands.
-func (c *Client) Head(ctx context.Context) (out signer.Head, err error) {
-	if err := c.ask(ctx, head, struct{}{}, &out); err != nil {
+func (c *Client) Head(ctx context.Context) (head signer.Head, err error) {
+	if err := c.callSigner(ctx, routeHead, struct{}{}, &head); err != nil {
 		return signer.Head{}, err
 	}
-	if out.JournalID == "" {
-		return signer.Head{}, fmt.Errorf("ask the signer on %s: it answered without a journal", c.path)
+	if head.JournalID == "" {
+		return signer.Head{}, fmt.Errorf("ask the signer on %s: it answered without a journal", c.target)
 	}
-	return out, nil
+	return head, nil
 }
 
-// Endorse asks for an endorsement.
-func (c *Client) Endorse(ctx context.Context, e signer.Endorsement) (out signer.Endorsed, err error) {
-	if err := c.ask(ctx, endorse, e, &out); err != nil {
-		return signer.Endorsed{}, err
+// EndorseAddress asks for an endorsement.
+func (c *Client) EndorseAddress(ctx context.Context, e signer.Endorsement) (endorsed signer.EndorsedAddress, err error) {
+	if err := c.callSigner(ctx, routeEndorse, e, &endorsed); err != nil {
+		return signer.EndorsedAddress{}, err
 	}
-	if !out.Same(e) || out.UsableFrom == "" || len(out.Proof) == 0 {
-		return signer.Endorsed{}, fmt.Errorf("ask the signer on %s: it answered for another address", c.path)
+	if !endorsed.HasSameWords(e) || endorsed.UsableFrom == "" || len(endorsed.Proof) == 0 {
+		return signer.EndorsedAddress{}, fmt.Errorf("ask the signer on %s: it answered for another address", c.target)
 	}
-	return out, whole(c.path, out.Entry)
+	return endorsed, verifyEntry(c.target, endorsed.Entry)
 }
 
-// Revoke asks to take an endorsement back.
-func (c *Client) Revoke(ctx context.Context, r signer.Revocation) (out signer.Entry, err error) {
-	if err := c.ask(ctx, revoke, r, &out); err != nil {
+// RevokeEndorsement asks to take an endorsement back.
+func (c *Client) RevokeEndorsement(ctx context.Context, r signer.Revocation) (entry signer.Entry, err error) {
+	if err := c.callSigner(ctx, routeRevoke, r, &entry); err != nil {
 		return signer.Entry{}, err
 	}
-	return out, whole(c.path, out)
+	return entry, verifyEntry(c.target, entry)
 }
 
-// Void asks to end the authority of a payment.
-func (c *Client) Void(ctx context.Context, v signer.Void) (out signer.Entry, err error) {
-	if err := c.ask(ctx, void, v, &out); err != nil {
+// VoidIntent asks to end the authority of a payment.
+func (c *Client) VoidIntent(ctx context.Context, v signer.Void) (entry signer.Entry, err error) {
+	if err := c.callSigner(ctx, routeVoid, v, &entry); err != nil {
 		return signer.Entry{}, err
 	}
-	return out, whole(c.path, out)
+	return entry, verifyEntry(c.target, entry)
 }
 
-// Anchor asks for an anchor of the audit log.
-func (c *Client) Anchor(ctx context.Context, r signer.AnchorRequest) (out signer.Anchor, err error) {
-	if err := c.ask(ctx, anchor, r, &out); err != nil {
+// SignAnchor asks for an anchor of the audit log.
+func (c *Client) SignAnchor(ctx context.Context, r signer.AnchorRequest) (anchor signer.Anchor, err error) {
+	if err := c.callSigner(ctx, routeAnchor, r, &anchor); err != nil {
 		return signer.Anchor{}, err
 	}
-	if out.Mark != r.Mark || out.Number == 0 || len(out.Signature) == 0 {
-		return signer.Anchor{}, fmt.Errorf("ask the signer on %s: it answered with another anchor", c.path)
+	if anchor.AuditHead != r.AuditHead || anchor.Number == 0 || len(anchor.Signature) == 0 {
+		return signer.Anchor{}, fmt.Errorf("ask the signer on %s: it answered with another anchor", c.target)
 	}
-	return out, nil
+	return anchor, nil
 }
 
-// Anchors asks for the anchors of the audit log.
-func (c *Client) Anchors(ctx context.Context, after uint64, limit int) (out []signer.Anchor, err error) {
-	err = c.ask(ctx, anchors, entriesRequest{after, limit}, &out)
-	return out, err
+// AnchorsAfter asks for the anchors of the audit log.
+func (c *Client) AnchorsAfter(ctx context.Context, afterNumber uint64, limit int) (anchors []signer.Anchor, err error) {
+	err = c.callSigner(ctx, routeAnchors, entriesRequest{afterNumber, limit}, &anchors)
+	return anchors, err
 }
 
-func whole(path string, e signer.Entry) error {
-	if e.Hash == "" || e.Hash != e.Sum() {
+func verifyEntry(path string, e signer.Entry) error {
+	if e.Hash == "" || e.Hash != e.ComputeHash() {
 		return fmt.Errorf("ask the signer on %s: it answered with a broken journal entry", path)
 	}
 	return nil
 }
 
-// ask makes one call. What is not a refusal by the signer's own word is unknown.
-func (c *Client) ask(ctx context.Context, to call, in, out any) error {
-	body, err := json.Marshal(in)
+// callSigner makes one call. What is not a refusal by the signer's own word is unknown.
+func (c *Client) callSigner(ctx context.Context, endpoint route, request, result any) error {
+	body, err := json.Marshal(request)
 	if err != nil {
 		return fmt.Errorf("write a request to the signer: %w", err)
 	}
 	// JSON silently replaces what is not UTF-8: the signer would answer for other words.
-	same := reflect.New(reflect.TypeOf(in))
-	if err := json.Unmarshal(body, same.Interface()); err != nil || !reflect.DeepEqual(same.Elem().Interface(), in) {
+	decoded := reflect.New(reflect.TypeOf(request))
+	if err := json.Unmarshal(body, decoded.Interface()); err != nil || !reflect.DeepEqual(decoded.Elem().Interface(), request) {
 		return &signer.Refusal{Code: signer.RefusedMalformed, Message: "a word of the request is not UTF-8"}
 	}
 	if len(body) > requestBytesMax {
 		return &signer.Refusal{Code: signer.RefusedMalformed, Message: fmt.Sprintf("the request has more than %d bytes", requestBytesMax)}
 	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://signer"+to.path, bytes.NewReader(body))
+	httpRequest, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://signer"+endpoint.path, bytes.NewReader(body))
 	if err != nil {
-		return fmt.Errorf("ask the signer on %s: %w", c.path, err)
+		return fmt.Errorf("ask the signer on %s: %w", c.target, err)
 	}
-	request.Header.Set("Content-Type", "application/json")
-	response, err := c.http.Do(request)
+	httpRequest.Header.Set("Content-Type", "application/json")
+	httpResponse, err := c.http.Do(httpRequest)
 	if err != nil {
-		return fmt.Errorf("ask on %s: %w: %w", c.path, signer.ErrUnavailable, err)
+		return fmt.Errorf("ask on %s: %w: %w", c.target, signer.ErrUnavailable, err)
 	}
-	defer response.Body.Close()
-	text, err := io.ReadAll(io.LimitReader(response.Body, answerBytesMax+1))
+	defer httpResponse.Body.Close()
+	text, err := io.ReadAll(io.LimitReader(httpResponse.Body, answerBytesMax+1))
 	if err != nil {
-		return fmt.Errorf("read the answer on %s: %w: %w", c.path, signer.ErrUnavailable, err)
+		return fmt.Errorf("read the answer on %s: %w: %w", c.target, signer.ErrUnavailable, err)
 	}
-	var a answer
+	var a replyBody
 	if len(text) > answerBytesMax {
-		return fmt.Errorf("read the signer's answer on %s: it has more than %d bytes", c.path, answerBytesMax)
+		return fmt.Errorf("read the signer's answer on %s: it has more than %d bytes", c.target, answerBytesMax)
 	}
 	if err := json.Unmarshal(text, &a); err != nil {
-		return fmt.Errorf("read the signer's answer on %s: status %d: %w", c.path, response.StatusCode, err)
+		return fmt.Errorf("read the signer's answer on %s: status %d: %w", c.target, httpResponse.StatusCode, err)
 	}
 	switch {
-	case response.StatusCode == http.StatusOK && a.Refusal != nil && a.Refusal.Code != "" && a.Result == nil:
+	case httpResponse.StatusCode == http.StatusOK && a.Refusal != nil && a.Refusal.Code != "" && a.Result == nil:
 		return a.Refusal
-	case response.StatusCode == http.StatusServiceUnavailable:
-		return fmt.Errorf("ask on %s: %w: %s", c.path, signer.ErrUnavailable, strings.TrimSpace(a.Error))
-	case response.StatusCode != http.StatusOK || a.Result == nil:
-		return fmt.Errorf("ask the signer on %s: status %d: %s", c.path, response.StatusCode, strings.TrimSpace(a.Error))
+	case httpResponse.StatusCode == http.StatusServiceUnavailable:
+		return fmt.Errorf("ask on %s: %w: %s", c.target, signer.ErrUnavailable, strings.TrimSpace(a.Error))
+	case httpResponse.StatusCode != http.StatusOK || a.Result == nil:
+		return fmt.Errorf("ask the signer on %s: status %d: %s", c.target, httpResponse.StatusCode, strings.TrimSpace(a.Error))
 	}
-	if err := json.Unmarshal(a.Result, out); err != nil {
-		return fmt.Errorf("read the signer's answer on %s: %w", c.path, err)
+	if err := json.Unmarshal(a.Result, result); err != nil {
+		return fmt.Errorf("read the signer's answer on %s: %w", c.target, err)
 	}
 	return nil
 }

@@ -34,8 +34,8 @@ func serve(t *testing.T, path string, s signer.Signer) (c *remote.Client, stop f
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	go func() { ended <- remote.Serve(ctx, path, s) }()
-	c = remote.Dial(path)
+	go func() { ended <- remote.ServeSocket(ctx, path, s) }()
+	c = remote.DialSocket(path)
 	deadline := time.Now().Add(10 * time.Second)
 	for {
 		_, err := c.Head(t.Context())
@@ -71,8 +71,8 @@ func serve(t *testing.T, path string, s signer.Signer) (c *remote.Client, stop f
 
 func TestRemoteKeepsThePromisesOfASigner(t *testing.T) {
 	t.Parallel()
-	signertest.Run(t, func(t *testing.T) (signer.Signer, ed25519.PublicKey) {
-		s, public := signertest.Open(t, signertest.Policy(), nil)
+	signertest.RunSuite(t, func(t *testing.T) (signer.Signer, ed25519.PublicKey) {
+		s, public := signertest.Open(t, signertest.NewPolicy(), nil)
 		c, _ := serve(t, socket(t), s)
 		return c, public
 	})
@@ -87,7 +87,7 @@ func TestSocketIsOursAlone(t *testing.T) {
 	if err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("got mode %v, %v, want 0600", info.Mode(), err)
 	}
-	if err := remote.Serve(t.Context(), path, s); err == nil || !strings.Contains(err.Error(), "another signer") {
+	if err := remote.ServeSocket(t.Context(), path, s); err == nil || !strings.Contains(err.Error(), "another signer") {
 		t.Errorf("a second server: got %v, want an error that says so", err)
 	}
 	if _, err := c.Head(t.Context()); err != nil {
@@ -129,46 +129,46 @@ func refusal(err error) bool {
 	return errors.As(err, &no)
 }
 
-// broken is a signer that knows nothing.
-type broken struct{ signer.Signer }
+// brokenSigner is a signer that knows nothing.
+type brokenSigner struct{ signer.Signer }
 
-func (broken) Admit(context.Context, signer.Intent) (signer.Entry, error) {
+func (brokenSigner) AdmitIntent(context.Context, signer.Intent) (signer.Entry, error) {
 	return signer.Entry{}, errors.New("the disk is gone")
 }
 
-func (broken) Head(context.Context) (signer.Head, error) {
+func (brokenSigner) Head(context.Context) (signer.Head, error) {
 	return signer.Head{}, errors.New("the disk is gone")
 }
 
-// full is a signer whose journal's disk is full.
-type full struct{ signer.Signer }
+// refusingSigner is a signer whose journal's disk is full.
+type refusingSigner struct{ signer.Signer }
 
-func (full) Issue(context.Context, signer.WalletRef) (signer.Issued, error) {
-	return signer.Issued{}, fmt.Errorf("%w: no space left on device", signer.ErrUnavailable)
+func (refusingSigner) IssueAddress(context.Context, signer.WalletRef) (signer.IssuedAddress, error) {
+	return signer.IssuedAddress{}, fmt.Errorf("%w: no space left on device", signer.ErrUnavailable)
 }
 
-func (full) Admit(context.Context, signer.Intent) (signer.Entry, error) {
+func (refusingSigner) AdmitIntent(context.Context, signer.Intent) (signer.Entry, error) {
 	return signer.Entry{}, errors.New("a mistake of its own")
 }
 
 func TestASignerThatCannotWriteIsUnavailable(t *testing.T) {
 	t.Parallel()
-	c, _ := serve(t, socket(t), full{})
-	if _, err := c.Issue(t.Context(), signertest.Treasury("org_1")); !errors.Is(err, signer.ErrUnavailable) || !strings.Contains(err.Error(), "no space left") {
+	c, _ := serve(t, socket(t), refusingSigner{})
+	if _, err := c.IssueAddress(t.Context(), signertest.Treasury("org_1")); !errors.Is(err, signer.ErrUnavailable) || !strings.Contains(err.Error(), "no space left") {
 		t.Errorf("a full disk: got %v, want ErrUnavailable and why", err)
 	}
-	if _, err := c.Admit(t.Context(), signer.Intent{ID: "wd_1"}); err == nil || errors.Is(err, signer.ErrUnavailable) {
+	if _, err := c.AdmitIntent(t.Context(), signer.Intent{ID: "wd_1"}); err == nil || errors.Is(err, signer.ErrUnavailable) {
 		t.Errorf("another error: got %v, want one that is not ErrUnavailable", err)
 	}
-	if _, err := remote.Dial(socket(t)).Head(t.Context()); !errors.Is(err, signer.ErrUnavailable) {
+	if _, err := remote.DialSocket(socket(t)).Head(t.Context()); !errors.Is(err, signer.ErrUnavailable) {
 		t.Errorf("no signer: got %v, want ErrUnavailable", err)
 	}
 }
 
-// wordy is a signer whose journal has long entries.
-type wordy struct{ signer.Signer }
+// longEntrySigner is a signer whose journal has long entries.
+type longEntrySigner struct{ signer.Signer }
 
-func (wordy) Entries(_ context.Context, after uint64, limit int) ([]signer.Entry, error) {
+func (longEntrySigner) EntriesAfter(_ context.Context, after uint64, limit int) ([]signer.Entry, error) {
 	var all []signer.Entry
 	for n := range uint64(limit) {
 		all = append(all, signer.Entry{Seq: after + 1 + n, Body: []byte(`"` + strings.Repeat("a", 60<<10) + `"`)})
@@ -179,12 +179,12 @@ func (wordy) Entries(_ context.Context, after uint64, limit int) ([]signer.Entry
 // A slot of Bitcoin can have two hundred coins, and each is named in the entry.
 func TestLongEntriesComeInSeveralAnswers(t *testing.T) {
 	t.Parallel()
-	c, _ := serve(t, socket(t), wordy{})
-	first, err := c.Entries(t.Context(), 0, 500)
+	c, _ := serve(t, socket(t), longEntrySigner{})
+	first, err := c.EntriesAfter(t.Context(), 0, 500)
 	if err != nil || len(first) < 10 || len(first) >= 500 {
 		t.Fatalf("got %d entries, %v, want some of them", len(first), err)
 	}
-	rest, err := c.Entries(t.Context(), first[len(first)-1].Seq, 1)
+	rest, err := c.EntriesAfter(t.Context(), first[len(first)-1].Seq, 1)
 	if err != nil || len(rest) != 1 || rest[0].Seq != uint64(len(first)+1) {
 		t.Errorf("got %+v, %v, want the one behind them", rest, err)
 	}
@@ -192,8 +192,8 @@ func TestLongEntriesComeInSeveralAnswers(t *testing.T) {
 
 func TestOnlyTheSignersOwnWordIsARefusal(t *testing.T) {
 	t.Parallel()
-	c, _ := serve(t, socket(t), broken{})
-	if _, err := c.Admit(t.Context(), signer.Intent{ID: "wd_1"}); err == nil || refusal(err) || !strings.Contains(err.Error(), "the disk is gone") {
+	c, _ := serve(t, socket(t), brokenSigner{})
+	if _, err := c.AdmitIntent(t.Context(), signer.Intent{ID: "wd_1"}); err == nil || refusal(err) || !strings.Contains(err.Error(), "the disk is gone") {
 		t.Errorf("a broken signer: got %v, want an error that is no refusal", err)
 	}
 
@@ -210,7 +210,7 @@ func TestOnlyTheSignersOwnWordIsARefusal(t *testing.T) {
 	})}
 	go server.Serve(l)
 	t.Cleanup(func() { server.Close() })
-	c = remote.Dial(path)
+	c = remote.DialSocket(path)
 	for name, a := range map[string]struct {
 		status int
 		body   string
@@ -228,18 +228,18 @@ func TestOnlyTheSignersOwnWordIsARefusal(t *testing.T) {
 		"more than anybody would send": {200, `{"result":"` + strings.Repeat("a", 9<<20) + `"}`},
 	} {
 		status, body = a.status, a.body
-		if _, err := c.Admit(t.Context(), signer.Intent{ID: "wd_1"}); err == nil || refusal(err) {
+		if _, err := c.AdmitIntent(t.Context(), signer.Intent{ID: "wd_1"}); err == nil || refusal(err) {
 			t.Errorf("%s: got %v, want an error that is no refusal", name, err)
 		}
 		if _, err := c.Sign(t.Context(), signer.SignRequest{IntentID: "wd_1"}); err == nil || refusal(err) {
 			t.Errorf("%s to Sign: got %v, want an error that is no refusal", name, err)
 		}
-		if _, err := c.Issue(t.Context(), signertest.Treasury("org_1")); err == nil || refusal(err) {
+		if _, err := c.IssueAddress(t.Context(), signertest.Treasury("org_1")); err == nil || refusal(err) {
 			t.Errorf("%s to Issue: got %v, want an error that is no refusal", name, err)
 		}
 	}
 	status, body = 200, `{"refusal":{"code":"POLICY_LIMIT","message":"no"}}`
-	if _, err := c.Admit(t.Context(), signer.Intent{ID: "wd_1"}); !refusal(err) {
+	if _, err := c.AdmitIntent(t.Context(), signer.Intent{ID: "wd_1"}); !refusal(err) {
 		t.Errorf("a refusal: got %v, want it", err)
 	}
 }

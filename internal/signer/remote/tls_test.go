@@ -58,49 +58,49 @@ func dialTLS(t *testing.T, address string, conf remote.ClientConfig) *remote.Cli
 
 func TestRemoteOverTLSKeepsThePromisesOfASigner(t *testing.T) {
 	t.Parallel()
-	ca := remotetest.New(t)
-	server, client := ca.Leaf(t, "signer.internal", x509.ExtKeyUsageServerAuth, soon), ca.Leaf(t, "coffer-dispatch", x509.ExtKeyUsageClientAuth, soon)
-	signertest.Run(t, func(t *testing.T) (signer.Signer, ed25519.PublicKey) {
-		s, public := signertest.Open(t, signertest.Policy(), nil)
-		address := serveTLS(t, remote.ServerConfig{Files: server, Peers: []remote.Peer{{Name: "coffer-dispatch", May: remote.MayPay}}}, s)
-		return dialTLS(t, address, remote.ClientConfig{Files: client, Name: "signer.internal"}), public
+	ca := remotetest.NewAuthority(t)
+	server, client := ca.IssueLeaf(t, "signer.internal", x509.ExtKeyUsageServerAuth, soon), ca.IssueLeaf(t, "coffer-dispatch", x509.ExtKeyUsageClientAuth, soon)
+	signertest.RunSuite(t, func(t *testing.T) (signer.Signer, ed25519.PublicKey) {
+		s, public := signertest.Open(t, signertest.NewPolicy(), nil)
+		address := serveTLS(t, remote.ServerConfig{TLSFiles: server, Peers: []remote.Peer{{Name: "coffer-dispatch", Permission: remote.PermissionPay}}}, s)
+		return dialTLS(t, address, remote.ClientConfig{TLSFiles: client, Name: "signer.internal"}), public
 	})
 }
 
 func TestNobodyElseGetsAWordFromTheSigner(t *testing.T) {
 	t.Parallel()
 	s, _ := signertest.New(t)
-	ca, other := remotetest.New(t), remotetest.New(t)
-	server := ca.Leaf(t, "signer.internal", x509.ExtKeyUsageServerAuth, soon)
-	pinned := other.Leaf(t, "pinned", x509.ExtKeyUsageClientAuth, soon)
-	expiredAndPinned := other.Leaf(t, "late and pinned", x509.ExtKeyUsageClientAuth, time.Now().Add(-time.Minute))
-	address := serveTLS(t, remote.ServerConfig{Files: server, Peers: []remote.Peer{
-		{Name: "coffer-dispatch", May: remote.MayPay},
-		{Name: "late", May: remote.MayPay},
-		{Name: "pinned", Pin: remotetest.Pin(t, pinned), May: remote.MayPay},
-		{Name: "late and pinned", Pin: remotetest.Pin(t, expiredAndPinned), May: remote.MayPay},
+	ca, other := remotetest.NewAuthority(t), remotetest.NewAuthority(t)
+	server := ca.IssueLeaf(t, "signer.internal", x509.ExtKeyUsageServerAuth, soon)
+	pinned := other.IssueLeaf(t, "pinned", x509.ExtKeyUsageClientAuth, soon)
+	expiredAndPinned := other.IssueLeaf(t, "late and pinned", x509.ExtKeyUsageClientAuth, time.Now().Add(-time.Minute))
+	address := serveTLS(t, remote.ServerConfig{TLSFiles: server, Peers: []remote.Peer{
+		{Name: "coffer-dispatch", Permission: remote.PermissionPay},
+		{Name: "late", Permission: remote.PermissionPay},
+		{Name: "pinned", Pin: remotetest.PinOf(t, pinned), Permission: remote.PermissionPay},
+		{Name: "late and pinned", Pin: remotetest.PinOf(t, expiredAndPinned), Permission: remote.PermissionPay},
 	}}, s)
-	ask := func(f remote.Files) error {
-		f.CA = ca.File()
-		_, err := dialTLS(t, address, remote.ClientConfig{Files: f, Name: "signer.internal"}).Head(t.Context())
+	ask := func(f remote.TLSFiles) error {
+		f.CA = ca.CertificatePath()
+		_, err := dialTLS(t, address, remote.ClientConfig{TLSFiles: f, Name: "signer.internal"}).Head(t.Context())
 		return err
 	}
-	for name, f := range map[string]remote.Files{
-		"a peer":        ca.Leaf(t, "coffer-dispatch", x509.ExtKeyUsageClientAuth, soon),
+	for name, f := range map[string]remote.TLSFiles{
+		"a peer":        ca.IssueLeaf(t, "coffer-dispatch", x509.ExtKeyUsageClientAuth, soon),
 		"a pinned peer": pinned,
 	} {
 		if err := ask(f); err != nil {
 			t.Errorf("%s: got %v, want an answer", name, err)
 		}
 	}
-	for name, f := range map[string]remote.Files{
-		"another authority":               other.Leaf(t, "coffer-dispatch", x509.ExtKeyUsageClientAuth, soon),
-		"a name that is no peer":          ca.Leaf(t, "coffer-web", x509.ExtKeyUsageClientAuth, soon),
-		"the name of a pinned peer":       ca.Leaf(t, "pinned", x509.ExtKeyUsageClientAuth, soon),
-		"a certificate that has run out":  ca.Leaf(t, "late", x509.ExtKeyUsageClientAuth, time.Now().Add(-time.Minute)),
+	for name, f := range map[string]remote.TLSFiles{
+		"another authority":               other.IssueLeaf(t, "coffer-dispatch", x509.ExtKeyUsageClientAuth, soon),
+		"a name that is no peer":          ca.IssueLeaf(t, "coffer-web", x509.ExtKeyUsageClientAuth, soon),
+		"the name of a pinned peer":       ca.IssueLeaf(t, "pinned", x509.ExtKeyUsageClientAuth, soon),
+		"a certificate that has run out":  ca.IssueLeaf(t, "late", x509.ExtKeyUsageClientAuth, time.Now().Add(-time.Minute)),
 		"a pinned one that has run out":   expiredAndPinned,
 		"the certificate of the signer":   server,
-		"a server's with a client's name": ca.Leaf(t, "coffer-dispatch", x509.ExtKeyUsageServerAuth, soon),
+		"a server's with a client's name": ca.IssueLeaf(t, "coffer-dispatch", x509.ExtKeyUsageServerAuth, soon),
 	} {
 		if err := ask(f); err == nil || refusal(err) {
 			t.Errorf("%s: got %v, want an error that is no refusal", name, err)
@@ -140,35 +140,35 @@ func TestNobodyElseGetsAWordFromTheSigner(t *testing.T) {
 func TestAClientAsksNobodyButItsSigner(t *testing.T) {
 	t.Parallel()
 	s, _ := signertest.New(t)
-	ca, other := remotetest.New(t), remotetest.New(t)
-	client := ca.Leaf(t, "coffer-dispatch", x509.ExtKeyUsageClientAuth, soon)
-	peers := []remote.Peer{{Name: "any", Pin: remotetest.Pin(t, client), May: remote.MayPay}}
-	right := ca.Leaf(t, "signer.internal", x509.ExtKeyUsageServerAuth, soon)
-	for name, f := range map[string]remote.Files{
-		"another authority":           other.Leaf(t, "signer.internal", x509.ExtKeyUsageServerAuth, soon),
-		"another name":                ca.Leaf(t, "coffer-web", x509.ExtKeyUsageServerAuth, soon),
-		"a client that plays signer":  ca.Leaf(t, "player", x509.ExtKeyUsageClientAuth, soon),
-		"a signer that has run out":   ca.Leaf(t, "late", x509.ExtKeyUsageServerAuth, time.Now().Add(-time.Minute)),
-		"a certificate without a use": ca.Leaf(t, "emails", x509.ExtKeyUsageEmailProtection, soon),
+	ca, other := remotetest.NewAuthority(t), remotetest.NewAuthority(t)
+	client := ca.IssueLeaf(t, "coffer-dispatch", x509.ExtKeyUsageClientAuth, soon)
+	peers := []remote.Peer{{Name: "any", Pin: remotetest.PinOf(t, client), Permission: remote.PermissionPay}}
+	right := ca.IssueLeaf(t, "signer.internal", x509.ExtKeyUsageServerAuth, soon)
+	for name, f := range map[string]remote.TLSFiles{
+		"another authority":           other.IssueLeaf(t, "signer.internal", x509.ExtKeyUsageServerAuth, soon),
+		"another name":                ca.IssueLeaf(t, "coffer-web", x509.ExtKeyUsageServerAuth, soon),
+		"a client that plays signer":  ca.IssueLeaf(t, "player", x509.ExtKeyUsageClientAuth, soon),
+		"a signer that has run out":   ca.IssueLeaf(t, "late", x509.ExtKeyUsageServerAuth, time.Now().Add(-time.Minute)),
+		"a certificate without a use": ca.IssueLeaf(t, "emails", x509.ExtKeyUsageEmailProtection, soon),
 	} {
-		address := serveTLS(t, remote.ServerConfig{Files: f, Peers: peers}, s)
+		address := serveTLS(t, remote.ServerConfig{TLSFiles: f, Peers: peers}, s)
 		asked := strings.TrimSuffix(filepath.Base(f.Certificate), ".pem")
 		if name == "another name" {
 			asked = "signer.internal"
 		}
-		if _, err := dialTLS(t, address, remote.ClientConfig{Files: client, Name: asked}).Issue(t.Context(), signertest.Treasury("org_1")); err == nil || refusal(err) {
+		if _, err := dialTLS(t, address, remote.ClientConfig{TLSFiles: client, Name: asked}).IssueAddress(t.Context(), signertest.Treasury("org_1")); err == nil || refusal(err) {
 			t.Errorf("%s: got %v, want an error that is no refusal", name, err)
 		}
 	}
-	address := serveTLS(t, remote.ServerConfig{Files: right, Peers: peers}, s)
+	address := serveTLS(t, remote.ServerConfig{TLSFiles: right, Peers: peers}, s)
 	client.CA = ""
-	if _, err := dialTLS(t, address, remote.ClientConfig{Files: client, Pin: remotetest.Pin(t, client)}).Head(t.Context()); err == nil || refusal(err) {
+	if _, err := dialTLS(t, address, remote.ClientConfig{TLSFiles: client, Pin: remotetest.PinOf(t, client)}).Head(t.Context()); err == nil || refusal(err) {
 		t.Errorf("another pin: got %v, want an error that is no refusal", err)
 	}
-	if _, err := dialTLS(t, address, remote.ClientConfig{Files: client, Pin: remotetest.Pin(t, right)}).Head(t.Context()); err != nil {
+	if _, err := dialTLS(t, address, remote.ClientConfig{TLSFiles: client, Pin: remotetest.PinOf(t, right)}).Head(t.Context()); err != nil {
 		t.Errorf("its pin: got %v, want an answer", err)
 	}
-	if _, err := remote.DialTLS(address, remote.ClientConfig{Files: client}); err == nil {
+	if _, err := remote.DialTLS(address, remote.ClientConfig{TLSFiles: client}); err == nil {
 		t.Error("neither an authority nor a pin: got a client, want an error")
 	}
 	if h, err := s.Head(t.Context()); err != nil || h.Seq != 1 {
@@ -179,24 +179,24 @@ func TestAClientAsksNobodyButItsSigner(t *testing.T) {
 func TestAClientHasNoMoreOfTheSignerThanItMay(t *testing.T) {
 	t.Parallel()
 	s, _ := signertest.New(t)
-	ca := remotetest.New(t)
-	server := ca.Leaf(t, "signer.internal", x509.ExtKeyUsageServerAuth, soon)
+	ca := remotetest.NewAuthority(t)
+	server := ca.IssueLeaf(t, "signer.internal", x509.ExtKeyUsageServerAuth, soon)
 	var peers []remote.Peer
-	for _, may := range []remote.May{remote.MayRead, remote.MayIssue, remote.MayPay} {
-		peers = append(peers, remote.Peer{Name: string(may), May: may})
+	for _, may := range []remote.Permission{remote.PermissionRead, remote.PermissionIssue, remote.PermissionPay} {
+		peers = append(peers, remote.Peer{Name: string(may), Permission: may})
 	}
-	address := serveTLS(t, remote.ServerConfig{Files: server, Peers: peers}, s)
+	address := serveTLS(t, remote.ServerConfig{TLSFiles: server, Peers: peers}, s)
 	for i, p := range peers {
-		c := dialTLS(t, address, remote.ClientConfig{Files: ca.Leaf(t, p.Name, x509.ExtKeyUsageClientAuth, soon), Name: "signer.internal"})
+		c := dialTLS(t, address, remote.ClientConfig{TLSFiles: ca.IssueLeaf(t, p.Name, x509.ExtKeyUsageClientAuth, soon), Name: "signer.internal"})
 		_, headErr := c.Head(t.Context())
-		_, entriesErr := c.Entries(t.Context(), 0, 1)
-		_, anchorsErr := c.Anchors(t.Context(), 0, 1)
-		_, anchorErr := c.Anchor(t.Context(), signer.AnchorRequest{})
-		_, issueErr := c.Issue(t.Context(), signertest.Treasury("org_1"))
-		_, endorseErr := c.Endorse(t.Context(), signer.Endorsement{})
-		_, revokeErr := c.Revoke(t.Context(), signer.Revocation{})
-		_, voidErr := c.Void(t.Context(), signer.Void{OrgID: "org_1", ID: "wd_9"})
-		_, admitErr := c.Admit(t.Context(), signer.Intent{ID: "wd_1"})
+		_, entriesErr := c.EntriesAfter(t.Context(), 0, 1)
+		_, anchorsErr := c.AnchorsAfter(t.Context(), 0, 1)
+		_, anchorErr := c.SignAnchor(t.Context(), signer.AnchorRequest{})
+		_, issueErr := c.IssueAddress(t.Context(), signertest.Treasury("org_1"))
+		_, endorseErr := c.EndorseAddress(t.Context(), signer.Endorsement{})
+		_, revokeErr := c.RevokeEndorsement(t.Context(), signer.Revocation{})
+		_, voidErr := c.VoidIntent(t.Context(), signer.Void{OrgID: "org_1", ID: "wd_9"})
+		_, admitErr := c.AdmitIntent(t.Context(), signer.Intent{ID: "wd_1"})
 		_, signErr := c.Sign(t.Context(), signer.SignRequest{IntentID: "wd_1"})
 		for _, call := range []struct {
 			name  string
@@ -205,10 +205,10 @@ func TestAClientHasNoMoreOfTheSignerThanItMay(t *testing.T) {
 		}{{"Head", headErr, 0}, {"Entries", entriesErr, 0}, {"Anchors", anchorsErr, 0}, {"Anchor", anchorErr, 1}, {"Issue", issueErr, 1}, {"Endorse", endorseErr, 1}, {"Revoke", revokeErr, 1}, {"Void", voidErr, 1}, {"Admit", admitErr, 2}, {"Sign", signErr, 2}} {
 			if i >= call.needs {
 				if call.err != nil && !refusal(call.err) {
-					t.Errorf("%s asks %s: got %v, want the signer's answer", p.May, call.name, call.err)
+					t.Errorf("%s asks %s: got %v, want the signer's answer", p.Permission, call.name, call.err)
 				}
 			} else if call.err == nil || refusal(call.err) || !strings.Contains(call.err.Error(), "status 403") {
-				t.Errorf("%s asks %s: got %v, want an error that is no refusal", p.May, call.name, call.err)
+				t.Errorf("%s asks %s: got %v, want an error that is no refusal", p.Permission, call.name, call.err)
 			}
 		}
 	}
@@ -217,10 +217,10 @@ func TestAClientHasNoMoreOfTheSignerThanItMay(t *testing.T) {
 func TestCertificatesAreRenewedWithoutARestart(t *testing.T) {
 	t.Parallel()
 	s, _ := signertest.New(t)
-	ca := remotetest.New(t)
-	server, client := ca.Leaf(t, "signer.internal", x509.ExtKeyUsageServerAuth, soon), ca.Leaf(t, "coffer-dispatch", x509.ExtKeyUsageClientAuth, soon)
-	address := serveTLS(t, remote.ServerConfig{Files: server, Peers: []remote.Peer{{Name: "coffer-dispatch", May: remote.MayPay}}}, s)
-	c := dialTLS(t, address, remote.ClientConfig{Files: client, Name: "signer.internal"})
+	ca := remotetest.NewAuthority(t)
+	server, client := ca.IssueLeaf(t, "signer.internal", x509.ExtKeyUsageServerAuth, soon), ca.IssueLeaf(t, "coffer-dispatch", x509.ExtKeyUsageClientAuth, soon)
+	address := serveTLS(t, remote.ServerConfig{TLSFiles: server, Peers: []remote.Peer{{Name: "coffer-dispatch", Permission: remote.PermissionPay}}}, s)
+	c := dialTLS(t, address, remote.ClientConfig{TLSFiles: client, Name: "signer.internal"})
 	if _, err := c.Head(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -242,16 +242,16 @@ func TestCertificatesAreRenewedWithoutARestart(t *testing.T) {
 	works := func(err error) bool { return err == nil }
 
 	// Another authority in the file: whoever it did not sign is out, connected or not.
-	old, err := os.ReadFile(ca.File())
+	old, err := os.ReadFile(ca.CertificatePath())
 	if err != nil {
 		t.Fatal(err)
 	}
-	next := remotetest.New(t)
-	remotetest.Put(t, ca.File(), "CERTIFICATE", next.Certificate.Raw)
+	next := remotetest.NewAuthority(t)
+	remotetest.WritePEM(t, ca.CertificatePath(), "CERTIFICATE", next.Certificate.Raw)
 	eventually("the authority was replaced: want an error", func(err error) bool { return err != nil && !refusal(err) })
 	next.Dir = ca.Dir
-	next.Leaf(t, "signer.internal", x509.ExtKeyUsageServerAuth, soon)
-	next.Leaf(t, "coffer-dispatch", x509.ExtKeyUsageClientAuth, soon)
+	next.IssueLeaf(t, "signer.internal", x509.ExtKeyUsageServerAuth, soon)
+	next.IssueLeaf(t, "coffer-dispatch", x509.ExtKeyUsageClientAuth, soon)
 	eventually("both have new certificates: want an answer", works)
 
 	// A file that cannot be read leaves what was.
@@ -272,7 +272,7 @@ func TestCertificatesAreRenewedWithoutARestart(t *testing.T) {
 	if err := os.Chmod(client.Key, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := remote.DialTLS(address, remote.ClientConfig{Files: client, Name: "signer.internal"}); err == nil || !strings.Contains(err.Error(), "chmod 600") {
+	if _, err := remote.DialTLS(address, remote.ClientConfig{TLSFiles: client, Name: "signer.internal"}); err == nil || !strings.Contains(err.Error(), "chmod 600") {
 		t.Errorf("a key that others may read: got %v, want it refused", err)
 	}
 }
@@ -282,17 +282,17 @@ func TestCertificatesAreRenewedWithoutARestart(t *testing.T) {
 func TestBothSidesKnowUntilWhenCertificatesCount(t *testing.T) {
 	t.Parallel()
 	s, _ := signertest.New(t)
-	ca := remotetest.New(t)
+	ca := remotetest.NewAuthority(t)
 	authority := ca.Certificate.NotAfter
 	first, later := time.Now().Add(30*time.Minute).Truncate(time.Second), time.Now().Add(50*time.Minute).Truncate(time.Second)
-	server, client := ca.Leaf(t, "signer.internal", x509.ExtKeyUsageServerAuth, first), ca.Leaf(t, "coffer-dispatch", x509.ExtKeyUsageClientAuth, later)
-	watch := &remote.Watch{}
-	address := serveTLS(t, remote.ServerConfig{Files: server, Peers: []remote.Peer{{Name: "coffer-dispatch", May: remote.MayRead}}, Watch: watch}, s)
-	c := dialTLS(t, address, remote.ClientConfig{Files: client, Name: "signer.internal"})
+	server, client := ca.IssueLeaf(t, "signer.internal", x509.ExtKeyUsageServerAuth, first), ca.IssueLeaf(t, "coffer-dispatch", x509.ExtKeyUsageClientAuth, later)
+	watch := &remote.CertificateWatch{}
+	address := serveTLS(t, remote.ServerConfig{TLSFiles: server, Peers: []remote.Peer{{Name: "coffer-dispatch", Permission: remote.PermissionRead}}, CertificateWatch: watch}, s)
+	c := dialTLS(t, address, remote.ClientConfig{TLSFiles: client, Name: "signer.internal"})
 	text := func(all []remote.Certificate) string {
 		var lines []string
 		for _, c := range all {
-			lines = append(lines, fmt.Sprintf("%s %s %d", c.Of, c.Name, c.Until.Unix()))
+			lines = append(lines, fmt.Sprintf("%s %s %d", c.Role, c.Name, c.NotAfter.Unix()))
 		}
 		slices.Sort(lines)
 		return strings.Join(lines, ", ")
@@ -311,7 +311,7 @@ func TestBothSidesKnowUntilWhenCertificatesCount(t *testing.T) {
 			t.Errorf("%s: got %s, want %s", side, text(got), want)
 		}
 	}
-	ca.Leaf(t, "signer.internal", x509.ExtKeyUsageServerAuth, later)
+	ca.IssueLeaf(t, "signer.internal", x509.ExtKeyUsageServerAuth, later)
 	deadline := time.After(20 * time.Second)
 	for text(c.Certificates()) != of(later, later) || text(watch.Certificates()) != of(later, later) {
 		c.Close() // a connection of its own
@@ -324,10 +324,10 @@ func TestBothSidesKnowUntilWhenCertificatesCount(t *testing.T) {
 		case <-time.After(20 * time.Millisecond):
 		}
 	}
-	if got := remote.Dial("nowhere.sock").Certificates(); len(got) != 0 {
+	if got := remote.DialSocket("nowhere.sock").Certificates(); len(got) != 0 {
 		t.Errorf("at a socket: got %v, want none", got)
 	}
-	if got := (*remote.Watch)(nil).Certificates(); len(got) != 0 {
+	if got := (*remote.CertificateWatch)(nil).Certificates(); len(got) != 0 {
 		t.Errorf("nobody asks: got %v, want none", got)
 	}
 }
@@ -359,20 +359,20 @@ func TestTheCertificatesOfTheRunbookAreTaken(t *testing.T) {
 		return strings.TrimSpace(string(out))
 	}
 	sh("certificates")
-	files := func(name string) remote.Files {
+	files := func(name string) remote.TLSFiles {
 		at := func(end string) string { return filepath.Join(dir, name+end) }
-		return remote.Files{Certificate: at(".pem"), Key: at(".key"), CA: filepath.Join(dir, "ca.pem")}
+		return remote.TLSFiles{Certificate: at(".pem"), Key: at(".key"), CA: filepath.Join(dir, "ca.pem")}
 	}
 	s, _ := signertest.New(t)
-	byName := serveTLS(t, remote.ServerConfig{Files: files("signer.internal"), Peers: []remote.Peer{{Name: "coffer-dispatch", May: remote.MayPay}}}, s)
-	if _, err := dialTLS(t, byName, remote.ClientConfig{Files: files("coffer-dispatch"), Name: "signer.internal"}).Head(t.Context()); err != nil {
+	byName := serveTLS(t, remote.ServerConfig{TLSFiles: files("signer.internal"), Peers: []remote.Peer{{Name: "coffer-dispatch", Permission: remote.PermissionPay}}}, s)
+	if _, err := dialTLS(t, byName, remote.ClientConfig{TLSFiles: files("coffer-dispatch"), Name: "signer.internal"}).Head(t.Context()); err != nil {
 		t.Errorf("by the authority: got %v, want an answer", err)
 	}
-	if _, err := dialTLS(t, byName, remote.ClientConfig{Files: files("coffer-api"), Name: "signer.internal"}).Head(t.Context()); err == nil {
+	if _, err := dialTLS(t, byName, remote.ClientConfig{TLSFiles: files("coffer-api"), Name: "signer.internal"}).Head(t.Context()); err == nil {
 		t.Error("a client that is not listed: got an answer, want an error")
 	}
 	of := "sha256/" + sh("pin")
-	if err := remote.CheckPin(of); err != nil || of != remotetest.Pin(t, files("coffer-dispatch")) {
-		t.Errorf("got the pin %q (%v), want %s", of, err, remotetest.Pin(t, files("coffer-dispatch")))
+	if err := remote.CheckPin(of); err != nil || of != remotetest.PinOf(t, files("coffer-dispatch")) {
+		t.Errorf("got the pin %q (%v), want %s", of, err, remotetest.PinOf(t, files("coffer-dispatch")))
 	}
 }

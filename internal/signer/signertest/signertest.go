@@ -22,11 +22,11 @@ import (
 
 // The world of the tests.
 const (
-	Chain    = chain.Ethereum
-	ChainID  = 31337
-	Limited  = chain.Address("0xfB6916095ca1df60bB79Ce92cE3Ea74c37c5d359") // a token with limits
-	Token    = chain.Address("0x8617E340B3D01FA5F11F306F4090FD50E238070D") // a token without limits
-	Stranger = chain.Address("0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed") // nobody of ours
+	Chain        = chain.Ethereum
+	ChainID      = 31337
+	LimitedToken = chain.Address("0xfB6916095ca1df60bB79Ce92cE3Ea74c37c5d359") // a token with limits
+	Token        = chain.Address("0x8617E340B3D01FA5F11F306F4090FD50E238070D") // a token without limits
+	Stranger     = chain.Address("0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed") // nobody of ours
 )
 
 // The limits of Limited, in atomic units, and the fees of the chain, in wei.
@@ -38,14 +38,14 @@ var (
 	GasMax          = money.MustParse("1000000000000000000")
 )
 
-// Policy is the policy that the suite expects.
-func Policy() local.Policy {
+// NewPolicy is the policy that the suite expects.
+func NewPolicy() local.Policy {
 	return local.Policy{WhitelistCoolingOff: "0s", Chains: map[chain.Name]local.ChainPolicy{Chain: {
 		SignerID: "31337", FeeMax: FeeMax, GasMax: GasMax,
 		Assets: map[chain.Address]local.Limit{
-			"":      {Unlimited: true},
-			Token:   {Unlimited: true},
-			Limited: {PaymentMax: PaymentMax, OrganizationMax: OrganizationMax, OverallMax: OverallMax},
+			"":           {Unlimited: true},
+			Token:        {Unlimited: true},
+			LimitedToken: {PaymentMax: PaymentMax, OrganizationMax: OrganizationMax, OverallMax: OverallMax},
 		},
 	}}}
 }
@@ -54,25 +54,25 @@ func Policy() local.Policy {
 // test, and the key that its proofs are checked with. A nil clock is the system's.
 func Open(t testing.TB, policy local.Policy, clock func() time.Time) (*local.Signer, ed25519.PublicKey) {
 	t.Helper()
-	return open(t, local.Config{Policy: policy, Clock: clock})
+	return openSigner(t, local.Config{Policy: policy, Clock: clock})
 }
 
-// Asking is New that asks who let payments go.
-func Asking(t testing.TB, grants *signer.GrantKey) (*local.Signer, ed25519.PublicKey) {
+// NewWithGrants is New that asks who let payments go.
+func NewWithGrants(t testing.TB, grants *signer.GrantKey) (*local.Signer, ed25519.PublicKey) {
 	t.Helper()
-	return open(t, local.Config{Grants: grants, Policy: local.Policy{WhitelistCoolingOff: "0s", Chains: map[chain.Name]local.ChainPolicy{
+	return openSigner(t, local.Config{Grants: grants, Policy: local.Policy{WhitelistCoolingOff: "0s", Chains: map[chain.Name]local.ChainPolicy{
 		Chain: {SignerID: "31337", FeeMax: FeeMax, GasMax: GasMax, Unlimited: true},
 	}}})
 }
 
-func open(t testing.TB, conf local.Config) (*local.Signer, ed25519.PublicKey) {
+func openSigner(t testing.TB, conf local.Config) (*local.Signer, ed25519.PublicKey) {
 	t.Helper()
 	seed, err := keys.NewSeed()
 	if err != nil {
 		t.Fatal(err)
 	}
 	conf.Journal = filepath.Join(t.TempDir(), "journal")
-	if err := local.Create(conf, seed); err != nil {
+	if err := local.CreateJournal(conf, seed); err != nil {
 		t.Fatal(err)
 	}
 	s, err := local.Open(conf, seed)
@@ -84,7 +84,7 @@ func open(t testing.TB, conf local.Config) (*local.Signer, ed25519.PublicKey) {
 			t.Errorf("close the signer: %v", err)
 		}
 	})
-	return s, seed.Attest().Public()
+	return s, seed.AttestKey().PublicKey()
 }
 
 // New is Open without any limits on Chain.
@@ -112,25 +112,25 @@ func KeyHash(id string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Issue is the address of a wallet.
-func Issue(t testing.TB, s signer.Signer, w signer.WalletRef) chain.Address {
+// IssueAddress is the address of a wallet.
+func IssueAddress(t testing.TB, s signer.Signer, w signer.WalletRef) chain.Address {
 	t.Helper()
-	issued, err := s.Issue(t.Context(), w)
+	issued, err := s.IssueAddress(t.Context(), w)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return issued.Address
 }
 
-// Fees are fees within the policy.
-func Fees() chain.Fees {
+// UsualFees are fees within the policy.
+func UsualFees() chain.Fees {
 	return chain.Fees{GasLimit: 90_000, TipCap: money.Units(1_000_000_000), FeeCap: money.Units(30_000_000_000)}
 }
 
-// Payload is the unsigned transaction of a payment; a nil payment is a cancel.
-func Payload(t testing.TB, from chain.Address, p *chain.Payment, nonce uint64, fees chain.Fees) []byte {
+// BuildPayload is the unsigned transaction of a payment; a nil payment is a cancel.
+func BuildPayload(t testing.TB, from chain.Address, p *chain.Payment, nonce uint64, fees chain.Fees) []byte {
 	t.Helper()
-	tx, err := evmtx.Pay(ChainID, from, p, nonce, fees)
+	tx, err := evmtx.NewPaymentTx(ChainID, from, p, nonce, fees)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -141,8 +141,8 @@ func Payload(t testing.TB, from chain.Address, p *chain.Payment, nonce uint64, f
 	return b
 }
 
-// PayloadOf is the payload of an intent that is paid from an address.
-func PayloadOf(t testing.TB, i signer.Intent, from chain.Address, nonce uint64, fees chain.Fees) []byte {
+// IntentPayload is the payload of an intent that is paid from an address.
+func IntentPayload(t testing.TB, intent signer.Intent, from chain.Address, nonce uint64, fees chain.Fees) []byte {
 	t.Helper()
-	return Payload(t, from, &chain.Payment{From: from, To: i.To, Contract: i.Contract, Amount: i.Amount}, nonce, fees)
+	return BuildPayload(t, from, &chain.Payment{From: from, To: intent.To, Contract: intent.Contract, Amount: intent.Amount}, nonce, fees)
 }

@@ -41,9 +41,9 @@ func Open(ctx context.Context, url string, share float64, roles string, log *slo
 		sdk.WithSampler(sdk.TraceIDRatioBased(share)),
 		sdk.WithResource(resource.NewSchemaless(attribute.String("service.name", "coffer"), attribute.String("coffer.roles", roles))),
 	)
-	trace.Use(provider)
+	trace.SetProvider(provider)
 	return func() error {
-		trace.Use(nil)
+		trace.SetProvider(nil)
 		patient, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushMax)
 		defer cancel()
 		if err := provider.Shutdown(patient); err != nil {

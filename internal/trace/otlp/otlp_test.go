@@ -53,8 +53,8 @@ func TestSpansReachTheCollectorWithIDsAndWithoutTheTextOfErrors(t *testing.T) {
 	}
 	if n := testing.AllocsPerRun(100, func() {
 		ctx, s := trace.Start(context.Background(), "off")
-		trace.Note(ctx, "wd_1")
-		s.Say("role", "app")
+		trace.LinkTo(ctx, "wd_1")
+		s.SetAttribute("role", "app")
 		s.End(nil)
 	}); n != 0 {
 		t.Errorf("off: got %v allocations, want none", n)
@@ -66,11 +66,11 @@ func TestSpansReachTheCollectorWithIDsAndWithoutTheTextOfErrors(t *testing.T) {
 	}
 	ctx, request := trace.Start(t.Context(), "POST /v1/withdraw")
 	_, tx := trace.Start(ctx, "transaction")
-	tx.Say("role", "app")
+	tx.SetAttribute("role", "app")
 	tx.End(nil)
-	trace.Note(ctx, "wd_1")
+	trace.LinkTo(ctx, "wd_1")
 	request.End(errors.New("https://provider.example.com/SECRET did not answer"))
-	_, step := trace.About(t.Context(), "dispatch sign", "wd_1")
+	_, step := trace.StartAbout(t.Context(), "dispatch sign", "wd_1")
 	step.End(nil)
 	if err := closing(); err != nil {
 		t.Fatal(err)
@@ -84,7 +84,7 @@ func TestSpansReachTheCollectorWithIDsAndWithoutTheTextOfErrors(t *testing.T) {
 	if string(inside.ParentSpanId) != string(asked.SpanId) {
 		t.Error("the transaction: got another parent than its request")
 	}
-	of := trace.Of("wd_1").TraceID()
+	of := trace.ContextOf("wd_1").TraceID()
 	if string(signed.TraceId) != string(of[:]) || len(asked.Links) != 1 || string(asked.Links[0].TraceId) != string(of[:]) {
 		t.Error("the payment: got a trace of another id, or a request that is not linked to it")
 	}

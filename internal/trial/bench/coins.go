@@ -19,39 +19,39 @@ import (
 )
 
 const (
-	coin        = 1
-	coinFinal   = 3
-	depositSats = 1_000_000
-	paidSats    = 600_000
+	btcMint           = 1
+	btcConfirmations  = 3
+	depositSatoshi    = 1_000_000
+	withdrawalSatoshi = 600_000
 )
 
-// coins has the service on a real node pay withdrawals out of what customers paid in, as
+// benchOutputs has the service on a real node pay withdrawals out of what customers paid in, as
 // it does by itself, and counts the virtual bytes that the node says its transactions
 // have. The naive way sweeps every deposit to the treasury first and pays from there.
-func coins(ctx context.Context, w *world) error {
-	naive, err := naiveCoins(ctx)
+func benchOutputs(ctx context.Context, w *benchEnv) error {
+	naive, err := naiveOutputs(ctx)
 	if err != nil {
 		return fmt.Errorf("the naive way: %w", err)
 	}
 	for _, n := range []int{1, 10} {
-		ours, txs, err := w.coinsOf(ctx, n)
+		ownBytes, txs, err := w.benchOutputsOf(ctx, n)
 		if err != nil {
 			return fmt.Errorf("%d withdrawals: %w", n, err)
 		}
-		w.table.add(beside(fmt.Sprintf("for a deposit that is withdrawn on Bitcoin, %d at once in %d transaction", n, txs),
-			n, "virtual bytes", ours, naive*uint64(n), "less than the naive way"))
+		w.table.addRow(compareToNaive(fmt.Sprintf("for a deposit that is withdrawn on Bitcoin, %d at once in %d transaction", n, txs),
+			n, "virtual bytes", ownBytes, naive*uint64(n), "less than the naive way"))
 	}
 	return nil
 }
 
-func sizeOf(ctx context.Context, n *btcd.Node, hash string) (uint64, error) {
+func txSize(ctx context.Context, n *btcd.Node, hash string) (uint64, error) {
 	var tx struct{ Vsize uint64 }
-	err := n.Call(ctx, &tx, "getrawtransaction", hash, 1)
+	err := n.CallRPC(ctx, &tx, "getrawtransaction", hash, 1)
 	return tx.Vsize, err
 }
 
-// coinsOf is the size of all that the service sent until so many deposits were withdrawn.
-func (w *world) coinsOf(ctx context.Context, count int) (sum uint64, txs int, err error) {
+// benchOutputsOf is the size of all that the service sent until so many deposits were withdrawn.
+func (w *benchEnv) benchOutputsOf(ctx context.Context, count int) (sum uint64, txs int, err error) {
 	n, err := btcd.Start(ctx, btcd.Config{})
 	if err != nil {
 		return 0, 0, err
@@ -62,38 +62,38 @@ func (w *world) coinsOf(ctx context.Context, count int) (sum uint64, txs int, er
 		return 0, 0, err
 	}
 	u.User = url.UserPassword(btcd.User, n.Password)
-	on, err := bitcoin.New(ctx, bitcoin.Config{Network: chain.Local, Endpoints: []string{u.String()}, Agree: 1, Confirmations: coinFinal})
+	chainConf, err := bitcoin.New(ctx, bitcoin.Config{Network: chain.Local, Endpoints: []string{u.String()}, Quorum: 1, Confirmations: btcConfirmations})
 	if err != nil {
 		return 0, 0, err
 	}
-	start, err := n.Height(ctx)
+	start, err := n.TipHeight(ctx)
 	if err != nil {
 		return 0, 0, err
 	}
-	most := money.Units(bitcoin.CostMaxDefault)
-	h, err := w.build(ctx, plot{
-		name: fmt.Sprint("coins", count), on: on, start: uint64(start), mine: func(ctx context.Context) error { _, err := n.Mine(ctx, 1); return err },
-		policy: local.ChainPolicy{SignerID: chaincfg.RegressionNetParams.GenesisHash.String(), FeeMax: most, GasMax: most, Unlimited: true},
-		mints:  []mint.Mint{{ID: coin, Kind: mint.Native, Symbol: "BTC", Name: "Bitcoin", Decimals: 8, Finality: "DEPTH", ConfirmationsRequired: coinFinal}},
-		prices: map[int]money.USD{coin: money.MustParseUSD("1")},
+	costMax := money.Units(bitcoin.CostMaxDefault)
+	h, err := w.newServiceEnv(ctx, envConfig{
+		name: fmt.Sprint("coins", count), chainConf: chainConf, startHeight: uint64(start), mineBlock: func(ctx context.Context) error { _, err := n.MineBlocks(ctx, 1); return err },
+		policy: local.ChainPolicy{SignerID: chaincfg.RegressionNetParams.GenesisHash.String(), FeeMax: costMax, GasMax: costMax, Unlimited: true},
+		mints:  []mint.Mint{{ID: btcMint, Kind: mint.Native, Symbol: "BTC", Name: "Bitcoin", Decimals: 8, Finality: "DEPTH", ConfirmationsRequired: btcConfirmations}},
+		prices: map[int]money.USD{btcMint: money.MustParseUSD("1")},
 	})
 	if err != nil {
 		return 0, 0, err
 	}
-	defer func() { err = errors.Join(err, h.close()) }()
-	if _, err := n.Pay(ctx, h.treasury.Address, 100_000); err != nil { // for fees
+	defer func() { err = errors.Join(err, h.closeAll()) }()
+	if _, err := n.PayAddress(ctx, h.treasury.Address, 100_000); err != nil { // for fees
 		return 0, 0, err
 	}
 	for i := range count {
-		a, err := h.address(ctx, fmt.Sprint("c", i))
+		a, err := h.createDepositAddress(ctx, fmt.Sprint("c", i))
 		if err != nil {
 			return 0, 0, err
 		}
-		if _, err := n.Pay(ctx, a.Address, depositSats); err != nil {
+		if _, err := n.PayAddress(ctx, a.Address, depositSatoshi); err != nil {
 			return 0, 0, err
 		}
 	}
-	if err := h.until(ctx, count+1, "coins are there", `SELECT count(*) FROM coins WHERE status = 'FREE'`); err != nil {
+	if err := h.stepUntil(ctx, count+1, "coins are there", `SELECT count(*) FROM coins WHERE status = 'FREE'`); err != nil {
 		return 0, 0, err
 	}
 	for i := range count {
@@ -101,19 +101,19 @@ func (w *world) coinsOf(ctx context.Context, count int) (sum uint64, txs int, er
 		if err != nil {
 			return 0, 0, err
 		}
-		if err := h.withdraw(ctx, fmt.Sprint("c", i), coin, paidSats, btcd.KeyAddress(k)); err != nil {
+		if err := h.requestWithdrawal(ctx, fmt.Sprint("c", i), btcMint, withdrawalSatoshi, btcd.KeyAddress(k)); err != nil {
 			return 0, 0, err
 		}
 	}
-	if err := h.until(ctx, count, "withdrawals are paid", `SELECT count(*) FROM dispatch_orders WHERE status = 'PAID'`); err != nil {
+	if err := h.stepUntil(ctx, count, "withdrawals are paid", `SELECT count(*) FROM dispatch_orders WHERE status = 'PAID'`); err != nil {
 		return 0, 0, err
 	}
-	hashes, err := h.hashes(ctx, signer.Payment)
+	hashes, err := h.listTxHashes(ctx, signer.Payment)
 	if err != nil {
 		return 0, 0, err
 	}
 	for _, hash := range hashes {
-		size, err := sizeOf(ctx, n, hash)
+		size, err := txSize(ctx, n, hash)
 		if err != nil {
 			return 0, 0, err
 		}
@@ -122,44 +122,44 @@ func (w *world) coinsOf(ctx context.Context, count int) (sum uint64, txs int, er
 	return sum, len(hashes), nil
 }
 
-// naiveCoins is what a deposit that is withdrawn costs the naive way: swept to the
+// naiveOutputs is what a deposit that is withdrawn costs the naive way: swept to the
 // treasury, whose coin pays then and gets the rest back.
-func naiveCoins(ctx context.Context) (sum uint64, err error) {
+func naiveOutputs(ctx context.Context) (sum uint64, err error) {
 	n, err := btcd.Start(ctx, btcd.Config{})
 	if err != nil {
 		return 0, err
 	}
 	defer func() { err = errors.Join(err, n.Stop()) }()
 	const fee = 1_000
-	from, err := btcd.NewKey()
+	key, err := btcd.NewKey()
 	if err != nil {
 		return 0, err
 	}
-	paid, err := n.Pay(ctx, btcd.KeyAddress(from), depositSats)
+	paid, err := n.PayAddress(ctx, btcd.KeyAddress(key), depositSatoshi)
 	if err != nil {
 		return 0, err
 	}
-	for _, satoshi := range []int64{depositSats - fee, paidSats} { // to the treasury, and to the payee
-		next, err := btcd.NewKey()
+	for _, satoshi := range []int64{depositSatoshi - fee, withdrawalSatoshi} { // to the treasury, and to the payee
+		nextKey, err := btcd.NewKey()
 		if err != nil {
 			return 0, err
 		}
-		to, err := btcd.To(btcd.KeyAddress(next), satoshi)
+		output, err := btcd.NewOutput(btcd.KeyAddress(nextKey), satoshi)
 		if err != nil {
 			return 0, err
 		}
-		if paid, err = n.Spend(from, []btcd.Coin{{OutPoint: wire.OutPoint{Hash: paid.TxHash()}, TxOut: *paid.TxOut[0]}}, fee, to); err != nil {
+		if paid, err = n.BuildSpend(key, []btcd.Output{{OutPoint: wire.OutPoint{Hash: paid.TxHash()}, TxOut: *paid.TxOut[0]}}, fee, output); err != nil {
 			return 0, err
 		}
-		if err := n.Send(ctx, paid); err != nil {
+		if err := n.SendTx(ctx, paid); err != nil {
 			return 0, err
 		}
-		size, err := sizeOf(ctx, n, paid.TxHash().String())
+		size, err := txSize(ctx, n, paid.TxHash().String())
 		if err != nil {
 			return 0, err
 		}
-		from, sum = next, sum+size
-		if _, err := n.Mine(ctx, 1); err != nil {
+		key, sum = nextKey, sum+size
+		if _, err := n.MineBlocks(ctx, 1); err != nil {
 			return 0, err
 		}
 	}

@@ -9,19 +9,21 @@ import (
 	"time"
 )
 
-// cpu is the processor time that was spent: by this process and what it starts, which is
+// cpuTime is the processor time that was spent: by this process and what it starts, which is
 // service and callers, and by the server's processes. It does not depend on who else is on the
 // machine, and says what a figure is made of.
-type cpu struct{ ours, database time.Duration }
+type cpuTime struct{ process, database time.Duration }
 
-func (c cpu) since(before cpu) cpu { return cpu{c.ours - before.ours, c.database - before.database} }
+func (c cpuTime) subtract(start cpuTime) cpuTime {
+	return cpuTime{c.process - start.process, c.database - start.database}
+}
 
-// spentBy reads it; what an operating system does not tell is zero.
-func (w *world) spentBy() (c cpu) {
-	for _, who := range []int{syscall.RUSAGE_SELF, syscall.RUSAGE_CHILDREN} {
+// readCPUTime reads it; what an operating system does not tell is zero.
+func (w *benchEnv) readCPUTime() (c cpuTime) {
+	for _, usageKind := range []int{syscall.RUSAGE_SELF, syscall.RUSAGE_CHILDREN} {
 		var used syscall.Rusage
-		if syscall.Getrusage(who, &used) == nil {
-			c.ours += time.Duration(used.Utime.Nano() + used.Stime.Nano())
+		if syscall.Getrusage(usageKind, &used) == nil {
+			c.process += time.Duration(used.Utime.Nano() + used.Stime.Nano())
 		}
 	}
 	text, err := os.ReadFile(filepath.Join(w.cluster.Dir(), "data", "postmaster.pid"))
@@ -29,8 +31,8 @@ func (w *world) spentBy() (c cpu) {
 		return c
 	}
 	postmaster, _, _ := strings.Cut(string(text), "\n")
-	all, _ := filepath.Glob("/proc/[0-9]*/stat")
-	for _, path := range all {
+	statFiles, _ := filepath.Glob("/proc/[0-9]*/stat")
+	for _, path := range statFiles {
 		text, err := os.ReadFile(path)
 		if err != nil {
 			continue
@@ -50,11 +52,11 @@ func (w *world) spentBy() (c cpu) {
 		}
 		for _, field := range count {
 			ticks, _ := strconv.ParseInt(field, 10, 64)
-			c.database += time.Duration(ticks) * tick
+			c.database += time.Duration(ticks) * procTick
 		}
 	}
 	return c
 }
 
-// tick is the unit of /proc, the same on every Linux that Go runs on.
-const tick = 10 * time.Millisecond
+// procTick is the unit of /proc, the same on every Linux that Go runs on.
+const procTick = 10 * time.Millisecond

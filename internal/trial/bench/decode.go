@@ -8,69 +8,69 @@ import (
 	"time"
 )
 
-// decoding is a block of a chain from a node's answer to its movements, on one core. The
+// decodeBench is a block of a chain from a node's answer to its movements, on one core. The
 // packages measure it themselves; here it stands beside the least that could be done with
 // the same bytes, in the same run. Both are processor time, which is what they take where
 // nothing else runs.
-type decoding struct {
-	what, dir   string
-	ours, least string // benchmarks of the package
-	leastIs     string
-	goal        time.Duration
+type decodeBench struct {
+	title, dir                 string
+	ownBenchmark, minBenchmark string // benchmarks of the package
+	minTitle                   string
+	goal                       time.Duration
 }
 
 const (
-	decodeTurns = "5" // the quickest of them counts
-	decodeFor   = "50x"
+	decodeRepeats    = "5" // the quickest of them counts
+	decodeIterations = "50x"
 )
 
-func decode(ctx context.Context, w *world) error {
-	for _, d := range []decoding{
+func benchDecoding(ctx context.Context, w *benchEnv) error {
+	for _, d := range []decodeBench{
 		{
-			what: "decode of a Bitcoin block of 3,000 transactions, one core", dir: "./internal/chain/bitcoin", ours: "BenchmarkBlock",
-			least: "BenchmarkSHA256", leastIs: "one SHA-256 over the same bytes", goal: 20 * time.Millisecond,
+			title: "decode of a Bitcoin block of 3,000 transactions, one core", dir: "./internal/chain/bitcoin", ownBenchmark: "BenchmarkBlock",
+			minBenchmark: "BenchmarkSHA256", minTitle: "one SHA-256 over the same bytes", goal: 20 * time.Millisecond,
 		},
 		{
-			what: "decode of a Solana block of 2,000 transactions, one core", dir: "./internal/chain/solana", ours: "BenchmarkDecode2000",
-			least: "BenchmarkScan2000", leastIs: "a look whether the same bytes are JSON", goal: 30 * time.Millisecond,
+			title: "decode of a Solana block of 2,000 transactions, one core", dir: "./internal/chain/solana", ownBenchmark: "BenchmarkDecode2000",
+			minBenchmark: "BenchmarkScan2000", minTitle: "a look whether the same bytes are JSON", goal: 30 * time.Millisecond,
 		},
 	} {
-		cpu, clock, size, err := d.take(ctx)
+		cpu, clock, size, err := d.runBenchmarks(ctx)
 		if err != nil {
 			return err
 		}
-		took, least := cpu[d.ours].part(0), cpu[d.least].part(0)
-		w.table.add(row{
-			figure:   d.what,
-			here:     fmt.Sprintf("%s of CPU for %.1f MB; by the clock %s", short(took), size/1e6, short(clock[d.ours].part(0))),
-			compared: fmt.Sprintf("%.1f times %s, %s", float64(took)/float64(least), d.leastIs, short(least)),
-			target:   reached(took < d.goal, "< "+d.goal.String()),
+		took, minTime := cpu[d.ownBenchmark].percentile(0), cpu[d.minBenchmark].percentile(0)
+		w.table.addRow(row{
+			figure:   d.title,
+			result:   fmt.Sprintf("%s of CPU for %.1f MB; by the clock %s", formatDuration(took), size/1e6, formatDuration(clock[d.ownBenchmark].percentile(0))),
+			compared: fmt.Sprintf("%.1f times %s, %s", float64(took)/float64(minTime), d.minTitle, formatDuration(minTime)),
+			target:   formatTarget(took < d.goal, "< "+d.goal.String()),
 		})
 	}
 	return nil
 }
 
-// measured is a line of go test -bench: the name, nanoseconds of each, megabytes a second,
+// benchLine is a line of go test -bench: the name, nanoseconds of each, megabytes a second,
 // and nanoseconds of the processor.
-var measured = regexp.MustCompile(`(?m)^(Benchmark\w+)\s+\d+\s+([0-9.]+) ns/op\s+([0-9.]+) MB/s\s+([0-9.]+) cpu-ns/op`)
+var benchLine = regexp.MustCompile(`(?m)^(Benchmark\w+)\s+\d+\s+([0-9.]+) ns/op\s+([0-9.]+) MB/s\s+([0-9.]+) cpu-ns/op`)
 
-func (d decoding) take(ctx context.Context) (cpu, clock map[string]spent, size float64, err error) {
-	out, err := exec.CommandContext(ctx, "go", "test", "-run", "^$", "-bench", "^("+d.ours+"|"+d.least+")$",
-		"-cpu", "1", "-count", decodeTurns, "-benchtime", decodeFor, d.dir).CombinedOutput()
+func (d decodeBench) runBenchmarks(ctx context.Context) (cpu, clock map[string]durations, size float64, err error) {
+	output, err := exec.CommandContext(ctx, "go", "test", "-run", "^$", "-bench", "^("+d.ownBenchmark+"|"+d.minBenchmark+")$",
+		"-cpu", "1", "-count", decodeRepeats, "-benchtime", decodeIterations, d.dir).CombinedOutput()
 	if err != nil {
-		return nil, nil, 0, fmt.Errorf("go test -bench in %s: %w\n%s", d.dir, err, out)
+		return nil, nil, 0, fmt.Errorf("go test -bench in %s: %w\n%s", d.dir, err, output)
 	}
-	cpu, clock = map[string]spent{}, map[string]spent{}
-	for _, m := range measured.FindAllStringSubmatch(string(out), -1) {
-		var each, speed, processor float64
-		if _, err := fmt.Sscan(m[2]+" "+m[3]+" "+m[4], &each, &speed, &processor); err != nil {
+	cpu, clock = map[string]durations{}, map[string]durations{}
+	for _, m := range benchLine.FindAllStringSubmatch(string(output), -1) {
+		var nanoseconds, speed, processor float64
+		if _, err := fmt.Sscan(m[2]+" "+m[3]+" "+m[4], &nanoseconds, &speed, &processor); err != nil {
 			return nil, nil, 0, fmt.Errorf("go test -bench in %s says %q", d.dir, m[0])
 		}
-		cpu[m[1]], clock[m[1]] = append(cpu[m[1]], time.Duration(processor)), append(clock[m[1]], time.Duration(each))
-		size = each * speed / 1e3 // nanoseconds by megabytes a second
+		cpu[m[1]], clock[m[1]] = append(cpu[m[1]], time.Duration(processor)), append(clock[m[1]], time.Duration(nanoseconds))
+		size = nanoseconds * speed / 1e3 // nanoseconds by megabytes a second
 	}
-	if len(cpu[d.ours]) == 0 || len(cpu[d.least]) == 0 {
-		return nil, nil, 0, fmt.Errorf("go test -bench in %s says nothing of both:\n%s", d.dir, out)
+	if len(cpu[d.ownBenchmark]) == 0 || len(cpu[d.minBenchmark]) == 0 {
+		return nil, nil, 0, fmt.Errorf("go test -bench in %s says nothing of both:\n%s", d.dir, output)
 	}
 	return cpu, clock, size, nil
 }

@@ -22,31 +22,31 @@ import (
 )
 
 const (
-	gasCoin  = 1
-	gasToken = 2
+	gasNativeMint = 1
+	gasTokenMint  = 2
 	// What a deposit is of. One of dollars is worth no sweep, several are: a sweep moves
 	// ten times its fee.
 	depositDollars = 50_000_000 // units
 	depositWei     = params.Ether / 10
 )
 
-// gas has the service on a real node take what customers pay to their addresses to the
+// benchGas has the service on a real node take what customers pay to their addresses to the
 // treasury, as it does by itself, and counts the gas in the receipts of all its
 // transactions, those that bring gas to addresses among them. The naive way has a
 // transaction bring gas for every deposit, and another one move it.
-func gas(ctx context.Context, w *world) (err error) {
+func benchGas(ctx context.Context, w *benchEnv) (err error) {
 	for i, c := range []struct {
 		what                    string
 		mintID                  int
 		addresses, each, rounds int
 		dollars                 string // of the coin: what makes a sweep dear or cheap
 	}{
-		{"USDC, each on an address of its own", gasToken, 5, 1, 1, "1"},
-		{"USDC, 24 to each address", gasToken, 5, 4, 6, "300000"},
-		{"ETH, each on an address of its own", gasCoin, 5, 1, 1, "1"},
-		{"ETH, 24 to each address", gasCoin, 5, 4, 6, "1"},
+		{"USDC, each on an address of its own", gasTokenMint, 5, 1, 1, "1"},
+		{"USDC, 24 to each address", gasTokenMint, 5, 4, 6, "300000"},
+		{"ETH, each on an address of its own", gasNativeMint, 5, 1, 1, "1"},
+		{"ETH, 24 to each address", gasNativeMint, 5, 4, 6, "1"},
 	} {
-		ours, err := w.gasOf(ctx, fmt.Sprint("gas", i), c.mintID, c.addresses, c.each, c.rounds, c.dollars)
+		ownGas, err := w.benchGasOf(ctx, fmt.Sprint("gas", i), c.mintID, c.addresses, c.each, c.rounds, c.dollars)
 		if err != nil {
 			return fmt.Errorf("%s: %w", c.what, err)
 		}
@@ -58,23 +58,23 @@ func gas(ctx context.Context, w *world) (err error) {
 		if c.each > 1 {
 			target = "less than the naive way"
 		}
-		w.table.add(beside("to sweep a deposit on Ethereum, "+c.what, n, "gas", ours, naive*uint64(n), target))
+		w.table.addRow(compareToNaive("to sweep a deposit on Ethereum, "+c.what, n, "gas", ownGas, naive*uint64(n), target))
 	}
 	return nil
 }
 
-// street is a chain with a token.
-type street struct {
+// tokenChain is a chain with a token.
+type tokenChain struct {
 	*anvil.Node
 	token common.Address
 }
 
-func newStreet(ctx context.Context) (s street, err error) {
+func newTokenChain(ctx context.Context) (s tokenChain, err error) {
 	if s.Node, err = anvil.Start(ctx, anvil.Config{SlotsInEpoch: 1}); err != nil {
 		return s, err
 	}
-	if s.token, err = s.Deploy(ctx, evmtoken.Token, "A token", "TOK", uint8(6)); err == nil {
-		_, err = s.Do(ctx, s.token, nil, evmtoken.Token.Call("mint", s.FaucetAddress(), big.NewInt(params.Ether)))
+	if s.token, err = s.DeployContract(ctx, evmtoken.Token, "A token", "TOK", uint8(6)); err == nil {
+		_, err = s.SendAndWait(ctx, s.token, nil, evmtoken.Token.CallData("mint", s.FaucetAddress(), big.NewInt(params.Ether)))
 	}
 	if err != nil {
 		return s, errors.Join(err, s.Stop())
@@ -82,26 +82,26 @@ func newStreet(ctx context.Context) (s street, err error) {
 	return s, nil
 }
 
-// pay is a deposit.
-func (s street) pay(ctx context.Context, mintID int, to chain.Address) (err error) {
-	at := common.HexToAddress(string(to))
-	if mintID == gasCoin {
-		_, err = s.Pay(ctx, at, big.NewInt(depositWei))
+// payDeposit is a deposit.
+func (s tokenChain) payDeposit(ctx context.Context, mintID int, recipient chain.Address) (err error) {
+	address := common.HexToAddress(string(recipient))
+	if mintID == gasNativeMint {
+		_, err = s.PayCoin(ctx, address, big.NewInt(depositWei))
 	} else {
-		_, err = s.PayToken(ctx, s.token, at, big.NewInt(depositDollars))
+		_, err = s.PayToken(ctx, s.token, address, big.NewInt(depositDollars))
 	}
 	return err
 }
 
-// gasOf is the gas of all that the service sent until everything was at the treasury.
-func (w *world) gasOf(ctx context.Context, name string, mintID, addresses, each, rounds int, dollars string) (sum uint64, err error) {
-	s, err := newStreet(ctx)
+// benchGasOf is the gas of all that the service sent until everything was at the treasury.
+func (w *benchEnv) benchGasOf(ctx context.Context, name string, mintID, addresses, perAddress, rounds int, dollars string) (sum uint64, err error) {
+	s, err := newTokenChain(ctx)
 	if err != nil {
 		return 0, err
 	}
 	defer func() { err = errors.Join(err, s.Stop()) }()
-	on, err := evm.New(ctx, evm.Config{
-		Name: chain.Ethereum, Network: chain.Local, ChainID: anvil.DefaultChainID, Endpoints: []string{s.URL}, Agree: 1,
+	chainConf, err := evm.New(ctx, evm.Config{
+		Name: chain.Ethereum, Network: chain.Local, ChainID: anvil.DefaultChainID, Endpoints: []string{s.URL}, Quorum: 1,
 		FeeCap: money.Units(100 * params.GWei), TipCap: money.Units(params.GWei),
 	})
 	if err != nil {
@@ -111,53 +111,53 @@ func (w *world) gasOf(ctx context.Context, name string, mintID, addresses, each,
 	if err != nil {
 		return 0, err
 	}
-	h, err := w.build(ctx, plot{
-		name: name, on: on, start: start, mine: func(ctx context.Context) error { return s.Mine(ctx, 1) },
+	h, err := w.newServiceEnv(ctx, envConfig{
+		name: name, chainConf: chainConf, startHeight: start, mineBlock: func(ctx context.Context) error { return s.MineBlocks(ctx, 1) },
 		policy: local.ChainPolicy{SignerID: fmt.Sprint(anvil.DefaultChainID), FeeMax: money.Units(params.Ether / 100), GasMax: money.Units(params.Ether), Unlimited: true},
 		mints: []mint.Mint{
-			{ID: gasCoin, Kind: mint.Native, Symbol: "ETH", Name: "Ether", Decimals: 18, Finality: "FINALIZED"},
-			{ID: gasToken, Kind: mint.Token, Contract: evmtx.Canonical(s.token), Symbol: "USDC", Name: "USD Coin", Decimals: 6, Finality: "FINALIZED"},
+			{ID: gasNativeMint, Kind: mint.Native, Symbol: "ETH", Name: "Ether", Decimals: 18, Finality: "FINALIZED"},
+			{ID: gasTokenMint, Kind: mint.Token, Contract: evmtx.Canonical(s.token), Symbol: "USDC", Name: "USD Coin", Decimals: 6, Finality: "FINALIZED"},
 		},
-		prices: map[int]money.USD{gasCoin: money.MustParseUSD(dollars), gasToken: money.MustParseUSD("1")},
+		prices: map[int]money.USD{gasNativeMint: money.MustParseUSD(dollars), gasTokenMint: money.MustParseUSD("1")},
 	})
 	if err != nil {
 		return 0, err
 	}
-	defer func() { err = errors.Join(err, h.close()) }()
+	defer func() { err = errors.Join(err, h.closeAll()) }()
 	treasury := common.HexToAddress(string(h.treasury.Address))
-	if _, err := s.Pay(ctx, treasury, big.NewInt(params.Ether)); err != nil {
+	if _, err := s.PayCoin(ctx, treasury, big.NewInt(params.Ether)); err != nil {
 		return 0, err
 	}
 	if _, err := s.PayToken(ctx, s.token, treasury, big.NewInt(1)); err != nil { // as every treasury but a new one
 		return 0, err
 	}
-	var to []chain.Address
+	var depositAddresses []chain.Address
 	for i := range addresses {
-		a, err := h.address(ctx, fmt.Sprint("c", i))
+		a, err := h.createDepositAddress(ctx, fmt.Sprint("c", i))
 		if err != nil {
 			return 0, err
 		}
-		to = append(to, a.Address)
+		depositAddresses = append(depositAddresses, a.Address)
 	}
 	for round := 1; round <= rounds; round++ {
-		for range each {
-			for _, a := range to {
-				if err := s.pay(ctx, mintID, a); err != nil {
+		for range perAddress {
+			for _, a := range depositAddresses {
+				if err := s.payDeposit(ctx, mintID, a); err != nil {
 					return 0, err
 				}
 			}
 		}
-		err := h.until(ctx, addresses*round, "sweeps are done", `SELECT count(*) FROM sweeps WHERE status = 'DONE'`)
+		err := h.stepUntil(ctx, addresses*round, "sweeps are done", `SELECT count(*) FROM sweeps WHERE status = 'DONE'`)
 		if err != nil {
 			return 0, err
 		}
 	}
-	hashes, err := h.hashes(ctx, signer.Sweep, signer.Gas)
+	hashes, err := h.listTxHashes(ctx, signer.Sweep, signer.GasTopUp)
 	if err != nil {
 		return 0, err
 	}
 	for _, hash := range hashes {
-		r, err := s.Receipt(ctx, common.HexToHash(hash))
+		r, err := s.WaitReceipt(ctx, common.HexToHash(hash))
 		if err != nil {
 			return 0, err
 		}
@@ -168,7 +168,7 @@ func (w *world) gasOf(ctx context.Context, name string, mintID, addresses, each,
 
 // naiveGas is what one deposit costs the naive way.
 func naiveGas(ctx context.Context, mintID int) (sum uint64, err error) {
-	s, err := newStreet(ctx)
+	s, err := newTokenChain(ctx)
 	if err != nil {
 		return 0, err
 	}
@@ -177,35 +177,35 @@ func naiveGas(ctx context.Context, mintID int) (sum uint64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	from, err := anvil.NewKey()
+	depositor, err := anvil.NewKey()
 	if err != nil {
 		return 0, err
 	}
-	at, home := crypto.PubkeyToAddress(from.PublicKey), crypto.PubkeyToAddress(treasury.PublicKey)
-	if _, err := s.Pay(ctx, home, big.NewInt(params.Ether)); err != nil {
+	depositAddress, home := crypto.PubkeyToAddress(depositor.PublicKey), crypto.PubkeyToAddress(treasury.PublicKey)
+	if _, err := s.PayCoin(ctx, home, big.NewInt(params.Ether)); err != nil {
 		return 0, err
 	}
 	if _, err := s.PayToken(ctx, s.token, home, big.NewInt(1)); err != nil {
 		return 0, err
 	}
-	if err := s.pay(ctx, mintID, evmtx.Canonical(at)); err != nil {
+	if err := s.payDeposit(ctx, mintID, evmtx.Canonical(depositAddress)); err != nil {
 		return 0, err
 	}
-	brings, err := s.Pay(ctx, at, big.NewInt(params.Ether)) // more than it needs: what counts is the gas
+	topUp, err := s.PayCoin(ctx, depositAddress, big.NewInt(params.Ether)) // more than it needs: what counts is the gas
 	if err != nil {
 		return 0, err
 	}
-	to, value, data := home, big.NewInt(depositWei), []byte(nil)
-	if mintID == gasToken {
-		to, value, data = s.token, nil, evmtoken.Token.Call("transfer", home, big.NewInt(depositDollars))
+	target, value, data := home, big.NewInt(depositWei), []byte(nil)
+	if mintID == gasTokenMint {
+		target, value, data = s.token, nil, evmtoken.Token.CallData("transfer", home, big.NewInt(depositDollars))
 	}
-	hash, err := s.SendFrom(ctx, from, &to, value, data)
+	hash, err := s.SendTxFrom(ctx, depositor, &target, value, data)
 	if err != nil {
 		return 0, err
 	}
-	moves, err := s.Receipt(ctx, hash)
+	sweep, err := s.WaitReceipt(ctx, hash)
 	if err != nil {
 		return 0, err
 	}
-	return brings.GasUsed + moves.GasUsed, nil
+	return topUp.GasUsed + sweep.GasUsed, nil
 }

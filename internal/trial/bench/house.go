@@ -26,59 +26,59 @@ import (
 	"github.com/cofferpay/coffer/internal/withdrawal"
 )
 
-// house is the service on a real chain, with a database and a signer of its own, driven
+// serviceEnv is the service on a real chain, with a database and a signer of its own, driven
 // one turn at a time by a clock of its own.
-type house struct {
-	*works.Works
-	db       *pg.DB
-	signer   *local.Signer
-	org      string
-	treasury wallet.Wallet
-	mine     func(context.Context) error // a block
+type serviceEnv struct {
+	*works.Harness
+	db        *pg.DB
+	signer    *local.Signer
+	org       string
+	treasury  wallet.Wallet
+	mineBlock func(context.Context) error // a block
 
-	mu  sync.Mutex
-	now time.Time
+	mu        sync.Mutex
+	clockTime time.Time
 }
 
-// plot is what a house is built on.
-type plot struct {
-	name   string
-	on     chain.Chain
-	start  uint64 // the block after which it looks
-	policy local.ChainPolicy
-	mints  []mint.Mint
-	prices map[int]money.USD
-	mine   func(context.Context) error
+// envConfig is what a house is built on.
+type envConfig struct {
+	name        string
+	chainConf   chain.Chain
+	startHeight uint64 // the block after which it looks
+	policy      local.ChainPolicy
+	mints       []mint.Mint
+	prices      map[int]money.USD
+	mineBlock   func(context.Context) error
 }
 
-func (h *house) clock() time.Time { h.mu.Lock(); defer h.mu.Unlock(); return h.now }
+func (h *serviceEnv) readClock() time.Time { h.mu.Lock(); defer h.mu.Unlock(); return h.clockTime }
 
-func (h *house) later(d time.Duration) {
+func (h *serviceEnv) advanceClock(d time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.now = h.now.Add(d)
+	h.clockTime = h.clockTime.Add(d)
 }
 
-func (w *world) build(ctx context.Context, p plot) (h *house, err error) {
-	h = &house{mine: p.mine, now: time.Now()}
+func (w *benchEnv) newServiceEnv(ctx context.Context, p envConfig) (h *serviceEnv, err error) {
+	h = &serviceEnv{mineBlock: p.mineBlock, clockTime: time.Now()}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, h.close())
+			err = errors.Join(err, h.closeAll())
 		}
 	}()
-	if err := w.super(ctx, "", `CREATE DATABASE `+p.name+` OWNER coffer_owner`); err != nil {
+	if err := w.execAsSuperuser(ctx, "", `CREATE DATABASE `+p.name+` OWNER coffer_owner`); err != nil {
 		return h, err
 	}
 	conf := pg.Config{URL: w.cluster.URL(p.name), OwnerURL: w.cluster.OwnerURL(p.name)}
 	if err := pg.Migrate(ctx, conf); err != nil {
 		return h, err
 	}
-	if h.db, err = pg.Open(ctx, conf, h.clock); err != nil {
+	if h.db, err = pg.Open(ctx, conf, h.readClock); err != nil {
 		return h, err
 	}
 	for i := range p.mints {
 		m := &p.mints[i]
-		m.Chain, m.Network, m.DepositEnabled, m.WithdrawEnabled, m.MinDeposit, m.MinWithdraw = p.on.Name, chain.Local, true, true, money.Units(1), money.Units(1)
+		m.Chain, m.Network, m.DepositEnabled, m.WithdrawEnabled, m.MinDeposit, m.MinWithdraw = p.chainConf.Name, chain.Local, true, true, money.Units(1), money.Units(1)
 	}
 	if err := mint.Sync(ctx, h.db, p.mints); err != nil {
 		return h, err
@@ -92,33 +92,33 @@ func (w *world) build(ctx context.Context, p plot) (h *house, err error) {
 	if err != nil {
 		return h, err
 	}
-	seed = seed.On(chain.Local)
+	seed = seed.ForNetwork(chain.Local)
 	secret := sha256.Sum256([]byte(made.ID))
 	grants, err := signer.NewGrantKey(secret[:])
 	if err != nil {
 		return h, err
 	}
-	signs := local.Config{Journal: filepath.Join(w.dir, p.name+".journal"), Clock: h.clock, Grants: grants, Policy: local.Policy{
-		WhitelistCoolingOff: "0s", Chains: map[chain.Name]local.ChainPolicy{p.on.Name: p.policy},
+	signs := local.Config{Journal: filepath.Join(w.dir, p.name+".journal"), Clock: h.readClock, Grants: grants, Policy: local.Policy{
+		WhitelistCoolingOff: "0s", Chains: map[chain.Name]local.ChainPolicy{p.chainConf.Name: p.policy},
 	}}
-	if err := local.Create(signs, seed); err != nil {
+	if err := local.CreateJournal(signs, seed); err != nil {
 		return h, err
 	}
 	if h.signer, err = local.Open(signs, seed); err != nil {
 		return h, err
 	}
-	h.Works = works.Wire(works.Plan{
-		DB: h.db, Chain: p.on, Start: p.start, Signer: h.signer, Attest: seed.Attest().Public(), Grants: grants,
-		Prices: price.Fixed{Prices: p.prices, Clock: h.clock},
+	h.Harness = works.NewHarness(works.HarnessConfig{
+		DB: h.db, Chain: p.chainConf, Start: p.startHeight, Signer: h.signer, AttestKey: seed.AttestKey().PublicKey(), Grants: grants,
+		Prices: price.Fixed{Prices: p.prices, Clock: h.readClock},
 	})
-	if err := mirror.Import(ctx, h.db, h.signer, h.Book); err != nil {
+	if err := mirror.ImportJournal(ctx, h.db, h.signer, h.Wallets); err != nil {
 		return h, err
 	}
-	h.treasury, err = h.Book.Treasury(ctx, h.org, p.on.Name.Family())
+	h.treasury, err = h.Wallets.Treasury(ctx, h.org, p.chainConf.Name.Family())
 	return h, err
 }
 
-func (h *house) close() error {
+func (h *serviceEnv) closeAll() error {
 	if h.db != nil {
 		h.db.Close()
 	}
@@ -128,8 +128,8 @@ func (h *house) close() error {
 	return nil
 }
 
-// address is a new customer's.
-func (h *house) address(ctx context.Context, customerID string) (wallet.Wallet, error) {
+// createDepositAddress is a new customer's.
+func (h *serviceEnv) createDepositAddress(ctx context.Context, customerID string) (wallet.Wallet, error) {
 	err := h.db.InOrg(ctx, h.org, func(ctx context.Context, tx pg.Tx) error {
 		_, _, err := customer.Ensure(ctx, tx, h.org, customerID, "")
 		return err
@@ -137,23 +137,23 @@ func (h *house) address(ctx context.Context, customerID string) (wallet.Wallet, 
 	if err != nil {
 		return wallet.Wallet{}, err
 	}
-	return h.Book.Address(ctx, signer.WalletRef{OrgID: h.org, Family: h.treasury.Family, Purpose: wallet.CustomerDeposit, Subject: customerID})
+	return h.Wallets.Address(ctx, signer.WalletRef{OrgID: h.org, Family: h.treasury.Family, Purpose: wallet.CustomerDeposit, Subject: customerID})
 }
 
-func (h *house) withdraw(ctx context.Context, customerID string, mintID int, amount uint64, to chain.Address) error {
-	key := "to-" + string(to)
-	_, _, err := h.Pay.Request(ctx, h.org, withdrawal.Request{
-		MintID: mintID, CustomerID: customerID, Amount: fmt.Sprint(amount), ToAddress: string(to), IdempotencyKey: &key, Actor: audit.APIKey(h.org),
+func (h *serviceEnv) requestWithdrawal(ctx context.Context, customerID string, mintID int, amount uint64, recipient chain.Address) error {
+	key := "to-" + string(recipient)
+	_, _, err := h.Withdrawals.Request(ctx, h.org, withdrawal.Request{
+		MintID: mintID, CustomerID: customerID, Amount: fmt.Sprint(amount), ToAddress: string(recipient), IdempotencyKey: &key, Actor: audit.APIKey(h.org),
 	})
 	return err
 }
 
-// until has every part work and makes blocks, until a statement counts so many.
-func (h *house) until(ctx context.Context, want int, what, sql string) error {
+// stepUntil has every part work and makes blocks, until a statement counts so many.
+func (h *serviceEnv) stepUntil(ctx context.Context, want int, title, sql string) error {
 	var got int
 	for range 200 {
-		for _, s := range h.Steps(nil) {
-			if err := s.Do(ctx); err != nil {
+		for _, s := range h.ListSteps(nil) {
+			if err := s.Run(ctx); err != nil {
 				return fmt.Errorf("%s: %w", s.Name, err)
 			}
 		}
@@ -161,32 +161,32 @@ func (h *house) until(ctx context.Context, want int, what, sql string) error {
 		if err != nil || got >= want {
 			return err
 		}
-		if err := h.mine(ctx); err != nil {
+		if err := h.mineBlock(ctx); err != nil {
 			return err
 		}
-		h.later(5 * time.Second)
+		h.advanceClock(5 * time.Second)
 	}
-	return fmt.Errorf("%d of %d %s", got, want, what)
+	return fmt.Errorf("%d of %d %s", got, want, title)
 }
 
-// hashes are those of the transactions that orders of these purposes came to.
-func (h *house) hashes(ctx context.Context, purposes ...signer.Purpose) (of []string, err error) {
+// listTxHashes are those of the transactions that orders of these purposes came to.
+func (h *serviceEnv) listTxHashes(ctx context.Context, purposes ...signer.Purpose) (hashes []string, err error) {
 	err = h.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		return tx.QueryRow(ctx, `
-			SELECT coalesce(array_agg(DISTINCT tx_hash), '{}') FROM dispatch_orders WHERE status = 'PAID' AND purpose = ANY ($1)`, purposes).Scan(&of)
+			SELECT coalesce(array_agg(DISTINCT tx_hash), '{}') FROM dispatch_orders WHERE status = 'PAID' AND purpose = ANY ($1)`, purposes).Scan(&hashes)
 	})
-	return of, err
+	return hashes, err
 }
 
-// beside is what each of n came to, beside the naive way. The target, unless empty, is
+// compareToNaive is what each of n came to, beside the naive way. The target, unless empty, is
 // that it is less.
-func beside(what string, n int, unit string, ours, naive uint64, target string) row {
+func compareToNaive(title string, n int, unit string, own, naive uint64, target string) row {
 	r := row{
-		figure: unit + " " + what, here: fmt.Sprint(ours / uint64(n)),
-		compared: fmt.Sprintf("%.2f of the naive way, %d", float64(ours)/float64(naive), naive/uint64(n)),
+		figure: unit + " " + title, result: fmt.Sprint(own / uint64(n)),
+		compared: fmt.Sprintf("%.2f of the naive way, %d", float64(own)/float64(naive), naive/uint64(n)),
 	}
 	if target != "" {
-		r.target = reached(ours < naive, target)
+		r.target = formatTarget(own < naive, target)
 	}
 	return r
 }

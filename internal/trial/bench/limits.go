@@ -21,16 +21,16 @@ import (
 
 const pageBytes = 8 << 10
 
-// disk writes a page over itself and waits until it is on the disk.
-func disk(_ context.Context, w *world) error {
+// benchDisk writes a page over itself and waits until it is on the disk.
+func benchDisk(_ context.Context, w *benchEnv) error {
 	f, err := os.Create(filepath.Join(w.dir, "page"))
 	if err != nil {
 		return err
 	}
 	defer f.Close()
 	page := make([]byte, pageBytes)
-	var took spent
-	for end := time.Now().Add(w.long / 5); time.Now().Before(end); {
+	var took durations
+	for end := time.Now().Add(w.duration / 5); time.Now().Before(end); {
 		began := time.Now()
 		if _, err := f.WriteAt(page, 0); err != nil {
 			return err
@@ -40,47 +40,47 @@ func disk(_ context.Context, w *world) error {
 		}
 		took = append(took, time.Since(began))
 	}
-	w.table.syncMedian = took.part(0.5)
-	w.table.add(row{figure: "fdatasync of one page", here: fmt.Sprintf("p50 %s, p99 %s", short(took.part(0.5)), short(took.part(0.99)))})
+	w.table.syncMedian = took.percentile(0.5)
+	w.table.addRow(row{figure: "fdatasync of one page", result: fmt.Sprintf("p50 %s, p99 %s", formatDuration(took.percentile(0.5)), formatDuration(took.percentile(0.99)))})
 	return nil
 }
 
 var tps = regexp.MustCompile(`(?m)^tps = ([0-9.]+)`)
 
-// pgbench runs the benchmark that comes with PostgreSQL, where it is installed.
-func pgbench(ctx context.Context, w *world) error {
+// benchPgbench runs the benchmark that comes with PostgreSQL, where it is installed.
+func benchPgbench(ctx context.Context, w *benchEnv) error {
 	program, err := benchProgram()
 	if err != nil {
-		w.table.add(row{figure: "pgbench, tpcb-like", here: err.Error()})
+		w.table.addRow(row{figure: "pgbench, tpcb-like", result: err.Error()})
 		return nil
 	}
-	if err := w.super(ctx, local.Database, `CREATE DATABASE pgbench`); err != nil {
+	if err := w.execAsSuperuser(ctx, local.Database, `CREATE DATABASE pgbench`); err != nil {
 		return err
 	}
 	url := w.cluster.SuperURL("pgbench")
-	if out, err := exec.CommandContext(ctx, program, "-i", "-q", "-s", "20", url).CombinedOutput(); err != nil {
-		return fmt.Errorf("%w: %s", err, out)
+	if output, err := exec.CommandContext(ctx, program, "-i", "-q", "-s", "20", url).CombinedOutput(); err != nil {
+		return fmt.Errorf("%w: %s", err, output)
 	}
 	for _, clients := range []int{1, 8} {
-		args := []string{"-c", strconv.Itoa(clients), "-j", strconv.Itoa(min(clients, 2)), "-T", strconv.Itoa(max(1, int(w.long.Seconds()))), url}
-		before := w.spentBy()
-		out, err := exec.CommandContext(ctx, program, args...).CombinedOutput()
+		args := []string{"-c", strconv.Itoa(clients), "-j", strconv.Itoa(min(clients, 2)), "-T", strconv.Itoa(max(1, int(w.duration.Seconds()))), url}
+		cpuBefore := w.readCPUTime()
+		output, err := exec.CommandContext(ctx, program, args...).CombinedOutput()
 		if err != nil {
-			return fmt.Errorf("%w: %s", err, out)
+			return fmt.Errorf("%w: %s", err, output)
 		}
-		work := w.spentBy().since(before)
-		found := tps.FindSubmatch(out)
+		work := w.readCPUTime().subtract(cpuBefore)
+		found := tps.FindSubmatch(output)
 		if found == nil {
-			return fmt.Errorf("pgbench said %s", out)
+			return fmt.Errorf("pgbench said %s", output)
 		}
 		n, err := strconv.ParseFloat(string(found[1]), 64)
 		if err != nil {
 			return err
 		}
-		each := time.Duration(max(1, n*max(1, w.long.Seconds())))
-		w.table.add(row{
-			figure: fmt.Sprintf("pgbench, tpcb-like, %d clients", clients), here: fmt.Sprintf("%.0f/s", n),
-			compared: fmt.Sprintf("CPU each: %s here, %s in the database", short(work.ours/each), short(work.database/each)),
+		perTransaction := time.Duration(max(1, n*max(1, w.duration.Seconds())))
+		w.table.addRow(row{
+			figure: fmt.Sprintf("pgbench, tpcb-like, %d clients", clients), result: fmt.Sprintf("%.0f/s", n),
+			compared: fmt.Sprintf("CPU each: %s here, %s in the database", formatDuration(work.process/perTransaction), formatDuration(work.database/perTransaction)),
 		})
 		w.table.tpcb8 = n
 	}
@@ -89,7 +89,7 @@ func pgbench(ctx context.Context, w *world) error {
 
 // benchProgram looks beside the server's other programs and then in the path.
 func benchProgram() (string, error) {
-	if dir, err := local.Binaries(); err == nil {
+	if dir, err := local.FindBinaries(); err == nil {
 		if path := filepath.Join(dir, "pgbench"); exec.Command(path, "--version").Run() == nil {
 			return path, nil
 		}
@@ -101,10 +101,10 @@ func benchProgram() (string, error) {
 	return path, nil
 }
 
-// bare is the least that a writer of transfers can do: one connection, two
+// benchBareWriter is the least that a writer of transfers can do: one connection, two
 // tables, no organization, no key, no event, no HTTP.
-func bare(ctx context.Context, w *world) error {
-	if err := w.super(ctx, local.Database, `CREATE DATABASE bare`); err != nil {
+func benchBareWriter(ctx context.Context, w *benchEnv) error {
+	if err := w.execAsSuperuser(ctx, local.Database, `CREATE DATABASE bare`); err != nil {
 		return err
 	}
 	conn, err := pgx.Connect(ctx, w.cluster.SuperURL("bare"))
@@ -117,50 +117,50 @@ func bare(ctx context.Context, w *world) error {
 		CREATE TABLE transfers (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
 			debit bigint NOT NULL, credit bigint NOT NULL, amount numeric(78,0) NOT NULL, at timestamptz NOT NULL);
 		INSERT INTO accounts SELECT n, %d FROM generate_series(0, %d) n;
-		ANALYZE accounts`, each, customers))
+		ANALYZE accounts`, customerUnits, customers))
 	if err != nil {
 		return err
 	}
-	line := group.Line[[2]int64, struct{}]{GroupMax: 256, WaitingMax: 1024, WorkMax: time.Minute}
-	line.Work = func(ctx context.Context, asked [][2]int64) []group.Answer[struct{}] {
-		out := make([]group.Answer[struct{}], len(asked))
-		if err := write(ctx, conn, asked); err != nil {
-			for i := range out {
-				out[i].Err = err
+	line := group.Writer[[2]int64, struct{}]{GroupMax: 256, WaitingMax: 1024, WorkMax: time.Minute}
+	line.ProcessGroup = func(ctx context.Context, asked [][2]int64) []group.Answer[struct{}] {
+		answers := make([]group.Answer[struct{}], len(asked))
+		if err := writeTransfers(ctx, conn, asked); err != nil {
+			for i := range answers {
+				answers[i].Err = err
 			}
 		}
-		return out
+		return answers
 	}
 	for _, c := range []struct {
 		name string
 		hot  bool
 	}{{"spread", false}, {"on one account", true}} {
-		took, n, err := crowd(ctx, connections, w.long, func(ctx context.Context, _ int) error {
-			from, to := rand.Int64N(customers), rand.Int64N(customers)
+		took, n, err := runCallers(ctx, connections, w.duration, func(ctx context.Context, _ int) error {
+			debit, credit := rand.Int64N(customers), rand.Int64N(customers)
 			if c.hot {
-				to = customers
-			} else if from == to {
-				to = (to + 1) % customers
+				credit = customers
+			} else if debit == credit {
+				credit = (credit + 1) % customers
 			}
-			_, err := line.Ask(ctx, [2]int64{from, to})
+			_, err := line.SubmitAndWait(ctx, [2]int64{debit, credit})
 			return err
 		})
 		if err != nil {
 			return err
 		}
-		w.table.add(row{
-			figure: "bare group-commit writer, 64 callers, " + c.name, here: fmt.Sprintf("%.0f/s", n),
-			compared: fmt.Sprintf("p50 %s, p99 %s", short(took.part(0.5)), short(took.part(0.99))),
+		w.table.addRow(row{
+			figure: "bare group-commit writer, 64 callers, " + c.name, result: fmt.Sprintf("%.0f/s", n),
+			compared: fmt.Sprintf("p50 %s, p99 %s", formatDuration(took.percentile(0.5)), formatDuration(took.percentile(0.99))),
 		})
 		if !c.hot {
-			w.table.bare = n
+			w.table.bareWriter = n
 		}
 	}
 	return nil
 }
 
-// write is one transaction of the bare writer.
-func write(ctx context.Context, conn *pgx.Conn, asked [][2]int64) error {
+// writeTransfers is one transaction of the bare writer.
+func writeTransfers(ctx context.Context, conn *pgx.Conn, asked [][2]int64) error {
 	n := len(asked)
 	debits, credits, amounts := make([]int64, n), make([]int64, n), make([]money.Amount, n)
 	delta := map[int64]int64{}

@@ -24,26 +24,26 @@ import (
 // A figure is one thing that is measured. One without a way to take it stands in
 // the table as missing.
 type figure struct {
-	name string // for ONLY
-	what string
-	take func(ctx context.Context, w *world) error // adds rows to w.table
+	name    string // for ONLY
+	title   string
+	measure func(ctx context.Context, w *benchEnv) error // adds rows to w.table
 }
 
 // figures in the order in which they are taken: what the machine can do first,
 // for the rest is compared with it.
 var figures = []figure{
-	{"disk", "fdatasync of one page", disk},
-	{"pgbench", "pgbench, tpcb-like", pgbench},
-	{"bare", "a bare group-commit writer", bare},
-	{"transfers", "POST /transfers from 64 connections", transfers},
-	{"alone", "POST /transfers, one caller alone", alone},
-	{"deposits", "deposits from block to committed credit", deposits},
+	{"disk", "fdatasync of one page", benchDisk},
+	{"pgbench", "pgbench, tpcb-like", benchPgbench},
+	{"bare", "a bare group-commit writer", benchBareWriter},
+	{"transfers", "POST /transfers from 64 connections", benchTransfers},
+	{"alone", "POST /transfers, one caller alone", benchSingleCaller},
+	{"deposits", "deposits from block to committed credit", benchDeposits},
 	{"reads", "every GET with a thousand and a million customers", reads},
-	{"matching", "a block's recipients against ten million addresses", matching},
-	{"decode", "blocks of Bitcoin and Solana on one core", decode},
-	{"sweeps", "what a sweep costs on Solana and Ethereum, and what is saved on Bitcoin", sweeps},
-	{"webhooks", "webhooks to a fast local receiver", webhooks},
-	{"start", "cold start of coffer serve", start},
+	{"matching", "a block's recipients against ten million addresses", benchMatching},
+	{"decode", "blocks of Bitcoin and Solana on one core", benchDecoding},
+	{"sweeps", "what a sweep costs on Solana and Ethereum, and what is saved on Bitcoin", benchSweeps},
+	{"webhooks", "webhooks to a fast local receiver", benchWebhooks},
+	{"start", "cold start of coffer serve", benchStart},
 }
 
 func main() {
@@ -56,40 +56,40 @@ func main() {
 }
 
 func run(ctx context.Context) (err error) {
-	long := 15 * time.Second
+	duration := 15 * time.Second
 	if s := os.Getenv("FOR"); s != "" {
-		if long, err = time.ParseDuration(s); err != nil || long <= 0 {
+		if duration, err = time.ParseDuration(s); err != nil || duration <= 0 {
 			return fmt.Errorf("FOR: %q is no time such as 15s", s)
 		}
 	}
-	only := strings.FieldsFunc(os.Getenv("ONLY"), func(r rune) bool { return r == ',' || r == ' ' })
-	for _, name := range only {
+	names := strings.FieldsFunc(os.Getenv("ONLY"), func(r rune) bool { return r == ',' || r == ' ' })
+	for _, name := range names {
 		if !slices.ContainsFunc(figures, func(f figure) bool { return f.name == name }) {
 			return fmt.Errorf("ONLY: there is no figure %q", name)
 		}
 	}
 	began := time.Now()
-	w, err := newWorld(ctx, long)
+	w, err := newBenchEnv(ctx, duration)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, w.close()) }()
+	defer func() { err = errors.Join(err, w.closeAll()) }()
 	for i, f := range figures {
-		if len(only) > 0 && !slices.Contains(only, f.name) {
+		if len(names) > 0 && !slices.Contains(names, f.name) {
 			continue
 		}
-		progress("%s  %d/%d %s", time.Since(began).Round(time.Second), i+1, len(figures), f.what)
-		if f.take == nil {
-			w.table.missing(f.what)
+		printProgress("%s  %d/%d %s", time.Since(began).Round(time.Second), i+1, len(figures), f.title)
+		if f.measure == nil {
+			w.table.addMissing(f.title)
 			continue
 		}
-		if err := f.take(ctx, w); err != nil {
-			return fmt.Errorf("%s: %w", f.what, err)
+		if err := f.measure(ctx, w); err != nil {
+			return fmt.Errorf("%s: %w", f.title, err)
 		}
 	}
-	progress("%s  done", time.Since(began).Round(time.Second))
-	fmt.Print(w.table.markdown(w.machine))
+	printProgress("%s  done", time.Since(began).Round(time.Second))
+	fmt.Print(w.table.formatMarkdown(w.machine))
 	return nil
 }
 
-func progress(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) }
+func printProgress(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) }

@@ -20,10 +20,10 @@ const (
 	recipients     = 1_000 // of a block
 )
 
-// matching asks whose a block's recipients are, as the walk does: one query, whatever
+// benchMatching asks whose a block's recipients are, as the walk does: one query, whatever
 // is watched. The table has the rows of a real one; of its indexes only the one that
 // the query uses is built, the others would take as long again and change nothing here.
-func matching(ctx context.Context, w *world) (err error) {
+func benchMatching(ctx context.Context, w *benchEnv) (err error) {
 	watched := watchedDefault
 	if s := os.Getenv("WATCHED"); s != "" {
 		if watched, err = strconv.Atoi(s); err != nil || watched < 2*recipients {
@@ -32,7 +32,7 @@ func matching(ctx context.Context, w *world) (err error) {
 	}
 	const name = "matching"
 	conf := pg.Config{URL: w.cluster.URL(name), OwnerURL: w.cluster.SuperURL(name)}
-	if err := w.watch(ctx, name, conf, watched); err != nil {
+	if err := w.createWatchedDatabase(ctx, name, conf, watched); err != nil {
 		return err
 	}
 	db, err := pg.Open(ctx, conf, time.Now)
@@ -40,11 +40,11 @@ func matching(ctx context.Context, w *world) (err error) {
 		return err
 	}
 	defer db.Close()
-	var took spent
-	heap := newHeap()
-	heap.begin()
-	before, asked := w.spentBy(), 0
-	for end := time.Now().Add(w.long); time.Now().Before(end); asked++ {
+	var took durations
+	heap := newHeapWatch()
+	heap.startWatch()
+	cpuBefore, asked := w.readCPUTime(), 0
+	for end := time.Now().Add(w.duration); time.Now().Before(end); asked++ {
 		block := make([]chain.Address, recipients)
 		for i := range block {
 			n := rand.IntN(watched)
@@ -54,26 +54,26 @@ func matching(ctx context.Context, w *world) (err error) {
 			block[i] = chain.Address(watchedAddress(n))
 		}
 		began := time.Now()
-		var known map[chain.Address]wallet.Wallet
+		var wallets map[chain.Address]wallet.Wallet
 		err := db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
-			known, err = wallet.Known(ctx, tx, chain.EVM, block)
+			wallets, err = wallet.ByAddresses(ctx, tx, chain.EVM, block)
 			return err
 		})
 		if err != nil {
 			return err
 		}
 		took = append(took, time.Since(began))
-		if len(known) == 0 || len(known) > recipients/2 {
-			return fmt.Errorf("%d of %d recipients are ours, want half", len(known), recipients)
+		if len(wallets) == 0 || len(wallets) > recipients/2 {
+			return fmt.Errorf("%d of %d recipients are ours, want half", len(wallets), recipients)
 		}
 	}
-	used, most, each := w.spentBy().since(before), heap.end(), time.Duration(max(1, asked))
-	w.table.add(row{
+	used, heapMax, perQuery := w.readCPUTime().subtract(cpuBefore), heap.stopWatch(), time.Duration(max(1, asked))
+	w.table.addRow(row{
 		figure: fmt.Sprintf("a block's 1,000 recipients, half of them ours, against %d addresses", watched),
-		here:   fmt.Sprintf("p50 %s, p99 %s; heap at most %d MB", short(took.part(0.5)), short(took.part(0.99)), most>>20),
+		result: fmt.Sprintf("p50 %s, p99 %s; heap at most %d MB", formatDuration(took.percentile(0.5)), formatDuration(took.percentile(0.99)), heapMax>>20),
 		compared: fmt.Sprintf("CPU each: %s here, %s in the database; nothing is kept in memory for it",
-			short(used.ours/each), short(used.database/each)),
-		target: reached(took.part(0.5) < 5*time.Millisecond, "at most 5 ms"),
+			formatDuration(used.process/perQuery), formatDuration(used.database/perQuery)),
+		target: formatTarget(took.percentile(0.5) < 5*time.Millisecond, "at most 5 ms"),
 	})
 	return nil
 }
@@ -83,9 +83,9 @@ func watchedAddress(n int) string {
 	return fmt.Sprintf("0x%016x%024x", uint64(n)*0x9e3779b97f4a7c15, n)
 }
 
-// watch makes a database with that many addresses.
-func (w *world) watch(ctx context.Context, name string, conf pg.Config, watched int) error {
-	if err := w.super(ctx, "postgres", `CREATE DATABASE `+name); err != nil {
+// createWatchedDatabase makes a database with that many addresses.
+func (w *benchEnv) createWatchedDatabase(ctx context.Context, name string, conf pg.Config, watched int) error {
+	if err := w.execAsSuperuser(ctx, "postgres", `CREATE DATABASE `+name); err != nil {
 		return err
 	}
 	if err := pg.Migrate(ctx, conf); err != nil {
@@ -105,13 +105,13 @@ func (w *world) watch(ctx context.Context, name string, conf pg.Config, watched 
 			return err
 		}
 	}
-	progress("      write %d addresses", watched)
+	printProgress("      write %d addresses", watched)
 	_, err = conn.CopyFrom(ctx, pgx.Identifier{"wallets"},
-		[]string{"wallet_id", "org_id", "family", "purpose", "subject", "path", "address", "proof", "created_at"}, &watchedRows{n: -1, of: watched})
+		[]string{"wallet_id", "org_id", "family", "purpose", "subject", "path", "address", "proof", "created_at"}, &watchedRows{n: -1, count: watched})
 	if err != nil {
 		return err
 	}
-	progress("      index them")
+	printProgress("      index them")
 	for _, sql := range []string{
 		`ALTER TABLE wallets ADD CONSTRAINT wallets_address_unique UNIQUE (family, address)`,
 		`VACUUM ANALYZE wallets`,
@@ -124,9 +124,9 @@ func (w *world) watch(ctx context.Context, name string, conf pg.Config, watched 
 }
 
 // watchedRows are wallets for COPY.
-type watchedRows struct{ n, of int }
+type watchedRows struct{ n, count int }
 
-func (r *watchedRows) Next() bool { r.n++; return r.n < r.of }
+func (r *watchedRows) Next() bool { r.n++; return r.n < r.count }
 
 func (r *watchedRows) Err() error { return nil }
 

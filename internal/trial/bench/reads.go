@@ -45,7 +45,7 @@ const (
 // reads takes the time that the database spends on each GET, with a thousand customers
 // and with a million, or with as many as BENCH_CUSTOMERS says. It is the time in which
 // statements were planned and run, without the way there and back.
-func reads(ctx context.Context, w *world) (err error) {
+func reads(ctx context.Context, w *benchEnv) (err error) {
 	many := readersDefault
 	if s := os.Getenv("BENCH_CUSTOMERS"); s != "" {
 		if many, err = strconv.Atoi(s); err != nil || many <= readersFew {
@@ -59,16 +59,16 @@ func reads(ctx context.Context, w *world) (err error) {
 		if names, took[i], err = w.readAll(ctx, customers); err != nil {
 			return err
 		}
-		progress("      %d customers: %s, seeding included", customers, time.Since(began).Round(time.Second))
+		printProgress("      %d customers: %s, seeding included", customers, time.Since(began).Round(time.Second))
 	}
 	for _, name := range names {
 		small, large := took[0][name], took[1][name]
-		w.table.add(row{
+		w.table.addRow(row{
 			figure: fmt.Sprintf("%s, database time with %d and with %d customers", name, readersFew, many),
-			here:   fmt.Sprintf("%s and %s", short(small), short(large)),
+			result: fmt.Sprintf("%s and %s", formatDuration(small), formatDuration(large)),
 			compared: fmt.Sprintf("%.2f times; %.1f times a look-up of one customer by its key, %s",
-				float64(large)/float64(small), float64(large)/float64(took[1][lookUp]), short(took[1][lookUp])),
-			target: reached(large <= small*3/2 || large <= small+100*time.Microsecond, "at most 1.5 times, or 0.1 ms more"),
+				float64(large)/float64(small), float64(large)/float64(took[1][lookUp]), formatDuration(took[1][lookUp])),
+			target: formatTarget(large <= small*3/2 || large <= small+100*time.Microsecond, "at most 1.5 times, or 0.1 ms more"),
 		})
 	}
 	return nil
@@ -78,7 +78,7 @@ const lookUp = "a look-up by key"
 
 // readAll makes every GET with so many customers. The names are in the order of the
 // documents.
-func (w *world) readAll(ctx context.Context, customers int) (names []string, took map[string]time.Duration, err error) {
+func (w *benchEnv) readAll(ctx context.Context, customers int) (names []string, took map[string]time.Duration, err error) {
 	cluster, err := local.Start(ctx, local.Options{
 		Dir: filepath.Join(w.dir, fmt.Sprint("readers", customers)), Ephemeral: true, TCP: true,
 		Settings: map[string]string{
@@ -120,11 +120,11 @@ func (w *world) readAll(ctx context.Context, customers int) (names []string, too
 	if err != nil {
 		return nil, nil, err
 	}
-	_, operatorKey, err := operator.Create(ctx, db, audit.Operator("bench"), "ann")
+	_, operatorKey, err := operator.CreateKey(ctx, db, audit.Operator("bench"), "ann")
 	if err != nil {
 		return nil, nil, err
 	}
-	progress("      write %d customers", customers)
+	printProgress("      write %d customers", customers)
 	// An index is built in a fraction of the time that its entries take one by one.
 	rows, err := conn.Query(ctx, `
 		SELECT pg_get_indexdef(i.indexrelid), 'DROP INDEX ' || i.indexrelid::regclass FROM pg_index i JOIN pg_class c ON c.oid = i.indrelid
@@ -144,7 +144,7 @@ func (w *world) readAll(ctx context.Context, customers int) (names []string, too
 			return nil, nil, err
 		}
 	}
-	progress("      index them")
+	printProgress("      index them")
 	for _, sql := range []string{build, `VACUUM ANALYZE`, `CREATE EXTENSION pg_stat_statements`} {
 		if _, err := conn.Exec(ctx, sql); err != nil {
 			return nil, nil, err
@@ -161,7 +161,7 @@ func (w *world) readAll(ctx context.Context, customers int) (names []string, too
 				WHERE r.rolname <> 'postgres'`).Scan(&ms)
 			return ms, err
 		}
-		var all spent
+		var all durations
 		for n := range readsWarm + readsCounted {
 			before, err := spentBy()
 			if err != nil {
@@ -178,7 +178,7 @@ func (w *world) readAll(ctx context.Context, customers int) (names []string, too
 				all = append(all, time.Duration((after-before)*float64(time.Millisecond)))
 			}
 		}
-		return all.part(0.5), nil
+		return all.percentile(0.5), nil
 	}
 	n := customers / 2
 	took[lookUp], err = measure(func() error {
@@ -203,7 +203,7 @@ func (w *world) readAll(ctx context.Context, customers int) (names []string, too
 			DB: db, Chains: chains, Withdrawals: withdrawals, Transfers: transfer.New(db), CursorKey: []byte("the key of this run's cursors"), BaseURL: "http://127.0.0.1/v1", Log: log,
 		})},
 		{"operator: ", "x-operator-key", operatorKey.Reveal(), api.NewOperator(api.OperatorConfig{
-			DB: db, Chains: chains, Withdrawals: withdrawals, Whitelist: whitelist.New(db, nil, whitelist.Config{AttestKey: attest, Chains: chains}, log), From: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
+			DB: db, Chains: chains, Withdrawals: withdrawals, Whitelist: whitelist.New(db, nil, whitelist.Config{AttestKey: attest, Chains: chains}, log), AllowedPrefixes: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
 			CursorKey: []byte("the key of this run's cursors"), BaseURL: "http://127.0.0.1/v1", LocalRisk: true, Log: log,
 		})},
 	} {

@@ -16,40 +16,40 @@ import (
 )
 
 const (
-	starts     = 9
-	startGoal  = time.Second
-	startLook  = 2 * time.Millisecond
-	startWorst = 60 * time.Second
+	starts            = 9
+	startGoal         = time.Second
+	startPollInterval = 2 * time.Millisecond
+	startWorst        = 60 * time.Second
 )
 
-// start takes the time from the program's first instruction to its first "ready":
+// benchStart takes the time from the program's first instruction to its first "ready":
 // with a database that is there, one chain, and every role in one process.
-func start(ctx context.Context, w *world) (err error) {
+func benchStart(ctx context.Context, w *benchEnv) (err error) {
 	program := filepath.Join(w.dir, "coffer")
-	if out, err := exec.CommandContext(ctx, "go", "build", "-trimpath", "-o", program, "github.com/cofferpay/coffer/cmd/coffer").CombinedOutput(); err != nil {
-		return fmt.Errorf("build: %w\n%s", err, out)
+	if output, err := exec.CommandContext(ctx, "go", "build", "-trimpath", "-o", program, "github.com/cofferpay/coffer/cmd/coffer").CombinedOutput(); err != nil {
+		return fmt.Errorf("build: %w\n%s", err, output)
 	}
-	town, err := localworld.Start(ctx, localworld.Options{Dir: w.dir, Bare: true, Log: slog.New(slog.DiscardHandler)})
+	localWorld, err := localworld.Start(ctx, localworld.Options{Dir: w.dir, WithoutService: true, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, town.Stop()) }()
-	conf, err := app.ReadConfig(town.Info.Config)
+	defer func() { err = errors.Join(err, localWorld.Stop()) }()
+	conf, err := app.ReadConfig(localWorld.Info.Config)
 	if err != nil {
 		return err
 	}
-	var took spent
+	var took durations
 	for range starts {
-		one, err := startOnce(ctx, program, town.Info.Config, conf.Ops.Listen)
+		duration, err := startOnce(ctx, program, localWorld.Info.Config, conf.Ops.Listen)
 		if err != nil {
 			return err
 		}
-		took = append(took, one)
+		took = append(took, duration)
 	}
-	median := took.part(0.5)
-	w.table.add(row{
-		figure: "cold start of `coffer serve` to ready", here: "median " + short(median) + ", slowest " + short(took.part(1)),
-		target: reached(median < startGoal, "< 1 s"),
+	median := took.percentile(0.5)
+	w.table.addRow(row{
+		figure: "cold start of `coffer serve` to ready", result: "median " + formatDuration(median) + ", slowest " + formatDuration(took.percentile(1)),
+		target: formatTarget(median < startGoal, "< 1 s"),
 	})
 	return nil
 }
@@ -76,8 +76,8 @@ func startOnce(ctx context.Context, program, file, ops string) (took time.Durati
 		}
 		select {
 		case <-ctx.Done():
-			return 0, fmt.Errorf("the service is not ready: %w\n%s", ctx.Err(), p.Log())
-		case <-time.After(startLook):
+			return 0, fmt.Errorf("the service is not ready: %w\n%s", ctx.Err(), p.LogText())
+		case <-time.After(startPollInterval):
 		}
 	}
 }

@@ -10,7 +10,7 @@ import (
 )
 
 // row is one line of the table.
-type row struct{ figure, here, compared, target string }
+type row struct{ figure, result, compared, target string }
 
 // table is what is printed, with the limits that later rows are compared with.
 type table struct {
@@ -18,38 +18,38 @@ type table struct {
 
 	syncMedian time.Duration // of fdatasync
 	tpcb8      float64       // transactions a second, 8 clients
-	bare       float64       // transfers a second, spread
+	bareWriter float64       // transfers a second, spread
 	spread     float64       // POST /transfers a second, spread
 }
 
-func (t *table) add(r row) {
+func (t *table) addRow(r row) {
 	t.rows = append(t.rows, r)
-	progress("      %s: %s %s", r.figure, r.here, r.compared)
+	printProgress("      %s: %s %s", r.figure, r.result, r.compared)
 }
 
-func (t *table) missing(what string) { t.add(row{figure: what, here: "not measured yet"}) }
+func (t *table) addMissing(title string) { t.addRow(row{figure: title, result: "not measured yet"}) }
 
-// times is a ratio of two figures, or nothing where the other was not taken.
-func times(a, b float64, of string) string {
+// formatRatio is a ratio of two figures, or nothing where the other was not taken.
+func formatRatio(a, b float64, reference string) string {
 	if b == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%.2f of %s", a/b, of)
+	return fmt.Sprintf("%.2f of %s", a/b, reference)
 }
 
-// reached says whether a figure is on the right side of its target.
-func reached(ok bool, target string) string {
+// formatTarget says whether a figure is on the right side of its target.
+func formatTarget(ok bool, target string) string {
 	if ok {
 		return target + ": reached"
 	}
 	return target + ": **missed**"
 }
 
-func (t *table) markdown(machine string) string {
+func (t *table) formatMarkdown(machine string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s, %s.\n\n| Figure | Here | Compared | Target |\n|---|---|---|---|\n", machine, time.Now().UTC().Format(time.DateOnly))
 	for _, r := range t.rows {
-		fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", r.figure, r.here, r.compared, r.target)
+		fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", r.figure, r.result, r.compared, r.target)
 	}
 	return b.String()
 }
@@ -69,11 +69,11 @@ func thisMachine(postgres string) string {
 		runtime.NumCPU(), cpu, runtime.GOOS, runtime.GOARCH, runtime.Version(), postgres)
 }
 
-// spent is how long each of many things took.
-type spent []time.Duration
+// durations is how long each of many things took.
+type durations []time.Duration
 
-// part is the time that this part of them, 0.5 or 0.99, stayed under.
-func (s spent) part(p float64) time.Duration {
+// percentile is the time that this part of them, 0.5 or 0.99, stayed under.
+func (s durations) percentile(p float64) time.Duration {
 	if len(s) == 0 {
 		return 0
 	}
@@ -81,7 +81,7 @@ func (s spent) part(p float64) time.Duration {
 	return s[min(len(s)-1, int(p*float64(len(s))))]
 }
 
-func short(d time.Duration) string {
+func formatDuration(d time.Duration) string {
 	if d < 10*time.Millisecond {
 		return d.Round(time.Microsecond).String()
 	}

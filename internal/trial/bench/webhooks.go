@@ -31,10 +31,10 @@ const (
 	calmLanes        = 8
 )
 
-// hooks is a receiver that does as little as one can, with an organization's endpoint
+// webhookEnv is a receiver that does as little as one can, with an organization's endpoint
 // that leads to it and what carries events there, as the service wires it.
-type hooks struct {
-	w          *world
+type webhookEnv struct {
+	w          *benchEnv
 	org        string
 	listener   net.Listener
 	sequencer  *event.Sequencer
@@ -44,9 +44,9 @@ type hooks struct {
 	conns      sync.Map
 }
 
-// newHooks makes an organization of its own, so that figures do not share a feed.
-func newHooks(ctx context.Context, w *world) (h *hooks, err error) {
-	h = &hooks{w: w}
+// newWebhookEnv makes an organization of its own, so that figures do not share a feed.
+func newWebhookEnv(ctx context.Context, w *benchEnv) (h *webhookEnv, err error) {
+	h = &webhookEnv{w: w}
 	if h.listener, err = (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0"); err != nil {
 		return nil, err
 	}
@@ -57,7 +57,7 @@ func newHooks(ctx context.Context, w *world) (h *hooks, err error) {
 				return
 			}
 			h.conns.Store(conn, nil)
-			go h.receive(conn)
+			go h.answerPosts(conn)
 		}
 	}()
 	made, _, err := org.Create(ctx, w.db, "webhooks")
@@ -66,10 +66,10 @@ func newHooks(ctx context.Context, w *world) (h *hooks, err error) {
 	}
 	h.org = made.ID
 	file := filepath.Join(w.dir, h.org)
-	if err := seal.Create(file); err != nil {
+	if err := seal.CreateKeyset(file); err != nil {
 		return nil, err
 	}
-	sealed, err := seal.Open(file)
+	sealed, err := seal.OpenKeyset(file)
 	if err != nil {
 		return nil, err
 	}
@@ -79,32 +79,32 @@ func newHooks(ctx context.Context, w *world) (h *hooks, err error) {
 	}
 	silent := slog.New(slog.DiscardHandler)
 	h.dispatcher = &delivery.Dispatcher{DB: w.db, Seal: sealed, Key: key, Development: true, Log: silent}
-	h.sequencer = &event.Sequencer{DB: w.db, Environment: webhook.Test, Listener: delivery.Fan{}, Log: silent}
-	h.sequencer.Numbered = h.dispatcher.Wake
+	h.sequencer = &event.Sequencer{DB: w.db, Environment: webhook.Test, Listener: delivery.FanOut{}, Log: silent}
+	h.sequencer.OnNumbered = h.dispatcher.Wake
 	endpoints := &delivery.Endpoints{Seal: sealed, Development: true}
 	return h, w.db.InOrg(ctx, h.org, func(ctx context.Context, tx pg.Tx) error {
-		_, _, err := endpoints.Create(ctx, tx, h.org, audit.APIKey(h.org), delivery.New{URL: "http://" + h.listener.Addr().String() + "/hooks"})
+		_, _, err := endpoints.Create(ctx, tx, h.org, audit.APIKey(h.org), delivery.NewEndpoint{URL: "http://" + h.listener.Addr().String() + "/hooks"})
 		return err
 	})
 }
 
-func (h *hooks) close() {
+func (h *webhookEnv) closeConns() {
 	_ = h.listener.Close()
 	h.conns.Range(func(conn, _ any) bool { _ = conn.(net.Conn).Close(); return true })
 }
 
-// receive answers 204 to whatever comes.
-func (h *hooks) receive(conn net.Conn) {
+// answerPosts answers 204 to whatever comes.
+func (h *webhookEnv) answerPosts(conn net.Conn) {
 	defer conn.Close()
-	in := bufio.NewReader(conn)
-	heads := textproto.NewReader(in)
+	reader := bufio.NewReader(conn)
+	headerReader := textproto.NewReader(reader)
 	for {
-		if _, err := heads.ReadLine(); err != nil {
+		if _, err := headerReader.ReadLine(); err != nil {
 			return
 		}
 		length, id := 0, ""
 		for {
-			line, err := heads.ReadLine()
+			line, err := headerReader.ReadLine()
 			if err != nil {
 				return
 			}
@@ -119,7 +119,7 @@ func (h *hooks) receive(conn net.Conn) {
 				id = value
 			}
 		}
-		if _, err := in.Discard(length); err != nil {
+		if _, err := reader.Discard(length); err != nil {
 			return
 		}
 		h.received.Add(1)
@@ -132,8 +132,8 @@ func (h *hooks) receive(conn net.Conn) {
 	}
 }
 
-// stock writes events as Record does, at once; a body has about 1.5 kB, as a deposit's.
-func (h *hooks) stock(ctx context.Context, n int) error {
+// writeEvents writes events as Record does, at once; a body has about 1.5 kB, as a deposit's.
+func (h *webhookEnv) writeEvents(ctx context.Context, n int) error {
 	for i := 0; i < n; i += 10_000 {
 		err := h.w.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 			_, err := tx.Exec(ctx, `
@@ -147,54 +147,54 @@ func (h *hooks) stock(ctx context.Context, n int) error {
 			return err
 		}
 	}
-	return h.w.super(ctx, local.Database, `ANALYZE`)
+	return h.w.execAsSuperuser(ctx, local.Database, `ANALYZE`)
 }
 
-// webhooks is the way of an event from its commit to a receiver on loopback.
-func webhooks(ctx context.Context, w *world) error {
-	if err := webhooksFast(ctx, w); err != nil {
+// benchWebhooks is the way of an event from its commit to a receiver on loopback.
+func benchWebhooks(ctx context.Context, w *benchEnv) error {
+	if err := benchWebhookRate(ctx, w); err != nil {
 		return err
 	}
-	return webhooksCalm(ctx, w)
+	return benchWebhookLatency(ctx, w)
 }
 
-// webhooksFast has more events waiting than can be sent.
-func webhooksFast(ctx context.Context, w *world) error {
-	h, err := newHooks(ctx, w)
+// benchWebhookRate has more events waiting than can be sent.
+func benchWebhookRate(ctx context.Context, w *benchEnv) error {
+	h, err := newWebhookEnv(ctx, w)
 	if err != nil {
 		return err
 	}
-	defer h.close()
-	stock := int((w.long + w.long/warmUp).Seconds() * deliveriesStock)
-	if err := h.stock(ctx, stock); err != nil {
+	defer h.closeConns()
+	stock := int((w.duration + w.duration/warmUp).Seconds() * deliveriesStock)
+	if err := h.writeEvents(ctx, stock); err != nil {
 		return err
 	}
 
-	before, began := w.spentBy(), time.Now()
+	cpuBefore, began := w.readCPUTime(), time.Now()
 	for n := 1; n > 0; {
 		if n, err = h.sequencer.Step(ctx); err != nil {
 			return err
 		}
 	}
-	took, work := time.Since(began), w.spentBy().since(before)
+	took, work := time.Since(began), w.readCPUTime().subtract(cpuBefore)
 	n := perSecond(stock, took)
-	w.table.add(row{
+	w.table.addRow(row{
 		figure:   "Webhooks, events numbered, each with its delivery",
-		here:     fmt.Sprintf("%.0f/s", n),
-		compared: fmt.Sprintf("%s; CPU each: %s here, %s in the database", times(n, w.table.tpcb8, "pgbench at 8 clients"), short(work.ours/time.Duration(stock)), short(work.database/time.Duration(stock))),
+		result:   fmt.Sprintf("%.0f/s", n),
+		compared: fmt.Sprintf("%s; CPU each: %s here, %s in the database", formatRatio(n, w.table.tpcb8, "pgbench at 8 clients"), formatDuration(work.process/time.Duration(stock)), formatDuration(work.database/time.Duration(stock))),
 	})
 
 	running, stop := context.WithCancel(ctx)
-	done := make(chan error, 1)
-	go func() { done <- h.dispatcher.Run(running) }()
-	wait(ctx, w.long/warmUp)
-	before, began = w.spentBy(), time.Now()
+	result := make(chan error, 1)
+	go func() { result <- h.dispatcher.Run(running) }()
+	sleepContext(ctx, w.duration/warmUp)
+	cpuBefore, began = w.readCPUTime(), time.Now()
 	first := h.received.Load()
-	wait(ctx, w.long)
+	sleepContext(ctx, w.duration)
 	sent := h.received.Load() - first
-	took, work = time.Since(began), w.spentBy().since(before)
+	took, work = time.Since(began), w.readCPUTime().subtract(cpuBefore)
 	stop()
-	if err := errors.Join(<-done, ctx.Err()); err != nil {
+	if err := errors.Join(<-result, ctx.Err()); err != nil {
 		return err
 	}
 	var attempts int64
@@ -204,44 +204,44 @@ func webhooksFast(ctx context.Context, w *world) error {
 	if err != nil {
 		return err
 	}
-	if all := h.received.Load(); attempts != all {
-		return fmt.Errorf("%d posts arrived and %d attempts are recorded", all, attempts)
+	if receivedCount := h.received.Load(); attempts != receivedCount {
+		return fmt.Errorf("%d posts arrived and %d attempts are recorded", receivedCount, attempts)
 	}
 	n = perSecond(int(sent), took)
-	each := time.Duration(max(1, sent))
-	w.table.add(row{
+	perDelivery := time.Duration(max(1, sent))
+	w.table.addRow(row{
 		figure: "Webhooks, signed and posted to a receiver that answers at once, every attempt recorded",
-		here:   fmt.Sprintf("%.0f/s", n),
-		compared: fmt.Sprintf("%s; %s; CPU each: %s here, receiver included, %s in the database", times(n, w.table.tpcb8, "pgbench at 8 clients"),
-			times(n, w.table.bare, "the bare writer"), short(work.ours/each), short(work.database/each)),
-		target: reached(n >= deliveriesTarget, "5,000/s"),
+		result: fmt.Sprintf("%.0f/s", n),
+		compared: fmt.Sprintf("%s; %s; CPU each: %s here, receiver included, %s in the database", formatRatio(n, w.table.tpcb8, "pgbench at 8 clients"),
+			formatRatio(n, w.table.bareWriter, "the bare writer"), formatDuration(work.process/perDelivery), formatDuration(work.database/perDelivery)),
+		target: formatTarget(n >= deliveriesTarget, "5,000/s"),
 	})
 	return nil
 }
 
-// webhooksCalm times events that have nothing before them.
-func webhooksCalm(ctx context.Context, w *world) error {
-	h, err := newHooks(ctx, w)
+// benchWebhookLatency times events that have nothing before them.
+func benchWebhookLatency(ctx context.Context, w *benchEnv) error {
+	h, err := newWebhookEnv(ctx, w)
 	if err != nil {
 		return err
 	}
-	defer h.close()
+	defer h.closeConns()
 	var mu sync.Mutex
 	committed, arrived := map[string]time.Time{}, map[string]time.Time{}
 	arrive := func(id string) {
-		now := time.Now()
+		arrivedAt := time.Now()
 		mu.Lock()
 		defer mu.Unlock()
-		if _, again := arrived[id]; !again {
-			arrived[id] = now
+		if _, repeated := arrived[id]; !repeated {
+			arrived[id] = arrivedAt
 		}
 	}
 	h.arrived.Store(&arrive)
 	running, stop := context.WithCancel(ctx)
 	defer stop()
-	done := make(chan error, 2)
-	go func() { done <- h.sequencer.Run(running) }()
-	go func() { done <- h.dispatcher.Run(running) }()
+	results := make(chan error, 2)
+	go func() { results <- h.sequencer.Run(running) }()
+	go func() { results <- h.dispatcher.Run(running) }()
 
 	var lanes sync.WaitGroup
 	errs := make([]error, calmLanes)
@@ -249,7 +249,7 @@ func webhooksCalm(ctx context.Context, w *world) error {
 		lanes.Go(func() {
 			tick := time.NewTicker(time.Second * calmLanes / calmRate)
 			defer tick.Stop()
-			for end := time.Now().Add(w.long); time.Now().Before(end); {
+			for end := time.Now().Add(w.duration); time.Now().Before(end); {
 				select {
 				case <-ctx.Done():
 					errs[lane] = ctx.Err()
@@ -267,9 +267,9 @@ func webhooksCalm(ctx context.Context, w *world) error {
 				if errs[lane] != nil {
 					return
 				}
-				now := time.Now()
+				arrivedAt := time.Now()
 				mu.Lock()
-				committed[id] = now
+				committed[id] = arrivedAt
 				mu.Unlock()
 			}
 		})
@@ -280,30 +280,30 @@ func webhooksCalm(ctx context.Context, w *world) error {
 	}
 	for range 100 { // ten seconds for the last of them
 		mu.Lock()
-		rest := len(committed) - len(arrived)
+		missing := len(committed) - len(arrived)
 		mu.Unlock()
-		if rest == 0 {
+		if missing == 0 {
 			break
 		}
-		wait(ctx, 100*time.Millisecond)
+		sleepContext(ctx, 100*time.Millisecond)
 	}
 	stop()
-	if err := errors.Join(<-done, <-done); err != nil {
+	if err := errors.Join(<-results, <-results); err != nil {
 		return err
 	}
 	mu.Lock()
 	defer mu.Unlock()
-	var took spent
-	for id, at := range committed {
-		there, ok := arrived[id]
+	var took durations
+	for id, committedAt := range committed {
+		arrival, ok := arrived[id]
 		if !ok {
 			return fmt.Errorf("event %s was committed and never arrived", id)
 		}
-		took = append(took, max(0, there.Sub(at))) // it may arrive before its writer is told of the commit
+		took = append(took, max(0, arrival.Sub(committedAt))) // it may arrive before its writer is told of the commit
 	}
-	w.table.add(row{
+	w.table.addRow(row{
 		figure: fmt.Sprintf("Webhooks, from the commit of an event to its arrival, %d events a second", calmRate),
-		here:   fmt.Sprintf("p50 %s, p99 %s", short(took.part(0.5)), short(took.part(0.99))),
+		result: fmt.Sprintf("p50 %s, p99 %s", formatDuration(took.percentile(0.5)), formatDuration(took.percentile(0.99))),
 	})
 	return nil
 }

@@ -28,34 +28,34 @@ import (
 )
 
 const (
-	usdc      = 1
-	customers = 10_000
-	each      = 1_000_000_000_000 // units that each customer has
+	usdc          = 1
+	customers     = 10_000
+	customerUnits = 1_000_000_000_000 // units that each customer has
 )
 
-// world is a PostgreSQL of its own with the service in front of it.
-type world struct {
-	long    time.Duration // of each figure
-	table   table
-	machine string
-	dir     string
-	cluster *local.Cluster
-	db      *pg.DB
-	org     string
-	key     seal.Secret
-	server  *http.Server
-	address string
-	made    atomic.Int64 // transfers, by all callers
+// benchEnv is a PostgreSQL of its own with the service in front of it.
+type benchEnv struct {
+	duration time.Duration // of each figure
+	table    table
+	machine  string
+	dir      string
+	cluster  *local.Cluster
+	db       *pg.DB
+	org      string
+	key      seal.Secret
+	server   *http.Server
+	address  string
+	made     atomic.Int64 // transfers, by all callers
 }
 
-func newWorld(ctx context.Context, long time.Duration) (w *world, err error) {
-	w = &world{long: long}
+func newBenchEnv(ctx context.Context, duration time.Duration) (w *benchEnv, err error) {
+	w = &benchEnv{duration: duration}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, w.close())
+			err = errors.Join(err, w.closeAll())
 		}
 	}()
-	progress("start PostgreSQL")
+	printProgress("start PostgreSQL")
 	if w.dir, err = os.MkdirTemp("", "coffer-bench-"); err != nil {
 		return w, err
 	}
@@ -72,10 +72,10 @@ func newWorld(ctx context.Context, long time.Duration) (w *world, err error) {
 	if w.db, err = pg.Open(ctx, conf, time.Now); err != nil {
 		return w, err
 	}
-	if err := w.furnish(ctx); err != nil {
+	if err := w.createCustomers(ctx); err != nil {
 		return w, err
 	}
-	if err := w.super(ctx, local.Database, `VACUUM ANALYZE`); err != nil {
+	if err := w.execAsSuperuser(ctx, local.Database, `VACUUM ANALYZE`); err != nil {
 		return w, err
 	}
 	var version string
@@ -86,11 +86,11 @@ func newWorld(ctx context.Context, long time.Duration) (w *world, err error) {
 		return w, err
 	}
 	w.machine = thisMachine(version)
-	return w, w.serve(ctx)
+	return w, w.startAPI(ctx)
 }
 
-// super runs a statement as the superuser, outside a transaction.
-func (w *world) super(ctx context.Context, database, sql string) error {
+// execAsSuperuser runs a statement as the superuser, outside a transaction.
+func (w *benchEnv) execAsSuperuser(ctx context.Context, database, sql string) error {
 	conn, err := pgx.Connect(ctx, w.cluster.SuperURL(database))
 	if err != nil {
 		return err
@@ -100,8 +100,8 @@ func (w *world) super(ctx context.Context, database, sql string) error {
 	return err
 }
 
-// furnish makes an organization whose customers have money.
-func (w *world) furnish(ctx context.Context) error {
+// createCustomers makes an organization whose customers have money.
+func (w *benchEnv) createCustomers(ctx context.Context) error {
 	err := mint.Sync(ctx, w.db, []mint.Mint{{
 		ID: usdc, Chain: chain.Ethereum, Network: chain.Local, Kind: mint.Token, Contract: "0x1", Symbol: "USDC", Name: "USD Coin",
 		Decimals: 6, MinDeposit: money.Units(1), MinWithdraw: money.Units(1), Finality: "FINALIZED",
@@ -128,16 +128,16 @@ func (w *world) furnish(ctx context.Context) error {
 				Cause: ledger.Cause{Kind: ledger.Deposit, ID: fmt.Sprint("dep_", i)},
 				Legs: []ledger.Leg{{
 					Debit: custody, Credit: ledger.Account{OrgID: w.org, MintID: usdc, Kind: ledger.Customer, Subject: fmt.Sprint("c", i)},
-					Amount: money.Units(each),
+					Amount: money.Units(customerUnits),
 				}},
 			})
 		}
-		return ledgertest.Post(ctx, tx, postings...) // the books take no deposit that is not there
+		return ledgertest.PostWithCauses(ctx, tx, postings...) // the books take no deposit that is not there
 	})
 }
 
-// serve puts the whole interface in front of it, on a listener of its own.
-func (w *world) serve(ctx context.Context) error {
+// startAPI puts the whole interface in front of it, on a listener of its own.
+func (w *benchEnv) startAPI(ctx context.Context) error {
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		return err
@@ -149,13 +149,13 @@ func (w *world) serve(ctx context.Context) error {
 	})}
 	go func() {
 		if err := w.server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
-			progress("the listener ended: %v", err)
+			printProgress("the listener ended: %v", err)
 		}
 	}()
 	return nil
 }
 
-func (w *world) close() error {
+func (w *benchEnv) closeAll() error {
 	var errs []error
 	if w.server != nil {
 		errs = append(errs, w.server.Close())

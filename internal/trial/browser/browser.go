@@ -37,9 +37,9 @@ type Page struct {
 	complaints []string
 }
 
-// program finds the browser. A machine without one is set up by scripts/setup
+// findBrowser finds the browser. A machine without one is set up by scripts/setup
 // --test; a test that cannot run fails.
-func program(t testing.TB) string {
+func findBrowser(t testing.TB) string {
 	t.Helper()
 	for _, name := range []string{os.Getenv("COFFER_CHROMIUM"), "chromium", "chromium-browser", "google-chrome", "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome"} {
 		if name == "" {
@@ -59,18 +59,18 @@ func Open(t testing.TB) *Page {
 	ctx, cancel := context.WithTimeout(t.Context(), 4*patience)
 	t.Cleanup(cancel)
 	ctx, stop := chromedp.NewContext(ctx, chromedp.WithAllocatorOptions(
-		chromedp.ExecPath(program(t)), chromedp.NoSandbox, chromedp.UserDataDir(t.TempDir()),
+		chromedp.ExecPath(findBrowser(t)), chromedp.NoSandbox, chromedp.UserDataDir(t.TempDir()),
 		chromedp.Flag("disable-dev-shm-usage", true), chromedp.Flag("disable-background-networking", true),
 		chromedp.WSURLReadTimeout(patience),
 	))
 	t.Cleanup(stop)
 	p := &Page{t: t, ctx: ctx}
 	// The tab has to be there before anything can be heard of it.
-	p.do(chromedp.Navigate("about:blank"))
-	if err := chromedp.Listen(ctx, p.hear); err != nil {
+	p.runActions(chromedp.Navigate("about:blank"))
+	if err := chromedp.Listen(ctx, p.recordEvent); err != nil {
 		t.Fatalf("listen to the page: %v", err)
 	}
-	p.do(func(ctx context.Context, t *chromedp.Target) (chromedp.Void, error) {
+	p.runActions(func(ctx context.Context, t *chromedp.Target) (chromedp.Void, error) {
 		_, err := cdp.Call(ctx, t, network.Enable, network.EnableParams{})
 		return chromedp.Void{}, err
 	}, func(ctx context.Context, t *chromedp.Target) (chromedp.Void, error) {
@@ -80,14 +80,14 @@ func Open(t testing.TB) *Page {
 	return p
 }
 
-func (p *Page) do(steps ...chromedp.Action[chromedp.Void]) {
+func (p *Page) runActions(steps ...chromedp.Action[chromedp.Void]) {
 	p.t.Helper()
 	if err := chromedp.Do(p.ctx, steps...); err != nil {
 		p.t.Fatal(err)
 	}
 }
 
-func (p *Page) hear(ev any) {
+func (p *Page) recordEvent(ev any) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch e := ev.(type) {
@@ -116,20 +116,20 @@ func (p *Page) hear(ev any) {
 	}
 }
 
-// Look is how a page is looked at.
-type Look struct {
+// Appearance is how a page is looked at.
+type Appearance struct {
 	Width, Height int64
 	Dark          bool
 }
 
-// Visit opens a URL.
-func (p *Page) Visit(url string, look Look) {
+// OpenURL opens a URL.
+func (p *Page) OpenURL(url string, look Appearance) {
 	p.t.Helper()
 	scheme := "light"
 	if look.Dark {
 		scheme = "dark"
 	}
-	p.do(chromedp.EmulateViewport(look.Width, look.Height), func(ctx context.Context, t *chromedp.Target) (chromedp.Void, error) {
+	p.runActions(chromedp.EmulateViewport(look.Width, look.Height), func(ctx context.Context, t *chromedp.Target) (chromedp.Void, error) {
 		_, err := cdp.Call(ctx, t, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
 			Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}},
 		})
@@ -137,16 +137,16 @@ func (p *Page) Visit(url string, look Look) {
 	}, chromedp.Navigate(url))
 }
 
-// Until waits until an expression of the page is true.
-func (p *Page) Until(expression string) {
+// WaitUntil waits until an expression of the page is true.
+func (p *Page) WaitUntil(expression string) {
 	p.t.Helper()
 	if _, err := chromedp.Run(p.ctx, chromedp.Poll[bool](expression, chromedp.WithPollingTimeout(patience))); err != nil {
-		p.t.Fatalf("wait until %s: %v; the page complained: %q", expression, err, p.Complaints())
+		p.t.Fatalf("wait until %s: %v; the page complained: %q", expression, err, p.ListComplaints())
 	}
 }
 
-// Ask evaluates an expression in the page.
-func Ask[T any](p *Page, expression string) T {
+// Evaluate evaluates an expression in the page.
+func Evaluate[T any](p *Page, expression string) T {
 	p.t.Helper()
 	got, err := chromedp.Run(p.ctx, chromedp.Evaluate[T](expression))
 	if err != nil {
@@ -155,8 +155,8 @@ func Ask[T any](p *Page, expression string) T {
 	return got
 }
 
-// Shot writes what is to be seen into a file.
-func (p *Page) Shot(file string) {
+// SaveScreenshot writes what is to be seen into a file.
+func (p *Page) SaveScreenshot(file string) {
 	p.t.Helper()
 	raw, err := chromedp.Run(p.ctx, chromedp.CaptureScreenshot())
 	if err == nil {
@@ -167,15 +167,15 @@ func (p *Page) Shot(file string) {
 	}
 }
 
-// Requests are the URLs that the page asked for so far.
-func (p *Page) Requests() []string {
+// ListRequests are the URLs that the page asked for so far.
+func (p *Page) ListRequests() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return slices.Clone(p.requests)
 }
 
-// Complaints are the errors and warnings of the page so far.
-func (p *Page) Complaints() []string {
+// ListComplaints are the errors and warnings of the page so far.
+func (p *Page) ListComplaints() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return slices.Clone(p.complaints)

@@ -12,14 +12,14 @@ import (
 	"os/exec"
 )
 
-// Program puts the coffer of the source tree around folder into a file, built with tags
+// BuildProgram puts the coffer of the source tree around folder into a file, built with tags
 // as in go build -tags, or with none.
-func Program(ctx context.Context, folder, into, tags string) error {
+func BuildProgram(ctx context.Context, folder, target, tags string) error {
 	// What go run has linked is copied instead of run.
-	cmd := exec.CommandContext(ctx, "go", "run", "-exec", "cp", "-tags", tags, "github.com/cofferpay/coffer/cmd/coffer", into)
+	cmd := exec.CommandContext(ctx, "go", "run", "-exec", "cp", "-tags", tags, "github.com/cofferpay/coffer/cmd/coffer", target)
 	cmd.Dir = folder
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("build the program of %s: %w\n%s", folder, err, out)
+	if output, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("build the program of %s: %w\n%s", folder, err, output)
 	}
 	return nil
 }

@@ -37,18 +37,18 @@ const (
 	deep  = 6 // blocks until what is above that is credited
 )
 
-// node is the house on a real chain, with the signer that a service has.
-type node struct {
-	*house
+// btcdEnv is the house on a real chain, with the signer that a service has.
+type btcdEnv struct {
+	*testEnv
 	*btcd.Node
 	url   string // with user and password
 	start uint64 // the block from which on everything happens
 }
 
-func openNode(t *testing.T) node { return openNodeWith(t, bitcoin.Config{}) }
+func newBtcdEnv(t *testing.T) btcdEnv { return newBtcdEnvWith(t, bitcoin.Config{}) }
 
-// openNodeWith is openNode with rates of its own.
-func openNodeWith(t *testing.T, conf bitcoin.Config) node {
+// newBtcdEnvWith is newBtcdEnv with rates of its own.
+func newBtcdEnvWith(t *testing.T, conf bitcoin.Config) btcdEnv {
 	t.Helper()
 	n := btcdtest.Start(t, btcd.Config{})
 	u, err := url.Parse(n.URL)
@@ -56,63 +56,63 @@ func openNodeWith(t *testing.T, conf bitcoin.Config) node {
 		t.Fatal(err)
 	}
 	u.User = url.UserPassword(btcd.User, n.Password)
-	conf.Network, conf.Endpoints, conf.Agree, conf.Confirmations, conf.CostMax = chain.Local, []string{u.String()}, 1, depth, money.Units(200_000)
+	conf.Network, conf.Endpoints, conf.Quorum, conf.Confirmations, conf.CostMax = chain.Local, []string{u.String()}, 1, depth, money.Units(200_000)
 	conf.Tiers = chain.Tiers{{Above: money.Units(large), Depth: deep}}
 	on, err := bitcoin.New(t.Context(), conf)
 	if err != nil {
 		t.Fatal(err)
 	}
-	height, err := n.Height(t.Context())
+	height, err := n.TipHeight(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := build(t, on, uint64(height), local.Policy{WhitelistCoolingOff: "0s", Chains: map[chain.Name]local.ChainPolicy{
+	h := buildTestEnv(t, on, uint64(height), local.Policy{WhitelistCoolingOff: "0s", Chains: map[chain.Name]local.ChainPolicy{
 		chain.Bitcoin: {SignerID: chaincfg.RegressionNetParams.GenesisHash.String(), FeeMax: money.Units(200_000), GasMax: money.Units(200_000), Unlimited: true},
 	}}, func(s *local.Signer, _ signer.Entry) signer.Signer { return s })
-	return node{h, n, u.String(), uint64(height)}
+	return btcdEnv{h, n, u.String(), uint64(height)}
 }
 
-// final makes what waits final.
-func (n node) final() {
+// finalizeAll makes what waits final.
+func (n btcdEnv) finalizeAll() {
 	n.Helper()
 	for range depth {
-		if _, err := n.Mine(n.ctx, 1); err != nil {
+		if _, err := n.MineBlocks(n.ctx, 1); err != nil {
 			n.Fatal(err)
 		}
-		n.step()
+		n.runAllSteps()
 	}
 }
 
-func (n node) pay(to wallet.Wallet, satoshi int64) {
+func (n btcdEnv) payWallet(to wallet.Wallet, satoshi int64) {
 	n.Helper()
-	_, err := n.Pay(n.ctx, to.Address, satoshi)
-	n.must(err)
+	_, err := n.PayAddress(n.ctx, to.Address, satoshi)
+	n.mustSucceed(err)
 }
 
-// spends are the amounts of the coins of an order's slot.
-func (n node) spends(id string) (all []money.Amount) {
+// spentAmounts are the amounts of the coins of an order's slot.
+func (n btcdEnv) spentAmounts(id string) (all []money.Amount) {
 	n.Helper()
 	var lease string
-	n.must(pgtest.Owner(n.T, n.db).QueryRow(n.ctx, `SELECT lease FROM dispatch_slots WHERE order_id = $1`, id).Scan(&lease))
-	coins, err := n.plan.Chain.Pool.Spends(lease)
-	n.must(err)
+	n.mustSucceed(pgtest.OwnerPool(n.T, n.db).QueryRow(n.ctx, `SELECT lease FROM dispatch_slots WHERE order_id = $1`, id).Scan(&lease))
+	coins, err := n.plan.Chain.UTXO.Inputs(lease)
+	n.mustSucceed(err)
 	for _, c := range coins {
 		all = append(all, c.Amount)
 	}
 	return all
 }
 
-// has is what an address holds finally.
-func (n node) has(a chain.Address) money.Amount {
+// finalBalance is what an address holds finally.
+func (n btcdEnv) finalBalance(a chain.Address) money.Amount {
 	n.Helper()
 	heads, err := n.plan.Chain.Reader.Heads(n.ctx)
-	n.must(err)
+	n.mustSucceed(err)
 	has, err := n.plan.Chain.Reader.Balances(n.ctx, heads.Final, []chain.Holding{{Address: a}})
-	n.must(err)
+	n.mustSucceed(err)
 	return has[0]
 }
 
-func payee(t *testing.T) chain.Address {
+func newPayee(t *testing.T) chain.Address {
 	t.Helper()
 	k, err := btcec.NewPrivateKey()
 	if err != nil {
@@ -125,65 +125,65 @@ func payee(t *testing.T) chain.Address {
 // whose fee is raised while it waits.
 func TestOnARealChainADepositsOutputPaysAndItsRestPaysTheNext(t *testing.T) {
 	t.Parallel()
-	n := openNode(t)
-	n.pay(n.treasury, 100_000) // fees
-	n.pay(n.alice, 25_000_000)
-	n.final()
-	n.coins("FREE 100000", "FREE 25000000")
-	n.sound()
+	n := newBtcdEnv(t)
+	n.payWallet(n.treasury, 100_000) // fees
+	n.payWallet(n.alice, 25_000_000)
+	n.finalizeAll()
+	n.wantOutputs("FREE 100000", "FREE 25000000")
+	n.checkBooks()
 
-	to := payee(t)
-	first := n.withdrawTo(10_000_000, to)
-	n.step()
-	n.want(first, "BROADCAST")
-	if got := n.spends(first); !slices.Contains(got, money.Units(25_000_000)) {
+	to := newPayee(t)
+	first := n.requestWithdrawalTo(10_000_000, to)
+	n.runAllSteps()
+	n.wantStatus(first, "BROADCAST")
+	if got := n.spentAmounts(first); !slices.Contains(got, money.Units(25_000_000)) {
 		t.Errorf("the first payment spends %v, want the customer's deposit", got)
 	}
-	n.later(2 * time.Hour) // nobody mines
-	n.step()
-	if got := count(n.house, `SELECT count(*) FROM dispatch_attempts WHERE tx_hash IS NOT NULL`); got < 2 {
+	n.advanceClock(2 * time.Hour) // nobody mines
+	n.runAllSteps()
+	if got := queryCount(n.testEnv, `SELECT count(*) FROM dispatch_attempts WHERE tx_hash IS NOT NULL`); got < 2 {
 		t.Errorf("got %d transactions after two hours without a block, want a dearer one", got)
 	}
-	n.final()
-	n.want(first, "PAID")
-	if got := n.has(to); got != money.Units(10_000_000) {
+	n.finalizeAll()
+	n.wantStatus(first, "PAID")
+	if got := n.finalBalance(to); got != money.Units(10_000_000) {
 		t.Errorf("the first payee has %v, want 10000000", got)
 	}
-	if got := count(n.house, `SELECT count(*) FROM coins WHERE status = 'FREE' AND amount > 14000000`); got != 1 {
+	if got := queryCount(n.testEnv, `SELECT count(*) FROM coins WHERE status = 'FREE' AND amount > 14000000`); got != 1 {
 		t.Errorf("got %d free coins of the rest, want one", got)
 	}
-	n.sound()
+	n.checkBooks()
 
-	to = payee(t)
-	second := n.withdrawTo(12_000_000, to)
-	n.step()
-	n.want(second, "BROADCAST")
-	n.final()
-	n.want(second, "PAID")
-	if got := n.has(to); got != money.Units(12_000_000) {
+	to = newPayee(t)
+	second := n.requestWithdrawalTo(12_000_000, to)
+	n.runAllSteps()
+	n.wantStatus(second, "BROADCAST")
+	n.finalizeAll()
+	n.wantStatus(second, "PAID")
+	if got := n.finalBalance(to); got != money.Units(12_000_000) {
 		t.Errorf("the second payee has %v, want 12000000", got)
 	}
-	if got := count(n.house, `SELECT count(*) FROM coins WHERE order_id = $1 AND status = 'SPENT'`, second); got == 0 {
+	if got := queryCount(n.testEnv, `SELECT count(*) FROM coins WHERE order_id = $1 AND status = 'SPENT'`, second); got == 0 {
 		t.Error("no coin is the second payment's")
 	}
-	n.sound()
-	if got := count(n.house, `SELECT count(*) FROM deposits`); got != 2 {
+	n.checkBooks()
+	if got := queryCount(n.testEnv, `SELECT count(*) FROM deposits`); got != 2 {
 		t.Errorf("got %d deposits, want the two that came from outside: what comes back is none", got)
 	}
 }
 
-// block makes one.
-func (n node) block() {
+// mineBlock makes one.
+func (n btcdEnv) mineBlock() {
 	n.Helper()
-	_, err := n.Mine(n.ctx, 1)
-	n.must(err)
-	n.step()
+	_, err := n.MineBlocks(n.ctx, 1)
+	n.mustSucceed(err)
+	n.runAllSteps()
 }
 
-// shown is what the organization is shown of its only deposit in these states.
-func (n node) shown(states ...string) (d webhook.Deposit) {
+// onlyDeposit is what the organization is shown of its only deposit in these states.
+func (n btcdEnv) onlyDeposit(states ...string) (d webhook.Deposit) {
 	n.Helper()
-	n.must(n.db.ReadOrg(n.ctx, n.org, func(ctx context.Context, tx pg.Tx) error {
+	n.mustSucceed(n.db.ReadOrg(n.ctx, n.org, func(ctx context.Context, tx pg.Tx) error {
 		found, err := deposit.List(ctx, tx, n.org, deposit.Filter{CustomerID: "alice"}, page.Page{})
 		for _, is := range found.Items {
 			if slices.Contains(states, is.Status) {
@@ -198,12 +198,12 @@ func (n node) shown(states ...string) (d webhook.Deposit) {
 // Rule DEP-43, on a real chain.
 func TestOnARealChainALargeDepositIsCreditedWhenItIsDeep(t *testing.T) {
 	t.Parallel()
-	n := openNode(t)
-	n.final() // the walk is at work
-	n.pay(n.alice, large)
-	n.pay(n.alice, large+1)
+	n := newBtcdEnv(t)
+	n.finalizeAll() // the walk is at work
+	n.payWallet(n.alice, large)
+	n.payWallet(n.alice, large+1)
 	for blocks := int64(1); blocks <= deep; blocks++ {
-		n.block()
+		n.mineBlock()
 		small, big := "CREDITED", "SCREENING"
 		switch {
 		case blocks < depth:
@@ -212,7 +212,7 @@ func TestOnARealChainALargeDepositIsCreditedWhenItIsDeep(t *testing.T) {
 			big = "CREDITED"
 		}
 		want := map[string][3]any{fmt.Sprint(large): {small, blocks, int64(depth)}, fmt.Sprint(large + 1): {big, blocks, int64(deep)}}
-		n.must(n.db.ReadOrg(n.ctx, n.org, func(ctx context.Context, tx pg.Tx) error {
+		n.mustSucceed(n.db.ReadOrg(n.ctx, n.org, func(ctx context.Context, tx pg.Tx) error {
 			found, err := deposit.List(ctx, tx, n.org, deposit.Filter{CustomerID: "alice"}, page.Page{})
 			if len(found.Items) != len(want) {
 				t.Errorf("with %d blocks: got %d deposits, want %d", blocks, len(found.Items), len(want))
@@ -226,60 +226,60 @@ func TestOnARealChainALargeDepositIsCreditedWhenItIsDeep(t *testing.T) {
 		}))
 		switch {
 		case blocks == deep:
-			n.coins(fmt.Sprint("FREE ", large), fmt.Sprint("FREE ", large+1))
+			n.wantOutputs(fmt.Sprint("FREE ", large), fmt.Sprint("FREE ", large+1))
 		case blocks >= depth:
-			n.coins(fmt.Sprint("FREE ", large), fmt.Sprint("HELD ", large+1))
+			n.wantOutputs(fmt.Sprint("FREE ", large), fmt.Sprint("HELD ", large+1))
 		}
-		n.sound()
+		n.checkBooks()
 	}
 }
 
 // Rule COIN-2, on a real chain with the real signer.
 func TestOnARealChainAFlaggedDepositGoesBackByItsOwnCoin(t *testing.T) {
 	t.Parallel()
-	n := openNode(t)
-	n.pay(n.treasury, 100_000) // fees
-	n.pay(n.alice, 20_000_000)
-	n.final()
+	n := newBtcdEnv(t)
+	n.payWallet(n.treasury, 100_000) // fees
+	n.payWallet(n.alice, 20_000_000)
+	n.finalizeAll()
 	sender := btcd.FaucetAddress()
-	n.opinions.mu.Lock()
-	n.says[sender] = risk.Severe
-	n.opinions.mu.Unlock()
+	n.fakeScreener.mu.Lock()
+	n.severities[sender] = risk.Severe
+	n.fakeScreener.mu.Unlock()
 	const units = 25_000_000
-	n.pay(n.alice, units)
-	n.final()
-	n.coins("FREE 100000", "FREE 20000000", "HELD 25000000")
-	d := n.shown("FLAGGED")
+	n.payWallet(n.alice, units)
+	n.finalizeAll()
+	n.wantOutputs("FREE 100000", "FREE 20000000", "HELD 25000000")
+	d := n.onlyDeposit("FLAGGED")
 	// Nothing else is paid with it.
-	if paid := n.withdrawTo(15_000_000, payee(t)); n.status(paid) != "QUEUED" {
-		t.Fatalf("got %s, want a payment that waits for its slot", n.status(paid))
+	if paid := n.requestWithdrawalTo(15_000_000, newPayee(t)); n.withdrawalStatus(paid) != "QUEUED" {
+		t.Fatalf("got %s, want a payment that waits for its slot", n.withdrawalStatus(paid))
 	}
-	n.step()
-	if got := count(n.house, `SELECT count(*) FROM coins WHERE status = 'HELD' AND amount = $1`, units); got != 1 {
+	n.runAllSteps()
+	if got := queryCount(n.testEnv, `SELECT count(*) FROM coins WHERE status = 'HELD' AND amount = $1`, units); got != 1 {
 		t.Error("the flagged coin is not held any more")
 	}
-	n.final()
-	n.sound()
-	_, err := n.Flags.Reject(n.ctx, d.DepositID, deposit.Decider{Actor: audit.Operator("op_1")}, "")
-	n.must(err)
-	n.step()
-	id := n.returning(d.DepositID)
-	n.want(id, "BROADCAST")
-	if got := n.spends(id); !slices.Contains(got, money.Units(units)) {
+	n.finalizeAll()
+	n.checkBooks()
+	_, err := n.Resolutions.Reject(n.ctx, d.DepositID, deposit.Actor{Actor: audit.Operator("op_1")}, "")
+	n.mustSucceed(err)
+	n.runAllSteps()
+	id := n.returnOrder(d.DepositID)
+	n.wantStatus(id, "BROADCAST")
+	if got := n.spentAmounts(id); !slices.Contains(got, money.Units(units)) {
 		t.Errorf("the return spends %v, want the flagged coin", got)
 	}
-	n.sound()
-	n.final()
-	n.want(id, "PAID")
+	n.checkBooks()
+	n.finalizeAll()
+	n.wantStatus(id, "PAID")
 	var tx string
-	n.must(pgtest.Owner(t, n.db).QueryRow(n.ctx, `SELECT tx_hash FROM dispatch_orders WHERE order_id = $1`, id).Scan(&tx))
+	n.mustSucceed(pgtest.OwnerPool(t, n.db).QueryRow(n.ctx, `SELECT tx_hash FROM dispatch_orders WHERE order_id = $1`, id).Scan(&tx))
 	var sent struct {
 		Vout []struct {
 			Value        json.Number
 			ScriptPubKey struct{ Address string }
 		}
 	}
-	n.must(n.Call(n.ctx, &sent, "getrawtransaction", tx, 1))
+	n.mustSucceed(n.CallRPC(n.ctx, &sent, "getrawtransaction", tx, 1))
 	back := ""
 	for _, out := range sent.Vout {
 		if out.ScriptPubKey.Address == string(sender) {
@@ -289,33 +289,33 @@ func TestOnARealChainAFlaggedDepositGoesBackByItsOwnCoin(t *testing.T) {
 	if back != "0.25" {
 		t.Errorf("got %s BTC back at its sender by %+v, want 0.25", back, sent)
 	}
-	if got := count(n.house, `SELECT count(*) FROM coins WHERE status = 'SPENT' AND amount = $1 AND order_id = $2`, units, id); got != 1 {
+	if got := queryCount(n.testEnv, `SELECT count(*) FROM coins WHERE status = 'SPENT' AND amount = $1 AND order_id = $2`, units, id); got != 1 {
 		t.Error("the flagged coin is not spent by its return")
 	}
-	if d := n.shown("REJECTED"); d.Amount != fmt.Sprint(units) {
+	if d := n.onlyDeposit("REJECTED"); d.Amount != fmt.Sprint(units) {
 		t.Errorf("got %+v, want the deposit rejected", d)
 	}
-	n.sound()
+	n.checkBooks()
 }
 
 // Rule COIN-1, of what an organization pays in for itself, which nobody has given an
 // address on this chain before, whoever asks at the same moment.
 func TestOnARealChainAnOrganizationsOwnDepositsAreItsProducts(t *testing.T) {
 	t.Parallel()
-	n := openNode(t)
+	n := newBtcdEnv(t)
 	o, _, err := org.Create(n.ctx, n.db, "Second")
-	n.must(err)
-	counter := deposit.Counter{DB: n.db, Chains: n.Chains, Wallets: n.Book}
+	n.mustSucceed(err)
+	counter := deposit.AddressService{DB: n.db, Chains: n.Chains, Wallets: n.Wallets}
 	type asked struct {
 		product string
-		given   deposit.Given
+		given   deposit.IssuedAddress
 		err     error
 	}
 	answers := make(chan asked)
 	for _, product := range ledger.Products {
 		for range 3 {
 			go func() {
-				given, err := counter.OfProduct(n.ctx, o.ID, btc, product)
+				given, err := counter.IssueForProduct(n.ctx, o.ID, btc, product)
 				answers <- asked{product, given, err}
 			}()
 		}
@@ -324,8 +324,8 @@ func TestOnARealChainAnOrganizationsOwnDepositsAreItsProducts(t *testing.T) {
 	all := map[chain.Address]bool{}
 	for range 3 * len(ledger.Products) {
 		a := <-answers
-		n.must(a.err)
-		if is, err := n.plan.Chain.Grammar.Parse(string(a.given.Address)); err != nil || is != a.given.Address || a.given.PaymentURI != "bitcoin:"+string(is) {
+		n.mustSucceed(a.err)
+		if is, err := n.plan.Chain.AddressCodec.Parse(string(a.given.Address)); err != nil || is != a.given.Address || a.given.PaymentURI != "bitcoin:"+string(is) {
 			t.Errorf("%s: got %q and %q, %v, want an address of the chain", a.product, a.given.Address, a.given.PaymentURI, err)
 		}
 		if before, known := at[a.product]; known && before != a.given.Address {
@@ -337,12 +337,12 @@ func TestOnARealChainAnOrganizationsOwnDepositsAreItsProducts(t *testing.T) {
 		t.Errorf("got %d addresses of %d products", len(all), len(ledger.Products))
 	}
 	for _, product := range ledger.Products {
-		_, err := n.Pay(n.ctx, at[product], 1_000_000)
-		n.must(err)
+		_, err := n.PayAddress(n.ctx, at[product], 1_000_000)
+		n.mustSucceed(err)
 	}
-	n.final()
+	n.finalizeAll()
 	for _, product := range ledger.Products {
-		n.must(n.db.ReadOrg(n.ctx, o.ID, func(ctx context.Context, tx pg.Tx) error {
+		n.mustSucceed(n.db.ReadOrg(n.ctx, o.ID, func(ctx context.Context, tx pg.Tx) error {
 			got, err := ledger.Balance(ctx, tx, ledger.Account{OrgID: o.ID, MintID: btc, Kind: ledger.Product, Subject: product})
 			if err == nil && got != money.Units(1_000_000) {
 				t.Errorf("%s has %v, want 1000000", product, got)
@@ -350,6 +350,6 @@ func TestOnARealChainAnOrganizationsOwnDepositsAreItsProducts(t *testing.T) {
 			return err
 		}))
 	}
-	n.coins("FREE 1000000", "FREE 1000000", "FREE 1000000")
-	n.sound()
+	n.wantOutputs("FREE 1000000", "FREE 1000000", "FREE 1000000")
+	n.checkBooks()
 }

@@ -22,15 +22,15 @@ import (
 	"github.com/cofferpay/coffer/internal/wallet"
 )
 
-// lose takes database and journal away: what is left is the seed, and a configuration
+// loseEverything takes database and journal away: what is left is the seed, and a configuration
 // that is written anew.
-func (n node) lose() app.Config {
+func (n btcdEnv) loseEverything() app.Config {
 	n.Helper()
 	var conf app.Config
 	conf.Network = chain.Local
 	conf.Keys, conf.Signer = app.KeyFiles(n.dir)
-	n.must(os.Rename(conf.Signer.Journal, filepath.Join(n.T.TempDir(), "lost")))
-	n.must(os.WriteFile(conf.Signer.Policy, fmt.Appendf(nil, `{"chains": {"BITCOIN": {"signerId": %q, "feeMax": "200000", "gasMax": "0", "unlimited": true}}}`,
+	n.mustSucceed(os.Rename(conf.Signer.Journal, filepath.Join(n.T.TempDir(), "lost")))
+	n.mustSucceed(os.WriteFile(conf.Signer.Policy, fmt.Appendf(nil, `{"chains": {"BITCOIN": {"signerId": %q, "feeMax": "200000", "gasMax": "0", "unlimited": true}}}`,
 		chaincfg.RegressionNetParams.GenesisHash), 0o600))
 	// Three coins or so cost as much as one transaction may here.
 	conf.Chains = map[chain.Name]app.Chain{chain.Bitcoin: {Endpoints: []string{n.url}, Agree: 1, Depth: depth, CostMax: "2500", RateMin: 10_000, StartHeight: n.start}}
@@ -45,46 +45,46 @@ const small = 600
 // and then nothing but the seed and the customers' ids.
 func TestFromTheSeedAloneAllBitcoinsComeOut(t *testing.T) {
 	t.Parallel()
-	n := openNode(t)
-	n.pay(n.treasury, 100_000)
-	n.pay(n.alice, 25_000_000)
-	checkout, err := n.Book.Address(n.ctx, signer.WalletRef{OrgID: n.org, Family: chain.BitcoinFamily, Purpose: wallet.OrganizationDeposit, Subject: "CHECKOUT"})
-	n.must(err)
-	n.pay(checkout, 3_000_000)
-	bob := n.issue("bob", chain.Taproot)
-	_, err = n.Pay(n.ctx, bob.Address, 4_000_000)
-	n.must(err)
-	n.final()
+	n := newBtcdEnv(t)
+	n.payWallet(n.treasury, 100_000)
+	n.payWallet(n.alice, 25_000_000)
+	checkout, err := n.Wallets.Address(n.ctx, signer.WalletRef{OrgID: n.org, Family: chain.BitcoinFamily, Purpose: wallet.OrganizationDeposit, Subject: "CHECKOUT"})
+	n.mustSucceed(err)
+	n.payWallet(checkout, 3_000_000)
+	bob := n.issueAddress("bob", chain.Taproot)
+	_, err = n.PayAddress(n.ctx, bob.Address, 4_000_000)
+	n.mustSucceed(err)
+	n.finalizeAll()
 	for range 3 {
-		id := n.withdrawTo(5_000_000, payee(t))
-		n.step()
-		n.want(id, "BROADCAST")
-		n.final()
-		n.want(id, "PAID")
+		id := n.requestWithdrawalTo(5_000_000, newPayee(t))
+		n.runAllSteps()
+		n.wantStatus(id, "BROADCAST")
+		n.finalizeAll()
+		n.wantStatus(id, "PAID")
 	}
 	for range 3 {
-		n.pay(n.alice, 50_000)
+		n.payWallet(n.alice, 50_000)
 	}
-	n.pay(n.alice, small) // not worth its fee
-	n.final()
-	n.sound()
-	if got := n.text(`SELECT string_agg(subject, ' ' ORDER BY subject) FROM wallets WHERE purpose = 'CHANGE'`); got != "1 2 3" {
+	n.payWallet(n.alice, small) // not worth its fee
+	n.finalizeAll()
+	n.checkBooks()
+	if got := n.queryText(`SELECT string_agg(subject, ' ' ORDER BY subject) FROM wallets WHERE purpose = 'CHANGE'`); got != "1 2 3" {
 		t.Fatalf("got wallets for change %q, want 1 2 3", got)
 	}
-	lost, err := money.Parse(n.text(`SELECT sum(amount)::text FROM coins WHERE status IN ('FREE', 'HELD')`))
-	n.must(err)
-	pgtest.Owner(n.T, n.db)
+	lost, err := money.Parse(n.queryText(`SELECT sum(amount)::text FROM coins WHERE status IN ('FREE', 'HELD')`))
+	n.mustSucceed(err)
+	pgtest.OwnerPool(n.T, n.db)
 
-	conf := n.lose()
-	safe := payee(t)
-	order := app.RescueOrder{Org: n.org, Customers: []string{"alice", "bob"}, Chain: chain.Bitcoin, To: string(safe)}
+	conf := n.loseEverything()
+	safe := newPayee(t)
+	order := app.RescueOrder{Org: n.org, Customers: []string{"alice", "bob"}, Chain: chain.Bitcoin, Destination: string(safe)}
 	rescue := func(ctx context.Context, tell func(string)) (held money.Amount, err error) {
 		r, err := app.PrepareRescue(n.ctx, conf, order)
-		n.must(err)
-		defer func() { n.must(r.Close()) }()
-		for _, h := range r.Held {
+		n.mustSucceed(err)
+		defer func() { n.mustSucceed(r.Close()) }()
+		for _, h := range r.Holdings {
 			held, err = held.Add(h.Amount)
-			n.must(err)
+			n.mustSucceed(err)
 		}
 		return held, r.Run(ctx, tell)
 	}
@@ -106,7 +106,7 @@ func TestFromTheSeedAloneAllBitcoinsComeOut(t *testing.T) {
 			case <-done:
 				return
 			case <-tick.C:
-				if _, err := n.Mine(n.ctx, 1); err != nil {
+				if _, err := n.MineBlocks(n.ctx, 1); err != nil {
 					t.Error(err)
 				}
 			}
@@ -115,32 +115,32 @@ func TestFromTheSeedAloneAllBitcoinsComeOut(t *testing.T) {
 	_, err = rescue(n.ctx, func(line string) { told = append(told, line) })
 	close(done)
 	wg.Wait()
-	n.must(err)
+	n.mustSucceed(err)
 	for range depth {
-		_, err := n.Mine(n.ctx, 1)
-		n.must(err)
+		_, err := n.MineBlocks(n.ctx, 1)
+		n.mustSucceed(err)
 	}
 	// Difference nothing but fees, and what is not worth one.
 	sum, moves := money.Units(small), 0
-	sum, err = sum.Add(n.has(safe))
-	n.must(err)
+	sum, err = sum.Add(n.finalBalance(safe))
+	n.mustSucceed(err)
 	heads, err := n.plan.Chain.Reader.Heads(n.ctx)
-	n.must(err)
+	n.mustSucceed(err)
 	for height := n.start; height <= heads.Final.Height; height++ {
 		block, err := n.plan.Chain.Reader.Final(n.ctx, height)
-		n.must(err)
+		n.mustSucceed(err)
 		for _, moved := range block.Transfers {
 			if moved.To != safe {
 				continue
 			}
 			moves++
 			out, err := n.plan.Chain.Sender.Outcome(n.ctx, []chain.TxHash{moved.Tx}, chain.Payment{To: safe, Amount: moved.Amount})
-			n.must(err)
+			n.mustSucceed(err)
 			if out == nil || !out.Paid {
 				t.Fatalf("%s: got %+v, want it paid", moved.Tx, out)
 			}
 			sum, err = sum.Add(out.Fee)
-			n.must(err)
+			n.mustSucceed(err)
 		}
 	}
 	if sum != lost || moves < 2 {
@@ -156,20 +156,20 @@ func TestFromTheSeedAloneAllBitcoinsComeOut(t *testing.T) {
 
 	// More customers are looked for from the beginning, and a look-ahead finds numbers that
 	// nothing before them was paid to.
-	far, err := n.seed.Wallet(signer.WalletRef{OrgID: n.org, Family: chain.BitcoinFamily, Purpose: wallet.Change, Subject: strconv.Itoa(900)})
-	n.must(err)
-	_, err = n.Pay(n.ctx, far.Address(), 1_000_000)
-	n.must(err)
+	far, err := n.seed.DeriveWallet(signer.WalletRef{OrgID: n.org, Family: chain.BitcoinFamily, Purpose: wallet.Change, Subject: strconv.Itoa(900)})
+	n.mustSucceed(err)
+	_, err = n.PayAddress(n.ctx, far.Address(), 1_000_000)
+	n.mustSucceed(err)
 	for range depth {
-		_, err := n.Mine(n.ctx, 1)
-		n.must(err)
+		_, err := n.MineBlocks(n.ctx, 1)
+		n.mustSucceed(err)
 	}
 	order.Customers = []string{"alice"}
-	order.To = ""
+	order.Destination = ""
 	r, err := app.PrepareRescue(n.ctx, conf, order)
-	n.must(err)
+	n.mustSucceed(err)
 	defer r.Close()
-	if len(r.Held) != 2 || r.Held[0].Of.Subject != "900" || r.Held[0].Amount != money.Units(1_000_000) {
-		t.Errorf("got %+v, want number 900 beside what is left", r.Held)
+	if len(r.Holdings) != 2 || r.Holdings[0].Wallet.Subject != "900" || r.Holdings[0].Amount != money.Units(1_000_000) {
+		t.Errorf("got %+v, want number 900 beside what is left", r.Holdings)
 	}
 }

@@ -19,36 +19,36 @@ import (
 	"github.com/cofferpay/coffer/internal/withdrawal"
 )
 
-// issue gives a customer's address as the service does where new ones have a form.
-func (n node) issue(customer string, f chain.Form) deposit.Given {
+// issueAddress gives a customer's address as the service does where new ones have a form.
+func (n btcdEnv) issueAddress(customer string, f chain.Form) deposit.IssuedAddress {
 	n.Helper()
 	on := n.plan.Chain
 	on.Addresses = f
-	counter := &deposit.Counter{DB: n.db, Chains: chain.Chains{on.Name: on}, Wallets: n.Book}
-	given, err := counter.Address(n.ctx, n.org, btc, customer, "")
-	n.must(err)
+	counter := &deposit.AddressService{DB: n.db, Chains: chain.Chains{on.Name: on}, Wallets: n.Wallets}
+	given, err := counter.IssueForCustomer(n.ctx, n.org, btc, customer, "")
+	n.mustSucceed(err)
 	return given
 }
 
-// restored has the service go on with a backup and the signer's journal.
-func (n node) restored(backup pgtest.Database) {
+// restoreBackup has the service go on with a backup and the signer's journal.
+func (n btcdEnv) restoreBackup(backup pgtest.Database) {
 	n.Helper()
-	n.db = pgtest.Open(n.T, backup, n.clock)
+	n.db = pgtest.Open(n.T, backup, n.readClock)
 	n.plan.DB = n.db
-	n.Works = works.Wire(n.plan)
-	_, err := mirror.Restore(n.ctx, n.db, n.plan.Signer, n.Book, app.Restorer(n.Works.Pay, audit.Operator("op")), false)
-	n.must(err)
+	n.Harness = works.NewHarness(n.plan)
+	_, err := mirror.RestoreDatabase(n.ctx, n.db, n.plan.Signer, n.Wallets, app.NewRestorer(n.Harness.Withdrawals, audit.Operator("op")), false)
+	n.mustSucceed(err)
 }
 
-// forms are the forms of the coins of an order's slot.
-func (n node) forms(id string) (taproot, segwit int) {
+// countForms are the forms of the coins of an order's slot.
+func (n btcdEnv) countForms(id string) (taproot, segwit int) {
 	n.Helper()
 	var lease string
-	n.must(pgtest.Owner(n.T, n.db).QueryRow(n.ctx, `SELECT lease FROM dispatch_slots WHERE order_id = $1`, id).Scan(&lease))
-	coins, err := n.plan.Chain.Pool.Spends(lease)
-	n.must(err)
+	n.mustSucceed(pgtest.OwnerPool(n.T, n.db).QueryRow(n.ctx, `SELECT lease FROM dispatch_slots WHERE order_id = $1`, id).Scan(&lease))
+	coins, err := n.plan.Chain.UTXO.Inputs(lease)
+	n.mustSucceed(err)
 	for _, c := range coins {
-		if bitcointx.IsTaproot(c.Holder) {
+		if bitcointx.IsTaproot(c.Owner) {
 			taproot++
 		} else {
 			segwit++
@@ -62,84 +62,84 @@ func (n node) forms(id string) (taproot, segwit int) {
 // address, and goes back when it is flagged.
 func TestTaprootAndSegWitCoinsPayTogether(t *testing.T) {
 	t.Parallel()
-	n := openNode(t)
-	backup := pgtest.Copy(t, pgtest.Of(t, n.db))
+	n := newBtcdEnv(t)
+	backup := pgtest.CopyDatabase(t, pgtest.DatabaseOf(t, n.db))
 
-	bob := n.issue("bob", chain.Taproot)
+	bob := n.issueAddress("bob", chain.Taproot)
 	if !strings.HasPrefix(string(bob.Address), "bcrt1p") || bob.PaymentURI != "bitcoin:"+string(bob.Address) {
 		t.Fatalf("got %s and %s, want an address of bech32m", bob.Address, bob.PaymentURI)
 	}
-	if again := n.issue("bob", chain.Usual); again.Address != bob.Address {
+	if again := n.issueAddress("bob", chain.Usual); again.Address != bob.Address {
 		t.Errorf("bob asked again: got %s, want %s", again.Address, bob.Address)
 	}
-	if again := n.issue("alice", chain.Taproot); again.Address != n.alice.Address {
+	if again := n.issueAddress("alice", chain.Taproot); again.Address != n.alice.Address {
 		t.Errorf("alice, who has one: got %s, want %s", again.Address, n.alice.Address)
 	}
-	n.pay(n.treasury, 300_000)
-	n.pay(n.alice, 3_000_000)
-	n.pay(wallet.Wallet{Address: bob.Address}, 7_000_000)
-	n.final()
-	n.coins("FREE 300000", "FREE 3000000", "FREE 7000000")
-	n.sound()
+	n.payWallet(n.treasury, 300_000)
+	n.payWallet(n.alice, 3_000_000)
+	n.payWallet(wallet.Wallet{Address: bob.Address}, 7_000_000)
+	n.finalizeAll()
+	n.wantOutputs("FREE 300000", "FREE 3000000", "FREE 7000000")
+	n.checkBooks()
 
-	to := payee(t)
+	to := newPayee(t)
 	key := "bobs"
-	asked, _, err := n.Works.Pay.Request(n.ctx, n.org, withdrawal.Request{
+	asked, _, err := n.Harness.Withdrawals.Request(n.ctx, n.org, withdrawal.Request{
 		MintID: btc, CustomerID: "bob", Amount: "7000000", ToAddress: string(to), IdempotencyKey: &key, Actor: audit.APIKey(n.org),
 	})
-	n.must(err)
+	n.mustSucceed(err)
 	id := asked.WithdrawalID
-	n.step()
-	n.want(id, "BROADCAST")
-	if taproot, segwit := n.forms(id); taproot != 1 || segwit == 0 {
+	n.runAllSteps()
+	n.wantStatus(id, "BROADCAST")
+	if taproot, segwit := n.countForms(id); taproot != 1 || segwit == 0 {
 		t.Fatalf("it spends %d taproot coins and %d others, want both", taproot, segwit)
 	}
 
-	n.restored(backup)
+	n.restoreBackup(backup)
 	var form string
-	n.must(pgtest.Owner(t, n.db).QueryRow(n.ctx, `SELECT form FROM wallets WHERE address = $1`, string(bob.Address)).Scan(&form))
+	n.mustSucceed(pgtest.OwnerPool(t, n.db).QueryRow(n.ctx, `SELECT form FROM wallets WHERE address = $1`, string(bob.Address)).Scan(&form))
 	if form != string(chain.Taproot) {
 		t.Errorf("after the restore: got form %q, want %s", form, chain.Taproot)
 	}
-	if again := n.issue("bob", chain.Usual); again.Address != bob.Address {
+	if again := n.issueAddress("bob", chain.Usual); again.Address != bob.Address {
 		t.Errorf("bob asked after the restore: got %s, want %s", again.Address, bob.Address)
 	}
-	n.final()
-	n.final()
-	n.want(id, "PAID")
-	if got := n.has(to); got != money.Units(7_000_000) {
+	n.finalizeAll()
+	n.finalizeAll()
+	n.wantStatus(id, "PAID")
+	if got := n.finalBalance(to); got != money.Units(7_000_000) {
 		t.Errorf("the payee has %v, want 7000000 once", got)
 	}
-	n.sound()
+	n.checkBooks()
 
-	rows, err := pgtest.Owner(t, n.db).Query(n.ctx, `SELECT DISTINCT from_address FROM deposits`)
-	n.must(err)
+	rows, err := pgtest.OwnerPool(t, n.db).Query(n.ctx, `SELECT DISTINCT from_address FROM deposits`)
+	n.mustSucceed(err)
 	var senders []string
 	for rows.Next() {
 		var s string
-		n.must(rows.Scan(&s))
+		n.mustSucceed(rows.Scan(&s))
 		senders = append(senders, s)
 	}
 	if len(senders) != 1 {
 		t.Fatalf("got senders %q, want the one who paid all", senders)
 	}
 	from := chain.Address(senders[0])
-	n.says[from] = risk.Severe
-	n.pay(wallet.Wallet{Address: bob.Address}, 20_000)
-	n.final()
-	flagged := n.flagged()
-	_, err = n.Flags.Reject(n.ctx, flagged, deposit.Decider{Actor: audit.Operator("op_1")}, "")
-	n.must(err)
-	n.step()
-	back := n.returning(flagged)
-	n.want(back, "BROADCAST")
-	if taproot, _ := n.forms(back); taproot != 1 || !slices.Contains(n.spends(back), money.Units(20_000)) {
-		t.Errorf("the return spends %v, want the deposit's own coin among them", n.spends(back))
+	n.severities[from] = risk.Severe
+	n.payWallet(wallet.Wallet{Address: bob.Address}, 20_000)
+	n.finalizeAll()
+	flagged := n.onlyFlagged()
+	_, err = n.Resolutions.Reject(n.ctx, flagged, deposit.Actor{Actor: audit.Operator("op_1")}, "")
+	n.mustSucceed(err)
+	n.runAllSteps()
+	back := n.returnOrder(flagged)
+	n.wantStatus(back, "BROADCAST")
+	if taproot, _ := n.countForms(back); taproot != 1 || !slices.Contains(n.spentAmounts(back), money.Units(20_000)) {
+		t.Errorf("the return spends %v, want the deposit's own coin among them", n.spentAmounts(back))
 	}
-	n.final()
-	n.want(back, "PAID")
-	if got := count(n.house, `SELECT count(*) FROM dispatch_orders WHERE order_id = $1 AND to_address = $2 AND amount = 20000`, back, string(from)); got != 1 {
+	n.finalizeAll()
+	n.wantStatus(back, "PAID")
+	if got := queryCount(n.testEnv, `SELECT count(*) FROM dispatch_orders WHERE order_id = $1 AND to_address = $2 AND amount = 20000`, back, string(from)); got != 1 {
 		t.Error("the return does not bring what came to whoever sent it")
 	}
-	n.sound()
+	n.checkBooks()
 }

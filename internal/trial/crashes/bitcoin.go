@@ -39,13 +39,13 @@ type bitcoin struct {
 }
 
 func openBitcoin(w *localworld.World) network {
-	b := &bitcoin{node: w.Bitcoin(), fuel: new(big.Int)}
+	b := &bitcoin{node: w.BitcoinNode(), fuel: new(big.Int)}
 	// What our addresses ever have comes after what the chain began with.
-	b.oracle = oracle.OpenBitcoin(b.url(), btcd.Maturity)
+	b.oracle = oracle.OpenBitcoin(b.nodeURL(), btcd.Maturity)
 	return b
 }
 
-func (b *bitcoin) url() string {
+func (b *bitcoin) nodeURL() string {
 	u, err := url.Parse(b.node.URL)
 	if err != nil {
 		panic("btcd answers at " + b.node.URL)
@@ -54,59 +54,62 @@ func (b *bitcoin) url() string {
 	return u.String()
 }
 
-func (b *bitcoin) mine(ctx context.Context) error { _, err := b.node.Mine(ctx, 1); return err }
-func (*bitcoin) every() time.Duration             { return 250 * time.Millisecond }
-func (*bitcoin) ahead() uint64                    { return 0 }
-func (*bitcoin) sends() string                    { return "sendrawtransaction" }
-func (*bitcoin) pool(t *town, waits bool)         { t.mining.Store(!waits) }
-func (b *bitcoin) truth() truth                   { return bitcoinTruth{b.oracle} }
+func (b *bitcoin) mineBlock(ctx context.Context) error {
+	_, err := b.node.MineBlocks(ctx, 1)
+	return err
+}
+func (*bitcoin) blockInterval() time.Duration     { return 250 * time.Millisecond }
+func (*bitcoin) blocksAheadMax() uint64           { return 0 }
+func (*bitcoin) sendMethod() string               { return "sendrawtransaction" }
+func (*bitcoin) holdPool(t *scenario, waits bool) { t.mining.Store(!waits) }
+func (b *bitcoin) openOracle() truth              { return bitcoinTruth{b.oracle} }
 
-func (b *bitcoin) head(ctx context.Context) (height, behind uint64, err error) {
-	n, err := b.node.Height(ctx)
+func (b *bitcoin) readHead(ctx context.Context) (height, lag uint64, err error) {
+	n, err := b.node.TipHeight(ctx)
 	return uint64(n), bitcoinDepth - 1, err
 }
 
-func (b *bitcoin) height(ctx context.Context, tx string) (height uint64, err error) {
-	err = until(ctx, "the transaction is in a block", sceneMax, func(ctx context.Context) (bool, error) {
-		var is struct{ BlockHash string }
+func (b *bitcoin) waitHeight(ctx context.Context, tx string) (height uint64, err error) {
+	err = waitUntil(ctx, "the transaction is in a block", sceneMax, func(ctx context.Context) (bool, error) {
+		var info struct{ BlockHash string }
 		var header struct{ Height uint64 }
-		if err := b.node.Call(ctx, &is, "getrawtransaction", tx, 1); err != nil || is.BlockHash == "" {
+		if err := b.node.CallRPC(ctx, &info, "getrawtransaction", tx, 1); err != nil || info.BlockHash == "" {
 			return false, err
 		}
-		err := b.node.Call(ctx, &header, "getblockheader", is.BlockHash, true)
+		err := b.node.CallRPC(ctx, &header, "getblockheader", info.BlockHash, true)
 		height = header.Height
 		return err == nil, err
 	})
 	return height, err
 }
 
-// readied waits for the coin that the operator put in. From then on payments wait until
+// waitReady waits for the coin that the operator put in. From then on payments wait until
 // they are let go, so that those of one moment are those that a scene asks for. The trigger
 // for that is one that the checker does not know, as if a newer program had made it.
-func (b *bitcoin) readied(ctx context.Context, t *town) error {
-	err := until(ctx, "the treasury has coins", drainMax, func(ctx context.Context) (bool, error) {
+func (b *bitcoin) waitReady(ctx context.Context, t *scenario) error {
+	err := waitUntil(ctx, "the treasury has coins", drainMax, func(ctx context.Context) (bool, error) {
 		var n int
-		err := t.query(ctx, `SELECT count(*) FROM coins WHERE status = 'FREE'`, nil, &n)
+		err := t.queryRow(ctx, `SELECT count(*) FROM coins WHERE status = 'FREE'`, nil, &n)
 		return n > 0, err
 	})
 	if err != nil {
 		return err
 	}
-	ours, err := t.ours(ctx)
+	ownAddresses, err := t.loadOwnAddresses(ctx)
 	if err != nil {
 		return err
 	}
 	if _, err := b.oracle.Walk(ctx); err != nil {
 		return err
 	}
-	all, err := b.oracle.Unspent(ctx, ours)
+	outputs, err := b.oracle.UnspentOutputs(ctx, ownAddresses)
 	if err != nil {
 		return err
 	}
-	for _, is := range all {
-		b.fuel.Add(b.fuel, is.Amount)
+	for _, output := range outputs {
+		b.fuel.Add(b.fuel, output.Amount)
 	}
-	return t.query(ctx, `
+	return t.queryRow(ctx, `
 		INSERT INTO goose_db_version (version_id, is_applied) VALUES (99999, true);
 		CREATE FUNCTION trial_waits() RETURNS trigger LANGUAGE plpgsql AS
 			$$ BEGIN NEW.attempt_after := NEW.attempt_after + interval '1 day'; RETURN NEW; END $$;
@@ -114,11 +117,11 @@ func (b *bitcoin) readied(ctx context.Context, t *town) error {
 			WHEN (NEW.chain = 'BITCOIN' AND NEW.purpose = 'PAYMENT') EXECUTE FUNCTION trial_waits()`, nil)
 }
 
-func (*bitcoin) together() int { return 3 }
+func (*bitcoin) paymentsPerTx() int { return 3 }
 
-func (*bitcoin) letGo(ctx context.Context, t *town) error {
-	return until(ctx, "payments are let go", answerMax, func(ctx context.Context) (bool, error) {
-		err := t.query(ctx, `UPDATE dispatch_orders SET attempt_after = now() WHERE attempt_after > now() + interval '1 hour'`, nil)
+func (*bitcoin) releasePayments(ctx context.Context, t *scenario) error {
+	return waitUntil(ctx, "payments are let go", answerMax, func(ctx context.Context) (bool, error) {
+		err := t.queryRow(ctx, `UPDATE dispatch_orders SET attempt_after = now() WHERE attempt_after > now() + interval '1 hour'`, nil)
 		return err == nil, err
 	})
 }
@@ -129,56 +132,56 @@ func keyOf(seed []byte) *btcec.PrivateKey {
 	return key
 }
 
-func (*bitcoin) nobody(seed []byte) string { return string(btcd.KeyAddress(keyOf(seed))) }
+func (*bitcoin) unusedAddress(seed []byte) string { return string(btcd.KeyAddress(keyOf(seed))) }
 
-func (b *bitcoin) holds(ctx context.Context, _, who string) (*big.Int, error) {
+func (b *bitcoin) readBalance(ctx context.Context, _, account string) (*big.Int, error) {
 	if _, err := b.oracle.Walk(ctx); err != nil {
 		return nil, err
 	}
-	return b.oracle.Holds(ctx, who)
+	return b.oracle.Holds(ctx, account)
 }
 
-func (*bitcoin) refuse(context.Context, string, string) error {
+func (*bitcoin) refuseRecipient(context.Context, string, string) error {
 	return errors.New("nothing is refused on Bitcoin")
 }
 
-func (b *bitcoin) pay(ctx context.Context, _ *town, to string, units *big.Int) (string, error) {
-	tx, err := b.node.Pay(ctx, chain.Address(to), units.Int64())
+func (b *bitcoin) payUnits(ctx context.Context, _ *scenario, recipient string, units *big.Int) (string, error) {
+	tx, err := b.node.PayAddress(ctx, chain.Address(recipient), units.Int64())
 	if err != nil {
 		return "", err
 	}
 	return tx.TxID(), nil
 }
 
-func (b *bitcoin) stranger(ctx context.Context, _ string, units *big.Int) (stranger, error) {
+func (b *bitcoin) newStranger(ctx context.Context, _ string, units *big.Int) (externalAccount, error) {
 	key, err := btcec.NewPrivateKey()
 	if err != nil {
-		return stranger{}, err
+		return externalAccount{}, err
 	}
-	at := btcd.KeyAddress(key)
-	has, err := b.node.Pay(ctx, at, units.Int64()+strangerFee)
+	address := btcd.KeyAddress(key)
+	funding, err := b.node.PayAddress(ctx, address, units.Int64()+strangerFee)
 	if err != nil {
-		return stranger{}, err
+		return externalAccount{}, err
 	}
-	if _, err := b.height(ctx, has.TxID()); err != nil {
-		return stranger{}, err
+	if _, err := b.waitHeight(ctx, funding.TxID()); err != nil {
+		return externalAccount{}, err
 	}
-	coin := btcd.Coin{OutPoint: btcwire.OutPoint{Hash: has.TxHash()}, TxOut: *has.TxOut[0]}
-	return stranger{string(at), func(ctx context.Context, _, to string, units *big.Int) (string, error) {
-		out, err := btcd.To(chain.Address(to), units.Int64())
+	coin := btcd.Output{OutPoint: btcwire.OutPoint{Hash: funding.TxHash()}, TxOut: *funding.TxOut[0]}
+	return externalAccount{string(address), func(ctx context.Context, _, recipient string, units *big.Int) (string, error) {
+		output, err := btcd.NewOutput(chain.Address(recipient), units.Int64())
 		if err != nil {
 			return "", err
 		}
-		tx, err := b.node.Spend(key, []btcd.Coin{coin}, strangerFee, out)
+		tx, err := b.node.BuildSpend(key, []btcd.Output{coin}, strangerFee, output)
 		if err != nil {
 			return "", err
 		}
-		return tx.TxID(), b.node.Send(ctx, tx)
+		return tx.TxID(), b.node.SendTx(ctx, tx)
 	}}, nil
 }
 
-// instead mines it past what waits in the pool.
-func (b *bitcoin) instead(ctx context.Context, raw []byte, _ string) error {
+// mineInstead mines it past what waits in the pool.
+func (b *bitcoin) mineInstead(ctx context.Context, raw []byte, _ string) error {
 	tx := new(btcwire.MsgTx)
 	if err := tx.Deserialize(bytes.NewReader(raw)); err != nil {
 		return err
@@ -187,29 +190,29 @@ func (b *bitcoin) instead(ctx context.Context, raw []byte, _ string) error {
 	return err
 }
 
-// fork leaves what it takes away waiting. What the new block has comes behind a payment of
+// forkBlock leaves what it takes away waiting. What the new block has comes behind a payment of
 // somebody else, so that it is at another place.
-func (b *bitcoin) fork(ctx context.Context, with ...[]byte) error {
-	height, err := b.node.Height(ctx)
+func (b *bitcoin) forkBlock(ctx context.Context, rawTxs ...[]byte) error {
+	height, err := b.node.TipHeight(ctx)
 	if err != nil {
 		return err
 	}
-	newest, err := b.node.Hash(ctx, height)
+	newest, err := b.node.BlockHash(ctx, height)
 	if err != nil {
 		return err
 	}
-	if err := b.node.Invalidate(ctx, newest); err != nil {
+	if err := b.node.InvalidateBlock(ctx, newest); err != nil {
 		return err
 	}
 	var txs []*btcwire.MsgTx
-	if len(with) > 0 {
-		other, err := b.node.Pay(ctx, btcd.FaucetAddress(), strangerFee)
+	if len(rawTxs) > 0 {
+		faucetTx, err := b.node.PayAddress(ctx, btcd.FaucetAddress(), strangerFee)
 		if err != nil {
 			return err
 		}
-		txs = append(txs, other)
+		txs = append(txs, faucetTx)
 	}
-	for _, raw := range with {
+	for _, raw := range rawTxs {
 		tx := new(btcwire.MsgTx)
 		if err := tx.Deserialize(bytes.NewReader(raw)); err != nil {
 			return err
@@ -220,23 +223,23 @@ func (b *bitcoin) fork(ctx context.Context, with ...[]byte) error {
 	return err
 }
 
-func (b *bitcoin) raw(ctx context.Context, tx string) ([]byte, error) {
+func (b *bitcoin) rawTransaction(ctx context.Context, tx string) ([]byte, error) {
 	var text string
-	if err := b.node.Call(ctx, &text, "getrawtransaction", tx); err != nil {
+	if err := b.node.CallRPC(ctx, &text, "getrawtransaction", tx); err != nil {
 		return nil, err
 	}
 	return hex.DecodeString(text)
 }
 
-func (b *bitcoin) again(ctx context.Context, raw []byte) error {
-	err := b.node.Call(ctx, nil, b.sends(), hex.EncodeToString(raw))
+func (b *bitcoin) resendTransaction(ctx context.Context, raw []byte) error {
+	err := b.node.CallRPC(ctx, nil, b.sendMethod(), hex.EncodeToString(raw))
 	if err != nil && !strings.Contains(err.Error(), "already") {
 		return err
 	}
 	return nil
 }
 
-func (*bitcoin) id(text string) (string, error) {
+func (*bitcoin) transactionID(text string) (string, error) {
 	raw, err := hex.DecodeString(text)
 	if err != nil {
 		return "", err
@@ -245,63 +248,63 @@ func (*bitcoin) id(text string) (string, error) {
 	return string(hash), err
 }
 
-func (*bitcoin) ran(context.Context, string) error { return nil }
+func (*bitcoin) settleRun(context.Context, string) error { return nil }
 
-// spoil has the bytes of a block in which the script of the address is.
-func (*bitcoin) spoil(method string, answer []byte, address string) (json.RawMessage, bool) {
+// corruptAnswer has the bytes of a block in which the script of the address is.
+func (*bitcoin) corruptAnswer(method string, answer []byte, address string) (json.RawMessage, bool) {
 	script, err := bitcointx.Script(chain.Local, chain.Address(address))
 	return json.RawMessage(`"00"`), err == nil && method == "getblock" && bytes.Contains(answer, []byte(hex.EncodeToString(script)))
 }
 
-// topUp adds coin for fees to a treasury that has been paying with it, and waits until it
+// topUpFees adds coin for fees to a treasury that has been paying with it, and waits until it
 // is in the books.
-func (b *bitcoin) topUp(ctx context.Context, t *town) error {
+func (b *bitcoin) topUpFees(ctx context.Context, t *scenario) error {
 	var treasury string
-	if err := t.query(ctx, `SELECT address FROM wallets WHERE family = $1 AND purpose = 'TREASURY'`, []any{t.site.chain.Family()}, &treasury); err != nil {
+	if err := t.queryRow(ctx, `SELECT address FROM wallets WHERE family = $1 AND purpose = 'TREASURY'`, []any{t.site.chain.Family()}, &treasury); err != nil {
 		return err
 	}
-	tx, err := b.node.Pay(ctx, chain.Address(treasury), topUpUnits)
+	tx, err := b.node.PayAddress(ctx, chain.Address(treasury), topUpUnits)
 	if err != nil {
 		return err
 	}
 	b.fuel.Add(b.fuel, big.NewInt(topUpUnits))
-	return until(ctx, "the operator's coin is in the books", drainMax, func(ctx context.Context) (bool, error) {
+	return waitUntil(ctx, "the operator's coin is in the books", drainMax, func(ctx context.Context) (bool, error) {
 		var n int
-		err := t.query(ctx, `SELECT count(*) FROM deposits WHERE tx_hash = $1 AND status = 'CREDITED'`, []any{tx.TxID()}, &n)
+		err := t.queryRow(ctx, `SELECT count(*) FROM deposits WHERE tx_hash = $1 AND status = 'CREDITED'`, []any{tx.TxID()}, &n)
 		return n == 1, err
 	})
 }
 
-// beside is what the operator put in, less what every transaction of ours has cost.
-func (b *bitcoin) beside(ours map[string]bool) *big.Int {
+// operatorFunds is what the operator put in, less what every transaction of ours has cost.
+func (b *bitcoin) operatorFunds(ownAddresses map[string]bool) *big.Int {
 	left := new(big.Int).Set(b.fuel)
-	for _, s := range b.oracle.Sent(ours) {
+	for _, s := range b.oracle.SentBy(ownAddresses) {
 		left.Sub(left, s.Fee)
 	}
 	return left
 }
 
-// agrees compares the coins of the database with the outputs that nobody has spent.
-func (b *bitcoin) agrees(ctx context.Context, t *town, ours map[string]bool) error {
-	all, err := b.oracle.Unspent(ctx, ours)
+// compareOutputs compares the coins of the database with the outputs that nobody has spent.
+func (b *bitcoin) compareOutputs(ctx context.Context, t *scenario, ownAddresses map[string]bool) error {
+	outputs, err := b.oracle.UnspentOutputs(ctx, ownAddresses)
 	if err != nil {
 		return err
 	}
-	var there []string
-	for _, is := range all {
-		there = append(there, fmt.Sprintf("%s %s %s", is.Outpoint, is.Address, is.Amount))
+	var onChain []string
+	for _, output := range outputs {
+		onChain = append(onChain, fmt.Sprintf("%s %s %s", output.Outpoint, output.Address, output.Amount))
 	}
-	var kept []string
-	err = t.query(ctx, `
+	var inBooks []string
+	err = t.queryRow(ctx, `
 		SELECT coalesce(array_agg(c.outpoint || ' ' || w.address || ' ' || c.amount), '{}')
-		FROM coins c JOIN wallets w USING (wallet_id) WHERE c.status IN ('HELD', 'FREE', 'RESERVED')`, nil, &kept)
+		FROM coins c JOIN wallets w USING (wallet_id) WHERE c.status IN ('HELD', 'FREE', 'RESERVED')`, nil, &inBooks)
 	if err != nil {
 		return err
 	}
-	slices.Sort(there)
-	slices.Sort(kept)
-	if !slices.Equal(there, kept) {
-		return fmt.Errorf("oracle: the outputs that are ours are\n%s\nand the coins are\n%s", strings.Join(there, "\n"), strings.Join(kept, "\n"))
+	slices.Sort(onChain)
+	slices.Sort(inBooks)
+	if !slices.Equal(onChain, inBooks) {
+		return fmt.Errorf("oracle: the outputs that are ours are\n%s\nand the coins are\n%s", strings.Join(onChain, "\n"), strings.Join(inBooks, "\n"))
 	}
 	return nil
 }

@@ -17,7 +17,7 @@ import (
 // root is the folder of the source tree.
 const root = "../../.."
 
-var placed = regexp.MustCompile(`crash\.(Point|Committing)\("([A-Z]\d\d)"\)`)
+var placed = regexp.MustCompile(`crash\.(Hit|HitBeforeCommit)\("([A-Z]\d\d)"\)`)
 
 // inSource finds the points of the source, and those with a commit before them.
 func inSource(t *testing.T) (points, commits map[string]bool) {
@@ -32,7 +32,7 @@ func inSource(t *testing.T) (points, commits map[string]bool) {
 			return err
 		}
 		for _, m := range placed.FindAllStringSubmatch(string(text), -1) {
-			if m[1] == "Point" {
+			if m[1] == "Hit" {
 				points[m[2]] = true
 			} else {
 				commits[m[2]] = true
@@ -58,17 +58,17 @@ func TestEveryPointStandsAndIsPlayed(t *testing.T) {
 			t.Errorf("%s is played twice", p.name)
 		}
 		played[p.name] = true
-		at, before := strings.CutSuffix(p.place(), ".commit")
-		if p.at != outside && (!source[at] || before && !commits[at]) {
+		at, before := strings.CutSuffix(p.sourceName(), ".commit")
+		if p.location != outsideService && (!source[at] || before && !commits[at]) {
 			t.Errorf("%s does not stand in the source", p.name)
 		}
-		if p.at == outside && source[p.name] {
+		if p.location == outsideService && source[p.name] {
 			t.Errorf("%s stands in the source and is played outside", p.name)
 		}
 		if want := commits[at] && !before; p.commit != want {
 			t.Errorf("%s: got commit %v in the table, %v in the source", p.name, p.commit, want)
 		}
-		if p.play == nil || p.what == "" {
+		if p.play == nil || p.title == "" {
 			t.Errorf("%s has no scene or no words", p.name)
 		}
 	}
@@ -78,26 +78,26 @@ func TestEveryPointStandsAndIsPlayed(t *testing.T) {
 		}
 	}
 	for _, s := range sites {
-		for name, why := range s.without {
+		for name, why := range s.excluded {
 			is := slices.IndexFunc(points, func(p point) bool { return p.name == name })
 			if is < 0 || why == "" || !strings.Contains(s.families, name[:1]) {
 				t.Errorf("%s is listed as not played on %s and is no point there, or has no reason", name, s.chain)
 			}
 		}
-		for name := range s.other {
+		for name := range s.overrides {
 			is := slices.IndexFunc(points, func(p point) bool { return p.name == name })
-			if is < 0 || !s.plays(points[is]) {
+			if is < 0 || !s.playsPoint(points[is]) {
 				t.Errorf("%s is to be played in another way on %s, and is no point there", name, s.chain)
 				continue
 			}
-			p := s.as(points[is])
-			if !source[p.place()] || p.commit != commits[p.place()] && p.via == "" || p.play == nil || p.what == "" {
+			p := s.adaptPoint(points[is])
+			if !source[p.sourceName()] || p.commit != commits[p.sourceName()] && p.sourcePoint == "" || p.play == nil || p.title == "" {
 				t.Errorf("%s on %s: its place is not in the source as the table has it, or it has no scene or no words", name, s.chain)
 			}
 		}
 	}
 	for _, p := range points {
-		if !sites[0].plays(p) {
+		if !sites[0].playsPoint(p) {
 			t.Errorf("%s is not played on %s", p.name, sites[0].chain)
 		}
 	}
@@ -130,16 +130,16 @@ func TestAChoiceThatMeansNothingIsRefused(t *testing.T) {
 		{Points: []string{"W25", "K01"}, Chains: []chain.Name{chain.Solana}},
 		{Points: []string{"S01", "F06"}, Chains: []chain.Name{chain.Bitcoin}},
 	} {
-		if got, err := chosen(opts); err == nil {
+		if got, err := chooseCells(opts); err == nil {
 			t.Errorf("%+v: got %d cells, want an error", opts, len(got))
 		}
 	}
-	all, err := chosen(Options{})
+	all, err := chooseCells(Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{"W14 kill ETHEREUM", "W14 kill SOLANA", "D01 cut SOLANA", "S05 stop SOLANA", "W28 cut BITCOIN", "F12 postgres BITCOIN", "K08 stop ETHEREUM"} {
-		if !slices.ContainsFunc(all, func(c cell) bool { return c.name() == want }) {
+		if !slices.ContainsFunc(all, func(c cell) bool { return c.cellName() == want }) {
 			t.Errorf("%s is not among all cells", want)
 		}
 	}
@@ -152,7 +152,7 @@ func TestAChoiceThatMeansNothingIsRefused(t *testing.T) {
 func TestMoneyMovesOnceWhateverIsKilled(t *testing.T) {
 	t.Parallel()
 	program := filepath.Join(t.TempDir(), "coffer")
-	if err := built.Program(t.Context(), ".", program, "crash"); err != nil {
+	if err := built.BuildProgram(t.Context(), ".", program, "crash"); err != nil {
 		t.Fatal(err)
 	}
 	for name, only := range map[string][]string{
@@ -166,7 +166,7 @@ func TestMoneyMovesOnceWhateverIsKilled(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			began := time.Now()
-			report, err := Run(t.Context(), Options{Program: program, Worlds: 1, Only: only})
+			report, err := Run(t.Context(), Options{Program: program, Worlds: 1, Cells: only})
 			if err != nil {
 				t.Fatal(err)
 			}

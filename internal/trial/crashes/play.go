@@ -27,230 +27,234 @@ const (
 var Faults = []Fault{Kill, Signer, Postgres, Cut, Stop}
 
 const (
-	reachMax = time.Minute
-	muteMax  = 10 * time.Second
-	muteMore = 100 * time.Millisecond // after the first answer that was taken away, for the other connections
-	stopped  = 6 * time.Second        // how long the second service has for the work of the first
+	reachMax         = time.Minute
+	muteMax          = 10 * time.Second
+	muteMore         = 100 * time.Millisecond // after the first answer that was taken away, for the other connections
+	secondServiceMax = 6 * time.Second        // how long the second service has for the work of the first
 )
 
-// stage is one point with one fault in one town.
-type stage struct {
-	*town
+// cellRun is one point with one fault in one town.
+type cellRun struct {
+	*scenario
 	point point
 	fault Fault
 	name  string // unique in the town, for customers and keys
 
-	// held is done while the process stands at the point, before the fault.
-	held func(ctx context.Context) error
-	// meanwhile is done once the fault is there, before anything is waited for.
-	meanwhile func(ctx context.Context) error
-	// whole is how long a stopped service stays stopped; zero until all is done.
-	whole time.Duration
+	// atPoint is done while the process stands at the point, before the fault.
+	atPoint func(ctx context.Context) error
+	// afterFault is done once the fault is there, before anything is waited for.
+	afterFault func(ctx context.Context) error
+	// stopDuration is how long a stopped service stays stopped; zero until all is done.
+	stopDuration time.Duration
 
-	reached bool
-	back    chan error // of what begin started
+	reached     bool
+	asyncResult chan error // of what begin started
 }
 
-func (t *town) path(name, state string) string { return filepath.Join(t.points, name+"."+state) }
-
-func (t *town) arm(name, what string) error {
-	if err := t.disarm(name); err != nil {
-		return err
-	}
-	temp := t.path(name, "new")
-	if err := os.WriteFile(temp, []byte(what), 0o600); err != nil {
-		return err
-	}
-	return os.Rename(temp, t.path(name, "armed"))
+func (t *scenario) failpointFile(name, state string) string {
+	return filepath.Join(t.points, name+"."+state)
 }
 
-func (t *town) disarm(name string) error {
+func (t *scenario) armFailpoint(name, action string) error {
+	if err := t.disarmFailpoint(name); err != nil {
+		return err
+	}
+	temp := t.failpointFile(name, "new")
+	if err := os.WriteFile(temp, []byte(action), 0o600); err != nil {
+		return err
+	}
+	return os.Rename(temp, t.failpointFile(name, "armed"))
+}
+
+func (t *scenario) disarmFailpoint(name string) error {
 	var errs []error
 	for _, state := range []string{"armed", "reached", "go"} {
-		if err := os.Remove(t.path(name, state)); err != nil && !errors.Is(err, os.ErrNotExist) {
+		if err := os.Remove(t.failpointFile(name, state)); err != nil && !errors.Is(err, os.ErrNotExist) {
 			errs = append(errs, err)
 		}
 	}
 	return errors.Join(errs...)
 }
 
-func (t *town) arrived(ctx context.Context, name string) error {
-	return until(ctx, "point "+name+" is reached", reachMax, func(context.Context) (bool, error) {
-		_, err := os.Lstat(t.path(name, "reached"))
+func (t *scenario) waitReached(ctx context.Context, name string) error {
+	return waitUntil(ctx, "point "+name+" is reached", reachMax, func(context.Context) (bool, error) {
+		_, err := os.Lstat(t.failpointFile(name, "reached"))
 		return err == nil, nil
 	})
 }
 
-func (t *town) release(name string) error { return os.WriteFile(t.path(name, "go"), nil, 0o600) }
+func (t *scenario) releaseFailpoint(name string) error {
+	return os.WriteFile(t.failpointFile(name, "go"), nil, 0o600)
+}
 
-// hold stops whoever passes a point next, without a fault, and returns how to
+// holdAtFailpoint stops whoever passes a point next, without a fault, and returns how to
 // let it go on.
-func (t *town) hold(ctx context.Context, name string, begin func(ctx context.Context) error) (func() error, error) {
-	if err := t.arm(name, "wait"); err != nil {
+func (t *scenario) holdAtFailpoint(ctx context.Context, name string, begin func(ctx context.Context) error) (func() error, error) {
+	if err := t.armFailpoint(name, "wait"); err != nil {
 		return nil, err
 	}
 	if err := begin(ctx); err != nil {
 		return nil, err
 	}
-	if err := t.arrived(ctx, name); err != nil {
+	if err := t.waitReached(ctx, name); err != nil {
 		return nil, err
 	}
-	return func() error { return t.release(name) }, nil
+	return func() error { return t.releaseFailpoint(name) }, nil
 }
 
-// through plays the fault at a point of the source that begin leads to.
-func (s *stage) through(ctx context.Context, name string, begin func(ctx context.Context) error) error {
-	file, what := name, "wait"
+// playThrough plays the fault at a point of the source that begin leads to.
+func (s *cellRun) playThrough(ctx context.Context, name string, begin func(ctx context.Context) error) error {
+	file, action := name, "wait"
 	switch {
 	case s.point.commit && (s.fault == Cut || s.fault == Postgres):
 		file = name + ".commit"
-	case s.held == nil && s.dies():
-		what = "kill"
+	case s.atPoint == nil && s.killsAtPoint():
+		action = "kill"
 	}
-	if err := s.arm(file, what); err != nil {
+	if err := s.armFailpoint(file, action); err != nil {
 		return err
 	}
 	if err := begin(ctx); err != nil {
 		return err
 	}
-	if err := s.arrived(ctx, file); err != nil {
+	if err := s.waitReached(ctx, file); err != nil {
 		return err
 	}
 	s.reached = true
-	if s.held != nil {
-		if err := s.held(ctx); err != nil {
+	if s.atPoint != nil {
+		if err := s.atPoint(ctx); err != nil {
 			return fmt.Errorf("at %s: %w", name, err)
 		}
 	}
-	if what == "kill" {
-		return s.buried(ctx)
+	if action == "kill" {
+		return s.restartKilled(ctx)
 	}
 	if file != name {
-		return s.unanswered(ctx, file)
+		return s.loseCommitAnswer(ctx, file)
 	}
-	return s.inflict(ctx, func() error { return s.release(file) })
+	return s.inflictFault(ctx, func() error { return s.releaseFailpoint(file) })
 }
 
-// dies tells that the process that stands at the point is the one to be killed.
-func (s *stage) dies() bool {
-	if s.point.at == inSigner {
+// killsAtPoint tells that the process that stands at the point is the one to be killed.
+func (s *cellRun) killsAtPoint() bool {
+	if s.point.location == inSigner {
 		return s.fault == Signer
 	}
-	return s.point.at == inService && s.fault == Kill
+	return s.point.location == inService && s.fault == Kill
 }
 
-// buried waits for the death of the process at the point and starts it again.
-func (s *stage) buried(ctx context.Context) error {
-	if s.point.at == inSigner {
-		if err := s.signer.killed(ctx); err != nil {
+// restartKilled waits for the death of the process at the point and starts it again.
+func (s *cellRun) restartKilled(ctx context.Context) error {
+	if s.point.location == inSigner {
+		if err := s.signer.waitKilled(ctx); err != nil {
 			return err
 		}
-		return errors.Join(s.later(ctx), s.startSigner(ctx))
+		return errors.Join(s.runAfterFault(ctx), s.startSigner(ctx))
 	}
-	at, start := s.service, s.startService
+	victim, start := s.service, s.startService
 	if s.second != nil {
 		// Either of the two may have been the one at the point.
 		select {
-		case <-s.second.done:
-			at, start = s.second, s.startSecond
-		case <-s.service.done:
+		case <-s.second.exited:
+			victim, start = s.second, s.startSecond
+		case <-s.service.exited:
 		case <-time.After(dieMax):
 		}
 	}
-	if err := at.killed(ctx); err != nil {
+	if err := victim.waitKilled(ctx); err != nil {
 		return err
 	}
-	return errors.Join(s.later(ctx), start(ctx), s.expire(ctx))
+	return errors.Join(s.runAfterFault(ctx), start(ctx), s.expireLeases(ctx))
 }
 
-func (s *stage) later(ctx context.Context) error {
-	if s.meanwhile == nil {
+func (s *cellRun) runAfterFault(ctx context.Context) error {
+	if s.afterFault == nil {
 		return nil
 	}
-	return s.meanwhile(ctx)
+	return s.afterFault(ctx)
 }
 
-// unanswered lets a commit through whose answer never comes.
-func (s *stage) unanswered(ctx context.Context, file string) error {
-	before := s.wire.muted.Load()
-	s.wire.mute.Store(true)
-	defer s.wire.mute.Store(false)
-	if err := s.release(file); err != nil {
+// loseCommitAnswer lets a commit through whose answer never comes.
+func (s *cellRun) loseCommitAnswer(ctx context.Context, file string) error {
+	droppedBefore := s.databaseProxy.droppedAnswers.Load()
+	s.databaseProxy.dropAnswers.Store(true)
+	defer s.databaseProxy.dropAnswers.Store(false)
+	if err := s.releaseFailpoint(file); err != nil {
 		return err
 	}
-	err := until(ctx, "a commit has gone through", muteMax, func(context.Context) (bool, error) {
-		return s.wire.muted.Load() > before, nil
+	err := waitUntil(ctx, "a commit has gone through", muteMax, func(context.Context) (bool, error) {
+		return s.databaseProxy.droppedAnswers.Load() > droppedBefore, nil
 	})
 	if err != nil {
 		return err
 	}
-	pause(ctx, muteMore)
+	sleepContext(ctx, muteMore)
 	// Its answer is gone. What is asked anew over other connections is to be heard:
 	// a repetition that is not would hang until its caller gives up.
-	s.wire.mute.Store(false)
-	if err := s.inflict(ctx, func() error { return nil }); err != nil {
+	s.databaseProxy.dropAnswers.Store(false)
+	if err := s.inflictFault(ctx, func() error { return nil }); err != nil {
 		return err
 	}
-	return s.expire(ctx) // a claim of deliveries may have been among the commits
+	return s.expireLeases(ctx) // a claim of deliveries may have been among the commits
 }
 
-// inflict plays the fault while a process stands somewhere, or nowhere, and
+// inflictFault plays the fault while a process stands somewhere, or nowhere, and
 // makes everything whole again; release lets it go on.
-func (s *stage) inflict(ctx context.Context, release func() error) error {
+func (s *cellRun) inflictFault(ctx context.Context, release func() error) error {
 	s.reached = true
 	switch s.fault {
 	case Kill:
-		if err := s.service.kill(); err != nil {
+		if err := s.service.killProcess(); err != nil {
 			return err
 		}
-		return errors.Join(release(), s.later(ctx), s.startService(ctx), s.expire(ctx))
+		return errors.Join(release(), s.runAfterFault(ctx), s.startService(ctx), s.expireLeases(ctx))
 	case Signer:
-		if err := s.signer.kill(); err != nil {
+		if err := s.signer.killProcess(); err != nil {
 			return err
 		}
-		return errors.Join(release(), s.later(ctx), s.startSigner(ctx))
+		return errors.Join(release(), s.runAfterFault(ctx), s.startSigner(ctx))
 	case Postgres:
-		if err := s.world.Database().Kill(); err != nil {
+		if err := s.world.DatabaseCluster().Kill(); err != nil {
 			return err
 		}
-		s.wire.cut()
-		return errors.Join(release(), s.later(ctx), s.world.Database().Restart(ctx), s.expire(ctx))
+		s.databaseProxy.cutConns()
+		return errors.Join(release(), s.runAfterFault(ctx), s.world.DatabaseCluster().Restart(ctx), s.expireLeases(ctx))
 	case Cut:
-		s.wire.cut()
-		s.provider.cut()
+		s.databaseProxy.cutConns()
+		s.provider.cutConns()
 		// Whoever could not record a delivery leaves its lease behind, as the dead do.
-		return errors.Join(release(), s.later(ctx), s.expire(ctx))
+		return errors.Join(release(), s.runAfterFault(ctx), s.expireLeases(ctx))
 	case Stop:
-		return s.sleep(ctx, release)
+		return s.inflictStop(ctx, release)
 	}
 	return fmt.Errorf("no fault is called %q", s.fault)
 }
 
-// sleep stops the service where it stands. Its connections end, as they do when
+// inflictStop stops the service where it stands. Its connections end, as they do when
 // a machine is away, so the locks they held are free; a second service does the
 // work. Then the first wakes up in the middle of its step.
-func (s *stage) sleep(ctx context.Context, release func() error) error {
+func (s *cellRun) inflictStop(ctx context.Context, release func() error) error {
 	if err := s.startSecond(ctx); err != nil {
 		return err
 	}
-	if err := s.service.signal(syscall.SIGSTOP); err != nil {
+	if err := s.service.sendSignal(syscall.SIGSTOP); err != nil {
 		return err
 	}
-	s.wire.cut()
-	err := s.later(ctx)
-	if err == nil && s.whole > 0 {
-		pause(ctx, s.whole)
+	s.databaseProxy.cutConns()
+	err := s.runAfterFault(ctx)
+	if err == nil && s.stopDuration > 0 {
+		sleepContext(ctx, s.stopDuration)
 	} else if err == nil {
-		_ = s.drained(ctx, stopped) // what is not done by then goes on with both
+		_ = s.waitDrained(ctx, secondServiceMax) // what is not done by then goes on with both
 	}
-	err = errors.Join(err, release(), s.service.signal(syscall.SIGCONT), ready(ctx, s.service, s.conf.Ops.Listen))
+	err = errors.Join(err, release(), s.service.sendSignal(syscall.SIGCONT), waitReady(ctx, s.service, s.conf.Ops.Listen))
 	if err == nil {
-		err = s.drained(ctx, drainMax)
+		err = s.waitDrained(ctx, drainMax)
 	}
 	return errors.Join(err, s.endSecond())
 }
 
-func pause(ctx context.Context, d time.Duration) {
+func sleepContext(ctx context.Context, d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
@@ -259,48 +263,48 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// together starts something that may be held up at a point, and goes on.
-func (s *stage) together(do func() error) {
-	s.back = make(chan error, 1)
-	go func() { s.back <- do() }()
+// startAsync starts something that may be held up at a point, and goes on.
+func (s *cellRun) startAsync(task func() error) {
+	s.asyncResult = make(chan error, 1)
+	go func() { s.asyncResult <- task() }()
 }
 
-// returned waits for it.
-func (s *stage) returned(ctx context.Context) error {
-	if s.back == nil {
+// waitAsync waits for it.
+func (s *cellRun) waitAsync(ctx context.Context) error {
+	if s.asyncResult == nil {
 		return nil
 	}
 	select {
-	case err := <-s.back:
-		s.back = nil
+	case err := <-s.asyncResult:
+		s.asyncResult = nil
 		return err
 	case <-ctx.Done():
 		return ctx.Err()
 	}
 }
 
-// run plays the stage and checks everything afterwards.
-func (s *stage) run(ctx context.Context) error {
+// playCell plays the stage and checks everything afterwards.
+func (s *cellRun) playCell(ctx context.Context) error {
 	if err := s.point.play(ctx, s); err != nil {
 		return err
 	}
 	if !s.reached {
 		return errors.New("the point was not reached")
 	}
-	if err := s.drained(ctx, drainMax); err != nil {
+	if err := s.waitDrained(ctx, drainMax); err != nil {
 		return err
 	}
-	return s.sound(ctx)
+	return s.checkEverything(ctx)
 }
 
-// outside plays the fault where nothing of ours stands.
-func (s *stage) outside(ctx context.Context) error {
-	return s.inflict(ctx, func() error { return nil })
+// inflictOutside plays the fault where nothing of ours stands.
+func (s *cellRun) inflictOutside(ctx context.Context) error {
+	return s.inflictFault(ctx, func() error { return nil })
 }
 
-// accepted asks for a payment until it is answered.
-func (t *town) accepted(ctx context.Context, p *payment) error {
-	status, err := t.call(ctx, http.MethodPost, "/withdraw", p.body, &p.made)
+// requestPayment asks for a payment until it is answered.
+func (t *scenario) requestPayment(ctx context.Context, p *payment) error {
+	status, err := t.callAPI(ctx, http.MethodPost, "/withdraw", p.body, &p.created)
 	if err != nil {
 		return err
 	}

@@ -6,150 +6,150 @@ import (
 	"time"
 )
 
-// at is where a point stands.
-type at int
+// pointLocation is where a point stands.
+type pointLocation int
 
 const (
-	inService at = iota
+	inService pointLocation = iota
 	inSigner
-	inCommand // in the process of a person's command
-	outside   // at the provider, on the chain or with the operator: played by this package
+	inCommand      // in the process of a person's command
+	outsideService // at the provider, on the chain or with the operator: played by this package
 )
 
 // point is a place where a crash must be survived.
 type point struct {
-	name   string
-	what   string
-	at     at
-	commit bool // what it comes after is a commit whose answer can be lost
-	play   func(ctx context.Context, s *stage) error
-	faults []Fault // nil means all
-	via    string  // the point of the source that it is played at, where that is another
+	name        string
+	title       string
+	location    pointLocation
+	commit      bool // what it comes after is a commit whose answer can be lost
+	play        func(ctx context.Context, s *cellRun) error
+	faults      []Fault // nil means all
+	sourcePoint string  // the point of the source that it is played at, where that is another
 }
 
-func (p point) takes(f Fault) bool { return p.faults == nil || slices.Contains(p.faults, f) }
+func (p point) acceptsFault(f Fault) bool { return p.faults == nil || slices.Contains(p.faults, f) }
 
-// hard are the faults of points that a second service has no part in.
-var hard = []Fault{Kill, Signer, Postgres, Cut}
+// singleServiceFaults are the faults of points that a second service has no part in.
+var singleServiceFaults = []Fault{Kill, Signer, Postgres, Cut}
 
 // points are all that are played.
 var points = []point{
-	{name: "W01", what: "parsed, before the gates", play: payment1},
-	{name: "W02", what: "decided, before commit", play: payment1},
-	{name: "W03", what: "commit of request, hold, decision and order: answer lost", commit: true, play: payment1},
-	{name: "W04", what: "committed, before the response", play: payment1},
-	{name: "W05", what: "before Admit", play: payment1},
-	{name: "W06", what: "admitted, reply lost", at: inSigner, play: payment1},
-	{name: "W07", what: "admitted, before the slot's commit", play: payment1},
-	{name: "W08", what: "slot's commit: answer lost", commit: true, play: payment1},
-	{name: "W09", what: "slot committed, before Sign", play: payment1},
-	{name: "W10", what: "in the signer, before the journal's fsync", at: inSigner, play: payment1},
-	{name: "W11", what: "journaled, before returning", at: inSigner, play: payment1},
-	{name: "W12", what: "bytes returned, before they are stored", play: payment1},
-	{name: "W13", what: "store's commit: answer lost", commit: true, play: payment1},
-	{name: "W14", what: "stored, before broadcast", play: payment1},
-	{name: "W15", what: "sent, reply unread", at: outside, play: lied},
-	{name: "W16", what: "taken by the provider, which answers an error", at: outside, play: lied},
-	{name: "W17", what: "taken by the provider, which forgets it", at: outside, play: lied},
-	{name: "W18", what: "taken, before the state's commit", play: payment1},
-	{name: "W19", what: "state's commit: answer lost", commit: true, play: payment1},
-	{name: "W20", what: "event written, before it is numbered", play: payment1},
-	{name: "W21", what: "numbered, before delivery", play: payment1},
-	{name: "W22", what: "waiting for its block to be final", play: payment1},
-	{name: "W23", what: "replacement journaled, before it is stored", play: replaced},
-	{name: "W24", what: "two versions out, the older one mined", at: outside, play: olderMined},
-	{name: "W25", what: "mined, then forked away", play: forkedAway},
-	{name: "W26", what: "final, before the books", play: payment1},
-	{name: "W27", what: "settlement's commit: answer lost", commit: true, play: payment1},
-	{name: "W28", what: "reverted on chain, before the release", play: reverted},
-	{name: "W29", what: "release's commit: answer lost", commit: true, play: reverted},
-	{name: "W30", what: "cancel signed while the payment waits in the pool", play: cancelled},
+	{name: "W01", title: "parsed, before the gates", play: playPayment},
+	{name: "W02", title: "decided, before commit", play: playPayment},
+	{name: "W03", title: "commit of request, hold, decision and order: answer lost", commit: true, play: playPayment},
+	{name: "W04", title: "committed, before the response", play: playPayment},
+	{name: "W05", title: "before Admit", play: playPayment},
+	{name: "W06", title: "admitted, reply lost", location: inSigner, play: playPayment},
+	{name: "W07", title: "admitted, before the slot's commit", play: playPayment},
+	{name: "W08", title: "slot's commit: answer lost", commit: true, play: playPayment},
+	{name: "W09", title: "slot committed, before Sign", play: playPayment},
+	{name: "W10", title: "in the signer, before the journal's fsync", location: inSigner, play: playPayment},
+	{name: "W11", title: "journaled, before returning", location: inSigner, play: playPayment},
+	{name: "W12", title: "bytes returned, before they are stored", play: playPayment},
+	{name: "W13", title: "store's commit: answer lost", commit: true, play: playPayment},
+	{name: "W14", title: "stored, before broadcast", play: playPayment},
+	{name: "W15", title: "sent, reply unread", location: outsideService, play: playProviderFault},
+	{name: "W16", title: "taken by the provider, which answers an error", location: outsideService, play: playProviderFault},
+	{name: "W17", title: "taken by the provider, which forgets it", location: outsideService, play: playProviderFault},
+	{name: "W18", title: "taken, before the state's commit", play: playPayment},
+	{name: "W19", title: "state's commit: answer lost", commit: true, play: playPayment},
+	{name: "W20", title: "event written, before it is numbered", play: playPayment},
+	{name: "W21", title: "numbered, before delivery", play: playPayment},
+	{name: "W22", title: "waiting for its block to be final", play: playPayment},
+	{name: "W23", title: "replacement journaled, before it is stored", play: playReplacement},
+	{name: "W24", title: "two versions out, the older one mined", location: outsideService, play: playOlderVersion},
+	{name: "W25", title: "mined, then forked away", play: playForkedPayment},
+	{name: "W26", title: "final, before the books", play: playPayment},
+	{name: "W27", title: "settlement's commit: answer lost", commit: true, play: playPayment},
+	{name: "W28", title: "reverted on chain, before the release", play: playRevertedPayment},
+	{name: "W29", title: "release's commit: answer lost", commit: true, play: playRevertedPayment},
+	{name: "W30", title: "cancel signed while the payment waits in the pool", play: playCancel},
 
-	{name: "Q07", what: "admitted behind dozens that are not final, before the slot's commit", play: deep},
-	{name: "Q08", what: "slot's commit behind dozens: answer lost", commit: true, play: deep},
-	{name: "Q11", what: "journaled behind dozens, before returning", at: inSigner, play: deep},
-	{name: "Q13", what: "store's commit behind dozens: answer lost", commit: true, play: deep},
-	{name: "Q14", what: "stored behind dozens, before broadcast", play: deep},
-	{name: "Q19", what: "state's commit behind dozens: answer lost", commit: true, play: deep},
-	{name: "Q22", what: "one of dozens waiting for its block to be final", play: deep},
-	{name: "Q25", what: "the last block of dozens forked away", play: deepFork},
-	{name: "Q27", what: "settlement's commit of one of dozens: answer lost", commit: true, play: deep},
+	{name: "Q07", title: "admitted behind dozens that are not final, before the slot's commit", play: playDeepPipeline},
+	{name: "Q08", title: "slot's commit behind dozens: answer lost", commit: true, play: playDeepPipeline},
+	{name: "Q11", title: "journaled behind dozens, before returning", location: inSigner, play: playDeepPipeline},
+	{name: "Q13", title: "store's commit behind dozens: answer lost", commit: true, play: playDeepPipeline},
+	{name: "Q14", title: "stored behind dozens, before broadcast", play: playDeepPipeline},
+	{name: "Q19", title: "state's commit behind dozens: answer lost", commit: true, play: playDeepPipeline},
+	{name: "Q22", title: "one of dozens waiting for its block to be final", play: playDeepPipeline},
+	{name: "Q25", title: "the last block of dozens forked away", play: playDeepFork},
+	{name: "Q27", title: "settlement's commit of one of dozens: answer lost", commit: true, play: playDeepPipeline},
 
-	{name: "A01", what: "approval decided, before commit", at: inCommand, play: approved, faults: hard},
-	{name: "A02", what: "approval's commit: answer lost", at: inCommand, commit: true, play: approved, faults: hard},
-	{name: "A03", what: "approved and removed at once, one in its transaction, the other waiting", at: inCommand, play: approvedAndRemoved, faults: hard},
-	{name: "A04", what: "two who have to approve, at once, one in its transaction, the other waiting", at: inCommand, play: approvedByTwo, faults: hard},
-	{name: "A06", what: "the payee changed in the database between display and approval", at: inCommand, play: wordsChanged, faults: hard},
+	{name: "A01", title: "approval decided, before commit", location: inCommand, play: playApproval, faults: singleServiceFaults},
+	{name: "A02", title: "approval's commit: answer lost", location: inCommand, commit: true, play: playApproval, faults: singleServiceFaults},
+	{name: "A03", title: "approved and removed at once, one in its transaction, the other waiting", location: inCommand, play: playApproveAndRemove, faults: singleServiceFaults},
+	{name: "A04", title: "two who have to approve, at once, one in its transaction, the other waiting", location: inCommand, play: playTwoApprovals, faults: singleServiceFaults},
+	{name: "A06", title: "the payee changed in the database between display and approval", location: inCommand, play: playChangedPayee, faults: singleServiceFaults},
 
-	{name: "D01", what: "block fetched", play: deposit1},
-	{name: "D02", what: "rows written, cursor not committed", play: deposit1},
-	{name: "D03", what: "cursor's commit: answer lost", commit: true, play: deposit1},
-	{name: "D04", what: "final, before screening", play: screened1},
-	{name: "D05", what: "screening's answer, not acted upon", play: screened1},
-	{name: "D06", what: "screened, before the credit's transaction", play: screened1},
-	{name: "D07", what: "credit in its transaction", play: deposit1},
-	{name: "D08", what: "credit's commit: answer lost", commit: true, play: screened1},
-	{name: "D09", what: "its event before it is numbered", play: deposit1},
-	{name: "D10", what: "the walk set back over a deposit that is being credited", play: rescanned},
-	{name: "D11", what: "two walkers at one block", play: twoWalkers, faults: hard},
-	{name: "D12", what: "fork found, before deposits are orphaned", play: forkFound},
-	{name: "D13", what: "included again in another block, before commit", play: includedAgain},
-	{name: "D14", what: "a block that cannot be decoded", at: outside, play: undecodable, faults: hard},
+	{name: "D01", title: "block fetched", play: playDeposit},
+	{name: "D02", title: "rows written, cursor not committed", play: playDeposit},
+	{name: "D03", title: "cursor's commit: answer lost", commit: true, play: playDeposit},
+	{name: "D04", title: "final, before screening", play: playScreenedDeposit},
+	{name: "D05", title: "screening's answer, not acted upon", play: playScreenedDeposit},
+	{name: "D06", title: "screened, before the credit's transaction", play: playScreenedDeposit},
+	{name: "D07", title: "credit in its transaction", play: playDeposit},
+	{name: "D08", title: "credit's commit: answer lost", commit: true, play: playScreenedDeposit},
+	{name: "D09", title: "its event before it is numbered", play: playDeposit},
+	{name: "D10", title: "the walk set back over a deposit that is being credited", play: playRescan},
+	{name: "D11", title: "two walkers at one block", play: playTwoWalkers, faults: singleServiceFaults},
+	{name: "D12", title: "fork found, before deposits are orphaned", play: playForkedDeposit},
+	{name: "D13", title: "included again in another block, before commit", play: playReincludedDeposit},
+	{name: "D14", title: "a block that cannot be decoded", location: outsideService, play: playUndecodableBlock, faults: singleServiceFaults},
 
-	{name: "F01", what: "approval's commit: answer lost", commit: true, play: approvedFlag},
-	{name: "F01b", what: "approval in its transaction, before commit", play: approvedFlag},
-	{name: "F02", what: "reject's commit of decision and order: answer lost", commit: true, play: rejectedFlag},
-	{name: "F02b", what: "reject in its transaction, before commit", play: rejectedFlag},
-	{name: "F03", what: "gas for a return sent, reply not acted upon", play: rejectedFlag},
-	{name: "F04", what: "return journaled by the signer, before returning", at: inSigner, play: returnedBy},
-	{name: "F05", what: "return sent, reply unread", at: outside, play: liedReturn},
-	{name: "F05b", what: "return taken by the provider, which answers an error", at: outside, play: liedReturn},
-	{name: "F05c", what: "return taken by the provider, which forgets it", at: outside, play: liedReturn},
-	{name: "F06", what: "a return that its payee refuses, before the deposit is in the queue again", play: refusedReturn},
-	{name: "F07", what: "a return that is final, before its event and the commit", play: redirectedFlag},
-	{name: "F08", what: "organization and operator decide at once, one in its transaction, the other waiting", play: bothDecide},
-	{name: "F10", what: "another deposit flagged while the signer signs a sweep of its address", at: inSigner, play: flaggedBeside},
-	{name: "F11", what: "return reverted on chain, before the books", play: revertedReturn},
-	{name: "F12", what: "commit of a return's end, its release and its event: answer lost", commit: true, play: returnedBy},
+	{name: "F01", title: "approval's commit: answer lost", commit: true, play: playApprovedDeposit},
+	{name: "F01b", title: "approval in its transaction, before commit", play: playApprovedDeposit},
+	{name: "F02", title: "reject's commit of decision and order: answer lost", commit: true, play: playRejectedDeposit},
+	{name: "F02b", title: "reject in its transaction, before commit", play: playRejectedDeposit},
+	{name: "F03", title: "gas for a return sent, reply not acted upon", play: playRejectedDeposit},
+	{name: "F04", title: "return journaled by the signer, before returning", location: inSigner, play: playReturn},
+	{name: "F05", title: "return sent, reply unread", location: outsideService, play: playReturnProviderFault},
+	{name: "F05b", title: "return taken by the provider, which answers an error", location: outsideService, play: playReturnProviderFault},
+	{name: "F05c", title: "return taken by the provider, which forgets it", location: outsideService, play: playReturnProviderFault},
+	{name: "F06", title: "a return that its payee refuses, before the deposit is in the queue again", play: playRefusedReturn},
+	{name: "F07", title: "a return that is final, before its event and the commit", play: playRedirectedDeposit},
+	{name: "F08", title: "organization and operator decide at once, one in its transaction, the other waiting", play: playTwoDecisions},
+	{name: "F10", title: "another deposit flagged while the signer signs a sweep of its address", location: inSigner, play: playFlaggedSameAddress},
+	{name: "F11", title: "return reverted on chain, before the books", play: playRevertedReturn},
+	{name: "F12", title: "commit of a return's end, its release and its event: answer lost", commit: true, play: playReturn},
 
-	{name: "T01", what: "transfers written together, before commit", play: moved1},
-	{name: "T02", what: "commit of transfers: answer lost", commit: true, play: moved1},
+	{name: "T01", title: "transfers written together, before commit", play: playTransfer},
+	{name: "T02", title: "commit of transfers: answer lost", commit: true, play: playTransfer},
 
-	{name: "V01", what: "payment taken back, its end decided: answer lost, before the signer is asked", commit: true, play: takenBack},
-	{name: "V02", what: "void in the signer, before the journal's fsync", at: inSigner, play: takenBack},
-	{name: "V03", what: "void journaled, before returning", at: inSigner, play: takenBack},
-	{name: "V04", what: "void answered, before the end and the release", play: takenBack},
-	{name: "V05", what: "commit of the end and the release: answer lost", commit: true, play: takenBack},
-	{name: "V06", what: "payment ended by the operator: answer lost, before the signer is asked", at: inCommand, commit: true, play: operatorEnds, faults: hard},
-	{name: "V07", what: "return ended by the operator: answer lost, before the signer is asked", at: inCommand, commit: true, play: operatorEndsReturn, faults: hard},
+	{name: "V01", title: "payment taken back, its end decided: answer lost, before the signer is asked", commit: true, play: playRecall},
+	{name: "V02", title: "void in the signer, before the journal's fsync", location: inSigner, play: playRecall},
+	{name: "V03", title: "void journaled, before returning", location: inSigner, play: playRecall},
+	{name: "V04", title: "void answered, before the end and the release", play: playRecall},
+	{name: "V05", title: "commit of the end and the release: answer lost", commit: true, play: playRecall},
+	{name: "V06", title: "payment ended by the operator: answer lost, before the signer is asked", location: inCommand, commit: true, play: playOperatorEnd, faults: singleServiceFaults},
+	{name: "V07", title: "return ended by the operator: answer lost, before the signer is asked", location: inCommand, commit: true, play: playOperatorReturnEnd, faults: singleServiceFaults},
 
-	{name: "S01", what: "planned, before commit", play: swept1},
-	{name: "S02", what: "gas top-up stored, before broadcast", play: swept1},
-	{name: "S03", what: "top-up settled, sweep not admitted", play: swept1},
-	{name: "S04", what: "sweep stored, before broadcast", play: swept1},
-	{name: "S05", what: "sweep sent, reply not acted upon", play: swept1},
-	{name: "S06", what: "another deposit credited between plan and signature", play: sweptTwice},
-	{name: "S05b", what: "sweep sent, and another deposit at its address flagged", play: flaggedBeside},
-	{name: "S06b", what: "sweep about to be signed, and another deposit at its address flagged", play: flaggedBeside},
-	{name: "S07", what: "another deposit flagged between plan and signature, before the signer admits the sweep", play: flaggedBeside},
-	{name: "S09", what: "sweep final, before the books and the fee", play: swept1},
+	{name: "S01", title: "planned, before commit", play: playSweep},
+	{name: "S02", title: "gas top-up stored, before broadcast", play: playSweep},
+	{name: "S03", title: "top-up settled, sweep not admitted", play: playSweep},
+	{name: "S04", title: "sweep stored, before broadcast", play: playSweep},
+	{name: "S05", title: "sweep sent, reply not acted upon", play: playSweep},
+	{name: "S06", title: "another deposit credited between plan and signature", play: playSecondDeposit},
+	{name: "S05b", title: "sweep sent, and another deposit at its address flagged", play: playFlaggedSameAddress},
+	{name: "S06b", title: "sweep about to be signed, and another deposit at its address flagged", play: playFlaggedSameAddress},
+	{name: "S07", title: "another deposit flagged between plan and signature, before the signer admits the sweep", play: playFlaggedSameAddress},
+	{name: "S09", title: "sweep final, before the books and the fee", play: playSweep},
 
-	{name: "K01", what: "event in its transaction", play: payment1},
-	{name: "K02", what: "delivery claimed, not posted", play: payment1},
-	{name: "K03", what: "posted, reply not acted upon", play: payment1},
-	{name: "K04", what: "2xx, before the attempt is recorded", play: payment1},
-	{name: "K05", what: "record's commit: answer lost", commit: true, play: payment1},
-	{name: "K07", what: "endpoint deleted between two attempts", at: outside, play: endpointGone, faults: hard},
-	{name: "K08", what: "stopped with a claim for longer than its lease", play: overslept, faults: []Fault{Stop}},
+	{name: "K01", title: "event in its transaction", play: playPayment},
+	{name: "K02", title: "delivery claimed, not posted", play: playPayment},
+	{name: "K03", title: "posted, reply not acted upon", play: playPayment},
+	{name: "K04", title: "2xx, before the attempt is recorded", play: playPayment},
+	{name: "K05", title: "record's commit: answer lost", commit: true, play: playPayment},
+	{name: "K07", title: "endpoint deleted between two attempts", location: outsideService, play: playDeletedEndpoint, faults: singleServiceFaults},
+	{name: "K08", title: "stopped with a claim for longer than its lease", play: playExpiredLease, faults: []Fault{Stop}},
 
-	{name: "O06", what: "audit row written, before commit", play: payment1},
-	{name: "O09", what: "rows of the audit log sealed: answer lost", commit: true, play: deposit1},
-	{name: "O10", what: "chain anchored by the signer, answer not acted upon", play: deposit1},
+	{name: "O06", title: "audit row written, before commit", play: playPayment},
+	{name: "O09", title: "rows of the audit log sealed: answer lost", commit: true, play: playDeposit},
+	{name: "O10", title: "chain anchored by the signer, answer not acted upon", play: playDeposit},
 }
 
-// via names the point of the source that a point is played at on every chain, where that
+// sourcePoints names the point of the source that a point is played at on every chain, where that
 // is another.
-var via = map[string]string{
+var sourcePoints = map[string]string{
 	"Q07": "W07", "Q08": "W08", "Q11": "W11", "Q13": "W13", "Q14": "W14", "Q19": "W19", "Q22": "W22", "Q25": "W22", "Q27": "W27",
 	"W25": "W22", "D10": "D06", "D11": "D02", "K08": "K04",
 	"A03": "A02.commit", "A04": "A02.commit", "A06": "A01",
@@ -181,13 +181,13 @@ var unplayed = []struct{ name, why string }{
 // overslept outlives the lease of a delivery.
 const leaseAndMore = 70 * time.Second
 
-// place names the point of the source that a point is played at.
-func (p point) place() string {
-	if p.via != "" {
-		return p.via
+// sourceName names the point of the source that a point is played at.
+func (p point) sourceName() string {
+	if p.sourcePoint != "" {
+		return p.sourcePoint
 	}
-	if at, ok := via[p.name]; ok {
-		return at
+	if source, ok := sourcePoints[p.name]; ok {
+		return source
 	}
 	return p.name
 }

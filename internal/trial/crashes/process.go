@@ -15,19 +15,19 @@ import (
 )
 
 const (
-	tailBytesMax = 64 << 10
-	stopMax      = 30 * time.Second // for a process that is asked to end
-	dieMax       = 20 * time.Second // for one that has to die by itself
-	lookEvery    = 5 * time.Millisecond
+	tailBytesMax    = 64 << 10
+	stopMax         = 30 * time.Second // for a process that is asked to end
+	dieMax          = 20 * time.Second // for one that has to die by itself
+	pollIntervalMin = 5 * time.Millisecond
 )
 
 // process is a running coffer.
 type process struct {
-	name string
-	cmd  *exec.Cmd
-	log  *tail
-	done <-chan struct{}
-	err  func() error
+	name   string
+	cmd    *exec.Cmd
+	log    *tail
+	exited <-chan struct{}
+	err    func() error
 }
 
 // tail keeps the end of what a process writes.
@@ -41,8 +41,8 @@ func (t *tail) Write(p []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.buf.Write(p)
-	if over := t.buf.Len() - tailBytesMax; over > 0 {
-		t.buf.Next(over)
+	if excess := t.buf.Len() - tailBytesMax; excess > 0 {
+		t.buf.Next(excess)
 	}
 	return len(p), nil
 }
@@ -54,8 +54,8 @@ func (t *tail) String() string {
 	return t.buf.String()
 }
 
-// launch starts the program; log goes on from an earlier life when there was one.
-func launch(name, program string, log *tail, env []string, args ...string) (*process, error) {
+// launchProcess starts the program; log goes on from an earlier life when there was one.
+func launchProcess(name, program string, log *tail, env []string, args ...string) (*process, error) {
 	if log == nil {
 		log = &tail{}
 	}
@@ -63,59 +63,59 @@ func launch(name, program string, log *tail, env []string, args ...string) (*pro
 	p.cmd.Env = append(os.Environ(), env...)
 	p.cmd.Stdout, p.cmd.Stderr = log, log
 	var err error
-	if p.done, p.err, err = tied.Start(p.cmd); err != nil {
+	if p.exited, p.err, err = tied.Start(p.cmd); err != nil {
 		return nil, fmt.Errorf("start the %s: %w", name, err)
 	}
 	return p, nil
 }
 
-func (p *process) alive() bool {
+func (p *process) isAlive() bool {
 	select {
-	case <-p.done:
+	case <-p.exited:
 		return false
 	default:
 		return true
 	}
 }
 
-// kill ends it as kill -9 does, also when it is stopped.
-func (p *process) kill() error {
+// killProcess ends it as kill -9 does, also when it is stopped.
+func (p *process) killProcess() error {
 	if err := p.cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return err
 	}
-	<-p.done
+	<-p.exited
 	return nil
 }
 
-// end asks it to stop in order.
-func (p *process) end() error {
-	if !p.alive() {
+// stopProcess asks it to stop in order.
+func (p *process) stopProcess() error {
+	if !p.isAlive() {
 		return nil
 	}
-	if err := p.signal(syscall.SIGTERM); err != nil {
+	if err := p.sendSignal(syscall.SIGTERM); err != nil {
 		return err
 	}
 	select {
-	case <-p.done:
+	case <-p.exited:
 		return nil
 	case <-time.After(stopMax):
-		return errors.Join(fmt.Errorf("the %s did not stop within %s", p.name, stopMax), p.kill())
+		return errors.Join(fmt.Errorf("the %s did not stop within %s", p.name, stopMax), p.killProcess())
 	}
 }
 
-func (p *process) signal(s syscall.Signal) error {
+func (p *process) sendSignal(s syscall.Signal) error {
 	if err := p.cmd.Process.Signal(s); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return fmt.Errorf("signal the %s: %w", p.name, err)
 	}
 	return nil
 }
 
-// killed waits until it was killed by a signal; any other end is an error.
-func (p *process) killed(ctx context.Context) error {
+// waitKilled waits until it was killed by a signal; any other end is an error.
+func (p *process) waitKilled(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, dieMax)
 	defer cancel()
 	select {
-	case <-p.done:
+	case <-p.exited:
 	case <-ctx.Done():
 		return fmt.Errorf("the %s lives", p.name)
 	}
@@ -128,13 +128,13 @@ func (p *process) killed(ctx context.Context) error {
 	return fmt.Errorf("the %s ended with %w", p.name, p.err())
 }
 
-// until looks until something is so. The error is the last one it was told.
-func until(ctx context.Context, what string, patience time.Duration, is func(ctx context.Context) (bool, error)) error {
+// waitUntil looks until something is so. The error is the last one it was told.
+func waitUntil(ctx context.Context, title string, patience time.Duration, condition func(ctx context.Context) (bool, error)) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	var last error
-	for wait := lookEvery; ; wait = min(2*wait, 100*time.Millisecond) {
-		ok, err := is(ctx)
+	for wait := pollIntervalMin; ; wait = min(2*wait, 100*time.Millisecond) {
+		ok, err := condition(ctx)
 		if ok && err == nil {
 			return nil
 		}
@@ -144,9 +144,9 @@ func until(ctx context.Context, what string, patience time.Duration, is func(ctx
 		select {
 		case <-ctx.Done():
 			if last == nil {
-				return fmt.Errorf("not within %s: %s", patience, what)
+				return fmt.Errorf("not within %s: %s", patience, title)
 			}
-			return fmt.Errorf("not within %s: %s: %w", patience, what, last)
+			return fmt.Errorf("not within %s: %s: %w", patience, title, last)
 		case <-time.After(wait):
 		}
 	}

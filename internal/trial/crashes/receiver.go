@@ -37,7 +37,7 @@ func newReceiver() (*receiver, error) {
 	return r, nil
 }
 
-func (r *receiver) close() { _ = r.server.Close() }
+func (r *receiver) closeServer() { _ = r.server.Close() }
 
 // ServeHTTP takes an event: the signature has to be good and the body the one
 // that came before under the same id.
@@ -53,9 +53,9 @@ func (r *receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		r.wrong = append(r.wrong, fmt.Sprintf("webhook %s at %s: %v", eventID, req.URL.Path, err))
 	}
 	key := req.URL.Path + " " + eventID
-	for _, before := range r.bodies[key] {
-		if !bytes.Equal(before, body) {
-			r.wrong = append(r.wrong, fmt.Sprintf("webhook %s came with two bodies:\n%s\n%s", eventID, before, body))
+	for _, earlier := range r.bodies[key] {
+		if !bytes.Equal(earlier, body) {
+			r.wrong = append(r.wrong, fmt.Sprintf("webhook %s came with two bodies:\n%s\n%s", eventID, earlier, body))
 		}
 	}
 	r.bodies[key] = append(r.bodies[key], body)
@@ -66,22 +66,22 @@ func (r *receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// expect says which secret signs for a path, and whether it fails.
-func (r *receiver) expect(path, secret string, fails bool) {
+// expectPath says which secret signs for a path, and whether it fails.
+func (r *receiver) expectPath(path, secret string, fails bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.secrets[path], r.fails[path] = secret, fails
 }
 
-// got is what came to a path under an event's id.
-func (r *receiver) got(path, eventID string) [][]byte {
+// receivedBodies is what came to a path under an event's id.
+func (r *receiver) receivedBodies(path, eventID string) [][]byte {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.bodies[path+" "+eventID]
 }
 
-// count is how many posts came to a path.
-func (r *receiver) count(path string) (n int) {
+// countPosts is how many posts came to a path.
+func (r *receiver) countPosts(path string) (n int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for key, bodies := range r.bodies {
@@ -92,8 +92,8 @@ func (r *receiver) count(path string) (n int) {
 	return n
 }
 
-// complaints is what was wrong with what came.
-func (r *receiver) complaints() []string {
+// listComplaints is what was wrong with what came.
+func (r *receiver) listComplaints() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.wrong

@@ -34,9 +34,9 @@ type Options struct {
 	Points  []string     // empty: all
 	Faults  []Fault      // empty: all
 	Chains  []chain.Name // empty: all
-	Only    []string     // "W14 kill ETHEREUM": these cells alone; empty: all that the others leave
+	Cells   []string     // "W14 kill ETHEREUM": these cells alone; empty: all that the others leave
 	Worlds  int          // at once; 0: one for each core, and one more since they mostly wait
-	Out     io.Writer
+	Output  io.Writer
 }
 
 // cell is one point with one fault on one chain, and how it went.
@@ -67,7 +67,7 @@ func (r Report) String() string { return r.table }
 // Run plays what the options ask for. The error is about the trial itself; what
 // the trial found is in the report.
 func Run(ctx context.Context, opts Options) (Report, error) {
-	cells, err := chosen(opts)
+	cells, err := chooseCells(opts)
 	if err != nil {
 		return Report{}, err
 	}
@@ -76,105 +76,105 @@ func Run(ctx context.Context, opts Options) (Report, error) {
 		worlds = runtime.NumCPU() + 1
 	}
 	worlds = min(worlds, len(cells))
-	if opts.Out == nil {
-		opts.Out = io.Discard
+	if opts.Output == nil {
+		opts.Output = io.Discard
 	}
 	began := time.Now()
 	var (
-		mu   sync.Mutex
-		next int
-		done int
-		wg   sync.WaitGroup
+		mu        sync.Mutex
+		nextIndex int
+		doneCount int
+		wg        sync.WaitGroup
 	)
-	take := func() *cell {
+	takeCell := func() *cell {
 		mu.Lock()
 		defer mu.Unlock()
-		if next == len(cells) || ctx.Err() != nil {
+		if nextIndex == len(cells) || ctx.Err() != nil {
 			return nil
 		}
-		next++
-		return &cells[next-1]
+		nextIndex++
+		return &cells[nextIndex-1]
 	}
-	tell := func(c *cell) {
+	reportCell := func(c *cell) {
 		mu.Lock()
 		defer mu.Unlock()
-		done++
+		doneCount++
 		verdict := "ok"
 		if c.err != nil {
 			verdict = "FAILED: " + c.err.Error()
 		}
-		fmt.Fprintf(opts.Out, "%4d/%d  %6.1fs  %-8s  %-4s %-9s %s\n", done, len(cells), c.took.Seconds(), c.site.chain, c.point.name, c.fault, verdict)
+		fmt.Fprintf(opts.Output, "%4d/%d  %6.1fs  %-8s  %-4s %-9s %s\n", doneCount, len(cells), c.took.Seconds(), c.site.chain, c.point.name, c.fault, verdict)
 		if c.err != nil && c.log != "" {
-			fmt.Fprintf(opts.Out, "--- end of the log\n%s---\n", c.log)
+			fmt.Fprintf(opts.Output, "--- end of the log\n%s---\n", c.log)
 		}
 	}
 	for range worlds {
-		wg.Go(func() { work(ctx, opts.Program, take, tell) })
+		wg.Go(func() { runWorker(ctx, opts.Program, takeCell, reportCell) })
 	}
 	wg.Wait()
 	r := Report{Cells: len(cells), Took: time.Since(began)}
 	for _, c := range cells {
 		if c.err != nil || c.took == 0 {
 			r.Failed++
-			r.failures += fmt.Sprintf("%s: %v\n%s\n", c.name(), c.err, c.log)
+			r.failures += fmt.Sprintf("%s: %v\n%s\n", c.cellName(), c.err, c.log)
 		}
 	}
-	r.table = table(cells, opts, r)
+	r.table = formatTable(cells, opts, r)
 	return r, ctx.Err()
 }
 
-// work plays cells in a town of its own, and in a new one on another chain and after a
+// runWorker plays cells in a town of its own, and in a new one on another chain and after a
 // failure: what went wrong must not be seen twice.
-func work(ctx context.Context, program string, take func() *cell, tell func(*cell)) {
-	var t *town
-	for c := take(); c != nil; c = take() {
+func runWorker(ctx context.Context, program string, takeCell func() *cell, reportCell func(*cell)) {
+	var t *scenario
+	for c := takeCell(); c != nil; c = takeCell() {
 		began := time.Now()
 		if t != nil && t.site.chain != c.site.chain {
-			_ = t.stop() // its end says nothing about the cell
+			_ = t.stopAll() // its end says nothing about the cell
 			t = nil
 		}
 		if t == nil {
-			if t, c.err = newTown(ctx, program, c.site); c.err != nil {
+			if t, c.err = newScenario(ctx, program, c.site); c.err != nil {
 				c.took = time.Since(began)
-				tell(c)
+				reportCell(c)
 				continue
 			}
 			began = time.Now()
 		}
-		c.err = t.play(ctx, c.point, c.fault)
+		c.err = t.playPoint(ctx, c.point, c.fault)
 		c.took = time.Since(began)
 		if c.err != nil {
-			c.err = errors.Join(c.err, t.waits(ctx))
+			c.err = errors.Join(c.err, t.describeOpen(ctx))
 			c.log = t.log.String()
-			if over := len(c.log) - logBytesMax; over > 0 {
-				c.log = c.log[over:]
+			if excess := len(c.log) - logBytesMax; excess > 0 {
+				c.log = c.log[excess:]
 			}
-			_ = t.stop() // its end says nothing about the cell
+			_ = t.stopAll() // its end says nothing about the cell
 			t = nil
 		}
-		tell(c)
+		reportCell(c)
 	}
 	if t != nil {
-		_ = t.stop()
+		_ = t.stopAll()
 	}
 }
 
 const logBytesMax = 6 << 10
 
-// play plays one cell.
-func (t *town) play(ctx context.Context, p point, f Fault) error {
+// playPoint plays one cell.
+func (t *scenario) playPoint(ctx context.Context, p point, f Fault) error {
 	ctx, cancel := context.WithTimeout(ctx, cellMax)
 	defer cancel()
 	t.cells++
-	s := &stage{town: t, point: p, fault: f, name: fmt.Sprintf("%s-%s-%d", p.name, f, t.cells)}
-	return s.run(ctx)
+	s := &cellRun{scenario: t, point: p, fault: f, name: fmt.Sprintf("%s-%s-%d", p.name, f, t.cells)}
+	return s.playCell(ctx)
 }
 
-// name is how Only and failures name it.
-func (c cell) name() string { return fmt.Sprintf("%s %s %s", c.point.name, c.fault, c.site.chain) }
+// cellName is how Only and failures name it.
+func (c cell) cellName() string { return fmt.Sprintf("%s %s %s", c.point.name, c.fault, c.site.chain) }
 
-// chosen are the cells that the options ask for, fault by fault of each point, chain by chain.
-func chosen(opts Options) (cells []cell, err error) {
+// chooseCells are the cells that the options ask for, fault by fault of each point, chain by chain.
+func chooseCells(opts Options) (cells []cell, err error) {
 	for _, name := range opts.Points {
 		if !slices.ContainsFunc(points, func(p point) bool { return p.name == name }) {
 			return nil, fmt.Errorf("no point %q is played", name)
@@ -191,16 +191,16 @@ func chosen(opts Options) (cells []cell, err error) {
 		}
 	}
 	asked := func(c cell) bool {
-		return c.site.plays(c.point) && c.point.takes(c.fault) &&
+		return c.site.playsPoint(c.point) && c.point.acceptsFault(c.fault) &&
 			(len(opts.Chains) == 0 || slices.Contains(opts.Chains, c.site.chain)) &&
 			(len(opts.Points) == 0 || slices.Contains(opts.Points, c.point.name)) &&
 			(len(opts.Faults) == 0 || slices.Contains(opts.Faults, c.fault)) &&
-			(len(opts.Only) == 0 || slices.Contains(opts.Only, c.name()))
+			(len(opts.Cells) == 0 || slices.Contains(opts.Cells, c.cellName()))
 	}
 	for _, s := range sites {
 		for _, p := range points {
 			for _, f := range Faults {
-				if c := (cell{site: s, point: s.as(p), fault: f}); asked(c) {
+				if c := (cell{site: s, point: s.adaptPoint(p), fault: f}); asked(c) {
 					cells = append(cells, c)
 				}
 			}
@@ -223,14 +223,14 @@ func chosen(opts Options) (cells []cell, err error) {
 }
 
 // cellsOf is how a point went on a chain, fault by fault, and whether it was asked for.
-func cellsOf(cells []cell, s site, p point) (row string, any bool) {
+func cellsOf(cells []cell, s site, p point) (row string, played bool) {
 	for _, f := range Faults {
 		text := "-"
 		for _, c := range cells {
 			if c.site.chain != s.chain || c.point.name != p.name || c.fault != f {
 				continue
 			}
-			any = true
+			played = true
 			switch {
 			case c.err != nil:
 				text = "FAILED"
@@ -242,11 +242,11 @@ func cellsOf(cells []cell, s site, p point) (row string, any bool) {
 		}
 		row += "\t" + text
 	}
-	return row, any
+	return row, played
 }
 
-// table is the result for a person.
-func table(cells []cell, opts Options, r Report) string {
+// formatTable is the result for a person.
+func formatTable(cells []cell, opts Options, r Report) string {
 	var b strings.Builder
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	fmt.Fprint(w, "chain\tpoint")
@@ -256,8 +256,8 @@ func table(cells []cell, opts Options, r Report) string {
 	fmt.Fprintln(w, "\twhat stands there")
 	for _, s := range sites {
 		for _, p := range points {
-			if row, any := cellsOf(cells, s, p); any {
-				fmt.Fprintf(w, "%s\t%s%s\t%s\n", s.chain, p.name, row, s.as(p).what)
+			if row, played := cellsOf(cells, s, p); played {
+				fmt.Fprintf(w, "%s\t%s%s\t%s\n", s.chain, p.name, row, s.adaptPoint(p).title)
 			}
 		}
 	}
@@ -268,8 +268,8 @@ func table(cells []cell, opts Options, r Report) string {
 			fmt.Fprintf(&b, "%-8s %s\n", u.name, u.why)
 		}
 		for _, s := range sites {
-			for _, name := range slices.Sorted(maps.Keys(s.without)) {
-				fmt.Fprintf(&b, "%-8s on %s: %s\n", name, s.chain, s.without[name])
+			for _, name := range slices.Sorted(maps.Keys(s.excluded)) {
+				fmt.Fprintf(&b, "%-8s on %s: %s\n", name, s.chain, s.excluded[name])
 			}
 		}
 	}

@@ -24,39 +24,39 @@ const (
 	sceneMax   = 30 * time.Second
 )
 
-// payment1 is a payment through the point.
-func payment1(ctx context.Context, s *stage) error {
+// playPayment is a payment through the point.
+func playPayment(ctx context.Context, s *cellRun) error {
 	ps := s.newPayments()
-	if err := s.through(ctx, s.point.place(), s.pay(ps...)); err != nil {
+	if err := s.playThrough(ctx, s.point.sourceName(), s.startPayments(ps...)); err != nil {
 		return err
 	}
-	return s.ended(ctx, ps, paid)
+	return s.waitPaymentsEnd(ctx, ps, paid)
 }
 
-// moved1 is a transfer through the point, to a customer who was never seen. The
+// playTransfer is a transfer through the point, to a customer who was never seen. The
 // same key shows the same transfer, whichever of its callers has made it.
-func moved1(ctx context.Context, s *stage) error {
-	to := "user_" + s.name
+func playTransfer(ctx context.Context, s *cellRun) error {
+	recipient := "user_" + s.name
 	body := map[string]any{
 		"idempotencyKey": s.name, "mintId": s.mint.ID, "amount": fmt.Sprint(paymentUnits),
-		"from": map[string]string{"customerId": rich}, "to": map[string]string{"customerId": to},
+		"from": map[string]string{"customerId": richCustomer}, "to": map[string]string{"customerId": recipient},
 	}
 	var made webhook.Transfer
 	ask := func(ctx context.Context) error {
-		status, err := s.call(ctx, http.MethodPost, "/transfers", body, &made)
+		status, err := s.callAPI(ctx, http.MethodPost, "/transfers", body, &made)
 		if err == nil && status != http.StatusCreated {
 			err = fmt.Errorf("POST /transfers: got %d, want 201", status)
 		}
 		return err
 	}
-	err := s.through(ctx, s.point.name, func(ctx context.Context) error {
-		s.together(func() error { return ask(ctx) })
+	err := s.playThrough(ctx, s.point.name, func(ctx context.Context) error {
+		s.startAsync(func() error { return ask(ctx) })
 		return nil
 	})
 	if err != nil {
 		return err
 	}
-	if err := s.returned(ctx); err != nil {
+	if err := s.waitAsync(ctx); err != nil {
 		return err
 	}
 	first := made.TransferID
@@ -66,410 +66,414 @@ func moved1(ctx context.Context, s *stage) error {
 	if made.TransferID != first {
 		return fmt.Errorf("the same key got %s and then %s", first, made.TransferID)
 	}
-	s.given.Add(s.given, big.NewInt(paymentUnits))
-	return s.has(ctx, to, big.NewInt(paymentUnits))
+	s.transferredOut.Add(s.transferredOut, big.NewInt(paymentUnits))
+	return s.checkBalance(ctx, recipient, big.NewInt(paymentUnits))
 }
 
-// lied is a payment whose provider does not say what it does.
-func lied(ctx context.Context, s *stage) error {
+// playProviderFault is a payment whose provider does not say what it does.
+func playProviderFault(ctx context.Context, s *cellRun) error {
 	ps := s.newPayments()
-	met, honestly := s.provider.tell(lie(s.point.name))
-	defer honestly()
-	if err := s.pay(ps...)(ctx); err != nil {
+	reached, restore := s.provider.armFault(providerFault(s.point.name))
+	defer restore()
+	if err := s.startPayments(ps...)(ctx); err != nil {
 		return err
 	}
 	select {
-	case <-met:
+	case <-reached:
 	case <-time.After(reachMax):
 		return errors.New("nothing was sent")
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	if err := s.inflict(ctx, func() error { honestly(); return nil }); err != nil {
+	if err := s.inflictFault(ctx, func() error { restore(); return nil }); err != nil {
 		return err
 	}
-	return s.ended(ctx, ps, paid)
+	return s.waitPaymentsEnd(ctx, ps, paid)
 }
 
-// out waits until a payment's newest version, at least so many of them, was sent.
-func (s *stage) out(ctx context.Context, p *payment, versions int) error {
-	if err := s.returned(ctx); err != nil {
+// waitBroadcast waits until a payment's newest version, at least so many of them, was sent.
+func (s *cellRun) waitBroadcast(ctx context.Context, p *payment, versions int) error {
+	if err := s.waitAsync(ctx); err != nil {
 		return err
 	}
-	return until(ctx, fmt.Sprintf("version %d is out", versions), sceneMax, func(ctx context.Context) (bool, error) {
-		lead, err := s.leads(ctx, p)
+	return waitUntil(ctx, fmt.Sprintf("version %d is out", versions), sceneMax, func(ctx context.Context) (bool, error) {
+		lead, err := s.findTxLead(ctx, p)
 		if err != nil {
 			return false, err
 		}
 		var n int
-		var said string
-		err = s.query(ctx, `
+		var answers string
+		err = s.queryRow(ctx, `
 			SELECT count(*) FILTER (WHERE a.last_answer ~ 'accepted|already (imported|have)' AND o.status = 'BROADCAST'),
 			       coalesce(string_agg(a.version || ' at ' || a.fee_cap || ': ' || coalesce(a.last_answer, ''), '; '), '')
-			FROM dispatch_attempts a JOIN dispatch_orders o USING (order_id) WHERE order_id = $1`, []any{lead}, &n, &said)
+			FROM dispatch_attempts a JOIN dispatch_orders o USING (order_id) WHERE order_id = $1`, []any{lead}, &n, &answers)
 		if err == nil && n < versions {
-			err = errors.New(said)
+			err = errors.New(answers)
 		}
 		return err == nil, err
 	})
 }
 
-// still has what is sent wait; goOn ends that.
-func (s *stage) still()                     { s.net.pool(s.town, true) }
-func (s *stage) goOn(context.Context) error { s.net.pool(s.town, false); return nil }
+// holdBroadcasts has what is sent wait; releaseBroadcasts ends that.
+func (s *cellRun) holdBroadcasts() { s.net.holdPool(s.scenario, true) }
 
-// waiting asks for payments and leaves them in the pool.
-func (s *stage) waiting(ctx context.Context, ps payments) error {
-	s.still()
-	if err := s.pay(ps...)(ctx); err != nil {
-		return err
-	}
-	return s.out(ctx, ps[0], 1)
+func (s *cellRun) releaseBroadcasts(context.Context) error {
+	s.net.holdPool(s.scenario, false)
+	return nil
 }
 
-// replaced waits in the pool until its fee is raised.
-func replaced(ctx context.Context, s *stage) error {
+// leaveWaiting asks for payments and leaves them in the pool.
+func (s *cellRun) leaveWaiting(ctx context.Context, ps payments) error {
+	s.holdBroadcasts()
+	if err := s.startPayments(ps...)(ctx); err != nil {
+		return err
+	}
+	return s.waitBroadcast(ctx, ps[0], 1)
+}
+
+// playReplacement waits in the pool until its fee is raised.
+func playReplacement(ctx context.Context, s *cellRun) error {
 	ps := s.newPayments()
-	s.meanwhile = s.goOn
-	err := s.through(ctx, s.point.place(), func(ctx context.Context) error { return s.waiting(ctx, ps) })
+	s.afterFault = s.releaseBroadcasts
+	err := s.playThrough(ctx, s.point.sourceName(), func(ctx context.Context) error { return s.leaveWaiting(ctx, ps) })
 	if err != nil {
 		return err
 	}
-	return s.ended(ctx, ps, paid)
+	return s.waitPaymentsEnd(ctx, ps, paid)
 }
 
-// olderMined has the first version mined after the second was sent.
-func olderMined(ctx context.Context, s *stage) error {
+// playOlderVersion has the first version mined after the second was sent.
+func playOlderVersion(ctx context.Context, s *cellRun) error {
 	ps := s.newPayments()
-	if err := s.waiting(ctx, ps); err != nil {
+	if err := s.leaveWaiting(ctx, ps); err != nil {
 		return err
 	}
-	if err := s.out(ctx, ps[0], 2); err != nil {
+	if err := s.waitBroadcast(ctx, ps[0], 2); err != nil {
 		return err
 	}
-	s.provider.away(true)
-	defer s.provider.away(false)
-	lead, err := s.leads(ctx, ps[0])
+	s.provider.setDown(true)
+	defer s.provider.setDown(false)
+	lead, err := s.findTxLead(ctx, ps[0])
 	if err != nil {
 		return err
 	}
 	var older, newer string
 	var raw []byte
-	err = s.query(ctx, `
+	err = s.queryRow(ctx, `
 		SELECT a.tx_hash, a.raw, (SELECT tx_hash FROM dispatch_attempts b WHERE b.order_id = a.order_id AND b.raw IS NOT NULL ORDER BY version DESC LIMIT 1)
 		FROM dispatch_attempts a WHERE order_id = $1 AND version = 1`, []any{lead}, &older, &raw, &newer)
 	if err != nil {
 		return err
 	}
-	if err := s.net.instead(ctx, raw, newer); err != nil {
+	if err := s.net.mineInstead(ctx, raw, newer); err != nil {
 		return err
 	}
-	s.meanwhile = func(ctx context.Context) error { s.provider.away(false); return s.goOn(ctx) }
-	if err := s.outside(ctx); err != nil {
+	s.afterFault = func(ctx context.Context) error { s.provider.setDown(false); return s.releaseBroadcasts(ctx) }
+	if err := s.inflictOutside(ctx); err != nil {
 		return err
 	}
-	if err := s.ended(ctx, ps, paid); err != nil {
+	if err := s.waitPaymentsEnd(ctx, ps, paid); err != nil {
 		return err
 	}
 	for _, p := range ps {
-		if p.last.TxHash == nil || *p.last.TxHash != older {
-			return fmt.Errorf("the older version %s was mined, and the withdrawal names %v", older, p.last.TxHash)
+		if p.current.TxHash == nil || *p.current.TxHash != older {
+			return fmt.Errorf("the older version %s was mined, and the withdrawal names %v", older, p.current.TxHash)
 		}
 	}
 	return nil
 }
 
-// forkedAway is in a block that a fork takes away.
-func forkedAway(ctx context.Context, s *stage) error {
+// playForkedPayment is in a block that a fork takes away.
+func playForkedPayment(ctx context.Context, s *cellRun) error {
 	ps := s.newPayments()
-	if err := s.waiting(ctx, ps); err != nil {
+	if err := s.leaveWaiting(ctx, ps); err != nil {
 		return err
 	}
-	s.held = func(ctx context.Context) error { return s.net.fork(ctx) }
-	s.meanwhile = s.goOn
-	err := s.through(ctx, s.point.place(), func(ctx context.Context) error { return s.net.mine(ctx) })
+	s.atPoint = func(ctx context.Context) error { return s.net.forkBlock(ctx) }
+	s.afterFault = s.releaseBroadcasts
+	err := s.playThrough(ctx, s.point.sourceName(), func(ctx context.Context) error { return s.net.mineBlock(ctx) })
 	if err != nil {
 		return err
 	}
-	return s.ended(ctx, ps, paid)
+	return s.waitPaymentsEnd(ctx, ps, paid)
 }
 
-// reverted is refused by the token after it was signed.
-func reverted(ctx context.Context, s *stage) error {
+// playRevertedPayment is refused by the token after it was signed.
+func playRevertedPayment(ctx context.Context, s *cellRun) error {
 	p := s.newPayment()
-	release, err := s.hold(ctx, "W14", s.pay(p))
+	release, err := s.holdAtFailpoint(ctx, "W14", s.startPayments(p))
 	if err != nil {
 		return err
 	}
-	if err := s.net.refuse(ctx, s.token(), p.to); err != nil {
+	if err := s.net.refuseRecipient(ctx, s.contractAddress(), p.recipient); err != nil {
 		return err
 	}
-	if err := s.through(ctx, s.point.name, func(context.Context) error { return release() }); err != nil {
+	if err := s.playThrough(ctx, s.point.name, func(context.Context) error { return release() }); err != nil {
 		return err
 	}
-	return s.completed(ctx, p, failed)
+	return s.waitPaymentEnd(ctx, p, failed)
 }
 
-func ptr[T any](v T) *T { return &v }
+func pointerTo[T any](v T) *T { return &v }
 
-// cancelled is taken back while it waits in the pool: it ends either way, and
+// playCancel is taken back while it waits in the pool: it ends either way, and
 // in only one.
-func cancelled(ctx context.Context, s *stage) error {
+func playCancel(ctx context.Context, s *cellRun) error {
 	ps := s.newPayments()
-	if err := s.waiting(ctx, ps); err != nil {
+	if err := s.leaveWaiting(ctx, ps); err != nil {
 		return err
 	}
-	s.meanwhile = s.goOn
-	err := s.through(ctx, s.point.place(), func(ctx context.Context) error { return s.cancel(ctx, ps[0].made.WithdrawalID) })
+	s.afterFault = s.releaseBroadcasts
+	err := s.playThrough(ctx, s.point.sourceName(), func(ctx context.Context) error { return s.cancelOrder(ctx, ps[0].created.WithdrawalID) })
 	if err != nil {
 		return err
 	}
-	return s.ended(ctx, ps, paid, failed)
+	return s.waitPaymentsEnd(ctx, ps, paid, failed)
 }
 
-// cancel has the operator take an order back.
-func (s *stage) cancel(ctx context.Context, orderID string) error {
+// cancelOrder has the operator take an order back.
+func (s *cellRun) cancelOrder(ctx context.Context, orderID string) error {
 	desk := dispatch.New(s.tools.DB(), s.tools.Chains()[s.site.chain], nil, nil, nil, dispatch.Config{}, slog.New(slog.DiscardHandler))
-	return until(ctx, "the cancel is ordered", sceneMax, func(ctx context.Context) (bool, error) {
-		return desk.Cancel(ctx, orderID, audit.Operator("trial"))
+	return waitUntil(ctx, "the cancel is ordered", sceneMax, func(ctx context.Context) (bool, error) {
+		return desk.CancelOrder(ctx, orderID, audit.Operator("trial"))
 	})
 }
 
-// filled waits until the providers have the cancel of an order's slot.
-func (s *stage) filled(ctx context.Context, orderID string) error {
-	return until(ctx, "the cancel is out", sceneMax, func(ctx context.Context) (bool, error) {
+// waitCancelSent waits until the providers have the cancel of an order's slot.
+func (s *cellRun) waitCancelSent(ctx context.Context, orderID string) error {
+	return waitUntil(ctx, "the cancel is out", sceneMax, func(ctx context.Context) (bool, error) {
 		var n int
-		err := s.query(ctx, `SELECT count(*) FROM dispatch_attempts WHERE order_id = $1 AND act = 'CANCEL' AND last_answer ~ 'accepted|already'`, []any{orderID}, &n)
+		err := s.queryRow(ctx, `SELECT count(*) FROM dispatch_attempts WHERE order_id = $1 AND act = 'CANCEL' AND last_answer ~ 'accepted|already'`, []any{orderID}, &n)
 		return n > 0, err
 	})
 }
 
-// taken is taken back while it waits in the pool, and the cancel is what is mined.
-func taken(ctx context.Context, s *stage) error {
+// playMinedCancel is taken back while it waits in the pool, and the cancel is what is mined.
+func playMinedCancel(ctx context.Context, s *cellRun) error {
 	ps := s.newPayments()
-	if err := s.waiting(ctx, ps); err != nil {
+	if err := s.leaveWaiting(ctx, ps); err != nil {
 		return err
 	}
-	lead, err := s.leads(ctx, ps[0])
-	if err := errors.Join(err, s.cancel(ctx, lead)); err != nil {
+	lead, err := s.findTxLead(ctx, ps[0])
+	if err := errors.Join(err, s.cancelOrder(ctx, lead)); err != nil {
 		return err
 	}
-	if err := s.filled(ctx, lead); err != nil {
+	if err := s.waitCancelSent(ctx, lead); err != nil {
 		return err
 	}
-	if err := s.through(ctx, s.point.place(), s.goOn); err != nil {
+	if err := s.playThrough(ctx, s.point.sourceName(), s.releaseBroadcasts); err != nil {
 		return err
 	}
-	return s.ended(ctx, ps, failed)
+	return s.waitPaymentsEnd(ctx, ps, failed)
 }
 
-// deposit1 is a deposit through the point.
-func deposit1(ctx context.Context, s *stage) error {
+// playDeposit is a deposit through the point.
+func playDeposit(ctx context.Context, s *cellRun) error {
 	d := s.newDeposit(smallUnits)
-	if err := s.addressed(ctx, d); err != nil {
+	if err := s.createDepositAddress(ctx, d); err != nil {
 		return err
 	}
-	if err := s.through(ctx, s.point.place(), func(ctx context.Context) error { return s.send(ctx, d) }); err != nil {
+	if err := s.playThrough(ctx, s.point.sourceName(), func(ctx context.Context) error { return s.sendDeposit(ctx, d) }); err != nil {
 		return err
 	}
-	if err := s.net.topUp(ctx, s.town); err != nil {
+	if err := s.net.topUpFees(ctx, s.scenario); err != nil {
 		return err
 	}
-	return s.credited(ctx, d)
+	return s.waitCredited(ctx, d)
 }
 
-// screened1 is a deposit through the point whose sender is asked about: it is above the
+// playScreenedDeposit is a deposit through the point whose sender is asked about: it is above the
 // thresholds that its organization has for so long.
-func screened1(ctx context.Context, s *stage) error {
-	if err := s.thresholds(ctx, `"MEDIUM"`, `"0.01"`); err != nil {
+func playScreenedDeposit(ctx context.Context, s *cellRun) error {
+	if err := s.setThresholds(ctx, `"MEDIUM"`, `"0.01"`); err != nil {
 		return err
 	}
-	return errors.Join(deposit1(ctx, s), s.thresholds(context.WithoutCancel(ctx), "null", "null"))
+	return errors.Join(playDeposit(ctx, s), s.setThresholds(context.WithoutCancel(ctx), "null", "null"))
 }
 
-// thresholds are set as the operator sets them.
-func (t *town) thresholds(ctx context.Context, severity, usd string) error {
-	return t.set(ctx, org.Changes{"screeningSeverityThreshold": json.RawMessage(severity), "screeningUsdThreshold": json.RawMessage(usd)})
+// setThresholds are set as the operator sets them.
+func (t *scenario) setThresholds(ctx context.Context, severity, usd string) error {
+	return t.changeSettings(ctx, org.Changes{"screeningSeverityThreshold": json.RawMessage(severity), "screeningUsdThreshold": json.RawMessage(usd)})
 }
 
-// set changes settings of the organization as the operator does. The pool may hold
+// changeSettings changes settings of the organization as the operator does. The pool may hold
 // connections of a server that is gone, so it is tried until it is done.
-func (t *town) set(ctx context.Context, c org.Changes) error {
-	return until(ctx, "the settings are changed", sceneMax, func(ctx context.Context) (bool, error) {
+func (t *scenario) changeSettings(ctx context.Context, c org.Changes) error {
+	return waitUntil(ctx, "the settings are changed", sceneMax, func(ctx context.Context) (bool, error) {
 		err := t.tools.DB().InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-			_, err := org.Change(ctx, tx, audit.Operator("trial"), t.world.Info.OrganizationID, c)
+			_, err := org.ChangeSettings(ctx, tx, audit.Operator("trial"), t.world.Info.OrganizationID, c)
 			return err
 		})
 		return err == nil, err
 	})
 }
 
-// credited waits for the credit and compares the balance.
-func (s *stage) credited(ctx context.Context, d *deposit) error {
-	if err := s.booked(ctx, d); err != nil {
+// waitCredited waits for the credit and compares the balance.
+func (s *cellRun) waitCredited(ctx context.Context, d *deposit) error {
+	if err := s.waitBooked(ctx, d); err != nil {
 		return err
 	}
-	return s.has(ctx, d.customer, d.units)
+	return s.checkBalance(ctx, d.customer, d.units)
 }
 
-// rescanned sets the walk back below a deposit while it is being credited.
-func rescanned(ctx context.Context, s *stage) error {
-	s.held = func(ctx context.Context) error {
+// playRescan sets the walk back below a deposit while it is being credited.
+func playRescan(ctx context.Context, s *cellRun) error {
+	s.atPoint = func(ctx context.Context) error {
 		walker := scan.New(s.tools.DB(), scan.Config{Chain: s.site.chain, Reader: s.tools.Chains()[s.site.chain].Reader}, nil, slog.New(slog.DiscardHandler))
-		var at uint64
-		if err := s.query(ctx, `SELECT height - 8 FROM scan_cursors WHERE chain = $1`, []any{s.site.chain}, &at); err != nil {
+		var height uint64
+		if err := s.queryRow(ctx, `SELECT height - 8 FROM scan_cursors WHERE chain = $1`, []any{s.site.chain}, &height); err != nil {
 			return err
 		}
-		return walker.Rewind(ctx, at, audit.Operator("crash trial"))
+		return walker.Rewind(ctx, height, audit.Operator("crash trial"))
 	}
-	return screened1(ctx, s)
+	return playScreenedDeposit(ctx, s)
 }
 
-// twoWalkers has a second service alive: one walks, the other waits for it to fall.
-func twoWalkers(ctx context.Context, s *stage) error {
+// playTwoWalkers has a second service alive: one walks, the other waits for it to fall.
+func playTwoWalkers(ctx context.Context, s *cellRun) error {
 	if err := s.startSecond(ctx); err != nil {
 		return err
 	}
-	err := deposit1(ctx, s)
+	err := playDeposit(ctx, s)
 	if err == nil {
-		err = s.drained(ctx, drainMax)
+		err = s.waitDrained(ctx, drainMax)
 	}
 	return errors.Join(err, s.endSecond())
 }
 
-// seen is a deposit in the newest block, shown and not final, with its bytes.
-func (s *stage) seen(ctx context.Context, d *deposit) ([]byte, error) {
-	if err := s.addressed(ctx, d); err != nil {
+// showDeposit is a deposit in the newest block, shown and not final, with its bytes.
+func (s *cellRun) showDeposit(ctx context.Context, d *deposit) ([]byte, error) {
+	if err := s.createDepositAddress(ctx, d); err != nil {
 		return nil, err
 	}
-	s.still()
-	if err := s.send(ctx, d); err != nil {
+	s.holdBroadcasts()
+	if err := s.sendDeposit(ctx, d); err != nil {
 		return nil, err
 	}
-	if err := s.net.mine(ctx); err != nil {
+	if err := s.net.mineBlock(ctx); err != nil {
 		return nil, err
 	}
-	if err := s.shown(ctx, d, "CONFIRMING"); err != nil {
+	if err := s.waitShown(ctx, d, "CONFIRMING"); err != nil {
 		return nil, err
 	}
-	return s.net.raw(ctx, d.tx)
+	return s.net.rawTransaction(ctx, d.tx)
 }
 
-func (s *stage) shown(ctx context.Context, d *deposit, status string) error {
-	return until(ctx, "the deposit is "+status, sceneMax, func(ctx context.Context) (bool, error) {
-		var is string
-		err := s.query(ctx, `SELECT coalesce(string_agg(status, ','), '') FROM deposits WHERE customer_id = $1`, []any{d.customer}, &is)
-		if err == nil && is != status {
-			err = fmt.Errorf("it is %q", is)
+func (s *cellRun) waitShown(ctx context.Context, d *deposit, status string) error {
+	return waitUntil(ctx, "the deposit is "+status, sceneMax, func(ctx context.Context) (bool, error) {
+		var current string
+		err := s.queryRow(ctx, `SELECT coalesce(string_agg(status, ','), '') FROM deposits WHERE customer_id = $1`, []any{d.customer}, &current)
+		if err == nil && current != status {
+			err = fmt.Errorf("it is %q", current)
 		}
 		return err == nil, err
 	})
 }
 
-// forkFound is a deposit that a fork takes away and that comes back.
-func forkFound(ctx context.Context, s *stage) error {
+// playForkedDeposit is a deposit that a fork takes away and that comes back.
+func playForkedDeposit(ctx context.Context, s *cellRun) error {
 	d := s.newDeposit(smallUnits)
-	raw, err := s.seen(ctx, d)
+	raw, err := s.showDeposit(ctx, d)
 	if err != nil {
 		return err
 	}
-	s.meanwhile = func(ctx context.Context) error {
-		return errors.Join(s.net.again(ctx, raw), s.goOn(ctx))
+	s.afterFault = func(ctx context.Context) error {
+		return errors.Join(s.net.resendTransaction(ctx, raw), s.releaseBroadcasts(ctx))
 	}
-	err = s.through(ctx, s.point.name, func(ctx context.Context) error { return s.net.fork(ctx) })
+	err = s.playThrough(ctx, s.point.name, func(ctx context.Context) error { return s.net.forkBlock(ctx) })
 	if err != nil {
 		return err
 	}
-	return s.credited(ctx, d)
+	return s.waitCredited(ctx, d)
 }
 
-// includedAgain is in another block, at another place of it, after a fork.
-func includedAgain(ctx context.Context, s *stage) error {
+// playReincludedDeposit is in another block, at another place of it, after a fork.
+func playReincludedDeposit(ctx context.Context, s *cellRun) error {
 	d := s.newDeposit(smallUnits)
-	raw, err := s.seen(ctx, d)
+	raw, err := s.showDeposit(ctx, d)
 	if err != nil {
 		return err
 	}
-	if err := s.net.fork(ctx); err != nil {
+	if err := s.net.forkBlock(ctx); err != nil {
 		return err
 	}
-	if err := s.shown(ctx, d, "ORPHANED"); err != nil {
+	if err := s.waitShown(ctx, d, "ORPHANED"); err != nil {
 		return err
 	}
-	s.meanwhile = s.goOn
-	err = s.through(ctx, s.point.name, func(ctx context.Context) error {
-		return s.net.fork(ctx, raw)
+	s.afterFault = s.releaseBroadcasts
+	err = s.playThrough(ctx, s.point.name, func(ctx context.Context) error {
+		return s.net.forkBlock(ctx, raw)
 	})
 	if err != nil {
 		return err
 	}
-	return s.credited(ctx, d)
+	return s.waitCredited(ctx, d)
 }
 
-// undecodable is a block whose receipts are nonsense for a while: the walk
+// playUndecodableBlock is a block whose receipts are nonsense for a while: the walk
 // stands before it, over the fault, and does not skip it.
-func undecodable(ctx context.Context, s *stage) error {
+func playUndecodableBlock(ctx context.Context, s *cellRun) error {
 	d := s.newDeposit(smallUnits)
-	if err := s.addressed(ctx, d); err != nil {
+	if err := s.createDepositAddress(ctx, d); err != nil {
 		return err
 	}
-	s.provider.garble(d.address)
-	defer s.provider.garble("")
-	if err := s.send(ctx, d); err != nil {
+	s.provider.corruptBlocks(d.address)
+	defer s.provider.corruptBlocks("")
+	if err := s.sendDeposit(ctx, d); err != nil {
 		return err
 	}
-	block, err := s.net.height(ctx, d.tx)
+	block, err := s.net.waitHeight(ctx, d.tx)
 	if err != nil {
 		return err
 	}
 	standing := func() error {
-		return until(ctx, "the walk stands before the block", sceneMax, func(ctx context.Context) (bool, error) {
-			head, behind, err := s.net.head(ctx)
+		return waitUntil(ctx, "the walk stands before the block", sceneMax, func(ctx context.Context) (bool, error) {
+			head, lag, err := s.net.readHead(ctx)
 			if err != nil {
 				return false, err
 			}
-			var at uint64
-			if err := s.query(ctx, `SELECT height FROM scan_cursors WHERE chain = $1`, []any{s.site.chain}, &at); err != nil {
+			var height uint64
+			if err := s.queryRow(ctx, `SELECT height FROM scan_cursors WHERE chain = $1`, []any{s.site.chain}, &height); err != nil {
 				return false, err
 			}
-			if at >= block {
-				return false, fmt.Errorf("it went over block %d to %d", block, at)
+			if height >= block {
+				return false, fmt.Errorf("it went over block %d to %d", block, height)
 			}
-			return head > block+2*behind && at == block-1, nil
+			return head > block+2*lag && height == block-1, nil
 		})
 	}
 	if err := standing(); err != nil {
 		return err
 	}
-	if err := s.outside(ctx); err != nil {
+	if err := s.inflictOutside(ctx); err != nil {
 		return err
 	}
 	if err := standing(); err != nil {
 		return err
 	}
-	s.provider.garble("")
-	return s.credited(ctx, d)
+	s.provider.corruptBlocks("")
+	return s.waitCredited(ctx, d)
 }
 
-// swept1 is a deposit that is worth a sweep, which needs gas first.
-func swept1(ctx context.Context, s *stage) error {
+// playSweep is a deposit that is worth a sweep, which needs gas first.
+func playSweep(ctx context.Context, s *cellRun) error {
 	d := s.newDeposit(largeUnits)
-	if err := s.addressed(ctx, d); err != nil {
+	if err := s.createDepositAddress(ctx, d); err != nil {
 		return err
 	}
-	if err := s.through(ctx, s.point.name, func(ctx context.Context) error { return s.send(ctx, d) }); err != nil {
+	if err := s.playThrough(ctx, s.point.name, func(ctx context.Context) error { return s.sendDeposit(ctx, d) }); err != nil {
 		return err
 	}
-	if err := s.credited(ctx, d); err != nil {
+	if err := s.waitCredited(ctx, d); err != nil {
 		return err
 	}
-	return s.emptied(ctx, d)
+	return s.waitSwept(ctx, d)
 }
 
-// emptied waits until nothing is left at a deposit's address, as the chain says.
-func (t *town) emptied(ctx context.Context, d *deposit) error {
-	return until(ctx, "the address is swept", drainMax, func(ctx context.Context) (bool, error) {
-		left, err := t.net.holds(ctx, t.token(), d.address)
+// waitSwept waits until nothing is left at a deposit's address, as the chain says.
+func (t *scenario) waitSwept(ctx context.Context, d *deposit) error {
+	return waitUntil(ctx, "the address is swept", drainMax, func(ctx context.Context) (bool, error) {
+		left, err := t.net.readBalance(ctx, t.contractAddress(), d.address)
 		if err == nil && left.Sign() != 0 {
 			err = fmt.Errorf("it holds %s", left)
 		}
@@ -477,88 +481,88 @@ func (t *town) emptied(ctx context.Context, d *deposit) error {
 	})
 }
 
-// sweptTwice gets a second deposit at the same address while the sweep of the
+// playSecondDeposit gets a second deposit at the same address while the sweep of the
 // first is about to be signed.
-func sweptTwice(ctx context.Context, s *stage) error {
+func playSecondDeposit(ctx context.Context, s *cellRun) error {
 	d := s.newDeposit(largeUnits)
-	if err := s.addressed(ctx, d); err != nil {
+	if err := s.createDepositAddress(ctx, d); err != nil {
 		return err
 	}
-	s.held = func(ctx context.Context) error {
-		if err := s.send(ctx, d); err != nil {
+	s.atPoint = func(ctx context.Context) error {
+		if err := s.sendDeposit(ctx, d); err != nil {
 			return err
 		}
-		d.credited = 2
-		return s.booked(ctx, d)
+		d.creditedCount = 2
+		return s.waitBooked(ctx, d)
 	}
-	if err := s.through(ctx, s.point.name, func(ctx context.Context) error { return s.send(ctx, d) }); err != nil {
+	if err := s.playThrough(ctx, s.point.name, func(ctx context.Context) error { return s.sendDeposit(ctx, d) }); err != nil {
 		return err
 	}
-	if err := s.booked(ctx, d); err != nil {
+	if err := s.waitBooked(ctx, d); err != nil {
 		return err
 	}
-	if err := s.has(ctx, d.customer, new(big.Int).Mul(d.units, big.NewInt(2))); err != nil {
+	if err := s.checkBalance(ctx, d.customer, new(big.Int).Mul(d.units, big.NewInt(2))); err != nil {
 		return err
 	}
-	return s.emptied(ctx, d)
+	return s.waitSwept(ctx, d)
 }
 
-// endpointGone deletes an endpoint that has failed once: nothing more goes there.
-func endpointGone(ctx context.Context, s *stage) error {
+// playDeletedEndpoint deletes an endpoint that has failed once: nothing more goes there.
+func playDeletedEndpoint(ctx context.Context, s *cellRun) error {
 	var hook struct{ EndpointID, Secret string }
 	path := "/gone-" + s.name
-	s.receiver.expect(path, "", true)
-	status, err := s.call(ctx, http.MethodPost, "/webhook-endpoints", map[string]any{
+	s.receiver.expectPath(path, "", true)
+	status, err := s.callAPI(ctx, http.MethodPost, "/webhook-endpoints", map[string]any{
 		"url": s.receiver.url + path, "events": []webhook.Type{webhook.CustomerWithdraw},
 	}, &hook)
 	if err != nil || status != http.StatusCreated {
 		return fmt.Errorf("register a second webhook: %d %w", status, err)
 	}
-	s.receiver.expect(path, hook.Secret, true)
+	s.receiver.expectPath(path, hook.Secret, true)
 	p := s.newPayment()
-	if err := s.pay(p)(ctx); err != nil {
+	if err := s.startPayments(p)(ctx); err != nil {
 		return err
 	}
-	err = until(ctx, "the second webhook was tried", reachMax, func(context.Context) (bool, error) { return s.receiver.count(path) > 0, nil })
+	err = waitUntil(ctx, "the second webhook was tried", reachMax, func(context.Context) (bool, error) { return s.receiver.countPosts(path) > 0, nil })
 	if err != nil {
 		return err
 	}
-	if _, err := s.call(ctx, http.MethodDelete, "/webhook-endpoints/"+hook.EndpointID, nil, nil); err != nil {
+	if _, err := s.callAPI(ctx, http.MethodDelete, "/webhook-endpoints/"+hook.EndpointID, nil, nil); err != nil {
 		return err
 	}
-	if err := s.outside(ctx); err != nil {
+	if err := s.inflictOutside(ctx); err != nil {
 		return err
 	}
-	if err := s.completed(ctx, p, paid); err != nil {
+	if err := s.waitPaymentEnd(ctx, p, paid); err != nil {
 		return err
 	}
-	if n := s.receiver.count(path); n != 1 {
+	if n := s.receiver.countPosts(path); n != 1 {
 		return fmt.Errorf("the deleted endpoint got %d posts, want the one before", n)
 	}
 	return nil
 }
 
-// overslept is stopped with a delivery that was answered and not recorded, for
+// playExpiredLease is stopped with a delivery that was answered and not recorded, for
 // longer than its lease: the second service delivers again, with the same body,
 // and the first's record comes too late to count.
-func overslept(ctx context.Context, s *stage) error {
-	s.whole = leaseAndMore
+func playExpiredLease(ctx context.Context, s *cellRun) error {
+	s.stopDuration = leaseAndMore
 	p := s.newPayment()
-	if err := s.through(ctx, s.point.place(), s.pay(p)); err != nil {
+	if err := s.playThrough(ctx, s.point.sourceName(), s.startPayments(p)); err != nil {
 		return err
 	}
-	if err := s.completed(ctx, p, paid); err != nil {
+	if err := s.waitPaymentEnd(ctx, p, paid); err != nil {
 		return err
 	}
 	for _, eventID := range []webhook.Type{webhook.CustomerWithdraw} {
-		var again int
-		err := s.query(ctx, `SELECT coalesce(max(attempts), 0) FROM deliveries d JOIN events e USING (event_id) WHERE e.resource_id = $1 AND e.type = $2`,
-			[]any{p.made.WithdrawalID, string(eventID)}, &again)
+		var attempts int
+		err := s.queryRow(ctx, `SELECT coalesce(max(attempts), 0) FROM deliveries d JOIN events e USING (event_id) WHERE e.resource_id = $1 AND e.type = $2`,
+			[]any{p.created.WithdrawalID, string(eventID)}, &attempts)
 		if err != nil {
 			return err
 		}
-		if again != 1 {
-			return fmt.Errorf("%d attempts were recorded, want the one of who held the lease last", again)
+		if attempts != 1 {
+			return fmt.Errorf("%d attempts were recorded, want the one of who held the lease last", attempts)
 		}
 	}
 	return nil

@@ -22,30 +22,32 @@ import (
 // solana is surfpool. It runs what it is sent at once, so what waits there waits at the
 // provider, as on a network that is too full for it.
 type solana struct {
-	plain
+	simpleNetwork
 	node *surfpool.Node
 }
 
-func openSolana(w *localworld.World) network { return solana{node: w.Solana()} }
+func openSolana(w *localworld.World) network { return solana{node: w.SolanaNode()} }
 
-func (s solana) url() string                    { return s.node.URL }
-func (s solana) mine(ctx context.Context) error { return s.node.Mine(ctx, 1) }
-func (solana) every() time.Duration             { return 40 * time.Millisecond } // 31 blocks until one is final
+func (s solana) nodeURL() string                     { return s.node.URL }
+func (s solana) mineBlock(ctx context.Context) error { return s.node.MineBlocks(ctx, 1) }
+func (solana) blockInterval() time.Duration          { return 40 * time.Millisecond } // 31 blocks until one is final
 
-// ahead is more than the walk is behind at any time, and less than what the state of a
+// blocksAheadMax is more than the walk is behind at any time, and less than what the state of a
 // block is kept for: blocks this quick are more than a busy machine can walk.
-func (solana) ahead() uint64 { return 4 * surfpool.Finality }
+func (solana) blocksAheadMax() uint64 { return 4 * surfpool.Finality }
 
-func (solana) sends() string            { return "sendTransaction" }
-func (solana) pool(t *town, waits bool) { t.provider.forget(waits) }
-func (s solana) truth() truth           { return solanaTruth{oracle.OpenSolana(s.node.URL, s.node.Slot()-1)} }
-
-func (s solana) head(context.Context) (height, behind uint64, err error) {
-	return s.node.Slot() - 1, surfpool.Finality, nil
+func (solana) sendMethod() string               { return "sendTransaction" }
+func (solana) holdPool(t *scenario, waits bool) { t.provider.setForgetting(waits) }
+func (s solana) openOracle() truth {
+	return solanaTruth{oracle.OpenSolana(s.node.URL, s.node.CurrentSlot()-1)}
 }
 
-func (s solana) height(ctx context.Context, tx string) (slot uint64, err error) {
-	err = until(ctx, "the transaction is in a block", sceneMax, func(ctx context.Context) (bool, error) {
+func (s solana) readHead(context.Context) (height, lag uint64, err error) {
+	return s.node.CurrentSlot() - 1, surfpool.Finality, nil
+}
+
+func (s solana) waitHeight(ctx context.Context, tx string) (slot uint64, err error) {
+	err = waitUntil(ctx, "the transaction is in a block", sceneMax, func(ctx context.Context) (bool, error) {
 		var answer struct{ Value []*struct{ Slot uint64 } }
 		err := s.node.RPC.CallContext(ctx, &answer, "getSignatureStatuses", []string{tx})
 		if err != nil || len(answer.Value) != 1 || answer.Value[0] == nil {
@@ -57,86 +59,86 @@ func (s solana) height(ctx context.Context, tx string) (slot uint64, err error) 
 	return slot, err
 }
 
-// readied waits for the treasury's places.
-func (solana) readied(ctx context.Context, t *town) error {
-	return until(ctx, "the treasury has its places", drainMax, func(ctx context.Context) (bool, error) {
-		var is string
-		err := t.query(ctx, `SELECT concat_ws(' ', count(*) FILTER (WHERE status = 'DONE'), count(*) FILTER (WHERE status = 'OPEN')) FROM places`, nil, &is)
-		if err == nil && (is == "0 0" || is[len(is)-2:] != " 0") {
-			err = errors.New("done and open: " + is)
+// waitReady waits for the treasury's places.
+func (solana) waitReady(ctx context.Context, t *scenario) error {
+	return waitUntil(ctx, "the treasury has its places", drainMax, func(ctx context.Context) (bool, error) {
+		var counts string
+		err := t.queryRow(ctx, `SELECT concat_ws(' ', count(*) FILTER (WHERE status = 'DONE'), count(*) FILTER (WHERE status = 'OPEN')) FROM places`, nil, &counts)
+		if err == nil && (counts == "0 0" || counts[len(counts)-2:] != " 0") {
+			err = errors.New("done and open: " + counts)
 		}
 		return err == nil, err
 	})
 }
 
-func (solana) nobody(seed []byte) string {
+func (solana) unusedAddress(seed []byte) string {
 	sum := sha256.Sum256(seed)
 	return string(surfpool.AddressOf(ed25519.NewKeyFromSeed(sum[:])))
 }
 
-func (s solana) holds(ctx context.Context, token, who string) (*big.Int, error) {
-	return oracle.OpenSolana(s.node.URL, 0).Holds(ctx, token, who)
+func (s solana) readBalance(ctx context.Context, token, account string) (*big.Int, error) {
+	return oracle.OpenSolana(s.node.URL, 0).Holds(ctx, token, account)
 }
 
-func token(mint string) surfpool.Mint {
+func tokenMint(mint string) surfpool.Mint {
 	return surfpool.Mint{Address: chain.Address(mint), Program: solanatx.TokenProgram, Decimals: 6}
 }
 
-// refuse freezes the token account, which is made where there is none.
-func (s solana) refuse(ctx context.Context, mint, who string) error {
-	m, faucet, owner := token(mint), s.node.FaucetAddress(), chain.Address(who)
-	_, err := s.node.Do(ctx, surfpool.Transaction{
-		Keys:         []ed25519.PrivateKey{s.node.Faucet()},
-		Instructions: []surfpool.Instruction{m.Create(faucet, owner), m.Freeze(m.Account(owner), faucet)},
+// refuseRecipient freezes the token account, which is made where there is none.
+func (s solana) refuseRecipient(ctx context.Context, mint, account string) error {
+	m, faucet, owner := tokenMint(mint), s.node.FaucetAddress(), chain.Address(account)
+	_, err := s.node.SendAndCheck(ctx, surfpool.Transaction{
+		Keys:         []ed25519.PrivateKey{s.node.FaucetPrivateKey()},
+		Instructions: []surfpool.Instruction{m.CreateAccount(faucet, owner), m.FreezeAccount(m.AssociatedAccount(owner), faucet)},
 	})
 	return err
 }
 
-func (s solana) stranger(ctx context.Context, mint string, units *big.Int) (stranger, error) {
+func (s solana) newStranger(ctx context.Context, mint string, units *big.Int) (externalAccount, error) {
 	key, err := surfpool.NewKey()
 	if err != nil {
-		return stranger{}, err
+		return externalAccount{}, err
 	}
-	m, from := token(mint), surfpool.AddressOf(key)
-	if _, err := s.node.Pay(ctx, from, surfpool.LamportsPerSOL); err != nil {
-		return stranger{}, err
+	m, sender := tokenMint(mint), surfpool.AddressOf(key)
+	if _, err := s.node.PayLamports(ctx, sender, surfpool.LamportsPerSOL); err != nil {
+		return externalAccount{}, err
 	}
-	_, err = s.node.PayToken(ctx, m.Address, from, units.Uint64())
-	return stranger{string(from), func(ctx context.Context, _, to string, units *big.Int) (string, error) {
-		owner := chain.Address(to)
-		tx, err := s.node.Do(ctx, surfpool.Transaction{
+	_, err = s.node.PayToken(ctx, m.Address, sender, units.Uint64())
+	return externalAccount{string(sender), func(ctx context.Context, _, recipient string, units *big.Int) (string, error) {
+		owner := chain.Address(recipient)
+		tx, err := s.node.SendAndCheck(ctx, surfpool.Transaction{
 			Keys:         []ed25519.PrivateKey{key},
-			Instructions: []surfpool.Instruction{m.Create(from, owner), m.Transfer(m.Account(from), m.Account(owner), from, units.Uint64())},
+			Instructions: []surfpool.Instruction{m.CreateAccount(sender, owner), m.TransferTokens(m.AssociatedAccount(sender), m.AssociatedAccount(owner), sender, units.Uint64())},
 		})
 		return string(tx), err
 	}}, err
 }
 
-// instead needs to do nothing about the other: it reached nobody.
-func (s solana) instead(ctx context.Context, raw []byte, _ string) error {
+// mineInstead needs to do nothing about the other: it reached nobody.
+func (s solana) mineInstead(ctx context.Context, raw []byte, _ string) error {
 	if _, err := s.node.SendRaw(ctx, raw); err != nil {
 		return err
 	}
-	return s.mine(ctx)
+	return s.mineBlock(ctx)
 }
 
 var errNoForks = errors.New("surfpool has no forks")
 
-func (solana) fork(context.Context, ...[]byte) error       { return errNoForks }
-func (solana) raw(context.Context, string) ([]byte, error) { return nil, errNoForks }
-func (solana) again(context.Context, []byte) error         { return errNoForks }
-func (solana) id(text string) (string, error) {
+func (solana) forkBlock(context.Context, ...[]byte) error             { return errNoForks }
+func (solana) rawTransaction(context.Context, string) ([]byte, error) { return nil, errNoForks }
+func (solana) resendTransaction(context.Context, []byte) error        { return errNoForks }
+func (solana) transactionID(text string) (string, error) {
 	raw, err := base64.StdEncoding.DecodeString(text)
 	if err != nil {
 		return "", err
 	}
-	_, hash, err := solanatx.Open(raw)
+	_, hash, err := solanatx.VerifySigned(raw)
 	return string(hash), err
 }
 
-// ran gives what failed the next nonce. Later would be too late: surfpool would run what
+// settleRun gives what failed the next nonce. Later would be too late: surfpool would run what
 // replaces it in the same place as well, and charge for both.
-func (s solana) ran(ctx context.Context, text string) error {
+func (s solana) settleRun(ctx context.Context, text string) error {
 	raw, err := base64.StdEncoding.DecodeString(text)
 	if err != nil {
 		return err
@@ -145,10 +147,10 @@ func (s solana) ran(ctx context.Context, text string) error {
 	if err != nil {
 		return nil // it makes a place and is in none
 	}
-	return s.node.AfterFailure(ctx, hash, solanatx.Lease(tx.NonceAccount, tx.NonceValue))
+	return s.node.AdvanceFailedNonce(ctx, hash, solanatx.SlotKey(tx.NonceAccount, tx.NonceValue))
 }
 
-func (solana) spoil(method string, answer []byte, address string) (json.RawMessage, bool) {
+func (solana) corruptAnswer(method string, answer []byte, address string) (json.RawMessage, bool) {
 	return json.RawMessage(`{"transactions": "none"}`), method == "getBlock" && bytes.Contains(answer, []byte(address))
 }
 

@@ -13,48 +13,48 @@ import (
 	"time"
 )
 
-// wire stands between the service and PostgreSQL. It can cut every connection,
+// databaseProxy stands between the service and PostgreSQL. It can cut every connection,
 // and it can take away the answers to COMMIT: the server has them, the service
 // never hears.
-type wire struct {
-	listener net.Listener
-	target   string
-	mute     atomic.Bool  // answers to COMMIT do not come through
-	muted    atomic.Int64 // how many did not
+type databaseProxy struct {
+	listener       net.Listener
+	target         string
+	dropAnswers    atomic.Bool  // answers to COMMIT do not come through
+	droppedAnswers atomic.Int64 // how many did not
 
 	mu    sync.Mutex
 	conns map[net.Conn]bool
 	wg    sync.WaitGroup
 }
 
-func newWire(target string) (*wire, error) {
+func newDatabaseProxy(target string) (*databaseProxy, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, err
 	}
-	w := &wire{listener: l, target: target, conns: map[net.Conn]bool{}}
+	w := &databaseProxy{listener: l, target: target, conns: map[net.Conn]bool{}}
 	w.wg.Go(func() {
 		for {
 			c, err := l.Accept()
 			if err != nil {
 				return
 			}
-			w.wg.Go(func() { w.serve(c) })
+			w.wg.Go(func() { w.proxyConn(c) })
 		}
 	})
 	return w, nil
 }
 
-func (w *wire) address() string { return w.listener.Addr().String() }
+func (w *databaseProxy) listenAddress() string { return w.listener.Addr().String() }
 
-func (w *wire) close() {
+func (w *databaseProxy) closeProxy() {
 	w.listener.Close()
-	w.cut()
+	w.cutConns()
 	w.wg.Wait()
 }
 
-// cut closes every connection, on both sides.
-func (w *wire) cut() {
+// cutConns closes every connection, on both sides.
+func (w *databaseProxy) cutConns() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for c := range w.conns {
@@ -63,21 +63,21 @@ func (w *wire) cut() {
 	clear(w.conns)
 }
 
-func (w *wire) track(c net.Conn) {
+func (w *databaseProxy) trackConn(c net.Conn) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.conns[c] = true
 }
 
-func (w *wire) serve(client net.Conn) {
+func (w *databaseProxy) proxyConn(client net.Conn) {
 	defer client.Close()
 	server, err := net.Dial("tcp", w.target)
 	if err != nil {
 		return
 	}
 	defer server.Close()
-	w.track(client)
-	w.track(server)
+	w.trackConn(client)
+	w.trackConn(server)
 	var silent atomic.Bool
 	var pipes sync.WaitGroup
 	pipes.Go(func() {
@@ -87,7 +87,7 @@ func (w *wire) serve(client net.Conn) {
 		for {
 			n, err := client.Read(buf)
 			if n > 0 {
-				if w.mute.Load() && bytes.Contains(buf[:n], []byte("commit\x00")) {
+				if w.dropAnswers.Load() && bytes.Contains(buf[:n], []byte("commit\x00")) {
 					silent.Store(true)
 				}
 				if _, err := server.Write(buf[:n]); err != nil {
@@ -107,7 +107,7 @@ func (w *wire) serve(client net.Conn) {
 			n, err := server.Read(buf)
 			if n > 0 {
 				if silent.Load() {
-					w.muted.Add(1)
+					w.droppedAnswers.Add(1)
 				} else if _, err := client.Write(buf[:n]); err != nil {
 					return
 				}
@@ -124,40 +124,40 @@ func (w *wire) serve(client net.Conn) {
 	delete(w.conns, server)
 }
 
-// lie is what a provider does with a transaction that it is given.
-type lie string
+// providerFault is what a provider does with a transaction that it is given.
+type providerFault string
 
 const (
-	honest  lie = ""
-	unread  lie = "W15" // takes it, and the answer is not read
-	refused lie = "W16" // takes it and answers with an error
-	swallow lie = "W17" // answers that it took it, and forgets it
+	noFault         providerFault = ""
+	answerUnread    providerFault = "W15" // takes it, and the answer is not read
+	answerError     providerFault = "W16" // takes it and answers with an error
+	answerForgotten providerFault = "W17" // answers that it took it, and forgets it
 )
 
-// provider stands between the service and the chain.
-type provider struct {
+// providerProxy stands between the service and the chain.
+type providerProxy struct {
 	net    network
 	server *http.Server
 	url    string
 	client *http.Client
 
-	mu      sync.Mutex
-	conns   map[net.Conn]bool
-	lie     lie
-	met     chan struct{} // closed when a lie was reached
-	open    chan struct{} // closed to let the lie go on
-	garbled string        // blocks with something for this address are nonsense
-	forgets bool          // takes transactions, and forgets them all
-	down    bool
+	mu             sync.Mutex
+	conns          map[net.Conn]bool
+	fault          providerFault
+	reached        chan struct{} // closed when a lie was reached
+	released       chan struct{} // closed to let the lie go on
+	corruptAddress string        // blocks with something for this address are nonsense
+	forgets        bool          // takes transactions, and forgets them all
+	isDown         bool
 }
 
-func newProvider(of network) (*provider, error) {
+func newProviderProxy(target network) (*providerProxy, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, err
 	}
-	p := &provider{net: of, url: "http://" + l.Addr().String(), conns: map[net.Conn]bool{}, client: &http.Client{Timeout: 30 * time.Second}}
-	p.server = &http.Server{Handler: http.HandlerFunc(p.serve), ReadHeaderTimeout: 10 * time.Second, ConnState: func(c net.Conn, s http.ConnState) {
+	p := &providerProxy{net: target, url: "http://" + l.Addr().String(), conns: map[net.Conn]bool{}, client: &http.Client{Timeout: 30 * time.Second}}
+	p.server = &http.Server{Handler: http.HandlerFunc(p.serveRequest), ReadHeaderTimeout: 10 * time.Second, ConnState: func(c net.Conn, s http.ConnState) {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		if s == http.StateClosed || s == http.StateHijacked {
@@ -170,9 +170,9 @@ func newProvider(of network) (*provider, error) {
 	return p, nil
 }
 
-func (p *provider) close() { _ = p.server.Close() }
+func (p *providerProxy) closeServer() { _ = p.server.Close() }
 
-func (p *provider) cut() {
+func (p *providerProxy) cutConns() {
 	p.mu.Lock()
 	conns := p.conns
 	p.conns = map[net.Conn]bool{}
@@ -182,36 +182,36 @@ func (p *provider) cut() {
 	}
 }
 
-// tell arms a lie for the next transaction; met is closed when it came, and
+// armFault arms a lie for the next transaction; met is closed when it came, and
 // calling honestly lets it go on and makes the provider honest.
-func (p *provider) tell(l lie) (met <-chan struct{}, honestly func()) {
+func (p *providerProxy) armFault(l providerFault) (reached <-chan struct{}, restore func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.lie, p.met, p.open = l, make(chan struct{}), make(chan struct{})
-	open := p.open
-	return p.met, sync.OnceFunc(func() { close(open) })
+	p.fault, p.reached, p.released = l, make(chan struct{}), make(chan struct{})
+	released := p.released
+	return p.reached, sync.OnceFunc(func() { close(released) })
 }
 
-// garble makes blocks with something for an address nonsense; "" ends it.
-func (p *provider) garble(address string) {
+// corruptBlocks makes blocks with something for an address nonsense; "" ends it.
+func (p *providerProxy) corruptBlocks(address string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.garbled = address
+	p.corruptAddress = address
 }
 
-// forget has transactions taken and forgotten, until it is over.
-func (p *provider) forget(on bool) {
+// setForgetting has transactions taken and forgotten, until it is over.
+func (p *providerProxy) setForgetting(enabled bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.forgets = on
+	p.forgets = enabled
 }
 
-func (p *provider) away(on bool) {
+func (p *providerProxy) setDown(down bool) {
 	p.mu.Lock()
-	p.down = on
+	p.isDown = down
 	p.mu.Unlock()
-	if on {
-		p.cut()
+	if down {
+		p.cutConns()
 	}
 }
 
@@ -222,7 +222,7 @@ type request struct {
 	Params []any           `json:"params"`
 }
 
-func (p *provider) serve(w http.ResponseWriter, r *http.Request) {
+func (p *providerProxy) serveRequest(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
 		return
@@ -230,40 +230,40 @@ func (p *provider) serve(w http.ResponseWriter, r *http.Request) {
 	var call request
 	_ = json.Unmarshal(body, &call) // a batch is passed on as it is
 	p.mu.Lock()
-	down, mine, met, open := p.down, honest, p.met, p.open
-	sends := call.Method == p.net.sends()
+	isDown, fault, reached, released := p.isDown, noFault, p.reached, p.released
+	sends := call.Method == p.net.sendMethod()
 	if sends {
-		mine, p.lie = p.lie, honest
+		fault, p.fault = p.fault, noFault
 	}
-	garbled, forgets := p.garbled, p.forgets
+	garbled, forgets := p.corruptAddress, p.forgets
 	p.mu.Unlock()
-	if down {
+	if isDown {
 		http.Error(w, "away", http.StatusBadGateway)
 		return
 	}
 	var answer []byte
-	if mine == swallow || sends && forgets {
-		answer, err = p.taken(call)
+	if fault == answerForgotten || sends && forgets {
+		answer, err = p.fakeAccepted(call)
 	} else {
-		answer, err = p.pass(body)
+		answer, err = p.forwardRequest(body)
 		if err == nil && sends {
-			err = p.ran(r.Context(), call, answer)
+			err = p.settleRun(r.Context(), call, answer)
 		}
 	}
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusBadGateway)
 		return
 	}
-	if mine != honest {
-		close(met)
-		<-open
+	if fault != noFault {
+		close(reached)
+		<-released
 	}
-	if mine == refused {
+	if fault == answerError {
 		http.Error(w, "bad gateway", http.StatusBadGateway)
 		return
 	}
 	if garbled != "" {
-		if nonsense, ok := p.net.spoil(call.Method, answer, garbled); ok {
+		if nonsense, ok := p.net.corruptAnswer(call.Method, answer, garbled); ok {
 			answer, err = json.Marshal(map[string]any{"jsonrpc": "2.0", "id": call.ID, "result": nonsense})
 		}
 		if err != nil {
@@ -274,8 +274,8 @@ func (p *provider) serve(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(answer)
 }
 
-func (p *provider) pass(body []byte) ([]byte, error) {
-	resp, err := p.client.Post(p.net.url(), "application/json", bytes.NewReader(body))
+func (p *providerProxy) forwardRequest(body []byte) ([]byte, error) {
+	resp, err := p.client.Post(p.net.nodeURL(), "application/json", bytes.NewReader(body))
 	if err != nil {
 		return nil, err
 	}
@@ -283,25 +283,25 @@ func (p *provider) pass(body []byte) ([]byte, error) {
 	return io.ReadAll(resp.Body)
 }
 
-// ran has the chain do what its node does not with a transaction that it took.
-func (p *provider) ran(ctx context.Context, call request, answer []byte) error {
-	var said struct{ Error json.RawMessage }
-	if err := json.Unmarshal(answer, &said); err != nil || len(call.Params) == 0 || len(said.Error) > 0 && string(said.Error) != "null" {
+// settleRun has the chain do what its node does not with a transaction that it took.
+func (p *providerProxy) settleRun(ctx context.Context, call request, answer []byte) error {
+	var response struct{ Error json.RawMessage }
+	if err := json.Unmarshal(answer, &response); err != nil || len(call.Params) == 0 || len(response.Error) > 0 && string(response.Error) != "null" {
 		return nil // it was not taken, and whoever asked sees why
 	}
 	text, _ := call.Params[0].(string)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), p.client.Timeout)
 	defer cancel()
-	return p.net.ran(ctx, text)
+	return p.net.settleRun(ctx, text)
 }
 
-// taken is the answer of a provider that took a transaction.
-func (p *provider) taken(call request) ([]byte, error) {
+// fakeAccepted is the answer of a provider that took a transaction.
+func (p *providerProxy) fakeAccepted(call request) ([]byte, error) {
 	if len(call.Params) == 0 {
 		return nil, errors.New("a transaction was sent without parameters")
 	}
 	text, _ := call.Params[0].(string)
-	id, err := p.net.id(text)
+	id, err := p.net.transactionID(text)
 	if err != nil {
 		return nil, err
 	}

@@ -25,42 +25,42 @@ const drillMax = 5 * time.Minute
 
 // Drill is one restore.
 type Drill struct {
-	Name string
-	What string
-	on   chain.Name // "": Ethereum
-	play func(ctx context.Context, h *house) error
+	Name      string
+	Title     string
+	chainName chain.Name // "": Ethereum
+	play      func(ctx context.Context, h *drillEnv) error
 }
 
 // Drills are all of them.
 var Drills = []Drill{
-	{Name: "backup", What: "the database goes back to an older base backup", play: func(ctx context.Context, h *house) error { return oldBackup(ctx, h, baseBackup{}) }},
-	{Name: "dump", What: "the database goes back to an older dump, on an empty cluster", play: func(ctx context.Context, h *house) error { return oldBackup(ctx, h, dump{}) }},
-	{Name: "solana", What: "the database goes back to an older base backup, with payments on Solana", on: chain.Solana, play: func(ctx context.Context, h *house) error { return oldBackup(ctx, h, baseBackup{}) }},
-	{Name: "bitcoin", What: "the database goes back to an older base backup, with payments on Bitcoin", on: chain.Bitcoin, play: func(ctx context.Context, h *house) error { return oldBackup(ctx, h, baseBackup{}) }},
-	{Name: "journal", What: "the signer's journal is lost", play: lostJournal},
-	{Name: "seed", What: "everything is lost but the seed's backup", play: emptyMachine},
-	{Name: "standby", What: "the primary dies under load, and a synchronous standby is promoted", play: standby},
-	{Name: "lagging", What: "the primary dies, and an asynchronous standby that lacks the last hour is promoted", play: lagging},
-	{Name: "swap", What: "the database goes back to an older base backup under a running service", play: swapped},
+	{Name: "backup", Title: "the database goes back to an older base backup", play: func(ctx context.Context, h *drillEnv) error { return playOldBackup(ctx, h, baseBackup{}) }},
+	{Name: "dump", Title: "the database goes back to an older dump, on an empty cluster", play: func(ctx context.Context, h *drillEnv) error { return playOldBackup(ctx, h, dump{}) }},
+	{Name: "solana", Title: "the database goes back to an older base backup, with payments on Solana", chainName: chain.Solana, play: func(ctx context.Context, h *drillEnv) error { return playOldBackup(ctx, h, baseBackup{}) }},
+	{Name: "bitcoin", Title: "the database goes back to an older base backup, with payments on Bitcoin", chainName: chain.Bitcoin, play: func(ctx context.Context, h *drillEnv) error { return playOldBackup(ctx, h, baseBackup{}) }},
+	{Name: "journal", Title: "the signer's journal is lost", play: playLostJournal},
+	{Name: "seed", Title: "everything is lost but the seed's backup", play: playEmptyMachine},
+	{Name: "standby", Title: "the primary dies under load, and a synchronous standby is promoted", play: playStandby},
+	{Name: "lagging", Title: "the primary dies, and an asynchronous standby that lacks the last hour is promoted", play: playLaggingStandby},
+	{Name: "swap", Title: "the database goes back to an older base backup under a running service", play: playSwap},
 }
 
 // Options say what is played.
 type Options struct {
 	Program string    // the coffer to play with
-	Only    []string  // names of drills; empty: all
-	Out     io.Writer // is told each step; nil: nobody
+	Names   []string  // names of drills; empty: all
+	Output  io.Writer // is told each step; nil: nobody
 }
 
 // Run plays drills one after another, each in a world of its own, and returns how
 // many failed. The error is about the choice; what failed is told.
 func Run(ctx context.Context, opts Options) (failed int, err error) {
-	for _, name := range opts.Only {
+	for _, name := range opts.Names {
 		if !slices.ContainsFunc(Drills, func(d Drill) bool { return d.Name == name }) {
 			return 0, fmt.Errorf("no drill is called %q", name)
 		}
 	}
-	if opts.Out == nil {
-		opts.Out = io.Discard
+	if opts.Output == nil {
+		opts.Output = io.Discard
 	}
 	type result struct {
 		name string
@@ -69,12 +69,12 @@ func Run(ctx context.Context, opts Options) (failed int, err error) {
 	}
 	var results []result
 	for _, d := range Drills {
-		if len(opts.Only) > 0 && !slices.Contains(opts.Only, d.Name) {
+		if len(opts.Names) > 0 && !slices.Contains(opts.Names, d.Name) {
 			continue
 		}
-		fmt.Fprintf(opts.Out, "%s: %s\n", d.Name, d.What)
+		fmt.Fprintf(opts.Output, "%s: %s\n", d.Name, d.Title)
 		began := time.Now()
-		err := play(ctx, opts, d)
+		err := playDrill(ctx, opts, d)
 		results = append(results, result{d.Name, time.Since(began), err})
 		if err != nil {
 			failed++
@@ -83,30 +83,30 @@ func Run(ctx context.Context, opts Options) (failed int, err error) {
 			return failed, ctx.Err()
 		}
 	}
-	fmt.Fprintln(opts.Out)
+	fmt.Fprintln(opts.Output)
 	for _, r := range results {
 		verdict := "passed"
 		if r.err != nil {
 			verdict = "FAILED: " + r.err.Error()
 		}
-		fmt.Fprintf(opts.Out, "%-8s %6.1fs  %s\n", r.name, r.took.Seconds(), verdict)
+		fmt.Fprintf(opts.Output, "%-8s %6.1fs  %s\n", r.name, r.took.Seconds(), verdict)
 	}
 	return failed, nil
 }
 
-func play(ctx context.Context, opts Options, d Drill) (err error) {
+func playDrill(ctx context.Context, opts Options, d Drill) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, drillMax)
 	defer cancel()
-	h := &house{program: opts.Program, out: opts.Out, on: cmp.Or(d.on, chain.Ethereum)}
+	h := &drillEnv{program: opts.Program, output: opts.Output, chainName: cmp.Or(d.chainName, chain.Ethereum)}
 	defer func() {
 		if err != nil {
-			fmt.Fprintf(opts.Out, "  FAILED  %v\n--- end of the service's log\n%s---\n", err, h.log())
+			fmt.Fprintf(opts.Output, "  FAILED  %v\n--- end of the service's log\n%s---\n", err, h.readLog())
 		}
-		if stopped := h.stop(); stopped != nil {
-			fmt.Fprintf(opts.Out, "  stopping: %v\n", stopped)
+		if stopped := h.stopAll(); stopped != nil {
+			fmt.Fprintf(opts.Output, "  stopping: %v\n", stopped)
 		}
 	}()
-	if err := h.step("a local chain, PostgreSQL and the service are up", func() error { return h.start(ctx) }); err != nil {
+	if err := h.playStep("a local chain, PostgreSQL and the service are up", func() error { return h.startWorld(ctx) }); err != nil {
 		return err
 	}
 	return d.play(ctx, h)

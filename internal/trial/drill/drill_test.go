@@ -14,11 +14,11 @@ import (
 func TestAfterARestoreNothingIsPaidTwice(t *testing.T) {
 	t.Parallel()
 	program := filepath.Join(t.TempDir(), "coffer")
-	if err := built.Program(t.Context(), ".", program, ""); err != nil {
+	if err := built.BuildProgram(t.Context(), ".", program, ""); err != nil {
 		t.Fatal(err)
 	}
 	var told strings.Builder
-	failed, err := Run(t.Context(), Options{Program: program, Only: []string{"journal", "bitcoin"}, Out: &told})
+	failed, err := Run(t.Context(), Options{Program: program, Names: []string{"journal", "bitcoin"}, Output: &told})
 	if err != nil || failed != 0 {
 		t.Errorf("got %d failed, %v, want none:\n%s", failed, err, &told)
 	}
@@ -27,7 +27,7 @@ func TestAfterARestoreNothingIsPaidTwice(t *testing.T) {
 
 func TestADrillThatIsNotThereIsRefused(t *testing.T) {
 	t.Parallel()
-	if _, err := Run(t.Context(), Options{Only: []string{"flood"}}); err == nil {
+	if _, err := Run(t.Context(), Options{Names: []string{"flood"}}); err == nil {
 		t.Error("got no error, want one")
 	}
 }

@@ -35,11 +35,11 @@ const (
 	commandMax = 60 * time.Second
 )
 
-// house is a kept local world, whose service is a real process, and everybody
+// drillEnv is a kept local world, whose service is a real process, and everybody
 // around it.
-type house struct {
+type drillEnv struct {
 	program string
-	out     io.Writer
+	output  io.Writer
 
 	dir        string
 	world      *localworld.World
@@ -47,42 +47,42 @@ type house struct {
 	oracle     *oracle.Chain // of Ethereum
 	integrator *integrator
 	mint       localworld.Mint // what is paid
-	on         chain.Name
+	chainName  chain.Name
 	net        network
 	key        string // of the API
 
 	standby  *local.Cluster // follows the world's database, where a drill has one
 	promoted *local.Cluster // the standby, once it takes the writes
 
-	mining   atomic.Bool
-	stopMine context.CancelFunc
-	mined    sync.WaitGroup
+	mining     atomic.Bool
+	stopMine   context.CancelFunc
+	miningDone sync.WaitGroup
 
 	payments []*payment
 	deposits []*deposit
 }
 
-// step does something and tells how long it took.
-func (h *house) step(what string, do func() error) error {
+// playStep does something and tells how long it took.
+func (h *drillEnv) playStep(title string, task func() error) error {
 	began := time.Now()
-	if err := do(); err != nil {
-		return fmt.Errorf("%s: %w", what, err)
+	if err := task(); err != nil {
+		return fmt.Errorf("%s: %w", title, err)
 	}
-	fmt.Fprintf(h.out, "  %5.1fs  %s\n", time.Since(began).Seconds(), what)
+	fmt.Fprintf(h.output, "  %5.1fs  %s\n", time.Since(began).Seconds(), title)
 	return nil
 }
 
-// steps plays steps in order.
-func (h *house) steps(all ...any) error {
-	for i := 0; i < len(all); i += 2 {
-		if err := h.step(all[i].(string), all[i+1].(func() error)); err != nil {
+// playSteps plays steps in order.
+func (h *drillEnv) playSteps(steps ...any) error {
+	for i := 0; i < len(steps); i += 2 {
+		if err := h.playStep(steps[i].(string), steps[i+1].(func() error)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (h *house) start(ctx context.Context) (err error) {
+func (h *drillEnv) startWorld(ctx context.Context) (err error) {
 	if h.dir, err = os.MkdirTemp("", "coffer-drill-"); err != nil {
 		return err
 	}
@@ -91,7 +91,7 @@ func (h *house) start(ctx context.Context) (err error) {
 		return err
 	}
 	h.world, err = localworld.Start(ctx, localworld.Options{
-		Dir: h.dir, Keep: filepath.Join(h.dir, "world"), Program: h.program, Manual: true, Once: true, Chains: []chain.Name{h.on}, Log: slog.New(slog.DiscardHandler),
+		Dir: h.dir, StateDir: filepath.Join(h.dir, "world"), Program: h.program, ManualBlocks: true, SingleRun: true, Chains: []chain.Name{h.chainName}, Log: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		return err
@@ -100,54 +100,54 @@ func (h *house) start(ctx context.Context) (err error) {
 		return err
 	}
 	h.key = h.world.Info.APIKey
-	if h.on == chain.Solana && h.world.Solana() == nil {
+	if h.chainName == chain.Solana && h.world.SolanaNode() == nil {
 		return errors.New("surfpool, the local Solana chain, is not there for this system")
 	}
-	h.oracle = oracle.Open(h.world.Chain().URL)
-	h.net = h.network()
+	h.oracle = oracle.Open(h.world.EthereumNode().URL)
+	h.net = h.newNetwork()
 	for _, m := range h.world.Info.Mints {
-		if m.Chain == string(h.on) && m.Symbol == h.net.symbol() {
+		if m.Chain == string(h.chainName) && m.Symbol == h.net.mintSymbol() {
 			h.mint = m
 		}
 	}
-	h.mine(ctx)
+	h.startMining(ctx)
 	if h.integrator, err = newIntegrator(); err != nil {
 		return err
 	}
-	if err := h.listen(ctx); err != nil {
+	if err := h.registerWebhook(ctx); err != nil {
 		return err
 	}
-	return h.net.begin(ctx, h)
+	return h.net.waitFunded(ctx, h)
 }
 
-// mine makes a block now and then while mining is on.
-func (h *house) mine(ctx context.Context) {
+// startMining makes a block now and then while mining is on.
+func (h *drillEnv) startMining(ctx context.Context) {
 	ctx, h.stopMine = context.WithCancel(ctx)
 	h.mining.Store(true)
-	h.mined.Go(func() {
-		tick := time.NewTicker(h.net.every())
+	h.miningDone.Go(func() {
+		tick := time.NewTicker(h.net.blockInterval())
 		defer tick.Stop()
 		for {
 			select {
 			case <-ctx.Done():
 				return
 			case <-tick.C:
-				if h.mining.Load() && !h.net.tooFar(ctx, h) {
-					_ = h.net.mine(ctx) // the next tick tries again
+				if h.mining.Load() && !h.net.isTooFarAhead(ctx, h) {
+					_ = h.net.mineBlock(ctx) // the next tick tries again
 				}
 			}
 		}
 	})
 }
 
-func (h *house) stop() error {
+func (h *drillEnv) stopAll() error {
 	var errs []error
 	if h.stopMine != nil {
 		h.stopMine()
-		h.mined.Wait()
+		h.miningDone.Wait()
 	}
 	if h.integrator != nil {
-		h.integrator.close()
+		h.integrator.closeServer()
 	}
 	if h.world != nil {
 		errs = append(errs, h.world.Stop())
@@ -161,73 +161,73 @@ func (h *house) stop() error {
 	return errors.Join(errs...)
 }
 
-func (h *house) log() string {
+func (h *drillEnv) readLog() string {
 	if h.world == nil {
 		return ""
 	}
-	text := h.world.Log()
-	const most = 4 << 10
-	if len(text) > most {
-		text = text[len(text)-most:]
+	text := h.world.ServiceLog()
+	const bytesMax = 4 << 10
+	if len(text) > bytesMax {
+		text = text[len(text)-bytesMax:]
 	}
 	return text
 }
 
-// coffer runs a command as a person does, with the configuration of the world.
+// runCoffer runs a command as a person does, with the configuration of the world.
 // The error has what it said when it did not end with that code.
-func (h *house) coffer(ctx context.Context, code int, args ...string) (said string, err error) {
-	return h.command(ctx, code, append(args, "--config", h.world.Info.Config)...)
+func (h *drillEnv) runCoffer(ctx context.Context, code int, args ...string) (output string, err error) {
+	return h.runCommand(ctx, code, append(args, "--config", h.world.Info.Config)...)
 }
 
-// killed runs a command and kills it after a while.
-func (h *house) killed(ctx context.Context, after time.Duration, args ...string) error {
+// killCommand runs a command and kills it after a while.
+func (h *drillEnv) killCommand(ctx context.Context, delay time.Duration, args ...string) error {
 	cmd := exec.CommandContext(ctx, h.program, args...)
 	cmd.Dir = h.dir
-	done, how, err := tied.Start(cmd)
+	exited, exitError, err := tied.Start(cmd)
 	if err != nil {
 		return err
 	}
 	select {
-	case <-done:
-		return fmt.Errorf("coffer %s ended by itself: %w", strings.Join(args, " "), how())
-	case <-time.After(after):
+	case <-exited:
+		return fmt.Errorf("coffer %s ended by itself: %w", strings.Join(args, " "), exitError())
+	case <-time.After(delay):
 	}
 	err = cmd.Process.Kill()
-	<-done
+	<-exited
 	return err
 }
 
-func (h *house) command(ctx context.Context, code int, args ...string) (said string, err error) {
+func (h *drillEnv) runCommand(ctx context.Context, code int, args ...string) (output string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, commandMax)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, h.program, args...)
 	cmd.Dir = h.dir
-	out, err := cmd.CombinedOutput()
+	printed, err := cmd.CombinedOutput()
 	var exit *exec.ExitError
 	if err != nil && !errors.As(err, &exit) {
 		return "", err
 	}
 	if got := cmd.ProcessState.ExitCode(); got != code {
-		return string(out), fmt.Errorf("coffer %s: got exit code %d, want %d:\n%s", strings.Join(args, " "), got, code, out)
+		return string(printed), fmt.Errorf("coffer %s: got exit code %d, want %d:\n%s", strings.Join(args, " "), got, code, printed)
 	}
-	return string(out), nil
+	return string(printed), nil
 }
 
-// refused starts the service, which has to end by itself, and say so.
-func (h *house) refused(ctx context.Context, because string) error {
-	err := h.world.Restart(ctx)
+// checkStartRefused starts the service, which has to end by itself, and say so.
+func (h *drillEnv) checkStartRefused(ctx context.Context, reason string) error {
+	err := h.world.RestartService(ctx)
 	switch {
 	case err == nil:
 		return errors.New("the service started")
-	case !strings.Contains(err.Error(), because):
-		return fmt.Errorf("the service does not say %q: %w", because, err)
+	case !strings.Contains(err.Error(), reason):
+		return fmt.Errorf("the service does not say %q: %w", reason, err)
 	}
-	return h.closed(ctx)
+	return h.checkClosed(ctx)
 }
 
-// closed tells whether the API is closed.
-func (h *house) closed(ctx context.Context) error {
-	if status, err := h.try(ctx, http.MethodGet, "/mints", nil, nil); err == nil {
+// checkClosed tells whether the API is closed.
+func (h *drillEnv) checkClosed(ctx context.Context) error {
+	if status, err := h.callOnce(ctx, http.MethodGet, "/mints", nil, nil); err == nil {
 		return fmt.Errorf("the API answered %d", status)
 	}
 	return nil
@@ -235,8 +235,8 @@ func (h *house) closed(ctx context.Context) error {
 
 var client = &http.Client{Timeout: callMax}
 
-// try calls the API once.
-func (h *house) try(ctx context.Context, method, path string, body, into any) (status int, err error) {
+// callOnce calls the API once.
+func (h *drillEnv) callOnce(ctx context.Context, method, path string, body, target any) (status int, err error) {
 	payload, err := json.Marshal(body)
 	if err != nil {
 		return 0, err
@@ -258,19 +258,19 @@ func (h *house) try(ctx context.Context, method, path string, body, into any) (s
 	if err != nil {
 		return 0, err
 	}
-	if into != nil && resp.StatusCode < 300 {
-		err = json.Unmarshal(answer, into)
+	if target != nil && resp.StatusCode < 300 {
+		err = json.Unmarshal(answer, target)
 	} else if resp.StatusCode >= 300 {
-		into = nil
+		target = nil
 	}
 	return resp.StatusCode, err
 }
 
-// call calls the API until it answers, and wants that status.
-func (h *house) call(ctx context.Context, want int, method, path string, body, into any) error {
+// callAPI calls the API until it answers, and wants that status.
+func (h *drillEnv) callAPI(ctx context.Context, want int, method, path string, body, target any) error {
 	var status int
-	err := until(ctx, method+" "+path+" is answered", func(ctx context.Context) (err error) {
-		status, err = h.try(ctx, method, path, body, into)
+	err := retryUntilDone(ctx, method+" "+path+" is answered", func(ctx context.Context) (err error) {
+		status, err = h.callOnce(ctx, method, path, body, target)
 		if err == nil && (status >= 500 || status == http.StatusTooManyRequests) {
 			err = fmt.Errorf("status %d", status)
 		}
@@ -282,14 +282,14 @@ func (h *house) call(ctx context.Context, want int, method, path string, body, i
 	return err
 }
 
-// query reads one row from the database as its superuser.
-func (h *house) query(ctx context.Context, sql string, args []any, into ...any) error {
-	conn, err := pgx.Connect(ctx, h.cluster().SuperURL(local.Database))
+// queryRow reads one row from the database as its superuser.
+func (h *drillEnv) queryRow(ctx context.Context, sql string, args []any, target ...any) error {
+	conn, err := pgx.Connect(ctx, h.writeCluster().SuperURL(local.Database))
 	if err != nil {
 		return err
 	}
 	defer conn.Close(context.WithoutCancel(ctx))
-	return conn.QueryRow(ctx, sql, args...).Scan(into...)
+	return conn.QueryRow(ctx, sql, args...).Scan(target...)
 }
 
 // openWork is what is still under way, by kind; empty when nothing is.
@@ -307,11 +307,11 @@ const openWork = `
 		UNION ALL SELECT 'freeze: ' || reason, 1 FROM freezes WHERE lifted_at IS NULL
 	) AS open WHERE n > 0`
 
-// drained waits until nothing is under way any more.
-func (h *house) drained(ctx context.Context) error {
-	return until(ctx, "everything is done", func(ctx context.Context) error {
+// waitDrained waits until nothing is under way any more.
+func (h *drillEnv) waitDrained(ctx context.Context) error {
+	return retryUntilDone(ctx, "everything is done", func(ctx context.Context) error {
 		var left string
-		if err := h.query(ctx, openWork, nil, &left); err != nil {
+		if err := h.queryRow(ctx, openWork, nil, &left); err != nil {
 			return err
 		}
 		if left != "" {
@@ -321,13 +321,13 @@ func (h *house) drained(ctx context.Context) error {
 	})
 }
 
-// until tries until there is no error, which is the last one when patience ends.
-func until(ctx context.Context, what string, try func(ctx context.Context) error) error {
+// retryUntilDone tries until there is no error, which is the last one when patience ends.
+func retryUntilDone(ctx context.Context, title string, task func(ctx context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	var last error
 	for wait := 5 * time.Millisecond; ; wait = min(2*wait, 100*time.Millisecond) {
-		err := try(ctx)
+		err := task(ctx)
 		if err == nil {
 			return nil
 		}
@@ -338,13 +338,13 @@ func until(ctx context.Context, what string, try func(ctx context.Context) error
 		select {
 		case <-ctx.Done():
 			timer.Stop()
-			return fmt.Errorf("not within %s: %s: %w", patience, what, last)
+			return fmt.Errorf("not within %s: %s: %w", patience, title, last)
 		case <-timer.C:
 		}
 	}
 }
 
-// whole is an amount as the drills count it.
-func (h *house) whole(n int64) *big.Int {
-	return new(big.Int).Mul(big.NewInt(n), big.NewInt(h.net.unit()))
+// wholeUnits is an amount as the drills count it.
+func (h *drillEnv) wholeUnits(n int64) *big.Int {
+	return new(big.Int).Mul(big.NewInt(n), big.NewInt(h.net.baseUnit()))
 }

@@ -45,13 +45,13 @@ func newIntegrator() (*integrator, error) {
 	return i, nil
 }
 
-func (i *integrator) close() { _ = i.server.Close() }
+func (i *integrator) closeServer() { _ = i.server.Close() }
 
-// listen registers the integrator's webhook.
-func (h *house) listen(ctx context.Context) error {
+// registerWebhook registers the integrator's webhook.
+func (h *drillEnv) registerWebhook(ctx context.Context) error {
 	var made struct{ Secret string }
 	types := []webhook.Type{webhook.CustomerDeposit, webhook.OrganizationDeposit, webhook.CustomerWithdrawFailed, webhook.CustomerWithdrawCompleted}
-	err := h.call(ctx, http.StatusCreated, http.MethodPost, "/webhook-endpoints", map[string]any{"url": h.integrator.url, "events": types}, &made)
+	err := h.callAPI(ctx, http.StatusCreated, http.MethodPost, "/webhook-endpoints", map[string]any{"url": h.integrator.url, "events": types}, &made)
 	if err != nil {
 		return err
 	}
@@ -69,13 +69,13 @@ func (i *integrator) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	}
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	if err := i.take(body, req.Header); err != nil {
+	if err := i.applyEvent(body, req.Header); err != nil {
 		i.wrong = append(i.wrong, err)
 	}
 	w.WriteHeader(http.StatusNoContent)
 }
 
-func (i *integrator) take(body []byte, header http.Header) error {
+func (i *integrator) applyEvent(body []byte, header http.Header) error {
 	if err := webhook.Verify(body, header, i.secret, webhook.DefaultTolerance); err != nil {
 		return err
 	}
@@ -83,7 +83,7 @@ func (i *integrator) take(body []byte, header http.Header) error {
 	if err := json.Unmarshal(body, &e); err != nil {
 		return err
 	}
-	if _, known := i.events[e.ID]; known {
+	if _, recorded := i.events[e.ID]; recorded {
 		return nil
 	}
 	i.events[e.ID] = e.Type
@@ -92,8 +92,8 @@ func (i *integrator) take(body []byte, header http.Header) error {
 		if err := json.Unmarshal(e.Data, &w); err != nil {
 			return err
 		}
-		if before, known := i.ended[w.WithdrawalID]; known && before != w.Status {
-			return fmt.Errorf("withdrawal %s is %s and was %s", w.WithdrawalID, w.Status, before)
+		if earlier, recorded := i.ended[w.WithdrawalID]; recorded && earlier != w.Status {
+			return fmt.Errorf("withdrawal %s is %s and was %s", w.WithdrawalID, w.Status, earlier)
 		}
 		i.ended[w.WithdrawalID] = w.Status
 		return nil
@@ -102,7 +102,7 @@ func (i *integrator) take(body []byte, header http.Header) error {
 	if err := json.Unmarshal(e.Data, &d); err != nil {
 		return err
 	}
-	if tx, known := i.deposits[d.DepositID]; known {
+	if tx, recorded := i.deposits[d.DepositID]; recorded {
 		return fmt.Errorf("deposit %s of %s is told by another event, %s", d.DepositID, tx, e.ID)
 	}
 	i.deposits[d.DepositID] = d.TxHash
@@ -110,23 +110,23 @@ func (i *integrator) take(body []byte, header http.Header) error {
 	if !ok {
 		return fmt.Errorf("deposit %s is of %q", d.DepositID, d.Amount)
 	}
-	whose := d.CustomerID
+	account := d.CustomerID
 	if e.Type == webhook.OrganizationDeposit {
-		whose = d.Product
+		account = d.Product
 	}
-	if whose == nil || (d.CustomerID == nil) == (d.Product == nil) {
+	if account == nil || (d.CustomerID == nil) == (d.Product == nil) {
 		return fmt.Errorf("%s of %s is of customer %v and product %v", e.Type, d.DepositID, d.CustomerID, d.Product)
 	}
-	who := *whose
-	if i.credited[who] == nil {
-		i.credited[who] = new(big.Int)
+	owner := *account
+	if i.credited[owner] == nil {
+		i.credited[owner] = new(big.Int)
 	}
-	i.credited[who].Add(i.credited[who], amount)
+	i.credited[owner].Add(i.credited[owner], amount)
 	return nil
 }
 
-// agrees compares the integrator's books with what was really paid in and out.
-func (i *integrator) agrees(deposits []*deposit, payments []*payment) error {
+// compareBooks compares the integrator's books with what was really paid in and out.
+func (i *integrator) compareBooks(deposits []*deposit, payments []*payment) error {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	errs := i.wrong
@@ -143,7 +143,7 @@ func (i *integrator) agrees(deposits []*deposit, payments []*payment) error {
 		}
 	}
 	for _, p := range payments {
-		if p.done && i.ended[p.id] != "COMPLETED" {
+		if p.completed && i.ended[p.id] != "COMPLETED" {
 			errs = append(errs, fmt.Errorf("the integrator has heard %q of the end of %s, which is paid", i.ended[p.id], p.key))
 		}
 	}

@@ -15,19 +15,19 @@ import (
 	"github.com/cofferpay/coffer/internal/pg/local"
 )
 
-// keeper is a way to back a cluster up and to restore it, as the runbook has it.
-type keeper interface {
-	backup(ctx context.Context, h *house, to string) error
-	// restore finds the server stopped and its data moved away, and leaves it running.
-	restore(ctx context.Context, h *house, from string) error
+// backupMethod is a way to back a cluster up and to restore it, as the runbook has it.
+type backupMethod interface {
+	backUpCluster(ctx context.Context, h *drillEnv, folder string) error
+	// restoreCluster finds the server stopped and its data moved away, and leaves it running.
+	restoreCluster(ctx context.Context, h *drillEnv, folder string) error
 }
 
-// data is the folder of the server's data, DATA in the runbook.
-func (h *house) data() string { return filepath.Join(h.world.Database().Dir(), "data") }
+// dataDir is the folder of the server's data, DATA in the runbook.
+func (h *drillEnv) dataDir() string { return filepath.Join(h.world.DatabaseCluster().Dir(), "data") }
 
-// tool runs one of PostgreSQL's programs. as is who runs it: nil for us.
-func tool(ctx context.Context, as *syscall.Credential, name string, args ...string) error {
-	bin, err := local.Binaries()
+// runTool runs one of PostgreSQL's programs. as is who runs it: nil for us.
+func runTool(ctx context.Context, credential *syscall.Credential, name string, args ...string) error {
+	bin, err := local.FindBinaries()
 	if err != nil {
 		return err
 	}
@@ -35,21 +35,21 @@ func tool(ctx context.Context, as *syscall.Credential, name string, args ...stri
 	defer cancel()
 	cmd := exec.CommandContext(ctx, filepath.Join(bin, name), args...)
 	cmd.Dir = "/"
-	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: as}
-	return quiet(cmd)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: credential}
+	return runQuietly(cmd)
 }
 
-func quiet(cmd *exec.Cmd) error {
-	var out bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &out
+func runQuietly(cmd *exec.Cmd) error {
+	var output bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &output, &output
 	if err := cmd.Run(); err != nil {
-		return fmt.Errorf("%s: %w\n%s", strings.Join(cmd.Args, " "), err, &out)
+		return fmt.Errorf("%s: %w\n%s", strings.Join(cmd.Args, " "), err, &output)
 	}
 	return nil
 }
 
-// owner is whose the server's files are: it refuses root's.
-func owner(path string) (*syscall.Credential, error) {
+// fileOwner is whose the server's files are: it refuses root's.
+func fileOwner(path string) (*syscall.Credential, error) {
 	info, err := os.Stat(path)
 	if err != nil {
 		return nil, err
@@ -64,53 +64,53 @@ func owner(path string) (*syscall.Credential, error) {
 // baseBackup is pg_basebackup with the write-ahead log.
 type baseBackup struct{}
 
-func (baseBackup) backup(ctx context.Context, h *house, to string) error {
-	return tool(ctx, nil, "pg_basebackup", "--dbname", h.world.Database().SuperURL(""), "--pgdata", to,
+func (baseBackup) backUpCluster(ctx context.Context, h *drillEnv, folder string) error {
+	return runTool(ctx, nil, "pg_basebackup", "--dbname", h.world.DatabaseCluster().SuperURL(""), "--pgdata", folder,
 		"--format", "tar", "--wal-method", "stream", "--checkpoint", "fast")
 }
 
-func (baseBackup) restore(ctx context.Context, h *house, from string) error {
-	wal := filepath.Join(h.data(), "pg_wal")
-	for _, part := range [][]string{{"base.tar", h.data()}, {"pg_wal.tar", wal}} {
+func (baseBackup) restoreCluster(ctx context.Context, h *drillEnv, folder string) error {
+	wal := filepath.Join(h.dataDir(), "pg_wal")
+	for _, part := range [][]string{{"base.tar", h.dataDir()}, {"pg_wal.tar", wal}} {
 		if err := os.MkdirAll(part[1], 0o700); err != nil {
 			return err
 		}
-		if err := quiet(exec.CommandContext(ctx, "tar", "-xf", filepath.Join(from, part[0]), "-C", part[1])); err != nil {
+		if err := runQuietly(exec.CommandContext(ctx, "tar", "-xf", filepath.Join(folder, part[0]), "-C", part[1])); err != nil {
 			return err
 		}
 	}
-	as, err := owner(h.world.Database().Dir())
+	credential, err := fileOwner(h.world.DatabaseCluster().Dir())
 	if err != nil {
 		return err
 	}
-	if as != nil {
-		if err := quiet(exec.CommandContext(ctx, "chown", "-R", fmt.Sprintf("%d:%d", as.Uid, as.Gid), h.data())); err != nil {
+	if credential != nil {
+		if err := runQuietly(exec.CommandContext(ctx, "chown", "-R", fmt.Sprintf("%d:%d", credential.Uid, credential.Gid), h.dataDir())); err != nil {
 			return err
 		}
 	}
-	return h.world.Database().Restart(ctx)
+	return h.world.DatabaseCluster().Restart(ctx)
 }
 
 // dump is pg_dump with the roles, restored into an empty cluster.
 type dump struct{}
 
-func (dump) backup(ctx context.Context, h *house, to string) error {
-	super := h.world.Database().SuperURL
+func (dump) backUpCluster(ctx context.Context, h *drillEnv, folder string) error {
+	super := h.world.DatabaseCluster().SuperURL
 	return errors.Join(
-		os.Mkdir(to, 0o700),
-		tool(ctx, nil, "pg_dumpall", "--dbname", super(""), "--roles-only", "--file", filepath.Join(to, "roles.sql")),
-		tool(ctx, nil, "pg_dump", "--dbname", super(local.Database), "--format", "custom", "--file", filepath.Join(to, "coffer.dump")),
+		os.Mkdir(folder, 0o700),
+		runTool(ctx, nil, "pg_dumpall", "--dbname", super(""), "--roles-only", "--file", filepath.Join(folder, "roles.sql")),
+		runTool(ctx, nil, "pg_dump", "--dbname", super(local.Database), "--format", "custom", "--file", filepath.Join(folder, "coffer.dump")),
 	)
 }
 
-func (dump) restore(ctx context.Context, h *house, from string) error {
-	cluster := h.world.Database()
+func (dump) restoreCluster(ctx context.Context, h *drillEnv, folder string) error {
+	cluster := h.world.DatabaseCluster()
 	super, err := url.Parse(cluster.SuperURL(""))
 	if err != nil {
 		return err
 	}
 	password, _ := super.User.Password()
-	as, err := owner(cluster.Dir())
+	credential, err := fileOwner(cluster.Dir())
 	if err != nil {
 		return err
 	}
@@ -119,12 +119,12 @@ func (dump) restore(ctx context.Context, h *house, from string) error {
 		return err
 	}
 	defer os.Remove(secret)
-	if as != nil {
-		if err := os.Chown(secret, int(as.Uid), int(as.Gid)); err != nil {
+	if credential != nil {
+		if err := os.Chown(secret, int(credential.Uid), int(credential.Gid)); err != nil {
 			return err
 		}
 	}
-	err = tool(ctx, as, "initdb", "--pgdata", h.data(), "--username", super.User.Username(), "--pwfile", secret,
+	err = runTool(ctx, credential, "initdb", "--pgdata", h.dataDir(), "--username", super.User.Username(), "--pwfile", secret,
 		"--auth", "scram-sha-256", "--encoding", "UTF8", "--locale", "C", "--data-checksums")
 	if err != nil {
 		return err
@@ -134,24 +134,24 @@ func (dump) restore(ctx context.Context, h *house, from string) error {
 	}
 	// The roles file makes the superuser as well, who is there: that one line fails.
 	return errors.Join(
-		tool(ctx, nil, "psql", "--dbname", cluster.SuperURL(""), "--quiet", "--file", filepath.Join(from, "roles.sql")),
-		tool(ctx, nil, "createdb", "--maintenance-db", cluster.SuperURL(""), "--owner", local.Owner, local.Database),
-		tool(ctx, nil, "pg_restore", "--exit-on-error", "--dbname", cluster.SuperURL(local.Database), filepath.Join(from, "coffer.dump")),
+		runTool(ctx, nil, "psql", "--dbname", cluster.SuperURL(""), "--quiet", "--file", filepath.Join(folder, "roles.sql")),
+		runTool(ctx, nil, "createdb", "--maintenance-db", cluster.SuperURL(""), "--owner", local.Owner, local.Database),
+		runTool(ctx, nil, "pg_restore", "--exit-on-error", "--dbname", cluster.SuperURL(local.Database), filepath.Join(folder, "coffer.dump")),
 	)
 }
 
-// goBack stops the server, moves its data away and restores a backup.
-func (h *house) goBack(ctx context.Context, k keeper, from string) error {
-	if err := h.world.Database().Stop(); err != nil {
+// restoreBackup stops the server, moves its data away and restores a backup.
+func (h *drillEnv) restoreBackup(ctx context.Context, k backupMethod, folder string) error {
+	if err := h.world.DatabaseCluster().Stop(); err != nil {
 		return err
 	}
 	for n := 1; ; n++ {
-		lost := fmt.Sprintf("%s.lost%d", h.data(), n)
+		lost := fmt.Sprintf("%s.lost%d", h.dataDir(), n)
 		if _, err := os.Stat(lost); errors.Is(err, os.ErrNotExist) {
-			if err := os.Rename(h.data(), lost); err != nil {
+			if err := os.Rename(h.dataDir(), lost); err != nil {
 				return err
 			}
-			return k.restore(ctx, h, from)
+			return k.restoreCluster(ctx, h, folder)
 		}
 	}
 }

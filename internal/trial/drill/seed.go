@@ -17,52 +17,52 @@ import (
 	"github.com/cofferpay/coffer/internal/trial/oracle"
 )
 
-// emptyMachine plays the loss of everything but the seed's backup and what is on
+// playEmptyMachine plays the loss of everything but the seed's backup and what is on
 // paper: the organization's id and the customers' ids.
-func emptyMachine(ctx context.Context, h *house) error {
+func playEmptyMachine(ctx context.Context, h *drillEnv) error {
 	backup, secret := filepath.Join(h.dir, "seed.age"), filepath.Join(h.dir, "passphrase")
 	fresh := filepath.Join(h.dir, "fresh")
 	conf, list := filepath.Join(h.dir, "fresh.toml"), filepath.Join(h.dir, "customers")
 	safe := common.BytesToAddress(crypto.Keccak256([]byte(h.dir + "safe")))
-	var before, said string
+	var walletAddresses, output string
 	var cid string
-	left := new(big.Int).Sub(h.whole(5_000+300+60+70), h.whole(100))
+	left := new(big.Int).Sub(h.wholeUnits(5_000+300+60+70), h.wholeUnits(100))
 	addresses := map[string]bool{}
-	command := func(more ...string) []string {
-		return append([]string{"rescue", "--config", conf, "--org", h.world.Info.OrganizationID, "--customers", list}, more...)
+	command := func(extra ...string) []string {
+		return append([]string{"rescue", "--config", conf, "--org", h.world.Info.OrganizationID, "--customers", list}, extra...)
 	}
-	rescue := func(code int, more ...string) (err error) {
-		said, err = h.command(ctx, code, command(more...)...)
+	rescue := func(code int, extra ...string) (err error) {
+		output, err = h.runCommand(ctx, code, command(extra...)...)
 		return err
 	}
-	return h.steps(
+	return h.playSteps(
 		"the seed is backed up before any money arrives", func() error {
 			if err := os.WriteFile(secret, []byte("correct horse battery staple\n"), 0o600); err != nil {
 				return err
 			}
-			_, err := h.command(ctx, 0, "keys", "backup", filepath.Dir(h.conf.Signer.Seed), "--to", backup, "--passphrase-file", secret)
+			_, err := h.runCommand(ctx, 0, "keys", "backup", filepath.Dir(h.conf.Signer.Seed), "--to", backup, "--passphrase-file", secret)
 			return err
 		},
 		"customers pay in, are swept and paid", func() error {
-			return errors.Join(h.payIn(ctx, "ann", h.whole(5_000)), h.payIn(ctx, "bob", h.whole(300)), h.payIn(ctx, own, h.whole(60)), h.pay(ctx, "early", "ann", h.whole(100)), h.drained(ctx))
+			return errors.Join(h.payIn(ctx, "ann", h.wholeUnits(5_000)), h.payIn(ctx, "bob", h.wholeUnits(300)), h.payIn(ctx, orgProduct, h.wholeUnits(60)), h.payAndWait(ctx, "early", "ann", h.wholeUnits(100)), h.waitDrained(ctx))
 		},
 		"what is on paper: the organization and its customers", func() (err error) {
-			if cid, err = h.address(ctx, "cid"); err != nil {
+			if cid, err = h.depositAddress(ctx, "cid"); err != nil {
 				return err
 			}
 			return errors.Join(
 				os.WriteFile(list, []byte("ann\nbob\ncid\n"), 0o600),
-				h.query(ctx, `SELECT string_agg(lower(address), ' ') FROM wallets`, nil, &before))
+				h.queryRow(ctx, `SELECT string_agg(lower(address), ' ') FROM wallets`, nil, &walletAddresses))
 		},
 		"everything else is lost: service, database, journal, keys", func() error {
-			return errors.Join(h.world.End(), h.world.Database().Stop(), os.RemoveAll(h.data()), os.RemoveAll(filepath.Dir(h.conf.Signer.Seed)))
+			return errors.Join(h.world.StopService(), h.world.DatabaseCluster().Stop(), os.RemoveAll(h.dataDir()), os.RemoveAll(filepath.Dir(h.conf.Signer.Seed)))
 		},
 		"a customer pays in all the same", func() error {
-			_, err := h.world.Info.Pay(ctx, h.mint, cid, h.whole(70))
+			_, err := h.world.Info.PayAddress(ctx, h.mint, cid, h.wholeUnits(70))
 			return err
 		},
 		"coffer keys restore on an empty folder", func() error {
-			_, err := h.command(ctx, 0, "keys", "restore", fresh, "--from", backup, "--passphrase-file", secret)
+			_, err := h.runCommand(ctx, 0, "keys", "restore", fresh, "--from", backup, "--passphrase-file", secret)
 			if err != nil {
 				return err
 			}
@@ -72,17 +72,17 @@ func emptyMachine(ctx context.Context, h *house) error {
 				os.WriteFile(c.Signer.Policy, []byte(rescuePolicy), 0o600), app.WriteConfig(conf, c))
 		},
 		"no service starts with that seed", func() error {
-			_, err := h.command(ctx, 1, "serve", "--config", conf)
+			_, err := h.runCommand(ctx, 1, "serve", "--config", conf)
 			return err
 		},
 		"coffer rescue finds the addresses that were, and what they hold", func() error {
 			if err := rescue(1); err != nil {
 				return err
 			}
-			for _, a := range strings.Fields(before) {
+			for _, a := range strings.Fields(walletAddresses) {
 				addresses[a] = true
-				if !strings.Contains(lower(said), a) {
-					return fmt.Errorf("%s is not found:\n%s", a, said)
+				if !strings.Contains(toLower(output), a) {
+					return fmt.Errorf("%s is not found:\n%s", a, output)
 				}
 			}
 			return nil
@@ -90,7 +90,7 @@ func emptyMachine(ctx context.Context, h *house) error {
 		"coffer rescue is killed while its first transaction waits in the pool", func() error {
 			h.mining.Store(false)
 			defer h.mining.Store(true)
-			if err := h.killed(ctx, 2*time.Second, command("--to", safe.Hex(), "--yes")...); err != nil {
+			if err := h.killCommand(ctx, 2*time.Second, command("--to", safe.Hex(), "--yes")...); err != nil {
 				return err
 			}
 			journal, err := os.ReadFile(filepath.Join(fresh, "journal.rescue"))
@@ -104,8 +104,8 @@ func emptyMachine(ctx context.Context, h *house) error {
 			if err := rescue(0, "--to", safe.Hex(), "--yes"); err != nil {
 				return err
 			}
-			if strings.Contains(said, " from 0x") {
-				return fmt.Errorf("something was moved again:\n%s", said)
+			if strings.Contains(output, " from 0x") {
+				return fmt.Errorf("something was moved again:\n%s", output)
 			}
 			return nil
 		},
@@ -114,18 +114,18 @@ func emptyMachine(ctx context.Context, h *house) error {
 			if err != nil {
 				return err
 			}
-			if err := h.onceAtMost(ctx); err != nil {
+			if err := h.checkPaidOnce(ctx); err != nil {
 				return err
 			}
 			got := new(big.Int)
-			for _, m := range h.oracle.Received(h.asset(), lower(safe.Hex())) {
+			for _, m := range h.oracle.ReceivedBy(h.assetID(), toLower(safe.Hex())) {
 				got.Add(got, m.Amount)
 			}
 			if got.Cmp(left) != 0 {
 				return fmt.Errorf("the safe has %s, want %s, all that was paid in less what was paid out", got, left)
 			}
 			for a := range addresses {
-				units, err := h.oracle.Holds(ctx, h.asset(), a, height)
+				units, err := h.oracle.Holds(ctx, h.assetID(), a, height)
 				if err != nil {
 					return err
 				}
@@ -135,10 +135,10 @@ func emptyMachine(ctx context.Context, h *house) error {
 			}
 			p := h.payments[0]
 			wrong := h.oracle.Judge([]oracle.Claim{
-				{ID: p.key, Asset: h.asset(), To: p.to, Amount: p.units, Paid: true, Tx: p.tx},
+				{ID: p.key, Asset: h.assetID(), To: p.recipient, Amount: p.units, Paid: true, Tx: p.tx},
 			}, addresses)
 			for _, w := range wrong {
-				if !strings.Contains(w, lower(safe.Hex())) {
+				if !strings.Contains(w, toLower(safe.Hex())) {
 					return errors.New("oracle: " + w)
 				}
 			}

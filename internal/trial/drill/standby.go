@@ -27,56 +27,56 @@ const loadEvery = 100 * time.Millisecond
 // standbyName is how the standby calls itself at the primary.
 const standbyName = "standby"
 
-// cluster is the server that the service writes to.
-func (h *house) cluster() *local.Cluster {
+// writeCluster is the server that the service writes to.
+func (h *drillEnv) writeCluster() *local.Cluster {
 	if h.promoted != nil {
 		return h.promoted
 	}
-	return h.world.Database()
+	return h.world.DatabaseCluster()
 }
 
-// follow starts a second server that streams from the first.
-func (h *house) follow(ctx context.Context) (err error) {
-	primary := h.world.Database()
-	from, err := url.Parse(primary.SuperURL(""))
+// startStandby starts a second server that streams from the first.
+func (h *drillEnv) startStandby(ctx context.Context) (err error) {
+	primary := h.world.DatabaseCluster()
+	primaryURL, err := url.Parse(primary.SuperURL(""))
 	if err != nil {
 		return err
 	}
-	q := from.Query()
+	q := primaryURL.Query()
 	q.Set("application_name", standbyName)
-	from.RawQuery = q.Encode()
+	primaryURL.RawQuery = q.Encode()
 	dir := filepath.Join(h.dir, standbyName)
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		return err
 	}
 	err = errors.Join(
-		tool(ctx, nil, "pg_basebackup", "--dbname", from.String(), "--pgdata", filepath.Join(dir, "data"),
+		runTool(ctx, nil, "pg_basebackup", "--dbname", primaryURL.String(), "--pgdata", filepath.Join(dir, "data"),
 			"--wal-method", "stream", "--checkpoint", "fast", "--write-recovery-conf"),
-		quiet(exec.CommandContext(ctx, "cp", filepath.Join(primary.Dir(), "coffer.json"), dir)), // the passwords are the primary's
+		runQuietly(exec.CommandContext(ctx, "cp", filepath.Join(primary.Dir(), "coffer.json"), dir)), // the passwords are the primary's
 	)
 	if err != nil {
 		return err
 	}
-	as, err := owner(primary.Dir())
+	credential, err := fileOwner(primary.Dir())
 	if err != nil {
 		return err
 	}
-	if as != nil {
-		if err := quiet(exec.CommandContext(ctx, "chown", "-R", fmt.Sprintf("%d:%d", as.Uid, as.Gid), dir)); err != nil {
+	if credential != nil {
+		if err := runQuietly(exec.CommandContext(ctx, "chown", "-R", fmt.Sprintf("%d:%d", credential.Uid, credential.Gid), dir)); err != nil {
 			return err
 		}
 	}
 	if h.standby, err = local.Start(ctx, local.Options{Dir: dir, TCP: true, Log: slog.New(slog.DiscardHandler)}); err != nil {
 		return err
 	}
-	return h.replicates(ctx, "state = 'streaming'")
+	return h.waitReplication(ctx, "state = 'streaming'")
 }
 
-// replicates waits until the primary says so of its standby.
-func (h *house) replicates(ctx context.Context, that string) error {
-	return until(ctx, "the standby's "+that, func(ctx context.Context) error {
+// waitReplication waits until the primary says so of its standby.
+func (h *drillEnv) waitReplication(ctx context.Context, condition string) error {
+	return retryUntilDone(ctx, "the standby's "+condition, func(ctx context.Context) error {
 		var n int
-		err := h.query(ctx, `SELECT count(*) FROM pg_stat_replication WHERE application_name = $1 AND `+that, []any{standbyName}, &n)
+		err := h.queryRow(ctx, `SELECT count(*) FROM pg_stat_replication WHERE application_name = $1 AND `+condition, []any{standbyName}, &n)
 		if err == nil && n != 1 {
 			err = fmt.Errorf("the primary has %d such", n)
 		}
@@ -84,8 +84,8 @@ func (h *house) replicates(ctx context.Context, that string) error {
 	})
 }
 
-// tell sends statements to a server as its superuser, one after another.
-func tell(ctx context.Context, server *local.Cluster, statements ...string) error {
+// execStatements sends statements to a server as its superuser, one after another.
+func execStatements(ctx context.Context, server *local.Cluster, statements ...string) error {
 	conn, err := pgx.Connect(ctx, server.SuperURL(""))
 	if err != nil {
 		return err
@@ -99,37 +99,37 @@ func tell(ctx context.Context, server *local.Cluster, statements ...string) erro
 	return nil
 }
 
-// bothNamed has the configuration name both servers; whichever takes writes is used.
-func (h *house) bothNamed() error {
+// configureBothServers has the configuration name both servers; whichever takes writes is used.
+func (h *drillEnv) configureBothServers() error {
 	text, err := os.ReadFile(h.world.Info.Config)
 	if err != nil {
 		return err
 	}
-	primary := h.world.Database()
-	said := string(text)
-	for one, other := range map[string]string{
+	primary := h.world.DatabaseCluster()
+	config := string(text)
+	for primaryURL, standbyURL := range map[string]string{
 		primary.URL(local.Database):      h.standby.URL(local.Database),
 		primary.OwnerURL(local.Database): h.standby.OwnerURL(local.Database),
 	} {
-		both, err := eitherOf(one, other)
+		combined, err := eitherOf(primaryURL, standbyURL)
 		if err != nil {
 			return err
 		}
-		if !strings.Contains(said, one) {
-			return fmt.Errorf("%s does not name the database by %s", h.world.Info.Config, one)
+		if !strings.Contains(config, primaryURL) {
+			return fmt.Errorf("%s does not name the database by %s", h.world.Info.Config, primaryURL)
 		}
-		said = strings.ReplaceAll(said, one, both)
+		config = strings.ReplaceAll(config, primaryURL, combined)
 	}
-	return os.WriteFile(h.world.Info.Config, []byte(said), 0o600)
+	return os.WriteFile(h.world.Info.Config, []byte(config), 0o600)
 }
 
 // eitherOf is one URL of two servers that differ in host and port.
-func eitherOf(one, other string) (string, error) {
-	first, err := url.Parse(one)
+func eitherOf(firstURL, secondURL string) (string, error) {
+	first, err := url.Parse(firstURL)
 	if err != nil {
 		return "", err
 	}
-	second, err := url.Parse(other)
+	second, err := url.Parse(secondURL)
 	if err != nil {
 		return "", err
 	}
@@ -141,22 +141,22 @@ func eitherOf(one, other string) (string, error) {
 	return first.String(), nil
 }
 
-// promote makes the standby the primary.
-func (h *house) promote(ctx context.Context) error {
-	as, err := owner(h.standby.Dir())
+// promoteStandby makes the standby the primary.
+func (h *drillEnv) promoteStandby(ctx context.Context) error {
+	credential, err := fileOwner(h.standby.Dir())
 	if err != nil {
 		return err
 	}
-	if err := tool(ctx, as, "pg_ctl", "promote", "--pgdata", filepath.Join(h.standby.Dir(), "data")); err != nil {
+	if err := runTool(ctx, credential, "pg_ctl", "promote", "--pgdata", filepath.Join(h.standby.Dir(), "data")); err != nil {
 		return err
 	}
 	h.promoted = h.standby
 	return nil
 }
 
-// load asks for small payments, each again and again until it is answered, by several
+// paymentLoad asks for small payments, each again and again until it is answered, by several
 // callers at once.
-type load struct {
+type paymentLoad struct {
 	stop    context.CancelFunc
 	callers sync.WaitGroup
 
@@ -165,11 +165,11 @@ type load struct {
 	failed   error
 }
 
-func (h *house) load(ctx context.Context, customer string) *load {
+func (h *drillEnv) startLoad(ctx context.Context, customer string) *paymentLoad {
 	// What a caller has begun it repeats until it is answered, also after stop.
 	asking := ctx
 	ctx, stop := context.WithCancel(ctx)
-	l := &load{stop: stop}
+	l := &paymentLoad{stop: stop}
 	for caller := range 4 {
 		l.callers.Go(func() {
 			pace := time.NewTicker(loadEvery)
@@ -177,10 +177,10 @@ func (h *house) load(ctx context.Context, customer string) *load {
 			for n := 0; ctx.Err() == nil; n++ {
 				<-pace.C
 				key := fmt.Sprintf("load-%d-%d", caller, n)
-				p := &payment{key: key, customer: customer, units: new(big.Int).Add(h.whole(1), big.NewInt(int64(n))), to: h.net.nobody([]byte(h.dir + key))}
+				p := &payment{key: key, customer: customer, units: new(big.Int).Add(h.wholeUnits(1), big.NewInt(int64(n))), recipient: h.net.unusedAddress([]byte(h.dir + key))}
 				for asking.Err() == nil {
 					var w webhook.Withdrawal
-					status, err := h.try(asking, http.MethodPost, "/withdraw", p.body(h), &w)
+					status, err := h.callOnce(asking, http.MethodPost, "/withdraw", p.requestBody(h), &w)
 					if err == nil && status == http.StatusAccepted {
 						p.id = w.WithdrawalID
 						break
@@ -203,12 +203,12 @@ func (h *house) load(ctx context.Context, customer string) *load {
 	return l
 }
 
-// more waits until so many payments were accepted beyond those that are.
-func (l *load) more(ctx context.Context, n int) error {
+// waitAccepted waits until so many payments were accepted beyond those that are.
+func (l *paymentLoad) waitAccepted(ctx context.Context, n int) error {
 	l.mu.Lock()
 	want := len(l.accepted) + n
 	l.mu.Unlock()
-	return until(ctx, "payments are accepted", func(context.Context) error {
+	return retryUntilDone(ctx, "payments are accepted", func(context.Context) error {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		if l.failed == nil && len(l.accepted) < want {
@@ -218,9 +218,9 @@ func (l *load) more(ctx context.Context, n int) error {
 	})
 }
 
-// end stops the callers, each after the answer to its last payment, and gives the house what
+// stopLoad stops the callers, each after the answer to its last payment, and gives the house what
 // was accepted.
-func (l *load) end(h *house) error {
+func (l *paymentLoad) stopLoad(h *drillEnv) error {
 	l.stop()
 	l.callers.Wait()
 	h.payments = append(h.payments, l.accepted...)
@@ -229,14 +229,14 @@ func (l *load) end(h *house) error {
 
 // approveHeld approves what the service kept for a person: where the answer of a screening
 // could not be written down it lets nothing go by itself.
-func (h *house) approveHeld(ctx context.Context) error {
+func (h *drillEnv) approveHeld(ctx context.Context) error {
 	for _, p := range h.payments {
 		var w webhook.Withdrawal
-		if err := h.call(ctx, http.StatusOK, http.MethodGet, "/withdrawals/"+p.id, nil, &w); err != nil {
+		if err := h.callAPI(ctx, http.StatusOK, http.MethodGet, "/withdrawals/"+p.id, nil, &w); err != nil {
 			return err
 		}
 		if w.Status == "AWAITING_APPROVAL" {
-			if err := h.approve(ctx, p); err != nil {
+			if err := h.approvePayment(ctx, p); err != nil {
 				return err
 			}
 		}
@@ -244,63 +244,63 @@ func (h *house) approveHeld(ctx context.Context) error {
 	return nil
 }
 
-// standby loses the primary under load. A synchronous standby has all that was
+// playStandby loses the primary under load. A synchronous standby has all that was
 // acknowledged, so the service goes on with it by itself.
-func standby(ctx context.Context, h *house) error {
-	held, err := h.before(ctx)
+func playStandby(ctx context.Context, h *drillEnv) error {
+	held, err := h.setUpMoney(ctx)
 	if err != nil {
 		return err
 	}
-	var l *load
-	return h.steps(
+	var l *paymentLoad
+	return h.playSteps(
 		"a second server follows, and every COMMIT waits for it", func() error {
-			if err := h.follow(ctx); err != nil {
+			if err := h.startStandby(ctx); err != nil {
 				return err
 			}
-			err := tell(ctx, h.world.Database(), "ALTER SYSTEM SET synchronous_standby_names = '"+standbyName+"'", "SELECT pg_reload_conf()")
-			return errors.Join(err, h.replicates(ctx, "sync_state = 'sync'"))
+			err := execStatements(ctx, h.world.DatabaseCluster(), "ALTER SYSTEM SET synchronous_standby_names = '"+standbyName+"'", "SELECT pg_reload_conf()")
+			return errors.Join(err, h.waitReplication(ctx, "sync_state = 'sync'"))
 		},
 		"the service starts with both servers in its configuration", func() error {
-			return errors.Join(h.world.End(), h.bothNamed(), h.world.Restart(ctx))
+			return errors.Join(h.world.StopService(), h.configureBothServers(), h.world.RestartService(ctx))
 		},
 		"callers send payments", func() error {
-			l = h.load(ctx, "ann")
-			return l.more(ctx, 20)
+			l = h.startLoad(ctx, "ann")
+			return l.waitAccepted(ctx, 20)
 		},
 		"the primary dies and the standby is promoted", func() error {
-			return errors.Join(h.world.Database().Kill(), h.promote(ctx))
+			return errors.Join(h.world.DatabaseCluster().Kill(), h.promoteStandby(ctx))
 		},
-		"the service goes on by itself, and callers are served", func() error { return l.more(ctx, 20) },
-		"callers are done", func() error { return l.end(h) },
+		"the service goes on by itself, and callers are served", func() error { return l.waitAccepted(ctx, 20) },
+		"callers are done", func() error { return l.stopLoad(h) },
 		"people approve the payment that waited, and those that could not be screened meanwhile", func() error {
-			return errors.Join(h.approve(ctx, held), h.reaches(ctx, held, "COMPLETED"), h.approveHeld(ctx))
+			return errors.Join(h.approvePayment(ctx, held), h.waitPaymentStatus(ctx, held, "COMPLETED"), h.approveHeld(ctx))
 		},
-		"every payment that was acknowledged is made, once", func() error { return errors.Join(h.replayed(ctx), h.finished(ctx)) },
-		"every deposit is there", func() error { return h.known(ctx) },
-		"books, chain, oracle and integrator agree", func() error { return h.sound(ctx) },
+		"every payment that was acknowledged is made, once", func() error { return errors.Join(h.replayPayments(ctx), h.waitPaymentsDone(ctx)) },
+		"every deposit is there", func() error { return h.waitDepositsCredited(ctx) },
+		"books, chain, oracle and integrator agree", func() error { return h.checkEverything(ctx) },
 		"customers pay in and are paid", func() error {
-			return errors.Join(h.payIn(ctx, "dan", h.whole(900)), h.pay(ctx, "after", "dan", h.whole(350)), h.sound(ctx))
+			return errors.Join(h.payIn(ctx, "dan", h.wholeUnits(900)), h.payAndWait(ctx, "after", "dan", h.wholeUnits(350)), h.checkEverything(ctx))
 		},
 	)
 }
 
-// lagging loses the primary when its asynchronous standby lacks the last hour. The signer's
+// playLaggingStandby loses the primary when its asynchronous standby lacks the last hour. The signer's
 // journal has it, and the restore of an older backup begins with the promoted standby.
-func lagging(ctx context.Context, h *house) error {
-	held, err := h.before(ctx)
+func playLaggingStandby(ctx context.Context, h *drillEnv) error {
+	held, err := h.setUpMoney(ctx)
 	if err != nil {
 		return err
 	}
-	err = h.steps(
-		"a second server follows, and no COMMIT waits for it", func() error { return h.follow(ctx) },
+	err = h.playSteps(
+		"a second server follows, and no COMMIT waits for it", func() error { return h.startStandby(ctx) },
 		"the service starts with both servers in its configuration", func() error {
-			return errors.Join(h.world.End(), h.bothNamed(), h.world.Restart(ctx))
+			return errors.Join(h.world.StopService(), h.configureBothServers(), h.world.RestartService(ctx))
 		},
 		"the standby hears no more of the primary", func() error {
-			err := tell(ctx, h.standby, "ALTER SYSTEM SET primary_conninfo = ''", "SELECT pg_reload_conf()")
-			return errors.Join(err, until(ctx, "it has gone", func(ctx context.Context) error {
+			err := execStatements(ctx, h.standby, "ALTER SYSTEM SET primary_conninfo = ''", "SELECT pg_reload_conf()")
+			return errors.Join(err, retryUntilDone(ctx, "it has gone", func(ctx context.Context) error {
 				var n int
-				err := h.query(ctx, `SELECT count(*) FROM pg_stat_replication`, nil, &n)
+				err := h.queryRow(ctx, `SELECT count(*) FROM pg_stat_replication`, nil, &n)
 				if err == nil && n != 0 {
 					err = errors.New("it is connected")
 				}
@@ -314,21 +314,21 @@ func lagging(ctx context.Context, h *house) error {
 	if err := h.lostHour(ctx, held); err != nil {
 		return err
 	}
-	return h.steps(
+	return h.playSteps(
 		"the primary dies, the service is stopped, the standby is promoted", func() error {
-			return errors.Join(h.world.Database().Kill(), h.world.End(), h.promote(ctx))
+			return errors.Join(h.world.DatabaseCluster().Kill(), h.world.StopService(), h.promoteStandby(ctx))
 		},
-		"the service refuses to start and the API stays closed", func() error { return h.refused(ctx, notImported) },
-		"coffer signer import says what it would do, then does it", func() error { return h.imported(ctx) },
-		"the service starts", func() error { return h.world.Restart(ctx) },
-		"every key of the lost hour leads to its payment", func() error { return h.replayed(ctx) },
+		"the service refuses to start and the API stays closed", func() error { return h.checkStartRefused(ctx, notImported) },
+		"coffer signer import says what it would do, then does it", func() error { return h.importJournal(ctx) },
+		"the service starts", func() error { return h.world.RestartService(ctx) },
+		"every key of the lost hour leads to its payment", func() error { return h.replayPayments(ctx) },
 		"every payment and deposit comes to its end", func() error {
 			h.mining.Store(true)
-			return errors.Join(h.finished(ctx), h.known(ctx))
+			return errors.Join(h.waitPaymentsDone(ctx), h.waitDepositsCredited(ctx))
 		},
-		"books, chain, oracle and integrator agree", func() error { return h.sound(ctx) },
+		"books, chain, oracle and integrator agree", func() error { return h.checkEverything(ctx) },
 		"customers pay in and are paid", func() error {
-			return errors.Join(h.payIn(ctx, "dan", h.whole(900)), h.pay(ctx, "after", "dan", h.whole(350)), h.sound(ctx))
+			return errors.Join(h.payIn(ctx, "dan", h.wholeUnits(900)), h.payAndWait(ctx, "after", "dan", h.wholeUnits(350)), h.checkEverything(ctx))
 		},
 	)
 }

@@ -54,78 +54,78 @@ const (
 	dollars  = 1_000_000 // units of the token
 )
 
-// opinions say of an address what a test wants; of any other nobody answers.
-type opinions struct {
-	mu   sync.Mutex
-	says map[chain.Address]risk.Severity
+// fakeScreener say of an address what a test wants; of any other nobody answers.
+type fakeScreener struct {
+	mu         sync.Mutex
+	severities map[chain.Address]risk.Severity
 }
 
-func (o *opinions) Name() string           { return "OPINIONS" }
-func (o *opinions) Covers(chain.Name) bool { return true }
+func (o *fakeScreener) Name() string           { return "OPINIONS" }
+func (o *fakeScreener) Covers(chain.Name) bool { return true }
 
-func (o *opinions) set(a common.Address, s risk.Severity) {
+func (o *fakeScreener) setSeverity(a common.Address, s risk.Severity) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.says[evmtx.Canonical(a)] = s
+	o.severities[evmtx.Canonical(a)] = s
 }
 
 // Screen answers from the table.
-func (o *opinions) Screen(_ context.Context, s risk.Subject) (risk.Verdict, error) {
+func (o *fakeScreener) Screen(_ context.Context, s risk.Subject) (risk.Verdict, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	severity, ok := o.says[s.Address]
+	severity, ok := o.severities[s.Address]
 	if !ok {
 		return risk.Verdict{}, risk.Unavailable("nobody is there")
 	}
-	return risk.Verdict{Provider: "OPINIONS", Severity: severity, Known: true, At: time.Now()}, nil
+	return risk.Verdict{Provider: "OPINIONS", Severity: severity, IsKnown: true, GivenAt: time.Now()}, nil
 }
 
-// house is the service and a chain of its own, which makes a block when it is told to.
-type house struct {
+// testEnv is the service and a chain of its own, which makes a block when it is told to.
+type testEnv struct {
 	*testing.T
-	*works.Works
-	opinions
+	*works.Harness
+	fakeScreener
 	ctx      context.Context
 	node     *anvil.Node
 	db       *pg.DB
 	org      string
 	treasury wallet.Wallet
 	token    common.Address
-	plan     works.Plan
+	plan     works.HarnessConfig
 	steps    []works.Step
 	oracle   *oracle.Chain
 
-	mu  sync.Mutex
-	now time.Time
+	mu        sync.Mutex
+	clockTime time.Time
 }
 
-func (h *house) clock() time.Time { h.mu.Lock(); defer h.mu.Unlock(); return h.now }
+func (h *testEnv) readClock() time.Time { h.mu.Lock(); defer h.mu.Unlock(); return h.clockTime }
 
-func (h *house) later(d time.Duration) {
+func (h *testEnv) advanceClock(d time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.now = h.now.Add(d)
+	h.clockTime = h.clockTime.Add(d)
 }
 
-func (h *house) must(err error) {
+func (h *testEnv) mustSucceed(err error) {
 	h.Helper()
 	if err != nil {
 		h.Fatal(err)
 	}
 }
 
-// open makes a house whose organization has deposits above ten dollars looked at.
+// newTestEnv makes a house whose organization has deposits above ten dollars looked at.
 // limit is the signer's, of the token; nil: none.
-func open(t *testing.T, limit *local.Limit) *house {
+func newTestEnv(t *testing.T, limit *local.Limit) *testEnv {
 	t.Helper()
-	h := &house{T: t, ctx: t.Context(), now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}
-	h.says = map[chain.Address]risk.Severity{}
+	h := &testEnv{T: t, ctx: t.Context(), clockTime: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}
+	h.severities = map[chain.Address]risk.Severity{}
 	h.node = anviltest.Start(t, anvil.Config{Manual: true, SlotsInEpoch: finality / 2})
-	code, err := h.node.Deploy(h.ctx, evmtoken.FiatToken)
-	h.must(err)
-	h.token, err = h.node.Deploy(h.ctx, evmtoken.Proxy, code, h.node.FaucetAddress(),
-		evmtoken.FiatToken.Call("initialize", "USD Coin", "USDC", uint8(6), h.node.FaucetAddress()))
-	h.must(err)
+	code, err := h.node.DeployContract(h.ctx, evmtoken.FiatToken)
+	h.mustSucceed(err)
+	h.token, err = h.node.DeployContract(h.ctx, evmtoken.Proxy, code, h.node.FaucetAddress(),
+		evmtoken.FiatToken.CallData("initialize", "USD Coin", "USDC", uint8(6), h.node.FaucetAddress()))
+	h.mustSucceed(err)
 	mints := []mint.Mint{
 		{ID: eth, Kind: mint.Native, Symbol: "ETH", Name: "Ether", Decimals: 18},
 		{ID: usdc, Kind: mint.Token, Contract: evmtx.Canonical(h.token), Symbol: "USDC", Name: "USD Coin", Decimals: 6},
@@ -135,18 +135,18 @@ func open(t *testing.T, limit *local.Limit) *house {
 		m.Chain, m.Network, m.Finality = chain.Ethereum, chain.Local, "FINALIZED"
 		m.DepositEnabled, m.WithdrawEnabled, m.MinDeposit, m.MinWithdraw = true, true, money.Units(1), money.Units(1)
 	}
-	h.mine(finality)
+	h.mineBlocks(finality)
 	ch, err := evm.New(h.ctx, evm.Config{
-		Name: chain.Ethereum, Network: chain.Local, ChainID: anvil.DefaultChainID, Endpoints: []string{h.node.URL}, Agree: 1,
+		Name: chain.Ethereum, Network: chain.Local, ChainID: anvil.DefaultChainID, Endpoints: []string{h.node.URL}, Quorum: 1,
 		FeeCap: money.Units(100 * params.GWei), TipCap: money.Units(params.GWei),
 	})
-	h.must(err)
-	h.db = pgtest.NewWithClock(t, h.clock)
-	h.must(mint.Sync(h.ctx, h.db, mints))
+	h.mustSucceed(err)
+	h.db = pgtest.NewWithClock(t, h.readClock)
+	h.mustSucceed(mint.Sync(h.ctx, h.db, mints))
 	o, _, err := org.Create(h.ctx, h.db, "Acme")
-	h.must(err)
+	h.mustSucceed(err)
 	h.org = o.ID
-	h.thresholds(`"MEDIUM"`, `"10"`)
+	h.setThresholds(`"MEDIUM"`, `"10"`)
 	policy := local.Policy{Chains: map[chain.Name]local.ChainPolicy{
 		signertest.Chain: {SignerID: "31337", FeeMax: signertest.FeeMax, GasMax: signertest.GasMax, Unlimited: true},
 	}}
@@ -155,82 +155,82 @@ func open(t *testing.T, limit *local.Limit) *house {
 		p.Assets = map[chain.Address]local.Limit{evmtx.Canonical(h.token): *limit}
 		policy.Chains[signertest.Chain] = p
 	}
-	sign, attest := signertest.Open(t, policy, h.clock)
-	h.plan = works.Plan{
-		DB: h.db, Chain: ch, Signer: sign, Attest: attest,
-		Prices:  price.Fixed{Prices: map[int]money.USD{eth: money.MustParseUSD("3000"), usdc: money.MustParseUSD("1")}, Clock: h.clock},
-		Screens: risk.Policy{Providers: &h.opinions, UnknownAs: risk.UnknownHolds, Grace: risk.GraceDefault},
+	sign, attest := signertest.Open(t, policy, h.readClock)
+	h.plan = works.HarnessConfig{
+		DB: h.db, Chain: ch, Signer: sign, AttestKey: attest,
+		Prices:     price.Fixed{Prices: map[int]money.USD{eth: money.MustParseUSD("3000"), usdc: money.MustParseUSD("1")}, Clock: h.readClock},
+		RiskPolicy: risk.Policy{Providers: &h.fakeScreener, UnknownAs: risk.TreatUnknownAsHold, Grace: risk.GraceDefault},
 	}
-	h.Works = works.Wire(h.plan)
-	h.steps = h.Steps(nil)
+	h.Harness = works.NewHarness(h.plan)
+	h.steps = h.ListSteps(nil)
 	h.oracle = oracle.Open(h.node.URL)
-	h.must(mirror.Import(h.ctx, h.db, sign, h.Book))
-	h.treasury, err = h.Book.Treasury(h.ctx, h.org, chain.EVM)
-	h.must(err)
-	_, err = h.node.Send(h.ctx, new(raw(h.treasury.Address)), big.NewInt(params.Ether), nil)
-	h.must(err)
-	h.pass(finality + 1)
+	h.mustSucceed(mirror.ImportJournal(h.ctx, h.db, sign, h.Wallets))
+	h.treasury, err = h.Wallets.Treasury(h.ctx, h.org, chain.EVM)
+	h.mustSucceed(err)
+	_, err = h.node.SendTx(h.ctx, new(evmAddress(h.treasury.Address)), big.NewInt(params.Ether), nil)
+	h.mustSucceed(err)
+	h.passBlocks(finality + 1)
 	return h
 }
 
-func (h *house) thresholds(severity, usd string) {
+func (h *testEnv) setThresholds(severity, usd string) {
 	h.Helper()
-	h.must(h.db.InSystem(h.ctx, func(ctx context.Context, tx pg.Tx) error {
-		_, err := org.Change(ctx, tx, audit.Operator("trial"), h.org, org.Changes{
+	h.mustSucceed(h.db.InSystem(h.ctx, func(ctx context.Context, tx pg.Tx) error {
+		_, err := org.ChangeSettings(ctx, tx, audit.Operator("trial"), h.org, org.Changes{
 			"screeningSeverityThreshold": json.RawMessage(severity), "screeningUsdThreshold": json.RawMessage(usd),
 		})
 		return err
 	}))
 }
 
-func raw(a chain.Address) common.Address { return common.HexToAddress(string(a)) }
+func evmAddress(a chain.Address) common.Address { return common.HexToAddress(string(a)) }
 
-func lower(a common.Address) string { return strings.ToLower(a.Hex()) }
+func lowerHex(a common.Address) string { return strings.ToLower(a.Hex()) }
 
-func (h *house) mine(blocks int) {
+func (h *testEnv) mineBlocks(blocks int) {
 	h.Helper()
-	h.must(h.node.Mine(h.ctx, blocks))
+	h.mustSucceed(h.node.MineBlocks(h.ctx, blocks))
 }
 
-// stranger is an account with coin and tokens, of which a provider thinks so. The coin
+// newStranger is an account with coin and tokens, of which a provider thinks so. The coin
 // comes by no transaction, so that what it receives later is ours alone.
-func (h *house) stranger(s risk.Severity) *ecdsa.PrivateKey {
+func (h *testEnv) newStranger(s risk.Severity) *ecdsa.PrivateKey {
 	h.Helper()
 	key, err := crypto.GenerateKey()
-	h.must(err)
+	h.mustSucceed(err)
 	at := crypto.PubkeyToAddress(key.PublicKey)
-	h.must(h.node.SetBalance(h.ctx, at, new(big.Int).Mul(big.NewInt(10), big.NewInt(params.Ether))))
-	h.act("mint", at, big.NewInt(1_000_000*dollars))
-	h.mine(1)
-	h.set(at, s)
+	h.mustSucceed(h.node.SetBalance(h.ctx, at, new(big.Int).Mul(big.NewInt(10), big.NewInt(params.Ether))))
+	h.callToken("mint", at, big.NewInt(1_000_000*dollars))
+	h.mineBlocks(1)
+	h.setSeverity(at, s)
 	return key
 }
 
-func address(key *ecdsa.PrivateKey) common.Address { return crypto.PubkeyToAddress(key.PublicKey) }
+func keyAddress(key *ecdsa.PrivateKey) common.Address { return crypto.PubkeyToAddress(key.PublicKey) }
 
-// act has the owner of the token call it.
-func (h *house) act(method string, args ...any) {
+// callToken has the owner of the token call it.
+func (h *testEnv) callToken(method string, args ...any) {
 	h.Helper()
-	_, err := h.node.Send(h.ctx, &h.token, nil, evmtoken.FiatToken.Call(method, args...))
-	h.must(err)
+	_, err := h.node.SendTx(h.ctx, &h.token, nil, evmtoken.FiatToken.CallData(method, args...))
+	h.mustSucceed(err)
 }
 
-// pay leaves a payment of somebody's in the pool.
-func (h *house) pay(from *ecdsa.PrivateKey, mintID int, to common.Address, units int64) {
+// sendPayment leaves a payment of somebody's in the pool.
+func (h *testEnv) sendPayment(from *ecdsa.PrivateKey, mintID int, to common.Address, units int64) {
 	h.Helper()
 	at, value, data := to, big.NewInt(units), []byte(nil)
 	if mintID == usdc {
-		at, value, data = h.token, nil, evmtoken.Token.Call("transfer", to, big.NewInt(units))
+		at, value, data = h.token, nil, evmtoken.Token.CallData("transfer", to, big.NewInt(units))
 	}
-	_, err := h.node.SendFrom(h.ctx, from, &at, value, data)
-	h.must(err)
+	_, err := h.node.SendTxFrom(h.ctx, from, &at, value, data)
+	h.mustSucceed(err)
 }
 
-// through has the parts of the service do what there is to do, up to the one of this name.
-func (h *house) through(name string) {
+// runStepsUpTo has the parts of the service do what there is to do, up to the one of this name.
+func (h *testEnv) runStepsUpTo(name string) {
 	h.Helper()
 	for _, s := range h.steps {
-		h.must(s.Do(h.ctx))
+		h.mustSucceed(s.Run(h.ctx))
 		if s.Name == name {
 			return
 		}
@@ -238,69 +238,69 @@ func (h *house) through(name string) {
 	h.Fatalf("no part of the service is called %s", name)
 }
 
-// turn has every part of the service do what there is to do, and checks everything.
-func (h *house) turn() {
+// runAllSteps has every part of the service do what there is to do, and checks everything.
+func (h *testEnv) runAllSteps() {
 	h.Helper()
 	for _, s := range h.steps {
-		if err := s.Do(h.ctx); err != nil {
+		if err := s.Run(h.ctx); err != nil {
 			h.Fatalf("%s: %v", s.Name, err)
 		}
 	}
-	_, err := h.Flags.Stick(h.ctx)
-	h.must(err)
-	h.sound()
+	_, err := h.Resolutions.MarkOverdueStuck(h.ctx)
+	h.mustSucceed(err)
+	h.checkBooks()
 }
 
-// pass lets so many blocks go by, with a turn before each and one after the last.
-func (h *house) pass(blocks int) {
+// passBlocks lets so many blocks go by, with a turn before each and one after the last.
+func (h *testEnv) passBlocks(blocks int) {
 	h.Helper()
 	for range blocks {
-		h.turn()
-		h.mine(1)
-		h.later(turn)
+		h.runAllSteps()
+		h.mineBlocks(1)
+		h.advanceClock(turn)
 	}
-	h.turn()
+	h.runAllSteps()
 }
 
-func (h *house) settle() { h.Helper(); h.pass(2 * (finality + 2)) }
+func (h *testEnv) settleAll() { h.Helper(); h.passBlocks(2 * (finality + 2)) }
 
-// until lets blocks go by until a deposit has a status.
-func (h *house) until(id, status string) webhook.Deposit {
+// waitStatus lets blocks go by until a deposit has a status.
+func (h *testEnv) waitStatus(id, status string) webhook.Deposit {
 	h.Helper()
 	for range 40 {
-		if d := h.deposit(id); d.Status == status {
+		if d := h.loadDeposit(id); d.Status == status {
 			return d
 		}
-		h.pass(1)
+		h.passBlocks(1)
 	}
-	h.Fatalf("deposit %s: got %s, want %s", id, h.deposit(id).Status, status)
+	h.Fatalf("deposit %s: got %s, want %s", id, h.loadDeposit(id).Status, status)
 	return webhook.Deposit{}
 }
 
-func (h *house) customer(id string) common.Address {
+func (h *testEnv) customerAddress(id string) common.Address {
 	h.Helper()
-	h.must(h.db.InOrg(h.ctx, h.org, func(ctx context.Context, tx pg.Tx) error {
+	h.mustSucceed(h.db.InOrg(h.ctx, h.org, func(ctx context.Context, tx pg.Tx) error {
 		_, _, err := customer.Ensure(ctx, tx, h.org, id, "")
 		return err
 	}))
-	w, err := h.Book.Address(h.ctx, signertest.Deposit(h.org, id))
-	h.must(err)
-	return raw(w.Address)
+	w, err := h.Wallets.Address(h.ctx, signertest.Deposit(h.org, id))
+	h.mustSucceed(err)
+	return evmAddress(w.Address)
 }
 
-func (h *house) wallet(customerID string) string {
+func (h *testEnv) walletID(customerID string) string {
 	h.Helper()
-	return h.word(`SELECT wallet_id FROM wallets WHERE subject = $1`, customerID)
+	return h.queryText(`SELECT wallet_id FROM wallets WHERE subject = $1`, customerID)
 }
 
-func (h *house) has(customerID string, mintID int, want int64) {
+func (h *testEnv) wantBalance(customerID string, mintID int, want int64) {
 	h.Helper()
 	h.holdsAccount(ledger.Account{OrgID: h.org, MintID: mintID, Kind: ledger.Customer, Subject: customerID}, money.Units(uint64(want)))
 }
 
-func (h *house) holdsAccount(a ledger.Account, want money.Amount) {
+func (h *testEnv) holdsAccount(a ledger.Account, want money.Amount) {
 	h.Helper()
-	h.must(h.db.ReadSystem(h.ctx, func(ctx context.Context, tx pg.Tx) error {
+	h.mustSucceed(h.db.ReadSystem(h.ctx, func(ctx context.Context, tx pg.Tx) error {
 		got, err := ledger.Balance(ctx, tx, a)
 		if err == nil && got != want {
 			h.Errorf("%s %s in mint %d: got %v, want %v", a.Kind, a.Subject, a.MintID, got, want)
@@ -309,9 +309,9 @@ func (h *house) holdsAccount(a ledger.Account, want money.Amount) {
 	}))
 }
 
-func (h *house) deposits(f deposit.Filter) (items []webhook.Deposit) {
+func (h *testEnv) listDeposits(f deposit.Filter) (items []webhook.Deposit) {
 	h.Helper()
-	h.must(h.db.ReadOrg(h.ctx, h.org, func(ctx context.Context, tx pg.Tx) error {
+	h.mustSucceed(h.db.ReadOrg(h.ctx, h.org, func(ctx context.Context, tx pg.Tx) error {
 		found, err := deposit.List(ctx, tx, h.org, f, page.Page{})
 		items = found.Items
 		return err
@@ -319,9 +319,9 @@ func (h *house) deposits(f deposit.Filter) (items []webhook.Deposit) {
 	return items
 }
 
-func (h *house) deposit(id string) webhook.Deposit {
+func (h *testEnv) loadDeposit(id string) webhook.Deposit {
 	h.Helper()
-	for _, d := range h.deposits(deposit.Filter{}) {
+	for _, d := range h.listDeposits(deposit.Filter{}) {
 		if d.DepositID == id {
 			return d
 		}
@@ -330,103 +330,103 @@ func (h *house) deposit(id string) webhook.Deposit {
 	return webhook.Deposit{}
 }
 
-// flagged pays in and waits until that is flagged; it is the newest that is.
-func (h *house) flagged(from *ecdsa.PrivateKey, mintID int, customerID string, units int64) string {
+// flagDeposit pays in and waits until that is flagged; it is the newest that is.
+func (h *testEnv) flagDeposit(from *ecdsa.PrivateKey, mintID int, customerID string, units int64) string {
 	h.Helper()
-	h.pay(from, mintID, h.customer(customerID), units)
+	h.sendPayment(from, mintID, h.customerAddress(customerID), units)
 	for range 20 {
-		h.pass(1)
-		for _, d := range h.deposits(deposit.Filter{Status: "FLAGGED", CustomerID: customerID}) {
+		h.passBlocks(1)
+		for _, d := range h.listDeposits(deposit.Filter{Status: "FLAGGED", CustomerID: customerID}) {
 			if d.Amount == fmt.Sprint(units) && *d.MintID == mintID {
 				return d.DepositID
 			}
 		}
 	}
-	h.Fatalf("%d of mint %d to %s is not flagged: %+v", units, mintID, customerID, h.deposits(deposit.Filter{CustomerID: customerID}))
+	h.Fatalf("%d of mint %d to %s is not flagged: %+v", units, mintID, customerID, h.listDeposits(deposit.Filter{CustomerID: customerID}))
 	return ""
 }
 
-func (h *house) number(sql string, args ...any) (n int64) {
+func (h *testEnv) queryNumber(sql string, args ...any) (n int64) {
 	h.Helper()
-	h.must(h.db.ReadSystem(h.ctx, func(ctx context.Context, tx pg.Tx) error { return tx.QueryRow(ctx, sql, args...).Scan(&n) }))
+	h.mustSucceed(h.db.ReadSystem(h.ctx, func(ctx context.Context, tx pg.Tx) error { return tx.QueryRow(ctx, sql, args...).Scan(&n) }))
 	return n
 }
 
-func (h *house) word(sql string, args ...any) (s string) {
+func (h *testEnv) queryText(sql string, args ...any) (s string) {
 	h.Helper()
-	h.must(h.db.ReadSystem(h.ctx, func(ctx context.Context, tx pg.Tx) error { return tx.QueryRow(ctx, sql, args...).Scan(&s) }))
+	h.mustSucceed(h.db.ReadSystem(h.ctx, func(ctx context.Context, tx pg.Tx) error { return tx.QueryRow(ctx, sql, args...).Scan(&s) }))
 	return s
 }
 
-// told checks the events of a deposit, in their order.
-func (h *house) told(id string, want ...string) {
+// wantEvents checks the events of a deposit, in their order.
+func (h *testEnv) wantEvents(id string, want ...string) {
 	h.Helper()
-	got := h.word(`SELECT coalesce(string_agg(type, ' ' ORDER BY sequence), '') FROM events WHERE resource_id = $1`, id)
+	got := h.queryText(`SELECT coalesce(string_agg(type, ' ' ORDER BY sequence), '') FROM events WHERE resource_id = $1`, id)
 	if got != strings.Join(want, " ") {
 		h.Errorf("deposit %s: got the events %q, want %q", id, got, want)
 	}
 }
 
-func (h *house) funds(customerID string, mintID int) (f wallet.Funds) {
+func (h *testEnv) loadFunds(customerID string, mintID int) (f wallet.Funds) {
 	h.Helper()
-	h.must(h.db.ReadSystem(h.ctx, func(ctx context.Context, tx pg.Tx) (err error) {
-		f, err = wallet.FundsOf(ctx, tx, h.wallet(customerID), mintID)
+	h.mustSucceed(h.db.ReadSystem(h.ctx, func(ctx context.Context, tx pg.Tx) (err error) {
+		f, err = wallet.LoadFunds(ctx, tx, h.walletID(customerID), mintID)
 		return err
 	}))
 	return f
 }
 
-// holds is what an address has on the newest block.
-func (h *house) holds(mintID int, a common.Address) *big.Int {
+// chainBalance is what an address has on the newest block.
+func (h *testEnv) chainBalance(mintID int, a common.Address) *big.Int {
 	h.Helper()
 	asset := ""
 	if mintID == usdc {
-		asset = lower(h.token)
+		asset = lowerHex(h.token)
 	}
 	height, err := h.oracle.Walk(h.ctx)
-	h.must(err)
-	got, err := h.oracle.Holds(h.ctx, asset, lower(a), height)
-	h.must(err)
+	h.mustSucceed(err)
+	got, err := h.oracle.Holds(h.ctx, asset, lowerHex(a), height)
+	h.mustSucceed(err)
 	return got
 }
 
-func (h *house) wantHolds(mintID int, a common.Address, want int64) {
+func (h *testEnv) wantHolds(mintID int, a common.Address, want int64) {
 	h.Helper()
-	if got := h.holds(mintID, a); got.Cmp(big.NewInt(want)) != 0 {
+	if got := h.chainBalance(mintID, a); got.Cmp(big.NewInt(want)) != 0 {
 		h.Errorf("%v holds %v of mint %d, want %d", a, got, mintID, want)
 	}
 }
 
-// sound checks the books against themselves, against the chain, and what the oracle
+// checkBooks checks the books against themselves, against the chain, and what the oracle
 // sees against both.
-func (h *house) sound() {
+func (h *testEnv) checkBooks() {
 	h.Helper()
-	books, err := verify.Run(h.ctx, h.db)
-	h.must(err)
-	seen, err := verify.OnChain(h.ctx, h.db, h.Chains)
-	h.must(err)
+	books, err := verify.RunChecks(h.ctx, h.db)
+	h.mustSucceed(err)
+	seen, err := verify.CompareWithChains(h.ctx, h.db, h.Chains)
+	h.mustSucceed(err)
 	for _, r := range []verify.Report{books, seen} {
-		if !r.OK() {
+		if !r.IsIntact() {
 			var b bytes.Buffer
 			_, err := r.WriteTo(&b)
-			h.must(err)
+			h.mustSucceed(err)
 			_, words, _ := strings.Cut(b.String(), "BREACH")
 			h.Fatalf("the books are not sound: %s", words)
 		}
 	}
-	h.stays()
-	h.left()
+	h.wantFlaggedKept()
+	h.compareOutflows()
 }
 
-// stays asks of every deposit that nobody has sent away that it is still there.
-func (h *house) stays() {
+// wantFlaggedKept asks of every deposit that nobody has sent away that it is still there.
+func (h *testEnv) wantFlaggedKept() {
 	h.Helper()
 	type place struct {
 		mint    int
 		address string
 	}
 	flagged := map[place]*big.Int{}
-	for _, d := range h.deposits(deposit.Filter{Status: "FLAGGED"}) {
+	for _, d := range h.listDeposits(deposit.Filter{Status: "FLAGGED"}) {
 		at := place{*d.MintID, d.Address}
 		if flagged[at] == nil {
 			flagged[at] = new(big.Int)
@@ -438,48 +438,50 @@ func (h *house) stays() {
 		flagged[at].Add(flagged[at], n)
 	}
 	for at, want := range flagged {
-		if got := h.holds(at.mint, common.HexToAddress(at.address)); got.Cmp(want) < 0 {
+		if got := h.chainBalance(at.mint, common.HexToAddress(at.address)); got.Cmp(want) < 0 {
 			h.Fatalf("%s holds %v of mint %d, and %v of it is flagged", at.address, got, at.mint, want)
 		}
 	}
 }
 
-// left compares what went from addresses of ours to strangers with the resolutions: each
+// compareOutflows compares what went from addresses of ours to strangers with the resolutions: each
 // sends at most once, what it says, and nothing else has left.
-func (h *house) left() {
+func (h *testEnv) compareOutflows() {
 	h.Helper()
 	_, err := h.oracle.Walk(h.ctx)
-	h.must(err)
+	h.mustSucceed(err)
 	ours := map[string]bool{}
-	for _, a := range strings.Fields(h.word(`SELECT string_agg(lower(address), ' ') FROM wallets`)) {
+	for _, a := range strings.Fields(h.queryText(`SELECT string_agg(lower(address), ' ') FROM wallets`)) {
 		ours[a] = true
 	}
-	wanted := strings.Fields(h.word(`
+	wanted := strings.Fields(h.queryText(`
 		SELECT coalesce(string_agg(lower(m.contract) || '|' || lower(r.to_address) || '|' || r.sent, ' '), '')
 		FROM deposit_resolutions r JOIN mints m USING (mint_id) WHERE r.status <> 'FAILED' AND r.sent IS NOT NULL`))
 	once := map[string]int{}
 	for _, w := range wanted {
 		once[w]++
 	}
-	for _, m := range h.oracle.Left(ours) {
+	for _, m := range h.oracle.MovedOut(ours) {
 		is := fmt.Sprintf("%s|%s|%v", m.Asset, m.To, m.Amount)
 		if once[is]--; once[is] < 0 {
 			h.Fatalf("%v of %q went from %s to %s in %s, and no resolution says so", m.Amount, m.Asset, m.From, m.To, m.Tx)
 		}
 	}
-	done := int(h.number(`SELECT count(*) FROM deposit_resolutions WHERE status = 'DONE' AND sent IS NOT NULL`))
-	if got := len(h.oracle.Left(ours)); got < done {
+	done := int(h.queryNumber(`SELECT count(*) FROM deposit_resolutions WHERE status = 'DONE' AND sent IS NOT NULL`))
+	if got := len(h.oracle.MovedOut(ours)); got < done {
 		h.Fatalf("%d payments have left, and %d resolutions say that they are done", got, done)
 	}
 }
 
-func operator() deposit.Decider { return deposit.Decider{Actor: audit.Operator("op_1"), Name: "Olga"} }
-
-func (h *house) organization() deposit.Decider {
-	return deposit.Decider{Actor: audit.User("usr_1"), Name: "Uma", OrgID: h.org}
+func operatorDecider() deposit.Actor {
+	return deposit.Actor{Actor: audit.Operator("op_1"), Name: "Olga"}
 }
 
-func (h *house) wantFault(err error, want fault.Code) {
+func (h *testEnv) organizationDecider() deposit.Actor {
+	return deposit.Actor{Actor: audit.User("usr_1"), Name: "Uma", OrgID: h.org}
+}
+
+func (h *testEnv) wantFault(err error, want fault.Code) {
 	h.Helper()
 	var f *fault.Fault
 	if !errors.As(err, &f) || f.Code != want {

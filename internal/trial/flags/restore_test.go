@@ -28,50 +28,50 @@ func TestAReturnInTheJournalOutlivesTheDatabase(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			h := open(t, nil)
-			bad := h.stranger(risk.Severe)
-			id := h.flagged(bad, usdc, "ann", 700*dollars)
+			h := newTestEnv(t, nil)
+			bad := h.newStranger(risk.Severe)
+			id := h.flagDeposit(bad, usdc, "ann", 700*dollars)
 			reject := func() {
-				_, err := h.Flags.Reject(h.ctx, id, h.organization(), "")
-				h.must(err)
+				_, err := h.Resolutions.Reject(h.ctx, id, h.organizationDecider(), "")
+				h.mustSucceed(err)
 			}
 			if c.decided {
 				reject()
 			}
-			backup := pgtest.Copy(t, pgtest.Of(t, h.db))
+			backup := pgtest.CopyDatabase(t, pgtest.DatabaseOf(t, h.db))
 			if !c.decided {
 				reject()
 			}
-			h.out(id)
+			h.waitReturnSent(id)
 			if c.mined {
-				h.until(id, "REJECTED")
+				h.waitStatus(id, "REJECTED")
 			}
 
-			h.db = pgtest.Open(t, backup, h.clock)
+			h.db = pgtest.Open(t, backup, h.readClock)
 			h.plan.DB = h.db
-			h.Works = works.Wire(h.plan)
-			h.steps = h.Steps(nil)
-			_, err := mirror.Restore(h.ctx, h.db, h.plan.Signer, h.Book, app.Restorer(h.Pay, audit.Operator("op")), false)
-			h.must(err)
-			if d := h.deposit(id); d.Status != "REJECTING" {
+			h.Harness = works.NewHarness(h.plan)
+			h.steps = h.ListSteps(nil)
+			_, err := mirror.RestoreDatabase(h.ctx, h.db, h.plan.Signer, h.Wallets, app.NewRestorer(h.Withdrawals, audit.Operator("op")), false)
+			h.mustSucceed(err)
+			if d := h.loadDeposit(id); d.Status != "REJECTING" {
 				t.Fatalf("got %s, want REJECTING", d.Status)
 			}
-			h.told(id, "CUSTOMER_DEPOSIT")
-			_, err = h.Sweeper.All(h.ctx)
-			h.must(err)
-			if n := h.number(`SELECT count(*) FROM sweeps`); n != 0 {
+			h.wantEvents(id, "CUSTOMER_DEPOSIT")
+			_, err = h.Sweeper.SweepAll(h.ctx)
+			h.mustSucceed(err)
+			if n := h.queryNumber(`SELECT count(*) FROM sweeps`); n != 0 {
 				t.Errorf("got %d sweeps of what is flagged, want none", n)
 			}
-			d := h.until(id, "REJECTED")
-			h.settle()
-			got := h.oracle.Received(lower(h.token), lower(address(bad)))
+			d := h.waitStatus(id, "REJECTED")
+			h.settleAll()
+			got := h.oracle.ReceivedBy(lowerHex(h.token), lowerHex(keyAddress(bad)))
 			if len(got) != 2 || got[1].Amount.Cmp(big.NewInt(700*dollars)) != 0 || d.Resolution == nil || *d.Resolution.TxHash != got[1].Tx {
 				t.Errorf("the sender received %+v, want all of it once", got)
 			}
-			if f := h.funds("ann", usdc); !f.Held.IsZero() || !f.Reserved.IsZero() || !f.Spendable().IsZero() {
+			if f := h.loadFunds("ann", usdc); !f.Held.IsZero() || !f.Reserved.IsZero() || !f.Spendable().IsZero() {
 				t.Errorf("got %+v, want nothing left", f)
 			}
-			h.wantHolds(usdc, h.customer("ann"), 0)
+			h.wantHolds(usdc, h.customerAddress("ann"), 0)
 		})
 	}
 }

@@ -17,12 +17,12 @@ var (
 	roundsFlag = flag.Int("forks.rounds", 15, "rounds of random forks")
 )
 
-func pgOwner(w *world) *pgxpool.Pool { return pgtest.Owner(w, w.db) }
+func pgOwner(w *forkEnv) *pgxpool.Pool { return pgtest.OwnerPool(w, w.db) }
 
 func newInt(n uint64) *big.Int { return new(big.Int).SetUint64(n) }
 
 // payerOf is the key of a stranger, or nil.
-func (w *world) payerOf(a common.Address) *ecdsa.PrivateKey {
+func (w *forkEnv) payerOf(a common.Address) *ecdsa.PrivateKey {
 	for _, k := range w.payers {
 		if crypto.PubkeyToAddress(k.PublicKey) == a {
 			return k

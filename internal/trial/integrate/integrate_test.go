@@ -37,8 +37,8 @@ const (
 // block is a piece of code on the page. name is the file of a program.
 type block struct{ language, name, text string }
 
-// blocks are the pieces of code, in their order.
-func blocks(markdown string) []block {
+// findBlocks are the pieces of code, in their order.
+func findBlocks(markdown string) []block {
 	var out []block
 	for _, m := range regexp.MustCompile("(?ms)^```([a-z]*) ?([a-z.]*)\n(.*?)^```$").FindAllStringSubmatch(markdown, -1) {
 		out = append(out, block{m[1], m[2], m[3]})
@@ -48,34 +48,34 @@ func blocks(markdown string) []block {
 
 func program(t *testing.T, name string) string {
 	t.Helper()
-	i := slices.IndexFunc(blocks(docs.Integrate), func(b block) bool { return b.name == name })
+	i := slices.IndexFunc(findBlocks(docs.Integrate), func(b block) bool { return b.name == name })
 	if i < 0 {
 		t.Fatalf("docs/integrate.md has no program %s", name)
 	}
-	return blocks(docs.Integrate)[i].text
+	return findBlocks(docs.Integrate)[i].text
 }
 
-// place is a folder with a running world and the program, as a person has who ran
+// workspace is a folder with a running world and the program, as a person has who ran
 // make run.
-type place struct {
+type workspace struct {
 	*testing.T
 	ctx  context.Context
 	dir  string
 	info localworld.Info
 }
 
-func newPlace(t *testing.T) *place {
+func newWorkspace(t *testing.T) *workspace {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
 	t.Cleanup(cancel)
-	p := &place{T: t, ctx: ctx, dir: t.TempDir()}
+	p := &workspace{T: t, ctx: ctx, dir: t.TempDir()}
 	if err := os.Mkdir(filepath.Join(p.dir, "bin"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := built.Program(ctx, root, filepath.Join(p.dir, "bin", "coffer"), ""); err != nil {
+	if err := built.BuildProgram(ctx, root, filepath.Join(p.dir, "bin", "coffer"), ""); err != nil {
 		t.Fatal(err)
 	}
-	w, err := localworld.Start(ctx, localworld.Options{Furnish: pgtest.Furnish, Dir: p.dir, BlockTime: 250 * time.Millisecond, Log: slog.New(slog.DiscardHandler)})
+	w, err := localworld.Start(ctx, localworld.Options{PrepareDatabase: pgtest.FillDataDir, Dir: p.dir, BlockTime: 250 * time.Millisecond, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,8 +88,8 @@ func newPlace(t *testing.T) *place {
 	return p
 }
 
-// run runs a command to its end and returns what it printed.
-func (p *place) run(dir string, env []string, name string, args ...string) string {
+// runCommand runs a command to its end and returns what it printed.
+func (p *workspace) runCommand(dir string, env []string, name string, args ...string) string {
 	p.Helper()
 	c := exec.CommandContext(p.ctx, name, args...)
 	c.Dir, c.Env = dir, append(os.Environ(), env...)
@@ -118,8 +118,8 @@ func (o *output) String() string {
 	return o.text.String()
 }
 
-// start runs a program until the test ends.
-func (p *place) start(dir string, env []string, name string, args ...string) *output {
+// startProgram runs a program until the test ends.
+func (p *workspace) startProgram(dir string, env []string, name string, args ...string) *output {
 	p.Helper()
 	ctx, stop := context.WithCancel(p.ctx)
 	c := exec.CommandContext(ctx, name, args...)
@@ -138,8 +138,8 @@ func (p *place) start(dir string, env []string, name string, args ...string) *ou
 // patience is how long anything may take that is not a program's whole run.
 const patience = 3 * time.Minute
 
-// until waits for something that is not so yet.
-func (p *place) until(what string, holds func() bool) {
+// waitUntil waits for something that is not so yet.
+func (p *workspace) waitUntil(what string, holds func() bool) {
 	p.Helper()
 	late := time.NewTimer(patience)
 	defer late.Stop()
@@ -156,10 +156,10 @@ func (p *place) until(what string, holds func() bool) {
 	}
 }
 
-// listening waits until a program that was started takes connections.
-func (p *place) listening(address string) {
+// waitListening waits until a program that was started takes connections.
+func (p *workspace) waitListening(address string) {
 	p.Helper()
-	p.until("somebody listens on "+address, func() bool {
+	p.waitUntil("somebody listens on "+address, func() bool {
 		c, err := net.Dial("tcp", address)
 		if err == nil {
 			c.Close()
@@ -170,13 +170,13 @@ func (p *place) listening(address string) {
 
 // shell is one bash in which the page's commands are pasted one after another.
 type shell struct {
-	p   *place
+	p   *workspace
 	in  io.WriteCloser
 	out *bufio.Reader
 	n   int
 }
 
-func (p *place) shell() *shell {
+func (p *workspace) newShell() *shell {
 	p.Helper()
 	c := exec.CommandContext(p.ctx, "bash", "--norc", "-o", "pipefail")
 	c.Dir = p.dir
@@ -199,8 +199,8 @@ func (p *place) shell() *shell {
 	return &shell{p: p, in: in, out: bufio.NewReader(out)}
 }
 
-// paste gives the shell a block and waits for its end.
-func (s *shell) paste(text string) string {
+// runBlock gives the shell a block and waits for its end.
+func (s *shell) runBlock(text string) string {
 	s.p.Helper()
 	s.n++
 	end := fmt.Sprintf("end of block %d", s.n)
@@ -225,7 +225,7 @@ func (s *shell) paste(text string) string {
 
 func freeAddress(t *testing.T) string {
 	t.Helper()
-	address, err := loopback.Address()
+	address, err := loopback.FreeAddress()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -236,18 +236,18 @@ func freeAddress(t *testing.T) string {
 // comes from elsewhere.
 func TestTheOperatorsPageStandsOnItsOwnListener(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
+	p := newWorkspace(t)
 	page := browser.Open(t)
-	page.Visit(p.info.OperatorURL+"/docs", browser.Look{Width: 1440, Height: 900})
-	page.Until(`document.title.includes("the operator's interface") && document.body.innerText.includes("The same at a terminal")`)
-	browser.Ask[bool](page, `(location.hash = "#tag/reserves/GET/reserves", true)`)
-	page.Until(`document.body.innerText.includes("/reserves")`)
-	for _, r := range page.Requests() {
+	page.OpenURL(p.info.OperatorURL+"/docs", browser.Appearance{Width: 1440, Height: 900})
+	page.WaitUntil(`document.title.includes("the operator's interface") && document.body.innerText.includes("The same at a terminal")`)
+	browser.Evaluate[bool](page, `(location.hash = "#tag/reserves/GET/reserves", true)`)
+	page.WaitUntil(`document.body.innerText.includes("/reserves")`)
+	for _, r := range page.ListRequests() {
 		if !strings.HasPrefix(r, p.info.OperatorURL+"/docs") && !strings.HasPrefix(r, "data:") {
 			t.Errorf("the page asked for %s, want nothing from elsewhere", r)
 		}
 	}
-	for _, c := range page.Complaints() {
+	for _, c := range page.ListComplaints() {
 		t.Errorf("the page complains: %s", c)
 	}
 }
@@ -258,55 +258,55 @@ func TestTheOperatorsPageStandsOnItsOwnListener(t *testing.T) {
 // Rule DOC-3.
 func TestTheGuideHoldsFromTheFirstLineToTheLast(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
+	p := newWorkspace(t)
 	site := strings.TrimSuffix(p.info.BaseURL, "/v1")
 	page := browser.Open(t)
-	for name, look := range map[string]browser.Look{"narrow-dark": {Width: 390, Height: 844, Dark: true}, "wide": {Width: 1440, Height: 900}} {
-		page.Visit(site+"/docs", look)
-		page.Until(`document.body.innerText.includes("A credited deposit in five minutes")`)
-		if fits := browser.Ask[bool](page, `document.documentElement.scrollWidth <= innerWidth`); !fits {
+	for name, look := range map[string]browser.Appearance{"narrow-dark": {Width: 390, Height: 844, Dark: true}, "wide": {Width: 1440, Height: 900}} {
+		page.OpenURL(site+"/docs", look)
+		page.WaitUntil(`document.body.innerText.includes("A credited deposit in five minutes")`)
+		if fits := browser.Evaluate[bool](page, `document.documentElement.scrollWidth <= innerWidth`); !fits {
 			t.Errorf("%s: got a page that is wider than its window", name)
 		}
 		// For whoever changes how it looks.
 		if dir := os.Getenv("COFFER_SHOTS"); dir != "" {
-			page.Shot(filepath.Join(dir, name+".png"))
+			page.SaveScreenshot(filepath.Join(dir, name+".png"))
 		}
 	}
-	browser.Ask[bool](page, `(location.hash = "#tag/withdrawals/POST/withdraw", true)`)
-	page.Until(`[...document.querySelectorAll("h2,h3")].some((h) => h.textContent.includes("Withdraw from"))`)
-	shown := browser.Ask[[]string](page, `[...document.querySelectorAll(".markdown pre")].map((e) => e.textContent.trimEnd())`)
-	written := blocks(docs.Integrate)
+	browser.Evaluate[bool](page, `(location.hash = "#tag/withdrawals/POST/withdraw", true)`)
+	page.WaitUntil(`[...document.querySelectorAll("h2,h3")].some((h) => h.textContent.includes("Withdraw from"))`)
+	shown := browser.Evaluate[[]string](page, `[...document.querySelectorAll(".markdown pre")].map((e) => e.textContent.trimEnd())`)
+	written := findBlocks(docs.Integrate)
 	for i, b := range written {
 		if i >= len(shown) || shown[i] != strings.TrimRight(b.text, "\n") {
 			t.Fatalf("block %d: got %q on the page, want %q", i, append(shown, "nothing")[min(i, len(shown))], b.text)
 		}
 	}
-	for _, r := range page.Requests() {
+	for _, r := range page.ListRequests() {
 		if !strings.HasPrefix(r, site+"/docs") && !strings.HasPrefix(r, "data:") {
 			t.Errorf("the page asked for %s, want nothing from elsewhere", r)
 		}
 	}
-	for _, c := range page.Complaints() {
+	for _, c := range page.ListComplaints() {
 		t.Errorf("the page complains: %s", c)
 	}
 
 	receiver := filepath.Join(p.dir, "receiver")
-	p.build("receiver.go", receiver)
+	p.buildProgram("receiver.go", receiver)
 	payout := filepath.Join(p.dir, "payout")
-	p.build("payout.go", payout)
+	p.buildProgram("payout.go", payout)
 	address := freeAddress(t)
-	sh := p.shell()
+	sh := p.newShell()
 	var received *output
 	said := map[string]string{}
 	for i, b := range written {
 		if b.language != "sh" {
 			continue
 		}
-		said[b.text] = sh.paste(strings.ReplaceAll(shown[i], port, address))
+		said[b.text] = sh.runBlock(strings.ReplaceAll(shown[i], port, address))
 		if received == nil && strings.Contains(b.text, "WEBHOOK_SECRET") {
-			secret := strings.TrimSpace(sh.paste(`echo "$WEBHOOK_SECRET"`))
-			received = p.start(p.dir, []string{"WEBHOOK_SECRET=" + secret, "LISTEN=" + address}, receiver)
-			p.listening(address)
+			secret := strings.TrimSpace(sh.runBlock(`echo "$WEBHOOK_SECRET"`))
+			received = p.startProgram(p.dir, []string{"WEBHOOK_SECRET=" + secret, "LISTEN=" + address}, receiver)
+			p.waitListening(address)
 		}
 	}
 	for _, c := range []struct{ of, want string }{
@@ -335,7 +335,7 @@ func TestTheGuideHoldsFromTheFirstLineToTheLast(t *testing.T) {
 			t.Logf("the receiver said: %s", received)
 		}
 	}()
-	p.until("the receiver has the second deposit and the payment", func() bool {
+	p.waitUntil("the receiver has the second deposit and the payment", func() bool {
 		out := received.String()
 		return strings.Contains(out, "credit user_42 5000000 of mint 1\n") && strings.Contains(out, "on its way: wd_")
 	})
@@ -343,28 +343,28 @@ func TestTheGuideHoldsFromTheFirstLineToTheLast(t *testing.T) {
 		t.Errorf("got %s, want no event from before the endpoint", received)
 	}
 	env := []string{"COFFER_URL=" + p.info.BaseURL, "COFFER_API_KEY=" + p.info.APIKey}
-	for _, out := range []string{p.run(p.dir, env, payout), p.run(p.dir, env, payout)} { // the key makes the second harmless
+	for _, out := range []string{p.runCommand(p.dir, env, payout), p.runCommand(p.dir, env, payout)} { // the key makes the second harmless
 		if !strings.Contains(out, "taken: ") || !strings.Contains(out, "CREDITED 250 USDC\n") {
 			t.Errorf("payout.go: got %s", out)
 		}
 	}
-	p.typescript(env)
+	p.runTypeScript(env)
 }
 
-// build compiles a program of the page.
-func (p *place) build(name, to string) {
+// buildProgram compiles a program of the page.
+func (p *workspace) buildProgram(name, to string) {
 	p.Helper()
 	source := filepath.Join(p.dir, name)
 	if err := os.WriteFile(source, []byte(program(p.T, name)), 0o600); err != nil {
 		p.Fatal(err)
 	}
-	p.run(root, nil, "go", "build", "-o", to, source)
-	p.run(root, nil, "go", "vet", source)
+	p.runCommand(root, nil, "go", "build", "-o", to, source)
+	p.runCommand(root, nil, "go", "vet", source)
 }
 
-// typescript compiles the client and the page's programs against it, and runs the
+// runTypeScript compiles the client and the page's programs against it, and runs the
 // client's own tests and the programs.
-func (p *place) typescript(env []string) {
+func (p *workspace) runTypeScript(env []string) {
 	p.Helper()
 	own, err := filepath.Abs(typescript)
 	if err != nil {
@@ -375,7 +375,7 @@ func (p *place) typescript(env []string) {
 		p.Fatalf("the TypeScript client cannot be compiled: run scripts/setup --test (%v)", err)
 	}
 	build := filepath.Join(p.dir, "typescript")
-	p.run(own, nil, "node", tsc, "--outDir", filepath.Join(build, "dist"))
+	p.runCommand(own, nil, "node", tsc, "--outDir", filepath.Join(build, "dist"))
 	link := func(from, to string) {
 		if err := os.MkdirAll(filepath.Dir(to), 0o755); err == nil {
 			err = os.Symlink(from, to)
@@ -391,7 +391,7 @@ func (p *place) typescript(env []string) {
 	if err != nil || len(tests) == 0 {
 		p.Fatalf("the TypeScript client has no tests: %v", err)
 	}
-	out := p.run(build, append(env, "COFFER_LOCAL="+filepath.Join(p.dir, localworld.File), "COFFER_PROGRAM="+filepath.Join(p.dir, "bin", "coffer")),
+	out := p.runCommand(build, append(env, "COFFER_LOCAL="+filepath.Join(p.dir, localworld.InfoFile), "COFFER_PROGRAM="+filepath.Join(p.dir, "bin", "coffer")),
 		"node", append([]string{"--test"}, tests...)...)
 	if !strings.Contains(out, "# fail 0") && !strings.Contains(out, "ℹ fail 0") {
 		p.Errorf("the tests of the TypeScript client: got %s", out)
@@ -410,8 +410,8 @@ func (p *place) typescript(env []string) {
 			p.Fatal(err)
 		}
 	}
-	p.run(guide, nil, "node", tsc)
-	if out := p.run(guide, env, "node", "payout.js"); !strings.Contains(out, "taken: ") || !strings.Contains(out, "CREDITED 250 USDC\n") {
+	p.runCommand(guide, nil, "node", tsc)
+	if out := p.runCommand(guide, env, "node", "payout.js"); !strings.Contains(out, "taken: ") || !strings.Contains(out, "CREDITED 250 USDC\n") {
 		p.Errorf("payout.ts: got %s", out)
 	}
 
@@ -426,15 +426,15 @@ func (p *place) typescript(env []string) {
 		p.Fatal(err)
 	}
 	_, number, _ := strings.Cut(address, ":")
-	received := p.start(guide, []string{"WEBHOOK_SECRET=" + endpoint.Secret, "PORT=" + number}, "node", "receiver.js")
-	p.listening(address)
+	received := p.startProgram(guide, []string{"WEBHOOK_SECRET=" + endpoint.Secret, "PORT=" + number}, "node", "receiver.js")
+	p.waitListening(address)
 	_, err = c.CreateWithdrawal(p.ctx, client.WithdrawRequest{
 		MintID: 1, CustomerID: "user_42", Amount: "20000", ToAddress: "0x71C7656EC7ab88b098defB751B7401B5f6d8976F", IdempotencyKey: "for-the-receiver",
 	})
 	if err != nil {
 		p.Fatal(err)
 	}
-	p.until("the receiver in TypeScript has the payment", func() bool { return strings.Contains(received.String(), "on its way: wd_") })
+	p.waitUntil("the receiver in TypeScript has the payment", func() bool { return strings.Contains(received.String(), "on its way: wd_") })
 }
 
 // The table of finality has the chains that the catalogue has, and no others.
@@ -449,7 +449,7 @@ func TestTheGuideTellsEveryChainsFinality(t *testing.T) {
 		told = append(told, m[1])
 	}
 	var known []string
-	for _, n := range networks.All() {
+	for _, n := range networks.List() {
 		if n.Network == chain.Mainnet {
 			known = append(known, string(n.Chain))
 		}

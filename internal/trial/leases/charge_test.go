@@ -21,24 +21,24 @@ import (
 // 200 dollars for one SOL.
 const rentInUSDC = "407856"
 
-// charging is a world whose treasury has coin and whose customer has ten dollars, of an
+// newChargingEnv is a world whose treasury has coin and whose customer has ten dollars, of an
 // organization that charges its customers for accounts.
-func charging(t *testing.T) *world {
+func newChargingEnv(t *testing.T) *testEnv {
 	t.Helper()
-	w := open(t, 2)
-	w.work()
+	w := newTestEnv(t, 2)
+	w.mustRunAll()
 	var err error
-	w.treasury, err = w.Book.Treasury(w.ctx, w.org, chain.SolanaFamily)
-	w.must(err)
-	_, err = w.node.Pay(w.ctx, w.treasury.Address, surfpool.LamportsPerSOL)
-	w.must(err)
+	w.treasury, err = w.Wallets.Treasury(w.ctx, w.org, chain.SolanaFamily)
+	w.mustSucceed(err)
+	_, err = w.node.PayLamports(w.ctx, w.treasury.Address, surfpool.LamportsPerSOL)
+	w.mustSucceed(err)
 	_, err = w.node.PayToken(w.ctx, surfpool.USDC, w.ann.Address, 10_000_000)
-	w.must(err)
+	w.mustSucceed(err)
 	for range 4 {
-		w.settle()
+		w.settleAll()
 	}
-	w.must(w.db.InSystem(w.ctx, func(ctx context.Context, tx pg.Tx) error {
-		_, err := org.Change(ctx, tx, audit.Operator("op"), w.org, org.Changes{"chargeCustomerCosts": json.RawMessage(`"RENT_AND_FAILURES"`)})
+	w.mustSucceed(w.db.InSystem(w.ctx, func(ctx context.Context, tx pg.Tx) error {
+		_, err := org.ChangeSettings(ctx, tx, audit.Operator("op"), w.org, org.Changes{"chargeCustomerCosts": json.RawMessage(`"RENT_AND_FAILURES"`)})
 		return err
 	}))
 	return w
@@ -46,117 +46,117 @@ func charging(t *testing.T) *world {
 
 const charged = `SELECT concat_ws(' ', status, charge_rent, charge_held, charge_cost, charged) FROM withdrawals WHERE withdrawal_id = $1`
 
-func (w *world) balance(kind, subject, want string) {
+func (w *testEnv) wantBalance(kind, subject, want string) {
 	w.Helper()
-	w.want(kind+" "+subject, want, `SELECT b.balance FROM ledger_balances b JOIN ledger_accounts a USING (account_id) WHERE a.kind = $1 AND a.subject = $2 AND a.mint_id = $3`, kind, subject, usdc)
+	w.wantText(kind+" "+subject, want, `SELECT b.balance FROM ledger_balances b JOIN ledger_accounts a USING (account_id) WHERE a.kind = $1 AND a.subject = $2 AND a.mint_id = $3`, kind, subject, usdc)
 }
 
 // askFor is ask for an address that is known.
-func (w *world) askFor(to chain.Address, units int64) string {
+func (w *testEnv) askFor(to chain.Address, units int64) string {
 	w.Helper()
 	w.asked++
 	key := fmt.Sprint("withdrawal-", w.asked)
-	got, _, err := w.Pay.Request(w.ctx, w.org, withdrawal.Request{
+	got, _, err := w.Withdrawals.Request(w.ctx, w.org, withdrawal.Request{
 		MintID: usdc, CustomerID: "ann", Amount: fmt.Sprint(units), ToAddress: string(to), IdempotencyKey: &key, Actor: audit.APIKey(w.org),
 	})
-	w.must(err)
+	w.mustSucceed(err)
 	return got.WithdrawalID
 }
 
-// closes has a payee burn the unit in their token account, and close it for its rent.
-func (w *world) closes(k ed25519.PrivateKey) {
+// closeTokenAccount has a payee burn the unit in their token account, and close it for its rent.
+func (w *testEnv) closeTokenAccount(k ed25519.PrivateKey) {
 	w.Helper()
 	of := surfpool.AddressOf(k)
 	m := surfpool.Mint{Address: surfpool.USDC, Program: solanatx.TokenProgram, Decimals: 6}
-	_, err := w.node.Do(w.ctx, surfpool.Transaction{Keys: []ed25519.PrivateKey{k}, Instructions: []surfpool.Instruction{
-		m.Burn(m.Account(of), of, 1), m.Close(m.Account(of), of, of),
+	_, err := w.node.SendAndCheck(w.ctx, surfpool.Transaction{Keys: []ed25519.PrivateKey{k}, Instructions: []surfpool.Instruction{
+		m.BurnTokens(m.AssociatedAccount(of), of, 1), m.CloseAccount(m.AssociatedAccount(of), of, of),
 	}})
-	w.must(err)
+	w.mustSucceed(err)
 }
 
 // Rule WD-54. A customer that opens accounts for new wallets and keeps their rent pays for it.
 func TestTheRentOfATokenAccountIsItsCustomers(t *testing.T) {
 	t.Parallel()
-	w := charging(t)
-	first, to := w.ask(usdc, 10_000)
-	w.want("held", "417856", `SELECT b.balance FROM ledger_balances b JOIN ledger_accounts a USING (account_id) WHERE a.kind = 'WITHDRAWING' AND a.mint_id = $1`, usdc)
+	w := newChargingEnv(t)
+	first, to := w.requestWithdrawal(usdc, 10_000)
+	w.wantText("held", "417856", `SELECT b.balance FROM ledger_balances b JOIN ledger_accounts a USING (account_id) WHERE a.kind = 'WITHDRAWING' AND a.mint_id = $1`, usdc)
 	// Requested together: the first of them makes the account, and the other did not cost it.
 	second := w.askFor(to, 10_000)
 	for range 3 {
-		w.settle()
+		w.settleAll()
 	}
 	paid, not := fmt.Sprintf("COMPLETED 2039280 %s 2039280 %s", rentInUSDC, rentInUSDC), fmt.Sprintf("COMPLETED 2039280 %s 0 0", rentInUSDC)
-	a, b := w.text(charged, first), w.text(charged, second)
+	a, b := w.queryText(charged, first), w.queryText(charged, second)
 	if !(a == paid && b == not || a == not && b == paid) {
 		t.Errorf("got %q and %q, want one that is charged %s", a, b, rentInUSDC)
 	}
-	if got := w.holds(to, usdc); got != 20_000 {
+	if got := w.chainBalance(to, usdc); got != 20_000 {
 		t.Errorf("the payee has %d, want 20000", got)
 	}
 	// It has an account: there is nothing to hold.
 	third := w.askFor(to, 10_000)
 	for range 2 {
-		w.settle()
+		w.settleAll()
 	}
-	w.want("an account that is there", "COMPLETED 0 0 0 0", charged, third)
-	w.balance("CUSTOMER", "ann", "9562144")
-	w.balance("WITHDRAWING", "ann", "0")
-	w.balance("PRODUCT", "CUSTODIAL", rentInUSDC)
-	w.sound()
+	w.wantText("an account that is there", "COMPLETED 0 0 0 0", charged, third)
+	w.wantBalance("CUSTOMER", "ann", "9562144")
+	w.wantBalance("WITHDRAWING", "ann", "0")
+	w.wantBalance("PRODUCT", "CUSTODIAL", rentInUSDC)
+	w.checkBooks()
 }
 
 // Rule WD-54. The payee has an account when the withdrawal is requested, and closes it.
 func TestAnAccountThatIsClosedAfterTheRequestIsNotMadeUnasked(t *testing.T) {
 	t.Parallel()
-	w := charging(t)
+	w := newChargingEnv(t)
 	k, err := surfpool.NewKey()
-	w.must(err)
+	w.mustSucceed(err)
 	to := surfpool.AddressOf(k)
-	_, err = w.node.Pay(w.ctx, to, surfpool.LamportsPerSOL)
-	w.must(err)
+	_, err = w.node.PayLamports(w.ctx, to, surfpool.LamportsPerSOL)
+	w.mustSucceed(err)
 	_, err = w.node.PayToken(w.ctx, surfpool.USDC, to, 1)
-	w.must(err)
-	w.mine(2)
+	w.mustSucceed(err)
+	w.mineBlocks(2)
 	id := w.askFor(to, 10_000)
-	w.want("its account is there", "PROCESSING 0 0 0 0", charged, id)
-	w.closes(k)
-	w.settle()
-	w.want("back with people", "AWAITING_APPROVAL {POLICY_LIMIT}", `SELECT concat_ws(' ', status, approval_reasons) FROM withdrawals WHERE withdrawal_id = $1`, id)
+	w.wantText("its account is there", "PROCESSING 0 0 0 0", charged, id)
+	w.closeTokenAccount(k)
+	w.settleAll()
+	w.wantText("back with people", "AWAITING_APPROVAL {POLICY_LIMIT}", `SELECT concat_ws(' ', status, approval_reasons) FROM withdrawals WHERE withdrawal_id = $1`, id)
 
-	_, err = w.Pay.Approve(w.ctx, w.org, id, audit.Operator("op"))
-	w.must(err)
+	_, err = w.Withdrawals.Approve(w.ctx, w.org, id, audit.Operator("op"))
+	w.mustSucceed(err)
 	for range 2 {
-		w.settle()
+		w.settleAll()
 	}
-	w.want("approved, and the organization's", "COMPLETED 0 0 0 0", charged, id)
-	w.want("what it cost", "2039280", `SELECT rent FROM dispatch_orders WHERE order_id = $1`, id)
-	w.balance("CUSTOMER", "ann", "9990000")
-	w.sound()
+	w.wantText("approved, and the organization's", "COMPLETED 0 0 0 0", charged, id)
+	w.wantText("what it cost", "2039280", `SELECT rent FROM dispatch_orders WHERE order_id = $1`, id)
+	w.wantBalance("CUSTOMER", "ann", "9990000")
+	w.checkBooks()
 }
 
 // Rule WD-54. It dies at one call after the other between the block and the books, and
 // starts again.
 func TestAChargeIsPostedOnceWhereverTheServiceDies(t *testing.T) {
 	t.Parallel()
-	w := charging(t)
-	id, to := w.ask(usdc, 10_000)
+	w := newChargingEnv(t)
+	id, to := w.requestWithdrawal(usdc, 10_000)
 	for call := 1; call <= 6; call++ {
-		w.fate.at = len(w.fate.calls) + call
-		w.pass(5 * time.Second)
-		if err := w.turn(); err != nil && !w.fate.dead {
+		w.crashPlan.at = len(w.crashPlan.calls) + call
+		w.advanceClock(5 * time.Second)
+		if err := w.runAllSteps(); err != nil && !w.crashPlan.dead {
 			t.Fatal(err)
 		}
-		w.start()
-		w.mine(surfpool.Finality + 1)
+		w.startParts()
+		w.mineBlocks(surfpool.Finality + 1)
 	}
 	for range 3 {
-		w.settle()
+		w.settleAll()
 	}
-	w.want("charged", fmt.Sprintf("COMPLETED 2039280 %s 2039280 %s", rentInUSDC, rentInUSDC), charged, id)
-	w.want("postings", "3", `SELECT count(*) FROM ledger_transfers WHERE cause_id = $1 AND cause_kind LIKE 'WITHDRAWAL%'`, id)
-	if got := w.holds(to, usdc); got != 10_000 {
+	w.wantText("charged", fmt.Sprintf("COMPLETED 2039280 %s 2039280 %s", rentInUSDC, rentInUSDC), charged, id)
+	w.wantText("postings", "3", `SELECT count(*) FROM ledger_transfers WHERE cause_id = $1 AND cause_kind LIKE 'WITHDRAWAL%'`, id)
+	if got := w.chainBalance(to, usdc); got != 10_000 {
 		t.Errorf("the payee has %d, want 10000", got)
 	}
-	w.balance("PRODUCT", "CUSTODIAL", rentInUSDC)
-	w.sound()
+	w.wantBalance("PRODUCT", "CUSTODIAL", rentInUSDC)
+	w.checkBooks()
 }

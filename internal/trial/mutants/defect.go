@@ -33,35 +33,35 @@ type edit struct {
 	old, new string
 }
 
-// load reads every list, in the order of the files' names.
-func load() ([]defect, error) {
+// loadDefects reads every list, in the order of the files' names.
+func loadDefects() ([]defect, error) {
 	names, err := fs.Glob(lists, "defects/*.txt")
 	if err != nil {
 		return nil, err
 	}
-	var all []defect
-	seen := map[string]bool{}
+	var defects []defect
+	known := map[string]bool{}
 	for _, name := range names {
 		text, err := lists.ReadFile(name)
 		if err != nil {
 			return nil, err
 		}
-		found, err := parse(string(text))
+		found, err := parseDefects(string(text))
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
 		for _, d := range found {
-			if seen[d.name] {
+			if known[d.name] {
 				return nil, fmt.Errorf("%s: %s stands twice", name, d.name)
 			}
-			seen[d.name] = true
+			known[d.name] = true
 		}
-		all = append(all, found...)
+		defects = append(defects, found...)
 	}
-	return all, nil
+	return defects, nil
 }
 
-// parse reads defects in this form, with empty lines and lines that begin with
+// parseDefects reads defects in this form, with empty lines and lines that begin with
 // # between them:
 //
 //	== name-of-the-defect
@@ -74,20 +74,20 @@ func load() ([]defect, error) {
 //
 // The lines under @@ are those of a patch without its numbers. A file may be
 // edited in several places and a defect may touch several files.
-func parse(text string) ([]defect, error) {
-	var all []defect
+func parseDefects(text string) ([]defect, error) {
+	var defects []defect
 	var d *defect
 	var e *edit
 	for n, line := range strings.Split(text, "\n") {
-		wrong := func(why string) error { return fmt.Errorf("line %d: %s: %q", n+1, why, line) }
+		wrong := func(reason string) error { return fmt.Errorf("line %d: %s: %q", n+1, reason, line) }
 		name, begins := strings.CutPrefix(line, "== ")
 		breaks, isBreaks := strings.CutPrefix(line, "breaks: ")
 		first, isFirst := strings.CutPrefix(line, "first: ")
 		file, isFile := strings.CutPrefix(line, "@@ ")
 		switch {
 		case begins:
-			all = append(all, defect{name: name})
-			d, e = &all[len(all)-1], nil
+			defects = append(defects, defect{name: name})
+			d, e = &defects[len(defects)-1], nil
 		case line == "":
 			e = nil
 		case e == nil && strings.HasPrefix(line, "#"):
@@ -110,18 +110,18 @@ func parse(text string) ([]defect, error) {
 			return nil, wrong("it is none of the lines that a defect has")
 		}
 	}
-	for _, d := range all {
+	for _, d := range defects {
 		if d.name == "" || d.breaks == "" || len(d.first) == 0 || len(d.edits) == 0 {
 			return nil, fmt.Errorf("%s: a defect has a name, what it breaks, packages and an edit", d.name)
 		}
 	}
-	return all, nil
+	return defects, nil
 }
 
-// apply gives the files as the defect leaves them, by their place under root.
+// applyEdits gives the files as the defect leaves them, by their place under root.
 // Every edit must match exactly once: a list that the code has left behind is an
 // error, not a defect that nobody plants any more.
-func (d defect) apply(root string) (map[string]string, error) {
+func (d defect) applyEdits(root string) (map[string]string, error) {
 	files := map[string]string{}
 	for _, e := range d.edits {
 		text, edited := files[e.file]
@@ -135,17 +135,17 @@ func (d defect) apply(root string) (map[string]string, error) {
 		switch {
 		case e.old == e.new:
 			return nil, fmt.Errorf("%s: the edit of %s changes nothing", d.name, e.file)
-		case places("\n"+text, "\n"+e.old) != 1:
+		case countOccurrences("\n"+text, "\n"+e.old) != 1:
 			return nil, fmt.Errorf("%s: these lines stand %d times in %s, and should once; write the defect anew for the code as it is:\n%s",
-				d.name, places("\n"+text, "\n"+e.old), e.file, e.old)
+				d.name, countOccurrences("\n"+text, "\n"+e.old), e.file, e.old)
 		}
 		files[e.file] = strings.Replace("\n"+text, "\n"+e.old, "\n"+e.new, 1)[1:]
 	}
 	return files, nil
 }
 
-// places counts also what overlaps: two equal lines share the end between them.
-func places(text, lines string) (n int) {
+// countOccurrences counts also what overlaps: two equal lines share the end between them.
+func countOccurrences(text, lines string) (n int) {
 	for {
 		i := strings.Index(text, lines)
 		if i < 0 {
@@ -155,10 +155,10 @@ func places(text, lines string) (n int) {
 	}
 }
 
-// plant writes the edited files and the overlay that puts them in the place of
+// plantFiles writes the edited files and the overlay that puts them in the place of
 // the real ones, and returns the overlay's path. Nothing in the module changes.
-func (d defect) plant(root, dir string) (string, error) {
-	files, err := d.apply(root)
+func (d defect) plantFiles(root, dir string) (string, error) {
+	files, err := d.applyEdits(root)
 	if err != nil {
 		return "", err
 	}
@@ -222,9 +222,9 @@ func redraw(root string, files map[string]string) error {
 	return err
 }
 
-// packages are the folders that the defect edits, as patterns of the go command. The schema
+// listPackages are the folders that the defect edits, as patterns of the go command. The schema
 // reaches a program through the migrations.
-func (d defect) packages() []string {
+func (d defect) listPackages() []string {
 	var dirs []string
 	for _, e := range d.edits {
 		dir := "./" + filepath.ToSlash(filepath.Dir(e.file))

@@ -26,8 +26,8 @@ const (
 // A lab tries defects. Safe for concurrent use.
 type lab struct {
 	root, home string
-	near       bool
-	known      map[string]found // by defect: what found it the last time
+	nearOnly   bool
+	findings   map[string]finding // by defect: what found it the last time
 
 	mu    sync.Mutex
 	clean map[string]*cleanTests
@@ -35,77 +35,77 @@ type lab struct {
 
 // cleanTests is a package's test program without any defect.
 type cleanTests struct {
-	once sync.Once
-	file string
-	err  error
+	buildOnce sync.Once
+	file      string
+	err       error
 }
 
 // result is what came of one defect.
 type result struct {
 	defect
-	by   string // the package and the test that found it
-	err  error  // why nothing can be said
-	took time.Duration
+	finder string // the package and the test that found it
+	err    error  // why nothing can be said
+	took   time.Duration
 }
 
-func (r result) caught() bool { return r.err == nil && r.by != "" }
+func (r result) isCaught() bool { return r.err == nil && r.finder != "" }
 
-func (r result) verdict() string {
+func (r result) formatVerdict() string {
 	switch {
 	case r.err != nil:
 		return "BROKEN: " + r.err.Error()
-	case r.by == "":
+	case r.finder == "":
 		return "NOT CAUGHT"
 	}
-	return "caught by " + r.by
+	return "caught by " + r.finder
 }
 
 func (r result) String() string {
-	return fmt.Sprintf("%-36s %-76s %s  %v", r.name, r.breaks, r.verdict(), r.took.Round(time.Second))
+	return fmt.Sprintf("%-36s %-76s %s  %v", r.name, r.breaks, r.formatVerdict(), r.took.Round(time.Second))
 }
 
-// try plants a defect and runs tests until one fails.
-func (l *lab) try(ctx context.Context, d defect) result {
+// tryDefect plants a defect and runs tests until one fails.
+func (l *lab) tryDefect(ctx context.Context, d defect) result {
 	began := time.Now()
 	r := result{defect: d}
-	r.by, r.err = l.hunt(ctx, d)
+	r.finder, r.err = l.findTest(ctx, d)
 	r.took = time.Since(began)
 	return r
 }
 
-func (l *lab) hunt(ctx context.Context, d defect) (by string, err error) {
+func (l *lab) findTest(ctx context.Context, d defect) (finder string, err error) {
 	dir := filepath.Join(l.home, d.name)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return "", err
 	}
 	defer os.RemoveAll(dir)
-	overlay, err := d.plant(l.root, dir)
+	overlay, err := d.plantFiles(l.root, dir)
 	if err != nil {
 		return "", err
 	}
 	// Programs that a test builds have the defect too. Databases that are made of
 	// changed migrations are cached in the temporary directory: this one goes away.
 	env := append(os.Environ(), "GOFLAGS="+strings.TrimSpace(os.Getenv("GOFLAGS")+" -overlay="+overlay))
-	if slices.Contains(d.packages(), "./migrations") {
+	if slices.Contains(d.listPackages(), "./migrations") {
 		env = append(env, "TMPDIR="+dir)
 	}
 	// What found it before is asked alone; when it finds nothing any more, all are.
-	if k, ok := l.known[d.name]; ok {
-		if by, err := l.test(ctx, env, dir, k.pkg, "-test.run=^"+k.test+"$"); err != nil || by != "" {
-			return by, err
+	if k, ok := l.findings[d.name]; ok {
+		if finder, err := l.testPackage(ctx, env, dir, k.pkg, "-test.run=^"+k.test+"$"); err != nil || finder != "" {
+			return finder, err
 		}
 	}
 	tried := map[string]bool{}
 	for _, pkg := range d.first {
 		tried[pkg] = true
-		if by, err := l.test(ctx, env, dir, pkg); err != nil || by != "" {
-			return by, err
+		if finder, err := l.testPackage(ctx, env, dir, pkg); err != nil || finder != "" {
+			return finder, err
 		}
 	}
-	if l.near {
+	if l.nearOnly {
 		return "", nil
 	}
-	rest, err := l.dependents(ctx, d)
+	rest, err := l.listDependents(ctx, d)
 	if err != nil {
 		return "", err
 	}
@@ -113,19 +113,19 @@ func (l *lab) hunt(ctx context.Context, d defect) (by string, err error) {
 		if tried[pkg] {
 			continue
 		}
-		if by, err := l.test(ctx, env, dir, pkg); err != nil || by != "" {
-			return by, err
+		if finder, err := l.testPackage(ctx, env, dir, pkg); err != nil || finder != "" {
+			return finder, err
 		}
 	}
 	return "", nil
 }
 
-// test runs a package's tests, those that args choose, with the defect and names the
+// testPackage runs a package's tests, those that args choose, with the defect and names the
 // one that fails.
-func (l *lab) test(ctx context.Context, env []string, dir, pkg string, args ...string) (by string, err error) {
+func (l *lab) testPackage(ctx context.Context, env []string, dir, pkg string, args ...string) (finder string, err error) {
 	fmt.Fprintf(os.Stderr, "%s: %s\n", filepath.Base(dir), pkg)
 	program := filepath.Join(dir, strings.ReplaceAll(strings.TrimPrefix(pkg, "./"), "/", "-")+".test")
-	if err := l.build(ctx, env, program, pkg); err != nil {
+	if err := l.buildTests(ctx, env, program, pkg); err != nil {
 		return "", err
 	}
 	if _, err := os.Stat(program); err != nil {
@@ -136,29 +136,29 @@ func (l *lab) test(ctx context.Context, env []string, dir, pkg string, args ...s
 	// out, and the rest may still find it.
 	var spoiled []string
 	for {
-		failed, err := l.run(ctx, env, program, pkg, append(leaveOut(spoiled), args...)...)
+		failed, err := l.runTests(ctx, env, program, pkg, append(leaveOut(spoiled), args...)...)
 		if err != nil || failed == "" {
 			return "", err
 		}
 		name, _, _ := strings.Cut(failed, "/")
-		only := []string{}
+		selection := []string{}
 		if testName.MatchString(name) {
-			only = append(only, "-test.run=^"+name+"$")
+			selection = append(selection, "-test.run=^"+name+"$")
 		}
-		without, err := l.without(ctx, pkg)
+		cleanFile, err := l.buildCleanTests(ctx, pkg)
 		if err != nil {
 			return "", err
 		}
-		again, err := l.run(ctx, os.Environ(), without, pkg, only...)
+		cleanFailure, err := l.runTests(ctx, os.Environ(), cleanFile, pkg, selection...)
 		switch {
 		case err != nil:
 			return "", err
-		case again == "":
+		case cleanFailure == "":
 			return strings.TrimPrefix(pkg, "./") + " " + failed, nil
-		case len(only) == 0 || len(spoiled) == spoiledMax:
-			return "", fmt.Errorf("%s %s fails without the defect too", pkg, again)
+		case len(selection) == 0 || len(spoiled) == spoiledMax:
+			return "", fmt.Errorf("%s %s fails without the defect too", pkg, cleanFailure)
 		}
-		fmt.Fprintf(os.Stderr, "%s: %s %s fails without the defect too and is left out\n", filepath.Base(dir), pkg, again)
+		fmt.Fprintf(os.Stderr, "%s: %s %s fails without the defect too and is left out\n", filepath.Base(dir), pkg, cleanFailure)
 		spoiled = append(spoiled, name)
 	}
 }
@@ -170,16 +170,16 @@ func leaveOut(tests []string) []string {
 	return []string{"-test.skip=^(" + strings.Join(tests, "|") + ")$"}
 }
 
-func (l *lab) build(ctx context.Context, env []string, program, pkg string) error {
+func (l *lab) buildTests(ctx context.Context, env []string, program, pkg string) error {
 	build := exec.CommandContext(ctx, "go", "test", "-c", "-ldflags=-s -w", "-o", program, pkg)
 	build.Dir, build.Env = l.root, env
-	if out, err := build.CombinedOutput(); err != nil {
-		return fmt.Errorf("%s does not compile: %w\n%s", pkg, err, out)
+	if output, err := build.CombinedOutput(); err != nil {
+		return fmt.Errorf("%s does not compile: %w\n%s", pkg, err, output)
 	}
 	return nil
 }
 
-func (l *lab) without(ctx context.Context, pkg string) (string, error) {
+func (l *lab) buildCleanTests(ctx context.Context, pkg string) (string, error) {
 	l.mu.Lock()
 	c := l.clean[pkg]
 	if c == nil {
@@ -187,7 +187,7 @@ func (l *lab) without(ctx context.Context, pkg string) (string, error) {
 		l.clean[pkg] = c
 	}
 	l.mu.Unlock()
-	c.once.Do(func() { c.err = l.build(ctx, os.Environ(), c.file, pkg) })
+	c.buildOnce.Do(func() { c.err = l.buildTests(ctx, os.Environ(), c.file, pkg) })
 	return c.file, c.err
 }
 
@@ -198,9 +198,9 @@ var (
 	testInTrace = regexp.MustCompile(`\.(Test\w+)\(`)
 )
 
-// run runs a test program until its first failure and names that; "" when all
+// runTests runs a test program until its first failure and names that; "" when all
 // tests pass. The program alone is killed: what it started watches it and ends.
-func (l *lab) run(ctx context.Context, env []string, program, pkg string, args ...string) (failed string, err error) {
+func (l *lab) runTests(ctx context.Context, env []string, program, pkg string, args ...string) (failed string, err error) {
 	tests := exec.CommandContext(ctx, program, append([]string{
 		"-test.v", "-test.failfast", "-test.paniconexit0", "-test.timeout=" + packageTimeout.String(),
 	}, args...)...)
@@ -244,13 +244,13 @@ func (l *lab) run(ctx context.Context, env []string, program, pkg string, args .
 	case failed != "" || err == nil || errors.Is(err, exec.ErrWaitDelay) && tests.ProcessState.Success():
 		return failed, nil
 	case errors.As(err, &exit) || errors.Is(err, exec.ErrWaitDelay):
-		return died(tail.String()), nil
+		return nameDeadTest(tail.String()), nil
 	}
 	return "", fmt.Errorf("run the tests of %s: %w", pkg, err)
 }
 
-// died names the test during which the program ended, if its last words tell.
-func died(words string) string {
+// nameDeadTest names the test during which the program ended, if its last words tell.
+func nameDeadTest(words string) string {
 	for _, pattern := range []*regexp.Regexp{testRunning, testInTrace} {
 		for line := range strings.Lines(words) {
 			if m := pattern.FindStringSubmatch(line); m != nil {
@@ -261,9 +261,9 @@ func died(words string) string {
 	return "(the test program died)"
 }
 
-// dependents are the packages whose tests depend on what a defect edits.
-func (l *lab) dependents(ctx context.Context, d defect) ([]string, error) {
-	targets := exec.CommandContext(ctx, "go", append([]string{"list"}, d.packages()...)...)
+// listDependents are the packages whose tests depend on what a defect edits.
+func (l *lab) listDependents(ctx context.Context, d defect) ([]string, error) {
+	targets := exec.CommandContext(ctx, "go", append([]string{"list"}, d.listPackages()...)...)
 	targets.Dir = l.root
 	edited, err := targets.Output()
 	if err != nil {
@@ -271,14 +271,14 @@ func (l *lab) dependents(ctx context.Context, d defect) ([]string, error) {
 	}
 	list := exec.CommandContext(ctx, "go", "list", "-test", "-f", `{{if .ForTest}}{{else}}{{.ImportPath}} {{join .Deps " "}}{{end}}`, "./...")
 	list.Dir = l.root
-	out, err := list.Output()
+	output, err := list.Output()
 	if err != nil {
 		return nil, fmt.Errorf("list the packages: %w", err)
 	}
 	module, _, _ := strings.Cut(strings.Fields(string(edited))[0], "/internal/")
 	module = strings.TrimSuffix(strings.TrimSuffix(module, "/migrations"), "/webhook")
 	var found []string
-	for line := range strings.Lines(string(out)) {
+	for line := range strings.Lines(string(output)) {
 		words := strings.Fields(line)
 		if len(words) == 0 || !strings.HasSuffix(words[0], ".test") {
 			continue

@@ -43,35 +43,35 @@ func main() {
 
 func run(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("mutants", flag.ContinueOnError)
-	only := flags.String("only", "", "names of defects, separated by commas; all when empty")
+	names := flags.String("only", "", "names of defects, separated by commas; all when empty")
 	jobs := flags.Int("jobs", 2, "defects that are tried at once")
 	list := flags.Bool("list", false, "list the defects and do nothing")
-	near := flags.Bool("near", false, "run only the packages that a defect names, not the rest")
-	in := flags.String("in", "", "packages, separated by commas: whether these find the defects; nothing is kept")
+	nearOnly := flags.Bool("near", false, "run only the packages that a defect names, not the rest")
+	packageList := flags.String("in", "", "packages, separated by commas: whether these find the defects; nothing is kept")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
-	all, err := load()
+	defects, err := loadDefects()
 	if err != nil {
 		return err
 	}
-	if *only != "" {
-		wanted := strings.Split(*only, ",")
+	if *names != "" {
+		wanted := strings.Split(*names, ",")
 		for _, name := range wanted {
-			if !slices.ContainsFunc(all, func(d defect) bool { return d.name == name }) {
+			if !slices.ContainsFunc(defects, func(d defect) bool { return d.name == name }) {
 				return fmt.Errorf("there is no defect %s; -list shows those there are", name)
 			}
 		}
-		all = slices.DeleteFunc(all, func(d defect) bool { return !slices.Contains(wanted, d.name) })
+		defects = slices.DeleteFunc(defects, func(d defect) bool { return !slices.Contains(wanted, d.name) })
 	}
-	if *in != "" {
-		for i := range all {
-			all[i].first = strings.Split(*in, ",")
+	if *packageList != "" {
+		for i := range defects {
+			defects[i].first = strings.Split(*packageList, ",")
 		}
-		*near = true
+		*nearOnly = true
 	}
 	if *list {
-		for _, d := range all {
+		for _, d := range defects {
 			fmt.Printf("%-36s %s\n", d.name, d.breaks)
 		}
 		return nil
@@ -88,22 +88,22 @@ func run(ctx context.Context, args []string) error {
 	if err := os.Chmod(home, 0o755); err != nil { // PostgreSQL runs as somebody else and has to pass
 		return err
 	}
-	lab := &lab{root: root, home: home, near: *near, clean: map[string]*cleanTests{}}
-	if *in == "" {
-		if lab.known, err = finders(filepath.Join(root, resultsFile)); err != nil {
+	lab := &lab{root: root, home: home, nearOnly: *nearOnly, clean: map[string]*cleanTests{}}
+	if *packageList == "" {
+		if lab.findings, err = loadFindings(filepath.Join(root, resultsFile)); err != nil {
 			return err
 		}
 	}
 
 	began := time.Now()
-	results := make([]result, len(all))
-	places := make(chan struct{}, max(*jobs, 1))
+	results := make([]result, len(defects))
+	slots := make(chan struct{}, max(*jobs, 1))
 	var wg sync.WaitGroup
-	for i, d := range all {
-		places <- struct{}{}
+	for i, d := range defects {
+		slots <- struct{}{}
 		wg.Go(func() {
-			defer func() { <-places }()
-			results[i] = lab.try(ctx, d)
+			defer func() { <-slots }()
+			results[i] = lab.tryDefect(ctx, d)
 			if ctx.Err() == nil {
 				fmt.Println(results[i])
 			}
@@ -115,15 +115,15 @@ func run(ctx context.Context, args []string) error {
 	}
 	caught := 0
 	for _, r := range results {
-		if r.caught() {
+		if r.isCaught() {
 			caught++
 		}
 	}
 	fmt.Printf("%d of %d caught in %v\n", caught, len(results), time.Since(began).Round(time.Second))
-	if *in != "" {
+	if *packageList != "" {
 		return nil
 	}
-	if err := keep(filepath.Join(root, resultsFile), results); err != nil {
+	if err := saveResults(filepath.Join(root, resultsFile), results); err != nil {
 		return err
 	}
 	if caught < len(results) {
@@ -133,9 +133,9 @@ func run(ctx context.Context, args []string) error {
 }
 
 func moduleRoot() (string, error) {
-	out, err := exec.Command("go", "env", "GOMOD").Output()
+	output, err := exec.Command("go", "env", "GOMOD").Output()
 	if err != nil {
 		return "", fmt.Errorf("look for the module: %w", err)
 	}
-	return filepath.Dir(strings.TrimSpace(string(out))), nil
+	return filepath.Dir(strings.TrimSpace(string(output))), nil
 }

@@ -13,7 +13,7 @@ const root = "../../.."
 
 func TestEveryDefectStillFitsTheCode(t *testing.T) {
 	t.Parallel()
-	all, err := load()
+	all, err := loadDefects()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -21,7 +21,7 @@ func TestEveryDefectStillFitsTheCode(t *testing.T) {
 		t.Errorf("got %d defects, want at least 25", len(all))
 	}
 	for _, d := range all {
-		if _, err := d.apply(root); err != nil {
+		if _, err := d.applyEdits(root); err != nil {
 			t.Error(err)
 		}
 		for _, pkg := range d.first {
@@ -35,7 +35,7 @@ func TestEveryDefectStillFitsTheCode(t *testing.T) {
 
 func TestEveryDefectWasCaughtWhenItWasLastPlanted(t *testing.T) {
 	t.Parallel()
-	all, err := load()
+	all, err := loadDefects()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,11 +59,11 @@ func TestEveryDefectWasCaughtWhenItWasLastPlanted(t *testing.T) {
 
 func TestWhatFoundADefectBeforeIsAskedFirst(t *testing.T) {
 	t.Parallel()
-	known, err := finders(filepath.Join(root, resultsFile))
+	known, err := loadFindings(filepath.Join(root, resultsFile))
 	if err != nil {
 		t.Fatal(err)
 	}
-	all, err := load()
+	all, err := loadDefects()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -95,11 +95,11 @@ func TestADefectThatTheCodeHasLeftBehindIsAnError(t *testing.T) {
 		{"nowhere", "-four\n+three\n", false},
 		{"no change", "-one\n+one\n", false},
 	} {
-		found, err := parse("== it\nbreaks: a promise\nfirst: ./x\n@@ a.go\n" + c.lines)
+		found, err := parseDefects("== it\nbreaks: a promise\nfirst: ./x\n@@ a.go\n" + c.lines)
 		if err != nil {
 			t.Fatal(err)
 		}
-		files, err := found[0].apply(dir)
+		files, err := found[0].applyEdits(dir)
 		if (err == nil) != c.fits {
 			t.Errorf("%s: got %v, want it to fit: %v", c.name, err, c.fits)
 		}
@@ -112,12 +112,12 @@ func TestADefectThatTheCodeHasLeftBehindIsAnError(t *testing.T) {
 func TestADefectOfTheSchemaIsPlantedInTheFirstMigration(t *testing.T) {
 	t.Parallel()
 	const lines = "CREATE TRIGGER transfers_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON transfers\n"
-	found, err := parse("== it\nbreaks: a promise\nfirst: ./x\n@@ schema/19_transfers.sql\n-" + lines + "+" + strings.Replace(lines, "UPDATE OR ", "", 1))
+	found, err := parseDefects("== it\nbreaks: a promise\nfirst: ./x\n@@ schema/19_transfers.sql\n-" + lines + "+" + strings.Replace(lines, "UPDATE OR ", "", 1))
 	if err != nil {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	if _, err := found[0].plant(root, dir); err != nil {
+	if _, err := found[0].plantFiles(root, dir); err != nil {
 		t.Fatal(err)
 	}
 	was, err := os.ReadFile(filepath.Join(root, schema.InitialFile))
@@ -131,7 +131,7 @@ func TestADefectOfTheSchemaIsPlantedInTheFirstMigration(t *testing.T) {
 	if string(is) != strings.Replace(string(was), lines, strings.Replace(lines, "UPDATE OR ", "", 1), 1) || string(is) == string(was) {
 		t.Errorf("got a planted %s with other changes than the defect's", schema.InitialFile)
 	}
-	if got := found[0].packages(); len(got) != 1 || got[0] != "./migrations" {
+	if got := found[0].listPackages(); len(got) != 1 || got[0] != "./migrations" {
 		t.Errorf("got %v, want the package that embeds the migration", got)
 	}
 }
@@ -143,7 +143,7 @@ func TestTheTestThatFoundADefectIsNamedAlsoWhenTheProgramDies(t *testing.T) {
 		"panic: no\n\ngoroutine 7:\ngithub.com/cofferpay/coffer/x.TestBroken(0xc0)\n\tx.go:1\n": "TestBroken (the program died)",
 		"fatal error: all goroutines are asleep\n":                                              "(the test program died)",
 	} {
-		if got := died(words); got != want {
+		if got := nameDeadTest(words); got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
 	}

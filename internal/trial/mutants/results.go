@@ -25,9 +25,9 @@ Seconds include compiling, and say as much about what else the machine did.
 |---|---|---|---|---|---|
 `
 
-// keep puts results in their rows. The rows of other defects stay, those of
+// saveResults puts results in their rows. The rows of other defects stay, those of
 // defects that are gone go. Two runs at once do not lose each other's rows.
-func keep(file string, results []result) error {
+func saveResults(file string, results []result) error {
 	f, err := os.OpenFile(file, os.O_CREATE|os.O_RDWR, 0o644)
 	if err != nil {
 		return err
@@ -40,18 +40,18 @@ func keep(file string, results []result) error {
 	if err != nil {
 		return err
 	}
-	when, where := time.Now().UTC().Format(time.DateOnly), machine()
+	date, machineText := time.Now().UTC().Format(time.DateOnly), describeMachine()
 	for _, r := range results {
-		verdict, _, _ := strings.Cut(strings.TrimPrefix(r.verdict(), "caught by "), "\n")
-		rows[r.name] = fmt.Sprintf("| %s | %s | %s | %d | %s | %s |", r.name, r.breaks, verdict, int(r.took.Seconds()+1), when, where)
+		verdict, _, _ := strings.Cut(strings.TrimPrefix(r.formatVerdict(), "caught by "), "\n")
+		rows[r.name] = fmt.Sprintf("| %s | %s | %s | %d | %s | %s |", r.name, r.breaks, verdict, int(r.took.Seconds()+1), date, machineText)
 	}
-	all, err := load()
+	defects, err := loadDefects()
 	if err != nil {
 		return err
 	}
 	var b strings.Builder
 	b.WriteString(resultsHead)
-	for _, d := range all {
+	for _, d := range defects {
 		if row := rows[d.name]; row != "" {
 			b.WriteString(row + "\n")
 		}
@@ -78,31 +78,31 @@ func rowsOf(file string) (map[string]string, error) {
 	return rows, nil
 }
 
-// found is a test that has found a defect.
-type found struct{ pkg, test string }
+// finding is a test that has found a defect.
+type finding struct{ pkg, test string }
 
 var caughtBy = regexp.MustCompile(`\| (internal/[\w/]+|client|migrations|webhook) ((?:Test|Fuzz)\w+)[^|]* \| \d+ \|`)
 
-// finders are the tests that found the defects when they were planted the last time.
-func finders(file string) (map[string]found, error) {
+// loadFindings are the tests that found the defects when they were planted the last time.
+func loadFindings(file string) (map[string]finding, error) {
 	rows, err := rowsOf(file)
 	if err != nil {
 		return nil, err
 	}
-	known := map[string]found{}
+	findings := map[string]finding{}
 	for name, row := range rows {
 		if m := caughtBy.FindStringSubmatch(row); m != nil {
-			known[name] = found{"./" + m[1], m[2]}
+			findings[name] = finding{"./" + m[1], m[2]}
 		}
 	}
-	return known, nil
+	return findings, nil
 }
 
-// machine says what the figures were taken on.
-func machine() string {
+// describeMachine says what the figures were taken on.
+func describeMachine() string {
 	version := runtime.Version()
-	if out, err := exec.Command("go", "env", "GOVERSION").Output(); err == nil {
-		version = strings.TrimSpace(string(out))
+	if output, err := exec.Command("go", "env", "GOVERSION").Output(); err == nil {
+		version = strings.TrimSpace(string(output))
 	}
 	return fmt.Sprintf("%d cores, %s/%s, %s", runtime.NumCPU(), runtime.GOOS, runtime.GOARCH, version)
 }

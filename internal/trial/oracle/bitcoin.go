@@ -36,8 +36,8 @@ type Output struct {
 
 // OpenBitcoin prepares to read the Bitcoin chain at a JSON-RPC URL, with the user in it,
 // from a block on. What was paid before that, and who spends it, is asked for.
-func OpenBitcoin(url string, from uint64) *Bitcoin {
-	return &Bitcoin{History{node: node{url}, written: func(s string) string { return s }}, from, map[Outpoint]Output{}}
+func OpenBitcoin(url string, first uint64) *Bitcoin {
+	return &Bitcoin{History{node: node{url}, normalize: func(s string) string { return s }}, first, map[Outpoint]Output{}}
 }
 
 type bitcoinTx struct {
@@ -61,15 +61,15 @@ type bitcoinTx struct {
 // the height that it stands at.
 func (c *Bitcoin) Walk(ctx context.Context) (height uint64, err error) {
 	var newest uint64
-	if err := c.call(ctx, &newest, "getblockcount"); err != nil {
+	if err := c.callRPC(ctx, &newest, "getblockcount"); err != nil {
 		return 0, err
 	}
 	// From the newest that was read back to the first that is still there.
 	for n := len(c.blocks); n > 0; n-- {
-		at := c.first + uint64(n) - 1
+		blockHeight := c.first + uint64(n) - 1
 		var hash string
-		if at <= newest {
-			if err := c.call(ctx, &hash, "getblockhash", at); err != nil {
+		if blockHeight <= newest {
+			if err := c.callRPC(ctx, &hash, "getblockhash", blockHeight); err != nil {
 				return 0, err
 			}
 		}
@@ -78,25 +78,25 @@ func (c *Bitcoin) Walk(ctx context.Context) (height uint64, err error) {
 		}
 		c.blocks = c.blocks[:n-1]
 	}
-	for at := c.first + uint64(len(c.blocks)); at <= newest; at++ {
-		read, err := c.read(ctx, at)
+	for blockHeight := c.first + uint64(len(c.blocks)); blockHeight <= newest; blockHeight++ {
+		read, err := c.readBlock(ctx, blockHeight)
 		if err != nil {
-			return 0, fmt.Errorf("block %d: %w", at, err)
+			return 0, fmt.Errorf("block %d: %w", blockHeight, err)
 		}
 		c.blocks = append(c.blocks, read)
 	}
 	return newest, nil
 }
 
-func (c *Bitcoin) read(ctx context.Context, at uint64) (block, error) {
-	var out block
-	if err := c.call(ctx, &out.hash, "getblockhash", at); err != nil {
-		return out, err
+func (c *Bitcoin) readBlock(ctx context.Context, height uint64) (block, error) {
+	var result block
+	if err := c.callRPC(ctx, &result.hash, "getblockhash", height); err != nil {
+		return result, err
 	}
 	// With all of each transaction: Bitcoin Core has them in tx, btcd in rawtx.
 	var b struct{ Tx, RawTx json.RawMessage }
-	if err := c.call(ctx, &b, "getblock", out.hash, 2); err != nil {
-		return out, err
+	if err := c.callRPC(ctx, &b, "getblock", result.hash, 2); err != nil {
+		return result, err
 	}
 	text := b.RawTx
 	if text == nil {
@@ -104,23 +104,23 @@ func (c *Bitcoin) read(ctx context.Context, at uint64) (block, error) {
 	}
 	var txs []bitcoinTx
 	if err := json.Unmarshal(text, &txs); err != nil {
-		return out, err
+		return result, err
 	}
 	if len(txs) == 0 {
-		return out, errors.New("it has no transactions")
+		return result, errors.New("it has no transactions")
 	}
 	for _, tx := range txs {
-		if err := c.take(tx); err != nil {
-			return out, err
+		if err := c.keepOutputs(tx); err != nil {
+			return result, err
 		}
 		if tx.Vin[0].Coinbase != "" {
 			continue
 		}
-		s := Sent{Hash: tx.TxID, Block: at, Succeeded: true, Fee: new(big.Int)}
-		for _, in := range tx.Vin {
-			spent, err := c.output(ctx, in.TxID, in.Vout)
+		s := Sent{Hash: tx.TxID, Block: height, Succeeded: true, Fee: new(big.Int)}
+		for _, input := range tx.Vin {
+			spent, err := c.findOutput(ctx, input.TxID, input.Vout)
 			if err != nil {
-				return out, err
+				return result, err
 			}
 			if s.From == "" {
 				s.From = spent.Address
@@ -128,53 +128,53 @@ func (c *Bitcoin) read(ctx context.Context, at uint64) (block, error) {
 			s.Fee.Add(s.Fee, spent.Amount)
 		}
 		for _, o := range tx.Vout {
-			is := c.outputs[Outpoint{tx.TxID, o.N}]
-			s.Fee.Sub(s.Fee, is.Amount)
-			out.movements = append(out.movements, Movement{Tx: tx.TxID, Block: at, From: s.From, To: is.Address, Amount: is.Amount})
+			output := c.outputs[Outpoint{tx.TxID, o.N}]
+			s.Fee.Sub(s.Fee, output.Amount)
+			result.movements = append(result.movements, Movement{Tx: tx.TxID, Block: height, From: s.From, To: output.Address, Amount: output.Amount})
 		}
-		out.sent = append(out.sent, s)
+		result.sent = append(result.sent, s)
 	}
-	return out, nil
+	return result, nil
 }
 
-// take keeps the outputs of a transaction.
-func (c *Bitcoin) take(tx bitcoinTx) error {
+// keepOutputs keeps the outputs of a transaction.
+func (c *Bitcoin) keepOutputs(tx bitcoinTx) error {
 	if len(tx.Vin) == 0 || len(tx.Vout) == 0 {
 		return fmt.Errorf("%s spends %d outputs and makes %d", tx.TxID, len(tx.Vin), len(tx.Vout))
 	}
 	for _, o := range tx.Vout {
-		amount, err := satoshi(o.Value)
+		amount, err := parseSatoshi(o.Value)
 		if err != nil {
 			return fmt.Errorf("output %d of %s: %w", o.N, tx.TxID, err)
 		}
-		is := Output{Outpoint: Outpoint{tx.TxID, o.N}, Address: o.ScriptPubKey.Address, Amount: amount}
-		if is.Address == "" && len(o.ScriptPubKey.Addresses) == 1 {
-			is.Address = o.ScriptPubKey.Addresses[0]
+		output := Output{Outpoint: Outpoint{tx.TxID, o.N}, Address: o.ScriptPubKey.Address, Amount: amount}
+		if output.Address == "" && len(o.ScriptPubKey.Addresses) == 1 {
+			output.Address = o.ScriptPubKey.Addresses[0]
 		}
-		c.outputs[is.Outpoint] = is
+		c.outputs[output.Outpoint] = output
 	}
 	return nil
 }
 
-func (c *Bitcoin) output(ctx context.Context, hash string, n uint32) (Output, error) {
-	at := Outpoint{hash, n}
-	if is, known := c.outputs[at]; known {
-		return is, nil
+func (c *Bitcoin) findOutput(ctx context.Context, hash string, n uint32) (Output, error) {
+	outpoint := Outpoint{hash, n}
+	if output, found := c.outputs[outpoint]; found {
+		return output, nil
 	}
 	var tx bitcoinTx
-	err := c.call(ctx, &tx, "getrawtransaction", hash, 1)
+	err := c.callRPC(ctx, &tx, "getrawtransaction", hash, 1)
 	if err == nil {
-		err = c.take(tx)
+		err = c.keepOutputs(tx)
 	}
-	is, known := c.outputs[at]
-	if err == nil && !known {
+	output, found := c.outputs[outpoint]
+	if err == nil && !found {
 		err = fmt.Errorf("%s has no output %d", hash, n)
 	}
-	return is, err
+	return output, err
 }
 
-// satoshi is an amount in whole bitcoins as nodes write it, which is a number of JSON.
-func satoshi(value json.Number) (*big.Int, error) {
+// parseSatoshi is an amount in whole bitcoins as nodes write it, which is a number of JSON.
+func parseSatoshi(value json.Number) (*big.Int, error) {
 	r, ok := new(big.Rat).SetString(value.String())
 	if ok {
 		r.Mul(r, big.NewRat(100_000_000, 1))
@@ -185,45 +185,45 @@ func satoshi(value json.Number) (*big.Int, error) {
 	return r.Num(), nil
 }
 
-// Unspent are the outputs that any of the addresses was paid in the blocks that were read
+// UnspentOutputs are the outputs that any of the addresses was paid in the blocks that were read
 // and that no block spends, by transaction, asked of the chain's state one by one.
-func (c *Bitcoin) Unspent(ctx context.Context, of map[string]bool) ([]Output, error) {
+func (c *Bitcoin) UnspentOutputs(ctx context.Context, addresses map[string]bool) ([]Output, error) {
 	made := map[string]bool{}
 	for _, b := range c.blocks {
 		for _, m := range b.movements {
 			made[m.Tx] = true
 		}
 	}
-	var all []Output
-	for at, is := range c.outputs {
-		if !of[is.Address] || !made[at.Tx] {
+	var outputs []Output
+	for outpoint, output := range c.outputs {
+		if !addresses[output.Address] || !made[outpoint.Tx] {
 			continue
 		}
-		var there struct{ Confirmations int }
-		err := c.call(ctx, &there, "gettxout", at.Tx, at.N, false)
+		var unspent struct{ Confirmations int }
+		err := c.callRPC(ctx, &unspent, "gettxout", outpoint.Tx, outpoint.N, false)
 		if errors.Is(err, errNothing) {
 			continue
 		}
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, is)
+		outputs = append(outputs, output)
 	}
-	slices.SortFunc(all, func(a, b Output) int {
+	slices.SortFunc(outputs, func(a, b Output) int {
 		return cmp.Or(cmp.Compare(a.Tx, b.Tx), cmp.Compare(a.N, b.N))
 	})
-	return all, nil
+	return outputs, nil
 }
 
 // Holds is what an address has now.
 func (c *Bitcoin) Holds(ctx context.Context, holder string) (*big.Int, error) {
-	all, err := c.Unspent(ctx, map[string]bool{holder: true})
+	outputs, err := c.UnspentOutputs(ctx, map[string]bool{holder: true})
 	if err != nil {
 		return nil, err
 	}
 	sum := new(big.Int)
-	for _, is := range all {
-		sum.Add(sum, is.Amount)
+	for _, output := range outputs {
+		sum.Add(sum, output.Amount)
 	}
 	return sum, nil
 }

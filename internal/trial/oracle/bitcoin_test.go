@@ -25,7 +25,7 @@ func TestTheOracleJudgesABitcoinChain(t *testing.T) {
 		t.Fatal(err)
 	}
 	u.User = url.UserPassword(btcd.User, n.Password)
-	from, err := n.Height(ctx)
+	from, err := n.TipHeight(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,13 +42,13 @@ func TestTheOracleJudgesABitcoinChain(t *testing.T) {
 	once, twice, never, unasked := to[0], to[1], to[2], to[3]
 	sent := map[string]string{}
 	for _, who := range []string{once, twice, twice, unasked} {
-		tx, err := n.Pay(ctx, chain.Address(who), 50_001)
+		tx, err := n.PayAddress(ctx, chain.Address(who), 50_001)
 		if err != nil {
 			t.Fatal(err)
 		}
 		sent[who] = tx.TxID()
 	}
-	if _, err := n.Mine(ctx, 2); err != nil {
+	if _, err := n.MineBlocks(ctx, 2); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := c.Walk(ctx); err != nil {
@@ -68,17 +68,17 @@ func TestTheOracleJudgesABitcoinChain(t *testing.T) {
 	if has, err := c.Holds(ctx, twice); err != nil || has.Cmp(big.NewInt(100_002)) != 0 {
 		t.Errorf("balance: got %v %v, want 100002", has, err)
 	}
-	all := c.Sent(us)
+	all := c.SentBy(us)
 	if len(all) != 4 || all[0].Fee.Sign() <= 0 {
 		t.Errorf("got %+v, want four transactions that cost something", all)
 	}
-	if err := n.Fork(ctx, 2); err != nil {
+	if err := n.ForkChain(ctx, 2); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := c.Walk(ctx); err != nil {
 		t.Fatal(err)
 	}
-	if got := c.Received("", twice); len(got) != 0 {
+	if got := c.ReceivedBy("", twice); len(got) != 0 {
 		t.Errorf("after the fork: got %v, want nothing", got)
 	}
 	if has, err := c.Holds(ctx, twice); err != nil || has.Sign() != 0 {

@@ -54,15 +54,15 @@ type block struct {
 // History is what was read of a chain so far. It is not safe for concurrent use.
 type History struct {
 	node
-	blocks  []block
-	written func(string) string // an address or a hash as the movements have it
+	blocks    []block
+	normalize func(string) string // an address or a hash as the movements have it
 }
 
 // Chain is an EVM chain, and its history from its first block on.
 type Chain struct{ History }
 
 // Open prepares to read the EVM chain at a JSON-RPC URL.
-func Open(url string) *Chain { return &Chain{History{node: node{url}, written: lower}} }
+func Open(url string) *Chain { return &Chain{History{node: node{url}, normalize: toLower}} }
 
 type rawBlock struct {
 	Number, Hash, ParentHash string
@@ -89,10 +89,10 @@ type rawFrame struct {
 // It returns the height it stands at.
 func (c *Chain) Walk(ctx context.Context) (height uint64, err error) {
 	var head struct{ Number, Hash string }
-	if err := c.call(ctx, &head, "eth_getBlockByNumber", "latest", false); err != nil {
+	if err := c.callRPC(ctx, &head, "eth_getBlockByNumber", "latest", false); err != nil {
 		return 0, err
 	}
-	latest, err := number(head.Number)
+	latest, err := parseNumber(head.Number)
 	if err != nil {
 		return 0, err
 	}
@@ -100,18 +100,18 @@ func (c *Chain) Walk(ctx context.Context) (height uint64, err error) {
 		c.blocks = c.blocks[:latest+1]
 	}
 	for uint64(len(c.blocks)) <= latest {
-		at := uint64(len(c.blocks))
+		blockHeight := uint64(len(c.blocks))
 		var b rawBlock
-		if err := c.call(ctx, &b, "eth_getBlockByNumber", hex(at), true); err != nil {
+		if err := c.callRPC(ctx, &b, "eth_getBlockByNumber", formatHex(blockHeight), true); err != nil {
 			return 0, err
 		}
-		if at > 0 && b.ParentHash != c.blocks[at-1].hash {
-			c.blocks = c.blocks[:at-1] // a fork: one more back
+		if blockHeight > 0 && b.ParentHash != c.blocks[blockHeight-1].hash {
+			c.blocks = c.blocks[:blockHeight-1] // a fork: one more back
 			continue
 		}
-		read, err := c.read(ctx, at, b)
+		read, err := c.readBlock(ctx, blockHeight, b)
 		if err != nil {
-			return 0, fmt.Errorf("block %d: %w", at, err)
+			return 0, fmt.Errorf("block %d: %w", blockHeight, err)
 		}
 		c.blocks = append(c.blocks, read)
 	}
@@ -122,133 +122,133 @@ func (c *Chain) Walk(ctx context.Context) (height uint64, err error) {
 	return latest, nil
 }
 
-func (c *Chain) read(ctx context.Context, at uint64, b rawBlock) (block, error) {
-	out := block{hash: b.Hash}
+func (c *Chain) readBlock(ctx context.Context, height uint64, b rawBlock) (block, error) {
+	result := block{hash: b.Hash}
 	if len(b.Transactions) == 0 {
-		return out, nil
+		return result, nil
 	}
 	var receipts []rawReceipt
-	if err := c.call(ctx, &receipts, "eth_getBlockReceipts", hex(at)); err != nil {
-		return out, err
+	if err := c.callRPC(ctx, &receipts, "eth_getBlockReceipts", formatHex(height)); err != nil {
+		return result, err
 	}
 	if len(receipts) != len(b.Transactions) {
-		return out, fmt.Errorf("%d transactions and %d receipts", len(b.Transactions), len(receipts))
+		return result, fmt.Errorf("%d transactions and %d receipts", len(b.Transactions), len(receipts))
 	}
 	for i, tx := range b.Transactions {
 		r := receipts[i]
 		if r.TransactionHash != tx.Hash {
-			return out, fmt.Errorf("receipt %d is of %s, not of %s", i, r.TransactionHash, tx.Hash)
+			return result, fmt.Errorf("receipt %d is of %s, not of %s", i, r.TransactionHash, tx.Hash)
 		}
-		nonce, err := number(tx.Nonce)
+		nonce, err := parseNumber(tx.Nonce)
 		if err != nil {
-			return out, err
+			return result, err
 		}
-		used, err := integer(r.GasUsed)
+		used, err := parseInteger(r.GasUsed)
 		if err != nil {
-			return out, err
+			return result, err
 		}
-		price, err := integer(r.EffectiveGasPrice)
+		price, err := parseInteger(r.EffectiveGasPrice)
 		if err != nil {
-			return out, err
+			return result, err
 		}
-		s := Sent{Hash: lower(tx.Hash), Block: at, From: lower(tx.From), Nonce: nonce, Succeeded: r.Status == "0x1", Fee: new(big.Int).Mul(used, price)}
+		s := Sent{Hash: toLower(tx.Hash), Block: height, From: toLower(tx.From), Nonce: nonce, Succeeded: r.Status == "0x1", Fee: new(big.Int).Mul(used, price)}
 		if tx.To != nil {
-			s.To = lower(*tx.To)
+			s.To = toLower(*tx.To)
 		}
-		out.sent = append(out.sent, s)
+		result.sent = append(result.sent, s)
 		if !s.Succeeded {
 			continue
 		}
 		tokens, err := tokenMovements(s, r)
 		if err != nil {
-			return out, err
+			return result, err
 		}
-		out.movements = append(out.movements, tokens...)
+		result.movements = append(result.movements, tokens...)
 		var frame rawFrame
 		tracer := map[string]any{"tracer": "callTracer"}
-		if err := c.call(ctx, &frame, "debug_traceTransaction", tx.Hash, tracer); err != nil {
-			return out, err
+		if err := c.callRPC(ctx, &frame, "debug_traceTransaction", tx.Hash, tracer); err != nil {
+			return result, err
 		}
-		if err := coinMovements(s, frame, &out.movements); err != nil {
-			return out, err
+		if err := coinMovements(s, frame, &result.movements); err != nil {
+			return result, err
 		}
 	}
-	return out, nil
+	return result, nil
 }
 
-func tokenMovements(s Sent, r rawReceipt) (out []Movement, err error) {
+func tokenMovements(s Sent, r rawReceipt) (movements []Movement, err error) {
 	for _, l := range r.Logs {
 		if len(l.Topics) != 3 || l.Topics[0] != transferTopic {
 			continue
 		}
-		amount, err := integer(l.Data)
+		amount, err := parseInteger(l.Data)
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, Movement{
-			Tx: s.Hash, Block: s.Block, Asset: lower(l.Address), From: ofTopic(l.Topics[1]), To: ofTopic(l.Topics[2]), Amount: amount,
+		movements = append(movements, Movement{
+			Tx: s.Hash, Block: s.Block, Asset: toLower(l.Address), From: topicAddress(l.Topics[1]), To: topicAddress(l.Topics[2]), Amount: amount,
 		})
 	}
-	return out, nil
+	return movements, nil
 }
 
 // coinMovements adds what a call and the calls inside it moved of the native
 // coin. A call that failed took everything inside it back.
-func coinMovements(s Sent, f rawFrame, out *[]Movement) error {
+func coinMovements(s Sent, f rawFrame, movements *[]Movement) error {
 	if f.Error != "" {
 		return nil
 	}
 	if f.Value != "" && (f.Type == "CALL" || f.Type == "CREATE" || f.Type == "CREATE2" || f.Type == "SELFDESTRUCT") {
-		amount, err := integer(f.Value)
+		amount, err := parseInteger(f.Value)
 		if err != nil {
 			return err
 		}
 		if amount.Sign() > 0 {
-			*out = append(*out, Movement{Tx: s.Hash, Block: s.Block, From: lower(f.From), To: lower(f.To), Amount: amount})
+			*movements = append(*movements, Movement{Tx: s.Hash, Block: s.Block, From: toLower(f.From), To: toLower(f.To), Amount: amount})
 		}
 	}
 	for _, inner := range f.Calls {
-		if err := coinMovements(s, inner, out); err != nil {
+		if err := coinMovements(s, inner, movements); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// Received is what came to an address of an asset, in the order of the chain.
-func (c *History) Received(asset, to string) (out []Movement) {
+// ReceivedBy is what came to an address of an asset, in the order of the chain.
+func (c *History) ReceivedBy(asset, recipient string) (movements []Movement) {
 	for _, b := range c.blocks {
 		for _, m := range b.movements {
-			if m.Asset == asset && m.To == to {
-				out = append(out, m)
+			if m.Asset == asset && m.To == recipient {
+				movements = append(movements, m)
 			}
 		}
 	}
-	return out
+	return movements
 }
 
-// Sent are the transactions of any of the addresses, in the order of the chain.
-func (c *History) Sent(from map[string]bool) (out []Sent) {
+// SentBy are the transactions of any of the addresses, in the order of the chain.
+func (c *History) SentBy(senders map[string]bool) (transactions []Sent) {
 	for _, b := range c.blocks {
 		for _, s := range b.sent {
-			if from[s.From] {
-				out = append(out, s)
+			if senders[s.From] {
+				transactions = append(transactions, s)
 			}
 		}
 	}
-	return out
+	return transactions
 }
 
-// Left is what went from any of the addresses to an address that is not one of them.
-func (c *History) Left(ours map[string]bool) (out []Movement) {
+// MovedOut is what went from any of the addresses to an address that is not one of them.
+func (c *History) MovedOut(ownAddresses map[string]bool) (movements []Movement) {
 	for _, b := range c.blocks {
 		for _, m := range b.movements {
-			if ours[m.From] && !ours[m.To] {
-				out = append(out, m)
+			if ownAddresses[m.From] && !ownAddresses[m.To] {
+				movements = append(movements, m)
 			}
 		}
 	}
-	return out
+	return movements
 }
 
 // Holds is what an address has of an asset at a height, asked of the chain's
@@ -256,17 +256,17 @@ func (c *History) Left(ours map[string]bool) (out []Movement) {
 func (c *Chain) Holds(ctx context.Context, asset, holder string, height uint64) (*big.Int, error) {
 	var answer string
 	if asset == "" {
-		if err := c.call(ctx, &answer, "eth_getBalance", holder, hex(height)); err != nil {
+		if err := c.callRPC(ctx, &answer, "eth_getBalance", holder, formatHex(height)); err != nil {
 			return nil, err
 		}
-		return integer(answer)
+		return parseInteger(answer)
 	}
 	const balanceOf = "0x70a08231000000000000000000000000"
 	ask := map[string]string{"to": asset, "data": balanceOf + strings.TrimPrefix(holder, "0x")}
-	if err := c.call(ctx, &answer, "eth_call", ask, hex(height)); err != nil {
+	if err := c.callRPC(ctx, &answer, "eth_call", ask, formatHex(height)); err != nil {
 		return nil, err
 	}
-	return integer(answer)
+	return parseInteger(answer)
 }
 
 // Claim is what the service says of a payment to a destination that none of our
@@ -283,22 +283,22 @@ type Claim struct {
 // Judge compares claims with the chain: who was paid received exactly the
 // amount, once, in the transaction that is named; who was not received nothing;
 // and nothing left our addresses for anybody else. It returns what is wrong.
-func (c *History) Judge(claims []Claim, ours map[string]bool) (wrong []string) {
+func (c *History) Judge(claims []Claim, ownAddresses map[string]bool) (wrong []string) {
 	claimed := map[[2]string]bool{}
 	for _, claim := range claims {
-		to := c.written(claim.To)
-		claimed[[2]string{claim.Asset, to}] = true
-		got := slices.DeleteFunc(c.Received(claim.Asset, to), func(m Movement) bool { return !ours[m.From] })
+		recipient := c.normalize(claim.To)
+		claimed[[2]string{claim.Asset, recipient}] = true
+		got := slices.DeleteFunc(c.ReceivedBy(claim.Asset, recipient), func(m Movement) bool { return !ownAddresses[m.From] })
 		switch {
 		case !claim.Paid && len(got) > 0:
-			wrong = append(wrong, fmt.Sprintf("%s was not paid, says the service, and %s received %s in %s", claim.ID, to, got[0].Amount, got[0].Tx))
+			wrong = append(wrong, fmt.Sprintf("%s was not paid, says the service, and %s received %s in %s", claim.ID, recipient, got[0].Amount, got[0].Tx))
 		case claim.Paid && len(got) != 1:
-			wrong = append(wrong, fmt.Sprintf("%s: %s was paid %d times, want once", claim.ID, to, len(got)))
-		case claim.Paid && (got[0].Amount.Cmp(claim.Amount) != 0 || got[0].Tx != c.written(claim.Tx)):
-			wrong = append(wrong, fmt.Sprintf("%s: %s received %s in %s from %s, want %s in %s from us", claim.ID, to, got[0].Amount, got[0].Tx, got[0].From, claim.Amount, claim.Tx))
+			wrong = append(wrong, fmt.Sprintf("%s: %s was paid %d times, want once", claim.ID, recipient, len(got)))
+		case claim.Paid && (got[0].Amount.Cmp(claim.Amount) != 0 || got[0].Tx != c.normalize(claim.Tx)):
+			wrong = append(wrong, fmt.Sprintf("%s: %s received %s in %s from %s, want %s in %s from us", claim.ID, recipient, got[0].Amount, got[0].Tx, got[0].From, claim.Amount, claim.Tx))
 		}
 	}
-	for _, m := range c.Left(ours) {
+	for _, m := range c.MovedOut(ownAddresses) {
 		if !claimed[[2]string{m.Asset, m.To}] {
 			wrong = append(wrong, fmt.Sprintf("%s of %q went from %s to %s in %s, and nobody asked for it", m.Amount, m.Asset, m.From, m.To, m.Tx))
 		}
@@ -309,8 +309,8 @@ func (c *History) Judge(claims []Claim, ours map[string]bool) (wrong []string) {
 // node is where a chain is asked.
 type node struct{ url string }
 
-// call is one JSON-RPC call.
-func (c node) call(ctx context.Context, into any, method string, params ...any) error {
+// callRPC is one JSON-RPC call.
+func (c node) callRPC(ctx context.Context, target any, method string, params ...any) error {
 	body, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
 	if err != nil {
 		return err
@@ -342,18 +342,18 @@ func (c node) call(ctx context.Context, into any, method string, params ...any) 
 	if len(answer.Result) == 0 || string(answer.Result) == "null" {
 		return fmt.Errorf("%s: %w", method, errNothing)
 	}
-	return json.Unmarshal(answer.Result, into)
+	return json.Unmarshal(answer.Result, target)
 }
 
 var errNothing = errors.New("the chain has no answer")
 
-func hex(n uint64) string { return "0x" + strconv.FormatUint(n, 16) }
+func formatHex(n uint64) string { return "0x" + strconv.FormatUint(n, 16) }
 
-func number(text string) (uint64, error) {
+func parseNumber(text string) (uint64, error) {
 	return strconv.ParseUint(strings.TrimPrefix(text, "0x"), 16, 64)
 }
 
-func integer(text string) (*big.Int, error) {
+func parseInteger(text string) (*big.Int, error) {
 	n, ok := new(big.Int).SetString(strings.TrimPrefix(text, "0x"), 16)
 	if !ok {
 		return nil, fmt.Errorf("%q is not a number", text)
@@ -361,12 +361,12 @@ func integer(text string) (*big.Int, error) {
 	return n, nil
 }
 
-// ofTopic is the address in the last twenty bytes of a topic.
-func ofTopic(topic string) string {
+// topicAddress is the address in the last twenty bytes of a topic.
+func topicAddress(topic string) string {
 	if len(topic) != 66 {
 		return topic
 	}
-	return "0x" + lower(topic[26:])
+	return "0x" + toLower(topic[26:])
 }
 
-func lower(s string) string { return strings.ToLower(s) }
+func toLower(s string) string { return strings.ToLower(s) }

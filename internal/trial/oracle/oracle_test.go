@@ -34,18 +34,18 @@ func TestTheOracleSeesWhatTheChainHas(t *testing.T) {
 	twice, never, coins := common.HexToAddress("0xa1"), common.HexToAddress("0xa2"), common.HexToAddress("0xa3")
 	var hash common.Hash
 	for range 2 {
-		if hash, err = n.Send(ctx, &tokens.USDC.Address, nil, tokens.USDC.Contract.Call("transfer", twice, big.NewInt(5))); err != nil {
+		if hash, err = n.SendTx(ctx, &tokens.USDC.Address, nil, tokens.USDC.Contract.CallData("transfer", twice, big.NewInt(5))); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := n.Mine(ctx, 1); err != nil {
+	if err := n.MineBlocks(ctx, 1); err != nil {
 		t.Fatal(err)
 	}
-	paid, err := n.Send(ctx, &coins, big.NewInt(7), nil)
+	paid, err := n.SendTx(ctx, &coins, big.NewInt(7), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := n.Mine(ctx, 1); err != nil {
+	if err := n.MineBlocks(ctx, 1); err != nil {
 		t.Fatal(err)
 	}
 
@@ -72,13 +72,13 @@ func TestTheOracleSeesWhatTheChainHas(t *testing.T) {
 		t.Errorf("balance: got %v %v, want 10", got, err)
 	}
 
-	if err := n.Reorg(ctx, 1); err != nil {
+	if err := n.ReplaceBlocks(ctx, 1); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := c.Walk(ctx); err != nil {
 		t.Fatal(err)
 	}
-	if got := c.Received("", strings.ToLower(coins.Hex())); len(got) != 0 {
+	if got := c.ReceivedBy("", strings.ToLower(coins.Hex())); len(got) != 0 {
 		t.Errorf("after the fork: got %v, want nothing", got)
 	}
 }

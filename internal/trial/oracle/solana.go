@@ -14,13 +14,13 @@ const rentOfTokenAccount = 2_039_280
 // balances that each transaction had before and after, and reads no instruction.
 type Solana struct {
 	History
-	next uint64 // the slot to read on from
+	nextSlot uint64 // the slot to read on from
 }
 
 // OpenSolana prepares to read the Solana chain at a JSON-RPC URL from a slot on. Every
 // slot from there on has to have its block, as a local chain's have; there are no forks.
-func OpenSolana(url string, from uint64) *Solana {
-	return &Solana{History{node: node{url}, written: func(s string) string { return s }}, from}
+func OpenSolana(url string, first uint64) *Solana {
+	return &Solana{History{node: node{url}, normalize: func(s string) string { return s }}, first}
 }
 
 type solanaBlock struct {
@@ -50,19 +50,19 @@ type solanaTokens struct {
 func (c *Solana) Walk(ctx context.Context) (slot uint64, err error) {
 	commitment := map[string]any{"commitment": "confirmed"}
 	var newest uint64
-	if err := c.call(ctx, &newest, "getSlot", commitment); err != nil {
+	if err := c.callRPC(ctx, &newest, "getSlot", commitment); err != nil {
 		return 0, err
 	}
 	commitment["encoding"], commitment["transactionDetails"] = "json", "full"
 	commitment["maxSupportedTransactionVersion"], commitment["rewards"] = 0, false
-	for ; c.next <= newest; c.next++ {
+	for ; c.nextSlot <= newest; c.nextSlot++ {
 		var b solanaBlock
-		if err := c.call(ctx, &b, "getBlock", c.next, commitment); err != nil {
-			return 0, fmt.Errorf("slot %d: %w", c.next, err)
+		if err := c.callRPC(ctx, &b, "getBlock", c.nextSlot, commitment); err != nil {
+			return 0, fmt.Errorf("slot %d: %w", c.nextSlot, err)
 		}
-		read, err := readSolana(c.next, b)
+		read, err := readSolana(c.nextSlot, b)
 		if err != nil {
-			return 0, fmt.Errorf("slot %d: %w", c.next, err)
+			return 0, fmt.Errorf("slot %d: %w", c.nextSlot, err)
 		}
 		c.blocks = append(c.blocks, read)
 	}
@@ -70,34 +70,34 @@ func (c *Solana) Walk(ctx context.Context) (slot uint64, err error) {
 }
 
 func readSolana(slot uint64, b solanaBlock) (block, error) {
-	out := block{hash: b.Blockhash}
+	result := block{hash: b.Blockhash}
 	for _, t := range b.Transactions {
 		m := t.Meta
 		accounts := append(append(t.Transaction.Message.AccountKeys, m.LoadedAddresses.Writable...), m.LoadedAddresses.Readonly...)
 		if len(t.Transaction.Signatures) == 0 || len(accounts) == 0 || len(m.PreBalances) != len(accounts) || len(m.PostBalances) != len(accounts) {
-			return out, fmt.Errorf("a transaction of %d accounts has %d balances before and %d after", len(accounts), len(m.PreBalances), len(m.PostBalances))
+			return result, fmt.Errorf("a transaction of %d accounts has %d balances before and %d after", len(accounts), len(m.PreBalances), len(m.PostBalances))
 		}
 		s := Sent{Hash: t.Transaction.Signatures[0], Block: slot, From: accounts[0], Succeeded: m.Err == nil, Fee: big.NewInt(m.Fee)}
-		out.sent = append(out.sent, s)
+		result.sent = append(result.sent, s)
 		if !s.Succeeded {
 			continue
 		}
 		changes := map[string]holders{}
 		owner := map[int]string{}
 		for sign, side := range map[int64][]solanaTokens{-1: m.PreTokenBalances, 1: m.PostTokenBalances} {
-			for _, is := range side {
-				amount, ok := new(big.Int).SetString(is.UITokenAmount.Amount, 10)
-				if !ok || is.AccountIndex >= len(accounts) {
-					return out, fmt.Errorf("%s: account %d has %q of %s", s.Hash, is.AccountIndex, is.UITokenAmount.Amount, is.Mint)
+			for _, balance := range side {
+				amount, ok := new(big.Int).SetString(balance.UITokenAmount.Amount, 10)
+				if !ok || balance.AccountIndex >= len(accounts) {
+					return result, fmt.Errorf("%s: account %d has %q of %s", s.Hash, balance.AccountIndex, balance.UITokenAmount.Amount, balance.Mint)
 				}
-				of(changes, is.Mint).add(is.Owner, amount.Mul(amount, big.NewInt(sign)))
-				owner[is.AccountIndex] = is.Owner
+				holdersOf(changes, balance.Mint).addChange(balance.Owner, amount.Mul(amount, big.NewInt(sign)))
+				owner[balance.AccountIndex] = balance.Owner
 			}
 		}
-		for i, who := range accounts {
+		for i, account := range accounts {
 			change := m.PostBalances[i] - m.PreBalances[i]
 			if holder, tokens := owner[i]; tokens {
-				who = holder
+				account = holder
 				switch {
 				case m.PreBalances[i] == 0 && change >= rentOfTokenAccount:
 					change -= rentOfTokenAccount
@@ -105,47 +105,47 @@ func readSolana(slot uint64, b solanaBlock) (block, error) {
 					change += rentOfTokenAccount
 				}
 			}
-			of(changes, "").add(who, big.NewInt(change))
+			holdersOf(changes, "").addChange(account, big.NewInt(change))
 		}
 		for asset, h := range changes {
-			out.movements = append(out.movements, h.movements(s, asset)...)
+			result.movements = append(result.movements, h.listMovements(s, asset)...)
 		}
 	}
-	return out, nil
+	return result, nil
 }
 
 // holders are the changes of what each has of an asset in a transaction.
 type holders map[string]*big.Int
 
-func of(all map[string]holders, asset string) holders {
-	if all[asset] == nil {
-		all[asset] = holders{}
+func holdersOf(byAsset map[string]holders, asset string) holders {
+	if byAsset[asset] == nil {
+		byAsset[asset] = holders{}
 	}
-	return all[asset]
+	return byAsset[asset]
 }
 
-func (h holders) add(who string, change *big.Int) {
-	if h[who] == nil {
-		h[who] = new(big.Int)
+func (h holders) addChange(holder string, change *big.Int) {
+	if h[holder] == nil {
+		h[holder] = new(big.Int)
 	}
-	h[who].Add(h[who], change)
+	h[holder].Add(h[holder], change)
 }
 
-// movements are from who lost most to each who got something. What is lost beyond that
+// listMovements are from who lost most to each who got something. What is lost beyond that
 // went to nobody: it is a fee.
-func (h holders) movements(s Sent, asset string) (out []Movement) {
-	from := ""
-	for who, change := range h {
-		if change.Sign() < 0 && (from == "" || change.Cmp(h[from]) < 0) {
-			from = who
+func (h holders) listMovements(s Sent, asset string) (movements []Movement) {
+	payer := ""
+	for holder, change := range h {
+		if change.Sign() < 0 && (payer == "" || change.Cmp(h[payer]) < 0) {
+			payer = holder
 		}
 	}
-	for who, change := range h {
+	for holder, change := range h {
 		if change.Sign() > 0 {
-			out = append(out, Movement{Tx: s.Hash, Block: s.Block, Asset: asset, From: from, To: who, Amount: change})
+			movements = append(movements, Movement{Tx: s.Hash, Block: s.Block, Asset: asset, From: payer, To: holder, Amount: change})
 		}
 	}
-	return out
+	return movements
 }
 
 // Holds is what an address has of a token now, in all of its token accounts, asked of
@@ -162,7 +162,7 @@ func (c *Solana) Holds(ctx context.Context, mint, owner string) (*big.Int, error
 			}
 		}
 	}
-	err := c.call(ctx, &answer, "getTokenAccountsByOwner", owner, map[string]string{"mint": mint},
+	err := c.callRPC(ctx, &answer, "getTokenAccountsByOwner", owner, map[string]string{"mint": mint},
 		map[string]string{"encoding": "jsonParsed", "commitment": "confirmed"})
 	if err != nil {
 		return nil, err

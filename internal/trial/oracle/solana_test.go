@@ -17,10 +17,10 @@ func TestTheOracleJudgesASolanaChain(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
 	n := surfpooltest.Start(t, surfpool.Config{})
-	if err := n.Mine(ctx, 1); err != nil {
+	if err := n.MineBlocks(ctx, 1); err != nil {
 		t.Fatal(err)
 	}
-	c := oracle.OpenSolana(n.URL, n.Slot()-1)
+	c := oracle.OpenSolana(n.URL, n.CurrentSlot()-1)
 	us := map[string]bool{string(n.FaucetAddress()): true}
 	var to [4]string
 	for i := range to {
@@ -39,11 +39,11 @@ func TestTheOracleJudgesASolanaChain(t *testing.T) {
 		}
 		sent[who] = string(tx)
 	}
-	tx, err := n.Pay(ctx, chain.Address(coins), 7_000_000)
+	tx, err := n.PayLamports(ctx, chain.Address(coins), 7_000_000)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := n.Mine(ctx, 2); err != nil {
+	if err := n.MineBlocks(ctx, 2); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := c.Walk(ctx); err != nil {

@@ -17,17 +17,17 @@ import (
 )
 
 // What becomes of a flagged deposit, by who was first.
-var becomes = []string{"approved", "rejected", "redirected"}
+var resolutionVerbs = []string{"approved", "rejected", "redirected"}
 
-// decideAll has every worker decide about every deposit, in the same order, each in its
+// resolveAllFlagged has every worker decide about every deposit, in the same order, each in its
 // own way. Whoever made a decision that stands already is answered as if it were theirs.
-func decideAll(ctx context.Context, t task) (result, error) {
+func resolveAllFlagged(ctx context.Context, t task) (result, error) {
 	db, err := pg.Open(ctx, pg.Config{URL: t.URL, MaxConns: workers}, time.Now)
 	if err != nil {
 		return result{}, err
 	}
 	defer db.Close()
-	ch := sim.New(sim.Config{}).Configured()
+	ch := sim.New(sim.Config{}).ToChain()
 	flags := deposit.NewResolutions(db, chain.Chains{ch.Name: ch}, wallet.New(db, nil, t.Attest), slog.New(slog.DiscardHandler))
 	p := &process{task: t, db: db, decided: map[string]string{}}
 	var wg sync.WaitGroup
@@ -46,36 +46,36 @@ func decideAll(ctx context.Context, t task) (result, error) {
 }
 
 func (p *process) resolveOnce(ctx context.Context, flags *deposit.Resolutions, worker, round int, id string) {
-	verb := becomes[(worker+round+p.Process)%len(becomes)]
-	by := deposit.Decider{Actor: audit.Operator(fmt.Sprintf("op_%d", worker))}
+	verb := resolutionVerbs[(worker+round+p.Process)%len(resolutionVerbs)]
+	decider := deposit.Actor{Actor: audit.Operator(fmt.Sprintf("op_%d", worker))}
 	if worker%2 == 0 && verb != "redirected" {
-		by = deposit.Decider{Actor: audit.User(fmt.Sprintf("usr_%d", worker)), OrgID: p.Org}
+		decider = deposit.Actor{Actor: audit.User(fmt.Sprintf("usr_%d", worker)), OrgID: p.Org}
 	}
 	var err error
 	switch verb {
 	case "approved":
-		_, err = flags.Approve(ctx, id, by, "")
+		_, err = flags.Approve(ctx, id, decider, "")
 	case "rejected":
-		_, err = flags.Reject(ctx, id, by, "")
+		_, err = flags.Reject(ctx, id, decider, "")
 	default:
-		_, err = flags.Redirect(ctx, id, by, deposit.Redirection{To: string(sim.Address("court")), Reason: deposit.LawEnforcement, Reference: "case 1"})
+		_, err = flags.Redirect(ctx, id, decider, deposit.Redirection{ToAddress: string(sim.Address("court")), Reason: deposit.LawEnforcement, Reference: "case 1"})
 	}
 	switch {
 	case err == nil:
 		p.decisions.Add(1)
 		p.mu.Lock()
-		if before, ok := p.decided[id]; ok && before != verb {
-			p.wrong = append(p.wrong, fmt.Sprintf("%s was %s and then %s", id, before, verb))
+		if earlier, ok := p.decided[id]; ok && earlier != verb {
+			p.wrong = append(p.wrong, fmt.Sprintf("%s was %s and then %s", id, earlier, verb))
 		}
 		p.decided[id] = verb
 		p.mu.Unlock()
-	case fault.Is(err, fault.DepositNotFlagged), fault.Is(err, fault.ResolutionInProgress):
+	case fault.HasCode(err, fault.DepositNotFlagged), fault.HasCode(err, fault.ResolutionInProgress):
 		p.decisionsLate.Add(1)
 	default:
-		if impatient(err) {
+		if isLockTimeout(err) {
 			p.vain.Add(1) // nothing was decided here
 			return
 		}
-		p.complain("%s is %s: %v", id, verb, err)
+		p.addComplaint("%s is %s: %v", id, verb, err)
 	}
 }

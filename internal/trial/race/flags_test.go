@@ -25,15 +25,15 @@ import (
 	"github.com/cofferpay/coffer/internal/verify"
 )
 
-// grim thinks ill of everybody.
-type grim struct{}
+// severeScreener thinks ill of everybody.
+type severeScreener struct{}
 
-func (grim) Name() string           { return "GRIM" }
-func (grim) Covers(chain.Name) bool { return true }
+func (severeScreener) Name() string           { return "GRIM" }
+func (severeScreener) Covers(chain.Name) bool { return true }
 
 // Screen says the worst.
-func (grim) Screen(context.Context, risk.Subject) (risk.Verdict, error) {
-	return risk.Verdict{Provider: "GRIM", Severity: risk.Severe, Known: true, At: time.Now()}, nil
+func (severeScreener) Screen(context.Context, risk.Subject) (risk.Verdict, error) {
+	return risk.Verdict{Provider: "GRIM", Severity: risk.Severe, IsKnown: true, GivenAt: time.Now()}, nil
 }
 
 // How many deposits are decided about.
@@ -52,14 +52,14 @@ func TestSixtyFourDecidersOfTwoProcessesResolveEachDepositOnce(t *testing.T) {
 		n = flaggedLong
 	}
 	ctx := t.Context()
-	data := pgtest.Fresh(t)
+	data := pgtest.NewDatabase(t)
 	db := pgtest.Open(t, data, time.Now)
 	tk := flagMany(t, db, n)
 	tk.URL = data.URL
 	sum := result{Accepted: map[string]string{}, Decided: map[string]string{}, Resolved: map[string]string{}}
 	began := time.Now()
-	for _, r := range together(t, tk) {
-		sum.add(r)
+	for _, r := range runBothProcesses(t, tk) {
+		sum.addResult(r)
 	}
 	took := time.Since(began)
 	for _, w := range sum.Wrong {
@@ -68,7 +68,7 @@ func TestSixtyFourDecidersOfTwoProcessesResolveEachDepositOnce(t *testing.T) {
 	if sum.Deadlocks != 0 {
 		t.Errorf("got %d deadlocks, want none", sum.Deadlocks)
 	}
-	owner := pgtest.Owner(t, db)
+	owner := pgtest.OwnerPool(t, db)
 	num := func(sql string) (n int) {
 		t.Helper()
 		if err := owner.QueryRow(ctx, sql).Scan(&n); err != nil {
@@ -100,11 +100,11 @@ func TestSixtyFourDecidersOfTwoProcessesResolveEachDepositOnce(t *testing.T) {
 		500*num(`SELECT count(*) FROM deposit_resolutions WHERE decision = 'APPROVED'`); got != want {
 		t.Errorf("customers have %d, want %d: what was approved", got, want)
 	}
-	books, err := verify.Run(ctx, db)
+	books, err := verify.RunChecks(ctx, db)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !books.OK() {
+	if !books.IsIntact() {
 		var b bytes.Buffer
 		_, _ = books.WriteTo(&b)
 		t.Errorf("the books: %s", b.String())
@@ -127,31 +127,31 @@ func flagMany(t *testing.T, db *pg.DB, n int) task {
 	}
 	net := sim.New(sim.Config{})
 	check(mint.Sync(ctx, db, []mint.Mint{{
-		ID: token, Chain: net.Configured().Name, Network: chain.Local, Kind: mint.Token, Contract: signertest.Token, Symbol: "USDC", Name: "USD Coin", Decimals: 6,
+		ID: token, Chain: net.ToChain().Name, Network: chain.Local, Kind: mint.Token, Contract: signertest.Token, Symbol: "USDC", Name: "USD Coin", Decimals: 6,
 		DepositEnabled: true, WithdrawEnabled: true, MinDeposit: money.Units(1), MinWithdraw: money.Units(1), ConfirmationsRequired: 3, Finality: "FINALIZED",
 	}}))
 	o, _, err := org.Create(ctx, db, "Acme")
 	check(err)
 	sign, attest := signertest.New(t)
-	w := works.Wire(works.Plan{
-		DB: db, Chain: net.Configured(), Signer: sign, Attest: attest,
-		Prices:  price.Fixed{Prices: map[int]money.USD{token: money.MustParseUSD("1")}},
-		Screens: risk.Policy{Providers: grim{}, UnknownAs: risk.UnknownHolds, Grace: risk.GraceDefault},
+	w := works.NewHarness(works.HarnessConfig{
+		DB: db, Chain: net.ToChain(), Signer: sign, AttestKey: attest,
+		Prices:     price.Fixed{Prices: map[int]money.USD{token: money.MustParseUSD("1")}},
+		RiskPolicy: risk.Policy{Providers: severeScreener{}, UnknownAs: risk.TreatUnknownAsHold, Grace: risk.GraceDefault},
 	})
-	check(mirror.Import(ctx, db, sign, w.Book))
+	check(mirror.ImportJournal(ctx, db, sign, w.Wallets))
 	check(db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-		_, err := org.Change(ctx, tx, audit.Operator("trial"), o.ID, org.Changes{
+		_, err := org.ChangeSettings(ctx, tx, audit.Operator("trial"), o.ID, org.Changes{
 			"screeningSeverityThreshold": json.RawMessage(`"MEDIUM"`), "screeningUsdThreshold": json.RawMessage(`"0"`),
 		})
 		return err
 	}))
-	_, err = w.Book.Treasury(ctx, o.ID, chain.EVM)
+	_, err = w.Wallets.Treasury(ctx, o.ID, chain.EVM)
 	check(err)
 	check(db.InOrg(ctx, o.ID, func(ctx context.Context, tx pg.Tx) error {
 		_, _, err := customer.Ensure(ctx, tx, o.ID, payer, "")
 		return err
 	}))
-	at, err := w.Book.Address(ctx, signertest.Deposit(o.ID, payer))
+	at, err := w.Wallets.Address(ctx, signertest.Deposit(o.ID, payer))
 	check(err)
 	crook := sim.Address("crook")
 	net.Mint(crook, signertest.Token, money.Units(uint64(500*n)))
@@ -161,8 +161,8 @@ func flagMany(t *testing.T, db *pg.DB, n int) task {
 	net.Mine(10)
 	tk := task{Org: o.ID, Attest: attest}
 	for range 1 + n { // a turn asks about so many
-		for _, s := range w.Steps(nil) {
-			check(s.Do(ctx))
+		for _, s := range w.ListSteps(nil) {
+			check(s.Run(ctx))
 			if s.Name == "credits" {
 				break
 			}

@@ -75,8 +75,8 @@ const (
 	spendingPart = 8 * time.Second
 )
 
-// lookEvery is the pause between two looks; what is between them the log shows.
-const lookEvery = 50 * time.Millisecond
+// watchInterval is the pause between two looks; what is between them the log shows.
+const watchInterval = 50 * time.Millisecond
 
 // roundsMin is how often everybody tries, however short the time.
 const roundsMin = 2
@@ -115,10 +115,10 @@ type result struct {
 // process is one of the two.
 type process struct {
 	task
-	db   *pg.DB
-	pay  *withdrawal.Service
-	stop context.Context
-	from time.Time
+	db        *pg.DB
+	pay       *withdrawal.Service
+	deadline  context.Context
+	startedAt time.Time
 
 	holds, holdsRefused, holdsTaken, ends, endsTaken                     atomic.Uint64
 	requests, conflicts, decisions, decisionsLate, reserves, short, vain atomic.Uint64
@@ -137,18 +137,18 @@ func (a addresses) Address(context.Context, signer.WalletRef) (wallet.Wallet, er
 	return a.treasury, nil
 }
 
-// work hammers until the time is up.
-func work(ctx context.Context, t task) (result, error) {
+// runWorkers hammers until the time is up.
+func runWorkers(ctx context.Context, t task) (result, error) {
 	db, err := pg.Open(ctx, pg.Config{URL: t.URL, MaxConns: workers + 2}, time.Now)
 	if err != nil {
 		return result{}, err
 	}
 	defer db.Close()
-	stop, cancel := context.WithTimeout(ctx, t.For)
+	deadline, cancel := context.WithTimeout(ctx, t.For)
 	defer cancel()
-	ch := sim.New(sim.Config{}).Configured()
+	ch := sim.New(sim.Config{}).ToChain()
 	p := &process{
-		task: t, db: db, stop: stop, from: time.Now(), accepted: map[string]string{}, decided: map[string]string{},
+		task: t, db: db, deadline: deadline, startedAt: time.Now(), accepted: map[string]string{}, decided: map[string]string{},
 		pay: &withdrawal.Service{
 			DB: db, Chains: chain.Chains{ch.Name: ch}, Wallets: addresses{t.Treasury},
 			Prices: price.Fixed{Prices: map[int]money.USD{token: money.MustParseUSD("1")}},
@@ -157,17 +157,17 @@ func work(ctx context.Context, t task) (result, error) {
 	var wg sync.WaitGroup
 	for w := range workers {
 		wg.Go(func() {
-			own := p.askOnce
+			ownTask := p.askOnce
 			switch {
 			case w < spenders:
-				own = nil
+				ownTask = nil
 			case w >= spenders+askers:
-				own = p.reserveOnce
+				ownTask = p.reserveOnce
 			}
-			p.worker(ctx, w, own)
+			p.runWorker(ctx, w, ownTask)
 		})
 	}
-	wg.Go(func() { p.watch(ctx) })
+	wg.Go(func() { p.watchCommits(ctx) })
 	wg.Wait()
 	return result{
 		Holds: p.holds.Load(), HoldsRefused: p.holdsRefused.Load(), HoldsTaken: p.holdsTaken.Load(), Ends: p.ends.Load(), EndsTaken: p.endsTaken.Load(),
@@ -177,7 +177,7 @@ func work(ctx context.Context, t task) (result, error) {
 	}, nil
 }
 
-func (p *process) complain(format string, args ...any) {
+func (p *process) addComplaint(format string, args ...any) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if len(p.wrong) < 20 {
@@ -185,22 +185,22 @@ func (p *process) complain(format string, args ...any) {
 	}
 }
 
-func account(org string, kind ledger.Kind, subject string) ledger.Account {
+func ledgerAccount(org string, kind ledger.Kind, subject string) ledger.Account {
 	return ledger.Account{OrgID: org, MintID: token, Kind: kind, Subject: subject}
 }
 
-// worker does its own task, or spends when it has none or when all do. A task is
+// runWorker does its own task, or spends when it has none or when all do. A task is
 // over with the first thing that must not be.
-func (p *process) worker(ctx context.Context, w int, own func(ctx context.Context, worker, round int) bool) {
-	spent, done := 0, 0
-	for p.stop.Err() == nil || done < roundsMin && (own != nil || spent < roundsMin) {
+func (p *process) runWorker(ctx context.Context, w int, ownTask func(ctx context.Context, worker, round int) bool) {
+	spent, ownRounds := 0, 0
+	for p.deadline.Err() == nil || ownRounds < roundsMin && (ownTask != nil || spent < roundsMin) {
 		ok := false
-		if own == nil || p.Rounds && p.stop.Err() == nil && time.Since(p.from)%roundLength < spendingPart {
+		if ownTask == nil || p.Rounds && p.deadline.Err() == nil && time.Since(p.startedAt)%roundLength < spendingPart {
 			ok = p.spendOnce(ctx, w, spent)
 			spent++
 		} else {
-			ok = own(ctx, w-spenders, done)
-			done++
+			ok = ownTask(ctx, w-spenders, ownRounds)
+			ownRounds++
 		}
 		if !ok {
 			return
@@ -211,7 +211,7 @@ func (p *process) worker(ctx context.Context, w int, own func(ctx context.Contex
 // spendOnce makes holds on the one balance and ends them. Its twin in the other process
 // wants the same ones.
 func (p *process) spendOnce(ctx context.Context, worker, round int) bool {
-	customer, held, owned := account(p.Org, ledger.Customer, spender), account(p.Org, ledger.Withdrawing, spender), account(p.Org, ledger.Custody, "")
+	customer, held, owned := ledgerAccount(p.Org, ledger.Customer, spender), ledgerAccount(p.Org, ledger.Withdrawing, spender), ledgerAccount(p.Org, ledger.Custody, "")
 	// Both twins draw the same.
 	dice := rand.New(rand.NewPCG(uint64(worker), uint64(round)))
 	n, amount, settles := 1+dice.IntN(batchMax), money.Units(1+dice.Uint64N(amountMax)), dice.IntN(8) == 0
@@ -236,7 +236,7 @@ func (p *process) spendOnce(ctx context.Context, worker, round int) bool {
 		}
 		ends = append(ends, end)
 	}
-	switch err := p.post(ctx, holds); {
+	switch err := p.postWithRetry(ctx, holds); {
 	case err == nil:
 		p.holds.Add(uint64(n))
 	case errors.Is(err, ledger.ErrPosted):
@@ -245,34 +245,34 @@ func (p *process) spendOnce(ctx context.Context, worker, round int) bool {
 		p.holdsRefused.Add(uint64(n))
 		return true
 	default:
-		p.complain("hold: %v", err)
+		p.addComplaint("hold: %v", err)
 		return false
 	}
-	switch err := p.post(ctx, ends); {
+	switch err := p.postWithRetry(ctx, ends); {
 	case err == nil:
 		p.ends.Add(uint64(n))
 	case errors.Is(err, ledger.ErrPosted), errors.Is(err, ledger.ErrOverdraft):
 		p.endsTaken.Add(uint64(n)) // the twin was first
 	default:
-		p.complain("end: %v", err)
+		p.addComplaint("end: %v", err)
 		return false
 	}
 	return true
 }
 
-// impatient tells that PostgreSQL gave a statement up: it waited too long for one lock, or,
+// isLockTimeout tells that PostgreSQL gave a statement up: it waited too long for one lock, or,
 // for several in turn, longer than a statement may take. Its transaction is rolled back. That
 // happens on a machine with too much else to do.
-func impatient(err error) bool {
+func isLockTimeout(err error) bool {
 	gaveUp, ok := errors.AsType[*pgconn.PgError](err)
 	return ok && (gaveUp.Code == "55P03" || gaveUp.Code == "57014")
 }
 
-// post posts, and again after it was given up.
-func (p *process) post(ctx context.Context, postings []ledger.Posting) error {
+// postWithRetry posts, and again after it was given up.
+func (p *process) postWithRetry(ctx context.Context, postings []ledger.Posting) error {
 	for {
-		err := p.db.InOrg(ctx, p.Org, func(ctx context.Context, tx pg.Tx) error { return ledgertest.Post(ctx, tx, postings...) })
-		if impatient(err) && ctx.Err() == nil {
+		err := p.db.InOrg(ctx, p.Org, func(ctx context.Context, tx pg.Tx) error { return ledgertest.PostWithCauses(ctx, tx, postings...) })
+		if isLockTimeout(err) && ctx.Err() == nil {
 			p.vain.Add(1)
 			continue
 		}
@@ -299,12 +299,12 @@ func (p *process) askOnce(ctx context.Context, worker, round int) bool {
 	p.requests.Add(1)
 	switch {
 	case err == nil:
-		p.same(p.accepted, key, made.WithdrawalID)
-	case fault.Is(err, fault.IdempotencyConflict):
+		p.checkSameID(p.accepted, key, made.WithdrawalID)
+	case fault.HasCode(err, fault.IdempotencyConflict):
 		p.conflicts.Add(1)
 		return true
 	default:
-		p.complain("request %s: %v", key, err)
+		p.addComplaint("request %s: %v", key, err)
 		return false
 	}
 	verdict := "approved"
@@ -318,27 +318,27 @@ func (p *process) askOnce(ctx context.Context, worker, round int) bool {
 	case err == nil:
 		p.decisions.Add(1)
 		p.mu.Lock()
-		if before, ok := p.decided[made.WithdrawalID]; ok {
-			p.wrong = append(p.wrong, fmt.Sprintf("%s was %s and then %s", made.WithdrawalID, before, verdict))
+		if earlier, ok := p.decided[made.WithdrawalID]; ok {
+			p.wrong = append(p.wrong, fmt.Sprintf("%s was %s and then %s", made.WithdrawalID, earlier, verdict))
 		}
 		p.decided[made.WithdrawalID] = verdict
 		p.mu.Unlock()
-	case fault.Is(err, fault.InvalidState):
+	case fault.HasCode(err, fault.InvalidState):
 		p.decisionsLate.Add(1)
 	default:
-		p.complain("decide on %s: %v", made.WithdrawalID, err)
+		p.addComplaint("decide on %s: %v", made.WithdrawalID, err)
 		return false
 	}
 	return true
 }
 
-func (p *process) same(of map[string]string, key, id string) {
+func (p *process) checkSameID(ids map[string]string, key, id string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if before, ok := of[key]; ok && before != id {
-		p.wrong = append(p.wrong, fmt.Sprintf("%s is %s and %s", key, before, id))
+	if earlier, ok := ids[key]; ok && earlier != id {
+		p.wrong = append(p.wrong, fmt.Sprintf("%s is %s and %s", key, earlier, id))
 	}
-	of[key] = id
+	ids[key] = id
 }
 
 // reserveOnce promises what the wallet holds, and takes the promise back.
@@ -346,10 +346,10 @@ func (p *process) reserveOnce(ctx context.Context, _, _ int) bool {
 	amount := money.Units(1 + rand.Uint64N(funds/2))
 	move := func(m wallet.Movement) error {
 		m.WalletID, m.OrgID, m.MintID, m.Part = p.Treasury.ID, p.Org, token, wallet.Reserved
-		return p.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error { return wallet.Move(ctx, tx, m) })
+		return p.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error { return wallet.MoveFunds(ctx, tx, m) })
 	}
 	err := move(wallet.Movement{Plus: amount})
-	if errors.Is(err, wallet.ErrShort) {
+	if errors.Is(err, wallet.ErrInsufficient) {
 		p.short.Add(1)
 		return true
 	}
@@ -358,40 +358,40 @@ func (p *process) reserveOnce(ctx context.Context, _, _ int) bool {
 		err = move(wallet.Movement{Minus: amount})
 	}
 	if err != nil {
-		p.complain("reserve: %v", err)
+		p.addComplaint("reserve: %v", err)
 		return false
 	}
 	return true
 }
 
-// watch looks at what is committed, again and again: the sum is the same at every
+// watchCommits looks at what is committed, again and again: the sum is the same at every
 // commit, and nothing is below nothing.
-func (p *process) watch(ctx context.Context) {
-	for round := 0; round < roundsMin || p.stop.Err() == nil; round++ {
+func (p *process) watchCommits(ctx context.Context) {
+	for round := 0; round < roundsMin || p.deadline.Err() == nil; round++ {
 		err := p.db.Snapshot(ctx, func(ctx context.Context, tx pg.Tx) error {
-			var sum, least, reserved int64
+			var sum, lowest, reserved int64
 			err := tx.QueryRow(ctx, `
 				SELECT (SELECT sum(b.balance) FROM ledger_balances b JOIN ledger_accounts a USING (account_id) WHERE a.subject = $1),
-					(SELECT min(balance) FROM ledger_balances), (SELECT sum(reserved) FROM address_funds)`, spender).Scan(&sum, &least, &reserved)
-			if err == nil && (sum != balance || least < 0 || reserved < 0 || reserved > funds) {
-				p.complain("a commit has %d of %d, a least balance of %d, %d of %d reserved", sum, balance, least, reserved, funds)
+					(SELECT min(balance) FROM ledger_balances), (SELECT sum(reserved) FROM address_funds)`, spender).Scan(&sum, &lowest, &reserved)
+			if err == nil && (sum != balance || lowest < 0 || reserved < 0 || reserved > funds) {
+				p.addComplaint("a commit has %d of %d, a least balance of %d, %d of %d reserved", sum, balance, lowest, reserved, funds)
 			}
 			return err
 		})
 		if err != nil {
-			p.complain("look: %v", err)
+			p.addComplaint("look: %v", err)
 			return
 		}
 		p.looks.Add(1)
 		select {
-		case <-p.stop.Done():
-		case <-time.After(lookEvery):
+		case <-p.deadline.Done():
+		case <-time.After(watchInterval):
 		}
 	}
 }
 
-// add puts what two processes won together.
-func (r *result) add(o result) {
+// addResult puts what two processes won together.
+func (r *result) addResult(o result) {
 	r.Holds += o.Holds
 	r.HoldsRefused += o.HoldsRefused
 	r.HoldsTaken += o.HoldsTaken
@@ -409,26 +409,26 @@ func (r *result) add(o result) {
 	r.Deadlocks += o.Deadlocks
 	r.Wrong = append(r.Wrong, o.Wrong...)
 	for key, id := range o.Accepted {
-		if before, ok := r.Accepted[key]; ok && before != id {
-			r.Wrong = append(r.Wrong, fmt.Sprintf("%s is %s in one process and %s in the other", key, before, id))
+		if earlier, ok := r.Accepted[key]; ok && earlier != id {
+			r.Wrong = append(r.Wrong, fmt.Sprintf("%s is %s in one process and %s in the other", key, earlier, id))
 		}
 		r.Accepted[key] = id
 	}
 	for id, verdict := range o.Decided {
-		if before, ok := r.Decided[id]; ok {
-			r.Wrong = append(r.Wrong, fmt.Sprintf("%s was %s in one process and %s in the other", id, before, verdict))
+		if earlier, ok := r.Decided[id]; ok {
+			r.Wrong = append(r.Wrong, fmt.Sprintf("%s was %s in one process and %s in the other", id, earlier, verdict))
 		}
 		r.Decided[id] = verdict
 	}
 	for id, verb := range o.Resolved {
-		if before, ok := r.Resolved[id]; ok && before != verb {
-			r.Wrong = append(r.Wrong, fmt.Sprintf("%s was %s in one process and %s in the other", id, before, verb))
+		if earlier, ok := r.Resolved[id]; ok && earlier != verb {
+			r.Wrong = append(r.Wrong, fmt.Sprintf("%s was %s in one process and %s in the other", id, earlier, verb))
 		}
 		r.Resolved[id] = verb
 	}
 }
 
-func encoded(v any) string {
+func encodeJSON(v any) string {
 	b, err := json.Marshal(v)
 	if err != nil {
 		panic(fmt.Sprintf("race: %v", err))

@@ -41,9 +41,9 @@ func TestMain(m *testing.M) {
 		var t task
 		err := json.Unmarshal([]byte(words), &t)
 		var r result
-		do := work
+		do := runWorkers
 		if len(t.Flagged) > 0 {
-			do = decideAll
+			do = resolveAllFlagged
 		}
 		if err == nil {
 			r, err = do(context.Background(), t)
@@ -52,7 +52,7 @@ func TestMain(m *testing.M) {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
-		fmt.Println(encoded(r))
+		fmt.Println(encodeJSON(r))
 		os.Exit(0)
 	}
 	os.Exit(m.Run())
@@ -65,31 +65,31 @@ func TestSixtyFourWorkersOfTwoProcessesNeitherOverdrawNorDouble(t *testing.T) {
 		length = shortRace
 	}
 	// A server of its own, whose log can be read.
-	cluster := pgtest.Cluster(t, map[string]string{
+	cluster := pgtest.StartCluster(t, map[string]string{
 		"wal_level": "logical", "max_wal_size": "2GB", "shared_buffers": "256MB", "checkpoint_timeout": "30min",
 	})
 	data := pgtest.Database{
 		Name: local.Database, URL: cluster.URL(""), OwnerURL: cluster.OwnerURL(""), SuperURL: cluster.SuperURL(local.Database),
 	}
 	db := pgtest.Open(t, data, time.Now)
-	tk := prepare(t, db)
+	tk := prepareTask(t, db)
 	tk.URL, tk.For, tk.Rounds = data.URL, length, *forFlag > 0
 	log, err := openWAL(t.Context(), data.SuperURL)
 	if err != nil {
 		t.Fatal(err)
 	}
 	ended, followed := make(chan struct{}), make(chan error, 1)
-	go func() { followed <- log.follow(t.Context(), ended) }()
+	go func() { followed <- log.followLog(t.Context(), ended) }()
 	say := func(format string, args ...any) {
 		if *forFlag > 0 {
 			fmt.Printf(format+"\n", args...)
 		}
 	}
 	say("race: two processes, %d workers each, for %v", workers, length)
-	stopSaying := progress(t, db, *forFlag > 0)
+	stopSaying := printProgress(t, db, *forFlag > 0)
 	sum := result{Accepted: map[string]string{}, Decided: map[string]string{}}
-	for _, r := range together(t, tk) {
-		sum.add(r)
+	for _, r := range runBothProcesses(t, tk) {
+		sum.addResult(r)
 	}
 	close(ended)
 	if err := <-followed; err != nil {
@@ -100,7 +100,7 @@ func TestSixtyFourWorkersOfTwoProcessesNeitherOverdrawNorDouble(t *testing.T) {
 	for _, w := range sum.Wrong {
 		t.Error(w)
 	}
-	settled(t, db, tk, sum)
+	checkSettled(t, db, tk, sum)
 	if log.commits != sum.Commits {
 		t.Errorf("the log has %d commits that moved the one balance, the workers made %d", log.commits, sum.Commits)
 	}
@@ -121,7 +121,7 @@ func TestSixtyFourWorkersOfTwoProcessesNeitherOverdrawNorDouble(t *testing.T) {
 		{"  refused as more than it holds", sum.ReservesShort},
 		{"commits that moved that balance", log.commits},
 		{"  balances written, all looked at", log.moves},
-		{"  the least of all at any commit", log.least},
+		{"  the least of all at any commit", log.lowest},
 		{"snapshots looked at", sum.Looks},
 		{"waits for a lock given up", sum.Vain},
 		{"deadlocks", sum.Deadlocks},
@@ -130,8 +130,8 @@ func TestSixtyFourWorkersOfTwoProcessesNeitherOverdrawNorDouble(t *testing.T) {
 	}
 }
 
-// prepare makes what everybody goes for.
-func prepare(t *testing.T, db *pg.DB) task {
+// prepareTask makes what everybody goes for.
+func prepareTask(t *testing.T, db *pg.DB) task {
 	t.Helper()
 	ctx := t.Context()
 	check := func(err error) {
@@ -140,7 +140,7 @@ func prepare(t *testing.T, db *pg.DB) task {
 			t.Fatal(err)
 		}
 	}
-	ch := sim.New(sim.Config{}).Configured()
+	ch := sim.New(sim.Config{}).ToChain()
 	m := mint.Mint{
 		ID: token, Chain: ch.Name, Network: chain.Local, Kind: mint.Token, Contract: signertest.Token, Symbol: "USDC", Name: "USD Coin", Decimals: 6,
 		DepositEnabled: true, WithdrawEnabled: true, MinDeposit: money.Units(1), MinWithdraw: money.Units(1), ConfirmationsRequired: 3, Finality: "FINALIZED",
@@ -150,7 +150,7 @@ func prepare(t *testing.T, db *pg.DB) task {
 	check(err)
 	sign, attest := signertest.New(t)
 	book := wallet.New(db, sign, attest)
-	check(mirror.Import(ctx, db, sign, book))
+	check(mirror.ImportJournal(ctx, db, sign, book))
 	treasury, err := book.Treasury(ctx, o.ID, chain.EVM)
 	check(err)
 	check(db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
@@ -161,19 +161,19 @@ func prepare(t *testing.T, db *pg.DB) task {
 			}
 			postings = append(postings, ledger.Posting{
 				Cause: ledger.Cause{Kind: ledger.Deposit, ID: "first of " + name},
-				Legs:  []ledger.Leg{{Debit: account(o.ID, ledger.Custody, ""), Credit: account(o.ID, ledger.Customer, name), Amount: money.Units(units)}},
+				Legs:  []ledger.Leg{{Debit: ledgerAccount(o.ID, ledger.Custody, ""), Credit: ledgerAccount(o.ID, ledger.Customer, name), Amount: money.Units(units)}},
 			})
 		}
-		if err := wallet.Move(ctx, tx, wallet.Movement{WalletID: treasury.ID, OrgID: o.ID, MintID: token, Part: wallet.Credited, Plus: money.Units(funds)}); err != nil {
+		if err := wallet.MoveFunds(ctx, tx, wallet.Movement{WalletID: treasury.ID, OrgID: o.ID, MintID: token, Part: wallet.Credited, Plus: money.Units(funds)}); err != nil {
 			return err
 		}
-		return ledgertest.Post(ctx, tx, postings...)
+		return ledgertest.PostWithCauses(ctx, tx, postings...)
 	}))
 	return task{Org: o.ID, Treasury: treasury}
 }
 
-// together runs both processes and reads what they say.
-func together(t *testing.T, tk task) []result {
+// runBothProcesses runs both processes and reads what they say.
+func runBothProcesses(t *testing.T, tk task) []result {
 	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
@@ -185,7 +185,7 @@ func together(t *testing.T, tk task) []result {
 	for i := range done {
 		tk.Process = i
 		cmd := exec.CommandContext(t.Context(), self)
-		cmd.Env = append(os.Environ(), taskVariable+"="+encoded(tk))
+		cmd.Env = append(os.Environ(), taskVariable+"="+encodeJSON(tk))
 		cmd.Stdout, cmd.Stderr = &outs[i], &errs[i]
 		if done[i], how[i], err = tied.Start(cmd); err != nil {
 			t.Fatalf("start process %d: %v", i, err)
@@ -206,8 +206,8 @@ func together(t *testing.T, tk task) []result {
 	return all
 }
 
-// progress tells now and then how far it is.
-func progress(t *testing.T, db *pg.DB, on bool) (stop func()) {
+// printProgress tells now and then how far it is.
+func printProgress(t *testing.T, db *pg.DB, on bool) (stop func()) {
 	if !on {
 		return func() {}
 	}
@@ -236,10 +236,10 @@ func progress(t *testing.T, db *pg.DB, on bool) (stop func()) {
 	return func() { cancel(); <-ended }
 }
 
-// settled compares what was won with what is there.
-func settled(t *testing.T, db *pg.DB, tk task, sum result) {
+// checkSettled compares what was won with what is there.
+func checkSettled(t *testing.T, db *pg.DB, tk task, sum result) {
 	t.Helper()
-	owner := pgtest.Owner(t, db)
+	owner := pgtest.OwnerPool(t, db)
 	num := func(sql string, args ...any) (n int64) {
 		t.Helper()
 		if err := owner.QueryRow(t.Context(), sql, args...).Scan(&n); err != nil {
@@ -275,6 +275,6 @@ func settled(t *testing.T, db *pg.DB, tk task, sum result) {
 	want("deadlocks", sum.Deadlocks, 0)
 	// How often they met is a figure: a machine that is busy lets them meet less.
 	if sum.Holds == 0 || sum.Requests == 0 || sum.Reserves == 0 || sum.Looks == 0 {
-		t.Errorf("somebody did nothing: %s", encoded(sum))
+		t.Errorf("somebody did nothing: %s", encodeJSON(sum))
 	}
 }

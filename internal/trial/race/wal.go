@@ -16,17 +16,17 @@ import (
 // they were after every commit, in the order of the commits. It asks no table and no
 // code of the service: what it sees is what the server would recover after a crash.
 type walTail struct {
-	conn    *pgx.Conn
-	spender map[string]bool // by account: whether it is one of those whose sum never changes
+	conn      *pgx.Conn
+	isSpender map[string]bool // by account: whether it is one of those whose sum never changes
 
-	balances map[string]*big.Int // by account, as of the last commit
-	touched  bool                // the spender's, by the transaction that is being read
-	inside   bool
-	kinds    map[uint32]relation
+	balances      map[string]*big.Int // by account, as of the last commit
+	touched       bool                // the spender's, by the transaction that is being read
+	inTransaction bool
+	kinds         map[uint32]relation
 
 	commits uint64 // that moved the spender's balance
 	moves   uint64 // balances written by them and others
-	least   *big.Int
+	lowest  *big.Int
 	wrong   []string
 }
 
@@ -37,11 +37,11 @@ type relation struct {
 
 // What the log is read by.
 const (
-	walSlot      = "race"
-	walPiece     = 200_000          // changes that are read at once, and the rest of a transaction
-	walEvery     = 10 * time.Second // each look reads some seconds again, from the last place that the server can begin at
-	walWrongMax  = 10
-	balancesName = "ledger_balances"
+	walSlot         = "race"
+	walPiece        = 200_000          // changes that are read at once, and the rest of a transaction
+	walPollInterval = 10 * time.Second // each look reads some seconds again, from the last place that the server can begin at
+	walWrongMax     = 10
+	balancesName    = "ledger_balances"
 )
 
 // openWAL begins to read before anything is committed that is to be seen.
@@ -50,7 +50,7 @@ func openWAL(ctx context.Context, superURL string) (*walTail, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &walTail{conn: conn, balances: map[string]*big.Int{}, spender: map[string]bool{}, kinds: map[uint32]relation{}}
+	w := &walTail{conn: conn, balances: map[string]*big.Int{}, isSpender: map[string]bool{}, kinds: map[uint32]relation{}}
 	for _, sql := range []string{
 		`CREATE PUBLICATION race FOR TABLE ` + balancesName,
 		`SELECT pg_create_logical_replication_slot('` + walSlot + `', 'pgoutput')`,
@@ -76,35 +76,35 @@ func openWAL(ctx context.Context, superURL string) (*walTail, error) {
 		return nil, err
 	}
 	for account := range w.balances {
-		if err := w.whose(ctx, account); err != nil {
+		if err := w.classifyAccount(ctx, account); err != nil {
 			return nil, err
 		}
 	}
 	return w, nil
 }
 
-// whose finds out whether an account is the spender's.
-func (w *walTail) whose(ctx context.Context, account string) error {
-	if _, known := w.spender[account]; known {
+// classifyAccount finds out whether an account is the spender's.
+func (w *walTail) classifyAccount(ctx context.Context, account string) error {
+	if _, classified := w.isSpender[account]; classified {
 		return nil
 	}
-	var hers bool
-	err := w.conn.QueryRow(ctx, `SELECT subject = $2 FROM ledger_accounts WHERE account_id = $1::text::bigint`, account, spender).Scan(&hers)
-	w.spender[account] = hers
+	var isSpender bool
+	err := w.conn.QueryRow(ctx, `SELECT subject = $2 FROM ledger_accounts WHERE account_id = $1::text::bigint`, account, spender).Scan(&isSpender)
+	w.isSpender[account] = isSpender
 	return err
 }
 
-// follow reads until stop is closed, and then all that is left.
-func (w *walTail) follow(ctx context.Context, stop <-chan struct{}) error {
+// followLog reads until stop is closed, and then all that is left.
+func (w *walTail) followLog(ctx context.Context, stop <-chan struct{}) error {
 	for {
 		last := false
 		select {
 		case <-stop:
 			last = true
-		case <-time.After(walEvery):
+		case <-time.After(walPollInterval):
 		}
 		for {
-			n, err := w.piece(ctx)
+			n, err := w.readPiece(ctx)
 			if err != nil {
 				return fmt.Errorf("read the log: %w", err)
 			}
@@ -118,8 +118,8 @@ func (w *walTail) follow(ctx context.Context, stop <-chan struct{}) error {
 	}
 }
 
-// piece reads what has been committed since, whole transactions at a time.
-func (w *walTail) piece(ctx context.Context) (n int, err error) {
+// readPiece reads what has been committed since, whole transactions at a time.
+func (w *walTail) readPiece(ctx context.Context) (n int, err error) {
 	rows, err := w.conn.Query(ctx, `
 		SELECT data FROM pg_logical_slot_get_binary_changes($1, NULL, $2, 'proto_version', '1', 'publication_names', 'race')`, walSlot, walPiece)
 	if err != nil {
@@ -130,7 +130,7 @@ func (w *walTail) piece(ctx context.Context) (n int, err error) {
 		return 0, err
 	}
 	for _, m := range messages {
-		if err := w.read(ctx, m); err != nil {
+		if err := w.applyMessage(ctx, m); err != nil {
 			return 0, err
 		}
 	}
@@ -150,52 +150,52 @@ const (
 
 var errTorn = errors.New("a message of the log ends too soon")
 
-// read takes in one message.
-func (w *walTail) read(ctx context.Context, m []byte) error {
+// applyMessage takes in one message.
+func (w *walTail) applyMessage(ctx context.Context, m []byte) error {
 	if len(m) == 0 {
 		return errTorn
 	}
-	r := reader{left: m[1:]}
+	r := reader{remaining: m[1:]}
 	switch m[0] {
 	case walBegin:
-		w.inside, w.touched = true, false
+		w.inTransaction, w.touched = true, false
 	case walCommit:
-		w.inside = false
-		w.committed()
+		w.inTransaction = false
+		w.checkBalances()
 	case walRelation:
-		id := r.uint32()
-		_, name := r.word(), r.word()
-		r.skip(1)
+		id := r.takeUint32()
+		_, name := r.takeString(), r.takeString()
+		r.skipBytes(1)
 		rel := relation{name: name}
-		for range r.uint16() {
-			r.skip(1)
-			rel.columns = append(rel.columns, r.word())
-			r.skip(8)
+		for range r.takeUint16() {
+			r.skipBytes(1)
+			rel.columns = append(rel.columns, r.takeString())
+			r.skipBytes(8)
 		}
 		w.kinds[id] = rel
 	case walInsert, walUpdate:
-		rel := w.kinds[r.uint32()]
-		if len(r.left) == 0 || r.left[0] != walNew {
+		rel := w.kinds[r.takeUint32()]
+		if len(r.remaining) == 0 || r.remaining[0] != walNew {
 			return fmt.Errorf("the log has a change of %s without its new row alone", rel.name)
 		}
-		r.skip(1)
+		r.skipBytes(1)
 		row := map[string]string{}
-		for i := range r.uint16() {
-			if len(r.left) == 0 || r.left[0] != walText || int(i) >= len(rel.columns) {
+		for i := range r.takeUint16() {
+			if len(r.remaining) == 0 || r.remaining[0] != walText || int(i) >= len(rel.columns) {
 				return fmt.Errorf("the log has a column of %s that is no text", rel.name)
 			}
-			r.skip(1)
-			row[rel.columns[i]] = string(r.bytes(int(r.uint32())))
+			r.skipBytes(1)
+			row[rel.columns[i]] = string(r.takeBytes(int(r.takeUint32())))
 		}
 		n, ok := new(big.Int).SetString(row["balance"], 10)
-		if !ok || rel.name != balancesName || !w.inside {
+		if !ok || rel.name != balancesName || !w.inTransaction {
 			return fmt.Errorf("the log has %v of %s", row, rel.name)
 		}
-		if err := w.whose(ctx, row["account_id"]); err != nil {
+		if err := w.classifyAccount(ctx, row["account_id"]); err != nil {
 			return err
 		}
 		w.balances[row["account_id"]] = n
-		w.touched = w.touched || w.spender[row["account_id"]]
+		w.touched = w.touched || w.isSpender[row["account_id"]]
 		w.moves++
 	default:
 		if !slices.Contains([]byte{'O', 'Y'}, m[0]) { // an origin, a type
@@ -208,17 +208,17 @@ func (w *walTail) read(ctx context.Context, m []byte) error {
 	return nil
 }
 
-// committed looks at every balance as it was after a commit.
-func (w *walTail) committed() {
+// checkBalances looks at every balance as it was after a commit.
+func (w *walTail) checkBalances() {
 	sum := new(big.Int)
 	for account, b := range w.balances {
-		if w.least == nil || b.Cmp(w.least) < 0 {
-			w.least = b
+		if w.lowest == nil || b.Cmp(w.lowest) < 0 {
+			w.lowest = b
 		}
 		if b.Sign() < 0 {
-			w.complain("account %s has %v after a commit", account, b)
+			w.addComplaint("account %s has %v after a commit", account, b)
 		}
-		if w.spender[account] {
+		if w.isSpender[account] {
 			sum.Add(sum, b)
 		}
 	}
@@ -226,11 +226,11 @@ func (w *walTail) committed() {
 		w.commits++
 	}
 	if sum.Cmp(big.NewInt(balance)) != 0 {
-		w.complain("the spender has %v in all after a commit, of %d", sum, balance)
+		w.addComplaint("the spender has %v in all after a commit, of %d", sum, balance)
 	}
 }
 
-func (w *walTail) complain(format string, args ...any) {
+func (w *walTail) addComplaint(format string, args ...any) {
 	if len(w.wrong) < walWrongMax {
 		w.wrong = append(w.wrong, "log: "+fmt.Sprintf(format, args...))
 	}
@@ -238,32 +238,32 @@ func (w *walTail) complain(format string, args ...any) {
 
 // reader takes a message apart.
 type reader struct {
-	left []byte
-	torn bool
+	remaining []byte
+	torn      bool
 }
 
-// bytes are the next ones; zeros when there are not so many.
-func (r *reader) bytes(n int) []byte {
-	if n < 0 || n > len(r.left) {
-		r.torn, r.left = true, nil
+// takeBytes are the next ones; zeros when there are not so many.
+func (r *reader) takeBytes(n int) []byte {
+	if n < 0 || n > len(r.remaining) {
+		r.torn, r.remaining = true, nil
 		return make([]byte, 4)
 	}
-	b := r.left[:n]
-	r.left = r.left[n:]
+	b := r.remaining[:n]
+	r.remaining = r.remaining[n:]
 	return b
 }
 
-func (r *reader) skip(n int)     { r.bytes(n) }
-func (r *reader) uint32() uint32 { return binary.BigEndian.Uint32(r.bytes(4)) }
-func (r *reader) uint16() uint16 { return binary.BigEndian.Uint16(r.bytes(2)) }
+func (r *reader) skipBytes(n int)    { r.takeBytes(n) }
+func (r *reader) takeUint32() uint32 { return binary.BigEndian.Uint32(r.takeBytes(4)) }
+func (r *reader) takeUint16() uint16 { return binary.BigEndian.Uint16(r.takeBytes(2)) }
 
-func (r *reader) word() string {
-	i := slices.Index(r.left, 0)
+func (r *reader) takeString() string {
+	i := slices.Index(r.remaining, 0)
 	if i < 0 {
-		r.torn, r.left = true, nil
+		r.torn, r.remaining = true, nil
 		return ""
 	}
-	s := string(r.left[:i])
-	r.left = r.left[i+1:]
+	s := string(r.remaining[:i])
+	r.remaining = r.remaining[i+1:]
 	return s
 }

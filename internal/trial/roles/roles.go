@@ -27,9 +27,9 @@ import (
 )
 
 const (
-	upMax   = 2 * time.Minute // for a process to be ready
-	downMax = time.Minute     // for it to stop when it is asked to
-	look    = 50 * time.Millisecond
+	startMax     = 2 * time.Minute // for a process to be ready
+	stopMax      = time.Minute     // for it to stop when it is asked to
+	pollInterval = 50 * time.Millisecond
 )
 
 // Process is the program, running.
@@ -38,27 +38,27 @@ type Process struct {
 	API  string // where its API would be
 	Ops  string
 
-	cmd  *exec.Cmd
-	log  *log
-	done <-chan struct{}
-	err  func() error
+	cmd    *exec.Cmd
+	log    *logBuffer
+	exited <-chan struct{}
+	err    func() error
 }
 
-// log keeps what a process writes.
-type log struct {
+// logBuffer keeps what a process writes.
+type logBuffer struct {
 	mu  sync.Mutex
 	buf bytes.Buffer
 }
 
 // Write keeps it.
-func (l *log) Write(p []byte) (int, error) {
+func (l *logBuffer) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.buf.Write(p)
 }
 
-// Log is what the process has written.
-func (p *Process) Log() string {
+// LogText is what the process has written.
+func (p *Process) LogText() string {
 	p.log.mu.Lock()
 	defer p.log.mu.Unlock()
 	return p.log.buf.String()
@@ -66,10 +66,10 @@ func (p *Process) Log() string {
 
 // Start runs a command of the program.
 func Start(program, name string, args ...string) (*Process, error) {
-	p := &Process{Name: name, cmd: exec.Command(program, args...), log: &log{}}
+	p := &Process{Name: name, cmd: exec.Command(program, args...), log: &logBuffer{}}
 	p.cmd.Stdout, p.cmd.Stderr = p.log, p.log
 	var err error
-	if p.done, p.err, err = tied.Start(p.cmd); err != nil {
+	if p.exited, p.err, err = tied.Start(p.cmd); err != nil {
 		return nil, fmt.Errorf("start %s: %w", name, err)
 	}
 	return p, nil
@@ -84,50 +84,50 @@ type Host struct {
 
 // NewHost makes the folder of a role from a configuration that has everything: what
 // the role does not use is neither named nor there.
-func NewHost(dir string, role app.Role, from app.Config) (Host, error) {
-	h := Host{role, filepath.Join(dir, string(role)), from}
+func NewHost(dir string, role app.Role, source app.Config) (Host, error) {
+	h := Host{role, filepath.Join(dir, string(role)), source}
 	c := &h.Conf
-	keys := from.Keys
+	keys := source.Keys
 	c.Keys = app.Keys{}
 	c.Roles = []app.Role{role}
 	c.Database.OwnerURL = ""
 	if err := os.MkdirAll(h.Dir, 0o700); err != nil {
 		return h, err
 	}
-	bring := func(from string, to *string) error {
-		b, err := os.ReadFile(from)
+	copyKey := func(source string, target *string) error {
+		b, err := os.ReadFile(source)
 		if err != nil {
 			return err
 		}
-		*to = filepath.Join(h.Dir, filepath.Base(from))
-		return os.WriteFile(*to, b, 0o600)
+		*target = filepath.Join(h.Dir, filepath.Base(source))
+		return os.WriteFile(*target, b, 0o600)
 	}
-	err := bring(keys.Attest, &c.Keys.Attest)
+	err := copyKey(keys.Attest, &c.Keys.Attest)
 	switch role {
 	case app.RoleAPI:
-		err = errors.Join(err, bring(keys.Seal, &c.Keys.Seal), bring(keys.Cursor, &c.Keys.Cursor), bring(keys.Approvals, &c.Keys.Approvals),
-			bring(filepath.Join(filepath.Dir(keys.Webhook), "webhook.pub"), &c.Keys.WebhookPublic))
+		err = errors.Join(err, copyKey(keys.Seal, &c.Keys.Seal), copyKey(keys.Cursor, &c.Keys.Cursor), copyKey(keys.Approvals, &c.Keys.Approvals),
+			copyKey(filepath.Join(filepath.Dir(keys.Webhook), "webhook.pub"), &c.Keys.WebhookPublic))
 		c.Chains = map[chain.Name]app.Chain{}
-		for name, ch := range from.Chains {
+		for name, ch := range source.Chains {
 			ch.Endpoints = nil // it asks no chain
 			c.Chains[name] = ch
 		}
 	case app.RoleWorkers:
-		err = errors.Join(err, bring(keys.Seal, &c.Keys.Seal), bring(keys.Webhook, &c.Keys.Webhook), bring(keys.Approvals, &c.Keys.Approvals))
+		err = errors.Join(err, copyKey(keys.Seal, &c.Keys.Seal), copyKey(keys.Webhook, &c.Keys.Webhook), copyKey(keys.Approvals, &c.Keys.Approvals))
 	case app.RoleSigner:
 		c.Database.URL = ""
-		err = errors.Join(err, bring(keys.Approvals, &c.Keys.Approvals))
+		err = errors.Join(err, copyKey(keys.Approvals, &c.Keys.Approvals))
 	}
 	return h, err
 }
 
-// Run starts a process of the role and returns when it is ready.
-func (h Host) Run(ctx context.Context, program string, n int) (*Process, error) {
+// RunProcess starts a process of the role and returns when it is ready.
+func (h Host) RunProcess(ctx context.Context, program string, n int) (*Process, error) {
 	conf := h.Conf
 	conf.Operator = app.Operator{} // two processes of a role cannot share its address
 	var err error
 	for _, listen := range []*string{&conf.API.Listen, &conf.Ops.Listen} {
-		if *listen, err = loopback.Address(); err != nil {
+		if *listen, err = loopback.FreeAddress(); err != nil {
 			return nil, err
 		}
 	}
@@ -136,36 +136,36 @@ func (h Host) Run(ctx context.Context, program string, n int) (*Process, error) 
 	if err := app.WriteConfig(file, conf); err != nil {
 		return nil, err
 	}
-	if out, err := exec.CommandContext(ctx, program, "config", "check", file).CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("the configuration of %s: %w\n%s", name, err, out)
+	if output, err := exec.CommandContext(ctx, program, "config", "check", file).CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("the configuration of %s: %w\n%s", name, err, output)
 	}
 	p, err := Start(program, name, "serve", "--config", file)
 	if err != nil {
 		return nil, err
 	}
 	p.API, p.Ops = conf.API.Listen, conf.Ops.Listen
-	return p, p.up(ctx, h)
+	return p, p.waitReady(ctx, h)
 }
 
-// up waits until the process answers: at its own port, or at the signer's.
-func (p *Process) up(ctx context.Context, h Host) error {
-	ctx, cancel := context.WithTimeout(ctx, upMax)
+// waitReady waits until the process answers: at its own port, or at the signer's.
+func (p *Process) waitReady(ctx context.Context, h Host) error {
+	ctx, cancel := context.WithTimeout(ctx, startMax)
 	defer cancel()
 	for {
-		if h.Role == app.RoleSigner && Reachable(ctx, h.Conf.Signer.Serve.Listen) || h.Role != app.RoleSigner && ready(ctx, p.Ops) {
+		if h.Role == app.RoleSigner && Reachable(ctx, h.Conf.Signer.Serve.Listen) || h.Role != app.RoleSigner && isReady(ctx, p.Ops) {
 			return nil
 		}
 		select {
-		case <-p.done:
-			return fmt.Errorf("%s ended: %w\n%s", p.Name, p.err(), p.Log())
+		case <-p.exited:
+			return fmt.Errorf("%s ended: %w\n%s", p.Name, p.err(), p.LogText())
 		case <-ctx.Done():
-			return fmt.Errorf("%s is not ready\n%s", p.Name, p.Log())
-		case <-time.After(look):
+			return fmt.Errorf("%s is not ready\n%s", p.Name, p.LogText())
+		case <-time.After(pollInterval):
 		}
 	}
 }
 
-func ready(ctx context.Context, ops string) bool {
+func isReady(ctx context.Context, ops string) bool {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+ops+"/readyz", nil)
 	if err != nil {
 		return false
@@ -181,12 +181,12 @@ func Reachable(ctx context.Context, address string) bool {
 	return err == nil && c.Close() == nil
 }
 
-// Kill ends it as kill -9 does.
-func (p *Process) Kill() error {
+// KillProcess ends it as kill -9 does.
+func (p *Process) KillProcess() error {
 	if err := p.cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return fmt.Errorf("kill %s: %w", p.Name, err)
 	}
-	<-p.done
+	<-p.exited
 	return nil
 }
 
@@ -196,22 +196,22 @@ func (p *Process) Stop() error {
 		return fmt.Errorf("stop %s: %w", p.Name, err)
 	}
 	select {
-	case <-p.done:
+	case <-p.exited:
 		if err := p.err(); err != nil {
-			return fmt.Errorf("%s ended: %w\n%s", p.Name, err, p.Log())
+			return fmt.Errorf("%s ended: %w\n%s", p.Name, err, p.LogText())
 		}
 		return nil
-	case <-time.After(downMax):
-		return errors.Join(fmt.Errorf("%s does not stop", p.Name), p.Kill())
+	case <-time.After(stopMax):
+		return errors.Join(fmt.Errorf("%s does not stop", p.Name), p.KillProcess())
 	}
 }
 
-// Ended waits for a process that has to end by itself, and says how it did.
-func (p *Process) Ended(ctx context.Context) error {
+// WaitEnded waits for a process that has to end by itself, and says how it did.
+func (p *Process) WaitEnded(ctx context.Context) error {
 	select {
-	case <-p.done:
+	case <-p.exited:
 		return p.err()
 	case <-ctx.Done():
-		return errors.Join(ctx.Err(), p.Kill())
+		return errors.Join(ctx.Err(), p.KillProcess())
 	}
 }

@@ -30,8 +30,8 @@ import (
 	"github.com/cofferpay/coffer/webhook"
 )
 
-// town is a world whose service is many processes.
-type town struct {
+// scenario is a world whose service is many processes.
+type scenario struct {
 	*testing.T
 	*localworld.World
 	ctx     context.Context
@@ -43,38 +43,38 @@ type town struct {
 	api     int // which of the processes with the role is called
 }
 
-func build(t *testing.T) string {
+func buildProgram(t *testing.T) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "coffer")
-	if err := built.Program(t.Context(), ".", file, ""); err != nil {
+	if err := built.BuildProgram(t.Context(), ".", file, ""); err != nil {
 		t.Fatal(err)
 	}
 	return file
 }
 
-// may is what each role has of the signer.
-var may = map[app.Role]remote.May{
-	app.RoleAPI: remote.MayIssue, app.RoleWorkers: remote.MayIssue, app.RoleScan: remote.MayIssue, app.RoleDispatch: remote.MayPay,
+// signerRights is what each role has of the signer.
+var signerRights = map[app.Role]remote.Permission{
+	app.RoleAPI: remote.PermissionIssue, app.RoleWorkers: remote.PermissionIssue, app.RoleScan: remote.PermissionIssue, app.RoleDispatch: remote.PermissionPay,
 }
 
-func newTown(t *testing.T) *town {
+func newScenario(t *testing.T) *scenario {
 	t.Helper()
-	n := &town{T: t, hosts: map[app.Role]Host{}, runs: map[app.Role][]*Process{}, program: build(t)}
+	n := &scenario{T: t, hosts: map[app.Role]Host{}, runs: map[app.Role][]*Process{}, program: buildProgram(t)}
 	var cancel context.CancelFunc
 	n.ctx, cancel = context.WithTimeout(t.Context(), 8*time.Minute)
 	t.Cleanup(cancel)
-	w, err := localworld.Start(n.ctx, localworld.Options{Furnish: pgtest.Furnish, Dir: t.TempDir(), BlockTime: 250 * time.Millisecond, Bare: true, Log: slog.New(slog.DiscardHandler)})
+	w, err := localworld.Start(n.ctx, localworld.Options{PrepareDatabase: pgtest.FillDataDir, Dir: t.TempDir(), BlockTime: 250 * time.Millisecond, WithoutService: true, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
 		for _, all := range n.runs {
 			for _, p := range all {
-				if err := p.Kill(); err != nil {
+				if err := p.KillProcess(); err != nil {
 					t.Error(err)
 				}
 				if t.Failed() {
-					t.Logf("%s:\n%s", p.Name, p.Log())
+					t.Logf("%s:\n%s", p.Name, p.LogText())
 				}
 			}
 		}
@@ -91,33 +91,33 @@ func newTown(t *testing.T) *town {
 			n.usdc = m
 		}
 	}
-	n.settle()
+	n.startHosts()
 	return n
 }
 
-// settle gives each role its host, with the signer on one of its own.
-func (n *town) settle() {
+// startHosts gives each role its host, with the signer on one of its own.
+func (n *scenario) startHosts() {
 	n.Helper()
-	ca := remotetest.New(n.T)
-	own := ca.Leaf(n.T, "signer.internal", x509.ExtKeyUsageServerAuth, time.Now().Add(time.Hour))
-	listen, err := loopback.Address()
+	ca := remotetest.NewAuthority(n.T)
+	own := ca.IssueLeaf(n.T, "signer.internal", x509.ExtKeyUsageServerAuth, time.Now().Add(time.Hour))
+	listen, err := loopback.FreeAddress()
 	if err != nil {
 		n.Fatal(err)
 	}
 	signs := n.conf
 	signs.Signer.Serve = app.SignerServe{Listen: listen, Certificate: own.Certificate, Key: own.Key, CA: own.CA}
-	for role, of := range may {
+	for role, of := range signerRights {
 		name := "coffer-" + string(role)
-		signs.Signer.Serve.Clients = append(signs.Signer.Serve.Clients, app.SignerClient{Name: name, May: string(of)})
-		shown := ca.Leaf(n.T, name, x509.ExtKeyUsageClientAuth, time.Now().Add(time.Hour))
+		signs.Signer.Serve.Clients = append(signs.Signer.Serve.Clients, app.SignerClient{Name: name, Permission: string(of)})
+		shown := ca.IssueLeaf(n.T, name, x509.ExtKeyUsageClientAuth, time.Now().Add(time.Hour))
 		conf := n.conf
 		conf.Signer = app.Signer{Address: listen, TLS: app.SignerTLS{Certificate: shown.Certificate, Key: shown.Key, CA: shown.CA, Name: "signer.internal"}}
-		n.host(role, conf)
+		n.addHost(role, conf)
 	}
-	n.host(app.RoleSigner, signs)
+	n.addHost(app.RoleSigner, signs)
 }
 
-func (n *town) host(role app.Role, conf app.Config) {
+func (n *scenario) addHost(role app.Role, conf app.Config) {
 	n.Helper()
 	h, err := NewHost(n.Info.Config+".hosts", role, conf)
 	if err != nil {
@@ -126,9 +126,9 @@ func (n *town) host(role app.Role, conf app.Config) {
 	n.hosts[role] = h
 }
 
-func (n *town) run(role app.Role) {
+func (n *scenario) startRole(role app.Role) {
 	n.Helper()
-	p, err := n.hosts[role].Run(n.ctx, n.program, len(n.runs[role]))
+	p, err := n.hosts[role].RunProcess(n.ctx, n.program, len(n.runs[role]))
 	if p != nil {
 		n.runs[role] = append(n.runs[role], p)
 	}
@@ -137,46 +137,46 @@ func (n *town) run(role app.Role) {
 	}
 }
 
-// calls are what an organization calls, of the process whose turn it is.
-func (n *town) calls() caller.Caller {
+// newCaller are what an organization calls, of the process whose turn it is.
+func (n *scenario) newCaller() caller.Caller {
 	return caller.Caller{
 		T: n.T, Ctx: n.ctx, Key: n.Info.APIKey,
 		Base: func() string { return "http://" + n.runs[app.RoleAPI][n.api].API + "/v1" },
 	}
 }
 
-func (n *town) call(method, path string, body, into any) int {
+func (n *scenario) callAPI(method, path string, body, into any) int {
 	n.Helper()
-	return n.calls().Call(method, path, body, into)
+	return n.newCaller().CallAPI(method, path, body, into)
 }
 
-func (n *town) pause(last error) {
+func (n *scenario) waitRetry(last error) {
 	n.Helper()
-	n.calls().Pause(last)
+	n.newCaller().WaitRetry(last)
 }
 
-// payIn sends a customer's deposit; paidIn waits until it is credited.
-func (n *town) payIn(customer string, units int64) {
+// payIn sends a customer's deposit; waitPaidIn waits until it is credited.
+func (n *scenario) payIn(customer string, units int64) {
 	n.Helper()
 	var address struct{ Address string }
-	if status := n.call(http.MethodPost, "/deposit", map[string]any{"mintId": n.usdc.ID, "customerId": customer}, &address); status != http.StatusOK {
+	if status := n.callAPI(http.MethodPost, "/deposit", map[string]any{"mintId": n.usdc.ID, "customerId": customer}, &address); status != http.StatusOK {
 		n.Fatalf("POST /deposit: got %d, want 200", status)
 	}
-	if _, err := n.Info.Faucet(n.ctx, n.usdc, common.HexToAddress(address.Address), big.NewInt(units)); err != nil {
+	if _, err := n.Info.SendFromFaucet(n.ctx, n.usdc, common.HexToAddress(address.Address), big.NewInt(units)); err != nil {
 		n.Fatal(err)
 	}
 }
 
-func (n *town) paidIn(customer string) {
+func (n *scenario) waitPaidIn(customer string) {
 	n.Helper()
-	n.calls().Credited(customer, false)
+	n.newCaller().WaitCredited(customer, false)
 }
 
-// payOut asks for a withdrawal; paidOut waits until it is completed.
-func (n *town) payOut(customer, key string, to common.Address, units int64) string {
+// payOut asks for a withdrawal; waitPaidOut waits until it is completed.
+func (n *scenario) payOut(customer, key string, to common.Address, units int64) string {
 	n.Helper()
 	var w webhook.Withdrawal
-	status := n.call(http.MethodPost, "/withdraw", map[string]any{
+	status := n.callAPI(http.MethodPost, "/withdraw", map[string]any{
 		"mintId": n.usdc.ID, "customerId": customer, "amount": fmt.Sprint(units), "toAddress": to.Hex(), "idempotencyKey": key,
 	}, &w)
 	if status != http.StatusAccepted {
@@ -185,17 +185,17 @@ func (n *town) payOut(customer, key string, to common.Address, units int64) stri
 	return w.WithdrawalID
 }
 
-func (n *town) paidOut(id string) {
+func (n *scenario) waitPaidOut(id string) {
 	n.Helper()
-	n.calls().Completed(id)
+	n.newCaller().WaitCompleted(id)
 }
 
-// told waits until so many events of each type have a number, which the workers give.
-func (n *town) told(want int, types ...webhook.Type) {
+// waitEvents waits until so many events of each type have a number, which the workers give.
+func (n *scenario) waitEvents(want int, types ...webhook.Type) {
 	n.Helper()
 	for {
 		var feed struct{ Data []webhook.Envelope }
-		n.call(http.MethodGet, "/events", nil, &feed)
+		n.callAPI(http.MethodGet, "/events", nil, &feed)
 		seen := map[webhook.Type]int{}
 		for _, e := range feed.Data {
 			seen[e.Type]++
@@ -207,29 +207,29 @@ func (n *town) told(want int, types ...webhook.Type) {
 		if all {
 			return
 		}
-		n.pause(fmt.Errorf("events: %v", seen))
+		n.waitRetry(fmt.Errorf("events: %v", seen))
 	}
 }
 
-// sound runs the verifier against the books and the chain until nothing is under way.
-func (n *town) sound() {
+// checkBooks runs the verifier against the books and the chain until nothing is under way.
+func (n *scenario) checkBooks() {
 	n.Helper()
 	a, err := app.OpenTools(n.ctx, n.conf, slog.New(slog.DiscardHandler))
 	if err != nil {
 		n.Fatal(err)
 	}
 	defer a.Close()
-	books, err := verify.Run(n.ctx, a.DB())
-	if err != nil || !books.OK() {
+	books, err := verify.RunChecks(n.ctx, a.DB())
+	if err != nil || !books.IsIntact() {
 		n.Errorf("the books: got %+v %v, want them to add up", books.Breaches, err)
 	}
-	chains, err := verify.OnChain(n.ctx, a.DB(), a.Chains())
-	if err != nil || !chains.OK() {
+	chains, err := verify.CompareWithChains(n.ctx, a.DB(), a.Chains())
+	if err != nil || !chains.IsIntact() {
 		n.Errorf("the chain: got %+v %v, want it to agree", chains.Breaches, err)
 	}
 }
 
-func (n *town) holds(a common.Address) *big.Int {
+func (n *scenario) readBalance(a common.Address) *big.Int {
 	n.Helper()
 	eth, err := ethclient.DialContext(n.ctx, n.Info.Chains["ETHEREUM"].RPCURL)
 	if err != nil {
@@ -237,7 +237,7 @@ func (n *town) holds(a common.Address) *big.Int {
 	}
 	defer eth.Close()
 	contract := common.HexToAddress(*n.usdc.ContractAddress)
-	out, err := eth.CallContract(n.ctx, ethereum.CallMsg{To: &contract, Data: evmtoken.Token.Call("balanceOf", a)}, nil)
+	out, err := eth.CallContract(n.ctx, ethereum.CallMsg{To: &contract, Data: evmtoken.Token.CallData("balanceOf", a)}, nil)
 	if err != nil {
 		n.Fatal(err)
 	}
@@ -249,12 +249,12 @@ func (n *town) holds(a common.Address) *big.Int {
 // everything is paid once.
 func TestEachRoleRunsByItselfAndASecondOneTakesOver(t *testing.T) {
 	t.Parallel()
-	n := newTown(t)
-	n.run(app.RoleSigner)
+	n := newScenario(t)
+	n.startRole(app.RoleSigner)
 	doubled := []app.Role{app.RoleScan, app.RoleDispatch, app.RoleWorkers, app.RoleAPI}
 	for range 2 {
 		for _, role := range doubled {
-			n.run(role)
+			n.startRole(role)
 		}
 	}
 	for role, all := range n.runs {
@@ -269,32 +269,32 @@ func TestEachRoleRunsByItselfAndASecondOneTakesOver(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := second.Ended(n.ctx); err == nil || errors.Is(err, context.DeadlineExceeded) || !strings.Contains(second.Log(), "journal") {
-		t.Errorf("a second signer: got %v, want it refused for the journal\n%s", err, second.Log())
+	if err := second.WaitEnded(n.ctx); err == nil || errors.Is(err, context.DeadlineExceeded) || !strings.Contains(second.LogText(), "journal") {
+		t.Errorf("a second signer: got %v, want it refused for the journal\n%s", err, second.LogText())
 	}
 
 	first, next := common.HexToAddress("0x00000000000000000000000000000000c0ffee01"), common.HexToAddress("0x00000000000000000000000000000000c0ffee02")
 	n.payIn("user_1", 250_000_000)
-	n.paidIn("user_1")
-	n.paidOut(n.payOut("user_1", "one", first, 100_000_000))
-	n.told(1, webhook.CustomerDeposit, webhook.CustomerWithdrawCompleted)
+	n.waitPaidIn("user_1")
+	n.waitPaidOut(n.payOut("user_1", "one", first, 100_000_000))
+	n.waitEvents(1, webhook.CustomerDeposit, webhook.CustomerWithdrawCompleted)
 
 	n.payIn("user_2", 70_000_000)
 	id := n.payOut("user_1", "two", next, 50_000_000)
 	for _, role := range doubled {
-		if err := n.runs[role][0].Kill(); err != nil {
+		if err := n.runs[role][0].KillProcess(); err != nil {
 			t.Fatal(err)
 		}
 	}
 	n.api = 1
-	n.paidIn("user_2")
-	n.paidOut(id)
+	n.waitPaidIn("user_2")
+	n.waitPaidOut(id)
 	if again := n.payOut("user_1", "two", next, 50_000_000); again != id {
 		t.Errorf("the same key at the other process: got %s, want %s", again, id)
 	}
-	n.told(2, webhook.CustomerDeposit, webhook.CustomerWithdrawCompleted)
+	n.waitEvents(2, webhook.CustomerDeposit, webhook.CustomerWithdrawCompleted)
 	for to, want := range map[common.Address]int64{first: 100_000_000, next: 50_000_000} {
-		if got := n.holds(to); got.Cmp(big.NewInt(want)) != 0 {
+		if got := n.readBalance(to); got.Cmp(big.NewInt(want)) != 0 {
 			t.Errorf("%s: got %v, want exactly %d", to, got, want)
 		}
 	}
@@ -303,5 +303,5 @@ func TestEachRoleRunsByItselfAndASecondOneTakesOver(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	n.sound()
+	n.checkBooks()
 }

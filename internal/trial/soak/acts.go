@@ -27,7 +27,7 @@ import (
 	"github.com/cofferpay/coffer/internal/withdrawal"
 )
 
-var silent = slog.New(slog.NewTextHandler(io.Discard, nil))
+var discardLog = slog.New(slog.NewTextHandler(io.Discard, nil))
 
 // dustBelow is the smallest deposit that counts.
 const dustBelow = 10
@@ -36,35 +36,35 @@ const dustBelow = 10
 type act struct {
 	name   string
 	weight int
-	do     func(*world)
+	run    func(*soakRun)
 }
 
 // acts are all that can happen while faults are on.
 var acts = []act{
-	{"deposit", 12, (*world).deposit},
-	{"withdraw", 12, (*world).withdraw},
-	{"repeat", 3, (*world).repeat},
-	{"transfer", 7, (*world).transfer},
-	{"decide", 5, (*world).decide},
-	{"resolve", 7, (*world).resolve},
-	{"complete", 2, (*world).complete},
-	{"rethink", 1, (*world).rethink},
-	{"freeze", 1, (*world).freeze},
-	{"lift", 4, (*world).lift},
-	{"cancel", 1, (*world).cancel},
-	{"rescan", 1, (*world).rescan},
-	{"threshold", 1, (*world).threshold},
-	{"sweep", 1, (*world).sweepAll},
-	{"gas", 1, (*world).gas},
-	{"customer", 1, (*world).newCustomer},
-	{"part", 46, (*world).part},
-	{"round", 3, (*world).round},
-	{"mine", 22, (*world).mine},
-	{"fork", 4, (*world).fork},
-	{"drop", 1, (*world).drop},
-	{"surface", 2, (*world).surface},
-	{"misbehave", 7, (*world).misbehave},
-	{"restart", 1, (*world).restart},
+	{"deposit", 12, (*soakRun).makeDeposit},
+	{"withdraw", 12, (*soakRun).requestWithdrawal},
+	{"repeat", 3, (*soakRun).repeatRequest},
+	{"transfer", 7, (*soakRun).makeTransfer},
+	{"decide", 5, (*soakRun).decideWithdrawal},
+	{"resolve", 7, (*soakRun).resolveDeposit},
+	{"complete", 2, (*soakRun).completeResolution},
+	{"rethink", 1, (*soakRun).changeScreening},
+	{"freeze", 1, (*soakRun).addFreeze},
+	{"lift", 4, (*soakRun).liftFreezes},
+	{"cancel", 1, (*soakRun).cancelOrder},
+	{"rescan", 1, (*soakRun).rewindWalk},
+	{"threshold", 1, (*soakRun).changeThreshold},
+	{"sweep", 1, (*soakRun).sweepAll},
+	{"gas", 1, (*soakRun).payGas},
+	{"customer", 1, (*soakRun).newCustomer},
+	{"part", 46, (*soakRun).runPart},
+	{"round", 3, (*soakRun).runRound},
+	{"mine", 22, (*soakRun).mineBlocks},
+	{"fork", 4, (*soakRun).forkChain},
+	{"drop", 1, (*soakRun).dropTransaction},
+	{"surface", 2, (*soakRun).deliverSwallowed},
+	{"misbehave", 7, (*soakRun).startTrouble},
+	{"restart", 1, (*soakRun).restartProcesses},
 }
 
 var actsWeight = func() (sum int) {
@@ -74,206 +74,206 @@ var actsWeight = func() (sum int) {
 	return sum
 }()
 
-// next lets one thing happen.
-func (w *world) next() {
-	n := w.pick(actsWeight)
+// runAct lets one thing happen.
+func (w *soakRun) runAct() {
+	n := w.drawNumber(actsWeight)
 	for _, a := range acts {
 		if n -= a.weight; n < 0 {
-			a.do(w)
+			a.run(w)
 			return
 		}
 	}
 }
 
-func (w *world) amountOf(mintID int) money.Amount {
-	if mintID == coin {
-		return money.Units(uint64(1+w.pick(500)) * wei / 1000)
+func (w *soakRun) amountOf(mintID int) money.Amount {
+	if mintID == nativeID {
+		return money.Units(uint64(1+w.drawNumber(500)) * wei / 1000)
 	}
-	return money.Units(uint64(dustBelow + w.pick(400_000_000)))
+	return money.Units(uint64(dustBelow + w.drawNumber(400_000_000)))
 }
 
-// deposit pays something in, in one of the ways in which money arrives.
-func (w *world) deposit() {
-	who := draw(w, w.payees())
-	to := w.addresses[who]
+// makeDeposit pays something in, in one of the ways in which money arrives.
+func (w *soakRun) makeDeposit() {
+	payee := drawFrom(w, w.drawPayees())
+	recipient := w.addresses[payee]
 	internal := func() sim.Move {
-		return sim.Move{Kind: chain.Internal, To: to, Amount: w.amountOf(coin)}
+		return sim.Move{Kind: chain.Internal, To: recipient, Amount: w.amountOf(nativeID)}
 	}
 	var moves []sim.Move
-	kind := w.pick(100)
+	kind := w.drawNumber(100)
 	switch {
 	case kind < 35:
-		m := draw(w, []int{dollar, dollar, limited})
-		moves = append(moves, sim.Move{Contract: tokens[m], To: to, Amount: w.amountOf(m)})
+		m := drawFrom(w, []int{tokenID, tokenID, limitedID})
+		moves = append(moves, sim.Move{Contract: tokens[m], To: recipient, Amount: w.amountOf(m)})
 	case kind < 48:
-		moves = append(moves, sim.Move{To: to, Amount: w.amountOf(coin)})
+		moves = append(moves, sim.Move{To: recipient, Amount: w.amountOf(nativeID)})
 	case kind < 58:
 		moves = append(moves, internal())
 	case kind < 63: // dust
-		moves = append(moves, sim.Move{Contract: tokens[draw(w, []int{dollar, coin})], To: to, Amount: money.Units(uint64(1 + w.pick(dustBelow-1)))})
+		moves = append(moves, sim.Move{Contract: tokens[drawFrom(w, []int{tokenID, nativeID})], To: recipient, Amount: money.Units(uint64(1 + w.drawNumber(dustBelow-1)))})
 	case kind < 68:
-		moves = append(moves, sim.Move{Contract: alien, To: to, Amount: w.amountOf(dollar)})
+		moves = append(moves, sim.Move{Contract: unlistedToken, To: recipient, Amount: w.amountOf(tokenID)})
 	case kind < 82: // several in one
-		for range 2 + w.pick(4) {
-			other := w.addresses[draw(w, w.payees())]
-			m := draw(w, []int{dollar, limited, coin})
-			move := sim.Move{Contract: tokens[m], To: other, Amount: w.amountOf(m)}
-			if m == coin {
+		for range 2 + w.drawNumber(4) {
+			otherRecipient := w.addresses[drawFrom(w, w.drawPayees())]
+			m := drawFrom(w, []int{tokenID, limitedID, nativeID})
+			move := sim.Move{Contract: tokens[m], To: otherRecipient, Amount: w.amountOf(m)}
+			if m == nativeID {
 				move.Kind = chain.Internal
 			}
 			moves = append(moves, move)
 		}
-		moves = append(moves, sim.Move{Contract: alien, To: to, Amount: w.amountOf(dollar)})
+		moves = append(moves, sim.Move{Contract: unlistedToken, To: recipient, Amount: w.amountOf(tokenID)})
 	case kind < 87: // nobody's in particular
-		moves = append(moves, sim.Move{Contract: tokens[dollar], To: w.addresses[""], Amount: w.amountOf(dollar)})
+		moves = append(moves, sim.Move{Contract: tokens[tokenID], To: w.addresses[""], Amount: w.amountOf(tokenID)})
 	case kind < 92: // a call that is undone inside a transaction that goes on
 		undone := internal()
-		undone.Undone = true
+		undone.Reverted = true
 		moves = append(moves, undone, internal())
 	case kind < 95: // through another of ours, in one transaction
-		other := w.addresses[draw(w, w.payees())]
-		amount := w.amountOf(dollar)
+		otherRecipient := w.addresses[drawFrom(w, w.drawPayees())]
+		amount := w.amountOf(tokenID)
 		middle := sim.Address("splitter")
-		moves = append(moves, sim.Move{Contract: tokens[dollar], To: middle, Amount: amount},
-			sim.Move{Contract: tokens[dollar], From: middle, To: other, Amount: amount})
+		moves = append(moves, sim.Move{Contract: tokens[tokenID], To: middle, Amount: amount},
+			sim.Move{Contract: tokens[tokenID], From: middle, To: otherRecipient, Amount: amount})
 	default: // reverts as a whole
 		w.payers++
-		from := sim.Address(fmt.Sprintf("payer %d", w.payers))
-		w.net.Mint(from, tokens[dollar], money.Units(1000))
-		hash := w.net.Fail(from, sim.Move{Contract: tokens[dollar], To: to, Amount: money.Units(1000)})
-		w.note("a payment to %s that reverts %s", who, hash[:12])
+		payer := sim.Address(fmt.Sprintf("payer %d", w.payers))
+		w.net.Mint(payer, tokens[tokenID], money.Units(1000))
+		hash := w.net.SubmitFailing(payer, sim.Move{Contract: tokens[tokenID], To: recipient, Amount: money.Units(1000)})
+		w.addTrace("a payment to %s that reverts %s", payee, hash[:12])
 		return
 	}
-	hash := w.pay(moves...)
+	hash := w.makePayment(moves...)
 	for _, m := range moves {
-		w.note("pay %v of %.8s to %.8s (%s) %s", m.Amount, m.Contract, m.To, m.Kind, hash[:12])
+		w.addTrace("pay %v of %.8s to %.8s (%s) %s", m.Amount, m.Contract, m.To, m.Kind, hash[:12])
 	}
 }
 
 // request is a withdrawal as it was asked for.
 type request struct {
-	n       int
-	ask     withdrawal.Request
-	to      chain.Address
-	mint    int
-	amount  money.Amount
-	bad     bool   // to where nothing may go
-	id      string // once it is accepted
-	refused bool   // a definite no
-	blocked bool   // by risk screening, for ever
+	n         int
+	call      withdrawal.Request
+	recipient chain.Address
+	mint      int
+	amount    money.Amount
+	bad       bool   // to where nothing may go
+	id        string // once it is accepted
+	refused   bool   // a definite no
+	blocked   bool   // by risk screening, for ever
 }
 
-// withdraw asks for a payment.
-func (w *world) withdraw() {
+// requestWithdrawal asks for a payment.
+func (w *soakRun) requestWithdrawal() {
 	r := &request{n: len(w.requests) + 1}
-	var who string
+	var customer string
 	var balance money.Amount
 	for range 4 { // somebody who has something, if that is found
-		who, r.mint = draw(w, w.customers), draw(w, []int{dollar, dollar, coin, limited})
-		if balance = w.balance(who, r.mint); !balance.IsZero() {
+		customer, r.mint = drawFrom(w, w.customers), drawFrom(w, []int{tokenID, tokenID, nativeID, limitedID})
+		if balance = w.loadBalance(customer, r.mint); !balance.IsZero() {
 			break
 		}
 	}
 	switch n, small := balance.Uint64(); {
-	case w.chance(10) || balance.IsZero():
-		if w.chance(70) {
+	case w.drawChance(10) || balance.IsZero():
+		if w.drawChance(70) {
 			return // nothing to ask for
 		}
 		r.amount = w.amountOf(r.mint)
-	case w.chance(25):
+	case w.drawChance(25):
 		r.amount = balance // all of it
-	case w.chance(5):
-		r.amount = money.Units(uint64(1 + w.pick(9))) // less than the minimum
+	case w.drawChance(5):
+		r.amount = money.Units(uint64(1 + w.drawNumber(9))) // less than the minimum
 	case small:
-		r.amount = money.Units(1 + w.rng.Uint64N(n)/uint64(1+w.pick(4)))
+		r.amount = money.Units(1 + w.rng.Uint64N(n)/uint64(1+w.drawNumber(4)))
 	default:
 		r.amount = w.amountOf(r.mint)
 	}
-	r.to = sim.Address(fmt.Sprintf("destination %d of %d", r.n, w.seed))
-	words := string(r.to)
-	switch kind := w.pick(100); {
+	r.recipient = sim.Address(fmt.Sprintf("destination %d of %d", r.n, w.seed))
+	words := string(r.recipient)
+	switch kind := w.drawNumber(100); {
 	case kind < 3:
-		r.bad, words = true, string(w.addresses[draw(w, append([]string{""}, w.customers...))])
+		r.bad, words = true, string(w.addresses[drawFrom(w, append([]string{""}, w.customers...))])
 	case kind < 5:
-		r.bad, words = true, string(tokens[dollar])
+		r.bad, words = true, string(tokens[tokenID])
 	case kind < 6:
 		r.bad, words = true, "0x0000000000000000000000000000000000000000"
 	case kind < 7:
-		r.bad, words = true, string(r.to[:20])
+		r.bad, words = true, string(r.recipient[:20])
 	case kind < 9 && len(w.requests) > 0:
-		r.to = lookalike(draw(w, w.requests).to, r.n)
-		words = string(r.to)
+		r.recipient = lookalikeAddress(drawFrom(w, w.requests).recipient, r.n)
+		words = string(r.recipient)
 	case kind < 30:
 		words = strings.ToLower(words)
 	}
-	r.ask = withdrawal.Request{
-		MintID: r.mint, CustomerID: who, Amount: r.amount.String(), ToAddress: words,
-		RequireApproval: w.chance(15), Actor: audit.APIKey(orgID),
+	r.call = withdrawal.Request{
+		MintID: r.mint, CustomerID: customer, Amount: r.amount.String(), ToAddress: words,
+		RequireApproval: w.drawChance(15), Actor: audit.APIKey(orgID),
 	}
-	if w.chance(70) {
+	if w.drawChance(70) {
 		key := fmt.Sprintf("key-%d", r.n)
-		r.ask.IdempotencyKey = &key
+		r.call.IdempotencyKey = &key
 	}
 	w.requests = append(w.requests, r)
-	w.note("#%d withdraw %v of mint %d for %s to %.10s", r.n, r.amount, r.mint, who, words)
-	w.send(r)
+	w.addTrace("#%d withdraw %v of mint %d for %s to %.10s", r.n, r.amount, r.mint, customer, words)
+	w.sendRequest(r)
 }
 
-// lookalike begins and ends like an address and is another.
-func lookalike(a chain.Address, n int) chain.Address {
+// lookalikeAddress begins and ends like an address and is another.
+func lookalikeAddress(a chain.Address, n int) chain.Address {
 	b := common.HexToAddress(string(a))
 	b[8], b[9] = b[8]^0x5a, byte(n)
 	return evmtx.Canonical(b)
 }
 
-// send makes a request, perhaps not for the first time, and remembers the answer.
-func (w *world) send(r *request) {
+// sendRequest makes a request, perhaps not for the first time, and remembers the answer.
+func (w *soakRun) sendRequest(r *request) {
 	var replayed bool
-	spoiled := w.spoiled(func(ctx context.Context) error {
-		made, again, err := draw(w, w.houses).Pay.Request(ctx, orgID, r.ask)
-		replayed = again
+	spoiled := w.runWithFaults(func(ctx context.Context) error {
+		made, repeated, err := drawFrom(w, w.processes).Withdrawals.Request(ctx, orgID, r.call)
+		replayed = repeated
 		if err == nil {
-			w.accepted(r, made.WithdrawalID)
+			w.recordAccepted(r, made.WithdrawalID)
 		}
 		return err
 	})
 	err := spoiled.err
-	switch f := fault.Of(err); {
+	switch f := fault.Find(err); {
 	case err == nil:
-		w.note("#%d accepted, replayed %v", r.n, replayed)
+		w.addTrace("#%d accepted, replayed %v", r.n, replayed)
 	case f != nil:
-		w.note("#%d refused: %s", r.n, f.Code)
-		w.turnedDown(r, f)
+		w.addTrace("#%d refused: %s", r.n, f.Code)
+		w.recordRefused(r, f)
 	default:
-		w.note("#%d no answer", r.n)
-		w.heard("request", err, w.calm() && !spoiled.struck)
+		w.addTrace("#%d no answer", r.n)
+		w.recordError("request", err, w.isCalm() && !spoiled.struck)
 	}
 }
 
-// turnedDown remembers a refusal. Who is blocked once is blocked for ever under that key.
-func (w *world) turnedDown(r *request, f *fault.Fault) {
-	now := f.Code == fault.WithdrawalRiskBlocked
+// recordRefused remembers a refusal. Who is blocked once is blocked for ever under that key.
+func (w *soakRun) recordRefused(r *request, f *fault.Fault) {
+	isBlocked := f.Code == fault.WithdrawalRiskBlocked
 	switch {
 	case r.id != "":
-		w.fail("request #%d was accepted as %s and its repetition is refused: %v", r.n, r.id, f)
-	case r.blocked && !now:
-		w.fail("request #%d was blocked, and now it is %v", r.n, f)
+		w.failRun("request #%d was accepted as %s and its repetition is refused: %v", r.n, r.id, f)
+	case r.blocked && !isBlocked:
+		w.failRun("request #%d was blocked, and now it is %v", r.n, f)
 	}
-	r.blocked = r.blocked || now
-	r.refused = r.ask.IdempotencyKey == nil
+	r.blocked = r.blocked || isBlocked
+	r.refused = r.call.IdempotencyKey == nil
 	w.refused++
 }
 
-func (w *world) accepted(r *request, id string) {
+func (w *soakRun) recordAccepted(r *request, id string) {
 	switch {
 	case r.blocked:
-		w.fail("request #%d was blocked and is accepted as %s", r.n, id)
+		w.failRun("request #%d was blocked and is accepted as %s", r.n, id)
 	case r.bad:
-		w.fail("request #%d to %s was accepted as %s", r.n, r.ask.ToAddress, id)
+		w.failRun("request #%d to %s was accepted as %s", r.n, r.call.ToAddress, id)
 	case r.id != "" && r.id != id:
-		w.fail("request #%d was accepted as %s and as %s", r.n, r.id, id)
+		w.failRun("request #%d was accepted as %s and as %s", r.n, r.id, id)
 	case w.byID[id] != nil && w.byID[id] != r:
-		w.fail("requests #%d and #%d are both %s", w.byID[id].n, r.n, id)
+		w.failRun("requests #%d and #%d are both %s", w.byID[id].n, r.n, id)
 	}
 	if r.id == "" {
 		w.withdrawals++
@@ -281,75 +281,75 @@ func (w *world) accepted(r *request, id string) {
 	r.id, w.byID[id] = id, r
 }
 
-// repeat sends an earlier request again, the same or another under its key.
-func (w *world) repeat() {
+// repeatRequest sends an earlier request again, the same or another under its key.
+func (w *soakRun) repeatRequest() {
 	if len(w.requests) == 0 {
 		return
 	}
-	r := draw(w, w.requests)
-	if r.ask.IdempotencyKey == nil {
+	r := drawFrom(w, w.requests)
+	if r.call.IdempotencyKey == nil {
 		return // every call is a payment of its own
 	}
 	w.replays++
-	if r.id == "" || w.chance(50) {
-		w.note("#%d again", r.n)
-		w.send(r)
+	if r.id == "" || w.drawChance(50) {
+		w.addTrace("#%d again", r.n)
+		w.sendRequest(r)
 		return
 	}
-	other := r.ask
-	switch w.pick(4) {
+	changed := r.call
+	switch w.drawNumber(4) {
 	case 0:
-		other.ToAddress = string(sim.Address("somebody else"))
+		changed.ToAddress = string(sim.Address("somebody else"))
 	case 1:
-		other.Amount = "11"
+		changed.Amount = "11"
 	case 2:
-		other.CustomerID = "nobody"
+		changed.CustomerID = "nobody"
 	case 3:
-		other.RequireApproval = !other.RequireApproval
+		changed.RequireApproval = !changed.RequireApproval
 	}
-	w.note("#%d with another body", r.n)
-	s := w.spoiled(func(ctx context.Context) error {
-		_, _, err := draw(w, w.houses).Pay.Request(ctx, orgID, other)
+	w.addTrace("#%d with another body", r.n)
+	s := w.runWithFaults(func(ctx context.Context) error {
+		_, _, err := drawFrom(w, w.processes).Withdrawals.Request(ctx, orgID, changed)
 		return err
 	})
-	if s.err == nil || fault.Of(s.err) != nil && !fault.Is(s.err, fault.IdempotencyConflict) {
-		w.fail("request #%d under its key with another body: got %v, want %s", r.n, s.err, fault.IdempotencyConflict)
+	if s.err == nil || fault.Find(s.err) != nil && !fault.HasCode(s.err, fault.IdempotencyConflict) {
+		w.failRun("request #%d under its key with another body: got %v, want %s", r.n, s.err, fault.IdempotencyConflict)
 	}
 }
 
-// decide approves or removes something that waits, or that does not any more.
-func (w *world) decide() {
-	ids := w.column(`SELECT withdrawal_id FROM withdrawals WHERE status = 'AWAITING_APPROVAL' OR $1 ORDER BY created_at`, w.chance(15))
+// decideWithdrawal approves or removes something that waits, or that does not any more.
+func (w *soakRun) decideWithdrawal() {
+	ids := w.queryColumn(`SELECT withdrawal_id FROM withdrawals WHERE status = 'AWAITING_APPROVAL' OR $1 ORDER BY created_at`, w.drawChance(15))
 	if len(ids) == 0 {
 		return
 	}
-	id := draw(w, ids)
-	yes, person := w.chance(60), audit.User(draw(w, []string{"usr_1", "usr_2", "usr_3"}))
-	s := w.spoiled(func(ctx context.Context) (err error) {
-		house := draw(w, w.houses)
-		if yes {
-			_, err = house.Pay.Approve(ctx, orgID, id, person)
+	id := drawFrom(w, ids)
+	approved, person := w.drawChance(60), audit.User(drawFrom(w, []string{"usr_1", "usr_2", "usr_3"}))
+	s := w.runWithFaults(func(ctx context.Context) (err error) {
+		process := drawFrom(w, w.processes)
+		if approved {
+			_, err = process.Withdrawals.Approve(ctx, orgID, id, person)
 		} else {
-			_, err = house.Pay.Remove(ctx, orgID, id, person, "no")
+			_, err = process.Withdrawals.Remove(ctx, orgID, id, person, "no")
 		}
 		return err
 	})
-	w.note("approve %v %s: %s", yes, w.name(id), code(s.err))
-	if fault.Of(s.err) == nil {
-		w.heard("decide", s.err, w.calm() && !s.struck)
+	w.addTrace("approve %v %s: %s", approved, w.requestName(id), outcomeCode(s.err))
+	if fault.Find(s.err) == nil {
+		w.recordError("decide", s.err, w.isCalm() && !s.struck)
 	}
 }
 
-// name is a withdrawal without its id, which is another in every run.
-func (w *world) name(id string) string {
+// requestName is a withdrawal without its id, which is another in every run.
+func (w *soakRun) requestName(id string) string {
 	if r := w.byID[id]; r != nil {
 		return fmt.Sprintf("#%d", r.n)
 	}
 	return "one whose acceptance nobody heard of"
 }
 
-func code(err error) string {
-	switch f := fault.Of(err); {
+func outcomeCode(err error) string {
+	switch f := fault.Find(err); {
 	case err == nil:
 		return "done"
 	case f != nil:
@@ -358,161 +358,161 @@ func code(err error) string {
 	return "no answer"
 }
 
-func (w *world) freeze() {
-	f := freeze.Freeze{Source: freeze.ByOperator, Reason: "soak", By: audit.Operator("op_1")}
-	switch w.pick(7) {
+func (w *soakRun) addFreeze() {
+	f := freeze.Freeze{Source: freeze.SourceOperator, Reason: "soak", Actor: audit.Operator("op_1")}
+	switch w.drawNumber(7) {
 	case 0:
-		f.Scope = freeze.All
+		f.Scope = freeze.ScopeAll
 	case 1:
-		f.Scope, f.Chain = freeze.Chain, chain.Ethereum
+		f.Scope, f.Chain = freeze.ScopeChain, chain.Ethereum
 	case 2:
-		f.Scope, f.OrgID = freeze.Organization, orgID
+		f.Scope, f.OrgID = freeze.ScopeOrganization, orgID
 	case 3:
-		f.Scope, f.OrgID, f.Chain = freeze.Wallet, orgID, chain.Ethereum
-		f.WalletID = draw(w, w.column(`SELECT wallet_id FROM wallets WHERE $1 ORDER BY subject`, true))
+		f.Scope, f.OrgID, f.Chain = freeze.ScopeWallet, orgID, chain.Ethereum
+		f.WalletID = drawFrom(w, w.queryColumn(`SELECT wallet_id FROM wallets WHERE $1 ORDER BY subject`, true))
 	case 4:
-		f.Source, f.By = freeze.ByOrganization, audit.User("usr_1")
-		f.Scope, f.OrgID, f.CustomerID = freeze.Customer, orgID, draw(w, w.customers)
+		f.Source, f.Actor = freeze.SourceOrganization, audit.User("usr_1")
+		f.Scope, f.OrgID, f.CustomerID = freeze.ScopeCustomer, orgID, drawFrom(w, w.customers)
 	default:
-		f.Scope, f.OrgID, f.CustomerID = freeze.Customer, orgID, draw(w, w.customers)
+		f.Scope, f.OrgID, f.CustomerID = freeze.ScopeCustomer, orgID, drawFrom(w, w.customers)
 	}
-	w.note("freeze %s %s", f.Scope, f.CustomerID)
-	s := w.spoiled(func(ctx context.Context) error {
-		return w.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error { return freeze.Put(ctx, tx, f) })
+	w.addTrace("freeze %s %s", f.Scope, f.CustomerID)
+	s := w.runWithFaults(func(ctx context.Context) error {
+		return w.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error { return freeze.Create(ctx, tx, f) })
 	})
-	w.heard("freeze", s.err, w.calm() && !s.struck)
-	w.faults.add("freeze")
+	w.recordError("freeze", s.err, w.isCalm() && !s.struck)
+	w.faults.addOne("freeze")
 }
 
-func (w *world) lift() {
-	for _, id := range w.column(`SELECT freeze_id FROM freezes WHERE lifted_at IS NULL AND $1 ORDER BY created_at`, true) {
-		w.note("lift")
-		s := w.spoiled(func(ctx context.Context) error {
+func (w *soakRun) liftFreezes() {
+	for _, id := range w.queryColumn(`SELECT freeze_id FROM freezes WHERE lifted_at IS NULL AND $1 ORDER BY created_at`, true) {
+		w.addTrace("lift")
+		s := w.runWithFaults(func(ctx context.Context) error {
 			return w.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error { return freeze.Lift(ctx, tx, id, audit.Operator("op_1")) })
 		})
-		w.heard("lift", s.err, w.calm() && !s.struck)
+		w.recordError("lift", s.err, w.isCalm() && !s.struck)
 	}
 }
 
-// cancel fills the slot of something that is out.
-func (w *world) cancel() {
-	ids := w.column(`SELECT order_id FROM dispatch_orders WHERE status IN ('SIGNED', 'BROADCAST') AND $1 ORDER BY created_at`, true)
+// cancelOrder fills the slot of something that is out.
+func (w *soakRun) cancelOrder() {
+	ids := w.queryColumn(`SELECT order_id FROM dispatch_orders WHERE status IN ('SIGNED', 'BROADCAST') AND $1 ORDER BY created_at`, true)
 	if len(ids) == 0 {
 		return
 	}
-	id := draw(w, ids)
-	var done bool
-	s := w.spoiled(func(ctx context.Context) (err error) {
-		done, err = draw(w, w.houses).Out.Cancel(ctx, id, audit.Operator("soak"))
+	id := drawFrom(w, ids)
+	var cancelled bool
+	s := w.runWithFaults(func(ctx context.Context) (err error) {
+		cancelled, err = drawFrom(w, w.processes).DispatchWorker.CancelOrder(ctx, id, audit.Operator("soak"))
 		return err
 	})
-	w.note("cancel %s: %v", w.name(id), done)
+	w.addTrace("cancel %s: %v", w.requestName(id), cancelled)
 	if s.err != nil {
 		w.errs["cancel"]++ // the cap may forbid it, another may have been quicker
 	}
-	w.faults.add("cancel of what is out")
+	w.faults.addOne("cancel of what is out")
 }
 
-// rescan has the final walk read blocks again that it has read.
-func (w *world) rescan() {
-	var from, to uint64
-	err := w.eye.QueryRow(w.ctx, `
-		SELECT coalesce(min(p.height), 0), coalesce(max(p.height), 0) FROM finality_proofs p, scan_cursors c WHERE p.height <= c.height`).Scan(&from, &to)
-	w.must(err, "look for blocks that were walked")
-	if to == 0 {
+// rewindWalk has the final walk read blocks again that it has read.
+func (w *soakRun) rewindWalk() {
+	var lowest, highest uint64
+	err := w.superPool.QueryRow(w.ctx, `
+		SELECT coalesce(min(p.height), 0), coalesce(max(p.height), 0) FROM finality_proofs p, scan_cursors c WHERE p.height <= c.height`).Scan(&lowest, &highest)
+	w.mustSucceed(err, "look for blocks that were walked")
+	if highest == 0 {
 		return
 	}
-	height := from + w.rng.Uint64N(to-from+1)
-	s := w.spoiled(func(ctx context.Context) error {
-		return draw(w, w.houses).Walk.Rewind(ctx, height, audit.Operator("op_1"))
+	height := lowest + w.rng.Uint64N(highest-lowest+1)
+	s := w.runWithFaults(func(ctx context.Context) error {
+		return drawFrom(w, w.processes).Walker.Rewind(ctx, height, audit.Operator("op_1"))
 	})
-	w.note("the walk from block %d on again%s", height, s.said())
-	w.heard("rescan", s.err, w.calm() && !s.struck)
-	w.faults.add("blocks read again")
+	w.addTrace("the walk from block %d on again%s", height, s.describeResult())
+	w.recordError("rescan", s.err, w.isCalm() && !s.struck)
+	w.faults.addOne("blocks read again")
 }
 
-// threshold changes from where on a person has to allow a withdrawal.
-func (w *world) threshold() {
+// changeThreshold changes from where on a person has to allow a withdrawal.
+func (w *soakRun) changeThreshold() {
 	var usd *money.USD
-	if w.chance(70) {
-		usd = new(money.MustParseUSD(fmt.Sprint(20 + w.pick(300))))
+	if w.drawChance(70) {
+		usd = new(money.MustParseUSD(fmt.Sprint(20 + w.drawNumber(300))))
 	}
-	s := w.spoiled(func(ctx context.Context) error {
+	s := w.runWithFaults(func(ctx context.Context) error {
 		return w.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 			return org.SetWithdrawThreshold(ctx, tx, audit.User("usr_1"), orgID, usd)
 		})
 	})
-	w.note("another threshold: %v%s", usd, s.said())
-	w.heard("threshold", s.err, w.calm() && !s.struck)
+	w.addTrace("another threshold: %v%s", usd, s.describeResult())
+	w.recordError("threshold", s.err, w.isCalm() && !s.struck)
 }
 
-func (w *world) sweepAll() {
-	w.note("sweep everything")
-	s := w.spoiled(func(ctx context.Context) error { _, err := draw(w, w.houses).Sweeper.All(ctx); return err })
-	w.heard("sweep", s.err, w.calm() && !s.struck)
+func (w *soakRun) sweepAll() {
+	w.addTrace("sweep everything")
+	s := w.runWithFaults(func(ctx context.Context) error { _, err := drawFrom(w, w.processes).Sweeper.SweepAll(ctx); return err })
+	w.recordError("sweep", s.err, w.isCalm() && !s.struck)
 }
 
-// gas is the operator's coin on the treasury.
-func (w *world) gas() {
-	amount := money.Units(uint64(1+w.pick(20)) * wei / 2000)
-	w.note("gas %v", amount)
-	w.pay(sim.Move{To: w.addresses[""], Amount: amount})
+// payGas is the operator's coin on the treasury.
+func (w *soakRun) payGas() {
+	amount := money.Units(uint64(1+w.drawNumber(20)) * wei / 2000)
+	w.addTrace("gas %v", amount)
+	w.makePayment(sim.Move{To: w.addresses[""], Amount: amount})
 }
 
-func (w *world) newCustomer() {
-	if len(w.customers) < 8 && !w.signer.away() {
-		w.note("a new customer")
-		w.customer()
+func (w *soakRun) newCustomer() {
+	if len(w.customers) < 8 && !w.signer.isAway() {
+		w.addTrace("a new customer")
+		w.addCustomer()
 	}
 }
 
-// part gives one part of one of the processes its turn.
-func (w *world) part() {
-	h := w.pick(len(w.houses))
-	house := w.houses[h]
-	switch n := w.pick(len(house.steps) + 3); n {
-	case len(house.steps) + 2:
-		w.run(h, "stuck returns", func(ctx context.Context) error { _, err := house.Flags.Stick(ctx); return err })
-	case len(house.steps):
-		w.post(h)
-	case len(house.steps) + 1:
-		w.run(h, "mirror", func(ctx context.Context) error { return mirror.Import(ctx, w.db, w.signer, house.Book) })
+// runPart gives one part of one of the processes its turn.
+func (w *soakRun) runPart() {
+	h := w.drawNumber(len(w.processes))
+	process := w.processes[h]
+	switch n := w.drawNumber(len(process.steps) + 3); n {
+	case len(process.steps) + 2:
+		w.runStep(h, "stuck returns", func(ctx context.Context) error { _, err := process.Resolutions.MarkOverdueStuck(ctx); return err })
+	case len(process.steps):
+		w.deliverDue(h)
+	case len(process.steps) + 1:
+		w.runStep(h, "mirror", func(ctx context.Context) error { return mirror.ImportJournal(ctx, w.db, w.signer, process.Wallets) })
 	default:
-		w.run(h, house.steps[n].Name, house.steps[n].Do)
+		w.runStep(h, process.steps[n].Name, process.steps[n].Run)
 	}
 }
 
-func (w *world) run(h int, name string, do func(context.Context) error) {
-	s := w.spoiled(do)
-	w.note("%s (%d)%s", name, h, s.said())
-	w.heard(name, s.err, w.calm() && !s.struck)
+func (w *soakRun) runStep(h int, name string, step func(context.Context) error) {
+	s := w.runWithFaults(step)
+	w.addTrace("%s (%d)%s", name, h, s.describeResult())
+	w.recordError(name, s.err, w.isCalm() && !s.struck)
 }
 
-// post delivers what is due. What it comes to depends on when and on jitter that no
+// deliverDue delivers what is due. What it comes to depends on when and on jitter that no
 // seed knows, so it leaves no trace but that it was done.
-func (w *world) post(h int) {
-	s := w.spoiled(func(ctx context.Context) error { _, err := w.houses[h].posts.Step(ctx); return err })
-	w.note("deliveries (%d)", h)
-	w.heard("deliveries", s.err, w.calm() && !s.struck)
+func (w *soakRun) deliverDue(h int) {
+	s := w.runWithFaults(func(ctx context.Context) error { _, err := w.processes[h].posts.Step(ctx); return err })
+	w.addTrace("deliveries (%d)", h)
+	w.recordError("deliveries", s.err, w.isCalm() && !s.struck)
 }
 
-// round gives every part its turn.
-func (w *world) round() {
-	h := w.pick(len(w.houses))
-	for _, step := range w.houses[h].steps {
-		w.run(h, step.Name, step.Do)
-		w.later(time.Second)
+// runRound gives every part its turn.
+func (w *soakRun) runRound() {
+	h := w.drawNumber(len(w.processes))
+	for _, step := range w.processes[h].steps {
+		w.runStep(h, step.Name, step.Run)
+		w.advanceClock(time.Second)
 	}
-	w.post(h)
+	w.deliverDue(h)
 }
 
-// spoil is what came of something that the database may have spoiled.
-type spoil struct {
+// faultResult is what came of something that the database may have spoiled.
+type faultResult struct {
 	err    error
 	struck bool
 }
 
-func (s spoil) said() string {
+func (s faultResult) describeResult() string {
 	switch {
 	case s.err != nil && s.struck:
 		return " spoiled, fails"
@@ -524,86 +524,86 @@ func (s spoil) said() string {
 	return ""
 }
 
-// spoiled does something, and in some cases the database or the signer fails in
+// runWithFaults does something, and in some cases the database or the signer fails in
 // the middle of it.
-func (w *world) spoiled(do func(context.Context) error) spoil {
-	const often = 12 // in a hundred
-	if !w.chance(often) {
-		return spoil{err: do(w.ctx)}
+func (w *soakRun) runWithFaults(task func(context.Context) error) faultResult {
+	const percent = 12 // in a hundred
+	if !w.drawChance(percent) {
+		return faultResult{err: task(w.ctx)}
 	}
-	kind := w.pick(len(databaseFaults) + 2)
-	after := w.pick(12)
+	kind := w.drawNumber(len(databaseFaults) + 2)
+	passFirst := w.drawNumber(12)
 	switch {
 	case kind < len(databaseFaults):
-		if kind := databaseFaults[kind]; kind == commitAnswer || kind == commitRequest {
-			after = w.pick(3)
+		if kind := databaseFaults[kind]; kind == faultCommitAnswer || kind == faultCommitRequest {
+			passFirst = w.drawNumber(3)
 		}
-		w.line.arm(databaseFaults[kind], after)
+		w.databaseProxy.armFault(databaseFaults[kind], passFirst)
 	case kind == len(databaseFaults):
-		w.signer.lose(1+w.pick(2), 0)
+		w.signer.armLoss(1+w.drawNumber(2), 0)
 	default:
-		w.signer.lose(0, 1+w.pick(2))
+		w.signer.armLoss(0, 1+w.drawNumber(2))
 	}
-	err := do(w.ctx)
-	struck := w.line.disarm()
+	err := task(w.ctx)
+	struck := w.databaseProxy.disarmFault()
 	if kind >= len(databaseFaults) {
-		struck = w.signer.found()
+		struck = w.signer.disarmLoss()
 	}
-	return spoil{err, struck}
+	return faultResult{err, struck}
 }
 
-// mine makes blocks: of all that waits, of some of it in another order, of nothing.
-func (w *world) mine() {
-	waiting := w.net.Pool()
-	switch n := w.pick(10); {
+// mineBlocks makes blocks: of all that waits, of some of it in another order, of nothing.
+func (w *soakRun) mineBlocks() {
+	waiting := w.net.Mempool()
+	switch n := w.drawNumber(10); {
 	case n < 6:
-		w.net.Mine(1 + w.pick(2))
+		w.net.Mine(1 + w.drawNumber(2))
 	case n < 9 && len(waiting) > 1:
 		w.rng.Shuffle(len(waiting), func(i, j int) { waiting[i], waiting[j] = waiting[j], waiting[i] })
-		w.net.MineOnly(waiting[:1+w.pick(len(waiting))]...)
+		w.net.MineOnly(waiting[:1+w.drawNumber(len(waiting))]...)
 	default:
-		w.net.MineEmpty(1 + w.pick(3))
+		w.net.MineEmpty(1 + w.drawNumber(3))
 	}
-	w.mined()
+	w.recordBlock()
 }
 
-// fork takes blocks away that are not final, and sometimes drops what was in them,
+// forkChain takes blocks away that are not final, and sometimes drops what was in them,
 // or has it do something else the next time.
-func (w *world) fork() {
+func (w *soakRun) forkChain() {
 	latest := w.net.Latest().Height
-	deepest := int(latest) - int(w.highest-min(w.highest, w.behind))
+	deepest := int(latest) - int(w.highest-min(w.highest, w.finalLag))
 	if deepest < 1 || latest < 2 {
 		return
 	}
-	deep := 1 + w.pick(deepest)
+	deep := 1 + w.drawNumber(deepest)
 	var dropped []chain.TxHash
-	seen := map[chain.TxHash]bool{}
+	visited := map[chain.TxHash]bool{}
 	for h := latest - uint64(deep) + 1; h <= latest; h++ {
-		for _, m := range w.net.At(h).Transfers {
-			if !seen[m.Tx] && w.chance(15) {
+		for _, m := range w.net.BlockAt(h).Transfers {
+			if !visited[m.Tx] && w.drawChance(15) {
 				dropped = append(dropped, m.Tx)
 			}
-			seen[m.Tx] = true
+			visited[m.Tx] = true
 		}
 	}
 	w.net.Fork(deep, dropped...)
-	w.faults.add(fmt.Sprintf("fork %d deep", deep))
-	w.note("fork %d deep, %d dropped", deep, len(dropped))
+	w.faults.addOne(fmt.Sprintf("fork %d deep", deep))
+	w.addTrace("fork %d deep, %d dropped", deep, len(dropped))
 	for _, hash := range dropped {
-		w.faults.add("dropped by a fork")
-		if w.chance(30) {
-			w.again(hash)
+		w.faults.addOne("dropped by a fork")
+		if w.drawChance(30) {
+			w.replayPayment(hash)
 		}
 	}
-	if w.chance(60) {
-		w.mine()
+	if w.drawChance(60) {
+		w.mineBlocks()
 	}
 }
 
-// again has a dropped payment come back under its hash and do something else, as
+// replayPayment has a dropped payment come back under its hash and do something else, as
 // a contract may that looks at its block.
-func (w *world) again(hash chain.TxHash) {
-	for i, p := range w.paidIns {
+func (w *soakRun) replayPayment(hash chain.TxHash) {
+	for i, p := range w.madePayments {
 		if p.hash != hash {
 			continue
 		}
@@ -612,79 +612,79 @@ func (w *world) again(hash chain.TxHash) {
 			if moves[j].From != "" {
 				return
 			}
-			if w.chance(50) {
-				moves[j].To = w.addresses[draw(w, w.payees())]
-			} else if half := w.half(moves[j].Amount); !half.IsZero() {
+			if w.drawChance(50) {
+				moves[j].To = w.addresses[drawFrom(w, w.drawPayees())]
+			} else if half := w.halveAmount(moves[j].Amount); !half.IsZero() {
 				moves[j].Amount = half
 			}
 		}
-		w.net.Again(hash, p.from, moves...)
-		w.paidIns[i].moves = moves
-		w.faults.add("does something else on a fork")
-		w.note("%s again, and otherwise", hash[:12])
+		w.net.ResubmitTx(hash, p.payer, moves...)
+		w.madePayments[i].moves = moves
+		w.faults.addOne("does something else on a fork")
+		w.addTrace("%s again, and otherwise", hash[:12])
 		return
 	}
 }
 
-func (w *world) half(a money.Amount) money.Amount {
+func (w *soakRun) halveAmount(a money.Amount) money.Amount {
 	h, err := a.Bps(5000)
-	w.must(err, "halve an amount")
+	w.mustSucceed(err, "halve an amount")
 	return h
 }
 
-// drop loses something that waits.
-func (w *world) drop() {
-	waiting := w.net.Pool()
+// dropTransaction loses something that waits.
+func (w *soakRun) dropTransaction() {
+	waiting := w.net.Mempool()
 	if len(waiting) == 0 {
 		return
 	}
-	hash := draw(w, waiting)
-	w.net.Forget(hash)
-	w.faults.add("dropped from the pool")
-	w.note("%s dropped", hash[:12])
+	hash := drawFrom(w, waiting)
+	w.net.DropTx(hash)
+	w.faults.addOne("dropped from the pool")
+	w.addTrace("%s dropped", hash[:12])
 }
 
-// surface lets something that was swallowed reach the chain after all.
-func (w *world) surface() {
-	for _, hash := range w.column(`SELECT tx_hash FROM dispatch_attempts WHERE tx_hash IS NOT NULL AND $1 ORDER BY created_at, version`, true) {
-		if w.net.Deliver(chain.TxHash(hash)) {
-			w.faults.add("provider: swallowed, late")
-			w.note("%s surfaces", hash[:12])
+// deliverSwallowed lets something that was swallowed reach the chain after all.
+func (w *soakRun) deliverSwallowed() {
+	for _, hash := range w.queryColumn(`SELECT tx_hash FROM dispatch_attempts WHERE tx_hash IS NOT NULL AND $1 ORDER BY created_at, version`, true) {
+		if w.net.DeliverSwallowed(chain.TxHash(hash)) {
+			w.faults.addOne("provider: swallowed, late")
+			w.addTrace("%s surfaces", hash[:12])
 			return
 		}
 	}
 }
 
-// restart throws away all that is in memory.
-func (w *world) restart() {
-	w.shut()
-	w.open()
-	w.faults.add("processes restarted")
-	w.faults.add(signerRestarts)
-	w.note("restart")
+// restartProcesses throws away all that is in memory.
+func (w *soakRun) restartProcesses() {
+	w.closeSigner()
+	w.openProcesses()
+	w.faults.addOne("processes restarted")
+	w.faults.addOne(signerRestarts)
+	w.addTrace("restart")
 }
 
-// column reads one column of text, with the oracle's eye.
-func (w *world) column(sql string, args ...any) []string {
-	rows, err := w.eye.Query(w.ctx, sql, args...)
-	w.must(err, "look")
+// queryColumn reads one column of text, with the oracle's eye.
+func (w *soakRun) queryColumn(sql string, args ...any) []string {
+	rows, err := w.superPool.Query(w.ctx, sql, args...)
+	w.mustSucceed(err, "look")
 	found, err := pgx.CollectRows(rows, pgx.RowTo[string])
-	w.must(err, "look")
+	w.mustSucceed(err, "look")
 	return found
 }
 
-// balance is what a customer, or a product of the organization, has.
-func (w *world) balance(who string, mintID int) money.Amount {
+// loadBalance is what a customer, or a product of the organization, has.
+func (w *soakRun) loadBalance(owner string, mintID int) money.Amount {
 	var a money.Amount
 	kind := ledger.Customer
-	if slices.Contains(ledger.Products, who) {
+	if slices.Contains(ledger.Products, owner) {
 		kind = ledger.Product
 	}
-	err := w.eye.QueryRow(w.ctx, `
+	err := w.superPool.QueryRow(w.ctx, `
 		SELECT b.balance FROM ledger_balances b JOIN ledger_accounts a USING (account_id)
-		WHERE a.kind = $4 AND a.org_id = $1 AND a.subject = $2 AND a.mint_id = $3`, orgID, who, mintID, kind).Scan(&a)
+		WHERE a.kind = $4 AND a.org_id = $1 AND a.subject = $2 AND a.mint_id = $3`, orgID, owner, mintID, kind).Scan(&a)
 	if !errors.Is(err, pgx.ErrNoRows) {
-		w.must(err, "read a balance")
+		w.mustSucceed(err, "read a balance")
 	}
 	return a
 }

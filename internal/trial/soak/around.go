@@ -16,15 +16,15 @@ import (
 // errLostAnswer is what is heard of a call that may have been made.
 var errLostAnswer = errors.New("the answer was lost")
 
-// shaky is a signer whose answers get lost, on the way there or on the way back.
-type shaky struct {
+// faultySigner is a signer whose answers get lost, on the way there or on the way back.
+type faultySigner struct {
 	signer.Signer
-	mu     sync.Mutex
-	there  int  // calls until one does not arrive; 0: none
-	back   int  // calls until one is not answered; 0: none
-	deaf   bool // no call arrives
-	mute   bool // none is answered
-	faults *tally
+	mu           sync.Mutex
+	lostIn       int  // calls until one does not arrive; 0: none
+	unansweredIn int  // calls until one is not answered; 0: none
+	deaf         bool // no call arrives
+	mute         bool // none is answered
+	faults       *counter
 }
 
 // The faults of a signer.
@@ -34,7 +34,7 @@ const (
 	signerRestarts = "signer: restarted"
 )
 
-func (s *shaky) call() (lost, unanswered bool) {
+func (s *faultySigner) drawFault() (lost, unanswered bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	hit := func(n *int, kind string) bool {
@@ -43,78 +43,78 @@ func (s *shaky) call() (lost, unanswered bool) {
 		}
 		*n--
 		if *n == 0 {
-			s.faults.add(kind)
+			s.faults.addOne(kind)
 			return true
 		}
 		return false
 	}
-	lost, unanswered = hit(&s.there, signerUnheard) || s.deaf, hit(&s.back, signerSilent) || s.mute
+	lost, unanswered = hit(&s.lostIn, signerUnheard) || s.deaf, hit(&s.unansweredIn, signerSilent) || s.mute
 	if s.deaf {
-		s.faults.add(signerUnheard)
+		s.faults.addOne(signerUnheard)
 	} else if s.mute {
-		s.faults.add(signerSilent)
+		s.faults.addOne(signerSilent)
 	}
 	return lost, unanswered
 }
 
-func heard[T any](s *shaky, do func() (T, error)) (T, error) {
-	var none T
-	lost, unanswered := s.call()
+func callWithFaults[T any](s *faultySigner, call func() (T, error)) (T, error) {
+	var zero T
+	lost, unanswered := s.drawFault()
 	if lost {
-		return none, errLostAnswer
+		return zero, errLostAnswer
 	}
-	got, err := do()
+	got, err := call()
 	if unanswered {
-		return none, errLostAnswer
+		return zero, errLostAnswer
 	}
 	return got, err
 }
 
-func (s *shaky) Issue(ctx context.Context, w signer.WalletRef) (signer.Issued, error) {
-	return heard(s, func() (signer.Issued, error) { return s.Signer.Issue(ctx, w) })
+func (s *faultySigner) IssueAddress(ctx context.Context, w signer.WalletRef) (signer.IssuedAddress, error) {
+	return callWithFaults(s, func() (signer.IssuedAddress, error) { return s.Signer.IssueAddress(ctx, w) })
 }
 
-func (s *shaky) Admit(ctx context.Context, i signer.Intent) (signer.Entry, error) {
-	return heard(s, func() (signer.Entry, error) { return s.Signer.Admit(ctx, i) })
+func (s *faultySigner) AdmitIntent(ctx context.Context, i signer.Intent) (signer.Entry, error) {
+	return callWithFaults(s, func() (signer.Entry, error) { return s.Signer.AdmitIntent(ctx, i) })
 }
 
-func (s *shaky) Sign(ctx context.Context, r signer.SignRequest) (signer.Signed, error) {
-	return heard(s, func() (signer.Signed, error) { return s.Signer.Sign(ctx, r) })
+func (s *faultySigner) Sign(ctx context.Context, r signer.SignRequest) (signer.SignedTx, error) {
+	return callWithFaults(s, func() (signer.SignedTx, error) { return s.Signer.Sign(ctx, r) })
 }
 
-// mood is how a receiver of webhooks is disposed.
-type mood string
+// receiverMode is how a receiver of webhooks is disposed.
+type receiverMode string
 
 // The moods; every other than well is a fault.
 const (
-	well     mood = ""
-	refusing mood = "receiver: answers 500"
-	hangsUp  mood = "receiver: takes it and hangs up"
-	busy     mood = "receiver: answers 429"
+	modeOK      receiverMode = ""
+	modeRefuses receiverMode = "receiver: answers 500"
+	modeHangsUp receiverMode = "receiver: takes it and hangs up"
+	modeBusy    receiverMode = "receiver: answers 429"
 )
 
-var moods = []mood{refusing, hangsUp, busy}
+var receiverModes = []receiverMode{modeRefuses, modeHangsUp, modeBusy}
 
 // receiver is where the organization's events go. It remembers all that arrived,
 // whatever it answered.
 type receiver struct {
 	*httptest.Server
 	mu      sync.Mutex
-	mood    mood
+	mood    receiverMode
 	taken   map[string][]byte // by event: the body that was answered 2xx
 	first   map[string][]byte // by event: the body as it came first
 	posts   int
-	faults  *tally
+	faults  *counter
 	trouble []string
 }
 
-func newReceiver(faults *tally) *receiver {
+func newReceiver(faults *counter) *receiver {
 	r := &receiver{taken: map[string][]byte{}, first: map[string][]byte{}, faults: faults}
-	r.Server = httptest.NewServer(http.HandlerFunc(r.serve))
+	r.Server = httptest.NewServer(http.HandlerFunc(r.handlePost))
 	return r
 }
 
-func (r *receiver) serve(w http.ResponseWriter, q *http.Request) {
+func (r *receiver) handlePost(w http.ResponseWriter, q *http.Request) {
 	body, err := io.ReadAll(q.Body)
 	id := q.Header.Get(webhook.HeaderID)
 	r.mu.Lock()
@@ -123,57 +123,57 @@ func (r *receiver) serve(w http.ResponseWriter, q *http.Request) {
 	if err != nil || id == "" {
 		r.trouble = append(r.trouble, "a post without an id or a body")
 	}
-	if before, ok := r.first[id]; ok && !bytes.Equal(before, body) {
+	if earlier, ok := r.first[id]; ok && !bytes.Equal(earlier, body) {
 		r.trouble = append(r.trouble, "event "+id+" came with two bodies")
 	}
 	r.first[id] = body
-	if r.mood != well {
-		r.faults.add(string(r.mood))
+	if r.mood != modeOK {
+		r.faults.addOne(string(r.mood))
 	}
 	switch r.mood {
-	case refusing:
+	case modeRefuses:
 		w.WriteHeader(http.StatusInternalServerError)
-	case busy:
+	case modeBusy:
 		w.Header().Set("Retry-After", "20")
 		w.WriteHeader(http.StatusTooManyRequests)
-	case hangsUp:
+	case modeHangsUp:
 		panic(http.ErrAbortHandler)
 	default:
 		r.taken[id] = body
 	}
 }
 
-func (r *receiver) be(m mood) {
+func (r *receiver) setMood(m receiverMode) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.mood = m
 }
 
-// lose arms: the there-th call does not arrive, the back-th is not answered.
-func (s *shaky) lose(there, back int) {
+// armLoss arms: the there-th call does not arrive, the back-th is not answered.
+func (s *faultySigner) armLoss(lostIn, unansweredIn int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.there, s.back = there, back
+	s.lostIn, s.unansweredIn = lostIn, unansweredIn
 }
 
-// be is how the signer is for a while.
-func (s *shaky) be(deaf, mute bool) {
+// setAway is how the signer is for a while.
+func (s *faultySigner) setAway(deaf, mute bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.deaf, s.mute = deaf, mute
 }
 
-func (s *shaky) away() bool {
+func (s *faultySigner) isAway() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.deaf || s.mute
 }
 
-// found takes back what did not strike, and tells whether it had.
-func (s *shaky) found() (struck bool) {
+// disarmLoss takes back what did not strike, and tells whether it had.
+func (s *faultySigner) disarmLoss() (struck bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	struck = s.there == 0 && s.back == 0
-	s.there, s.back = 0, 0
+	struck = s.lostIn == 0 && s.unansweredIn == 0
+	s.lostIn, s.unansweredIn = 0, 0
 	return struck
 }

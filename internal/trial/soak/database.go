@@ -13,33 +13,33 @@ import (
 // What a database does to a statement or a commit. The line is real, the server is
 // real; only what passes between them is tampered with.
 const (
-	deadlock      = "db: deadlock"         // the transaction is rolled back and run again
-	failing       = "db: statement failed" // one statement is refused
-	cut           = "db: connection cut"
-	commitAnswer  = "db: commit, answer lost" // committed, and nobody hears
-	commitRequest = "db: commit lost"         // never reached the server
+	faultDeadlock      = "db: deadlock"         // the transaction is rolled back and run again
+	faultStatement     = "db: statement failed" // one statement is refused
+	faultCut           = "db: connection cut"
+	faultCommitAnswer  = "db: commit, answer lost" // committed, and nobody hears
+	faultCommitRequest = "db: commit lost"         // never reached the server
 )
 
-var databaseFaults = []string{deadlock, failing, cut, commitAnswer, commitRequest}
+var databaseFaults = []string{faultDeadlock, faultStatement, faultCut, faultCommitAnswer, faultCommitRequest}
 
-// line is a proxy in front of PostgreSQL that understands enough of its protocol to
+// databaseProxy is a proxy in front of PostgreSQL that understands enough of its protocol to
 // spoil exactly one exchange and to leave everything else as a server would.
-type line struct {
+type databaseProxy struct {
 	listener net.Listener
 	target   string
 	pumps    sync.WaitGroup
 
-	mu    sync.Mutex
-	kind  string // the fault that is armed, or ""
-	after int    // exchanges of its kind that pass before it strikes
-	fired map[string]int
-	wrote int // commits that reached the server, of transactions that could write and said something
-	total *tally
+	mu        sync.Mutex
+	kind      string // the fault that is armed, or ""
+	passFirst int    // exchanges of its kind that pass before it strikes
+	fired     map[string]int
+	wrote     int // commits that reached the server, of transactions that could write and said something
+	total     *counter
 }
 
-// openLine puts a line in front of the server of a URL and returns the URL that
+// openDatabaseProxy puts a line in front of the server of a URL and returns the URL that
 // leads through it.
-func openLine(t testing.TB, databaseURL string, total *tally) (*line, string) {
+func openDatabaseProxy(t testing.TB, databaseURL string, total *counter) (*databaseProxy, string) {
 	t.Helper()
 	u, err := url.Parse(databaseURL)
 	if err != nil {
@@ -49,34 +49,34 @@ func openLine(t testing.TB, databaseURL string, total *tally) (*line, string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := &line{listener: listener, target: u.Host, fired: map[string]int{}, total: total}
+	l := &databaseProxy{listener: listener, target: u.Host, fired: map[string]int{}, total: total}
 	l.pumps.Go(func() {
 		for {
 			client, err := listener.Accept()
 			if err != nil {
 				return
 			}
-			l.pumps.Go(func() { l.serve(client) })
+			l.pumps.Go(func() { l.serveConn(client) })
 		}
 	})
 	u.Host = listener.Addr().String()
 	return l, u.String()
 }
 
-func (l *line) close() {
+func (l *databaseProxy) closeProxy() {
 	l.listener.Close()
 	l.pumps.Wait()
 }
 
-// arm makes a fault strike once, after so many exchanges that it could strike.
-func (l *line) arm(kind string, after int) {
+// armFault makes a fault strike once, after so many exchanges that it could strike.
+func (l *databaseProxy) armFault(kind string, passFirst int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.kind, l.after = kind, after
+	l.kind, l.passFirst = kind, passFirst
 }
 
-// disarm takes back a fault that has not struck, and tells whether it had.
-func (l *line) disarm() (struck bool) {
+// disarmFault takes back a fault that has not struck, and tells whether it had.
+func (l *databaseProxy) disarmFault() (struck bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	struck = l.kind == ""
@@ -84,71 +84,71 @@ func (l *line) disarm() (struck bool) {
 	return struck
 }
 
-func (l *line) count(kind string) int {
+func (l *databaseProxy) countFired(kind string) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.fired[kind]
 }
 
-// committed counts what may have changed the database.
-func (l *line) committed() int {
+// countCommits counts what may have changed the database.
+func (l *databaseProxy) countCommits() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.wrote
 }
 
-func (l *line) passed() {
+func (l *databaseProxy) addCommit() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.wrote++
 }
 
-// strike tells what happens to an exchange: a statement inside a transaction, or
+// drawFault tells what happens to an exchange: a statement inside a transaction, or
 // the commit of one that writes.
-func (l *line) strike(commit bool) string {
+func (l *databaseProxy) drawFault(commit bool) string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.kind == "" || commit != (l.kind == commitAnswer || l.kind == commitRequest) {
+	if l.kind == "" || commit != (l.kind == faultCommitAnswer || l.kind == faultCommitRequest) {
 		return ""
 	}
-	if l.after > 0 {
-		l.after--
+	if l.passFirst > 0 {
+		l.passFirst--
 		return ""
 	}
 	kind := l.kind
 	l.kind = ""
 	l.fired[kind]++
-	l.total.add(kind)
+	l.total.addOne(kind)
 	return kind
 }
 
 // connection is one session through the line.
 type connection struct {
-	line           *line
+	proxy          *databaseProxy
 	client, server net.Conn
 
-	mu      sync.Mutex
-	drop    bool // the next answer is for nobody
-	inside  bool // a transaction
-	writing bool
-	failed  bool // the transaction, as far as the client knows
+	mu            sync.Mutex
+	drop          bool // the next answer is for nobody
+	inTransaction bool // a transaction
+	writing       bool
+	failed        bool // the transaction, as far as the client knows
 }
 
-func (l *line) serve(client net.Conn) {
+func (l *databaseProxy) serveConn(client net.Conn) {
 	server, err := net.Dial("tcp4", l.target)
 	if err != nil {
 		client.Close()
 		return
 	}
-	c := &connection{line: l, client: client, server: server}
-	both := func() { client.Close(); server.Close() }
+	c := &connection{proxy: l, client: client, server: server}
+	closeBoth := func() { client.Close(); server.Close() }
 	var pumps sync.WaitGroup
-	pumps.Go(func() { defer both(); c.requests() })
-	pumps.Go(func() { defer both(); c.answers() })
+	pumps.Go(func() { defer closeBoth(); c.pumpRequests() })
+	pumps.Go(func() { defer closeBoth(); c.pumpAnswers() })
 	pumps.Wait()
 }
 
-func (c *connection) answers() {
+func (c *connection) pumpAnswers() {
 	buffer := make([]byte, 32<<10)
 	for {
 		n, err := c.server.Read(buffer)
@@ -167,7 +167,7 @@ func (c *connection) answers() {
 // login is the code of a start-up message; others of its form ask for encryption.
 const login = 196608
 
-func (c *connection) requests() {
+func (c *connection) pumpRequests() {
 	for {
 		head := make([]byte, 8)
 		if _, err := io.ReadFull(c.client, head); err != nil {
@@ -207,7 +207,7 @@ func (c *connection) requests() {
 			if head[0] == 'Q' {
 				text = string(body)
 			}
-			if !c.exchange(group, text, executes) {
+			if !c.passExchange(group, text, executes) {
 				return
 			}
 			group, executes = nil, false
@@ -220,67 +220,67 @@ func (c *connection) requests() {
 	}
 }
 
-// exchange passes one group on, or does to it what is armed. It is false when the
+// passExchange passes one group on, or does to it what is armed. It is false when the
 // session is over.
-func (c *connection) exchange(group []byte, text string, executes bool) bool {
+func (c *connection) passExchange(group []byte, text string, executes bool) bool {
 	pass := func() bool { _, err := c.server.Write(group); return err == nil }
 	switch {
 	case len(text) >= 5 && text[:5] == "begin":
-		c.inside, c.failed = true, false
+		c.inTransaction, c.failed = true, false
 		c.writing = bytes.Contains(group, []byte("read write"))
 		return pass()
 	case text == "rollback\x00":
-		c.inside = false
+		c.inTransaction = false
 		return pass()
 	case text == "commit\x00":
 		if c.failed {
 			// A server answers the commit of a failed transaction with ROLLBACK.
-			group = message('Q', []byte("rollback\x00"))
-			c.inside = false
+			group = encodeMessage('Q', []byte("rollback\x00"))
+			c.inTransaction = false
 			return pass()
 		}
-		c.inside = false
+		c.inTransaction = false
 		if !c.writing {
 			return pass()
 		}
-		switch c.line.strike(true) {
-		case commitAnswer:
+		switch c.proxy.drawFault(true) {
+		case faultCommitAnswer:
 			c.mu.Lock()
 			c.drop = true
 			c.mu.Unlock()
-			c.line.passed()
+			c.proxy.addCommit()
 			return pass()
-		case commitRequest:
+		case faultCommitRequest:
 			return false
 		}
-		c.line.passed()
+		c.proxy.addCommit()
 		return pass()
-	case !c.inside:
+	case !c.inTransaction:
 		return pass()
 	case c.failed:
-		return c.refuse("25P02", "current transaction is aborted")
+		return c.refuseStatement("25P02", "current transaction is aborted")
 	case !executes:
 		return pass()
 	}
-	switch c.line.strike(false) {
-	case deadlock:
-		return c.refuse("40P01", "deadlock detected")
-	case failing:
-		return c.refuse("53200", "out of memory")
-	case cut:
+	switch c.proxy.drawFault(false) {
+	case faultDeadlock:
+		return c.refuseStatement("40P01", "deadlock detected")
+	case faultStatement:
+		return c.refuseStatement("53200", "out of memory")
+	case faultCut:
 		return false
 	}
 	return pass()
 }
 
-// refuse answers in the server's place; the transaction is over for the client.
-func (c *connection) refuse(code, words string) bool {
+// refuseStatement answers in the server's place; the transaction is over for the client.
+func (c *connection) refuseStatement(code, words string) bool {
 	c.failed = true
-	said := message('E', []byte("SERROR\x00VERROR\x00C"+code+"\x00M"+words+"\x00\x00"))
-	_, err := c.client.Write(append(said, message('Z', []byte("E"))...))
+	answer := encodeMessage('E', []byte("SERROR\x00VERROR\x00C"+code+"\x00M"+words+"\x00\x00"))
+	_, err := c.client.Write(append(answer, encodeMessage('Z', []byte("E"))...))
 	return err == nil
 }
 
-func message(kind byte, body []byte) []byte {
+func encodeMessage(kind byte, body []byte) []byte {
 	return append(binary.BigEndian.AppendUint32([]byte{kind}, uint32(len(body)+4)), body...)
 }

@@ -9,15 +9,15 @@ import (
 	"time"
 )
 
-// tally counts by kind, from any goroutine.
-type tally struct {
+// counter counts by kind, from any goroutine.
+type counter struct {
 	mu sync.Mutex
 	n  map[string]int
 }
 
-func (c *tally) add(kind string) { c.put(kind, 1) }
+func (c *counter) addOne(kind string) { c.addCount(kind, 1) }
 
-func (c *tally) put(kind string, n int) {
+func (c *counter) addCount(kind string, n int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.n == nil {
@@ -26,14 +26,14 @@ func (c *tally) put(kind string, n int) {
 	c.n[kind] += n
 }
 
-func (c *tally) all() map[string]int {
+func (c *counter) cloneCounts() map[string]int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return maps.Clone(c.n)
 }
 
-// figures are what happened in a run, or in many.
-type figures struct {
+// statistics are what happened in a run, or in many.
+type statistics struct {
 	runs, steps, blocks           int
 	deposits, credited            int // movements made, and those that counted in the end
 	withdrawals, payments, failed int // accepted, paid on the chain, proven not to pay
@@ -44,13 +44,13 @@ type figures struct {
 	sentBack, sentElsewhere       int
 	stuck                         int // returns that failed on the chain and were sent again
 	events, posts                 int
-	looks, seen, checks           int // of the oracle; full ones of the books; checks that those made
-	faults                        *tally
+	looks, audits, checks         int // of the oracle; full ones of the books; checks that those made
+	faults                        *counter
 }
 
-func newFigures() figures { return figures{faults: &tally{}} }
+func newStatistics() statistics { return statistics{faults: &counter{}} }
 
-func (f *figures) add(o figures) {
+func (f *statistics) addFigures(o statistics) {
 	f.runs += o.runs
 	f.steps += o.steps
 	f.blocks += o.blocks
@@ -71,15 +71,15 @@ func (f *figures) add(o figures) {
 	f.events += o.events
 	f.posts += o.posts
 	f.looks += o.looks
-	f.seen += o.seen
+	f.audits += o.audits
 	f.checks += o.checks
-	for k, n := range o.faults.all() {
-		f.faults.put(k, n)
+	for k, n := range o.faults.cloneCounts() {
+		f.faults.addCount(k, n)
 	}
 }
 
-// table writes the figures for a person.
-func (f *figures) table(w io.Writer, took time.Duration) {
+// writeTable writes the figures for a person.
+func (f *statistics) writeTable(w io.Writer, took time.Duration) {
 	rate := 0
 	if ms := took.Milliseconds(); ms > 0 {
 		rate = int(int64(f.runs) * 600_000 / ms)
@@ -108,17 +108,17 @@ func (f *figures) table(w io.Writer, took time.Duration) {
 		{"events", f.events},
 		{"webhook posts", f.posts},
 		{"looks at chain and rows", f.looks},
-		{"full checks of the books", f.seen},
+		{"full checks of the books", f.audits},
 		{"  checks in them", f.checks},
 	} {
 		fmt.Fprintf(w, "  %-30s %10d\n", row.name, row.n)
 	}
 	fmt.Fprintf(w, "\n  faults\n")
-	all := f.faults.all()
+	counts := f.faults.cloneCounts()
 	sum := 0
-	for _, kind := range slices.Sorted(maps.Keys(all)) {
-		fmt.Fprintf(w, "  %-30s %10d\n", kind, all[kind])
-		sum += all[kind]
+	for _, kind := range slices.Sorted(maps.Keys(counts)) {
+		fmt.Fprintf(w, "  %-30s %10d\n", kind, counts[kind])
+		sum += counts[kind]
 	}
 	fmt.Fprintf(w, "  %-30s %10d\n", "in all", sum)
 }

@@ -24,12 +24,12 @@ import (
 	"github.com/cofferpay/coffer/webhook"
 )
 
-// outside is whom the service asks about the world: what somebody thinks of an address,
+// externalServices is whom the service asks about the world: what somebody thinks of an address,
 // which follows from the seed, and what a token is worth. Either may be away.
-type outside struct {
+type externalServices struct {
 	seed   uint64
 	prices price.Fixed
-	faults *tally
+	faults *counter
 
 	mu              sync.Mutex
 	deaf, penniless bool
@@ -42,41 +42,41 @@ const (
 )
 
 // Name is the provider's.
-func (o *outside) Name() string { return "SEED" }
+func (o *externalServices) Name() string { return "SEED" }
 
 // Covers says that every chain is known.
-func (o *outside) Covers(chain.Name) bool { return true }
+func (o *externalServices) Covers(chain.Name) bool { return true }
 
 // Screen answers from the seed.
-func (o *outside) Screen(_ context.Context, s risk.Subject) (risk.Verdict, error) {
+func (o *externalServices) Screen(_ context.Context, s risk.Subject) (risk.Verdict, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.deaf {
-		o.faults.add(screenerAway)
+		o.faults.addOne(screenerAway)
 		return risk.Verdict{}, risk.Unavailable("nobody is there")
 	}
-	return risk.Verdict{Provider: o.Name(), Severity: thinks(o.seed, s.Address), Known: true, At: o.prices.Clock()}, nil
+	return risk.Verdict{Provider: o.Name(), Severity: severityOf(o.seed, s.Address), IsKnown: true, GivenAt: o.prices.Clock()}, nil
 }
 
 // USD is the price.
-func (o *outside) USD(ctx context.Context, mintID int) (price.Quote, error) {
+func (o *externalServices) USD(ctx context.Context, mintID int) (price.Quote, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.penniless {
-		o.faults.add(priceAway)
+		o.faults.addOne(priceAway)
 		return price.Quote{}, price.ErrUnavailable
 	}
 	return o.prices.USD(ctx, mintID)
 }
 
-func (o *outside) be(deaf, penniless bool) {
+func (o *externalServices) setAway(deaf, penniless bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.deaf, o.penniless = deaf, penniless
 }
 
-// thinks is what is thought of an address on the day of a seed.
-func thinks(seed uint64, a chain.Address) risk.Severity {
+// severityOf is what is thought of an address on the day of a seed.
+func severityOf(seed uint64, a chain.Address) risk.Severity {
 	sum := sha256.Sum256(append(binary.BigEndian.AppendUint64(nil, seed), strings.ToLower(string(a))...))
 	switch n := int(sum[0]) * 100 / 256; {
 	case n < 45:
@@ -100,72 +100,72 @@ var (
 
 const dollarsMax = 100
 
-// screening draws from where on a deposit is looked at and a withdrawal is refused, and
+// drawScreening draws from where on a deposit is looked at and a withdrawal is refused, and
 // how many have to approve one.
-func (w *world) screening() org.Changes {
+func (w *soakRun) drawScreening() org.Changes {
 	c := org.Changes{
-		"screeningSeverityThreshold": json.RawMessage(draw(w, severities)),
-		"screeningUsdThreshold":      json.RawMessage(draw(w, dollars)),
-		"withdrawSeverityThreshold":  json.RawMessage(draw(w, []string{`null`, `"LOW"`, `"MEDIUM"`, `"HIGH"`})),
-		"approvalQuorum":             json.RawMessage(draw(w, []string{`1`, `1`, `2`})),
-		"chargeCustomerCosts":        json.RawMessage(draw(w, []string{`"NONE"`, `"RENT"`, `"RENT_AND_FAILURES"`})),
+		"screeningSeverityThreshold": json.RawMessage(drawFrom(w, severities)),
+		"screeningUsdThreshold":      json.RawMessage(drawFrom(w, dollars)),
+		"withdrawSeverityThreshold":  json.RawMessage(drawFrom(w, []string{`null`, `"LOW"`, `"MEDIUM"`, `"HIGH"`})),
+		"approvalQuorum":             json.RawMessage(drawFrom(w, []string{`1`, `1`, `2`})),
+		"chargeCustomerCosts":        json.RawMessage(drawFrom(w, []string{`"NONE"`, `"RENT"`, `"RENT_AND_FAILURES"`})),
 	}
-	if !w.strict && w.chance(40) {
+	if !w.strict && w.drawChance(40) {
 		c["screeningSeverityThreshold"], c["screeningUsdThreshold"] = json.RawMessage(`null`), json.RawMessage(`null`)
 	}
 	return c
 }
 
-func (w *world) change(ctx context.Context, c org.Changes) error {
+func (w *soakRun) changeSettings(ctx context.Context, c org.Changes) error {
 	return w.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-		_, err := org.Change(ctx, tx, audit.Operator("op_1"), orgID, c)
+		_, err := org.ChangeSettings(ctx, tx, audit.Operator("op_1"), orgID, c)
 		return err
 	})
 }
 
-// rethink changes those settings.
-func (w *world) rethink() {
-	c := w.screening()
-	s := w.spoiled(func(ctx context.Context) error { return w.change(ctx, c) })
-	w.note("screening of deposits above %s and %s, of withdrawals above %s, %s approve, customers pay %s%s", c["screeningSeverityThreshold"], c["screeningUsdThreshold"],
-		c["withdrawSeverityThreshold"], c["approvalQuorum"], c["chargeCustomerCosts"], s.said())
-	w.heard("screening", s.err, w.calm() && !s.struck)
+// changeScreening changes those settings.
+func (w *soakRun) changeScreening() {
+	c := w.drawScreening()
+	s := w.runWithFaults(func(ctx context.Context) error { return w.changeSettings(ctx, c) })
+	w.addTrace("screening of deposits above %s and %s, of withdrawals above %s, %s approve, customers pay %s%s", c["screeningSeverityThreshold"], c["screeningUsdThreshold"],
+		c["withdrawSeverityThreshold"], c["approvalQuorum"], c["chargeCustomerCosts"], s.describeResult())
+	w.recordError("screening", s.err, w.isCalm() && !s.struck)
 }
 
-// held is a deposit that was flagged, as the database has it.
-type held struct {
+// flaggedDeposit is a deposit that was flagged, as the database has it.
+type flaggedDeposit struct {
 	id, status string
-	at         place
-	to         chain.Address // where it arrived
+	movement   movementID
+	address    chain.Address // where it arrived
 	contract   chain.Address
 	amount     money.Amount
 	returnTo   chain.Address
 	risk       string
 }
 
-// flagged are the deposits that ever were, in the order of the chain.
-func (w *world) flagged(statuses ...string) (all []held) {
-	rows, err := w.eye.Query(w.ctx, `
+// listFlagged are the deposits that ever were, in the order of the chain.
+func (w *soakRun) listFlagged(statuses ...string) (deposits []flaggedDeposit) {
+	rows, err := w.superPool.Query(w.ctx, `
 		SELECT deposit_id, status, tx_hash, kind, position, address, contract, amount, coalesce(return_to, ''), coalesce(risk_of_funds, '') FROM deposits
 		WHERE is_flagged AND (status = ANY ($1) OR $1 = '{}') ORDER BY height, tx_hash, position`, append([]string{}, statuses...))
-	w.must(err, "look at what is flagged")
+	w.mustSucceed(err, "look at what is flagged")
 	defer rows.Close()
 	for rows.Next() {
-		var h held
-		w.must(rows.Scan(&h.id, &h.status, &h.at.tx, &h.at.kind, &h.at.position, &h.to, &h.contract, &h.amount, &h.returnTo, &h.risk), "look at what is flagged")
-		all = append(all, h)
+		var h flaggedDeposit
+		w.mustSucceed(rows.Scan(&h.id, &h.status, &h.movement.tx, &h.movement.kind, &h.movement.position, &h.address, &h.contract, &h.amount, &h.returnTo, &h.risk), "look at what is flagged")
+		deposits = append(deposits, h)
 	}
-	w.must(rows.Err(), "look at what is flagged")
-	return all
+	w.mustSucceed(rows.Err(), "look at what is flagged")
+	return deposits
 }
 
-// wish is that a deposit goes to an address: somebody decided so, whether it came about
+// decidedPayout is that a deposit goes to an address: somebody decided so, whether it came about
 // or not.
-type wish struct {
-	at       place
-	to       chain.Address
-	contract chain.Address
-	amount   money.Amount
+type decidedPayout struct {
+	movement  movementID
+	recipient chain.Address
+	contract  chain.Address
+	amount    money.Amount
 }
 
 // The decisions.
@@ -175,161 +175,164 @@ const (
 	redirect = "redirect"
 )
 
-var operatorOfFlags = deposit.Decider{Actor: audit.Operator("op_1")}
+var operatorOfFlags = deposit.Actor{Actor: audit.Operator("op_1")}
 
-var personOfFlags = deposit.Decider{Actor: audit.User("usr_1"), OrgID: orgID}
+var personOfFlags = deposit.Actor{Actor: audit.User("usr_1"), OrgID: orgID}
 
 // decideAbout has somebody decide about a flagged deposit, in one of the processes.
-func (w *world) decideAbout(ctx context.Context, house *house, d held, verb string, by deposit.Decider, to chain.Address) (webhook.Deposit, error) {
+func (w *soakRun) decideAbout(ctx context.Context, process *serviceProcess, d flaggedDeposit, verb string, decider deposit.Actor, recipient chain.Address) (webhook.Deposit, error) {
 	switch verb {
 	case approve:
-		return house.Flags.Approve(ctx, d.id, by, "")
+		return process.Resolutions.Approve(ctx, d.id, decider, "")
 	case reject:
-		return house.Flags.Reject(ctx, d.id, by, "")
+		return process.Resolutions.Reject(ctx, d.id, decider, "")
 	}
-	return house.Flags.Redirect(ctx, d.id, by, deposit.Redirection{To: string(to), Reason: deposit.ComplianceHold, Reference: "case 1"})
+	return process.Resolutions.Redirect(ctx, d.id, decider, deposit.Redirection{ToAddress: string(recipient), Reason: deposit.ComplianceHold, Reference: "case 1"})
 }
 
-// resolve has somebody decide about something that is flagged, or was, and sometimes
+// resolveDeposit has somebody decide about something that is flagged, or was, and sometimes
 // somebody else about the same, in the other process, right after.
-func (w *world) resolve() {
-	all := w.flagged("FLAGGED")
-	if w.chance(15) {
-		all = w.flagged()
+func (w *soakRun) resolveDeposit() {
+	candidates := w.listFlagged("FLAGGED")
+	if w.drawChance(15) {
+		candidates = w.listFlagged()
 	}
-	if len(all) == 0 {
+	if len(candidates) == 0 {
 		return
 	}
-	d := draw(w, all)
-	first := w.pick(len(w.houses))
-	w.resolveAs(w.houses[first], d)
-	if w.chance(35) {
-		w.resolveAs(w.houses[(first+1)%len(w.houses)], d)
+	d := drawFrom(w, candidates)
+	first := w.drawNumber(len(w.processes))
+	w.resolveAs(w.processes[first], d)
+	if w.drawChance(35) {
+		w.resolveAs(w.processes[(first+1)%len(w.processes)], d)
 	}
 }
 
-func (w *world) resolveAs(house *house, d held) {
-	verb, by := draw(w, []string{approve, approve, reject, reject, reject, redirect}), draw(w, []deposit.Decider{operatorOfFlags, personOfFlags})
-	var to chain.Address
-	var before int
+func (w *soakRun) resolveAs(process *serviceProcess, d flaggedDeposit) {
+	verb, decider := drawFrom(w, []string{approve, approve, reject, reject, reject, redirect}), drawFrom(w, []deposit.Actor{operatorOfFlags, personOfFlags})
+	var recipient chain.Address
+	var countBefore int
 	switch verb {
 	case approve:
-		w.approvals[d.at] = true
+		w.approvals[d.movement] = true
 	case reject:
-		w.wishes[wish{d.at, d.returnTo, d.contract, d.amount}] = true
+		w.decisions[decidedPayout{d.movement, d.returnTo, d.contract, d.amount}] = true
 	case redirect:
-		to = sim.Address(fmt.Sprintf("court %d of %d", len(w.wishes), w.seed))
-		if by.OrgID == "" {
-			w.wishes[wish{d.at, to, d.contract, d.amount}] = true
+		recipient = sim.Address(fmt.Sprintf("court %d of %d", len(w.decisions), w.seed))
+		if decider.OrgID == "" {
+			w.decisions[decidedPayout{d.movement, recipient, d.contract, d.amount}] = true
 		} else {
-			before = w.count(`SELECT count(*) FROM deposit_resolutions WHERE deposit_id = $1`, d.id)
+			countBefore = w.queryCount(`SELECT count(*) FROM deposit_resolutions WHERE deposit_id = $1`, d.id)
 		}
 	}
-	s := w.spoiled(func(ctx context.Context) error { _, err := w.decideAbout(ctx, house, d, verb, by, to); return err })
-	w.note("%s %v of %.8s, %s, as %s: %s", verb, d.amount, d.contract, d.status, by.Kind, code(s.err))
-	if fault.Of(s.err) == nil {
-		w.heard("resolve", s.err, w.calm() && !s.struck)
-	}
-	if verb == redirect && by.OrgID != "" {
-		after := w.count(`SELECT count(*) FROM deposit_resolutions WHERE deposit_id = $1`, d.id)
-		if s.err == nil || after != before {
-			w.fail("an organization redirects: %v, and %d resolutions became %d", s.err, before, after)
-		}
-	}
-}
-
-// complete has the operator send again what failed on the chain.
-func (w *world) complete() {
-	all := w.flagged("RESOLUTION_STUCK")
-	if len(all) == 0 {
-		return
-	}
-	d := draw(w, all)
-	s := w.spoiled(func(ctx context.Context) error {
-		_, err := draw(w, w.houses).Flags.Complete(ctx, d.id, operatorOfFlags, "")
+	s := w.runWithFaults(func(ctx context.Context) error {
+		_, err := w.decideAbout(ctx, process, d, verb, decider, recipient)
 		return err
 	})
-	w.note("complete %v of %.8s: %s", d.amount, d.contract, code(s.err))
-	if fault.Of(s.err) == nil {
-		w.heard("complete", s.err, w.calm() && !s.struck)
+	w.addTrace("%s %v of %.8s, %s, as %s: %s", verb, d.amount, d.contract, d.status, decider.Kind, outcomeCode(s.err))
+	if fault.Find(s.err) == nil {
+		w.recordError("resolve", s.err, w.isCalm() && !s.struck)
+	}
+	if verb == redirect && decider.OrgID != "" {
+		countAfter := w.queryCount(`SELECT count(*) FROM deposit_resolutions WHERE deposit_id = $1`, d.id)
+		if s.err == nil || countAfter != countBefore {
+			w.failRun("an organization redirects: %v, and %d resolutions became %d", s.err, countBefore, countAfter)
+		}
+	}
+}
+
+// completeResolution has the operator send again what failed on the chain.
+func (w *soakRun) completeResolution() {
+	candidates := w.listFlagged("RESOLUTION_STUCK")
+	if len(candidates) == 0 {
+		return
+	}
+	d := drawFrom(w, candidates)
+	s := w.runWithFaults(func(ctx context.Context) error {
+		_, err := drawFrom(w, w.processes).Resolutions.Complete(ctx, d.id, operatorOfFlags, "")
+		return err
+	})
+	w.addTrace("complete %v of %.8s: %s", d.amount, d.contract, outcomeCode(s.err))
+	if fault.Find(s.err) == nil {
+		w.recordError("complete", s.err, w.isCalm() && !s.struck)
 	}
 }
 
 // resolveAll ends every wait for a person's decision about a deposit.
-func (w *world) resolveAll(approveAll bool) {
-	for _, d := range w.flagged("FLAGGED") {
-		verb := draw(w, []string{approve, reject, redirect})
+func (w *soakRun) resolveAll(approveAll bool) {
+	for _, d := range w.listFlagged("FLAGGED") {
+		verb := drawFrom(w, []string{approve, reject, redirect})
 		if approveAll {
 			verb = approve
 		}
-		to := d.returnTo
+		recipient := d.returnTo
 		switch verb {
 		case approve:
-			w.approvals[d.at] = true
+			w.approvals[d.movement] = true
 		case redirect:
-			to = sim.Address(fmt.Sprintf("court %d of %d", len(w.wishes), w.seed))
+			recipient = sim.Address(fmt.Sprintf("court %d of %d", len(w.decisions), w.seed))
 			fallthrough
 		default:
-			w.wishes[wish{d.at, to, d.contract, d.amount}] = true
+			w.decisions[decidedPayout{d.movement, recipient, d.contract, d.amount}] = true
 		}
-		_, err := w.decideAbout(w.ctx, w.houses[0], d, verb, operatorOfFlags, to)
-		w.note("%s %v of %.8s at last: %s", verb, d.amount, d.contract, code(err))
-		if err != nil && fault.Of(err) == nil {
-			w.fail("%s of what is flagged: %v", verb, err)
+		_, err := w.decideAbout(w.ctx, w.processes[0], d, verb, operatorOfFlags, recipient)
+		w.addTrace("%s %v of %.8s at last: %s", verb, d.amount, d.contract, outcomeCode(err))
+		if err != nil && fault.Find(err) == nil {
+			w.failRun("%s of what is flagged: %v", verb, err)
 		}
 	}
-	for _, d := range w.flagged("RESOLUTION_STUCK") {
-		_, err := w.houses[0].Flags.Complete(w.ctx, d.id, operatorOfFlags, "")
-		w.note("complete %v of %.8s at last: %s", d.amount, d.contract, code(err))
-		if err != nil && !fault.Is(err, fault.ResolutionInProgress) {
-			w.fail("complete what is stuck: %v", err)
+	for _, d := range w.listFlagged("RESOLUTION_STUCK") {
+		_, err := w.processes[0].Resolutions.Complete(w.ctx, d.id, operatorOfFlags, "")
+		w.addTrace("complete %v of %.8s at last: %s", d.amount, d.contract, outcomeCode(err))
+		if err != nil && !fault.HasCode(err, fault.ResolutionInProgress) {
+			w.failRun("complete what is stuck: %v", err)
 		}
 	}
 }
 
 // lookAtFlags holds what is flagged to what the chain says: it is still where it arrived,
 // whole; its sender is who sent it; and on a strict day it is not flagged for nothing.
-func (w *world) lookAtFlags() {
+func (w *soakRun) lookAtFlags() {
 	sums := map[chain.Holding]money.Amount{}
-	for _, d := range w.flagged("FLAGGED") {
-		a := w.arrivals.expected[d.at]
-		if d.returnTo != a.from {
-			w.fail("a flagged deposit is of %s, and %s sent it", d.returnTo, a.from)
+	for _, d := range w.listFlagged("FLAGGED") {
+		a := w.arrivals.expected[d.movement]
+		if d.returnTo != a.sender {
+			w.failRun("a flagged deposit is of %s, and %s sent it", d.returnTo, a.sender)
 		}
-		if w.strict && d.risk != "UNKNOWN" && !thinks(w.seed, a.from).Above(risk.Low) {
-			w.fail("a deposit of %s is flagged as %s, and nobody thinks so", a.from, d.risk)
+		if w.strict && d.risk != "UNKNOWN" && !severityOf(w.seed, a.sender).Exceeds(risk.Low) {
+			w.failRun("a deposit of %s is flagged as %s, and nobody thinks so", a.sender, d.risk)
 		}
-		k := chain.Holding{Address: d.to, Contract: d.contract}
+		k := chain.Holding{Address: d.address, Contract: d.contract}
 		sum, err := sums[k].Add(d.amount)
-		w.must(err, "add up what is flagged")
+		w.mustSucceed(err, "add up what is flagged")
 		sums[k] = sum
 	}
 	for k, want := range sums {
-		if have := w.net.Balance(k.Address, k.Contract); have.Less(want) {
-			w.fail("%s has %v of %.10q, and %v of it is flagged", k.Address, have, k.Contract, want)
+		if balance := w.net.Balance(k.Address, k.Contract); balance.Less(want) {
+			w.failRun("%s has %v of %.10q, and %v of it is flagged", k.Address, balance, k.Contract, want)
 		}
 	}
 }
 
-// passed judges a deposit that is credited: nobody may think ill of who sent it, or a
+// checkCredited judges a deposit that is credited: nobody may think ill of who sent it, or a
 // person has approved it.
-func (w *world) passed(at place, a arrival, wasFlagged bool) {
+func (w *soakRun) checkCredited(id movementID, a arrival, wasFlagged bool) {
 	switch {
-	case wasFlagged && !w.approvals[at]:
-		w.fail("a flagged deposit is credited, and nobody has approved it: %+v", at)
-	case wasFlagged || !w.strict || a.to == w.addresses[""]:
-	case thinks(w.seed, a.from).Above(risk.High) && w.worth(a) > dollarsMax:
-		w.fail("a deposit of %v from %s is credited, who is %s", a.amount, a.from, thinks(w.seed, a.from))
+	case wasFlagged && !w.approvals[id]:
+		w.failRun("a flagged deposit is credited, and nobody has approved it: %+v", id)
+	case wasFlagged || !w.strict || a.recipient == w.addresses[""]:
+	case severityOf(w.seed, a.sender).Exceeds(risk.High) && w.dollarValue(a) > dollarsMax:
+		w.failRun("a deposit of %v from %s is credited, who is %s", a.amount, a.sender, severityOf(w.seed, a.sender))
 	}
 }
 
-// worth is an amount in whole dollars, rounded down.
-func (w *world) worth(a arrival) uint64 {
+// dollarValue is an amount in whole dollars, rounded down.
+func (w *soakRun) dollarValue(a arrival) uint64 {
 	n := a.amount.Big()
 	switch a.contract {
-	case tokens[coin]:
+	case tokens[nativeID]:
 		n.Mul(n, big.NewInt(3000)).Div(n, big.NewInt(wei))
-	case tokens[limited]:
+	case tokens[limitedID]:
 		n.Mul(n, big.NewInt(2)).Div(n, big.NewInt(1_000_000))
 	default:
 		n.Div(n, big.NewInt(1_000_000))
@@ -339,22 +342,22 @@ func (w *world) worth(a arrival) uint64 {
 
 // payout is what an address of ours sent to somebody else.
 type payout struct {
-	to, contract chain.Address
-	amount       money.Amount
+	recipient, contract chain.Address
+	amount              money.Amount
 }
 
 // keptMax is more than the network's fee ever is, which is kept of a coin.
 const keptMax = wei / 50
 
-// granted takes from wishes one that a payout may be; false when there is none.
-func granted(wishes map[chain.Holding][]money.Amount, p payout) bool {
-	k := chain.Holding{Address: p.to, Contract: p.contract}
-	i := slices.IndexFunc(wishes[k], func(most money.Amount) bool {
-		if p.contract != tokens[coin] {
-			return most == p.amount
+// takeDecision takes from wishes one that a payout may be; false when there is none.
+func takeDecision(wishes map[chain.Holding][]money.Amount, p payout) bool {
+	k := chain.Holding{Address: p.recipient, Contract: p.contract}
+	i := slices.IndexFunc(wishes[k], func(amountMax money.Amount) bool {
+		if p.contract != tokens[nativeID] {
+			return amountMax == p.amount
 		}
-		kept, err := most.Sub(p.amount)
-		return err == nil && kept.Less(money.Units(keptMax))
+		fee, err := amountMax.Sub(p.amount)
+		return err == nil && fee.Less(money.Units(keptMax))
 	})
 	if i < 0 {
 		return false
@@ -363,73 +366,73 @@ func granted(wishes map[chain.Holding][]money.Amount, p payout) bool {
 	return true
 }
 
-// wished are the amounts that somebody decided to send to an address, in ascending order.
-func (w *world) wished() map[chain.Holding][]money.Amount {
-	all := map[chain.Holding][]money.Amount{}
-	for i := range w.wishes {
-		k := chain.Holding{Address: i.to, Contract: i.contract}
-		all[k] = append(all[k], i.amount)
+// listDecisions are the amounts that somebody decided to send to an address, in ascending order.
+func (w *soakRun) listDecisions() map[chain.Holding][]money.Amount {
+	amountsByHolding := map[chain.Holding][]money.Amount{}
+	for i := range w.decisions {
+		k := chain.Holding{Address: i.recipient, Contract: i.contract}
+		amountsByHolding[k] = append(amountsByHolding[k], i.amount)
 	}
-	for _, amounts := range all {
+	for _, amounts := range amountsByHolding {
 		slices.SortFunc(amounts, func(a, b money.Amount) int { return a.Cmp(b) })
 	}
-	return all
+	return amountsByHolding
 }
 
-// resolved is the last look at what was flagged: each is the customer's or was sent, once,
+// checkResolved is the last look at what was flagged: each is the customer's or was sent, once,
 // to where it came from or where the operator said. It returns what became of each, and
 // what was kept of the coin that was sent.
-func (w *world) resolved(out []payout) (status map[place]string, kept *big.Int) {
-	status, kept = map[place]string{}, new(big.Int)
-	due, sent := map[chain.Holding]*big.Int{}, map[chain.Holding]*big.Int{}
+func (w *soakRun) checkResolved(payouts []payout) (status map[movementID]string, feesKept *big.Int) {
+	status, feesKept = map[movementID]string{}, new(big.Int)
+	wanted, sent := map[chain.Holding]*big.Int{}, map[chain.Holding]*big.Int{}
 	times := map[chain.Holding]int{}
-	add := func(to map[chain.Holding]*big.Int, k chain.Holding, n money.Amount, times1 int) {
-		if to[k] == nil {
-			to[k] = new(big.Int)
+	add := func(target map[chain.Holding]*big.Int, k chain.Holding, n money.Amount, times1 int) {
+		if target[k] == nil {
+			target[k] = new(big.Int)
 		}
-		to[k].Add(to[k], n.Big())
+		target[k].Add(target[k], n.Big())
 		times[k] += times1
 	}
-	for _, d := range w.flagged() {
+	for _, d := range w.listFlagged() {
 		w.held++
-		status[d.at] = d.status
+		status[d.movement] = d.status
 		switch d.status {
 		case "CREDITED":
 			w.approved++
 		case "REJECTED":
 			w.sentBack++
-			add(due, chain.Holding{Address: w.arrivals.expected[d.at].from, Contract: d.contract}, d.amount, 1)
+			add(wanted, chain.Holding{Address: w.arrivals.expected[d.movement].sender, Contract: d.contract}, d.amount, 1)
 		case "REDIRECTED":
 			w.sentElsewhere++
-			to := chain.Address(w.column(`SELECT to_address FROM deposit_resolutions WHERE deposit_id = $1 AND status = 'DONE'`, d.id)[0])
-			if !w.wishes[wish{d.at, to, d.contract, d.amount}] {
-				w.fail("a deposit was redirected to %s, and nobody said so", to)
+			target := chain.Address(w.queryColumn(`SELECT to_address FROM deposit_resolutions WHERE deposit_id = $1 AND status = 'DONE'`, d.id)[0])
+			if !w.decisions[decidedPayout{d.movement, target, d.contract, d.amount}] {
+				w.failRun("a deposit was redirected to %s, and nobody said so", target)
 			}
-			add(due, chain.Holding{Address: to, Contract: d.contract}, d.amount, 1)
+			add(wanted, chain.Holding{Address: target, Contract: d.contract}, d.amount, 1)
 		default:
-			w.fail("a flagged deposit is still %s", d.status)
+			w.failRun("a flagged deposit is still %s", d.status)
 		}
 	}
-	for _, p := range out {
-		add(sent, chain.Holding{Address: p.to, Contract: p.contract}, p.amount, -1)
+	for _, p := range payouts {
+		add(sent, chain.Holding{Address: p.recipient, Contract: p.contract}, p.amount, -1)
 	}
 	for k, n := range times {
 		if n != 0 {
-			w.fail("%s: %d more deposits were sent there than payments of %.10q arrived", k.Address, n, k.Contract)
+			w.failRun("%s: %d more deposits were sent there than payments of %.10q arrived", k.Address, n, k.Contract)
 		}
 	}
-	for k, want := range due {
+	for k, want := range wanted {
 		left := new(big.Int).Sub(want, sent[k])
-		if k.Contract == tokens[coin] {
-			kept.Add(kept, left)
+		if k.Contract == tokens[nativeID] {
+			feesKept.Add(feesKept, left)
 		} else if left.Sign() != 0 {
-			w.fail("%s received %v of %.10q, want %v", k.Address, sent[k], k.Contract, want)
+			w.failRun("%s received %v of %.10q, want %v", k.Address, sent[k], k.Contract, want)
 		}
 	}
-	w.stuck = w.count(`SELECT count(*) FROM deposit_resolutions WHERE failure = 'REVERTED'`)
-	return status, kept
+	w.stuck = w.queryCount(`SELECT count(*) FROM deposit_resolutions WHERE failure = 'REVERTED'`)
+	return status, feesKept
 }
 
-// keeps is the product that gets what is kept of a coin that is sent back, and what customers
+// chargesProduct is the product that gets what is kept of a coin that is sent back, and what customers
 // are charged.
-const keeps = "CUSTODIAL"
+const chargesProduct = "CUSTODIAL"

@@ -14,7 +14,7 @@ import (
 // trouble is a fault that lasts: what begins it, and what ends it.
 type trouble struct {
 	name  string
-	begin func(w *world) (end func(), ok bool)
+	begin func(w *soakRun) (end func(), ok bool)
 }
 
 const payeeOfReturn = "payee of a return refuses"
@@ -23,45 +23,45 @@ var errDown = errors.New("connection refused")
 
 // troubles are all that can go wrong for a while around the service.
 var troubles = []trouble{
-	{"provider: lags", func(w *world) (func(), bool) {
-		p := w.net.Provider(w.pick(w.providers))
-		p.Lag(uint64(1 + w.pick(8)))
-		return func() { p.Lag(0) }, true
+	{"provider: lags", func(w *soakRun) (func(), bool) {
+		p := w.net.Provider(w.drawNumber(w.providers))
+		p.SetLag(uint64(1 + w.drawNumber(8)))
+		return func() { p.SetLag(0) }, true
 	}},
-	{"provider: head goes backwards", func(w *world) (func(), bool) {
-		p := w.net.Provider(w.pick(w.providers))
+	{"provider: head goes backwards", func(w *soakRun) (func(), bool) {
+		p := w.net.Provider(w.drawNumber(w.providers))
 		height := w.net.Latest().Height
-		p.PinHead(height - min(height, uint64(w.pick(12))))
+		p.PinHead(height - min(height, uint64(w.drawNumber(12))))
 		return p.UnpinHead, true
 	}},
-	{"provider: down", func(w *world) (func(), bool) {
-		p := w.net.Provider(w.pick(w.providers))
-		p.Down(errDown)
-		return func() { p.Down(nil) }, true
+	{"provider: down", func(w *soakRun) (func(), bool) {
+		p := w.net.Provider(w.drawNumber(w.providers))
+		p.SetDown(errDown)
+		return func() { p.SetDown(nil) }, true
 	}},
-	{"all providers down", func(w *world) (func(), bool) {
+	{"all providers down", func(w *soakRun) (func(), bool) {
 		for i := range w.providers {
-			w.net.Provider(i).Down(errDown)
+			w.net.Provider(i).SetDown(errDown)
 		}
 		return func() {
 			for i := range w.providers {
-				w.net.Provider(i).Down(nil)
+				w.net.Provider(i).SetDown(nil)
 			}
 		}, true
 	}},
-	{"provider: lies about hashes", func(w *world) (func(), bool) {
+	{"provider: lies about hashes", func(w *soakRun) (func(), bool) {
 		if !w.liars {
 			return nil, false // believed, by configuration
 		}
-		return w.lie(w.pick(w.providers), true)
+		return w.startLie(w.drawNumber(w.providers), true)
 	}},
-	{"provider: leaves out movements", func(w *world) (func(), bool) { return w.lie(w.pick(w.providers), false) }},
-	{"provider: forgets old state", func(w *world) (func(), bool) {
-		p := w.net.Provider(w.pick(w.providers))
+	{"provider: leaves out movements", func(w *soakRun) (func(), bool) { return w.startLie(w.drawNumber(w.providers), false) }},
+	{"provider: forgets old state", func(w *soakRun) (func(), bool) {
+		p := w.net.Provider(w.drawNumber(w.providers))
 		p.Prune(true)
 		return func() { p.Prune(false) }, true
 	}},
-	{"provider: accepts and forgets", func(w *world) (func(), bool) {
+	{"provider: accepts and forgets", func(w *soakRun) (func(), bool) {
 		for i := range w.providers {
 			w.net.Provider(i).Swallow(true)
 		}
@@ -71,7 +71,7 @@ var troubles = []trouble{
 			}
 		}, true
 	}},
-	{"provider: answers lost", func(w *world) (func(), bool) {
+	{"provider: answers lost", func(w *soakRun) (func(), bool) {
 		for i := range w.providers {
 			w.net.Provider(i).LoseAnswers(true)
 		}
@@ -81,8 +81,8 @@ var troubles = []trouble{
 			}
 		}, true
 	}},
-	{"provider: refuses to send", func(w *world) (func(), bool) {
-		words := draw(w, []string{"nonce too low", "insufficient funds for gas * price + value", "replacement transaction underpriced", "internal error"})
+	{"provider: refuses to send", func(w *soakRun) (func(), bool) {
+		words := drawFrom(w, []string{"nonce too low", "insufficient funds for gas * price + value", "replacement transaction underpriced", "internal error"})
 		for i := range w.providers {
 			w.net.Provider(i).RefuseSend(words)
 		}
@@ -92,76 +92,76 @@ var troubles = []trouble{
 			}
 		}, true
 	}},
-	{"undecodable block", func(w *world) (func(), bool) {
-		height := w.net.Latest().Height + uint64(w.pick(3))
+	{"undecodable block", func(w *soakRun) (func(), bool) {
+		height := w.net.Latest().Height + uint64(w.drawNumber(3))
 		w.net.SetUndecodable(height, true)
 		return func() { w.net.SetUndecodable(height, false) }, true
 	}},
-	{"fee spike", func(w *world) (func(), bool) {
-		w.net.SetBaseFee(uint64(5+w.pick(120)) * 1_000_000_000)
+	{"fee spike", func(w *soakRun) (func(), bool) {
+		w.net.SetBaseFee(uint64(5+w.drawNumber(120)) * 1_000_000_000)
 		return func() { w.net.SetBaseFee(1_000_000_000) }, true
 	}},
-	{"token refuses a payee", func(w *world) (func(), bool) {
-		to := w.addresses[""]
-		if len(w.requests) > 0 && w.chance(80) {
-			to = w.requests[len(w.requests)-1].to
+	{"token refuses a payee", func(w *soakRun) (func(), bool) {
+		recipient := w.addresses[""]
+		if len(w.requests) > 0 && w.drawChance(80) {
+			recipient = w.requests[len(w.requests)-1].recipient
 		}
-		contract := tokens[draw(w, []int{dollar, limited})]
-		if out := w.column(`SELECT to_address || ' ' || contract FROM dispatch_orders
-			WHERE status IN ('SLOTTED', 'SIGNED', 'BROADCAST') AND contract <> '' AND $1 ORDER BY created_at`, true); len(out) > 0 {
-			words := strings.Fields(draw(w, out)) // too late to be simulated: it reverts on the chain
-			to, contract = chain.Address(words[0]), chain.Address(words[1])
+		contract := tokens[drawFrom(w, []int{tokenID, limitedID})]
+		if orders := w.queryColumn(`SELECT to_address || ' ' || contract FROM dispatch_orders
+			WHERE status IN ('SLOTTED', 'SIGNED', 'BROADCAST') AND contract <> '' AND $1 ORDER BY created_at`, true); len(orders) > 0 {
+			words := strings.Fields(drawFrom(w, orders)) // too late to be simulated: it reverts on the chain
+			recipient, contract = chain.Address(words[0]), chain.Address(words[1])
 		}
-		h := chain.Holding{Address: to, Contract: contract}
-		w.net.Refuse(contract, to, "blacklisted")
+		h := chain.Holding{Address: recipient, Contract: contract}
+		w.net.RefuseTransfers(contract, recipient, "blacklisted")
 		w.refusals = append(w.refusals, h)
-		return func() { w.net.Refuse(contract, to, "") }, true
+		return func() { w.net.RefuseTransfers(contract, recipient, "") }, true
 	}},
-	{payeeOfReturn, func(w *world) (func(), bool) {
+	{payeeOfReturn, func(w *soakRun) (func(), bool) {
 		w.spite = true // until there is a return
 		return func() {}, true
 	}},
-	{"mint: switched off", func(w *world) (func(), bool) {
-		m := draw(w, []int{dollar, coin, limited})
-		w.sync(m)
-		return func() { w.sync(0) }, true
+	{"mint: switched off", func(w *soakRun) (func(), bool) {
+		m := drawFrom(w, []int{tokenID, nativeID, limitedID})
+		w.syncMints(m)
+		return func() { w.syncMints(0) }, true
 	}},
-	{"signer: away", func(w *world) (func(), bool) {
-		w.signer.be(true, false)
-		return func() { w.signer.be(false, false) }, true
+	{"signer: away", func(w *soakRun) (func(), bool) {
+		w.signer.setAway(true, false)
+		return func() { w.signer.setAway(false, false) }, true
 	}},
-	{"signer: works and does not answer", func(w *world) (func(), bool) {
-		w.signer.be(false, true)
-		return func() { w.signer.be(false, false) }, true
+	{"signer: works and does not answer", func(w *soakRun) (func(), bool) {
+		w.signer.setAway(false, true)
+		return func() { w.signer.setAway(false, false) }, true
 	}},
-	{screenerAway, func(w *world) (func(), bool) {
-		w.outside.be(true, false)
-		return func() { w.outside.be(false, false) }, true
+	{screenerAway, func(w *soakRun) (func(), bool) {
+		w.external.setAway(true, false)
+		return func() { w.external.setAway(false, false) }, true
 	}},
-	{priceAway, func(w *world) (func(), bool) {
-		w.outside.be(false, true)
-		return func() { w.outside.be(false, false) }, true
+	{priceAway, func(w *soakRun) (func(), bool) {
+		w.external.setAway(false, true)
+		return func() { w.external.setAway(false, false) }, true
 	}},
-	{"receiver", func(w *world) (func(), bool) {
-		w.hooks.be(draw(w, moods))
-		return func() { w.hooks.be(well) }, true
+	{"receiver", func(w *soakRun) (func(), bool) {
+		w.hooks.setMood(drawFrom(w, receiverModes))
+		return func() { w.hooks.setMood(modeOK) }, true
 	}},
 }
 
-// lie has one provider say something untrue of blocks now and to come.
-func (w *world) lie(i int, hash bool) (func(), bool) {
+// startLie has one provider say something untrue of blocks now and to come.
+func (w *soakRun) startLie(i int, hash bool) (func(), bool) {
 	p := w.net.Provider(i)
-	from := w.net.Latest().Height
+	latest := w.net.Latest().Height
 	var heights []uint64
-	for range 1 + w.pick(3) {
-		heights = append(heights, from+uint64(w.pick(5))-min(from, 2))
+	for range 1 + w.drawNumber(3) {
+		heights = append(heights, latest+uint64(w.drawNumber(5))-min(latest, 2))
 	}
-	tell := func(on bool) {
+	tell := func(enabled bool) {
 		for _, h := range heights {
 			if hash {
-				p.LieHash(h, on)
+				p.LieHash(h, enabled)
 			} else {
-				p.LieEmpty(h, on)
+				p.LieEmpty(h, enabled)
 			}
 		}
 	}
@@ -169,11 +169,11 @@ func (w *world) lie(i int, hash bool) (func(), bool) {
 	return func() { tell(false) }, true
 }
 
-// misbehave begins a trouble that does not stand already.
-func (w *world) misbehave() {
-	t := draw(w, troubles)
-	lasts := 3 + w.pick(40)
-	if _, on := w.standing[t.name]; on {
+// startTrouble begins a trouble that does not stand already.
+func (w *soakRun) startTrouble() {
+	t := drawFrom(w, troubles)
+	lasts := 3 + w.drawNumber(40)
+	if _, active := w.standing[t.name]; active {
 		return
 	}
 	// Two liars may agree, and two stories about one provider would end each other.
@@ -181,26 +181,26 @@ func (w *world) misbehave() {
 	if !ok {
 		return
 	}
-	w.standing[t.name] = standing{until: w.step + lasts, end: end}
+	w.standing[t.name] = lastingFault{endStep: w.step + lasts, end: end}
 	if t.name != "receiver" {
-		w.faults.add(t.name)
+		w.faults.addOne(t.name)
 	}
-	w.note("%s, for %d steps", t.name, lasts)
+	w.addTrace("%s, for %d steps", t.name, lasts)
 }
 
-// lurk has the payee of a return refuse as soon as that is too late to be simulated: it
+// refuseReturn has the payee of a return refuse as soon as that is too late to be simulated: it
 // reverts on the chain.
-func (w *world) lurk() {
+func (w *soakRun) refuseReturn() {
 	if !w.spite {
 		return
 	}
-	rows, err := w.eye.Query(w.ctx, `
+	rows, err := w.superPool.Query(w.ctx, `
 		SELECT o.to_address, o.contract, array(SELECT tx_hash FROM dispatch_attempts a WHERE a.order_id = o.order_id AND tx_hash IS NOT NULL) FROM dispatch_orders o
 		WHERE purpose = 'RETURN' AND status IN ('SLOTTED', 'SIGNED', 'BROADCAST') ORDER BY created_at`)
-	w.must(err, "look for returns that are out")
+	w.mustSucceed(err, "look for returns that are out")
 	var h chain.Holding
 	var hashes []chain.TxHash
-	waiting, found := w.net.Pool(), false
+	waiting, found := w.net.Mempool(), false
 	_, err = pgx.ForEachRow(rows, []any{&h.Address, &h.Contract, &hashes}, func() error {
 		mined := len(hashes) > 0 && !slices.ContainsFunc(hashes, func(hash chain.TxHash) bool { return slices.Contains(waiting, hash) })
 		if !found && !mined {
@@ -209,43 +209,43 @@ func (w *world) lurk() {
 		}
 		return nil
 	})
-	w.must(err, "look for returns that are out")
+	w.mustSucceed(err, "look for returns that are out")
 	if !found {
 		return
 	}
 	h = w.refusals[len(w.refusals)-1]
-	w.net.Refuse(h.Contract, h.Address, "it takes nothing")
-	w.faults.add("a return is refused too late")
-	w.note("%.8s takes nothing any more", h.Address)
-	w.standing[payeeOfReturn] = standing{until: w.step + 40, end: func() { w.net.Refuse(h.Contract, h.Address, "") }}
+	w.net.RefuseTransfers(h.Contract, h.Address, "it takes nothing")
+	w.faults.addOne("a return is refused too late")
+	w.addTrace("%.8s takes nothing any more", h.Address)
+	w.standing[payeeOfReturn] = lastingFault{endStep: w.step + 40, end: func() { w.net.RefuseTransfers(h.Contract, h.Address, "") }}
 	w.spite = false
 }
 
-// pass ends what has lasted long enough.
-func (w *world) pass() {
+// endDueTroubles ends what has lasted long enough.
+func (w *soakRun) endDueTroubles() {
 	for _, name := range sortedKeys(w.standing) {
-		if s := w.standing[name]; w.step >= s.until {
+		if s := w.standing[name]; w.step >= s.endStep {
 			s.end()
 			delete(w.standing, name)
-			w.note("%s no more", name)
+			w.addTrace("%s no more", name)
 		}
 	}
 }
 
-// heal ends every trouble.
-func (w *world) heal() {
+// endAllTroubles ends every trouble.
+func (w *soakRun) endAllTroubles() {
 	for _, name := range sortedKeys(w.standing) {
 		w.standing[name].end()
 		delete(w.standing, name)
 	}
 	for i := range w.providers {
 		p := w.net.Provider(i)
-		p.Down(nil)
-		p.Lag(0)
+		p.SetDown(nil)
+		p.SetLag(0)
 		p.UnpinHead()
 	}
 	for _, h := range w.refusals {
-		w.net.Refuse(h.Contract, h.Address, "")
+		w.net.RefuseTransfers(h.Contract, h.Address, "")
 	}
-	w.note("%s", fmt.Sprintf("faults off after %d blocks", w.net.Latest().Height))
+	w.addTrace("%s", fmt.Sprintf("faults off after %d blocks", w.net.Latest().Height))
 }

@@ -38,71 +38,71 @@ const (
 
 // outcome is what came of a run.
 type outcome struct {
-	figures
+	statistics
 	digest string
 	broken string // what was wrong, or ""
 	trace  []string
 }
 
-// run plays a seed.
-func run(t testing.TB, seed uint64, steps int) (o outcome) {
-	w := newWorld(t, seed)
-	defer w.close()
+// playSeed plays a seed.
+func playSeed(t testing.TB, seed uint64, steps int) (o outcome) {
+	w := newSoakRun(t, seed)
+	defer w.closeAll()
 	defer func() {
-		o = outcome{figures: w.figures, digest: w.digest(), trace: w.trace}
+		o = outcome{statistics: w.statistics, digest: w.traceDigest(), trace: w.trace}
 		o.runs, o.steps, o.blocks = 1, w.step, int(w.net.Latest().Height)
 		switch p := recover().(type) {
 		case nil:
 		case failure:
-			o.broken = p.what
+			o.broken = p.message
 		default:
 			o.broken = fmt.Sprintf("panic: %v\n%s", p, debug.Stack())
 		}
 	}()
-	w.open()
-	w.found()
-	w.look()
+	w.openProcesses()
+	w.createOrganization()
+	w.checkStep()
 	for w.step < steps {
 		w.step++
-		w.later(time.Duration(1+w.pick(5)) * time.Second)
-		w.pass()
-		w.next()
-		w.lurk()
-		w.look()
+		w.advanceClock(time.Duration(1+w.drawNumber(5)) * time.Second)
+		w.endDueTroubles()
+		w.runAct()
+		w.refuseReturn()
+		w.checkStep()
 		w.auditIfWritten()
 	}
-	w.drain()
-	w.settled()
-	w.rest()
+	w.drainAll()
+	w.checkSettled()
+	w.restartAtRest()
 	return o
 }
 
-// words is a failure for a person: what, where, what led to it, how to see it again.
-func (o outcome) words(seed uint64, steps int) string {
-	from := max(0, len(o.trace)-shownSteps)
+// describeFailure is a failure for a person: what, where, what led to it, how to see it again.
+func (o outcome) describeFailure(seed uint64, steps int) string {
+	first := max(0, len(o.trace)-shownSteps)
 	return fmt.Sprintf("seed %d, step %d: %s\n\nwhat happened last:\n%s\n\nto play it again: make soak SEED=%d RUNS=1 STEPS=%d\n",
-		seed, o.steps, o.broken, strings.Join(o.trace[from:], "\n"), seed, steps)
+		seed, o.steps, o.broken, strings.Join(o.trace[first:], "\n"), seed, steps)
 }
 
-// drain is the second phase: nothing fails any more, and everything ends.
-func (w *world) drain() {
-	w.heal()
-	w.must(w.db.InSystem(w.ctx, func(ctx context.Context, tx pg.Tx) error {
-		all, err := freeze.List(ctx, tx)
+// drainAll is the second phase: nothing fails any more, and everything ends.
+func (w *soakRun) drainAll() {
+	w.endAllTroubles()
+	w.mustSucceed(w.db.InSystem(w.ctx, func(ctx context.Context, tx pg.Tx) error {
+		freezes, err := freeze.List(ctx, tx)
 		if err != nil {
 			return err
 		}
-		for _, f := range all {
+		for _, f := range freezes {
 			if err := freeze.Lift(ctx, tx, f.ID, audit.Operator("op_1")); err != nil {
 				return err
 			}
 		}
 		return nil
 	}), "lift every freeze")
-	w.pay(sim.Move{To: w.addresses[""], Amount: money.Units(5 * wei)})
+	w.makePayment(sim.Move{To: w.addresses[""], Amount: money.Units(5 * wei)})
 	for _, r := range w.requests {
-		if r.ask.IdempotencyKey != nil && r.id == "" {
-			w.ask(r)
+		if r.call.IdempotencyKey != nil && r.id == "" {
+			w.requestUntilAnswered(r)
 		}
 	}
 	w.askOpen()
@@ -111,50 +111,50 @@ func (w *world) drain() {
 		w.step++
 		if round == lurkRounds {
 			w.spite = false
-			w.heal()
+			w.endAllTroubles()
 		}
-		for h, house := range w.houses {
-			if h != round%len(w.houses) {
+		for h, process := range w.processes {
+			if h != round%len(w.processes) {
 				continue
 			}
-			for _, step := range house.steps {
-				w.must(step.Do(w.ctx), step.Name)
-				w.later(time.Second)
+			for _, step := range process.steps {
+				w.mustSucceed(step.Run(w.ctx), step.Name)
+				w.advanceClock(time.Second)
 			}
-			w.must(mirror.Import(w.ctx, w.db, w.signer, house.Book), "import the journal")
-			_, err := house.Flags.Stick(w.ctx)
-			w.must(err, "look for stuck returns")
-			_, err = house.posts.Step(w.ctx)
-			w.must(err, "deliver")
+			w.mustSucceed(mirror.ImportJournal(w.ctx, w.db, w.signer, process.Wallets), "import the journal")
+			_, err := process.Resolutions.MarkOverdueStuck(w.ctx)
+			w.mustSucceed(err, "look for stuck returns")
+			_, err = process.posts.Step(w.ctx)
+			w.mustSucceed(err, "deliver")
 		}
 		if round < lurkRounds { // most returns are decided late, and a payee is no fault of ours
-			w.lurk()
+			w.refuseReturn()
 		}
 		w.net.Mine(1)
-		w.mined()
+		w.recordBlock()
 		if round%4 == 3 {
 			w.decideAll(round > drainMax/4)
 			w.resolveAll(round > drainMax/4)
 		}
-		w.later(w.patience(round))
-		w.look()
+		w.advanceClock(w.drainPause(round))
+		w.checkStep()
 		w.auditIfWritten()
-		if left = w.left(); left != "" {
+		if left = w.describeOpen(); left != "" {
 			rested = 0
 			continue
 		}
 		// What failed is tried again after a rest: at rest is what stays so.
-		w.later(2 * time.Minute)
-		if rested++; rested > 3 && round > int(w.behind)+2 {
-			w.note("drained in %d rounds", round)
+		w.advanceClock(2 * time.Minute)
+		if rested++; rested > 3 && round > int(w.finalLag)+2 {
+			w.addTrace("drained in %d rounds", round)
 			return
 		}
 	}
-	w.fail("not everything has ended after %d rounds without faults: %s", drainMax, left)
+	w.failRun("not everything has ended after %d rounds without faults: %s", drainMax, left)
 }
 
-// patience is how far time is moved on: webhooks may rest for hours.
-func (w *world) patience(round int) time.Duration {
+// drainPause is how far time is moved on: webhooks may rest for hours.
+func (w *soakRun) drainPause(round int) time.Duration {
 	switch {
 	case round < 30:
 		return 5 * time.Second
@@ -164,39 +164,39 @@ func (w *world) patience(round int) time.Duration {
 	return 20 * time.Minute
 }
 
-// ask sends a request whose fate is open until it has one.
-func (w *world) ask(r *request) {
-	made, _, err := w.houses[0].Pay.Request(w.ctx, orgID, r.ask)
+// requestUntilAnswered sends a request whose fate is open until it has one.
+func (w *soakRun) requestUntilAnswered(r *request) {
+	made, _, err := w.processes[0].Withdrawals.Request(w.ctx, orgID, r.call)
 	switch {
 	case err == nil:
-		w.accepted(r, made.WithdrawalID)
-	case fault.Of(err) != nil:
-		w.turnedDown(r, fault.Of(err))
+		w.recordAccepted(r, made.WithdrawalID)
+	case fault.Find(err) != nil:
+		w.recordRefused(r, fault.Find(err))
 	default:
-		w.fail("request #%d gets no answer: %v", r.n, err)
+		w.failRun("request #%d gets no answer: %v", r.n, err)
 	}
 }
 
 // decideAll ends every wait for a person.
-func (w *world) decideAll(removeAll bool) {
-	for _, id := range w.column(`SELECT withdrawal_id FROM withdrawals WHERE status = 'AWAITING_APPROVAL' AND $1 ORDER BY created_at`, true) {
-		if removeAll || w.chance(30) {
-			_, err := w.houses[0].Pay.Remove(w.ctx, orgID, id, audit.User("usr_1"), "no")
-			w.must(err, "remove "+w.name(id))
+func (w *soakRun) decideAll(removeAll bool) {
+	for _, id := range w.queryColumn(`SELECT withdrawal_id FROM withdrawals WHERE status = 'AWAITING_APPROVAL' AND $1 ORDER BY created_at`, true) {
+		if removeAll || w.drawChance(30) {
+			_, err := w.processes[0].Withdrawals.Remove(w.ctx, orgID, id, audit.User("usr_1"), "no")
+			w.mustSucceed(err, "remove "+w.requestName(id))
 			continue
 		}
 		for _, person := range []string{"usr_1", "usr_2", "usr_3"} {
 			// Refused where its destination is, where they have approved before, and where others were enough.
-			_, err := w.houses[0].Pay.Approve(w.ctx, orgID, id, audit.User(person))
-			if err != nil && fault.Of(err) == nil {
-				w.fail("approve %s: %v", w.name(id), err)
+			_, err := w.processes[0].Withdrawals.Approve(w.ctx, orgID, id, audit.User(person))
+			if err != nil && fault.Find(err) == nil {
+				w.failRun("approve %s: %v", w.requestName(id), err)
 			}
 		}
 	}
 }
 
-// left says what has not ended.
-func (w *world) left() string {
+// describeOpen says what has not ended.
+func (w *soakRun) describeOpen() string {
 	var parts []string
 	for _, q := range []struct{ what, sql string }{
 		{"orders", `SELECT count(*) FROM dispatch_orders WHERE status NOT IN ('PAID', 'FAILED', 'WITHDRAWN', 'REFUSED')`},
@@ -207,35 +207,35 @@ func (w *world) left() string {
 		{"events without a number", `SELECT count(*) FROM events WHERE sequence IS NULL`},
 		{"deliveries", `SELECT count(*) FROM deliveries WHERE status <> 'DELIVERED'`},
 	} {
-		if n := w.count(q.sql); n > 0 {
+		if n := w.queryCount(q.sql); n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", n, q.what))
 		}
 	}
-	if len(parts) == 0 && len(w.net.Pool()) > 0 {
-		parts = append(parts, fmt.Sprintf("%d transactions in the pool", len(w.net.Pool())))
+	if len(parts) == 0 && len(w.net.Mempool()) > 0 {
+		parts = append(parts, fmt.Sprintf("%d transactions in the pool", len(w.net.Mempool())))
 	}
 	return strings.Join(parts, ", ")
 }
 
-// rest restarts everything at rest: nothing moves.
-func (w *world) rest() {
-	moves := w.count(`SELECT count(*) FROM ledger_transfers`)
-	attempts := w.count(`SELECT count(*) FROM dispatch_attempts`)
-	w.shut()
-	w.open()
-	for _, house := range w.houses {
-		for _, step := range house.steps {
-			w.must(step.Do(w.ctx), step.Name)
+// restartAtRest restarts everything at rest: nothing moves.
+func (w *soakRun) restartAtRest() {
+	moves := w.queryCount(`SELECT count(*) FROM ledger_transfers`)
+	attempts := w.queryCount(`SELECT count(*) FROM dispatch_attempts`)
+	w.closeSigner()
+	w.openProcesses()
+	for _, process := range w.processes {
+		for _, step := range process.steps {
+			w.mustSucceed(step.Run(w.ctx), step.Name)
 		}
 	}
-	if n := w.count(`SELECT count(*) FROM ledger_transfers`); n != moves {
-		w.fail("a restart at rest made %d transfers", n-moves)
+	if n := w.queryCount(`SELECT count(*) FROM ledger_transfers`); n != moves {
+		w.failRun("a restart at rest made %d transfers", n-moves)
 	}
-	if n := w.count(`SELECT count(*) FROM dispatch_attempts`); n != attempts {
-		w.fail("a restart at rest made %d transactions", n-attempts)
+	if n := w.queryCount(`SELECT count(*) FROM dispatch_attempts`); n != attempts {
+		w.failRun("a restart at rest made %d transactions", n-attempts)
 	}
-	w.shut()
-	if got, want := int(w.db.Counts().Deadlocks), w.line.count(deadlock); got != want {
-		w.fail("%d deadlocks, of which %d were made here", got, want)
+	w.closeSigner()
+	if got, want := int(w.db.Counts().Deadlocks), w.databaseProxy.countFired(faultDeadlock); got != want {
+		w.failRun("%d deadlocks, of which %d were made here", got, want)
 	}
 }

@@ -29,8 +29,8 @@ func TestRandomDaysLoseAndDoubleNothing(t *testing.T) {
 	for _, seed := range selection {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			t.Parallel()
-			if o := run(t, seed, shortSteps); o.broken != "" {
-				t.Fatal(o.words(seed, shortSteps))
+			if o := playSeed(t, seed, shortSteps); o.broken != "" {
+				t.Fatal(o.describeFailure(seed, shortSteps))
 			}
 		})
 	}
@@ -42,10 +42,10 @@ func TestTheSameSeedIsTheSameDay(t *testing.T) {
 		return
 	}
 	const seed, steps = 4, 60
-	one, two := run(t, seed, steps), run(t, seed, steps)
+	one, two := playSeed(t, seed, steps), playSeed(t, seed, steps)
 	for _, o := range []outcome{one, two} {
 		if o.broken != "" {
-			t.Fatal(o.words(seed, steps))
+			t.Fatal(o.describeFailure(seed, steps))
 		}
 	}
 	for i := range min(len(one.trace), len(two.trace)) {
@@ -70,7 +70,7 @@ func TestSoak(t *testing.T) {
 	fmt.Printf("soak: seeds %d to %d, %d steps each\n", first, first+uint64(*runsFlag)-1, *stepsFlag)
 	var (
 		mu    sync.Mutex
-		sum   = newFigures()
+		sum   = newStatistics()
 		began = time.Now()
 		said  = began
 	)
@@ -82,12 +82,12 @@ func TestSoak(t *testing.T) {
 				if *forFlag > 0 && time.Since(began) > *forFlag {
 					return
 				}
-				o := run(t, seed, *stepsFlag)
+				o := playSeed(t, seed, *stepsFlag)
 				mu.Lock()
 				defer mu.Unlock()
-				sum.add(o.figures)
+				sum.addFigures(o.statistics)
 				if o.broken != "" {
-					fmt.Println(o.words(seed, *stepsFlag)) // now: the other runs take long
+					fmt.Println(o.describeFailure(seed, *stepsFlag)) // now: the other runs take long
 					t.Errorf("seed %d is broken", seed)
 				}
 				if time.Since(said) > 5*time.Second {
@@ -97,5 +97,5 @@ func TestSoak(t *testing.T) {
 			})
 		}
 	})
-	sum.table(os.Stdout, time.Since(began))
+	sum.writeTable(os.Stdout, time.Since(began))
 }

@@ -13,108 +13,108 @@ import (
 	"github.com/cofferpay/coffer/internal/transfer"
 )
 
-// handOver is a transfer between two customers, or a product of the organization
+// transferRequest is a transfer between two customers, or a product of the organization
 // and a customer, as it was asked for.
-type handOver struct {
-	n        int
-	ask      transfer.Request
-	from, to string
-	mint     int
-	amount   money.Amount
-	id       string // once it was made
-	open     bool   // nobody knows whether it was
+type transferRequest struct {
+	n                 int
+	ask               transfer.Request
+	sender, recipient string
+	mint              int
+	amount            money.Amount
+	id                string // once it was made
+	open              bool   // nobody knows whether it was
 }
 
-// transfer asks for a transfer, or for one that was asked for before.
-func (w *world) transfer() {
-	if len(w.handOvers) > 0 && w.chance(25) {
+// makeTransfer asks for a transfer, or for one that was asked for before.
+func (w *soakRun) makeTransfer() {
+	if len(w.transferRequests) > 0 && w.drawChance(25) {
 		w.replays++
-		w.handOver(draw(w, w.handOvers))
+		w.sendTransfer(drawFrom(w, w.transferRequests))
 		return
 	}
-	h := &handOver{n: len(w.handOvers) + 1, to: draw(w, w.payees())}
+	h := &transferRequest{n: len(w.transferRequests) + 1, recipient: drawFrom(w, w.drawPayees())}
 	var balance money.Amount
 	for range 4 { // from somebody who has something, if that is found
-		h.mint, h.from = draw(w, []int{dollar, dollar, coin, limited}), draw(w, w.payees())
-		if balance = w.balance(h.from, h.mint); !balance.IsZero() {
+		h.mint, h.sender = drawFrom(w, []int{tokenID, tokenID, nativeID, limitedID}), drawFrom(w, w.drawPayees())
+		if balance = w.loadBalance(h.sender, h.mint); !balance.IsZero() {
 			break
 		}
 	}
-	for h.to == h.from { // there are two at least
-		h.to = draw(w, w.payees())
+	for h.recipient == h.sender { // there are two at least
+		h.recipient = drawFrom(w, w.drawPayees())
 	}
-	if balance.IsZero() && w.chance(50) {
+	if balance.IsZero() && w.drawChance(50) {
 		return
 	}
 	switch n, small := balance.Uint64(); {
-	case small && n > 0 && w.chance(60):
+	case small && n > 0 && w.drawChance(60):
 		h.amount = money.Units(1 + w.rng.Uint64N(n))
-	case !balance.IsZero() && w.chance(60):
+	case !balance.IsZero() && w.drawChance(60):
 		h.amount = balance // all of it
 	default:
 		h.amount = w.amountOf(h.mint)
 	}
 	h.ask = transfer.Request{
-		MintID: h.mint, Amount: h.amount.String(), From: party(h.from), To: party(h.to),
+		MintID: h.mint, Amount: h.amount.String(), From: transferParty(h.sender), To: transferParty(h.recipient),
 		IdempotencyKey: fmt.Sprintf("transfer-%d", h.n), Actor: audit.APIKey(orgID),
 	}
-	w.handOvers = append(w.handOvers, h)
-	w.handOver(h)
+	w.transferRequests = append(w.transferRequests, h)
+	w.sendTransfer(h)
 }
 
-func party(who string) transfer.Party {
-	if slices.Contains(ledger.Products, who) {
-		return transfer.Party{Product: &who}
+func transferParty(subject string) transfer.Party {
+	if slices.Contains(ledger.Products, subject) {
+		return transfer.Party{Product: &subject}
 	}
-	return transfer.Party{CustomerID: &who}
+	return transfer.Party{CustomerID: &subject}
 }
 
-func (w *world) handOver(h *handOver) {
+func (w *soakRun) sendTransfer(h *transferRequest) {
 	var made transfer.Outcome
-	s := w.spoiled(func(ctx context.Context) (err error) {
-		made, err = draw(w, w.houses).transfers.Request(ctx, orgID, h.ask)
+	s := w.runWithFaults(func(ctx context.Context) (err error) {
+		made, err = drawFrom(w, w.processes).transfers.Request(ctx, orgID, h.ask)
 		return err
 	})
-	w.note("transfer %d: %v of mint %d from %s to %s: %s", h.n, h.amount, h.mint, h.from, h.to, code(s.err))
-	w.answered(h, made, s.err)
-	if s.err != nil && fault.Of(s.err) == nil {
-		w.heard("transfer", s.err, w.calm() && !s.struck)
+	w.addTrace("transfer %d: %v of mint %d from %s to %s: %s", h.n, h.amount, h.mint, h.sender, h.recipient, outcomeCode(s.err))
+	w.recordAnswer(h, made, s.err)
+	if s.err != nil && fault.Find(s.err) == nil {
+		w.recordError("transfer", s.err, w.isCalm() && !s.struck)
 	}
 }
 
-// answered keeps what became of a transfer.
-func (w *world) answered(h *handOver, made transfer.Outcome, err error) {
+// recordAnswer keeps what became of a transfer.
+func (w *soakRun) recordAnswer(h *transferRequest, made transfer.Outcome, err error) {
 	switch {
 	case err == nil:
 		if id := made.Transfer.TransferID; h.id != "" && h.id != id {
-			w.fail("transfer %d is %s and %s", h.n, h.id, id)
+			w.failRun("transfer %d is %s and %s", h.n, h.id, id)
 		}
 		h.id, h.open = made.Transfer.TransferID, false
-	case fault.Of(err) == nil:
+	case fault.Find(err) == nil:
 		h.open = h.id == ""
 	case h.id != "":
-		w.fail("transfer %d was made as %s and its repetition is refused: %v", h.n, h.id, err)
+		w.failRun("transfer %d was made as %s and its repetition is refused: %v", h.n, h.id, err)
 	default:
 		h.open = false
 	}
 }
 
 // askOpen asks for the transfers whose fate nobody knows.
-func (w *world) askOpen() {
-	for _, h := range w.handOvers {
+func (w *soakRun) askOpen() {
+	for _, h := range w.transferRequests {
 		if h.open {
-			made, err := w.houses[0].transfers.Request(w.ctx, orgID, h.ask)
-			if err != nil && fault.Of(err) == nil {
-				w.fail("transfer %d gets no answer: %v", h.n, err)
+			made, err := w.processes[0].transfers.Request(w.ctx, orgID, h.ask)
+			if err != nil && fault.Find(err) == nil {
+				w.failRun("transfer %d gets no answer: %v", h.n, err)
 			}
-			w.answered(h, made, err)
+			w.recordAnswer(h, made, err)
 		}
 	}
 }
 
-// handedOver compares the rows with what was answered, and adds what every
+// sumTransfers compares the rows with what was answered, and adds what every
 // customer got and gave, by customer and mint.
-func (w *world) handedOver(at func(who string, mintID int) string) map[string]*big.Int {
+func (w *soakRun) sumTransfers(balanceKey func(owner string, mintID int) string) map[string]*big.Int {
 	got := map[string]*big.Int{}
 	add := func(k string, n *big.Int) {
 		if got[k] == nil {
@@ -122,16 +122,16 @@ func (w *world) handedOver(at func(who string, mintID int) string) map[string]*b
 		}
 		got[k].Add(got[k], n)
 	}
-	for _, h := range w.handOvers {
+	for _, h := range w.transferRequests {
 		if h.id == "" {
 			continue
 		}
 		w.transfers++
-		add(at(h.to, h.mint), h.amount.Big())
-		add(at(h.from, h.mint), new(big.Int).Neg(h.amount.Big()))
+		add(balanceKey(h.recipient, h.mint), h.amount.Big())
+		add(balanceKey(h.sender, h.mint), new(big.Int).Neg(h.amount.Big()))
 	}
-	if n := w.count(`SELECT count(*) FROM transfers`); n != w.transfers {
-		w.fail("%d transfers were made, and %d were answered", n, w.transfers)
+	if n := w.queryCount(`SELECT count(*) FROM transfers`); n != w.transfers {
+		w.failRun("%d transfers were made, and %d were answered", n, w.transfers)
 	}
 	return got
 }

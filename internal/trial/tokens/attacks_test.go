@@ -46,26 +46,26 @@ const (
 // A program is code under construction.
 type program struct{ code []byte }
 
-func (p *program) op(ops ...byte) *program {
+func (p *program) appendOps(ops ...byte) *program {
 	p.code = append(p.code, ops...)
 	return p
 }
 
-// push puts a number on the stack, in as few bytes as it takes and one at least.
-func (p *program) push(n int) *program { return p.pushBytes(big.NewInt(int64(n)).Bytes()) }
+// pushNumber puts a number on the stack, in as few bytes as it takes and one at least.
+func (p *program) pushNumber(n int) *program { return p.pushBytes(big.NewInt(int64(n)).Bytes()) }
 
 func (p *program) pushBytes(b []byte) *program {
 	if len(b) == 0 {
 		b = []byte{0}
 	}
-	return p.op(opPush1 + byte(len(b)) - 1).op(b...)
+	return p.appendOps(opPush1 + byte(len(b)) - 1).appendOps(b...)
 }
 
 // orFail ends the code: it stops when the stack has a number other than zero, and otherwise
 // burns all gas and fails.
 func (p *program) orFail() []byte {
 	stop := len(p.code) + 5
-	return p.op(opPush1+1, byte(stop>>8), byte(stop), opJumpI, opInvalid, opJumpDest, opStop).code
+	return p.appendOps(opPush1+1, byte(stop>>8), byte(stop), opJumpI, opInvalid, opJumpDest, opStop).code
 }
 
 // An attack is a contract that makes a cheap transaction expensive to look at. It first
@@ -80,74 +80,74 @@ type attack struct {
 // emptyAccount has no code, so that a call to it costs nothing but the call.
 var emptyAccount = common.HexToAddress("0xdead")
 
-// repeat runs a body n times. The body leaves the stack as it found it.
-func repeat(p *program, n int, body func(p *program)) {
-	p.push(n)
+// repeatBody runs a body n times. The body leaves the stack as it found it.
+func repeatBody(p *program, n int, body func(p *program)) {
+	p.pushNumber(n)
 	loop := len(p.code)
-	p.op(opJumpDest)
+	p.appendOps(opJumpDest)
 	body(p)
-	p.push(1).op(opSwap1, opSub, opDup1).push(loop).op(opJumpI, opPop)
+	p.pushNumber(1).appendOps(opSwap1, opSub, opDup1).pushNumber(loop).appendOps(opJumpI, opPop)
 }
 
-// forwarding ends a contract: its balance goes to the address in the
+// endForwarding ends a contract: its balance goes to the address in the
 // first word of the call data, by a call or by a contract that destroys itself.
-func forwarding(p *program, destroy bool) []byte {
+func endForwarding(p *program, destroy bool) []byte {
 	if destroy {
 		// The value goes into a contract that destroys itself in favour of the address: PUSH20,
 		// the address, SELFDESTRUCT.
-		p.push(opPush1 + 19).push(0).op(opMStore8)
-		p.push(0).op(opCallDataLoad).push(96).op(opShl).push(1).op(opMStore)
-		p.push(opSelfDestruct).push(21).op(opMStore8)
-		return p.push(22).push(0).op(opSelfBalance, opCreate).orFail()
+		p.pushNumber(opPush1 + 19).pushNumber(0).appendOps(opMStore8)
+		p.pushNumber(0).appendOps(opCallDataLoad).pushNumber(96).appendOps(opShl).pushNumber(1).appendOps(opMStore)
+		p.pushNumber(opSelfDestruct).pushNumber(21).appendOps(opMStore8)
+		return p.pushNumber(22).pushNumber(0).appendOps(opSelfBalance, opCreate).orFail()
 	}
-	return p.push(0).op(opDup1, opDup1, opDup1, opSelfBalance).push(0).op(opCallDataLoad, opGas, opCall).orFail()
+	return p.pushNumber(0).appendOps(opDup1, opDup1, opDup1, opSelfBalance).pushNumber(0).appendOps(opCallDataLoad, opGas, opCall).orFail()
 }
 
-// calls repeats one kind of call with much memory as its input.
-func calls(kind byte, n, size int) func(*program) {
+// repeatCalls repeats one kind of call with much memory as its input.
+func repeatCalls(kind byte, n, size int) func(*program) {
 	return func(p *program) {
-		repeat(p, n, func(p *program) {
+		repeatBody(p, n, func(p *program) {
 			switch kind {
 			case opCall:
-				p.push(0).push(0).push(size).push(0).push(0).pushBytes(emptyAccount[:]).op(opGas, opCall, opPop)
+				p.pushNumber(0).pushNumber(0).pushNumber(size).pushNumber(0).pushNumber(0).pushBytes(emptyAccount[:]).appendOps(opGas, opCall, opPop)
 			case opStaticCall, opDelegateCall:
-				p.push(0).push(0).push(size).push(0).pushBytes(emptyAccount[:]).op(opGas, kind, opPop)
+				p.pushNumber(0).pushNumber(0).pushNumber(size).pushNumber(0).pushBytes(emptyAccount[:]).appendOps(opGas, kind, opPop)
 			case opCallCode:
-				p.push(0).push(0).push(size).push(0).push(0).pushBytes(emptyAccount[:]).op(opGas, opCallCode, opPop)
+				p.pushNumber(0).pushNumber(0).pushNumber(size).pushNumber(0).pushNumber(0).pushBytes(emptyAccount[:]).appendOps(opGas, opCallCode, opPop)
 			case opCreate: // the memory is zero: the init code stops at once
-				p.push(size).push(0).push(0).op(opCreate, opPop)
+				p.pushNumber(size).pushNumber(0).pushNumber(0).appendOps(opCreate, opPop)
 			}
 		})
 	}
 }
 
-// logs repeats an event with much data. It announces no transfer.
-func logs(n, size int) func(*program) {
+// repeatLogs repeats an event with much data. It announces no transfer.
+func repeatLogs(n, size int) func(*program) {
 	return func(p *program) {
-		repeat(p, n, func(p *program) { p.push(size).push(0).op(opLog0) })
+		repeatBody(p, n, func(p *program) { p.pushNumber(size).pushNumber(0).appendOps(opLog0) })
 	}
 }
 
-// slots writes storage, which the tracers of state would show.
-func slots(n int) func(*program) {
+// writeSlots writes storage, which the tracers of state would show.
+func writeSlots(n int) func(*program) {
 	return func(p *program) {
-		repeat(p, n, func(p *program) { p.op(opDup1, opNumber, opDup1+1, opSStore, opPop) })
+		repeatBody(p, n, func(p *program) { p.appendOps(opDup1, opNumber, opDup1+1, opSStore, opPop) })
 	}
 }
 
-// strangers sends one wei each to accounts that change their balance by it.
-func strangers(n int) func(*program) {
+// payStrangers sends one wei each to accounts that change their balance by it.
+func payStrangers(n int) func(*program) {
 	return func(p *program) {
-		repeat(p, n, func(p *program) {
+		repeatBody(p, n, func(p *program) {
 			// The counter is the lower part of the address.
-			p.op(opDup1).pushBytes(common.HexToAddress("0x7700000000000000000000000000000000000000").Bytes()).op(opAdd)
-			p.push(0).op(opDup1, opDup1, opDup1).push(1).op(opDup1+5, opGas, opCall, opPop, opPop)
+			p.appendOps(opDup1).pushBytes(common.HexToAddress("0x7700000000000000000000000000000000000000").Bytes()).appendOps(opAdd)
+			p.pushNumber(0).appendOps(opDup1, opDup1, opDup1).pushNumber(1).appendOps(opDup1+5, opGas, opCall, opPop, opPop)
 		})
 	}
 }
 
-// attacks are drawn from a seed: every kind once, in random order and size.
-func attacks(seed uint64) []attack {
+// drawAttacks are drawn from a seed: every kind once, in random order and size.
+func drawAttacks(seed uint64) []attack {
 	r := rand.New(rand.NewPCG(seed, 14))
 	between := func(from, to int) int { return from + r.IntN(to-from+1) }
 	paid := between(20, 60)
@@ -156,14 +156,14 @@ func attacks(seed uint64) []attack {
 		body  func(*program)
 		keeps int64
 	}{
-		{"CALL", calls(opCall, between(100, 400), between(20_000, 60_000)), 0},
-		{"STATICCALL", calls(opStaticCall, between(100, 400), between(20_000, 60_000)), 0},
-		{"DELEGATECALL", calls(opDelegateCall, between(100, 400), between(20_000, 60_000)), 0},
-		{"CALLCODE", calls(opCallCode, between(100, 400), between(20_000, 60_000)), 0},
-		{"CREATE", calls(opCreate, between(10, 40), between(20_000, 49_000)), 0},
-		{"LOG", logs(between(20, 60), between(2_000, 4_000)), 0},
-		{"SSTORE", slots(between(20, 100)), 0},
-		{"strangers", strangers(paid), int64(paid)},
+		{"CALL", repeatCalls(opCall, between(100, 400), between(20_000, 60_000)), 0},
+		{"STATICCALL", repeatCalls(opStaticCall, between(100, 400), between(20_000, 60_000)), 0},
+		{"DELEGATECALL", repeatCalls(opDelegateCall, between(100, 400), between(20_000, 60_000)), 0},
+		{"CALLCODE", repeatCalls(opCallCode, between(100, 400), between(20_000, 60_000)), 0},
+		{"CREATE", repeatCalls(opCreate, between(10, 40), between(20_000, 49_000)), 0},
+		{"LOG", repeatLogs(between(20, 60), between(2_000, 4_000)), 0},
+		{"SSTORE", writeSlots(between(20, 100)), 0},
+		{"strangers", payStrangers(paid), int64(paid)},
 	}
 	r.Shuffle(len(kinds), func(i, j int) { kinds[i], kinds[j] = kinds[j], kinds[i] })
 	all := make([]attack, 0, len(kinds))
@@ -171,7 +171,7 @@ func attacks(seed uint64) []attack {
 		p := new(program)
 		k.body(p)
 		destroy := r.IntN(2) == 1
-		all = append(all, attack{fmt.Sprintf("%s, destroys itself %v", k.name, destroy), forwarding(p, destroy), k.keeps})
+		all = append(all, attack{fmt.Sprintf("%s, destroys itself %v", k.name, destroy), endForwarding(p, destroy), k.keeps})
 	}
 	return all
 }
@@ -191,10 +191,10 @@ func trapCode(simulated func(p *program)) []byte {
 }
 
 var traps = []trap{
-	{"the gas price is zero", func(p *program) { p.op(opGasPrice, opIsZero) }},
-	{"the base fee is zero", func(p *program) { p.op(opBaseFee, opIsZero) }},
-	{"the price is the base fee", func(p *program) { p.op(opBaseFee, opGasPrice, opEq) }},
-	{"there is gas for a block", func(p *program) { p.push(1_000_000).op(opGas, opGt) }},
-	{"the block's number is odd", func(p *program) { p.push(1).op(opNumber, opAnd) }},
-	{"the block's number is even", func(p *program) { p.push(1).op(opNumber, opAnd, opIsZero) }},
+	{"the gas price is zero", func(p *program) { p.appendOps(opGasPrice, opIsZero) }},
+	{"the base fee is zero", func(p *program) { p.appendOps(opBaseFee, opIsZero) }},
+	{"the price is the base fee", func(p *program) { p.appendOps(opBaseFee, opGasPrice, opEq) }},
+	{"there is gas for a block", func(p *program) { p.pushNumber(1_000_000).appendOps(opGas, opGt) }},
+	{"the block's number is odd", func(p *program) { p.pushNumber(1).appendOps(opNumber, opAnd) }},
+	{"the block's number is even", func(p *program) { p.pushNumber(1).appendOps(opNumber, opAnd, opIsZero) }},
 }

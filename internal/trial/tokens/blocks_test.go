@@ -30,26 +30,26 @@ func TestBlocksThatAnAttackerFillsStopNoDeposit(t *testing.T) {
 	for seed := range uint64(3) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			t.Parallel()
-			h := open(t, listed{usdc: usual(evmtoken.Token)}, func(c *evm.Config) { c.AnswerBytesMax = 2 << 20 })
+			h := newTestEnv(t, tokenList{usdc: newUsualToken(evmtoken.Token)}, func(c *evm.Config) { c.AnswerBytesMax = 2 << 20 })
 			const value = params.Ether / 1000
-			all := attacks(seed)
+			all := drawAttacks(seed)
 			for i, a := range all {
-				h.must(h.node.SetCode(h.ctx, attackerAt(i), a.code))
+				h.mustSucceed(h.node.SetCode(h.ctx, attackerAt(i), a.code))
 			}
 			for i := range all {
 				to := attackerAt(i)
-				target := h.customer(fmt.Sprint("inside ", i))
-				h.send(to, value, common.LeftPadBytes(target.Bytes(), 32))
-				h.coin(h.customer(fmt.Sprint("beside ", i)), value)
-				h.pay(usdc, h.customer(fmt.Sprint("token ", i)), 500)
+				target := h.customerAddress(fmt.Sprint("inside ", i))
+				h.sendTransaction(to, value, common.LeftPadBytes(target.Bytes(), 32))
+				h.sendCoin(h.customerAddress(fmt.Sprint("beside ", i)), value)
+				h.sendTokens(usdc, h.customerAddress(fmt.Sprint("token ", i)), 500)
 				h.mine(1)
 			}
-			h.coin(h.customer("after"), value)
-			h.settle()
-			h.has("after", eth, value)
+			h.sendCoin(h.customerAddress("after"), value)
+			h.settleAll()
+			h.wantBalance("after", eth, value)
 			for i := range all {
-				h.has(fmt.Sprint("beside ", i), eth, value)
-				h.has(fmt.Sprint("token ", i), usdc, 500)
+				h.wantBalance(fmt.Sprint("beside ", i), eth, value)
+				h.wantBalance(fmt.Sprint("token ", i), usdc, 500)
 			}
 			// What is too long to trace at once is a row, and every attempt at it may read more.
 			if h.number(`SELECT count(*) FROM scan_untraced`) == 0 {
@@ -59,8 +59,8 @@ func TestBlocksThatAnAttackerFillsStopNoDeposit(t *testing.T) {
 				if h.number(`SELECT count(*) FROM scan_untraced WHERE status = 'DUE'`) == 0 {
 					break
 				}
-				h.later(time.Hour) // the longest pause between two attempts
-				h.pass(1)
+				h.advanceClock(time.Hour) // the longest pause between two attempts
+				h.passBlocks(1)
 			}
 			if due := h.number(`SELECT count(*) FROM scan_untraced WHERE status = 'DUE'`); due != 0 {
 				t.Errorf("got %d transactions that are to be traced yet, want none", due)
@@ -72,7 +72,7 @@ func TestBlocksThatAnAttackerFillsStopNoDeposit(t *testing.T) {
 				}
 			}
 			h.wantQuarantine()
-			h.sound()
+			h.checkBooks()
 		})
 	}
 }
@@ -81,32 +81,32 @@ func TestBlocksThatAnAttackerFillsStopNoDeposit(t *testing.T) {
 // bounded amount of gas. The next payment to it waits for people. Rules WD-51, WD-52.
 func TestAPayeeThatTellsSimulationsApartCostsOneBoundedFailure(t *testing.T) {
 	t.Parallel()
-	h := open(t, listed{})
-	h.coin(h.customer("ann"), 2*params.Ether)
-	h.coin(raw(h.treasury.Address), 2*params.Ether)
-	h.settle()
+	h := newTestEnv(t, tokenList{})
+	h.sendCoin(h.customerAddress("ann"), 2*params.Ether)
+	h.sendCoin(raw(h.treasury.Address), 2*params.Ether)
+	h.settleAll()
 	// What a transfer costs on this chain, and what a payee may take beside it.
 	const gasMax = 21_000 + 100_000
 	sprung := 0
 	for i, c := range traps {
 		payee := common.BigToAddress(big.NewInt(0x7A9<<20 + int64(i)))
-		h.must(h.node.SetCode(h.ctx, payee, trapCode(c.simulated)))
+		h.mustSucceed(h.node.SetCode(h.ctx, payee, trapCode(c.simulated)))
 		failed := 0
 		for range 4 {
-			w, err := h.ask("ann", eth, "10000000000000", payee)
-			h.must(err)
-			h.ends(w.WithdrawalID)
+			w, err := h.requestWithdrawal("ann", eth, "10000000000000", payee)
+			h.mustSucceed(err)
+			h.waitWithdrawalEnd(w.WithdrawalID)
 			if failed > 0 {
 				h.wantWithdrawal(w.WithdrawalID, "AWAITING_APPROVAL", "DESTINATION_ADDRESS")
 			}
-			if w = h.withdrawal(w.WithdrawalID); w.Status == "FAILED" {
+			if w = h.loadWithdrawal(w.WithdrawalID); w.Status == "FAILED" {
 				failed++
 			}
 			if w.TxHash == nil {
 				continue
 			}
 			receipt, err := h.node.Eth.TransactionReceipt(h.ctx, common.HexToHash(*w.TxHash))
-			h.must(err)
+			h.mustSucceed(err)
 			if receipt.GasUsed > gasMax {
 				t.Errorf("%s: got a payment that used %d gas, want %d at most", c.name, receipt.GasUsed, gasMax)
 			}
@@ -119,5 +119,5 @@ func TestAPayeeThatTellsSimulationsApartCostsOneBoundedFailure(t *testing.T) {
 	if sprung == 0 {
 		t.Error("got no failed payment, want one of a payee that no simulation finds out")
 	}
-	h.sound()
+	h.checkBooks()
 }

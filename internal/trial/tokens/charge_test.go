@@ -17,19 +17,19 @@ import (
 	"github.com/cofferpay/coffer/internal/price"
 )
 
-// charge has the organization charge its customers what their payments cost, at 30 dollars
+// chargeCosts has the organization charge its customers what their payments cost, at 30 dollars
 // for one ether.
-func (h *house) charge() {
+func (h *testEnv) chargeCosts() {
 	h.Helper()
-	h.Pay.Prices = price.Fixed{Prices: map[int]money.USD{eth: money.MustParseUSD("30"), usdc: money.MustParseUSD("1")}, Clock: h.clock}
-	h.must(h.db.InSystem(h.ctx, func(ctx context.Context, tx pg.Tx) error {
-		_, err := org.Change(ctx, tx, audit.Operator("op"), h.org, org.Changes{"chargeCustomerCosts": json.RawMessage(`"RENT_AND_FAILURES"`)})
+	h.Withdrawals.Prices = price.Fixed{Prices: map[int]money.USD{eth: money.MustParseUSD("30"), usdc: money.MustParseUSD("1")}, Clock: h.readClock}
+	h.mustSucceed(h.db.InSystem(h.ctx, func(ctx context.Context, tx pg.Tx) error {
+		_, err := org.ChangeSettings(ctx, tx, audit.Operator("op"), h.org, org.Changes{"chargeCustomerCosts": json.RawMessage(`"RENT_AND_FAILURES"`)})
 		return err
 	}))
 }
 
-// cost is what the network took for a withdrawal.
-func (h *house) cost(id string) *big.Int {
+// networkCost is what the network took for a withdrawal.
+func (h *testEnv) networkCost(id string) *big.Int {
 	h.Helper()
 	fee, ok := new(big.Int).SetString(h.word(`SELECT fee::text FROM dispatch_orders WHERE order_id = $1`, id), 10)
 	if !ok || fee.Sign() == 0 {
@@ -40,9 +40,9 @@ func (h *house) cost(id string) *big.Int {
 
 // wantCharged compares what a withdrawal was charged, and that the organization has it and
 // nothing of what is not charged.
-func (h *house) wantCharged(id string, mintID int, want *big.Int) {
+func (h *testEnv) wantCharged(id string, mintID int, want *big.Int) {
 	h.Helper()
-	c := h.withdrawal(id).CustomerCharge
+	c := h.loadWithdrawal(id).CustomerCharge
 	if c == nil || c.Charged == nil || *c.Charged != want.String() {
 		h.Errorf("got %+v, want %v charged", c, want)
 	}
@@ -56,33 +56,33 @@ func (h *house) wantCharged(id string, mintID int, want *big.Int) {
 // Rule WD-55.
 func TestAContractThatFailsItsPaymentCostsItsCustomer(t *testing.T) {
 	t.Parallel()
-	h := open(t, nil)
-	h.charge()
-	payee := h.code(switched)
-	h.coin(h.customer("ann"), params.Ether)
-	h.settle()
+	h := newTestEnv(t, nil)
+	h.chargeCosts()
+	payee := h.deployCode(switched)
+	h.sendCoin(h.customerAddress("ann"), params.Ether)
+	h.settleAll()
 
-	failed := h.withdraw("ann", eth, "10000000000000000", payee)
-	h.sent(failed)
-	h.ahead(payee, 1)
+	failed := h.mustWithdraw("ann", eth, "10000000000000000", payee)
+	h.waitBroadcast(failed)
+	h.callFirst(payee, 1)
 	h.mine(1)
-	h.ahead(payee, 0) // and when it is asked, it takes coin
+	h.callFirst(payee, 0) // and when it is asked, it takes coin
 	h.mine(1)
-	h.ends(failed)
+	h.waitWithdrawalEnd(failed)
 	h.wantWithdrawal(failed, "FAILED")
-	cost := h.cost(failed)
+	cost := h.networkCost(failed)
 	h.wantCharged(failed, eth, cost)
-	h.has("ann", eth, params.Ether-cost.Uint64())
+	h.wantBalance("ann", eth, params.Ether-cost.Uint64())
 
 	// One that is paid costs its customer nothing.
-	paid := h.withdraw("ann", eth, "10000000000000000", shop)
-	h.ends(paid)
+	paid := h.mustWithdraw("ann", eth, "10000000000000000", shop)
+	h.waitWithdrawalEnd(paid)
 	h.wantWithdrawal(paid, "COMPLETED")
-	if c := h.withdrawal(paid).CustomerCharge; c == nil || *c.Charged != "0" {
+	if c := h.loadWithdrawal(paid).CustomerCharge; c == nil || *c.Charged != "0" {
 		t.Errorf("got %+v, want nothing charged", c)
 	}
-	h.has("ann", eth, params.Ether-params.Ether/100-cost.Uint64())
-	h.sound()
+	h.wantBalance("ann", eth, params.Ether-params.Ether/100-cost.Uint64())
+	h.checkBooks()
 }
 
 // Rule WD-55. A token refuses a payment for its payee, or for a reason of its own.
@@ -90,30 +90,30 @@ func TestATokensFailureIsChargedOnlyWhereItIsThePayees(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name    string
-		happens func(h *house)
+		happens func(h *testEnv)
 		charged bool
 	}{
-		{"the payee is blocked", func(h *house) { h.act(usdc, evmtoken.FiatToken, "blacklist", shop) }, true},
-		{"the token is paused", func(h *house) { h.act(usdc, evmtoken.FiatToken, "pause") }, false},
-		{"our treasury is blocked", func(h *house) { h.act(usdc, evmtoken.FiatToken, "blacklist", raw(h.treasury.Address)) }, false},
+		{"the payee is blocked", func(h *testEnv) { h.callToken(usdc, evmtoken.FiatToken, "blacklist", shop) }, true},
+		{"the token is paused", func(h *testEnv) { h.callToken(usdc, evmtoken.FiatToken, "pause") }, false},
+		{"our treasury is blocked", func(h *testEnv) { h.callToken(usdc, evmtoken.FiatToken, "blacklist", raw(h.treasury.Address)) }, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			h := open(t, listed{usdc: fiat})
-			h.charge()
-			h.furnish(usdc, evmtoken.FiatToken)
-			id := h.withdraw("ann", usdc, "100000", shop)
-			h.sent(id)
-			h.overtaken(id, func() { c.happens(h) })
-			h.ends(id)
+			h := newTestEnv(t, tokenList{usdc: newFiatToken})
+			h.chargeCosts()
+			h.fundTreasury(usdc, evmtoken.FiatToken)
+			id := h.mustWithdraw("ann", usdc, "100000", shop)
+			h.waitBroadcast(id)
+			h.overtakePayment(id, func() { c.happens(h) })
+			h.waitWithdrawalEnd(id)
 			h.wantWithdrawal(id, "FAILED")
 			want := new(big.Int)
 			if c.charged { // 30 dollars for 10^18, and a dollar for 10^6
-				want.Mul(h.cost(id), big.NewInt(30))
+				want.Mul(h.networkCost(id), big.NewInt(30))
 				want.Add(want, big.NewInt(999_999_999_999)).Div(want, big.NewInt(1_000_000_000_000))
 			}
 			h.wantCharged(id, usdc, want)
-			h.has("ann", usdc, 500_000-want.Uint64())
+			h.wantBalance("ann", usdc, 500_000-want.Uint64())
 			if got := h.word(`SELECT payee_failed::text FROM dispatch_orders WHERE order_id = $1`, id); got != fmt.Sprint(c.charged) {
 				t.Errorf("because of its payee: got %s, want %v", got, c.charged)
 			}

@@ -46,74 +46,74 @@ const (
 	turn     = 5 * time.Second // of the service's time, from one block to the next
 )
 
-// house is the service and a chain of its own, which makes a block when it is told to.
-type house struct {
+// testEnv is the service and a chain of its own, which makes a block when it is told to.
+type testEnv struct {
 	*testing.T
-	*works.Works
-	ctx      context.Context
-	node     *anvil.Node
-	db       *pg.DB
-	org      string
-	treasury wallet.Wallet
-	at       map[int]common.Address // tokens in the catalogue
-	steps    []works.Step
-	sign     signer.Signer
+	*works.Harness
+	ctx            context.Context
+	node           *anvil.Node
+	db             *pg.DB
+	org            string
+	treasury       wallet.Wallet
+	tokenAddresses map[int]common.Address // tokens in the catalogue
+	steps          []works.Step
+	sign           signer.Signer
 
-	mu  sync.Mutex
-	now time.Time
+	mu        sync.Mutex
+	clockTime time.Time
 }
 
-func (h *house) clock() time.Time { h.mu.Lock(); defer h.mu.Unlock(); return h.now }
+func (h *testEnv) readClock() time.Time { h.mu.Lock(); defer h.mu.Unlock(); return h.clockTime }
 
-func (h *house) later(d time.Duration) {
+func (h *testEnv) advanceClock(d time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.now = h.now.Add(d)
+	h.clockTime = h.clockTime.Add(d)
 }
 
-func (h *house) must(err error) {
+func (h *testEnv) mustSucceed(err error) {
 	h.Helper()
 	if err != nil {
 		h.Fatal(err)
 	}
 }
 
-// listed are tokens to be made and put into the catalogue.
-type listed map[int]func(h *house) common.Address
+// tokenList are tokens to be made and put into the catalogue.
+type tokenList map[int]func(h *testEnv) common.Address
 
-// usual is a token of one of the contracts, with plenty of it at the faucet.
-func usual(c evmtoken.Contract) func(h *house) common.Address {
-	return func(h *house) common.Address {
+// newUsualToken is a token of one of the contracts, with plenty of it at the faucet.
+func newUsualToken(c evmtoken.Contract) func(h *testEnv) common.Address {
+	return func(h *testEnv) common.Address {
 		h.Helper()
-		at, err := h.node.Deploy(h.ctx, c, "A token", "TOK", uint8(6))
-		h.must(err)
-		h.send(at, 0, evmtoken.Token.Call("mint", h.node.FaucetAddress(), big.NewInt(1_000_000_000)))
+		at, err := h.node.DeployContract(h.ctx, c, "A token", "TOK", uint8(6))
+		h.mustSucceed(err)
+		h.sendTransaction(at, 0, evmtoken.Token.CallData("mint", h.node.FaucetAddress(), big.NewInt(1_000_000_000)))
 		return at
 	}
 }
 
-// fiat is a token like USDC: behind a proxy, with a pause and a list of the blocked.
-func fiat(h *house) common.Address {
+// newFiatToken is a token like USDC: behind a proxy, with a pause and a list of the blocked.
+func newFiatToken(h *testEnv) common.Address {
 	h.Helper()
-	code, err := h.node.Deploy(h.ctx, evmtoken.FiatToken)
-	h.must(err)
-	at, err := h.node.Deploy(h.ctx, evmtoken.Proxy, code, h.node.FaucetAddress(),
-		evmtoken.FiatToken.Call("initialize", "USD Coin", "USDC", uint8(6), h.node.FaucetAddress()))
-	h.must(err)
-	h.send(at, 0, evmtoken.FiatToken.Call("mint", h.node.FaucetAddress(), big.NewInt(1_000_000_000)))
+	code, err := h.node.DeployContract(h.ctx, evmtoken.FiatToken)
+	h.mustSucceed(err)
+	at, err := h.node.DeployContract(h.ctx, evmtoken.Proxy, code, h.node.FaucetAddress(),
+		evmtoken.FiatToken.CallData("initialize", "USD Coin", "USDC", uint8(6), h.node.FaucetAddress()))
+	h.mustSucceed(err)
+	h.sendTransaction(at, 0, evmtoken.FiatToken.CallData("mint", h.node.FaucetAddress(), big.NewInt(1_000_000_000)))
 	return at
 }
 
-// open makes a house with an organization whose treasury has gas. Each of with changes
+// newTestEnv makes a house with an organization whose treasury has gas. Each of with changes
 // how the service speaks to the chain.
-func open(t *testing.T, tokens listed, with ...func(*evm.Config)) *house {
+func newTestEnv(t *testing.T, tokens tokenList, with ...func(*evm.Config)) *testEnv {
 	t.Helper()
-	h := &house{T: t, ctx: t.Context(), at: map[int]common.Address{}, now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}
+	h := &testEnv{T: t, ctx: t.Context(), tokenAddresses: map[int]common.Address{}, clockTime: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}
 	h.node = anviltest.Start(t, anvil.Config{Manual: true, SlotsInEpoch: finality / 2})
 	mints := []mint.Mint{{ID: eth, Kind: mint.Native, Symbol: "ETH", Name: "Ether", Decimals: 18}}
 	for id, deploy := range tokens {
-		h.at[id] = deploy(h)
-		mints = append(mints, mint.Mint{ID: id, Kind: mint.Token, Contract: evmtx.Canonical(h.at[id]), Symbol: "TOK", Name: "A token", Decimals: 6})
+		h.tokenAddresses[id] = deploy(h)
+		mints = append(mints, mint.Mint{ID: id, Kind: mint.Token, Contract: evmtx.Canonical(h.tokenAddresses[id]), Symbol: "TOK", Name: "A token", Decimals: 6})
 	}
 	for i := range mints {
 		m := &mints[i]
@@ -122,113 +122,113 @@ func open(t *testing.T, tokens listed, with ...func(*evm.Config)) *house {
 	}
 	h.mine(finality)
 	conf := evm.Config{
-		Name: chain.Ethereum, Network: chain.Local, ChainID: anvil.DefaultChainID, Endpoints: []string{h.node.URL}, Agree: 1,
+		Name: chain.Ethereum, Network: chain.Local, ChainID: anvil.DefaultChainID, Endpoints: []string{h.node.URL}, Quorum: 1,
 		FeeCap: money.Units(100 * params.GWei), TipCap: money.Units(params.GWei),
 	}
 	for _, change := range with {
 		change(&conf)
 	}
 	ch, err := evm.New(h.ctx, conf)
-	h.must(err)
-	h.db = pgtest.NewWithClock(t, h.clock)
-	h.must(mint.Sync(h.ctx, h.db, mints))
+	h.mustSucceed(err)
+	h.db = pgtest.NewWithClock(t, h.readClock)
+	h.mustSucceed(mint.Sync(h.ctx, h.db, mints))
 	o, _, err := org.Create(h.ctx, h.db, "Acme")
-	h.must(err)
+	h.mustSucceed(err)
 	h.org = o.ID
 	sign, attest := signertest.New(t)
 	h.sign = sign
-	prices := price.Fixed{Prices: map[int]money.USD{}, Clock: h.clock}
-	h.Works = works.Wire(works.Plan{DB: h.db, Chain: ch, Signer: sign, Attest: attest, Prices: prices})
-	h.steps = h.Steps(nil)
-	h.must(mirror.Import(h.ctx, h.db, sign, h.Book))
-	h.treasury, err = h.Book.Treasury(h.ctx, h.org, chain.EVM)
-	h.must(err)
-	h.coin(raw(h.treasury.Address), params.Ether)
-	h.pass(finality + 1)
+	prices := price.Fixed{Prices: map[int]money.USD{}, Clock: h.readClock}
+	h.Harness = works.NewHarness(works.HarnessConfig{DB: h.db, Chain: ch, Signer: sign, AttestKey: attest, Prices: prices})
+	h.steps = h.ListSteps(nil)
+	h.mustSucceed(mirror.ImportJournal(h.ctx, h.db, sign, h.Wallets))
+	h.treasury, err = h.Wallets.Treasury(h.ctx, h.org, chain.EVM)
+	h.mustSucceed(err)
+	h.sendCoin(raw(h.treasury.Address), params.Ether)
+	h.passBlocks(finality + 1)
 	return h
 }
 
 func raw(a chain.Address) common.Address { return common.HexToAddress(string(a)) }
 
-func (h *house) mine(blocks int) {
+func (h *testEnv) mine(blocks int) {
 	h.Helper()
-	h.must(h.node.Mine(h.ctx, blocks))
+	h.mustSucceed(h.node.MineBlocks(h.ctx, blocks))
 }
 
-// send leaves a transaction of the faucet in the pool.
-func (h *house) send(to common.Address, value int64, data []byte) common.Hash {
+// sendTransaction leaves a transaction of the faucet in the pool.
+func (h *testEnv) sendTransaction(to common.Address, value int64, data []byte) common.Hash {
 	h.Helper()
-	hash, err := h.node.Send(h.ctx, &to, big.NewInt(value), data)
-	h.must(err)
+	hash, err := h.node.SendTx(h.ctx, &to, big.NewInt(value), data)
+	h.mustSucceed(err)
 	return hash
 }
 
-func (h *house) coin(to common.Address, wei int64) { h.Helper(); h.send(to, wei, nil) }
+func (h *testEnv) sendCoin(to common.Address, wei int64) { h.Helper(); h.sendTransaction(to, wei, nil) }
 
-// act has the faucet call a token of the catalogue, of which it is the owner.
-func (h *house) act(mintID int, c evmtoken.Contract, method string, args ...any) {
+// callToken has the faucet call a token of the catalogue, of which it is the owner.
+func (h *testEnv) callToken(mintID int, c evmtoken.Contract, method string, args ...any) {
 	h.Helper()
-	h.send(h.at[mintID], 0, c.Call(method, args...))
+	h.sendTransaction(h.tokenAddresses[mintID], 0, c.CallData(method, args...))
 }
 
-// pay has the faucet transfer units of a token to an address.
-func (h *house) pay(mintID int, to common.Address, units int64) {
+// sendTokens has the faucet transfer units of a token to an address.
+func (h *testEnv) sendTokens(mintID int, to common.Address, units int64) {
 	h.Helper()
-	h.act(mintID, evmtoken.Token, "transfer", to, big.NewInt(units))
+	h.callToken(mintID, evmtoken.Token, "transfer", to, big.NewInt(units))
 }
 
-// turn has every part of the service do what there is to do.
-func (h *house) turn() {
+// runAllSteps has every part of the service do what there is to do.
+func (h *testEnv) runAllSteps() {
 	h.Helper()
 	for _, s := range h.steps {
-		if err := s.Do(h.ctx); err != nil {
+		if err := s.Run(h.ctx); err != nil {
 			h.Fatalf("%s: %v", s.Name, err)
 		}
 	}
 }
 
-// pass lets so many blocks go by, with a turn of the service before each and one
+// passBlocks lets so many blocks go by, with a turn of the service before each and one
 // after the last.
-func (h *house) pass(blocks int) {
+func (h *testEnv) passBlocks(blocks int) {
 	h.Helper()
 	for range blocks {
-		h.turn()
+		h.runAllSteps()
 		h.mine(1)
-		h.later(turn)
+		h.advanceClock(turn)
 	}
-	h.turn()
+	h.runAllSteps()
 }
 
-// settle lets blocks go by until what was sent has been credited or has ended.
-func (h *house) settle() { h.Helper(); h.pass(2 * (finality + 2)) }
+// settleAll lets blocks go by until what was sent has been credited or has ended.
+func (h *testEnv) settleAll() { h.Helper(); h.passBlocks(2 * (finality + 2)) }
 
-// ends lets blocks go by until a withdrawal is neither on its way nor out.
-func (h *house) ends(id string) {
+// waitWithdrawalEnd lets blocks go by until a withdrawal is neither on its way nor out.
+func (h *testEnv) waitWithdrawalEnd(id string) {
 	h.Helper()
 	for range 40 {
-		if w := h.withdrawal(id); w.Status != "PROCESSING" && w.Status != "BROADCAST" {
+		if w := h.loadWithdrawal(id); w.Status != "PROCESSING" && w.Status != "BROADCAST" {
 			return
 		}
-		h.pass(1)
+		h.passBlocks(1)
 	}
 }
 
-// customer is a customer's deposit address.
-func (h *house) customer(id string) common.Address {
+// customerAddress is a customer's deposit address.
+func (h *testEnv) customerAddress(id string) common.Address {
 	h.Helper()
-	h.must(h.db.InOrg(h.ctx, h.org, func(ctx context.Context, tx pg.Tx) error {
+	h.mustSucceed(h.db.InOrg(h.ctx, h.org, func(ctx context.Context, tx pg.Tx) error {
 		_, _, err := customer.Ensure(ctx, tx, h.org, id, "")
 		return err
 	}))
-	w, err := h.Book.Address(h.ctx, signertest.Deposit(h.org, id))
-	h.must(err)
+	w, err := h.Wallets.Address(h.ctx, signertest.Deposit(h.org, id))
+	h.mustSucceed(err)
 	return raw(w.Address)
 }
 
-// has checks what a customer may spend.
-func (h *house) has(customerID string, mintID int, want uint64) {
+// wantBalance checks what a customer may spend.
+func (h *testEnv) wantBalance(customerID string, mintID int, want uint64) {
 	h.Helper()
-	h.must(h.db.ReadOrg(h.ctx, h.org, func(ctx context.Context, tx pg.Tx) error {
+	h.mustSucceed(h.db.ReadOrg(h.ctx, h.org, func(ctx context.Context, tx pg.Tx) error {
 		got, err := ledger.Balance(ctx, tx, ledger.Account{OrgID: h.org, MintID: mintID, Kind: ledger.Customer, Subject: customerID})
 		if err == nil && got != money.Units(want) {
 			h.Errorf("%s in mint %d: got a balance of %v, want %d", customerID, mintID, got, want)
@@ -237,10 +237,10 @@ func (h *house) has(customerID string, mintID int, want uint64) {
 	}))
 }
 
-// deposits are what the organization is shown of a customer, newest last.
-func (h *house) deposits(f deposit.Filter) (items []webhook.Deposit) {
+// listDeposits are what the organization is shown of a customer, newest last.
+func (h *testEnv) listDeposits(f deposit.Filter) (items []webhook.Deposit) {
 	h.Helper()
-	h.must(h.db.ReadOrg(h.ctx, h.org, func(ctx context.Context, tx pg.Tx) error {
+	h.mustSucceed(h.db.ReadOrg(h.ctx, h.org, func(ctx context.Context, tx pg.Tx) error {
 		found, err := deposit.List(ctx, tx, h.org, f, page.Page{})
 		items = found.Items
 		return err
@@ -248,14 +248,14 @@ func (h *house) deposits(f deposit.Filter) (items []webhook.Deposit) {
 	return items
 }
 
-// shows checks the states of a customer's deposits, in any order, each with its reason.
-func (h *house) shows(customerID string, want ...string) {
+// wantDeposits checks the states of a customer's deposits, in any order, each with its reason.
+func (h *testEnv) wantDeposits(customerID string, want ...string) {
 	h.Helper()
 	left := map[string]int{}
 	for _, w := range want {
 		left[w]++
 	}
-	for _, d := range h.deposits(deposit.Filter{CustomerID: customerID}) {
+	for _, d := range h.listDeposits(deposit.Filter{CustomerID: customerID}) {
 		is := d.Status
 		if d.UnsupportedReason != nil {
 			is += " " + *d.UnsupportedReason
@@ -271,37 +271,37 @@ func (h *house) shows(customerID string, want ...string) {
 	}
 }
 
-func (h *house) number(sql string, args ...any) (n int64) {
+func (h *testEnv) number(sql string, args ...any) (n int64) {
 	h.Helper()
-	h.must(h.db.ReadSystem(h.ctx, func(ctx context.Context, tx pg.Tx) error { return tx.QueryRow(ctx, sql, args...).Scan(&n) }))
+	h.mustSucceed(h.db.ReadSystem(h.ctx, func(ctx context.Context, tx pg.Tx) error { return tx.QueryRow(ctx, sql, args...).Scan(&n) }))
 	return n
 }
 
-func (h *house) word(sql string, args ...any) (s string) {
+func (h *testEnv) word(sql string, args ...any) (s string) {
 	h.Helper()
-	h.must(h.db.ReadSystem(h.ctx, func(ctx context.Context, tx pg.Tx) error { return tx.QueryRow(ctx, sql, args...).Scan(&s) }))
+	h.mustSucceed(h.db.ReadSystem(h.ctx, func(ctx context.Context, tx pg.Tx) error { return tx.QueryRow(ctx, sql, args...).Scan(&s) }))
 	return s
 }
 
-func (h *house) funds(w wallet.Wallet, mintID int) (f wallet.Funds) {
+func (h *testEnv) loadFunds(w wallet.Wallet, mintID int) (f wallet.Funds) {
 	h.Helper()
-	h.must(h.db.ReadSystem(h.ctx, func(ctx context.Context, tx pg.Tx) (err error) {
-		f, err = wallet.FundsOf(ctx, tx, w.ID, mintID)
+	h.mustSucceed(h.db.ReadSystem(h.ctx, func(ctx context.Context, tx pg.Tx) (err error) {
+		f, err = wallet.LoadFunds(ctx, tx, w.ID, mintID)
 		return err
 	}))
 	return f
 }
 
-func (h *house) quarantined(mintID int) bool {
+func (h *testEnv) isQuarantined(mintID int) bool {
 	h.Helper()
 	return h.number(`SELECT count(*) FROM mints WHERE mint_id = $1 AND quarantined_at IS NOT NULL`, mintID) == 1
 }
 
 // wantQuarantine checks which mints are under quarantine, and no others.
-func (h *house) wantQuarantine(want ...int) {
+func (h *testEnv) wantQuarantine(want ...int) {
 	h.Helper()
-	for id := range h.at {
-		is, should := h.quarantined(id), false
+	for id := range h.tokenAddresses {
+		is, should := h.isQuarantined(id), false
 		for _, w := range want {
 			should = should || w == id
 		}
@@ -311,62 +311,62 @@ func (h *house) wantQuarantine(want ...int) {
 	}
 }
 
-// release is what an operator does who has looked at a mint.
-func (h *house) release(mintID int) {
+// releaseMint is what an operator does who has looked at a mint.
+func (h *testEnv) releaseMint(mintID int) {
 	h.Helper()
-	h.must(h.db.InSystem(h.ctx, func(ctx context.Context, tx pg.Tx) error {
-		return mint.Release(ctx, tx, mintID, audit.Operator("op"), "looked at it")
+	h.mustSucceed(h.db.InSystem(h.ctx, func(ctx context.Context, tx pg.Tx) error {
+		return mint.ReleaseQuarantine(ctx, tx, mintID, audit.Operator("op"), "looked at it")
 	}))
 }
 
-// sound checks the books against themselves and against the chain.
-func (h *house) sound() {
+// checkBooks checks the books against themselves and against the chain.
+func (h *testEnv) checkBooks() {
 	h.Helper()
-	books, err := verify.Run(h.ctx, h.db)
-	h.must(err)
-	for _, r := range []verify.Report{books, h.onChain()} {
-		if !r.OK() {
+	books, err := verify.RunChecks(h.ctx, h.db)
+	h.mustSucceed(err)
+	for _, r := range []verify.Report{books, h.checkOnChain()} {
+		if !r.IsIntact() {
 			var b bytes.Buffer
 			_, err := r.WriteTo(&b)
-			h.must(err)
+			h.mustSucceed(err)
 			h.Errorf("the books are not sound:\n%s", b.String())
 		}
 	}
 }
 
-func (h *house) onChain() verify.Report {
+func (h *testEnv) checkOnChain() verify.Report {
 	h.Helper()
-	r, err := verify.OnChain(h.ctx, h.db, h.Chains)
-	h.must(err)
+	r, err := verify.CompareWithChains(h.ctx, h.db, h.Chains)
+	h.mustSucceed(err)
 	return r
 }
 
-// ask requests a withdrawal.
-func (h *house) ask(customerID string, mintID int, amount string, to common.Address) (webhook.Withdrawal, error) {
-	w, _, err := h.Pay.Request(h.ctx, h.org, withdrawal.Request{
+// requestWithdrawal requests a withdrawal.
+func (h *testEnv) requestWithdrawal(customerID string, mintID int, amount string, to common.Address) (webhook.Withdrawal, error) {
+	w, _, err := h.Withdrawals.Request(h.ctx, h.org, withdrawal.Request{
 		MintID: mintID, CustomerID: customerID, Amount: amount, ToAddress: to.Hex(), Actor: audit.APIKey(h.org),
 	})
 	return w, err
 }
 
-// withdraw requests a withdrawal that is accepted.
-func (h *house) withdraw(customerID string, mintID int, amount string, to common.Address) string {
+// mustWithdraw requests a withdrawal that is accepted.
+func (h *testEnv) mustWithdraw(customerID string, mintID int, amount string, to common.Address) string {
 	h.Helper()
-	w, err := h.ask(customerID, mintID, amount, to)
-	h.must(err)
+	w, err := h.requestWithdrawal(customerID, mintID, amount, to)
+	h.mustSucceed(err)
 	return w.WithdrawalID
 }
 
-func (h *house) withdrawal(id string) webhook.Withdrawal {
+func (h *testEnv) loadWithdrawal(id string) webhook.Withdrawal {
 	h.Helper()
-	w, err := h.Pay.ByID(h.ctx, h.org, id)
-	h.must(err)
+	w, err := h.Withdrawals.ByID(h.ctx, h.org, id)
+	h.mustSucceed(err)
 	return w
 }
 
-func (h *house) wantWithdrawal(id, status string, reasons ...string) {
+func (h *testEnv) wantWithdrawal(id, status string, reasons ...string) {
 	h.Helper()
-	w := h.withdrawal(id)
+	w := h.loadWithdrawal(id)
 	same := w.Status == status && len(w.ApprovalReasons) == len(reasons)
 	for i := 0; same && i < len(reasons); i++ {
 		same = w.ApprovalReasons[i] == reasons[i]
@@ -376,17 +376,17 @@ func (h *house) wantWithdrawal(id, status string, reasons ...string) {
 	}
 }
 
-// holds is what an address holds of a token (or of the coin) on the latest block.
-func (h *house) holds(mintID int, a common.Address, want int64) {
+// wantChainBalance is what an address holds of a token (or of the coin) on the latest block.
+func (h *testEnv) wantChainBalance(mintID int, a common.Address, want int64) {
 	h.Helper()
 	var got *big.Int
 	var err error
 	if mintID == eth {
 		got, err = h.node.Eth.BalanceAt(h.ctx, a, nil)
 	} else {
-		got, err = h.node.TokenBalance(h.ctx, h.at[mintID], a)
+		got, err = h.node.TokenBalance(h.ctx, h.tokenAddresses[mintID], a)
 	}
-	h.must(err)
+	h.mustSucceed(err)
 	if got.Cmp(big.NewInt(want)) != 0 {
 		h.Errorf("%v holds %v of mint %d, want %d", a, got, mintID, want)
 	}

@@ -23,20 +23,20 @@ import (
 
 const vault = "wla_01J9ZW3M8Q4S5T6V7W8X9YZABC"
 
-// only is a list with the shop's address on it.
-type only struct{}
+// shopOnly is a list with the shop's address on it.
+type shopOnly struct{}
 
-func (only) Usable(_ context.Context, _ pg.Tx, _, id string) (withdrawal.Listed, error) {
+func (shopOnly) Usable(_ context.Context, _ pg.Tx, _, id string) (withdrawal.WhitelistEntry, error) {
 	if id != vault {
-		return withdrawal.Listed{}, fault.New(fault.Unprocessable, fault.AddressNotWhitelisted, "It is not on the list.")
+		return withdrawal.WhitelistEntry{}, fault.New(fault.Unprocessable, fault.AddressNotWhitelisted, "It is not on the list.")
 	}
-	return withdrawal.Listed{Chain: chain.Ethereum, Address: evmtx.Canonical(shop)}, nil
+	return withdrawal.WhitelistEntry{Chain: chain.Ethereum, Address: evmtx.Canonical(shop)}, nil
 }
 
-// product is the balance of a product, in units.
-func (h *house) product(name string, mintID int) (units string) {
+// productBalance is the balance of a product, in units.
+func (h *testEnv) productBalance(name string, mintID int) (units string) {
 	h.Helper()
-	h.must(h.db.ReadOrg(h.ctx, h.org, func(ctx context.Context, tx pg.Tx) error {
+	h.mustSucceed(h.db.ReadOrg(h.ctx, h.org, func(ctx context.Context, tx pg.Tx) error {
 		got, err := ledger.Balance(ctx, tx, ledger.Account{OrgID: h.org, MintID: mintID, Kind: ledger.Product, Subject: name})
 		units = got.String()
 		return err
@@ -49,60 +49,60 @@ func (h *house) product(name string, mintID int) (units string) {
 // Rules OW-3, OW-4.
 func TestAllOfAProductsBalanceIsPaidToTheListedAddress(t *testing.T) {
 	t.Parallel()
-	h := open(t, listed{usdc: usual(evmtoken.Token)})
-	h.Pay.Whitelist = only{}
-	signertest.Endorse(t, h.sign, h.org, vault, evmtx.Canonical(shop))
+	h := newTestEnv(t, tokenList{usdc: newUsualToken(evmtoken.Token)})
+	h.Withdrawals.Whitelist = shopOnly{}
+	signertest.EndorseAddress(t, h.sign, h.org, vault, evmtx.Canonical(shop))
 	var ann people.Person
-	h.must(h.db.InSystem(h.ctx, func(ctx context.Context, tx pg.Tx) (err error) {
-		ann, err = people.Add(ctx, tx, audit.Operator("op"), h.org, "ann@example.com", "Ann", people.Owner)
+	h.mustSucceed(h.db.InSystem(h.ctx, func(ctx context.Context, tx pg.Tx) (err error) {
+		ann, err = people.AddPerson(ctx, tx, audit.Operator("op"), h.org, "ann@example.com", "Ann", people.Owner)
 		return err
 	}))
-	own, err := h.Book.Address(h.ctx, signer.WalletRef{OrgID: h.org, Family: chain.EVM, Purpose: wallet.OrganizationDeposit, Subject: "CHECKOUT"})
-	h.must(err)
-	h.coin(raw(own.Address), params.Ether)
-	h.pay(usdc, raw(own.Address), 700_000)
-	customers := h.customer("CHECKOUT") // who has the product's name
-	h.coin(customers, params.Ether)
-	h.pay(usdc, customers, 300_000)
-	h.settle()
+	own, err := h.Wallets.Address(h.ctx, signer.WalletRef{OrgID: h.org, Family: chain.EVM, Purpose: wallet.OrganizationDeposit, Subject: "CHECKOUT"})
+	h.mustSucceed(err)
+	h.sendCoin(raw(own.Address), params.Ether)
+	h.sendTokens(usdc, raw(own.Address), 700_000)
+	customers := h.customerAddress("CHECKOUT") // who has the product's name
+	h.sendCoin(customers, params.Ether)
+	h.sendTokens(usdc, customers, 300_000)
+	h.settleAll()
 
 	all := withdrawal.OrganizationRequest{Product: "CHECKOUT", MintID: usdc, WhitelistedAddressID: vault, Max: true}
-	token, _, err := h.Pay.RequestOrganization(h.ctx, ann, all)
-	h.must(err)
-	h.ends(token.WithdrawalID)
+	token, _, err := h.Withdrawals.RequestOrganization(h.ctx, ann, all)
+	h.mustSucceed(err)
+	h.waitWithdrawalEnd(token.WithdrawalID)
 	h.wantWithdrawal(token.WithdrawalID, "COMPLETED")
-	h.holds(usdc, shop, 700_000)
-	if got := h.product("CHECKOUT", usdc); got != "0" {
+	h.wantChainBalance(usdc, shop, 700_000)
+	if got := h.productBalance("CHECKOUT", usdc); got != "0" {
 		t.Errorf("CHECKOUT has %s of the token, want nothing", got)
 	}
-	h.sound()
+	h.checkBooks()
 
 	all.MintID = eth
-	coin, _, err := h.Pay.RequestOrganization(h.ctx, ann, all)
-	h.must(err)
+	coin, _, err := h.Withdrawals.RequestOrganization(h.ctx, ann, all)
+	h.mustSucceed(err)
 	fee, _ := new(big.Int).SetString(*coin.NetworkFee, 10)
 	pays := new(big.Int).Sub(big.NewInt(params.Ether), fee)
 	if coin.Amount != pays.String() {
 		t.Errorf("the maximum is %s with a fee of %v, want %v", coin.Amount, fee, pays)
 	}
-	h.ends(coin.WithdrawalID)
+	h.waitWithdrawalEnd(coin.WithdrawalID)
 	h.wantWithdrawal(coin.WithdrawalID, "COMPLETED")
-	h.holds(eth, shop, pays.Int64())
-	if got := h.product("CHECKOUT", eth); got != "0" {
+	h.wantChainBalance(eth, shop, pays.Int64())
+	if got := h.productBalance("CHECKOUT", eth); got != "0" {
 		t.Errorf("CHECKOUT has %s of the coin, want nothing", got)
 	}
 	// What the network took of all orders is billed, less what was paid of it already.
 	took := h.word(`SELECT coalesce(sum(fee), 0)::text FROM dispatch_orders WHERE status = 'PAID'`)
 	due, _ := new(big.Int).SetString(took, 10)
 	due.Sub(fee, due)
-	h.must(h.db.ReadSystem(h.ctx, func(ctx context.Context, tx pg.Tx) error {
+	h.mustSucceed(h.db.ReadSystem(h.ctx, func(ctx context.Context, tx pg.Tx) error {
 		got, err := ledger.Sum(ctx, tx, ledger.Account{OrgID: h.org, MintID: eth, Kind: ledger.FeesDue})
 		if err == nil && got.Cmp(due) != 0 {
 			t.Errorf("fees due: got %v, want %v", got, due)
 		}
 		return err
 	}))
-	h.has("CHECKOUT", usdc, 300_000)
-	h.has("CHECKOUT", eth, params.Ether)
-	h.sound()
+	h.wantBalance("CHECKOUT", usdc, 300_000)
+	h.wantBalance("CHECKOUT", eth, params.Ether)
+	h.checkBooks()
 }

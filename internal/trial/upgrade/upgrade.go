@@ -20,31 +20,31 @@ import (
 	"time"
 )
 
-// Before puts the sources as they were before the newest migration into a folder, from
+// SourcesBefore puts the sources as they were before the newest migration into a folder, from
 // the history around root. ok is false where there is no history to be had.
-func Before(ctx context.Context, root, newest, into string) (commit string, ok bool, err error) {
+func SourcesBefore(ctx context.Context, root, newest, folder string) (commit string, ok bool, err error) {
 	git := func(args ...string) (string, error) {
-		out, err := exec.CommandContext(ctx, "git", append([]string{"-C", root}, args...)...).Output()
-		return strings.TrimSpace(string(out)), err
+		output, err := exec.CommandContext(ctx, "git", append([]string{"-C", root}, args...)...).Output()
+		return strings.TrimSpace(string(output)), err
 	}
 	// A merge that brought it counts as the commit with which it came.
 	came, err := git("log", "-1", "-m", "--first-parent", "--format=%H", "--diff-filter=A", "--", newest)
 	if err != nil {
 		return "", false, nil // no git, or no repository
 	}
-	before := came + "^"
+	parent := came + "^"
 	if came == "" {
-		before = "HEAD" // not committed yet
+		parent = "HEAD" // not committed yet
 	}
-	if commit, err = git("rev-parse", "--verify", before+"^{commit}"); err != nil {
+	if commit, err = git("rev-parse", "--verify", parent+"^{commit}"); err != nil {
 		return "", false, nil // a history that was cut short
 	}
-	file := filepath.Join(into, "sources.tar")
+	file := filepath.Join(folder, "sources.tar")
 	if _, err := git("archive", "--output", file, commit); err != nil {
 		return commit, true, fmt.Errorf("take the sources of %s: %w", commit, err)
 	}
-	if out, err := exec.CommandContext(ctx, "tar", "-xf", file, "-C", into).CombinedOutput(); err != nil {
-		return commit, true, fmt.Errorf("unpack the sources: %w\n%s", err, out)
+	if output, err := exec.CommandContext(ctx, "tar", "-xf", file, "-C", folder).CombinedOutput(); err != nil {
+		return commit, true, fmt.Errorf("unpack the sources: %w\n%s", err, output)
 	}
 	return commit, true, nil
 }
@@ -55,18 +55,18 @@ type Load struct {
 	base, key string
 	mint      int
 
-	Done  atomic.Int64 // transfers and withdrawals that were accepted
-	mu    sync.Mutex
-	wrong []string // answers that no caller should see
-	stop  chan struct{}
-	ended sync.WaitGroup
+	Accepted atomic.Int64 // transfers and withdrawals that were accepted
+	mu       sync.Mutex
+	wrong    []string // answers that no caller should see
+	stop     chan struct{}
+	ended    sync.WaitGroup
 }
 
-// Start lets customers who have money pay each other and pay out.
-func Start(ctx context.Context, base, key string, mint int, customers []string, to string) *Load {
+// StartLoad lets customers who have money pay each other and pay out.
+func StartLoad(ctx context.Context, base, key string, mint int, customers []string, recipient string) *Load {
 	l := &Load{base: base, key: key, mint: mint, stop: make(chan struct{})}
 	for i, customer := range customers {
-		other := customers[(i+1)%len(customers)]
+		payee := customers[(i+1)%len(customers)]
 		l.ended.Go(func() {
 			for n := 0; ; n++ {
 				select {
@@ -78,13 +78,13 @@ func Start(ctx context.Context, base, key string, mint int, customers []string, 
 				}
 				id := fmt.Sprintf("%s-%d", customer, n)
 				if n%40 == 0 {
-					l.until(ctx, http.MethodPost, "/withdraw", map[string]any{
-						"mintId": mint, "customerId": customer, "amount": "20000", "toAddress": to, "idempotencyKey": id,
+					l.callUntilDone(ctx, http.MethodPost, "/withdraw", map[string]any{
+						"mintId": mint, "customerId": customer, "amount": "20000", "toAddress": recipient, "idempotencyKey": id,
 					}, http.StatusAccepted)
 					continue
 				}
-				l.until(ctx, http.MethodPost, "/transfers", map[string]any{
-					"mintId": mint, "amount": "1", "idempotencyKey": id, "from": map[string]any{"customerId": customer}, "to": map[string]any{"customerId": other},
+				l.callUntilDone(ctx, http.MethodPost, "/transfers", map[string]any{
+					"mintId": mint, "amount": "1", "idempotencyKey": id, "from": map[string]any{"customerId": customer}, "to": map[string]any{"customerId": payee},
 				}, http.StatusCreated)
 			}
 		})
@@ -92,13 +92,13 @@ func Start(ctx context.Context, base, key string, mint int, customers []string, 
 	return l
 }
 
-// until makes a call until it is done.
-func (l *Load) until(ctx context.Context, method, path string, body any, want int) {
+// callUntilDone makes a call until it is done.
+func (l *Load) callUntilDone(ctx context.Context, method, path string, body any, want int) {
 	for {
-		status, text, err := Call(ctx, method, l.base+path, l.key, body)
+		status, text, err := CallAPI(ctx, method, l.base+path, l.key, body)
 		switch {
 		case err == nil && status == want:
-			l.Done.Add(1)
+			l.Accepted.Add(1)
 			return
 		case err == nil && status != http.StatusServiceUnavailable:
 			l.mu.Lock()
@@ -123,8 +123,8 @@ func (l *Load) Stop() []string {
 	return l.wrong
 }
 
-// Call makes one call.
-func Call(ctx context.Context, method, url, key string, body any) (status int, text string, err error) {
+// CallAPI makes one call.
+func CallAPI(ctx context.Context, method, url, key string, body any) (status int, text string, err error) {
 	payload, err := json.Marshal(body)
 	if err != nil {
 		return 0, "", err

@@ -29,7 +29,7 @@ import (
 
 const root = "../../.."
 
-func until(ctx context.Context, t *testing.T, what string, is func() (bool, error)) {
+func waitUntil(ctx context.Context, t *testing.T, what string, is func() (bool, error)) {
 	t.Helper()
 	var last error
 	for {
@@ -83,25 +83,25 @@ func oldConfig(t *testing.T, from []byte, conf app.Config, into string) {
 	}
 }
 
-// serve starts a program and waits until it is ready.
-func serve(ctx context.Context, t *testing.T, program, name, file, ops string) *roles.Process {
+// startServing starts a program and waits until it is ready.
+func startServing(ctx context.Context, t *testing.T, program, name, file, ops string) *roles.Process {
 	t.Helper()
 	p, err := roles.Start(program, name, "serve", "--config", file)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := p.Kill(); err != nil {
+		if err := p.KillProcess(); err != nil {
 			t.Error(err)
 		}
 		if t.Failed() {
-			t.Logf("%s:\n%s", name, p.Log())
+			t.Logf("%s:\n%s", name, p.LogText())
 		}
 	})
-	until(ctx, t, name+" is ready", func() (bool, error) {
-		status, text, err := Call(ctx, http.MethodGet, "http://"+ops+"/readyz", "", nil)
+	waitUntil(ctx, t, name+" is ready", func() (bool, error) {
+		status, text, err := CallAPI(ctx, http.MethodGet, "http://"+ops+"/readyz", "", nil)
 		if err != nil {
-			return false, fmt.Errorf("%w\n%s", err, p.Log())
+			return false, fmt.Errorf("%w\n%s", err, p.LogText())
 		}
 		if status != http.StatusOK {
 			return false, fmt.Errorf("%d %s", status, text)
@@ -129,7 +129,7 @@ func TestAnUpgradeUnderLoadLosesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	sources := t.TempDir()
-	commit, ok, err := Before(ctx, root, newest, sources)
+	commit, ok, err := SourcesBefore(ctx, root, newest, sources)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -138,10 +138,10 @@ func TestAnUpgradeUnderLoadLosesNothing(t *testing.T) {
 		return
 	}
 	old, new := filepath.Join(dir, "old"), filepath.Join(dir, "new")
-	if err := built.Program(ctx, sources, old, ""); err != nil {
+	if err := built.BuildProgram(ctx, sources, old, ""); err != nil {
 		t.Fatalf("%s: %v", commit, err)
 	}
-	if err := built.Program(ctx, root, new, ""); err != nil {
+	if err := built.BuildProgram(ctx, root, new, ""); err != nil {
 		t.Fatal(err)
 	}
 	node, err := anvil.Find()
@@ -161,9 +161,9 @@ func TestAnUpgradeUnderLoadLosesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	var info localworld.Info
-	until(ctx, t, "the old world is up", func() (_ bool, err error) {
-		if info, err = localworld.Read(place); err != nil {
-			err = fmt.Errorf("%w\n%s", err, first.Log())
+	waitUntil(ctx, t, "the old world is up", func() (_ bool, err error) {
+		if info, err = localworld.ReadInfo(place); err != nil {
+			err = fmt.Errorf("%w\n%s", err, first.LogText())
 		}
 		return err == nil, err
 	})
@@ -173,7 +173,7 @@ func TestAnUpgradeUnderLoadLosesNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	until(ctx, t, "the treasury's gas is credited", func() (funded bool, err error) {
+	waitUntil(ctx, t, "the treasury's gas is credited", func() (funded bool, err error) {
 		_, err = login.Exec(ctx, `SET ROLE coffer_system`)
 		if err == nil {
 			err = login.QueryRow(ctx, `SELECT EXISTS (SELECT FROM deposits WHERE status = 'CREDITED')`).Scan(&funded)
@@ -191,7 +191,7 @@ func TestAnUpgradeUnderLoadLosesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	w, err := localworld.Start(ctx, localworld.Options{
-		Dir: place, Keep: keep, Bare: true, AsItWas: true, BlockTime: 250 * time.Millisecond, Log: slog.New(slog.DiscardHandler),
+		Dir: place, StateDir: keep, WithoutService: true, ExistingDatabase: true, BlockTime: 250 * time.Millisecond, Log: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -207,9 +207,9 @@ func TestAnUpgradeUnderLoadLosesNothing(t *testing.T) {
 	}
 	file := filepath.Join(keep, "old.toml")
 	oldConfig(t, wrote, conf, file)
-	service := serve(ctx, t, old, "the old service", file, conf.Ops.Listen)
+	service := startServing(ctx, t, old, "the old service", file, conf.Ops.Listen)
 
-	super, err := pgx.Connect(ctx, w.Database().SuperURL(local.Database))
+	super, err := pgx.Connect(ctx, w.DatabaseCluster().SuperURL(local.Database))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -234,7 +234,7 @@ func TestAnUpgradeUnderLoadLosesNothing(t *testing.T) {
 	usdc := w.Info.Mints[0]
 	customers := []string{"user_1", "user_2", "user_3"}
 	for _, c := range customers {
-		_, text, err := Call(ctx, http.MethodPost, w.Info.BaseURL+"/deposit", w.Info.APIKey, map[string]any{"mintId": usdc.ID, "customerId": c})
+		_, text, err := CallAPI(ctx, http.MethodPost, w.Info.BaseURL+"/deposit", w.Info.APIKey, map[string]any{"mintId": usdc.ID, "customerId": c})
 		var got struct{ Address string }
 		if err == nil {
 			err = json.Unmarshal([]byte(text), &got)
@@ -242,21 +242,21 @@ func TestAnUpgradeUnderLoadLosesNothing(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := w.Info.Faucet(ctx, usdc, common.HexToAddress(got.Address), big.NewInt(250_000_000)); err != nil {
+		if _, err := w.Info.SendFromFaucet(ctx, usdc, common.HexToAddress(got.Address), big.NewInt(250_000_000)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	until(ctx, t, "the deposits are credited", func() (bool, error) {
+	waitUntil(ctx, t, "the deposits are credited", func() (bool, error) {
 		var n int
 		err := super.QueryRow(ctx, `SELECT count(*) FROM deposits WHERE status = 'CREDITED' AND purpose = 'CUSTOMER_DEPOSIT'`).Scan(&n)
 		return n == len(customers), err
 	})
-	load := Start(ctx, w.Info.BaseURL, w.Info.APIKey, usdc.ID, customers, "0x00000000000000000000000000000000c0ffee07")
+	load := StartLoad(ctx, w.Info.BaseURL, w.Info.APIKey, usdc.ID, customers, "0x00000000000000000000000000000000c0ffee07")
 	more := func(who string) {
 		t.Helper()
-		paid, done := completed(), load.Done.Load()
-		until(ctx, t, who+" pays", func() (bool, error) {
-			if paidNow, doneNow := completed(), load.Done.Load(); paidNow < paid+2 || doneNow < done+50 {
+		paid, done := completed(), load.Accepted.Load()
+		waitUntil(ctx, t, who+" pays", func() (bool, error) {
+			if paidNow, doneNow := completed(), load.Accepted.Load(); paidNow < paid+2 || doneNow < done+50 {
 				return false, fmt.Errorf("%d completed, %d done", paidNow-paid, doneNow-done)
 			}
 			return true, nil
@@ -266,7 +266,7 @@ func TestAnUpgradeUnderLoadLosesNothing(t *testing.T) {
 
 	// How long anybody waits for a table while the steps run.
 	watching, watched := make(chan struct{}), make(chan time.Duration, 1)
-	watcher, err := pgx.Connect(ctx, w.Database().SuperURL(local.Database))
+	watcher, err := pgx.Connect(ctx, w.DatabaseCluster().SuperURL(local.Database))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -291,8 +291,8 @@ func TestAnUpgradeUnderLoadLosesNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := migrate.Ended(ctx); err != nil {
-		t.Fatalf("migrate under load: %v\n%s", err, migrate.Log())
+	if err := migrate.WaitEnded(ctx); err != nil {
+		t.Fatalf("migrate under load: %v\n%s", err, migrate.LogText())
 	}
 	close(watching)
 	t.Logf("from %s: the longest wait for a table was %v", commit, <-watched)
@@ -304,12 +304,12 @@ func TestAnUpgradeUnderLoadLosesNothing(t *testing.T) {
 	if err := service.Stop(); err != nil {
 		t.Fatal(err)
 	}
-	service = serve(ctx, t, new, "the new service", w.Info.Config, conf.Ops.Listen)
+	service = startServing(ctx, t, new, "the new service", w.Info.Config, conf.Ops.Listen)
 	more("the new service")
 	for _, wrong := range load.Stop() {
 		t.Errorf("the load: got %s", wrong)
 	}
-	until(ctx, t, "everything ends", func() (bool, error) {
+	waitUntil(ctx, t, "everything ends", func() (bool, error) {
 		var open int
 		err := super.QueryRow(ctx, `SELECT count(*) FROM withdrawals WHERE status NOT IN ('COMPLETED')`).Scan(&open)
 		return open == 0, err
@@ -317,7 +317,7 @@ func TestAnUpgradeUnderLoadLosesNothing(t *testing.T) {
 	if err := service.Stop(); err != nil {
 		t.Fatal(err)
 	}
-	if log := service.Log(); strings.Contains(log, "deadlock") {
+	if log := service.LogText(); strings.Contains(log, "deadlock") {
 		t.Errorf("got a deadlock:\n%s", log)
 	}
 	a, err := app.OpenTools(ctx, conf, slog.New(slog.DiscardHandler))
@@ -325,12 +325,12 @@ func TestAnUpgradeUnderLoadLosesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer a.Close()
-	books, err := verify.Run(ctx, a.DB())
-	if err != nil || !books.OK() {
+	books, err := verify.RunChecks(ctx, a.DB())
+	if err != nil || !books.IsIntact() {
 		t.Errorf("the books: got %+v %v, want them to add up", books.Breaches, err)
 	}
-	chains, err := verify.OnChain(ctx, a.DB(), a.Chains())
-	if err != nil || !chains.OK() {
+	chains, err := verify.CompareWithChains(ctx, a.DB(), a.Chains())
+	if err != nil || !chains.IsIntact() {
 		t.Errorf("the chain: got %+v %v, want it to agree", chains.Breaches, err)
 	}
 }

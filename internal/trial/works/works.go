@@ -29,93 +29,93 @@ import (
 	"github.com/cofferpay/coffer/webhook"
 )
 
-// Plan is what the works stand on.
-type Plan struct {
-	DB       *pg.DB
-	Chain    chain.Chain
-	Start    uint64 // the block after which the first walk begins
-	Signer   signer.Signer
-	Attest   ed25519.PublicKey // checks the signer's addresses
-	Prices   price.Source
-	Screens  risk.Policy
-	Grants   *signer.GrantKey // nil: none
-	Dispatch dispatch.Config
-	Sweep    sweep.Config
-	Log      *slog.Logger // nil: nobody listens
+// HarnessConfig is what the works stand on.
+type HarnessConfig struct {
+	DB         *pg.DB
+	Chain      chain.Chain
+	Start      uint64 // the block after which the first walk begins
+	Signer     signer.Signer
+	AttestKey  ed25519.PublicKey // checks the signer's addresses
+	Prices     price.Source
+	RiskPolicy risk.Policy
+	Grants     *signer.GrantKey // nil: none
+	Dispatch   dispatch.Config
+	Sweep      sweep.Config
+	Log        *slog.Logger // nil: nobody listens
 }
 
-// Works are the parts of the service, made by Wire and run by nobody.
-type Works struct {
-	Chains    chain.Chains
-	Book      *wallet.Book
-	Pay       *withdrawal.Service
-	Deposits  *deposit.Desk
-	Flags     *deposit.Resolutions
-	Walk      *scan.Walker
-	Out       *dispatch.Desk
-	Sweeper   *sweep.Sweeper
-	Sequencer *event.Sequencer
+// Harness are the parts of the service, made by Wire and run by nobody.
+type Harness struct {
+	Chains         chain.Chains
+	Wallets        *wallet.Service
+	Withdrawals    *withdrawal.Service
+	Deposits       *deposit.Service
+	Resolutions    *deposit.Resolutions
+	Walker         *scan.Walker
+	DispatchWorker *dispatch.Worker
+	Sweeper        *sweep.Sweeper
+	Sequencer      *event.Sequencer
 }
 
-// Wire makes the works of one chain.
-func Wire(p Plan) *Works {
+// NewHarness makes the works of one chain.
+func NewHarness(p HarnessConfig) *Harness {
 	if p.Log == nil {
 		p.Log = slog.New(slog.DiscardHandler)
 	}
-	w := &Works{Chains: chain.Chains{p.Chain.Name: p.Chain}, Book: wallet.New(p.DB, p.Signer, p.Attest)}
-	w.Pay = &withdrawal.Service{DB: p.DB, Chains: w.Chains, Wallets: w.Book, Prices: p.Prices, Risk: p.Screens, Grants: p.Grants}
-	w.Pay.Voids = &dispatch.Voider{DB: p.DB, Signer: p.Signer, Grants: p.Grants, Log: p.Log}
-	w.Deposits = deposit.New(p.DB, w.Book, p.Prices, p.Screens, p.Log, deposit.Bound(p.Grants), deposit.Senders(w.Chains))
-	w.Flags = deposit.NewResolutions(p.DB, w.Chains, w.Book, p.Log, deposit.Granted(p.Grants), deposit.Voiding(w.Pay.Voids))
-	w.Pay.Voids.Listeners = map[signer.Purpose]dispatch.VoidListener{signer.Payment: w.Pay, signer.Return: w.Flags}
-	w.Walk = scan.New(p.DB, scan.Config{
-		Chain: p.Chain.Name, Reader: p.Chain.Reader, Start: &p.Start, Concerned: []finality.Concerned{w.Deposits},
+	w := &Harness{Chains: chain.Chains{p.Chain.Name: p.Chain}, Wallets: wallet.New(p.DB, p.Signer, p.AttestKey)}
+	w.Withdrawals = &withdrawal.Service{DB: p.DB, Chains: w.Chains, Wallets: w.Wallets, Prices: p.Prices, Risk: p.RiskPolicy, GrantKey: p.Grants}
+	w.Withdrawals.Voider = &dispatch.Voider{DB: p.DB, Signer: p.Signer, Grants: p.Grants, Log: p.Log}
+	w.Deposits = deposit.New(p.DB, w.Wallets, p.Prices, p.RiskPolicy, p.Log, deposit.WithFlagKey(p.Grants), deposit.WithChains(w.Chains))
+	w.Resolutions = deposit.NewResolutions(p.DB, w.Chains, w.Wallets, p.Log, deposit.WithGrantKey(p.Grants), deposit.WithVoider(w.Withdrawals.Voider))
+	w.Withdrawals.Voider.Listeners = map[signer.Purpose]dispatch.VoidListener{signer.Payment: w.Withdrawals, signer.Return: w.Resolutions}
+	w.Walker = scan.New(p.DB, scan.Config{
+		Chain: p.Chain.Name, Reader: p.Chain.Reader, Start: &p.Start, FinalityListeners: []finality.Listener{w.Deposits},
 	}, w.Deposits, p.Log)
-	w.Out = dispatch.New(p.DB, p.Chain, p.Signer, mirror.Record, map[signer.Purpose]dispatch.Listener{
-		signer.Payment: w.Pay, signer.Sweep: sweep.Sweeps{}, signer.Gas: sweep.TopUps{}, signer.Place: sweep.Places{}, signer.Close: sweep.Closes{}, signer.Merge: sweep.Merges{}, signer.Return: w.Flags,
-	}, p.Dispatch, p.Log, dispatch.Rests(w.Book), dispatch.Voiding(w.Pay.Voids))
-	w.Sweeper = sweep.New(p.DB, p.Chain, w.Book, p.Prices, p.Sweep, p.Log)
-	w.Sequencer = &event.Sequencer{DB: p.DB, Environment: webhook.Test, Listener: delivery.Fan{}, Log: p.Log}
+	w.DispatchWorker = dispatch.New(p.DB, p.Chain, p.Signer, mirror.RecordEntry, map[signer.Purpose]dispatch.Listener{
+		signer.Payment: w.Withdrawals, signer.Sweep: sweep.SweepListener{}, signer.GasTopUp: sweep.TopUpListener{}, signer.CreateNonceAccount: sweep.NonceAccountListener{}, signer.CloseTokenAccount: sweep.CloseListener{}, signer.Consolidate: sweep.ConsolidationListener{}, signer.Return: w.Resolutions,
+	}, p.Dispatch, p.Log, dispatch.WithChangeWallets(w.Wallets), dispatch.WithVoider(w.Withdrawals.Voider))
+	w.Sweeper = sweep.New(p.DB, p.Chain, w.Wallets, p.Prices, p.Sweep, p.Log)
+	w.Sequencer = &event.Sequencer{DB: p.DB, Environment: webhook.Test, Listener: delivery.FanOut{}, Log: p.Log}
 	return w
 }
 
 // Step is one turn of one part.
 type Step struct {
 	Name string
-	// Loop is the loop of the service that takes this step, by its name in app.App.Loops
+	// Loop is the loop of the service that takes this step, by its name in app.App.LoopNames
 	// without the chain. A step that the service takes nowhere would prove nothing.
 	Loop string
-	Do   func(context.Context) error
+	Run  func(context.Context) error
 }
 
 // turnsMax bounds how often a part is asked on while it says that there is more.
 const turnsMax = 100
 
-// Steps are a turn of every part, in the order in which money passes through
+// ListSteps are a turn of every part, in the order in which money passes through
 // them. amid, unless nil, is called between the moves inside a long turn.
-func (w *Works) Steps(amid func(name string)) []Step {
-	until := func(name, loop string, do func(context.Context) (bool, error)) Step {
+func (w *Harness) ListSteps(betweenMoves func(name string)) []Step {
+	repeatStep := func(name, loop string, step func(context.Context) (bool, error)) Step {
 		return Step{name, loop, func(ctx context.Context) error {
 			for range turnsMax {
-				if more, err := do(ctx); err != nil || !more {
+				if hasMore, err := step(ctx); err != nil || !hasMore {
 					return err
 				}
-				if amid != nil {
-					amid(name)
+				if betweenMoves != nil {
+					betweenMoves(name)
 				}
 			}
 			return nil
 		}}
 	}
 	return []Step{
-		until("head walk", "scan", w.Walk.Head),
-		until("final walk", "scan", w.Walk.Final),
-		until("traces", "scan", w.Walk.Traces),
+		repeatStep("head walk", "scan", w.Walker.StepHead),
+		repeatStep("final walk", "scan", w.Walker.StepFinal),
+		repeatStep("traces", "scan", w.Walker.StepTraces),
 		{"memos", "memos", func(ctx context.Context) error { _, err := w.Deposits.ReadMemos(ctx); return err }},
-		{"credits", "deposit", func(ctx context.Context) error { _, err := w.Deposits.Credit(ctx); return err }},
+		{"credits", "deposit", func(ctx context.Context) error { _, err := w.Deposits.CreditWaiting(ctx); return err }},
 		{"sweeps", "sweep", func(ctx context.Context) error { _, err := w.Sweeper.Plan(ctx); return err }},
-		until("dispatch", "dispatch", w.Out.Round),
-		{"voids", "voids", func(ctx context.Context) error { return w.Pay.Voids.Pass(ctx) }},
+		repeatStep("dispatch", "dispatch", w.DispatchWorker.RunRound),
+		{"voids", "voids", func(ctx context.Context) error { return w.Withdrawals.Voider.RunPass(ctx) }},
 		{"sequencer", "sequencer", func(ctx context.Context) error { _, err := w.Sequencer.Step(ctx); return err }},
 	}
 }

@@ -19,7 +19,7 @@ func TestTheServiceTakesEveryStepOnEveryChain(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
 	defer cancel()
-	w, err := localworld.Start(ctx, localworld.Options{Furnish: pgtest.Furnish, Dir: t.TempDir(), Chains: localworld.AllChains, Bare: true, Log: slog.New(slog.DiscardHandler)})
+	w, err := localworld.Start(ctx, localworld.Options{PrepareDatabase: pgtest.FillDataDir, Dir: t.TempDir(), Chains: localworld.AllChains, WithoutService: true, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,14 +36,14 @@ func TestTheServiceTakesEveryStepOnEveryChain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	loops := a.Loops()
+	loops := a.LoopNames()
 	if err := a.Close(); err != nil {
 		t.Error(err)
 	}
 	families := map[chain.Family]bool{}
 	for name := range conf.Chains {
 		families[name.Family()] = true
-		for _, step := range new(Works).Steps(nil) {
+		for _, step := range new(Harness).ListSteps(nil) {
 			if !slices.Contains(loops, step.Loop) && !slices.Contains(loops, step.Loop+" "+string(name)) {
 				t.Errorf("%s: the trials take the step %q, and no loop %q of the service does: wire it in internal/app; it runs %q", name, step.Name, step.Loop, loops)
 			}

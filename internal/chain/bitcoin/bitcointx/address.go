@@ -31,15 +31,15 @@ func Parse(n chain.Network, s string) (chain.Address, error) {
 	if err != nil {
 		return "", err
 	}
-	d, err := read(p, s)
+	d, err := parseDestination(p, s)
 	if err != nil {
 		return "", err
 	}
-	return d.address(p), nil
+	return d.toAddress(p), nil
 }
 
-// want tells what an address of a network looks like.
-func want(p *chaincfg.Params) string {
+// addressHint tells what an address of a network looks like.
+func addressHint(p *chaincfg.Params) string {
 	if p == &chaincfg.MainNetParams {
 		return "give an address that begins with bc1, 1 or 3"
 	}
@@ -56,7 +56,7 @@ var networks = []struct {
 	{&chaincfg.RegressionNetParams, "a local network (regtest)"},
 }
 
-func nameOf(p *chaincfg.Params) string {
+func networkName(p *chaincfg.Params) string {
 	for _, n := range networks {
 		if n.params == p {
 			return n.name
@@ -65,17 +65,17 @@ func nameOf(p *chaincfg.Params) string {
 	return "another network"
 }
 
-// strangers are the prefixes of bech32 texts that are given in place of an address of
+// otherChains are the prefixes of bech32 texts that are given in place of an address of
 // Bitcoin.
-var strangers = map[string]string{
+var otherChains = map[string]string{
 	"ltc": "Litecoin", "tltc": "Litecoin", "vtc": "Vertcoin", "dgb": "DigiByte",
 	"cosmos": "Cosmos", "osmo": "Osmosis", "addr": "Cardano", "addr_test": "Cardano", "stake": "Cardano",
 	"bnb": "the BNB Beacon Chain", "inj": "Injective", "sei": "Sei", "celestia": "Celestia", "zs": "Zcash",
 	"ex": "Liquid", "lq": "Liquid", "bitcoincash": "Bitcoin Cash",
 }
 
-func read(p *chaincfg.Params, s string) (destination, error) {
-	if err := lookAt(p, s); err != nil {
+func parseDestination(p *chaincfg.Params, s string) (destination, error) {
+	if err := refuseLookalikes(p, s); err != nil {
 		return destination{}, err
 	}
 	// The last 1 of a bech32 text ends its prefix, and base58 has no zero, o, l or i.
@@ -87,26 +87,26 @@ func read(p *chaincfg.Params, s string) (destination, error) {
 	return readBase58(p, s)
 }
 
-// lookAt refuses what is seen at once to be something else.
-func lookAt(p *chaincfg.Params, s string) error {
+// refuseLookalikes refuses what is seen at once to be something else.
+func refuseLookalikes(p *chaincfg.Params, s string) error {
 	lower := strings.ToLower(s[:min(len(s), addressBytesMax)])
 	switch {
 	case s == "":
-		return errors.New("the address is empty: " + want(p))
+		return errors.New("the address is empty: " + addressHint(p))
 	case strings.HasPrefix(lower, "bitcoin:"):
 		return errors.New("this is a payment link: give the address in it alone, without bitcoin: and what follows the address")
 	case strings.HasPrefix(lower, "0x"):
-		return errors.New("this is an address of Ethereum or a chain like it, not of Bitcoin: " + want(p))
+		return errors.New("this is an address of Ethereum or a chain like it, not of Bitcoin: " + addressHint(p))
 	case strings.HasPrefix(lower, "bitcoincash:"):
-		return errors.New("this is an address of Bitcoin Cash, not of Bitcoin: " + want(p))
+		return errors.New("this is an address of Bitcoin Cash, not of Bitcoin: " + addressHint(p))
 	case strings.HasPrefix(lower, "lnbc"), strings.HasPrefix(lower, "lntb"), strings.HasPrefix(lower, "lnurl"):
-		return errors.New("this is an invoice of the Lightning network, which is not paid to: " + want(p))
+		return errors.New("this is an invoice of the Lightning network, which is not paid to: " + addressHint(p))
 	case len(s) > addressBytesMax && len(s) < 120 && strings.Contains("xyztuv", lower[:1]) && strings.HasPrefix(lower[1:], "p"):
-		return errors.New("this is an extended key, not an address: " + want(p))
+		return errors.New("this is an extended key, not an address: " + addressHint(p))
 	case len(s) > addressBytesMax:
 		return fmt.Errorf("the address has %d characters and no address of Bitcoin has more than %d", len(s), addressBytesMax)
 	case strings.Contains(s, ".") || strings.Contains(s, "@"):
-		return errors.New("names are not looked up: " + want(p))
+		return errors.New("names are not looked up: " + addressHint(p))
 	}
 	for i := range len(s) {
 		if c := s[i]; !('0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z') && c != '_' {
@@ -122,7 +122,7 @@ func knownPrefix(prefix string) bool {
 			return true
 		}
 	}
-	return strangers[prefix] != ""
+	return otherChains[prefix] != ""
 }
 
 func readSegwit(p *chaincfg.Params, s, prefix string) (destination, error) {
@@ -132,10 +132,10 @@ func readSegwit(p *chaincfg.Params, s, prefix string) (destination, error) {
 	if prefix != p.Bech32HRPSegwit {
 		for _, n := range networks {
 			if n.params.Bech32HRPSegwit == prefix {
-				return destination{}, fmt.Errorf("this is an address of %s of Bitcoin and this installation is on %s: %s", n.name, nameOf(p), want(p))
+				return destination{}, fmt.Errorf("this is an address of %s of Bitcoin and this installation is on %s: %s", n.name, networkName(p), addressHint(p))
 			}
 		}
-		return destination{}, fmt.Errorf("this is an address of %s, not of Bitcoin: %s", strangers[prefix], want(p))
+		return destination{}, fmt.Errorf("this is an address of %s, not of Bitcoin: %s", otherChains[prefix], addressHint(p))
 	}
 	_, data, checksum, err := bech32.DecodeGeneric(s)
 	if err != nil || len(data) == 0 {
@@ -162,9 +162,9 @@ func readSegwit(p *chaincfg.Params, s, prefix string) (destination, error) {
 	return destination{}, fmt.Errorf("the address has witness version %d with %d bytes, which is not in use: anybody could take what is paid there", version, len(program))
 }
 
-// versions are the first bytes of base58 texts that are given in place of an address of
+// otherVersions are the first bytes of base58 texts that are given in place of an address of
 // Bitcoin.
-var versions = map[byte]string{
+var otherVersions = map[byte]string{
 	0x30: "Litecoin", 0x32: "Litecoin", 0x1e: "Dogecoin", 0x16: "Dogecoin", 0x4c: "Dash", 0x41: "TRON",
 }
 
@@ -172,11 +172,11 @@ func readBase58(p *chaincfg.Params, s string) (destination, error) {
 	hash, version, err := base58.CheckDecode(s)
 	switch {
 	case errors.Is(err, base58.ErrChecksum) && len(base58.Decode(s)) == programBytes:
-		return destination{}, errors.New("this is an address of Solana, not of Bitcoin: " + want(p))
+		return destination{}, errors.New("this is an address of Solana, not of Bitcoin: " + addressHint(p))
 	case errors.Is(err, base58.ErrChecksum):
 		return destination{}, errors.New("the checksum of the address is wrong: a character was mistyped, left out or added, or its case was changed")
 	case err != nil:
-		return destination{}, errors.New("this is not an address of Bitcoin: " + want(p))
+		return destination{}, errors.New("this is not an address of Bitcoin: " + addressHint(p))
 	case len(hash) == programBytes || len(hash) == programBytes+1:
 		return destination{}, errors.New("this looks like a private key: give nobody a private key, and move what it holds")
 	case len(hash) != hashBytes:
@@ -185,47 +185,47 @@ func readBase58(p *chaincfg.Params, s string) (destination, error) {
 		return destination{p2pkh, hash}, nil
 	case version == p.ScriptHashAddrID:
 		return destination{p2sh, hash}, nil
-	case versions[version] != "":
-		return destination{}, fmt.Errorf("this is an address of %s, not of Bitcoin: %s", versions[version], want(p))
+	case otherVersions[version] != "":
+		return destination{}, fmt.Errorf("this is an address of %s, not of Bitcoin: %s", otherVersions[version], addressHint(p))
 	}
 	for _, n := range networks {
 		if version == n.params.PubKeyHashAddrID || version == n.params.ScriptHashAddrID {
-			return destination{}, fmt.Errorf("this is an address of %s of Bitcoin and this installation is on %s: %s", n.name, nameOf(p), want(p))
+			return destination{}, fmt.Errorf("this is an address of %s of Bitcoin and this installation is on %s: %s", n.name, networkName(p), addressHint(p))
 		}
 	}
-	return destination{}, errors.New("this is an address of another chain than Bitcoin: " + want(p))
+	return destination{}, errors.New("this is an address of another chain than Bitcoin: " + addressHint(p))
 }
 
-// Grammar reads the addresses of one network.
-type Grammar struct{ Network chain.Network }
+// AddressCodec reads the addresses of one network.
+type AddressCodec struct{ Network chain.Network }
 
-var _ chain.Grammar = Grammar{}
+var _ chain.AddressCodec = AddressCodec{}
 
 // Parse is the function of the same name.
-func (g Grammar) Parse(s string) (chain.Address, error) { return Parse(g.Network, s) }
+func (g AddressCodec) Parse(s string) (chain.Address, error) { return Parse(g.Network, s) }
 
-// Burns tells whether nobody can spend from an address: its hash is all zeros or all
+// IsUnspendable tells whether nobody can spend from an address: its hash is all zeros or all
 // ones or a text that was made up, or its taproot key is none.
-func (g Grammar) Burns(a chain.Address) bool {
+func (g AddressCodec) IsUnspendable(a chain.Address) bool {
 	p, err := Params(g.Network)
 	if err != nil {
 		return false
 	}
-	d, err := read(p, string(a))
-	return err == nil && d.burnt()
+	d, err := parseDestination(p, string(a))
+	return err == nil && d.isUnspendable()
 }
 
 // ParseContract refuses: Bitcoin has no tokens.
-func (Grammar) ParseContract(string) (chain.Address, error) {
+func (AddressCodec) ParseContract(string) (chain.Address, error) {
 	return "", errors.New("there are no tokens on Bitcoin: leave the contract out")
 }
 
 // PaymentURI is a link as BIP-21 has it. Bitcoin has no tokens.
-func (Grammar) PaymentURI(a, _ chain.Address) string { return "bitcoin:" + string(a) }
+func (AddressCodec) PaymentURI(a, _ chain.Address) string { return "bitcoin:" + string(a) }
 
 // IsTaproot tells whether an address is a taproot one of any network, in its canonical form.
 func IsTaproot(a chain.Address) bool {
-	for _, n := range networksByte {
+	for _, n := range payloadNetworks {
 		if d, err := destinationOf(n, a); err == nil {
 			return d.form == p2tr
 		}

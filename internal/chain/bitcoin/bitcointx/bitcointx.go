@@ -77,8 +77,8 @@ type destination struct {
 	hash []byte // 20 bytes, or 32 of P2WSH and P2TR
 }
 
-// of reads the script of an output. ok is false for all that has no address.
-func of(script []byte) (destination, bool) {
+// parseScript reads the script of an output. ok is false for all that has no address.
+func parseScript(script []byte) (destination, bool) {
 	switch n := len(script); {
 	case n == 25 && script[0] == txscript.OP_DUP && script[1] == txscript.OP_HASH160 && script[2] == txscript.OP_DATA_20 &&
 		script[23] == txscript.OP_EQUALVERIFY && script[24] == txscript.OP_CHECKSIG:
@@ -95,8 +95,8 @@ func of(script []byte) (destination, bool) {
 	return destination{}, false
 }
 
-// script is the output that pays to a destination.
-func (d destination) script() []byte {
+// toScript is the output that pays to a destination.
+func (d destination) toScript() []byte {
 	switch d.form {
 	case p2pkh:
 		return append(append([]byte{txscript.OP_DUP, txscript.OP_HASH160, txscript.OP_DATA_20}, d.hash...), txscript.OP_EQUALVERIFY, txscript.OP_CHECKSIG)
@@ -112,17 +112,17 @@ func (d destination) script() []byte {
 	panic("bitcointx: a form of output without a script")
 }
 
-// address writes a destination as an address of a network.
-func (d destination) address(p *chaincfg.Params) chain.Address {
+// toAddress writes a destination as an address of a network.
+func (d destination) toAddress(p *chaincfg.Params) chain.Address {
 	switch d.form {
 	case p2pkh:
-		return base58Check(p.PubKeyHashAddrID, [hashBytes]byte(d.hash))
+		return encodeBase58Check(p.PubKeyHashAddrID, [hashBytes]byte(d.hash))
 	case p2sh:
-		return base58Check(p.ScriptHashAddrID, [hashBytes]byte(d.hash))
+		return encodeBase58Check(p.ScriptHashAddrID, [hashBytes]byte(d.hash))
 	case p2wpkh, p2wsh:
-		return segwit(p.Bech32HRPSegwit, 0, d.hash)
+		return encodeSegwit(p.Bech32HRPSegwit, 0, d.hash)
 	case p2tr:
-		return segwit(p.Bech32HRPSegwit, 1, d.hash)
+		return encodeSegwit(p.Bech32HRPSegwit, 1, d.hash)
 	}
 	panic("bitcointx: a form of output without an address")
 }
@@ -131,11 +131,11 @@ func (d destination) address(p *chaincfg.Params) chain.Address {
 // ok is false where there is none: data, bare keys and multisignatures, witness
 // versions that are not known yet.
 func AddressOf(p *chaincfg.Params, script []byte) (a chain.Address, ok bool) {
-	d, ok := of(script)
+	d, ok := parseScript(script)
 	if !ok {
 		return "", false
 	}
-	return d.address(p), true
+	return d.toAddress(p), true
 }
 
 // Script is the script of an output that pays to an address. Error: the address is
@@ -145,7 +145,7 @@ func Script(n chain.Network, a chain.Address) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return d.script(), nil
+	return d.toScript(), nil
 }
 
 // destinationOf reads an address of a network in its canonical form.
@@ -154,12 +154,12 @@ func destinationOf(n chain.Network, a chain.Address) (destination, error) {
 	if err != nil {
 		return destination{}, err
 	}
-	d, err := read(p, string(a))
+	d, err := parseDestination(p, string(a))
 	if err != nil {
 		return destination{}, fmt.Errorf("address %.100q: %w", string(a), err)
 	}
-	if same := d.address(p); same != a {
-		return destination{}, fmt.Errorf("address %.100q is not in its canonical form %s", string(a), same)
+	if canonical := d.toAddress(p); canonical != a {
+		return destination{}, fmt.Errorf("address %.100q is not in its canonical form %s", string(a), canonical)
 	}
 	return d, nil
 }
@@ -167,7 +167,7 @@ func destinationOf(n chain.Network, a chain.Address) (destination, error) {
 // KeyAddress is the native SegWit address of a compressed public key (P2WPKH,
 // BIP-84).
 func KeyAddress(p *chaincfg.Params, key [KeyBytes]byte) chain.Address {
-	return destination{p2wpkh, address.Hash160(key[:])}.address(p)
+	return destination{p2wpkh, address.Hash160(key[:])}.toAddress(p)
 }
 
 // TaprootAddress is the address that the one key alone can spend from (P2TR without
@@ -177,7 +177,7 @@ func TaprootAddress(p *chaincfg.Params, key [KeyBytes]byte) (chain.Address, erro
 	if err != nil {
 		return "", fmt.Errorf("the public key of a taproot address: %w", err)
 	}
-	return destination{p2tr, schnorr.SerializePubKey(txscript.ComputeTaprootKeyNoScript(public))}.address(p), nil
+	return destination{p2tr, schnorr.SerializePubKey(txscript.ComputeTaprootKeyNoScript(public))}.toAddress(p), nil
 }
 
 const (
@@ -205,40 +205,40 @@ func Dust(script []byte) money.Amount {
 	return money.Units(uint64(dustRate * (valueBytes + length + len(script) + spend)))
 }
 
-// burnt tells whether nobody can spend from a destination.
-func (d destination) burnt() bool {
-	same := true
+// isUnspendable tells whether nobody can spend from a destination.
+func (d destination) isUnspendable() bool {
+	isUniform := true
 	for _, b := range d.hash {
-		same = same && b == d.hash[0]
+		isUniform = isUniform && b == d.hash[0]
 	}
 	switch {
-	case same && (d.hash[0] == 0 || d.hash[0] == 0xff):
+	case isUniform && (d.hash[0] == 0 || d.hash[0] == 0xff):
 		return true
 	case d.form == p2tr:
 		// Half of all 32 bytes are no point of the curve, and no key signs for those.
 		_, err := schnorr.ParsePubKey(d.hash)
-		return err != nil || bytes.Equal(d.hash, nobodysPoint)
+		return err != nil || bytes.Equal(d.hash, unspendablePoint)
 	case d.form == p2pkh || d.form == p2sh || d.form == p2wpkh:
-		return burntHashes[[hashBytes]byte(d.hash)]
+		return unspendableHashes[[hashBytes]byte(d.hash)]
 	}
 	return false
 }
 
-// nobodysPoint is the point H of BIP-341, made so that nobody knows its key.
-var nobodysPoint = []byte{
+// unspendablePoint is the point H of BIP-341, made so that nobody knows its key.
+var unspendablePoint = []byte{
 	0x50, 0x92, 0x9b, 0x74, 0xc1, 0xa0, 0x49, 0x54, 0xb7, 0x8b, 0x4b, 0x60, 0x35, 0xe9, 0x7a, 0x5e,
 	0x07, 0x8a, 0x5a, 0x0f, 0x28, 0xec, 0x96, 0xd5, 0x47, 0xbf, 0xee, 0x9a, 0xce, 0x80, 0x3a, 0xc0,
 }
 
-// burntHashes are the hashes behind addresses that were written as words, so that no
+// unspendableHashes are the hashes behind addresses that were written as words, so that no
 // key is known to give them.
-var burntHashes = func() map[[hashBytes]byte]bool {
+var unspendableHashes = func() map[[hashBytes]byte]bool {
 	all := map[[hashBytes]byte]bool{}
 	for _, a := range []string{
 		"1BitcoinEaterAddressDontSendf59kuE",
 		"1CounterpartyXXXXXXXXXXXXXXXUWLpVr",
 	} {
-		d, err := read(&chaincfg.MainNetParams, a)
+		d, err := parseDestination(&chaincfg.MainNetParams, a)
 		if err != nil {
 			panic("bitcointx: burn address " + a + ": " + err.Error())
 		}

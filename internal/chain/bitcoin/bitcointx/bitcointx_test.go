@@ -70,7 +70,7 @@ func TestAddressesStandForTheirScripts(t *testing.T) {
 		if _, err := Script(k.network, chain.Address(strings.ToUpper(k.address))); err == nil {
 			t.Errorf("Script(%s in capitals): got a script, want it refused: it was not parsed", k.address)
 		}
-		if got := (Grammar{k.network}).PaymentURI(chain.Address(k.address), ""); got != "bitcoin:"+k.address {
+		if got := (AddressCodec{k.network}).PaymentURI(chain.Address(k.address), ""); got != "bitcoin:"+k.address {
 			t.Errorf("PaymentURI: got %s, want the link of BIP-21", got)
 		}
 	}
@@ -219,8 +219,8 @@ func TestAddressesThatNobodyHoldsAreKnown(t *testing.T) {
 		{chain.Testnet, "mfWxJ45yp2SFn7UciZyNpvDKrzbhyfKrY8", burns},
 		{chain.Mainnet, "bc1qqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqq9e75rs", burns},
 		{chain.Mainnet, "bc1qqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqthqst8", burns},
-		{chain.Mainnet, string(destination{p2tr, nobodysPoint}.address(&chaincfg.MainNetParams)), burns},
-		{chain.Mainnet, string(destination{p2tr, bytes.Repeat([]byte{0x11}, 31)}.padded(5).address(&chaincfg.MainNetParams)), burns},
+		{chain.Mainnet, string(destination{p2tr, unspendablePoint}.toAddress(&chaincfg.MainNetParams)), burns},
+		{chain.Mainnet, string(destination{p2tr, bytes.Repeat([]byte{0x11}, 31)}.padded(5).toAddress(&chaincfg.MainNetParams)), burns},
 		{chain.Mainnet, "bc1p0xlxvlhemja6c4dqv22uapctqupfhlxm9h8z3k2e72q4k9hcz7vqzk5jj0", holds},
 		{chain.Mainnet, "1A1zP1eP5QGefi2DMPTfTL5SLmv7DivfNa", holds},
 		{chain.Mainnet, "bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t4", holds},
@@ -229,7 +229,7 @@ func TestAddressesThatNobodyHoldsAreKnown(t *testing.T) {
 		if err != nil {
 			t.Errorf("Parse(%s): got %v, want an address", c.address, err)
 		}
-		if got := (Grammar{c.network}).Burns(a); got != c.want {
+		if got := (AddressCodec{c.network}).IsUnspendable(a); got != c.want {
 			t.Errorf("Burns(%s): got %v, want %v", c.address, got, c.want)
 		}
 	}
@@ -239,7 +239,7 @@ func TestAddressesThatNobodyHoldsAreKnown(t *testing.T) {
 // it no point of the curve.
 func (d destination) padded(from byte) destination {
 	for b := from; ; b++ {
-		if p := (destination{d.form, append(bytes.Clone(d.hash), b)}); p.burnt() {
+		if p := (destination{d.form, append(bytes.Clone(d.hash), b)}); p.isUnspendable() {
 			return p
 		}
 	}
@@ -296,13 +296,13 @@ func FuzzWritten(f *testing.F) {
 				if form == p2wsh || form == p2tr {
 					d.hash = hash
 				}
-				got := d.address(n.params)
-				_, theirs, _, err := txscript.ExtractPkScriptAddrs(d.script(), n.params)
+				got := d.toAddress(n.params)
+				_, theirs, _, err := txscript.ExtractPkScriptAddrs(d.toScript(), n.params)
 				if err != nil || len(theirs) != 1 {
-					t.Fatalf("%x: got %v, %v, want one address", d.script(), theirs, err)
+					t.Fatalf("%x: got %v, %v, want one address", d.toScript(), theirs, err)
 				}
 				if want := theirs[0].EncodeAddress(); string(got) != want {
-					t.Fatalf("%x: got %s, want %s", d.script(), got, want)
+					t.Fatalf("%x: got %s, want %s", d.toScript(), got, want)
 				}
 			}
 		}

@@ -15,14 +15,14 @@ import (
 )
 
 const (
-	// supply is all the satoshi that there will ever be.
-	supply = 21_000_000 * 1_0000_0000
+	// satoshiSupply is all the satoshi that there will ever be.
+	satoshiSupply = 21_000_000 * 1_0000_0000
 	// InputsMax is how many coins one transaction of ours spends. The network would pass
 	// on seven times as many; a slot names each of them with its holder, and is stored,
 	// journaled and sent to the signer with every replacement.
 	InputsMax = 200
-	// PaysMax is how many payees one transaction of ours has, beside its change.
-	PaysMax = 100
+	// PayeesMax is how many payees one transaction of ours has, beside its change.
+	PayeesMax = 100
 )
 
 // outpoint names an output for ever.
@@ -49,17 +49,17 @@ func readOutpoint(s string) (outpoint, error) {
 	return o, nil
 }
 
-// OutpointOf is how a coin's place is written.
-func OutpointOf(tx chain.TxHash, n uint32) string { return fmt.Sprintf("%s:%d", tx, n) }
+// FormatOutpoint is how a coin's place is written.
+func FormatOutpoint(tx chain.TxHash, n uint32) string { return fmt.Sprintf("%s:%d", tx, n) }
 
-// ParseOutpoint reads what OutpointOf writes and nothing else.
+// ParseOutpoint reads what FormatOutpoint writes and nothing else.
 func ParseOutpoint(s string) (tx chain.TxHash, n uint32, err error) {
 	o, err := readOutpoint(s)
 	return chain.TxHash(o.tx.String()), o.n, err
 }
 
-// compare is the order of outputs: by the text of the transaction, then by their number.
-func (o outpoint) compare(p outpoint) int {
+// compareTo is the order of outputs: by the text of the transaction, then by their number.
+func (o outpoint) compareTo(p outpoint) int {
 	for i := range o.tx {
 		// Hashes are written from their last byte on.
 		if c := cmp.Compare(o.tx[len(o.tx)-1-i], p.tx[len(p.tx)-1-i]); c != 0 {
@@ -69,74 +69,74 @@ func (o outpoint) compare(p outpoint) int {
 	return cmp.Compare(o.n, p.n)
 }
 
-// Lease is the slot of a transaction: all that it spends, and where the rest comes back
+// SlotKey is the slot of a transaction: all that it spends, and where the rest comes back
 // to. Whatever replaces it in its slot spends the same coins and pays other fees out of
 // the rest. The amounts stand in it because a signature of native SegWit shows one
 // amount alone: who could sign two payloads of a slot with different ones could have a
 // fee signed that neither of them shows.
-type Lease struct {
-	Coins  []chain.Coin // by their outpoints, in order
+type SlotKey struct {
+	Inputs []chain.Output // by their outpoints, in order
 	Change chain.Address
 }
 
-// NewLease is the lease of coins, in any order. Error: there is none of these.
-func NewLease(n chain.Network, coins []chain.Coin, change chain.Address) (Lease, error) {
+// NewSlotKey is the lease of coins, in any order. Error: there is none of these.
+func NewSlotKey(n chain.Network, coins []chain.Output, change chain.Address) (SlotKey, error) {
 	type placed struct {
-		chain.Coin
+		chain.Output
 		at outpoint
 	}
-	all := make([]placed, len(coins))
+	ordered := make([]placed, len(coins))
 	for i, c := range coins {
-		at, err := readOutpoint(c.Outpoint)
+		point, err := readOutpoint(c.Outpoint)
 		if err != nil {
-			return Lease{}, err
+			return SlotKey{}, err
 		}
-		all[i] = placed{c, at}
+		ordered[i] = placed{c, point}
 	}
-	slices.SortFunc(all, func(a, b placed) int { return a.at.compare(b.at) })
-	l := Lease{Change: change}
-	for _, c := range all {
-		l.Coins = append(l.Coins, c.Coin)
+	slices.SortFunc(ordered, func(a, b placed) int { return a.at.compareTo(b.at) })
+	l := SlotKey{Change: change}
+	for _, c := range ordered {
+		l.Inputs = append(l.Inputs, c.Output)
 	}
-	return l, l.check(n)
+	return l, l.validate(n)
 }
 
-// check holds for every lease that is made or read here.
-func (l Lease) check(n chain.Network) error {
-	if len(l.Coins) == 0 {
+// validate holds for every lease that is made or read here.
+func (l SlotKey) validate(n chain.Network) error {
+	if len(l.Inputs) == 0 {
 		return errors.New("a lease has no coin")
 	}
-	if len(l.Coins) > InputsMax {
-		return fmt.Errorf("a lease has %d coins, and no transaction of ours spends more than %d", len(l.Coins), InputsMax)
+	if len(l.Inputs) > InputsMax {
+		return fmt.Errorf("a lease has %d coins, and no transaction of ours spends more than %d", len(l.Inputs), InputsMax)
 	}
-	if _, err := spendable(n, l.Change); err != nil {
+	if _, err := parseSpendable(n, l.Change); err != nil {
 		return fmt.Errorf("change: %w", err)
 	}
 	var sum uint64
-	var before outpoint
-	for i, c := range l.Coins {
-		at, err := readOutpoint(c.Outpoint)
+	var previous outpoint
+	for i, c := range l.Inputs {
+		point, err := readOutpoint(c.Outpoint)
 		if err != nil {
 			return err
 		}
-		if i > 0 && before.compare(at) >= 0 {
+		if i > 0 && previous.compareTo(point) >= 0 {
 			return fmt.Errorf("output %s is not behind the one before it", c.Outpoint)
 		}
-		before = at
+		previous = point
 		amount, ok := c.Amount.Uint64()
-		if !ok || amount == 0 || amount > supply-sum {
+		if !ok || amount == 0 || amount > satoshiSupply-sum {
 			return fmt.Errorf("output %s has %v satoshi", c.Outpoint, c.Amount)
 		}
 		sum += amount
-		if _, err := spendable(n, c.Holder); err != nil {
+		if _, err := parseSpendable(n, c.Owner); err != nil {
 			return fmt.Errorf("holder of %s: %w", c.Outpoint, err)
 		}
 	}
 	return nil
 }
 
-// spendable reads an address that a key of ours can spend from.
-func spendable(n chain.Network, a chain.Address) (destination, error) {
+// parseSpendable reads an address that a key of ours can spend from.
+func parseSpendable(n chain.Network, a chain.Address) (destination, error) {
 	d, err := destinationOf(n, a)
 	if err == nil && d.form != p2wpkh && d.form != p2tr {
 		err = fmt.Errorf("address %s is neither native SegWit of a key nor taproot", a)
@@ -145,10 +145,10 @@ func spendable(n chain.Network, a chain.Address) (destination, error) {
 }
 
 // Sum is what the coins hold, in satoshi.
-func (l Lease) Sum() money.Amount { return money.Units(l.sum()) }
+func (l SlotKey) Sum() money.Amount { return money.Units(l.inputSum()) }
 
-func (l Lease) sum() (sum uint64) {
-	for _, c := range l.Coins {
+func (l SlotKey) inputSum() (sum uint64) {
+	for _, c := range l.Inputs {
 		n, _ := c.Amount.Uint64()
 		sum += n
 	}
@@ -157,41 +157,41 @@ func (l Lease) sum() (sum uint64) {
 
 // String is the one text of the lease, as a slot has it: every coin, and the address of
 // the change, with a space between them.
-func (l Lease) String() string {
+func (l SlotKey) String() string {
 	var b strings.Builder
-	for _, c := range l.Coins {
-		fmt.Fprintf(&b, "%s:%v:%s ", c.Outpoint, c.Amount, c.Holder)
+	for _, c := range l.Inputs {
+		fmt.Fprintf(&b, "%s:%v:%s ", c.Outpoint, c.Amount, c.Owner)
 	}
 	return b.String() + string(l.Change)
 }
 
-// leaseBytesMax is above the text of any lease.
-const leaseBytesMax = InputsMax*(chainhash.MaxHashStringSize+addressBytesMax+40) + addressBytesMax
+// slotKeyBytesMax is above the text of any lease.
+const slotKeyBytesMax = InputsMax*(chainhash.MaxHashStringSize+addressBytesMax+40) + addressBytesMax
 
-// ParseLease reads what String writes and nothing else: of one set of coins there is one
+// ParseSlotKey reads what String writes and nothing else: of one set of coins there is one
 // text.
-func ParseLease(n chain.Network, text string) (Lease, error) {
-	if len(text) > leaseBytesMax {
-		return Lease{}, fmt.Errorf("a lease of %d bytes is longer than any", len(text))
+func ParseSlotKey(n chain.Network, text string) (SlotKey, error) {
+	if len(text) > slotKeyBytesMax {
+		return SlotKey{}, fmt.Errorf("a lease of %d bytes is longer than any", len(text))
 	}
 	words := strings.Split(text, " ")
-	l := Lease{Change: chain.Address(words[len(words)-1])}
+	l := SlotKey{Change: chain.Address(words[len(words)-1])}
 	for _, w := range words[:len(words)-1] {
 		parts := strings.Split(w, ":")
 		if len(parts) != 4 {
-			return Lease{}, fmt.Errorf("%.200q is no coin of a lease", w)
+			return SlotKey{}, fmt.Errorf("%.200q is no coin of a lease", w)
 		}
 		amount, err := money.Parse(parts[2])
 		if err != nil {
-			return Lease{}, fmt.Errorf("amount of %.100q: %w", w, err)
+			return SlotKey{}, fmt.Errorf("amount of %.100q: %w", w, err)
 		}
-		l.Coins = append(l.Coins, chain.Coin{Outpoint: parts[0] + ":" + parts[1], Holder: chain.Address(parts[3]), Amount: amount})
+		l.Inputs = append(l.Inputs, chain.Output{Outpoint: parts[0] + ":" + parts[1], Owner: chain.Address(parts[3]), Amount: amount})
 	}
-	if err := l.check(n); err != nil {
-		return Lease{}, err
+	if err := l.validate(n); err != nil {
+		return SlotKey{}, err
 	}
 	if l.String() != text {
-		return Lease{}, errors.New("a lease is not in its one form")
+		return SlotKey{}, errors.New("a lease is not in its one form")
 	}
 	return l, nil
 }

@@ -16,20 +16,20 @@ import (
 
 const (
 	txVersion = 2
-	// replaceable is the sequence number that lets a dearer transaction of the same coins
+	// rbfSequence is the sequence number that lets a dearer transaction of the same coins
 	// replace this one while it waits (BIP-125), and asks for no age of the coins.
-	replaceable = 0xffff_fffd
+	rbfSequence = 0xffff_fffd
 	lockTime    = 0 // any block may have it
 )
 
 // payloadMagic begins every payload.
 var payloadMagic = []byte("cfbt\x01")
 
-// networksByte are the networks by their byte in a payload.
-var networksByte = []chain.Network{chain.Mainnet, chain.Testnet, chain.Local}
+// payloadNetworks are the networks by their byte in a payload.
+var payloadNetworks = []chain.Network{chain.Mainnet, chain.Testnet, chain.Local}
 
-// Output is what a payee gets.
-type Output struct {
+// Payee is what a payee gets.
+type Payee struct {
 	To     chain.Address
 	Amount money.Amount // satoshi
 }
@@ -38,72 +38,72 @@ type Output struct {
 // what each coin holds and who holds it, and where the change goes even where there is
 // none, so that the whole lease is in it.
 type Tx struct {
-	Network chain.Network
-	Lease   Lease
-	Pays    []Output     // in this order; none is a cancel
-	Rest    money.Amount // what comes back to Lease.Change, behind the payees; zero where it would be dust
+	Network      chain.Network
+	SlotKey      SlotKey
+	Payees       []Payee      // in this order; none is a cancel
+	ChangeAmount money.Amount // what comes back to Lease.Change, behind the payees; zero where it would be dust
 }
 
-// checked is a transaction in numbers and scripts.
-type checked struct {
-	ins  []destination
-	back destination
-	outs []wire.TxOut
-	fee  uint64
+// validTx is a transaction in numbers and scripts.
+type validTx struct {
+	inputs  []destination
+	change  destination
+	outputs []wire.TxOut
+	fee     uint64
 }
 
-// check holds for every transaction that is written or read here.
-func (t Tx) check() (checked, error) {
-	var c checked
-	fail := func(format string, args ...any) (checked, error) { return checked{}, fmt.Errorf(format, args...) }
-	if err := t.Lease.check(t.Network); err != nil {
-		return checked{}, err
+// validate holds for every transaction that is written or read here.
+func (t Tx) validate() (validTx, error) {
+	var c validTx
+	fail := func(format string, args ...any) (validTx, error) { return validTx{}, fmt.Errorf(format, args...) }
+	if err := t.SlotKey.validate(t.Network); err != nil {
+		return validTx{}, err
 	}
-	for _, coin := range t.Lease.Coins {
-		d, err := spendable(t.Network, coin.Holder)
+	for _, coin := range t.SlotKey.Inputs {
+		d, err := parseSpendable(t.Network, coin.Owner)
 		if err != nil {
-			return checked{}, err
+			return validTx{}, err
 		}
-		c.ins = append(c.ins, d)
+		c.inputs = append(c.inputs, d)
 	}
 	var err error
-	if c.back, err = spendable(t.Network, t.Lease.Change); err != nil {
-		return checked{}, err
+	if c.change, err = parseSpendable(t.Network, t.SlotKey.Change); err != nil {
+		return validTx{}, err
 	}
-	if len(t.Pays) > PaysMax {
-		return fail("%d payees, and no transaction of ours has more than %d", len(t.Pays), PaysMax)
+	if len(t.Payees) > PayeesMax {
+		return fail("%d payees, and no transaction of ours has more than %d", len(t.Payees), PayeesMax)
 	}
-	left := t.Lease.sum()
-	pay := func(script []byte, amount money.Amount) error {
+	left := t.SlotKey.inputSum()
+	addOutput := func(script []byte, amount money.Amount) error {
 		n, ok := amount.Uint64()
-		if least, _ := Dust(script).Uint64(); !ok || n < least {
-			return fmt.Errorf("%v satoshi, and below %d the network does not pass it on", amount, least)
+		if minimum, _ := Dust(script).Uint64(); !ok || n < minimum {
+			return fmt.Errorf("%v satoshi, and below %d the network does not pass it on", amount, minimum)
 		}
 		if n > left {
 			return fmt.Errorf("the coins lack %d satoshi for it", n-left)
 		}
 		left -= n
-		c.outs = append(c.outs, wire.TxOut{Value: int64(n), PkScript: script})
+		c.outputs = append(c.outputs, wire.TxOut{Value: int64(n), PkScript: script})
 		return nil
 	}
-	for i, p := range t.Pays {
+	for i, p := range t.Payees {
 		d, err := destinationOf(t.Network, p.To)
-		if err == nil && p.To == t.Lease.Change {
+		if err == nil && p.To == t.SlotKey.Change {
 			err = errors.New("it pays the address of the change")
 		}
 		if err == nil {
-			err = pay(d.script(), p.Amount)
+			err = addOutput(d.toScript(), p.Amount)
 		}
 		if err != nil {
 			return fail("payment %d: %w", i, err)
 		}
 	}
-	if !t.Rest.IsZero() {
-		if err := pay(c.back.script(), t.Rest); err != nil {
+	if !t.ChangeAmount.IsZero() {
+		if err := addOutput(c.change.toScript(), t.ChangeAmount); err != nil {
 			return fail("change: %w", err)
 		}
 	}
-	if len(c.outs) == 0 {
+	if len(c.outputs) == 0 {
 		return fail("a transaction without outputs")
 	}
 	if left == 0 {
@@ -116,7 +116,7 @@ func (t Tx) check() (checked, error) {
 // Fee is what the coins hold beyond what the transaction pays, in satoshi: what it costs,
 // whichever of its outputs is ours. Zero where it is none of ours.
 func (t Tx) Fee() money.Amount {
-	c, err := t.check()
+	c, err := t.validate()
 	if err != nil {
 		return money.Zero
 	}
@@ -128,7 +128,7 @@ func (t Tx) Fee() money.Amount {
 const (
 	bytesWeight = 4
 	// Version, lock time, marker and flag, and two counts of one byte: those of inputs and
-	// outputs. InputsMax and PaysMax keep them so.
+	// outputs. InputsMax and PayeesMax keep them so.
 	emptyWeight = bytesWeight*(4+4+1+1) + 2
 	// An input names an output, has an empty script and a sequence number. The signature
 	// of ECDSA has its longest form and the key beside it.
@@ -150,7 +150,7 @@ func outputWeight(script []byte) int { return bytesWeight * (valueBytes + 1 + le
 
 // SpendWeight is what spending a coin of a holder adds to the weight of a transaction.
 func SpendWeight(n chain.Network, holder chain.Address) (int, error) {
-	d, err := spendable(n, holder)
+	d, err := parseSpendable(n, holder)
 	if err != nil {
 		return 0, err
 	}
@@ -166,40 +166,40 @@ func PayWeight(n chain.Network, to chain.Address) (int, error) {
 // EmptyWeight is what a transaction weighs without inputs and outputs.
 const EmptyWeight = emptyWeight
 
-// Size is virtual bytes of a weight: a quarter, rounded up.
-func Size(weight int) uint64 { return uint64(weight+bytesWeight-1) / bytesWeight }
+// VirtualSize is virtual bytes of a weight: a quarter, rounded up.
+func VirtualSize(weight int) uint64 { return uint64(weight+bytesWeight-1) / bytesWeight }
 
-func (c checked) weight() int {
+func (c validTx) totalWeight() int {
 	w := emptyWeight
-	for _, d := range c.ins {
+	for _, d := range c.inputs {
 		w += d.spendWeight()
 	}
-	for _, out := range c.outs {
+	for _, out := range c.outputs {
 		w += outputWeight(out.PkScript)
 	}
 	return w
 }
 
-// Size is what the transaction has with its signatures in their longest form, in virtual
+// VirtualSize is what the transaction has with its signatures in their longest form, in virtual
 // bytes: the network's own count is never higher. Zero where it is no transaction of ours.
-func (t Tx) Size() uint64 {
-	c, err := t.check()
+func (t Tx) VirtualSize() uint64 {
+	c, err := t.validate()
 	if err != nil {
 		return 0
 	}
-	return Size(c.weight())
+	return VirtualSize(c.totalWeight())
 }
 
-// kilo is how many virtual bytes a rate is for.
-const kilo = 1000
+// rateVBytes is how many virtual bytes a rate is for.
+const rateVBytes = 1000
 
 // RateMax is above every rate that is no mistake, in satoshi for a thousand virtual bytes:
 // nodes refuse what they are asked to send at more.
 const RateMax = 10_000_000
 
-// FeeOf is what so many virtual bytes cost at a rate of satoshi for a thousand, rounded
+// FeeAtRate is what so many virtual bytes cost at a rate of satoshi for a thousand, rounded
 // up, so that the rate is never missed.
-func FeeOf(size, rate uint64) uint64 { return (size*rate + kilo - 1) / kilo }
+func FeeAtRate(size, rate uint64) uint64 { return (size*rate + rateVBytes - 1) / rateVBytes }
 
 // Build is the transaction of payments in a slot: payees in order, and what the fee
 // leaves comes back as change. Without payments it is a cancel, and all comes back.
@@ -207,62 +207,62 @@ func FeeOf(size, rate uint64) uint64 { return (size*rate + kilo - 1) / kilo }
 // Of the fees Beside is what the transaction costs, to the satoshi, and TipCap the rate
 // that it has to come to, in satoshi for a thousand virtual bytes. So what replaces a
 // transaction of the slot for more costs just so much more, whatever its own size: that
-// is what nodes ask. Errors: *chain.ShortError, where what is left is neither nothing nor
+// is what nodes ask. Errors: *chain.InsufficientOutputsError, where what is left is neither nothing nor
 // worth being change; a payment of dust; fees below their own rate.
-func Build(n chain.Network, l Lease, ps []chain.Payment, f chain.Fees) (Tx, error) {
-	d, err := draftOf(n, l, ps, f)
+func Build(n chain.Network, l SlotKey, ps []chain.Payment, f chain.Fees) (Tx, error) {
+	d, err := newDraft(n, l, ps, f)
 	if err != nil {
 		return Tx{}, err
 	}
-	fee, ok := f.Beside.Uint64()
-	if !ok || fee > supply {
-		return Tx{}, fmt.Errorf("a fee of %v satoshi is more than there are", f.Beside)
+	fee, ok := f.NonGas.Uint64()
+	if !ok || fee > satoshiSupply {
+		return Tx{}, fmt.Errorf("a fee of %v satoshi is more than there are", f.NonGas)
 	}
-	if d.left == fee && len(ps) > 0 {
-		return d.tx(n, l, fee, 0)
+	if d.remaining == fee && len(ps) > 0 {
+		return d.toTx(n, l, fee, 0)
 	}
-	if d.left < fee+d.dust {
-		return Tx{}, &chain.ShortError{By: money.Units(fee + d.dust - d.left)}
+	if d.remaining < fee+d.dust {
+		return Tx{}, &chain.InsufficientOutputsError{Missing: money.Units(fee + d.dust - d.remaining)}
 	}
-	return d.tx(n, l, fee, d.left-fee)
+	return d.toTx(n, l, fee, d.remaining-fee)
 }
 
-// Fit is what fees become for the transaction of a slot: the same rate, its own size and
+// FitFees is what fees become for the transaction of a slot: the same rate, its own size and
 // what it costs at that. What would be dust as change is part of that. Errors: those of
 // Build.
-func Fit(n chain.Network, l Lease, ps []chain.Payment, f chain.Fees) (chain.Fees, error) {
-	d, err := draftOf(n, l, ps, f)
+func FitFees(n chain.Network, l SlotKey, ps []chain.Payment, f chain.Fees) (chain.Fees, error) {
+	d, err := newDraft(n, l, ps, f)
 	if err != nil {
 		return chain.Fees{}, err
 	}
-	fee := FeeOf(Size(d.weight+d.change), d.rate)
-	if d.left < fee+d.dust {
-		without := FeeOf(Size(d.weight), d.rate)
+	fee := FeeAtRate(VirtualSize(d.weight+d.changeWeight), d.rate)
+	if d.remaining < fee+d.dust {
+		changelessFee := FeeAtRate(VirtualSize(d.weight), d.rate)
 		switch {
 		case len(ps) == 0:
-			return chain.Fees{}, &chain.ShortError{By: money.Units(fee + d.dust - d.left)}
-		case d.left < without:
-			return chain.Fees{}, &chain.ShortError{By: money.Units(without - d.left)}
+			return chain.Fees{}, &chain.InsufficientOutputsError{Missing: money.Units(fee + d.dust - d.remaining)}
+		case d.remaining < changelessFee:
+			return chain.Fees{}, &chain.InsufficientOutputsError{Missing: money.Units(changelessFee - d.remaining)}
 		}
-		fee = d.left
+		fee = d.remaining
 	}
-	fit := chain.Fees{TipCap: f.TipCap, Beside: money.Units(fee)}
+	fit := chain.Fees{TipCap: f.TipCap, NonGas: money.Units(fee)}
 	t, err := Build(n, l, ps, fit)
-	fit.GasLimit = t.Size()
+	fit.GasLimit = t.VirtualSize()
 	return fit, err
 }
 
 // A draft is a transaction without its fee and its change.
 type draft struct {
-	pays   []Output
-	left   uint64 // what the coins hold beyond the payments
-	rate   uint64
-	weight int
-	change int    // what the change would weigh
-	dust   uint64 // the least that it would have to be
+	payees       []Payee
+	remaining    uint64 // what the coins hold beyond the payments
+	rate         uint64
+	weight       int
+	changeWeight int    // what the change would weigh
+	dust         uint64 // the least that it would have to be
 }
 
-func draftOf(n chain.Network, l Lease, ps []chain.Payment, f chain.Fees) (draft, error) {
+func newDraft(n chain.Network, l SlotKey, ps []chain.Payment, f chain.Fees) (draft, error) {
 	d := draft{weight: emptyWeight}
 	var ok bool
 	d.rate, ok = f.TipCap.Uint64()
@@ -272,11 +272,11 @@ func draftOf(n chain.Network, l Lease, ps []chain.Payment, f chain.Fees) (draft,
 	case !f.FeeCap.IsZero():
 		return d, fmt.Errorf("a fee cap of %v, and what it costs stands beside it here", f.FeeCap)
 	}
-	if err := l.check(n); err != nil {
+	if err := l.validate(n); err != nil {
 		return d, err
 	}
-	for _, c := range l.Coins {
-		holder, err := spendable(n, c.Holder)
+	for _, c := range l.Inputs {
+		holder, err := parseSpendable(n, c.Owner)
 		if err != nil {
 			return d, err
 		}
@@ -285,7 +285,7 @@ func draftOf(n chain.Network, l Lease, ps []chain.Payment, f chain.Fees) (draft,
 	var paid uint64
 	for i, p := range ps {
 		amount, ok := p.Amount.Uint64()
-		if !ok || amount > supply-paid {
+		if !ok || amount > satoshiSupply-paid {
 			return d, fmt.Errorf("payment %d: %v satoshi are more than there are", i, p.Amount)
 		}
 		if p.Contract != "" {
@@ -296,63 +296,63 @@ func draftOf(n chain.Network, l Lease, ps []chain.Payment, f chain.Fees) (draft,
 			return d, fmt.Errorf("payment %d: %w", i, err)
 		}
 		paid, d.weight = paid+amount, d.weight+w
-		d.pays = append(d.pays, Output{p.To, p.Amount})
+		d.payees = append(d.payees, Payee{p.To, p.Amount})
 	}
-	back, err := Script(n, l.Change)
+	changeScript, err := Script(n, l.Change)
 	if err != nil {
 		return d, err
 	}
-	d.change = outputWeight(back)
-	d.dust, _ = Dust(back).Uint64()
-	sum := l.sum()
+	d.changeWeight = outputWeight(changeScript)
+	d.dust, _ = Dust(changeScript).Uint64()
+	sum := l.inputSum()
 	if sum < paid {
-		return d, &chain.ShortError{By: money.Units(paid - sum + FeeOf(Size(d.weight), d.rate))}
+		return d, &chain.InsufficientOutputsError{Missing: money.Units(paid - sum + FeeAtRate(VirtualSize(d.weight), d.rate))}
 	}
-	d.left = sum - paid
+	d.remaining = sum - paid
 	return d, nil
 }
 
-// tx is the transaction with its fee, and with what comes back.
-func (d draft) tx(n chain.Network, l Lease, fee, rest uint64) (Tx, error) {
-	t := Tx{Network: n, Lease: Lease{slices.Clone(l.Coins), l.Change}, Pays: d.pays, Rest: money.Units(rest)}
-	c, err := t.check()
+// toTx is the transaction with its fee, and with what comes back.
+func (d draft) toTx(n chain.Network, l SlotKey, fee, change uint64) (Tx, error) {
+	t := Tx{Network: n, SlotKey: SlotKey{slices.Clone(l.Inputs), l.Change}, Payees: d.payees, ChangeAmount: money.Units(change)}
+	c, err := t.validate()
 	if err != nil {
 		return Tx{}, err
 	}
-	if w := c.weight(); w > weightMax {
+	if w := c.totalWeight(); w > weightMax {
 		return Tx{}, fmt.Errorf("it weighs %d, and above %d the network does not pass it on", w, weightMax)
-	} else if least := FeeOf(Size(w), d.rate); fee < least {
-		return Tx{}, fmt.Errorf("it costs %d satoshi at that rate, and the fees allow %d", least, fee)
+	} else if minimum := FeeAtRate(VirtualSize(w), d.rate); fee < minimum {
+		return Tx{}, fmt.Errorf("it costs %d satoshi at that rate, and the fees allow %d", minimum, fee)
 	}
 	return t, nil
 }
 
 // Payload encodes the transaction: all of it, and what the network does not see.
 func (t Tx) Payload() ([]byte, error) {
-	c, err := t.check()
+	c, err := t.validate()
 	if err != nil {
 		return nil, err
 	}
-	b := append(slices.Clone(payloadMagic), byte(slices.Index(networksByte, t.Network)))
+	b := append(slices.Clone(payloadMagic), byte(slices.Index(payloadNetworks, t.Network)))
 	b = binary.LittleEndian.AppendUint32(b, txVersion)
-	b = binary.LittleEndian.AppendUint32(b, replaceable)
+	b = binary.LittleEndian.AppendUint32(b, rbfSequence)
 	b = binary.LittleEndian.AppendUint32(b, lockTime)
 	script := func(s []byte) { b = append(append(b, byte(len(s))), s...) }
-	script(c.back.script())
-	b = append(b, byte(len(c.ins)))
-	for i, d := range c.ins {
-		coin := t.Lease.Coins[i]
-		at, err := readOutpoint(coin.Outpoint)
+	script(c.change.toScript())
+	b = append(b, byte(len(c.inputs)))
+	for i, d := range c.inputs {
+		coin := t.SlotKey.Inputs[i]
+		point, err := readOutpoint(coin.Outpoint)
 		if err != nil {
 			return nil, err
 		}
 		amount, _ := coin.Amount.Uint64()
-		b = binary.LittleEndian.AppendUint32(append(b, at.tx[:]...), at.n)
+		b = binary.LittleEndian.AppendUint32(append(b, point.tx[:]...), point.n)
 		b = binary.LittleEndian.AppendUint64(b, amount)
-		script(d.script())
+		script(d.toScript())
 	}
-	b = append(b, byte(len(c.outs)))
-	for _, out := range c.outs {
+	b = append(b, byte(len(c.outputs)))
+	for _, out := range c.outputs {
 		b = binary.LittleEndian.AppendUint64(b, uint64(out.Value))
 		script(out.PkScript)
 	}
@@ -360,7 +360,7 @@ func (t Tx) Payload() ([]byte, error) {
 }
 
 // PayloadBytesMax is above the payload of any transaction.
-const PayloadBytesMax = 64 + InputsMax*(chainhash.HashSize+4+8+1+34) + (PaysMax+1)*(8+1+34)
+const PayloadBytesMax = 64 + InputsMax*(chainhash.HashSize+4+8+1+34) + (PayeesMax+1)*(8+1+34)
 
 // Decode reads a payload. Every payload that it reads is what Payload would write of the
 // result; anything unusual is an error.
@@ -369,60 +369,60 @@ func Decode(payload []byte) (Tx, error) {
 		return Tx{}, fmt.Errorf("transaction has %d bytes, more than any of ours", len(payload))
 	}
 	r := &reader{b: payload}
-	if string(r.take(len(payloadMagic))) != string(payloadMagic) {
+	if string(r.takeBytes(len(payloadMagic))) != string(payloadMagic) {
 		return Tx{}, errors.New("not a transaction of Bitcoin")
 	}
-	network := int(r.byte())
-	if network >= len(networksByte) {
+	network := int(r.takeByte())
+	if network >= len(payloadNetworks) {
 		return Tx{}, fmt.Errorf("transaction is of network %d, which there is not", network)
 	}
-	t := Tx{Network: networksByte[network]}
+	t := Tx{Network: payloadNetworks[network]}
 	params, err := Params(t.Network)
 	if err != nil {
 		return Tx{}, err
 	}
-	version, sequence, lock := r.uint32(), r.uint32(), r.uint32()
-	if version != txVersion || sequence != replaceable || lock != lockTime {
+	version, sequence, lock := r.takeUint32(), r.takeUint32(), r.takeUint32()
+	if version != txVersion || sequence != rbfSequence || lock != lockTime {
 		return Tx{}, fmt.Errorf("transaction has version %d, sequence %#x and lock time %d, not those of ours", version, sequence, lock)
 	}
 	address := func() chain.Address {
-		s := r.take(int(r.byte()))
+		s := r.takeBytes(int(r.takeByte()))
 		a, ok := AddressOf(params, s)
 		if !ok {
 			r.fail(fmt.Errorf("script %x has no address", s))
 		}
 		return a
 	}
-	t.Lease.Change = address()
-	for range r.byte() {
-		at := outpoint{chainhash.Hash(r.take(chainhash.HashSize)), r.uint32()}
-		c := chain.Coin{Outpoint: at.String(), Amount: money.Units(r.uint64())}
-		if c.Holder = address(); r.err != nil {
+	t.SlotKey.Change = address()
+	for range r.takeByte() {
+		point := outpoint{chainhash.Hash(r.takeBytes(chainhash.HashSize)), r.takeUint32()}
+		c := chain.Output{Outpoint: point.String(), Amount: money.Units(r.takeUint64())}
+		if c.Owner = address(); r.err != nil {
 			break
 		}
-		t.Lease.Coins = append(t.Lease.Coins, c)
+		t.SlotKey.Inputs = append(t.SlotKey.Inputs, c)
 	}
-	outs := int(r.byte())
+	outs := int(r.takeByte())
 	for i := range outs {
-		amount := money.Units(r.uint64())
+		amount := money.Units(r.takeUint64())
 		to := address()
 		if r.err != nil {
 			break
 		}
-		if i == outs-1 && to == t.Lease.Change {
-			t.Rest = amount
+		if i == outs-1 && to == t.SlotKey.Change {
+			t.ChangeAmount = amount
 			break
 		}
-		t.Pays = append(t.Pays, Output{to, amount})
+		t.Payees = append(t.Payees, Payee{to, amount})
 	}
 	if r.err != nil {
 		return Tx{}, r.err
 	}
-	again, err := t.Payload()
+	encoded, err := t.Payload()
 	if err != nil {
 		return Tx{}, err
 	}
-	if !bytes.Equal(again, payload) {
+	if !bytes.Equal(encoded, payload) {
 		return Tx{}, errors.New("transaction is not in the one form that ours have")
 	}
 	return t, nil
@@ -431,49 +431,49 @@ func Decode(payload []byte) (Tx, error) {
 // Unsigned is the transaction as the network has it, without its signatures, and what it
 // spends, in order.
 func (t Tx) Unsigned() (*wire.MsgTx, []wire.TxOut, error) {
-	c, err := t.check()
+	c, err := t.validate()
 	if err != nil {
 		return nil, nil, err
 	}
 	tx := wire.NewMsgTx(txVersion)
 	tx.LockTime = lockTime
-	spent := make([]wire.TxOut, len(c.ins))
-	for i, coin := range t.Lease.Coins {
-		at, err := readOutpoint(coin.Outpoint)
+	spent := make([]wire.TxOut, len(c.inputs))
+	for i, coin := range t.SlotKey.Inputs {
+		point, err := readOutpoint(coin.Outpoint)
 		if err != nil {
 			return nil, nil, err
 		}
-		in := wire.NewTxIn(wire.NewOutPoint(&at.tx, at.n), nil, nil)
-		in.Sequence = replaceable
-		tx.AddTxIn(in)
+		input := wire.NewTxIn(wire.NewOutPoint(&point.tx, point.n), nil, nil)
+		input.Sequence = rbfSequence
+		tx.AddTxIn(input)
 		amount, _ := coin.Amount.Uint64()
-		spent[i] = wire.TxOut{Value: int64(amount), PkScript: c.ins[i].script()}
+		spent[i] = wire.TxOut{Value: int64(amount), PkScript: c.inputs[i].toScript()}
 	}
-	for i := range c.outs {
-		tx.AddTxOut(&c.outs[i])
+	for i := range c.outputs {
+		tx.AddTxOut(&c.outputs[i])
 	}
 	return tx, spent, nil
 }
 
-// DoesPay tells whether a transaction makes exactly these payments, in order, or what
+// CheckPayments tells whether a transaction makes exactly these payments, in order, or what
 // differs. Who pays is not in it: see the lease.
-func (t Tx) DoesPay(ps []chain.Payment) error {
-	if len(ps) == 0 || len(t.Pays) != len(ps) {
-		return fmt.Errorf("it pays %d payees, not %d", len(t.Pays), len(ps))
+func (t Tx) CheckPayments(ps []chain.Payment) error {
+	if len(ps) == 0 || len(t.Payees) != len(ps) {
+		return fmt.Errorf("it pays %d payees, not %d", len(t.Payees), len(ps))
 	}
 	for i, p := range ps {
-		if o := t.Pays[i]; o.To != p.To || o.Amount != p.Amount || p.Contract != "" {
+		if o := t.Payees[i]; o.To != p.To || o.Amount != p.Amount || p.Contract != "" {
 			return fmt.Errorf("it pays %v to %s where %v of %q to %s is due", o.Amount, o.To, p.Amount, p.Contract, p.To)
 		}
 	}
 	return nil
 }
 
-// DoesCancel tells whether a transaction gives all that it spends back, but for the fee,
+// CheckCancel tells whether a transaction gives all that it spends back, but for the fee,
 // or what else it does.
-func (t Tx) DoesCancel() error {
-	if len(t.Pays) != 0 {
-		return fmt.Errorf("it pays %d payees", len(t.Pays))
+func (t Tx) CheckCancel() error {
+	if len(t.Payees) != 0 {
+		return fmt.Errorf("it pays %d payees", len(t.Payees))
 	}
 	return nil
 }
@@ -490,7 +490,7 @@ func (r *reader) fail(err error) {
 	}
 }
 
-func (r *reader) take(n int) []byte {
+func (r *reader) takeBytes(n int) []byte {
 	if n > len(r.b) {
 		r.fail(errors.New("transaction ends too early"))
 		r.b = nil
@@ -501,6 +501,6 @@ func (r *reader) take(n int) []byte {
 	return out
 }
 
-func (r *reader) byte() byte     { return r.take(1)[0] }
-func (r *reader) uint32() uint32 { return binary.LittleEndian.Uint32(r.take(4)) }
-func (r *reader) uint64() uint64 { return binary.LittleEndian.Uint64(r.take(8)) }
+func (r *reader) takeByte() byte     { return r.takeBytes(1)[0] }
+func (r *reader) takeUint32() uint32 { return binary.LittleEndian.Uint32(r.takeBytes(4)) }
+func (r *reader) takeUint64() uint64 { return binary.LittleEndian.Uint64(r.takeBytes(8)) }

@@ -38,16 +38,16 @@ func keyOf(t testing.TB, n byte) (*btcec.PrivateKey, chain.Address, chain.Addres
 func segwitOf(t testing.TB, n byte) chain.Address { _, a, _ := keyOf(t, n); return a }
 
 // coinOf is output n of the transaction whose hash repeats a digit.
-func coinOf(digit string, n uint32, amount uint64, holder chain.Address) chain.Coin {
-	return chain.Coin{Outpoint: OutpointOf(chain.TxHash(strings.Repeat(digit, 64)), n), Holder: holder, Amount: money.Units(amount)}
+func coinOf(digit string, n uint32, amount uint64, holder chain.Address) chain.Output {
+	return chain.Output{Outpoint: FormatOutpoint(chain.TxHash(strings.Repeat(digit, 64)), n), Owner: holder, Amount: money.Units(amount)}
 }
 
 // lease is one of two coins, of native SegWit and of taproot.
-func lease(t testing.TB) Lease {
+func lease(t testing.TB) SlotKey {
 	t.Helper()
 	_, a, _ := keyOf(t, 1)
 	_, _, b := keyOf(t, 2)
-	l, err := NewLease(local, []chain.Coin{coinOf("b", 0, 70_000, b), coinOf("a", 7, 50_000, a)}, segwitOf(t, 3))
+	l, err := NewSlotKey(local, []chain.Output{coinOf("b", 0, 70_000, b), coinOf("a", 7, 50_000, a)}, segwitOf(t, 3))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,30 +59,30 @@ func pay(to chain.Address, amount uint64) chain.Payment {
 }
 
 func feesOf(rate, most uint64) chain.Fees {
-	return chain.Fees{TipCap: money.Units(rate), Beside: money.Units(most)}
+	return chain.Fees{TipCap: money.Units(rate), NonGas: money.Units(most)}
 }
 
 // built is what is built at a rate, with its own fees.
-func built(l Lease, ps []chain.Payment, rate uint64) (Tx, error) {
-	fees, err := Fit(l.network(), l, ps, feesOf(rate, 0))
+func built(l SlotKey, ps []chain.Payment, rate uint64) (Tx, error) {
+	fees, err := FitFees(l.network(), l, ps, feesOf(rate, 0))
 	if err != nil {
 		return Tx{}, err
 	}
 	return Build(l.network(), l, ps, fees)
 }
 
-func (Lease) network() chain.Network { return local }
+func (SlotKey) network() chain.Network { return local }
 
 func TestOneSetOfCoinsHasOneText(t *testing.T) {
 	t.Parallel()
 	l := lease(t)
 	text := l.String()
-	want := strings.Repeat("a", 64) + ":7:50000:" + string(l.Coins[0].Holder) + " " + strings.Repeat("b", 64) + ":0:70000:" + string(l.Coins[1].Holder) + " " + string(l.Change)
+	want := strings.Repeat("a", 64) + ":7:50000:" + string(l.Inputs[0].Owner) + " " + strings.Repeat("b", 64) + ":0:70000:" + string(l.Inputs[1].Owner) + " " + string(l.Change)
 	if text != want || l.Sum() != money.Units(120_000) {
 		t.Errorf("got %q of %v, want %q", text, l.Sum(), want)
 	}
-	again, err := ParseLease(local, text)
-	if err != nil || again.String() != text || !slices.Equal(again.Coins, l.Coins) || again.Change != l.Change {
+	again, err := ParseSlotKey(local, text)
+	if err != nil || again.String() != text || !slices.Equal(again.Inputs, l.Inputs) || again.Change != l.Change {
 		t.Errorf("got %+v, %v, want %+v", again, err, l)
 	}
 	words := strings.Split(text, " ")
@@ -104,28 +104,28 @@ func TestOneSetOfCoinsHasOneText(t *testing.T) {
 		"a short hash":      text[1:],
 		"capital holder":    strings.ToUpper(text),
 		"another network":   strings.ReplaceAll(text, "bcrt1", "bc1"),
-		"a hash's holder":   strings.Replace(text, string(l.Coins[0].Holder), "mipcBbFg9gMiCh81Kj8tqqdgoZub1ZJRfn", 1),
+		"a hash's holder":   strings.Replace(text, string(l.Inputs[0].Owner), "mipcBbFg9gMiCh81Kj8tqqdgoZub1ZJRfn", 1),
 		"a script's change": words[0] + " " + words[1] + " 2MzQwSSnBHWHqSAqtTVQ6v47XtaisrJa1Vc",
 	} {
-		if l, err := ParseLease(local, bad); err == nil {
+		if l, err := ParseSlotKey(local, bad); err == nil {
 			t.Errorf("%s: got %+v, want an error", name, l)
 		}
 	}
-	if _, err := ParseLease(chain.Mainnet, text); err == nil {
+	if _, err := ParseSlotKey(chain.Mainnet, text); err == nil {
 		t.Error("on the main network: got no error")
 	}
-	var many []chain.Coin
+	var many []chain.Output
 	for i := range uint32(InputsMax + 1) {
 		many = append(many, coinOf("a", i, 1000, l.Change))
 	}
-	if _, err := NewLease(local, many, l.Change); err == nil {
+	if _, err := NewSlotKey(local, many, l.Change); err == nil {
 		t.Error("too many coins: got no error")
 	}
-	most, err := NewLease(local, many[1:], l.Change)
+	most, err := NewSlotKey(local, many[1:], l.Change)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if again, err := ParseLease(local, most.String()); err != nil || again.String() != most.String() {
+	if again, err := ParseSlotKey(local, most.String()); err != nil || again.String() != most.String() {
 		t.Errorf("as many as there may be: got %v, want them read", err)
 	}
 }
@@ -134,7 +134,7 @@ func TestWhatIsBuiltPaysInOrderAndKeepsTheRest(t *testing.T) {
 	t.Parallel()
 	l := lease(t)
 	two := []chain.Payment{pay(segwitOf(t, 9), 40_000), pay("mipcBbFg9gMiCh81Kj8tqqdgoZub1ZJRfn", 20_000)}
-	fit, err := Fit(local, l, two, feesOf(10_000, 1))
+	fit, err := FitFees(local, l, two, feesOf(10_000, 1))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -143,18 +143,18 @@ func TestWhatIsBuiltPaysInOrderAndKeepsTheRest(t *testing.T) {
 		t.Fatal(err)
 	}
 	fee, _ := tx.Fee().Uint64()
-	rest, _ := tx.Rest.Uint64()
-	if fee != FeeOf(tx.Size(), 10_000) || rest != 120_000-60_000-fee || tx.DoesPay(two) != nil {
+	rest, _ := tx.ChangeAmount.Uint64()
+	if fee != FeeAtRate(tx.VirtualSize(), 10_000) || rest != 120_000-60_000-fee || tx.CheckPayments(two) != nil {
 		t.Errorf("got %+v for %d, want both paid and the rest back", tx, fee)
 	}
-	if fit.GasLimit != tx.Size() || fit.Beside != tx.Fee() || fit.TipCap != money.Units(10_000) {
-		t.Errorf("fees: got %+v, want %d bytes for %d", fit, tx.Size(), fee)
+	if fit.GasLimit != tx.VirtualSize() || fit.NonGas != tx.Fee() || fit.TipCap != money.Units(10_000) {
+		t.Errorf("fees: got %+v, want %d bytes for %d", fit, tx.VirtualSize(), fee)
 	}
-	if tx.DoesPay(two[:1]) == nil {
+	if tx.CheckPayments(two[:1]) == nil {
 		t.Error("got two payments taken for the first of them")
 	}
 	slices.Reverse(two)
-	if tx.DoesPay(two) == nil || tx.DoesPay(nil) == nil || tx.DoesCancel() == nil {
+	if tx.CheckPayments(two) == nil || tx.CheckPayments(nil) == nil || tx.CheckCancel() == nil {
 		t.Error("got other payments taken for those")
 	}
 	// The fee is what the fees say, not less than their rate and no satoshi more.
@@ -167,25 +167,25 @@ func TestWhatIsBuiltPaysInOrderAndKeepsTheRest(t *testing.T) {
 
 	// What would be dust as change is left to the fee: worth it, and one less.
 	least, _ := Dust(must(t, l.Change)).Uint64()
-	var short *chain.ShortError
+	var short *chain.InsufficientOutputsError
 	for _, c := range []struct{ more, rest uint64 }{{rest - least, least}, {rest - least + 1, 0}} {
 		ps := []chain.Payment{pay(segwitOf(t, 9), 40_000+c.more), two[0]}
-		fit, err := Fit(local, l, ps, feesOf(10_000, 0))
+		fit, err := FitFees(local, l, ps, feesOf(10_000, 0))
 		if err != nil {
 			t.Fatal(err)
 		}
 		tx, err := Build(local, l, ps, fit)
-		if err != nil || tx.Rest != money.Units(c.rest) || tx.Fee() != fit.Beside {
-			t.Errorf("got %v back for %v (%v), want %d for %v", tx.Rest, tx.Fee(), err, c.rest, fit.Beside)
+		if err != nil || tx.ChangeAmount != money.Units(c.rest) || tx.Fee() != fit.NonGas {
+			t.Errorf("got %v back for %v (%v), want %d for %v", tx.ChangeAmount, tx.Fee(), err, c.rest, fit.NonGas)
 		}
-		fit.Beside = money.Units(fee + 1)
+		fit.NonGas = money.Units(fee + 1)
 		if tx, err := Build(local, l, ps, fit); !errors.As(err, &short) {
 			t.Errorf("a fee that leaves dust: got %+v, %v, want what is missing", tx, err)
 		}
 	}
 
 	cancel, err := built(l, nil, 10_000)
-	if err != nil || cancel.DoesCancel() != nil || cancel.Rest == money.Zero || len(cancel.Pays) != 0 {
+	if err != nil || cancel.CheckCancel() != nil || cancel.ChangeAmount == money.Zero || len(cancel.Payees) != 0 {
 		t.Errorf("a cancel: got %+v, %v, want all of it back", cancel, err)
 	}
 	if _, err := Build(local, l, nil, feesOf(10_000, 120_000)); !errors.As(err, &short) {
@@ -193,8 +193,8 @@ func TestWhatIsBuiltPaysInOrderAndKeepsTheRest(t *testing.T) {
 	}
 
 	nothing := []chain.Payment{pay(segwitOf(t, 9), 119_999)}
-	size := Size(emptyWeight + keyWeight + taprootWeight + outputWeight(must(t, l.Change)))
-	if _, err := Fit(local, l, nothing, feesOf(10_000, 0)); !errors.As(err, &short) || short.By != money.Units(FeeOf(size, 10_000)-1) {
+	size := VirtualSize(emptyWeight + keyWeight + taprootWeight + outputWeight(must(t, l.Change)))
+	if _, err := FitFees(local, l, nothing, feesOf(10_000, 0)); !errors.As(err, &short) || short.Missing != money.Units(FeeAtRate(size, 10_000)-1) {
 		t.Errorf("nothing left for the fee: got %v, want what is missing", err)
 	}
 	if _, err := built(l, []chain.Payment{pay(segwitOf(t, 9), 130_000)}, 10_000); !errors.As(err, &short) {
@@ -212,8 +212,8 @@ func TestWhatIsBuiltPaysInOrderAndKeepsTheRest(t *testing.T) {
 		"more than all":        {[]chain.Payment{{To: segwitOf(t, 9), Amount: money.MustParse("340282366920938463463374607431768211456")}}, feesOf(1000, 10_000)},
 		"for nothing":          {two, feesOf(0, 10_000)},
 		"at no rate":           {two, feesOf(RateMax+1, 10_000)},
-		"with two fees":        {two, chain.Fees{TipCap: money.Units(1000), FeeCap: money.Units(1000), Beside: money.Units(10_000)}},
-		"too many":             {slices.Repeat(two, PaysMax), feesOf(1000, 10_000)},
+		"with two fees":        {two, chain.Fees{TipCap: money.Units(1000), FeeCap: money.Units(1000), NonGas: money.Units(10_000)}},
+		"too many":             {slices.Repeat(two, PayeesMax), feesOf(1000, 10_000)},
 		"a cancel for it all":  {nil, feesOf(RateMax, 1_000_000)},
 		"more fee than allows": {two, feesOf(100_000, 1000)},
 	} {
@@ -245,7 +245,7 @@ func TestAPayloadSaysAllOfATransaction(t *testing.T) {
 			t.Fatal(err)
 		}
 		again, err := Decode(payload)
-		if err != nil || fmt.Sprint(again) != fmt.Sprint(tx) || again.Lease.String() != l.String() {
+		if err != nil || fmt.Sprint(again) != fmt.Sprint(tx) || again.SlotKey.String() != l.String() {
 			t.Errorf("got %+v, %v, want %+v", again, err, tx)
 		}
 		for i := range payload {
@@ -265,16 +265,16 @@ func TestAPayloadSaysAllOfATransaction(t *testing.T) {
 		}
 	}
 	// The largest fits where payloads have to fit.
-	var coins []chain.Coin
+	var coins []chain.Output
 	_, _, taproot := keyOf(t, 2)
 	for i := range uint32(InputsMax) {
 		coins = append(coins, coinOf("a", i, 100_000, taproot))
 	}
-	most, err := NewLease(local, coins, taproot)
+	most, err := NewSlotKey(local, coins, taproot)
 	if err != nil {
 		t.Fatal(err)
 	}
-	tx, err := built(most, slices.Repeat([]chain.Payment{pay("bcrt1qw508d6qejxtdg4y5r3zarvary0c5xw7kygt080", 1000)}, PaysMax), 1000)
+	tx, err := built(most, slices.Repeat([]chain.Payment{pay("bcrt1qw508d6qejxtdg4y5r3zarvary0c5xw7kygt080", 1000)}, PayeesMax), 1000)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -308,17 +308,17 @@ func FuzzEveryPayloadThatIsReadIsWrittenAgain(f *testing.F) {
 		if err != nil || !bytes.Equal(again, payload) {
 			t.Fatalf("got %x, %v, want %x", again, err, payload)
 		}
-		if l, err := ParseLease(tx.Network, tx.Lease.String()); err != nil || l.String() != tx.Lease.String() {
-			t.Fatalf("lease: got %+v, %v, want %+v", l, err, tx.Lease)
+		if l, err := ParseSlotKey(tx.Network, tx.SlotKey.String()); err != nil || l.String() != tx.SlotKey.String() {
+			t.Fatalf("lease: got %+v, %v, want %+v", l, err, tx.SlotKey)
 		}
-		if _, spends, err := tx.spends(); err != nil || len(spends) != len(tx.Lease.Coins) {
-			t.Fatalf("got %d to sign, %v, want %d", len(spends), err, len(tx.Lease.Coins))
+		if _, spends, err := tx.signingInputs(); err != nil || len(spends) != len(tx.SlotKey.Inputs) {
+			t.Fatalf("got %d to sign, %v, want %d", len(spends), err, len(tx.SlotKey.Inputs))
 		}
 	})
 }
 
 // sign signs as the signer's keys do.
-func sign(k *btcec.PrivateKey, s Spend) []byte {
+func sign(k *btcec.PrivateKey, s SigningInput) []byte {
 	if s.Taproot {
 		signature, err := schnorr.Sign(txscript.TweakTaprootPrivKey(*k, nil), s.Hash[:])
 		if err != nil {
@@ -335,7 +335,7 @@ func TestTheNetworksOwnEngineTakesWhatIsSigned(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))
 	for range 20 {
 		keys := map[chain.Address]*btcec.PrivateKey{}
-		var coins []chain.Coin
+		var coins []chain.Output
 		for i := range 1 + rnd.IntN(6) {
 			k, a, b := keyOf(t, byte(1+rnd.IntN(200)))
 			if rnd.IntN(2) == 0 {
@@ -344,7 +344,7 @@ func TestTheNetworksOwnEngineTakesWhatIsSigned(t *testing.T) {
 			keys[a] = k
 			coins = append(coins, coinOf("c", uint32(i), 10_000+rnd.Uint64N(1e9), a))
 		}
-		l, err := NewLease(local, coins, segwitOf(t, 250))
+		l, err := NewSlotKey(local, coins, segwitOf(t, 250))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -356,15 +356,15 @@ func TestTheNetworksOwnEngineTakesWhatIsSigned(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		spends, err := Spends(payload)
+		spends, err := SigningInputs(payload)
 		if err != nil {
 			t.Fatal(err)
 		}
 		var signatures [][]byte
 		for _, s := range spends {
-			signatures = append(signatures, sign(keys[s.Holder], s))
+			signatures = append(signatures, sign(keys[s.Owner], s))
 		}
-		raw, hash, err := Attach(payload, signatures...)
+		raw, hash, err := AttachSignatures(payload, signatures...)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -396,9 +396,9 @@ func TestTheNetworksOwnEngineTakesWhatIsSigned(t *testing.T) {
 				t.Errorf("input %d: got %v, want it to be spent", i, err)
 			}
 		}
-		size := Size(3*signed.SerializeSizeStripped() + signed.SerializeSize())
-		if size > tx.Size() || size+uint64(len(spends)) < tx.Size() {
-			t.Errorf("got %d virtual bytes, want %d or a little less", size, tx.Size())
+		size := VirtualSize(3*signed.SerializeSizeStripped() + signed.SerializeSize())
+		if size > tx.VirtualSize() || size+uint64(len(spends)) < tx.VirtualSize() {
+			t.Errorf("got %d virtual bytes, want %d or a little less", size, tx.VirtualSize())
 		}
 
 		// Neither another key's nor another transaction's.
@@ -406,20 +406,20 @@ func TestTheNetworksOwnEngineTakesWhatIsSigned(t *testing.T) {
 		for i, s := range spends {
 			other := slices.Clone(signatures)
 			other[i] = sign(k, s)
-			if _, _, err := Attach(payload, other...); err == nil {
+			if _, _, err := AttachSignatures(payload, other...); err == nil {
 				t.Errorf("input %d signed by another: got no error", i)
 			}
 			s.Hash[0]++
-			other[i] = sign(keys[s.Holder], s)
-			if _, _, err := Attach(payload, other...); err == nil {
+			other[i] = sign(keys[s.Owner], s)
+			if _, _, err := AttachSignatures(payload, other...); err == nil {
 				t.Errorf("input %d signed for another: got no error", i)
 			}
 			other[i] = nil
-			if _, _, err := Attach(payload, other...); err == nil {
+			if _, _, err := AttachSignatures(payload, other...); err == nil {
 				t.Errorf("input %d not signed: got no error", i)
 			}
 		}
-		if _, _, err := Attach(payload, signatures[1:]...); err == nil {
+		if _, _, err := AttachSignatures(payload, signatures[1:]...); err == nil {
 			t.Error("a signature less: got no error")
 		}
 	}
@@ -464,7 +464,7 @@ func TestWhatIsSignedIsWhatTheStandardsSay(t *testing.T) {
 		if err := tx.DeserializeNoWitness(bytes.NewReader(unhex(t, c.tx))); err != nil {
 			t.Fatal(err)
 		}
-		got, err := digests(tx, c.spent)
+		got, err := inputDigests(tx, c.spent)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -477,18 +477,18 @@ func TestWhatIsSignedIsWhatTheStandardsSay(t *testing.T) {
 	// The signatures of those two inputs, whose keys the standards give, are taken.
 	k, _ := btcec.PrivKeyFromBytes(unhex(t, "619c335025c7f4012e556c2a58b2506e30b8511b53ade95ea316fd8c3286feb9"))
 	holder := KeyAddress(&chaincfg.RegressionNetParams, [KeyBytes]byte(k.PubKey().SerializeCompressed()))
-	s := Spend{Holder: holder, Hash: [32]byte(unhex(t, "c37af31116d1b27caf68aae9e3ac82f1477929014d5b917657d0eb49478cb670"))}
-	witness, err := s.witness(local, sign(k, s))
+	s := SigningInput{Owner: holder, Hash: [32]byte(unhex(t, "c37af31116d1b27caf68aae9e3ac82f1477929014d5b917657d0eb49478cb670"))}
+	witness, err := s.buildWitness(local, sign(k, s))
 	const der = "304402203609e17b84f6a7d30c80bfa610b5b4542f32a8a0d5447a12fb1366d7f01cc44a0220573a954c4518331561406f90300e8f3358f51928d43c212a8caed02de67eebee01"
 	if err != nil || hex.EncodeToString(witness[0]) != der {
 		t.Errorf("got %x, %v, want %s", witness, err, der)
 	}
 	params := &chaincfg.RegressionNetParams
-	s = Spend{
-		Holder: destination{p2tr, unhex(t, "91b64d5324723a985170e4dc5a0f84c041804f2cd12660fa5dec09fc21783605")}.address(params), Taproot: true,
+	s = SigningInput{
+		Owner: destination{p2tr, unhex(t, "91b64d5324723a985170e4dc5a0f84c041804f2cd12660fa5dec09fc21783605")}.toAddress(params), Taproot: true,
 		Hash: [32]byte(unhex(t, "4f900a0bae3f1446fd48490c2958b5a023228f01661cda3496a11da502a7f7ef")),
 	}
-	if _, err := s.witness(local, unhex(t, "b4010dd48a617db09926f729e79c33ae0b4e94b79f04a1ae93ede6315eb3669de185a17d2b0ac9ee09fd4c64b678a0b61a0a86fa888a273c8511be83bfd6810f")); err != nil {
+	if _, err := s.buildWitness(local, unhex(t, "b4010dd48a617db09926f729e79c33ae0b4e94b79f04a1ae93ede6315eb3669de185a17d2b0ac9ee09fd4c64b678a0b61a0a86fa888a273c8511be83bfd6810f")); err != nil {
 		t.Errorf("got %v, want the standard's signature taken", err)
 	}
 }

@@ -15,55 +15,55 @@ import (
 	"github.com/cofferpay/coffer/internal/chain"
 )
 
-// Spend is what the key of one coin signs.
-type Spend struct {
-	Holder  chain.Address
+// SigningInput is what the key of one coin signs.
+type SigningInput struct {
+	Owner   chain.Address
 	Taproot bool // a Schnorr signature of 64 bytes, else one of ECDSA of 65: r, s, and 0 or 1
 	Hash    [32]byte
 }
 
-// Spends are what a payload needs to be signed, coin by coin in its order: by BIP-143 for
+// SigningInputs are what a payload needs to be signed, coin by coin in its order: by BIP-143 for
 // native SegWit, by BIP-341 for taproot, and every signature for all of the transaction.
-func Spends(payload []byte) ([]Spend, error) {
+func SigningInputs(payload []byte) ([]SigningInput, error) {
 	t, err := Decode(payload)
 	if err != nil {
 		return nil, err
 	}
-	_, all, err := t.spends()
-	return all, err
+	_, inputs, err := t.signingInputs()
+	return inputs, err
 }
 
-func (t Tx) spends() (*wire.MsgTx, []Spend, error) {
+func (t Tx) signingInputs() (*wire.MsgTx, []SigningInput, error) {
 	tx, spent, err := t.Unsigned()
 	if err != nil {
 		return nil, nil, err
 	}
-	hashes, err := digests(tx, spent)
+	hashes, err := inputDigests(tx, spent)
 	if err != nil {
 		return nil, nil, err
 	}
-	all := make([]Spend, len(hashes))
+	inputs := make([]SigningInput, len(hashes))
 	for i, h := range hashes {
-		all[i] = Spend{t.Lease.Coins[i].Holder, txscript.IsPayToTaproot(spent[i].PkScript), h}
+		inputs[i] = SigningInput{t.SlotKey.Inputs[i].Owner, txscript.IsPayToTaproot(spent[i].PkScript), h}
 	}
-	return tx, all, nil
+	return tx, inputs, nil
 }
 
-// digests are what is signed for each input that spends native SegWit of a key or a
+// inputDigests are what is signed for each input that spends native SegWit of a key or a
 // taproot key; zero for any other.
-func digests(tx *wire.MsgTx, spent []wire.TxOut) ([][32]byte, error) {
-	before := txscript.NewMultiPrevOutFetcher(nil)
-	for i, in := range tx.TxIn {
-		before.AddPrevOut(in.PreviousOutPoint, &spent[i])
+func inputDigests(tx *wire.MsgTx, spent []wire.TxOut) ([][32]byte, error) {
+	prevOuts := txscript.NewMultiPrevOutFetcher(nil)
+	for i, input := range tx.TxIn {
+		prevOuts.AddPrevOut(input.PreviousOutPoint, &spent[i])
 	}
-	cache := txscript.NewTxSigHashes(tx, before)
+	cache := txscript.NewTxSigHashes(tx, prevOuts)
 	out := make([][32]byte, len(spent))
 	for i, o := range spent {
 		var hash []byte
 		var err error
-		switch d, _ := of(o.PkScript); {
+		switch d, _ := parseScript(o.PkScript); {
 		case d.form == p2tr:
-			hash, err = txscript.CalcTaprootSignatureHash(cache, txscript.SigHashDefault, tx, i, before)
+			hash, err = txscript.CalcTaprootSignatureHash(cache, txscript.SigHashDefault, tx, i, prevOuts)
 		case d.form == p2wpkh:
 			hash, err = txscript.CalcWitnessSigHash(o.PkScript, cache, txscript.SigHashAll, tx, i, o.Value)
 		default:
@@ -81,16 +81,16 @@ func digests(tx *wire.MsgTx, spent []wire.TxOut) ([][32]byte, error) {
 // key.
 const compactHead = 27 + 4
 
-// Attach puts signatures to a payload, in the order of Spends, and returns the bytes to
+// AttachSignatures puts signatures to a payload, in the order of Spends, and returns the bytes to
 // send and their hash, which no signature changes. One that is not by the coin's own key
 // over these very bytes is an error, so that a mixed-up key is found here and not by the
 // network.
-func Attach(payload []byte, signatures ...[]byte) (raw []byte, hash chain.TxHash, err error) {
+func AttachSignatures(payload []byte, signatures ...[]byte) (raw []byte, hash chain.TxHash, err error) {
 	t, err := Decode(payload)
 	if err != nil {
 		return nil, "", err
 	}
-	tx, spends, err := t.spends()
+	tx, spends, err := t.signingInputs()
 	if err != nil {
 		return nil, "", err
 	}
@@ -98,7 +98,7 @@ func Attach(payload []byte, signatures ...[]byte) (raw []byte, hash chain.TxHash
 		return nil, "", fmt.Errorf("transaction has %d signatures, not %d", len(signatures), len(spends))
 	}
 	for i, s := range spends {
-		witness, err := s.witness(t.Network, signatures[i])
+		witness, err := s.buildWitness(t.Network, signatures[i])
 		if err != nil {
 			return nil, "", fmt.Errorf("signature %d: %w", i, err)
 		}
@@ -111,20 +111,20 @@ func Attach(payload []byte, signatures ...[]byte) (raw []byte, hash chain.TxHash
 	return b.Bytes(), chain.TxHash(tx.TxHash().String()), nil
 }
 
-// witness is what the network wants of a signature.
-func (s Spend) witness(n chain.Network, signature []byte) (wire.TxWitness, error) {
-	d, err := destinationOf(n, s.Holder)
+// buildWitness is what the network wants of a signature.
+func (s SigningInput) buildWitness(n chain.Network, signature []byte) (wire.TxWitness, error) {
+	d, err := destinationOf(n, s.Owner)
 	if err != nil {
 		return nil, err
 	}
 	if s.Taproot {
 		key, err := schnorr.ParsePubKey(d.hash)
 		if err != nil {
-			return nil, fmt.Errorf("no key can stand behind %s: %w", s.Holder, err)
+			return nil, fmt.Errorf("no key can stand behind %s: %w", s.Owner, err)
 		}
 		parsed, err := schnorr.ParseSignature(signature)
 		if err != nil || !parsed.Verify(s.Hash[:], key) {
-			return nil, fmt.Errorf("it is not by %s", s.Holder)
+			return nil, fmt.Errorf("it is not by %s", s.Owner)
 		}
 		return wire.TxWitness{signature}, nil
 	}
@@ -137,7 +137,7 @@ func (s Spend) witness(n chain.Network, signature []byte) (wire.TxWitness, error
 	}
 	public := key.SerializeCompressed()
 	if !bytes.Equal(address.Hash160(public), d.hash) {
-		return nil, fmt.Errorf("it is not by %s", s.Holder)
+		return nil, fmt.Errorf("it is not by %s", s.Owner)
 	}
 	var r, low btcec.ModNScalar
 	if r.SetByteSlice(signature[:32]) || low.SetByteSlice(signature[32:64]) || low.IsOverHalfOrder() {
@@ -164,8 +164,8 @@ func HashOf(raw []byte) (chain.TxHash, error) {
 	if body.Len() > 0 {
 		return "", fmt.Errorf("%d bytes follow the transaction", body.Len())
 	}
-	for _, in := range tx.TxIn {
-		if len(in.Witness) == 0 {
+	for _, input := range tx.TxIn {
+		if len(input.Witness) == 0 {
 			return "", errors.New("transaction is not signed")
 		}
 	}

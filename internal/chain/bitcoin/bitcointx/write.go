@@ -29,8 +29,8 @@ var bech32Steps = func() (all [32]uint32) {
 	return all
 }()
 
-// segwit writes a witness program as BIP-173 and BIP-350 have it.
-func segwit(prefix string, version byte, program []byte) chain.Address {
+// encodeSegwit writes a witness program as BIP-173 and BIP-350 have it.
+func encodeSegwit(prefix string, version byte, program []byte) chain.Address {
 	sum := uint32(1)
 	feed := func(v byte) {
 		sum = (sum&0x1ffffff)<<5 ^ uint32(v) ^ bech32Steps[sum>>25]
@@ -49,15 +49,15 @@ func segwit(prefix string, version byte, program []byte) chain.Address {
 		out = append(out, bech32Digits[v])
 	}
 	put(version)
-	var bits, have uint
+	var bits, bitCount uint
 	for _, b := range program {
-		bits, have = bits<<8|uint(b), have+8
-		for ; have >= 5; have -= 5 {
-			put(byte(bits >> (have - 5) & 31))
+		bits, bitCount = bits<<8|uint(b), bitCount+8
+		for ; bitCount >= 5; bitCount -= 5 {
+			put(byte(bits >> (bitCount - 5) & 31))
 		}
 	}
-	if have > 0 {
-		put(byte(bits << (5 - have) & 31))
+	if bitCount > 0 {
+		put(byte(bits << (5 - bitCount) & 31))
 	}
 	for range bech32Checksum {
 		feed(0)
@@ -79,8 +79,8 @@ const (
 	base58Max    = 35                     // digits of 25 bytes
 )
 
-// base58Check writes a version and a hash with their checksum.
-func base58Check(version byte, hash [hashBytes]byte) chain.Address {
+// encodeBase58Check writes a version and a hash with their checksum.
+func encodeBase58Check(version byte, hash [hashBytes]byte) chain.Address {
 	var b [28]byte // three zeros, so that it is words
 	b[3] = version
 	copy(b[4:], hash[:])
@@ -92,17 +92,17 @@ func base58Check(version byte, hash [hashBytes]byte) chain.Address {
 		words[i] = binary.BigEndian.Uint32(b[4*i:])
 	}
 	var digits [base58Max]byte
-	for at := base58Max; at > 0; {
-		var rest uint64
+	for pos := base58Max; pos > 0; {
+		var remainder uint64
 		for i, w := range words {
-			rest = rest<<32 | uint64(w)
-			words[i] = uint32(rest / fiveDigits)
-			rest %= fiveDigits
+			remainder = remainder<<32 | uint64(w)
+			words[i] = uint32(remainder / fiveDigits)
+			remainder %= fiveDigits
 		}
 		for range 5 {
-			at--
-			digits[at] = base58Digits[rest%58]
-			rest /= 58
+			pos--
+			digits[pos] = base58Digits[remainder%58]
+			remainder /= 58
 		}
 	}
 	// Every zero in front is written as one digit, and no more than those.

@@ -23,12 +23,12 @@ const (
 	change  chain.Address = "bc1qzx75saxz2gremj557ekvdlmqen7s6jv6yat7d4"
 )
 
-func coin(n int, amount uint64, holder chain.Address) chain.Coin {
-	return chain.Coin{Outpoint: fmt.Sprintf("%064x:%d", n, n%7), Holder: holder, Amount: money.Units(amount)}
+func coin(n int, amount uint64, holder chain.Address) chain.Output {
+	return chain.Output{Outpoint: fmt.Sprintf("%064x:%d", n, n%7), Owner: holder, Amount: money.Units(amount)}
 }
 
-func order(rate, usual uint64, amounts ...uint64) Order {
-	o := Order{Network: chain.Mainnet, Change: change, Rate: rate, Usual: usual}
+func order(rate, usual uint64, amounts ...uint64) Request {
+	o := Request{Network: chain.Mainnet, Change: change, Rate: rate, UsualRate: usual}
 	for _, a := range amounts {
 		o.Payments = append(o.Payments, chain.Payment{To: payee, Amount: money.Units(a)})
 	}
@@ -36,8 +36,8 @@ func order(rate, usual uint64, amounts ...uint64) Order {
 }
 
 // purse is some coins of both kinds, of amounts that are near to one another often.
-func purse(rnd *rand.Rand, n int) []chain.Coin {
-	var all []chain.Coin
+func purse(rnd *rand.Rand, n int) []chain.Output {
+	var all []chain.Output
 	for i := range n {
 		holder := mainnet
 		if rnd.IntN(3) == 0 {
@@ -55,56 +55,56 @@ func purse(rnd *rand.Rand, n int) []chain.Coin {
 	return all
 }
 
-// sound checks what is true of every choice.
-func sound(t *testing.T, o Order, from []chain.Coin, c Choice) bitcointx.Tx {
+// checkSelection checks what is true of every choice.
+func checkSelection(t *testing.T, o Request, from []chain.Output, c Selection) bitcointx.Tx {
 	t.Helper()
-	tx, err := bitcointx.Build(o.Network, c.Lease, o.Payments, c.Fees)
+	tx, err := bitcointx.Build(o.Network, c.SlotKey, o.Payments, c.Fees)
 	if err != nil {
-		t.Fatalf("%s: got %v, want what was chosen to be built", c.By, err)
+		t.Fatalf("%s: got %v, want what was chosen to be built", c.Algorithm, err)
 	}
-	for _, coin := range c.Lease.Coins {
-		if slices.Contains(o.Must, coin) {
+	for _, coin := range c.SlotKey.Inputs {
+		if slices.Contains(o.Required, coin) {
 			continue
 		}
 		if !slices.Contains(from, coin) {
-			t.Errorf("%s: got coin %+v, want one of those that there are", c.By, coin)
+			t.Errorf("%s: got coin %+v, want one of those that there are", c.Algorithm, coin)
 		}
 		n, _ := coin.Amount.Uint64()
-		w, err := bitcointx.SpendWeight(o.Network, coin.Holder)
+		w, err := bitcointx.SpendWeight(o.Network, coin.Owner)
 		if err != nil || n*unit <= uint64(w)*o.Rate {
-			t.Errorf("%s: got a coin of %d, which costs %d to spend", c.By, n, uint64(w)*o.Rate/unit)
+			t.Errorf("%s: got a coin of %d, which costs %d to spend", c.Algorithm, n, uint64(w)*o.Rate/unit)
 		}
 	}
-	for _, coin := range o.Must {
-		if !slices.Contains(c.Lease.Coins, coin) {
-			t.Errorf("%s: got it without %+v, which must be spent", c.By, coin)
+	for _, coin := range o.Required {
+		if !slices.Contains(c.SlotKey.Inputs, coin) {
+			t.Errorf("%s: got it without %+v, which must be spent", c.Algorithm, coin)
 		}
 	}
 	fee, _ := tx.Fee().Uint64()
-	if fee < bitcointx.FeeOf(tx.Size(), o.Rate) {
-		t.Errorf("%s: got a fee of %d, want at least %d", c.By, fee, bitcointx.FeeOf(tx.Size(), o.Rate))
+	if fee < bitcointx.FeeAtRate(tx.VirtualSize(), o.Rate) {
+		t.Errorf("%s: got a fee of %d, want at least %d", c.Algorithm, fee, bitcointx.FeeAtRate(tx.VirtualSize(), o.Rate))
 	}
-	if c.Fees.Beside != tx.Fee() || c.Fees.GasLimit != tx.Size() {
-		t.Errorf("%s: got fees %+v, want those of %d bytes for %d", c.By, c.Fees, tx.Size(), fee)
+	if c.Fees.NonGas != tx.Fee() || c.Fees.GasLimit != tx.VirtualSize() {
+		t.Errorf("%s: got fees %+v, want those of %d bytes for %d", c.Algorithm, c.Fees, tx.VirtualSize(), fee)
 	}
-	if tx.Rest.IsZero() {
-		raised := bitcointx.FeeOf(tx.Size(), max(o.Raised, o.Rate))
-		if r, _ := reckonOf(t, o, from); fee < raised || c.By != "nearly all" && fee > raised+uint64(r.costOfChange())/unit+8 {
-			t.Errorf("%s: got a fee of %d without change, want %d and no more than change costs", c.By, fee, raised)
+	if tx.ChangeAmount.IsZero() {
+		raised := bitcointx.FeeAtRate(tx.VirtualSize(), max(o.RaisedRate, o.Rate))
+		if r, _ := mustProblem(t, o, from); fee < raised || c.Algorithm != "nearly all" && fee > raised+uint64(r.costOfChange())/unit+8 {
+			t.Errorf("%s: got a fee of %d without change, want %d and no more than change costs", c.Algorithm, fee, raised)
 		}
-	} else if bitcointx.FeeOf(tx.Size(), o.Rate) != fee {
-		t.Errorf("%s: got a fee of %d, want %d", c.By, fee, bitcointx.FeeOf(tx.Size(), o.Rate))
-	} else if o.Raised > o.Rate {
-		if _, err := bitcointx.Build(o.Network, c.Lease, o.Payments, chain.Fees{TipCap: money.Units(o.Raised), Beside: money.Units(bitcointx.FeeOf(tx.Size(), o.Raised))}); err != nil {
-			t.Errorf("%s: got %v, want its fee raised out of the change", c.By, err)
+	} else if bitcointx.FeeAtRate(tx.VirtualSize(), o.Rate) != fee {
+		t.Errorf("%s: got a fee of %d, want %d", c.Algorithm, fee, bitcointx.FeeAtRate(tx.VirtualSize(), o.Rate))
+	} else if o.RaisedRate > o.Rate {
+		if _, err := bitcointx.Build(o.Network, c.SlotKey, o.Payments, chain.Fees{TipCap: money.Units(o.RaisedRate), NonGas: money.Units(bitcointx.FeeAtRate(tx.VirtualSize(), o.RaisedRate))}); err != nil {
+			t.Errorf("%s: got %v, want its fee raised out of the change", c.Algorithm, err)
 		}
 	}
 	return tx
 }
 
-func reckonOf(t *testing.T, o Order, from []chain.Coin) (*reckoning, []candidate) {
+func mustProblem(t *testing.T, o Request, from []chain.Output) (*problem, []candidate) {
 	t.Helper()
-	r, all, err := reckon(o, from)
+	r, all, err := newProblem(o, from)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -112,21 +112,21 @@ func reckonOf(t *testing.T, o Order, from []chain.Coin) (*reckoning, []candidate
 }
 
 // least is the least waste of all sets, by trying each.
-func least(r *reckoning, all []candidate) (best int64, ok bool) {
+func least(r *problem, all []candidate) (best int64, ok bool) {
 	best = math.MaxInt64
 	for set := uint(0); set < 1<<len(all); set++ {
 		var chosen []candidate
 		var worth int64
 		for i, c := range all {
 			if set>>i&1 == 1 {
-				chosen, worth = append(chosen, c), worth+c.worth
+				chosen, worth = append(chosen, c), worth+c.effectiveValue
 			}
 		}
-		if worth >= r.target(true) {
-			best = min(best, r.waste(chosen, true))
+		if worth >= r.targetValue(true) {
+			best = min(best, r.computeWaste(chosen, true))
 		}
-		if worth >= r.target(false) && worth <= r.target(false)+r.costOfChange() {
-			best = min(best, r.waste(chosen, false))
+		if worth >= r.targetValue(false) && worth <= r.targetValue(false)+r.costOfChange() {
+			best = min(best, r.computeWaste(chosen, false))
 		}
 	}
 	return best, best != math.MaxInt64
@@ -141,35 +141,35 @@ func TestTheChoiceWastesLeast(t *testing.T) {
 		from := purse(rnd, 1+rnd.IntN(10))
 		o := order(usual+rnd.Uint64N(20_000), usual, 1000+rnd.Uint64N(150)*1000)
 		if n%5 == 1 {
-			o.Must = []chain.Coin{coin(5000, 400+rnd.Uint64N(200_000), taproot), coin(5001, 200, mainnet)}
+			o.Required = []chain.Output{coin(5000, 400+rnd.Uint64N(200_000), taproot), coin(5001, 200, mainnet)}
 		}
 		if n%3 == 0 {
 			// One that some of the coins pay exactly, but for what the next digits are.
 			var sum uint64
-			r, all, err := reckon(o, from)
+			r, all, err := newProblem(o, from)
 			if err != nil {
 				t.Fatal(err)
 			}
 			for _, c := range all[:len(all)/2] {
-				sum += uint64(c.worth) / unit
+				sum += uint64(c.effectiveValue) / unit
 			}
-			if cost := uint64(r.target(false)-r.paid)/unit + rnd.Uint64N(200); sum > cost+1000 {
+			if cost := uint64(r.targetValue(false)-r.paid)/unit + rnd.Uint64N(200); sum > cost+1000 {
 				o.Payments[0].Amount = money.Units(sum - cost)
 			}
 		}
-		r, all := reckonOf(t, o, from)
+		r, all := mustProblem(t, o, from)
 		want, ok := least(r, all)
 		c, err := Select(o, from)
-		var short *chain.ShortError
+		var short *chain.InsufficientOutputsError
 		switch {
 		case err == nil:
-			sound(t, o, from, c)
-			by[c.By]++
+			checkSelection(t, o, from, c)
+			by[c.Algorithm]++
 			if ok && c.Waste != want {
-				t.Errorf("%d: got a waste of %d by %s, want %d", n, c.Waste, c.By, want)
+				t.Errorf("%d: got a waste of %d by %s, want %d", n, c.Waste, c.Algorithm, want)
 			}
-			if !ok && c.By != "nearly all" {
-				t.Errorf("%d: got %s where nothing but nearly all does", n, c.By)
+			if !ok && c.Algorithm != "nearly all" {
+				t.Errorf("%d: got %s where nothing but nearly all does", n, c.Algorithm)
 			}
 		case !errors.As(err, &short):
 			t.Errorf("%d: got %v, want a choice or what is missing", n, err)
@@ -179,7 +179,7 @@ func TestTheChoiceWastesLeast(t *testing.T) {
 			// What is said to be missing is what is missing: with so much more it is chosen.
 			by["short"]++
 			more := append(slices.Clone(from), coin(9999, 1_000_000, mainnet))
-			by, _ := short.By.Uint64()
+			by, _ := short.Missing.Uint64()
 			cost, _ := bitcointx.SpendWeight(chain.Mainnet, mainnet)
 			more[len(more)-1].Amount = money.Units(by + (uint64(cost)*o.Rate+unit-1)/unit)
 			if _, err := Select(o, more); err != nil {
@@ -205,44 +205,44 @@ func TestEveryAlgorithmKeepsToTheOrder(t *testing.T) {
 	for n := range 200 {
 		from := purse(rnd, 1+rnd.IntN(60))
 		o := order(1000+rnd.Uint64N(20_000), 1000+rnd.Uint64N(20_000), 1000+rnd.Uint64N(300_000), 5000)
-		o.Raised = o.Rate + rnd.Uint64N(o.Rate)
+		o.RaisedRate = o.Rate + rnd.Uint64N(o.Rate)
 		if n%3 == 0 {
-			o.Must = []chain.Coin{coin(5000, 1+rnd.Uint64N(400_000), mainnet)}
+			o.Required = []chain.Output{coin(5000, 1+rnd.Uint64N(400_000), mainnet)}
 		}
-		r, all := reckonOf(t, o, from)
+		r, all := mustProblem(t, o, from)
 		for name, find := range map[string]finder{
-			"branch and bound": branchAndBound, "lightest": lightest, "knapsack": knapsack, "single random draw": draw, "nearly all": nearlyAll,
+			"branch and bound": branchAndBound, "lightest": selectLightest, "knapsack": selectKnapsack, "single random draw": selectRandom, "nearly all": selectChangeless,
 		} {
 			withChange := name != "branch and bound" && name != "nearly all"
 			set, ok := find(r, all, rand.New(rand.NewPCG(uint64(n), 1)))
 			var worth, sum int64
 			for _, c := range all {
-				sum += c.worth
+				sum += c.effectiveValue
 			}
 			for _, c := range set {
-				worth += c.worth
+				worth += c.effectiveValue
 			}
 			if !ok {
-				if name != "branch and bound" && sum >= r.target(withChange) {
+				if name != "branch and bound" && sum >= r.targetValue(withChange) {
 					t.Errorf("%d: %s: got nothing, want what there is enough for", n, name)
 				}
 				continue
 			}
-			if worth < r.target(withChange) {
-				t.Errorf("%d: %s: got %d, want at least %d", n, name, worth, r.target(withChange))
+			if worth < r.targetValue(withChange) {
+				t.Errorf("%d: %s: got %d, want at least %d", n, name, worth, r.targetValue(withChange))
 			}
-			c, err := r.make(set, withChange)
+			c, err := r.buildSelection(set, withChange)
 			if err != nil {
 				t.Fatal(err)
 			}
-			c.By = name
-			sound(t, o, from, c)
+			c.Algorithm = name
+			checkSelection(t, o, from, c)
 		}
 		// The same coins in another order are the same choice.
 		a, errA := Select(o, from)
 		rnd.Shuffle(len(from), func(i, j int) { from[i], from[j] = from[j], from[i] })
 		b, errB := Select(o, from)
-		if (errA == nil) != (errB == nil) || a.Lease.String() != b.Lease.String() || a.Fees != b.Fees {
+		if (errA == nil) != (errB == nil) || a.SlotKey.String() != b.SlotKey.String() || a.Fees != b.Fees {
 			t.Errorf("%d: got %+v (%v), then %+v (%v)", n, a, errA, b, errB)
 		}
 	}
@@ -251,22 +251,22 @@ func TestEveryAlgorithmKeepsToTheOrder(t *testing.T) {
 // Where too little would come back and too much is over for a set without change.
 func TestWhatCannotComeBackIsTheMiners(t *testing.T) {
 	t.Parallel()
-	from := []chain.Coin{coin(1, 100_000, mainnet)}
+	from := []chain.Output{coin(1, 100_000, mainnet)}
 	o := order(1000, 1, 1000)
-	r, _ := reckonOf(t, o, from)
-	o.Payments[0].Amount = money.Units(100_000 - uint64(r.target(false)-r.paid)/unit - 68 - 250)
+	r, _ := mustProblem(t, o, from)
+	o.Payments[0].Amount = money.Units(100_000 - uint64(r.targetValue(false)-r.paid)/unit - 68 - 250)
 	c, err := Select(o, from)
-	if err != nil || c.By != "nearly all" {
+	if err != nil || c.Algorithm != "nearly all" {
 		t.Fatalf("got %+v, %v, want nearly all", c, err)
 	}
-	if tx := sound(t, o, from, c); !tx.Rest.IsZero() {
-		t.Errorf("got %v back, want nothing", tx.Rest)
+	if tx := checkSelection(t, o, from, c); !tx.ChangeAmount.IsZero() {
+		t.Errorf("got %v back, want nothing", tx.ChangeAmount)
 	}
 }
 
 func TestNoMoreCoinsAreTakenThanATransactionSpends(t *testing.T) {
 	t.Parallel()
-	var from []chain.Coin
+	var from []chain.Output
 	for i := range 1000 {
 		from = append(from, coin(i, 10_000+uint64(i), mainnet))
 	}
@@ -275,55 +275,55 @@ func TestNoMoreCoinsAreTakenThanATransactionSpends(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if tx := sound(t, o, from, c); len(tx.Lease.Coins) > bitcointx.InputsMax {
-		t.Errorf("got %d coins, want at most %d", len(tx.Lease.Coins), bitcointx.InputsMax)
+	if tx := checkSelection(t, o, from, c); len(tx.SlotKey.Inputs) > bitcointx.InputsMax {
+		t.Errorf("got %d coins, want at most %d", len(tx.SlotKey.Inputs), bitcointx.InputsMax)
 	}
-	var short *chain.ShortError
+	var short *chain.InsufficientOutputsError
 	must := order(1000, 20_000, 190_000)
-	must.Must = from[:150]
-	if c, err := Select(must, from[150:]); err != nil || len(c.Lease.Coins) != 150 {
-		t.Errorf("with 150 that must: got %d coins, %v, want those alone", len(c.Lease.Coins), err)
+	must.Required = from[:150]
+	if c, err := Select(must, from[150:]); err != nil || len(c.SlotKey.Inputs) != 150 {
+		t.Errorf("with 150 that must: got %d coins, %v, want those alone", len(c.SlotKey.Inputs), err)
 	}
-	must.Must = append(slices.Clone(from[:200]), coin(5000, 5_000_000, mainnet))
+	must.Required = append(slices.Clone(from[:200]), coin(5000, 5_000_000, mainnet))
 	if c, err := Select(must, nil); err == nil {
 		t.Errorf("with 201 that must: got %+v, want an error", c)
 	}
-	if c, err := Select(order(1000, 20_000, 2_300_000), from); !errors.As(err, &short) || short.By.IsZero() {
+	if c, err := Select(order(1000, 20_000, 2_300_000), from); !errors.As(err, &short) || short.Missing.IsZero() {
 		t.Errorf("more than so many hold: got %+v, %v, want what is missing", c, err)
 	}
 }
 
 func TestAnOrderThatCannotBeIsRefused(t *testing.T) {
 	t.Parallel()
-	good := []chain.Coin{coin(1, 100_000, mainnet)}
+	good := []chain.Output{coin(1, 100_000, mainnet)}
 	for name, c := range map[string]struct {
-		o    Order
-		from []chain.Coin
+		o    Request
+		from []chain.Output
 	}{
 		"nothing to pay":       {order(1000, 1000), good},
 		"for nothing":          {order(0, 1000, 5000), good},
 		"at no rate":           {order(bitcointx.RateMax+1, 1000, 5000), good},
 		"of dust":              {order(1000, 1000, 100), good},
 		"a coin twice":         {order(1000, 1000, 5000), append(good, good...)},
-		"one that must, twice": {func() Order { o := order(1000, 1000, 5000); o.Must = good; return o }(), good},
-		"another network's":    {order(1000, 1000, 5000), []chain.Coin{coin(1, 100_000, segwit)}},
-		"one that has no key":  {order(1000, 1000, 5000), []chain.Coin{coin(1, 100_000, payee)}},
-		"more than there is":   {order(1000, 1000, 5000), []chain.Coin{coin(1, supply, mainnet), coin(2, 1, mainnet)}},
-		"no change":            {Order{Network: chain.Mainnet, Payments: order(1, 1, 5000).Payments, Rate: 1000}, good},
-		"more than all":        {order(1000, 1000, supply, supply), good},
+		"one that must, twice": {func() Request { o := order(1000, 1000, 5000); o.Required = good; return o }(), good},
+		"another network's":    {order(1000, 1000, 5000), []chain.Output{coin(1, 100_000, segwit)}},
+		"one that has no key":  {order(1000, 1000, 5000), []chain.Output{coin(1, 100_000, payee)}},
+		"more than there is":   {order(1000, 1000, 5000), []chain.Output{coin(1, satoshiSupply, mainnet), coin(2, 1, mainnet)}},
+		"no change":            {Request{Network: chain.Mainnet, Payments: order(1, 1, 5000).Payments, Rate: 1000}, good},
+		"more than all":        {order(1000, 1000, satoshiSupply, satoshiSupply), good},
 	} {
 		if got, err := Select(c.o, c.from); err == nil {
 			t.Errorf("%s: got %+v, want an error", name, got)
 		}
 	}
-	if bits.Len64(uint64(supply)*unit) > 63 {
+	if bits.Len64(uint64(satoshiSupply)*unit) > 63 {
 		t.Error("all there is does not fit into the numbers here")
 	}
 }
 
 func BenchmarkSelectOfTenThousandCoins(b *testing.B) {
 	rnd := rand.New(rand.NewPCG(7, 8))
-	var from []chain.Coin
+	var from []chain.Output
 	for i := range 10_000 {
 		holder := mainnet
 		if i%3 == 0 {
@@ -332,7 +332,7 @@ func BenchmarkSelectOfTenThousandCoins(b *testing.B) {
 		from = append(from, coin(i, 1000+rnd.Uint64N(5_000_000), holder))
 	}
 	o := order(12_000, 10_000, 40_000_000, 3_000_000)
-	o.Raised = 18_000
+	o.RaisedRate = 18_000
 	for b.Loop() {
 		if _, err := Select(o, from); err != nil {
 			b.Fatal(err)

@@ -16,11 +16,11 @@ import (
 type Node struct {
 	URL string // it holds what would be a secret
 
-	behind string
-	always Rule
-	mu     sync.Mutex
-	rules  map[string]Rule
-	asked  map[string]int
+	upstream  string
+	everyRule Rule
+	mu        sync.Mutex
+	rules     map[string]Rule
+	counts    map[string]int
 }
 
 // A Rule changes what is answered to a method.
@@ -33,32 +33,32 @@ type Exchange struct {
 	Result json.RawMessage
 	Error  json.RawMessage
 
-	r    *http.Request
-	drop bool
-	wire func(http.ResponseWriter) // answers instead, with bytes of its own
+	request  *http.Request
+	dropped  bool
+	writeRaw func(http.ResponseWriter) // answers instead, with bytes of its own
 }
 
-// Say puts an answer in the place of the node's.
-func (e *Exchange) Say(result string) { e.Result, e.Error = json.RawMessage(result), nil }
+// SetResult puts an answer in the place of the node's.
+func (e *Exchange) SetResult(result string) { e.Result, e.Error = json.RawMessage(result), nil }
 
-// Refuse answers with an error.
-func (e *Exchange) Refuse(err string) { e.Result, e.Error = nil, json.RawMessage(err) }
+// SetError answers with an error.
+func (e *Exchange) SetError(err string) { e.Result, e.Error = nil, json.RawMessage(err) }
 
-// Lose drops the connection after the node has done what was asked.
-func (e *Exchange) Lose() { e.drop = true }
+// DropConnection drops the connection after the node has done what was asked.
+func (e *Exchange) DropConnection() { e.dropped = true }
 
-// Hang answers nothing until the asker has left.
-func (e *Exchange) Hang() {
-	<-e.r.Context().Done()
-	e.drop = true
+// HangUntilCancelled answers nothing until the asker has left.
+func (e *Exchange) HangUntilCancelled() {
+	<-e.request.Context().Done()
+	e.dropped = true
 }
 
-// Write answers with whatever is written, as no node should.
-func (e *Exchange) Write(w func(http.ResponseWriter)) { e.wire = w }
+// WriteRaw answers with whatever is written, as no node should.
+func (e *Exchange) WriteRaw(w func(http.ResponseWriter)) { e.writeRaw = w }
 
-// Edit changes an answer that is an object.
-func (e *Exchange) Edit(t testing.TB, change func(map[string]any)) {
-	edit(t, e, func(m map[string]any) map[string]any {
+// EditResult changes an answer that is an object.
+func (e *Exchange) EditResult(t testing.TB, change func(map[string]any)) {
+	editDecoded(t, e, func(m map[string]any) map[string]any {
 		change(m)
 		return m
 	})
@@ -66,10 +66,10 @@ func (e *Exchange) Edit(t testing.TB, change func(map[string]any)) {
 
 // EditList changes an answer that is a list of objects.
 func (e *Exchange) EditList(t testing.TB, change func([]map[string]any) []map[string]any) {
-	edit(t, e, change)
+	editDecoded(t, e, change)
 }
 
-func edit[T any](t testing.TB, e *Exchange, change func(T) T) {
+func editDecoded[T any](t testing.TB, e *Exchange, change func(T) T) {
 	if len(e.Result) == 0 || string(e.Result) == "null" {
 		return
 	}
@@ -89,36 +89,36 @@ func edit[T any](t testing.TB, e *Exchange, change func(T) T) {
 
 // New stands before a node; without one ("") all that it says is what its rules say.
 // always is for every answer and comes before the other rules; nil is none.
-func New(t testing.TB, behind string, always Rule) *Node {
+func New(t testing.TB, upstream string, always Rule) *Node {
 	t.Helper()
-	n := &Node{behind: behind, always: always, rules: map[string]Rule{}, asked: map[string]int{}}
-	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { n.serve(t, w, r) }))
+	n := &Node{upstream: upstream, everyRule: always, rules: map[string]Rule{}, counts: map[string]int{}}
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { n.serveRPC(t, w, r) }))
 	t.Cleanup(srv.Close)
 	n.URL = srv.URL + "/a-secret-key"
 	return n
 }
 
-// On sets the rule of a method, or of all of them ("*"), which goes before; nil takes it
+// SetRule sets the rule of a method, or of all of them ("*"), which goes before; nil takes it
 // away.
-func (n *Node) On(method string, r Rule) {
+func (n *Node) SetRule(method string, r Rule) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.rules[method] = r
 }
 
-// Asked is how often a method was asked.
-func (n *Node) Asked(method string) int {
+// CallCount is how often a method was asked.
+func (n *Node) CallCount(method string) int {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return n.asked[method]
+	return n.counts[method]
 }
 
-func (n *Node) rule(method string) Rule {
+func (n *Node) ruleFor(method string) Rule {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.asked[method]++
-	if all := n.rules["*"]; all != nil {
-		return all
+	n.counts[method]++
+	if wildcard := n.rules["*"]; wildcard != nil {
+		return wildcard
 	}
 	return n.rules[method]
 }
@@ -132,39 +132,39 @@ type message struct {
 	Error   json.RawMessage   `json:"error,omitempty"`
 }
 
-func (n *Node) serve(t testing.TB, w http.ResponseWriter, r *http.Request) {
+func (n *Node) serveRPC(t testing.TB, w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
 		panic(http.ErrAbortHandler)
 	}
 	batch := bytes.HasPrefix(bytes.TrimSpace(body), []byte("["))
-	questions := make([]message, 1)
+	calls := make([]message, 1)
 	if batch {
-		err = json.Unmarshal(body, &questions)
+		err = json.Unmarshal(body, &calls)
 	} else {
-		err = json.Unmarshal(body, &questions[0])
+		err = json.Unmarshal(body, &calls[0])
 	}
 	if err != nil {
 		t.Errorf("request %s: %v", body, err)
 		panic(http.ErrAbortHandler)
 	}
 	var answers []message
-	for _, q := range questions {
-		e := Exchange{Method: q.Method, Params: q.Params, r: r}
-		if n.behind != "" {
-			e.forward(t, n.behind, q)
+	for _, q := range calls {
+		e := Exchange{Method: q.Method, Params: q.Params, request: r}
+		if n.upstream != "" {
+			e.forwardCall(t, n.upstream, q)
 		}
-		if n.always != nil {
-			n.always(&e)
+		if n.everyRule != nil {
+			n.everyRule(&e)
 		}
-		if rule := n.rule(q.Method); rule != nil {
+		if rule := n.ruleFor(q.Method); rule != nil {
 			rule(&e)
 		}
-		if e.drop {
+		if e.dropped {
 			panic(http.ErrAbortHandler)
 		}
-		if e.wire != nil {
-			e.wire(w)
+		if e.writeRaw != nil {
+			e.writeRaw(w)
 			return
 		}
 		answers = append(answers, message{Version: "2.0", ID: q.ID, Result: e.Result, Error: e.Error})
@@ -178,13 +178,13 @@ func (n *Node) serve(t testing.TB, w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(answer)
 }
 
-func (e *Exchange) forward(t testing.TB, to string, q message) {
+func (e *Exchange) forwardCall(t testing.TB, upstream string, q message) {
 	q.Version = "2.0"
 	body, err := json.Marshal(q)
 	if err != nil {
 		t.Errorf("request %s: %v", q.Method, err)
 	}
-	resp, err := http.Post(to, "application/json", bytes.NewReader(body))
+	resp, err := http.Post(upstream, "application/json", bytes.NewReader(body))
 	if err != nil {
 		panic(http.ErrAbortHandler)
 	}

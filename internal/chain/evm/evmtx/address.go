@@ -54,30 +54,30 @@ func Canonical(a common.Address) chain.Address { return chain.Address(a.Hex()) }
 // Bytes are the 20 bytes of an address in its canonical form. Any other form
 // is an error: it has not been through Parse.
 func Bytes(a chain.Address) (common.Address, error) {
-	same, err := Parse(string(a))
+	canonical, err := Parse(string(a))
 	if err != nil {
 		return common.Address{}, fmt.Errorf("address %q: %w", string(a), err)
 	}
-	if same != a {
-		return common.Address{}, fmt.Errorf("address %q is not in its canonical form %s", string(a), same)
+	if canonical != a {
+		return common.Address{}, fmt.Errorf("address %q is not in its canonical form %s", string(a), canonical)
 	}
 	return common.HexToAddress(string(a)), nil
 }
 
-// Grammar reads the addresses of one EVM chain.
-type Grammar struct{ ChainID uint64 }
+// AddressCodec reads the addresses of one EVM chain.
+type AddressCodec struct{ ChainID uint64 }
 
-var _ chain.Grammar = Grammar{}
+var _ chain.AddressCodec = AddressCodec{}
 
 // Parse is the function of the same name.
-func (Grammar) Parse(s string) (chain.Address, error) { return Parse(s) }
+func (AddressCodec) Parse(s string) (chain.Address, error) { return Parse(s) }
 
 // ParseContract is Parse: a contract's address has no other form.
-func (Grammar) ParseContract(s string) (chain.Address, error) { return Parse(s) }
+func (AddressCodec) ParseContract(s string) (chain.Address, error) { return Parse(s) }
 
-// burnt are addresses that are known to have no key beyond those that Burns
+// unspendable are addresses that are known to have no key beyond those that Burns
 // finds by their form.
-var burnt = map[common.Address]bool{
+var unspendable = map[common.Address]bool{
 	common.HexToAddress("0xfffffffffffffffffffffffffffffffffffffffe"): true, // the system's own account
 	common.HexToAddress("0xffffffffffffffffffffffffffffffffffffffff"): true,
 	common.HexToAddress("0xeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeee"): true, // how many programs write "the native coin"
@@ -85,21 +85,21 @@ var burnt = map[common.Address]bool{
 	common.HexToAddress("0xdead000000000000000042069420694206942069"): true,
 }
 
-// Burns tells whether nobody holds the key of an address. The addresses below
+// IsUnspendable tells whether nobody holds the key of an address. The addresses below
 // 0x10000 are the zero address, the precompiled contracts of every chain, those
 // still to come, and 0x…dead.
-func (Grammar) Burns(a chain.Address) bool {
+func (AddressCodec) IsUnspendable(a chain.Address) bool {
 	b := common.HexToAddress(string(a))
 	low := true
 	for _, c := range b[:common.AddressLength-2] {
 		low = low && c == 0
 	}
-	return low || burnt[b]
+	return low || unspendable[b]
 }
 
 // PaymentURI is a link as EIP-681 has it, which names the chain so that a
 // wallet on another network of the family does not pay there.
-func (g Grammar) PaymentURI(a, contract chain.Address) string {
+func (g AddressCodec) PaymentURI(a, contract chain.Address) string {
 	if contract == "" {
 		return fmt.Sprintf("ethereum:%s@%d", a, g.ChainID)
 	}

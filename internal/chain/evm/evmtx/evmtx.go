@@ -43,8 +43,8 @@ type Tx struct {
 	FeeCap  money.Amount // wei per gas, tip included
 }
 
-// fields is the order in which a transaction is encoded.
-type fields struct {
+// txFields is the order in which a transaction is encoded.
+type txFields struct {
 	ChainID    uint64
 	Nonce      uint64
 	TipCap     *uint256.Int
@@ -56,7 +56,7 @@ type fields struct {
 	AccessList rlp.RawValue
 }
 
-type signedFields struct {
+type signedTxFields struct {
 	ChainID    uint64
 	Nonce      uint64
 	TipCap     *uint256.Int
@@ -70,19 +70,19 @@ type signedFields struct {
 	R, S       *uint256.Int
 }
 
-func (f fields) signed(parity uint64, r, s *uint256.Int) signedFields {
-	return signedFields{
+func (f txFields) withSignature(parity uint64, r, s *uint256.Int) signedTxFields {
+	return signedTxFields{
 		f.ChainID, f.Nonce, f.TipCap, f.FeeCap, f.Gas, f.To, f.Value, f.Data, f.AccessList,
 		parity, r, s,
 	}
 }
 
-func (f signedFields) unsigned() fields {
-	return fields{f.ChainID, f.Nonce, f.TipCap, f.FeeCap, f.Gas, f.To, f.Value, f.Data, f.AccessList}
+func (f signedTxFields) withoutSignature() txFields {
+	return txFields{f.ChainID, f.Nonce, f.TipCap, f.FeeCap, f.Gas, f.To, f.Value, f.Data, f.AccessList}
 }
 
-// check holds for every transaction that is written or read here.
-func (t Tx) check() error {
+// validate holds for every transaction that is written or read here.
+func (t Tx) validate() error {
 	switch {
 	case t.ChainID == 0:
 		return errors.New("transaction without a chain id could be replayed anywhere")
@@ -96,15 +96,15 @@ func (t Tx) check() error {
 	return nil
 }
 
-func (t Tx) fields() (fields, error) {
+func (t Tx) toFields() (txFields, error) {
 	to, err := Bytes(t.To)
 	if err != nil {
-		return fields{}, fmt.Errorf("receiver: %w", err)
+		return txFields{}, fmt.Errorf("receiver: %w", err)
 	}
-	if err := t.check(); err != nil {
-		return fields{}, err
+	if err := t.validate(); err != nil {
+		return txFields{}, err
 	}
-	return fields{
+	return txFields{
 		t.ChainID, t.Nonce, t.TipCap.Uint256(), t.FeeCap.Uint256(), t.Gas,
 		to.Bytes(), t.Value.Uint256(), t.Data, emptyList,
 	}, nil
@@ -113,14 +113,14 @@ func (t Tx) fields() (fields, error) {
 // Payload encodes the transaction as it is hashed for signing: the type byte,
 // then the list of its fields.
 func (t Tx) Payload() ([]byte, error) {
-	f, err := t.fields()
+	f, err := t.toFields()
 	if err != nil {
 		return nil, err
 	}
-	return encode(f)
+	return encodeTyped(f)
 }
 
-func encode(list any) ([]byte, error) {
+func encodeTyped(list any) ([]byte, error) {
 	body, err := rlp.EncodeToBytes(list)
 	if err != nil {
 		return nil, fmt.Errorf("encode transaction: %w", err)
@@ -134,14 +134,14 @@ func encode(list any) ([]byte, error) {
 // Decode reads a payload. Every payload that it reads is what Payload would
 // write of the result; anything unusual is an error.
 func Decode(payload []byte) (Tx, error) {
-	var f fields
-	if err := decode(payload, &f); err != nil {
+	var f txFields
+	if err := decodeTyped(payload, &f); err != nil {
 		return Tx{}, err
 	}
-	return f.tx(payload)
+	return f.toTx(payload)
 }
 
-func decode(data []byte, list any) error {
+func decodeTyped(data []byte, list any) error {
 	if len(data) == 0 || data[0] != types.DynamicFeeTxType {
 		return errors.New("not a transaction of type 2 (EIP-1559)")
 	}
@@ -154,8 +154,8 @@ func decode(data []byte, list any) error {
 	return nil
 }
 
-// tx makes a transaction of decoded fields that were written as payload.
-func (f fields) tx(payload []byte) (Tx, error) {
+// toTx makes a transaction of decoded fields that were written as payload.
+func (f txFields) toTx(payload []byte) (Tx, error) {
 	if len(f.To) == 0 {
 		return Tx{}, errors.New("transaction creates a contract")
 	}
@@ -175,11 +175,11 @@ func (f fields) tx(payload []byte) (Tx, error) {
 		TipCap:  money.FromUint256(f.TipCap),
 		FeeCap:  money.FromUint256(f.FeeCap),
 	}
-	again, err := t.Payload()
+	encoded, err := t.Payload()
 	if err != nil {
 		return Tx{}, err
 	}
-	if !bytes.Equal(again, payload) {
+	if !bytes.Equal(encoded, payload) {
 		return Tx{}, errors.New("transaction is not in the canonical encoding")
 	}
 	return t, nil

@@ -72,7 +72,7 @@ func TestParseRefusesWhatIsNoAddress(t *testing.T) {
 
 func TestBurnsKnowsAddressesWithoutAKey(t *testing.T) {
 	t.Parallel()
-	var g Grammar
+	var g AddressCodec
 	for _, in := range []string{
 		"0x0000000000000000000000000000000000000000",
 		"0x0000000000000000000000000000000000000001",
@@ -84,12 +84,12 @@ func TestBurnsKnowsAddressesWithoutAKey(t *testing.T) {
 		"0xdead000000000000000042069420694206942069",
 	} {
 		a, err := Parse(in)
-		if err != nil || !g.Burns(a) {
+		if err != nil || !g.IsUnspendable(a) {
 			t.Errorf("Burns(%s): got false, %v, want true", in, err)
 		}
 	}
 	for _, a := range []chain.Address{alice, token, Canonical(common.HexToAddress("0x0000000000000000000000000000000000010000"))} {
-		if g.Burns(a) {
+		if g.IsUnspendable(a) {
 			t.Errorf("Burns(%s): got true, want false", a)
 		}
 	}
@@ -97,7 +97,7 @@ func TestBurnsKnowsAddressesWithoutAKey(t *testing.T) {
 
 func TestPaymentURINamesTheChain(t *testing.T) {
 	t.Parallel()
-	g := Grammar{ChainID: 8453}
+	g := AddressCodec{ChainID: 8453}
 	if got, want := g.PaymentURI(alice, ""), "ethereum:"+alice+"@8453"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
@@ -108,7 +108,7 @@ func TestPaymentURINamesTheChain(t *testing.T) {
 
 func sample(t testing.TB) Tx {
 	t.Helper()
-	data, err := Transfer(alice, money.Units(1_000_000))
+	data, err := TransferData(alice, money.Units(1_000_000))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -173,7 +173,7 @@ func TestAttachedBytesAreWhatTheReferenceSends(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	raw, hash, err := Attach(p, sig, from)
+	raw, hash, err := AttachSignature(p, sig, from)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -188,26 +188,26 @@ func TestAttachedBytesAreWhatTheReferenceSends(t *testing.T) {
 	if !bytes.Equal(raw, wantRaw) || string(hash) != want.Hash().Hex() {
 		t.Errorf("got %x %s, want %x %s", raw, hash, wantRaw, want.Hash())
 	}
-	opened, by, openedHash, err := Open(raw)
+	opened, by, openedHash, err := DecodeSigned(raw)
 	if err != nil || by != from || openedHash != hash || !bytes.Equal(payload(t, opened), p) {
 		t.Errorf("Open: got %+v by %s, %s, %v, want what was signed by %s", opened, by, openedHash, err, from)
 	}
 
 	_, other := key(t)
-	if _, _, err := Attach(p, sig, other); err == nil {
+	if _, _, err := AttachSignature(p, sig, other); err == nil {
 		t.Error("signature of another key: got no error")
 	}
 	high := bytes.Clone(sig)
 	n := crypto.S256().Params().N
 	new(big.Int).Sub(n, new(big.Int).SetBytes(sig[32:64])).FillBytes(high[32:64])
 	high[64] ^= 1
-	if _, _, err := Attach(p, high, from); err == nil {
+	if _, _, err := AttachSignature(p, high, from); err == nil {
 		t.Error("signature with the upper s: got no error")
 	}
-	if _, _, err := Attach(p, sig[:64], from); err == nil {
+	if _, _, err := AttachSignature(p, sig[:64], from); err == nil {
 		t.Error("signature without its last byte: got no error")
 	}
-	if _, _, _, err := Open(append(raw, 0)); err == nil {
+	if _, _, _, err := DecodeSigned(append(raw, 0)); err == nil {
 		t.Error("signed bytes and one more: got no error")
 	}
 }
@@ -215,11 +215,11 @@ func TestAttachedBytesAreWhatTheReferenceSends(t *testing.T) {
 func TestDecodeRefusesEverythingUnusual(t *testing.T) {
 	t.Parallel()
 	good := sample(t)
-	f, err := good.fields()
+	f, err := good.toFields()
 	if err != nil {
 		t.Fatal(err)
 	}
-	with := func(change func(*fields)) []byte {
+	with := func(change func(*txFields)) []byte {
 		g := f
 		change(&g)
 		body, err := rlp.EncodeToBytes(g)
@@ -228,7 +228,7 @@ func TestDecodeRefusesEverythingUnusual(t *testing.T) {
 		}
 		return append([]byte{2}, body...)
 	}
-	signed, err := encode(f.signed(0, f.FeeCap, f.FeeCap))
+	signed, err := encodeTyped(f.withSignature(0, f.FeeCap, f.FeeCap))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -246,16 +246,16 @@ func TestDecodeRefusesEverythingUnusual(t *testing.T) {
 		"a byte too many":   append(bytes.Clone(ok), 0),
 		"a byte too few":    ok[:len(ok)-1],
 		"signed":            signed,
-		"contract creation": with(func(f *fields) { f.To = nil }),
-		"short receiver":    with(func(f *fields) { f.To = f.To[1:] }),
-		"long receiver":     with(func(f *fields) { f.To = append(bytes.Clone(f.To), 1) }),
-		"access list":       with(func(f *fields) { f.AccessList = list }),
-		"list as string":    with(func(f *fields) { f.AccessList = rlp.RawValue{0x80} }),
-		"no chain":          with(func(f *fields) { f.ChainID = 0 }),
-		"no gas":            with(func(f *fields) { f.Gas = 0 }),
-		"tip above the cap": with(func(f *fields) { f.TipCap, f.FeeCap = f.FeeCap, f.TipCap }),
-		"last nonce":        with(func(f *fields) { f.Nonce = 1<<64 - 1 }),
-		"huge":              with(func(f *fields) { f.Data = make([]byte, 100_000) }),
+		"contract creation": with(func(f *txFields) { f.To = nil }),
+		"short receiver":    with(func(f *txFields) { f.To = f.To[1:] }),
+		"long receiver":     with(func(f *txFields) { f.To = append(bytes.Clone(f.To), 1) }),
+		"access list":       with(func(f *txFields) { f.AccessList = list }),
+		"list as string":    with(func(f *txFields) { f.AccessList = rlp.RawValue{0x80} }),
+		"no chain":          with(func(f *txFields) { f.ChainID = 0 }),
+		"no gas":            with(func(f *txFields) { f.Gas = 0 }),
+		"tip above the cap": with(func(f *txFields) { f.TipCap, f.FeeCap = f.FeeCap, f.TipCap }),
+		"last nonce":        with(func(f *txFields) { f.Nonce = 1<<64 - 1 }),
+		"huge":              with(func(f *txFields) { f.Data = make([]byte, 100_000) }),
 	} {
 		if got, err := Decode(in); err == nil {
 			t.Errorf("%s: got %+v, want an error", name, got)
@@ -265,11 +265,11 @@ func TestDecodeRefusesEverythingUnusual(t *testing.T) {
 
 func TestPayeeOfKnowsTwoFormsOfPayment(t *testing.T) {
 	t.Parallel()
-	contract, to, amount, err := PayeeOf(sample(t))
+	contract, to, amount, err := ParsePayee(sample(t))
 	if err != nil || contract != token || to != alice || amount != money.Units(1_000_000) {
 		t.Errorf("token: got %s %s %v %v, want %s to %s", contract, to, amount, err, token, alice)
 	}
-	contract, to, amount, err = PayeeOf(Tx{To: alice, Value: money.Units(5)})
+	contract, to, amount, err = ParsePayee(Tx{To: alice, Value: money.Units(5)})
 	if err != nil || contract != "" || to != alice || amount != money.Units(5) {
 		t.Errorf("native: got %s %s %v %v, want 5 to %s", contract, to, amount, err, alice)
 	}
@@ -288,7 +288,7 @@ func TestPayeeOfKnowsTwoFormsOfPayment(t *testing.T) {
 		"only the selector":      {To: token, Data: data[:4]},
 		"a memo":                 {To: alice, Data: []byte("hi")},
 	} {
-		if contract, to, amount, err := PayeeOf(tx); err == nil {
+		if contract, to, amount, err := ParsePayee(tx); err == nil {
 			t.Errorf("%s: got %s %s %v, want an error", name, contract, to, amount)
 		}
 	}
@@ -299,20 +299,20 @@ func TestPayBuildsWhatPayeeOfReads(t *testing.T) {
 	fees := chain.Fees{GasLimit: 21_000, FeeCap: money.Units(2), TipCap: money.Units(1)}
 	for _, contract := range []chain.Address{"", token} {
 		p := chain.Payment{From: token, To: alice, Contract: contract, Amount: money.Units(9)}
-		tx, err := Pay(1, p.From, &p, 4, fees)
+		tx, err := NewPaymentTx(1, p.From, &p, 4, fees)
 		if err != nil {
 			t.Fatal(err)
 		}
-		gotContract, to, amount, err := PayeeOf(tx)
+		gotContract, to, amount, err := ParsePayee(tx)
 		if err != nil || gotContract != contract || to != alice || amount != p.Amount || tx.Nonce != 4 {
 			t.Errorf("got %s %s %v %v, want %+v", gotContract, to, amount, err, p)
 		}
 	}
-	cancel, err := Pay(1, alice, nil, 4, fees)
+	cancel, err := NewPaymentTx(1, alice, nil, 4, fees)
 	if err != nil || cancel.To != alice || !cancel.Value.IsZero() || len(cancel.Data) != 0 {
 		t.Errorf("cancel: got %+v, %v, want nothing to itself", cancel, err)
 	}
-	if _, err := Pay(1, alice, &chain.Payment{From: token, To: alice}, 4, fees); err == nil {
+	if _, err := NewPaymentTx(1, alice, &chain.Payment{From: token, To: alice}, 4, fees); err == nil {
 		t.Error("payment of another account: got no error")
 	}
 }
@@ -362,7 +362,7 @@ func FuzzParseTransfer(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if again, err := Transfer(to, amount); err != nil || !bytes.Equal(again, b) {
+		if again, err := TransferData(to, amount); err != nil || !bytes.Equal(again, b) {
 			t.Errorf("got %x, %v, want %x", again, err, b)
 		}
 	})
@@ -376,14 +376,14 @@ func FuzzOpen(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	raw, _, err := Attach(p, sig, from)
+	raw, _, err := AttachSignature(p, sig, from)
 	if err != nil {
 		f.Fatal(err)
 	}
 	f.Add(raw)
 	f.Add(p)
 	f.Fuzz(func(t *testing.T, b []byte) {
-		_, from, hash, err := Open(b)
+		_, from, hash, err := DecodeSigned(b)
 		if err != nil {
 			return
 		}

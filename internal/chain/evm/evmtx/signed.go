@@ -10,47 +10,47 @@ import (
 	"github.com/cofferpay/coffer/internal/chain"
 )
 
-// Attach puts a signature (r, s, and 0 or 1, 65 bytes) to a payload and returns
+// AttachSignature puts a signature (r, s, and 0 or 1, 65 bytes) to a payload and returns
 // the bytes to send and their hash. A signature that is not from's over these
 // very bytes is an error, so that a mixed-up key is found here and not by the
 // network.
-func Attach(payload, signature []byte, from chain.Address) (raw []byte, hash chain.TxHash, err error) {
+func AttachSignature(payload, signature []byte, from chain.Address) (raw []byte, hash chain.TxHash, err error) {
 	if _, err := Decode(payload); err != nil {
 		return nil, "", err
 	}
 	if len(signature) != crypto.SignatureLength {
 		return nil, "", fmt.Errorf("signature has %d bytes, not %d", len(signature), crypto.SignatureLength)
 	}
-	by, err := signerOf(payload, signature)
+	signer, err := recoverSigner(payload, signature)
 	if err != nil {
 		return nil, "", err
 	}
-	if by != from {
-		return nil, "", fmt.Errorf("signature is by %s, not by %s", by, from)
+	if signer != from {
+		return nil, "", fmt.Errorf("signature is by %s, not by %s", signer, from)
 	}
-	var f fields
-	if err := decode(payload, &f); err != nil {
+	var f txFields
+	if err := decodeTyped(payload, &f); err != nil {
 		return nil, "", err
 	}
 	r, s := new(uint256.Int).SetBytes(signature[:32]), new(uint256.Int).SetBytes(signature[32:64])
-	raw, err = encode(f.signed(uint64(signature[64]), r, s))
+	raw, err = encodeTyped(f.withSignature(uint64(signature[64]), r, s))
 	if err != nil {
 		return nil, "", err
 	}
 	return raw, HashOf(raw), nil
 }
 
-// Open reads signed bytes: the transaction, who signed it, and its hash. It is
+// DecodeSigned reads signed bytes: the transaction, who signed it, and its hash. It is
 // as strict as Decode.
-func Open(raw []byte) (t Tx, from chain.Address, hash chain.TxHash, err error) {
-	var f signedFields
-	if err := decode(raw, &f); err != nil {
+func DecodeSigned(raw []byte) (t Tx, from chain.Address, hash chain.TxHash, err error) {
+	var f signedTxFields
+	if err := decodeTyped(raw, &f); err != nil {
 		return Tx{}, "", "", err
 	}
 	if f.YParity > 1 {
 		return Tx{}, "", "", errors.New("parity of the signature is neither 0 nor 1")
 	}
-	payload, err := encode(f.unsigned())
+	payload, err := encodeTyped(f.withoutSignature())
 	if err != nil {
 		return Tx{}, "", "", err
 	}
@@ -59,13 +59,13 @@ func Open(raw []byte) (t Tx, from chain.Address, hash chain.TxHash, err error) {
 	}
 	r, s := f.R.Bytes32(), f.S.Bytes32()
 	signature := append(append(r[:], s[:]...), byte(f.YParity))
-	if from, err = signerOf(payload, signature); err != nil {
+	if from, err = recoverSigner(payload, signature); err != nil {
 		return Tx{}, "", "", err
 	}
 	return t, from, HashOf(raw), nil
 }
 
-func signerOf(payload, signature []byte) (chain.Address, error) {
+func recoverSigner(payload, signature []byte) (chain.Address, error) {
 	r, s := new(uint256.Int).SetBytes(signature[:32]), new(uint256.Int).SetBytes(signature[32:64])
 	// The upper half of s is refused: the same payment with it has another hash.
 	if !crypto.ValidateSignatureValues(signature[64], r.ToBig(), s.ToBig(), true) {

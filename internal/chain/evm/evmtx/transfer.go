@@ -22,9 +22,9 @@ const (
 // transferSelector begins every call of transfer(address,uint256).
 var transferSelector = []byte{0xa9, 0x05, 0x9c, 0xbb}
 
-// Transfer is the data of a call that moves an amount of a token from the
+// TransferData is the data of a call that moves an amount of a token from the
 // caller to an address.
-func Transfer(to chain.Address, amount money.Amount) ([]byte, error) {
+func TransferData(to chain.Address, amount money.Amount) ([]byte, error) {
 	receiver, err := Bytes(to)
 	if err != nil {
 		return nil, fmt.Errorf("receiver of the token: %w", err)
@@ -52,10 +52,10 @@ func ParseTransfer(data []byte) (to chain.Address, amount money.Amount, err erro
 	return Canonical(common.BytesToAddress(receiver)), money.FromUint256(new(uint256.Int).SetBytes(value)), nil
 }
 
-// PayeeOf tells what a transaction pays: an amount of a contract ("" for the
+// ParsePayee tells what a transaction pays: an amount of a contract ("" for the
 // native coin) to an address. A transaction that does anything else, or
 // something besides, is an error.
-func PayeeOf(t Tx) (contract, to chain.Address, amount money.Amount, err error) {
+func ParsePayee(t Tx) (contract, to chain.Address, amount money.Amount, err error) {
 	if len(t.Data) == 0 {
 		return "", t.To, t.Value, nil
 	}
@@ -69,9 +69,9 @@ func PayeeOf(t Tx) (contract, to chain.Address, amount money.Amount, err error) 
 	return t.To, to, amount, nil
 }
 
-// Pay is the transaction of a payment. A nil payment is a cancel: a transfer of
+// NewPaymentTx is the transaction of a payment. A nil payment is a cancel: a transfer of
 // nothing from the account to itself, which fills the nonce.
-func Pay(chainID uint64, from chain.Address, p *chain.Payment, nonce uint64, fees chain.Fees) (Tx, error) {
+func NewPaymentTx(chainID uint64, from chain.Address, p *chain.Payment, nonce uint64, fees chain.Fees) (Tx, error) {
 	t := Tx{
 		ChainID: chainID, Nonce: nonce, To: from,
 		Gas: fees.GasLimit, TipCap: fees.TipCap, FeeCap: fees.FeeCap,
@@ -86,7 +86,7 @@ func Pay(chainID uint64, from chain.Address, p *chain.Payment, nonce uint64, fee
 		t.To, t.Value = p.To, p.Amount
 		return t, nil
 	}
-	data, err := Transfer(p.To, p.Amount)
+	data, err := TransferData(p.To, p.Amount)
 	if err != nil {
 		return Tx{}, err
 	}

@@ -23,19 +23,19 @@ const (
 )
 
 var (
-	system         = must(SystemProgram)
-	token          = must(TokenProgram)
-	token2022      = must(Token2022Program)
-	associated     = must(AssociatedProgram)
-	budget         = must(budgetProgram)
-	blockhashes    = must(blockhashesSysvar)
-	rent           = must(rentSysvar)
-	wrappedSOL     = must(wrappedMint)
-	wrappedSOL2022 = must(wrappedMint2022)
+	system         = mustBytes(SystemProgram)
+	token          = mustBytes(TokenProgram)
+	token2022      = mustBytes(Token2022Program)
+	associated     = mustBytes(AssociatedProgram)
+	budget         = mustBytes(budgetProgram)
+	blockhashes    = mustBytes(blockhashesSysvar)
+	rent           = mustBytes(rentSysvar)
+	wrappedSOL     = mustBytes(wrappedMint)
+	wrappedSOL2022 = mustBytes(wrappedMint2022)
 )
 
-// named are accounts of the chain itself that people mistake for wallets.
-var named = map[[keyBytes]byte]string{
+// chainAccounts are accounts of the chain itself that people mistake for wallets.
+var chainAccounts = map[[keyBytes]byte]string{
 	system:         "the System program",
 	token:          "the Token program",
 	token2022:      "the Token-2022 program",
@@ -43,41 +43,41 @@ var named = map[[keyBytes]byte]string{
 	budget:         "the Compute Budget program",
 	wrappedSOL:     "the mint of wrapped SOL",
 	wrappedSOL2022: "the mint of wrapped SOL (Token-2022)",
-	must("Memo1UhkJRfHyvLMcVucJwxXeuD728EqVDDwQDxFMNo"): "the Memo program",
-	must("MemoSq4gqABAXKb96qnH8TysNcWxMyWCqXgDLGmfcHr"): "the Memo program",
-	must("1nc1nerator11111111111111111111111111111111"): "the incinerator",
-	must("Vote111111111111111111111111111111111111111"): "the Vote program",
-	must("Stake11111111111111111111111111111111111111"): "the Stake program",
-	must("StakeConfig11111111111111111111111111111111"): "the Stake program's settings",
-	must("Config1111111111111111111111111111111111111"): "the Config program",
-	must("Feature111111111111111111111111111111111111"): "the Feature program",
-	must("NativeLoader1111111111111111111111111111111"): "a loader of programs",
-	must("BPFLoader1111111111111111111111111111111111"): "a loader of programs",
-	must("BPFLoader2111111111111111111111111111111111"): "a loader of programs",
-	must("BPFLoaderUpgradeab1e11111111111111111111111"): "a loader of programs",
-	must("LoaderV411111111111111111111111111111111111"): "a loader of programs",
-	must("AddressLookupTab1e1111111111111111111111111"): "the Address Lookup Table program",
-	must("Ed25519SigVerify111111111111111111111111111"): "a program of the chain",
-	must("KeccakSecp256k11111111111111111111111111111"): "a program of the chain",
-	must("Secp256r1SigVerify1111111111111111111111111"): "a program of the chain",
-	must("ZkTokenProof1111111111111111111111111111111"): "a program of the chain",
-	must("ZkE1Gama1Proof11111111111111111111111111111"): "a program of the chain",
-	must("Sysvar1111111111111111111111111111111111111"): "the owner of the sysvars",
-	must("SysvarC1ock11111111111111111111111111111111"): "a sysvar",
-	must("SysvarEpochRewards1111111111111111111111111"): "a sysvar",
-	must("SysvarEpochSchedu1e111111111111111111111111"): "a sysvar",
-	must("SysvarFees111111111111111111111111111111111"): "a sysvar",
-	must("Sysvar1nstructions1111111111111111111111111"): "a sysvar",
-	must("SysvarLastRestartS1ot1111111111111111111111"): "a sysvar",
+	mustBytes("Memo1UhkJRfHyvLMcVucJwxXeuD728EqVDDwQDxFMNo"): "the Memo program",
+	mustBytes("MemoSq4gqABAXKb96qnH8TysNcWxMyWCqXgDLGmfcHr"): "the Memo program",
+	mustBytes("1nc1nerator11111111111111111111111111111111"): "the incinerator",
+	mustBytes("Vote111111111111111111111111111111111111111"): "the Vote program",
+	mustBytes("Stake11111111111111111111111111111111111111"): "the Stake program",
+	mustBytes("StakeConfig11111111111111111111111111111111"): "the Stake program's settings",
+	mustBytes("Config1111111111111111111111111111111111111"): "the Config program",
+	mustBytes("Feature111111111111111111111111111111111111"): "the Feature program",
+	mustBytes("NativeLoader1111111111111111111111111111111"): "a loader of programs",
+	mustBytes("BPFLoader1111111111111111111111111111111111"): "a loader of programs",
+	mustBytes("BPFLoader2111111111111111111111111111111111"): "a loader of programs",
+	mustBytes("BPFLoaderUpgradeab1e11111111111111111111111"): "a loader of programs",
+	mustBytes("LoaderV411111111111111111111111111111111111"): "a loader of programs",
+	mustBytes("AddressLookupTab1e1111111111111111111111111"): "the Address Lookup Table program",
+	mustBytes("Ed25519SigVerify111111111111111111111111111"): "a program of the chain",
+	mustBytes("KeccakSecp256k11111111111111111111111111111"): "a program of the chain",
+	mustBytes("Secp256r1SigVerify1111111111111111111111111"): "a program of the chain",
+	mustBytes("ZkTokenProof1111111111111111111111111111111"): "a program of the chain",
+	mustBytes("ZkE1Gama1Proof11111111111111111111111111111"): "a program of the chain",
+	mustBytes("Sysvar1111111111111111111111111111111111111"): "the owner of the sysvars",
+	mustBytes("SysvarC1ock11111111111111111111111111111111"): "a sysvar",
+	mustBytes("SysvarEpochRewards1111111111111111111111111"): "a sysvar",
+	mustBytes("SysvarEpochSchedu1e111111111111111111111111"): "a sysvar",
+	mustBytes("SysvarFees111111111111111111111111111111111"): "a sysvar",
+	mustBytes("Sysvar1nstructions1111111111111111111111111"): "a sysvar",
+	mustBytes("SysvarLastRestartS1ot1111111111111111111111"): "a sysvar",
 	blockhashes: "a sysvar",
 	rent:        "a sysvar",
-	must("SysvarRewards111111111111111111111111111111"): "a sysvar",
-	must("SysvarS1otHashes111111111111111111111111111"): "a sysvar",
-	must("SysvarS1otHistory11111111111111111111111111"): "a sysvar",
-	must("SysvarStakeHistory1111111111111111111111111"): "a sysvar",
+	mustBytes("SysvarRewards111111111111111111111111111111"): "a sysvar",
+	mustBytes("SysvarS1otHashes111111111111111111111111111"): "a sysvar",
+	mustBytes("SysvarS1otHistory11111111111111111111111111"): "a sysvar",
+	mustBytes("SysvarStakeHistory1111111111111111111111111"): "a sysvar",
 }
 
-func must(a chain.Address) [keyBytes]byte {
+func mustBytes(a chain.Address) [keyBytes]byte {
 	b, err := Bytes(a)
 	if err != nil {
 		panic("solanatx: " + err.Error())
@@ -100,7 +100,7 @@ func AssociatedAccount(owner, mint, program chain.Address) (chain.Address, error
 	if program != TokenProgram && program != Token2022Program {
 		return "", fmt.Errorf("%.60q is no token program", string(program))
 	}
-	a, err := associatedAccount(o, m, must(program))
+	a, err := associatedAccount(o, m, mustBytes(program))
 	if err != nil {
 		return "", err
 	}

@@ -18,7 +18,7 @@ const (
 	checkedBytes = 25 // an address of Bitcoin or Tron with its version and checksum
 )
 
-const wanted = "give the address of a Solana wallet, 32 bytes in base58"
+const addressHint = "give the address of a Solana wallet, 32 bytes in base58"
 
 // Parse reads the address of a wallet: 32 bytes in base58, which a key can stand
 // behind. Addresses off the curve are refused, since only a program can send from
@@ -26,11 +26,11 @@ const wanted = "give the address of a Solana wallet, 32 bytes in base58"
 // are programs, sysvars and the incinerator. There is no checksum: of a mistyped
 // address, half are addresses of nobody.
 func Parse(s string) (chain.Address, error) {
-	b, err := read(s)
+	b, err := decodeAddress(s)
 	if err != nil {
 		return "", err
 	}
-	if name, ok := named[b]; ok {
+	if name, ok := chainAccounts[b]; ok {
 		return "", fmt.Errorf("this is the address of %s, which is no wallet: what is sent there is lost", name)
 	}
 	if !onCurve(b) {
@@ -41,67 +41,67 @@ func Parse(s string) (chain.Address, error) {
 
 // ParseMint reads the address of a token's mint, which may lie off the curve.
 func ParseMint(s string) (chain.Address, error) {
-	b, err := read(s)
+	b, err := decodeAddress(s)
 	if err != nil {
 		return "", err
 	}
-	if name, ok := named[b]; ok && b != wrappedSOL && b != wrappedSOL2022 {
+	if name, ok := chainAccounts[b]; ok && b != wrappedSOL && b != wrappedSOL2022 {
 		return "", fmt.Errorf("this is the address of %s, which is no mint", name)
 	}
 	return Canonical(b), nil
 }
 
-// read takes base58 of 32 bytes apart. Its errors never quote what was given: it
+// decodeAddress takes base58 of 32 bytes apart. Its errors never quote what was given: it
 // may be a secret that was pasted into the wrong field.
-func read(s string) ([keyBytes]byte, error) {
-	var none [keyBytes]byte
+func decodeAddress(s string) ([keyBytes]byte, error) {
+	var zero [keyBytes]byte
 	if s == "" {
-		return none, errors.New("the address is empty: " + wanted)
+		return zero, errors.New("the address is empty: " + addressHint)
 	}
 	if prefix, ok := bech32Prefix(s); ok {
-		return none, fmt.Errorf("this is an address of another chain, with its prefix %s: %s", prefix, wanted)
+		return zero, fmt.Errorf("this is an address of another chain, with its prefix %s: %s", prefix, addressHint)
 	}
 	switch {
 	case strings.HasPrefix(s, "0x"), strings.HasPrefix(s, "0X"):
-		return none, errors.New("the address starts with 0x, as those of EVM chains do: " + wanted)
+		return zero, errors.New("the address starts with 0x, as those of EVM chains do: " + addressHint)
 	case strings.Contains(s, "."):
-		return none, errors.New("names are not looked up: " + wanted)
+		return zero, errors.New("names are not looked up: " + addressHint)
 	}
 	for i := range len(s) {
 		switch c := s[i]; {
-		case strings.IndexByte(letters, c) >= 0:
+		case strings.IndexByte(base58Letters, c) >= 0:
 		case strings.IndexByte("0OIl", c) >= 0:
-			return none, fmt.Errorf("character %d is %q: base58 has no 0, O, I and l, which are easily mistaken", i+1, c)
+			return zero, fmt.Errorf("character %d is %q: base58 has no 0, O, I and l, which are easily mistaken", i+1, c)
 		default:
-			return none, fmt.Errorf("character %d is none of base58, which is digits and letters without 0, O, I and l", i+1)
+			return zero, fmt.Errorf("character %d is none of base58, which is digits and letters without 0, O, I and l", i+1)
 		}
 	}
 	if len(s) > addressesMax {
 		if n := len(s); n == 87 || n == 88 {
-			return none, errors.New("this is as long as a transaction's signature or a secret key: " + wanted)
+			return zero, errors.New("this is as long as a transaction's signature or a secret key: " + addressHint)
 		}
-		return none, fmt.Errorf("the address has %d characters: it has to have at most %d", len(s), addressesMax)
+		return zero, fmt.Errorf("the address has %d characters: it has to have at most %d", len(s), addressesMax)
 	}
 	b, err := base58.Decode(s)
 	if err != nil {
-		return none, errors.New("the address is not base58: " + wanted)
+		return zero, errors.New("the address is not base58: " + addressHint)
 	}
 	if len(b) != keyBytes {
-		if name, ok := checked(b); ok {
-			return none, fmt.Errorf("this is an address of %s: %s", name, wanted)
+		if name, ok := checksumOwner(b); ok {
+			return zero, fmt.Errorf("this is an address of %s: %s", name, addressHint)
 		}
-		return none, fmt.Errorf("the address has %d bytes: it has to have %d", len(b), keyBytes)
+		return zero, fmt.Errorf("the address has %d bytes: it has to have %d", len(b), keyBytes)
 	}
 	if base58.Encode(b) != s {
-		return none, errors.New("the address is not in its one form: " + wanted)
+		return zero, errors.New("the address is not in its one form: " + addressHint)
 	}
 	return [keyBytes]byte(b), nil
 }
 
-const letters = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
+const base58Letters = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
 
-// checked tells whose address has a version before and a checksum behind.
-func checked(b []byte) (string, bool) {
+// checksumOwner tells whose address has a version before and a checksum behind.
+func checksumOwner(b []byte) (string, bool) {
 	if len(b) != checkedBytes {
 		return "", false
 	}
@@ -121,13 +121,13 @@ func checked(b []byte) (string, bool) {
 // it is one in 2^30, of those that have no capitals.
 func bech32Prefix(s string) (string, bool) {
 	const digits = "qpzry9x8gf2tvdw0s3jn54khce6mua7l"
-	one := strings.LastIndexByte(s, '1')
-	if one < 1 || one+7 > len(s) || len(s) > 90 || s != strings.ToLower(s) && s != strings.ToUpper(s) {
+	separator := strings.LastIndexByte(s, '1')
+	if separator < 1 || separator+7 > len(s) || len(s) > 90 || s != strings.ToLower(s) && s != strings.ToUpper(s) {
 		return "", false
 	}
 	s = strings.ToLower(s)
 	sum := uint32(1)
-	take := func(v byte) {
+	addValue := func(v byte) {
 		top := sum >> 25
 		sum = sum&0x1ffffff<<5 ^ uint32(v)
 		for i, g := range [5]uint32{0x3b6a57b2, 0x26508e6d, 0x1ea119fa, 0x3d4233dd, 0x2a1462b3} {
@@ -136,21 +136,21 @@ func bech32Prefix(s string) (string, bool) {
 			}
 		}
 	}
-	for i := range one {
-		take(s[i] >> 5)
+	for i := range separator {
+		addValue(s[i] >> 5)
 	}
-	take(0)
-	for i := range one {
-		take(s[i] & 31)
+	addValue(0)
+	for i := range separator {
+		addValue(s[i] & 31)
 	}
-	for i := one + 1; i < len(s); i++ {
+	for i := separator + 1; i < len(s); i++ {
 		v := strings.IndexByte(digits, s[i])
 		if v < 0 {
 			return "", false
 		}
-		take(byte(v))
+		addValue(byte(v))
 	}
-	return s[:one], sum == 1 || sum == 0x2bc830a3
+	return s[:separator], sum == 1 || sum == 0x2bc830a3
 }
 
 // Canonical is the text form of an address.
@@ -180,37 +180,37 @@ func onCurve(b [keyBytes]byte) bool {
 	return err == nil
 }
 
-// Grammar reads the addresses of Solana. They are the same on each of its networks.
-type Grammar struct{}
+// AddressCodec reads the addresses of Solana. They are the same on each of its networks.
+type AddressCodec struct{}
 
-var _ chain.Grammar = Grammar{}
+var _ chain.AddressCodec = AddressCodec{}
 
 // Parse is the function of the same name.
-func (Grammar) Parse(s string) (chain.Address, error) { return Parse(s) }
+func (AddressCodec) Parse(s string) (chain.Address, error) { return Parse(s) }
 
-// made is the end of addresses that were written and not drawn.
-const made = "11111111"
+// handwrittenSuffix is the end of addresses that were written and not drawn.
+const handwrittenSuffix = "11111111"
 
-// Burns tells whether nobody holds the key of an address: programs, sysvars, what
+// IsUnspendable tells whether nobody holds the key of an address: programs, sysvars, what
 // somebody wrote by hand, and points for which there is no key, as of small order.
-func (Grammar) Burns(a chain.Address) bool {
+func (AddressCodec) IsUnspendable(a chain.Address) bool {
 	b, err := Bytes(a)
 	if err != nil {
 		return false
 	}
 	p, err := new(edwards25519.Point).SetBytes(b[:])
 	if err != nil {
-		return named[b] != ""
+		return chainAccounts[b] != ""
 	}
 	small := new(edwards25519.Point).MultByCofactor(p).Equal(edwards25519.NewIdentityPoint()) == 1
-	return named[b] != "" || small || [keyBytes]byte(p.Bytes()) != b || strings.HasSuffix(string(a), made)
+	return chainAccounts[b] != "" || small || [keyBytes]byte(p.Bytes()) != b || strings.HasSuffix(string(a), handwrittenSuffix)
 }
 
 // ParseContract is ParseMint.
-func (Grammar) ParseContract(s string) (chain.Address, error) { return ParseMint(s) }
+func (AddressCodec) ParseContract(s string) (chain.Address, error) { return ParseMint(s) }
 
 // PaymentURI is a link as Solana Pay has it.
-func (Grammar) PaymentURI(a, contract chain.Address) string {
+func (AddressCodec) PaymentURI(a, contract chain.Address) string {
 	if contract == "" {
 		return fmt.Sprintf("solana:%s", a)
 	}

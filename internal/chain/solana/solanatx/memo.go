@@ -19,8 +19,8 @@ const (
 )
 
 var (
-	memoProgram1 = must("Memo1UhkJRfHyvLMcVucJwxXeuD728EqVDDwQDxFMNo")
-	memoProgram2 = must("MemoSq4gqABAXKb96qnH8TysNcWxMyWCqXgDLGmfcHr")
+	memoProgram1 = mustBytes("Memo1UhkJRfHyvLMcVucJwxXeuD728EqVDDwQDxFMNo")
+	memoProgram2 = mustBytes("MemoSq4gqABAXKb96qnH8TysNcWxMyWCqXgDLGmfcHr")
 )
 
 // Memo reads what a signed transaction says to the Memo program, in either of its versions,
@@ -58,7 +58,7 @@ type signed struct {
 }
 
 // id is the transaction's, which is the fee payer's signature.
-func (s signed) id() chain.TxHash { return hashOf(s.signatures[0]) }
+func (s signed) id() chain.TxHash { return hashFrom(s.signatures[0]) }
 
 // called is an instruction of a message. The chain wants its program among the message's keys.
 type called struct {
@@ -77,9 +77,9 @@ func readSigned(raw []byte) (s signed, err error) {
 	if len(raw) > 0 && raw[0] == version1 {
 		required := s.readVersion1(c)
 		s.message = raw[:len(raw)-len(c.b)]
-		signatures = c.take(required * signatureBytes)
+		signatures = c.takeBytes(required * signatureBytes)
 	} else {
-		signatures = c.take(c.count() * signatureBytes)
+		signatures = c.takeBytes(c.takeCount() * signatureBytes)
 		s.message = c.b
 		s.readVersion0(c)
 	}
@@ -99,22 +99,22 @@ func readSigned(raw []byte) (s signed, err error) {
 
 // readVersion0 reads a message of version 0, or a legacy one, which has no version.
 func (s *signed) readVersion0(c *cursor) {
-	version := c.byte()
+	version := c.takeByte()
 	versioned := version&0x80 != 0
 	if versioned {
 		if version != version0 {
 			c.fail(fmt.Sprintf("transaction has version %d, which is not known", version&0x7f))
 			return
 		}
-		c.byte()
+		c.takeByte()
 	}
-	c.take(2)
-	s.readKeys(c, c.count())
-	c.take(keyBytes) // the recent block
-	for range c.count() {
-		program := c.byte()
-		c.take(c.count())
-		s.call(c, program, c.take(c.count()))
+	c.takeBytes(2)
+	s.readKeys(c, c.takeCount())
+	c.takeBytes(keyBytes) // the recent block
+	for range c.takeCount() {
+		program := c.takeByte()
+		c.takeBytes(c.takeCount())
+		s.call(c, program, c.takeBytes(c.takeCount()))
 		if c.err != nil {
 			return
 		}
@@ -122,10 +122,10 @@ func (s *signed) readVersion0(c *cursor) {
 	if !versioned {
 		return
 	}
-	for range c.count() { // tables, from which no program may be taken
-		c.take(keyBytes)
-		c.take(c.count())
-		c.take(c.count())
+	for range c.takeCount() { // tables, from which no program may be taken
+		c.takeBytes(keyBytes)
+		c.takeBytes(c.takeCount())
+		c.takeBytes(c.takeCount())
 		if c.err != nil {
 			return
 		}
@@ -134,26 +134,26 @@ func (s *signed) readVersion0(c *cursor) {
 
 // readVersion1 reads a message of version 1 and returns how many signatures it requires.
 func (s *signed) readVersion1(c *cursor) (required int) {
-	c.byte() // the version
-	required = c.byte()
-	c.take(2)
-	settings := bits.OnesCount32(binary.LittleEndian.Uint32(c.take(4)))
-	c.take(keyBytes) // the recent block
-	instructions, keys := c.byte(), c.byte()
+	c.takeByte() // the version
+	required = c.takeByte()
+	c.takeBytes(2)
+	settings := bits.OnesCount32(binary.LittleEndian.Uint32(c.takeBytes(4)))
+	c.takeBytes(keyBytes) // the recent block
+	instructions, keys := c.takeByte(), c.takeByte()
 	s.readKeys(c, keys)
-	c.take(4 * settings)
-	heads := c.take(4 * instructions)
+	c.takeBytes(4 * settings)
+	heads := c.takeBytes(4 * instructions)
 	for i := range instructions {
 		head := heads[4*i:]
-		c.take(int(head[1])) // accounts
-		s.call(c, int(head[0]), c.take(int(binary.LittleEndian.Uint16(head[2:]))))
+		c.takeBytes(int(head[1])) // accounts
+		s.call(c, int(head[0]), c.takeBytes(int(binary.LittleEndian.Uint16(head[2:]))))
 	}
 	return required
 }
 
 func (s *signed) readKeys(c *cursor, n int) {
 	for range n {
-		if s.keys = append(s.keys, [keyBytes]byte(c.take(keyBytes))); c.err != nil {
+		if s.keys = append(s.keys, [keyBytes]byte(c.takeBytes(keyBytes))); c.err != nil {
 			return
 		}
 	}

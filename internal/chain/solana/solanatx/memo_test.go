@@ -13,14 +13,14 @@ import (
 
 // memoV0 makes a message of version 0 out of a legacy one, with a lookup table.
 func memoV0(legacy []byte) []byte {
-	table := must(usdx)
+	table := mustBytes(usdx)
 	return slices.Concat([]byte{version0}, legacy, []byte{1}, table[:], []byte{2, 7, 9}, []byte{1, 3})
 }
 
 // memoV1 writes a message of version 1 with one account, two settings and these instructions.
 func memoV1(payer [keyBytes]byte, ins ...instruction) []byte {
 	b := []byte{version1, 1, 0, byte(len(ins)), 0b101, 0, 0, 0}
-	hash := must(value)
+	hash := mustBytes(value)
 	b = append(b, hash[:]...)
 	b = append(b, byte(len(ins)), byte(1+len(ins)))
 	b = append(b, payer[:]...)
@@ -49,12 +49,12 @@ func sign(message []byte, signatures ...[]byte) []byte {
 func TestAMemoIsReadFromEveryFormOfTransaction(t *testing.T) {
 	t.Parallel()
 	key, _ := keyOf("alice")
-	payer := must(alice)
+	payer := mustBytes(alice)
 	note := func(text string) instruction {
-		return instruction{memoProgram2, []byte(text), []meta{reads(payer).signing()}}
+		return instruction{memoProgram2, []byte(text), []meta{readOnly(payer).asSigner()}}
 	}
 	older := instruction{memoProgram1, []byte("order 7"), nil}
-	coin := instruction{system, slices.Concat(transfer, make([]byte, 8)), []meta{writes(payer).signing(), writes(must(bob))}}
+	coin := instruction{system, slices.Concat(transferData, make([]byte, 8)), []meta{writableMeta(payer).asSigner(), writableMeta(mustBytes(bob))}}
 	long := strings.Repeat("m", 900)
 	for name, c := range map[string]struct {
 		ins  []instruction
@@ -70,16 +70,16 @@ func TestAMemoIsReadFromEveryFormOfTransaction(t *testing.T) {
 		"long":                   {[]instruction{coin, note(long)}, long},
 		"another program's data": {[]instruction{{token, []byte("order 7"), nil}, coin}, ""},
 		"called by another program": {
-			[]instruction{{token, []byte("order 7"), []meta{reads(memoProgram2), reads(memoProgram1)}}, coin}, "",
+			[]instruction{{token, []byte("order 7"), []meta{readOnly(memoProgram2), readOnly(memoProgram1)}}, coin}, "",
 		},
 	} {
-		legacy, err := compile(payer, must(value), c.ins)
+		legacy, err := compileMessage(payer, mustBytes(value), c.ins)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for form, message := range map[string][]byte{"legacy": legacy, "version 0": memoV0(legacy), "version 1": memoV1(payer, c.ins...)} {
 			signature := ed25519.Sign(key, message)
-			got, err := Memo(sign(message, signature), hashOf([signatureBytes]byte(signature)))
+			got, err := Memo(sign(message, signature), hashFrom([signatureBytes]byte(signature)))
 			if err != nil || got != c.want {
 				t.Errorf("%s, %s: got %q, %v, want %q", name, form, got, err, c.want)
 			}
@@ -93,8 +93,8 @@ func TestAMemoIsProvenByTheTransactionsId(t *testing.T) {
 	key, _ := keyOf("alice")
 	other, _ := keyOf("bob")
 	message := func(text string) []byte {
-		b, err := compile(must(alice), must(value), []instruction{
-			{system, slices.Concat(transfer, make([]byte, 8)), []meta{writes(must(alice)).signing(), writes(must(bob)).signing()}},
+		b, err := compileMessage(mustBytes(alice), mustBytes(value), []instruction{
+			{system, slices.Concat(transferData, make([]byte, 8)), []meta{writableMeta(mustBytes(alice)).asSigner(), writableMeta(mustBytes(bob)).asSigner()}},
 			{memoProgram2, []byte(text), nil},
 		})
 		if err != nil {
@@ -104,13 +104,13 @@ func TestAMemoIsProvenByTheTransactionsId(t *testing.T) {
 	}
 	paid, forged := message("order 7"), message("order 8")
 	first, second := ed25519.Sign(key, paid), ed25519.Sign(other, paid)
-	tx := hashOf([signatureBytes]byte(first))
+	tx := hashFrom([signatureBytes]byte(first))
 	if got, err := Memo(sign(paid, first, second), tx); err != nil || got != "order 7" {
 		t.Fatalf("got %q, %v, want the payer's memo", got, err)
 	}
 	again := ed25519.Sign(key, forged)
 	byOther := slices.Clone(forged)
-	bobs := must(bob)
+	bobs := mustBytes(bob)
 	copy(byOther[4:], bobs[:]) // the fee payer
 	for name, raw := range map[string][]byte{
 		"an altered memo":                     sign(forged, first, second),
@@ -135,11 +135,11 @@ func TestAMemoIsProvenByTheTransactionsId(t *testing.T) {
 func TestNoBytesOfAProviderStopTheReadingOfMemos(t *testing.T) {
 	t.Parallel()
 	key, _ := keyOf("alice")
-	legacy, err := compile(must(alice), must(value), []instruction{{memoProgram2, []byte("order 7"), nil}})
+	legacy, err := compileMessage(mustBytes(alice), mustBytes(value), []instruction{{memoProgram2, []byte("order 7"), nil}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	forms := [][]byte{legacy, memoV0(legacy), memoV1(must(alice), instruction{memoProgram2, []byte("order 7"), nil})}
+	forms := [][]byte{legacy, memoV0(legacy), memoV1(mustBytes(alice), instruction{memoProgram2, []byte("order 7"), nil})}
 	rapid.Check(t, func(t *rapid.T) {
 		message := rapid.SampledFrom(forms).Draw(t, "form")
 		signature := ed25519.Sign(key, message)
@@ -148,7 +148,7 @@ func TestNoBytesOfAProviderStopTheReadingOfMemos(t *testing.T) {
 			raw[rapid.IntRange(0, len(raw)-1).Draw(t, "at")] = rapid.Byte().Draw(t, "to")
 		}
 		raw = raw[:rapid.IntRange(0, len(raw)).Draw(t, "cut")]
-		got, err := Memo(raw, hashOf([signatureBytes]byte(signature)))
+		got, err := Memo(raw, hashFrom([signatureBytes]byte(signature)))
 		if err == nil && got != "order 7" {
 			t.Fatalf("got %q, want the payer's memo or an error", got)
 		}
@@ -159,17 +159,17 @@ func TestNoBytesOfAProviderStopTheReadingOfMemos(t *testing.T) {
 func TestTheSignerIsFoundInEveryFormOfTransaction(t *testing.T) {
 	t.Parallel()
 	key, _ := keyOf("alice")
-	payer := must(alice)
-	ins := []instruction{{system, slices.Concat(transfer, make([]byte, 8)), []meta{writes(payer).signing(), writes(must(bob))}}}
-	legacy, err := compile(payer, must(value), ins)
+	payer := mustBytes(alice)
+	ins := []instruction{{system, slices.Concat(transferData, make([]byte, 8)), []meta{writableMeta(payer).asSigner(), writableMeta(mustBytes(bob))}}}
+	legacy, err := compileMessage(payer, mustBytes(value), ins)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for form, message := range map[string][]byte{"legacy": legacy, "version 0": memoV0(legacy), "version 1": memoV1(payer, ins...)} {
 		signature := ed25519.Sign(key, message)
-		raw, id := sign(message, signature), hashOf([signatureBytes]byte(signature))
+		raw, id := sign(message, signature), hashFrom([signatureBytes]byte(signature))
 		for who, want := range map[chain.Address]bool{alice: true, bob: false} {
-			if tx, got, err := SignedBy(raw, who); got != want || tx != id || err != nil {
+			if tx, got, err := IsSignedBy(raw, who); got != want || tx != id || err != nil {
 				t.Errorf("%s: got %v and signed by %s %v (%v), want %v and %v", form, tx, who, got, err, id, want)
 			}
 		}

@@ -13,10 +13,10 @@ type meta struct {
 	signer, writable bool
 }
 
-func reads(k [keyBytes]byte) meta  { return meta{key: k} }
-func writes(k [keyBytes]byte) meta { return meta{key: k, writable: true} }
+func readOnly(k [keyBytes]byte) meta     { return meta{key: k} }
+func writableMeta(k [keyBytes]byte) meta { return meta{key: k, writable: true} }
 
-func (m meta) signing() meta {
+func (m meta) asSigner() meta {
 	m.signer = true
 	return m
 }
@@ -27,26 +27,26 @@ type instruction struct {
 	accounts []meta
 }
 
-// compile writes a legacy message. The chain asks that the payer comes first, that
+// compileMessage writes a legacy message. The chain asks that the payer comes first, that
 // signers come before the others and in both the writable ones before the rest; in
 // each of the four, accounts stand as they are first named, programs behind them.
-func compile(payer, hash [keyBytes]byte, ins []instruction) ([]byte, error) {
-	all := []meta{writes(payer).signing()}
+func compileMessage(payer, hash [keyBytes]byte, ins []instruction) ([]byte, error) {
+	metas := []meta{writableMeta(payer).asSigner()}
 	add := func(m meta) {
-		i := slices.IndexFunc(all, func(o meta) bool { return o.key == m.key })
+		i := slices.IndexFunc(metas, func(o meta) bool { return o.key == m.key })
 		if i < 0 {
-			all = append(all, m)
+			metas = append(metas, m)
 			return
 		}
-		all[i].signer, all[i].writable = all[i].signer || m.signer, all[i].writable || m.writable
+		metas[i].signer, metas[i].writable = metas[i].signer || m.signer, metas[i].writable || m.writable
 	}
-	for _, in := range ins {
-		for _, m := range in.accounts {
+	for _, instr := range ins {
+		for _, m := range instr.accounts {
 			add(m)
 		}
 	}
-	for _, in := range ins {
-		add(reads(in.program))
+	for _, instr := range ins {
+		add(readOnly(instr.program))
 	}
 	rank := func(m meta) int {
 		switch {
@@ -59,33 +59,33 @@ func compile(payer, hash [keyBytes]byte, ins []instruction) ([]byte, error) {
 		}
 		return 3
 	}
-	slices.SortStableFunc(all, func(a, b meta) int { return rank(a) - rank(b) })
-	var of [4]int
-	for _, m := range all {
-		of[rank(m)]++
+	slices.SortStableFunc(metas, func(a, b meta) int { return rank(a) - rank(b) })
+	var counts [4]int
+	for _, m := range metas {
+		counts[rank(m)]++
 	}
-	if len(all) > 256 {
-		return nil, fmt.Errorf("transaction names %d accounts, more than fit", len(all))
+	if len(metas) > 256 {
+		return nil, fmt.Errorf("transaction names %d accounts, more than fit", len(metas))
 	}
 	index := func(k [keyBytes]byte) byte {
-		return byte(slices.IndexFunc(all, func(o meta) bool { return o.key == k }))
+		return byte(slices.IndexFunc(metas, func(o meta) bool { return o.key == k }))
 	}
 
-	out := []byte{byte(of[0] + of[1]), byte(of[1]), byte(of[3])}
-	out = appendCount(out, len(all))
-	for _, m := range all {
+	out := []byte{byte(counts[0] + counts[1]), byte(counts[1]), byte(counts[3])}
+	out = appendCount(out, len(metas))
+	for _, m := range metas {
 		out = append(out, m.key[:]...)
 	}
 	out = append(out, hash[:]...)
 	out = appendCount(out, len(ins))
-	for _, in := range ins {
-		out = appendCount(append(out, index(in.program)), len(in.accounts))
-		for _, m := range in.accounts {
+	for _, instr := range ins {
+		out = appendCount(append(out, index(instr.program)), len(instr.accounts))
+		for _, m := range instr.accounts {
 			out = append(out, index(m.key))
 		}
-		out = append(appendCount(out, len(in.data)), in.data...)
+		out = append(appendCount(out, len(instr.data)), instr.data...)
 	}
-	if n := wireBytes(of[0]+of[1], len(out)); n > wireBytesMax {
+	if n := wireBytes(counts[0]+counts[1], len(out)); n > wireBytesMax {
 		return nil, fmt.Errorf("transaction has %d bytes with its signatures, more than the %d of a packet", n, wireBytesMax)
 	}
 	return out, nil
@@ -110,27 +110,27 @@ type message struct {
 	signers int
 	keys    [][keyBytes]byte
 	hash    [keyBytes]byte
-	ins     []parsed
+	ins     []parsedInstruction
 }
 
-type parsed struct {
+type parsedInstruction struct {
 	program  [keyBytes]byte
 	accounts [][keyBytes]byte
 	data     []byte
-	rest     []byte // the data behind what of was asked for
+	args     []byte // the data behind what of was asked for
 }
 
-// of asks that an instruction is one of a program whose data begins in a known way,
+// expect asks that an instruction is one of a program whose data begins in a known way,
 // with so many accounts and so many bytes behind.
-func (p parsed) of(program [keyBytes]byte, begins []byte, accounts, rest int) (parsed, error) {
+func (p parsedInstruction) expect(program [keyBytes]byte, begins []byte, accounts, argBytes int) (parsedInstruction, error) {
 	if p.program != program {
 		return p, fmt.Errorf("it is one of program %s", Canonical(p.program))
 	}
-	after, ok := bytes.CutPrefix(p.data, begins)
-	if !ok || len(after) != rest || len(p.accounts) != accounts {
+	args, ok := bytes.CutPrefix(p.data, begins)
+	if !ok || len(args) != argBytes || len(p.accounts) != accounts {
 		return p, errors.New("it is another instruction of its program")
 	}
-	p.rest = after
+	p.args = args
 	return p, nil
 }
 
@@ -140,7 +140,7 @@ type cursor struct {
 	err error
 }
 
-func (c *cursor) take(n int) []byte {
+func (c *cursor) takeBytes(n int) []byte {
 	if c.err == nil && n > len(c.b) {
 		c.err = errors.New("transaction is cut off")
 	}
@@ -152,13 +152,13 @@ func (c *cursor) take(n int) []byte {
 	return out
 }
 
-func (c *cursor) byte() int { return int(c.take(1)[0]) }
+func (c *cursor) takeByte() int { return int(c.takeBytes(1)[0]) }
 
-// count reads a compact-u16 in its shortest form.
-func (c *cursor) count() int {
+// takeCount reads a compact-u16 in its shortest form.
+func (c *cursor) takeCount() int {
 	n := 0
 	for shift := 0; c.err == nil; shift += 7 {
-		b := c.byte()
+		b := c.takeByte()
 		n |= b & 0x7f << shift
 		if b&0x80 != 0 && shift < 14 {
 			continue
@@ -171,25 +171,25 @@ func (c *cursor) count() int {
 	return 0
 }
 
-func parse(payload []byte) (message, error) {
+func parseMessage(payload []byte) (message, error) {
 	var m message
 	if len(payload) > wireBytesMax {
 		return m, fmt.Errorf("transaction has %d bytes, more than a packet", len(payload))
 	}
 	c := &cursor{b: payload}
-	m.signers = c.byte()
+	m.signers = c.takeByte()
 	if m.signers&0x80 != 0 {
 		return m, errors.New("transaction has a version: ours have none")
 	}
-	c.take(2) // compile writes them again, and Decode compares
-	for range c.count() {
-		if m.keys = append(m.keys, [keyBytes]byte(c.take(keyBytes))); c.err != nil {
+	c.takeBytes(2) // compile writes them again, and Decode compares
+	for range c.takeCount() {
+		if m.keys = append(m.keys, [keyBytes]byte(c.takeBytes(keyBytes))); c.err != nil {
 			break
 		}
 	}
-	m.hash = [keyBytes]byte(c.take(keyBytes))
+	m.hash = [keyBytes]byte(c.takeBytes(keyBytes))
 	key := func() [keyBytes]byte {
-		if i := c.byte(); i < len(m.keys) {
+		if i := c.takeByte(); i < len(m.keys) {
 			return m.keys[i]
 		}
 		if c.err == nil {
@@ -197,15 +197,15 @@ func parse(payload []byte) (message, error) {
 		}
 		return [keyBytes]byte{}
 	}
-	for range c.count() {
-		in := parsed{program: key()}
-		for range c.count() {
-			if in.accounts = append(in.accounts, key()); c.err != nil {
+	for range c.takeCount() {
+		instr := parsedInstruction{program: key()}
+		for range c.takeCount() {
+			if instr.accounts = append(instr.accounts, key()); c.err != nil {
 				break
 			}
 		}
-		in.data = c.take(c.count())
-		if m.ins = append(m.ins, in); c.err != nil {
+		instr.data = c.takeBytes(c.takeCount())
+		if m.ins = append(m.ins, instr); c.err != nil {
 			break
 		}
 	}

@@ -13,13 +13,13 @@ import (
 
 const signatureBytes = ed25519.SignatureSize
 
-// signers are the accounts that have to sign a payload of either form.
-func signers(payload []byte) ([][keyBytes]byte, error) {
-	m, err := parse(payload)
+// signerKeys are the accounts that have to sign a payload of either form.
+func signerKeys(payload []byte) ([][keyBytes]byte, error) {
+	m, err := parseMessage(payload)
 	if err != nil {
 		return nil, err
 	}
-	if m.creates() {
+	if m.isNonceCreation() {
 		_, err = DecodeNonceCreation(payload)
 	} else {
 		_, err = Decode(payload)
@@ -33,7 +33,7 @@ func signers(payload []byte) ([][keyBytes]byte, error) {
 // Signers are the addresses that have to sign a payload, a payment or the creation of
 // a nonce account, in the order in which their signatures stand. The payer is first.
 func Signers(payload []byte) ([]chain.Address, error) {
-	keys, err := signers(payload)
+	keys, err := signerKeys(payload)
 	if err != nil {
 		return nil, err
 	}
@@ -44,11 +44,11 @@ func Signers(payload []byte) ([]chain.Address, error) {
 	return out, nil
 }
 
-// Attach puts the signatures to a payload, in the order of Signers, and returns the
+// AttachSignatures puts the signatures to a payload, in the order of Signers, and returns the
 // bytes to send and their hash. One that is missing or is not that address's over these
 // very bytes is an error, so that a mixed-up key is found here and not by the network.
-func Attach(payload []byte, signatures ...[signatureBytes]byte) (raw []byte, hash chain.TxHash, err error) {
-	keys, err := signers(payload)
+func AttachSignatures(payload []byte, signatures ...[signatureBytes]byte) (raw []byte, hash chain.TxHash, err error) {
+	keys, err := signerKeys(payload)
 	if err != nil {
 		return nil, "", err
 	}
@@ -62,19 +62,19 @@ func Attach(payload []byte, signatures ...[signatureBytes]byte) (raw []byte, has
 		}
 		raw = append(raw, s[:]...)
 	}
-	return append(raw, payload...), hashOf(signatures[0]), nil
+	return append(raw, payload...), hashFrom(signatures[0]), nil
 }
 
-// Open takes signed bytes apart: what was signed, a payment or the creation of a nonce
+// VerifySigned takes signed bytes apart: what was signed, a payment or the creation of a nonce
 // account, and the hash. It is as strict as Decode and verifies every signature.
-func Open(raw []byte) (payload []byte, hash chain.TxHash, err error) {
+func VerifySigned(raw []byte) (payload []byte, hash chain.TxHash, err error) {
 	if len(raw) > wireBytesMax {
 		return nil, "", fmt.Errorf("transaction has %d bytes, more than a packet", len(raw))
 	}
 	c := &cursor{b: raw}
 	var signatures [][signatureBytes]byte
-	for range c.count() {
-		if signatures = append(signatures, [signatureBytes]byte(c.take(signatureBytes))); c.err != nil {
+	for range c.takeCount() {
+		if signatures = append(signatures, [signatureBytes]byte(c.takeBytes(signatureBytes))); c.err != nil {
 			break
 		}
 	}
@@ -84,14 +84,14 @@ func Open(raw []byte) (payload []byte, hash chain.TxHash, err error) {
 	if len(signatures) == 0 {
 		return nil, "", errors.New("transaction is not signed")
 	}
-	_, hash, err = Attach(c.b, signatures...)
+	_, hash, err = AttachSignatures(c.b, signatures...)
 	return c.b, hash, err
 }
 
 // DecodeSigned reads signed bytes of a payment and their hash. It is as strict as
 // Decode and verifies every signature.
 func DecodeSigned(raw []byte) (Tx, chain.TxHash, error) {
-	payload, hash, err := Open(raw)
+	payload, hash, err := VerifySigned(raw)
 	if err != nil {
 		return Tx{}, "", err
 	}
@@ -99,10 +99,10 @@ func DecodeSigned(raw []byte) (Tx, chain.TxHash, error) {
 	return t, hash, err
 }
 
-// SignedBy tells whether an account's key has signed a transaction, by the signature
+// IsSignedBy tells whether an account's key has signed a transaction, by the signature
 // itself, whatever form or version the transaction has and whoever shows it.
-func SignedBy(raw []byte, who chain.Address) (chain.TxHash, bool, error) {
-	key, err := Bytes(who)
+func IsSignedBy(raw []byte, account chain.Address) (chain.TxHash, bool, error) {
+	key, err := Bytes(account)
 	if err != nil {
 		return "", false, err
 	}
@@ -117,19 +117,19 @@ func SignedBy(raw []byte, who chain.Address) (chain.TxHash, bool, error) {
 	return s.id(), ed25519.Verify(key[:], s.message, s.signatures[i][:]), nil
 }
 
-// LeaseOf names the slot that signed bytes of ours take, and is "" for any others.
-func LeaseOf(raw []byte) string {
-	payload, _, err := Open(raw)
+// SlotKeyOf names the slot that signed bytes of ours take, and is "" for any others.
+func SlotKeyOf(raw []byte) string {
+	payload, _, err := VerifySigned(raw)
 	if err != nil {
 		return ""
 	}
 	if t, err := Decode(payload); err == nil {
-		return t.Lease()
+		return t.SlotKey()
 	}
 	if c, err := DecodeNonceCreation(payload); err == nil {
-		return c.Lease()
+		return c.SlotKey()
 	}
 	return ""
 }
 
-func hashOf(first [signatureBytes]byte) chain.TxHash { return chain.TxHash(base58.Encode(first[:])) }
+func hashFrom(first [signatureBytes]byte) chain.TxHash { return chain.TxHash(base58.Encode(first[:])) }

@@ -56,16 +56,16 @@ const (
 
 // The instructions that we know, as their data begins.
 var (
-	transfer        = []byte{2, 0, 0, 0}
-	createWithSeed  = []byte{3, 0, 0, 0}
-	advanceNonce    = []byte{4, 0, 0, 0}
-	initializeNonce = []byte{6, 0, 0, 0}
-	setLimit        = []byte{2}
-	setPrice        = []byte{3}
-	allocWithSeed   = []byte{9, 0, 0, 0}
-	createMissing   = []byte{1} // CreateIdempotent
-	transferChecked = []byte{12}
-	closeAccount    = []byte{9}
+	transferData     = []byte{2, 0, 0, 0}
+	createWithSeed   = []byte{3, 0, 0, 0}
+	advanceNonce     = []byte{4, 0, 0, 0}
+	initializeNonce  = []byte{6, 0, 0, 0}
+	setLimit         = []byte{2}
+	setPrice         = []byte{3}
+	allocWithSeed    = []byte{9, 0, 0, 0}
+	createIdempotent = []byte{1} // CreateIdempotent
+	transferChecked  = []byte{12}
+	closeAccount     = []byte{9}
 )
 
 // Tx is an unsigned payment with a durable nonce: it is good until that nonce is
@@ -92,27 +92,27 @@ type Close struct {
 	TokenProgram chain.Address
 }
 
-// CloseOf is the close of a payment. Program is the mint's. An account of wrapped coin is
+// NewClose is the close of a payment. Program is the mint's. An account of wrapped coin is
 // never closed, since the chain does that with coin in it.
-func CloseOf(p chain.Payment, program chain.Address) (Close, error) {
+func NewClose(p chain.Payment, program chain.Address) (Close, error) {
 	if p.Contract == "" || p.Contract == wrappedMint || p.Contract == wrappedMint2022 {
 		return Close{}, fmt.Errorf("an account of %q is not closed", p.Contract)
 	}
-	at, err := AssociatedAccount(p.From, p.Contract, program)
-	return Close{Owner: p.From, Account: at, TokenProgram: program}, err
+	account, err := AssociatedAccount(p.From, p.Contract, program)
+	return Close{Owner: p.From, Account: account, TokenProgram: program}, err
 }
 
-// closes tells whether a transaction makes exactly these closes in this order.
-func (t Tx) closes(ps []chain.Payment) error {
+// checkCloses tells whether a transaction makes exactly these closes in this order.
+func (t Tx) checkCloses(ps []chain.Payment) error {
 	if len(t.Moves) != 0 || len(t.Closes) != len(ps) {
 		return fmt.Errorf("transaction has %d closes and %d moves, and the closes to be made are %d", len(t.Closes), len(t.Moves), len(ps))
 	}
 	for i, p := range ps {
-		c, err := CloseOf(p, t.Closes[i].TokenProgram)
+		c, err := NewClose(p, t.Closes[i].TokenProgram)
 		switch {
 		case err != nil:
 			return fmt.Errorf("close %d: %w", i, err)
-		case !p.Close || p.Place:
+		case !p.ClosesTokenAccount || p.CreatesNonceAccount:
 			return fmt.Errorf("close %d: it is no payment", i)
 		case p.To != t.Payer:
 			return fmt.Errorf("close %d: what is in it goes to %s, not to %s", i, t.Payer, p.To)
@@ -123,12 +123,12 @@ func (t Tx) closes(ps []chain.Payment) error {
 	return nil
 }
 
-func (c Close) instruction(payer [keyBytes]byte) (instruction, error) {
-	owner, err := signs(c.Owner)
+func (c Close) toInstruction(payer [keyBytes]byte) (instruction, error) {
+	owner, err := signerAccount(c.Owner)
 	if err != nil {
 		return instruction{}, fmt.Errorf("owner: %w", err)
 	}
-	account, err := receives(c.Account)
+	account, err := plainAccount(c.Account)
 	switch {
 	case err != nil:
 		return instruction{}, err
@@ -139,7 +139,7 @@ func (c Close) instruction(payer [keyBytes]byte) (instruction, error) {
 	case c.TokenProgram != TokenProgram && c.TokenProgram != Token2022Program:
 		return instruction{}, fmt.Errorf("%.60q is no token program", string(c.TokenProgram))
 	}
-	return instruction{must(c.TokenProgram), slices.Clone(closeAccount), []meta{writes(account), writes(payer), reads(owner).signing()}}, nil
+	return instruction{mustBytes(c.TokenProgram), slices.Clone(closeAccount), []meta{writableMeta(account), writableMeta(payer), readOnly(owner).asSigner()}}, nil
 }
 
 // Move is one movement of value.
@@ -158,9 +158,9 @@ type Move struct {
 	Amount       money.Amount // atomic units, 1 to 2^64-1
 }
 
-// MoveOf is the move of a payment. Program and decimals are the mint's, "" and 0 for
+// NewMove is the move of a payment. Program and decimals are the mint's, "" and 0 for
 // the native coin; creates says to make the receiver's token account if it is missing.
-func MoveOf(p chain.Payment, program chain.Address, decimals uint8, creates bool) (Move, error) {
+func NewMove(p chain.Payment, program chain.Address, decimals uint8, creates bool) (Move, error) {
 	m := Move{From: p.From, To: p.To, Mint: p.Contract, TokenProgram: program, Decimals: decimals, Amount: p.Amount}
 	if p.Contract == "" {
 		if creates {
@@ -176,8 +176,8 @@ func MoveOf(p chain.Payment, program chain.Address, decimals uint8, creates bool
 	return m, err
 }
 
-// Pays tells whether a move is exactly a payment, or what differs.
-func (m Move) Pays(p chain.Payment) error {
+// CheckPayment tells whether a move is exactly a payment, or what differs.
+func (m Move) CheckPayment(p chain.Payment) error {
 	to := p.To
 	if m.Mint != "" {
 		var err error
@@ -186,9 +186,9 @@ func (m Move) Pays(p chain.Payment) error {
 		}
 	}
 	switch {
-	case p.Place:
+	case p.CreatesNonceAccount:
 		return errors.New("it makes no nonce account")
-	case p.Close:
+	case p.ClosesTokenAccount:
 		return errors.New("it closes no account")
 	case m.From != p.From:
 		return fmt.Errorf("%s pays, not %s", m.From, p.From)
@@ -202,36 +202,36 @@ func (m Move) Pays(p chain.Payment) error {
 	return nil
 }
 
-// Pays tells whether a transaction makes exactly these payments in this order, at least
+// CheckPayments tells whether a transaction makes exactly these payments in this order, at least
 // one, or what differs.
-func (t Tx) Pays(ps ...chain.Payment) error {
-	if len(ps) > 0 && ps[0].Close {
-		return t.closes(ps)
+func (t Tx) CheckPayments(ps ...chain.Payment) error {
+	if len(ps) > 0 && ps[0].ClosesTokenAccount {
+		return t.checkCloses(ps)
 	}
 	if len(t.Moves) != len(ps) || len(ps) == 0 || len(t.Closes) != 0 {
 		return fmt.Errorf("transaction has %d moves and %d closes, and the payments are %d", len(t.Moves), len(t.Closes), len(ps))
 	}
 	for i, p := range ps {
-		if err := t.Moves[i].Pays(p); err != nil {
+		if err := t.Moves[i].CheckPayment(p); err != nil {
 			return fmt.Errorf("move %d: %w", i, err)
 		}
 	}
 	return nil
 }
 
-// Lease names the slot that a transaction takes: the nonce account and its value.
-func (t Tx) Lease() string { return Lease(t.NonceAccount, t.NonceValue) }
+// SlotKey names the slot that a transaction takes: the nonce account and its value.
+func (t Tx) SlotKey() string { return SlotKey(t.NonceAccount, t.NonceValue) }
 
-// Lease is a nonce account and its value as a slot has them.
-func Lease(account chain.Address, value string) string { return string(account) + " " + value }
+// SlotKey is a nonce account and its value as a slot has them.
+func SlotKey(account chain.Address, value string) string { return string(account) + " " + value }
 
-// ParseLease reads what Lease writes.
-func ParseLease(lease string) (account chain.Address, value string, err error) {
+// ParseSlotKey reads what Lease writes.
+func ParseSlotKey(lease string) (account chain.Address, value string, err error) {
 	a, value, _ := strings.Cut(lease, " ")
 	if _, err := Bytes(chain.Address(a)); err != nil {
 		return "", "", fmt.Errorf("lease of a nonce account: %w", err)
 	}
-	if _, err := hash(value); err != nil {
+	if _, err := decodeHash(value); err != nil {
 		return "", "", fmt.Errorf("lease of a nonce value: %w", err)
 	}
 	return chain.Address(a), value, nil
@@ -241,10 +241,10 @@ func ParseLease(lease string) (account chain.Address, value string, err error) {
 // no value is the hash of a block: those are hashes of other lengths.
 const durablePrefix = "DURABLE_NONCE"
 
-// Durable is the value that a nonce account gets in the block after one with this hash. Who
+// NonceValueAfter is the value that a nonce account gets in the block after one with this hash. Who
 // knows that hash has the proof that a value is one, and no recent block's hash.
-func Durable(blockhash string) (value string, err error) {
-	b, err := hash(blockhash)
+func NonceValueAfter(blockhash string) (value string, err error) {
+	b, err := decodeHash(blockhash)
 	if err != nil {
 		return "", err
 	}
@@ -252,22 +252,22 @@ func Durable(blockhash string) (value string, err error) {
 	return base58.Encode(v[:]), nil
 }
 
-// Proves tells whether a transaction is in a slot of which the chain mines one: its value is
+// CheckProof tells whether a transaction is in a slot of which the chain mines one: its value is
 // that of a nonce, by the hash of the block that it follows from, and the nonce account is
 // one of the payer's own, whose life nobody else decides.
-func (t Tx) Proves(blockhash string) error {
-	own := false
+func (t Tx) CheckProof(blockhash string) error {
+	isOwn := false
 	for n := range uint32(NonceAccountsMax) {
-		at, err := NonceAccount(t.Payer, n)
-		own = own || err == nil && at == t.NonceAccount
+		account, err := NonceAccount(t.Payer, n)
+		isOwn = isOwn || err == nil && account == t.NonceAccount
 	}
-	if !own {
+	if !isOwn {
 		return fmt.Errorf("%s is no nonce account of %s", t.NonceAccount, t.Payer)
 	}
 	if blockhash == "" {
 		return fmt.Errorf("its value %s is not proven to be a nonce's: no block's hash that it follows from is given", t.NonceValue)
 	}
-	value, err := Durable(blockhash)
+	value, err := NonceValueAfter(blockhash)
 	if err != nil {
 		return fmt.Errorf("its value %s is not proven to be a nonce's: %w", t.NonceValue, err)
 	}
@@ -317,8 +317,8 @@ func (t Tx) MaxCost() money.Amount {
 	return sum
 }
 
-// hash reads 32 bytes in base58, not all zero: a blockhash or a nonce's value.
-func hash(s string) ([keyBytes]byte, error) {
+// decodeHash reads 32 bytes in base58, not all zero: a blockhash or a nonce's value.
+func decodeHash(s string) ([keyBytes]byte, error) {
 	b, err := Bytes(chain.Address(s))
 	if err != nil {
 		return b, fmt.Errorf("hash %.60q is not 32 bytes in base58", s)
@@ -329,36 +329,36 @@ func hash(s string) ([keyBytes]byte, error) {
 	return b, nil
 }
 
-// signs is a wallet that has to sign.
-func signs(a chain.Address) ([keyBytes]byte, error) {
-	b, err := receives(a)
+// signerAccount is a wallet that has to sign.
+func signerAccount(a chain.Address) ([keyBytes]byte, error) {
+	b, err := plainAccount(a)
 	if err == nil && !onCurve(b) {
 		err = fmt.Errorf("no key can stand behind %s", a)
 	}
 	return b, err
 }
 
-// receives is any account that is none of the chain's own.
-func receives(a chain.Address) ([keyBytes]byte, error) {
+// plainAccount is any account that is none of the chain's own.
+func plainAccount(a chain.Address) ([keyBytes]byte, error) {
 	b, err := Bytes(a)
-	if err == nil && named[b] != "" {
-		err = fmt.Errorf("%s is %s", a, named[b])
+	if err == nil && chainAccounts[b] != "" {
+		err = fmt.Errorf("%s is %s", a, chainAccounts[b])
 	}
 	return b, err
 }
 
-func (t Tx) instructions() (payer, value [keyBytes]byte, ins []instruction, err error) {
+func (t Tx) toInstructions() (payer, value [keyBytes]byte, ins []instruction, err error) {
 	fail := func(act string, err error) ([keyBytes]byte, [keyBytes]byte, []instruction, error) {
 		return payer, value, nil, fmt.Errorf("%s: %w", act, err)
 	}
-	if payer, err = signs(t.Payer); err != nil {
+	if payer, err = signerAccount(t.Payer); err != nil {
 		return fail("payer", err)
 	}
-	account, err := receives(t.NonceAccount)
+	account, err := plainAccount(t.NonceAccount)
 	if err != nil {
 		return fail("nonce account", err)
 	}
-	if value, err = hash(t.NonceValue); err != nil {
+	if value, err = decodeHash(t.NonceValue); err != nil {
 		return fail("nonce value", err)
 	}
 	if account == payer {
@@ -369,7 +369,7 @@ func (t Tx) instructions() (payer, value [keyBytes]byte, ins []instruction, err 
 	}
 	ins = append(
 		ins,
-		instruction{system, advanceNonce, []meta{writes(account), reads(blockhashes), reads(payer).signing()}},
+		instruction{system, advanceNonce, []meta{writableMeta(account), readOnly(blockhashes), readOnly(payer).asSigner()}},
 		instruction{budget, binary.LittleEndian.AppendUint32(slices.Clone(setLimit), t.Limit), nil},
 		instruction{budget, binary.LittleEndian.AppendUint64(slices.Clone(setPrice), t.Price), nil},
 	)
@@ -382,11 +382,11 @@ func (t Tx) instructions() (payer, value [keyBytes]byte, ins []instruction, err 
 			return fail(fmt.Sprintf("close %d", i), fmt.Errorf("%s is closed already, or is the nonce account", c.Account))
 		}
 		closed[c.Account] = true
-		in, err := c.instruction(payer)
+		instr, err := c.toInstruction(payer)
 		if err != nil {
 			return fail(fmt.Sprintf("close %d", i), err)
 		}
-		ins = append(ins, in)
+		ins = append(ins, instr)
 	}
 	made := map[chain.Address]bool{}
 	for i, m := range t.Moves {
@@ -397,25 +397,25 @@ func (t Tx) instructions() (payer, value [keyBytes]byte, ins []instruction, err 
 			return fail(fmt.Sprintf("move %d", i), fmt.Errorf("%s is made twice", m.To))
 		}
 		made[m.To] = made[m.To] || m.Owner != ""
-		of, err := m.instructions(payer)
+		moveIns, err := m.toInstructions(payer)
 		if err != nil {
 			return fail(fmt.Sprintf("move %d", i), err)
 		}
-		ins = append(ins, of...)
+		ins = append(ins, moveIns...)
 	}
 	return payer, value, ins, nil
 }
 
-func (m Move) instructions(payer [keyBytes]byte) ([]instruction, error) {
+func (m Move) toInstructions(payer [keyBytes]byte) ([]instruction, error) {
 	amount, ok := m.Amount.Uint64()
 	if !ok || amount == 0 {
 		return nil, fmt.Errorf("the amount is %v, not 1 to 2^64-1", m.Amount)
 	}
-	from, err := signs(m.From)
+	from, err := signerAccount(m.From)
 	if err != nil {
 		return nil, fmt.Errorf("payer of the move: %w", err)
 	}
-	to, err := receives(m.To)
+	to, err := plainAccount(m.To)
 	if err != nil {
 		return nil, fmt.Errorf("receiver: %w", err)
 	}
@@ -423,24 +423,24 @@ func (m Move) instructions(payer [keyBytes]byte) ([]instruction, error) {
 		if m.Owner != "" || m.TokenProgram != "" || m.Decimals != 0 {
 			return nil, errors.New("the native coin has no mint, and this move has the rest of a token")
 		}
-		data := binary.LittleEndian.AppendUint64(slices.Clone(transfer), amount)
-		return []instruction{{system, data, []meta{writes(from).signing(), writes(to)}}}, nil
+		data := binary.LittleEndian.AppendUint64(slices.Clone(transferData), amount)
+		return []instruction{{system, data, []meta{writableMeta(from).asSigner(), writableMeta(to)}}}, nil
 	}
 	if m.TokenProgram != TokenProgram && m.TokenProgram != Token2022Program {
 		return nil, fmt.Errorf("%.60q is no token program", string(m.TokenProgram))
 	}
-	program := must(m.TokenProgram)
+	program := mustBytes(m.TokenProgram)
 	if _, err := ParseMint(string(m.Mint)); err != nil {
 		return nil, fmt.Errorf("mint: %w", err)
 	}
-	mint := must(m.Mint)
+	mint := mustBytes(m.Mint)
 	source, err := associatedAccount(from, mint, program)
 	if err != nil {
 		return nil, err
 	}
 	var ins []instruction
 	if m.Owner != "" {
-		owner, err := receives(m.Owner)
+		owner, err := plainAccount(m.Owner)
 		if err != nil {
 			return nil, fmt.Errorf("owner: %w", err)
 		}
@@ -451,65 +451,65 @@ func (m Move) instructions(payer [keyBytes]byte) ([]instruction, error) {
 		if account != to {
 			return nil, fmt.Errorf("%s is not the token account of %s", m.To, m.Owner)
 		}
-		ins = append(ins, instruction{associated, createMissing, []meta{
-			writes(payer).signing(), writes(to), reads(owner), reads(mint), reads(system), reads(program),
+		ins = append(ins, instruction{associated, createIdempotent, []meta{
+			writableMeta(payer).asSigner(), writableMeta(to), readOnly(owner), readOnly(mint), readOnly(system), readOnly(program),
 		}})
 	}
 	data := append(binary.LittleEndian.AppendUint64(slices.Clone(transferChecked), amount), m.Decimals)
-	return append(ins, instruction{program, data, []meta{writes(source), reads(mint), writes(to), reads(from).signing()}}), nil
+	return append(ins, instruction{program, data, []meta{writableMeta(source), readOnly(mint), writableMeta(to), readOnly(from).asSigner()}}), nil
 }
 
 // Payload encodes the transaction as it is signed: the message, without signatures.
 // One that does not fit into a packet of the network is an error.
 func (t Tx) Payload() ([]byte, error) {
-	payer, value, ins, err := t.instructions()
+	payer, value, ins, err := t.toInstructions()
 	if err != nil {
 		return nil, err
 	}
-	return compile(payer, value, ins)
+	return compileMessage(payer, value, ins)
 }
 
 // Decode reads a payload. Every payload that it reads is what Payload would write of
 // the result; anything unusual is an error.
 func Decode(payload []byte) (Tx, error) {
-	m, err := parse(payload)
+	m, err := parseMessage(payload)
 	if err != nil {
 		return Tx{}, err
 	}
-	t, err := m.tx()
+	t, err := m.toTx()
 	if err != nil {
 		return Tx{}, err
 	}
-	return t, same(payload, t.Payload)
+	return t, checkRoundTrip(payload, t.Payload)
 }
 
-// same is an error unless what was read is written as the same bytes.
-func same(payload []byte, write func() ([]byte, error)) error {
-	again, err := write()
+// checkRoundTrip is an error unless what was read is written as the same bytes.
+func checkRoundTrip(payload []byte, write func() ([]byte, error)) error {
+	encoded, err := write()
 	if err != nil {
 		return err
 	}
-	if !bytes.Equal(again, payload) {
+	if !bytes.Equal(encoded, payload) {
 		return errors.New("transaction is not in the one form that ours have")
 	}
 	return nil
 }
 
-// tx reads what the instructions say and leaves to Payload whether they say it right.
-func (m message) tx() (Tx, error) {
+// toTx reads what the instructions say and leaves to Payload whether they say it right.
+func (m message) toTx() (Tx, error) {
 	const head = 3
 	if len(m.ins) < head {
 		return Tx{}, fmt.Errorf("transaction has %d instructions, fewer than any payment", len(m.ins))
 	}
-	nonce, err := m.ins[0].of(system, advanceNonce, 3, 0)
+	nonce, err := m.ins[0].expect(system, advanceNonce, 3, 0)
 	if err != nil {
 		return Tx{}, fmt.Errorf("instruction 0, which has to advance the nonce: %w", err)
 	}
-	limit, err := m.ins[1].of(budget, setLimit, 0, 4)
+	limit, err := m.ins[1].expect(budget, setLimit, 0, 4)
 	if err != nil {
 		return Tx{}, fmt.Errorf("instruction 1, which has to set the limit of compute units: %w", err)
 	}
-	price, err := m.ins[2].of(budget, setPrice, 0, 8)
+	price, err := m.ins[2].expect(budget, setPrice, 0, 8)
 	if err != nil {
 		return Tx{}, fmt.Errorf("instruction 2, which has to set the price of compute units: %w", err)
 	}
@@ -517,19 +517,19 @@ func (m message) tx() (Tx, error) {
 		Payer:        Canonical(m.keys[0]),
 		NonceAccount: Canonical(nonce.accounts[0]),
 		NonceValue:   base58.Encode(m.hash[:]),
-		Limit:        binary.LittleEndian.Uint32(limit.rest),
-		Price:        binary.LittleEndian.Uint64(price.rest),
+		Limit:        binary.LittleEndian.Uint32(limit.args),
+		Price:        binary.LittleEndian.Uint64(price.args),
 	}
 	for i := head; i < len(m.ins); i++ {
-		if in := m.ins[i]; in.program == token || in.program == token2022 {
-			if shut, err := in.of(in.program, closeAccount, 3, 0); err == nil { // that it goes to the payer is for Payload
-				t.Closes = append(t.Closes, Close{Canonical(shut.accounts[2]), Canonical(shut.accounts[0]), Canonical(in.program)})
+		if instr := m.ins[i]; instr.program == token || instr.program == token2022 {
+			if shut, err := instr.expect(instr.program, closeAccount, 3, 0); err == nil { // that it goes to the payer is for Payload
+				t.Closes = append(t.Closes, Close{Canonical(shut.accounts[2]), Canonical(shut.accounts[0]), Canonical(instr.program)})
 				continue
 			}
 		}
 		var move Move
 		if m.ins[i].program == associated {
-			create, err := m.ins[i].of(associated, createMissing, 6, 0)
+			create, err := m.ins[i].expect(associated, createIdempotent, 6, 0)
 			if err != nil {
 				return Tx{}, fmt.Errorf("instruction %d, which has to make a token account: %w", i, err)
 			}
@@ -538,7 +538,7 @@ func (m message) tx() (Tx, error) {
 				return Tx{}, errors.New("a token account is made for nothing")
 			}
 		}
-		if err := move.read(m.ins[i]); err != nil {
+		if err := move.readInstruction(m.ins[i]); err != nil {
 			return Tx{}, fmt.Errorf("instruction %d: %w", i, err)
 		}
 		t.Moves = append(t.Moves, move)
@@ -546,25 +546,25 @@ func (m message) tx() (Tx, error) {
 	return t, nil
 }
 
-func (m *Move) read(in parsed) error {
-	switch in.program {
+func (m *Move) readInstruction(instr parsedInstruction) error {
+	switch instr.program {
 	case system:
-		pay, err := in.of(system, transfer, 2, 8)
+		pay, err := instr.expect(system, transferData, 2, 8)
 		if err != nil {
 			return err
 		}
 		m.From, m.To = Canonical(pay.accounts[0]), Canonical(pay.accounts[1])
-		m.Amount = money.Units(binary.LittleEndian.Uint64(pay.rest))
+		m.Amount = money.Units(binary.LittleEndian.Uint64(pay.args))
 	case token, token2022:
-		pay, err := in.of(in.program, transferChecked, 4, 9)
+		pay, err := instr.expect(instr.program, transferChecked, 4, 9)
 		if err != nil {
 			return err
 		}
-		m.TokenProgram = Canonical(in.program)
+		m.TokenProgram = Canonical(instr.program)
 		m.Mint, m.To, m.From = Canonical(pay.accounts[1]), Canonical(pay.accounts[2]), Canonical(pay.accounts[3])
-		m.Amount, m.Decimals = money.Units(binary.LittleEndian.Uint64(pay.rest)), pay.rest[8]
+		m.Amount, m.Decimals = money.Units(binary.LittleEndian.Uint64(pay.args)), pay.args[8]
 	default:
-		return fmt.Errorf("program %s has no part in a payment", Canonical(in.program))
+		return fmt.Errorf("program %s has no part in a payment", Canonical(instr.program))
 	}
 	return nil
 }
@@ -577,32 +577,32 @@ type NonceCreation struct {
 	Treasury  chain.Address // pays, and is the account's authority
 	N         uint32        // which of its nonce accounts, see NonceAccount
 	Blockhash string        // base58
-	// Bare is the form that versions before decision 0065 signed, which does the same where nothing
+	// LegacyForm is the form that versions before decision 0065 signed, which does the same where nothing
 	// lies yet and fails elsewhere. It is read and not made any more.
-	Bare bool
+	LegacyForm bool
 }
 
-// Lease names the slot that the creation takes: the account, which is made once.
-func (c NonceCreation) Lease() string {
-	at, err := NonceAccount(c.Treasury, c.N)
+// SlotKey names the slot that the creation takes: the account, which is made once.
+func (c NonceCreation) SlotKey() string {
+	account, err := NonceAccount(c.Treasury, c.N)
 	if err != nil {
 		return ""
 	}
-	return string(at)
+	return string(account)
 }
 
-// Pays tells whether a creation makes exactly one place, or what differs.
-func (c NonceCreation) Pays(p chain.Payment) error {
-	at, err := NonceAccount(c.Treasury, c.N)
+// CheckPayment tells whether a creation makes exactly one place, or what differs.
+func (c NonceCreation) CheckPayment(p chain.Payment) error {
+	account, err := NonceAccount(c.Treasury, c.N)
 	switch {
 	case err != nil:
 		return err
-	case !p.Place || p.Contract != "":
+	case !p.CreatesNonceAccount || p.Contract != "":
 		return errors.New("it makes a nonce account and is no other payment")
 	case p.From != c.Treasury || p.Payer != "" && p.Payer != c.Treasury:
 		return fmt.Errorf("%s pays for it, not %s", c.Treasury, p.From)
-	case p.To != at:
-		return fmt.Errorf("it makes %s, not %s", at, p.To)
+	case p.To != account:
+		return fmt.Errorf("it makes %s, not %s", account, p.To)
 	case p.Amount != money.Units(NonceRent):
 		return fmt.Errorf("it leaves %d there, not %v", NonceRent, p.Amount)
 	}
@@ -614,11 +614,11 @@ func (NonceCreation) MaxCost() money.Amount { return money.Units(SignatureFee + 
 
 // Payload encodes the transaction as it is signed.
 func (c NonceCreation) Payload() ([]byte, error) {
-	treasury, err := signs(c.Treasury)
+	treasury, err := signerAccount(c.Treasury)
 	if err != nil {
 		return nil, fmt.Errorf("treasury: %w", err)
 	}
-	recent, err := hash(c.Blockhash)
+	recent, err := decodeHash(c.Blockhash)
 	if err != nil {
 		return nil, fmt.Errorf("recent block: %w", err)
 	}
@@ -626,49 +626,49 @@ func (c NonceCreation) Payload() ([]byte, error) {
 	seeded := binary.LittleEndian.AppendUint64(slices.Clone(treasury[:]), uint64(len(seed)))
 	seeded = append(seeded, seed...)
 	space := append(binary.LittleEndian.AppendUint64(nil, NonceBytes), system[:]...)
-	stays := binary.LittleEndian.AppendUint64(nil, NonceRent)
+	rentLamports := binary.LittleEndian.AppendUint64(nil, NonceRent)
 	ins := []instruction{
-		{system, slices.Concat(transfer, stays), []meta{writes(treasury).signing(), writes(account)}},
-		{system, slices.Concat(allocWithSeed, seeded, space), []meta{writes(account), reads(treasury).signing()}},
+		{system, slices.Concat(transferData, rentLamports), []meta{writableMeta(treasury).asSigner(), writableMeta(account)}},
+		{system, slices.Concat(allocWithSeed, seeded, space), []meta{writableMeta(account), readOnly(treasury).asSigner()}},
 	}
-	if c.Bare {
-		ins = []instruction{{system, slices.Concat(createWithSeed, seeded, stays, space), []meta{writes(treasury).signing(), writes(account), reads(treasury).signing()}}}
+	if c.LegacyForm {
+		ins = []instruction{{system, slices.Concat(createWithSeed, seeded, rentLamports, space), []meta{writableMeta(treasury).asSigner(), writableMeta(account), readOnly(treasury).asSigner()}}}
 	}
-	return compile(treasury, recent, append(ins, instruction{
-		system, slices.Concat(initializeNonce, treasury[:]), []meta{writes(account), reads(blockhashes), reads(rent)},
+	return compileMessage(treasury, recent, append(ins, instruction{
+		system, slices.Concat(initializeNonce, treasury[:]), []meta{writableMeta(account), readOnly(blockhashes), readOnly(rent)},
 	}))
 }
 
-// creates tells whether a message begins as one that makes a nonce account does, in either
+// isNonceCreation tells whether a message begins as one that makes a nonce account does, in either
 // form. What is signed for a place begins by advancing that.
-func (m message) creates() bool {
-	return len(m.ins) > 0 && m.ins[0].program == system && (bytes.HasPrefix(m.ins[0].data, transfer) || bytes.HasPrefix(m.ins[0].data, createWithSeed))
+func (m message) isNonceCreation() bool {
+	return len(m.ins) > 0 && m.ins[0].program == system && (bytes.HasPrefix(m.ins[0].data, transferData) || bytes.HasPrefix(m.ins[0].data, createWithSeed))
 }
 
 // DecodeNonceCreation reads such a payload as strictly as Decode.
 func DecodeNonceCreation(payload []byte) (NonceCreation, error) {
-	m, err := parse(payload)
+	m, err := parseMessage(payload)
 	if err != nil {
 		return NonceCreation{}, err
 	}
-	if !m.creates() || len(m.ins) > 3 {
+	if !m.isNonceCreation() || len(m.ins) > 3 {
 		return NonceCreation{}, fmt.Errorf("transaction has %d instructions, not those that make a nonce account", len(m.ins))
 	}
-	c := NonceCreation{Treasury: Canonical(m.keys[0]), Blockhash: base58.Encode(m.hash[:]), Bare: len(m.ins) == 2}
+	c := NonceCreation{Treasury: Canonical(m.keys[0]), Blockhash: base58.Encode(m.hash[:]), LegacyForm: len(m.ins) == 2}
 	// The seed stands behind the base and its own length.
-	const before = 4 + keyBytes + 8
-	data, after := m.ins[0].data, 8+8+keyBytes
-	if !c.Bare && len(m.ins) > 1 {
-		data, after = m.ins[1].data, 8+keyBytes
+	const headBytes = 4 + keyBytes + 8
+	data, tailBytes := m.ins[0].data, 8+8+keyBytes
+	if !c.LegacyForm && len(m.ins) > 1 {
+		data, tailBytes = m.ins[1].data, 8+keyBytes
 	}
-	if len(data) < before+after {
+	if len(data) < headBytes+tailBytes {
 		return NonceCreation{}, errors.New("transaction does not make an account with a seed")
 	}
-	digits, ok := bytes.CutPrefix(data[before:len(data)-after], []byte(nonceSeedPrefix))
+	digits, ok := bytes.CutPrefix(data[headBytes:len(data)-tailBytes], []byte(nonceSeedPrefix))
 	n, err := money.Parse(string(digits))
 	if i, small := n.Uint64(); ok && err == nil && small && i <= math.MaxUint32 {
 		c.N = uint32(i)
-		return c, same(payload, c.Payload)
+		return c, checkRoundTrip(payload, c.Payload)
 	}
 	return NonceCreation{}, errors.New("the seed of the account is not that of a nonce account of ours")
 }

@@ -30,7 +30,7 @@ func move(t testing.TB, p chain.Payment, program chain.Address, creates bool) Mo
 	if p.Contract != "" {
 		decimals = 6
 	}
-	m, err := MoveOf(p, program, decimals, creates)
+	m, err := NewMove(p, program, decimals, creates)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,7 +51,7 @@ func samples(t testing.TB) map[string]Tx {
 	}
 	shut := func(of, program chain.Address) Close {
 		t.Helper()
-		c, err := CloseOf(chain.Payment{From: of, To: alice, Contract: usdx, Close: true}, program)
+		c, err := NewClose(chain.Payment{From: of, To: alice, Contract: usdx, ClosesTokenAccount: true}, program)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -109,9 +109,9 @@ func TestThePayloadIsThatOfAnotherImplementation(t *testing.T) {
 	}
 	for i := range 4 {
 		seen++
-		c := NonceCreation{Treasury: alice, N: uint32(i % 2), Blockhash: value, Bare: i > 1}
+		c := NonceCreation{Treasury: alice, N: uint32(i % 2), Blockhash: value, LegacyForm: i > 1}
 		name := fmt.Sprintf("nonce account %d", c.N)
-		if c.Bare {
+		if c.LegacyForm {
 			name = "bare " + name
 		}
 		b := payload(t, c)
@@ -151,7 +151,7 @@ func drawTx(t *rapid.T) Tx {
 			program = rapid.SampledFrom([]chain.Address{TokenProgram, Token2022Program}).Draw(t, "program")
 			decimals = rapid.Byte().Draw(t, "decimals")
 		}
-		m, err := MoveOf(p, program, decimals, p.Contract != "" && rapid.Bool().Draw(t, "creates"))
+		m, err := NewMove(p, program, decimals, p.Contract != "" && rapid.Bool().Draw(t, "creates"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -159,7 +159,7 @@ func drawTx(t *rapid.T) Tx {
 			m.Owner = ""
 		}
 		made[m.To] = made[m.To] || m.Owner != ""
-		if err := m.Pays(p); err != nil {
+		if err := m.CheckPayment(p); err != nil {
 			t.Errorf("move of %+v: got %v, want it to pay that", p, err)
 		}
 		tx.Moves = append(tx.Moves, m)
@@ -209,7 +209,7 @@ func TestWhatIsWrittenIsReadAndSignedByThoseWhoHaveTo(t *testing.T) {
 		for _, a := range by {
 			signatures = append(signatures, [64]byte(ed25519.Sign(keys[a], b)))
 		}
-		raw, hash, err := Attach(b, signatures...)
+		raw, hash, err := AttachSignatures(b, signatures...)
 		if err != nil || len(raw) > 1232 || string(hash) != base58.Encode(signatures[0][:]) {
 			t.Fatalf("attach: got %d bytes, %s, %v", len(raw), hash, err)
 		}
@@ -224,7 +224,7 @@ func TestAFlippedByteIsRefusedOrIsAnotherTransactionInItsOneForm(t *testing.T) {
 	t.Parallel()
 	all := map[string][]byte{
 		"nonce account":      payload(t, NonceCreation{Treasury: alice, N: 17, Blockhash: value}),
-		"bare nonce account": payload(t, NonceCreation{Treasury: alice, N: 17, Blockhash: value, Bare: true}),
+		"bare nonce account": payload(t, NonceCreation{Treasury: alice, N: 17, Blockhash: value, LegacyForm: true}),
 	}
 	for name, tx := range samples(t) {
 		all[name] = payload(t, tx)
@@ -255,26 +255,26 @@ func TestAFlippedByteIsRefusedOrIsAnotherTransactionInItsOneForm(t *testing.T) {
 
 func TestDecodeRefusesEverythingUnusual(t *testing.T) {
 	t.Parallel()
-	who, to, from := must(alice), must(bob), must(carol)
+	who, to, from := mustBytes(alice), mustBytes(bob), mustBytes(carol)
 	tokens := func(owner chain.Address) [keyBytes]byte {
 		a, err := AssociatedAccount(owner, usdx, TokenProgram)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return must(a)
+		return mustBytes(a)
 	}
-	memo := must("MemoSq4gqABAXKb96qnH8TysNcWxMyWCqXgDLGmfcHr")
+	memo := mustBytes("MemoSq4gqABAXKb96qnH8TysNcWxMyWCqXgDLGmfcHr")
 	units := func(begins []byte, n uint64, more ...byte) []byte {
 		return append(binary.LittleEndian.AppendUint64(slices.Clone(begins), n), more...)
 	}
-	advance := instruction{system, advanceNonce, []meta{writes(must(nonce0)), reads(blockhashes), reads(who).signing()}}
+	advance := instruction{system, advanceNonce, []meta{writableMeta(mustBytes(nonce0)), readOnly(blockhashes), readOnly(who).asSigner()}}
 	limit := instruction{budget, []byte{2, 0, 1, 0, 0}, nil}
 	price := instruction{budget, units(setPrice, 9), nil}
-	coin := instruction{system, units(transfer, 5), []meta{writes(who).signing(), writes(to)}}
-	create := instruction{associated, createMissing, []meta{writes(who).signing(), writes(tokens(bob)), reads(to), reads(must(usdx)), reads(system), reads(token)}}
-	pay := instruction{token, units(transferChecked, 5, 6), []meta{writes(tokens(alice)), reads(must(usdx)), writes(tokens(bob)), reads(who).signing()}}
+	coin := instruction{system, units(transferData, 5), []meta{writableMeta(who).asSigner(), writableMeta(to)}}
+	create := instruction{associated, createIdempotent, []meta{writableMeta(who).asSigner(), writableMeta(tokens(bob)), readOnly(to), readOnly(mustBytes(usdx)), readOnly(system), readOnly(token)}}
+	pay := instruction{token, units(transferChecked, 5, 6), []meta{writableMeta(tokens(alice)), readOnly(mustBytes(usdx)), writableMeta(tokens(bob)), readOnly(who).asSigner()}}
 	made := func(ins ...instruction) []byte {
-		b, err := compile(who, must(value), ins)
+		b, err := compileMessage(who, mustBytes(value), ins)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -330,45 +330,50 @@ func TestDecodeRefusesEverythingUnusual(t *testing.T) {
 			last, before := keysAt+(accounts-1)*keyBytes, keysAt+(accounts-2)*keyBytes
 			return slices.Concat(b[:before], b[last:last+keyBytes], b[before:last], b[last+keyBytes:])
 		}),
-		"no nonce":                    made(limit, price, coin),
-		"no limit":                    made(advance, price, coin),
-		"no price":                    made(advance, limit, coin),
-		"only a payment":              made(coin),
-		"the nonce is not first":      made(limit, advance, price, coin),
-		"price before limit":          made(advance, price, limit, coin),
-		"the nonce twice":             all(advance, coin),
-		"the limit twice":             all(limit, coin),
-		"a memo":                      all(coin, instruction{memo, []byte("hi"), nil}),
-		"a memo first":                made(append([]instruction{{memo, []byte("hi"), nil}}, advance, limit, price, coin)...),
-		"another authority":           made(with(advance, func(i *instruction) { i.accounts[2] = reads(from).signing() }), limit, price, coin),
-		"an account more":             made(with(advance, func(i *instruction) { i.accounts = append(i.accounts, reads(from)) }), limit, price, coin),
-		"another sysvar":              made(with(advance, func(i *instruction) { i.accounts[1] = reads(rent) }), limit, price, coin),
-		"authorize":                   made(with(advance, func(i *instruction) { i.data = units([]byte{7, 0, 0, 0}, 0) }), limit, price, coin),
-		"withdraw":                    all(instruction{system, units([]byte{5, 0, 0, 0}, 5), []meta{writes(must(nonce0)), writes(to), reads(blockhashes), reads(rent), reads(who).signing()}}),
-		"no compute units":            made(advance, with(limit, func(i *instruction) { i.data = []byte{2, 0, 0, 0, 0} }), price, coin),
-		"too many compute units":      made(advance, with(limit, func(i *instruction) { i.data = []byte{2, 0, 0, 0, 1} }), price, coin),
-		"a limit with an account":     made(advance, with(limit, func(i *instruction) { i.accounts = []meta{reads(who)} }), price, coin),
-		"a heap":                      all(instruction{budget, []byte{1, 0, 0, 1, 0}, nil}, coin),
-		"nothing paid":                all(with(coin, func(i *instruction) { i.data = units(transfer, 0) })),
-		"a transfer and a byte":       all(with(coin, func(i *instruction) { i.data = units(transfer, 5, 0) })),
-		"a transfer with a seed":      all(with(coin, func(i *instruction) { i.data = units([]byte{11, 0, 0, 0}, 5) })),
-		"a receiver that signs":       all(with(coin, func(i *instruction) { i.accounts[1].signer = true })),
-		"a third account":             all(with(coin, func(i *instruction) { i.accounts = append(i.accounts, reads(from)) })),
-		"to the System program":       all(with(coin, func(i *instruction) { i.accounts[1] = writes(system) })),
-		"to the incinerator":          all(with(coin, func(i *instruction) { i.accounts[1] = writes(must("1nc1nerator11111111111111111111111111111111")) })),
-		"to the nonce account":        all(with(coin, func(i *instruction) { i.accounts[1] = writes(must(nonce0)) })),
-		"from off the curve":          all(with(coin, func(i *instruction) { i.accounts[0] = writes(must(usdx)).signing() })),
-		"the mint may be written":     all(with(pay, func(i *instruction) { i.accounts[1].writable = true })),
-		"the owner may be written":    all(with(pay, func(i *instruction) { i.accounts[3] = writes(from).signing(); i.accounts[0] = writes(tokens(carol)) })),
-		"the owner does not sign":     all(with(pay, func(i *instruction) { i.accounts[3] = reads(from); i.accounts[0] = writes(tokens(carol)) })),
-		"another source":              all(with(pay, func(i *instruction) { i.accounts[0] = writes(tokens(carol)) })),
-		"several owners":              all(with(pay, func(i *instruction) { i.accounts = append(i.accounts, reads(from).signing()) })),
+		"no nonce":                made(limit, price, coin),
+		"no limit":                made(advance, price, coin),
+		"no price":                made(advance, limit, coin),
+		"only a payment":          made(coin),
+		"the nonce is not first":  made(limit, advance, price, coin),
+		"price before limit":      made(advance, price, limit, coin),
+		"the nonce twice":         all(advance, coin),
+		"the limit twice":         all(limit, coin),
+		"a memo":                  all(coin, instruction{memo, []byte("hi"), nil}),
+		"a memo first":            made(append([]instruction{{memo, []byte("hi"), nil}}, advance, limit, price, coin)...),
+		"another authority":       made(with(advance, func(i *instruction) { i.accounts[2] = readOnly(from).asSigner() }), limit, price, coin),
+		"an account more":         made(with(advance, func(i *instruction) { i.accounts = append(i.accounts, readOnly(from)) }), limit, price, coin),
+		"another sysvar":          made(with(advance, func(i *instruction) { i.accounts[1] = readOnly(rent) }), limit, price, coin),
+		"authorize":               made(with(advance, func(i *instruction) { i.data = units([]byte{7, 0, 0, 0}, 0) }), limit, price, coin),
+		"withdraw":                all(instruction{system, units([]byte{5, 0, 0, 0}, 5), []meta{writableMeta(mustBytes(nonce0)), writableMeta(to), readOnly(blockhashes), readOnly(rent), readOnly(who).asSigner()}}),
+		"no compute units":        made(advance, with(limit, func(i *instruction) { i.data = []byte{2, 0, 0, 0, 0} }), price, coin),
+		"too many compute units":  made(advance, with(limit, func(i *instruction) { i.data = []byte{2, 0, 0, 0, 1} }), price, coin),
+		"a limit with an account": made(advance, with(limit, func(i *instruction) { i.accounts = []meta{readOnly(who)} }), price, coin),
+		"a heap":                  all(instruction{budget, []byte{1, 0, 0, 1, 0}, nil}, coin),
+		"nothing paid":            all(with(coin, func(i *instruction) { i.data = units(transferData, 0) })),
+		"a transfer and a byte":   all(with(coin, func(i *instruction) { i.data = units(transferData, 5, 0) })),
+		"a transfer with a seed":  all(with(coin, func(i *instruction) { i.data = units([]byte{11, 0, 0, 0}, 5) })),
+		"a receiver that signs":   all(with(coin, func(i *instruction) { i.accounts[1].signer = true })),
+		"a third account":         all(with(coin, func(i *instruction) { i.accounts = append(i.accounts, readOnly(from)) })),
+		"to the System program":   all(with(coin, func(i *instruction) { i.accounts[1] = writableMeta(system) })),
+		"to the incinerator": all(with(coin, func(i *instruction) {
+			i.accounts[1] = writableMeta(mustBytes("1nc1nerator11111111111111111111111111111111"))
+		})),
+		"to the nonce account":    all(with(coin, func(i *instruction) { i.accounts[1] = writableMeta(mustBytes(nonce0)) })),
+		"from off the curve":      all(with(coin, func(i *instruction) { i.accounts[0] = writableMeta(mustBytes(usdx)).asSigner() })),
+		"the mint may be written": all(with(pay, func(i *instruction) { i.accounts[1].writable = true })),
+		"the owner may be written": all(with(pay, func(i *instruction) {
+			i.accounts[3] = writableMeta(from).asSigner()
+			i.accounts[0] = writableMeta(tokens(carol))
+		})),
+		"the owner does not sign":     all(with(pay, func(i *instruction) { i.accounts[3] = readOnly(from); i.accounts[0] = writableMeta(tokens(carol)) })),
+		"another source":              all(with(pay, func(i *instruction) { i.accounts[0] = writableMeta(tokens(carol)) })),
+		"several owners":              all(with(pay, func(i *instruction) { i.accounts = append(i.accounts, readOnly(from).asSigner()) })),
 		"no token paid":               all(with(pay, func(i *instruction) { i.data = units(transferChecked, 0, 6) })),
 		"a token and a byte":          all(with(pay, func(i *instruction) { i.data = append(i.data, 0) })),
-		"an unchecked transfer":       all(instruction{token, units([]byte{3}, 5), []meta{writes(tokens(alice)), writes(tokens(bob)), reads(who).signing()}}),
+		"an unchecked transfer":       all(instruction{token, units([]byte{3}, 5), []meta{writableMeta(tokens(alice)), writableMeta(tokens(bob)), readOnly(who).asSigner()}}),
 		"approve":                     all(with(pay, func(i *instruction) { i.data[0] = 13 })),
-		"set authority":               all(instruction{token, []byte{6, 2, 0}, []meta{writes(tokens(alice)), reads(who).signing()}}),
-		"close":                       all(instruction{token, []byte{9}, []meta{writes(tokens(alice)), writes(who), reads(who).signing()}}),
+		"set authority":               all(instruction{token, []byte{6, 2, 0}, []meta{writableMeta(tokens(alice)), readOnly(who).asSigner()}}),
+		"close":                       all(instruction{token, []byte{9}, []meta{writableMeta(tokens(alice)), writableMeta(who), readOnly(who).asSigner()}}),
 		"a token of another program":  all(with(pay, func(i *instruction) { i.program = memo })),
 		"a program's account of both": all(with(pay, func(i *instruction) { i.program = token2022 })),
 		"create in the old form":      all(with(create, func(i *instruction) { i.data = nil }), pay),
@@ -378,9 +383,9 @@ func TestDecodeRefusesEverythingUnusual(t *testing.T) {
 		"an account for a coin":       all(create, coin),
 		"an account twice made":       all(create, pay, create, pay),
 		"an account behind":           all(pay, create),
-		"somebody else's account":     all(with(create, func(i *instruction) { i.accounts[2] = reads(from) }), pay),
-		"another mint's account":      all(with(create, func(i *instruction) { i.accounts[3] = reads(must(usdt)) }), pay),
-		"somebody else pays the rent": all(with(create, func(i *instruction) { i.accounts[0] = writes(from).signing() }), pay),
+		"somebody else's account":     all(with(create, func(i *instruction) { i.accounts[2] = readOnly(from) }), pay),
+		"another mint's account":      all(with(create, func(i *instruction) { i.accounts[3] = readOnly(mustBytes(usdt)) }), pay),
+		"somebody else pays the rent": all(with(create, func(i *instruction) { i.accounts[0] = writableMeta(from).asSigner() }), pay),
 		"signed":                      append(append([]byte{1}, make([]byte, 64)...), good...),
 		"a nonce account":             payload(t, NonceCreation{Treasury: alice, Blockhash: value}),
 		"a nonce of zero":             raw(func(b []byte) []byte { clear(b[keysAt+accounts*keyBytes:][:keyBytes]); return b }),
@@ -396,23 +401,23 @@ func TestDecodeRefusesEverythingUnusual(t *testing.T) {
 
 func TestOnlyOurNonceAccountsAreMade(t *testing.T) {
 	t.Parallel()
-	who, account := must(alice), nonceAccount(must(alice), 7)
+	who, account := mustBytes(alice), nonceAccount(mustBytes(alice), 7)
 	seeded := func(base [keyBytes]byte, seed string) []byte {
 		return append(binary.LittleEndian.AppendUint64(slices.Clone(base[:]), uint64(len(seed))), seed...)
 	}
 	number := func(n uint64) []byte { return binary.LittleEndian.AppendUint64(nil, n) }
 	init := slices.Concat(initializeNonce, who[:])
-	other := must(bob)
-	pay := instruction{system, slices.Concat(transfer, number(1)), []meta{writes(who).signing(), writes(other)}}
+	other := mustBytes(bob)
+	pay := instruction{system, slices.Concat(transferData, number(1)), []meta{writableMeta(who).asSigner(), writableMeta(other)}}
 	make2 := func(ins ...instruction) []byte {
-		b, err := compile(who, must(value), ins)
+		b, err := compileMessage(who, mustBytes(value), ins)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return b
 	}
 	ready := func(init []byte, at [keyBytes]byte) instruction {
-		return instruction{system, init, []meta{writes(at), reads(blockhashes), reads(rent)}}
+		return instruction{system, init, []meta{writableMeta(at), readOnly(blockhashes), readOnly(rent)}}
 	}
 	// what differs from a good one of either form
 	type made struct {
@@ -428,12 +433,12 @@ func TestOnlyOurNonceAccountsAreMade(t *testing.T) {
 	forms := map[string]func(made) []byte{
 		"bare": func(m made) []byte {
 			data := slices.Concat(createWithSeed, seeded(m.base, m.seed), number(m.lamports), number(m.space), m.owner[:])
-			return make2(append([]instruction{{system, data, []meta{writes(who).signing(), writes(m.at), reads(who).signing()}}, ready(m.init, m.at)}, m.more...)...)
+			return make2(append([]instruction{{system, data, []meta{writableMeta(who).asSigner(), writableMeta(m.at), readOnly(who).asSigner()}}, ready(m.init, m.at)}, m.more...)...)
 		},
 		"paid": func(m made) []byte {
 			return make2(append([]instruction{
-				{system, slices.Concat(transfer, number(m.lamports)), []meta{writes(who).signing(), writes(m.at)}},
-				{system, slices.Concat(allocWithSeed, seeded(m.base, m.seed), number(m.space), m.owner[:]), []meta{writes(m.at), reads(who).signing()}},
+				{system, slices.Concat(transferData, number(m.lamports)), []meta{writableMeta(who).asSigner(), writableMeta(m.at)}},
+				{system, slices.Concat(allocWithSeed, seeded(m.base, m.seed), number(m.space), m.owner[:]), []meta{writableMeta(m.at), readOnly(who).asSigner()}},
 				ready(m.init, m.at),
 			}, m.more...)...)
 		},
@@ -464,8 +469,8 @@ func TestOnlyOurNonceAccountsAreMade(t *testing.T) {
 			}
 		}
 	}
-	nine := instruction{system, slices.Concat(allocWithSeed, seeded(who, "coffer-nonce-7"), number(80), system[:]), []meta{writes(account), reads(who).signing()}}
-	rentPaid := instruction{system, slices.Concat(transfer, number(NonceRent)), []meta{writes(who).signing(), writes(account)}}
+	nine := instruction{system, slices.Concat(allocWithSeed, seeded(who, "coffer-nonce-7"), number(80), system[:]), []meta{writableMeta(account), readOnly(who).asSigner()}}
+	rentPaid := instruction{system, slices.Concat(transferData, number(NonceRent)), []meta{writableMeta(who).asSigner(), writableMeta(account)}}
 	for name, in := range map[string][]byte{
 		"paid elsewhere":   make2(instruction{system, rentPaid.data, pay.accounts}, nine, ready(init, account)),
 		"paid twice":       make2(rentPaid, rentPaid, nine, ready(init, account)),
@@ -539,10 +544,10 @@ func TestPayloadRefusesWhatDecodeWould(t *testing.T) {
 			t.Errorf("%s: got %x, want an error", name, b)
 		}
 	}
-	if _, err := MoveOf(chain.Payment{From: alice, To: bob, Amount: money.Units(1)}, "", 0, true); err == nil {
+	if _, err := NewMove(chain.Payment{From: alice, To: bob, Amount: money.Units(1)}, "", 0, true); err == nil {
 		t.Error("account of the native coin: got no error")
 	}
-	if _, err := MoveOf(chain.Payment{From: alice, To: bob, Contract: usdx}, "", 6, true); err == nil {
+	if _, err := NewMove(chain.Payment{From: alice, To: bob, Contract: usdx}, "", 6, true); err == nil {
 		t.Error("token without a program: got no error")
 	}
 }
@@ -553,7 +558,7 @@ func TestPaysFindsEveryDifference(t *testing.T) {
 	dollars := chain.Payment{From: alice, To: bob, Contract: usdx, Amount: money.Units(5_000_000)}
 	all := samples(t)
 	for name, p := range map[string]chain.Payment{"coin": coin, "token and its account": dollars} {
-		if err := all[name].Pays(p); err != nil {
+		if err := all[name].CheckPayments(p); err != nil {
 			t.Errorf("%s: got %v, want it paid", name, err)
 		}
 		for what, change := range map[string]func(*chain.Payment){
@@ -565,25 +570,25 @@ func TestPaysFindsEveryDifference(t *testing.T) {
 		} {
 			q := p
 			change(&q)
-			if err := all[name].Pays(q); err == nil {
+			if err := all[name].CheckPayments(q); err == nil {
 				t.Errorf("%s, another %s: got no error", name, what)
 			}
 		}
 	}
-	if err := all["coin"].Pays(dollars); err == nil {
+	if err := all["coin"].CheckPayments(dollars); err == nil {
 		t.Error("coin for dollars: got no error")
 	}
-	if err := all["token of Token-2022"].Pays(dollars); err == nil {
+	if err := all["token of Token-2022"].CheckPayments(dollars); err == nil {
 		t.Error("another program's account and amount: got no error")
 	}
 	for _, name := range []string{"cancel", "several"} {
-		if err := all[name].Pays(coin); err == nil {
+		if err := all[name].CheckPayments(coin); err == nil {
 			t.Errorf("%s: got no error", name)
 		}
 	}
 	stranger := all["token and its account"].Moves[0]
 	stranger.Owner = carol
-	if err := stranger.Pays(dollars); err == nil {
+	if err := stranger.CheckPayment(dollars); err == nil {
 		t.Error("account made for somebody else: got no error")
 	}
 }
@@ -623,7 +628,7 @@ func TestAttachFindsAWrongSignature(t *testing.T) {
 		return [64]byte(ed25519.Sign(k, message))
 	}
 	first, second := sign("alice", b), sign("carol", b)
-	raw, hash, err := Attach(b, first, second)
+	raw, hash, err := AttachSignatures(b, first, second)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -634,15 +639,15 @@ func TestAttachFindsAWrongSignature(t *testing.T) {
 		"none": {}, "one": {first}, "three": {first, second, second}, "swapped": {second, first},
 		"twice": {first, first}, "somebody else's": {first, sign("bob", b)}, "of other bytes": {first, sign("carol", b[1:])}, "zero": {first, {}},
 	} {
-		if raw, _, err := Attach(b, s...); err == nil {
+		if raw, _, err := AttachSignatures(b, s...); err == nil {
 			t.Errorf("%s: got %x, want an error", name, raw)
 		}
 	}
-	if _, _, err := Attach(b[1:], first, second); err == nil {
+	if _, _, err := AttachSignatures(b[1:], first, second); err == nil {
 		t.Error("signatures of something else: got no error")
 	}
 
-	inner, again, err := Open(raw)
+	inner, again, err := VerifySigned(raw)
 	if err != nil || again != hash || !bytes.Equal(inner, b) {
 		t.Errorf("Open: got %x, %s, %v, want %x, %s", inner, again, err, b, hash)
 	}
@@ -657,17 +662,17 @@ func TestAttachFindsAWrongSignature(t *testing.T) {
 		"nothing": nil, "no signature": append([]byte{0}, b...), "unsigned": b, "cut off": raw[:100], "a byte more": append(bytes.Clone(raw), 0),
 		"huge": make([]byte, 1<<20), "a longer length": slices.Concat([]byte{0x82, 0}, raw[1:]),
 	} {
-		if _, hash, err := Open(in); err == nil {
+		if _, hash, err := VerifySigned(in); err == nil {
 			t.Errorf("%s: got %s, want an error", name, hash)
 		}
 	}
 
 	creation := payload(t, NonceCreation{Treasury: alice, N: 3, Blockhash: value})
-	raw, hash, err = Attach(creation, sign("alice", creation))
+	raw, hash, err = AttachSignatures(creation, sign("alice", creation))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if inner, again, err := Open(raw); err != nil || again != hash || !bytes.Equal(inner, creation) {
+	if inner, again, err := VerifySigned(raw); err != nil || again != hash || !bytes.Equal(inner, creation) {
 		t.Errorf("Open: got %x, %s, %v, want the creation", inner, again, err)
 	}
 	if tx, _, err := DecodeSigned(raw); err == nil {
@@ -677,7 +682,7 @@ func TestAttachFindsAWrongSignature(t *testing.T) {
 
 func TestOnlyAUsableNonceIsRead(t *testing.T) {
 	t.Parallel()
-	who, v := must(alice), must(value)
+	who, v := mustBytes(alice), mustBytes(value)
 	good := slices.Concat([]byte{1, 0, 0, 0, 1, 0, 0, 0}, who[:], v[:], []byte{0x88, 0x13, 0, 0, 0, 0, 0, 0})
 	authority, val, fee, err := ParseNonce(good)
 	if err != nil || authority != alice || val != value || fee != 5000 {
@@ -703,11 +708,11 @@ func TestOnlyAUsableNonceIsRead(t *testing.T) {
 func TestALeaseIsReadAsItIsWritten(t *testing.T) {
 	t.Parallel()
 	tx := samples(t)["coin"]
-	if a, v, err := ParseLease(tx.Lease()); err != nil || a != tx.NonceAccount || v != tx.NonceValue || tx.Lease() != nonce0+" "+value {
+	if a, v, err := ParseSlotKey(tx.SlotKey()); err != nil || a != tx.NonceAccount || v != tx.NonceValue || tx.SlotKey() != nonce0+" "+value {
 		t.Errorf("got %s, %s, %v, want %s, %s", a, v, err, nonce0, value)
 	}
 	for _, lease := range []string{"", nonce0, nonce0 + " ", " " + value, nonce0 + "  " + value, nonce0 + " " + value + " ", nonce0 + " " + value + " " + value, nonce0 + "\n" + value, nonce0 + " " + string(SystemProgram)} {
-		if a, v, err := ParseLease(lease); err == nil {
+		if a, v, err := ParseSlotKey(lease); err == nil {
 			t.Errorf("ParseLease(%q): got %s, %s, want an error", lease, a, v)
 		}
 	}
@@ -741,14 +746,14 @@ func FuzzOpen(f *testing.F) {
 	k, _ := keyOf("alice")
 	for _, name := range []string{"cancel", "coin", "token and its account"} {
 		b := payload(f, samples(f)[name])
-		raw, _, err := Attach(b, [64]byte(ed25519.Sign(k, b)))
+		raw, _, err := AttachSignatures(b, [64]byte(ed25519.Sign(k, b)))
 		if err != nil {
 			f.Fatal(err)
 		}
 		f.Add(raw)
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
-		inner, hash, err := Open(b)
+		inner, hash, err := VerifySigned(b)
 		if err != nil {
 			return
 		}

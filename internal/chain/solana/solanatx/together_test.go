@@ -32,7 +32,7 @@ func TestSeveralSweepsInATransactionCostLessEach(t *testing.T) {
 			if contract != "" {
 				program, decimals, units = solanatx.TokenProgram, 6, 7_000
 			}
-			m, err := solanatx.MoveOf(chain.Payment{From: key(fmt.Sprint("deposit ", n)), To: treasury, Contract: contract, Amount: money.Units(1)}, program, decimals, false)
+			m, err := solanatx.NewMove(chain.Payment{From: key(fmt.Sprint("deposit ", n)), To: treasury, Contract: contract, Amount: money.Units(1)}, program, decimals, false)
 			if err != nil {
 				t.Fatal(err)
 			}

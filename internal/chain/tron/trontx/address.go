@@ -25,29 +25,29 @@ const (
 	base58Letters = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
 )
 
-const wanted = "give it in base58: 34 characters that begin with T"
+const addressHint = "give it in base58: 34 characters that begin with T"
 
 // Parse reads an address in base58 with its checksum. The hexadecimal form, which nodes
 // use, is refused: it has no checksum, and 20 bytes of it are an address of EVM chains
 // too. The error says in words what is wrong and never quotes what was given.
 func Parse(s string) (chain.Address, error) {
-	b, err := read(s)
+	b, err := decodeAddress(s)
 	if err != nil {
 		return "", err
 	}
 	return Canonical(b), nil
 }
 
-func read(s string) (raw [addressBytes]byte, err error) {
+func decodeAddress(s string) (raw [addressBytes]byte, err error) {
 	switch {
 	case s == "":
-		return raw, errors.New("the address is empty: " + wanted)
+		return raw, errors.New("the address is empty: " + addressHint)
 	case strings.HasPrefix(s, "0x"), strings.HasPrefix(s, "0X"):
-		return raw, errors.New("the address begins with 0x, as those of EVM chains do: an address of TRON is wanted, " + wanted)
+		return raw, errors.New("the address begins with 0x, as those of EVM chains do: an address of TRON is wanted, " + addressHint)
 	case len(s) == 2*addressBytes && isHex(s):
-		return raw, errors.New("the address is in hexadecimal, which has no checksum: " + wanted)
+		return raw, errors.New("the address is in hexadecimal, which has no checksum: " + addressHint)
 	case strings.Contains(s, "."):
-		return raw, errors.New("names are not looked up: " + wanted)
+		return raw, errors.New("names are not looked up: " + addressHint)
 	}
 	for i := range len(s) {
 		if strings.IndexByte(base58Letters, s[i]) < 0 {
@@ -59,10 +59,10 @@ func read(s string) (raw [addressBytes]byte, err error) {
 	}
 	b, err := base58.Decode(s)
 	if err != nil || len(b) != addressBytes+checkBytes {
-		return raw, errors.New("the address is no address of TRON: " + wanted)
+		return raw, errors.New("the address is no address of TRON: " + addressHint)
 	}
 	copy(raw[:], b)
-	if [checkBytes]byte(b[addressBytes:]) != check(raw) {
+	if [checkBytes]byte(b[addressBytes:]) != checksum(raw) {
 		return raw, errors.New("the checksum of the address is wrong: a character was mistyped or left out")
 	}
 	if raw[0] != prefix {
@@ -71,10 +71,10 @@ func read(s string) (raw [addressBytes]byte, err error) {
 	return raw, nil
 }
 
-func check(raw [addressBytes]byte) [checkBytes]byte {
-	once := sha256.Sum256(raw[:])
-	twice := sha256.Sum256(once[:])
-	return [checkBytes]byte(twice[:])
+func checksum(raw [addressBytes]byte) [checkBytes]byte {
+	first := sha256.Sum256(raw[:])
+	second := sha256.Sum256(first[:])
+	return [checkBytes]byte(second[:])
 }
 
 func isHex(s string) bool {
@@ -84,12 +84,12 @@ func isHex(s string) bool {
 
 // Canonical is the text form of an address: base58 with its checksum.
 func Canonical(raw [addressBytes]byte) chain.Address {
-	sum := check(raw)
+	sum := checksum(raw)
 	return chain.Address(base58.Encode(append(raw[:], sum[:]...)))
 }
 
-// Account is the address with these 20 bytes, as contracts and their logs write it.
-func Account(b [accountBytes]byte) chain.Address {
+// FromAccountBytes is the address with these 20 bytes, as contracts and their logs write it.
+func FromAccountBytes(b [accountBytes]byte) chain.Address {
 	raw := [addressBytes]byte{prefix}
 	copy(raw[1:], b[:])
 	return Canonical(raw)
@@ -97,13 +97,13 @@ func Account(b [accountBytes]byte) chain.Address {
 
 // KeyAddress is the address of an uncompressed public key.
 func KeyAddress(public [publicBytes]byte) chain.Address {
-	return Account([accountBytes]byte(crypto.Keccak256(public[1:])[12:]))
+	return FromAccountBytes([accountBytes]byte(crypto.Keccak256(public[1:])[12:]))
 }
 
 // Bytes are the 21 bytes of an address in its canonical form. Any other form is an
 // error: it has not been through Parse.
 func Bytes(a chain.Address) ([addressBytes]byte, error) {
-	raw, err := read(string(a))
+	raw, err := decodeAddress(string(a))
 	if err == nil && Canonical(raw) != a {
 		err = errors.New("it is not in its canonical form")
 	}
@@ -136,26 +136,26 @@ func FromHex(s string) (chain.Address, error) {
 	return FromBytes(b)
 }
 
-// Grammar reads the addresses of TRON.
-type Grammar struct{}
+// AddressCodec reads the addresses of TRON.
+type AddressCodec struct{}
 
-var _ chain.Grammar = Grammar{}
+var _ chain.AddressCodec = AddressCodec{}
 
 // Parse is the function of the same name.
-func (Grammar) Parse(s string) (chain.Address, error) { return Parse(s) }
+func (AddressCodec) Parse(s string) (chain.Address, error) { return Parse(s) }
 
 // ParseContract is Parse: a contract's address has no other form.
-func (Grammar) ParseContract(s string) (chain.Address, error) { return Parse(s) }
+func (AddressCodec) ParseContract(s string) (chain.Address, error) { return Parse(s) }
 
-// burnt are addresses known to have no key, beyond those that Burns finds by their form.
-var burnt = map[chain.Address]bool{
+// unspendable are addresses known to have no key, beyond those that Burns finds by their form.
+var unspendable = map[chain.Address]bool{
 	"TLsV52sRDL79HXGGm9yzwKibb6BeruhUzy": true, // where the chain itself puts what is burnt
 }
 
-// Burns tells whether nobody holds the key of an address. Those whose 20 bytes are below
+// IsUnspendable tells whether nobody holds the key of an address. Those whose 20 bytes are below
 // 0x10000 are the zero address, the contracts that are part of the chain, and 0x…dead;
 // 0x01000000 and up hold contracts of the chain too.
-func (Grammar) Burns(a chain.Address) bool {
+func (AddressCodec) IsUnspendable(a chain.Address) bool {
 	raw, err := Bytes(a)
 	if err != nil {
 		return false
@@ -164,9 +164,9 @@ func (Grammar) Burns(a chain.Address) bool {
 	for _, c := range raw[1 : addressBytes-4] {
 		low = low && c == 0
 	}
-	return low || burnt[a]
+	return low || unspendable[a]
 }
 
 // PaymentURI is the address alone: no form of a link has become usual among wallets of
 // TRON, and they all read an address.
-func (Grammar) PaymentURI(a, _ chain.Address) string { return string(a) }
+func (AddressCodec) PaymentURI(a, _ chain.Address) string { return string(a) }

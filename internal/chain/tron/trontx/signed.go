@@ -30,34 +30,34 @@ func HashOf(payload []byte) chain.TxHash {
 	return chain.TxHash(hex.EncodeToString(sum[:]))
 }
 
-func signed(payload, signature []byte) []byte {
+func encodeSigned(payload, signature []byte) []byte {
 	return addBytes(addBytes(nil, signedRaw, payload), signedSignature, signature)
 }
 
-// Attach puts a signature (r, s, and 0 or 1, 65 bytes) to a payload of ours and returns
+// AttachSignature puts a signature (r, s, and 0 or 1, 65 bytes) to a payload of ours and returns
 // the bytes to send and the transaction's identifier. A signature that is not the owner's
 // over these very bytes is an error.
-func Attach(payload, signature []byte) (raw []byte, hash chain.TxHash, err error) {
+func AttachSignature(payload, signature []byte) (raw []byte, hash chain.TxHash, err error) {
 	t, err := Decode(payload)
 	if err != nil {
 		return nil, "", err
 	}
-	by, err := signerOf(payload, signature)
+	signer, err := recoverSigner(payload, signature)
 	if err != nil {
 		return nil, "", err
 	}
-	if by != t.Owner {
-		return nil, "", fmt.Errorf("the signature is by %s, not by %s", by, t.Owner)
+	if signer != t.Owner {
+		return nil, "", fmt.Errorf("the signature is by %s, not by %s", signer, t.Owner)
 	}
-	return signed(payload, signature), HashOf(payload), nil
+	return encodeSigned(payload, signature), HashOf(payload), nil
 }
 
-// Open reads signed bytes of ours. It is as strict as Decode.
-func Open(raw []byte) (t Tx, hash chain.TxHash, err error) {
+// DecodeSigned reads signed bytes of ours. It is as strict as Decode.
+func DecodeSigned(raw []byte) (t Tx, hash chain.TxHash, err error) {
 	if len(raw) > payloadMax+2*signatureBytes {
 		return Tx{}, "", fmt.Errorf("a transaction of %d bytes is none of ours", len(raw))
 	}
-	m, err := fields(raw)
+	m, err := parseFields(raw)
 	if err != nil {
 		return Tx{}, "", err
 	}
@@ -65,17 +65,17 @@ func Open(raw []byte) (t Tx, hash chain.TxHash, err error) {
 	if t, err = Decode(payload); err != nil {
 		return Tx{}, "", err
 	}
-	again, hash, err := Attach(payload, signature)
+	encoded, hash, err := AttachSignature(payload, signature)
 	if err != nil {
 		return Tx{}, "", err
 	}
-	if !bytes.Equal(again, raw) {
+	if !bytes.Equal(encoded, raw) {
 		return Tx{}, "", errors.New("there is more in the transaction than one of ours has, or it is written otherwise")
 	}
 	return t, hash, nil
 }
 
-func signerOf(payload, signature []byte) (chain.Address, error) {
+func recoverSigner(payload, signature []byte) (chain.Address, error) {
 	if len(signature) != signatureBytes {
 		return "", fmt.Errorf("the signature has %d bytes, not %d", len(signature), signatureBytes)
 	}
@@ -94,27 +94,27 @@ func signerOf(payload, signature []byte) (chain.Address, error) {
 
 // A Seen is a transaction of a block, of anybody: what it takes and what it moves, as far
 // as its own bytes tell.
-type Seen struct {
+type ParsedTx struct {
 	Hash chain.TxHash
 	// Owner pays its fee: of a transfer and of a call; "" of any other kind, which moves
 	// nothing that we look for.
-	Owner chain.Address
-	Lease string // of a transfer or call that refers to a block as ours do, else ""
+	Owner   chain.Address
+	SlotKey string // of a transfer or call that refers to a block as ours do, else ""
 	// To and Coin are the TRX that it moves: of a transfer, or with a call. A payment of
 	// nothing has Coin zero.
-	To   chain.Address
-	Coin uint64
+	To           chain.Address
+	NativeAmount uint64
 }
 
-// See reads the raw data of anybody's transaction. Kinds that are unknown are no error.
+// ParseTx reads the raw data of anybody's transaction. Kinds that are unknown are no error.
 // Error: it is no transaction.
-func See(payload []byte) (Seen, error) {
-	s := Seen{Hash: HashOf(payload)}
-	raw, err := fields(payload)
+func ParseTx(payload []byte) (ParsedTx, error) {
+	s := ParsedTx{Hash: HashOf(payload)}
+	raw, err := parseFields(payload)
 	if err != nil {
 		return s, err
 	}
-	contract, err := fields(raw.bytes[rawContract])
+	contract, err := parseFields(raw.bytes[rawContract])
 	if err != nil {
 		return s, err
 	}
@@ -122,30 +122,30 @@ func See(payload []byte) (Seen, error) {
 	if kind != kindTransfer && kind != kindTrigger {
 		return s, nil
 	}
-	parameter, err := fields(contract.bytes[contractParameter])
+	parameter, err := parseFields(contract.bytes[contractParameter])
 	if err != nil {
 		return s, err
 	}
-	value, err := fields(parameter.bytes[anyValue])
+	value, err := parseFields(parameter.bytes[anyValue])
 	if err != nil {
 		return s, err
 	}
 	if s.Owner, err = FromBytes(value.bytes[transferOwner]); err != nil {
 		return s, fmt.Errorf("owner: %w", err)
 	}
-	s.Coin = value.ints[transferAmount] // of a call it is what is sent along, by the same number
+	s.NativeAmount = value.ints[transferAmount] // of a call it is what is sent along, by the same number
 	if s.To, err = FromBytes(value.bytes[transferTo]); err != nil {
 		return s, fmt.Errorf("receiver: %w", err)
 	}
-	if s.Coin > math.MaxInt64 {
+	if s.NativeAmount > math.MaxInt64 {
 		return s, errors.New("it moves less than nothing")
 	}
 	ref, hash := raw.bytes[rawRef], raw.bytes[rawRefHash]
 	if len(ref) == refBytes && len(hash) == refHashBytes {
-		s.Lease = Place{
-			Owner: s.Owner, Ref: [refBytes]byte(ref), RefHash: [refHashBytes]byte(hash),
-			From: int64(raw.ints[rawTimestamp]), Until: int64(raw.ints[rawExpiration]),
-		}.Lease()
+		s.SlotKey = SlotRef{
+			Owner: s.Owner, RefBlockBytes: [refBytes]byte(ref), RefBlockHash: [refHashBytes]byte(hash),
+			Timestamp: int64(raw.ints[rawTimestamp]), Expiration: int64(raw.ints[rawExpiration]),
+		}.SlotKey()
 	}
 	return s, nil
 }

@@ -34,12 +34,12 @@ func FromWord(w []byte) (chain.Address, error) {
 	if len(w) != wordBytes || !bytes.Equal(w[:paddingBytes], make([]byte, paddingBytes)) {
 		return "", errors.New("a word that is no address")
 	}
-	return Account([accountBytes]byte(w[paddingBytes:])), nil
+	return FromAccountBytes([accountBytes]byte(w[paddingBytes:])), nil
 }
 
-// Transfer is the data of a call that moves an amount of a token from the caller to an
+// TransferData is the data of a call that moves an amount of a token from the caller to an
 // address.
-func Transfer(to chain.Address, amount money.Amount) ([]byte, error) {
+func TransferData(to chain.Address, amount money.Amount) ([]byte, error) {
 	receiver, err := Word(to)
 	if err != nil {
 		return nil, fmt.Errorf("receiver of the token: %w", err)

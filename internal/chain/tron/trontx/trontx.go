@@ -36,9 +36,9 @@ import (
 )
 
 const (
-	// LifeMax is how long after its reference a transaction of ours may be good. The chain
+	// LifetimeMax is how long after its reference a transaction of ours may be good. The chain
 	// allows a day from the newest block on.
-	LifeMax = 20 * time.Hour
+	LifetimeMax = 20 * time.Hour
 
 	refBytes     = 2 // the lowest of the height of a block
 	refHashBytes = 8 // out of the middle of its identifier
@@ -75,7 +75,7 @@ const (
 
 // Tx is one of our transactions: Amount from Owner to To.
 type Tx struct {
-	Place
+	SlotRef
 	Contract chain.Address // the token, or "" for TRX
 	To       chain.Address
 	Amount   money.Amount // of TRX no more than 2^63-1 sun
@@ -84,97 +84,99 @@ type Tx struct {
 
 // A Place is where on the chain a transaction stands: of one place at most one
 // transaction is ever signed.
-type Place struct {
-	Owner   chain.Address
-	Ref     [refBytes]byte     // the block that it refers to: the lowest bytes of its height
-	RefHash [refHashBytes]byte // and a part of its identifier
-	// From is when that block was made, and Until from when on no block takes the
+type SlotRef struct {
+	Owner         chain.Address
+	RefBlockBytes [refBytes]byte     // the block that it refers to: the lowest bytes of its height
+	RefBlockHash  [refHashBytes]byte // and a part of its identifier
+	// Timestamp is when that block was made, and Until from when on no block takes the
 	// transaction: milliseconds of Unix time. A block takes it only if the one before is
 	// older than Until.
-	From, Until int64
+	Timestamp, Expiration int64
 }
 
-// Lease is the place's name.
-func (p Place) Lease() string {
-	return fmt.Sprintf("%s %x %x %d %d", p.Owner, p.Ref, p.RefHash, p.From, p.Until)
+// SlotKey is the place's name.
+func (p SlotRef) SlotKey() string {
+	return fmt.Sprintf("%s %x %x %d %d", p.Owner, p.RefBlockBytes, p.RefBlockHash, p.Timestamp, p.Expiration)
 }
 
-// ParseLease reads the name of a place. There is one text for each.
-func ParseLease(s string) (Place, error) {
-	var p Place
-	fail := func(why string) (Place, error) { return Place{}, fmt.Errorf("%.200q names no place: %s", s, why) }
+// ParseSlotKey reads the name of a place. There is one text for each.
+func ParseSlotKey(s string) (SlotRef, error) {
+	var p SlotRef
+	fail := func(problem string) (SlotRef, error) {
+		return SlotRef{}, fmt.Errorf("%.200q names no place: %s", s, problem)
+	}
 	parts := strings.Split(s, " ")
 	if len(parts) != 5 {
 		return fail("want an address, two parts of a block's identifier and two times")
 	}
 	p.Owner = chain.Address(parts[0])
-	for i, into := range [][]byte{p.Ref[:], p.RefHash[:]} {
+	for i, target := range [][]byte{p.RefBlockBytes[:], p.RefBlockHash[:]} {
 		b, err := hex.DecodeString(parts[1+i])
-		if err != nil || len(b) != len(into) {
+		if err != nil || len(b) != len(target) {
 			return fail("its reference is none")
 		}
-		copy(into, b)
+		copy(target, b)
 	}
-	for i, into := range []*int64{&p.From, &p.Until} {
+	for i, target := range []*int64{&p.Timestamp, &p.Expiration} {
 		n, err := strconv.ParseInt(parts[3+i], 10, 64)
 		if err != nil {
 			return fail("its times are none")
 		}
-		*into = n
+		*target = n
 	}
-	if p.Lease() != s {
+	if p.SlotKey() != s {
 		return fail("it is not in its canonical form")
 	}
-	if err := p.check(); err != nil {
+	if err := p.validate(); err != nil {
 		return fail(err.Error())
 	}
 	return p, nil
 }
 
-func (p Place) check() error {
+func (p SlotRef) validate() error {
 	if _, err := Bytes(p.Owner); err != nil {
 		return err
 	}
 	switch {
-	case p.From <= 0 || p.Until <= p.From:
+	case p.Timestamp <= 0 || p.Expiration <= p.Timestamp:
 		return errors.New("it ends before it begins")
-	case p.Until-p.From > LifeMax.Milliseconds():
-		return fmt.Errorf("it is good for more than %v", LifeMax)
+	case p.Expiration-p.Timestamp > LifetimeMax.Milliseconds():
+		return fmt.Errorf("it is good for more than %v", LifetimeMax)
 	}
 	return nil
 }
 
-// Refers tells whether a block is the one that the place refers to.
-func (p Place) Refers(height uint64, id [32]byte, at int64) bool {
-	return p.Ref == RefOf(height) && p.RefHash == [refHashBytes]byte(id[8:16]) && p.From == at
+// RefersTo tells whether a block is the one that the place refers to.
+func (p SlotRef) RefersTo(height uint64, id [32]byte, millis int64) bool {
+	return p.RefBlockBytes == RefBytesOf(height) && p.RefBlockHash == [refHashBytes]byte(id[8:16]) && p.Timestamp == millis
 }
 
-// RefOf is what a transaction says of the height of a block.
-func RefOf(height uint64) [refBytes]byte {
+// RefBytesOf is what a transaction says of the height of a block.
+func RefBytesOf(height uint64) [refBytes]byte {
 	var b [8]byte
 	binary.BigEndian.PutUint64(b[:], height)
 	return [refBytes]byte(b[8-refBytes:])
 }
 
-// Of is the transaction of a payment in a place.
-func Of(p chain.Payment, at Place, feeLimit uint64) (Tx, error) {
-	if p.From != at.Owner || p.Payer != "" && p.Payer != p.From {
-		return Tx{}, fmt.Errorf("the payment is from %s and its place is one of %s", p.From, at.Owner)
+// NewTx is the transaction of a payment in a place.
+func NewTx(p chain.Payment, slot SlotRef, feeLimit uint64) (Tx, error) {
+	if p.From != slot.Owner || p.Payer != "" && p.Payer != p.From {
+		return Tx{}, fmt.Errorf("the payment is from %s and its place is one of %s", p.From, slot.Owner)
 	}
-	return Tx{Place: at, Contract: p.Contract, To: p.To, Amount: p.Amount, FeeLimit: feeLimit}, nil
+	return Tx{SlotRef: slot, Contract: p.Contract, To: p.To, Amount: p.Amount, FeeLimit: feeLimit}, nil
 }
 
 // Payload encodes a transaction without its signature. Error: no transaction of ours can
 // be like this.
 func (t Tx) Payload() ([]byte, error) {
-	if err := t.check(); err != nil {
+	if err := t.validate(); err != nil {
 		return nil, err
 	}
-	return t.encode()
+	return t.encodeRaw()
 }
 
-func (t Tx) check() error {
-	if err := t.Place.check(); err != nil {
+func (t Tx) validate() error {
+	if err := t.SlotRef.validate(); err != nil {
 		return err
 	}
 	switch {
@@ -201,7 +203,7 @@ func (t Tx) check() error {
 	return nil
 }
 
-func (t Tx) encode() ([]byte, error) {
+func (t Tx) encodeRaw() ([]byte, error) {
 	owner, err := Bytes(t.Owner)
 	if err != nil {
 		return nil, err
@@ -220,7 +222,7 @@ func (t Tx) encode() ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		data, err := Transfer(t.To, t.Amount)
+		data, err := TransferData(t.To, t.Amount)
 		if err != nil {
 			return nil, err
 		}
@@ -229,11 +231,11 @@ func (t Tx) encode() ([]byte, error) {
 	}
 	parameter := addBytes(addBytes(nil, anyURL, []byte(url)), anyValue, value)
 	contract := addBytes(addVarint(nil, contractType, kind), contractParameter, parameter)
-	b := addBytes(nil, rawRef, t.Ref[:])
-	b = addBytes(b, rawRefHash, t.RefHash[:])
-	b = addVarint(b, rawExpiration, uint64(t.Until))
+	b := addBytes(nil, rawRef, t.RefBlockBytes[:])
+	b = addBytes(b, rawRefHash, t.RefBlockHash[:])
+	b = addVarint(b, rawExpiration, uint64(t.Expiration))
 	b = addBytes(b, rawContract, contract)
-	b = addVarint(b, rawTimestamp, uint64(t.From))
+	b = addVarint(b, rawTimestamp, uint64(t.Timestamp))
 	if t.FeeLimit > 0 {
 		b = addVarint(b, rawFeeLimit, t.FeeLimit)
 	}
@@ -254,36 +256,36 @@ func Decode(payload []byte) (Tx, error) {
 	if len(payload) > payloadMax {
 		return Tx{}, fmt.Errorf("a transaction of %d bytes is none of ours", len(payload))
 	}
-	t, err := scan(payload)
+	t, err := parsePayment(payload)
 	if err != nil {
 		return Tx{}, err
 	}
-	again, err := t.Payload()
+	encoded, err := t.Payload()
 	if err != nil {
 		return Tx{}, err
 	}
-	if !bytes.Equal(again, payload) {
+	if !bytes.Equal(encoded, payload) {
 		return Tx{}, errors.New("there is more in the transaction than a payment of ours has, or it is written otherwise")
 	}
 	return t, nil
 }
 
-// scan finds what a payment of ours has. What it passes over shows when the transaction
+// parsePayment finds what a payment of ours has. What it passes over shows when the transaction
 // is written again.
-func scan(payload []byte) (t Tx, err error) {
-	raw, err := fields(payload)
+func parsePayment(payload []byte) (t Tx, err error) {
+	raw, err := parseFields(payload)
 	if err != nil {
 		return t, err
 	}
-	contract, err := fields(raw.bytes[rawContract])
+	contract, err := parseFields(raw.bytes[rawContract])
 	if err != nil {
 		return t, err
 	}
-	parameter, err := fields(contract.bytes[contractParameter])
+	parameter, err := parseFields(contract.bytes[contractParameter])
 	if err != nil {
 		return t, err
 	}
-	value, err := fields(parameter.bytes[anyValue])
+	value, err := parseFields(parameter.bytes[anyValue])
 	if err != nil {
 		return t, err
 	}
@@ -291,8 +293,8 @@ func scan(payload []byte) (t Tx, err error) {
 	if len(ref) != refBytes || len(hash) != refHashBytes {
 		return t, errors.New("the transaction refers to no block")
 	}
-	t.Ref, t.RefHash = [refBytes]byte(ref), [refHashBytes]byte(hash)
-	t.From, t.Until, t.FeeLimit = int64(raw.ints[rawTimestamp]), int64(raw.ints[rawExpiration]), raw.ints[rawFeeLimit]
+	t.RefBlockBytes, t.RefBlockHash = [refBytes]byte(ref), [refHashBytes]byte(hash)
+	t.Timestamp, t.Expiration, t.FeeLimit = int64(raw.ints[rawTimestamp]), int64(raw.ints[rawExpiration]), raw.ints[rawFeeLimit]
 	if t.Owner, err = FromBytes(value.bytes[transferOwner]); err != nil {
 		return t, fmt.Errorf("owner: %w", err)
 	}
@@ -316,8 +318,8 @@ type message struct {
 	bytes map[protowire.Number][]byte
 }
 
-// fields reads a message of anybody. Kinds of fields that ours have not are passed over.
-func fields(b []byte) (message, error) {
+// parseFields reads a message of anybody. Kinds of fields that ours have not are passed over.
+func parseFields(b []byte) (message, error) {
 	m := message{map[protowire.Number]uint64{}, map[protowire.Number][]byte{}}
 	for len(b) > 0 {
 		n, kind, size := protowire.ConsumeTag(b)
@@ -343,9 +345,9 @@ func fields(b []byte) (message, error) {
 
 var errCutOff = errors.New("the transaction is cut off, or is none")
 
-// Pays says in which way a transaction is another payment than this one; nil when it is
+// CheckPayment says in which way a transaction is another payment than this one; nil when it is
 // this one.
-func (t Tx) Pays(p chain.Payment) error {
+func (t Tx) CheckPayment(p chain.Payment) error {
 	if t.Owner != p.From || t.Contract != p.Contract || t.To != p.To || t.Amount != p.Amount {
 		return fmt.Errorf("it pays %v of %q from %s to %s", t.Amount, string(t.Contract), t.Owner, t.To)
 	}
@@ -356,14 +358,14 @@ func (t Tx) Pays(p chain.Payment) error {
 // beside it what the chain takes by its parameters of 2026, which the transaction cannot
 // bound.
 func (t Tx) MaxCost() money.Amount {
-	beside := uint64(payloadMax) * SunPerByte
-	if b, err := t.encode(); err == nil {
-		beside = Bandwidth(b) * SunPerByte
+	nonEnergy := uint64(payloadMax) * SunPerByte
+	if b, err := t.encodeRaw(); err == nil {
+		nonEnergy = Bandwidth(b) * SunPerByte
 	}
 	if t.Contract == "" {
-		beside = max(beside, AccountFee) + Activation
+		nonEnergy = max(nonEnergy, AccountFee) + Activation
 	}
-	sum, err := money.Units(t.FeeLimit).Add(money.Units(beside))
+	sum, err := money.Units(t.FeeLimit).Add(money.Units(nonEnergy))
 	if err != nil {
 		panic("trontx: two numbers of 64 bits have no sum")
 	}
@@ -372,5 +374,5 @@ func (t Tx) MaxCost() money.Amount {
 
 // Bandwidth is how many bytes the chain counts for a payload once it is signed.
 func Bandwidth(payload []byte) uint64 {
-	return uint64(len(signed(payload, make([]byte, signatureBytes)))) + resultBytes
+	return uint64(len(encodeSigned(payload, make([]byte, signatureBytes)))) + resultBytes
 }

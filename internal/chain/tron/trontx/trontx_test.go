@@ -68,22 +68,22 @@ func TestATransferOfThePublicNetworkIsReadAndWrittenTheSame(t *testing.T) {
 		}
 		from, _ := trontx.FromHex(v.from)
 		to, _ := trontx.FromHex(v.to)
-		if err := tx.Pays(chain.Payment{From: from, To: to, Amount: money.Units(v.sun)}); err != nil {
+		if err := tx.CheckPayment(chain.Payment{From: from, To: to, Amount: money.Units(v.sun)}); err != nil {
 			t.Errorf("%s: got %v, want the payment", v.name, err)
 		}
 		if got := trontx.HashOf(payload); string(got) != v.hash {
 			t.Errorf("%s: got hash %s, want %s", v.name, got, v.hash)
 		}
-		raw, hash, err := trontx.Attach(payload, unhex(t, v.signature))
+		raw, hash, err := trontx.AttachSignature(payload, unhex(t, v.signature))
 		if err != nil || string(hash) != v.hash {
 			t.Errorf("%s: got %s, %v, want the owner's signature taken", v.name, hash, err)
 			continue
 		}
-		if again, hash, err := trontx.Open(raw); err != nil || again != tx || string(hash) != v.hash {
+		if again, hash, err := trontx.DecodeSigned(raw); err != nil || again != tx || string(hash) != v.hash {
 			t.Errorf("%s: opened: got %+v, %s, %v, want %+v", v.name, again, hash, err, tx)
 		}
-		seen, err := trontx.See(payload)
-		if err != nil || seen.Lease != tx.Lease() || seen.Owner != from || seen.To != to || seen.Coin != v.sun || string(seen.Hash) != v.hash {
+		seen, err := trontx.ParseTx(payload)
+		if err != nil || seen.SlotKey != tx.SlotKey() || seen.Owner != from || seen.To != to || seen.NativeAmount != v.sun || string(seen.Hash) != v.hash {
 			t.Errorf("%s: seen: got %+v, %v, want what was decoded", v.name, seen, err)
 		}
 	}
@@ -99,8 +99,8 @@ func TestWhatIsNoPaymentOfOursIsSeenAndNotDecoded(t *testing.T) {
 		if tx, err := trontx.Decode(unhex(t, payload)); err == nil {
 			t.Errorf("%s: got %+v, want an error", name, tx)
 		}
-		seen, err := trontx.See(unhex(t, payload))
-		if err != nil || seen.Coin != 0 {
+		seen, err := trontx.ParseTx(unhex(t, payload))
+		if err != nil || seen.NativeAmount != 0 {
 			t.Errorf("%s: got %+v, %v, want it seen to move no TRX", name, seen, err)
 		}
 	}
@@ -137,13 +137,13 @@ func TestAnAddressIsBase58WithItsChecksum(t *testing.T) {
 			t.Errorf("%s: got %q, want a sentence that does not quote it", name, err)
 		}
 	}
-	g := trontx.Grammar{}
+	g := trontx.AddressCodec{}
 	for _, a := range []chain.Address{"T9yD14Nj9j7xAB4dbGeiX9h8unkKHxuWwb", "TLsV52sRDL79HXGGm9yzwKibb6BeruhUzy"} {
-		if !g.Burns(a) {
+		if !g.IsUnspendable(a) {
 			t.Errorf("Burns(%s): got false, want true", a)
 		}
 	}
-	if g.Burns(usdt) || g.PaymentURI(usdt, "") != usdt {
+	if g.IsUnspendable(usdt) || g.PaymentURI(usdt, "") != usdt {
 		t.Errorf("got %s taken for one that burns, or another link than itself", usdt)
 	}
 }
@@ -164,16 +164,16 @@ func key(t testing.TB, n byte) (chain.Address, func(payload []byte) []byte) {
 	}
 }
 
-func place(t testing.TB) trontx.Place {
+func place(t testing.TB) trontx.SlotRef {
 	t.Helper()
 	owner, _ := key(t, 1)
-	return trontx.Place{Owner: owner, Ref: [2]byte{0xc3, 0x75}, RefHash: [8]byte{1, 2, 3, 4, 5, 6, 7, 8}, From: 1_684_509_309_000, Until: 1_684_509_909_003}
+	return trontx.SlotRef{Owner: owner, RefBlockBytes: [2]byte{0xc3, 0x75}, RefBlockHash: [8]byte{1, 2, 3, 4, 5, 6, 7, 8}, Timestamp: 1_684_509_309_000, Expiration: 1_684_509_909_003}
 }
 
 func token(t testing.TB) trontx.Tx {
 	t.Helper()
 	to, _ := key(t, 2)
-	return trontx.Tx{Place: place(t), Contract: usdt, To: to, Amount: money.MustParse("1000000"), FeeLimit: 30_000_000}
+	return trontx.Tx{SlotRef: place(t), Contract: usdt, To: to, Amount: money.MustParse("1000000"), FeeLimit: 30_000_000}
 }
 
 func TestAPaymentOfATokenIsWrittenAndReadTheSame(t *testing.T) {
@@ -188,8 +188,8 @@ func TestAPaymentOfATokenIsWrittenAndReadTheSame(t *testing.T) {
 	if err != nil || again != tx {
 		t.Errorf("got %+v, %v, want %+v", again, err, tx)
 	}
-	if at, err := trontx.ParseLease(tx.Lease()); err != nil || at != tx.Place {
-		t.Errorf("ParseLease(%q): got %+v, %v, want %+v", tx.Lease(), at, err, tx.Place)
+	if at, err := trontx.ParseSlotKey(tx.SlotKey()); err != nil || at != tx.SlotRef {
+		t.Errorf("ParseLease(%q): got %+v, %v, want %+v", tx.SlotKey(), at, err, tx.SlotRef)
 	}
 	if got, want := tx.MaxCost(), money.Units(tx.FeeLimit+trontx.Bandwidth(payload)*trontx.SunPerByte); got != want {
 		t.Errorf("MaxCost: got %v, want %v", got, want)
@@ -266,8 +266,8 @@ func TestWhatTheChainWouldRefuseIsNotWritten(t *testing.T) {
 		"TRX with a fee limit":     func(x *trontx.Tx) { x.Contract = "" },
 		"more TRX than 2^63":       func(x *trontx.Tx) { x.Contract, x.FeeLimit, x.Amount = "", 0, money.Units(math.MaxInt64+1) },
 		"more TRX than 2^64":       func(x *trontx.Tx) { x.Contract, x.FeeLimit, x.Amount = "", 0, money.MustParse("18446744073709551617") },
-		"it ends before it begins": func(x *trontx.Tx) { x.Until = x.From },
-		"it is good for two days":  func(x *trontx.Tx) { x.Until = x.From + (48 * time.Hour).Milliseconds() },
+		"it ends before it begins": func(x *trontx.Tx) { x.Expiration = x.Timestamp },
+		"it is good for two days":  func(x *trontx.Tx) { x.Expiration = x.Timestamp + (48 * time.Hour).Milliseconds() },
 		"no owner":                 func(x *trontx.Tx) { x.Owner = "" },
 		"no receiver":              func(x *trontx.Tx) { x.To = "T" },
 		"no contract":              func(x *trontx.Tx) { x.Contract = "T" },
@@ -282,14 +282,14 @@ func TestWhatTheChainWouldRefuseIsNotWritten(t *testing.T) {
 
 func TestAPlaceHasOneName(t *testing.T) {
 	t.Parallel()
-	good := place(t).Lease()
+	good := place(t).SlotKey()
 	parts := strings.Split(good, " ")
 	for name, s := range map[string]string{
 		"empty": "", "four parts": strings.Join(parts[:4], " "), "another case": strings.ToUpper(good), "two spaces": strings.Replace(good, " ", "  ", 1),
 		"a sign": strings.Join(append(parts[:4:4], "+"+parts[4]), " "), "a zero in front": strings.Join(append(parts[:4:4], "0"+parts[4]), " "),
 		"no time left": strings.Join(append(parts[:4:4], parts[3]), " "), "a longer reference": strings.Replace(good, parts[1], parts[1]+"00", 1),
 	} {
-		if at, err := trontx.ParseLease(s); err == nil {
+		if at, err := trontx.ParseSlotKey(s); err == nil {
 			t.Errorf("%s: got %+v, want an error", name, at)
 		}
 	}
@@ -304,21 +304,21 @@ func TestASignatureOfAnotherIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	mine := sign(payload)
-	raw, _, err := trontx.Attach(payload, mine)
+	raw, _, err := trontx.AttachSignature(payload, mine)
 	if err != nil {
 		t.Fatal(err)
 	}
 	high := append([]byte{}, mine...)
 	high[64] ^= 1
 	for name, s := range map[string][]byte{"of another": other(payload), "the other parity": high, "short": mine[:64], "with 27": append(mine[:64:64], mine[64]+27)} {
-		if _, _, err := trontx.Attach(payload, s); err == nil {
+		if _, _, err := trontx.AttachSignature(payload, s); err == nil {
 			t.Errorf("%s: got it taken, want an error", name)
 		}
 	}
 	for name, b := range map[string][]byte{
 		"a second signature": withField(raw, 2, mine), "a result": withField(raw, 5, []byte{0x18, 1}), "unsigned": payload, "cut off": raw[:len(raw)-1], "nothing": nil,
 	} {
-		if _, _, err := trontx.Open(b); err == nil {
+		if _, _, err := trontx.DecodeSigned(b); err == nil {
 			t.Errorf("%s: got it opened, want an error", name)
 		}
 	}
@@ -329,13 +329,13 @@ func TestEveryPaymentComesBackAsItWas(t *testing.T) {
 	owner, sign := key(t, 1)
 	rapid.Check(t, func(t *rapid.T) {
 		account := func(name string) chain.Address {
-			return trontx.Account([20]byte(rapid.SliceOfN(rapid.Byte(), 20, 20).Draw(t, name)))
+			return trontx.FromAccountBytes([20]byte(rapid.SliceOfN(rapid.Byte(), 20, 20).Draw(t, name)))
 		}
 		from := rapid.Int64Range(1, 1<<50).Draw(t, "from")
 		tx := trontx.Tx{
-			Place: trontx.Place{
-				Owner: owner, Ref: [2]byte(rapid.SliceOfN(rapid.Byte(), 2, 2).Draw(t, "ref")), RefHash: [8]byte(rapid.SliceOfN(rapid.Byte(), 8, 8).Draw(t, "hash")),
-				From: from, Until: from + rapid.Int64Range(1, trontx.LifeMax.Milliseconds()).Draw(t, "life"),
+			SlotRef: trontx.SlotRef{
+				Owner: owner, RefBlockBytes: [2]byte(rapid.SliceOfN(rapid.Byte(), 2, 2).Draw(t, "ref")), RefBlockHash: [8]byte(rapid.SliceOfN(rapid.Byte(), 8, 8).Draw(t, "hash")),
+				Timestamp: from, Expiration: from + rapid.Int64Range(1, trontx.LifetimeMax.Milliseconds()).Draw(t, "life"),
 			},
 			To: account("to"), Amount: money.Units(rapid.Uint64Range(1, math.MaxInt64).Draw(t, "amount")),
 		}
@@ -346,11 +346,11 @@ func TestEveryPaymentComesBackAsItWas(t *testing.T) {
 		if err != nil {
 			t.Fatalf("got %v, want a payload", err)
 		}
-		raw, hash, err := trontx.Attach(payload, sign(payload))
+		raw, hash, err := trontx.AttachSignature(payload, sign(payload))
 		if err != nil {
 			t.Fatalf("got %v, want it signed", err)
 		}
-		if got, h, err := trontx.Open(raw); err != nil || got != tx || h != hash {
+		if got, h, err := trontx.DecodeSigned(raw); err != nil || got != tx || h != hash {
 			t.Fatalf("got %+v, %s, %v, want %+v, %s", got, h, err, tx, hash)
 		}
 	})
@@ -366,7 +366,7 @@ func FuzzDecodeTakesOnlyWhatItWrites(f *testing.F) {
 	}
 	f.Add(payload)
 	f.Fuzz(func(t *testing.T, b []byte) {
-		_, _ = trontx.See(b)
+		_, _ = trontx.ParseTx(b)
 		tx, err := trontx.Decode(b)
 		if err != nil {
 			return
@@ -375,11 +375,11 @@ func FuzzDecodeTakesOnlyWhatItWrites(f *testing.F) {
 		if err != nil || !bytes.Equal(again, b) {
 			t.Fatalf("got %x, %v, want %x", again, err, b)
 		}
-		if at, err := trontx.ParseLease(tx.Lease()); err != nil || at != tx.Place {
-			t.Fatalf("got place %+v, %v, want %+v", at, err, tx.Place)
+		if at, err := trontx.ParseSlotKey(tx.SlotKey()); err != nil || at != tx.SlotRef {
+			t.Fatalf("got place %+v, %v, want %+v", at, err, tx.SlotRef)
 		}
-		seen, err := trontx.See(b)
-		if err != nil || seen.Lease != tx.Lease() || seen.Owner != tx.Owner {
+		seen, err := trontx.ParseTx(b)
+		if err != nil || seen.SlotKey != tx.SlotKey() || seen.Owner != tx.Owner {
 			t.Fatalf("got %+v, %v, want what was decoded: %+v", seen, err, tx)
 		}
 	})

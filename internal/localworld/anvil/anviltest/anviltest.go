@@ -27,8 +27,8 @@ func Start(tb testing.TB, cfg anvil.Config) *anvil.Node {
 	return n
 }
 
-// Tokens runs a chain like Start and deploys the tokens of the local world.
-func Tokens(tb testing.TB, cfg anvil.Config) (*anvil.Node, anvil.Tokens) {
+// StartWithTokens runs a chain like Start and deploys the tokens of the local world.
+func StartWithTokens(tb testing.TB, cfg anvil.Config) (*anvil.Node, anvil.Tokens) {
 	tb.Helper()
 	n := Start(tb, cfg)
 	tokens, err := n.DeployTokens(tb.Context())

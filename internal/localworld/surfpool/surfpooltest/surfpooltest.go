@@ -38,14 +38,14 @@ var free struct {
 // earlier tests did is in its blocks, and nothing of it waits for the next one.
 func Borrow(tb testing.TB) *surfpool.Node {
 	tb.Helper()
-	n := take()
+	n := takeFree()
 	if n == nil {
 		var err error
 		if n, err = surfpool.Start(context.Background(), surfpool.Config{}); err != nil {
 			tb.Fatal(err)
 		}
 	}
-	if err := n.Mine(tb.Context(), 1); err != nil { // with what others left waiting
+	if err := n.MineBlocks(tb.Context(), 1); err != nil { // with what others left waiting
 		tb.Fatal(err)
 	}
 	tb.Cleanup(func() {
@@ -61,7 +61,7 @@ func Borrow(tb testing.TB) *surfpool.Node {
 	return n
 }
 
-func take() *surfpool.Node {
+func takeFree() *surfpool.Node {
 	free.Lock()
 	defer free.Unlock()
 	if len(free.nodes) == 0 {

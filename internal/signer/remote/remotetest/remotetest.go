@@ -27,8 +27,8 @@ type Authority struct {
 	key         ed25519.PrivateKey
 }
 
-// New makes an authority that counts for an hour.
-func New(t testing.TB) *Authority {
+// NewAuthority makes an authority that counts for an hour.
+func NewAuthority(t testing.TB) *Authority {
 	t.Helper()
 	public, key, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
@@ -46,15 +46,15 @@ func New(t testing.TB) *Authority {
 		t.Fatal(err)
 	}
 	a := &Authority{t.TempDir(), c, key}
-	Put(t, a.File(), "CERTIFICATE", der)
+	WritePEM(t, a.CertificatePath(), "CERTIFICATE", der)
 	return a
 }
 
-// File has the authority's own certificate.
-func (a *Authority) File() string { return filepath.Join(a.Dir, "ca.pem") }
+// CertificatePath has the authority's own certificate.
+func (a *Authority) CertificatePath() string { return filepath.Join(a.Dir, "ca.pem") }
 
-// Leaf makes a certificate for a name, which counts from an hour ago until then.
-func (a *Authority) Leaf(t testing.TB, name string, use x509.ExtKeyUsage, until time.Time) remote.Files {
+// IssueLeaf makes a certificate for a name, which counts from an hour ago until then.
+func (a *Authority) IssueLeaf(t testing.TB, name string, use x509.ExtKeyUsage, notAfter time.Time) remote.TLSFiles {
 	t.Helper()
 	public, key, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
@@ -62,7 +62,7 @@ func (a *Authority) Leaf(t testing.TB, name string, use x509.ExtKeyUsage, until 
 	}
 	c := &x509.Certificate{
 		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: name}, DNSNames: []string{name}, BasicConstraintsValid: true,
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: until, KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{use},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: notAfter, KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{use},
 	}
 	der, err := x509.CreateCertificate(rand.Reader, c, a.Certificate, public, a.key)
 	if err != nil {
@@ -72,14 +72,14 @@ func (a *Authority) Leaf(t testing.TB, name string, use x509.ExtKeyUsage, until 
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := remote.Files{Certificate: filepath.Join(a.Dir, name+".pem"), Key: filepath.Join(a.Dir, name+".key"), CA: a.File()}
-	Put(t, f.Key, "PRIVATE KEY", private)
-	Put(t, f.Certificate, "CERTIFICATE", der)
+	f := remote.TLSFiles{Certificate: filepath.Join(a.Dir, name+".pem"), Key: filepath.Join(a.Dir, name+".key"), CA: a.CertificatePath()}
+	WritePEM(t, f.Key, "PRIVATE KEY", private)
+	WritePEM(t, f.Certificate, "CERTIFICATE", der)
 	return f
 }
 
-// Put puts a PEM block in place in one step, as somebody who renews would.
-func Put(t testing.TB, path, kind string, der []byte) {
+// WritePEM puts a PEM block in place in one step, as somebody who renews would.
+func WritePEM(t testing.TB, path, kind string, der []byte) {
 	t.Helper()
 	if err := os.WriteFile(path+".new", pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600); err != nil {
 		t.Fatal(err)
@@ -89,8 +89,8 @@ func Put(t testing.TB, path, kind string, der []byte) {
 	}
 }
 
-// Pin is the pin of a certificate that Leaf made.
-func Pin(t testing.TB, f remote.Files) string {
+// PinOf is the pin of a certificate that Leaf made.
+func PinOf(t testing.TB, f remote.TLSFiles) string {
 	t.Helper()
 	text, err := os.ReadFile(f.Certificate)
 	if err != nil {
@@ -101,5 +101,5 @@ func Pin(t testing.TB, f remote.Files) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return remote.Pin(c)
+	return remote.PinOf(c)
 }

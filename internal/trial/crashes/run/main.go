@@ -36,11 +36,11 @@ func run(ctx context.Context) (ok bool, err error) {
 		return false, err
 	}
 	defer os.RemoveAll(dir)
-	opts := crashes.Options{Program: filepath.Join(dir, "coffer"), Points: list("POINTS"), Out: os.Stdout}
-	for _, f := range list("FAULTS") {
+	opts := crashes.Options{Program: filepath.Join(dir, "coffer"), Points: splitVariable("POINTS"), Output: os.Stdout}
+	for _, f := range splitVariable("FAULTS") {
 		opts.Faults = append(opts.Faults, crashes.Fault(f))
 	}
-	for _, name := range list("CHAINS") {
+	for _, name := range splitVariable("CHAINS") {
 		opts.Chains = append(opts.Chains, chain.Name(strings.ToUpper(name)))
 	}
 	if n := os.Getenv("WORLDS"); n != "" {
@@ -50,14 +50,14 @@ func run(ctx context.Context) (ok bool, err error) {
 	}
 	fmt.Println("building coffer with its crash points armed")
 	build := exec.CommandContext(ctx, "go", "build", "-tags", "crash", "-o", opts.Program, "github.com/cofferpay/coffer/cmd/coffer")
-	if out, err := build.CombinedOutput(); err != nil {
-		return false, fmt.Errorf("build: %w\n%s", err, out)
+	if output, err := build.CombinedOutput(); err != nil {
+		return false, fmt.Errorf("build: %w\n%s", err, output)
 	}
 	report, err := crashes.Run(ctx, opts)
 	fmt.Println(report)
 	return report.Failed == 0, err
 }
 
-func list(variable string) []string {
+func splitVariable(variable string) []string {
 	return strings.FieldsFunc(os.Getenv(variable), func(r rune) bool { return r == ',' || r == ' ' })
 }

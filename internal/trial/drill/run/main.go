@@ -37,9 +37,9 @@ func run(ctx context.Context) (failed int, err error) {
 	program := filepath.Join(dir, "coffer")
 	fmt.Println("building coffer")
 	build := exec.CommandContext(ctx, "go", "build", "-o", program, "github.com/cofferpay/coffer/cmd/coffer")
-	if out, err := build.CombinedOutput(); err != nil {
-		return 0, fmt.Errorf("build: %w\n%s", err, out)
+	if output, err := build.CombinedOutput(); err != nil {
+		return 0, fmt.Errorf("build: %w\n%s", err, output)
 	}
-	only := strings.FieldsFunc(os.Getenv("DRILL"), func(r rune) bool { return r == ',' || r == ' ' })
-	return drill.Run(ctx, drill.Options{Program: program, Only: only, Out: os.Stdout})
+	names := strings.FieldsFunc(os.Getenv("DRILL"), func(r rune) bool { return r == ',' || r == ' ' })
+	return drill.Run(ctx, drill.Options{Program: program, Names: names, Output: os.Stdout})
 }
