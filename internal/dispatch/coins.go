@@ -58,7 +58,7 @@ func (e *selectionError) Error() string    { return e.cause.Error() }
 func (e *selectionError) Unwrap() error    { return e.cause }
 func (e *changeWalletError) Error() string { return "the wallet of its rest: " + e.cause.Error() }
 func (e *changeWalletError) Unwrap() error { return e.cause }
-func (e *feeLimitError) Error() string { return fmt.Sprintf("its coins cost up to %v", e.cost) }
+func (e *feeLimitError) Error() string     { return fmt.Sprintf("its coins cost up to %v", e.cost) }
 
 func (e *insufficientGasError) Error() string { return fmt.Sprintf("its coins cost up to %v", e.cost) }
 

@@ -85,7 +85,7 @@ type network interface {
 // a transaction of its own.
 type simpleNetwork struct{}
 
-func (simpleNetwork) paymentsPerTx() int { return 1 }
+func (simpleNetwork) paymentsPerTx() int                               { return 1 }
 func (simpleNetwork) releasePayments(context.Context, *scenario) error { return nil }
 
 func (simpleNetwork) topUpFees(context.Context, *scenario) error { return nil }
