@@ -34,6 +34,10 @@ var files embed.FS
 // those of the steps that step 1 replaced: a database from that time counts them as applied.
 const FirstLater = 100
 
+// lastReplaced is the last step that step 1 replaced. A database that has it has the schema of
+// step 1.
+const lastReplaced = 80
+
 // Up brings the database behind pool to Latest. The pool's role must own the database
 // and may create roles. A session lock makes a second caller wait for the first; the
 // pool therefore needs at least three connections.
@@ -49,6 +53,9 @@ func UpTo(ctx context.Context, pool *pgxpool.Pool, version int64) error {
 	}
 	db := stdlib.OpenDBFromPool(pool)
 	defer db.Close()
+	if err := refuseReplaced(ctx, pool); err != nil {
+		return err
+	}
 	provider, err := steps(db, pool, files, goose.WithSessionLocker(locker))
 	if err != nil {
 		return err
@@ -66,6 +73,26 @@ func UpTo(ctx context.Context, pool *pgxpool.Pool, version int64) error {
 		if _, err := provider.UpTo(ctx, step.Source.Version); err != nil {
 			return fmt.Errorf("migrate: %w", err)
 		}
+	}
+	return nil
+}
+
+// refuseReplaced refuses a database of which only a part was made by the steps that step 1
+// replaced: step 1 counts as applied there, and the rest of them exists no more.
+func refuseReplaced(ctx context.Context, pool *pgxpool.Pool) error {
+	var exists bool
+	if err := pool.QueryRow(ctx, `SELECT to_regclass('goose_db_version') IS NOT NULL`).Scan(&exists); err != nil || !exists {
+		return err
+	}
+	var last int64
+	err := pool.QueryRow(ctx, `SELECT coalesce(max(version_id), 0) FROM goose_db_version WHERE is_applied AND version_id > $1 AND version_id < $2`,
+		riverStep, FirstLater).Scan(&last)
+	if err != nil {
+		return fmt.Errorf("ask which steps were applied: %w", err)
+	}
+	if last != 0 && last != lastReplaced {
+		return fmt.Errorf("the database was made by an unreleased version of the program (step %d), and this one cannot bring it further: "+
+			"nothing was changed; use a new database, or the program that made this one", last)
 	}
 	return nil
 }

@@ -157,6 +157,26 @@ func TestMigrateMayRunAnywhereAtOnce(t *testing.T) {
 	}
 }
 
+// Step 1 was made of the steps 3 to 80, which exist no more: a database that has some of them
+// would pass for a new one.
+func TestMigrateRefusesADatabaseThatStepsOfThePastMadeInPart(t *testing.T) {
+	t.Parallel()
+	d := pgtest.NewDatabase(t)
+	super := connect(t, d.SuperURL)
+	for _, c := range []struct {
+		step    int
+		refused bool
+	}{{62, true}, {80, false}} {
+		if _, err := super.Exec(t.Context(), `INSERT INTO goose_db_version (version_id, is_applied) VALUES ($1, true)`, c.step); err != nil {
+			t.Fatal(err)
+		}
+		err := pg.Migrate(t.Context(), pg.Config{URL: d.URL, OwnerURL: d.OwnerURL})
+		if refused := err != nil && strings.Contains(err.Error(), "unreleased version"); refused != c.refused || !c.refused && err != nil {
+			t.Errorf("with step %d: got %v, want refused %v", c.step, err, c.refused)
+		}
+	}
+}
+
 func TestMigrateSaysWhichLoginIsMissing(t *testing.T) {
 	t.Parallel()
 	d := pgtest.NewDatabase(t)
