@@ -10,11 +10,11 @@ import (
 	"github.com/cofferpay/coffer/internal/money"
 )
 
-// findContradictions tell of each payment what speaks against it in a transaction that the
-// chain calls successful, or "". A token's event is the token's word: that the amount left
-// our address and reached the other one is shown by the balances in its final block
-// alone. Coin needs none of this, the chain itself moves it. A provider that no
-// longer has the state of the block is an error: the order waits for one that has.
+// findContradictions returns for each payment what contradicts it in a transaction that the chain
+// calls successful, or "". A token's event is only the token's claim. Only the balances in the
+// final block show that the amount left Coffer's address and reached the payee. Native coin needs
+// no such check, because the chain itself moves it. A provider that no longer has the state of the
+// block causes an error; the order waits for one that has.
 func (d *Worker) findContradictions(ctx context.Context, ps []chain.Payment, outcome chain.Outcome) ([]string, error) {
 	reasons := make([]string, len(ps))
 	if !outcome.Paid {
@@ -34,7 +34,7 @@ func (d *Worker) findContradictions(ctx context.Context, ps []chain.Payment, out
 		return nil, fmt.Errorf("its block %d is %s and is now %s: %w", outcome.Block.Height, outcome.Block.Hash, c.Hash, chain.ErrDisagreement)
 	}
 	if c.BalancesProven {
-		return reasons, nil // what it shows are balances
+		return reasons, nil // the block's transfers are taken from balances
 	}
 	var holdings []chain.Holding
 	for _, p := range ps {
@@ -69,9 +69,9 @@ func (d *Worker) findContradictions(ctx context.Context, ps []chain.Payment, out
 	return reasons, nil
 }
 
-// compareBalances compares what a block says of both ends of a payment with how their
-// balances changed over it. Ours must have changed by exactly that, or the books
-// would be wrong whoever has the rest; the other may have got more. It is pure.
+// compareBalances compares the transfers of a block with the balance changes of payer and payee
+// over it. The payer's balance, Coffer's, must change by exactly that much, or the books would be
+// wrong. The payee's may grow by more. compareBalances is pure.
 func compareBalances(transfers []chain.Transfer, from, to chain.Holding, payerBalances, payeeBalances [2]money.Amount) string {
 	reportedChange := func(h chain.Holding) *big.Int {
 		sum := new(big.Int)

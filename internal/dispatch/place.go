@@ -10,14 +10,14 @@ import (
 	"github.com/cofferpay/coffer/internal/wallet"
 )
 
-// An order that makes a place is followed like every other but in one thing: what it sends
-// names a recent block and is good for some minutes, so time may take it. Whether its slot
-// is used says nothing then: a stranger may be there, and what is sent is mined all the
-// same, fails, and pays its fee. So it ends on a transaction of its own in a final block
-// alone, and there is never more than one that could still be mined.
+// An order that creates a nonce account differs from every other order in one thing: its
+// transaction names a recent block and expires after some minutes. Whether its slot is used says
+// nothing then. Another account may exist at the address, and the transaction is still mined, fails
+// and pays its fee. So the order ends only on a transaction of its own in a final block. At most
+// one of its transactions can still be mined at any time.
 
-// followExpiring sends what makes a place and is in no block, and makes it again when it has
-// lapsed: then it is in no block and never will be, nor is any before it.
+// followExpiring rebroadcasts the transaction that creates a nonce account, and rebuilds it once it
+// expired. An expired transaction is in no block and never will be, and neither will any before it.
 func (d *Worker) followExpiring(ctx context.Context, payer wallet.Wallet, s slot) (busy bool, err error) {
 	last := s.newestAttempt()
 	if d.chain.NonceAccounts != nil && !s.FundsPending && last.Raw != nil && last.SentAt != nil && d.db.Clock()().Sub(last.CreatedAt) >= d.conf.BumpAfter {
@@ -37,7 +37,7 @@ func (d *Worker) followExpiring(ctx context.Context, payer wallet.Wallet, s slot
 	return d.resendOrBump(ctx, payer, s, false)
 }
 
-// recreate commits another transaction that makes the same place.
+// recreate commits another transaction that creates the same nonce account.
 func (d *Worker) recreate(ctx context.Context, payer wallet.Wallet, s slot) (bool, error) {
 	fees, err := d.chain.Sender.Quote(ctx, s.chainPayment(payer.Address))
 	if err != nil {
@@ -52,8 +52,9 @@ func (d *Worker) recreate(ctx context.Context, payer wallet.Wallet, s slot) (boo
 	return err == nil, err
 }
 
-// setExpiry gives transactions that came from the signer's journal, which does not know for how
-// long they are good, the time that one of now would have: they name an older block.
+// setExpiry sets the expiry of transactions that were restored from the signer's journal, which
+// does not record it. It takes the expiry of a transaction built now; that is safe, because the
+// restored ones name an older block.
 func (d *Worker) setExpiry(ctx context.Context, payer wallet.Wallet, s slot) error {
 	fees, err := d.chain.Sender.Quote(ctx, s.chainPayment(payer.Address))
 	if err != nil {
