@@ -1,10 +1,14 @@
-// Package coin is what an organization has on chains where an account is a heap of
-// outputs: every output of ours that became final, and which payment has which. See
-// docs/design/bitcoin.md#states-of-an-output.
+// Package coin keeps the outputs of an organization on UTXO chains: every output of Coffer that
+// became final, and the order that spends it. See docs/design/bitcoin.md#states-of-an-output.
 //
-// What never happens here: a coin in the slots of two orders; one that is taken back from
-// a slot without proof; one chosen for a payment whose deposit is not credited. What a
-// crash leaves: whole transactions of others, this package begins none.
+// These things never happen here:
+//
+//   - an output is in the slots of two orders;
+//   - an output is taken from a slot without proof;
+//   - an output is chosen for a payment before its deposit is credited.
+//
+// A crash leaves nothing of its own here, because this package begins no transaction: its callers
+// do.
 package coin
 
 import (
@@ -21,25 +25,25 @@ import (
 	"github.com/cofferpay/coffer/internal/pg"
 )
 
-// Status is what a coin may be used for.
+// Status says what an output may be used for.
 type Status string
 
-// The statuses. Which follows which is drawn in states.md and kept by the table.
+// The statuses of an output. states.md draws the changes between them, and the table enforces them.
 const (
 	Held     Status = "HELD"     // not to be chosen: its deposit waits, is flagged or is dust, or its order has not ended
-	Free     Status = "FREE"     // any payment of the organization may have it
-	Reserved Status = "RESERVED" // in the slot of an order, for ever
-	Spent    Status = "SPENT"    // by that order's transaction, finally
+	Free     Status = "FREE"     // any payment of the organization may spend it
+	Reserved Status = "RESERVED" // in the slot of an order, which never releases it
+	Spent    Status = "SPENT"    // spent by that order's transaction, finally
 	Reorged  Status = "GONE"     // finality broke, and its block is not on the chain
 )
 
-// A transition is a move that a coin may make, and why.
+// transition is a change of status that an output may make, with its cause.
 type transition struct {
 	From, To Status
 	Cause    string
 }
 
-// transitions are all the moves there are.
+// transitions lists every allowed change of status.
 var transitions = []transition{
 	{Held, Free, "its deposit is credited, or the order whose rest it is has ended"},
 	{Held, Reserved, "the return that it is kept for has its slot, or the journal says that it was signed for"},
@@ -54,21 +58,21 @@ var transitions = []transition{
 	{Reorged, Spent, "its order ended, on proof"},
 }
 
-// ErrTaken says that a coin is not what it was when it was chosen: another order has it.
+// ErrTaken says that an output changed since it was chosen: another order has it.
 var ErrTaken = errors.New("a coin was taken by another order")
 
-// Output is an output of ours in a final block.
+// Output is an output of Coffer in a final block.
 type Output struct {
 	Chain           chain.Name
 	Tx              chain.TxHash
-	Position        string // its number
+	Position        string // the output's number in its transaction
 	OrgID, WalletID string
 	MintID          int
 	Amount          money.Amount
-	// DepositID is the deposit that it is, or ChangeOf the order whose rest it is.
+	// DepositID is the deposit that the output makes. ChangeOf is the order whose change it is.
 	DepositID, ChangeOf string
-	// IsFree says that it may be chosen at once: its deposit is credited. Of change its
-	// order tells.
+	// IsFree says that it may be chosen at once, because its deposit is credited. For change, the
+	// status of the order decides instead.
 	IsFree  bool
 	ProofID int64
 	Height  uint64
@@ -76,13 +80,13 @@ type Output struct {
 
 func (f Output) outpoint() string { return string(f.Tx) + ":" + f.Position }
 
-// slotJoin is in SQL the order that has a coin in its slot.
+// slotJoin is the SQL that joins an output c with the order that has it in its slot.
 const slotJoin = `dispatch_slots s JOIN dispatch_orders o USING (order_id) WHERE s.order_id = c.order_id AND strpos(s.lease, c.outpoint || ':') > 0`
 
-// AddFinal takes outputs in, in the transaction that makes them final. One that a fork took
-// away is there again, for whoever had it, and spent if that has ended; one that only the
-// signer's journal knew is proven now. Finding one again changes nothing. Everything that
-// is found of a deposit was written before.
+// AddFinal inserts outputs in the transaction that makes them final. An output that a reorg removed
+// returns to the order that had it, and is spent if that order has ended. An output that only the
+// signer's journal knew becomes proven. Adding an output again changes nothing. The caller has
+// written the deposit rows before.
 func AddFinal(ctx context.Context, tx pg.Tx, outputs ...Output) error {
 	for _, f := range slices.SortedFunc(slices.Values(outputs), func(a, b Output) int { return compareOutpoints(a.outpoint(), b.outpoint()) }) {
 		status := Held
@@ -132,14 +136,15 @@ func compareOutpoints(a, b string) int {
 	return 0
 }
 
-// ChangeTarget is where the slot of an order says that what its coins leave comes back to.
+// ChangeTarget is the order of a transaction and the address that its slot names for the change
+// output.
 type ChangeTarget struct {
 	OrderID string
 	Address chain.Address
 }
 
-// ChangeTargets are those of some transactions that orders of ours have in their slots: what comes
-// from one to the address that its slot names for it is no deposit.
+// ChangeTargets returns the change targets of those transactions that are Coffer's. An output of
+// such a transaction to its change address is no deposit.
 func ChangeTargets(ctx context.Context, tx pg.Tx, ch chain.Name, hashes []chain.TxHash) (map[chain.TxHash]ChangeTarget, error) {
 	rows, err := tx.Query(ctx, `
 		SELECT a.tx_hash, a.order_id, split_part(s.lease, ' ', -1) FROM dispatch_attempts a JOIN dispatch_slots s USING (order_id)
@@ -160,7 +165,7 @@ func ChangeTargets(ctx context.Context, tx pg.Tx, ch chain.Name, hashes []chain.
 	return targets, nil
 }
 
-// FreeCredited lets the coins of deposits be chosen, in the transaction that credits them.
+// FreeCredited makes the outputs of deposits free, in the transaction that credits the deposits.
 func FreeCredited(ctx context.Context, tx pg.Tx, depositIDs ...string) error {
 	_, err := tx.Exec(ctx, `
 		UPDATE coins SET status = 'FREE', order_id = NULL
@@ -171,8 +176,8 @@ func FreeCredited(ctx context.Context, tx pg.Tx, depositIDs ...string) error {
 	return nil
 }
 
-// AssignHeld keeps the coin of a held deposit for the order that sends it away, and what came
-// back of it by earlier ones. Error: there is none.
+// AssignHeld keeps the output of a held deposit for the order that returns it, and the change that
+// earlier such orders left of it. It returns an error if there is none.
 func AssignHeld(ctx context.Context, tx pg.Tx, depositID, orderID string, earlier ...string) error {
 	tag, err := tx.Exec(ctx, `
 		UPDATE coins SET order_id = $2
@@ -187,7 +192,7 @@ func AssignHeld(ctx context.Context, tx pg.Tx, depositID, orderID string, earlie
 	return nil
 }
 
-// UnassignHeld undoes Keep, of an order that came to nothing before it had a slot.
+// UnassignHeld undoes AssignHeld for an order that ended before it had a slot.
 func UnassignHeld(ctx context.Context, tx pg.Tx, orderID string) error {
 	if _, err := tx.Exec(ctx, `UPDATE coins SET order_id = NULL WHERE order_id = $1 AND status IN ('HELD', 'GONE')`, orderID); err != nil {
 		return fmt.Errorf("let go the coin that was kept for order %s: %w", orderID, err)
@@ -195,14 +200,13 @@ func UnassignHeld(ctx context.Context, tx pg.Tx, orderID string) error {
 	return nil
 }
 
-// candidatesMax is how many free coins one choice is made of: the largest.
+// candidatesMax bounds the free outputs, the largest ones, that one selection considers.
 const candidatesMax = 500
 
-// LockCandidates locks what an order may be paid with: the coins that are kept for it, which it
-// has to spend, and free ones of the organization, the largest first, so that few inputs
-// pay much. Those that another transaction has locked are being chosen there, and are
-// left out: what lacks then is there a moment later, or is taken. Coins of wallets that
-// are frozen stand still.
+// LockCandidates locks the outputs that may pay an order: those kept for it, which it has to spend,
+// and free ones of the organization. The largest come first, so that few inputs pay much. It skips
+// outputs that another transaction has locked, because they are being chosen there; a moment later
+// they are free again or taken. It also skips outputs of frozen wallets.
 func LockCandidates(ctx context.Context, tx pg.Tx, ch chain.Name, org string, mintID int, orderID string) (assigned, free []chain.Output, err error) {
 	const columns = `SELECT c.outpoint, w.address, c.amount FROM coins c JOIN wallets w USING (wallet_id) WHERE `
 	if assigned, err = queryOutputs(ctx, tx, columns+`c.order_id = $1 AND c.status = 'HELD' ORDER BY c.chain, c.outpoint FOR UPDATE OF c`, orderID); err != nil {
@@ -214,26 +218,26 @@ func LockCandidates(ctx context.Context, tx pg.Tx, ch chain.Name, org string, mi
 	return assigned, free, err
 }
 
-// LockSmall locks free coins of an organization, of more than over and no more than upto,
-// the smallest first and as many as limit, and says what all of its free coins hold. It
-// leaves out those that Offer leaves out.
+// LockSmall locks free outputs of an organization that hold more than lower and at most upper, the
+// smallest first, at most limit. It also returns what all of its free outputs hold. It skips the
+// outputs that LockCandidates skips.
 func LockSmall(ctx context.Context, tx pg.Tx, ch chain.Name, org string, mintID int, lower, upper money.Amount, limit int) (small []chain.Output, total money.Amount, err error) {
 	return querySmall(ctx, tx, ch, org, mintID, lower, upper, limit, " FOR UPDATE OF c SKIP LOCKED")
 }
 
-// ListSmall is the same without a lock, for who only looks.
+// ListSmall does the same without locks, for callers that only look.
 func ListSmall(ctx context.Context, tx pg.Tx, ch chain.Name, org string, mintID int, lower, upper money.Amount, limit int) (small []chain.Output, total money.Amount, err error) {
 	return querySmall(ctx, tx, ch, org, mintID, lower, upper, limit, "")
 }
 
-// LockUnreached locks the largest free coins of an organization after so many that a payment
-// reaches, of more than over and as many as limit: those that no payment spends until some
-// of them are one. It leaves out those that Offer leaves out.
+// LockUnreached locks the largest free outputs of an organization after the first reached ones, if
+// they hold more than lower, at most limit. No payment spends those until some of them are
+// consolidated. It skips the outputs that LockCandidates skips.
 func LockUnreached(ctx context.Context, tx pg.Tx, ch chain.Name, org string, mintID, reached int, lower money.Amount, limit int) ([]chain.Output, error) {
 	return queryUnreached(ctx, tx, ch, org, mintID, reached, lower, limit, " FOR UPDATE OF c SKIP LOCKED")
 }
 
-// ListUnreached is the same without a lock, for who only looks.
+// ListUnreached does the same without locks, for callers that only look.
 func ListUnreached(ctx context.Context, tx pg.Tx, ch chain.Name, org string, mintID, reached int, lower money.Amount, limit int) ([]chain.Output, error) {
 	return queryUnreached(ctx, tx, ch, org, mintID, reached, lower, limit, "")
 }
@@ -275,7 +279,7 @@ func queryOutputs(ctx context.Context, tx pg.Tx, sql string, args ...any) ([]cha
 	return found, nil
 }
 
-// Reserve gives coins to an order, in the transaction that writes its slot and after it.
+// Reserve gives outputs to an order, in the transaction that writes its slot and after the slot.
 // Error: ErrTaken.
 func Reserve(ctx context.Context, tx pg.Tx, ch chain.Name, orderID string, chosen []chain.Output) error {
 	outpoints := make([]string, len(chosen))
@@ -294,10 +298,10 @@ func Reserve(ctx context.Context, tx pg.Tx, ch chain.Name, orderID string, chose
 	return nil
 }
 
-// ReserveJournaled reserves the coins of a slot that the signer's journal has and a restored database
-// lacks. Those that arrived after the backup are written as the journal has them; the walk
-// finds and proves them. Errors: a coin that another order has, or that is another one
-// here; a holder that is no wallet of the organization.
+// ReserveJournaled reserves the outputs of a slot that the signer's journal records and a restored
+// database lacks. Outputs that arrived after the backup are inserted as the journal records them;
+// the walk finds and proves them. It returns an error if another order has an output, if the output
+// differs here, or if its owner is no wallet of the organization.
 func ReserveJournaled(ctx context.Context, tx pg.Tx, ch chain.Name, org string, mintID int, orderID string, signed time.Time, inputs []chain.Output) error {
 	for _, l := range slices.SortedFunc(slices.Values(inputs), func(a, b chain.Output) int { return compareOutpoints(a.Outpoint, b.Outpoint) }) {
 		tag, err := tx.Exec(ctx, `
@@ -317,10 +321,11 @@ func ReserveJournaled(ctx context.Context, tx pg.Tx, ch chain.Name, org string, 
 	return nil
 }
 
-// MarkSpent says that the coins of an order are spent, by a transaction that is final: one too
-// that finality took away and nobody has found again, which the same transaction proves. It
-// lets what came back be chosen, unless the deposit that was to go away came back with it.
-// In the transaction that ends the order, after its status.
+// MarkSpent records that the outputs of an order are spent by a final transaction. That includes an
+// output that a break of finality removed and that was not found again, because the same
+// transaction proves it. It frees the order's change, unless holdChange says that the change is the
+// deposit that should have been returned. It runs in the transaction that ends the order, after the
+// change of the order's status.
 func MarkSpent(ctx context.Context, tx pg.Tx, orderID string, hash chain.TxHash, holdChange bool) error {
 	if _, err := tx.Exec(ctx, `
 		UPDATE coins SET status = 'SPENT', spent_by = $2
@@ -334,7 +339,7 @@ func MarkSpent(ctx context.Context, tx pg.Tx, orderID string, hash chain.TxHash,
 	return FreeChange(ctx, tx, orderID)
 }
 
-// FreeChange lets be chosen what came back of the coins of orders that have ended.
+// FreeChange frees the change of orders that have ended.
 func FreeChange(ctx context.Context, tx pg.Tx, orderIDs ...string) error {
 	_, err := tx.Exec(ctx, `
 		UPDATE coins SET status = 'FREE', order_id = NULL
@@ -345,8 +350,8 @@ func FreeChange(ctx context.Context, tx pg.Tx, orderIDs ...string) error {
 	return nil
 }
 
-// RemoveReorged takes away what stood above the last block that both forks of a chain have. What
-// is spent stays that: its order is in question.
+// RemoveReorged removes the outputs above ancestorHeight, the last block that both forks of a chain
+// have. Spent outputs stay spent: their order is a reorged order.
 func RemoveReorged(ctx context.Context, tx pg.Tx, ch chain.Name, ancestorHeight uint64) error {
 	_, err := tx.Exec(ctx, `
 		UPDATE coins SET status = 'GONE'

@@ -18,10 +18,9 @@ import (
 	"github.com/cofferpay/coffer/internal/wallet"
 )
 
-// planConsolidations has small coins of organizations become one while that costs little, on a chain
-// where accounts are coins, and at the rate of payments where one waits for it: one order at
-// a time for each treasury. Which coins they are is
-// chosen with the slot; until then they pay whatever comes.
+// planConsolidations plans consolidations of small outputs on UTXO chains, one open order per
+// treasury. It plans them while fees are low, and at the fee rate of payments if a payment waits
+// for one. The outputs are chosen with the slot; until then any payment may spend them.
 func (s *Sweeper) planConsolidations(ctx context.Context) (made int, err error) {
 	if s.chain.Consolidator == nil {
 		return 0, nil
@@ -90,13 +89,14 @@ func (s *Sweeper) planConsolidations(ctx context.Context) (made int, err error) 
 	return made, err
 }
 
-// A treasury has many coins; demanded says that a payment waits until some are one.
+// consolidationCandidate is a treasury with many outputs. isDemanded says that a payment waits for
+// a consolidation.
 type consolidationCandidate struct {
 	wallet.Wallet
 	isDemanded bool
 }
 
-// openConsolidation plans one for a treasury, unless its coins are not worth it now.
+// openConsolidation plans a consolidation for a treasury, unless its outputs are not worth it now.
 func (s *Sweeper) openConsolidation(ctx context.Context, t consolidationCandidate, native int, fees chain.Fees) (bool, error) {
 	isWorth := false
 	if t.isDemanded {
@@ -120,7 +120,8 @@ func (s *Sweeper) openConsolidation(ctx context.Context, t consolidationCandidat
 		return false, err
 	}
 	orderID := id.New("merge", s.db.Clock()())
-	// Before its order, as every address: one that nothing comes to is the next slot's.
+	// The address is issued before the order, like every address. If no output arrives there, the
+	// next slot takes it.
 	changeWallet, err := s.wallets.Address(ctx, changeRef)
 	if err != nil {
 		return false, err
@@ -138,7 +139,7 @@ func (s *Sweeper) openConsolidation(ctx context.Context, t consolidationCandidat
 		return err
 	})
 	if pg.ViolatesConstraint(err, "merges_one_open") {
-		return false, nil // somebody else plans at this moment
+		return false, nil // another planner was first
 	}
 	if err != nil {
 		return false, err
@@ -147,12 +148,12 @@ func (s *Sweeper) openConsolidation(ctx context.Context, t consolidationCandidat
 	return true, nil
 }
 
-// ConsolidationListener hears of the orders that make one coin of small ones.
+// ConsolidationListener handles the end of the consolidations' orders.
 type ConsolidationListener struct{ ignoreProgress }
 
 var _ dispatch.Listener = ConsolidationListener{}
 
-// OnEnded closes the merge. It moved nothing in the books but its fee.
+// OnEnded ends the consolidation. It changes nothing in the books but the fee.
 func (ConsolidationListener) OnEnded(ctx context.Context, tx pg.Tx, o dispatch.Order, e dispatch.End) ([]ledger.Posting, error) {
 	status := "DONE"
 	if !e.Paid {
@@ -161,12 +162,12 @@ func (ConsolidationListener) OnEnded(ctx context.Context, tx pg.Tx, o dispatch.O
 	return nil, endConsolidation(ctx, tx, o.ID, status)
 }
 
-// OnRefused closes the merge: the next plan sees whether there is one to be made.
+// OnRefused ends the consolidation. The next plan decides whether to make another one.
 func (ConsolidationListener) OnRefused(ctx context.Context, tx pg.Tx, o dispatch.Order, _ *signer.Refusal) error {
 	return endConsolidation(ctx, tx, o.ID, "REFUSED")
 }
 
-// OnRecalled closes the merge.
+// OnRecalled ends the consolidation.
 func (ConsolidationListener) OnRecalled(ctx context.Context, tx pg.Tx, o dispatch.Order, _ audit.Actor) error {
 	return endConsolidation(ctx, tx, o.ID, "REFUSED")
 }

@@ -19,18 +19,18 @@ import (
 	"github.com/cofferpay/coffer/internal/wallet"
 )
 
-// NonceAccountsMax is the most places that a treasury is given: some numbers are left for those
-// that a stranger has spoilt.
+// NonceAccountsMax is the most nonce accounts of a treasury. It leaves some numbers for those whose
+// address a foreign account has taken.
 const NonceAccountsMax = 32
 
-// A lacking treasury has fewer places than it should.
+// lackingTreasury is a treasury that has fewer nonce accounts than it should.
 type lackingTreasury struct {
 	Treasury wallet.Wallet
-	Planned  int // made or being made, by our rows
+	Planned  int // created or being created, by Coffer's rows
 }
 
-// planNonceAccounts has every treasury make the places that it lacks, on a chain that leases them.
-// They are wanted before the first payment is: each takes until it is final.
+// planNonceAccounts plans the nonce accounts that treasuries lack, on a chain that has them. They
+// are created before the first payment, because each is usable only when it is final.
 func (s *Sweeper) planNonceAccounts(ctx context.Context) (made int, err error) {
 	if s.chain.NonceAccounts == nil {
 		return 0, nil
@@ -41,7 +41,7 @@ func (s *Sweeper) planNonceAccounts(ctx context.Context) (made int, err error) {
 	var treasuries []lackingTreasury
 	err = s.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		treasuries = treasuries[:0]
-		// What was refused rests: the signer's policy does not change by being asked.
+		// A refused creation pauses: the signer's policy does not change by being asked.
 		rows, err := tx.Query(ctx, `
 			SELECT w.wallet_id, count(*) FILTER (WHERE p.status IN ('OPEN', 'DONE'))
 			FROM wallets w LEFT JOIN places p ON p.wallet_id = w.wallet_id AND p.chain = $1
@@ -86,8 +86,8 @@ func (s *Sweeper) planNonceAccounts(ctx context.Context) (made int, err error) {
 	return made, err
 }
 
-// ensureTreasuries issues those that organizations lack: one has to have its places before
-// somebody wants to be paid.
+// ensureTreasuries issues the treasuries that organizations lack. A treasury needs its nonce
+// accounts before the first payment is requested.
 func (s *Sweeper) ensureTreasuries(ctx context.Context) error {
 	var orgIDs []string
 	err := s.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
@@ -118,16 +118,16 @@ func (s *Sweeper) isDue(walletID string, now time.Time) bool {
 	return !now.Before(s.retryAt[walletID])
 }
 
-// postpone has a treasury left alone for a while: the chain is asked about 64 accounts.
+// postpone delays the next check of a treasury, because a check asks the chain about 64 accounts.
 func (s *Sweeper) postpone(walletID string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.retryAt[walletID] = s.db.Clock()().Add(s.conf.RetryAfterFail)
 }
 
-// planMissing plans what a treasury lacks, by what is on the chain: rows may have been lost,
-// and what is there serves without one. The numbers that are tried begin with the lowest;
-// where something else is, none will ever be.
+// planMissing plans the nonce accounts that a treasury lacks, judged by the chain: rows may have
+// been lost, and an account on the chain is usable without one. It tries the numbers from the
+// lowest. A number whose address another account has taken is never used.
 func (s *Sweeper) planMissing(ctx context.Context, l lackingTreasury) (made int, err error) {
 	t := l.Treasury
 	if err := s.wallets.VerifyAttestation(t); err != nil {
@@ -179,7 +179,7 @@ func (s *Sweeper) planMissing(ctx context.Context, l lackingTreasury) (made int,
 			return made, err
 		}
 		if !ok {
-			return made, nil // somebody else plans at this moment
+			return made, nil // another planner was first
 		}
 		made++
 		s.log.Info("place planned", "treasury", t.ID, "number", n, "at", string(p.To))
@@ -190,7 +190,8 @@ func (s *Sweeper) planMissing(ctx context.Context, l lackingTreasury) (made int,
 	return made, nil
 }
 
-// loadNonceAccounts are where a treasury has places, or tried to make one, and how that stands.
+// loadNonceAccounts returns the addresses and statuses of a treasury's nonce accounts, including
+// failed creations and without refused ones.
 func loadNonceAccounts(ctx context.Context, tx pg.Tx, walletID string, name chain.Name) (map[chain.Address]string, error) {
 	rows, err := tx.Query(ctx, `SELECT address, status FROM places WHERE wallet_id = $1 AND chain = $2 AND status <> 'REFUSED'`, walletID, name)
 	if err != nil {
@@ -211,7 +212,8 @@ func loadNonceAccounts(ctx context.Context, tx pg.Tx, walletID string, name chai
 	return statuses, nil
 }
 
-// openNonceAccount writes a place with its order; false when there is one already.
+// openNonceAccount inserts a nonce account and submits its order. It returns false if the row
+// exists already.
 func (s *Sweeper) openNonceAccount(ctx context.Context, t wallet.Wallet, p chain.Payment) (bool, error) {
 	err := s.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		var native int
@@ -235,13 +237,13 @@ func (s *Sweeper) openNonceAccount(ctx context.Context, t wallet.Wallet, p chain
 	return err == nil, err
 }
 
-// NonceAccountListener hears of the orders that make places.
+// NonceAccountListener handles the end of the orders that create nonce accounts.
 type NonceAccountListener struct{ ignoreProgress }
 
 var _ dispatch.Listener = NonceAccountListener{}
 
-// OnEnded closes the place and has what waits for one looked at again. What it cost is the
-// fee of its order, the part that stays there too.
+// OnEnded ends the creation and makes the orders due that wait for a slot. The fee of the order
+// includes the rent that stays in the account.
 func (NonceAccountListener) OnEnded(ctx context.Context, tx pg.Tx, o dispatch.Order, e dispatch.End) ([]ledger.Posting, error) {
 	status := "DONE"
 	if !e.Paid {
@@ -253,7 +255,8 @@ func (NonceAccountListener) OnEnded(ctx context.Context, tx pg.Tx, o dispatch.Or
 	return nil, dispatch.FundsArrived(ctx, tx, o.WalletID, o.Chain, dispatch.WaitSlot)
 }
 
-// OnRefused closes the place. What the signer refuses may be tried again.
+// OnRefused ends the creation. A creation that the signer refused may be tried again; one whose
+// address is taken may not.
 func (NonceAccountListener) OnRefused(ctx context.Context, tx pg.Tx, o dispatch.Order, r *signer.Refusal) error {
 	status := "REFUSED"
 	if r.Code == dispatch.NonceAccountTaken {
@@ -262,7 +265,7 @@ func (NonceAccountListener) OnRefused(ctx context.Context, tx pg.Tx, o dispatch.
 	return endNonceAccount(ctx, tx, o.ID, status)
 }
 
-// OnRecalled closes the place, which may be tried again.
+// OnRecalled ends the creation, which may be tried again.
 func (NonceAccountListener) OnRecalled(ctx context.Context, tx pg.Tx, o dispatch.Order, _ audit.Actor) error {
 	return endNonceAccount(ctx, tx, o.ID, "REFUSED")
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/cofferpay/coffer/internal/pg"
 )
 
-// TriggerRestore is the trigger of a sweep that was made again from the signer's journal.
+// TriggerRestore is the trigger of a sweep that was restored from the signer's journal.
 const TriggerRestore Trigger = "RESTORED"
 
 var (
@@ -20,8 +20,8 @@ var (
 	_ dispatch.RestoreListener = CloseListener{}
 )
 
-// OnRestored implements dispatch.RestoreListener. A sweep that was never signed has moved
-// nothing and is not made again: what it wanted to move is planned anew.
+// OnRestored implements dispatch.RestoreListener. A sweep that was never signed moved nothing, so
+// its row is inserted as ended, and its amount is planned anew.
 func (SweepListener) OnRestored(ctx context.Context, tx pg.Tx, orders []dispatch.RestoredOrder) ([]ledger.Posting, error) {
 	return nil, restoreRows(orders, "sweep", "FAILED", func(o dispatch.RestoredOrder, status string) error {
 		_, err := tx.Exec(ctx, `
@@ -32,7 +32,8 @@ func (SweepListener) OnRestored(ctx context.Context, tx pg.Tx, orders []dispatch
 	})
 }
 
-// OnRestored implements dispatch.RestoreListener, likewise.
+// OnRestored implements dispatch.RestoreListener. A top-up that was never signed is inserted as
+// ended.
 func (TopUpListener) OnRestored(ctx context.Context, tx pg.Tx, orders []dispatch.RestoredOrder) ([]ledger.Posting, error) {
 	return nil, restoreRows(orders, "top-up", "FAILED", func(o dispatch.RestoredOrder, status string) error {
 		_, err := tx.Exec(ctx, `
@@ -43,8 +44,8 @@ func (TopUpListener) OnRestored(ctx context.Context, tx pg.Tx, orders []dispatch
 	})
 }
 
-// OnRestored implements dispatch.RestoreListener, likewise: what was never signed is no place, and
-// the next plan makes one there.
+// OnRestored implements dispatch.RestoreListener. An order that was never signed created no nonce
+// account, so its row is inserted as refused, and the next plan creates the account there.
 func (NonceAccountListener) OnRestored(ctx context.Context, tx pg.Tx, orders []dispatch.RestoredOrder) ([]ledger.Posting, error) {
 	return nil, restoreRows(orders, "place", "REFUSED", func(o dispatch.RestoredOrder, status string) error {
 		_, err := tx.Exec(ctx, `
@@ -55,7 +56,8 @@ func (NonceAccountListener) OnRestored(ctx context.Context, tx pg.Tx, orders []d
 	})
 }
 
-// OnRestored implements dispatch.RestoreListener, likewise.
+// OnRestored implements dispatch.RestoreListener. A consolidation that was never signed is inserted
+// as refused.
 func (ConsolidationListener) OnRestored(ctx context.Context, tx pg.Tx, orders []dispatch.RestoredOrder) ([]ledger.Posting, error) {
 	return nil, restoreRows(orders, "merge", "REFUSED", func(o dispatch.RestoredOrder, status string) error {
 		_, err := tx.Exec(ctx, `
@@ -66,7 +68,8 @@ func (ConsolidationListener) OnRestored(ctx context.Context, tx pg.Tx, orders []
 	})
 }
 
-// OnRestored implements dispatch.RestoreListener, likewise: what was never signed closed nothing.
+// OnRestored implements dispatch.RestoreListener. A close that was never signed closed nothing and
+// is inserted as ended.
 func (CloseListener) OnRestored(ctx context.Context, tx pg.Tx, orders []dispatch.RestoredOrder) ([]ledger.Posting, error) {
 	return nil, restoreRows(orders, "close", "FAILED", func(o dispatch.RestoredOrder, status string) error {
 		_, err := tx.Exec(ctx, `
@@ -77,8 +80,8 @@ func (CloseListener) OnRestored(ctx context.Context, tx pg.Tx, orders []dispatch
 	})
 }
 
-// restoreRows makes again what the backup lacks: open where it was signed, and ended as what
-// was never signed ends.
+// restoreRows inserts the rows that the backup lacks: open if the order was signed, else with
+// unsignedStatus.
 func restoreRows(orders []dispatch.RestoredOrder, name, unsignedStatus string, insertRow func(o dispatch.RestoredOrder, status string) error) error {
 	for _, o := range orders {
 		if !o.IsNew {
