@@ -18,38 +18,38 @@ import (
 
 const (
 	voidInterval     = 2 * time.Second
-	voidTimeout      = 10 * time.Second // one call of the signer
+	voidTimeout      = 10 * time.Second // for one call of the signer
 	voidPollInterval = 100 * time.Millisecond
 	voidBatchSize    = 200
 )
 
-// ErrVoidPending says that the signer has not journaled yet that an order is void. The order
-// has no way to a slot any more; whoever runs the Voider asks again until it has.
+// ErrVoidPending says that the signer has not journaled yet that an order is void. The order can no
+// longer get a slot. The process that runs the Voider asks again until the signer has done so.
 var ErrVoidPending = errors.New("the signer has not written down yet that the payment was taken back")
 
 // VoidListener is a feature whose orders have grants.
 type VoidListener interface {
-	// OnVoided tells, in the transaction that keeps the signer's entry, that an order which was
-	// withdrawn is never paid: what was held for it may be given back.
+	// OnVoided reports that a recalled order is never paid, so its hold may be released. It runs in
+	// the transaction that stores the signer's entry.
 	OnVoided(ctx context.Context, tx pg.Tx, orgID, orderID string) error
 }
 
-// Voider has the signer journal that a payment or return which was withdrawn is void, and
-// tells its feature. It is the only way from WITHDRAWN to money that is given back. What a
-// crash leaves is a row without its entry, which Run finishes. Safe for concurrent use, also
-// by several processes.
+// Voider has the signer journal that a recalled payment or return is void, and notifies its
+// feature. It is the only way from WITHDRAWN to a released hold. A crash leaves a row without its
+// journal entry, which Run finishes. A Voider is safe for concurrent use, also by several
+// processes.
 type Voider struct {
 	DB        *pg.DB
 	Signer    signer.Signer
-	Grants    *signer.GrantKey // nil where the signer asks for none
+	Grants    *signer.GrantKey // nil where the signer requires no grants
 	Listeners map[signer.Purpose]VoidListener
-	// WaitMax is how long Finish waits for another process to do it where the signer cannot be
-	// asked from here; 0 where it can.
+	// WaitMax is how long FinishVoid waits for another process to void the order, where this
+	// process cannot ask the signer; 0 where it can.
 	WaitMax time.Duration
 	Log     *slog.Logger
 }
 
-// requestVoid remembers, in the transaction that withdraws an order, that the signer has to be told.
+// requestVoid records, in the transaction that recalls an order, that the signer has to void it.
 func requestVoid(ctx context.Context, tx pg.Tx, orderID string) error {
 	_, err := tx.Exec(ctx, `
 		INSERT INTO dispatch_voids (order_id, org_id, asked_at)
@@ -60,17 +60,17 @@ func requestVoid(ctx context.Context, tx pg.Tx, orderID string) error {
 	return nil
 }
 
-// VoidState is how the authority of an order stands.
+// VoidState is the state of an order's grant.
 type VoidState string
 
-// How it stands.
+// The states of an order's grant.
 const (
 	NotOrdered VoidState = "NOT_ORDERED" // there is no order, so there never was a grant
 	NotVoided  VoidState = "NOT_VOIDED"  // the signer has not journaled that it is void
 	Voided     VoidState = "VOIDED"
 )
 
-// LoadVoidState tells how the authority of an order stands.
+// LoadVoidState returns the state of an order's grant.
 func LoadVoidState(ctx context.Context, tx pg.Tx, orderID string) (state VoidState, err error) {
 	err = tx.QueryRow(ctx, `
 		SELECT CASE WHEN EXISTS (SELECT FROM dispatch_voids WHERE order_id = $1 AND journal_seq IS NOT NULL) THEN 'VOIDED'
@@ -81,10 +81,10 @@ func LoadVoidState(ctx context.Context, tx pg.Tx, orderID string) (state VoidSta
 	return state, nil
 }
 
-// FinishVoid has the signer void an order that was withdrawn, and tells its feature. Again it
-// changes nothing. Error: ErrVoidPending when the signer has not answered; then the order stays
-// withdrawn, nothing is given back, and Run asks again. After any other error it may have been
-// given back: the database did not answer, and Run does the rest.
+// FinishVoid has the signer void a recalled order and notifies its feature. A repeated call changes
+// nothing. Error: ErrVoidPending if the signer has not answered; then the order stays recalled, its
+// hold stays, and Run asks again. After any other error the hold may have been released: the
+// database did not answer, and Run does the rest.
 func (v *Voider) FinishVoid(ctx context.Context, orderID string) error {
 	err := v.tryFinishVoid(ctx, orderID)
 	if err == nil || v.WaitMax == 0 {
@@ -127,7 +127,7 @@ func (v *Voider) tryFinishVoid(ctx context.Context, orderID string) error {
 	}
 	crash.Hit("V04")
 	err = v.DB.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-		// The order's lock comes first, as whenever it ends.
+		// The order's lock comes first, as in every transaction that ends it.
 		if _, err := lockOrder(ctx, tx, orderID); err != nil {
 			return err
 		}
@@ -140,7 +140,7 @@ func (v *Voider) tryFinishVoid(ctx context.Context, orderID string) error {
 			return fmt.Errorf("keep that order %s is void: %w", orderID, err)
 		}
 		if tag.RowsAffected() == 0 {
-			return nil // another process was here first
+			return nil // another process was first
 		}
 		if err := v.Listeners[purpose].OnVoided(ctx, tx, orgID, orderID); err != nil {
 			return err
@@ -155,8 +155,8 @@ func (v *Voider) tryFinishVoid(ctx context.Context, orderID string) error {
 	return nil
 }
 
-// handleSignerError says why an order is not void yet. A signer that knows a slot of it, or another
-// owner, contradicts the database: everything is stopped.
+// handleSignerError returns why an order is not void yet. A signer that knows a slot of the order,
+// or another owner, contradicts the database; then it freezes everything.
 func (v *Voider) handleSignerError(ctx context.Context, orderID string, err error) error {
 	var refusal *signer.Refusal
 	if !errors.As(err, &refusal) {
@@ -174,7 +174,7 @@ func (v *Voider) handleSignerError(ctx context.Context, orderID string, err erro
 	return fmt.Errorf("%w: order %s: %w", ErrVoidPending, orderID, err)
 }
 
-// RunPass finishes what was cut off or what the signer had no answer to.
+// RunPass finishes the voids that were interrupted or that the signer did not answer.
 func (v *Voider) RunPass(ctx context.Context) error {
 	var errs error
 	for lastID := ""; ; {
@@ -200,7 +200,7 @@ func (v *Voider) RunPass(ctx context.Context) error {
 	}
 }
 
-// Run finishes until ctx ends; it returns nil. Any number of processes may run it.
+// Run finishes open voids until ctx ends; it returns nil. Any number of processes may run it.
 func (v *Voider) Run(ctx context.Context) error {
 	tick := time.NewTicker(voidInterval)
 	defer tick.Stop()
