@@ -30,7 +30,7 @@ type Status string
 
 // The statuses of an output. states.md draws the changes between them, and the table enforces them.
 const (
-	Held     Status = "HELD"     // not to be chosen: its deposit waits, is flagged or is dust, or its order has not ended
+	Held     Status = "HELD"     // not to be chosen: its deposit waits, is flagged or dust, or its order is open
 	Free     Status = "FREE"     // any payment of the organization may spend it
 	Reserved Status = "RESERVED" // in the slot of an order, which never releases it
 	Spent    Status = "SPENT"    // spent by that order's transaction, finally
@@ -88,7 +88,9 @@ const slotJoin = `dispatch_slots s JOIN dispatch_orders o USING (order_id) WHERE
 // signer's journal knew becomes proven. Adding an output again changes nothing. The caller has
 // written the deposit rows before.
 func AddFinal(ctx context.Context, tx pg.Tx, outputs ...Output) error {
-	for _, f := range slices.SortedFunc(slices.Values(outputs), func(a, b Output) int { return compareOutpoints(a.outpoint(), b.outpoint()) }) {
+	for _, f := range slices.SortedFunc(
+		slices.Values(outputs), func(a, b Output) int { return compareOutpoints(a.outpoint(), b.outpoint()) },
+	) {
 		status := Held
 		if f.IsFree {
 			status = Free
@@ -115,7 +117,8 @@ func AddFinal(ctx context.Context, tx pg.Tx, outputs ...Output) error {
 					SELECT o.tx_hash FROM `+slotJoin+` AND o.status IN ('PAID', 'FAILED')) END,
 				deposit_id = excluded.deposit_id, change_of = excluded.change_of, proof_id = excluded.proof_id, height = excluded.height
 			WHERE (c.org_id, c.wallet_id, c.mint_id, c.amount) = (excluded.org_id, excluded.wallet_id, excluded.mint_id, excluded.amount)`,
-			f.Chain, f.outpoint(), f.OrgID, f.WalletID, f.MintID, f.Amount, status, f.DepositID, f.ChangeOf, f.ProofID, f.Height, tx.Now)
+			f.Chain, f.outpoint(), f.OrgID, f.WalletID, f.MintID, f.Amount, status, f.DepositID, f.ChangeOf, f.ProofID,
+			f.Height, tx.Now)
 		if err != nil {
 			return fmt.Errorf("take in coin %s: %w", f.outpoint(), err)
 		}
@@ -145,7 +148,9 @@ type ChangeTarget struct {
 
 // ChangeTargets returns the change targets of those transactions that are Coffer's. An output of
 // such a transaction to its change address is no deposit.
-func ChangeTargets(ctx context.Context, tx pg.Tx, ch chain.Name, hashes []chain.TxHash) (map[chain.TxHash]ChangeTarget, error) {
+func ChangeTargets(
+	ctx context.Context, tx pg.Tx, ch chain.Name, hashes []chain.TxHash,
+) (map[chain.TxHash]ChangeTarget, error) {
 	rows, err := tx.Query(ctx, `
 		SELECT a.tx_hash, a.order_id, split_part(s.lease, ' ', -1) FROM dispatch_attempts a JOIN dispatch_slots s USING (order_id)
 		WHERE a.tx_hash = ANY ($1) AND s.chain = $2`, hashes, ch)
@@ -169,7 +174,8 @@ func ChangeTargets(ctx context.Context, tx pg.Tx, ch chain.Name, hashes []chain.
 func FreeCredited(ctx context.Context, tx pg.Tx, depositIDs ...string) error {
 	_, err := tx.Exec(ctx, `
 		UPDATE coins SET status = 'FREE', order_id = NULL
-		WHERE (chain, outpoint) IN (SELECT chain, outpoint FROM coins WHERE deposit_id = ANY ($1) AND status = 'HELD' ORDER BY chain, outpoint FOR UPDATE)`, depositIDs)
+		WHERE (chain, outpoint) IN (SELECT chain, outpoint FROM coins WHERE deposit_id = ANY ($1) AND status = 'HELD' ORDER BY chain, outpoint FOR UPDATE)`,
+		depositIDs)
 	if err != nil {
 		return fmt.Errorf("free the coins of %d deposits from %s on: %w", len(depositIDs), depositIDs[0], err)
 	}
@@ -182,7 +188,8 @@ func AssignHeld(ctx context.Context, tx pg.Tx, depositID, orderID string, earlie
 	tag, err := tx.Exec(ctx, `
 		UPDATE coins SET order_id = $2
 		WHERE (chain, outpoint) IN (SELECT chain, outpoint FROM coins
-			WHERE (deposit_id = $1 OR change_of = ANY ($3)) AND status = 'HELD' ORDER BY chain, outpoint FOR UPDATE)`, depositID, orderID, earlier)
+			WHERE (deposit_id = $1 OR change_of = ANY ($3)) AND status = 'HELD' ORDER BY chain, outpoint FOR UPDATE)`,
+		depositID, orderID, earlier)
 	if err != nil {
 		return fmt.Errorf("keep the coin of deposit %s: %w", depositID, err)
 	}
@@ -194,7 +201,9 @@ func AssignHeld(ctx context.Context, tx pg.Tx, depositID, orderID string, earlie
 
 // UnassignHeld undoes AssignHeld for an order that ended before it had a slot.
 func UnassignHeld(ctx context.Context, tx pg.Tx, orderID string) error {
-	if _, err := tx.Exec(ctx, `UPDATE coins SET order_id = NULL WHERE order_id = $1 AND status IN ('HELD', 'GONE')`, orderID); err != nil {
+	if _, err := tx.Exec(
+		ctx, `UPDATE coins SET order_id = NULL WHERE order_id = $1 AND status IN ('HELD', 'GONE')`, orderID,
+	); err != nil {
 		return fmt.Errorf("let go the coin that was kept for order %s: %w", orderID, err)
 	}
 	return nil
@@ -207,9 +216,13 @@ const candidatesMax = 500
 // and free ones of the organization. The largest come first, so that few inputs pay much. It skips
 // outputs that another transaction has locked, because they are being chosen there; a moment later
 // they are free again or taken. It also skips outputs of frozen wallets.
-func LockCandidates(ctx context.Context, tx pg.Tx, ch chain.Name, org string, mintID int, orderID string) (assigned, free []chain.Output, err error) {
+func LockCandidates(
+	ctx context.Context, tx pg.Tx, ch chain.Name, org string, mintID int, orderID string,
+) (assigned, free []chain.Output, err error) {
 	const columns = `SELECT c.outpoint, w.address, c.amount FROM coins c JOIN wallets w USING (wallet_id) WHERE `
-	if assigned, err = queryOutputs(ctx, tx, columns+`c.order_id = $1 AND c.status = 'HELD' ORDER BY c.chain, c.outpoint FOR UPDATE OF c`, orderID); err != nil {
+	if assigned, err = queryOutputs(
+		ctx, tx, columns+`c.order_id = $1 AND c.status = 'HELD' ORDER BY c.chain, c.outpoint FOR UPDATE OF c`, orderID,
+	); err != nil {
 		return nil, nil, err
 	}
 	free, err = queryOutputs(ctx, tx, columns+`c.org_id = $1 AND c.chain = $2 AND c.mint_id = $3 AND c.status = 'FREE'
@@ -221,28 +234,39 @@ func LockCandidates(ctx context.Context, tx pg.Tx, ch chain.Name, org string, mi
 // LockSmall locks free outputs of an organization that hold more than lower and at most upper, the
 // smallest first, at most limit. It also returns what all of its free outputs hold. It skips the
 // outputs that LockCandidates skips.
-func LockSmall(ctx context.Context, tx pg.Tx, ch chain.Name, org string, mintID int, lower, upper money.Amount, limit int) (small []chain.Output, total money.Amount, err error) {
+func LockSmall(
+	ctx context.Context, tx pg.Tx, ch chain.Name, org string, mintID int, lower, upper money.Amount, limit int,
+) (small []chain.Output, total money.Amount, err error) {
 	return querySmall(ctx, tx, ch, org, mintID, lower, upper, limit, " FOR UPDATE OF c SKIP LOCKED")
 }
 
 // ListSmall does the same without locks, for callers that only look.
-func ListSmall(ctx context.Context, tx pg.Tx, ch chain.Name, org string, mintID int, lower, upper money.Amount, limit int) (small []chain.Output, total money.Amount, err error) {
+func ListSmall(
+	ctx context.Context, tx pg.Tx, ch chain.Name, org string, mintID int, lower, upper money.Amount, limit int,
+) (small []chain.Output, total money.Amount, err error) {
 	return querySmall(ctx, tx, ch, org, mintID, lower, upper, limit, "")
 }
 
 // LockUnreached locks the largest free outputs of an organization after the first reached ones, if
 // they hold more than lower, at most limit. No payment spends those until some of them are
 // consolidated. It skips the outputs that LockCandidates skips.
-func LockUnreached(ctx context.Context, tx pg.Tx, ch chain.Name, org string, mintID, reached int, lower money.Amount, limit int) ([]chain.Output, error) {
+func LockUnreached(
+	ctx context.Context, tx pg.Tx, ch chain.Name, org string, mintID, reached int, lower money.Amount, limit int,
+) ([]chain.Output, error) {
 	return queryUnreached(ctx, tx, ch, org, mintID, reached, lower, limit, " FOR UPDATE OF c SKIP LOCKED")
 }
 
 // ListUnreached does the same without locks, for callers that only look.
-func ListUnreached(ctx context.Context, tx pg.Tx, ch chain.Name, org string, mintID, reached int, lower money.Amount, limit int) ([]chain.Output, error) {
+func ListUnreached(
+	ctx context.Context, tx pg.Tx, ch chain.Name, org string, mintID, reached int, lower money.Amount, limit int,
+) ([]chain.Output, error) {
 	return queryUnreached(ctx, tx, ch, org, mintID, reached, lower, limit, "")
 }
 
-func queryUnreached(ctx context.Context, tx pg.Tx, ch chain.Name, org string, mintID, reached int, lower money.Amount, limit int, lock string) ([]chain.Output, error) {
+func queryUnreached(
+	ctx context.Context, tx pg.Tx, ch chain.Name, org string, mintID, reached int, lower money.Amount, limit int,
+	lock string,
+) ([]chain.Output, error) {
 	return queryOutputs(ctx, tx, `
 		SELECT c.outpoint, w.address, c.amount`+freeOutputsFrom+`
 			AND c.outpoint = ANY (ARRAY(SELECT c.outpoint`+freeOutputsFrom+` AND c.amount > $4 ORDER BY c.amount DESC, c.outpoint OFFSET $5 LIMIT $6))
@@ -252,13 +276,19 @@ func queryUnreached(ctx context.Context, tx pg.Tx, ch chain.Name, org string, mi
 const freeOutputsFrom = ` FROM coins c JOIN wallets w USING (wallet_id) WHERE c.org_id = $1 AND c.chain = $2 AND c.mint_id = $3 AND c.status = 'FREE'
 	AND NOT EXISTS (SELECT FROM freezes f WHERE f.scope = 'WALLET' AND f.wallet_id = c.wallet_id AND f.lifted_at IS NULL)`
 
-func querySmall(ctx context.Context, tx pg.Tx, ch chain.Name, org string, mintID int, lower, upper money.Amount, limit int, lock string) (small []chain.Output, total money.Amount, err error) {
-	small, err = queryOutputs(ctx, tx, `SELECT c.outpoint, w.address, c.amount`+freeOutputsFrom+` AND c.amount > $4 AND c.amount <= $5 ORDER BY c.amount, c.outpoint LIMIT $6`+lock,
+func querySmall(
+	ctx context.Context, tx pg.Tx, ch chain.Name, org string, mintID int, lower, upper money.Amount, limit int,
+	lock string,
+) (small []chain.Output, total money.Amount, err error) {
+	small, err = queryOutputs(ctx, tx,
+		`SELECT c.outpoint, w.address, c.amount`+freeOutputsFrom+` AND c.amount > $4 AND c.amount <= $5 ORDER BY c.amount, c.outpoint LIMIT $6`+lock,
 		org, ch, mintID, lower, upper, limit)
 	if err != nil {
 		return nil, money.Zero, err
 	}
-	if err := tx.QueryRow(ctx, `SELECT coalesce(sum(c.amount), 0)`+freeOutputsFrom, org, ch, mintID).Scan(&total); err != nil {
+	if err := tx.QueryRow(
+		ctx, `SELECT coalesce(sum(c.amount), 0)`+freeOutputsFrom, org, ch, mintID,
+	).Scan(&total); err != nil {
 		return nil, money.Zero, fmt.Errorf("what the free coins of %s hold: %w", org, err)
 	}
 	return small, total, nil
@@ -288,7 +318,8 @@ func Reserve(ctx context.Context, tx pg.Tx, ch chain.Name, orderID string, chose
 	}
 	tag, err := tx.Exec(ctx, `
 		UPDATE coins SET status = 'RESERVED', order_id = $2
-		WHERE chain = $1 AND outpoint = ANY ($3) AND (status = 'FREE' OR status = 'HELD' AND order_id = $2)`, ch, orderID, outpoints)
+		WHERE chain = $1 AND outpoint = ANY ($3) AND (status = 'FREE' OR status = 'HELD' AND order_id = $2)`,
+		ch, orderID, outpoints)
 	if err != nil {
 		return fmt.Errorf("reserve %d coins for order %s: %w", len(chosen), orderID, err)
 	}
@@ -302,8 +333,13 @@ func Reserve(ctx context.Context, tx pg.Tx, ch chain.Name, orderID string, chose
 // database lacks. Outputs that arrived after the backup are inserted as the journal records them;
 // the walk finds and proves them. It returns an error if another order has an output, if the output
 // differs here, or if its owner is no wallet of the organization.
-func ReserveJournaled(ctx context.Context, tx pg.Tx, ch chain.Name, org string, mintID int, orderID string, signed time.Time, inputs []chain.Output) error {
-	for _, l := range slices.SortedFunc(slices.Values(inputs), func(a, b chain.Output) int { return compareOutpoints(a.Outpoint, b.Outpoint) }) {
+func ReserveJournaled(
+	ctx context.Context, tx pg.Tx, ch chain.Name, org string, mintID int, orderID string, signed time.Time,
+	inputs []chain.Output,
+) error {
+	for _, l := range slices.SortedFunc(
+		slices.Values(inputs), func(a, b chain.Output) int { return compareOutpoints(a.Outpoint, b.Outpoint) },
+	) {
 		tag, err := tx.Exec(ctx, `
 			INSERT INTO coins AS c (chain, outpoint, org_id, wallet_id, mint_id, amount, status, order_id, created_at)
 			SELECT $1, $2, w.org_id, w.wallet_id, $5, $6, 'RESERVED', $7, $8 FROM wallets w WHERE w.org_id = $3 AND w.family = $4 AND w.address = $9
@@ -315,7 +351,10 @@ func ReserveJournaled(ctx context.Context, tx pg.Tx, ch chain.Name, org string, 
 			return fmt.Errorf("coin %s, which the journal signed for: %w", l.Outpoint, err)
 		}
 		if tag.RowsAffected() != 1 {
-			return fmt.Errorf("coin %s, which the journal signed for, is another's here, another order's, or not what the journal says", l.Outpoint)
+			return fmt.Errorf(
+				"coin %s, which the journal signed for, is another's here, another order's, or not what the journal says",
+				l.Outpoint,
+			)
 		}
 	}
 	return nil
@@ -330,7 +369,8 @@ func MarkSpent(ctx context.Context, tx pg.Tx, orderID string, hash chain.TxHash,
 	if _, err := tx.Exec(ctx, `
 		UPDATE coins SET status = 'SPENT', spent_by = $2
 		WHERE (chain, outpoint) IN (SELECT c.chain, c.outpoint FROM coins c
-			WHERE c.order_id = $1 AND c.status IN ('RESERVED', 'GONE') AND EXISTS (SELECT FROM `+slotJoin+`) ORDER BY c.chain, c.outpoint FOR UPDATE)`, orderID, hash); err != nil {
+			WHERE c.order_id = $1 AND c.status IN ('RESERVED', 'GONE') AND EXISTS (SELECT FROM `+slotJoin+`) ORDER BY c.chain, c.outpoint FOR UPDATE)`,
+		orderID, hash); err != nil {
 		return fmt.Errorf("the coins of order %s are spent: %w", orderID, err)
 	}
 	if holdChange {
@@ -343,7 +383,8 @@ func MarkSpent(ctx context.Context, tx pg.Tx, orderID string, hash chain.TxHash,
 func FreeChange(ctx context.Context, tx pg.Tx, orderIDs ...string) error {
 	_, err := tx.Exec(ctx, `
 		UPDATE coins SET status = 'FREE', order_id = NULL
-		WHERE (chain, outpoint) IN (SELECT chain, outpoint FROM coins WHERE change_of = ANY ($1) AND status = 'HELD' ORDER BY chain, outpoint FOR UPDATE)`, orderIDs)
+		WHERE (chain, outpoint) IN (SELECT chain, outpoint FROM coins WHERE change_of = ANY ($1) AND status = 'HELD' ORDER BY chain, outpoint FOR UPDATE)`,
+		orderIDs)
 	if err != nil {
 		return fmt.Errorf("free what came back of order %s: %w", orderIDs, err)
 	}
@@ -356,7 +397,8 @@ func RemoveReorged(ctx context.Context, tx pg.Tx, ch chain.Name, ancestorHeight 
 	_, err := tx.Exec(ctx, `
 		UPDATE coins SET status = 'GONE'
 		WHERE (chain, outpoint) IN (SELECT chain, outpoint FROM coins
-			WHERE chain = $1 AND height > $2 AND status IN ('HELD', 'FREE', 'RESERVED') ORDER BY chain, outpoint FOR UPDATE)`, ch, ancestorHeight)
+			WHERE chain = $1 AND height > $2 AND status IN ('HELD', 'FREE', 'RESERVED') ORDER BY chain, outpoint FOR UPDATE)`,
+		ch, ancestorHeight)
 	if err != nil {
 		return fmt.Errorf("take away the coins above block %d of %s: %w", ancestorHeight, ch, err)
 	}

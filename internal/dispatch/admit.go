@@ -36,7 +36,9 @@ const queueReadMax = 96
 //
 // Where a transaction makes several payments, orders of one purpose share a slot. acct is the
 // account's state, or nil if the providers were not asked yet.
-func (d *Worker) admitQueued(ctx context.Context, payer wallet.Wallet, limit int, acct *chain.Account) (busy bool, err error) {
+func (d *Worker) admitQueued(
+	ctx context.Context, payer wallet.Wallet, limit int, acct *chain.Account,
+) (busy bool, err error) {
 	if limit <= 0 {
 		return false, nil
 	}
@@ -154,7 +156,9 @@ func (d *Worker) nextGroup(payer wallet.Wallet, queue []Order) (group, remaining
 // admitGroup gives orders a slot together, as far as possible, and returns how many slots that
 // took, at most limit. It tries the group in halves if the chain refuses it as a whole, or if the
 // fee is too high for one order. So an order that would revert holds up no other.
-func (d *Worker) admitGroup(ctx context.Context, payer wallet.Wallet, acct chain.Account, group []Order, limit int) (slots int, err error) {
+func (d *Worker) admitGroup(
+	ctx context.Context, payer wallet.Wallet, acct chain.Account, group []Order, limit int,
+) (slots int, err error) {
 	if limit <= 0 || len(group) == 0 {
 		return 0, nil
 	}
@@ -214,7 +218,8 @@ func (d *Worker) admitGroup(ctx context.Context, payer wallet.Wallet, acct chain
 	slotted, err := d.assignSlot(ctx, payer, acct, ordered, fees, entries)
 	if errors.Is(err, errSplitGroup) { // fewer outputs, or a smaller fee for one order, may suffice
 		half := (len(ready) + 1) / 2
-		if slots, err = d.admitGroup(ctx, payer, acct, candidateOrders(ready[:half]), limit); err != nil && !errors.Is(err, errLostRace) {
+		if slots, err = d.admitGroup(ctx, payer, acct, candidateOrders(ready[:half]), limit); err != nil &&
+			!errors.Is(err, errLostRace) {
 			return slots, err
 		}
 		added, err := d.admitGroup(ctx, payer, acct, candidateOrders(ready[half:]), limit-slots)
@@ -266,7 +271,9 @@ func candidateOrders(cs []candidate) []Order {
 // loadCandidate checks an order against the database and the account. It returns nil if the order
 // has to wait or was refused, and has noted that then. promised holds, by mint, what the other
 // orders of the group take from the wallet; loadCandidate adds this order's amount to it.
-func (d *Worker) loadCandidate(ctx context.Context, payer wallet.Wallet, acct chain.Account, o Order, promised map[int]money.Amount) (*candidate, error) {
+func (d *Worker) loadCandidate(
+	ctx context.Context, payer wallet.Wallet, acct chain.Account, o Order, promised map[int]money.Amount,
+) (*candidate, error) {
 	var reason string
 	var refusal *signer.Refusal
 	c := candidate{Order: o, source: payer}
@@ -314,9 +321,15 @@ func (d *Worker) loadCandidate(ctx context.Context, payer wallet.Wallet, acct ch
 		case err != nil:
 			return nil, err
 		case taken:
-			return nil, d.refuseOrder(ctx, o, &signer.Refusal{Code: NonceAccountTaken, Message: fmt.Sprintf("there is something at %s already, so no place can be made there", o.To)})
+			return nil, d.refuseOrder(ctx, o, &signer.Refusal{
+				Code:    NonceAccountTaken,
+				Message: fmt.Sprintf("there is something at %s already, so no place can be made there", o.To),
+			})
 		case !free:
-			return nil, d.leaveWaiting(ctx, o, WaitSlot, money.Zero, "it is not final yet whether there is something where it would make a place")
+			return nil, d.leaveWaiting(
+				ctx, o, WaitSlot, money.Zero,
+				"it is not final yet whether there is something where it would make a place",
+			)
 		}
 	} else if acct.KeyedSlots && d.chain.UTXO == nil {
 		free, err := d.freeSlotKeys(ctx, acct)
@@ -324,23 +337,33 @@ func (d *Worker) loadCandidate(ctx context.Context, payer wallet.Wallet, acct ch
 			return nil, err
 		}
 		if free = d.withoutForeign(free); len(free) == 0 {
-			return nil, d.leaveWaiting(ctx, o, WaitSlot, money.Zero, "every place that its wallet has on the chain is taken until what took it is final")
+			return nil, d.leaveWaiting(
+				ctx, o, WaitSlot, money.Zero,
+				"every place that its wallet has on the chain is taken until what took it is final",
+			)
 		}
 		if len(d.provenSlots(acct, free)) == 0 {
-			return nil, d.leaveWaiting(ctx, o, WaitSlot, money.Zero, "no free place of its wallet on the chain is proven yet: "+d.unprovenReason(free))
+			return nil, d.leaveWaiting(
+				ctx, o, WaitSlot, money.Zero,
+				"no free place of its wallet on the chain is proven yet: "+d.unprovenReason(free),
+			)
 		}
 	}
 	if o.Purpose == signer.Payment {
 		total, err := promised[o.MintID].Add(o.Amount)
 		if err != nil || !shortfall(total, c.funds.Spendable()).IsZero() {
-			return nil, d.leaveUnderfunded(ctx, o, WaitFunds, o.MintID, o.Amount, "the wallet does not hold the amount yet")
+			return nil, d.leaveUnderfunded(
+				ctx, o, WaitFunds, o.MintID, o.Amount, "the wallet does not hold the amount yet",
+			)
 		}
 		promised[o.MintID] = total
 	}
 	return &c, nil
 }
 
-func (d *Worker) admitOrder(ctx context.Context, payer wallet.Wallet, acct chain.Account, o Order) (slotted bool, err error) {
+func (d *Worker) admitOrder(
+	ctx context.Context, payer wallet.Wallet, acct chain.Account, o Order,
+) (slotted bool, err error) {
 	ctx, span := trace.StartAbout(ctx, "dispatch admit", o.ID)
 	defer func() { span.End(err) }()
 	c, err := d.loadCandidate(ctx, payer, acct, o, map[int]money.Amount{})
@@ -359,7 +382,10 @@ func (d *Worker) admitOrder(ctx context.Context, payer wallet.Wallet, acct chain
 	if err == nil && o.exceedsFeeMax(need) {
 		// Waiting would have no foreseeable end, and the customer cannot recall the order from
 		// here.
-		return false, d.refuseOrder(ctx, o, &signer.Refusal{Code: FeeRefused, Message: fmt.Sprintf("the network may take up to %v, and the request allows %v", need, *o.FeeMax)})
+		return false, d.refuseOrder(ctx, o, &signer.Refusal{
+			Code:    FeeRefused,
+			Message: fmt.Sprintf("the network may take up to %v, and the request allows %v", need, *o.FeeMax),
+		})
 	}
 	if err == nil && !fees.Rent.IsZero() {
 		if refusal, err := d.reviewRent(ctx, o, fees.Rent); err != nil {
@@ -418,10 +444,16 @@ func (d *Worker) admitIntent(ctx context.Context, payer wallet.Wallet, c candida
 	switch {
 	case errors.As(err, &refusal) && refusal.Code == signer.FeeLimit:
 		// This limit passes with time and says nothing about this payment.
-		d.raiseAlarm(ctx, o.ID, "the signer lets a wallet spend nothing more on fees today", "order", o.ID, "wallet", payer.ID, "why", refusal.Message)
+		d.raiseAlarm(
+			ctx, o.ID, "the signer lets a wallet spend nothing more on fees today", "order", o.ID, "wallet", payer.ID,
+			"why", refusal.Message,
+		)
 		return nil, d.leaveWaiting(ctx, o, WaitSigner, money.Zero, refusal.Error())
 	case errors.As(err, &refusal) && refusal.Code == signer.RefusedClock:
-		d.raiseAlarm(ctx, o.ID, "the signer's clock has to be confirmed at its host before it pays what is limited by time", "order", o.ID, "why", refusal.Message)
+		d.raiseAlarm(
+			ctx, o.ID, "the signer's clock has to be confirmed at its host before it pays what is limited by time",
+			"order", o.ID, "why", refusal.Message,
+		)
 		return nil, d.leaveWaiting(ctx, o, WaitSigner, money.Zero, refusal.Error())
 	case errors.As(err, &refusal):
 		return nil, d.refuseOrder(ctx, o, refusal)
@@ -433,7 +465,10 @@ func (d *Worker) admitIntent(ctx context.Context, payer wallet.Wallet, c candida
 
 // assignSlot gives orders their slot, in the order of their ids. It returns false if they have to
 // wait for it.
-func (d *Worker) assignSlot(ctx context.Context, payer wallet.Wallet, acct chain.Account, candidates []candidate, fees chain.Fees, admitted []signer.Entry) (bool, error) {
+func (d *Worker) assignSlot(
+	ctx context.Context, payer wallet.Wallet, acct chain.Account, candidates []candidate, fees chain.Fees,
+	admitted []signer.Entry,
+) (bool, error) {
 	orders := candidateOrders(candidates)
 	err := d.createSlot(ctx, payer, acct, orders, candidates[0].nativeMintID, fees, admitted)
 	if err != nil && d.chain.UTXO != nil {
@@ -473,7 +508,9 @@ func (d *Worker) handleNoQuote(ctx context.Context, payer wallet.Wallet, c candi
 	o, native, gas := c.Order, c.nativeMintID, c.gas
 	var insufficientFee *chain.InsufficientFeeError
 	if errors.As(quoteErr, &insufficientFee) && !shortfall(insufficientFee.Fee, gas.GasSpendable()).IsZero() {
-		return d.leaveUnderfunded(ctx, o, WaitGas, native, insufficientFee.Fee, "the wallet cannot pay for it yet: "+quoteErr.Error())
+		return d.leaveUnderfunded(
+			ctx, o, WaitGas, native, insufficientFee.Fee, "the wallet cannot pay for it yet: "+quoteErr.Error(),
+		)
 	}
 	var reverted *chain.RevertedError
 	wouldRevert := errors.As(quoteErr, &reverted)
@@ -481,12 +518,16 @@ func (d *Worker) handleNoQuote(ctx context.Context, payer wallet.Wallet, c candi
 	// in its own way, as a revert or as any other error. The books know the funds.
 	if o.Purpose == signer.GasTopUp || !wouldRevert {
 		if usual, err := d.usualCost(ctx, o); err == nil && !shortfall(usual, gas.GasSpendable()).IsZero() {
-			return d.leaveUnderfunded(ctx, o, WaitGas, native, usual, "the wallet cannot pay for it yet: "+quoteErr.Error())
+			return d.leaveUnderfunded(
+				ctx, o, WaitGas, native, usual, "the wallet cannot pay for it yet: "+quoteErr.Error(),
+			)
 		}
 	}
 	switch {
 	case !wouldRevert && gas.GasSpendable().IsZero():
-		return d.leaveUnderfunded(ctx, o, WaitGas, native, money.Units(1), "the wallet has no gas yet: "+quoteErr.Error())
+		return d.leaveUnderfunded(
+			ctx, o, WaitGas, native, money.Units(1), "the wallet has no gas yet: "+quoteErr.Error(),
+		)
 	case !wouldRevert:
 		return d.leaveWaiting(ctx, o, WaitProviders, money.Zero, quoteErr.Error())
 	case o.Purpose != signer.Payment && o.Purpose != signer.Return:
@@ -531,7 +572,9 @@ func (d *Worker) usualCost(ctx context.Context, o Order) (money.Amount, error) {
 //   - if none would pass, the cause is the token or the wallet, as while a token is paused.
 //
 // An error leaves the cause open.
-func (d *Worker) findRevertCause(ctx context.Context, payer wallet.Wallet, c candidate, refused *chain.RevertedError) (chain.Cause, error) {
+func (d *Worker) findRevertCause(
+	ctx context.Context, payer wallet.Wallet, c candidate, refused *chain.RevertedError,
+) (chain.Cause, error) {
 	if refused.Cause != chain.CauseUnknown {
 		return refused.Cause, nil
 	}
@@ -570,7 +613,9 @@ func (d *Worker) stopReason(ctx context.Context, tx pg.Tx, o Order) (string, err
 		return reason, err
 	}
 	var quarantine *string
-	if err := tx.QueryRow(ctx, `SELECT quarantine_reason FROM mints WHERE mint_id = $1`, o.MintID).Scan(&quarantine); err != nil {
+	if err := tx.QueryRow(
+		ctx, `SELECT quarantine_reason FROM mints WHERE mint_id = $1`, o.MintID,
+	).Scan(&quarantine); err != nil {
 		return "", fmt.Errorf("look for a quarantine of mint %d: %w", o.MintID, err)
 	}
 	if quarantine != nil {
@@ -590,8 +635,9 @@ func shortfall(needed, available money.Amount) money.Amount {
 
 func buildIntent(o Order, from wallet.Wallet, to *wallet.Wallet) signer.Intent {
 	intent := signer.Intent{
-		ID: o.ID, Purpose: o.Purpose, Chain: o.Chain, From: from.Ref(), To: o.To, Contract: o.Contract, Amount: o.Amount,
-		CustomerID: o.CustomerID, Product: o.Product, WhitelistedID: o.WhitelistedID, MintID: o.MintID, IdempotencyKeyHash: o.KeyHash, FeeDeducted: o.FeeDeducted, Grant: o.Grant,
+		ID: o.ID, Purpose: o.Purpose, Chain: o.Chain, From: from.Ref(), To: o.To, Contract: o.Contract,
+		Amount: o.Amount, CustomerID: o.CustomerID, Product: o.Product, WhitelistedID: o.WhitelistedID,
+		MintID: o.MintID, IdempotencyKeyHash: o.KeyHash, FeeDeducted: o.FeeDeducted, Grant: o.Grant,
 	}
 	if o.FeeMax != nil {
 		intent.FeeMax = *o.FeeMax
@@ -608,7 +654,10 @@ const changeWalletTries = 5
 
 // createSlot commits the slot together with the complete unsigned transaction. It reserves what the
 // transaction moves and what it may cost. The first order becomes the lead.
-func (d *Worker) createSlot(ctx context.Context, payer wallet.Wallet, acct chain.Account, orders []Order, native int, fees chain.Fees, admitted []signer.Entry) error {
+func (d *Worker) createSlot(
+	ctx context.Context, payer wallet.Wallet, acct chain.Account, orders []Order, native int, fees chain.Fees,
+	admitted []signer.Entry,
+) error {
 	for range changeWalletTries {
 		err := d.tryCreateSlot(ctx, payer, acct, orders, native, fees, admitted)
 		if !pg.ViolatesConstraint(err, "dispatch_slots_change_once") {
@@ -618,7 +667,10 @@ func (d *Worker) createSlot(ctx context.Context, payer wallet.Wallet, acct chain
 	return errChangeWalletTaken
 }
 
-func (d *Worker) tryCreateSlot(ctx context.Context, payer wallet.Wallet, acct chain.Account, orders []Order, native int, fees chain.Fees, admitted []signer.Entry) error {
+func (d *Worker) tryCreateSlot(
+	ctx context.Context, payer wallet.Wallet, acct chain.Account, orders []Order, native int, fees chain.Fees,
+	admitted []signer.Entry,
+) error {
 	lead := orders[0]
 	cost, err := fees.Max()
 	if err != nil {
@@ -662,7 +714,9 @@ func (d *Worker) tryCreateSlot(ctx context.Context, payer wallet.Wallet, acct ch
 			return err
 		}
 		if len(orders) > 1 {
-			if err := setStatuses(ctx, tx, orderIDs(orders[1:]), Queued, Slotted, "rides_id = $4", lead.ID); err != nil {
+			if err := setStatuses(
+				ctx, tx, orderIDs(orders[1:]), Queued, Slotted, "rides_id = $4", lead.ID,
+			); err != nil {
 				return err
 			}
 		}
@@ -671,7 +725,9 @@ func (d *Worker) tryCreateSlot(ctx context.Context, payer wallet.Wallet, acct ch
 			return err
 		}
 		if d.chain.UTXO != nil {
-			if chainSlot.Key, fees, err = d.selectOutputs(ctx, tx, lead, native, change, price, payments...); err != nil {
+			if chainSlot.Key, fees, err = d.selectOutputs(
+				ctx, tx, lead, native, change, price, payments...,
+			); err != nil {
 				return err
 			}
 			if cost, err = checkSlotCost(ctx, tx, orders, native, fees); err != nil {
@@ -682,13 +738,19 @@ func (d *Worker) tryCreateSlot(ctx context.Context, payer wallet.Wallet, acct ch
 		if err != nil {
 			return fmt.Errorf("build order %s: %w", lead.ID, err)
 		}
-		moves := []wallet.Movement{{WalletID: payer.ID, OrgID: lead.OrgID, MintID: native, Part: wallet.GasReserved, Plus: cost}}
+		moves := []wallet.Movement{{
+			WalletID: payer.ID, OrgID: lead.OrgID, MintID: native, Part: wallet.GasReserved, Plus: cost,
+		}}
 		for _, o := range orders {
 			switch o.Purpose {
 			case signer.Payment: // a sweep or return reserved its amount when it was submitted
-				moves = append(moves, wallet.Movement{WalletID: payer.ID, OrgID: o.OrgID, MintID: o.MintID, Part: wallet.Reserved, Plus: o.Amount})
+				moves = append(moves, wallet.Movement{
+					WalletID: payer.ID, OrgID: o.OrgID, MintID: o.MintID, Part: wallet.Reserved, Plus: o.Amount,
+				})
 			case signer.GasTopUp:
-				moves = append(moves, wallet.Movement{WalletID: payer.ID, OrgID: o.OrgID, MintID: native, Part: wallet.GasReserved, Plus: o.Amount})
+				moves = append(moves, wallet.Movement{
+					WalletID: payer.ID, OrgID: o.OrgID, MintID: native, Part: wallet.GasReserved, Plus: o.Amount,
+				})
 			}
 		}
 		if err := wallet.MoveFunds(ctx, tx, moves...); err != nil {
@@ -696,7 +758,9 @@ func (d *Worker) tryCreateSlot(ctx context.Context, payer wallet.Wallet, acct ch
 		}
 		if _, err := tx.Exec(ctx, `
 			INSERT INTO dispatch_slots (wallet_id, chain, nonce, lease, proof, org_id, order_id, gas_reserved, created_at, orders)
-			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)`, payer.ID, lead.Chain, chainSlot.Nonce, chainSlot.Key, proof, lead.OrgID, lead.ID, cost, tx.Now, len(orders)); err != nil {
+			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)`,
+			payer.ID, lead.Chain, chainSlot.Nonce, chainSlot.Key, proof, lead.OrgID, lead.ID, cost, tx.Now,
+			len(orders)); err != nil {
 			return fmt.Errorf("%v of order %s: %w", chainSlot, lead.ID, err)
 		}
 		if d.chain.UTXO != nil {
@@ -744,7 +808,9 @@ var errNoFreeSlotKey = errors.New("every place that its wallet has on the chain 
 // nextSlot returns the wallet's next slot, under the lock of the row that counts them. Where slots
 // have keys, it picks a slot that is finally unused, that no order has, and that is proven. For the
 // creation of a nonce account, the slot key is the address of that account.
-func (d *Worker) nextSlot(ctx context.Context, tx pg.Tx, payer wallet.Wallet, o Order, acct chain.Account) (chainSlot chain.Slot, proof string, err error) {
+func (d *Worker) nextSlot(
+	ctx context.Context, tx pg.Tx, payer wallet.Wallet, o Order, acct chain.Account,
+) (chainSlot chain.Slot, proof string, err error) {
 	if chainSlot.Nonce, err = takeNonce(ctx, tx, payer, o.Chain); err != nil || !acct.KeyedSlots {
 		return chainSlot, "", err
 	}
@@ -775,7 +841,11 @@ func (d *Worker) checkCreatable(ctx context.Context, acct chain.Account, o Order
 		return false, final, nil
 	}
 	err = d.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-		return tx.QueryRow(ctx, `SELECT EXISTS (SELECT FROM dispatch_slots WHERE chain = $1 AND md5(lease) = md5($2::text) AND lease = $2)`, o.Chain, chainSlot.Key).Scan(&taken)
+		return tx.QueryRow(
+			ctx,
+			`SELECT EXISTS (SELECT FROM dispatch_slots WHERE chain = $1 AND md5(lease) = md5($2::text) AND lease = $2)`,
+			o.Chain, chainSlot.Key,
+		).Scan(&taken)
 	})
 	if err != nil {
 		return false, false, fmt.Errorf("which places on %s are made: %w", o.Chain, err)
@@ -803,7 +873,8 @@ func queryFreeSlotKeys(ctx context.Context, tx pg.Tx, name chain.Name, acct chai
 	}
 	rows, err := tx.Query(ctx, `
 		SELECT lease FROM dispatch_slots
-		WHERE chain = $1 AND lease <> '' AND md5(lease) = ANY (ARRAY(SELECT md5(l) FROM unnest($2::text[]) l)) AND lease = ANY ($2)`, name, free)
+		WHERE chain = $1 AND lease <> '' AND md5(lease) = ANY (ARRAY(SELECT md5(l) FROM unnest($2::text[]) l)) AND lease = ANY ($2)`,
+		name, free)
 	if err != nil {
 		return nil, fmt.Errorf("which places on %s are taken: %w", name, err)
 	}
@@ -829,7 +900,9 @@ func takeNonce(ctx context.Context, tx pg.Tx, payer wallet.Wallet, name chain.Na
 
 func loadNativeMint(ctx context.Context, tx pg.Tx, name chain.Name) (int, error) {
 	var id int
-	if err := tx.QueryRow(ctx, `SELECT mint_id FROM mints WHERE chain = $1 AND contract = ''`, name).Scan(&id); err != nil {
+	if err := tx.QueryRow(
+		ctx, `SELECT mint_id FROM mints WHERE chain = $1 AND contract = ''`, name,
+	).Scan(&id); err != nil {
 		return 0, fmt.Errorf("native coin of %s: %w", name, err)
 	}
 	return id, nil
@@ -842,7 +915,9 @@ const (
 
 // leaveWaiting leaves an order in the queue and notes why. It writes nothing if the order was made
 // due again since it was read: then the reading is stale.
-func (d *Worker) leaveWaiting(ctx context.Context, o Order, waitReason WaitReason, missing money.Amount, detail string) error {
+func (d *Worker) leaveWaiting(
+	ctx context.Context, o Order, waitReason WaitReason, missing money.Amount, detail string,
+) error {
 	return d.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		return d.updateWaiting(ctx, tx, o, waitReason, missing, detail)
 	})
@@ -853,7 +928,9 @@ func (d *Worker) leaveWaiting(ctx context.Context, o Order, waitReason WaitReaso
 // order lock that FundsArrived takes too. What was read before the chain was asked may be stale,
 // and the same funds would be brought twice. Timestamps cannot show this, because a transaction
 // carries the time at which it began. If the funds have arrived, the order is looked at again.
-func (d *Worker) leaveUnderfunded(ctx context.Context, o Order, waitReason WaitReason, mintID int, need money.Amount, detail string) error {
+func (d *Worker) leaveUnderfunded(
+	ctx context.Context, o Order, waitReason WaitReason, mintID int, need money.Amount, detail string,
+) error {
 	return d.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		if _, err := lockOrder(ctx, tx, o.ID); err != nil {
 			return err
@@ -874,7 +951,9 @@ func (d *Worker) leaveUnderfunded(ctx context.Context, o Order, waitReason WaitR
 	})
 }
 
-func (d *Worker) updateWaiting(ctx context.Context, tx pg.Tx, o Order, waitReason WaitReason, missing money.Amount, detail string) error {
+func (d *Worker) updateWaiting(
+	ctx context.Context, tx pg.Tx, o Order, waitReason WaitReason, missing money.Amount, detail string,
+) error {
 	if o.WaitingFor != waitReason {
 		d.log.Info("order waits", "order", o.ID, "for", string(waitReason), "short", missing.String(), "why", detail)
 	}
@@ -921,15 +1000,29 @@ func (d *Worker) refuseOrder(ctx context.Context, o Order, refusal *signer.Refus
 	case ConsolidationRefused:
 		d.log.Info("coins are not merged now", "order", o.ID, "why", refusal.Message)
 	case NonceAccountTaken:
-		d.log.Warn("a place cannot be made: something is there already, and its number is left out for good", "order", o.ID, "at", string(o.To))
+		d.log.Warn(
+			"a place cannot be made: something is there already, and its number is left out for good", "order", o.ID,
+			"at", string(o.To),
+		)
 	case AmountRefused:
-		d.log.Warn("the chain would refuse a payment because of its amount", "order", o.ID, "payee", string(o.To), "amount", o.Amount.String(), "why", refusal.Message)
+		d.log.Warn(
+			"the chain would refuse a payment because of its amount", "order", o.ID, "payee", string(o.To),
+			"amount", o.Amount.String(), "why", refusal.Message,
+		)
 	case PayeeFailed, CustomerCostLimit, RentNotHeld:
-		d.log.Warn("a payment goes back to a person before it is signed", "order", o.ID, "code", refusal.Code, "why", refusal.Message)
+		d.log.Warn(
+			"a payment goes back to a person before it is signed", "order", o.ID, "code", refusal.Code,
+			"why", refusal.Message,
+		)
 	case PayeeRefused:
-		d.log.Warn("the chain would refuse a payment because of its payee", "order", o.ID, "payee", string(o.To), "why", refusal.Message)
+		d.log.Warn(
+			"the chain would refuse a payment because of its payee", "order", o.ID, "payee", string(o.To),
+			"why", refusal.Message,
+		)
 	default:
-		d.log.Error("the signer refuses an order as contradictory", "order", o.ID, "code", refusal.Code, "why", refusal.Message)
+		d.log.Error(
+			"the signer refuses an order as contradictory", "order", o.ID, "code", refusal.Code, "why", refusal.Message,
+		)
 	}
 	if refusal.Code == signer.RefusedKey {
 		// A database as recent as the journal would hold the other payment.
@@ -942,7 +1035,9 @@ func (d *Worker) refuseOrder(ctx context.Context, o Order, refusal *signer.Refus
 		if err != nil {
 			return err
 		}
-		if err := setStatus(ctx, tx, o.ID, Queued, Refused, "last_error = $4", truncateError(refusal.Error())); err != nil {
+		if err := setStatus(
+			ctx, tx, o.ID, Queued, Refused, "last_error = $4", truncateError(refusal.Error()),
+		); err != nil {
 			return err
 		}
 		if err := d.listeners[o.Purpose].OnRefused(ctx, tx, o, refusal); err != nil {
@@ -956,7 +1051,9 @@ func (d *Worker) refuseOrder(ctx context.Context, o Order, refusal *signer.Refus
 // The journal watch would do the same some seconds later.
 func (d *Worker) freezeAll(ctx context.Context, reason string) error {
 	err := d.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-		return freeze.Create(ctx, tx, freeze.Freeze{Scope: freeze.ScopeAll, Source: freeze.SourceSigner, Reason: reason})
+		return freeze.Create(ctx, tx, freeze.Freeze{
+			Scope: freeze.ScopeAll, Source: freeze.SourceSigner, Reason: reason,
+		})
 	})
 	if err != nil {
 		return fmt.Errorf("freeze everything: %w", err)

@@ -61,7 +61,9 @@ func (e *feeLimitError) Error() string     { return fmt.Sprintf("its coins cost 
 func (e *insufficientGasError) Error() string { return fmt.Sprintf("its coins cost up to %v", e.cost) }
 
 // errNoFlaggedOutput says that the output of a flagged deposit is not there to be returned.
-var errNoFlaggedOutput = errors.New("the coin that is to go away is not there: finality broke below it, or it is not final again")
+var errNoFlaggedOutput = errors.New(
+	"the coin that is to go away is not there: finality broke below it, or it is not final again",
+)
 
 // errChangeWalletTaken says that another slot got the change wallet of this one, in every try.
 var errChangeWalletTaken = errors.New("the wallet for its rest was taken by another slot, again and again")
@@ -89,7 +91,9 @@ func NextChangeWallet(ctx context.Context, tx pg.Tx, ch chain.Name, org string) 
 	if err != nil {
 		return signer.WalletRef{}, fmt.Errorf("find a wallet for the rest of coins of %s: %w", org, err)
 	}
-	return signer.WalletRef{OrgID: org, Family: ch.Family(), Purpose: wallet.Change, Subject: strconv.FormatUint(number, 10)}, nil
+	return signer.WalletRef{
+		OrgID: org, Family: ch.Family(), Purpose: wallet.Change, Subject: strconv.FormatUint(number, 10),
+	}, nil
 }
 
 // changeAddress returns the address of an order's change output. The address of a consolidation was
@@ -120,7 +124,9 @@ func (d *Worker) changeAddress(ctx context.Context, o Order) (chain.Address, err
 
 // selectOutputs locks outputs and picks those that make the payments of an order and of its
 // members. It returns the slot key and the cost. price holds the quoted fees.
-func (d *Worker) selectOutputs(ctx context.Context, tx pg.Tx, o Order, native int, change chain.Address, price chain.Fees, ps ...chain.Payment) (string, chain.Fees, error) {
+func (d *Worker) selectOutputs(
+	ctx context.Context, tx pg.Tx, o Order, native int, change chain.Address, price chain.Fees, ps ...chain.Payment,
+) (string, chain.Fees, error) {
 	if o.Purpose == signer.Consolidate {
 		return d.selectConsolidation(ctx, tx, o, native, change, price)
 	}
@@ -162,28 +168,37 @@ func (d *Worker) handleNoOutputs(ctx context.Context, orders []Order, native int
 	var insufficientGas *insufficientGasError
 	var notConsolidated *notConsolidatedError
 	switch {
-	case o.Purpose == signer.Consolidate && (errors.As(cause, &notConsolidated) || errors.As(cause, &insufficientGas) || errors.Is(cause, coin.ErrTaken) || errors.Is(cause, errChangeWalletTaken)):
+	case o.Purpose == signer.Consolidate &&
+		(errors.As(cause, &notConsolidated) || errors.As(cause, &insufficientGas) || errors.Is(cause, coin.ErrTaken) ||
+			errors.Is(cause, errChangeWalletTaken)):
 		return nil, d.refuseConsolidation(ctx, o, cause)
 	case errors.As(cause, &changeWallet):
 		for _, o := range orders {
 			err = errors.Join(err, d.leaveWaiting(ctx, o, WaitSigner, money.Zero, cause.Error()))
 		}
 		return nil, err
-	case len(orders) > 1 && (errors.As(cause, &selection) || errors.As(cause, &feeLimit) || errors.As(cause, &insufficientGas)):
+	case len(orders) > 1 &&
+		(errors.As(cause, &selection) || errors.As(cause, &feeLimit) || errors.As(cause, &insufficientGas)):
 		return nil, errSplitGroup
 	case errors.As(cause, &insufficient) && insufficient.TooManyInputs && d.chain.Consolidator != nil:
 		return nil, d.leaveWaiting(ctx, o, WaitConsolidation, insufficient.Missing, cause.Error())
 	case errors.As(cause, &insufficient):
 		return nil, d.leaveWaiting(ctx, o, WaitOutputs, insufficient.Missing, cause.Error())
-	case errors.As(cause, &selection), errors.Is(cause, errNoFlaggedOutput), errors.Is(cause, coin.ErrTaken), errors.Is(cause, errChangeWalletTaken):
+	case errors.As(cause, &selection), errors.Is(cause, errNoFlaggedOutput), errors.Is(cause, coin.ErrTaken),
+		errors.Is(cause, errChangeWalletTaken):
 		for _, o := range orders {
 			err = errors.Join(err, d.leaveWaiting(ctx, o, WaitOutputs, money.Zero, cause.Error()))
 		}
 		return nil, err
 	case errors.As(cause, &feeLimit):
-		return nil, d.refuseOrder(ctx, o, &signer.Refusal{Code: FeeRefused, Message: fmt.Sprintf("its coins may cost up to %v, and the request allows %v", feeLimit.cost, *o.FeeMax)})
+		return nil, d.refuseOrder(ctx, o, &signer.Refusal{
+			Code:    FeeRefused,
+			Message: fmt.Sprintf("its coins may cost up to %v, and the request allows %v", feeLimit.cost, *o.FeeMax),
+		})
 	case errors.As(cause, &insufficientGas):
-		return nil, d.leaveUnderfunded(ctx, o, WaitGas, native, insufficientGas.cost, "the wallet cannot pay for the coins yet")
+		return nil, d.leaveUnderfunded(
+			ctx, o, WaitGas, native, insufficientGas.cost, "the wallet cannot pay for the coins yet",
+		)
 	}
 	return cause, nil
 }

@@ -21,11 +21,16 @@ var ErrNotStuck = errors.New("the order does not wait for a decision")
 // in either case, so its fee is posted and its slot is used. What the order held is settled or
 // released, once. Other orders of its slot stay stuck; each needs its own decision. Error:
 // ErrNotStuck.
-func DecideStuck(ctx context.Context, db *pg.DB, listeners map[signer.Purpose]Listener, orderID string, paid bool, actor audit.Actor, reason string) error {
+func DecideStuck(
+	ctx context.Context, db *pg.DB, listeners map[signer.Purpose]Listener, orderID string, paid bool, actor audit.Actor,
+	reason string,
+) error {
 	d := &Worker{db: db, listeners: listeners}
 	err := db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		var chainName chain.Name
-		err := tx.QueryRow(ctx, `SELECT chain FROM dispatch_orders WHERE order_id = $1 AND status = 'STUCK'`, orderID).Scan(&chainName)
+		err := tx.QueryRow(
+			ctx, `SELECT chain FROM dispatch_orders WHERE order_id = $1 AND status = 'STUCK'`, orderID,
+		).Scan(&chainName)
 		if errors.Is(err, pgx.ErrNoRows) {
 			return ErrNotStuck
 		}

@@ -31,7 +31,10 @@ func (d *Worker) findContradictions(ctx context.Context, ps []chain.Payment, out
 		return nil, fmt.Errorf("read its block %d again: %w", outcome.Block.Height, err)
 	}
 	if c.Hash != outcome.Block.Hash {
-		return nil, fmt.Errorf("its block %d is %s and is now %s: %w", outcome.Block.Height, outcome.Block.Hash, c.Hash, chain.ErrDisagreement)
+		return nil, fmt.Errorf(
+			"its block %d is %s and is now %s: %w", outcome.Block.Height, outcome.Block.Hash, c.Hash,
+			chain.ErrDisagreement,
+		)
 	}
 	if c.BalancesProven {
 		return reasons, nil // the block's transfers are taken from balances
@@ -39,12 +42,15 @@ func (d *Worker) findContradictions(ctx context.Context, ps []chain.Payment, out
 	var holdings []chain.Holding
 	for _, p := range ps {
 		for _, address := range []chain.Address{p.From, p.To} {
-			if h := (chain.Holding{Address: address, Contract: p.Contract}); p.Contract != "" && !slices.Contains(holdings, h) {
+			if h := (chain.Holding{Address: address, Contract: p.Contract}); p.Contract != "" &&
+				!slices.Contains(holdings, h) {
 				holdings = append(holdings, h)
 			}
 		}
 	}
-	before, errorsBefore, err := chain.Balances(ctx, d.chain.Reader, chain.Block{Height: c.Height - 1, Hash: c.Parent}, holdings)
+	before, errorsBefore, err := chain.Balances(
+		ctx, d.chain.Reader, chain.Block{Height: c.Height - 1, Hash: c.Parent}, holdings,
+	)
 	if err != nil {
 		return nil, fmt.Errorf("balances before its block (a provider that keeps old state is needed): %w", err)
 	}
@@ -56,14 +62,19 @@ func (d *Worker) findContradictions(ctx context.Context, ps []chain.Payment, out
 		if p.Contract == "" {
 			continue
 		}
-		from, to := chain.Holding{Address: p.From, Contract: p.Contract}, chain.Holding{Address: p.To, Contract: p.Contract}
+		from, to := chain.Holding{
+			Address: p.From, Contract: p.Contract,
+		}, chain.Holding{Address: p.To, Contract: p.Contract}
 		for _, tokenError := range []string{errorsBefore[from], errorsAfter[from], errorsBefore[to], errorsAfter[to]} {
 			if tokenError != "" && reasons[i] == "" {
 				reasons[i] = "the token gives no balance: " + tokenError
 			}
 		}
 		if reasons[i] == "" {
-			reasons[i] = compareBalances(c.Transfers, from, to, [2]money.Amount{before[from], after[from]}, [2]money.Amount{before[to], after[to]})
+			reasons[i] = compareBalances(
+				c.Transfers, from, to, [2]money.Amount{before[from], after[from]},
+				[2]money.Amount{before[to], after[to]},
+			)
 		}
 	}
 	return reasons, nil
@@ -72,7 +83,9 @@ func (d *Worker) findContradictions(ctx context.Context, ps []chain.Payment, out
 // compareBalances compares the transfers of a block with the balance changes of payer and payee
 // over it. The payer's balance, Coffer's, must change by exactly that much, or the books would be
 // wrong. The payee's may grow by more. compareBalances is pure.
-func compareBalances(transfers []chain.Transfer, from, to chain.Holding, payerBalances, payeeBalances [2]money.Amount) string {
+func compareBalances(
+	transfers []chain.Transfer, from, to chain.Holding, payerBalances, payeeBalances [2]money.Amount,
+) string {
 	reportedChange := func(h chain.Holding) *big.Int {
 		sum := new(big.Int)
 		for _, t := range transfers {
@@ -91,9 +104,15 @@ func compareBalances(transfers []chain.Transfer, from, to chain.Holding, payerBa
 	balanceChange := func(b [2]money.Amount) *big.Int { return new(big.Int).Sub(b[1].Big(), b[0].Big()) }
 	switch {
 	case balanceChange(payerBalances).Cmp(reportedChange(from)) != 0:
-		return fmt.Sprintf("by its block our balance changed by %v, and it went from %v to %v", reportedChange(from), payerBalances[0], payerBalances[1])
+		return fmt.Sprintf(
+			"by its block our balance changed by %v, and it went from %v to %v", reportedChange(from), payerBalances[0],
+			payerBalances[1],
+		)
 	case balanceChange(payeeBalances).Cmp(reportedChange(to)) < 0:
-		return fmt.Sprintf("by its block the payee's balance changed by %v, and it went from %v to %v", reportedChange(to), payeeBalances[0], payeeBalances[1])
+		return fmt.Sprintf(
+			"by its block the payee's balance changed by %v, and it went from %v to %v", reportedChange(to),
+			payeeBalances[0], payeeBalances[1],
+		)
 	}
 	return ""
 }

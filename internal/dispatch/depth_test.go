@@ -49,7 +49,8 @@ func newDeep(t *testing.T, payments int, net sim.Config, conf dispatch.Config) (
 	a := &asked{}
 	ch := b.chain.ToChain()
 	a.Sender, ch.Sender = ch.Sender, a
-	b.worker = dispatch.New(b.db, ch, b.signer, mirror.RecordEntry, map[signer.Purpose]dispatch.Listener{signer.Payment: b.feature}, conf,
+	b.worker = dispatch.New(b.db, ch, b.signer, mirror.RecordEntry,
+		map[signer.Purpose]dispatch.Listener{signer.Payment: b.feature}, conf,
 		slog.New(slog.DiscardHandler), dispatch.WithVoider(b.voider(b.signer)))
 	b.fundWallet(b.treasury, 10*coin, 1_000_000)
 	for i := range payments {
@@ -68,7 +69,9 @@ func (b *testEnv) block() {
 
 func (b *testEnv) open() int {
 	b.Helper()
-	return b.queryCount(`SELECT count(*) FROM dispatch_orders WHERE status IN ('SLOTTED', 'SIGNED', 'BROADCAST') AND rides_id IS NULL`)
+	return b.queryCount(
+		`SELECT count(*) FROM dispatch_orders WHERE status IN ('SLOTTED', 'SIGNED', 'BROADCAST') AND rides_id IS NULL`,
+	)
 }
 
 func (b *testEnv) settled() int {
@@ -153,7 +156,10 @@ func TestWhatWaitsForFinalityIsLookedAtOnce(t *testing.T) {
 	// Where the head walk shows another block at their height, they are looked at again.
 	latest := b.chain.BlockAt(b.chain.Latest().Height - 5)
 	b.inSystem(func(ctx context.Context, tx pg.Tx) error {
-		_, err := tx.Exec(ctx, `INSERT INTO scan_heads (chain, height, hash, parent) VALUES ('ETHEREUM', $1, 'another', 'x')`, latest.Height)
+		_, err := tx.Exec(
+			ctx, `INSERT INTO scan_heads (chain, height, hash, parent) VALUES ('ETHEREUM', $1, 'another', 'x')`,
+			latest.Height,
+		)
 		return err
 	})
 	b.runRounds()
@@ -238,7 +244,8 @@ func TestPaymentsOfAnHour(t *testing.T) {
 	slices.Sort(quiet)
 	busy := blocks - after + 1
 	t.Logf("%d payments sent in %d blocks, %d an hour; at most %d not final; a round without work p50 %v, slowest %v; %.1f looks at each payment",
-		*ratePayments, busy, *ratePayments*300/busy, open, quiet[len(quiet)/2], quiet[len(quiet)-1], float64(a.outcomes.Load())/float64(*ratePayments))
+		*ratePayments, busy, *ratePayments*300/busy, open, quiet[len(quiet)/2], quiet[len(quiet)-1],
+		float64(a.outcomes.Load())/float64(*ratePayments))
 	if n := a.refused.Load(); n != 0 {
 		t.Errorf("got %d transactions that the mempool did not take, want none", n)
 	}

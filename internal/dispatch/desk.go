@@ -93,7 +93,10 @@ type Worker struct {
 }
 
 // New makes the Worker of a chain. It does nothing until Run or RunRound is called.
-func New(db *pg.DB, ch chain.Chain, s signer.Signer, m MirrorFunc, listeners map[signer.Purpose]Listener, conf Config, log *slog.Logger, options ...Option) *Worker {
+func New(
+	db *pg.DB, ch chain.Chain, s signer.Signer, m MirrorFunc, listeners map[signer.Purpose]Listener, conf Config,
+	log *slog.Logger, options ...Option,
+) *Worker {
 	d := &Worker{
 		db: db, chain: ch, signer: s, mirror: m, listeners: listeners, conf: conf.withDefaults(),
 		log: log.With("chain", string(ch.Name)), lastAlarms: map[string]time.Time{}, included: map[string]inclusion{},

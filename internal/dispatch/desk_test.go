@@ -55,7 +55,11 @@ func (h *recordingListener) record(format string, args ...any) error {
 }
 
 func (h *recordingListener) OnBroadcast(ctx context.Context, tx pg.Tx, o dispatch.Order, hash chain.TxHash) error {
-	_, err := tx.Exec(ctx, `UPDATE withdrawals SET status = 'BROADCAST', tx_hash = $2 WHERE withdrawal_id = $1 AND status = 'PROCESSING'`, o.ID, hash)
+	_, err := tx.Exec(
+		ctx,
+		`UPDATE withdrawals SET status = 'BROADCAST', tx_hash = $2 WHERE withdrawal_id = $1 AND status = 'PROCESSING'`,
+		o.ID, hash,
+	)
 	return errors.Join(err, h.record("broadcast %s", o.ID))
 }
 
@@ -63,7 +67,9 @@ func (h *recordingListener) OnIncluded(context.Context, pg.Tx, dispatch.Order, c
 	return nil
 }
 
-func (h *recordingListener) OnEnded(ctx context.Context, tx pg.Tx, o dispatch.Order, e dispatch.End) ([]ledger.Posting, error) {
+func (h *recordingListener) OnEnded(
+	ctx context.Context, tx pg.Tx, o dispatch.Order, e dispatch.End,
+) ([]ledger.Posting, error) {
 	account := func(k ledger.Kind, subject string) ledger.Account {
 		return ledger.Account{OrgID: o.OrgID, MintID: o.MintID, Kind: k, Subject: subject}
 	}
@@ -75,7 +81,9 @@ func (h *recordingListener) OnEnded(ctx context.Context, tx pg.Tx, o dispatch.Or
 	if e.Paid {
 		status, to = "COMPLETED", account(ledger.Custody, "")
 	}
-	_, err := tx.Exec(ctx, `UPDATE withdrawals SET status = $2, tx_hash = $3 WHERE withdrawal_id = $1`, o.ID, status, e.Hash)
+	_, err := tx.Exec(
+		ctx, `UPDATE withdrawals SET status = $2, tx_hash = $3 WHERE withdrawal_id = $1`, o.ID, status, e.Hash,
+	)
 	return []ledger.Posting{{
 		Cause: ledger.Cause{Kind: ledger.WithdrawalEnd, ID: o.ID},
 		Legs:  []ledger.Leg{{Debit: account(ledger.Withdrawing, o.CustomerID), Credit: to, Amount: o.Amount}},
@@ -106,7 +114,8 @@ func (h *recordingListener) OnVoided(ctx context.Context, tx pg.Tx, org, id stri
 			Cause: ledger.Cause{Kind: ledger.WithdrawalEnd, ID: id},
 			Legs: []ledger.Leg{{
 				Debit:  ledger.Account{OrgID: org, MintID: o.MintID, Kind: ledger.Withdrawing, Subject: o.CustomerID},
-				Credit: ledger.Account{OrgID: org, MintID: o.MintID, Kind: ledger.Customer, Subject: o.CustomerID}, Amount: o.Amount,
+				Credit: ledger.Account{OrgID: org, MintID: o.MintID, Kind: ledger.Customer, Subject: o.CustomerID},
+				Amount: o.Amount,
 			}},
 		})
 	}
@@ -153,7 +162,11 @@ func newTestEnv(t *testing.T, policy local.ChainPolicy) *testEnv {
 
 func newTestEnvOn(t *testing.T, policy local.ChainPolicy, net sim.Config) *testEnv {
 	t.Helper()
-	b := &testEnv{T: t, ctx: t.Context(), feature: &recordingListener{}, clock: &clock{current: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}, token: sim.Address("USDC"), name: chain.Ethereum}
+	b := &testEnv{
+		T: t, ctx: t.Context(), feature: &recordingListener{},
+		clock: &clock{current: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}, token: sim.Address("USDC"),
+		name: chain.Ethereum,
+	}
 	if net.Name != "" {
 		b.name, b.token = net.Name, sim.SolanaAddress("USDC")
 	}
@@ -174,12 +187,16 @@ func newTestEnvOn(t *testing.T, policy local.ChainPolicy, net sim.Config) *testE
 	b.must(mirror.ImportJournal(b.ctx, b.db, b.signer, b.book))
 	b.must(mint.Sync(b.ctx, b.db, []mint.Mint{
 		{
-			ID: usdc, Chain: b.name, Network: chain.Local, Kind: mint.Token, Contract: b.token, Symbol: "USDC", Name: "USD Coin", Decimals: 6,
-			DepositEnabled: true, WithdrawEnabled: true, MinDeposit: money.Units(1), MinWithdraw: money.Units(1), ConfirmationsRequired: 3, Finality: "FINALIZED",
+			ID: usdc, Chain: b.name, Network: chain.Local, Kind: mint.Token, Contract: b.token, Symbol: "USDC",
+			Name: "USD Coin", Decimals: 6,
+			DepositEnabled: true, WithdrawEnabled: true, MinDeposit: money.Units(1), MinWithdraw: money.Units(1),
+			ConfirmationsRequired: 3, Finality: "FINALIZED",
 		},
 		{
-			ID: native, Chain: b.name, Network: chain.Local, Kind: mint.Native, Symbol: "ETH", Name: "Ether", Decimals: 18,
-			DepositEnabled: true, WithdrawEnabled: true, MinDeposit: money.Units(1), MinWithdraw: money.Units(1), ConfirmationsRequired: 3, Finality: "FINALIZED",
+			ID: native, Chain: b.name, Network: chain.Local, Kind: mint.Native, Symbol: "ETH", Name: "Ether",
+			Decimals:       18,
+			DepositEnabled: true, WithdrawEnabled: true, MinDeposit: money.Units(1), MinWithdraw: money.Units(1),
+			ConfirmationsRequired: 3, Finality: "FINALIZED",
 		},
 	}))
 	o, _, err := org.Create(b.ctx, b.db, "Test")
@@ -218,7 +235,8 @@ func (b *testEnv) newWorkerWith(s signer.Signer, conf dispatch.Config) {
 // voider has the signer void what was ended without a slot.
 func (b *testEnv) voider(s signer.Signer) *dispatch.Voider {
 	return &dispatch.Voider{
-		DB: b.db, Signer: s, Listeners: map[signer.Purpose]dispatch.VoidListener{signer.Payment: b.feature}, Log: slog.New(slog.DiscardHandler),
+		DB: b.db, Signer: s, Listeners: map[signer.Purpose]dispatch.VoidListener{signer.Payment: b.feature},
+		Log: slog.New(slog.DiscardHandler),
 	}
 }
 
@@ -251,11 +269,15 @@ func (b *testEnv) fundWallet(w wallet.Wallet, gas, tokens uint64) {
 		var moves []wallet.Movement
 		if gas > 0 {
 			arrived(native, ledger.Gas, gas)
-			moves = append(moves, wallet.Movement{WalletID: w.ID, OrgID: b.org, MintID: native, Part: wallet.Gas, Plus: money.Units(gas)})
+			moves = append(moves, wallet.Movement{
+				WalletID: w.ID, OrgID: b.org, MintID: native, Part: wallet.Gas, Plus: money.Units(gas),
+			})
 		}
 		if tokens > 0 {
 			arrived(usdc, ledger.Suspense, tokens)
-			moves = append(moves, wallet.Movement{WalletID: w.ID, OrgID: b.org, MintID: usdc, Part: wallet.Credited, Plus: money.Units(tokens)})
+			moves = append(moves, wallet.Movement{
+				WalletID: w.ID, OrgID: b.org, MintID: usdc, Part: wallet.Credited, Plus: money.Units(tokens),
+			})
 		}
 		if err := wallet.MoveFunds(ctx, tx, moves...); err != nil {
 			return err
@@ -284,7 +306,8 @@ func (b *testEnv) submitOrder(o dispatch.Order) {
 // insertWithdrawal makes the withdrawal that an order pays.
 func (b *testEnv) insertWithdrawal(ctx context.Context, tx pg.Tx, o dispatch.Order) error {
 	return ledgertest.InsertAccepted(ctx, tx, ledgertest.Withdrawal{
-		ID: o.ID, OrgID: o.OrgID, CustomerID: o.CustomerID, ToAddress: string(o.To), MintID: o.MintID, Amount: o.Amount, FeeMax: o.FeeMax,
+		ID: o.ID, OrgID: o.OrgID, CustomerID: o.CustomerID, ToAddress: string(o.To), MintID: o.MintID,
+		Amount: o.Amount, FeeMax: o.FeeMax,
 	})
 }
 
@@ -316,7 +339,8 @@ func (b *testEnv) proveFinal() {
 		c, err := b.chain.Final(b.ctx, b.proven+1)
 		b.must(err)
 		b.inSystem(func(ctx context.Context, tx pg.Tx) error {
-			_, err := tx.Exec(ctx, `INSERT INTO finality_proofs (chain, height, hash, parent, block_time, providers, verified, created_at)
+			_, err := tx.Exec(ctx,
+				`INSERT INTO finality_proofs (chain, height, hash, parent, block_time, providers, verified, created_at)
 				VALUES ($5, $1, $2, $3, $4, 1, 'sim', $4)`, c.Height, c.Hash, c.Parent, tx.Now, b.name)
 			return err
 		})
@@ -327,7 +351,9 @@ func (b *testEnv) proveFinal() {
 func (b *testEnv) orderStatus(id string) (s dispatch.Status, want string) {
 	b.Helper()
 	b.must(b.db.ReadSystem(b.ctx, func(ctx context.Context, tx pg.Tx) error {
-		return tx.QueryRow(ctx, `SELECT status, coalesce(waiting_for, '') FROM dispatch_orders WHERE order_id = $1`, id).Scan(&s, &want)
+		return tx.QueryRow(
+			ctx, `SELECT status, coalesce(waiting_for, '') FROM dispatch_orders WHERE order_id = $1`, id,
+		).Scan(&s, &want)
 	}))
 	return s, want
 }
@@ -376,7 +402,9 @@ func (b *testEnv) wantReceived(to chain.Address, want uint64) {
 
 func (b *testEnv) queryCount(sql string, args ...any) (n int) {
 	b.Helper()
-	b.must(b.db.ReadSystem(b.ctx, func(ctx context.Context, tx pg.Tx) error { return tx.QueryRow(ctx, sql, args...).Scan(&n) }))
+	b.must(b.db.ReadSystem(
+		b.ctx, func(ctx context.Context, tx pg.Tx) error { return tx.QueryRow(ctx, sql, args...).Scan(&n) },
+	))
 	return n
 }
 
@@ -520,9 +548,20 @@ func TestWhatAPaymentIsRefusedForDecidesWhatBecomesOfIt(t *testing.T) {
 		code    string
 		blocked int
 	}{
-		{"this payee", usdc, func(b *testEnv) { b.chain.RefuseTransfers(b.token, to, "blacklisted") }, "REFUSED ", dispatch.PayeeRefused, 0},
-		{"this amount, and less would pass", usdc, func(b *testEnv) { b.chain.SetTransferMax(b.token, money.Units(amount-1)) }, "REFUSED ", dispatch.AmountRefused, 0},
-		{"this amount, and more would pass", usdc, func(b *testEnv) { b.chain.SetTransferMin(b.token, money.Units(amount+1)) }, "REFUSED ", dispatch.AmountRefused, 0},
+		{
+			"this payee", usdc, func(b *testEnv) { b.chain.RefuseTransfers(b.token, to, "blacklisted") }, "REFUSED ",
+			dispatch.PayeeRefused, 0,
+		},
+		{
+			"this amount, and less would pass", usdc,
+			func(b *testEnv) { b.chain.SetTransferMax(b.token, money.Units(amount-1)) }, "REFUSED ",
+			dispatch.AmountRefused, 0,
+		},
+		{
+			"this amount, and more would pass", usdc,
+			func(b *testEnv) { b.chain.SetTransferMin(b.token, money.Units(amount+1)) }, "REFUSED ",
+			dispatch.AmountRefused, 0,
+		},
 		{"an amount that no new account may hold", native, func(*testEnv) {}, "REFUSED ", dispatch.AmountRefused, 0},
 		{"everybody", usdc, func(b *testEnv) {
 			b.chain.RefuseTransfers(b.token, to, "paused")
@@ -530,7 +569,10 @@ func TestWhatAPaymentIsRefusedForDecidesWhatBecomesOfIt(t *testing.T) {
 		}, "QUEUED SIMULATION", "", 1},
 		{
 			"a provider shows less than the books have", usdc, func(b *testEnv) {
-				b.chain.SubmitTx(sim.Address("issuer"), sim.Move{Kind: chain.Token, Contract: b.token, From: b.treasury.Address, To: sim.Address("thief"), Amount: money.Units(700)})
+				b.chain.SubmitTx(sim.Address("issuer"), sim.Move{
+					Kind: chain.Token, Contract: b.token, From: b.treasury.Address, To: sim.Address("thief"),
+					Amount: money.Units(700),
+				})
 			},
 			"QUEUED CHAIN", "", 0,
 		},
@@ -548,14 +590,20 @@ func TestWhatAPaymentIsRefusedForDecidesWhatBecomesOfIt(t *testing.T) {
 			if c.mint == native {
 				o.MintID, o.Contract = native, ""
 				b.inSystem(func(ctx context.Context, tx pg.Tx) error {
-					return wallet.MoveFunds(ctx, tx, wallet.Movement{WalletID: b.treasury.ID, OrgID: b.org, MintID: native, Part: wallet.Credited, Plus: money.Units(amount)})
+					return wallet.MoveFunds(ctx, tx, wallet.Movement{
+						WalletID: b.treasury.ID, OrgID: b.org, MintID: native, Part: wallet.Credited,
+						Plus: money.Units(amount),
+					})
 				})
 			}
 			b.submitOrder(o)
 			b.runRounds()
 			s, waits := b.orderStatus("wd_1")
 			if got := string(s) + " " + waits; got != c.want {
-				t.Errorf("got %q (%s), want %q", got, b.queryText(`SELECT coalesce(last_error, '') FROM dispatch_orders`), c.want)
+				t.Errorf(
+					"got %q (%s), want %q", got, b.queryText(`SELECT coalesce(last_error, '') FROM dispatch_orders`),
+					c.want,
+				)
 			}
 			said := strings.Join(b.feature.lines, "; ")
 			if want := "refused wd_1 " + c.code; c.code != "" && said != want {
@@ -709,7 +757,9 @@ func TestAForeignTransactionFromOurKeyFreezesTheWallet(t *testing.T) {
 	to := sim.Address("customer")
 	b.submitOrder(b.newOrder("wd_1", to, 400))
 	b.runRounds()
-	b.chain.SubmitForeign(b.treasury.Address, sim.Move{From: b.treasury.Address, To: sim.Address("thief"), Contract: b.token, Amount: money.Units(500)})
+	b.chain.SubmitForeign(b.treasury.Address, sim.Move{
+		From: b.treasury.Address, To: sim.Address("thief"), Contract: b.token, Amount: money.Units(500),
+	})
 	b.mineAndProve(6)
 	b.runRounds()
 	b.clock.advance(2 * time.Minute)
@@ -737,14 +787,18 @@ func TestAForeignTransactionIsFoundHoweverOftenTheServiceRestarts(t *testing.T) 
 	b.fundWallet(b.treasury, coin, 1000)
 	b.submitOrder(b.newOrder("wd_1", sim.Address("customer"), 400))
 	b.runRounds()
-	b.chain.SubmitForeign(b.treasury.Address, sim.Move{From: b.treasury.Address, To: sim.Address("thief"), Contract: b.token, Amount: money.Units(500)})
+	b.chain.SubmitForeign(b.treasury.Address, sim.Move{
+		From: b.treasury.Address, To: sim.Address("thief"), Contract: b.token, Amount: money.Units(500),
+	})
 	b.mineAndProve(6)
 	for range 4 {
 		b.newWorker(dispatch.Config{})
 		b.runRounds()
 		b.clock.advance(30 * time.Second)
 	}
-	if n := b.queryCount(`SELECT count(*) FROM freezes WHERE scope = 'WALLET' AND wallet_id = $1`, b.treasury.ID); n != 1 {
+	if n := b.queryCount(
+		`SELECT count(*) FROM freezes WHERE scope = 'WALLET' AND wallet_id = $1`, b.treasury.ID,
+	); n != 1 {
 		t.Errorf("got %d freezes of the wallet, want one", n)
 	}
 }
@@ -752,7 +806,9 @@ func TestAForeignTransactionIsFoundHoweverOftenTheServiceRestarts(t *testing.T) 
 // hasWaitEvent tells whether somebody in this database waits for a lock of that kind.
 func (b *testEnv) hasWaitEvent(owner *pgxpool.Pool, kind string) bool {
 	var n int
-	b.must(owner.QueryRow(b.ctx, `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event = $1`, kind).Scan(&n))
+	b.must(owner.QueryRow(
+		b.ctx, `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event = $1`, kind,
+	).Scan(&n))
 	return n > 0
 }
 
@@ -778,13 +834,17 @@ func TestNoSlotCommitsAfterAFreezeThatItHasNotSeen(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	pgtest.Eventually(t, func() bool { return b.hasWaitEvent(owner, "transactionid") || b.hasWaitEvent(owner, "tuple") }, "the slot waits for the counter")
+	pgtest.Eventually(
+		t, func() bool { return b.hasWaitEvent(owner, "transactionid") || b.hasWaitEvent(owner, "tuple") },
+		"the slot waits for the counter",
+	)
 	put := make(chan struct{})
 	wg.Go(func() {
 		defer close(put)
 		b.inSystem(func(ctx context.Context, tx pg.Tx) error {
 			return freeze.Create(ctx, tx, freeze.Freeze{
-				Scope: freeze.ScopeCustomer, OrgID: b.org, CustomerID: "ann", Source: freeze.SourceOperator, Reason: "test", Actor: audit.Operator("op"),
+				Scope: freeze.ScopeCustomer, OrgID: b.org, CustomerID: "ann", Source: freeze.SourceOperator,
+				Reason: "test", Actor: audit.Operator("op"),
 			})
 		})
 		if s, _ := b.orderStatus("wd_2"); s == dispatch.Queued {
@@ -869,7 +929,10 @@ func TestWhatCameWhileTheChainWasAskedIsNotBroughtAgain(t *testing.T) {
 			return dispatch.FundsArrived(ctx, tx, b.treasury.ID, chain.Ethereum, dispatch.WaitGas)
 		})
 	}}
-	b.worker = dispatch.New(b.db, ch, b.signer, mirror.RecordEntry, map[signer.Purpose]dispatch.Listener{signer.Payment: b.feature}, dispatch.Config{}, slog.New(slog.DiscardHandler))
+	b.worker = dispatch.New(
+		b.db, ch, b.signer, mirror.RecordEntry, map[signer.Purpose]dispatch.Listener{signer.Payment: b.feature},
+		dispatch.Config{}, slog.New(slog.DiscardHandler),
+	)
 	b.runRounds()
 	if s, waits := b.orderStatus("wd_1"); s == dispatch.Queued && waits == string(dispatch.WaitGas) || !came {
 		t.Errorf("got %v waiting for %q, want nothing asked for that has come", s, waits)
@@ -883,7 +946,9 @@ func TestTheSignersRefusalTakesNoSlotAndMayBeAskedAgain(t *testing.T) {
 	t.Parallel()
 	policy := openPolicy()
 	policy.Unlimited = false
-	policy.Assets = map[chain.Address]local.Limit{sim.Address("USDC"): {PaymentMax: money.Units(100), OrganizationMax: money.Units(1000), OverallMax: money.Units(1000)}}
+	policy.Assets = map[chain.Address]local.Limit{sim.Address("USDC"): {
+		PaymentMax: money.Units(100), OrganizationMax: money.Units(1000), OverallMax: money.Units(1000),
+	}}
 	b := newTestEnv(t, policy)
 	b.fundWallet(b.treasury, coin, 1000)
 	to := sim.Address("customer")
@@ -913,7 +978,11 @@ func TestTwoDesksPayOnce(t *testing.T) {
 		b.submitOrder(b.newOrder(fmt.Sprintf("wd_%02d", i), to, uint64(100+i)))
 		want += uint64(100 + i)
 	}
-	other := dispatch.New(b.db, b.chain.ToChain(), b.signer, mirror.RecordEntry, map[signer.Purpose]dispatch.Listener{signer.Payment: b.feature}, dispatch.Config{}, slog.New(slog.DiscardHandler))
+	other := dispatch.New(
+		b.db, b.chain.ToChain(), b.signer, mirror.RecordEntry,
+		map[signer.Purpose]dispatch.Listener{signer.Payment: b.feature}, dispatch.Config{},
+		slog.New(slog.DiscardHandler),
+	)
 	for range 12 {
 		var wg sync.WaitGroup
 		for _, d := range []*dispatch.Worker{b.worker, other} {
@@ -975,7 +1044,11 @@ func TestALostAnswerOfTheSignerEndsInOnePayment(t *testing.T) {
 	b.fundWallet(b.treasury, coin, 1000)
 	to := sim.Address("customer")
 	flaky := &failingSigner{Signer: b.signer, lose: map[string]int{"admit": 2, "sign": 2}}
-	b.worker = dispatch.New(b.db, b.chain.ToChain(), flaky, mirror.RecordEntry, map[signer.Purpose]dispatch.Listener{signer.Payment: b.feature}, dispatch.Config{}, slog.New(slog.DiscardHandler))
+	b.worker = dispatch.New(
+		b.db, b.chain.ToChain(), flaky, mirror.RecordEntry,
+		map[signer.Purpose]dispatch.Listener{signer.Payment: b.feature}, dispatch.Config{},
+		slog.New(slog.DiscardHandler),
+	)
 	b.submitOrder(b.newOrder("wd_1", to, 400))
 	for range 8 {
 		if _, err := b.worker.RunRound(b.ctx); err != nil && !errors.Is(err, errDied) {
@@ -1012,20 +1085,25 @@ func TestNothingIsUsedWhoseEntryTheMirrorDoesNotTake(t *testing.T) {
 			b.must(mirror.ImportJournal(b.ctx, b.db, b.signer, b.book))
 			to := sim.Address("customer")
 			full, refused := errors.New("the mirror takes nothing"), 0
-			b.worker = dispatch.New(b.db, b.chain.ToChain(), b.signer, func(ctx context.Context, tx pg.Tx, e signer.Entry) error {
-				var rec signer.Record
-				err := json.Unmarshal(e.Body, &rec)
-				if err == nil && rec.Kind == kind && refused < 3 {
-					refused++
-					return full
-				}
-				return errors.Join(err, mirror.RecordEntry(ctx, tx, e))
-			}, map[signer.Purpose]dispatch.Listener{signer.Payment: b.feature}, dispatch.Config{}, slog.New(slog.DiscardHandler))
+			b.worker = dispatch.New(b.db, b.chain.ToChain(), b.signer,
+				func(ctx context.Context, tx pg.Tx, e signer.Entry) error {
+					var rec signer.Record
+					err := json.Unmarshal(e.Body, &rec)
+					if err == nil && rec.Kind == kind && refused < 3 {
+						refused++
+						return full
+					}
+					return errors.Join(err, mirror.RecordEntry(ctx, tx, e))
+				}, map[signer.Purpose]dispatch.Listener{signer.Payment: b.feature}, dispatch.Config{}, slog.New(
+					slog.DiscardHandler,
+				))
 			b.submitOrder(b.newOrder("wd_1", to, 400))
 			for rounds := 0; refused < 3; rounds++ {
 				before := refused
 				if _, err := b.worker.RunRound(b.ctx); errors.Is(err, full) != (refused > before) || rounds > 10 {
-					t.Fatalf("round %d: got %v, and the mirror refused %d before and %d after", rounds, err, before, refused)
+					t.Fatalf(
+						"round %d: got %v, and the mirror refused %d before and %d after", rounds, err, before, refused,
+					)
 				}
 				if got := b.queryCount(used); got != 0 {
 					t.Errorf("round %d: got %d rows of what the mirror does not have, want none", rounds, got)
@@ -1052,7 +1130,9 @@ func TestAFreezeStopsAnOrderAndItsEndLetsItGo(t *testing.T) {
 	b := newTestEnv(t, openPolicy())
 	b.fundWallet(b.treasury, coin, 1000)
 	b.inSystem(func(ctx context.Context, tx pg.Tx) error {
-		return freeze.Create(ctx, tx, freeze.Freeze{Scope: freeze.ScopeAll, Source: freeze.SourceVerify, Reason: "test"})
+		return freeze.Create(ctx, tx, freeze.Freeze{
+			Scope: freeze.ScopeAll, Source: freeze.SourceVerify, Reason: "test",
+		})
 	})
 	b.submitOrder(b.newOrder("wd_1", sim.Address("customer"), 400))
 	b.runRounds()
@@ -1071,14 +1151,29 @@ func TestTheDatabaseKeepsAnOrderToItsSlot(t *testing.T) {
 	b.submitOrder(b.newOrder("wd_1", sim.Address("customer"), 400))
 	b.runRounds()
 	for name, c := range map[string]struct{ sql, constraint string }{
-		"back to the queue":   {`UPDATE dispatch_orders SET status = 'QUEUED' WHERE order_id = 'wd_1'`, "dispatch_orders_slot_kept"},
-		"another amount":      {`UPDATE dispatch_orders SET amount = 1 WHERE order_id = 'wd_1'`, "dispatch_orders_payment_fixed"},
-		"another payee":       {`UPDATE dispatch_orders SET to_address = '0x1' WHERE order_id = 'wd_1'`, "dispatch_orders_payment_fixed"},
-		"paid without proof":  {`UPDATE dispatch_orders SET status = 'PAID' WHERE order_id = 'wd_1'`, "dispatch_orders_end_proven"},
-		"other bytes":         {`UPDATE dispatch_attempts SET raw = '\x00' WHERE order_id = 'wd_1'`, "dispatch_attempts_fixed"},
-		"another transaction": {`UPDATE dispatch_attempts SET payload = '\x00' WHERE order_id = 'wd_1'`, "dispatch_attempts_fixed"},
-		"a second slot": {`INSERT INTO dispatch_slots (wallet_id, chain, nonce, org_id, order_id, gas_reserved, created_at)
-			SELECT wallet_id, chain, nonce + 1, org_id, order_id, 0, created_at FROM dispatch_slots`, "dispatch_slots_order_once"},
+		"back to the queue": {
+			`UPDATE dispatch_orders SET status = 'QUEUED' WHERE order_id = 'wd_1'`, "dispatch_orders_slot_kept",
+		},
+		"another amount": {
+			`UPDATE dispatch_orders SET amount = 1 WHERE order_id = 'wd_1'`, "dispatch_orders_payment_fixed",
+		},
+		"another payee": {
+			`UPDATE dispatch_orders SET to_address = '0x1' WHERE order_id = 'wd_1'`, "dispatch_orders_payment_fixed",
+		},
+		"paid without proof": {
+			`UPDATE dispatch_orders SET status = 'PAID' WHERE order_id = 'wd_1'`, "dispatch_orders_end_proven",
+		},
+		"other bytes": {
+			`UPDATE dispatch_attempts SET raw = '\x00' WHERE order_id = 'wd_1'`, "dispatch_attempts_fixed",
+		},
+		"another transaction": {
+			`UPDATE dispatch_attempts SET payload = '\x00' WHERE order_id = 'wd_1'`, "dispatch_attempts_fixed",
+		},
+		"a second slot": {
+			`INSERT INTO dispatch_slots (wallet_id, chain, nonce, org_id, order_id, gas_reserved, created_at)
+			SELECT wallet_id, chain, nonce + 1, org_id, order_id, 0, created_at FROM dispatch_slots`,
+			"dispatch_slots_order_once",
+		},
 	} {
 		err := b.db.InSystem(b.ctx, func(ctx context.Context, tx pg.Tx) error {
 			_, err := tx.Exec(ctx, c.sql)

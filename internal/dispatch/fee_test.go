@@ -41,10 +41,13 @@ func TestAnOrderAboveItsFeeLimitGoesBackBeforeItHasASlot(t *testing.T) {
 	b.submitOrder(dear)
 	b.runRounds()
 	b.wantStatus("wd_dear", dispatch.Refused)
-	if said := b.lastError("wd_dear"); !strings.Contains(said, dispatch.FeeRefused) || !strings.Contains(said, most.String()) {
+	if said := b.lastError("wd_dear"); !strings.Contains(said, dispatch.FeeRefused) ||
+		!strings.Contains(said, most.String()) {
 		t.Errorf("the order says %q, want what the network may take", said)
 	}
-	if n := b.queryCount(`SELECT count(*) FROM dispatch_slots`) + b.queryCount(`SELECT count(*) FROM dispatch_attempts`); n != 0 {
+	if n := b.queryCount(`SELECT count(*) FROM dispatch_slots`) + b.queryCount(
+		`SELECT count(*) FROM dispatch_attempts`,
+	); n != 0 {
 		t.Errorf("got %d slots and transactions, want 0", n)
 	}
 	b.checkBooks(b.treasury)
@@ -118,8 +121,10 @@ func TestTheTermsOfAnOrderAreWrittenOnce(t *testing.T) {
 	}
 	// Nor may one be placed that its withdrawal does not have.
 	for name, change := range map[string]func(*dispatch.Order){
-		"a fee that nobody pays": func(o *dispatch.Order) { o.MintID, o.Contract, o.FeeDeducted = native, "", money.Units(1) },
-		"a limit of its own":     func(o *dispatch.Order) { o.FeeMax = new(money.Amount); *o.FeeMax = money.Units(7) },
+		"a fee that nobody pays": func(o *dispatch.Order) {
+			o.MintID, o.Contract, o.FeeDeducted = native, "", money.Units(1)
+		},
+		"a limit of its own": func(o *dispatch.Order) { o.FeeMax = new(money.Amount); *o.FeeMax = money.Units(7) },
 	} {
 		o := b.newOrder("wd_"+name[:5], sim.Address("customer"), 100)
 		accepted := o

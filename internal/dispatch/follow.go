@@ -29,7 +29,9 @@ import (
 // none is skipped, because a gap would hold up the rest.
 //
 // It returns the account's state, or nil after an error or a change.
-func (d *Worker) followSlots(ctx context.Context, payer wallet.Wallet, open []slot) (acct *chain.Account, busy bool, err error) {
+func (d *Worker) followSlots(
+	ctx context.Context, payer wallet.Wallet, open []slot,
+) (acct *chain.Account, busy bool, err error) {
 	// A signer that refuses or does not answer stops new bytes. Transactions that were sent are
 	// followed all the same: a block may contain them, and their end must not wait.
 	var signErr error
@@ -66,7 +68,9 @@ func (d *Worker) followSlots(ctx context.Context, payer wallet.Wallet, open []sl
 
 // followSigned takes the signed slots a step forward, up to the first unsigned slot that later ones
 // depend on.
-func (d *Worker) followSigned(ctx context.Context, payer wallet.Wallet, open []slot) (_ *chain.Account, busy bool, err error) {
+func (d *Worker) followSigned(
+	ctx context.Context, payer wallet.Wallet, open []slot,
+) (_ *chain.Account, busy bool, err error) {
 	acct, err := d.chain.Sender.Account(ctx, payer.Address, chainSlots(open)...)
 	if err != nil {
 		return nil, busy, fmt.Errorf("%w: %w", errNoAccountState, err)
@@ -137,7 +141,10 @@ func (d *Worker) signSlot(ctx context.Context, payer wallet.Wallet, s *slot) (bu
 			return busy, err
 		}
 		hitBeforeSign(s.Order)
-		signed, err := d.signer.Sign(ctx, signer.SignRequest{IntentID: s.ID, TxMemberIDs: s.memberIDs(), Slot: s.ChainSlot, Act: attempt.Act, Payload: attempt.Payload, Proof: s.Proof})
+		signed, err := d.signer.Sign(ctx, signer.SignRequest{
+			IntentID: s.ID, TxMemberIDs: s.memberIDs(), Slot: s.ChainSlot, Act: attempt.Act, Payload: attempt.Payload,
+			Proof: s.Proof,
+		})
 		if err != nil {
 			return busy, fmt.Errorf("sign attempt %d of order %s: %w", attempt.Version, s.ID, err)
 		}
@@ -168,7 +175,8 @@ func (d *Worker) storeSigned(ctx context.Context, s slot, attempt attempt, signe
 		}
 		tag, err := tx.Exec(ctx, `
 			UPDATE dispatch_attempts SET raw = $3, tx_hash = $4, signed_at = $5
-			WHERE order_id = $1 AND version = $2 AND raw IS NULL`, s.ID, attempt.Version, signed.Raw, signed.Hash, tx.Now)
+			WHERE order_id = $1 AND version = $2 AND raw IS NULL`,
+			s.ID, attempt.Version, signed.Raw, signed.Hash, tx.Now)
 		if err != nil {
 			return fmt.Errorf("store attempt %d of order %s: %w", attempt.Version, s.ID, err)
 		}
@@ -183,7 +191,11 @@ func (d *Worker) storeSigned(ctx context.Context, s slot, attempt attempt, signe
 		if attempt.Act == signer.Pay {
 			// The reason for a cancel stays on the order; the reason why a signature waited does
 			// not.
-			if _, err := tx.Exec(ctx, `UPDATE dispatch_orders SET last_error = NULL WHERE order_id = ANY ($1) AND last_error IS NOT NULL`, orderIDs(orders)); err != nil {
+			if _, err := tx.Exec(
+				ctx,
+				`UPDATE dispatch_orders SET last_error = NULL WHERE order_id = ANY ($1) AND last_error IS NOT NULL`,
+				orderIDs(orders),
+			); err != nil {
 				return fmt.Errorf("forget what order %s waited for: %w", s.ID, err)
 			}
 		}
@@ -199,7 +211,9 @@ func (d *Worker) storeSigned(ctx context.Context, s slot, attempt attempt, signe
 // never signed and that the policy no longer allows can only be ended by a cancel in its slot,
 // because the signer gives an intent one slot, forever. After every other refusal the slot waits
 // and an alarm is raised; time, a new policy or a person ends the wait.
-func (d *Worker) handleSignerRefusal(ctx context.Context, payer wallet.Wallet, s slot, refusal *signer.Refusal) (filled bool, err error) {
+func (d *Worker) handleSignerRefusal(
+	ctx context.Context, payer wallet.Wallet, s slot, refusal *signer.Refusal,
+) (filled bool, err error) {
 	message := "the signer refuses to sign in a slot: nothing behind it goes out of this wallet"
 	switch {
 	case len(s.signedHashes()) > 0:
@@ -207,7 +221,10 @@ func (d *Worker) handleSignerRefusal(ctx context.Context, payer wallet.Wallet, s
 	case refusal.Code == signer.RefusedSlot:
 		// The journal records something else for this nonce. A database as recent as the journal
 		// would know it.
-		if err := d.freezeAll(ctx, refusal.Message+"; the database is older than the signer's journal: stop the service, restore the backup again and run `coffer signer import`"); err != nil {
+		if err := d.freezeAll(
+			ctx,
+			refusal.Message+"; the database is older than the signer's journal: stop the service, restore the backup again and run `coffer signer import`",
+		); err != nil {
 			return false, err
 		}
 	case s.Purpose == signer.CreateNonceAccount: // no cancel can take such a slot, and it holds up nothing
@@ -217,7 +234,10 @@ func (d *Worker) handleSignerRefusal(ctx context.Context, payer wallet.Wallet, s
 			return filled, err
 		}
 	}
-	d.raiseAlarm(ctx, s.ID, message, "order", s.ID, "wallet", payer.ID, "slot", s.ChainSlot.String(), "code", refusal.Code, "why", refusal.Message)
+	d.raiseAlarm(
+		ctx, s.ID, message, "order", s.ID, "wallet", payer.ID, "slot", s.ChainSlot.String(), "code", refusal.Code,
+		"why", refusal.Message,
+	)
 	return false, d.noteError(ctx, s, refusal.Error())
 }
 
@@ -226,7 +246,8 @@ func (d *Worker) handleSignerRefusal(ctx context.Context, payer wallet.Wallet, s
 func (d *Worker) fillSlot(ctx context.Context, payer wallet.Wallet, s slot, refusal *signer.Refusal) (bool, error) {
 	last := s.newestAttempt()
 	isRetry := last.Act == signer.Cancel
-	if s.FundsPending || isRetry && (refusal.Code != signer.RefusedFee || d.db.Clock()().Sub(last.CreatedAt) < d.conf.BumpAfter) {
+	if s.FundsPending || isRetry &&
+		(refusal.Code != signer.RefusedFee || d.db.Clock()().Sub(last.CreatedAt) < d.conf.BumpAfter) {
 		return false, nil
 	}
 	fees, err := d.chain.Sender.Quote(ctx, chain.Payment{From: payer.Address, To: payer.Address})
@@ -240,12 +261,17 @@ func (d *Worker) fillSlot(ctx context.Context, payer wallet.Wallet, s slot, refu
 	if lastCost, err := last.Fees.Max(); isRetry && (err != nil || !cost.Less(lastCost)) {
 		return false, nil
 	}
-	err = d.commitAttempt(ctx, payer, s, signer.Cancel, fees, replacementRequest{reason: reasonRefusal, actor: systemActor, note: refusal.Error()})
+	err = d.commitAttempt(ctx, payer, s, signer.Cancel, fees, replacementRequest{
+		reason: reasonRefusal, actor: systemActor, note: refusal.Error(),
+	})
 	if errors.Is(err, wallet.ErrInsufficient) {
 		return false, nil
 	}
 	if err == nil {
-		d.log.Error("the signer's policy does not let a payment pass any more: its slot is filled and it fails", "order", s.ID, "code", refusal.Code, "why", refusal.Message)
+		d.log.Error(
+			"the signer's policy does not let a payment pass any more: its slot is filled and it fails", "order", s.ID,
+			"code", refusal.Code, "why", refusal.Message,
+		)
 	}
 	return err == nil, err
 }
@@ -259,7 +285,8 @@ func (d *Worker) noteError(ctx context.Context, s slot, detail string) error {
 		}
 		_, err = tx.Exec(ctx, `
 			UPDATE dispatch_orders SET last_error = $2
-			WHERE order_id = ANY ($1) AND status IN ('SLOTTED', 'SIGNED', 'BROADCAST') AND last_error IS DISTINCT FROM $2`, orderIDs(orders), truncateError(detail))
+			WHERE order_id = ANY ($1) AND status IN ('SLOTTED', 'SIGNED', 'BROADCAST') AND last_error IS DISTINCT FROM $2`,
+			orderIDs(orders), truncateError(detail))
 		if err != nil {
 			return fmt.Errorf("note why order %s waits: %w", s.ID, err)
 		}
@@ -272,7 +299,9 @@ func (d *Worker) noteError(ctx context.Context, s slot, detail string) error {
 func (d *Worker) guardNonce(ctx context.Context, payer wallet.Wallet, acct chain.Account) error {
 	var nextNonce uint64
 	err := d.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-		err := tx.QueryRow(ctx, `SELECT next_nonce FROM dispatch_accounts WHERE wallet_id = $1 AND chain = $2`, payer.ID, d.chain.Name).Scan(&nextNonce)
+		err := tx.QueryRow(
+			ctx, `SELECT next_nonce FROM dispatch_accounts WHERE wallet_id = $1 AND chain = $2`, payer.ID, d.chain.Name,
+		).Scan(&nextNonce)
 		if errors.Is(err, pgx.ErrNoRows) {
 			return nil
 		}
@@ -284,11 +313,17 @@ func (d *Worker) guardNonce(ctx context.Context, payer wallet.Wallet, acct chain
 	if acct.KeyedSlots || acct.Latest <= nextNonce { // the use of a keyed slot is noticed by the order that has it
 		return nil
 	}
-	return d.freezeWallet(ctx, payer, fmt.Sprintf("the chain is at nonce %d, and nothing of ours has a nonce above %d", acct.Latest, nextNonce))
+	return d.freezeWallet(
+		ctx, payer,
+		fmt.Sprintf("the chain is at nonce %d, and nothing of ours has a nonce above %d", acct.Latest, nextNonce),
+	)
 }
 
 func (d *Worker) freezeWallet(ctx context.Context, payer wallet.Wallet, reason string) error {
-	d.log.Error("wallet frozen: a transaction that is not ours used its key", "wallet", payer.ID, "address", string(payer.Address), "why", reason)
+	d.log.Error(
+		"wallet frozen: a transaction that is not ours used its key", "wallet", payer.ID,
+		"address", string(payer.Address), "why", reason,
+	)
 	err := d.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		return freeze.Create(ctx, tx, d.newWalletFreeze(payer, reason))
 	})
@@ -300,7 +335,10 @@ func (d *Worker) freezeWallet(ctx context.Context, payer wallet.Wallet, reason s
 
 // newWalletFreeze returns a freeze of a wallet with this package as its source.
 func (d *Worker) newWalletFreeze(target wallet.Wallet, reason string) freeze.Freeze {
-	return freeze.Freeze{Scope: freeze.ScopeWallet, OrgID: target.OrgID, WalletID: target.ID, Chain: d.chain.Name, Source: freeze.SourceDispatch, Reason: reason}
+	return freeze.Freeze{
+		Scope: freeze.ScopeWallet, OrgID: target.OrgID, WalletID: target.ID, Chain: d.chain.Name,
+		Source: freeze.SourceDispatch, Reason: reason,
+	}
 }
 
 // resendOrBump resends a slot's newest signed bytes when they are due. It adds a replacement with a
@@ -308,7 +346,8 @@ func (d *Worker) newWalletFreeze(target wallet.Wallet, reason string) freeze.Fre
 func (d *Worker) resendOrBump(ctx context.Context, payer wallet.Wallet, s slot, isHead bool) (busy bool, err error) {
 	now := d.db.Clock()()
 	attempt := s.newestSigned()
-	if isHead && !s.FundsPending && attempt.Version == s.newestAttempt().Version && attempt.SentAt != nil && now.Sub(*attempt.SentAt) >= d.conf.BumpAfter {
+	if isHead && !s.FundsPending && attempt.Version == s.newestAttempt().Version && attempt.SentAt != nil &&
+		now.Sub(*attempt.SentAt) >= d.conf.BumpAfter {
 		shouldBump := true
 		if s.Purpose == signer.Consolidate {
 			if shouldBump, err = d.delaysPayments(ctx, s); err != nil {
@@ -364,7 +403,8 @@ func (d *Worker) sendAttempt(ctx context.Context, s slot, attempt attempt) (busy
 			}
 		}
 		if _, err := tx.Exec(ctx, `
-			UPDATE dispatch_attempts SET last_answer = $3 WHERE order_id = $1 AND version = $2`, s.ID, attempt.Version, truncateError(detail)); err != nil {
+			UPDATE dispatch_attempts SET last_answer = $3 WHERE order_id = $1 AND version = $2`,
+			s.ID, attempt.Version, truncateError(detail)); err != nil {
 			return fmt.Errorf("keep the answer to attempt %d: %w", attempt.Version, err)
 		}
 		crash.HitBeforeCommit("W19")
@@ -383,7 +423,9 @@ func (d *Worker) markBroadcast(ctx context.Context, tx pg.Tx, s slot, attempt at
 	if err != nil {
 		return err
 	}
-	if err := setStatuses(ctx, tx, orderIDs(orders), Signed, Broadcast, "broadcast_at = $4, tx_hash = $5", tx.Now, attempt.Hash); err != nil {
+	if err := setStatuses(
+		ctx, tx, orderIDs(orders), Signed, Broadcast, "broadcast_at = $4, tx_hash = $5", tx.Now, attempt.Hash,
+	); err != nil {
 		return err
 	}
 	for _, o := range orders {
@@ -393,7 +435,9 @@ func (d *Worker) markBroadcast(ctx context.Context, tx pg.Tx, s slot, attempt at
 				return err
 			}
 		}
-		if err := recordAudit(ctx, tx, o, "broadcast", map[string]any{"hash": attempt.Hash, "act": attempt.Act}); err != nil {
+		if err := recordAudit(
+			ctx, tx, o, "broadcast", map[string]any{"hash": attempt.Hash, "act": attempt.Act},
+		); err != nil {
 			return err
 		}
 	}
@@ -403,24 +447,36 @@ func (d *Worker) markBroadcast(ctx context.Context, tx pg.Tx, s slot, attempt at
 // bumpHead raises the fee of the wallet's first unmined transaction, if the fee cap and the
 // wallet's gas allow it.
 func (d *Worker) bumpHead(ctx context.Context, payer wallet.Wallet, s slot) (bool, error) {
-	err := d.addReplacement(ctx, payer, s, s.newestAttempt().Act, replacementRequest{reason: reasonFee, actor: systemActor})
+	err := d.addReplacement(ctx, payer, s, s.newestAttempt().Act, replacementRequest{
+		reason: reasonFee, actor: systemActor,
+	})
 	switch {
 	case errors.Is(err, errFeeCapped), errors.Is(err, errOutputsExhausted):
-		d.raiseAlarm(ctx, s.ID, "a transaction waits and its fee may not be raised further", "order", s.ID, "hash", string(s.newestAttempt().Hash), "why", err.Error())
+		d.raiseAlarm(
+			ctx, s.ID, "a transaction waits and its fee may not be raised further", "order", s.ID,
+			"hash", string(s.newestAttempt().Hash), "why", err.Error(),
+		)
 		return false, d.noteError(ctx, s, err.Error())
 	case errors.Is(err, wallet.ErrInsufficient):
-		d.raiseAlarm(ctx, s.ID, "a transaction waits and its wallet lacks the gas to raise its fee", "order", s.ID, "wallet", payer.ID)
+		d.raiseAlarm(
+			ctx, s.ID, "a transaction waits and its wallet lacks the gas to raise its fee", "order", s.ID,
+			"wallet", payer.ID,
+		)
 		return false, d.noteError(ctx, s, "its wallet lacks the gas to raise its fee")
 	}
 	return err == nil, err
 }
 
 // errFeeCapped says that the configured cap, or the order's own limit, forbids a higher fee.
-var errFeeCapped = errors.New("its fee is at the configured cap, or at the limit of its request, and is not raised further")
+var errFeeCapped = errors.New(
+	"its fee is at the configured cap, or at the limit of its request, and is not raised further",
+)
 
 // errOutputsExhausted says that the outputs of a slot, which takes no others, cannot pay a higher
 // fee.
-var errOutputsExhausted = errors.New("the coins of its slot leave too little for a higher fee, so it is not raised further")
+var errOutputsExhausted = errors.New(
+	"the coins of its slot leave too little for a higher fee, so it is not raised further",
+)
 
 // systemActor is this package as an actor of the audit log.
 var systemActor = audit.System("dispatch")
@@ -435,7 +491,9 @@ type replacementRequest struct {
 // addReplacement commits a transaction to a slot, with a fee high enough to replace the one that
 // waits there: the same payment, or a cancel. It is signed and sent like the first one. Errors:
 // errFeeCapped, errOutputsExhausted, wallet.ErrInsufficient for gas, errLostRace.
-func (d *Worker) addReplacement(ctx context.Context, payer wallet.Wallet, s slot, act signer.Act, request replacementRequest) error {
+func (d *Worker) addReplacement(
+	ctx context.Context, payer wallet.Wallet, s slot, act signer.Act, request replacementRequest,
+) error {
 	fees, ok, err := d.chain.Sender.Bump(ctx, s.newestAttempt().Fees)
 	if err != nil {
 		return fmt.Errorf("price a replacement: %w", err)
@@ -453,7 +511,9 @@ func (d *Worker) addReplacement(ctx context.Context, payer wallet.Wallet, s slot
 	return d.commitAttempt(ctx, payer, s, act, fees, request)
 }
 
-func (d *Worker) commitAttempt(ctx context.Context, payer wallet.Wallet, s slot, act signer.Act, fees chain.Fees, request replacementRequest) error {
+func (d *Worker) commitAttempt(
+	ctx context.Context, payer wallet.Wallet, s slot, act signer.Act, fees chain.Fees, request replacementRequest,
+) error {
 	var payments []chain.Payment
 	if act == signer.Pay {
 		payments = s.chainPayments(payer.Address)
@@ -485,10 +545,15 @@ func (d *Worker) commitAttempt(ctx context.Context, payer wallet.Wallet, s slot,
 			if err != nil {
 				return err
 			}
-			if err := wallet.MoveFunds(ctx, tx, wallet.Movement{WalletID: payer.ID, OrgID: o.OrgID, MintID: native, Part: wallet.GasReserved, Plus: extraGas}); err != nil {
+			if err := wallet.MoveFunds(ctx, tx, wallet.Movement{
+				WalletID: payer.ID, OrgID: o.OrgID, MintID: native, Part: wallet.GasReserved, Plus: extraGas,
+			}); err != nil {
 				return err
 			}
-			tag, err := tx.Exec(ctx, `UPDATE dispatch_slots SET gas_reserved = $2 WHERE order_id = $1 AND gas_reserved = $3`, o.ID, cost, s.GasReserved)
+			tag, err := tx.Exec(
+				ctx, `UPDATE dispatch_slots SET gas_reserved = $2 WHERE order_id = $1 AND gas_reserved = $3`, o.ID,
+				cost, s.GasReserved,
+			)
 			if err != nil {
 				return fmt.Errorf("reserve gas for a replacement: %w", err)
 			}
@@ -501,7 +566,10 @@ func (d *Worker) commitAttempt(ctx context.Context, payer wallet.Wallet, s slot,
 			return err
 		}
 		if request.note != "" {
-			if _, err := tx.Exec(ctx, `UPDATE dispatch_orders SET last_error = $2 WHERE order_id = ANY ($1)`, orderIDs(orders), truncateError(request.note)); err != nil {
+			if _, err := tx.Exec(
+				ctx, `UPDATE dispatch_orders SET last_error = $2 WHERE order_id = ANY ($1)`, orderIDs(orders),
+				truncateError(request.note),
+			); err != nil {
 				return fmt.Errorf("note why order %s is replaced: %w", o.ID, err)
 			}
 		}
@@ -520,7 +588,9 @@ func (d *Worker) commitAttempt(ctx context.Context, payer wallet.Wallet, s slot,
 
 // settleSlot looks for a slot's transaction in a block and ends the order once that block is proven
 // final.
-func (d *Worker) settleSlot(ctx context.Context, payer wallet.Wallet, s slot, acct chain.Account) (busy bool, err error) {
+func (d *Worker) settleSlot(
+	ctx context.Context, payer wallet.Wallet, s slot, acct chain.Account,
+) (busy bool, err error) {
 	payments := s.chainPayments(payer.Address)
 	outcome, err := d.chain.Sender.Outcome(ctx, s.signedHashes(), payments...)
 	if errors.Is(err, chain.ErrNotYet) {
@@ -610,7 +680,10 @@ func (d *Worker) checkUnknownUse(ctx context.Context, payer wallet.Wallet, s slo
 	if foreign, err := d.isForeignUse(ctx, s, acct); err != nil || !foreign {
 		return err
 	}
-	return d.freezeWallet(ctx, payer, fmt.Sprintf("%v is used on the chain, and by none of the transactions of order %s", s.ChainSlot, s.ID))
+	return d.freezeWallet(
+		ctx, payer,
+		fmt.Sprintf("%v is used on the chain, and by none of the transactions of order %s", s.ChainSlot, s.ID),
+	)
 }
 
 // isForeignUse reports whether a used nonce without a transaction of Coffer counts as foreign. A
@@ -645,11 +718,16 @@ func (d *Worker) noteMissing(ctx context.Context, s slot, missingSince *time.Tim
 
 // endSlot ends the orders of a slot in one transaction: their status, the wallets' funds, the
 // postings of their feature, and the fee.
-func (d *Worker) endSlot(ctx context.Context, payer wallet.Wallet, s slot, outcome chain.Outcome, proof int64) (err error) {
+func (d *Worker) endSlot(
+	ctx context.Context, payer wallet.Wallet, s slot, outcome chain.Outcome, proof int64,
+) (err error) {
 	ctx, span := trace.StartAbout(ctx, "dispatch end", s.ID)
 	defer func() { span.End(err) }()
 	act := s.findAttempt(outcome.Tx).Act
-	e := End{Paid: act == signer.Pay && outcome.Succeeded, Cancelled: act == signer.Cancel, Hash: outcome.Tx, Fee: outcome.Fee, ProofID: proof, Block: outcome.Block}
+	e := End{
+		Paid: act == signer.Pay && outcome.Succeeded, Cancelled: act == signer.Cancel, Hash: outcome.Tx,
+		Fee: outcome.Fee, ProofID: proof, Block: outcome.Block,
+	}
 	e.Refused = e.Cancelled && s.findAttempt(outcome.Tx).Reason == reasonRefusal
 	e.PayeeFailed = act == signer.Pay && !outcome.Succeeded && d.isPayeeFailure(ctx, payer, s)
 	e.Rent = s.payeeRent(outcome)
@@ -688,7 +766,10 @@ func (d *Worker) endSlot(ctx context.Context, payer wallet.Wallet, s slot, outco
 		return err
 	}
 	hitAfterEnd(s.Order, e)
-	d.log.Info("order ended", "order", s.ID, "with", s.memberIDs(), "status", string(status), "hash", string(e.Hash), "fee", e.Fee.String())
+	d.log.Info(
+		"order ended", "order", s.ID, "with", s.memberIDs(), "status", string(status), "hash", string(e.Hash),
+		"fee", e.Fee.String(),
+	)
 	return nil
 }
 
@@ -743,7 +824,11 @@ func (d *Worker) finishOrders(ctx context.Context, tx pg.Tx, ends ...orderEnd) e
 		if e.Paid {
 			after = Paid
 		}
-		if err := setStatus(ctx, tx, o.ID, before, after, "ended_at = $4, tx_hash = $5, fee = $6, proof_id = $7, rent = $8, payee_failed = $9", tx.Now, e.Hash, e.Fee, e.ProofID, e.Rent, e.PayeeFailed); err != nil {
+		if err := setStatus(
+			ctx, tx, o.ID, before, after,
+			"ended_at = $4, tx_hash = $5, fee = $6, proof_id = $7, rent = $8, payee_failed = $9", tx.Now, e.Hash, e.Fee,
+			e.ProofID, e.Rent, e.PayeeFailed,
+		); err != nil {
 			return err
 		}
 		o.Status = after
@@ -773,7 +858,9 @@ func (d *Worker) finishOrders(ctx context.Context, tx pg.Tx, ends ...orderEnd) e
 		return err
 	}
 	for _, end := range ends {
-		if err := recordAudit(ctx, tx, end.Order, "ended", map[string]any{"status": end.Status, "hash": end.Hash, "fee": end.Fee, "block": end.Block.Hash}); err != nil {
+		if err := recordAudit(ctx, tx, end.Order, "ended", map[string]any{
+			"status": end.Status, "hash": end.Hash, "fee": end.Fee, "block": end.Block.Hash,
+		}); err != nil {
 			return err
 		}
 	}
@@ -784,7 +871,10 @@ func (d *Worker) finishOrders(ctx context.Context, tx pg.Tx, ends ...orderEnd) e
 func loadGasShare(ctx context.Context, tx pg.Tx, o Order) (money.Amount, error) {
 	var whole money.Amount
 	var orders int
-	err := tx.QueryRow(ctx, `SELECT gas_reserved, orders FROM dispatch_slots WHERE order_id = coalesce(nullif($2, ''), $1)`, o.ID, o.TxLeadID).Scan(&whole, &orders)
+	err := tx.QueryRow(
+		ctx, `SELECT gas_reserved, orders FROM dispatch_slots WHERE order_id = coalesce(nullif($2, ''), $1)`, o.ID,
+		o.TxLeadID,
+	).Scan(&whole, &orders)
 	if err != nil {
 		return whole, fmt.Errorf("read the gas reserved for order %s: %w", o.ID, err)
 	}
@@ -809,7 +899,8 @@ func endMovements(o Order, e End, native int, gasReserved money.Amount) []wallet
 		if e.Paid {
 			moves = append(moves, plus(newMovement(o.SourceWalletID(), o.MintID, wallet.Swept), o.Amount))
 		} else if o.Purpose == signer.Return {
-			moves = append(moves, plus(newMovement(o.SourceWalletID(), o.MintID, wallet.Held), o.Amount)) // flagged, as before
+			// flagged, as before
+			moves = append(moves, plus(newMovement(o.SourceWalletID(), o.MintID, wallet.Held), o.Amount))
 		}
 		if e.Paid && o.Purpose == signer.Sweep {
 			moves = append(moves, plus(newMovement(o.ToWalletID, o.MintID, wallet.Credited), o.Amount))
@@ -861,19 +952,29 @@ func (d *Worker) markStuck(ctx context.Context, s slot, outcome chain.Outcome, p
 			if reason == "" {
 				reason = "another payment of its transaction is not what it says"
 			}
-			if err := setStatus(ctx, tx, o.ID, Broadcast, Stuck, "tx_hash = $4, fee = $5, proof_id = $6, last_error = $7, rent = $8", outcome.Tx, fee, proof, truncateError(reason), s.payeeRent(outcome)); err != nil {
+			if err := setStatus(
+				ctx, tx, o.ID, Broadcast, Stuck, "tx_hash = $4, fee = $5, proof_id = $6, last_error = $7, rent = $8",
+				outcome.Tx, fee, proof, truncateError(reason), s.payeeRent(outcome),
+			); err != nil {
 				return err
 			}
 			if reasons[i] != "" && !quarantined[o.MintID] {
 				quarantined[o.MintID] = true
-				if err := mint.Quarantine(ctx, tx, o.MintID, fmt.Sprintf("order %s: %s succeeded, but %s", o.ID, outcome.Tx, reason)); err != nil {
+				if err := mint.Quarantine(
+					ctx, tx, o.MintID, fmt.Sprintf("order %s: %s succeeded, but %s", o.ID, outcome.Tx, reason),
+				); err != nil {
 					return err
 				}
 			}
-			if err := recordAudit(ctx, tx, o, "stuck", map[string]any{"hash": outcome.Tx, "block": outcome.Block.Hash, "why": reason}); err != nil {
+			if err := recordAudit(ctx, tx, o, "stuck", map[string]any{
+				"hash": outcome.Tx, "block": outcome.Block.Hash, "why": reason,
+			}); err != nil {
 				return err
 			}
-			d.log.Error("a payment succeeded on chain and did not do what it says", "order", o.ID, "hash", string(outcome.Tx), "why", reason)
+			d.log.Error(
+				"a payment succeeded on chain and did not do what it says", "order", o.ID, "hash", string(outcome.Tx),
+				"why", reason,
+			)
 		}
 		return nil
 	})
@@ -886,7 +987,8 @@ func (d *Worker) OldestOrderAge(ctx context.Context) (age time.Duration, err err
 		var oldest *time.Time
 		if err := tx.QueryRow(ctx, `
 			SELECT min(created_at) FROM dispatch_orders
-			WHERE chain = $1 AND status IN ('QUEUED', 'SLOTTED', 'SIGNED', 'BROADCAST') AND purpose <> 'MERGE'`, d.chain.Name).Scan(&oldest); err != nil {
+			WHERE chain = $1 AND status IN ('QUEUED', 'SLOTTED', 'SIGNED', 'BROADCAST') AND purpose <> 'MERGE'`,
+			d.chain.Name).Scan(&oldest); err != nil {
 			return err
 		}
 		if oldest != nil {

@@ -22,7 +22,9 @@ func TestWhatAProviderTakesAndForgetsGoesThroughAnotherInTheSameBytes(t *testing
 	b.runRounds()
 	b.wantStatus("wd_1", dispatch.Broadcast) // so the first one said
 	var was string
-	b.must(pgtest.OwnerPool(t, b.db).QueryRow(b.ctx, `SELECT encode(raw, 'hex') FROM dispatch_attempts WHERE order_id = 'wd_1'`).Scan(&was))
+	b.must(pgtest.OwnerPool(t, b.db).QueryRow(
+		b.ctx, `SELECT encode(raw, 'hex') FROM dispatch_attempts WHERE order_id = 'wd_1'`,
+	).Scan(&was))
 	for range 2 {
 		b.clock.advance(16 * time.Second)
 		b.runRounds()

@@ -35,7 +35,9 @@ func (d *Worker) watchNonceAccounts(ctx context.Context) error {
 	}
 	var wallets []string
 	err := d.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-		rows, err := tx.Query(ctx, `SELECT wallet_id FROM dispatch_accounts WHERE chain = $1 ORDER BY wallet_id`, d.chain.Name)
+		rows, err := tx.Query(
+			ctx, `SELECT wallet_id FROM dispatch_accounts WHERE chain = $1 ORDER BY wallet_id`, d.chain.Name,
+		)
 		if err != nil {
 			return err
 		}
@@ -103,7 +105,9 @@ func (d *Worker) inspectIdleAccount(ctx context.Context, payer wallet.Wallet, sl
 	if previous.slotKey == slotKey {
 		return nil
 	}
-	newest, foreign, err := d.chain.NonceAccounts.FindUnknownUse(ctx, payer.Address, slotKey, previous.newest, d.isOwnTransaction)
+	newest, foreign, err := d.chain.NonceAccounts.FindUnknownUse(
+		ctx, payer.Address, slotKey, previous.newest, d.isOwnTransaction,
+	)
 	if err != nil {
 		return err
 	}
@@ -128,7 +132,8 @@ func (d *Worker) isOwnTransaction(ctx context.Context, hash chain.TxHash, slotKe
 	err = d.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		return tx.QueryRow(ctx, `
 			SELECT EXISTS (SELECT FROM dispatch_slots s JOIN dispatch_attempts a USING (order_id)
-				WHERE s.chain = $1 AND md5(s.lease) = md5($2::text) AND s.lease = $2 AND a.tx_hash = $3)`, d.chain.Name, slotKey, hash).Scan(&isOwn)
+				WHERE s.chain = $1 AND md5(s.lease) = md5($2::text) AND s.lease = $2 AND a.tx_hash = $3)`,
+			d.chain.Name, slotKey, hash).Scan(&isOwn)
 	})
 	if err != nil {
 		return false, fmt.Errorf("whose transaction %s is: %w", hash, err)
@@ -139,7 +144,9 @@ func (d *Worker) isOwnTransaction(ctx context.Context, hash chain.TxHash, slotKe
 // freezeForeignUse freezes a wallet that has signed a transaction that belongs to no order. Either
 // a third party has its key, or sends what a lost journal has signed. A person who lifts that
 // freeze has seen the transaction, so the wallet is not frozen again for it.
-func (d *Worker) freezeForeignUse(ctx context.Context, payer wallet.Wallet, accountAddress string, tx chain.TxHash) error {
+func (d *Worker) freezeForeignUse(
+	ctx context.Context, payer wallet.Wallet, accountAddress string, tx chain.TxHash,
+) error {
 	reason := fmt.Sprintf("its key has signed %s for its place %s, and no order of ours has", tx, accountAddress)
 	var lifted bool
 	err := d.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
@@ -150,7 +157,10 @@ func (d *Worker) freezeForeignUse(ctx context.Context, payer wallet.Wallet, acco
 		return err
 	}
 	if lifted {
-		d.log.Warn("a place is left out for good: somebody else has taken it", "wallet", payer.ID, "place", accountAddress, "hash", string(tx))
+		d.log.Warn(
+			"a place is left out for good: somebody else has taken it", "wallet", payer.ID, "place", accountAddress,
+			"hash", string(tx),
+		)
 		return nil
 	}
 	return d.freezeWallet(ctx, payer, reason)

@@ -30,7 +30,9 @@ type horizon struct {
 func (d *Worker) horizon(ctx context.Context) (h horizon, err error) {
 	h.heads = map[uint64]string{}
 	err = d.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-		err := tx.QueryRow(ctx, `SELECT height FROM finality_live WHERE chain = $1 ORDER BY height DESC LIMIT 1`, d.chain.Name).Scan(&h.proven)
+		err := tx.QueryRow(
+			ctx, `SELECT height FROM finality_live WHERE chain = $1 ORDER BY height DESC LIMIT 1`, d.chain.Name,
+		).Scan(&h.proven)
 		if err != nil && !errors.Is(err, pgx.ErrNoRows) {
 			return err
 		}
@@ -39,7 +41,9 @@ func (d *Worker) horizon(ctx context.Context) (h horizon, err error) {
 			return err
 		}
 		var at inclusion
-		_, err = pgx.ForEachRow(rows, []any{&at.height, &at.hash}, func() error { h.heads[at.height] = at.hash; return nil })
+		_, err = pgx.ForEachRow(
+			rows, []any{&at.height, &at.hash}, func() error { h.heads[at.height] = at.hash; return nil },
+		)
 		return err
 	})
 	if err != nil {

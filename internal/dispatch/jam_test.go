@@ -40,7 +40,9 @@ func TestANonceThatTheChainHasUsedIsNeverGivenOut(t *testing.T) {
 	b := newTestEnv(t, openPolicy())
 	b.fundWallet(b.treasury, coin, 1000)
 	// Nothing of ours is open, so nothing but the next payment looks at the account.
-	b.chain.SubmitForeign(b.treasury.Address, sim.Move{From: b.treasury.Address, To: sim.Address("thief"), Contract: b.token, Amount: money.Units(5)})
+	b.chain.SubmitForeign(b.treasury.Address, sim.Move{
+		From: b.treasury.Address, To: sim.Address("thief"), Contract: b.token, Amount: money.Units(5),
+	})
 	b.mineAndProve(6)
 	b.submitOrder(b.newOrder("wd_1", sim.Address("customer"), 400))
 	b.runRounds()
@@ -86,7 +88,8 @@ func TestAFreezeDuringTheSignersAnswerComesBeforeTheSlot(t *testing.T) {
 	b.newWorkerWith(&hookedSigner{Signer: b.signer, hook: func() {
 		b.inSystem(func(ctx context.Context, tx pg.Tx) error {
 			return freeze.Create(ctx, tx, freeze.Freeze{
-				Scope: freeze.ScopeCustomer, OrgID: b.org, CustomerID: "ann", Source: freeze.SourceOperator, Reason: "test", Actor: audit.Operator("op"),
+				Scope: freeze.ScopeCustomer, OrgID: b.org, CustomerID: "ann", Source: freeze.SourceOperator,
+				Reason: "test", Actor: audit.Operator("op"),
 			})
 		})
 	}}, dispatch.Config{})
@@ -211,10 +214,14 @@ func TestACancelWithoutTheGasForItSaysSo(t *testing.T) {
 	b.submitOrder(b.newOrder("wd_1", sim.Address("customer"), 400))
 	b.runRounds()
 	b.inSystem(func(ctx context.Context, tx pg.Tx) error { // the rest of the gas is promised elsewhere
-		_, err := tx.Exec(ctx, `UPDATE address_funds SET gas_reserved = gas WHERE wallet_id = $1 AND mint_id = $2`, b.treasury.ID, native)
+		_, err := tx.Exec(
+			ctx, `UPDATE address_funds SET gas_reserved = gas WHERE wallet_id = $1 AND mint_id = $2`, b.treasury.ID,
+			native,
+		)
 		return err
 	})
-	if ok, err := b.worker.CancelOrder(b.ctx, "wd_1", audit.Operator("op")); ok || err == nil || !strings.Contains(err.Error(), "gas") {
+	if ok, err := b.worker.CancelOrder(b.ctx, "wd_1", audit.Operator("op")); ok || err == nil ||
+		!strings.Contains(err.Error(), "gas") {
 		t.Errorf("got %v %v, want an error that names the gas", ok, err)
 	}
 }

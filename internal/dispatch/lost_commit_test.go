@@ -46,7 +46,8 @@ func TestAPersonsStepWhoseCommitIsUnknownIsNotSaidToHaveDoneNothing(t *testing.T
 			db := pgtest.Open(t, d, b.clock.now)
 			voider := b.voider(b.signer)
 			voider.DB = db
-			torn := dispatch.New(db, b.chain.ToChain(), b.signer, mirror.RecordEntry, map[signer.Purpose]dispatch.Listener{signer.Payment: b.feature},
+			torn := dispatch.New(db, b.chain.ToChain(), b.signer, mirror.RecordEntry,
+				map[signer.Purpose]dispatch.Listener{signer.Payment: b.feature},
 				dispatch.Config{}, slog.New(slog.DiscardHandler), dispatch.WithVoider(voider))
 			owner := pgtest.OwnerPool(t, b.db)
 			state := func(id string) (s string) {
@@ -74,7 +75,10 @@ func TestAPersonsStepWhoseCommitIsUnknownIsNotSaidToHaveDoneNothing(t *testing.T
 				var settled string
 				pgtest.Eventually(t, func() (idle bool) {
 					settled = state(id)
-					b.must(owner.QueryRow(b.ctx, `SELECT count(*) = 0 FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid() AND xact_start IS NOT NULL`).Scan(&idle))
+					b.must(owner.QueryRow(
+						b.ctx,
+						`SELECT count(*) = 0 FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid() AND xact_start IS NOT NULL`,
+					).Scan(&idle))
 					return idle
 				}, "the server ends what it received")
 				if done == "" {
@@ -83,7 +87,8 @@ func TestAPersonsStepWhoseCommitIsUnknownIsNotSaidToHaveDoneNothing(t *testing.T
 				if before == done {
 					t.Fatalf("it changed nothing that the test looks at: %v, %s", err, done)
 				}
-				says := err != nil && (strings.Contains(err.Error(), "is taken back") || strings.Contains(err.Error(), "is raised"))
+				says := err != nil &&
+					(strings.Contains(err.Error(), "is taken back") || strings.Contains(err.Error(), "is raised"))
 				switch {
 				case settled != before && settled != done && (c.half == "" || !strings.HasPrefix(settled, c.half)):
 					t.Errorf("%+v: got %s, want it done or not", l, settled)

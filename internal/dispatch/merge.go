@@ -32,11 +32,15 @@ func (e *notConsolidatedError) Error() string { return e.reason }
 // CanConsolidate reports whether outputs of an organization would be consolidated at a price,
 // without reserving them. It considers small outputs or, with demanded, those that no payment
 // reaches. The chain has to have a Consolidator.
-func CanConsolidate(ctx context.Context, tx pg.Tx, ch chain.Chain, org string, native int, price chain.Fees, demanded bool) (bool, error) {
+func CanConsolidate(
+	ctx context.Context, tx pg.Tx, ch chain.Chain, org string, native int, price chain.Fees, demanded bool,
+) (bool, error) {
 	amountAbove, amountMax := ch.Consolidator.ConsolidationRange(price)
 	_, countMax := ch.Consolidator.InputCounts()
 	if demanded {
-		unreachable, err := coin.ListUnreached(ctx, tx, ch.Name, org, native, reachableOutputs(ch.Consolidator), amountAbove, countMax)
+		unreachable, err := coin.ListUnreached(
+			ctx, tx, ch.Name, org, native, reachableOutputs(ch.Consolidator), amountAbove, countMax,
+		)
 		return len(unreachable) > 1, err
 	}
 	small, total, err := coin.ListSmall(ctx, tx, ch.Name, org, native, amountAbove, amountMax, countMax)
@@ -55,7 +59,8 @@ func CanConsolidate(ctx context.Context, tx pg.Tx, ch chain.Chain, org string, n
 func ConsolidationDemanded(ctx context.Context, tx pg.Tx, name chain.Name, walletID string) (bool, error) {
 	var demanded bool
 	err := tx.QueryRow(ctx, `
-		SELECT EXISTS (SELECT FROM dispatch_orders WHERE chain = $1 AND wallet_id = $2 AND status = 'QUEUED' AND waiting_for = 'MERGE')`, name, walletID).Scan(&demanded)
+		SELECT EXISTS (SELECT FROM dispatch_orders WHERE chain = $1 AND wallet_id = $2 AND status = 'QUEUED' AND waiting_for = 'MERGE')`,
+		name, walletID).Scan(&demanded)
 	if err != nil {
 		return false, fmt.Errorf("whether a payment of wallet %s waits for a merge: %w", walletID, err)
 	}
@@ -84,22 +89,31 @@ func chooseSmallOutputs(m chain.Consolidator, small []chain.Output, total money.
 		}
 	}
 	if len(small) < countMin {
-		return nil, &notConsolidatedError{fmt.Sprintf("there are %d small coins to merge that payments can do without, and it is worth it from %d on", len(small), countMin)}
+		return nil, &notConsolidatedError{fmt.Sprintf(
+			"there are %d small coins to merge that payments can do without, and it is worth it from %d on", len(small),
+			countMin,
+		)}
 	}
 	return small, nil
 }
 
 // selectConsolidation locks the outputs of a consolidation and returns its slot key and its cost.
-func (d *Worker) selectConsolidation(ctx context.Context, tx pg.Tx, o Order, native int, change chain.Address, price chain.Fees) (string, chain.Fees, error) {
+func (d *Worker) selectConsolidation(
+	ctx context.Context, tx pg.Tx, o Order, native int, change chain.Address, price chain.Fees,
+) (string, chain.Fees, error) {
 	if change != o.To {
-		return "", chain.Fees{}, fmt.Errorf("the wallet of merge %s for change is %s, and it was placed for %s", o.ID, change, o.To)
+		return "", chain.Fees{}, fmt.Errorf(
+			"the wallet of merge %s for change is %s, and it was placed for %s", o.ID, change, o.To,
+		)
 	}
 	if demanded, err := ConsolidationDemanded(ctx, tx, o.Chain, o.WalletID); err != nil {
 		return "", chain.Fees{}, err
 	} else if demanded {
 		amountAbove, _ := d.chain.Consolidator.ConsolidationRange(price)
 		_, countMax := d.chain.Consolidator.InputCounts()
-		outputs, err := coin.LockUnreached(ctx, tx, o.Chain, o.OrgID, native, reachableOutputs(d.chain.Consolidator), amountAbove, countMax)
+		outputs, err := coin.LockUnreached(
+			ctx, tx, o.Chain, o.OrgID, native, reachableOutputs(d.chain.Consolidator), amountAbove, countMax,
+		)
 		if err != nil {
 			return "", chain.Fees{}, err
 		}
@@ -131,7 +145,9 @@ func (d *Worker) selectConsolidation(ctx context.Context, tx pg.Tx, o Order, nat
 }
 
 // buildConsolidation returns the slot key of a consolidation and its cost.
-func (d *Worker) buildConsolidation(outputs []chain.Output, change chain.Address, price chain.Fees) (string, chain.Fees, error) {
+func (d *Worker) buildConsolidation(
+	outputs []chain.Output, change chain.Address, price chain.Fees,
+) (string, chain.Fees, error) {
 	slotKey, fees, err := d.chain.Consolidator.Consolidate(outputs, change, price)
 	if err != nil {
 		return "", fees, &notConsolidatedError{err.Error()}
@@ -178,7 +194,8 @@ func (d *Worker) refuseConsolidation(ctx context.Context, o Order, cause error) 
 func (d *Worker) delaysPayments(ctx context.Context, s slot) (delayed bool, err error) {
 	err = d.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		return tx.QueryRow(ctx, `
-			SELECT EXISTS (SELECT FROM dispatch_orders WHERE chain = $1 AND wallet_id = $2 AND status = 'QUEUED' AND waiting_for IN ('COINS', 'MERGE'))`, s.Chain, s.WalletID).Scan(&delayed)
+			SELECT EXISTS (SELECT FROM dispatch_orders WHERE chain = $1 AND wallet_id = $2 AND status = 'QUEUED' AND waiting_for IN ('COINS', 'MERGE'))`,
+			s.Chain, s.WalletID).Scan(&delayed)
 	})
 	if err != nil {
 		return false, fmt.Errorf("whom merge %s holds up: %w", s.ID, err)

@@ -41,7 +41,11 @@ func (d *Worker) loadOrderSlot(ctx context.Context, orderID string) (o Order, s 
 		if o.Chain != d.chain.Name {
 			return fmt.Errorf("order %s is on %s, and this is the desk of %s", orderID, o.Chain, d.chain.Name)
 		}
-		slots, err := querySlots(ctx, tx, selectSlots+` WHERE o.order_id = (SELECT coalesce(r.rides_id, r.order_id) FROM dispatch_orders r WHERE r.order_id = $1)`, orderID)
+		slots, err := querySlots(
+			ctx, tx,
+			selectSlots+` WHERE o.order_id = (SELECT coalesce(r.rides_id, r.order_id) FROM dispatch_orders r WHERE r.order_id = $1)`,
+			orderID,
+		)
 		if err != nil {
 			return err
 		}
@@ -64,9 +68,16 @@ func (d *Worker) loadOrderSlot(ctx context.Context, orderID string) (o Order, s 
 func (s slot) refuseEnded(o Order) error {
 	switch o.Status {
 	case Paid:
-		return fault.New(fault.Conflict, fault.InvalidState, "Order %s is PAID: its payment is final on the chain and cannot be changed. Nothing was done.", o.ID)
+		return fault.New(
+			fault.Conflict, fault.InvalidState,
+			"Order %s is PAID: its payment is final on the chain and cannot be changed. Nothing was done.", o.ID,
+		)
 	case Failed:
-		return fault.New(fault.Conflict, fault.InvalidState, "Order %s is FAILED: its slot is used, nobody was paid, and its amount was given back. Nothing was done.", o.ID)
+		return fault.New(
+			fault.Conflict, fault.InvalidState,
+			"Order %s is FAILED: its slot is used, nobody was paid, and its amount was given back. Nothing was done.",
+			o.ID,
+		)
 	case Stuck:
 		return fault.New(fault.Conflict, fault.InvalidState,
 			"Order %s is STUCK: its transaction is final, so it cannot be replaced. Nothing was done and its amount is still held. `coffer dispatch resolve %s` looks on the chain for what it did.", o.ID, o.ID)
@@ -86,7 +97,8 @@ func (s slot) refuseReplacement() error {
 	}
 	return fault.New(fault.Conflict, fault.InvalidState,
 		"Order %s makes a place of its wallet on the chain: it has no fee to raise, and nothing can take its slot instead. Nothing was done. "+
-			"What is out is good for some minutes; when it was not mined by then the service makes another by itself.", s.ID)
+			"What is out is good for some minutes; when it was not mined by then the service makes another by itself.",
+		s.ID)
 }
 
 // explainFailure turns the reason why no transaction could be added to an order's slot into a
@@ -104,7 +116,8 @@ func (s slot) explainFailure(o Order, err error) error {
 	case errors.Is(err, errFeeCapped):
 		return fault.New(fault.Unprocessable, fault.InvalidState,
 			"The fee of order %s is %v a gas and may not be raised further: fee_cap of its chain, or the maxNetworkFee of its request, forbids it. Nothing was done; what is out stays out and can still be mined. "+
-				"Wait for the fees of the chain to fall, or raise fee_cap, and feeMax of the signer's policy with it.", o.ID, s.newestAttempt().Fees.FeeCap)
+				"Wait for the fees of the chain to fall, or raise fee_cap, and feeMax of the signer's policy with it.",
+			o.ID, s.newestAttempt().Fees.FeeCap)
 	case errors.Is(err, wallet.ErrInsufficient):
 		return fault.New(fault.Unprocessable, fault.InsufficientBalance,
 			"The wallet of order %s lacks the gas for a dearer transaction. Nothing was done; what is out stays out and can still be mined. "+
@@ -134,7 +147,9 @@ func (d *Worker) BumpFee(ctx context.Context, orderID string, actor audit.Actor)
 		return chain.Fees{}, fault.New(fault.Conflict, fault.InvalidState,
 			"The newest transaction of order %s is not signed yet, so there is nothing to replace. Nothing was done. `coffer dispatch show %s` says what it waits for.", o.ID, o.ID)
 	}
-	if err := d.addReplacement(ctx, payer, s, s.newestAttempt().Act, replacementRequest{reason: reasonOperator, actor: actor}); err != nil {
+	if err := d.addReplacement(ctx, payer, s, s.newestAttempt().Act, replacementRequest{
+		reason: reasonOperator, actor: actor,
+	}); err != nil {
 		return chain.Fees{}, s.explainFailure(o, err)
 	}
 	if _, s, _, err = d.loadOrderSlot(ctx, orderID); err != nil {
@@ -263,21 +278,31 @@ func (d *Worker) recallOrder(ctx context.Context, orderID string, actor audit.Ac
 //   - Anything else: the order stays stuck.
 //
 // Errors: faults NOT_FOUND, INVALID_STATE, UNAVAILABLE.
-func (d *Worker) ResolveStuck(ctx context.Context, orderID string, actor audit.Actor, acceptShort bool) (Status, error) {
+func (d *Worker) ResolveStuck(
+	ctx context.Context, orderID string, actor audit.Actor, acceptShort bool,
+) (Status, error) {
 	o, s, payer, err := d.loadOrderSlot(ctx, orderID)
 	if err != nil {
 		return "", err
 	}
 	if o.Status != Stuck {
-		return "", fault.New(fault.Conflict, fault.InvalidState, "Order %s is %s. Only a STUCK order is resolved; nothing was done.", o.ID, o.Status)
+		return "", fault.New(
+			fault.Conflict, fault.InvalidState, "Order %s is %s. Only a STUCK order is resolved; nothing was done.",
+			o.ID, o.Status,
+		)
 	}
 	refuse := func(format string, args ...any) error {
 		return fault.New(fault.Unprocessable, fault.InvalidState,
-			"Order %s stays STUCK, its amount stays held, and nothing was booked: %s", o.ID, fmt.Sprintf(format, args...))
+			"Order %s stays STUCK, its amount stays held, and nothing was booked: %s", o.ID,
+			fmt.Sprintf(format, args...))
 	}
 	outcome, err := d.chain.Sender.Outcome(ctx, s.signedHashes(), s.chainPayments(payer.Address)...)
 	if err != nil {
-		return "", fault.New(fault.Unavailable, fault.CodeUnavailable, "Order %s stays STUCK and nothing was booked: the providers do not answer for its transaction (%v). Try again.", o.ID, err)
+		return "", fault.New(
+			fault.Unavailable, fault.CodeUnavailable,
+			"Order %s stays STUCK and nothing was booked: the providers do not answer for its transaction (%v). Try again.",
+			o.ID, err,
+		)
 	}
 	if outcome == nil {
 		return "", refuse("the providers show none of its transactions in a block. Find out why before anything else.")
@@ -285,18 +310,26 @@ func (d *Worker) ResolveStuck(ctx context.Context, orderID string, actor audit.A
 	block := outcome.Block
 	var proof int64
 	err = d.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-		return tx.QueryRow(ctx, `SELECT proof_id, parent FROM finality_live WHERE chain = $1 AND height = $2 AND hash = $3`,
+		return tx.QueryRow(ctx,
+			`SELECT proof_id, parent FROM finality_live WHERE chain = $1 AND height = $2 AND hash = $3`,
 			d.chain.Name, block.Height, block.Hash).Scan(&proof, &block.Parent)
 	})
 	if errors.Is(err, pgx.ErrNoRows) {
-		return "", refuse("block %d, which has its transaction %s, is not proven final. Wait for the walk of the chain, or decide about its broken finality first.", block.Height, outcome.Tx)
+		return "", refuse(
+			"block %d, which has its transaction %s, is not proven final. Wait for the walk of the chain, or decide about its broken finality first.",
+			block.Height, outcome.Tx,
+		)
 	}
 	if err != nil {
 		return "", fmt.Errorf("read the proof of order %s: %w", o.ID, err)
 	}
 	left, arrived, err := d.measureEffects(ctx, outcome.Tx, block, o.chainPayment(payer.Address))
 	if err != nil {
-		return "", fault.New(fault.Unavailable, fault.CodeUnavailable, "Order %s stays STUCK and nothing was booked: its block %d cannot be weighed (%v). A provider that keeps old state is needed.", o.ID, block.Height, err)
+		return "", fault.New(
+			fault.Unavailable, fault.CodeUnavailable,
+			"Order %s stays STUCK and nothing was booked: its block %d cannot be weighed (%v). A provider that keeps old state is needed.",
+			o.ID, block.Height, err,
+		)
 	}
 	// What the transaction should take from this wallet and bring this payee, for all orders of the
 	// slot.
@@ -316,7 +349,10 @@ func (d *Worker) ResolveStuck(ctx context.Context, orderID string, actor audit.A
 	if err != nil {
 		return "", fmt.Errorf("fee of order %s: %w", o.ID, err)
 	}
-	e := End{Cancelled: s.findAttempt(outcome.Tx).Act == signer.Cancel, Hash: outcome.Tx, Fee: fee, Rent: s.payeeRent(*outcome), ProofID: proof, Block: block, Replaced: s.otherHashes(outcome.Tx)}
+	e := End{
+		Cancelled: s.findAttempt(outcome.Tx).Act == signer.Cancel, Hash: outcome.Tx, Fee: fee,
+		Rent: s.payeeRent(*outcome), ProofID: proof, Block: block, Replaced: s.otherHashes(outcome.Tx),
+	}
 	switch isWhole := left.Cmp(debited) == 0; {
 	case isWhole && arrived.Cmp(credited) == 0:
 		e.Paid = true
@@ -324,9 +360,15 @@ func (d *Worker) ResolveStuck(ctx context.Context, orderID string, actor audit.A
 	case isWhole && o.Purpose == signer.Payment && acceptShort:
 		e.Paid = true
 	case isWhole && o.Purpose == signer.Payment:
-		return "", refuse("all %v left the wallet, and the payee got %v. Settle the difference with the organization; the same with --short then books the payment as paid.", debited, arrived)
+		return "", refuse(
+			"all %v left the wallet, and the payee got %v. Settle the difference with the organization; the same with --short then books the payment as paid.",
+			debited, arrived,
+		)
 	default:
-		return "", refuse("its transaction took %v from the wallet and brought the payee %v, and the order is for %v. No end of it would leave the books right; find out why, and --as paid or --as unpaid ends it as you find it.", left, arrived, o.Amount)
+		return "", refuse(
+			"its transaction took %v from the wallet and brought the payee %v, and the order is for %v. No end of it would leave the books right; find out why, and --as paid or --as unpaid ends it as you find it.",
+			left, arrived, o.Amount,
+		)
 	}
 	err = d.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		if broken, err := finality.LockShared(ctx, tx, s.Chain); err != nil {
@@ -342,7 +384,9 @@ func (d *Worker) ResolveStuck(ctx context.Context, orderID string, actor audit.A
 		if err := d.finishOrders(ctx, tx, orderEnd{o, e}); err != nil {
 			return err
 		}
-		return recordAuditBy(ctx, tx, actor, o, "resolved", map[string]any{"paid": e.Paid, "left": left.String(), "arrived": arrived.String(), "short": acceptShort})
+		return recordAuditBy(ctx, tx, actor, o, "resolved", map[string]any{
+			"paid": e.Paid, "left": left.String(), "arrived": arrived.String(), "short": acceptShort,
+		})
 	})
 	if err != nil {
 		return "", s.explainFailure(o, err)
@@ -355,7 +399,9 @@ func (d *Worker) ResolveStuck(ctx context.Context, orderID string, actor audit.A
 
 // measureEffects returns what a transaction took from the payer and brought the payee. It compares
 // their balances before and after its final block and subtracts what else moved in that block.
-func (d *Worker) measureEffects(ctx context.Context, hash chain.TxHash, block chain.Block, p chain.Payment) (left, arrived *big.Int, err error) {
+func (d *Worker) measureEffects(
+	ctx context.Context, hash chain.TxHash, block chain.Block, p chain.Payment,
+) (left, arrived *big.Int, err error) {
 	c, err := d.chain.Reader.Final(ctx, block.Height)
 	if err != nil {
 		return nil, nil, err

@@ -49,7 +49,9 @@ func (b *testEnv) wantFault(what string, err error, code fault.Code, words ...st
 
 func (b *testEnv) wantAudit(action, actor string, want int) {
 	b.Helper()
-	if n := b.queryCount(`SELECT count(*) FROM audit_log WHERE action = $1 AND actor_kind = $2`, action, actor); n != want {
+	if n := b.queryCount(
+		`SELECT count(*) FROM audit_log WHERE action = $1 AND actor_kind = $2`, action, actor,
+	); n != want {
 		b.Errorf("got %d rows of %s by %s, want %d", n, action, actor, want)
 	}
 }
@@ -174,7 +176,8 @@ func TestAStuckOrderEndsByTheBalancesOfItsBlock(t *testing.T) {
 			on := b.chain.ToChain()
 			reader := &skewedReader{Reader: on.Reader, payer: b.treasury.Address, kept: c.kept, missing: c.missing}
 			on.Sender, on.Reader = silentToken{on.Sender}, reader
-			b.worker = dispatch.New(b.db, on, b.signer, mirror.RecordEntry, map[signer.Purpose]dispatch.Listener{signer.Payment: b.feature},
+			b.worker = dispatch.New(b.db, on, b.signer, mirror.RecordEntry,
+				map[signer.Purpose]dispatch.Listener{signer.Payment: b.feature},
 				dispatch.Config{}, slog.New(slog.DiscardHandler))
 			to := sim.Address("customer")
 			b.submitOrder(b.newOrder("wd_0", to, 50)) // moves the same token in the same block
@@ -189,7 +192,9 @@ func TestAStuckOrderEndsByTheBalancesOfItsBlock(t *testing.T) {
 			b.wantStatus("wd_1", dispatch.Stuck)
 			_, err = b.worker.BumpFee(b.ctx, "wd_1", operatorActor)
 			b.wantFault("a bump", err, fault.InvalidState, "STUCK", "resolve")
-			reader.height = uint64(b.queryCount(`SELECT p.height FROM dispatch_orders JOIN finality_proofs p USING (proof_id) WHERE order_id = 'wd_1'`))
+			reader.height = uint64(b.queryCount(
+				`SELECT p.height FROM dispatch_orders JOIN finality_proofs p USING (proof_id) WHERE order_id = 'wd_1'`,
+			))
 
 			b.chain.Provider(0).Prune(true)
 			_, err = b.worker.ResolveStuck(b.ctx, "wd_1", operatorActor, c.short)
@@ -205,12 +210,16 @@ func TestAStuckOrderEndsByTheBalancesOfItsBlock(t *testing.T) {
 				t.Fatalf("got %v %v, want %v", got, err, c.want)
 			}
 			f := b.funds(b.treasury, usdc)
-			want := map[dispatch.Status][2]uint64{dispatch.Paid: {50, 400}, dispatch.Failed: {50, 0}, dispatch.Stuck: {450, 0}}[c.want]
+			want := map[dispatch.Status][2]uint64{
+				dispatch.Paid: {50, 400}, dispatch.Failed: {50, 0}, dispatch.Stuck: {450, 0},
+			}[c.want]
 			if f.Reserved != money.Units(want[0]) || f.Swept != money.Units(want[1]) {
 				t.Errorf("got %v reserved and %v gone, want %v", f.Reserved, f.Swept, want)
 			}
 			fees := map[bool]int{true: 0, false: 2}[c.want == dispatch.Stuck]
-			if n := b.queryCount(`SELECT count(*) FROM ledger_transfers WHERE cause_kind = 'NETWORK_FEE' AND cause_id = 'wd_1'`); n != fees {
+			if n := b.queryCount(
+				`SELECT count(*) FROM ledger_transfers WHERE cause_kind = 'NETWORK_FEE' AND cause_id = 'wd_1'`,
+			); n != fees {
 				t.Errorf("got %d postings of the fee, want %d", n, fees)
 			}
 			b.wantAudit("order.resolved", "OPERATOR", map[bool]int{true: 0, false: 1}[c.want == dispatch.Stuck])
@@ -247,7 +256,10 @@ func TestTheListSaysWhatEachOrderWaitsFor(t *testing.T) {
 	}
 	got, more := list(10)
 	want := []struct{ id, waits string }{
-		{"wd_1", "a final block"}, {"wd_2", "a provider that takes it: the node is busy"}, {"wd_3", "a signature"}, {"wd_4", "funds on its wallet"},
+		{"wd_1", "a final block"},
+		{"wd_2", "a provider that takes it: the node is busy"},
+		{"wd_3", "a signature"},
+		{"wd_4", "funds on its wallet"},
 	}
 	if more || len(got) != len(want) {
 		t.Fatalf("got %d orders and more %v, want %d", len(got), more, len(want))
@@ -257,7 +269,8 @@ func TestTheListSaysWhatEachOrderWaitsFor(t *testing.T) {
 		if s.ID != w.id || !strings.HasPrefix(s.DescribeWait(), w.waits) {
 			t.Errorf("got %s waiting for %q, want %s for %q", s.ID, s.DescribeWait(), w.id, w.waits)
 		}
-		if slotted := i < 3; (s.ChainSlot != nil) != slotted || slotted && (*s.ChainSlot != chain.Slot{Nonce: uint64(i)} || len(s.Transactions) != 1) {
+		if slotted := i < 3; (s.ChainSlot != nil) != slotted || slotted &&
+			(*s.ChainSlot != chain.Slot{Nonce: uint64(i)} || len(s.Transactions) != 1) {
 			t.Errorf("%s: got nonce %v and %d transactions, want nonce %d", s.ID, s.ChainSlot, len(s.Transactions), i)
 		}
 		if signed := i < 2; (s.Hash != "") != signed {
@@ -267,7 +280,9 @@ func TestTheListSaysWhatEachOrderWaitsFor(t *testing.T) {
 	if got, more := list(2); !more || len(got) != 2 {
 		t.Errorf("got %d and more %v, want 2 and that there are more", len(got), more)
 	}
-	err := b.db.ReadSystem(b.ctx, func(ctx context.Context, tx pg.Tx) error { _, err := dispatch.LoadView(ctx, tx, "wd_9"); return err })
+	err := b.db.ReadSystem(
+		b.ctx, func(ctx context.Context, tx pg.Tx) error { _, err := dispatch.LoadView(ctx, tx, "wd_9"); return err },
+	)
 	b.wantFault("an unknown order", err, fault.CodeNotFound)
 }
 
@@ -303,7 +318,9 @@ func TestAPersonEndsAnOrderWhateverItWaitsFor(t *testing.T) {
 			if got, want := strings.Join(b.feature.lines, "; "), "withdrawn wd_1 by op; voided wd_1"; got != want {
 				t.Errorf("the feature heard %q, want %q", got, want)
 			}
-			if n := b.queryCount(`SELECT count(*) FROM ledger_transfers WHERE cause_kind = 'WITHDRAWAL_END' AND cause_id = 'wd_1'`); n != 1 {
+			if n := b.queryCount(
+				`SELECT count(*) FROM ledger_transfers WHERE cause_kind = 'WITHDRAWAL_END' AND cause_id = 'wd_1'`,
+			); n != 1 {
 				t.Errorf("got %d releases, want one", n)
 			}
 			b.wantAudit("order.withdrawn", "OPERATOR", 1)
@@ -357,8 +374,12 @@ func TestAnOrderThatIsNotVoidYetIsEndedByAskingAgain(t *testing.T) {
 	for range 2 {
 		_, err := b.worker.CancelOrder(b.ctx, "wd_1", operatorActor)
 		b.wantFault("a signer that is silent", err, fault.CodeUnavailable)
-		if s := b.loadView("wd_1"); s.Status != dispatch.Recalled || !s.VoidPending || !strings.Contains(s.DescribeWait(), "held") {
-			t.Errorf("got %s, open %v, waiting for %q, want it withdrawn and held", s.Status, s.VoidPending, s.DescribeWait())
+		if s := b.loadView("wd_1"); s.Status != dispatch.Recalled || !s.VoidPending ||
+			!strings.Contains(s.DescribeWait(), "held") {
+			t.Errorf(
+				"got %s, open %v, waiting for %q, want it withdrawn and held", s.Status, s.VoidPending,
+				s.DescribeWait(),
+			)
 		}
 		b.inSystem(func(ctx context.Context, tx pg.Tx) error {
 			open, _, err := dispatch.ListOpen(ctx, tx, 10)
@@ -381,7 +402,9 @@ func TestAnOrderThatIsNotVoidYetIsEndedByAskingAgain(t *testing.T) {
 	if got, want := strings.Join(b.feature.lines, "; "), "withdrawn wd_1 by op; voided wd_1"; got != want {
 		t.Errorf("the feature heard %q, want %q", got, want)
 	}
-	if n := b.queryCount(`SELECT count(*) FROM ledger_transfers WHERE cause_kind = 'WITHDRAWAL_END' AND cause_id = 'wd_1'`); n != 1 {
+	if n := b.queryCount(
+		`SELECT count(*) FROM ledger_transfers WHERE cause_kind = 'WITHDRAWAL_END' AND cause_id = 'wd_1'`,
+	); n != 1 {
 		t.Errorf("got %d releases, want one", n)
 	}
 	b.wantAudit("order.withdrawn", "OPERATOR", 1)

@@ -103,7 +103,8 @@ const (
 // WaitReasons lists every wait reason of a queued order. A person can end the order in each of
 // them.
 var WaitReasons = []WaitReason{
-	WaitNone, WaitFunds, WaitGas, WaitFreeze, WaitSimulation, WaitProviders, WaitSlot, WaitSigner, WaitOutputs, WaitConsolidation,
+	WaitNone, WaitFunds, WaitGas, WaitFreeze, WaitSimulation, WaitProviders, WaitSlot, WaitSigner, WaitOutputs,
+	WaitConsolidation,
 }
 
 // PayeeRefused is the code of a refusal that does not come from the signer: at present, the chain
@@ -240,7 +241,8 @@ func Submit(ctx context.Context, tx pg.Tx, o Order) error {
 		  AND dispatch_orders.to_address = excluded.to_address AND dispatch_orders.fee_deducted = excluded.fee_deducted
 		  AND dispatch_orders.fee_max IS NOT DISTINCT FROM excluded.fee_max`,
 		o.ID, o.OrgID, o.Purpose, o.Chain, o.WalletID, o.ToWalletID, o.To,
-		o.MintID, o.Contract, o.Amount, o.CustomerID, o.KeyHash, tx.Now, o.FeeMax, o.FeeDeducted, o.Grant, o.Product, o.WhitelistedID, o.FromWalletID)
+		o.MintID, o.Contract, o.Amount, o.CustomerID, o.KeyHash, tx.Now, o.FeeMax, o.FeeDeducted, o.Grant, o.Product,
+		o.WhitelistedID, o.FromWalletID)
 	if err != nil {
 		return fmt.Errorf("place order %s: %w", o.ID, err)
 	}
@@ -298,7 +300,9 @@ type UnderfundedOrder struct {
 
 // ListUnderfunded returns the queued orders of a chain that wait for funds or gas, oldest first. A
 // sweep on demand or a gas top-up has to bring the missing amount.
-func ListUnderfunded(ctx context.Context, tx pg.Tx, name chain.Name, reason WaitReason, limit int) ([]UnderfundedOrder, error) {
+func ListUnderfunded(
+	ctx context.Context, tx pg.Tx, name chain.Name, reason WaitReason, limit int,
+) ([]UnderfundedOrder, error) {
 	rows, err := tx.Query(ctx, selectOrders+`, short_by FROM dispatch_orders
 		WHERE chain = $1 AND status = 'QUEUED' AND waiting_for = $2 AND short_by > 0
 		ORDER BY created_at, order_id LIMIT $3`, name, reason, limit)
@@ -333,11 +337,13 @@ func IsUnderfunded(ctx context.Context, tx pg.Tx, orderID string, reason WaitRea
 // either noted it before, or sees what arrived.
 func FundsArrived(ctx context.Context, tx pg.Tx, walletID string, name chain.Name, reason WaitReason) error {
 	_, err := tx.Exec(ctx, `
-		SELECT FROM dispatch_orders WHERE wallet_id = $1 AND chain = $2 AND status = 'QUEUED' ORDER BY order_id FOR UPDATE`, walletID, name)
+		SELECT FROM dispatch_orders WHERE wallet_id = $1 AND chain = $2 AND status = 'QUEUED' ORDER BY order_id FOR UPDATE`,
+		walletID, name)
 	if err == nil {
 		_, err = tx.Exec(ctx, `
 			UPDATE dispatch_orders SET waiting_for = NULL, short_by = NULL, attempt_after = $4
-			WHERE wallet_id = $1 AND chain = $2 AND status = 'QUEUED' AND waiting_for = $3`, walletID, name, reason, tx.Now)
+			WHERE wallet_id = $1 AND chain = $2 AND status = 'QUEUED' AND waiting_for = $3`,
+			walletID, name, reason, tx.Now)
 	}
 	if err != nil {
 		return fmt.Errorf("have the orders of wallet %s looked at again: %w", walletID, err)
@@ -351,8 +357,10 @@ const selectOrders = `SELECT order_id, org_id, purpose, chain, wallet_id, coales
 
 func (o *Order) scanTargets() []any {
 	return []any{
-		&o.ID, &o.OrgID, &o.Purpose, &o.Chain, &o.WalletID, &o.FromWalletID, &o.fromAddress, &o.ToWalletID, &o.To, &o.MintID,
-		&o.Contract, &o.Amount, &o.CustomerID, &o.Product, &o.WhitelistedID, &o.KeyHash, &o.FeeMax, &o.FeeDeducted, &o.Grant, &o.Status, &o.WaitingFor, &o.CreatedAt, &o.TxLeadID,
+		&o.ID, &o.OrgID, &o.Purpose, &o.Chain, &o.WalletID, &o.FromWalletID, &o.fromAddress, &o.ToWalletID, &o.To,
+		&o.MintID,
+		&o.Contract, &o.Amount, &o.CustomerID, &o.Product, &o.WhitelistedID, &o.KeyHash, &o.FeeMax, &o.FeeDeducted,
+		&o.Grant, &o.Status, &o.WaitingFor, &o.CreatedAt, &o.TxLeadID,
 	}
 }
 
@@ -375,11 +383,15 @@ func lockOrder(ctx context.Context, tx pg.Tx, orderID string) (Order, error) {
 	return o, nil
 }
 
-// exceedsFeeMax tells whether a transaction that may cost this is above the order's own limit.
+// exceedsFeeMax reports whether a cost is above the order's own limit.
 func (o Order) exceedsFeeMax(cost money.Amount) bool { return o.FeeMax != nil && o.FeeMax.Less(cost) }
 
 func (o Order) chainPayment(account chain.Address) chain.Payment {
-	p := chain.Payment{From: account, To: o.To, Contract: o.Contract, Amount: o.Amount, CreatesNonceAccount: o.Purpose == signer.CreateNonceAccount, ClosesTokenAccount: o.Purpose == signer.CloseTokenAccount}
+	p := chain.Payment{
+		From: account, To: o.To, Contract: o.Contract, Amount: o.Amount,
+		CreatesNonceAccount: o.Purpose == signer.CreateNonceAccount,
+		ClosesTokenAccount:  o.Purpose == signer.CloseTokenAccount,
+	}
 	if o.FromWalletID != "" {
 		p.From, p.Payer = o.fromAddress, account
 	}
@@ -391,7 +403,9 @@ func recordAudit(ctx context.Context, tx pg.Tx, o Order, verb string, detail map
 	return recordAuditBy(ctx, tx, systemActor, o, verb, detail)
 }
 
-func recordAuditBy(ctx context.Context, tx pg.Tx, actor audit.Actor, o Order, verb string, detail map[string]any) error {
+func recordAuditBy(
+	ctx context.Context, tx pg.Tx, actor audit.Actor, o Order, verb string, detail map[string]any,
+) error {
 	return audit.Record(ctx, tx, audit.Entry{
 		OrgID: o.OrgID, Actor: actor, Action: "order." + verb, ResourceKind: "order", ResourceID: o.ID, Detail: detail,
 	})

@@ -20,7 +20,8 @@ import (
 // expired. An expired transaction is in no block and never will be, and neither will any before it.
 func (d *Worker) followExpiring(ctx context.Context, payer wallet.Wallet, s slot) (busy bool, err error) {
 	last := s.newestAttempt()
-	if d.chain.NonceAccounts != nil && !s.FundsPending && last.Raw != nil && last.SentAt != nil && d.db.Clock()().Sub(last.CreatedAt) >= d.conf.BumpAfter {
+	if d.chain.NonceAccounts != nil && !s.FundsPending && last.Raw != nil && last.SentAt != nil &&
+		d.db.Clock()().Sub(last.CreatedAt) >= d.conf.BumpAfter {
 		if last.Fees.LastValidBlock == 0 {
 			return true, d.setExpiry(ctx, payer, s)
 		}
@@ -41,12 +42,19 @@ func (d *Worker) followExpiring(ctx context.Context, payer wallet.Wallet, s slot
 func (d *Worker) recreate(ctx context.Context, payer wallet.Wallet, s slot) (bool, error) {
 	fees, err := d.chain.Sender.Quote(ctx, s.chainPayment(payer.Address))
 	if err != nil {
-		d.raiseAlarm(ctx, s.ID, "a place cannot be made again as things stand", "order", s.ID, "wallet", payer.ID, "why", err.Error())
+		d.raiseAlarm(
+			ctx, s.ID, "a place cannot be made again as things stand", "order", s.ID, "wallet", payer.ID,
+			"why", err.Error(),
+		)
 		return false, d.noteError(ctx, s, err.Error())
 	}
-	err = d.commitAttempt(ctx, payer, s, signer.Pay, fees, replacementRequest{reason: reasonExpired, actor: systemActor})
+	err = d.commitAttempt(ctx, payer, s, signer.Pay, fees, replacementRequest{
+		reason: reasonExpired, actor: systemActor,
+	})
 	if errors.Is(err, wallet.ErrInsufficient) {
-		d.raiseAlarm(ctx, s.ID, "a place cannot be made again: its wallet lacks the gas", "order", s.ID, "wallet", payer.ID)
+		d.raiseAlarm(
+			ctx, s.ID, "a place cannot be made again: its wallet lacks the gas", "order", s.ID, "wallet", payer.ID,
+		)
 		return false, d.noteError(ctx, s, "its wallet lacks the gas to make the place again")
 	}
 	return err == nil, err
@@ -61,7 +69,10 @@ func (d *Worker) setExpiry(ctx context.Context, payer wallet.Wallet, s slot) err
 		return d.noteError(ctx, s, err.Error())
 	}
 	return d.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-		_, err := tx.Exec(ctx, `UPDATE dispatch_attempts SET good_until = $2 WHERE order_id = $1 AND good_until IS NULL`, s.ID, int64(fees.LastValidBlock))
+		_, err := tx.Exec(
+			ctx, `UPDATE dispatch_attempts SET good_until = $2 WHERE order_id = $1 AND good_until IS NULL`, s.ID,
+			int64(fees.LastValidBlock),
+		)
 		if err != nil {
 			return fmt.Errorf("date the transactions of order %s: %w", s.ID, err)
 		}

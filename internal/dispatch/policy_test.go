@@ -51,7 +51,9 @@ func (b *testEnv) newLoggingWorker() *logBuffer {
 func (b *testEnv) bringToSlot(o dispatch.Order) {
 	b.Helper()
 	down := errors.New("no answer")
-	b.newWorkerWith(&hookedSigner{Signer: b.signer, refuse: func(signer.SignRequest) error { return down }}, dispatch.Config{})
+	b.newWorkerWith(
+		&hookedSigner{Signer: b.signer, refuse: func(signer.SignRequest) error { return down }}, dispatch.Config{},
+	)
 	b.submitOrder(o)
 	for range 2 {
 		if _, err := b.worker.RunRound(b.ctx); err != nil && !errors.Is(err, down) {
@@ -82,7 +84,9 @@ func limitedPolicy(most uint64) local.ChainPolicy {
 	p := openPolicy()
 	p.Unlimited = false
 	p.FeeDayMax = money.Units(coin)
-	p.Assets = map[chain.Address]local.Limit{sim.Address("USDC"): {PaymentMax: money.Units(most), OrganizationMax: money.Units(5000), OverallMax: money.Units(5000)}}
+	p.Assets = map[chain.Address]local.Limit{sim.Address("USDC"): {
+		PaymentMax: money.Units(most), OrganizationMax: money.Units(5000), OverallMax: money.Units(5000),
+	}}
 	return p
 }
 
@@ -125,13 +129,19 @@ func TestAPaymentThatThePolicyNoLongerAllowsFillsItsSlotAndFails(t *testing.T) {
 			if want := []string{"ended wd_1 paid=false cancelled=true refused"}; !slices.Equal(b.feature.lines, want) {
 				t.Errorf("the feature heard %v, want %v", b.feature.lines, want)
 			}
-			if n := b.queryCount(`SELECT count(*) FROM dispatch_attempts WHERE order_id = 'wd_1' AND act = 'PAY' AND raw IS NULL`); n != 1 {
+			if n := b.queryCount(
+				`SELECT count(*) FROM dispatch_attempts WHERE order_id = 'wd_1' AND act = 'PAY' AND raw IS NULL`,
+			); n != 1 {
 				t.Errorf("got %d payments without a signature, want the one that was refused", n)
 			}
-			if n := b.queryCount(`SELECT count(*) FROM signer_journal WHERE convert_from(body, 'UTF8') LIKE '%"act":"CANCEL"%'`); n != 1 {
+			if n := b.queryCount(
+				`SELECT count(*) FROM signer_journal WHERE convert_from(body, 'UTF8') LIKE '%"act":"CANCEL"%'`,
+			); n != 1 {
 				t.Errorf("got %d cancels in the journal, want 1", n)
 			}
-			if n := b.queryCount(`SELECT count(*) FROM audit_log WHERE resource_id = 'wd_1' AND action = 'order.replaced' AND detail->>'why' LIKE 'signer refuses%'`); n != 1 {
+			if n := b.queryCount(
+				`SELECT count(*) FROM audit_log WHERE resource_id = 'wd_1' AND action = 'order.replaced' AND detail->>'why' LIKE 'signer refuses%'`,
+			); n != 1 {
 				t.Errorf("got %d audit rows with the signer's words, want 1", n)
 			}
 			if said := b.lastError("wd_1"); !strings.Contains(said, "signer refuses") {
@@ -232,8 +242,12 @@ func TestTheFeesOfADayHoldPaymentsUpAndFailNone(t *testing.T) {
 		b.clock.advance(time.Minute)
 	}
 	b.wantStatus("wd_2", dispatch.Slotted)
-	if n := b.queryCount(`SELECT count(*) FROM dispatch_attempts WHERE order_id = 'wd_2'`); n != 1 || !strings.Contains(b.lastError("wd_2"), signer.FeeLimit) {
-		t.Errorf("got %d transactions and %q, want the payment alone, waiting for %s", n, b.lastError("wd_2"), signer.FeeLimit)
+	if n := b.queryCount(`SELECT count(*) FROM dispatch_attempts WHERE order_id = 'wd_2'`); n != 1 ||
+		!strings.Contains(b.lastError("wd_2"), signer.FeeLimit) {
+		t.Errorf(
+			"got %d transactions and %q, want the payment alone, waiting for %s", n, b.lastError("wd_2"),
+			signer.FeeLimit,
+		)
 	}
 	b.mineAndProve(6)
 	b.clock.advance(24 * time.Hour)
@@ -257,13 +271,15 @@ func TestASlotThatTheJournalGaveToAnotherFreezesEverything(t *testing.T) {
 	b.fundWallet(b.treasury, coin, 1000)
 	to := sim.Address("customer")
 	lost := signer.Intent{
-		ID: "wd_lost", Purpose: signer.Payment, Chain: chain.Ethereum, From: b.treasury.Ref(), To: to, Contract: b.token, Amount: money.Units(7),
+		ID: "wd_lost", Purpose: signer.Payment, Chain: chain.Ethereum, From: b.treasury.Ref(), To: to,
+		Contract: b.token, Amount: money.Units(7),
 		CustomerID: "ann", MintID: usdc,
 	}
 	_, err := b.signer.AdmitIntent(b.ctx, lost)
 	b.must(err)
 	_, err = b.signer.Sign(b.ctx, signer.SignRequest{
-		IntentID: lost.ID, Act: signer.Pay, Payload: signertest.IntentPayload(t, lost, b.treasury.Address, 0, signertest.UsualFees()),
+		IntentID: lost.ID, Act: signer.Pay,
+		Payload: signertest.IntentPayload(t, lost, b.treasury.Address, 0, signertest.UsualFees()),
 	})
 	b.must(err)
 	b.submitOrder(b.newOrder("wd_1", to, 400))
@@ -272,7 +288,9 @@ func TestASlotThatTheJournalGaveToAnotherFreezesEverything(t *testing.T) {
 		b.clock.advance(time.Minute)
 	}
 	b.wantStatus("wd_1", dispatch.Slotted)
-	if n := b.queryCount(`SELECT count(*) FROM freezes WHERE scope = 'ALL' AND source = 'SIGNER' AND reason LIKE '%wd_lost%signer import%'`); n != 1 {
+	if n := b.queryCount(
+		`SELECT count(*) FROM freezes WHERE scope = 'ALL' AND source = 'SIGNER' AND reason LIKE '%wd_lost%signer import%'`,
+	); n != 1 {
 		t.Errorf("got %d freezes that name the other order and what to do, want 1", n)
 	}
 	if n := len(b.chain.Mempool()); n != 0 {
@@ -319,7 +337,9 @@ func TestFeesThatSpikeAreFollowedUpToTheCapAndThenWaitedFor(t *testing.T) {
 	b.wantStatus("wd_1", dispatch.Paid)
 	b.wantReceived(to, 400)
 	b.checkBooks(b.treasury)
-	if n := b.queryCount(`SELECT count(*) FROM dispatch_attempts WHERE made_for = 'FEE'`); n != len(shown.Transactions)-1 {
+	if n := b.queryCount(
+		`SELECT count(*) FROM dispatch_attempts WHERE made_for = 'FEE'`,
+	); n != len(shown.Transactions)-1 {
 		t.Errorf("got %d replacements for their fee, want %d", n, len(shown.Transactions)-1)
 	}
 }

@@ -73,7 +73,11 @@ func (d *Worker) proveFreeSlots(ctx context.Context, payer wallet.Wallet, acct *
 		p, _ := d.cachedProof(l.Final)
 		if acct.Slots[i].Proof = p.text; p.missingReason != "" && now.Sub(p.missingSince) >= unprovenAlarmAfter {
 			accountAddress, _, _ := strings.Cut(l.Final, " ")
-			d.raiseAlarm(ctx, accountAddress, "a place of a wallet is not used, since the block that proves its value is not found", "wallet", payer.ID, "place", accountAddress, "why", p.missingReason)
+			d.raiseAlarm(
+				ctx, accountAddress,
+				"a place of a wallet is not used, since the block that proves its value is not found",
+				"wallet", payer.ID, "place", accountAddress, "why", p.missingReason,
+			)
 		}
 	}
 	return nil
@@ -132,7 +136,10 @@ func (d *Worker) findProof(ctx context.Context, payer wallet.Wallet, slotKey str
 			missingSince = now
 		}
 		retryDelay := min(max(2*p.retryDelay, d.conf.RetryAfter), d.conf.WatchEvery)
-		p = slotProof{missingReason: err.Error(), missingSince: missingSince, retryAt: now.Add(retryDelay), retryDelay: retryDelay}
+		p = slotProof{
+			missingReason: err.Error(), missingSince: missingSince, retryAt: now.Add(retryDelay),
+			retryDelay: retryDelay,
+		}
 	} else {
 		p = slotProof{text: text}
 	}
@@ -176,7 +183,10 @@ func (d *Worker) proveSlot(ctx context.Context, payer wallet.Wallet, s *slot) er
 		return err
 	}
 	if p.text == "" {
-		d.raiseAlarm(ctx, s.ID, "a slot is not proven, so nothing new is signed in it", "order", s.ID, "slot", s.ChainSlot.String(), "why", p.missingReason)
+		d.raiseAlarm(
+			ctx, s.ID, "a slot is not proven, so nothing new is signed in it", "order", s.ID,
+			"slot", s.ChainSlot.String(), "why", p.missingReason,
+		)
 		return nil
 	}
 	err = d.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {

@@ -69,7 +69,8 @@ func loadReorgedOrders(ctx context.Context, tx pg.Tx, name chain.Name, walletID 
 			q := reorgedOrder{slot: s, EndedOrder: o}
 			err := tx.QueryRow(ctx, `
 				SELECT tx_hash, fee, proof_id, attempt_after <= $2 FROM dispatch_orders
-				WHERE order_id = $1 AND order_id IN (SELECT order_id FROM dispatch_in_question WHERE chain = $3)`, o.ID, tx.Now, name).
+				WHERE order_id = $1 AND order_id IN (SELECT order_id FROM dispatch_in_question WHERE chain = $3)`,
+				o.ID, tx.Now, name).
 				Scan(&q.Hash, &q.Fee, &q.ProofID, &q.IsDue)
 			if errors.Is(err, pgx.ErrNoRows) {
 				continue // already proven again, or a person has not decided about it yet
@@ -85,7 +86,9 @@ func loadReorgedOrders(ctx context.Context, tx pg.Tx, name chain.Name, walletID 
 
 // resettleOrders takes a wallet's reorged orders a step forward, by nonce. An order that cannot be
 // sent again holds up those with later nonces.
-func (d *Worker) resettleOrders(ctx context.Context, payer wallet.Wallet, reorged []reorgedOrder) (busy bool, err error) {
+func (d *Worker) resettleOrders(
+	ctx context.Context, payer wallet.Wallet, reorged []reorgedOrder,
+) (busy bool, err error) {
 	anyDue := false
 	for _, q := range reorged {
 		anyDue = anyDue || q.IsDue
@@ -113,7 +116,9 @@ func (d *Worker) resettleOrders(ctx context.Context, payer wallet.Wallet, reorge
 
 // resettleOrder looks up what the chain now has in an order's slot. delays says that the slot is
 // empty and nothing can be sent into it.
-func (d *Worker) resettleOrder(ctx context.Context, payer wallet.Wallet, q reorgedOrder, acct chain.Account, holdBack bool) (proven, delays bool, err error) {
+func (d *Worker) resettleOrder(
+	ctx context.Context, payer wallet.Wallet, q reorgedOrder, acct chain.Account, holdBack bool,
+) (proven, delays bool, err error) {
 	payments := q.chainPayments(payer.Address)
 	outcome, err := d.chain.Sender.Outcome(ctx, q.signedHashes(), payments...)
 	if err != nil {
@@ -123,7 +128,9 @@ func (d *Worker) resettleOrder(ctx context.Context, payer wallet.Wallet, q reorg
 	switch {
 	case outcome == nil && q.Purpose == signer.CreateNonceAccount:
 		// Its transaction names a block that is too old, while the books have the account created.
-		return false, false, d.disputeOrder(ctx, payer, q, fmt.Sprintf("nothing has %v, and what made it cannot be sent again", q.ChainSlot))
+		return false, false, d.disputeOrder(
+			ctx, payer, q, fmt.Sprintf("nothing has %v, and what made it cannot be sent again", q.ChainSlot),
+		)
 	case outcome == nil && !used:
 		if err := d.noteMissing(ctx, q.slot, nil); err != nil {
 			return false, false, err
@@ -134,9 +141,13 @@ func (d *Worker) resettleOrder(ctx context.Context, payer wallet.Wallet, q reorg
 		if foreign, err := d.isForeignUse(ctx, q.slot, acct); err != nil {
 			return false, false, err
 		} else if foreign {
-			return false, false, d.disputeOrder(ctx, payer, q, fmt.Sprintf("%v is used on the chain, and by none of its transactions", q.ChainSlot))
+			return false, false, d.disputeOrder(
+				ctx, payer, q, fmt.Sprintf("%v is used on the chain, and by none of its transactions", q.ChainSlot),
+			)
 		}
-		return false, false, d.noteWaiting(ctx, q, WaitBlock, fmt.Sprintf("%v is used on the chain and its transaction is not found yet", q.ChainSlot))
+		return false, false, d.noteWaiting(
+			ctx, q, WaitBlock, fmt.Sprintf("%v is used on the chain and its transaction is not found yet", q.ChainSlot),
+		)
 	}
 	if err := d.noteMissing(ctx, q.slot, nil); err != nil {
 		return false, false, err
@@ -150,23 +161,35 @@ func (d *Worker) resettleOrder(ctx context.Context, payer wallet.Wallet, q reorg
 		return false, false, err
 	}
 	if proof == 0 {
-		return false, false, d.noteWaiting(ctx, q, WaitBlock, fmt.Sprintf("%s is in block %d, which is not proven yet", outcome.Tx, outcome.Block.Height))
+		return false, false, d.noteWaiting(
+			ctx, q, WaitBlock,
+			fmt.Sprintf("%s is in block %d, which is not proven yet", outcome.Tx, outcome.Block.Height),
+		)
 	}
 	difference, err := d.findDifference(ctx, q, payments, *outcome)
 	if errors.Is(err, chain.ErrNotYet) {
-		return false, false, d.noteWaiting(ctx, q, WaitBlock, fmt.Sprintf("%s is in block %d, and the head is behind what made that final", outcome.Tx, outcome.Block.Height))
+		return false, false, d.noteWaiting(
+			ctx, q, WaitBlock,
+			fmt.Sprintf(
+				"%s is in block %d, and the head is behind what made that final", outcome.Tx, outcome.Block.Height,
+			),
+		)
 	}
 	if err != nil {
 		return false, false, err
 	}
 	if difference != "" {
-		return false, false, d.disputeOrder(ctx, payer, q, fmt.Sprintf("in block %d %s", outcome.Block.Height, difference))
+		return false, false, d.disputeOrder(
+			ctx, payer, q, fmt.Sprintf("in block %d %s", outcome.Block.Height, difference),
+		)
 	}
 	return d.reproveOrder(ctx, q, *outcome, proof)
 }
 
 // findDifference returns how a final outcome differs from the one in the books, or "".
-func (d *Worker) findDifference(ctx context.Context, q reorgedOrder, ps []chain.Payment, outcome chain.Outcome) (string, error) {
+func (d *Worker) findDifference(
+	ctx context.Context, q reorgedOrder, ps []chain.Payment, outcome chain.Outcome,
+) (string, error) {
 	act := q.findAttempt(outcome.Tx).Act
 	switch {
 	case outcome.Tx != q.Hash:
@@ -192,7 +215,9 @@ func (d *Worker) findDifference(ctx context.Context, q reorgedOrder, ps []chain.
 
 // reproveOrder gives an ended order the proof that is live now. Its end was posted and reported
 // once; only the change of the fee is posted.
-func (d *Worker) reproveOrder(ctx context.Context, q reorgedOrder, outcome chain.Outcome, proof int64) (proven, delays bool, err error) {
+func (d *Worker) reproveOrder(
+	ctx context.Context, q reorgedOrder, outcome chain.Outcome, proof int64,
+) (proven, delays bool, err error) {
 	var fee money.Amount
 	err = d.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		// The chain's freeze, which stands until a person lifts it, does not matter: a proof on the
@@ -223,13 +248,17 @@ func (d *Worker) reproveOrder(ctx context.Context, q reorgedOrder, outcome chain
 		if err := d.postFeeChange(ctx, tx, o, q.Fee, fee, proof); err != nil {
 			return err
 		}
-		return recordAudit(ctx, tx, o, "proven_again", map[string]any{"hash": outcome.Tx, "fee": fee, "block": outcome.Block.Hash})
+		return recordAudit(ctx, tx, o, "proven_again", map[string]any{
+			"hash": outcome.Tx, "fee": fee, "block": outcome.Block.Hash,
+		})
 	})
 	switch {
 	case errors.Is(err, errLostRace):
 		return true, false, nil // another process was first
 	case errors.Is(err, wallet.ErrInsufficient), errors.Is(err, ledger.ErrOverdraft):
-		return false, false, d.noteWaiting(ctx, q, WaitGas, "it has cost more than before, and the gas for that is not there: "+err.Error())
+		return false, false, d.noteWaiting(
+			ctx, q, WaitGas, "it has cost more than before, and the gas for that is not there: "+err.Error(),
+		)
 	case err != nil:
 		return false, false, fmt.Errorf("prove it again: %w", err)
 	}
@@ -252,7 +281,9 @@ func (d *Worker) postFeeChange(ctx context.Context, tx pg.Tx, o Order, oldFee, n
 	if err != nil {
 		return err
 	}
-	if err := wallet.MoveFunds(ctx, tx, wallet.Movement{WalletID: o.WalletID, OrgID: o.OrgID, MintID: native, Part: wallet.Gas, Plus: decrease, Minus: increase}); err != nil {
+	if err := wallet.MoveFunds(ctx, tx, wallet.Movement{
+		WalletID: o.WalletID, OrgID: o.OrgID, MintID: native, Part: wallet.Gas, Plus: decrease, Minus: increase,
+	}); err != nil {
 		return err
 	}
 	var fork int
@@ -272,7 +303,9 @@ func (d *Worker) postFeeChange(ctx context.Context, tx pg.Tx, o Order, oldFee, n
 
 // resendEnded sends the same bytes that had ended an order again. Two things prevent that: a
 // freeze, even of its customer, and a simulation that ends in another way than the books.
-func (d *Worker) resendEnded(ctx context.Context, payer wallet.Wallet, q reorgedOrder, holdBack bool) (delays bool, err error) {
+func (d *Worker) resendEnded(
+	ctx context.Context, payer wallet.Wallet, q reorgedOrder, holdBack bool,
+) (delays bool, err error) {
 	attempt := q.findAttempt(q.Hash)
 	if holdBack {
 		return true, d.noteWaiting(ctx, q, WaitEarlierNonce, "an earlier nonce of its wallet is not out")
@@ -305,7 +338,9 @@ func (d *Worker) resendEnded(ctx context.Context, payer wallet.Wallet, q reorged
 			return true, d.noteWaiting(ctx, q, WaitProviders, err.Error())
 		case ended(Failed):
 			// Its amount was released. Sent now, the transaction would pay as well.
-			return true, d.noteWaiting(ctx, q, WaitSimulation, "it failed, its amount was given back, and it would pay now")
+			return true, d.noteWaiting(
+				ctx, q, WaitSimulation, "it failed, its amount was given back, and it would pay now",
+			)
 		}
 	}
 	if _, err := d.sendAttempt(ctx, q.slot, attempt); err != nil {
@@ -332,7 +367,8 @@ func (d *Worker) noteWaiting(ctx context.Context, q reorgedOrder, waitReason Wai
 	return d.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		_, err := tx.Exec(ctx, `
 			UPDATE dispatch_orders SET waiting_for = $2, last_error = $3, attempt_after = $4
-			WHERE order_id = $1 AND status IN ('PAID', 'FAILED') AND proof_id = $5`, q.EndedOrder.ID, waitReason, truncateError(detail), tx.Now.Add(delay), q.ProofID)
+			WHERE order_id = $1 AND status IN ('PAID', 'FAILED') AND proof_id = $5`,
+			q.EndedOrder.ID, waitReason, truncateError(detail), tx.Now.Add(delay), q.ProofID)
 		if err != nil {
 			return fmt.Errorf("note what it waits for: %w", err)
 		}
@@ -347,7 +383,10 @@ func (d *Worker) disputeOrder(ctx context.Context, payer wallet.Wallet, q reorge
 	if q.EndedOrder.WaitingFor == WaitOperator {
 		return d.noteWaiting(ctx, q, WaitOperator, reason)
 	}
-	d.log.Error("an order ended in another way after finality broke", "order", q.EndedOrder.ID, "wallet", payer.ID, "why", reason)
+	d.log.Error(
+		"an order ended in another way after finality broke", "order", q.EndedOrder.ID, "wallet", payer.ID,
+		"why", reason,
+	)
 	return d.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		o, err := lockOrder(ctx, tx, q.EndedOrder.ID)
 		if err != nil {
@@ -364,7 +403,8 @@ func (d *Worker) disputeOrder(ctx context.Context, payer wallet.Wallet, q reorge
 			return nil // another process was first
 		}
 		if err := freeze.Create(ctx, tx, freeze.Freeze{
-			Scope: freeze.ScopeWallet, OrgID: payer.OrgID, WalletID: payer.ID, Chain: d.chain.Name, Source: freeze.SourceDispatch,
+			Scope: freeze.ScopeWallet, OrgID: payer.OrgID, WalletID: payer.ID, Chain: d.chain.Name,
+			Source: freeze.SourceDispatch,
 			Reason: fmt.Sprintf("order %s: %s", o.ID, reason),
 		}); err != nil {
 			return err

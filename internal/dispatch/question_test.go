@@ -74,8 +74,10 @@ func (b *testEnv) mineAgain(n int) {
 		c, err := b.chain.Final(b.ctx, b.proven+1)
 		b.must(err)
 		b.inSystem(func(ctx context.Context, tx pg.Tx) error {
-			_, err := tx.Exec(ctx, `INSERT INTO finality_proofs (chain, height, hash, parent, block_time, providers, verified, created_at, fork)
-				SELECT $5, $1, $2, $3, $4, 1, 'sim', $4, coalesce(max(fork), 0) FROM finality_breaks`, c.Height, c.Hash, c.Parent, tx.Now, b.name)
+			_, err := tx.Exec(ctx,
+				`INSERT INTO finality_proofs (chain, height, hash, parent, block_time, providers, verified, created_at, fork)
+				SELECT $5, $1, $2, $3, $4, 1, 'sim', $4, coalesce(max(fork), 0) FROM finality_breaks`,
+				c.Height, c.Hash, c.Parent, tx.Now, b.name)
 			return err
 		})
 	}
@@ -100,7 +102,9 @@ func (b *testEnv) wantWaiting(id string, want dispatch.WaitReason) {
 func (b *testEnv) endHashes() (ended []chain.TxHash) {
 	b.Helper()
 	b.must(b.db.ReadSystem(b.ctx, func(ctx context.Context, tx pg.Tx) error {
-		return tx.QueryRow(ctx, `SELECT array_agg(tx_hash ORDER BY order_id) FROM dispatch_orders WHERE status IN ('PAID', 'FAILED')`).Scan(&ended)
+		return tx.QueryRow(
+			ctx, `SELECT array_agg(tx_hash ORDER BY order_id) FROM dispatch_orders WHERE status IN ('PAID', 'FAILED')`,
+		).Scan(&ended)
 	}))
 	return ended
 }
@@ -128,7 +132,9 @@ func (b *testEnv) liftFreezes() {
 // Rule WD-18.
 func TestWhatABrokenFinalityTookBackGoesOutAgainAsTheSameBytes(t *testing.T) {
 	t.Parallel()
-	for name, baseFee := range map[string]uint64{"at the same fee": 1_000_000_000, "cheaper": 500_000_000, "dearer": 1_700_000_000} {
+	for name, baseFee := range map[string]uint64{
+		"at the same fee": 1_000_000_000, "cheaper": 500_000_000, "dearer": 1_700_000_000,
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := newSettledEnv(t)
@@ -160,7 +166,8 @@ func TestWhatABrokenFinalityTookBackGoesOutAgainAsTheSameBytes(t *testing.T) {
 			b.mineAgain(6)
 			b.runRounds()
 			b.wantReorged(0)
-			if fmt.Sprint(b.feature.lines) != said && fmt.Sprint(b.feature.lines) != said[:len(said)-1]+" broadcast wd_3]" {
+			if fmt.Sprint(b.feature.lines) != said &&
+				fmt.Sprint(b.feature.lines) != said[:len(said)-1]+" broadcast wd_3]" {
 				t.Errorf("the feature heard %v, want nothing more than %s", b.feature.lines, said)
 			}
 			b.clock.advance(time.Minute)
@@ -176,7 +183,9 @@ func TestWhatABrokenFinalityTookBackGoesOutAgainAsTheSameBytes(t *testing.T) {
 			if baseFee != 1_000_000_000 {
 				want += 2 * 2
 			}
-			if n := b.queryCount(`SELECT count(*) FROM ledger_transfers WHERE cause_kind IN ('NETWORK_FEE', 'FEE_CHANGE')`); n != want {
+			if n := b.queryCount(
+				`SELECT count(*) FROM ledger_transfers WHERE cause_kind IN ('NETWORK_FEE', 'FEE_CHANGE')`,
+			); n != want {
 				t.Errorf("got %d postings of fees, want %d", n, want)
 			}
 			if n := b.queryCount(`SELECT sum(CASE a.kind WHEN 'GAS' THEN t.amount ELSE -t.amount END) - (SELECT sum(fee) FROM dispatch_orders)
@@ -199,7 +208,9 @@ func TestAPaymentOfAFrozenCustomerIsNotSentAgain(t *testing.T) {
 	b.runRounds()
 	was := b.endHashes()
 	b.reorgAway(false)
-	b.putFreeze(freeze.Freeze{Scope: freeze.ScopeCustomer, OrgID: b.org, CustomerID: "eve", Source: freeze.SourceFinality})
+	b.putFreeze(freeze.Freeze{
+		Scope: freeze.ScopeCustomer, OrgID: b.org, CustomerID: "eve", Source: freeze.SourceFinality,
+	})
 	for range 3 {
 		b.runRounds()
 		b.clock.advance(time.Minute)
@@ -224,7 +235,11 @@ func TestNothingIsSentAgainWhileAChainHasParted(t *testing.T) {
 	b.runRounds()
 	b.reorgAway(false)
 	b.inSystem(func(ctx context.Context, tx pg.Tx) error {
-		_, err := tx.Exec(ctx, `INSERT INTO scan_cursors (chain, height, hash, updated_at, parted_above) VALUES ('ETHEREUM', 4, 'h', $1, 2)`, tx.Now)
+		_, err := tx.Exec(
+			ctx,
+			`INSERT INTO scan_cursors (chain, height, hash, updated_at, parted_above) VALUES ('ETHEREUM', 4, 'h', $1, 2)`,
+			tx.Now,
+		)
 		return err
 	})
 	b.runRounds()
@@ -241,7 +256,9 @@ func TestAnotherOutcomeAfterABreakIsLeftToAPerson(t *testing.T) {
 		keep bool
 		do   func(b *testEnv, versions [][]byte)
 	}{
-		"it reverts now":        {true, func(b *testEnv, _ [][]byte) { b.chain.RefuseTransfers(b.token, sim.Address("wd_1"), "blacklisted") }},
+		"it reverts now": {
+			true, func(b *testEnv, _ [][]byte) { b.chain.RefuseTransfers(b.token, sim.Address("wd_1"), "blacklisted") },
+		},
 		"another of its nonce":  {false, func(b *testEnv, v [][]byte) { b.chain.Send(b.ctx, v[0]) }},
 		"somebody else's nonce": {false, func(b *testEnv, _ [][]byte) { b.chain.SubmitForeign(b.treasury.Address) }},
 	} {
@@ -262,7 +279,9 @@ func TestAnotherOutcomeAfterABreakIsLeftToAPerson(t *testing.T) {
 				return tx.QueryRow(ctx, `SELECT array_agg(raw ORDER BY version) FROM dispatch_attempts`).Scan(&versions)
 			}))
 			books := func() int {
-				return b.queryCount(`SELECT count(*) + coalesce(sum(leg), 0) FROM ledger_transfers`) + b.queryCount(`SELECT sum(credited - swept) FROM address_funds`)
+				return b.queryCount(`SELECT count(*) + coalesce(sum(leg), 0) FROM ledger_transfers`) + b.queryCount(
+					`SELECT sum(credited - swept) FROM address_funds`,
+				)
 			}
 			before, said := books(), fmt.Sprint(b.feature.lines)
 			b.reorgAway(c.keep)
@@ -345,7 +364,10 @@ func TestACrashBetweenSendingAgainAndTheRowSendsNothingElse(t *testing.T) {
 	ctx, die := context.WithCancel(b.ctx)
 	on := b.chain.ToChain()
 	on.Sender = dyingSender{on.Sender, die}
-	dead := dispatch.New(b.db, on, b.signer, mirror.RecordEntry, map[signer.Purpose]dispatch.Listener{signer.Payment: b.feature}, dispatch.Config{}, slog.New(slog.DiscardHandler))
+	dead := dispatch.New(
+		b.db, on, b.signer, mirror.RecordEntry, map[signer.Purpose]dispatch.Listener{signer.Payment: b.feature},
+		dispatch.Config{}, slog.New(slog.DiscardHandler),
+	)
 	if _, err := dead.RunRound(ctx); err == nil {
 		t.Fatal("got no error, want the process to die")
 	}
@@ -362,7 +384,11 @@ func TestACrashBetweenSendingAgainAndTheRowSendsNothingElse(t *testing.T) {
 	b.chain.SetBaseFee(1_700_000_000)
 	b.mineAgain(6)
 	// Two processes at once: what it costs more is posted once.
-	other := dispatch.New(b.db, b.chain.ToChain(), b.signer, mirror.RecordEntry, map[signer.Purpose]dispatch.Listener{signer.Payment: b.feature}, dispatch.Config{}, slog.New(slog.DiscardHandler))
+	other := dispatch.New(
+		b.db, b.chain.ToChain(), b.signer, mirror.RecordEntry,
+		map[signer.Purpose]dispatch.Listener{signer.Payment: b.feature}, dispatch.Config{},
+		slog.New(slog.DiscardHandler),
+	)
 	var wg sync.WaitGroup
 	for _, d := range []*dispatch.Worker{b.worker, other} {
 		wg.Go(func() {

@@ -60,7 +60,9 @@ func (j JournalRestorer) Restore(ctx context.Context, tx pg.Tx, intents []mirror
 	byPurpose := map[signer.Purpose][]RestoredOrder{}
 	type account struct{ wallet, chain string }
 	touched := map[account]bool{}
-	for _, m := range slices.SortedFunc(slices.Values(intents), func(a, b mirror.JournaledIntent) int { return cmp.Compare(a.ID, b.ID) }) {
+	for _, m := range slices.SortedFunc(
+		slices.Values(intents), func(a, b mirror.JournaledIntent) int { return cmp.Compare(a.ID, b.ID) },
+	) {
 		r, err := j.restoreOrder(ctx, tx, m)
 		if err != nil {
 			return fmt.Errorf("restore order %s: %w", m.ID, err)
@@ -76,12 +78,16 @@ func (j JournalRestorer) Restore(ctx context.Context, tx pg.Tx, intents []mirror
 		var nextNonce, slots uint64
 		err := tx.QueryRow(ctx, `
 			SELECT coalesce((SELECT next_nonce FROM dispatch_accounts WHERE wallet_id = $1 AND chain = $2), 0),
-				(SELECT count(*) FROM dispatch_slots WHERE wallet_id = $1 AND chain = $2)`, a.wallet, a.chain).Scan(&nextNonce, &slots)
+				(SELECT count(*) FROM dispatch_slots WHERE wallet_id = $1 AND chain = $2)`,
+			a.wallet, a.chain).Scan(&nextNonce, &slots)
 		if err != nil {
 			return fmt.Errorf("count the slots of wallet %s: %w", a.wallet, err)
 		}
 		if nextNonce != slots {
-			return fmt.Errorf("wallet %s on %s has %d slots below nonce %d: the journal does not continue this database", a.wallet, a.chain, slots, nextNonce)
+			return fmt.Errorf(
+				"wallet %s on %s has %d slots below nonce %d: the journal does not continue this database", a.wallet,
+				a.chain, slots, nextNonce,
+			)
 		}
 	}
 	var postings []ledger.Posting
@@ -117,9 +123,12 @@ func (j JournalRestorer) restoreOrder(ctx context.Context, tx pg.Tx, m mirror.Jo
 		}
 	case err != nil:
 		return nil, err
-	case m.Intent != nil && (m.Intent.To != r.To || m.Intent.Amount != r.Amount || m.Intent.Contract != r.Contract || m.Intent.Purpose != r.Purpose ||
-		m.Intent.Product != r.Product || m.Intent.WhitelistedID != r.WhitelistedID):
-		return nil, fmt.Errorf("it pays %v to %s, and the journal admitted %v to %s", r.Amount, r.To, m.Intent.Amount, m.Intent.To)
+	case m.Intent != nil &&
+		(m.Intent.To != r.To || m.Intent.Amount != r.Amount || m.Intent.Contract != r.Contract ||
+			m.Intent.Purpose != r.Purpose || m.Intent.Product != r.Product || m.Intent.WhitelistedID != r.WhitelistedID):
+		return nil, fmt.Errorf(
+			"it pays %v to %s, and the journal admitted %v to %s", r.Amount, r.To, m.Intent.Amount, m.Intent.To,
+		)
 	}
 	if m.TxLeadID != "" {
 		joined, err := j.restoreMember(ctx, tx, r, m.TxLeadID)
@@ -179,7 +188,8 @@ func restoreVoid(ctx context.Context, tx pg.Tx, r *RestoredOrder, entry signer.H
 	if r.Status != Recalled {
 		return fmt.Errorf("it is %s, and the journal says that it was taken back before it had a slot", r.Status)
 	}
-	_, err := tx.Exec(ctx, `UPDATE dispatch_voids SET journal_id = $2, journal_seq = $3, voided_at = $4 WHERE order_id = $1 AND journal_seq IS NULL`,
+	_, err := tx.Exec(ctx,
+		`UPDATE dispatch_voids SET journal_id = $2, journal_seq = $3, voided_at = $4 WHERE order_id = $1 AND journal_seq IS NULL`,
 		r.ID, entry.JournalID, int64(entry.Seq), tx.Now)
 	if err != nil {
 		return fmt.Errorf("keep that it is void: %w", err)
@@ -201,7 +211,8 @@ func (j JournalRestorer) restoreMember(ctx context.Context, tx pg.Tx, r *Restore
 	var leadStatus Status
 	var pending, memberPending bool
 	err = tx.QueryRow(ctx, `
-		SELECT l.status, l.funds_pending, r.funds_pending FROM dispatch_orders l, dispatch_orders r WHERE l.order_id = $1 AND r.order_id = $2`, lead, r.ID).
+		SELECT l.status, l.funds_pending, r.funds_pending FROM dispatch_orders l, dispatch_orders r WHERE l.order_id = $1 AND r.order_id = $2`,
+		lead, r.ID).
 		Scan(&leadStatus, &pending, &memberPending)
 	switch {
 	case err != nil:
@@ -214,7 +225,9 @@ func (j JournalRestorer) restoreMember(ctx context.Context, tx pg.Tx, r *Restore
 		if err := wallet.MoveFunds(ctx, tx, reservationMovements(r.Order, native, money.Zero, false)...); err != nil {
 			return false, err
 		}
-		if _, err := tx.Exec(ctx, `UPDATE dispatch_orders SET funds_pending = true WHERE order_id = $1`, r.ID); err != nil {
+		if _, err := tx.Exec(
+			ctx, `UPDATE dispatch_orders SET funds_pending = true WHERE order_id = $1`, r.ID,
+		); err != nil {
 			return false, err
 		}
 		if r.Status != leadStatus {
@@ -238,7 +251,9 @@ func (j JournalRestorer) restoreMember(ctx context.Context, tx pg.Tx, r *Restore
 			return false, err
 		}
 	}
-	if err := setStatus(ctx, tx, r.ID, Queued, Slotted, "last_error = NULL, funds_pending = true, rides_id = $4", lead); err != nil {
+	if err := setStatus(
+		ctx, tx, r.ID, Queued, Slotted, "last_error = NULL, funds_pending = true, rides_id = $4", lead,
+	); err != nil {
 		return false, err
 	}
 	if leadStatus != Slotted {
@@ -259,8 +274,10 @@ func insertRestored(ctx context.Context, tx pg.Tx, m mirror.JournaledIntent) (Or
 		return Order{}, fmt.Errorf("the wallet that pays: %w", err)
 	}
 	o := Order{
-		ID: intent.ID, OrgID: intent.From.OrgID, Purpose: intent.Purpose, Chain: intent.Chain, WalletID: account.ID, To: intent.To, MintID: intent.MintID,
-		Contract: intent.Contract, Amount: intent.Amount, CustomerID: intent.CustomerID, KeyHash: intent.IdempotencyKeyHash, Status: Queued, CreatedAt: m.AdmittedAt,
+		ID: intent.ID, OrgID: intent.From.OrgID, Purpose: intent.Purpose, Chain: intent.Chain, WalletID: account.ID,
+		To: intent.To, MintID: intent.MintID,
+		Contract: intent.Contract, Amount: intent.Amount, CustomerID: intent.CustomerID,
+		KeyHash: intent.IdempotencyKeyHash, Status: Queued, CreatedAt: m.AdmittedAt,
 		FeeDeducted: intent.FeeDeducted, Product: intent.Product, WhitelistedID: intent.WhitelistedID,
 	}
 	if !intent.FeeMax.IsZero() {
@@ -287,26 +304,34 @@ func insertRestored(ctx context.Context, tx pg.Tx, m mirror.JournaledIntent) (Or
 
 // missingSignatures returns the signed transactions of an order that the database lacks. A
 // transaction whose payload is there, unsigned, is not missing: dispatch asks for its bytes again.
-func (j JournalRestorer) missingSignatures(ctx context.Context, tx pg.Tx, m mirror.JournaledIntent) ([]mirror.Signature, error) {
+func (j JournalRestorer) missingSignatures(
+	ctx context.Context, tx pg.Tx, m mirror.JournaledIntent,
+) ([]mirror.Signature, error) {
 	attempts, err := loadAttempts(ctx, tx, m.ID)
 	if err != nil {
 		return nil, err
 	}
 	return slices.DeleteFunc(slices.Clone(m.Signed), func(s mirror.Signature) bool {
-		return slices.ContainsFunc(attempts[m.ID], func(a attempt) bool { return string(a.Payload) == string(s.Payload) && a.Act == s.Act })
+		return slices.ContainsFunc(
+			attempts[m.ID], func(a attempt) bool { return string(a.Payload) == string(s.Payload) && a.Act == s.Act },
+		)
 	}), nil
 }
 
 // resumeOrder gives an order its slot, unless it has it, and the transactions that were signed for
 // it. It releases what was reserved for the order. The restored books may hold less than the lost
 // ones did, and reserveRestored reserves all of it again.
-func (j JournalRestorer) resumeOrder(ctx context.Context, tx pg.Tx, r *RestoredOrder, signatures []mirror.Signature) error {
+func (j JournalRestorer) resumeOrder(
+	ctx context.Context, tx pg.Tx, r *RestoredOrder, signatures []mirror.Signature,
+) error {
 	native, err := loadNativeMint(ctx, tx, r.Chain)
 	if err != nil {
 		return err
 	}
 	var pending bool
-	if err := tx.QueryRow(ctx, `SELECT funds_pending FROM dispatch_orders WHERE order_id = $1`, r.ID).Scan(&pending); err != nil {
+	if err := tx.QueryRow(
+		ctx, `SELECT funds_pending FROM dispatch_orders WHERE order_id = $1`, r.ID,
+	).Scan(&pending); err != nil {
 		return err
 	}
 	chainSlot := signatures[0].Slot
@@ -320,7 +345,9 @@ func (j JournalRestorer) resumeOrder(ctx context.Context, tx pg.Tx, r *RestoredO
 	case Queued:
 		if (r.Purpose == signer.Sweep || r.Purpose == signer.Return) && !r.IsNew {
 			// Sweeps and returns reserve their amount when they are submitted.
-			if err := wallet.MoveFunds(ctx, tx, reservationMovements(r.Order, native, money.Zero, false)...); err != nil {
+			if err := wallet.MoveFunds(
+				ctx, tx, reservationMovements(r.Order, native, money.Zero, false)...,
+			); err != nil {
 				return err
 			}
 		}
@@ -336,7 +363,9 @@ func (j JournalRestorer) resumeOrder(ctx context.Context, tx pg.Tx, r *RestoredO
 		r.Status = Slotted
 	case Slotted, Signed, Broadcast:
 		var existing chain.Slot
-		if err := tx.QueryRow(ctx, `SELECT nonce, lease, gas_reserved FROM dispatch_slots WHERE order_id = $1`, r.ID).Scan(&existing.Nonce, &existing.Key, &reserved); err != nil {
+		if err := tx.QueryRow(
+			ctx, `SELECT nonce, lease, gas_reserved FROM dispatch_slots WHERE order_id = $1`, r.ID,
+		).Scan(&existing.Nonce, &existing.Key, &reserved); err != nil {
 			return fmt.Errorf("read its slot: %w", err)
 		}
 		if existing != chainSlot {
@@ -346,7 +375,9 @@ func (j JournalRestorer) resumeOrder(ctx context.Context, tx pg.Tx, r *RestoredO
 			if err := wallet.MoveFunds(ctx, tx, reservationMovements(r.Order, native, reserved, false)...); err != nil {
 				return err
 			}
-			if _, err := tx.Exec(ctx, `UPDATE dispatch_orders SET funds_pending = true WHERE order_id = $1`, r.ID); err != nil {
+			if _, err := tx.Exec(
+				ctx, `UPDATE dispatch_orders SET funds_pending = true WHERE order_id = $1`, r.ID,
+			); err != nil {
 				return err
 			}
 		}
@@ -370,8 +401,11 @@ func restoreSlot(ctx context.Context, tx pg.Tx, o Order, signed mirror.Signature
 	chainSlot := signed.Slot
 	_, err := tx.Exec(ctx, `
 		INSERT INTO dispatch_slots (wallet_id, chain, nonce, lease, proof, org_id, order_id, gas_reserved, created_at, orders)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, 0, $8, $9)`, o.WalletID, o.Chain, chainSlot.Nonce, chainSlot.Key, signed.Proof, o.OrgID, o.ID, signed.SignedAt, 1+len(signed.TxMemberIDs))
-	if pg.ViolatesConstraint(err, "dispatch_slots_pkey") || pg.ViolatesConstraint(err, "dispatch_slots_lease_once") || pg.ViolatesConstraint(err, "dispatch_slots_change_once") {
+		VALUES ($1, $2, $3, $4, $5, $6, $7, 0, $8, $9)`,
+		o.WalletID, o.Chain, chainSlot.Nonce, chainSlot.Key, signed.Proof, o.OrgID, o.ID, signed.SignedAt,
+		1+len(signed.TxMemberIDs))
+	if pg.ViolatesConstraint(err, "dispatch_slots_pkey") || pg.ViolatesConstraint(err, "dispatch_slots_lease_once") ||
+		pg.ViolatesConstraint(err, "dispatch_slots_change_once") {
 		return fmt.Errorf("%v of its wallet belongs to another order, which this database made after it was restored: "+
 			"restore the backup once more and let nothing run on it before the import: %w", chainSlot, err)
 	}
@@ -392,9 +426,13 @@ func restoreSlot(ctx context.Context, tx pg.Tx, o Order, signed mirror.Signature
 
 // storeAttempts stores signed transactions, and the highest of their maximum costs as the slot's
 // reserved gas.
-func (j JournalRestorer) storeAttempts(ctx context.Context, tx pg.Tx, o Order, slot chain.Slot, reserved money.Amount, signed []mirror.Signature) error {
+func (j JournalRestorer) storeAttempts(
+	ctx context.Context, tx pg.Tx, o Order, slot chain.Slot, reserved money.Amount, signed []mirror.Signature,
+) error {
 	var version int
-	if err := tx.QueryRow(ctx, `SELECT coalesce(max(version), 0) FROM dispatch_attempts WHERE order_id = $1`, o.ID).Scan(&version); err != nil {
+	if err := tx.QueryRow(
+		ctx, `SELECT coalesce(max(version), 0) FROM dispatch_attempts WHERE order_id = $1`, o.ID,
+	).Scan(&version); err != nil {
 		return err
 	}
 	costMax := reserved
@@ -426,7 +464,9 @@ func (j JournalRestorer) storeAttempts(ctx context.Context, tx pg.Tx, o Order, s
 			return fmt.Errorf("store transaction %s: %w", s.Hash, err)
 		}
 	}
-	if _, err := tx.Exec(ctx, `UPDATE dispatch_slots SET gas_reserved = $2 WHERE order_id = $1`, o.ID, costMax); err != nil {
+	if _, err := tx.Exec(
+		ctx, `UPDATE dispatch_slots SET gas_reserved = $2 WHERE order_id = $1`, o.ID, costMax,
+	); err != nil {
 		return fmt.Errorf("note what its slot may cost: %w", err)
 	}
 	return nil
@@ -484,7 +524,10 @@ func (d *Worker) reserveRestored(ctx context.Context, payer wallet.Wallet, open 
 			if err != nil {
 				return err
 			}
-			tag, err := tx.Exec(ctx, `UPDATE dispatch_orders SET funds_pending = false WHERE order_id = ANY ($1) AND funds_pending`, orderIDs(orders))
+			tag, err := tx.Exec(
+				ctx, `UPDATE dispatch_orders SET funds_pending = false WHERE order_id = ANY ($1) AND funds_pending`,
+				orderIDs(orders),
+			)
 			if err != nil {
 				return fmt.Errorf("reserve for restored order %s: %w", s.ID, err)
 			}
@@ -492,7 +535,9 @@ func (d *Worker) reserveRestored(ctx context.Context, payer wallet.Wallet, open 
 				return fmt.Errorf("reserve for restored order %s: %w", s.ID, errLostRace)
 			}
 			var gas money.Amount
-			if err := tx.QueryRow(ctx, `SELECT gas_reserved FROM dispatch_slots WHERE order_id = $1`, s.ID).Scan(&gas); err != nil {
+			if err := tx.QueryRow(
+				ctx, `SELECT gas_reserved FROM dispatch_slots WHERE order_id = $1`, s.ID,
+			).Scan(&gas); err != nil {
 				return fmt.Errorf("read the gas of restored order %s: %w", s.ID, err)
 			}
 			var moves []wallet.Movement

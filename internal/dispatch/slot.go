@@ -107,7 +107,11 @@ func equalShare(whole money.Amount, orders int, isLead bool) (money.Amount, erro
 // lockSlot reads all orders of a slot under their row locks. It locks them by id, as every caller
 // locks orders; the lead order has the lowest id and comes first.
 func lockSlot(ctx context.Context, tx pg.Tx, leadID string) ([]Order, error) {
-	rows, err := tx.Query(ctx, selectOrders+` FROM dispatch_orders WHERE order_id = $1 OR rides_id = $1 ORDER BY order_id COLLATE "C" FOR UPDATE`, leadID)
+	rows, err := tx.Query(
+		ctx,
+		selectOrders+` FROM dispatch_orders WHERE order_id = $1 OR rides_id = $1 ORDER BY order_id COLLATE "C" FOR UPDATE`,
+		leadID,
+	)
 	if err != nil {
 		return nil, fmt.Errorf("lock the slot of order %s: %w", leadID, err)
 	}
@@ -206,7 +210,10 @@ func querySlots(ctx context.Context, tx pg.Tx, query string, args ...any) ([]slo
 	}
 	slots, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (slot, error) {
 		var s slot
-		return s, row.Scan(append(s.scanTargets(), &s.ChainSlot.Nonce, &s.ChainSlot.Key, &s.Proof, &s.GasReserved, &s.FundsPending, &s.MissingSince)...)
+		return s, row.Scan(append(
+			s.scanTargets(), &s.ChainSlot.Nonce, &s.ChainSlot.Key, &s.Proof, &s.GasReserved, &s.FundsPending,
+			&s.MissingSince,
+		)...)
 	})
 	if err != nil {
 		return nil, err
@@ -235,7 +242,9 @@ func loadTxMembers(ctx context.Context, tx pg.Tx, slots []slot) error {
 	for i := range slots {
 		slotsByID[slots[i].ID], leadIDs[i] = &slots[i], slots[i].ID
 	}
-	rows, err := tx.Query(ctx, selectOrders+` FROM dispatch_orders WHERE rides_id = ANY ($1) ORDER BY order_id COLLATE "C"`, leadIDs)
+	rows, err := tx.Query(
+		ctx, selectOrders+` FROM dispatch_orders WHERE rides_id = ANY ($1) ORDER BY order_id COLLATE "C"`, leadIDs,
+	)
 	if err != nil {
 		return fmt.Errorf("who rides in slots: %w", err)
 	}
@@ -259,7 +268,8 @@ func loadAttempts(ctx context.Context, tx pg.Tx, orderIDs ...string) (map[string
 	}
 	all, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (attempt, error) {
 		var a attempt
-		return a, row.Scan(&a.OrderID, &a.Version, &a.Act, &a.Reason, &a.Fees.GasLimit, &a.Fees.TipCap, &a.Fees.FeeCap, &a.Fees.NonGas, &a.Fees.LastValidBlock,
+		return a, row.Scan(&a.OrderID, &a.Version, &a.Act, &a.Reason, &a.Fees.GasLimit, &a.Fees.TipCap, &a.Fees.FeeCap,
+			&a.Fees.NonGas, &a.Fees.LastValidBlock,
 			&a.Payload, &a.Raw, &a.Hash, &a.CreatedAt, &a.SentAt, &a.LastSentAt)
 	})
 	if err != nil {
@@ -274,11 +284,15 @@ func loadAttempts(ctx context.Context, tx pg.Tx, orderIDs ...string) (map[string
 
 // insertAttempt inserts a complete unsigned transaction into its slot. Error: errLostRace if that
 // version exists.
-func insertAttempt(ctx context.Context, tx pg.Tx, o Order, version int, act signer.Act, reason attemptReason, fees chain.Fees, payload []byte) error {
+func insertAttempt(
+	ctx context.Context, tx pg.Tx, o Order, version int, act signer.Act, reason attemptReason, fees chain.Fees,
+	payload []byte,
+) error {
 	_, err := tx.Exec(ctx, `
 		INSERT INTO dispatch_attempts (order_id, version, org_id, act, made_for, gas_limit, tip_cap, fee_cap, beside, good_until, payload, created_at)
 		VALUES ($1, $2, $3, $4, nullif($5, ''), $6, $7, $8, $9, nullif($10::bigint, 0), $11, $12)`,
-		o.ID, version, o.OrgID, act, reason, fees.GasLimit, fees.TipCap, fees.FeeCap, fees.NonGas, fees.LastValidBlock, payload, tx.Now)
+		o.ID, version, o.OrgID, act, reason, fees.GasLimit, fees.TipCap, fees.FeeCap, fees.NonGas, fees.LastValidBlock,
+		payload, tx.Now)
 	if pg.ViolatesConstraint(err, "dispatch_attempts_pkey") {
 		return fmt.Errorf("attempt %d of order %s: %w", version, o.ID, errLostRace)
 	}

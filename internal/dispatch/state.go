@@ -38,7 +38,10 @@ type transition struct {
 // the changes that would take a slot away from an order.
 var transitions = []transition{
 	{Queued, Slotted, "admitted by the signer, funds and gas reserved"},
-	{Queued, Refused, "the signer's policy says no, or the chain would because of the payee or the amount, or has something where it would make a place, or there is nothing to merge now"},
+	{
+		Queued, Refused,
+		"the signer's policy says no, or the chain would because of the payee or the amount, or has something where it would make a place, or there is nothing to merge now",
+	},
 	{Queued, Recalled, "taken back by its feature, or ended by a person"},
 	{Refused, Queued, "placed again"},
 	{Refused, Recalled, "taken back by its feature"},

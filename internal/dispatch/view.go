@@ -127,7 +127,8 @@ func scanView(row pgx.CollectableRow) (OrderView, error) {
 	var created *time.Time
 	var nonce *uint64
 	var slotKey string
-	err := row.Scan(append(s.scanTargets(), &s.Address, &nonce, &slotKey, &s.GasReserved, &s.FundsPending, &s.LastError, &s.ProviderAnswer, &s.Hash, &s.Fee, &s.EndedAt, &s.Reorged, &s.VoidPending,
+	err := row.Scan(append(s.scanTargets(), &s.Address, &nonce, &slotKey, &s.GasReserved, &s.FundsPending,
+		&s.LastError, &s.ProviderAnswer, &s.Hash, &s.Fee, &s.EndedAt, &s.Reorged, &s.VoidPending,
 		&version, &act, &t.Reason, &gasLimit, &tipCap, &feeCap, &t.Hash, &created, &t.SentAt, &t.LastSentAt)...)
 	if nonce != nil {
 		s.ChainSlot = &chain.Slot{Nonce: *nonce, Key: slotKey}
@@ -180,7 +181,8 @@ func LoadView(ctx context.Context, tx pg.Tx, orderID string) (OrderView, error) 
 		return s, err
 	}
 	rows, err = tx.Query(ctx, `
-		SELECT order_id FROM dispatch_orders WHERE (order_id = $1 OR rides_id = $1) AND order_id <> $2 ORDER BY order_id COLLATE "C"`, lead, orderID)
+		SELECT order_id FROM dispatch_orders WHERE (order_id = $1 OR rides_id = $1) AND order_id <> $2 ORDER BY order_id COLLATE "C"`,
+		lead, orderID)
 	if err != nil {
 		return s, fmt.Errorf("who is in the slot of order %s: %w", orderID, err)
 	}

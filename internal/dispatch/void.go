@@ -53,7 +53,8 @@ type Voider struct {
 func requestVoid(ctx context.Context, tx pg.Tx, orderID string) error {
 	_, err := tx.Exec(ctx, `
 		INSERT INTO dispatch_voids (order_id, org_id, asked_at)
-		SELECT order_id, org_id, $2 FROM dispatch_orders WHERE order_id = $1 AND status = 'WITHDRAWN' AND purpose IN ('PAYMENT', 'RETURN')`, orderID, tx.Now)
+		SELECT order_id, org_id, $2 FROM dispatch_orders WHERE order_id = $1 AND status = 'WITHDRAWN' AND purpose IN ('PAYMENT', 'RETURN')`,
+		orderID, tx.Now)
 	if err != nil {
 		return fmt.Errorf("have order %s voided: %w", orderID, err)
 	}
@@ -74,7 +75,8 @@ const (
 func LoadVoidState(ctx context.Context, tx pg.Tx, orderID string) (state VoidState, err error) {
 	err = tx.QueryRow(ctx, `
 		SELECT CASE WHEN EXISTS (SELECT FROM dispatch_voids WHERE order_id = $1 AND journal_seq IS NOT NULL) THEN 'VOIDED'
-			WHEN EXISTS (SELECT FROM dispatch_orders WHERE order_id = $1) THEN 'NOT_VOIDED' ELSE 'NOT_ORDERED' END`, orderID).Scan(&state)
+			WHEN EXISTS (SELECT FROM dispatch_orders WHERE order_id = $1) THEN 'NOT_VOIDED' ELSE 'NOT_ORDERED' END`,
+		orderID).Scan(&state)
 	if err != nil {
 		return state, fmt.Errorf("whether order %s is void: %w", orderID, err)
 	}
@@ -110,7 +112,11 @@ func (v *Voider) tryFinishVoid(ctx context.Context, orderID string) error {
 	var purpose signer.Purpose
 	var voided bool
 	err := v.DB.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-		return tx.QueryRow(ctx, `SELECT v.org_id, o.purpose, v.journal_seq IS NOT NULL FROM dispatch_voids v JOIN dispatch_orders o USING (order_id) WHERE order_id = $1`, orderID).
+		return tx.QueryRow(
+			ctx,
+			`SELECT v.org_id, o.purpose, v.journal_seq IS NOT NULL FROM dispatch_voids v JOIN dispatch_orders o USING (order_id) WHERE order_id = $1`,
+			orderID,
+		).
 			Scan(&orgID, &purpose, &voided)
 	})
 	if err != nil {
@@ -134,7 +140,8 @@ func (v *Voider) tryFinishVoid(ctx context.Context, orderID string) error {
 		if err := mirror.RecordEntry(ctx, tx, entry); err != nil {
 			return err
 		}
-		tag, err := tx.Exec(ctx, `UPDATE dispatch_voids SET journal_id = $2, journal_seq = $3, voided_at = $4 WHERE order_id = $1 AND journal_seq IS NULL`,
+		tag, err := tx.Exec(ctx,
+			`UPDATE dispatch_voids SET journal_id = $2, journal_seq = $3, voided_at = $4 WHERE order_id = $1 AND journal_seq IS NULL`,
 			orderID, entry.JournalID, int64(entry.Seq), tx.Now)
 		if err != nil {
 			return fmt.Errorf("keep that order %s is void: %w", orderID, err)
@@ -162,10 +169,16 @@ func (v *Voider) handleSignerError(ctx context.Context, orderID string, err erro
 	if !errors.As(err, &refusal) {
 		return fmt.Errorf("%w: order %s: %w", ErrVoidPending, orderID, err)
 	}
-	v.Log.ErrorContext(ctx, "the signer refuses to void an order that was taken back; what was held for it stays held", "order", orderID, "code", refusal.Code, "why", refusal.Message)
-	if refusal.Code == signer.RefusedSlot || refusal.Code == signer.RefusedIntent || refusal.Code == signer.RefusedVoid {
+	v.Log.ErrorContext(
+		ctx, "the signer refuses to void an order that was taken back; what was held for it stays held",
+		"order", orderID, "code", refusal.Code, "why", refusal.Message,
+	)
+	if refusal.Code == signer.RefusedSlot || refusal.Code == signer.RefusedIntent ||
+		refusal.Code == signer.RefusedVoid {
 		freezeErr := v.DB.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-			return freeze.Create(ctx, tx, freeze.Freeze{Scope: freeze.ScopeAll, Source: freeze.SourceSigner, Reason: refusal.Message})
+			return freeze.Create(ctx, tx, freeze.Freeze{
+				Scope: freeze.ScopeAll, Source: freeze.SourceSigner, Reason: refusal.Message,
+			})
 		})
 		if freezeErr != nil {
 			err = errors.Join(err, fmt.Errorf("freeze everything: %w", freezeErr))
@@ -180,7 +193,11 @@ func (v *Voider) RunPass(ctx context.Context) error {
 	for lastID := ""; ; {
 		var open []string
 		err := v.DB.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-			rows, err := tx.Query(ctx, `SELECT order_id FROM dispatch_voids WHERE journal_seq IS NULL AND order_id > $1 ORDER BY order_id LIMIT $2`, lastID, voidBatchSize)
+			rows, err := tx.Query(
+				ctx,
+				`SELECT order_id FROM dispatch_voids WHERE journal_seq IS NULL AND order_id > $1 ORDER BY order_id LIMIT $2`,
+				lastID, voidBatchSize,
+			)
 			if err != nil {
 				return err
 			}

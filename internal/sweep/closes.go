@@ -68,7 +68,8 @@ func (s *Sweeper) planCloses(ctx context.Context) (made int, err error) {
 	}
 	var found []idleAccount
 	err = s.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-		rows, err := tx.Query(ctx, selectIdle+` AND (f.wallet_id, f.mint_id) > ($3, $4) ORDER BY f.wallet_id, f.mint_id LIMIT $5`,
+		rows, err := tx.Query(ctx,
+			selectIdle+` AND (f.wallet_id, f.mint_id) > ($3, $4) ORDER BY f.wallet_id, f.mint_id LIMIT $5`,
 			s.chain.Name, tx.Now.Add(-s.conf.CloseAfter), cursor.WalletID, cursor.MintID, s.conf.PlanMax)
 		if err != nil {
 			return err
@@ -135,14 +136,16 @@ func (s *Sweeper) openClose(ctx context.Context, f idleAccount, rent money.Amoun
 		}
 		closeID := id.New("cl", tx.Now)
 		if err := dispatch.Submit(ctx, tx, dispatch.Order{
-			ID: closeID, OrgID: f.OrgID, Purpose: signer.CloseTokenAccount, Chain: s.chain.Name, WalletID: treasury.ID, FromWalletID: fromWallet.ID, ToWalletID: treasury.ID, To: treasury.Address,
+			ID: closeID, OrgID: f.OrgID, Purpose: signer.CloseTokenAccount, Chain: s.chain.Name, WalletID: treasury.ID,
+			FromWalletID: fromWallet.ID, ToWalletID: treasury.ID, To: treasury.Address,
 			MintID: f.MintID, Contract: f.Contract, Amount: rent,
 		}); err != nil {
 			return err
 		}
 		_, err = tx.Exec(ctx, `
 			INSERT INTO closes (close_id, org_id, chain, wallet_id, to_wallet_id, mint_id, amount, status, created_at)
-			VALUES ($1, $2, $3, $4, $5, $6, $7, 'OPEN', $8)`, closeID, f.OrgID, s.chain.Name, fromWallet.ID, treasury.ID, f.MintID, rent, tx.Now)
+			VALUES ($1, $2, $3, $4, $5, $6, $7, 'OPEN', $8)`,
+			closeID, f.OrgID, s.chain.Name, fromWallet.ID, treasury.ID, f.MintID, rent, tx.Now)
 		return err
 	})
 	if pg.ViolatesConstraint(err, "closes_one_open") {
@@ -200,7 +203,9 @@ var _ dispatch.Listener = CloseListener{}
 
 // OnEnded ends the close. The rent that returns is no part of what an address held in the books.
 // The walk finds it at the treasury, like native coin from any sender.
-func (CloseListener) OnEnded(ctx context.Context, tx pg.Tx, o dispatch.Order, e dispatch.End) ([]ledger.Posting, error) {
+func (CloseListener) OnEnded(
+	ctx context.Context, tx pg.Tx, o dispatch.Order, e dispatch.End,
+) ([]ledger.Posting, error) {
 	status := "DONE"
 	if !e.Paid {
 		status = "FAILED"
@@ -219,6 +224,9 @@ func (CloseListener) OnRecalled(ctx context.Context, tx pg.Tx, o dispatch.Order,
 }
 
 func endClose(ctx context.Context, tx pg.Tx, closeID, status string) error {
-	tag, err := tx.Exec(ctx, `UPDATE closes SET status = $2, ended_at = $3 WHERE close_id = $1 AND status = 'OPEN'`, closeID, status, tx.Now)
+	tag, err := tx.Exec(
+		ctx, `UPDATE closes SET status = $2, ended_at = $3 WHERE close_id = $1 AND status = 'OPEN'`, closeID, status,
+		tx.Now,
+	)
 	return endError("close "+closeID, tag, err)
 }

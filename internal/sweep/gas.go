@@ -24,10 +24,14 @@ func (s *Sweeper) planTopUps(ctx context.Context) (made int, err error) {
 		native      int
 	)
 	err = s.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
-		if underfunded, err = dispatch.ListUnderfunded(ctx, tx, s.chain.Name, dispatch.WaitGas, s.conf.PlanMax); err != nil || len(underfunded) == 0 {
+		if underfunded, err = dispatch.ListUnderfunded(
+			ctx, tx, s.chain.Name, dispatch.WaitGas, s.conf.PlanMax,
+		); err != nil || len(underfunded) == 0 {
 			return err
 		}
-		return tx.QueryRow(ctx, `SELECT mint_id FROM mints WHERE chain = $1 AND contract = ''`, s.chain.Name).Scan(&native)
+		return tx.QueryRow(
+			ctx, `SELECT mint_id FROM mints WHERE chain = $1 AND contract = ''`, s.chain.Name,
+		).Scan(&native)
 	})
 	if err != nil {
 		return 0, fmt.Errorf("find the sweeps that wait for gas: %w", err)
@@ -79,7 +83,8 @@ func (s *Sweeper) openTopUp(ctx context.Context, o dispatch.UnderfundedOrder, na
 		}
 		topUpID := id.New("gas", tx.Now)
 		if err := dispatch.Submit(ctx, tx, dispatch.Order{
-			ID: topUpID, OrgID: o.OrgID, Purpose: signer.GasTopUp, Chain: s.chain.Name, WalletID: treasury.ID, ToWalletID: toWallet.ID, To: toWallet.Address,
+			ID: topUpID, OrgID: o.OrgID, Purpose: signer.GasTopUp, Chain: s.chain.Name, WalletID: treasury.ID,
+			ToWalletID: toWallet.ID, To: toWallet.Address,
 			MintID: native, Amount: amount,
 		}); err != nil {
 			return err
@@ -134,7 +139,9 @@ type TopUpListener struct{ ignoreProgress }
 var _ dispatch.Listener = TopUpListener{}
 
 // OnEnded ends the top-up and makes the sweep that waits for it due.
-func (TopUpListener) OnEnded(ctx context.Context, tx pg.Tx, o dispatch.Order, e dispatch.End) ([]ledger.Posting, error) {
+func (TopUpListener) OnEnded(
+	ctx context.Context, tx pg.Tx, o dispatch.Order, e dispatch.End,
+) ([]ledger.Posting, error) {
 	status := "DONE"
 	if !e.Paid {
 		status = "FAILED"
@@ -156,6 +163,9 @@ func (TopUpListener) OnRecalled(ctx context.Context, tx pg.Tx, o dispatch.Order,
 }
 
 func endTopUp(ctx context.Context, tx pg.Tx, topUpID, status string) error {
-	tag, err := tx.Exec(ctx, `UPDATE gas_top_ups SET status = $2, ended_at = $3 WHERE top_up_id = $1 AND status = 'OPEN'`, topUpID, status, tx.Now)
+	tag, err := tx.Exec(
+		ctx, `UPDATE gas_top_ups SET status = $2, ended_at = $3 WHERE top_up_id = $1 AND status = 'OPEN'`, topUpID,
+		status, tx.Now,
+	)
 	return endError("top-up "+topUpID, tag, err)
 }

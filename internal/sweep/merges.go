@@ -30,7 +30,9 @@ func (s *Sweeper) planConsolidations(ctx context.Context) (made int, err error) 
 	var candidates []consolidationCandidate
 	err = s.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		candidates = candidates[:0]
-		if err := tx.QueryRow(ctx, `SELECT mint_id FROM mints WHERE chain = $1 AND contract = ''`, s.chain.Name).Scan(&native); err != nil {
+		if err := tx.QueryRow(
+			ctx, `SELECT mint_id FROM mints WHERE chain = $1 AND contract = ''`, s.chain.Name,
+		).Scan(&native); err != nil {
 			return err
 		}
 		rows, err := tx.Query(ctx, `
@@ -39,7 +41,8 @@ func (s *Sweeper) planConsolidations(ctx context.Context) (made int, err error) 
 			WHERE w.purpose = 'TREASURY' AND w.family = $2
 				AND (demand.waits OR $4 = (SELECT count(*) FROM (SELECT FROM coins c WHERE c.org_id = w.org_id AND c.chain = $1 AND c.mint_id = $3 AND c.status = 'FREE' LIMIT $4) AS few))
 				AND NOT EXISTS (SELECT FROM merges m WHERE m.wallet_id = w.wallet_id AND m.chain = $1 AND (m.status = 'OPEN' OR m.status = 'REFUSED' AND m.ended_at > $5))
-			ORDER BY w.wallet_id`, s.chain.Name, s.chain.Name.Family(), native, minInputs, tx.Now.Add(-s.conf.RetryAfterFail))
+			ORDER BY w.wallet_id`,
+			s.chain.Name, s.chain.Name.Family(), native, minInputs, tx.Now.Add(-s.conf.RetryAfterFail))
 		if err != nil {
 			return err
 		}
@@ -97,7 +100,9 @@ type consolidationCandidate struct {
 }
 
 // openConsolidation plans a consolidation for a treasury, unless its outputs are not worth it now.
-func (s *Sweeper) openConsolidation(ctx context.Context, t consolidationCandidate, native int, fees chain.Fees) (bool, error) {
+func (s *Sweeper) openConsolidation(
+	ctx context.Context, t consolidationCandidate, native int, fees chain.Fees,
+) (bool, error) {
 	isWorth := false
 	if t.isDemanded {
 		var err error
@@ -107,7 +112,8 @@ func (s *Sweeper) openConsolidation(ctx context.Context, t consolidationCandidat
 	}
 	var changeRef signer.WalletRef
 	err := s.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
-		if isWorth, err = dispatch.CanConsolidate(ctx, tx, s.chain, t.OrgID, native, fees, t.isDemanded); err != nil || !isWorth {
+		if isWorth, err = dispatch.CanConsolidate(ctx, tx, s.chain, t.OrgID, native, fees, t.isDemanded); err != nil ||
+			!isWorth {
 			return err
 		}
 		changeRef, err = dispatch.NextChangeWallet(ctx, tx, s.chain.Name, t.OrgID)
@@ -128,7 +134,8 @@ func (s *Sweeper) openConsolidation(ctx context.Context, t consolidationCandidat
 	}
 	err = s.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		if err := dispatch.Submit(ctx, tx, dispatch.Order{
-			ID: orderID, OrgID: t.OrgID, Purpose: signer.Consolidate, Chain: s.chain.Name, WalletID: t.ID, ToWalletID: changeWallet.ID, To: changeWallet.Address,
+			ID: orderID, OrgID: t.OrgID, Purpose: signer.Consolidate, Chain: s.chain.Name, WalletID: t.ID,
+			ToWalletID: changeWallet.ID, To: changeWallet.Address,
 			MintID: native, Amount: money.Zero,
 		}); err != nil {
 			return err
@@ -154,7 +161,9 @@ type ConsolidationListener struct{ ignoreProgress }
 var _ dispatch.Listener = ConsolidationListener{}
 
 // OnEnded ends the consolidation. It changes nothing in the books but the fee.
-func (ConsolidationListener) OnEnded(ctx context.Context, tx pg.Tx, o dispatch.Order, e dispatch.End) ([]ledger.Posting, error) {
+func (ConsolidationListener) OnEnded(
+	ctx context.Context, tx pg.Tx, o dispatch.Order, e dispatch.End,
+) ([]ledger.Posting, error) {
 	status := "DONE"
 	if !e.Paid {
 		status = "FAILED"
@@ -173,6 +182,9 @@ func (ConsolidationListener) OnRecalled(ctx context.Context, tx pg.Tx, o dispatc
 }
 
 func endConsolidation(ctx context.Context, tx pg.Tx, orderID, status string) error {
-	tag, err := tx.Exec(ctx, `UPDATE merges SET status = $2, ended_at = $3 WHERE merge_id = $1 AND status = 'OPEN'`, orderID, status, tx.Now)
+	tag, err := tx.Exec(
+		ctx, `UPDATE merges SET status = $2, ended_at = $3 WHERE merge_id = $1 AND status = 'OPEN'`, orderID, status,
+		tx.Now,
+	)
 	return endError("merge "+orderID, tag, err)
 }

@@ -49,7 +49,8 @@ func (s *Sweeper) planNonceAccounts(ctx context.Context) (made int, err error) {
 			GROUP BY w.wallet_id
 			HAVING count(*) FILTER (WHERE p.status IN ('OPEN', 'DONE')) < $3
 				AND coalesce(max(p.ended_at) FILTER (WHERE p.status = 'REFUSED'), '-infinity') <= $4
-			ORDER BY w.wallet_id`, s.chain.Name, s.chain.Name.Family(), s.conf.NonceAccounts, tx.Now.Add(-s.conf.RetryAfterFail))
+			ORDER BY w.wallet_id`,
+			s.chain.Name, s.chain.Name.Family(), s.conf.NonceAccounts, tx.Now.Add(-s.conf.RetryAfterFail))
 		if err != nil {
 			return err
 		}
@@ -161,14 +162,20 @@ func (s *Sweeper) planMissing(ctx context.Context, l lackingTreasury) (made int,
 		p, err := s.chain.NonceAccounts.Creation(t.Address, n)
 		if err != nil {
 			s.postpone(t.ID)
-			s.log.Error("a treasury has fewer places than it should, and there are no more numbers for any", "treasury", t.ID, "lacks", missing-made)
+			s.log.Error(
+				"a treasury has fewer places than it should, and there are no more numbers for any", "treasury", t.ID,
+				"lacks", missing-made,
+			)
 			return made, nil
 		}
 		if status := statuses[p.To]; status == "OPEN" || status == "DONE" {
 			continue
 		}
 		if isLatest, isFinal := acct.IsUsed(chain.Slot{Key: string(p.To)}); isLatest || isFinal {
-			s.log.Warn("a number is left out: where its place would be is something already", "treasury", t.ID, "number", n, "at", string(p.To))
+			s.log.Warn(
+				"a number is left out: where its place would be is something already", "treasury", t.ID, "number", n,
+				"at", string(p.To),
+			)
 			continue
 		}
 		if statuses[p.To] == "FAILED" {
@@ -192,8 +199,13 @@ func (s *Sweeper) planMissing(ctx context.Context, l lackingTreasury) (made int,
 
 // loadNonceAccounts returns the addresses and statuses of a treasury's nonce accounts, including
 // failed creations and without refused ones.
-func loadNonceAccounts(ctx context.Context, tx pg.Tx, walletID string, name chain.Name) (map[chain.Address]string, error) {
-	rows, err := tx.Query(ctx, `SELECT address, status FROM places WHERE wallet_id = $1 AND chain = $2 AND status <> 'REFUSED'`, walletID, name)
+func loadNonceAccounts(
+	ctx context.Context, tx pg.Tx, walletID string, name chain.Name,
+) (map[chain.Address]string, error) {
+	rows, err := tx.Query(
+		ctx, `SELECT address, status FROM places WHERE wallet_id = $1 AND chain = $2 AND status <> 'REFUSED'`, walletID,
+		name,
+	)
 	if err != nil {
 		return nil, fmt.Errorf("read the places of treasury %s: %w", walletID, err)
 	}
@@ -217,12 +229,15 @@ func loadNonceAccounts(ctx context.Context, tx pg.Tx, walletID string, name chai
 func (s *Sweeper) openNonceAccount(ctx context.Context, t wallet.Wallet, p chain.Payment) (bool, error) {
 	err := s.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		var native int
-		if err := tx.QueryRow(ctx, `SELECT mint_id FROM mints WHERE chain = $1 AND contract = ''`, s.chain.Name).Scan(&native); err != nil {
+		if err := tx.QueryRow(
+			ctx, `SELECT mint_id FROM mints WHERE chain = $1 AND contract = ''`, s.chain.Name,
+		).Scan(&native); err != nil {
 			return fmt.Errorf("native coin of %s: %w", s.chain.Name, err)
 		}
 		orderID := id.New("place", tx.Now)
 		if err := dispatch.Submit(ctx, tx, dispatch.Order{
-			ID: orderID, OrgID: t.OrgID, Purpose: signer.CreateNonceAccount, Chain: s.chain.Name, WalletID: t.ID, To: p.To, MintID: native, Amount: p.Amount,
+			ID: orderID, OrgID: t.OrgID, Purpose: signer.CreateNonceAccount, Chain: s.chain.Name, WalletID: t.ID,
+			To: p.To, MintID: native, Amount: p.Amount,
 		}); err != nil {
 			return err
 		}
@@ -244,7 +259,9 @@ var _ dispatch.Listener = NonceAccountListener{}
 
 // OnEnded ends the creation and makes the orders due that wait for a slot. The fee of the order
 // includes the rent that stays in the account.
-func (NonceAccountListener) OnEnded(ctx context.Context, tx pg.Tx, o dispatch.Order, e dispatch.End) ([]ledger.Posting, error) {
+func (NonceAccountListener) OnEnded(
+	ctx context.Context, tx pg.Tx, o dispatch.Order, e dispatch.End,
+) ([]ledger.Posting, error) {
 	status := "DONE"
 	if !e.Paid {
 		status = "FAILED"
@@ -271,6 +288,9 @@ func (NonceAccountListener) OnRecalled(ctx context.Context, tx pg.Tx, o dispatch
 }
 
 func endNonceAccount(ctx context.Context, tx pg.Tx, orderID, status string) error {
-	tag, err := tx.Exec(ctx, `UPDATE places SET status = $2, ended_at = $3 WHERE place_id = $1 AND status = 'OPEN'`, orderID, status, tx.Now)
+	tag, err := tx.Exec(
+		ctx, `UPDATE places SET status = $2, ended_at = $3 WHERE place_id = $1 AND status = 'OPEN'`, orderID, status,
+		tx.Now,
+	)
 	return endError("place "+orderID, tag, err)
 }

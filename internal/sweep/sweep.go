@@ -116,8 +116,13 @@ type Sweeper struct {
 }
 
 // New makes the Sweeper of a chain.
-func New(db *pg.DB, ch chain.Chain, wallets *wallet.Service, prices price.Source, conf Config, log *slog.Logger) *Sweeper {
-	return &Sweeper{db: db, chain: ch, wallets: wallets, prices: prices, conf: conf.withDefaults(), log: log.With("chain", string(ch.Name)), retryAt: map[string]time.Time{}}
+func New(
+	db *pg.DB, ch chain.Chain, wallets *wallet.Service, prices price.Source, conf Config, log *slog.Logger,
+) *Sweeper {
+	return &Sweeper{
+		db: db, chain: ch, wallets: wallets, prices: prices, conf: conf.withDefaults(),
+		log: log.With("chain", string(ch.Name)), retryAt: map[string]time.Time{},
+	}
 }
 
 // Run plans until ctx ends.
@@ -149,7 +154,10 @@ func (s *Sweeper) Run(ctx context.Context) error {
 // On a UTXO chain it only plans consolidations: a payment spends any output where it lies, and
 // needs no gas at other addresses.
 func (s *Sweeper) Plan(ctx context.Context) (made int, err error) {
-	steps := []func(context.Context) (int, error){s.recallReverting, s.planOnDemand, s.planByValue, s.planTopUps, s.planNonceAccounts, s.planConsolidations, s.planCloses}
+	steps := []func(context.Context) (int, error){
+		s.recallReverting, s.planOnDemand, s.planByValue, s.planTopUps, s.planNonceAccounts, s.planConsolidations,
+		s.planCloses,
+	}
 	if s.chain.Name.IsUTXO() {
 		steps = []func(context.Context) (int, error){s.planConsolidations}
 	}
@@ -188,7 +196,9 @@ func (s *Sweeper) recallReverting(ctx context.Context) (int, error) {
 				return err // it has a slot by now, which ends it
 			}
 			var m wallet.Movement
-			if err := tx.QueryRow(ctx, `SELECT wallet_id, org_id, mint_id, amount FROM sweeps WHERE sweep_id = $1`, sweepID).
+			if err := tx.QueryRow(
+				ctx, `SELECT wallet_id, org_id, mint_id, amount FROM sweeps WHERE sweep_id = $1`, sweepID,
+			).
 				Scan(&m.WalletID, &m.OrgID, &m.MintID, &m.Minus); err != nil {
 				return err
 			}
@@ -239,7 +249,13 @@ const selectSources = `
 // sweep, no recent failure, no quarantine. Each further failure in a row doubles the pause, up to
 // retryFactorMax, because a token may block an address permanently.
 func (s *Sweeper) loadSources(ctx context.Context, tx pg.Tx, condition string, args ...any) ([]source, error) {
-	args = append([]any{s.chain.Name, tx.Now, s.conf.PlanMax, s.conf.RetryAfterFail.Microseconds(), retryFactorMax, s.chain.MinBalance}, args...)
+	args = append(
+		[]any{
+			s.chain.Name, tx.Now, s.conf.PlanMax, s.conf.RetryAfterFail.Microseconds(), retryFactorMax,
+			s.chain.MinBalance,
+		},
+		args...,
+	)
 	rows, err := tx.Query(ctx, selectSources+condition+` ORDER BY movable DESC, f.wallet_id LIMIT $3`, args...)
 	if err != nil {
 		return nil, fmt.Errorf("find what can be swept: %w", err)
@@ -333,7 +349,8 @@ func subOrZero(a, b money.Amount) money.Amount {
 // for the mint and for the gas it cannot compare them, and the sweeps wait for demand.
 func (s *Sweeper) planByValue(ctx context.Context) (made int, err error) {
 	var (
-		sourcesByMint = map[int][]source{} // by mint, so that small amounts of one mint do not hide large ones of another
+		// By mint, so that small amounts of one mint do not hide large ones of another.
+		sourcesByMint = map[int][]source{}
 		mints         mint.Catalogue
 		hasSources    bool
 	)
@@ -474,7 +491,8 @@ func (s *Sweeper) openSweep(ctx context.Context, src source, trigger Trigger) (b
 		}
 		sweepID := id.New("sw", tx.Now)
 		o := dispatch.Order{
-			ID: sweepID, OrgID: src.OrgID, Purpose: signer.Sweep, Chain: s.chain.Name, WalletID: fromWallet.ID, ToWalletID: treasury.ID, To: treasury.Address,
+			ID: sweepID, OrgID: src.OrgID, Purpose: signer.Sweep, Chain: s.chain.Name, WalletID: fromWallet.ID,
+			ToWalletID: treasury.ID, To: treasury.Address,
 			MintID: m.ID, Contract: m.Contract, Amount: src.Movable,
 		}
 		if s.chain.SeparateFeePayer {
@@ -486,10 +504,13 @@ func (s *Sweeper) openSweep(ctx context.Context, src source, trigger Trigger) (b
 		if _, err := tx.Exec(ctx, `
 			INSERT INTO sweeps (sweep_id, org_id, chain, wallet_id, to_wallet_id, mint_id, amount, trigger, status, created_at)
 			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 'OPEN', $9)`,
-			sweepID, src.OrgID, s.chain.Name, fromWallet.ID, treasury.ID, m.ID, src.Movable, trigger, tx.Now); err != nil {
+			sweepID, src.OrgID, s.chain.Name, fromWallet.ID, treasury.ID, m.ID, src.Movable, trigger,
+			tx.Now); err != nil {
 			return err
 		}
-		err = wallet.MoveFunds(ctx, tx, wallet.Movement{WalletID: fromWallet.ID, OrgID: src.OrgID, MintID: m.ID, Part: wallet.Reserved, Plus: src.Movable})
+		err = wallet.MoveFunds(ctx, tx, wallet.Movement{
+			WalletID: fromWallet.ID, OrgID: src.OrgID, MintID: m.ID, Part: wallet.Reserved, Plus: src.Movable,
+		})
 		if err != nil {
 			return err
 		}
@@ -502,7 +523,10 @@ func (s *Sweeper) openSweep(ctx context.Context, src source, trigger Trigger) (b
 	if err != nil {
 		return false, fmt.Errorf("sweep %s of mint %d: %w", src.WalletID, src.MintID, err)
 	}
-	s.log.Info("sweep planned", "wallet", src.WalletID, "mint", src.MintID, "amount", src.Movable.String(), "why", string(trigger))
+	s.log.Info(
+		"sweep planned", "wallet", src.WalletID, "mint", src.MintID, "amount", src.Movable.String(),
+		"why", string(trigger),
+	)
 	return true, nil
 }
 
@@ -525,7 +549,9 @@ func (SweepListener) OnIncluded(context.Context, pg.Tx, dispatch.Order, chain.Tx
 
 // OnEnded ends the sweep. It posts nothing, because the total of an organization's addresses does
 // not change.
-func (SweepListener) OnEnded(ctx context.Context, tx pg.Tx, o dispatch.Order, e dispatch.End) ([]ledger.Posting, error) {
+func (SweepListener) OnEnded(
+	ctx context.Context, tx pg.Tx, o dispatch.Order, e dispatch.End,
+) ([]ledger.Posting, error) {
 	status := "DONE"
 	if !e.Paid {
 		status = "FAILED"
@@ -538,7 +564,9 @@ func (SweepListener) OnRefused(ctx context.Context, tx pg.Tx, o dispatch.Order, 
 	if err := endSweep(ctx, tx, o.ID, "FAILED", ""); err != nil {
 		return err
 	}
-	return wallet.MoveFunds(ctx, tx, wallet.Movement{WalletID: o.SourceWalletID(), OrgID: o.OrgID, MintID: o.MintID, Part: wallet.Reserved, Minus: o.Amount})
+	return wallet.MoveFunds(ctx, tx, wallet.Movement{
+		WalletID: o.SourceWalletID(), OrgID: o.OrgID, MintID: o.MintID, Part: wallet.Reserved, Minus: o.Amount,
+	})
 }
 
 // OnRecalled ends the sweep as OnRefused does.
