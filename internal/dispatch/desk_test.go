@@ -40,8 +40,8 @@ const (
 	coin   = 1_000_000_000_000_000_000
 )
 
-// recordingListener is a feature that remembers what dispatch tells it, and does to withdrawals
-// what theirs would.
+// recordingListener is a feature that records the calls of dispatch, and changes withdrawals as
+// their feature would.
 type recordingListener struct {
 	mu    sync.Mutex
 	lines []string
@@ -122,7 +122,7 @@ func (h *recordingListener) OnVoided(ctx context.Context, tx pg.Tx, org, id stri
 	return errors.Join(err, h.record("voided %s", id))
 }
 
-// clock is the desk's time, moved by the test.
+// clock is the Worker's clock, which the test moves.
 type clock struct {
 	mu      sync.Mutex
 	current time.Time
@@ -135,7 +135,7 @@ func (c *clock) advance(d time.Duration) {
 	c.current = c.current.Add(d)
 }
 
-// testEnv is a desk with everything real but the chain.
+// testEnv is a Worker with everything real but the chain.
 type testEnv struct {
 	*testing.T
 	ctx      context.Context
@@ -208,7 +208,7 @@ func newTestEnvOn(t *testing.T, policy local.ChainPolicy, net sim.Config) *testE
 	return b
 }
 
-// restartWithPolicy starts the signer again with another policy, and the desk with it.
+// restartWithPolicy restarts the signer with another policy, and the Worker with it.
 func (b *testEnv) restartWithPolicy(p local.ChainPolicy) {
 	b.Helper()
 	b.must(b.signer.Close())
@@ -219,7 +219,7 @@ func (b *testEnv) restartWithPolicy(p local.ChainPolicy) {
 	b.newWorker(dispatch.Config{})
 }
 
-// openPolicy is a policy that allows everything.
+// openPolicy returns a policy that allows everything.
 func openPolicy() local.ChainPolicy {
 	return local.ChainPolicy{SignerID: "31337", FeeMax: money.Units(coin), GasMax: money.Units(coin), Unlimited: true}
 }
@@ -232,7 +232,7 @@ func (b *testEnv) newWorkerWith(s signer.Signer, conf dispatch.Config) {
 	}, conf, slog.New(slog.DiscardHandler), dispatch.WithVoider(b.voider(s)))
 }
 
-// voider has the signer void what was ended without a slot.
+// voider returns a Voider for orders that were ended without a slot.
 func (b *testEnv) voider(s signer.Signer) *dispatch.Voider {
 	return &dispatch.Voider{
 		DB: b.db, Signer: s, Listeners: map[signer.Purpose]dispatch.VoidListener{signer.Payment: b.feature},
@@ -303,7 +303,7 @@ func (b *testEnv) submitOrder(o dispatch.Order) {
 	})
 }
 
-// insertWithdrawal makes the withdrawal that an order pays.
+// insertWithdrawal inserts the withdrawal that an order pays.
 func (b *testEnv) insertWithdrawal(ctx context.Context, tx pg.Tx, o dispatch.Order) error {
 	return ledgertest.InsertAccepted(ctx, tx, ledgertest.Withdrawal{
 		ID: o.ID, OrgID: o.OrgID, CustomerID: o.CustomerID, ToAddress: string(o.To), MintID: o.MintID,
@@ -311,7 +311,7 @@ func (b *testEnv) insertWithdrawal(ctx context.Context, tx pg.Tx, o dispatch.Ord
 	})
 }
 
-// runRounds works until nothing changes any more.
+// runRounds runs rounds until nothing changes any more.
 func (b *testEnv) runRounds() {
 	b.Helper()
 	for range 50 {
@@ -324,7 +324,7 @@ func (b *testEnv) runRounds() {
 	b.Fatal("the desk does not come to rest")
 }
 
-// mineAndProve makes blocks and proves those that are final, as the final walk does.
+// mineAndProve mines blocks and proves the final ones, as the final walk does.
 func (b *testEnv) mineAndProve(n int) {
 	b.Helper()
 	b.chain.Mine(n)
@@ -374,8 +374,8 @@ func (b *testEnv) funds(w wallet.Wallet, mintID int) (f wallet.Funds) {
 	return f
 }
 
-// checkBooks compares what the wallet holds by the books with the chain, and what
-// the books promise with nothing.
+// checkBooks compares what the wallet holds by the books with the chain, and expects nothing
+// reserved.
 func (b *testEnv) checkBooks(w wallet.Wallet) {
 	b.Helper()
 	for id, contract := range map[int]chain.Address{usdc: b.token, native: ""} {
@@ -434,8 +434,7 @@ func TestAnOrderIsPaidOnceAndTheBooksAgree(t *testing.T) {
 	}
 }
 
-// Rule WD-7: a provider that takes the bytes and answers with an error has not
-// refused them.
+// Rule WD-7: a provider that accepts the bytes and answers with an error has not refused them.
 func TestALostAnswerEndsInTheSameBytes(t *testing.T) {
 	t.Parallel()
 	b := newTestEnv(t, openPolicy())
@@ -469,7 +468,7 @@ func TestBytesThatAProviderForgotAreSentAgain(t *testing.T) {
 	b.chain.Provider(0).Swallow(true)
 	b.submitOrder(b.newOrder("wd_1", to, 400))
 	b.runRounds()
-	b.wantStatus("wd_1", dispatch.Broadcast) // so it said
+	b.wantStatus("wd_1", dispatch.Broadcast) // by the provider's answer
 	if n := len(b.chain.Mempool()); n != 0 {
 		t.Fatalf("the pool has %d transactions, want none", n)
 	}
@@ -524,7 +523,7 @@ func TestAHopelessPaymentIsHeldBeforeItHasASlot(t *testing.T) {
 	if n := b.queryCount(`SELECT count(*) FROM dispatch_slots`); n != 0 {
 		t.Errorf("got %d slots, want none", n)
 	}
-	// Placed again it is asked again.
+	// Submitted again, it is tried again.
 	b.chain.RefuseTransfers(b.token, to, "")
 	b.chain.Mine(1)
 	b.submitOrder(b.newOrder("wd_1", to, 400))
@@ -534,8 +533,8 @@ func TestAHopelessPaymentIsHeldBeforeItHasASlot(t *testing.T) {
 	b.wantStatus("wd_1", dispatch.Paid)
 }
 
-// Rules WD-16, WD-17 and WD-41. What the chain refuses a payment for decides what becomes of
-// it, and only what concerns the token or the wallet as a whole is said of all payments.
+// Rules WD-16, WD-17 and WD-41. The cause of the chain's refusal decides what happens to a payment.
+// Only a refusal that concerns the token or the wallet as a whole is reported for all payments.
 func TestWhatAPaymentIsRefusedForDecidesWhatBecomesOfIt(t *testing.T) {
 	t.Parallel()
 	const amount = 400
@@ -620,7 +619,7 @@ func TestWhatAPaymentIsRefusedForDecidesWhatBecomesOfIt(t *testing.T) {
 	}
 }
 
-// What a token refuses to everybody ends by itself, and is looked at less and less often.
+// A token's refusal of every payee ends by itself, and the order is looked at less and less often.
 func TestAPaymentOfATokenThatRefusesEverybodyWaits(t *testing.T) {
 	t.Parallel()
 	b := newTestEnv(t, openPolicy())
@@ -764,7 +763,7 @@ func TestAForeignTransactionFromOurKeyFreezesTheWallet(t *testing.T) {
 	b.runRounds()
 	b.clock.advance(2 * time.Minute)
 	b.runRounds()
-	b.wantStatus("wd_1", dispatch.Broadcast) // neither paid nor failed: nobody knows
+	b.wantStatus("wd_1", dispatch.Broadcast) // neither paid nor failed: the outcome is unknown
 	b.must(b.db.ReadSystem(b.ctx, func(ctx context.Context, tx pg.Tx) error {
 		f, err := freeze.Active(ctx, tx, freeze.Target{OrgID: b.org, Chain: chain.Ethereum, WalletID: b.treasury.ID})
 		if err == nil && (f == nil || f.Scope != freeze.ScopeWallet) {
@@ -780,7 +779,7 @@ func TestAForeignTransactionFromOurKeyFreezesTheWallet(t *testing.T) {
 	}
 }
 
-// A service that is restarted every half minute finds it out all the same.
+// A service that restarts every half minute finds it out all the same.
 func TestAForeignTransactionIsFoundHoweverOftenTheServiceRestarts(t *testing.T) {
 	t.Parallel()
 	b := newTestEnv(t, openPolicy())
@@ -803,7 +802,7 @@ func TestAForeignTransactionIsFoundHoweverOftenTheServiceRestarts(t *testing.T) 
 	}
 }
 
-// hasWaitEvent tells whether somebody in this database waits for a lock of that kind.
+// hasWaitEvent reports whether a session in this database waits for a lock of that kind.
 func (b *testEnv) hasWaitEvent(owner *pgxpool.Pool, kind string) bool {
 	var n int
 	b.must(owner.QueryRow(
@@ -812,15 +811,15 @@ func (b *testEnv) hasWaitEvent(owner *pgxpool.Pool, kind string) bool {
 	return n > 0
 }
 
-// A freeze that has committed is seen by every slot that commits after it: two
-// transactions are held so that one is amid the other.
+// Every slot that commits after a freeze sees that freeze. The test holds two transactions so that
+// one runs within the other.
 func TestNoSlotCommitsAfterAFreezeThatItHasNotSeen(t *testing.T) {
 	t.Parallel()
 	b := newTestEnv(t, openPolicy())
 	b.fundWallet(b.treasury, coin, 1000)
 	b.submitOrder(b.newOrder("wd_1", sim.Address("customer"), 100))
-	b.runRounds() // the treasury has its counter of nonces
-	// Somebody holds that counter, so that the next slot stops after it looked for freezes.
+	b.runRounds() // creates the treasury's nonce counter
+	// A lock on that counter stops the next slot after it looked for freezes.
 	owner := pgtest.OwnerPool(t, b.db)
 	holder, err := owner.Begin(b.ctx)
 	b.must(err)
@@ -898,7 +897,7 @@ func TestOrdersWaitForFundsAndForGasAndSayHowMuchIsMissing(t *testing.T) {
 	b.checkBooks(b.treasury)
 }
 
-// hookedSender is a chain on which something happens while it is asked for a quote.
+// hookedSender is a chain that runs a hook while it is asked for a quote.
 type hookedSender struct {
 	chain.Sender
 	hook func()
@@ -909,8 +908,8 @@ func (q hookedSender) Quote(ctx context.Context, ps ...chain.Payment) (chain.Fee
 	return q.Sender.Quote(ctx, ps...)
 }
 
-// Whatever the clock says: the transaction that brings it may have begun before the
-// order was read, and commits after that.
+// This holds whatever the clock says: the transaction that brings the funds may have begun before
+// the order was read, and commits after that.
 func TestWhatCameWhileTheChainWasAskedIsNotBroughtAgain(t *testing.T) {
 	t.Parallel()
 	b := newTestEnv(t, openPolicy())
@@ -960,7 +959,7 @@ func TestTheSignersRefusalTakesNoSlotAndMayBeAskedAgain(t *testing.T) {
 	if n := b.queryCount(`SELECT count(*) FROM dispatch_slots`); n != 1 {
 		t.Errorf("got %d slots, want 1: a refused order must not take one", n)
 	}
-	b.submitOrder(b.newOrder("wd_1", to, 400)) // placed again, refused again
+	b.submitOrder(b.newOrder("wd_1", to, 400)) // submitted again, refused again
 	b.wantStatus("wd_1", dispatch.Queued)
 	b.clock.advance(time.Minute)
 	b.runRounds()
@@ -1005,8 +1004,8 @@ func TestTwoDesksPayOnce(t *testing.T) {
 	b.checkBooks(b.treasury)
 }
 
-// failingSigner is a signer that does its work and then loses the answer, as a crash
-// between the journal and the caller does.
+// failingSigner is a signer that does its work and then loses the answer, as a crash between the
+// journal and the caller does.
 type failingSigner struct {
 	signer.Signer
 	mu   sync.Mutex
@@ -1061,7 +1060,7 @@ func TestALostAnswerOfTheSignerEndsInOnePayment(t *testing.T) {
 	b.wantStatus("wd_1", dispatch.Paid)
 	b.wantReceived(to, 400)
 	b.checkBooks(b.treasury)
-	// Everything the journal knows is in the mirror.
+	// Every entry of the journal is in the mirror.
 	head, err := b.signer.Head(b.ctx)
 	b.must(err)
 	b.must(mirror.ImportJournal(b.ctx, b.db, b.signer, b.book))
@@ -1070,8 +1069,8 @@ func TestALostAnswerOfTheSignerEndsInOnePayment(t *testing.T) {
 	}
 }
 
-// What the signer has admitted or signed is used only with its entry in the mirror of the
-// journal: one without the other would be unknown to a restored database.
+// What the signer admitted or signed is used only with its entry in the mirror of the journal.
+// Without that entry, a restored database would not know it.
 func TestNothingIsUsedWhoseEntryTheMirrorDoesNotTake(t *testing.T) {
 	t.Parallel()
 	for kind, used := range map[signer.RecordKind]string{

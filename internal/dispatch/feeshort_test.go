@@ -14,7 +14,7 @@ import (
 	"github.com/cofferpay/coffer/internal/signer/mirror"
 )
 
-// insufficientFeeSender is a chain on which a payment is tried out with its fee, which the payer lacks.
+// insufficientFeeSender is a chain that simulates a payment with its fee, which the payer lacks.
 type insufficientFeeSender struct {
 	chain.Sender
 	fee money.Amount

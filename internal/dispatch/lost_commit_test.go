@@ -14,9 +14,9 @@ import (
 	"github.com/cofferpay/coffer/internal/signer/mirror"
 )
 
-// Rules WD-9, WD-43: a person who steers an order and never hears about one of the COMMITs is
-// not told that nothing was done, whether what was written can be seen, comes later or never
-// does. Repeated, a cancel comes about once.
+// Rules WD-9, WD-43: a person acts on an order and the answer to one of its COMMITs is lost. The
+// call never claims that nothing was done, whether the write is visible at once, later or never.
+// Repeated calls cancel the order once.
 func TestAPersonsStepWhoseCommitIsUnknownIsNotSaidToHaveDoneNothing(t *testing.T) {
 	t.Parallel()
 	cancel := func(b *testEnv, d *dispatch.Worker, id string) error {
@@ -24,10 +24,10 @@ func TestAPersonsStepWhoseCommitIsUnknownIsNotSaidToHaveDoneNothing(t *testing.T
 		return err
 	}
 	for name, c := range map[string]struct {
-		tokens uint64 // without any the order waits in the queue
+		tokens uint64 // zero: the order waits in the queue
 		act    func(b *testEnv, d *dispatch.Worker, id string) error
-		half   string // between before and after, which the service ends by itself
-		once   bool   // again it does nothing more
+		half   string // the state between before and after, which the service completes by itself
+		once   bool   // a repeated call does nothing more
 	}{
 		"a cancel of one that waits":  {0, cancel, "WITHDRAWN, held", true},
 		"a cancel of one that is out": {100_000, cancel, "", true},

@@ -32,7 +32,7 @@ func (b *testEnv) loadView(id string) (s dispatch.OrderView) {
 	return s
 }
 
-// wantFault wants a fault with these words in its message.
+// wantFault expects a fault with these words in its message.
 func (b *testEnv) wantFault(what string, err error, code fault.Code, words ...string) {
 	b.Helper()
 	f := fault.Find(err)
@@ -99,15 +99,14 @@ func TestAnOperatorRaisesAFeeWithinTheCap(t *testing.T) {
 	b.wantFault("a paid order", err, fault.InvalidState, "PAID", "Nothing was done")
 }
 
-// A slot that was never signed is filled with nothing, and its payment is not signed
-// any more.
+// A slot that was never signed gets a cancel, and its payment is not signed any more.
 func TestACancelBeforeTheFirstSignatureLeavesNoPayment(t *testing.T) {
 	t.Parallel()
 	b := newTestEnv(t, openPolicy())
 	b.fundWallet(b.treasury, coin, 1000)
 	to := sim.Address("customer")
 	b.bringToSlot(b.newOrder("wd_1", to, 400))
-	for range 2 { // asked twice, made once
+	for range 2 { // requested twice, made once
 		if ok, err := b.worker.CancelOrder(b.ctx, "wd_1", operatorActor); err != nil || !ok {
 			t.Fatalf("cancel: got %v %v, want true", ok, err)
 		}
@@ -130,12 +129,12 @@ func TestACancelBeforeTheFirstSignatureLeavesNoPayment(t *testing.T) {
 	}
 }
 
-// skewedReader is a chain that gives other balances in one block.
+// skewedReader is a chain that returns other balances in one block.
 type skewedReader struct {
 	chain.Reader
 	height        uint64
 	payer         chain.Address
-	kept, missing uint64 // of the amount: by the payer, by nobody
+	kept, missing uint64 // parts of the amount: kept by the payer, missing at the payee
 }
 
 func (w *skewedReader) Balances(ctx context.Context, at chain.Block, of []chain.Holding) ([]money.Amount, error) {
@@ -286,8 +285,8 @@ func TestTheListSaysWhatEachOrderWaitsFor(t *testing.T) {
 	b.wantFault("an unknown order", err, fault.CodeNotFound)
 }
 
-// Rule WD-43. Whatever an order without a slot waits for, a person can end it: what it held
-// is given back once, nothing of it is ever paid, and the log says who did it.
+// Rule WD-43. A person can end an order without a slot, whatever it waits for. Its hold is released
+// once, nothing of it is ever paid, and the audit log names the person.
 func TestAPersonEndsAnOrderWhateverItWaitsFor(t *testing.T) {
 	t.Parallel()
 	for _, want := range dispatch.WaitReasons {
@@ -328,8 +327,8 @@ func TestAPersonEndsAnOrderWhateverItWaitsFor(t *testing.T) {
 	}
 }
 
-// Rule WD-43. Providers that do not answer for a payment that is out leave those behind it
-// waiting for the chain, so that people can end them.
+// Rule WD-43. If the providers do not answer for a sent payment, those behind it wait for the
+// chain, so that people can end them.
 func TestWhatIsBehindAPaymentThatIsOutWaitsForTheChainToo(t *testing.T) {
 	t.Parallel()
 	b := newTestEnv(t, openPolicy())
@@ -362,8 +361,8 @@ func (silentVoidSigner) VoidIntent(context.Context, signer.Void) (signer.Entry, 
 	return signer.Entry{}, errors.New("connection refused")
 }
 
-// Rule WD-43. While the signer does not answer, the one who ends an order is told that its
-// amount is still held; asked again, it is void and the amount comes back once.
+// Rule WD-43. While the signer does not answer, a person who ends an order learns that its amount
+// is still held. A repeated call voids it, and the amount is released once.
 func TestAnOrderThatIsNotVoidYetIsEndedByAskingAgain(t *testing.T) {
 	t.Parallel()
 	b := newTestEnv(t, openPolicy())
@@ -410,7 +409,7 @@ func TestAnOrderThatIsNotVoidYetIsEndedByAskingAgain(t *testing.T) {
 	b.wantAudit("order.withdrawn", "OPERATOR", 1)
 }
 
-// One that has its slot first is not ended, and one that has ended first gets none.
+// An order that gets its slot first is not ended, and one that ends first gets no slot.
 func TestEndingAnOrderAndItsSlotAtOnce(t *testing.T) {
 	t.Parallel()
 	b := newTestEnv(t, openPolicy())

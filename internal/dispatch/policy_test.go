@@ -20,7 +20,7 @@ import (
 	"github.com/cofferpay/coffer/internal/signer/signertest"
 )
 
-// logBuffer is a log that can be read.
+// logBuffer is a log that the test can read.
 type logBuffer struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -47,7 +47,7 @@ func (b *testEnv) newLoggingWorker() *logBuffer {
 	return l
 }
 
-// bringToSlot brings an order to its slot and no further.
+// bringToSlot takes an order to its slot and no further.
 func (b *testEnv) bringToSlot(o dispatch.Order) {
 	b.Helper()
 	down := errors.New("no answer")
@@ -70,7 +70,7 @@ func (b *testEnv) lastError(id string) (s string) {
 	return shown.LastError
 }
 
-// quoteMax is what the dearest transaction of a payment may cost as things stand.
+// quoteMax returns the most that a transaction of a payment may cost at present.
 func (b *testEnv) quoteMax(p chain.Payment) money.Amount {
 	b.Helper()
 	fees, err := b.chain.ToChain().Sender.Quote(b.ctx, p)
@@ -90,9 +90,8 @@ func limitedPolicy(most uint64) local.ChainPolicy {
 	return p
 }
 
-// H-78: what the policy does not allow any more, and was never signed, has a slot that
-// it may not pay from. The slot is filled, the payment fails with the reason, and what
-// stands behind it goes on.
+// H-78: an unsigned payment that the policy no longer allows has a slot that it may not use. A
+// cancel takes the slot, the payment fails with the reason, and the orders behind it go on.
 func TestAPaymentThatThePolicyNoLongerAllowsFillsItsSlotAndFails(t *testing.T) {
 	t.Parallel()
 	to := sim.Address("customer")
@@ -190,7 +189,7 @@ func TestACancelThatIsRefusedAsWellWaitsInSight(t *testing.T) {
 	if said := b.lastError("wd_1"); !strings.Contains(said, "feeMax") {
 		t.Errorf("the order says %q, want what the signer asks for", said)
 	}
-	// A cheaper market makes a cheaper cancel, and a policy that allows it lets it go.
+	// Lower fees make a cheaper cancel, and a policy that allows it lets it pass.
 	b.chain.SetBaseFee(1)
 	b.chain.MineEmpty(1)
 	b.clock.advance(2 * time.Minute)
@@ -208,7 +207,7 @@ func TestACancelThatIsRefusedAsWellWaitsInSight(t *testing.T) {
 	b.checkBooks(b.treasury)
 }
 
-// A wallet that has spent its fees of the day waits and says so; no payment fails.
+// A wallet that has used its fee limit of the day waits and reports that; no payment fails.
 func TestTheFeesOfADayHoldPaymentsUpAndFailNone(t *testing.T) {
 	t.Parallel()
 	b := newTestEnv(t, openPolicy())
@@ -233,7 +232,7 @@ func TestTheFeesOfADayHoldPaymentsUpAndFailNone(t *testing.T) {
 	if log.count("nothing more on fees today") == 0 || !strings.Contains(b.lastError("wd_2"), "feeDayMax") {
 		t.Errorf("the order says %q, want an alarm and what to do", b.lastError("wd_2"))
 	}
-	// With a part of the day left it gets a slot and waits in it.
+	// With a part of the limit left, the order gets a slot and waits in it.
 	p.FeeDayMax, _ = one.Add(money.Units(1))
 	b.restartWithPolicy(p)
 	b.clock.advance(time.Minute)
@@ -263,8 +262,8 @@ func TestTheFeesOfADayHoldPaymentsUpAndFailNone(t *testing.T) {
 	b.checkBooks(b.treasury)
 }
 
-// A slot that the journal has given to another intent shows a database older than the
-// journal: nothing goes out at all.
+// A slot that the journal gave to another intent shows that the database is older than the journal.
+// Nothing is sent at all.
 func TestASlotThatTheJournalGaveToAnotherFreezesEverything(t *testing.T) {
 	t.Parallel()
 	b := newTestEnv(t, openPolicy())
@@ -301,8 +300,8 @@ func TestASlotThatTheJournalGaveToAnotherFreezesEverything(t *testing.T) {
 	}
 }
 
-// H-75: fees a thousand times higher than when a payment was signed. It is replaced in
-// its slot up to the cap; there it waits, in sight, and is paid when they fall.
+// H-75: fees are a thousand times higher than when a payment was signed. It is replaced in its slot
+// up to the cap. There it waits visibly, and it is paid when fees fall.
 func TestFeesThatSpikeAreFollowedUpToTheCapAndThenWaitedFor(t *testing.T) {
 	t.Parallel()
 	b := newTestEnv(t, openPolicy())
@@ -344,7 +343,7 @@ func TestFeesThatSpikeAreFollowedUpToTheCapAndThenWaitedFor(t *testing.T) {
 	}
 }
 
-// paymentOf is what an order of the treasury asks of the chain.
+// paymentOf returns the chain payment of an order of the treasury.
 func (b *testEnv) paymentOf(o dispatch.Order) chain.Payment {
 	return chain.Payment{From: b.treasury.Address, To: o.To, Contract: o.Contract, Amount: o.Amount}
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/cofferpay/coffer/internal/signer/mirror"
 )
 
-// silentToken is a chain whose tokens say that they transferred and did not.
+// silentToken is a chain whose tokens report transfers that they did not make.
 type silentToken struct{ chain.Sender }
 
 func (s silentToken) Outcome(ctx context.Context, txs []chain.TxHash, ps ...chain.Payment) (*chain.Outcome, error) {
@@ -29,7 +29,7 @@ func (s silentToken) Outcome(ctx context.Context, txs []chain.TxHash, ps ...chai
 	return o, err
 }
 
-// Rule WD-9: what contradicts itself neither settles nor gives back.
+// Rule WD-9: a contradictory payment is neither settled nor released.
 func TestAPaymentThatSucceededWithoutItsTransferIsLeftToAPerson(t *testing.T) {
 	t.Parallel()
 	b := newTestEnv(t, openPolicy())
@@ -151,7 +151,7 @@ func TestEveryEntryOfTheSignersJournalIsCopiedWithItsStep(t *testing.T) {
 	b.runRounds()
 	entries, err := b.signer.EntriesAfter(b.ctx, 0, 0)
 	b.must(err)
-	for _, e := range entries[1:] { // the first is nobody's step
+	for _, e := range entries[1:] { // the first entry belongs to no step
 		if n := b.queryCount(
 			`SELECT count(*) FROM signer_journal WHERE seq = $1 AND hash = $2`, int64(e.Seq), e.Hash,
 		); n != 1 {

@@ -18,8 +18,8 @@ import (
 	"github.com/cofferpay/coffer/internal/signer/mirror"
 )
 
-// newSettledEnv is a bench on which payments of 400 and 100 have ended as paid, eve's
-// and bob's, and everything that was proven since is about to be taken back.
+// newSettledEnv makes a testEnv in which payments of 400 and 100, eve's and bob's, ended as paid.
+// Everything proven since is about to be taken back.
 func newSettledEnv(t *testing.T) *testEnv {
 	t.Helper()
 	b := newTestEnv(t, openPolicy())
@@ -37,8 +37,8 @@ func newSettledEnv(t *testing.T) *testEnv {
 	return b
 }
 
-// reorgAway makes finality break below everything that ended. The new fork has none of
-// it, unless keep says that it waits in the pool again.
+// reorgAway breaks finality below everything that ended. The new fork has none of it, unless keep
+// says that it is in the mempool again.
 func (b *testEnv) reorgAway(keep bool) {
 	b.Helper()
 	latest := b.chain.Latest().Height
@@ -64,7 +64,7 @@ func (b *testEnv) reorgAway(keep bool) {
 	b.clock.advance(time.Minute)
 }
 
-// mineAgain is mine on the fork that was decided for.
+// mineAgain mines and proves blocks on the chosen fork.
 func (b *testEnv) mineAgain(n int) {
 	b.Helper()
 	b.chain.Mine(n)
@@ -98,7 +98,7 @@ func (b *testEnv) wantWaiting(id string, want dispatch.WaitReason) {
 	}
 }
 
-// endHashes are the transactions that ended the two payments, by nonce.
+// endHashes returns the transactions that ended the two payments, by nonce.
 func (b *testEnv) endHashes() (ended []chain.TxHash) {
 	b.Helper()
 	b.must(b.db.ReadSystem(b.ctx, func(ctx context.Context, tx pg.Tx) error {
@@ -200,7 +200,7 @@ func TestWhatABrokenFinalityTookBackGoesOutAgainAsTheSameBytes(t *testing.T) {
 	}
 }
 
-// Rule WD-19: the fork may have taken the very deposit that the payment was made of.
+// Rule WD-19: the reorg may have removed the deposit that the payment was made of.
 func TestAPaymentOfAFrozenCustomerIsNotSentAgain(t *testing.T) {
 	t.Parallel()
 	b := newSettledEnv(t)
@@ -227,7 +227,7 @@ func TestAPaymentOfAFrozenCustomerIsNotSentAgain(t *testing.T) {
 	}
 }
 
-// Rule WD-18: nobody has decided yet, and the blocks may come back.
+// Rule WD-18: no person has decided yet, and the blocks may come back.
 func TestNothingIsSentAgainWhileAChainHasParted(t *testing.T) {
 	t.Parallel()
 	b := newSettledEnv(t)
@@ -309,7 +309,7 @@ func TestAnotherOutcomeAfterABreakIsLeftToAPerson(t *testing.T) {
 	}
 }
 
-// Rule WD-20: what was given back is not paid as well.
+// Rule WD-20: an amount that was released is not paid as well.
 func TestAPaymentThatFailedIsNotSentAgainWhereItWouldPay(t *testing.T) {
 	t.Parallel()
 	b := newTestEnv(t, openPolicy())
@@ -342,7 +342,7 @@ func TestAPaymentThatFailedIsNotSentAgainWhereItWouldPay(t *testing.T) {
 	b.checkBooks(b.treasury)
 }
 
-// dyingSender is a chain that takes bytes, and the process ends before it hears so.
+// dyingSender is a chain that accepts bytes while the process ends before it gets the answer.
 type dyingSender struct {
 	chain.Sender
 	die context.CancelFunc
@@ -383,7 +383,7 @@ func TestACrashBetweenSendingAgainAndTheRowSendsNothingElse(t *testing.T) {
 	}
 	b.chain.SetBaseFee(1_700_000_000)
 	b.mineAgain(6)
-	// Two processes at once: what it costs more is posted once.
+	// Two processes at once: the higher fee is posted once.
 	other := dispatch.New(
 		b.db, b.chain.ToChain(), b.signer, mirror.RecordEntry,
 		map[signer.Purpose]dispatch.Listener{signer.Payment: b.feature}, dispatch.Config{},
@@ -406,7 +406,7 @@ func TestACrashBetweenSendingAgainAndTheRowSendsNothingElse(t *testing.T) {
 	}
 }
 
-// Rule WD-18: it breaks a second time, below the first.
+// Rule WD-18: finality breaks a second time, below the first break.
 func TestASecondBreakAsksAgain(t *testing.T) {
 	t.Parallel()
 	b := newSettledEnv(t)
@@ -454,8 +454,7 @@ func TestTheTableLetsAnEndBeProvenAgainInOneWayOnly(t *testing.T) {
 	refused("no proof", `proof_id = NULL`)
 }
 
-// A nonce that a fork took back is not somebody else's, however long ago it was
-// first missed.
+// A nonce that a reorg took back is not a foreign use, however long ago it was first missed.
 func TestANonceThatAForkTookBackIsMissedAnew(t *testing.T) {
 	t.Parallel()
 	b := newTestEnv(t, openPolicy())

@@ -24,8 +24,8 @@ func (q *restoreRecorder) OnRestored(
 	return nil, nil
 }
 
-// A backup of before the slot meets a journal that has the signature: the three are in
-// the slot that they were signed in, and never in another.
+// A backup from before the slot meets a journal that has the signature. The three orders are in the
+// slot that they were signed in, and never in another.
 func TestOrdersThatWereSignedTogetherAreRestoredTogether(t *testing.T) {
 	t.Parallel()
 	b := newGroupEnv(t)

@@ -23,7 +23,7 @@ import (
 	"github.com/cofferpay/coffer/internal/wallet"
 )
 
-// newGroupEnv is a bench on a chain whose transactions make several payments.
+// newGroupEnv makes a testEnv on a chain whose transactions make several payments.
 func newGroupEnv(t *testing.T) *testEnv {
 	t.Helper()
 	b := newTestEnvOn(t, local.ChainPolicy{
@@ -37,7 +37,7 @@ func newGroupEnv(t *testing.T) *testEnv {
 
 func payeeAddress(id string) chain.Address { return sim.SolanaAddress(id) }
 
-// submitThree places three payments that may go together.
+// submitThree submits three payments that may share a transaction.
 func (b *testEnv) submitThree() {
 	b.Helper()
 	for i, customer := range []string{"ann", "bob", "eve"} {
@@ -54,7 +54,7 @@ func (b *testEnv) wantAll(want dispatch.Status) {
 	}
 }
 
-// wantPaidOnce finds each of three payments made, by one slot, and the books agree.
+// wantPaidOnce expects that one slot made each of three payments, and that the books agree.
 func (b *testEnv) wantPaidOnce(attempts int) {
 	b.Helper()
 	for i := range uint64(3) {
@@ -63,7 +63,7 @@ func (b *testEnv) wantPaidOnce(attempts int) {
 	b.wantOneSlot(attempts)
 }
 
-// wantOneSlot finds one slot with so many transactions, and its fee divided.
+// wantOneSlot expects one slot with this many transactions, and its fee divided.
 func (b *testEnv) wantOneSlot(attempts int) {
 	b.Helper()
 	if n := b.queryCount(`SELECT count(*) FROM dispatch_slots WHERE order_id = 'wd_1' AND orders = 3`); n != 1 ||
@@ -161,7 +161,7 @@ func TestASlotOfSeveralSurvivesEveryStep(t *testing.T) {
 	s := &lossySigner{Signer: b.signer, lost: true}
 	b.newWorkerWith(s, dispatch.Config{})
 	for range 3 {
-		_, _ = b.worker.RunRound(b.ctx) // the slot is there, and the journal has a signature that nobody knows
+		_, _ = b.worker.RunRound(b.ctx) // the slot is there, and the journal has a signature that the database lacks
 		b.wantAll(dispatch.Slotted)
 	}
 	b.putFreeze(freeze.Freeze{
@@ -239,8 +239,8 @@ func TestAForkTakesAllOfASlotAndGivesThemBack(t *testing.T) {
 	b.wantPaidOnce(1)
 }
 
-// What contradicts itself on the chain stops all of its slot, and each is decided about
-// by itself: by the balances of its block, or by a person's word.
+// A contradiction on the chain makes all orders of its slot stuck. Each is decided separately: by
+// the balances of its block, or by a person.
 func TestEachOfASlotThatIsStuckIsDecidedByItself(t *testing.T) {
 	t.Parallel()
 	b := newGroupEnv(t)
@@ -266,7 +266,7 @@ func TestEachOfASlotThatIsStuckIsDecidedByItself(t *testing.T) {
 	b.wantPaidOnce(1)
 }
 
-// sweepListener does to sweeps what their feature would.
+// sweepListener changes sweeps as their feature would.
 type sweepListener struct{ *recordingListener }
 
 func (sweepListener) OnEnded(
@@ -278,7 +278,7 @@ func (sweepListener) OnEnded(
 	return nil, err
 }
 
-// submitSweeps places three sweeps of deposit addresses, which are returned.
+// submitSweeps submits three sweeps and returns their deposit wallets.
 func (b *testEnv) submitSweeps() (from []wallet.Wallet) {
 	b.Helper()
 	b.newSweepWorker(b.signer)
@@ -319,7 +319,7 @@ func (b *testEnv) newSweepWorker(s signer.Signer) {
 		dispatch.Config{}, slog.New(slog.DiscardHandler))
 }
 
-// Several deposit addresses are emptied by one transaction that the treasury pays for.
+// One transaction, paid by the treasury, sweeps several deposit addresses.
 func TestSweepsOfSeveralAddressesAreOneTransaction(t *testing.T) {
 	t.Parallel()
 	b := newGroupEnv(t)
@@ -335,7 +335,7 @@ func TestSweepsOfSeveralAddressesAreOneTransaction(t *testing.T) {
 	}
 }
 
-// Rule WD-39. The transaction takes from each of them.
+// Rule WD-39. The transaction takes from each of the addresses.
 func TestAFreezeOfAnyAddressInASlotStopsItsTransaction(t *testing.T) {
 	t.Parallel()
 	b := newGroupEnv(t)
@@ -380,8 +380,8 @@ func TestAFreezeOfAnyAddressInASlotStopsItsTransaction(t *testing.T) {
 	}
 }
 
-// Rule WD-40. What a share of the fee can be at the most is what a customer's limit is
-// compared with: more than that goes alone, and is refused where that is dearer still.
+// Rule WD-40. A customer's fee limit is compared with the highest possible share of the fee. An
+// order above its limit goes alone, and is refused if that costs more still.
 func TestACustomersLimitOnTheFeeIsComparedWithTheShare(t *testing.T) {
 	t.Parallel()
 	b := newGroupEnv(t)

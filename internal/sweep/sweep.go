@@ -228,9 +228,9 @@ type source struct {
 	Movable  money.Amount
 }
 
-// selectSources selects the addresses that can be swept. Dust that is not credited stays at the
-// address. Where the chain requires a minimum balance, the sweep leaves what is lacking to it
-// besides the dust, see chain.Chain.MinBalance.
+// selectSources selects the addresses that can be swept. Dust, which is not credited, stays at its
+// address. Where the chain requires a minimum balance, dust of native coin alone may lie below it.
+// Then the sweep leaves the missing amount with the dust, see chain.Chain.MinBalance.
 const selectSources = `
 	SELECT f.wallet_id, f.org_id, f.mint_id, f.credited - f.held - f.reserved - f.swept - stays AS movable
 	FROM address_funds f

@@ -29,7 +29,7 @@ const (
 	eth  = 2
 )
 
-// testEnv is a chain with a sweeper and two organizations.
+// testEnv is a chain with a Sweeper and two organizations.
 type testEnv struct {
 	*testing.T
 	ctx       context.Context
@@ -83,7 +83,7 @@ func (y *testEnv) inSystem(fn func(ctx context.Context, tx pg.Tx) error) {
 	y.must(y.db.InSystem(y.ctx, fn))
 }
 
-// fundWallet is a customer's address, with what lies on it on the chain and in the books.
+// fundWallet returns a customer's address with these funds on the chain and in the books.
 func (y *testEnv) fundWallet(org, customerID string, parts map[wallet.Part]uint64, mintID int) wallet.Wallet {
 	y.Helper()
 	w, err := y.wallets.Address(y.ctx, signertest.Deposit(org, customerID))
@@ -112,7 +112,7 @@ func (y *testEnv) loadFunds(w wallet.Wallet, mintID int) (f wallet.Funds) {
 	return f
 }
 
-// orderStates are the purposes, amounts and wants of a wallet's orders.
+// orderStates returns the purposes, amounts, statuses and wait reasons of a wallet's orders.
 func (y *testEnv) orderStates(w wallet.Wallet) string {
 	y.Helper()
 	var found string
@@ -145,7 +145,7 @@ func TestASweepLeavesWhatIsHeldNotFinalOrNotCredited(t *testing.T) {
 		y.org, "ann", map[wallet.Part]uint64{wallet.Credited: 1000, wallet.Held: 300, wallet.Dust: 7}, usdc,
 	)
 	bob := y.fundWallet(y.org, "bob", map[wallet.Part]uint64{wallet.Credited: 500, wallet.Held: 500}, usdc)
-	// Some more of ann's is on the chain and in a block that is not final.
+	// More funds of ann are on the chain, in a block that is not final.
 	y.chain.Mint(ann.Address, signertest.Token, money.Units(40))
 	super := pgtest.OwnerPool(t, y.db)
 	for _, sql := range []string{
@@ -173,8 +173,8 @@ func TestASweepLeavesWhatIsHeldNotFinalOrNotCredited(t *testing.T) {
 	}
 }
 
-// Where a chain leaves no account with a little, what does not count would keep all that
-// does: anybody could send it.
+// Where the chain requires a minimum balance, dust would otherwise block the credited amount, and
+// anyone could send dust.
 func TestASweepLeavesAsMuchAsTheChainWants(t *testing.T) {
 	t.Parallel()
 	y := newTestEnv(t)
@@ -289,8 +289,8 @@ func TestASweepWaitsForGasAndNeverTakesItFromTheCustomersCoin(t *testing.T) {
 	}
 }
 
-// What a node says of a wallet that is short differs, and none of it is about the
-// top-up: the operator has to hear of gas.
+// Nodes report a wallet without gas in different ways, and none of them says anything about the
+// top-up. The operator has to learn that gas is missing.
 func TestATopUpWaitsForTheGasOfItsTreasury(t *testing.T) {
 	t.Parallel()
 	for name, has := range map[string]uint64{
@@ -373,7 +373,7 @@ func TestASweepThatWouldRevertIsGivenUpAndFreesWhatItReserved(t *testing.T) {
 	}
 }
 
-// H-55: a token may block an address for good.
+// H-55: a token may block an address permanently.
 func TestASweepThatFailsAgainAndAgainRestsLongerAndLonger(t *testing.T) {
 	t.Parallel()
 	y := newTestEnv(t)
@@ -396,8 +396,8 @@ func TestASweepThatFailsAgainAndAgainRestsLongerAndLonger(t *testing.T) {
 	if n := tried(12); n < 5 || n > 12 {
 		t.Errorf("got %d tries in half a day, want one in an hour or two", n)
 	}
-	// One that went through makes the next failure the first again.
-	// Its order is not asked for here.
+	// After a successful sweep, the next failure counts as the first again. The order of that sweep
+	// does not matter here.
 	owner := pgtest.OwnerPool(t, y.db)
 	for _, sql := range []string{
 		`ALTER TABLE sweeps DISABLE TRIGGER sweeps_as_ordered`, `
@@ -433,7 +433,7 @@ func TestManyUnitsOfACheapMintDoNotHideAnother(t *testing.T) {
 	y.wantOrders(rich, "SWEEP 5000000000 QUEUED")
 }
 
-// agedPriceSource are prices of some age.
+// agedPriceSource returns prices of some age.
 type agedPriceSource struct {
 	y    *testEnv
 	ages map[int]time.Duration
@@ -446,7 +446,7 @@ func (d agedPriceSource) USD(_ context.Context, mintID int) (price.Quote, error)
 	}, nil
 }
 
-// Neither what a sweep brings nor what it costs is decided by a price that is too old.
+// A price that is too old decides neither the value nor the cost of a sweep.
 func TestNoSweepIsDecidedByAnOldPrice(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
