@@ -853,7 +853,7 @@ func (d *Worker) checkCreatable(ctx context.Context, acct chain.Account, o Order
 	return !taken, taken, nil
 }
 
-// freeSlotKeys returns the slots of an account that no order has.
+// freeSlotKeys returns the keys of an account's slots that no order has.
 func (d *Worker) freeSlotKeys(ctx context.Context, acct chain.Account) (slotKeys []string, err error) {
 	err = d.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		slotKeys, err = queryFreeSlotKeys(ctx, tx, d.chain.Name, acct)

@@ -92,8 +92,8 @@ const (
 	WaitFunds  WaitReason = "FUNDS"  // the source wallet does not hold the amount yet
 	WaitGas    WaitReason = "GAS"    // the wallet cannot pay the fee yet
 	WaitFreeze WaitReason = "FREEZE" // a freeze or a quarantine stops the order
-	// WaitSimulation: the chain says that the transaction would revert. For a payment, the cause is
-	// its token or the wallet as a whole.
+	// WaitSimulation says that the transaction would revert, by the chain's simulation. For a
+	// payment, the cause is its token or the wallet as a whole.
 	WaitSimulation WaitReason = "SIMULATION"
 	WaitProviders  WaitReason = "CHAIN"  // the providers do not answer
 	WaitSlot       WaitReason = "SLOT"   // the wallet has no free slot on the chain
@@ -213,7 +213,8 @@ type Listener interface {
 	//   - every other code: the signer's policy refused.
 	OnRefused(ctx context.Context, tx pg.Tx, o Order, r *signer.Refusal) error
 	// OnRecalled reports that a person ended the order while it had no slot. Nothing of it was
-	// signed and nothing will be. The feature releases here, once, what it held for the order.
+	// signed and nothing will be. The feature releases here, once, what it held for the order. The
+	// hold of a withdrawal waits for VoidListener.OnVoided instead.
 	OnRecalled(ctx context.Context, tx pg.Tx, o Order, actor audit.Actor) error
 }
 
@@ -227,7 +228,7 @@ type Reviewer interface {
 	ReviewRent(ctx context.Context, tx pg.Tx, o Order, rent money.Amount) (*signer.Refusal, error)
 }
 
-// Submit queues an order in the caller's transaction. It queues an order that was refused again, if
+// Submit queues an order in the caller's transaction. An order that was refused is queued again if
 // its terms are unchanged. Any other order with that id is an error.
 func Submit(ctx context.Context, tx pg.Tx, o Order) error {
 	tag, err := tx.Exec(ctx, `

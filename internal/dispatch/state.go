@@ -16,8 +16,8 @@ type Status string
 // The statuses of an order.
 const (
 	Queued Status = "QUEUED" // submitted; nothing is reserved and nothing is signed
-	// Refused: the signer's policy refused the order, or the chain would refuse its payee or its
-	// amount. The order may be submitted again.
+	// Refused says that the signer's policy refused the order, or that the chain would refuse its
+	// payee or its amount. The order may be submitted again.
 	Refused   Status = "REFUSED"
 	Recalled  Status = "WITHDRAWN" // recalled before it had a slot
 	Slotted   Status = "SLOTTED"   // has its slot and its first unsigned transaction

@@ -34,9 +34,10 @@ type idleAccount struct {
 
 // selectIdle selects the addresses and tokens for which all of this holds:
 //
-//   - everything that arrived was swept, at least CloseAfter ago, and nothing arrived since;
-//   - nothing is open, held or undecided;
-//   - no close is open, and none was tried since.
+//   - everything that arrived was swept, at least CloseAfter ago;
+//   - no deposit arrived and no sweep began within CloseAfter;
+//   - nothing is open, held, reserved or undecided;
+//   - no close is open, none failed within CloseAfter, and none succeeded since the last sweep.
 const selectIdle = `
 	SELECT f.wallet_id, f.mint_id, f.org_id, w.address, m.contract
 	FROM address_funds f

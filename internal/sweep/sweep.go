@@ -45,7 +45,7 @@ import (
 // Trigger says why a sweep was planned.
 type Trigger string
 
-// The triggers.
+// The triggers of a sweep.
 const (
 	TriggerValue  Trigger = "VALUE"  // its amount is worth its fee
 	TriggerDemand Trigger = "DEMAND" // a withdrawal waits for it
