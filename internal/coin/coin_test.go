@@ -8,7 +8,9 @@ import (
 
 func TestStatesAreDrawnFromTheTable(t *testing.T) {
 	t.Parallel()
-	moves := []states.Transition{{To: string(Held), Cause: "its block is final"}, {To: string(Free), Cause: "its block is final, and its deposit is credited with it"}}
+	moves := []states.Transition{{To: string(Held), Cause: "its block is final"}, {
+		To: string(Free), Cause: "its block is final, and its deposit is credited with it",
+	}}
 	for _, m := range transitions {
 		moves = append(moves, states.Transition{From: string(m.From), To: string(m.To), Cause: m.Cause})
 	}

@@ -22,21 +22,23 @@ import (
 	"github.com/cofferpay/coffer/internal/wallet"
 )
 
-// OrdersPerTxMax is the most orders that one slot is given to, whatever a transaction could
-// make: what stands in one place ends together, and each adds to what locks at once.
+// OrdersPerTxMax is the most orders that share one slot, however many payments a transaction could
+// make. All orders of a slot end together, and each adds to the rows that are locked at once.
 const OrdersPerTxMax = 24
 
-// queueReadMax bounds what is looked at in one round because it may go together.
+// queueReadMax bounds the orders that one round reads because they may share a transaction.
 const queueReadMax = 96
 
-// admitQueued gives slots to a wallet's queued orders as far as limit allows, the one
-// that has waited longest for a look first. An order that has to wait does not
-// hold up the ones behind it: by age alone, a few old ones that are looked at
-// again and again would keep the desk from ever reaching the others.
+// admitQueued gives slots to a wallet's queued orders, at most limit of them. The order whose last
+// look is longest ago comes first, and a waiting order does not hold up the ones behind it. In
+// order of age alone, a few old orders that are looked at again and again would keep the Worker
+// from ever reaching the others.
 //
-// Where a transaction makes several payments, orders of one purpose have a slot
-// together. acct is where the account stands, unless nobody has asked yet.
-func (d *Worker) admitQueued(ctx context.Context, payer wallet.Wallet, limit int, acct *chain.Account) (busy bool, err error) {
+// Where a transaction makes several payments, orders of one purpose share a slot. acct is the
+// account's state, or nil if the providers were not asked yet.
+func (d *Worker) admitQueued(
+	ctx context.Context, payer wallet.Wallet, limit int, acct *chain.Account,
+) (busy bool, err error) {
 	if limit <= 0 {
 		return false, nil
 	}
@@ -48,8 +50,8 @@ func (d *Worker) admitQueued(ctx context.Context, payer wallet.Wallet, limit int
 		queue = queue[:min(len(queue), limit)]
 	}
 	if len(queue) > 0 && acct == nil {
-		// A slot whose nonce the chain has used already could never be paid from,
-		// and would hold up every slot after it.
+		// A slot whose nonce the chain has used already could never pay, and it would hold up every
+		// slot after it.
 		account, err := d.chain.Sender.Account(ctx, payer.Address)
 		if err != nil {
 			return false, d.waitForChain(ctx, queue, err)
@@ -77,8 +79,8 @@ func (d *Worker) admitQueued(ctx context.Context, payer wallet.Wallet, limit int
 	return busy, nil
 }
 
-// loadDue are the queued orders of a wallet that are to be looked at now, the one that has
-// waited longest for a look first.
+// loadDue returns the queued orders of a wallet that are due, the one whose last look is longest
+// ago first.
 func (d *Worker) loadDue(ctx context.Context, payer wallet.Wallet, limit int) (queue []Order, err error) {
 	err = d.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		rows, err := tx.Query(ctx, selectOrders+` FROM dispatch_orders
@@ -99,11 +101,11 @@ func (d *Worker) loadDue(ctx context.Context, payer wallet.Wallet, limit int) (q
 	return queue, nil
 }
 
-// errNoAccountState says that the providers did not say where an account stands.
+// errNoAccountState says that the providers did not return the state of an account.
 var errNoAccountState = errors.New("ask where the account stands")
 
-// noteProvidersSilent writes down that a wallet's queued orders wait for the providers, which did not
-// answer for what has a slot before them: people can end what waits.
+// noteProvidersSilent notes that a wallet's queued orders wait for the providers, which did not
+// answer about the slots before them. So people can end the waiting orders.
 func (d *Worker) noteProvidersSilent(ctx context.Context, payer wallet.Wallet, cause error) error {
 	queue, err := d.loadDue(ctx, payer, queueReadMax)
 	if err != nil {
@@ -121,7 +123,7 @@ func (d *Worker) waitForChain(ctx context.Context, queue []Order, cause error) e
 	return nil
 }
 
-// groupSize is how many of orders, from the first one on, one transaction could pay.
+// groupSize returns how many of the orders, counted from the first, one transaction could pay.
 func (d *Worker) groupSize(payer wallet.Wallet, orders []Order) int {
 	if len(orders) < 2 {
 		return len(orders)
@@ -129,8 +131,8 @@ func (d *Worker) groupSize(payer wallet.Wallet, orders []Order) int {
 	return min(OrdersPerTxMax, d.chain.Sender.BatchSize(buildPayments(orders, payer.Address)))
 }
 
-// nextGroup takes from a queue its first order and those that may have a slot with it, which
-// are of the same purpose: payments, sweeps or closes.
+// nextGroup splits off the first order of a queue and those that may share its slot. Only payments,
+// sweeps and closes of token accounts share one, each with orders of the same purpose.
 func (d *Worker) nextGroup(payer wallet.Wallet, queue []Order) (group, remaining []Order) {
 	first := queue[0]
 	if first.Purpose != signer.Payment && first.Purpose != signer.Sweep && first.Purpose != signer.CloseTokenAccount {
@@ -151,10 +153,12 @@ func (d *Worker) nextGroup(payer wallet.Wallet, queue []Order) (group, remaining
 	return group, remaining
 }
 
-// admitGroup gives orders a slot together, as far as they can have one, and says how many
-// slots that took, at most limit. What the chain does not take together, or what is too dear
-// for one of them, is tried in halves: one that would revert holds up no other.
-func (d *Worker) admitGroup(ctx context.Context, payer wallet.Wallet, acct chain.Account, group []Order, limit int) (slots int, err error) {
+// admitGroup gives orders a slot together, as far as possible, and returns how many slots that
+// took, at most limit. It tries the group in halves if the chain refuses it as a whole, or if the
+// fee is too high for one order. So an order that would revert holds up no other.
+func (d *Worker) admitGroup(
+	ctx context.Context, payer wallet.Wallet, acct chain.Account, group []Order, limit int,
+) (slots int, err error) {
 	if limit <= 0 || len(group) == 0 {
 		return 0, nil
 	}
@@ -207,14 +211,15 @@ func (d *Worker) admitGroup(ctx context.Context, payer wallet.Wallet, acct chain
 		}
 	}
 	if len(admitted) < len(ordered) {
-		// What is left is another transaction. What was admitted is admitted again.
+		// The remaining orders make another transaction, so the admitted ones are admitted again.
 		return d.admitGroup(ctx, payer, acct, admitted, limit)
 	}
 	crash.Hit("W07")
 	slotted, err := d.assignSlot(ctx, payer, acct, ordered, fees, entries)
-	if errors.Is(err, errSplitGroup) { // fewer coins, or less of a fee for one of them, may do
+	if errors.Is(err, errSplitGroup) { // fewer outputs, or a smaller fee for one order, may suffice
 		half := (len(ready) + 1) / 2
-		if slots, err = d.admitGroup(ctx, payer, acct, candidateOrders(ready[:half]), limit); err != nil && !errors.Is(err, errLostRace) {
+		if slots, err = d.admitGroup(ctx, payer, acct, candidateOrders(ready[:half]), limit); err != nil &&
+			!errors.Is(err, errLostRace) {
 			return slots, err
 		}
 		added, err := d.admitGroup(ctx, payer, acct, candidateOrders(ready[half:]), limit-slots)
@@ -226,8 +231,8 @@ func (d *Worker) admitGroup(ctx context.Context, payer wallet.Wallet, acct chain
 	return slots, err
 }
 
-// checkAffordable is an error unless each of orders may cost its part of fees, and their wallet
-// has the gas for all.
+// checkAffordable returns an error unless every order may cost its share of the fees and the wallet
+// has the gas for all of them.
 func (d *Worker) checkAffordable(candidates []candidate, fees chain.Fees) error {
 	need, err := fees.Max()
 	if err != nil {
@@ -245,14 +250,14 @@ func (d *Worker) checkAffordable(candidates []candidate, fees chain.Fees) error 
 	return nil
 }
 
-// A candidate is a queued order that nothing in the database stands against.
+// candidate is a queued order that nothing in the database prevents from getting a slot.
 type candidate struct {
 	Order
 	nativeMintID int
-	funds        wallet.Funds   // of the order's mint
-	gas          wallet.Funds   // of the chain's native coin
-	toWallet     *wallet.Wallet // receives, when it is ours
-	source       wallet.Wallet  // whose amount it is
+	funds        wallet.Funds   // of the order's mint, on the source wallet
+	gas          wallet.Funds   // of the chain's native coin, on the paying wallet
+	toWallet     *wallet.Wallet // receives the amount, if it is a wallet of Coffer
+	source       wallet.Wallet  // holds the amount
 }
 
 func candidateOrders(cs []candidate) []Order {
@@ -263,10 +268,12 @@ func candidateOrders(cs []candidate) []Order {
 	return orders
 }
 
-// loadCandidate looks at an order in the database; nil when it has to wait, which is written
-// down then. promised is what others that go with it take of its wallet, by mint, and
-// grows by it.
-func (d *Worker) loadCandidate(ctx context.Context, payer wallet.Wallet, acct chain.Account, o Order, promised map[int]money.Amount) (*candidate, error) {
+// loadCandidate checks an order against the database and the account. It returns nil if the order
+// has to wait or was refused, and has noted that then. promised holds, by mint, what the other
+// orders of the group take from the wallet; loadCandidate adds this order's amount to it.
+func (d *Worker) loadCandidate(
+	ctx context.Context, payer wallet.Wallet, acct chain.Account, o Order, promised map[int]money.Amount,
+) (*candidate, error) {
 	var reason string
 	var refusal *signer.Refusal
 	c := candidate{Order: o, source: payer}
@@ -314,9 +321,15 @@ func (d *Worker) loadCandidate(ctx context.Context, payer wallet.Wallet, acct ch
 		case err != nil:
 			return nil, err
 		case taken:
-			return nil, d.refuseOrder(ctx, o, &signer.Refusal{Code: NonceAccountTaken, Message: fmt.Sprintf("there is something at %s already, so no place can be made there", o.To)})
+			return nil, d.refuseOrder(ctx, o, &signer.Refusal{
+				Code:    NonceAccountTaken,
+				Message: fmt.Sprintf("there is something at %s already, so no place can be made there", o.To),
+			})
 		case !free:
-			return nil, d.leaveWaiting(ctx, o, WaitSlot, money.Zero, "it is not final yet whether there is something where it would make a place")
+			return nil, d.leaveWaiting(
+				ctx, o, WaitSlot, money.Zero,
+				"it is not final yet whether there is something where it would make a place",
+			)
 		}
 	} else if acct.KeyedSlots && d.chain.UTXO == nil {
 		free, err := d.freeSlotKeys(ctx, acct)
@@ -324,23 +337,33 @@ func (d *Worker) loadCandidate(ctx context.Context, payer wallet.Wallet, acct ch
 			return nil, err
 		}
 		if free = d.withoutForeign(free); len(free) == 0 {
-			return nil, d.leaveWaiting(ctx, o, WaitSlot, money.Zero, "every place that its wallet has on the chain is taken until what took it is final")
+			return nil, d.leaveWaiting(
+				ctx, o, WaitSlot, money.Zero,
+				"every place that its wallet has on the chain is taken until what took it is final",
+			)
 		}
 		if len(d.provenSlots(acct, free)) == 0 {
-			return nil, d.leaveWaiting(ctx, o, WaitSlot, money.Zero, "no free place of its wallet on the chain is proven yet: "+d.unprovenReason(free))
+			return nil, d.leaveWaiting(
+				ctx, o, WaitSlot, money.Zero,
+				"no free place of its wallet on the chain is proven yet: "+d.unprovenReason(free),
+			)
 		}
 	}
 	if o.Purpose == signer.Payment {
 		total, err := promised[o.MintID].Add(o.Amount)
 		if err != nil || !shortfall(total, c.funds.Spendable()).IsZero() {
-			return nil, d.leaveUnderfunded(ctx, o, WaitFunds, o.MintID, o.Amount, "the wallet does not hold the amount yet")
+			return nil, d.leaveUnderfunded(
+				ctx, o, WaitFunds, o.MintID, o.Amount, "the wallet does not hold the amount yet",
+			)
 		}
 		promised[o.MintID] = total
 	}
 	return &c, nil
 }
 
-func (d *Worker) admitOrder(ctx context.Context, payer wallet.Wallet, acct chain.Account, o Order) (slotted bool, err error) {
+func (d *Worker) admitOrder(
+	ctx context.Context, payer wallet.Wallet, acct chain.Account, o Order,
+) (slotted bool, err error) {
 	ctx, span := trace.StartAbout(ctx, "dispatch admit", o.ID)
 	defer func() { span.End(err) }()
 	c, err := d.loadCandidate(ctx, payer, acct, o, map[int]money.Amount{})
@@ -357,9 +380,12 @@ func (d *Worker) admitOrder(ctx context.Context, payer wallet.Wallet, acct chain
 	}
 	need, err := fees.Max()
 	if err == nil && o.exceedsFeeMax(need) {
-		// Waiting would be without an end that anybody knows, and its customer cannot
-		// take it back from here.
-		return false, d.refuseOrder(ctx, o, &signer.Refusal{Code: FeeRefused, Message: fmt.Sprintf("the network may take up to %v, and the request allows %v", need, *o.FeeMax)})
+		// Waiting would have no foreseeable end, and the customer cannot recall the order from
+		// here.
+		return false, d.refuseOrder(ctx, o, &signer.Refusal{
+			Code:    FeeRefused,
+			Message: fmt.Sprintf("the network may take up to %v, and the request allows %v", need, *o.FeeMax),
+		})
 	}
 	if err == nil && !fees.Rent.IsZero() {
 		if refusal, err := d.reviewRent(ctx, o, fees.Rent); err != nil {
@@ -387,8 +413,8 @@ func (d *Worker) admitOrder(ctx context.Context, payer wallet.Wallet, acct chain
 	return d.assignSlot(ctx, payer, acct, []candidate{*c}, fees, []signer.Entry{*entry})
 }
 
-// reviewRent is what stands against a payment that makes an account for its payee. What was
-// held for that is fixed, so the answer is that of the moment of the slot.
+// reviewRent returns what prevents a payment that creates an account for its payee, or nil. The
+// hold for that rent never changes, so the answer still holds when the slot is assigned.
 func (d *Worker) reviewRent(ctx context.Context, o Order, rent money.Amount) (refusal *signer.Refusal, err error) {
 	reviewer, ok := d.listeners[o.Purpose].(Reviewer)
 	if !ok {
@@ -401,8 +427,8 @@ func (d *Worker) reviewRent(ctx context.Context, o Order, rent money.Amount) (re
 	return refusal, err
 }
 
-// admitIntent has the signer admit an order; nil when it does not, which is written down
-// then.
+// admitIntent has the signer admit an order. It returns nil if the signer does not admit it, and
+// has noted that then.
 func (d *Worker) admitIntent(ctx context.Context, payer wallet.Wallet, c candidate) (*signer.Entry, error) {
 	o := c.Order
 	intent := buildIntent(o, c.source, c.toWallet)
@@ -417,11 +443,17 @@ func (d *Worker) admitIntent(ctx context.Context, payer wallet.Wallet, c candida
 	var refusal *signer.Refusal
 	switch {
 	case errors.As(err, &refusal) && refusal.Code == signer.FeeLimit:
-		// It passes with time and says nothing about this payment.
-		d.raiseAlarm(ctx, o.ID, "the signer lets a wallet spend nothing more on fees today", "order", o.ID, "wallet", payer.ID, "why", refusal.Message)
+		// This limit passes with time and says nothing about this payment.
+		d.raiseAlarm(
+			ctx, o.ID, "the signer lets a wallet spend nothing more on fees today", "order", o.ID, "wallet", payer.ID,
+			"why", refusal.Message,
+		)
 		return nil, d.leaveWaiting(ctx, o, WaitSigner, money.Zero, refusal.Error())
 	case errors.As(err, &refusal) && refusal.Code == signer.RefusedClock:
-		d.raiseAlarm(ctx, o.ID, "the signer's clock has to be confirmed at its host before it pays what is limited by time", "order", o.ID, "why", refusal.Message)
+		d.raiseAlarm(
+			ctx, o.ID, "the signer's clock has to be confirmed at its host before it pays what is limited by time",
+			"order", o.ID, "why", refusal.Message,
+		)
 		return nil, d.leaveWaiting(ctx, o, WaitSigner, money.Zero, refusal.Error())
 	case errors.As(err, &refusal):
 		return nil, d.refuseOrder(ctx, o, refusal)
@@ -431,9 +463,12 @@ func (d *Worker) admitIntent(ctx context.Context, payer wallet.Wallet, c candida
 	return &entry, nil
 }
 
-// assignSlot gives orders their slot, in the order of their ids, and is false when they have
-// to wait for it.
-func (d *Worker) assignSlot(ctx context.Context, payer wallet.Wallet, acct chain.Account, candidates []candidate, fees chain.Fees, admitted []signer.Entry) (bool, error) {
+// assignSlot gives orders their slot, in the order of their ids. It returns false if they have to
+// wait for it.
+func (d *Worker) assignSlot(
+	ctx context.Context, payer wallet.Wallet, acct chain.Account, candidates []candidate, fees chain.Fees,
+	admitted []signer.Entry,
+) (bool, error) {
 	orders := candidateOrders(candidates)
 	err := d.createSlot(ctx, payer, acct, orders, candidates[0].nativeMintID, fees, admitted)
 	if err != nil && d.chain.UTXO != nil {
@@ -452,7 +487,7 @@ func (d *Worker) assignSlot(ctx context.Context, payer wallet.Wallet, acct chain
 	case errors.Is(err, errNoFreeSlotKey):
 		waitReason, detail = WaitSlot, err.Error()
 	case errors.Is(err, wallet.ErrInsufficient):
-		// Another order of this wallet took it between the reading and here.
+		// Another order of this wallet took the funds since they were read.
 		waitReason, detail = WaitNone, "the wallet's funds are promised to another order"
 	default:
 		return false, err
@@ -465,29 +500,34 @@ func (d *Worker) assignSlot(ctx context.Context, payer wallet.Wallet, acct chain
 	return false, nil
 }
 
-// handleNoQuote leaves or ends an order for which the chain offers no fees. What is refused for
-// its payee or its amount goes back to people, whom no waiting would spare the decision.
-// What is refused for the token or the wallet as a whole waits: it ends by itself or by
-// what somebody else does.
+// handleNoQuote leaves waiting, or refuses, an order for which the chain quotes no fees. An order
+// that is refused for its payee or its amount goes back to people, because waiting would not spare
+// them the decision. An order that is refused for the token or the wallet as a whole waits: that
+// ends by itself or by what a third party does.
 func (d *Worker) handleNoQuote(ctx context.Context, payer wallet.Wallet, c candidate, quoteErr error) error {
 	o, native, gas := c.Order, c.nativeMintID, c.gas
 	var insufficientFee *chain.InsufficientFeeError
 	if errors.As(quoteErr, &insufficientFee) && !shortfall(insufficientFee.Fee, gas.GasSpendable()).IsZero() {
-		return d.leaveUnderfunded(ctx, o, WaitGas, native, insufficientFee.Fee, "the wallet cannot pay for it yet: "+quoteErr.Error())
+		return d.leaveUnderfunded(
+			ctx, o, WaitGas, native, insufficientFee.Fee, "the wallet cannot pay for it yet: "+quoteErr.Error(),
+		)
 	}
 	var reverted *chain.RevertedError
 	wouldRevert := errors.As(quoteErr, &reverted)
-	// A node tries a transaction out only when the wallet could pay for it, and says
-	// what it lacks in its own way: as a revert, or as an error like any other. The
-	// books know.
+	// A node simulates a transaction only if the wallet could pay for it. It reports missing funds
+	// in its own way, as a revert or as any other error. The books know the funds.
 	if o.Purpose == signer.GasTopUp || !wouldRevert {
 		if usual, err := d.usualCost(ctx, o); err == nil && !shortfall(usual, gas.GasSpendable()).IsZero() {
-			return d.leaveUnderfunded(ctx, o, WaitGas, native, usual, "the wallet cannot pay for it yet: "+quoteErr.Error())
+			return d.leaveUnderfunded(
+				ctx, o, WaitGas, native, usual, "the wallet cannot pay for it yet: "+quoteErr.Error(),
+			)
 		}
 	}
 	switch {
 	case !wouldRevert && gas.GasSpendable().IsZero():
-		return d.leaveUnderfunded(ctx, o, WaitGas, native, money.Units(1), "the wallet has no gas yet: "+quoteErr.Error())
+		return d.leaveUnderfunded(
+			ctx, o, WaitGas, native, money.Units(1), "the wallet has no gas yet: "+quoteErr.Error(),
+		)
 	case !wouldRevert:
 		return d.leaveWaiting(ctx, o, WaitProviders, money.Zero, quoteErr.Error())
 	case o.Purpose != signer.Payment && o.Purpose != signer.Return:
@@ -501,14 +541,14 @@ func (d *Worker) handleNoQuote(ctx context.Context, payer wallet.Wallet, c candi
 		return d.refuseOrder(ctx, o, &signer.Refusal{Code: PayeeRefused, Message: reverted.Reason})
 	case cause == chain.CauseAmount:
 		return d.refuseOrder(ctx, o, &signer.Refusal{Code: AmountRefused, Message: reverted.Reason})
-	case cause == chain.CauseFunds: // the books have it, so the provider is behind
+	case cause == chain.CauseFunds: // the books hold the amount, so the provider lags
 		return d.leaveWaiting(ctx, o, WaitProviders, money.Zero, reverted.Reason)
 	}
 	return d.leaveWaiting(ctx, o, WaitSimulation, money.Zero, reverted.Reason)
 }
 
-// usualCost is the most that a usual transfer of an order takes from the gas of its
-// wallet as things stand.
+// usualCost returns the most that a usual transfer of an order takes at present from the gas of its
+// wallet, in native units.
 func (d *Worker) usualCost(ctx context.Context, o Order) (money.Amount, error) {
 	fees, err := d.chain.Sender.TransferFees(ctx)
 	if err != nil {
@@ -518,17 +558,23 @@ func (d *Worker) usualCost(ctx context.Context, o Order) (money.Amount, error) {
 	if err == nil && (o.Purpose == signer.GasTopUp || o.Purpose == signer.CreateNonceAccount) {
 		cost, err = cost.Add(o.Amount)
 	}
-	if err == nil && o.Purpose == signer.CreateNonceAccount { // it is the first that is asked of a treasury
+	if err == nil && o.Purpose == signer.CreateNonceAccount { // it is the first order that a treasury gets
 		cost, err = cost.Add(d.chain.MinBalance)
 	}
 	return cost, err
 }
 
-// findRevertCause is what the refusal of a payment is about. Where the chain does not tell it is found
-// by payments from the wallet to itself: when the same amount would pass, it is the payee;
-// when another would, one unit or all that the wallet has, it is the amount; and when none
-// would, it is the token or the wallet, as while a token is paused. An error leaves it open.
-func (d *Worker) findRevertCause(ctx context.Context, payer wallet.Wallet, c candidate, refused *chain.RevertedError) (chain.Cause, error) {
+// findRevertCause returns what the refusal of a payment is about. Where the chain does not say it,
+// the function quotes payments from the wallet to itself:
+//
+//   - if the same amount would pass, the cause is the payee;
+//   - if another amount would pass (one unit, or all that the wallet has), the cause is the amount;
+//   - if none would pass, the cause is the token or the wallet, as while a token is paused.
+//
+// An error leaves the cause open.
+func (d *Worker) findRevertCause(
+	ctx context.Context, payer wallet.Wallet, c candidate, refused *chain.RevertedError,
+) (chain.Cause, error) {
 	if refused.Cause != chain.CauseUnknown {
 		return refused.Cause, nil
 	}
@@ -552,7 +598,7 @@ func (d *Worker) findRevertCause(ctx context.Context, payer wallet.Wallet, c can
 	return chain.CauseAccount, nil
 }
 
-// stoppedError says that something was stopped while an order was on its way to a slot.
+// stoppedError says that a freeze or quarantine stopped an order on its way to a slot.
 type stoppedError struct {
 	order  Order
 	reason string
@@ -560,14 +606,16 @@ type stoppedError struct {
 
 func (e *stoppedError) Error() string { return e.reason }
 
-// stopReason tells what stands against giving an order a slot, or "": a freeze, or
-// the quarantine of its token, whose transfers may not do what they say.
+// stopReason returns what prevents an order from getting a slot, or "": a freeze, or the quarantine
+// of its token, whose transfers may not do what they say.
 func (d *Worker) stopReason(ctx context.Context, tx pg.Tx, o Order) (string, error) {
 	if reason, err := d.freezeReason(ctx, tx, o); err != nil || reason != "" {
 		return reason, err
 	}
 	var quarantine *string
-	if err := tx.QueryRow(ctx, `SELECT quarantine_reason FROM mints WHERE mint_id = $1`, o.MintID).Scan(&quarantine); err != nil {
+	if err := tx.QueryRow(
+		ctx, `SELECT quarantine_reason FROM mints WHERE mint_id = $1`, o.MintID,
+	).Scan(&quarantine); err != nil {
 		return "", fmt.Errorf("look for a quarantine of mint %d: %w", o.MintID, err)
 	}
 	if quarantine != nil {
@@ -576,7 +624,7 @@ func (d *Worker) stopReason(ctx context.Context, tx pg.Tx, o Order) (string, err
 	return "", nil
 }
 
-// shortfall is what have lacks of want.
+// shortfall returns how much available lacks of needed, or zero.
 func shortfall(needed, available money.Amount) money.Amount {
 	lacking, err := needed.Sub(available)
 	if err != nil {
@@ -587,8 +635,9 @@ func shortfall(needed, available money.Amount) money.Amount {
 
 func buildIntent(o Order, from wallet.Wallet, to *wallet.Wallet) signer.Intent {
 	intent := signer.Intent{
-		ID: o.ID, Purpose: o.Purpose, Chain: o.Chain, From: from.Ref(), To: o.To, Contract: o.Contract, Amount: o.Amount,
-		CustomerID: o.CustomerID, Product: o.Product, WhitelistedID: o.WhitelistedID, MintID: o.MintID, IdempotencyKeyHash: o.KeyHash, FeeDeducted: o.FeeDeducted, Grant: o.Grant,
+		ID: o.ID, Purpose: o.Purpose, Chain: o.Chain, From: from.Ref(), To: o.To, Contract: o.Contract,
+		Amount: o.Amount, CustomerID: o.CustomerID, Product: o.Product, WhitelistedID: o.WhitelistedID,
+		MintID: o.MintID, IdempotencyKeyHash: o.KeyHash, FeeDeducted: o.FeeDeducted, Grant: o.Grant,
 	}
 	if o.FeeMax != nil {
 		intent.FeeMax = *o.FeeMax
@@ -600,12 +649,15 @@ func buildIntent(o Order, from wallet.Wallet, to *wallet.Wallet) signer.Intent {
 	return intent
 }
 
-// changeWalletTries is how often a slot is tried whose wallet for the rest another one got.
+// changeWalletTries is how often a slot is tried again after another slot got its change wallet.
 const changeWalletTries = 5
 
-// createSlot commits the slot together with the complete unsigned transaction, and
-// reserves what it moves and what it may cost. The first of the orders leads.
-func (d *Worker) createSlot(ctx context.Context, payer wallet.Wallet, acct chain.Account, orders []Order, native int, fees chain.Fees, admitted []signer.Entry) error {
+// createSlot commits the slot together with the complete unsigned transaction. It reserves what the
+// transaction moves and what it may cost. The first order becomes the lead.
+func (d *Worker) createSlot(
+	ctx context.Context, payer wallet.Wallet, acct chain.Account, orders []Order, native int, fees chain.Fees,
+	admitted []signer.Entry,
+) error {
 	for range changeWalletTries {
 		err := d.tryCreateSlot(ctx, payer, acct, orders, native, fees, admitted)
 		if !pg.ViolatesConstraint(err, "dispatch_slots_change_once") {
@@ -615,7 +667,10 @@ func (d *Worker) createSlot(ctx context.Context, payer wallet.Wallet, acct chain
 	return errChangeWalletTaken
 }
 
-func (d *Worker) tryCreateSlot(ctx context.Context, payer wallet.Wallet, acct chain.Account, orders []Order, native int, fees chain.Fees, admitted []signer.Entry) error {
+func (d *Worker) tryCreateSlot(
+	ctx context.Context, payer wallet.Wallet, acct chain.Account, orders []Order, native int, fees chain.Fees,
+	admitted []signer.Entry,
+) error {
 	lead := orders[0]
 	cost, err := fees.Max()
 	if err != nil {
@@ -628,27 +683,27 @@ func (d *Worker) tryCreateSlot(ctx context.Context, payer wallet.Wallet, acct ch
 	}
 	var change chain.Address
 	if d.chain.UTXO != nil {
-		acct.KeyedSlots = false // its places are made of coins
+		acct.KeyedSlots = false // its slots are made of outputs
 		if change, err = d.changeAddress(ctx, lead); err != nil {
 			return err
 		}
 	}
 	price := fees
 	err = d.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-		// Neither a freeze nor a quarantine can come between here and the commit: who
-		// puts one waits until the slot is there, or is seen.
+		// No freeze and no quarantine can come between here and the commit. The transaction that
+		// creates one either waits until the slot is there, or is seen here.
 		if err := freeze.LockShared(ctx, tx); err != nil {
 			return err
 		}
 		if _, err := mint.Usable(ctx, tx, mints); err != nil {
 			return err
 		}
-		for _, o := range orders { // by their ids
+		for _, o := range orders { // by id
 			if _, err := lockOrder(ctx, tx, o.ID); err != nil {
 				return err
 			}
-			// Asked again: the chain and the signer took their time, and a customer's
-			// freeze is not obeyed any more once there is a slot.
+			// Checked again: the chain and the signer took their time, and a customer's freeze no
+			// longer applies once there is a slot.
 			if reason, err := d.stopReason(ctx, tx, o); err != nil {
 				return err
 			} else if reason != "" {
@@ -659,7 +714,9 @@ func (d *Worker) tryCreateSlot(ctx context.Context, payer wallet.Wallet, acct ch
 			return err
 		}
 		if len(orders) > 1 {
-			if err := setStatuses(ctx, tx, orderIDs(orders[1:]), Queued, Slotted, "rides_id = $4", lead.ID); err != nil {
+			if err := setStatuses(
+				ctx, tx, orderIDs(orders[1:]), Queued, Slotted, "rides_id = $4", lead.ID,
+			); err != nil {
 				return err
 			}
 		}
@@ -668,7 +725,9 @@ func (d *Worker) tryCreateSlot(ctx context.Context, payer wallet.Wallet, acct ch
 			return err
 		}
 		if d.chain.UTXO != nil {
-			if chainSlot.Key, fees, err = d.selectOutputs(ctx, tx, lead, native, change, price, payments...); err != nil {
+			if chainSlot.Key, fees, err = d.selectOutputs(
+				ctx, tx, lead, native, change, price, payments...,
+			); err != nil {
 				return err
 			}
 			if cost, err = checkSlotCost(ctx, tx, orders, native, fees); err != nil {
@@ -679,13 +738,19 @@ func (d *Worker) tryCreateSlot(ctx context.Context, payer wallet.Wallet, acct ch
 		if err != nil {
 			return fmt.Errorf("build order %s: %w", lead.ID, err)
 		}
-		moves := []wallet.Movement{{WalletID: payer.ID, OrgID: lead.OrgID, MintID: native, Part: wallet.GasReserved, Plus: cost}}
+		moves := []wallet.Movement{{
+			WalletID: payer.ID, OrgID: lead.OrgID, MintID: native, Part: wallet.GasReserved, Plus: cost,
+		}}
 		for _, o := range orders {
 			switch o.Purpose {
-			case signer.Payment: // a sweep or return reserved its amount when it was placed
-				moves = append(moves, wallet.Movement{WalletID: payer.ID, OrgID: o.OrgID, MintID: o.MintID, Part: wallet.Reserved, Plus: o.Amount})
+			case signer.Payment: // a sweep or return reserved its amount when it was submitted
+				moves = append(moves, wallet.Movement{
+					WalletID: payer.ID, OrgID: o.OrgID, MintID: o.MintID, Part: wallet.Reserved, Plus: o.Amount,
+				})
 			case signer.GasTopUp:
-				moves = append(moves, wallet.Movement{WalletID: payer.ID, OrgID: o.OrgID, MintID: native, Part: wallet.GasReserved, Plus: o.Amount})
+				moves = append(moves, wallet.Movement{
+					WalletID: payer.ID, OrgID: o.OrgID, MintID: native, Part: wallet.GasReserved, Plus: o.Amount,
+				})
 			}
 		}
 		if err := wallet.MoveFunds(ctx, tx, moves...); err != nil {
@@ -693,7 +758,9 @@ func (d *Worker) tryCreateSlot(ctx context.Context, payer wallet.Wallet, acct ch
 		}
 		if _, err := tx.Exec(ctx, `
 			INSERT INTO dispatch_slots (wallet_id, chain, nonce, lease, proof, org_id, order_id, gas_reserved, created_at, orders)
-			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)`, payer.ID, lead.Chain, chainSlot.Nonce, chainSlot.Key, proof, lead.OrgID, lead.ID, cost, tx.Now, len(orders)); err != nil {
+			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)`,
+			payer.ID, lead.Chain, chainSlot.Nonce, chainSlot.Key, proof, lead.OrgID, lead.ID, cost, tx.Now,
+			len(orders)); err != nil {
 			return fmt.Errorf("%v of order %s: %w", chainSlot, lead.ID, err)
 		}
 		if d.chain.UTXO != nil {
@@ -723,7 +790,7 @@ func (d *Worker) tryCreateSlot(ctx context.Context, payer wallet.Wallet, acct ch
 	return err
 }
 
-// slotDetail is what the audit log remembers of a slot.
+// slotDetail returns what the audit log records of a slot.
 func slotDetail(chainSlot chain.Slot, o, lead Order) map[string]any {
 	detail := map[string]any{"nonce": chainSlot.Nonce}
 	if chainSlot.Key != "" {
@@ -735,13 +802,15 @@ func slotDetail(chainSlot chain.Slot, o, lead Order) map[string]any {
 	return detail
 }
 
-// errNoFreeSlotKey says that another order took the last place of a wallet.
+// errNoFreeSlotKey says that other orders took the last free slot of a wallet.
 var errNoFreeSlotKey = errors.New("every place that its wallet has on the chain was taken meanwhile")
 
-// nextSlot is the wallet's next slot, under the row that counts them. Where the chain
-// leases places it is one that nothing has taken, finally, that no order of ours has, and
-// that is proven; for what makes a place it is where that will be.
-func (d *Worker) nextSlot(ctx context.Context, tx pg.Tx, payer wallet.Wallet, o Order, acct chain.Account) (chainSlot chain.Slot, proof string, err error) {
+// nextSlot returns the wallet's next slot, under the lock of the row that counts them. Where slots
+// have keys, it picks a slot that is finally unused, that no order has, and that is proven. For the
+// creation of a nonce account, the slot key is the address of that account.
+func (d *Worker) nextSlot(
+	ctx context.Context, tx pg.Tx, payer wallet.Wallet, o Order, acct chain.Account,
+) (chainSlot chain.Slot, proof string, err error) {
 	if chainSlot.Nonce, err = takeNonce(ctx, tx, payer, o.Chain); err != nil || !acct.KeyedSlots {
 		return chainSlot, "", err
 	}
@@ -761,8 +830,8 @@ func (d *Worker) nextSlot(ctx context.Context, tx pg.Tx, payer wallet.Wallet, o 
 	return chainSlot, proven[0].Proof, nil
 }
 
-// checkCreatable tells whether an order can make its place: nothing is there, in the latest block
-// and finally; or that something is, for good.
+// checkCreatable reports whether an order can create its nonce account. free: nothing exists at the
+// address, in the latest block and finally. taken: something exists there, for good.
 func (d *Worker) checkCreatable(ctx context.Context, acct chain.Account, o Order) (free, taken bool, err error) {
 	if d.chain.NonceAccounts == nil {
 		return false, false, fmt.Errorf("there are no places to be made on %s", d.chain.Name)
@@ -772,7 +841,11 @@ func (d *Worker) checkCreatable(ctx context.Context, acct chain.Account, o Order
 		return false, final, nil
 	}
 	err = d.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-		return tx.QueryRow(ctx, `SELECT EXISTS (SELECT FROM dispatch_slots WHERE chain = $1 AND md5(lease) = md5($2::text) AND lease = $2)`, o.Chain, chainSlot.Key).Scan(&taken)
+		return tx.QueryRow(
+			ctx,
+			`SELECT EXISTS (SELECT FROM dispatch_slots WHERE chain = $1 AND md5(lease) = md5($2::text) AND lease = $2)`,
+			o.Chain, chainSlot.Key,
+		).Scan(&taken)
 	})
 	if err != nil {
 		return false, false, fmt.Errorf("which places on %s are made: %w", o.Chain, err)
@@ -780,7 +853,7 @@ func (d *Worker) checkCreatable(ctx context.Context, acct chain.Account, o Order
 	return !taken, taken, nil
 }
 
-// freeSlotKeys are the places of an account that no order has.
+// freeSlotKeys returns the keys of an account's slots that no order has.
 func (d *Worker) freeSlotKeys(ctx context.Context, acct chain.Account) (slotKeys []string, err error) {
 	err = d.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		slotKeys, err = queryFreeSlotKeys(ctx, tx, d.chain.Name, acct)
@@ -789,8 +862,9 @@ func (d *Worker) freeSlotKeys(ctx context.Context, acct chain.Account) (slotKeys
 	return slotKeys, err
 }
 
-// queryFreeSlotKeys are the places of an account that are as they are finally, without those of
-// orders, in the account's order. What was given out once is never given out again.
+// queryFreeSlotKeys returns the slot keys of an account that are the same in the latest and the
+// final block and that no order has, in the account's order. A slot key that was given out once is
+// never given out again.
 func queryFreeSlotKeys(ctx context.Context, tx pg.Tx, name chain.Name, acct chain.Account) (free []string, err error) {
 	for _, l := range acct.Slots {
 		if l.Latest == l.Final && l.Final != "" {
@@ -799,7 +873,8 @@ func queryFreeSlotKeys(ctx context.Context, tx pg.Tx, name chain.Name, acct chai
 	}
 	rows, err := tx.Query(ctx, `
 		SELECT lease FROM dispatch_slots
-		WHERE chain = $1 AND lease <> '' AND md5(lease) = ANY (ARRAY(SELECT md5(l) FROM unnest($2::text[]) l)) AND lease = ANY ($2)`, name, free)
+		WHERE chain = $1 AND lease <> '' AND md5(lease) = ANY (ARRAY(SELECT md5(l) FROM unnest($2::text[]) l)) AND lease = ANY ($2)`,
+		name, free)
 	if err != nil {
 		return nil, fmt.Errorf("which places on %s are taken: %w", name, err)
 	}
@@ -810,7 +885,7 @@ func queryFreeSlotKeys(ctx context.Context, tx pg.Tx, name chain.Name, acct chai
 	return slices.DeleteFunc(free, func(l string) bool { return slices.Contains(taken, l) }), nil
 }
 
-// takeNonce is the wallet's next number, under the row that counts them.
+// takeNonce returns the wallet's next nonce, under the lock of the row that counts them.
 func takeNonce(ctx context.Context, tx pg.Tx, payer wallet.Wallet, name chain.Name) (uint64, error) {
 	var nonce uint64
 	err := tx.QueryRow(ctx, `
@@ -825,32 +900,37 @@ func takeNonce(ctx context.Context, tx pg.Tx, payer wallet.Wallet, name chain.Na
 
 func loadNativeMint(ctx context.Context, tx pg.Tx, name chain.Name) (int, error) {
 	var id int
-	if err := tx.QueryRow(ctx, `SELECT mint_id FROM mints WHERE chain = $1 AND contract = ''`, name).Scan(&id); err != nil {
+	if err := tx.QueryRow(
+		ctx, `SELECT mint_id FROM mints WHERE chain = $1 AND contract = ''`, name,
+	).Scan(&id); err != nil {
 		return 0, fmt.Errorf("native coin of %s: %w", name, err)
 	}
 	return id, nil
 }
 
 const (
-	simulationAgeDivisor = 16              // an order that would revert rests for this part of its age
+	simulationAgeDivisor = 16              // an order that would revert waits for this fraction of its age
 	simulationWaitMax    = 2 * time.Minute // and never longer than this
 )
 
-// leaveWaiting leaves an order in the queue and writes down why, unless it was to be
-// looked at again since it was read: then what was read is old.
-func (d *Worker) leaveWaiting(ctx context.Context, o Order, waitReason WaitReason, missing money.Amount, detail string) error {
+// leaveWaiting leaves an order in the queue and notes why. It writes nothing if the order was made
+// due again since it was read: then the reading is stale.
+func (d *Worker) leaveWaiting(
+	ctx context.Context, o Order, waitReason WaitReason, missing money.Amount, detail string,
+) error {
 	return d.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		return d.updateWaiting(ctx, tx, o, waitReason, missing, detail)
 	})
 }
 
-// leaveUnderfunded leaves an order in the queue because its wallet has less of a mint than need.
-// How much is missing is what a top-up or a sweep brings, so it is asked again of the
-// books under the lock that Brought takes: what was read before the chain was asked
-// may be old, and money would be brought that has come. No time tells that, for what
-// brings it has the time at which its transaction began. What has come has the order
-// looked at again.
-func (d *Worker) leaveUnderfunded(ctx context.Context, o Order, waitReason WaitReason, mintID int, need money.Amount, detail string) error {
+// leaveUnderfunded leaves an order in the queue because its wallet has less of a mint than need. A
+// gas top-up or a sweep brings the missing amount. So the function reads the funds again, under the
+// order lock that FundsArrived takes too. What was read before the chain was asked may be stale,
+// and the same funds would be brought twice. Timestamps cannot show this, because a transaction
+// carries the time at which it began. If the funds have arrived, the order is looked at again.
+func (d *Worker) leaveUnderfunded(
+	ctx context.Context, o Order, waitReason WaitReason, mintID int, need money.Amount, detail string,
+) error {
 	return d.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		if _, err := lockOrder(ctx, tx, o.ID); err != nil {
 			return err
@@ -871,13 +951,15 @@ func (d *Worker) leaveUnderfunded(ctx context.Context, o Order, waitReason WaitR
 	})
 }
 
-func (d *Worker) updateWaiting(ctx context.Context, tx pg.Tx, o Order, waitReason WaitReason, missing money.Amount, detail string) error {
+func (d *Worker) updateWaiting(
+	ctx context.Context, tx pg.Tx, o Order, waitReason WaitReason, missing money.Amount, detail string,
+) error {
 	if o.WaitingFor != waitReason {
 		d.log.Info("order waits", "order", o.ID, "for", string(waitReason), "short", missing.String(), "why", detail)
 	}
 	delay := d.conf.RetryAfter
 	if waitReason == WaitSimulation {
-		// It may stay so for days: the longer it has, the less often it is looked at.
+		// The cause may last for days: the longer it lasts, the less often dispatch looks.
 		delay = max(delay, min(tx.Now.Sub(o.CreatedAt)/simulationAgeDivisor, simulationWaitMax))
 	}
 	_, err := tx.Exec(ctx, `
@@ -897,7 +979,7 @@ func zeroAsNull(a money.Amount) *money.Amount {
 	return &a
 }
 
-// errorBytesMax bounds what a provider's words may take in a row.
+// errorBytesMax bounds a provider's text in a row, in bytes.
 const errorBytesMax = 500
 
 func truncateError(s string) string {
@@ -907,8 +989,8 @@ func truncateError(s string) string {
 	return s
 }
 
-// refuseOrder ends an order before it has a slot, because the signer says no or the
-// payee cannot be paid, or not this amount.
+// refuseOrder ends an order before it has a slot, because the signer refuses it, or the chain
+// refuses its payee or its amount.
 func (d *Worker) refuseOrder(ctx context.Context, o Order, refusal *signer.Refusal) error {
 	switch refusal.Code {
 	case signer.PolicyLimit, signer.CoolingOff:
@@ -918,18 +1000,32 @@ func (d *Worker) refuseOrder(ctx context.Context, o Order, refusal *signer.Refus
 	case ConsolidationRefused:
 		d.log.Info("coins are not merged now", "order", o.ID, "why", refusal.Message)
 	case NonceAccountTaken:
-		d.log.Warn("a place cannot be made: something is there already, and its number is left out for good", "order", o.ID, "at", string(o.To))
+		d.log.Warn(
+			"a place cannot be made: something is there already, and its number is left out for good", "order", o.ID,
+			"at", string(o.To),
+		)
 	case AmountRefused:
-		d.log.Warn("the chain would refuse a payment because of its amount", "order", o.ID, "payee", string(o.To), "amount", o.Amount.String(), "why", refusal.Message)
+		d.log.Warn(
+			"the chain would refuse a payment because of its amount", "order", o.ID, "payee", string(o.To),
+			"amount", o.Amount.String(), "why", refusal.Message,
+		)
 	case PayeeFailed, CustomerCostLimit, RentNotHeld:
-		d.log.Warn("a payment goes back to a person before it is signed", "order", o.ID, "code", refusal.Code, "why", refusal.Message)
+		d.log.Warn(
+			"a payment goes back to a person before it is signed", "order", o.ID, "code", refusal.Code,
+			"why", refusal.Message,
+		)
 	case PayeeRefused:
-		d.log.Warn("the chain would refuse a payment because of its payee", "order", o.ID, "payee", string(o.To), "why", refusal.Message)
+		d.log.Warn(
+			"the chain would refuse a payment because of its payee", "order", o.ID, "payee", string(o.To),
+			"why", refusal.Message,
+		)
 	default:
-		d.log.Error("the signer refuses an order as contradictory", "order", o.ID, "code", refusal.Code, "why", refusal.Message)
+		d.log.Error(
+			"the signer refuses an order as contradictory", "order", o.ID, "code", refusal.Code, "why", refusal.Message,
+		)
 	}
 	if refusal.Code == signer.RefusedKey {
-		// The database would have the other payment if it were as young as the journal.
+		// A database as recent as the journal would hold the other payment.
 		if err := d.freezeAll(ctx, refusal.Message); err != nil {
 			return err
 		}
@@ -939,7 +1035,9 @@ func (d *Worker) refuseOrder(ctx context.Context, o Order, refusal *signer.Refus
 		if err != nil {
 			return err
 		}
-		if err := setStatus(ctx, tx, o.ID, Queued, Refused, "last_error = $4", truncateError(refusal.Error())); err != nil {
+		if err := setStatus(
+			ctx, tx, o.ID, Queued, Refused, "last_error = $4", truncateError(refusal.Error()),
+		); err != nil {
 			return err
 		}
 		if err := d.listeners[o.Purpose].OnRefused(ctx, tx, o, refusal); err != nil {
@@ -949,11 +1047,13 @@ func (d *Worker) refuseOrder(ctx context.Context, o Order, refusal *signer.Refus
 	})
 }
 
-// freezeAll stops everything, because the signer's journal knows what this database
-// does not. The watch of the journal would say the same some seconds later.
+// freezeAll freezes everything, because the signer's journal contains what this database does not.
+// The journal watch would do the same some seconds later.
 func (d *Worker) freezeAll(ctx context.Context, reason string) error {
 	err := d.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-		return freeze.Create(ctx, tx, freeze.Freeze{Scope: freeze.ScopeAll, Source: freeze.SourceSigner, Reason: reason})
+		return freeze.Create(ctx, tx, freeze.Freeze{
+			Scope: freeze.ScopeAll, Source: freeze.SourceSigner, Reason: reason,
+		})
 	})
 	if err != nil {
 		return fmt.Errorf("freeze everything: %w", err)
@@ -961,7 +1061,7 @@ func (d *Worker) freezeAll(ctx context.Context, reason string) error {
 	return nil
 }
 
-// sinceLastSend is how long nothing has been sent of an attempt.
+// sinceLastSend returns the time since an attempt was last sent; the maximum if it never was.
 func sinceLastSend(now time.Time, attempt attempt) time.Duration {
 	if attempt.LastSentAt == nil {
 		return 1<<63 - 1

@@ -14,44 +14,42 @@ import (
 	"github.com/cofferpay/coffer/internal/wallet"
 )
 
-// Where accounts are coins, a slot is the set of coins that its transactions spend: they
-// are chosen and reserved in the transaction that writes it. See
-// docs/design/bitcoin.md#slots.
+// On UTXO chains, a slot is the set of outputs that its transactions spend. They are chosen and
+// reserved in the transaction that writes the slot. See docs/design/bitcoin.md#slots.
 
-// WaitOutputs is what an order waits for whose wallet holds the amount by the books, while
-// too few coins can be spent: the rest of earlier payments is not final yet, or another
-// desk is choosing.
+// WaitOutputs says that the wallet holds the amount by the books, but too few of its outputs can be
+// spent: the change of earlier payments is not final yet, or another Worker is choosing outputs.
 const WaitOutputs WaitReason = "COINS"
 
-// WaitConsolidation is what an order waits for whose wallet has the amount in more coins than one
-// transaction spends: that some of them become one. It has that done at once, at the rate of
-// payments; see docs/design/bitcoin.md#consolidation-on-demand.
+// WaitConsolidation says that the wallet holds the amount in more outputs than one transaction
+// spends, so some of them have to be consolidated first. The consolidation is made at once, at the
+// fee rate of payments; see docs/design/bitcoin.md#consolidation-on-demand.
 const WaitConsolidation WaitReason = "MERGE"
 
-// WalletIssuer gives out wallets. wallet.Service is one.
+// WalletIssuer issues wallets. wallet.Service is one.
 type WalletIssuer interface {
 	Address(ctx context.Context, ref signer.WalletRef) (wallet.Wallet, error)
 }
 
-// Option changes a desk.
+// Option changes a Worker.
 type Option func(*Worker)
 
-// WithChangeWallets says who gives out the wallets to which the rest of coins comes back. Without it
-// nothing is paid where accounts are coins.
+// WithChangeWallets sets the issuer of change wallets. Without it, the Worker pays nothing on UTXO
+// chains.
 func WithChangeWallets(issuer WalletIssuer) Option {
 	return func(d *Worker) { d.changeWallets = issuer }
 }
 
-// WithVoider says who has the signer void what people end without a slot. Without it, the one
-// that runs does.
+// WithVoider sets the Voider that has the signer void orders that people recall. Without it, the
+// Voider that runs elsewhere does so.
 func WithVoider(voider *Voider) Option { return func(d *Worker) { d.voider = voider } }
 
-// Why an order has no slot where accounts are coins.
+// The reasons why an order has no slot on a UTXO chain.
 type (
-	selectionError       struct{ cause error }       // no coins that would do
-	changeWalletError    struct{ cause error }       // nobody gives out the wallet of its rest
-	feeLimitError        struct{ cost money.Amount } // what its coins cost is above its own limit
-	insufficientGasError struct{ cost money.Amount } // what its coins cost is more than its wallet has
+	selectionError       struct{ cause error }       // no suitable outputs
+	changeWalletError    struct{ cause error }       // no change wallet could be issued
+	feeLimitError        struct{ cost money.Amount } // the cost of the outputs exceeds the order's own limit
+	insufficientGasError struct{ cost money.Amount } // the cost of the outputs exceeds the wallet's gas
 )
 
 func (e *selectionError) Error() string    { return e.cause.Error() }
@@ -62,20 +60,22 @@ func (e *feeLimitError) Error() string     { return fmt.Sprintf("its coins cost 
 
 func (e *insufficientGasError) Error() string { return fmt.Sprintf("its coins cost up to %v", e.cost) }
 
-// errNoFlaggedOutput says that the coin of a flagged deposit is not there to be sent away.
-var errNoFlaggedOutput = errors.New("the coin that is to go away is not there: finality broke below it, or it is not final again")
+// errNoFlaggedOutput says that the output of a flagged deposit is not there to be returned.
+var errNoFlaggedOutput = errors.New(
+	"the coin that is to go away is not there: finality broke below it, or it is not final again",
+)
 
-// errChangeWalletTaken says that another slot got the wallet that the rest was to come back to.
+// errChangeWalletTaken says that another slot got the change wallet of this one, in every try.
 var errChangeWalletTaken = errors.New("the wallet for its rest was taken by another slot, again and again")
 
-// changeLookback is how many of an organization's wallets for change are looked at, the newest:
-// one that no slot names lies among them, for whoever comes next takes the first.
+// changeLookback is how many of an organization's change wallets, the newest ones, NextChangeWallet
+// considers. An unused one is among them, because every slot takes the first unused one.
 const changeLookback = 100
 
-// NextChangeWallet names the wallet to which the next slot's rest comes back, or the coin that a
-// merge makes: the first of an organization's that neither a slot names nor a merge is to
-// have, else the next number. Two may come to the same one, and one of them gets it: see
-// dispatch_slots_change_once and docs/design/bitcoin.md#change-wallets.
+// NextChangeWallet returns the wallet for the change output of the next slot, or for the output of
+// a consolidation. It is the organization's first change wallet that no slot and no queued
+// consolidation names, else the next number. Two callers may get the same wallet, and one of them
+// keeps it: see dispatch_slots_change_once and docs/design/bitcoin.md#change-wallets.
 func NextChangeWallet(ctx context.Context, tx pg.Tx, ch chain.Name, org string) (signer.WalletRef, error) {
 	var number uint64
 	err := tx.QueryRow(ctx, `
@@ -91,11 +91,13 @@ func NextChangeWallet(ctx context.Context, tx pg.Tx, ch chain.Name, org string) 
 	if err != nil {
 		return signer.WalletRef{}, fmt.Errorf("find a wallet for the rest of coins of %s: %w", org, err)
 	}
-	return signer.WalletRef{OrgID: org, Family: ch.Family(), Purpose: wallet.Change, Subject: strconv.FormatUint(number, 10)}, nil
+	return signer.WalletRef{
+		OrgID: org, Family: ch.Family(), Purpose: wallet.Change, Subject: strconv.FormatUint(number, 10),
+	}, nil
 }
 
-// changeAddress is the address to which the rest of an order's coins comes back; that of a merge
-// was found when it was planned.
+// changeAddress returns the address of an order's change output. The address of a consolidation was
+// chosen when it was planned.
 func (d *Worker) changeAddress(ctx context.Context, o Order) (chain.Address, error) {
 	if d.changeWallets == nil {
 		return "", &changeWalletError{errors.New("nobody gives it out here")}
@@ -120,9 +122,11 @@ func (d *Worker) changeAddress(ctx context.Context, o Order) (chain.Address, err
 	return w.Address, nil
 }
 
-// selectOutputs locks coins, and picks those that make payments of an order and of those that go
-// with it: the name of their slot and what it costs. price are fees that were quoted.
-func (d *Worker) selectOutputs(ctx context.Context, tx pg.Tx, o Order, native int, change chain.Address, price chain.Fees, ps ...chain.Payment) (string, chain.Fees, error) {
+// selectOutputs locks outputs and picks those that make the payments of an order and of its
+// members. It returns the slot key and the cost. price holds the quoted fees.
+func (d *Worker) selectOutputs(
+	ctx context.Context, tx pg.Tx, o Order, native int, change chain.Address, price chain.Fees, ps ...chain.Payment,
+) (string, chain.Fees, error) {
 	if o.Purpose == signer.Consolidate {
 		return d.selectConsolidation(ctx, tx, o, native, change, price)
 	}
@@ -140,7 +144,7 @@ func (d *Worker) selectOutputs(ctx context.Context, tx pg.Tx, o Order, native in
 	return slotKey, fees, nil
 }
 
-// reserveOutputs gives an order the coins of its slot, which is written.
+// reserveOutputs reserves the outputs of a slot for its order, after the slot was written.
 func (d *Worker) reserveOutputs(ctx context.Context, tx pg.Tx, o Order, chainSlot chain.Slot) error {
 	outputs, err := d.chain.UTXO.Inputs(chainSlot.Key)
 	if err != nil {
@@ -149,11 +153,12 @@ func (d *Worker) reserveOutputs(ctx context.Context, tx pg.Tx, o Order, chainSlo
 	return coin.Reserve(ctx, tx, o.Chain, o.ID, outputs)
 }
 
-// errSplitGroup says that orders have no coins together, and may have some one by one.
+// errSplitGroup says that no outputs suffice for the orders together, but may for each alone.
 var errSplitGroup = errors.New("their coins do not do for all of them")
 
-// handleNoOutputs leaves or ends what has no slot because of the coins: an order, while several
-// are tried in parts. other is an error of another kind.
+// handleNoOutputs leaves orders waiting, or ends one, that got no slot because of the outputs. For
+// several orders it may return errSplitGroup, so that the caller tries them in parts. unhandled is
+// cause, if that is an error of another kind.
 func (d *Worker) handleNoOutputs(ctx context.Context, orders []Order, native int, cause error) (unhandled, err error) {
 	o := orders[0]
 	var insufficient *chain.InsufficientOutputsError
@@ -163,33 +168,43 @@ func (d *Worker) handleNoOutputs(ctx context.Context, orders []Order, native int
 	var insufficientGas *insufficientGasError
 	var notConsolidated *notConsolidatedError
 	switch {
-	case o.Purpose == signer.Consolidate && (errors.As(cause, &notConsolidated) || errors.As(cause, &insufficientGas) || errors.Is(cause, coin.ErrTaken) || errors.Is(cause, errChangeWalletTaken)):
+	case o.Purpose == signer.Consolidate &&
+		(errors.As(cause, &notConsolidated) || errors.As(cause, &insufficientGas) || errors.Is(cause, coin.ErrTaken) ||
+			errors.Is(cause, errChangeWalletTaken)):
 		return nil, d.refuseConsolidation(ctx, o, cause)
 	case errors.As(cause, &changeWallet):
 		for _, o := range orders {
 			err = errors.Join(err, d.leaveWaiting(ctx, o, WaitSigner, money.Zero, cause.Error()))
 		}
 		return nil, err
-	case len(orders) > 1 && (errors.As(cause, &selection) || errors.As(cause, &feeLimit) || errors.As(cause, &insufficientGas)):
+	case len(orders) > 1 &&
+		(errors.As(cause, &selection) || errors.As(cause, &feeLimit) || errors.As(cause, &insufficientGas)):
 		return nil, errSplitGroup
 	case errors.As(cause, &insufficient) && insufficient.TooManyInputs && d.chain.Consolidator != nil:
 		return nil, d.leaveWaiting(ctx, o, WaitConsolidation, insufficient.Missing, cause.Error())
 	case errors.As(cause, &insufficient):
 		return nil, d.leaveWaiting(ctx, o, WaitOutputs, insufficient.Missing, cause.Error())
-	case errors.As(cause, &selection), errors.Is(cause, errNoFlaggedOutput), errors.Is(cause, coin.ErrTaken), errors.Is(cause, errChangeWalletTaken):
+	case errors.As(cause, &selection), errors.Is(cause, errNoFlaggedOutput), errors.Is(cause, coin.ErrTaken),
+		errors.Is(cause, errChangeWalletTaken):
 		for _, o := range orders {
 			err = errors.Join(err, d.leaveWaiting(ctx, o, WaitOutputs, money.Zero, cause.Error()))
 		}
 		return nil, err
 	case errors.As(cause, &feeLimit):
-		return nil, d.refuseOrder(ctx, o, &signer.Refusal{Code: FeeRefused, Message: fmt.Sprintf("its coins may cost up to %v, and the request allows %v", feeLimit.cost, *o.FeeMax)})
+		return nil, d.refuseOrder(ctx, o, &signer.Refusal{
+			Code:    FeeRefused,
+			Message: fmt.Sprintf("its coins may cost up to %v, and the request allows %v", feeLimit.cost, *o.FeeMax),
+		})
 	case errors.As(cause, &insufficientGas):
-		return nil, d.leaveUnderfunded(ctx, o, WaitGas, native, insufficientGas.cost, "the wallet cannot pay for the coins yet")
+		return nil, d.leaveUnderfunded(
+			ctx, o, WaitGas, native, insufficientGas.cost, "the wallet cannot pay for the coins yet",
+		)
 	}
 	return cause, nil
 }
 
-// checkSlotCost is what a slot of orders may cost, of what their wallet has.
+// checkSlotCost returns the most that a slot of orders may cost. Errors: feeLimitError if an
+// order's share exceeds its limit, insufficientGasError if the wallet lacks the gas.
 func checkSlotCost(ctx context.Context, tx pg.Tx, orders []Order, native int, fees chain.Fees) (money.Amount, error) {
 	cost, err := fees.Max()
 	if err != nil {
@@ -211,7 +226,7 @@ func checkSlotCost(ctx context.Context, tx pg.Tx, orders []Order, native int, fe
 	return cost, nil
 }
 
-// claimOutputs gives a restored order the coins that the journal signed for.
+// claimOutputs reserves for a restored order the outputs that the journal's signature spends.
 func (j JournalRestorer) claimOutputs(ctx context.Context, tx pg.Tx, o Order, chainSlot chain.Slot, native int) error {
 	if !o.Chain.IsUTXO() {
 		return nil
@@ -226,7 +241,7 @@ func (j JournalRestorer) claimOutputs(ctx context.Context, tx pg.Tx, o Order, ch
 	return coin.ReserveJournaled(ctx, tx, o.Chain, o.OrgID, native, o.ID, o.CreatedAt, outputs)
 }
 
-// chainSlots are the places of slots, for chains that know them by name alone.
+// chainSlots returns the chain slots of slots, for chains that know a slot by its key alone.
 func chainSlots[S interface{ chainSlot() chain.Slot }](slots []S) []chain.Slot {
 	result := make([]chain.Slot, len(slots))
 	for i, s := range slots {

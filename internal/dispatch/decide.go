@@ -14,18 +14,23 @@ import (
 	"github.com/cofferpay/coffer/internal/signer"
 )
 
-// ErrNotStuck says that there is nothing to decide about an order.
+// ErrNotStuck says that an order is not stuck, so there is nothing to decide.
 var ErrNotStuck = errors.New("the order does not wait for a decision")
 
-// DecideStuck ends a stuck order as a person has found it to be: paid, or not. Its
-// transaction is final either way, so its fee is posted and its slot is used; what
-// it held is settled or given back, once. Others in its slot stay stuck, each for a
-// decision of its own. Error: ErrNotStuck.
-func DecideStuck(ctx context.Context, db *pg.DB, listeners map[signer.Purpose]Listener, orderID string, paid bool, actor audit.Actor, reason string) error {
+// DecideStuck ends a stuck order as a person found it: paid or not paid. Its transaction is final
+// in either case, so its fee is posted and its slot is used. What the order held is settled or
+// released, once. Other orders of its slot stay stuck; each needs its own decision. Error:
+// ErrNotStuck.
+func DecideStuck(
+	ctx context.Context, db *pg.DB, listeners map[signer.Purpose]Listener, orderID string, paid bool, actor audit.Actor,
+	reason string,
+) error {
 	d := &Worker{db: db, listeners: listeners}
 	err := db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		var chainName chain.Name
-		err := tx.QueryRow(ctx, `SELECT chain FROM dispatch_orders WHERE order_id = $1 AND status = 'STUCK'`, orderID).Scan(&chainName)
+		err := tx.QueryRow(
+			ctx, `SELECT chain FROM dispatch_orders WHERE order_id = $1 AND status = 'STUCK'`, orderID,
+		).Scan(&chainName)
 		if errors.Is(err, pgx.ErrNoRows) {
 			return ErrNotStuck
 		}

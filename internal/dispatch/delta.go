@@ -10,11 +10,11 @@ import (
 	"github.com/cofferpay/coffer/internal/money"
 )
 
-// findContradictions tell of each payment what speaks against it in a transaction that the
-// chain calls successful, or "". A token's event is the token's word: that the amount left
-// our address and reached the other one is shown by the balances in its final block
-// alone. Coin needs none of this, the chain itself moves it. A provider that no
-// longer has the state of the block is an error: the order waits for one that has.
+// findContradictions returns for each payment what contradicts it in a transaction that the chain
+// calls successful, or "". A token's event is only the token's claim. Only the balances in the
+// final block show that the amount left Coffer's address and reached the payee. Native coin needs
+// no such check, because the chain itself moves it. A provider that no longer has the state of the
+// block causes an error; the order waits for one that has.
 func (d *Worker) findContradictions(ctx context.Context, ps []chain.Payment, outcome chain.Outcome) ([]string, error) {
 	reasons := make([]string, len(ps))
 	if !outcome.Paid {
@@ -31,20 +31,26 @@ func (d *Worker) findContradictions(ctx context.Context, ps []chain.Payment, out
 		return nil, fmt.Errorf("read its block %d again: %w", outcome.Block.Height, err)
 	}
 	if c.Hash != outcome.Block.Hash {
-		return nil, fmt.Errorf("its block %d is %s and is now %s: %w", outcome.Block.Height, outcome.Block.Hash, c.Hash, chain.ErrDisagreement)
+		return nil, fmt.Errorf(
+			"its block %d is %s and is now %s: %w", outcome.Block.Height, outcome.Block.Hash, c.Hash,
+			chain.ErrDisagreement,
+		)
 	}
 	if c.BalancesProven {
-		return reasons, nil // what it shows are balances
+		return reasons, nil // the block's transfers are taken from balances
 	}
 	var holdings []chain.Holding
 	for _, p := range ps {
 		for _, address := range []chain.Address{p.From, p.To} {
-			if h := (chain.Holding{Address: address, Contract: p.Contract}); p.Contract != "" && !slices.Contains(holdings, h) {
+			if h := (chain.Holding{Address: address, Contract: p.Contract}); p.Contract != "" &&
+				!slices.Contains(holdings, h) {
 				holdings = append(holdings, h)
 			}
 		}
 	}
-	before, errorsBefore, err := chain.Balances(ctx, d.chain.Reader, chain.Block{Height: c.Height - 1, Hash: c.Parent}, holdings)
+	before, errorsBefore, err := chain.Balances(
+		ctx, d.chain.Reader, chain.Block{Height: c.Height - 1, Hash: c.Parent}, holdings,
+	)
 	if err != nil {
 		return nil, fmt.Errorf("balances before its block (a provider that keeps old state is needed): %w", err)
 	}
@@ -56,23 +62,30 @@ func (d *Worker) findContradictions(ctx context.Context, ps []chain.Payment, out
 		if p.Contract == "" {
 			continue
 		}
-		from, to := chain.Holding{Address: p.From, Contract: p.Contract}, chain.Holding{Address: p.To, Contract: p.Contract}
+		from, to := chain.Holding{
+			Address: p.From, Contract: p.Contract,
+		}, chain.Holding{Address: p.To, Contract: p.Contract}
 		for _, tokenError := range []string{errorsBefore[from], errorsAfter[from], errorsBefore[to], errorsAfter[to]} {
 			if tokenError != "" && reasons[i] == "" {
 				reasons[i] = "the token gives no balance: " + tokenError
 			}
 		}
 		if reasons[i] == "" {
-			reasons[i] = compareBalances(c.Transfers, from, to, [2]money.Amount{before[from], after[from]}, [2]money.Amount{before[to], after[to]})
+			reasons[i] = compareBalances(
+				c.Transfers, from, to, [2]money.Amount{before[from], after[from]},
+				[2]money.Amount{before[to], after[to]},
+			)
 		}
 	}
 	return reasons, nil
 }
 
-// compareBalances compares what a block says of both ends of a payment with how their
-// balances changed over it. Ours must have changed by exactly that, or the books
-// would be wrong whoever has the rest; the other may have got more. It is pure.
-func compareBalances(transfers []chain.Transfer, from, to chain.Holding, payerBalances, payeeBalances [2]money.Amount) string {
+// compareBalances compares the transfers of a block with the balance changes of payer and payee
+// over it. The payer's balance, Coffer's, must change by exactly that much, or the books would be
+// wrong. The payee's may grow by more. compareBalances is pure.
+func compareBalances(
+	transfers []chain.Transfer, from, to chain.Holding, payerBalances, payeeBalances [2]money.Amount,
+) string {
 	reportedChange := func(h chain.Holding) *big.Int {
 		sum := new(big.Int)
 		for _, t := range transfers {
@@ -91,9 +104,15 @@ func compareBalances(transfers []chain.Transfer, from, to chain.Holding, payerBa
 	balanceChange := func(b [2]money.Amount) *big.Int { return new(big.Int).Sub(b[1].Big(), b[0].Big()) }
 	switch {
 	case balanceChange(payerBalances).Cmp(reportedChange(from)) != 0:
-		return fmt.Sprintf("by its block our balance changed by %v, and it went from %v to %v", reportedChange(from), payerBalances[0], payerBalances[1])
+		return fmt.Sprintf(
+			"by its block our balance changed by %v, and it went from %v to %v", reportedChange(from), payerBalances[0],
+			payerBalances[1],
+		)
 	case balanceChange(payeeBalances).Cmp(reportedChange(to)) < 0:
-		return fmt.Sprintf("by its block the payee's balance changed by %v, and it went from %v to %v", reportedChange(to), payeeBalances[0], payeeBalances[1])
+		return fmt.Sprintf(
+			"by its block the payee's balance changed by %v, and it went from %v to %v", reportedChange(to),
+			payeeBalances[0], payeeBalances[1],
+		)
 	}
 	return ""
 }

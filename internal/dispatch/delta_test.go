@@ -18,7 +18,9 @@ func TestAPaymentIsWeighedByTheBalancesOfItsBlock(t *testing.T) {
 	pair := func(before, after uint64) [2]money.Amount {
 		return [2]money.Amount{money.Units(before), money.Units(after)}
 	}
-	payment := []chain.Transfer{move(token, "ours", "theirs", 100), move(other, "ours", "theirs", 7), move(token, "x", "y", 9)}
+	payment := []chain.Transfer{
+		move(token, "ours", "theirs", 100), move(other, "ours", "theirs", 7), move(token, "x", "y", 9),
+	}
 	for _, c := range []struct {
 		name         string
 		block        []chain.Transfer
@@ -27,7 +29,11 @@ func TestAPaymentIsWeighedByTheBalancesOfItsBlock(t *testing.T) {
 	}{
 		{"as it says", payment, pair(500, 400), pair(0, 100), true},
 		{
-			"beside others of the block", append(payment, move(token, "deposit", "ours", 30), move(token, "ours", "shop", 50), move(token, "theirs", "z", 60)),
+			"beside others of the block",
+			append(
+				payment, move(token, "deposit", "ours", 30), move(token, "ours", "shop", 50),
+				move(token, "theirs", "z", 60),
+			),
 			pair(500, 380), pair(10, 50), true,
 		},
 		{"the payee got more", payment, pair(500, 400), pair(0, 300), true},
@@ -36,7 +42,10 @@ func TestAPaymentIsWeighedByTheBalancesOfItsBlock(t *testing.T) {
 		{"a fee from us", payment, pair(500, 399), pair(0, 100), false},
 		{"all balances doubled", payment, pair(500, 800), pair(0, 200), false},
 		{"all balances halved", payment, pair(500, 200), pair(0, 50), false},
-		{"the event alone, beside another payment", append(payment, move(token, "ours", "theirs", 100)), pair(500, 400), pair(0, 100), false},
+		{
+			"the event alone, beside another payment", append(payment, move(token, "ours", "theirs", 100)),
+			pair(500, 400), pair(0, 100), false,
+		},
 	} {
 		if why := compareBalances(c.block, from, to, c.ours, c.theirs); (why == "") != c.sound {
 			t.Errorf("%s: got %q, want sound: %v", c.name, why, c.sound)

@@ -18,15 +18,15 @@ import (
 	"github.com/cofferpay/coffer/internal/signer/mirror"
 )
 
-// ethereum is a chain with blocks of twelve seconds and a finality of some thirteen minutes,
-// whose mempool keeps as many transactions of one account as geth's.
+// ethereum is a chain with blocks of twelve seconds and a finality of about thirteen minutes. Its
+// mempool keeps as many transactions of one account as geth's.
 var ethereum = sim.Config{FinalityDepth: 64, BlockTime: 12 * time.Second, MempoolSlots: dispatch.UnminedDefault}
 
-// asked counts what the providers are asked about transactions that were sent.
+// asked counts what the providers are asked about sent transactions.
 type asked struct {
 	chain.Sender
 	outcomes atomic.Int64
-	refused  atomic.Int64 // what was sent and not taken
+	refused  atomic.Int64 // transactions that were sent and not accepted
 }
 
 func (a *asked) Outcome(ctx context.Context, txs []chain.TxHash, ps ...chain.Payment) (*chain.Outcome, error) {
@@ -42,14 +42,15 @@ func (a *asked) Send(ctx context.Context, raw []byte) (chain.Answer, string) {
 	return answer, words
 }
 
-// newDeep is a desk on such a chain with so many payments in its queue.
+// newDeep makes a Worker on such a chain with this many payments in its queue.
 func newDeep(t *testing.T, payments int, net sim.Config, conf dispatch.Config) (*testEnv, *asked) {
 	t.Helper()
 	b := newTestEnvOn(t, openPolicy(), net)
 	a := &asked{}
 	ch := b.chain.ToChain()
 	a.Sender, ch.Sender = ch.Sender, a
-	b.worker = dispatch.New(b.db, ch, b.signer, mirror.RecordEntry, map[signer.Purpose]dispatch.Listener{signer.Payment: b.feature}, conf,
+	b.worker = dispatch.New(b.db, ch, b.signer, mirror.RecordEntry,
+		map[signer.Purpose]dispatch.Listener{signer.Payment: b.feature}, conf,
 		slog.New(slog.DiscardHandler), dispatch.WithVoider(b.voider(b.signer)))
 	b.fundWallet(b.treasury, 10*coin, 1_000_000)
 	for i := range payments {
@@ -58,7 +59,7 @@ func newDeep(t *testing.T, payments int, net sim.Config, conf dispatch.Config) (
 	return b, a
 }
 
-// block mines one, lets its time pass and lets the desk work.
+// block mines one block, lets its time pass and runs the Worker.
 func (b *testEnv) block() {
 	b.Helper()
 	b.mineAndProve(1)
@@ -68,7 +69,9 @@ func (b *testEnv) block() {
 
 func (b *testEnv) open() int {
 	b.Helper()
-	return b.queryCount(`SELECT count(*) FROM dispatch_orders WHERE status IN ('SLOTTED', 'SIGNED', 'BROADCAST') AND rides_id IS NULL`)
+	return b.queryCount(
+		`SELECT count(*) FROM dispatch_orders WHERE status IN ('SLOTTED', 'SIGNED', 'BROADCAST') AND rides_id IS NULL`,
+	)
 }
 
 func (b *testEnv) settled() int {
@@ -76,8 +79,8 @@ func (b *testEnv) settled() int {
 	return b.queryCount(`SELECT count(*) FROM dispatch_orders WHERE status = 'PAID'`)
 }
 
-// Payments do not wait for the finality of others: with every block as many go out as a
-// mempool keeps of one account, and never more.
+// Payments do not wait for the finality of others. With every block, as many are sent as a mempool
+// keeps of one account, and never more.
 func TestPaymentsInABlockLeaveRoomForOthers(t *testing.T) {
 	t.Parallel()
 	const payments, pool = 30, 4
@@ -131,8 +134,8 @@ func TestWhatIsNotFinalIsBounded(t *testing.T) {
 	}
 }
 
-// A payment in a block that is not final costs nothing until finality comes nearer, or the
-// block is another one.
+// A payment in a non-final block costs nothing until a block of its height is proven or its block
+// is replaced.
 func TestWhatWaitsForFinalityIsLookedAtOnce(t *testing.T) {
 	t.Parallel()
 	const payments = 12
@@ -150,10 +153,13 @@ func TestWhatWaitsForFinalityIsLookedAtOnce(t *testing.T) {
 	if n := a.outcomes.Load() - before; n != 0 {
 		t.Errorf("got %d looks while nothing came nearer to being final, want none", n)
 	}
-	// Where the head walk shows another block at their height, they are looked at again.
+	// Where the head walk shows another block at their height, they are checked again.
 	latest := b.chain.BlockAt(b.chain.Latest().Height - 5)
 	b.inSystem(func(ctx context.Context, tx pg.Tx) error {
-		_, err := tx.Exec(ctx, `INSERT INTO scan_heads (chain, height, hash, parent) VALUES ('ETHEREUM', $1, 'another', 'x')`, latest.Height)
+		_, err := tx.Exec(
+			ctx, `INSERT INTO scan_heads (chain, height, hash, parent) VALUES ('ETHEREUM', $1, 'another', 'x')`,
+			latest.Height,
+		)
 		return err
 	})
 	b.runRounds()
@@ -162,8 +168,8 @@ func TestWhatWaitsForFinalityIsLookedAtOnce(t *testing.T) {
 	}
 }
 
-// A fork gives back more than a mempool keeps of one account. All is sent again in its
-// order, and each payment is made once.
+// A reorg returns more transactions than a mempool keeps of one account. All are sent again in
+// their order, and each payment is made once.
 func TestAForkOfManyBlocksEndsInEachPaymentOnce(t *testing.T) {
 	t.Parallel()
 	const payments, pool = 24, 4
@@ -212,9 +218,9 @@ var (
 	rateInFlight = flag.Int("rate.inflight", 0, "its InFlightMax")
 )
 
-// As many payments go out of one treasury on Ethereum as its two limits let, and all of them
-// end. With -rate.payments=2000 -v it tells what an hour has room for, and what a round costs
-// at that depth; docs/BENCHMARKS.md has the figures.
+// As many payments leave one treasury on Ethereum as its two limits allow, and all of them end.
+// With -rate.payments=2000 -v, the test logs how many payments fit into an hour and what a round
+// costs at that depth; docs/BENCHMARKS.md has the figures.
 func TestPaymentsOfAnHour(t *testing.T) {
 	t.Parallel()
 	conf := dispatch.Config{UnminedMax: *rateUnmined, InFlightMax: *rateInFlight}
@@ -225,7 +231,7 @@ func TestPaymentsOfAnHour(t *testing.T) {
 		b.runRounds()
 		open = max(open, b.open())
 		began := time.Now()
-		b.runRounds() // in which there is nothing to do
+		b.runRounds() // a round without work
 		quiet = append(quiet, time.Since(began))
 		b.mineAndProve(1)
 		b.clock.advance(12 * time.Second)
@@ -238,7 +244,8 @@ func TestPaymentsOfAnHour(t *testing.T) {
 	slices.Sort(quiet)
 	busy := blocks - after + 1
 	t.Logf("%d payments sent in %d blocks, %d an hour; at most %d not final; a round without work p50 %v, slowest %v; %.1f looks at each payment",
-		*ratePayments, busy, *ratePayments*300/busy, open, quiet[len(quiet)/2], quiet[len(quiet)-1], float64(a.outcomes.Load())/float64(*ratePayments))
+		*ratePayments, busy, *ratePayments*300/busy, open, quiet[len(quiet)/2], quiet[len(quiet)-1],
+		float64(a.outcomes.Load())/float64(*ratePayments))
 	if n := a.refused.Load(); n != 0 {
 		t.Errorf("got %d transactions that the mempool did not take, want none", n)
 	}

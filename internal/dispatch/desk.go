@@ -18,26 +18,29 @@ import (
 	"github.com/cofferpay/coffer/internal/wallet"
 )
 
-// Config are the desk's figures. The zero value of each means its default.
+// Config holds the intervals and limits of a Worker. A zero value means the default.
 type Config struct {
-	Poll         time.Duration // between two rounds when there is nothing to do; 1 s
-	RetryAfter   time.Duration // before a queued order that waits is looked at again; 2 s
-	ResendAfter  time.Duration // before bytes that are not in a block are sent again; 15 s
-	BumpAfter    time.Duration // before the oldest unmined transaction gets a higher fee; 60 s
-	ForeignAfter time.Duration // how long a used nonce may lack a transaction of ours before its wallet is frozen; 60 s
-	WatchEvery   time.Duration // between two looks at a wallet's places that no order has; 1 min
+	Poll        time.Duration // pause between two rounds when there is nothing to do; 1 s
+	RetryAfter  time.Duration // before a waiting queued order is looked at again; 2 s
+	ResendAfter time.Duration // before bytes that are in no block are sent again; 15 s
+	BumpAfter   time.Duration // before the oldest unmined transaction gets a higher fee; 60 s
+	// ForeignAfter is how long a used nonce may lack a transaction of Coffer before its wallet is
+	// frozen; 60 s.
+	ForeignAfter time.Duration
+	WatchEvery   time.Duration // between two checks of a wallet's idle nonce accounts; 1 min
 	UnminedMax   int           // transactions of one wallet that are in no block; UnminedDefault
-	InFlightMax  int           // of one wallet that are not final, those in a block included; InFlightDefault
-	WalletsMax   int           // wallets worked on at once, per chain; 8
+	InFlightMax  int           // transactions of one wallet that are not final, in a block or not; InFlightDefault
+	WalletsMax   int           // wallets processed in parallel, per chain; 8
 }
 
 const (
-	// UnminedDefault is what every node of the EVM family keeps of one account, however full
-	// its mempool is: the limit accountslots of geth's txpool. What is above it may be dropped.
+	// UnminedDefault is the number of transactions that every EVM node keeps of one account,
+	// however full its mempool is: geth's txpool limit accountslots. A node may drop what exceeds
+	// it.
 	UnminedDefault = 16
-	// InFlightDefault is enough for 4,000 payments an hour where finality takes a quarter of
-	// one. What is in a block costs no place in a mempool, but the gas that is reserved for
-	// it is free again only when it is final.
+	// InFlightDefault suffices for 4,000 payments an hour where finality takes a quarter of an
+	// hour. A transaction in a block takes no room in a mempool, but the gas reserved for it is
+	// released only when it is final.
 	InFlightDefault = 1024
 )
 
@@ -65,12 +68,11 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// MirrorFunc takes the signer's journal entries into the database, in the caller's
-// transaction. An error says that the journal is not the one this database
-// belongs to.
+// MirrorFunc copies a journal entry of the signer into the database, in the caller's transaction.
+// An error says that the journal is not the one that this database belongs to.
 type MirrorFunc func(ctx context.Context, tx pg.Tx, e signer.Entry) error
 
-// Worker works on the orders of one chain.
+// Worker takes the orders of one chain forward.
 type Worker struct {
 	db            *pg.DB
 	chain         chain.Chain
@@ -79,19 +81,22 @@ type Worker struct {
 	listeners     map[signer.Purpose]Listener
 	conf          Config
 	log           *slog.Logger
-	changeWallets WalletIssuer // nil: none
-	voider        *Voider      // nil: another process has orders voided
+	changeWallets WalletIssuer // nil if the Worker has none
+	voider        *Voider      // nil if another process has the signer void orders
 
 	mu           sync.Mutex
-	lastAlarms   map[string]time.Time   // order -> when its trouble was last told; may be lost
-	included     map[string]inclusion   // order -> the block of its transaction that is not final; may be lost
-	nextWatch    map[string]time.Time   // wallet -> when its idle places are looked at again; may be lost
-	idleAccounts map[string]idleAccount // place -> what was last found of it; may be lost
-	slotProofs   map[string]slotProof   // lease -> its proof, or why there is none; may be lost
+	lastAlarms   map[string]time.Time   // order -> time of its last alarm; may be lost
+	included     map[string]inclusion   // order -> the block, not final yet, of its transaction; may be lost
+	nextWatch    map[string]time.Time   // wallet -> time of the next check of its idle nonce accounts; may be lost
+	idleAccounts map[string]idleAccount // nonce account -> result of its last check; may be lost
+	slotProofs   map[string]slotProof   // slot key -> its proof, or why it has none; may be lost
 }
 
-// New makes the desk of a chain. It does nothing until Run or Round is called.
-func New(db *pg.DB, ch chain.Chain, s signer.Signer, m MirrorFunc, listeners map[signer.Purpose]Listener, conf Config, log *slog.Logger, options ...Option) *Worker {
+// New makes the Worker of a chain. It does nothing until Run or RunRound is called.
+func New(
+	db *pg.DB, ch chain.Chain, s signer.Signer, m MirrorFunc, listeners map[signer.Purpose]Listener, conf Config,
+	log *slog.Logger, options ...Option,
+) *Worker {
 	d := &Worker{
 		db: db, chain: ch, signer: s, mirror: m, listeners: listeners, conf: conf.withDefaults(),
 		log: log.With("chain", string(ch.Name)), lastAlarms: map[string]time.Time{}, included: map[string]inclusion{},
@@ -103,13 +108,13 @@ func New(db *pg.DB, ch chain.Chain, s signer.Signer, m MirrorFunc, listeners map
 	return d
 }
 
-// LockName is the advisory lock that the desk of a chain holds while it works, in
-// whichever process: who can take it knows that nothing is being paid.
+// LockName returns the name of the advisory lock that the Worker of a chain holds while it works,
+// in any process. A process that can take the lock knows that no payment is in progress.
 func LockName(name chain.Name) string { return "dispatch/" + string(name) }
 
-// Run works until ctx ends. Any number of processes may run it: one at a time
-// holds the chain's lock, which saves work; what keeps two holders from doing
-// harm are the compare-and-swaps, the slots' key and the signer's journal.
+// Run works until ctx ends. Any number of processes may run it. One at a time holds the chain's
+// advisory lock, which only saves work. Two holders do no harm because of the compare-and-swaps,
+// the slots' unique key and the signer's journal.
 func (d *Worker) Run(ctx context.Context) error {
 	for ctx.Err() == nil {
 		lock, ok, err := d.db.AdvisoryLock(ctx, LockName(d.chain.Name))
@@ -147,9 +152,8 @@ func sleep(ctx context.Context, d time.Duration) {
 	}
 }
 
-// RunRound takes every wallet that has open orders one step on; busy says that
-// something changed, so that another round is worth it now. An error in one
-// wallet does not stop the others.
+// RunRound takes every wallet that has open orders one step forward. busy says that something
+// changed, so another round is worthwhile at once. An error in one wallet does not stop the others.
 func (d *Worker) RunRound(ctx context.Context) (busy bool, err error) {
 	var wallets []string
 	err = d.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
@@ -170,7 +174,8 @@ func (d *Worker) RunRound(ctx context.Context) (busy bool, err error) {
 	if err != nil {
 		return false, fmt.Errorf("find wallets with orders: %w", err)
 	}
-	// First, so that a place which somebody else took is known before it is given out.
+	// First, so that a nonce account that a foreign transaction used is known before it is given
+	// out.
 	watchErr := d.watchNonceAccounts(ctx)
 	var (
 		wg    sync.WaitGroup
@@ -195,10 +200,10 @@ func (d *Worker) RunRound(ctx context.Context) (busy bool, err error) {
 	return busy, errors.Join(errs...)
 }
 
-// alarmInterval is how often a trouble that stays is told again.
+// alarmInterval is how often a lasting problem is reported again.
 const alarmInterval = time.Minute
 
-// raiseAlarm tells the operator of a trouble that needs one, not in every round.
+// raiseAlarm reports a problem that needs the operator, at most once per alarmInterval and order.
 func (d *Worker) raiseAlarm(ctx context.Context, orderID, message string, args ...any) {
 	now := d.db.Clock()()
 	d.mu.Lock()
@@ -218,9 +223,12 @@ func (d *Worker) raiseAlarm(ctx context.Context, orderID, message string, args .
 	}
 }
 
-// stepWallet takes one wallet's orders a step on: what has a slot first, in the
-// order of the nonces, then the queue. Before all that comes what ended on a proof
-// that is dead: its nonces are the lowest.
+// stepWallet takes one wallet's orders a step forward:
+//
+//   - first the orders that ended on a proof that is no longer live, because their nonces are the
+//     lowest;
+//   - then the orders with a slot, by nonce;
+//   - then the queue.
 func (d *Worker) stepWallet(ctx context.Context, walletID string) (busy bool, err error) {
 	var (
 		payer   wallet.Wallet
@@ -264,14 +272,14 @@ func (d *Worker) stepWallet(ctx context.Context, walletID string) (busy bool, er
 		return busy, nil // a later nonce could not be mined anyway
 	}
 	if slices.ContainsFunc(open, func(s slot) bool { return s.FundsPending }) {
-		return busy, nil // what the wallet holds may be promised to restored orders
+		return busy, nil // the wallet's funds may be promised to restored orders
 	}
 	limit = min(d.conf.InFlightMax-len(open), d.conf.UnminedMax-unmined(open, acct))
 	return d.admitQueued(ctx, payer, limit, acct)
 }
 
-// freezeReason tells what stands against sending for orders, or "": what stands against one
-// of them stands against the transaction of all.
+// freezeReason returns the freeze that stops the sending for orders, or "". A freeze of one order
+// stops the transaction of all of them.
 func (d *Worker) freezeReason(ctx context.Context, tx pg.Tx, orders ...Order) (string, error) {
 	var checked []freeze.Target
 	for _, o := range orders {

@@ -40,8 +40,8 @@ const (
 	coin   = 1_000_000_000_000_000_000
 )
 
-// recordingListener is a feature that remembers what dispatch tells it, and does to withdrawals
-// what theirs would.
+// recordingListener is a feature that records the calls of dispatch, and changes withdrawals as
+// their feature would.
 type recordingListener struct {
 	mu    sync.Mutex
 	lines []string
@@ -55,7 +55,11 @@ func (h *recordingListener) record(format string, args ...any) error {
 }
 
 func (h *recordingListener) OnBroadcast(ctx context.Context, tx pg.Tx, o dispatch.Order, hash chain.TxHash) error {
-	_, err := tx.Exec(ctx, `UPDATE withdrawals SET status = 'BROADCAST', tx_hash = $2 WHERE withdrawal_id = $1 AND status = 'PROCESSING'`, o.ID, hash)
+	_, err := tx.Exec(
+		ctx,
+		`UPDATE withdrawals SET status = 'BROADCAST', tx_hash = $2 WHERE withdrawal_id = $1 AND status = 'PROCESSING'`,
+		o.ID, hash,
+	)
 	return errors.Join(err, h.record("broadcast %s", o.ID))
 }
 
@@ -63,7 +67,9 @@ func (h *recordingListener) OnIncluded(context.Context, pg.Tx, dispatch.Order, c
 	return nil
 }
 
-func (h *recordingListener) OnEnded(ctx context.Context, tx pg.Tx, o dispatch.Order, e dispatch.End) ([]ledger.Posting, error) {
+func (h *recordingListener) OnEnded(
+	ctx context.Context, tx pg.Tx, o dispatch.Order, e dispatch.End,
+) ([]ledger.Posting, error) {
 	account := func(k ledger.Kind, subject string) ledger.Account {
 		return ledger.Account{OrgID: o.OrgID, MintID: o.MintID, Kind: k, Subject: subject}
 	}
@@ -75,7 +81,9 @@ func (h *recordingListener) OnEnded(ctx context.Context, tx pg.Tx, o dispatch.Or
 	if e.Paid {
 		status, to = "COMPLETED", account(ledger.Custody, "")
 	}
-	_, err := tx.Exec(ctx, `UPDATE withdrawals SET status = $2, tx_hash = $3 WHERE withdrawal_id = $1`, o.ID, status, e.Hash)
+	_, err := tx.Exec(
+		ctx, `UPDATE withdrawals SET status = $2, tx_hash = $3 WHERE withdrawal_id = $1`, o.ID, status, e.Hash,
+	)
 	return []ledger.Posting{{
 		Cause: ledger.Cause{Kind: ledger.WithdrawalEnd, ID: o.ID},
 		Legs:  []ledger.Leg{{Debit: account(ledger.Withdrawing, o.CustomerID), Credit: to, Amount: o.Amount}},
@@ -106,14 +114,15 @@ func (h *recordingListener) OnVoided(ctx context.Context, tx pg.Tx, org, id stri
 			Cause: ledger.Cause{Kind: ledger.WithdrawalEnd, ID: id},
 			Legs: []ledger.Leg{{
 				Debit:  ledger.Account{OrgID: org, MintID: o.MintID, Kind: ledger.Withdrawing, Subject: o.CustomerID},
-				Credit: ledger.Account{OrgID: org, MintID: o.MintID, Kind: ledger.Customer, Subject: o.CustomerID}, Amount: o.Amount,
+				Credit: ledger.Account{OrgID: org, MintID: o.MintID, Kind: ledger.Customer, Subject: o.CustomerID},
+				Amount: o.Amount,
 			}},
 		})
 	}
 	return errors.Join(err, h.record("voided %s", id))
 }
 
-// clock is the desk's time, moved by the test.
+// clock is the Worker's clock, which the test moves.
 type clock struct {
 	mu      sync.Mutex
 	current time.Time
@@ -126,7 +135,7 @@ func (c *clock) advance(d time.Duration) {
 	c.current = c.current.Add(d)
 }
 
-// testEnv is a desk with everything real but the chain.
+// testEnv is a Worker with everything real but the chain.
 type testEnv struct {
 	*testing.T
 	ctx      context.Context
@@ -153,7 +162,11 @@ func newTestEnv(t *testing.T, policy local.ChainPolicy) *testEnv {
 
 func newTestEnvOn(t *testing.T, policy local.ChainPolicy, net sim.Config) *testEnv {
 	t.Helper()
-	b := &testEnv{T: t, ctx: t.Context(), feature: &recordingListener{}, clock: &clock{current: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}, token: sim.Address("USDC"), name: chain.Ethereum}
+	b := &testEnv{
+		T: t, ctx: t.Context(), feature: &recordingListener{},
+		clock: &clock{current: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}, token: sim.Address("USDC"),
+		name: chain.Ethereum,
+	}
 	if net.Name != "" {
 		b.name, b.token = net.Name, sim.SolanaAddress("USDC")
 	}
@@ -174,12 +187,16 @@ func newTestEnvOn(t *testing.T, policy local.ChainPolicy, net sim.Config) *testE
 	b.must(mirror.ImportJournal(b.ctx, b.db, b.signer, b.book))
 	b.must(mint.Sync(b.ctx, b.db, []mint.Mint{
 		{
-			ID: usdc, Chain: b.name, Network: chain.Local, Kind: mint.Token, Contract: b.token, Symbol: "USDC", Name: "USD Coin", Decimals: 6,
-			DepositEnabled: true, WithdrawEnabled: true, MinDeposit: money.Units(1), MinWithdraw: money.Units(1), ConfirmationsRequired: 3, Finality: "FINALIZED",
+			ID: usdc, Chain: b.name, Network: chain.Local, Kind: mint.Token, Contract: b.token, Symbol: "USDC",
+			Name: "USD Coin", Decimals: 6,
+			DepositEnabled: true, WithdrawEnabled: true, MinDeposit: money.Units(1), MinWithdraw: money.Units(1),
+			ConfirmationsRequired: 3, Finality: "FINALIZED",
 		},
 		{
-			ID: native, Chain: b.name, Network: chain.Local, Kind: mint.Native, Symbol: "ETH", Name: "Ether", Decimals: 18,
-			DepositEnabled: true, WithdrawEnabled: true, MinDeposit: money.Units(1), MinWithdraw: money.Units(1), ConfirmationsRequired: 3, Finality: "FINALIZED",
+			ID: native, Chain: b.name, Network: chain.Local, Kind: mint.Native, Symbol: "ETH", Name: "Ether",
+			Decimals:       18,
+			DepositEnabled: true, WithdrawEnabled: true, MinDeposit: money.Units(1), MinWithdraw: money.Units(1),
+			ConfirmationsRequired: 3, Finality: "FINALIZED",
 		},
 	}))
 	o, _, err := org.Create(b.ctx, b.db, "Test")
@@ -191,7 +208,7 @@ func newTestEnvOn(t *testing.T, policy local.ChainPolicy, net sim.Config) *testE
 	return b
 }
 
-// restartWithPolicy starts the signer again with another policy, and the desk with it.
+// restartWithPolicy restarts the signer with another policy, and the Worker with it.
 func (b *testEnv) restartWithPolicy(p local.ChainPolicy) {
 	b.Helper()
 	b.must(b.signer.Close())
@@ -202,7 +219,7 @@ func (b *testEnv) restartWithPolicy(p local.ChainPolicy) {
 	b.newWorker(dispatch.Config{})
 }
 
-// openPolicy is a policy that allows everything.
+// openPolicy returns a policy that allows everything.
 func openPolicy() local.ChainPolicy {
 	return local.ChainPolicy{SignerID: "31337", FeeMax: money.Units(coin), GasMax: money.Units(coin), Unlimited: true}
 }
@@ -215,10 +232,11 @@ func (b *testEnv) newWorkerWith(s signer.Signer, conf dispatch.Config) {
 	}, conf, slog.New(slog.DiscardHandler), dispatch.WithVoider(b.voider(s)))
 }
 
-// voider has the signer void what was ended without a slot.
+// voider returns a Voider for orders that were ended without a slot.
 func (b *testEnv) voider(s signer.Signer) *dispatch.Voider {
 	return &dispatch.Voider{
-		DB: b.db, Signer: s, Listeners: map[signer.Purpose]dispatch.VoidListener{signer.Payment: b.feature}, Log: slog.New(slog.DiscardHandler),
+		DB: b.db, Signer: s, Listeners: map[signer.Purpose]dispatch.VoidListener{signer.Payment: b.feature},
+		Log: slog.New(slog.DiscardHandler),
 	}
 }
 
@@ -251,11 +269,15 @@ func (b *testEnv) fundWallet(w wallet.Wallet, gas, tokens uint64) {
 		var moves []wallet.Movement
 		if gas > 0 {
 			arrived(native, ledger.Gas, gas)
-			moves = append(moves, wallet.Movement{WalletID: w.ID, OrgID: b.org, MintID: native, Part: wallet.Gas, Plus: money.Units(gas)})
+			moves = append(moves, wallet.Movement{
+				WalletID: w.ID, OrgID: b.org, MintID: native, Part: wallet.Gas, Plus: money.Units(gas),
+			})
 		}
 		if tokens > 0 {
 			arrived(usdc, ledger.Suspense, tokens)
-			moves = append(moves, wallet.Movement{WalletID: w.ID, OrgID: b.org, MintID: usdc, Part: wallet.Credited, Plus: money.Units(tokens)})
+			moves = append(moves, wallet.Movement{
+				WalletID: w.ID, OrgID: b.org, MintID: usdc, Part: wallet.Credited, Plus: money.Units(tokens),
+			})
 		}
 		if err := wallet.MoveFunds(ctx, tx, moves...); err != nil {
 			return err
@@ -281,14 +303,15 @@ func (b *testEnv) submitOrder(o dispatch.Order) {
 	})
 }
 
-// insertWithdrawal makes the withdrawal that an order pays.
+// insertWithdrawal inserts the withdrawal that an order pays.
 func (b *testEnv) insertWithdrawal(ctx context.Context, tx pg.Tx, o dispatch.Order) error {
 	return ledgertest.InsertAccepted(ctx, tx, ledgertest.Withdrawal{
-		ID: o.ID, OrgID: o.OrgID, CustomerID: o.CustomerID, ToAddress: string(o.To), MintID: o.MintID, Amount: o.Amount, FeeMax: o.FeeMax,
+		ID: o.ID, OrgID: o.OrgID, CustomerID: o.CustomerID, ToAddress: string(o.To), MintID: o.MintID,
+		Amount: o.Amount, FeeMax: o.FeeMax,
 	})
 }
 
-// runRounds works until nothing changes any more.
+// runRounds runs rounds until nothing changes any more.
 func (b *testEnv) runRounds() {
 	b.Helper()
 	for range 50 {
@@ -301,7 +324,7 @@ func (b *testEnv) runRounds() {
 	b.Fatal("the desk does not come to rest")
 }
 
-// mineAndProve makes blocks and proves those that are final, as the final walk does.
+// mineAndProve mines blocks and proves the final ones, as the final walk does.
 func (b *testEnv) mineAndProve(n int) {
 	b.Helper()
 	b.chain.Mine(n)
@@ -316,7 +339,8 @@ func (b *testEnv) proveFinal() {
 		c, err := b.chain.Final(b.ctx, b.proven+1)
 		b.must(err)
 		b.inSystem(func(ctx context.Context, tx pg.Tx) error {
-			_, err := tx.Exec(ctx, `INSERT INTO finality_proofs (chain, height, hash, parent, block_time, providers, verified, created_at)
+			_, err := tx.Exec(ctx,
+				`INSERT INTO finality_proofs (chain, height, hash, parent, block_time, providers, verified, created_at)
 				VALUES ($5, $1, $2, $3, $4, 1, 'sim', $4)`, c.Height, c.Hash, c.Parent, tx.Now, b.name)
 			return err
 		})
@@ -327,7 +351,9 @@ func (b *testEnv) proveFinal() {
 func (b *testEnv) orderStatus(id string) (s dispatch.Status, want string) {
 	b.Helper()
 	b.must(b.db.ReadSystem(b.ctx, func(ctx context.Context, tx pg.Tx) error {
-		return tx.QueryRow(ctx, `SELECT status, coalesce(waiting_for, '') FROM dispatch_orders WHERE order_id = $1`, id).Scan(&s, &want)
+		return tx.QueryRow(
+			ctx, `SELECT status, coalesce(waiting_for, '') FROM dispatch_orders WHERE order_id = $1`, id,
+		).Scan(&s, &want)
 	}))
 	return s, want
 }
@@ -348,8 +374,8 @@ func (b *testEnv) funds(w wallet.Wallet, mintID int) (f wallet.Funds) {
 	return f
 }
 
-// checkBooks compares what the wallet holds by the books with the chain, and what
-// the books promise with nothing.
+// checkBooks compares what the wallet holds by the books with the chain, and expects nothing
+// reserved.
 func (b *testEnv) checkBooks(w wallet.Wallet) {
 	b.Helper()
 	for id, contract := range map[int]chain.Address{usdc: b.token, native: ""} {
@@ -376,7 +402,9 @@ func (b *testEnv) wantReceived(to chain.Address, want uint64) {
 
 func (b *testEnv) queryCount(sql string, args ...any) (n int) {
 	b.Helper()
-	b.must(b.db.ReadSystem(b.ctx, func(ctx context.Context, tx pg.Tx) error { return tx.QueryRow(ctx, sql, args...).Scan(&n) }))
+	b.must(b.db.ReadSystem(
+		b.ctx, func(ctx context.Context, tx pg.Tx) error { return tx.QueryRow(ctx, sql, args...).Scan(&n) },
+	))
 	return n
 }
 
@@ -406,8 +434,7 @@ func TestAnOrderIsPaidOnceAndTheBooksAgree(t *testing.T) {
 	}
 }
 
-// Rule WD-7: a provider that takes the bytes and answers with an error has not
-// refused them.
+// Rule WD-7: a provider that accepts the bytes and answers with an error has not refused them.
 func TestALostAnswerEndsInTheSameBytes(t *testing.T) {
 	t.Parallel()
 	b := newTestEnv(t, openPolicy())
@@ -441,7 +468,7 @@ func TestBytesThatAProviderForgotAreSentAgain(t *testing.T) {
 	b.chain.Provider(0).Swallow(true)
 	b.submitOrder(b.newOrder("wd_1", to, 400))
 	b.runRounds()
-	b.wantStatus("wd_1", dispatch.Broadcast) // so it said
+	b.wantStatus("wd_1", dispatch.Broadcast) // by the provider's answer
 	if n := len(b.chain.Mempool()); n != 0 {
 		t.Fatalf("the pool has %d transactions, want none", n)
 	}
@@ -496,7 +523,7 @@ func TestAHopelessPaymentIsHeldBeforeItHasASlot(t *testing.T) {
 	if n := b.queryCount(`SELECT count(*) FROM dispatch_slots`); n != 0 {
 		t.Errorf("got %d slots, want none", n)
 	}
-	// Placed again it is asked again.
+	// Submitted again, it is tried again.
 	b.chain.RefuseTransfers(b.token, to, "")
 	b.chain.Mine(1)
 	b.submitOrder(b.newOrder("wd_1", to, 400))
@@ -506,8 +533,8 @@ func TestAHopelessPaymentIsHeldBeforeItHasASlot(t *testing.T) {
 	b.wantStatus("wd_1", dispatch.Paid)
 }
 
-// Rules WD-16, WD-17 and WD-41. What the chain refuses a payment for decides what becomes of
-// it, and only what concerns the token or the wallet as a whole is said of all payments.
+// Rules WD-16, WD-17 and WD-41. The cause of the chain's refusal decides what happens to a payment.
+// Only a refusal that concerns the token or the wallet as a whole is reported for all payments.
 func TestWhatAPaymentIsRefusedForDecidesWhatBecomesOfIt(t *testing.T) {
 	t.Parallel()
 	const amount = 400
@@ -520,9 +547,20 @@ func TestWhatAPaymentIsRefusedForDecidesWhatBecomesOfIt(t *testing.T) {
 		code    string
 		blocked int
 	}{
-		{"this payee", usdc, func(b *testEnv) { b.chain.RefuseTransfers(b.token, to, "blacklisted") }, "REFUSED ", dispatch.PayeeRefused, 0},
-		{"this amount, and less would pass", usdc, func(b *testEnv) { b.chain.SetTransferMax(b.token, money.Units(amount-1)) }, "REFUSED ", dispatch.AmountRefused, 0},
-		{"this amount, and more would pass", usdc, func(b *testEnv) { b.chain.SetTransferMin(b.token, money.Units(amount+1)) }, "REFUSED ", dispatch.AmountRefused, 0},
+		{
+			"this payee", usdc, func(b *testEnv) { b.chain.RefuseTransfers(b.token, to, "blacklisted") }, "REFUSED ",
+			dispatch.PayeeRefused, 0,
+		},
+		{
+			"this amount, and less would pass", usdc,
+			func(b *testEnv) { b.chain.SetTransferMax(b.token, money.Units(amount-1)) }, "REFUSED ",
+			dispatch.AmountRefused, 0,
+		},
+		{
+			"this amount, and more would pass", usdc,
+			func(b *testEnv) { b.chain.SetTransferMin(b.token, money.Units(amount+1)) }, "REFUSED ",
+			dispatch.AmountRefused, 0,
+		},
 		{"an amount that no new account may hold", native, func(*testEnv) {}, "REFUSED ", dispatch.AmountRefused, 0},
 		{"everybody", usdc, func(b *testEnv) {
 			b.chain.RefuseTransfers(b.token, to, "paused")
@@ -530,7 +568,10 @@ func TestWhatAPaymentIsRefusedForDecidesWhatBecomesOfIt(t *testing.T) {
 		}, "QUEUED SIMULATION", "", 1},
 		{
 			"a provider shows less than the books have", usdc, func(b *testEnv) {
-				b.chain.SubmitTx(sim.Address("issuer"), sim.Move{Kind: chain.Token, Contract: b.token, From: b.treasury.Address, To: sim.Address("thief"), Amount: money.Units(700)})
+				b.chain.SubmitTx(sim.Address("issuer"), sim.Move{
+					Kind: chain.Token, Contract: b.token, From: b.treasury.Address, To: sim.Address("thief"),
+					Amount: money.Units(700),
+				})
 			},
 			"QUEUED CHAIN", "", 0,
 		},
@@ -548,14 +589,20 @@ func TestWhatAPaymentIsRefusedForDecidesWhatBecomesOfIt(t *testing.T) {
 			if c.mint == native {
 				o.MintID, o.Contract = native, ""
 				b.inSystem(func(ctx context.Context, tx pg.Tx) error {
-					return wallet.MoveFunds(ctx, tx, wallet.Movement{WalletID: b.treasury.ID, OrgID: b.org, MintID: native, Part: wallet.Credited, Plus: money.Units(amount)})
+					return wallet.MoveFunds(ctx, tx, wallet.Movement{
+						WalletID: b.treasury.ID, OrgID: b.org, MintID: native, Part: wallet.Credited,
+						Plus: money.Units(amount),
+					})
 				})
 			}
 			b.submitOrder(o)
 			b.runRounds()
 			s, waits := b.orderStatus("wd_1")
 			if got := string(s) + " " + waits; got != c.want {
-				t.Errorf("got %q (%s), want %q", got, b.queryText(`SELECT coalesce(last_error, '') FROM dispatch_orders`), c.want)
+				t.Errorf(
+					"got %q (%s), want %q", got, b.queryText(`SELECT coalesce(last_error, '') FROM dispatch_orders`),
+					c.want,
+				)
 			}
 			said := strings.Join(b.feature.lines, "; ")
 			if want := "refused wd_1 " + c.code; c.code != "" && said != want {
@@ -572,7 +619,7 @@ func TestWhatAPaymentIsRefusedForDecidesWhatBecomesOfIt(t *testing.T) {
 	}
 }
 
-// What a token refuses to everybody ends by itself, and is looked at less and less often.
+// A token's refusal of every payee ends by itself, and the order is looked at less and less often.
 func TestAPaymentOfATokenThatRefusesEverybodyWaits(t *testing.T) {
 	t.Parallel()
 	b := newTestEnv(t, openPolicy())
@@ -709,12 +756,14 @@ func TestAForeignTransactionFromOurKeyFreezesTheWallet(t *testing.T) {
 	to := sim.Address("customer")
 	b.submitOrder(b.newOrder("wd_1", to, 400))
 	b.runRounds()
-	b.chain.SubmitForeign(b.treasury.Address, sim.Move{From: b.treasury.Address, To: sim.Address("thief"), Contract: b.token, Amount: money.Units(500)})
+	b.chain.SubmitForeign(b.treasury.Address, sim.Move{
+		From: b.treasury.Address, To: sim.Address("thief"), Contract: b.token, Amount: money.Units(500),
+	})
 	b.mineAndProve(6)
 	b.runRounds()
 	b.clock.advance(2 * time.Minute)
 	b.runRounds()
-	b.wantStatus("wd_1", dispatch.Broadcast) // neither paid nor failed: nobody knows
+	b.wantStatus("wd_1", dispatch.Broadcast) // neither paid nor failed: the outcome is unknown
 	b.must(b.db.ReadSystem(b.ctx, func(ctx context.Context, tx pg.Tx) error {
 		f, err := freeze.Active(ctx, tx, freeze.Target{OrgID: b.org, Chain: chain.Ethereum, WalletID: b.treasury.ID})
 		if err == nil && (f == nil || f.Scope != freeze.ScopeWallet) {
@@ -730,41 +779,47 @@ func TestAForeignTransactionFromOurKeyFreezesTheWallet(t *testing.T) {
 	}
 }
 
-// A service that is restarted every half minute finds it out all the same.
+// A service that restarts every half minute finds it out all the same.
 func TestAForeignTransactionIsFoundHoweverOftenTheServiceRestarts(t *testing.T) {
 	t.Parallel()
 	b := newTestEnv(t, openPolicy())
 	b.fundWallet(b.treasury, coin, 1000)
 	b.submitOrder(b.newOrder("wd_1", sim.Address("customer"), 400))
 	b.runRounds()
-	b.chain.SubmitForeign(b.treasury.Address, sim.Move{From: b.treasury.Address, To: sim.Address("thief"), Contract: b.token, Amount: money.Units(500)})
+	b.chain.SubmitForeign(b.treasury.Address, sim.Move{
+		From: b.treasury.Address, To: sim.Address("thief"), Contract: b.token, Amount: money.Units(500),
+	})
 	b.mineAndProve(6)
 	for range 4 {
 		b.newWorker(dispatch.Config{})
 		b.runRounds()
 		b.clock.advance(30 * time.Second)
 	}
-	if n := b.queryCount(`SELECT count(*) FROM freezes WHERE scope = 'WALLET' AND wallet_id = $1`, b.treasury.ID); n != 1 {
+	if n := b.queryCount(
+		`SELECT count(*) FROM freezes WHERE scope = 'WALLET' AND wallet_id = $1`, b.treasury.ID,
+	); n != 1 {
 		t.Errorf("got %d freezes of the wallet, want one", n)
 	}
 }
 
-// hasWaitEvent tells whether somebody in this database waits for a lock of that kind.
+// hasWaitEvent reports whether a session in this database waits for a lock of that kind.
 func (b *testEnv) hasWaitEvent(owner *pgxpool.Pool, kind string) bool {
 	var n int
-	b.must(owner.QueryRow(b.ctx, `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event = $1`, kind).Scan(&n))
+	b.must(owner.QueryRow(
+		b.ctx, `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event = $1`, kind,
+	).Scan(&n))
 	return n > 0
 }
 
-// A freeze that has committed is seen by every slot that commits after it: two
-// transactions are held so that one is amid the other.
+// Every slot that commits after a freeze sees that freeze. The test holds two transactions so that
+// one runs within the other.
 func TestNoSlotCommitsAfterAFreezeThatItHasNotSeen(t *testing.T) {
 	t.Parallel()
 	b := newTestEnv(t, openPolicy())
 	b.fundWallet(b.treasury, coin, 1000)
 	b.submitOrder(b.newOrder("wd_1", sim.Address("customer"), 100))
-	b.runRounds() // the treasury has its counter of nonces
-	// Somebody holds that counter, so that the next slot stops after it looked for freezes.
+	b.runRounds() // creates the treasury's nonce counter
+	// A lock on that counter stops the next slot after it looked for freezes.
 	owner := pgtest.OwnerPool(t, b.db)
 	holder, err := owner.Begin(b.ctx)
 	b.must(err)
@@ -778,13 +833,17 @@ func TestNoSlotCommitsAfterAFreezeThatItHasNotSeen(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	pgtest.Eventually(t, func() bool { return b.hasWaitEvent(owner, "transactionid") || b.hasWaitEvent(owner, "tuple") }, "the slot waits for the counter")
+	pgtest.Eventually(
+		t, func() bool { return b.hasWaitEvent(owner, "transactionid") || b.hasWaitEvent(owner, "tuple") },
+		"the slot waits for the counter",
+	)
 	put := make(chan struct{})
 	wg.Go(func() {
 		defer close(put)
 		b.inSystem(func(ctx context.Context, tx pg.Tx) error {
 			return freeze.Create(ctx, tx, freeze.Freeze{
-				Scope: freeze.ScopeCustomer, OrgID: b.org, CustomerID: "ann", Source: freeze.SourceOperator, Reason: "test", Actor: audit.Operator("op"),
+				Scope: freeze.ScopeCustomer, OrgID: b.org, CustomerID: "ann", Source: freeze.SourceOperator,
+				Reason: "test", Actor: audit.Operator("op"),
 			})
 		})
 		if s, _ := b.orderStatus("wd_2"); s == dispatch.Queued {
@@ -838,7 +897,7 @@ func TestOrdersWaitForFundsAndForGasAndSayHowMuchIsMissing(t *testing.T) {
 	b.checkBooks(b.treasury)
 }
 
-// hookedSender is a chain on which something happens while it is asked for a quote.
+// hookedSender is a chain that runs a hook while it is asked for a quote.
 type hookedSender struct {
 	chain.Sender
 	hook func()
@@ -849,8 +908,8 @@ func (q hookedSender) Quote(ctx context.Context, ps ...chain.Payment) (chain.Fee
 	return q.Sender.Quote(ctx, ps...)
 }
 
-// Whatever the clock says: the transaction that brings it may have begun before the
-// order was read, and commits after that.
+// This holds whatever the clock says: the transaction that brings the funds may have begun before
+// the order was read, and commits after that.
 func TestWhatCameWhileTheChainWasAskedIsNotBroughtAgain(t *testing.T) {
 	t.Parallel()
 	b := newTestEnv(t, openPolicy())
@@ -869,7 +928,10 @@ func TestWhatCameWhileTheChainWasAskedIsNotBroughtAgain(t *testing.T) {
 			return dispatch.FundsArrived(ctx, tx, b.treasury.ID, chain.Ethereum, dispatch.WaitGas)
 		})
 	}}
-	b.worker = dispatch.New(b.db, ch, b.signer, mirror.RecordEntry, map[signer.Purpose]dispatch.Listener{signer.Payment: b.feature}, dispatch.Config{}, slog.New(slog.DiscardHandler))
+	b.worker = dispatch.New(
+		b.db, ch, b.signer, mirror.RecordEntry, map[signer.Purpose]dispatch.Listener{signer.Payment: b.feature},
+		dispatch.Config{}, slog.New(slog.DiscardHandler),
+	)
 	b.runRounds()
 	if s, waits := b.orderStatus("wd_1"); s == dispatch.Queued && waits == string(dispatch.WaitGas) || !came {
 		t.Errorf("got %v waiting for %q, want nothing asked for that has come", s, waits)
@@ -883,7 +945,9 @@ func TestTheSignersRefusalTakesNoSlotAndMayBeAskedAgain(t *testing.T) {
 	t.Parallel()
 	policy := openPolicy()
 	policy.Unlimited = false
-	policy.Assets = map[chain.Address]local.Limit{sim.Address("USDC"): {PaymentMax: money.Units(100), OrganizationMax: money.Units(1000), OverallMax: money.Units(1000)}}
+	policy.Assets = map[chain.Address]local.Limit{sim.Address("USDC"): {
+		PaymentMax: money.Units(100), OrganizationMax: money.Units(1000), OverallMax: money.Units(1000),
+	}}
 	b := newTestEnv(t, policy)
 	b.fundWallet(b.treasury, coin, 1000)
 	to := sim.Address("customer")
@@ -895,7 +959,7 @@ func TestTheSignersRefusalTakesNoSlotAndMayBeAskedAgain(t *testing.T) {
 	if n := b.queryCount(`SELECT count(*) FROM dispatch_slots`); n != 1 {
 		t.Errorf("got %d slots, want 1: a refused order must not take one", n)
 	}
-	b.submitOrder(b.newOrder("wd_1", to, 400)) // placed again, refused again
+	b.submitOrder(b.newOrder("wd_1", to, 400)) // submitted again, refused again
 	b.wantStatus("wd_1", dispatch.Queued)
 	b.clock.advance(time.Minute)
 	b.runRounds()
@@ -913,7 +977,11 @@ func TestTwoDesksPayOnce(t *testing.T) {
 		b.submitOrder(b.newOrder(fmt.Sprintf("wd_%02d", i), to, uint64(100+i)))
 		want += uint64(100 + i)
 	}
-	other := dispatch.New(b.db, b.chain.ToChain(), b.signer, mirror.RecordEntry, map[signer.Purpose]dispatch.Listener{signer.Payment: b.feature}, dispatch.Config{}, slog.New(slog.DiscardHandler))
+	other := dispatch.New(
+		b.db, b.chain.ToChain(), b.signer, mirror.RecordEntry,
+		map[signer.Purpose]dispatch.Listener{signer.Payment: b.feature}, dispatch.Config{},
+		slog.New(slog.DiscardHandler),
+	)
 	for range 12 {
 		var wg sync.WaitGroup
 		for _, d := range []*dispatch.Worker{b.worker, other} {
@@ -936,8 +1004,8 @@ func TestTwoDesksPayOnce(t *testing.T) {
 	b.checkBooks(b.treasury)
 }
 
-// failingSigner is a signer that does its work and then loses the answer, as a crash
-// between the journal and the caller does.
+// failingSigner is a signer that does its work and then loses the answer, as a crash between the
+// journal and the caller does.
 type failingSigner struct {
 	signer.Signer
 	mu   sync.Mutex
@@ -975,7 +1043,11 @@ func TestALostAnswerOfTheSignerEndsInOnePayment(t *testing.T) {
 	b.fundWallet(b.treasury, coin, 1000)
 	to := sim.Address("customer")
 	flaky := &failingSigner{Signer: b.signer, lose: map[string]int{"admit": 2, "sign": 2}}
-	b.worker = dispatch.New(b.db, b.chain.ToChain(), flaky, mirror.RecordEntry, map[signer.Purpose]dispatch.Listener{signer.Payment: b.feature}, dispatch.Config{}, slog.New(slog.DiscardHandler))
+	b.worker = dispatch.New(
+		b.db, b.chain.ToChain(), flaky, mirror.RecordEntry,
+		map[signer.Purpose]dispatch.Listener{signer.Payment: b.feature}, dispatch.Config{},
+		slog.New(slog.DiscardHandler),
+	)
 	b.submitOrder(b.newOrder("wd_1", to, 400))
 	for range 8 {
 		if _, err := b.worker.RunRound(b.ctx); err != nil && !errors.Is(err, errDied) {
@@ -988,7 +1060,7 @@ func TestALostAnswerOfTheSignerEndsInOnePayment(t *testing.T) {
 	b.wantStatus("wd_1", dispatch.Paid)
 	b.wantReceived(to, 400)
 	b.checkBooks(b.treasury)
-	// Everything the journal knows is in the mirror.
+	// Every entry of the journal is in the mirror.
 	head, err := b.signer.Head(b.ctx)
 	b.must(err)
 	b.must(mirror.ImportJournal(b.ctx, b.db, b.signer, b.book))
@@ -997,8 +1069,8 @@ func TestALostAnswerOfTheSignerEndsInOnePayment(t *testing.T) {
 	}
 }
 
-// What the signer has admitted or signed is used only with its entry in the mirror of the
-// journal: one without the other would be unknown to a restored database.
+// What the signer admitted or signed is used only with its entry in the mirror of the journal.
+// Without that entry, a restored database would not know it.
 func TestNothingIsUsedWhoseEntryTheMirrorDoesNotTake(t *testing.T) {
 	t.Parallel()
 	for kind, used := range map[signer.RecordKind]string{
@@ -1012,20 +1084,25 @@ func TestNothingIsUsedWhoseEntryTheMirrorDoesNotTake(t *testing.T) {
 			b.must(mirror.ImportJournal(b.ctx, b.db, b.signer, b.book))
 			to := sim.Address("customer")
 			full, refused := errors.New("the mirror takes nothing"), 0
-			b.worker = dispatch.New(b.db, b.chain.ToChain(), b.signer, func(ctx context.Context, tx pg.Tx, e signer.Entry) error {
-				var rec signer.Record
-				err := json.Unmarshal(e.Body, &rec)
-				if err == nil && rec.Kind == kind && refused < 3 {
-					refused++
-					return full
-				}
-				return errors.Join(err, mirror.RecordEntry(ctx, tx, e))
-			}, map[signer.Purpose]dispatch.Listener{signer.Payment: b.feature}, dispatch.Config{}, slog.New(slog.DiscardHandler))
+			b.worker = dispatch.New(b.db, b.chain.ToChain(), b.signer,
+				func(ctx context.Context, tx pg.Tx, e signer.Entry) error {
+					var rec signer.Record
+					err := json.Unmarshal(e.Body, &rec)
+					if err == nil && rec.Kind == kind && refused < 3 {
+						refused++
+						return full
+					}
+					return errors.Join(err, mirror.RecordEntry(ctx, tx, e))
+				}, map[signer.Purpose]dispatch.Listener{signer.Payment: b.feature}, dispatch.Config{}, slog.New(
+					slog.DiscardHandler,
+				))
 			b.submitOrder(b.newOrder("wd_1", to, 400))
 			for rounds := 0; refused < 3; rounds++ {
 				before := refused
 				if _, err := b.worker.RunRound(b.ctx); errors.Is(err, full) != (refused > before) || rounds > 10 {
-					t.Fatalf("round %d: got %v, and the mirror refused %d before and %d after", rounds, err, before, refused)
+					t.Fatalf(
+						"round %d: got %v, and the mirror refused %d before and %d after", rounds, err, before, refused,
+					)
 				}
 				if got := b.queryCount(used); got != 0 {
 					t.Errorf("round %d: got %d rows of what the mirror does not have, want none", rounds, got)
@@ -1052,7 +1129,9 @@ func TestAFreezeStopsAnOrderAndItsEndLetsItGo(t *testing.T) {
 	b := newTestEnv(t, openPolicy())
 	b.fundWallet(b.treasury, coin, 1000)
 	b.inSystem(func(ctx context.Context, tx pg.Tx) error {
-		return freeze.Create(ctx, tx, freeze.Freeze{Scope: freeze.ScopeAll, Source: freeze.SourceVerify, Reason: "test"})
+		return freeze.Create(ctx, tx, freeze.Freeze{
+			Scope: freeze.ScopeAll, Source: freeze.SourceVerify, Reason: "test",
+		})
 	})
 	b.submitOrder(b.newOrder("wd_1", sim.Address("customer"), 400))
 	b.runRounds()
@@ -1071,14 +1150,29 @@ func TestTheDatabaseKeepsAnOrderToItsSlot(t *testing.T) {
 	b.submitOrder(b.newOrder("wd_1", sim.Address("customer"), 400))
 	b.runRounds()
 	for name, c := range map[string]struct{ sql, constraint string }{
-		"back to the queue":   {`UPDATE dispatch_orders SET status = 'QUEUED' WHERE order_id = 'wd_1'`, "dispatch_orders_slot_kept"},
-		"another amount":      {`UPDATE dispatch_orders SET amount = 1 WHERE order_id = 'wd_1'`, "dispatch_orders_payment_fixed"},
-		"another payee":       {`UPDATE dispatch_orders SET to_address = '0x1' WHERE order_id = 'wd_1'`, "dispatch_orders_payment_fixed"},
-		"paid without proof":  {`UPDATE dispatch_orders SET status = 'PAID' WHERE order_id = 'wd_1'`, "dispatch_orders_end_proven"},
-		"other bytes":         {`UPDATE dispatch_attempts SET raw = '\x00' WHERE order_id = 'wd_1'`, "dispatch_attempts_fixed"},
-		"another transaction": {`UPDATE dispatch_attempts SET payload = '\x00' WHERE order_id = 'wd_1'`, "dispatch_attempts_fixed"},
-		"a second slot": {`INSERT INTO dispatch_slots (wallet_id, chain, nonce, org_id, order_id, gas_reserved, created_at)
-			SELECT wallet_id, chain, nonce + 1, org_id, order_id, 0, created_at FROM dispatch_slots`, "dispatch_slots_order_once"},
+		"back to the queue": {
+			`UPDATE dispatch_orders SET status = 'QUEUED' WHERE order_id = 'wd_1'`, "dispatch_orders_slot_kept",
+		},
+		"another amount": {
+			`UPDATE dispatch_orders SET amount = 1 WHERE order_id = 'wd_1'`, "dispatch_orders_payment_fixed",
+		},
+		"another payee": {
+			`UPDATE dispatch_orders SET to_address = '0x1' WHERE order_id = 'wd_1'`, "dispatch_orders_payment_fixed",
+		},
+		"paid without proof": {
+			`UPDATE dispatch_orders SET status = 'PAID' WHERE order_id = 'wd_1'`, "dispatch_orders_end_proven",
+		},
+		"other bytes": {
+			`UPDATE dispatch_attempts SET raw = '\x00' WHERE order_id = 'wd_1'`, "dispatch_attempts_fixed",
+		},
+		"another transaction": {
+			`UPDATE dispatch_attempts SET payload = '\x00' WHERE order_id = 'wd_1'`, "dispatch_attempts_fixed",
+		},
+		"a second slot": {
+			`INSERT INTO dispatch_slots (wallet_id, chain, nonce, org_id, order_id, gas_reserved, created_at)
+			SELECT wallet_id, chain, nonce + 1, org_id, order_id, 0, created_at FROM dispatch_slots`,
+			"dispatch_slots_order_once",
+		},
 	} {
 		err := b.db.InSystem(b.ctx, func(ctx context.Context, tx pg.Tx) error {
 			_, err := tx.Exec(ctx, c.sql)

@@ -13,13 +13,13 @@ import (
 	"github.com/cofferpay/coffer/internal/pg"
 )
 
-// withFeeMax is an order whose transactions may cost this much.
+// withFeeMax returns the order with a limit on the cost of its transactions.
 func (b *testEnv) withFeeMax(o dispatch.Order, most money.Amount) dispatch.Order {
 	o.FeeMax = &most
 	return o
 }
 
-// less is an amount and one unit less of it.
+// oneLess returns the amount less one unit.
 func oneLess(t *testing.T, a money.Amount) money.Amount {
 	t.Helper()
 	less, err := a.Sub(money.Units(1))
@@ -41,10 +41,13 @@ func TestAnOrderAboveItsFeeLimitGoesBackBeforeItHasASlot(t *testing.T) {
 	b.submitOrder(dear)
 	b.runRounds()
 	b.wantStatus("wd_dear", dispatch.Refused)
-	if said := b.lastError("wd_dear"); !strings.Contains(said, dispatch.FeeRefused) || !strings.Contains(said, most.String()) {
+	if said := b.lastError("wd_dear"); !strings.Contains(said, dispatch.FeeRefused) ||
+		!strings.Contains(said, most.String()) {
 		t.Errorf("the order says %q, want what the network may take", said)
 	}
-	if n := b.queryCount(`SELECT count(*) FROM dispatch_slots`) + b.queryCount(`SELECT count(*) FROM dispatch_attempts`); n != 0 {
+	if n := b.queryCount(`SELECT count(*) FROM dispatch_slots`) + b.queryCount(
+		`SELECT count(*) FROM dispatch_attempts`,
+	); n != 0 {
 		t.Errorf("got %d slots and transactions, want 0", n)
 	}
 	b.checkBooks(b.treasury)
@@ -56,7 +59,7 @@ func TestAnOrderAboveItsFeeLimitGoesBackBeforeItHasASlot(t *testing.T) {
 	b.wantStatus("wd_fair", dispatch.Paid)
 	b.wantReceived(to, 100)
 
-	// A cheaper market lets the first one go once somebody places it again.
+	// Lower fees let the first one pass once it is submitted again.
 	b.chain.SetBaseFee(1)
 	b.chain.MineEmpty(1)
 	b.submitOrder(dear)
@@ -90,7 +93,7 @@ func TestNoReplacementThatPaysPassesTheFeeLimit(t *testing.T) {
 	if log.count("may not be raised further") == 0 {
 		t.Error("got no alarm, want one: somebody has to know why it waits")
 	}
-	// What fills the slot with nothing is no payment: a person can still end it.
+	// A cancel transaction is no payment: a person can still end the order.
 	if ok, err := b.worker.CancelOrder(b.ctx, "wd_1", audit.Operator("op")); err != nil || !ok {
 		t.Fatalf("cancel: got %v %v, want it filled", ok, err)
 	}
@@ -116,10 +119,12 @@ func TestTheTermsOfAnOrderAreWrittenOnce(t *testing.T) {
 			t.Errorf("%s: got %v, want a violation of dispatch_orders_payment_fixed", set, err)
 		}
 	}
-	// Nor may one be placed that its withdrawal does not have.
+	// Nor may an order be submitted with a limit that its withdrawal does not have.
 	for name, change := range map[string]func(*dispatch.Order){
-		"a fee that nobody pays": func(o *dispatch.Order) { o.MintID, o.Contract, o.FeeDeducted = native, "", money.Units(1) },
-		"a limit of its own":     func(o *dispatch.Order) { o.FeeMax = new(money.Amount); *o.FeeMax = money.Units(7) },
+		"a fee that nobody pays": func(o *dispatch.Order) {
+			o.MintID, o.Contract, o.FeeDeducted = native, "", money.Units(1)
+		},
+		"a limit of its own": func(o *dispatch.Order) { o.FeeMax = new(money.Amount); *o.FeeMax = money.Units(7) },
 	} {
 		o := b.newOrder("wd_"+name[:5], sim.Address("customer"), 100)
 		accepted := o

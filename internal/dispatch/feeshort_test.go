@@ -14,7 +14,7 @@ import (
 	"github.com/cofferpay/coffer/internal/signer/mirror"
 )
 
-// insufficientFeeSender is a chain on which a payment is tried out with its fee, which the payer lacks.
+// insufficientFeeSender is a chain that simulates a payment with its fee, which the payer lacks.
 type insufficientFeeSender struct {
 	chain.Sender
 	fee money.Amount
@@ -32,7 +32,10 @@ func TestAPaymentWhoseFeeThePayerLacksWaitsForGasByTheBooks(t *testing.T) {
 	ch := b.chain.ToChain()
 	look := func(fee uint64) dispatch.WaitReason {
 		ch.Sender = insufficientFeeSender{b.chain.ToChain().Sender, money.Units(fee)}
-		b.worker = dispatch.New(b.db, ch, b.signer, mirror.RecordEntry, map[signer.Purpose]dispatch.Listener{signer.Payment: b.feature}, dispatch.Config{}, slog.New(slog.DiscardHandler))
+		b.worker = dispatch.New(
+			b.db, ch, b.signer, mirror.RecordEntry, map[signer.Purpose]dispatch.Listener{signer.Payment: b.feature},
+			dispatch.Config{}, slog.New(slog.DiscardHandler),
+		)
 		b.clock.advance(time.Minute)
 		b.runRounds()
 		b.wantStatus("wd_1", dispatch.Queued)
@@ -42,7 +45,9 @@ func TestAPaymentWhoseFeeThePayerLacksWaitsForGasByTheBooks(t *testing.T) {
 	if got := look(coin); got != dispatch.WaitGas {
 		t.Errorf("a fee above what the books have: got %q, want GAS", got)
 	}
-	if got := b.queryText(`SELECT short_by::text FROM dispatch_orders WHERE order_id = 'wd_1'`); got != "500000000000000000" {
+	if got := b.queryText(
+		`SELECT short_by::text FROM dispatch_orders WHERE order_id = 'wd_1'`,
+	); got != "500000000000000000" {
 		t.Errorf("got %s missing, want the difference", got)
 	}
 	if got := look(coin / 4); got != dispatch.WaitProviders {

@@ -24,14 +24,16 @@ import (
 	"github.com/cofferpay/coffer/internal/wallet"
 )
 
-// followSlots takes a wallet's slots a step on: signs what is committed, sends what
-// is stored, ends what is final, replaces what is too cheap. The slots come in
-// the order of their nonces, and none is skipped: a hole would hold up the rest.
+// followSlots takes a wallet's slots a step forward. It signs what is committed, broadcasts what is
+// stored, settles what is final, and replaces what pays too low a fee. The slots come by nonce and
+// none is skipped, because a gap would hold up the rest.
 //
-// It says where the account stands, unless something went wrong or changed.
-func (d *Worker) followSlots(ctx context.Context, payer wallet.Wallet, open []slot) (acct *chain.Account, busy bool, err error) {
-	// A signer that says no or nothing stops new bytes. What is out already is
-	// followed all the same: it may be in a block, and its end must not wait.
+// It returns the account's state, or nil after an error or a change.
+func (d *Worker) followSlots(
+	ctx context.Context, payer wallet.Wallet, open []slot,
+) (acct *chain.Account, busy bool, err error) {
+	// A signer that refuses or does not answer stops new bytes. Transactions that were sent are
+	// followed all the same: a block may contain them, and their end must not wait.
 	var signErr error
 	for i := range open {
 		signed, err := d.signSlot(ctx, payer, &open[i])
@@ -52,8 +54,8 @@ func (d *Worker) followSlots(ctx context.Context, payer wallet.Wallet, open []sl
 			break
 		}
 		if open[i].isSequential() && len(open[i].signedHashes()) == 0 {
-			// Nothing behind it is signed before it is: the journal has no nonce
-			// without all below it, whatever backup of the database meets it.
+			// No later slot is signed before this one. So the journal has no nonce without all
+			// those below it, whichever backup of the database it meets.
 			break
 		}
 	}
@@ -64,9 +66,11 @@ func (d *Worker) followSlots(ctx context.Context, payer wallet.Wallet, open []sl
 	return acct, busy || moved, errors.Join(signErr, err)
 }
 
-// followSigned takes the slots on that have bytes, up to the first that has none and
-// leads others.
-func (d *Worker) followSigned(ctx context.Context, payer wallet.Wallet, open []slot) (_ *chain.Account, busy bool, err error) {
+// followSigned takes the signed slots a step forward, up to the first unsigned slot that later ones
+// depend on.
+func (d *Worker) followSigned(
+	ctx context.Context, payer wallet.Wallet, open []slot,
+) (_ *chain.Account, busy bool, err error) {
 	acct, err := d.chain.Sender.Account(ctx, payer.Address, chainSlots(open)...)
 	if err != nil {
 		return nil, busy, fmt.Errorf("%w: %w", errNoAccountState, err)
@@ -93,10 +97,11 @@ func (d *Worker) followSigned(ctx context.Context, payer wallet.Wallet, open []s
 			}
 			moved, err = d.settleSlot(ctx, payer, s, acct)
 		} else {
-			// A fork may have taken back what had used its slot.
+			// A reorg may have taken back what had used its slot.
 			d.see(s.ID, nil)
 			if pushed++; s.isSequential() && pushed > d.conf.UnminedMax {
-				// A fork gave back more than a mempool keeps. What stands before it goes first.
+				// A reorg returned more transactions than a mempool keeps. The earlier ones go
+				// first.
 				continue
 			}
 			if err = d.noteMissing(ctx, s, nil); err == nil {
@@ -105,7 +110,7 @@ func (d *Worker) followSigned(ctx context.Context, payer wallet.Wallet, open []s
 		}
 		busy = busy || moved
 		if errors.Is(err, errLostRace) {
-			return nil, true, nil // read the rows again
+			return nil, true, nil // the caller reads the rows again
 		}
 		if err != nil {
 			return nil, busy, fmt.Errorf("order %s: %w", s.ID, err)
@@ -114,8 +119,8 @@ func (d *Worker) followSigned(ctx context.Context, payer wallet.Wallet, open []s
 	return &acct, busy, nil
 }
 
-// signSlot has the signer sign every committed transaction of a slot and stores the
-// bytes. Asking again gives the same bytes.
+// signSlot has the signer sign every committed transaction of a slot and stores the bytes. A
+// repeated request returns the same bytes.
 func (d *Worker) signSlot(ctx context.Context, payer wallet.Wallet, s *slot) (busy bool, err error) {
 	for i, attempt := range s.Attempts {
 		if attempt.Raw != nil || s.isSuperseded(attempt) {
@@ -136,7 +141,10 @@ func (d *Worker) signSlot(ctx context.Context, payer wallet.Wallet, s *slot) (bu
 			return busy, err
 		}
 		hitBeforeSign(s.Order)
-		signed, err := d.signer.Sign(ctx, signer.SignRequest{IntentID: s.ID, TxMemberIDs: s.memberIDs(), Slot: s.ChainSlot, Act: attempt.Act, Payload: attempt.Payload, Proof: s.Proof})
+		signed, err := d.signer.Sign(ctx, signer.SignRequest{
+			IntentID: s.ID, TxMemberIDs: s.memberIDs(), Slot: s.ChainSlot, Act: attempt.Act, Payload: attempt.Payload,
+			Proof: s.Proof,
+		})
 		if err != nil {
 			return busy, fmt.Errorf("sign attempt %d of order %s: %w", attempt.Version, s.ID, err)
 		}
@@ -158,7 +166,7 @@ func (d *Worker) signSlot(ctx context.Context, payer wallet.Wallet, s *slot) (bu
 	return busy, nil
 }
 
-// storeSigned keeps the signed bytes before anything may send them.
+// storeSigned stores the signed bytes before anything may send them.
 func (d *Worker) storeSigned(ctx context.Context, s slot, attempt attempt, signed signer.SignedTx) error {
 	return d.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		orders, err := lockSlot(ctx, tx, s.ID)
@@ -167,7 +175,8 @@ func (d *Worker) storeSigned(ctx context.Context, s slot, attempt attempt, signe
 		}
 		tag, err := tx.Exec(ctx, `
 			UPDATE dispatch_attempts SET raw = $3, tx_hash = $4, signed_at = $5
-			WHERE order_id = $1 AND version = $2 AND raw IS NULL`, s.ID, attempt.Version, signed.Raw, signed.Hash, tx.Now)
+			WHERE order_id = $1 AND version = $2 AND raw IS NULL`,
+			s.ID, attempt.Version, signed.Raw, signed.Hash, tx.Now)
 		if err != nil {
 			return fmt.Errorf("store attempt %d of order %s: %w", attempt.Version, s.ID, err)
 		}
@@ -180,9 +189,13 @@ func (d *Worker) storeSigned(ctx context.Context, s slot, attempt attempt, signe
 			}
 		}
 		if attempt.Act == signer.Pay {
-			// Why a payment was cancelled stays for whoever asks; what kept a signature
-			// waiting does not.
-			if _, err := tx.Exec(ctx, `UPDATE dispatch_orders SET last_error = NULL WHERE order_id = ANY ($1) AND last_error IS NOT NULL`, orderIDs(orders)); err != nil {
+			// The reason for a cancel stays on the order; the reason why a signature waited does
+			// not.
+			if _, err := tx.Exec(
+				ctx,
+				`UPDATE dispatch_orders SET last_error = NULL WHERE order_id = ANY ($1) AND last_error IS NOT NULL`,
+				orderIDs(orders),
+			); err != nil {
 				return fmt.Errorf("forget what order %s waited for: %w", s.ID, err)
 			}
 		}
@@ -194,39 +207,47 @@ func (d *Worker) storeSigned(ctx context.Context, s slot, attempt attempt, signe
 	})
 }
 
-// handleSignerRefusal is what becomes of a slot in which the signer refuses a transaction. A
-// payment that the policy does not allow any more, and that was never signed, can
-// only be ended by filling its slot: the signer gives an intent one slot for ever.
-// Every other refusal waits, in sight: time, the policy or a person ends it.
-func (d *Worker) handleSignerRefusal(ctx context.Context, payer wallet.Wallet, s slot, refusal *signer.Refusal) (filled bool, err error) {
+// handleSignerRefusal handles a transaction that the signer refuses in a slot. A payment that was
+// never signed and that the policy no longer allows can only be ended by a cancel in its slot,
+// because the signer gives an intent one slot, forever. After every other refusal the slot waits
+// and an alarm is raised; time, a new policy or a person ends the wait.
+func (d *Worker) handleSignerRefusal(
+	ctx context.Context, payer wallet.Wallet, s slot, refusal *signer.Refusal,
+) (filled bool, err error) {
 	message := "the signer refuses to sign in a slot: nothing behind it goes out of this wallet"
 	switch {
 	case len(s.signedHashes()) > 0:
-		message = "the signer refuses a replacement" // what it replaces can still be mined
+		message = "the signer refuses a replacement" // the transaction that it would replace can still be mined
 	case refusal.Code == signer.RefusedSlot:
-		// The journal has another story of this nonce, and the database would know it if
-		// it were as young.
-		if err := d.freezeAll(ctx, refusal.Message+"; the database is older than the signer's journal: stop the service, restore the backup again and run `coffer signer import`"); err != nil {
+		// The journal records something else for this nonce. A database as recent as the journal
+		// would know it.
+		if err := d.freezeAll(
+			ctx,
+			refusal.Message+"; the database is older than the signer's journal: stop the service, restore the backup again and run `coffer signer import`",
+		); err != nil {
 			return false, err
 		}
-	case s.Purpose == signer.CreateNonceAccount: // nothing fills such a slot, and it holds up nothing
-	case s.Purpose == signer.Consolidate: // what would fill it is the same
+	case s.Purpose == signer.CreateNonceAccount: // no cancel can take such a slot, and it holds up nothing
+	case s.Purpose == signer.Consolidate: // a cancel would be the same transaction
 	case refusal.Code == signer.PolicyLimit || refusal.Code == signer.RefusedFee:
 		if filled, err = d.fillSlot(ctx, payer, s, refusal); filled || err != nil {
 			return filled, err
 		}
 	}
-	d.raiseAlarm(ctx, s.ID, message, "order", s.ID, "wallet", payer.ID, "slot", s.ChainSlot.String(), "code", refusal.Code, "why", refusal.Message)
+	d.raiseAlarm(
+		ctx, s.ID, message, "order", s.ID, "wallet", payer.ID, "slot", s.ChainSlot.String(), "code", refusal.Code,
+		"why", refusal.Message,
+	)
 	return false, d.noteError(ctx, s, refusal.Error())
 }
 
-// fillSlot commits a cancel to a slot whose payment was never signed and never will be.
-// One that is refused for its fee as well is made anew when the market has become
-// cheaper.
+// fillSlot commits a cancel to a slot whose payment was never signed and never will be. If the
+// signer refuses the cancel for its fee as well, fillSlot makes a new one once fees have fallen.
 func (d *Worker) fillSlot(ctx context.Context, payer wallet.Wallet, s slot, refusal *signer.Refusal) (bool, error) {
 	last := s.newestAttempt()
 	isRetry := last.Act == signer.Cancel
-	if s.FundsPending || isRetry && (refusal.Code != signer.RefusedFee || d.db.Clock()().Sub(last.CreatedAt) < d.conf.BumpAfter) {
+	if s.FundsPending || isRetry &&
+		(refusal.Code != signer.RefusedFee || d.db.Clock()().Sub(last.CreatedAt) < d.conf.BumpAfter) {
 		return false, nil
 	}
 	fees, err := d.chain.Sender.Quote(ctx, chain.Payment{From: payer.Address, To: payer.Address})
@@ -240,17 +261,22 @@ func (d *Worker) fillSlot(ctx context.Context, payer wallet.Wallet, s slot, refu
 	if lastCost, err := last.Fees.Max(); isRetry && (err != nil || !cost.Less(lastCost)) {
 		return false, nil
 	}
-	err = d.commitAttempt(ctx, payer, s, signer.Cancel, fees, replacementRequest{reason: reasonRefusal, actor: systemActor, note: refusal.Error()})
+	err = d.commitAttempt(ctx, payer, s, signer.Cancel, fees, replacementRequest{
+		reason: reasonRefusal, actor: systemActor, note: refusal.Error(),
+	})
 	if errors.Is(err, wallet.ErrInsufficient) {
 		return false, nil
 	}
 	if err == nil {
-		d.log.Error("the signer's policy does not let a payment pass any more: its slot is filled and it fails", "order", s.ID, "code", refusal.Code, "why", refusal.Message)
+		d.log.Error(
+			"the signer's policy does not let a payment pass any more: its slot is filled and it fails", "order", s.ID,
+			"code", refusal.Code, "why", refusal.Message,
+		)
 	}
 	return err == nil, err
 }
 
-// noteError keeps what the open orders of a slot wait for where a person looks.
+// noteError stores with the open orders of a slot what they wait for, where a person looks.
 func (d *Worker) noteError(ctx context.Context, s slot, detail string) error {
 	return d.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		orders, err := lockSlot(ctx, tx, s.ID)
@@ -259,7 +285,8 @@ func (d *Worker) noteError(ctx context.Context, s slot, detail string) error {
 		}
 		_, err = tx.Exec(ctx, `
 			UPDATE dispatch_orders SET last_error = $2
-			WHERE order_id = ANY ($1) AND status IN ('SLOTTED', 'SIGNED', 'BROADCAST') AND last_error IS DISTINCT FROM $2`, orderIDs(orders), truncateError(detail))
+			WHERE order_id = ANY ($1) AND status IN ('SLOTTED', 'SIGNED', 'BROADCAST') AND last_error IS DISTINCT FROM $2`,
+			orderIDs(orders), truncateError(detail))
 		if err != nil {
 			return fmt.Errorf("note why order %s waits: %w", s.ID, err)
 		}
@@ -267,13 +294,14 @@ func (d *Worker) noteError(ctx context.Context, s slot, detail string) error {
 	})
 }
 
-// guardNonce freezes a wallet whose account has used a nonce that we never gave
-// to anything: somebody else signs with its key, or this database is older than
-// the chain.
+// guardNonce freezes a wallet whose account has used a nonce that Coffer never assigned. Either a
+// third party signs with its key, or this database is older than the chain.
 func (d *Worker) guardNonce(ctx context.Context, payer wallet.Wallet, acct chain.Account) error {
 	var nextNonce uint64
 	err := d.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-		err := tx.QueryRow(ctx, `SELECT next_nonce FROM dispatch_accounts WHERE wallet_id = $1 AND chain = $2`, payer.ID, d.chain.Name).Scan(&nextNonce)
+		err := tx.QueryRow(
+			ctx, `SELECT next_nonce FROM dispatch_accounts WHERE wallet_id = $1 AND chain = $2`, payer.ID, d.chain.Name,
+		).Scan(&nextNonce)
 		if errors.Is(err, pgx.ErrNoRows) {
 			return nil
 		}
@@ -282,14 +310,20 @@ func (d *Worker) guardNonce(ctx context.Context, payer wallet.Wallet, acct chain
 	if err != nil {
 		return fmt.Errorf("read the next nonce: %w", err)
 	}
-	if acct.KeyedSlots || acct.Latest <= nextNonce { // what takes a lease is seen by whoever has it
+	if acct.KeyedSlots || acct.Latest <= nextNonce { // the use of a keyed slot is noticed by the order that has it
 		return nil
 	}
-	return d.freezeWallet(ctx, payer, fmt.Sprintf("the chain is at nonce %d, and nothing of ours has a nonce above %d", acct.Latest, nextNonce))
+	return d.freezeWallet(
+		ctx, payer,
+		fmt.Sprintf("the chain is at nonce %d, and nothing of ours has a nonce above %d", acct.Latest, nextNonce),
+	)
 }
 
 func (d *Worker) freezeWallet(ctx context.Context, payer wallet.Wallet, reason string) error {
-	d.log.Error("wallet frozen: a transaction that is not ours used its key", "wallet", payer.ID, "address", string(payer.Address), "why", reason)
+	d.log.Error(
+		"wallet frozen: a transaction that is not ours used its key", "wallet", payer.ID,
+		"address", string(payer.Address), "why", reason,
+	)
 	err := d.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		return freeze.Create(ctx, tx, d.newWalletFreeze(payer, reason))
 	})
@@ -299,24 +333,28 @@ func (d *Worker) freezeWallet(ctx context.Context, payer wallet.Wallet, reason s
 	return nil
 }
 
-// newWalletFreeze is a freeze of a wallet by this package.
+// newWalletFreeze returns a freeze of a wallet with this package as its source.
 func (d *Worker) newWalletFreeze(target wallet.Wallet, reason string) freeze.Freeze {
-	return freeze.Freeze{Scope: freeze.ScopeWallet, OrgID: target.OrgID, WalletID: target.ID, Chain: d.chain.Name, Source: freeze.SourceDispatch, Reason: reason}
+	return freeze.Freeze{
+		Scope: freeze.ScopeWallet, OrgID: target.OrgID, WalletID: target.ID, Chain: d.chain.Name,
+		Source: freeze.SourceDispatch, Reason: reason,
+	}
 }
 
-// resendOrBump sends a slot's newest bytes when it is time, and makes a replacement
-// with a higher fee when they have waited too long at the head of the line.
+// resendOrBump resends a slot's newest signed bytes when they are due. It adds a replacement with a
+// higher fee if they waited too long as the first unmined transaction of the wallet.
 func (d *Worker) resendOrBump(ctx context.Context, payer wallet.Wallet, s slot, isHead bool) (busy bool, err error) {
 	now := d.db.Clock()()
 	attempt := s.newestSigned()
-	if isHead && !s.FundsPending && attempt.Version == s.newestAttempt().Version && attempt.SentAt != nil && now.Sub(*attempt.SentAt) >= d.conf.BumpAfter {
+	if isHead && !s.FundsPending && attempt.Version == s.newestAttempt().Version && attempt.SentAt != nil &&
+		now.Sub(*attempt.SentAt) >= d.conf.BumpAfter {
 		shouldBump := true
 		if s.Purpose == signer.Consolidate {
 			if shouldBump, err = d.delaysPayments(ctx, s); err != nil {
 				return false, err
 			}
 		}
-		// Whatever became of the replacement, the bytes that are there are sent again.
+		// Whether or not the replacement succeeds, the stored bytes are sent again.
 		if shouldBump {
 			busy, err = d.bumpHead(ctx, payer, s)
 		}
@@ -331,8 +369,8 @@ func (d *Worker) resendOrBump(ctx context.Context, payer wallet.Wallet, s slot, 
 	return sent, errors.Join(err, sendErr)
 }
 
-// sendAttempt gives stored bytes to the providers. Only "taken" and "have it" change
-// the order; every other answer leaves it as it is, to be sent again.
+// sendAttempt sends stored bytes to the providers. Only the answers Accepted and Known change the
+// order; after any other answer it stays as it is and is sent again.
 func (d *Worker) sendAttempt(ctx context.Context, s slot, attempt attempt) (busy bool, err error) {
 	ctx, span := trace.StartAbout(ctx, "dispatch send", s.ID)
 	defer func() { span.End(err) }()
@@ -365,7 +403,8 @@ func (d *Worker) sendAttempt(ctx context.Context, s slot, attempt attempt) (busy
 			}
 		}
 		if _, err := tx.Exec(ctx, `
-			UPDATE dispatch_attempts SET last_answer = $3 WHERE order_id = $1 AND version = $2`, s.ID, attempt.Version, truncateError(detail)); err != nil {
+			UPDATE dispatch_attempts SET last_answer = $3 WHERE order_id = $1 AND version = $2`,
+			s.ID, attempt.Version, truncateError(detail)); err != nil {
 			return fmt.Errorf("keep the answer to attempt %d: %w", attempt.Version, err)
 		}
 		crash.HitBeforeCommit("W19")
@@ -377,14 +416,16 @@ func (d *Worker) sendAttempt(ctx context.Context, s slot, attempt attempt) (busy
 	return taken && s.Status == Signed, err
 }
 
-// markBroadcast tells that a transaction is out. That a slot is being filled with nothing
-// is no news of a payment: its feature hears of that when it has ended.
+// markBroadcast records that a transaction was sent, and notifies the feature of a payment. A
+// cancel is not reported: the feature hears of it when the order has ended.
 func (d *Worker) markBroadcast(ctx context.Context, tx pg.Tx, s slot, attempt attempt) error {
 	orders, err := lockSlot(ctx, tx, s.ID)
 	if err != nil {
 		return err
 	}
-	if err := setStatuses(ctx, tx, orderIDs(orders), Signed, Broadcast, "broadcast_at = $4, tx_hash = $5", tx.Now, attempt.Hash); err != nil {
+	if err := setStatuses(
+		ctx, tx, orderIDs(orders), Signed, Broadcast, "broadcast_at = $4, tx_hash = $5", tx.Now, attempt.Hash,
+	); err != nil {
 		return err
 	}
 	for _, o := range orders {
@@ -394,48 +435,65 @@ func (d *Worker) markBroadcast(ctx context.Context, tx pg.Tx, s slot, attempt at
 				return err
 			}
 		}
-		if err := recordAudit(ctx, tx, o, "broadcast", map[string]any{"hash": attempt.Hash, "act": attempt.Act}); err != nil {
+		if err := recordAudit(
+			ctx, tx, o, "broadcast", map[string]any{"hash": attempt.Hash, "act": attempt.Act},
+		); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// bumpHead raises the fee of what waits at the head of the line, when the cap and the
+// bumpHead raises the fee of the wallet's first unmined transaction, if the fee cap and the
 // wallet's gas allow it.
 func (d *Worker) bumpHead(ctx context.Context, payer wallet.Wallet, s slot) (bool, error) {
-	err := d.addReplacement(ctx, payer, s, s.newestAttempt().Act, replacementRequest{reason: reasonFee, actor: systemActor})
+	err := d.addReplacement(ctx, payer, s, s.newestAttempt().Act, replacementRequest{
+		reason: reasonFee, actor: systemActor,
+	})
 	switch {
 	case errors.Is(err, errFeeCapped), errors.Is(err, errOutputsExhausted):
-		d.raiseAlarm(ctx, s.ID, "a transaction waits and its fee may not be raised further", "order", s.ID, "hash", string(s.newestAttempt().Hash), "why", err.Error())
+		d.raiseAlarm(
+			ctx, s.ID, "a transaction waits and its fee may not be raised further", "order", s.ID,
+			"hash", string(s.newestAttempt().Hash), "why", err.Error(),
+		)
 		return false, d.noteError(ctx, s, err.Error())
 	case errors.Is(err, wallet.ErrInsufficient):
-		d.raiseAlarm(ctx, s.ID, "a transaction waits and its wallet lacks the gas to raise its fee", "order", s.ID, "wallet", payer.ID)
+		d.raiseAlarm(
+			ctx, s.ID, "a transaction waits and its wallet lacks the gas to raise its fee", "order", s.ID,
+			"wallet", payer.ID,
+		)
 		return false, d.noteError(ctx, s, "its wallet lacks the gas to raise its fee")
 	}
 	return err == nil, err
 }
 
 // errFeeCapped says that the configured cap, or the order's own limit, forbids a higher fee.
-var errFeeCapped = errors.New("its fee is at the configured cap, or at the limit of its request, and is not raised further")
+var errFeeCapped = errors.New(
+	"its fee is at the configured cap, or at the limit of its request, and is not raised further",
+)
 
-// errOutputsExhausted says that the coins of a slot, which takes no others, do not pay a higher fee.
-var errOutputsExhausted = errors.New("the coins of its slot leave too little for a higher fee, so it is not raised further")
+// errOutputsExhausted says that the outputs of a slot, which takes no others, cannot pay a higher
+// fee.
+var errOutputsExhausted = errors.New(
+	"the coins of its slot leave too little for a higher fee, so it is not raised further",
+)
 
-// systemActor is this package as an actor.
+// systemActor is this package as an actor of the audit log.
 var systemActor = audit.System("dispatch")
 
-// replacementRequest is why a transaction is added to a slot, and who wants it.
+// replacementRequest says why a transaction is added to a slot, and on whose behalf.
 type replacementRequest struct {
 	reason attemptReason
 	actor  audit.Actor
-	note   string // kept with the order, unless ""
+	note   string // stored with the order, unless ""
 }
 
-// addReplacement commits a transaction to a slot that is priced to replace what waits there:
-// the same payment, or a cancel. It is signed and sent like the first. Errors:
+// addReplacement commits a transaction to a slot, with a fee high enough to replace the one that
+// waits there: the same payment, or a cancel. It is signed and sent like the first one. Errors:
 // errFeeCapped, errOutputsExhausted, wallet.ErrInsufficient for gas, errLostRace.
-func (d *Worker) addReplacement(ctx context.Context, payer wallet.Wallet, s slot, act signer.Act, request replacementRequest) error {
+func (d *Worker) addReplacement(
+	ctx context.Context, payer wallet.Wallet, s slot, act signer.Act, request replacementRequest,
+) error {
 	fees, ok, err := d.chain.Sender.Bump(ctx, s.newestAttempt().Fees)
 	if err != nil {
 		return fmt.Errorf("price a replacement: %w", err)
@@ -453,7 +511,9 @@ func (d *Worker) addReplacement(ctx context.Context, payer wallet.Wallet, s slot
 	return d.commitAttempt(ctx, payer, s, act, fees, request)
 }
 
-func (d *Worker) commitAttempt(ctx context.Context, payer wallet.Wallet, s slot, act signer.Act, fees chain.Fees, request replacementRequest) error {
+func (d *Worker) commitAttempt(
+	ctx context.Context, payer wallet.Wallet, s slot, act signer.Act, fees chain.Fees, request replacementRequest,
+) error {
 	var payments []chain.Payment
 	if act == signer.Pay {
 		payments = s.chainPayments(payer.Address)
@@ -476,7 +536,7 @@ func (d *Worker) commitAttempt(ctx context.Context, payer wallet.Wallet, s slot,
 			return err
 		}
 		o := orders[0]
-		// A payment is replaced when it is signed; a slot without a signature is only filled.
+		// Only a signed payment is replaced. A slot without a signature only gets a cancel.
 		if o.Status != Signed && o.Status != Broadcast && (o.Status != Slotted || act == signer.Pay) {
 			return fmt.Errorf("replace in order %s: %w", o.ID, errLostRace)
 		}
@@ -485,10 +545,15 @@ func (d *Worker) commitAttempt(ctx context.Context, payer wallet.Wallet, s slot,
 			if err != nil {
 				return err
 			}
-			if err := wallet.MoveFunds(ctx, tx, wallet.Movement{WalletID: payer.ID, OrgID: o.OrgID, MintID: native, Part: wallet.GasReserved, Plus: extraGas}); err != nil {
+			if err := wallet.MoveFunds(ctx, tx, wallet.Movement{
+				WalletID: payer.ID, OrgID: o.OrgID, MintID: native, Part: wallet.GasReserved, Plus: extraGas,
+			}); err != nil {
 				return err
 			}
-			tag, err := tx.Exec(ctx, `UPDATE dispatch_slots SET gas_reserved = $2 WHERE order_id = $1 AND gas_reserved = $3`, o.ID, cost, s.GasReserved)
+			tag, err := tx.Exec(
+				ctx, `UPDATE dispatch_slots SET gas_reserved = $2 WHERE order_id = $1 AND gas_reserved = $3`, o.ID,
+				cost, s.GasReserved,
+			)
 			if err != nil {
 				return fmt.Errorf("reserve gas for a replacement: %w", err)
 			}
@@ -501,7 +566,10 @@ func (d *Worker) commitAttempt(ctx context.Context, payer wallet.Wallet, s slot,
 			return err
 		}
 		if request.note != "" {
-			if _, err := tx.Exec(ctx, `UPDATE dispatch_orders SET last_error = $2 WHERE order_id = ANY ($1)`, orderIDs(orders), truncateError(request.note)); err != nil {
+			if _, err := tx.Exec(
+				ctx, `UPDATE dispatch_orders SET last_error = $2 WHERE order_id = ANY ($1)`, orderIDs(orders),
+				truncateError(request.note),
+			); err != nil {
 				return fmt.Errorf("note why order %s is replaced: %w", o.ID, err)
 			}
 		}
@@ -518,13 +586,15 @@ func (d *Worker) commitAttempt(ctx context.Context, payer wallet.Wallet, s slot,
 	})
 }
 
-// settleSlot looks for a slot's transaction in a block and ends the order when that
-// block is proven final.
-func (d *Worker) settleSlot(ctx context.Context, payer wallet.Wallet, s slot, acct chain.Account) (busy bool, err error) {
+// settleSlot looks for a slot's transaction in a block and ends the order once that block is proven
+// final.
+func (d *Worker) settleSlot(
+	ctx context.Context, payer wallet.Wallet, s slot, acct chain.Account,
+) (busy bool, err error) {
 	payments := s.chainPayments(payer.Address)
 	outcome, err := d.chain.Sender.Outcome(ctx, s.signedHashes(), payments...)
 	if errors.Is(err, chain.ErrNotYet) {
-		return false, nil // it is in a block that nobody has the results of yet
+		return false, nil // no provider has the results of its block yet
 	}
 	if err != nil {
 		return false, fmt.Errorf("look for its transaction: %w", err)
@@ -562,8 +632,8 @@ func (d *Worker) settleSlot(ctx context.Context, payer wallet.Wallet, s slot, ac
 		return false, fmt.Errorf("look for the proof of its block: %w", err)
 	}
 	if broken {
-		// The proven block may not be on the chain any more: neither a settlement
-		// nor a release can be taken back.
+		// The proven block may not be on the chain any more, and neither a settlement nor a release
+		// can be taken back.
 		return false, nil
 	}
 	if proof == 0 {
@@ -587,12 +657,12 @@ func (d *Worker) settleSlot(ctx context.Context, payer wallet.Wallet, s slot, ac
 	}
 	d.see(s.ID, nil)
 	if s.FundsPending {
-		return false, nil // its funds are still to be found again
+		return false, nil // its funds are not reserved again yet
 	}
 	if s.findAttempt(outcome.Tx).Act == signer.Pay && outcome.Succeeded {
 		reasons, err := d.findContradictions(ctx, payments, *outcome)
 		if errors.Is(err, chain.ErrNotYet) {
-			return false, nil // the head went back behind a block that is proven, and grows again
+			return false, nil // the head fell behind a proven block and will grow again
 		}
 		if err != nil {
 			return false, err
@@ -605,18 +675,21 @@ func (d *Worker) settleSlot(ctx context.Context, payer wallet.Wallet, s slot, ac
 	return true, d.endSlot(ctx, payer, s, *outcome, proof)
 }
 
-// checkUnknownUse is a used nonce without a transaction of ours.
+// checkUnknownUse freezes the wallet if its used nonce belongs to no transaction of Coffer.
 func (d *Worker) checkUnknownUse(ctx context.Context, payer wallet.Wallet, s slot, acct chain.Account) error {
 	if foreign, err := d.isForeignUse(ctx, s, acct); err != nil || !foreign {
 		return err
 	}
-	return d.freezeWallet(ctx, payer, fmt.Sprintf("%v is used on the chain, and by none of the transactions of order %s", s.ChainSlot, s.ID))
+	return d.freezeWallet(
+		ctx, payer,
+		fmt.Sprintf("%v is used on the chain, and by none of the transactions of order %s", s.ChainSlot, s.ID),
+	)
 }
 
-// isForeignUse tells whether a used nonce that has no transaction of ours counts as
-// somebody else's. A provider may lag, so it has to stay so for a while, at a final
-// nonce. The row remembers since when: a service that is restarted again and again
-// would otherwise never come to the end of the while.
+// isForeignUse reports whether a used nonce without a transaction of Coffer counts as foreign. A
+// provider may lag, so this has to last for ForeignAfter, at a final nonce. The row stores since
+// when it lasts; otherwise a service that restarts again and again would never reach the end of
+// that time.
 func (d *Worker) isForeignUse(ctx context.Context, s slot, acct chain.Account) (bool, error) {
 	if _, used := acct.IsUsed(s.ChainSlot); !used {
 		return false, d.noteMissing(ctx, s, nil)
@@ -628,7 +701,7 @@ func (d *Worker) isForeignUse(ctx context.Context, s slot, acct chain.Account) (
 	return now.Sub(*s.MissingSince) >= d.conf.ForeignAfter, nil
 }
 
-// noteMissing writes down since when a slot's transaction is missing, or nil that it is not.
+// noteMissing stores since when a slot's transaction is missing; nil says that it is not.
 func (d *Worker) noteMissing(ctx context.Context, s slot, missingSince *time.Time) error {
 	if missingSince == nil && s.MissingSince == nil {
 		return nil
@@ -643,13 +716,18 @@ func (d *Worker) noteMissing(ctx context.Context, s slot, missingSince *time.Tim
 	return nil
 }
 
-// endSlot settles an order in one transaction: its status, what the wallets hold,
-// what its feature posts, the fee.
-func (d *Worker) endSlot(ctx context.Context, payer wallet.Wallet, s slot, outcome chain.Outcome, proof int64) (err error) {
+// endSlot ends the orders of a slot in one transaction: their status, the wallets' funds, the
+// postings of their feature, and the fee.
+func (d *Worker) endSlot(
+	ctx context.Context, payer wallet.Wallet, s slot, outcome chain.Outcome, proof int64,
+) (err error) {
 	ctx, span := trace.StartAbout(ctx, "dispatch end", s.ID)
 	defer func() { span.End(err) }()
 	act := s.findAttempt(outcome.Tx).Act
-	e := End{Paid: act == signer.Pay && outcome.Succeeded, Cancelled: act == signer.Cancel, Hash: outcome.Tx, Fee: outcome.Fee, ProofID: proof, Block: outcome.Block}
+	e := End{
+		Paid: act == signer.Pay && outcome.Succeeded, Cancelled: act == signer.Cancel, Hash: outcome.Tx,
+		Fee: outcome.Fee, ProofID: proof, Block: outcome.Block,
+	}
 	e.Refused = e.Cancelled && s.findAttempt(outcome.Tx).Reason == reasonRefusal
 	e.PayeeFailed = act == signer.Pay && !outcome.Succeeded && d.isPayeeFailure(ctx, payer, s)
 	e.Rent = s.payeeRent(outcome)
@@ -659,8 +737,8 @@ func (d *Worker) endSlot(ctx context.Context, payer wallet.Wallet, s slot, outco
 		status = Paid
 	}
 	err = d.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-		// Held before the order: a break that is decided meanwhile waits, and the
-		// proof is alive at the commit.
+		// Locked before the orders: a break of finality that is decided meanwhile waits, so the
+		// proof is live at the commit.
 		if broken, err := finality.LockShared(ctx, tx, s.Chain); err != nil {
 			return err
 		} else if broken {
@@ -672,7 +750,7 @@ func (d *Worker) endSlot(ctx context.Context, payer wallet.Wallet, s slot, outco
 		}
 		ends := make([]orderEnd, len(orders))
 		for i, o := range orders {
-			o.Status = Broadcast // or it is not what was read, and the swap says so
+			o.Status = Broadcast // if the row differs, the compare-and-swap fails
 			ends[i] = orderEnd{o, e}
 			if ends[i].Fee, err = equalShare(e.Fee, len(orders), i == 0); err != nil {
 				return err
@@ -688,13 +766,16 @@ func (d *Worker) endSlot(ctx context.Context, payer wallet.Wallet, s slot, outco
 		return err
 	}
 	hitAfterEnd(s.Order, e)
-	d.log.Info("order ended", "order", s.ID, "with", s.memberIDs(), "status", string(status), "hash", string(e.Hash), "fee", e.Fee.String())
+	d.log.Info(
+		"order ended", "order", s.ID, "with", s.memberIDs(), "status", string(status), "hash", string(e.Hash),
+		"fee", e.Fee.String(),
+	)
 	return nil
 }
 
-// payeeRent is what a payment that had its transaction to itself left in an account that it made
-// for its payee. Of several it is unknown whose it is, and no chain that has such accounts
-// pays strangers together.
+// payeeRent returns the rent that a payment left in an account that it created for its payee. It is
+// zero where several payments share a transaction, because the rent cannot be assigned to one of
+// them. No chain that has such accounts batches payments to third parties.
 func (s slot) payeeRent(outcome chain.Outcome) money.Amount {
 	if s.Purpose != signer.Payment || len(s.TxMembers) > 0 {
 		return money.Zero
@@ -702,10 +783,10 @@ func (s slot) payeeRent(outcome chain.Outcome) money.Amount {
 	return outcome.Rent
 }
 
-// isPayeeFailure tells whether a payment that the chain has refused was refused because of its
-// payee. Native coin runs the payee's code and nothing else that could refuse it. Of
-// anything else the chain is asked whether it would refuse this payment still, and not one
-// to ourselves. It is false where no provider answers, and where others were in the transaction.
+// isPayeeFailure reports whether the chain refused a payment because of its payee. A native
+// transfer on EVM runs the payee's code and nothing else that could refuse it. For anything else,
+// the function asks whether the chain would still refuse this payment but not one to the wallet
+// itself. It is false where no provider answers, and where other orders were in the transaction.
 func (d *Worker) isPayeeFailure(ctx context.Context, payer wallet.Wallet, s slot) bool {
 	if s.Purpose != signer.Payment || len(s.TxMembers) > 0 {
 		return false
@@ -722,14 +803,14 @@ func (d *Worker) isPayeeFailure(ctx context.Context, payer wallet.Wallet, s slot
 	return err == nil && (cause == chain.CausePayee || cause == chain.CauseAmount)
 }
 
-// An ending is an order with its end, in which the fee is its share.
+// orderEnd is an order with its end; Fee is the order's share.
 type orderEnd struct {
 	Order
 	End
 }
 
-// finishOrders ends orders of one slot that are locked: their status, what their feature posts,
-// what the wallets hold, the fee.
+// finishOrders ends locked orders of one slot: their status, the postings of their feature, the
+// wallets' funds, and the fee.
 func (d *Worker) finishOrders(ctx context.Context, tx pg.Tx, ends ...orderEnd) error {
 	native, err := loadNativeMint(ctx, tx, ends[0].Chain)
 	if err != nil {
@@ -743,7 +824,11 @@ func (d *Worker) finishOrders(ctx context.Context, tx pg.Tx, ends ...orderEnd) e
 		if e.Paid {
 			after = Paid
 		}
-		if err := setStatus(ctx, tx, o.ID, before, after, "ended_at = $4, tx_hash = $5, fee = $6, proof_id = $7, rent = $8, payee_failed = $9", tx.Now, e.Hash, e.Fee, e.ProofID, e.Rent, e.PayeeFailed); err != nil {
+		if err := setStatus(
+			ctx, tx, o.ID, before, after,
+			"ended_at = $4, tx_hash = $5, fee = $6, proof_id = $7, rent = $8, payee_failed = $9", tx.Now, e.Hash, e.Fee,
+			e.ProofID, e.Rent, e.PayeeFailed,
+		); err != nil {
 			return err
 		}
 		o.Status = after
@@ -760,7 +845,7 @@ func (d *Worker) finishOrders(ctx context.Context, tx pg.Tx, ends ...orderEnd) e
 			return err
 		}
 		moves = append(moves, endMovements(*o, e, native, reserved)...)
-		if o.Chain.IsUTXO() { // the lead's; who rides has none
+		if o.Chain.IsUTXO() { // the lead's outputs; members have none
 			if err := coin.MarkSpent(ctx, tx, o.ID, e.Hash, o.Purpose == signer.Return && !e.Paid); err != nil {
 				return err
 			}
@@ -773,25 +858,30 @@ func (d *Worker) finishOrders(ctx context.Context, tx pg.Tx, ends ...orderEnd) e
 		return err
 	}
 	for _, end := range ends {
-		if err := recordAudit(ctx, tx, end.Order, "ended", map[string]any{"status": end.Status, "hash": end.Hash, "fee": end.Fee, "block": end.Block.Hash}); err != nil {
+		if err := recordAudit(ctx, tx, end.Order, "ended", map[string]any{
+			"status": end.Status, "hash": end.Hash, "fee": end.Fee, "block": end.Block.Hash,
+		}); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// loadGasShare is an order's share of what its slot has reserved.
+// loadGasShare returns an order's share of the gas that its slot has reserved.
 func loadGasShare(ctx context.Context, tx pg.Tx, o Order) (money.Amount, error) {
 	var whole money.Amount
 	var orders int
-	err := tx.QueryRow(ctx, `SELECT gas_reserved, orders FROM dispatch_slots WHERE order_id = coalesce(nullif($2, ''), $1)`, o.ID, o.TxLeadID).Scan(&whole, &orders)
+	err := tx.QueryRow(
+		ctx, `SELECT gas_reserved, orders FROM dispatch_slots WHERE order_id = coalesce(nullif($2, ''), $1)`, o.ID,
+		o.TxLeadID,
+	).Scan(&whole, &orders)
 	if err != nil {
 		return whole, fmt.Errorf("read the gas reserved for order %s: %w", o.ID, err)
 	}
 	return equalShare(whole, orders, o.TxLeadID == "")
 }
 
-// endMovements is what the end of an order does to what the wallets hold.
+// endMovements returns how the end of an order changes the wallets' funds.
 func endMovements(o Order, e End, native int, gasReserved money.Amount) []wallet.Movement {
 	newMovement := func(walletID string, mintID int, part wallet.Part) wallet.Movement {
 		return wallet.Movement{WalletID: walletID, OrgID: o.OrgID, MintID: mintID, Part: part}
@@ -809,7 +899,8 @@ func endMovements(o Order, e End, native int, gasReserved money.Amount) []wallet
 		if e.Paid {
 			moves = append(moves, plus(newMovement(o.SourceWalletID(), o.MintID, wallet.Swept), o.Amount))
 		} else if o.Purpose == signer.Return {
-			moves = append(moves, plus(newMovement(o.SourceWalletID(), o.MintID, wallet.Held), o.Amount)) // flagged, as before
+			// flagged, as before
+			moves = append(moves, plus(newMovement(o.SourceWalletID(), o.MintID, wallet.Held), o.Amount))
 		}
 		if e.Paid && o.Purpose == signer.Sweep {
 			moves = append(moves, plus(newMovement(o.ToWalletID, o.MintID, wallet.Credited), o.Amount))
@@ -825,8 +916,8 @@ func endMovements(o Order, e End, native int, gasReserved money.Amount) []wallet
 	return moves
 }
 
-// newFeePosting takes the actual fee from the operator's gas and notes it as owed
-// by the organization, whether the transaction succeeded or not.
+// newFeePosting returns the posting of a network fee. It takes the actual fee from the operator's
+// gas and records it as owed by the organization, whether the transaction succeeded or not.
 func newFeePosting(o Order, native int, fee money.Amount) ledger.Posting {
 	account := func(k ledger.Kind) ledger.Account { return ledger.Account{OrgID: o.OrgID, MintID: native, Kind: k} }
 	return ledger.Posting{
@@ -838,10 +929,10 @@ func newFeePosting(o Order, native int, fee money.Amount) ledger.Posting {
 	}
 }
 
-// markStuck keeps a final transaction that succeeded and did not move what it was made
-// to move. Nothing is released and nothing settled: the token is quarantined and a
-// person decides. The transaction of several payments keeps all of them, and each is
-// decided by itself; whys says what speaks against which, "" for nothing.
+// markStuck keeps the orders of a final transaction that succeeded and did not move what it should
+// have moved. Nothing is released or settled: the token is quarantined and a person decides. All
+// payments of the transaction become stuck, and each is decided separately. reasons holds what
+// contradicts each payment, "" for nothing.
 func (d *Worker) markStuck(ctx context.Context, s slot, outcome chain.Outcome, proof int64, reasons []string) error {
 	return d.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		orders, err := lockSlot(ctx, tx, s.ID)
@@ -861,32 +952,43 @@ func (d *Worker) markStuck(ctx context.Context, s slot, outcome chain.Outcome, p
 			if reason == "" {
 				reason = "another payment of its transaction is not what it says"
 			}
-			if err := setStatus(ctx, tx, o.ID, Broadcast, Stuck, "tx_hash = $4, fee = $5, proof_id = $6, last_error = $7, rent = $8", outcome.Tx, fee, proof, truncateError(reason), s.payeeRent(outcome)); err != nil {
+			if err := setStatus(
+				ctx, tx, o.ID, Broadcast, Stuck, "tx_hash = $4, fee = $5, proof_id = $6, last_error = $7, rent = $8",
+				outcome.Tx, fee, proof, truncateError(reason), s.payeeRent(outcome),
+			); err != nil {
 				return err
 			}
 			if reasons[i] != "" && !quarantined[o.MintID] {
 				quarantined[o.MintID] = true
-				if err := mint.Quarantine(ctx, tx, o.MintID, fmt.Sprintf("order %s: %s succeeded, but %s", o.ID, outcome.Tx, reason)); err != nil {
+				if err := mint.Quarantine(
+					ctx, tx, o.MintID, fmt.Sprintf("order %s: %s succeeded, but %s", o.ID, outcome.Tx, reason),
+				); err != nil {
 					return err
 				}
 			}
-			if err := recordAudit(ctx, tx, o, "stuck", map[string]any{"hash": outcome.Tx, "block": outcome.Block.Hash, "why": reason}); err != nil {
+			if err := recordAudit(ctx, tx, o, "stuck", map[string]any{
+				"hash": outcome.Tx, "block": outcome.Block.Hash, "why": reason,
+			}); err != nil {
 				return err
 			}
-			d.log.Error("a payment succeeded on chain and did not do what it says", "order", o.ID, "hash", string(outcome.Tx), "why", reason)
+			d.log.Error(
+				"a payment succeeded on chain and did not do what it says", "order", o.ID, "hash", string(outcome.Tx),
+				"why", reason,
+			)
 		}
 		return nil
 	})
 }
 
-// OldestOrderAge is how long the oldest order of the chain has been open that somebody waits for; zero
-// when none is. Nobody waits for a merge.
+// OldestOrderAge returns the age of the chain's oldest open order, and zero if there is none.
+// Consolidations do not count, because no customer or feature waits for them.
 func (d *Worker) OldestOrderAge(ctx context.Context) (age time.Duration, err error) {
 	err = d.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		var oldest *time.Time
 		if err := tx.QueryRow(ctx, `
 			SELECT min(created_at) FROM dispatch_orders
-			WHERE chain = $1 AND status IN ('QUEUED', 'SLOTTED', 'SIGNED', 'BROADCAST') AND purpose <> 'MERGE'`, d.chain.Name).Scan(&oldest); err != nil {
+			WHERE chain = $1 AND status IN ('QUEUED', 'SLOTTED', 'SIGNED', 'BROADCAST') AND purpose <> 'MERGE'`,
+			d.chain.Name).Scan(&oldest); err != nil {
 			return err
 		}
 		if oldest != nil {

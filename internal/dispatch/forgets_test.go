@@ -9,8 +9,8 @@ import (
 	"github.com/cofferpay/coffer/internal/pg/pgtest"
 )
 
-// Rule WD-7: one provider takes everything and passes nothing on, the other one is
-// full for a while. The payment goes out in the bytes that it had from the start.
+// Rule WD-7: one provider accepts everything and passes nothing on; the other one is full for a
+// while. The payment is broadcast in its original bytes.
 func TestWhatAProviderTakesAndForgetsGoesThroughAnotherInTheSameBytes(t *testing.T) {
 	t.Parallel()
 	b := newTestEnvOn(t, openPolicy(), sim.Config{Providers: 2, Quorum: 1})
@@ -20,9 +20,11 @@ func TestWhatAProviderTakesAndForgetsGoesThroughAnotherInTheSameBytes(t *testing
 	b.chain.Provider(1).RefuseSend("txpool is full")
 	b.submitOrder(b.newOrder("wd_1", to, 400))
 	b.runRounds()
-	b.wantStatus("wd_1", dispatch.Broadcast) // so the first one said
+	b.wantStatus("wd_1", dispatch.Broadcast) // by the first provider's answer
 	var was string
-	b.must(pgtest.OwnerPool(t, b.db).QueryRow(b.ctx, `SELECT encode(raw, 'hex') FROM dispatch_attempts WHERE order_id = 'wd_1'`).Scan(&was))
+	b.must(pgtest.OwnerPool(t, b.db).QueryRow(
+		b.ctx, `SELECT encode(raw, 'hex') FROM dispatch_attempts WHERE order_id = 'wd_1'`,
+	).Scan(&was))
 	for range 2 {
 		b.clock.advance(16 * time.Second)
 		b.runRounds()
@@ -36,7 +38,7 @@ func TestWhatAProviderTakesAndForgetsGoesThroughAnotherInTheSameBytes(t *testing
 	if n := len(b.chain.Mempool()); n != 1 {
 		t.Fatalf("the pool has %d transactions, want one", n)
 	}
-	// And what the first one held back comes after all.
+	// What the first provider held back arrives after all.
 	b.chain.DeliverSwallowed(b.chain.Mempool()[0])
 	b.mineAndProve(6)
 	b.runRounds()

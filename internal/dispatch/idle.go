@@ -16,25 +16,28 @@ import (
 	"github.com/cofferpay/coffer/internal/wallet"
 )
 
-// What takes the place of an order is seen by that order. A place that no order has is
-// looked at here: the chain changes it for whoever has the wallet's key, and says who that
-// was. See docs/design/solana.md#idle-nonce-accounts.
+// An order notices itself when something uses its nonce account. This file watches the idle nonce
+// accounts, those that no order has. The chain changes such an account for the holder of the
+// wallet's key only, and shows who that was. See docs/design/solana.md#idle-nonce-accounts.
 
-// An idle place is what was last found of one that no order has.
+// idleAccount is the result of the last check of an idle nonce account.
 type idleAccount struct {
 	slotKey string
 	newest  chain.TxHash // the newest transaction that the wallet has signed for it
-	foreign bool         // one that is none of ours was found, so the place is never given out
+	foreign bool         // a transaction was found that is not Coffer's, so the account is never given out
 }
 
-// watchNonceAccounts looks at the places of wallets whose turn it is, whether they have orders or not.
+// watchNonceAccounts checks the idle nonce accounts of the wallets that are due, whether or not
+// they have orders.
 func (d *Worker) watchNonceAccounts(ctx context.Context) error {
 	if d.chain.NonceAccounts == nil {
 		return nil
 	}
 	var wallets []string
 	err := d.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-		rows, err := tx.Query(ctx, `SELECT wallet_id FROM dispatch_accounts WHERE chain = $1 ORDER BY wallet_id`, d.chain.Name)
+		rows, err := tx.Query(
+			ctx, `SELECT wallet_id FROM dispatch_accounts WHERE chain = $1 ORDER BY wallet_id`, d.chain.Name,
+		)
 		if err != nil {
 			return err
 		}
@@ -47,7 +50,7 @@ func (d *Worker) watchNonceAccounts(ctx context.Context) error {
 	now := d.db.Clock()()
 	d.mu.Lock()
 	wallets = slices.DeleteFunc(wallets, func(id string) bool { return now.Before(d.nextWatch[id]) })
-	if len(wallets) > d.conf.WalletsMax { // the others have their turn in the next round
+	if len(wallets) > d.conf.WalletsMax { // the others follow in the next round
 		wallets = wallets[:d.conf.WalletsMax]
 	}
 	for _, id := range wallets {
@@ -90,9 +93,10 @@ func (d *Worker) watchWallet(ctx context.Context, walletID string) error {
 	return errors.Join(errs...)
 }
 
-// inspectIdleAccount asks who gave an idle place the value that it finally has. All that was signed for
-// it since the last look has to be ours. What is ours is in the database before it is sent,
-// so an order that gets the place meanwhile is not taken for somebody else.
+// inspectIdleAccount finds out which transactions gave an idle nonce account its final value. Every
+// transaction signed for it since the last check has to be Coffer's. Coffer's transactions are in
+// the database before they are sent. So an order that gets the account meanwhile does not look
+// foreign.
 func (d *Worker) inspectIdleAccount(ctx context.Context, payer wallet.Wallet, slotKey string) error {
 	accountAddress, _, _ := strings.Cut(slotKey, " ")
 	d.mu.Lock()
@@ -101,7 +105,9 @@ func (d *Worker) inspectIdleAccount(ctx context.Context, payer wallet.Wallet, sl
 	if previous.slotKey == slotKey {
 		return nil
 	}
-	newest, foreign, err := d.chain.NonceAccounts.FindUnknownUse(ctx, payer.Address, slotKey, previous.newest, d.isOwnTransaction)
+	newest, foreign, err := d.chain.NonceAccounts.FindUnknownUse(
+		ctx, payer.Address, slotKey, previous.newest, d.isOwnTransaction,
+	)
 	if err != nil {
 		return err
 	}
@@ -121,12 +127,13 @@ func (d *Worker) inspectIdleAccount(ctx context.Context, payer wallet.Wallet, sl
 	return nil
 }
 
-// isOwnTransaction tells whether a transaction was signed for an order.
+// isOwnTransaction reports whether a transaction was signed for an order.
 func (d *Worker) isOwnTransaction(ctx context.Context, hash chain.TxHash, slotKey string) (isOwn bool, err error) {
 	err = d.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		return tx.QueryRow(ctx, `
 			SELECT EXISTS (SELECT FROM dispatch_slots s JOIN dispatch_attempts a USING (order_id)
-				WHERE s.chain = $1 AND md5(s.lease) = md5($2::text) AND s.lease = $2 AND a.tx_hash = $3)`, d.chain.Name, slotKey, hash).Scan(&isOwn)
+				WHERE s.chain = $1 AND md5(s.lease) = md5($2::text) AND s.lease = $2 AND a.tx_hash = $3)`,
+			d.chain.Name, slotKey, hash).Scan(&isOwn)
 	})
 	if err != nil {
 		return false, fmt.Errorf("whose transaction %s is: %w", hash, err)
@@ -134,10 +141,12 @@ func (d *Worker) isOwnTransaction(ctx context.Context, hash chain.TxHash, slotKe
 	return isOwn, nil
 }
 
-// freezeForeignUse freezes a wallet that has signed a transaction which no order has: somebody else
-// has its key, or sends what a lost journal has signed. Whoever lifts that freeze has seen
-// it, and it is not put again for the same one.
-func (d *Worker) freezeForeignUse(ctx context.Context, payer wallet.Wallet, accountAddress string, tx chain.TxHash) error {
+// freezeForeignUse freezes a wallet that has signed a transaction that belongs to no order. Either
+// a third party has its key, or sends what a lost journal has signed. A person who lifts that
+// freeze has seen the transaction, so the wallet is not frozen again for it.
+func (d *Worker) freezeForeignUse(
+	ctx context.Context, payer wallet.Wallet, accountAddress string, tx chain.TxHash,
+) error {
 	reason := fmt.Sprintf("its key has signed %s for its place %s, and no order of ours has", tx, accountAddress)
 	var lifted bool
 	err := d.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
@@ -148,13 +157,16 @@ func (d *Worker) freezeForeignUse(ctx context.Context, payer wallet.Wallet, acco
 		return err
 	}
 	if lifted {
-		d.log.Warn("a place is left out for good: somebody else has taken it", "wallet", payer.ID, "place", accountAddress, "hash", string(tx))
+		d.log.Warn(
+			"a place is left out for good: somebody else has taken it", "wallet", payer.ID, "place", accountAddress,
+			"hash", string(tx),
+		)
 		return nil
 	}
 	return d.freezeWallet(ctx, payer, reason)
 }
 
-// withoutForeign are leases without those that somebody else has taken.
+// withoutForeign removes the slot keys of nonce accounts that a foreign transaction has used.
 func (d *Worker) withoutForeign(slotKeys []string) []string {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -11,18 +11,17 @@ import (
 	"github.com/cofferpay/coffer/internal/pg"
 )
 
-// An inclusion is where the transaction of a slot was last seen, in a block that is not
-// proven final. Its providers were asked and its feature was told. As long as the block is
-// the one, and no block of its height is proven, there is nothing to do for the slot: where
-// finality takes a quarter of an hour a wallet has hundreds of such, and each look asks
-// several providers and writes. Losing it costs one look.
+// inclusion is the block, not proven final yet, in which a slot's transaction was last seen. The
+// providers were asked about it and the feature was notified. While that block stands, and no block
+// of its height is proven, the slot needs nothing. Where finality takes a quarter of an hour, a
+// wallet has hundreds of such slots, and each look asks several providers and writes. A lost
+// inclusion costs one look.
 type inclusion struct {
 	height uint64
 	hash   string
 }
 
-// horizon is what the database knows of a chain's blocks that are not older than the last
-// one that is proven.
+// horizon is what the database knows of a chain's blocks from the last proven one upward.
 type horizon struct {
 	proven uint64
 	heads  map[uint64]string // what the head walk shows, where it runs
@@ -31,7 +30,9 @@ type horizon struct {
 func (d *Worker) horizon(ctx context.Context) (h horizon, err error) {
 	h.heads = map[uint64]string{}
 	err = d.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-		err := tx.QueryRow(ctx, `SELECT height FROM finality_live WHERE chain = $1 ORDER BY height DESC LIMIT 1`, d.chain.Name).Scan(&h.proven)
+		err := tx.QueryRow(
+			ctx, `SELECT height FROM finality_live WHERE chain = $1 ORDER BY height DESC LIMIT 1`, d.chain.Name,
+		).Scan(&h.proven)
 		if err != nil && !errors.Is(err, pgx.ErrNoRows) {
 			return err
 		}
@@ -40,7 +41,9 @@ func (d *Worker) horizon(ctx context.Context) (h horizon, err error) {
 			return err
 		}
 		var at inclusion
-		_, err = pgx.ForEachRow(rows, []any{&at.height, &at.hash}, func() error { h.heads[at.height] = at.hash; return nil })
+		_, err = pgx.ForEachRow(
+			rows, []any{&at.height, &at.hash}, func() error { h.heads[at.height] = at.hash; return nil },
+		)
 		return err
 	})
 	if err != nil {
@@ -49,17 +52,16 @@ func (d *Worker) horizon(ctx context.Context) (h horizon, err error) {
 	return h, nil
 }
 
-// holds tells whether what is known of a transaction's block still counts, and is all that
-// there is to know.
+// holds reports whether an inclusion is still valid and nothing newer is known.
 func (h horizon) holds(in inclusion) bool {
 	shown, ok := h.heads[in.height]
 	return in.height > h.proven && (!ok || shown == in.hash)
 }
 
-// inclusionsMax bounds what is remembered.
+// inclusionsMax bounds the inclusions kept in memory.
 const inclusionsMax = 1 << 16
 
-// seen is where the transaction of an order was last seen.
+// seen returns the block in which the transaction of an order was last seen.
 func (d *Worker) seen(orderID string) (in inclusion, ok bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -67,7 +69,7 @@ func (d *Worker) seen(orderID string) (in inclusion, ok bool) {
 	return in, ok
 }
 
-// see remembers where it was seen; nil forgets it.
+// see stores the block in which the transaction of an order was seen; nil deletes it.
 func (d *Worker) see(orderID string, in *inclusion) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -76,12 +78,13 @@ func (d *Worker) see(orderID string, in *inclusion) {
 		return
 	}
 	if len(d.included) >= inclusionsMax {
-		clear(d.included) // Of orders that another process has ended.
+		clear(d.included) // mostly of orders that another process has ended
 	}
 	d.included[orderID] = *in
 }
 
-// unmined is how many of a wallet's slots the latest block has not seen used.
+// unmined returns how many of a wallet's slots are not used in the latest block. Without the
+// account's state it counts all of them.
 func unmined(open []slot, acct *chain.Account) (n int) {
 	for _, s := range open {
 		if acct == nil {

@@ -24,7 +24,7 @@ func TestOrdersThatWaitDoNotHoldUpTheOnesBehindThem(t *testing.T) {
 	b.newWorker(dispatch.Config{InFlightMax: 2})
 	b.fundWallet(b.treasury, coin, 1000)
 	for i := range 9 {
-		b.submitOrder(b.newOrder(fmt.Sprint("wd_", i), sim.Address("customer"), 5000)) // more than there is
+		b.submitOrder(b.newOrder(fmt.Sprint("wd_", i), sim.Address("customer"), 5000)) // more than the wallet holds
 		b.clock.advance(time.Millisecond)
 	}
 	b.submitOrder(b.newOrder("wd_last", sim.Address("customer"), 400))
@@ -39,8 +39,10 @@ func TestANonceThatTheChainHasUsedIsNeverGivenOut(t *testing.T) {
 	t.Parallel()
 	b := newTestEnv(t, openPolicy())
 	b.fundWallet(b.treasury, coin, 1000)
-	// Nothing of ours is open, so nothing but the next payment looks at the account.
-	b.chain.SubmitForeign(b.treasury.Address, sim.Move{From: b.treasury.Address, To: sim.Address("thief"), Contract: b.token, Amount: money.Units(5)})
+	// The wallet has no open order, so only the next payment checks the account.
+	b.chain.SubmitForeign(b.treasury.Address, sim.Move{
+		From: b.treasury.Address, To: sim.Address("thief"), Contract: b.token, Amount: money.Units(5),
+	})
 	b.mineAndProve(6)
 	b.submitOrder(b.newOrder("wd_1", sim.Address("customer"), 400))
 	b.runRounds()
@@ -55,7 +57,7 @@ func TestANonceThatTheChainHasUsedIsNeverGivenOut(t *testing.T) {
 	}
 }
 
-// hookedSigner is a signer during whose answer something else happens.
+// hookedSigner is a signer that runs a hook while it answers.
 type hookedSigner struct {
 	signer.Signer
 	hook   func()
@@ -86,7 +88,8 @@ func TestAFreezeDuringTheSignersAnswerComesBeforeTheSlot(t *testing.T) {
 	b.newWorkerWith(&hookedSigner{Signer: b.signer, hook: func() {
 		b.inSystem(func(ctx context.Context, tx pg.Tx) error {
 			return freeze.Create(ctx, tx, freeze.Freeze{
-				Scope: freeze.ScopeCustomer, OrgID: b.org, CustomerID: "ann", Source: freeze.SourceOperator, Reason: "test", Actor: audit.Operator("op"),
+				Scope: freeze.ScopeCustomer, OrgID: b.org, CustomerID: "ann", Source: freeze.SourceOperator,
+				Reason: "test", Actor: audit.Operator("op"),
 			})
 		})
 	}}, dispatch.Config{})
@@ -210,11 +213,15 @@ func TestACancelWithoutTheGasForItSaysSo(t *testing.T) {
 	b.fundWallet(b.treasury, coin, 1000)
 	b.submitOrder(b.newOrder("wd_1", sim.Address("customer"), 400))
 	b.runRounds()
-	b.inSystem(func(ctx context.Context, tx pg.Tx) error { // the rest of the gas is promised elsewhere
-		_, err := tx.Exec(ctx, `UPDATE address_funds SET gas_reserved = gas WHERE wallet_id = $1 AND mint_id = $2`, b.treasury.ID, native)
+	b.inSystem(func(ctx context.Context, tx pg.Tx) error { // all other gas is reserved
+		_, err := tx.Exec(
+			ctx, `UPDATE address_funds SET gas_reserved = gas WHERE wallet_id = $1 AND mint_id = $2`, b.treasury.ID,
+			native,
+		)
 		return err
 	})
-	if ok, err := b.worker.CancelOrder(b.ctx, "wd_1", audit.Operator("op")); ok || err == nil || !strings.Contains(err.Error(), "gas") {
+	if ok, err := b.worker.CancelOrder(b.ctx, "wd_1", audit.Operator("op")); ok || err == nil ||
+		!strings.Contains(err.Error(), "gas") {
 		t.Errorf("got %v %v, want an error that names the gas", ok, err)
 	}
 }

@@ -14,9 +14,9 @@ import (
 	"github.com/cofferpay/coffer/internal/signer/mirror"
 )
 
-// Rules WD-9, WD-43: a person who steers an order and never hears about one of the COMMITs is
-// not told that nothing was done, whether what was written can be seen, comes later or never
-// does. Repeated, a cancel comes about once.
+// Rules WD-9, WD-43: a person acts on an order and the answer to one of its COMMITs is lost. The
+// call never claims that nothing was done, whether the write is visible at once, later or never.
+// Repeated calls cancel the order once.
 func TestAPersonsStepWhoseCommitIsUnknownIsNotSaidToHaveDoneNothing(t *testing.T) {
 	t.Parallel()
 	cancel := func(b *testEnv, d *dispatch.Worker, id string) error {
@@ -24,10 +24,10 @@ func TestAPersonsStepWhoseCommitIsUnknownIsNotSaidToHaveDoneNothing(t *testing.T
 		return err
 	}
 	for name, c := range map[string]struct {
-		tokens uint64 // without any the order waits in the queue
+		tokens uint64 // zero: the order waits in the queue
 		act    func(b *testEnv, d *dispatch.Worker, id string) error
-		half   string // between before and after, which the service ends by itself
-		once   bool   // again it does nothing more
+		half   string // the state between before and after, which the service completes by itself
+		once   bool   // a repeated call does nothing more
 	}{
 		"a cancel of one that waits":  {0, cancel, "WITHDRAWN, held", true},
 		"a cancel of one that is out": {100_000, cancel, "", true},
@@ -46,7 +46,8 @@ func TestAPersonsStepWhoseCommitIsUnknownIsNotSaidToHaveDoneNothing(t *testing.T
 			db := pgtest.Open(t, d, b.clock.now)
 			voider := b.voider(b.signer)
 			voider.DB = db
-			torn := dispatch.New(db, b.chain.ToChain(), b.signer, mirror.RecordEntry, map[signer.Purpose]dispatch.Listener{signer.Payment: b.feature},
+			torn := dispatch.New(db, b.chain.ToChain(), b.signer, mirror.RecordEntry,
+				map[signer.Purpose]dispatch.Listener{signer.Payment: b.feature},
 				dispatch.Config{}, slog.New(slog.DiscardHandler), dispatch.WithVoider(voider))
 			owner := pgtest.OwnerPool(t, b.db)
 			state := func(id string) (s string) {
@@ -74,7 +75,10 @@ func TestAPersonsStepWhoseCommitIsUnknownIsNotSaidToHaveDoneNothing(t *testing.T
 				var settled string
 				pgtest.Eventually(t, func() (idle bool) {
 					settled = state(id)
-					b.must(owner.QueryRow(b.ctx, `SELECT count(*) = 0 FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid() AND xact_start IS NOT NULL`).Scan(&idle))
+					b.must(owner.QueryRow(
+						b.ctx,
+						`SELECT count(*) = 0 FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid() AND xact_start IS NOT NULL`,
+					).Scan(&idle))
 					return idle
 				}, "the server ends what it received")
 				if done == "" {
@@ -83,7 +87,8 @@ func TestAPersonsStepWhoseCommitIsUnknownIsNotSaidToHaveDoneNothing(t *testing.T
 				if before == done {
 					t.Fatalf("it changed nothing that the test looks at: %v, %s", err, done)
 				}
-				says := err != nil && (strings.Contains(err.Error(), "is taken back") || strings.Contains(err.Error(), "is raised"))
+				says := err != nil &&
+					(strings.Contains(err.Error(), "is taken back") || strings.Contains(err.Error(), "is raised"))
 				switch {
 				case settled != before && settled != done && (c.half == "" || !strings.HasPrefix(settled, c.half)):
 					t.Errorf("%+v: got %s, want it done or not", l, settled)

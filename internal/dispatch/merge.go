@@ -12,30 +12,35 @@ import (
 	"github.com/cofferpay/coffer/internal/signer"
 )
 
-// An order that merges pays nobody: its slot is small coins of the organization, and all
-// that they hold but the fee comes back as one, to the order's own wallet. Nobody waits
-// for it, and nobody shall wait because of it. See docs/design/bitcoin.md#consolidation.
-// One is made on demand, at the rate of payments, when a payment needs more coins than a
-// transaction spends: of the coins that no payment reaches. See
+// A consolidation order pays no one. Its slot spends small outputs of the organization. All that
+// they hold, less the fee, returns as one output to the order's own change wallet. No payment waits
+// for it, and none may be delayed by it. See docs/design/bitcoin.md#consolidation.
+//
+// A consolidation on demand is made at the fee rate of payments, when a payment needs more outputs
+// than one transaction spends. It takes the outputs that no payment reaches. See
 // docs/design/bitcoin.md#consolidation-on-demand.
 
-// ConsolidationRefused is the code of a refusal that is not the signer's: as things stand there is
-// nothing to merge, or it would cost too much.
+// ConsolidationRefused is the code of a refusal that does not come from the signer: at present
+// there is nothing to consolidate, or it would cost too much.
 const ConsolidationRefused = "MERGE_NOT"
 
-// notConsolidatedError says why coins are not merged now.
+// notConsolidatedError says why outputs are not consolidated now.
 type notConsolidatedError struct{ reason string }
 
 func (e *notConsolidatedError) Error() string { return e.reason }
 
-// CanConsolidate tells whether coins of an organization would be merged at a price, without
-// taking them: small ones, or with demanded those that no payment reaches. The chain merges
-// coins.
-func CanConsolidate(ctx context.Context, tx pg.Tx, ch chain.Chain, org string, native int, price chain.Fees, demanded bool) (bool, error) {
+// CanConsolidate reports whether outputs of an organization would be consolidated at a price,
+// without reserving them. It considers small outputs or, with demanded, those that no payment
+// reaches. The chain has to have a Consolidator.
+func CanConsolidate(
+	ctx context.Context, tx pg.Tx, ch chain.Chain, org string, native int, price chain.Fees, demanded bool,
+) (bool, error) {
 	amountAbove, amountMax := ch.Consolidator.ConsolidationRange(price)
 	_, countMax := ch.Consolidator.InputCounts()
 	if demanded {
-		unreachable, err := coin.ListUnreached(ctx, tx, ch.Name, org, native, reachableOutputs(ch.Consolidator), amountAbove, countMax)
+		unreachable, err := coin.ListUnreached(
+			ctx, tx, ch.Name, org, native, reachableOutputs(ch.Consolidator), amountAbove, countMax,
+		)
 		return len(unreachable) > 1, err
 	}
 	small, total, err := coin.ListSmall(ctx, tx, ch.Name, org, native, amountAbove, amountMax, countMax)
@@ -50,24 +55,25 @@ func CanConsolidate(ctx context.Context, tx pg.Tx, ch chain.Chain, org string, n
 	return err == nil, err
 }
 
-// ConsolidationDemanded tells whether a payment of a wallet waits for a merge.
+// ConsolidationDemanded reports whether a payment of a wallet waits for a consolidation.
 func ConsolidationDemanded(ctx context.Context, tx pg.Tx, name chain.Name, walletID string) (bool, error) {
 	var demanded bool
 	err := tx.QueryRow(ctx, `
-		SELECT EXISTS (SELECT FROM dispatch_orders WHERE chain = $1 AND wallet_id = $2 AND status = 'QUEUED' AND waiting_for = 'MERGE')`, name, walletID).Scan(&demanded)
+		SELECT EXISTS (SELECT FROM dispatch_orders WHERE chain = $1 AND wallet_id = $2 AND status = 'QUEUED' AND waiting_for = 'MERGE')`,
+		name, walletID).Scan(&demanded)
 	if err != nil {
 		return false, fmt.Errorf("whether a payment of wallet %s waits for a merge: %w", walletID, err)
 	}
 	return demanded, nil
 }
 
-// reachableOutputs is how many coins a merge on demand leaves to payments: with the one that it makes
-// they are as many as one payment spends.
+// reachableOutputs returns how many outputs a consolidation on demand leaves to payments. Together
+// with the output that it makes, they are as many as one payment spends.
 func reachableOutputs(m chain.Consolidator) int { return max(0, m.MaxPaymentInputs()-1) }
 
-// chooseSmallOutputs is how many of the small coins, the smallest first, become one. What they hold is
-// no more than half of what all free ones hold: the rest is there for payments until the
-// merge is final. It is pure.
+// chooseSmallOutputs returns the small outputs to consolidate, the smallest first. They hold at
+// most half of what all free outputs hold, so that the rest is there for payments until the
+// consolidation is final. Error: notConsolidatedError. chooseSmallOutputs is pure.
 func chooseSmallOutputs(m chain.Consolidator, small []chain.Output, total money.Amount) ([]chain.Output, error) {
 	countMin, _ := m.InputCounts()
 	half, _ := total.Split(2)
@@ -83,22 +89,31 @@ func chooseSmallOutputs(m chain.Consolidator, small []chain.Output, total money.
 		}
 	}
 	if len(small) < countMin {
-		return nil, &notConsolidatedError{fmt.Sprintf("there are %d small coins to merge that payments can do without, and it is worth it from %d on", len(small), countMin)}
+		return nil, &notConsolidatedError{fmt.Sprintf(
+			"there are %d small coins to merge that payments can do without, and it is worth it from %d on", len(small),
+			countMin,
+		)}
 	}
 	return small, nil
 }
 
-// selectConsolidation locks the coins of a merge, and names their slot and what it costs.
-func (d *Worker) selectConsolidation(ctx context.Context, tx pg.Tx, o Order, native int, change chain.Address, price chain.Fees) (string, chain.Fees, error) {
+// selectConsolidation locks the outputs of a consolidation and returns its slot key and its cost.
+func (d *Worker) selectConsolidation(
+	ctx context.Context, tx pg.Tx, o Order, native int, change chain.Address, price chain.Fees,
+) (string, chain.Fees, error) {
 	if change != o.To {
-		return "", chain.Fees{}, fmt.Errorf("the wallet of merge %s for change is %s, and it was placed for %s", o.ID, change, o.To)
+		return "", chain.Fees{}, fmt.Errorf(
+			"the wallet of merge %s for change is %s, and it was placed for %s", o.ID, change, o.To,
+		)
 	}
 	if demanded, err := ConsolidationDemanded(ctx, tx, o.Chain, o.WalletID); err != nil {
 		return "", chain.Fees{}, err
 	} else if demanded {
 		amountAbove, _ := d.chain.Consolidator.ConsolidationRange(price)
 		_, countMax := d.chain.Consolidator.InputCounts()
-		outputs, err := coin.LockUnreached(ctx, tx, o.Chain, o.OrgID, native, reachableOutputs(d.chain.Consolidator), amountAbove, countMax)
+		outputs, err := coin.LockUnreached(
+			ctx, tx, o.Chain, o.OrgID, native, reachableOutputs(d.chain.Consolidator), amountAbove, countMax,
+		)
 		if err != nil {
 			return "", chain.Fees{}, err
 		}
@@ -129,8 +144,10 @@ func (d *Worker) selectConsolidation(ctx context.Context, tx pg.Tx, o Order, nat
 	return d.buildConsolidation(small, change, price)
 }
 
-// buildConsolidation names the slot of a merge and what it costs.
-func (d *Worker) buildConsolidation(outputs []chain.Output, change chain.Address, price chain.Fees) (string, chain.Fees, error) {
+// buildConsolidation returns the slot key of a consolidation and its cost.
+func (d *Worker) buildConsolidation(
+	outputs []chain.Output, change chain.Address, price chain.Fees,
+) (string, chain.Fees, error) {
 	slotKey, fees, err := d.chain.Consolidator.Consolidate(outputs, change, price)
 	if err != nil {
 		return "", fees, &notConsolidatedError{err.Error()}
@@ -138,7 +155,7 @@ func (d *Worker) buildConsolidation(outputs []chain.Output, change chain.Address
 	return slotKey, fees, nil
 }
 
-// quoteOrder is the price of an order: that of its payment, or of a merge. Error:
+// quoteOrder returns the fees of an order: those of its payment, or of a consolidation. Error:
 // notConsolidatedError.
 func (d *Worker) quoteOrder(ctx context.Context, o Order, account chain.Address) (chain.Fees, error) {
 	if o.Purpose != signer.Consolidate {
@@ -165,17 +182,20 @@ func (d *Worker) quoteOrder(ctx context.Context, o Order, account chain.Address)
 	return price, err
 }
 
-// refuseConsolidation ends a merge that is not to be made now; another one is planned when it is.
+// refuseConsolidation ends a consolidation that is not to be made now. A later plan makes another
+// one.
 func (d *Worker) refuseConsolidation(ctx context.Context, o Order, cause error) error {
 	return d.refuseOrder(ctx, o, &signer.Refusal{Code: ConsolidationRefused, Message: cause.Error()})
 }
 
-// delaysPayments tells whether a payment of the organization waits for coins while a merge has
-// some. Then its fee is raised as that of a payment is; else it waits.
+// delaysPayments reports whether a payment of the organization waits for outputs while a
+// consolidation has some. Then the consolidation's fee is raised as a payment's is; otherwise the
+// consolidation waits.
 func (d *Worker) delaysPayments(ctx context.Context, s slot) (delayed bool, err error) {
 	err = d.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		return tx.QueryRow(ctx, `
-			SELECT EXISTS (SELECT FROM dispatch_orders WHERE chain = $1 AND wallet_id = $2 AND status = 'QUEUED' AND waiting_for IN ('COINS', 'MERGE'))`, s.Chain, s.WalletID).Scan(&delayed)
+			SELECT EXISTS (SELECT FROM dispatch_orders WHERE chain = $1 AND wallet_id = $2 AND status = 'QUEUED' AND waiting_for IN ('COINS', 'MERGE'))`,
+			s.Chain, s.WalletID).Scan(&delayed)
 	})
 	if err != nil {
 		return false, fmt.Errorf("whom merge %s holds up: %w", s.ID, err)

@@ -18,11 +18,12 @@ import (
 	"github.com/cofferpay/coffer/internal/wallet"
 )
 
-// What a person may do about an order. With a slot each act is a transaction that
-// is committed to the slot, or an end that a proven block shows; the running service
-// signs and sends. Without one it ends at once. A refusal is a fault that says what became of the money.
+// This file holds what a person may do about an order. With a slot, each act is a transaction that
+// is committed to the slot, or an end that a proven block shows; the running service signs and
+// sends. Without a slot, the order ends at once. A refusal is a fault that says what became of the
+// money.
 
-// loadOrderSlot reads an order with its slot, which others may have with it. Errors: faults
+// loadOrderSlot reads an order with its slot, which it may share with other orders. Errors: faults
 // NOT_FOUND, INVALID_STATE.
 func (d *Worker) loadOrderSlot(ctx context.Context, orderID string) (o Order, s slot, payer wallet.Wallet, err error) {
 	err = d.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
@@ -40,7 +41,11 @@ func (d *Worker) loadOrderSlot(ctx context.Context, orderID string) (o Order, s 
 		if o.Chain != d.chain.Name {
 			return fmt.Errorf("order %s is on %s, and this is the desk of %s", orderID, o.Chain, d.chain.Name)
 		}
-		slots, err := querySlots(ctx, tx, selectSlots+` WHERE o.order_id = (SELECT coalesce(r.rides_id, r.order_id) FROM dispatch_orders r WHERE r.order_id = $1)`, orderID)
+		slots, err := querySlots(
+			ctx, tx,
+			selectSlots+` WHERE o.order_id = (SELECT coalesce(r.rides_id, r.order_id) FROM dispatch_orders r WHERE r.order_id = $1)`,
+			orderID,
+		)
 		if err != nil {
 			return err
 		}
@@ -59,13 +64,20 @@ func (d *Worker) loadOrderSlot(ctx context.Context, orderID string) (o Order, s 
 	return o, s, payer, err
 }
 
-// refuseEnded is the refusal of whoever comes too late for an order in a slot, or nil.
+// refuseEnded returns the fault for an act on an order whose slot no longer allows it, or nil.
 func (s slot) refuseEnded(o Order) error {
 	switch o.Status {
 	case Paid:
-		return fault.New(fault.Conflict, fault.InvalidState, "Order %s is PAID: its payment is final on the chain and cannot be changed. Nothing was done.", o.ID)
+		return fault.New(
+			fault.Conflict, fault.InvalidState,
+			"Order %s is PAID: its payment is final on the chain and cannot be changed. Nothing was done.", o.ID,
+		)
 	case Failed:
-		return fault.New(fault.Conflict, fault.InvalidState, "Order %s is FAILED: its slot is used, nobody was paid, and its amount was given back. Nothing was done.", o.ID)
+		return fault.New(
+			fault.Conflict, fault.InvalidState,
+			"Order %s is FAILED: its slot is used, nobody was paid, and its amount was given back. Nothing was done.",
+			o.ID,
+		)
 	case Stuck:
 		return fault.New(fault.Conflict, fault.InvalidState,
 			"Order %s is STUCK: its transaction is final, so it cannot be replaced. Nothing was done and its amount is still held. `coffer dispatch resolve %s` looks on the chain for what it did.", o.ID, o.ID)
@@ -77,18 +89,20 @@ func (s slot) refuseEnded(o Order) error {
 	return nil
 }
 
-// refuseReplacement is the refusal of whoever wants another transaction where only time makes
-// one, or nil.
+// refuseReplacement returns the fault for a replacement of a transaction that creates a nonce
+// account, or nil. Only the expiry of that transaction leads to another one.
 func (s slot) refuseReplacement() error {
 	if s.Purpose != signer.CreateNonceAccount {
 		return nil
 	}
 	return fault.New(fault.Conflict, fault.InvalidState,
 		"Order %s makes a place of its wallet on the chain: it has no fee to raise, and nothing can take its slot instead. Nothing was done. "+
-			"What is out is good for some minutes; when it was not mined by then the service makes another by itself.", s.ID)
+			"What is out is good for some minutes; when it was not mined by then the service makes another by itself.",
+		s.ID)
 }
 
-// explainFailure says why a transaction could not be added to the slot of an order.
+// explainFailure turns the reason why no transaction could be added to an order's slot into a
+// fault.
 func (s slot) explainFailure(o Order, err error) error {
 	switch {
 	case errors.Is(err, errOutputsExhausted):
@@ -102,7 +116,8 @@ func (s slot) explainFailure(o Order, err error) error {
 	case errors.Is(err, errFeeCapped):
 		return fault.New(fault.Unprocessable, fault.InvalidState,
 			"The fee of order %s is %v a gas and may not be raised further: fee_cap of its chain, or the maxNetworkFee of its request, forbids it. Nothing was done; what is out stays out and can still be mined. "+
-				"Wait for the fees of the chain to fall, or raise fee_cap, and feeMax of the signer's policy with it.", o.ID, s.newestAttempt().Fees.FeeCap)
+				"Wait for the fees of the chain to fall, or raise fee_cap, and feeMax of the signer's policy with it.",
+			o.ID, s.newestAttempt().Fees.FeeCap)
 	case errors.Is(err, wallet.ErrInsufficient):
 		return fault.New(fault.Unprocessable, fault.InsufficientBalance,
 			"The wallet of order %s lacks the gas for a dearer transaction. Nothing was done; what is out stays out and can still be mined. "+
@@ -114,9 +129,9 @@ func (s slot) explainFailure(o Order, err error) error {
 	return err
 }
 
-// BumpFee commits a transaction with a higher fee to an order's slot: same payees, same
-// amounts, same nonce. Either is mined, never both. Errors: faults NOT_FOUND,
-// INVALID_STATE, INSUFFICIENT_BALANCE (of gas).
+// BumpFee commits a transaction with a higher fee to an order's slot: same payees, same amounts,
+// same nonce. One of the two is mined, never both. Errors: faults NOT_FOUND, INVALID_STATE,
+// INSUFFICIENT_BALANCE (of gas).
 func (d *Worker) BumpFee(ctx context.Context, orderID string, actor audit.Actor) (chain.Fees, error) {
 	o, s, payer, err := d.loadOrderSlot(ctx, orderID)
 	if err != nil {
@@ -132,7 +147,9 @@ func (d *Worker) BumpFee(ctx context.Context, orderID string, actor audit.Actor)
 		return chain.Fees{}, fault.New(fault.Conflict, fault.InvalidState,
 			"The newest transaction of order %s is not signed yet, so there is nothing to replace. Nothing was done. `coffer dispatch show %s` says what it waits for.", o.ID, o.ID)
 	}
-	if err := d.addReplacement(ctx, payer, s, s.newestAttempt().Act, replacementRequest{reason: reasonOperator, actor: actor}); err != nil {
+	if err := d.addReplacement(ctx, payer, s, s.newestAttempt().Act, replacementRequest{
+		reason: reasonOperator, actor: actor,
+	}); err != nil {
 		return chain.Fees{}, s.explainFailure(o, err)
 	}
 	if _, s, _, err = d.loadOrderSlot(ctx, orderID); err != nil {
@@ -142,13 +159,16 @@ func (d *Worker) BumpFee(ctx context.Context, orderID string, actor audit.Actor)
 	return s.newestAttempt().Fees, nil
 }
 
-// CancelOrder fills an order's slot with a transfer of nothing to itself, priced to
-// replace what waits there. The order has failed only once that is final, and all
-// that have the slot with it; until then either may still be mined. One that is in the
-// queue without a slot ends at once, whatever it waits for, and is WITHDRAWN then. It is
-// false for one that was refused, which its feature has, and for one that has ended.
-// Errors: as Bump, and fault UNAVAILABLE for a payment or return that has ended while the
-// signer does not answer, which has to void it.
+// CancelOrder commits a cancel transaction to an order's slot, with a fee high enough to replace
+// the one that waits there. The order fails, with all orders of its slot, only once the cancel is
+// final. Until then either transaction may be mined.
+//
+// A queued order without a slot ends at once as WITHDRAWN, whatever it waits for. CancelOrder
+// returns false for an order that was refused, since its feature decides about it, and for one that
+// has ended.
+//
+// Errors: those of BumpFee; and fault UNAVAILABLE if a payment or return has ended and the signer,
+// which has to void it, does not answer.
 func (d *Worker) CancelOrder(ctx context.Context, orderID string, actor audit.Actor) (bool, error) {
 	if recalled, err := d.recallOrder(ctx, orderID, actor); recalled || err != nil {
 		return recalled, err
@@ -195,10 +215,9 @@ func (d *Worker) CancelOrder(ctx context.Context, orderID string, actor audit.Ac
 	return true, nil
 }
 
-// recallOrder ends an order that is in the queue, and its feature writes down how it goes on, in
-// one transaction. A payment or return is voided then, and what was held for it is given back
-// after that; one that was withdrawn before and is not void yet is voided now. It is false for
-// every other order.
+// recallOrder ends a queued order and notifies its feature, in one transaction. After that, it has
+// the signer void a payment or return, and then the hold is released. It also voids an order that
+// was recalled before and is not void yet. It returns false for every other order.
 func (d *Worker) recallOrder(ctx context.Context, orderID string, actor audit.Actor) (recalled bool, err error) {
 	granted := false
 	err = d.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
@@ -248,30 +267,42 @@ func (d *Worker) recallOrder(ctx context.Context, orderID string, actor audit.Ac
 	return true, nil
 }
 
-// ResolveStuck ends a stuck order by what the balances before and after its final block
-// prove its transaction to have done. As many providers as must agree on a final
-// block have to agree on them.
+// ResolveStuck ends a stuck order by what the balances before and after its final block prove. As
+// many providers have to agree on the balances as on a final block.
 //
-// The amount left our wallet and reached the payee: paid. Neither changed: failed, and
-// the amount is given back. When the whole amount left and less arrived, as with a
-// token that takes a part, a person may take it for paid, with short; only a payment,
-// because a sweep counts what arrives. Everything else stays stuck. Errors: faults
-// NOT_FOUND, INVALID_STATE, UNAVAILABLE.
-func (d *Worker) ResolveStuck(ctx context.Context, orderID string, actor audit.Actor, acceptShort bool) (Status, error) {
+//   - The amount left the wallet and reached the payee: the order is paid.
+//   - Neither balance changed: the order failed, and the amount is released.
+//   - The whole amount left and less arrived, as with a token that keeps a part: with acceptShort,
+//     a person takes the order for paid. That holds for payments only, because a sweep counts what
+//     arrives.
+//   - Anything else: the order stays stuck.
+//
+// Errors: faults NOT_FOUND, INVALID_STATE, UNAVAILABLE.
+func (d *Worker) ResolveStuck(
+	ctx context.Context, orderID string, actor audit.Actor, acceptShort bool,
+) (Status, error) {
 	o, s, payer, err := d.loadOrderSlot(ctx, orderID)
 	if err != nil {
 		return "", err
 	}
 	if o.Status != Stuck {
-		return "", fault.New(fault.Conflict, fault.InvalidState, "Order %s is %s. Only a STUCK order is resolved; nothing was done.", o.ID, o.Status)
+		return "", fault.New(
+			fault.Conflict, fault.InvalidState, "Order %s is %s. Only a STUCK order is resolved; nothing was done.",
+			o.ID, o.Status,
+		)
 	}
 	refuse := func(format string, args ...any) error {
 		return fault.New(fault.Unprocessable, fault.InvalidState,
-			"Order %s stays STUCK, its amount stays held, and nothing was booked: %s", o.ID, fmt.Sprintf(format, args...))
+			"Order %s stays STUCK, its amount stays held, and nothing was booked: %s", o.ID,
+			fmt.Sprintf(format, args...))
 	}
 	outcome, err := d.chain.Sender.Outcome(ctx, s.signedHashes(), s.chainPayments(payer.Address)...)
 	if err != nil {
-		return "", fault.New(fault.Unavailable, fault.CodeUnavailable, "Order %s stays STUCK and nothing was booked: the providers do not answer for its transaction (%v). Try again.", o.ID, err)
+		return "", fault.New(
+			fault.Unavailable, fault.CodeUnavailable,
+			"Order %s stays STUCK and nothing was booked: the providers do not answer for its transaction (%v). Try again.",
+			o.ID, err,
+		)
 	}
 	if outcome == nil {
 		return "", refuse("the providers show none of its transactions in a block. Find out why before anything else.")
@@ -279,20 +310,29 @@ func (d *Worker) ResolveStuck(ctx context.Context, orderID string, actor audit.A
 	block := outcome.Block
 	var proof int64
 	err = d.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-		return tx.QueryRow(ctx, `SELECT proof_id, parent FROM finality_live WHERE chain = $1 AND height = $2 AND hash = $3`,
+		return tx.QueryRow(ctx,
+			`SELECT proof_id, parent FROM finality_live WHERE chain = $1 AND height = $2 AND hash = $3`,
 			d.chain.Name, block.Height, block.Hash).Scan(&proof, &block.Parent)
 	})
 	if errors.Is(err, pgx.ErrNoRows) {
-		return "", refuse("block %d, which has its transaction %s, is not proven final. Wait for the walk of the chain, or decide about its broken finality first.", block.Height, outcome.Tx)
+		return "", refuse(
+			"block %d, which has its transaction %s, is not proven final. Wait for the walk of the chain, or decide about its broken finality first.",
+			block.Height, outcome.Tx,
+		)
 	}
 	if err != nil {
 		return "", fmt.Errorf("read the proof of order %s: %w", o.ID, err)
 	}
 	left, arrived, err := d.measureEffects(ctx, outcome.Tx, block, o.chainPayment(payer.Address))
 	if err != nil {
-		return "", fault.New(fault.Unavailable, fault.CodeUnavailable, "Order %s stays STUCK and nothing was booked: its block %d cannot be weighed (%v). A provider that keeps old state is needed.", o.ID, block.Height, err)
+		return "", fault.New(
+			fault.Unavailable, fault.CodeUnavailable,
+			"Order %s stays STUCK and nothing was booked: its block %d cannot be weighed (%v). A provider that keeps old state is needed.",
+			o.ID, block.Height, err,
+		)
 	}
-	// What its transaction takes from this wallet, and brings this payee, for all its orders.
+	// What the transaction should take from this wallet and bring this payee, for all orders of the
+	// slot.
 	debited, credited, zero := new(big.Int), new(big.Int), new(big.Int)
 	for _, member := range s.allOrders() {
 		if member.Contract != o.Contract {
@@ -309,7 +349,10 @@ func (d *Worker) ResolveStuck(ctx context.Context, orderID string, actor audit.A
 	if err != nil {
 		return "", fmt.Errorf("fee of order %s: %w", o.ID, err)
 	}
-	e := End{Cancelled: s.findAttempt(outcome.Tx).Act == signer.Cancel, Hash: outcome.Tx, Fee: fee, Rent: s.payeeRent(*outcome), ProofID: proof, Block: block, Replaced: s.otherHashes(outcome.Tx)}
+	e := End{
+		Cancelled: s.findAttempt(outcome.Tx).Act == signer.Cancel, Hash: outcome.Tx, Fee: fee,
+		Rent: s.payeeRent(*outcome), ProofID: proof, Block: block, Replaced: s.otherHashes(outcome.Tx),
+	}
 	switch isWhole := left.Cmp(debited) == 0; {
 	case isWhole && arrived.Cmp(credited) == 0:
 		e.Paid = true
@@ -317,9 +360,15 @@ func (d *Worker) ResolveStuck(ctx context.Context, orderID string, actor audit.A
 	case isWhole && o.Purpose == signer.Payment && acceptShort:
 		e.Paid = true
 	case isWhole && o.Purpose == signer.Payment:
-		return "", refuse("all %v left the wallet, and the payee got %v. Settle the difference with the organization; the same with --short then books the payment as paid.", debited, arrived)
+		return "", refuse(
+			"all %v left the wallet, and the payee got %v. Settle the difference with the organization; the same with --short then books the payment as paid.",
+			debited, arrived,
+		)
 	default:
-		return "", refuse("its transaction took %v from the wallet and brought the payee %v, and the order is for %v. No end of it would leave the books right; find out why, and --as paid or --as unpaid ends it as you find it.", left, arrived, o.Amount)
+		return "", refuse(
+			"its transaction took %v from the wallet and brought the payee %v, and the order is for %v. No end of it would leave the books right; find out why, and --as paid or --as unpaid ends it as you find it.",
+			left, arrived, o.Amount,
+		)
 	}
 	err = d.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		if broken, err := finality.LockShared(ctx, tx, s.Chain); err != nil {
@@ -331,11 +380,13 @@ func (d *Worker) ResolveStuck(ctx context.Context, orderID string, actor audit.A
 		if err != nil {
 			return err
 		}
-		o.Status = Stuck // or another was first, and the swap says so
+		o.Status = Stuck // if another was first, the compare-and-swap fails
 		if err := d.finishOrders(ctx, tx, orderEnd{o, e}); err != nil {
 			return err
 		}
-		return recordAuditBy(ctx, tx, actor, o, "resolved", map[string]any{"paid": e.Paid, "left": left.String(), "arrived": arrived.String(), "short": acceptShort})
+		return recordAuditBy(ctx, tx, actor, o, "resolved", map[string]any{
+			"paid": e.Paid, "left": left.String(), "arrived": arrived.String(), "short": acceptShort,
+		})
 	})
 	if err != nil {
 		return "", s.explainFailure(o, err)
@@ -346,9 +397,11 @@ func (d *Worker) ResolveStuck(ctx context.Context, orderID string, actor audit.A
 	return Failed, nil
 }
 
-// measureEffects is what a transaction took from the payer and brought the payee, by their
-// balances before and after its final block without what else moved in it.
-func (d *Worker) measureEffects(ctx context.Context, hash chain.TxHash, block chain.Block, p chain.Payment) (left, arrived *big.Int, err error) {
+// measureEffects returns what a transaction took from the payer and brought the payee. It compares
+// their balances before and after its final block and subtracts what else moved in that block.
+func (d *Worker) measureEffects(
+	ctx context.Context, hash chain.TxHash, block chain.Block, p chain.Payment,
+) (left, arrived *big.Int, err error) {
 	c, err := d.chain.Reader.Final(ctx, block.Height)
 	if err != nil {
 		return nil, nil, err

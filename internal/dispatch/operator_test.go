@@ -32,7 +32,7 @@ func (b *testEnv) loadView(id string) (s dispatch.OrderView) {
 	return s
 }
 
-// wantFault wants a fault with these words in its message.
+// wantFault expects a fault with these words in its message.
 func (b *testEnv) wantFault(what string, err error, code fault.Code, words ...string) {
 	b.Helper()
 	f := fault.Find(err)
@@ -49,7 +49,9 @@ func (b *testEnv) wantFault(what string, err error, code fault.Code, words ...st
 
 func (b *testEnv) wantAudit(action, actor string, want int) {
 	b.Helper()
-	if n := b.queryCount(`SELECT count(*) FROM audit_log WHERE action = $1 AND actor_kind = $2`, action, actor); n != want {
+	if n := b.queryCount(
+		`SELECT count(*) FROM audit_log WHERE action = $1 AND actor_kind = $2`, action, actor,
+	); n != want {
 		b.Errorf("got %d rows of %s by %s, want %d", n, action, actor, want)
 	}
 }
@@ -97,15 +99,14 @@ func TestAnOperatorRaisesAFeeWithinTheCap(t *testing.T) {
 	b.wantFault("a paid order", err, fault.InvalidState, "PAID", "Nothing was done")
 }
 
-// A slot that was never signed is filled with nothing, and its payment is not signed
-// any more.
+// A slot that was never signed gets a cancel, and its payment is not signed any more.
 func TestACancelBeforeTheFirstSignatureLeavesNoPayment(t *testing.T) {
 	t.Parallel()
 	b := newTestEnv(t, openPolicy())
 	b.fundWallet(b.treasury, coin, 1000)
 	to := sim.Address("customer")
 	b.bringToSlot(b.newOrder("wd_1", to, 400))
-	for range 2 { // asked twice, made once
+	for range 2 { // requested twice, made once
 		if ok, err := b.worker.CancelOrder(b.ctx, "wd_1", operatorActor); err != nil || !ok {
 			t.Fatalf("cancel: got %v %v, want true", ok, err)
 		}
@@ -128,12 +129,12 @@ func TestACancelBeforeTheFirstSignatureLeavesNoPayment(t *testing.T) {
 	}
 }
 
-// skewedReader is a chain that gives other balances in one block.
+// skewedReader is a chain that returns other balances in one block.
 type skewedReader struct {
 	chain.Reader
 	height        uint64
 	payer         chain.Address
-	kept, missing uint64 // of the amount: by the payer, by nobody
+	kept, missing uint64 // parts of the amount: kept by the payer, missing at the payee
 }
 
 func (w *skewedReader) Balances(ctx context.Context, at chain.Block, of []chain.Holding) ([]money.Amount, error) {
@@ -174,7 +175,8 @@ func TestAStuckOrderEndsByTheBalancesOfItsBlock(t *testing.T) {
 			on := b.chain.ToChain()
 			reader := &skewedReader{Reader: on.Reader, payer: b.treasury.Address, kept: c.kept, missing: c.missing}
 			on.Sender, on.Reader = silentToken{on.Sender}, reader
-			b.worker = dispatch.New(b.db, on, b.signer, mirror.RecordEntry, map[signer.Purpose]dispatch.Listener{signer.Payment: b.feature},
+			b.worker = dispatch.New(b.db, on, b.signer, mirror.RecordEntry,
+				map[signer.Purpose]dispatch.Listener{signer.Payment: b.feature},
 				dispatch.Config{}, slog.New(slog.DiscardHandler))
 			to := sim.Address("customer")
 			b.submitOrder(b.newOrder("wd_0", to, 50)) // moves the same token in the same block
@@ -189,7 +191,9 @@ func TestAStuckOrderEndsByTheBalancesOfItsBlock(t *testing.T) {
 			b.wantStatus("wd_1", dispatch.Stuck)
 			_, err = b.worker.BumpFee(b.ctx, "wd_1", operatorActor)
 			b.wantFault("a bump", err, fault.InvalidState, "STUCK", "resolve")
-			reader.height = uint64(b.queryCount(`SELECT p.height FROM dispatch_orders JOIN finality_proofs p USING (proof_id) WHERE order_id = 'wd_1'`))
+			reader.height = uint64(b.queryCount(
+				`SELECT p.height FROM dispatch_orders JOIN finality_proofs p USING (proof_id) WHERE order_id = 'wd_1'`,
+			))
 
 			b.chain.Provider(0).Prune(true)
 			_, err = b.worker.ResolveStuck(b.ctx, "wd_1", operatorActor, c.short)
@@ -205,12 +209,16 @@ func TestAStuckOrderEndsByTheBalancesOfItsBlock(t *testing.T) {
 				t.Fatalf("got %v %v, want %v", got, err, c.want)
 			}
 			f := b.funds(b.treasury, usdc)
-			want := map[dispatch.Status][2]uint64{dispatch.Paid: {50, 400}, dispatch.Failed: {50, 0}, dispatch.Stuck: {450, 0}}[c.want]
+			want := map[dispatch.Status][2]uint64{
+				dispatch.Paid: {50, 400}, dispatch.Failed: {50, 0}, dispatch.Stuck: {450, 0},
+			}[c.want]
 			if f.Reserved != money.Units(want[0]) || f.Swept != money.Units(want[1]) {
 				t.Errorf("got %v reserved and %v gone, want %v", f.Reserved, f.Swept, want)
 			}
 			fees := map[bool]int{true: 0, false: 2}[c.want == dispatch.Stuck]
-			if n := b.queryCount(`SELECT count(*) FROM ledger_transfers WHERE cause_kind = 'NETWORK_FEE' AND cause_id = 'wd_1'`); n != fees {
+			if n := b.queryCount(
+				`SELECT count(*) FROM ledger_transfers WHERE cause_kind = 'NETWORK_FEE' AND cause_id = 'wd_1'`,
+			); n != fees {
 				t.Errorf("got %d postings of the fee, want %d", n, fees)
 			}
 			b.wantAudit("order.resolved", "OPERATOR", map[bool]int{true: 0, false: 1}[c.want == dispatch.Stuck])
@@ -247,7 +255,10 @@ func TestTheListSaysWhatEachOrderWaitsFor(t *testing.T) {
 	}
 	got, more := list(10)
 	want := []struct{ id, waits string }{
-		{"wd_1", "a final block"}, {"wd_2", "a provider that takes it: the node is busy"}, {"wd_3", "a signature"}, {"wd_4", "funds on its wallet"},
+		{"wd_1", "a final block"},
+		{"wd_2", "a provider that takes it: the node is busy"},
+		{"wd_3", "a signature"},
+		{"wd_4", "funds on its wallet"},
 	}
 	if more || len(got) != len(want) {
 		t.Fatalf("got %d orders and more %v, want %d", len(got), more, len(want))
@@ -257,7 +268,8 @@ func TestTheListSaysWhatEachOrderWaitsFor(t *testing.T) {
 		if s.ID != w.id || !strings.HasPrefix(s.DescribeWait(), w.waits) {
 			t.Errorf("got %s waiting for %q, want %s for %q", s.ID, s.DescribeWait(), w.id, w.waits)
 		}
-		if slotted := i < 3; (s.ChainSlot != nil) != slotted || slotted && (*s.ChainSlot != chain.Slot{Nonce: uint64(i)} || len(s.Transactions) != 1) {
+		if slotted := i < 3; (s.ChainSlot != nil) != slotted || slotted &&
+			(*s.ChainSlot != chain.Slot{Nonce: uint64(i)} || len(s.Transactions) != 1) {
 			t.Errorf("%s: got nonce %v and %d transactions, want nonce %d", s.ID, s.ChainSlot, len(s.Transactions), i)
 		}
 		if signed := i < 2; (s.Hash != "") != signed {
@@ -267,12 +279,14 @@ func TestTheListSaysWhatEachOrderWaitsFor(t *testing.T) {
 	if got, more := list(2); !more || len(got) != 2 {
 		t.Errorf("got %d and more %v, want 2 and that there are more", len(got), more)
 	}
-	err := b.db.ReadSystem(b.ctx, func(ctx context.Context, tx pg.Tx) error { _, err := dispatch.LoadView(ctx, tx, "wd_9"); return err })
+	err := b.db.ReadSystem(
+		b.ctx, func(ctx context.Context, tx pg.Tx) error { _, err := dispatch.LoadView(ctx, tx, "wd_9"); return err },
+	)
 	b.wantFault("an unknown order", err, fault.CodeNotFound)
 }
 
-// Rule WD-43. Whatever an order without a slot waits for, a person can end it: what it held
-// is given back once, nothing of it is ever paid, and the log says who did it.
+// Rule WD-43. A person can end an order without a slot, whatever it waits for. Its hold is released
+// once, nothing of it is ever paid, and the audit log names the person.
 func TestAPersonEndsAnOrderWhateverItWaitsFor(t *testing.T) {
 	t.Parallel()
 	for _, want := range dispatch.WaitReasons {
@@ -303,7 +317,9 @@ func TestAPersonEndsAnOrderWhateverItWaitsFor(t *testing.T) {
 			if got, want := strings.Join(b.feature.lines, "; "), "withdrawn wd_1 by op; voided wd_1"; got != want {
 				t.Errorf("the feature heard %q, want %q", got, want)
 			}
-			if n := b.queryCount(`SELECT count(*) FROM ledger_transfers WHERE cause_kind = 'WITHDRAWAL_END' AND cause_id = 'wd_1'`); n != 1 {
+			if n := b.queryCount(
+				`SELECT count(*) FROM ledger_transfers WHERE cause_kind = 'WITHDRAWAL_END' AND cause_id = 'wd_1'`,
+			); n != 1 {
 				t.Errorf("got %d releases, want one", n)
 			}
 			b.wantAudit("order.withdrawn", "OPERATOR", 1)
@@ -311,8 +327,8 @@ func TestAPersonEndsAnOrderWhateverItWaitsFor(t *testing.T) {
 	}
 }
 
-// Rule WD-43. Providers that do not answer for a payment that is out leave those behind it
-// waiting for the chain, so that people can end them.
+// Rule WD-43. If the providers do not answer for a sent payment, those behind it wait for the
+// chain, so that people can end them.
 func TestWhatIsBehindAPaymentThatIsOutWaitsForTheChainToo(t *testing.T) {
 	t.Parallel()
 	b := newTestEnv(t, openPolicy())
@@ -345,8 +361,8 @@ func (silentVoidSigner) VoidIntent(context.Context, signer.Void) (signer.Entry, 
 	return signer.Entry{}, errors.New("connection refused")
 }
 
-// Rule WD-43. While the signer does not answer, the one who ends an order is told that its
-// amount is still held; asked again, it is void and the amount comes back once.
+// Rule WD-43. While the signer does not answer, a person who ends an order learns that its amount
+// is still held. A repeated call voids it, and the amount is released once.
 func TestAnOrderThatIsNotVoidYetIsEndedByAskingAgain(t *testing.T) {
 	t.Parallel()
 	b := newTestEnv(t, openPolicy())
@@ -357,8 +373,12 @@ func TestAnOrderThatIsNotVoidYetIsEndedByAskingAgain(t *testing.T) {
 	for range 2 {
 		_, err := b.worker.CancelOrder(b.ctx, "wd_1", operatorActor)
 		b.wantFault("a signer that is silent", err, fault.CodeUnavailable)
-		if s := b.loadView("wd_1"); s.Status != dispatch.Recalled || !s.VoidPending || !strings.Contains(s.DescribeWait(), "held") {
-			t.Errorf("got %s, open %v, waiting for %q, want it withdrawn and held", s.Status, s.VoidPending, s.DescribeWait())
+		if s := b.loadView("wd_1"); s.Status != dispatch.Recalled || !s.VoidPending ||
+			!strings.Contains(s.DescribeWait(), "held") {
+			t.Errorf(
+				"got %s, open %v, waiting for %q, want it withdrawn and held", s.Status, s.VoidPending,
+				s.DescribeWait(),
+			)
 		}
 		b.inSystem(func(ctx context.Context, tx pg.Tx) error {
 			open, _, err := dispatch.ListOpen(ctx, tx, 10)
@@ -381,13 +401,15 @@ func TestAnOrderThatIsNotVoidYetIsEndedByAskingAgain(t *testing.T) {
 	if got, want := strings.Join(b.feature.lines, "; "), "withdrawn wd_1 by op; voided wd_1"; got != want {
 		t.Errorf("the feature heard %q, want %q", got, want)
 	}
-	if n := b.queryCount(`SELECT count(*) FROM ledger_transfers WHERE cause_kind = 'WITHDRAWAL_END' AND cause_id = 'wd_1'`); n != 1 {
+	if n := b.queryCount(
+		`SELECT count(*) FROM ledger_transfers WHERE cause_kind = 'WITHDRAWAL_END' AND cause_id = 'wd_1'`,
+	); n != 1 {
 		t.Errorf("got %d releases, want one", n)
 	}
 	b.wantAudit("order.withdrawn", "OPERATOR", 1)
 }
 
-// One that has its slot first is not ended, and one that has ended first gets none.
+// An order that gets its slot first is not ended, and one that ends first gets no slot.
 func TestEndingAnOrderAndItsSlotAtOnce(t *testing.T) {
 	t.Parallel()
 	b := newTestEnv(t, openPolicy())

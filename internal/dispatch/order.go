@@ -1,14 +1,22 @@
-// Package dispatch is the only way out: every transaction of ours goes through
-// it. An order is placed in the transaction of the feature that wants it; from
-// there on dispatch gives it a slot, has it signed, stores the bytes, sends
-// them, follows them, replaces them in the same slot when their fee is too low,
-// and ends the order on proof.
+// Package dispatch submits, signs, sends and settles every outgoing transaction of Coffer; there is
+// no other way out. A feature submits an order in its own transaction. From there on, dispatch
+// takes these steps:
 //
-// What never happens here: a second slot for an order, a signature for a
-// payload that is not committed, bytes sent before they are stored, an order
-// called failed because of a time-out or of anything a node said. What a crash
-// leaves: a row that says how far the order came; the next step is taken from
-// there, and ends in sending the same bytes again, never others.
+//   - It gives the order a slot.
+//   - It has the signer sign the transaction.
+//   - It stores the signed bytes, then broadcasts them.
+//   - It follows the transaction, and replaces it in the same slot when its fee is too low.
+//   - It ends the order once a block with its transaction is proven final.
+//
+// These things never happen here:
+//
+//   - an order gets a second slot;
+//   - the signer signs a payload that is not committed;
+//   - bytes are sent before they are stored;
+//   - an order fails because of a time-out or of anything a node says.
+//
+// A crash leaves a row that holds the order's progress. The next step starts there and sends the
+// same bytes again, never others.
 package dispatch
 
 import (
@@ -27,45 +35,47 @@ import (
 	"github.com/cofferpay/coffer/internal/signer"
 )
 
-// Order is a payment that has to reach a chain. Its ID is the id of what caused
-// it (a withdrawal, a sweep, a top-up): one cause, one order, one slot, for ever.
+// Order is a payment that has to reach a chain. Its ID is the id of its cause (a withdrawal, a
+// sweep, a gas top-up). One cause has one order, and one order has at most one slot, which never
+// changes.
 type Order struct {
 	ID           string
 	OrgID        string
 	Purpose      signer.Purpose
 	Chain        chain.Name
 	WalletID     string // has the slot and pays the fee
-	FromWalletID string // whose amount it moves, where that is another wallet: see Holder
-	ToWalletID   string // receives, when it is ours; else ""
+	FromWalletID string // holds the amount, if that is another wallet: see SourceWalletID
+	ToWalletID   string // receives the amount, if it is a wallet of Coffer; else ""
 	To           chain.Address
 	MintID       int
 	Contract     chain.Address // "" for the native coin
-	Amount       money.Amount  // zero of a merge, in native units of a close
-	CustomerID   string        // whose money it is, "" when nobody's in particular
-	// Product is whose balance pays an organization's own payment, and WhitelistedID the
-	// entry of its list that is paid; both "" for every other order.
+	Amount       money.Amount  // zero for a consolidation; native units for the close of a token account
+	CustomerID   string        // the customer whose balance pays; "" for orders of no customer
+	// Product is the product whose balance pays an organization's own payment. WhitelistedID is the
+	// whitelist entry that it pays. Both are "" for every other order.
 	Product, WhitelistedID string
 	KeyHash                string // hex SHA-256 of the caller's idempotency key, or ""
-	// FeeMax is the most that a transaction which pays may cost, in native units; nil
-	// for no limit of its own. FeeDeducted is what its customer pays of that, beside
-	// Amount; dispatch only hands it on, to the signer's memory.
+	// FeeMax is the most that a paying transaction may cost, in native units; nil sets no limit.
+	// FeeDeducted is the part of that fee that the customer pays on top of Amount. Dispatch only
+	// passes FeeDeducted on to the signer's journal.
 	FeeMax      *money.Amount
 	FeeDeducted money.Amount
-	// Grant is what the signer checks before it admits a payment; dispatch hands it on.
+	// Grant is the approval that the signer checks before it admits a payment; dispatch passes it
+	// on.
 	Grant *signer.Grant
 
 	Status     Status
 	WaitingFor WaitReason
 	CreatedAt  time.Time
-	// TxLeadID is the order that has the slot of this one, whose transaction makes its payment
-	// too; "" for one that has its own, or none yet.
+	// TxLeadID is the order that owns this order's slot, whose transaction makes this payment too.
+	// It is "" for an order that has a slot of its own, or none yet.
 	TxLeadID string
 
-	fromAddress chain.Address // of FromWalletID
-	readAt      time.Time     // when the queue was read
+	fromAddress chain.Address // the address of FromWalletID
+	readAt      time.Time     // the time at which the queue was read
 }
 
-// SourceWalletID is the wallet whose amount the order moves.
+// SourceWalletID returns the wallet whose amount the order moves.
 func (o Order) SourceWalletID() string {
 	if o.FromWalletID != "" {
 		return o.FromWalletID
@@ -76,61 +86,70 @@ func (o Order) SourceWalletID() string {
 // WaitReason says what a queued order waits for.
 type WaitReason string
 
-// The wants. Funds and Gas come with how much is missing.
+// The wait reasons. WaitFunds and WaitGas come with the missing amount.
 const (
-	WaitNone       WaitReason = ""
-	WaitFunds      WaitReason = "FUNDS"      // its wallet does not hold the amount yet
-	WaitGas        WaitReason = "GAS"        // its wallet cannot pay the fee yet
-	WaitFreeze     WaitReason = "FREEZE"     // something is frozen
-	WaitSimulation WaitReason = "SIMULATION" // the chain says that it would revert: of a payment, because of its token or the wallet as a whole
-	WaitProviders  WaitReason = "CHAIN"      // the providers do not answer
-	WaitSlot       WaitReason = "SLOT"       // its wallet has no free place on the chain
-	WaitSigner     WaitReason = "SIGNER"     // the signer does not answer, or signs for no more fees of this wallet today
+	WaitNone   WaitReason = ""
+	WaitFunds  WaitReason = "FUNDS"  // the source wallet does not hold the amount yet
+	WaitGas    WaitReason = "GAS"    // the wallet cannot pay the fee yet
+	WaitFreeze WaitReason = "FREEZE" // a freeze or a quarantine stops the order
+	// WaitSimulation says that the transaction would revert, by the chain's simulation. For a
+	// payment, the cause is its token or the wallet as a whole.
+	WaitSimulation WaitReason = "SIMULATION"
+	WaitProviders  WaitReason = "CHAIN"  // the providers do not answer
+	WaitSlot       WaitReason = "SLOT"   // the wallet has no free slot on the chain
+	WaitSigner     WaitReason = "SIGNER" // the signer does not answer, or the wallet reached its fee limit of today
 )
 
-// WaitReasons are all that a queued order may wait for. A person can end it whichever it is.
+// WaitReasons lists every wait reason of a queued order. A person can end the order in each of
+// them.
 var WaitReasons = []WaitReason{
-	WaitNone, WaitFunds, WaitGas, WaitFreeze, WaitSimulation, WaitProviders, WaitSlot, WaitSigner, WaitOutputs, WaitConsolidation,
+	WaitNone, WaitFunds, WaitGas, WaitFreeze, WaitSimulation, WaitProviders, WaitSlot, WaitSigner, WaitOutputs,
+	WaitConsolidation,
 }
 
-// PayeeRefused is the code of a refusal that is not the signer's: as things stand
-// the chain takes the payment for another payee and not for this one.
+// PayeeRefused is the code of a refusal that does not come from the signer: at present, the chain
+// accepts the payment for another payee and refuses it for this one.
 const PayeeRefused = "PAYEE"
 
-// AmountRefused is the code of one more: as things stand the chain takes another amount to
-// this payee, and not this one.
+// AmountRefused is the code of a refusal that does not come from the signer: at present, the chain
+// accepts another amount for this payee and refuses this one.
 const AmountRefused = "AMOUNT"
 
-// FeeRefused is the code of another one: the chain asks for more than the order's FeeMax.
+// FeeRefused is the code of a refusal because the chain asks for more than the order's FeeMax.
 const FeeRefused = "FEE_MAX"
 
-// NonceAccountTaken is the code of a third: where the order would make a place there is
-// something else, for good.
+// NonceAccountTaken is the code of a refusal because another account already exists, finally, at
+// the address where the order would create a nonce account.
 const NonceAccountTaken = "PLACE_TAKEN"
 
-// Codes of a Reviewer's refusals.
+// The codes of a Reviewer's refusals.
 const (
-	// PayeeFailed: a payment to the same destination has failed since this one was ordered.
+	// PayeeFailed says that a payment to the same destination has failed since this one was
+	// ordered.
 	PayeeFailed = "PAYEE_FAILED"
-	// CustomerCostLimit: the customer's withdrawals have caused as many costs as they may in a day.
+	// CustomerCostLimit says that the customer's withdrawals reached the costs that they may cause
+	// in a day.
 	CustomerCostLimit = "CUSTOMER_COSTS"
-	// RentNotHeld: the payment would make an account for its payee, whose rent its customer
-	// is to pay and which was not held for when it was requested.
+	// RentNotHeld says that the payment would create an account for its payee at the customer's
+	// expense, and that no hold was made for its rent when the payment was requested.
 	RentNotHeld = "RENT_NOT_HELD"
 )
 
-// A Block is what cannot be moved as things stand.
+// ImmovableFunds is one token at one address that cannot be moved at present.
 type ImmovableFunds struct {
 	OrgID, WalletID string
 	MintID          int
 	LastError       string // what the chain or the signer said last
 }
 
-// ListImmovableFunds are the addresses of an organization ("" for all) whose units of a mint
-// (0 for all) the chain would not move, by the last that was tried: a sweep that
-// would revert, did, or was refused, or a payment that waits because the token
-// would let no amount go to anybody. A payment that is refused for its payee or its
-// amount is never among them: it goes back to people, see unquoted.
+// ListImmovableFunds returns the addresses of an organization ("" for all) whose units of a mint (0
+// for all) the chain would not move, judged by the last attempt:
+//
+//   - a sweep that would revert, did revert or was refused;
+//   - a payment that waits because the token would let no amount go to any payee.
+//
+// It leaves out payments that are refused for their payee or their amount: those go back to people,
+// see handleNoQuote.
 func ListImmovableFunds(ctx context.Context, tx pg.Tx, org string, mintID int) ([]ImmovableFunds, error) {
 	rows, err := tx.Query(ctx, `
 		SELECT f.org_id, f.wallet_id, f.mint_id, coalesce(o.last_error, '')
@@ -156,54 +175,61 @@ func ListImmovableFunds(ctx context.Context, tx pg.Tx, org string, mintID int) (
 	return immovable, nil
 }
 
-// End is how an order ended, on a proven block.
+// End says how an order ended on a proven block.
 type End struct {
 	Paid      bool
-	Cancelled bool // the slot was filled by a cancel
-	Refused   bool // and that because the signer's policy did not let it pay any more
-	// PayeeFailed: a payment that had its transaction to itself was refused by the chain, and
-	// because of its payee. False also where that is unknown.
+	Cancelled bool // a cancel transaction took the slot
+	Refused   bool // the cancel was sent because the signer's policy no longer allowed the payment
+	// PayeeFailed says that the chain refused the payment because of its payee, and that the
+	// payment was alone in its transaction. It is also false where the cause is unknown.
 	PayeeFailed bool
 	Hash        chain.TxHash
 	Replaced    []chain.TxHash // the other transactions that were signed for the slot
 	Fee         money.Amount   // native units, paid by the order's wallet
-	Rent        money.Amount   // of that, what stays in an account that was made for the payee alone
+	Rent        money.Amount   // the part of Fee that stays in an account created for the payee alone
 	ProofID     int64
 	Block       chain.Block
 }
 
-// Listener is the feature that placed an order. Its methods write in the
-// transaction that changes the order and may run twice; they do no I/O else.
+// Listener is the feature that submitted an order. Its methods write in the transaction that
+// changes the order. They may run twice and do no other I/O.
 type Listener interface {
-	// OnBroadcast tells that a provider took the order's transaction, or that it
-	// was found in a block before any provider said so.
+	// OnBroadcast reports that a provider accepted the order's transaction, or that a block
+	// contained it before any provider said so.
 	OnBroadcast(ctx context.Context, tx pg.Tx, o Order, hash chain.TxHash) error
-	// OnIncluded tells that the transaction is in a block that is not final yet.
+	// OnIncluded reports that the transaction is in a block that is not final yet.
 	OnIncluded(ctx context.Context, tx pg.Tx, o Order, hash chain.TxHash) error
-	// OnEnded tells the end and returns what has to be posted for it. Dispatch
-	// posts it together with the fee and moves what the wallets hold.
+	// OnEnded reports the end of the order and returns the feature's postings. Dispatch posts them
+	// together with the fee and moves the wallets' funds.
 	OnEnded(ctx context.Context, tx pg.Tx, o Order, e End) ([]ledger.Posting, error)
-	// OnRefused tells that the signer's policy said no, or with PayeeRefused or AmountRefused
-	// that the chain would, or with FeeRefused that it asks for too much, or with NonceAccountTaken that
-	// there is something already, or with ConsolidationRefused that nothing is merged now, before anything was journaled. Placing the order again asks again.
+	// OnRefused reports a refusal before anything was journaled. Submitting the order again tries
+	// again. The code says who refused:
+	//
+	//   - PayeeRefused or AmountRefused: the chain would refuse;
+	//   - FeeRefused: the chain asks for too high a fee;
+	//   - NonceAccountTaken: an account exists at that address already;
+	//   - ConsolidationRefused: no outputs are consolidated now;
+	//   - a code of a Reviewer: the order goes back to a person;
+	//   - every other code: the signer's policy refused.
 	OnRefused(ctx context.Context, tx pg.Tx, o Order, r *signer.Refusal) error
-	// OnRecalled tells that a person ended the order, which had no slot: nothing of it was
-	// signed and nothing will be. What the feature held for it is given back here, once.
+	// OnRecalled reports that a person ended the order while it had no slot. Nothing of it was
+	// signed and nothing will be. The feature releases here, once, what it held for the order. The
+	// hold of a withdrawal waits for VoidListener.OnVoided instead.
 	OnRecalled(ctx context.Context, tx pg.Tx, o Order, actor audit.Actor) error
 }
 
-// Reviewer is a Listener that looks at an order again before it gets a slot: much may have
-// happened since it was placed.
+// Reviewer is a Listener that checks an order again before it gets a slot: much may have happened
+// since it was submitted.
 type Reviewer interface {
-	// ReviewOrder is why an order has to go back to a person, or nil. It only reads.
+	// ReviewOrder returns why an order has to go back to a person, or nil. It only reads.
 	ReviewOrder(ctx context.Context, tx pg.Tx, o Order) (*signer.Refusal, error)
-	// ReviewRent is Review of a payment that would leave this rent in an account that it
-	// makes for its payee.
+	// ReviewRent does the same for a payment that would leave this rent in an account that it
+	// creates for its payee.
 	ReviewRent(ctx context.Context, tx pg.Tx, o Order, rent money.Amount) (*signer.Refusal, error)
 }
 
-// Submit queues an order in the caller's transaction. An order that the signer
-// refused is queued again; any other order with that id is an error.
+// Submit queues an order in the caller's transaction. An order that was refused is queued again if
+// its terms are unchanged. Any other order with that id is an error.
 func Submit(ctx context.Context, tx pg.Tx, o Order) error {
 	tag, err := tx.Exec(ctx, `
 		INSERT INTO dispatch_orders (order_id, org_id, purpose, chain, wallet_id, to_wallet_id, to_address,
@@ -216,7 +242,8 @@ func Submit(ctx context.Context, tx pg.Tx, o Order) error {
 		  AND dispatch_orders.to_address = excluded.to_address AND dispatch_orders.fee_deducted = excluded.fee_deducted
 		  AND dispatch_orders.fee_max IS NOT DISTINCT FROM excluded.fee_max`,
 		o.ID, o.OrgID, o.Purpose, o.Chain, o.WalletID, o.ToWalletID, o.To,
-		o.MintID, o.Contract, o.Amount, o.CustomerID, o.KeyHash, tx.Now, o.FeeMax, o.FeeDeducted, o.Grant, o.Product, o.WhitelistedID, o.FromWalletID)
+		o.MintID, o.Contract, o.Amount, o.CustomerID, o.KeyHash, tx.Now, o.FeeMax, o.FeeDeducted, o.Grant, o.Product,
+		o.WhitelistedID, o.FromWalletID)
 	if err != nil {
 		return fmt.Errorf("place order %s: %w", o.ID, err)
 	}
@@ -226,13 +253,13 @@ func Submit(ctx context.Context, tx pg.Tx, o Order) error {
 	return nil
 }
 
-// turnAfter is how long an order is due before it counts as one that waits for its turn,
-// behind what its wallet has in flight, and not as one that is about to have its slot.
+// turnAfter is how long an order is due before LockWaiting counts it as waiting. Before that, the
+// order is about to get its slot; after it, it waits behind the wallet's orders in flight.
 const turnAfter = 10 * time.Second
 
-// LockWaiting locks an order and tells whether it waits without a slot: dispatch has looked
-// at it and written down what it lacks, or has not come to it for a while. In a transaction that changes both, the order's lock
-// comes before that of its feature's row, as it does in dispatch.
+// LockWaiting locks an order and reports whether it waits without a slot. That is so once dispatch
+// wrote down what the order lacks, or has not looked at it for turnAfter. A transaction that
+// changes both locks the order before the feature's row, as dispatch does.
 func LockWaiting(ctx context.Context, tx pg.Tx, orderID string) (bool, error) {
 	var waiting bool
 	err := tx.QueryRow(ctx, `
@@ -247,12 +274,12 @@ func LockWaiting(ctx context.Context, tx pg.Tx, orderID string) (bool, error) {
 	return waiting, nil
 }
 
-// Recall takes back an order that has no slot, in the caller's transaction.
-// It is false when the order is past that: then only its slot ends it. It is the only way
-// in which an order ends without a slot: whoever slots it at the same moment finds it
-// withdrawn, or this finds its slot. A payment or return had a grant, so nothing that was
-// held for it may be given back before the signer has voided it: whoever commits calls
-// Voider.FinishVoid, which tells its feature.
+// Recall ends an order that has no slot, in the caller's transaction. It returns false if the order
+// is past that; then only its slot ends it. An order has no other way to end without a slot. Of
+// Recall and a step that assigns a slot at the same moment, one wins and the other sees its result.
+//
+// A payment or return had a grant. So its hold must not be released before the signer has voided
+// the grant. After the commit the caller has to call Voider.FinishVoid, which notifies the feature.
 func Recall(ctx context.Context, tx pg.Tx, orderID string) (bool, error) {
 	tag, err := tx.Exec(ctx, `
 		UPDATE dispatch_orders SET status = 'WITHDRAWN', waiting_for = NULL, short_by = NULL, ended_at = $2
@@ -266,15 +293,17 @@ func Recall(ctx context.Context, tx pg.Tx, orderID string) (bool, error) {
 	return true, requestVoid(ctx, tx, orderID)
 }
 
-// UnderfundedOrder is a queued order that lacks funds or gas on its wallet.
+// UnderfundedOrder is a queued order whose wallet lacks funds or gas.
 type UnderfundedOrder struct {
 	Order
-	Missing money.Amount // units of the order's mint for FUNDS, of the native coin for GAS
+	Missing money.Amount // units of the order's mint for FUNDS, native units for GAS
 }
 
-// ListUnderfunded are the queued orders of a chain that wait for funds or gas, oldest
-// first: what a sweep on demand or a top-up has to bring.
-func ListUnderfunded(ctx context.Context, tx pg.Tx, name chain.Name, reason WaitReason, limit int) ([]UnderfundedOrder, error) {
+// ListUnderfunded returns the queued orders of a chain that wait for funds or gas, oldest first. A
+// sweep on demand or a gas top-up has to bring the missing amount.
+func ListUnderfunded(
+	ctx context.Context, tx pg.Tx, name chain.Name, reason WaitReason, limit int,
+) ([]UnderfundedOrder, error) {
 	rows, err := tx.Query(ctx, selectOrders+`, short_by FROM dispatch_orders
 		WHERE chain = $1 AND status = 'QUEUED' AND waiting_for = $2 AND short_by > 0
 		ORDER BY created_at, order_id LIMIT $3`, name, reason, limit)
@@ -291,7 +320,7 @@ func ListUnderfunded(ctx context.Context, tx pg.Tx, name chain.Name, reason Wait
 	return orders, nil
 }
 
-// IsUnderfunded tells whether a queued order waits for this still.
+// IsUnderfunded reports whether a queued order still waits for funds or gas.
 func IsUnderfunded(ctx context.Context, tx pg.Tx, orderID string, reason WaitReason) (bool, error) {
 	var underfunded bool
 	err := tx.QueryRow(ctx, `
@@ -303,17 +332,19 @@ func IsUnderfunded(ctx context.Context, tx pg.Tx, orderID string, reason WaitRea
 	return underfunded, nil
 }
 
-// FundsArrived has the orders of a wallet that wait for this looked at again, because
-// what they lacked has come. Until then they lack nothing that is known. It locks
-// the others that are queued as well: one that is about to say that it lacks this
-// has said so before, or sees what came.
+// FundsArrived makes the wallet's orders that wait for this reason due now, because what they
+// lacked has arrived. Until dispatch looks at them again, they lack nothing that is known. It locks
+// the wallet's other queued orders as well. So an order that is about to note that it lacks this
+// either noted it before, or sees what arrived.
 func FundsArrived(ctx context.Context, tx pg.Tx, walletID string, name chain.Name, reason WaitReason) error {
 	_, err := tx.Exec(ctx, `
-		SELECT FROM dispatch_orders WHERE wallet_id = $1 AND chain = $2 AND status = 'QUEUED' ORDER BY order_id FOR UPDATE`, walletID, name)
+		SELECT FROM dispatch_orders WHERE wallet_id = $1 AND chain = $2 AND status = 'QUEUED' ORDER BY order_id FOR UPDATE`,
+		walletID, name)
 	if err == nil {
 		_, err = tx.Exec(ctx, `
 			UPDATE dispatch_orders SET waiting_for = NULL, short_by = NULL, attempt_after = $4
-			WHERE wallet_id = $1 AND chain = $2 AND status = 'QUEUED' AND waiting_for = $3`, walletID, name, reason, tx.Now)
+			WHERE wallet_id = $1 AND chain = $2 AND status = 'QUEUED' AND waiting_for = $3`,
+			walletID, name, reason, tx.Now)
 	}
 	if err != nil {
 		return fmt.Errorf("have the orders of wallet %s looked at again: %w", walletID, err)
@@ -327,8 +358,10 @@ const selectOrders = `SELECT order_id, org_id, purpose, chain, wallet_id, coales
 
 func (o *Order) scanTargets() []any {
 	return []any{
-		&o.ID, &o.OrgID, &o.Purpose, &o.Chain, &o.WalletID, &o.FromWalletID, &o.fromAddress, &o.ToWalletID, &o.To, &o.MintID,
-		&o.Contract, &o.Amount, &o.CustomerID, &o.Product, &o.WhitelistedID, &o.KeyHash, &o.FeeMax, &o.FeeDeducted, &o.Grant, &o.Status, &o.WaitingFor, &o.CreatedAt, &o.TxLeadID,
+		&o.ID, &o.OrgID, &o.Purpose, &o.Chain, &o.WalletID, &o.FromWalletID, &o.fromAddress, &o.ToWalletID, &o.To,
+		&o.MintID,
+		&o.Contract, &o.Amount, &o.CustomerID, &o.Product, &o.WhitelistedID, &o.KeyHash, &o.FeeMax, &o.FeeDeducted,
+		&o.Grant, &o.Status, &o.WaitingFor, &o.CreatedAt, &o.TxLeadID,
 	}
 }
 
@@ -351,11 +384,15 @@ func lockOrder(ctx context.Context, tx pg.Tx, orderID string) (Order, error) {
 	return o, nil
 }
 
-// exceedsFeeMax tells whether a transaction that may cost this is above the order's own limit.
+// exceedsFeeMax reports whether a cost is above the order's own limit.
 func (o Order) exceedsFeeMax(cost money.Amount) bool { return o.FeeMax != nil && o.FeeMax.Less(cost) }
 
 func (o Order) chainPayment(account chain.Address) chain.Payment {
-	p := chain.Payment{From: account, To: o.To, Contract: o.Contract, Amount: o.Amount, CreatesNonceAccount: o.Purpose == signer.CreateNonceAccount, ClosesTokenAccount: o.Purpose == signer.CloseTokenAccount}
+	p := chain.Payment{
+		From: account, To: o.To, Contract: o.Contract, Amount: o.Amount,
+		CreatesNonceAccount: o.Purpose == signer.CreateNonceAccount,
+		ClosesTokenAccount:  o.Purpose == signer.CloseTokenAccount,
+	}
 	if o.FromWalletID != "" {
 		p.From, p.Payer = o.fromAddress, account
 	}
@@ -367,7 +404,9 @@ func recordAudit(ctx context.Context, tx pg.Tx, o Order, verb string, detail map
 	return recordAuditBy(ctx, tx, systemActor, o, verb, detail)
 }
 
-func recordAuditBy(ctx context.Context, tx pg.Tx, actor audit.Actor, o Order, verb string, detail map[string]any) error {
+func recordAuditBy(
+	ctx context.Context, tx pg.Tx, actor audit.Actor, o Order, verb string, detail map[string]any,
+) error {
 	return audit.Record(ctx, tx, audit.Entry{
 		OrgID: o.OrgID, Actor: actor, Action: "order." + verb, ResourceKind: "order", ResourceID: o.ID, Detail: detail,
 	})

@@ -5,10 +5,10 @@ import (
 	"github.com/cofferpay/coffer/internal/signer"
 )
 
-// One path serves payments, sweeps and top-ups, and the places where a crash
-// must be survived have names of their own for each. These say which.
+// One code path serves payments, sweeps and gas top-ups, but each has failpoints with names of its
+// own. The functions of this file choose the failpoint.
 
-// hitBeforeSign is before the signer is asked for a signature.
+// hitBeforeSign hits the failpoints before the signer is asked for a signature.
 func hitBeforeSign(o Order) {
 	crash.Hit("W09")
 	if o.Purpose == signer.Sweep {
@@ -16,7 +16,7 @@ func hitBeforeSign(o Order) {
 	}
 }
 
-// hitAfterSign is between the signer's answer and the database.
+// hitAfterSign hits the failpoints between the signer's answer and the database write.
 func hitAfterSign(attempt attempt) {
 	switch {
 	case attempt.Act == signer.Cancel:
@@ -28,7 +28,7 @@ func hitAfterSign(attempt attempt) {
 	}
 }
 
-// hitAfterStore is between the database and the providers.
+// hitAfterStore hits the failpoints between the database write and the broadcast.
 func hitAfterStore(o Order) {
 	switch o.Purpose {
 	case signer.Payment:
@@ -40,7 +40,7 @@ func hitAfterStore(o Order) {
 	}
 }
 
-// hitAfterSend is between the providers' answer and the database.
+// hitAfterSend hits the failpoints between the providers' answer and the database write.
 func hitAfterSend(o Order) {
 	crash.Hit("W18")
 	switch o.Purpose {
@@ -51,7 +51,7 @@ func hitAfterSend(o Order) {
 	}
 }
 
-// hitAfterProof is between the proof and the books.
+// hitAfterProof hits the failpoints between the proof and the settlement.
 func hitAfterProof(o Order, succeeded bool) {
 	switch {
 	case !succeeded:
@@ -63,7 +63,7 @@ func hitAfterProof(o Order, succeeded bool) {
 	}
 }
 
-// hitBeforeEnd is in the transaction that ends an order, about to be committed.
+// hitBeforeEnd hits the failpoints before the commit of the transaction that ends an order.
 func hitBeforeEnd(e End) {
 	if e.Paid {
 		crash.HitBeforeCommit("W27")
@@ -72,7 +72,7 @@ func hitBeforeEnd(e End) {
 	}
 }
 
-// hitAfterEnd is after that transaction.
+// hitAfterEnd hits the failpoints after that commit.
 func hitAfterEnd(o Order, e End) {
 	switch {
 	case !e.Paid:

@@ -20,7 +20,7 @@ import (
 	"github.com/cofferpay/coffer/internal/signer/signertest"
 )
 
-// logBuffer is a log that can be read.
+// logBuffer is a log that the test can read.
 type logBuffer struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -47,11 +47,13 @@ func (b *testEnv) newLoggingWorker() *logBuffer {
 	return l
 }
 
-// bringToSlot brings an order to its slot and no further.
+// bringToSlot takes an order to its slot and no further.
 func (b *testEnv) bringToSlot(o dispatch.Order) {
 	b.Helper()
 	down := errors.New("no answer")
-	b.newWorkerWith(&hookedSigner{Signer: b.signer, refuse: func(signer.SignRequest) error { return down }}, dispatch.Config{})
+	b.newWorkerWith(
+		&hookedSigner{Signer: b.signer, refuse: func(signer.SignRequest) error { return down }}, dispatch.Config{},
+	)
 	b.submitOrder(o)
 	for range 2 {
 		if _, err := b.worker.RunRound(b.ctx); err != nil && !errors.Is(err, down) {
@@ -68,7 +70,7 @@ func (b *testEnv) lastError(id string) (s string) {
 	return shown.LastError
 }
 
-// quoteMax is what the dearest transaction of a payment may cost as things stand.
+// quoteMax returns the most that a transaction of a payment may cost at present.
 func (b *testEnv) quoteMax(p chain.Payment) money.Amount {
 	b.Helper()
 	fees, err := b.chain.ToChain().Sender.Quote(b.ctx, p)
@@ -82,13 +84,14 @@ func limitedPolicy(most uint64) local.ChainPolicy {
 	p := openPolicy()
 	p.Unlimited = false
 	p.FeeDayMax = money.Units(coin)
-	p.Assets = map[chain.Address]local.Limit{sim.Address("USDC"): {PaymentMax: money.Units(most), OrganizationMax: money.Units(5000), OverallMax: money.Units(5000)}}
+	p.Assets = map[chain.Address]local.Limit{sim.Address("USDC"): {
+		PaymentMax: money.Units(most), OrganizationMax: money.Units(5000), OverallMax: money.Units(5000),
+	}}
 	return p
 }
 
-// H-78: what the policy does not allow any more, and was never signed, has a slot that
-// it may not pay from. The slot is filled, the payment fails with the reason, and what
-// stands behind it goes on.
+// H-78: an unsigned payment that the policy no longer allows has a slot that it may not use. A
+// cancel takes the slot, the payment fails with the reason, and the orders behind it go on.
 func TestAPaymentThatThePolicyNoLongerAllowsFillsItsSlotAndFails(t *testing.T) {
 	t.Parallel()
 	to := sim.Address("customer")
@@ -125,13 +128,19 @@ func TestAPaymentThatThePolicyNoLongerAllowsFillsItsSlotAndFails(t *testing.T) {
 			if want := []string{"ended wd_1 paid=false cancelled=true refused"}; !slices.Equal(b.feature.lines, want) {
 				t.Errorf("the feature heard %v, want %v", b.feature.lines, want)
 			}
-			if n := b.queryCount(`SELECT count(*) FROM dispatch_attempts WHERE order_id = 'wd_1' AND act = 'PAY' AND raw IS NULL`); n != 1 {
+			if n := b.queryCount(
+				`SELECT count(*) FROM dispatch_attempts WHERE order_id = 'wd_1' AND act = 'PAY' AND raw IS NULL`,
+			); n != 1 {
 				t.Errorf("got %d payments without a signature, want the one that was refused", n)
 			}
-			if n := b.queryCount(`SELECT count(*) FROM signer_journal WHERE convert_from(body, 'UTF8') LIKE '%"act":"CANCEL"%'`); n != 1 {
+			if n := b.queryCount(
+				`SELECT count(*) FROM signer_journal WHERE convert_from(body, 'UTF8') LIKE '%"act":"CANCEL"%'`,
+			); n != 1 {
 				t.Errorf("got %d cancels in the journal, want 1", n)
 			}
-			if n := b.queryCount(`SELECT count(*) FROM audit_log WHERE resource_id = 'wd_1' AND action = 'order.replaced' AND detail->>'why' LIKE 'signer refuses%'`); n != 1 {
+			if n := b.queryCount(
+				`SELECT count(*) FROM audit_log WHERE resource_id = 'wd_1' AND action = 'order.replaced' AND detail->>'why' LIKE 'signer refuses%'`,
+			); n != 1 {
 				t.Errorf("got %d audit rows with the signer's words, want 1", n)
 			}
 			if said := b.lastError("wd_1"); !strings.Contains(said, "signer refuses") {
@@ -180,7 +189,7 @@ func TestACancelThatIsRefusedAsWellWaitsInSight(t *testing.T) {
 	if said := b.lastError("wd_1"); !strings.Contains(said, "feeMax") {
 		t.Errorf("the order says %q, want what the signer asks for", said)
 	}
-	// A cheaper market makes a cheaper cancel, and a policy that allows it lets it go.
+	// Lower fees make a cheaper cancel, and a policy that allows it lets it pass.
 	b.chain.SetBaseFee(1)
 	b.chain.MineEmpty(1)
 	b.clock.advance(2 * time.Minute)
@@ -198,7 +207,7 @@ func TestACancelThatIsRefusedAsWellWaitsInSight(t *testing.T) {
 	b.checkBooks(b.treasury)
 }
 
-// A wallet that has spent its fees of the day waits and says so; no payment fails.
+// A wallet that has used its fee limit of the day waits and reports that; no payment fails.
 func TestTheFeesOfADayHoldPaymentsUpAndFailNone(t *testing.T) {
 	t.Parallel()
 	b := newTestEnv(t, openPolicy())
@@ -223,7 +232,7 @@ func TestTheFeesOfADayHoldPaymentsUpAndFailNone(t *testing.T) {
 	if log.count("nothing more on fees today") == 0 || !strings.Contains(b.lastError("wd_2"), "feeDayMax") {
 		t.Errorf("the order says %q, want an alarm and what to do", b.lastError("wd_2"))
 	}
-	// With a part of the day left it gets a slot and waits in it.
+	// With a part of the limit left, the order gets a slot and waits in it.
 	p.FeeDayMax, _ = one.Add(money.Units(1))
 	b.restartWithPolicy(p)
 	b.clock.advance(time.Minute)
@@ -232,8 +241,12 @@ func TestTheFeesOfADayHoldPaymentsUpAndFailNone(t *testing.T) {
 		b.clock.advance(time.Minute)
 	}
 	b.wantStatus("wd_2", dispatch.Slotted)
-	if n := b.queryCount(`SELECT count(*) FROM dispatch_attempts WHERE order_id = 'wd_2'`); n != 1 || !strings.Contains(b.lastError("wd_2"), signer.FeeLimit) {
-		t.Errorf("got %d transactions and %q, want the payment alone, waiting for %s", n, b.lastError("wd_2"), signer.FeeLimit)
+	if n := b.queryCount(`SELECT count(*) FROM dispatch_attempts WHERE order_id = 'wd_2'`); n != 1 ||
+		!strings.Contains(b.lastError("wd_2"), signer.FeeLimit) {
+		t.Errorf(
+			"got %d transactions and %q, want the payment alone, waiting for %s", n, b.lastError("wd_2"),
+			signer.FeeLimit,
+		)
 	}
 	b.mineAndProve(6)
 	b.clock.advance(24 * time.Hour)
@@ -249,21 +262,23 @@ func TestTheFeesOfADayHoldPaymentsUpAndFailNone(t *testing.T) {
 	b.checkBooks(b.treasury)
 }
 
-// A slot that the journal has given to another intent shows a database older than the
-// journal: nothing goes out at all.
+// A slot that the journal gave to another intent shows that the database is older than the journal.
+// Nothing is sent at all.
 func TestASlotThatTheJournalGaveToAnotherFreezesEverything(t *testing.T) {
 	t.Parallel()
 	b := newTestEnv(t, openPolicy())
 	b.fundWallet(b.treasury, coin, 1000)
 	to := sim.Address("customer")
 	lost := signer.Intent{
-		ID: "wd_lost", Purpose: signer.Payment, Chain: chain.Ethereum, From: b.treasury.Ref(), To: to, Contract: b.token, Amount: money.Units(7),
+		ID: "wd_lost", Purpose: signer.Payment, Chain: chain.Ethereum, From: b.treasury.Ref(), To: to,
+		Contract: b.token, Amount: money.Units(7),
 		CustomerID: "ann", MintID: usdc,
 	}
 	_, err := b.signer.AdmitIntent(b.ctx, lost)
 	b.must(err)
 	_, err = b.signer.Sign(b.ctx, signer.SignRequest{
-		IntentID: lost.ID, Act: signer.Pay, Payload: signertest.IntentPayload(t, lost, b.treasury.Address, 0, signertest.UsualFees()),
+		IntentID: lost.ID, Act: signer.Pay,
+		Payload: signertest.IntentPayload(t, lost, b.treasury.Address, 0, signertest.UsualFees()),
 	})
 	b.must(err)
 	b.submitOrder(b.newOrder("wd_1", to, 400))
@@ -272,7 +287,9 @@ func TestASlotThatTheJournalGaveToAnotherFreezesEverything(t *testing.T) {
 		b.clock.advance(time.Minute)
 	}
 	b.wantStatus("wd_1", dispatch.Slotted)
-	if n := b.queryCount(`SELECT count(*) FROM freezes WHERE scope = 'ALL' AND source = 'SIGNER' AND reason LIKE '%wd_lost%signer import%'`); n != 1 {
+	if n := b.queryCount(
+		`SELECT count(*) FROM freezes WHERE scope = 'ALL' AND source = 'SIGNER' AND reason LIKE '%wd_lost%signer import%'`,
+	); n != 1 {
 		t.Errorf("got %d freezes that name the other order and what to do, want 1", n)
 	}
 	if n := len(b.chain.Mempool()); n != 0 {
@@ -283,8 +300,8 @@ func TestASlotThatTheJournalGaveToAnotherFreezesEverything(t *testing.T) {
 	}
 }
 
-// H-75: fees a thousand times higher than when a payment was signed. It is replaced in
-// its slot up to the cap; there it waits, in sight, and is paid when they fall.
+// H-75: fees are a thousand times higher than when a payment was signed. It is replaced in its slot
+// up to the cap. There it waits visibly, and it is paid when fees fall.
 func TestFeesThatSpikeAreFollowedUpToTheCapAndThenWaitedFor(t *testing.T) {
 	t.Parallel()
 	b := newTestEnv(t, openPolicy())
@@ -319,12 +336,14 @@ func TestFeesThatSpikeAreFollowedUpToTheCapAndThenWaitedFor(t *testing.T) {
 	b.wantStatus("wd_1", dispatch.Paid)
 	b.wantReceived(to, 400)
 	b.checkBooks(b.treasury)
-	if n := b.queryCount(`SELECT count(*) FROM dispatch_attempts WHERE made_for = 'FEE'`); n != len(shown.Transactions)-1 {
+	if n := b.queryCount(
+		`SELECT count(*) FROM dispatch_attempts WHERE made_for = 'FEE'`,
+	); n != len(shown.Transactions)-1 {
 		t.Errorf("got %d replacements for their fee, want %d", n, len(shown.Transactions)-1)
 	}
 }
 
-// paymentOf is what an order of the treasury asks of the chain.
+// paymentOf returns the chain payment of an order of the treasury.
 func (b *testEnv) paymentOf(o dispatch.Order) chain.Payment {
 	return chain.Payment{From: b.treasury.Address, To: o.To, Contract: o.Contract, Amount: o.Amount}
 }

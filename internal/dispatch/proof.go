@@ -15,30 +15,30 @@ import (
 	"github.com/cofferpay/coffer/internal/wallet"
 )
 
-// Where places are names, a provider could name something else, in which several
-// transactions of a slot would be mined. So the signer wants a slot proven, and no order
-// gets a place whose proof is not known. See docs/design/solana.md#proof-of-a-slot.
+// Where slots have keys, a provider could name a false value for which several transactions of one
+// slot would be mined. So the signer requires a proof of a slot, and no order gets a slot without
+// one. See docs/design/solana.md#proof-of-a-slot.
 
-// A proof is what is known of that of a lease.
+// slotProof is what is known of the proof of a slot key.
 type slotProof struct {
-	text          string        // "" while nobody has it
-	missingReason string        // then
-	missingSince  time.Time     // it has been looked for in vain
-	retryAt       time.Time     // and when it is looked for again
-	retryDelay    time.Duration // which was so long after the last time
+	text          string        // "" while no provider has shown it
+	missingReason string        // set while text is ""
+	missingSince  time.Time     // since when the search has been in vain
+	retryAt       time.Time     // when the search is repeated
+	retryDelay    time.Duration // the pause before that, which grows
 }
 
-// unprovenAlarmAfter is how long a proof may be looked for before that is an alarm: providers show a
-// block later than what it changed.
+// unprovenAlarmAfter is how long the search for a proof may take before an alarm: providers show a
+// block later than its effects.
 const unprovenAlarmAfter = time.Minute
 
 const (
-	slotProofsMax = 4096 // leases that are kept in memory
-	lastUsesMax   = 4    // how many of the last orders of a place may have given it what it has
+	slotProofsMax = 4096 // slot keys that are kept in memory
+	lastUsesMax   = 4    // how many of a nonce account's last orders may have given it its value
 )
 
-// proveFreeSlots gives the free places of an account their proofs. What has none is told and left out,
-// and others go on.
+// proveFreeSlots adds the proofs to the free slots of an account. A slot without a proof is
+// reported and left out; the others stay usable.
 func (d *Worker) proveFreeSlots(ctx context.Context, payer wallet.Wallet, acct *chain.Account) error {
 	if d.chain.SlotProver == nil || !acct.KeyedSlots {
 		return nil
@@ -48,8 +48,8 @@ func (d *Worker) proveFreeSlots(ctx context.Context, payer wallet.Wallet, acct *
 		return err
 	}
 	freeKeys = d.withoutForeign(freeKeys)
-	// The providers may be slow, so one look in vain is enough for a turn. What has waited
-	// longest for one comes first.
+	// The providers may be slow, so the turn ends after one search in vain. The key that has waited
+	// longest for a search comes first.
 	slices.SortStableFunc(freeKeys, func(a, b string) int {
 		x, _ := d.cachedProof(a)
 		y, _ := d.cachedProof(b)
@@ -73,13 +73,17 @@ func (d *Worker) proveFreeSlots(ctx context.Context, payer wallet.Wallet, acct *
 		p, _ := d.cachedProof(l.Final)
 		if acct.Slots[i].Proof = p.text; p.missingReason != "" && now.Sub(p.missingSince) >= unprovenAlarmAfter {
 			accountAddress, _, _ := strings.Cut(l.Final, " ")
-			d.raiseAlarm(ctx, accountAddress, "a place of a wallet is not used, since the block that proves its value is not found", "wallet", payer.ID, "place", accountAddress, "why", p.missingReason)
+			d.raiseAlarm(
+				ctx, accountAddress,
+				"a place of a wallet is not used, since the block that proves its value is not found",
+				"wallet", payer.ID, "place", accountAddress, "why", p.missingReason,
+			)
 		}
 	}
 	return nil
 }
 
-// provenSlots are the leases of an account that have a proof, where that is asked for.
+// provenSlots returns the slots of an account that have a proof, where one is required.
 func (d *Worker) provenSlots(acct chain.Account, freeKeys []string) []chain.SlotState {
 	var slots []chain.SlotState
 	for _, l := range acct.Slots {
@@ -90,7 +94,8 @@ func (d *Worker) provenSlots(acct chain.Account, freeKeys []string) []chain.Slot
 	return slots
 }
 
-// unprovenReason says why leases have no proof, by the first that was looked for.
+// unprovenReason returns why slot keys have no proof: the reason of the first one that was searched
+// for.
 func (d *Worker) unprovenReason(slotKeys []string) string {
 	for _, l := range slotKeys {
 		if p, _ := d.cachedProof(l); p.missingReason != "" {
@@ -100,7 +105,7 @@ func (d *Worker) unprovenReason(slotKeys []string) string {
 	return "it is not looked for yet"
 }
 
-// cachedProof is what is known of the proof of a lease, and whether it is to be looked for.
+// cachedProof returns what is known of the proof of a slot key, and whether a search for it is due.
 func (d *Worker) cachedProof(slotKey string) (p slotProof, isDue bool) {
 	now := d.db.Clock()()
 	d.mu.Lock()
@@ -109,8 +114,8 @@ func (d *Worker) cachedProof(slotKey string) (p slotProof, isDue bool) {
 	return p, p.text == "" && !now.Before(p.retryAt)
 }
 
-// findProof looks for the proof of a lease: in memory, in the blocks that the last orders of
-// the place ended in, and at the providers. What is not found is looked for again later.
+// findProof searches the proof of a slot key in memory, in the blocks that the nonce account's last
+// orders ended in, and at the providers. A search in vain is repeated later.
 func (d *Worker) findProof(ctx context.Context, payer wallet.Wallet, slotKey string) (slotProof, error) {
 	p, isDue := d.cachedProof(slotKey)
 	if !isDue {
@@ -131,7 +136,10 @@ func (d *Worker) findProof(ctx context.Context, payer wallet.Wallet, slotKey str
 			missingSince = now
 		}
 		retryDelay := min(max(2*p.retryDelay, d.conf.RetryAfter), d.conf.WatchEvery)
-		p = slotProof{missingReason: err.Error(), missingSince: missingSince, retryAt: now.Add(retryDelay), retryDelay: retryDelay}
+		p = slotProof{
+			missingReason: err.Error(), missingSince: missingSince, retryAt: now.Add(retryDelay),
+			retryDelay: retryDelay,
+		}
 	} else {
 		p = slotProof{text: text}
 	}
@@ -144,7 +152,8 @@ func (d *Worker) findProof(ctx context.Context, payer wallet.Wallet, slotKey str
 	return p, nil
 }
 
-// loadLastUseParents are the parents of the blocks in which the last orders of a place ended.
+// loadLastUseParents returns the parents of the blocks in which the last orders of a nonce account
+// ended.
 func loadLastUseParents(ctx context.Context, tx pg.Tx, name chain.Name, slotKey string) ([]string, error) {
 	accountAddress, _, _ := strings.Cut(slotKey, " ")
 	rows, err := tx.Query(ctx, `
@@ -163,9 +172,8 @@ func loadLastUseParents(ctx context.Context, tx pg.Tx, name chain.Name, slotKey 
 	return parents, nil
 }
 
-// proveSlot looks for the proof of a slot that was written without, by a version of before
-// or from a journal of before. Without one the signer signs nothing in it that it has not
-// signed already, and says so.
+// proveSlot searches the proof of a slot that was written without one, by an earlier version or
+// from an earlier journal. Without a proof, the signer refuses to sign anything new in the slot.
 func (d *Worker) proveSlot(ctx context.Context, payer wallet.Wallet, s *slot) error {
 	if d.chain.SlotProver == nil || s.Proof != "" || s.Purpose == signer.CreateNonceAccount {
 		return nil
@@ -175,7 +183,10 @@ func (d *Worker) proveSlot(ctx context.Context, payer wallet.Wallet, s *slot) er
 		return err
 	}
 	if p.text == "" {
-		d.raiseAlarm(ctx, s.ID, "a slot is not proven, so nothing new is signed in it", "order", s.ID, "slot", s.ChainSlot.String(), "why", p.missingReason)
+		d.raiseAlarm(
+			ctx, s.ID, "a slot is not proven, so nothing new is signed in it", "order", s.ID,
+			"slot", s.ChainSlot.String(), "why", p.missingReason,
+		)
 		return nil
 	}
 	err = d.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {

@@ -18,7 +18,7 @@ import (
 	"github.com/cofferpay/coffer/internal/signer/mirror"
 )
 
-// silentToken is a chain whose tokens say that they transferred and did not.
+// silentToken is a chain whose tokens report transfers that they did not make.
 type silentToken struct{ chain.Sender }
 
 func (s silentToken) Outcome(ctx context.Context, txs []chain.TxHash, ps ...chain.Payment) (*chain.Outcome, error) {
@@ -29,14 +29,15 @@ func (s silentToken) Outcome(ctx context.Context, txs []chain.TxHash, ps ...chai
 	return o, err
 }
 
-// Rule WD-9: what contradicts itself neither settles nor gives back.
+// Rule WD-9: a contradictory payment is neither settled nor released.
 func TestAPaymentThatSucceededWithoutItsTransferIsLeftToAPerson(t *testing.T) {
 	t.Parallel()
 	b := newTestEnv(t, openPolicy())
 	b.fundWallet(b.treasury, coin, 1000)
 	on := b.chain.ToChain()
 	on.Sender = silentToken{on.Sender}
-	b.worker = dispatch.New(b.db, on, b.signer, mirror.RecordEntry, map[signer.Purpose]dispatch.Listener{signer.Payment: b.feature},
+	b.worker = dispatch.New(b.db, on, b.signer, mirror.RecordEntry,
+		map[signer.Purpose]dispatch.Listener{signer.Payment: b.feature},
 		dispatch.Config{}, slog.New(slog.DiscardHandler))
 	b.submitOrder(b.newOrder("wd_1", sim.Address("customer"), 400))
 	b.runRounds()
@@ -52,7 +53,9 @@ func TestAPaymentThatSucceededWithoutItsTransferIsLeftToAPerson(t *testing.T) {
 	if n := b.queryCount(`SELECT count(*) FROM mints WHERE quarantined_at IS NOT NULL`); n != 1 {
 		t.Errorf("got %d mints under quarantine, want the payment's", n)
 	}
-	if n := b.queryCount(`SELECT count(*) FROM ledger_transfers WHERE cause_id = 'wd_1' AND cause_kind <> 'WITHDRAWAL_HOLD'`); n != 0 {
+	if n := b.queryCount(
+		`SELECT count(*) FROM ledger_transfers WHERE cause_id = 'wd_1' AND cause_kind <> 'WITHDRAWAL_HOLD'`,
+	); n != 0 {
 		t.Errorf("got %d postings, want none", n)
 	}
 }
@@ -66,13 +69,17 @@ func TestTheProofOfAnotherBlockEndsNothing(t *testing.T) {
 	b.runRounds()
 	b.chain.Mine(6)
 	b.inSystem(func(ctx context.Context, tx pg.Tx) error {
-		_, err := tx.Exec(ctx, `INSERT INTO finality_proofs (chain, height, hash, parent, block_time, providers, verified, created_at)
-			SELECT 'ETHEREUM', h, '0xother' || h, '0xother' || h - 1, $1, 1, 'sim', $1 FROM generate_series(1, 10) h`, tx.Now)
+		_, err := tx.Exec(ctx,
+			`INSERT INTO finality_proofs (chain, height, hash, parent, block_time, providers, verified, created_at)
+			SELECT 'ETHEREUM', h, '0xother' || h, '0xother' || h - 1, $1, 1, 'sim', $1 FROM generate_series(1, 10) h`,
+			tx.Now)
 		return err
 	})
 	b.runRounds()
 	b.wantStatus("wd_1", dispatch.Broadcast)
-	if n := b.queryCount(`SELECT count(*) FROM ledger_transfers WHERE cause_id = 'wd_1' AND cause_kind <> 'WITHDRAWAL_HOLD'`); n != 0 {
+	if n := b.queryCount(
+		`SELECT count(*) FROM ledger_transfers WHERE cause_id = 'wd_1' AND cause_kind <> 'WITHDRAWAL_HOLD'`,
+	); n != 0 {
 		t.Errorf("got %d postings, want none", n)
 	}
 }
@@ -87,7 +94,10 @@ func TestAHeadThatGoesBackBehindAProofMakesAnOrderWait(t *testing.T) {
 	b.mineAndProve(6)
 	b.chain.Fork(5)
 	if h, err := b.chain.Heads(b.ctx); err != nil || h.Final.Height >= h.Latest.Height || b.proven < h.Latest.Height {
-		t.Fatalf("got heads %+v, %v with %d proven, want the payment in the last block, proven and not final now", h, err, b.proven)
+		t.Fatalf(
+			"got heads %+v, %v with %d proven, want the payment in the last block, proven and not final now", h, err,
+			b.proven,
+		)
 	}
 	b.runRounds() // fails when that is an error
 	b.wantStatus("wd_1", dispatch.Broadcast)
@@ -106,7 +116,9 @@ func TestAFreezeAlsoStopsWhatIsSignedAndNotOut(t *testing.T) {
 	b.runRounds()
 	b.wantStatus("wd_1", dispatch.Signed)
 	b.inSystem(func(ctx context.Context, tx pg.Tx) error {
-		return freeze.Create(ctx, tx, freeze.Freeze{Scope: freeze.ScopeAll, Source: freeze.SourceVerify, Reason: "test"})
+		return freeze.Create(ctx, tx, freeze.Freeze{
+			Scope: freeze.ScopeAll, Source: freeze.SourceVerify, Reason: "test",
+		})
 	})
 	b.chain.Provider(0).RefuseSend("")
 	for range 3 {
@@ -139,8 +151,10 @@ func TestEveryEntryOfTheSignersJournalIsCopiedWithItsStep(t *testing.T) {
 	b.runRounds()
 	entries, err := b.signer.EntriesAfter(b.ctx, 0, 0)
 	b.must(err)
-	for _, e := range entries[1:] { // the first is nobody's step
-		if n := b.queryCount(`SELECT count(*) FROM signer_journal WHERE seq = $1 AND hash = $2`, int64(e.Seq), e.Hash); n != 1 {
+	for _, e := range entries[1:] { // the first entry belongs to no step
+		if n := b.queryCount(
+			`SELECT count(*) FROM signer_journal WHERE seq = $1 AND hash = $2`, int64(e.Seq), e.Hash,
+		); n != 1 {
 			t.Errorf("entry %d: got %d copies, want one: %s", e.Seq, n, e.Body)
 		}
 	}

@@ -19,42 +19,42 @@ import (
 	"github.com/cofferpay/coffer/internal/wallet"
 )
 
-// What an ended order waits for whose proof is dead, beside WaitFreeze, WaitGas,
-// WaitSimulation and WaitProviders.
+// The wait reasons of an ended order whose proof is no longer live. Such an order also waits for
+// WaitFreeze, WaitGas, WaitSimulation and WaitProviders.
 const (
-	WaitBlock        WaitReason = "BLOCK"   // its transaction is out again, or in a block that is not proven yet
+	WaitBlock        WaitReason = "BLOCK"   // its transaction was sent again, or is in a block that is not proven yet
 	WaitEarlierNonce WaitReason = "EARLIER" // an earlier nonce of its wallet cannot be sent again yet
 	WaitOperator     WaitReason = "PERSON"  // the chain has ended its slot in another way than the books
 )
 
-// operatorRecheck is how often a slot is looked at that waits for a person: the chain
-// may yet change its mind.
+// operatorRecheck is how often a slot that waits for a person is checked: the chain may still
+// return to the end that the books have.
 const operatorRecheck = time.Minute
 
-// FeeChangeListener is a Listener that shows what its orders cost.
+// FeeChangeListener is a Listener that shows the cost of its orders.
 type FeeChangeListener interface {
-	// OnFeeChanged tells that the transaction of an ended order was proven in another
-	// block and has cost this there. The difference is posted by dispatch.
+	// OnFeeChanged reports that the transaction of an ended order was proven in another block, and
+	// what fee it paid there. Dispatch posts the difference.
 	OnFeeChanged(ctx context.Context, tx pg.Tx, o Order, fee money.Amount) error
 }
 
-// A question is an order that ended on a proof that is dead now: finality broke
-// below it. Nothing of its end is undone. It is answered when the transaction that
-// ended it is proven again.
+// reorgedOrder is an order that ended on a proof that is no longer live, because finality broke
+// below it. Nothing of its end is undone. It is settled again when the transaction that ended it is
+// proven again.
 //
-// Each order of a slot is one of its own, as each has a fee and a proof; what is sent
-// again is the transaction of all.
+// Each order of a slot is a reorgedOrder of its own, because each has a fee and a proof. The
+// transaction that is sent again is that of all of them.
 type reorgedOrder struct {
 	EndedOrder Order
 	slot
-	Hash    chain.TxHash // of the transaction that ended it
+	Hash    chain.TxHash // the transaction that ended it
 	Fee     money.Amount // as it was posted
-	ProofID int64        // dead
+	ProofID int64        // no longer live
 	IsDue   bool
 }
 
-// loadReorgedOrders are a wallet's orders in question, by the number of their slots. While nobody has decided
-// where the walk goes on there are none: the blocks may come back.
+// loadReorgedOrders returns a wallet's reorged orders, by nonce. It returns none until a person has
+// decided where the walk of the chain continues, because the blocks may come back.
 func loadReorgedOrders(ctx context.Context, tx pg.Tx, name chain.Name, walletID string) ([]reorgedOrder, error) {
 	slots, err := querySlots(ctx, tx, selectSlots+`
 		WHERE o.order_id IN (SELECT coalesce(r.rides_id, r.order_id) FROM dispatch_in_question q JOIN dispatch_orders r USING (order_id) WHERE q.chain = $1 AND q.wallet_id = $2)
@@ -69,10 +69,11 @@ func loadReorgedOrders(ctx context.Context, tx pg.Tx, name chain.Name, walletID 
 			q := reorgedOrder{slot: s, EndedOrder: o}
 			err := tx.QueryRow(ctx, `
 				SELECT tx_hash, fee, proof_id, attempt_after <= $2 FROM dispatch_orders
-				WHERE order_id = $1 AND order_id IN (SELECT order_id FROM dispatch_in_question WHERE chain = $3)`, o.ID, tx.Now, name).
+				WHERE order_id = $1 AND order_id IN (SELECT order_id FROM dispatch_in_question WHERE chain = $3)`,
+				o.ID, tx.Now, name).
 				Scan(&q.Hash, &q.Fee, &q.ProofID, &q.IsDue)
 			if errors.Is(err, pgx.ErrNoRows) {
-				continue // proven again already, or a person has not decided about it yet
+				continue // already proven again, or a person has not decided about it yet
 			}
 			if err != nil {
 				return nil, fmt.Errorf("how order %s ended: %w", o.ID, err)
@@ -83,9 +84,11 @@ func loadReorgedOrders(ctx context.Context, tx pg.Tx, name chain.Name, walletID 
 	return reorged, nil
 }
 
-// resettleOrders takes a wallet's orders in question a step on, in the order of their
-// nonces. What cannot be sent again holds up what stands behind it.
-func (d *Worker) resettleOrders(ctx context.Context, payer wallet.Wallet, reorged []reorgedOrder) (busy bool, err error) {
+// resettleOrders takes a wallet's reorged orders a step forward, by nonce. An order that cannot be
+// sent again holds up those with later nonces.
+func (d *Worker) resettleOrders(
+	ctx context.Context, payer wallet.Wallet, reorged []reorgedOrder,
+) (busy bool, err error) {
 	anyDue := false
 	for _, q := range reorged {
 		anyDue = anyDue || q.IsDue
@@ -100,7 +103,7 @@ func (d *Worker) resettleOrders(ctx context.Context, payer wallet.Wallet, reorge
 	holdBack, stopped := false, false
 	for i, q := range reorged {
 		if i > 0 && q.ChainSlot != reorged[i-1].ChainSlot {
-			holdBack = stopped // those of one slot hold up one another by nothing
+			holdBack = stopped // orders of one slot do not hold up one another
 		}
 		proven, delays, err := d.resettleOrder(ctx, payer, q, acct, holdBack)
 		if err != nil {
@@ -111,9 +114,11 @@ func (d *Worker) resettleOrders(ctx context.Context, payer wallet.Wallet, reorge
 	return busy, nil
 }
 
-// resettleOrder looks where the chain has an order's slot now. stops says that the slot
-// is empty and nothing can be sent into it.
-func (d *Worker) resettleOrder(ctx context.Context, payer wallet.Wallet, q reorgedOrder, acct chain.Account, holdBack bool) (proven, delays bool, err error) {
+// resettleOrder looks up what the chain now has in an order's slot. delays says that the slot is
+// empty and nothing can be sent into it.
+func (d *Worker) resettleOrder(
+	ctx context.Context, payer wallet.Wallet, q reorgedOrder, acct chain.Account, holdBack bool,
+) (proven, delays bool, err error) {
 	payments := q.chainPayments(payer.Address)
 	outcome, err := d.chain.Sender.Outcome(ctx, q.signedHashes(), payments...)
 	if err != nil {
@@ -122,8 +127,10 @@ func (d *Worker) resettleOrder(ctx context.Context, payer wallet.Wallet, q reorg
 	used, _ := acct.IsUsed(q.ChainSlot)
 	switch {
 	case outcome == nil && q.Purpose == signer.CreateNonceAccount:
-		// It names a block that is too old, and the books have it made.
-		return false, false, d.disputeOrder(ctx, payer, q, fmt.Sprintf("nothing has %v, and what made it cannot be sent again", q.ChainSlot))
+		// Its transaction names a block that is too old, while the books have the account created.
+		return false, false, d.disputeOrder(
+			ctx, payer, q, fmt.Sprintf("nothing has %v, and what made it cannot be sent again", q.ChainSlot),
+		)
 	case outcome == nil && !used:
 		if err := d.noteMissing(ctx, q.slot, nil); err != nil {
 			return false, false, err
@@ -134,9 +141,13 @@ func (d *Worker) resettleOrder(ctx context.Context, payer wallet.Wallet, q reorg
 		if foreign, err := d.isForeignUse(ctx, q.slot, acct); err != nil {
 			return false, false, err
 		} else if foreign {
-			return false, false, d.disputeOrder(ctx, payer, q, fmt.Sprintf("%v is used on the chain, and by none of its transactions", q.ChainSlot))
+			return false, false, d.disputeOrder(
+				ctx, payer, q, fmt.Sprintf("%v is used on the chain, and by none of its transactions", q.ChainSlot),
+			)
 		}
-		return false, false, d.noteWaiting(ctx, q, WaitBlock, fmt.Sprintf("%v is used on the chain and its transaction is not found yet", q.ChainSlot))
+		return false, false, d.noteWaiting(
+			ctx, q, WaitBlock, fmt.Sprintf("%v is used on the chain and its transaction is not found yet", q.ChainSlot),
+		)
 	}
 	if err := d.noteMissing(ctx, q.slot, nil); err != nil {
 		return false, false, err
@@ -150,24 +161,35 @@ func (d *Worker) resettleOrder(ctx context.Context, payer wallet.Wallet, q reorg
 		return false, false, err
 	}
 	if proof == 0 {
-		return false, false, d.noteWaiting(ctx, q, WaitBlock, fmt.Sprintf("%s is in block %d, which is not proven yet", outcome.Tx, outcome.Block.Height))
+		return false, false, d.noteWaiting(
+			ctx, q, WaitBlock,
+			fmt.Sprintf("%s is in block %d, which is not proven yet", outcome.Tx, outcome.Block.Height),
+		)
 	}
 	difference, err := d.findDifference(ctx, q, payments, *outcome)
 	if errors.Is(err, chain.ErrNotYet) {
-		return false, false, d.noteWaiting(ctx, q, WaitBlock, fmt.Sprintf("%s is in block %d, and the head is behind what made that final", outcome.Tx, outcome.Block.Height))
+		return false, false, d.noteWaiting(
+			ctx, q, WaitBlock,
+			fmt.Sprintf(
+				"%s is in block %d, and the head is behind what made that final", outcome.Tx, outcome.Block.Height,
+			),
+		)
 	}
 	if err != nil {
 		return false, false, err
 	}
 	if difference != "" {
-		return false, false, d.disputeOrder(ctx, payer, q, fmt.Sprintf("in block %d %s", outcome.Block.Height, difference))
+		return false, false, d.disputeOrder(
+			ctx, payer, q, fmt.Sprintf("in block %d %s", outcome.Block.Height, difference),
+		)
 	}
 	return d.reproveOrder(ctx, q, *outcome, proof)
 }
 
-// findDifference tells in which way a final outcome is another than the one that the
-// books have, or "".
-func (d *Worker) findDifference(ctx context.Context, q reorgedOrder, ps []chain.Payment, outcome chain.Outcome) (string, error) {
+// findDifference returns how a final outcome differs from the one in the books, or "".
+func (d *Worker) findDifference(
+	ctx context.Context, q reorgedOrder, ps []chain.Payment, outcome chain.Outcome,
+) (string, error) {
 	act := q.findAttempt(outcome.Tx).Act
 	switch {
 	case outcome.Tx != q.Hash:
@@ -184,20 +206,22 @@ func (d *Worker) findDifference(ctx context.Context, q reorgedOrder, ps []chain.
 		return "", err
 	}
 	for i, o := range q.allOrders() {
-		if i < len(reasons) && o.ID == q.EndedOrder.ID && reasons[i] != "" { // a merge makes no payment
+		if i < len(reasons) && o.ID == q.EndedOrder.ID && reasons[i] != "" { // a consolidation makes no payment
 			return fmt.Sprintf("%s succeeded, but %s", outcome.Tx, reasons[i]), nil
 		}
 	}
 	return "", nil
 }
 
-// reproveOrder gives an ended order the proof that is alive now. Its end was posted
-// and told once; only what it costs now is posted.
-func (d *Worker) reproveOrder(ctx context.Context, q reorgedOrder, outcome chain.Outcome, proof int64) (proven, delays bool, err error) {
+// reproveOrder gives an ended order the proof that is live now. Its end was posted and reported
+// once; only the change of the fee is posted.
+func (d *Worker) reproveOrder(
+	ctx context.Context, q reorgedOrder, outcome chain.Outcome, proof int64,
+) (proven, delays bool, err error) {
 	var fee money.Amount
 	err = d.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-		// The chain's freeze does not matter, which stands until a person lifts it: a
-		// proof of the fork that was decided for is as good as any.
+		// The chain's freeze, which stands until a person lifts it, does not matter: a proof on the
+		// chosen fork is as good as any.
 		if parted, err := finality.LockParted(ctx, tx, q.Chain); err != nil {
 			return err
 		} else if parted {
@@ -224,13 +248,17 @@ func (d *Worker) reproveOrder(ctx context.Context, q reorgedOrder, outcome chain
 		if err := d.postFeeChange(ctx, tx, o, q.Fee, fee, proof); err != nil {
 			return err
 		}
-		return recordAudit(ctx, tx, o, "proven_again", map[string]any{"hash": outcome.Tx, "fee": fee, "block": outcome.Block.Hash})
+		return recordAudit(ctx, tx, o, "proven_again", map[string]any{
+			"hash": outcome.Tx, "fee": fee, "block": outcome.Block.Hash,
+		})
 	})
 	switch {
 	case errors.Is(err, errLostRace):
-		return true, false, nil // somebody else was first
+		return true, false, nil // another process was first
 	case errors.Is(err, wallet.ErrInsufficient), errors.Is(err, ledger.ErrOverdraft):
-		return false, false, d.noteWaiting(ctx, q, WaitGas, "it has cost more than before, and the gas for that is not there: "+err.Error())
+		return false, false, d.noteWaiting(
+			ctx, q, WaitGas, "it has cost more than before, and the gas for that is not there: "+err.Error(),
+		)
 	case err != nil:
 		return false, false, fmt.Errorf("prove it again: %w", err)
 	}
@@ -238,8 +266,7 @@ func (d *Worker) reproveOrder(ctx context.Context, q reorgedOrder, outcome chain
 	return true, false, nil
 }
 
-// postFeeChange posts by how much the fee of a transaction that is in another block now
-// is another one.
+// postFeeChange posts the change of the fee of a transaction that is now in another block.
 func (d *Worker) postFeeChange(ctx context.Context, tx pg.Tx, o Order, oldFee, newFee money.Amount, proof int64) error {
 	increase, decrease := shortfall(newFee, oldFee), shortfall(oldFee, newFee)
 	if increase.IsZero() && decrease.IsZero() {
@@ -254,7 +281,9 @@ func (d *Worker) postFeeChange(ctx context.Context, tx pg.Tx, o Order, oldFee, n
 	if err != nil {
 		return err
 	}
-	if err := wallet.MoveFunds(ctx, tx, wallet.Movement{WalletID: o.WalletID, OrgID: o.OrgID, MintID: native, Part: wallet.Gas, Plus: decrease, Minus: increase}); err != nil {
+	if err := wallet.MoveFunds(ctx, tx, wallet.Movement{
+		WalletID: o.WalletID, OrgID: o.OrgID, MintID: native, Part: wallet.Gas, Plus: decrease, Minus: increase,
+	}); err != nil {
 		return err
 	}
 	var fork int
@@ -272,10 +301,11 @@ func (d *Worker) postFeeChange(ctx context.Context, tx pg.Tx, o Order, oldFee, n
 	return ledger.Post(ctx, tx, p)
 }
 
-// resendEnded sends the very bytes that had ended an order, unless something stands
-// against it: a freeze, of its customer too, or a simulation that ends in another
-// way than the books.
-func (d *Worker) resendEnded(ctx context.Context, payer wallet.Wallet, q reorgedOrder, holdBack bool) (delays bool, err error) {
+// resendEnded sends the same bytes that had ended an order again. Two things prevent that: a
+// freeze, even of its customer, and a simulation that ends in another way than the books.
+func (d *Worker) resendEnded(
+	ctx context.Context, payer wallet.Wallet, q reorgedOrder, holdBack bool,
+) (delays bool, err error) {
 	attempt := q.findAttempt(q.Hash)
 	if holdBack {
 		return true, d.noteWaiting(ctx, q, WaitEarlierNonce, "an earlier nonce of its wallet is not out")
@@ -307,15 +337,17 @@ func (d *Worker) resendEnded(ctx context.Context, payer wallet.Wallet, q reorged
 		case err != nil:
 			return true, d.noteWaiting(ctx, q, WaitProviders, err.Error())
 		case ended(Failed):
-			// Its amount was given back. Sent now, it would pay all the same.
-			return true, d.noteWaiting(ctx, q, WaitSimulation, "it failed, its amount was given back, and it would pay now")
+			// Its amount was released. Sent now, the transaction would pay as well.
+			return true, d.noteWaiting(
+				ctx, q, WaitSimulation, "it failed, its amount was given back, and it would pay now",
+			)
 		}
 	}
 	if _, err := d.sendAttempt(ctx, q.slot, attempt); err != nil {
 		return true, err
 	}
 	now := d.db.Clock()()
-	for i := range q.Attempts { // which the others of its slot look at as well
+	for i := range q.Attempts { // the other orders of the slot use the same attempts
 		if q.Attempts[i].Hash == attempt.Hash {
 			q.Attempts[i].LastSentAt = &now
 		}
@@ -323,7 +355,7 @@ func (d *Worker) resendEnded(ctx context.Context, payer wallet.Wallet, q reorged
 	return false, d.noteWaiting(ctx, q, WaitBlock, "it was sent again")
 }
 
-// noteWaiting writes down what an order in question waits for.
+// noteWaiting stores what a reorged order waits for.
 func (d *Worker) noteWaiting(ctx context.Context, q reorgedOrder, waitReason WaitReason, detail string) error {
 	delay := d.conf.RetryAfter
 	if waitReason == WaitOperator {
@@ -335,7 +367,8 @@ func (d *Worker) noteWaiting(ctx context.Context, q reorgedOrder, waitReason Wai
 	return d.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		_, err := tx.Exec(ctx, `
 			UPDATE dispatch_orders SET waiting_for = $2, last_error = $3, attempt_after = $4
-			WHERE order_id = $1 AND status IN ('PAID', 'FAILED') AND proof_id = $5`, q.EndedOrder.ID, waitReason, truncateError(detail), tx.Now.Add(delay), q.ProofID)
+			WHERE order_id = $1 AND status IN ('PAID', 'FAILED') AND proof_id = $5`,
+			q.EndedOrder.ID, waitReason, truncateError(detail), tx.Now.Add(delay), q.ProofID)
 		if err != nil {
 			return fmt.Errorf("note what it waits for: %w", err)
 		}
@@ -343,14 +376,17 @@ func (d *Worker) noteWaiting(ctx context.Context, q reorgedOrder, waitReason Wai
 	})
 }
 
-// disputeOrder leaves an order to a person whose slot the chain has ended in another way
-// than the books. Its wallet is frozen, once: whoever lifts that has seen it.
+// disputeOrder leaves an order to a person if the chain ended its slot in another way than the
+// books. It freezes the wallet once: a person who lifts that freeze has seen the order.
 func (d *Worker) disputeOrder(ctx context.Context, payer wallet.Wallet, q reorgedOrder, chainSays string) error {
 	reason := fmt.Sprintf("the books have it %s by %s; the chain: %s", q.EndedOrder.Status, q.Hash, chainSays)
 	if q.EndedOrder.WaitingFor == WaitOperator {
 		return d.noteWaiting(ctx, q, WaitOperator, reason)
 	}
-	d.log.Error("an order ended in another way after finality broke", "order", q.EndedOrder.ID, "wallet", payer.ID, "why", reason)
+	d.log.Error(
+		"an order ended in another way after finality broke", "order", q.EndedOrder.ID, "wallet", payer.ID,
+		"why", reason,
+	)
 	return d.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		o, err := lockOrder(ctx, tx, q.EndedOrder.ID)
 		if err != nil {
@@ -364,10 +400,11 @@ func (d *Worker) disputeOrder(ctx context.Context, payer wallet.Wallet, q reorge
 			return fmt.Errorf("leave it to a person: %w", err)
 		}
 		if tag.RowsAffected() != 1 {
-			return nil // somebody else was first
+			return nil // another process was first
 		}
 		if err := freeze.Create(ctx, tx, freeze.Freeze{
-			Scope: freeze.ScopeWallet, OrgID: payer.OrgID, WalletID: payer.ID, Chain: d.chain.Name, Source: freeze.SourceDispatch,
+			Scope: freeze.ScopeWallet, OrgID: payer.OrgID, WalletID: payer.ID, Chain: d.chain.Name,
+			Source: freeze.SourceDispatch,
 			Reason: fmt.Sprintf("order %s: %s", o.ID, reason),
 		}); err != nil {
 			return err

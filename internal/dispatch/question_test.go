@@ -18,8 +18,8 @@ import (
 	"github.com/cofferpay/coffer/internal/signer/mirror"
 )
 
-// newSettledEnv is a bench on which payments of 400 and 100 have ended as paid, eve's
-// and bob's, and everything that was proven since is about to be taken back.
+// newSettledEnv makes a testEnv in which payments of 400 and 100, eve's and bob's, ended as paid.
+// Everything proven since is about to be taken back.
 func newSettledEnv(t *testing.T) *testEnv {
 	t.Helper()
 	b := newTestEnv(t, openPolicy())
@@ -37,8 +37,8 @@ func newSettledEnv(t *testing.T) *testEnv {
 	return b
 }
 
-// reorgAway makes finality break below everything that ended. The new fork has none of
-// it, unless keep says that it waits in the pool again.
+// reorgAway breaks finality below everything that ended. The new fork has none of it, unless keep
+// says that it is in the mempool again.
 func (b *testEnv) reorgAway(keep bool) {
 	b.Helper()
 	latest := b.chain.Latest().Height
@@ -64,7 +64,7 @@ func (b *testEnv) reorgAway(keep bool) {
 	b.clock.advance(time.Minute)
 }
 
-// mineAgain is mine on the fork that was decided for.
+// mineAgain mines and proves blocks on the chosen fork.
 func (b *testEnv) mineAgain(n int) {
 	b.Helper()
 	b.chain.Mine(n)
@@ -74,8 +74,10 @@ func (b *testEnv) mineAgain(n int) {
 		c, err := b.chain.Final(b.ctx, b.proven+1)
 		b.must(err)
 		b.inSystem(func(ctx context.Context, tx pg.Tx) error {
-			_, err := tx.Exec(ctx, `INSERT INTO finality_proofs (chain, height, hash, parent, block_time, providers, verified, created_at, fork)
-				SELECT $5, $1, $2, $3, $4, 1, 'sim', $4, coalesce(max(fork), 0) FROM finality_breaks`, c.Height, c.Hash, c.Parent, tx.Now, b.name)
+			_, err := tx.Exec(ctx,
+				`INSERT INTO finality_proofs (chain, height, hash, parent, block_time, providers, verified, created_at, fork)
+				SELECT $5, $1, $2, $3, $4, 1, 'sim', $4, coalesce(max(fork), 0) FROM finality_breaks`,
+				c.Height, c.Hash, c.Parent, tx.Now, b.name)
 			return err
 		})
 	}
@@ -96,11 +98,13 @@ func (b *testEnv) wantWaiting(id string, want dispatch.WaitReason) {
 	}
 }
 
-// endHashes are the transactions that ended the two payments, by nonce.
+// endHashes returns the transactions that ended the two payments, by nonce.
 func (b *testEnv) endHashes() (ended []chain.TxHash) {
 	b.Helper()
 	b.must(b.db.ReadSystem(b.ctx, func(ctx context.Context, tx pg.Tx) error {
-		return tx.QueryRow(ctx, `SELECT array_agg(tx_hash ORDER BY order_id) FROM dispatch_orders WHERE status IN ('PAID', 'FAILED')`).Scan(&ended)
+		return tx.QueryRow(
+			ctx, `SELECT array_agg(tx_hash ORDER BY order_id) FROM dispatch_orders WHERE status IN ('PAID', 'FAILED')`,
+		).Scan(&ended)
 	}))
 	return ended
 }
@@ -128,7 +132,9 @@ func (b *testEnv) liftFreezes() {
 // Rule WD-18.
 func TestWhatABrokenFinalityTookBackGoesOutAgainAsTheSameBytes(t *testing.T) {
 	t.Parallel()
-	for name, baseFee := range map[string]uint64{"at the same fee": 1_000_000_000, "cheaper": 500_000_000, "dearer": 1_700_000_000} {
+	for name, baseFee := range map[string]uint64{
+		"at the same fee": 1_000_000_000, "cheaper": 500_000_000, "dearer": 1_700_000_000,
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := newSettledEnv(t)
@@ -160,7 +166,8 @@ func TestWhatABrokenFinalityTookBackGoesOutAgainAsTheSameBytes(t *testing.T) {
 			b.mineAgain(6)
 			b.runRounds()
 			b.wantReorged(0)
-			if fmt.Sprint(b.feature.lines) != said && fmt.Sprint(b.feature.lines) != said[:len(said)-1]+" broadcast wd_3]" {
+			if fmt.Sprint(b.feature.lines) != said &&
+				fmt.Sprint(b.feature.lines) != said[:len(said)-1]+" broadcast wd_3]" {
 				t.Errorf("the feature heard %v, want nothing more than %s", b.feature.lines, said)
 			}
 			b.clock.advance(time.Minute)
@@ -176,7 +183,9 @@ func TestWhatABrokenFinalityTookBackGoesOutAgainAsTheSameBytes(t *testing.T) {
 			if baseFee != 1_000_000_000 {
 				want += 2 * 2
 			}
-			if n := b.queryCount(`SELECT count(*) FROM ledger_transfers WHERE cause_kind IN ('NETWORK_FEE', 'FEE_CHANGE')`); n != want {
+			if n := b.queryCount(
+				`SELECT count(*) FROM ledger_transfers WHERE cause_kind IN ('NETWORK_FEE', 'FEE_CHANGE')`,
+			); n != want {
 				t.Errorf("got %d postings of fees, want %d", n, want)
 			}
 			if n := b.queryCount(`SELECT sum(CASE a.kind WHEN 'GAS' THEN t.amount ELSE -t.amount END) - (SELECT sum(fee) FROM dispatch_orders)
@@ -191,7 +200,7 @@ func TestWhatABrokenFinalityTookBackGoesOutAgainAsTheSameBytes(t *testing.T) {
 	}
 }
 
-// Rule WD-19: the fork may have taken the very deposit that the payment was made of.
+// Rule WD-19: the reorg may have removed the deposit that the payment was made of.
 func TestAPaymentOfAFrozenCustomerIsNotSentAgain(t *testing.T) {
 	t.Parallel()
 	b := newSettledEnv(t)
@@ -199,7 +208,9 @@ func TestAPaymentOfAFrozenCustomerIsNotSentAgain(t *testing.T) {
 	b.runRounds()
 	was := b.endHashes()
 	b.reorgAway(false)
-	b.putFreeze(freeze.Freeze{Scope: freeze.ScopeCustomer, OrgID: b.org, CustomerID: "eve", Source: freeze.SourceFinality})
+	b.putFreeze(freeze.Freeze{
+		Scope: freeze.ScopeCustomer, OrgID: b.org, CustomerID: "eve", Source: freeze.SourceFinality,
+	})
 	for range 3 {
 		b.runRounds()
 		b.clock.advance(time.Minute)
@@ -216,7 +227,7 @@ func TestAPaymentOfAFrozenCustomerIsNotSentAgain(t *testing.T) {
 	}
 }
 
-// Rule WD-18: nobody has decided yet, and the blocks may come back.
+// Rule WD-18: no person has decided yet, and the blocks may come back.
 func TestNothingIsSentAgainWhileAChainHasParted(t *testing.T) {
 	t.Parallel()
 	b := newSettledEnv(t)
@@ -224,7 +235,11 @@ func TestNothingIsSentAgainWhileAChainHasParted(t *testing.T) {
 	b.runRounds()
 	b.reorgAway(false)
 	b.inSystem(func(ctx context.Context, tx pg.Tx) error {
-		_, err := tx.Exec(ctx, `INSERT INTO scan_cursors (chain, height, hash, updated_at, parted_above) VALUES ('ETHEREUM', 4, 'h', $1, 2)`, tx.Now)
+		_, err := tx.Exec(
+			ctx,
+			`INSERT INTO scan_cursors (chain, height, hash, updated_at, parted_above) VALUES ('ETHEREUM', 4, 'h', $1, 2)`,
+			tx.Now,
+		)
 		return err
 	})
 	b.runRounds()
@@ -241,7 +256,9 @@ func TestAnotherOutcomeAfterABreakIsLeftToAPerson(t *testing.T) {
 		keep bool
 		do   func(b *testEnv, versions [][]byte)
 	}{
-		"it reverts now":        {true, func(b *testEnv, _ [][]byte) { b.chain.RefuseTransfers(b.token, sim.Address("wd_1"), "blacklisted") }},
+		"it reverts now": {
+			true, func(b *testEnv, _ [][]byte) { b.chain.RefuseTransfers(b.token, sim.Address("wd_1"), "blacklisted") },
+		},
 		"another of its nonce":  {false, func(b *testEnv, v [][]byte) { b.chain.Send(b.ctx, v[0]) }},
 		"somebody else's nonce": {false, func(b *testEnv, _ [][]byte) { b.chain.SubmitForeign(b.treasury.Address) }},
 	} {
@@ -262,7 +279,9 @@ func TestAnotherOutcomeAfterABreakIsLeftToAPerson(t *testing.T) {
 				return tx.QueryRow(ctx, `SELECT array_agg(raw ORDER BY version) FROM dispatch_attempts`).Scan(&versions)
 			}))
 			books := func() int {
-				return b.queryCount(`SELECT count(*) + coalesce(sum(leg), 0) FROM ledger_transfers`) + b.queryCount(`SELECT sum(credited - swept) FROM address_funds`)
+				return b.queryCount(`SELECT count(*) + coalesce(sum(leg), 0) FROM ledger_transfers`) + b.queryCount(
+					`SELECT sum(credited - swept) FROM address_funds`,
+				)
 			}
 			before, said := books(), fmt.Sprint(b.feature.lines)
 			b.reorgAway(c.keep)
@@ -290,7 +309,7 @@ func TestAnotherOutcomeAfterABreakIsLeftToAPerson(t *testing.T) {
 	}
 }
 
-// Rule WD-20: what was given back is not paid as well.
+// Rule WD-20: an amount that was released is not paid as well.
 func TestAPaymentThatFailedIsNotSentAgainWhereItWouldPay(t *testing.T) {
 	t.Parallel()
 	b := newTestEnv(t, openPolicy())
@@ -323,7 +342,7 @@ func TestAPaymentThatFailedIsNotSentAgainWhereItWouldPay(t *testing.T) {
 	b.checkBooks(b.treasury)
 }
 
-// dyingSender is a chain that takes bytes, and the process ends before it hears so.
+// dyingSender is a chain that accepts bytes while the process ends before it gets the answer.
 type dyingSender struct {
 	chain.Sender
 	die context.CancelFunc
@@ -345,7 +364,10 @@ func TestACrashBetweenSendingAgainAndTheRowSendsNothingElse(t *testing.T) {
 	ctx, die := context.WithCancel(b.ctx)
 	on := b.chain.ToChain()
 	on.Sender = dyingSender{on.Sender, die}
-	dead := dispatch.New(b.db, on, b.signer, mirror.RecordEntry, map[signer.Purpose]dispatch.Listener{signer.Payment: b.feature}, dispatch.Config{}, slog.New(slog.DiscardHandler))
+	dead := dispatch.New(
+		b.db, on, b.signer, mirror.RecordEntry, map[signer.Purpose]dispatch.Listener{signer.Payment: b.feature},
+		dispatch.Config{}, slog.New(slog.DiscardHandler),
+	)
 	if _, err := dead.RunRound(ctx); err == nil {
 		t.Fatal("got no error, want the process to die")
 	}
@@ -361,8 +383,12 @@ func TestACrashBetweenSendingAgainAndTheRowSendsNothingElse(t *testing.T) {
 	}
 	b.chain.SetBaseFee(1_700_000_000)
 	b.mineAgain(6)
-	// Two processes at once: what it costs more is posted once.
-	other := dispatch.New(b.db, b.chain.ToChain(), b.signer, mirror.RecordEntry, map[signer.Purpose]dispatch.Listener{signer.Payment: b.feature}, dispatch.Config{}, slog.New(slog.DiscardHandler))
+	// Two processes at once: the higher fee is posted once.
+	other := dispatch.New(
+		b.db, b.chain.ToChain(), b.signer, mirror.RecordEntry,
+		map[signer.Purpose]dispatch.Listener{signer.Payment: b.feature}, dispatch.Config{},
+		slog.New(slog.DiscardHandler),
+	)
 	var wg sync.WaitGroup
 	for _, d := range []*dispatch.Worker{b.worker, other} {
 		wg.Go(func() {
@@ -380,7 +406,7 @@ func TestACrashBetweenSendingAgainAndTheRowSendsNothingElse(t *testing.T) {
 	}
 }
 
-// Rule WD-18: it breaks a second time, below the first.
+// Rule WD-18: finality breaks a second time, below the first break.
 func TestASecondBreakAsksAgain(t *testing.T) {
 	t.Parallel()
 	b := newSettledEnv(t)
@@ -428,8 +454,7 @@ func TestTheTableLetsAnEndBeProvenAgainInOneWayOnly(t *testing.T) {
 	refused("no proof", `proof_id = NULL`)
 }
 
-// A nonce that a fork took back is not somebody else's, however long ago it was
-// first missed.
+// A nonce that a reorg took back is not a foreign use, however long ago it was first missed.
 func TestANonceThatAForkTookBackIsMissedAnew(t *testing.T) {
 	t.Parallel()
 	b := newTestEnv(t, openPolicy())

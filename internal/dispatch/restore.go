@@ -19,49 +19,50 @@ import (
 	"github.com/cofferpay/coffer/internal/wallet"
 )
 
-// RestoredOrder is an order that Restore made, or brought to a slot.
+// RestoredOrder is an order that Restore inserted or gave a slot.
 type RestoredOrder struct {
 	Order
 	IsNew bool
-	// Signed says that its transaction may be out. One that is not signed pays
-	// nobody until a person says so: it may have been taken back after the backup.
+	// Signed says that its transaction may have been sent. An unsigned order pays no one until a
+	// person decides: it may have been recalled after the backup was made.
 	Signed bool
-	// Voided says that it was in the queue and people took it back after the backup was made.
+	// Voided says that it was queued and that people recalled it after the backup was made.
 	Voided bool
 }
 
-// RestoreListener is a feature that makes its own rows again for orders that are.
+// RestoreListener is a feature that inserts its own rows for restored orders.
 type RestoreListener interface {
-	// OnRestored is told of all restored orders of its purpose in one call and returns
-	// what has to be posted for them. It writes in the transaction and may run twice.
+	// OnRestored gets all restored orders of its purpose in one call and returns the postings for
+	// them. It writes in the transaction and may run twice.
 	OnRestored(ctx context.Context, tx pg.Tx, orders []RestoredOrder) ([]ledger.Posting, error)
 }
 
-// JournalRestorer makes orders again that the signer's journal remembers and a restored
-// database lacks.
+// JournalRestorer restores the orders that the signer's journal records and a restored database
+// lacks.
 type JournalRestorer struct {
 	Features map[signer.Purpose]RestoreListener
-	// ReadFees reads the fees out of an unsigned transaction.
+	// ReadFees reads the fees from an unsigned transaction.
 	ReadFees func(name chain.Name, payload []byte) (chain.Fees, error)
-	// ReadInputs reads the coins of a slot, on chains where it is made of them.
+	// ReadInputs reads the outputs that a slot spends, on UTXO chains.
 	ReadInputs func(name chain.Name, lease string) ([]chain.Output, error)
 }
 
-// restoredNote stands with an order that the signer admitted and never signed.
+// restoredNote is the error text of an order that the signer admitted and never signed.
 const restoredNote = "restored from the signer's journal, which has no signature of it"
 
-// Restore makes the orders, slots and transactions that are missing, in the caller's
-// transaction. What is there stays as it is. An order with a signature gets the slot
-// and the bytes of the journal and is followed from there like any other; what it
-// moves is not reserved yet, because the restored wallets may not hold it: see
-// reserveRestored. Its wallet takes no new order until then.
+// Restore inserts the missing orders, slots and transactions, in the caller's transaction. Existing
+// rows stay as they are. An order with a signature gets the slot and the bytes of the journal and
+// is followed from there like any other. What it moves is not reserved yet, because the restored
+// wallets may not hold it: see reserveRestored. Until then its wallet takes no new order.
 //
 // An order that contradicts the journal is an error, and nothing is restored.
 func (j JournalRestorer) Restore(ctx context.Context, tx pg.Tx, intents []mirror.JournaledIntent) error {
 	byPurpose := map[signer.Purpose][]RestoredOrder{}
 	type account struct{ wallet, chain string }
 	touched := map[account]bool{}
-	for _, m := range slices.SortedFunc(slices.Values(intents), func(a, b mirror.JournaledIntent) int { return cmp.Compare(a.ID, b.ID) }) {
+	for _, m := range slices.SortedFunc(
+		slices.Values(intents), func(a, b mirror.JournaledIntent) int { return cmp.Compare(a.ID, b.ID) },
+	) {
 		r, err := j.restoreOrder(ctx, tx, m)
 		if err != nil {
 			return fmt.Errorf("restore order %s: %w", m.ID, err)
@@ -73,16 +74,20 @@ func (j JournalRestorer) Restore(ctx context.Context, tx pg.Tx, intents []mirror
 		touched[account{r.WalletID, string(r.Chain)}] = true
 	}
 	for a := range touched {
-		// A nonce that nothing has would hold up every later one.
+		// A nonce without a slot would hold up every later one.
 		var nextNonce, slots uint64
 		err := tx.QueryRow(ctx, `
 			SELECT coalesce((SELECT next_nonce FROM dispatch_accounts WHERE wallet_id = $1 AND chain = $2), 0),
-				(SELECT count(*) FROM dispatch_slots WHERE wallet_id = $1 AND chain = $2)`, a.wallet, a.chain).Scan(&nextNonce, &slots)
+				(SELECT count(*) FROM dispatch_slots WHERE wallet_id = $1 AND chain = $2)`,
+			a.wallet, a.chain).Scan(&nextNonce, &slots)
 		if err != nil {
 			return fmt.Errorf("count the slots of wallet %s: %w", a.wallet, err)
 		}
 		if nextNonce != slots {
-			return fmt.Errorf("wallet %s on %s has %d slots below nonce %d: the journal does not continue this database", a.wallet, a.chain, slots, nextNonce)
+			return fmt.Errorf(
+				"wallet %s on %s has %d slots below nonce %d: the journal does not continue this database", a.wallet,
+				a.chain, slots, nextNonce,
+			)
 		}
 	}
 	var postings []ledger.Posting
@@ -96,7 +101,7 @@ func (j JournalRestorer) Restore(ctx context.Context, tx pg.Tx, intents []mirror
 	return ledger.Post(ctx, tx, postings...)
 }
 
-// restoreOrder restores an order; nil when nothing of it is missing.
+// restoreOrder restores an order. It returns nil if nothing of it is missing.
 func (j JournalRestorer) restoreOrder(ctx context.Context, tx pg.Tx, m mirror.JournaledIntent) (*RestoredOrder, error) {
 	r := &RestoredOrder{}
 	rows, err := tx.Query(ctx, selectOrders+` FROM dispatch_orders WHERE order_id = $1 FOR UPDATE`, m.ID)
@@ -107,7 +112,7 @@ func (j JournalRestorer) restoreOrder(ctx context.Context, tx pg.Tx, m mirror.Jo
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
 		if m.Intent == nil && m.Voided.Seq > 0 {
-			return nil, nil // it was refused whenever it was asked for, and is never paid
+			return nil, nil // the signer refused every request for it, so it is never paid
 		}
 		if m.Intent == nil {
 			return nil, errors.New("the journal admitted it before this backup was made, and the backup lacks it")
@@ -118,9 +123,12 @@ func (j JournalRestorer) restoreOrder(ctx context.Context, tx pg.Tx, m mirror.Jo
 		}
 	case err != nil:
 		return nil, err
-	case m.Intent != nil && (m.Intent.To != r.To || m.Intent.Amount != r.Amount || m.Intent.Contract != r.Contract || m.Intent.Purpose != r.Purpose ||
-		m.Intent.Product != r.Product || m.Intent.WhitelistedID != r.WhitelistedID):
-		return nil, fmt.Errorf("it pays %v to %s, and the journal admitted %v to %s", r.Amount, r.To, m.Intent.Amount, m.Intent.To)
+	case m.Intent != nil &&
+		(m.Intent.To != r.To || m.Intent.Amount != r.Amount || m.Intent.Contract != r.Contract ||
+			m.Intent.Purpose != r.Purpose || m.Intent.Product != r.Product || m.Intent.WhitelistedID != r.WhitelistedID):
+		return nil, fmt.Errorf(
+			"it pays %v to %s, and the journal admitted %v to %s", r.Amount, r.To, m.Intent.Amount, m.Intent.To,
+		)
 	}
 	if m.TxLeadID != "" {
 		joined, err := j.restoreMember(ctx, tx, r, m.TxLeadID)
@@ -156,11 +164,11 @@ func (j JournalRestorer) restoreOrder(ctx context.Context, tx pg.Tx, m mirror.Jo
 	return r, nil
 }
 
-// restoreVoid takes an order back that people took back after the backup was made. Who did, the
-// journal does not say: what is held for it waits for a person.
+// restoreVoid recalls an order that people recalled after the backup was made. The journal does not
+// say who did so; the hold waits for a person.
 //
-// An order that was taken back before the backup was made keeps its open void: the Voider
-// asks the signer again, which answers with the same entry, and tells the feature.
+// An order that was recalled before the backup keeps its open void. The Voider asks the signer
+// again, gets the same entry, and notifies the feature.
 func restoreVoid(ctx context.Context, tx pg.Tx, r *RestoredOrder, entry signer.Head) error {
 	if r.Status == Recalled {
 		return nil
@@ -180,7 +188,8 @@ func restoreVoid(ctx context.Context, tx pg.Tx, r *RestoredOrder, entry signer.H
 	if r.Status != Recalled {
 		return fmt.Errorf("it is %s, and the journal says that it was taken back before it had a slot", r.Status)
 	}
-	_, err := tx.Exec(ctx, `UPDATE dispatch_voids SET journal_id = $2, journal_seq = $3, voided_at = $4 WHERE order_id = $1 AND journal_seq IS NULL`,
+	_, err := tx.Exec(ctx,
+		`UPDATE dispatch_voids SET journal_id = $2, journal_seq = $3, voided_at = $4 WHERE order_id = $1 AND journal_seq IS NULL`,
 		r.ID, entry.JournalID, int64(entry.Seq), tx.Now)
 	if err != nil {
 		return fmt.Errorf("keep that it is void: %w", err)
@@ -188,11 +197,12 @@ func restoreVoid(ctx context.Context, tx pg.Tx, r *RestoredOrder, entry signer.H
 	return nil
 }
 
-// VoidedAfterBackup stands with an order that people took back after the backup was made.
+// VoidedAfterBackup is the error text of an order that people recalled after the backup was made.
 const VoidedAfterBackup = "the signer's journal says that people took this payment back after the backup was made"
 
-// restoreMember gives an order the slot of the one that it was signed with, which was restored
-// before it since its id is lower. It is false when nothing of that was missing.
+// restoreMember gives an order the slot of the lead order that it was signed with. The lead was
+// restored first, since its id is lower. restoreMember returns false if nothing of that was
+// missing.
 func (j JournalRestorer) restoreMember(ctx context.Context, tx pg.Tx, r *RestoredOrder, lead string) (bool, error) {
 	native, err := loadNativeMint(ctx, tx, r.Chain)
 	if err != nil {
@@ -201,7 +211,8 @@ func (j JournalRestorer) restoreMember(ctx context.Context, tx pg.Tx, r *Restore
 	var leadStatus Status
 	var pending, memberPending bool
 	err = tx.QueryRow(ctx, `
-		SELECT l.status, l.funds_pending, r.funds_pending FROM dispatch_orders l, dispatch_orders r WHERE l.order_id = $1 AND r.order_id = $2`, lead, r.ID).
+		SELECT l.status, l.funds_pending, r.funds_pending FROM dispatch_orders l, dispatch_orders r WHERE l.order_id = $1 AND r.order_id = $2`,
+		lead, r.ID).
 		Scan(&leadStatus, &pending, &memberPending)
 	switch {
 	case err != nil:
@@ -214,7 +225,9 @@ func (j JournalRestorer) restoreMember(ctx context.Context, tx pg.Tx, r *Restore
 		if err := wallet.MoveFunds(ctx, tx, reservationMovements(r.Order, native, money.Zero, false)...); err != nil {
 			return false, err
 		}
-		if _, err := tx.Exec(ctx, `UPDATE dispatch_orders SET funds_pending = true WHERE order_id = $1`, r.ID); err != nil {
+		if _, err := tx.Exec(
+			ctx, `UPDATE dispatch_orders SET funds_pending = true WHERE order_id = $1`, r.ID,
+		); err != nil {
 			return false, err
 		}
 		if r.Status != leadStatus {
@@ -233,12 +246,14 @@ func (j JournalRestorer) restoreMember(ctx context.Context, tx pg.Tx, r *Restore
 		return false, fmt.Errorf("the journal signed it with %s, whose slot the database has without it", lead)
 	}
 	if r.Purpose == signer.Sweep && !r.IsNew {
-		// They reserve when they are placed.
+		// A sweep reserves its amount when it is submitted.
 		if err := wallet.MoveFunds(ctx, tx, reservationMovements(r.Order, native, money.Zero, false)...); err != nil {
 			return false, err
 		}
 	}
-	if err := setStatus(ctx, tx, r.ID, Queued, Slotted, "last_error = NULL, funds_pending = true, rides_id = $4", lead); err != nil {
+	if err := setStatus(
+		ctx, tx, r.ID, Queued, Slotted, "last_error = NULL, funds_pending = true, rides_id = $4", lead,
+	); err != nil {
 		return false, err
 	}
 	if leadStatus != Slotted {
@@ -251,7 +266,7 @@ func (j JournalRestorer) restoreMember(ctx context.Context, tx pg.Tx, r *Restore
 	return true, recordAudit(ctx, tx, r.Order, "slotted", detail)
 }
 
-// insertRestored inserts an order as the journal has it.
+// insertRestored inserts an order as the journal records it.
 func insertRestored(ctx context.Context, tx pg.Tx, m mirror.JournaledIntent) (Order, error) {
 	intent := m.Intent
 	account, err := wallet.ByRef(ctx, tx, intent.Account())
@@ -259,8 +274,10 @@ func insertRestored(ctx context.Context, tx pg.Tx, m mirror.JournaledIntent) (Or
 		return Order{}, fmt.Errorf("the wallet that pays: %w", err)
 	}
 	o := Order{
-		ID: intent.ID, OrgID: intent.From.OrgID, Purpose: intent.Purpose, Chain: intent.Chain, WalletID: account.ID, To: intent.To, MintID: intent.MintID,
-		Contract: intent.Contract, Amount: intent.Amount, CustomerID: intent.CustomerID, KeyHash: intent.IdempotencyKeyHash, Status: Queued, CreatedAt: m.AdmittedAt,
+		ID: intent.ID, OrgID: intent.From.OrgID, Purpose: intent.Purpose, Chain: intent.Chain, WalletID: account.ID,
+		To: intent.To, MintID: intent.MintID,
+		Contract: intent.Contract, Amount: intent.Amount, CustomerID: intent.CustomerID,
+		KeyHash: intent.IdempotencyKeyHash, Status: Queued, CreatedAt: m.AdmittedAt,
 		FeeDeducted: intent.FeeDeducted, Product: intent.Product, WhitelistedID: intent.WhitelistedID,
 	}
 	if !intent.FeeMax.IsZero() {
@@ -285,28 +302,36 @@ func insertRestored(ctx context.Context, tx pg.Tx, m mirror.JournaledIntent) (Or
 	return o, Submit(ctx, pastTx, o)
 }
 
-// missingSignatures are the signed transactions of an order that the database lacks. One whose
-// payload is there, unsigned, is not missing: dispatch asks for its bytes again.
-func (j JournalRestorer) missingSignatures(ctx context.Context, tx pg.Tx, m mirror.JournaledIntent) ([]mirror.Signature, error) {
+// missingSignatures returns the signed transactions of an order that the database lacks. A
+// transaction whose payload is there, unsigned, is not missing: dispatch asks for its bytes again.
+func (j JournalRestorer) missingSignatures(
+	ctx context.Context, tx pg.Tx, m mirror.JournaledIntent,
+) ([]mirror.Signature, error) {
 	attempts, err := loadAttempts(ctx, tx, m.ID)
 	if err != nil {
 		return nil, err
 	}
 	return slices.DeleteFunc(slices.Clone(m.Signed), func(s mirror.Signature) bool {
-		return slices.ContainsFunc(attempts[m.ID], func(a attempt) bool { return string(a.Payload) == string(s.Payload) && a.Act == s.Act })
+		return slices.ContainsFunc(
+			attempts[m.ID], func(a attempt) bool { return string(a.Payload) == string(s.Payload) && a.Act == s.Act },
+		)
 	}), nil
 }
 
-// resumeOrder gives an order its slot, unless it has it, and the transactions that were
-// signed for it. What was reserved for it is let go: the restored books may hold less
-// than the lost ones did, and reserveRestored asks for all of it again.
-func (j JournalRestorer) resumeOrder(ctx context.Context, tx pg.Tx, r *RestoredOrder, signatures []mirror.Signature) error {
+// resumeOrder gives an order its slot, unless it has it, and the transactions that were signed for
+// it. It releases what was reserved for the order. The restored books may hold less than the lost
+// ones did, and reserveRestored reserves all of it again.
+func (j JournalRestorer) resumeOrder(
+	ctx context.Context, tx pg.Tx, r *RestoredOrder, signatures []mirror.Signature,
+) error {
 	native, err := loadNativeMint(ctx, tx, r.Chain)
 	if err != nil {
 		return err
 	}
 	var pending bool
-	if err := tx.QueryRow(ctx, `SELECT funds_pending FROM dispatch_orders WHERE order_id = $1`, r.ID).Scan(&pending); err != nil {
+	if err := tx.QueryRow(
+		ctx, `SELECT funds_pending FROM dispatch_orders WHERE order_id = $1`, r.ID,
+	).Scan(&pending); err != nil {
 		return err
 	}
 	chainSlot := signatures[0].Slot
@@ -319,8 +344,10 @@ func (j JournalRestorer) resumeOrder(ctx context.Context, tx pg.Tx, r *RestoredO
 		fallthrough
 	case Queued:
 		if (r.Purpose == signer.Sweep || r.Purpose == signer.Return) && !r.IsNew {
-			// They reserve when they are placed.
-			if err := wallet.MoveFunds(ctx, tx, reservationMovements(r.Order, native, money.Zero, false)...); err != nil {
+			// Sweeps and returns reserve their amount when they are submitted.
+			if err := wallet.MoveFunds(
+				ctx, tx, reservationMovements(r.Order, native, money.Zero, false)...,
+			); err != nil {
 				return err
 			}
 		}
@@ -336,7 +363,9 @@ func (j JournalRestorer) resumeOrder(ctx context.Context, tx pg.Tx, r *RestoredO
 		r.Status = Slotted
 	case Slotted, Signed, Broadcast:
 		var existing chain.Slot
-		if err := tx.QueryRow(ctx, `SELECT nonce, lease, gas_reserved FROM dispatch_slots WHERE order_id = $1`, r.ID).Scan(&existing.Nonce, &existing.Key, &reserved); err != nil {
+		if err := tx.QueryRow(
+			ctx, `SELECT nonce, lease, gas_reserved FROM dispatch_slots WHERE order_id = $1`, r.ID,
+		).Scan(&existing.Nonce, &existing.Key, &reserved); err != nil {
 			return fmt.Errorf("read its slot: %w", err)
 		}
 		if existing != chainSlot {
@@ -346,7 +375,9 @@ func (j JournalRestorer) resumeOrder(ctx context.Context, tx pg.Tx, r *RestoredO
 			if err := wallet.MoveFunds(ctx, tx, reservationMovements(r.Order, native, reserved, false)...); err != nil {
 				return err
 			}
-			if _, err := tx.Exec(ctx, `UPDATE dispatch_orders SET funds_pending = true WHERE order_id = $1`, r.ID); err != nil {
+			if _, err := tx.Exec(
+				ctx, `UPDATE dispatch_orders SET funds_pending = true WHERE order_id = $1`, r.ID,
+			); err != nil {
 				return err
 			}
 		}
@@ -365,13 +396,16 @@ func (j JournalRestorer) resumeOrder(ctx context.Context, tx pg.Tx, r *RestoredO
 	return nil
 }
 
-// restoreSlot writes a slot that the journal names and moves the nonce counter past it.
+// restoreSlot inserts a slot that the journal names and moves the nonce counter past it.
 func restoreSlot(ctx context.Context, tx pg.Tx, o Order, signed mirror.Signature) error {
 	chainSlot := signed.Slot
 	_, err := tx.Exec(ctx, `
 		INSERT INTO dispatch_slots (wallet_id, chain, nonce, lease, proof, org_id, order_id, gas_reserved, created_at, orders)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, 0, $8, $9)`, o.WalletID, o.Chain, chainSlot.Nonce, chainSlot.Key, signed.Proof, o.OrgID, o.ID, signed.SignedAt, 1+len(signed.TxMemberIDs))
-	if pg.ViolatesConstraint(err, "dispatch_slots_pkey") || pg.ViolatesConstraint(err, "dispatch_slots_lease_once") || pg.ViolatesConstraint(err, "dispatch_slots_change_once") {
+		VALUES ($1, $2, $3, $4, $5, $6, $7, 0, $8, $9)`,
+		o.WalletID, o.Chain, chainSlot.Nonce, chainSlot.Key, signed.Proof, o.OrgID, o.ID, signed.SignedAt,
+		1+len(signed.TxMemberIDs))
+	if pg.ViolatesConstraint(err, "dispatch_slots_pkey") || pg.ViolatesConstraint(err, "dispatch_slots_lease_once") ||
+		pg.ViolatesConstraint(err, "dispatch_slots_change_once") {
 		return fmt.Errorf("%v of its wallet belongs to another order, which this database made after it was restored: "+
 			"restore the backup once more and let nothing run on it before the import: %w", chainSlot, err)
 	}
@@ -390,10 +424,15 @@ func restoreSlot(ctx context.Context, tx pg.Tx, o Order, signed mirror.Signature
 	return recordAudit(ctx, tx, o, "slotted", detail)
 }
 
-// storeAttempts stores transactions that were signed, and what the dearest of them may cost.
-func (j JournalRestorer) storeAttempts(ctx context.Context, tx pg.Tx, o Order, slot chain.Slot, reserved money.Amount, signed []mirror.Signature) error {
+// storeAttempts stores signed transactions, and the highest of their maximum costs as the slot's
+// reserved gas.
+func (j JournalRestorer) storeAttempts(
+	ctx context.Context, tx pg.Tx, o Order, slot chain.Slot, reserved money.Amount, signed []mirror.Signature,
+) error {
 	var version int
-	if err := tx.QueryRow(ctx, `SELECT coalesce(max(version), 0) FROM dispatch_attempts WHERE order_id = $1`, o.ID).Scan(&version); err != nil {
+	if err := tx.QueryRow(
+		ctx, `SELECT coalesce(max(version), 0) FROM dispatch_attempts WHERE order_id = $1`, o.ID,
+	).Scan(&version); err != nil {
 		return err
 	}
 	costMax := reserved
@@ -425,13 +464,16 @@ func (j JournalRestorer) storeAttempts(ctx context.Context, tx pg.Tx, o Order, s
 			return fmt.Errorf("store transaction %s: %w", s.Hash, err)
 		}
 	}
-	if _, err := tx.Exec(ctx, `UPDATE dispatch_slots SET gas_reserved = $2 WHERE order_id = $1`, o.ID, costMax); err != nil {
+	if _, err := tx.Exec(
+		ctx, `UPDATE dispatch_slots SET gas_reserved = $2 WHERE order_id = $1`, o.ID, costMax,
+	); err != nil {
 		return fmt.Errorf("note what its slot may cost: %w", err)
 	}
 	return nil
 }
 
-// reservationMovements are what an order with a slot has reserved, to be taken or let go.
+// reservationMovements returns what an order with a slot has reserved: as reservations, or as
+// releases without reserve.
 func reservationMovements(o Order, native int, gas money.Amount, reserve bool) []wallet.Movement {
 	newMovement := func(mintID int, part wallet.Part, a money.Amount) wallet.Movement {
 		m := wallet.Movement{WalletID: o.WalletID, OrgID: o.OrgID, MintID: mintID, Part: part}
@@ -450,7 +492,7 @@ func reservationMovements(o Order, native int, gas money.Amount, reserve bool) [
 	case signer.Payment, signer.Sweep:
 		moves = append(moves, newMovement(o.MintID, wallet.Reserved, o.Amount))
 	case signer.Return:
-		// What is flagged is held while it is not reserved, or a sweep would take it.
+		// A flagged amount is held while it is not reserved, or a sweep would take it.
 		held := newMovement(o.MintID, wallet.Held, o.Amount)
 		held.Plus, held.Minus = held.Minus, held.Plus
 		moves = append(moves, newMovement(o.MintID, wallet.Reserved, o.Amount), held)
@@ -460,10 +502,10 @@ func reservationMovements(o Order, native int, gas money.Amount, reserve bool) [
 	return moves
 }
 
-// reserveRestored reserves what restored orders need, in the order of their nonces, as
-// far as their wallet holds it by now: the final walk finds again what had arrived,
-// and earlier orders end. waiting says that one still lacks something. They were all
-// paid for once, in this order, so that each comes to its turn.
+// reserveRestored reserves what restored orders need, by nonce, as far as their wallet holds it by
+// now. The final walk finds again what had arrived, and earlier orders end. waiting says that an
+// order still lacks something. All of them were paid for once, in this order, so each gets its
+// turn.
 func (d *Worker) reserveRestored(ctx context.Context, payer wallet.Wallet, open []slot) (waiting bool, err error) {
 	for i := range open {
 		s := &open[i]
@@ -482,7 +524,10 @@ func (d *Worker) reserveRestored(ctx context.Context, payer wallet.Wallet, open 
 			if err != nil {
 				return err
 			}
-			tag, err := tx.Exec(ctx, `UPDATE dispatch_orders SET funds_pending = false WHERE order_id = ANY ($1) AND funds_pending`, orderIDs(orders))
+			tag, err := tx.Exec(
+				ctx, `UPDATE dispatch_orders SET funds_pending = false WHERE order_id = ANY ($1) AND funds_pending`,
+				orderIDs(orders),
+			)
 			if err != nil {
 				return fmt.Errorf("reserve for restored order %s: %w", s.ID, err)
 			}
@@ -490,13 +535,15 @@ func (d *Worker) reserveRestored(ctx context.Context, payer wallet.Wallet, open 
 				return fmt.Errorf("reserve for restored order %s: %w", s.ID, errLostRace)
 			}
 			var gas money.Amount
-			if err := tx.QueryRow(ctx, `SELECT gas_reserved FROM dispatch_slots WHERE order_id = $1`, s.ID).Scan(&gas); err != nil {
+			if err := tx.QueryRow(
+				ctx, `SELECT gas_reserved FROM dispatch_slots WHERE order_id = $1`, s.ID,
+			).Scan(&gas); err != nil {
 				return fmt.Errorf("read the gas of restored order %s: %w", s.ID, err)
 			}
 			var moves []wallet.Movement
 			for i, o := range orders {
 				if i > 0 {
-					gas = money.Zero // the slot's is that of all
+					gas = money.Zero // the slot's gas covers all its orders
 				}
 				moves = append(moves, reservationMovements(o, native, gas, true)...)
 			}

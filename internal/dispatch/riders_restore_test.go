@@ -17,13 +17,15 @@ import (
 // restoreRecorder is a feature that lacks nothing after a restore.
 type restoreRecorder struct{ orders []dispatch.RestoredOrder }
 
-func (q *restoreRecorder) OnRestored(_ context.Context, _ pg.Tx, orders []dispatch.RestoredOrder) ([]ledger.Posting, error) {
+func (q *restoreRecorder) OnRestored(
+	_ context.Context, _ pg.Tx, orders []dispatch.RestoredOrder,
+) ([]ledger.Posting, error) {
 	q.orders = orders
 	return nil, nil
 }
 
-// A backup of before the slot meets a journal that has the signature: the three are in
-// the slot that they were signed in, and never in another.
+// A backup from before the slot meets a journal that has the signature. The three orders are in the
+// slot that they were signed in, and never in another.
 func TestOrdersThatWereSignedTogetherAreRestoredTogether(t *testing.T) {
 	t.Parallel()
 	b := newGroupEnv(t)
@@ -34,12 +36,15 @@ func TestOrdersThatWereSignedTogetherAreRestoredTogether(t *testing.T) {
 	for i, id := range []string{"wd_1", "wd_2", "wd_3"} {
 		amount := money.Units(uint64(100 * (i + 1)))
 		intent := signer.Intent{
-			ID: id, Purpose: signer.Payment, Chain: b.name, From: b.treasury.Ref(), To: payeeAddress(id), Contract: b.token,
-			Amount: amount, CustomerID: []string{"ann", "bob", "eve"}[i], MintID: usdc,
+			ID: id, Purpose: signer.Payment, Chain: b.name, From: b.treasury.Ref(), To: payeeAddress(id),
+			Contract: b.token,
+			Amount:   amount, CustomerID: []string{"ann", "bob", "eve"}[i], MintID: usdc,
 		}
 		_, err := b.signer.AdmitIntent(b.ctx, intent)
 		b.must(err)
-		payments = append(payments, chain.Payment{From: b.treasury.Address, To: payeeAddress(id), Contract: b.token, Amount: amount})
+		payments = append(payments, chain.Payment{
+			From: b.treasury.Address, To: payeeAddress(id), Contract: b.token, Amount: amount,
+		})
 		r := mirror.JournaledIntent{ID: id, Intent: &intent, AdmittedAt: b.clock.now()}
 		if i > 0 {
 			with, r.TxLeadID = append(with, id), "wd_1"
@@ -55,10 +60,15 @@ func TestOrdersThatWereSignedTogetherAreRestoredTogether(t *testing.T) {
 	b.must(err)
 	proof, err := b.chain.ProveSlot(b.ctx, b.treasury.Address, at.Key)
 	b.must(err)
-	signed, err := b.signer.Sign(b.ctx, signer.SignRequest{IntentID: "wd_1", TxMemberIDs: with, Slot: at, Act: signer.Pay, Payload: payload, Proof: proof})
+	signed, err := b.signer.Sign(b.ctx, signer.SignRequest{
+		IntentID: "wd_1", TxMemberIDs: with, Slot: at, Act: signer.Pay, Payload: payload, Proof: proof,
+	})
 	b.must(err)
 	remembered[0].Signed = []mirror.Signature{{
-		SignBody: signer.SignBody{IntentID: "wd_1", TxMemberIDs: with, Slot: at, Act: signer.Pay, Payload: payload, Hash: signed.Hash, Proof: proof},
+		SignBody: signer.SignBody{
+			IntentID: "wd_1", TxMemberIDs: with, Slot: at, Act: signer.Pay, Payload: payload, Hash: signed.Hash,
+			Proof: proof,
+		},
 		SignedAt: b.clock.now(), Raw: signed.Raw,
 	}}
 	feature := &restoreRecorder{}

@@ -23,11 +23,12 @@ import (
 	"github.com/cofferpay/coffer/internal/wallet"
 )
 
-// newGroupEnv is a bench on a chain whose transactions make several payments.
+// newGroupEnv makes a testEnv on a chain whose transactions make several payments.
 func newGroupEnv(t *testing.T) *testEnv {
 	t.Helper()
 	b := newTestEnvOn(t, local.ChainPolicy{
-		SignerID: string(sim.SolanaAddress("network")), FeeMax: money.Units(coin), GasMax: money.Units(coin), Unlimited: true,
+		SignerID: string(sim.SolanaAddress("network")), FeeMax: money.Units(coin), GasMax: money.Units(coin),
+		Unlimited: true,
 	}, sim.Config{Name: chain.Solana, PaymentsPerTx: 8})
 	b.fundWallet(b.treasury, coin, 1000)
 	b.mineAndProve(4)
@@ -36,7 +37,7 @@ func newGroupEnv(t *testing.T) *testEnv {
 
 func payeeAddress(id string) chain.Address { return sim.SolanaAddress(id) }
 
-// submitThree places three payments that may go together.
+// submitThree submits three payments that may share a transaction.
 func (b *testEnv) submitThree() {
 	b.Helper()
 	for i, customer := range []string{"ann", "bob", "eve"} {
@@ -53,7 +54,7 @@ func (b *testEnv) wantAll(want dispatch.Status) {
 	}
 }
 
-// wantPaidOnce finds each of three payments made, by one slot, and the books agree.
+// wantPaidOnce expects that one slot made each of three payments, and that the books agree.
 func (b *testEnv) wantPaidOnce(attempts int) {
 	b.Helper()
 	for i := range uint64(3) {
@@ -62,16 +63,19 @@ func (b *testEnv) wantPaidOnce(attempts int) {
 	b.wantOneSlot(attempts)
 }
 
-// wantOneSlot finds one slot with so many transactions, and its fee divided.
+// wantOneSlot expects one slot with this many transactions, and its fee divided.
 func (b *testEnv) wantOneSlot(attempts int) {
 	b.Helper()
-	if n := b.queryCount(`SELECT count(*) FROM dispatch_slots WHERE order_id = 'wd_1' AND orders = 3`); n != 1 || b.queryCount(`SELECT count(*) FROM dispatch_slots`) != 1 {
+	if n := b.queryCount(`SELECT count(*) FROM dispatch_slots WHERE order_id = 'wd_1' AND orders = 3`); n != 1 ||
+		b.queryCount(`SELECT count(*) FROM dispatch_slots`) != 1 {
 		b.Errorf("got %d slots of three led by wd_1, want that one alone", n)
 	}
 	if n := b.queryCount(`SELECT count(*) FROM dispatch_attempts`); n != attempts {
 		b.Errorf("got %d transactions, want %d", n, attempts)
 	}
-	if n := b.queryCount(`SELECT count(*) FROM dispatch_orders l JOIN dispatch_orders r ON r.rides_id = l.order_id AND r.tx_hash = l.tx_hash AND r.fee <= l.fee AND l.fee < r.fee + 3`); n != 2 {
+	if n := b.queryCount(
+		`SELECT count(*) FROM dispatch_orders l JOIN dispatch_orders r ON r.rides_id = l.order_id AND r.tx_hash = l.tx_hash AND r.fee <= l.fee AND l.fee < r.fee + 3`,
+	); n != 2 {
 		b.Errorf("got %d orders that share their lead's transaction and its fee evenly, want 2", n)
 	}
 	b.checkBooks(b.treasury)
@@ -97,7 +101,9 @@ func TestOrdersShareASlotAndEndTogether(t *testing.T) {
 		`UPDATE dispatch_orders SET rides_id = NULL WHERE order_id = 'wd_2'`,
 		`UPDATE dispatch_slots SET orders = 2`,
 	} {
-		if _, err := pgtest.OwnerPool(t, b.db).Exec(b.ctx, sql); !pg.ViolatesConstraint(err, "dispatch_orders_rides_fixed") && !pg.ViolatesConstraint(err, "dispatch_slots_orders_fixed") {
+		if _, err := pgtest.OwnerPool(t, b.db).Exec(b.ctx, sql); !pg.ViolatesConstraint(
+			err, "dispatch_orders_rides_fixed",
+		) && !pg.ViolatesConstraint(err, "dispatch_slots_orders_fixed") {
 			t.Errorf("%s: got %v, want a refusal", sql, err)
 		}
 	}
@@ -121,7 +127,9 @@ func TestOneThatWouldRevertHoldsUpNoOther(t *testing.T) {
 func TestWhoIsFrozenBeforeTheSlotWaitsAlone(t *testing.T) {
 	t.Parallel()
 	b := newGroupEnv(t)
-	b.putFreeze(freeze.Freeze{Scope: freeze.ScopeCustomer, OrgID: b.org, CustomerID: "bob", Source: freeze.SourceOperator})
+	b.putFreeze(freeze.Freeze{
+		Scope: freeze.ScopeCustomer, OrgID: b.org, CustomerID: "bob", Source: freeze.SourceOperator,
+	})
 	b.submitThree()
 	b.runRounds()
 	b.wantStatus("wd_2", dispatch.Queued)
@@ -153,10 +161,12 @@ func TestASlotOfSeveralSurvivesEveryStep(t *testing.T) {
 	s := &lossySigner{Signer: b.signer, lost: true}
 	b.newWorkerWith(s, dispatch.Config{})
 	for range 3 {
-		_, _ = b.worker.RunRound(b.ctx) // the slot is there, and the journal has a signature that nobody knows
+		_, _ = b.worker.RunRound(b.ctx) // the slot is there, and the journal has a signature that the database lacks
 		b.wantAll(dispatch.Slotted)
 	}
-	b.putFreeze(freeze.Freeze{Scope: freeze.ScopeCustomer, OrgID: b.org, CustomerID: "bob", Source: freeze.SourceOperator}) // too late
+	b.putFreeze(freeze.Freeze{
+		Scope: freeze.ScopeCustomer, OrgID: b.org, CustomerID: "bob", Source: freeze.SourceOperator,
+	}) // too late
 	b.chain.Provider(0).LoseAnswers(true)
 	b.newWorker(dispatch.Config{})
 	b.runRounds()
@@ -229,15 +239,17 @@ func TestAForkTakesAllOfASlotAndGivesThemBack(t *testing.T) {
 	b.wantPaidOnce(1)
 }
 
-// What contradicts itself on the chain stops all of its slot, and each is decided about
-// by itself: by the balances of its block, or by a person's word.
+// A contradiction on the chain makes all orders of its slot stuck. Each is decided separately: by
+// the balances of its block, or by a person.
 func TestEachOfASlotThatIsStuckIsDecidedByItself(t *testing.T) {
 	t.Parallel()
 	b := newGroupEnv(t)
 	on := b.chain.ToChain()
 	on.Sender = silentToken{on.Sender}
 	listeners := map[signer.Purpose]dispatch.Listener{signer.Payment: b.feature}
-	b.worker = dispatch.New(b.db, on, b.signer, mirror.RecordEntry, listeners, dispatch.Config{}, slog.New(slog.DiscardHandler))
+	b.worker = dispatch.New(
+		b.db, on, b.signer, mirror.RecordEntry, listeners, dispatch.Config{}, slog.New(slog.DiscardHandler),
+	)
 	b.submitThree()
 	b.runRounds()
 	b.mineAndProve(6)
@@ -254,25 +266,32 @@ func TestEachOfASlotThatIsStuckIsDecidedByItself(t *testing.T) {
 	b.wantPaidOnce(1)
 }
 
-// sweepListener does to sweeps what their feature would.
+// sweepListener changes sweeps as their feature would.
 type sweepListener struct{ *recordingListener }
 
-func (sweepListener) OnEnded(ctx context.Context, tx pg.Tx, o dispatch.Order, e dispatch.End) ([]ledger.Posting, error) {
-	_, err := tx.Exec(ctx, `UPDATE sweeps SET status = 'DONE', ended_at = $2 WHERE sweep_id = $1 AND $3`, o.ID, tx.Now, e.Paid)
+func (sweepListener) OnEnded(
+	ctx context.Context, tx pg.Tx, o dispatch.Order, e dispatch.End,
+) ([]ledger.Posting, error) {
+	_, err := tx.Exec(
+		ctx, `UPDATE sweeps SET status = 'DONE', ended_at = $2 WHERE sweep_id = $1 AND $3`, o.ID, tx.Now, e.Paid,
+	)
 	return nil, err
 }
 
-// submitSweeps places three sweeps of deposit addresses, which are returned.
+// submitSweeps submits three sweeps and returns their deposit wallets.
 func (b *testEnv) submitSweeps() (from []wallet.Wallet) {
 	b.Helper()
 	b.newSweepWorker(b.signer)
 	for i, customer := range []string{"ann", "bob", "eve"} {
-		w, err := b.book.Address(b.ctx, signer.WalletRef{OrgID: b.org, Family: chain.SolanaFamily, Purpose: wallet.CustomerDeposit, Subject: customer})
+		w, err := b.book.Address(b.ctx, signer.WalletRef{
+			OrgID: b.org, Family: chain.SolanaFamily, Purpose: wallet.CustomerDeposit, Subject: customer,
+		})
 		b.must(err)
 		b.fundWallet(w, 0, uint64(100*(i+1)))
 		o := dispatch.Order{
-			ID: fmt.Sprintf("wd_%d", i+1), OrgID: b.org, Purpose: signer.Sweep, Chain: b.name, WalletID: b.treasury.ID, FromWalletID: w.ID,
-			ToWalletID: b.treasury.ID, To: b.treasury.Address, MintID: usdc, Contract: b.token, Amount: money.Units(uint64(100 * (i + 1))),
+			ID: fmt.Sprintf("wd_%d", i+1), OrgID: b.org, Purpose: signer.Sweep, Chain: b.name, WalletID: b.treasury.ID,
+			FromWalletID: w.ID, ToWalletID: b.treasury.ID, To: b.treasury.Address, MintID: usdc, Contract: b.token,
+			Amount: money.Units(uint64(100 * (i + 1))),
 		}
 		b.inSystem(func(ctx context.Context, tx pg.Tx) error {
 			if err := dispatch.Submit(ctx, tx, o); err != nil {
@@ -280,11 +299,14 @@ func (b *testEnv) submitSweeps() (from []wallet.Wallet) {
 			}
 			_, err := tx.Exec(ctx, `
 				INSERT INTO sweeps (sweep_id, org_id, chain, wallet_id, to_wallet_id, mint_id, amount, trigger, status, created_at)
-				VALUES ($1, $2, $3, $4, $5, $6, $7, 'VALUE', 'OPEN', $8)`, o.ID, o.OrgID, o.Chain, w.ID, o.ToWalletID, o.MintID, o.Amount, tx.Now)
+				VALUES ($1, $2, $3, $4, $5, $6, $7, 'VALUE', 'OPEN', $8)`,
+				o.ID, o.OrgID, o.Chain, w.ID, o.ToWalletID, o.MintID, o.Amount, tx.Now)
 			if err != nil {
 				return err
 			}
-			return wallet.MoveFunds(ctx, tx, wallet.Movement{WalletID: w.ID, OrgID: b.org, MintID: usdc, Part: wallet.Reserved, Plus: o.Amount})
+			return wallet.MoveFunds(ctx, tx, wallet.Movement{
+				WalletID: w.ID, OrgID: b.org, MintID: usdc, Part: wallet.Reserved, Plus: o.Amount,
+			})
 		})
 		from = append(from, w)
 	}
@@ -292,11 +314,12 @@ func (b *testEnv) submitSweeps() (from []wallet.Wallet) {
 }
 
 func (b *testEnv) newSweepWorker(s signer.Signer) {
-	b.worker = dispatch.New(b.db, b.chain.ToChain(), s, mirror.RecordEntry, map[signer.Purpose]dispatch.Listener{signer.Sweep: sweepListener{b.feature}},
+	b.worker = dispatch.New(b.db, b.chain.ToChain(), s, mirror.RecordEntry,
+		map[signer.Purpose]dispatch.Listener{signer.Sweep: sweepListener{b.feature}},
 		dispatch.Config{}, slog.New(slog.DiscardHandler))
 }
 
-// Several deposit addresses are emptied by one transaction that the treasury pays for.
+// One transaction, paid by the treasury, sweeps several deposit addresses.
 func TestSweepsOfSeveralAddressesAreOneTransaction(t *testing.T) {
 	t.Parallel()
 	b := newGroupEnv(t)
@@ -312,7 +335,7 @@ func TestSweepsOfSeveralAddressesAreOneTransaction(t *testing.T) {
 	}
 }
 
-// Rule WD-39. The transaction takes from each of them.
+// Rule WD-39. The transaction takes from each of the addresses.
 func TestAFreezeOfAnyAddressInASlotStopsItsTransaction(t *testing.T) {
 	t.Parallel()
 	b := newGroupEnv(t)
@@ -321,7 +344,9 @@ func TestAFreezeOfAnyAddressInASlotStopsItsTransaction(t *testing.T) {
 	_, _ = b.worker.RunRound(b.ctx)
 	b.wantAll(dispatch.Slotted)
 	b.newSweepWorker(b.signer)
-	frozen := freeze.Freeze{Scope: freeze.ScopeWallet, OrgID: b.org, WalletID: from[2].ID, Chain: b.name, Source: freeze.SourceOperator}
+	frozen := freeze.Freeze{
+		Scope: freeze.ScopeWallet, OrgID: b.org, WalletID: from[2].ID, Chain: b.name, Source: freeze.SourceOperator,
+	}
 	b.putFreeze(frozen)
 	for range 2 {
 		b.runRounds()
@@ -355,14 +380,16 @@ func TestAFreezeOfAnyAddressInASlotStopsItsTransaction(t *testing.T) {
 	}
 }
 
-// Rule WD-40. What a share of the fee can be at the most is what a customer's limit is
-// compared with: more than that goes alone, and is refused where that is dearer still.
+// Rule WD-40. A customer's fee limit is compared with the highest possible share of the fee. An
+// order above its limit goes alone, and is refused if that costs more still.
 func TestACustomersLimitOnTheFeeIsComparedWithTheShare(t *testing.T) {
 	t.Parallel()
 	b := newGroupEnv(t)
 	var ps []chain.Payment
 	for _, id := range []string{"wd_1", "wd_2", "wd_3"} {
-		ps = append(ps, chain.Payment{From: b.treasury.Address, To: payeeAddress(id), Contract: b.token, Amount: money.Units(100)})
+		ps = append(ps, chain.Payment{
+			From: b.treasury.Address, To: payeeAddress(id), Contract: b.token, Amount: money.Units(100),
+		})
 	}
 	fees, err := b.chain.ToChain().Sender.Quote(b.ctx, ps...)
 	b.must(err)
@@ -390,12 +417,15 @@ func TestACustomersLimitOnTheFeeIsComparedWithTheShare(t *testing.T) {
 			b.wantStatus("wd_2", c.want)
 			b.wantStatus("wd_1", dispatch.Broadcast)
 			b.wantStatus("wd_3", dispatch.Broadcast)
-			if n := b.queryCount(`SELECT max(orders) FROM dispatch_slots`); c.want == dispatch.Broadcast && n != c.with {
+			if n := b.queryCount(`SELECT max(orders) FROM dispatch_slots`); c.want == dispatch.Broadcast &&
+				n != c.with {
 				t.Errorf("got %d orders in a slot, want %d", n, c.with)
 			}
 			b.mineAndProve(6)
 			b.runRounds()
-			if n := b.queryCount(`SELECT count(*) FROM dispatch_orders WHERE status = 'PAID' AND fee > $1 AND order_id = 'wd_2'`, c.most); n != 0 {
+			if n := b.queryCount(
+				`SELECT count(*) FROM dispatch_orders WHERE status = 'PAID' AND fee > $1 AND order_id = 'wd_2'`, c.most,
+			); n != 0 {
 				t.Errorf("wd_2 has cost more than the %v that it allows", c.most)
 			}
 		})

@@ -14,26 +14,26 @@ import (
 	"github.com/cofferpay/coffer/internal/signer"
 )
 
-// A slot is the place on the chain that an order has for ever, with the transactions
-// made for it, oldest first. Where a transaction makes several payments other orders ride
-// with it: who is in a slot is fixed when it is written. They stand where the order stands
-// that leads them, and end as it ends.
+// slot is the position on the chain that an order has once and for all, with the transactions made
+// for it, oldest first. Where one transaction makes several payments, the slot has further orders,
+// its members. The members are fixed when the slot is written. They always have the status of the
+// lead order and end as it ends.
 type slot struct {
-	Order               // leads: the slot and its transactions are its own
-	TxMembers   []Order // in the order of their ids, which is that of the payments
+	Order               // the lead: it owns the slot and the transactions
+	TxMembers   []Order // by id, which is also the order of the payments
 	ChainSlot   chain.Slot
-	Proof       string // of At, where the signer wants one: see chain.SlotProver; "" until it is found
+	Proof       string // proves ChainSlot where the signer requires it, see chain.SlotProver; "" until found
 	GasReserved money.Amount
 	Attempts    []attempt
-	// FundsPending says that the slot came from the signer's journal and nothing is
-	// reserved for it yet: its bytes are sent and it cannot end. See reserveRestored.
+	// FundsPending says that the slot was restored from the signer's journal and that nothing is
+	// reserved for it yet. Its bytes are sent, but it cannot end. See reserveRestored.
 	FundsPending bool
-	// MissingSince is since when it is used, finally, by no transaction of ours.
+	// MissingSince is the time since when the slot is used, finally, by no transaction of Coffer.
 	MissingSince *time.Time
 }
 
-// An attempt is one complete transaction in a slot: unsigned when it is
-// committed, signed when its bytes are stored, sent after that.
+// attempt is one complete transaction in a slot: unsigned when it is committed, signed when its
+// bytes are stored, sent after that.
 type attempt struct {
 	OrderID    string
 	Version    int
@@ -41,28 +41,28 @@ type attempt struct {
 	Reason     attemptReason
 	Fees       chain.Fees
 	Payload    []byte
-	Raw        []byte // nil until signed
+	Raw        []byte // nil until it is signed
 	Hash       chain.TxHash
 	CreatedAt  time.Time
 	SentAt     *time.Time
 	LastSentAt *time.Time
 }
 
-// attemptReason is why there is another transaction in a slot.
+// attemptReason says why a slot got another transaction.
 type attemptReason string
 
 const (
-	reasonFirst    attemptReason = ""         // the first one of its slot, or one that a restore made again
-	reasonFee      attemptReason = "FEE"      // what was there waited too long at its fee
+	reasonFirst    attemptReason = ""         // the first one of its slot, or one that a restore inserted
+	reasonFee      attemptReason = "FEE"      // the previous one waited too long at its fee
 	reasonOperator attemptReason = "OPERATOR" // a person asked for it
-	reasonRefusal  attemptReason = "REFUSAL"  // the signer's policy does not let the order pay any more
-	reasonExpired  attemptReason = "LAPSE"    // what was there named a block that is too old now, and was not mined
+	reasonRefusal  attemptReason = "REFUSAL"  // the signer's policy no longer allows the payment
+	reasonExpired  attemptReason = "LAPSE"    // the previous one named a block that is too old now, and was not mined
 )
 
-// allOrders are all that are in the slot, in the order of the payments.
+// allOrders returns all orders of the slot, in the order of their payments.
 func (s slot) allOrders() []Order { return append([]Order{s.Order}, s.TxMembers...) }
 
-// memberIDs are the ids of those that ride.
+// memberIDs returns the ids of the orders that share the slot with its lead.
 func (s slot) memberIDs() []string {
 	var ids []string
 	for _, o := range s.TxMembers {
@@ -71,7 +71,7 @@ func (s slot) memberIDs() []string {
 	return ids
 }
 
-// chainPayments are what the slot's transactions make: none, where they merge coins.
+// chainPayments returns the payments of the slot's transactions; a consolidation makes none.
 func (s slot) chainPayments(account chain.Address) []chain.Payment {
 	return buildPayments(s.allOrders(), account)
 }
@@ -94,8 +94,8 @@ func orderIDs(orders []Order) []string {
 	return ids
 }
 
-// equalShare is what one order of a slot has of an amount that is for all: the same as every
-// other one, and what cannot be divided goes to the one that leads.
+// equalShare returns one order's share of an amount that all orders of a slot bear. The shares are
+// equal; the lead order takes the remainder of the division.
 func equalShare(whole money.Amount, orders int, isLead bool) (money.Amount, error) {
 	part, remainder := whole.Split(uint64(orders))
 	if isLead {
@@ -104,10 +104,14 @@ func equalShare(whole money.Amount, orders int, isLead bool) (money.Amount, erro
 	return part, nil
 }
 
-// lockSlot reads all orders of a slot under their row locks, the one that leads first: by
-// their ids, as everybody locks orders.
+// lockSlot reads all orders of a slot under their row locks. It locks them by id, as every caller
+// locks orders; the lead order has the lowest id and comes first.
 func lockSlot(ctx context.Context, tx pg.Tx, leadID string) ([]Order, error) {
-	rows, err := tx.Query(ctx, selectOrders+` FROM dispatch_orders WHERE order_id = $1 OR rides_id = $1 ORDER BY order_id COLLATE "C" FOR UPDATE`, leadID)
+	rows, err := tx.Query(
+		ctx,
+		selectOrders+` FROM dispatch_orders WHERE order_id = $1 OR rides_id = $1 ORDER BY order_id COLLATE "C" FOR UPDATE`,
+		leadID,
+	)
 	if err != nil {
 		return nil, fmt.Errorf("lock the slot of order %s: %w", leadID, err)
 	}
@@ -121,7 +125,8 @@ func lockSlot(ctx context.Context, tx pg.Tx, leadID string) ([]Order, error) {
 	return orders, nil
 }
 
-// isSequential tells whether what stands behind the slot cannot be mined before it.
+// isSequential reports whether transactions in later slots of the wallet cannot be mined before
+// this one.
 func (s slot) isSequential() bool { return s.ChainSlot.Key == "" }
 
 func (s slot) newestAttempt() attempt { return s.Attempts[len(s.Attempts)-1] }
@@ -134,17 +139,17 @@ func (s slot) newestSigned() attempt {
 	}
 }
 
-// isSuperseded tells whether an attempt is not asked to be signed any more: a cancel
-// came after it, and the slot is to be filled by that. Should it be signed all the
-// same, by a signer that was asked before and answers late, its end is recognized.
+// isSuperseded reports whether the signer is no longer asked to sign an attempt, because a later
+// cancel is to take the slot. A late answer to an earlier request may still sign it; the end of
+// that transaction is recognized all the same.
 func (s slot) isSuperseded(attempt attempt) bool {
 	return attempt.Raw == nil && attempt.Version < s.newestAttempt().Version && s.newestAttempt().Act == signer.Cancel
 }
 
-// ordersToFreeze are the orders as a freeze sees them once they have a slot: a customer's
-// freeze comes too late then, because an empty slot would hold up every payment
-// of the wallet behind it. One that has ended and is sent again is a payment anew:
-// the customer may be frozen because the fork took their deposit.
+// ordersToFreeze returns the orders for a freeze check after they got their slot. It clears the
+// customer: a customer's freeze comes too late then, because an unused slot would hold up every
+// later payment of the wallet. An order that has ended and is sent again keeps its customer, since
+// that is a new payment: the customer may be frozen because the reorg took their deposit.
 func (s slot) ordersToFreeze() []Order {
 	orders := s.allOrders()
 	for i, o := range orders {
@@ -155,7 +160,7 @@ func (s slot) ordersToFreeze() []Order {
 	return orders
 }
 
-// signedHashes are the hashes of the transactions that may be out.
+// signedHashes returns the hashes of the transactions that may have been sent.
 func (s slot) signedHashes() []chain.TxHash {
 	var hashes []chain.TxHash
 	for _, a := range s.Attempts {
@@ -166,7 +171,7 @@ func (s slot) signedHashes() []chain.TxHash {
 	return hashes
 }
 
-// otherHashes are the transactions that were signed beside the one that ended it.
+// otherHashes returns the hashes of the signed transactions other than the one that ended the slot.
 func (s slot) otherHashes(endHash chain.TxHash) []chain.TxHash {
 	return slices.DeleteFunc(s.signedHashes(), func(h chain.TxHash) bool { return h == endHash })
 }
@@ -187,7 +192,7 @@ const selectSlots = `
 	       s.nonce, s.lease, s.proof, s.gas_reserved, o.funds_pending, s.absent_since
 	FROM dispatch_orders o JOIN dispatch_slots s USING (order_id)`
 
-// loadOpenSlots are a wallet's slots whose orders have not ended, by nonce.
+// loadOpenSlots returns a wallet's slots whose orders have not ended, by nonce.
 func loadOpenSlots(ctx context.Context, tx pg.Tx, name chain.Name, walletID string) ([]slot, error) {
 	slots, err := querySlots(ctx, tx, selectSlots+`
 		WHERE o.chain = $1 AND o.wallet_id = $2 AND o.status IN ('SLOTTED', 'SIGNED', 'BROADCAST')
@@ -205,7 +210,10 @@ func querySlots(ctx context.Context, tx pg.Tx, query string, args ...any) ([]slo
 	}
 	slots, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (slot, error) {
 		var s slot
-		return s, row.Scan(append(s.scanTargets(), &s.ChainSlot.Nonce, &s.ChainSlot.Key, &s.Proof, &s.GasReserved, &s.FundsPending, &s.MissingSince)...)
+		return s, row.Scan(append(
+			s.scanTargets(), &s.ChainSlot.Nonce, &s.ChainSlot.Key, &s.Proof, &s.GasReserved, &s.FundsPending,
+			&s.MissingSince,
+		)...)
 	})
 	if err != nil {
 		return nil, err
@@ -227,14 +235,16 @@ func querySlots(ctx context.Context, tx pg.Tx, query string, args ...any) ([]slo
 	return slots, nil
 }
 
-// loadTxMembers reads who rides in slots.
+// loadTxMembers reads the member orders of slots.
 func loadTxMembers(ctx context.Context, tx pg.Tx, slots []slot) error {
 	slotsByID := map[string]*slot{}
 	leadIDs := make([]string, len(slots))
 	for i := range slots {
 		slotsByID[slots[i].ID], leadIDs[i] = &slots[i], slots[i].ID
 	}
-	rows, err := tx.Query(ctx, selectOrders+` FROM dispatch_orders WHERE rides_id = ANY ($1) ORDER BY order_id COLLATE "C"`, leadIDs)
+	rows, err := tx.Query(
+		ctx, selectOrders+` FROM dispatch_orders WHERE rides_id = ANY ($1) ORDER BY order_id COLLATE "C"`, leadIDs,
+	)
 	if err != nil {
 		return fmt.Errorf("who rides in slots: %w", err)
 	}
@@ -248,7 +258,7 @@ func loadTxMembers(ctx context.Context, tx pg.Tx, slots []slot) error {
 	return nil
 }
 
-// loadAttempts are the transactions of orders, each order's oldest first.
+// loadAttempts returns the transactions of orders, each order's oldest first.
 func loadAttempts(ctx context.Context, tx pg.Tx, orderIDs ...string) (map[string][]attempt, error) {
 	rows, err := tx.Query(ctx, `
 		SELECT order_id, version, act, coalesce(made_for, ''), gas_limit, tip_cap, fee_cap, beside, coalesce(good_until, 0), payload, raw, coalesce(tx_hash, ''), created_at, sent_at, last_sent_at
@@ -258,7 +268,8 @@ func loadAttempts(ctx context.Context, tx pg.Tx, orderIDs ...string) (map[string
 	}
 	all, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (attempt, error) {
 		var a attempt
-		return a, row.Scan(&a.OrderID, &a.Version, &a.Act, &a.Reason, &a.Fees.GasLimit, &a.Fees.TipCap, &a.Fees.FeeCap, &a.Fees.NonGas, &a.Fees.LastValidBlock,
+		return a, row.Scan(&a.OrderID, &a.Version, &a.Act, &a.Reason, &a.Fees.GasLimit, &a.Fees.TipCap, &a.Fees.FeeCap,
+			&a.Fees.NonGas, &a.Fees.LastValidBlock,
 			&a.Payload, &a.Raw, &a.Hash, &a.CreatedAt, &a.SentAt, &a.LastSentAt)
 	})
 	if err != nil {
@@ -271,12 +282,17 @@ func loadAttempts(ctx context.Context, tx pg.Tx, orderIDs ...string) (map[string
 	return attempts, nil
 }
 
-// insertAttempt commits a complete unsigned transaction to its slot.
-func insertAttempt(ctx context.Context, tx pg.Tx, o Order, version int, act signer.Act, reason attemptReason, fees chain.Fees, payload []byte) error {
+// insertAttempt inserts a complete unsigned transaction into its slot. Error: errLostRace if that
+// version exists.
+func insertAttempt(
+	ctx context.Context, tx pg.Tx, o Order, version int, act signer.Act, reason attemptReason, fees chain.Fees,
+	payload []byte,
+) error {
 	_, err := tx.Exec(ctx, `
 		INSERT INTO dispatch_attempts (order_id, version, org_id, act, made_for, gas_limit, tip_cap, fee_cap, beside, good_until, payload, created_at)
 		VALUES ($1, $2, $3, $4, nullif($5, ''), $6, $7, $8, $9, nullif($10::bigint, 0), $11, $12)`,
-		o.ID, version, o.OrgID, act, reason, fees.GasLimit, fees.TipCap, fees.FeeCap, fees.NonGas, fees.LastValidBlock, payload, tx.Now)
+		o.ID, version, o.OrgID, act, reason, fees.GasLimit, fees.TipCap, fees.FeeCap, fees.NonGas, fees.LastValidBlock,
+		payload, tx.Now)
 	if pg.ViolatesConstraint(err, "dispatch_attempts_pkey") {
 		return fmt.Errorf("attempt %d of order %s: %w", version, o.ID, errLostRace)
 	}

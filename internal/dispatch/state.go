@@ -10,33 +10,38 @@ import (
 	"github.com/cofferpay/coffer/internal/pg"
 )
 
-// Status is how far an order came.
+// Status is the state of an order.
 type Status string
 
-// The statuses.
+// The statuses of an order.
 const (
-	Queued    Status = "QUEUED"    // placed; nothing is reserved and nothing signed
-	Refused   Status = "REFUSED"   // the signer's policy said no, or the payee cannot be paid, or not this amount; may be placed again
-	Recalled  Status = "WITHDRAWN" // taken back before it had a slot
+	Queued Status = "QUEUED" // submitted; nothing is reserved and nothing is signed
+	// Refused says that the signer's policy refused the order, or that the chain would refuse its
+	// payee or its amount. The order may be submitted again.
+	Refused   Status = "REFUSED"
+	Recalled  Status = "WITHDRAWN" // recalled before it had a slot
 	Slotted   Status = "SLOTTED"   // has its slot and its first unsigned transaction
-	Signed    Status = "SIGNED"    // bytes are stored and may be out
-	Broadcast Status = "BROADCAST" // a provider took them, or a block has them
-	Paid      Status = "PAID"      // final, and did what it had to do
-	Failed    Status = "FAILED"    // final, the slot was used and did not pay
-	Stuck     Status = "STUCK"     // final, and what it did contradicts itself: a person decides
+	Signed    Status = "SIGNED"    // the signed bytes are stored and may have been sent
+	Broadcast Status = "BROADCAST" // a provider accepted the bytes, or a block contains the transaction
+	Paid      Status = "PAID"      // final, and the transaction paid
+	Failed    Status = "FAILED"    // final; the slot is used and the transaction did not pay
+	Stuck     Status = "STUCK"     // final, and the effects contradict the payment: a person decides
 )
 
-// A transition is a move that an order may make, and why.
+// transition is a change of status that an order may make, with its cause.
 type transition struct {
 	From, To Status
 	Cause    string
 }
 
-// transitions are all the moves there are. The table is drawn in states.md and
-// the database refuses the ones that would give a slot back.
+// transitions lists every allowed change of status. states.md draws the table. The database refuses
+// the changes that would take a slot away from an order.
 var transitions = []transition{
 	{Queued, Slotted, "admitted by the signer, funds and gas reserved"},
-	{Queued, Refused, "the signer's policy says no, or the chain would because of the payee or the amount, or has something where it would make a place, or there is nothing to merge now"},
+	{
+		Queued, Refused,
+		"the signer's policy says no, or the chain would because of the payee or the amount, or has something where it would make a place, or there is nothing to merge now",
+	},
 	{Queued, Recalled, "taken back by its feature, or ended by a person"},
 	{Refused, Queued, "placed again"},
 	{Refused, Recalled, "taken back by its feature"},
@@ -49,18 +54,17 @@ var transitions = []transition{
 	{Stuck, Failed, "a person has found it not paid"},
 }
 
-// errLostRace says that an order was not in the state that a step started from:
-// another process, or this one before a crash, was there first. The step is
-// dropped and the row read again.
+// errLostRace says that an order was not in the status that a step started from. Another process,
+// or this one before a crash, was first. The caller drops the step and reads the row again.
 var errLostRace = errors.New("order is in another state")
 
-// setStatus is the compare-and-swap of an order's status. set continues the UPDATE
-// with further columns, its parameters from $4 on.
+// setStatus changes an order's status by compare-and-swap. set continues the UPDATE with further
+// columns; its parameters start at $4. Error: errLostRace.
 func setStatus(ctx context.Context, tx pg.Tx, orderID string, from, to Status, set string, args ...any) error {
 	return setStatuses(ctx, tx, []string{orderID}, from, to, set, args...)
 }
 
-// setStatuses is the same of several orders: all of them or none.
+// setStatuses changes the status of several orders as setStatus does: all of them or none.
 func setStatuses(ctx context.Context, tx pg.Tx, orderIDs []string, from, to Status, set string, args ...any) error {
 	if !slices.ContainsFunc(transitions, func(t transition) bool { return t.From == from && t.To == to }) {
 		panic(fmt.Sprintf("dispatch: no way from %s to %s", from, to))

@@ -16,33 +16,33 @@ import (
 	"github.com/cofferpay/coffer/internal/signer"
 )
 
-// OrderView is an order as a person who runs the service sees it.
+// OrderView is an order as the operator of the service sees it.
 type OrderView struct {
 	Order
-	Address        chain.Address // of the wallet that pays
+	Address        chain.Address // of the paying wallet
 	ChainSlot      *chain.Slot   // nil without a slot
-	GasReserved    money.Amount  // native units, of the slot
-	Reorged        bool          // ended on a block that finality has taken back
-	FundsPending   bool          // restored, and its funds are still to be found again
-	VoidPending    bool          // withdrawn, and held until the signer has journaled that it is void
-	LastError      string        // what stood in its way last, or ""
-	ProviderAnswer string        // what the providers last said to its newest bytes, or ""
+	GasReserved    money.Amount  // native units, for the slot
+	Reorged        bool          // ended on a block that a break of finality took back
+	FundsPending   bool          // restored, and its funds are not reserved again yet
+	VoidPending    bool          // recalled; its hold stays until the signer has journaled the void
+	LastError      string        // why it made no progress last, or ""
+	ProviderAnswer string        // what the providers last answered to its newest bytes, or ""
 	Hash           chain.TxHash  // of the transaction that counts, or ""
-	Fee            *money.Amount // what it cost, once that is known
+	Fee            *money.Amount // the fee paid, once that is known
 	EndedAt        *time.Time
-	Transactions   []TransactionView // oldest first; empty in lists but for the newest
-	TxMemberIDs    []string          // other orders that its transactions pay, empty in lists
+	Transactions   []TransactionView // oldest first; in lists only the newest
+	TxMemberIDs    []string          // the other orders of its slot; empty in lists
 }
 
 // TransactionView is one transaction of a slot.
 type TransactionView struct {
 	Version    int
 	Act        signer.Act
-	Reason     string // "", FEE, OPERATOR, REFUSAL
+	Reason     string // "", FEE, OPERATOR, REFUSAL, LAPSE
 	Fees       chain.Fees
 	Hash       chain.TxHash // "" until it is signed
 	CreatedAt  time.Time
-	SentAt     *time.Time // first and last time that a provider was asked to take it
+	SentAt     *time.Time // first and last time that a provider was asked to accept it
 	LastSentAt *time.Time
 }
 
@@ -127,7 +127,8 @@ func scanView(row pgx.CollectableRow) (OrderView, error) {
 	var created *time.Time
 	var nonce *uint64
 	var slotKey string
-	err := row.Scan(append(s.scanTargets(), &s.Address, &nonce, &slotKey, &s.GasReserved, &s.FundsPending, &s.LastError, &s.ProviderAnswer, &s.Hash, &s.Fee, &s.EndedAt, &s.Reorged, &s.VoidPending,
+	err := row.Scan(append(s.scanTargets(), &s.Address, &nonce, &slotKey, &s.GasReserved, &s.FundsPending,
+		&s.LastError, &s.ProviderAnswer, &s.Hash, &s.Fee, &s.EndedAt, &s.Reorged, &s.VoidPending,
 		&version, &act, &t.Reason, &gasLimit, &tipCap, &feeCap, &t.Hash, &created, &t.SentAt, &t.LastSentAt)...)
 	if nonce != nil {
 		s.ChainSlot = &chain.Slot{Nonce: *nonce, Key: slotKey}
@@ -141,8 +142,9 @@ func scanView(row pgx.CollectableRow) (OrderView, error) {
 	return s, nil
 }
 
-// ListOpen are the orders that have not ended, ended on a block that is gone, or are not void yet, by chain, wallet and nonce,
-// each with its newest transaction. At most limit; more says that there are others.
+// ListOpen returns orders by chain, wallet and nonce, each with its newest transaction: those that
+// have not ended, that ended on a block that is gone, or that are not void yet. It returns at most
+// limit; truncated says that there are more.
 func ListOpen(ctx context.Context, tx pg.Tx, limit int) (open []OrderView, truncated bool, err error) {
 	rows, err := tx.Query(ctx, selectViews+`
 		WHERE o.status IN ('QUEUED', 'SLOTTED', 'SIGNED', 'BROADCAST', 'STUCK') OR o.order_id IN (SELECT order_id FROM dispatch_in_question)
@@ -160,7 +162,7 @@ func ListOpen(ctx context.Context, tx pg.Tx, limit int) (open []OrderView, trunc
 	return open, false, nil
 }
 
-// LoadView is an order with all its transactions. Error: fault NOT_FOUND.
+// LoadView returns an order with all its transactions. Error: fault NOT_FOUND.
 func LoadView(ctx context.Context, tx pg.Tx, orderID string) (OrderView, error) {
 	rows, err := tx.Query(ctx, selectViews+` WHERE o.order_id = $1`, orderID)
 	if err != nil {
@@ -179,7 +181,8 @@ func LoadView(ctx context.Context, tx pg.Tx, orderID string) (OrderView, error) 
 		return s, err
 	}
 	rows, err = tx.Query(ctx, `
-		SELECT order_id FROM dispatch_orders WHERE (order_id = $1 OR rides_id = $1) AND order_id <> $2 ORDER BY order_id COLLATE "C"`, lead, orderID)
+		SELECT order_id FROM dispatch_orders WHERE (order_id = $1 OR rides_id = $1) AND order_id <> $2 ORDER BY order_id COLLATE "C"`,
+		lead, orderID)
 	if err != nil {
 		return s, fmt.Errorf("who is in the slot of order %s: %w", orderID, err)
 	}

@@ -18,73 +18,75 @@ import (
 
 const (
 	voidInterval     = 2 * time.Second
-	voidTimeout      = 10 * time.Second // one call of the signer
+	voidTimeout      = 10 * time.Second // for one call of the signer
 	voidPollInterval = 100 * time.Millisecond
 	voidBatchSize    = 200
 )
 
-// ErrVoidPending says that the signer has not journaled yet that an order is void. The order
-// has no way to a slot any more; whoever runs the Voider asks again until it has.
+// ErrVoidPending says that the signer has not journaled yet that an order is void. The order can no
+// longer get a slot. The process that runs the Voider asks again until the signer has done so.
 var ErrVoidPending = errors.New("the signer has not written down yet that the payment was taken back")
 
 // VoidListener is a feature whose orders have grants.
 type VoidListener interface {
-	// OnVoided tells, in the transaction that keeps the signer's entry, that an order which was
-	// withdrawn is never paid: what was held for it may be given back.
+	// OnVoided reports that a recalled order is never paid, so its hold may be released. It runs in
+	// the transaction that stores the signer's entry.
 	OnVoided(ctx context.Context, tx pg.Tx, orgID, orderID string) error
 }
 
-// Voider has the signer journal that a payment or return which was withdrawn is void, and
-// tells its feature. It is the only way from WITHDRAWN to money that is given back. What a
-// crash leaves is a row without its entry, which Run finishes. Safe for concurrent use, also
-// by several processes.
+// Voider has the signer journal that a recalled payment or return is void, and notifies its
+// feature. It is the only way from WITHDRAWN to a released hold. A crash leaves a row without its
+// journal entry, which Run finishes. A Voider is safe for concurrent use, also by several
+// processes.
 type Voider struct {
 	DB        *pg.DB
 	Signer    signer.Signer
-	Grants    *signer.GrantKey // nil where the signer asks for none
+	Grants    *signer.GrantKey // nil where the signer requires no grants
 	Listeners map[signer.Purpose]VoidListener
-	// WaitMax is how long Finish waits for another process to do it where the signer cannot be
-	// asked from here; 0 where it can.
+	// WaitMax is how long FinishVoid waits for another process to void the order, where this
+	// process cannot ask the signer; 0 where it can.
 	WaitMax time.Duration
 	Log     *slog.Logger
 }
 
-// requestVoid remembers, in the transaction that withdraws an order, that the signer has to be told.
+// requestVoid records, in the transaction that recalls an order, that the signer has to void it.
 func requestVoid(ctx context.Context, tx pg.Tx, orderID string) error {
 	_, err := tx.Exec(ctx, `
 		INSERT INTO dispatch_voids (order_id, org_id, asked_at)
-		SELECT order_id, org_id, $2 FROM dispatch_orders WHERE order_id = $1 AND status = 'WITHDRAWN' AND purpose IN ('PAYMENT', 'RETURN')`, orderID, tx.Now)
+		SELECT order_id, org_id, $2 FROM dispatch_orders WHERE order_id = $1 AND status = 'WITHDRAWN' AND purpose IN ('PAYMENT', 'RETURN')`,
+		orderID, tx.Now)
 	if err != nil {
 		return fmt.Errorf("have order %s voided: %w", orderID, err)
 	}
 	return nil
 }
 
-// VoidState is how the authority of an order stands.
+// VoidState is the state of an order's grant.
 type VoidState string
 
-// How it stands.
+// The states of an order's grant.
 const (
 	NotOrdered VoidState = "NOT_ORDERED" // there is no order, so there never was a grant
 	NotVoided  VoidState = "NOT_VOIDED"  // the signer has not journaled that it is void
 	Voided     VoidState = "VOIDED"
 )
 
-// LoadVoidState tells how the authority of an order stands.
+// LoadVoidState returns the state of an order's grant.
 func LoadVoidState(ctx context.Context, tx pg.Tx, orderID string) (state VoidState, err error) {
 	err = tx.QueryRow(ctx, `
 		SELECT CASE WHEN EXISTS (SELECT FROM dispatch_voids WHERE order_id = $1 AND journal_seq IS NOT NULL) THEN 'VOIDED'
-			WHEN EXISTS (SELECT FROM dispatch_orders WHERE order_id = $1) THEN 'NOT_VOIDED' ELSE 'NOT_ORDERED' END`, orderID).Scan(&state)
+			WHEN EXISTS (SELECT FROM dispatch_orders WHERE order_id = $1) THEN 'NOT_VOIDED' ELSE 'NOT_ORDERED' END`,
+		orderID).Scan(&state)
 	if err != nil {
 		return state, fmt.Errorf("whether order %s is void: %w", orderID, err)
 	}
 	return state, nil
 }
 
-// FinishVoid has the signer void an order that was withdrawn, and tells its feature. Again it
-// changes nothing. Error: ErrVoidPending when the signer has not answered; then the order stays
-// withdrawn, nothing is given back, and Run asks again. After any other error it may have been
-// given back: the database did not answer, and Run does the rest.
+// FinishVoid has the signer void a recalled order and notifies its feature. A repeated call changes
+// nothing. Error: ErrVoidPending if the signer has not answered; then the order stays recalled, its
+// hold stays, and Run asks again. After any other error the hold may have been released: the
+// database did not answer, and Run does the rest.
 func (v *Voider) FinishVoid(ctx context.Context, orderID string) error {
 	err := v.tryFinishVoid(ctx, orderID)
 	if err == nil || v.WaitMax == 0 {
@@ -110,7 +112,11 @@ func (v *Voider) tryFinishVoid(ctx context.Context, orderID string) error {
 	var purpose signer.Purpose
 	var voided bool
 	err := v.DB.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-		return tx.QueryRow(ctx, `SELECT v.org_id, o.purpose, v.journal_seq IS NOT NULL FROM dispatch_voids v JOIN dispatch_orders o USING (order_id) WHERE order_id = $1`, orderID).
+		return tx.QueryRow(
+			ctx,
+			`SELECT v.org_id, o.purpose, v.journal_seq IS NOT NULL FROM dispatch_voids v JOIN dispatch_orders o USING (order_id) WHERE order_id = $1`,
+			orderID,
+		).
 			Scan(&orgID, &purpose, &voided)
 	})
 	if err != nil {
@@ -127,20 +133,21 @@ func (v *Voider) tryFinishVoid(ctx context.Context, orderID string) error {
 	}
 	crash.Hit("V04")
 	err = v.DB.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-		// The order's lock comes first, as whenever it ends.
+		// The order's lock comes first, as in every transaction that ends it.
 		if _, err := lockOrder(ctx, tx, orderID); err != nil {
 			return err
 		}
 		if err := mirror.RecordEntry(ctx, tx, entry); err != nil {
 			return err
 		}
-		tag, err := tx.Exec(ctx, `UPDATE dispatch_voids SET journal_id = $2, journal_seq = $3, voided_at = $4 WHERE order_id = $1 AND journal_seq IS NULL`,
+		tag, err := tx.Exec(ctx,
+			`UPDATE dispatch_voids SET journal_id = $2, journal_seq = $3, voided_at = $4 WHERE order_id = $1 AND journal_seq IS NULL`,
 			orderID, entry.JournalID, int64(entry.Seq), tx.Now)
 		if err != nil {
 			return fmt.Errorf("keep that order %s is void: %w", orderID, err)
 		}
 		if tag.RowsAffected() == 0 {
-			return nil // another process was here first
+			return nil // another process was first
 		}
 		if err := v.Listeners[purpose].OnVoided(ctx, tx, orgID, orderID); err != nil {
 			return err
@@ -155,17 +162,23 @@ func (v *Voider) tryFinishVoid(ctx context.Context, orderID string) error {
 	return nil
 }
 
-// handleSignerError says why an order is not void yet. A signer that knows a slot of it, or another
-// owner, contradicts the database: everything is stopped.
+// handleSignerError returns why an order is not void yet. A signer that knows a slot of the order,
+// or another owner, contradicts the database; then it freezes everything.
 func (v *Voider) handleSignerError(ctx context.Context, orderID string, err error) error {
 	var refusal *signer.Refusal
 	if !errors.As(err, &refusal) {
 		return fmt.Errorf("%w: order %s: %w", ErrVoidPending, orderID, err)
 	}
-	v.Log.ErrorContext(ctx, "the signer refuses to void an order that was taken back; what was held for it stays held", "order", orderID, "code", refusal.Code, "why", refusal.Message)
-	if refusal.Code == signer.RefusedSlot || refusal.Code == signer.RefusedIntent || refusal.Code == signer.RefusedVoid {
+	v.Log.ErrorContext(
+		ctx, "the signer refuses to void an order that was taken back; what was held for it stays held",
+		"order", orderID, "code", refusal.Code, "why", refusal.Message,
+	)
+	if refusal.Code == signer.RefusedSlot || refusal.Code == signer.RefusedIntent ||
+		refusal.Code == signer.RefusedVoid {
 		freezeErr := v.DB.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-			return freeze.Create(ctx, tx, freeze.Freeze{Scope: freeze.ScopeAll, Source: freeze.SourceSigner, Reason: refusal.Message})
+			return freeze.Create(ctx, tx, freeze.Freeze{
+				Scope: freeze.ScopeAll, Source: freeze.SourceSigner, Reason: refusal.Message,
+			})
 		})
 		if freezeErr != nil {
 			err = errors.Join(err, fmt.Errorf("freeze everything: %w", freezeErr))
@@ -174,13 +187,17 @@ func (v *Voider) handleSignerError(ctx context.Context, orderID string, err erro
 	return fmt.Errorf("%w: order %s: %w", ErrVoidPending, orderID, err)
 }
 
-// RunPass finishes what was cut off or what the signer had no answer to.
+// RunPass finishes the voids that were interrupted or that the signer did not answer.
 func (v *Voider) RunPass(ctx context.Context) error {
 	var errs error
 	for lastID := ""; ; {
 		var open []string
 		err := v.DB.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-			rows, err := tx.Query(ctx, `SELECT order_id FROM dispatch_voids WHERE journal_seq IS NULL AND order_id > $1 ORDER BY order_id LIMIT $2`, lastID, voidBatchSize)
+			rows, err := tx.Query(
+				ctx,
+				`SELECT order_id FROM dispatch_voids WHERE journal_seq IS NULL AND order_id > $1 ORDER BY order_id LIMIT $2`,
+				lastID, voidBatchSize,
+			)
 			if err != nil {
 				return err
 			}
@@ -200,7 +217,7 @@ func (v *Voider) RunPass(ctx context.Context) error {
 	}
 }
 
-// Run finishes until ctx ends; it returns nil. Any number of processes may run it.
+// Run finishes open voids until ctx ends; it returns nil. Any number of processes may run it.
 func (v *Voider) Run(ctx context.Context) error {
 	tick := time.NewTicker(voidInterval)
 	defer tick.Stop()

@@ -19,11 +19,11 @@ import (
 	"github.com/cofferpay/coffer/internal/wallet"
 )
 
-// closeInterval is how often the addresses are gone through. It asks much of the database.
+// closeInterval is the pause between two searches through all addresses. A search is a heavy query.
 const closeInterval = time.Hour
 
-// An idle address is one that nothing of a token has come to for long, by our rows. Whether
-// it has an account of it, and whether that is empty, is for the chain to say.
+// idleAccount is an address at which no unit of a token has arrived for long, by Coffer's rows. The
+// chain decides whether the address has a token account and whether that is empty.
 type idleAccount struct {
 	WalletID string
 	MintID   int
@@ -32,8 +32,12 @@ type idleAccount struct {
 	Contract chain.Address
 }
 
-// All that ever came was swept, long ago, and nothing has come since; nothing of it is
-// open, held or not decided; and no close is open, or was tried for as long.
+// selectIdle selects the addresses and tokens for which all of this holds:
+//
+//   - everything that arrived was swept, at least CloseAfter ago;
+//   - no deposit arrived and no sweep began within CloseAfter;
+//   - nothing is open, held, reserved or undecided;
+//   - no close is open, none failed within CloseAfter, and none succeeded since the last sweep.
 const selectIdle = `
 	SELECT f.wallet_id, f.mint_id, f.org_id, w.address, m.contract
 	FROM address_funds f
@@ -48,8 +52,8 @@ const selectIdle = `
 	  AND NOT EXISTS (SELECT FROM closes c WHERE c.wallet_id = f.wallet_id AND c.mint_id = f.mint_id
 		AND (c.status = 'OPEN' OR c.ended_at > CASE c.status WHEN 'DONE' THEN last.swept_at ELSE $2 END))`
 
-// planCloses plans the closes of token accounts that are idle. A part of the addresses is gone
-// through at each plan until all have been, and again after a while.
+// planCloses plans the closes of idle token accounts. Each plan goes through a part of the
+// addresses until all were visited, and starts over after a pause.
 func (s *Sweeper) planCloses(ctx context.Context) (made int, err error) {
 	if s.chain.TokenAccounts == nil || s.conf.CloseAfter <= 0 {
 		return 0, nil
@@ -65,7 +69,8 @@ func (s *Sweeper) planCloses(ctx context.Context) (made int, err error) {
 	}
 	var found []idleAccount
 	err = s.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-		rows, err := tx.Query(ctx, selectIdle+` AND (f.wallet_id, f.mint_id) > ($3, $4) ORDER BY f.wallet_id, f.mint_id LIMIT $5`,
+		rows, err := tx.Query(ctx,
+			selectIdle+` AND (f.wallet_id, f.mint_id) > ($3, $4) ORDER BY f.wallet_id, f.mint_id LIMIT $5`,
 			s.chain.Name, tx.Now.Add(-s.conf.CloseAfter), cursor.WalletID, cursor.MintID, s.conf.PlanMax)
 		if err != nil {
 			return err
@@ -110,7 +115,7 @@ func (s *Sweeper) planCloses(ctx context.Context) (made int, err error) {
 	return made, nil
 }
 
-// openClose writes a close with its order, unless something has come or begun meanwhile.
+// openClose inserts a close and submits its order, unless something arrived or began meanwhile.
 func (s *Sweeper) openClose(ctx context.Context, f idleAccount, rent money.Amount) (bool, error) {
 	treasury, err := s.wallets.Treasury(ctx, f.OrgID, s.chain.Name.Family())
 	if err != nil {
@@ -132,18 +137,20 @@ func (s *Sweeper) openClose(ctx context.Context, f idleAccount, rent money.Amoun
 		}
 		closeID := id.New("cl", tx.Now)
 		if err := dispatch.Submit(ctx, tx, dispatch.Order{
-			ID: closeID, OrgID: f.OrgID, Purpose: signer.CloseTokenAccount, Chain: s.chain.Name, WalletID: treasury.ID, FromWalletID: fromWallet.ID, ToWalletID: treasury.ID, To: treasury.Address,
+			ID: closeID, OrgID: f.OrgID, Purpose: signer.CloseTokenAccount, Chain: s.chain.Name, WalletID: treasury.ID,
+			FromWalletID: fromWallet.ID, ToWalletID: treasury.ID, To: treasury.Address,
 			MintID: f.MintID, Contract: f.Contract, Amount: rent,
 		}); err != nil {
 			return err
 		}
 		_, err = tx.Exec(ctx, `
 			INSERT INTO closes (close_id, org_id, chain, wallet_id, to_wallet_id, mint_id, amount, status, created_at)
-			VALUES ($1, $2, $3, $4, $5, $6, $7, 'OPEN', $8)`, closeID, f.OrgID, s.chain.Name, fromWallet.ID, treasury.ID, f.MintID, rent, tx.Now)
+			VALUES ($1, $2, $3, $4, $5, $6, $7, 'OPEN', $8)`,
+			closeID, f.OrgID, s.chain.Name, fromWallet.ID, treasury.ID, f.MintID, rent, tx.Now)
 		return err
 	})
 	if pg.ViolatesConstraint(err, "closes_one_open") {
-		return false, nil // somebody else plans at this moment
+		return false, nil // another planner was first
 	}
 	if err != nil {
 		return false, fmt.Errorf("close the account of %s in mint %d: %w", f.WalletID, f.MintID, err)
@@ -154,8 +161,8 @@ func (s *Sweeper) openClose(ctx context.Context, f idleAccount, rent money.Amoun
 	return isIdle, nil
 }
 
-// recallCloses takes back those that have no slot where something has come meanwhile, or
-// that the chain would refuse: the account is in use, also when it is empty again.
+// recallCloses recalls closes without a slot if something arrived meanwhile or the chain would
+// refuse them. In both cases the account is in use, even if it is empty again.
 func (s *Sweeper) recallCloses(ctx context.Context) error {
 	var closeIDs []string
 	err := s.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
@@ -178,7 +185,7 @@ func (s *Sweeper) recallCloses(ctx context.Context) error {
 		err := s.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 			isRecalled, err := dispatch.Recall(ctx, tx, closeID)
 			if err != nil || !isRecalled {
-				return err // it has a slot by now, and ends by it
+				return err // it has a slot by now, which ends it
 			}
 			return endClose(ctx, tx, closeID, "FAILED")
 		})
@@ -190,14 +197,16 @@ func (s *Sweeper) recallCloses(ctx context.Context) error {
 	return nil
 }
 
-// CloseListener hears of the orders that close accounts.
+// CloseListener handles the end of the orders that close token accounts.
 type CloseListener struct{ ignoreProgress }
 
 var _ dispatch.Listener = CloseListener{}
 
-// OnEnded ends the close. What came home is none of what an address held in the books: the
-// walk finds it at the treasury, as coin from anywhere.
-func (CloseListener) OnEnded(ctx context.Context, tx pg.Tx, o dispatch.Order, e dispatch.End) ([]ledger.Posting, error) {
+// OnEnded ends the close. The rent that returns is no part of what an address held in the books.
+// The walk finds it at the treasury, like native coin from any sender.
+func (CloseListener) OnEnded(
+	ctx context.Context, tx pg.Tx, o dispatch.Order, e dispatch.End,
+) ([]ledger.Posting, error) {
 	status := "DONE"
 	if !e.Paid {
 		status = "FAILED"
@@ -216,6 +225,9 @@ func (CloseListener) OnRecalled(ctx context.Context, tx pg.Tx, o dispatch.Order,
 }
 
 func endClose(ctx context.Context, tx pg.Tx, closeID, status string) error {
-	tag, err := tx.Exec(ctx, `UPDATE closes SET status = $2, ended_at = $3 WHERE close_id = $1 AND status = 'OPEN'`, closeID, status, tx.Now)
+	tag, err := tx.Exec(
+		ctx, `UPDATE closes SET status = $2, ended_at = $3 WHERE close_id = $1 AND status = 'OPEN'`, closeID, status,
+		tx.Now,
+	)
 	return endError("close "+closeID, tag, err)
 }

@@ -16,25 +16,29 @@ import (
 	"github.com/cofferpay/coffer/internal/wallet"
 )
 
-// planTopUps sends gas from the treasury to the addresses whose sweeps wait for it.
-// A treasury that is short itself waits for the operator: its own orders say so.
+// planTopUps sends gas from the treasury to the addresses whose sweeps wait for it. A treasury that
+// lacks gas itself waits for the operator; its own orders show that.
 func (s *Sweeper) planTopUps(ctx context.Context) (made int, err error) {
 	var (
 		underfunded []dispatch.UnderfundedOrder
 		native      int
 	)
 	err = s.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
-		if underfunded, err = dispatch.ListUnderfunded(ctx, tx, s.chain.Name, dispatch.WaitGas, s.conf.PlanMax); err != nil || len(underfunded) == 0 {
+		if underfunded, err = dispatch.ListUnderfunded(
+			ctx, tx, s.chain.Name, dispatch.WaitGas, s.conf.PlanMax,
+		); err != nil || len(underfunded) == 0 {
 			return err
 		}
-		return tx.QueryRow(ctx, `SELECT mint_id FROM mints WHERE chain = $1 AND contract = ''`, s.chain.Name).Scan(&native)
+		return tx.QueryRow(
+			ctx, `SELECT mint_id FROM mints WHERE chain = $1 AND contract = ''`, s.chain.Name,
+		).Scan(&native)
 	})
 	if err != nil {
 		return 0, fmt.Errorf("find the sweeps that wait for gas: %w", err)
 	}
 	for _, o := range underfunded {
 		if o.Purpose != signer.Sweep && o.Purpose != signer.Return || o.FromWalletID != "" {
-			continue // the treasury lacks it itself
+			continue // the treasury itself lacks the gas
 		}
 		opened, e := s.openTopUp(ctx, o, native)
 		if e != nil { // the others need not wait for it
@@ -57,9 +61,9 @@ func (s *Sweeper) openTopUp(ctx context.Context, o dispatch.UnderfundedOrder, na
 		return false, err
 	}
 	err = s.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-		// Failed just now: asking the same again would only make rows. Open: the index
-		// would say so too, but for one that was restored, and only after rows were
-		// written to be taken back, at every plan while the gas is on its way.
+		// After a recent failure, the same request would only make rows. An open top-up would
+		// violate the index as well, except for a restored one. But that would happen only after
+		// rows were written, at every plan while the gas is on its way.
 		var hasRecent bool
 		if err := tx.QueryRow(ctx, `
 			SELECT EXISTS (SELECT FROM gas_top_ups WHERE wallet_id = $1 AND chain = $2
@@ -79,7 +83,8 @@ func (s *Sweeper) openTopUp(ctx context.Context, o dispatch.UnderfundedOrder, na
 		}
 		topUpID := id.New("gas", tx.Now)
 		if err := dispatch.Submit(ctx, tx, dispatch.Order{
-			ID: topUpID, OrgID: o.OrgID, Purpose: signer.GasTopUp, Chain: s.chain.Name, WalletID: treasury.ID, ToWalletID: toWallet.ID, To: toWallet.Address,
+			ID: topUpID, OrgID: o.OrgID, Purpose: signer.GasTopUp, Chain: s.chain.Name, WalletID: treasury.ID,
+			ToWalletID: toWallet.ID, To: toWallet.Address,
 			MintID: native, Amount: amount,
 		}); err != nil {
 			return err
@@ -90,8 +95,8 @@ func (s *Sweeper) openTopUp(ctx context.Context, o dispatch.UnderfundedOrder, na
 		if err != nil {
 			return err
 		}
-		// Asked when no other can be open any more: the one before may have ended
-		// since the sweep was found short.
+		// Checked while no other top-up can be open any more: the previous one may have ended since
+		// the sweep was found short of gas.
 		isShort, err := dispatch.IsUnderfunded(ctx, tx, o.ID, dispatch.WaitGas)
 		if err == nil && !isShort {
 			err = errNoTopUp
@@ -99,7 +104,7 @@ func (s *Sweeper) openTopUp(ctx context.Context, o dispatch.UnderfundedOrder, na
 		return err
 	})
 	if pg.ViolatesConstraint(err, "gas_top_ups_one_open") || errors.Is(err, errNoTopUp) {
-		return false, nil // one is on its way, has come, or failed just now
+		return false, nil // one is on its way, has arrived, or failed recently
 	}
 	if err != nil {
 		return false, err
@@ -108,11 +113,11 @@ func (s *Sweeper) openTopUp(ctx context.Context, o dispatch.UnderfundedOrder, na
 	return true, nil
 }
 
-// errNoTopUp takes back a top-up that is not wanted at the moment.
+// errNoTopUp rolls back a top-up that is not needed at present.
 var errNoTopUp = errors.New("no top-up now")
 
-// topUpAmount is what an address gets: what it lacks, but never less than the
-// chain would charge for a transfer now, with the margin.
+// topUpAmount returns what an address gets: what it lacks, but at least the present cost of a
+// transfer, plus the margin.
 func (s *Sweeper) topUpAmount(ctx context.Context, amount money.Amount) (money.Amount, error) {
 	usualCost, err := s.transferCost(ctx)
 	if err != nil {
@@ -128,13 +133,15 @@ func (s *Sweeper) topUpAmount(ctx context.Context, amount money.Amount) (money.A
 	return amount.Add(margin)
 }
 
-// TopUpListener hears of the top-ups' own orders.
+// TopUpListener handles the end of the top-ups' orders.
 type TopUpListener struct{ ignoreProgress }
 
 var _ dispatch.Listener = TopUpListener{}
 
-// OnEnded closes the top-up and has the sweep that waits for it looked at again.
-func (TopUpListener) OnEnded(ctx context.Context, tx pg.Tx, o dispatch.Order, e dispatch.End) ([]ledger.Posting, error) {
+// OnEnded ends the top-up and makes the sweep that waits for it due.
+func (TopUpListener) OnEnded(
+	ctx context.Context, tx pg.Tx, o dispatch.Order, e dispatch.End,
+) ([]ledger.Posting, error) {
 	status := "DONE"
 	if !e.Paid {
 		status = "FAILED"
@@ -145,17 +152,20 @@ func (TopUpListener) OnEnded(ctx context.Context, tx pg.Tx, o dispatch.Order, e 
 	return nil, dispatch.FundsArrived(ctx, tx, o.ToWalletID, o.Chain, dispatch.WaitGas)
 }
 
-// OnRefused closes the top-up.
+// OnRefused ends the top-up.
 func (TopUpListener) OnRefused(ctx context.Context, tx pg.Tx, o dispatch.Order, _ *signer.Refusal) error {
 	return endTopUp(ctx, tx, o.ID, "FAILED")
 }
 
-// OnRecalled closes the top-up.
+// OnRecalled ends the top-up.
 func (TopUpListener) OnRecalled(ctx context.Context, tx pg.Tx, o dispatch.Order, _ audit.Actor) error {
 	return endTopUp(ctx, tx, o.ID, "FAILED")
 }
 
 func endTopUp(ctx context.Context, tx pg.Tx, topUpID, status string) error {
-	tag, err := tx.Exec(ctx, `UPDATE gas_top_ups SET status = $2, ended_at = $3 WHERE top_up_id = $1 AND status = 'OPEN'`, topUpID, status, tx.Now)
+	tag, err := tx.Exec(
+		ctx, `UPDATE gas_top_ups SET status = $2, ended_at = $3 WHERE top_up_id = $1 AND status = 'OPEN'`, topUpID,
+		status, tx.Now,
+	)
 	return endError("top-up "+topUpID, tag, err)
 }

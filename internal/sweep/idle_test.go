@@ -19,7 +19,7 @@ import (
 	"github.com/cofferpay/coffer/internal/wallet"
 )
 
-// writeCounter counts the statements that insert, those of transactions that are taken back too.
+// writeCounter counts INSERT statements, including those of rolled-back transactions.
 type writeCounter struct{ n atomic.Int64 }
 
 func (w *writeCounter) TraceQueryStart(ctx context.Context, _ *pgx.Conn, q pgx.TraceQueryStartData) context.Context {
@@ -31,8 +31,8 @@ func (w *writeCounter) TraceQueryStart(ctx context.Context, _ *pgx.Conn, q pgx.T
 
 func (*writeCounter) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
 
-// A plan is made every few seconds, and gas may take hours to come: rows that are
-// written and taken back each time would be all that the tables consist of.
+// Every few seconds a plan is made, and gas may take hours to arrive. Rows that are written and
+// rolled back each time would fill the tables.
 func TestAPlanWritesNothingWhileATopUpIsOnItsWay(t *testing.T) {
 	t.Parallel()
 	y := newTestEnv(t)

@@ -18,10 +18,9 @@ import (
 	"github.com/cofferpay/coffer/internal/wallet"
 )
 
-// planConsolidations has small coins of organizations become one while that costs little, on a chain
-// where accounts are coins, and at the rate of payments where one waits for it: one order at
-// a time for each treasury. Which coins they are is
-// chosen with the slot; until then they pay whatever comes.
+// planConsolidations plans consolidations of small outputs on UTXO chains, one open order per
+// treasury. It plans them while fees are low, and at the fee rate of payments if a payment waits
+// for one. The outputs are chosen with the slot; until then any payment may spend them.
 func (s *Sweeper) planConsolidations(ctx context.Context) (made int, err error) {
 	if s.chain.Consolidator == nil {
 		return 0, nil
@@ -31,7 +30,9 @@ func (s *Sweeper) planConsolidations(ctx context.Context) (made int, err error) 
 	var candidates []consolidationCandidate
 	err = s.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		candidates = candidates[:0]
-		if err := tx.QueryRow(ctx, `SELECT mint_id FROM mints WHERE chain = $1 AND contract = ''`, s.chain.Name).Scan(&native); err != nil {
+		if err := tx.QueryRow(
+			ctx, `SELECT mint_id FROM mints WHERE chain = $1 AND contract = ''`, s.chain.Name,
+		).Scan(&native); err != nil {
 			return err
 		}
 		rows, err := tx.Query(ctx, `
@@ -40,7 +41,8 @@ func (s *Sweeper) planConsolidations(ctx context.Context) (made int, err error) 
 			WHERE w.purpose = 'TREASURY' AND w.family = $2
 				AND (demand.waits OR $4 = (SELECT count(*) FROM (SELECT FROM coins c WHERE c.org_id = w.org_id AND c.chain = $1 AND c.mint_id = $3 AND c.status = 'FREE' LIMIT $4) AS few))
 				AND NOT EXISTS (SELECT FROM merges m WHERE m.wallet_id = w.wallet_id AND m.chain = $1 AND (m.status = 'OPEN' OR m.status = 'REFUSED' AND m.ended_at > $5))
-			ORDER BY w.wallet_id`, s.chain.Name, s.chain.Name.Family(), native, minInputs, tx.Now.Add(-s.conf.RetryAfterFail))
+			ORDER BY w.wallet_id`,
+			s.chain.Name, s.chain.Name.Family(), native, minInputs, tx.Now.Add(-s.conf.RetryAfterFail))
 		if err != nil {
 			return err
 		}
@@ -90,14 +92,17 @@ func (s *Sweeper) planConsolidations(ctx context.Context) (made int, err error) 
 	return made, err
 }
 
-// A treasury has many coins; demanded says that a payment waits until some are one.
+// consolidationCandidate is a treasury with many outputs. isDemanded says that a payment waits for
+// a consolidation.
 type consolidationCandidate struct {
 	wallet.Wallet
 	isDemanded bool
 }
 
-// openConsolidation plans one for a treasury, unless its coins are not worth it now.
-func (s *Sweeper) openConsolidation(ctx context.Context, t consolidationCandidate, native int, fees chain.Fees) (bool, error) {
+// openConsolidation plans a consolidation for a treasury, unless its outputs are not worth it now.
+func (s *Sweeper) openConsolidation(
+	ctx context.Context, t consolidationCandidate, native int, fees chain.Fees,
+) (bool, error) {
 	isWorth := false
 	if t.isDemanded {
 		var err error
@@ -107,7 +112,8 @@ func (s *Sweeper) openConsolidation(ctx context.Context, t consolidationCandidat
 	}
 	var changeRef signer.WalletRef
 	err := s.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
-		if isWorth, err = dispatch.CanConsolidate(ctx, tx, s.chain, t.OrgID, native, fees, t.isDemanded); err != nil || !isWorth {
+		if isWorth, err = dispatch.CanConsolidate(ctx, tx, s.chain, t.OrgID, native, fees, t.isDemanded); err != nil ||
+			!isWorth {
 			return err
 		}
 		changeRef, err = dispatch.NextChangeWallet(ctx, tx, s.chain.Name, t.OrgID)
@@ -120,14 +126,16 @@ func (s *Sweeper) openConsolidation(ctx context.Context, t consolidationCandidat
 		return false, err
 	}
 	orderID := id.New("merge", s.db.Clock()())
-	// Before its order, as every address: one that nothing comes to is the next slot's.
+	// The address is issued before the order, like every address. If no output arrives there, the
+	// next slot takes it.
 	changeWallet, err := s.wallets.Address(ctx, changeRef)
 	if err != nil {
 		return false, err
 	}
 	err = s.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		if err := dispatch.Submit(ctx, tx, dispatch.Order{
-			ID: orderID, OrgID: t.OrgID, Purpose: signer.Consolidate, Chain: s.chain.Name, WalletID: t.ID, ToWalletID: changeWallet.ID, To: changeWallet.Address,
+			ID: orderID, OrgID: t.OrgID, Purpose: signer.Consolidate, Chain: s.chain.Name, WalletID: t.ID,
+			ToWalletID: changeWallet.ID, To: changeWallet.Address,
 			MintID: native, Amount: money.Zero,
 		}); err != nil {
 			return err
@@ -138,7 +146,7 @@ func (s *Sweeper) openConsolidation(ctx context.Context, t consolidationCandidat
 		return err
 	})
 	if pg.ViolatesConstraint(err, "merges_one_open") {
-		return false, nil // somebody else plans at this moment
+		return false, nil // another planner was first
 	}
 	if err != nil {
 		return false, err
@@ -147,13 +155,15 @@ func (s *Sweeper) openConsolidation(ctx context.Context, t consolidationCandidat
 	return true, nil
 }
 
-// ConsolidationListener hears of the orders that make one coin of small ones.
+// ConsolidationListener handles the end of the consolidations' orders.
 type ConsolidationListener struct{ ignoreProgress }
 
 var _ dispatch.Listener = ConsolidationListener{}
 
-// OnEnded closes the merge. It moved nothing in the books but its fee.
-func (ConsolidationListener) OnEnded(ctx context.Context, tx pg.Tx, o dispatch.Order, e dispatch.End) ([]ledger.Posting, error) {
+// OnEnded ends the consolidation. It changes nothing in the books but the fee.
+func (ConsolidationListener) OnEnded(
+	ctx context.Context, tx pg.Tx, o dispatch.Order, e dispatch.End,
+) ([]ledger.Posting, error) {
 	status := "DONE"
 	if !e.Paid {
 		status = "FAILED"
@@ -161,17 +171,20 @@ func (ConsolidationListener) OnEnded(ctx context.Context, tx pg.Tx, o dispatch.O
 	return nil, endConsolidation(ctx, tx, o.ID, status)
 }
 
-// OnRefused closes the merge: the next plan sees whether there is one to be made.
+// OnRefused ends the consolidation. The next plan decides whether to make another one.
 func (ConsolidationListener) OnRefused(ctx context.Context, tx pg.Tx, o dispatch.Order, _ *signer.Refusal) error {
 	return endConsolidation(ctx, tx, o.ID, "REFUSED")
 }
 
-// OnRecalled closes the merge.
+// OnRecalled ends the consolidation.
 func (ConsolidationListener) OnRecalled(ctx context.Context, tx pg.Tx, o dispatch.Order, _ audit.Actor) error {
 	return endConsolidation(ctx, tx, o.ID, "REFUSED")
 }
 
 func endConsolidation(ctx context.Context, tx pg.Tx, orderID, status string) error {
-	tag, err := tx.Exec(ctx, `UPDATE merges SET status = $2, ended_at = $3 WHERE merge_id = $1 AND status = 'OPEN'`, orderID, status, tx.Now)
+	tag, err := tx.Exec(
+		ctx, `UPDATE merges SET status = $2, ended_at = $3 WHERE merge_id = $1 AND status = 'OPEN'`, orderID, status,
+		tx.Now,
+	)
 	return endError("merge "+orderID, tag, err)
 }

@@ -19,18 +19,18 @@ import (
 	"github.com/cofferpay/coffer/internal/wallet"
 )
 
-// NonceAccountsMax is the most places that a treasury is given: some numbers are left for those
-// that a stranger has spoilt.
+// NonceAccountsMax is the most nonce accounts of a treasury. It leaves some numbers for those whose
+// address a foreign account has taken.
 const NonceAccountsMax = 32
 
-// A lacking treasury has fewer places than it should.
+// lackingTreasury is a treasury that has fewer nonce accounts than it should.
 type lackingTreasury struct {
 	Treasury wallet.Wallet
-	Planned  int // made or being made, by our rows
+	Planned  int // created or being created, by Coffer's rows
 }
 
-// planNonceAccounts has every treasury make the places that it lacks, on a chain that leases them.
-// They are wanted before the first payment is: each takes until it is final.
+// planNonceAccounts plans the nonce accounts that treasuries lack, on a chain that has them. They
+// are created before the first payment, because each is usable only when it is final.
 func (s *Sweeper) planNonceAccounts(ctx context.Context) (made int, err error) {
 	if s.chain.NonceAccounts == nil {
 		return 0, nil
@@ -41,7 +41,7 @@ func (s *Sweeper) planNonceAccounts(ctx context.Context) (made int, err error) {
 	var treasuries []lackingTreasury
 	err = s.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		treasuries = treasuries[:0]
-		// What was refused rests: the signer's policy does not change by being asked.
+		// A refused creation pauses: the signer's policy does not change by being asked.
 		rows, err := tx.Query(ctx, `
 			SELECT w.wallet_id, count(*) FILTER (WHERE p.status IN ('OPEN', 'DONE'))
 			FROM wallets w LEFT JOIN places p ON p.wallet_id = w.wallet_id AND p.chain = $1
@@ -49,7 +49,8 @@ func (s *Sweeper) planNonceAccounts(ctx context.Context) (made int, err error) {
 			GROUP BY w.wallet_id
 			HAVING count(*) FILTER (WHERE p.status IN ('OPEN', 'DONE')) < $3
 				AND coalesce(max(p.ended_at) FILTER (WHERE p.status = 'REFUSED'), '-infinity') <= $4
-			ORDER BY w.wallet_id`, s.chain.Name, s.chain.Name.Family(), s.conf.NonceAccounts, tx.Now.Add(-s.conf.RetryAfterFail))
+			ORDER BY w.wallet_id`,
+			s.chain.Name, s.chain.Name.Family(), s.conf.NonceAccounts, tx.Now.Add(-s.conf.RetryAfterFail))
 		if err != nil {
 			return err
 		}
@@ -86,8 +87,8 @@ func (s *Sweeper) planNonceAccounts(ctx context.Context) (made int, err error) {
 	return made, err
 }
 
-// ensureTreasuries issues those that organizations lack: one has to have its places before
-// somebody wants to be paid.
+// ensureTreasuries issues the treasuries that organizations lack. A treasury needs its nonce
+// accounts before the first payment is requested.
 func (s *Sweeper) ensureTreasuries(ctx context.Context) error {
 	var orgIDs []string
 	err := s.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
@@ -118,16 +119,16 @@ func (s *Sweeper) isDue(walletID string, now time.Time) bool {
 	return !now.Before(s.retryAt[walletID])
 }
 
-// postpone has a treasury left alone for a while: the chain is asked about 64 accounts.
+// postpone delays the next check of a treasury, because a check asks the chain about 64 accounts.
 func (s *Sweeper) postpone(walletID string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.retryAt[walletID] = s.db.Clock()().Add(s.conf.RetryAfterFail)
 }
 
-// planMissing plans what a treasury lacks, by what is on the chain: rows may have been lost,
-// and what is there serves without one. The numbers that are tried begin with the lowest;
-// where something else is, none will ever be.
+// planMissing plans the nonce accounts that a treasury lacks, judged by the chain: rows may have
+// been lost, and an account on the chain is usable without one. It tries the numbers from the
+// lowest. A number whose address another account has taken is never used.
 func (s *Sweeper) planMissing(ctx context.Context, l lackingTreasury) (made int, err error) {
 	t := l.Treasury
 	if err := s.wallets.VerifyAttestation(t); err != nil {
@@ -161,14 +162,20 @@ func (s *Sweeper) planMissing(ctx context.Context, l lackingTreasury) (made int,
 		p, err := s.chain.NonceAccounts.Creation(t.Address, n)
 		if err != nil {
 			s.postpone(t.ID)
-			s.log.Error("a treasury has fewer places than it should, and there are no more numbers for any", "treasury", t.ID, "lacks", missing-made)
+			s.log.Error(
+				"a treasury has fewer places than it should, and there are no more numbers for any", "treasury", t.ID,
+				"lacks", missing-made,
+			)
 			return made, nil
 		}
 		if status := statuses[p.To]; status == "OPEN" || status == "DONE" {
 			continue
 		}
 		if isLatest, isFinal := acct.IsUsed(chain.Slot{Key: string(p.To)}); isLatest || isFinal {
-			s.log.Warn("a number is left out: where its place would be is something already", "treasury", t.ID, "number", n, "at", string(p.To))
+			s.log.Warn(
+				"a number is left out: where its place would be is something already", "treasury", t.ID, "number", n,
+				"at", string(p.To),
+			)
 			continue
 		}
 		if statuses[p.To] == "FAILED" {
@@ -179,7 +186,7 @@ func (s *Sweeper) planMissing(ctx context.Context, l lackingTreasury) (made int,
 			return made, err
 		}
 		if !ok {
-			return made, nil // somebody else plans at this moment
+			return made, nil // another planner was first
 		}
 		made++
 		s.log.Info("place planned", "treasury", t.ID, "number", n, "at", string(p.To))
@@ -190,9 +197,15 @@ func (s *Sweeper) planMissing(ctx context.Context, l lackingTreasury) (made int,
 	return made, nil
 }
 
-// loadNonceAccounts are where a treasury has places, or tried to make one, and how that stands.
-func loadNonceAccounts(ctx context.Context, tx pg.Tx, walletID string, name chain.Name) (map[chain.Address]string, error) {
-	rows, err := tx.Query(ctx, `SELECT address, status FROM places WHERE wallet_id = $1 AND chain = $2 AND status <> 'REFUSED'`, walletID, name)
+// loadNonceAccounts returns the addresses and statuses of a treasury's nonce accounts, including
+// failed creations and without refused ones.
+func loadNonceAccounts(
+	ctx context.Context, tx pg.Tx, walletID string, name chain.Name,
+) (map[chain.Address]string, error) {
+	rows, err := tx.Query(
+		ctx, `SELECT address, status FROM places WHERE wallet_id = $1 AND chain = $2 AND status <> 'REFUSED'`, walletID,
+		name,
+	)
 	if err != nil {
 		return nil, fmt.Errorf("read the places of treasury %s: %w", walletID, err)
 	}
@@ -211,16 +224,20 @@ func loadNonceAccounts(ctx context.Context, tx pg.Tx, walletID string, name chai
 	return statuses, nil
 }
 
-// openNonceAccount writes a place with its order; false when there is one already.
+// openNonceAccount inserts a nonce account and submits its order. It returns false if the row
+// exists already.
 func (s *Sweeper) openNonceAccount(ctx context.Context, t wallet.Wallet, p chain.Payment) (bool, error) {
 	err := s.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		var native int
-		if err := tx.QueryRow(ctx, `SELECT mint_id FROM mints WHERE chain = $1 AND contract = ''`, s.chain.Name).Scan(&native); err != nil {
+		if err := tx.QueryRow(
+			ctx, `SELECT mint_id FROM mints WHERE chain = $1 AND contract = ''`, s.chain.Name,
+		).Scan(&native); err != nil {
 			return fmt.Errorf("native coin of %s: %w", s.chain.Name, err)
 		}
 		orderID := id.New("place", tx.Now)
 		if err := dispatch.Submit(ctx, tx, dispatch.Order{
-			ID: orderID, OrgID: t.OrgID, Purpose: signer.CreateNonceAccount, Chain: s.chain.Name, WalletID: t.ID, To: p.To, MintID: native, Amount: p.Amount,
+			ID: orderID, OrgID: t.OrgID, Purpose: signer.CreateNonceAccount, Chain: s.chain.Name, WalletID: t.ID,
+			To: p.To, MintID: native, Amount: p.Amount,
 		}); err != nil {
 			return err
 		}
@@ -235,14 +252,16 @@ func (s *Sweeper) openNonceAccount(ctx context.Context, t wallet.Wallet, p chain
 	return err == nil, err
 }
 
-// NonceAccountListener hears of the orders that make places.
+// NonceAccountListener handles the end of the orders that create nonce accounts.
 type NonceAccountListener struct{ ignoreProgress }
 
 var _ dispatch.Listener = NonceAccountListener{}
 
-// OnEnded closes the place and has what waits for one looked at again. What it cost is the
-// fee of its order, the part that stays there too.
-func (NonceAccountListener) OnEnded(ctx context.Context, tx pg.Tx, o dispatch.Order, e dispatch.End) ([]ledger.Posting, error) {
+// OnEnded ends the creation and makes the orders due that wait for a slot. The fee of the order
+// includes the rent that stays in the account.
+func (NonceAccountListener) OnEnded(
+	ctx context.Context, tx pg.Tx, o dispatch.Order, e dispatch.End,
+) ([]ledger.Posting, error) {
 	status := "DONE"
 	if !e.Paid {
 		status = "FAILED"
@@ -253,7 +272,8 @@ func (NonceAccountListener) OnEnded(ctx context.Context, tx pg.Tx, o dispatch.Or
 	return nil, dispatch.FundsArrived(ctx, tx, o.WalletID, o.Chain, dispatch.WaitSlot)
 }
 
-// OnRefused closes the place. What the signer refuses may be tried again.
+// OnRefused ends the creation. A creation that the signer refused may be tried again; one whose
+// address is taken may not.
 func (NonceAccountListener) OnRefused(ctx context.Context, tx pg.Tx, o dispatch.Order, r *signer.Refusal) error {
 	status := "REFUSED"
 	if r.Code == dispatch.NonceAccountTaken {
@@ -262,12 +282,15 @@ func (NonceAccountListener) OnRefused(ctx context.Context, tx pg.Tx, o dispatch.
 	return endNonceAccount(ctx, tx, o.ID, status)
 }
 
-// OnRecalled closes the place, which may be tried again.
+// OnRecalled ends the creation, which may be tried again.
 func (NonceAccountListener) OnRecalled(ctx context.Context, tx pg.Tx, o dispatch.Order, _ audit.Actor) error {
 	return endNonceAccount(ctx, tx, o.ID, "REFUSED")
 }
 
 func endNonceAccount(ctx context.Context, tx pg.Tx, orderID, status string) error {
-	tag, err := tx.Exec(ctx, `UPDATE places SET status = $2, ended_at = $3 WHERE place_id = $1 AND status = 'OPEN'`, orderID, status, tx.Now)
+	tag, err := tx.Exec(
+		ctx, `UPDATE places SET status = $2, ended_at = $3 WHERE place_id = $1 AND status = 'OPEN'`, orderID, status,
+		tx.Now,
+	)
 	return endError("place "+orderID, tag, err)
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/cofferpay/coffer/internal/pg"
 )
 
-// TriggerRestore is the trigger of a sweep that was made again from the signer's journal.
+// TriggerRestore is the trigger of a sweep that was restored from the signer's journal.
 const TriggerRestore Trigger = "RESTORED"
 
 var (
@@ -20,20 +20,26 @@ var (
 	_ dispatch.RestoreListener = CloseListener{}
 )
 
-// OnRestored implements dispatch.RestoreListener. A sweep that was never signed has moved
-// nothing and is not made again: what it wanted to move is planned anew.
-func (SweepListener) OnRestored(ctx context.Context, tx pg.Tx, orders []dispatch.RestoredOrder) ([]ledger.Posting, error) {
+// OnRestored implements dispatch.RestoreListener. A sweep that was never signed moved nothing, so
+// its row is inserted as ended, and its amount is planned anew.
+func (SweepListener) OnRestored(
+	ctx context.Context, tx pg.Tx, orders []dispatch.RestoredOrder,
+) ([]ledger.Posting, error) {
 	return nil, restoreRows(orders, "sweep", "FAILED", func(o dispatch.RestoredOrder, status string) error {
 		_, err := tx.Exec(ctx, `
 			INSERT INTO sweeps (sweep_id, org_id, chain, wallet_id, to_wallet_id, mint_id, amount, trigger, status, created_at, ended_at)
 			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, CASE WHEN $9 = 'FAILED' THEN $11::timestamptz END)`,
-			o.ID, o.OrgID, o.Chain, o.SourceWalletID(), o.ToWalletID, o.MintID, o.Amount, TriggerRestore, status, o.CreatedAt, tx.Now)
+			o.ID, o.OrgID, o.Chain, o.SourceWalletID(), o.ToWalletID, o.MintID, o.Amount, TriggerRestore, status,
+			o.CreatedAt, tx.Now)
 		return err
 	})
 }
 
-// OnRestored implements dispatch.RestoreListener, likewise.
-func (TopUpListener) OnRestored(ctx context.Context, tx pg.Tx, orders []dispatch.RestoredOrder) ([]ledger.Posting, error) {
+// OnRestored implements dispatch.RestoreListener. A top-up that was never signed is inserted as
+// ended.
+func (TopUpListener) OnRestored(
+	ctx context.Context, tx pg.Tx, orders []dispatch.RestoredOrder,
+) ([]ledger.Posting, error) {
 	return nil, restoreRows(orders, "top-up", "FAILED", func(o dispatch.RestoredOrder, status string) error {
 		_, err := tx.Exec(ctx, `
 			INSERT INTO gas_top_ups (top_up_id, org_id, chain, wallet_id, amount, status, created_at, ended_at, restored)
@@ -43,9 +49,11 @@ func (TopUpListener) OnRestored(ctx context.Context, tx pg.Tx, orders []dispatch
 	})
 }
 
-// OnRestored implements dispatch.RestoreListener, likewise: what was never signed is no place, and
-// the next plan makes one there.
-func (NonceAccountListener) OnRestored(ctx context.Context, tx pg.Tx, orders []dispatch.RestoredOrder) ([]ledger.Posting, error) {
+// OnRestored implements dispatch.RestoreListener. An order that was never signed created no nonce
+// account, so its row is inserted as refused, and the next plan creates the account there.
+func (NonceAccountListener) OnRestored(
+	ctx context.Context, tx pg.Tx, orders []dispatch.RestoredOrder,
+) ([]ledger.Posting, error) {
 	return nil, restoreRows(orders, "place", "REFUSED", func(o dispatch.RestoredOrder, status string) error {
 		_, err := tx.Exec(ctx, `
 			INSERT INTO places (place_id, org_id, chain, wallet_id, address, amount, status, created_at, ended_at)
@@ -55,8 +63,11 @@ func (NonceAccountListener) OnRestored(ctx context.Context, tx pg.Tx, orders []d
 	})
 }
 
-// OnRestored implements dispatch.RestoreListener, likewise.
-func (ConsolidationListener) OnRestored(ctx context.Context, tx pg.Tx, orders []dispatch.RestoredOrder) ([]ledger.Posting, error) {
+// OnRestored implements dispatch.RestoreListener. A consolidation that was never signed is inserted
+// as refused.
+func (ConsolidationListener) OnRestored(
+	ctx context.Context, tx pg.Tx, orders []dispatch.RestoredOrder,
+) ([]ledger.Posting, error) {
 	return nil, restoreRows(orders, "merge", "REFUSED", func(o dispatch.RestoredOrder, status string) error {
 		_, err := tx.Exec(ctx, `
 			INSERT INTO merges (merge_id, org_id, chain, wallet_id, status, created_at, ended_at, restored)
@@ -66,8 +77,11 @@ func (ConsolidationListener) OnRestored(ctx context.Context, tx pg.Tx, orders []
 	})
 }
 
-// OnRestored implements dispatch.RestoreListener, likewise: what was never signed closed nothing.
-func (CloseListener) OnRestored(ctx context.Context, tx pg.Tx, orders []dispatch.RestoredOrder) ([]ledger.Posting, error) {
+// OnRestored implements dispatch.RestoreListener. A close that was never signed closed nothing and
+// is inserted as ended.
+func (CloseListener) OnRestored(
+	ctx context.Context, tx pg.Tx, orders []dispatch.RestoredOrder,
+) ([]ledger.Posting, error) {
 	return nil, restoreRows(orders, "close", "FAILED", func(o dispatch.RestoredOrder, status string) error {
 		_, err := tx.Exec(ctx, `
 			INSERT INTO closes (close_id, org_id, chain, wallet_id, to_wallet_id, mint_id, amount, status, created_at, ended_at, restored)
@@ -77,9 +91,12 @@ func (CloseListener) OnRestored(ctx context.Context, tx pg.Tx, orders []dispatch
 	})
 }
 
-// restoreRows makes again what the backup lacks: open where it was signed, and ended as what
-// was never signed ends.
-func restoreRows(orders []dispatch.RestoredOrder, name, unsignedStatus string, insertRow func(o dispatch.RestoredOrder, status string) error) error {
+// restoreRows inserts the rows that the backup lacks: open if the order was signed, else with
+// unsignedStatus.
+func restoreRows(
+	orders []dispatch.RestoredOrder, name, unsignedStatus string,
+	insertRow func(o dispatch.RestoredOrder, status string) error,
+) error {
 	for _, o := range orders {
 		if !o.IsNew {
 			continue

@@ -1,13 +1,20 @@
-// Package sweep moves what arrived at deposit addresses to the organization's
-// treasury, from where withdrawals are paid, brings the gas that this needs, and keeps
-// the places on a chain that a treasury's transactions are sent in. Where accounts are
-// coins it has small ones made one, where tokens lie in accounts it closes idle ones.
+// Package sweep moves deposits from their addresses to the organization's treasury, from which
+// withdrawals are paid. It also plans these orders:
 //
-// It takes its amounts from address_funds alone: what was credited, less what
-// is held, promised or gone. The chain's own balance never decides how much is
-// moved. What never happens here: a unit that is flagged or not final leaves its
-// address, or a customer's native coin pays a fee. What a crash leaves: an open
-// sweep with its order, both from one transaction, which dispatch carries on.
+//   - gas top-ups for the addresses whose sweeps lack gas;
+//   - nonce accounts for treasuries;
+//   - consolidations of small outputs on UTXO chains;
+//   - closes of idle token accounts.
+//
+// It takes its amounts from address_funds alone: what was credited, less what is held, reserved or
+// swept. The chain's own balance never decides how much is moved.
+//
+// These things never happen here:
+//
+//   - a flagged or non-final unit leaves its address;
+//   - a customer's native coin pays a fee.
+//
+// A crash leaves an open sweep with its order, both from one transaction. Dispatch carries it on.
 package sweep
 
 import (
@@ -35,32 +42,34 @@ import (
 	"github.com/cofferpay/coffer/internal/wallet"
 )
 
-// Trigger is why a sweep was planned.
+// Trigger says why a sweep was planned.
 type Trigger string
 
-// The triggers.
+// The triggers of a sweep.
 const (
-	TriggerValue  Trigger = "VALUE"  // it is worth its fee
+	TriggerValue  Trigger = "VALUE"  // its amount is worth its fee
 	TriggerDemand Trigger = "DEMAND" // a withdrawal waits for it
-	TriggerPerson Trigger = "PERSON" // somebody asked for it
+	TriggerPerson Trigger = "PERSON" // a person asked for it
 )
 
-// Config are the sweeper's figures. The zero value of each means its default.
+// Config holds the intervals and limits of a Sweeper. A zero value means the default.
 type Config struct {
-	PollInterval   time.Duration // between two plans; 5 s
-	MinFeeMultiple uint64        // a sweep by value moves at least so many times its fee; 10
-	RetryAfterFail time.Duration // before an address whose sweep failed is tried again, longer when it fails again; 10 min
-	PriceAgeMax    time.Duration // the oldest price that decides what is worth its fee; 1 h
+	PollInterval   time.Duration // pause between two plans; 5 s
+	MinFeeMultiple uint64        // a sweep by value moves at least this many times its fee; 10
+	// RetryAfterFail is the pause before an address whose sweep failed is tried again; repeated
+	// failures lengthen it; 10 min.
+	RetryAfterFail time.Duration
+	PriceAgeMax    time.Duration // the oldest price that decides whether a sweep is worth its fee; 1 h
 	PlanMax        int           // sweeps planned in one round; 100
-	GasMarginBps   uint64        // added to a top-up, since fees move until it arrives; 5000
-	// NonceAccounts is how many places every treasury has, where a chain leases those: so many
-	// transactions of an organization can be under way at once. Each costs coin that stays
-	// there. 8; more than NonceAccountsMax is NonceAccountsMax. No setting of the service sets it: the
-	// service always has 8.
+	GasMarginBps   uint64        // added to a top-up, because fees move until it arrives; 5000
+	// NonceAccounts is the number of nonce accounts of every treasury, on a chain that has them.
+	// That many transactions of an organization can be in flight at once. Each account costs rent
+	// that stays there. The default is 8, the maximum NonceAccountsMax. No setting of the service
+	// changes it: the service always has 8.
 	NonceAccounts int
-	// CloseAfter is how long nothing has come to an address' account for a token, and all of
-	// it was swept, before that is closed for the coin in it, where there are such accounts.
-	// Zero never closes one.
+	// CloseAfter is how long a token account has to be swept empty, without a new arrival, before
+	// it is closed for the rent in it. It applies to chains that have token accounts. Zero never
+	// closes one.
 	CloseAfter time.Duration
 }
 
@@ -100,15 +109,20 @@ type Sweeper struct {
 	log     *slog.Logger
 
 	mu      sync.Mutex
-	retryAt map[string]time.Time // treasury -> when its places are looked at again; may be lost
-	// As far as idle accounts were looked for, and when the next time begins; may be lost.
+	retryAt map[string]time.Time // treasury -> when its nonce accounts are checked again; may be lost
+	// Position and next start of the search for idle token accounts; both may be lost.
 	closeCursor idleAccount
 	nextCloseAt time.Time
 }
 
-// New makes the sweeper of a chain.
-func New(db *pg.DB, ch chain.Chain, wallets *wallet.Service, prices price.Source, conf Config, log *slog.Logger) *Sweeper {
-	return &Sweeper{db: db, chain: ch, wallets: wallets, prices: prices, conf: conf.withDefaults(), log: log.With("chain", string(ch.Name)), retryAt: map[string]time.Time{}}
+// New makes the Sweeper of a chain.
+func New(
+	db *pg.DB, ch chain.Chain, wallets *wallet.Service, prices price.Source, conf Config, log *slog.Logger,
+) *Sweeper {
+	return &Sweeper{
+		db: db, chain: ch, wallets: wallets, prices: prices, conf: conf.withDefaults(),
+		log: log.With("chain", string(ch.Name)), retryAt: map[string]time.Time{},
+	}
 }
 
 // Run plans until ctx ends.
@@ -127,12 +141,23 @@ func (s *Sweeper) Run(ctx context.Context) error {
 	}
 }
 
-// Plan gives up the sweeps that the chain would revert, then makes the ones that withdrawals wait for, then those that are worth
-// their fee, then the top-ups that open sweeps wait for, then the places that treasuries
-// lack, then the merges of coins that are worth it and the closes of idle accounts. It says how many rows it made.
-// On a UTXO chain it only merges: a payment takes any UTXO from where it lies, and needs no gas elsewhere.
+// Plan runs one round and returns how many rows it made or ended. Its steps are, in this order:
+//
+//   - recall the sweeps that the chain would revert;
+//   - plan the sweeps that withdrawals wait for;
+//   - plan the sweeps that are worth their fee;
+//   - plan the top-ups that open sweeps wait for;
+//   - plan the nonce accounts that treasuries lack;
+//   - plan the consolidations that are worth their fee;
+//   - plan the closes of idle token accounts.
+//
+// On a UTXO chain it only plans consolidations: a payment spends any output where it lies, and
+// needs no gas at other addresses.
 func (s *Sweeper) Plan(ctx context.Context) (made int, err error) {
-	steps := []func(context.Context) (int, error){s.recallReverting, s.planOnDemand, s.planByValue, s.planTopUps, s.planNonceAccounts, s.planConsolidations, s.planCloses}
+	steps := []func(context.Context) (int, error){
+		s.recallReverting, s.planOnDemand, s.planByValue, s.planTopUps, s.planNonceAccounts, s.planConsolidations,
+		s.planCloses,
+	}
 	if s.chain.Name.IsUTXO() {
 		steps = []func(context.Context) (int, error){s.planConsolidations}
 	}
@@ -144,10 +169,9 @@ func (s *Sweeper) Plan(ctx context.Context) (made int, err error) {
 	return made, err
 }
 
-// recallReverting takes back the sweeps that have no slot and would revert as things
-// stand, for example because the token blacklists the address: what they
-// reserved is neither on its way nor to be counted on. They are tried again
-// after a rest.
+// recallReverting recalls the sweeps that have no slot and would revert at present, for example
+// because the token blocks the address. Their reserved amounts are not on their way, and no payment
+// may count on them. They are tried again after a pause.
 func (s *Sweeper) recallReverting(ctx context.Context) (int, error) {
 	var sweepIDs []string
 	err := s.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
@@ -169,10 +193,12 @@ func (s *Sweeper) recallReverting(ctx context.Context) (int, error) {
 		err := s.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 			isRecalled, err := dispatch.Recall(ctx, tx, sweepID)
 			if err != nil || !isRecalled {
-				return err // it has a slot by now, and ends by it
+				return err // it has a slot by now, which ends it
 			}
 			var m wallet.Movement
-			if err := tx.QueryRow(ctx, `SELECT wallet_id, org_id, mint_id, amount FROM sweeps WHERE sweep_id = $1`, sweepID).
+			if err := tx.QueryRow(
+				ctx, `SELECT wallet_id, org_id, mint_id, amount FROM sweeps WHERE sweep_id = $1`, sweepID,
+			).
 				Scan(&m.WalletID, &m.OrgID, &m.MintID, &m.Minus); err != nil {
 				return err
 			}
@@ -191,10 +217,10 @@ func (s *Sweeper) recallReverting(ctx context.Context) (int, error) {
 	return made, nil
 }
 
-// retryFactorMax is how many times RetryAfterFail the rest is at most.
+// retryFactorMax is the most times RetryAfterFail that the pause lasts.
 const retryFactorMax = 8
 
-// A source is an address with something on it that may be moved.
+// source is an address with an amount that may be moved.
 type source struct {
 	WalletID string
 	OrgID    string
@@ -202,8 +228,9 @@ type source struct {
 	Movable  money.Amount
 }
 
-// What does not count lies beside the rest for ever. Where the chain leaves no account
-// with as little as that, the sweep leaves what it takes, see chain.Chain.MinBalance.
+// selectSources selects the addresses that can be swept. Dust, which is not credited, stays at its
+// address. Where the chain requires a minimum balance, dust of native coin alone may lie below it.
+// Then the sweep leaves the missing amount with the dust, see chain.Chain.MinBalance.
 const selectSources = `
 	SELECT f.wallet_id, f.org_id, f.mint_id, f.credited - f.held - f.reserved - f.swept - stays AS movable
 	FROM address_funds f
@@ -218,12 +245,17 @@ const selectSources = `
 	            WHERE d.wallet_id = f.wallet_id AND d.mint_id = f.mint_id AND d.status = 'DONE'), '-infinity')
 	      HAVING max(s.ended_at) + $4::bigint * least(2 ^ (count(*) - 1), $5::bigint) * interval '1 microsecond' > $2)`
 
-// loadSources are the addresses that can be swept now: nothing open, no failure
-// just now, no quarantine. After each failure that follows another one the rest is
-// twice as long, up to retryFactorMax: a token may block an address for good. The
-// biggest come first.
+// loadSources returns the addresses that can be swept now, the largest amounts first: no open
+// sweep, no recent failure, no quarantine. Each further failure in a row doubles the pause, up to
+// retryFactorMax, because a token may block an address permanently.
 func (s *Sweeper) loadSources(ctx context.Context, tx pg.Tx, condition string, args ...any) ([]source, error) {
-	args = append([]any{s.chain.Name, tx.Now, s.conf.PlanMax, s.conf.RetryAfterFail.Microseconds(), retryFactorMax, s.chain.MinBalance}, args...)
+	args = append(
+		[]any{
+			s.chain.Name, tx.Now, s.conf.PlanMax, s.conf.RetryAfterFail.Microseconds(), retryFactorMax,
+			s.chain.MinBalance,
+		},
+		args...,
+	)
 	rows, err := tx.Query(ctx, selectSources+condition+` ORDER BY movable DESC, f.wallet_id LIMIT $3`, args...)
 	if err != nil {
 		return nil, fmt.Errorf("find what can be swept: %w", err)
@@ -235,8 +267,8 @@ func (s *Sweeper) loadSources(ctx context.Context, tx pg.Tx, condition string, a
 	return found, nil
 }
 
-// planOnDemand plans sweeps for the payments that wait for funds: the largest
-// addresses of the organization first, until what is missing is on its way.
+// planOnDemand plans sweeps for the payments that wait for funds. It sweeps the largest addresses
+// of the organization first, until the missing amount is on its way.
 func (s *Sweeper) planOnDemand(ctx context.Context) (made int, err error) {
 	type key struct {
 		org  string
@@ -260,10 +292,10 @@ func (s *Sweeper) planOnDemand(ctx context.Context) (made int, err error) {
 				return fmt.Errorf("what %s lacks of mint %d: %w", k.org, k.mint, err)
 			}
 		}
-		for k := range missing { // what is on its way already counts
+		for k := range missing { // amounts on their way count already
 			var incoming money.Amount
-			// … but not what the chain says would revert, as from an address that the
-			// token has blocked: a payment would wait for it for ever.
+			// … but not those that the chain would revert, as from an address that the token has
+			// blocked: a payment would wait for them without end.
 			if err := tx.QueryRow(ctx, `
 				SELECT coalesce(sum(s.amount), 0) FROM sweeps s JOIN dispatch_orders o ON o.order_id = s.sweep_id
 				WHERE s.org_id = $1 AND s.mint_id = $2 AND s.status = 'OPEN'
@@ -313,11 +345,12 @@ func subOrZero(a, b money.Amount) money.Amount {
 	return difference
 }
 
-// planByValue plans the sweeps that move at least MinFeeMultiple their fee. Without a
-// price for the mint and for the gas there is no telling, and it waits for demand.
+// planByValue plans the sweeps that move at least MinFeeMultiple times their fee. Without a price
+// for the mint and for the gas it cannot compare them, and the sweeps wait for demand.
 func (s *Sweeper) planByValue(ctx context.Context) (made int, err error) {
 	var (
-		sourcesByMint = map[int][]source{} // by mint, so that one mint's dust hides no other's fortune
+		// By mint, so that small amounts of one mint do not hide large ones of another.
+		sourcesByMint = map[int][]source{}
 		mints         mint.Catalogue
 		hasSources    bool
 	)
@@ -349,7 +382,7 @@ func (s *Sweeper) planByValue(ctx context.Context) (made int, err error) {
 				break
 			}
 			if value.Cmp(worth) < 0 {
-				break // the biggest come first
+				break // the largest come first
 			}
 			opened, e := s.openSweep(ctx, src, TriggerValue)
 			err = errors.Join(err, e)
@@ -361,7 +394,7 @@ func (s *Sweeper) planByValue(ctx context.Context) (made int, err error) {
 	return made, err
 }
 
-// transferCost is the most that a usual transfer costs as things stand.
+// transferCost returns the most that a usual transfer costs at present, in native units.
 func (s *Sweeper) transferCost(ctx context.Context) (money.Amount, error) {
 	fees, err := s.chain.Sender.TransferFees(ctx)
 	if err != nil {
@@ -370,7 +403,7 @@ func (s *Sweeper) transferCost(ctx context.Context) (money.Amount, error) {
 	return fees.Max()
 }
 
-// minWorth is the dollars from which on a sweep is worth its fee.
+// minWorth returns the value, in US dollars, from which a sweep is worth its fee.
 func (s *Sweeper) minWorth(ctx context.Context, mints mint.Catalogue) (money.USD, error) {
 	native, ok := mints.Native(s.chain.Name)
 	if !ok {
@@ -397,9 +430,8 @@ func (s *Sweeper) usdValue(ctx context.Context, m mint.Mint, a money.Amount) (mo
 	return money.ValueOf(a, m.Decimals, q.Price)
 }
 
-// SweepWallet plans the sweep of everything that a wallet may part with of a mint,
-// because a person asked for it. It is false when there is nothing, or a sweep
-// is open already.
+// SweepWallet plans the sweep of everything that a wallet may give of a mint, because a person
+// asked for it. It returns false if there is nothing to sweep, or if a sweep is open already.
 func (s *Sweeper) SweepWallet(ctx context.Context, walletID string, mintID int) (bool, error) {
 	var sources []source
 	err := s.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
@@ -412,8 +444,8 @@ func (s *Sweeper) SweepWallet(ctx context.Context, walletID string, mintID int) 
 	return s.openSweep(ctx, sources[0], TriggerPerson)
 }
 
-// SweepAll plans the sweep of everything that may be swept on the chain, whatever it
-// is worth, and says how many sweeps it made.
+// SweepAll plans the sweep of everything that may be swept on the chain, at any value, and returns
+// how many sweeps it made.
 func (s *Sweeper) SweepAll(ctx context.Context) (made int, err error) {
 	var sources []source
 	err = s.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
@@ -433,9 +465,9 @@ func (s *Sweeper) SweepAll(ctx context.Context) (made int, err error) {
 	return made, err
 }
 
-// openSweep reserves what a sweep moves, writes its row and places its order. Both
-// addresses are proven to be ours first: the one because its key has to sign,
-// the other because it receives.
+// openSweep reserves what a sweep moves, inserts its row and submits its order. It verifies first
+// that both addresses are Coffer's: the source because its key has to sign, the treasury because it
+// receives.
 func (s *Sweeper) openSweep(ctx context.Context, src source, trigger Trigger) (bool, error) {
 	treasury, err := s.wallets.Treasury(ctx, src.OrgID, s.chain.Name.Family())
 	if err != nil {
@@ -459,7 +491,8 @@ func (s *Sweeper) openSweep(ctx context.Context, src source, trigger Trigger) (b
 		}
 		sweepID := id.New("sw", tx.Now)
 		o := dispatch.Order{
-			ID: sweepID, OrgID: src.OrgID, Purpose: signer.Sweep, Chain: s.chain.Name, WalletID: fromWallet.ID, ToWalletID: treasury.ID, To: treasury.Address,
+			ID: sweepID, OrgID: src.OrgID, Purpose: signer.Sweep, Chain: s.chain.Name, WalletID: fromWallet.ID,
+			ToWalletID: treasury.ID, To: treasury.Address,
 			MintID: m.ID, Contract: m.Contract, Amount: src.Movable,
 		}
 		if s.chain.SeparateFeePayer {
@@ -471,10 +504,13 @@ func (s *Sweeper) openSweep(ctx context.Context, src source, trigger Trigger) (b
 		if _, err := tx.Exec(ctx, `
 			INSERT INTO sweeps (sweep_id, org_id, chain, wallet_id, to_wallet_id, mint_id, amount, trigger, status, created_at)
 			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 'OPEN', $9)`,
-			sweepID, src.OrgID, s.chain.Name, fromWallet.ID, treasury.ID, m.ID, src.Movable, trigger, tx.Now); err != nil {
+			sweepID, src.OrgID, s.chain.Name, fromWallet.ID, treasury.ID, m.ID, src.Movable, trigger,
+			tx.Now); err != nil {
 			return err
 		}
-		err = wallet.MoveFunds(ctx, tx, wallet.Movement{WalletID: fromWallet.ID, OrgID: src.OrgID, MintID: m.ID, Part: wallet.Reserved, Plus: src.Movable})
+		err = wallet.MoveFunds(ctx, tx, wallet.Movement{
+			WalletID: fromWallet.ID, OrgID: src.OrgID, MintID: m.ID, Part: wallet.Reserved, Plus: src.Movable,
+		})
 		if err != nil {
 			return err
 		}
@@ -487,14 +523,17 @@ func (s *Sweeper) openSweep(ctx context.Context, src source, trigger Trigger) (b
 	if err != nil {
 		return false, fmt.Errorf("sweep %s of mint %d: %w", src.WalletID, src.MintID, err)
 	}
-	s.log.Info("sweep planned", "wallet", src.WalletID, "mint", src.MintID, "amount", src.Movable.String(), "why", string(trigger))
+	s.log.Info(
+		"sweep planned", "wallet", src.WalletID, "mint", src.MintID, "amount", src.Movable.String(),
+		"why", string(trigger),
+	)
 	return true, nil
 }
 
-// SweepListener hears of the sweeps' own orders.
+// SweepListener handles the progress of the sweeps' orders.
 type SweepListener struct{}
 
-// OnBroadcast notes the hash.
+// OnBroadcast stores the hash.
 func (SweepListener) OnBroadcast(ctx context.Context, tx pg.Tx, o dispatch.Order, hash chain.TxHash) error {
 	_, err := tx.Exec(ctx, `UPDATE sweeps SET tx_hash = $2 WHERE sweep_id = $1 AND status = 'OPEN'`, o.ID, hash)
 	if err != nil {
@@ -508,9 +547,11 @@ func (SweepListener) OnIncluded(context.Context, pg.Tx, dispatch.Order, chain.Tx
 	return nil
 }
 
-// OnEnded closes the sweep. Nothing is posted: what an organization's addresses
-// hold together is the same as before.
-func (SweepListener) OnEnded(ctx context.Context, tx pg.Tx, o dispatch.Order, e dispatch.End) ([]ledger.Posting, error) {
+// OnEnded ends the sweep. It posts nothing, because the total of an organization's addresses does
+// not change.
+func (SweepListener) OnEnded(
+	ctx context.Context, tx pg.Tx, o dispatch.Order, e dispatch.End,
+) ([]ledger.Posting, error) {
 	status := "DONE"
 	if !e.Paid {
 		status = "FAILED"
@@ -518,15 +559,17 @@ func (SweepListener) OnEnded(ctx context.Context, tx pg.Tx, o dispatch.Order, e 
 	return nil, endSweep(ctx, tx, o.ID, status, e.Hash)
 }
 
-// OnRefused closes the sweep and gives back what it reserved.
+// OnRefused ends the sweep and releases what it reserved.
 func (SweepListener) OnRefused(ctx context.Context, tx pg.Tx, o dispatch.Order, _ *signer.Refusal) error {
 	if err := endSweep(ctx, tx, o.ID, "FAILED", ""); err != nil {
 		return err
 	}
-	return wallet.MoveFunds(ctx, tx, wallet.Movement{WalletID: o.SourceWalletID(), OrgID: o.OrgID, MintID: o.MintID, Part: wallet.Reserved, Minus: o.Amount})
+	return wallet.MoveFunds(ctx, tx, wallet.Movement{
+		WalletID: o.SourceWalletID(), OrgID: o.OrgID, MintID: o.MintID, Part: wallet.Reserved, Minus: o.Amount,
+	})
 }
 
-// OnRecalled closes the sweep as Refused does.
+// OnRecalled ends the sweep as OnRefused does.
 func (s SweepListener) OnRecalled(ctx context.Context, tx pg.Tx, o dispatch.Order, _ audit.Actor) error {
 	return s.OnRefused(ctx, tx, o, nil)
 }
@@ -538,7 +581,8 @@ func endSweep(ctx context.Context, tx pg.Tx, sweepID, status string, hash chain.
 	return endError("sweep "+sweepID, tag, err)
 }
 
-// ignoreProgress is a listener's part about what is on its way, which changes nothing in its rows.
+// ignoreProgress implements the progress methods of a listener whose rows do not change before the
+// end.
 type ignoreProgress struct{}
 
 // OnBroadcast implements dispatch.Listener.
@@ -551,7 +595,7 @@ func (ignoreProgress) OnIncluded(context.Context, pg.Tx, dispatch.Order, chain.T
 	return nil
 }
 
-// endError is the error of a statement that ends one row which is open.
+// endError returns the error of a statement that has to end one open row.
 func endError(name string, tag pgconn.CommandTag, err error) error {
 	if err == nil && tag.RowsAffected() != 1 {
 		err = errors.New("it is not open")

@@ -29,7 +29,7 @@ const (
 	eth  = 2
 )
 
-// testEnv is a chain with a sweeper and two organizations.
+// testEnv is a chain with a Sweeper and two organizations.
 type testEnv struct {
 	*testing.T
 	ctx       context.Context
@@ -52,8 +52,10 @@ func newTestEnv(t *testing.T) *testEnv {
 	y.signer, y.wallets = s, wallet.New(y.db, s, attest)
 	y.must(mirror.ImportJournal(y.ctx, y.db, s, y.wallets))
 	token := mint.Mint{
-		ID: usdc, Chain: chain.Ethereum, Network: chain.Local, Kind: mint.Token, Contract: signertest.Token, Symbol: "USDC", Name: "USD Coin", Decimals: 6,
-		DepositEnabled: true, WithdrawEnabled: true, MinDeposit: money.Units(1), MinWithdraw: money.Units(1), Finality: "FINALIZED",
+		ID: usdc, Chain: chain.Ethereum, Network: chain.Local, Kind: mint.Token, Contract: signertest.Token,
+		Symbol: "USDC", Name: "USD Coin", Decimals: 6,
+		DepositEnabled: true, WithdrawEnabled: true, MinDeposit: money.Units(1), MinWithdraw: money.Units(1),
+		Finality: "FINALIZED",
 	}
 	coin := token
 	coin.ID, coin.Kind, coin.Contract, coin.Symbol, coin.Name, coin.Decimals = eth, mint.Native, "", "ETH", "Ether", 18
@@ -63,7 +65,9 @@ func newTestEnv(t *testing.T) *testEnv {
 		y.must(err)
 		*into = o.ID
 	}
-	y.sweeper = sweep.New(y.db, y.chain.ToChain(), y.wallets, price.Fixed{Clock: clock}, sweep.Config{}, slog.New(slog.DiscardHandler))
+	y.sweeper = sweep.New(
+		y.db, y.chain.ToChain(), y.wallets, price.Fixed{Clock: clock}, sweep.Config{}, slog.New(slog.DiscardHandler),
+	)
 	return y
 }
 
@@ -79,14 +83,16 @@ func (y *testEnv) inSystem(fn func(ctx context.Context, tx pg.Tx) error) {
 	y.must(y.db.InSystem(y.ctx, fn))
 }
 
-// fundWallet is a customer's address, with what lies on it on the chain and in the books.
+// fundWallet returns a customer's address with these funds on the chain and in the books.
 func (y *testEnv) fundWallet(org, customerID string, parts map[wallet.Part]uint64, mintID int) wallet.Wallet {
 	y.Helper()
 	w, err := y.wallets.Address(y.ctx, signertest.Deposit(org, customerID))
 	y.must(err)
 	var moves []wallet.Movement
 	for part, units := range parts {
-		moves = append(moves, wallet.Movement{WalletID: w.ID, OrgID: org, MintID: mintID, Part: part, Plus: money.Units(units)})
+		moves = append(moves, wallet.Movement{
+			WalletID: w.ID, OrgID: org, MintID: mintID, Part: part, Plus: money.Units(units),
+		})
 	}
 	y.inSystem(func(ctx context.Context, tx pg.Tx) error { return wallet.MoveFunds(ctx, tx, moves...) })
 	contract := chain.Address("")
@@ -106,7 +112,7 @@ func (y *testEnv) loadFunds(w wallet.Wallet, mintID int) (f wallet.Funds) {
 	return f
 }
 
-// orderStates are the purposes, amounts and wants of a wallet's orders.
+// orderStates returns the purposes, amounts, statuses and wait reasons of a wallet's orders.
 func (y *testEnv) orderStates(w wallet.Wallet) string {
 	y.Helper()
 	var found string
@@ -135,16 +141,20 @@ func (y *testEnv) countSweeps() int {
 func TestASweepLeavesWhatIsHeldNotFinalOrNotCredited(t *testing.T) {
 	t.Parallel()
 	y := newTestEnv(t)
-	ann := y.fundWallet(y.org, "ann", map[wallet.Part]uint64{wallet.Credited: 1000, wallet.Held: 300, wallet.Dust: 7}, usdc)
+	ann := y.fundWallet(
+		y.org, "ann", map[wallet.Part]uint64{wallet.Credited: 1000, wallet.Held: 300, wallet.Dust: 7}, usdc,
+	)
 	bob := y.fundWallet(y.org, "bob", map[wallet.Part]uint64{wallet.Credited: 500, wallet.Held: 500}, usdc)
-	// Some more of ann's is on the chain and in a block that is not final.
+	// More funds of ann are on the chain, in a block that is not final.
 	y.chain.Mint(ann.Address, signertest.Token, money.Units(40))
 	super := pgtest.OwnerPool(t, y.db)
 	for _, sql := range []string{
 		`INSERT INTO customers (org_id, customer_id, created_at, updated_at) VALUES ($1, 'ann', now(), now())`,
 		`INSERT INTO deposits (deposit_id, org_id, wallet_id, purpose, customer_id, mint_id, chain, contract, amount, address, from_address,
 			tx_hash, kind, position, log_index, height, block_hash, status, chain_status, created_at)
-		 SELECT 'dep_1', org_id, wallet_id, purpose, subject, 1, 'ETHEREUM', '` + string(signertest.Token) + `', 40, address, 'f', '0x1', 'TOKEN', '0', 0, 1, 'h', 'CONFIRMING', 'INCLUDED', now()
+		 SELECT 'dep_1', org_id, wallet_id, purpose, subject, 1, 'ETHEREUM', '` + string(
+			signertest.Token,
+		) + `', 40, address, 'f', '0x1', 'TOKEN', '0', 0, 1, 'h', 'CONFIRMING', 'INCLUDED', now()
 		 FROM wallets WHERE org_id = $1 AND subject = 'ann'`,
 	} {
 		_, err := super.Exec(y.ctx, sql, y.org)
@@ -163,8 +173,8 @@ func TestASweepLeavesWhatIsHeldNotFinalOrNotCredited(t *testing.T) {
 	}
 }
 
-// Where a chain leaves no account with a little, what does not count would keep all that
-// does: anybody could send it.
+// Where the chain requires a minimum balance, dust would otherwise block the credited amount, and
+// anyone could send dust.
 func TestASweepLeavesAsMuchAsTheChainWants(t *testing.T) {
 	t.Parallel()
 	y := newTestEnv(t)
@@ -183,7 +193,9 @@ func TestASweepLeavesAsMuchAsTheChainWants(t *testing.T) {
 		{"no more than has to stay", eth, 99, 1, "none"},
 		{"a token", usdc, 1000, 1, "SWEEP 1000 QUEUED"},
 	} {
-		w := y.fundWallet(y.org, c.who, map[wallet.Part]uint64{wallet.Credited: c.credited, wallet.Dust: c.dust}, c.mint)
+		w := y.fundWallet(
+			y.org, c.who, map[wallet.Part]uint64{wallet.Credited: c.credited, wallet.Dust: c.dust}, c.mint,
+		)
 		y.countSweeps()
 		y.wantOrders(w, c.want)
 	}
@@ -199,7 +211,9 @@ func TestASweepThatTheSignerRefusesGivesBackWhatItReserved(t *testing.T) {
 		if err := tx.QueryRow(ctx, `SELECT sweep_id FROM sweeps`).Scan(&o.ID); err != nil {
 			return err
 		}
-		if _, err := tx.Exec(ctx, `UPDATE dispatch_orders SET status = 'REFUSED' WHERE order_id = $1`, o.ID); err != nil {
+		if _, err := tx.Exec(
+			ctx, `UPDATE dispatch_orders SET status = 'REFUSED' WHERE order_id = $1`, o.ID,
+		); err != nil {
 			return err
 		}
 		return sweep.SweepListener{}.OnRefused(ctx, tx, o, &signer.Refusal{Code: signer.PolicyLimit})
@@ -222,14 +236,16 @@ func TestAPaymentIsCoveredByAddressesOfItsOwnOrganization(t *testing.T) {
 	y.must(err)
 	y.inSystem(func(ctx context.Context, tx pg.Tx) error {
 		err := ledgertest.InsertAccepted(ctx, tx, ledgertest.Withdrawal{
-			ID: "wd_1", OrgID: y.org, CustomerID: "bob", ToAddress: string(sim.Address("shop")), MintID: usdc, Amount: money.Units(80),
+			ID: "wd_1", OrgID: y.org, CustomerID: "bob", ToAddress: string(sim.Address("shop")), MintID: usdc,
+			Amount: money.Units(80),
 		})
 		if err != nil {
 			return err
 		}
 		if err := dispatch.Submit(ctx, tx, dispatch.Order{
 			ID: "wd_1", OrgID: y.org, Purpose: signer.Payment, Chain: chain.Ethereum, WalletID: treasury.ID,
-			To: sim.Address("shop"), MintID: usdc, Contract: signertest.Token, Amount: money.Units(80), CustomerID: "bob",
+			To: sim.Address("shop"), MintID: usdc, Contract: signertest.Token, Amount: money.Units(80),
+			CustomerID: "bob",
 		}); err != nil {
 			return err
 		}
@@ -256,7 +272,9 @@ func TestASweepWaitsForGasAndNeverTakesItFromTheCustomersCoin(t *testing.T) {
 	_, err = desk.RunRound(y.ctx)
 	y.must(err)
 	y.wantOrders(ann, "SWEEP 1000 QUEUED GAS")
-	if f := y.loadFunds(ann, eth); fmt.Sprint(f.Credited, f.Reserved, f.Swept, f.GasReserved) != fmt.Sprint(uint64(coin), 0, 0, 0) {
+	if f := y.loadFunds(ann, eth); fmt.Sprint(
+		f.Credited, f.Reserved, f.Swept, f.GasReserved,
+	) != fmt.Sprint(uint64(coin), 0, 0, 0) {
 		t.Errorf("got %+v, want the customer's coin untouched", f)
 	}
 	if got := len(y.chain.Mempool()); got != 0 {
@@ -271,20 +289,23 @@ func TestASweepWaitsForGasAndNeverTakesItFromTheCustomersCoin(t *testing.T) {
 	}
 }
 
-// What a node says of a wallet that is short differs, and none of it is about the
-// top-up: the operator has to hear of gas.
+// Nodes report a wallet without gas in different ways, and none of them says anything about the
+// top-up. The operator has to learn that gas is missing.
 func TestATopUpWaitsForTheGasOfItsTreasury(t *testing.T) {
 	t.Parallel()
-	for name, has := range map[string]uint64{"nothing": 0, "less than the amount": 1_000, "less than amount and fee": 0} {
+	for name, has := range map[string]uint64{
+		"nothing": 0, "less than the amount": 1_000, "less than amount and fee": 0,
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			y := newTestEnv(t)
 			ann := y.fundWallet(y.org, "ann", map[wallet.Part]uint64{wallet.Credited: 1000}, usdc)
 			_, err := y.sweeper.SweepWallet(y.ctx, ann.ID, usdc)
 			y.must(err)
-			desk := dispatch.New(y.db, y.chain.ToChain(), y.signer, mirror.RecordEntry, map[signer.Purpose]dispatch.Listener{
-				signer.Sweep: sweep.SweepListener{}, signer.GasTopUp: sweep.TopUpListener{},
-			}, dispatch.Config{}, slog.New(slog.DiscardHandler))
+			desk := dispatch.New(y.db, y.chain.ToChain(), y.signer, mirror.RecordEntry,
+				map[signer.Purpose]dispatch.Listener{
+					signer.Sweep: sweep.SweepListener{}, signer.GasTopUp: sweep.TopUpListener{},
+				}, dispatch.Config{}, slog.New(slog.DiscardHandler))
 			_, err = desk.RunRound(y.ctx)
 			y.must(err)
 			_, err = y.sweeper.Plan(y.ctx)
@@ -302,7 +323,9 @@ func TestATopUpWaitsForTheGasOfItsTreasury(t *testing.T) {
 			if !gas.IsZero() {
 				y.chain.Mint(treasury.Address, "", gas)
 				y.inSystem(func(ctx context.Context, tx pg.Tx) error {
-					return wallet.MoveFunds(ctx, tx, wallet.Movement{WalletID: treasury.ID, OrgID: y.org, MintID: eth, Part: wallet.Gas, Plus: gas})
+					return wallet.MoveFunds(ctx, tx, wallet.Movement{
+						WalletID: treasury.ID, OrgID: y.org, MintID: eth, Part: wallet.Gas, Plus: gas,
+					})
 				})
 			}
 			_, err = desk.RunRound(y.ctx)
@@ -316,7 +339,9 @@ func TestASweepLeavesFromAProvenAddressAlone(t *testing.T) {
 	t.Parallel()
 	y := newTestEnv(t)
 	ann := y.fundWallet(y.org, "ann", map[wallet.Part]uint64{wallet.Credited: 1000}, usdc)
-	_, err := pgtest.OwnerPool(t, y.db).Exec(y.ctx, `UPDATE wallets SET address = $1 WHERE wallet_id = $2`, signertest.Stranger, ann.ID)
+	_, err := pgtest.OwnerPool(t, y.db).Exec(
+		y.ctx, `UPDATE wallets SET address = $1 WHERE wallet_id = $2`, signertest.Stranger, ann.ID,
+	)
 	y.must(err)
 	if made, err := y.sweeper.SweepAll(y.ctx); err == nil || made != 0 {
 		t.Errorf("got %d sweeps and %v, want an error that says whose proof does not hold", made, err)
@@ -348,7 +373,7 @@ func TestASweepThatWouldRevertIsGivenUpAndFreesWhatItReserved(t *testing.T) {
 	}
 }
 
-// H-55: a token may block an address for good.
+// H-55: a token may block an address permanently.
 func TestASweepThatFailsAgainAndAgainRestsLongerAndLonger(t *testing.T) {
 	t.Parallel()
 	y := newTestEnv(t)
@@ -371,13 +396,16 @@ func TestASweepThatFailsAgainAndAgainRestsLongerAndLonger(t *testing.T) {
 	if n := tried(12); n < 5 || n > 12 {
 		t.Errorf("got %d tries in half a day, want one in an hour or two", n)
 	}
-	// One that went through makes the next failure the first again.
-	// Its order is not asked for here.
+	// After a successful sweep, the next failure counts as the first again. The order of that sweep
+	// does not matter here.
 	owner := pgtest.OwnerPool(t, y.db)
-	for _, sql := range []string{`ALTER TABLE sweeps DISABLE TRIGGER sweeps_as_ordered`, `
+	for _, sql := range []string{
+		`ALTER TABLE sweeps DISABLE TRIGGER sweeps_as_ordered`, `
 		INSERT INTO sweeps (sweep_id, org_id, chain, wallet_id, to_wallet_id, mint_id, amount, trigger, status, created_at, ended_at)
 		SELECT 'sw_done', org_id, 'ETHEREUM', wallet_id, wallet_id, ` + fmt.Sprint(usdc) + `, 1, 'PERSON', 'DONE', '` + y.now.Format(time.RFC3339) + `', '` +
-		y.now.Format(time.RFC3339) + `' FROM wallets WHERE wallet_id = '` + ann.ID + `'`, `ALTER TABLE sweeps ENABLE TRIGGER sweeps_as_ordered`} {
+			y.now.Format(time.RFC3339) + `' FROM wallets WHERE wallet_id = '` + ann.ID + `'`,
+		`ALTER TABLE sweeps ENABLE TRIGGER sweeps_as_ordered`,
+	} {
 		_, err := owner.Exec(y.ctx, sql)
 		y.must(err)
 	}
@@ -405,17 +433,20 @@ func TestManyUnitsOfACheapMintDoNotHideAnother(t *testing.T) {
 	y.wantOrders(rich, "SWEEP 5000000000 QUEUED")
 }
 
-// agedPriceSource are prices of some age.
+// agedPriceSource returns prices of some age.
 type agedPriceSource struct {
 	y    *testEnv
 	ages map[int]time.Duration
 }
 
 func (d agedPriceSource) USD(_ context.Context, mintID int) (price.Quote, error) {
-	return price.Quote{Price: money.MustParseUSD(map[int]string{usdc: "1", eth: "3000"}[mintID]), QuotedAt: d.y.now.Add(-d.ages[mintID])}, nil
+	return price.Quote{
+		Price:    money.MustParseUSD(map[int]string{usdc: "1", eth: "3000"}[mintID]),
+		QuotedAt: d.y.now.Add(-d.ages[mintID]),
+	}, nil
 }
 
-// Neither what a sweep brings nor what it costs is decided by a price that is too old.
+// A price that is too old decides neither the value nor the cost of a sweep.
 func TestNoSweepIsDecidedByAnOldPrice(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -432,7 +463,9 @@ func TestNoSweepIsDecidedByAnOldPrice(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			y := newTestEnv(t)
-			y.sweeper = sweep.New(y.db, y.chain.ToChain(), y.wallets, agedPriceSource{y, map[int]time.Duration{usdc: c.token, eth: c.coin}},
+			y.sweeper = sweep.New(y.db, y.chain.ToChain(), y.wallets, agedPriceSource{y, map[int]time.Duration{
+				usdc: c.token, eth: c.coin,
+			}},
 				sweep.Config{PriceAgeMax: c.limit}, slog.New(slog.DiscardHandler))
 			y.fundWallet(y.org, "rich", map[wallet.Part]uint64{wallet.Credited: 5_000_000_000}, usdc)
 			made, err := y.sweeper.Plan(y.ctx)
