@@ -1,6 +1,7 @@
 package arch
 
 import (
+	"errors"
 	"io/fs"
 	"os"
 	"strings"
@@ -107,6 +108,51 @@ func TestEveryCitedDecisionIsInTheTable(t *testing.T) {
 }
 
 func TestEveryLinkedPageAndHeadingExists(t *testing.T) { t.Parallel(); checkTexts(t, library.links) }
+
+// The terms of the glossary are the ones that the code uses.
+func TestNamesUseTheTermsOfTheGlossary(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile(root + "/" + glossaryPage)
+	if err != nil {
+		t.Fatal(err)
+	}
+	check(t, func(h tree) []string { return h.checkGlossary(string(page), allowedWords) })
+}
+
+// With COFFER_UPDATE=1 it writes the lists, whose sums may not grow. A list that is not there is
+// written whatever its sum.
+func TestRatchetsOnlyFall(t *testing.T) {
+	t.Parallel()
+	h, err := asBuilt()
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := written()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range ratchets {
+		found := r.count(h, l)
+		text, err := os.ReadFile("testdata/" + r.name)
+		isNew := errors.Is(err, fs.ErrNotExist)
+		if err != nil && !isNew {
+			t.Fatal(err)
+		}
+		listed, err := parseTally(string(text))
+		if err != nil {
+			t.Fatalf("testdata/%s: %v", r.name, err)
+		}
+		if os.Getenv("COFFER_UPDATE") == "1" && (isNew || found.sum() <= listed.sum()) {
+			if err := os.WriteFile("testdata/"+r.name, []byte(found.format()), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			continue
+		}
+		for _, complaint := range r.compare(listed, found) {
+			t.Error(complaint)
+		}
+	}
+}
 
 // Each migration opens with its reason, and each table has one writer.
 func TestTablesHaveAReasonAndOneWriter(t *testing.T) {

@@ -5,6 +5,8 @@
 // interface and the tests that prove them name each other. Two tests read all
 // texts of the repository: each decision that is cited has an entry in
 // docs/design/README.md, and links between pages lead to pages and headings.
+// One test refuses names with words that docs/glossary.md retires. Another compares
+// small words as names, long lines and vague words with the numbers in testdata.
 //
 // Nothing here runs in the program, and nothing here runs another command: a
 // test that asks the go tool could be answered from the test cache although

@@ -20,6 +20,7 @@ type source struct {
 	name string
 	dir  string
 	test bool
+	text string
 	fset *token.FileSet
 	file *ast.File
 }
@@ -98,6 +99,7 @@ func loadSources(fsys fs.FS) ([]source, error) {
 			name: name,
 			dir:  path.Dir(name),
 			test: strings.HasSuffix(base, "_test.go"),
+			text: string(text),
 			fset: fset,
 			file: file,
 		})
