@@ -23,11 +23,9 @@ type OrgDeposit struct {
 // ListAcrossOrgs returns one page of the deposits of all organizations, or of one organization if
 // org is set. It needs a system transaction.
 func ListAcrossOrgs(ctx context.Context, tx pg.Tx, org string, f Filter, p page.Page) (page.Result[OrgDeposit], error) {
-	q := f.addConditions(
-		page.NewQuery(
-			`SELECT created_at, deposit_id FROM deposits WHERE org_id = o.org_id AND purpose NOT IN ('TREASURY', 'CHANGE')`,
-		),
-	)
+	q := f.addConditions(page.NewQuery(
+		`SELECT created_at, deposit_id FROM deposits WHERE org_id = o.org_id AND purpose NOT IN ('TREASURY', 'CHANGE')`,
+	))
 	sql, args := q.BuildAcrossOrgs(p, org, "created_at", "deposit_id")
 	fail := func(err error) (page.Result[OrgDeposit], error) {
 		return page.Result[OrgDeposit]{}, fmt.Errorf("list the deposits of all organizations: %w", err)

@@ -99,9 +99,8 @@ func (c *AddressService) IssueForProduct(
 ) (IssuedAddress, error) {
 	if !slices.Contains(ledger.Products, product) {
 		return IssuedAddress{}, fault.New(fault.Invalid, fault.InvalidRequest,
-			"The products are %s. No address was given out and no money moved. Give one of them.", strings.Join(
-				ledger.Products, ", ",
-			)).WithParam("product")
+			"The products are %s. No address was given out and no money moved. Give one of them.",
+			strings.Join(ledger.Products, ", ")).WithParam("product")
 	}
 	m, err := c.loadOpenMint(ctx, org, mintID)
 	if err != nil {

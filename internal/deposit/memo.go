@@ -163,8 +163,8 @@ func (d *Service) readMemo(ctx context.Context, ch chain.Name, memos chain.Memos
 	}
 	if abandoned {
 		d.log.Warn(
-			"deposit: the memo of a transaction is given up: its deposits are shown without one", "chain", ch, "tx",
-			m.Tx, "error", failed,
+			"deposit: the memo of a transaction is given up: its deposits are shown without one", "chain", ch,
+			"tx", m.Tx, "error", failed,
 		)
 	}
 	return nil

@@ -344,8 +344,8 @@ func (r *Rescreener) writeVerdict(ctx context.Context, tx pg.Tx, s watchedSender
 	}
 	r.log.Error("deposit: a sender whose deposits were credited is above the threshold now; nothing was changed",
 		"organization", s.orgID,
-		"chain", string(s.chain), "address", string(s.address), "severity", string(v.Severity), "threshold",
-		string(s.threshold))
+		"chain", string(s.chain), "address", string(s.address), "severity", string(v.Severity),
+		"threshold", string(s.threshold))
 	return audit.Record(ctx, tx, audit.Entry{
 		OrgID: s.orgID, Actor: systemActor, Action: "sender.above_threshold", ResourceKind: "SENDER",
 		ResourceID: string(s.chain) + "/" + string(s.address),

@@ -63,8 +63,8 @@ func (r *Resolutions) OnEnded(
 			}
 		}
 		r.log.Error(
-			"deposit: a resolution failed on the chain; the operator completes it", "deposit", d.id, "resolution",
-			o.ID, "hash", string(e.Hash),
+			"deposit: a resolution failed on the chain; the operator completes it", "deposit", d.id,
+			"resolution", o.ID, "hash", string(e.Hash),
 		)
 		return nil, recordAudit(ctx, tx, []audit.Entry{newTransferEntry(after, o.ID, e.Hash)})
 	}
@@ -193,8 +193,8 @@ func (r *Resolutions) voidRefused(ctx context.Context, d Deposit) error {
 	for _, orderID := range orderIDs {
 		if err := r.voider.FinishVoid(ctx, orderID); err != nil {
 			r.log.Warn(
-				"deposit: the signer has not voided what was decided before", "deposit", d.id, "resolution",
-				orderID, "error", err,
+				"deposit: the signer has not voided what was decided before", "deposit", d.id,
+				"resolution", orderID, "error", err,
 			)
 			return fault.New(fault.Unavailable, fault.CodeUnavailable,
 				"What was decided about this deposit before has to be voided by the signer first, and it does not answer at the moment. Nothing was decided now, and the deposit is still flagged; ask again in a while.")
@@ -243,10 +243,10 @@ func (r *Resolutions) OnRestored(
 		}
 		d, err := pgx.CollectExactlyOneRow(rows, scanDeposit)
 		if errors.Is(err, pgx.ErrNoRows) {
-			return nil,
-				fmt.Errorf("the signer's journal has the return %s of a flagged deposit (%v of mint %d to %s), and this database has no such deposit that is flagged: "+
+			return nil, fmt.Errorf(
+				"the signer's journal has the return %s of a flagged deposit (%v of mint %d to %s), and this database has no such deposit that is flagged: "+
 					"restore a backup that is younger than the flag; see docs/runbooks/restore.md", o.ID, o.Amount,
-					o.MintID, o.To)
+				o.MintID, o.To)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("look for the deposit of return %s: %w", o.ID, err)

@@ -241,8 +241,8 @@ func (d *Service) isKeyAccount(ctx context.Context, r Deposit) bool {
 	}
 	if err != nil {
 		d.log.Warn(
-			"deposit: nobody says whether the sender is a contract; it is taken for one", "deposit", r.id, "chain",
-			string(r.chain), "sender", string(r.from), "error", err,
+			"deposit: nobody says whether the sender is a contract; it is taken for one", "deposit", r.id,
+			"chain", string(r.chain), "sender", string(r.from), "error", err,
 		)
 	}
 	return err == nil && kind == chain.KeyAccount
@@ -262,9 +262,8 @@ func insertDecisions(ctx context.Context, tx pg.Tx, candidates []candidate) erro
 		if e.record == nil || e.record.Decision.Reason == risk.ReasonNotConfigured {
 			continue
 		}
-		ids, orgs, outcomes = append(ids, e.id), append(orgs, e.orgID), append(
-			outcomes, string(e.record.Decision.Outcome),
-		)
+		ids, orgs, outcomes =
+			append(ids, e.id), append(orgs, e.orgID), append(outcomes, string(e.record.Decision.Outcome))
 		records = append(records, string(mustEncode(e.record)))
 	}
 	if len(ids) == 0 {
@@ -302,8 +301,8 @@ func (d *Service) postponeScreening(ctx context.Context, waiting []candidate) er
 				return err
 			}
 			d.log.Warn(
-				"deposit: nobody can say whether it may be credited; it is asked again", "deposit", w.id, "again",
-				pause.String(), "why", unavailableReason(*w.record),
+				"deposit: nobody can say whether it may be credited; it is asked again", "deposit", w.id,
+				"again", pause.String(), "why", unavailableReason(*w.record),
 			)
 		}
 		return nil

@@ -22,10 +22,8 @@ type Status string
 
 // These are the statuses of a deposit.
 const (
-	Confirming Status = "CONFIRMING" // in a block that is not final
-	// final, and not decided yet; also while its mint is quarantined or its tier asks for more
-	// confirmations
-	Screening    Status = "SCREENING"
+	Confirming   Status = "CONFIRMING"    // in a block that is not final
+	Screening    Status = "SCREENING"     // final and undecided, or waits for its mint's release or for confirmations
 	Credited     Status = "CREDITED"      // in the balance; in question while the chain status is REORGED
 	Reversed     Status = "REVERSED"      // was in the balance until finality itself broke
 	Orphaned     Status = "ORPHANED"      // its block is no longer on the chain
@@ -49,9 +47,8 @@ var bookedStatuses = map[Status]bool{
 
 // These are the reasons of an UNSUPPORTED deposit. scan.DoubtBalanceDelta is another.
 const (
-	UnknownToken = "UNKNOWN_TOKEN" // not in the catalogue
-	// a foreign payment to a change wallet of ours
-	ChangeAddress = "CHANGE_ADDRESS"
+	UnknownToken  = "UNKNOWN_TOKEN"  // not in the catalogue
+	ChangeAddress = "CHANGE_ADDRESS" // a foreign payment to a change wallet of ours
 )
 
 // These are the chain statuses of a deposit.
@@ -156,9 +153,8 @@ type Deposit struct {
 	claimCount                   int           // how often a part of the loss was claimed later
 	flag                         *flag         // why it was flagged; nil if it never was
 	lostAt                       *time.Time    // when a returned or redirected deposit turned out to be gone
-	// confirmations that it needs before it is credited or flagged; 0: final is enough
-	depth       uint64
-	screenTries int // how often no provider gave an answer
+	depth                        uint64        // confirmations needed before a credit or a flag; 0: final is enough
+	screenTries                  int           // how often no provider gave an answer
 }
 
 // flag holds why a deposit was flagged, as known at that moment.

@@ -105,8 +105,8 @@ func loadUnknownCounts(
 // storeUnknownCounts adds the counts of a block to those of the wallets. Transfers that are dropped
 // again because the block is applied again are not counted again.
 func storeUnknownCounts(
-	ctx context.Context, tx pg.Tx, ch chain.Name, b chain.Block, wallets []string, counts,
-	added map[string]unknownTokenCount,
+	ctx context.Context, tx pg.Tx, ch chain.Name, b chain.Block, wallets []string,
+	counts, added map[string]unknownTokenCount,
 ) error {
 	recorded, dropped := make([]int, len(wallets)), make([]int, len(wallets))
 	for i, walletID := range wallets {
