@@ -27,8 +27,14 @@ import (
 func newReorgedAnvil(t *testing.T, depth int) (r *anvilEnv, deposit, other common.Hash) {
 	t.Helper()
 	r = newAnvilEnv(t)
-	r.w = scan.New(r.db, scan.Config{Chain: chain.Ethereum, Reader: r.reader, FinalityListeners: []finality.Listener{r.service}}, r.service, slog.New(slog.DiscardHandler))
-	other = r.sendTx(t, r.mintAddresses[usdc], 0, evmtoken.Token.CallData("transfer", r.node.FaucetAddress(), big.NewInt(1)))
+	r.w = scan.New(
+		r.db,
+		scan.Config{Chain: chain.Ethereum, Reader: r.reader, FinalityListeners: []finality.Listener{r.service}},
+		r.service, slog.New(slog.DiscardHandler),
+	)
+	other = r.sendTx(
+		t, r.mintAddresses[usdc], 0, evmtoken.Token.CallData("transfer", r.node.FaucetAddress(), big.NewInt(1)),
+	)
 	deposit = r.transferToken(t, usdc, 1_000_000)
 	r.mineBlocks(t, depth)
 	r.mineBlocks(t, untilFinal)
@@ -65,7 +71,11 @@ func (r *anvilEnv) wantOnChain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := r.queryCount(t, `SELECT credited - swept FROM address_funds f JOIN wallets w USING (wallet_id) WHERE f.mint_id = $1 AND w.subject = 'alice'`, usdc)
+	w := r.queryCount(
+		t,
+		`SELECT credited - swept FROM address_funds f JOIN wallets w USING (wallet_id) WHERE f.mint_id = $1 AND w.subject = 'alice'`,
+		usdc,
+	)
 	if have.Int64() != int64(w) {
 		t.Errorf("alice's address: got %d in the books, want %v as on the chain", w, have)
 	}
@@ -86,9 +96,13 @@ func TestOnARealChainABreakOfAnyDepthIsSettledByTheNewFork(t *testing.T) {
 			t.Parallel()
 			r, hash, other := newReorgedAnvil(t, depth)
 			before := r.onlyDeposit(t)
-			r.forkChain(t, depth, anvil.ReorgTx{Raw: r.rawTx(t, other)}, anvil.ReorgTx{Raw: r.rawTx(t, hash), Offset: untilFinal - 1})
+			r.forkChain(
+				t, depth, anvil.ReorgTx{Raw: r.rawTx(t, other)},
+				anvil.ReorgTx{Raw: r.rawTx(t, hash), Offset: untilFinal - 1},
+			)
 			d := r.onlyDeposit(t)
-			if d.DepositID != before.DepositID || d.Status != "CREDITED" || d.ChainStatus != "FINALIZED" || *d.BlockNumber == *before.BlockNumber {
+			if d.DepositID != before.DepositID || d.Status != "CREDITED" || d.ChainStatus != "FINALIZED" ||
+				*d.BlockNumber == *before.BlockNumber {
 				t.Errorf("got %+v, want %+v in its new block", d, before)
 			}
 			r.wantCreditedOnce(t)
@@ -123,7 +137,9 @@ func (r *anvilEnv) wantCreditedOnce(t *testing.T) {
 	if got := r.loadBalance(t, ledger.Customer, "alice", usdc); got != money.Units(1_000_000) {
 		t.Errorf("got %v, want 1000000", got)
 	}
-	if n, told := r.queryCount(t, `SELECT count(*) FROM ledger_transfers`), r.queryCount(t, `SELECT count(*) FROM events`); n != 1 || told != 1 {
+	if n, told := r.queryCount(t, `SELECT count(*) FROM ledger_transfers`),
+		r.queryCount(t, `SELECT count(*) FROM events`); n != 1 ||
+		told != 1 {
 		t.Errorf("got %d postings and %d events, want one", n, told)
 	}
 }
@@ -140,7 +156,10 @@ func TestOnARealChainADepositThatComesBackLaterIsCreditedAnew(t *testing.T) {
 		if err := tx.QueryRow(ctx, `SELECT wallet_id FROM wallets WHERE subject = 'alice'`).Scan(&id); err != nil {
 			return err
 		}
-		return wallet.MoveFunds(ctx, tx, wallet.Movement{WalletID: id, OrgID: r.org, MintID: usdc, Part: wallet.Swept, Plus: money.Units(1_000_000)})
+		return wallet.MoveFunds(
+			ctx, tx,
+			wallet.Movement{WalletID: id, OrgID: r.org, MintID: usdc, Part: wallet.Swept, Plus: money.Units(1_000_000)},
+		)
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -156,7 +175,10 @@ func TestOnARealChainADepositThatComesBackLaterIsCreditedAnew(t *testing.T) {
 	}
 	r.mineBlocks(t, untilFinal)
 	r.walkBlocks(t)
-	if n := r.queryCount(t, `SELECT count(*) FROM deposits WHERE tx_hash = $1 AND status = 'CREDITED' AND deposit_id <> $2`, hash.Hex(), first); n != 1 {
+	if n := r.queryCount(
+		t, `SELECT count(*) FROM deposits WHERE tx_hash = $1 AND status = 'CREDITED' AND deposit_id <> $2`,
+		hash.Hex(), first,
+	); n != 1 {
 		t.Errorf("got %d credited anew, want one under another id", n)
 	}
 	if got := r.loadBalance(t, ledger.Customer, "alice", usdc); got != money.Units(1_000_000) {

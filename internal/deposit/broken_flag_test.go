@@ -73,34 +73,50 @@ func TestAFlaggedDepositThatTheNewForkDoesNotHaveIsOrphaned(t *testing.T) {
 	if d := w.onlyDeposit(t); d.Status != "FLAGGED" || d.ChainStatus != "REORGED" {
 		t.Errorf("before it is settled: got %s, %s, want FLAGGED, REORGED", d.Status, d.ChainStatus)
 	}
-	_, err := pgtest.OwnerPool(t, w.db).Exec(t.Context(), `UPDATE deposits SET status = 'ORPHANED', proof_id = NULL, confirmed_at = NULL WHERE deposit_id = $1`, id)
+	_, err := pgtest.OwnerPool(t, w.db).Exec(
+		t.Context(),
+		`UPDATE deposits SET status = 'ORPHANED', proof_id = NULL, confirmed_at = NULL WHERE deposit_id = $1`,
+		id,
+	)
 	if !pg.ViolatesConstraint(err, "deposits_gone_in_time") {
 		t.Errorf("given up too early: got %v, want the table to refuse it", err)
 	}
 	w.endReorg(t)
 	d := w.onlyDeposit(t)
-	if d.Status != "ORPHANED" || d.ChainStatus != "REORGED" || !d.IsFlagged || d.FlagReason == nil || d.Resolution != nil {
+	if d.Status != "ORPHANED" || d.ChainStatus != "REORGED" || !d.IsFlagged || d.FlagReason == nil ||
+		d.Resolution != nil {
 		t.Errorf("got %+v, want it ORPHANED with its flag kept", d)
 	}
 	if f := w.loadFunds(t, "adr_alice", usdc); !f.Held.IsZero() || !f.Credited.IsZero() || !f.Shortfall.IsZero() {
 		t.Errorf("on the address: got %+v, want nothing", f)
 	}
-	if n := w.queryCount(t, `SELECT count(*) FROM ledger_transfers WHERE cause_kind = 'DEPOSIT_RELEASE' AND cause_id = $1 AND amount = 500`, id); n != 1 {
+	if n := w.queryCount(
+		t,
+		`SELECT count(*) FROM ledger_transfers WHERE cause_kind = 'DEPOSIT_RELEASE' AND cause_id = $1 AND amount = 500`,
+		id,
+	); n != 1 {
 		t.Errorf("released %d times, want once", n)
 	}
 	if n := w.queryCount(t, `SELECT count(*) FROM events`); n != told {
 		t.Errorf("got %d events, want the %d from before", n, told)
 	}
-	if n := w.queryCount(t, `SELECT count(*) FROM audit_log WHERE resource_id = $1 AND action = 'deposit.orphaned'`, id); n != 1 {
+	if n := w.queryCount(
+		t, `SELECT count(*) FROM audit_log WHERE resource_id = $1 AND action = 'deposit.orphaned'`, id,
+	); n != 1 {
 		t.Errorf("got %d audit rows, want one", n)
 	}
 	w.wantLoss(t, usdc, 0)
 	w.checkBooks(t)
-	if _, err := w.newResolutions().Approve(t.Context(), id, operatorActor(), ""); !fault.HasCode(err, fault.DepositNotFlagged) && !fault.HasCode(err, fault.DepositsSuspended) {
+	if _, err := w.newResolutions().Approve(
+		t.Context(), id, operatorActor(), "",
+	); !fault.HasCode(err, fault.DepositNotFlagged) &&
+		!fault.HasCode(err, fault.DepositsSuspended) {
 		t.Errorf("approved: got %v, want it refused", err)
 	}
 	w.reappear(t, id)
-	if _, err := w.newResolutions().Approve(t.Context(), id, operatorActor(), ""); !fault.HasCode(err, fault.DepositNotFlagged) {
+	if _, err := w.newResolutions().Approve(
+		t.Context(), id, operatorActor(), "",
+	); !fault.HasCode(err, fault.DepositNotFlagged) {
 		t.Errorf("approved: got %v, want DEPOSIT_NOT_FLAGGED", err)
 	}
 	w.checkBooks(t)
@@ -123,7 +139,9 @@ func TestAReturnOfWhatTheChainTookIsTheOperatorsLoss(t *testing.T) {
 	}
 	told := w.queryCount(t, `SELECT count(*) FROM events`)
 	w.wantTaken(t)
-	_, err := pgtest.OwnerPool(t, w.db).Exec(t.Context(), `UPDATE deposits SET lost_at = now() WHERE deposit_id = $1`, id)
+	_, err := pgtest.OwnerPool(t, w.db).Exec(
+		t.Context(), `UPDATE deposits SET lost_at = now() WHERE deposit_id = $1`, id,
+	)
 	if !pg.ViolatesConstraint(err, "deposits_gone_in_time") {
 		t.Errorf("lost too early: got %v, want the table to refuse it", err)
 	}
@@ -179,7 +197,9 @@ func (w *testEnv) endTransfer(t *testing.T, paid bool) {
 		if err := tx.QueryRow(ctx, `SELECT order_id FROM dispatch_orders`).Scan(&o.ID); err != nil {
 			return err
 		}
-		postings, err := w.newResolutions().OnEnded(ctx, tx, o, dispatch.End{Hash: "hash", Fee: money.Units(1), Paid: paid})
+		postings, err := w.newResolutions().OnEnded(
+			ctx, tx, o, dispatch.End{Hash: "hash", Fee: money.Units(1), Paid: paid},
+		)
 		if err != nil {
 			return err
 		}

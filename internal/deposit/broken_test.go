@@ -39,7 +39,8 @@ func newReorgEnv(t *testing.T) *testEnv {
 func (w *testEnv) reorgWalker(more ...finality.Listener) *scan.Walker {
 	start := uint64(0)
 	return scan.New(w.db, scan.Config{
-		Chain: chain.Ethereum, Reader: w.c, Start: &start, FinalityListeners: append([]finality.Listener{w.service}, more...),
+		Chain: chain.Ethereum, Reader: w.c, Start: &start,
+		FinalityListeners: append([]finality.Listener{w.service}, more...),
 	}, w.service, slog.New(slog.DiscardHandler))
 }
 
@@ -141,13 +142,18 @@ func (w *testEnv) checkBooks(t *testing.T) {
 }
 
 // postLedger moves an amount between accounts, alice's where they are a customer's.
-func (w *testEnv) postLedger(t *testing.T, kind ledger.CauseKind, id string, debit, credit ledger.Kind, mintID int, units uint64) {
+func (w *testEnv) postLedger(
+	t *testing.T, kind ledger.CauseKind, id string, debit, credit ledger.Kind, mintID int, units uint64,
+) {
 	t.Helper()
 	w.postOf(t, "alice", kind, id, debit, credit, mintID, units)
 }
 
 // postOf is post for another customer.
-func (w *testEnv) postOf(t *testing.T, customerID string, kind ledger.CauseKind, id string, debit, credit ledger.Kind, mintID int, units uint64) {
+func (w *testEnv) postOf(
+	t *testing.T, customerID string, kind ledger.CauseKind, id string, debit, credit ledger.Kind, mintID int,
+	units uint64,
+) {
 	t.Helper()
 	subject := func(k ledger.Kind) string {
 		if k == ledger.Customer || k == ledger.Withdrawing {
@@ -157,11 +163,15 @@ func (w *testEnv) postOf(t *testing.T, customerID string, kind ledger.CauseKind,
 	}
 	// What it follows from is another package's, and not looked for here.
 	owner := pgtest.OwnerPool(t, w.db)
-	if _, err := owner.Exec(t.Context(), `ALTER TABLE ledger_transfers DISABLE TRIGGER ledger_transfers_of_cause`); err != nil {
+	if _, err := owner.Exec(
+		t.Context(), `ALTER TABLE ledger_transfers DISABLE TRIGGER ledger_transfers_of_cause`,
+	); err != nil {
 		t.Fatal(err)
 	}
 	defer func() {
-		if _, err := owner.Exec(t.Context(), `ALTER TABLE ledger_transfers ENABLE TRIGGER ledger_transfers_of_cause`); err != nil {
+		if _, err := owner.Exec(
+			t.Context(), `ALTER TABLE ledger_transfers ENABLE TRIGGER ledger_transfers_of_cause`,
+		); err != nil {
 			t.Fatal(err)
 		}
 	}()
@@ -252,7 +262,8 @@ func TestADepositThatIsFoundAgainAfterABreakStaysAsItWas(t *testing.T) {
 		w.walkFinal(t)
 		w.settleReorgs(t)
 		d := w.onlyDeposit(t)
-		if d.DepositID != before.DepositID || d.Status != "CREDITED" || d.ChainStatus != "FINALIZED" || depth == 9 && *d.BlockNumber != 3 {
+		if d.DepositID != before.DepositID || d.Status != "CREDITED" || d.ChainStatus != "FINALIZED" ||
+			depth == 9 && *d.BlockNumber != 3 {
 			t.Errorf("got %+v, want the same deposit in its new block", d)
 		}
 		w.wantCredited(t, usdc, 100, 1)
@@ -405,13 +416,17 @@ func TestWhatWasSweptBeforeItWasTakenBackIsMissingUntilMoneyArrives(t *testing.T
 	w := newCreditedEnv(t)
 	move := func(m ...wallet.Movement) {
 		t.Helper()
-		err := w.db.InSystem(t.Context(), func(ctx context.Context, tx pg.Tx) error { return wallet.MoveFunds(ctx, tx, m...) })
+		err := w.db.InSystem(
+			t.Context(), func(ctx context.Context, tx pg.Tx) error { return wallet.MoveFunds(ctx, tx, m...) },
+		)
 		if err != nil {
 			t.Fatal(err)
 		}
 	}
 	at := func(id string, part wallet.Part, plus, minus uint64) wallet.Movement {
-		return wallet.Movement{WalletID: id, OrgID: w.org, MintID: usdc, Part: part, Plus: money.Units(plus), Minus: money.Units(minus)}
+		return wallet.Movement{
+			WalletID: id, OrgID: w.org, MintID: usdc, Part: part, Plus: money.Units(plus), Minus: money.Units(minus),
+		}
 	}
 	move(at("adr_alice", wallet.Swept, 100, 0), at("adr_treasury", wallet.Credited, 100, 0))
 	w.reorgAway(t)
@@ -544,7 +559,8 @@ func TestWhatWasFinalAndNotCreditedIsOrphanedByABreak(t *testing.T) {
 	w.settleReorgs(t)
 	w.liftFreezes(t)
 	w.creditAll(t)
-	if got := w.loadBalance(t, ledger.Customer, "alice", usdc); got != money.Units(100) || w.countEvents(t, "CUSTOMER_DEPOSIT") != 1 {
+	if got := w.loadBalance(t, ledger.Customer, "alice", usdc); got != money.Units(100) ||
+		w.countEvents(t, "CUSTOMER_DEPOSIT") != 1 {
 		t.Errorf("got %v, want 100 and one event", got)
 	}
 	if got := w.loadBalance(t, ledger.Gas, "", eth); got != money.Units(500) {
@@ -564,7 +580,12 @@ func TestWhatATreasuryReceivedIsTakenBackToo(t *testing.T) {
 	// 200 of the gas went for fees.
 	w.postLedger(t, ledger.NetworkFee, "wd_1", ledger.Gas, ledger.Custody, eth, 200)
 	err := w.db.InSystem(t.Context(), func(ctx context.Context, tx pg.Tx) error {
-		return wallet.MoveFunds(ctx, tx, wallet.Movement{WalletID: "adr_treasury", OrgID: w.org, MintID: eth, Part: wallet.Gas, Minus: money.Units(200)})
+		return wallet.MoveFunds(
+			ctx, tx,
+			wallet.Movement{
+				WalletID: "adr_treasury", OrgID: w.org, MintID: eth, Part: wallet.Gas, Minus: money.Units(200),
+			},
+		)
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -627,7 +648,10 @@ func TestASecondBreakBelowTheFirstIsDecidedLikeTheFirst(t *testing.T) {
 		w.partChain(t)
 		two := w.repointChain(t)
 		if two.Fork != one.Fork+1 || two.Ancestor.Height >= one.Ancestor.Height {
-			t.Errorf("got fork %d above %d after fork %d above %d, want the next one below it", two.Fork, two.Ancestor.Height, one.Fork, one.Ancestor.Height)
+			t.Errorf(
+				"got fork %d above %d after fork %d above %d, want the next one below it", two.Fork,
+				two.Ancestor.Height, one.Fork, one.Ancestor.Height,
+			)
 		}
 		w.walkFinal(t)
 		w.c.MineEmpty(20)
@@ -640,7 +664,9 @@ func TestASecondBreakBelowTheFirstIsDecidedLikeTheFirst(t *testing.T) {
 		if got := w.loadBalance(t, ledger.Customer, "alice", usdc); got != money.Units(want) {
 			t.Errorf("the first back %v: got %v, want %d", back, got, want)
 		}
-		if n := w.queryCount(t, `SELECT count(*) FROM deposits WHERE chain_status = 'REORGED' AND status = 'CREDITED'`); n != 0 {
+		if n := w.queryCount(
+			t, `SELECT count(*) FROM deposits WHERE chain_status = 'REORGED' AND status = 'CREDITED'`,
+		); n != 0 {
 			t.Errorf("got %d in question, want none", n)
 		}
 		w.checkBooks(t)
@@ -693,7 +719,8 @@ func TestADecisionIsWholeAndCountsOnce(t *testing.T) {
 	if _, err := broken.Repoint(t.Context(), p, wait, audit.Operator("op")); err == nil {
 		t.Fatal("got no error, want the failure")
 	}
-	if d := w.onlyDeposit(t); d.ChainStatus != "FINALIZED" || w.queryCount(t, `SELECT count(*) FROM finality_breaks`) != 0 {
+	if d := w.onlyDeposit(t); d.ChainStatus != "FINALIZED" ||
+		w.queryCount(t, `SELECT count(*) FROM finality_breaks`) != 0 {
 		t.Errorf("got %s after a failure, want nothing changed", d.ChainStatus)
 	}
 	var wg sync.WaitGroup
@@ -788,7 +815,8 @@ func TestTheTableItselfRefusesWhatStandsOnADeadProof(t *testing.T) {
 	w.partChain(t)
 	refused("a credit while nobody has decided", "deposits_proof_live", credit)
 	// As if the break were in and the deposits not told.
-	if _, err := owner.Exec(t.Context(), `INSERT INTO finality_breaks (chain, fork, ancestor_height, ancestor_hash, tip_height, tip_hash, settle_height, reason, decided_by, created_at)
+	if _, err := owner.Exec(t.Context(),
+		`INSERT INTO finality_breaks (chain, fork, ancestor_height, ancestor_hash, tip_height, tip_hash, settle_height, reason, decided_by, created_at)
 		SELECT chain, 1, 0, parent, 10, 'x', 20, '', '', now() FROM finality_live WHERE height = 1`); err != nil {
 		t.Fatal(err)
 	}
@@ -803,8 +831,14 @@ func TestTheTableItselfRefusesWhatStandsOnADeadProof(t *testing.T) {
 	refused("a break above what was never walked", "finality_breaks_ancestor",
 		`INSERT INTO finality_breaks (chain, fork, ancestor_height, ancestor_hash, tip_height, tip_hash, settle_height, reason, decided_by, created_at)
 			VALUES ('ETHEREUM', 2, 0, 'x', 10, 'x', 20, '', '', now())`)
-	refused("another time of credit", "deposits_terminal", `UPDATE deposits SET credited_at = now() - interval '1 day' WHERE status = 'CREDITED'`)
-	refused("the chain let go", "freezes_settled", `UPDATE freezes SET lifted_at = now(), lifted_by = 'x' WHERE scope = 'CHAIN'`)
+	refused(
+		"another time of credit",
+		"deposits_terminal", `UPDATE deposits SET credited_at = now() - interval '1 day' WHERE status = 'CREDITED'`,
+	)
+	refused(
+		"the chain let go",
+		"freezes_settled", `UPDATE freezes SET lifted_at = now(), lifted_by = 'x' WHERE scope = 'CHAIN'`,
+	)
 }
 
 // A break waits for whoever is crediting, and who credits after it sees it.
@@ -829,7 +863,9 @@ func TestACreditAndABreakDoNotMissEachOther(t *testing.T) {
 		}
 		var wg sync.WaitGroup
 		wg.Go(func() {
-			_, _ = owner.Exec(t.Context(), `UPDATE deposits SET status = 'CREDITED', credited_at = now() WHERE status = 'SCREENING'`)
+			_, _ = owner.Exec(
+				t.Context(), `UPDATE deposits SET status = 'CREDITED', credited_at = now() WHERE status = 'SCREENING'`,
+			)
 		})
 		wg.Go(func() {
 			if _, err := w.w.Repoint(t.Context(), p, wait, audit.Operator("op")); err != nil {
@@ -837,11 +873,14 @@ func TestACreditAndABreakDoNotMissEachOther(t *testing.T) {
 			}
 		})
 		wg.Wait()
-		if n := w.queryCount(t, `SELECT count(*) FROM deposits d WHERE d.status = 'CREDITED' AND d.chain_status = 'FINALIZED'
+		if n := w.queryCount(t,
+			`SELECT count(*) FROM deposits d WHERE d.status = 'CREDITED' AND d.chain_status = 'FINALIZED'
 			AND NOT EXISTS (SELECT FROM finality_live p WHERE p.proof_id = d.proof_id)`); n != 0 {
 			t.Fatalf("round %d: got %d credited on a dead proof, want none", round, n)
 		}
-		if n := w.queryCount(t, `SELECT count(*) FROM deposits d WHERE d.status = 'CREDITED' AND d.chain_status = 'REORGED'`); n > 0 {
+		if n := w.queryCount(
+			t, `SELECT count(*) FROM deposits d WHERE d.status = 'CREDITED' AND d.chain_status = 'REORGED'`,
+		); n > 0 {
 			w.wantFrozen(t, "FINALITY CHAIN ETHEREUM", "FINALITY CUSTOMER alice")
 			return // it was credited first and is in question: the race was won the other way
 		}

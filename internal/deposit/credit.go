@@ -256,7 +256,7 @@ func loadWalletsAndProofs(
 }
 
 // checkCandidate verifies what a credit relies on:
-//   - the proof is of the deposit's block
+//   - the proof confirms the deposit's block
 //   - the wallet is the one that received the deposit
 //   - the signer attested the wallet's address for this customer or product
 func (d *Service) checkCandidate(c candidate) error {

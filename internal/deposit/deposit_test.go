@@ -77,7 +77,10 @@ func (a *offlineVoidSigner) VoidIntent(ctx context.Context, v signer.Void) (sign
 
 // newResolutions decides about what is flagged.
 func (w *testEnv) newResolutions() *deposit.Resolutions {
-	return deposit.NewResolutions(w.db, chain.Chains{chain.Ethereum: w.c.ToChain()}, w.wallets, slog.New(slog.NewTextHandler(w.logs, nil)), deposit.WithGrantKey(grantKey()), deposit.WithVoider(w.voids))
+	return deposit.NewResolutions(
+		w.db, chain.Chains{chain.Ethereum: w.c.ToChain()}, w.wallets, slog.New(slog.NewTextHandler(w.logs, nil)),
+		deposit.WithGrantKey(grantKey()), deposit.WithVoider(w.voids),
+	)
 }
 
 // grantKey is the key of this service, which the database does not have.
@@ -111,11 +114,13 @@ func openOn(t *testing.T, db *pg.DB, screens risk.Policy) *testEnv {
 	}
 	err = mint.Sync(t.Context(), db, []mint.Mint{
 		{
-			ID: eth, Chain: chain.Ethereum, Network: chain.Local, Kind: mint.Native, Symbol: "ETH", Name: "Ether", Decimals: 18,
+			ID: eth, Chain: chain.Ethereum, Network: chain.Local, Kind: mint.Native, Symbol: "ETH", Name: "Ether",
+			Decimals:   18,
 			MinDeposit: money.Units(10), MinWithdraw: money.Units(10), ConfirmationsRequired: 3, Finality: "FINALIZED",
 		},
 		{
-			ID: usdc, Chain: chain.Ethereum, Network: chain.Local, Kind: mint.Token, Contract: usdcAt, Symbol: "USDC", Name: "USD Coin", Decimals: 6,
+			ID: usdc, Chain: chain.Ethereum, Network: chain.Local, Kind: mint.Token, Contract: usdcAt,
+			Symbol: "USDC", Name: "USD Coin", Decimals: 6,
 			MinDeposit: money.Units(10), MinWithdraw: money.Units(10), ConfirmationsRequired: 3, Finality: "FINALIZED",
 		},
 	})
@@ -159,7 +164,8 @@ func openOn(t *testing.T, db *pg.DB, screens risk.Policy) *testEnv {
 	w := &testEnv{db: db, org: o.ID, c: c, logs: &bytes.Buffer{}, attest: private}
 	log := slog.New(slog.NewTextHandler(w.logs, nil))
 	w.wallets = wallet.New(db, nil, public)
-	w.service = deposit.New(db, w.wallets, price.Fixed{Prices: map[int]money.USD{usdc: money.MustParseUSD("1")}}, screens, log, deposit.WithFlagKey(grantKey()),
+	w.service = deposit.New(db, w.wallets, price.Fixed{Prices: map[int]money.USD{usdc: money.MustParseUSD("1")}},
+		screens, log, deposit.WithFlagKey(grantKey()),
 		deposit.WithChains(chain.Chains{chain.Ethereum: c.ToChain()}))
 	w.w = w.newWalker(w.service)
 	w.walkBlocks(t)
@@ -169,7 +175,11 @@ func openOn(t *testing.T, db *pg.DB, screens risk.Policy) *testEnv {
 	w.voids.Listeners = map[signer.Purpose]dispatch.VoidListener{signer.Return: w.newResolutions()}
 	head, err := asked.Head(t.Context())
 	if err == nil {
-		_, err = super.Exec(t.Context(), `INSERT INTO signer_identity (one, journal_id, imported_seq, imported_hash) VALUES (true, $1, 0, '')`, head.JournalID)
+		_, err = super.Exec(
+			t.Context(),
+			`INSERT INTO signer_identity (one, journal_id, imported_seq, imported_hash) VALUES (true, $1, 0, '')`,
+			head.JournalID,
+		)
 	}
 	if err != nil {
 		t.Fatalf("bind the database to a signer's journal: %v", err)
@@ -179,7 +189,9 @@ func openOn(t *testing.T, db *pg.DB, screens risk.Policy) *testEnv {
 
 func (w *testEnv) newWalker(l scan.Listener) *scan.Walker {
 	start := uint64(0)
-	return scan.New(w.db, scan.Config{Chain: chain.Ethereum, Reader: w.c, Start: &start}, l, slog.New(slog.DiscardHandler))
+	return scan.New(
+		w.db, scan.Config{Chain: chain.Ethereum, Reader: w.c, Start: &start}, l, slog.New(slog.DiscardHandler),
+	)
 }
 
 func (w *testEnv) walkFinal(t *testing.T) {
@@ -323,12 +335,16 @@ func TestADepositIsShownAtOnceAndCreditedWhenItsBlockIsFinal(t *testing.T) {
 		w.walkBlocks(t)
 		d := w.onlyDeposit(t)
 		if d.Status != "CONFIRMING" || d.ChainStatus != "INCLUDED" || d.Confirmations != confirmations {
-			t.Errorf("got %s, %s, %d confirmations, want CONFIRMING, INCLUDED, %d", d.Status, d.ChainStatus, d.Confirmations, confirmations)
+			t.Errorf(
+				"got %s, %s, %d confirmations, want CONFIRMING, INCLUDED, %d", d.Status, d.ChainStatus,
+				d.Confirmations, confirmations,
+			)
 		}
 		w.wantCredited(t, usdc, 0, 0)
 		err := w.db.ReadOrg(t.Context(), w.org, func(ctx context.Context, tx pg.Tx) error {
 			sums, err := deposit.UncreditedByMint(ctx, tx, w.org, "alice")
-			if want := money.Units(2_500_000); len(sums) != 1 || sums[usdc].Pending != want || !sums[usdc].Flagged.IsZero() {
+			if want := money.Units(2_500_000); len(sums) != 1 || sums[usdc].Pending != want ||
+				!sums[usdc].Flagged.IsZero() {
 				t.Errorf("pending: got %v, want %v", sums, want)
 			}
 			return err
@@ -342,23 +358,29 @@ func TestADepositIsShownAtOnceAndCreditedWhenItsBlockIsFinal(t *testing.T) {
 	w.wantCredited(t, usdc, 2_500_000, 1)
 	d := w.onlyDeposit(t)
 	if d.Status != "CREDITED" || d.ChainStatus != "FINALIZED" || d.TxHash != string(hash) || d.Amount != "2500000" ||
-		*d.AmountDecimal != "2.5" || *d.USDValue != "2.50" || *d.CustomerID != "alice" || d.Product != nil || *d.CustomerEmail != "alice@example.com" ||
+		*d.AmountDecimal != "2.5" || *d.USDValue != "2.50" || *d.CustomerID != "alice" || d.Product != nil ||
+		*d.CustomerEmail != "alice@example.com" ||
 		d.MintID == nil || *d.MintID != usdc || d.Mint.Symbol != "USDC" || *d.Mint.ContractAddress != string(usdcAt) ||
-		d.Address != string(alice) || d.FromAddresses[0] != string(payer) || d.LogIndex == nil || *d.LogIndex != 0 || *d.BlockNumber != 1 ||
-		d.Screening.Status != "NOT_CONFIGURED" || d.IsFlagged || d.ConfirmationsRequired != 3 || d.Source != "EXTERNAL" ||
+		d.Address != string(alice) || d.FromAddresses[0] != string(payer) || d.LogIndex == nil ||
+		*d.LogIndex != 0 || *d.BlockNumber != 1 ||
+		d.Screening.Status != "NOT_CONFIGURED" || d.IsFlagged || d.ConfirmationsRequired != 3 ||
+		d.Source != "EXTERNAL" ||
 		d.ConfirmedAt == nil || d.CreditedAt == nil || d.SweepTxHash != nil || d.UnsupportedReason != nil {
 		t.Errorf("got %+v", d)
 	}
 	var told webhook.Deposit
 	var data []byte
-	err := pgtest.OwnerPool(t, w.db).QueryRow(t.Context(), `SELECT data FROM events WHERE type = 'CUSTOMER_DEPOSIT'`).Scan(&data)
+	err := pgtest.OwnerPool(t, w.db).QueryRow(
+		t.Context(), `SELECT data FROM events WHERE type = 'CUSTOMER_DEPOSIT'`,
+	).Scan(&data)
 	if err != nil {
 		t.Fatalf("read the event: %v", err)
 	}
 	if err := json.Unmarshal(data, &told); err != nil {
 		t.Fatalf("decode the event: %v", err)
 	}
-	if fmt.Sprintf("%+v", told.DepositID+told.Status+told.Amount) != d.DepositID+"CREDITED"+"2500000" || *told.CreditedAt != *d.CreditedAt {
+	if fmt.Sprintf("%+v", told.DepositID+told.Status+told.Amount) != d.DepositID+"CREDITED"+"2500000" ||
+		*told.CreditedAt != *d.CreditedAt {
 		t.Errorf("event: got %+v, want the deposit as it is shown", told)
 	}
 	if n := w.queryCount(t, `SELECT count(*) FROM audit_log WHERE resource_id = $1`, d.DepositID); n != 2 {
@@ -428,7 +450,9 @@ func TestADepositThatAForkRemovesIsNeverCredited(t *testing.T) {
 				return
 			}
 			if d := w.onlyDeposit(t); d.Status != "ORPHANED" || d.ChainStatus != "REORGED" || d.Confirmations != 0 {
-				t.Errorf("got %s, %s, %d confirmations, want ORPHANED, REORGED, 0", d.Status, d.ChainStatus, d.Confirmations)
+				t.Errorf(
+					"got %s, %s, %d confirmations, want ORPHANED, REORGED, 0", d.Status, d.ChainStatus, d.Confirmations,
+				)
 			}
 		})
 	}
@@ -466,7 +490,8 @@ func TestADepositThatMovesToAnotherBlockIsCreditedOnce(t *testing.T) {
 	w.c.MineEmpty(1)
 	w.c.MineOnly(other, hash) // later, and at another place in its block
 	w.walkBlocks(t)
-	if d := w.onlyDeposit(t); d.Status != "CONFIRMING" || d.DepositID != first.DepositID || *d.BlockNumber == *first.BlockNumber || *d.LogIndex == *first.LogIndex {
+	if d := w.onlyDeposit(t); d.Status != "CONFIRMING" || d.DepositID != first.DepositID ||
+		*d.BlockNumber == *first.BlockNumber || *d.LogIndex == *first.LogIndex {
 		t.Errorf("got %+v, want the same deposit in another block", d)
 	}
 	w.c.Mine(5)
@@ -641,7 +666,9 @@ func TestAQuarantineThatIsUnderWayIsWaitedFor(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := other.Exec(t.Context(), `UPDATE mints SET quarantined_at = now(), quarantine_reason = 'test' WHERE mint_id = $1`, usdc); err != nil {
+	if _, err := other.Exec(
+		t.Context(), `UPDATE mints SET quarantined_at = now(), quarantine_reason = 'test' WHERE mint_id = $1`, usdc,
+	); err != nil {
 		t.Fatal(err)
 	}
 	credited := make(chan int, 1)
@@ -653,7 +680,11 @@ func TestAQuarantineThatIsUnderWayIsWaitedFor(t *testing.T) {
 		credited <- n
 	}()
 	pgtest.Eventually(t, func() bool {
-		return len(credited) > 0 || w.queryCount(t, `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`) > 0
+		return len(credited) > 0 ||
+			w.queryCount(
+				t,
+				`SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`,
+			) > 0
 	}, "the credit waits for the quarantine")
 	if err := other.Commit(t.Context()); err != nil {
 		t.Fatal(err)
@@ -678,7 +709,8 @@ func TestATokenThatIsNotInTheCatalogueIsShownAndNotCredited(t *testing.T) {
 	w.walkBlocks(t)
 	w.wantCredited(t, usdc, 0, 0)
 	d := w.onlyDeposit(t)
-	if d.Status != "UNSUPPORTED" || *d.UnsupportedReason != deposit.UnknownToken || *d.ContractAddress != string(fake) ||
+	if d.Status != "UNSUPPORTED" || *d.UnsupportedReason != deposit.UnknownToken ||
+		*d.ContractAddress != string(fake) ||
 		d.MintID != nil || d.Mint != nil || d.AmountDecimal != nil || d.Amount != "1000" {
 		t.Errorf("got %+v, want it UNSUPPORTED without a mint", d)
 	}

@@ -90,7 +90,10 @@ func openMemos(t *testing.T) *memoWorld {
 func (w *memoWorld) another() *deposit.Service {
 	on := w.c.ToChain()
 	on.Memos = w.provider
-	return deposit.New(w.db, w.wallets, price.Fixed{}, risk.Policy{}, slog.New(slog.NewTextHandler(w.logs, nil)), deposit.WithFlagKey(grantKey()), deposit.WithChains(chain.Chains{chain.Ethereum: on}))
+	return deposit.New(
+		w.db, w.wallets, price.Fixed{}, risk.Policy{}, slog.New(slog.NewTextHandler(w.logs, nil)),
+		deposit.WithFlagKey(grantKey()), deposit.WithChains(chain.Chains{chain.Ethereum: on}),
+	)
 }
 
 func (w *memoWorld) step(t *testing.T) int {
@@ -127,7 +130,9 @@ func memoOf(d webhook.Deposit) string {
 // told are the memos in the events of a type.
 func (w *memoWorld) told(t *testing.T, kind string) (memos []string) {
 	t.Helper()
-	rows, err := pgtest.OwnerPool(t, w.db).Query(t.Context(), `SELECT data FROM events WHERE type = $1 ORDER BY created_at, event_id`, kind)
+	rows, err := pgtest.OwnerPool(t, w.db).Query(
+		t.Context(), `SELECT data FROM events WHERE type = $1 ORDER BY created_at, event_id`, kind,
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -147,7 +152,10 @@ func (w *memoWorld) told(t *testing.T, kind string) (memos []string) {
 func TestADepositShowsThePayersMemo(t *testing.T) {
 	t.Parallel()
 	w := openMemos(t)
-	both := w.c.SubmitTx(payer, sim.Move{Contract: usdcAt, To: alice, Amount: money.Units(100)}, sim.Move{Contract: usdcAt, To: bob, Amount: money.Units(200)})
+	both := w.c.SubmitTx(
+		payer, sim.Move{Contract: usdcAt, To: alice, Amount: money.Units(100)},
+		sim.Move{Contract: usdcAt, To: bob, Amount: money.Units(200)},
+	)
 	w.provider.memos[both] = "order 7"
 	w.c.Mine(1)
 	w.readHead(t)
@@ -206,7 +214,12 @@ func TestADepositShowsThePayersMemo(t *testing.T) {
 	w.provider.memos[earlier] = "order 9"
 	w.c.Mine(1)
 	now := w.w
-	w.w = w.newWalker(deposit.New(w.db, w.wallets, price.Fixed{}, risk.Policy{}, slog.New(slog.DiscardHandler), deposit.WithFlagKey(grantKey())))
+	w.w = w.newWalker(
+		deposit.New(
+			w.db, w.wallets, price.Fixed{}, risk.Policy{}, slog.New(slog.DiscardHandler),
+			deposit.WithFlagKey(grantKey()),
+		),
+	)
 	w.readHead(t)
 	w.w = now
 	if n := w.step(t); n != 0 {
@@ -258,7 +271,8 @@ func TestAMemoThatNoProviderShowsIsGivenUpInTheEnd(t *testing.T) {
 	w.walkFinal(t)
 	w.wantCredited(t, usdc, 100, 1)
 	pause, attempts := 15*time.Second, 0
-	for ; w.queryCount(t, `SELECT count(*) FROM transaction_memos WHERE status = 'DUE'`) > 0 && attempts < 100; attempts++ {
+	for ; w.queryCount(t, `SELECT count(*) FROM transaction_memos WHERE status = 'DUE'`) > 0 &&
+		attempts < 100; attempts++ {
 		if n := w.step(t); n != 1 {
 			t.Fatalf("attempt %d: got %d asked about, want it asked again after %v", attempts+1, n, pause)
 		}
@@ -277,7 +291,10 @@ func TestAMemoThatNoProviderShowsIsGivenUpInTheEnd(t *testing.T) {
 	if n := w.step(t); n != 0 || w.memo(t, tx) != "" {
 		t.Errorf("got %d asked about and %q, want it given up", n, w.memo(t, tx))
 	}
-	if n := w.queryCount(t, `SELECT count(*) FROM transaction_memos WHERE status = 'ABANDONED' AND last_error = 'no provider shows the transaction'`); n != 1 {
+	if n := w.queryCount(
+		t,
+		`SELECT count(*) FROM transaction_memos WHERE status = 'ABANDONED' AND last_error = 'no provider shows the transaction'`,
+	); n != 1 {
 		t.Errorf("got %d rows that are given up and say why, want one", n)
 	}
 	for _, said := range []string{"is given up", "is refused", "these are the bytes"} {
@@ -374,12 +391,17 @@ func TestNoWriterChangesAMemoThatWasRead(t *testing.T) {
 	refused("read without a time", due(`status = 'READ', attempts = 1`), tx)
 	refused("an attempt that does not count", due(`last_error = 'x'`), tx)
 	refused("an empty memo", due(`status = 'READ', memo = '', attempts = 1, ended_at = now()`), tx)
-	refused("a memo without bounds", due(`status = 'READ', memo = repeat('m', 4097), attempts = 1, ended_at = now()`), tx)
+	refused(
+		"a memo without bounds", due(`status = 'READ', memo = repeat('m', 4097), attempts = 1, ended_at = now()`), tx,
+	)
 	refused("a memo that is given up", due(`status = 'ABANDONED', memo = 'x', attempts = 1, ended_at = now()`), tx)
 	refused("another transaction", due(`tx_hash = 'other', attempts = 1`), tx)
-	refused("a row that is read from its beginning", `INSERT INTO transaction_memos (chain, tx_hash, status, memo, attempts, next_attempt_at, created_at, ended_at)
+	refused("a row that is read from its beginning",
+		`INSERT INTO transaction_memos (chain, tx_hash, status, memo, attempts, next_attempt_at, created_at, ended_at)
 		VALUES ('ETHEREUM', $1, 'READ', 'order 8', 1, now(), now(), now())`, "another")
-	if _, err := owner.Exec(t.Context(), due(`status = 'ABANDONED', attempts = 1, ended_at = now()`), open); err != nil {
+	if _, err := owner.Exec(
+		t.Context(), due(`status = 'ABANDONED', attempts = 1, ended_at = now()`), open,
+	); err != nil {
 		t.Fatal(err)
 	}
 	w.step(t)
@@ -389,7 +411,10 @@ func TestNoWriterChangesAMemoThatWasRead(t *testing.T) {
 	refused("a memo after it was given up", due(`status = 'READ', memo = 'x', attempts = attempts + 1`), open)
 	refused("taken away", `DELETE FROM transaction_memos`)
 	err := w.db.InOrg(t.Context(), w.org, func(ctx context.Context, tx pg.Tx) error {
-		_, err := tx.Exec(ctx, `INSERT INTO transaction_memos (chain, tx_hash, next_attempt_at, created_at) VALUES ('ETHEREUM', 'more', now(), now())`)
+		_, err := tx.Exec(
+			ctx,
+			`INSERT INTO transaction_memos (chain, tx_hash, next_attempt_at, created_at) VALUES ('ETHEREUM', 'more', now(), now())`,
+		)
 		return err
 	})
 	if err == nil {

@@ -41,7 +41,8 @@ func TestWhatNobodyCanSayEnoughOfIsInNoBalance(t *testing.T) {
 		t.Fatalf("no way %s", name)
 		return risktest.Behavior{}
 	}
-	a, b := perAddressScreener{"A", map[chain.Address]*risktest.Provider{}}, perAddressScreener{"B", map[chain.Address]*risktest.Provider{}}
+	a, b := perAddressScreener{"A", map[chain.Address]*risktest.Provider{}},
+		perAddressScreener{"B", map[chain.Address]*risktest.Provider{}}
 	panel := &risk.Panel{Members: []risk.Member{{Screener: a}, {Screener: b}}, Log: slog.New(slog.DiscardHandler)}
 	w := newTestEnvWith(t, risk.Policy{Providers: panel, UnknownAs: risk.TreatUnknownAsHold, Grace: time.Hour})
 	if _, err := pgtest.OwnerPool(t, w.db).Exec(t.Context(), `
@@ -56,7 +57,8 @@ func TestWhatNobodyCanSayEnoughOfIsInNoBalance(t *testing.T) {
 	pay := func(first, second string, units uint64, status string) {
 		from := sim.Address(first + " and " + second + " " + status)
 		w.c.Mint(from, usdcAt, money.Units(1000))
-		a.ways[from], b.ways[from] = &risktest.Provider{ProviderName: "A", Behavior: way(first)}, &risktest.Provider{ProviderName: "B", Behavior: way(second)}
+		a.ways[from], b.ways[from] = &risktest.Provider{ProviderName: "A", Behavior: way(first)},
+			&risktest.Provider{ProviderName: "B", Behavior: way(second)}
 		w.c.Pay(from, alice, usdcAt, units)
 		want[from] = sent{units, status}
 	}
@@ -72,7 +74,11 @@ func TestWhatNobodyCanSayEnoughOfIsInNoBalance(t *testing.T) {
 	w.walkBlocks(t)
 
 	// Without a price that is fresh, what is below the threshold is asked about, too.
-	old := deposit.New(w.db, w.wallets, stalePrice{}, risk.Policy{Providers: panel, UnknownAs: risk.TreatUnknownAsHold, Grace: time.Hour}, slog.New(slog.DiscardHandler))
+	old := deposit.New(
+		w.db, w.wallets, stalePrice{},
+		risk.Policy{Providers: panel, UnknownAs: risk.TreatUnknownAsHold, Grace: time.Hour},
+		slog.New(slog.DiscardHandler),
+	)
 	w.service, w.w = old, w.newWalker(old)
 	pay("is down", "LOW", 100, "SCREENING")
 	w.c.Mine(4)

@@ -388,7 +388,8 @@ func loadResolution(ctx context.Context, tx pg.Tx, resID string) (res resolution
 	return res, nil
 }
 
-// endResolution is the compare-and-swap of a resolution's status.
+// endResolution changes the status of a resolution by compare-and-swap. It fails if the status is
+// not from.
 func endResolution(
 	ctx context.Context, tx pg.Tx, resID, from, to string, hash chain.TxHash, fee money.Amount, failure, message string,
 ) error {

@@ -23,7 +23,9 @@ func (w *testEnv) wantEvents(t *testing.T, id, status string, events ...string) 
 // eventTypes are the events of alice's deposits, in the order of their resource.
 func (w *testEnv) eventTypes(t *testing.T) (types []string) {
 	t.Helper()
-	rows, err := pgtest.OwnerPool(t, w.db).Query(t.Context(), `SELECT type FROM events WHERE customer_id = 'alice' ORDER BY resource_id, resource_seq`)
+	rows, err := pgtest.OwnerPool(t, w.db).Query(
+		t.Context(), `SELECT type FROM events WHERE customer_id = 'alice' ORDER BY resource_id, resource_seq`,
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,7 +57,8 @@ func TestADepositThatIsSeenIsToldOnceAndBeforeItsCredit(t *testing.T) {
 		t.Fatal(err)
 	}
 	var d webhook.Deposit
-	if err := json.Unmarshal(data, &d); err != nil || d.Status != "CONFIRMING" || d.ChainStatus != "INCLUDED" || d.CreditedAt != nil || *d.CustomerID != "alice" {
+	if err := json.Unmarshal(data, &d); err != nil || d.Status != "CONFIRMING" || d.ChainStatus != "INCLUDED" ||
+		d.CreditedAt != nil || *d.CustomerID != "alice" {
 		t.Errorf("got %s %v, want a deposit that nobody can take for a credit", data, err)
 	}
 	// A fork takes it away and another block has it: the same deposit, told already.
@@ -115,7 +118,9 @@ func TestWhatIsSeenIsWrittenOnlyWhereItIsWanted(t *testing.T) {
 	w.wantEvents(t, "we_3", "DISABLED_GONE", "CUSTOMER_DEPOSIT_SEEN")
 	w.wantEvents(t, "we_4", "ENABLED", "CUSTOMER_DEPOSIT_SEEN")
 	owner := pgtest.OwnerPool(t, w.db)
-	if _, err := owner.Exec(t.Context(), `UPDATE webhook_endpoints SET deleted_at = now() WHERE endpoint_id = 'we_4'`); err != nil {
+	if _, err := owner.Exec(
+		t.Context(), `UPDATE webhook_endpoints SET deleted_at = now() WHERE endpoint_id = 'we_4'`,
+	); err != nil {
 		t.Fatal(err)
 	}
 	w.c.Pay(payer, alice, usdcAt, 100)

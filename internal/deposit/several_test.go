@@ -35,7 +35,9 @@ func manySenders(o *fakeScreener) (all []chain.Address) {
 // goes. Rule RISK-14.
 func TestADepositOfUnnamedSendersIsHeld(t *testing.T) {
 	t.Parallel()
-	for name, of := range map[string]func(*fakeScreener) []chain.Address{"unnamed": func(*fakeScreener) []chain.Address { return nil }, "too many": manySenders} {
+	for name, of := range map[string]func(*fakeScreener) []chain.Address{
+		"unnamed": func(*fakeScreener) []chain.Address { return nil }, "too many": manySenders,
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			heldOfNobody(t, of)
@@ -65,7 +67,8 @@ func heldOfNobody(t *testing.T, of func(*fakeScreener) []chain.Address) {
 	}
 	balance(100)
 	got := w.listDeposits(t, deposit.Filter{Status: "FLAGGED"})
-	if len(got) != 1 || len(got[0].FromAddresses) != 0 || got[0].ReturnAddressRisk == nil || *got[0].ReturnAddressRisk != "MULTIPLE_INPUTS" {
+	if len(got) != 1 || len(got[0].FromAddresses) != 0 || got[0].ReturnAddressRisk == nil ||
+		*got[0].ReturnAddressRisk != "MULTIPLE_INPUTS" {
 		t.Fatalf("got %+v, want one that is held, from nobody", got)
 	}
 	if code := got[0].FlagReason.Code; code != risk.ReasonUnavailable || *got[0].RiskOfFunds != string(risk.Unknown) {
@@ -110,7 +113,9 @@ func TestTheWorstOfSeveralSendersCounts(t *testing.T) {
 	slices.Sort(who)
 	from := func(of ...chain.Address) {
 		t.Helper()
-		w.c.SubmitTx(payer, sim.Move{Contract: usdcAt, To: alice, Amount: money.Units(700), MultiSender: true, Senders: of})
+		w.c.SubmitTx(
+			payer, sim.Move{Contract: usdcAt, To: alice, Amount: money.Units(700), MultiSender: true, Senders: of},
+		)
 		w.c.Mine(4)
 		w.walkBlocks(t)
 	}
@@ -146,7 +151,9 @@ func TestTheWorstOfSeveralSendersCounts(t *testing.T) {
 	o.setSeverity(who[2], risk.Unknown)
 	anew := func() {
 		t.Helper()
-		if _, err := pgtest.OwnerPool(t, w.db).Exec(t.Context(), `UPDATE deposits SET screen_after = NULL WHERE status = 'SCREENING'`); err != nil {
+		if _, err := pgtest.OwnerPool(t, w.db).Exec(
+			t.Context(), `UPDATE deposits SET screen_after = NULL WHERE status = 'SCREENING'`,
+		); err != nil {
 			t.Fatal(err)
 		}
 		w.creditAll(t)
@@ -159,7 +166,8 @@ func TestTheWorstOfSeveralSendersCounts(t *testing.T) {
 	o.setSeverity(who[2], risk.Severe)
 	anew()
 	held := w.listDeposits(t, deposit.Filter{Status: "FLAGGED"})
-	if len(shown("FLAGGED", who)) != 1 || *held[0].RiskOfFunds != "SEVERE" || !held[0].FlagReason.Sanctioned || *held[0].ReturnAddressRisk != "MULTIPLE_INPUTS" {
+	if len(shown("FLAGGED", who)) != 1 || *held[0].RiskOfFunds != "SEVERE" || !held[0].FlagReason.Sanctioned ||
+		*held[0].ReturnAddressRisk != "MULTIPLE_INPUTS" {
 		t.Fatalf("got %+v, want it held as of the sanctioned one among them", held)
 	}
 	id := held[0].DepositID
@@ -207,7 +215,9 @@ func TestTheWorstOfSeveralSendersCounts(t *testing.T) {
 		t.Errorf("with one of whom nobody says anything: got %v, want UNAVAILABLE", err)
 	}
 	// Whom it came from cannot be changed beside its flag.
-	if _, err := pgtest.OwnerPool(t, w.db).Exec(t.Context(), `UPDATE deposits SET senders = senders[1:2] WHERE deposit_id = $1`, id); err == nil {
+	if _, err := pgtest.OwnerPool(t, w.db).Exec(
+		t.Context(), `UPDATE deposits SET senders = senders[1:2] WHERE deposit_id = $1`, id,
+	); err == nil {
 		t.Error("got a sender of a flagged deposit taken away, want a refusal")
 	}
 	if _, err := w.newResolutions().Approve(t.Context(), id, operatorActor(), ""); err != nil {

@@ -11,7 +11,10 @@ func TestTheStatesAreDrawnAsTheTableSays(t *testing.T) {
 	t.Parallel()
 	var moves []states.Transition
 	for _, m := range transitions {
-		moves = append(moves, states.Transition{From: string(m.from), To: string(m.to), Cause: m.trigger, Event: describeEvent(m.event)})
+		moves = append(
+			moves,
+			states.Transition{From: string(m.from), To: string(m.to), Cause: m.trigger, Event: describeEvent(m.event)},
+		)
 	}
 	states.CheckDiagram(t, "states.md", "a deposit", moves)
 }

@@ -60,7 +60,9 @@ func playRandom(t *testing.T, r *rand.Rand) {
 	pay := func() []sim.Move {
 		var moves []sim.Move
 		for i := range 1 + r.IntN(3) {
-			m := sim.Move{Contract: tokens[r.IntN(3)], To: people[r.IntN(len(people))], Amount: money.Units(5 + r.Uint64N(100))}
+			m := sim.Move{
+				Contract: tokens[r.IntN(3)], To: people[r.IntN(len(people))], Amount: money.Units(5 + r.Uint64N(100)),
+			}
 			if m.Contract == "" && (i > 0 || r.IntN(2) == 0) {
 				m.Kind = chain.Internal
 			}
@@ -157,7 +159,9 @@ func playRandom(t *testing.T, r *rand.Rand) {
 	check("checkout's tokens", ledger.Product, "CHECKOUT", usdc, credited(checkout, usdcAt))
 	check("gas", ledger.Gas, "", eth, credited(treasury, ""))
 	check("suspense", ledger.Suspense, "", usdc, credited(treasury, usdcAt))
-	for walletID, address := range map[string]chain.Address{"adr_alice": alice, "adr_bob": bob, "adr_treasury": treasury, "adr_checkout": checkout} {
+	for walletID, address := range map[string]chain.Address{
+		"adr_alice": alice, "adr_bob": bob, "adr_treasury": treasury, "adr_checkout": checkout,
+	} {
 		for mintID, contract := range map[int]chain.Address{eth: "", usdc: usdcAt} {
 			f := w.loadFunds(t, walletID, mintID)
 			sum, err := f.Credited.Add(f.Gas)
@@ -172,10 +176,13 @@ func playRandom(t *testing.T, r *rand.Rand) {
 	if n := w.queryCount(t, `SELECT count(*) FROM deposits WHERE status IN ('CONFIRMING', 'SCREENING')`); n != 0 {
 		t.Errorf("got %d deposits that nothing became of, want none", n)
 	}
-	if got, want := w.queryCount(t, `SELECT count(*) FROM events`), len(w.listDeposits(t, deposit.Filter{Status: "CREDITED"})); got != want {
+	if got, want := w.queryCount(t, `SELECT count(*) FROM events`),
+		len(w.listDeposits(t, deposit.Filter{Status: "CREDITED"})); got != want {
 		t.Errorf("got %d events, want %d", got, want)
 	}
-	if n := w.queryCount(t, `SELECT count(*) FROM scan_findings`) + w.queryCount(t, `SELECT count(*) FROM freezes`); n != 0 {
+	if n := w.queryCount(
+		t, `SELECT count(*) FROM scan_findings`,
+	) + w.queryCount(t, `SELECT count(*) FROM freezes`); n != 0 {
 		t.Errorf("got %d findings and freezes, want none", n)
 	}
 }

@@ -28,10 +28,16 @@ func TestTheTableItselfRefusesASecondOrUnprovenCredit(t *testing.T) {
 		}
 	}
 	again := `INSERT INTO deposits SELECT (jsonb_populate_record(d, '{"deposit_id": "dep_2"}')).* FROM deposits d WHERE deposit_id = $1`
-	refused("to be screened without a proof", "deposits_final_before_credit", `UPDATE deposits SET status = 'SCREENING' WHERE deposit_id = $1`)
+	refused(
+		"to be screened without a proof",
+		"deposits_final_before_credit", `UPDATE deposits SET status = 'SCREENING' WHERE deposit_id = $1`,
+	)
 	refused("credited without a proof", "deposits_final_before_credit",
 		`UPDATE deposits SET status = 'CREDITED', credited_at = now() WHERE deposit_id = $1`)
-	refused("dust without a proof", "deposits_final_before_credit", `UPDATE deposits SET status = 'BELOW_MINIMUM' WHERE deposit_id = $1`)
+	refused(
+		"dust without a proof",
+		"deposits_final_before_credit", `UPDATE deposits SET status = 'BELOW_MINIMUM' WHERE deposit_id = $1`,
+	)
 	refused("another amount of nothing", "deposits_positive", `UPDATE deposits SET amount = 0 WHERE deposit_id = $1`)
 	refused("another address", "deposits_identity_fixed", `UPDATE deposits SET address = 'x' WHERE deposit_id = $1`)
 	refused("the same movement again", "deposits_movement_once", again)
@@ -43,7 +49,10 @@ func TestTheTableItselfRefusesASecondOrUnprovenCredit(t *testing.T) {
 	refused("the same movement again, credited", "deposits_movement_once", again)
 	refused("another amount", "deposits_final_fixed", `UPDATE deposits SET amount = 1000 WHERE deposit_id = $1`)
 	refused("another block", "deposits_final_fixed", `UPDATE deposits SET block_hash = 'x' WHERE deposit_id = $1`)
-	refused("to be credited again", "deposits_terminal", `UPDATE deposits SET status = 'SCREENING', credited_at = NULL WHERE deposit_id = $1`)
+	refused(
+		"to be credited again",
+		"deposits_terminal", `UPDATE deposits SET status = 'SCREENING', credited_at = NULL WHERE deposit_id = $1`,
+	)
 	if got := w.loadBalance(t, ledger.Customer, "alice", usdc); got != money.Units(100) {
 		t.Errorf("got %v, want 100", got)
 	}
@@ -117,7 +126,9 @@ func TestNothingIsCreditedOnAnAddressWhoseProofDoesNotHold(t *testing.T) {
 	w.c.Pay(payer, alice, usdcAt, 100)
 	w.c.Mine(4)
 	w.wantWaiting(t)
-	if _, err := pgtest.OwnerPool(t, w.db).Exec(t.Context(), `UPDATE wallets SET proof = decode(repeat('00', 64), 'hex') WHERE wallet_id = 'adr_alice'`); err != nil {
+	if _, err := pgtest.OwnerPool(t, w.db).Exec(
+		t.Context(), `UPDATE wallets SET proof = decode(repeat('00', 64), 'hex') WHERE wallet_id = 'adr_alice'`,
+	); err != nil {
 		t.Fatal(err)
 	}
 	if n := w.creditAll(t); n != 0 {

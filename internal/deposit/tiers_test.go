@@ -36,13 +36,18 @@ func TestADepositWaitsForAsManyBlocksAsItsAmountWants(t *testing.T) {
 			required = 3 // as the catalogue says
 		}
 		if d := w.onlyDeposit(t); d.Status != "CONFIRMING" || d.ConfirmationsRequired != required {
-			t.Errorf("%d in its first block: got %s of %d confirmations, want CONFIRMING of %d", c.amount, d.Status, d.ConfirmationsRequired, required)
+			t.Errorf(
+				"%d in its first block: got %s of %d confirmations, want CONFIRMING of %d", c.amount, d.Status,
+				d.ConfirmationsRequired, required,
+			)
 		}
 		w.c.Mine(3)
 		w.walkBlocks(t)
 		for n := range c.waits {
-			if d := w.onlyDeposit(t); d.Status != "SCREENING" || d.ChainStatus != "FINALIZED" || d.Confirmations != int64(4+n) || d.ConfirmationsRequired != required {
-				t.Errorf("%d with %d blocks: got %s, %s, %d confirmations of %d, want SCREENING with %d of %d", c.amount, 4+n,
+			if d := w.onlyDeposit(t); d.Status != "SCREENING" || d.ChainStatus != "FINALIZED" ||
+				d.Confirmations != int64(4+n) || d.ConfirmationsRequired != required {
+				t.Errorf("%d with %d blocks: got %s, %s, %d confirmations of %d, want SCREENING with %d of %d",
+					c.amount, 4+n,
 					d.Status, d.ChainStatus, d.Confirmations, d.ConfirmationsRequired, 4+n, required)
 			}
 			if got := w.loadBalance(t, ledger.Customer, "alice", btc); !got.IsZero() {
@@ -55,7 +60,10 @@ func TestADepositWaitsForAsManyBlocksAsItsAmountWants(t *testing.T) {
 			w.walkBlocks(t)
 		}
 		if d := w.onlyDeposit(t); d.Status != "CREDITED" || d.Confirmations != int64(4+c.waits) {
-			t.Errorf("%d: got %s with %d confirmations, want CREDITED with %d", c.amount, d.Status, d.Confirmations, 4+c.waits)
+			t.Errorf(
+				"%d: got %s with %d confirmations, want CREDITED with %d", c.amount, d.Status, d.Confirmations,
+				4+c.waits,
+			)
 		}
 	}
 }
@@ -132,7 +140,8 @@ func TestAnApprovalAfterAForkWaitsForTheDepthAgain(t *testing.T) {
 		if d := w.onlyDeposit(t); d.Status != "FLAGGED" || d.ChainStatus != "FINALIZED" {
 			t.Errorf("with %d blocks: got %s and %s, want it FLAGGED and FINALIZED", blocks, d.Status, d.ChainStatus)
 		}
-		if err := approve(); !fault.HasCode(err, fault.DepositsSuspended) || !strings.Contains(err.Error(), "waits for 9 confirmations") {
+		if err := approve(); !fault.HasCode(err, fault.DepositsSuspended) ||
+			!strings.Contains(err.Error(), "waits for 9 confirmations") {
 			t.Errorf("with %d blocks: got %v, want DEPOSITS_SUSPENDED for 9 confirmations", blocks, err)
 		}
 		w.wantHoldings(t, 0, 0, 0, 5001)

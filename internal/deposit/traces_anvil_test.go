@@ -77,7 +77,8 @@ func TestOnARealChainATransactionWithALongTraceDelaysNothingElse(t *testing.T) {
 	}
 	r.mineBlocks(t, untilFinal+1)
 	r.walkBlocks(t)
-	if receipt, err := r.node.WaitReceipt(t.Context(), hash); err != nil || receipt.Status != 1 || receipt.GasUsed > 200_000 {
+	if receipt, err := r.node.WaitReceipt(t.Context(), hash); err != nil || receipt.Status != 1 ||
+		receipt.GasUsed > 200_000 {
 		t.Fatalf("got %+v, %v, want a cheap transaction that succeeds", receipt, err)
 	}
 	plain := uint64(1000 + 2000 + 2001 + 2002 + 40)
@@ -87,7 +88,9 @@ func TestOnARealChainATransactionWithALongTraceDelaysNothingElse(t *testing.T) {
 	if got := r.loadBalance(t, ledger.Customer, "alice", usdc); got != money.Units(5_000_000) {
 		t.Errorf("got %v of the token, want 5000000", got)
 	}
-	if n := r.queryCount(t, `SELECT count(*) FROM scan_untraced WHERE status = 'DUE' AND cardinality(addresses) = 1`); n != 4 {
+	if n := r.queryCount(
+		t, `SELECT count(*) FROM scan_untraced WHERE status = 'DUE' AND cardinality(addresses) = 1`,
+	); n != 4 {
 		t.Errorf("got %d transactions to be traced, want the four with long traces", n)
 	}
 	for range 6 {
@@ -99,10 +102,14 @@ func TestOnARealChainATransactionWithALongTraceDelaysNothingElse(t *testing.T) {
 	if n := r.queryCount(t, `SELECT count(*) FROM scan_untraced WHERE status = 'DUE'`); n != 0 {
 		t.Errorf("got %d transactions to be traced, want none", n)
 	}
-	if n := r.queryCount(t, `SELECT count(*) FROM deposits WHERE kind = 'INTERNAL' AND status = 'CREDITED' AND position = '0'`); n != 5 {
+	if n := r.queryCount(
+		t, `SELECT count(*) FROM deposits WHERE kind = 'INTERNAL' AND status = 'CREDITED' AND position = '0'`,
+	); n != 5 {
 		t.Errorf("got %d internal deposits, want 5", n)
 	}
-	if n := r.queryCount(t, `SELECT count(*) FROM scan_findings`) + r.queryCount(t, `SELECT count(*) FROM mints WHERE quarantined_at IS NOT NULL`); n != 0 {
+	if n := r.queryCount(t, `SELECT count(*) FROM scan_findings`) + r.queryCount(
+		t, `SELECT count(*) FROM mints WHERE quarantined_at IS NOT NULL`,
+	); n != 0 {
 		t.Errorf("got %d findings and quarantines, want none", n)
 	}
 }

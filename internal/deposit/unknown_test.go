@@ -33,10 +33,21 @@ func TestATokenThatIsNotInTheCatalogueFillsNoTables(t *testing.T) {
 	told := func(when, wallet string, recorded, dropped int) {
 		t.Helper()
 		rows := w.queryCount(t, `SELECT count(*) FROM deposits WHERE status = 'UNSUPPORTED' AND wallet_id = $1`, wallet)
-		counted := w.queryCount(t, `SELECT coalesce(sum(recorded), 0)::bigint FROM unknown_token_counts WHERE wallet_id = $1 AND chain = 'ETHEREUM'`, wallet)
-		missing := w.queryCount(t, `SELECT coalesce(sum(dropped), 0)::bigint FROM unknown_token_counts WHERE wallet_id = $1 AND chain = 'ETHEREUM'`, wallet)
+		counted := w.queryCount(
+			t,
+			`SELECT coalesce(sum(recorded), 0)::bigint FROM unknown_token_counts WHERE wallet_id = $1 AND chain = 'ETHEREUM'`,
+			wallet,
+		)
+		missing := w.queryCount(
+			t,
+			`SELECT coalesce(sum(dropped), 0)::bigint FROM unknown_token_counts WHERE wallet_id = $1 AND chain = 'ETHEREUM'`,
+			wallet,
+		)
 		if rows != recorded || counted != recorded || missing != dropped {
-			t.Errorf("%s: got %d rows of %s, %d counted, %d left out, want %d and %d left out", when, rows, wallet, counted, missing, recorded, dropped)
+			t.Errorf(
+				"%s: got %d rows of %s, %d counted, %d left out, want %d and %d left out", when, rows, wallet,
+				counted, missing, recorded, dropped,
+			)
 		}
 	}
 	const ofAlice, ofBob = "adr_alice", "adr_bob"
