@@ -50,7 +50,7 @@ func (w *Walker) WalkTo(ctx context.Context, height uint64) error {
 	}
 }
 
-// stepFinalAhead is StepFinal with a prefetcher, which reads the next block meanwhile.
+// stepFinalAhead does what StepFinal does, with a prefetcher, which reads the next block meanwhile.
 func (w *Walker) stepFinalAhead(ctx context.Context, prefetch *prefetcher) (moved bool, err error) {
 	w.reviewCatalogue(ctx)
 	cursor, ok, err := w.readCursor(ctx)

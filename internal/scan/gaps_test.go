@@ -70,7 +70,11 @@ func TestWalksGoOverHeightsThatAreLeftOut(t *testing.T) {
 	fork := 0
 	for _, depth := range []int{1, 2, 3, 4, 7, 8, 31} {
 		b := &breakRecorder{}
-		w.w = scan.New(w.db, scan.Config{Chain: chain.Ethereum, Reader: r, Start: &start, FinalityListeners: []finality.Listener{b}}, w.listener, slog.New(slog.DiscardHandler))
+		w.w = scan.New(
+			w.db,
+			scan.Config{Chain: chain.Ethereum, Reader: r, Start: &start, FinalityListeners: []finality.Listener{b}},
+			w.listener, slog.New(slog.DiscardHandler),
+		)
 		w.c.MineEmpty(depth)
 		paid := w.c.Pay(payer, ours2, usdcAt, 100)
 		w.c.Mine(4)
@@ -112,7 +116,8 @@ func TestWalksGoOverHeightsThatAreLeftOut(t *testing.T) {
 			t.Fatalf("depth %d: told %v, want that it parted above %d", depth, b.parted, want)
 		}
 		p, err := w.w.FindFork(t.Context())
-		if err != nil || p.Ancestor.Height != want || p.Ancestor.Hash != ancestor.Hash || p.Tip.Height != tip || p.Tip.Hash != hash {
+		if err != nil || p.Ancestor.Height != want || p.Ancestor.Hash != ancestor.Hash || p.Tip.Height != tip ||
+			p.Tip.Hash != hash {
 			t.Fatalf("depth %d: got %+v and %v, want it above %d", depth, p, err, want)
 		}
 		if got, err := w.w.Repoint(t.Context(), p, 2, audit.Operator("op")); err != nil || got.Fork != fork+1 {

@@ -75,7 +75,9 @@ func (w *testEnv) wantNoFindings(t *testing.T) {
 // traceLater makes everything due and takes a step with each block of it.
 func (w *testEnv) traceLater(t *testing.T, walker *scan.Walker) (err error) {
 	t.Helper()
-	if _, err := pgtest.OwnerPool(t, w.db).Exec(t.Context(), `UPDATE scan_untraced SET next_attempt_at = created_at WHERE status = 'DUE'`); err != nil {
+	if _, err := pgtest.OwnerPool(t, w.db).Exec(
+		t.Context(), `UPDATE scan_untraced SET next_attempt_at = created_at WHERE status = 'DUE'`,
+	); err != nil {
 		t.Fatal(err)
 	}
 	for {
@@ -199,7 +201,9 @@ func TestASecondOutageIsWaitedForAgain(t *testing.T) {
 			}
 		}
 		if waited != 4 {
-			t.Errorf("%s outage: got %d attempts that failed before the block was taken in without, want 4", round, waited)
+			t.Errorf(
+				"%s outage: got %d attempts that failed before the block was taken in without, want 4", round, waited,
+			)
 		}
 		w.walkFinal(t)
 	}
@@ -234,7 +238,9 @@ func TestATransactionThatNobodyCanTellAboutIsARow(t *testing.T) {
 func TestAProviderThatLiesAboutTracesIsNotBelieved(t *testing.T) {
 	t.Parallel()
 	move := func(tx chain.TxHash, from, to chain.Address, units uint64) chain.Transfer {
-		return chain.Transfer{Tx: tx, Kind: chain.Internal, Position: "0", From: from, To: to, Amount: money.Units(units)}
+		return chain.Transfer{
+			Tx: tx, Kind: chain.Internal, Position: "0", From: from, To: to, Amount: money.Units(units),
+		}
 	}
 	for name, lie := range map[string]func(p *sim.Provider, one, other chain.TxHash){
 		"invents": func(p *sim.Provider, one, other chain.TxHash) {
@@ -266,7 +272,9 @@ func TestAProviderThatLiesAboutTracesIsNotBelieved(t *testing.T) {
 				w.c.Mine(4)
 				w.walkFinal(t)
 				w.wantArrivals(t, "with a liar", "ours 50 NATIVE", "ours 100 INTERNAL")
-				if n := len(w.listener.found); n != 2 || w.listener.found[1].Tx != one && (name != "another place" || agree > 1) || w.listener.found[1].FromOwnWallets {
+				if n := len(w.listener.found); n != 2 ||
+					w.listener.found[1].Tx != one && (name != "another place" || agree > 1) ||
+					w.listener.found[1].FromOwnWallets {
 					t.Errorf("got %+v, want the movement of %s by a contract", w.listener.found, one)
 				}
 				w.wantNoFindings(t)
@@ -280,7 +288,9 @@ func TestALiarAloneIsToBeTracedLaterAndQuarantinesNothing(t *testing.T) {
 	t.Parallel()
 	w := newTracedEnv(t, sim.Config{})
 	one := w.submitInternal(100, ours)
-	lie := chain.Transfer{Tx: one, Kind: chain.Internal, Position: "0", From: contract, To: ours, Amount: money.Units(1000)}
+	lie := chain.Transfer{
+		Tx: one, Kind: chain.Internal, Position: "0", From: contract, To: ours, Amount: money.Units(1000),
+	}
 	w.c.Provider(0).InventTransfers(one, []chain.Transfer{lie})
 	w.c.Mine(4)
 	w.walkFinal(t)
@@ -339,7 +349,9 @@ func TestWhatIsTracedLaterIsTakenOnceWhateverHappens(t *testing.T) {
 			t.Error(err)
 		}
 	}}
-	if err := w.traceLater(t, scan.New(w.db, scan.Config{Chain: chain.Ethereum, Reader: late, Start: &start}, w.listener, discard)); err != nil {
+	if err := w.traceLater(
+		t, scan.New(w.db, scan.Config{Chain: chain.Ethereum, Reader: late, Start: &start}, w.listener, discard),
+	); err != nil {
 		t.Fatal(err)
 	}
 	if late.do != nil {
@@ -445,7 +457,10 @@ func TestTheTableKeepsWhatIsToBeTraced(t *testing.T) {
 	refused("addresses forgotten", `UPDATE scan_untraced SET addresses = NULL`)
 	refused("done without a time", `UPDATE scan_untraced SET status = 'DONE'`)
 	refused("taken away", `DELETE FROM scan_untraced`)
-	refused("of no proof", `INSERT INTO scan_untraced (proof_id, tx_hash, attempts, last_error, next_attempt_at, created_at) VALUES (99999, 'x', 1, '', now(), now())`)
+	refused(
+		"of no proof",
+		`INSERT INTO scan_untraced (proof_id, tx_hash, attempts, last_error, next_attempt_at, created_at) VALUES (99999, 'x', 1, '', now(), now())`,
+	)
 	if err := w.traceLater(t, w.w); err != nil {
 		t.Fatal(err)
 	}

@@ -107,7 +107,10 @@ func TestTheHeadWalkDoesNotFollowEveryTurnOfAProviderAtOnce(t *testing.T) {
 	w.walkFinal(t)
 	const poll, runs = 100 * time.Millisecond, 10
 	r := &branchingReader{Reader: w.c, lies: w.c.Provider(0), at: 6}
-	walker := scan.New(w.db, scan.Config{Chain: chain.Ethereum, Reader: r, PollInterval: poll}, w.listener, slog.New(slog.DiscardHandler))
+	walker := scan.New(
+		w.db, scan.Config{Chain: chain.Ethereum, Reader: r, PollInterval: poll}, w.listener,
+		slog.New(slog.DiscardHandler),
+	)
 	ctx, stop := context.WithTimeout(t.Context(), runs*poll)
 	defer stop()
 	if err := walker.Run(ctx); err != nil {

@@ -47,12 +47,17 @@ func TestATokenIsAskedAboutWhenItComesAndWhereItLies(t *testing.T) {
 	w := newTestEnv(t, sim.Config{FinalityDepth: 3}, 0)
 	odd := &tokens{Chain: w.c, aside: "1"}
 	start := uint64(0)
-	w.w = scan.New(w.db, scan.Config{Chain: chain.Ethereum, Reader: odd, Start: &start}, w.listener, slog.New(slog.DiscardHandler))
+	w.w = scan.New(
+		w.db, scan.Config{Chain: chain.Ethereum, Reader: odd, Start: &start}, w.listener, slog.New(slog.DiscardHandler),
+	)
 	quarantined := func() int {
 		return w.count(t, `SELECT count(*) FROM mints WHERE mint_id = $1 AND quarantine_reason = 'a fee'`, usdc)
 	}
 
-	w.c.SubmitTx(payer, sim.Move{To: ours, Contract: usdcAt, Amount: money.Units(100)}, sim.Move{To: ours2, Contract: usdcAt, Amount: money.Units(100)})
+	w.c.SubmitTx(
+		payer, sim.Move{To: ours, Contract: usdcAt, Amount: money.Units(100)},
+		sim.Move{To: ours2, Contract: usdcAt, Amount: money.Units(100)},
+	)
 	w.c.Mine(4)
 	w.walkFinal(t)
 	var doubts []string
