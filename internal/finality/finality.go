@@ -58,8 +58,8 @@ func LockShared(ctx context.Context, tx pg.Tx, ch chain.Name) (isBroken bool, er
 	return freeze.IsFinalityBroken(ctx, tx, ch)
 }
 
-// LockParted is LockShared for work that was settled before and is only proven again. That needs
-// the decision, but not the end of the freeze.
+// LockParted does what LockShared does, for work that was settled before and is only proven again.
+// That needs the decision, but not the end of the freeze.
 func LockParted(ctx context.Context, tx pg.Tx, ch chain.Name) (isParted bool, err error) {
 	err = tx.QueryRow(
 		ctx, `SELECT parted_above IS NOT NULL FROM scan_cursors WHERE chain = $1 FOR KEY SHARE`, ch,
