@@ -130,7 +130,7 @@ func QueueActive(b *pgx.Batch, org string, customers []string) *ActiveSet {
 // ActiveSet is the result of QueueActive.
 type ActiveSet struct{ freezes []Freeze }
 
-// FindFor is Active for a customer and a chain that the set was loaded for.
+// FindFor does what Active does, for a customer and a chain that the set was loaded for.
 func (b *ActiveSet) FindFor(target Target) *Freeze {
 	for _, f := range b.freezes {
 		switch {
@@ -200,7 +200,7 @@ func WasLifted(ctx context.Context, tx pg.Tx, f Freeze) (isLifted bool, err erro
 	return isLifted, nil
 }
 
-// insertFreeze is Create, and reports whether it inserted a row.
+// insertFreeze does what Create does, and reports whether it inserted a row.
 func insertFreeze(ctx context.Context, tx pg.Tx, f Freeze) (isNew bool, err error) {
 	if err := pg.LockExclusive(ctx, tx, lockName); err != nil {
 		return false, err

@@ -41,11 +41,27 @@ func TestAFreezeStopsWhatItNamesAndNothingElse(t *testing.T) {
 		freeze freeze.Freeze
 		frees  []freeze.Target
 	}{
-		"all":          {freeze.Freeze{Scope: freeze.ScopeAll, Source: freeze.SourceVerify}, nil},
-		"chain":        {freeze.Freeze{Scope: freeze.ScopeChain, Chain: chain.Ethereum, Source: freeze.SourceFinality}, []freeze.Target{{Chain: chain.Base}, {OrgID: o.ID}}},
-		"organization": {freeze.Freeze{Scope: freeze.ScopeOrganization, OrgID: o.ID, Source: freeze.SourceOperator}, []freeze.Target{{OrgID: "org_b", CustomerID: "ann"}, {Chain: chain.Ethereum}}},
-		"customer":     {freeze.Freeze{Scope: freeze.ScopeCustomer, OrgID: o.ID, CustomerID: "ann", Source: freeze.SourceOrganization}, []freeze.Target{{OrgID: o.ID, CustomerID: "bob"}, {OrgID: "org_b", CustomerID: "ann"}, {OrgID: o.ID}}},
-		"wallet":       {freeze.Freeze{Scope: freeze.ScopeWallet, WalletID: "we_1", Chain: chain.Ethereum, Source: freeze.SourceDispatch}, []freeze.Target{{WalletID: "we_2", Chain: chain.Ethereum}, {WalletID: "we_1", Chain: chain.Base}}},
+		"all": {freeze.Freeze{Scope: freeze.ScopeAll, Source: freeze.SourceVerify}, nil},
+		"chain": {
+			freeze.Freeze{Scope: freeze.ScopeChain, Chain: chain.Ethereum, Source: freeze.SourceFinality},
+			[]freeze.Target{{Chain: chain.Base}, {OrgID: o.ID}},
+		},
+		"organization": {
+			freeze.Freeze{Scope: freeze.ScopeOrganization, OrgID: o.ID, Source: freeze.SourceOperator},
+			[]freeze.Target{{OrgID: "org_b", CustomerID: "ann"}, {Chain: chain.Ethereum}},
+		},
+		"customer": {freeze.Freeze{
+			Scope: freeze.ScopeCustomer, OrgID: o.ID, CustomerID: "ann",
+			Source: freeze.SourceOrganization,
+		}, []freeze.Target{
+			{OrgID: o.ID, CustomerID: "bob"}, {OrgID: "org_b", CustomerID: "ann"}, {OrgID: o.ID},
+		}},
+		"wallet": {freeze.Freeze{
+			Scope: freeze.ScopeWallet, WalletID: "we_1", Chain: chain.Ethereum,
+			Source: freeze.SourceDispatch,
+		}, []freeze.Target{
+			{WalletID: "we_2", Chain: chain.Ethereum}, {WalletID: "we_1", Chain: chain.Base},
+		}},
 	} {
 		c.freeze.Reason = "because of " + name
 		c.freeze.Actor = audit.Operator("op")
@@ -97,7 +113,10 @@ func TestLiftingOneSourceLeavesTheOthers(t *testing.T) {
 	db, ctx := pgtest.New(t), t.Context()
 	err := db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		for _, source := range []freeze.Source{freeze.SourceVerify, freeze.SourceOperator} {
-			if err := freeze.Create(ctx, tx, freeze.Freeze{Scope: freeze.ScopeAll, Source: source, Reason: "test", Actor: audit.Operator("op")}); err != nil {
+			if err := freeze.Create(
+				ctx, tx,
+				freeze.Freeze{Scope: freeze.ScopeAll, Source: source, Reason: "test", Actor: audit.Operator("op")},
+			); err != nil {
 				return err
 			}
 		}

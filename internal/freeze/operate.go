@@ -14,7 +14,8 @@ import (
 	"github.com/cofferpay/coffer/internal/pg"
 )
 
-// CreateOrFind is Create, and returns the freeze that is active then, and whether it is new.
+// CreateOrFind does what Create does, and returns the freeze that is active then, and whether it is
+// new.
 func CreateOrFind(ctx context.Context, tx pg.Tx, f Freeze) (active Freeze, isNew bool, err error) {
 	if isNew, err = insertFreeze(ctx, tx, f); err != nil {
 		return Freeze{}, false, err
@@ -98,9 +99,9 @@ func ListPage(ctx context.Context, tx pg.Tx, f Filter, p page.Page) (page.Result
 	), nil
 }
 
-// LiftByOperator is Lift for the operator, who may end every freeze except an organization's own.
-// It returns the freeze as it is then. Errors: those of Lift, and INVALID_STATE for a freeze that
-// only the organization lifts.
+// LiftByOperator lifts a freeze for the operator, who may end every freeze except an organization's
+// own. It returns the freeze as it is then. Errors: those of Lift, and INVALID_STATE for a freeze
+// that only the organization lifts.
 func LiftByOperator(ctx context.Context, tx pg.Tx, freezeID string, actor audit.Actor) (Freeze, error) {
 	f, err := ByID(ctx, tx, freezeID)
 	if err != nil {
