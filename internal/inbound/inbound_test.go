@@ -120,9 +120,11 @@ func newPost(headers, body string) string {
 
 // refusedHeads say the length of a body in two ways, or could be read so.
 var refusedHeads = map[string]string{
-	"both lengths":               newPost("Content-Length: 5\r\nTransfer-Encoding: chunked\r\n", "0\r\n\r\n"),
-	"both, the other way round":  newPost("Transfer-Encoding: chunked\r\nContent-Length: 5\r\n", "0\r\n\r\n"),
-	"both, far apart":            newPost("Transfer-Encoding: chunked\r\nA: b\r\nC: d\r\nContent-Length: 5\r\n", "0\r\n\r\n"),
+	"both lengths":              newPost("Content-Length: 5\r\nTransfer-Encoding: chunked\r\n", "0\r\n\r\n"),
+	"both, the other way round": newPost("Transfer-Encoding: chunked\r\nContent-Length: 5\r\n", "0\r\n\r\n"),
+	"both, far apart": newPost(
+		"Transfer-Encoding: chunked\r\nA: b\r\nC: d\r\nContent-Length: 5\r\n", "0\r\n\r\n",
+	),
 	"in other letters":           newPost("cOnTeNt-LeNgTh: 5\r\ntRaNsFeR-eNcOdInG: Chunked\r\n", "0\r\n\r\n"),
 	"with tabs":                  newPost("Content-Length:\t5\t\r\nTransfer-Encoding:\tchunked\t\r\n", "0\r\n\r\n"),
 	"a space before the colon":   newPost("Content-Length : 5\r\nTransfer-Encoding: chunked\r\n", "0\r\n\r\n"),
@@ -138,7 +140,9 @@ var refusedHeads = map[string]string{
 	"two encodings":              newPost("Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n", "0\r\n\r\n"),
 	"an encoding that is none":   newPost("Transfer-Encoding: xchunked\r\n", "0\r\n\r\n"),
 	"chunked, and more":          newPost("Transfer-Encoding: chunked, identity\r\n", "0\r\n\r\n"),
-	"and awaits a word":          newPost("Expect: 100-continue\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n", "0\r\n\r\n"),
+	"and awaits a word": newPost(
+		"Expect: 100-continue\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n", "0\r\n\r\n",
+	),
 }
 
 // splitEvery is a text in segments of so many bytes.
@@ -169,8 +173,12 @@ func TestARequestWithTwoLengthsIsRefusedAndEndsItsConnection(t *testing.T) {
 			statuses, closed := s.sendParts(before+1, parts...)
 			// A server that closes with bytes unread may take its answers back with a reset.
 			reset := closed && len(statuses) <= before && s.reset
-			if !reset && (len(statuses) != before+1 || !closed || before == 1 && statuses[0] != 200 || statuses[before] != 400 && statuses[before] != 501) {
-				t.Errorf("%s, %s: got %v and closed %v, want 400 and the connection closed", name, how, statuses, closed)
+			if !reset &&
+				(len(statuses) != before+1 || !closed || before == 1 && statuses[0] != 200 || statuses[before] != 400 &&
+					statuses[before] != 501) {
+				t.Errorf(
+					"%s, %s: got %v and closed %v, want 400 and the connection closed", name, how, statuses, closed,
+				)
 			}
 			s.mu.Lock()
 			if len(s.seen) != before {
@@ -188,18 +196,43 @@ func TestASoundRequestIsReadAsItIs(t *testing.T) {
 		request string
 		want    []string
 	}{
-		"a length":                {newPost("Content-Length: 5\r\n", "hello"), []string{"/a hello"}},
-		"no body":                 {"GET /a HTTP/1.1\r\nHost: x\r\n\r\n", []string{"/a "}},
-		"a length of nothing":     {newPost("Content-Length: 0\r\n", ""), []string{"/a "}},
-		"a head in a body":        {newPost("Content-Length: 56\r\n", "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\nxx"), []string{"/a Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\nxx"}},
-		"chunked":                 {newPost("Transfer-Encoding: chunked\r\n", "5\r\nhello\r\n1;a=b\r\n!\r\n0\r\n\r\n"), []string{"/a hello!"}},
-		"chunked, in capitals":    {newPost("TRANSFER-ENCODING: CHUNKED\r\n", "a\r\n0123456789\r\n0\r\n\r\n"), []string{"/a 0123456789"}},
-		"a head in a chunk":       {newPost("Transfer-Encoding: chunked\r\n", "1d\r\n\r\nContent-Length: 5\r\nA: bcd\r\n\r\n0\r\n\r\n"), []string{"/a \r\nContent-Length: 5\r\nA: bcd\r\n"}},
-		"a length in 1.0":         {"POST /a HTTP/1.0\r\nConnection: keep-alive\r\nContent-Length: 2\r\n\r\nok", []string{"/a ok"}},
-		"long":                    {newPost("Content-Length: 100000\r\n", long) + next, []string{"/a " + long, "/smuggled "}},
-		"several":                 {next + newPost("Content-Length: 2\r\n", "ok") + "\r\n" + next + newPost("Transfer-Encoding: chunked\r\n", "0\r\n\r\n") + next, []string{"/smuggled ", "/a ok", "/smuggled ", "/a ", "/smuggled "}},
-		"a coding after a length": {newPost("Content-Length: 2\r\n", "ok") + newPost("Transfer-Encoding: chunked\r\n", "2\r\nok\r\n0\r\n\r\n"), []string{"/a ok", "/a ok"}},
-		"headers like the ones":   {"GET /a HTTP/1.1\r\nHost: x\r\nX-Content-Length: 5\r\nContent-Length-X: 6\r\nTransfer-Encodings: chunked\r\n\r\n", []string{"/a "}},
+		"a length":            {newPost("Content-Length: 5\r\n", "hello"), []string{"/a hello"}},
+		"no body":             {"GET /a HTTP/1.1\r\nHost: x\r\n\r\n", []string{"/a "}},
+		"a length of nothing": {newPost("Content-Length: 0\r\n", ""), []string{"/a "}},
+		"a head in a body": {newPost("Content-Length: 56\r\n",
+			"Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\nxx"), []string{
+			"/a Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\nxx",
+		}},
+		"chunked": {
+			newPost("Transfer-Encoding: chunked\r\n", "5\r\nhello\r\n1;a=b\r\n!\r\n0\r\n\r\n"),
+			[]string{"/a hello!"},
+		},
+		"chunked, in capitals": {
+			newPost("TRANSFER-ENCODING: CHUNKED\r\n", "a\r\n0123456789\r\n0\r\n\r\n"),
+			[]string{"/a 0123456789"},
+		},
+		"a head in a chunk": {newPost("Transfer-Encoding: chunked\r\n",
+			"1d\r\n\r\nContent-Length: 5\r\nA: bcd\r\n\r\n0\r\n\r\n"), []string{
+			"/a \r\nContent-Length: 5\r\nA: bcd\r\n",
+		}},
+		"a length in 1.0": {
+			"POST /a HTTP/1.0\r\nConnection: keep-alive\r\nContent-Length: 2\r\n\r\nok",
+			[]string{"/a ok"},
+		},
+		"long": {
+			newPost("Content-Length: 100000\r\n", long) + next,
+			[]string{"/a " + long, "/smuggled "},
+		},
+		"several": {next + newPost("Content-Length: 2\r\n", "ok") + "\r\n" + next +
+			newPost("Transfer-Encoding: chunked\r\n", "0\r\n\r\n") + next, []string{
+			"/smuggled ", "/a ok", "/smuggled ", "/a ", "/smuggled ",
+		}},
+		"a coding after a length": {newPost("Content-Length: 2\r\n", "ok") +
+			newPost("Transfer-Encoding: chunked\r\n", "2\r\nok\r\n0\r\n\r\n"), []string{"/a ok", "/a ok"}},
+		"headers like the ones": {
+			"GET /a HTTP/1.1\r\nHost: x\r\nX-Content-Length: 5\r\nContent-Length-X: 6\r\nTransfer-Encodings: chunked\r\n\r\n",
+			[]string{"/a "},
+		},
 	} {
 		for _, n := range []int{1 << 20, 4096, 3, 1} {
 			if n < 100 && len(c.request) > 10_000 {
@@ -208,7 +241,10 @@ func TestASoundRequestIsReadAsItIs(t *testing.T) {
 			s := startServer(t, inbound.Limits{BodyWait: time.Hour, BodyRate: 64 << 10})
 			statuses, closed := s.sendParts(len(c.want), splitEvery(c.request, n)...)
 			if len(statuses) != len(c.want) || closed || slices.Max(statuses) != 200 {
-				t.Errorf("%s by %d: got %v and closed %v, want %d answers 200 and the connection open", name, n, statuses, closed, len(c.want))
+				t.Errorf(
+					"%s by %d: got %v and closed %v, want %d answers 200 and the connection open", name, n,
+					statuses, closed, len(c.want),
+				)
 			}
 			s.mu.Lock()
 			if got := s.seen[:min(len(s.seen), len(c.want))]; !slices.Equal(got, c.want) {
@@ -266,7 +302,10 @@ func TestWhatCannotBeFollowedEndsTheConnection(t *testing.T) {
 			smuggled := slices.ContainsFunc(s.seen, func(r string) bool { return strings.HasPrefix(r, "/smuggled") })
 			s.mu.Unlock()
 			if !closed || smuggled {
-				t.Errorf("%s by %d: got %v and closed %v, the next one answered: %v; want the connection closed", name, n, statuses, closed, smuggled)
+				t.Errorf(
+					"%s by %d: got %v and closed %v, the next one answered: %v; want the connection closed", name,
+					n, statuses, closed, smuggled,
+				)
 			}
 		}
 	}
@@ -405,7 +444,10 @@ func TestTheAddressesOfOneNetworkShareTheirConnections(t *testing.T) {
 		defer c.Close()
 		got = append(got, c.RemoteAddr().String())
 	}
-	want := []string{"[2001:db8:0:1::1]:1", "[2001:db8:0:1::2]:1", "[2001:db8:0:2::1]:1", "192.0.2.1:1", "192.0.2.1:2", "192.0.2.2:1"}
+	want := []string{
+		"[2001:db8:0:1::1]:1", "[2001:db8:0:1::2]:1", "[2001:db8:0:2::1]:1", "192.0.2.1:1", "192.0.2.1:2",
+		"192.0.2.2:1",
+	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %v taken, want %v", got, want)
 	}
