@@ -289,7 +289,7 @@ func Quarantine(ctx context.Context, tx pg.Tx, id int, reason string) error {
 	return QuarantineBy(ctx, tx, id, audit.System("mint"), reason)
 }
 
-// QuarantineBy is Quarantine by a given actor.
+// QuarantineBy does what Quarantine does, in the name of a given actor.
 func QuarantineBy(ctx context.Context, tx pg.Tx, id int, actor audit.Actor, reason string) error {
 	tag, err := tx.Exec(ctx, `
 		UPDATE mints SET quarantined_at = $2, quarantine_reason = $3
