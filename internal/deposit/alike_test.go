@@ -14,9 +14,9 @@ import (
 	"github.com/cofferpay/coffer/internal/wallet"
 )
 
-// A break of finality freezes the customers whose credits are in question, and what it takes
-// back, then and later, it takes from them: from no other with an id alike.
-// Rules DEP-20, DEP-23, IDEM-1.
+// Rules DEP-20, DEP-23, IDEM-1. A break of finality freezes the customers whose credits are in
+// question. What it takes back, then and later, it takes from them and from no customer with a
+// similar id.
 func TestABreakTakesNoCustomerForAnotherWithAnIdAlike(t *testing.T) {
 	t.Parallel()
 	w := newReorgEnv(t)
@@ -33,7 +33,7 @@ func TestABreakTakesNoCustomerForAnotherWithAnIdAlike(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// Every second deposit is in a block that the fork takes away.
+	// Every second deposit is in a block that the fork removes.
 	pay := func(rest int) (txs []chain.TxHash) {
 		for i := range idtest.Alike {
 			if i%2 == rest {
@@ -73,7 +73,7 @@ func TestABreakTakesNoCustomerForAnotherWithAnIdAlike(t *testing.T) {
 	w.settleReorgs(t)
 	w.wantLoss(t, usdc, int64(50*len(gone)))
 
-	// Of those whose deposit is gone every second one gets back what was held, and owes it.
+	// Every second customer whose deposit is gone gets a hold back, and owes it.
 	back := 0
 	for i, customerID := range idtest.Alike {
 		if i%4 == 0 {

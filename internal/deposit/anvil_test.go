@@ -49,7 +49,7 @@ type anvilEnv struct {
 	to            common.Address
 
 	reader chain.Reader
-	spent  bool // something left the books without leaving the chain
+	spent  bool // an amount left the ledger without leaving the chain
 }
 
 func newAnvilEnv(t *testing.T) *anvilEnv {
@@ -134,7 +134,7 @@ func (r *anvilEnv) mineBlocks(t *testing.T, blocks int) {
 	}
 }
 
-// sendTx leaves a transaction of the faucet in the pool.
+// sendTx sends a transaction of the faucet to the mempool.
 func (r *anvilEnv) sendTx(t *testing.T, to common.Address, value int64, data []byte) common.Hash {
 	t.Helper()
 	hash, err := r.node.SendTx(t.Context(), &to, big.NewInt(value), data)

@@ -12,7 +12,7 @@ import (
 	"github.com/cofferpay/coffer/internal/pg/pgtest"
 )
 
-// execAsTableOwner does what no role of the program can: it changes rows past every trigger.
+// execAsTableOwner changes rows past every trigger, which no role of the program can do.
 func (w *testEnv) execAsTableOwner(t *testing.T, sql string, args ...any) {
 	t.Helper()
 	owner := pgtest.OwnerPool(t, w.db)
@@ -39,7 +39,7 @@ func (w *testEnv) redirectDeposit(id string) error {
 	return err
 }
 
-// Rule DEP-35: whoever owns the database has nothing sent back to another address.
+// Rule DEP-35: the owner of the database cannot have a deposit returned to another address.
 func TestAFlagThatWasChangedInTheDatabaseSendsNothing(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]string{
@@ -82,7 +82,7 @@ func TestAFlagThatWasChangedInTheDatabaseSendsNothing(t *testing.T) {
 	}
 }
 
-// Rule DEP-35, of what was flagged before there was a key for it.
+// Rule DEP-35, for a deposit that was flagged before there was a key for its MAC.
 func TestAFlagFromBeforeItWasBoundIsTheOperatorsToRedirect(t *testing.T) {
 	t.Parallel()
 	w, o := newScreenedEnv(t)
@@ -102,7 +102,7 @@ func TestAFlagFromBeforeItWasBoundIsTheOperatorsToRedirect(t *testing.T) {
 	}
 }
 
-// Rule DEP-35: no flag comes into the table without what binds it.
+// Rule DEP-35: the table accepts no flag without a MAC.
 func TestTheTableTakesNoFlagThatNothingBinds(t *testing.T) {
 	t.Parallel()
 	w, o := newScreenedEnv(t)
@@ -117,7 +117,7 @@ func TestTheTableTakesNoFlagThatNothingBinds(t *testing.T) {
 			t.Errorf("%s: got %v, want it refused", name, err)
 		}
 	}
-	delete(o.says, payer) // nobody answers, and the next one waits
+	delete(o.says, payer) // no provider answers, and the next deposit waits
 	w.c.Pay(payer, alice, usdcAt, 700)
 	w.c.Mine(4)
 	w.walkBlocks(t)
@@ -129,7 +129,7 @@ func TestTheTableTakesNoFlagThatNothingBinds(t *testing.T) {
 	}
 }
 
-// Rule DEP-35: what is sent again goes where it was decided.
+// Rule DEP-35: a completed transfer goes to the address that was decided.
 func TestACompletionGoesWhereItWasDecided(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -177,7 +177,7 @@ func TestACompletionGoesWhereItWasDecided(t *testing.T) {
 	}
 }
 
-// wantStuck has the one transfer of a resolution fail on the chain, finally.
+// wantStuck lets the only transfer of a resolution fail on the chain, finally.
 func (w *testEnv) wantStuck(t *testing.T) {
 	t.Helper()
 	w.execAsTableOwner(t, `

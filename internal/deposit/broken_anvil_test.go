@@ -21,9 +21,8 @@ import (
 	"github.com/cofferpay/coffer/internal/wallet"
 )
 
-// newReorgedAnvil opens a real chain on which alice is credited with a deposit, and then
-// has depth blocks above the last one that it was not in become others, with
-// these transactions in them.
+// newReorgedAnvil opens a real chain on which alice is credited with a deposit. It then replaces
+// depth blocks above the last one without the deposit by others with these transactions.
 func newReorgedAnvil(t *testing.T, depth int) (r *anvilEnv, deposit, other common.Hash) {
 	t.Helper()
 	r = newAnvilEnv(t)
@@ -64,7 +63,7 @@ func (r *anvilEnv) forkChain(t *testing.T, depth int, txs ...anvil.ReorgTx) {
 	r.settleReorgs(t)
 }
 
-// wantOnChain compares the books with what the node itself says.
+// wantOnChain compares the ledger with the balances that the node shows.
 func (r *anvilEnv) wantOnChain(t *testing.T) {
 	t.Helper()
 	have, err := r.node.TokenBalance(t.Context(), r.mintAddresses[usdc], r.to)
@@ -115,7 +114,7 @@ func TestOnARealChainABreakOfAnyDepthIsSettledByTheNewFork(t *testing.T) {
 			r.spent = true
 			r.postLedger(t, ledger.WithdrawalHold, "wd_1", ledger.Customer, ledger.Withdrawing, usdc, 400_000)
 			r.postLedger(t, ledger.WithdrawalEnd, "wd_1", ledger.Withdrawing, ledger.Custody, usdc, 400_000)
-			// The payer's second nonce pays somebody else.
+			// The payer's second nonce pays another address.
 			r.forkChain(t, depth, anvil.ReorgTx{Raw: r.rawTx(t, other)})
 			d := r.onlyDeposit(t)
 			if d.Status != "REVERSED" || d.Reversal.TakenBack != "600000" || d.Reversal.Loss != "400000" {
@@ -131,7 +130,7 @@ func TestOnARealChainABreakOfAnyDepthIsSettledByTheNewFork(t *testing.T) {
 	}
 }
 
-// wantCreditedOnce checks that alice was credited with one USDC, once and told once.
+// wantCreditedOnce checks that alice was credited with one USDC, with one posting and one event.
 func (r *anvilEnv) wantCreditedOnce(t *testing.T) {
 	t.Helper()
 	if got := r.loadBalance(t, ledger.Customer, "alice", usdc); got != money.Units(1_000_000) {
@@ -150,7 +149,7 @@ func TestOnARealChainADepositThatComesBackLaterIsCreditedAnew(t *testing.T) {
 	r, hash, other := newReorgedAnvil(t, 3)
 	first := r.onlyDeposit(t).DepositID
 	raw, again := r.rawTx(t, hash), r.rawTx(t, other)
-	// It was swept before the break: what it lacks is counted.
+	// The deposit was swept before the break, so the shortfall is counted.
 	err := r.db.InSystem(t.Context(), func(ctx context.Context, tx pg.Tx) error {
 		var id string
 		if err := tx.QueryRow(ctx, `SELECT wallet_id FROM wallets WHERE subject = 'alice'`).Scan(&id); err != nil {

@@ -15,7 +15,8 @@ import (
 	"github.com/cofferpay/coffer/internal/risk"
 )
 
-// newFlaggedEnv has 500 of alice's held at height 1 of a chain that can break.
+// newFlaggedEnv returns an environment with a flagged deposit of 500 for alice at height 1, on a
+// chain that can break.
 func newFlaggedEnv(t *testing.T) (*testEnv, *fakeScreener, string) {
 	t.Helper()
 	w, o := newScreenedEnv(t)
@@ -31,7 +32,7 @@ func newFlaggedEnv(t *testing.T) (*testEnv, *fakeScreener, string) {
 	return w, o, d.DepositID
 }
 
-// wantTaken has the chain lose the flagged deposit, as far as the break's decision.
+// wantTaken lets the chain lose the flagged deposit, up to the decision about the break.
 func (w *testEnv) wantTaken(t *testing.T) {
 	t.Helper()
 	w.c.Fork(9, w.c.BlockAt(1).Transfers[0].Tx)
@@ -42,7 +43,7 @@ func (w *testEnv) wantTaken(t *testing.T) {
 	w.settleReorgs(t)
 }
 
-// endReorg walks past the block at which what was not found is gone.
+// endReorg walks past the settle height: a deposit that was not found by then is gone.
 func (w *testEnv) endReorg(t *testing.T) {
 	t.Helper()
 	w.c.MineEmpty(10)
@@ -51,7 +52,7 @@ func (w *testEnv) endReorg(t *testing.T) {
 	w.settleReorgs(t)
 }
 
-// reappear has the very transaction come after all: it is another deposit.
+// reappear puts the same transaction on the chain again: it is another deposit.
 func (w *testEnv) reappear(t *testing.T, former string) {
 	t.Helper()
 	w.liftFreezes(t)
@@ -122,7 +123,7 @@ func TestAFlaggedDepositThatTheNewForkDoesNotHaveIsOrphaned(t *testing.T) {
 	w.checkBooks(t)
 }
 
-// Rule DEP-38: what went back on the fork that is gone is the operator's loss.
+// Rule DEP-38: a return on the fork that is gone is the operator's loss.
 func TestAReturnOfWhatTheChainTookIsTheOperatorsLoss(t *testing.T) {
 	t.Parallel()
 	w, _, id := newFlaggedEnv(t)
@@ -164,7 +165,7 @@ func TestAReturnOfWhatTheChainTookIsTheOperatorsLoss(t *testing.T) {
 	w.checkBooks(t)
 }
 
-// Rule DEP-38: what was sent and failed has nothing left to be sent.
+// Rule DEP-38: a return that failed has nothing left to send.
 func TestAStuckReturnOfWhatTheChainTookEndsWithIt(t *testing.T) {
 	t.Parallel()
 	w, _, id := newFlaggedEnv(t)
@@ -189,7 +190,7 @@ func TestAStuckReturnOfWhatTheChainTookEndsWithIt(t *testing.T) {
 	w.checkBooks(t)
 }
 
-// endTransfer tells the feature how its one transfer ended.
+// endTransfer reports to Resolutions how its only transfer ended.
 func (w *testEnv) endTransfer(t *testing.T, paid bool) {
 	t.Helper()
 	err := w.db.InSystem(t.Context(), func(ctx context.Context, tx pg.Tx) error {

@@ -8,7 +8,7 @@ import (
 	"github.com/cofferpay/coffer/internal/wallet"
 )
 
-// Rule RISK-4: only a decision that says so in as many words credits anything.
+// Rule RISK-4: only a decision that explicitly says so credits a deposit.
 func TestOnlyADecisionToCreditCredits(t *testing.T) {
 	t.Parallel()
 	now := time.Now()

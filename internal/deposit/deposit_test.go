@@ -57,12 +57,12 @@ type testEnv struct {
 	service *deposit.Service
 	wallets *wallet.Service
 	logs    *bytes.Buffer
-	sign    *offlineVoidSigner // who voids what was decided before
-	voids   *dispatch.Voider   // asks them
+	sign    *offlineVoidSigner // voids earlier decisions
+	voids   *dispatch.Voider   // asks that signer
 	attest  ed25519.PrivateKey
 }
 
-// offlineVoidSigner is a signer that can be away.
+// offlineVoidSigner is a signer that can be offline.
 type offlineVoidSigner struct {
 	signer.Signer
 	gone atomic.Bool
@@ -75,7 +75,7 @@ func (a *offlineVoidSigner) VoidIntent(ctx context.Context, v signer.Void) (sign
 	return a.Signer.VoidIntent(ctx, v)
 }
 
-// newResolutions decides about what is flagged.
+// newResolutions returns the service that decides about flagged deposits.
 func (w *testEnv) newResolutions() *deposit.Resolutions {
 	return deposit.NewResolutions(
 		w.db, chain.Chains{chain.Ethereum: w.c.ToChain()}, w.wallets, slog.New(slog.NewTextHandler(w.logs, nil)),
@@ -83,7 +83,7 @@ func (w *testEnv) newResolutions() *deposit.Resolutions {
 	)
 }
 
-// grantKey is the key of this service, which the database does not have.
+// grantKey returns the grant key of the service, which is not in the database.
 func grantKey() *signer.GrantKey {
 	k, err := signer.NewGrantKey(bytes.Repeat([]byte{7}, signer.GrantKeyBytes))
 	if err != nil {
@@ -92,20 +92,20 @@ func grantKey() *signer.GrantKey {
 	return k
 }
 
-// newTestEnv makes an organization with two customers and a treasury on a chain that
-// is final three blocks behind its head.
+// newTestEnv returns an environment with an organization, two customers and a treasury, on a chain
+// whose final block is three blocks behind its tip.
 func newTestEnv(t *testing.T) *testEnv {
 	t.Helper()
 	return newTestEnvWith(t, risk.Policy{})
 }
 
-// newTestEnvWith is open with somebody who is asked about senders.
+// newTestEnvWith is newTestEnv with a risk policy.
 func newTestEnvWith(t *testing.T, screens risk.Policy) *testEnv {
 	t.Helper()
 	return openOn(t, pgtest.New(t), screens)
 }
 
-// openOn is newTestEnvWith on a database of the test's.
+// openOn is newTestEnvWith on a given database.
 func openOn(t *testing.T, db *pg.DB, screens risk.Policy) *testEnv {
 	t.Helper()
 	o, _, err := org.Create(t.Context(), db, "Acme")
@@ -150,7 +150,7 @@ func openOn(t *testing.T, db *pg.DB, screens risk.Policy) *testEnv {
 			t.Fatalf("insert a wallet: %v", err)
 		}
 	}
-	// Bob has no customer row: his wallet came back from the signer's journal.
+	// Bob has no customer row: his wallet was restored from the signer's journal.
 	err = db.InOrg(t.Context(), o.ID, func(ctx context.Context, tx pg.Tx) error {
 		_, _, err := customer.Ensure(ctx, tx, o.ID, "alice", "alice@example.com")
 		return err
@@ -204,8 +204,8 @@ func (w *testEnv) walkFinal(t *testing.T) {
 	}
 }
 
-// withoutDecisions tells of each block as of one that could not be taken in at the first
-// time: its deposits are written down and wait.
+// withoutDecisions reports each block a second time before it is written, as if its first
+// transaction had failed. So its deposits wait in SCREENING.
 type withoutDecisions struct{ *deposit.Service }
 
 func (u withoutDecisions) OnFinal(ctx context.Context, ch chain.Name, b chain.Block, f []scan.Arrival) scan.Apply {
@@ -213,7 +213,7 @@ func (u withoutDecisions) OnFinal(ctx context.Context, ch chain.Name, b chain.Bl
 	return u.Service.OnFinal(ctx, ch, b, f)
 }
 
-// wantWaiting is final for deposits that credit is to find.
+// wantWaiting walks the final blocks so that their deposits wait for CreditWaiting.
 func (w *testEnv) wantWaiting(t *testing.T) {
 	t.Helper()
 	before := w.w
@@ -232,7 +232,7 @@ func (w *testEnv) readHead(t *testing.T) {
 	}
 }
 
-// walkBlocks does all there is to do.
+// walkBlocks takes all steps that are possible.
 func (w *testEnv) walkBlocks(t *testing.T) {
 	t.Helper()
 	w.walkFinal(t)
@@ -256,7 +256,7 @@ func (w *testEnv) readOrg(t *testing.T, fn func(ctx context.Context, tx pg.Tx) e
 	}
 }
 
-// listDeposits is what the organization sees.
+// listDeposits returns the deposits that the organization sees.
 func (w *testEnv) listDeposits(t *testing.T, f deposit.Filter) (items []webhook.Deposit) {
 	t.Helper()
 	err := w.db.ReadOrg(t.Context(), w.org, func(ctx context.Context, tx pg.Tx) error {
@@ -270,7 +270,7 @@ func (w *testEnv) listDeposits(t *testing.T, f deposit.Filter) (items []webhook.
 	return items
 }
 
-// onlyDeposit is the only deposit that the organization sees.
+// onlyDeposit returns the only deposit that the organization sees.
 func (w *testEnv) onlyDeposit(t *testing.T) webhook.Deposit {
 	t.Helper()
 	all := w.listDeposits(t, deposit.Filter{})
@@ -306,8 +306,8 @@ func (w *testEnv) queryCount(t *testing.T, sql string, args ...any) (n int) {
 	return n
 }
 
-// wantCredited checks that alice has this much of a mint, all of it by one deposit
-// in the books, on her address and in one event.
+// wantCredited checks that alice has this amount of a mint, from this number of deposits, in the
+// ledger, in the funds of her address and in the events.
 func (w *testEnv) wantCredited(t *testing.T, mintID int, units uint64, deposits int) {
 	t.Helper()
 	want := money.Units(units)
@@ -466,7 +466,7 @@ func TestAForkThatTheHeadWalkNeverSawOrphansAllTheSame(t *testing.T) {
 	w.walkBlocks(t)
 	w.c.Fork(1, hash)
 	w.c.Mine(8)
-	w.walkFinal(t) // the head walk slept
+	w.walkFinal(t) // the head walk did not run meanwhile
 	if d := w.onlyDeposit(t); d.Status != "ORPHANED" {
 		t.Errorf("got %s, want ORPHANED", d.Status)
 	}
@@ -488,7 +488,7 @@ func TestADepositThatMovesToAnotherBlockIsCreditedOnce(t *testing.T) {
 		t.Errorf("got %s, want it not credited", d.Status)
 	}
 	w.c.MineEmpty(1)
-	w.c.MineOnly(other, hash) // later, and at another place in its block
+	w.c.MineOnly(other, hash) // later, and at another position in its block
 	w.walkBlocks(t)
 	if d := w.onlyDeposit(t); d.Status != "CONFIRMING" || d.DepositID != first.DepositID ||
 		*d.BlockNumber == *first.BlockNumber || *d.LogIndex == *first.LogIndex {
@@ -530,7 +530,7 @@ func TestReadingBlocksAgainChangesNothing(t *testing.T) {
 	w.wantCredited(t, usdc, 510, 5)
 }
 
-// digestTables is everything that money leaves in the database.
+// digestTables returns all rows of the tables that record money, as one text.
 func (w *testEnv) digestTables(t *testing.T) string {
 	t.Helper()
 	var s string
@@ -608,9 +608,9 @@ func TestWhatTheBalanceDoesNotShowIsNotCredited(t *testing.T) {
 	if d := w.onlyDeposit(t); d.Screening.Status != "SKIPPED" {
 		t.Errorf("got the screening %+v, want none: nobody will ever look at it", d.Screening)
 	}
-	// Whatever else comes of this token is not believed either, until somebody has
-	// looked at it: then what the balances of its own block show is credited, and
-	// what they did not show never.
+	// Later transfers of this token are not believed either, until a person has released it. Then a
+	// deposit that the balances of its own block show is credited, and one that they do not show
+	// never is.
 	w.c.Pay(payer, alice, usdcAt, 100)
 	w.c.Mine(4)
 	w.walkBlocks(t)
@@ -654,7 +654,7 @@ func TestAQuarantineStopsWhatIsFinalAndNotCredited(t *testing.T) {
 	}
 }
 
-// Rule DEP-15: a quarantine that is committed before a credit wins, however late it came.
+// Rule DEP-15: a quarantine that is committed before a credit wins, however late it is.
 func TestAQuarantineThatIsUnderWayIsWaitedFor(t *testing.T) {
 	t.Parallel()
 	w := newTestEnv(t)
@@ -785,7 +785,7 @@ func TestAWalletThatTheSignerDidNotIssueIsNotCredited(t *testing.T) {
 	w.c.Pay(payer, bob, usdcAt, 100)
 	w.c.Mine(4)
 	w.wantWaiting(t)
-	// Somebody swaps the owners of two addresses in the database.
+	// The owners of two addresses are swapped in the database.
 	super := pgtest.OwnerPool(t, w.db)
 	if _, err := super.Exec(t.Context(), `
 		UPDATE wallets SET subject = 'x' WHERE wallet_id = 'adr_alice';
@@ -843,7 +843,7 @@ func TestADepositThatCannotBeCreditedHoldsUpNoOther(t *testing.T) {
 	}
 }
 
-// Rule DEP-15, for what would be credited with its block.
+// Rule DEP-15, for deposits that would be credited with their block.
 func TestWhatAQuarantineStopsIsNotCreditedWithItsBlock(t *testing.T) {
 	t.Parallel()
 	w := newTestEnv(t)
@@ -863,8 +863,8 @@ func TestWhatAQuarantineStopsIsNotCreditedWithItsBlock(t *testing.T) {
 	}
 }
 
-// What spoils a block's credits must not hold up the walk: at the second time its
-// deposits are only written down, and those that are sound credited by themselves.
+// A deposit that cannot be credited must not stop the walk. The second time, the deposits of its
+// block are only recorded, and the valid ones are credited on their own.
 func TestABlockWhoseCreditsCannotBeBookedIsTakenInWithoutThem(t *testing.T) {
 	t.Parallel()
 	w := newTestEnv(t)
@@ -915,7 +915,7 @@ func TestTheSamePlaceOfATransactionMayPayAnotherAddressOnAnotherFork(t *testing.
 	hash := w.c.Pay(payer, alice, usdcAt, 100)
 	w.c.Mine(1)
 	w.walkBlocks(t)
-	// What a contract does may depend on its block.
+	// The effect of a contract call can depend on its block.
 	w.c.Fork(1, hash)
 	w.c.ResubmitTx(hash, payer, sim.Move{Contract: usdcAt, To: bob, Amount: money.Units(90)})
 	w.c.Mine(5)
@@ -1012,7 +1012,7 @@ func TestAnotherOrganizationSeesNoDeposit(t *testing.T) {
 				t.Errorf("got %+v, want nothing", d)
 			}
 			if absent == "" {
-				absent = fmt.Sprint(err) // what an id that never existed is answered
+				absent = fmt.Sprint(err) // the answer for an id that never existed
 			}
 			if !fault.HasCode(err, fault.CodeNotFound) || fmt.Sprint(err) != absent {
 				t.Errorf("%s: got %v, want %s", depositID, err, absent)

@@ -20,8 +20,8 @@ import (
 	"github.com/cofferpay/coffer/internal/signer"
 )
 
-// Rules DEP-28, DEP-30 and DEP-31, whatever the program does: the tables keep a flag, its
-// sender and its one resolution against their owner too.
+// Rules DEP-28, DEP-30 and DEP-31: the tables protect a flag, its sender and its only resolution,
+// even against their owner.
 func TestTheTablesKeepAFlagAndItsResolution(t *testing.T) {
 	t.Parallel()
 	w, o := newScreenedEnv(t)
@@ -89,7 +89,7 @@ func TestOnlyTheOperatorSendsAFlaggedDepositElsewhere(t *testing.T) {
 	}
 }
 
-// hookedScreener is a provider that something happens at while it is asked.
+// hookedScreener is a provider that runs a hook while it is asked.
 type hookedScreener struct {
 	fakeScreener
 	happens func()
@@ -139,8 +139,8 @@ func TestADepositIsDecidedByTheSettingsOfItsCredit(t *testing.T) {
 	}
 }
 
-// Rules DEP-20 and DEP-28: a flagged deposit stays through a broken finality, and nothing
-// is decided about it until the new fork has shown it.
+// Rules DEP-20 and DEP-28: a flagged deposit survives a broken finality. No decision about it is
+// possible until the new fork shows it.
 func TestAFlaggedDepositInQuestionIsDecidedWhenItIsProvenAgain(t *testing.T) {
 	t.Parallel()
 	w, o := newScreenedEnv(t)
@@ -210,9 +210,9 @@ func TestAFlaggedDepositInQuestionIsDecidedWhenItIsProvenAgain(t *testing.T) {
 	w.checkBooks(t)
 }
 
-// Rule DEP-32, after an old backup was restored: a return that the signer's journal
-// remembers is that of the deposit which is flagged, held until it is reserved anew, and in
-// no queue when it may be out.
+// Rule DEP-32, after the restore of an old backup. A return that only the signer's journal has
+// belongs to the flagged deposit. The deposit stays held until it is reserved again, and is in no
+// queue while the return may be on its way.
 func TestAReturnThatOnlyTheJournalKnowsIsThatOfItsDeposit(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

@@ -24,12 +24,12 @@ import (
 	"github.com/cofferpay/coffer/internal/signer/signertest"
 )
 
-// fakeScreener is a provider that says of each address what the test wants it to.
+// fakeScreener is a provider that gives the test's verdict about each address.
 type fakeScreener struct {
 	mu   sync.Mutex
-	says map[chain.Address]risk.Severity // nothing: not available
-	owns map[chain.Address]string        // the category of who has an address
-	list map[chain.Address]bool          // who is on a list of sanctions
+	says map[chain.Address]risk.Severity // an address without one: not available
+	owns map[chain.Address]string        // the category of the owner of an address
+	list map[chain.Address]bool          // addresses on a sanctions list
 	n    int
 }
 
@@ -64,7 +64,7 @@ func (o *fakeScreener) Screen(_ context.Context, s risk.Subject) (risk.Verdict, 
 	return v, nil
 }
 
-// newScreenedEnv is a world in which deposits above two dollars are asked about, and held
+// newScreenedEnv returns an environment that screens deposits above two dollars and flags those
 // above MEDIUM.
 func newScreenedEnv(t *testing.T) (*testEnv, *fakeScreener) {
 	t.Helper()
@@ -79,7 +79,7 @@ func newScreenedEnv(t *testing.T) (*testEnv, *fakeScreener) {
 
 func operatorActor() deposit.Actor { return deposit.Actor{Actor: audit.Operator("op_1"), Name: "Olga"} }
 
-// flagDeposit is a deposit of alice's that is held.
+// flagDeposit makes a flagged deposit of alice and returns its id.
 func (w *testEnv) flagDeposit(t *testing.T, o *fakeScreener, units uint64) string {
 	t.Helper()
 	o.setSeverity(payer, risk.Severe)
@@ -93,11 +93,11 @@ func (w *testEnv) flagDeposit(t *testing.T, o *fakeScreener, units uint64) strin
 	return got[0].DepositID
 }
 
-// Rules RISK-1 to RISK-5, as they come about.
+// Rules RISK-1 to RISK-5, in the order in which they apply.
 func TestADepositIsCreditedOnlyWhenItsScreeningLetsItPass(t *testing.T) {
 	t.Parallel()
 	w, o := newScreenedEnv(t)
-	w.c.Pay(payer, alice, usdcAt, 100) // of no worth: nobody is asked
+	w.c.Pay(payer, alice, usdcAt, 100) // worth too little: no provider is asked
 	w.c.Mine(4)
 	w.walkFinal(t)
 	w.wantCredited(t, usdc, 100, 1)
@@ -111,7 +111,7 @@ func TestADepositIsCreditedOnlyWhenItsScreeningLetsItPass(t *testing.T) {
 	w.creditAll(t)
 	w.wantCredited(t, usdc, 600, 2)
 
-	delete(o.says, payer) // nobody answers
+	delete(o.says, payer) // no provider answers
 	w.c.Pay(payer, alice, usdcAt, 700)
 	w.c.Mine(4)
 	w.walkBlocks(t)
@@ -160,8 +160,7 @@ func TestADepositIsCreditedOnlyWhenItsScreeningLetsItPass(t *testing.T) {
 	}
 }
 
-// What cannot be booked keeps neither those that are asked about from being asked about,
-// nor those from their credit.
+// A deposit that cannot be credited stops neither the screening nor the credit of others.
 func TestADepositThatCannotBeBookedKeepsNobodyFromBeingScreened(t *testing.T) {
 	t.Parallel()
 	w, _ := newScreenedEnv(t)
@@ -172,8 +171,8 @@ func TestADepositThatCannotBeBookedKeepsNobodyFromBeingScreened(t *testing.T) {
 	if err != nil {
 		t.Fatalf("break the events of one customer: %v", err)
 	}
-	w.c.Pay(payer, bob, usdcAt, 100)   // nobody is asked about it
-	w.c.Pay(payer, alice, usdcAt, 500) // somebody is
+	w.c.Pay(payer, bob, usdcAt, 100)   // no provider is asked about it
+	w.c.Pay(payer, alice, usdcAt, 500) // a provider is asked about it
 	w.c.Mine(4)
 	w.wantWaiting(t)
 	if n, err := w.service.CreditWaiting(t.Context()); n != 1 || err == nil {
@@ -311,7 +310,7 @@ func TestAnApprovedDepositIsCreditedOnce(t *testing.T) {
 	}
 }
 
-// Rule DEP-30: of all that is decided at once one comes about.
+// Rule DEP-30: of several decisions at the same time one succeeds.
 func TestOfManyDecisionsOneComesAbout(t *testing.T) {
 	t.Parallel()
 	w, o := newScreenedEnv(t)
@@ -373,7 +372,7 @@ func TestAReturnIsOrderedAndWhatIsRefusedComesBackToTheQueue(t *testing.T) {
 	if got := w.loadBalance(t, ledger.Customer, "alice", usdc); !got.IsZero() {
 		t.Errorf("alice: got %v, want nothing", got)
 	}
-	// The signer says no before anything could reach the chain.
+	// The signer refuses before anything could reach the chain.
 	err = w.db.InSystem(t.Context(), func(ctx context.Context, tx pg.Tx) error {
 		var o dispatch.Order
 		err := tx.QueryRow(
@@ -402,8 +401,8 @@ func TestAReturnIsOrderedAndWhatIsRefusedComesBackToTheQueue(t *testing.T) {
 	}
 }
 
-// Rule DEP-50: a return that was refused had a grant, so the deposit is credited or sent
-// elsewhere only once the signer has journaled that the return is void.
+// Rule DEP-50: a refused return had a grant. So the deposit is credited or sent elsewhere only
+// after the signer has journaled that the return is void.
 func TestADepositWhoseReturnWasRefusedIsDecidedAnewOnceThatIsVoid(t *testing.T) {
 	t.Parallel()
 	w, o := newScreenedEnv(t)
@@ -431,7 +430,7 @@ func TestADepositWhoseReturnWasRefusedIsDecidedAnewOnceThatIsVoid(t *testing.T) 
 	if _, err := r.Approve(t.Context(), id, operatorActor(), ""); !fault.HasCode(err, fault.CodeUnavailable) {
 		t.Errorf("while the signer is away: got %v, want %s", err, fault.CodeUnavailable)
 	}
-	// Also past the program the tables credit nothing.
+	// The tables allow no credit either.
 	unsure := deposit.NewResolutions(w.db, chain.Chains{chain.Ethereum: w.c.ToChain()}, w.wallets,
 		slog.New(slog.DiscardHandler), deposit.WithGrantKey(grantKey()),
 		deposit.WithVoider(
@@ -463,7 +462,7 @@ func TestADepositWhoseReturnWasRefusedIsDecidedAnewOnceThatIsVoid(t *testing.T) 
 	}
 }
 
-// silentVoidSigner is a signer whose answer is an entry about something else.
+// silentVoidSigner is a signer that answers with an entry about something else.
 type silentVoidSigner struct{ signer.Signer }
 
 func (s silentVoidSigner) VoidIntent(ctx context.Context, _ signer.Void) (signer.Entry, error) {
@@ -474,8 +473,8 @@ func (s silentVoidSigner) VoidIntent(ctx context.Context, _ signer.Void) (signer
 	return all[0], nil
 }
 
-// Rule DEP-30: what was looked up while another attempt was under way is not enough
-// for a deposit that is back in the queue when its turn comes.
+// Rule DEP-30: facts that were looked up during another attempt are not enough for a deposit that
+// returned to the queue meanwhile.
 func TestARejectThatWaitsForAnAttemptThatComesBackIsWhole(t *testing.T) {
 	t.Parallel()
 	w, o := newScreenedEnv(t)
@@ -504,7 +503,7 @@ func TestARejectThatWaitsForAnAttemptThatComesBackIsWhole(t *testing.T) {
 			_, err := r.Reject(t.Context(), id, operatorActor(), "again")
 			second <- err
 		}()
-		// It has read REJECTING, and waits for this transaction.
+		// The reject has read REJECTING and waits for this transaction.
 		deadline := time.Now().Add(30 * time.Second)
 		for waits := 0; waits == 0; {
 			waits = w.queryCount(

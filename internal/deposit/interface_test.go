@@ -18,7 +18,7 @@ import (
 	"github.com/cofferpay/coffer/webhook"
 )
 
-// turnedAway has the signer refuse the one transfer, before anything reached the chain.
+// turnedAway lets the signer refuse the only transfer, before anything reached the chain.
 func (w *testEnv) turnedAway(t *testing.T) {
 	t.Helper()
 	err := w.db.InSystem(t.Context(), func(ctx context.Context, tx pg.Tx) error {
@@ -40,7 +40,7 @@ func (w *testEnv) turnedAway(t *testing.T) {
 	}
 }
 
-// confirms has the one transfer become final.
+// confirms makes the only transfer final.
 func (w *testEnv) confirms(t *testing.T) {
 	t.Helper()
 	w.execAsTableOwner(t, `
@@ -50,8 +50,8 @@ func (w *testEnv) confirms(t *testing.T) {
 	w.endTransfer(t, true)
 }
 
-// The table of deposits and of what is flagged, as the interface has it, a line each.
-// Rules DEP-3, DEP-12, DEP-28 to DEP-32, RISK-1.
+// This is the interface's table of deposits and flagged deposits, with a line each. Rules DEP-3,
+// DEP-12, DEP-28 to DEP-32, RISK-1.
 func TestDepositsBecomeWhatTheInterfaceSays(t *testing.T) {
 	t.Parallel()
 	organization := func(w *testEnv) deposit.Actor { return deposit.Actor{Actor: audit.User("usr_1"), OrgID: w.org} }
@@ -62,12 +62,12 @@ func TestDepositsBecomeWhatTheInterfaceSays(t *testing.T) {
 		}
 	}
 	for name, c := range map[string]struct {
-		severity risk.Severity // "": the organization has no thresholds
+		severity risk.Severity // "" if the organization has no thresholds
 		then     func(t *testing.T, w *testEnv, id string)
 		status   string
 		balance  uint64
 		held     uint64   // on its address
-		told     []string // the events, in order
+		told     []string // event types, in order
 		flagged  bool
 	}{
 		"no screening":    {"", nil, "CREDITED", 500, 0, []string{"CUSTOMER_DEPOSIT"}, false},

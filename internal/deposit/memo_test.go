@@ -29,7 +29,7 @@ type memoProvider struct {
 	asked   map[chain.TxHash]int
 	away    bool   // it shows no transaction
 	refused error  // what another provider answered
-	amid    func() // is called once, while the first transaction is asked about
+	amid    func() // called once, during the first question
 }
 
 func (p *memoProvider) Memo(_ context.Context, tx chain.TxHash) (memo string, refused, err error) {
@@ -55,7 +55,7 @@ func (p *memoProvider) set(change func()) {
 	change()
 }
 
-// memoWorld is a world on a chain with memos, and its clock.
+// memoWorld is an environment on a chain with memos, with its clock.
 type memoWorld struct {
 	*testEnv
 	provider *memoProvider
@@ -86,7 +86,7 @@ func openMemos(t *testing.T) *memoWorld {
 	return w
 }
 
-// another is a desk of another process.
+// another returns the service of another process.
 func (w *memoWorld) another() *deposit.Service {
 	on := w.c.ToChain()
 	on.Memos = w.provider
@@ -105,7 +105,7 @@ func (w *memoWorld) step(t *testing.T) int {
 	return n
 }
 
-// memo is what the deposits of a transaction show, "" for null.
+// memo returns the memo that the deposits of a transaction show, "" for null.
 func (w *memoWorld) memo(t *testing.T, tx chain.TxHash) string {
 	t.Helper()
 	found := w.listDeposits(t, deposit.Filter{TxHash: string(tx)})
@@ -127,7 +127,7 @@ func memoOf(d webhook.Deposit) string {
 	return *d.Memo
 }
 
-// told are the memos in the events of a type.
+// told returns the memos in the events of a type.
 func (w *memoWorld) told(t *testing.T, kind string) (memos []string) {
 	t.Helper()
 	rows, err := pgtest.OwnerPool(t, w.db).Query(
@@ -172,7 +172,7 @@ func TestADepositShowsThePayersMemo(t *testing.T) {
 		t.Errorf("in the events of two credits: got %q, want the memo in both", got)
 	}
 
-	// A credit does not wait for a memo, and one without a memo is none.
+	// A credit does not wait for a memo, and a missing memo is null.
 	w.later(time.Second)
 	late, none := w.c.Pay(payer, alice, usdcAt, 300), w.c.Pay(payer, alice, usdcAt, 400)
 	w.provider.memos[late] = "order 8"
@@ -198,7 +198,7 @@ func TestADepositShowsThePayersMemo(t *testing.T) {
 		}
 	}
 
-	// Nothing is asked about what is never credited, and what the operator alone sees.
+	// No provider is asked about deposits that are never credited or that only the operator sees.
 	w.c.Pay(payer, alice, usdcAt, 9)
 	w.c.Mint(payer, sim.Address("odd"), money.Units(100))
 	w.c.Pay(payer, alice, sim.Address("odd"), 50)
@@ -209,7 +209,7 @@ func TestADepositShowsThePayersMemo(t *testing.T) {
 		t.Errorf("got %d transactions asked about, want none of dust, of an unknown token and of the treasury", n)
 	}
 
-	// A deposit that a version without memos has recorded is queued when it is final.
+	// A deposit that a version without memos recorded is queued when it becomes final.
 	earlier := w.c.Pay(payer, alice, usdcAt, 500)
 	w.provider.memos[earlier] = "order 9"
 	w.c.Mine(1)
@@ -259,8 +259,8 @@ func TestAMemoIsCleanedOfWhatIsNoText(t *testing.T) {
 	}
 }
 
-// A provider that is down, and one that lies, are asked again at growing distances, and the
-// deposit is credited meanwhile.
+// Providers that are down or lie are asked again at growing intervals, and the deposit is credited
+// meanwhile.
 func TestAMemoThatNoProviderShowsIsGivenUpInTheEnd(t *testing.T) {
 	t.Parallel()
 	w := openMemos(t)
@@ -359,7 +359,7 @@ func TestTwoProcessesReadOneMemo(t *testing.T) {
 		if n, err := w.another().ReadMemos(t.Context()); err != nil || n != 1 {
 			t.Errorf("the second process: got %d, %v, want it to read the memo", n, err)
 		}
-		w.provider.set(func() { w.provider.away = true }) // the first one's answer is lost
+		w.provider.set(func() { w.provider.away = true }) // the first answer is lost
 	}
 	w.step(t)
 	if got := w.memo(t, tx); got != "order 7" {
@@ -370,7 +370,7 @@ func TestTwoProcessesReadOneMemo(t *testing.T) {
 	}
 }
 
-// Rule DEP-54: the table keeps a memo as it was read, also from its owner.
+// Rule DEP-54: the table protects a memo that was read, even against its owner.
 func TestNoWriterChangesAMemoThatWasRead(t *testing.T) {
 	t.Parallel()
 	w := openMemos(t)

@@ -74,7 +74,7 @@ func TestAProductHasOneProvenAddressOnAChain(t *testing.T) {
 			}
 			given[token.Address] = product + " of " + o.ID
 		}
-		// A customer of that name is somebody else.
+		// A customer with the name of a product has another address.
 		customers, err := counter.IssueForCustomer(t.Context(), o.ID, usdc, "CUSTODIAL", "")
 		if err != nil || given[customers.Address] != "" {
 			t.Errorf("customer CUSTODIAL: got %v %v, want an address of its own", customers.Address, err)
@@ -90,7 +90,7 @@ func TestAProductHasOneProvenAddressOnAChain(t *testing.T) {
 	if _, err := counter.IssueForProduct(t.Context(), first, 99, "CHECKOUT"); !fault.HasCode(err, fault.MintNotFound) {
 		t.Errorf("got %v, want no such mint", err)
 	}
-	// Whoever can change rows cannot have money sent elsewhere.
+	// Write access to the rows is not enough to redirect deposits.
 	if _, err := pgtest.OwnerPool(t, db).Exec(t.Context(),
 		`UPDATE wallets SET address = $1 WHERE purpose = 'ORGANIZATION_DEPOSIT' AND subject = 'CHECKOUT' AND org_id = $2`,
 		string(sim.Address("mallory")), first); err != nil {
@@ -164,7 +164,7 @@ func TestWhatReachesAProductsAddressIsTheOrganizationsOwn(t *testing.T) {
 	w.checkBooks(t)
 }
 
-// Rules DEP-4 and DEP-25, whatever the program does.
+// Rules DEP-4 and DEP-25, enforced by the tables alone.
 func TestTheTablesKeepWhoseADepositIs(t *testing.T) {
 	t.Parallel()
 	w := newTestEnv(t)
@@ -213,7 +213,7 @@ func TestTheTablesKeepWhoseADepositIs(t *testing.T) {
 	); !pg.ViolatesConstraint(err, "wallets_purpose_known") {
 		t.Errorf("got %v, want no wallet of a product that there is not", err)
 	}
-	// Credited, it may be posted to its product and to nothing else.
+	// Its credit can only be posted to its product.
 	for _, to := range []ledger.Account{
 		{Kind: ledger.Customer, Subject: "alice"},
 		{Kind: ledger.Customer, Subject: "CHECKOUT"},
@@ -243,8 +243,7 @@ func TestTheTablesKeepWhoseADepositIs(t *testing.T) {
 	}
 }
 
-// A wallet's row that names another product is another wallet.
-// Rules DEP-2 and DEP-25.
+// Rules DEP-2 and DEP-25. A wallet row with another product is not the attested wallet.
 func TestAProductsRowThatWasChangedIsNotCredited(t *testing.T) {
 	t.Parallel()
 	w := newTestEnv(t)
@@ -298,7 +297,7 @@ func TestAnOrganizationsDepositThatTheNewForkDoesNotHaveIsTakenBack(t *testing.T
 	w.liftFreezes(t)
 	w.settleReorgs(t)
 	w.wantFrozen(t, "FINALITY ORGANIZATION")
-	// What arrives while nobody has lifted the freeze is taken for the loss.
+	// An arrival during the freeze is taken for the loss.
 	w.creditAll(t)
 	w.settleReorgs(t)
 	w.settleReorgs(t)

@@ -17,7 +17,7 @@ import (
 	"github.com/cofferpay/coffer/internal/risk/risktest"
 )
 
-// perAddressScreener behaves as is said of each address.
+// perAddressScreener behaves differently for each address.
 type perAddressScreener struct {
 	name string
 	ways map[chain.Address]*risktest.Provider
@@ -29,7 +29,7 @@ func (s perAddressScreener) Screen(ctx context.Context, of risk.Subject) (risk.V
 	return s.ways[of.Address].Screen(ctx, of)
 }
 
-// Rules RISK-2, RISK-4, RISK-8: some of the table of package risk, to the books.
+// Rules RISK-2, RISK-4, RISK-8: rows of the table of package risk, through to the ledger.
 func TestWhatNobodyCanSayEnoughOfIsInNoBalance(t *testing.T) {
 	t.Parallel()
 	way := func(name string) risktest.Behavior {
@@ -69,11 +69,11 @@ func TestWhatNobodyCanSayEnoughOfIsInNoBalance(t *testing.T) {
 	pay("does not know it", "LOW", 500, "SCREENING")
 	pay("breaks", "is down", 500, "SCREENING")
 	pay("SEVERE", "is down", 500, "FLAGGED")
-	pay("is down", "is down", 100, "CREDITED") // below the threshold: nobody is needed
+	pay("is down", "is down", 100, "CREDITED") // below the threshold: no provider is needed
 	w.c.Mine(4)
 	w.walkBlocks(t)
 
-	// Without a price that is fresh, what is below the threshold is asked about, too.
+	// Without a fresh price, deposits below the threshold are screened too.
 	old := deposit.New(
 		w.db, w.wallets, stalePrice{},
 		risk.Policy{Providers: panel, UnknownAs: risk.TreatUnknownAsHold, Grace: time.Hour},
@@ -102,7 +102,7 @@ func TestWhatNobodyCanSayEnoughOfIsInNoBalance(t *testing.T) {
 	}
 }
 
-// stalePrice is a price of an hour ago.
+// stalePrice gives a price that is an hour old.
 type stalePrice struct{}
 
 func (stalePrice) USD(context.Context, int) (price.Quote, error) {

@@ -18,8 +18,8 @@ import (
 	"github.com/cofferpay/coffer/internal/signer"
 )
 
-// paidFor decides about what is flagged where the treasury pays for it, and where no
-// account has less than 100.
+// paidFor returns Resolutions on a chain where the treasury pays the fee of a return, and where the
+// minimum balance is 100.
 func (w *testEnv) paidFor() *deposit.Resolutions {
 	ch := w.c.ToChain()
 	ch.SeparateFeePayer, ch.MinBalance = true, money.Units(100)
@@ -136,7 +136,7 @@ func TestOfACoinThatGoesBackAsMuchHasToReachItsSender(t *testing.T) {
 	if err != nil || *d.Resolution.Amount != "90" {
 		t.Fatalf("as much as reaches it: got %+v, %v, want it sent back", d.Resolution, err)
 	}
-	// The operator ends the transfer before it has a slot, and it can be decided anew.
+	// The operator recalls the transfer before it has a slot, and another decision is possible.
 	var order string
 	w.readOrg(t, func(ctx context.Context, tx pg.Tx) error {
 		return tx.QueryRow(ctx, `SELECT order_id FROM dispatch_orders WHERE purpose = 'RETURN'`).Scan(&order)
@@ -156,14 +156,14 @@ func TestOfACoinThatGoesBackAsMuchHasToReachItsSender(t *testing.T) {
 	}
 }
 
-// fixedMinimum is what every address has to receive at least.
+// fixedMinimum is the least amount that every address has to receive.
 type fixedMinimum uint64
 
 func (s *fixedMinimum) MinNativePayment(context.Context, chain.Address) (money.Amount, error) {
 	return money.Units(uint64(*s)), nil
 }
 
-// flagNative is flagged of the native coin.
+// flagNative is flagDeposit for the native coin.
 func (w *testEnv) flagNative(t *testing.T, o *fakeScreener, units uint64) string {
 	t.Helper()
 	w.execAsTableOwner(t, `UPDATE organization_settings SET screening_usd_threshold = 0.00001, updated_at = now()`)
@@ -184,7 +184,7 @@ func (w *testEnv) flagNative(t *testing.T, o *fakeScreener, units uint64) string
 	return got[0].DepositID
 }
 
-// wantFunds puts something beside what is flagged on alice's address.
+// wantFunds adds other funds to alice's address.
 func (w *testEnv) wantFunds(t *testing.T, credited, dust uint64) {
 	t.Helper()
 	w.execAsTableOwner(

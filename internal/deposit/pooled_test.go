@@ -33,15 +33,15 @@ import (
 
 const btc = 1
 
-// Wallets for change; the last is of before they were numbered.
+// These are change wallets. The last one is from before they were numbered.
 var (
 	change    = sim.Address("where the rest of the first slot comes back to")
 	change2   = sim.Address("where the rest of the second slot comes back to")
 	changeOld = sim.Address("where the rest of wd_2 comes back to")
 )
 
-// newUTXOEnv is a world on a chain where accounts are coins, whose deposits above two
-// dollars are asked about; a coin is worth one dollar.
+// newUTXOEnv returns an environment on a UTXO chain that screens deposits above two dollars. One
+// unit of the coin is worth one dollar.
 func newUTXOEnv(t *testing.T, tiers ...chain.Tier) (*testEnv, *fakeScreener) {
 	t.Helper()
 	db := pgtest.New(t)
@@ -123,7 +123,7 @@ func (w *testEnv) payTo(t *testing.T, to chain.Address, units uint64) chain.TxHa
 	return hash
 }
 
-// wantOutputs are all coins as "status amount at wallet", smallest first.
+// wantOutputs checks all outputs, as "status amount at wallet", smallest first.
 func (w *testEnv) wantOutputs(t *testing.T, want ...string) {
 	t.Helper()
 	var got []string
@@ -146,7 +146,7 @@ func (w *testEnv) wantOutputs(t *testing.T, want ...string) {
 	}
 }
 
-// holds compares what the treasury and alice's address have by the books.
+// wantHoldings compares the funds of the treasury and of alice's address.
 func (w *testEnv) wantHoldings(t *testing.T, treasury, gas, alices, held uint64) {
 	t.Helper()
 	f, a := w.loadFunds(t, "adr_treasury", btc), w.loadFunds(t, "adr_alice", btc)
@@ -198,8 +198,8 @@ func TestWhatIsCreditedIsTheTreasurysAtOnceAndItsCoinMayBeChosen(t *testing.T) {
 	w.wantHoldings(t, 170, 50, 0, 0)
 }
 
-// Two outputs of one transaction to one customer are two deposits, told apart by which
-// output each is. Rule DEP-53.
+// Rule DEP-53. Two outputs of one transaction to one customer are two deposits, which differ by
+// their output.
 func TestEachDepositSaysWhichOutputItIs(t *testing.T) {
 	t.Parallel()
 	w, _ := newUTXOEnv(t)
@@ -276,7 +276,7 @@ func TestACoinWhoseBlockIsGonePaysNobody(t *testing.T) {
 			w.c.Fork(8, dropped...)
 			w.c.Mine(10)
 			w.partChain(t)
-			w.wantOutputs(t, "FREE 100 at adr_alice", "HELD 500 at adr_alice") // nothing is paid meanwhile
+			w.wantOutputs(t, "FREE 100 at adr_alice", "HELD 500 at adr_alice") // no output is spent meanwhile
 			w.repointChain(t)
 			w.wantOutputs(t, "GONE 100 at adr_alice", "GONE 500 at adr_alice")
 			w.c.Mine(10)
@@ -294,7 +294,7 @@ func TestACoinWhoseBlockIsGonePaysNobody(t *testing.T) {
 	}
 }
 
-// unasked writes past the triggers that ask for other rows.
+// unasked writes past the triggers that check other rows.
 func (w *testEnv) unasked(t *testing.T, sql string, args ...any) {
 	t.Helper()
 	tx, err := pgtest.OwnerPool(t, w.db).Begin(t.Context())
@@ -313,7 +313,8 @@ func (w *testEnv) unasked(t *testing.T, sql string, args ...any) {
 	}
 }
 
-// Rule COIN-4. A coin is in one slot, whoever asks at the same time, and what is promised there stays.
+// Rule COIN-4. An output is in one slot, even if two orders ask for it at the same time, and a
+// reserved output stays there.
 func TestTheTableGivesACoinToOneOrder(t *testing.T) {
 	t.Parallel()
 	w, says := newUTXOEnv(t)
@@ -340,7 +341,7 @@ func TestTheTableGivesACoinToOneOrder(t *testing.T) {
 			return coin.Reserve(ctx, tx, chain.Bitcoin, order, []chain.Output{{Outpoint: outpoint}})
 		})
 	}
-	// Two at once: the second waits for the first and finds it taken.
+	// Of two at the same time the second waits for the first and finds the output reserved.
 	results := make(chan error, 2)
 	for _, id := range []string{"wd_1", "wd_2"} {
 		go func() { results <- take(id, paid) }()
@@ -413,8 +414,8 @@ func TestTheTableGivesACoinToOneOrder(t *testing.T) {
 	}
 }
 
-// newSlotEnv is a world with three coins of alice's that may be chosen, of 100, 200 and 300,
-// and orders that wait for a slot.
+// newSlotEnv returns an environment with three outputs of alice that can be selected, of 100, 200
+// and 300, and orders that wait for a slot.
 func newSlotEnv(t *testing.T, orders ...string) (*testEnv, []chain.Output) {
 	t.Helper()
 	w, _ := newUTXOEnv(t)
@@ -441,7 +442,7 @@ func newSlotEnv(t *testing.T, orders ...string) (*testEnv, []chain.Output) {
 	return w, all
 }
 
-// insertSlot writes a slot that names coins, and reserves some.
+// insertSlot inserts a slot that names outputs, and reserves some of them.
 func (w *testEnv) insertSlot(t *testing.T, nonce int, order string, names, reserved []chain.Output) error {
 	t.Helper()
 	return w.insertSlotWithChange(t, []chain.Address{change, change2, changeOld}[nonce], nonce, order, names, reserved)
@@ -513,7 +514,7 @@ func TestASlotHasTheCoinsThatItNames(t *testing.T) {
 	if err := w.insertSlot(t, 1, "wd_2", all[1:], all[2:]); !pg.ViolatesConstraint(err, "coins_as_leased") {
 		t.Errorf("a slot with a coin that another order has: got %v, want coins_as_leased", err)
 	}
-	// What a break of finality took is still the order's.
+	// An output that a break of finality removed still belongs to the order.
 	change := func(sql string) error {
 		return w.db.InSystem(t.Context(), func(ctx context.Context, tx pg.Tx) error {
 			_, err := tx.Exec(ctx, sql)

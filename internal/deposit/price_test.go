@@ -12,7 +12,7 @@ import (
 	"github.com/cofferpay/coffer/internal/risk"
 )
 
-// agedPriceSource is a price of one dollar of some age.
+// agedPriceSource gives a price of one dollar with a given age.
 type agedPriceSource struct{ at time.Time }
 
 func (q agedPriceSource) USD(context.Context, int) (price.Quote, error) {

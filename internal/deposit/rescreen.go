@@ -46,9 +46,9 @@ type RescreenConfig struct {
 	Pause    time.Duration // between two senders
 }
 
-// Rescreener asks the providers again about the senders of recent credited deposits and of flagged
-// deposits. It records the verdicts and alerts the operator if a sender is above the threshold now.
-// It changes no deposit, and no decision reads what it records.
+// Rescreener asks the providers again about the senders of recent deposits that screening let pass,
+// and of flagged deposits. It records the verdicts and alerts the operator if a sender is above the
+// threshold now. It changes no deposit, and no decision reads what it records.
 //
 // Any number of processes may run one: the holder of the lease asks. A crash leaves a lease that
 // expires and a sender that is asked about again. It is safe for concurrent use.
@@ -310,8 +310,8 @@ func (r *Rescreener) recordAnswer(ctx context.Context, s watchedSender, a *risk.
 }
 
 // writeVerdict records a verdict: every one about the sender of a flagged deposit, and for other
-// senders only a changed one. It alerts the operator if a credited sender is newly above the
-// threshold.
+// senders only a changed one. It alerts the operator on such a change if a sender with credited
+// deposits is above the threshold.
 func (r *Rescreener) writeVerdict(ctx context.Context, tx pg.Tx, s watchedSender, a *risk.Answer, exceeds bool) error {
 	var latest struct {
 		above, credited bool

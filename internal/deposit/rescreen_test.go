@@ -30,7 +30,7 @@ func (w *testEnv) execAsOwner(t *testing.T, sql string, args ...any) {
 	}
 }
 
-// rescreenAll has every sender be due and asks about one.
+// rescreenAll makes every sender due and asks about one.
 func (w *testEnv) rescreenAll(t *testing.T, r *deposit.Rescreener) bool {
 	t.Helper()
 	w.execAsOwner(t, `UPDATE sender_watch_turn SET enrolled_at = NULL`)
@@ -45,7 +45,7 @@ func (w *testEnv) rescreenAll(t *testing.T, r *deposit.Rescreener) bool {
 	return asked
 }
 
-// dumpMoney is all that a deposit's life has written, as one text.
+// dumpMoney returns all rows that deposits have written, as one text.
 func (w *testEnv) dumpMoney(t *testing.T) (text string) {
 	t.Helper()
 	w.readOrg(t, func(ctx context.Context, tx pg.Tx) error {
@@ -195,7 +195,7 @@ func TestAFreshVerdictStandsBesideTheOldOneAndDecidesNothing(t *testing.T) {
 	}
 }
 
-// hangingScreener is a provider that says that it was asked, and answers when it is let.
+// hangingScreener is a provider that signals each question and answers only when it is released.
 type hangingScreener struct {
 	*fakeScreener
 	asked, let chan struct{}
@@ -224,7 +224,7 @@ func TestNoDecisionWaitsForAFreshVerdict(t *testing.T) {
 		done <- err
 	}()
 	<-slow.asked
-	d, err := w.newResolutions().Approve(t.Context(), id, operatorActor(), "") // it would wait for ever
+	d, err := w.newResolutions().Approve(t.Context(), id, operatorActor(), "") // it would wait without end
 	if err != nil || d.Status != "CREDITED" {
 		t.Fatalf("Approve while a provider hangs: got %s, %v, want it credited", d.Status, err)
 	}
@@ -280,7 +280,7 @@ func TestOneProcessAsksAtATimeAndAnotherGoesOn(t *testing.T) {
 	}
 }
 
-// Rule RISK-12: what is known now is never changed, and nothing leans on it.
+// Rule RISK-12: a recorded verdict never changes, and no other row depends on it.
 func TestFreshVerdictsStandAloneInTheDatabase(t *testing.T) {
 	t.Parallel()
 	w, o := newScreenedEnv(t)

@@ -9,7 +9,7 @@ import (
 	"github.com/cofferpay/coffer/webhook"
 )
 
-// wantEvents gives the organization an endpoint that names these events.
+// wantEvents creates an endpoint of the organization for these events.
 func (w *testEnv) wantEvents(t *testing.T, id, status string, events ...string) {
 	t.Helper()
 	_, err := pgtest.OwnerPool(t, w.db).Exec(t.Context(), `
@@ -20,7 +20,7 @@ func (w *testEnv) wantEvents(t *testing.T, id, status string, events ...string) 
 	}
 }
 
-// eventTypes are the events of alice's deposits, in the order of their resource.
+// eventTypes returns the types of the events of alice's deposits, in the order of their resource.
 func (w *testEnv) eventTypes(t *testing.T) (types []string) {
 	t.Helper()
 	rows, err := pgtest.OwnerPool(t, w.db).Query(
@@ -61,7 +61,8 @@ func TestADepositThatIsSeenIsToldOnceAndBeforeItsCredit(t *testing.T) {
 		d.CreditedAt != nil || *d.CustomerID != "alice" {
 		t.Errorf("got %s %v, want a deposit that nobody can take for a credit", data, err)
 	}
-	// A fork takes it away and another block has it: the same deposit, told already.
+	// A fork removes the deposit and another block has it: it is the same deposit and was announced
+	// already.
 	w.c.Fork(1)
 	w.c.MineEmpty(1)
 	w.readHead(t)
@@ -96,7 +97,7 @@ func TestNothingTellsThatADepositThatWasSeenIsGone(t *testing.T) {
 	}
 }
 
-// An endpoint that names every event is owed this one, too. Rules DEP-27, EVT-7.
+// Rules DEP-27, EVT-7. An endpoint for every event receives this one too.
 func TestADepositThatIsSeenIsToldToAnEndpointThatNamesAll(t *testing.T) {
 	t.Parallel()
 	w := newTestEnv(t)
@@ -129,7 +130,7 @@ func TestWhatIsSeenIsWrittenOnlyWhereItIsWanted(t *testing.T) {
 	if got := w.eventTypes(t); len(got) != 0 {
 		t.Errorf("got %v, want nothing for nobody", got)
 	}
-	// What is final when it is first met is told by its credit alone.
+	// A deposit that is final when it is first seen is announced by its credit alone.
 	w.wantEvents(t, "we_5", "ENABLED", "CUSTOMER_DEPOSIT_SEEN")
 	w.c.Pay(payer, alice, usdcAt, 200)
 	w.c.Mine(5)

@@ -20,7 +20,7 @@ import (
 	"github.com/cofferpay/coffer/internal/risk"
 )
 
-// manySenders are more senders than somebody is asked about.
+// manySenders returns more senders than providers are asked about.
 func manySenders(o *fakeScreener) (all []chain.Address) {
 	for i := range risk.SendersMax + 1 {
 		a := sim.Address(fmt.Sprint("one of many ", i))
@@ -30,9 +30,9 @@ func manySenders(o *fakeScreener) (all []chain.Address) {
 	return all
 }
 
-// Where a sender of a deposit cannot be named, or they are too many, no provider is asked;
-// what would have to be screened is held at once, and only the operator says where it
-// goes. Rule RISK-14.
+// Rule RISK-14. If a sender of a deposit is unknown, or there are too many senders, no provider is
+// asked. A deposit that would have to be screened is flagged at once, and only the operator
+// redirects it.
 func TestADepositOfUnnamedSendersIsHeld(t *testing.T) {
 	t.Parallel()
 	for name, of := range map[string]func(*fakeScreener) []chain.Address{
@@ -47,12 +47,12 @@ func TestADepositOfUnnamedSendersIsHeld(t *testing.T) {
 
 func heldOfNobody(t *testing.T, of func(*fakeScreener) []chain.Address) {
 	w, o := newScreenedEnv(t)
-	o.setSeverity("", risk.None) // who would be asked about no address would let it pass
+	o.setSeverity("", risk.None) // without an address to ask about it must not pass
 	from := of(o)
 	several := func(units uint64) sim.Move {
 		return sim.Move{Contract: usdcAt, To: alice, Amount: money.Units(units), MultiSender: true, Senders: from}
 	}
-	w.c.SubmitTx(payer, several(100)) // of no worth
+	w.c.SubmitTx(payer, several(100)) // worth too little
 	w.c.Mine(4)
 	w.walkBlocks(t)
 	w.wantCredited(t, usdc, 100, 1)
@@ -84,7 +84,8 @@ func heldOfNobody(t *testing.T, of func(*fakeScreener) []chain.Address) {
 	balance(800)
 }
 
-// The organization needs the operator; the operator is told what to call instead. Rule RISK-14.
+// refusedForWantOfASender checks that both refusals of a reject say what to do: the organization asks
+// the operator, and the operator uses another call. Rule RISK-14.
 func refusedForWantOfASender(t *testing.T, w *testEnv, id string) {
 	t.Helper()
 	_, err := w.newResolutions().Reject(t.Context(), id, deposit.Actor{Actor: audit.User("usr_1"), OrgID: w.org}, "")
@@ -99,10 +100,12 @@ func refusedForWantOfASender(t *testing.T, w *testEnv, id string) {
 	}
 }
 
-// Each of several senders is asked about, and the worst answer counts: above the threshold
-// holds the deposit, silence about one of them has it wait, and only when all of them are
-// within it is credited. Whom it came from is kept and shown, and goes back to nobody.
-// Rule RISK-14.
+// Rule RISK-14. Each of several senders is screened, and the worst answer counts:
+//   - above the threshold flags the deposit
+//   - no answer about one of them lets it wait
+//   - only if all are within the threshold is it credited
+//
+// The senders are recorded and shown, and the deposit is returned to none of them.
 func TestTheWorstOfSeveralSendersCounts(t *testing.T) {
 	t.Parallel()
 	w, o := newScreenedEnv(t)
@@ -143,7 +146,7 @@ func TestTheWorstOfSeveralSendersCounts(t *testing.T) {
 		t.Errorf("asked %d times, want once about each of two", o.n)
 	}
 
-	from(who...) // nobody answers about one of them
+	from(who...) // no provider answers about one of them
 	waits := shown("SCREENING", who)
 	if len(waits) != 1 {
 		t.Fatalf("got %v, want one that waits", waits)
@@ -190,7 +193,7 @@ func TestTheWorstOfSeveralSendersCounts(t *testing.T) {
 		return rows.Err()
 	})
 
-	// Each of them is asked about again, and what is worst is shown.
+	// Each sender is screened again, and the worst verdict is shown.
 	r := w.newRescreener(o, deposit.RescreenConfig{})
 	for range who {
 		if !w.rescreenAll(t, r) {
@@ -214,7 +217,7 @@ func TestTheWorstOfSeveralSendersCounts(t *testing.T) {
 	if _, err := r.RescreenDeposit(t.Context(), id, operatorActor()); !fault.HasCode(err, fault.CodeUnavailable) {
 		t.Errorf("with one of whom nobody says anything: got %v, want UNAVAILABLE", err)
 	}
-	// Whom it came from cannot be changed beside its flag.
+	// The senders cannot be changed without changing the flag.
 	if _, err := pgtest.OwnerPool(t, w.db).Exec(
 		t.Context(), `UPDATE deposits SET senders = senders[1:2] WHERE deposit_id = $1`, id,
 	); err == nil {

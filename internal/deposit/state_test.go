@@ -19,7 +19,7 @@ func TestTheStatesAreDrawnAsTheTableSays(t *testing.T) {
 	states.CheckDiagram(t, "states.md", "a deposit", moves)
 }
 
-// describeEvent is the event of a customer's deposit and that of an organization's.
+// describeEvent returns the event of a customer's deposit and that of an organization's.
 func describeEvent(t webhook.Type) string {
 	if t == "" {
 		return ""

@@ -11,8 +11,7 @@ import (
 	"github.com/cofferpay/coffer/internal/pg/pgtest"
 )
 
-// Rules DEP-3 and DEP-4, whatever the program does: the table keeps them against
-// its owner too.
+// Rules DEP-3 and DEP-4: the table enforces them, even against its owner.
 func TestTheTableItselfRefusesASecondOrUnprovenCredit(t *testing.T) {
 	t.Parallel()
 	w := newTestEnv(t)
@@ -58,7 +57,7 @@ func TestTheTableItselfRefusesASecondOrUnprovenCredit(t *testing.T) {
 	}
 }
 
-// Rules DEP-12 and EVT-1: an event that cannot be written takes the credit with it.
+// Rules DEP-12 and EVT-1: if an event cannot be written, the credit is not written either.
 func TestACreditAndItsEventAreOneTransaction(t *testing.T) {
 	t.Parallel()
 	w := newTestEnv(t)
@@ -91,7 +90,7 @@ func TestACreditAndItsEventAreOneTransaction(t *testing.T) {
 	}
 }
 
-// Of several that credit, each passes by what another one is at.
+// Of several processes that credit, each skips deposits that another one has locked.
 func TestADepositThatSomebodyElseIsCreditingIsPassedBy(t *testing.T) {
 	t.Parallel()
 	w := newTestEnv(t)
@@ -119,7 +118,7 @@ func TestADepositThatSomebodyElseIsCreditingIsPassedBy(t *testing.T) {
 	}
 }
 
-// Rule DEP-2: a row that agrees with itself is still not proven to be ours.
+// Rule DEP-2: a consistent row is still no proof that the address is ours.
 func TestNothingIsCreditedOnAnAddressWhoseProofDoesNotHold(t *testing.T) {
 	t.Parallel()
 	w := newTestEnv(t)

@@ -14,8 +14,8 @@ import (
 	"github.com/cofferpay/coffer/internal/risk"
 )
 
-// tiers are above what this chain calls final, which is four blocks. The first is of
-// amounts that nobody is asked about, the others are screened.
+// tiers ask for more than the four confirmations after which a block of this chain is final.
+// Deposits of the first tier are not screened; the others are.
 var tiers = []chain.Tier{
 	{Above: money.Units(100), Depth: 5}, {Above: money.Units(1000), Depth: 6}, {Above: money.Units(5000), Depth: 9},
 }
@@ -85,7 +85,7 @@ func TestTheTableCreditsNothingBeforeItIsDeep(t *testing.T) {
 	}
 }
 
-// Rule DEP-43. What a fork of more blocks than finality wants takes away was credited to nobody.
+// Rule DEP-43. A fork that is deeper than finality removes only deposits that were not credited.
 func TestADeepForkTakesNothingFromWhoWaits(t *testing.T) {
 	t.Parallel()
 	w, _ := newUTXOEnv(t, tiers...)
@@ -108,8 +108,8 @@ func TestADeepForkTakesNothingFromWhoWaits(t *testing.T) {
 	}
 }
 
-// Rule DEP-43. What was flagged when it was deep, and is in another block since, is not
-// approved before it is deep there.
+// Rule DEP-43. A flagged deposit that moved to another block is not approved before it has the
+// confirmations there.
 func TestAnApprovalAfterAForkWaitsForTheDepthAgain(t *testing.T) {
 	t.Parallel()
 	w, says := newUTXOEnv(t, tiers...)
