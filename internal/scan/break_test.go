@@ -16,7 +16,7 @@ import (
 	"github.com/cofferpay/coffer/internal/scan"
 )
 
-// breakRecorder has built on final blocks and remembers what it was told.
+// breakRecorder is a finality listener that records its calls.
 type breakRecorder struct {
 	mu     sync.Mutex
 	parted []uint64
@@ -45,7 +45,7 @@ func (w *testEnv) newListeningWalker(b *breakRecorder) *scan.Walker {
 		slog.New(slog.DiscardHandler))
 }
 
-// walkUntilBroken walks until finality is seen to be broken.
+// walkUntilBroken walks until the walk reports ErrFinalityBroken.
 func walkUntilBroken(t *testing.T, w *scan.Walker) error {
 	t.Helper()
 	for {
@@ -134,7 +134,7 @@ func TestAPartingBelowTheFirstStartIsSaidSo(t *testing.T) {
 	}
 }
 
-// A walk that was set back to read blocks again does not skip them by a decision.
+// A walk that was rewound to read blocks again does not skip them because of a decision.
 func TestADecisionLeavesAWalkThatWasSetBackWhereItIs(t *testing.T) {
 	t.Parallel()
 	w := newTestEnv(t, sim.Config{FinalityDepth: 3}, 0)
@@ -163,8 +163,7 @@ func TestADecisionLeavesAWalkThatWasSetBackWhereItIs(t *testing.T) {
 	}
 }
 
-// The freeze does not wait for what else has to be found out, and a decision that
-// could not be looked for is looked for again.
+// The freeze does not wait for the search for the fork. A search that failed is repeated.
 func TestTheChainIsFrozenBeforeAnythingElseIsAsked(t *testing.T) {
 	t.Parallel()
 	w := newTestEnv(t, sim.Config{FinalityDepth: 3}, 0)

@@ -18,7 +18,7 @@ import (
 
 var contract = sim.Address("contract")
 
-// submitInternal is a transaction in which a contract pays units to each of some addresses.
+// submitInternal submits a transaction in which a contract pays units to each of several addresses.
 func (w *testEnv) submitInternal(units uint64, to ...chain.Address) chain.TxHash {
 	var moves []sim.Move
 	for _, a := range to {
@@ -34,7 +34,7 @@ func newTracedEnv(t *testing.T, conf sim.Config) *testEnv {
 	return w
 }
 
-// arrivalTexts is what was told of final blocks, in order: to whom, how much and what it doubts.
+// arrivalTexts describes the arrivals of final blocks, in order: address, amount and doubt.
 func (w *testEnv) arrivalTexts() (all []string) {
 	w.listener.mu.Lock()
 	defer w.listener.mu.Unlock()
@@ -61,7 +61,7 @@ func (w *testEnv) wantPending(t *testing.T, when string, due, done int) {
 	}
 }
 
-// wantNoFindings asks that no trace has put anything in doubt.
+// wantNoFindings checks that no trace has caused a finding.
 func (w *testEnv) wantNoFindings(t *testing.T) {
 	t.Helper()
 	if n := w.count(t, `SELECT count(*) FROM mints WHERE quarantined_at IS NOT NULL`); n != 0 {
@@ -72,7 +72,7 @@ func (w *testEnv) wantNoFindings(t *testing.T) {
 	}
 }
 
-// traceLater makes everything due and takes a step with each block of it.
+// traceLater makes all pending traces due and takes a step with each block of them.
 func (w *testEnv) traceLater(t *testing.T, walker *scan.Walker) (err error) {
 	t.Helper()
 	if _, err := pgtest.OwnerPool(t, w.db).Exec(
@@ -157,8 +157,8 @@ func TestABlockAboutWhichNobodyTellsIsTakenInAndTracedLater(t *testing.T) {
 	w.wantNoFindings(t)
 }
 
-// What a provider sends with its error stops no walk: neither bytes that are no text nor a
-// character that the limit cuts.
+// The error text of a provider does not stop the walk: neither invalid bytes nor a character that
+// the limit cuts.
 func TestAnErrorThatIsNoTextIsARowToo(t *testing.T) {
 	t.Parallel()
 	for _, said := range []string{"away\x00", "away\xff", strings.Repeat("x", 490) + strings.Repeat("é", 100)} {
@@ -178,7 +178,7 @@ func TestAnErrorThatIsNoTextIsARowToo(t *testing.T) {
 	}
 }
 
-// An outage that is over gives the next one no leave to be passed over.
+// After an outage has ended, the walk waits for the next outage again.
 func TestASecondOutageIsWaitedForAgain(t *testing.T) {
 	t.Parallel()
 	w := newTracedEnv(t, sim.Config{})
@@ -234,7 +234,7 @@ func TestATransactionThatNobodyCanTellAboutIsARow(t *testing.T) {
 	w.wantNoFindings(t)
 }
 
-// One provider that lies about traces neither credits nor hides anything, and puts nothing in doubt.
+// A provider that lies about traces neither credits nor hides a transfer, and causes no doubt.
 func TestAProviderThatLiesAboutTracesIsNotBelieved(t *testing.T) {
 	t.Parallel()
 	move := func(tx chain.TxHash, from, to chain.Address, units uint64) chain.Transfer {
@@ -361,7 +361,7 @@ func TestWhatIsTracedLaterIsTakenOnceWhateverHappens(t *testing.T) {
 	w.wantPending(t, "two at once", 0, 1)
 }
 
-// A break ends what is to be traced of the blocks that are gone.
+// A break ends the pending traces of the blocks that are gone.
 func TestNothingIsTracedForABlockThatIsGone(t *testing.T) {
 	t.Parallel()
 	w := newTracedEnv(t, sim.Config{})
@@ -415,7 +415,7 @@ func TestWithTracesOffNothingIsCompletedUntraced(t *testing.T) {
 	w.wantPending(t, "off", 1, 0)
 }
 
-// untraced is a chain that is not asked for traces any more.
+// untraced is a chain that is no longer asked for traces.
 type untraced struct{ *sim.Chain }
 
 func (untraced) BalanceChanges(context.Context, chain.Block, chain.ProviderCount) (chain.BalanceChanges, error) {
@@ -437,7 +437,7 @@ func TestAnotherProviderAnswersWhatIsTooLongForOne(t *testing.T) {
 	w.wantNoFindings(t)
 }
 
-// Rules that hold whatever the program does.
+// These rules hold by the tables alone.
 func TestTheTableKeepsWhatIsToBeTraced(t *testing.T) {
 	t.Parallel()
 	w := newTracedEnv(t, sim.Config{})
@@ -469,7 +469,7 @@ func TestTheTableKeepsWhatIsToBeTraced(t *testing.T) {
 	refused("done again", `UPDATE scan_untraced SET done_at = now()`)
 }
 
-// between lets something happen once while calls are traced.
+// between runs a hook once while calls are traced.
 type between struct {
 	*sim.Chain
 	do func()

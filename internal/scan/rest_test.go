@@ -13,8 +13,8 @@ import (
 	"github.com/cofferpay/coffer/internal/scan"
 )
 
-// runHeadUntilIdle lets the head walk go until it has nothing to do or complains. It fails when
-// that takes more steps than there are blocks.
+// runHeadUntilIdle takes steps of the head walk until there is no new block or an error. It fails
+// after more steps than there are blocks.
 func (w *testEnv) runHeadUntilIdle(t *testing.T) error {
 	t.Helper()
 	for range 100 {
@@ -87,7 +87,7 @@ func TestAFirstProviderThatIsStuckHidesNothingForLong(t *testing.T) {
 	}
 }
 
-// branchingReader shows one branch and then the other, a question at a time.
+// branchingReader shows one branch and the other in turn, changing with each question.
 type branchingReader struct {
 	chain.Reader
 	lies  *sim.Provider
@@ -116,7 +116,7 @@ func TestTheHeadWalkDoesNotFollowEveryTurnOfAProviderAtOnce(t *testing.T) {
 	if err := walker.Run(ctx); err != nil {
 		t.Fatal(err)
 	}
-	// A pause costs two questions, one of each walk, and a turn a few steps.
+	// A pause costs two questions, one for each walk. A turn costs a few steps.
 	if n := r.asked.Load(); n > 12*runs {
 		t.Errorf("got %d questions in %d pauses, want it to rest between two turns", n, runs)
 	}

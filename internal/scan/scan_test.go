@@ -37,7 +37,7 @@ var (
 	treasury = sim.Address("treasury")
 )
 
-// recordingListener is a listener that remembers what it was told.
+// recordingListener is a listener that records its calls.
 type recordingListener struct {
 	mu       sync.Mutex
 	seen     []uint64
@@ -131,7 +131,7 @@ func newWalker(db *pg.DB, c *sim.Chain, l scan.Listener, depth uint64) *scan.Wal
 		slog.New(slog.NewTextHandler(io.Discard, nil)))
 }
 
-// walkFinal walks until nothing is new.
+// walkFinal walks until there is no new final block.
 func (w *testEnv) walkFinal(t *testing.T) {
 	t.Helper()
 	for {
@@ -350,7 +350,7 @@ func TestRunWalksAndAnotherTakesOverWhenItEnds(t *testing.T) {
 	w.await(t, 13)
 }
 
-// await waits until the final walk stands at a height.
+// await waits until the final walk has reached a height.
 func (w *testEnv) await(t *testing.T, height uint64) {
 	t.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)
@@ -711,7 +711,7 @@ func TestTheHeadWalkJumpsWhenFinalityIsFarBehind(t *testing.T) {
 		t.Errorf("got %d blocks remembered, want 6", n)
 	}
 	w.listener.orphaned = nil
-	w.c.Fork(10) // deeper than what is remembered
+	w.c.Fork(10) // deeper than HeadDepth
 	w.c.Mine(11)
 	w.walkHead(t)
 	if len(w.listener.orphaned) != 1 || w.listener.orphaned[0] != 45 {

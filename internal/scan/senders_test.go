@@ -12,7 +12,7 @@ import (
 	"github.com/cofferpay/coffer/internal/scan"
 )
 
-// asked remembers whose senders somebody asked for.
+// asked records the transfers whose senders were asked for.
 type asked struct {
 	chain.Reader
 	to []chain.Address
@@ -25,7 +25,7 @@ func (r *asked) Senders(ctx context.Context, at chain.Block, of []chain.Transfer
 	return r.Reader.Senders(ctx, at, of)
 }
 
-// Of what does not reach a wallet of ours nobody is asked who sent it, in either walk.
+// Neither walk asks for the senders of transfers to other addresses.
 func TestWhoSentIsAskedForOurMovementsAlone(t *testing.T) {
 	t.Parallel()
 	w := newTestEnv(t, sim.Config{}, 0)
@@ -59,8 +59,8 @@ func TestWhoSentIsAskedForOurMovementsAlone(t *testing.T) {
 	}
 }
 
-// A block of which nobody tells who sent what reached us is read again: what is in it is
-// not taken for a deposit of nobody, nor is the block left out.
+// A block is read again if the senders of our arrivals are unknown. Its arrivals do not become
+// deposits without senders, and the block is not skipped.
 func TestABlockWaitsUntilItsSendersAreTold(t *testing.T) {
 	t.Parallel()
 	w := newTestEnv(t, sim.Config{Providers: 1, Quorum: 1}, 0)

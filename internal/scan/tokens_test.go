@@ -13,7 +13,7 @@ import (
 	"github.com/cofferpay/coffer/internal/scan"
 )
 
-// tokens is a chain whose tokens can be odd.
+// tokens is a chain whose tokens can be unusable.
 type tokens struct {
 	*sim.Chain
 	mu    sync.Mutex
@@ -68,7 +68,7 @@ func TestATokenIsAskedAboutWhenItComesAndWhereItLies(t *testing.T) {
 		t.Errorf("got doubts %q, want one about the second", doubts)
 	}
 
-	// While nobody says what it is, what comes of it is not taken in, and the rest is.
+	// While no provider answers, blocks with that token are not written, and others are.
 	odd.say("", errors.New("nobody is there"))
 	w.c.Pay(payer, ours, "", 100)
 	w.c.Mine(4)
@@ -84,7 +84,7 @@ func TestATokenIsAskedAboutWhenItComesAndWhereItLies(t *testing.T) {
 		t.Errorf("got %d movements and %d mints stopped, want 3 and none", got, quarantined())
 	}
 
-	// It is stopped in the transaction that takes in what came of it.
+	// The mint is quarantined in the transaction that writes its arrivals.
 	odd.say("a fee", nil)
 	w.walkFinal(t)
 	if got := len(w.listener.found); got != 4 || quarantined() != 1 {
