@@ -67,7 +67,7 @@ func TestAFreezeStopsWhatItNamesAndNothingElse(t *testing.T) {
 		c.freeze.Actor = audit.Operator("op")
 		put := func(ctx context.Context, tx pg.Tx) error { return freeze.Create(ctx, tx, c.freeze) }
 		var wg sync.WaitGroup
-		for range 4 { // at once, and it is still one
+		for range 4 { // at the same time, and there is still one freeze
 			wg.Go(func() {
 				if err := db.InSystem(ctx, put); err != nil {
 					t.Error(err)
