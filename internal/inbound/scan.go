@@ -11,7 +11,7 @@ type verdict int
 const (
 	verdictPass    verdict = iota
 	verdictRefused         // the head of a request gives its length in two ways
-	verdictLost            // the following requests cannot be told apart; net/http refuses it as well, or never reads it
+	verdictLost            // the next requests cannot be told apart; net/http refuses them too, or never reads them
 )
 
 const (
