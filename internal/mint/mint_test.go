@@ -93,10 +93,10 @@ func TestWhatIsSyncedIsTheCatalogue(t *testing.T) {
 	}
 }
 
-// Anybody can deploy a token that calls itself USDC.
-// Rule MINT-1.
-// Every row that names a mint holds a key share of it until its transaction
-// ends: a process that hangs in one must not keep another from starting.
+// Rule MINT-1. Anyone can deploy a token that is named USDC.
+//
+// Every transaction that writes a row with a mint's id holds a key share lock of the mint until it
+// ends. A process that hangs in one must not prevent another process from starting.
 func TestASyncWaitsForNobodyWhoUsesAMint(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
