@@ -29,7 +29,7 @@ import (
 
 const (
 	batchMax    = 500             // deposits credited in one transaction
-	priceAgeMax = 5 * time.Minute // without WithPriceAge
+	priceAgeMax = 5 * time.Minute // the default of WithPriceAge
 )
 
 // candidate is a deposit that waits for its credit, with the facts that its credit needs.

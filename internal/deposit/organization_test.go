@@ -119,8 +119,9 @@ func TestWhatReachesAProductsAddressIsTheOrganizationsOwn(t *testing.T) {
 		}
 		return found
 	}
-	if got, want := pending(),
-		[]deposit.ProductAmount{{Product: "CHECKOUT", MintID: usdc, Amount: money.Units(300)}}; !slices.Equal(got, want) {
+	if got, want := pending(), []deposit.ProductAmount{
+		{Product: "CHECKOUT", MintID: usdc, Amount: money.Units(300)},
+	}; !slices.Equal(got, want) {
 		t.Errorf("pending: got %v, want %v", got, want)
 	}
 	w.c.Mine(3)
@@ -286,8 +287,8 @@ func TestAnOrganizationsDepositThatTheNewForkDoesNotHaveIsTakenBack(t *testing.T
 	if len(d) != 1 || d[0].Reversal.TakenBack != "70" || d[0].Reversal.Loss != "30" || *d[0].Product != "CHECKOUT" {
 		t.Fatalf("got %+v, want it reversed, 70 of it taken", d)
 	}
-	if n, m := w.countEvents(t, "ORGANIZATION_DEPOSIT_REVERSED"), w.countEvents(t, "CUSTOMER_DEPOSIT_REVERSED"); n != 1 ||
-		m != 0 {
+	if n, m := w.countEvents(t, "ORGANIZATION_DEPOSIT_REVERSED"),
+		w.countEvents(t, "CUSTOMER_DEPOSIT_REVERSED"); n != 1 || m != 0 {
 		t.Errorf("got %d events of the organization and %d of customers, want one and none", n, m)
 	}
 	w.wantLoss(t, usdc, 30)

@@ -22,7 +22,7 @@ import (
 
 // These are the defaults of RescreenConfig.
 const (
-	DefaultRescreenWindow   = 30 * 24 * time.Hour // after its deposit
+	DefaultRescreenWindow   = 30 * 24 * time.Hour // after its deposit, a sender is screened for so long
 	DefaultRescreenInterval = 24 * time.Hour
 	DefaultRescreenPause    = 2 * time.Second // between two senders, for the whole installation
 )
@@ -41,7 +41,7 @@ const (
 
 // RescreenConfig sets how senders are screened again. Zero values are the defaults.
 type RescreenConfig struct {
-	Window   time.Duration // after the last credited deposit
+	Window   time.Duration // after the last deposit that screening let pass
 	Interval time.Duration
 	Pause    time.Duration // between two senders
 }

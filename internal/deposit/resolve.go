@@ -601,7 +601,8 @@ func (r *Resolutions) verifyDecision(d Deposit, res resolution, actor Actor, gra
 	if res.decision == decisionRejected && string(res.toAddress) == d.flag.returnTo && r.verifyFlag(d, actor) == nil {
 		return nil
 	}
-	r.log.Error("deposit: a resolution is not in the words that it was decided in; somebody changed the database, or it was restored without them",
+	r.log.Error(
+		"deposit: a resolution is not in the words that it was decided in; somebody changed the database, or it was restored without them",
 		"deposit", d.id, "resolution", res.id, "to", string(res.toAddress), "error", checkErr)
 	return newConflict(d.status, fault.InvalidState,
 		"Where this deposit goes is not what was decided, or the decision was restored from the signer's journal and nothing else knows it. "+

@@ -105,8 +105,8 @@ var transitions = []transition{
 	{Redirecting, Redirecting, "finality broke, or a final block of the new fork has it again", ""},
 	{ResolutionStuck, ResolutionStuck, "finality broke, or a final block of the new fork has it again", ""},
 	{
-		Rejected, Rejected, "finality broke, or a final block of the new fork has it again, or it is the operator's loss",
-		"",
+		Rejected, Rejected,
+		"finality broke, or a final block of the new fork has it again, or it is the operator's loss", "",
 	},
 	{
 		Redirected, Redirected,
