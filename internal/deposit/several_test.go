@@ -84,8 +84,8 @@ func heldOfNobody(t *testing.T, of func(*fakeScreener) []chain.Address) {
 	balance(800)
 }
 
-// refusedForWantOfASender checks that both refusals of a reject say what to do: the organization asks
-// the operator, and the operator uses another call. Rule RISK-14.
+// refusedForWantOfASender checks that both refusals of a reject say what to do: the organization
+// asks the operator, and the operator uses another call. Rule RISK-14.
 func refusedForWantOfASender(t *testing.T, w *testEnv, id string) {
 	t.Helper()
 	_, err := w.newResolutions().Reject(t.Context(), id, deposit.Actor{Actor: audit.User("usr_1"), OrgID: w.org}, "")
