@@ -20,10 +20,12 @@ type OrgDeposit struct {
 	Object webhook.Deposit
 }
 
-// ListAcrossOrgs is one page of the deposits of all organizations, or of the one that is
-// named, in a transaction of the system.
+// ListAcrossOrgs returns one page of the deposits of all organizations, or of one organization if
+// org is set. It needs a system transaction.
 func ListAcrossOrgs(ctx context.Context, tx pg.Tx, org string, f Filter, p page.Page) (page.Result[OrgDeposit], error) {
-	q := f.addConditions(page.NewQuery(`SELECT created_at, deposit_id FROM deposits WHERE org_id = o.org_id AND purpose NOT IN ('TREASURY', 'CHANGE')`))
+	q := f.addConditions(page.NewQuery(
+		`SELECT created_at, deposit_id FROM deposits WHERE org_id = o.org_id AND purpose NOT IN ('TREASURY', 'CHANGE')`,
+	))
 	sql, args := q.BuildAcrossOrgs(p, org, "created_at", "deposit_id")
 	fail := func(err error) (page.Result[OrgDeposit], error) {
 		return page.Result[OrgDeposit]{}, fmt.Errorf("list the deposits of all organizations: %w", err)
@@ -46,7 +48,9 @@ func ListAcrossOrgs(ctx context.Context, tx pg.Tx, org string, f Filter, p page.
 	for _, key := range cut.Items {
 		ids = append(ids, key.ID)
 	}
-	rendered, err := renderPage(ctx, tx, page.NewQuery(selectViews+` AND deposit_id = ANY(?)`, ids), page.Page{Limit: page.LimitMax})
+	rendered, err := renderPage(
+		ctx, tx, page.NewQuery(selectViews+` AND deposit_id = ANY(?)`, ids), page.Page{Limit: page.LimitMax},
+	)
 	if err != nil {
 		return fail(err)
 	}
@@ -61,12 +65,15 @@ func ListAcrossOrgs(ctx context.Context, tx pg.Tx, org string, f Filter, p page.
 	return result, nil
 }
 
-// OwnerOf is the organization that a deposit belongs to, in a transaction of the system.
-// Error: a NOT_FOUND fault when no organization has such a deposit.
+// OwnerOf returns the organization that a deposit belongs to. It needs a system transaction. Error:
+// a NOT_FOUND fault if no organization has such a deposit.
 func OwnerOf(ctx context.Context, tx pg.Tx, depositID string) (org string, err error) {
 	err = pgx.ErrNoRows
 	if id.IsValid("dep", depositID) {
-		err = tx.QueryRow(ctx, `SELECT org_id FROM deposits WHERE deposit_id = $1 AND purpose NOT IN ('TREASURY', 'CHANGE')`, depositID).Scan(&org)
+		err = tx.QueryRow(
+			ctx, `SELECT org_id FROM deposits WHERE deposit_id = $1 AND purpose NOT IN ('TREASURY', 'CHANGE')`,
+			depositID,
+		).Scan(&org)
 	}
 	if errors.Is(err, pgx.ErrNoRows) {
 		return "", newNotFound()

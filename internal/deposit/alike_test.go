@@ -14,9 +14,9 @@ import (
 	"github.com/cofferpay/coffer/internal/wallet"
 )
 
-// A break of finality freezes the customers whose credits are in question, and what it takes
-// back, then and later, it takes from them: from no other with an id alike.
-// Rules DEP-20, DEP-23, IDEM-1.
+// Rules DEP-20, DEP-23, IDEM-1. A break of finality freezes the customers whose credits are in
+// question. What it takes back, then and later, it takes from them and from no customer with a
+// similar id.
 func TestABreakTakesNoCustomerForAnotherWithAnIdAlike(t *testing.T) {
 	t.Parallel()
 	w := newReorgEnv(t)
@@ -26,12 +26,14 @@ func TestABreakTakesNoCustomerForAnotherWithAnIdAlike(t *testing.T) {
 		_, err := pgtest.OwnerPool(t, w.db).Exec(t.Context(), `
 			INSERT INTO wallets (wallet_id, org_id, family, purpose, subject, path, address, proof, created_at)
 			VALUES ($1, $2, 'EVM', $3, $4, 'm/1', $5, $6, now())`,
-			fmt.Sprint("adr_alike_", i), w.org, wallet.CustomerDeposit, customerID, address(i), ed25519.Sign(w.attest, signer.AttestedBytes(ref, "m/1", address(i))))
+			fmt.Sprint("adr_alike_", i), w.org, wallet.CustomerDeposit, customerID, address(i), ed25519.Sign(
+				w.attest, signer.AttestedBytes(ref, "m/1", address(i)),
+			))
 		if err != nil {
 			t.Fatal(err)
 		}
 	}
-	// Every second deposit is in a block that the fork takes away.
+	// Every second deposit is in a block that the fork removes.
 	pay := func(rest int) (txs []chain.TxHash) {
 		for i := range idtest.Alike {
 			if i%2 == rest {
@@ -53,7 +55,10 @@ func TestABreakTakesNoCustomerForAnotherWithAnIdAlike(t *testing.T) {
 		}
 		if i%2 == 0 {
 			frozen = append(frozen, "FINALITY CUSTOMER "+customerID)
-			w.postOf(t, customerID, ledger.WithdrawalHold, fmt.Sprint("wd_", i), ledger.Customer, ledger.Withdrawing, usdc, 50)
+			w.postOf(
+				t, customerID, ledger.WithdrawalHold, fmt.Sprint("wd_", i), ledger.Customer, ledger.Withdrawing,
+				usdc, 50,
+			)
 		}
 	}
 	w.c.Fork(7, gone...)
@@ -68,12 +73,15 @@ func TestABreakTakesNoCustomerForAnotherWithAnIdAlike(t *testing.T) {
 	w.settleReorgs(t)
 	w.wantLoss(t, usdc, int64(50*len(gone)))
 
-	// Of those whose deposit is gone every second one gets back what was held, and owes it.
+	// Every second customer whose deposit is gone gets a hold back, and owes it.
 	back := 0
 	for i, customerID := range idtest.Alike {
 		if i%4 == 0 {
 			back++
-			w.postOf(t, customerID, ledger.WithdrawalEnd, fmt.Sprint("wd_", i), ledger.Withdrawing, ledger.Customer, usdc, 50)
+			w.postOf(
+				t, customerID, ledger.WithdrawalEnd, fmt.Sprint("wd_", i), ledger.Withdrawing, ledger.Customer,
+				usdc, 50,
+			)
 		}
 	}
 	w.settleReorgs(t)
@@ -90,7 +98,8 @@ func TestABreakTakesNoCustomerForAnotherWithAnIdAlike(t *testing.T) {
 		if got := w.loadBalance(t, ledger.Customer, customerID, usdc); got.String() != want {
 			t.Errorf("%q: got a balance of %v, want %s", customerID, got, want)
 		}
-		if n := w.queryCount(t, `SELECT count(*) FROM deposits WHERE wallet_id = $1 AND customer_id = $2 AND status = $3 AND coalesce(taken_back::text, '') = $4`,
+		if n := w.queryCount(t,
+			`SELECT count(*) FROM deposits WHERE wallet_id = $1 AND customer_id = $2 AND status = $3 AND coalesce(taken_back::text, '') = $4`,
 			fmt.Sprint("adr_alike_", i), customerID, status, taken); n != 1 {
 			t.Errorf("%q: got %d deposits that are %s with %q taken back, want one", customerID, n, status, taken)
 		}

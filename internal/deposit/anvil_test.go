@@ -49,7 +49,7 @@ type anvilEnv struct {
 	to            common.Address
 
 	reader chain.Reader
-	spent  bool // something left the books without leaving the chain
+	spent  bool // an amount left the ledger without leaving the chain
 }
 
 func newAnvilEnv(t *testing.T) *anvilEnv {
@@ -68,7 +68,8 @@ func newAnvilEnv(t *testing.T) *anvilEnv {
 	}}
 	r.mineBlocks(t, untilFinal)
 	c, err := evm.New(t.Context(), evm.Config{
-		Name: chain.Ethereum, Network: chain.Local, ChainID: anvil.DefaultChainID, Endpoints: []string{node.URL}, Quorum: 1,
+		Name: chain.Ethereum, Network: chain.Local, ChainID: anvil.DefaultChainID, Endpoints: []string{node.URL},
+		Quorum: 1,
 		FeeCap: money.Units(100 * params.GWei), TipCap: money.Units(params.GWei),
 	})
 	if err != nil {
@@ -83,11 +84,17 @@ func newAnvilEnv(t *testing.T) *anvilEnv {
 	r.org = o.ID
 	mints := []mint.Mint{{ID: eth, Kind: mint.Native, Symbol: "ETH", Name: "Ether", Decimals: 18}}
 	for id, contract := range r.mintAddresses {
-		mints = append(mints, mint.Mint{ID: id, Kind: mint.Token, Contract: evmtx.Canonical(contract), Symbol: "T", Name: "Token", Decimals: 6})
+		mints = append(
+			mints,
+			mint.Mint{
+				ID: id, Kind: mint.Token, Contract: evmtx.Canonical(contract), Symbol: "T", Name: "Token", Decimals: 6,
+			},
+		)
 	}
 	for i := range mints {
 		m := &mints[i]
-		m.Chain, m.Network, m.MinDeposit, m.MinWithdraw, m.Finality = chain.Ethereum, chain.Local, money.Units(1), money.Units(1), "FINALIZED"
+		m.Chain, m.Network, m.MinDeposit, m.MinWithdraw, m.Finality = chain.Ethereum, chain.Local, money.Units(1),
+			money.Units(1), "FINALIZED"
 	}
 	if err := mint.Sync(t.Context(), r.db, mints); err != nil {
 		t.Fatal(err)
@@ -104,7 +111,10 @@ func newAnvilEnv(t *testing.T) *anvilEnv {
 	if err := mirror.ImportJournal(t.Context(), r.db, s, book); err != nil {
 		t.Fatal(err)
 	}
-	a, err := book.Address(t.Context(), signer.WalletRef{OrgID: r.org, Family: chain.EVM, Purpose: wallet.CustomerDeposit, Subject: "alice"})
+	a, err := book.Address(
+		t.Context(),
+		signer.WalletRef{OrgID: r.org, Family: chain.EVM, Purpose: wallet.CustomerDeposit, Subject: "alice"},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -124,7 +134,7 @@ func (r *anvilEnv) mineBlocks(t *testing.T, blocks int) {
 	}
 }
 
-// sendTx leaves a transaction of the faucet in the pool.
+// sendTx sends a transaction of the faucet to the mempool.
 func (r *anvilEnv) sendTx(t *testing.T, to common.Address, value int64, data []byte) common.Hash {
 	t.Helper()
 	hash, err := r.node.SendTx(t.Context(), &to, big.NewInt(value), data)
@@ -216,12 +226,16 @@ func TestOnARealChainADepositThatAReorganizationRemovesIsNeverCredited(t *testin
 func TestOnARealChainADepositThatMovesToAnotherBlockIsCreditedOnce(t *testing.T) {
 	t.Parallel()
 	r := newAnvilEnv(t)
-	first := r.sendTx(t, r.mintAddresses[usdc], 0, evmtoken.Token.CallData("transfer", r.node.FaucetAddress(), big.NewInt(1)))
+	first := r.sendTx(
+		t, r.mintAddresses[usdc], 0, evmtoken.Token.CallData("transfer", r.node.FaucetAddress(), big.NewInt(1)),
+	)
 	hash := r.transferToken(t, usdc, 1_000_000)
 	r.mineBlocks(t, 2)
 	r.walkBlocks(t)
 	before := r.onlyDeposit(t)
-	err := r.node.ReplaceBlocks(t.Context(), 2, anvil.ReorgTx{Raw: r.rawTx(t, first)}, anvil.ReorgTx{Raw: r.rawTx(t, hash), Offset: 1})
+	err := r.node.ReplaceBlocks(
+		t.Context(), 2, anvil.ReorgTx{Raw: r.rawTx(t, first)}, anvil.ReorgTx{Raw: r.rawTx(t, hash), Offset: 1},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -229,7 +243,8 @@ func TestOnARealChainADepositThatMovesToAnotherBlockIsCreditedOnce(t *testing.T)
 	r.mineBlocks(t, untilFinal)
 	r.walkBlocks(t)
 	after := r.onlyDeposit(t)
-	if after.Status != "CREDITED" || after.DepositID != before.DepositID || after.TxHash != before.TxHash || *after.BlockNumber != *before.BlockNumber+1 || *after.LogIndex == *before.LogIndex {
+	if after.Status != "CREDITED" || after.DepositID != before.DepositID || after.TxHash != before.TxHash ||
+		*after.BlockNumber != *before.BlockNumber+1 || *after.LogIndex == *before.LogIndex {
 		t.Errorf("got %+v, want %+v credited in the next block", after, before)
 	}
 	if got := r.loadBalance(t, ledger.Customer, "alice", usdc); got != money.Units(1_000_000) {
@@ -244,7 +259,9 @@ func TestOnARealChainADepositThatMovesToAnotherBlockIsCreditedOnce(t *testing.T)
 func TestOnARealChainATokenThatLiesIsNotCredited(t *testing.T) {
 	t.Parallel()
 	r := newAnvilEnv(t)
-	r.sendTx(t, r.mintAddresses[feeToken], 0, evmtoken.Token.CallData("mint", r.node.FaucetAddress(), big.NewInt(1_000_000)))
+	r.sendTx(
+		t, r.mintAddresses[feeToken], 0, evmtoken.Token.CallData("mint", r.node.FaucetAddress(), big.NewInt(1_000_000)),
+	)
 	r.transferToken(t, feeToken, 1_000_000)
 	r.transferToken(t, liar, 1_000_000)
 	r.mineBlocks(t, untilFinal+1)

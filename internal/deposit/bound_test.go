@@ -12,7 +12,7 @@ import (
 	"github.com/cofferpay/coffer/internal/pg/pgtest"
 )
 
-// execAsTableOwner does what no role of the program can: it changes rows past every trigger.
+// execAsTableOwner changes rows past every trigger, which no role of the program can do.
 func (w *testEnv) execAsTableOwner(t *testing.T, sql string, args ...any) {
 	t.Helper()
 	owner := pgtest.OwnerPool(t, w.db)
@@ -32,11 +32,14 @@ func (w *testEnv) execAsTableOwner(t *testing.T, sql string, args ...any) {
 }
 
 func (w *testEnv) redirectDeposit(id string) error {
-	_, err := w.newResolutions().Redirect(context.Background(), id, operatorActor(), deposit.Redirection{ToAddress: string(payer), Reason: deposit.ComplianceHold, Reference: "case 1"})
+	_, err := w.newResolutions().Redirect(
+		context.Background(), id, operatorActor(),
+		deposit.Redirection{ToAddress: string(payer), Reason: deposit.ComplianceHold, Reference: "case 1"},
+	)
 	return err
 }
 
-// Rule DEP-35: whoever owns the database has nothing sent back to another address.
+// Rule DEP-35: the owner of the database cannot have a deposit returned to another address.
 func TestAFlagThatWasChangedInTheDatabaseSendsNothing(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]string{
@@ -53,15 +56,23 @@ func TestAFlagThatWasChangedInTheDatabaseSendsNothing(t *testing.T) {
 			w, o := newScreenedEnv(t)
 			id := w.flagDeposit(t, o, 500)
 			w.execAsTableOwner(t, change)
-			for who, actor := range map[string]deposit.Actor{"a person": {Actor: audit.User("usr_1"), OrgID: w.org}, "the operator": operatorActor()} {
-				if _, err := w.newResolutions().Reject(t.Context(), id, actor, ""); !fault.HasCode(err, fault.InvalidState) {
+			for who, actor := range map[string]deposit.Actor{
+				"a person": {Actor: audit.User("usr_1"), OrgID: w.org}, "the operator": operatorActor(),
+			} {
+				if _, err := w.newResolutions().Reject(
+					t.Context(), id, actor, "",
+				); !fault.HasCode(err, fault.InvalidState) {
 					t.Errorf("rejected by %s: got %v, want INVALID_STATE", who, err)
 				}
-				if _, err := w.newResolutions().Approve(t.Context(), id, actor, ""); !fault.HasCode(err, fault.InvalidState) {
+				if _, err := w.newResolutions().Approve(
+					t.Context(), id, actor, "",
+				); !fault.HasCode(err, fault.InvalidState) {
 					t.Errorf("approved by %s: got %v, want INVALID_STATE", who, err)
 				}
 			}
-			if n := w.queryCount(t, `SELECT count(*) FROM dispatch_orders`) + w.queryCount(t, `SELECT count(*) FROM deposit_resolutions`); n != 0 {
+			if n := w.queryCount(t, `SELECT count(*) FROM dispatch_orders`) + w.queryCount(
+				t, `SELECT count(*) FROM deposit_resolutions`,
+			); n != 0 {
 				t.Errorf("got %d orders and resolutions, want none", n)
 			}
 			if !strings.Contains(w.logs.String(), "somebody changed the database") {
@@ -71,14 +82,16 @@ func TestAFlagThatWasChangedInTheDatabaseSendsNothing(t *testing.T) {
 	}
 }
 
-// Rule DEP-35, of what was flagged before there was a key for it.
+// Rule DEP-35, for a deposit that was flagged before there was a key for its MAC.
 func TestAFlagFromBeforeItWasBoundIsTheOperatorsToRedirect(t *testing.T) {
 	t.Parallel()
 	w, o := newScreenedEnv(t)
 	id := w.flagDeposit(t, o, 500)
 	w.execAsTableOwner(t, `UPDATE deposits SET return_mac = NULL WHERE is_flagged`)
 	r := w.newResolutions()
-	if _, err := r.Reject(t.Context(), id, deposit.Actor{Actor: audit.User("usr_1"), OrgID: w.org}, ""); !fault.HasCode(err, fault.OperatorOnly) {
+	if _, err := r.Reject(
+		t.Context(), id, deposit.Actor{Actor: audit.User("usr_1"), OrgID: w.org}, "",
+	); !fault.HasCode(err, fault.OperatorOnly) {
 		t.Errorf("a person rejects: got %v, want OPERATOR_ONLY", err)
 	}
 	if _, err := r.Reject(t.Context(), id, operatorActor(), ""); !fault.HasCode(err, fault.InvalidState) {
@@ -89,7 +102,7 @@ func TestAFlagFromBeforeItWasBoundIsTheOperatorsToRedirect(t *testing.T) {
 	}
 }
 
-// Rule DEP-35: no flag comes into the table without what binds it.
+// Rule DEP-35: the table accepts no flag without a MAC.
 func TestTheTableTakesNoFlagThatNothingBinds(t *testing.T) {
 	t.Parallel()
 	w, o := newScreenedEnv(t)
@@ -98,11 +111,13 @@ func TestTheTableTakesNoFlagThatNothingBinds(t *testing.T) {
 		"taken away": `UPDATE deposits SET return_mac = NULL WHERE deposit_id = $1`,
 		"another":    `UPDATE deposits SET return_mac = '\x01' WHERE deposit_id = $1`,
 	} {
-		if _, err := pgtest.OwnerPool(t, w.db).Exec(t.Context(), sql, id); !pg.ViolatesConstraint(err, "deposits_flag_fixed") {
+		if _, err := pgtest.OwnerPool(t, w.db).Exec(
+			t.Context(), sql, id,
+		); !pg.ViolatesConstraint(err, "deposits_flag_fixed") {
 			t.Errorf("%s: got %v, want it refused", name, err)
 		}
 	}
-	delete(o.says, payer) // nobody answers, and the next one waits
+	delete(o.says, payer) // no provider answers, and the next deposit waits
 	w.c.Pay(payer, alice, usdcAt, 700)
 	w.c.Mine(4)
 	w.walkBlocks(t)
@@ -114,7 +129,7 @@ func TestTheTableTakesNoFlagThatNothingBinds(t *testing.T) {
 	}
 }
 
-// Rule DEP-35: what is sent again goes where it was decided.
+// Rule DEP-35: a completed transfer goes to the address that was decided.
 func TestACompletionGoesWhereItWasDecided(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -127,8 +142,11 @@ func TestACompletionGoesWhereItWasDecided(t *testing.T) {
 		"no word of it left":  {true, `UPDATE dispatch_orders SET authority = NULL`, true},
 		"rejected, restored":  {false, `UPDATE dispatch_orders SET authority = NULL`, false},
 		"rejected, changed":   {false, `UPDATE deposit_resolutions SET to_address = 'thief'`, true},
-		"and so its flag": {false, `WITH d AS (UPDATE deposits SET return_to = 'thief', from_address = 'thief' WHERE is_flagged)
-			UPDATE deposit_resolutions SET to_address = 'thief'`, true},
+		"and so its flag": {
+			false,
+			`WITH d AS (UPDATE deposits SET return_to = 'thief', from_address = 'thief' WHERE is_flagged)
+			UPDATE deposit_resolutions SET to_address = 'thief'`, true,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -151,14 +169,15 @@ func TestACompletionGoesWhereItWasDecided(t *testing.T) {
 			if c.refused != fault.HasCode(err, fault.InvalidState) || !c.refused && err != nil {
 				t.Errorf("got %v, want refused: %t", err, c.refused)
 			}
-			if n := w.queryCount(t, `SELECT count(*) FROM dispatch_orders`); n != 1 && c.refused || n != 2 && !c.refused {
+			if n := w.queryCount(t, `SELECT count(*) FROM dispatch_orders`); n != 1 && c.refused ||
+				n != 2 && !c.refused {
 				t.Errorf("got %d orders, want one more only where it may be", n)
 			}
 		})
 	}
 }
 
-// wantStuck has the one transfer of a resolution fail on the chain, finally.
+// wantStuck lets the only transfer of a resolution fail on the chain, finally.
 func (w *testEnv) wantStuck(t *testing.T) {
 	t.Helper()
 	w.execAsTableOwner(t, `

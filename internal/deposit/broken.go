@@ -24,10 +24,10 @@ import (
 
 var _ finality.Listener = (*Service)(nil)
 
-// OnParted implements finality.Listener: who was credited with what may be gone
-// is frozen at once, so that it cannot leave by another chain while a person looks.
-// An organization that was credited itself is frozen as a whole: what its product
-// lacks could otherwise be handed to a customer of its own. See decision 0026.
+// OnParted implements finality.Listener. It freezes every customer whose credited deposits may be
+// gone, at once: the money must not leave by another chain while a person looks. An organization
+// that was credited itself is frozen as a whole. Otherwise the missing amount of its product could
+// be transferred to one of its customers. See decision 0026.
 func (d *Service) OnParted(ctx context.Context, tx pg.Tx, ch chain.Name, ancestorHeight uint64) error {
 	rows, err := tx.Query(ctx, `
 		SELECT DISTINCT org_id, coalesce(customer_id, '') AS customer FROM deposits
@@ -44,7 +44,9 @@ func (d *Service) OnParted(ctx context.Context, tx pg.Tx, ch chain.Name, ancesto
 	for _, o := range owners {
 		f := freeze.Freeze{
 			Scope: freeze.ScopeCustomer, OrgID: o.OrgID, CustomerID: o.CustomerID, Source: freeze.SourceFinality,
-			Reason: fmt.Sprintf("was credited with what stood above block %d of %s, which is not final any more", ancestorHeight, ch),
+			Reason: fmt.Sprintf(
+				"was credited with what stood above block %d of %s, which is not final any more", ancestorHeight, ch,
+			),
 		}
 		if o.CustomerID == "" {
 			f.Scope = freeze.ScopeOrganization
@@ -56,9 +58,9 @@ func (d *Service) OnParted(ctx context.Context, tx pg.Tx, ch chain.Name, ancesto
 	return nil
 }
 
-// OnBroken implements finality.Listener: what was not credited is as if it had
-// never been final, and what was credited is in question until the new fork has
-// shown it again or has not.
+// OnBroken implements finality.Listener. It orphans the deposits above the ancestor that are not in
+// the ledger, as if they had never been final. It puts the others in question, until the new fork
+// shows them again or has passed without them.
 func (d *Service) OnBroken(ctx context.Context, tx pg.Tx, b finality.Break) error {
 	if err := d.OnParted(ctx, tx, b.Chain, b.Ancestor.Height); err != nil {
 		return err
@@ -87,7 +89,13 @@ func (d *Service) OnBroken(ctx context.Context, tx pg.Tx, b finality.Break) erro
 		}
 		changes = append(changes, change{before, after})
 		if before.status == BelowMinimum {
-			dust = append(dust, wallet.Movement{WalletID: after.walletID, OrgID: after.orgID, MintID: *after.mintID, Part: wallet.Dust, Minus: after.amount})
+			dust = append(
+				dust,
+				wallet.Movement{
+					WalletID: after.walletID, OrgID: after.orgID, MintID: *after.mintID, Part: wallet.Dust,
+					Minus: after.amount,
+				},
+			)
 		}
 		e := newStatusEntry(after)
 		if bookedStatuses[after.status] {
@@ -109,25 +117,27 @@ func (d *Service) OnBroken(ctx context.Context, tx pg.Tx, b finality.Break) erro
 	return recordAudit(ctx, tx, entries)
 }
 
-// findReproven is the deposit that a final movement is, of those that were credited
-// and are in question: the same money to the same account. nil when it is none.
+// findReproven returns the deposit that a final movement proves again, among the removed deposits
+// that are in the ledger: the same amount to the same account. It returns nil if there is none.
 func findReproven(removed []Deposit, f scan.Arrival) *Deposit {
 	if f.Mint == nil || f.Doubt != "" {
 		return nil
 	}
 	sender, senders := splitSenders(f)
 	for i, r := range removed {
-		if bookedStatuses[r.status] && r.lostAt == nil && r.address == f.To && r.contract == f.Contract && r.amount == f.Amount && *r.mintID == f.Mint.ID && r.walletID == f.Wallet.ID &&
-			(r.flag == nil || r.from == sender && slices.Equal(r.senders, senders)) { // a flag is of its sender
+		if bookedStatuses[r.status] && r.lostAt == nil && r.address == f.To && r.contract == f.Contract &&
+			r.amount == f.Amount && *r.mintID == f.Mint.ID && r.walletID == f.Wallet.ID &&
+			// A flag names its sender, so a flagged deposit must have the same senders.
+			(r.flag == nil || r.from == sender && slices.Equal(r.senders, senders)) {
 			return &removed[i]
 		}
 	}
 	return nil
 }
 
-// ReverseReorged takes back what was credited and is not on the chain any more, once
-// the walk is so far that it would have been found, and returns how many it took
-// back. Each is a transaction of its own.
+// ReverseReorged reverses credited deposits that are no longer on the chain. It waits until the
+// scan has passed the height at which it would have found them. Each reversal is a transaction of
+// its own. It returns how many it reversed.
 func (d *Service) ReverseReorged(ctx context.Context) (reversed int, err error) {
 	var depositIDs []string
 	err = d.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
@@ -151,16 +161,18 @@ func (d *Service) ReverseReorged(ctx context.Context) (reversed int, err error) 
 	return d.settleEach(ctx, depositIDs, d.reverseDeposit)
 }
 
-// reverseDeposit takes one deposit back: what its owner still has is taken, the rest is
-// a loss. A payment of the owner's at the same moment makes it fail, and the next
-// run asks for the balance again.
+// reverseDeposit reverses one deposit: it takes what its owner still has, and posts the rest as a
+// loss. A payment of the owner at the same moment makes it fail; the next run reads the balance
+// again.
 func (d *Service) reverseDeposit(ctx context.Context, depositID string) (isReversed bool, err error) {
 	var taken money.Amount
 	err = d.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		isReversed = false
-		// The chain first, as everywhere; its name never changes.
+		// The chain is locked first, as everywhere. The chain of a deposit never changes.
 		var ch chain.Name
-		if err := tx.QueryRow(ctx, `SELECT chain FROM deposits WHERE deposit_id = $1`, depositID).Scan(&ch); err != nil {
+		if err := tx.QueryRow(
+			ctx, `SELECT chain FROM deposits WHERE deposit_id = $1`, depositID,
+		).Scan(&ch); err != nil {
 			return err
 		}
 		if _, err := finality.LockShared(ctx, tx, ch); err != nil {
@@ -173,7 +185,7 @@ func (d *Service) reverseDeposit(ctx context.Context, depositID string) (isRever
 		}
 		before, err := pgx.CollectExactlyOneRow(rows, scanDeposit)
 		if errors.Is(err, pgx.ErrNoRows) {
-			return nil // found again, or somebody else was first
+			return nil // found again, or another process was first
 		}
 		if err != nil {
 			return err
@@ -213,7 +225,12 @@ func (d *Service) reverseDeposit(ctx context.Context, depositID string) (isRever
 		if part == wallet.Gas {
 			reversedPart = wallet.GasReversed
 		}
-		if err := wallet.MoveFunds(ctx, tx, wallet.Movement{WalletID: walletID, OrgID: after.orgID, MintID: m.ID, Part: reversedPart, Plus: after.amount}); err != nil {
+		if err := wallet.MoveFunds(
+			ctx, tx,
+			wallet.Movement{
+				WalletID: walletID, OrgID: after.orgID, MintID: m.ID, Part: reversedPart, Plus: after.amount,
+			},
+		); err != nil {
 			return err
 		}
 		custody := ledger.Account{OrgID: after.orgID, MintID: m.ID, Kind: ledger.Custody}
@@ -224,17 +241,22 @@ func (d *Service) reverseDeposit(ctx context.Context, depositID string) (isRever
 		if !lost.IsZero() {
 			legs = append(legs, ledger.Leg{Debit: lossAccount(account), Credit: custody, Amount: lost})
 		}
-		if err := ledger.Post(ctx, tx, ledger.Posting{Cause: ledger.Cause{Kind: ledger.DepositReversal, ID: after.id}, Legs: legs}); err != nil {
+		if err := ledger.Post(
+			ctx, tx, ledger.Posting{Cause: ledger.Cause{Kind: ledger.DepositReversal, ID: after.id}, Legs: legs},
+		); err != nil {
 			return err
 		}
 		if eventType := after.eventFor(event.CustomerDepositReversed); eventType != "" {
-			if err := publishEvents(ctx, tx, []Deposit{after}, objectsByID, func(Deposit) event.Type { return eventType }); err != nil {
+			if err := publishEvents(
+				ctx, tx, []Deposit{after}, objectsByID, func(Deposit) event.Type { return eventType },
+			); err != nil {
 				return err
 			}
 		}
 		e := newStatusEntry(after)
 		e.Detail = map[string]string{
-			"txHash": string(after.tx), "amount": after.amount.String(), "takenBack": taken.String(), "lost": lost.String(),
+			"txHash": string(after.tx), "amount": after.amount.String(), "takenBack": taken.String(),
+			"lost": lost.String(),
 		}
 		isReversed = true
 		return recordAudit(ctx, tx, []audit.Entry{e})
@@ -248,10 +270,13 @@ func (d *Service) reverseDeposit(ctx context.Context, depositID string) (isRever
 	return isReversed, nil
 }
 
-// AbandonFlagged ends what was flagged and is not on the chain any more, once the walk is so far
-// that it would have been found, and returns how many. What nobody sent away is ORPHANED,
-// and its hold ends; what was sent back or elsewhere is the operator's loss, and stays
-// what it is. Nothing is told. What is on its way is looked at when its transfer has ended.
+// AbandonFlagged ends flagged deposits that are no longer on the chain, and returns how many. It
+// waits until the scan has passed the height at which it would have found them.
+//   - A deposit that was not sent away becomes ORPHANED, and its hold ends.
+//   - A returned or redirected deposit keeps its status, and its amount is the operator's loss.
+//   - A deposit with a transfer on its way waits until that transfer ended.
+//
+// It records no event.
 func (d *Service) AbandonFlagged(ctx context.Context) (ended int, err error) {
 	var depositIDs []string
 	err = d.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
@@ -274,8 +299,8 @@ func (d *Service) AbandonFlagged(ctx context.Context) (ended int, err error) {
 	return d.settleEach(ctx, depositIDs, d.abandonDeposit)
 }
 
-// abandonedCondition are in SQL the flagged deposits that nothing is on its way of. A transfer that
-// failed counts where a living block proves it.
+// abandonedCondition is the SQL condition of flagged deposits without a transfer on its way. A
+// failed transfer counts only if a living block proves the failure.
 const abandonedCondition = `(d.status = 'FLAGGED' OR d.status IN ('REJECTED', 'REDIRECTED') AND d.lost_at IS NULL
 	OR d.status = 'RESOLUTION_STUCK' AND EXISTS (
 		SELECT FROM deposit_resolutions r JOIN dispatch_orders o ON o.order_id = r.resolution_id JOIN finality_live l ON l.proof_id = o.proof_id
@@ -286,30 +311,41 @@ func (d *Service) abandonDeposit(ctx context.Context, depositID string) (isAband
 	err = d.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		isAbandoned = false
 		var ch chain.Name
-		if err := tx.QueryRow(ctx, `SELECT chain FROM deposits WHERE deposit_id = $1`, depositID).Scan(&ch); err != nil {
+		if err := tx.QueryRow(
+			ctx, `SELECT chain FROM deposits WHERE deposit_id = $1`, depositID,
+		).Scan(&ch); err != nil {
 			return err
 		}
 		if _, err := finality.LockShared(ctx, tx, ch); err != nil {
 			return err
 		}
-		// An order comes before its deposit.
+		// An order is locked before its deposit.
 		if _, err := tx.Exec(ctx, `
 			SELECT FROM dispatch_orders WHERE order_id IN (SELECT resolution_id FROM deposit_resolutions WHERE deposit_id = $1 AND status = 'STUCK') FOR UPDATE`, depositID); err != nil {
 			return err
 		}
-		rows, err := tx.Query(ctx, `SELECT `+columns+` FROM deposits d WHERE deposit_id = $1 AND is_flagged AND chain_status = 'REORGED' AND `+abandonedCondition+` FOR UPDATE`, depositID)
+		rows, err := tx.Query(
+			ctx,
+			`SELECT `+columns+` FROM deposits d WHERE deposit_id = $1 AND is_flagged AND chain_status = 'REORGED' AND `+abandonedCondition+` FOR UPDATE`,
+			depositID,
+		)
 		if err != nil {
 			return err
 		}
 		before, err := pgx.CollectExactlyOneRow(rows, scanDeposit)
 		if errors.Is(err, pgx.ErrNoRows) {
-			return nil // found again, or somebody else was first
+			return nil // found again, or another process was first
 		}
 		if err != nil {
 			return err
 		}
 		after, now := before, tx.Now
-		funds := []wallet.Movement{{WalletID: after.walletID, OrgID: after.orgID, MintID: *after.mintID, Part: wallet.Reversed, Plus: after.amount}}
+		funds := []wallet.Movement{
+			{
+				WalletID: after.walletID, OrgID: after.orgID, MintID: *after.mintID, Part: wallet.Reversed,
+				Plus: after.amount,
+			},
+		}
 		posting, verb := newReleasePosting(after), "orphaned"
 		if isSentAway = before.status == Rejected || before.status == Redirected; isSentAway {
 			custody := ledger.Account{OrgID: after.orgID, MintID: *after.mintID, Kind: ledger.Custody}
@@ -323,14 +359,21 @@ func (d *Service) abandonDeposit(ctx context.Context, depositID string) (isAband
 				if err := failStuckResolution(ctx, tx, depositID); err != nil {
 					return err
 				}
-				if ch.IsUTXO() { // what a cancel brought back is kept for nobody any more
+				// The change output of a cancelled transfer is no longer reserved.
+				if ch.IsUTXO() {
 					if err := freeChangeOutputs(ctx, tx, depositID); err != nil {
 						return err
 					}
 				}
 			}
 			after.status, after.proofID, after.confirmedAt = Orphaned, nil, nil
-			funds = append(funds, wallet.Movement{WalletID: after.walletID, OrgID: after.orgID, MintID: *after.mintID, Part: wallet.Held, Minus: after.amount})
+			funds = append(
+				funds,
+				wallet.Movement{
+					WalletID: after.walletID, OrgID: after.orgID, MintID: *after.mintID, Part: wallet.Held,
+					Minus: after.amount,
+				},
+			)
 		}
 		if err := applyChanges(ctx, tx, change{before, after}); err != nil {
 			return err
@@ -355,16 +398,21 @@ func (d *Service) abandonDeposit(ctx context.Context, depositID string) (isAband
 	return isAbandoned, nil
 }
 
-// failStuckResolution ends the stuck resolution of a deposit that there is nothing to send of.
+// failStuckResolution ends the stuck resolution of a deposit of which nothing can be sent any more.
 func failStuckResolution(ctx context.Context, tx pg.Tx, depositID string) error {
 	var resID string
-	if err := tx.QueryRow(ctx, `SELECT resolution_id FROM deposit_resolutions WHERE deposit_id = $1 AND status = 'STUCK'`, depositID).Scan(&resID); err != nil {
+	if err := tx.QueryRow(
+		ctx, `SELECT resolution_id FROM deposit_resolutions WHERE deposit_id = $1 AND status = 'STUCK'`, depositID,
+	).Scan(&resID); err != nil {
 		return fmt.Errorf("look for its resolution: %w", err)
 	}
-	return endResolution(ctx, tx, resID, "STUCK", "FAILED", "", money.Zero, "REVERTED", "its transaction failed, and the deposit is not on the chain any more")
+	return endResolution(
+		ctx, tx, resID, "STUCK", "FAILED", "", money.Zero, "REVERTED",
+		"its transaction failed, and the deposit is not on the chain any more",
+	)
 }
 
-// lossAccount is the account of what was credited and is gone.
+// lossAccount returns the loss account for a credited amount that is gone.
 func lossAccount(account ledger.Account) ledger.Account {
 	account.Kind, account.Subject = ledger.ReorgLoss, ""
 	return account
@@ -377,10 +425,10 @@ func minAmount(a, b money.Amount) money.Amount {
 	return b
 }
 
-// ClaimLosses takes what a customer or a product has of the loss that a reversal left,
-// while the freeze that came with it stands: what a hold gives back was credited for
-// nothing. Whoever lifts the freeze lets the rest go. It returns how many
-// deposits it took something for.
+// ClaimLosses takes, from a frozen customer or product, the part of a reversal's loss that their
+// balance now covers. It does so only while the freeze of that reversal stands: a released hold,
+// for example, gives back an amount that the chain took away. Lifting the freeze waives the
+// remaining loss. It returns from how many deposits it claimed a part.
 func (d *Service) ClaimLosses(ctx context.Context) (claimed int, err error) {
 	var depositIDs []string
 	err = d.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
@@ -404,9 +452,11 @@ func (d *Service) ClaimLosses(ctx context.Context) (claimed int, err error) {
 	return d.settleEach(ctx, depositIDs, d.claimLoss)
 }
 
-// settleEach settles deposits one by one, each in transactions of its own, and says how many
-// it settled: one that cannot be does not keep the others.
-func (d *Service) settleEach(ctx context.Context, depositIDs []string, settle func(ctx context.Context, depositID string) (bool, error)) (n int, err error) {
+// settleEach settles deposits one by one, each in its own transactions, and returns how many it
+// settled. A failed deposit does not stop the others; the errors are joined.
+func (d *Service) settleEach(
+	ctx context.Context, depositIDs []string, settle func(ctx context.Context, depositID string) (bool, error),
+) (n int, err error) {
 	var errs []error
 	for _, depositID := range depositIDs {
 		isSettled, err := settle(ctx, depositID)
@@ -422,14 +472,17 @@ func (d *Service) settleEach(ctx context.Context, depositIDs []string, settle fu
 	return n, errors.Join(errs...)
 }
 
-// freezeJoin joins a deposit with the freeze of whoever it was credited to.
+// freezeJoin joins a deposit with the freeze of the customer or organization that it was credited
+// to.
 const freezeJoin = `f.org_id = d.org_id AND f.source = 'FINALITY' AND f.lifted_at IS NULL
 	AND (f.scope = 'CUSTOMER' AND f.customer_id = d.customer_id OR f.scope = 'ORGANIZATION' AND d.product IS NOT NULL)`
 
 func (d *Service) claimLoss(ctx context.Context, depositID string) (isClaimed bool, err error) {
 	err = d.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		isClaimed = false
-		rows, err := tx.Query(ctx, `SELECT `+columns+` FROM deposits WHERE deposit_id = $1 AND status = 'REVERSED' FOR UPDATE`, depositID)
+		rows, err := tx.Query(
+			ctx, `SELECT `+columns+` FROM deposits WHERE deposit_id = $1 AND status = 'REVERSED' FOR UPDATE`, depositID,
+		)
 		if err != nil {
 			return err
 		}
@@ -437,7 +490,7 @@ func (d *Service) claimLoss(ctx context.Context, depositID string) (isClaimed bo
 		if err != nil {
 			return err
 		}
-		// The freeze is what allows it: nobody lifts it meanwhile.
+		// The freeze allows the claim, so its row is locked: it cannot be lifted meanwhile.
 		var isFrozen bool
 		err = tx.QueryRow(ctx, `
 			SELECT true FROM freezes f JOIN deposits d ON `+freezeJoin+`
@@ -489,9 +542,8 @@ func (d *Service) claimLoss(ctx context.Context, depositID string) (isClaimed bo
 	return isClaimed, nil
 }
 
-// LiftFreezes lifts the freezes of customers and organizations all of whose deposits
-// turned out to be on the chain. One with a reversal since stays frozen until a
-// person has looked.
+// LiftFreezes lifts the freezes of customers and organizations whose deposits are all on the chain
+// again. A freeze with a later reversal stands until a person has looked.
 func (d *Service) LiftFreezes(ctx context.Context) (released int, err error) {
 	err = d.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		released = 0
@@ -501,7 +553,8 @@ func (d *Service) LiftFreezes(ctx context.Context) (released int, err error) {
 		if err != nil || !hasFreezes {
 			return err
 		}
-		// A chain that parts meanwhile waits and freezes anew, or is seen below.
+		// A chain that parts meanwhile waits for these locks and then freezes again, or the query
+		// below sees it.
 		if _, err := tx.Exec(ctx, `SELECT FROM scan_cursors ORDER BY chain FOR KEY SHARE`); err != nil {
 			return fmt.Errorf("hold the finality of every chain: %w", err)
 		}
@@ -530,15 +583,16 @@ func (d *Service) LiftFreezes(ctx context.Context) (released int, err error) {
 	return released, err
 }
 
-// existsForFrozen tells in SQL whether there are such deposits of whoever freeze f stops, a
-// customer or an organization: each half finds them by an index of its own.
+// existsForFrozen returns the SQL condition that the customer or organization of freeze f has such
+// deposits. Each half uses an index of its own.
 func existsForFrozen(tables, condition string) string {
-	return `(EXISTS (SELECT FROM ` + tables + ` WHERE d.org_id = f.org_id AND d.customer_id = f.customer_id AND ` + condition + `)
+	return `(EXISTS (SELECT FROM ` + tables + ` WHERE d.org_id = f.org_id AND d.customer_id = f.customer_id AND ` +
+		condition + `)
 		OR f.scope = 'ORGANIZATION' AND EXISTS (SELECT FROM ` + tables + ` WHERE d.org_id = f.org_id AND d.product IS NOT NULL AND ` + condition + `))`
 }
 
-// SettleReorgs does what a broken finality leaves to do: it reverses, gives up what was
-// flagged, claims and releases.
+// SettleReorgs finishes what a broken finality left to do: it reverses credited deposits, abandons
+// flagged ones, claims losses and lifts freezes.
 func (d *Service) SettleReorgs(ctx context.Context) error {
 	_, reverseErr := d.ReverseReorged(ctx)
 	_, abandonErr := d.AbandonFlagged(ctx)

@@ -21,14 +21,19 @@ import (
 	"github.com/cofferpay/coffer/internal/wallet"
 )
 
-// newReorgedAnvil opens a real chain on which alice is credited with a deposit, and then
-// has depth blocks above the last one that it was not in become others, with
-// these transactions in them.
+// newReorgedAnvil opens a real chain on which alice is credited with a deposit. It then replaces
+// depth blocks above the last one without the deposit by others with these transactions.
 func newReorgedAnvil(t *testing.T, depth int) (r *anvilEnv, deposit, other common.Hash) {
 	t.Helper()
 	r = newAnvilEnv(t)
-	r.w = scan.New(r.db, scan.Config{Chain: chain.Ethereum, Reader: r.reader, FinalityListeners: []finality.Listener{r.service}}, r.service, slog.New(slog.DiscardHandler))
-	other = r.sendTx(t, r.mintAddresses[usdc], 0, evmtoken.Token.CallData("transfer", r.node.FaucetAddress(), big.NewInt(1)))
+	r.w = scan.New(
+		r.db,
+		scan.Config{Chain: chain.Ethereum, Reader: r.reader, FinalityListeners: []finality.Listener{r.service}},
+		r.service, slog.New(slog.DiscardHandler),
+	)
+	other = r.sendTx(
+		t, r.mintAddresses[usdc], 0, evmtoken.Token.CallData("transfer", r.node.FaucetAddress(), big.NewInt(1)),
+	)
 	deposit = r.transferToken(t, usdc, 1_000_000)
 	r.mineBlocks(t, depth)
 	r.mineBlocks(t, untilFinal)
@@ -58,14 +63,18 @@ func (r *anvilEnv) forkChain(t *testing.T, depth int, txs ...anvil.ReorgTx) {
 	r.settleReorgs(t)
 }
 
-// wantOnChain compares the books with what the node itself says.
+// wantOnChain compares the ledger with the balances that the node shows.
 func (r *anvilEnv) wantOnChain(t *testing.T) {
 	t.Helper()
 	have, err := r.node.TokenBalance(t.Context(), r.mintAddresses[usdc], r.to)
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := r.queryCount(t, `SELECT credited - swept FROM address_funds f JOIN wallets w USING (wallet_id) WHERE f.mint_id = $1 AND w.subject = 'alice'`, usdc)
+	w := r.queryCount(
+		t,
+		`SELECT credited - swept FROM address_funds f JOIN wallets w USING (wallet_id) WHERE f.mint_id = $1 AND w.subject = 'alice'`,
+		usdc,
+	)
 	if have.Int64() != int64(w) {
 		t.Errorf("alice's address: got %d in the books, want %v as on the chain", w, have)
 	}
@@ -86,9 +95,13 @@ func TestOnARealChainABreakOfAnyDepthIsSettledByTheNewFork(t *testing.T) {
 			t.Parallel()
 			r, hash, other := newReorgedAnvil(t, depth)
 			before := r.onlyDeposit(t)
-			r.forkChain(t, depth, anvil.ReorgTx{Raw: r.rawTx(t, other)}, anvil.ReorgTx{Raw: r.rawTx(t, hash), Offset: untilFinal - 1})
+			r.forkChain(
+				t, depth, anvil.ReorgTx{Raw: r.rawTx(t, other)},
+				anvil.ReorgTx{Raw: r.rawTx(t, hash), Offset: untilFinal - 1},
+			)
 			d := r.onlyDeposit(t)
-			if d.DepositID != before.DepositID || d.Status != "CREDITED" || d.ChainStatus != "FINALIZED" || *d.BlockNumber == *before.BlockNumber {
+			if d.DepositID != before.DepositID || d.Status != "CREDITED" || d.ChainStatus != "FINALIZED" ||
+				*d.BlockNumber == *before.BlockNumber {
 				t.Errorf("got %+v, want %+v in its new block", d, before)
 			}
 			r.wantCreditedOnce(t)
@@ -101,7 +114,7 @@ func TestOnARealChainABreakOfAnyDepthIsSettledByTheNewFork(t *testing.T) {
 			r.spent = true
 			r.postLedger(t, ledger.WithdrawalHold, "wd_1", ledger.Customer, ledger.Withdrawing, usdc, 400_000)
 			r.postLedger(t, ledger.WithdrawalEnd, "wd_1", ledger.Withdrawing, ledger.Custody, usdc, 400_000)
-			// The payer's second nonce pays somebody else.
+			// The payer's second nonce pays another address.
 			r.forkChain(t, depth, anvil.ReorgTx{Raw: r.rawTx(t, other)})
 			d := r.onlyDeposit(t)
 			if d.Status != "REVERSED" || d.Reversal.TakenBack != "600000" || d.Reversal.Loss != "400000" {
@@ -117,13 +130,15 @@ func TestOnARealChainABreakOfAnyDepthIsSettledByTheNewFork(t *testing.T) {
 	}
 }
 
-// wantCreditedOnce checks that alice was credited with one USDC, once and told once.
+// wantCreditedOnce checks that alice was credited with one USDC, with one posting and one event.
 func (r *anvilEnv) wantCreditedOnce(t *testing.T) {
 	t.Helper()
 	if got := r.loadBalance(t, ledger.Customer, "alice", usdc); got != money.Units(1_000_000) {
 		t.Errorf("got %v, want 1000000", got)
 	}
-	if n, told := r.queryCount(t, `SELECT count(*) FROM ledger_transfers`), r.queryCount(t, `SELECT count(*) FROM events`); n != 1 || told != 1 {
+	if n, told := r.queryCount(t, `SELECT count(*) FROM ledger_transfers`),
+		r.queryCount(t, `SELECT count(*) FROM events`); n != 1 ||
+		told != 1 {
 		t.Errorf("got %d postings and %d events, want one", n, told)
 	}
 }
@@ -134,13 +149,16 @@ func TestOnARealChainADepositThatComesBackLaterIsCreditedAnew(t *testing.T) {
 	r, hash, other := newReorgedAnvil(t, 3)
 	first := r.onlyDeposit(t).DepositID
 	raw, again := r.rawTx(t, hash), r.rawTx(t, other)
-	// It was swept before the break: what it lacks is counted.
+	// The deposit was swept before the break, so the shortfall is counted.
 	err := r.db.InSystem(t.Context(), func(ctx context.Context, tx pg.Tx) error {
 		var id string
 		if err := tx.QueryRow(ctx, `SELECT wallet_id FROM wallets WHERE subject = 'alice'`).Scan(&id); err != nil {
 			return err
 		}
-		return wallet.MoveFunds(ctx, tx, wallet.Movement{WalletID: id, OrgID: r.org, MintID: usdc, Part: wallet.Swept, Plus: money.Units(1_000_000)})
+		return wallet.MoveFunds(
+			ctx, tx,
+			wallet.Movement{WalletID: id, OrgID: r.org, MintID: usdc, Part: wallet.Swept, Plus: money.Units(1_000_000)},
+		)
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -156,7 +174,10 @@ func TestOnARealChainADepositThatComesBackLaterIsCreditedAnew(t *testing.T) {
 	}
 	r.mineBlocks(t, untilFinal)
 	r.walkBlocks(t)
-	if n := r.queryCount(t, `SELECT count(*) FROM deposits WHERE tx_hash = $1 AND status = 'CREDITED' AND deposit_id <> $2`, hash.Hex(), first); n != 1 {
+	if n := r.queryCount(
+		t, `SELECT count(*) FROM deposits WHERE tx_hash = $1 AND status = 'CREDITED' AND deposit_id <> $2`,
+		hash.Hex(), first,
+	); n != 1 {
 		t.Errorf("got %d credited anew, want one under another id", n)
 	}
 	if got := r.loadBalance(t, ledger.Customer, "alice", usdc); got != money.Units(1_000_000) {

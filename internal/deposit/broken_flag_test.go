@@ -15,7 +15,8 @@ import (
 	"github.com/cofferpay/coffer/internal/risk"
 )
 
-// newFlaggedEnv has 500 of alice's held at height 1 of a chain that can break.
+// newFlaggedEnv returns an environment with a flagged deposit of 500 for alice at height 1, on a
+// chain that can break.
 func newFlaggedEnv(t *testing.T) (*testEnv, *fakeScreener, string) {
 	t.Helper()
 	w, o := newScreenedEnv(t)
@@ -31,7 +32,7 @@ func newFlaggedEnv(t *testing.T) (*testEnv, *fakeScreener, string) {
 	return w, o, d.DepositID
 }
 
-// wantTaken has the chain lose the flagged deposit, as far as the break's decision.
+// wantTaken lets the chain lose the flagged deposit, up to the decision about the break.
 func (w *testEnv) wantTaken(t *testing.T) {
 	t.Helper()
 	w.c.Fork(9, w.c.BlockAt(1).Transfers[0].Tx)
@@ -42,7 +43,7 @@ func (w *testEnv) wantTaken(t *testing.T) {
 	w.settleReorgs(t)
 }
 
-// endReorg walks past the block at which what was not found is gone.
+// endReorg walks past the settle height: a deposit that was not found by then is gone.
 func (w *testEnv) endReorg(t *testing.T) {
 	t.Helper()
 	w.c.MineEmpty(10)
@@ -51,7 +52,7 @@ func (w *testEnv) endReorg(t *testing.T) {
 	w.settleReorgs(t)
 }
 
-// reappear has the very transaction come after all: it is another deposit.
+// reappear puts the same transaction on the chain again: it is another deposit.
 func (w *testEnv) reappear(t *testing.T, former string) {
 	t.Helper()
 	w.liftFreezes(t)
@@ -73,40 +74,56 @@ func TestAFlaggedDepositThatTheNewForkDoesNotHaveIsOrphaned(t *testing.T) {
 	if d := w.onlyDeposit(t); d.Status != "FLAGGED" || d.ChainStatus != "REORGED" {
 		t.Errorf("before it is settled: got %s, %s, want FLAGGED, REORGED", d.Status, d.ChainStatus)
 	}
-	_, err := pgtest.OwnerPool(t, w.db).Exec(t.Context(), `UPDATE deposits SET status = 'ORPHANED', proof_id = NULL, confirmed_at = NULL WHERE deposit_id = $1`, id)
+	_, err := pgtest.OwnerPool(t, w.db).Exec(
+		t.Context(),
+		`UPDATE deposits SET status = 'ORPHANED', proof_id = NULL, confirmed_at = NULL WHERE deposit_id = $1`,
+		id,
+	)
 	if !pg.ViolatesConstraint(err, "deposits_gone_in_time") {
 		t.Errorf("given up too early: got %v, want the table to refuse it", err)
 	}
 	w.endReorg(t)
 	d := w.onlyDeposit(t)
-	if d.Status != "ORPHANED" || d.ChainStatus != "REORGED" || !d.IsFlagged || d.FlagReason == nil || d.Resolution != nil {
+	if d.Status != "ORPHANED" || d.ChainStatus != "REORGED" || !d.IsFlagged || d.FlagReason == nil ||
+		d.Resolution != nil {
 		t.Errorf("got %+v, want it ORPHANED with its flag kept", d)
 	}
 	if f := w.loadFunds(t, "adr_alice", usdc); !f.Held.IsZero() || !f.Credited.IsZero() || !f.Shortfall.IsZero() {
 		t.Errorf("on the address: got %+v, want nothing", f)
 	}
-	if n := w.queryCount(t, `SELECT count(*) FROM ledger_transfers WHERE cause_kind = 'DEPOSIT_RELEASE' AND cause_id = $1 AND amount = 500`, id); n != 1 {
+	if n := w.queryCount(
+		t,
+		`SELECT count(*) FROM ledger_transfers WHERE cause_kind = 'DEPOSIT_RELEASE' AND cause_id = $1 AND amount = 500`,
+		id,
+	); n != 1 {
 		t.Errorf("released %d times, want once", n)
 	}
 	if n := w.queryCount(t, `SELECT count(*) FROM events`); n != told {
 		t.Errorf("got %d events, want the %d from before", n, told)
 	}
-	if n := w.queryCount(t, `SELECT count(*) FROM audit_log WHERE resource_id = $1 AND action = 'deposit.orphaned'`, id); n != 1 {
+	if n := w.queryCount(
+		t, `SELECT count(*) FROM audit_log WHERE resource_id = $1 AND action = 'deposit.orphaned'`, id,
+	); n != 1 {
 		t.Errorf("got %d audit rows, want one", n)
 	}
 	w.wantLoss(t, usdc, 0)
 	w.checkBooks(t)
-	if _, err := w.newResolutions().Approve(t.Context(), id, operatorActor(), ""); !fault.HasCode(err, fault.DepositNotFlagged) && !fault.HasCode(err, fault.DepositsSuspended) {
+	if _, err := w.newResolutions().Approve(
+		t.Context(), id, operatorActor(), "",
+	); !fault.HasCode(err, fault.DepositNotFlagged) &&
+		!fault.HasCode(err, fault.DepositsSuspended) {
 		t.Errorf("approved: got %v, want it refused", err)
 	}
 	w.reappear(t, id)
-	if _, err := w.newResolutions().Approve(t.Context(), id, operatorActor(), ""); !fault.HasCode(err, fault.DepositNotFlagged) {
+	if _, err := w.newResolutions().Approve(
+		t.Context(), id, operatorActor(), "",
+	); !fault.HasCode(err, fault.DepositNotFlagged) {
 		t.Errorf("approved: got %v, want DEPOSIT_NOT_FLAGGED", err)
 	}
 	w.checkBooks(t)
 }
 
-// Rule DEP-38: what went back on the fork that is gone is the operator's loss.
+// Rule DEP-38: a return on the fork that is gone is the operator's loss.
 func TestAReturnOfWhatTheChainTookIsTheOperatorsLoss(t *testing.T) {
 	t.Parallel()
 	w, _, id := newFlaggedEnv(t)
@@ -123,7 +140,9 @@ func TestAReturnOfWhatTheChainTookIsTheOperatorsLoss(t *testing.T) {
 	}
 	told := w.queryCount(t, `SELECT count(*) FROM events`)
 	w.wantTaken(t)
-	_, err := pgtest.OwnerPool(t, w.db).Exec(t.Context(), `UPDATE deposits SET lost_at = now() WHERE deposit_id = $1`, id)
+	_, err := pgtest.OwnerPool(t, w.db).Exec(
+		t.Context(), `UPDATE deposits SET lost_at = now() WHERE deposit_id = $1`, id,
+	)
 	if !pg.ViolatesConstraint(err, "deposits_gone_in_time") {
 		t.Errorf("lost too early: got %v, want the table to refuse it", err)
 	}
@@ -146,7 +165,7 @@ func TestAReturnOfWhatTheChainTookIsTheOperatorsLoss(t *testing.T) {
 	w.checkBooks(t)
 }
 
-// Rule DEP-38: what was sent and failed has nothing left to be sent.
+// Rule DEP-38: a return that failed has nothing left to send.
 func TestAStuckReturnOfWhatTheChainTookEndsWithIt(t *testing.T) {
 	t.Parallel()
 	w, _, id := newFlaggedEnv(t)
@@ -171,7 +190,7 @@ func TestAStuckReturnOfWhatTheChainTookEndsWithIt(t *testing.T) {
 	w.checkBooks(t)
 }
 
-// endTransfer tells the feature how its one transfer ended.
+// endTransfer reports to Resolutions how its only transfer ended.
 func (w *testEnv) endTransfer(t *testing.T, paid bool) {
 	t.Helper()
 	err := w.db.InSystem(t.Context(), func(ctx context.Context, tx pg.Tx) error {
@@ -179,7 +198,9 @@ func (w *testEnv) endTransfer(t *testing.T, paid bool) {
 		if err := tx.QueryRow(ctx, `SELECT order_id FROM dispatch_orders`).Scan(&o.ID); err != nil {
 			return err
 		}
-		postings, err := w.newResolutions().OnEnded(ctx, tx, o, dispatch.End{Hash: "hash", Fee: money.Units(1), Paid: paid})
+		postings, err := w.newResolutions().OnEnded(
+			ctx, tx, o, dispatch.End{Hash: "hash", Fee: money.Units(1), Paid: paid},
+		)
 		if err != nil {
 			return err
 		}

@@ -25,10 +25,10 @@ import (
 	"github.com/cofferpay/coffer/internal/wallet"
 )
 
-// wait is how many blocks above the old tip the tests wait.
+// wait is how many blocks above the old tip the tests wait for a deposit.
 const wait = 2
 
-// newReorgEnv is a world whose walker tells the desk of breaks.
+// newReorgEnv returns an environment whose walker notifies the service of breaks.
 func newReorgEnv(t *testing.T) *testEnv {
 	t.Helper()
 	w := newTestEnv(t)
@@ -39,11 +39,12 @@ func newReorgEnv(t *testing.T) *testEnv {
 func (w *testEnv) reorgWalker(more ...finality.Listener) *scan.Walker {
 	start := uint64(0)
 	return scan.New(w.db, scan.Config{
-		Chain: chain.Ethereum, Reader: w.c, Start: &start, FinalityListeners: append([]finality.Listener{w.service}, more...),
+		Chain: chain.Ethereum, Reader: w.c, Start: &start,
+		FinalityListeners: append([]finality.Listener{w.service}, more...),
 	}, w.service, slog.New(slog.DiscardHandler))
 }
 
-// partChain walks until the walker sees that finality broke.
+// partChain walks until the walker detects that finality broke.
 func (w *testEnv) partChain(t *testing.T) {
 	t.Helper()
 	for {
@@ -77,7 +78,7 @@ func (w *testEnv) settleReorgs(t *testing.T) {
 	}
 }
 
-// listFrozen are the scopes and sources of what stands.
+// listFrozen returns the scopes and sources of the active freezes.
 func (w *testEnv) listFrozen(t *testing.T) (all []string) {
 	t.Helper()
 	w.readOrg(t, func(ctx context.Context, tx pg.Tx) error {
@@ -99,7 +100,7 @@ func (w *testEnv) wantFrozen(t *testing.T, want ...string) {
 	}
 }
 
-// wantLoss is what the books lost of a mint.
+// wantLoss checks the loss of a mint in the ledger.
 func (w *testEnv) wantLoss(t *testing.T, mintID int, want int64) {
 	t.Helper()
 	w.readOrg(t, func(ctx context.Context, tx pg.Tx) error {
@@ -111,7 +112,7 @@ func (w *testEnv) wantLoss(t *testing.T, mintID int, want int64) {
 	})
 }
 
-// checkBooks compares the parts of the books with one another.
+// checkBooks compares the ledger and the address funds with one another.
 func (w *testEnv) checkBooks(t *testing.T) {
 	t.Helper()
 	for what, sql := range map[string]string{
@@ -140,14 +141,19 @@ func (w *testEnv) checkBooks(t *testing.T) {
 	}
 }
 
-// postLedger moves an amount between accounts, alice's where they are a customer's.
-func (w *testEnv) postLedger(t *testing.T, kind ledger.CauseKind, id string, debit, credit ledger.Kind, mintID int, units uint64) {
+// postLedger posts an amount between two accounts. Customer accounts are alice's.
+func (w *testEnv) postLedger(
+	t *testing.T, kind ledger.CauseKind, id string, debit, credit ledger.Kind, mintID int, units uint64,
+) {
 	t.Helper()
 	w.postOf(t, "alice", kind, id, debit, credit, mintID, units)
 }
 
-// postOf is post for another customer.
-func (w *testEnv) postOf(t *testing.T, customerID string, kind ledger.CauseKind, id string, debit, credit ledger.Kind, mintID int, units uint64) {
+// postOf is postLedger for another customer.
+func (w *testEnv) postOf(
+	t *testing.T, customerID string, kind ledger.CauseKind, id string, debit, credit ledger.Kind, mintID int,
+	units uint64,
+) {
 	t.Helper()
 	subject := func(k ledger.Kind) string {
 		if k == ledger.Customer || k == ledger.Withdrawing {
@@ -155,13 +161,17 @@ func (w *testEnv) postOf(t *testing.T, customerID string, kind ledger.CauseKind,
 		}
 		return ""
 	}
-	// What it follows from is another package's, and not looked for here.
+	// The trigger that checks the cause belongs to another package and is disabled here.
 	owner := pgtest.OwnerPool(t, w.db)
-	if _, err := owner.Exec(t.Context(), `ALTER TABLE ledger_transfers DISABLE TRIGGER ledger_transfers_of_cause`); err != nil {
+	if _, err := owner.Exec(
+		t.Context(), `ALTER TABLE ledger_transfers DISABLE TRIGGER ledger_transfers_of_cause`,
+	); err != nil {
 		t.Fatal(err)
 	}
 	defer func() {
-		if _, err := owner.Exec(t.Context(), `ALTER TABLE ledger_transfers ENABLE TRIGGER ledger_transfers_of_cause`); err != nil {
+		if _, err := owner.Exec(
+			t.Context(), `ALTER TABLE ledger_transfers ENABLE TRIGGER ledger_transfers_of_cause`,
+		); err != nil {
 			t.Fatal(err)
 		}
 	}()
@@ -182,8 +192,8 @@ func (w *testEnv) countEvents(t *testing.T, kind string) int {
 	return w.queryCount(t, `SELECT count(*) FROM events WHERE type = $1`, kind)
 }
 
-// newCreditedEnv has alice credited with 100 USDC at height 1, five more blocks
-// final above it.
+// newCreditedEnv returns an environment with alice credited with 100 USDC at height 1, and five
+// more final blocks above it.
 func newCreditedEnv(t *testing.T) *testEnv {
 	t.Helper()
 	w := newReorgEnv(t)
@@ -201,7 +211,7 @@ func TestABreakBelowACreditFreezesTheCustomerAtOnce(t *testing.T) {
 	w.c.Pay(payer, bob, usdcAt, 50)
 	w.c.Mine(5)
 	w.walkBlocks(t)
-	w.c.Fork(7) // bob's is gone from what was final, alice's is not
+	w.c.Fork(7) // bob's is no longer in the final chain, alice's is
 	w.c.Mine(9)
 	for range 3 {
 		w.partChain(t)
@@ -252,7 +262,8 @@ func TestADepositThatIsFoundAgainAfterABreakStaysAsItWas(t *testing.T) {
 		w.walkFinal(t)
 		w.settleReorgs(t)
 		d := w.onlyDeposit(t)
-		if d.DepositID != before.DepositID || d.Status != "CREDITED" || d.ChainStatus != "FINALIZED" || depth == 9 && *d.BlockNumber != 3 {
+		if d.DepositID != before.DepositID || d.Status != "CREDITED" || d.ChainStatus != "FINALIZED" ||
+			depth == 9 && *d.BlockNumber != 3 {
 			t.Errorf("got %+v, want the same deposit in its new block", d)
 		}
 		w.wantCredited(t, usdc, 100, 1)
@@ -289,7 +300,7 @@ func (w *testEnv) liftFreezes(t *testing.T) {
 	}
 }
 
-// reorgAway has alice's credit forked away, decided and settled.
+// reorgAway removes alice's credited deposit by a fork, decides the break and settles it.
 func (w *testEnv) reorgAway(t *testing.T) finality.Break {
 	t.Helper()
 	w.c.Fork(9, w.c.BlockAt(1).Transfers[0].Tx)
@@ -399,19 +410,23 @@ func TestWhatAHoldGivesBackToAFrozenCustomerIsTakenForTheLoss(t *testing.T) {
 	}
 }
 
-// Rule DEP-22: crash point S08, the books' side of it.
+// Rule DEP-22: crash point S08, the ledger's side of it.
 func TestWhatWasSweptBeforeItWasTakenBackIsMissingUntilMoneyArrives(t *testing.T) {
 	t.Parallel()
 	w := newCreditedEnv(t)
 	move := func(m ...wallet.Movement) {
 		t.Helper()
-		err := w.db.InSystem(t.Context(), func(ctx context.Context, tx pg.Tx) error { return wallet.MoveFunds(ctx, tx, m...) })
+		err := w.db.InSystem(
+			t.Context(), func(ctx context.Context, tx pg.Tx) error { return wallet.MoveFunds(ctx, tx, m...) },
+		)
 		if err != nil {
 			t.Fatal(err)
 		}
 	}
 	at := func(id string, part wallet.Part, plus, minus uint64) wallet.Movement {
-		return wallet.Movement{WalletID: id, OrgID: w.org, MintID: usdc, Part: part, Plus: money.Units(plus), Minus: money.Units(minus)}
+		return wallet.Movement{
+			WalletID: id, OrgID: w.org, MintID: usdc, Part: part, Plus: money.Units(plus), Minus: money.Units(minus),
+		}
 	}
 	move(at("adr_alice", wallet.Swept, 100, 0), at("adr_treasury", wallet.Credited, 100, 0))
 	w.reorgAway(t)
@@ -430,7 +445,7 @@ func TestWhatWasSweptBeforeItWasTakenBackIsMissingUntilMoneyArrives(t *testing.T
 	if len(missing) != 1 || missing[0].Open != "100" || missing[0].WalletID != "adr_alice" {
 		t.Errorf("got %+v, want alice's address listed", missing)
 	}
-	// A part of it arrives, and more than the rest.
+	// A part of the shortfall arrives, then more than the rest.
 	move(at("adr_alice", wallet.Credited, 30, 0))
 	if f := w.loadFunds(t, "adr_alice", usdc); f.Shortfall != money.Units(70) || !f.Spendable().IsZero() {
 		t.Errorf("got %+v, want 70 missing", f)
@@ -439,7 +454,7 @@ func TestWhatWasSweptBeforeItWasTakenBackIsMissingUntilMoneyArrives(t *testing.T
 	if f := w.loadFunds(t, "adr_alice", usdc); !f.Shortfall.IsZero() || f.Spendable() != money.Units(10) {
 		t.Errorf("got %+v, want nothing missing and 10 to spend", f)
 	}
-	// What is promised never makes it more.
+	// A reservation never increases the shortfall.
 	err := w.db.InSystem(t.Context(), func(ctx context.Context, tx pg.Tx) error {
 		return wallet.MoveFunds(ctx, tx, at("adr_alice", wallet.Reserved, 11, 0))
 	})
@@ -448,7 +463,7 @@ func TestWhatWasSweptBeforeItWasTakenBackIsMissingUntilMoneyArrives(t *testing.T
 	}
 }
 
-// Rule DEP-21: the deposit that comes back after its reversal is another one.
+// Rule DEP-21: a deposit that arrives again after its reversal is another deposit.
 func TestADepositThatComesBackAfterItsReversalIsCreditedAnew(t *testing.T) {
 	t.Parallel()
 	w := newCreditedEnv(t)
@@ -473,7 +488,7 @@ func TestADepositThatComesBackAfterItsReversalIsCreditedAnew(t *testing.T) {
 	w.checkBooks(t)
 }
 
-// Rule DEP-21: with another amount it is not the same money.
+// Rule DEP-21: with another amount it is another deposit.
 func TestWhatTheNewForkPaysOtherwiseIsAnotherDeposit(t *testing.T) {
 	t.Parallel()
 	for name, move := range map[string]func() (to chain.Address, units uint64){
@@ -514,7 +529,7 @@ func TestWhatTheNewForkPaysOtherwiseIsAnotherDeposit(t *testing.T) {
 	}
 }
 
-// Rules DEP-20 and DEP-21: what was not credited is as if it had never been final.
+// Rules DEP-20 and DEP-21: a deposit that was not credited is as if it had never been final.
 func TestWhatWasFinalAndNotCreditedIsOrphanedByABreak(t *testing.T) {
 	t.Parallel()
 	w := newReorgEnv(t)
@@ -544,7 +559,8 @@ func TestWhatWasFinalAndNotCreditedIsOrphanedByABreak(t *testing.T) {
 	w.settleReorgs(t)
 	w.liftFreezes(t)
 	w.creditAll(t)
-	if got := w.loadBalance(t, ledger.Customer, "alice", usdc); got != money.Units(100) || w.countEvents(t, "CUSTOMER_DEPOSIT") != 1 {
+	if got := w.loadBalance(t, ledger.Customer, "alice", usdc); got != money.Units(100) ||
+		w.countEvents(t, "CUSTOMER_DEPOSIT") != 1 {
 		t.Errorf("got %v, want 100 and one event", got)
 	}
 	if got := w.loadBalance(t, ledger.Gas, "", eth); got != money.Units(500) {
@@ -553,7 +569,7 @@ func TestWhatWasFinalAndNotCreditedIsOrphanedByABreak(t *testing.T) {
 	w.checkBooks(t)
 }
 
-// Rule DEP-22, for what is the operator's.
+// Rule DEP-22, for the operator's native coin.
 func TestWhatATreasuryReceivedIsTakenBackToo(t *testing.T) {
 	t.Parallel()
 	w := newReorgEnv(t)
@@ -561,10 +577,15 @@ func TestWhatATreasuryReceivedIsTakenBackToo(t *testing.T) {
 	odd := w.c.Pay(payer, treasury, usdcAt, 70)
 	w.c.Mine(9)
 	w.walkBlocks(t)
-	// 200 of the gas went for fees.
+	// 200 of the gas were paid as fees.
 	w.postLedger(t, ledger.NetworkFee, "wd_1", ledger.Gas, ledger.Custody, eth, 200)
 	err := w.db.InSystem(t.Context(), func(ctx context.Context, tx pg.Tx) error {
-		return wallet.MoveFunds(ctx, tx, wallet.Movement{WalletID: "adr_treasury", OrgID: w.org, MintID: eth, Part: wallet.Gas, Minus: money.Units(200)})
+		return wallet.MoveFunds(
+			ctx, tx,
+			wallet.Movement{
+				WalletID: "adr_treasury", OrgID: w.org, MintID: eth, Part: wallet.Gas, Minus: money.Units(200),
+			},
+		)
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -617,7 +638,7 @@ func TestASecondBreakBelowTheFirstIsDecidedLikeTheFirst(t *testing.T) {
 		w.c.MineEmpty(2)
 		w.walkFinal(t)
 		w.settleReorgs(t)
-		// Now the blocks below it go as well.
+		// Now the blocks below that fork are replaced too.
 		dropped := []chain.TxHash{first}
 		if back {
 			dropped = nil
@@ -627,7 +648,10 @@ func TestASecondBreakBelowTheFirstIsDecidedLikeTheFirst(t *testing.T) {
 		w.partChain(t)
 		two := w.repointChain(t)
 		if two.Fork != one.Fork+1 || two.Ancestor.Height >= one.Ancestor.Height {
-			t.Errorf("got fork %d above %d after fork %d above %d, want the next one below it", two.Fork, two.Ancestor.Height, one.Fork, one.Ancestor.Height)
+			t.Errorf(
+				"got fork %d above %d after fork %d above %d, want the next one below it", two.Fork,
+				two.Ancestor.Height, one.Fork, one.Ancestor.Height,
+			)
 		}
 		w.walkFinal(t)
 		w.c.MineEmpty(20)
@@ -640,7 +664,9 @@ func TestASecondBreakBelowTheFirstIsDecidedLikeTheFirst(t *testing.T) {
 		if got := w.loadBalance(t, ledger.Customer, "alice", usdc); got != money.Units(want) {
 			t.Errorf("the first back %v: got %v, want %d", back, got, want)
 		}
-		if n := w.queryCount(t, `SELECT count(*) FROM deposits WHERE chain_status = 'REORGED' AND status = 'CREDITED'`); n != 0 {
+		if n := w.queryCount(
+			t, `SELECT count(*) FROM deposits WHERE chain_status = 'REORGED' AND status = 'CREDITED'`,
+		); n != 0 {
 			t.Errorf("got %d in question, want none", n)
 		}
 		w.checkBooks(t)
@@ -648,7 +674,7 @@ func TestASecondBreakBelowTheFirstIsDecidedLikeTheFirst(t *testing.T) {
 	}
 }
 
-// Rule DEP-20: the chain comes back by itself before anybody decided.
+// Rule DEP-20: the chain returns by itself before a person decided.
 func TestAChainThatComesBackByItselfLosesNothing(t *testing.T) {
 	t.Parallel()
 	w := newCreditedEnv(t)
@@ -666,7 +692,7 @@ func TestAChainThatComesBackByItselfLosesNothing(t *testing.T) {
 	w.liftFreezes(t)
 }
 
-// failingListener is concerned and fails.
+// failingListener is a finality listener that fails.
 type failingListener struct{ left int }
 
 func (f *failingListener) OnParted(context.Context, pg.Tx, chain.Name, uint64) error { return nil }
@@ -678,7 +704,7 @@ func (f *failingListener) OnBroken(context.Context, pg.Tx, finality.Break) error
 	return nil
 }
 
-// Rule DEP-20: a decision is whole or none, and of two one counts.
+// Rule DEP-20: a decision is complete or absent, and of two decisions one counts.
 func TestADecisionIsWholeAndCountsOnce(t *testing.T) {
 	t.Parallel()
 	w := newCreditedEnv(t)
@@ -693,7 +719,8 @@ func TestADecisionIsWholeAndCountsOnce(t *testing.T) {
 	if _, err := broken.Repoint(t.Context(), p, wait, audit.Operator("op")); err == nil {
 		t.Fatal("got no error, want the failure")
 	}
-	if d := w.onlyDeposit(t); d.ChainStatus != "FINALIZED" || w.queryCount(t, `SELECT count(*) FROM finality_breaks`) != 0 {
+	if d := w.onlyDeposit(t); d.ChainStatus != "FINALIZED" ||
+		w.queryCount(t, `SELECT count(*) FROM finality_breaks`) != 0 {
 		t.Errorf("got %s after a failure, want nothing changed", d.ChainStatus)
 	}
 	var wg sync.WaitGroup
@@ -716,7 +743,7 @@ func TestADecisionIsWholeAndCountsOnce(t *testing.T) {
 	if n := w.queryCount(t, `SELECT count(*) FROM finality_breaks`); done != 1 || n != 1 {
 		t.Errorf("got %d decisions and %d rows, want one", done, n)
 	}
-	// Two processes walk and settle.
+	// Two processes walk and settle at the same time.
 	other := w.reorgWalker()
 	for range 30 {
 		for _, walker := range []*scan.Walker{w.w, other} {
@@ -743,7 +770,7 @@ func TestADecisionIsWholeAndCountsOnce(t *testing.T) {
 	w.checkBooks(t)
 }
 
-// Rule DEP-22: a reversal whose event cannot be written is no reversal.
+// Rule DEP-22: without its event there is no reversal.
 func TestAReversalAndItsEventAreOneTransaction(t *testing.T) {
 	t.Parallel()
 	w := newCreditedEnv(t)
@@ -766,7 +793,7 @@ func TestAReversalAndItsEventAreOneTransaction(t *testing.T) {
 	}
 }
 
-// Rules DEP-3 and DEP-20, whatever the program does.
+// Rules DEP-3 and DEP-20, enforced by the tables alone.
 func TestTheTableItselfRefusesWhatStandsOnADeadProof(t *testing.T) {
 	t.Parallel()
 	w := newCreditedEnv(t)
@@ -787,8 +814,9 @@ func TestTheTableItselfRefusesWhatStandsOnADeadProof(t *testing.T) {
 	w.c.Mine(14)
 	w.partChain(t)
 	refused("a credit while nobody has decided", "deposits_proof_live", credit)
-	// As if the break were in and the deposits not told.
-	if _, err := owner.Exec(t.Context(), `INSERT INTO finality_breaks (chain, fork, ancestor_height, ancestor_hash, tip_height, tip_hash, settle_height, reason, decided_by, created_at)
+	// This writes the break without notifying the deposits.
+	if _, err := owner.Exec(t.Context(),
+		`INSERT INTO finality_breaks (chain, fork, ancestor_height, ancestor_hash, tip_height, tip_hash, settle_height, reason, decided_by, created_at)
 		SELECT chain, 1, 0, parent, 10, 'x', 20, '', '', now() FROM finality_live WHERE height = 1`); err != nil {
 		t.Fatal(err)
 	}
@@ -803,11 +831,17 @@ func TestTheTableItselfRefusesWhatStandsOnADeadProof(t *testing.T) {
 	refused("a break above what was never walked", "finality_breaks_ancestor",
 		`INSERT INTO finality_breaks (chain, fork, ancestor_height, ancestor_hash, tip_height, tip_hash, settle_height, reason, decided_by, created_at)
 			VALUES ('ETHEREUM', 2, 0, 'x', 10, 'x', 20, '', '', now())`)
-	refused("another time of credit", "deposits_terminal", `UPDATE deposits SET credited_at = now() - interval '1 day' WHERE status = 'CREDITED'`)
-	refused("the chain let go", "freezes_settled", `UPDATE freezes SET lifted_at = now(), lifted_by = 'x' WHERE scope = 'CHAIN'`)
+	refused(
+		"another time of credit",
+		"deposits_terminal", `UPDATE deposits SET credited_at = now() - interval '1 day' WHERE status = 'CREDITED'`,
+	)
+	refused(
+		"the chain let go",
+		"freezes_settled", `UPDATE freezes SET lifted_at = now(), lifted_by = 'x' WHERE scope = 'CHAIN'`,
+	)
 }
 
-// A break waits for whoever is crediting, and who credits after it sees it.
+// A break waits for transactions that credit, and later ones see it.
 func TestACreditAndABreakDoNotMissEachOther(t *testing.T) {
 	t.Parallel()
 	w := newReorgEnv(t)
@@ -822,14 +856,17 @@ func TestACreditAndABreakDoNotMissEachOther(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// As if the credit had passed the look at the freeze before it was put.
+		// The credit behaves as if it had passed the check for the freeze before the freeze was
+		// created.
 		owner := pgtest.OwnerPool(t, w.db)
 		if _, err := owner.Exec(t.Context(), `UPDATE scan_cursors SET parted_above = NULL`); err != nil {
 			t.Fatal(err)
 		}
 		var wg sync.WaitGroup
 		wg.Go(func() {
-			_, _ = owner.Exec(t.Context(), `UPDATE deposits SET status = 'CREDITED', credited_at = now() WHERE status = 'SCREENING'`)
+			_, _ = owner.Exec(
+				t.Context(), `UPDATE deposits SET status = 'CREDITED', credited_at = now() WHERE status = 'SCREENING'`,
+			)
 		})
 		wg.Go(func() {
 			if _, err := w.w.Repoint(t.Context(), p, wait, audit.Operator("op")); err != nil {
@@ -837,19 +874,22 @@ func TestACreditAndABreakDoNotMissEachOther(t *testing.T) {
 			}
 		})
 		wg.Wait()
-		if n := w.queryCount(t, `SELECT count(*) FROM deposits d WHERE d.status = 'CREDITED' AND d.chain_status = 'FINALIZED'
+		if n := w.queryCount(t,
+			`SELECT count(*) FROM deposits d WHERE d.status = 'CREDITED' AND d.chain_status = 'FINALIZED'
 			AND NOT EXISTS (SELECT FROM finality_live p WHERE p.proof_id = d.proof_id)`); n != 0 {
 			t.Fatalf("round %d: got %d credited on a dead proof, want none", round, n)
 		}
-		if n := w.queryCount(t, `SELECT count(*) FROM deposits d WHERE d.status = 'CREDITED' AND d.chain_status = 'REORGED'`); n > 0 {
+		if n := w.queryCount(
+			t, `SELECT count(*) FROM deposits d WHERE d.status = 'CREDITED' AND d.chain_status = 'REORGED'`,
+		); n > 0 {
 			w.wantFrozen(t, "FINALITY CHAIN ETHEREUM", "FINALITY CUSTOMER alice")
-			return // it was credited first and is in question: the race was won the other way
+			return // it was credited first and is in question: the race ended the other way
 		}
 		w.walkFinal(t)
 	}
 }
 
-// moveTo is a movement of USDC.
+// moveTo returns a movement of USDC.
 func moveTo(to chain.Address, units uint64) sim.Move {
 	return sim.Move{Contract: usdcAt, To: to, Amount: money.Units(units)}
 }

@@ -29,39 +29,39 @@ import (
 
 const (
 	batchMax    = 500             // deposits credited in one transaction
-	priceAgeMax = 5 * time.Minute // where WithPriceAge says nothing else
+	priceAgeMax = 5 * time.Minute // the default of WithPriceAge
 )
 
-// candidate is a deposit that waits for its credit, and what it leans on.
+// candidate is a deposit that waits for its credit, with the facts that its credit needs.
 type candidate struct {
 	Deposit
 	wallet       wallet.Wallet
 	proof        provenBlock
 	decimals     int
 	symbol       string
-	settings     org.Settings        // that it is decided by
-	record       *risk.DepositRecord // nil for what nobody decides about
-	isKeyAccount bool                // a chain says that its sender is no contract
+	settings     org.Settings        // by which it is decided
+	record       *risk.DepositRecord // nil where no decision is needed
+	isKeyAccount bool                // the chain reports that the sender is a key account
 }
 
-// provenBlock is the block that a proof is of.
+// provenBlock is the block that a proof confirms.
 type provenBlock struct {
 	height uint64
 	hash   string
 }
 
-// addressKey is an address in its family.
+// addressKey is an address with its chain family.
 type addressKey struct {
 	family  chain.Family
 	address chain.Address
 }
 
-// CreditWaiting decides about what is final and waits: it is credited, flagged, or waits for
-// an answer. It returns how many it credited or flagged. A deposit that must not be
-// credited stays where it is and is logged; it holds up no other.
+// CreditWaiting decides about the final deposits that wait in SCREENING. It credits each, flags it,
+// or lets it wait for an answer of a risk provider. It returns how many it credited or flagged. A
+// deposit that must not be credited stays in SCREENING and is logged; it does not delay the others.
 func (d *Service) CreditWaiting(ctx context.Context) (ended int, err error) {
 	askedCount := 0
-	var itemErr error // by single deposits
+	var itemErr error // errors of single batches
 	for afterID := ""; ; {
 		page, settings, err := d.loadWaiting(ctx, afterID)
 		if err != nil {
@@ -105,7 +105,8 @@ func (d *Service) CreditWaiting(ctx context.Context) (ended int, err error) {
 	}
 }
 
-// applyAnswers does what follows for deposits that somebody was asked about.
+// applyAnswers credits or flags the deposits that have an answer of the risk providers. It
+// postpones those that have to be asked about again.
 func (d *Service) applyAnswers(ctx context.Context, candidates []candidate) (ended int, err error) {
 	var decided, waiting []candidate
 	for _, c := range candidates {
@@ -119,8 +120,8 @@ func (d *Service) applyAnswers(ctx context.Context, candidates []candidate) (end
 	return ended, errors.Join(err, d.postponeScreening(ctx, waiting))
 }
 
-// creditHalves credits a batch, and when it cannot be credited as a whole its halves, until
-// what spoils it stands alone: the others need not wait for that.
+// creditHalves credits a batch. If the batch fails, it credits the two halves, until the faulty
+// deposit stands alone. The others do not wait for that one.
 func (d *Service) creditHalves(ctx context.Context, batch []candidate) (credited int, err error) {
 	credited, err = d.creditBatch(ctx, batch)
 	switch {
@@ -140,15 +141,15 @@ func (d *Service) creditHalves(ctx context.Context, batch []candidate) (credited
 	return first + second, errors.Join(errFirst, errSecond)
 }
 
-// checkCandidates is check of many.
+// checkCandidates runs checkCandidate for each deposit, in parallel.
 func (d *Service) checkCandidates(page []candidate) []error {
 	problems := make([]error, len(page))
 	parallel(len(page), func(i int) { problems[i] = d.checkCandidate(page[i]) })
 	return problems
 }
 
-// parallel does n things on all processors: to verify a proof is what a credit costs
-// this process most, and one does not wait for the other.
+// parallel calls run for 0 to n-1 on all processors. Verifying an attestation is the most expensive
+// part of a credit in this process, and the checks are independent.
 func parallel(n int, run func(i int)) {
 	var wg sync.WaitGroup
 	workers := runtime.GOMAXPROCS(0)
@@ -162,10 +163,12 @@ func parallel(n int, run func(i int)) {
 	wg.Wait()
 }
 
-// loadWaiting reads deposits that wait to be credited, after an id. What is of a mint
-// under quarantine is left out until that is lifted, and what is not as deep as its
-// amount wants until it is: nobody is asked about it before.
-func (d *Service) loadWaiting(ctx context.Context, afterID string) (page []candidate, settings map[string]org.Settings, err error) {
+// loadWaiting reads the deposits with an id after afterID that wait for their credit. It skips
+// deposits of quarantined mints and deposits with too few confirmations, so no risk provider is
+// asked about them.
+func (d *Service) loadWaiting(
+	ctx context.Context, afterID string,
+) (page []candidate, settings map[string]org.Settings, err error) {
 	err = d.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		rows, err := tx.Query(ctx, `
 			SELECT `+columns+` FROM deposits WHERE status = 'SCREENING' AND deposit_id > $1 AND (screen_after IS NULL OR screen_after <= $3)
@@ -201,7 +204,8 @@ func (d *Service) loadWaiting(ctx context.Context, afterID string) (page []candi
 				return fmt.Errorf("deposit %s is of mint %d, which does not exist", r.id, *r.mintID)
 			}
 			page = append(page, candidate{
-				Deposit: r, decimals: m.Decimals, symbol: m.Symbol, wallet: wallets[addressKey{r.chain.Family(), r.address}], proof: proofs[*r.proofID],
+				Deposit: r, decimals: m.Decimals, symbol: m.Symbol,
+				wallet: wallets[addressKey{r.chain.Family(), r.address}], proof: proofs[*r.proofID],
 			})
 		}
 		return nil
@@ -212,9 +216,12 @@ func (d *Service) loadWaiting(ctx context.Context, afterID string) (page []candi
 	return page, settings, nil
 }
 
-// loadWalletsAndProofs reads the wallets and the proofs of deposits, in one query each.
-// What is missing is left out: check then finds that it is another.
-func loadWalletsAndProofs(ctx context.Context, tx pg.Tx, found []Deposit) (map[addressKey]wallet.Wallet, map[int64]provenBlock, error) {
+// loadWalletsAndProofs reads the wallets and the proofs of deposits, with one query for each
+// chain family and one for the proofs. It leaves out what is missing: checkCandidate then refuses
+// the deposit.
+func loadWalletsAndProofs(
+	ctx context.Context, tx pg.Tx, found []Deposit,
+) (map[addressKey]wallet.Wallet, map[int64]provenBlock, error) {
 	addresses := map[chain.Family][]chain.Address{}
 	var ids []int64
 	for _, r := range found {
@@ -248,12 +255,16 @@ func loadWalletsAndProofs(ctx context.Context, tx pg.Tx, found []Deposit) (map[a
 	return wallets, proofs, nil
 }
 
-// checkCandidate asks what a credit leans on: the proof of the very block, and a wallet
-// whose address our signer has issued to this very customer or product.
+// checkCandidate verifies what a credit relies on:
+//   - the proof confirms the deposit's block
+//   - the wallet is the one that received the deposit
+//   - the signer attested the wallet's address for this customer or product
 func (d *Service) checkCandidate(c candidate) error {
 	switch {
 	case c.proof != provenBlock{c.height, c.blockHash}:
-		return fmt.Errorf("its proof is of block %d %s, not of %d %s", c.proof.height, c.proof.hash, c.height, c.blockHash)
+		return fmt.Errorf(
+			"its proof is of block %d %s, not of %d %s", c.proof.height, c.proof.hash, c.height, c.blockHash,
+		)
 	case !c.isReceivedBy(c.wallet):
 		return errors.New("its wallet is another than the one that received")
 	}
@@ -263,13 +274,13 @@ func (d *Service) checkCandidate(c candidate) error {
 	return nil
 }
 
-// isReceivedBy tells whether a wallet is the one that received a deposit, and for whom.
+// isReceivedBy reports whether the wallet is the one that received the deposit, for the same owner.
 func (d Deposit) isReceivedBy(w wallet.Wallet) bool {
 	return w.ID == d.walletID && w.Address == d.address && w.OrgID == d.orgID && w.Purpose == d.purpose &&
 		w.Family == d.chain.Family() && w.Subject == d.walletSubject()
 }
 
-// usdValue is what an amount is worth, nil without a price. It is pure.
+// usdValue returns what an amount is worth, or nil without a price. It is pure.
 func usdValue(amount money.Amount, decimals int, price *money.USD) *money.USD {
 	if price == nil {
 		return nil
@@ -281,8 +292,8 @@ func usdValue(amount money.Amount, decimals int, price *money.USD) *money.USD {
 	return &v
 }
 
-// creditBatch credits deposits in one transaction, all or none. Those that another
-// process is at, or that are not what they were, are left out.
+// creditBatch credits or flags deposits in one transaction, all or none. It skips deposits that
+// another process has locked and deposits that changed since they were checked.
 func (d *Service) creditBatch(ctx context.Context, batch []candidate) (credited int, err error) {
 	if len(batch) == 0 {
 		return 0, nil
@@ -306,21 +317,21 @@ func (d *Service) creditBatch(ctx context.Context, batch []candidate) (credited 
 	crash.Hit("D06")
 	err = d.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		credited = 0
-		// Settings that were changed since are decided by anew.
+		// Deposits whose organization changed its settings are decided again later.
 		valid, err := lockUnchangedSettings(ctx, tx, decidedBy)
 		if err != nil {
 			return err
 		}
-		// A block that was proven on a broken chain may not be there any more:
-		// nothing is credited until a person has let the chain go.
+		// A block that was proven on a broken chain may be gone. No deposit of the chain is
+		// credited until a person releases the chain.
 		broken := map[chain.Name]bool{}
 		for _, ch := range chains {
 			if broken[ch], err = finality.LockShared(ctx, tx, ch); err != nil {
 				return err
 			}
 		}
-		// Before any deposit's lock: whoever puts a mint under quarantine has its row before
-		// any deposit's.
+		// The mints are locked before any deposit: quarantining a mint locks the mint before its
+		// deposits.
 		usable, err := mint.Usable(ctx, tx, mints)
 		if err != nil {
 			return err
@@ -350,16 +361,20 @@ func (d *Service) creditBatch(ctx context.Context, batch []candidate) (credited 
 		for _, before := range locked {
 			c := wanted[before.id]
 			m, ok := catalogue.ByID(*before.mintID)
-			if !ok || !usable[m.ID] || broken[before.chain] || !isUnchanged(before, c.Deposit) || c.record != nil && !valid[before.orgID] {
+			if !ok || !usable[m.ID] || broken[before.chain] || !isUnchanged(before, c.Deposit) ||
+				c.record != nil && !valid[before.orgID] {
 				continue
 			}
 			if isDeep, err := before.isDeepEnough(ctx, tx); err != nil {
 				return err
 			} else if !isDeep {
-				continue // finality broke since it was read
+				// The finality of the block broke after the deposit was read.
+				continue
 			}
 			if _, hasTreasury := wallets.walletFor(before); !hasTreasury {
-				d.log.Error("deposit: not credited: its organization has no treasury on this chain", "deposit", before.id)
+				d.log.Error(
+					"deposit: not credited: its organization has no treasury on this chain", "deposit", before.id,
+				)
 				continue
 			}
 			after, ok := c.applyDecision(before, tx.Now)
@@ -405,8 +420,8 @@ func (d *Service) creditBatch(ctx context.Context, batch []candidate) (credited 
 	return credited, nil
 }
 
-// applyDecision is what a deposit becomes by what was decided about it; ok is false for
-// every decision that does not say in as many words that it is credited or flagged.
+// applyDecision returns what a deposit becomes by its decision. ok is false unless the decision
+// explicitly says that the deposit is credited or flagged.
 func (c candidate) applyDecision(before Deposit, now time.Time) (after Deposit, ok bool) {
 	after = before
 	after.screening, after.usd = c.screening, c.usd
@@ -421,16 +436,16 @@ func (c candidate) applyDecision(before Deposit, now time.Time) (after Deposit, 
 	return after, true
 }
 
-// credits are deposits that become credited in one transaction.
+// credits collects the deposits that one transaction credits or flags.
 type credits struct {
 	wallets       creditWallets
 	postings      []ledger.Posting
-	freedDeposits []string // whose coins may be chosen now
+	freedDeposits []string // deposits whose outputs can now be selected
 	movements     []wallet.Movement
 	announced     []Deposit
 }
 
-// addCredit takes in a deposit that is credited; native says of what.
+// addCredit adds a credited deposit. native says whether its mint is the native coin.
 func (c *credits) addCredit(after Deposit, native bool) {
 	account, part := accountFor(after, native)
 	c.postings = append(c.postings, ledger.Posting{
@@ -441,7 +456,10 @@ func (c *credits) addCredit(after Deposit, native bool) {
 		}},
 	})
 	walletID, _ := c.wallets.walletFor(after)
-	c.movements = append(c.movements, wallet.Movement{WalletID: walletID, OrgID: after.orgID, MintID: *after.mintID, Part: part, Plus: after.amount})
+	c.movements = append(
+		c.movements,
+		wallet.Movement{WalletID: walletID, OrgID: after.orgID, MintID: *after.mintID, Part: part, Plus: after.amount},
+	)
 	if after.chain.IsUTXO() {
 		c.freedDeposits = append(c.freedDeposits, after.id)
 	}
@@ -450,25 +468,34 @@ func (c *credits) addCredit(after Deposit, native bool) {
 	}
 }
 
-// addHold takes in a deposit that is flagged: it is on its address, held, and in the
-// books it is nobody's.
+// addHold adds a flagged deposit. The address holds the amount as held, and the ledger has it in
+// the suspense account.
 func (c *credits) addHold(after Deposit) {
 	c.postings = append(c.postings, ledger.Posting{
 		Cause: ledger.Cause{Kind: ledger.DepositHold, ID: after.id},
 		Legs: []ledger.Leg{{
 			Debit:  ledger.Account{OrgID: after.orgID, MintID: *after.mintID, Kind: ledger.Custody},
-			Credit: ledger.Account{OrgID: after.orgID, MintID: *after.mintID, Kind: ledger.Suspense}, Amount: after.amount,
+			Credit: ledger.Account{OrgID: after.orgID, MintID: *after.mintID, Kind: ledger.Suspense},
+			Amount: after.amount,
 		}},
 	})
 	c.movements = append(c.movements,
-		wallet.Movement{WalletID: after.walletID, OrgID: after.orgID, MintID: *after.mintID, Part: wallet.Credited, Plus: after.amount},
-		wallet.Movement{WalletID: after.walletID, OrgID: after.orgID, MintID: *after.mintID, Part: wallet.Held, Plus: after.amount})
+		wallet.Movement{
+			WalletID: after.walletID, OrgID: after.orgID, MintID: *after.mintID, Part: wallet.Credited,
+			Plus: after.amount,
+		},
+		wallet.Movement{
+			WalletID: after.walletID, OrgID: after.orgID, MintID: *after.mintID, Part: wallet.Held, Plus: after.amount,
+		})
 	c.announced = append(c.announced, after)
 }
 
-// writeCredits books what became credited or held, tells of it, and records what the transaction
-// did with deposits. The rows are as they will be; dust is what moves beside it.
-func (c credits) writeCredits(ctx context.Context, tx pg.Tx, dust []wallet.Movement, entries []audit.Entry) (err error) {
+// writeCredits writes address funds and postings of the collected deposits, records their events,
+// and records the audit entries. The rows of the deposits are already written. dust holds the funds
+// that move in addition.
+func (c credits) writeCredits(
+	ctx context.Context, tx pg.Tx, dust []wallet.Movement, entries []audit.Entry,
+) (err error) {
 	if len(c.postings) > 0 {
 		var span trace.Span
 		ctx, span = trace.StartChild(ctx, "deposit credit")
@@ -479,15 +506,18 @@ func (c credits) writeCredits(ctx context.Context, tx pg.Tx, dust []wallet.Movem
 			return err
 		}
 	}
-	// In the order of dispatch, which meets this one at a treasury: what wallets
-	// hold first, the books after it.
+	// Address funds come before the ledger. dispatch uses the same order and can meet this
+	// transaction at a treasury.
 	if err := wallet.MoveFunds(ctx, tx, append(c.movements, dust...)...); err != nil {
 		return err
 	}
 	if err := ledger.Post(ctx, tx, c.postings...); err != nil {
 		return err
 	}
-	if err := publishEvents(ctx, tx, c.announced, freshObjects, func(after Deposit) event.Type { return after.eventFor(event.CustomerDeposit) }); err != nil {
+	if err := publishEvents(
+		ctx, tx, c.announced, freshObjects,
+		func(after Deposit) event.Type { return after.eventFor(event.CustomerDeposit) },
+	); err != nil {
 		return err
 	}
 	if len(c.postings) > 0 {
@@ -496,14 +526,16 @@ func (c credits) writeCredits(ctx context.Context, tx pg.Tx, dust []wallet.Movem
 	return recordAudit(ctx, tx, entries)
 }
 
-// isUnchanged tells whether a deposit is still the one that was checked.
+// isUnchanged reports whether a deposit is still the one that was checked.
 func isUnchanged(a, b Deposit) bool {
-	return a.amount == b.amount && a.from == b.from && slices.Equal(a.senders, b.senders) && a.walletID == b.walletID && a.address == b.address && a.customerID == b.customerID && a.product == b.product &&
+	return a.amount == b.amount && a.from == b.from && slices.Equal(a.senders, b.senders) &&
+		a.walletID == b.walletID && a.address == b.address && a.customerID == b.customerID &&
+		a.product == b.product &&
 		a.blockHash == b.blockHash && *a.proofID == *b.proofID && *a.mintID == *b.mintID
 }
 
-// accountFor is whose a deposit is in the books, and what it is on its address. It
-// is pure.
+// accountFor returns the ledger account that a deposit credits, and the part of the address funds
+// that it belongs to. It is pure.
 func accountFor(d Deposit, native bool) (ledger.Account, wallet.Part) {
 	account := ledger.Account{OrgID: d.orgID, MintID: *d.mintID}
 	switch {

@@ -14,21 +14,21 @@ import (
 	"github.com/cofferpay/coffer/internal/wallet"
 )
 
-// blockDecisions is what was decided about a final block's deposits before its transaction.
-// The zero value lets nothing be credited with its block.
+// blockDecisions holds what was decided about the deposits of a final block before its transaction
+// starts. The zero value credits no deposit with its block.
 type blockDecisions struct {
 	service       *Service
-	provenWallets map[string]wallet.Wallet // by id, those whose address the signer attested
+	provenWallets map[string]wallet.Wallet // by id; a wallet without a valid attestation is the zero value
 	prices        map[int]mintPrice        // by mint
 	settings      map[string]org.Settings  // by organization
 	mints         []int
-	accepted      *[]candidate // those that were credited, for what is kept of the decisions
+	accepted      *[]candidate // the credited ones, to record their decisions
 }
 
-// decideBlock asks for a block what must not be asked inside its transaction. A block that
-// is told a second time was not taken in: something may spoil it, and one deposit must
-// not hold up the walk. Its deposits are written down then and wait for Credit, which
-// finds out which it is.
+// decideBlock loads what the transaction of a block must not wait for: prices, settings and
+// attestations. If a block comes a second time, its first transaction failed, perhaps because of
+// one deposit. One deposit must not stop the scan, so decideBlock then returns the zero value. The
+// deposits are written in SCREENING and wait for CreditWaiting, which finds the faulty one.
 func (d *Service) decideBlock(ctx context.Context, ch chain.Name, b chain.Block, found []scan.Arrival) blockDecisions {
 	if last, ok := d.lastDecided.Swap(ch, b.Hash); ok && last == b.Hash || len(found) == 0 {
 		return blockDecisions{}
@@ -58,7 +58,9 @@ func (d *Service) decideBlock(ctx context.Context, ch chain.Name, b chain.Block,
 		return err
 	})
 	if err != nil {
-		d.log.Warn("deposit: a block is taken in without its credits", "chain", string(ch), "height", b.Height, "error", err)
+		d.log.Warn(
+			"deposit: a block is taken in without its credits", "chain", string(ch), "height", b.Height, "error", err,
+		)
 		return blockDecisions{}
 	}
 	problems := make([]error, len(wallets))
@@ -71,10 +73,13 @@ func (d *Service) decideBlock(ctx context.Context, ch chain.Name, b chain.Block,
 	return decisions
 }
 
-// dropChanged leaves of what was decided what holds in the block's transaction: nothing on
-// a chain whose finality is in question, nothing of a mint under quarantine, nothing
-// by settings that were changed. It comes before any deposit's lock: whoever puts a
-// mint under quarantine has its row before.
+// dropChanged drops the decisions that do not hold in the block's transaction:
+//   - all of a chain whose finality is in question
+//   - those of a quarantined mint
+//   - those by settings that were changed
+//
+// It takes its locks before any deposit is locked: quarantining a mint locks the mint before its
+// deposits.
 func (r blockDecisions) dropChanged(ctx context.Context, tx pg.Tx, ch chain.Name) (blockDecisions, error) {
 	if len(r.mints) == 0 {
 		return blockDecisions{}, nil
@@ -92,7 +97,8 @@ func (r blockDecisions) dropChanged(ctx context.Context, tx pg.Tx, ch chain.Name
 		return blockDecisions{}, err
 	}
 	remaining := r
-	remaining.prices, remaining.settings, remaining.accepted = map[int]mintPrice{}, map[string]org.Settings{}, &[]candidate{}
+	remaining.prices, remaining.settings, remaining.accepted =
+		map[int]mintPrice{}, map[string]org.Settings{}, &[]candidate{}
 	for id, p := range r.prices {
 		if usable[id] {
 			remaining.prices[id] = p
@@ -106,7 +112,8 @@ func (r blockDecisions) dropChanged(ctx context.Context, tx pg.Tx, ch chain.Name
 	return remaining, nil
 }
 
-// creditDeposit credits a deposit that would be screened, when nobody has to be asked about it.
+// creditDeposit credits a deposit that would go to SCREENING, if no risk provider has to be asked
+// about it. It reports whether it did.
 func (r blockDecisions) creditDeposit(after *Deposit, f scan.Arrival, now time.Time) bool {
 	price, hasPrice := r.prices[*after.mintID]
 	settings, hasSettings := r.settings[after.orgID]

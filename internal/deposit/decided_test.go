@@ -8,11 +8,12 @@ import (
 	"github.com/cofferpay/coffer/internal/wallet"
 )
 
-// Rule RISK-4: only a decision that says so in as many words credits anything.
+// Rule RISK-4: only a decision that explicitly says so credits a deposit.
 func TestOnlyADecisionToCreditCredits(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
-	customers, treasury := Deposit{status: Screening, purpose: wallet.CustomerDeposit}, Deposit{status: Screening, purpose: wallet.Treasury}
+	customers, treasury := Deposit{status: Screening, purpose: wallet.CustomerDeposit},
+		Deposit{status: Screening, purpose: wallet.Treasury}
 	for _, c := range []struct {
 		name   string
 		was    Deposit
@@ -22,7 +23,10 @@ func TestOnlyADecisionToCreditCredits(t *testing.T) {
 		{"credit", customers, &risk.DepositRecord{Decision: risk.DepositDecision{Outcome: risk.Credit}}, Credited},
 		{"flag", customers, &risk.DepositRecord{Decision: risk.DepositDecision{Outcome: risk.Flag}}, Flagged},
 		{"ask", customers, &risk.DepositRecord{Decision: risk.DepositDecision{Outcome: risk.ScreenProviders}}, ""},
-		{"ask the lists", customers, &risk.DepositRecord{Decision: risk.DepositDecision{Outcome: risk.ScreenLists}}, ""},
+		{
+			"ask the lists", customers, &risk.DepositRecord{Decision: risk.DepositDecision{Outcome: risk.ScreenLists}},
+			"",
+		},
 		{"wait", customers, &risk.DepositRecord{Decision: risk.DepositDecision{Outcome: risk.RetryLater}}, ""},
 		{"leave", customers, &risk.DepositRecord{Decision: risk.DepositDecision{Outcome: risk.LeaveFlagged}}, ""},
 		{"nothing", customers, &risk.DepositRecord{}, ""},

@@ -1,17 +1,21 @@
-// Package deposit is what becomes of money that arrives: from the first block
-// that shows it, through finality and screening, to the customer's balance and
-// the event that tells of it.
+// Package deposit records money that arrives: from the first block that shows it, through finality
+// and screening, to the customer's balance and the event that announces it.
 //
-// Everything that reaches an address of ours is a deposit, except what our own
-// wallets send. A customer's address credits the customer, a product's the
-// organization; native coin on a treasury is the operator's, for fees; anything
-// else waits in suspense.
+// Everything that reaches one of our addresses is a deposit, except what our own wallets send:
+//   - An address of a customer credits the customer.
+//   - An address of a product credits the organization.
+//   - Native coin at a treasury is the operator's, for fees.
+//   - Everything else waits in the suspense account.
 //
-// What never happens here: a credit of what is not proven final, of what the
-// balance does not show, or to a wallet whose proof does not hold; a movement
-// credited twice; a network call. What was credited is taken back only when
-// finality itself broke: see broken.go. What a crash leaves: deposits in the state of
-// their last commit; the next run goes on from there.
+// The package never
+//   - credits a deposit whose block is not proven final
+//   - credits a deposit that the balance does not show
+//   - credits a wallet whose attestation does not hold
+//   - credits a movement twice
+//   - calls the network inside a transaction
+//
+// It takes a credit back only if finality itself broke: see broken.go. A crash leaves deposits in
+// the state of their last commit, and the next run continues from there.
 package deposit
 
 import (
@@ -31,64 +35,65 @@ import (
 	"github.com/cofferpay/coffer/internal/wallet"
 )
 
-// systemActor is who changes deposits when no person does.
+// systemActor is the audit actor of changes that no person makes.
 var systemActor = audit.System("deposit")
 
 // resourceKind names deposits in events and in the audit log.
 const resourceKind = "DEPOSIT"
 
-// WalletVerifier says whether a wallet is one that our signer has issued.
-// wallet.Service is one.
+// WalletVerifier verifies that our signer issued a wallet. wallet.Service implements it.
 type WalletVerifier interface{ VerifyAttestation(wallet.Wallet) error }
 
-// WalletService also knows an organization's treasury. It is a *wallet.Service.
+// WalletService also loads the treasury of an organization. *wallet.Service implements it.
 type WalletService interface {
 	WalletVerifier
 	Treasury(ctx context.Context, org string, f chain.Family) (wallet.Wallet, error)
 }
 
-// Service takes deposits in and credits them. It is a scan.Listener. Safe for
-// concurrent use, by any number of processes.
+// Service records deposits and credits them. It implements scan.Listener. It is safe for concurrent
+// use, by any number of processes.
 type Service struct {
 	db           *pg.DB
 	wallets      WalletVerifier
 	prices       price.Source
 	policy       risk.Policy
-	grantKey     *signer.GrantKey // nil: none, as in tests of other things
+	grantKey     *signer.GrantKey // nil in tests of other subjects
 	log          *slog.Logger
 	pollInterval time.Duration
 	ageOf        func(mintID int) time.Duration
 	chains       chain.Chains
-	lastDecided  sync.Map // chain.Name -> hash of the block that was observed last
+	lastDecided  sync.Map // chain.Name -> hash of the block that decideBlock saw last
 }
 
 var _ scan.Listener = (*Service)(nil)
 
-// defaultPollInterval is the pause between two looks for what is to be credited.
+// defaultPollInterval is the pause between two searches for deposits to credit.
 const defaultPollInterval = 500 * time.Millisecond
 
-// Option changes how deposits are taken in.
+// Option configures a Service.
 type Option func(*Service)
 
-// WithFlagKey binds each flag to its words by a key that is not in the database: Resolutions,
-// which have the same one, send nothing back whose sender was changed since.
+// WithFlagKey adds a MAC to each flag, with a key that is not in the database. Resolutions has the
+// same key and returns no deposit whose sender was changed after it was flagged.
 func WithFlagKey(k *signer.GrantKey) Option { return func(d *Service) { d.grantKey = k } }
 
-// WithPriceAge says how old a price of a mint may be and still decide, or be shown; without
-// it, five minutes.
+// WithPriceAge sets the maximum age of a mint's price for decisions and for display. The default is
+// five minutes.
 func WithPriceAge(ageOf func(mintID int) time.Duration) Option {
 	return func(d *Service) { d.ageOf = ageOf }
 }
 
-// WithChains says where to ask whether a sender is a contract; of whom nobody can say, as
-// on a chain that is not here, it is taken for one.
+// WithChains sets the chains that are asked whether a sender is a contract. If the chain does not
+// answer or is not among them, the sender counts as a contract.
 func WithChains(chains chain.Chains) Option {
 	return func(d *Service) { d.chains = chains }
 }
 
-// New makes a desk. A missing price counts as above every threshold; where none is
-// set it is for display only.
-func New(db *pg.DB, wallets WalletVerifier, prices price.Source, policy risk.Policy, log *slog.Logger, options ...Option) *Service {
+// New returns a Service. A missing price counts as above every threshold. Where no threshold is
+// set, the price is for display only.
+func New(
+	db *pg.DB, wallets WalletVerifier, prices price.Source, policy risk.Policy, log *slog.Logger, options ...Option,
+) *Service {
 	d := &Service{
 		db: db, wallets: wallets, prices: prices, policy: policy, log: log, pollInterval: defaultPollInterval,
 		ageOf: func(int) time.Duration { return priceAgeMax },
@@ -99,8 +104,8 @@ func New(db *pg.DB, wallets WalletVerifier, prices price.Source, policy risk.Pol
 	return d
 }
 
-// Run credits what is final, and takes back what is final no more, until ctx
-// ends; it returns nil.
+// Run credits final deposits and settles those whose finality broke, until ctx ends. It returns
+// nil.
 func (d *Service) Run(ctx context.Context) error {
 	timer := time.NewTimer(d.pollInterval)
 	defer timer.Stop()

@@ -57,12 +57,12 @@ type testEnv struct {
 	service *deposit.Service
 	wallets *wallet.Service
 	logs    *bytes.Buffer
-	sign    *offlineVoidSigner // who voids what was decided before
-	voids   *dispatch.Voider   // asks them
+	sign    *offlineVoidSigner // voids earlier decisions
+	voids   *dispatch.Voider   // asks that signer
 	attest  ed25519.PrivateKey
 }
 
-// offlineVoidSigner is a signer that can be away.
+// offlineVoidSigner is a signer that can be offline.
 type offlineVoidSigner struct {
 	signer.Signer
 	gone atomic.Bool
@@ -75,12 +75,15 @@ func (a *offlineVoidSigner) VoidIntent(ctx context.Context, v signer.Void) (sign
 	return a.Signer.VoidIntent(ctx, v)
 }
 
-// newResolutions decides about what is flagged.
+// newResolutions returns the service that decides about flagged deposits.
 func (w *testEnv) newResolutions() *deposit.Resolutions {
-	return deposit.NewResolutions(w.db, chain.Chains{chain.Ethereum: w.c.ToChain()}, w.wallets, slog.New(slog.NewTextHandler(w.logs, nil)), deposit.WithGrantKey(grantKey()), deposit.WithVoider(w.voids))
+	return deposit.NewResolutions(
+		w.db, chain.Chains{chain.Ethereum: w.c.ToChain()}, w.wallets, slog.New(slog.NewTextHandler(w.logs, nil)),
+		deposit.WithGrantKey(grantKey()), deposit.WithVoider(w.voids),
+	)
 }
 
-// grantKey is the key of this service, which the database does not have.
+// grantKey returns the grant key of the service, which is not in the database.
 func grantKey() *signer.GrantKey {
 	k, err := signer.NewGrantKey(bytes.Repeat([]byte{7}, signer.GrantKeyBytes))
 	if err != nil {
@@ -89,20 +92,20 @@ func grantKey() *signer.GrantKey {
 	return k
 }
 
-// newTestEnv makes an organization with two customers and a treasury on a chain that
-// is final three blocks behind its head.
+// newTestEnv returns an environment with an organization, two customers and a treasury, on a chain
+// whose final block is three blocks behind its tip.
 func newTestEnv(t *testing.T) *testEnv {
 	t.Helper()
 	return newTestEnvWith(t, risk.Policy{})
 }
 
-// newTestEnvWith is open with somebody who is asked about senders.
+// newTestEnvWith is newTestEnv with a risk policy.
 func newTestEnvWith(t *testing.T, screens risk.Policy) *testEnv {
 	t.Helper()
 	return openOn(t, pgtest.New(t), screens)
 }
 
-// openOn is newTestEnvWith on a database of the test's.
+// openOn is newTestEnvWith on a given database.
 func openOn(t *testing.T, db *pg.DB, screens risk.Policy) *testEnv {
 	t.Helper()
 	o, _, err := org.Create(t.Context(), db, "Acme")
@@ -111,11 +114,13 @@ func openOn(t *testing.T, db *pg.DB, screens risk.Policy) *testEnv {
 	}
 	err = mint.Sync(t.Context(), db, []mint.Mint{
 		{
-			ID: eth, Chain: chain.Ethereum, Network: chain.Local, Kind: mint.Native, Symbol: "ETH", Name: "Ether", Decimals: 18,
+			ID: eth, Chain: chain.Ethereum, Network: chain.Local, Kind: mint.Native, Symbol: "ETH", Name: "Ether",
+			Decimals:   18,
 			MinDeposit: money.Units(10), MinWithdraw: money.Units(10), ConfirmationsRequired: 3, Finality: "FINALIZED",
 		},
 		{
-			ID: usdc, Chain: chain.Ethereum, Network: chain.Local, Kind: mint.Token, Contract: usdcAt, Symbol: "USDC", Name: "USD Coin", Decimals: 6,
+			ID: usdc, Chain: chain.Ethereum, Network: chain.Local, Kind: mint.Token, Contract: usdcAt,
+			Symbol: "USDC", Name: "USD Coin", Decimals: 6,
 			MinDeposit: money.Units(10), MinWithdraw: money.Units(10), ConfirmationsRequired: 3, Finality: "FINALIZED",
 		},
 	})
@@ -145,7 +150,7 @@ func openOn(t *testing.T, db *pg.DB, screens risk.Policy) *testEnv {
 			t.Fatalf("insert a wallet: %v", err)
 		}
 	}
-	// Bob has no customer row: his wallet came back from the signer's journal.
+	// Bob has no customer row: his wallet was restored from the signer's journal.
 	err = db.InOrg(t.Context(), o.ID, func(ctx context.Context, tx pg.Tx) error {
 		_, _, err := customer.Ensure(ctx, tx, o.ID, "alice", "alice@example.com")
 		return err
@@ -159,7 +164,8 @@ func openOn(t *testing.T, db *pg.DB, screens risk.Policy) *testEnv {
 	w := &testEnv{db: db, org: o.ID, c: c, logs: &bytes.Buffer{}, attest: private}
 	log := slog.New(slog.NewTextHandler(w.logs, nil))
 	w.wallets = wallet.New(db, nil, public)
-	w.service = deposit.New(db, w.wallets, price.Fixed{Prices: map[int]money.USD{usdc: money.MustParseUSD("1")}}, screens, log, deposit.WithFlagKey(grantKey()),
+	w.service = deposit.New(db, w.wallets, price.Fixed{Prices: map[int]money.USD{usdc: money.MustParseUSD("1")}},
+		screens, log, deposit.WithFlagKey(grantKey()),
 		deposit.WithChains(chain.Chains{chain.Ethereum: c.ToChain()}))
 	w.w = w.newWalker(w.service)
 	w.walkBlocks(t)
@@ -169,7 +175,11 @@ func openOn(t *testing.T, db *pg.DB, screens risk.Policy) *testEnv {
 	w.voids.Listeners = map[signer.Purpose]dispatch.VoidListener{signer.Return: w.newResolutions()}
 	head, err := asked.Head(t.Context())
 	if err == nil {
-		_, err = super.Exec(t.Context(), `INSERT INTO signer_identity (one, journal_id, imported_seq, imported_hash) VALUES (true, $1, 0, '')`, head.JournalID)
+		_, err = super.Exec(
+			t.Context(),
+			`INSERT INTO signer_identity (one, journal_id, imported_seq, imported_hash) VALUES (true, $1, 0, '')`,
+			head.JournalID,
+		)
 	}
 	if err != nil {
 		t.Fatalf("bind the database to a signer's journal: %v", err)
@@ -179,7 +189,9 @@ func openOn(t *testing.T, db *pg.DB, screens risk.Policy) *testEnv {
 
 func (w *testEnv) newWalker(l scan.Listener) *scan.Walker {
 	start := uint64(0)
-	return scan.New(w.db, scan.Config{Chain: chain.Ethereum, Reader: w.c, Start: &start}, l, slog.New(slog.DiscardHandler))
+	return scan.New(
+		w.db, scan.Config{Chain: chain.Ethereum, Reader: w.c, Start: &start}, l, slog.New(slog.DiscardHandler),
+	)
 }
 
 func (w *testEnv) walkFinal(t *testing.T) {
@@ -192,8 +204,8 @@ func (w *testEnv) walkFinal(t *testing.T) {
 	}
 }
 
-// withoutDecisions tells of each block as of one that could not be taken in at the first
-// time: its deposits are written down and wait.
+// withoutDecisions reports each block a second time before it is written, as if its first
+// transaction had failed. So its deposits wait in SCREENING.
 type withoutDecisions struct{ *deposit.Service }
 
 func (u withoutDecisions) OnFinal(ctx context.Context, ch chain.Name, b chain.Block, f []scan.Arrival) scan.Apply {
@@ -201,7 +213,7 @@ func (u withoutDecisions) OnFinal(ctx context.Context, ch chain.Name, b chain.Bl
 	return u.Service.OnFinal(ctx, ch, b, f)
 }
 
-// wantWaiting is final for deposits that credit is to find.
+// wantWaiting walks the final blocks so that their deposits wait for CreditWaiting.
 func (w *testEnv) wantWaiting(t *testing.T) {
 	t.Helper()
 	before := w.w
@@ -220,7 +232,7 @@ func (w *testEnv) readHead(t *testing.T) {
 	}
 }
 
-// walkBlocks does all there is to do.
+// walkBlocks takes all steps that are possible.
 func (w *testEnv) walkBlocks(t *testing.T) {
 	t.Helper()
 	w.walkFinal(t)
@@ -244,7 +256,7 @@ func (w *testEnv) readOrg(t *testing.T, fn func(ctx context.Context, tx pg.Tx) e
 	}
 }
 
-// listDeposits is what the organization sees.
+// listDeposits returns the deposits that the organization sees.
 func (w *testEnv) listDeposits(t *testing.T, f deposit.Filter) (items []webhook.Deposit) {
 	t.Helper()
 	err := w.db.ReadOrg(t.Context(), w.org, func(ctx context.Context, tx pg.Tx) error {
@@ -258,7 +270,7 @@ func (w *testEnv) listDeposits(t *testing.T, f deposit.Filter) (items []webhook.
 	return items
 }
 
-// onlyDeposit is the only deposit that the organization sees.
+// onlyDeposit returns the only deposit that the organization sees.
 func (w *testEnv) onlyDeposit(t *testing.T) webhook.Deposit {
 	t.Helper()
 	all := w.listDeposits(t, deposit.Filter{})
@@ -294,8 +306,8 @@ func (w *testEnv) queryCount(t *testing.T, sql string, args ...any) (n int) {
 	return n
 }
 
-// wantCredited checks that alice has this much of a mint, all of it by one deposit
-// in the books, on her address and in one event.
+// wantCredited checks that alice has this amount of a mint, from this number of deposits, in the
+// ledger, in the funds of her address and in the events.
 func (w *testEnv) wantCredited(t *testing.T, mintID int, units uint64, deposits int) {
 	t.Helper()
 	want := money.Units(units)
@@ -323,12 +335,16 @@ func TestADepositIsShownAtOnceAndCreditedWhenItsBlockIsFinal(t *testing.T) {
 		w.walkBlocks(t)
 		d := w.onlyDeposit(t)
 		if d.Status != "CONFIRMING" || d.ChainStatus != "INCLUDED" || d.Confirmations != confirmations {
-			t.Errorf("got %s, %s, %d confirmations, want CONFIRMING, INCLUDED, %d", d.Status, d.ChainStatus, d.Confirmations, confirmations)
+			t.Errorf(
+				"got %s, %s, %d confirmations, want CONFIRMING, INCLUDED, %d", d.Status, d.ChainStatus,
+				d.Confirmations, confirmations,
+			)
 		}
 		w.wantCredited(t, usdc, 0, 0)
 		err := w.db.ReadOrg(t.Context(), w.org, func(ctx context.Context, tx pg.Tx) error {
 			sums, err := deposit.UncreditedByMint(ctx, tx, w.org, "alice")
-			if want := money.Units(2_500_000); len(sums) != 1 || sums[usdc].Pending != want || !sums[usdc].Flagged.IsZero() {
+			if want := money.Units(2_500_000); len(sums) != 1 || sums[usdc].Pending != want ||
+				!sums[usdc].Flagged.IsZero() {
 				t.Errorf("pending: got %v, want %v", sums, want)
 			}
 			return err
@@ -342,23 +358,29 @@ func TestADepositIsShownAtOnceAndCreditedWhenItsBlockIsFinal(t *testing.T) {
 	w.wantCredited(t, usdc, 2_500_000, 1)
 	d := w.onlyDeposit(t)
 	if d.Status != "CREDITED" || d.ChainStatus != "FINALIZED" || d.TxHash != string(hash) || d.Amount != "2500000" ||
-		*d.AmountDecimal != "2.5" || *d.USDValue != "2.50" || *d.CustomerID != "alice" || d.Product != nil || *d.CustomerEmail != "alice@example.com" ||
+		*d.AmountDecimal != "2.5" || *d.USDValue != "2.50" || *d.CustomerID != "alice" || d.Product != nil ||
+		*d.CustomerEmail != "alice@example.com" ||
 		d.MintID == nil || *d.MintID != usdc || d.Mint.Symbol != "USDC" || *d.Mint.ContractAddress != string(usdcAt) ||
-		d.Address != string(alice) || d.FromAddresses[0] != string(payer) || d.LogIndex == nil || *d.LogIndex != 0 || *d.BlockNumber != 1 ||
-		d.Screening.Status != "NOT_CONFIGURED" || d.IsFlagged || d.ConfirmationsRequired != 3 || d.Source != "EXTERNAL" ||
+		d.Address != string(alice) || d.FromAddresses[0] != string(payer) || d.LogIndex == nil ||
+		*d.LogIndex != 0 || *d.BlockNumber != 1 ||
+		d.Screening.Status != "NOT_CONFIGURED" || d.IsFlagged || d.ConfirmationsRequired != 3 ||
+		d.Source != "EXTERNAL" ||
 		d.ConfirmedAt == nil || d.CreditedAt == nil || d.SweepTxHash != nil || d.UnsupportedReason != nil {
 		t.Errorf("got %+v", d)
 	}
 	var told webhook.Deposit
 	var data []byte
-	err := pgtest.OwnerPool(t, w.db).QueryRow(t.Context(), `SELECT data FROM events WHERE type = 'CUSTOMER_DEPOSIT'`).Scan(&data)
+	err := pgtest.OwnerPool(t, w.db).QueryRow(
+		t.Context(), `SELECT data FROM events WHERE type = 'CUSTOMER_DEPOSIT'`,
+	).Scan(&data)
 	if err != nil {
 		t.Fatalf("read the event: %v", err)
 	}
 	if err := json.Unmarshal(data, &told); err != nil {
 		t.Fatalf("decode the event: %v", err)
 	}
-	if fmt.Sprintf("%+v", told.DepositID+told.Status+told.Amount) != d.DepositID+"CREDITED"+"2500000" || *told.CreditedAt != *d.CreditedAt {
+	if fmt.Sprintf("%+v", told.DepositID+told.Status+told.Amount) != d.DepositID+"CREDITED"+"2500000" ||
+		*told.CreditedAt != *d.CreditedAt {
 		t.Errorf("event: got %+v, want the deposit as it is shown", told)
 	}
 	if n := w.queryCount(t, `SELECT count(*) FROM audit_log WHERE resource_id = $1`, d.DepositID); n != 2 {
@@ -428,7 +450,9 @@ func TestADepositThatAForkRemovesIsNeverCredited(t *testing.T) {
 				return
 			}
 			if d := w.onlyDeposit(t); d.Status != "ORPHANED" || d.ChainStatus != "REORGED" || d.Confirmations != 0 {
-				t.Errorf("got %s, %s, %d confirmations, want ORPHANED, REORGED, 0", d.Status, d.ChainStatus, d.Confirmations)
+				t.Errorf(
+					"got %s, %s, %d confirmations, want ORPHANED, REORGED, 0", d.Status, d.ChainStatus, d.Confirmations,
+				)
 			}
 		})
 	}
@@ -442,7 +466,7 @@ func TestAForkThatTheHeadWalkNeverSawOrphansAllTheSame(t *testing.T) {
 	w.walkBlocks(t)
 	w.c.Fork(1, hash)
 	w.c.Mine(8)
-	w.walkFinal(t) // the head walk slept
+	w.walkFinal(t) // the head walk did not run meanwhile
 	if d := w.onlyDeposit(t); d.Status != "ORPHANED" {
 		t.Errorf("got %s, want ORPHANED", d.Status)
 	}
@@ -464,9 +488,10 @@ func TestADepositThatMovesToAnotherBlockIsCreditedOnce(t *testing.T) {
 		t.Errorf("got %s, want it not credited", d.Status)
 	}
 	w.c.MineEmpty(1)
-	w.c.MineOnly(other, hash) // later, and at another place in its block
+	w.c.MineOnly(other, hash) // later, and at another position in its block
 	w.walkBlocks(t)
-	if d := w.onlyDeposit(t); d.Status != "CONFIRMING" || d.DepositID != first.DepositID || *d.BlockNumber == *first.BlockNumber || *d.LogIndex == *first.LogIndex {
+	if d := w.onlyDeposit(t); d.Status != "CONFIRMING" || d.DepositID != first.DepositID ||
+		*d.BlockNumber == *first.BlockNumber || *d.LogIndex == *first.LogIndex {
 		t.Errorf("got %+v, want the same deposit in another block", d)
 	}
 	w.c.Mine(5)
@@ -505,7 +530,7 @@ func TestReadingBlocksAgainChangesNothing(t *testing.T) {
 	w.wantCredited(t, usdc, 510, 5)
 }
 
-// digestTables is everything that money leaves in the database.
+// digestTables returns all rows of the tables that record money, as one text.
 func (w *testEnv) digestTables(t *testing.T) string {
 	t.Helper()
 	var s string
@@ -583,9 +608,9 @@ func TestWhatTheBalanceDoesNotShowIsNotCredited(t *testing.T) {
 	if d := w.onlyDeposit(t); d.Screening.Status != "SKIPPED" {
 		t.Errorf("got the screening %+v, want none: nobody will ever look at it", d.Screening)
 	}
-	// Whatever else comes of this token is not believed either, until somebody has
-	// looked at it: then what the balances of its own block show is credited, and
-	// what they did not show never.
+	// Later transfers of this token are not believed either, until a person has released it. Then a
+	// deposit that the balances of its own block show is credited, and one that they do not show
+	// never is.
 	w.c.Pay(payer, alice, usdcAt, 100)
 	w.c.Mine(4)
 	w.walkBlocks(t)
@@ -629,7 +654,7 @@ func TestAQuarantineStopsWhatIsFinalAndNotCredited(t *testing.T) {
 	}
 }
 
-// Rule DEP-15: a quarantine that is committed before a credit wins, however late it came.
+// Rule DEP-15: a quarantine that is committed before a credit wins, however late it is.
 func TestAQuarantineThatIsUnderWayIsWaitedFor(t *testing.T) {
 	t.Parallel()
 	w := newTestEnv(t)
@@ -641,7 +666,9 @@ func TestAQuarantineThatIsUnderWayIsWaitedFor(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := other.Exec(t.Context(), `UPDATE mints SET quarantined_at = now(), quarantine_reason = 'test' WHERE mint_id = $1`, usdc); err != nil {
+	if _, err := other.Exec(
+		t.Context(), `UPDATE mints SET quarantined_at = now(), quarantine_reason = 'test' WHERE mint_id = $1`, usdc,
+	); err != nil {
 		t.Fatal(err)
 	}
 	credited := make(chan int, 1)
@@ -653,7 +680,11 @@ func TestAQuarantineThatIsUnderWayIsWaitedFor(t *testing.T) {
 		credited <- n
 	}()
 	pgtest.Eventually(t, func() bool {
-		return len(credited) > 0 || w.queryCount(t, `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`) > 0
+		return len(credited) > 0 ||
+			w.queryCount(
+				t,
+				`SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`,
+			) > 0
 	}, "the credit waits for the quarantine")
 	if err := other.Commit(t.Context()); err != nil {
 		t.Fatal(err)
@@ -678,7 +709,8 @@ func TestATokenThatIsNotInTheCatalogueIsShownAndNotCredited(t *testing.T) {
 	w.walkBlocks(t)
 	w.wantCredited(t, usdc, 0, 0)
 	d := w.onlyDeposit(t)
-	if d.Status != "UNSUPPORTED" || *d.UnsupportedReason != deposit.UnknownToken || *d.ContractAddress != string(fake) ||
+	if d.Status != "UNSUPPORTED" || *d.UnsupportedReason != deposit.UnknownToken ||
+		*d.ContractAddress != string(fake) ||
 		d.MintID != nil || d.Mint != nil || d.AmountDecimal != nil || d.Amount != "1000" {
 		t.Errorf("got %+v, want it UNSUPPORTED without a mint", d)
 	}
@@ -753,7 +785,7 @@ func TestAWalletThatTheSignerDidNotIssueIsNotCredited(t *testing.T) {
 	w.c.Pay(payer, bob, usdcAt, 100)
 	w.c.Mine(4)
 	w.wantWaiting(t)
-	// Somebody swaps the owners of two addresses in the database.
+	// The owners of two addresses are swapped in the database.
 	super := pgtest.OwnerPool(t, w.db)
 	if _, err := super.Exec(t.Context(), `
 		UPDATE wallets SET subject = 'x' WHERE wallet_id = 'adr_alice';
@@ -811,7 +843,7 @@ func TestADepositThatCannotBeCreditedHoldsUpNoOther(t *testing.T) {
 	}
 }
 
-// Rule DEP-15, for what would be credited with its block.
+// Rule DEP-15, for deposits that would be credited with their block.
 func TestWhatAQuarantineStopsIsNotCreditedWithItsBlock(t *testing.T) {
 	t.Parallel()
 	w := newTestEnv(t)
@@ -831,8 +863,8 @@ func TestWhatAQuarantineStopsIsNotCreditedWithItsBlock(t *testing.T) {
 	}
 }
 
-// What spoils a block's credits must not hold up the walk: at the second time its
-// deposits are only written down, and those that are sound credited by themselves.
+// A deposit that cannot be credited must not stop the walk. The second time, the deposits of its
+// block are only recorded, and the valid ones are credited on their own.
 func TestABlockWhoseCreditsCannotBeBookedIsTakenInWithoutThem(t *testing.T) {
 	t.Parallel()
 	w := newTestEnv(t)
@@ -883,7 +915,7 @@ func TestTheSamePlaceOfATransactionMayPayAnotherAddressOnAnotherFork(t *testing.
 	hash := w.c.Pay(payer, alice, usdcAt, 100)
 	w.c.Mine(1)
 	w.walkBlocks(t)
-	// What a contract does may depend on its block.
+	// The effect of a contract call can depend on its block.
 	w.c.Fork(1, hash)
 	w.c.ResubmitTx(hash, payer, sim.Move{Contract: usdcAt, To: bob, Amount: money.Units(90)})
 	w.c.Mine(5)
@@ -980,7 +1012,7 @@ func TestAnotherOrganizationSeesNoDeposit(t *testing.T) {
 				t.Errorf("got %+v, want nothing", d)
 			}
 			if absent == "" {
-				absent = fmt.Sprint(err) // what an id that never existed is answered
+				absent = fmt.Sprint(err) // the answer for an id that never existed
 			}
 			if !fault.HasCode(err, fault.CodeNotFound) || fmt.Sprint(err) != absent {
 				t.Errorf("%s: got %v, want %s", depositID, err, absent)

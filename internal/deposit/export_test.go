@@ -1,4 +1,4 @@
 package deposit
 
-// Sanctioned is for tests.
+// Sanctioned exports isSanctioned for tests.
 var Sanctioned = isSanctioned

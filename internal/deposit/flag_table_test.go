@@ -20,8 +20,8 @@ import (
 	"github.com/cofferpay/coffer/internal/signer"
 )
 
-// Rules DEP-28, DEP-30 and DEP-31, whatever the program does: the tables keep a flag, its
-// sender and its one resolution against their owner too.
+// Rules DEP-28, DEP-30 and DEP-31: the tables protect a flag, its sender and its only resolution,
+// even against their owner.
 func TestTheTablesKeepAFlagAndItsResolution(t *testing.T) {
 	t.Parallel()
 	w, o := newScreenedEnv(t)
@@ -34,20 +34,41 @@ func TestTheTablesKeepAFlagAndItsResolution(t *testing.T) {
 		}
 	}
 	refused("lifted", "deposits_flag_fixed",
-		`UPDATE deposits SET is_flagged = false, flagged_at = NULL, risk_of_funds = NULL, flag_reason = NULL, status = 'SCREENING' WHERE deposit_id = $1`, id)
-	refused("of less risk", "deposits_flag_fixed", `UPDATE deposits SET risk_of_funds = 'LOW' WHERE deposit_id = $1`, id)
-	refused("of another sender", "deposits_flag_fixed", `UPDATE deposits SET return_to = $2 WHERE deposit_id = $1`, id, string(bob))
-	refused("credited by nobody", "deposits_posted", `UPDATE deposits SET status = 'CREDITED', credited_at = now() WHERE deposit_id = $1`, id)
-	refused("on its way by nobody", "deposits_resolved", `UPDATE deposits SET status = 'REJECTING' WHERE deposit_id = $1`, id)
+		`UPDATE deposits SET is_flagged = false, flagged_at = NULL, risk_of_funds = NULL, flag_reason = NULL, status = 'SCREENING' WHERE deposit_id = $1`,
+		id)
+	refused(
+		"of less risk", "deposits_flag_fixed", `UPDATE deposits SET risk_of_funds = 'LOW' WHERE deposit_id = $1`, id,
+	)
+	refused(
+		"of another sender", "deposits_flag_fixed", `UPDATE deposits SET return_to = $2 WHERE deposit_id = $1`, id,
+		string(bob),
+	)
+	refused(
+		"credited by nobody", "deposits_posted",
+		`UPDATE deposits SET status = 'CREDITED', credited_at = now() WHERE deposit_id = $1`, id,
+	)
+	refused(
+		"on its way by nobody", "deposits_resolved",
+		`UPDATE deposits SET status = 'REJECTING' WHERE deposit_id = $1`, id,
+	)
 	if _, err := w.newResolutions().Reject(t.Context(), id, operatorActor(), ""); err != nil {
 		t.Fatalf("Reject: %v", err)
 	}
 	refused("decided twice", "deposit_resolutions_one", `
 		INSERT INTO deposit_resolutions (resolution_id, org_id, deposit_id, decision, status, decided_at, decided_by_kind, decided_by, chain, wallet_id, mint_id, ended_at)
 		SELECT 'res_2', org_id, deposit_id, 'APPROVED', 'DONE', now(), 'USER', 'usr_1', chain, wallet_id, mint_id, now() FROM deposits WHERE deposit_id = $1`, id)
-	refused("sent elsewhere", "deposit_resolutions_fixed", `UPDATE deposit_resolutions SET to_address = $2 WHERE deposit_id = $1`, id, string(bob))
-	refused("done without its order", "deposit_resolutions_as_decided", `UPDATE deposit_resolutions SET status = 'DONE', ended_at = now() WHERE deposit_id = $1`, id)
-	refused("back in the queue by nobody", "deposits_resolved", `UPDATE deposits SET status = 'FLAGGED' WHERE deposit_id = $1`, id)
+	refused(
+		"sent elsewhere", "deposit_resolutions_fixed",
+		`UPDATE deposit_resolutions SET to_address = $2 WHERE deposit_id = $1`, id, string(bob),
+	)
+	refused(
+		"done without its order", "deposit_resolutions_as_decided",
+		`UPDATE deposit_resolutions SET status = 'DONE', ended_at = now() WHERE deposit_id = $1`, id,
+	)
+	refused(
+		"back in the queue by nobody", "deposits_resolved",
+		`UPDATE deposits SET status = 'FLAGGED' WHERE deposit_id = $1`, id,
+	)
 	if _, err := owner.Exec(t.Context(), `DELETE FROM deposit_resolutions WHERE deposit_id = $1`, id); err == nil {
 		t.Error("a resolution was deleted, want it to stand for ever")
 	}
@@ -68,7 +89,7 @@ func TestOnlyTheOperatorSendsAFlaggedDepositElsewhere(t *testing.T) {
 	}
 }
 
-// hookedScreener is a provider that something happens at while it is asked.
+// hookedScreener is a provider that runs a hook while it is asked.
 type hookedScreener struct {
 	fakeScreener
 	happens func()
@@ -92,7 +113,8 @@ func TestADepositIsDecidedByTheSettingsOfItsCredit(t *testing.T) {
 		t.Helper()
 		err := w.db.InSystem(t.Context(), func(ctx context.Context, tx pg.Tx) error {
 			_, err := org.ChangeSettings(ctx, tx, audit.Operator("op"), w.org, org.Changes{
-				"screeningSeverityThreshold": json.RawMessage(severity), "screeningUsdThreshold": json.RawMessage(`"0.0001"`),
+				"screeningSeverityThreshold": json.RawMessage(severity),
+				"screeningUsdThreshold":      json.RawMessage(`"0.0001"`),
 			})
 			return err
 		})
@@ -117,8 +139,8 @@ func TestADepositIsDecidedByTheSettingsOfItsCredit(t *testing.T) {
 	}
 }
 
-// Rules DEP-20 and DEP-28: a flagged deposit stays through a broken finality, and nothing
-// is decided about it until the new fork has shown it.
+// Rules DEP-20 and DEP-28: a flagged deposit survives a broken finality. No decision about it is
+// possible until the new fork shows it.
 func TestAFlaggedDepositInQuestionIsDecidedWhenItIsProvenAgain(t *testing.T) {
 	t.Parallel()
 	w, o := newScreenedEnv(t)
@@ -138,7 +160,10 @@ func TestAFlaggedDepositInQuestionIsDecidedWhenItIsProvenAgain(t *testing.T) {
 			"approve": func() error { _, err := r.Approve(t.Context(), id, operatorActor(), ""); return err },
 			"reject":  func() error { _, err := r.Reject(t.Context(), id, operatorActor(), ""); return err },
 			"redirect": func() error {
-				_, err := r.Redirect(t.Context(), id, operatorActor(), deposit.Redirection{ToAddress: string(payer), Reason: deposit.ComplianceHold, Reference: "case 1"})
+				_, err := r.Redirect(
+					t.Context(), id, operatorActor(),
+					deposit.Redirection{ToAddress: string(payer), Reason: deposit.ComplianceHold, Reference: "case 1"},
+				)
 				return err
 			},
 		} {
@@ -158,7 +183,11 @@ func TestAFlaggedDepositInQuestionIsDecidedWhenItIsProvenAgain(t *testing.T) {
 	}
 	undecided("in question")
 	for _, status := range []string{"CREDITED", "REJECTING"} {
-		_, err := pgtest.OwnerPool(t, w.db).Exec(t.Context(), `UPDATE deposits SET status = $1, credited_at = CASE $1 WHEN 'CREDITED' THEN now() END WHERE deposit_id = $2`, status, id)
+		_, err := pgtest.OwnerPool(t, w.db).Exec(
+			t.Context(),
+			`UPDATE deposits SET status = $1, credited_at = CASE $1 WHEN 'CREDITED' THEN now() END WHERE deposit_id = $2`,
+			status, id,
+		)
 		if !pg.ViolatesConstraint(err, "deposits_decided_when_final") {
 			t.Errorf("%s in question: got %v, want the table to refuse it", status, err)
 		}
@@ -181,9 +210,9 @@ func TestAFlaggedDepositInQuestionIsDecidedWhenItIsProvenAgain(t *testing.T) {
 	w.checkBooks(t)
 }
 
-// Rule DEP-32, after an old backup was restored: a return that the signer's journal
-// remembers is that of the deposit which is flagged, held until it is reserved anew, and in
-// no queue when it may be out.
+// Rule DEP-32, after the restore of an old backup. A return that only the signer's journal has
+// belongs to the flagged deposit. The deposit stays held until it is reserved again, and is in no
+// queue while the return may be on its way.
 func TestAReturnThatOnlyTheJournalKnowsIsThatOfItsDeposit(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -204,18 +233,23 @@ func TestAReturnThatOnlyTheJournalKnowsIsThatOfItsDeposit(t *testing.T) {
 			id := w.flagDeposit(t, o, 500)
 			err := w.db.InSystem(t.Context(), func(ctx context.Context, tx pg.Tx) error {
 				order := dispatch.Order{
-					ID: "res_lost", OrgID: w.org, Purpose: signer.Return, Chain: chain.Ethereum, WalletID: "adr_alice", To: c.to, MintID: usdc,
+					ID: "res_lost", OrgID: w.org, Purpose: signer.Return, Chain: chain.Ethereum,
+					WalletID: "adr_alice", To: c.to, MintID: usdc,
 					Contract: usdcAt, Amount: money.Units(c.amount), CreatedAt: tx.Now,
 				}
 				if err := dispatch.Submit(ctx, tx, order); err != nil {
 					return err
 				}
 				if !c.signed {
-					if _, err := tx.Exec(ctx, `UPDATE dispatch_orders SET status = 'REFUSED' WHERE order_id = 'res_lost'`); err != nil {
+					if _, err := tx.Exec(
+						ctx, `UPDATE dispatch_orders SET status = 'REFUSED' WHERE order_id = 'res_lost'`,
+					); err != nil {
 						return err
 					}
 				}
-				_, err := w.newResolutions().OnRestored(ctx, tx, []dispatch.RestoredOrder{{Order: order, IsNew: true, Signed: c.signed}})
+				_, err := w.newResolutions().OnRestored(
+					ctx, tx, []dispatch.RestoredOrder{{Order: order, IsNew: true, Signed: c.signed}},
+				)
 				return err
 			})
 			if (err != nil) != (c.what == "") {
@@ -224,7 +258,12 @@ func TestAReturnThatOnlyTheJournalKnowsIsThatOfItsDeposit(t *testing.T) {
 			if d := w.onlyDeposit(t); d.DepositID != id || d.Status != c.status {
 				t.Errorf("got %s, want %s", d.Status, c.status)
 			}
-			if c.what != "" && w.queryCount(t, `SELECT count(*) FROM deposit_resolutions WHERE deposit_id = $1 AND decision || ' ' || status = $2 AND to_address = $3`, id, c.what, string(c.to)) != 1 {
+			if c.what != "" &&
+				w.queryCount(
+					t,
+					`SELECT count(*) FROM deposit_resolutions WHERE deposit_id = $1 AND decision || ' ' || status = $2 AND to_address = $3`,
+					id, c.what, string(c.to),
+				) != 1 {
 				t.Errorf("want one resolution %s", c.what)
 			}
 			if f := w.loadFunds(t, "adr_alice", usdc); f.Held != money.Units(500) || !f.Spendable().IsZero() {

@@ -24,12 +24,12 @@ import (
 	"github.com/cofferpay/coffer/internal/signer/signertest"
 )
 
-// fakeScreener is a provider that says of each address what the test wants it to.
+// fakeScreener is a provider that gives the test's verdict about each address.
 type fakeScreener struct {
 	mu   sync.Mutex
-	says map[chain.Address]risk.Severity // nothing: not available
-	owns map[chain.Address]string        // the category of who has an address
-	list map[chain.Address]bool          // who is on a list of sanctions
+	says map[chain.Address]risk.Severity // an address without one: not available
+	owns map[chain.Address]string        // the category of the owner of an address
+	list map[chain.Address]bool          // addresses on a sanctions list
 	n    int
 }
 
@@ -54,14 +54,17 @@ func (o *fakeScreener) Screen(_ context.Context, s risk.Subject) (risk.Verdict, 
 	if c := o.owns[s.Address]; c != "" {
 		owner = []string{c}
 	}
-	v := risk.Verdict{OwnerCategories: owner, Provider: "OPINIONS", Severity: severity, IsKnown: severity != risk.Unknown, Score: &score, Entity: "a mixer", Categories: []string{"EXCHANGE", "MIXING"}, GivenAt: time.Now()}
+	v := risk.Verdict{
+		OwnerCategories: owner, Provider: "OPINIONS", Severity: severity, IsKnown: severity != risk.Unknown,
+		Score: &score, Entity: "a mixer", Categories: []string{"EXCHANGE", "MIXING"}, GivenAt: time.Now(),
+	}
 	if o.list[s.Address] {
 		v.Direct, v.Categories = true, []string{"SANCTIONS"}
 	}
 	return v, nil
 }
 
-// newScreenedEnv is a world in which deposits above two dollars are asked about, and held
+// newScreenedEnv returns an environment that screens deposits above two dollars and flags those
 // above MEDIUM.
 func newScreenedEnv(t *testing.T) (*testEnv, *fakeScreener) {
 	t.Helper()
@@ -76,7 +79,7 @@ func newScreenedEnv(t *testing.T) (*testEnv, *fakeScreener) {
 
 func operatorActor() deposit.Actor { return deposit.Actor{Actor: audit.Operator("op_1"), Name: "Olga"} }
 
-// flagDeposit is a deposit of alice's that is held.
+// flagDeposit makes a flagged deposit of alice and returns its id.
 func (w *testEnv) flagDeposit(t *testing.T, o *fakeScreener, units uint64) string {
 	t.Helper()
 	o.setSeverity(payer, risk.Severe)
@@ -90,11 +93,11 @@ func (w *testEnv) flagDeposit(t *testing.T, o *fakeScreener, units uint64) strin
 	return got[0].DepositID
 }
 
-// Rules RISK-1 to RISK-5, as they come about.
+// Rules RISK-1 to RISK-5, in the order in which they apply.
 func TestADepositIsCreditedOnlyWhenItsScreeningLetsItPass(t *testing.T) {
 	t.Parallel()
 	w, o := newScreenedEnv(t)
-	w.c.Pay(payer, alice, usdcAt, 100) // of no worth: nobody is asked
+	w.c.Pay(payer, alice, usdcAt, 100) // worth too little: no provider is asked
 	w.c.Mine(4)
 	w.walkFinal(t)
 	w.wantCredited(t, usdc, 100, 1)
@@ -108,19 +111,22 @@ func TestADepositIsCreditedOnlyWhenItsScreeningLetsItPass(t *testing.T) {
 	w.creditAll(t)
 	w.wantCredited(t, usdc, 600, 2)
 
-	delete(o.says, payer) // nobody answers
+	delete(o.says, payer) // no provider answers
 	w.c.Pay(payer, alice, usdcAt, 700)
 	w.c.Mine(4)
 	w.walkBlocks(t)
 	w.wantCredited(t, usdc, 600, 2)
-	if got := w.listDeposits(t, deposit.Filter{Status: "SCREENING"}); len(got) != 1 || got[0].Screening.Status != "UNAVAILABLE" {
+	if got := w.listDeposits(t, deposit.Filter{Status: "SCREENING"}); len(got) != 1 ||
+		got[0].Screening.Status != "UNAVAILABLE" {
 		t.Fatalf("got %+v, want one that waits", got)
 	}
 	if n := w.queryCount(t, `SELECT count(*) FROM deposit_decisions WHERE outcome = 'WAIT'`); n != 1 {
 		t.Errorf("decisions kept: got %d, want one that waits", n)
 	}
 	o.setSeverity(payer, risk.Medium) // at the threshold passes
-	if _, err := pgtest.OwnerPool(t, w.db).Exec(t.Context(), `UPDATE deposits SET screen_after = NULL WHERE status = 'SCREENING'`); err != nil {
+	if _, err := pgtest.OwnerPool(t, w.db).Exec(
+		t.Context(), `UPDATE deposits SET screen_after = NULL WHERE status = 'SCREENING'`,
+	); err != nil {
 		t.Fatal(err)
 	}
 	w.creditAll(t)
@@ -142,7 +148,10 @@ func TestADepositIsCreditedOnlyWhenItsScreeningLetsItPass(t *testing.T) {
 		return rows.Err()
 	})
 	if len(records) != 4 {
-		t.Errorf("got %d decisions, want the small one, the one that passed, the one that waited and its credit", len(records))
+		t.Errorf(
+			"got %d decisions, want the small one, the one that passed, the one that waited and its credit",
+			len(records),
+		)
 	}
 	for _, r := range records {
 		if _, err := risk.ReplayDeposit(r); err != nil {
@@ -151,8 +160,7 @@ func TestADepositIsCreditedOnlyWhenItsScreeningLetsItPass(t *testing.T) {
 	}
 }
 
-// What cannot be booked keeps neither those that are asked about from being asked about,
-// nor those from their credit.
+// A deposit that cannot be credited stops neither the screening nor the credit of others.
 func TestADepositThatCannotBeBookedKeepsNobodyFromBeingScreened(t *testing.T) {
 	t.Parallel()
 	w, _ := newScreenedEnv(t)
@@ -163,8 +171,8 @@ func TestADepositThatCannotBeBookedKeepsNobodyFromBeingScreened(t *testing.T) {
 	if err != nil {
 		t.Fatalf("break the events of one customer: %v", err)
 	}
-	w.c.Pay(payer, bob, usdcAt, 100)   // nobody is asked about it
-	w.c.Pay(payer, alice, usdcAt, 500) // somebody is
+	w.c.Pay(payer, bob, usdcAt, 100)   // no provider is asked about it
+	w.c.Pay(payer, alice, usdcAt, 500) // a provider is asked about it
 	w.c.Mine(4)
 	w.wantWaiting(t)
 	if n, err := w.service.CreditWaiting(t.Context()); n != 1 || err == nil {
@@ -189,11 +197,14 @@ func TestAFlaggedDepositIsHeldAndToldOnce(t *testing.T) {
 		t.Errorf("got %+v, want all of it held", funds)
 	}
 	d := w.listDeposits(t, deposit.Filter{Status: "FLAGGED"})[0]
-	if !d.IsFlagged || d.RiskOfFunds == nil || *d.RiskOfFunds != "SEVERE" || d.FlagReason == nil || d.FlagReason.Code != "SEVERITY_ABOVE_THRESHOLD" ||
+	if !d.IsFlagged || d.RiskOfFunds == nil || *d.RiskOfFunds != "SEVERE" || d.FlagReason == nil ||
+		d.FlagReason.Code != "SEVERITY_ABOVE_THRESHOLD" ||
 		*d.FlagReason.Entity != "a mixer" || d.Resolution != nil {
 		t.Errorf("got %+v, want it flagged with its reason", d)
 	}
-	if n := w.queryCount(t, `SELECT count(*) FROM events WHERE resource_id = $1 AND data::text IS NOT NULL`, id); n != 1 {
+	if n := w.queryCount(
+		t, `SELECT count(*) FROM events WHERE resource_id = $1 AND data::text IS NOT NULL`, id,
+	); n != 1 {
 		t.Errorf("got %d events, want one and then silence", n)
 	}
 }
@@ -208,7 +219,8 @@ func TestWhoSentAFlaggedDepositIsToldFromAContract(t *testing.T) {
 		o.setSeverity(a, risk.Severe)
 		return a
 	}
-	person, vault, market, dealt := named("a person"), named("a vault"), named("an exchange"), named("a customer of an exchange")
+	person, vault, market, dealt := named("a person"), named("a vault"), named("an exchange"),
+		named("a customer of an exchange")
 	o.owns = map[chain.Address]string{market: "Exchange (no KYC)", vault: "exchange", dealt: "unnamed service"}
 	w.c.DeployContract(vault)
 	want := map[chain.Address]string{person: "NONE", vault: "CONTRACT", market: "KNOWN_EXCHANGE", dealt: "NONE"}
@@ -269,19 +281,25 @@ func TestAnApprovedDepositIsCreditedOnce(t *testing.T) {
 		t.Errorf("alice: got %v, want 500", got)
 	}
 	d := w.listDeposits(t, deposit.Filter{Status: "CREDITED"})[0]
-	if !d.IsFlagged || d.Resolution == nil || d.Resolution.Decision != "APPROVED" || d.Resolution.DecidedBy.ID != "usr_1" {
+	if !d.IsFlagged || d.Resolution == nil || d.Resolution.Decision != "APPROVED" ||
+		d.Resolution.DecidedBy.ID != "usr_1" {
 		t.Errorf("got %+v, want the flag kept and who approved", d.Resolution)
 	}
 	if got := w.loadFunds(t, "adr_alice", usdc); !got.Held.IsZero() || got.Spendable() != money.Units(500) {
 		t.Errorf("got %+v, want nothing held", got)
 	}
-	if n := w.queryCount(t, `SELECT count(*) FROM events WHERE resource_id = $1 AND type = 'CUSTOMER_DEPOSIT_APPROVED'`, id); n != 1 {
+	if n := w.queryCount(
+		t, `SELECT count(*) FROM events WHERE resource_id = $1 AND type = 'CUSTOMER_DEPOSIT_APPROVED'`, id,
+	); n != 1 {
 		t.Errorf("got %d events of the approval, want one", n)
 	}
 	for name, act := range map[string]func() error{
 		"reject": func() error { _, err := r.Reject(t.Context(), id, operatorActor(), ""); return err },
 		"redirect": func() error {
-			_, err := r.Redirect(t.Context(), id, operatorActor(), deposit.Redirection{ToAddress: string(payer), Reason: deposit.ComplianceHold, Reference: "case 1"})
+			_, err := r.Redirect(
+				t.Context(), id, operatorActor(),
+				deposit.Redirection{ToAddress: string(payer), Reason: deposit.ComplianceHold, Reference: "case 1"},
+			)
 			return err
 		},
 	} {
@@ -292,7 +310,7 @@ func TestAnApprovedDepositIsCreditedOnce(t *testing.T) {
 	}
 }
 
-// Rule DEP-30: of all that is decided at once one comes about.
+// Rule DEP-30: of several decisions at the same time one succeeds.
 func TestOfManyDecisionsOneComesAbout(t *testing.T) {
 	t.Parallel()
 	w, o := newScreenedEnv(t)
@@ -310,7 +328,10 @@ func TestOfManyDecisionsOneComesAbout(t *testing.T) {
 			case "REJECTED":
 				_, err = r.Reject(t.Context(), id, operatorActor(), "")
 			default:
-				_, err = r.Redirect(t.Context(), id, operatorActor(), deposit.Redirection{ToAddress: string(payer), Reason: deposit.LawEnforcement, Reference: "case 1"})
+				_, err = r.Redirect(
+					t.Context(), id, operatorActor(),
+					deposit.Redirection{ToAddress: string(payer), Reason: deposit.LawEnforcement, Reference: "case 1"},
+				)
 			}
 			var f *fault.Fault
 			switch {
@@ -342,16 +363,22 @@ func TestAReturnIsOrderedAndWhatIsRefusedComesBackToTheQueue(t *testing.T) {
 	if got := w.loadFunds(t, "adr_alice", usdc); got.Reserved != money.Units(500) || !got.Held.IsZero() {
 		t.Errorf("got %+v, want it reserved for its return", got)
 	}
-	if n := w.queryCount(t, `SELECT count(*) FROM dispatch_orders WHERE purpose = 'RETURN' AND to_address = $1 AND amount = 500`, string(payer)); n != 1 {
+	if n := w.queryCount(
+		t, `SELECT count(*) FROM dispatch_orders WHERE purpose = 'RETURN' AND to_address = $1 AND amount = 500`,
+		string(payer),
+	); n != 1 {
 		t.Errorf("got %d orders back to the sender, want one", n)
 	}
 	if got := w.loadBalance(t, ledger.Customer, "alice", usdc); !got.IsZero() {
 		t.Errorf("alice: got %v, want nothing", got)
 	}
-	// The signer says no before anything could reach the chain.
+	// The signer refuses before anything could reach the chain.
 	err = w.db.InSystem(t.Context(), func(ctx context.Context, tx pg.Tx) error {
 		var o dispatch.Order
-		err := tx.QueryRow(ctx, `UPDATE dispatch_orders SET status = 'REFUSED' WHERE purpose = 'RETURN' RETURNING order_id, org_id, wallet_id, mint_id, amount`).
+		err := tx.QueryRow(
+			ctx,
+			`UPDATE dispatch_orders SET status = 'REFUSED' WHERE purpose = 'RETURN' RETURNING order_id, org_id, wallet_id, mint_id, amount`,
+		).
 			Scan(&o.ID, &o.OrgID, &o.WalletID, &o.MintID, &o.Amount)
 		if err != nil {
 			return err
@@ -362,7 +389,8 @@ func TestAReturnIsOrderedAndWhatIsRefusedComesBackToTheQueue(t *testing.T) {
 		t.Fatalf("Refused: %v", err)
 	}
 	got := w.listDeposits(t, deposit.Filter{Status: "FLAGGED"})
-	if len(got) != 1 || len(got[0].ResolutionAttempts) != 1 || got[0].ResolutionAttempts[0].Reason != "POLICY_LIMIT" || got[0].Resolution != nil {
+	if len(got) != 1 || len(got[0].ResolutionAttempts) != 1 ||
+		got[0].ResolutionAttempts[0].Reason != "POLICY_LIMIT" || got[0].Resolution != nil {
 		t.Errorf("got %+v, want it in the queue with its attempt", got)
 	}
 	if got := w.loadFunds(t, "adr_alice", usdc); got.Held != money.Units(500) || !got.Reserved.IsZero() {
@@ -373,8 +401,8 @@ func TestAReturnIsOrderedAndWhatIsRefusedComesBackToTheQueue(t *testing.T) {
 	}
 }
 
-// Rule DEP-50: a return that was refused had a grant, so the deposit is credited or sent
-// elsewhere only once the signer has journaled that the return is void.
+// Rule DEP-50: a refused return had a grant. So the deposit is credited or sent elsewhere only
+// after the signer has journaled that the return is void.
 func TestADepositWhoseReturnWasRefusedIsDecidedAnewOnceThatIsVoid(t *testing.T) {
 	t.Parallel()
 	w, o := newScreenedEnv(t)
@@ -385,7 +413,10 @@ func TestADepositWhoseReturnWasRefusedIsDecidedAnewOnceThatIsVoid(t *testing.T) 
 	}
 	var order dispatch.Order
 	err := w.db.InSystem(t.Context(), func(ctx context.Context, tx pg.Tx) error {
-		err := tx.QueryRow(ctx, `UPDATE dispatch_orders SET status = 'REFUSED' WHERE purpose = 'RETURN' RETURNING order_id, org_id, wallet_id, mint_id, amount`).
+		err := tx.QueryRow(
+			ctx,
+			`UPDATE dispatch_orders SET status = 'REFUSED' WHERE purpose = 'RETURN' RETURNING order_id, org_id, wallet_id, mint_id, amount`,
+		).
 			Scan(&order.ID, &order.OrgID, &order.WalletID, &order.MintID, &order.Amount)
 		if err != nil {
 			return err
@@ -399,9 +430,15 @@ func TestADepositWhoseReturnWasRefusedIsDecidedAnewOnceThatIsVoid(t *testing.T) 
 	if _, err := r.Approve(t.Context(), id, operatorActor(), ""); !fault.HasCode(err, fault.CodeUnavailable) {
 		t.Errorf("while the signer is away: got %v, want %s", err, fault.CodeUnavailable)
 	}
-	// Also past the program the tables credit nothing.
-	unsure := deposit.NewResolutions(w.db, chain.Chains{chain.Ethereum: w.c.ToChain()}, w.wallets, slog.New(slog.DiscardHandler), deposit.WithGrantKey(grantKey()),
-		deposit.WithVoider(&dispatch.Voider{DB: w.db, Signer: silentVoidSigner{w.sign.Signer}, Log: slog.New(slog.DiscardHandler), Listeners: w.voids.Listeners}))
+	// The tables allow no credit either.
+	unsure := deposit.NewResolutions(w.db, chain.Chains{chain.Ethereum: w.c.ToChain()}, w.wallets,
+		slog.New(slog.DiscardHandler), deposit.WithGrantKey(grantKey()),
+		deposit.WithVoider(
+			&dispatch.Voider{
+				DB: w.db, Signer: silentVoidSigner{w.sign.Signer}, Log: slog.New(slog.DiscardHandler),
+				Listeners: w.voids.Listeners,
+			},
+		))
 	if _, err := unsure.Approve(t.Context(), id, operatorActor(), ""); err == nil {
 		t.Error("a signer that says what it has not journaled: got the deposit credited")
 	}
@@ -412,14 +449,20 @@ func TestADepositWhoseReturnWasRefusedIsDecidedAnewOnceThatIsVoid(t *testing.T) 
 	if d, err := r.Approve(t.Context(), id, operatorActor(), ""); err != nil || d.Status != "CREDITED" {
 		t.Fatalf("got %v %v, want it credited", d.Status, err)
 	}
-	_, err = w.sign.AdmitIntent(t.Context(), signer.Intent{ID: order.ID, Purpose: signer.Return, Chain: chain.Ethereum, From: signertest.Deposit(w.org, "alice"), To: payer, Amount: money.Units(500)})
+	_, err = w.sign.AdmitIntent(
+		t.Context(),
+		signer.Intent{
+			ID: order.ID, Purpose: signer.Return, Chain: chain.Ethereum, From: signertest.Deposit(w.org, "alice"),
+			To: payer, Amount: money.Units(500),
+		},
+	)
 	var no *signer.Refusal
 	if !errors.As(err, &no) || no.Code != signer.RefusedVoid {
 		t.Errorf("the return that was refused: got %v, want it void", err)
 	}
 }
 
-// silentVoidSigner is a signer whose answer is an entry about something else.
+// silentVoidSigner is a signer that answers with an entry about something else.
 type silentVoidSigner struct{ signer.Signer }
 
 func (s silentVoidSigner) VoidIntent(ctx context.Context, _ signer.Void) (signer.Entry, error) {
@@ -430,8 +473,8 @@ func (s silentVoidSigner) VoidIntent(ctx context.Context, _ signer.Void) (signer
 	return all[0], nil
 }
 
-// Rule DEP-30: what was looked up while another attempt was under way is not enough
-// for a deposit that is back in the queue when its turn comes.
+// Rule DEP-30: facts that were looked up during another attempt are not enough for a deposit that
+// returned to the queue meanwhile.
 func TestARejectThatWaitsForAnAttemptThatComesBackIsWhole(t *testing.T) {
 	t.Parallel()
 	w, o := newScreenedEnv(t)
@@ -443,22 +486,30 @@ func TestARejectThatWaitsForAnAttemptThatComesBackIsWhole(t *testing.T) {
 	second := make(chan error, 1)
 	err := w.db.InSystem(t.Context(), func(ctx context.Context, tx pg.Tx) error {
 		var o dispatch.Order
-		err := tx.QueryRow(ctx, `UPDATE dispatch_orders SET status = 'REFUSED' WHERE purpose = 'RETURN' RETURNING order_id, org_id, wallet_id, mint_id, amount`).
+		err := tx.QueryRow(
+			ctx,
+			`UPDATE dispatch_orders SET status = 'REFUSED' WHERE purpose = 'RETURN' RETURNING order_id, org_id, wallet_id, mint_id, amount`,
+		).
 			Scan(&o.ID, &o.OrgID, &o.WalletID, &o.MintID, &o.Amount)
 		if err != nil {
 			return err
 		}
-		if err := r.OnRefused(ctx, tx, o, &signer.Refusal{Code: signer.PolicyLimit, Message: "too much for today"}); err != nil {
+		if err := r.OnRefused(
+			ctx, tx, o, &signer.Refusal{Code: signer.PolicyLimit, Message: "too much for today"},
+		); err != nil {
 			return err
 		}
 		go func() {
 			_, err := r.Reject(t.Context(), id, operatorActor(), "again")
 			second <- err
 		}()
-		// It has read REJECTING, and waits for this transaction.
+		// The reject has read REJECTING and waits for this transaction.
 		deadline := time.Now().Add(30 * time.Second)
 		for waits := 0; waits == 0; {
-			waits = w.queryCount(t, `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE 'SELECT deposit_id%'`)
+			waits = w.queryCount(
+				t,
+				`SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE 'SELECT deposit_id%'`,
+			)
 			if time.Now().After(deadline) {
 				t.Fatal("the second decision never waited")
 			}
@@ -472,7 +523,8 @@ func TestARejectThatWaitsForAnAttemptThatComesBackIsWhole(t *testing.T) {
 		t.Fatalf("the second decision: got %v, want it made", err)
 	}
 	got := w.listDeposits(t, deposit.Filter{Status: "REJECTING"})
-	if len(got) != 1 || got[0].Resolution == nil || *got[0].Resolution.ToAddress != string(payer) || len(got[0].ResolutionAttempts) != 1 {
+	if len(got) != 1 || got[0].Resolution == nil || *got[0].Resolution.ToAddress != string(payer) ||
+		len(got[0].ResolutionAttempts) != 1 {
 		t.Errorf("got %+v, want it on its way to the sender, with the attempt before", got)
 	}
 }
@@ -480,19 +532,27 @@ func TestARejectThatWaitsForAnAttemptThatComesBackIsWhole(t *testing.T) {
 // Rule DEP-34.
 func TestOnlyWhoIsOnAListItselfIsSanctioned(t *testing.T) {
 	t.Parallel()
-	listed := risk.Verdict{Provider: "LIST", Severity: risk.Severe, IsKnown: true, Categories: []string{"Sanctions"}, Direct: true}
+	listed := risk.Verdict{
+		Provider: "LIST", Severity: risk.Severe, IsKnown: true, Categories: []string{"Sanctions"}, Direct: true,
+	}
 	dealt, mixer, clean := listed, listed, listed
 	dealt.Direct, mixer.Categories, clean.Severity = false, []string{"MIXING"}, risk.None
 	for name, c := range map[string]struct {
 		v    risk.Verdict
 		want bool
 	}{
-		"on a list":              {listed, true},
-		"dealt with one":         {dealt, false},
-		"something else":         {mixer, false},
-		"clean":                  {clean, false},
-		"one of several":         {risk.Verdict{Severity: risk.Severe, IsKnown: true, Categories: []string{"SANCTIONS"}, Parts: []risk.Verdict{dealt, listed}}, true},
-		"none of several":        {risk.Verdict{Severity: risk.Severe, IsKnown: true, Parts: []risk.Verdict{dealt, mixer}}, false},
+		"on a list":      {listed, true},
+		"dealt with one": {dealt, false},
+		"something else": {mixer, false},
+		"clean":          {clean, false},
+		"one of several": {risk.Verdict{
+			Severity: risk.Severe, IsKnown: true, Categories: []string{"SANCTIONS"},
+			Parts: []risk.Verdict{dealt, listed},
+		}, true},
+		"none of several": {risk.Verdict{
+			Severity: risk.Severe, IsKnown: true,
+			Parts: []risk.Verdict{dealt, mixer},
+		}, false},
 		"nobody said what it is": {risk.Verdict{Severity: risk.Severe, Direct: true}, false},
 	} {
 		if got := deposit.Sanctioned(c.v); got != c.want {

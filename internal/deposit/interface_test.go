@@ -18,24 +18,29 @@ import (
 	"github.com/cofferpay/coffer/webhook"
 )
 
-// turnedAway has the signer refuse the one transfer, before anything reached the chain.
+// turnedAway lets the signer refuse the only transfer, before anything reached the chain.
 func (w *testEnv) turnedAway(t *testing.T) {
 	t.Helper()
 	err := w.db.InSystem(t.Context(), func(ctx context.Context, tx pg.Tx) error {
 		var o dispatch.Order
-		err := tx.QueryRow(ctx, `UPDATE dispatch_orders SET status = 'REFUSED' WHERE purpose = 'RETURN' RETURNING order_id, org_id, wallet_id, mint_id, amount`).
+		err := tx.QueryRow(
+			ctx,
+			`UPDATE dispatch_orders SET status = 'REFUSED' WHERE purpose = 'RETURN' RETURNING order_id, org_id, wallet_id, mint_id, amount`,
+		).
 			Scan(&o.ID, &o.OrgID, &o.WalletID, &o.MintID, &o.Amount)
 		if err != nil {
 			return err
 		}
-		return w.newResolutions().OnRefused(ctx, tx, o, &signer.Refusal{Code: signer.PolicyLimit, Message: "too much for today"})
+		return w.newResolutions().OnRefused(
+			ctx, tx, o, &signer.Refusal{Code: signer.PolicyLimit, Message: "too much for today"},
+		)
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 }
 
-// confirms has the one transfer become final.
+// confirms makes the only transfer final.
 func (w *testEnv) confirms(t *testing.T) {
 	t.Helper()
 	w.execAsTableOwner(t, `
@@ -45,8 +50,8 @@ func (w *testEnv) confirms(t *testing.T) {
 	w.endTransfer(t, true)
 }
 
-// The table of deposits and of what is flagged, as the interface has it, a line each.
-// Rules DEP-3, DEP-12, DEP-28 to DEP-32, RISK-1.
+// This is the interface's table of deposits and flagged deposits, with a line each. Rules DEP-3,
+// DEP-12, DEP-28 to DEP-32, RISK-1.
 func TestDepositsBecomeWhatTheInterfaceSays(t *testing.T) {
 	t.Parallel()
 	organization := func(w *testEnv) deposit.Actor { return deposit.Actor{Actor: audit.User("usr_1"), OrgID: w.org} }
@@ -57,12 +62,12 @@ func TestDepositsBecomeWhatTheInterfaceSays(t *testing.T) {
 		}
 	}
 	for name, c := range map[string]struct {
-		severity risk.Severity // "": the organization has no thresholds
+		severity risk.Severity // "" if the organization has no thresholds
 		then     func(t *testing.T, w *testEnv, id string)
 		status   string
 		balance  uint64
 		held     uint64   // on its address
-		told     []string // the events, in order
+		told     []string // event types, in order
 		flagged  bool
 	}{
 		"no screening":    {"", nil, "CREDITED", 500, 0, []string{"CUSTOMER_DEPOSIT"}, false},
@@ -100,7 +105,10 @@ func TestDepositsBecomeWhatTheInterfaceSays(t *testing.T) {
 			w.confirms(t)
 		}, "REDIRECTED", 0, 0, []string{"CUSTOMER_DEPOSIT", "CUSTOMER_DEPOSIT_REDIRECTED"}, true},
 		"redirected by the organization": {risk.High, func(t *testing.T, w *testEnv, id string) {
-			_, err := w.newResolutions().Redirect(t.Context(), id, organization(w), deposit.Redirection{ToAddress: string(payer), Reason: deposit.ComplianceHold, Reference: "case 1"})
+			_, err := w.newResolutions().Redirect(
+				t.Context(), id, organization(w),
+				deposit.Redirection{ToAddress: string(payer), Reason: deposit.ComplianceHold, Reference: "case 1"},
+			)
 			if !fault.HasCode(err, fault.OperatorOnly) {
 				t.Errorf("got %v, want OPERATOR_ONLY", err)
 			}
@@ -108,7 +116,9 @@ func TestDepositsBecomeWhatTheInterfaceSays(t *testing.T) {
 		"an action that fails before the chain": {risk.High, func(t *testing.T, w *testEnv, id string) {
 			reject(t, w, id, organization(w))
 			w.turnedAway(t)
-			if d := w.onlyDeposit(t); len(d.ResolutionAttempts) != 1 || d.ResolutionAttempts[0].Reason != signer.PolicyLimit || d.ResolutionAttempts[0].At == (webhook.Time{}) {
+			if d := w.onlyDeposit(t); len(d.ResolutionAttempts) != 1 ||
+				d.ResolutionAttempts[0].Reason != signer.PolicyLimit ||
+				d.ResolutionAttempts[0].At == (webhook.Time{}) {
 				t.Errorf("got %+v, want the attempt kept with time and reason", d.ResolutionAttempts)
 			}
 		}, "FLAGGED", 0, 500, []string{"CUSTOMER_DEPOSIT"}, true},
@@ -120,10 +130,14 @@ func TestDepositsBecomeWhatTheInterfaceSays(t *testing.T) {
 		"an action that fails on the chain": {risk.High, func(t *testing.T, w *testEnv, id string) {
 			reject(t, w, id, organization(w))
 			w.wantStuck(t)
-			if _, err := w.newResolutions().Reject(t.Context(), id, organization(w), ""); !fault.HasCode(err, fault.ResolutionStuckCode) {
+			if _, err := w.newResolutions().Reject(
+				t.Context(), id, organization(w), "",
+			); !fault.HasCode(err, fault.ResolutionStuckCode) {
 				t.Errorf("the organization, again: got %v, want RESOLUTION_STUCK", err)
 			}
-			if _, err := w.newResolutions().Complete(t.Context(), id, organization(w), ""); !fault.HasCode(err, fault.OperatorOnly) {
+			if _, err := w.newResolutions().Complete(
+				t.Context(), id, organization(w), "",
+			); !fault.HasCode(err, fault.OperatorOnly) {
 				t.Errorf("the organization completes: got %v, want OPERATOR_ONLY", err)
 			}
 		}, "RESOLUTION_STUCK", 0, 500, []string{"CUSTOMER_DEPOSIT"}, true},
@@ -133,7 +147,10 @@ func TestDepositsBecomeWhatTheInterfaceSays(t *testing.T) {
 			w, o := newScreenedEnv(t)
 			o.setSeverity(payer, c.severity)
 			if c.severity == "" {
-				if _, err := pgtest.OwnerPool(t, w.db).Exec(t.Context(), `UPDATE organization_settings SET screening_severity_threshold = NULL, screening_usd_threshold = NULL`); err != nil {
+				if _, err := pgtest.OwnerPool(t, w.db).Exec(
+					t.Context(),
+					`UPDATE organization_settings SET screening_severity_threshold = NULL, screening_usd_threshold = NULL`,
+				); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -145,15 +162,21 @@ func TestDepositsBecomeWhatTheInterfaceSays(t *testing.T) {
 				c.then(t, w, id)
 			}
 			d := w.onlyDeposit(t)
-			if d.Status != c.status || d.IsFlagged != c.flagged || c.flagged && (d.RiskOfFunds == nil || *d.RiskOfFunds != string(c.severity) || d.FlagReason == nil) {
-				t.Errorf("got %s, flagged %t with %v, want %s, %t", d.Status, d.IsFlagged, d.FlagReason, c.status, c.flagged)
+			if d.Status != c.status || d.IsFlagged != c.flagged ||
+				c.flagged && (d.RiskOfFunds == nil || *d.RiskOfFunds != string(c.severity) || d.FlagReason == nil) {
+				t.Errorf(
+					"got %s, flagged %t with %v, want %s, %t", d.Status, d.IsFlagged, d.FlagReason, c.status, c.flagged,
+				)
 			}
 			if got := w.loadBalance(t, ledger.Customer, "alice", usdc); got != money.Units(c.balance) {
 				t.Errorf("balance: got %v, want %d", got, c.balance)
 			}
 			f := w.loadFunds(t, "adr_alice", usdc)
 			if f.Held != money.Units(c.held) || f.Spendable() != money.Units(c.balance) {
-				t.Errorf("on its address: got %v held and %v for a sweep, want %d and %d", f.Held, f.Spendable(), c.held, c.balance)
+				t.Errorf(
+					"on its address: got %v held and %v for a sweep, want %d and %d", f.Held, f.Spendable(), c.held,
+					c.balance,
+				)
 			}
 			var told []string
 			w.readOrg(t, func(ctx context.Context, tx pg.Tx) error {

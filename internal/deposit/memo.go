@@ -20,8 +20,8 @@ import (
 
 const (
 	memoPoll = time.Second
-	// memoBatchMax is how many transactions of a chain one step asks about. With memoPoll it
-	// bounds the requests to providers, which the walks of the chain need too.
+	// memoBatchMax is how many transactions of a chain one step asks about. With memoPoll it bounds
+	// the requests to providers, which the scan of the chain needs too.
 	memoBatchMax      = 16
 	memoWithin        = time.Minute      // of one attempt at a transaction
 	memoAgainAfter    = 15 * time.Second // after the first attempt; every later pause is twice as long
@@ -38,7 +38,8 @@ const (
 func queueMemos(ctx context.Context, tx pg.Tx, ch chain.Name, changes []change) error {
 	var hashes []string
 	for _, c := range changes {
-		if c.after.status != Unsupported && c.after.status != BelowMinimum && !wallet.IsOperatorPurpose(c.after.purpose) {
+		if c.after.status != Unsupported && c.after.status != BelowMinimum &&
+			!wallet.IsOperatorPurpose(c.after.purpose) {
 			hashes = append(hashes, string(c.after.tx))
 		}
 	}
@@ -62,7 +63,7 @@ type dueMemo struct {
 	Attempts int
 }
 
-// RunMemos reads memos until ctx ends; it returns nil.
+// RunMemos reads memos until ctx ends. It returns nil.
 func (d *Service) RunMemos(ctx context.Context) error {
 	timer := time.NewTimer(memoPoll)
 	defer timer.Stop()
@@ -79,9 +80,9 @@ func (d *Service) RunMemos(ctx context.Context) error {
 	return nil
 }
 
-// ReadMemos takes one step: it asks about a batch of transactions of each chain with memos,
-// all at once, and returns how many it asked about. What no provider's answer proves is asked
-// again later, at growing distances, and given up after memoAttemptsMax attempts.
+// ReadMemos takes one step: it asks about a batch of transactions of each chain with memos, all at
+// once, and returns how many it asked about. If no provider's answer is proven, it asks again
+// later, at growing intervals. It gives up after memoAttemptsMax attempts.
 func (d *Service) ReadMemos(ctx context.Context) (asked int, err error) {
 	for name, ch := range d.chains {
 		if ch.Memos == nil {
@@ -105,8 +106,9 @@ func (d *Service) ReadMemos(ctx context.Context) (asked int, err error) {
 	return asked, nil
 }
 
-// dueMemos are half those that have been due for longest and half those that became due last:
-// a deposit of now does not wait for a backlog, nor the backlog for a flood of deposits.
+// dueMemos returns the memos that are due: half of them due for the longest time, half of them due
+// most recently. So a new deposit does not wait for a backlog, and the backlog does not wait for a
+// flood of deposits.
 func (d *Service) dueMemos(ctx context.Context, ch chain.Name) (due []dueMemo, err error) {
 	err = d.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		rows, err := tx.Query(ctx, `
@@ -160,14 +162,17 @@ func (d *Service) readMemo(ctx context.Context, ch chain.Name, memos chain.Memos
 		return fmt.Errorf("write the memo of %s on %s: %w", m.Tx, ch, err)
 	}
 	if abandoned {
-		d.log.Warn("deposit: the memo of a transaction is given up: its deposits are shown without one", "chain", ch, "tx", m.Tx, "error", failed)
+		d.log.Warn(
+			"deposit: the memo of a transaction is given up: its deposits are shown without one", "chain", ch,
+			"tx", m.Tx, "error", failed,
+		)
 	}
 	return nil
 }
 
-// cleanMemo is what a payer wrote, as it is stored and shown: valid UTF-8 without control
-// characters, except tab and newline, and without those that change the direction of text.
-// U+FFFD stands for what is left out.
+// cleanMemo returns a payer's text as it is stored and shown: valid UTF-8 without control
+// characters, except tab and newline, and without characters that change the direction of text.
+// U+FFFD replaces what it removes.
 func cleanMemo(text string) string {
 	text = strings.Map(func(r rune) rune {
 		if r != '\t' && r != '\n' && (unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r)) {

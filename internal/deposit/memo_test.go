@@ -29,7 +29,7 @@ type memoProvider struct {
 	asked   map[chain.TxHash]int
 	away    bool   // it shows no transaction
 	refused error  // what another provider answered
-	amid    func() // is called once, while the first transaction is asked about
+	amid    func() // called once, during the first question
 }
 
 func (p *memoProvider) Memo(_ context.Context, tx chain.TxHash) (memo string, refused, err error) {
@@ -55,7 +55,7 @@ func (p *memoProvider) set(change func()) {
 	change()
 }
 
-// memoWorld is a world on a chain with memos, and its clock.
+// memoWorld is an environment on a chain with memos, with its clock.
 type memoWorld struct {
 	*testEnv
 	provider *memoProvider
@@ -86,11 +86,14 @@ func openMemos(t *testing.T) *memoWorld {
 	return w
 }
 
-// another is a desk of another process.
+// another returns the service of another process.
 func (w *memoWorld) another() *deposit.Service {
 	on := w.c.ToChain()
 	on.Memos = w.provider
-	return deposit.New(w.db, w.wallets, price.Fixed{}, risk.Policy{}, slog.New(slog.NewTextHandler(w.logs, nil)), deposit.WithFlagKey(grantKey()), deposit.WithChains(chain.Chains{chain.Ethereum: on}))
+	return deposit.New(
+		w.db, w.wallets, price.Fixed{}, risk.Policy{}, slog.New(slog.NewTextHandler(w.logs, nil)),
+		deposit.WithFlagKey(grantKey()), deposit.WithChains(chain.Chains{chain.Ethereum: on}),
+	)
 }
 
 func (w *memoWorld) step(t *testing.T) int {
@@ -102,7 +105,7 @@ func (w *memoWorld) step(t *testing.T) int {
 	return n
 }
 
-// memo is what the deposits of a transaction show, "" for null.
+// memo returns the memo that the deposits of a transaction show, "" for null.
 func (w *memoWorld) memo(t *testing.T, tx chain.TxHash) string {
 	t.Helper()
 	found := w.listDeposits(t, deposit.Filter{TxHash: string(tx)})
@@ -124,10 +127,12 @@ func memoOf(d webhook.Deposit) string {
 	return *d.Memo
 }
 
-// told are the memos in the events of a type.
+// told returns the memos in the events of a type.
 func (w *memoWorld) told(t *testing.T, kind string) (memos []string) {
 	t.Helper()
-	rows, err := pgtest.OwnerPool(t, w.db).Query(t.Context(), `SELECT data FROM events WHERE type = $1 ORDER BY created_at, event_id`, kind)
+	rows, err := pgtest.OwnerPool(t, w.db).Query(
+		t.Context(), `SELECT data FROM events WHERE type = $1 ORDER BY created_at, event_id`, kind,
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -147,7 +152,10 @@ func (w *memoWorld) told(t *testing.T, kind string) (memos []string) {
 func TestADepositShowsThePayersMemo(t *testing.T) {
 	t.Parallel()
 	w := openMemos(t)
-	both := w.c.SubmitTx(payer, sim.Move{Contract: usdcAt, To: alice, Amount: money.Units(100)}, sim.Move{Contract: usdcAt, To: bob, Amount: money.Units(200)})
+	both := w.c.SubmitTx(
+		payer, sim.Move{Contract: usdcAt, To: alice, Amount: money.Units(100)},
+		sim.Move{Contract: usdcAt, To: bob, Amount: money.Units(200)},
+	)
 	w.provider.memos[both] = "order 7"
 	w.c.Mine(1)
 	w.readHead(t)
@@ -164,7 +172,7 @@ func TestADepositShowsThePayersMemo(t *testing.T) {
 		t.Errorf("in the events of two credits: got %q, want the memo in both", got)
 	}
 
-	// A credit does not wait for a memo, and one without a memo is none.
+	// A credit does not wait for a memo, and a missing memo is null.
 	w.later(time.Second)
 	late, none := w.c.Pay(payer, alice, usdcAt, 300), w.c.Pay(payer, alice, usdcAt, 400)
 	w.provider.memos[late] = "order 8"
@@ -190,7 +198,7 @@ func TestADepositShowsThePayersMemo(t *testing.T) {
 		}
 	}
 
-	// Nothing is asked about what is never credited, and what the operator alone sees.
+	// No provider is asked about deposits that are never credited or that only the operator sees.
 	w.c.Pay(payer, alice, usdcAt, 9)
 	w.c.Mint(payer, sim.Address("odd"), money.Units(100))
 	w.c.Pay(payer, alice, sim.Address("odd"), 50)
@@ -201,12 +209,17 @@ func TestADepositShowsThePayersMemo(t *testing.T) {
 		t.Errorf("got %d transactions asked about, want none of dust, of an unknown token and of the treasury", n)
 	}
 
-	// A deposit that a version without memos has recorded is queued when it is final.
+	// A deposit that a version without memos recorded is queued when it becomes final.
 	earlier := w.c.Pay(payer, alice, usdcAt, 500)
 	w.provider.memos[earlier] = "order 9"
 	w.c.Mine(1)
 	now := w.w
-	w.w = w.newWalker(deposit.New(w.db, w.wallets, price.Fixed{}, risk.Policy{}, slog.New(slog.DiscardHandler), deposit.WithFlagKey(grantKey())))
+	w.w = w.newWalker(
+		deposit.New(
+			w.db, w.wallets, price.Fixed{}, risk.Policy{}, slog.New(slog.DiscardHandler),
+			deposit.WithFlagKey(grantKey()),
+		),
+	)
 	w.readHead(t)
 	w.w = now
 	if n := w.step(t); n != 0 {
@@ -246,8 +259,8 @@ func TestAMemoIsCleanedOfWhatIsNoText(t *testing.T) {
 	}
 }
 
-// A provider that is down, and one that lies, are asked again at growing distances, and the
-// deposit is credited meanwhile.
+// Providers that are down or lie are asked again at growing intervals, and the deposit is credited
+// meanwhile.
 func TestAMemoThatNoProviderShowsIsGivenUpInTheEnd(t *testing.T) {
 	t.Parallel()
 	w := openMemos(t)
@@ -258,7 +271,8 @@ func TestAMemoThatNoProviderShowsIsGivenUpInTheEnd(t *testing.T) {
 	w.walkFinal(t)
 	w.wantCredited(t, usdc, 100, 1)
 	pause, attempts := 15*time.Second, 0
-	for ; w.queryCount(t, `SELECT count(*) FROM transaction_memos WHERE status = 'DUE'`) > 0 && attempts < 100; attempts++ {
+	for ; w.queryCount(t, `SELECT count(*) FROM transaction_memos WHERE status = 'DUE'`) > 0 &&
+		attempts < 100; attempts++ {
 		if n := w.step(t); n != 1 {
 			t.Fatalf("attempt %d: got %d asked about, want it asked again after %v", attempts+1, n, pause)
 		}
@@ -277,7 +291,10 @@ func TestAMemoThatNoProviderShowsIsGivenUpInTheEnd(t *testing.T) {
 	if n := w.step(t); n != 0 || w.memo(t, tx) != "" {
 		t.Errorf("got %d asked about and %q, want it given up", n, w.memo(t, tx))
 	}
-	if n := w.queryCount(t, `SELECT count(*) FROM transaction_memos WHERE status = 'ABANDONED' AND last_error = 'no provider shows the transaction'`); n != 1 {
+	if n := w.queryCount(
+		t,
+		`SELECT count(*) FROM transaction_memos WHERE status = 'ABANDONED' AND last_error = 'no provider shows the transaction'`,
+	); n != 1 {
 		t.Errorf("got %d rows that are given up and say why, want one", n)
 	}
 	for _, said := range []string{"is given up", "is refused", "these are the bytes"} {
@@ -342,7 +359,7 @@ func TestTwoProcessesReadOneMemo(t *testing.T) {
 		if n, err := w.another().ReadMemos(t.Context()); err != nil || n != 1 {
 			t.Errorf("the second process: got %d, %v, want it to read the memo", n, err)
 		}
-		w.provider.set(func() { w.provider.away = true }) // the first one's answer is lost
+		w.provider.set(func() { w.provider.away = true }) // the first answer is lost
 	}
 	w.step(t)
 	if got := w.memo(t, tx); got != "order 7" {
@@ -353,7 +370,7 @@ func TestTwoProcessesReadOneMemo(t *testing.T) {
 	}
 }
 
-// Rule DEP-54: the table keeps a memo as it was read, also from its owner.
+// Rule DEP-54: the table protects a memo that was read, even against its owner.
 func TestNoWriterChangesAMemoThatWasRead(t *testing.T) {
 	t.Parallel()
 	w := openMemos(t)
@@ -374,12 +391,17 @@ func TestNoWriterChangesAMemoThatWasRead(t *testing.T) {
 	refused("read without a time", due(`status = 'READ', attempts = 1`), tx)
 	refused("an attempt that does not count", due(`last_error = 'x'`), tx)
 	refused("an empty memo", due(`status = 'READ', memo = '', attempts = 1, ended_at = now()`), tx)
-	refused("a memo without bounds", due(`status = 'READ', memo = repeat('m', 4097), attempts = 1, ended_at = now()`), tx)
+	refused(
+		"a memo without bounds", due(`status = 'READ', memo = repeat('m', 4097), attempts = 1, ended_at = now()`), tx,
+	)
 	refused("a memo that is given up", due(`status = 'ABANDONED', memo = 'x', attempts = 1, ended_at = now()`), tx)
 	refused("another transaction", due(`tx_hash = 'other', attempts = 1`), tx)
-	refused("a row that is read from its beginning", `INSERT INTO transaction_memos (chain, tx_hash, status, memo, attempts, next_attempt_at, created_at, ended_at)
+	refused("a row that is read from its beginning",
+		`INSERT INTO transaction_memos (chain, tx_hash, status, memo, attempts, next_attempt_at, created_at, ended_at)
 		VALUES ('ETHEREUM', $1, 'READ', 'order 8', 1, now(), now(), now())`, "another")
-	if _, err := owner.Exec(t.Context(), due(`status = 'ABANDONED', attempts = 1, ended_at = now()`), open); err != nil {
+	if _, err := owner.Exec(
+		t.Context(), due(`status = 'ABANDONED', attempts = 1, ended_at = now()`), open,
+	); err != nil {
 		t.Fatal(err)
 	}
 	w.step(t)
@@ -389,7 +411,10 @@ func TestNoWriterChangesAMemoThatWasRead(t *testing.T) {
 	refused("a memo after it was given up", due(`status = 'READ', memo = 'x', attempts = attempts + 1`), open)
 	refused("taken away", `DELETE FROM transaction_memos`)
 	err := w.db.InOrg(t.Context(), w.org, func(ctx context.Context, tx pg.Tx) error {
-		_, err := tx.Exec(ctx, `INSERT INTO transaction_memos (chain, tx_hash, next_attempt_at, created_at) VALUES ('ETHEREUM', 'more', now(), now())`)
+		_, err := tx.Exec(
+			ctx,
+			`INSERT INTO transaction_memos (chain, tx_hash, next_attempt_at, created_at) VALUES ('ETHEREUM', 'more', now(), now())`,
+		)
 		return err
 	})
 	if err == nil {

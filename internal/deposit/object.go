@@ -21,13 +21,20 @@ import (
 	"github.com/cofferpay/coffer/webhook"
 )
 
-// source of a deposit that came from outside; the others come with their features.
+// sourceExternal is the source of a deposit that came from outside. Other sources come with their
+// features.
 const sourceExternal = "EXTERNAL"
 
-// selectViews selects deposits of customers and of the organization with what their
-// objects show beside the row: the customer's e-mail, the payer's memo, how far the chain is,
-// the sweep that took the credited money away, and the worst of what is known of its senders
-// since. What reached a treasury is the operator's.
+// selectViews selects deposits of customers and organizations with the values that their objects
+// show in addition:
+//   - the customer's e-mail
+//   - the payer's memo
+//   - the latest block of the chain
+//   - the sweep that moved the credited amount
+//   - the resolution and the failed attempts
+//   - the worst verdict about its senders since it was flagged
+//
+// It leaves out deposits to treasuries and change wallets, which are the operator's.
 const selectViews = `
 	SELECT ` + columns + `, email, memo, latest, sweep_hash, resolution, attempts, fresh
 	FROM (
@@ -55,7 +62,7 @@ const selectViews = `
 // sendersExpr selects all senders of a row d of deposits.
 const sendersExpr = `coalesce(d.senders, ARRAY[d.from_address])`
 
-// depositView is a deposit with what its object shows beside the row.
+// depositView is a deposit with the additional values of its object.
 type depositView struct {
 	Deposit
 	email, memo          *string
@@ -65,14 +72,19 @@ type depositView struct {
 	freshVerdict         json.RawMessage // of sender_verdicts
 }
 
-// LoadObject is a deposit as the API and events show it. Error: a NOT_FOUND fault
-// when the organization has no such deposit.
+// LoadObject returns a deposit as the API and events show it. Error: a NOT_FOUND fault if the
+// organization has no such deposit.
 func LoadObject(ctx context.Context, tx pg.Tx, org, depositID string) (webhook.Deposit, error) {
-	notFound := fault.New(fault.NotFound, fault.CodeNotFound, "Your organization has no deposit with this id. Nothing was changed and no money moved. GET /deposits lists the ones there are.")
+	notFound := fault.New(
+		fault.NotFound, fault.CodeNotFound,
+		"Your organization has no deposit with this id. Nothing was changed and no money moved. GET /deposits lists the ones there are.",
+	)
 	if !id.IsValid("dep", depositID) {
 		return webhook.Deposit{}, notFound
 	}
-	found, err := renderPage(ctx, tx, page.NewQuery(selectViews+` AND org_id = ? AND deposit_id = ?`, org, depositID), page.Page{Limit: 1})
+	found, err := renderPage(
+		ctx, tx, page.NewQuery(selectViews+` AND org_id = ? AND deposit_id = ?`, org, depositID), page.Page{Limit: 1},
+	)
 	if err != nil {
 		return webhook.Deposit{}, fmt.Errorf("read deposit %s: %w", depositID, err)
 	}
@@ -82,7 +94,7 @@ func LoadObject(ctx context.Context, tx pg.Tx, org, depositID string) (webhook.D
 	return found.Items[0], nil
 }
 
-// objectsByID are the objects of deposits of any organizations.
+// objectsByID loads the objects of deposits of any organizations, by deposit id.
 func objectsByID(ctx context.Context, tx pg.Tx, deposits []Deposit) (map[string]webhook.Deposit, error) {
 	if len(deposits) == 0 {
 		return nil, nil
@@ -104,8 +116,8 @@ func objectsByID(ctx context.Context, tx pg.Tx, deposits []Deposit) (map[string]
 	return objects, nil
 }
 
-// freshObjects are the objects of deposits whose rows this transaction has just written, and
-// which no sweep has met: what they show beside the row is read, the row is not.
+// freshObjects returns the objects of deposits that this transaction has just written and that no
+// sweep has moved. It takes the row from memory and reads the additional values only.
 func freshObjects(ctx context.Context, tx pg.Tx, deposits []Deposit) (map[string]webhook.Deposit, error) {
 	if len(deposits) == 0 {
 		return nil, nil
@@ -159,7 +171,7 @@ func freshObjects(ctx context.Context, tx pg.Tx, deposits []Deposit) (map[string
 	return objects, nil
 }
 
-// Filter narrows a list; zero values let everything through.
+// Filter narrows a list. A zero value matches everything.
 type Filter struct {
 	CustomerID    string
 	Product       string
@@ -170,14 +182,14 @@ type Filter struct {
 	CreatedBefore time.Time // exclusive
 	TxHash        string
 	Address       string
-	IsFlagged     *bool // whether it was ever held by screening; nil: either
+	IsFlagged     *bool // whether screening ever flagged it; nil: either
 }
 
 func (f Filter) orgQuery(org string) *page.Query {
 	return f.addConditions(page.NewQuery(selectViews+` AND org_id = ?`, org))
 }
 
-// addConditions adds the conditions that were given.
+// addConditions adds the conditions that are set.
 func (f Filter) addConditions(q *page.Query) *page.Query {
 	for column, value := range map[string]string{
 		"customer_id": f.CustomerID, "product": f.Product, "status": f.Status, "chain": f.Chain, "address": f.Address,
@@ -190,9 +202,10 @@ func (f Filter) addConditions(q *page.Query) *page.Query {
 		q.AddCondition(`mint_id = ?`, f.MintID)
 	}
 	if f.TxHash != "" {
-		q.AddCondition(`tx_hash = ?`, f.TxHash).AddCondition(`chain = ANY (?)`, chain.Names) // found by (chain, tx_hash)
+		// for the index on (chain, tx_hash)
+		q.AddCondition(`tx_hash = ?`, f.TxHash).AddCondition(`chain = ANY (?)`, chain.Names)
 	}
-	// The index of those that were flagged is found by these words.
+	// The partial index of flagged deposits is used for these literal conditions.
 	if f.IsFlagged != nil && *f.IsFlagged {
 		q.AddCondition(`is_flagged`)
 	} else if f.IsFlagged != nil {
@@ -207,8 +220,8 @@ func (f Filter) addConditions(q *page.Query) *page.Query {
 	return q
 }
 
-// List is one page of the organization's deposits, sorted by when they were
-// first seen.
+// List returns one page of the organization's deposits, sorted by the time at which they were first
+// seen.
 func List(ctx context.Context, tx pg.Tx, org string, f Filter, p page.Page) (page.Result[webhook.Deposit], error) {
 	found, err := renderPage(ctx, tx, f.orgQuery(org), p)
 	if err != nil {
@@ -217,15 +230,15 @@ func List(ctx context.Context, tx pg.Tx, org string, f Filter, p page.Page) (pag
 	return found, nil
 }
 
-// ProductAmount is an amount of a mint of a product.
+// ProductAmount is an amount of a mint that belongs to a product.
 type ProductAmount struct {
 	Product string
 	MintID  int
 	Amount  money.Amount
 }
 
-// PendingByProduct is what was seen for the organization itself and is in no
-// balance yet, by product and mint.
+// PendingByProduct sums the organization's own deposits that were seen and are in no balance yet,
+// by product and mint.
 func PendingByProduct(ctx context.Context, tx pg.Tx, org string) ([]ProductAmount, error) {
 	rows, err := tx.Query(ctx, `
 		SELECT product, mint_id, sum(amount) FROM deposits
@@ -241,8 +254,8 @@ func PendingByProduct(ctx context.Context, tx pg.Tx, org string) ([]ProductAmoun
 	return found, nil
 }
 
-// ForEach hands on all of the organization's deposits that the filter leaves, in
-// the order of a list. The first error of fn ends it.
+// ForEach calls fn with each of the organization's deposits that match the filter, in the order of
+// a list. The first error of fn ends it.
 func ForEach(ctx context.Context, tx pg.Tx, org string, f Filter, desc bool, fn func(webhook.Deposit) error) error {
 	catalogue, err := mint.LoadCatalogue(ctx, tx)
 	if err != nil {
@@ -262,14 +275,14 @@ func ForEach(ctx context.Context, tx pg.Tx, org string, f Filter, desc bool, fn 
 	return nil
 }
 
-// UncreditedAmounts is what reached a customer and is in no balance.
+// UncreditedAmounts sums deposits of a customer that are in no balance.
 type UncreditedAmounts struct {
 	Pending money.Amount // seen, and not credited yet
-	Flagged money.Amount // held by screening, and not resolved, or on its way elsewhere
+	Flagged money.Amount // flagged and not resolved, or on its way back or elsewhere
 }
 
-// UncreditedByMint is what of each mint was seen for a customer and is not in the
-// balance: a row, and be it of zeros, of every mint that has reached the customer.
+// UncreditedByMint sums, for each mint, the deposits of a customer that were seen and are not in
+// the balance. Every mint that reached the customer has an entry, also if its amounts are zero.
 func UncreditedByMint(ctx context.Context, tx pg.Tx, org, customerID string) (map[int]UncreditedAmounts, error) {
 	rows, err := tx.Query(ctx, `
 		SELECT mint_id, coalesce(sum(amount) FILTER (WHERE status IN ('DETECTED', 'CONFIRMING', 'SCREENING')), 0),
@@ -294,7 +307,9 @@ func UncreditedByMint(ctx context.Context, tx pg.Tx, org, customerID string) (ma
 }
 
 func scanView(r pgx.CollectableRow) (s depositView, err error) {
-	err = s.Deposit.scanColumns(r, &s.email, &s.memo, &s.latestHeight, &s.sweepHash, &s.resolution, &s.attempts, &s.freshVerdict)
+	err = s.Deposit.scanColumns(
+		r, &s.email, &s.memo, &s.latestHeight, &s.sweepHash, &s.resolution, &s.attempts, &s.freshVerdict,
+	)
 	return s, err
 }
 
@@ -305,7 +320,9 @@ func renderPage(ctx context.Context, tx pg.Tx, q *page.Query, p page.Page) (page
 	if err != nil {
 		return empty, err
 	}
-	cut := page.CutPage(p, found, func(s depositView) page.Cursor { return page.Cursor{CreatedAt: s.createdAt, ID: s.id} })
+	cut := page.CutPage(
+		p, found, func(s depositView) page.Cursor { return page.Cursor{CreatedAt: s.createdAt, ID: s.id} },
+	)
 	result := page.Result[webhook.Deposit]{NextCursor: cut.NextCursor}
 	for _, s := range cut.Items {
 		object, err := s.toObject(catalogue)
@@ -317,7 +334,7 @@ func renderPage(ctx context.Context, tx pg.Tx, q *page.Query, p page.Page) (page
 	return result, nil
 }
 
-// queryViews reads what objects selects, and the mints that the objects name.
+// queryViews reads rows of selectViews and the mints that their objects name.
 func queryViews(ctx context.Context, tx pg.Tx, sql string, args ...any) ([]depositView, mint.Catalogue, error) {
 	rows, err := tx.Query(ctx, sql, args...)
 	if err != nil {
@@ -334,7 +351,8 @@ func queryViews(ctx context.Context, tx pg.Tx, sql string, args ...any) ([]depos
 func (s depositView) toObject(catalogue mint.Catalogue) (webhook.Deposit, error) {
 	height := int64(s.height)
 	o := webhook.Deposit{
-		DepositID: s.id, CustomerID: emptyAsNull(s.customerID), Product: emptyAsNull(s.product), CustomerEmail: s.email, MintID: s.mintID,
+		DepositID: s.id, CustomerID: emptyAsNull(s.customerID), Product: emptyAsNull(s.product),
+		CustomerEmail: s.email, MintID: s.mintID,
 		Chain: string(s.chain), Amount: s.amount.String(), Address: string(s.address), Memo: s.memo,
 		FromAddresses: webhook.List[string]{}, TxHash: string(s.tx), BlockNumber: &height,
 		Source: sourceExternal, Status: string(s.status), ChainStatus: s.chainStatus,
@@ -386,10 +404,13 @@ func (s depositView) toObject(catalogue mint.Catalogue) (webhook.Deposit, error)
 		if err != nil {
 			return webhook.Deposit{}, fmt.Errorf("what was taken back of it: %w", err)
 		}
-		o.Reversal = &webhook.Reversal{ReversedAt: webhook.At(*s.reversedAt), TakenBack: s.takenBack.String(), Loss: lost.String()}
+		o.Reversal = &webhook.Reversal{
+			ReversedAt: webhook.At(*s.reversedAt), TakenBack: s.takenBack.String(), Loss: lost.String(),
+		}
 	}
 	if f := s.flag; f != nil {
-		o.IsFlagged, o.RiskOfFunds, o.FlagReason, o.ReturnAddressRisk = true, &f.risk, &webhook.FlagReason{}, &f.returnRisk
+		o.IsFlagged, o.RiskOfFunds, o.FlagReason, o.ReturnAddressRisk = true, &f.risk, &webhook.FlagReason{},
+			&f.returnRisk
 		if err := json.Unmarshal(f.reason, o.FlagReason); err != nil {
 			return webhook.Deposit{}, fmt.Errorf("read why it was flagged: %w", err)
 		}

@@ -24,9 +24,10 @@ import (
 	"github.com/cofferpay/coffer/webhook"
 )
 
-// OnRecent implements scan.Listener: a customer's or an organization's deposit is
-// shown as soon as a block has it. What cannot be credited is shown once it is final; of dust, which
-// somebody may send by the thousand, nothing is written before that.
+// OnRecent implements scan.Listener. It records a deposit of a customer or an organization as soon
+// as a block has it. It writes no row for an arrival that cannot be credited: that row follows once
+// the block is final. It writes no row for dust either, because anyone can send dust by the
+// thousand.
 func (d *Service) OnRecent(ctx context.Context, tx pg.Tx, ch chain.Name, b chain.Block, found []scan.Arrival) error {
 	var visible []scan.Arrival
 	for _, f := range found {
@@ -37,14 +38,15 @@ func (d *Service) OnRecent(ctx context.Context, tx pg.Tx, ch chain.Name, b chain
 	return applyBlock(ctx, tx, ch, b, nil, visible, blockDecisions{}, d.chains[ch])
 }
 
-// OnOrphaned implements scan.Listener.
+// OnOrphaned implements scan.Listener. It orphans the deposits at height from and above that are
+// not final.
 func (d *Service) OnOrphaned(ctx context.Context, tx pg.Tx, ch chain.Name, from uint64) error {
 	return orphanDeposits(ctx, tx, `height >= $4`, ch, from)
 }
 
-// OnFinal implements scan.Listener: what the block has is final, and what was seen
-// at its height or below and never became final is gone. What nobody has to be asked
-// about is credited with its block.
+// OnFinal implements scan.Listener. It makes the deposits of the block final. It orphans what was
+// seen at this height or below and never became final. It credits with the block the deposits that
+// need no answer of a risk provider.
 func (d *Service) OnFinal(ctx context.Context, ch chain.Name, b chain.Block, found []scan.Arrival) scan.Apply {
 	decisions := d.decideBlock(ctx, ch, b, found)
 	return func(ctx context.Context, tx pg.Tx, p scan.Proof) (err error) {
@@ -60,7 +62,8 @@ func (d *Service) OnFinal(ctx context.Context, ch chain.Name, b chain.Block, fou
 	}
 }
 
-// orphanDeposits takes back what is not final at the heights of the condition.
+// orphanDeposits orphans the deposits that are not final at the heights of the condition. The
+// condition names the height as $4.
 func orphanDeposits(ctx context.Context, tx pg.Tx, heights string, ch chain.Name, height uint64) error {
 	if !isAllowed(Confirming, Orphaned) {
 		panic("deposit: nothing can be orphaned")
@@ -83,12 +86,14 @@ func orphanDeposits(ctx context.Context, tx pg.Tx, heights string, ch chain.Name
 	return recordAudit(ctx, tx, entries)
 }
 
-// newStatusEntry is the audit row of what a deposit became.
+// newStatusEntry returns the audit entry of the status that a deposit now has.
 func newStatusEntry(after Deposit) audit.Entry {
 	return audit.Entry{
-		OrgID: after.orgID, Actor: systemActor, Action: "deposit." + auditActions[after.status], ResourceKind: resourceKind, ResourceID: after.id,
+		OrgID: after.orgID, Actor: systemActor, Action: "deposit." + auditActions[after.status],
+		ResourceKind: resourceKind, ResourceID: after.id,
 		Detail: map[string]string{
-			"txHash": string(after.tx), "blockHash": after.blockHash, "amount": after.amount.String(), "reason": after.reason,
+			"txHash": string(after.tx), "blockHash": after.blockHash, "amount": after.amount.String(),
+			"reason": after.reason,
 		},
 	}
 }
@@ -96,7 +101,8 @@ func newStatusEntry(after Deposit) audit.Entry {
 var auditActions = map[Status]string{
 	Confirming: "seen", Orphaned: "orphaned", Screening: "finalized", Credited: "credited",
 	Unsupported: "unsupported", BelowMinimum: "below_minimum", Reversed: "reversed",
-	Flagged: "flagged", Rejecting: "rejecting", Redirecting: "redirecting", ResolutionStuck: "resolution_stuck", Rejected: "rejected", Redirected: "redirected",
+	Flagged: "flagged", Rejecting: "rejecting", Redirecting: "redirecting", ResolutionStuck: "resolution_stuck",
+	Rejected: "rejected", Redirected: "redirected",
 }
 
 func recordAudit(ctx context.Context, tx pg.Tx, entries []audit.Entry) error {
@@ -106,15 +112,15 @@ func recordAudit(ctx context.Context, tx pg.Tx, entries []audit.Entry) error {
 	return audit.Record(ctx, tx, entries...)
 }
 
-// movementKey is what names a deposit on its chain.
+// movementKey identifies a deposit on its chain.
 type movementKey struct {
 	tx       chain.TxHash
 	kind     chain.Kind
 	position string
 }
 
-// targetKey is where on the chain a movement arrived. Another fork can have the same
-// place of the same transaction arrive elsewhere.
+// targetKey identifies where a movement arrived on the chain. On another fork the same position of
+// the same transaction can pay another address.
 type targetKey struct {
 	movementKey
 	address, contract chain.Address
@@ -124,22 +130,27 @@ func (d Deposit) targetKey() targetKey {
 	return targetKey{movementKey{d.tx, d.kind, d.position}, d.address, d.contract}
 }
 
-// newDepositID is the id of a new deposit. It follows from what the chain says, so that a
-// database that was restored from a backup finds it again under the id that
-// integrators know, and who looks at that credits nobody twice. Should a row of the
-// same arrival be there already, the new one is another deposit.
+// newDepositID returns the id of a new deposit, derived from what the chain shows. A database that
+// was restored from a backup finds the deposit again under the id that integrators know. An
+// integrator that checks this id credits no deposit twice. If rows of the same arrival exist, their
+// count makes the new id another one.
 func newDepositID(d Deposit, rowCounts map[targetKey]int) string {
-	parts := []string{d.orgID, string(d.chain), string(d.tx), string(d.kind), d.position, string(d.address), string(d.contract)}
+	parts := []string{
+		d.orgID, string(d.chain), string(d.tx), string(d.kind), d.position, string(d.address), string(d.contract),
+	}
 	if n := rowCounts[d.targetKey()]; n > 0 {
 		parts = append(parts, strconv.Itoa(n))
 	}
 	return id.Derive("dep", parts...)
 }
 
-// applyBlock brings the deposits of a block up to date. proof is nil for a block that
-// is not final; what is ready to be credited then is, if nothing speaks against it
-// now and its tier wants no more blocks. Telling it the same block again changes nothing.
-func applyBlock(ctx context.Context, tx pg.Tx, ch chain.Name, b chain.Block, proof *int64, found []scan.Arrival, decisions blockDecisions, on chain.Chain) error {
+// applyBlock brings the deposits of a block up to date. proof is nil for a block that is not final.
+// With a proof it credits a deposit at once if the decisions still hold and its tier asks for no
+// more confirmations. Applying the same block again changes nothing.
+func applyBlock(
+	ctx context.Context, tx pg.Tx, ch chain.Name, b chain.Block, proof *int64, found []scan.Arrival,
+	decisions blockDecisions, on chain.Chain,
+) error {
 	found = slices.Clone(found)
 	if ch.IsUTXO() {
 		var err error
@@ -173,7 +184,7 @@ func applyBlock(ctx context.Context, tx pg.Tx, ch chain.Name, b chain.Block, pro
 		changes    []change
 		dust       []wallet.Movement
 		entries    []audit.Entry
-		reappeared bool // one that a fork took away is there again
+		reappeared bool // a deposit that a fork had removed is there again
 	)
 	wallets, err := creditWalletsOn(ctx, tx, ch, found)
 	if err != nil {
@@ -185,13 +196,17 @@ func applyBlock(ctx context.Context, tx pg.Tx, ch chain.Name, b chain.Block, pro
 		before, isLiving := living[m]
 		reorgedMatch := findReproven(removed[m], f)
 		if reorgedMatch != nil && proof == nil {
-			continue // it stands in the books, and a recent block decides nothing
+			// The deposit is in the ledger already, and a recent block decides nothing.
+			continue
 		}
-		if isLiving && (before.address != f.To || before.contract != f.Contract || reorgedMatch != nil && before.proofID == nil) {
-			// The fork that showed it had the same place of the transaction pay
-			// somebody else, or as much as no fork that was final has paid.
+		if isLiving &&
+			(before.address != f.To || before.contract != f.Contract || reorgedMatch != nil && before.proofID == nil) {
+			// The earlier fork had another payee at the same position of the transaction, or an
+			// amount that no final fork has paid.
 			if before.proofID != nil {
-				return fmt.Errorf("deposit %s is final and block %d has another movement in its place", before.id, b.Height)
+				return fmt.Errorf(
+					"deposit %s is final and block %d has another movement in its place", before.id, b.Height,
+				)
 			}
 			orphaned := before
 			orphaned.status, orphaned.chainStatus = Orphaned, chainReorged
@@ -200,7 +215,7 @@ func applyBlock(ctx context.Context, tx pg.Tx, ch chain.Name, b chain.Block, pro
 			before, isLiving = Deposit{}, false
 		}
 		if reorgedMatch != nil && !isLiving {
-			// The same money, proven anew: nothing is posted and nothing told.
+			// The same deposit has a new proof: nothing is posted and no event is recorded.
 			after, now := *reorgedMatch, tx.Now
 			after.from, after.senders = splitSenders(f)
 			after.logIndex, after.height, after.blockHash = f.LogIndex, b.Height, b.Hash
@@ -213,7 +228,8 @@ func applyBlock(ctx context.Context, tx pg.Tx, ch chain.Name, b chain.Block, pro
 		}
 		if !isLiving {
 			for _, former := range removed[m] {
-				if former.status == Orphaned && former.flag == nil && former.address == f.To && former.contract == f.Contract {
+				if former.status == Orphaned && former.flag == nil && former.address == f.To &&
+					former.contract == f.Contract {
 					before = former
 				}
 			}
@@ -238,14 +254,21 @@ func applyBlock(ctx context.Context, tx pg.Tx, ch chain.Name, b chain.Block, pro
 				return err
 			}
 		}
-		if _, hasWallet := wallets.walletFor(after); after.status == Screening && hasWallet && isDeep && decisions.creditDeposit(&after, f, tx.Now) {
+		if _, hasWallet := wallets.walletFor(after); after.status == Screening && hasWallet && isDeep &&
+			decisions.creditDeposit(&after, f, tx.Now) {
 			credits.addCredit(after, f.Mint.Kind == mint.Native)
 		}
 		changes = append(changes, change{before, after})
 		reappeared = reappeared || before.status == Orphaned
 		entries = append(entries, newStatusEntry(after))
 		if after.status == BelowMinimum {
-			dust = append(dust, wallet.Movement{WalletID: after.walletID, OrgID: after.orgID, MintID: *after.mintID, Part: wallet.Dust, Plus: after.amount})
+			dust = append(
+				dust,
+				wallet.Movement{
+					WalletID: after.walletID, OrgID: after.orgID, MintID: *after.mintID, Part: wallet.Dust,
+					Plus: after.amount,
+				},
+			)
 		}
 	}
 	if err := ensureCustomers(ctx, tx, changes); err != nil {
@@ -280,9 +303,9 @@ func applyBlock(ctx context.Context, tx pg.Tx, ch chain.Name, b chain.Block, pro
 	return credits.writeCredits(ctx, tx, dust, entries)
 }
 
-// announceSeen tells of customers' deposits that a recent block shows for the first time, to
-// whoever has an endpoint for that. It promises nothing, so it is written only where
-// it is wanted; what a fork takes away and brings again is told once.
+// announceSeen records an event for each customer's deposit that a recent block shows for the first
+// time. Only organizations with an endpoint for this event get one, because the event promises
+// nothing. A deposit that a fork removes and shows again is announced once.
 func announceSeen(ctx context.Context, tx pg.Tx, changes []change) error {
 	var orgs []string
 	for _, c := range changes {
@@ -304,12 +327,18 @@ func announceSeen(ctx context.Context, tx pg.Tx, changes []change) error {
 			announced = append(announced, c.after)
 		}
 	}
-	return publishEvents(ctx, tx, announced, freshObjects, func(Deposit) event.Type { return event.CustomerDepositSeen })
+	return publishEvents(
+		ctx, tx, announced, freshObjects, func(Deposit) event.Type { return event.CustomerDepositSeen },
+	)
 }
 
-// publishEvents records an event of each deposit, with the object that show gives of it: fresh
-// or objectsByID.
-func publishEvents(ctx context.Context, tx pg.Tx, deposits []Deposit, loadObjects func(context.Context, pg.Tx, []Deposit) (map[string]webhook.Deposit, error), typeOf func(Deposit) event.Type) error {
+// publishEvents records one event for each deposit. loadObjects gives the object of each:
+// freshObjects or objectsByID.
+func publishEvents(
+	ctx context.Context, tx pg.Tx, deposits []Deposit,
+	loadObjects func(context.Context, pg.Tx, []Deposit) (map[string]webhook.Deposit, error),
+	typeOf func(Deposit) event.Type,
+) error {
 	objects, err := loadObjects(ctx, tx, deposits)
 	if err != nil {
 		return err
@@ -328,8 +357,8 @@ func publishEvents(ctx context.Context, tx pg.Tx, deposits []Deposit, loadObject
 	return event.RecordMany(ctx, tx, events...)
 }
 
-// ensureCustomers makes the customers of new deposits that are not there yet: a wallet may
-// have come back from the signer's journal before its customer did.
+// ensureCustomers inserts the customers of new deposits that are missing. The signer's journal can
+// restore a wallet before its customer.
 func ensureCustomers(ctx context.Context, tx pg.Tx, changes []change) error {
 	customerIDs := map[string][]string{}
 	for _, c := range changes {
@@ -362,16 +391,20 @@ func ensureCustomers(ctx context.Context, tx pg.Tx, changes []change) error {
 	return nil
 }
 
-// existingDeposits locks the deposits of a block's transactions: those that live, and
-// those that a fork took away, credited ones in question among them, by the
-// movement they are, and how many rows there are of each arrival.
-func existingDeposits(ctx context.Context, tx pg.Tx, ch chain.Name, found []scan.Arrival) (living map[movementKey]Deposit, removed map[movementKey][]Deposit, rowCounts map[targetKey]int, err error) {
+// existingDeposits locks the deposits of a block's transactions and returns, by movement:
+//   - living: those that the chain shows
+//   - removed: those that a fork removed, including credited ones whose finality broke
+//   - rowCounts: how many rows each arrival has, by target
+func existingDeposits(
+	ctx context.Context, tx pg.Tx, ch chain.Name, found []scan.Arrival,
+) (living map[movementKey]Deposit, removed map[movementKey][]Deposit, rowCounts map[targetKey]int, err error) {
 	var hashes []chain.TxHash
 	for _, f := range found {
 		hashes = append(hashes, f.Tx)
 	}
 	slices.Sort(hashes)
-	rows, err := tx.Query(ctx, `SELECT `+columns+` FROM deposits WHERE chain = $1 AND tx_hash = ANY($2) ORDER BY deposit_id FOR UPDATE`,
+	rows, err := tx.Query(ctx,
+		`SELECT `+columns+` FROM deposits WHERE chain = $1 AND tx_hash = ANY($2) ORDER BY deposit_id FOR UPDATE`,
 		ch, slices.Compact(hashes))
 	if err != nil {
 		return nil, nil, nil, fmt.Errorf("look for deposits on %s: %w", ch, err)
@@ -393,11 +426,15 @@ func existingDeposits(ctx context.Context, tx pg.Tx, ch chain.Name, found []scan
 	return living, removed, rowCounts, nil
 }
 
-// nextState is what a deposit becomes by a block that has it. It is pure.
-func nextState(before Deposit, f scan.Arrival, ch chain.Name, b chain.Block, proof *int64, tiers chain.Tiers) (after Deposit, isChanged bool, err error) {
+// nextState returns what a deposit becomes by a block that has it. It is pure.
+func nextState(
+	before Deposit, f scan.Arrival, ch chain.Name, b chain.Block, proof *int64, tiers chain.Tiers,
+) (after Deposit, isChanged bool, err error) {
 	if before.proofID != nil {
 		if proof != nil && before.blockHash != b.Hash {
-			return Deposit{}, false, fmt.Errorf("deposit %s is final in block %s and again in %s", before.id, before.blockHash, b.Hash)
+			return Deposit{}, false, fmt.Errorf(
+				"deposit %s is final in block %s and again in %s", before.id, before.blockHash, b.Hash,
+			)
 		}
 		return before, false, nil
 	}
@@ -440,8 +477,9 @@ func nextState(before Deposit, f scan.Arrival, ch chain.Name, b chain.Block, pro
 	return after, true, nil
 }
 
-// splitSenders are what a deposit keeps of who sent it: the only one, or all of several. Of
-// more than are asked about, which somebody may make at will, it keeps none.
+// splitSenders returns what a deposit records of its senders: the single one, or all of several. If
+// there are more than risk.SendersMax it records none, because anyone can make a transaction with
+// any number of senders.
 func splitSenders(f scan.Arrival) (single chain.Address, multiple []chain.Address) {
 	if n := len(f.Senders); n > 1 && n <= risk.SendersMax {
 		return "", f.Senders
@@ -449,9 +487,9 @@ func splitSenders(f scan.Arrival) (single chain.Address, multiple []chain.Addres
 	return f.From, nil
 }
 
-// finalStatus is what becomes of a final movement before screening. It is pure. A
-// quarantine of the mint is no part of it: that may be lifted, so what its block
-// confirmed waits for it like anything else that is not decided yet.
+// finalStatus returns the status of a final movement before screening, with its reason. It is pure.
+// It ignores a quarantine of the mint, because a quarantine can be lifted. A deposit of such a mint
+// waits in SCREENING.
 func finalStatus(f scan.Arrival) (Status, string) {
 	switch {
 	case f.Mint == nil:

@@ -30,8 +30,16 @@ func TestAProductHasOneProvenAddressOnAChain(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
 	err := mint.Sync(t.Context(), db, []mint.Mint{
-		{ID: eth, Chain: chain.Ethereum, Network: chain.Local, Kind: mint.Native, Symbol: "ETH", Name: "Ether", Decimals: 18, DepositEnabled: true, MinDeposit: money.Units(1), MinWithdraw: money.Units(1), Finality: "FINALIZED"},
-		{ID: usdc, Chain: chain.Ethereum, Network: chain.Local, Kind: mint.Token, Contract: usdcAt, Symbol: "USDC", Name: "USD Coin", Decimals: 6, DepositEnabled: true, MinDeposit: money.Units(1), MinWithdraw: money.Units(1), Finality: "FINALIZED"},
+		{
+			ID: eth, Chain: chain.Ethereum, Network: chain.Local, Kind: mint.Native, Symbol: "ETH", Name: "Ether",
+			Decimals: 18, DepositEnabled: true, MinDeposit: money.Units(1), MinWithdraw: money.Units(1),
+			Finality: "FINALIZED",
+		},
+		{
+			ID: usdc, Chain: chain.Ethereum, Network: chain.Local, Kind: mint.Token, Contract: usdcAt, Symbol: "USDC",
+			Name: "USD Coin", Decimals: 6, DepositEnabled: true, MinDeposit: money.Units(1),
+			MinWithdraw: money.Units(1), Finality: "FINALIZED",
+		},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -66,22 +74,25 @@ func TestAProductHasOneProvenAddressOnAChain(t *testing.T) {
 			}
 			given[token.Address] = product + " of " + o.ID
 		}
-		// A customer of that name is somebody else.
+		// A customer with the name of a product has another address.
 		customers, err := counter.IssueForCustomer(t.Context(), o.ID, usdc, "CUSTODIAL", "")
 		if err != nil || given[customers.Address] != "" {
 			t.Errorf("customer CUSTODIAL: got %v %v, want an address of its own", customers.Address, err)
 		}
 	}
 	for _, wrong := range []string{"", "custodial", "SAVINGS", "CUSTODIAL ", "CHECKOUT\x00"} {
-		if _, err := counter.IssueForProduct(t.Context(), first, usdc, wrong); !fault.HasCode(err, fault.InvalidRequest) {
+		if _, err := counter.IssueForProduct(
+			t.Context(), first, usdc, wrong,
+		); !fault.HasCode(err, fault.InvalidRequest) {
 			t.Errorf("%q: got %v, want it refused", wrong, err)
 		}
 	}
 	if _, err := counter.IssueForProduct(t.Context(), first, 99, "CHECKOUT"); !fault.HasCode(err, fault.MintNotFound) {
 		t.Errorf("got %v, want no such mint", err)
 	}
-	// Whoever can change rows cannot have money sent elsewhere.
-	if _, err := pgtest.OwnerPool(t, db).Exec(t.Context(), `UPDATE wallets SET address = $1 WHERE purpose = 'ORGANIZATION_DEPOSIT' AND subject = 'CHECKOUT' AND org_id = $2`,
+	// Write access to the rows is not enough to redirect deposits.
+	if _, err := pgtest.OwnerPool(t, db).Exec(t.Context(),
+		`UPDATE wallets SET address = $1 WHERE purpose = 'ORGANIZATION_DEPOSIT' AND subject = 'CHECKOUT' AND org_id = $2`,
 		string(sim.Address("mallory")), first); err != nil {
 		t.Fatal(err)
 	}
@@ -108,7 +119,9 @@ func TestWhatReachesAProductsAddressIsTheOrganizationsOwn(t *testing.T) {
 		}
 		return found
 	}
-	if got, want := pending(), []deposit.ProductAmount{{Product: "CHECKOUT", MintID: usdc, Amount: money.Units(300)}}; !slices.Equal(got, want) {
+	if got, want := pending(), []deposit.ProductAmount{
+		{Product: "CHECKOUT", MintID: usdc, Amount: money.Units(300)},
+	}; !slices.Equal(got, want) {
 		t.Errorf("pending: got %v, want %v", got, want)
 	}
 	w.c.Mine(3)
@@ -126,7 +139,8 @@ func TestWhatReachesAProductsAddressIsTheOrganizationsOwn(t *testing.T) {
 		t.Errorf("on the address: got %+v, want 300 and 3 of dust", f)
 	}
 	own := w.listDeposits(t, deposit.Filter{Product: "CHECKOUT", Status: "CREDITED"})
-	if len(own) != 1 || own[0].CustomerID != nil || own[0].CustomerEmail != nil || *own[0].Product != "CHECKOUT" || own[0].Amount != "300" {
+	if len(own) != 1 || own[0].CustomerID != nil || own[0].CustomerEmail != nil || *own[0].Product != "CHECKOUT" ||
+		own[0].Amount != "300" {
 		t.Fatalf("got %+v, want the organization's deposit", own)
 	}
 	if n := len(w.listDeposits(t, deposit.Filter{CustomerID: "alice"})); n != 1 {
@@ -137,18 +151,21 @@ func TestWhatReachesAProductsAddressIsTheOrganizationsOwn(t *testing.T) {
 	}
 	var data []byte
 	var customerID *string
-	err := pgtest.OwnerPool(t, w.db).QueryRow(t.Context(), `SELECT data, customer_id FROM events WHERE type = 'ORGANIZATION_DEPOSIT'`).Scan(&data, &customerID)
+	err := pgtest.OwnerPool(t, w.db).QueryRow(
+		t.Context(), `SELECT data, customer_id FROM events WHERE type = 'ORGANIZATION_DEPOSIT'`,
+	).Scan(&data, &customerID)
 	if err != nil {
 		t.Fatalf("read the event: %v", err)
 	}
 	var told webhook.Deposit
-	if err := json.Unmarshal(data, &told); err != nil || told.DepositID != own[0].DepositID || told.CustomerID != nil || customerID != nil || *told.Product != "CHECKOUT" {
+	if err := json.Unmarshal(data, &told); err != nil || told.DepositID != own[0].DepositID ||
+		told.CustomerID != nil || customerID != nil || *told.Product != "CHECKOUT" {
 		t.Errorf("event: got %s of customer %v, %v, want the deposit as it is shown", data, customerID, err)
 	}
 	w.checkBooks(t)
 }
 
-// Rules DEP-4 and DEP-25, whatever the program does.
+// Rules DEP-4 and DEP-25, enforced by the tables alone.
 func TestTheTablesKeepWhoseADepositIs(t *testing.T) {
 	t.Parallel()
 	w := newTestEnv(t)
@@ -157,22 +174,47 @@ func TestTheTablesKeepWhoseADepositIs(t *testing.T) {
 	w.wantWaiting(t)
 	fresh := w.onlyDeposit(t).DepositID
 	for name, c := range map[string]struct{ sql, constraint string }{
-		"another product's":          {`UPDATE deposits SET product = 'BATCH_PAYOUT' WHERE deposit_id = $1`, "deposits_identity_fixed"},
-		"nobody's":                   {`UPDATE deposits SET product = NULL WHERE deposit_id = $1`, "deposits_identity_fixed"},
-		"a customer's as well":       {`UPDATE deposits SET customer_id = 'alice' WHERE deposit_id = $1`, "deposits_identity_fixed"},
-		"a customer's":               {`UPDATE deposits SET purpose = 'CUSTOMER_DEPOSIT' WHERE deposit_id = $1`, "deposits_final_fixed"},
-		"of a product there is not":  {`INSERT INTO deposits SELECT (jsonb_populate_record(d, '{"deposit_id": "dep_2", "tx_hash": "x", "product": "SAVINGS"}')).* FROM deposits d WHERE deposit_id = $1`, "deposits_product"},
-		"a product's with no name":   {`INSERT INTO deposits SELECT (jsonb_populate_record(d, '{"deposit_id": "dep_2", "tx_hash": "x", "product": null}')).* FROM deposits d WHERE deposit_id = $1`, "deposits_product"},
-		"a customer's and product's": {`INSERT INTO deposits SELECT (jsonb_populate_record(d, '{"deposit_id": "dep_2", "tx_hash": "x", "customer_id": "alice"}')).* FROM deposits d WHERE deposit_id = $1`, "deposits_subject"},
+		"another product's": {
+			`UPDATE deposits SET product = 'BATCH_PAYOUT' WHERE deposit_id = $1`,
+			"deposits_identity_fixed",
+		},
+		"nobody's": {
+			`UPDATE deposits SET product = NULL WHERE deposit_id = $1`,
+			"deposits_identity_fixed",
+		},
+		"a customer's as well": {
+			`UPDATE deposits SET customer_id = 'alice' WHERE deposit_id = $1`,
+			"deposits_identity_fixed",
+		},
+		"a customer's": {
+			`UPDATE deposits SET purpose = 'CUSTOMER_DEPOSIT' WHERE deposit_id = $1`,
+			"deposits_final_fixed",
+		},
+		"of a product there is not": {
+			`INSERT INTO deposits SELECT (jsonb_populate_record(d, '{"deposit_id": "dep_2", "tx_hash": "x", "product": "SAVINGS"}')).* FROM deposits d WHERE deposit_id = $1`,
+			"deposits_product",
+		},
+		"a product's with no name": {
+			`INSERT INTO deposits SELECT (jsonb_populate_record(d, '{"deposit_id": "dep_2", "tx_hash": "x", "product": null}')).* FROM deposits d WHERE deposit_id = $1`,
+			"deposits_product",
+		},
+		"a customer's and product's": {
+			`INSERT INTO deposits SELECT (jsonb_populate_record(d, '{"deposit_id": "dep_2", "tx_hash": "x", "customer_id": "alice"}')).* FROM deposits d WHERE deposit_id = $1`,
+			"deposits_subject",
+		},
 	} {
-		if _, err := pgtest.OwnerPool(t, w.db).Exec(t.Context(), c.sql, fresh); !pg.ViolatesConstraint(err, c.constraint) {
+		if _, err := pgtest.OwnerPool(t, w.db).Exec(
+			t.Context(), c.sql, fresh,
+		); !pg.ViolatesConstraint(err, c.constraint) {
 			t.Errorf("%s: got %v, want a violation of %s", name, err, c.constraint)
 		}
 	}
-	if _, err := pgtest.OwnerPool(t, w.db).Exec(t.Context(), `UPDATE wallets SET subject = 'SAVINGS' WHERE wallet_id = 'adr_checkout'`); !pg.ViolatesConstraint(err, "wallets_purpose_known") {
+	if _, err := pgtest.OwnerPool(t, w.db).Exec(
+		t.Context(), `UPDATE wallets SET subject = 'SAVINGS' WHERE wallet_id = 'adr_checkout'`,
+	); !pg.ViolatesConstraint(err, "wallets_purpose_known") {
 		t.Errorf("got %v, want no wallet of a product that there is not", err)
 	}
-	// Credited, it may be posted to its product and to nothing else.
+	// Its credit can only be posted to its product.
 	for _, to := range []ledger.Account{
 		{Kind: ledger.Customer, Subject: "alice"},
 		{Kind: ledger.Customer, Subject: "CHECKOUT"},
@@ -182,12 +224,16 @@ func TestTheTablesKeepWhoseADepositIs(t *testing.T) {
 	} {
 		to.OrgID, to.MintID = w.org, usdc
 		err := w.db.InSystem(t.Context(), func(ctx context.Context, tx pg.Tx) error {
-			if _, err := tx.Exec(ctx, `UPDATE deposits SET status = 'CREDITED', credited_at = now() WHERE deposit_id = $1`, fresh); err != nil {
+			if _, err := tx.Exec(
+				ctx, `UPDATE deposits SET status = 'CREDITED', credited_at = now() WHERE deposit_id = $1`, fresh,
+			); err != nil {
 				return err
 			}
-			return ledger.Post(ctx, tx, ledger.Posting{Cause: ledger.Cause{Kind: ledger.Deposit, ID: fresh}, Legs: []ledger.Leg{{
-				Debit: ledger.Account{OrgID: w.org, MintID: usdc, Kind: ledger.Custody}, Credit: to, Amount: money.Units(100),
-			}}})
+			return ledger.Post(ctx, tx,
+				ledger.Posting{Cause: ledger.Cause{Kind: ledger.Deposit, ID: fresh}, Legs: []ledger.Leg{{
+					Debit: ledger.Account{OrgID: w.org, MintID: usdc, Kind: ledger.Custody}, Credit: to,
+					Amount: money.Units(100),
+				}}})
 		})
 		if !pg.ViolatesConstraint(err, "ledger_transfers_of_cause") {
 			t.Errorf("%v: got %v, want a violation of ledger_transfers_of_cause", to, err)
@@ -198,15 +244,16 @@ func TestTheTablesKeepWhoseADepositIs(t *testing.T) {
 	}
 }
 
-// A wallet's row that names another product is another wallet.
-// Rules DEP-2 and DEP-25.
+// Rules DEP-2 and DEP-25. A wallet row with another product is not the attested wallet.
 func TestAProductsRowThatWasChangedIsNotCredited(t *testing.T) {
 	t.Parallel()
 	w := newTestEnv(t)
 	w.c.Pay(payer, checkout, usdcAt, 100)
 	w.c.Mine(4)
 	w.walkFinal(t)
-	if _, err := pgtest.OwnerPool(t, w.db).Exec(t.Context(), `UPDATE wallets SET subject = 'BATCH_PAYOUT' WHERE wallet_id = 'adr_checkout'`); err != nil {
+	if _, err := pgtest.OwnerPool(t, w.db).Exec(
+		t.Context(), `UPDATE wallets SET subject = 'BATCH_PAYOUT' WHERE wallet_id = 'adr_checkout'`,
+	); err != nil {
 		t.Fatal(err)
 	}
 	if n := w.creditAll(t); n != 0 {
@@ -240,7 +287,8 @@ func TestAnOrganizationsDepositThatTheNewForkDoesNotHaveIsTakenBack(t *testing.T
 	if len(d) != 1 || d[0].Reversal.TakenBack != "70" || d[0].Reversal.Loss != "30" || *d[0].Product != "CHECKOUT" {
 		t.Fatalf("got %+v, want it reversed, 70 of it taken", d)
 	}
-	if n, m := w.countEvents(t, "ORGANIZATION_DEPOSIT_REVERSED"), w.countEvents(t, "CUSTOMER_DEPOSIT_REVERSED"); n != 1 || m != 0 {
+	if n, m := w.countEvents(t, "ORGANIZATION_DEPOSIT_REVERSED"),
+		w.countEvents(t, "CUSTOMER_DEPOSIT_REVERSED"); n != 1 || m != 0 {
 		t.Errorf("got %d events of the organization and %d of customers, want one and none", n, m)
 	}
 	w.wantLoss(t, usdc, 30)
@@ -250,7 +298,7 @@ func TestAnOrganizationsDepositThatTheNewForkDoesNotHaveIsTakenBack(t *testing.T
 	w.liftFreezes(t)
 	w.settleReorgs(t)
 	w.wantFrozen(t, "FINALITY ORGANIZATION")
-	// What arrives while nobody has lifted the freeze is taken for the loss.
+	// An arrival during the freeze is taken for the loss.
 	w.creditAll(t)
 	w.settleReorgs(t)
 	w.settleReorgs(t)
@@ -314,10 +362,12 @@ func (w *testEnv) transferToCustomer(t *testing.T, product, customer string, uni
 			VALUES ('tr_1', $1, 'k', '', $2, $3, $4, $5, now())`, w.org, usdc, money.Units(units), product, customer); err != nil {
 			return err
 		}
-		return ledger.Post(ctx, tx, ledger.Posting{Cause: ledger.Cause{Kind: ledger.Transfer, ID: "tr_1"}, Legs: []ledger.Leg{{
-			Debit:  ledger.Account{OrgID: w.org, MintID: usdc, Kind: ledger.Product, Subject: product},
-			Credit: ledger.Account{OrgID: w.org, MintID: usdc, Kind: ledger.Customer, Subject: customer}, Amount: money.Units(units),
-		}}})
+		return ledger.Post(ctx, tx,
+			ledger.Posting{Cause: ledger.Cause{Kind: ledger.Transfer, ID: "tr_1"}, Legs: []ledger.Leg{{
+				Debit:  ledger.Account{OrgID: w.org, MintID: usdc, Kind: ledger.Product, Subject: product},
+				Credit: ledger.Account{OrgID: w.org, MintID: usdc, Kind: ledger.Customer, Subject: customer},
+				Amount: money.Units(units),
+			}}})
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -17,7 +17,7 @@ import (
 	"github.com/cofferpay/coffer/internal/risk/risktest"
 )
 
-// perAddressScreener behaves as is said of each address.
+// perAddressScreener behaves differently for each address.
 type perAddressScreener struct {
 	name string
 	ways map[chain.Address]*risktest.Provider
@@ -29,7 +29,7 @@ func (s perAddressScreener) Screen(ctx context.Context, of risk.Subject) (risk.V
 	return s.ways[of.Address].Screen(ctx, of)
 }
 
-// Rules RISK-2, RISK-4, RISK-8: some of the table of package risk, to the books.
+// Rules RISK-2, RISK-4, RISK-8: rows of the table of package risk, through to the ledger.
 func TestWhatNobodyCanSayEnoughOfIsInNoBalance(t *testing.T) {
 	t.Parallel()
 	way := func(name string) risktest.Behavior {
@@ -41,7 +41,8 @@ func TestWhatNobodyCanSayEnoughOfIsInNoBalance(t *testing.T) {
 		t.Fatalf("no way %s", name)
 		return risktest.Behavior{}
 	}
-	a, b := perAddressScreener{"A", map[chain.Address]*risktest.Provider{}}, perAddressScreener{"B", map[chain.Address]*risktest.Provider{}}
+	a, b := perAddressScreener{"A", map[chain.Address]*risktest.Provider{}},
+		perAddressScreener{"B", map[chain.Address]*risktest.Provider{}}
 	panel := &risk.Panel{Members: []risk.Member{{Screener: a}, {Screener: b}}, Log: slog.New(slog.DiscardHandler)}
 	w := newTestEnvWith(t, risk.Policy{Providers: panel, UnknownAs: risk.TreatUnknownAsHold, Grace: time.Hour})
 	if _, err := pgtest.OwnerPool(t, w.db).Exec(t.Context(), `
@@ -56,7 +57,8 @@ func TestWhatNobodyCanSayEnoughOfIsInNoBalance(t *testing.T) {
 	pay := func(first, second string, units uint64, status string) {
 		from := sim.Address(first + " and " + second + " " + status)
 		w.c.Mint(from, usdcAt, money.Units(1000))
-		a.ways[from], b.ways[from] = &risktest.Provider{ProviderName: "A", Behavior: way(first)}, &risktest.Provider{ProviderName: "B", Behavior: way(second)}
+		a.ways[from], b.ways[from] = &risktest.Provider{ProviderName: "A", Behavior: way(first)},
+			&risktest.Provider{ProviderName: "B", Behavior: way(second)}
 		w.c.Pay(from, alice, usdcAt, units)
 		want[from] = sent{units, status}
 	}
@@ -67,12 +69,16 @@ func TestWhatNobodyCanSayEnoughOfIsInNoBalance(t *testing.T) {
 	pay("does not know it", "LOW", 500, "SCREENING")
 	pay("breaks", "is down", 500, "SCREENING")
 	pay("SEVERE", "is down", 500, "FLAGGED")
-	pay("is down", "is down", 100, "CREDITED") // below the threshold: nobody is needed
+	pay("is down", "is down", 100, "CREDITED") // below the threshold: no provider is needed
 	w.c.Mine(4)
 	w.walkBlocks(t)
 
-	// Without a price that is fresh, what is below the threshold is asked about, too.
-	old := deposit.New(w.db, w.wallets, stalePrice{}, risk.Policy{Providers: panel, UnknownAs: risk.TreatUnknownAsHold, Grace: time.Hour}, slog.New(slog.DiscardHandler))
+	// Without a fresh price, deposits below the threshold are screened too.
+	old := deposit.New(
+		w.db, w.wallets, stalePrice{},
+		risk.Policy{Providers: panel, UnknownAs: risk.TreatUnknownAsHold, Grace: time.Hour},
+		slog.New(slog.DiscardHandler),
+	)
 	w.service, w.w = old, w.newWalker(old)
 	pay("is down", "LOW", 100, "SCREENING")
 	w.c.Mine(4)
@@ -96,7 +102,7 @@ func TestWhatNobodyCanSayEnoughOfIsInNoBalance(t *testing.T) {
 	}
 }
 
-// stalePrice is a price of an hour ago.
+// stalePrice gives a price that is an hour old.
 type stalePrice struct{}
 
 func (stalePrice) USD(context.Context, int) (price.Quote, error) {

@@ -14,12 +14,12 @@ import (
 	"github.com/cofferpay/coffer/internal/wallet"
 )
 
-// Where accounts are coins, any coin of an organization pays anything: what is credited
-// counts at its treasury from the credit on, wherever its coin lies, and no sweep moves
-// it. What is flagged stays at the address that received it. See
-// docs/design/bitcoin.md#books.
+// On UTXO chains any output of an organization can pay any order. A credited deposit counts at the
+// treasury from its credit on, at whichever address its output lies, and no sweep moves it. A
+// flagged deposit stays at the address that received it. See docs/design/bitcoin.md#books.
 
-// creditWallets are the wallets at which what is credited counts on such chains.
+// creditWallets maps an organization and a chain family to the wallet at which credited deposits
+// count on UTXO chains: the treasury.
 type creditWallets map[creditWalletKey]string
 
 type creditWalletKey struct {
@@ -27,8 +27,8 @@ type creditWalletKey struct {
 	family chain.Family
 }
 
-// walletFor is the wallet at which a credited deposit counts, unless its organization has no
-// treasury yet where it needs one: then it cannot be credited.
+// walletFor returns the wallet at which a credited deposit counts. found is false if the deposit
+// needs a treasury and its organization has none yet: then the deposit cannot be credited.
 func (k creditWallets) walletFor(d Deposit) (walletID string, found bool) {
 	if !d.chain.IsUTXO() {
 		return d.walletID, true
@@ -65,8 +65,8 @@ func creditWalletsOn(ctx context.Context, tx pg.Tx, ch chain.Name, found []scan.
 	return creditWalletsFor(ctx, tx, deposits...)
 }
 
-// recordOutputs takes in the coins that final deposits are. Who is credited at once may be paid
-// out at once; every other coin waits for what becomes of its deposit.
+// recordOutputs records the outputs of final deposits. The output of a credited deposit can be
+// spent at once. Every other output waits until its deposit is decided.
 func recordOutputs(ctx context.Context, tx pg.Tx, changes []change) error {
 	var found []coin.Output
 	for _, c := range changes {
@@ -75,17 +75,20 @@ func recordOutputs(ctx context.Context, tx pg.Tx, changes []change) error {
 			continue
 		}
 		found = append(found, coin.Output{
-			Chain: after.chain, Tx: after.tx, Position: after.position, OrgID: after.orgID, WalletID: after.walletID, MintID: *after.mintID, Amount: after.amount,
+			Chain: after.chain, Tx: after.tx, Position: after.position, OrgID: after.orgID,
+			WalletID: after.walletID, MintID: *after.mintID, Amount: after.amount,
 			DepositID: after.id, IsFree: after.status == Credited, ProofID: *after.proofID, Height: after.height,
 		})
 	}
 	return coin.AddFinal(ctx, tx, found...)
 }
 
-// takeChangeOutputs takes what our own transactions bring back to the addresses made for that out of
-// what a block shows: it is no deposit and nothing in the books, which never gave it away.
-// Final, it is a coin again.
-func takeChangeOutputs(ctx context.Context, tx pg.Tx, ch chain.Name, b chain.Block, proof *int64, found []scan.Arrival) (remaining []scan.Arrival, err error) {
+// takeChangeOutputs removes the change outputs of our own transactions from the arrivals of a
+// block. A change output is no deposit and has no posting, because the ledger never gave it away.
+// In a final block it becomes an output that can be spent.
+func takeChangeOutputs(
+	ctx context.Context, tx pg.Tx, ch chain.Name, b chain.Block, proof *int64, found []scan.Arrival,
+) (remaining []scan.Arrival, err error) {
 	var hashes []chain.TxHash
 	for _, f := range found {
 		if f.Wallet.Purpose == wallet.Change {
@@ -109,15 +112,16 @@ func takeChangeOutputs(ctx context.Context, tx pg.Tx, ch chain.Name, b chain.Blo
 			continue
 		}
 		outputs = append(outputs, coin.Output{
-			Chain: ch, Tx: f.Tx, Position: f.Position, OrgID: f.Wallet.OrgID, WalletID: f.Wallet.ID, MintID: f.Mint.ID, Amount: f.Amount,
+			Chain: ch, Tx: f.Tx, Position: f.Position, OrgID: f.Wallet.OrgID, WalletID: f.Wallet.ID,
+			MintID: f.Mint.ID, Amount: f.Amount,
 			ChangeOf: changes[f.Tx].OrderID, ProofID: *proof, Height: b.Height,
 		})
 	}
 	return remaining, coin.AddFinal(ctx, tx, outputs...)
 }
 
-// reserveOutput keeps the coin of a flagged deposit for the order that sends it away, or what came
-// back of it when an earlier order was cancelled.
+// reserveOutput assigns the output of a flagged deposit to the order that sends it away. If an
+// earlier order was cancelled, it assigns the change output of that order.
 func reserveOutput(ctx context.Context, tx pg.Tx, depositID, orderID string) error {
 	earlierIDs, err := loadResolutionIDs(ctx, tx, depositID)
 	if err != nil {
@@ -126,7 +130,8 @@ func reserveOutput(ctx context.Context, tx pg.Tx, depositID, orderID string) err
 	return coin.AssignHeld(ctx, tx, depositID, orderID, earlierIDs...)
 }
 
-// freeChangeOutputs frees what came back of a deposit that nothing is to be sent of any more.
+// freeChangeOutputs frees the change outputs of the orders of a deposit from which nothing is sent
+// any more.
 func freeChangeOutputs(ctx context.Context, tx pg.Tx, depositID string) error {
 	earlierIDs, err := loadResolutionIDs(ctx, tx, depositID)
 	if err != nil {
@@ -135,7 +140,8 @@ func freeChangeOutputs(ctx context.Context, tx pg.Tx, depositID string) error {
 	return coin.FreeChange(ctx, tx, earlierIDs...)
 }
 
-// loadResolutionIDs are the orders that were to send a deposit away.
+// loadResolutionIDs returns the ids of the resolutions of a deposit, which are also the ids of
+// their orders.
 func loadResolutionIDs(ctx context.Context, tx pg.Tx, depositID string) ([]string, error) {
 	rows, err := tx.Query(ctx, `SELECT resolution_id FROM deposit_resolutions WHERE deposit_id = $1`, depositID)
 	if err != nil {

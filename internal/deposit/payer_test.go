@@ -18,12 +18,15 @@ import (
 	"github.com/cofferpay/coffer/internal/signer"
 )
 
-// paidFor decides about what is flagged where the treasury pays for it, and where no
-// account has less than 100.
+// paidFor returns Resolutions on a chain where the treasury pays the fee of a return, and where the
+// minimum balance is 100.
 func (w *testEnv) paidFor() *deposit.Resolutions {
 	ch := w.c.ToChain()
 	ch.SeparateFeePayer, ch.MinBalance = true, money.Units(100)
-	return deposit.NewResolutions(w.db, chain.Chains{chain.Ethereum: ch}, w.wallets, slog.New(slog.DiscardHandler), deposit.WithGrantKey(grantKey()), deposit.WithVoider(w.voids))
+	return deposit.NewResolutions(
+		w.db, chain.Chains{chain.Ethereum: ch}, w.wallets, slog.New(slog.DiscardHandler),
+		deposit.WithGrantKey(grantKey()), deposit.WithVoider(w.voids),
+	)
 }
 
 // Rule DEP-39.
@@ -49,7 +52,10 @@ func TestWhereTheTreasuryMayPayItPaysForEveryReturn(t *testing.T) {
 		_, err := w.paidFor().Reject(t.Context(), id, operatorActor(), "")
 		paid(t, w, 1, err)
 		w.turnedAway(t)
-		_, err = w.paidFor().Redirect(t.Context(), id, operatorActor(), deposit.Redirection{ToAddress: string(payer), Reason: deposit.ComplianceHold, Reference: "case 1"})
+		_, err = w.paidFor().Redirect(
+			t.Context(), id, operatorActor(),
+			deposit.Redirection{ToAddress: string(payer), Reason: deposit.ComplianceHold, Reference: "case 1"},
+		)
 		paid(t, w, 2, err)
 	})
 	t.Run("rejected and, when that had failed, completed", func(t *testing.T) {
@@ -89,7 +95,9 @@ func TestOfACoinThatGoesBackAsMuchStaysAsTheChainWants(t *testing.T) {
 			if got, want := *d.Resolution.Amount, money.Units(500-c.kept).String(); got != want {
 				t.Errorf("got %s sent back, want %s", got, want)
 			}
-			if n := w.queryCount(t, `SELECT count(*) FROM deposit_resolutions WHERE fee_kept = $1`, money.Units(c.kept)); n != 1 {
+			if n := w.queryCount(
+				t, `SELECT count(*) FROM deposit_resolutions WHERE fee_kept = $1`, money.Units(c.kept),
+			); n != 1 {
 				t.Errorf("got no resolution that keeps %d, want it", c.kept)
 			}
 		})
@@ -113,7 +121,10 @@ func TestOfACoinThatGoesBackAsMuchHasToReachItsSender(t *testing.T) {
 	least := fixedMinimum(91)
 	ch := w.c.ToChain()
 	ch.SeparateFeePayer, ch.MinPayment = true, &least
-	flags := deposit.NewResolutions(w.db, chain.Chains{chain.Ethereum: ch}, w.wallets, slog.New(slog.DiscardHandler), deposit.WithGrantKey(grantKey()), deposit.WithVoider(w.voids))
+	flags := deposit.NewResolutions(
+		w.db, chain.Chains{chain.Ethereum: ch}, w.wallets, slog.New(slog.DiscardHandler),
+		deposit.WithGrantKey(grantKey()), deposit.WithVoider(w.voids),
+	)
 	if _, err := flags.Reject(t.Context(), id, operatorActor(), ""); !fault.HasCode(err, fault.InsufficientGas) {
 		t.Errorf("less than reaches it: got %v, want INSUFFICIENT_GAS", err)
 	}
@@ -125,12 +136,15 @@ func TestOfACoinThatGoesBackAsMuchHasToReachItsSender(t *testing.T) {
 	if err != nil || *d.Resolution.Amount != "90" {
 		t.Fatalf("as much as reaches it: got %+v, %v, want it sent back", d.Resolution, err)
 	}
-	// The operator ends the transfer before it has a slot, and it can be decided anew.
+	// The operator recalls the transfer before it has a slot, and another decision is possible.
 	var order string
 	w.readOrg(t, func(ctx context.Context, tx pg.Tx) error {
 		return tx.QueryRow(ctx, `SELECT order_id FROM dispatch_orders WHERE purpose = 'RETURN'`).Scan(&order)
 	})
-	desk := dispatch.New(w.db, ch, nil, nil, map[signer.Purpose]dispatch.Listener{signer.Return: flags}, dispatch.Config{}, slog.New(slog.DiscardHandler))
+	desk := dispatch.New(
+		w.db, ch, nil, nil, map[signer.Purpose]dispatch.Listener{signer.Return: flags}, dispatch.Config{},
+		slog.New(slog.DiscardHandler),
+	)
 	if ended, err := desk.CancelOrder(t.Context(), order, audit.Operator("op")); err != nil || !ended {
 		t.Fatalf("end: got %v, %v, want it ended", ended, err)
 	}
@@ -142,19 +156,22 @@ func TestOfACoinThatGoesBackAsMuchHasToReachItsSender(t *testing.T) {
 	}
 }
 
-// fixedMinimum is what every address has to receive at least.
+// fixedMinimum is the least amount that every address has to receive.
 type fixedMinimum uint64
 
 func (s *fixedMinimum) MinNativePayment(context.Context, chain.Address) (money.Amount, error) {
 	return money.Units(uint64(*s)), nil
 }
 
-// flagNative is flagged of the native coin.
+// flagNative is flagDeposit for the native coin.
 func (w *testEnv) flagNative(t *testing.T, o *fakeScreener, units uint64) string {
 	t.Helper()
 	w.execAsTableOwner(t, `UPDATE organization_settings SET screening_usd_threshold = 0.00001, updated_at = now()`)
-	w.service = deposit.New(w.db, w.wallets, price.Fixed{Prices: map[int]money.USD{eth: money.MustParseUSD("1000000000000")}},
-		risk.Policy{Providers: o, UnknownAs: risk.TreatUnknownAsHold, Grace: time.Hour}, slog.New(slog.DiscardHandler), deposit.WithFlagKey(grantKey()))
+	w.service = deposit.New(w.db, w.wallets,
+		price.Fixed{Prices: map[int]money.USD{eth: money.MustParseUSD("1000000000000")}},
+		risk.Policy{
+			Providers: o, UnknownAs: risk.TreatUnknownAsHold, Grace: time.Hour,
+		}, slog.New(slog.DiscardHandler), deposit.WithFlagKey(grantKey()))
 	w.w = w.newWalker(w.service)
 	o.setSeverity(payer, risk.Severe)
 	w.c.Pay(payer, alice, "", units)
@@ -167,8 +184,12 @@ func (w *testEnv) flagNative(t *testing.T, o *fakeScreener, units uint64) string
 	return got[0].DepositID
 }
 
-// wantFunds puts something beside what is flagged on alice's address.
+// wantFunds adds other funds to alice's address.
 func (w *testEnv) wantFunds(t *testing.T, credited, dust uint64) {
 	t.Helper()
-	w.execAsTableOwner(t, `UPDATE address_funds SET credited = credited + $1, dust = $2 WHERE wallet_id = 'adr_alice' AND mint_id = 1`, money.Units(credited), money.Units(dust))
+	w.execAsTableOwner(
+		t,
+		`UPDATE address_funds SET credited = credited + $1, dust = $2 WHERE wallet_id = 'adr_alice' AND mint_id = 1`,
+		money.Units(credited), money.Units(dust),
+	)
 }

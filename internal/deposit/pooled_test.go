@@ -33,15 +33,15 @@ import (
 
 const btc = 1
 
-// Wallets for change; the last is of before they were numbered.
+// These are change wallets. The last one is from before they were numbered.
 var (
 	change    = sim.Address("where the rest of the first slot comes back to")
 	change2   = sim.Address("where the rest of the second slot comes back to")
 	changeOld = sim.Address("where the rest of wd_2 comes back to")
 )
 
-// newUTXOEnv is a world on a chain where accounts are coins, whose deposits above two
-// dollars are asked about; a coin is worth one dollar.
+// newUTXOEnv returns an environment on a UTXO chain that screens deposits above two dollars. One
+// unit of the coin is worth one dollar.
 func newUTXOEnv(t *testing.T, tiers ...chain.Tier) (*testEnv, *fakeScreener) {
 	t.Helper()
 	db := pgtest.New(t)
@@ -50,7 +50,8 @@ func newUTXOEnv(t *testing.T, tiers ...chain.Tier) (*testEnv, *fakeScreener) {
 		t.Fatal(err)
 	}
 	err = mint.Sync(t.Context(), db, []mint.Mint{{
-		ID: btc, Chain: chain.Bitcoin, Network: chain.Local, Kind: mint.Native, Symbol: "BTC", Name: "Bitcoin", Decimals: 0,
+		ID: btc, Chain: chain.Bitcoin, Network: chain.Local, Kind: mint.Native, Symbol: "BTC", Name: "Bitcoin",
+		Decimals:   0,
 		MinDeposit: money.Units(10), MinWithdraw: money.Units(10), ConfirmationsRequired: 3, Finality: "DEPTH",
 	}})
 	if err != nil {
@@ -61,7 +62,10 @@ func newUTXOEnv(t *testing.T, tiers ...chain.Tier) (*testEnv, *fakeScreener) {
 		t.Fatal(err)
 	}
 	says := &fakeScreener{says: map[chain.Address]risk.Severity{payer: risk.Low}}
-	w := &testEnv{db: db, org: o.ID, c: sim.New(sim.Config{Name: chain.Bitcoin, FinalityDepth: 3, UTXO: true}), logs: &bytes.Buffer{}}
+	w := &testEnv{
+		db: db, org: o.ID, c: sim.New(sim.Config{Name: chain.Bitcoin, FinalityDepth: 3, UTXO: true}),
+		logs: &bytes.Buffer{},
+	}
 	for _, a := range []struct {
 		id, purpose, subject string
 		address              chain.Address
@@ -74,7 +78,8 @@ func newUTXOEnv(t *testing.T, tiers ...chain.Tier) (*testEnv, *fakeScreener) {
 		{"adr_change_old", wallet.Change, "wd_2", changeOld},
 	} {
 		ref := signer.WalletRef{OrgID: o.ID, Family: chain.BitcoinFamily, Purpose: a.purpose, Subject: a.subject}
-		w.execAsTableOwner(t, `INSERT INTO wallets (wallet_id, org_id, family, purpose, subject, path, address, proof, created_at)
+		w.execAsTableOwner(t,
+			`INSERT INTO wallets (wallet_id, org_id, family, purpose, subject, path, address, proof, created_at)
 			VALUES ($1, $2, 'BITCOIN', $3, $4, 'm/1', $5, $6, now())`, a.id, o.ID, a.purpose, a.subject, a.address,
 			ed25519.Sign(private, signer.AttestedBytes(ref, "m/1", a.address)))
 	}
@@ -85,16 +90,27 @@ func newUTXOEnv(t *testing.T, tiers ...chain.Tier) (*testEnv, *fakeScreener) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.execAsTableOwner(t, `UPDATE organization_settings SET screening_severity_threshold = 'MEDIUM', screening_usd_threshold = 200, updated_at = now()`)
+	w.execAsTableOwner(
+		t,
+		`UPDATE organization_settings SET screening_severity_threshold = 'MEDIUM', screening_usd_threshold = 200, updated_at = now()`,
+	)
 	w.c.Mint(payer, "", money.Units(1_000_000_000))
 	log := slog.New(slog.NewTextHandler(w.logs, nil))
 	w.wallets = wallet.New(db, nil, public)
 	on := w.c.ToChain()
 	on.Tiers = tiers
 	w.service = deposit.New(db, w.wallets, price.Fixed{Prices: map[int]money.USD{btc: money.MustParseUSD("1")}},
-		risk.Policy{Providers: says, UnknownAs: risk.TreatUnknownAsHold, Grace: time.Hour}, log, deposit.WithFlagKey(grantKey()), deposit.WithChains(chain.Chains{chain.Bitcoin: on}))
+		risk.Policy{
+			Providers: says, UnknownAs: risk.TreatUnknownAsHold, Grace: time.Hour,
+		}, log, deposit.WithFlagKey(grantKey()), deposit.WithChains(chain.Chains{chain.Bitcoin: on}))
 	start := uint64(0)
-	w.w = scan.New(db, scan.Config{Chain: chain.Bitcoin, Reader: w.c, Start: &start, FinalityListeners: []finality.Listener{w.service}}, w.service, log)
+	w.w = scan.New(
+		db,
+		scan.Config{
+			Chain: chain.Bitcoin, Reader: w.c, Start: &start, FinalityListeners: []finality.Listener{w.service},
+		},
+		w.service, log,
+	)
 	w.walkBlocks(t)
 	return w, says
 }
@@ -107,11 +123,13 @@ func (w *testEnv) payTo(t *testing.T, to chain.Address, units uint64) chain.TxHa
 	return hash
 }
 
-// wantOutputs are all coins as "status amount at wallet", smallest first.
+// wantOutputs checks all outputs, as "status amount at wallet", smallest first.
 func (w *testEnv) wantOutputs(t *testing.T, want ...string) {
 	t.Helper()
 	var got []string
-	rows, err := pgtest.OwnerPool(t, w.db).Query(t.Context(), `SELECT status || ' ' || amount || ' at ' || wallet_id FROM coins ORDER BY amount, wallet_id`)
+	rows, err := pgtest.OwnerPool(t, w.db).Query(
+		t.Context(), `SELECT status || ' ' || amount || ' at ' || wallet_id FROM coins ORDER BY amount, wallet_id`,
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -128,14 +146,16 @@ func (w *testEnv) wantOutputs(t *testing.T, want ...string) {
 	}
 }
 
-// holds compares what the treasury and alice's address have by the books.
+// wantHoldings compares the funds of the treasury and of alice's address.
 func (w *testEnv) wantHoldings(t *testing.T, treasury, gas, alices, held uint64) {
 	t.Helper()
 	f, a := w.loadFunds(t, "adr_treasury", btc), w.loadFunds(t, "adr_alice", btc)
 	if got, want := []money.Amount{f.Spendable(), f.GasSpendable(), a.Spendable(), a.Held}, []money.Amount{
 		money.Units(treasury), money.Units(gas), money.Units(alices), money.Units(held),
 	}; fmt.Sprint(got) != fmt.Sprint(want) {
-		t.Errorf("the treasury has %v and gas %v, the address %v and held %v; want %v", got[0], got[1], got[2], got[3], want)
+		t.Errorf(
+			"the treasury has %v and gas %v, the address %v and held %v; want %v", got[0], got[1], got[2], got[3], want,
+		)
 	}
 }
 
@@ -151,11 +171,16 @@ func TestWhatIsCreditedIsTheTreasurysAtOnceAndItsCoinMayBeChosen(t *testing.T) {
 	w.payTo(t, alice, 9) // below the minimum
 	w.payTo(t, change, 30)
 	w.wantHoldings(t, 170, 50, 0, 0)
-	w.wantOutputs(t, "HELD 9 at adr_alice", "HELD 30 at adr_change", "FREE 50 at adr_treasury", "FREE 70 at adr_checkout", "FREE 100 at adr_alice")
+	w.wantOutputs(
+		t, "HELD 9 at adr_alice", "HELD 30 at adr_change", "FREE 50 at adr_treasury", "FREE 70 at adr_checkout",
+		"FREE 100 at adr_alice",
+	)
 	if got := w.loadBalance(t, ledger.Customer, "alice", btc); got != money.Units(100) {
 		t.Errorf("alice has %v, want 100", got)
 	}
-	if n := w.queryCount(t, `SELECT count(*) FROM deposits WHERE status = 'UNSUPPORTED' AND reason = 'CHANGE_ADDRESS'`); n != 1 {
+	if n := w.queryCount(
+		t, `SELECT count(*) FROM deposits WHERE status = 'UNSUPPORTED' AND reason = 'CHANGE_ADDRESS'`,
+	); n != 1 {
 		t.Errorf("what somebody paid to an address of change: got %d deposits that count for nobody, want 1", n)
 	}
 	if got := w.listDeposits(t, deposit.Filter{}); len(got) != 3 {
@@ -166,17 +191,22 @@ func TestWhatIsCreditedIsTheTreasurysAtOnceAndItsCoinMayBeChosen(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.walkBlocks(t)
-	w.wantOutputs(t, "HELD 9 at adr_alice", "HELD 30 at adr_change", "FREE 50 at adr_treasury", "FREE 70 at adr_checkout", "FREE 100 at adr_alice")
+	w.wantOutputs(
+		t, "HELD 9 at adr_alice", "HELD 30 at adr_change", "FREE 50 at adr_treasury", "FREE 70 at adr_checkout",
+		"FREE 100 at adr_alice",
+	)
 	w.wantHoldings(t, 170, 50, 0, 0)
 }
 
-// Two outputs of one transaction to one customer are two deposits, told apart by which
-// output each is. Rule DEP-53.
+// Rule DEP-53. Two outputs of one transaction to one customer are two deposits, which differ by
+// their output.
 func TestEachDepositSaysWhichOutputItIs(t *testing.T) {
 	t.Parallel()
 	w, _ := newUTXOEnv(t)
 	hash := w.c.SubmitTx(payer,
-		sim.Move{To: alice, Amount: money.Units(30)}, sim.Move{To: payer, Amount: money.Units(5)}, sim.Move{To: alice, Amount: money.Units(30)})
+		sim.Move{
+			To: alice, Amount: money.Units(30),
+		}, sim.Move{To: payer, Amount: money.Units(5)}, sim.Move{To: alice, Amount: money.Units(30)})
 	w.c.Mine(4)
 	w.walkBlocks(t)
 	got := w.listDeposits(t, deposit.Filter{TxHash: string(hash)})
@@ -246,7 +276,7 @@ func TestACoinWhoseBlockIsGonePaysNobody(t *testing.T) {
 			w.c.Fork(8, dropped...)
 			w.c.Mine(10)
 			w.partChain(t)
-			w.wantOutputs(t, "FREE 100 at adr_alice", "HELD 500 at adr_alice") // nothing is paid meanwhile
+			w.wantOutputs(t, "FREE 100 at adr_alice", "HELD 500 at adr_alice") // no output is spent meanwhile
 			w.repointChain(t)
 			w.wantOutputs(t, "GONE 100 at adr_alice", "GONE 500 at adr_alice")
 			w.c.Mine(10)
@@ -264,7 +294,7 @@ func TestACoinWhoseBlockIsGonePaysNobody(t *testing.T) {
 	}
 }
 
-// unasked writes past the triggers that ask for other rows.
+// unasked writes past the triggers that check other rows.
 func (w *testEnv) unasked(t *testing.T, sql string, args ...any) {
 	t.Helper()
 	tx, err := pgtest.OwnerPool(t, w.db).Begin(t.Context())
@@ -283,7 +313,8 @@ func (w *testEnv) unasked(t *testing.T, sql string, args ...any) {
 	}
 }
 
-// Rule COIN-4. A coin is in one slot, whoever asks at the same time, and what is promised there stays.
+// Rule COIN-4. An output is in one slot, even if two orders ask for it at the same time, and a
+// reserved output stays there.
 func TestTheTableGivesACoinToOneOrder(t *testing.T) {
 	t.Parallel()
 	w, says := newUTXOEnv(t)
@@ -298,9 +329,11 @@ func TestTheTableGivesACoinToOneOrder(t *testing.T) {
 		return tx.QueryRow(ctx, `SELECT outpoint FROM coins WHERE status = 'HELD'`).Scan(&held)
 	})
 	for i, id := range []string{"wd_1", "wd_2"} {
-		w.execAsTableOwner(t, `INSERT INTO dispatch_orders (order_id, org_id, purpose, chain, wallet_id, to_address, mint_id, contract, amount, customer_id, status, attempt_after, created_at)
+		w.execAsTableOwner(t,
+			`INSERT INTO dispatch_orders (order_id, org_id, purpose, chain, wallet_id, to_address, mint_id, contract, amount, customer_id, status, attempt_after, created_at)
 			VALUES ($1, $2, 'PAYMENT', 'BITCOIN', 'adr_treasury', 'x', 1, '', 50, 'alice', 'SLOTTED', now(), now())`, id, w.org)
-		w.unasked(t, `INSERT INTO dispatch_slots (wallet_id, chain, nonce, lease, org_id, order_id, gas_reserved, created_at)
+		w.unasked(t,
+			`INSERT INTO dispatch_slots (wallet_id, chain, nonce, lease, org_id, order_id, gas_reserved, created_at)
 			VALUES ('adr_treasury', 'BITCOIN', $1, $2, $3, $4, 0, now())`, i, fmt.Sprintf("%s:100:%s %s:500:%s %d", paid, alice, held, alice, i), w.org, id)
 	}
 	take := func(order string, outpoint string) error {
@@ -308,7 +341,7 @@ func TestTheTableGivesACoinToOneOrder(t *testing.T) {
 			return coin.Reserve(ctx, tx, chain.Bitcoin, order, []chain.Output{{Outpoint: outpoint}})
 		})
 	}
-	// Two at once: the second waits for the first and finds it taken.
+	// Of two at the same time the second waits for the first and finds the output reserved.
 	results := make(chan error, 2)
 	for _, id := range []string{"wd_1", "wd_2"} {
 		go func() { results <- take(id, paid) }()
@@ -321,19 +354,49 @@ func TestTheTableGivesACoinToOneOrder(t *testing.T) {
 		t.Error("a held coin was given to a payment")
 	}
 	for name, c := range map[string]struct{ sql, constraint string }{
-		"a coin of more":                            {`UPDATE coins SET amount = amount + 1`, "coins_fixed"},
-		"a coin of another wallet":                  {`UPDATE coins SET wallet_id = 'adr_treasury'`, "coins_fixed"},
-		"a reserved coin let go":                    {`UPDATE coins SET status = 'FREE', order_id = NULL WHERE status = 'RESERVED'`, "coins_moves"},
-		"a reserved coin for another order":         {`UPDATE coins SET order_id = CASE order_id WHEN 'wd_1' THEN 'wd_2' ELSE 'wd_1' END WHERE status = 'RESERVED'`, "coins_kept"},
-		"a coin spent without proof":                {`UPDATE coins SET status = 'SPENT', spent_by = 'x' WHERE status = 'RESERVED'`, "coins_spent_when_proven"},
-		"a held coin freed":                         {`UPDATE coins SET status = 'FREE' WHERE status = 'HELD'`, "coins_free_when_counted"},
-		"a held coin for a payment":                 {`UPDATE coins SET status = 'RESERVED', order_id = 'wd_1' WHERE status = 'HELD'`, "coins_reserved_by_slot"},
-		"a held coin that is kept for a payment":    {`UPDATE coins SET status = 'SPENT', order_id = 'wd_1', spent_by = 'x' WHERE status = 'HELD'`, "coins_moves"},
-		"a coin of no movement":                     {`INSERT INTO coins SELECT chain, 'made:0', org_id, wallet_id, mint_id, amount, 'HELD', deposit_id, NULL, NULL, NULL, proof_id, height, now() FROM coins WHERE status = 'HELD'`, "coins_as_deposited"},
-		"change of an order that never sent it":     {`INSERT INTO coins SELECT chain, 'made:0', org_id, 'adr_change', mint_id, amount, 'HELD', NULL, 'wd_1', NULL, NULL, proof_id, height, now() FROM coins WHERE status = 'HELD'`, "coins_as_returned"},
-		"a coin that only a journal knows, for all": {`INSERT INTO coins SELECT chain, 'made:0', org_id, wallet_id, mint_id, amount, 'RESERVED', NULL, NULL, 'wd_1', NULL, NULL, NULL, now() FROM coins WHERE status = 'HELD'`, "coins_reserved_by_slot"},
-		"a coin on a chain that has none":           {`UPDATE coins SET chain = 'ETHEREUM'`, "coins_fixed"},
-		"the same coin again":                       {`INSERT INTO coins SELECT chain, outpoint, org_id, wallet_id, mint_id, amount, 'HELD', deposit_id, NULL, NULL, NULL, proof_id, height, now() FROM coins WHERE status = 'HELD'`, "coins_pkey"},
+		"a coin of more":           {`UPDATE coins SET amount = amount + 1`, "coins_fixed"},
+		"a coin of another wallet": {`UPDATE coins SET wallet_id = 'adr_treasury'`, "coins_fixed"},
+		"a reserved coin let go": {
+			`UPDATE coins SET status = 'FREE', order_id = NULL WHERE status = 'RESERVED'`,
+			"coins_moves",
+		},
+		"a reserved coin for another order": {
+			`UPDATE coins SET order_id = CASE order_id WHEN 'wd_1' THEN 'wd_2' ELSE 'wd_1' END WHERE status = 'RESERVED'`,
+			"coins_kept",
+		},
+		"a coin spent without proof": {
+			`UPDATE coins SET status = 'SPENT', spent_by = 'x' WHERE status = 'RESERVED'`,
+			"coins_spent_when_proven",
+		},
+		"a held coin freed": {
+			`UPDATE coins SET status = 'FREE' WHERE status = 'HELD'`,
+			"coins_free_when_counted",
+		},
+		"a held coin for a payment": {
+			`UPDATE coins SET status = 'RESERVED', order_id = 'wd_1' WHERE status = 'HELD'`,
+			"coins_reserved_by_slot",
+		},
+		"a held coin that is kept for a payment": {
+			`UPDATE coins SET status = 'SPENT', order_id = 'wd_1', spent_by = 'x' WHERE status = 'HELD'`,
+			"coins_moves",
+		},
+		"a coin of no movement": {
+			`INSERT INTO coins SELECT chain, 'made:0', org_id, wallet_id, mint_id, amount, 'HELD', deposit_id, NULL, NULL, NULL, proof_id, height, now() FROM coins WHERE status = 'HELD'`,
+			"coins_as_deposited",
+		},
+		"change of an order that never sent it": {
+			`INSERT INTO coins SELECT chain, 'made:0', org_id, 'adr_change', mint_id, amount, 'HELD', NULL, 'wd_1', NULL, NULL, proof_id, height, now() FROM coins WHERE status = 'HELD'`,
+			"coins_as_returned",
+		},
+		"a coin that only a journal knows, for all": {
+			`INSERT INTO coins SELECT chain, 'made:0', org_id, wallet_id, mint_id, amount, 'RESERVED', NULL, NULL, 'wd_1', NULL, NULL, NULL, now() FROM coins WHERE status = 'HELD'`,
+			"coins_reserved_by_slot",
+		},
+		"a coin on a chain that has none": {`UPDATE coins SET chain = 'ETHEREUM'`, "coins_fixed"},
+		"the same coin again": {
+			`INSERT INTO coins SELECT chain, outpoint, org_id, wallet_id, mint_id, amount, 'HELD', deposit_id, NULL, NULL, NULL, proof_id, height, now() FROM coins WHERE status = 'HELD'`,
+			"coins_pkey",
+		},
 	} {
 		err := w.db.InSystem(t.Context(), func(ctx context.Context, tx pg.Tx) error {
 			_, err := tx.Exec(ctx, c.sql)
@@ -351,8 +414,8 @@ func TestTheTableGivesACoinToOneOrder(t *testing.T) {
 	}
 }
 
-// newSlotEnv is a world with three coins of alice's that may be chosen, of 100, 200 and 300,
-// and orders that wait for a slot.
+// newSlotEnv returns an environment with three outputs of alice that can be selected, of 100, 200
+// and 300, and orders that wait for a slot.
 func newSlotEnv(t *testing.T, orders ...string) (*testEnv, []chain.Output) {
 	t.Helper()
 	w, _ := newUTXOEnv(t)
@@ -372,19 +435,22 @@ func newSlotEnv(t *testing.T, orders ...string) (*testEnv, []chain.Output) {
 		return err
 	})
 	for _, id := range orders {
-		w.execAsTableOwner(t, `INSERT INTO dispatch_orders (order_id, org_id, purpose, chain, wallet_id, to_address, mint_id, contract, amount, customer_id, status, attempt_after, created_at)
+		w.execAsTableOwner(t,
+			`INSERT INTO dispatch_orders (order_id, org_id, purpose, chain, wallet_id, to_address, mint_id, contract, amount, customer_id, status, attempt_after, created_at)
 			VALUES ($1, $2, 'PAYMENT', 'BITCOIN', 'adr_treasury', 'x', 1, '', 50, 'alice', 'SLOTTED', now(), now())`, id, w.org)
 	}
 	return w, all
 }
 
-// insertSlot writes a slot that names coins, and reserves some.
+// insertSlot inserts a slot that names outputs, and reserves some of them.
 func (w *testEnv) insertSlot(t *testing.T, nonce int, order string, names, reserved []chain.Output) error {
 	t.Helper()
 	return w.insertSlotWithChange(t, []chain.Address{change, change2, changeOld}[nonce], nonce, order, names, reserved)
 }
 
-func (w *testEnv) insertSlotWithChange(t *testing.T, back chain.Address, nonce int, order string, names, reserved []chain.Output) error {
+func (w *testEnv) insertSlotWithChange(
+	t *testing.T, back chain.Address, nonce int, order string, names, reserved []chain.Output,
+) error {
 	t.Helper()
 	lease := ""
 	for _, c := range names {
@@ -396,7 +462,8 @@ func (w *testEnv) insertSlotWithChange(t *testing.T, back chain.Address, nonce i
 			ON CONFLICT (wallet_id, chain) DO UPDATE SET next_nonce = excluded.next_nonce`, w.org, nonce+1); err != nil {
 			return err
 		}
-		if _, err := tx.Exec(ctx, `INSERT INTO dispatch_slots (wallet_id, chain, nonce, lease, org_id, order_id, gas_reserved, created_at)
+		if _, err := tx.Exec(ctx,
+			`INSERT INTO dispatch_slots (wallet_id, chain, nonce, lease, org_id, order_id, gas_reserved, created_at)
 			VALUES ('adr_treasury', 'BITCOIN', $1, $2, $3, $4, 0, $5)`, nonce, lease+string(back), w.org, order, tx.Now); err != nil {
 			return err
 		}
@@ -438,14 +505,16 @@ func TestASlotHasTheCoinsThatItNames(t *testing.T) {
 		"the treasury":                      {treasury, "dispatch_slots_rest"},
 		"a stranger":                        {payer, "dispatch_slots_rest"},
 	} {
-		if err := w.insertSlotWithChange(t, c.back, 1, "wd_2", all[2:], all[2:]); !pg.ViolatesConstraint(err, c.constraint) {
+		if err := w.insertSlotWithChange(
+			t, c.back, 1, "wd_2", all[2:], all[2:],
+		); !pg.ViolatesConstraint(err, c.constraint) {
 			t.Errorf("a rest that comes back to %s: got %v, want %s", name, err, c.constraint)
 		}
 	}
 	if err := w.insertSlot(t, 1, "wd_2", all[1:], all[2:]); !pg.ViolatesConstraint(err, "coins_as_leased") {
 		t.Errorf("a slot with a coin that another order has: got %v, want coins_as_leased", err)
 	}
-	// What a break of finality took is still the order's.
+	// An output that a break of finality removed still belongs to the order.
 	change := func(sql string) error {
 		return w.db.InSystem(t.Context(), func(ctx context.Context, tx pg.Tx) error {
 			_, err := tx.Exec(ctx, sql)
@@ -456,11 +525,26 @@ func TestASlotHasTheCoinsThatItNames(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, c := range map[string]struct{ sql, constraint string }{
-		"a coin given to nobody":                        {`UPDATE coins SET order_id = NULL WHERE amount = 100`, "coins_leased"},
-		"a coin given to another order":                 {`UPDATE coins SET order_id = 'wd_2' WHERE amount = 100`, "coins_leased"},
-		"a coin that may be chosen again":               {`UPDATE coins SET status = 'FREE', order_id = NULL WHERE amount = 100`, "coins_leased"},
-		"a coin that is held":                           {`UPDATE coins SET status = 'HELD' WHERE amount = 100`, "coins_leased"},
-		"a coin more than the slot names, as one of it": {`UPDATE coins SET status = 'RESERVED', order_id = 'wd_1' WHERE amount = 300`, "coins_reserved_by_slot"},
+		"a coin given to nobody": {
+			`UPDATE coins SET order_id = NULL WHERE amount = 100`,
+			"coins_leased",
+		},
+		"a coin given to another order": {
+			`UPDATE coins SET order_id = 'wd_2' WHERE amount = 100`,
+			"coins_leased",
+		},
+		"a coin that may be chosen again": {
+			`UPDATE coins SET status = 'FREE', order_id = NULL WHERE amount = 100`,
+			"coins_leased",
+		},
+		"a coin that is held": {
+			`UPDATE coins SET status = 'HELD' WHERE amount = 100`,
+			"coins_leased",
+		},
+		"a coin more than the slot names, as one of it": {
+			`UPDATE coins SET status = 'RESERVED', order_id = 'wd_1' WHERE amount = 300`,
+			"coins_reserved_by_slot",
+		},
 	} {
 		if err := change(c.sql); !pg.ViolatesConstraint(err, c.constraint) {
 			t.Errorf("%s: got %v, want %s", name, err, c.constraint)

@@ -12,11 +12,14 @@ import (
 	"github.com/cofferpay/coffer/internal/risk"
 )
 
-// agedPriceSource is a price of one dollar of some age.
+// agedPriceSource gives a price of one dollar with a given age.
 type agedPriceSource struct{ at time.Time }
 
 func (q agedPriceSource) USD(context.Context, int) (price.Quote, error) {
-	return price.Quote{Price: money.MustParseUSD("1"), QuotedAt: q.at, Source: "one", Components: []price.Quote{{Price: money.MustParseUSD("1"), QuotedAt: q.at, Source: "two"}}}, nil
+	return price.Quote{
+		Price: money.MustParseUSD("1"), QuotedAt: q.at, Source: "one",
+		Components: []price.Quote{{Price: money.MustParseUSD("1"), QuotedAt: q.at, Source: "two"}},
+	}, nil
 }
 
 // Rules RISK-2, PRICE-2.
@@ -56,9 +59,12 @@ func TestEveryMintHasItsOwnAgeOfPrices(t *testing.T) {
 			t.Errorf("%s: got %+v, want what it is made of kept", c.name, p.quote)
 		}
 		got := risk.DecideDeposit(risk.DepositCase{
-			Subject: risk.Subject{Amount: money.Units(1)}, SeverityThreshold: &severity, USDThreshold: &usd, Price: p.quote, Now: now,
+			Subject: risk.Subject{Amount: money.Units(1)}, SeverityThreshold: &severity, USDThreshold: &usd,
+			Price: p.quote, Now: now,
 		})
-		if want := map[bool]risk.DepositOutcome{true: risk.Credit, false: risk.ScreenProviders}[c.fresh]; got.Outcome != want {
+		if want := map[bool]risk.DepositOutcome{
+			true: risk.Credit, false: risk.ScreenProviders,
+		}[c.fresh]; got.Outcome != want {
 			t.Errorf("%s: got %s, want %s", c.name, got.Outcome, want)
 		}
 	}

@@ -20,40 +20,38 @@ import (
 	"github.com/cofferpay/coffer/webhook"
 )
 
-// How senders are asked about again where nothing else is set.
+// These are the defaults of RescreenConfig.
 const (
-	DefaultRescreenWindow   = 30 * 24 * time.Hour // how long after its deposit
+	DefaultRescreenWindow   = 30 * 24 * time.Hour // after its deposit, a sender is screened for so long
 	DefaultRescreenInterval = 24 * time.Hour
-	DefaultRescreenPause    = 2 * time.Second // between two senders, of the whole installation
+	DefaultRescreenPause    = 2 * time.Second // between two senders, for the whole installation
 )
 
-// freshVerdictJSON is a row of sender_verdicts as a webhook.FreshScreening.
+// freshVerdictJSON selects a row of sender_verdicts as a webhook.FreshScreening.
 const freshVerdictJSON = `jsonb_build_object('severity', v.severity, 'score', v.score, 'entity', v.entity, 'categories', v.categories,
 	'provider', v.provider, 'reference', v.reference, 'screenedAt', v.given_at)`
 
 const (
-	enrollsPerInterval = 4                // times in RescreenConfig.Interval, senders are looked for
-	rescreenRetryAfter = 30 * time.Minute // after nobody could say
-	rescreenIdlePause  = time.Minute      // between two looks when nobody is due
+	enrollsPerInterval = 4                // searches for senders in each RescreenConfig.Interval
+	rescreenRetryAfter = 30 * time.Minute // after no provider gave an answer
+	rescreenIdlePause  = time.Minute      // between two searches when no sender is due
 	leaseDuration      = 3 * time.Minute  // more than the longest question
-	enrollStep         = 24 * time.Hour   // of deposits that one statement reads
+	enrollStep         = 24 * time.Hour   // the deposits of so much time are read by one statement
 )
 
-// RescreenConfig says how senders are asked about again; zeros are the usual.
+// RescreenConfig sets how senders are screened again. Zero values are the defaults.
 type RescreenConfig struct {
-	Window   time.Duration // how long after the last deposit that was let pass
+	Window   time.Duration // after the last deposit that screening let pass
 	Interval time.Duration
-	Pause    time.Duration // the pause between two senders
+	Pause    time.Duration // between two senders
 }
 
-// Rescreener asks again about the senders of recent deposits that screening has let
-// pass, and of those that it holds. What it hears it writes down, and tells the operator
-// when a sender is above the threshold now. It changes no deposit, and nothing that
-// decides reads what it writes.
+// Rescreener asks the providers again about the senders of recent deposits that screening let pass,
+// and of flagged deposits. It records the verdicts and alerts the operator if a sender is above the
+// threshold now. It changes no deposit, and no decision reads what it records.
 //
-// Any number of processes may run one: the one that has the turn asks. What a crash
-// leaves is a turn that runs out, and a sender that is asked about again. Safe for
-// concurrent use.
+// Any number of processes may run one: the holder of the lease asks. A crash leaves a lease that
+// expires and a sender that is asked about again. It is safe for concurrent use.
 type Rescreener struct {
 	db     *pg.DB
 	policy risk.Policy
@@ -62,13 +60,17 @@ type Rescreener struct {
 	holder string
 }
 
-// NewRescreener makes one. It asks whom the policy asks, and never takes an answer that
-// was given before.
+// NewRescreener returns a Rescreener. It asks the providers of the policy and never uses a cached
+// answer.
 func NewRescreener(db *pg.DB, policy risk.Policy, conf RescreenConfig, log *slog.Logger) *Rescreener {
 	for _, setting := range []struct {
 		of    *time.Duration
 		usual time.Duration
-	}{{&conf.Window, DefaultRescreenWindow}, {&conf.Interval, DefaultRescreenInterval}, {&conf.Pause, DefaultRescreenPause}} {
+	}{
+		{&conf.Window, DefaultRescreenWindow},
+		{&conf.Interval, DefaultRescreenInterval},
+		{&conf.Pause, DefaultRescreenPause},
+	} {
 		if *setting.of <= 0 {
 			*setting.of = setting.usual
 		}
@@ -76,7 +78,7 @@ func NewRescreener(db *pg.DB, policy risk.Policy, conf RescreenConfig, log *slog
 	return &Rescreener{db: db, policy: policy.WithoutCache(), conf: conf, log: log, holder: id.New("rsc", db.Clock()())}
 }
 
-// Run asks at its pace until ctx ends; it returns nil.
+// Run screens one sender after the other, at the configured pace, until ctx ends. It returns nil.
 func (r *Rescreener) Run(ctx context.Context) error {
 	if !r.policy.Configured() {
 		<-ctx.Done()
@@ -103,18 +105,18 @@ func (r *Rescreener) Run(ctx context.Context) error {
 	}
 }
 
-// watchedSender is a sender that somebody is asked about again.
+// watchedSender is a sender that is screened again.
 type watchedSender struct {
 	orgID                           string
 	chain                           chain.Name
 	address                         chain.Address
-	credited, listsOnly, isEnrolled bool // listed: there is a row of sender_watch
+	credited, listsOnly, isEnrolled bool // isEnrolled: it has a row of sender_watch
 	flagged                         bool
 	nextAt                          time.Time
-	threshold                       risk.Severity // "": none
+	threshold                       risk.Severity // "" for none
 }
 
-// RescreenNext asks about one sender, if one is due and this is the process whose turn it is.
+// RescreenNext screens one sender, if one is due and this process holds the lease.
 func (r *Rescreener) RescreenNext(ctx context.Context) (asked bool, err error) {
 	isHeld, enrolled, err := r.acquireLease(ctx)
 	if err != nil || !isHeld {
@@ -132,13 +134,13 @@ func (r *Rescreener) RescreenNext(ctx context.Context) (asked bool, err error) {
 	}
 	answer := r.askProviders(ctx, s)
 	if ctx.Err() != nil {
-		return false, nil // it was not the provider that gave up
+		return false, nil // the service stops, and no provider has failed
 	}
 	_, err = r.recordAnswer(ctx, s, answer)
 	return true, err
 }
 
-// acquireLease takes the turn, or keeps it. mine is false while another process has it.
+// acquireLease takes or renews the lease. isHeld is false while another process has it.
 func (r *Rescreener) acquireLease(ctx context.Context) (isHeld bool, enrolled *time.Time, err error) {
 	err = r.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		isHeld, enrolled = false, nil
@@ -157,7 +159,7 @@ func (r *Rescreener) acquireLease(ctx context.Context) (isHeld bool, enrolled *t
 	return isHeld, enrolled, nil
 }
 
-// releaseLease gives the turn back.
+// releaseLease gives the lease back.
 func (r *Rescreener) releaseLease(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
@@ -170,8 +172,9 @@ func (r *Rescreener) releaseLease(ctx context.Context) {
 	}
 }
 
-// enrollSenders finds the senders that are asked about, a day of deposits at a time, and
-// forgets those that are not any more. A round that ends early is begun anew.
+// enrollSenders enrolls the senders that are to be screened, a day of deposits at a time, and
+// removes those that are not to be screened any more. A round that ends early starts again from the
+// beginning.
 func (r *Rescreener) enrollSenders(ctx context.Context, round time.Time) error {
 	var orgs []org.Organization
 	err := r.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
@@ -184,7 +187,8 @@ func (r *Rescreener) enrollSenders(ctx context.Context, round time.Time) error {
 	for _, o := range orgs {
 		for from := round.Add(-r.conf.Window); from.Before(round); from = from.Add(enrollStep) {
 			err := r.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-				_, err := tx.Exec(ctx, enrollSQL(`d.created_at >= $4 AND d.created_at < $5 AND d.status = 'CREDITED' AND NOT d.is_flagged
+				_, err := tx.Exec(ctx,
+					enrollSQL(`d.created_at >= $4 AND d.created_at < $5 AND d.status = 'CREDITED' AND NOT d.is_flagged
 					AND (d.screening ->> 'status' = 'PASSED' OR d.screening ->> 'status' = 'SKIPPED' AND d.screening ->> 'provider' IS NOT NULL)`),
 					o.ID, round, r.conf.Interval, from, from.Add(enrollStep))
 				return err
@@ -192,7 +196,8 @@ func (r *Rescreener) enrollSenders(ctx context.Context, round time.Time) error {
 			if err != nil {
 				return fmt.Errorf("look for senders to %s: %w", o.ID, err)
 			}
-			if _, _, err := r.acquireLease(ctx); err != nil { // it may take long
+			// A round may take long, so the lease is renewed.
+			if _, _, err := r.acquireLease(ctx); err != nil {
 				return err
 			}
 		}
@@ -213,8 +218,8 @@ func (r *Rescreener) enrollSenders(ctx context.Context, round time.Time) error {
 	})
 }
 
-// enrollSQL writes down the senders of the deposits that a condition leaves. Who is new
-// is asked about once the last answer is old enough.
+// enrollSQL returns the statement that enrolls the senders of the deposits of a condition. A new
+// sender is due once its last answer is RescreenConfig.Interval old.
 func enrollSQL(condition string) string {
 	return `
 		INSERT INTO sender_watch AS w (org_id, chain, address, credited, lists_only, flagged, enrolled_at, next_at)
@@ -230,7 +235,7 @@ func enrollSQL(condition string) string {
 			enrolled_at = excluded.enrolled_at`
 }
 
-// loadDueSender is the sender that has waited longest.
+// loadDueSender returns the sender that has been due for the longest time.
 func (r *Rescreener) loadDueSender(ctx context.Context) (s watchedSender, ok bool, err error) {
 	err = r.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		err := tx.QueryRow(ctx, `
@@ -252,14 +257,14 @@ func (r *Rescreener) loadDueSender(ctx context.Context) (s watchedSender, ok boo
 	return s, ok, nil
 }
 
-// loadThreshold reads what a sender is compared with.
+// loadThreshold reads the severity threshold of the sender's organization.
 func (s *watchedSender) loadThreshold(ctx context.Context, tx pg.Tx) error {
 	settings, err := org.SettingsOf(ctx, tx, s.orgID)
 	s.threshold = risk.Severity(settings.ScreeningSeverityThreshold)
 	return err
 }
 
-// askProviders asks whom the policy has asked about the deposits, outside any transaction.
+// askProviders asks the providers that screened the sender's deposits, outside any transaction.
 func (r *Rescreener) askProviders(ctx context.Context, s watchedSender) *risk.Answer {
 	subject := risk.Subject{Chain: s.chain, Address: s.address, Direction: risk.Incoming}
 	if s.listsOnly {
@@ -268,18 +273,20 @@ func (r *Rescreener) askProviders(ctx context.Context, s watchedSender) *risk.An
 	return r.policy.ScreenProviders(ctx, subject)
 }
 
-// recordAnswer writes down what came of asking, unless another process was first. says tells
-// whether anybody said enough.
+// recordAnswer records an answer, unless another process was first. isAnswered reports whether the
+// providers said enough.
 func (r *Rescreener) recordAnswer(ctx context.Context, s watchedSender, a *risk.Answer) (isAnswered bool, err error) {
 	exceeds := s.threshold != "" && a.Exceeds(s.threshold, r.policy.UnknownAs)
-	isAnswered = a.IsComplete() || exceeds // what is known counts against an address though others are silent
+	// Known findings count against an address even if other providers did not answer.
+	isAnswered = a.IsComplete() || exceeds
 	err = r.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		if s.isEnrolled {
 			nextAt := tx.Now.Add(r.conf.Interval)
 			if !isAnswered {
 				nextAt = tx.Now.Add(min(rescreenRetryAfter, r.conf.Interval))
 			}
-			tag, err := tx.Exec(ctx, `UPDATE sender_watch SET next_at = $5 WHERE org_id = $1 AND chain = $2 AND address = $3 AND next_at = $4`,
+			tag, err := tx.Exec(ctx,
+				`UPDATE sender_watch SET next_at = $5 WHERE org_id = $1 AND chain = $2 AND address = $3 AND next_at = $4`,
 				s.orgID, s.chain, s.address, s.nextAt, nextAt)
 			if err != nil || tag.RowsAffected() == 0 {
 				return err
@@ -294,13 +301,17 @@ func (r *Rescreener) recordAnswer(ctx context.Context, s watchedSender, a *risk.
 		return false, fmt.Errorf("write down what is known now of %s on %s: %w", s.address, s.chain, err)
 	}
 	if !isAnswered {
-		r.log.Warn("deposit: nobody can say what is known now of a sender; it is asked again", "organization", s.orgID, "chain", string(s.chain), "why", a.Unavailable)
+		r.log.Warn(
+			"deposit: nobody can say what is known now of a sender; it is asked again", "organization", s.orgID,
+			"chain", string(s.chain), "why", a.Unavailable,
+		)
 	}
 	return isAnswered, nil
 }
 
-// writeVerdict keeps a verdict: each about the sender of what is flagged, and of the others
-// what is news.
+// writeVerdict records a verdict: every one about the sender of a flagged deposit, and for other
+// senders only a changed one. It alerts the operator on such a change if a sender with credited
+// deposits is above the threshold.
 func (r *Rescreener) writeVerdict(ctx context.Context, tx pg.Tx, s watchedSender, a *risk.Answer, exceeds bool) error {
 	var latest struct {
 		above, credited bool
@@ -325,30 +336,42 @@ func (r *Rescreener) writeVerdict(ctx context.Context, tx pg.Tx, s watchedSender
 	_, err = tx.Exec(ctx, `
 		INSERT INTO sender_verdicts (org_id, chain, address, at, severity, score, provider, entity, categories, reference, given_at, threshold, above, credited, alert, record)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, nullif($8, ''), $9, nullif($10, ''), $11, nullif($12, ''), $13, $14, $15, $16)`,
-		s.orgID, s.chain, s.address, tx.Now, v.Severity, v.Score, v.Provider, v.Entity, webhook.List[string](v.Categories), v.Reference, v.GivenAt, string(s.threshold),
+		s.orgID, s.chain, s.address, tx.Now, v.Severity, v.Score, v.Provider, v.Entity,
+		webhook.List[string](v.Categories), v.Reference, v.GivenAt, string(s.threshold),
 		exceeds, s.credited, alert, string(answerJSON))
 	if err != nil || !alert {
 		return err
 	}
-	r.log.Error("deposit: a sender whose deposits were credited is above the threshold now; nothing was changed", "organization", s.orgID,
-		"chain", string(s.chain), "address", string(s.address), "severity", string(v.Severity), "threshold", string(s.threshold))
+	r.log.Error("deposit: a sender whose deposits were credited is above the threshold now; nothing was changed",
+		"organization", s.orgID,
+		"chain", string(s.chain), "address", string(s.address), "severity", string(v.Severity),
+		"threshold", string(s.threshold))
 	return audit.Record(ctx, tx, audit.Entry{
-		OrgID: s.orgID, Actor: systemActor, Action: "sender.above_threshold", ResourceKind: "SENDER", ResourceID: string(s.chain) + "/" + string(s.address),
-		Detail: map[string]string{"severity": string(v.Severity), "threshold": string(s.threshold), "provider": v.Provider},
+		OrgID: s.orgID, Actor: systemActor, Action: "sender.above_threshold", ResourceKind: "SENDER",
+		ResourceID: string(s.chain) + "/" + string(s.address),
+		Detail: map[string]string{
+			"severity": string(v.Severity), "threshold": string(s.threshold), "provider": v.Provider,
+		},
 	})
 }
 
-// RescreenDeposit asks about the sender of a deposit that waits for a decision, or about all of them,
-// and shows the deposit with what was said. It decides nothing and holds nobody up.
-// Errors: faults NOT_FOUND, DEPOSIT_NOT_FLAGGED, UNAVAILABLE where one of them is of
-// nobody who answers; what was said of the others is kept.
-func (r *Rescreener) RescreenDeposit(ctx context.Context, depositID string, actor Actor) (object webhook.Deposit, err error) {
+// RescreenDeposit screens the senders of a deposit that waits for a decision and returns the
+// deposit with the new verdicts. It decides nothing and delays no one. Errors: faults NOT_FOUND,
+// DEPOSIT_NOT_FLAGGED, and UNAVAILABLE if there is no answer about one of the senders; the verdicts
+// about the others are recorded.
+func (r *Rescreener) RescreenDeposit(
+	ctx context.Context, depositID string, actor Actor,
+) (object webhook.Deposit, err error) {
 	d, err := (&Resolutions{db: r.db}).findFlagged(ctx, depositID, actor, "")
 	if err != nil {
 		return object, err
 	}
 	if d.status != Flagged {
-		return object, newConflict(d.status, fault.DepositNotFlagged, "This deposit is %s and waits for no decision, so nobody is asked about its sender. Nothing was changed.", d.status)
+		return object, newConflict(
+			d.status, fault.DepositNotFlagged,
+			"This deposit is %s and waits for no decision, so nobody is asked about its sender. Nothing was changed.",
+			d.status,
+		)
 	}
 	senders := d.senders
 	if len(senders) == 0 {
@@ -371,11 +394,14 @@ func (r *Rescreener) RescreenDeposit(ctx context.Context, depositID string, acto
 	return object, err
 }
 
-// rescreenSender asks about one sender of a flagged deposit and writes down what is said.
+// rescreenSender screens one sender of a flagged deposit and records the verdict.
 func (r *Rescreener) rescreenSender(ctx context.Context, d Deposit, sender chain.Address) error {
 	s := watchedSender{orgID: d.orgID, chain: d.chain, address: sender, flagged: true}
 	err := r.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-		err := tx.QueryRow(ctx, `SELECT credited FROM sender_watch WHERE org_id = $1 AND chain = $2 AND address = $3`, s.orgID, s.chain, s.address).Scan(&s.credited)
+		err := tx.QueryRow(
+			ctx, `SELECT credited FROM sender_watch WHERE org_id = $1 AND chain = $2 AND address = $3`, s.orgID,
+			s.chain, s.address,
+		).Scan(&s.credited)
 		if err != nil && !errors.Is(err, pgx.ErrNoRows) {
 			return err
 		}
@@ -391,26 +417,26 @@ func (r *Rescreener) rescreenSender(ctx context.Context, d Deposit, sender chain
 	}
 	if !isAnswered {
 		return fault.New(fault.Unavailable, fault.CodeUnavailable,
-			"Nobody says at the moment what is known of the sender: %s. Nothing was changed, and the deposit is still flagged. It can be decided without; ask again in a while.", risk.SanitizeText(a.Unavailable))
+			"Nobody says at the moment what is known of the sender: %s. Nothing was changed, and the deposit is still flagged. It can be decided without; ask again in a while.",
+			risk.SanitizeText(a.Unavailable))
 	}
 	return nil
 }
 
-// SenderAlert is a sender that was found to be above the threshold after its deposits
-// were credited.
+// SenderAlert is a sender that was found above the threshold after its deposits were credited.
 type SenderAlert struct {
 	OrgID, Chain, Address string
 	FoundAt               time.Time
 	Severity, Threshold   string
 	Provider              string
-	Deposits              int // of this sender that are credited
+	Deposits              int // credited deposits of this sender
 }
 
-// senderAlertsMax bounds what ListSenderAlerts gives.
+// senderAlertsMax bounds the result of ListSenderAlerts.
 const senderAlertsMax = 200
 
-// ListSenderAlerts are those that were found after a moment, the latest first, in a
-// transaction of the system.
+// ListSenderAlerts returns the alerts after foundAfter, the latest first. It needs a system
+// transaction.
 func ListSenderAlerts(ctx context.Context, tx pg.Tx, foundAfter time.Time) ([]SenderAlert, error) {
 	rows, err := tx.Query(ctx, `
 		WITH found AS (

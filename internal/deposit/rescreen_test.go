@@ -18,7 +18,9 @@ import (
 )
 
 func (w *testEnv) newRescreener(of risk.Screener, conf deposit.RescreenConfig) *deposit.Rescreener {
-	return deposit.NewRescreener(w.db, risk.Policy{Providers: of, UnknownAs: risk.TreatUnknownAsHold}, conf, slog.New(slog.DiscardHandler))
+	return deposit.NewRescreener(
+		w.db, risk.Policy{Providers: of, UnknownAs: risk.TreatUnknownAsHold}, conf, slog.New(slog.DiscardHandler),
+	)
 }
 
 func (w *testEnv) execAsOwner(t *testing.T, sql string, args ...any) {
@@ -28,7 +30,7 @@ func (w *testEnv) execAsOwner(t *testing.T, sql string, args ...any) {
 	}
 }
 
-// rescreenAll has every sender be due and asks about one.
+// rescreenAll makes every sender due and asks about one.
 func (w *testEnv) rescreenAll(t *testing.T, r *deposit.Rescreener) bool {
 	t.Helper()
 	w.execAsOwner(t, `UPDATE sender_watch_turn SET enrolled_at = NULL`)
@@ -43,7 +45,7 @@ func (w *testEnv) rescreenAll(t *testing.T, r *deposit.Rescreener) bool {
 	return asked
 }
 
-// dumpMoney is all that a deposit's life has written, as one text.
+// dumpMoney returns all rows that deposits have written, as one text.
 func (w *testEnv) dumpMoney(t *testing.T) (text string) {
 	t.Helper()
 	w.readOrg(t, func(ctx context.Context, tx pg.Tx) error {
@@ -71,7 +73,11 @@ func TestASenderThatTurnsBadIsToldAndNothingElseChanges(t *testing.T) {
 	if asked, err := r.RescreenNext(t.Context()); err != nil || asked {
 		t.Fatalf("the first day: got %v, %v, want nobody asked about, for the answer is new", asked, err)
 	}
-	if n := w.queryCount(t, `SELECT count(*) FROM sender_watch WHERE address = $1 AND credited AND next_at > now() + interval '23 hours'`, payer); n != 1 {
+	if n := w.queryCount(
+		t,
+		`SELECT count(*) FROM sender_watch WHERE address = $1 AND credited AND next_at > now() + interval '23 hours'`,
+		payer,
+	); n != 1 {
 		t.Fatalf("got %d senders that wait for their day, want the one that was asked about", n)
 	}
 	if n := w.queryCount(t, `SELECT count(*) FROM sender_watch`); n != 1 {
@@ -94,14 +100,21 @@ func TestASenderThatTurnsBadIsToldAndNothingElseChanges(t *testing.T) {
 		if !w.rescreenAll(t, r) {
 			t.Fatalf("%s: got nobody asked about", turn.severity)
 		}
-		rows, alerts := w.queryCount(t, `SELECT count(*) FROM sender_verdicts`), w.queryCount(t, `SELECT count(*) FROM sender_verdicts WHERE alert`)
+		rows, alerts := w.queryCount(t, `SELECT count(*) FROM sender_verdicts`),
+			w.queryCount(t, `SELECT count(*) FROM sender_verdicts WHERE alert`)
 		told := w.queryCount(t, `SELECT count(*) FROM audit_log WHERE action = 'sender.above_threshold'`)
 		if rows != turn.rows || alerts != turn.alerts || told != turn.alerts {
-			t.Errorf("%s: got %d rows, %d alerts, %d told, want %d and %d: %s", turn.severity, rows, alerts, told, turn.rows, turn.alerts, turn.because)
+			t.Errorf(
+				"%s: got %d rows, %d alerts, %d told, want %d and %d: %s", turn.severity, rows, alerts, told,
+				turn.rows, turn.alerts, turn.because,
+			)
 		}
 	}
 	if got := w.dumpMoney(t); got != before {
-		t.Errorf("got the deposits, the books, the funds or the events changed:\n%s\nwant them as they were:\n%s", got, before)
+		t.Errorf(
+			"got the deposits, the books, the funds or the events changed:\n%s\nwant them as they were:\n%s", got,
+			before,
+		)
 	}
 	w.execAsOwner(t, `ALTER TABLE deposits DISABLE TRIGGER deposits_as_inserted`)
 	w.execAsOwner(t, `UPDATE deposits SET created_at = created_at - interval '31 days'`)
@@ -126,7 +139,8 @@ func TestAFreshVerdictStandsBesideTheOldOneAndDecidesNothing(t *testing.T) {
 	if err != nil {
 		t.Fatalf("Now: %v", err)
 	}
-	if f := d.FreshScreening; f == nil || f.Severity != "LOW" || f.Provider != "OPINIONS" || *f.Score != 90 || d.Status != "FLAGGED" ||
+	if f := d.FreshScreening; f == nil || f.Severity != "LOW" || f.Provider != "OPINIONS" || *f.Score != 90 ||
+		d.Status != "FLAGGED" ||
 		*d.RiskOfFunds != "SEVERE" || *d.Screening.Severity != "SEVERE" || *d.FlagReason.Severity != "SEVERE" {
 		t.Errorf("got %+v of %+v, want the new one beside what flagged it", d.FreshScreening, d)
 	}
@@ -144,27 +158,36 @@ func TestAFreshVerdictStandsBesideTheOldOneAndDecidesNothing(t *testing.T) {
 	delete(o.says, payer)
 	o.mu.Unlock()
 	var f *fault.Fault
-	if _, err := r.RescreenDeposit(t.Context(), id, operatorActor()); !errors.As(err, &f) || f.Code != fault.CodeUnavailable {
+	if _, err := r.RescreenDeposit(t.Context(), id, operatorActor()); !errors.As(err, &f) ||
+		f.Code != fault.CodeUnavailable {
 		t.Errorf("nobody answers: got %v, want UNAVAILABLE", err)
 	}
 	if f := w.listDeposits(t, deposit.Filter{Status: "FLAGGED"})[0].FreshScreening; f == nil || f.Severity != "HIGH" {
 		t.Errorf("got %+v, want what was said before", f)
 	}
 	if got := w.dumpMoney(t); got != before {
-		t.Errorf("got the deposits, the books, the funds or the events changed:\n%s\nwant them as they were:\n%s", got, before)
+		t.Errorf(
+			"got the deposits, the books, the funds or the events changed:\n%s\nwant them as they were:\n%s", got,
+			before,
+		)
 	}
-	if _, err := r.RescreenDeposit(t.Context(), id, deposit.Actor{Actor: audit.User("usr_2"), OrgID: "org_of_somebody_else"}); !errors.As(err, &f) || f.Code != fault.CodeNotFound {
+	if _, err := r.RescreenDeposit(
+		t.Context(), id, deposit.Actor{Actor: audit.User("usr_2"), OrgID: "org_of_somebody_else"},
+	); !errors.As(err, &f) ||
+		f.Code != fault.CodeNotFound {
 		t.Errorf("another organization: got %v, want NOT_FOUND", err)
 	}
 	if _, err := w.newResolutions().Approve(t.Context(), id, operatorActor(), ""); err != nil {
 		t.Fatalf("Approve: %v", err)
 	}
-	if _, err := r.RescreenDeposit(t.Context(), id, operatorActor()); !errors.As(err, &f) || f.Code != fault.DepositNotFlagged {
+	if _, err := r.RescreenDeposit(t.Context(), id, operatorActor()); !errors.As(err, &f) ||
+		f.Code != fault.DepositNotFlagged {
 		t.Errorf("once it is decided: got %v, want DEPOSIT_NOT_FLAGGED", err)
 	}
 	next := w.flagDeposit(t, o, 600)
 	o.setSeverity(payer, risk.Medium)
-	if d, err := r.RescreenDeposit(t.Context(), next, operatorActor()); err != nil || d.FreshScreening.Severity != "MEDIUM" {
+	if d, err := r.RescreenDeposit(t.Context(), next, operatorActor()); err != nil ||
+		d.FreshScreening.Severity != "MEDIUM" {
 		t.Fatalf("the next one: got %+v, %v, want what is said now", d.FreshScreening, err)
 	}
 	if f := w.listDeposits(t, deposit.Filter{Status: "CREDITED"})[0].FreshScreening; f == nil || f.Severity != "HIGH" {
@@ -172,7 +195,7 @@ func TestAFreshVerdictStandsBesideTheOldOneAndDecidesNothing(t *testing.T) {
 	}
 }
 
-// hangingScreener is a provider that says that it was asked, and answers when it is let.
+// hangingScreener is a provider that signals each question and answers only when it is released.
 type hangingScreener struct {
 	*fakeScreener
 	asked, let chan struct{}
@@ -201,7 +224,7 @@ func TestNoDecisionWaitsForAFreshVerdict(t *testing.T) {
 		done <- err
 	}()
 	<-slow.asked
-	d, err := w.newResolutions().Approve(t.Context(), id, operatorActor(), "") // it would wait for ever
+	d, err := w.newResolutions().Approve(t.Context(), id, operatorActor(), "") // it would wait without end
 	if err != nil || d.Status != "CREDITED" {
 		t.Fatalf("Approve while a provider hangs: got %s, %v, want it credited", d.Status, err)
 	}
@@ -257,15 +280,19 @@ func TestOneProcessAsksAtATimeAndAnotherGoesOn(t *testing.T) {
 	}
 }
 
-// Rule RISK-12: what is known now is never changed, and nothing leans on it.
+// Rule RISK-12: a recorded verdict never changes, and no other row depends on it.
 func TestFreshVerdictsStandAloneInTheDatabase(t *testing.T) {
 	t.Parallel()
 	w, o := newScreenedEnv(t)
 	id := w.flagDeposit(t, o, 500)
-	if _, err := w.newRescreener(o, deposit.RescreenConfig{}).RescreenDeposit(t.Context(), id, operatorActor()); err != nil {
+	if _, err := w.newRescreener(o, deposit.RescreenConfig{}).RescreenDeposit(
+		t.Context(), id, operatorActor(),
+	); err != nil {
 		t.Fatalf("Now: %v", err)
 	}
-	for _, sql := range []string{`UPDATE sender_verdicts SET severity = 'NONE'`, `DELETE FROM sender_verdicts`, `TRUNCATE sender_verdicts`} {
+	for _, sql := range []string{
+		`UPDATE sender_verdicts SET severity = 'NONE'`, `DELETE FROM sender_verdicts`, `TRUNCATE sender_verdicts`,
+	} {
 		err := w.db.InSystem(t.Context(), func(ctx context.Context, tx pg.Tx) error {
 			_, err := tx.Exec(ctx, sql)
 			return err

@@ -8,12 +8,12 @@ import (
 	"github.com/cofferpay/coffer/webhook"
 )
 
-// resolutionJSON is a row of deposit_resolutions as told reads it.
+// resolutionJSON selects a row of deposit_resolutions as a resolutionRecord.
 const resolutionJSON = `jsonb_build_object('decision', r.decision, 'reason', r.reason, 'reference', r.reference, 'note', r.note, 'decidedAt', r.decided_at,
 	'kind', r.decided_by_kind, 'by', r.decided_by, 'name', r.decided_by_name, 'to', r.to_address, 'sent', r.sent::text, 'txHash', r.tx_hash,
 	'fee', CASE WHEN r.fee_kept > 0 THEN r.fee_kept ELSE r.network_fee END::text, 'endedAt', r.ended_at, 'failure', r.failure, 'message', r.failure_message)`
 
-// resolutionRecord is what told selects.
+// resolutionRecord is a row of deposit_resolutions as resolutionJSON selects it.
 type resolutionRecord struct {
 	Decision  string    `json:"decision"`
 	Reason    *string   `json:"reason"`
@@ -32,10 +32,10 @@ type resolutionRecord struct {
 	Message   *string   `json:"message"`
 }
 
-// attemptedActions are the names of decisions as something that was tried.
+// attemptedActions maps a decision to the name of the action in a failed attempt.
 var attemptedActions = map[string]string{"REJECTED": "REJECT", "REDIRECTED": "REDIRECT"}
 
-// addResolution adds to an object how a flagged deposit was decided, and what was tried.
+// addResolution adds to an object how a flagged deposit was decided, and the failed attempts.
 func (s depositView) addResolution(o *webhook.Deposit) error {
 	if len(s.resolution) > 0 {
 		var r resolutionRecord
@@ -43,8 +43,10 @@ func (s depositView) addResolution(o *webhook.Deposit) error {
 			return fmt.Errorf("read its resolution: %w", err)
 		}
 		o.Resolution = &webhook.Resolution{
-			Decision: r.Decision, Reason: r.Reason, Reference: r.Reference, Note: r.Note, DecidedAt: webhook.At(r.DecidedAt),
-			DecidedBy: webhook.Actor{Type: r.ActorKind, ID: r.ActorID, Name: r.ActorName}, ToAddress: r.ToAddress, TxHash: r.TxHash, Amount: r.Sent, NetworkFee: r.Fee,
+			Decision: r.Decision, Reason: r.Reason, Reference: r.Reference, Note: r.Note,
+			DecidedAt: webhook.At(r.DecidedAt),
+			DecidedBy: webhook.Actor{Type: r.ActorKind, ID: r.ActorID, Name: r.ActorName}, ToAddress: r.ToAddress,
+			TxHash: r.TxHash, Amount: r.Sent, NetworkFee: r.Fee,
 		}
 	}
 	if len(s.attempts) > 0 {
@@ -54,7 +56,8 @@ func (s depositView) addResolution(o *webhook.Deposit) error {
 		}
 		for _, a := range attempts {
 			o.ResolutionAttempts = append(o.ResolutionAttempts, webhook.ResolutionAttempt{
-				At: webhook.At(a.EndedAt), Action: attemptedActions[a.Decision], Reason: *a.Failure, Message: *a.Message,
+				At: webhook.At(a.EndedAt), Action: attemptedActions[a.Decision], Reason: *a.Failure,
+				Message: *a.Message,
 			})
 		}
 	}

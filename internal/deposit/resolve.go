@@ -30,67 +30,68 @@ import (
 	"github.com/cofferpay/coffer/webhook"
 )
 
-// The decisions about a flagged deposit.
+// These are the decisions about a flagged deposit.
 const (
 	decisionApproved   = "APPROVED"
 	decisionRejected   = "REJECTED"
 	decisionRedirected = "REDIRECTED"
 )
 
-// The reasons for which the operator sends a flagged deposit elsewhere.
+// These are the reasons for which the operator redirects a flagged deposit.
 const (
 	ComplianceHold = "COMPLIANCE_HOLD"
 	LawEnforcement = "LAW_ENFORCEMENT"
 )
 
-// NoteRunesMax bounds a note about a decision, and the reference of a redirect.
+// NoteRunesMax is the maximum length, in runes, of a note about a decision and of the reference of
+// a redirect.
 const NoteRunesMax = 500
 
 const (
-	stuckAfter        = time.Hour        // a transfer that is out for so long is for the operator to look at
-	stuckPollInterval = 30 * time.Second // between two looks for such
-	sendTriesMax      = 4                // tries at a deposit that comes back into the queue meanwhile
+	stuckAfter        = time.Hour        // the operator has to look at a transfer that is not final after this time
+	stuckPollInterval = 30 * time.Second // between two searches for overdue transfers
+	sendTriesMax      = 4                // attempts for a deposit that returns to the queue meanwhile
 )
 
-// Actor is who decides about a flagged deposit.
+// Actor is the person or program that decides about a flagged deposit.
 type Actor struct {
 	audit.Actor
-	Name string // for people; "" when there is none
-	// OrgID is the organization that decides, "" for the operator, who decides for all.
+	Name string // a person's name; "" when there is none
+	// OrgID is the organization that decides. It is "" for the operator, who decides for all
+	// organizations.
 	OrgID string
 }
 
 func (d Actor) isOperator() bool { return d.OrgID == "" }
 
-// Resolutions resolves flagged deposits: each once, by whoever is first. It is the
-// feature behind orders that send one away. Safe for concurrent use.
+// Resolutions resolves flagged deposits. The first decision about a deposit wins. It listens to the
+// orders that send a flagged deposit away. It is safe for concurrent use.
 type Resolutions struct {
 	db      *pg.DB
 	chains  chain.Chains
 	wallets WalletService
 	log     *slog.Logger
-	// blockSanctioned refuses to send back what came from an address on a list of sanctions.
+	// blockSanctioned refuses to return a deposit from an address on a sanctions list.
 	blockSanctioned bool
-	grantKey        *signer.GrantKey // nil: none, as in tests of other things
-	voider          *dispatch.Voider // has the signer void what was refused before; nil: nothing was
+	grantKey        *signer.GrantKey // nil in tests of other subjects
+	voider          *dispatch.Voider // has the signer void grants refused earlier; nil when there are none
 }
 
-// ResolutionsOption changes how flagged deposits are resolved.
+// ResolutionsOption configures Resolutions.
 type ResolutionsOption func(*Resolutions)
 
-// WithGrantKey binds what was decided to the words of the transfer, for the signer: who
-// writes the database alone sends nothing anywhere.
+// WithGrantKey signs each decision together with the terms of its transfer, so the signer can check
+// it. Write access to the database alone cannot send a deposit anywhere.
 func WithGrantKey(k *signer.GrantKey) ResolutionsOption {
 	return func(r *Resolutions) { r.grantKey = k }
 }
 
-// WithSanctionsBlock refuses to reject what came from an address that is itself on a list
-// of sanctions, whoever asks: to send blocked property back may be forbidden. Redirect
-// is left.
+// WithSanctionsBlock refuses every Reject of a deposit whose sender is itself on a sanctions list,
+// for all actors. Returning blocked property may be forbidden. Redirect stays possible.
 func WithSanctionsBlock(r *Resolutions) { r.blockSanctioned = true }
 
-// WithVoider has the signer void what was decided before and refused, so that no deposit is
-// credited whose return could still be paid.
+// WithVoider has the signer void earlier decisions that were refused. No deposit is credited while
+// its return could still be paid.
 func WithVoider(v *dispatch.Voider) ResolutionsOption {
 	return func(r *Resolutions) { r.voider = v }
 }
@@ -101,8 +102,10 @@ var (
 	_ dispatch.RestoreListener = (*Resolutions)(nil)
 )
 
-// NewResolutions makes the feature.
-func NewResolutions(db *pg.DB, chains chain.Chains, wallets WalletService, log *slog.Logger, options ...ResolutionsOption) *Resolutions {
+// NewResolutions returns a Resolutions with the options applied.
+func NewResolutions(
+	db *pg.DB, chains chain.Chains, wallets WalletService, log *slog.Logger, options ...ResolutionsOption,
+) *Resolutions {
 	r := &Resolutions{db: db, chains: chains, wallets: wallets, log: log}
 	for _, apply := range options {
 		apply(r)
@@ -110,7 +113,7 @@ func NewResolutions(db *pg.DB, chains chain.Chains, wallets WalletService, log *
 	return r
 }
 
-// Run looks for transfers that are out for too long, until ctx ends; it returns nil.
+// Run marks overdue transfers as stuck until ctx ends. It returns nil.
 func (r *Resolutions) Run(ctx context.Context) error {
 	tick := time.NewTicker(stuckPollInterval)
 	defer tick.Stop()
@@ -126,11 +129,13 @@ func (r *Resolutions) Run(ctx context.Context) error {
 	}
 }
 
-// Approve credits a flagged deposit: it is the customer's from the commit on, and is
-// swept like any other. Approving it again answers the same. Errors: faults NOT_FOUND,
+// Approve credits a flagged deposit. From the commit on the customer owns it, and it is swept like
+// any other. Approving it again returns the same answer. Errors: faults NOT_FOUND,
 // DEPOSIT_NOT_FLAGGED, RESOLUTION_IN_PROGRESS, RESOLUTION_STUCK, INVALID_REQUEST,
 // DEPOSITS_SUSPENDED.
-func (r *Resolutions) Approve(ctx context.Context, depositID string, actor Actor, note string) (webhook.Deposit, error) {
+func (r *Resolutions) Approve(
+	ctx context.Context, depositID string, actor Actor, note string,
+) (webhook.Deposit, error) {
 	var object webhook.Deposit
 	unlocked, err := r.findFlagged(ctx, depositID, actor, note)
 	if err == nil {
@@ -152,7 +157,8 @@ func (r *Resolutions) Approve(ctx context.Context, depositID string, actor Actor
 		} else if !isDeep {
 			return newNotDeep(d)
 		}
-		if d.flag.mac != nil { // without one nothing is sent, and nothing is sent here
+		// A flag without a MAC forbids a return. An approval sends nothing, so it needs none.
+		if d.flag.mac != nil {
 			if err := r.verifyFlag(d, actor); err != nil {
 				return err
 			}
@@ -168,7 +174,10 @@ func (r *Resolutions) Approve(ctx context.Context, depositID string, actor Actor
 			return fmt.Errorf("deposit %s: %w", d.id, err)
 		}
 		now := tx.Now
-		if err := r.insertResolution(ctx, tx, d, resolution{id: id.New("res", now), decision: decisionApproved, status: "DONE", note: note, actor: actor}); err != nil {
+		if err := r.insertResolution(
+			ctx, tx, d,
+			resolution{id: id.New("res", now), decision: decisionApproved, status: "DONE", note: note, actor: actor},
+		); err != nil {
 			return err
 		}
 		after := d
@@ -184,11 +193,22 @@ func (r *Resolutions) Approve(ctx context.Context, depositID string, actor Actor
 		if !hasTreasury {
 			return fmt.Errorf("deposit %s: its organization has no treasury", d.id)
 		}
-		moves := []wallet.Movement{{WalletID: after.walletID, OrgID: after.orgID, MintID: *after.mintID, Part: wallet.Held, Minus: after.amount}}
+		moves := []wallet.Movement{
+			{
+				WalletID: after.walletID, OrgID: after.orgID, MintID: *after.mintID, Part: wallet.Held,
+				Minus: after.amount,
+			},
+		}
 		if walletID != after.walletID {
 			moves = append(moves,
-				wallet.Movement{WalletID: after.walletID, OrgID: after.orgID, MintID: *after.mintID, Part: wallet.Credited, Minus: after.amount},
-				wallet.Movement{WalletID: walletID, OrgID: after.orgID, MintID: *after.mintID, Part: wallet.Credited, Plus: after.amount})
+				wallet.Movement{
+					WalletID: after.walletID, OrgID: after.orgID, MintID: *after.mintID, Part: wallet.Credited,
+					Minus: after.amount,
+				},
+				wallet.Movement{
+					WalletID: walletID, OrgID: after.orgID, MintID: *after.mintID, Part: wallet.Credited,
+					Plus: after.amount,
+				})
 			if err := coin.FreeCredited(ctx, tx, after.id); err != nil {
 				return err
 			}
@@ -197,14 +217,21 @@ func (r *Resolutions) Approve(ctx context.Context, depositID string, actor Actor
 			return err
 		}
 		credit := credits{wallets: wallets}
-		credit.addCredit(after, false) // no treasury is ever flagged
+		credit.addCredit(after, false) // a deposit to a treasury is never flagged
 		if err := ledger.Post(ctx, tx, append(credit.postings, newReleasePosting(after))...); err != nil {
 			return err
 		}
 		if err := r.publishDecision(ctx, tx, after, event.CustomerDepositApproved); err != nil {
 			return err
 		}
-		if err := recordAudit(ctx, tx, []audit.Entry{newDecisionEntry(after, actor, "approved", map[string]string{"note": note, "amount": after.amount.String()})}); err != nil {
+		if err := recordAudit(
+			ctx, tx,
+			[]audit.Entry{
+				newDecisionEntry(
+					after, actor, "approved", map[string]string{"note": note, "amount": after.amount.String()},
+				),
+			},
+		); err != nil {
 			return err
 		}
 		if err := r.loadObject(ctx, tx, after, &object, nil); err != nil {
@@ -220,45 +247,60 @@ func (r *Resolutions) Approve(ctx context.Context, depositID string, actor Actor
 	return object, nil
 }
 
-// Reject sends a flagged deposit back to the address that it came from, less the
-// network's fee when it is a native coin whose address pays that. It is REJECTING until the transfer is final.
-// Rejecting it again answers the same. An attempt that cannot be made is kept and the
-// deposit stays in the queue. Errors: those of Approve, OPERATOR_ONLY, INSUFFICIENT_GAS,
-// INVALID_STATE for the operator of a deposit without a single sender,
-// REJECT_BLOCKED_SANCTIONS with WithSanctionsBlock, DESTINATION_NOT_ALLOWED, UNAVAILABLE.
+// Reject returns a flagged deposit to the address that sent it. If the deposit is of the native
+// coin and its address pays the fee, the network's fee is deducted. The deposit is REJECTING until
+// the transfer is final. Rejecting it again returns the same answer. An attempt that cannot be made
+// is recorded and the deposit stays FLAGGED. Errors:
+//   - those of Approve
+//   - OPERATOR_ONLY, INSUFFICIENT_GAS, DESTINATION_NOT_ALLOWED, UNAVAILABLE
+//   - INVALID_STATE for the operator, if the deposit has no single sender
+//   - REJECT_BLOCKED_SANCTIONS with WithSanctionsBlock
 func (r *Resolutions) Reject(ctx context.Context, depositID string, actor Actor, note string) (webhook.Deposit, error) {
 	return r.sendAway(ctx, depositID, resolution{decision: decisionRejected, note: note, actor: actor})
 }
 
-// Redirection is where the operator sends a flagged deposit, and why.
+// Redirection says where the operator sends a flagged deposit, and why.
 type Redirection struct {
 	ToAddress string
 	Reason    string // COMPLIANCE_HOLD or LAW_ENFORCEMENT
-	Reference string // of the order or the case; required
+	Reference string // the court order or the case; required
 	Note      string
 }
 
-// Redirect sends a flagged deposit to another address. It is the operator's alone.
-// Errors: those of Reject, INVALID_ADDRESS, DESTINATION_NOT_ALLOWED.
-func (r *Resolutions) Redirect(ctx context.Context, depositID string, actor Actor, redirection Redirection) (webhook.Deposit, error) {
+// Redirect sends a flagged deposit to another address. Only the operator can redirect. Errors:
+// those of Reject, INVALID_ADDRESS, DESTINATION_NOT_ALLOWED.
+func (r *Resolutions) Redirect(
+	ctx context.Context, depositID string, actor Actor, redirection Redirection,
+) (webhook.Deposit, error) {
 	switch {
 	case !actor.isOperator():
-		return webhook.Deposit{}, newOperatorOnly("Only the operator of the service sends a flagged deposit to another address.")
+		return webhook.Deposit{}, newOperatorOnly(
+			"Only the operator of the service sends a flagged deposit to another address.",
+		)
 	case redirection.Reason != ComplianceHold && redirection.Reason != LawEnforcement:
 		return webhook.Deposit{}, fault.New(fault.Invalid, fault.InvalidRequest,
-			"The reason of a redirect is %s or %s. Nothing was decided, and the deposit is still flagged.", ComplianceHold, LawEnforcement).WithParam("reason")
+			"The reason of a redirect is %s or %s. Nothing was decided, and the deposit is still flagged.",
+			ComplianceHold, LawEnforcement).WithParam("reason")
 	case redirection.Reference == "" || !isPlainText(redirection.Reference):
 		return webhook.Deposit{}, fault.New(fault.Invalid, fault.InvalidRequest,
-			"A redirect names the case or order that it follows, in at most %d characters of text. Nothing was decided, and the deposit is still flagged.", NoteRunesMax).WithParam("reference")
+			"A redirect names the case or order that it follows, in at most %d characters of text. Nothing was decided, and the deposit is still flagged.",
+			NoteRunesMax).WithParam("reference")
 	}
-	return r.sendAway(ctx, depositID, resolution{decision: decisionRedirected, note: redirection.Note, reason: redirection.Reason, reference: redirection.Reference, toAddress: chain.Address(redirection.ToAddress), actor: actor})
+	return r.sendAway(
+		ctx, depositID,
+		resolution{
+			decision: decisionRedirected, note: redirection.Note, reason: redirection.Reason,
+			reference: redirection.Reference, toAddress: chain.Address(redirection.ToAddress), actor: actor,
+		},
+	)
 }
 
-// Complete has a stuck resolution carried out: what failed on the chain, provenly, is
-// sent again, to the same address. It is the operator's alone. Errors: NOT_FOUND,
-// OPERATOR_ONLY, INVALID_STATE, RESOLUTION_IN_PROGRESS while its transaction may still
-// become final.
-func (r *Resolutions) Complete(ctx context.Context, depositID string, actor Actor, note string) (webhook.Deposit, error) {
+// Complete sends a stuck resolution again, to the same address, after its transaction provably
+// failed on the chain. Only the operator can complete. Errors: NOT_FOUND, OPERATOR_ONLY,
+// INVALID_STATE, and RESOLUTION_IN_PROGRESS while its transaction may still become final.
+func (r *Resolutions) Complete(
+	ctx context.Context, depositID string, actor Actor, note string,
+) (webhook.Deposit, error) {
 	var object webhook.Deposit
 	if !actor.isOperator() {
 		return object, newOperatorOnly("Only the operator of the service completes a resolution that is stuck.")
@@ -293,10 +335,15 @@ func (r *Resolutions) Complete(ctx context.Context, depositID string, actor Acto
 		case d.chainStatus == chainReorged:
 			return newSuspended()
 		case d.status != ResolutionStuck || previousID == "":
-			return newConflict(d.status, fault.InvalidState, "Only a deposit that is RESOLUTION_STUCK is completed, and this one is %s. Nothing was changed.", d.status)
+			return newConflict(
+				d.status, fault.InvalidState,
+				"Only a deposit that is RESOLUTION_STUCK is completed, and this one is %s. Nothing was changed.",
+				d.status,
+			)
 		case orderStatus != string(dispatch.Failed):
 			return newConflict(d.status, fault.ResolutionInProgress,
-				"Its transaction may still become final, so nothing else is sent in its place: `coffer dispatch show %s` tells where it stands, and bumps or cancels it. When it is final the deposit is resolved, or can be completed here.", previousID)
+				"Its transaction may still become final, so nothing else is sent in its place: `coffer dispatch show %s` tells where it stands, and bumps or cancels it. When it is final the deposit is resolved, or can be completed here.",
+				previousID)
 		}
 		retry, err := loadResolution(ctx, tx, previousID)
 		if err != nil {
@@ -305,7 +352,10 @@ func (r *Resolutions) Complete(ctx context.Context, depositID string, actor Acto
 		if err := r.verifyDecision(d, retry, actor, grant); err != nil {
 			return err
 		}
-		if err := endResolution(ctx, tx, previousID, "STUCK", "FAILED", "", money.Zero, "REVERTED", "its transaction did not do what it was made for"); err != nil {
+		if err := endResolution(
+			ctx, tx, previousID, "STUCK", "FAILED", "", money.Zero, "REVERTED",
+			"its transaction did not do what it was made for",
+		); err != nil {
 			return err
 		}
 		retry.id, retry.actor, retry.note = id.New("res", tx.Now), actor, note
@@ -317,13 +367,17 @@ func (r *Resolutions) Complete(ctx context.Context, depositID string, actor Acto
 	return object, nil
 }
 
-// loadPayer is the chain of a deposit and the wallet that pays for what is sent from its
-// address, "" for that itself. On chains that know payers it never is: a customer's coin
-// would pay a fee.
+// loadPayer returns the chain of a deposit and the wallet that pays the fee of a transfer from its
+// address. walletID is "" if the address itself pays. On chains with a separate fee payer the
+// address never pays, because the fee would come out of a customer's deposit.
 func (r *Resolutions) loadPayer(ctx context.Context, d Deposit) (ch chain.Chain, walletID string, err error) {
 	ch, ok := r.chains[d.chain]
 	if !ok {
-		return ch, "", fault.New(fault.Unavailable, fault.CodeUnavailable, "%s is not run by this installation at the moment. Nothing was decided, and the deposit is %s still.", d.chain, d.status)
+		return ch, "", fault.New(
+			fault.Unavailable, fault.CodeUnavailable,
+			"%s is not run by this installation at the moment. Nothing was decided, and the deposit is %s still.",
+			d.chain, d.status,
+		)
 	}
 	if !ch.SeparateFeePayer {
 		return ch, "", nil
@@ -335,9 +389,9 @@ func (r *Resolutions) loadPayer(ctx context.Context, d Deposit) (ch chain.Chain,
 	return ch, treasury.ID, nil
 }
 
-// quoteFeeKept is what of a deposit of the native coin is not sent away. Where its address pays,
-// that is the fee. Where the treasury does, it is what the chain would miss at the address
-// beside the rest that is there: as a rule nothing.
+// quoteFeeKept returns how much of a native-coin deposit is not sent away. If the address pays the
+// fee, this is the highest fee. If the treasury pays it, this is what the remaining funds of the
+// address lack to the chain's minimum balance: usually nothing.
 func (r *Resolutions) quoteFeeKept(ctx context.Context, ch chain.Chain, d Deposit) (money.Amount, error) {
 	if !ch.SeparateFeePayer {
 		fees, err := ch.Sender.TransferFees(ctx)
@@ -358,7 +412,7 @@ func (r *Resolutions) quoteFeeKept(ctx context.Context, ch chain.Chain, d Deposi
 	return ch.Shortfall(remainder), err
 }
 
-// resolution is a row of deposit_resolutions, as far as it is decided.
+// resolution is a row of deposit_resolutions, with the fields that are decided so far.
 type resolution struct {
 	id, decision, status    string
 	reason, reference, note string
@@ -367,13 +421,14 @@ type resolution struct {
 	sent, feeKept           money.Amount
 }
 
-// errRequeued says that a deposit came back into the queue between the look at it and its
-// lock.
+// errRequeued says that the deposit returned to the queue between its first read and its lock.
 var errRequeued = errors.New("the deposit is in the queue again")
 
-// sendAway decides that a flagged deposit leaves. What was looked up for a deposit that was
-// not in the queue is not enough for one that came back meanwhile: it is looked up again.
-func (r *Resolutions) sendAway(ctx context.Context, depositID string, res resolution) (object webhook.Deposit, err error) {
+// sendAway decides that a flagged deposit leaves. It retries if the deposit returned to the queue
+// meanwhile: trySendAway looks up less for a deposit that is not in the queue.
+func (r *Resolutions) sendAway(
+	ctx context.Context, depositID string, res resolution,
+) (object webhook.Deposit, err error) {
 	for range sendTriesMax {
 		if object, err = r.trySendAway(ctx, depositID, res); !errors.Is(err, errRequeued) {
 			return object, err
@@ -383,7 +438,8 @@ func (r *Resolutions) sendAway(ctx context.Context, depositID string, res resolu
 		"This deposit changes all the time. Nothing was decided here, and no money moved by this call; ask again in a while.")
 }
 
-// trySendAway decides that a flagged deposit leaves, and orders the transfer.
+// trySendAway decides that a flagged deposit leaves, and submits the order of its transfer. It
+// returns errRequeued if the deposit changed between its first read and its lock.
 func (r *Resolutions) trySendAway(ctx context.Context, depositID string, res resolution) (webhook.Deposit, error) {
 	var object webhook.Deposit
 	unlocked, err := r.findFlagged(ctx, depositID, res.actor, res.note)
@@ -418,21 +474,32 @@ func (r *Resolutions) trySendAway(ctx context.Context, depositID string, res res
 		if res.feeKept, err = r.quoteFeeKept(ctx, ch, unlocked); err != nil {
 			r.log.Warn("deposit: nobody says what a transfer costs", "deposit", depositID, "error", err)
 			return object, fault.New(fault.Unavailable, fault.CodeUnavailable,
-				"Nobody says at the moment what a transfer on %s costs. Nothing was decided, and the deposit is still flagged; ask again in a while.", unlocked.chain)
+				"Nobody says at the moment what a transfer on %s costs. Nothing was decided, and the deposit is still flagged; ask again in a while.",
+				unlocked.chain)
 		}
 		if res.sent, err = unlocked.amount.Sub(res.feeKept); err != nil || res.sent.IsZero() {
 			return object, r.recordInsufficient(ctx, ch, depositID, res)
 		}
 		minimum, err := ch.MinPaymentTo(ctx, unlocked.contract, res.toAddress)
 		if err != nil {
-			r.log.Warn("deposit: nobody says what reaches an address", "deposit", depositID, "to", string(res.toAddress), "error", err)
+			r.log.Warn(
+				"deposit: nobody says what reaches an address", "deposit", depositID, "to", string(res.toAddress),
+				"error", err,
+			)
 			return object, fault.New(fault.Unavailable, fault.CodeUnavailable,
-				"Nobody says at the moment how much has to be sent on %s to reach the address. Nothing was decided, and the deposit is still flagged; ask again in a while.", unlocked.chain)
+				"Nobody says at the moment how much has to be sent on %s to reach the address. Nothing was decided, and the deposit is still flagged; ask again in a while.",
+				unlocked.chain)
 		}
 		if res.sent.Less(minimum) {
 			return object, r.recordTooSmall(ctx, depositID, res,
-				fmt.Sprintf("%v units would be sent, and %s lets no less than %v reach %s", res.sent, ch.Name, minimum, res.toAddress),
-				fmt.Sprintf("Of this deposit %v units would be sent, and %s lets no less than %v reach %s.", res.sent, ch.Name, minimum, res.toAddress))
+				fmt.Sprintf(
+					"%v units would be sent, and %s lets no less than %v reach %s", res.sent, ch.Name, minimum,
+					res.toAddress,
+				),
+				fmt.Sprintf(
+					"Of this deposit %v units would be sent, and %s lets no less than %v reach %s.", res.sent,
+					ch.Name, minimum, res.toAddress,
+				))
 		}
 	}
 	err = r.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
@@ -458,7 +525,8 @@ func (r *Resolutions) trySendAway(ctx context.Context, depositID string, res res
 			return err
 		} else if isOwn {
 			refusal := fault.New(fault.Unprocessable, fault.DestinationNotAllowed,
-				"%s is an address of this service. Nothing was decided, and the deposit is still flagged.", res.toAddress)
+				"%s is an address of this service. Nothing was decided, and the deposit is still flagged.",
+				res.toAddress)
 			if res.decision == decisionRedirected {
 				refusal = refusal.WithParam("toAddress")
 			}
@@ -472,7 +540,8 @@ func (r *Resolutions) trySendAway(ctx context.Context, depositID string, res res
 		return nil
 	})
 	if pg.ViolatesConstraint(err, "deposit_resolutions_void_first") {
-		return webhook.Deposit{}, errRequeued // another decision was refused meanwhile, and is to be voided
+		// Another decision was refused meanwhile, and its grant has to be voided first.
+		return webhook.Deposit{}, errRequeued
 	}
 	if err != nil {
 		return webhook.Deposit{}, r.mapConflict(ctx, depositID, res.actor, res.decision, &object, err)
@@ -481,7 +550,7 @@ func (r *Resolutions) trySendAway(ctx context.Context, depositID string, res res
 	return object, nil
 }
 
-// macInput are the words of a flag that its MAC is of.
+// macInput returns the values of a flag that its MAC covers.
 func (d Deposit) macInput() (signer.FlaggedDeposit, error) {
 	var reason webhook.FlagReason
 	if err := json.Unmarshal(d.flag.reason, &reason); err != nil {
@@ -493,9 +562,9 @@ func (d Deposit) macInput() (signer.FlaggedDeposit, error) {
 	}, nil
 }
 
-// verifyFlag refuses a deposit that is not what it was flagged as, by the word of the key
-// that is not in the database. The operator can redirect it, to an address that is given
-// with the decision, once it is known who changed what.
+// verifyFlag refuses a deposit that differs from what was flagged, by the MAC of a key that is not
+// in the database. The operator can redirect such a deposit to an address given with the decision,
+// after finding out who changed it.
 func (r *Resolutions) verifyFlag(d Deposit, actor Actor) error {
 	macInput, err := d.macInput()
 	if err == nil && r.grantKey.VerifyFlag(macInput, d.flag.mac) {
@@ -506,7 +575,10 @@ func (r *Resolutions) verifyFlag(d Deposit, actor Actor) error {
 		if !actor.isOperator() {
 			return newOperatorOnly(reason)
 		}
-		return newConflict(d.status, fault.InvalidState, reason+" Nothing was decided, and the deposit is still flagged. Look at the chain for who sent it, and redirect it there.")
+		return newConflict(
+			d.status, fault.InvalidState,
+			reason+" Nothing was decided, and the deposit is still flagged. Look at the chain for who sent it, and redirect it there.",
+		)
 	}
 	r.log.Error("deposit: a flag is not in the words that it was made with; somebody changed the database",
 		"deposit", d.id, "asked", actor.ID, "returnTo", d.flag.returnTo, "error", err)
@@ -515,12 +587,13 @@ func (r *Resolutions) verifyFlag(d Deposit, actor Actor) error {
 			"Nothing was decided, no money moved, and the deposit is still flagged. Tell the operator of the service, who looks at who changed it and can redirect the deposit.")
 }
 
-// verifyDecision refuses to send again what is not what was decided, by the grant of the
-// transfer that failed. One that was restored from the journal has none, and then only
-// what goes back to the sender of its flag is known to be that.
+// verifyDecision refuses to send again if the transfer is not what was decided. It checks the grant
+// of the transfer that failed. A transfer that was restored from the journal has no grant. Then
+// only a return to the sender of the verified flag is allowed.
 func (r *Resolutions) verifyDecision(d Deposit, res resolution, actor Actor, grant *signer.Grant) error {
 	checkErr := r.grantKey.CheckGrant(signer.Intent{
-		ID: res.id, Purpose: signer.Return, Chain: d.chain, From: signer.WalletRef{OrgID: d.orgID}, To: res.toAddress, Contract: d.contract, Amount: res.sent, MintID: *d.mintID, Grant: grant,
+		ID: res.id, Purpose: signer.Return, Chain: d.chain, From: signer.WalletRef{OrgID: d.orgID},
+		To: res.toAddress, Contract: d.contract, Amount: res.sent, MintID: *d.mintID, Grant: grant,
 	})
 	if checkErr == nil {
 		return nil
@@ -528,14 +601,15 @@ func (r *Resolutions) verifyDecision(d Deposit, res resolution, actor Actor, gra
 	if res.decision == decisionRejected && string(res.toAddress) == d.flag.returnTo && r.verifyFlag(d, actor) == nil {
 		return nil
 	}
-	r.log.Error("deposit: a resolution is not in the words that it was decided in; somebody changed the database, or it was restored without them",
+	r.log.Error(
+		"deposit: a resolution is not in the words that it was decided in; somebody changed the database, or it was restored without them",
 		"deposit", d.id, "resolution", res.id, "to", string(res.toAddress), "error", checkErr)
 	return newConflict(d.status, fault.InvalidState,
 		"Where this deposit goes is not what was decided, or the decision was restored from the signer's journal and nothing else knows it. "+
 			"Nothing was sent and nothing was changed. Find out who changed it.")
 }
 
-// refuseSanctioned refuses to send back what came from an address on a list of sanctions.
+// refuseSanctioned refuses to return a deposit that came from an address on a sanctions list.
 func refuseSanctioned(d Deposit) error {
 	var reason webhook.FlagReason
 	if err := json.Unmarshal(d.flag.reason, &reason); err != nil {
@@ -548,9 +622,11 @@ func refuseSanctioned(d Deposit) error {
 		"Its sender is on a list of sanctions, and this installation sends nothing back there. Nothing was decided, and the deposit is still flagged. The operator of the service can redirect it.")
 }
 
-// startTransfer writes a resolution down and orders its transfer, which the wallet pays pays for
-// unless it is "". The deposit is locked.
-func (r *Resolutions) startTransfer(ctx context.Context, tx pg.Tx, d Deposit, res resolution, payerID string, object *webhook.Deposit) error {
+// startTransfer inserts a resolution and submits the order of its transfer. The wallet payerID pays
+// the fee; if payerID is "", the deposit's own wallet pays it. The deposit is locked.
+func (r *Resolutions) startTransfer(
+	ctx context.Context, tx pg.Tx, d Deposit, res resolution, payerID string, object *webhook.Deposit,
+) error {
 	after := d
 	after.status = Rejecting
 	if res.decision == decisionRedirected {
@@ -563,17 +639,22 @@ func (r *Resolutions) startTransfer(ctx context.Context, tx pg.Tx, d Deposit, re
 	if err := applyChanges(ctx, tx, change{d, after}); err != nil {
 		return err
 	}
-	// What is kept of a native coin stays held until the transfer is final.
+	// The part of a native coin that is not sent stays held until the transfer is final.
 	if err := wallet.MoveFunds(ctx, tx,
 		wallet.Movement{WalletID: d.walletID, OrgID: d.orgID, MintID: *d.mintID, Part: wallet.Held, Minus: res.sent},
-		wallet.Movement{WalletID: d.walletID, OrgID: d.orgID, MintID: *d.mintID, Part: wallet.Reserved, Plus: res.sent}); err != nil {
+		wallet.Movement{
+			WalletID: d.walletID, OrgID: d.orgID, MintID: *d.mintID, Part: wallet.Reserved, Plus: res.sent,
+		}); err != nil {
 		return err
 	}
-	// Nobody's freeze of a customer keeps what is not the customer's here.
+	// The order names no customer: a freeze of the customer does not stop money that is not the
+	// customer's.
 	o := dispatch.Order{
-		ID: res.id, OrgID: d.orgID, Purpose: signer.Return, Chain: d.chain, WalletID: d.walletID, To: res.toAddress, MintID: *d.mintID, Contract: d.contract, Amount: res.sent,
+		ID: res.id, OrgID: d.orgID, Purpose: signer.Return, Chain: d.chain, WalletID: d.walletID, To: res.toAddress,
+		MintID: *d.mintID, Contract: d.contract, Amount: res.sent,
 		Grant: r.grantKey.MakeGrant(signer.Terms{
-			OrgID: d.orgID, WithdrawalID: res.id, Chain: d.chain, MintID: *d.mintID, Contract: d.contract, To: res.toAddress, Amount: res.sent,
+			OrgID: d.orgID, WithdrawalID: res.id, Chain: d.chain, MintID: *d.mintID, Contract: d.contract,
+			To: res.toAddress, Amount: res.sent,
 		}, money.Zero, 0, 0, nil),
 	}
 	if payerID != "" {
@@ -587,24 +668,35 @@ func (r *Resolutions) startTransfer(ctx context.Context, tx pg.Tx, d Deposit, re
 			return err
 		}
 	}
-	if err := recordAudit(ctx, tx, []audit.Entry{newDecisionEntry(after, res.actor, auditActions[after.status], map[string]string{
-		"resolution": res.id, "toAddress": string(res.toAddress), "amount": res.sent.String(), "reason": res.reason, "reference": res.reference, "note": res.note,
-	})}); err != nil {
+	if err := recordAudit(ctx, tx,
+		[]audit.Entry{newDecisionEntry(after, res.actor, auditActions[after.status], map[string]string{
+			"resolution": res.id, "toAddress": string(res.toAddress), "amount": res.sent.String(), "reason": res.reason,
+			"reference": res.reference, "note": res.note,
+		})}); err != nil {
 		return err
 	}
 	return r.loadObject(ctx, tx, after, object, nil)
 }
 
-// findFlagged reads what is to be decided about, before anything is locked or asked.
-func (r *Resolutions) findFlagged(ctx context.Context, depositID string, actor Actor, note string) (d Deposit, err error) {
+// findFlagged reads the deposit of a decision, before any row is locked and any provider is asked.
+func (r *Resolutions) findFlagged(
+	ctx context.Context, depositID string, actor Actor, note string,
+) (d Deposit, err error) {
 	if !isPlainText(note) {
-		return d, fault.New(fault.Invalid, fault.InvalidRequest, "A note has at most %d characters of text. Nothing was decided.", NoteRunesMax).WithParam("note")
+		return d, fault.New(
+			fault.Invalid, fault.InvalidRequest, "A note has at most %d characters of text. Nothing was decided.",
+			NoteRunesMax,
+		).WithParam("note")
 	}
 	if !id.IsValid("dep", depositID) {
 		return d, newNotFound()
 	}
 	err = r.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-		rows, err := tx.Query(ctx, `SELECT `+columns+` FROM deposits WHERE deposit_id = $1 AND ($2 = '' OR org_id = $2) AND purpose NOT IN ('TREASURY', 'CHANGE')`, depositID, actor.OrgID)
+		rows, err := tx.Query(
+			ctx,
+			`SELECT `+columns+` FROM deposits WHERE deposit_id = $1 AND ($2 = '' OR org_id = $2) AND purpose NOT IN ('TREASURY', 'CHANGE')`,
+			depositID, actor.OrgID,
+		)
 		if err != nil {
 			return err
 		}
@@ -618,17 +710,24 @@ func (r *Resolutions) findFlagged(ctx context.Context, depositID string, actor A
 		return d, fmt.Errorf("read deposit %s: %w", depositID, err)
 	}
 	if d.flag == nil {
-		return d, newConflict(d.status, fault.DepositNotFlagged, "This deposit is %s and was never flagged, so there is nothing to decide. Nothing was changed.", d.status)
+		return d, newConflict(
+			d.status, fault.DepositNotFlagged,
+			"This deposit is %s and was never flagged, so there is nothing to decide. Nothing was changed.",
+			d.status,
+		)
 	}
 	return d, nil
 }
 
 func newNotFound() *fault.Fault {
-	return fault.New(fault.NotFound, fault.CodeNotFound, "There is no deposit with this id. Nothing was decided and no money moved. GET /deposits?status=FLAGGED lists those that wait for a decision.")
+	return fault.New(
+		fault.NotFound, fault.CodeNotFound,
+		"There is no deposit with this id. Nothing was decided and no money moved. GET /deposits?status=FLAGGED lists those that wait for a decision.",
+	)
 }
 
-// checkDecidable refuses a decision while the chain or the token is in question. It comes
-// before any deposit's lock.
+// checkDecidable refuses a decision while the chain or the mint of the deposit is in question. It
+// takes its locks before any deposit is locked.
 func (r *Resolutions) checkDecidable(ctx context.Context, tx pg.Tx, d Deposit) error {
 	if err := freeze.LockShared(ctx, tx); err != nil {
 		return err
@@ -652,11 +751,12 @@ func newSuspended() *fault.Fault {
 		"The chain or the token of this deposit is in question at the moment, and a person looks at it. Nothing was decided, and the deposit is still flagged; decide when it is released.")
 }
 
-// newNotDeep is of a deposit that was flagged, and that another fork has in a block which is
-// not yet as deep.
+// newNotDeep returns the fault for a flagged deposit that another fork has put into a block with
+// too few confirmations.
 func newNotDeep(d Deposit) *fault.Fault {
 	return fault.New(fault.Unprocessable, fault.DepositsSuspended,
-		"The chain has put this deposit into another block, and an amount like this waits for %d confirmations. Nothing was decided, and the deposit is still flagged; approve it when it has them.", d.depth)
+		"The chain has put this deposit into another block, and an amount like this waits for %d confirmations. Nothing was decided, and the deposit is still flagged; approve it when it has them.",
+		d.depth)
 }
 
 func lockDeposit(ctx context.Context, tx pg.Tx, depositID string) (Deposit, error) {
@@ -671,11 +771,16 @@ func lockDeposit(ctx context.Context, tx pg.Tx, depositID string) (Deposit, erro
 	return d, nil
 }
 
-// outcomeStatuses are the states that a decision leads to.
-var outcomeStatuses = map[string][]Status{decisionApproved: {Credited, Reversed}, decisionRejected: {Rejecting, Rejected}, decisionRedirected: {Redirecting, Redirected}}
+// outcomeStatuses maps a decision to the statuses that it leads to.
+var outcomeStatuses = map[string][]Status{
+	decisionApproved: {Credited, Reversed}, decisionRejected: {Rejecting, Rejected},
+	decisionRedirected: {Redirecting, Redirected},
+}
 
-// lockFlagged locks a flagged deposit. again says that this very decision was made before.
-func (r *Resolutions) lockFlagged(ctx context.Context, tx pg.Tx, depositID, decision string) (d Deposit, isRepeated bool, err error) {
+// lockFlagged locks a flagged deposit. isRepeated is true if the same decision was made before.
+func (r *Resolutions) lockFlagged(
+	ctx context.Context, tx pg.Tx, depositID, decision string,
+) (d Deposit, isRepeated bool, err error) {
 	if d, err = lockDeposit(ctx, tx, depositID); err != nil {
 		return d, false, err
 	}
@@ -686,7 +791,9 @@ func (r *Resolutions) lockFlagged(ctx context.Context, tx pg.Tx, depositID, deci
 	}
 	switch d.status {
 	case Flagged:
-		if d.chainStatus == chainReorged { // asked under its lock: a break may have come since it was found
+		// The chain status is checked again under the lock: the finality may have broken after
+		// findFlagged.
+		if d.chainStatus == chainReorged {
 			return d, false, newSuspended()
 		}
 		return d, false, nil
@@ -697,7 +804,9 @@ func (r *Resolutions) lockFlagged(ctx context.Context, tx pg.Tx, depositID, deci
 		return d, false, newConflict(d.status, fault.ResolutionStuckCode,
 			"This deposit was decided, and its transfer did not come about. The operator of the service completes it. Nothing was changed.")
 	default:
-		return d, false, newConflict(d.status, fault.DepositNotFlagged, "This deposit was resolved: it is %s. Nothing was changed.", d.status)
+		return d, false, newConflict(
+			d.status, fault.DepositNotFlagged, "This deposit was resolved: it is %s. Nothing was changed.", d.status,
+		)
 	}
 }
 
@@ -706,11 +815,14 @@ func newConflict(status Status, code fault.Code, format string, args ...any) *fa
 }
 
 func newOperatorOnly(reason string) *fault.Fault {
-	return fault.New(fault.Forbidden, fault.OperatorOnly, "%s Nothing was decided, and the deposit is as it was. Ask the operator of the service.", reason)
+	return fault.New(
+		fault.Forbidden, fault.OperatorOnly,
+		"%s Nothing was decided, and the deposit is as it was. Ask the operator of the service.", reason,
+	)
 }
 
-// newNoSender refuses to send a deposit back that has no single sender. The operator needs
-// another act, and the organization needs the operator.
+// newNoSender returns the fault for a rejected deposit that has no single sender. It tells the
+// operator to redirect, and tells an organization to ask the operator.
 func newNoSender(d Deposit, actor Actor) error {
 	const reason = "This deposit has no single sender to whom it could go back."
 	if !actor.isOperator() {
@@ -720,7 +832,8 @@ func newNoSender(d Deposit, actor Actor) error {
 		reason+" Nothing was decided, and the deposit is still flagged. Send it to an address of your choice with POST /deposits/{depositId}/redirect, or coffer deposits redirect.")
 }
 
-// loadObject ends a transaction with the deposit as it then is, unless there is an error.
+// loadObject stores the deposit as it is at the end of the transaction in object. It returns err
+// unchanged if there is one.
 func (r *Resolutions) loadObject(ctx context.Context, tx pg.Tx, d Deposit, object *webhook.Deposit, err error) error {
 	if err != nil {
 		return err
@@ -733,15 +846,20 @@ func (r *Resolutions) loadObject(ctx context.Context, tx pg.Tx, d Deposit, objec
 	return nil
 }
 
-// mapConflict makes of the constraint that lets one resolution stand what its loser is told.
-func (r *Resolutions) mapConflict(ctx context.Context, depositID string, actor Actor, decision string, object *webhook.Deposit, err error) error {
+// mapConflict maps the unique violation of deposit_resolutions_one to RESOLUTION_IN_PROGRESS.
+func (r *Resolutions) mapConflict(
+	ctx context.Context, depositID string, actor Actor, decision string, object *webhook.Deposit, err error,
+) error {
 	if pg.ViolatesConstraint(err, "deposit_resolutions_one") {
-		return newConflict(Flagged, fault.ResolutionInProgress, "Another decision about this deposit was first. This one changed nothing.")
+		return newConflict(
+			Flagged, fault.ResolutionInProgress,
+			"Another decision about this deposit was first. This one changed nothing.",
+		)
 	}
 	return err
 }
 
-// insertResolution writes a resolution down.
+// insertResolution inserts a resolution.
 func (r *Resolutions) insertResolution(ctx context.Context, tx pg.Tx, d Deposit, res resolution) error {
 	var sent *money.Amount
 	if res.decision != decisionApproved {
@@ -753,27 +871,35 @@ func (r *Resolutions) insertResolution(ctx context.Context, tx pg.Tx, d Deposit,
 		VALUES ($1, $2, $3, $4, $5, nullif($6, ''), nullif($7, ''), nullif($8, ''), $9, $10, $11, nullif($12, ''), $13, $14, $15, nullif($16, ''), $17, $18,
 			CASE WHEN $5 = 'DONE' THEN $9::timestamptz END)`,
 		res.id, d.orgID, d.id, res.decision, res.status, res.reason, res.reference, res.note, tx.Now,
-		res.actor.Kind, res.actor.ID, res.actor.Name, d.chain, d.walletID, *d.mintID, string(res.toAddress), sent, res.feeKept)
+		res.actor.Kind, res.actor.ID, res.actor.Name, d.chain, d.walletID, *d.mintID, string(res.toAddress), sent,
+		res.feeKept)
 	if err != nil {
 		return fmt.Errorf("resolve deposit %s: %w", d.id, err)
 	}
 	return nil
 }
 
-// recordInsufficient keeps an attempt that a deposit is too small for, because of what is not sent of it.
+// recordInsufficient records a failed attempt: the deposit does not exceed the amount that is not
+// sent. It returns the fault.
 func (r *Resolutions) recordInsufficient(ctx context.Context, ch chain.Chain, depositID string, res resolution) error {
 	message := fmt.Sprintf("the deposit does not cover the network's fee of %s units", res.feeKept)
 	detail := fmt.Sprintf("This deposit is smaller than the network's fee for sending it, %s units.", res.feeKept)
 	if ch.SeparateFeePayer {
 		message = fmt.Sprintf("something else is on the address, and with it %s units would have to stay", res.feeKept)
-		detail = fmt.Sprintf("Something else is on the address of this deposit, and %s leaves no account with less than %v units: %v would have to stay, and the deposit is no more than that.", ch.Name, ch.MinBalance, res.feeKept)
+		detail = fmt.Sprintf(
+			"Something else is on the address of this deposit, and %s leaves no account with less than %v units: %v would have to stay, and the deposit is no more than that.",
+			ch.Name, ch.MinBalance, res.feeKept,
+		)
 	}
 	return r.recordTooSmall(ctx, depositID, res, message, detail)
 }
 
-// recordTooSmall keeps an attempt that a deposit is too small for, with why for the record and
-// for whoever asked. It stays in the queue.
-func (r *Resolutions) recordTooSmall(ctx context.Context, depositID string, res resolution, message, detail string) error {
+// recordTooSmall records a failed attempt for a deposit that is too small. message is for the
+// record and detail is for the actor. The deposit stays FLAGGED. It returns the fault
+// INSUFFICIENT_GAS.
+func (r *Resolutions) recordTooSmall(
+	ctx context.Context, depositID string, res resolution, message, detail string,
+) error {
 	const reason = "INSUFFICIENT_GAS"
 	err := r.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		d, isRepeated, err := r.lockFlagged(ctx, tx, depositID, res.decision)
@@ -785,26 +911,45 @@ func (r *Resolutions) recordTooSmall(ctx context.Context, depositID string, res 
 				decided_by_kind, decided_by, decided_by_name, chain, wallet_id, mint_id, to_address, ended_at, failure, failure_message)
 			VALUES ($1, $2, $3, $4, 'FAILED', nullif($5, ''), nullif($6, ''), nullif($7, ''), $8, $9, $10, nullif($11, ''), $12, $13, $14, nullif($15, ''), $8, $16, $17)`,
 			id.New("res", tx.Now), d.orgID, d.id, res.decision, res.reason, res.reference, res.note, tx.Now,
-			res.actor.Kind, res.actor.ID, res.actor.Name, d.chain, d.walletID, *d.mintID, string(res.toAddress), reason, message)
+			res.actor.Kind, res.actor.ID, res.actor.Name, d.chain, d.walletID, *d.mintID, string(res.toAddress), reason,
+			message)
 		if err != nil {
 			return fmt.Errorf("keep the attempt to resolve deposit %s: %w", d.id, err)
 		}
-		return recordAudit(ctx, tx, []audit.Entry{newDecisionEntry(d, res.actor, "resolution_failed", map[string]string{"reason": reason, "message": message})})
+		return recordAudit(
+			ctx, tx,
+			[]audit.Entry{
+				newDecisionEntry(
+					d, res.actor, "resolution_failed", map[string]string{"reason": reason, "message": message},
+				),
+			},
+		)
 	})
 	if err != nil {
 		return err
 	}
-	return fault.New(fault.Unprocessable, fault.InsufficientGas, "%s The attempt is kept, nothing moved, and the deposit is still flagged.", detail)
+	return fault.New(
+		fault.Unprocessable, fault.InsufficientGas,
+		"%s The attempt is kept, nothing moved, and the deposit is still flagged.", detail,
+	)
 }
 
-// parsePayee reads where the operator sends a deposit.
+// parsePayee parses the address to which the operator redirects a deposit. It refuses unspendable
+// addresses, the token's contract and the deposit's own address.
 func (r *Resolutions) parsePayee(ch chain.Chain, text string, d Deposit) (chain.Address, error) {
 	a, err := ch.AddressCodec.Parse(text)
 	if err != nil {
-		return "", fault.New(fault.Invalid, fault.InvalidAddress, "toAddress is no address of %s: %s. Nothing was decided.", d.chain, err).WithParam("toAddress")
+		return "", fault.New(
+			fault.Invalid, fault.InvalidAddress, "toAddress is no address of %s: %s. Nothing was decided.", d.chain,
+			err,
+		).WithParam("toAddress")
 	}
 	if ch.AddressCodec.IsUnspendable(a) || a == d.contract || a == d.address {
-		return "", fault.New(fault.Unprocessable, fault.DestinationNotAllowed, "What goes to %s is lost or stays where it is. Nothing was decided, and the deposit is still flagged.", a).WithParam("toAddress")
+		return "", fault.New(
+			fault.Unprocessable, fault.DestinationNotAllowed,
+			"What goes to %s is lost or stays where it is. Nothing was decided, and the deposit is still flagged.",
+			a,
+		).WithParam("toAddress")
 	}
 	return a, nil
 }
@@ -818,7 +963,7 @@ func findOwnAddress(ctx context.Context, tx pg.Tx, d Deposit, a chain.Address) (
 	return w, found, nil
 }
 
-// isPlainText tells whether a text of a person's is short and printable.
+// isPlainText reports whether a text that a person wrote is short and printable.
 func isPlainText(s string) bool {
 	if !utf8.ValidString(s) || utf8.RuneCountInString(s) > NoteRunesMax {
 		return false
@@ -831,12 +976,15 @@ func isPlainText(s string) bool {
 	return true
 }
 
-// newDecisionEntry is the audit row of what somebody did about a flagged deposit.
+// newDecisionEntry returns the audit entry of an actor's decision about a flagged deposit.
 func newDecisionEntry(d Deposit, actor Actor, verb string, detail map[string]string) audit.Entry {
-	return audit.Entry{OrgID: d.orgID, Actor: actor.Actor, Action: "deposit." + verb, ResourceKind: resourceKind, ResourceID: d.id, Detail: detail}
+	return audit.Entry{
+		OrgID: d.orgID, Actor: actor.Actor, Action: "deposit." + verb, ResourceKind: resourceKind, ResourceID: d.id,
+		Detail: detail,
+	}
 }
 
-// newReleasePosting is the posting that ends the hold of a flagged deposit.
+// newReleasePosting returns the posting that ends the hold of a flagged deposit.
 func newReleasePosting(d Deposit) ledger.Posting {
 	return ledger.Posting{
 		Cause: ledger.Cause{Kind: ledger.DepositRelease, ID: d.id},
@@ -847,10 +995,13 @@ func newReleasePosting(d Deposit) ledger.Posting {
 	}
 }
 
-// publishDecision tells the organization of a flagged deposit, when it is one that is told of this.
+// publishDecision records an event about a flagged deposit, if its organization is notified of this
+// type.
 func (r *Resolutions) publishDecision(ctx context.Context, tx pg.Tx, d Deposit, eventType event.Type) error {
 	if d.eventFor(eventType) == "" {
 		return nil
 	}
-	return publishEvents(ctx, tx, []Deposit{d}, objectsByID, func(d Deposit) event.Type { return d.eventFor(eventType) })
+	return publishEvents(
+		ctx, tx, []Deposit{d}, objectsByID, func(d Deposit) event.Type { return d.eventFor(eventType) },
+	)
 }

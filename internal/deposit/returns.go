@@ -21,25 +21,32 @@ import (
 	"github.com/cofferpay/coffer/internal/wallet"
 )
 
-// The orders that carry flagged deposits away. Their id is the resolution's.
+// The methods below handle the orders that send flagged deposits away. The id of an order is that
+// of its resolution.
 
-// OnBroadcast notes the hash.
+// OnBroadcast implements dispatch.Listener. It records the hash of the transaction.
 func (r *Resolutions) OnBroadcast(ctx context.Context, tx pg.Tx, o dispatch.Order, hash chain.TxHash) error {
-	_, err := tx.Exec(ctx, `UPDATE deposit_resolutions SET tx_hash = $2 WHERE resolution_id = $1 AND status IN ('OPEN', 'STUCK')`, o.ID, hash)
+	_, err := tx.Exec(
+		ctx, `UPDATE deposit_resolutions SET tx_hash = $2 WHERE resolution_id = $1 AND status IN ('OPEN', 'STUCK')`,
+		o.ID, hash,
+	)
 	if err != nil {
 		return fmt.Errorf("resolution %s is out: %w", o.ID, err)
 	}
 	return nil
 }
 
-// OnIncluded changes nothing: only what is final is told.
+// OnIncluded implements dispatch.Listener. It changes nothing, because only a final transfer is
+// announced.
 func (r *Resolutions) OnIncluded(context.Context, pg.Tx, dispatch.Order, chain.TxHash) error {
 	return nil
 }
 
-// OnEnded resolves the deposit when its transfer is final, and leaves it to the operator
-// when it failed on the chain.
-func (r *Resolutions) OnEnded(ctx context.Context, tx pg.Tx, o dispatch.Order, e dispatch.End) ([]ledger.Posting, error) {
+// OnEnded implements dispatch.Listener. It resolves the deposit when its transfer is final. If the
+// transfer failed on the chain, it marks the deposit RESOLUTION_STUCK for the operator.
+func (r *Resolutions) OnEnded(
+	ctx context.Context, tx pg.Tx, o dispatch.Order, e dispatch.End,
+) ([]ledger.Posting, error) {
 	d, res, status, err := lockByResolution(ctx, tx, o.ID)
 	if err != nil {
 		return nil, err
@@ -55,7 +62,10 @@ func (r *Resolutions) OnEnded(ctx context.Context, tx pg.Tx, o dispatch.Order, e
 				return nil, err
 			}
 		}
-		r.log.Error("deposit: a resolution failed on the chain; the operator completes it", "deposit", d.id, "resolution", o.ID, "hash", string(e.Hash))
+		r.log.Error(
+			"deposit: a resolution failed on the chain; the operator completes it", "deposit", d.id,
+			"resolution", o.ID, "hash", string(e.Hash),
+		)
 		return nil, recordAudit(ctx, tx, []audit.Entry{newTransferEntry(after, o.ID, e.Hash)})
 	}
 	after.status = Rejected
@@ -70,15 +80,22 @@ func (r *Resolutions) OnEnded(ctx context.Context, tx pg.Tx, o dispatch.Order, e
 	}
 	postings := []ledger.Posting{newReleasePosting(after)}
 	if !res.feeKept.IsZero() {
-		// The fee that its sender paid is the organization's, whom the network's is billed to.
-		if err := wallet.MoveFunds(ctx, tx, wallet.Movement{WalletID: d.walletID, OrgID: d.orgID, MintID: *d.mintID, Part: wallet.Held, Minus: res.feeKept}); err != nil {
+		// The sender of the deposit paid the fee. It is credited to the organization, which is
+		// billed for the network's fee.
+		if err := wallet.MoveFunds(
+			ctx, tx,
+			wallet.Movement{
+				WalletID: d.walletID, OrgID: d.orgID, MintID: *d.mintID, Part: wallet.Held, Minus: res.feeKept,
+			},
+		); err != nil {
 			return nil, err
 		}
 		postings = append(postings, ledger.Posting{
 			Cause: ledger.Cause{Kind: ledger.DepositFee, ID: d.id},
 			Legs: []ledger.Leg{{
 				Debit:  ledger.Account{OrgID: d.orgID, MintID: *d.mintID, Kind: ledger.Custody},
-				Credit: ledger.Account{OrgID: d.orgID, MintID: *d.mintID, Kind: ledger.Product, Subject: "CUSTODIAL"}, Amount: res.feeKept,
+				Credit: ledger.Account{OrgID: d.orgID, MintID: *d.mintID, Kind: ledger.Product, Subject: "CUSTODIAL"},
+				Amount: res.feeKept,
 			}},
 		})
 	}
@@ -93,8 +110,8 @@ func (r *Resolutions) OnEnded(ctx context.Context, tx pg.Tx, o dispatch.Order, e
 	return postings, recordAudit(ctx, tx, []audit.Entry{newTransferEntry(after, o.ID, e.Hash)})
 }
 
-// OnRefused puts the deposit back into the queue: nothing of the attempt has reached the
-// chain, and the attempt is kept.
+// OnRefused implements dispatch.Listener. It makes the deposit FLAGGED again: no part of the
+// attempt reached the chain. It records the failed attempt.
 func (r *Resolutions) OnRefused(ctx context.Context, tx pg.Tx, o dispatch.Order, refusal *signer.Refusal) error {
 	d, res, status, err := lockByResolution(ctx, tx, o.ID)
 	if err != nil {
@@ -105,15 +122,21 @@ func (r *Resolutions) OnRefused(ctx context.Context, tx pg.Tx, o dispatch.Order,
 	}
 	after := d
 	after.status = Flagged
-	if err := endResolution(ctx, tx, o.ID, status, "FAILED", "", money.Zero, refusal.Code, refusal.Message); err != nil {
+	if err := endResolution(
+		ctx, tx, o.ID, status, "FAILED", "", money.Zero, refusal.Code, refusal.Message,
+	); err != nil {
 		return err
 	}
 	if err := applyChanges(ctx, tx, change{d, after}); err != nil {
 		return err
 	}
 	if err := wallet.MoveFunds(ctx, tx,
-		wallet.Movement{WalletID: d.walletID, OrgID: d.orgID, MintID: *d.mintID, Part: wallet.Reserved, Minus: res.sent},
-		wallet.Movement{WalletID: d.walletID, OrgID: d.orgID, MintID: *d.mintID, Part: wallet.Held, Plus: res.sent}); err != nil {
+		wallet.Movement{
+			WalletID: d.walletID, OrgID: d.orgID, MintID: *d.mintID, Part: wallet.Reserved, Minus: res.sent,
+		},
+		wallet.Movement{
+			WalletID: d.walletID, OrgID: d.orgID, MintID: *d.mintID, Part: wallet.Held, Plus: res.sent,
+		}); err != nil {
 		return err
 	}
 	if d.chain.IsUTXO() {
@@ -127,14 +150,20 @@ func (r *Resolutions) OnRefused(ctx context.Context, tx pg.Tx, o dispatch.Order,
 	return recordAudit(ctx, tx, []audit.Entry{e})
 }
 
-// OnRecalled puts the deposit back into the queue: a person ended the transfer before
-// anything of it was signed, and another decision can be made.
+// OnRecalled implements dispatch.Listener. It makes the deposit FLAGGED again: a person ended the
+// transfer before anything was signed. Another decision is possible.
 func (r *Resolutions) OnRecalled(ctx context.Context, tx pg.Tx, o dispatch.Order, actor audit.Actor) error {
-	return r.OnRefused(ctx, tx, o, &signer.Refusal{Code: "WITHDRAWN", Message: "ended by " + actor.ID + " before it had a slot; nothing was signed"})
+	return r.OnRefused(
+		ctx, tx, o,
+		&signer.Refusal{
+			Code: "WITHDRAWN", Message: "ended by " + actor.ID + " before it had a slot; nothing was signed",
+		},
+	)
 }
 
-// voidRefused has the signer void what was decided about a flagged deposit before and did not
-// get a slot: its grant would let it be paid beside what is decided now.
+// voidRefused has the signer void earlier decisions about a flagged deposit whose orders got no
+// slot. Without that, the earlier grant would let the signer pay it in addition to the new
+// decision. Error: UNAVAILABLE if the signer does not answer.
 func (r *Resolutions) voidRefused(ctx context.Context, d Deposit) error {
 	if d.status != Flagged {
 		return nil
@@ -163,7 +192,10 @@ func (r *Resolutions) voidRefused(ctx context.Context, d Deposit) error {
 	}
 	for _, orderID := range orderIDs {
 		if err := r.voider.FinishVoid(ctx, orderID); err != nil {
-			r.log.Warn("deposit: the signer has not voided what was decided before", "deposit", d.id, "resolution", orderID, "error", err)
+			r.log.Warn(
+				"deposit: the signer has not voided what was decided before", "deposit", d.id,
+				"resolution", orderID, "error", err,
+			)
 			return fault.New(fault.Unavailable, fault.CodeUnavailable,
 				"What was decided about this deposit before has to be voided by the signer first, and it does not answer at the moment. Nothing was decided now, and the deposit is still flagged; ask again in a while.")
 		}
@@ -171,19 +203,30 @@ func (r *Resolutions) voidRefused(ctx context.Context, d Deposit) error {
 	return nil
 }
 
-// OnVoided implements dispatch.VoidListener: the deposit is in the queue already.
+// OnVoided implements dispatch.VoidListener. It changes nothing, because the deposit is FLAGGED
+// already.
 func (r *Resolutions) OnVoided(context.Context, pg.Tx, string, string) error { return nil }
 
-// OnRestored implements dispatch.RestoreListener. A resolution that the database knows goes on.
-// One that only the journal knows is that of the flagged deposit whose money it sends: of
-// two that are alike in wallet, mint, amount and sender it is the same to everybody which.
-// It is a redirect unless it went back to the sender. One for which no deposit is flagged
-// cannot be made again: the backup is older than the flag, and what was sent away would be
-// found on the chain once more and could be credited.
-func (r *Resolutions) OnRestored(ctx context.Context, tx pg.Tx, orders []dispatch.RestoredOrder) ([]ledger.Posting, error) {
+// OnRestored implements dispatch.RestoreListener.
+//   - A resolution that the database has continues.
+//   - A resolution that only the journal has is attached to the flagged deposit whose money it
+//     sends. If two deposits are alike in
+//
+// wallet, mint, amount and sender, either is correct.
+//   - Such a resolution is a redirect unless it paid the sender.
+//   - Without a flagged deposit the resolution cannot be restored: the backup is older than the
+//     flag.
+//
+// The amount that was sent away would be found on the chain once more and could be credited.
+// OnRestored then returns an error.
+func (r *Resolutions) OnRestored(
+	ctx context.Context, tx pg.Tx, orders []dispatch.RestoredOrder,
+) ([]ledger.Posting, error) {
 	for _, o := range orders {
 		if o.Voided {
-			if err := r.OnRefused(ctx, tx, o.Order, &signer.Refusal{Code: signer.RefusedVoid, Message: dispatch.VoidedAfterBackup}); err != nil {
+			if err := r.OnRefused(
+				ctx, tx, o.Order, &signer.Refusal{Code: signer.RefusedVoid, Message: dispatch.VoidedAfterBackup},
+			); err != nil {
 				return nil, err
 			}
 			continue
@@ -200,8 +243,10 @@ func (r *Resolutions) OnRestored(ctx context.Context, tx pg.Tx, orders []dispatc
 		}
 		d, err := pgx.CollectExactlyOneRow(rows, scanDeposit)
 		if errors.Is(err, pgx.ErrNoRows) {
-			return nil, fmt.Errorf("the signer's journal has the return %s of a flagged deposit (%v of mint %d to %s), and this database has no such deposit that is flagged: "+
-				"restore a backup that is younger than the flag; see docs/runbooks/restore.md", o.ID, o.Amount, o.MintID, o.To)
+			return nil, fmt.Errorf(
+				"the signer's journal has the return %s of a flagged deposit (%v of mint %d to %s), and this database has no such deposit that is flagged: "+
+					"restore a backup that is younger than the flag; see docs/runbooks/restore.md", o.ID, o.Amount,
+				o.MintID, o.To)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("look for the deposit of return %s: %w", o.ID, err)
@@ -213,8 +258,8 @@ func (r *Resolutions) OnRestored(ctx context.Context, tx pg.Tx, orders []dispatc
 	return nil, nil
 }
 
-// restoreResolution writes down that a deposit leaves by an order of the journal. Nothing
-// of it is reserved yet: it stays held until dispatch does that.
+// restoreResolution inserts the resolution of an order that only the journal has. It reserves no
+// funds: they stay held until dispatch reserves them.
 func restoreResolution(ctx context.Context, tx pg.Tx, d Deposit, o dispatch.RestoredOrder) error {
 	after, decision := d, decisionRejected
 	after.status = Rejecting
@@ -226,7 +271,8 @@ func restoreResolution(ctx context.Context, tx pg.Tx, d Deposit, o dispatch.Rest
 		return err
 	}
 	status, verb := "OPEN", auditActions[after.status]
-	if !o.Signed { // it pays nobody, and the deposit waits for another decision
+	// The order pays no one, and the deposit waits for another decision.
+	if !o.Signed {
 		status, verb = "FAILED", "resolution_failed"
 	}
 	_, err = tx.Exec(ctx, `
@@ -236,7 +282,8 @@ func restoreResolution(ctx context.Context, tx pg.Tx, d Deposit, o dispatch.Rest
 			'restored from the signer''s journal, which does not say who decided it', $7, 'OPERATOR', 'restore', $8, $9, $10, $11, $12, $13,
 			CASE WHEN $5 = 'FAILED' THEN $14::timestamptz END, CASE WHEN $5 = 'FAILED' THEN 'RESTORED' END,
 			CASE WHEN $5 = 'FAILED' THEN 'the journal has no signature of it: nothing has left' END)`,
-		o.ID, d.orgID, d.id, decision, status, ComplianceHold, o.CreatedAt, d.chain, d.walletID, *d.mintID, string(o.To), o.Amount, feeKept, tx.Now)
+		o.ID, d.orgID, d.id, decision, status, ComplianceHold, o.CreatedAt, d.chain, d.walletID, *d.mintID,
+		string(o.To), o.Amount, feeKept, tx.Now)
 	if err != nil {
 		return err
 	}
@@ -249,11 +296,15 @@ func restoreResolution(ctx context.Context, tx pg.Tx, d Deposit, o dispatch.Rest
 	}
 	return recordAudit(ctx, tx, []audit.Entry{{
 		OrgID: d.orgID, Actor: systemActor, Action: "deposit." + verb, ResourceKind: resourceKind, ResourceID: d.id,
-		Detail: map[string]string{"resolution": o.ID, "toAddress": string(o.To), "amount": o.Amount.String(), "note": "restored from the signer's journal"},
+		Detail: map[string]string{
+			"resolution": o.ID, "toAddress": string(o.To), "amount": o.Amount.String(),
+			"note": "restored from the signer's journal",
+		},
 	}})
 }
 
-// MarkOverdueStuck leaves to the operator what has been out for too long, and says how many.
+// MarkOverdueStuck marks the resolutions as stuck whose transfer is not final an hour after its
+// broadcast. The operator has to look at them. It returns how many it marked.
 func (r *Resolutions) MarkOverdueStuck(ctx context.Context) (stuck int, err error) {
 	var overdueIDs []string
 	err = r.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
@@ -271,8 +322,12 @@ func (r *Resolutions) MarkOverdueStuck(ctx context.Context) (stuck int, err erro
 	}
 	for _, resID := range overdueIDs {
 		err := r.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-			// The order's lock comes first, as when it ends.
-			if err := tx.QueryRow(ctx, `SELECT order_id FROM dispatch_orders WHERE order_id = $1 AND status IN ('BROADCAST', 'STUCK') FOR UPDATE`, resID).Scan(new(string)); err != nil {
+			// The order is locked first, as when it ends.
+			if err := tx.QueryRow(
+				ctx,
+				`SELECT order_id FROM dispatch_orders WHERE order_id = $1 AND status IN ('BROADCAST', 'STUCK') FOR UPDATE`,
+				resID,
+			).Scan(new(string)); err != nil {
 				return err
 			}
 			d, _, status, err := lockByResolution(ctx, tx, resID)
@@ -290,7 +345,7 @@ func (r *Resolutions) MarkOverdueStuck(ctx context.Context) (stuck int, err erro
 			return recordAudit(ctx, tx, []audit.Entry{newTransferEntry(after, resID, "")})
 		})
 		if errors.Is(err, pgx.ErrNoRows) {
-			continue // it has ended meanwhile
+			continue // it ended meanwhile
 		}
 		if err != nil {
 			return stuck, fmt.Errorf("leave resolution %s to the operator: %w", resID, err)
@@ -301,11 +356,15 @@ func (r *Resolutions) MarkOverdueStuck(ctx context.Context) (stuck int, err erro
 	return stuck, nil
 }
 
-// lockByResolution locks the deposit that an order carries away, with what was decided about it
-// and the status of that.
-func lockByResolution(ctx context.Context, tx pg.Tx, resID string) (d Deposit, res resolution, status string, err error) {
+// lockByResolution locks the deposit of a resolution. It returns the deposit, the resolution and
+// the resolution's status.
+func lockByResolution(
+	ctx context.Context, tx pg.Tx, resID string,
+) (d Deposit, res resolution, status string, err error) {
 	var depositID string
-	if err = tx.QueryRow(ctx, `SELECT deposit_id FROM deposit_resolutions WHERE resolution_id = $1`, resID).Scan(&depositID); err != nil {
+	if err = tx.QueryRow(
+		ctx, `SELECT deposit_id FROM deposit_resolutions WHERE resolution_id = $1`, resID,
+	).Scan(&depositID); err != nil {
 		return d, res, "", fmt.Errorf("read resolution %s: %w", resID, err)
 	}
 	if d, err = lockDeposit(ctx, tx, depositID); err != nil {
@@ -317,7 +376,7 @@ func lockByResolution(ctx context.Context, tx pg.Tx, resID string) (d Deposit, r
 	return d, res, res.status, nil
 }
 
-// loadResolution reads what was decided; its deposit is locked.
+// loadResolution reads and locks a resolution. Its deposit is locked.
 func loadResolution(ctx context.Context, tx pg.Tx, resID string) (res resolution, err error) {
 	err = tx.QueryRow(ctx, `
 		SELECT resolution_id, decision, status, coalesce(reason, ''), coalesce(reference, ''), coalesce(to_address, ''), coalesce(sent, 0), fee_kept
@@ -329,8 +388,11 @@ func loadResolution(ctx context.Context, tx pg.Tx, resID string) (res resolution
 	return res, nil
 }
 
-// endResolution is the compare-and-swap of a resolution's status.
-func endResolution(ctx context.Context, tx pg.Tx, resID, from, to string, hash chain.TxHash, fee money.Amount, failure, message string) error {
+// endResolution changes the status of a resolution by compare-and-swap. It fails if the status is
+// not from.
+func endResolution(
+	ctx context.Context, tx pg.Tx, resID, from, to string, hash chain.TxHash, fee money.Amount, failure, message string,
+) error {
 	tag, err := tx.Exec(ctx, `
 		UPDATE deposit_resolutions SET status = $3, tx_hash = coalesce(nullif($4, ''), tx_hash), network_fee = coalesce(nullif($5::numeric, 0), network_fee),
 			failure = nullif($6, ''), failure_message = nullif($7, ''), ended_at = CASE WHEN $3 IN ('DONE', 'FAILED') THEN $8::timestamptz END
@@ -344,10 +406,11 @@ func endResolution(ctx context.Context, tx pg.Tx, resID, from, to string, hash c
 	return nil
 }
 
-// newTransferEntry is the audit row of what became of a deposit's transfer.
+// newTransferEntry returns the audit entry of the outcome of a deposit's transfer.
 func newTransferEntry(d Deposit, resID string, hash chain.TxHash) audit.Entry {
 	return audit.Entry{
-		OrgID: d.orgID, Actor: systemActor, Action: "deposit." + auditActions[d.status], ResourceKind: resourceKind, ResourceID: d.id,
-		Detail: map[string]string{"resolution": resID, "txHash": string(hash)},
+		OrgID: d.orgID, Actor: systemActor, Action: "deposit." + auditActions[d.status], ResourceKind: resourceKind,
+		ResourceID: d.id,
+		Detail:     map[string]string{"resolution": resID, "txHash": string(hash)},
 	}
 }

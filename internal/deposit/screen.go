@@ -21,14 +21,14 @@ import (
 )
 
 const (
-	screenParallelMax    = 8  // deposits that providers are asked about at the same time
-	screenPerRoundMax    = 64 // and in one round, so that those that nobody is asked about wait no longer
+	screenParallelMax    = 8  // deposits that the providers are asked about at the same time
+	screenPerRoundMax    = 64 // per round, so that deposits without a question do not wait longer
 	screenRetryFirst     = 2 * time.Second
-	screenRetryDoublings = 5 // how often the pause after a try without an answer doubles: to a minute
+	screenRetryDoublings = 5 // how often the pause after an attempt without an answer doubles: to a minute
 )
 
-// What stands at a deposit that nobody has looked at: somebody will, or, as it is
-// credited to nobody, will not.
+// These are the screenings of a deposit without a decision. Pending deposits will be screened.
+// Deposits that are never credited are skipped.
 var (
 	screeningPending       = mustEncode(webhook.Screening{Status: string(risk.StatusPending)})
 	screeningSkipped       = mustEncode(webhook.Screening{Status: string(risk.StatusSkipped)})
@@ -43,13 +43,13 @@ func mustEncode(v any) json.RawMessage {
 	return body
 }
 
-// mintPrice is a price with what a decision keeps of it, or why there is none.
+// mintPrice is a price as a decision records it, or the reason why there is none.
 type mintPrice struct {
 	quote         *risk.Quote
 	missingReason string
 }
 
-// freshUSD is the price for display; nil when there is none that is fresh.
+// freshUSD returns the price for display, or nil without a fresh one.
 func (p mintPrice) freshUSD() *money.USD {
 	if p.quote == nil {
 		return nil
@@ -57,7 +57,7 @@ func (p mintPrice) freshUSD() *money.USD {
 	return &p.quote.USD
 }
 
-// cachedPrice asks what a whole token is worth, once for each mint.
+// cachedPrice returns the price of a whole token. It asks the price source once for each mint.
 func (d *Service) cachedPrice(ctx context.Context, cache map[int]mintPrice, mintID int) mintPrice {
 	p, isCached := cache[mintID]
 	if isCached {
@@ -77,11 +77,15 @@ func (d *Service) cachedPrice(ctx context.Context, cache map[int]mintPrice, mint
 	return p
 }
 
-// newCase is what is known of a deposit before anybody was asked about its sender.
-func (d *Service) newCase(r Deposit, symbol string, decimals int, s org.Settings, p mintPrice, now time.Time) risk.DepositCase {
+// newCase returns the facts about a deposit that are known before any provider is asked about its
+// sender.
+func (d *Service) newCase(
+	r Deposit, symbol string, decimals int, s org.Settings, p mintPrice, now time.Time,
+) risk.DepositCase {
 	c := risk.DepositCase{
 		Subject: risk.Subject{
-			Chain: r.chain, Address: r.from, MintID: *r.mintID, Symbol: symbol, Amount: r.amount, Tx: r.tx, Direction: risk.Incoming,
+			Chain: r.chain, Address: r.from, MintID: *r.mintID, Symbol: symbol, Amount: r.amount, Tx: r.tx,
+			Direction: risk.Incoming,
 		},
 		Senders: r.senders, Decimals: decimals, Flagged: r.flag != nil, USDThreshold: s.ScreeningUSDThreshold,
 		UnknownAs: d.policy.UnknownAs, SanctionsFloor: d.policy.SanctionsFloor, Grace: d.policy.Grace,
@@ -97,11 +101,11 @@ func (d *Service) newCase(r Deposit, symbol string, decimals int, s org.Settings
 	return c
 }
 
-// isScreened tells whether anybody is asked about a deposit at all: what reaches a
-// treasury is the operator's own.
+// isScreened reports whether a deposit is screened at all. A deposit to a treasury belongs to the
+// operator and is not.
 func (d Deposit) isScreened() bool { return !wallet.IsOperatorPurpose(d.purpose) }
 
-// screeningObject is how an object shows a decision.
+// screeningObject returns a decision as the API shows it.
 func screeningObject(rec risk.DepositRecord) json.RawMessage {
 	s := webhook.Screening{Status: string(rec.Decision.Status)}
 	if v := rec.Decision.Verdict; v != nil {
@@ -112,22 +116,26 @@ func screeningObject(rec risk.DepositRecord) json.RawMessage {
 	return mustEncode(s)
 }
 
-// newFlag is why and for whom a deposit is held. keyed says that its sender is no
-// contract; whoever does not know says false.
+// newFlag returns the flag of a deposit that screening holds. isKeyAccount says that the sender is
+// known to be no contract; it is false if that is unknown.
 func newFlag(r Deposit, rec risk.DepositRecord, isKeyAccount bool, now time.Time) *flag {
 	reason := webhook.FlagReason{Code: rec.Decision.Reason, Categories: webhook.List[string]{}}
-	f := &flag{risk: string(rec.Decision.RiskOfFunds), flaggedAt: now, returnTo: string(r.from), returnRisk: returnRiskNone}
+	f := &flag{
+		risk: string(rec.Decision.RiskOfFunds), flaggedAt: now, returnTo: string(r.from), returnRisk: returnRiskNone,
+	}
 	v := rec.Decision.Verdict
 	if v != nil && rec.Decision.Reason == risk.ReasonAbove {
 		severity := string(v.Severity)
-		reason.Score, reason.Severity, reason.Entity, reason.Provider = v.Score, &severity, emptyAsNull(v.Entity), &v.Provider
+		reason.Score, reason.Severity, reason.Entity, reason.Provider = v.Score, &severity, emptyAsNull(v.Entity),
+			&v.Provider
 		reason.Categories, reason.Sanctioned = v.Categories, isSanctioned(*v)
 	}
 	switch {
 	case r.from == "":
 		f.returnRisk = returnRiskSeveral
 	case r.kind == chain.Internal || !isKeyAccount:
-		f.returnRisk = returnRiskContract // only a contract sends an internal transfer
+		// Only a contract sends an internal transfer.
+		f.returnRisk = returnRiskContract
 	case v != nil && isExchange(*v):
 		f.returnRisk = returnRiskExchange
 	}
@@ -135,24 +143,24 @@ func newFlag(r Deposit, rec risk.DepositRecord, isKeyAccount bool, now time.Time
 	return f
 }
 
-// What speaks against sending a deposit back.
+// These are the risks of returning a deposit to its sender.
 const (
 	returnRiskNone     = "NONE"
-	returnRiskSeveral  = "MULTIPLE_INPUTS" // nobody sent it alone
+	returnRiskSeveral  = "MULTIPLE_INPUTS" // there is no single sender
 	returnRiskContract = "CONTRACT"
 	returnRiskExchange = "KNOWN_EXCHANGE"
 )
 
-// isExchange tells whether any of those who were asked says that an address is an
-// exchange's, whatever the severity is. Who dealt with one is somebody else.
+// isExchange reports whether any provider says that the address belongs to an exchange, at any
+// severity. An address that only dealt with an exchange does not count.
 func isExchange(v risk.Verdict) bool {
 	return slices.ContainsFunc(v.Parts, isExchange) || slices.ContainsFunc(v.OwnerCategories, func(c string) bool {
 		return strings.Contains(strings.ToLower(c), "exchange")
 	})
 }
 
-// isSanctioned tells whether an address itself is on a list of sanctions, by the word of
-// any of those who were asked; of several senders, whether any of them is.
+// isSanctioned reports whether any provider says that the address itself is on a sanctions list. Of
+// several senders, one is enough.
 func isSanctioned(v risk.Verdict) bool {
 	if slices.ContainsFunc(v.Parts, isSanctioned) {
 		return true
@@ -162,9 +170,11 @@ func isSanctioned(v risk.Verdict) bool {
 	})
 }
 
-// buildCases makes the case of each deposit and decides those that nobody has to be asked
-// about. asks are the others.
-func (d *Service) buildCases(ctx context.Context, page []candidate, settings map[string]org.Settings) (decided, toScreen []candidate) {
+// buildCases builds the case of each deposit. decided are the deposits that need no answer of a
+// provider; toScreen are the others.
+func (d *Service) buildCases(
+	ctx context.Context, page []candidate, settings map[string]org.Settings,
+) (decided, toScreen []candidate) {
 	prices := map[int]mintPrice{}
 	for _, c := range page {
 		p := d.cachedPrice(ctx, prices, *c.mintID)
@@ -190,7 +200,7 @@ func (c *candidate) setDecision(rec risk.DepositRecord) {
 	c.record, c.screening = &rec, screeningObject(rec)
 }
 
-// askProviders asks the providers about deposits, all of them at the same time and outside any
+// askProviders asks the providers about the deposits, all at the same time and outside any
 // transaction.
 func (d *Service) askProviders(ctx context.Context, candidates []candidate) {
 	var asking sync.WaitGroup
@@ -205,15 +215,15 @@ func (d *Service) askProviders(ctx context.Context, candidates []candidate) {
 	asking.Wait()
 }
 
-// How a chain is asked who a sender is.
+// These bound the question to a chain about the kind of a sender.
 const (
 	senderTries   = 3
 	senderTimeout = 5 * time.Second
 )
 
-// isKeyAccount tells whether the chain says that a deposit's sender is no contract, as of the
-// block that the deposit is in. Whatever else comes of asking is false: what is sent back
-// to a contract may be lost, and to warn without need costs a look.
+// isKeyAccount reports whether the chain says that the sender of a deposit is a key account, as of
+// the block of the deposit. Every other answer and every error is false. A return to a contract may
+// be lost, and a needless warning costs only a look.
 func (d *Service) isKeyAccount(ctx context.Context, r Deposit) bool {
 	if r.kind == chain.Internal || r.from == "" {
 		return false
@@ -230,7 +240,10 @@ func (d *Service) isKeyAccount(ctx context.Context, r Deposit) bool {
 		}
 	}
 	if err != nil {
-		d.log.Warn("deposit: nobody says whether the sender is a contract; it is taken for one", "deposit", r.id, "chain", string(r.chain), "sender", string(r.from), "error", err)
+		d.log.Warn(
+			"deposit: nobody says whether the sender is a contract; it is taken for one", "deposit", r.id,
+			"chain", string(r.chain), "sender", string(r.from), "error", err,
+		)
 	}
 	return err == nil && kind == chain.KeyAccount
 }
@@ -241,15 +254,16 @@ func (d *Service) senderKind(ctx context.Context, reader chain.Reader, r Deposit
 	return reader.Kind(ctx, chain.Block{Height: r.height, Hash: r.blockHash}, r.from)
 }
 
-// insertDecisions keeps what was decided, with all that it was made of. What nobody had set
-// a threshold for is not worth a row.
+// insertDecisions records decisions with the cases that they are based on. It skips deposits
+// without a configured threshold.
 func insertDecisions(ctx context.Context, tx pg.Tx, candidates []candidate) error {
 	var ids, orgs, outcomes, records []string
 	for _, e := range candidates {
 		if e.record == nil || e.record.Decision.Reason == risk.ReasonNotConfigured {
 			continue
 		}
-		ids, orgs, outcomes = append(ids, e.id), append(orgs, e.orgID), append(outcomes, string(e.record.Decision.Outcome))
+		ids, orgs, outcomes =
+			append(ids, e.id), append(orgs, e.orgID), append(outcomes, string(e.record.Decision.Outcome))
 		records = append(records, string(mustEncode(e.record)))
 	}
 	if len(ids) == 0 {
@@ -265,7 +279,8 @@ func insertDecisions(ctx context.Context, tx pg.Tx, candidates []candidate) erro
 	return nil
 }
 
-// postponeScreening leaves deposits for later about which nobody could say anything.
+// postponeScreening sets the next attempt for deposits about which no provider gave an answer. The
+// pause doubles with each attempt.
 func (d *Service) postponeScreening(ctx context.Context, waiting []candidate) error {
 	if len(waiting) == 0 {
 		return nil
@@ -280,12 +295,15 @@ func (d *Service) postponeScreening(ctx context.Context, waiting []candidate) er
 				return fmt.Errorf("leave deposit %s for later: %w", w.id, err)
 			}
 			if tag.RowsAffected() == 0 {
-				continue // another process was at it
+				continue // another process decided about it
 			}
 			if err := insertDecisions(ctx, tx, []candidate{w}); err != nil {
 				return err
 			}
-			d.log.Warn("deposit: nobody can say whether it may be credited; it is asked again", "deposit", w.id, "again", pause.String(), "why", unavailableReason(*w.record))
+			d.log.Warn(
+				"deposit: nobody can say whether it may be credited; it is asked again", "deposit", w.id,
+				"again", pause.String(), "why", unavailableReason(*w.record),
+			)
 		}
 		return nil
 	})
@@ -301,7 +319,7 @@ func unavailableReason(rec risk.DepositRecord) string {
 	return rec.Decision.Reason
 }
 
-// loadSettings reads the settings of the organizations of deposits.
+// loadSettings reads the settings of organizations, by id.
 func loadSettings(ctx context.Context, tx pg.Tx, orgs map[string]bool) (map[string]org.Settings, error) {
 	settings := make(map[string]org.Settings, len(orgs))
 	for id := range orgs {
@@ -314,9 +332,9 @@ func loadSettings(ctx context.Context, tx pg.Tx, orgs map[string]bool) (map[stri
 	return settings, nil
 }
 
-// lockUnchangedSettings tells of which organizations the settings are still those that were
-// decided by, and keeps them so until the transaction ends. It comes before every
-// other lock.
+// lockUnchangedSettings reports for each organization whether its settings are still those of the
+// decision. It locks the settings until the transaction ends. It takes its locks before every other
+// lock.
 func lockUnchangedSettings(ctx context.Context, tx pg.Tx, decidedBy map[string]org.Settings) (map[string]bool, error) {
 	valid := make(map[string]bool, len(decidedBy))
 	for _, id := range slices.Sorted(maps.Keys(decidedBy)) {

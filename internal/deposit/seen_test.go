@@ -9,7 +9,7 @@ import (
 	"github.com/cofferpay/coffer/webhook"
 )
 
-// wantEvents gives the organization an endpoint that names these events.
+// wantEvents creates an endpoint of the organization for these events.
 func (w *testEnv) wantEvents(t *testing.T, id, status string, events ...string) {
 	t.Helper()
 	_, err := pgtest.OwnerPool(t, w.db).Exec(t.Context(), `
@@ -20,10 +20,12 @@ func (w *testEnv) wantEvents(t *testing.T, id, status string, events ...string) 
 	}
 }
 
-// eventTypes are the events of alice's deposits, in the order of their resource.
+// eventTypes returns the types of the events of alice's deposits, in the order of their resource.
 func (w *testEnv) eventTypes(t *testing.T) (types []string) {
 	t.Helper()
-	rows, err := pgtest.OwnerPool(t, w.db).Query(t.Context(), `SELECT type FROM events WHERE customer_id = 'alice' ORDER BY resource_id, resource_seq`)
+	rows, err := pgtest.OwnerPool(t, w.db).Query(
+		t.Context(), `SELECT type FROM events WHERE customer_id = 'alice' ORDER BY resource_id, resource_seq`,
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,10 +57,12 @@ func TestADepositThatIsSeenIsToldOnceAndBeforeItsCredit(t *testing.T) {
 		t.Fatal(err)
 	}
 	var d webhook.Deposit
-	if err := json.Unmarshal(data, &d); err != nil || d.Status != "CONFIRMING" || d.ChainStatus != "INCLUDED" || d.CreditedAt != nil || *d.CustomerID != "alice" {
+	if err := json.Unmarshal(data, &d); err != nil || d.Status != "CONFIRMING" || d.ChainStatus != "INCLUDED" ||
+		d.CreditedAt != nil || *d.CustomerID != "alice" {
 		t.Errorf("got %s %v, want a deposit that nobody can take for a credit", data, err)
 	}
-	// A fork takes it away and another block has it: the same deposit, told already.
+	// A fork removes the deposit and another block has it: it is the same deposit and was announced
+	// already.
 	w.c.Fork(1)
 	w.c.MineEmpty(1)
 	w.readHead(t)
@@ -93,7 +97,7 @@ func TestNothingTellsThatADepositThatWasSeenIsGone(t *testing.T) {
 	}
 }
 
-// An endpoint that names every event is owed this one, too. Rules DEP-27, EVT-7.
+// Rules DEP-27, EVT-7. An endpoint for every event receives this one too.
 func TestADepositThatIsSeenIsToldToAnEndpointThatNamesAll(t *testing.T) {
 	t.Parallel()
 	w := newTestEnv(t)
@@ -115,7 +119,9 @@ func TestWhatIsSeenIsWrittenOnlyWhereItIsWanted(t *testing.T) {
 	w.wantEvents(t, "we_3", "DISABLED_GONE", "CUSTOMER_DEPOSIT_SEEN")
 	w.wantEvents(t, "we_4", "ENABLED", "CUSTOMER_DEPOSIT_SEEN")
 	owner := pgtest.OwnerPool(t, w.db)
-	if _, err := owner.Exec(t.Context(), `UPDATE webhook_endpoints SET deleted_at = now() WHERE endpoint_id = 'we_4'`); err != nil {
+	if _, err := owner.Exec(
+		t.Context(), `UPDATE webhook_endpoints SET deleted_at = now() WHERE endpoint_id = 'we_4'`,
+	); err != nil {
 		t.Fatal(err)
 	}
 	w.c.Pay(payer, alice, usdcAt, 100)
@@ -124,7 +130,7 @@ func TestWhatIsSeenIsWrittenOnlyWhereItIsWanted(t *testing.T) {
 	if got := w.eventTypes(t); len(got) != 0 {
 		t.Errorf("got %v, want nothing for nobody", got)
 	}
-	// What is final when it is first met is told by its credit alone.
+	// A deposit that is final when it is first seen is announced by its credit alone.
 	w.wantEvents(t, "we_5", "ENABLED", "CUSTOMER_DEPOSIT_SEEN")
 	w.c.Pay(payer, alice, usdcAt, 200)
 	w.c.Mine(5)

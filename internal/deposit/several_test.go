@@ -20,7 +20,7 @@ import (
 	"github.com/cofferpay/coffer/internal/risk"
 )
 
-// manySenders are more senders than somebody is asked about.
+// manySenders returns more senders than providers are asked about.
 func manySenders(o *fakeScreener) (all []chain.Address) {
 	for i := range risk.SendersMax + 1 {
 		a := sim.Address(fmt.Sprint("one of many ", i))
@@ -30,12 +30,14 @@ func manySenders(o *fakeScreener) (all []chain.Address) {
 	return all
 }
 
-// Where a sender of a deposit cannot be named, or they are too many, no provider is asked;
-// what would have to be screened is held at once, and only the operator says where it
-// goes. Rule RISK-14.
+// Rule RISK-14. If a sender of a deposit is unknown, or there are too many senders, no provider is
+// asked. A deposit that would have to be screened is flagged at once, and only the operator
+// redirects it.
 func TestADepositOfUnnamedSendersIsHeld(t *testing.T) {
 	t.Parallel()
-	for name, of := range map[string]func(*fakeScreener) []chain.Address{"unnamed": func(*fakeScreener) []chain.Address { return nil }, "too many": manySenders} {
+	for name, of := range map[string]func(*fakeScreener) []chain.Address{
+		"unnamed": func(*fakeScreener) []chain.Address { return nil }, "too many": manySenders,
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			heldOfNobody(t, of)
@@ -45,12 +47,12 @@ func TestADepositOfUnnamedSendersIsHeld(t *testing.T) {
 
 func heldOfNobody(t *testing.T, of func(*fakeScreener) []chain.Address) {
 	w, o := newScreenedEnv(t)
-	o.setSeverity("", risk.None) // who would be asked about no address would let it pass
+	o.setSeverity("", risk.None) // without an address to ask about it must not pass
 	from := of(o)
 	several := func(units uint64) sim.Move {
 		return sim.Move{Contract: usdcAt, To: alice, Amount: money.Units(units), MultiSender: true, Senders: from}
 	}
-	w.c.SubmitTx(payer, several(100)) // of no worth
+	w.c.SubmitTx(payer, several(100)) // worth too little
 	w.c.Mine(4)
 	w.walkBlocks(t)
 	w.wantCredited(t, usdc, 100, 1)
@@ -65,7 +67,8 @@ func heldOfNobody(t *testing.T, of func(*fakeScreener) []chain.Address) {
 	}
 	balance(100)
 	got := w.listDeposits(t, deposit.Filter{Status: "FLAGGED"})
-	if len(got) != 1 || len(got[0].FromAddresses) != 0 || got[0].ReturnAddressRisk == nil || *got[0].ReturnAddressRisk != "MULTIPLE_INPUTS" {
+	if len(got) != 1 || len(got[0].FromAddresses) != 0 || got[0].ReturnAddressRisk == nil ||
+		*got[0].ReturnAddressRisk != "MULTIPLE_INPUTS" {
 		t.Fatalf("got %+v, want one that is held, from nobody", got)
 	}
 	if code := got[0].FlagReason.Code; code != risk.ReasonUnavailable || *got[0].RiskOfFunds != string(risk.Unknown) {
@@ -81,7 +84,8 @@ func heldOfNobody(t *testing.T, of func(*fakeScreener) []chain.Address) {
 	balance(800)
 }
 
-// The organization needs the operator; the operator is told what to call instead. Rule RISK-14.
+// refusedForWantOfASender checks that both refusals of a reject say what to do: the organization
+// asks the operator, and the operator uses another call. Rule RISK-14.
 func refusedForWantOfASender(t *testing.T, w *testEnv, id string) {
 	t.Helper()
 	_, err := w.newResolutions().Reject(t.Context(), id, deposit.Actor{Actor: audit.User("usr_1"), OrgID: w.org}, "")
@@ -96,10 +100,12 @@ func refusedForWantOfASender(t *testing.T, w *testEnv, id string) {
 	}
 }
 
-// Each of several senders is asked about, and the worst answer counts: above the threshold
-// holds the deposit, silence about one of them has it wait, and only when all of them are
-// within it is credited. Whom it came from is kept and shown, and goes back to nobody.
-// Rule RISK-14.
+// Rule RISK-14. Each of several senders is screened, and the worst answer counts:
+//   - above the threshold flags the deposit
+//   - no answer about one of them lets it wait
+//   - only if all are within the threshold is it credited
+//
+// The senders are recorded and shown, and the deposit is returned to none of them.
 func TestTheWorstOfSeveralSendersCounts(t *testing.T) {
 	t.Parallel()
 	w, o := newScreenedEnv(t)
@@ -110,7 +116,9 @@ func TestTheWorstOfSeveralSendersCounts(t *testing.T) {
 	slices.Sort(who)
 	from := func(of ...chain.Address) {
 		t.Helper()
-		w.c.SubmitTx(payer, sim.Move{Contract: usdcAt, To: alice, Amount: money.Units(700), MultiSender: true, Senders: of})
+		w.c.SubmitTx(
+			payer, sim.Move{Contract: usdcAt, To: alice, Amount: money.Units(700), MultiSender: true, Senders: of},
+		)
 		w.c.Mine(4)
 		w.walkBlocks(t)
 	}
@@ -138,7 +146,7 @@ func TestTheWorstOfSeveralSendersCounts(t *testing.T) {
 		t.Errorf("asked %d times, want once about each of two", o.n)
 	}
 
-	from(who...) // nobody answers about one of them
+	from(who...) // no provider answers about one of them
 	waits := shown("SCREENING", who)
 	if len(waits) != 1 {
 		t.Fatalf("got %v, want one that waits", waits)
@@ -146,7 +154,9 @@ func TestTheWorstOfSeveralSendersCounts(t *testing.T) {
 	o.setSeverity(who[2], risk.Unknown)
 	anew := func() {
 		t.Helper()
-		if _, err := pgtest.OwnerPool(t, w.db).Exec(t.Context(), `UPDATE deposits SET screen_after = NULL WHERE status = 'SCREENING'`); err != nil {
+		if _, err := pgtest.OwnerPool(t, w.db).Exec(
+			t.Context(), `UPDATE deposits SET screen_after = NULL WHERE status = 'SCREENING'`,
+		); err != nil {
 			t.Fatal(err)
 		}
 		w.creditAll(t)
@@ -159,7 +169,8 @@ func TestTheWorstOfSeveralSendersCounts(t *testing.T) {
 	o.setSeverity(who[2], risk.Severe)
 	anew()
 	held := w.listDeposits(t, deposit.Filter{Status: "FLAGGED"})
-	if len(shown("FLAGGED", who)) != 1 || *held[0].RiskOfFunds != "SEVERE" || !held[0].FlagReason.Sanctioned || *held[0].ReturnAddressRisk != "MULTIPLE_INPUTS" {
+	if len(shown("FLAGGED", who)) != 1 || *held[0].RiskOfFunds != "SEVERE" || !held[0].FlagReason.Sanctioned ||
+		*held[0].ReturnAddressRisk != "MULTIPLE_INPUTS" {
 		t.Fatalf("got %+v, want it held as of the sanctioned one among them", held)
 	}
 	id := held[0].DepositID
@@ -182,7 +193,7 @@ func TestTheWorstOfSeveralSendersCounts(t *testing.T) {
 		return rows.Err()
 	})
 
-	// Each of them is asked about again, and what is worst is shown.
+	// Each sender is screened again, and the worst verdict is shown.
 	r := w.newRescreener(o, deposit.RescreenConfig{})
 	for range who {
 		if !w.rescreenAll(t, r) {
@@ -206,8 +217,10 @@ func TestTheWorstOfSeveralSendersCounts(t *testing.T) {
 	if _, err := r.RescreenDeposit(t.Context(), id, operatorActor()); !fault.HasCode(err, fault.CodeUnavailable) {
 		t.Errorf("with one of whom nobody says anything: got %v, want UNAVAILABLE", err)
 	}
-	// Whom it came from cannot be changed beside its flag.
-	if _, err := pgtest.OwnerPool(t, w.db).Exec(t.Context(), `UPDATE deposits SET senders = senders[1:2] WHERE deposit_id = $1`, id); err == nil {
+	// The senders cannot be changed without changing the flag.
+	if _, err := pgtest.OwnerPool(t, w.db).Exec(
+		t.Context(), `UPDATE deposits SET senders = senders[1:2] WHERE deposit_id = $1`, id,
+	); err == nil {
 		t.Error("got a sender of a flagged deposit taken away, want a refusal")
 	}
 	if _, err := w.newResolutions().Approve(t.Context(), id, operatorActor(), ""); err != nil {

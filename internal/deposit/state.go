@@ -17,54 +17,55 @@ import (
 	"github.com/cofferpay/coffer/webhook"
 )
 
-// Status is what the books say of a deposit.
+// Status is the state of a deposit in Coffer. What the chain says of it is its chain status.
 type Status string
 
-// The statuses that a deposit can have.
+// These are the statuses of a deposit.
 const (
 	Confirming   Status = "CONFIRMING"    // in a block that is not final
-	Screening    Status = "SCREENING"     // final, and not decided yet; also while its mint is under quarantine or its tier wants more blocks
-	Credited     Status = "CREDITED"      // in the balance; in question while the chain says REORGED
-	Reversed     Status = "REVERSED"      // was in the balance, and finality itself broke
-	Orphaned     Status = "ORPHANED"      // its block is not on the chain any more
-	Unsupported  Status = "UNSUPPORTED"   // final, and nothing that is credited; see the reason
-	BelowMinimum Status = "BELOW_MINIMUM" // final, and less than the mint's minimum
+	Screening    Status = "SCREENING"     // final and undecided, or waits for its mint's release or for confirmations
+	Credited     Status = "CREDITED"      // in the balance; in question while the chain status is REORGED
+	Reversed     Status = "REVERSED"      // was in the balance until finality itself broke
+	Orphaned     Status = "ORPHANED"      // its block is no longer on the chain
+	Unsupported  Status = "UNSUPPORTED"   // final, and never credited; see the reason
+	BelowMinimum Status = "BELOW_MINIMUM" // final, and below the mint's minimum
 
 	Flagged         Status = "FLAGGED"          // held on its address until a person decides
-	Rejecting       Status = "REJECTING"        // on its way back to the sender
-	Redirecting     Status = "REDIRECTING"      // on its way to where the operator sends it
-	ResolutionStuck Status = "RESOLUTION_STUCK" // sent, and it did not come about; the operator completes it
-	Rejected        Status = "REJECTED"         // back at its sender, final
-	Redirected      Status = "REDIRECTED"       // where the operator sent it, final
+	Rejecting       Status = "REJECTING"        // on its way to the sender
+	Redirecting     Status = "REDIRECTING"      // on its way to the operator's address
+	ResolutionStuck Status = "RESOLUTION_STUCK" // its transfer failed or is overdue; the operator completes it
+	Rejected        Status = "REJECTED"         // returned to its sender, final
+	Redirected      Status = "REDIRECTED"       // sent to the operator's address, final
 )
 
-// bookedStatuses are the states of what is in the books: a broken finality puts it in question
-// and does not undo it.
+// bookedStatuses are the statuses of deposits in the ledger. A broken finality puts these deposits
+// in question and does not undo their postings.
 var bookedStatuses = map[Status]bool{
-	Credited: true, Flagged: true, Rejecting: true, Redirecting: true, ResolutionStuck: true, Rejected: true, Redirected: true,
+	Credited: true, Flagged: true, Rejecting: true, Redirecting: true, ResolutionStuck: true, Rejected: true,
+	Redirected: true,
 }
 
-// Why a deposit is UNSUPPORTED. scan.DoubtBalanceDelta is another.
+// These are the reasons of an UNSUPPORTED deposit. scan.DoubtBalanceDelta is another.
 const (
 	UnknownToken  = "UNKNOWN_TOKEN"  // not in the catalogue
-	ChangeAddress = "CHANGE_ADDRESS" // somebody paid to where the rest of an order of ours had come back to
+	ChangeAddress = "CHANGE_ADDRESS" // a foreign payment to a change wallet of ours
 )
 
-// What the chain says of a deposit.
+// These are the chain statuses of a deposit.
 const (
 	chainIncluded  = "INCLUDED"
 	chainFinalized = "FINALIZED"
 	chainReorged   = "REORGED"
 )
 
-// transition is a change that may happen to a deposit.
+// transition is an allowed change of a deposit's status.
 type transition struct {
 	from, to Status // from "": the deposit is new
 	trigger  string
-	event    webhook.Type // of a customer's; an organization's has its own, see told
+	event    webhook.Type // of a customer's deposit; eventFor gives an organization's
 }
 
-// transitions are all that may happen; become refuses the rest.
+// transitions lists all allowed changes of status. applyChanges panics on any other.
 var transitions = []transition{
 	{"", Confirming, "a recent block shows it", webhook.CustomerDepositSeen},
 	{"", Screening, "a final block shows it first", ""},
@@ -103,8 +104,14 @@ var transitions = []transition{
 	{Rejecting, Rejecting, "finality broke, or a final block of the new fork has it again", ""},
 	{Redirecting, Redirecting, "finality broke, or a final block of the new fork has it again", ""},
 	{ResolutionStuck, ResolutionStuck, "finality broke, or a final block of the new fork has it again", ""},
-	{Rejected, Rejected, "finality broke, or a final block of the new fork has it again, or it is the operator's loss", ""},
-	{Redirected, Redirected, "finality broke, or a final block of the new fork has it again, or it is the operator's loss", ""},
+	{
+		Rejected, Rejected,
+		"finality broke, or a final block of the new fork has it again, or it is the operator's loss", "",
+	},
+	{
+		Redirected, Redirected,
+		"finality broke, or a final block of the new fork has it again, or it is the operator's loss", "",
+	},
 	{Screening, Orphaned, "finality broke, and its block is gone", ""},
 	{Unsupported, Orphaned, "finality broke, and its block is gone", ""},
 	{BelowMinimum, Orphaned, "finality broke, and its block is gone", ""},
@@ -117,15 +124,15 @@ func isAllowed(from, to Status) bool {
 	return slices.ContainsFunc(transitions, func(t transition) bool { return t.from == from && t.to == to })
 }
 
-// Deposit is a deposit as the table has it.
+// Deposit is a row of deposits.
 type Deposit struct {
 	id, orgID, walletID, purpose string
 	customerID                   string // "" for a treasury and for an organization
-	product                      string // of an organization's own deposit, else ""
+	product                      string // set for an organization's own deposit only
 	mintID                       *int
 	chain                        chain.Name
 	contract, address, from      chain.Address
-	senders                      []chain.Address // all of them where there are several, and from is "" then
+	senders                      []chain.Address // all of them if there are several; from is "" then
 	amount                       money.Amount
 	tx                           chain.TxHash
 	kind                         chain.Kind
@@ -142,22 +149,22 @@ type Deposit struct {
 	createdAt                    time.Time
 	confirmedAt, creditedAt      *time.Time
 	reversedAt                   *time.Time
-	takenBack                    *money.Amount // of what was credited, since it was reversed
-	claimCount                   int           // how often something of the loss was taken later
-	flag                         *flag         // why it was held, once it was
-	lostAt                       *time.Time    // when what had been sent back or elsewhere turned out to be gone
-	depth                        uint64        // that its block must have before it is credited or flagged; 0: final is enough
-	screenTries                  int           // how often nobody could say whether it may be credited
+	takenBack                    *money.Amount // the part of the credit that was taken back, since the reversal
+	claimCount                   int           // how often a part of the loss was claimed later
+	flag                         *flag         // why it was flagged; nil if it never was
+	lostAt                       *time.Time    // when a returned or redirected deposit turned out to be gone
+	depth                        uint64        // confirmations needed before a credit or a flag; 0: final is enough
+	screenTries                  int           // how often no provider gave an answer
 }
 
-// flag is why a deposit was held, as of the moment when it was.
+// flag holds why a deposit was flagged, as known at that moment.
 type flag struct {
-	risk       string          // its severity, or UNKNOWN
+	risk       string          // the severity, or UNKNOWN
 	reason     json.RawMessage // a webhook.FlagReason
 	flaggedAt  time.Time
-	returnTo   string // the sender, "" when there is no single one
+	returnTo   string // the sender, "" if there is no single one
 	returnRisk string
-	mac        []byte // of these words, see bound; nil of a flag from before there were any
+	mac        []byte // of the values of macInput; nil if it was flagged before MACs existed
 }
 
 const columns = `deposit_id, org_id, wallet_id, purpose, coalesce(customer_id, ''), coalesce(product, ''), mint_id, chain, contract, address, from_address, senders,
@@ -170,16 +177,19 @@ func scanDeposit(r pgx.CollectableRow) (d Deposit, err error) {
 	return d, err
 }
 
-// scanColumns reads columns, and what a query selects after them.
+// scanColumns reads columns, followed by the additional columns of a query.
 func (d *Deposit) scanColumns(r pgx.CollectableRow, extra ...any) error {
 	var flagged bool
 	var f flag
 	var flaggedAt *time.Time
 	err := r.Scan(append([]any{
-		&d.id, &d.orgID, &d.walletID, &d.purpose, &d.customerID, &d.product, &d.mintID, &d.chain, &d.contract, &d.address, &d.from, &d.senders,
-		&d.amount, &d.tx, &d.kind, &d.position, &d.logIndex, &d.height, &d.blockHash, &d.proofID, &d.status, &d.chainStatus, &d.reason,
+		&d.id, &d.orgID, &d.walletID, &d.purpose, &d.customerID, &d.product, &d.mintID, &d.chain, &d.contract,
+		&d.address, &d.from, &d.senders,
+		&d.amount, &d.tx, &d.kind, &d.position, &d.logIndex, &d.height, &d.blockHash, &d.proofID, &d.status,
+		&d.chainStatus, &d.reason,
 		&d.usd, &d.screening, &d.createdAt, &d.confirmedAt, &d.creditedAt, &d.reversedAt, &d.takenBack, &d.claimCount,
-		&flagged, &f.risk, &f.reason, &flaggedAt, &f.returnTo, &f.returnRisk, &f.mac, &d.lostAt, &d.screenTries, &d.depth,
+		&flagged, &f.risk, &f.reason, &flaggedAt, &f.returnTo, &f.returnRisk, &f.mac, &d.lostAt, &d.screenTries,
+		&d.depth,
 	}, extra...)...)
 	if flagged && flaggedAt != nil {
 		f.flaggedAt = *flaggedAt
@@ -188,24 +198,26 @@ func (d *Deposit) scanColumns(r pgx.CollectableRow, extra ...any) error {
 	return err
 }
 
-// isDeepEnough tells whether a final deposit's block is as deep as its amount wants, by what is
-// proven as of the transaction.
+// isDeepEnough reports whether the block of a final deposit has the confirmations that the amount
+// needs, by the proofs in the transaction's snapshot.
 func (d Deposit) isDeepEnough(ctx context.Context, tx pg.Tx) (ok bool, err error) {
 	if d.depth == 0 {
 		return true, nil
 	}
-	if err := tx.QueryRow(ctx, `SELECT finality_depth($1, $2) >= $3`, d.chain, d.height, d.depth).Scan(&ok); err != nil {
+	if err := tx.QueryRow(
+		ctx, `SELECT finality_depth($1, $2) >= $3`, d.chain, d.height, d.depth,
+	).Scan(&ok); err != nil {
 		return false, fmt.Errorf("ask how deep the block of deposit %s is: %w", d.id, err)
 	}
 	return ok, nil
 }
 
-// walletSubject is what the wallet that receives it is for.
+// walletSubject returns the subject of the wallet that received the deposit.
 func (d Deposit) walletSubject() string { return d.customerID + d.product } // one of them is ""
 
-// eventFor is the event that tells an organization of a deposit what t tells of a
-// customer's: the events of the interface are of customers alone. "" when nobody
-// is told, as of what reached a treasury.
+// eventFor returns the event of this deposit that corresponds to the event t of a customer's
+// deposit. The interface defines events of customers only; orgEventTypes has those of
+// organizations. It returns "" if no organization is notified, as for a deposit to a treasury.
 func (d Deposit) eventFor(t webhook.Type) webhook.Type {
 	switch d.purpose {
 	case wallet.CustomerDeposit:
@@ -216,10 +228,11 @@ func (d Deposit) eventFor(t webhook.Type) webhook.Type {
 	return ""
 }
 
-// orgEventTypes are the events of an organization's own deposits, by a customer's.
+// orgEventTypes maps an event of a customer's deposit to that of an organization's own deposit.
 var orgEventTypes = map[webhook.Type]webhook.Type{
-	webhook.CustomerDeposit: webhook.OrganizationDeposit, webhook.CustomerDepositReversed: webhook.OrganizationDepositReversed,
-	webhook.CustomerDepositApproved: webhook.OrganizationDeposit, // again, and CREDITED this time
+	webhook.CustomerDeposit:         webhook.OrganizationDeposit,
+	webhook.CustomerDepositReversed: webhook.OrganizationDepositReversed,
+	webhook.CustomerDepositApproved: webhook.OrganizationDeposit, // a second event, with status CREDITED
 }
 
 func emptyAsNull(s string) *string {
@@ -229,7 +242,7 @@ func emptyAsNull(s string) *string {
 	return &s
 }
 
-// joinAddresses are addresses as one text; none has a space in it.
+// joinAddresses joins addresses with spaces. No address contains a space.
 func joinAddresses(addresses []chain.Address) string {
 	texts := make([]string, len(addresses))
 	for i, a := range addresses {
@@ -238,15 +251,15 @@ func joinAddresses(addresses []chain.Address) string {
 	return strings.Join(texts, " ")
 }
 
-// change is what a deposit was, nothing when it is new, and what it is.
+// change is a deposit before and after a change. before is zero for a new deposit.
 type change struct{ before, after Deposit }
 
-// applyChanges changes deposits from what they were to what they are, or inserts those
-// that were nothing, all or none. The rows must still be as they were read: their
-// states and what would be credited. Impossible transitions panic.
+// applyChanges updates deposits, or inserts those whose before is zero, all or none. It fails if a
+// row is not as it was read: its status and the values that would be credited. A transition that is
+// not allowed panics.
 //
-// What leaves the chain does so first: the place that it had on it can be another's
-// then. The caller has locked the rows, so the order among them is of no matter.
+// Deposits that leave the chain are updated first: that frees the unique key of their movement for
+// another deposit. The caller has locked the rows, so their order within a group does not matter.
 func applyChanges(ctx context.Context, tx pg.Tx, changes ...change) error {
 	var leaving, moving, arriving []change
 	for _, c := range changes {
@@ -275,41 +288,49 @@ func updateDeposits(ctx context.Context, tx pg.Tx, changes []change) error {
 		return nil
 	}
 	var (
-		ids, statuses, blocks, chains            = make([]string, n), make([]string, n), make([]string, n), make([]string, n)
+		ids, statuses, blocks, chains = make([]string, n), make([]string, n), make([]string, n),
+			make([]string, n)
 		amounts                                  = make([]money.Amount, n)
 		proofs                                   = make([]*int64, n)
 		claims                                   = make([]int, n)
 		toMint                                   = make([]*int, n)
-		toFrom, toBlock, toStatus, toChainStatus = make([]string, n), make([]string, n), make([]string, n), make([]string, n)
-		toAmount                                 = make([]money.Amount, n)
-		toIndex, toHeight                        = make([]int64, n), make([]int64, n)
-		toProof                                  = make([]*int64, n)
-		toReason                                 = make([]*string, n)
-		toUSD                                    = make([]*money.USD, n)
-		toScreening                              = make([]string, n)
-		confirmed, credited, reversed            = make([]*time.Time, n), make([]*time.Time, n), make([]*time.Time, n)
-		toTaken                                  = make([]*money.Amount, n)
-		flagged                                  = make([]bool, n)
-		risks, flags, returns, returnRisks       = make([]*string, n), make([]*string, n), make([]*string, n), make([]*string, n)
-		flaggedAt                                = make([]*time.Time, n)
-		macs                                     = make([][]byte, n)
-		lost                                     = make([]*time.Time, n)
-		toClaims                                 = make([]int, n)
-		toSenders                                = make([]*string, n)
-		toDepth                                  = make([]int64, n)
+		toFrom, toBlock, toStatus, toChainStatus = make([]string, n), make([]string, n), make([]string, n),
+			make([]string, n)
+		toAmount                           = make([]money.Amount, n)
+		toIndex, toHeight                  = make([]int64, n), make([]int64, n)
+		toProof                            = make([]*int64, n)
+		toReason                           = make([]*string, n)
+		toUSD                              = make([]*money.USD, n)
+		toScreening                        = make([]string, n)
+		confirmed, credited, reversed      = make([]*time.Time, n), make([]*time.Time, n), make([]*time.Time, n)
+		toTaken                            = make([]*money.Amount, n)
+		flagged                            = make([]bool, n)
+		risks, flags, returns, returnRisks = make([]*string, n), make([]*string, n), make([]*string, n),
+			make([]*string, n)
+		flaggedAt = make([]*time.Time, n)
+		macs      = make([][]byte, n)
+		lost      = make([]*time.Time, n)
+		toClaims  = make([]int, n)
+		toSenders = make([]*string, n)
+		toDepth   = make([]int64, n)
 	)
 	for i, c := range changes {
-		ids[i], statuses[i], blocks[i], chains[i] = c.before.id, string(c.before.status), c.before.blockHash, c.before.chainStatus
+		ids[i], statuses[i], blocks[i], chains[i] = c.before.id, string(c.before.status), c.before.blockHash,
+			c.before.chainStatus
 		amounts[i], proofs[i], claims[i] = c.before.amount, c.before.proofID, c.before.claimCount
-		toMint[i], toFrom[i], toAmount[i], toIndex[i], toHeight[i] = c.after.mintID, string(c.after.from), c.after.amount, int64(c.after.logIndex), int64(c.after.height)
-		toBlock[i], toProof[i], toStatus[i], toChainStatus[i] = c.after.blockHash, c.after.proofID, string(c.after.status), c.after.chainStatus
+		toMint[i], toFrom[i], toAmount[i], toIndex[i], toHeight[i] = c.after.mintID, string(c.after.from),
+			c.after.amount, int64(c.after.logIndex), int64(c.after.height)
+		toBlock[i], toProof[i], toStatus[i], toChainStatus[i] = c.after.blockHash, c.after.proofID,
+			string(c.after.status), c.after.chainStatus
 		toReason[i], toUSD[i], toScreening[i] = emptyAsNull(c.after.reason), c.after.usd, string(c.after.screening)
 		confirmed[i], credited[i], reversed[i] = c.after.confirmedAt, c.after.creditedAt, c.after.reversedAt
-		toTaken[i], toClaims[i], lost[i], toSenders[i] = c.after.takenBack, c.after.claimCount, c.after.lostAt, emptyAsNull(joinAddresses(c.after.senders))
+		toTaken[i], toClaims[i], lost[i], toSenders[i] = c.after.takenBack, c.after.claimCount, c.after.lostAt,
+			emptyAsNull(joinAddresses(c.after.senders))
 		toDepth[i] = int64(c.after.depth)
 		if f := c.after.flag; f != nil {
 			reason := string(f.reason)
-			flagged[i], risks[i], flags[i], flaggedAt[i], returns[i], returnRisks[i] = true, &f.risk, &reason, &f.flaggedAt, emptyAsNull(f.returnTo), emptyAsNull(f.returnRisk)
+			flagged[i], risks[i], flags[i], flaggedAt[i], returns[i], returnRisks[i] = true, &f.risk, &reason,
+				&f.flaggedAt, emptyAsNull(f.returnTo), emptyAsNull(f.returnRisk)
 			macs[i] = f.mac
 		}
 	}
@@ -374,12 +395,18 @@ func insertDeposits(ctx context.Context, tx pg.Tx, changes []change) error {
 	)
 	for i, c := range changes {
 		ids[i], orgs[i], wallets[i], purposes[i] = c.after.id, c.after.orgID, c.after.walletID, c.after.purpose
-		customers[i], products[i], mints[i] = emptyAsNull(c.after.customerID), emptyAsNull(c.after.product), c.after.mintID
-		chains[i], contracts[i], addresses[i], froms[i] = string(c.after.chain), string(c.after.contract), string(c.after.address), string(c.after.from)
-		amounts[i], hashes[i], kinds[i], positions[i] = c.after.amount, string(c.after.tx), string(c.after.kind), c.after.position
-		indexes[i], heights[i], blocks[i], proofs[i] = int64(c.after.logIndex), int64(c.after.height), c.after.blockHash, c.after.proofID
-		statuses[i], chainStatus[i], reasons[i], screenings[i] = string(c.after.status), c.after.chainStatus, emptyAsNull(c.after.reason), string(c.after.screening)
-		values[i], created[i], confirmed[i], credited[i] = c.after.usd, c.after.createdAt, c.after.confirmedAt, c.after.creditedAt
+		customers[i], products[i], mints[i] = emptyAsNull(c.after.customerID), emptyAsNull(c.after.product),
+			c.after.mintID
+		chains[i], contracts[i], addresses[i], froms[i] = string(c.after.chain), string(c.after.contract),
+			string(c.after.address), string(c.after.from)
+		amounts[i], hashes[i], kinds[i], positions[i] = c.after.amount, string(c.after.tx), string(c.after.kind),
+			c.after.position
+		indexes[i], heights[i], blocks[i], proofs[i] = int64(c.after.logIndex), int64(c.after.height),
+			c.after.blockHash, c.after.proofID
+		statuses[i], chainStatus[i], reasons[i], screenings[i] = string(c.after.status), c.after.chainStatus,
+			emptyAsNull(c.after.reason), string(c.after.screening)
+		values[i], created[i], confirmed[i], credited[i] = c.after.usd, c.after.createdAt, c.after.confirmedAt,
+			c.after.creditedAt
 		senders[i], depths[i] = emptyAsNull(joinAddresses(c.after.senders)), int64(c.after.depth)
 	}
 	_, err := tx.Exec(ctx, `

@@ -11,12 +11,15 @@ func TestTheStatesAreDrawnAsTheTableSays(t *testing.T) {
 	t.Parallel()
 	var moves []states.Transition
 	for _, m := range transitions {
-		moves = append(moves, states.Transition{From: string(m.from), To: string(m.to), Cause: m.trigger, Event: describeEvent(m.event)})
+		moves = append(
+			moves,
+			states.Transition{From: string(m.from), To: string(m.to), Cause: m.trigger, Event: describeEvent(m.event)},
+		)
 	}
 	states.CheckDiagram(t, "states.md", "a deposit", moves)
 }
 
-// describeEvent is the event of a customer's deposit and that of an organization's.
+// describeEvent returns the event of a customer's deposit and that of an organization's.
 func describeEvent(t webhook.Type) string {
 	if t == "" {
 		return ""

@@ -15,9 +15,9 @@ import (
 	"github.com/cofferpay/coffer/internal/pg/pgtest"
 )
 
-// TestWhateverTheChainDoesTheBooksAreWhatBecameFinal plays random stories of
-// payments, forks, lying and lagging providers, rewound cursors and steps that
-// fail halfway, and compares the books with the chain itself.
+// TestWhateverTheChainDoesTheBooksAreWhatBecameFinal plays random stories of payments, forks, lying
+// and lagging providers, rewound cursors and failing steps. It then compares the ledger with the
+// chain itself.
 func TestWhateverTheChainDoesTheBooksAreWhatBecameFinal(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(6) {
@@ -35,8 +35,8 @@ func playRandom(t *testing.T, r *rand.Rand) {
 	)
 	w := newTestEnv(t)
 	super := pgtest.OwnerPool(t, w.db)
-	// Events of one customer cannot be written while this says so: the credit
-	// then fails after everything else of it was done.
+	// Events of one customer cannot be written while this trigger refuses them. The credit then
+	// fails after all its other writes.
 	_, err := super.Exec(t.Context(), `
 		CREATE TABLE broken (on_off boolean NOT NULL);
 		INSERT INTO broken VALUES (false);
@@ -51,7 +51,7 @@ func playRandom(t *testing.T, r *rand.Rand) {
 		t.Fatalf("make events breakable: %v", err)
 	}
 	var (
-		highest uint64 // tip that was ever shown
+		highest uint64 // the highest tip that was ever shown
 		hashes  []chain.TxHash
 		people  = []chain.Address{alice, bob, treasury, checkout, sim.Address("stranger")}
 		tokens  = []chain.Address{"", usdcAt, sim.Address("unknown")}
@@ -60,7 +60,9 @@ func playRandom(t *testing.T, r *rand.Rand) {
 	pay := func() []sim.Move {
 		var moves []sim.Move
 		for i := range 1 + r.IntN(3) {
-			m := sim.Move{Contract: tokens[r.IntN(3)], To: people[r.IntN(len(people))], Amount: money.Units(5 + r.Uint64N(100))}
+			m := sim.Move{
+				Contract: tokens[r.IntN(3)], To: people[r.IntN(len(people))], Amount: money.Units(5 + r.Uint64N(100)),
+			}
 			if m.Contract == "" && (i > 0 || r.IntN(2) == 0) {
 				m.Kind = chain.Internal
 			}
@@ -77,7 +79,7 @@ func playRandom(t *testing.T, r *rand.Rand) {
 			w.c.Mine(1 + r.IntN(3))
 			highest = max(highest, w.c.Latest().Height)
 		case 6, 7:
-			// Never below what was final when the chain was at its highest.
+			// The fork never goes below the block that was final when the chain was at its highest.
 			if depth := int(w.c.Latest().Height) - max(0, int(highest)-behind); depth > 0 {
 				var dropped []chain.TxHash
 				if len(hashes) > 0 && r.IntN(2) == 0 {
@@ -85,7 +87,7 @@ func playRandom(t *testing.T, r *rand.Rand) {
 				}
 				w.c.Fork(1+r.IntN(depth), dropped...)
 			}
-			// The first of what comes back does something else on this fork.
+			// The first transaction that is mined again has another effect on this fork.
 			if pool := w.c.Mempool(); len(pool) > 0 && r.IntN(2) == 0 {
 				for _, h := range pool {
 					w.c.DropTx(h)
@@ -157,7 +159,9 @@ func playRandom(t *testing.T, r *rand.Rand) {
 	check("checkout's tokens", ledger.Product, "CHECKOUT", usdc, credited(checkout, usdcAt))
 	check("gas", ledger.Gas, "", eth, credited(treasury, ""))
 	check("suspense", ledger.Suspense, "", usdc, credited(treasury, usdcAt))
-	for walletID, address := range map[string]chain.Address{"adr_alice": alice, "adr_bob": bob, "adr_treasury": treasury, "adr_checkout": checkout} {
+	for walletID, address := range map[string]chain.Address{
+		"adr_alice": alice, "adr_bob": bob, "adr_treasury": treasury, "adr_checkout": checkout,
+	} {
 		for mintID, contract := range map[int]chain.Address{eth: "", usdc: usdcAt} {
 			f := w.loadFunds(t, walletID, mintID)
 			sum, err := f.Credited.Add(f.Gas)
@@ -172,10 +176,13 @@ func playRandom(t *testing.T, r *rand.Rand) {
 	if n := w.queryCount(t, `SELECT count(*) FROM deposits WHERE status IN ('CONFIRMING', 'SCREENING')`); n != 0 {
 		t.Errorf("got %d deposits that nothing became of, want none", n)
 	}
-	if got, want := w.queryCount(t, `SELECT count(*) FROM events`), len(w.listDeposits(t, deposit.Filter{Status: "CREDITED"})); got != want {
+	if got, want := w.queryCount(t, `SELECT count(*) FROM events`),
+		len(w.listDeposits(t, deposit.Filter{Status: "CREDITED"})); got != want {
 		t.Errorf("got %d events, want %d", got, want)
 	}
-	if n := w.queryCount(t, `SELECT count(*) FROM scan_findings`) + w.queryCount(t, `SELECT count(*) FROM freezes`); n != 0 {
+	if n := w.queryCount(
+		t, `SELECT count(*) FROM scan_findings`,
+	) + w.queryCount(t, `SELECT count(*) FROM freezes`); n != 0 {
 		t.Errorf("got %d findings and freezes, want none", n)
 	}
 }

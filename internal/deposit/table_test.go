@@ -11,8 +11,7 @@ import (
 	"github.com/cofferpay/coffer/internal/pg/pgtest"
 )
 
-// Rules DEP-3 and DEP-4, whatever the program does: the table keeps them against
-// its owner too.
+// Rules DEP-3 and DEP-4: the table enforces them, even against its owner.
 func TestTheTableItselfRefusesASecondOrUnprovenCredit(t *testing.T) {
 	t.Parallel()
 	w := newTestEnv(t)
@@ -28,10 +27,16 @@ func TestTheTableItselfRefusesASecondOrUnprovenCredit(t *testing.T) {
 		}
 	}
 	again := `INSERT INTO deposits SELECT (jsonb_populate_record(d, '{"deposit_id": "dep_2"}')).* FROM deposits d WHERE deposit_id = $1`
-	refused("to be screened without a proof", "deposits_final_before_credit", `UPDATE deposits SET status = 'SCREENING' WHERE deposit_id = $1`)
+	refused(
+		"to be screened without a proof",
+		"deposits_final_before_credit", `UPDATE deposits SET status = 'SCREENING' WHERE deposit_id = $1`,
+	)
 	refused("credited without a proof", "deposits_final_before_credit",
 		`UPDATE deposits SET status = 'CREDITED', credited_at = now() WHERE deposit_id = $1`)
-	refused("dust without a proof", "deposits_final_before_credit", `UPDATE deposits SET status = 'BELOW_MINIMUM' WHERE deposit_id = $1`)
+	refused(
+		"dust without a proof",
+		"deposits_final_before_credit", `UPDATE deposits SET status = 'BELOW_MINIMUM' WHERE deposit_id = $1`,
+	)
 	refused("another amount of nothing", "deposits_positive", `UPDATE deposits SET amount = 0 WHERE deposit_id = $1`)
 	refused("another address", "deposits_identity_fixed", `UPDATE deposits SET address = 'x' WHERE deposit_id = $1`)
 	refused("the same movement again", "deposits_movement_once", again)
@@ -43,13 +48,16 @@ func TestTheTableItselfRefusesASecondOrUnprovenCredit(t *testing.T) {
 	refused("the same movement again, credited", "deposits_movement_once", again)
 	refused("another amount", "deposits_final_fixed", `UPDATE deposits SET amount = 1000 WHERE deposit_id = $1`)
 	refused("another block", "deposits_final_fixed", `UPDATE deposits SET block_hash = 'x' WHERE deposit_id = $1`)
-	refused("to be credited again", "deposits_terminal", `UPDATE deposits SET status = 'SCREENING', credited_at = NULL WHERE deposit_id = $1`)
+	refused(
+		"to be credited again",
+		"deposits_terminal", `UPDATE deposits SET status = 'SCREENING', credited_at = NULL WHERE deposit_id = $1`,
+	)
 	if got := w.loadBalance(t, ledger.Customer, "alice", usdc); got != money.Units(100) {
 		t.Errorf("got %v, want 100", got)
 	}
 }
 
-// Rules DEP-12 and EVT-1: an event that cannot be written takes the credit with it.
+// Rules DEP-12 and EVT-1: if an event cannot be written, the credit is not written either.
 func TestACreditAndItsEventAreOneTransaction(t *testing.T) {
 	t.Parallel()
 	w := newTestEnv(t)
@@ -82,7 +90,7 @@ func TestACreditAndItsEventAreOneTransaction(t *testing.T) {
 	}
 }
 
-// Of several that credit, each passes by what another one is at.
+// Of several processes that credit, each skips deposits that another one has locked.
 func TestADepositThatSomebodyElseIsCreditingIsPassedBy(t *testing.T) {
 	t.Parallel()
 	w := newTestEnv(t)
@@ -110,14 +118,16 @@ func TestADepositThatSomebodyElseIsCreditingIsPassedBy(t *testing.T) {
 	}
 }
 
-// Rule DEP-2: a row that agrees with itself is still not proven to be ours.
+// Rule DEP-2: a consistent row is still no proof that the address is ours.
 func TestNothingIsCreditedOnAnAddressWhoseProofDoesNotHold(t *testing.T) {
 	t.Parallel()
 	w := newTestEnv(t)
 	w.c.Pay(payer, alice, usdcAt, 100)
 	w.c.Mine(4)
 	w.wantWaiting(t)
-	if _, err := pgtest.OwnerPool(t, w.db).Exec(t.Context(), `UPDATE wallets SET proof = decode(repeat('00', 64), 'hex') WHERE wallet_id = 'adr_alice'`); err != nil {
+	if _, err := pgtest.OwnerPool(t, w.db).Exec(
+		t.Context(), `UPDATE wallets SET proof = decode(repeat('00', 64), 'hex') WHERE wallet_id = 'adr_alice'`,
+	); err != nil {
 		t.Fatal(err)
 	}
 	if n := w.creditAll(t); n != 0 {

@@ -14,8 +14,8 @@ import (
 	"github.com/cofferpay/coffer/internal/risk"
 )
 
-// tiers are above what this chain calls final, which is four blocks. The first is of
-// amounts that nobody is asked about, the others are screened.
+// tiers ask for more than the four confirmations after which a block of this chain is final.
+// Deposits of the first tier are not screened; the others are.
 var tiers = []chain.Tier{
 	{Above: money.Units(100), Depth: 5}, {Above: money.Units(1000), Depth: 6}, {Above: money.Units(5000), Depth: 9},
 }
@@ -36,13 +36,18 @@ func TestADepositWaitsForAsManyBlocksAsItsAmountWants(t *testing.T) {
 			required = 3 // as the catalogue says
 		}
 		if d := w.onlyDeposit(t); d.Status != "CONFIRMING" || d.ConfirmationsRequired != required {
-			t.Errorf("%d in its first block: got %s of %d confirmations, want CONFIRMING of %d", c.amount, d.Status, d.ConfirmationsRequired, required)
+			t.Errorf(
+				"%d in its first block: got %s of %d confirmations, want CONFIRMING of %d", c.amount, d.Status,
+				d.ConfirmationsRequired, required,
+			)
 		}
 		w.c.Mine(3)
 		w.walkBlocks(t)
 		for n := range c.waits {
-			if d := w.onlyDeposit(t); d.Status != "SCREENING" || d.ChainStatus != "FINALIZED" || d.Confirmations != int64(4+n) || d.ConfirmationsRequired != required {
-				t.Errorf("%d with %d blocks: got %s, %s, %d confirmations of %d, want SCREENING with %d of %d", c.amount, 4+n,
+			if d := w.onlyDeposit(t); d.Status != "SCREENING" || d.ChainStatus != "FINALIZED" ||
+				d.Confirmations != int64(4+n) || d.ConfirmationsRequired != required {
+				t.Errorf("%d with %d blocks: got %s, %s, %d confirmations of %d, want SCREENING with %d of %d",
+					c.amount, 4+n,
 					d.Status, d.ChainStatus, d.Confirmations, d.ConfirmationsRequired, 4+n, required)
 			}
 			if got := w.loadBalance(t, ledger.Customer, "alice", btc); !got.IsZero() {
@@ -55,7 +60,10 @@ func TestADepositWaitsForAsManyBlocksAsItsAmountWants(t *testing.T) {
 			w.walkBlocks(t)
 		}
 		if d := w.onlyDeposit(t); d.Status != "CREDITED" || d.Confirmations != int64(4+c.waits) {
-			t.Errorf("%d: got %s with %d confirmations, want CREDITED with %d", c.amount, d.Status, d.Confirmations, 4+c.waits)
+			t.Errorf(
+				"%d: got %s with %d confirmations, want CREDITED with %d", c.amount, d.Status, d.Confirmations,
+				4+c.waits,
+			)
 		}
 	}
 }
@@ -77,7 +85,7 @@ func TestTheTableCreditsNothingBeforeItIsDeep(t *testing.T) {
 	}
 }
 
-// Rule DEP-43. What a fork of more blocks than finality wants takes away was credited to nobody.
+// Rule DEP-43. A fork that is deeper than finality removes only deposits that were not credited.
 func TestADeepForkTakesNothingFromWhoWaits(t *testing.T) {
 	t.Parallel()
 	w, _ := newUTXOEnv(t, tiers...)
@@ -100,8 +108,8 @@ func TestADeepForkTakesNothingFromWhoWaits(t *testing.T) {
 	}
 }
 
-// Rule DEP-43. What was flagged when it was deep, and is in another block since, is not
-// approved before it is deep there.
+// Rule DEP-43. A flagged deposit that moved to another block is not approved before it has the
+// confirmations there.
 func TestAnApprovalAfterAForkWaitsForTheDepthAgain(t *testing.T) {
 	t.Parallel()
 	w, says := newUTXOEnv(t, tiers...)
@@ -132,7 +140,8 @@ func TestAnApprovalAfterAForkWaitsForTheDepthAgain(t *testing.T) {
 		if d := w.onlyDeposit(t); d.Status != "FLAGGED" || d.ChainStatus != "FINALIZED" {
 			t.Errorf("with %d blocks: got %s and %s, want it FLAGGED and FINALIZED", blocks, d.Status, d.ChainStatus)
 		}
-		if err := approve(); !fault.HasCode(err, fault.DepositsSuspended) || !strings.Contains(err.Error(), "waits for 9 confirmations") {
+		if err := approve(); !fault.HasCode(err, fault.DepositsSuspended) ||
+			!strings.Contains(err.Error(), "waits for 9 confirmations") {
 			t.Errorf("with %d blocks: got %v, want DEPOSITS_SUSPENDED for 9 confirmations", blocks, err)
 		}
 		w.wantHoldings(t, 0, 0, 0, 5001)

@@ -12,9 +12,9 @@ import (
 	"github.com/cofferpay/coffer/internal/money"
 )
 
-// long is the code of a contract that passes on what it is paid to the address in its
-// input, and then calls an empty address so often with 200,000 bytes of the same memory: each call
-// costs 100 gas and writes 400,000 characters into the trace.
+// long returns the code of a contract that passes its payment on to the address in its input. Then
+// it calls an empty address several times with 200,000 bytes of the same memory. Each call costs
+// 100 gas and adds 400,000 characters to the trace.
 func long(calls int) []byte {
 	code := fmt.Sprintf("6000600060006000346000355af150"+ // CALL(gas, input, value, nothing)
 		"61%04x5b6000600062030d4060006000"+"61dead5af150"+"6001900380"+"6012"+"5700", calls)
@@ -25,7 +25,7 @@ func long(calls int) []byte {
 	return b
 }
 
-// installContract puts a contract with such code at an address.
+// installContract installs a contract with such code at an address.
 func (r *anvilEnv) installContract(t *testing.T, name string, calls int) common.Address {
 	t.Helper()
 	at := common.BytesToAddress([]byte(name))
@@ -40,7 +40,7 @@ func (r *anvilEnv) callContract(t *testing.T, at common.Address, value int64) co
 	return r.sendTx(t, at, value, common.BytesToHash(r.to[:]).Bytes())
 }
 
-// walkOn makes what is to be traced due at once and takes one step with it.
+// walkOn makes all pending traces due at once and takes one step with them.
 func (r *anvilEnv) walkOn(t *testing.T) {
 	t.Helper()
 	r.execAsOwner(t, `UPDATE scan_untraced SET next_attempt_at = created_at WHERE status = 'DUE'`)
@@ -55,8 +55,8 @@ func (r *anvilEnv) walkOn(t *testing.T) {
 	}
 }
 
-// The answer to a trace of calls is as long as its sender likes. It delays what it pays to
-// an address of ours and nothing else.
+// The sender decides how long the trace of its calls is. A long trace delays its own payment to our
+// address and nothing else.
 func TestOnARealChainATransactionWithALongTraceDelaysNothingElse(t *testing.T) {
 	t.Parallel()
 	r := newAnvilEnv(t)
@@ -77,7 +77,8 @@ func TestOnARealChainATransactionWithALongTraceDelaysNothingElse(t *testing.T) {
 	}
 	r.mineBlocks(t, untilFinal+1)
 	r.walkBlocks(t)
-	if receipt, err := r.node.WaitReceipt(t.Context(), hash); err != nil || receipt.Status != 1 || receipt.GasUsed > 200_000 {
+	if receipt, err := r.node.WaitReceipt(t.Context(), hash); err != nil || receipt.Status != 1 ||
+		receipt.GasUsed > 200_000 {
 		t.Fatalf("got %+v, %v, want a cheap transaction that succeeds", receipt, err)
 	}
 	plain := uint64(1000 + 2000 + 2001 + 2002 + 40)
@@ -87,7 +88,9 @@ func TestOnARealChainATransactionWithALongTraceDelaysNothingElse(t *testing.T) {
 	if got := r.loadBalance(t, ledger.Customer, "alice", usdc); got != money.Units(5_000_000) {
 		t.Errorf("got %v of the token, want 5000000", got)
 	}
-	if n := r.queryCount(t, `SELECT count(*) FROM scan_untraced WHERE status = 'DUE' AND cardinality(addresses) = 1`); n != 4 {
+	if n := r.queryCount(
+		t, `SELECT count(*) FROM scan_untraced WHERE status = 'DUE' AND cardinality(addresses) = 1`,
+	); n != 4 {
 		t.Errorf("got %d transactions to be traced, want the four with long traces", n)
 	}
 	for range 6 {
@@ -99,10 +102,14 @@ func TestOnARealChainATransactionWithALongTraceDelaysNothingElse(t *testing.T) {
 	if n := r.queryCount(t, `SELECT count(*) FROM scan_untraced WHERE status = 'DUE'`); n != 0 {
 		t.Errorf("got %d transactions to be traced, want none", n)
 	}
-	if n := r.queryCount(t, `SELECT count(*) FROM deposits WHERE kind = 'INTERNAL' AND status = 'CREDITED' AND position = '0'`); n != 5 {
+	if n := r.queryCount(
+		t, `SELECT count(*) FROM deposits WHERE kind = 'INTERNAL' AND status = 'CREDITED' AND position = '0'`,
+	); n != 5 {
 		t.Errorf("got %d internal deposits, want 5", n)
 	}
-	if n := r.queryCount(t, `SELECT count(*) FROM scan_findings`) + r.queryCount(t, `SELECT count(*) FROM mints WHERE quarantined_at IS NOT NULL`); n != 0 {
+	if n := r.queryCount(t, `SELECT count(*) FROM scan_findings`) + r.queryCount(
+		t, `SELECT count(*) FROM mints WHERE quarantined_at IS NOT NULL`,
+	); n != 0 {
 		t.Errorf("got %d findings and quarantines, want none", n)
 	}
 }

@@ -12,28 +12,30 @@ import (
 	"github.com/cofferpay/coffer/internal/scan"
 )
 
-// Any sender can deploy a contract that emits transfers of its own token to our addresses, as
-// many as a block has gas for: tens of thousands of rows in one transaction, for cents on a
-// rollup. So only so many deposits of tokens that are not in the catalogue are recorded.
+// Any sender can deploy a contract that emits transfers of its own token to our addresses, as many
+// as the gas of a block allows. On a rollup, one transaction with tens of thousands of them costs
+// cents. So these limits bound the recorded deposits of tokens that are not in the catalogue.
 const (
 	unknownPerTokenMax  = 20   // of one token to one wallet, in one block
 	unknownPerBlockMax  = 1000 // in one block
 	unknownPerWalletMax = 1000 // to one wallet on one chain, in all blocks
 )
 
-// unknownTokenCount is how many transfers of unknown tokens to a wallet on one chain are recorded, how
-// many are not, and the last block of these.
+// unknownTokenCount counts the transfers of unknown tokens to a wallet on one chain: the recorded
+// ones, the dropped ones, and the last block with a dropped one.
 type unknownTokenCount struct {
 	recorded, dropped int
 	lastBlock         uint64
 }
 
-// limitUnknownTokens leaves out the transfers of unknown tokens beyond those limits, and counts them. A
-// transfer of a token of the catalogue is never left out, and counts for no limit. The first
-// ones of a block are kept, so that a block that is told again keeps the same ones; what is
-// recorded already stays.
-func limitUnknownTokens(ctx context.Context, tx pg.Tx, ch chain.Name, b chain.Block, found []scan.Arrival, recorded func(scan.Arrival) bool) ([]scan.Arrival, error) {
-	var wallets []string // that have a new one
+// limitUnknownTokens drops the transfers of unknown tokens beyond the limits, and counts them. It
+// never drops a transfer of a token of the catalogue, and such a transfer counts for no limit. It
+// keeps the first ones of a block, so that applying a block again keeps the same ones. It keeps
+// transfers that are recorded already.
+func limitUnknownTokens(
+	ctx context.Context, tx pg.Tx, ch chain.Name, b chain.Block, found []scan.Arrival, recorded func(scan.Arrival) bool,
+) ([]scan.Arrival, error) {
+	var wallets []string // with a new transfer of an unknown token
 	for _, f := range found {
 		if f.Mint == nil && !recorded(f) {
 			wallets = append(wallets, f.Wallet.ID)
@@ -77,9 +79,11 @@ func limitUnknownTokens(ctx context.Context, tx pg.Tx, ch chain.Name, b chain.Bl
 	return found, storeUnknownCounts(ctx, tx, ch, b, wallets, counts, added)
 }
 
-// loadUnknownCounts reads the counts of wallets. The cursor of the chain is locked, so they do not
-// change meanwhile.
-func loadUnknownCounts(ctx context.Context, tx pg.Tx, ch chain.Name, wallets []string) (map[string]unknownTokenCount, error) {
+// loadUnknownCounts reads the counts of wallets. The cursor of the chain is locked, so the counts
+// do not change meanwhile.
+func loadUnknownCounts(
+	ctx context.Context, tx pg.Tx, ch chain.Name, wallets []string,
+) (map[string]unknownTokenCount, error) {
 	counts := map[string]unknownTokenCount{}
 	rows, err := tx.Query(ctx, `
 		SELECT wallet_id, recorded, coalesce(dropped_last, 0) FROM unknown_token_counts
@@ -98,9 +102,12 @@ func loadUnknownCounts(ctx context.Context, tx pg.Tx, ch chain.Name, wallets []s
 	return counts, nil
 }
 
-// storeUnknownCounts adds what a block has to the counts of wallets. What is left out of a block that is
-// told again is not counted again.
-func storeUnknownCounts(ctx context.Context, tx pg.Tx, ch chain.Name, b chain.Block, wallets []string, counts, added map[string]unknownTokenCount) error {
+// storeUnknownCounts adds the counts of a block to those of the wallets. Transfers that are dropped
+// again because the block is applied again are not counted again.
+func storeUnknownCounts(
+	ctx context.Context, tx pg.Tx, ch chain.Name, b chain.Block, wallets []string,
+	counts, added map[string]unknownTokenCount,
+) error {
 	recorded, dropped := make([]int, len(wallets)), make([]int, len(wallets))
 	for i, walletID := range wallets {
 		recorded[i] = added[walletID].recorded

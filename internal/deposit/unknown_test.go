@@ -12,7 +12,8 @@ import (
 	"github.com/cofferpay/coffer/internal/pg/pgtest"
 )
 
-// sendUnknown has one transaction say that made-up tokens came to an address, each so often.
+// sendUnknown sends one transaction with transfers of made-up tokens to an address, each token
+// several times.
 func (w *testEnv) sendUnknown(name string, to chain.Address, tokens, each int) {
 	nothing := money.Zero
 	var moves []sim.Move
@@ -29,14 +30,25 @@ func (w *testEnv) sendUnknown(name string, to chain.Address, tokens, each int) {
 func TestATokenThatIsNotInTheCatalogueFillsNoTables(t *testing.T) {
 	t.Parallel()
 	w := newTestEnv(t)
-	// told compares what is recorded and left out of the transfers to a wallet.
+	// told compares the recorded and dropped transfers to a wallet.
 	told := func(when, wallet string, recorded, dropped int) {
 		t.Helper()
 		rows := w.queryCount(t, `SELECT count(*) FROM deposits WHERE status = 'UNSUPPORTED' AND wallet_id = $1`, wallet)
-		counted := w.queryCount(t, `SELECT coalesce(sum(recorded), 0)::bigint FROM unknown_token_counts WHERE wallet_id = $1 AND chain = 'ETHEREUM'`, wallet)
-		missing := w.queryCount(t, `SELECT coalesce(sum(dropped), 0)::bigint FROM unknown_token_counts WHERE wallet_id = $1 AND chain = 'ETHEREUM'`, wallet)
+		counted := w.queryCount(
+			t,
+			`SELECT coalesce(sum(recorded), 0)::bigint FROM unknown_token_counts WHERE wallet_id = $1 AND chain = 'ETHEREUM'`,
+			wallet,
+		)
+		missing := w.queryCount(
+			t,
+			`SELECT coalesce(sum(dropped), 0)::bigint FROM unknown_token_counts WHERE wallet_id = $1 AND chain = 'ETHEREUM'`,
+			wallet,
+		)
 		if rows != recorded || counted != recorded || missing != dropped {
-			t.Errorf("%s: got %d rows of %s, %d counted, %d left out, want %d and %d left out", when, rows, wallet, counted, missing, recorded, dropped)
+			t.Errorf(
+				"%s: got %d rows of %s, %d counted, %d left out, want %d and %d left out", when, rows, wallet,
+				counted, missing, recorded, dropped,
+			)
 		}
 	}
 	const ofAlice, ofBob = "adr_alice", "adr_bob"
@@ -57,7 +69,7 @@ func TestATokenThatIsNotInTheCatalogueFillsNoTables(t *testing.T) {
 	told("a block that is full", ofBob, 20, 20)
 	w.wantCredited(t, usdc, 200, 2)
 
-	// What comes to a wallet that has enough takes no place of what comes to another.
+	// Transfers to a wallet that has reached its limit do not count against another wallet.
 	w.sendUnknown("late", alice, 60, 20)
 	w.sendUnknown("another's, late", bob, 60, 20)
 	w.c.Pay(payer, alice, usdcAt, 100)
@@ -67,7 +79,7 @@ func TestATokenThatIsNotInTheCatalogueFillsNoTables(t *testing.T) {
 	told("another wallet", ofBob, 1000, 240)
 	w.wantCredited(t, usdc, 300, 3)
 
-	// A block that is told again records and counts nothing anew.
+	// A block that is reported again records and counts nothing new.
 	if err := w.w.Rewind(t.Context(), 1, audit.Operator("op")); err != nil {
 		t.Fatal(err)
 	}

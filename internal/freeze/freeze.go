@@ -1,11 +1,9 @@
-// Package freeze is what is stopped, by whom and why. Whoever is about to let
-// money out asks here, in the transaction that decides and again before each
-// signature and each send.
+// Package freeze records what is stopped, by whom and why. Code that lets money out asks this
+// package in the transaction that decides, and again before each signature and each broadcast.
 //
-// What never happens here: a freeze that is deleted or lifts itself. Each
-// source has a freeze of its own, so that lifting one leaves the others. What a
-// crash leaves: a freeze that stands or was never put; putting it again adds
-// nothing.
+// The package never deletes a freeze, and no freeze lifts itself. Each source has a freeze of its
+// own, so lifting one leaves the others. A crash leaves a freeze that is active or was never
+// created. Creating it again adds nothing.
 package freeze
 
 import (
@@ -25,10 +23,10 @@ import (
 	"github.com/cofferpay/coffer/internal/pg"
 )
 
-// Scope is how much a freeze stops.
+// Scope says how much a freeze stops.
 type Scope string
 
-// The scopes, widest first.
+// These are the scopes, widest first.
 const (
 	ScopeAll          Scope = "ALL"
 	ScopeChain        Scope = "CHAIN"
@@ -37,11 +35,11 @@ const (
 	ScopeWallet       Scope = "WALLET" // one wallet on one chain
 )
 
-// Source is who stopped it, and thereby who may lift it.
+// Source says who created the freeze, and thereby who may lift it.
 type Source string
 
-// The sources. The last four are this program, which lifts nothing but the freeze
-// of a customer whose deposits all turned out to be on the chain.
+// These are the sources. The last four are this program. It lifts only the freeze of a customer or
+// an organization whose deposits are all on the chain again.
 const (
 	SourceOrganization Source = "ORGANIZATION"
 	SourceOperator     Source = "OPERATOR"
@@ -51,23 +49,23 @@ const (
 	SourceSigner       Source = "SIGNER"
 )
 
-// Freeze is one stop. The members that its scope does not name are empty.
+// Freeze is one stop. Fields that its scope does not use are empty.
 type Freeze struct {
-	ID         string // given by Put
+	ID         string // set by Create
 	Scope      Scope
-	OrgID      string // ORGANIZATION, CUSTOMER; also of a WALLET
+	OrgID      string // for ORGANIZATION and CUSTOMER; also for a WALLET
 	CustomerID string
-	Chain      chain.Name // CHAIN, WALLET
+	Chain      chain.Name // for CHAIN and WALLET
 	WalletID   string
 	Source     Source
 	Reason     string      // a sentence for the operator
-	Actor      audit.Actor // who; needed for ORGANIZATION and OPERATOR
+	Actor      audit.Actor // required for ORGANIZATION and OPERATOR
 	CreatedAt  time.Time
 	LiftedAt   *time.Time
 	LiftedBy   string
 }
 
-// Target is what somebody is about to touch; empty members are not touched.
+// Target is what a payment is about to touch. Empty fields are not touched.
 type Target struct {
 	OrgID      string
 	CustomerID string // of OrgID
@@ -84,8 +82,7 @@ func scanFreeze(row pgx.CollectableRow) (f Freeze, err error) {
 	return f, err
 }
 
-// Active is the widest freeze that stops what somebody is about to touch, or
-// nil when nothing does.
+// Active returns the widest active freeze that stops the target, or nil if there is none.
 func Active(ctx context.Context, tx pg.Tx, target Target) (*Freeze, error) {
 	rows, err := tx.Query(ctx, `
 		SELECT `+columns+` FROM freezes
@@ -110,10 +107,9 @@ func Active(ctx context.Context, tx pg.Tx, target Target) (*Freeze, error) {
 	return &f, nil
 }
 
-// QueueActive are the freezes that stop something of an organization, of these
-// customers of it, or of everybody: what Standing looks through, for many at
-// once. It holds new freezes out as Hold does, so it comes before any lock that a
-// payment takes. The answer is there when the batch was sent.
+// QueueActive queues the query for the active freezes that can stop an organization or these
+// customers of it: Active for many targets at once. It locks as LockShared does, so it comes before
+// any lock that a payment takes. The result is filled when the batch is sent.
 func QueueActive(b *pgx.Batch, org string, customers []string) *ActiveSet {
 	active := &ActiveSet{}
 	pg.QueueLockShared(b, lockName)
@@ -131,14 +127,15 @@ func QueueActive(b *pgx.Batch, org string, customers []string) *ActiveSet {
 	return active
 }
 
-// ActiveSet is what Standings found.
+// ActiveSet is the result of QueueActive.
 type ActiveSet struct{ freezes []Freeze }
 
-// FindFor is Standing, for a customer and a chain that the board was read for.
+// FindFor does what Active does, for a customer and a chain that the set was loaded for.
 func (b *ActiveSet) FindFor(target Target) *Freeze {
 	for _, f := range b.freezes {
 		switch {
-		case f.Scope == ScopeChain && f.Chain != target.Chain, f.Scope == ScopeCustomer && f.CustomerID != target.CustomerID:
+		case f.Scope == ScopeChain && f.Chain != target.Chain,
+			f.Scope == ScopeCustomer && f.CustomerID != target.CustomerID:
 		default:
 			return &f
 		}
@@ -146,18 +143,18 @@ func (b *ActiveSet) FindFor(target Target) *Freeze {
 	return nil
 }
 
-// lockName is what those share who let money out, and what a freeze is put through alone.
+// lockName is the advisory lock of all freezes. Code that lets money out takes it shared; Create
+// takes it exclusively.
 const lockName = "freezes"
 
-// LockShared keeps new freezes out until the transaction ends. Whoever lets money go one
-// step further calls it before it asks Standing, and before any lock that a payment
-// takes: a freeze that has committed is then seen by every such step that commits
-// after it. Lifting waits for nobody.
+// LockShared keeps new freezes out until the transaction ends. Code that moves money one step
+// further calls it before Active, and before any lock that a payment takes. Then every such step
+// that commits after a freeze has seen the freeze. Lifting waits for no lock.
 func LockShared(ctx context.Context, tx pg.Tx) error { return pg.LockShared(ctx, tx, lockName) }
 
-// IsFinalityBroken tells whether blocks of a chain that were proven final may not
-// be on it any more, until a person has lifted that freeze. Nothing may be
-// credited or ended by such a proof.
+// IsFinalityBroken reports whether proven final blocks of a chain may no longer be on it. It is
+// true until a person lifts that freeze. Meanwhile nothing may be credited or settled by such a
+// proof.
 func IsFinalityBroken(ctx context.Context, tx pg.Tx, name chain.Name) (bool, error) {
 	var isBroken bool
 	err := tx.QueryRow(ctx, `
@@ -169,7 +166,7 @@ func IsFinalityBroken(ctx context.Context, tx pg.Tx, name chain.Name) (bool, err
 	return isBroken, nil
 }
 
-// List are the freezes that stand, oldest first.
+// List returns the active freezes, oldest first.
 func List(ctx context.Context, tx pg.Tx) ([]Freeze, error) {
 	rows, err := tx.Query(ctx, `SELECT `+columns+` FROM freezes WHERE lifted_at IS NULL ORDER BY created_at, freeze_id`)
 	if err != nil {
@@ -182,16 +179,16 @@ func List(ctx context.Context, tx pg.Tx) ([]Freeze, error) {
 	return found, nil
 }
 
-// Create stops something. While a freeze of the same scope, target and source
-// stands, it changes nothing: the first reason stays. It waits for the payments that
-// have passed Hold, so the caller has not locked what those lock, and commits soon.
+// Create creates a freeze. If a freeze of the same scope, target and source is active, it changes
+// nothing, and the first reason stays. It waits for all transactions that have called LockShared.
+// So the caller must not have locked rows that those lock, and should commit soon.
 func Create(ctx context.Context, tx pg.Tx, f Freeze) error {
 	_, err := insertFreeze(ctx, tx, f)
 	return err
 }
 
-// WasLifted tells whether somebody has lifted a freeze of the same scope, target and source
-// that was put with these very words.
+// WasLifted reports whether a freeze of the same scope, target and source, created with this exact
+// reason, was lifted.
 func WasLifted(ctx context.Context, tx pg.Tx, f Freeze) (isLifted bool, err error) {
 	err = tx.QueryRow(ctx, `
 		SELECT EXISTS (SELECT FROM freezes WHERE lifted_at IS NOT NULL AND scope = $1 AND source = $2 AND reason = $3
@@ -203,7 +200,7 @@ func WasLifted(ctx context.Context, tx pg.Tx, f Freeze) (isLifted bool, err erro
 	return isLifted, nil
 }
 
-// insertFreeze is Put, and tells whether it wrote.
+// insertFreeze does what Create does, and reports whether it inserted a row.
 func insertFreeze(ctx context.Context, tx pg.Tx, f Freeze) (isNew bool, err error) {
 	if err := pg.LockExclusive(ctx, tx, lockName); err != nil {
 		return false, err
@@ -224,7 +221,8 @@ func insertFreeze(ctx context.Context, tx pg.Tx, f Freeze) (isNew bool, err erro
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
 		ON CONFLICT (scope, source, coalesce(org_id, ''), coalesce(customer_id, ''), coalesce(chain, ''), coalesce(wallet_id, ''))
 			WHERE lifted_at IS NULL DO NOTHING`,
-		f.ID, string(f.Scope), emptyAsNull(f.OrgID), emptyAsNull(f.CustomerID), emptyAsNull(string(f.Chain)), emptyAsNull(f.WalletID),
+		f.ID, string(f.Scope), emptyAsNull(f.OrgID), emptyAsNull(f.CustomerID), emptyAsNull(string(f.Chain)),
+		emptyAsNull(f.WalletID),
 		string(f.Source), f.Reason, tx.Now)
 	if err != nil {
 		return false, fmt.Errorf("put a freeze of scope %s: %w", f.Scope, err)
@@ -241,10 +239,14 @@ func insertFreeze(ctx context.Context, tx pg.Tx, f Freeze) (isNew bool, err erro
 	})
 }
 
-// Lift ends a freeze, in a transaction of the system or, its own freeze of a
-// customer, of an organization. Who may lift which is the caller's to check. Errors: NOT_FOUND when it never was, INVALID_STATE when it
-// was lifted before, or is that of a chain whose broken finality is not settled:
-// the transaction is over then.
+// Lift ends a freeze. It needs a system transaction; for an organization's own freeze of a
+// customer, a transaction of that organization is enough. The caller checks who may lift which
+// freeze. Errors:
+//   - NOT_FOUND if there is no such freeze
+//   - INVALID_STATE if it was lifted before, or if it is the freeze of a chain whose broken
+//     finality is not settled; the
+//
+// latter aborts the transaction
 func Lift(ctx context.Context, tx pg.Tx, freezeID string, actor audit.Actor) error {
 	var org string
 	err := tx.QueryRow(ctx, `
@@ -252,19 +254,30 @@ func Lift(ctx context.Context, tx pg.Tx, freezeID string, actor audit.Actor) err
 		WHERE freeze_id = $1 AND lifted_at IS NULL
 		RETURNING coalesce(org_id, '')`, freezeID, tx.Now, actor.Kind+" "+actor.ID).Scan(&org)
 	if pg.ViolatesConstraint(err, "freezes_settled") {
-		// The sentence of the table says what is open.
+		// The message of the trigger says what is open.
 		refused, _ := errors.AsType[*pgconn.PgError](err)
-		return fault.New(fault.Conflict, fault.InvalidState, "Freeze %s was not lifted: %s. Nothing was changed and no money moved.", freezeID, refused.Message)
+		return fault.New(
+			fault.Conflict, fault.InvalidState,
+			"Freeze %s was not lifted: %s. Nothing was changed and no money moved.", freezeID, refused.Message,
+		)
 	}
 	if errors.Is(err, pgx.ErrNoRows) {
 		var exists bool
-		if err := tx.QueryRow(ctx, `SELECT EXISTS (SELECT FROM freezes WHERE freeze_id = $1)`, freezeID).Scan(&exists); err != nil {
+		if err := tx.QueryRow(
+			ctx, `SELECT EXISTS (SELECT FROM freezes WHERE freeze_id = $1)`, freezeID,
+		).Scan(&exists); err != nil {
 			return fmt.Errorf("look for freeze %s: %w", freezeID, err)
 		}
 		if exists {
-			return fault.New(fault.Conflict, fault.InvalidState, "Freeze %s was lifted before. Nothing was changed and no money moved.", freezeID)
+			return fault.New(
+				fault.Conflict, fault.InvalidState,
+				"Freeze %s was lifted before. Nothing was changed and no money moved.", freezeID,
+			)
 		}
-		return fault.New(fault.NotFound, fault.CodeNotFound, "There is no freeze %s. Nothing was changed and no money moved.", freezeID)
+		return fault.New(
+			fault.NotFound, fault.CodeNotFound, "There is no freeze %s. Nothing was changed and no money moved.",
+			freezeID,
+		)
 	}
 	if err != nil {
 		return fmt.Errorf("lift freeze %s: %w", freezeID, err)
@@ -274,7 +287,7 @@ func Lift(ctx context.Context, tx pg.Tx, freezeID string, actor audit.Actor) err
 	})
 }
 
-// ListOfCustomer are the freezes of one customer that stand, oldest first.
+// ListOfCustomer returns the active freezes of one customer, oldest first.
 func ListOfCustomer(ctx context.Context, tx pg.Tx, org, customerID string) ([]Freeze, error) {
 	rows, err := tx.Query(ctx, `
 		SELECT `+columns+` FROM freezes
@@ -290,10 +303,9 @@ func ListOfCustomer(ctx context.Context, tx pg.Tx, org, customerID string) ([]Fr
 	return found, nil
 }
 
-// LiftByOrganization ends the freeze that an organization put on its customer, in a
-// transaction of that organization. What anybody else stopped stays stopped: the
-// tables let an organization lift nothing else. It changes nothing when there is
-// none.
+// LiftByOrganization ends the freeze that an organization created for its customer, in a
+// transaction of that organization. Freezes of other sources stay active: the tables let an
+// organization lift no other freeze. It changes nothing if there is none.
 func LiftByOrganization(ctx context.Context, tx pg.Tx, org, customerID string, actor audit.Actor) error {
 	active, err := ListOfCustomer(ctx, tx, org, customerID)
 	if err != nil {
@@ -303,7 +315,7 @@ func LiftByOrganization(ctx context.Context, tx pg.Tx, org, customerID string, a
 		if f.Source != SourceOrganization {
 			continue
 		}
-		// Whoever lifted it at this moment wanted the same.
+		// A concurrent lift has the same result.
 		if err := Lift(ctx, tx, f.ID, actor); err != nil && !fault.HasCode(err, fault.InvalidState) {
 			return err
 		}

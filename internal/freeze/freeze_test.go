@@ -41,17 +41,33 @@ func TestAFreezeStopsWhatItNamesAndNothingElse(t *testing.T) {
 		freeze freeze.Freeze
 		frees  []freeze.Target
 	}{
-		"all":          {freeze.Freeze{Scope: freeze.ScopeAll, Source: freeze.SourceVerify}, nil},
-		"chain":        {freeze.Freeze{Scope: freeze.ScopeChain, Chain: chain.Ethereum, Source: freeze.SourceFinality}, []freeze.Target{{Chain: chain.Base}, {OrgID: o.ID}}},
-		"organization": {freeze.Freeze{Scope: freeze.ScopeOrganization, OrgID: o.ID, Source: freeze.SourceOperator}, []freeze.Target{{OrgID: "org_b", CustomerID: "ann"}, {Chain: chain.Ethereum}}},
-		"customer":     {freeze.Freeze{Scope: freeze.ScopeCustomer, OrgID: o.ID, CustomerID: "ann", Source: freeze.SourceOrganization}, []freeze.Target{{OrgID: o.ID, CustomerID: "bob"}, {OrgID: "org_b", CustomerID: "ann"}, {OrgID: o.ID}}},
-		"wallet":       {freeze.Freeze{Scope: freeze.ScopeWallet, WalletID: "we_1", Chain: chain.Ethereum, Source: freeze.SourceDispatch}, []freeze.Target{{WalletID: "we_2", Chain: chain.Ethereum}, {WalletID: "we_1", Chain: chain.Base}}},
+		"all": {freeze.Freeze{Scope: freeze.ScopeAll, Source: freeze.SourceVerify}, nil},
+		"chain": {
+			freeze.Freeze{Scope: freeze.ScopeChain, Chain: chain.Ethereum, Source: freeze.SourceFinality},
+			[]freeze.Target{{Chain: chain.Base}, {OrgID: o.ID}},
+		},
+		"organization": {
+			freeze.Freeze{Scope: freeze.ScopeOrganization, OrgID: o.ID, Source: freeze.SourceOperator},
+			[]freeze.Target{{OrgID: "org_b", CustomerID: "ann"}, {Chain: chain.Ethereum}},
+		},
+		"customer": {freeze.Freeze{
+			Scope: freeze.ScopeCustomer, OrgID: o.ID, CustomerID: "ann",
+			Source: freeze.SourceOrganization,
+		}, []freeze.Target{
+			{OrgID: o.ID, CustomerID: "bob"}, {OrgID: "org_b", CustomerID: "ann"}, {OrgID: o.ID},
+		}},
+		"wallet": {freeze.Freeze{
+			Scope: freeze.ScopeWallet, WalletID: "we_1", Chain: chain.Ethereum,
+			Source: freeze.SourceDispatch,
+		}, []freeze.Target{
+			{WalletID: "we_2", Chain: chain.Ethereum}, {WalletID: "we_1", Chain: chain.Base},
+		}},
 	} {
 		c.freeze.Reason = "because of " + name
 		c.freeze.Actor = audit.Operator("op")
 		put := func(ctx context.Context, tx pg.Tx) error { return freeze.Create(ctx, tx, c.freeze) }
 		var wg sync.WaitGroup
-		for range 4 { // at once, and it is still one
+		for range 4 { // at the same time, and there is still one freeze
 			wg.Go(func() {
 				if err := db.InSystem(ctx, put); err != nil {
 					t.Error(err)
@@ -97,7 +113,10 @@ func TestLiftingOneSourceLeavesTheOthers(t *testing.T) {
 	db, ctx := pgtest.New(t), t.Context()
 	err := db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		for _, source := range []freeze.Source{freeze.SourceVerify, freeze.SourceOperator} {
-			if err := freeze.Create(ctx, tx, freeze.Freeze{Scope: freeze.ScopeAll, Source: source, Reason: "test", Actor: audit.Operator("op")}); err != nil {
+			if err := freeze.Create(
+				ctx, tx,
+				freeze.Freeze{Scope: freeze.ScopeAll, Source: source, Reason: "test", Actor: audit.Operator("op")},
+			); err != nil {
 				return err
 			}
 		}

@@ -14,7 +14,8 @@ import (
 	"github.com/cofferpay/coffer/internal/pg"
 )
 
-// CreateOrFind is Put, and tells which freeze stands then and whether it was put now.
+// CreateOrFind does what Create does, and returns the freeze that is active then, and whether it is
+// new.
 func CreateOrFind(ctx context.Context, tx pg.Tx, f Freeze) (active Freeze, isNew bool, err error) {
 	if isNew, err = insertFreeze(ctx, tx, f); err != nil {
 		return Freeze{}, false, err
@@ -41,7 +42,9 @@ func ByID(ctx context.Context, tx pg.Tx, freezeID string) (Freeze, error) {
 	}
 	f, err := pgx.CollectExactlyOneRow(rows, scanFreeze)
 	if errors.Is(err, pgx.ErrNoRows) {
-		return Freeze{}, fault.New(fault.NotFound, fault.CodeNotFound, "There is no such freeze. Nothing was changed and no money moved.")
+		return Freeze{}, fault.New(
+			fault.NotFound, fault.CodeNotFound, "There is no such freeze. Nothing was changed and no money moved.",
+		)
 	}
 	if err != nil {
 		return Freeze{}, fmt.Errorf("read freeze %s: %w", freezeID, err)
@@ -49,26 +52,28 @@ func ByID(ctx context.Context, tx pg.Tx, freezeID string) (Freeze, error) {
 	return f, nil
 }
 
-// Filter narrows a list; zero members do not.
+// Filter narrows a list. A zero value matches everything.
 type Filter struct {
 	Scope         Scope
 	Source        Source
 	OrgID         string
 	Chain         string
-	IsActive      *bool     // only what stands, or only what was lifted
+	IsActive      *bool     // true: active only; false: lifted only
 	CreatedAfter  time.Time // exclusive
 	CreatedBefore time.Time // exclusive
 }
 
-// ListPage is a page of the freezes, the lifted ones included.
+// ListPage returns a page of the freezes, including the lifted ones.
 func ListPage(ctx context.Context, tx pg.Tx, f Filter, p page.Page) (page.Result[Freeze], error) {
 	q := page.NewQuery(`SELECT ` + columns + ` FROM freezes WHERE true`)
-	for column, value := range map[string]string{"scope": string(f.Scope), "source": string(f.Source), "org_id": f.OrgID, "chain": f.Chain} {
+	for column, value := range map[string]string{
+		"scope": string(f.Scope), "source": string(f.Source), "org_id": f.OrgID, "chain": f.Chain,
+	} {
 		if value != "" {
 			q.AddCondition(column+` = ?`, value)
 		}
 	}
-	// The index of the freezes that are in force is found by these words.
+	// The partial index of active freezes is used for these literal conditions.
 	if f.IsActive != nil && *f.IsActive {
 		q.AddCondition(`lifted_at IS NULL`)
 	} else if f.IsActive != nil {
@@ -89,12 +94,14 @@ func ListPage(ctx context.Context, tx pg.Tx, f Filter, p page.Page) (page.Result
 	if err != nil {
 		return page.Result[Freeze]{}, fmt.Errorf("list the freezes: %w", err)
 	}
-	return page.CutPage(p, found, func(f Freeze) page.Cursor { return page.Cursor{CreatedAt: f.CreatedAt, ID: f.ID} }), nil
+	return page.CutPage(
+		p, found, func(f Freeze) page.Cursor { return page.Cursor{CreatedAt: f.CreatedAt, ID: f.ID} },
+	), nil
 }
 
-// LiftByOperator is Lift by whoever runs the service, who may end every freeze
-// but an organization's own. It returns the freeze as it is then. Errors: those
-// of Lift, and INVALID_STATE for one that only the organization lifts.
+// LiftByOperator lifts a freeze for the operator, who may end every freeze except an organization's
+// own. It returns the freeze as it is then. Errors: those of Lift, and INVALID_STATE for a freeze
+// that only the organization lifts.
 func LiftByOperator(ctx context.Context, tx pg.Tx, freezeID string, actor audit.Actor) (Freeze, error) {
 	f, err := ByID(ctx, tx, freezeID)
 	if err != nil {
@@ -102,7 +109,8 @@ func LiftByOperator(ctx context.Context, tx pg.Tx, freezeID string, actor audit.
 	}
 	if f.Source == SourceOrganization && f.LiftedAt == nil {
 		return f, fault.New(fault.Conflict, fault.InvalidState,
-			"Freeze %s is the organization's own. Nothing was changed and no money moved. Only the organization lifts it.", freezeID)
+			"Freeze %s is the organization's own. Nothing was changed and no money moved. Only the organization lifts it.",
+			freezeID)
 	}
 	if err := Lift(ctx, tx, freezeID, actor); err != nil {
 		return f, err

@@ -1,13 +1,13 @@
-// Package inbound guards the connections of the HTTP listeners below net/http: how many
-// there are, that a request has one length, and that its body arrives.
+// Package inbound guards the connections of the HTTP listeners below net/http. It bounds their
+// number, checks that each request has one length, and bounds the wait for its body.
 //
-// net/http drops a Content-Length that stands beside a Transfer-Encoding and takes equal
-// lengths for one, without a word to its handlers. A proxy that decides otherwise sees
-// other requests on the connection than this service does. Such requests are refused here.
+// If a request has both Content-Length and Transfer-Encoding, net/http drops the former. It also
+// accepts repeated equal lengths as one. It tells its handlers neither. A proxy that decides
+// differently sees other requests on the connection than this service does. This package refuses
+// such requests.
 //
-// What never happens here: an answer. A request that is refused reaches net/http with a
-// header line that is none, so that net/http answers 400 in its turn and closes. What a
-// crash leaves: nothing.
+// The package never answers. For a refused request it passes a malformed header line to net/http,
+// so that net/http answers 400 in its turn and closes the connection. A crash leaves nothing.
 package inbound
 
 import (
@@ -21,23 +21,24 @@ import (
 	"time"
 )
 
-// Limits bound what one listener takes. A zero member sets no bound.
+// Limits bounds what one listener accepts. A zero field sets no bound.
 type Limits struct {
-	Connections int // open at once
-	PerAddress  int // of them by one IPv4 address or one /64 of IPv6
-	// Proxy tells which addresses have callers behind them and are not counted by address.
+	Connections int // open at the same time
+	PerAddress  int // open at the same time by one IPv4 address or one /64 of IPv6
+	// Proxy reports whether an address has callers behind it. Such an address is not limited by
+	// PerAddress.
 	Proxy func(netip.Addr) bool
-	// BodyWait is how long a body may be waited for in all, beyond what its bytes take at
-	// BodyRate, in bytes a second.
+	// BodyWait is how long a body may be waited for in total, in addition to the time that its
+	// bytes take at BodyRate, in bytes per second.
 	BodyWait time.Duration
 	BodyRate int
 }
 
-// logInterval is how often the log hears of connections that were turned away.
+// logInterval is the minimum time between two log entries about refused connections.
 const logInterval = time.Minute
 
-// GuardListener guards the connections that l accepts. Connections beyond the limits are closed
-// at once; the log says so once a minute.
+// GuardListener returns a listener that guards the connections that l accepts. It closes
+// connections beyond the limits at once and logs that at most once a minute.
 func GuardListener(l net.Listener, limits Limits, log *slog.Logger) net.Listener {
 	return &listener{Listener: l, limits: limits, log: log, byPrefix: map[netip.Prefix]int{}}
 }
@@ -50,7 +51,7 @@ type listener struct {
 	mu       sync.Mutex
 	open     int
 	byPrefix map[netip.Prefix]int
-	loggedAt time.Time // when the log last heard of a connection that was turned away
+	loggedAt time.Time // when a refused connection was last logged
 }
 
 // Accept waits for the next connection that is within the limits.
@@ -66,7 +67,10 @@ func (l *listener) Accept() (net.Conn, error) {
 			_ = inner.Close()
 			continue
 		}
-		return &conn{Conn: inner, limits: l.limits, budget: l.limits.BodyWait, release: sync.OnceFunc(func() { l.releaseConn(prefix) })}, nil
+		return &conn{
+			Conn: inner, limits: l.limits, budget: l.limits.BodyWait,
+			release: sync.OnceFunc(func() { l.releaseConn(prefix) }),
+		}, nil
 	}
 }
 
@@ -74,10 +78,14 @@ func (l *listener) admitConn(addr netip.Addr, prefix netip.Prefix) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	isCounted := prefix.IsValid() && (l.limits.Proxy == nil || !l.limits.Proxy(addr))
-	if l.limits.Connections > 0 && l.open >= l.limits.Connections || isCounted && l.limits.PerAddress > 0 && l.byPrefix[prefix] >= l.limits.PerAddress {
+	if l.limits.Connections > 0 && l.open >= l.limits.Connections ||
+		isCounted && l.limits.PerAddress > 0 && l.byPrefix[prefix] >= l.limits.PerAddress {
 		if now := time.Now(); now.Sub(l.loggedAt) > logInterval {
 			l.loggedAt = now
-			l.log.Warn("connections turned away", "listener", l.Addr().String(), "open", l.open, "from", prefix.String(), "fromThere", l.byPrefix[prefix])
+			l.log.Warn(
+				"connections turned away", "listener", l.Addr().String(), "open", l.open, "from", prefix.String(),
+				"fromThere", l.byPrefix[prefix],
+			)
 		}
 		return false
 	}
@@ -100,7 +108,7 @@ func (l *listener) releaseConn(prefix netip.Prefix) {
 	}
 }
 
-// prefixBitsIPv6 of an IPv6 address are one customer of a provider.
+// prefixBitsIPv6 is the length of the IPv6 prefix that a provider gives one customer.
 const prefixBitsIPv6 = 64
 
 func addressPrefix(addr netip.Addr) netip.Prefix {
@@ -114,7 +122,7 @@ func addressPrefix(addr netip.Addr) netip.Prefix {
 	return netip.PrefixFrom(addr, bits).Masked()
 }
 
-// remoteAddr is who connects; the zero Addr where that is no address of IP.
+// remoteAddr returns the remote IP address, or the zero Addr if there is none.
 func remoteAddr(a net.Addr) netip.Addr {
 	tcp, ok := a.(*net.TCPAddr)
 	if !ok {
@@ -123,27 +131,27 @@ func remoteAddr(a net.Addr) netip.Addr {
 	return tcp.AddrPort().Addr().Unmap().WithZone("")
 }
 
-// conn is a connection whose requests are read along. net/http reads it from one
-// goroutine at a time and sets deadlines from others.
+// conn is a connection whose requests are scanned while net/http reads them. net/http reads it from
+// one goroutine at a time and sets deadlines from others.
 type conn struct {
 	net.Conn
 	limits  Limits
 	release func()
 
 	scan    scanner
-	refusal []byte        // what net/http still has to be told
+	refusal []byte        // bytes that net/http still has to read
 	isEnded bool          // nothing more is read
-	budget  time.Duration // what is left of BodyWait and of what the body's bytes earned
+	budget  time.Duration // the rest of BodyWait, plus the time that the body's bytes earned
 
 	mu       sync.Mutex
-	deadline time.Time // of net/http
+	deadline time.Time // set by net/http
 }
 
-// malformedHeader ends a header line and adds one without a colon, which net/http answers with
-// 400 and a closed connection, after all answers that are due before it.
+// malformedHeader ends a header line and adds one without a colon. net/http answers that with 400
+// and closes the connection, after all answers that are due before it.
 const malformedHeader = "\nmalformed\r\n\r\n"
 
-// Read reads what net/http may see.
+// Read reads the bytes that net/http may see.
 func (c *conn) Read(p []byte) (int, error) {
 	for {
 		if len(c.refusal) > 0 {
@@ -169,9 +177,9 @@ func (c *conn) Read(p []byte) (int, error) {
 	}
 }
 
-// readBounded reads with the deadline of net/http and, while a body is awaited, with that of
-// the body. Only waiting counts against the body: the bytes of a caller who sent them lie
-// here for as long as the service has other things to do.
+// readBounded reads with the deadline of net/http and, during a body, also with the deadline of the
+// body. Only time spent waiting counts against the body. Bytes that the caller has sent already may
+// lie in the buffer while the service does other work.
 func (c *conn) readBounded(p []byte) (int, error) {
 	if !c.scan.isInBody() || c.limits.BodyWait == 0 {
 		c.budget = c.limits.BodyWait
@@ -195,7 +203,7 @@ func (c *conn) readBounded(p []byte) (int, error) {
 	return n, err
 }
 
-// setReadLimit sets a deadline for reading beside that of net/http, of which the earlier counts.
+// setReadLimit sets a read deadline in addition to that of net/http. The earlier one applies.
 func (c *conn) setReadLimit(limit time.Time) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -205,7 +213,7 @@ func (c *conn) setReadLimit(limit time.Time) error {
 	return c.Conn.SetReadDeadline(limit)
 }
 
-// SetReadDeadline is net/http's.
+// SetReadDeadline sets the read deadline of net/http.
 func (c *conn) SetReadDeadline(t time.Time) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -213,12 +221,13 @@ func (c *conn) SetReadDeadline(t time.Time) error {
 	return c.Conn.SetReadDeadline(t)
 }
 
-// SetDeadline is SetReadDeadline and SetWriteDeadline.
+// SetDeadline sets the read and the write deadline.
 func (c *conn) SetDeadline(t time.Time) error {
 	return errors.Join(c.SetReadDeadline(t), c.SetWriteDeadline(t))
 }
 
-// CloseWrite lets net/http tell the caller that it is done before it closes.
+// CloseWrite closes the writing side, so that net/http can signal the end of the answer before it
+// closes.
 func (c *conn) CloseWrite() error {
 	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
 		return half.CloseWrite()
@@ -226,7 +235,7 @@ func (c *conn) CloseWrite() error {
 	return nil
 }
 
-// Close closes the connection and makes room for another one.
+// Close closes the connection and stops counting it.
 func (c *conn) Close() error {
 	c.release()
 	return c.Conn.Close()

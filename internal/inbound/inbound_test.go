@@ -20,7 +20,7 @@ import (
 	"github.com/cofferpay/coffer/internal/inbound"
 )
 
-// testServer answers every request with its path and body, and keeps them.
+// testServer answers every request with its path and body, and records them.
 type testServer struct {
 	t    *testing.T
 	addr string
@@ -28,7 +28,7 @@ type testServer struct {
 	mu   sync.Mutex
 	seen []string
 
-	reset bool // how the last connection of answers was closed
+	reset bool // whether the last connection was closed by a reset
 }
 
 func startServer(t *testing.T, limits inbound.Limits) *testServer {
@@ -71,23 +71,23 @@ func (s *testServer) dialServer() net.Conn {
 	return c
 }
 
-// patience is when a test gives up on a server that should have answered or closed.
+// patience is how long a test waits for a server that should have answered or closed.
 const patience = time.Minute
 
-// sendParts writes parts, each in a segment of its own, and reads the answers until the
-// server closes or, where it does not, as many as are wanted. closed tells which it was.
+// sendParts writes parts, each in a segment of its own. It reads the answers until the server
+// closes, or until it has as many as are wanted. closed reports which.
 func (s *testServer) sendParts(want int, parts ...string) (statuses []int, closed bool) {
 	s.t.Helper()
 	c := s.dialServer()
 	for _, part := range parts {
 		if _, err := io.WriteString(c, part); err != nil {
-			break // the server closed before it had all
+			break // the server closed before it received everything
 		}
 	}
 	in := bufio.NewReader(c)
 	for {
 		if len(statuses) == want {
-			// A connection that is open answers one request more.
+			// An open connection answers one more request.
 			_, _ = io.WriteString(c, "GET /last HTTP/1.1\r\nHost: x\r\n\r\n")
 		}
 		r, err := http.ReadResponse(in, nil)
@@ -118,11 +118,13 @@ func newPost(headers, body string) string {
 	return "POST /a HTTP/1.1\r\nHost: x\r\n" + headers + "\r\n" + body
 }
 
-// refusedHeads say the length of a body in two ways, or could be read so.
+// refusedHeads are heads that give the length of a body in two ways, or can be read so.
 var refusedHeads = map[string]string{
-	"both lengths":               newPost("Content-Length: 5\r\nTransfer-Encoding: chunked\r\n", "0\r\n\r\n"),
-	"both, the other way round":  newPost("Transfer-Encoding: chunked\r\nContent-Length: 5\r\n", "0\r\n\r\n"),
-	"both, far apart":            newPost("Transfer-Encoding: chunked\r\nA: b\r\nC: d\r\nContent-Length: 5\r\n", "0\r\n\r\n"),
+	"both lengths":              newPost("Content-Length: 5\r\nTransfer-Encoding: chunked\r\n", "0\r\n\r\n"),
+	"both, the other way round": newPost("Transfer-Encoding: chunked\r\nContent-Length: 5\r\n", "0\r\n\r\n"),
+	"both, far apart": newPost(
+		"Transfer-Encoding: chunked\r\nA: b\r\nC: d\r\nContent-Length: 5\r\n", "0\r\n\r\n",
+	),
 	"in other letters":           newPost("cOnTeNt-LeNgTh: 5\r\ntRaNsFeR-eNcOdInG: Chunked\r\n", "0\r\n\r\n"),
 	"with tabs":                  newPost("Content-Length:\t5\t\r\nTransfer-Encoding:\tchunked\t\r\n", "0\r\n\r\n"),
 	"a space before the colon":   newPost("Content-Length : 5\r\nTransfer-Encoding: chunked\r\n", "0\r\n\r\n"),
@@ -138,10 +140,12 @@ var refusedHeads = map[string]string{
 	"two encodings":              newPost("Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n", "0\r\n\r\n"),
 	"an encoding that is none":   newPost("Transfer-Encoding: xchunked\r\n", "0\r\n\r\n"),
 	"chunked, and more":          newPost("Transfer-Encoding: chunked, identity\r\n", "0\r\n\r\n"),
-	"and awaits a word":          newPost("Expect: 100-continue\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n", "0\r\n\r\n"),
+	"and awaits a word": newPost(
+		"Expect: 100-continue\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n", "0\r\n\r\n",
+	),
 }
 
-// splitEvery is a text in segments of so many bytes.
+// splitEvery splits a text into segments of n bytes.
 func splitEvery(text string, n int) (parts []string) {
 	for part := range slices.Chunk([]byte(text), n) {
 		parts = append(parts, string(part))
@@ -167,10 +171,14 @@ func TestARequestWithTwoLengthsIsRefusedAndEndsItsConnection(t *testing.T) {
 				before = 1
 			}
 			statuses, closed := s.sendParts(before+1, parts...)
-			// A server that closes with bytes unread may take its answers back with a reset.
+			// A server that closes with unread bytes may discard its answers with a reset.
 			reset := closed && len(statuses) <= before && s.reset
-			if !reset && (len(statuses) != before+1 || !closed || before == 1 && statuses[0] != 200 || statuses[before] != 400 && statuses[before] != 501) {
-				t.Errorf("%s, %s: got %v and closed %v, want 400 and the connection closed", name, how, statuses, closed)
+			if !reset &&
+				(len(statuses) != before+1 || !closed || before == 1 && statuses[0] != 200 || statuses[before] != 400 &&
+					statuses[before] != 501) {
+				t.Errorf(
+					"%s, %s: got %v and closed %v, want 400 and the connection closed", name, how, statuses, closed,
+				)
 			}
 			s.mu.Lock()
 			if len(s.seen) != before {
@@ -188,18 +196,43 @@ func TestASoundRequestIsReadAsItIs(t *testing.T) {
 		request string
 		want    []string
 	}{
-		"a length":                {newPost("Content-Length: 5\r\n", "hello"), []string{"/a hello"}},
-		"no body":                 {"GET /a HTTP/1.1\r\nHost: x\r\n\r\n", []string{"/a "}},
-		"a length of nothing":     {newPost("Content-Length: 0\r\n", ""), []string{"/a "}},
-		"a head in a body":        {newPost("Content-Length: 56\r\n", "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\nxx"), []string{"/a Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\nxx"}},
-		"chunked":                 {newPost("Transfer-Encoding: chunked\r\n", "5\r\nhello\r\n1;a=b\r\n!\r\n0\r\n\r\n"), []string{"/a hello!"}},
-		"chunked, in capitals":    {newPost("TRANSFER-ENCODING: CHUNKED\r\n", "a\r\n0123456789\r\n0\r\n\r\n"), []string{"/a 0123456789"}},
-		"a head in a chunk":       {newPost("Transfer-Encoding: chunked\r\n", "1d\r\n\r\nContent-Length: 5\r\nA: bcd\r\n\r\n0\r\n\r\n"), []string{"/a \r\nContent-Length: 5\r\nA: bcd\r\n"}},
-		"a length in 1.0":         {"POST /a HTTP/1.0\r\nConnection: keep-alive\r\nContent-Length: 2\r\n\r\nok", []string{"/a ok"}},
-		"long":                    {newPost("Content-Length: 100000\r\n", long) + next, []string{"/a " + long, "/smuggled "}},
-		"several":                 {next + newPost("Content-Length: 2\r\n", "ok") + "\r\n" + next + newPost("Transfer-Encoding: chunked\r\n", "0\r\n\r\n") + next, []string{"/smuggled ", "/a ok", "/smuggled ", "/a ", "/smuggled "}},
-		"a coding after a length": {newPost("Content-Length: 2\r\n", "ok") + newPost("Transfer-Encoding: chunked\r\n", "2\r\nok\r\n0\r\n\r\n"), []string{"/a ok", "/a ok"}},
-		"headers like the ones":   {"GET /a HTTP/1.1\r\nHost: x\r\nX-Content-Length: 5\r\nContent-Length-X: 6\r\nTransfer-Encodings: chunked\r\n\r\n", []string{"/a "}},
+		"a length":            {newPost("Content-Length: 5\r\n", "hello"), []string{"/a hello"}},
+		"no body":             {"GET /a HTTP/1.1\r\nHost: x\r\n\r\n", []string{"/a "}},
+		"a length of nothing": {newPost("Content-Length: 0\r\n", ""), []string{"/a "}},
+		"a head in a body": {newPost("Content-Length: 56\r\n",
+			"Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\nxx"), []string{
+			"/a Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\nxx",
+		}},
+		"chunked": {
+			newPost("Transfer-Encoding: chunked\r\n", "5\r\nhello\r\n1;a=b\r\n!\r\n0\r\n\r\n"),
+			[]string{"/a hello!"},
+		},
+		"chunked, in capitals": {
+			newPost("TRANSFER-ENCODING: CHUNKED\r\n", "a\r\n0123456789\r\n0\r\n\r\n"),
+			[]string{"/a 0123456789"},
+		},
+		"a head in a chunk": {newPost("Transfer-Encoding: chunked\r\n",
+			"1d\r\n\r\nContent-Length: 5\r\nA: bcd\r\n\r\n0\r\n\r\n"), []string{
+			"/a \r\nContent-Length: 5\r\nA: bcd\r\n",
+		}},
+		"a length in 1.0": {
+			"POST /a HTTP/1.0\r\nConnection: keep-alive\r\nContent-Length: 2\r\n\r\nok",
+			[]string{"/a ok"},
+		},
+		"long": {
+			newPost("Content-Length: 100000\r\n", long) + next,
+			[]string{"/a " + long, "/smuggled "},
+		},
+		"several": {next + newPost("Content-Length: 2\r\n", "ok") + "\r\n" + next +
+			newPost("Transfer-Encoding: chunked\r\n", "0\r\n\r\n") + next, []string{
+			"/smuggled ", "/a ok", "/smuggled ", "/a ", "/smuggled ",
+		}},
+		"a coding after a length": {newPost("Content-Length: 2\r\n", "ok") +
+			newPost("Transfer-Encoding: chunked\r\n", "2\r\nok\r\n0\r\n\r\n"), []string{"/a ok", "/a ok"}},
+		"headers like the ones": {
+			"GET /a HTTP/1.1\r\nHost: x\r\nX-Content-Length: 5\r\nContent-Length-X: 6\r\nTransfer-Encodings: chunked\r\n\r\n",
+			[]string{"/a "},
+		},
 	} {
 		for _, n := range []int{1 << 20, 4096, 3, 1} {
 			if n < 100 && len(c.request) > 10_000 {
@@ -208,7 +241,10 @@ func TestASoundRequestIsReadAsItIs(t *testing.T) {
 			s := startServer(t, inbound.Limits{BodyWait: time.Hour, BodyRate: 64 << 10})
 			statuses, closed := s.sendParts(len(c.want), splitEvery(c.request, n)...)
 			if len(statuses) != len(c.want) || closed || slices.Max(statuses) != 200 {
-				t.Errorf("%s by %d: got %v and closed %v, want %d answers 200 and the connection open", name, n, statuses, closed, len(c.want))
+				t.Errorf(
+					"%s by %d: got %v and closed %v, want %d answers 200 and the connection open", name, n,
+					statuses, closed, len(c.want),
+				)
 			}
 			s.mu.Lock()
 			if got := s.seen[:min(len(s.seen), len(c.want))]; !slices.Equal(got, c.want) {
@@ -219,7 +255,7 @@ func TestASoundRequestIsReadAsItIs(t *testing.T) {
 	}
 }
 
-// The word to go on is given before the body comes.
+// The interim answer "100 Continue" comes before the body.
 func TestABodyThatAwaitsAWordIsTaken(t *testing.T) {
 	t.Parallel()
 	s := startServer(t, inbound.Limits{BodyWait: time.Hour})
@@ -245,7 +281,7 @@ func TestABodyThatAwaitsAWordIsTaken(t *testing.T) {
 	r.Body.Close()
 }
 
-// What the scanner does not follow ends the connection: no request behind it is answered.
+// Bytes that the scanner cannot follow end the connection: no later request on it is answered.
 func TestWhatCannotBeFollowedEndsTheConnection(t *testing.T) {
 	t.Parallel()
 	for name, body := range map[string]string{
@@ -266,13 +302,16 @@ func TestWhatCannotBeFollowedEndsTheConnection(t *testing.T) {
 			smuggled := slices.ContainsFunc(s.seen, func(r string) bool { return strings.HasPrefix(r, "/smuggled") })
 			s.mu.Unlock()
 			if !closed || smuggled {
-				t.Errorf("%s by %d: got %v and closed %v, the next one answered: %v; want the connection closed", name, n, statuses, closed, smuggled)
+				t.Errorf(
+					"%s by %d: got %v and closed %v, the next one answered: %v; want the connection closed", name,
+					n, statuses, closed, smuggled,
+				)
 			}
 		}
 	}
 }
 
-// A head that is too long is net/http's to refuse.
+// net/http refuses a head that is too long.
 func TestALongHeadIsToldThatItIs(t *testing.T) {
 	t.Parallel()
 	s := startServer(t, inbound.Limits{})
@@ -282,8 +321,8 @@ func TestALongHeadIsToldThatItIs(t *testing.T) {
 	}
 }
 
-// Every part of a body that comes late is waited for by what is left, until nothing is.
-// Rule REQ-9.
+// Rule REQ-9. The server waits for each late part of a body with the rest of the budget, until
+// nothing is left.
 func TestABodyThatDoesNotArriveIsNotWaitedFor(t *testing.T) {
 	t.Parallel()
 	s := startServer(t, inbound.Limits{BodyWait: 50 * time.Millisecond, BodyRate: 64 << 10})
@@ -293,7 +332,7 @@ func TestABodyThatDoesNotArriveIsNotWaitedFor(t *testing.T) {
 		"a chunk":  newPost("Transfer-Encoding: chunked\r\n", "5\r\nhello\r\n"),
 		"no trail": newPost("Transfer-Encoding: chunked\r\n", "5\r\nhello\r\n0\r\n"),
 	} {
-		// Nobody sends anything more: only the server can end this.
+		// The client sends nothing more: only the server can end this.
 		if statuses, closed := s.sendParts(2, text); !slices.Equal(statuses, []int{400}) || !closed {
 			t.Errorf("%s: got %v and closed %v, want 400 and the connection closed", name, statuses, closed)
 		}
@@ -351,7 +390,7 @@ func TestConnectionsAreCounted(t *testing.T) {
 		if answered(s.dialServer()) {
 			t.Errorf("%+v: got one more taken, want it closed", c.limits)
 		}
-		// One that ends makes room for one.
+		// A connection that ends makes room for another one.
 		open[0].Close()
 		for !answered(s.dialServer()) {
 		}
@@ -361,7 +400,7 @@ func TestConnectionsAreCounted(t *testing.T) {
 	}
 }
 
-// addrListener accepts connections whose callers have these addresses, and then no more.
+// addrListener accepts one connection from each of these addresses, and then no more.
 type addrListener struct {
 	net.Listener
 	callers []string
@@ -405,7 +444,10 @@ func TestTheAddressesOfOneNetworkShareTheirConnections(t *testing.T) {
 		defer c.Close()
 		got = append(got, c.RemoteAddr().String())
 	}
-	want := []string{"[2001:db8:0:1::1]:1", "[2001:db8:0:1::2]:1", "[2001:db8:0:2::1]:1", "192.0.2.1:1", "192.0.2.1:2", "192.0.2.2:1"}
+	want := []string{
+		"[2001:db8:0:1::1]:1", "[2001:db8:0:1::2]:1", "[2001:db8:0:2::1]:1", "192.0.2.1:1", "192.0.2.1:2",
+		"192.0.2.2:1",
+	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %v taken, want %v", got, want)
 	}

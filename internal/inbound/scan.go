@@ -5,37 +5,37 @@ import (
 	"strconv"
 )
 
-// A verdict is what a scanner says of the bytes that it was given.
+// verdict is the result of a scanner for some bytes.
 type verdict int
 
 const (
 	verdictPass    verdict = iota
-	verdictRefused         // the head of a request says its length in two ways
-	verdictLost            // what follows cannot be told apart; net/http refuses it as well, or never reads it
+	verdictRefused         // the head of a request gives its length in two ways
+	verdictLost            // the next requests cannot be told apart; net/http refuses them too, or never reads them
 )
 
 const (
 	headBytesMax  = 64 << 10 // more than net/http reads of a head
 	chunkLineMax  = 4 << 10
 	chunkHexMax   = 8
-	lengthDigits  = 18 // of a Content-Length, so that it is an int64
+	lengthDigits  = 18 // of a Content-Length, so that it fits an int64
 	headerLengths = "content-length"
 	headerCoding  = "transfer-encoding"
 )
 
-// scanner follows the requests of a connection: it reads each head, and skips the body.
-// What it takes is a part of what net/http takes: where net/http is lenient, with lines
-// that are folded, ends of chunks without CR, or trailers, the scanner gives up.
+// scanner follows the requests of a connection: it reads each head and skips the body. It accepts a
+// subset of what net/http accepts. Where net/http is lenient, the scanner gives up: folded lines,
+// ends of chunks without CR, and trailers.
 type scanner struct {
 	state     state
-	line      []byte // the line that has begun, without its end
-	headBytes int    // bytes of this head
-	remaining int64  // bytes of the body, or of the chunk with its CRLF, that are to come
+	line      []byte // the current line, without its end
+	headBytes int    // bytes of the current head so far
+	remaining int64  // bytes left of the body, or of the chunk with its CRLF
 
-	version11, lengths, codings int // of this head: its version is HTTP/1.1; how many of these headers
+	version11, lengths, codings int // of the current head: its version, and how often it has each header
 	length                      int64
 	isChunked                   bool
-	isUnknown                   bool // the head has what net/http answers with an error
+	isUnknown                   bool // the head has something that net/http answers with an error
 }
 
 type state int
@@ -46,13 +46,14 @@ const (
 	stateChunkLine
 	stateChunk
 	stateTrailer
-	stateUnknown // nobody knows how long it is
+	stateUnknown // the length of the body is unknown
 )
 
-// isInBody tells whether bytes of a body are to come.
+// isInBody reports whether bytes of a body are still to come.
 func (s *scanner) isInBody() bool { return s.state != stateHead }
 
-// scanBytes reads on. Unless all is sound it says how many of the bytes net/http may see.
+// scanBytes scans the next bytes. For any verdict but verdictPass it returns how many of the bytes
+// net/http may see.
 func (s *scanner) scanBytes(b []byte) (int, verdict) {
 	for offset := 0; offset < len(b); {
 		switch s.state {
@@ -80,7 +81,8 @@ func (s *scanner) scanBytes(b []byte) (int, verdict) {
 			part = b[offset : offset+end]
 		}
 		s.line = append(s.line, part...)
-		if s.state == stateHead && s.headBytes+len(s.line) > headBytesMax || s.state != stateHead && len(s.line) > chunkLineMax {
+		if s.state == stateHead && s.headBytes+len(s.line) > headBytesMax ||
+			s.state != stateHead && len(s.line) > chunkLineMax {
 			return offset, verdictLost
 		}
 		if end < 0 {
@@ -100,7 +102,7 @@ func (s *scanner) scanBytes(b []byte) (int, verdict) {
 	return len(b), verdictPass
 }
 
-// isChunkEnd tells whether what there is of the CRLF behind a chunk is that.
+// isChunkEnd reports whether the part of b that belongs to the CRLF after a chunk is correct.
 func (s *scanner) isChunkEnd(b []byte) bool {
 	for i, c := range b {
 		switch s.remaining - int64(i) {
@@ -117,7 +119,7 @@ func (s *scanner) isChunkEnd(b []byte) bool {
 	return true
 }
 
-// endLine reads a line that is whole.
+// endLine handles a complete line.
 func (s *scanner) endLine() verdict {
 	switch s.state {
 	case stateChunkLine:
@@ -132,7 +134,7 @@ func (s *scanner) endLine() verdict {
 	}
 	line := bytes.TrimSuffix(s.line, []byte("\r"))
 	switch {
-	case s.version11 == versionUnread && len(line) == 0: // before a request, which net/http may allow
+	case s.version11 == versionUnread && len(line) == 0: // before a request; net/http may allow it
 		return verdictPass
 	case s.version11 == versionUnread:
 		s.version11 = versionOther
@@ -142,7 +144,7 @@ func (s *scanner) endLine() verdict {
 		return verdictPass
 	case len(line) == 0:
 		return s.beginBody()
-	case line[0] == ' ' || line[0] == '\t': // folded into the line before, which was read
+	case line[0] == ' ' || line[0] == '\t': // folded into the previous line, which was handled already
 		return verdictRefused
 	}
 	name, value, _ := bytes.Cut(line, []byte(":"))
@@ -151,7 +153,8 @@ func (s *scanner) endLine() verdict {
 	case headerLengths:
 		s.lengths++
 		var err error
-		if s.length, err = strconv.ParseInt(string(value), 10, 64); err != nil || len(value) > lengthDigits || value[0] < '0' || value[0] > '9' {
+		if s.length, err = strconv.ParseInt(string(value), 10, 64); err != nil || len(value) > lengthDigits ||
+			value[0] < '0' || value[0] > '9' {
 			s.isUnknown = true
 		}
 	case headerCoding:
@@ -166,14 +169,14 @@ func (s *scanner) endLine() verdict {
 	return verdictPass
 }
 
-// The values of version11.
+// These are the values of version11.
 const (
 	versionUnread = iota
 	versionHTTP11
 	versionOther
 )
 
-// beginBody is behind a head that is whole.
+// beginBody starts the body after a complete head.
 func (s *scanner) beginBody() verdict {
 	switch {
 	case s.isUnknown || s.codings > 1:

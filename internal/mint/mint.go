@@ -1,10 +1,10 @@
-// Package mint is the catalogue: which tokens on which chains are money here.
-// A token counts by its chain and contract alone; its symbol and name are for
-// people and decide nothing.
+// Package mint holds the catalogue: which tokens on which chains are money in Coffer. A token is
+// identified by its chain and contract alone. Its symbol and name are for people and decide
+// nothing.
 //
-// What never happens here: a mint that becomes another token. Its id stands in
-// every row of the books, so what identifies it is fixed once it is written.
-// What a crash leaves: a catalogue synced whole or not at all.
+// A mint never becomes another token. Its id is in every row of the ledger, so its identity is
+// fixed once it is written. A crash leaves a catalogue that was synchronized completely or not at
+// all.
 package mint
 
 import (
@@ -22,38 +22,38 @@ import (
 	"github.com/cofferpay/coffer/webhook"
 )
 
-// Kind tells a chain's own coin from a token.
+// Kind distinguishes a chain's native coin from a token.
 type Kind string
 
-// The kinds.
+// These are the kinds of a mint.
 const (
 	Native Kind = "NATIVE"
 	Token  Kind = "TOKEN"
 )
 
-// Mint is a token on a chain.
+// Mint is a token on a chain, or the chain's native coin.
 type Mint struct {
-	ID                    int // above 0, given by configuration, for ever
+	ID                    int // above 0, from the configuration; it never changes
 	Chain                 chain.Name
 	Network               chain.Network
 	Kind                  Kind
 	Contract              chain.Address // "" for the native coin
 	Symbol, Name          string
 	Decimals              int
-	LogoURL               string // or ""
-	DepositEnabled        bool   // whether new addresses are given out; what arrives is credited all the same
+	LogoURL               string // "" if there is none
+	DepositEnabled        bool   // whether new addresses are issued; arrivals are credited in any case
 	WithdrawEnabled       bool
-	MinDeposit            money.Amount // atomic units, above 0; less is recorded and not credited
+	MinDeposit            money.Amount // atomic units, above 0; a smaller deposit is recorded and not credited
 	MinWithdraw           money.Amount // atomic units, above 0
 	ConfirmationsRequired int          // shown to people; finality decides
 	Finality              string       // shown to people, such as FINALIZED
-	Quarantined           bool         // its events and its balances differed; nothing of it is credited
+	Quarantined           bool         // its events and its balances differed; no deposit of it is credited
 }
 
-// IsSwappable tells whether the mint can be swapped: customer swaps are off.
+// IsSwappable reports whether customers can swap the mint. Customer swaps are off.
 func (m Mint) IsSwappable() bool { return false }
 
-// Object is the mint as it is embedded in what organizations are shown.
+// Object returns the mint as it is embedded in objects for organizations.
 func (m Mint) Object() webhook.Mint {
 	o := webhook.Mint{ID: m.ID, Symbol: m.Symbol, Name: m.Name, Chain: string(m.Chain), Decimals: m.Decimals}
 	if m.Kind == Token {
@@ -74,7 +74,8 @@ func (m Mint) validateMint() error {
 	}
 	want(m.ID > 0, "the id must be above 0")
 	want(m.Chain != "", "chain is missing")
-	want(m.Network == chain.Mainnet || m.Network == chain.Testnet || m.Network == chain.Local, "network %q is unknown: use MAINNET, TESTNET or LOCAL", m.Network)
+	want(m.Network == chain.Mainnet || m.Network == chain.Testnet || m.Network == chain.Local,
+		"network %q is unknown: use MAINNET, TESTNET or LOCAL", m.Network)
 	want(m.Kind == Native && m.Contract == "" || m.Kind == Token && m.Contract != "",
 		"kind %q with contract %q: a NATIVE mint has no contract, a TOKEN has one", m.Kind, m.Contract)
 	want(m.Symbol != "" && m.Name != "", "symbol or name is missing")
@@ -84,10 +85,10 @@ func (m Mint) validateMint() error {
 	return errors.Join(errs...)
 }
 
-// Sync writes the configured mints: new ones are added, known ones take the
-// new limits and names. It refuses the whole list when a mint is malformed or
-// when its id belongs to another token, naming every mint at fault. A mint that
-// is no longer configured stays as it was, for its money is still in the books.
+// Sync writes the configured mints: it adds new ones and updates limits and names of known ones. It
+// refuses the whole list if a mint is malformed or if its id belongs to another token, and names
+// every mint at fault. A mint that is no longer configured stays as it was, because its amounts are
+// still in the ledger.
 func Sync(ctx context.Context, db *pg.DB, mints []Mint) error {
 	var errs []error
 	ids, contracts := map[int]bool{}, map[[2]string]int{}
@@ -115,9 +116,14 @@ func Sync(ctx context.Context, db *pg.DB, mints []Mint) error {
 			err := upsertMint(ctx, tx, m, logo)
 			switch {
 			case errors.Is(err, errOtherToken) || pg.ViolatesConstraint(err, "mints_identity_fixed"):
-				return fmt.Errorf("mint %d is another token in the database: chain, network, contract and decimals of an id never change; give the new token a new id", m.ID)
+				return fmt.Errorf(
+					"mint %d is another token in the database: chain, network, contract and decimals of an id never change; give the new token a new id",
+					m.ID,
+				)
 			case pg.ViolatesConstraint(err, "mints_contract_unique"):
-				return fmt.Errorf("mint %d: contract %q on %s has another id in the database", m.ID, m.Contract, m.Chain)
+				return fmt.Errorf(
+					"mint %d: contract %q on %s has another id in the database", m.ID, m.Contract, m.Chain,
+				)
 			case err != nil:
 				return fmt.Errorf("sync mint %d: %w", m.ID, err)
 			}
@@ -128,14 +134,14 @@ func Sync(ctx context.Context, db *pg.DB, mints []Mint) error {
 
 var errOtherToken = errors.New("the id belongs to another token")
 
-// upsertMint adds a mint or brings a known one up to date. Every row in the books
-// that names a mint holds a key share of it until its transaction ends, and an
-// upsert that sets what is part of a key waits for all of those: a process that
-// hangs would keep another from starting. So a known mint is touched only when
-// something differs, and never its key.
+// upsertMint adds a mint or updates a known one. Every transaction that writes a row with a mint's
+// id holds a key share lock of the mint until it ends. An upsert that sets a key column would wait
+// for all of them: a process that hangs would prevent another one from starting. So a known mint is
+// updated only if something differs, and its key never is.
 func upsertMint(ctx context.Context, tx pg.Tx, m Mint, logo *string) error {
 	args := []any{
-		m.ID, string(m.Chain), string(m.Network), string(m.Kind), string(m.Contract), m.Symbol, m.Name, m.Decimals, logo,
+		m.ID, string(m.Chain), string(m.Network), string(m.Kind), string(m.Contract), m.Symbol, m.Name, m.Decimals,
+		logo,
 		m.DepositEnabled, m.WithdrawEnabled, m.MinDeposit, m.MinWithdraw, m.ConfirmationsRequired, m.Finality,
 	}
 	added, err := tx.Exec(ctx, `
@@ -147,7 +153,10 @@ func upsertMint(ctx context.Context, tx pg.Tx, m Mint, logo *string) error {
 		return err
 	}
 	var isSame bool
-	err = tx.QueryRow(ctx, `SELECT chain = $2 AND contract = $3 FROM mints WHERE mint_id = $1`, m.ID, string(m.Chain), string(m.Contract)).Scan(&isSame)
+	err = tx.QueryRow(
+		ctx, `SELECT chain = $2 AND contract = $3 FROM mints WHERE mint_id = $1`, m.ID, string(m.Chain),
+		string(m.Contract),
+	).Scan(&isSame)
 	if err != nil {
 		return err
 	}
@@ -165,9 +174,9 @@ func upsertMint(ctx context.Context, tx pg.Tx, m Mint, logo *string) error {
 	return err
 }
 
-// Catalogue is all mints as of one transaction.
+// Catalogue holds all mints as of one transaction.
 type Catalogue struct {
-	mints      []Mint // by id
+	mints      []Mint // sorted by id
 	byContract map[contractKey]int
 }
 
@@ -202,8 +211,8 @@ func LoadCatalogue(ctx context.Context, tx pg.Tx) (Catalogue, error) {
 	return NewCatalogue(mints...), nil
 }
 
-// QueueCatalogue reads the mints with these ids, of which there may be fewer. The answer
-// is there when the batch was sent.
+// QueueCatalogue queues the query for the mints with these ids. Unknown ids are left out. The
+// result is filled when the batch is sent.
 func QueueCatalogue(b *pgx.Batch, ids []int) *Catalogue {
 	c := &Catalogue{}
 	b.Queue(selectMints+` WHERE mint_id = ANY ($1)`, ids).Query(func(rows pgx.Rows) error {
@@ -214,7 +223,7 @@ func QueueCatalogue(b *pgx.Batch, ids []int) *Catalogue {
 	return c
 }
 
-// NewCatalogue makes a catalogue of mints that are at hand.
+// NewCatalogue returns a catalogue of the given mints.
 func NewCatalogue(mints ...Mint) Catalogue {
 	c := Catalogue{mints: slices.Clone(mints), byContract: map[contractKey]int{}}
 	slices.SortFunc(c.mints, func(a, b Mint) int { return a.ID - b.ID })
@@ -224,7 +233,7 @@ func NewCatalogue(mints ...Mint) Catalogue {
 	return c
 }
 
-// ByID finds a mint.
+// ByID returns the mint with an id.
 func (c Catalogue) ByID(id int) (Mint, bool) {
 	i, ok := slices.BinarySearchFunc(c.mints, id, func(m Mint, id int) int { return m.ID - id })
 	if !ok {
@@ -233,8 +242,7 @@ func (c Catalogue) ByID(id int) (Mint, bool) {
 	return c.mints[i], true
 }
 
-// ByContract finds the mint of a contract in its canonical form; "" is the
-// chain's native coin.
+// ByContract returns the mint of a contract in its canonical form; "" is the chain's native coin.
 func (c Catalogue) ByContract(chainName chain.Name, contract chain.Address) (Mint, bool) {
 	i, ok := c.byContract[contractKey{chainName, contract}]
 	if !ok {
@@ -243,23 +251,25 @@ func (c Catalogue) ByContract(chainName chain.Name, contract chain.Address) (Min
 	return c.mints[i], true
 }
 
-// IsContract tells whether an address is a token's contract on any chain of a family.
+// IsContract reports whether an address is a token's contract on any chain of a family.
 func (c Catalogue) IsContract(f chain.Family, a chain.Address) bool {
-	return slices.ContainsFunc(c.mints, func(m Mint) bool { return m.Contract != "" && m.Contract == a && m.Chain.Family() == f })
+	return slices.ContainsFunc(
+		c.mints, func(m Mint) bool { return m.Contract != "" && m.Contract == a && m.Chain.Family() == f },
+	)
 }
 
-// Native is a chain's own coin.
+// Native returns the mint of a chain's native coin.
 func (c Catalogue) Native(chainName chain.Name) (Mint, bool) { return c.ByContract(chainName, "") }
 
-// Filter narrows a list; nil and "" do not.
+// Filter narrows a list. Nil and "" match everything.
 type Filter struct {
 	Chain          chain.Name
-	Symbol         string // exactly
+	Symbol         string // exact match
 	Swappable      *bool
 	DepositEnabled *bool
 }
 
-// List are the mints that the filter leaves, by id.
+// List returns the mints that match the filter, sorted by id.
 func (c Catalogue) List(f Filter) []Mint {
 	var found []Mint
 	for _, m := range c.mints {
@@ -273,13 +283,13 @@ func (c Catalogue) List(f Filter) []Mint {
 	return found
 }
 
-// Quarantine stops credits of a mint whose events and balances differ. The
-// first reason stays. A person releases it.
+// Quarantine stops credits of a mint, for example because its events and balances differ. If it is
+// quarantined already, the first reason stays. A person releases it.
 func Quarantine(ctx context.Context, tx pg.Tx, id int, reason string) error {
 	return QuarantineBy(ctx, tx, id, audit.System("mint"), reason)
 }
 
-// QuarantineBy is Quarantine by a person, who has a reason.
+// QuarantineBy does what Quarantine does, in the name of a given actor.
 func QuarantineBy(ctx context.Context, tx pg.Tx, id int, actor audit.Actor, reason string) error {
 	tag, err := tx.Exec(ctx, `
 		UPDATE mints SET quarantined_at = $2, quarantine_reason = $3
@@ -296,9 +306,8 @@ func QuarantineBy(ctx context.Context, tx pg.Tx, id int, actor audit.Actor, reas
 	})
 }
 
-// Usable tells which of these mints are not under quarantine, and keeps every one
-// as it is until the transaction ends: a quarantine is either seen here, or comes
-// after all that the transaction does.
+// Usable reports which of these mints are not quarantined. It locks every one until the transaction
+// ends: a quarantine is either seen here, or comes after everything that the transaction does.
 func Usable(ctx context.Context, tx pg.Tx, ids []int) (map[int]bool, error) {
 	rows, err := tx.Query(ctx, `
 		SELECT mint_id, quarantined_at IS NULL FROM mints WHERE mint_id = ANY($1) ORDER BY mint_id FOR SHARE`, ids)
@@ -318,9 +327,9 @@ func Usable(ctx context.Context, tx pg.Tx, ids []int) (map[int]bool, error) {
 	return usable, nil
 }
 
-// ReleaseQuarantine ends a quarantine after a person has looked at it; why goes into the
-// audit log. What only the quarantine stopped goes on: deposits that the balances
-// of their own blocks had confirmed are credited, and payments leave.
+// ReleaseQuarantine ends a quarantine after a person has looked at it. The reason goes into the
+// audit log. What only the quarantine stopped continues: deposits that the balances of their own
+// blocks confirmed are credited, and payments leave.
 func ReleaseQuarantine(ctx context.Context, tx pg.Tx, id int, actor audit.Actor, reason string) error {
 	tag, err := tx.Exec(ctx, `
 		UPDATE mints SET quarantined_at = NULL, quarantine_reason = NULL
@@ -332,6 +341,7 @@ func ReleaseQuarantine(ctx context.Context, tx pg.Tx, id int, actor audit.Actor,
 		return nil
 	}
 	return audit.Record(ctx, tx, audit.Entry{
-		Actor: actor, Action: "mint.released", ResourceKind: "MINT", ResourceID: fmt.Sprint(id), Detail: map[string]string{"reason": reason},
+		Actor: actor, Action: "mint.released", ResourceKind: "MINT", ResourceID: fmt.Sprint(id),
+		Detail: map[string]string{"reason": reason},
 	})
 }

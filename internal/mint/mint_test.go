@@ -16,15 +16,18 @@ import (
 
 func usdc() mint.Mint {
 	return mint.Mint{
-		ID: 1, Chain: chain.Ethereum, Network: chain.Local, Kind: mint.Token, Contract: "0xA0", Symbol: "USDC", Name: "USD Coin",
+		ID: 1, Chain: chain.Ethereum, Network: chain.Local, Kind: mint.Token, Contract: "0xA0", Symbol: "USDC",
+		Name:     "USD Coin",
 		Decimals: 6, LogoURL: "https://example.com/usdc.svg", DepositEnabled: true, WithdrawEnabled: true,
-		MinDeposit: money.Units(1_000_000), MinWithdraw: money.Units(2_000_000), ConfirmationsRequired: 12, Finality: "FINALIZED",
+		MinDeposit: money.Units(1_000_000), MinWithdraw: money.Units(2_000_000), ConfirmationsRequired: 12,
+		Finality: "FINALIZED",
 	}
 }
 
 func ether() mint.Mint {
 	m := usdc()
-	m.ID, m.Kind, m.Contract, m.Symbol, m.Name, m.Decimals, m.LogoURL, m.DepositEnabled = 2, mint.Native, "", "ETH", "Ether", 18, "", false
+	m.ID, m.Kind, m.Contract, m.Symbol, m.Name, m.Decimals, m.LogoURL, m.DepositEnabled = 2, mint.Native, "", "ETH",
+		"Ether", 18, "", false
 	return m
 }
 
@@ -48,7 +51,8 @@ func TestWhatIsSyncedIsTheCatalogue(t *testing.T) {
 		t.Fatal(err)
 	}
 	renamed := usdc()
-	renamed.Name, renamed.MinDeposit = "USD Coin (local)", money.MustParse("115792089237316195423570985008687907853269984665640564039457584007913129639935")
+	renamed.Name, renamed.MinDeposit = "USD Coin (local)",
+		money.MustParse("115792089237316195423570985008687907853269984665640564039457584007913129639935")
 	for range 2 {
 		if err := mint.Sync(t.Context(), db, []mint.Mint{renamed}); err != nil {
 			t.Fatal(err)
@@ -89,10 +93,10 @@ func TestWhatIsSyncedIsTheCatalogue(t *testing.T) {
 	}
 }
 
-// Anybody can deploy a token that calls itself USDC.
-// Rule MINT-1.
-// Every row that names a mint holds a key share of it until its transaction
-// ends: a process that hangs in one must not keep another from starting.
+// Rule MINT-1. Anyone can deploy a token that is named USDC.
+//
+// Every transaction that writes a row with a mint's id holds a key share lock of the mint until it
+// ends. A process that hangs in one must not prevent another process from starting.
 func TestASyncWaitsForNobodyWhoUsesAMint(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
@@ -157,7 +161,8 @@ func TestAMintNeverBecomesAnotherToken(t *testing.T) {
 	} {
 		m := usdc()
 		change(&m)
-		if err := mint.Sync(t.Context(), db, []mint.Mint{m}); err == nil || !strings.Contains(err.Error(), "in the database") {
+		if err := mint.Sync(t.Context(), db, []mint.Mint{m}); err == nil ||
+			!strings.Contains(err.Error(), "in the database") {
 			t.Errorf("%s: got %v, want a refusal", name, err)
 		}
 	}
@@ -170,11 +175,16 @@ func TestEveryMistakeInTheListIsNamedAtOnce(t *testing.T) {
 	t.Parallel()
 	twin := usdc()
 	twin.ID = 4
-	err := mint.Sync(t.Context(), nil, []mint.Mint{usdc(), usdc(), twin, {ID: -1, Kind: mint.Native, Contract: "0x1", Decimals: 99}})
+	err := mint.Sync(
+		t.Context(), nil, []mint.Mint{usdc(), usdc(), twin, {ID: -1, Kind: mint.Native, Contract: "0x1", Decimals: 99}},
+	)
 	if err == nil {
 		t.Fatal("a list of mistakes was taken")
 	}
-	for _, want := range []string{"stands twice", "same token", "above 0", "chain is missing", `network ""`, "NATIVE mint has no contract", "99 decimals", "minimums", "symbol"} {
+	for _, want := range []string{
+		"stands twice", "same token", "above 0", "chain is missing", `network ""`, "NATIVE mint has no contract",
+		"99 decimals", "minimums", "symbol",
+	} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q in it", err, want)
 		}
@@ -204,7 +214,9 @@ func TestAQuarantineStaysUntilAPersonReleasesIt(t *testing.T) {
 	}
 	var reason string
 	var acts int
-	err := pgtest.OwnerPool(t, db).QueryRow(ctx, `SELECT quarantine_reason, (SELECT count(*) FROM audit_log) FROM mints`).Scan(&reason, &acts)
+	err := pgtest.OwnerPool(t, db).QueryRow(
+		ctx, `SELECT quarantine_reason, (SELECT count(*) FROM audit_log) FROM mints`,
+	).Scan(&reason, &acts)
 	if err != nil {
 		t.Fatal(err)
 	}

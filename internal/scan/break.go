@@ -15,11 +15,10 @@ import (
 	"github.com/cofferpay/coffer/internal/pg"
 )
 
-// handleParentMismatch is called when the final chain does not continue the block that was
-// walked. Only an agreed final block with another hash at that very height
-// proves that finality broke: providers that contradict one another do not.
-// Then nothing goes out on this chain any more, and who has built on what is
-// gone is told how far back that goes.
+// handleParentMismatch handles a final block that does not continue the last walked block. Only an
+// agreed final block with another hash at the same height proves that finality broke; providers
+// that contradict one another do not. If it broke, outgoing payments of the chain are frozen, and
+// the finality listeners learn how far back the fork goes.
 func (w *Walker) handleParentMismatch(ctx context.Context, cursor chain.Block) error {
 	c, err := w.conf.Reader.Final(ctx, cursor.Height)
 	if err != nil {
@@ -30,11 +29,13 @@ func (w *Walker) handleParentMismatch(ctx context.Context, cursor chain.Block) e
 		return err
 	}
 	if c.Hash == provenHash {
-		return fmt.Errorf("what follows block %d does not name it as its parent: %w", cursor.Height, chain.ErrDisagreement)
+		return fmt.Errorf(
+			"what follows block %d does not name it as its parent: %w", cursor.Height, chain.ErrDisagreement,
+		)
 	}
 	detail := fmt.Sprintf("block %d was final as %s and is now final as %s", cursor.Height, provenHash, c.Hash)
 	broken := fmt.Errorf("%s: %w", detail, ErrFinalityBroken)
-	// First and alone: it needs nothing that could fail for another reason.
+	// The freeze comes first and alone: it needs nothing that could fail for another reason.
 	err = w.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		if err := w.freezeChain(ctx, tx, detail); err != nil {
 			return err
@@ -51,11 +52,14 @@ func (w *Walker) handleParentMismatch(ctx context.Context, cursor chain.Block) e
 }
 
 func (w *Walker) freezeChain(ctx context.Context, tx pg.Tx, reason string) error {
-	return freeze.Create(ctx, tx, freeze.Freeze{Scope: freeze.ScopeChain, Chain: w.conf.Chain, Source: freeze.SourceFinality, Reason: reason})
+	return freeze.Create(
+		ctx, tx,
+		freeze.Freeze{Scope: freeze.ScopeChain, Chain: w.conf.Chain, Source: freeze.SourceFinality, Reason: reason},
+	)
 }
 
-// recordFork writes down above which block the chain has parted and tells who has
-// built on it, once for each way in which it has.
+// recordFork records above which block the chain parted and notifies the finality listeners. A
+// process does so once for each detail.
 func (w *Walker) recordFork(ctx context.Context, detail string) error {
 	isRecorded, err := w.isForkRecorded(ctx)
 	if err != nil {
@@ -92,7 +96,9 @@ func (w *Walker) recordFork(ctx context.Context, detail string) error {
 
 func (w *Walker) isForkRecorded(ctx context.Context) (isRecorded bool, err error) {
 	err = w.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-		return tx.QueryRow(ctx, `SELECT parted_above IS NOT NULL FROM scan_cursors WHERE chain = $1`, w.conf.Chain).Scan(&isRecorded)
+		return tx.QueryRow(
+			ctx, `SELECT parted_above IS NOT NULL FROM scan_cursors WHERE chain = $1`, w.conf.Chain,
+		).Scan(&isRecorded)
 	})
 	if err != nil {
 		return false, fmt.Errorf("ask whether %s is marked as parted: %w", w.conf.Chain, err)
@@ -100,10 +106,13 @@ func (w *Walker) isForkRecorded(ctx context.Context) (isRecorded bool, err error
 	return isRecorded, nil
 }
 
-// lockCursor locks the cursor against everybody, if it still stands where it was read.
+// lockCursor locks the cursor exclusively. It returns errCursorMoved if the cursor is not at the
+// expected block.
 func (w *Walker) lockCursor(ctx context.Context, tx pg.Tx, expected chain.Block) error {
 	var current chain.Block
-	err := tx.QueryRow(ctx, `SELECT height, hash FROM scan_cursors WHERE chain = $1 FOR UPDATE`, w.conf.Chain).Scan(&current.Height, &current.Hash)
+	err := tx.QueryRow(
+		ctx, `SELECT height, hash FROM scan_cursors WHERE chain = $1 FOR UPDATE`, w.conf.Chain,
+	).Scan(&current.Height, &current.Hash)
 	if err != nil {
 		return fmt.Errorf("lock the cursor of %s: %w", w.conf.Chain, err)
 	}
@@ -113,11 +122,13 @@ func (w *Walker) lockCursor(ctx context.Context, tx pg.Tx, expected chain.Block)
 	return nil
 }
 
-// loadProvenHash is the hash under which a height was final for us.
+// loadProvenHash returns the hash with which a height was proven final.
 func (w *Walker) loadProvenHash(ctx context.Context, block chain.Block) (hash string, err error) {
 	hash = block.Hash
 	err = w.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-		err := tx.QueryRow(ctx, `SELECT hash FROM finality_live WHERE chain = $1 AND height = $2`, w.conf.Chain, block.Height).Scan(&hash)
+		err := tx.QueryRow(
+			ctx, `SELECT hash FROM finality_live WHERE chain = $1 AND height = $2`, w.conf.Chain, block.Height,
+		).Scan(&hash)
 		if errors.Is(err, pgx.ErrNoRows) {
 			return nil // the block of the first start has no proof
 		}
@@ -129,20 +140,20 @@ func (w *Walker) loadProvenHash(ctx context.Context, block chain.Block) (hash st
 	return hash, nil
 }
 
-// Fork is where the final chain left the one that was walked.
+// Fork describes where the final chain left the walked one.
 type Fork struct {
-	Cursor   chain.Block // where the walk stands
-	Ancestor chain.Block // the last block that both have
-	Tip      chain.Block // the last block that was walked; not below the cursor unless a person set that back
-	Final    chain.Block // the final head that the providers name now
+	Cursor   chain.Block // where the cursor is
+	Ancestor chain.Block // the last block that both chains have
+	Tip      chain.Block // the last walked block; above the cursor if a person rewound the walk
+	Final    chain.Block // the final block that the providers name now
 }
 
-// FindFork looks where the final chain leaves the one that was walked. Errors: an
-// INVALID_STATE fault when it does not, or when it does so below the block that
-// the first start began at; what Reader gives.
+// FindFork finds where the final chain leaves the walked one. Errors: an INVALID_STATE fault if it
+// does not leave it, or leaves it below the block at which the first start began; the errors of
+// Reader.
 func (w *Walker) FindFork(ctx context.Context) (Fork, error) {
 	var fork Fork
-	var firstProven chain.Block // of the first proof that counts
+	var firstProven chain.Block // the first proof that is alive
 	err := w.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		return tx.QueryRow(ctx, `
 			SELECT c.height, c.hash, t.height, t.hash, l.height, l.hash, l.parent
@@ -150,10 +161,16 @@ func (w *Walker) FindFork(ctx context.Context) (Fork, error) {
 			CROSS JOIN LATERAL (SELECT height, hash FROM finality_live WHERE chain = c.chain ORDER BY height DESC LIMIT 1) t
 			CROSS JOIN LATERAL (SELECT height, hash, parent FROM finality_live WHERE chain = c.chain ORDER BY height LIMIT 1) l
 			WHERE c.chain = $1`, w.conf.Chain).
-			Scan(&fork.Cursor.Height, &fork.Cursor.Hash, &fork.Tip.Height, &fork.Tip.Hash, &firstProven.Height, &firstProven.Hash, &firstProven.Parent)
+			Scan(
+				&fork.Cursor.Height, &fork.Cursor.Hash, &fork.Tip.Height, &fork.Tip.Hash, &firstProven.Height,
+				&firstProven.Hash, &firstProven.Parent,
+			)
 	})
 	if errors.Is(err, pgx.ErrNoRows) {
-		return fork, fault.New(fault.Conflict, fault.InvalidState, "No final block of %s was walked yet, so none can be gone.", w.conf.Chain)
+		return fork, fault.New(
+			fault.Conflict, fault.InvalidState, "No final block of %s was walked yet, so none can be gone.",
+			w.conf.Chain,
+		)
 	}
 	if err != nil {
 		return fork, fmt.Errorf("read what was walked of %s: %w", w.conf.Chain, err)
@@ -164,11 +181,14 @@ func (w *Walker) FindFork(ctx context.Context) (Fork, error) {
 	}
 	fork.Final = heads.Final
 	if fork.Final.Height+1 < firstProven.Height {
-		return fork, fmt.Errorf("the final head %d is below the first block that was walked, %d: %w", fork.Final.Height, firstProven.Height, chain.ErrNotYet)
+		return fork, fmt.Errorf(
+			"the final head %d is below the first block that was walked, %d: %w", fork.Final.Height,
+			firstProven.Height, chain.ErrNotYet,
+		)
 	}
 
-	// both tells whether the last block that was walked at or below a height is on the
-	// final chain.
+	// compareBlock reports whether the last walked block at or below a height is on the final
+	// chain.
 	compareBlock := func(height uint64) (b chain.Block, shared bool, err error) {
 		b = chain.Block{Height: firstProven.Height - 1, Hash: firstProven.Parent} // below the first proof
 		if height >= firstProven.Height {
@@ -182,8 +202,8 @@ func (w *Walker) FindFork(ctx context.Context) (Fork, error) {
 		}
 		return b, c.Hash == b.Hash || height < firstProven.Height && c.Parent == b.Hash, nil
 	}
-	// Downwards in growing steps to a block that both have, then between that and
-	// the lowest one that is known to differ.
+	// Search downwards in growing steps for a shared block, then bisect between that block and the
+	// lowest one that is known to differ.
 	differs := min(fork.Tip.Height, fork.Final.Height) + 1
 	for step, height := uint64(1), differs-1; ; step *= 2 {
 		b, shared, err := compareBlock(height)
@@ -204,9 +224,10 @@ func (w *Walker) FindFork(ctx context.Context) (Fork, error) {
 	}
 	if differs > min(fork.Tip.Height, fork.Final.Height) {
 		return fork, fault.New(fault.Conflict, fault.InvalidState,
-			"The final chain of %s is the one that was walked, up to block %d. Nothing has to be decided.", w.conf.Chain, fork.Ancestor.Height)
+			"The final chain of %s is the one that was walked, up to block %d. Nothing has to be decided.",
+			w.conf.Chain, fork.Ancestor.Height)
 	}
-	for shared := fork.Ancestor.Height; differs-shared > 1; { // nothing that was walked up to same differs
+	for shared := fork.Ancestor.Height; differs-shared > 1; { // all walked blocks up to shared are on both chains
 		height := shared + (differs-shared)/2
 		b, matches, err := compareBlock(height)
 		switch {
@@ -223,15 +244,21 @@ func (w *Walker) FindFork(ctx context.Context) (Fork, error) {
 		return fork, fmt.Errorf("read the final block after %d: %w", fork.Ancestor.Height, err)
 	}
 	if c.Parent != fork.Ancestor.Hash {
-		return fork, fmt.Errorf("block %d does not stand on block %d: %w", c.Height, fork.Ancestor.Height, chain.ErrDisagreement)
+		return fork, fmt.Errorf(
+			"block %d does not stand on block %d: %w", c.Height, fork.Ancestor.Height, chain.ErrDisagreement,
+		)
 	}
 	return fork, nil
 }
 
-// provenBlockBelow is the last block at or below a height that was walked and still counts.
+// provenBlockBelow returns the last block at or below a height whose proof is alive.
 func (w *Walker) provenBlockBelow(ctx context.Context, height uint64) (b chain.Block, err error) {
 	err = w.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-		return tx.QueryRow(ctx, `SELECT height, hash FROM finality_live WHERE chain = $1 AND height <= $2 ORDER BY height DESC LIMIT 1`, w.conf.Chain, height).
+		return tx.QueryRow(
+			ctx,
+			`SELECT height, hash FROM finality_live WHERE chain = $1 AND height <= $2 ORDER BY height DESC LIMIT 1`,
+			w.conf.Chain, height,
+		).
 			Scan(&b.Height, &b.Hash)
 	})
 	if err != nil {
@@ -240,13 +267,17 @@ func (w *Walker) provenBlockBelow(ctx context.Context, height uint64) (b chain.B
 	return b, nil
 }
 
-// Repoint makes the final walk go on along the chain that is final now: every
-// proof above the ancestor is dead, and whoever has built on one is told. What
-// the new fork does not have wait blocks above the old tip is gone for good. The
-// chain stays frozen. Error: an INVALID_STATE fault when the walk does not stand
-// where the parting was seen; nothing was changed then.
-func (w *Walker) Repoint(ctx context.Context, fork Fork, settleBlocks uint64, actor audit.Actor) (b finality.Break, err error) {
-	reason := fmt.Sprintf("block %d was final as %s, and the final chain leaves it above block %d", fork.Tip.Height, fork.Tip.Hash, fork.Ancestor.Height)
+// Repoint continues the final walk on the chain that is final now. Every proof above the ancestor
+// is dead, and the finality listeners are notified. What the new fork does not show up to
+// settleBlocks above the old tip counts as gone. The chain stays frozen. Error: an INVALID_STATE
+// fault if the cursor has moved since the fork was found; nothing was changed then.
+func (w *Walker) Repoint(
+	ctx context.Context, fork Fork, settleBlocks uint64, actor audit.Actor,
+) (b finality.Break, err error) {
+	reason := fmt.Sprintf(
+		"block %d was final as %s, and the final chain leaves it above block %d", fork.Tip.Height, fork.Tip.Hash,
+		fork.Ancestor.Height,
+	)
 	err = w.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		if err := w.lockCursor(ctx, tx, fork.Cursor); err != nil {
 			return err
@@ -263,9 +294,10 @@ func (w *Walker) Repoint(ctx context.Context, fork Fork, settleBlocks uint64, ac
 		}
 		target := fork.Ancestor
 		if fork.Cursor.Height < target.Height {
-			target = fork.Cursor // a person has set it back to read blocks again
+			target = fork.Cursor // a person rewound the cursor to read blocks again
 		}
-		_, err := tx.Exec(ctx, `UPDATE scan_cursors SET height = $2, hash = $3, updated_at = $4, parted_above = NULL WHERE chain = $1`,
+		_, err := tx.Exec(ctx,
+			`UPDATE scan_cursors SET height = $2, hash = $3, updated_at = $4, parted_above = NULL WHERE chain = $1`,
 			w.conf.Chain, target.Height, target.Hash, tx.Now)
 		if err != nil {
 			return fmt.Errorf("set the cursor to block %d: %w", target.Height, err)
@@ -284,11 +316,16 @@ func (w *Walker) Repoint(ctx context.Context, fork Fork, settleBlocks uint64, ac
 		})
 	})
 	if errors.Is(err, errCursorMoved) {
-		return b, fault.New(fault.Conflict, fault.InvalidState, "The walk of %s was moved meanwhile; nothing was changed. Look again.", w.conf.Chain)
+		return b, fault.New(
+			fault.Conflict, fault.InvalidState,
+			"The walk of %s was moved meanwhile; nothing was changed. Look again.", w.conf.Chain,
+		)
 	}
 	if err != nil {
 		return b, fmt.Errorf("repoint %s to block %d: %w", w.conf.Chain, fork.Ancestor.Height, err)
 	}
-	w.log.Warn("scan: repointed", "ancestor", b.Ancestor.Height, "tip", b.Tip.Height, "settle", b.SettleHeight, "by", actor.ID)
+	w.log.Warn(
+		"scan: repointed", "ancestor", b.Ancestor.Height, "tip", b.Tip.Height, "settle", b.SettleHeight, "by", actor.ID,
+	)
 	return b, nil
 }

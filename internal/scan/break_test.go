@@ -16,7 +16,7 @@ import (
 	"github.com/cofferpay/coffer/internal/scan"
 )
 
-// breakRecorder has built on final blocks and remembers what it was told.
+// breakRecorder is a finality listener that records its calls.
 type breakRecorder struct {
 	mu     sync.Mutex
 	parted []uint64
@@ -39,11 +39,13 @@ func (b *breakRecorder) OnBroken(_ context.Context, _ pg.Tx, broken finality.Bre
 
 func (w *testEnv) newListeningWalker(b *breakRecorder) *scan.Walker {
 	start := uint64(0)
-	return scan.New(w.db, scan.Config{Chain: chain.Ethereum, Reader: w.c, Start: &start, FinalityListeners: []finality.Listener{b}}, w.listener,
+	return scan.New(w.db,
+		scan.Config{Chain: chain.Ethereum, Reader: w.c, Start: &start, FinalityListeners: []finality.Listener{b}},
+		w.listener,
 		slog.New(slog.DiscardHandler))
 }
 
-// walkUntilBroken walks until finality is seen to be broken.
+// walkUntilBroken walks until the walk reports ErrFinalityBroken.
 func walkUntilBroken(t *testing.T, w *scan.Walker) error {
 	t.Helper()
 	for {
@@ -81,11 +83,13 @@ func TestTheLastCommonBlockIsFoundAtAnyDepthAndToldOnce(t *testing.T) {
 			t.Fatalf("depth %d: told %v, want once that it parted above %d", depth, b.parted, want)
 		}
 		p, err := w.w.FindFork(t.Context())
-		if err != nil || p.Ancestor.Height != want || p.Tip.Height != tip || p.Tip.Hash != hash || p.Ancestor.Hash != w.c.BlockAt(want).Hash {
+		if err != nil || p.Ancestor.Height != want || p.Tip.Height != tip || p.Tip.Hash != hash ||
+			p.Ancestor.Hash != w.c.BlockAt(want).Hash {
 			t.Fatalf("depth %d: got %+v and %v, want it above %d", depth, p, err, want)
 		}
 		got, err := w.w.Repoint(t.Context(), p, 2, audit.Operator("op"))
-		if fork++; err != nil || got.Fork != fork || got.SettleHeight != tip+2 || len(b.breaks) != 1 || b.breaks[0] != got {
+		if fork++; err != nil || got.Fork != fork || got.SettleHeight != tip+2 || len(b.breaks) != 1 ||
+			b.breaks[0] != got {
 			t.Fatalf("depth %d: got %+v and %v, told %+v, want fork %d", depth, got, err, b.breaks, fork)
 		}
 		if at, _ := w.cursor(t); at != want {
@@ -95,7 +99,9 @@ func TestTheLastCommonBlockIsFoundAtAnyDepthAndToldOnce(t *testing.T) {
 			t.Errorf("depth %d: got %v for the same decision again, want it refused", depth, err)
 		}
 		w.walkFinal(t)
-		if n := w.count(t, `SELECT count(*) FROM (SELECT height FROM finality_live GROUP BY height HAVING count(*) <> 1) x`); n != 0 {
+		if n := w.count(
+			t, `SELECT count(*) FROM (SELECT height FROM finality_live GROUP BY height HAVING count(*) <> 1) x`,
+		); n != 0 {
 			t.Errorf("depth %d: got %d heights without one live proof", depth, n)
 		}
 		if _, err := w.w.FindFork(t.Context()); !fault.HasCode(err, fault.InvalidState) {
@@ -109,7 +115,9 @@ func TestAPartingBelowTheFirstStartIsSaidSo(t *testing.T) {
 	w := newTestEnv(t, sim.Config{FinalityDepth: 3}, 0)
 	w.c.MineEmpty(9)
 	start := uint64(4)
-	walker := scan.New(w.db, scan.Config{Chain: chain.Ethereum, Reader: w.c, Start: &start}, w.listener, slog.New(slog.DiscardHandler))
+	walker := scan.New(
+		w.db, scan.Config{Chain: chain.Ethereum, Reader: w.c, Start: &start}, w.listener, slog.New(slog.DiscardHandler),
+	)
 	if _, err := walker.FindFork(t.Context()); !fault.HasCode(err, fault.InvalidState) {
 		t.Errorf("before the first start: got %v, want INVALID_STATE", err)
 	}
@@ -126,7 +134,7 @@ func TestAPartingBelowTheFirstStartIsSaidSo(t *testing.T) {
 	}
 }
 
-// A walk that was set back to read blocks again does not skip them by a decision.
+// A walk that was rewound to read blocks again does not skip them because of a decision.
 func TestADecisionLeavesAWalkThatWasSetBackWhereItIs(t *testing.T) {
 	t.Parallel()
 	w := newTestEnv(t, sim.Config{FinalityDepth: 3}, 0)
@@ -155,8 +163,7 @@ func TestADecisionLeavesAWalkThatWasSetBackWhereItIs(t *testing.T) {
 	}
 }
 
-// The freeze does not wait for what else has to be found out, and a decision that
-// could not be looked for is looked for again.
+// The freeze does not wait for the search for the fork. A search that failed is repeated.
 func TestTheChainIsFrozenBeforeAnythingElseIsAsked(t *testing.T) {
 	t.Parallel()
 	w := newTestEnv(t, sim.Config{FinalityDepth: 3}, 0)

@@ -13,13 +13,13 @@ import (
 	"github.com/cofferpay/coffer/internal/money"
 )
 
-// finding is something in a block that a person has to look at.
+// finding is a fact about a block that a person has to look at.
 type finding struct {
 	kind       string
 	holding    chain.Holding
 	mint       int
 	detail     string
-	isDoubtful bool // less arrived than was said
+	isDoubtful bool // less arrived than the block says
 }
 
 const (
@@ -27,14 +27,14 @@ const (
 	findingFinalityBroken = "FINALITY_BROKEN"
 )
 
-// flow is what a block says went into and out of a holding.
+// flow sums what a block says went into and out of a holding.
 type flow struct {
 	mint           int
 	received, sent *big.Int
 }
 
-// computeFlows sums up, for every address of ours that received something of the
-// catalogue in this block, all that the block says about its balance.
+// computeFlows sums, for each of our addresses that received a mint of the catalogue in this block,
+// all that the block says about its balance.
 func computeFlows(c chain.Contents, arrivals []Arrival) map[chain.Holding]*flow {
 	flows := map[chain.Holding]*flow{}
 	for _, f := range arrivals {
@@ -47,7 +47,7 @@ func computeFlows(c chain.Contents, arrivals []Arrival) map[chain.Holding]*flow 
 	return flows
 }
 
-// addFlows adds what a block says went into and out of holdings.
+// addFlows adds the transfers and fees of a block to the flows.
 func addFlows(c chain.Contents, flows map[chain.Holding]*flow) {
 	for _, t := range c.Transfers {
 		if f := flows[chain.Holding{Address: t.To, Contract: t.Contract}]; f != nil {
@@ -64,7 +64,8 @@ func addFlows(c chain.Contents, flows map[chain.Holding]*flow) {
 	}
 }
 
-// compareBalance compares what a block says with how the balance changed over it.
+// compareBalance compares the flow of a block with the change of the balance. It returns nil if
+// they match.
 func compareBalance(h chain.Holding, f flow, before, after money.Amount) *finding {
 	actual := new(big.Int).Sub(after.Big(), before.Big())
 	reported := new(big.Int).Sub(f.received, f.sent)
@@ -74,31 +75,38 @@ func compareBalance(h chain.Holding, f flow, before, after money.Amount) *findin
 	case -1:
 		return &finding{
 			kind: DoubtBalanceDelta, holding: h, mint: f.mint, isDoubtful: true,
-			detail: fmt.Sprintf("the block says %v in and %v out, the balance went from %v to %v", f.received, f.sent, before, after),
+			detail: fmt.Sprintf(
+				"the block says %v in and %v out, the balance went from %v to %v", f.received, f.sent, before, after,
+			),
 		}
 	default:
 		return &finding{
 			kind: findingUnattributed, holding: h, mint: f.mint,
-			detail: fmt.Sprintf("the block says %v in and %v out, the balance rose from %v to %v", f.received, f.sent, before, after),
+			detail: fmt.Sprintf(
+				"the block says %v in and %v out, the balance rose from %v to %v", f.received, f.sent, before, after,
+			),
 		}
 	}
 }
 
-// wrapBalanceError says what to do about balances that nobody gives. The block is not taken
-// in without them: what a token says would then be credited on its word.
+// wrapBalanceError wraps the error of balances that no quorum gives. The block is not written
+// without them: otherwise a transfer would be credited on the word of its token.
 func (w *Walker) wrapBalanceError(moment string, height uint64, err error) error {
 	if errors.Is(err, chain.ErrStateGone) {
 		return fmt.Errorf("balances %s block %d are no longer kept by as many providers as have to agree; "+
-			"name endpoints that keep them in chains.%s.archives, which are asked for nothing else: %w", moment, height, w.conf.Chain, err)
+			"name endpoints that keep them in chains.%s.archives, which are asked for nothing else: %w", moment, height,
+			w.conf.Chain, err)
 	}
 	return fmt.Errorf("balances %s block %d: %w", moment, height, err)
 }
 
-// reconcileBalances compares balances before and after a final block with its movements and
-// marks what must not be credited. A provider that no longer has the state is
-// an error: the walk waits for one that has it. have are balances that are known already. What
-// rose in an address that left explains is no finding before that is traced.
-func (w *Walker) reconcileBalances(ctx context.Context, c chain.Contents, arrivals []Arrival, balances blockBalances, pending []pendingTrace) ([]finding, error) {
+// reconcileBalances compares the balances before and after a final block with its movements. It
+// marks arrivals that must not be credited. If a provider no longer has the state, that is an
+// error, and the walk waits for a provider that has it. balances holds the balances that are known
+// already. A rise of an address that pending may explain is no finding until it is traced.
+func (w *Walker) reconcileBalances(
+	ctx context.Context, c chain.Contents, arrivals []Arrival, balances blockBalances, pending []pendingTrace,
+) ([]finding, error) {
 	flows := computeFlows(c, arrivals)
 	if len(flows) == 0 {
 		return nil, nil
@@ -110,8 +118,12 @@ func (w *Walker) reconcileBalances(ctx context.Context, c chain.Contents, arriva
 	slices.SortFunc(holdings, func(a, b chain.Holding) int {
 		return cmp.Or(cmp.Compare(a.Address, b.Address), cmp.Compare(a.Contract, b.Contract))
 	})
-	unknown := slices.DeleteFunc(slices.Clone(holdings), func(h chain.Holding) bool { _, ok := balances.after[h]; return ok })
-	before, silentBefore, err := chain.Balances(ctx, w.conf.Reader, chain.Block{Height: c.Height - 1, Hash: c.Parent}, unknown)
+	unknown := slices.DeleteFunc(
+		slices.Clone(holdings), func(h chain.Holding) bool { _, ok := balances.after[h]; return ok },
+	)
+	before, silentBefore, err := chain.Balances(
+		ctx, w.conf.Reader, chain.Block{Height: c.Height - 1, Hash: c.Parent}, unknown,
+	)
 	if err != nil {
 		return nil, w.wrapBalanceError("before", c.Height, err)
 	}
@@ -126,7 +138,7 @@ func (w *Walker) reconcileBalances(ctx context.Context, c chain.Contents, arriva
 	for _, h := range holdings {
 		problem := compareBalance(h, *flows[h], before[h], after[h])
 		if reason, ok := silentBefore[h]; ok {
-			// The token's own defect: nothing of it is credited and the walk goes on.
+			// This is a defect of the token. None of it is credited, and the walk continues.
 			problem = &finding{
 				kind: DoubtBalanceDelta, holding: h, mint: flows[h].mint, isDoubtful: true,
 				detail: "the token gives no balance: " + reason,

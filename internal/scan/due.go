@@ -15,13 +15,13 @@ import (
 )
 
 const (
-	traceRetryAfter     = 15 * time.Second // after the first attempt; every later pause is twice as long
+	traceRetryAfter     = 15 * time.Second // after the first attempt; each later pause is twice as long
 	traceRetryMax       = time.Hour
-	traceRetryTimeout   = 5 * time.Minute // of one attempt at a block
+	traceRetryTimeout   = 5 * time.Minute // for one attempt at a block
 	traceReasonBytesMax = 500
 )
 
-// storePending writes down what is to be traced of a block, with the block.
+// storePending stores the pending traces of a block, in the transaction of the block.
 func storePending(ctx context.Context, tx pg.Tx, proofID int64, traces []pendingTrace) error {
 	for _, d := range traces {
 		_, err := tx.Exec(ctx, `
@@ -36,7 +36,7 @@ func storePending(ctx context.Context, tx pg.Tx, proofID int64, traces []pending
 	return nil
 }
 
-// touchedAddresses are those of ours that it is known to have touched; nil where that is unknown.
+// touchedAddresses returns our addresses that the transaction touched, or nil if they are unknown.
 func (d pendingTrace) touchedAddresses() []string {
 	if d.unknown {
 		return nil
@@ -48,23 +48,23 @@ func (d pendingTrace) touchedAddresses() []string {
 	return texts
 }
 
-// storableReason is the beginning of why as the database takes it. A provider may have sent any bytes,
-// and a refused text would stop the walk.
+// storableReason returns the beginning of the reason as valid text. A provider can send any bytes,
+// and a text that the database refuses would stop the walk.
 func (d pendingTrace) storableReason() string {
 	reason := strings.ReplaceAll(d.reason, "\x00", "")
 	return strings.ToValidUTF8(reason[:min(len(reason), traceReasonBytesMax)], "")
 }
 
-// untracedBlock is a block of which something is to be traced now.
+// untracedBlock is a block with transactions to trace now.
 type untracedBlock struct {
 	Proof
-	attempts int      // the most of any of its transactions
-	txs      []string // those transactions; "" for all of the block
+	attempts int      // the maximum of its transactions
+	txs      []string // the transactions; "" for all of the block
 }
 
-// StepTraces takes one step with what is to be traced yet: at most one block. moved is false when
-// nothing is due. What it finds is told to the listener with the proof of the block that it is
-// in, in the transaction that completes the rows.
+// StepTraces traces the transactions of at most one block that are pending. moved is false if none
+// is due. It reports what it finds to the listener, with the proof of the block, in the transaction
+// that completes the rows.
 func (w *Walker) StepTraces(ctx context.Context) (moved bool, err error) {
 	if w.tracer == nil {
 		return false, nil
@@ -82,8 +82,8 @@ func (w *Walker) StepTraces(ctx context.Context) (moved bool, err error) {
 	return true, nil
 }
 
-// nextUntraced is the block that has waited longest. Of proofs that a break has ended nothing is
-// due: the block that took their place has rows of its own.
+// nextUntraced returns the block that has been due for the longest time. It ignores proofs that a
+// break ended: the block that replaced theirs has rows of its own.
 func (w *Walker) nextUntraced(ctx context.Context) (b untracedBlock, ok bool, err error) {
 	err = w.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		err := tx.QueryRow(ctx, `
@@ -130,7 +130,7 @@ func (w *Walker) retryTraces(ctx context.Context, b untracedBlock) error {
 	if err != nil {
 		return err
 	}
-	// The listener has heard of the others.
+	// The listener received the other arrivals with the block.
 	arrivals = slices.DeleteFunc(arrivals, func(f Arrival) bool {
 		return !slices.Contains(b.txs, "") && !slices.Contains(b.txs, string(f.Tx))
 	})
@@ -165,7 +165,7 @@ func (w *Walker) retryTraces(ctx context.Context, b untracedBlock) error {
 	return err
 }
 
-// lockLiveProof locks the chain's cursor, as both walks do, and tells whether the proof counts.
+// lockLiveProof locks the chain's cursor, as both walks do, and reports whether the proof is alive.
 func (w *Walker) lockLiveProof(ctx context.Context, tx pg.Tx, b untracedBlock) (live bool, err error) {
 	if _, err := tx.Exec(ctx, `SELECT FROM scan_cursors WHERE chain = $1 FOR NO KEY UPDATE`, w.conf.Chain); err != nil {
 		return false, err
@@ -174,11 +174,13 @@ func (w *Walker) lockLiveProof(ctx context.Context, tx pg.Tx, b untracedBlock) (
 	return live, err
 }
 
-// completeTraces ends the rows of a block that are answered and puts off those that are not. again
-// says that another process has done something of it meanwhile.
+// completeTraces completes the answered rows of a block and postpones the pending ones. raced is
+// true if another process has changed some of them meanwhile.
 func completeTraces(ctx context.Context, tx pg.Tx, b untracedBlock, pending []pendingTrace) (raced bool, err error) {
 	var attemptsMax int
-	err = tx.QueryRow(ctx, `SELECT coalesce(max(attempts), -1) FROM scan_untraced WHERE proof_id = $1 AND status = 'DUE'`, b.ID).Scan(&attemptsMax)
+	err = tx.QueryRow(
+		ctx, `SELECT coalesce(max(attempts), -1) FROM scan_untraced WHERE proof_id = $1 AND status = 'DUE'`, b.ID,
+	).Scan(&attemptsMax)
 	if err != nil || attemptsMax != b.attempts {
 		return true, err
 	}
@@ -195,14 +197,15 @@ func completeTraces(ctx context.Context, tx pg.Tx, b untracedBlock, pending []pe
 		if _, err := tx.Exec(ctx, `
 			UPDATE scan_untraced SET attempts = $3, last_error = $4, next_attempt_at = $5, addresses = coalesce($6, addresses)
 			WHERE proof_id = $1 AND tx_hash = $2 AND status = 'DUE'`,
-			b.ID, d.tx, b.attempts+1, d.storableReason(), tx.Now.Add(retryDelay(b.attempts)), d.touchedAddresses()); err != nil {
+			b.ID, d.tx, b.attempts+1, d.storableReason(),
+			tx.Now.Add(retryDelay(b.attempts)), d.touchedAddresses()); err != nil {
 			return false, fmt.Errorf("put off transaction %q of block %d: %w", d.tx, b.Height, err)
 		}
 	}
 	return false, storePending(ctx, tx, b.ID, pending)
 }
 
-// postponeTraces puts off a block about which nothing could be asked.
+// postponeTraces postpones a block that could not be traced at all.
 func (w *Walker) postponeTraces(ctx context.Context, b untracedBlock, cause error) error {
 	return w.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		_, err := tx.Exec(ctx, `
@@ -213,12 +216,12 @@ func (w *Walker) postponeTraces(ctx context.Context, b untracedBlock, cause erro
 	})
 }
 
-// retryDelay is how long an attempt is put off after so many.
+// retryDelay returns the pause after the given number of attempts.
 func retryDelay(attempts int) time.Duration {
 	return min(traceRetryAfter<<min(attempts, 10), traceRetryMax)
 }
 
-// runTraces works on what is to be traced until ctx ends.
+// runTraces traces pending transactions until ctx ends.
 func (w *Walker) runTraces(ctx context.Context) {
 	problem := &problemLog{log: w.log, message: "scan: transactions are to be traced"}
 	for ctx.Err() == nil {
@@ -230,18 +233,18 @@ func (w *Walker) runTraces(ctx context.Context) {
 	}
 }
 
-// Untraced is what is to be traced of a block.
+// Untraced is a transaction, or a whole block, that is to be traced.
 type Untraced struct {
 	Height        uint64
 	Tx            chain.TxHash // "" for every transaction of the block
-	Addresses     []string     // of ours; nil where they are unknown
+	Addresses     []string     // ours; nil if they are unknown
 	Attempts      int
 	LastError     string
 	CreatedAt     time.Time
 	NextAttemptAt time.Time
 }
 
-// ListUntraced is what is to be traced of a chain, oldest first.
+// ListUntraced lists what is to be traced on a chain, oldest first.
 func ListUntraced(ctx context.Context, tx pg.Tx, ch chain.Name) ([]Untraced, error) {
 	rows, err := tx.Query(ctx, `
 		SELECT p.height, u.tx_hash, u.addresses, u.attempts, u.last_error, u.created_at, u.next_attempt_at

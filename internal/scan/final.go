@@ -16,16 +16,16 @@ import (
 	"github.com/cofferpay/coffer/internal/trace"
 )
 
-// StepFinal takes one step of the final walk: at most one block. moved is false
-// when there is nothing new. Errors: chain.ErrUndecodable and
-// chain.ErrDisagreement stop the walk where it is until they are gone;
-// ErrFinalityBroken until a person has decided.
+// StepFinal takes one step of the final walk: at most one block. moved is false if there is no new
+// block. The walk stays at its block
+//   - on chain.ErrUndecodable and chain.ErrDisagreement, until they are gone
+//   - on ErrFinalityBroken, until a person has decided
 func (w *Walker) StepFinal(ctx context.Context) (moved bool, err error) {
 	return w.stepFinalAhead(ctx, &prefetcher{disabled: true})
 }
 
-// WalkTo takes steps of the final walk until it has taken in the block at a height, and then
-// traces what is due. It returns when ctx ends, or at once for what no waiting mends.
+// WalkTo takes steps of the final walk until it has written the block at a height. Then it traces
+// what is due. It returns when ctx ends, or at once on a permanent error.
 func (w *Walker) WalkTo(ctx context.Context, height uint64) error {
 	for {
 		cursor, ok, err := w.readCursor(ctx)
@@ -50,7 +50,7 @@ func (w *Walker) WalkTo(ctx context.Context, height uint64) error {
 	}
 }
 
-// stepFinalAhead is Final; what is ahead of the walk is got ready meanwhile.
+// stepFinalAhead does what StepFinal does, with a prefetcher, which reads the next block meanwhile.
 func (w *Walker) stepFinalAhead(ctx context.Context, prefetch *prefetcher) (moved bool, err error) {
 	w.reviewCatalogue(ctx)
 	cursor, ok, err := w.readCursor(ctx)
@@ -70,13 +70,13 @@ func (w *Walker) stepFinalAhead(ctx context.Context, prefetch *prefetcher) (move
 		case heads.Final.Height == cursor.Height && heads.Final.Hash != cursor.Hash:
 			return false, w.handleParentMismatch(ctx, cursor)
 		case heads.Final.Height <= cursor.Height:
-			// Nothing new, or providers that are behind what we have seen.
+			// There is no new block, or the providers are behind the cursor.
 			return false, nil
 		}
 		w.final.Store(heads.Final.Height)
 	}
 
-	nextCtx := ctx // what is read ahead belongs to another walk
+	nextCtx := ctx // the block that is read ahead belongs to the next step
 	ctx, span := trace.Start(ctx, "scan walk")
 	span.SetAttribute("chain", string(w.conf.Chain))
 	defer func() { span.End(err) }()
@@ -109,7 +109,9 @@ func (w *Walker) stepFinalAhead(ctx context.Context, prefetch *prefetcher) (move
 		crash.Hit("D03")
 	}
 	for _, d := range b.pending {
-		w.log.Warn("scan: to be traced later", "height", b.Height, "hash", b.Hash, "tx", string(d.tx), "error", d.reason)
+		w.log.Warn(
+			"scan: to be traced later", "height", b.Height, "hash", b.Hash, "tx", string(d.tx), "error", d.reason,
+		)
 	}
 	for _, f := range b.findings {
 		w.log.Warn("scan: finding", "kind", f.kind, "height", b.Height, "hash", b.Hash,
@@ -118,18 +120,18 @@ func (w *Walker) stepFinalAhead(ctx context.Context, prefetch *prefetcher) (move
 	return true, nil
 }
 
-// preparedBlock is a final block that was read, with what of it came to us.
+// preparedBlock is a final block that was read and checked, with its arrivals.
 type preparedBlock struct {
 	chain.Contents
 	arrivals []Arrival
 	findings []finding
-	pending  []pendingTrace // what is to be traced of it yet
-	unusable map[int]string // mints that are no money any more, and why
-	err      error          // then nothing of the rest holds; chain.ErrNotYet among others
+	pending  []pendingTrace // transactions of the block that are still to be traced
+	unusable map[int]string // mints that are no longer what the catalogue says, with the reason
+	err      error          // then no other field is valid; chain.ErrNotYet among others
 }
 
-// prepareBlock reads the first final block at or above a height and compares it with the
-// balances, unless it carries them. It writes nothing.
+// prepareBlock reads the first final block at or above a height. It compares the block with the
+// balances, unless the block proves them itself. It writes nothing.
 func (w *Walker) prepareBlock(ctx context.Context, height uint64) (b preparedBlock) {
 	proving, proof := trace.Start(ctx, "scan prove")
 	b.Contents, b.err = w.conf.Reader.Final(proving, height)
@@ -162,11 +164,11 @@ func (w *Walker) prepareBlock(ctx context.Context, height uint64) (b preparedBlo
 	return b
 }
 
-// prefetcher gets the next block ready while one is taken in: to read a block and its
-// balances is waiting for providers, to take one in is work of the database. Whether
-// it is the next one the step finds out that takes it.
+// prefetcher prepares the next block while one is written. Reading a block and its balances waits
+// for providers; writing one is work of the database. The step that takes the result checks that it
+// is the next block.
 type prefetcher struct {
-	disabled bool // gets nothing ready
+	disabled bool // prepares nothing
 	result   chan preparedBlock
 }
 
@@ -179,7 +181,7 @@ func (a *prefetcher) startReading(read func() preparedBlock) {
 	go func() { result <- read() }()
 }
 
-// takeResult ends what was begun: the zero value when nothing was.
+// takeResult waits for the prepared block. It returns the zero value if none was started.
 func (a *prefetcher) takeResult() (b preparedBlock) {
 	if a.result != nil {
 		b = <-a.result
@@ -188,7 +190,7 @@ func (a *prefetcher) takeResult() (b preparedBlock) {
 	return b
 }
 
-// openCursor sets the cursor at the first start.
+// openCursor inserts the cursor at the first start.
 func (w *Walker) openCursor(ctx context.Context) (moved bool, err error) {
 	heads, err := w.conf.Reader.Heads(ctx)
 	if errors.Is(err, chain.ErrNotYet) {
@@ -221,8 +223,8 @@ func (w *Walker) openCursor(ctx context.Context) (moved bool, err error) {
 	return true, nil
 }
 
-// commitBlock moves the cursor over a block and tells the listener, all or nothing.
-// The compare-and-swap lets one of several walkers take the block.
+// commitBlock moves the cursor over a block and runs apply, all or nothing. The compare-and-swap
+// lets one of several walkers write the block.
 func (w *Walker) commitBlock(ctx context.Context, cursor chain.Block, b preparedBlock, apply Apply) error {
 	return w.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		moved, err := tx.Exec(ctx, `
@@ -270,9 +272,9 @@ func (w *Walker) commitBlock(ctx context.Context, cursor chain.Block, b prepared
 	})
 }
 
-// ensureProof writes the proof that a block is final, or finds the one of an earlier
-// walk over the same height that is still alive. Another hash there is a broken
-// finality. The cursor is locked, so nobody else proves or breaks meanwhile.
+// ensureProof inserts the proof that a block is final. If an earlier walk proved the height and
+// that proof is alive, it returns that one. Another hash there is a broken finality. The cursor is
+// locked, so no other process proves or breaks meanwhile.
 func ensureProof(ctx context.Context, tx pg.Tx, ch chain.Name, c chain.Contents) (proofID int64, err error) {
 	var hash string
 	err = tx.QueryRow(ctx, `SELECT proof_id, hash FROM finality_live WHERE chain = $1 AND height = $2`, ch, c.Height).
@@ -308,8 +310,8 @@ func recordFinding(ctx context.Context, tx pg.Tx, ch chain.Name, b chain.Block, 
 	return nil
 }
 
-// Rewind sets the final walk back to a block that it has walked, so that it
-// reads everything after it again. What is already known does not change.
+// Rewind sets the final walk back to a walked block, so that it reads all later blocks again. What
+// is already recorded does not change.
 func (w *Walker) Rewind(ctx context.Context, height uint64, actor audit.Actor) error {
 	err := w.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		moved, err := tx.Exec(ctx, `

@@ -14,9 +14,9 @@ import (
 	"github.com/cofferpay/coffer/internal/scan"
 )
 
-// slots shows a chain as one whose heights are slots: block h is in slot 3h or 3h+2,
-// as its hash has it, and all others are left out. So another block of the same height
-// may be in a slot that was left out before.
+// slots is a chain whose heights are slots. Block h is in slot 3h or 3h+2, depending on its hash,
+// and all other slots are empty. So another block of the same height may be in a slot that was
+// empty before.
 type slots struct{ *sim.Chain }
 
 func (s slots) of(b chain.Block) uint64 { return 3*b.Height + 2*uint64(b.Hash[len(b.Hash)-1]&1) }
@@ -36,7 +36,7 @@ func (s slots) Heads(ctx context.Context) (chain.Heads, error) {
 	return h, err
 }
 
-// first reads upwards from the block whose slot could be the one asked for.
+// first reads upwards from the lowest block that can be in the slot.
 func (s slots) first(slot uint64, read func(height uint64) (chain.Contents, error)) (chain.Contents, error) {
 	for height := slot / 3; ; height++ {
 		c, err := read(height)
@@ -57,7 +57,7 @@ func (s slots) Recent(ctx context.Context, slot uint64) (chain.Contents, error) 
 func (s slots) Balances(ctx context.Context, at chain.Block, of []chain.Holding) ([]money.Amount, error) {
 	at.Height /= 3
 	if at.Height > 0 && s.BlockAt(at.Height).Hash != at.Hash {
-		at.Height-- // the block before, of which the walk knows the hash alone
+		at.Height-- // the block before, of which the walk knows the hash only
 	}
 	return s.Chain.Balances(ctx, at, of)
 }
@@ -70,7 +70,11 @@ func TestWalksGoOverHeightsThatAreLeftOut(t *testing.T) {
 	fork := 0
 	for _, depth := range []int{1, 2, 3, 4, 7, 8, 31} {
 		b := &breakRecorder{}
-		w.w = scan.New(w.db, scan.Config{Chain: chain.Ethereum, Reader: r, Start: &start, FinalityListeners: []finality.Listener{b}}, w.listener, slog.New(slog.DiscardHandler))
+		w.w = scan.New(
+			w.db,
+			scan.Config{Chain: chain.Ethereum, Reader: r, Start: &start, FinalityListeners: []finality.Listener{b}},
+			w.listener, slog.New(slog.DiscardHandler),
+		)
 		w.c.MineEmpty(depth)
 		paid := w.c.Pay(payer, ours2, usdcAt, 100)
 		w.c.Mine(4)
@@ -89,7 +93,7 @@ func TestWalksGoOverHeightsThatAreLeftOut(t *testing.T) {
 			t.Fatalf("depth %d: the head walk stands at %d, want %d", depth, seen, r.of(w.c.Latest()))
 		}
 
-		// A fork above what is final, then one below it.
+		// The first fork is above the final block, the second one below it.
 		w.c.Fork(2)
 		w.c.MineEmpty(3)
 		w.walkHead(t)
@@ -112,7 +116,8 @@ func TestWalksGoOverHeightsThatAreLeftOut(t *testing.T) {
 			t.Fatalf("depth %d: told %v, want that it parted above %d", depth, b.parted, want)
 		}
 		p, err := w.w.FindFork(t.Context())
-		if err != nil || p.Ancestor.Height != want || p.Ancestor.Hash != ancestor.Hash || p.Tip.Height != tip || p.Tip.Hash != hash {
+		if err != nil || p.Ancestor.Height != want || p.Ancestor.Hash != ancestor.Hash || p.Tip.Height != tip ||
+			p.Tip.Hash != hash {
 			t.Fatalf("depth %d: got %+v and %v, want it above %d", depth, p, err, want)
 		}
 		if got, err := w.w.Repoint(t.Context(), p, 2, audit.Operator("op")); err != nil || got.Fork != fork+1 {

@@ -13,9 +13,8 @@ import (
 	"github.com/cofferpay/coffer/internal/pg"
 )
 
-// StepHead takes one step of the head walk: one block forward, one rewind, or one
-// jump. moved is false when nothing is new. It follows the final cursor: until
-// that is open there is no head walk.
+// StepHead takes one step of the head walk: one block forward, one rewind, or one restart. moved is
+// false if there is no new block. There is no head walk until the final cursor exists.
 func (w *Walker) StepHead(ctx context.Context) (moved bool, err error) {
 	final, ok, err := w.readCursor(ctx)
 	if err != nil || !ok {
@@ -40,8 +39,8 @@ func (w *Walker) StepHead(ctx context.Context) (moved bool, err error) {
 	}
 	if len(rows) == 0 || rows[0].Height < base {
 		if latest.Height < final.Height {
-			// The provider is behind what is final; one that is stuck would hide what
-			// comes for good.
+			// The provider is behind the final block. A provider that is stuck would hide all new
+			// blocks.
 			w.conf.Reader.Demote()
 			return false, nil
 		}
@@ -49,13 +48,13 @@ func (w *Walker) StepHead(ctx context.Context) (moved bool, err error) {
 	}
 	top := rows[0]
 	if stored := blockAtHeight(rows, final.Height); stored != nil && stored.Hash != final.Hash {
-		// What became final is not what was followed.
+		// The final block is not the one that the head walk followed.
 		return w.rewindHead(ctx, top, final.Height)
 	}
 	if latest.Height <= top.Height {
 		shown := blockAtHeight(rows, latest.Height)
 		if shown == nil || shown.Hash == latest.Hash {
-			return false, nil // nothing new, or a provider that is behind
+			return false, nil // no new block, or a provider that is behind
 		}
 		return w.followFork(ctx, rows, final, latest)
 	}
@@ -74,26 +73,30 @@ func (w *Walker) StepHead(ctx context.Context) (moved bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	return w.changeHead(ctx, &top, fmt.Sprintf("take in recent block %d", c.Height), func(ctx context.Context, tx pg.Tx) error {
-		if err := w.storeRecentBlock(ctx, tx, c.Block); err != nil {
-			return err
-		}
-		keep := final.Height
-		if c.Height > w.conf.HeadDepth {
-			keep = max(keep, c.Height-w.conf.HeadDepth)
-		}
-		if _, err := tx.Exec(ctx, `DELETE FROM scan_heads WHERE chain = $1 AND height < $2`, w.conf.Chain, keep); err != nil {
-			return err
-		}
-		return w.listener.OnRecent(ctx, tx, w.conf.Chain, c.Block, arrivals)
-	})
+	return w.changeHead(ctx, &top, fmt.Sprintf("take in recent block %d", c.Height),
+		func(ctx context.Context, tx pg.Tx) error {
+			if err := w.storeRecentBlock(ctx, tx, c.Block); err != nil {
+				return err
+			}
+			keep := final.Height
+			if c.Height > w.conf.HeadDepth {
+				keep = max(keep, c.Height-w.conf.HeadDepth)
+			}
+			if _, err := tx.Exec(
+				ctx, `DELETE FROM scan_heads WHERE chain = $1 AND height < $2`, w.conf.Chain, keep,
+			); err != nil {
+				return err
+			}
+			return w.listener.OnRecent(ctx, tx, w.conf.Chain, c.Block, arrivals)
+		})
 }
 
-// loadRecentBlocks are the recent blocks, newest first; there are never more than
-// the head's depth and one.
+// loadRecentBlocks returns the recent blocks, newest first. There are at most HeadDepth+1 of them.
 func (w *Walker) loadRecentBlocks(ctx context.Context) (rows []chain.Block, err error) {
 	err = w.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-		result, err := tx.Query(ctx, `SELECT height, hash, parent FROM scan_heads WHERE chain = $1 ORDER BY height DESC`, w.conf.Chain)
+		result, err := tx.Query(
+			ctx, `SELECT height, hash, parent FROM scan_heads WHERE chain = $1 ORDER BY height DESC`, w.conf.Chain,
+		)
 		if err != nil {
 			return err
 		}
@@ -115,7 +118,7 @@ func (w *Walker) storeRecentBlock(ctx context.Context, tx pg.Tx, b chain.Block) 
 	return err
 }
 
-// blockAtHeight is the remembered block of a height, or nil.
+// blockAtHeight returns the stored block of a height, or nil.
 func blockAtHeight(rows []chain.Block, height uint64) *chain.Block {
 	i := slices.IndexFunc(rows, func(b chain.Block) bool { return b.Height == height })
 	if i < 0 {
@@ -124,8 +127,8 @@ func blockAtHeight(rows []chain.Block, height uint64) *chain.Block {
 	return &rows[i]
 }
 
-// restartHead begins the head walk anew: at the final cursor, or, when that is far
-// behind, so many blocks below the latest that a fork still fits in.
+// restartHead restarts the head walk at the final cursor. If the cursor is far behind, it starts
+// HeadDepth blocks below the latest block.
 func (w *Walker) restartHead(ctx context.Context, rows []chain.Block, final chain.Block, base uint64) (bool, error) {
 	c := chain.Contents{Block: final}
 	var arrivals []Arrival
@@ -145,33 +148,33 @@ func (w *Walker) restartHead(ctx context.Context, rows []chain.Block, final chai
 	if len(rows) > 0 {
 		top = &rows[0]
 	}
-	return w.changeHead(ctx, top, fmt.Sprintf("begin the head walk at block %d", base), func(ctx context.Context, tx pg.Tx) error {
-		if _, err := tx.Exec(ctx, `DELETE FROM scan_heads WHERE chain = $1`, w.conf.Chain); err != nil {
-			return err
-		}
-		if err := w.storeRecentBlock(ctx, tx, c.Block); err != nil {
-			return err
-		}
-		if len(arrivals) == 0 {
-			return nil
-		}
-		return w.listener.OnRecent(ctx, tx, w.conf.Chain, c.Block, arrivals)
-	})
+	return w.changeHead(ctx, top, fmt.Sprintf("begin the head walk at block %d", base),
+		func(ctx context.Context, tx pg.Tx) error {
+			if _, err := tx.Exec(ctx, `DELETE FROM scan_heads WHERE chain = $1`, w.conf.Chain); err != nil {
+				return err
+			}
+			if err := w.storeRecentBlock(ctx, tx, c.Block); err != nil {
+				return err
+			}
+			if len(arrivals) == 0 {
+				return nil
+			}
+			return w.listener.OnRecent(ctx, tx, w.conf.Chain, c.Block, arrivals)
+		})
 }
 
-// followFork looks for the newest remembered block that is still on the chain and
-// rewinds to it.
+// followFork finds the newest stored block that is still on the chain and rewinds to it.
 func (w *Walker) followFork(ctx context.Context, rows []chain.Block, final, latest chain.Block) (bool, error) {
 	for _, row := range rows {
 		if row.Height > latest.Height {
 			continue
 		}
 		if row.Height == final.Height && row.Hash == final.Hash {
-			return w.rewindHead(ctx, rows[0], row.Height+1) // below this nothing forks
+			return w.rewindHead(ctx, rows[0], row.Height+1) // no fork goes below the final block
 		}
 		c, err := w.conf.Reader.Recent(ctx, row.Height)
 		if errors.Is(err, chain.ErrNotYet) {
-			return false, nil // the chain moves under our feet: look again
+			return false, nil // the chain changes meanwhile: try again
 		}
 		if err != nil {
 			return false, fmt.Errorf("read recent block %d: %w", row.Height, err)
@@ -183,24 +186,27 @@ func (w *Walker) followFork(ctx context.Context, rows []chain.Block, final, late
 	return w.rewindHead(ctx, rows[0], rows[len(rows)-1].Height)
 }
 
-// errContradicted says that what the head walk was shown fits neither itself nor
-// what is final. Nothing depends on it; another provider is asked next.
+// errContradicted says that a provider's recent blocks contradict each other or the final block.
+// Nothing depends on them; another provider is asked next.
 var errContradicted = errors.New("recent blocks do not continue those that the same provider shows, or what is final")
 
-// rewindHead forgets the blocks from this height on. Where there is nothing to forget
-// the provider contradicts itself: doing it again at once would go on for ever.
+// rewindHead removes the recent blocks from a height on. If there is nothing to remove, the
+// provider contradicts itself, and a retry at once would loop endlessly.
 func (w *Walker) rewindHead(ctx context.Context, top chain.Block, from uint64) (bool, error) {
 	if from > top.Height {
 		w.conf.Reader.Demote()
 		return false, fmt.Errorf("after block %d: %w", top.Height, errContradicted)
 	}
 	crash.Hit("D12")
-	moved, err := w.changeHead(ctx, &top, fmt.Sprintf("rewind the head walk below block %d", from), func(ctx context.Context, tx pg.Tx) error {
-		if _, err := tx.Exec(ctx, `DELETE FROM scan_heads WHERE chain = $1 AND height >= $2`, w.conf.Chain, from); err != nil {
-			return err
-		}
-		return w.listener.OnOrphaned(ctx, tx, w.conf.Chain, from)
-	})
+	moved, err := w.changeHead(ctx, &top, fmt.Sprintf("rewind the head walk below block %d", from),
+		func(ctx context.Context, tx pg.Tx) error {
+			if _, err := tx.Exec(
+				ctx, `DELETE FROM scan_heads WHERE chain = $1 AND height >= $2`, w.conf.Chain, from,
+			); err != nil {
+				return err
+			}
+			return w.listener.OnOrphaned(ctx, tx, w.conf.Chain, from)
+		})
 	if err == nil {
 		w.forked.Store(true)
 		w.log.Info("scan: fork", "from", from, "blocks", top.Height+1-from)
@@ -208,17 +214,23 @@ func (w *Walker) rewindHead(ctx context.Context, top chain.Block, from uint64) (
 	return moved, err
 }
 
-// changeHead runs one change of the head walk, if the walk still stands on top. The
-// cursor's row is locked before anything else, as in the final walk, so that
-// both walks and every walker wait for one another instead of deadlocking.
-func (w *Walker) changeHead(ctx context.Context, top *chain.Block, act string, fn func(context.Context, pg.Tx) error) (bool, error) {
+// changeHead runs one change of the head walk, if top is still its newest block. It locks the
+// cursor's row before anything else, as the final walk does. So both walks and all walkers wait for
+// one another and do not deadlock.
+func (w *Walker) changeHead(
+	ctx context.Context, top *chain.Block, act string, fn func(context.Context, pg.Tx) error,
+) (bool, error) {
 	err := w.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-		if _, err := tx.Exec(ctx, `SELECT FROM scan_cursors WHERE chain = $1 FOR NO KEY UPDATE`, w.conf.Chain); err != nil {
+		if _, err := tx.Exec(
+			ctx, `SELECT FROM scan_cursors WHERE chain = $1 FOR NO KEY UPDATE`, w.conf.Chain,
+		); err != nil {
 			return err
 		}
 		var height uint64
 		var hash string
-		err := tx.QueryRow(ctx, `SELECT height, hash FROM scan_heads WHERE chain = $1 ORDER BY height DESC LIMIT 1`, w.conf.Chain).
+		err := tx.QueryRow(
+			ctx, `SELECT height, hash FROM scan_heads WHERE chain = $1 ORDER BY height DESC LIMIT 1`, w.conf.Chain,
+		).
 			Scan(&height, &hash)
 		switch {
 		case errors.Is(err, pgx.ErrNoRows):

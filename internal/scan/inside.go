@@ -20,43 +20,46 @@ import (
 const (
 	// traceTimeout is how long a final block may wait for the calls of its transactions.
 	traceTimeout = 10 * time.Second
-	// timeoutHalvingsMax is how often that is halved while blocks use it up.
+	// timeoutHalvingsMax is how often traceTimeout is halved while blocks exhaust it.
 	timeoutHalvingsMax = 4
-	// untraceableMax is how many transactions of a block are noted one by one when nothing is
-	// known about them; more are noted as the whole block.
+	// untraceableMax is how many unknown transactions of a block are recorded one by one. If there
+	// are more, the whole block is recorded.
 	untraceableMax = 32
-	// outageAttemptsMax is how often the walk tries a block about which no provider answers
-	// before it takes it in without.
+	// outageAttemptsMax is how often the walk tries a block about which no provider answers before
+	// it writes the block without its internal transfers.
 	outageAttemptsMax = 5
-	// exactAttempts are those in which the calls have to move exactly what the balances rose by.
-	// Afterwards less is taken too, as where a block's maker is paid: the rest is a finding.
+	// exactAttempts is the number of attempts in which the calls must move exactly the rise of the
+	// balances. Later attempts accept less, as for an address that also receives the block reward.
+	// The rest is a finding.
 	exactAttempts = 6
-	// recentTraceTimeout is how long a recent block may wait, and recentTracePause for how long recent blocks
-	// go without after one that took longer or failed.
+	// recentTraceTimeout is how long a recent block may wait for traces. After an attempt that took
+	// longer or failed, recent blocks are not traced for recentTracePause.
 	recentTraceTimeout = 5 * time.Second
 	recentTracePause   = time.Minute
 )
 
 // pendingTrace is a transaction whose calls are not known yet.
 type pendingTrace struct {
-	tx      chain.TxHash    // "" for all of a block
-	touched []chain.Address // of ours; meaningless where that is unknown
-	unknown bool            // which addresses it touched
+	tx      chain.TxHash    // "" for all transactions of a block
+	touched []chain.Address // our addresses; meaningless if unknown is set
+	unknown bool            // it is unknown which addresses it touched
 	reason  string
 }
 
-// mayExplain tells whether what is due may have raised a balance.
+// mayExplain reports whether a pending trace may explain the rise of a balance.
 func mayExplain(traces []pendingTrace, h chain.Holding) bool {
-	return h.Contract == "" && slices.ContainsFunc(traces, func(d pendingTrace) bool { return d.unknown || slices.Contains(d.touched, h.Address) })
+	return h.Contract == "" && slices.ContainsFunc(traces, func(d pendingTrace) bool {
+		return d.unknown || slices.Contains(d.touched, h.Address)
+	})
 }
 
-// traceBudget is how the walk bounds what it waits for.
+// traceBudget bounds how long the walk waits for traces.
 type traceBudget struct {
 	mu              sync.Mutex
 	halvings        int
-	failedHash      string // the block that no provider told about
-	failures        int    // how often in a row
-	gaveUp          bool   // a block was taken in without, and none was told about since
+	failedHash      string // the last block about which no provider answered
+	failures        int    // consecutive failures for that block
+	gaveUp          bool   // a block was written without an answer, and there was none since
 	recentResumesAt time.Time
 }
 
@@ -76,15 +79,16 @@ func (h *traceBudget) adjustTimeout(exhausted bool) {
 	}
 }
 
-// recordAnswer notes that a block was told about.
+// recordAnswer records that the providers answered about a block.
 func (h *traceBudget) recordAnswer() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.failedHash, h.failures, h.gaveUp = "", 0, false
 }
 
-// shouldGiveUp tells whether a block has been tried often enough. Once one was, those after it are
-// tried once each until one is told about: the next outage is waited for again.
+// shouldGiveUp reports whether a block has been tried often enough. After the walk has given up on
+// one block, it tries each following block once, until the providers answer again. Then it waits
+// for the next outage again.
 func (h *traceBudget) shouldGiveUp(hash string) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -96,14 +100,18 @@ func (h *traceBudget) shouldGiveUp(hash string) bool {
 	return h.gaveUp
 }
 
-// blockBalances are native balances before and after a block that enough providers agree on.
+// blockBalances holds native balances before and after a block, as a quorum of providers agrees on
+// them.
 type blockBalances struct {
 	before, after map[chain.Holding]money.Amount
 }
 
-// addInternalTransfers completes a final block with what moved inside its transactions to addresses of ours,
-// and gives what is not known yet. It is an error when that may be an outage and the block can wait.
-func (w *Walker) addInternalTransfers(ctx context.Context, c *chain.Contents) (balances blockBalances, pending []pendingTrace, err error) {
+// addInternalTransfers adds to a final block what its transactions moved internally to our
+// addresses. It returns what is not known yet as pending. It returns an error if that may be an
+// outage and the block can wait.
+func (w *Walker) addInternalTransfers(
+	ctx context.Context, c *chain.Contents,
+) (balances blockBalances, pending []pendingTrace, err error) {
 	if w.tracer == nil {
 		return balances, nil, nil
 	}
@@ -117,7 +125,8 @@ func (w *Walker) addInternalTransfers(ctx context.Context, c *chain.Contents) (b
 		if timedOut || len(transfers) > 0 {
 			w.traceBudget.adjustTimeout(timedOut)
 		}
-	case ctx.Err() != nil || errors.Is(err, chain.ErrStateGone) || !errors.Is(err, errNoBalanceChanges) || !w.traceBudget.shouldGiveUp(c.Hash):
+	case ctx.Err() != nil || errors.Is(err, chain.ErrStateGone) || !errors.Is(err, errNoBalanceChanges) ||
+		!w.traceBudget.shouldGiveUp(c.Hash):
 		return balances, nil, err
 	default:
 		pending = []pendingTrace{{unknown: true, reason: err.Error()}}
@@ -126,19 +135,21 @@ func (w *Walker) addInternalTransfers(ctx context.Context, c *chain.Contents) (b
 	return balances, pending, nil
 }
 
-// errNoTracer says that there is no provider that traces, or none is to be asked.
+// errNoTracer says that no provider traces, or that tracing is off.
 var errNoTracer = errors.New("no provider traces, or trace is off")
 
-// errNoBalanceChanges says that no provider could be asked which balances a block changed.
+// errNoBalanceChanges says that no provider could tell which balances a block changed.
 var errNoBalanceChanges = errors.New("no provider tells which balances changed")
 
-// findInternalTransfers finds the native coin that calls moved to addresses of ours in a final block.
+// findInternalTransfers finds the native coin that calls moved to our addresses in a final block.
 //
-// Which addresses those are says the word of providers, and it is believed of any that says
-// so: that a balance rose by more than the block shows is agreed upon, and only then calls are
-// traced. What they move has to fit that rise; of a provider that says otherwise nothing is
-// taken, and another is asked. slow says that the time was used up.
-func (w *Walker) findInternalTransfers(ctx context.Context, c chain.Contents, attempt int, timeout time.Duration) (transfers []chain.Transfer, balances blockBalances, pending []pendingTrace, timedOut bool, err error) {
+// The word of a single provider is enough for which addresses those may be. A quorum agrees on
+// their balances, and calls are traced only if a balance rose by more than the block shows. The
+// calls must match that rise. If they do not, the walk takes nothing from that provider and asks
+// another. timedOut says that the timeout was used up.
+func (w *Walker) findInternalTransfers(
+	ctx context.Context, c chain.Contents, attempt int, timeout time.Duration,
+) (transfers []chain.Transfer, balances blockBalances, pending []pendingTrace, timedOut bool, err error) {
 	balances = blockBalances{map[chain.Holding]money.Amount{}, map[chain.Holding]money.Amount{}}
 	traceCtx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
@@ -165,26 +176,40 @@ func (w *Walker) findInternalTransfers(ctx context.Context, c chain.Contents, at
 	return transfers, balances, pending, timedOut, nil
 }
 
-// unexplainedGains is what of agreed balances nothing explains yet that a block shows.
+// unexplainedGains holds the rises of agreed balances that the block does not explain yet.
 type unexplainedGains struct {
 	contents    chain.Contents
 	wallets     map[chain.Address]wallet.Wallet
-	remaining   map[chain.Address]*big.Int       // by how much a balance rose and nothing says why
-	receivers   map[chain.TxHash][]chain.Address // those whose balance a transaction may have raised
+	remaining   map[chain.Address]*big.Int       // unexplained rise by address
+	receivers   map[chain.TxHash][]chain.Address // addresses whose balance a transaction may have raised
 	order       []chain.TxHash
-	unread      map[chain.Address]int // transactions whose calls are not read
+	unread      map[chain.Address]int // by address: transactions whose calls are not read
 	transfers   []chain.Transfer
 	pending     []pendingTrace
-	sawMismatch bool // a trace did not fit
+	sawMismatch bool // a trace did not match
 }
 
-func (w *Walker) findUnexplained(ctx context.Context, c chain.Contents, changes chain.BalanceChanges, balances *blockBalances) (*unexplainedGains, error) {
-	x := &unexplainedGains{contents: c, remaining: map[chain.Address]*big.Int{}, receivers: map[chain.TxHash][]chain.Address{}, unread: map[chain.Address]int{}}
+func (w *Walker) findUnexplained(
+	ctx context.Context, c chain.Contents, changes chain.BalanceChanges, balances *blockBalances,
+) (*unexplainedGains, error) {
+	x := &unexplainedGains{
+		contents: c, remaining: map[chain.Address]*big.Int{}, receivers: map[chain.TxHash][]chain.Address{},
+		unread: map[chain.Address]int{},
+	}
 	if len(changes.Untraceable) > untraceableMax {
-		x.pending = []pendingTrace{{unknown: true, reason: fmt.Sprintf("no provider tells which balances %d transactions changed", len(changes.Untraceable))}}
+		x.pending = []pendingTrace{
+			{
+				unknown: true,
+				reason: fmt.Sprintf(
+					"no provider tells which balances %d transactions changed", len(changes.Untraceable),
+				),
+			},
+		}
 	} else {
 		for _, tx := range changes.Untraceable {
-			x.pending = append(x.pending, pendingTrace{tx: tx, unknown: true, reason: "no provider tells which balances it changed"})
+			x.pending = append(
+				x.pending, pendingTrace{tx: tx, unknown: true, reason: "no provider tells which balances it changed"},
+			)
 		}
 	}
 	err := w.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
@@ -250,9 +275,9 @@ func (w *Walker) findUnexplained(ctx context.Context, c chain.Contents, changes 
 	return x, nil
 }
 
-// mayHaveReceived tells whether calls of a transaction can have moved something to an address, by what
-// a provider says of its balance: it has more than the transaction itself and all fees
-// that it paid in the block leave it.
+// mayHaveReceived reports whether calls of a transaction can have moved coin to an address, by a
+// provider's word about its balance. They can if the balance rose by more than the transaction
+// itself and all fees that the address paid in the block explain.
 func mayHaveReceived(c chain.Contents, b chain.BalanceChange) bool {
 	if b.Change == nil {
 		return true
@@ -277,19 +302,20 @@ func mayHaveReceived(c chain.Contents, b chain.BalanceChange) bool {
 	return gain.Sign() > 0
 }
 
-// traceCalls reads the calls of those transactions that can explain what is left. It is an error
-// when ctx ends; hurried ends before and leaves the others due.
+// traceCalls reads the calls of the transactions that can explain the remaining gains. It returns
+// an error if ctx ends. traceCtx ends earlier and leaves the other transactions pending.
 func (x *unexplainedGains) traceCalls(ctx, traceCtx context.Context, w *Walker, attempt int) error {
 	n := len(x.order)
 	for i := range x.order {
-		tx := x.order[(i+attempt)%n] // the same ones must not always come last
+		tx := x.order[(i+attempt)%n] // the same transactions must not always come last
 		receivers := x.receivers[tx]
 		if !slices.ContainsFunc(receivers, func(a chain.Address) bool { return x.remaining[a].Sign() > 0 }) {
 			x.markRead(receivers)
 			continue
 		}
 		transfers, err := w.tracer.InternalTransfers(traceCtx, chain.InternalTransfersQuery{
-			Block: x.contents.Block, Tx: tx, Recipients: receivers, Providers: chain.QuorumOfProviders, Attempt: attempt,
+			Block: x.contents.Block, Tx: tx, Recipients: receivers, Providers: chain.QuorumOfProviders,
+			Attempt: attempt,
 			Check: func(transfers []chain.Transfer) error {
 				err := x.checkTrace(ctx, w, receivers, transfers, attempt)
 				x.sawMismatch = x.sawMismatch || err != nil
@@ -318,9 +344,11 @@ func (x *unexplainedGains) markRead(addresses []chain.Address) {
 	}
 }
 
-// checkTrace compares what a trace says with what the balances leave to be explained. No call comes
-// from an address of ours: those have no code.
-func (x *unexplainedGains) checkTrace(ctx context.Context, w *Walker, receivers []chain.Address, transfers []chain.Transfer, attempt int) error {
+// checkTrace compares the transfers of a trace with the unexplained gains. It refuses calls from
+// our addresses, because those have no code.
+func (x *unexplainedGains) checkTrace(
+	ctx context.Context, w *Walker, receivers []chain.Address, transfers []chain.Transfer, attempt int,
+) error {
 	sums := map[chain.Address]*big.Int{}
 	for _, a := range receivers {
 		sums[a] = new(big.Int)
@@ -335,7 +363,10 @@ func (x *unexplainedGains) checkTrace(ctx context.Context, w *Walker, receivers 
 		order := sums[a].Cmp(x.remaining[a])
 		exact := x.unread[a] == 1 && attempt < exactAttempts && !mayExplain(x.pending, chain.Holding{Address: a})
 		if order > 0 || order < 0 && exact {
-			return fmt.Errorf("calls move %v to %s and its balance leaves %v to be explained: %w", sums[a], a, x.remaining[a], errTraceMismatch)
+			return fmt.Errorf(
+				"calls move %v to %s and its balance leaves %v to be explained: %w", sums[a], a, x.remaining[a],
+				errTraceMismatch,
+			)
 		}
 	}
 	if len(transfers) == 0 {
@@ -360,8 +391,8 @@ func (x *unexplainedGains) checkTrace(ctx context.Context, w *Walker, receivers 
 
 var errTraceMismatch = errors.New("the trace contradicts what is agreed upon")
 
-// needsAllProviders tells whether a provider may have said something that is not true, or has left
-// something out: then all are asked.
+// needsAllProviders reports whether a provider may have given a wrong or an incomplete answer. Then
+// all providers are asked.
 func (x *unexplainedGains) needsAllProviders() bool {
 	if x.sawMismatch {
 		return true
@@ -374,9 +405,13 @@ func (x *unexplainedGains) needsAllProviders() bool {
 	return false
 }
 
-// loadBalances asks for native balances before and after a block, of those that are not there yet.
-func (w *Walker) loadBalances(ctx context.Context, c chain.Contents, holdings []chain.Holding, balances *blockBalances) error {
-	holdings = slices.DeleteFunc(slices.Clone(holdings), func(h chain.Holding) bool { _, ok := balances.after[h]; return ok })
+// loadBalances loads the native balances before and after a block that are not loaded yet.
+func (w *Walker) loadBalances(
+	ctx context.Context, c chain.Contents, holdings []chain.Holding, balances *blockBalances,
+) error {
+	holdings = slices.DeleteFunc(
+		slices.Clone(holdings), func(h chain.Holding) bool { _, ok := balances.after[h]; return ok },
+	)
 	if len(holdings) == 0 {
 		return nil
 	}
@@ -393,9 +428,9 @@ func (w *Walker) loadBalances(ctx context.Context, c chain.Contents, holdings []
 	return nil
 }
 
-// addRecentTransfers completes a recent block with what moved inside its transactions to addresses of
-// ours, as the first provider that answers says. It is for people to look at: what fails or takes
-// long is left out, and the walk does not wait for it.
+// addRecentTransfers adds to a recent block what its transactions moved internally to our
+// addresses, on the word of the first provider that answers. The result is for people to look at.
+// The walk does not wait: it leaves out what fails or takes too long.
 func (w *Walker) addRecentTransfers(ctx context.Context, c *chain.Contents) {
 	if w.tracer == nil || time.Now().Before(w.traceBudget.recentResumesAt) {
 		return
@@ -406,7 +441,10 @@ func (w *Walker) addRecentTransfers(ctx context.Context, c *chain.Contents) {
 	if err != nil {
 		w.traceBudget.recentResumesAt = time.Now().Add(recentTracePause)
 		if ctx.Err() == nil {
-			w.log.Debug("scan: a recent block is shown without what moved inside its transactions", "height", c.Height, "error", err)
+			w.log.Debug(
+				"scan: a recent block is shown without what moved inside its transactions", "height", c.Height,
+				"error", err,
+			)
 		}
 	}
 	c.Transfers = append(slices.Clip(c.Transfers), transfers...)
@@ -436,8 +474,15 @@ func (w *Walker) traceRecent(ctx context.Context, c chain.Contents) (transfers [
 	if err != nil {
 		return nil, err
 	}
-	for _, tx := range slices.SortedFunc(maps.Keys(receivers), func(a, b chain.TxHash) int { return cmp.Compare(a, b) }) {
-		txTransfers, err := w.tracer.InternalTransfers(ctx, chain.InternalTransfersQuery{Block: c.Block, Tx: tx, Recipients: receivers[tx], Providers: chain.FirstProvider})
+	for _, tx := range slices.SortedFunc(
+		maps.Keys(receivers), func(a, b chain.TxHash) int { return cmp.Compare(a, b) },
+	) {
+		txTransfers, err := w.tracer.InternalTransfers(
+			ctx,
+			chain.InternalTransfersQuery{
+				Block: c.Block, Tx: tx, Recipients: receivers[tx], Providers: chain.FirstProvider,
+			},
+		)
 		if err != nil {
 			return transfers, err
 		}

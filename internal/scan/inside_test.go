@@ -18,7 +18,7 @@ import (
 
 var contract = sim.Address("contract")
 
-// submitInternal is a transaction in which a contract pays units to each of some addresses.
+// submitInternal submits a transaction in which a contract pays units to each of several addresses.
 func (w *testEnv) submitInternal(units uint64, to ...chain.Address) chain.TxHash {
 	var moves []sim.Move
 	for _, a := range to {
@@ -34,7 +34,7 @@ func newTracedEnv(t *testing.T, conf sim.Config) *testEnv {
 	return w
 }
 
-// arrivalTexts is what was told of final blocks, in order: to whom, how much and what it doubts.
+// arrivalTexts describes the arrivals of final blocks, in order: address, amount and doubt.
 func (w *testEnv) arrivalTexts() (all []string) {
 	w.listener.mu.Lock()
 	defer w.listener.mu.Unlock()
@@ -61,7 +61,7 @@ func (w *testEnv) wantPending(t *testing.T, when string, due, done int) {
 	}
 }
 
-// wantNoFindings asks that no trace has put anything in doubt.
+// wantNoFindings checks that no trace has caused a finding.
 func (w *testEnv) wantNoFindings(t *testing.T) {
 	t.Helper()
 	if n := w.count(t, `SELECT count(*) FROM mints WHERE quarantined_at IS NOT NULL`); n != 0 {
@@ -72,10 +72,12 @@ func (w *testEnv) wantNoFindings(t *testing.T) {
 	}
 }
 
-// traceLater makes everything due and takes a step with each block of it.
+// traceLater makes all pending traces due and takes a step with each block of them.
 func (w *testEnv) traceLater(t *testing.T, walker *scan.Walker) (err error) {
 	t.Helper()
-	if _, err := pgtest.OwnerPool(t, w.db).Exec(t.Context(), `UPDATE scan_untraced SET next_attempt_at = created_at WHERE status = 'DUE'`); err != nil {
+	if _, err := pgtest.OwnerPool(t, w.db).Exec(
+		t.Context(), `UPDATE scan_untraced SET next_attempt_at = created_at WHERE status = 'DUE'`,
+	); err != nil {
 		t.Fatal(err)
 	}
 	for {
@@ -155,8 +157,8 @@ func TestABlockAboutWhichNobodyTellsIsTakenInAndTracedLater(t *testing.T) {
 	w.wantNoFindings(t)
 }
 
-// What a provider sends with its error stops no walk: neither bytes that are no text nor a
-// character that the limit cuts.
+// The error text of a provider does not stop the walk: neither invalid bytes nor a character that
+// the limit cuts.
 func TestAnErrorThatIsNoTextIsARowToo(t *testing.T) {
 	t.Parallel()
 	for _, said := range []string{"away\x00", "away\xff", strings.Repeat("x", 490) + strings.Repeat("é", 100)} {
@@ -176,7 +178,7 @@ func TestAnErrorThatIsNoTextIsARowToo(t *testing.T) {
 	}
 }
 
-// An outage that is over gives the next one no leave to be passed over.
+// After an outage has ended, the walk waits for the next outage again.
 func TestASecondOutageIsWaitedForAgain(t *testing.T) {
 	t.Parallel()
 	w := newTracedEnv(t, sim.Config{})
@@ -199,7 +201,9 @@ func TestASecondOutageIsWaitedForAgain(t *testing.T) {
 			}
 		}
 		if waited != 4 {
-			t.Errorf("%s outage: got %d attempts that failed before the block was taken in without, want 4", round, waited)
+			t.Errorf(
+				"%s outage: got %d attempts that failed before the block was taken in without, want 4", round, waited,
+			)
 		}
 		w.walkFinal(t)
 	}
@@ -230,11 +234,13 @@ func TestATransactionThatNobodyCanTellAboutIsARow(t *testing.T) {
 	w.wantNoFindings(t)
 }
 
-// One provider that lies about traces neither credits nor hides anything, and puts nothing in doubt.
+// A provider that lies about traces neither credits nor hides a transfer, and causes no doubt.
 func TestAProviderThatLiesAboutTracesIsNotBelieved(t *testing.T) {
 	t.Parallel()
 	move := func(tx chain.TxHash, from, to chain.Address, units uint64) chain.Transfer {
-		return chain.Transfer{Tx: tx, Kind: chain.Internal, Position: "0", From: from, To: to, Amount: money.Units(units)}
+		return chain.Transfer{
+			Tx: tx, Kind: chain.Internal, Position: "0", From: from, To: to, Amount: money.Units(units),
+		}
 	}
 	for name, lie := range map[string]func(p *sim.Provider, one, other chain.TxHash){
 		"invents": func(p *sim.Provider, one, other chain.TxHash) {
@@ -266,7 +272,9 @@ func TestAProviderThatLiesAboutTracesIsNotBelieved(t *testing.T) {
 				w.c.Mine(4)
 				w.walkFinal(t)
 				w.wantArrivals(t, "with a liar", "ours 50 NATIVE", "ours 100 INTERNAL")
-				if n := len(w.listener.found); n != 2 || w.listener.found[1].Tx != one && (name != "another place" || agree > 1) || w.listener.found[1].FromOwnWallets {
+				if n := len(w.listener.found); n != 2 ||
+					w.listener.found[1].Tx != one && (name != "another place" || agree > 1) ||
+					w.listener.found[1].FromOwnWallets {
 					t.Errorf("got %+v, want the movement of %s by a contract", w.listener.found, one)
 				}
 				w.wantNoFindings(t)
@@ -280,7 +288,9 @@ func TestALiarAloneIsToBeTracedLaterAndQuarantinesNothing(t *testing.T) {
 	t.Parallel()
 	w := newTracedEnv(t, sim.Config{})
 	one := w.submitInternal(100, ours)
-	lie := chain.Transfer{Tx: one, Kind: chain.Internal, Position: "0", From: contract, To: ours, Amount: money.Units(1000)}
+	lie := chain.Transfer{
+		Tx: one, Kind: chain.Internal, Position: "0", From: contract, To: ours, Amount: money.Units(1000),
+	}
 	w.c.Provider(0).InventTransfers(one, []chain.Transfer{lie})
 	w.c.Mine(4)
 	w.walkFinal(t)
@@ -339,7 +349,9 @@ func TestWhatIsTracedLaterIsTakenOnceWhateverHappens(t *testing.T) {
 			t.Error(err)
 		}
 	}}
-	if err := w.traceLater(t, scan.New(w.db, scan.Config{Chain: chain.Ethereum, Reader: late, Start: &start}, w.listener, discard)); err != nil {
+	if err := w.traceLater(
+		t, scan.New(w.db, scan.Config{Chain: chain.Ethereum, Reader: late, Start: &start}, w.listener, discard),
+	); err != nil {
 		t.Fatal(err)
 	}
 	if late.do != nil {
@@ -349,7 +361,7 @@ func TestWhatIsTracedLaterIsTakenOnceWhateverHappens(t *testing.T) {
 	w.wantPending(t, "two at once", 0, 1)
 }
 
-// A break ends what is to be traced of the blocks that are gone.
+// A break ends the pending traces of the blocks that are gone.
 func TestNothingIsTracedForABlockThatIsGone(t *testing.T) {
 	t.Parallel()
 	w := newTracedEnv(t, sim.Config{})
@@ -403,7 +415,7 @@ func TestWithTracesOffNothingIsCompletedUntraced(t *testing.T) {
 	w.wantPending(t, "off", 1, 0)
 }
 
-// untraced is a chain that is not asked for traces any more.
+// untraced is a chain that is no longer asked for traces.
 type untraced struct{ *sim.Chain }
 
 func (untraced) BalanceChanges(context.Context, chain.Block, chain.ProviderCount) (chain.BalanceChanges, error) {
@@ -425,7 +437,7 @@ func TestAnotherProviderAnswersWhatIsTooLongForOne(t *testing.T) {
 	w.wantNoFindings(t)
 }
 
-// Rules that hold whatever the program does.
+// These rules hold by the tables alone.
 func TestTheTableKeepsWhatIsToBeTraced(t *testing.T) {
 	t.Parallel()
 	w := newTracedEnv(t, sim.Config{})
@@ -445,7 +457,10 @@ func TestTheTableKeepsWhatIsToBeTraced(t *testing.T) {
 	refused("addresses forgotten", `UPDATE scan_untraced SET addresses = NULL`)
 	refused("done without a time", `UPDATE scan_untraced SET status = 'DONE'`)
 	refused("taken away", `DELETE FROM scan_untraced`)
-	refused("of no proof", `INSERT INTO scan_untraced (proof_id, tx_hash, attempts, last_error, next_attempt_at, created_at) VALUES (99999, 'x', 1, '', now(), now())`)
+	refused(
+		"of no proof",
+		`INSERT INTO scan_untraced (proof_id, tx_hash, attempts, last_error, next_attempt_at, created_at) VALUES (99999, 'x', 1, '', now(), now())`,
+	)
 	if err := w.traceLater(t, w.w); err != nil {
 		t.Fatal(err)
 	}
@@ -454,7 +469,7 @@ func TestTheTableKeepsWhatIsToBeTraced(t *testing.T) {
 	refused("done again", `UPDATE scan_untraced SET done_at = now()`)
 }
 
-// between lets something happen once while calls are traced.
+// between runs a hook once while calls are traced.
 type between struct {
 	*sim.Chain
 	do func()

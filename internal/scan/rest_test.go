@@ -13,8 +13,8 @@ import (
 	"github.com/cofferpay/coffer/internal/scan"
 )
 
-// runHeadUntilIdle lets the head walk go until it has nothing to do or complains. It fails when
-// that takes more steps than there are blocks.
+// runHeadUntilIdle takes steps of the head walk until there is no new block or an error. It fails
+// after more steps than there are blocks.
 func (w *testEnv) runHeadUntilIdle(t *testing.T) error {
 	t.Helper()
 	for range 100 {
@@ -87,7 +87,7 @@ func TestAFirstProviderThatIsStuckHidesNothingForLong(t *testing.T) {
 	}
 }
 
-// branchingReader shows one branch and then the other, a question at a time.
+// branchingReader shows one branch and the other in turn, changing with each question.
 type branchingReader struct {
 	chain.Reader
 	lies  *sim.Provider
@@ -107,13 +107,16 @@ func TestTheHeadWalkDoesNotFollowEveryTurnOfAProviderAtOnce(t *testing.T) {
 	w.walkFinal(t)
 	const poll, runs = 100 * time.Millisecond, 10
 	r := &branchingReader{Reader: w.c, lies: w.c.Provider(0), at: 6}
-	walker := scan.New(w.db, scan.Config{Chain: chain.Ethereum, Reader: r, PollInterval: poll}, w.listener, slog.New(slog.DiscardHandler))
+	walker := scan.New(
+		w.db, scan.Config{Chain: chain.Ethereum, Reader: r, PollInterval: poll}, w.listener,
+		slog.New(slog.DiscardHandler),
+	)
 	ctx, stop := context.WithTimeout(t.Context(), runs*poll)
 	defer stop()
 	if err := walker.Run(ctx); err != nil {
 		t.Fatal(err)
 	}
-	// A pause costs two questions, one of each walk, and a turn a few steps.
+	// A pause costs two questions, one for each walk. A turn costs a few steps.
 	if n := r.asked.Load(); n > 12*runs {
 		t.Errorf("got %d questions in %d pauses, want it to rest between two turns", n, runs)
 	}

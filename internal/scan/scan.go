@@ -1,16 +1,22 @@
-// Package scan walks each chain, block by block, and tells a Listener what
-// arrived at the addresses that we control.
+// Package scan walks each chain block by block and reports to a Listener what arrives at our
+// addresses.
 //
-// There are two walks. The head walk follows the newest blocks as one provider
-// shows them, for people to look at; forks rewind it. The final walk reads
-// blocks that enough providers agree on and that were checked against their
-// header; only what it observes may be credited, and in the transaction that
-// moves its cursor.
+// There are two walks:
+//   - The head walk follows the newest blocks as one provider shows them, for people to look
+//     at. Forks rewind it.
+//   - The final walk reads blocks that a quorum of providers agrees on and that were checked
+//     against their
 //
-// What never happens here: a block left out because it could not be fetched or
-// decoded, a cursor that moves without its block's arrivals, a network call
-// inside a transaction, a credit. What a crash leaves: the cursor on the last
-// block that is wholly in; the next start reads the block after it again.
+// header. Only its arrivals may be credited, in the transaction that moves its cursor.
+//
+// The package never
+//   - skips a block that could not be fetched or decoded
+//   - moves a cursor without the arrivals of its block
+//   - calls the network inside a transaction
+//   - credits a deposit
+//
+// A crash leaves the cursor on the last block that was written completely. The next start reads the
+// block after it again.
 package scan
 
 import (
@@ -33,104 +39,104 @@ import (
 	"github.com/cofferpay/coffer/internal/wallet"
 )
 
-// Arrival is a movement of value to an address of ours.
+// Arrival is a movement of value to one of our addresses.
 type Arrival struct {
 	chain.Transfer
-	Wallet wallet.Wallet // who it came to
-	Mint   *mint.Mint    // nil: the token is not in the catalogue
-	// Senders are all who sent it, sorted; none where one of them cannot be named. From is
-	// the one where there is no other.
+	Wallet wallet.Wallet // the wallet that received it
+	Mint   *mint.Mint    // nil if the token is not in the catalogue
+	// Senders are all senders, sorted. It is empty if one of them cannot be named. From is set if
+	// there is a single sender.
 	Senders        []chain.Address
-	FromOwnWallets bool   // wallets of ours alone sent it: a sweep, a top-up, change, never a deposit
+	FromOwnWallets bool   // only wallets of ours sent it: a sweep, a top-up or change, never a deposit
 	Doubt          string // "" or why it must not be credited: DoubtBalanceDelta, DoubtTokenAccount
 }
 
-// DoubtBalanceDelta is the doubt about a movement that the balance does not show.
+// DoubtBalanceDelta marks a movement that the balance does not show.
 const DoubtBalanceDelta = "BALANCE_DELTA"
 
-// DoubtTokenAccount is the doubt about a token in an account that no payment of ours comes out
-// of: it is ours, and nothing of it could be swept or sent back.
+// DoubtTokenAccount marks a token in an account from which no payment of ours is made. The account
+// is ours, but its tokens could neither be swept nor sent back.
 const DoubtTokenAccount = "TOKEN_ACCOUNT"
 
-// Proof is the row that says that a block is final, and the block.
+// Proof identifies the row that proves that a block is final, with the block.
 type Proof struct {
 	ID    int64
 	Chain chain.Name
 	chain.Block
 }
 
-// Listener hears what the walks find. What has a transaction writes in it and may be
-// run twice; the same block may be told again after a fork, a rewound cursor or a
-// commit whose answer was lost. The chain's cursor row is locked meanwhile, so that
-// for one chain they are called one at a time.
+// Listener receives what the walks find. A method with a transaction writes in it and may run
+// twice. The same block may come again after a fork, a rewound cursor or a commit with an unknown
+// result. The chain's cursor row is locked during each call, so the calls for one chain never
+// overlap.
 type Listener interface {
-	// OnRecent tells of a recent block that any fork may take away again.
+	// OnRecent reports a recent block, which a fork can remove again.
 	OnRecent(ctx context.Context, tx pg.Tx, ch chain.Name, b chain.Block, f []Arrival) error
-	// OnOrphaned tells that what was seen at this height and above is forked away.
+	// OnOrphaned reports that the recent blocks at this height and above are no longer on the
+	// chain.
 	OnOrphaned(ctx context.Context, tx pg.Tx, ch chain.Name, from uint64) error
-	// OnFinal tells of a final block before it is taken in, outside any transaction:
-	// what has to be asked of others is asked here. What it returns takes the block
-	// in; what was seen at its height or below and never observed is not on the chain.
-	// A block that could not be taken in is told again.
+	// OnFinal reports a final block before it is written, outside any transaction. The listener
+	// asks other services here. The Apply that it returns writes the block. What was seen at this
+	// height or below and is in no final block is not on the chain. A block whose transaction
+	// failed is reported again.
 	OnFinal(ctx context.Context, ch chain.Name, b chain.Block, f []Arrival) Apply
 }
 
-// Apply takes a final block in, in the transaction that moves the cursor.
+// Apply writes a final block, in the transaction that moves the cursor.
 type Apply func(ctx context.Context, tx pg.Tx, p Proof) error
 
-// ErrFinalityBroken says that the chain has other final blocks than those that
-// were walked. Outgoing payments of the chain are frozen; a person decides.
+// ErrFinalityBroken says that the chain has other final blocks than those that were walked.
+// Outgoing payments of the chain are frozen until a person decides.
 var ErrFinalityBroken = errors.New("finality broken")
 
-// errCursorMoved says that another process moved the walk meanwhile.
+// errCursorMoved says that another process moved the cursor meanwhile.
 var errCursorMoved = errors.New("the walk was moved by somebody else")
 
-// Config says which chain is walked and how. Zero values mean the defaults
-// named below.
+// Config configures the walks of a chain. A zero value means the default named below.
 type Config struct {
 	Chain  chain.Name
 	Reader chain.Reader
-	// Start is the block after which the first start begins; nil means the
-	// final head of that moment. Later starts continue where the walk stood.
+	// Start is the block after which the first start begins. Nil means the final block of that
+	// moment. Later starts continue at the cursor.
 	Start *uint64
-	// PollInterval is the pause when nothing is new; 1 s.
+	// PollInterval is the pause when there is no new block; the default is 1 s.
 	PollInterval time.Duration
-	// FinalityListeners are told when finality breaks, in this order.
+	// FinalityListeners are notified when finality breaks, in this order.
 	FinalityListeners []finality.Listener
-	// OnError hears of every step of a walk, "final" or "head", that did not come
-	// about; nil means that nobody does.
+	// OnError receives the error of every failed step, with the walk: "final" or "head". Nil
+	// ignores errors.
 	OnError func(walk string, err error)
-	// HeadDepth is how many recent blocks are remembered, and so the deepest
-	// fork that is followed block by block; 128.
+	// HeadDepth is how many recent blocks are kept. This is also the depth of the deepest fork that
+	// is followed block by block. The default is 128.
 	HeadDepth uint64
 }
 
 const (
 	pollDefault       = time.Second
 	headDepthDefault  = 128
-	standbyPolls      = 5           // pauses between attempts to take over a walk from another process
-	logRepeatInterval = time.Minute // how often a problem that stays is logged again
+	standbyPolls      = 5           // pauses between attempts to take over the walks from another process
+	logRepeatInterval = time.Minute // how often an unchanged problem is logged again
 	progressInterval  = 10 * time.Second
-	progressBlocks    = 100 // a walk that is further behind tells how it gets on
+	progressBlocks    = 100 // a walk that is further behind logs its progress
 )
 
-// Walker walks one chain. Any number of them may walk the same chain: what one
-// has done the others find done.
+// Walker walks one chain. Any number of them may walk the same chain: each finds what another one
+// has done.
 type Walker struct {
 	db           *pg.DB
 	conf         Config
 	listener     Listener
 	log          *slog.Logger
-	final        atomic.Uint64        // the final head as last heard
+	final        atomic.Uint64        // height of the newest known final block
 	forked       atomic.Bool          // the head walk has just followed a fork
-	tokens       chain.TokenInspector // nil where the chain has no such
-	tracer       chain.Tracer         // nil where blocks themselves tell what moved
+	tokens       chain.TokenInspector // nil if the chain has none
+	tracer       chain.Tracer         // nil if the blocks themselves show all transfers
 	traceBudget  traceBudget
-	nextReview   atomic.Int64           // when the catalogue is looked at next, in Unix seconds
-	reportedFork atomic.Pointer[string] // of what parting this process has told
+	nextReview   atomic.Int64           // when the catalogue is reviewed next, in Unix seconds
+	reportedFork atomic.Pointer[string] // the fork that this process has reported
 }
 
-// New makes a walker; Run or its steps make it walk.
+// New returns a Walker. Run or the Step methods make it walk.
 func New(db *pg.DB, conf Config, listener Listener, log *slog.Logger) *Walker {
 	if conf.PollInterval == 0 {
 		conf.PollInterval = pollDefault
@@ -144,8 +150,8 @@ func New(db *pg.DB, conf Config, listener Listener, log *slog.Logger) *Walker {
 	return w
 }
 
-// Run walks until ctx ends, while this process holds the chain's lock; without
-// it, it stands by. It returns nil.
+// Run walks until ctx ends, while this process holds the chain's advisory lock. Without the lock it
+// stands by. It returns nil.
 func (w *Walker) Run(ctx context.Context) error {
 	for ctx.Err() == nil {
 		lock, ok, err := w.db.AdvisoryLock(ctx, "scan "+string(w.conf.Chain))
@@ -166,9 +172,10 @@ func (w *Walker) Run(ctx context.Context) error {
 }
 
 func (w *Walker) runWalks(ctx context.Context) {
-	final, head := &problemLog{log: w.log, message: "scan: the final walk stands"}, &problemLog{log: w.log, message: "scan: the head walk stands"}
+	final, head := &problemLog{log: w.log, message: "scan: the final walk stands"},
+		&problemLog{log: w.log, message: "scan: the head walk stands"}
 	progress := &progressLog{walker: w}
-	var headResumesAt time.Time // until then the head walk rests
+	var headResumesAt time.Time // the head walk pauses until then
 	prefetch := &prefetcher{}
 	defer prefetch.takeResult()
 	if w.tracer != nil {
@@ -190,8 +197,8 @@ func (w *Walker) runWalks(ctx context.Context) {
 			w.reportError(ctx, "head", err)
 		}
 		if w.forked.Swap(false) {
-			// Providers that take turns in showing two branches would have it go to
-			// and fro without a pause. The final walk waits for nobody.
+			// Providers that alternate between two branches would rewind the head walk without a
+			// pause. The final walk does not pause.
 			headResumesAt = time.Now().Add(w.conf.PollInterval)
 		}
 		if !finalMoved && !headMoved {
@@ -215,7 +222,7 @@ func waitFor(ctx context.Context, d time.Duration) {
 	}
 }
 
-// problemLog logs a problem when it comes, now and then while it stays, and its end.
+// problemLog logs a problem when it starts, at intervals while it lasts, and when it ends.
 type problemLog struct {
 	log       *slog.Logger
 	message   string
@@ -242,12 +249,13 @@ func (c *problemLog) logProblem(ctx context.Context, err error) {
 	c.log.Log(ctx, level, c.message, "error", err)
 }
 
-// isPermanent tells of an error that no waiting mends.
+// isPermanent reports whether waiting cannot repair the error.
 func isPermanent(err error) bool {
-	return errors.Is(err, chain.ErrUndecodable) || errors.Is(err, chain.ErrStateGone) || errors.Is(err, ErrFinalityBroken)
+	return errors.Is(err, chain.ErrUndecodable) || errors.Is(err, chain.ErrStateGone) ||
+		errors.Is(err, ErrFinalityBroken)
 }
 
-// progressLog tells how a walk that is far behind gets on.
+// progressLog logs the progress of a walk that is far behind.
 type progressLog struct {
 	walker    *Walker
 	startedAt time.Time
@@ -275,8 +283,8 @@ func (p *progressLog) logProgress(ctx context.Context) {
 		"expected", (took * time.Duration(blocksLeft) / time.Duration(steps)).Round(time.Second))
 }
 
-// readCursor is the last block that the final walk has taken in; ok is false before
-// the first start.
+// readCursor returns the last block that the final walk has written. ok is false before the first
+// start.
 func (w *Walker) readCursor(ctx context.Context) (block chain.Block, ok bool, err error) {
 	err = w.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		err := tx.QueryRow(ctx, `SELECT height, hash FROM scan_cursors WHERE chain = $1`, w.conf.Chain).
@@ -294,8 +302,8 @@ func (w *Walker) readCursor(ctx context.Context) (block chain.Block, ok bool, er
 	return block, ok, nil
 }
 
-// matchArrivals picks the movements to addresses of ours out of a block, and asks who sent those:
-// of the others that is nobody's business, and asking may be dear.
+// matchArrivals returns the movements of a block to our addresses, with their senders. It asks only
+// for the senders of those, because the question can be expensive.
 func (w *Walker) matchArrivals(ctx context.Context, c chain.Contents) ([]Arrival, error) {
 	arrivals, err := w.findArrivals(ctx, c)
 	if err != nil {
@@ -321,8 +329,10 @@ func (w *Walker) matchArrivals(ctx context.Context, c chain.Contents) ([]Arrival
 	return arrivals, nil
 }
 
-// findWallets are those addresses that are wallets of ours.
-func (w *Walker) findWallets(ctx context.Context, tx pg.Tx, addresses iter.Seq[chain.Address]) (map[chain.Address]wallet.Wallet, error) {
+// findWallets returns our wallets among the addresses, by address.
+func (w *Walker) findWallets(
+	ctx context.Context, tx pg.Tx, addresses iter.Seq[chain.Address],
+) (map[chain.Address]wallet.Wallet, error) {
 	var distinct []chain.Address
 	isDuplicate := map[chain.Address]bool{}
 	for a := range addresses {
@@ -334,7 +344,7 @@ func (w *Walker) findWallets(ctx context.Context, tx pg.Tx, addresses iter.Seq[c
 	return wallet.ByAddresses(ctx, tx, w.conf.Chain.Family(), distinct)
 }
 
-// fillSenders fills in who sent what reached us.
+// fillSenders sets Senders, From and FromOwnWallets of the arrivals.
 func (w *Walker) fillSenders(ctx context.Context, arrivals []Arrival, senders [][]chain.Address) error {
 	var wallets map[chain.Address]wallet.Wallet
 	err := w.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
@@ -349,16 +359,19 @@ func (w *Walker) fillSenders(ctx context.Context, arrivals []Arrival, senders []
 		if f.Senders, f.From = addresses, ""; len(addresses) == 1 {
 			f.From = addresses[0]
 		}
-		// What accounts for tokens held is in no book of ours, so it comes as from a stranger.
-		f.FromOwnWallets = !f.Freed && len(addresses) > 0 && !slices.ContainsFunc(addresses, func(a chain.Address) bool {
-			_, isOwn := wallets[a]
-			return !isOwn
-		})
+		// Coin that token accounts held is in no account of our ledger, so it counts as sent by a
+		// stranger.
+		f.FromOwnWallets = !f.Freed && len(addresses) > 0 &&
+			!slices.ContainsFunc(addresses, func(a chain.Address) bool {
+				_, isOwn := wallets[a]
+				return !isOwn
+			})
 	}
 	return nil
 }
 
-// findArrivals are the movements of a block to addresses of ours, with whose they are.
+// findArrivals returns the movements of a block to our addresses, with wallet and mint, without
+// senders.
 func (w *Walker) findArrivals(ctx context.Context, c chain.Contents) (arrivals []Arrival, err error) {
 	err = w.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		arrivals = nil

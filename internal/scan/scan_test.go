@@ -37,7 +37,7 @@ var (
 	treasury = sim.Address("treasury")
 )
 
-// recordingListener is a listener that remembers what it was told.
+// recordingListener is a listener that records its calls.
 type recordingListener struct {
 	mu       sync.Mutex
 	seen     []uint64
@@ -92,11 +92,13 @@ func newTestEnv(t *testing.T, conf sim.Config, depth uint64) *testEnv {
 	}
 	err = mint.Sync(t.Context(), db, []mint.Mint{
 		{
-			ID: eth, Chain: chain.Ethereum, Network: chain.Local, Kind: mint.Native, Symbol: "ETH", Name: "Ether", Decimals: 18,
+			ID: eth, Chain: chain.Ethereum, Network: chain.Local, Kind: mint.Native, Symbol: "ETH", Name: "Ether",
+			Decimals:   18,
 			MinDeposit: money.Units(10), MinWithdraw: money.Units(10), Finality: "FINALIZED",
 		},
 		{
-			ID: usdc, Chain: chain.Ethereum, Network: chain.Local, Kind: mint.Token, Contract: usdcAt, Symbol: "USDC", Name: "USD Coin", Decimals: 6,
+			ID: usdc, Chain: chain.Ethereum, Network: chain.Local, Kind: mint.Token, Contract: usdcAt,
+			Symbol: "USDC", Name: "USD Coin", Decimals: 6,
 			MinDeposit: money.Units(10), MinWithdraw: money.Units(10), Finality: "FINALIZED",
 		},
 	})
@@ -129,7 +131,7 @@ func newWalker(db *pg.DB, c *sim.Chain, l scan.Listener, depth uint64) *scan.Wal
 		slog.New(slog.NewTextHandler(io.Discard, nil)))
 }
 
-// walkFinal walks until nothing is new.
+// walkFinal walks until there is no new final block.
 func (w *testEnv) walkFinal(t *testing.T) {
 	t.Helper()
 	for {
@@ -158,7 +160,9 @@ func (w *testEnv) walkHead(t *testing.T) {
 
 func (w *testEnv) cursor(t *testing.T) (height uint64, hash string) {
 	t.Helper()
-	err := pgtest.OwnerPool(t, w.db).QueryRow(t.Context(), `SELECT height, hash FROM scan_cursors WHERE chain = 'ETHEREUM'`).Scan(&height, &hash)
+	err := pgtest.OwnerPool(t, w.db).QueryRow(
+		t.Context(), `SELECT height, hash FROM scan_cursors WHERE chain = 'ETHEREUM'`,
+	).Scan(&height, &hash)
 	if err != nil {
 		t.Fatalf("read the cursor: %v", err)
 	}
@@ -187,7 +191,10 @@ func TestTheFirstStartBeginsAtTheFinalHeadOrWhereItIsTold(t *testing.T) {
 			t.Parallel()
 			w := newTestEnv(t, sim.Config{FinalityDepth: 3}, 0)
 			w.c.Mine(10)
-			first := scan.New(w.db, scan.Config{Chain: chain.Ethereum, Reader: w.c, Start: tt.start}, w.listener, slog.New(slog.DiscardHandler))
+			first := scan.New(
+				w.db, scan.Config{Chain: chain.Ethereum, Reader: w.c, Start: tt.start}, w.listener,
+				slog.New(slog.DiscardHandler),
+			)
 			if moved, err := first.StepFinal(t.Context()); !moved || err != nil {
 				t.Fatalf("got %v, %v, want the cursor opened", moved, err)
 			}
@@ -215,7 +222,8 @@ func TestEveryFinalBlockIsObservedOnceAndInOrder(t *testing.T) {
 	if want := []uint64{1, 2, 3, 4, 5, 6, 7}; !slices.Equal(heights, want) {
 		t.Errorf("got %v, want %v", heights, want)
 	}
-	if len(w.listener.found) != 1 || w.listener.found[0].Wallet.ID != "adr_0" || w.listener.found[0].Mint.ID != usdc || w.listener.found[0].Doubt != "" {
+	if len(w.listener.found) != 1 || w.listener.found[0].Wallet.ID != "adr_0" ||
+		w.listener.found[0].Mint.ID != usdc || w.listener.found[0].Doubt != "" {
 		t.Errorf("got %+v, want the one transfer", w.listener.found)
 	}
 	if n := w.count(t, `SELECT count(*) FROM finality_proofs`); n != 7 {
@@ -319,7 +327,11 @@ func TestRunWalksAndAnotherTakesOverWhenItEnds(t *testing.T) {
 	for range 2 {
 		ctx, end := context.WithCancel(t.Context())
 		ends = append(ends, end)
-		walker := scan.New(w.db, scan.Config{Chain: chain.Ethereum, Reader: w.c, Start: &start, PollInterval: 5 * time.Millisecond}, w.listener, slog.New(slog.DiscardHandler))
+		walker := scan.New(
+			w.db,
+			scan.Config{Chain: chain.Ethereum, Reader: w.c, Start: &start, PollInterval: 5 * time.Millisecond},
+			w.listener, slog.New(slog.DiscardHandler),
+		)
 		running.Go(func() {
 			if err := walker.Run(ctx); err != nil {
 				t.Errorf("Run: got %v, want nil", err)
@@ -338,7 +350,7 @@ func TestRunWalksAndAnotherTakesOverWhenItEnds(t *testing.T) {
 	w.await(t, 13)
 }
 
-// await waits until the final walk stands at a height.
+// await waits until the final walk has reached a height.
 func (w *testEnv) await(t *testing.T, height uint64) {
 	t.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)
@@ -528,8 +540,16 @@ func TestATokenWhoseEventsLieIsQuarantined(t *testing.T) {
 		quarantine int
 	}{
 		{"true", []sim.Move{{Contract: usdcAt, To: ours, Amount: money.Units(100)}}, "", "", 0},
-		{"less arrives", []sim.Move{{Contract: usdcAt, To: ours, Amount: money.Units(100), ActualAmount: &half}}, scan.DoubtBalanceDelta, scan.DoubtBalanceDelta, 1},
-		{"nothing arrives", []sim.Move{{Contract: usdcAt, To: ours, Amount: money.Units(100), ActualAmount: &nothing}}, scan.DoubtBalanceDelta, scan.DoubtBalanceDelta, 1},
+		{
+			"less arrives",
+			[]sim.Move{{Contract: usdcAt, To: ours, Amount: money.Units(100), ActualAmount: &half}},
+			scan.DoubtBalanceDelta, scan.DoubtBalanceDelta, 1,
+		},
+		{
+			"nothing arrives",
+			[]sim.Move{{Contract: usdcAt, To: ours, Amount: money.Units(100), ActualAmount: &nothing}},
+			scan.DoubtBalanceDelta, scan.DoubtBalanceDelta, 1,
+		},
 		{"more arrives", []sim.Move{
 			{Contract: usdcAt, To: ours, Amount: money.Units(100)},
 			{Contract: usdcAt, To: ours, Amount: money.Units(7), NoEvent: true},
@@ -567,7 +587,10 @@ func TestATokenWithoutBalancesStopsOnlyItself(t *testing.T) {
 	t.Parallel()
 	w := newTestEnv(t, sim.Config{}, 0)
 	w.c.SilenceBalance(usdcAt, true)
-	w.c.SubmitTx(payer, sim.Move{Contract: usdcAt, To: ours, Amount: money.Units(100)}, sim.Move{To: ours2, Amount: money.Units(70)})
+	w.c.SubmitTx(
+		payer, sim.Move{Contract: usdcAt, To: ours, Amount: money.Units(100)},
+		sim.Move{To: ours2, Amount: money.Units(70)},
+	)
 	w.c.Mine(4)
 	w.walkFinal(t)
 	if len(w.listener.found) != 2 {
@@ -674,7 +697,8 @@ func TestTheHeadWalkJumpsWhenFinalityIsFarBehind(t *testing.T) {
 	w.c.Mine(20)
 	w.walkFinal(t)
 	w.walkHead(t)
-	if want := []uint64{15, 16, 17, 18, 19, 20}; !slices.Equal(w.listener.seen, want[1:]) && !slices.Equal(w.listener.seen, want) {
+	if want := []uint64{15, 16, 17, 18, 19, 20}; !slices.Equal(w.listener.seen, want[1:]) &&
+		!slices.Equal(w.listener.seen, want) {
 		t.Errorf("got %v seen, want %v", w.listener.seen, want)
 	}
 	w.listener.seen = nil
@@ -687,7 +711,7 @@ func TestTheHeadWalkJumpsWhenFinalityIsFarBehind(t *testing.T) {
 		t.Errorf("got %d blocks remembered, want 6", n)
 	}
 	w.listener.orphaned = nil
-	w.c.Fork(10) // deeper than what is remembered
+	w.c.Fork(10) // deeper than HeadDepth
 	w.c.Mine(11)
 	w.walkHead(t)
 	if len(w.listener.orphaned) != 1 || w.listener.orphaned[0] != 45 {

@@ -12,7 +12,7 @@ import (
 	"github.com/cofferpay/coffer/internal/scan"
 )
 
-// asked remembers whose senders somebody asked for.
+// asked records the transfers whose senders were asked for.
 type asked struct {
 	chain.Reader
 	to []chain.Address
@@ -25,7 +25,7 @@ func (r *asked) Senders(ctx context.Context, at chain.Block, of []chain.Transfer
 	return r.Reader.Senders(ctx, at, of)
 }
 
-// Of what does not reach a wallet of ours nobody is asked who sent it, in either walk.
+// Neither walk asks for the senders of transfers to other addresses.
 func TestWhoSentIsAskedForOurMovementsAlone(t *testing.T) {
 	t.Parallel()
 	w := newTestEnv(t, sim.Config{}, 0)
@@ -36,7 +36,9 @@ func TestWhoSentIsAskedForOurMovementsAlone(t *testing.T) {
 	w.c.Mine(4)
 	r := &asked{Reader: w.c}
 	start := uint64(0)
-	walker := scan.New(w.db, scan.Config{Chain: chain.Ethereum, Reader: r, Start: &start}, w.listener, slog.New(slog.DiscardHandler))
+	walker := scan.New(
+		w.db, scan.Config{Chain: chain.Ethereum, Reader: r, Start: &start}, w.listener, slog.New(slog.DiscardHandler),
+	)
 	for range 3 {
 		if _, err := walker.StepFinal(t.Context()); err != nil {
 			t.Fatal(err)
@@ -57,8 +59,8 @@ func TestWhoSentIsAskedForOurMovementsAlone(t *testing.T) {
 	}
 }
 
-// A block of which nobody tells who sent what reached us is read again: what is in it is
-// not taken for a deposit of nobody, nor is the block left out.
+// A block is read again if the senders of our arrivals are unknown. Its arrivals do not become
+// deposits without senders, and the block is not skipped.
 func TestABlockWaitsUntilItsSendersAreTold(t *testing.T) {
 	t.Parallel()
 	w := newTestEnv(t, sim.Config{Providers: 1, Quorum: 1}, 0)
@@ -68,11 +70,19 @@ func TestABlockWaitsUntilItsSendersAreTold(t *testing.T) {
 	one, two := min(ours2, treasury), max(ours2, treasury)
 	stranger := sim.Address("a stranger")
 	w.c.SubmitTx(payer,
-		sim.Move{Contract: usdcAt, To: ours, Amount: money.Units(11), MultiSender: true, Senders: []chain.Address{two, one, two}},
-		sim.Move{Contract: usdcAt, To: ours, Amount: money.Units(12), MultiSender: true, Senders: []chain.Address{two, stranger}},
+		sim.Move{
+			Contract: usdcAt, To: ours, Amount: money.Units(11), MultiSender: true,
+			Senders: []chain.Address{two, one, two},
+		},
+		sim.Move{
+			Contract: usdcAt, To: ours, Amount: money.Units(12), MultiSender: true,
+			Senders: []chain.Address{two, stranger},
+		},
 		sim.Move{Contract: usdcAt, To: ours, Amount: money.Units(13), MultiSender: true},
 		sim.Move{Contract: usdcAt, To: ours, Amount: money.Units(14), MultiSender: true, Senders: []chain.Address{one}},
-		sim.Move{Contract: usdcAt, To: ours, Amount: money.Units(15), MultiSender: true, Senders: []chain.Address{stranger}})
+		sim.Move{
+			Contract: usdcAt, To: ours, Amount: money.Units(15), MultiSender: true, Senders: []chain.Address{stranger},
+		})
 	w.c.Mine(4)
 	w.c.Provider(0).HideSenders(true)
 	for moved := true; moved; {
@@ -108,7 +118,8 @@ func TestABlockWaitsUntilItsSendersAreTold(t *testing.T) {
 			t.Fatalf("got %d movements, want five", len(w.listener.found))
 		}
 		got := w.listener.found[i]
-		if got.Amount != money.Units(uint64(11+i)) || !slices.Equal(got.Senders, want.senders) || got.From != want.from || got.FromOwnWallets != want.ours {
+		if got.Amount != money.Units(uint64(11+i)) || !slices.Equal(got.Senders, want.senders) ||
+			got.From != want.from || got.FromOwnWallets != want.ours {
 			t.Errorf("got %+v, want it from %v, ours: %t", got, want.senders, want.ours)
 		}
 	}

@@ -13,12 +13,12 @@ import (
 )
 
 const (
-	reviewInterval   = 10 * time.Minute // between two looks at the whole catalogue
-	reviewRetryAfter = time.Minute      // after one that did not come about
+	reviewInterval   = 10 * time.Minute // between two reviews of the whole catalogue
+	reviewRetryAfter = time.Minute      // after a failed review
 )
 
-// inspectMints asks about the tokens of a final block that came to us. While nobody says, the
-// block is not taken in.
+// inspectMints inspects the mints that arrived in a final block. It returns the unusable ones with
+// the reason. If no provider answers, the block is not written.
 func (w *Walker) inspectMints(ctx context.Context, arrivals []Arrival) (unusable map[int]string, err error) {
 	if w.tokens == nil {
 		return nil, nil
@@ -43,7 +43,7 @@ func (w *Walker) inspectMints(ctx context.Context, arrivals []Arrival) (unusable
 	return unusable, nil
 }
 
-// quarantineMints stops mints, in the order of their ids.
+// quarantineMints quarantines mints, in the order of their ids.
 func quarantineMints(ctx context.Context, tx pg.Tx, unusable map[int]string) error {
 	for _, id := range slices.Sorted(maps.Keys(unusable)) {
 		if err := mint.Quarantine(ctx, tx, id, unusable[id]); err != nil {
@@ -53,9 +53,9 @@ func quarantineMints(ctx context.Context, tx pg.Tx, unusable map[int]string) err
 	return nil
 }
 
-// reviewCatalogue looks at all tokens of the chain in the catalogue, when it is time to. One
-// that turns out to be no money is stopped before anything of it comes. It stops no walk:
-// what comes is asked about again.
+// reviewCatalogue inspects all mints of the chain at intervals. A mint that turns out to be
+// unusable is quarantined before any of it arrives. An error does not stop the walk, because
+// arriving mints are inspected again.
 func (w *Walker) reviewCatalogue(ctx context.Context) {
 	now := w.db.Clock()()
 	if w.tokens == nil || now.Unix() < w.nextReview.Load() {
@@ -64,10 +64,16 @@ func (w *Walker) reviewCatalogue(ctx context.Context) {
 	nextReview := now.Add(reviewInterval)
 	unusable, err := w.inspectCatalogue(ctx)
 	if len(unusable) > 0 {
-		err = errors.Join(err, w.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error { return quarantineMints(ctx, tx, unusable) }))
+		err = errors.Join(
+			err,
+			w.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error { return quarantineMints(ctx, tx, unusable) }),
+		)
 	}
 	for _, id := range slices.Sorted(maps.Keys(unusable)) {
-		w.log.Error("scan: a mint is not the money that the catalogue takes it for, and is under quarantine", "mint", id, "why", unusable[id], "error", err)
+		w.log.Error(
+			"scan: a mint is not the money that the catalogue takes it for, and is under quarantine", "mint", id,
+			"why", unusable[id], "error", err,
+		)
 	}
 	if err != nil {
 		nextReview = now.Add(reviewRetryAfter)
@@ -76,8 +82,7 @@ func (w *Walker) reviewCatalogue(ctx context.Context) {
 	w.nextReview.Store(nextReview.Unix())
 }
 
-// inspectCatalogue asks about every token of the chain. Those that nobody can tell anything of
-// hide no other.
+// inspectCatalogue inspects every mint of the chain. An error of one mint does not hide the others.
 func (w *Walker) inspectCatalogue(ctx context.Context) (unusable map[int]string, err error) {
 	var catalogue mint.Catalogue
 	err = w.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {

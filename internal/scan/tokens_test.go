@@ -13,7 +13,7 @@ import (
 	"github.com/cofferpay/coffer/internal/scan"
 )
 
-// tokens is a chain whose tokens can be odd.
+// tokens is a chain whose tokens can be unusable.
 type tokens struct {
 	*sim.Chain
 	mu    sync.Mutex
@@ -47,12 +47,17 @@ func TestATokenIsAskedAboutWhenItComesAndWhereItLies(t *testing.T) {
 	w := newTestEnv(t, sim.Config{FinalityDepth: 3}, 0)
 	odd := &tokens{Chain: w.c, aside: "1"}
 	start := uint64(0)
-	w.w = scan.New(w.db, scan.Config{Chain: chain.Ethereum, Reader: odd, Start: &start}, w.listener, slog.New(slog.DiscardHandler))
+	w.w = scan.New(
+		w.db, scan.Config{Chain: chain.Ethereum, Reader: odd, Start: &start}, w.listener, slog.New(slog.DiscardHandler),
+	)
 	quarantined := func() int {
 		return w.count(t, `SELECT count(*) FROM mints WHERE mint_id = $1 AND quarantine_reason = 'a fee'`, usdc)
 	}
 
-	w.c.SubmitTx(payer, sim.Move{To: ours, Contract: usdcAt, Amount: money.Units(100)}, sim.Move{To: ours2, Contract: usdcAt, Amount: money.Units(100)})
+	w.c.SubmitTx(
+		payer, sim.Move{To: ours, Contract: usdcAt, Amount: money.Units(100)},
+		sim.Move{To: ours2, Contract: usdcAt, Amount: money.Units(100)},
+	)
 	w.c.Mine(4)
 	w.walkFinal(t)
 	var doubts []string
@@ -63,7 +68,7 @@ func TestATokenIsAskedAboutWhenItComesAndWhereItLies(t *testing.T) {
 		t.Errorf("got doubts %q, want one about the second", doubts)
 	}
 
-	// While nobody says what it is, what comes of it is not taken in, and the rest is.
+	// While no provider answers, blocks with that token are not written, and others are.
 	odd.say("", errors.New("nobody is there"))
 	w.c.Pay(payer, ours, "", 100)
 	w.c.Mine(4)
@@ -79,7 +84,7 @@ func TestATokenIsAskedAboutWhenItComesAndWhereItLies(t *testing.T) {
 		t.Errorf("got %d movements and %d mints stopped, want 3 and none", got, quarantined())
 	}
 
-	// It is stopped in the transaction that takes in what came of it.
+	// The mint is quarantined in the transaction that writes its arrivals.
 	odd.say("a fee", nil)
 	w.walkFinal(t)
 	if got := len(w.listener.found); got != 4 || quarantined() != 1 {
