@@ -22,7 +22,9 @@ func (h *testEnv) available(customerID string) string {
 	h.t.Helper()
 	var a money.Amount
 	err := h.DB.ReadOrg(h.t.Context(), h.org, func(ctx context.Context, tx pg.Tx) (err error) {
-		a, err = ledger.Balance(ctx, tx, ledger.Account{OrgID: h.org, MintID: usdc, Kind: ledger.Customer, Subject: customerID})
+		a, err = ledger.Balance(
+			ctx, tx, ledger.Account{OrgID: h.org, MintID: usdc, Kind: ledger.Customer, Subject: customerID},
+		)
 		return err
 	})
 	if err != nil {
@@ -46,7 +48,10 @@ func TestTheCostsOfCustomersWithIdsAlikeAreCountedApart(t *testing.T) {
 	for _, customerID := range idtest.Alike {
 		h.creditDeposit(customerID, usdc, 10_000)
 		if w := h.mustRequest(of(customerID)); w.Status != "PROCESSING" {
-			t.Errorf("%q: got %s %v, want its first withdrawal of the day within its limit", customerID, w.Status, w.ApprovalReasons)
+			t.Errorf(
+				"%q: got %s %v, want its first withdrawal of the day within its limit", customerID, w.Status,
+				w.ApprovalReasons,
+			)
 		}
 	}
 	for _, customerID := range idtest.Alike {
@@ -81,8 +86,10 @@ func TestARestoreTakesNoCustomerForAnotherWithAnIdAlike(t *testing.T) {
 		w := id.New("wd", h.DB.Clock()())
 		restored[customerID], keys[customerID] = w, keyed(i)
 		orders = append(orders, dispatch.RestoredOrder{IsNew: true, Order: dispatch.Order{
-			ID: w, OrgID: h.org, Purpose: signer.Payment, Chain: chain.Ethereum, To: stranger, MintID: usdc, Contract: usdcAddress,
-			Amount: money.Units(700), CustomerID: customerID, KeyHash: keyHash(keys[customerID]), CreatedAt: h.DB.Clock()(),
+			ID: w, OrgID: h.org, Purpose: signer.Payment, Chain: chain.Ethereum, To: stranger, MintID: usdc,
+			Contract: usdcAddress,
+			Amount:   money.Units(700), CustomerID: customerID, KeyHash: keyHash(keys[customerID]),
+			CreatedAt: h.DB.Clock()(),
 		}})
 	}
 	h.inSystem(func(ctx context.Context, tx pg.Tx) error {

@@ -40,7 +40,10 @@ func (h *testEnv) newIntent(withdrawalID string) signer.Intent {
 	}
 	err := pgtest.OwnerPool(h.t, h.DB).QueryRow(h.t.Context(), `
 		SELECT coalesce(customer_id, ''), coalesce(product, ''), coalesce(whitelisted_address_id, ''), to_address, contract, amount, mint_id, fee_deducted, coalesce(fee_max, 0), authority FROM dispatch_orders WHERE order_id = $1`, withdrawalID).
-		Scan(&i.CustomerID, &i.Product, &i.WhitelistedID, &i.To, &i.Contract, &i.Amount, &i.MintID, &i.FeeDeducted, &i.FeeMax, &i.Grant)
+		Scan(
+			&i.CustomerID, &i.Product, &i.WhitelistedID, &i.To, &i.Contract, &i.Amount, &i.MintID,
+			&i.FeeDeducted, &i.FeeMax, &i.Grant,
+		)
 	if err != nil {
 		h.t.Fatal(err)
 	}
@@ -75,7 +78,9 @@ func TestAHeldWithdrawalGoesOutWithTheApprovalsOfEnoughPeople(t *testing.T) {
 	}
 	h.setSetting("approvalQuorum", "1") // of those to come
 	for i := range 2 {
-		if got := approvalCount(h.requestApproved(held.WithdrawalID, userActor(i))); got != fmt.Sprintf("AWAITING_APPROVAL %d of 3", i+1) {
+		if got := approvalCount(
+			h.requestApproved(held.WithdrawalID, userActor(i)),
+		); got != fmt.Sprintf("AWAITING_APPROVAL %d of 3", i+1) {
 			t.Errorf("got %s, want %d of 3", got, i+1)
 		}
 		_, err := h.Approve(t.Context(), h.org, held.WithdrawalID, userActor(i))
@@ -104,7 +109,10 @@ func TestAHeldWithdrawalGoesOutWithTheApprovalsOfEnoughPeople(t *testing.T) {
 	if !slices.Equal(acts, []Act{ActRequested, ActApprovalAdded, ActApprovalAdded, ActApproved}) {
 		t.Errorf("record: got %v, want each approval", acts)
 	}
-	h.wantEvents(held.WithdrawalID, "CUSTOMER_WITHDRAW_AWAITING_APPROVAL AWAITING_APPROVAL", "CUSTOMER_WITHDRAW_APPROVED PROCESSING")
+	h.wantEvents(
+		held.WithdrawalID, "CUSTOMER_WITHDRAW_AWAITING_APPROVAL AWAITING_APPROVAL",
+		"CUSTOMER_WITHDRAW_APPROVED PROCESSING",
+	)
 }
 
 // Rule WD-35.
@@ -129,7 +137,9 @@ func TestWhatTheSignerSentBackNeedsNewApprovals(t *testing.T) {
 	h.setSetting("approvalQuorum", "2")
 	sendBack := func(w webhook.Withdrawal) {
 		h.inSystem(func(ctx context.Context, tx pg.Tx) error {
-			if _, err := tx.Exec(ctx, `UPDATE dispatch_orders SET status = 'REFUSED' WHERE order_id = $1`, w.WithdrawalID); err != nil {
+			if _, err := tx.Exec(
+				ctx, `UPDATE dispatch_orders SET status = 'REFUSED' WHERE order_id = $1`, w.WithdrawalID,
+			); err != nil {
 				return err
 			}
 			return h.OnRefused(ctx, tx, h.loadOrder(w), &signer.Refusal{Code: signer.PolicyLimit})
@@ -143,7 +153,9 @@ func TestWhatTheSignerSentBackNeedsNewApprovals(t *testing.T) {
 	h.requestApproved(held.WithdrawalID, userActor(1), userActor(2))
 	for _, w := range []webhook.Withdrawal{held, free} {
 		sendBack(w)
-		if got := approvalCount(h.requestApproved(w.WithdrawalID, userActor(2), userActor(1))); got != "PROCESSING 2 of 2" {
+		if got := approvalCount(
+			h.requestApproved(w.WithdrawalID, userActor(2), userActor(1)),
+		); got != "PROCESSING 2 of 2" {
 			t.Errorf("got %s, want the same two again", got)
 		}
 		if _, err := s.AdmitIntent(t.Context(), h.newIntent(w.WithdrawalID)); err != nil {
@@ -278,7 +290,9 @@ func TestTheDatabaseRefusesAHeldPaymentWithTooFewApprovals(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		if err := setStatus(ctx, tx, h.org, w.WithdrawalID, AwaitingApproval, Processing, "approved_at = $5", tx.Now); err != nil {
+		if err := setStatus(
+			ctx, tx, h.org, w.WithdrawalID, AwaitingApproval, Processing, "approved_at = $5", tx.Now,
+		); err != nil {
 			return err
 		}
 		return dispatch.Submit(ctx, tx, h.Service.newOrder(h.org, r, m, treasury, 0, nil))
@@ -303,7 +317,10 @@ func TestTheDatabaseRefusesAHeldPaymentWithTooFewApprovals(t *testing.T) {
 			t.Errorf("%s: got %v, want a violation of %s", name, err, c.constraint)
 		}
 	}
-	for _, sql := range []string{`UPDATE withdrawal_approvals SET approver_id = 'usr_2'`, `DELETE FROM withdrawal_approvals`, `TRUNCATE withdrawal_approvals`} {
+	for _, sql := range []string{
+		`UPDATE withdrawal_approvals SET approver_id = 'usr_2'`, `DELETE FROM withdrawal_approvals`,
+		`TRUNCATE withdrawal_approvals`,
+	} {
 		if _, err := pgtest.OwnerPool(t, h.DB).Exec(t.Context(), sql); err == nil {
 			t.Errorf("%s: got no error, want it refused", sql)
 		}
@@ -391,7 +408,9 @@ func TestAFreezeStopsApprovalsAtOnce(t *testing.T) {
 			t.Errorf("%s: got %s %v, want it to wait with no approval", name, approvalCount(now), err)
 		}
 		var told int
-		if err := pgtest.OwnerPool(t, h.DB).QueryRow(t.Context(), `SELECT count(*) FROM audit_log WHERE action = 'freeze.put' AND actor_id = 'ann'`).Scan(&told); err != nil || told == 0 {
+		if err := pgtest.OwnerPool(t, h.DB).QueryRow(
+			t.Context(), `SELECT count(*) FROM audit_log WHERE action = 'freeze.put' AND actor_id = 'ann'`,
+		).Scan(&told); err != nil || told == 0 {
 			t.Errorf("%s: got %d rows of the audit log %v, want the freeze there", name, told, err)
 		}
 		h.execAsOwner(`UPDATE freezes SET lifted_at = now(), lifted_by = 'test' WHERE lifted_at IS NULL`)

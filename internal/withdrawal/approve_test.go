@@ -42,7 +42,10 @@ func TestApproveOrdersThePayment(t *testing.T) {
 	if fault.Find(err).Extra["currentStatus"] != "PROCESSING" {
 		t.Errorf("got %v, want the current status", fault.Find(err).Extra)
 	}
-	h.wantEvents(w.WithdrawalID, "CUSTOMER_WITHDRAW_AWAITING_APPROVAL AWAITING_APPROVAL", "CUSTOMER_WITHDRAW_APPROVED PROCESSING")
+	h.wantEvents(
+		w.WithdrawalID, "CUSTOMER_WITHDRAW_AWAITING_APPROVAL AWAITING_APPROVAL",
+		"CUSTOMER_WITHDRAW_APPROVED PROCESSING",
+	)
 }
 
 // Rule WD-5.
@@ -58,7 +61,10 @@ func TestRemoveGivesTheMoneyBack(t *testing.T) {
 	_, err = h.Remove(t.Context(), h.org, held.WithdrawalID, person, "")
 	wantFault(t, err, fault.InvalidState)
 	h.wantBalances("1000000", "0")
-	h.wantEvents(w.WithdrawalID, "CUSTOMER_WITHDRAW_AWAITING_APPROVAL AWAITING_APPROVAL", "CUSTOMER_WITHDRAW_REJECTED REJECTED")
+	h.wantEvents(
+		w.WithdrawalID, "CUSTOMER_WITHDRAW_AWAITING_APPROVAL AWAITING_APPROVAL",
+		"CUSTOMER_WITHDRAW_REJECTED REJECTED",
+	)
 }
 
 // Rule WD-6.
@@ -165,7 +171,12 @@ func (h *testEnv) endOrder(o dispatch.Order, e dispatch.End) error {
 // endWithCost has the order of a payment say what it cost.
 func (h *testEnv) endWithCost(orderID string, e dispatch.End) {
 	h.t.Helper()
-	h.execAsOwner(fmt.Sprintf(`UPDATE dispatch_orders SET rent = %v, fee = %v, payee_failed = %v WHERE order_id = '%s'`, e.Rent, e.Fee, e.PayeeFailed, orderID))
+	h.execAsOwner(
+		fmt.Sprintf(
+			`UPDATE dispatch_orders SET rent = %v, fee = %v, payee_failed = %v WHERE order_id = '%s'`, e.Rent,
+			e.Fee, e.PayeeFailed, orderID,
+		),
+	)
 }
 
 func (h *testEnv) tryEndOrder(o dispatch.Order, e dispatch.End) error {
@@ -190,7 +201,8 @@ func TestPaidWithdrawalSettlesOnce(t *testing.T) {
 	h.inSystem(func(ctx context.Context, tx pg.Tx) error { return h.OnBroadcast(ctx, tx, o, "0xbb") })
 	h.inSystem(func(ctx context.Context, tx pg.Tx) error { return h.OnIncluded(ctx, tx, o, "0xaa") })
 	got, err := h.ByID(t.Context(), h.org, w.WithdrawalID)
-	if err != nil || got.Status != "BROADCAST" || got.ChainStatus != "INCLUDED" || *got.TxHash != "0xaa" || len(got.ReplacedTxHashes) != 1 || got.ReplacedTxHashes[0] != "0xbb" {
+	if err != nil || got.Status != "BROADCAST" || got.ChainStatus != "INCLUDED" || *got.TxHash != "0xaa" ||
+		len(got.ReplacedTxHashes) != 1 || got.ReplacedTxHashes[0] != "0xbb" {
 		t.Fatalf("got %+v %v, want 0xaa included, 0xbb replaced", got, err)
 	}
 	e := dispatch.End{Paid: true, Hash: "0xaa", Replaced: nil, Fee: money.Units(21000)}
@@ -198,7 +210,8 @@ func TestPaidWithdrawalSettlesOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	got, err = h.ByID(t.Context(), h.org, w.WithdrawalID)
-	if err != nil || got.Status != "COMPLETED" || got.ChainStatus != "FINALIZED" || *got.NetworkFee != "21000" || got.CompletedAt == nil {
+	if err != nil || got.Status != "COMPLETED" || got.ChainStatus != "FINALIZED" ||
+		*got.NetworkFee != "21000" || got.CompletedAt == nil {
 		t.Fatalf("got %+v %v, want it completed", got, err)
 	}
 	h.wantBalances("999000", "0")
@@ -208,7 +221,10 @@ func TestPaidWithdrawalSettlesOnce(t *testing.T) {
 	h.wantBalances("999000", "0")
 	h.wantEvents(w.WithdrawalID, "CUSTOMER_WITHDRAW BROADCAST", "CUSTOMER_WITHDRAW_COMPLETED COMPLETED")
 	var hash string
-	err = pgtest.OwnerPool(t, h.DB).QueryRow(t.Context(), `SELECT convert_from(data, 'UTF8')::jsonb->>'txHash' FROM events WHERE type = 'CUSTOMER_WITHDRAW'`).Scan(&hash)
+	err = pgtest.OwnerPool(t, h.DB).QueryRow(
+		t.Context(),
+		`SELECT convert_from(data, 'UTF8')::jsonb->>'txHash' FROM events WHERE type = 'CUSTOMER_WITHDRAW'`,
+	).Scan(&hash)
 	if err != nil || hash != "0xaa" {
 		t.Errorf("the event's hash: got %q %v, want 0xaa", hash, err)
 	}
@@ -270,13 +286,16 @@ func TestPolicyRefusalGoesBackToAPerson(t *testing.T) {
 		w := h.mustRequest(h.newRequest())
 		h.inSystem(func(ctx context.Context, tx pg.Tx) error {
 			// What dispatch does to its order at that moment.
-			if _, err := tx.Exec(ctx, `UPDATE dispatch_orders SET status = 'REFUSED' WHERE order_id = $1`, w.WithdrawalID); err != nil {
+			if _, err := tx.Exec(
+				ctx, `UPDATE dispatch_orders SET status = 'REFUSED' WHERE order_id = $1`, w.WithdrawalID,
+			); err != nil {
 				return err
 			}
 			return h.OnRefused(ctx, tx, h.loadOrder(w), &signer.Refusal{Code: signer.PolicyLimit})
 		})
 		got, err := h.ByID(t.Context(), h.org, w.WithdrawalID)
-		if err != nil || got.Status != "AWAITING_APPROVAL" || !got.RequiresApproval || got.ApprovalReasons[0] != "POLICY_LIMIT" {
+		if err != nil || got.Status != "AWAITING_APPROVAL" || !got.RequiresApproval ||
+			got.ApprovalReasons[0] != "POLICY_LIMIT" {
 			t.Fatalf("got %+v %v, want it to wait with POLICY_LIMIT", got, err)
 		}
 		if remove {
@@ -305,7 +324,9 @@ func TestAPaymentOfAKeyThatTheJournalKnowsWaitsForAPerson(t *testing.T) {
 	h := newTestEnv(t)
 	w := h.mustRequest(h.newRequest())
 	h.inSystem(func(ctx context.Context, tx pg.Tx) error {
-		if _, err := tx.Exec(ctx, `UPDATE dispatch_orders SET status = 'REFUSED' WHERE order_id = $1`, w.WithdrawalID); err != nil {
+		if _, err := tx.Exec(
+			ctx, `UPDATE dispatch_orders SET status = 'REFUSED' WHERE order_id = $1`, w.WithdrawalID,
+		); err != nil {
 			return err
 		}
 		return h.OnRefused(ctx, tx, h.loadOrder(w), &signer.Refusal{Code: signer.RefusedKey})
@@ -411,10 +432,13 @@ func TestAHashFindsItsPaymentAmongMany(t *testing.T) {
 		ANALYZE withdrawals, dispatch_attempts`, id, many)); err != nil {
 		t.Fatal(err)
 	}
-	for hash, want := range map[string]string{"0x777": "wd_many777", "0xold888": "wd_many888", "0xOLD888": "wd_many888", "0xold777": ""} {
+	for hash, want := range map[string]string{
+		"0x777": "wd_many777", "0xold888": "wd_many888", "0xOLD888": "wd_many888", "0xold777": "",
+	} {
 		f := Filter{TxHash: hash}
 		found, err := h.List(t.Context(), h.org, f, page.Page{})
-		if err != nil || len(found.Items) > 1 || len(found.Items) == 1 != (want != "") || want != "" && found.Items[0].WithdrawalID != want {
+		if err != nil || len(found.Items) > 1 || len(found.Items) == 1 != (want != "") || want != "" &&
+			found.Items[0].WithdrawalID != want {
 			t.Errorf("%s: got %v and %v, want %s alone", hash, found.Items, err, want)
 		}
 		sql, args := h.orgQuery(h.org, f).BuildPage(page.Page{}, "w.created_at", "w.withdrawal_id")
@@ -427,7 +451,8 @@ func TestAHashFindsItsPaymentAmongMany(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			if all := strings.Join(plan, "\n"); !strings.Contains(all, "dispatch_attempts_hash_unique") || strings.Contains(all, "withdrawals_listed") || strings.Contains(all, "Seq Scan") {
+			if all := strings.Join(plan, "\n"); !strings.Contains(all, "dispatch_attempts_hash_unique") ||
+				strings.Contains(all, "withdrawals_listed") || strings.Contains(all, "Seq Scan") {
 				t.Errorf("%s: got the plan\n%s\nwant it entered by the hash", hash, all)
 			}
 			return nil
@@ -460,7 +485,9 @@ func TestARepetitionThatWasOvertakenNeverHoldsUpARemoval(t *testing.T) {
 		if made, _, err = h.Request(t.Context(), h.org, first); err != nil {
 			return err
 		}
-		_, err = removal.Exec(t.Context(), `UPDATE withdrawals SET status = status WHERE withdrawal_id = $1`, made.WithdrawalID)
+		_, err = removal.Exec(
+			t.Context(), `UPDATE withdrawals SET status = status WHERE withdrawal_id = $1`, made.WithdrawalID,
+		)
 		return err
 	}
 	answered := make(chan error, 1)
@@ -476,7 +503,10 @@ func TestARepetitionThatWasOvertakenNeverHoldsUpARemoval(t *testing.T) {
 			t.Fatalf("the repetition: %v, before the removal ended", <-answered)
 		}
 		var waiting bool
-		err := owner.QueryRow(t.Context(), `SELECT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock')`).Scan(&waiting)
+		err := owner.QueryRow(
+			t.Context(),
+			`SELECT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock')`,
+		).Scan(&waiting)
 		return err == nil && waiting
 	}, "the repetition waits for the removal")
 	// What the removal goes on to: the money that it gives back.

@@ -33,7 +33,10 @@ func TestCancelGivesTheMoneyBackOnce(t *testing.T) {
 		t.Errorf("again: got %v, want the current status", fault.Find(err).Extra)
 	}
 	h.wantBalances("1000000", "0")
-	h.wantEvents(w.WithdrawalID, "CUSTOMER_WITHDRAW_AWAITING_APPROVAL AWAITING_APPROVAL", "CUSTOMER_WITHDRAW_CANCELLED CANCELLED")
+	h.wantEvents(
+		w.WithdrawalID, "CUSTOMER_WITHDRAW_AWAITING_APPROVAL AWAITING_APPROVAL",
+		"CUSTOMER_WITHDRAW_CANCELLED CANCELLED",
+	)
 
 	out := h.mustRequest(h.newRequest())
 	_, err = h.Cancel(t.Context(), h.org, out.WithdrawalID, key)
@@ -55,7 +58,8 @@ func TestCancelEndsWhatTheSignerSentBack(t *testing.T) {
 	w := h.requestReturned(h.newRequest(), &signer.Refusal{Code: signer.PolicyLimit, Message: "too much"})
 	h.inSystem(func(ctx context.Context, tx pg.Tx) error {
 		return freeze.Create(ctx, tx, freeze.Freeze{
-			Scope: freeze.ScopeCustomer, OrgID: h.org, CustomerID: alice, Source: freeze.SourceOperator, Reason: "test", Actor: audit.Operator("op"),
+			Scope: freeze.ScopeCustomer, OrgID: h.org, CustomerID: alice, Source: freeze.SourceOperator,
+			Reason: "test", Actor: audit.Operator("op"),
 		})
 	})
 	if _, err := h.Cancel(t.Context(), h.org, w.WithdrawalID, audit.APIKey(h.org)); err != nil {
@@ -127,7 +131,8 @@ func TestPeopleEndAWithdrawalWhateverItWaitsFor(t *testing.T) {
 			if got := h.orderStatus(w.WithdrawalID); got != "WITHDRAWN" {
 				t.Errorf("%s while it waits for %s: the order is %s, want WITHDRAWN", c.action, want, got)
 			}
-			if all := h.loadDecisions(w.WithdrawalID); len(all) != 2 || string(all[1].Status) != c.status || all[1].Actor != c.by {
+			if all := h.loadDecisions(w.WithdrawalID); len(all) != 2 || string(all[1].Status) != c.status ||
+				all[1].Actor != c.by {
 				t.Errorf("decisions: got %+v, want the request and the end by %v", all, c.by)
 			}
 		}
@@ -159,7 +164,11 @@ func TestPeopleEndAWithdrawalThatWaitsForItsTurn(t *testing.T) {
 	h := newTestEnv(t)
 	w := h.mustRequest(h.newRequest())
 	h.inSystem(func(ctx context.Context, tx pg.Tx) error {
-		_, err := tx.Exec(ctx, `UPDATE dispatch_orders SET attempt_after = attempt_after - interval '11 seconds' WHERE order_id = $1 AND waiting_for IS NULL`, w.WithdrawalID)
+		_, err := tx.Exec(
+			ctx,
+			`UPDATE dispatch_orders SET attempt_after = attempt_after - interval '11 seconds' WHERE order_id = $1 AND waiting_for IS NULL`,
+			w.WithdrawalID,
+		)
 		return err
 	})
 	if _, err := h.Cancel(t.Context(), h.org, w.WithdrawalID, audit.APIKey(h.org)); err != nil {
@@ -211,7 +220,9 @@ func (h *testEnv) requestReturned(r Request, why *signer.Refusal) webhook.Withdr
 func (h *testEnv) returnOrder(w webhook.Withdrawal, why *signer.Refusal) {
 	h.t.Helper()
 	h.inSystem(func(ctx context.Context, tx pg.Tx) error {
-		if _, err := tx.Exec(ctx, `UPDATE dispatch_orders SET status = 'REFUSED' WHERE order_id = $1`, w.WithdrawalID); err != nil {
+		if _, err := tx.Exec(
+			ctx, `UPDATE dispatch_orders SET status = 'REFUSED' WHERE order_id = $1`, w.WithdrawalID,
+		); err != nil {
 			return err
 		}
 		return h.OnRefused(ctx, tx, h.loadOrder(w), why)

@@ -66,7 +66,8 @@ func (h *testEnv) wantCharged(w webhook.Withdrawal, rentMax, failureMax, charged
 		return *s
 	}
 	c := got.CustomerCharge
-	if c == nil || c.MintID != got.MintID || c.RentMax != rentMax || text(c.FailureMax) != failureMax || text(c.Charged) != charged {
+	if c == nil || c.MintID != got.MintID || c.RentMax != rentMax || text(c.FailureMax) != failureMax ||
+		text(c.Charged) != charged {
 		h.t.Errorf("charge: got %+v, want at most %q, %q when it fails, charged %q", c, rentMax, failureMax, charged)
 	}
 }
@@ -98,7 +99,8 @@ func TestTheRentOfANewAccountIsHeldAndChargedWhenThePaymentIsMade(t *testing.T) 
 	t.Parallel()
 	h, c := newChargingEnv(t, "RENT")
 	told, err := h.Preview(t.Context(), h.org, h.newRequest())
-	if err != nil || told.CustomerCharge == nil || told.CustomerCharge.RentMax != "301" || told.CustomerCharge.FailureMax != nil {
+	if err != nil || told.CustomerCharge == nil || told.CustomerCharge.RentMax != "301" ||
+		told.CustomerCharge.FailureMax != nil {
 		t.Fatalf("preview: got %+v %v, want 301", told.CustomerCharge, err)
 	}
 	customer, to := alice, stranger
@@ -110,7 +112,9 @@ func TestTheRentOfANewAccountIsHeldAndChargedWhenThePaymentIsMade(t *testing.T) 
 	paid := h.mustRequest(h.newRequest())
 	h.wantBalances("998699", "1301")
 	h.wantCharged(paid, "301", "", "")
-	if err := h.endOrder(h.loadOrder(paid), dispatch.End{Paid: true, Hash: "0xaa", Fee: rented, Rent: rented}); err != nil {
+	if err := h.endOrder(
+		h.loadOrder(paid), dispatch.End{Paid: true, Hash: "0xaa", Fee: rented, Rent: rented},
+	); err != nil {
 		t.Fatal(err)
 	}
 	h.wantBalances("998699", "0")
@@ -124,10 +128,16 @@ func TestTheRentOfANewAccountIsHeldAndChargedWhenThePaymentIsMade(t *testing.T) 
 	h.wantCharged(paid, "301", "", "0")
 	h.wantPostings(paid, "WITHDRAWAL_HOLD 1301", "WITHDRAWAL_CHARGE_RETURN 301", "WITHDRAWAL_END 1000")
 	paid = h.mustRequest(h.newRequest())
-	if err := h.endOrder(h.loadOrder(paid), dispatch.End{Paid: true, Hash: "0xcc", Fee: rented, Rent: money.Units(50_000_000_000)}); err != nil {
+	if err := h.endOrder(
+		h.loadOrder(paid),
+		dispatch.End{Paid: true, Hash: "0xcc", Fee: rented, Rent: money.Units(50_000_000_000)},
+	); err != nil {
 		t.Fatal(err)
 	}
-	h.wantPostings(paid, "WITHDRAWAL_HOLD 1301", "WITHDRAWAL_CHARGE 150", "WITHDRAWAL_CHARGE_RETURN 151", "WITHDRAWAL_END 1000")
+	h.wantPostings(
+		paid, "WITHDRAWAL_HOLD 1301", "WITHDRAWAL_CHARGE 150", "WITHDRAWAL_CHARGE_RETURN 151",
+		"WITHDRAWAL_END 1000",
+	)
 	h.wantEarned("451")
 	h.wantBalances("996549", "0")
 
@@ -245,7 +255,9 @@ func TestWhatWasShownIsChargedWhateverTheSettingIsThen(t *testing.T) {
 	h.Prices = price.Fixed{Prices: map[int]money.USD{usdc: money.MustParseUSD("1"), eth: money.MustParseUSD("9000")}}
 	h.mustApprove(held)
 	for _, w := range []webhook.Withdrawal{held, free} {
-		if err := h.endOrder(h.loadOrder(w), dispatch.End{Paid: true, Hash: "0xaa", Fee: rented, Rent: rented}); err != nil {
+		if err := h.endOrder(
+			h.loadOrder(w), dispatch.End{Paid: true, Hash: "0xaa", Fee: rented, Rent: rented},
+		); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -268,12 +280,23 @@ func TestAPaymentThatFailsForItsPayeeIsChargedOutOfItsHold(t *testing.T) {
 		posted []string
 		charge string
 	}{
-		{"because of its payee", dispatch.End{Hash: "0xaa", Fee: fee, PayeeFailed: true}, []string{"WITHDRAWAL_CHARGE 601", "WITHDRAWAL_END 700"}, "601"},
-		{"for more than is held", dispatch.End{Hash: "0xaa", Fee: money.Units(milli), PayeeFailed: true}, []string{"WITHDRAWAL_CHARGE 1301"}, "1301"},
+		{
+			"because of its payee",
+			dispatch.End{Hash: "0xaa", Fee: fee, PayeeFailed: true},
+			[]string{"WITHDRAWAL_CHARGE 601", "WITHDRAWAL_END 700"},
+			"601",
+		},
+		{
+			"for more than is held",
+			dispatch.End{Hash: "0xaa", Fee: money.Units(milli), PayeeFailed: true},
+			[]string{"WITHDRAWAL_CHARGE 1301"},
+			"1301",
+		},
 		{"for another reason", dispatch.End{Hash: "0xaa", Fee: fee}, []string{"WITHDRAWAL_END 1301"}, "0"},
 		{"cancelled", dispatch.End{Hash: "0xaa", Fee: fee, Cancelled: true}, []string{"WITHDRAWAL_END 1301"}, "0"},
 	} {
-		before, had := h.accountBalance(usdc, ledger.Customer, alice), h.accountBalance(usdc, ledger.Product, "CUSTODIAL")
+		before, had := h.accountBalance(usdc, ledger.Customer, alice),
+			h.accountBalance(usdc, ledger.Product, "CUSTODIAL")
 		r := h.newRequest()
 		r.RequireApproval = true // what failed before holds it, too
 		w := h.mustRequest(r)
@@ -306,7 +329,9 @@ func TestAPaymentThatFailsForItsPayeeIsChargedOutOfItsHold(t *testing.T) {
 	r.ToAddress = elsewhere
 	w := h.mustRequest(r)
 	h.wantCharged(w, "0", "20000000000000000", "")
-	if err := h.endOrder(h.loadOrder(w), dispatch.End{Hash: "0xaa", Fee: money.Units(30 * milli), PayeeFailed: true}); err != nil {
+	if err := h.endOrder(
+		h.loadOrder(w), dispatch.End{Hash: "0xaa", Fee: money.Units(30 * milli), PayeeFailed: true},
+	); err != nil {
 		t.Fatal(err)
 	}
 	h.wantCharged(w, "0", "20000000000000000", "20000000000000000")
@@ -343,7 +368,10 @@ func TestTheDatabaseRefusesAChargeThatTheOrderDoesNotExplain(t *testing.T) {
 	owner := pgtest.OwnerPool(t, h.DB)
 	for _, c := range []struct{ sql, refusal string }{
 		{`UPDATE withdrawals SET charge_held = 1`, "withdrawals_charge_fixed"},
-		{`UPDATE withdrawals SET charge_costs = 'NONE', charge_rent = 0, charge_held = 0, charge_failure_max = NULL`, "withdrawals_charge_fixed"},
+		{
+			`UPDATE withdrawals SET charge_costs = 'NONE', charge_rent = 0, charge_held = 0, charge_failure_max = NULL`,
+			"withdrawals_charge_fixed",
+		},
 		{`UPDATE withdrawals SET charge_failure_max = 1`, "withdrawals_charge_fixed"},
 		{`UPDATE withdrawals SET charge_mint_price = 2`, "withdrawals_charge_fixed"},
 		{`UPDATE withdrawals SET charged = 1, charge_cost = 1`, "withdrawals_charge_fixed"},
@@ -388,7 +416,9 @@ func TestAnAccountThatWasNotHeldForGoesBackToAPersonOnce(t *testing.T) {
 		t.Errorf("once a person has approved it: got %v, want nothing against it", r)
 	}
 	// The organization pays.
-	if err := h.endOrder(h.loadOrder(w), dispatch.End{Paid: true, Hash: "0xaa", Fee: rented, Rent: rented}); err != nil {
+	if err := h.endOrder(
+		h.loadOrder(w), dispatch.End{Paid: true, Hash: "0xaa", Fee: rented, Rent: rented},
+	); err != nil {
 		t.Fatal(err)
 	}
 	h.wantPostings(w, "WITHDRAWAL_HOLD 1000", "WITHDRAWAL_END 1000")

@@ -86,7 +86,9 @@ func TestADestinationThatMadeAPaymentFailIsHeldUntilAnApprovedOneIsPaid(t *testi
 func TestAPaymentThatWasCancelledHoldsNoOther(t *testing.T) {
 	t.Parallel()
 	h := newTestEnv(t)
-	if err := h.endOrder(h.loadOrder(h.mustRequest(h.newRequest())), dispatch.End{Hash: "0xaa", Cancelled: true}); err != nil {
+	if err := h.endOrder(
+		h.loadOrder(h.mustRequest(h.newRequest())), dispatch.End{Hash: "0xaa", Cancelled: true},
+	); err != nil {
 		t.Fatal(err)
 	}
 	h.wantReasons(h.mustRequest(h.newRequest()))
@@ -197,13 +199,17 @@ func TestWhatACustomersWithdrawalsCostInADayIsLimited(t *testing.T) {
 	h.wantReasons(h.mustRequest(bobs))
 
 	// What the network took counts, paid or not, in the place of what it might have taken.
-	if err := h.endOrder(h.loadOrder(first), dispatch.End{Hash: "0xaa", Cancelled: true, Fee: money.Units(10 * milli)}); err != nil {
+	if err := h.endOrder(
+		h.loadOrder(first), dispatch.End{Hash: "0xaa", Cancelled: true, Fee: money.Units(10 * milli)},
+	); err != nil {
 		t.Fatal(err)
 	}
 	third := h.mustRequest(h.newRequest()) // 30 and 60
 	h.wantReasons(third)
 	h.wantReasons(h.mustRequest(h.newRequest()), "POLICY_LIMIT")
-	if err := h.endOrder(h.loadOrder(third), dispatch.End{Paid: true, Hash: "0xbb", Fee: money.Units(20 * milli)}); err != nil {
+	if err := h.endOrder(
+		h.loadOrder(third), dispatch.End{Paid: true, Hash: "0xbb", Fee: money.Units(20 * milli)},
+	); err != nil {
 		t.Fatal(err)
 	}
 	chainCharges.mu.Lock()
@@ -289,7 +295,10 @@ func TestAnAccountThatIsMadeForAPayeeCountsWhole(t *testing.T) {
 	t.Parallel()
 	h, c := newCostEnv(t)
 	c.fees.Rent = money.Units(19 * milli)
-	if err := h.endOrder(h.loadOrder(h.mustRequest(h.newRequest())), dispatch.End{Paid: true, Hash: "0xaa", Fee: money.Units(milli)}); err != nil {
+	if err := h.endOrder(
+		h.loadOrder(h.mustRequest(h.newRequest())),
+		dispatch.End{Paid: true, Hash: "0xaa", Fee: money.Units(milli)},
+	); err != nil {
 		t.Fatal(err)
 	}
 	h.wantReasons(h.mustRequest(h.newRequest()), "POLICY_LIMIT") // 57 and 60

@@ -31,7 +31,9 @@ func screenedRecord(c risk.WithdrawalCase) risk.WithdrawalRecord {
 func severityRecord(s risk.Severity) risk.WithdrawalRecord {
 	c := risk.WithdrawalCase{Configured: true, Answer: &risk.Answer{Unavailable: "down"}}
 	if s != "" {
-		c.Answer = &risk.Answer{Verdict: &risk.Verdict{Provider: "TEST", Severity: s, IsKnown: s != risk.Unknown, GivenAt: time.Unix(1, 0)}}
+		c.Answer = &risk.Answer{
+			Verdict: &risk.Verdict{Provider: "TEST", Severity: s, IsKnown: s != risk.Unknown, GivenAt: time.Unix(1, 0)},
+		}
 	}
 	return screenedRecord(c)
 }
@@ -54,7 +56,11 @@ func withCosts(spent, limit, ether string) func(*facts) {
 		if err != nil {
 			panic(err)
 		}
-		f.costs = costs{isCounted: true, decimals: 18, quote: &price.Quote{Price: money.MustParseUSD("3000"), Source: "test"}, costMax: &most, limit: &l, spent: &s}
+		f.costs = costs{
+			isCounted: true, decimals: 18,
+			quote: &price.Quote{Price: money.MustParseUSD("3000"), Source: "test"}, costMax: &most, limit: &l,
+			spent: &s,
+		}
 	}
 }
 
@@ -75,62 +81,170 @@ func TestGatesDecideAsTheInterfaceSays(t *testing.T) {
 		{"no threshold set", func(f *facts) { f.threshold, f.usdValue = nil, nil }, "", Processing, nil},
 		{"key demanded and given", func(f *facts) { f.keyRequired, f.keyGiven = true, true }, "", Processing, nil},
 
-		{"approval asked for", func(f *facts) { f.requireApproval = true }, "", AwaitingApproval, []Reason{ReasonRequireApproval}},
-		{"value above the threshold by the least", func(f *facts) { f.usdValue = &above }, "", AwaitingApproval, []Reason{ReasonUSDThreshold}},
-		{"price missing where a threshold is set", func(f *facts) { f.usdValue = nil }, "", AwaitingApproval, []Reason{ReasonPriceUnavailable}},
-		{"looks like a known destination", func(f *facts) { f.lookalike = stranger }, "", AwaitingApproval, []Reason{ReasonDestinationAddress}},
-		{"not enough to pay with now", func(f *facts) { f.liquid = money.Units(99) }, "", AwaitingApproval, []Reason{ReasonLowLiquidity}},
-		{"the fee is at the caller's limit", func(f *facts) { f.fee, f.feeMax = amountPointer(7), amountPointer(7) }, "", Processing, nil},
-		{"the fee is above the caller's limit by the least", func(f *facts) { f.fee, f.feeMax = amountPointer(8), amountPointer(7) }, "", AwaitingApproval, []Reason{ReasonNetworkFee}},
-		{"a limit, and the chain tells no fee: dispatch asks", func(f *facts) { f.feeMax = amountPointer(7) }, "", Processing, nil},
+		{
+			"approval asked for", func(f *facts) { f.requireApproval = true }, "", AwaitingApproval,
+			[]Reason{ReasonRequireApproval},
+		},
+		{
+			"value above the threshold by the least", func(f *facts) { f.usdValue = &above }, "",
+			AwaitingApproval,
+			[]Reason{ReasonUSDThreshold},
+		},
+		{
+			"price missing where a threshold is set", func(f *facts) { f.usdValue = nil }, "", AwaitingApproval,
+			[]Reason{ReasonPriceUnavailable},
+		},
+		{
+			"looks like a known destination", func(f *facts) { f.lookalike = stranger }, "", AwaitingApproval,
+			[]Reason{ReasonDestinationAddress},
+		},
+		{
+			"not enough to pay with now", func(f *facts) { f.liquid = money.Units(99) }, "", AwaitingApproval,
+			[]Reason{ReasonLowLiquidity},
+		},
+		{
+			"the fee is at the caller's limit",
+			func(f *facts) { f.fee, f.feeMax = amountPointer(7), amountPointer(7) }, "", Processing, nil,
+		},
+		{
+			"the fee is above the caller's limit by the least",
+			func(f *facts) { f.fee, f.feeMax = amountPointer(8), amountPointer(7) }, "", AwaitingApproval,
+			[]Reason{ReasonNetworkFee},
+		},
+		{
+			"a limit, and the chain tells no fee: dispatch asks",
+			func(f *facts) { f.feeMax = amountPointer(7) }, "", Processing, nil,
+		},
 		{"a fee that nobody has a limit for", func(f *facts) { f.fee = amountPointer(1_000) }, "", Processing, nil},
 		{"the fee leaves one unit of the amount", withDeductedFee(99, nil), "", Processing, nil},
-		{"the fee that is deducted is above the limit", withDeductedFee(50, amountPointer(49)), "", AwaitingApproval, []Reason{ReasonNetworkFee}},
+		{
+			"the fee that is deducted is above the limit", withDeductedFee(50, amountPointer(49)), "",
+			AwaitingApproval,
+			[]Reason{ReasonNetworkFee},
+		},
 		{"the fee takes all of the amount", withDeductedFee(100, nil), fault.AmountBelowMinimum, "", nil},
 		{"the fee takes more than the amount", withDeductedFee(101, nil), fault.AmountBelowMinimum, "", nil},
 		{"what the fee leaves just reaches the destination", func(f *facts) { withDeductedFee(60, nil)(f); f.minReachable = amountPointer(40) }, "", Processing, nil},
 		{"what the fee leaves does not reach the destination", func(f *facts) { withDeductedFee(61, nil)(f); f.minReachable = amountPointer(40) }, fault.AmountBelowMinimum, "", nil},
-		{"the amount just reaches the destination", func(f *facts) { f.minReachable = amountPointer(100) }, "", Processing, nil},
-		{"the amount does not reach the destination", func(f *facts) { f.minReachable = amountPointer(101) }, fault.AmountBelowMinimum, "", nil},
-		{"a fee that the organization pays takes nothing of it", func(f *facts) { f.fee, f.minReachable = amountPointer(60), amountPointer(100) }, "", Processing, nil},
+		{
+			"the amount just reaches the destination", func(f *facts) { f.minReachable = amountPointer(100) },
+			"", Processing, nil,
+		},
+		{
+			"the amount does not reach the destination", func(f *facts) { f.minReachable = amountPointer(101) },
+			fault.AmountBelowMinimum, "", nil,
+		},
+		{
+			"a fee that the organization pays takes nothing of it",
+			func(f *facts) { f.fee, f.minReachable = amountPointer(60), amountPointer(100) }, "", Processing,
+			nil,
+		},
 		{"nobody knows what reaches the destination: dispatch asks", withDeductedFee(99, nil), "", Processing, nil},
-		{"400 for the destination before the destination", func(f *facts) { f.minReachable, f.isOwnAddress = amountPointer(101), true }, fault.AmountBelowMinimum, "", nil},
-		{"the fee is to be deducted and nobody knows it", func(f *facts) { f.deductsFee = true }, fault.CodeUnavailable, "", nil},
+		{
+			"400 for the destination before the destination",
+			func(f *facts) { f.minReachable, f.isOwnAddress = amountPointer(101), true },
+			fault.AmountBelowMinimum, "", nil,
+		},
+		{
+			"the fee is to be deducted and nobody knows it", func(f *facts) { f.deductsFee = true },
+			fault.CodeUnavailable, "", nil,
+		},
 		{"holds add up, in order", func(f *facts) {
 			f.requireApproval, f.usdValue, f.lookalike, f.liquid = true, nil, stranger, money.Zero
-		}, "", AwaitingApproval, []Reason{ReasonRequireApproval, ReasonPriceUnavailable, ReasonDestinationAddress, ReasonLowLiquidity}},
+		}, "", AwaitingApproval, []Reason{
+			ReasonRequireApproval, ReasonPriceUnavailable, ReasonDestinationAddress, ReasonLowLiquidity,
+		}},
 
-		{"destination within the threshold", func(f *facts) { f.screening = severityRecord(risk.High) }, "", Processing, nil},
-		{"nobody answers who is behind it", func(f *facts) { f.screening = severityRecord("") }, "", AwaitingApproval, []Reason{ReasonRiskReview}},
-		{"nobody knows who is behind it", func(f *facts) { f.screening = severityRecord(risk.Unknown) }, "", AwaitingApproval, []Reason{ReasonRiskReview}},
-		{"nobody was asked", func(f *facts) { f.screening = screenedRecord(risk.WithdrawalCase{Configured: true}) }, "", AwaitingApproval, []Reason{ReasonRiskReview}},
-		{"nobody has decided", func(f *facts) { f.screening = risk.WithdrawalRecord{} }, "", AwaitingApproval, []Reason{ReasonRiskReview}},
-		{"destination above the threshold", func(f *facts) { f.screening = severityRecord(risk.Severe) }, fault.WithdrawalRiskBlocked, Blocked, nil},
-		{"balance before risk", func(f *facts) { f.balance, f.screening = money.Zero, severityRecord(risk.Severe) }, fault.InsufficientBalance, "", nil},
-		{"risk before the holds", func(f *facts) { f.requireApproval, f.screening = true, severityRecord(risk.Severe) }, fault.WithdrawalRiskBlocked, Blocked, nil},
-		{"risk adds to the holds, in order", func(f *facts) { f.requireApproval, f.screening = true, severityRecord("") }, "", AwaitingApproval, []Reason{ReasonRiskReview, ReasonRequireApproval}},
+		{
+			"destination within the threshold", func(f *facts) { f.screening = severityRecord(risk.High) }, "",
+			Processing, nil,
+		},
+		{
+			"nobody answers who is behind it", func(f *facts) { f.screening = severityRecord("") }, "",
+			AwaitingApproval,
+			[]Reason{ReasonRiskReview},
+		},
+		{
+			"nobody knows who is behind it", func(f *facts) { f.screening = severityRecord(risk.Unknown) }, "",
+			AwaitingApproval,
+			[]Reason{ReasonRiskReview},
+		},
+		{
+			"nobody was asked",
+			func(f *facts) { f.screening = screenedRecord(risk.WithdrawalCase{Configured: true}) }, "",
+			AwaitingApproval,
+			[]Reason{ReasonRiskReview},
+		},
+		{
+			"nobody has decided", func(f *facts) { f.screening = risk.WithdrawalRecord{} }, "",
+			AwaitingApproval,
+			[]Reason{ReasonRiskReview},
+		},
+		{
+			"destination above the threshold", func(f *facts) { f.screening = severityRecord(risk.Severe) },
+			fault.WithdrawalRiskBlocked, Blocked, nil,
+		},
+		{
+			"balance before risk",
+			func(f *facts) { f.balance, f.screening = money.Zero, severityRecord(risk.Severe) },
+			fault.InsufficientBalance, "", nil,
+		},
+		{
+			"risk before the holds",
+			func(f *facts) { f.requireApproval, f.screening = true, severityRecord(risk.Severe) },
+			fault.WithdrawalRiskBlocked, Blocked, nil,
+		},
+		{
+			"risk adds to the holds, in order",
+			func(f *facts) { f.requireApproval, f.screening = true, severityRecord("") }, "", AwaitingApproval,
+			[]Reason{ReasonRiskReview, ReasonRequireApproval},
+		},
 		{"allowed, and nothing holds", func(f *facts) { f.isAllowlisted = true }, "", Processing, nil},
 		{"allowed: the flag", func(f *facts) { f.isAllowlisted, f.requireApproval = true, true }, "", Processing, nil},
 		{"allowed: the threshold", func(f *facts) { f.isAllowlisted, f.usdValue = true, &above }, "", Processing, nil},
 		{"allowed: no price", func(f *facts) { f.isAllowlisted, f.usdValue = true, nil }, "", Processing, nil},
 		{"allowed skips nothing else", func(f *facts) {
-			f.isAllowlisted, f.screening, f.lookalike, f.liquid, f.fee, f.feeMax = true, severityRecord(""), stranger, money.Zero, amountPointer(8), amountPointer(7)
-		}, "", AwaitingApproval, []Reason{ReasonRiskReview, ReasonDestinationAddress, ReasonLowLiquidity, ReasonNetworkFee}},
+			f.isAllowlisted, f.screening, f.lookalike, f.liquid, f.fee, f.feeMax = true, severityRecord(""), stranger,
+				money.Zero, amountPointer(8), amountPointer(7)
+		}, "", AwaitingApproval, []Reason{
+			ReasonRiskReview, ReasonDestinationAddress, ReasonLowLiquidity, ReasonNetworkFee,
+		}},
 		{"allowed skips no limit on costs", func(f *facts) { f.isAllowlisted = true; withCosts("21", "50", "0.01")(f) }, "", AwaitingApproval, []Reason{ReasonPolicyLimit}},
-		{"allowed does not unblock", func(f *facts) { f.isAllowlisted, f.screening = true, severityRecord(risk.Severe) }, fault.WithdrawalRiskBlocked, Blocked, nil},
+		{
+			"allowed does not unblock",
+			func(f *facts) { f.isAllowlisted, f.screening = true, severityRecord(risk.Severe) },
+			fault.WithdrawalRiskBlocked, Blocked, nil,
+		},
 
 		{"costs at the limit", withCosts("20", "50", "0.01"), "", Processing, nil},
-		{"costs above the limit by the least", withCosts("20.000000000000000001", "50", "0.01"), "", AwaitingApproval, []Reason{ReasonPolicyLimit}},
+		{
+			"costs above the limit by the least", withCosts("20.000000000000000001", "50", "0.01"), "",
+			AwaitingApproval,
+			[]Reason{ReasonPolicyLimit},
+		},
 		{"costs, and no limit", func(f *facts) { withCosts("1000", "50", "0.01")(f); f.costs.limit = nil }, "", Processing, nil},
 		{"costs, and no source of the coin's price", func(f *facts) { withCosts("1000", "50", "0.01")(f); f.costs.isCounted = false }, "", Processing, nil},
 		{"costs, and the coin's source gives no price", func(f *facts) { withCosts("0", "50", "0.01")(f); f.costs.quote = nil }, "", AwaitingApproval, []Reason{ReasonPolicyLimit}},
 		{"costs that cannot be added up", func(f *facts) { withCosts("0", "50", "0.01")(f); f.costs.spent = nil }, "", AwaitingApproval, []Reason{ReasonPolicyLimit}},
 		{"costs that the chain does not tell: dispatch asks", func(f *facts) { withCosts("20", "50", "0.01")(f); f.costs.costMax = nil }, "", Processing, nil},
 
-		{"customer frozen", func(f *facts) { f.activeFreeze = &freeze.Freeze{Scope: freeze.ScopeCustomer} }, fault.CustomerFrozen, "", nil},
-		{"organization frozen", func(f *facts) { f.activeFreeze = &freeze.Freeze{Scope: freeze.ScopeOrganization} }, fault.OrganizationFrozen, "", nil},
-		{"chain frozen", func(f *facts) { f.activeFreeze = &freeze.Freeze{Scope: freeze.ScopeChain} }, fault.WithdrawalsSuspended, "", nil},
-		{"everything frozen", func(f *facts) { f.activeFreeze = &freeze.Freeze{Scope: freeze.ScopeAll} }, fault.WithdrawalsSuspended, "", nil},
+		{
+			"customer frozen", func(f *facts) { f.activeFreeze = &freeze.Freeze{Scope: freeze.ScopeCustomer} },
+			fault.CustomerFrozen, "", nil,
+		},
+		{
+			"organization frozen",
+			func(f *facts) { f.activeFreeze = &freeze.Freeze{Scope: freeze.ScopeOrganization} },
+			fault.OrganizationFrozen, "", nil,
+		},
+		{
+			"chain frozen", func(f *facts) { f.activeFreeze = &freeze.Freeze{Scope: freeze.ScopeChain} },
+			fault.WithdrawalsSuspended, "", nil,
+		},
+		{
+			"everything frozen", func(f *facts) { f.activeFreeze = &freeze.Freeze{Scope: freeze.ScopeAll} },
+			fault.WithdrawalsSuspended, "", nil,
+		},
 		{"key demanded and missing", func(f *facts) { f.keyRequired = true }, fault.InvalidRequest, "", nil},
 		{"below the minimum", func(f *facts) { f.amount = money.Units(9) }, fault.AmountBelowMinimum, "", nil},
 		{"switched off", func(f *facts) { f.mint.WithdrawEnabled = false }, fault.WithdrawalsSuspended, "", nil},
@@ -141,10 +255,23 @@ func TestGatesDecideAsTheInterfaceSays(t *testing.T) {
 		{"a token's contract", func(f *facts) { f.isTokenContract = true }, fault.DestinationNotAllowed, "", nil},
 		{"one unit short", func(f *facts) { f.balance = money.Units(99) }, fault.InsufficientBalance, "", nil},
 
-		{"403 before 400", func(f *facts) { f.activeFreeze, f.amount = &freeze.Freeze{Scope: freeze.ScopeCustomer}, money.Units(9) }, fault.CustomerFrozen, "", nil},
-		{"400 before the destination", func(f *facts) { f.amount, f.isOwnAddress = money.Units(9), true }, fault.AmountBelowMinimum, "", nil},
-		{"destination before the balance", func(f *facts) { f.isOwnAddress, f.balance = true, money.Zero }, fault.DestinationNotAllowed, "", nil},
-		{"balance before the holds", func(f *facts) { f.balance, f.requireApproval = money.Zero, true }, fault.InsufficientBalance, "", nil},
+		{
+			"403 before 400",
+			func(f *facts) { f.activeFreeze, f.amount = &freeze.Freeze{Scope: freeze.ScopeCustomer}, money.Units(9) },
+			fault.CustomerFrozen, "", nil,
+		},
+		{
+			"400 before the destination", func(f *facts) { f.amount, f.isOwnAddress = money.Units(9), true },
+			fault.AmountBelowMinimum, "", nil,
+		},
+		{
+			"destination before the balance", func(f *facts) { f.isOwnAddress, f.balance = true, money.Zero },
+			fault.DestinationNotAllowed, "", nil,
+		},
+		{
+			"balance before the holds", func(f *facts) { f.balance, f.requireApproval = money.Zero, true },
+			fault.InsufficientBalance, "", nil,
+		},
 	} {
 		f := passingFacts()
 		c.change(&f)
@@ -188,8 +315,12 @@ func TestWhatReachesTheDestinationIsWhatTheMinimumIsAskedOf(t *testing.T) {
 		f := passingFacts()
 		c.change(&f)
 		step, refusal := checkMinimum(f)
-		if (refusal != nil) != c.refused || step.Inputs["minimum"] != c.smallest || refusal != nil && refusal.Details["minWithdrawAmount"] != c.smallest {
-			t.Errorf("%s: got %+v %v, want refused %v and %s for the smallest", c.name, step, refusal, c.refused, c.smallest)
+		if (refusal != nil) != c.refused || step.Inputs["minimum"] != c.smallest || refusal != nil &&
+			refusal.Details["minWithdrawAmount"] != c.smallest {
+			t.Errorf(
+				"%s: got %+v %v, want refused %v and %s for the smallest", c.name, step, refusal, c.refused,
+				c.smallest,
+			)
 		}
 	}
 }
@@ -202,17 +333,41 @@ func TestApprovalAsksAgainWhatMayHaveChanged(t *testing.T) {
 		want   fault.Code
 	}{
 		{"nothing changed", func(*facts) {}, ""},
-		{"holds are what is being decided", func(f *facts) { f.balance, f.liquid, f.lookalike = money.Zero, money.Zero, stranger }, ""},
+		{
+			"holds are what is being decided",
+			func(f *facts) { f.balance, f.liquid, f.lookalike = money.Zero, money.Zero, stranger }, "",
+		},
 		{"no price, as the person could see", func(f *facts) { f.usdValue, f.requireApproval = nil, true }, ""},
-		{"nobody knows the destination, as the person could see", func(f *facts) { f.screening, f.requireApproval = severityRecord(risk.Unknown), true }, ""},
+		{
+			"nobody knows the destination, as the person could see",
+			func(f *facts) { f.screening, f.requireApproval = severityRecord(risk.Unknown), true }, "",
+		},
 		{"no price since", func(f *facts) { f.usdValue = nil }, fault.ApprovalRefused},
-		{"nobody knows the destination since", func(f *facts) { f.screening = severityRecord(risk.Unknown) }, fault.ApprovalRefused},
-		{"nobody answers, whoever saw it", func(f *facts) { f.screening, f.requireApproval = severityRecord(""), true }, fault.ApprovalRefused},
-		{"screening refuses now, whoever saw it", func(f *facts) { f.screening, f.requireApproval = severityRecord(risk.Severe), true }, fault.ApprovalRefused},
+		{
+			"nobody knows the destination since", func(f *facts) { f.screening = severityRecord(risk.Unknown) },
+			fault.ApprovalRefused,
+		},
+		{
+			"nobody answers, whoever saw it",
+			func(f *facts) { f.screening, f.requireApproval = severityRecord(""), true }, fault.ApprovalRefused,
+		},
+		{
+			"screening refuses now, whoever saw it",
+			func(f *facts) { f.screening, f.requireApproval = severityRecord(risk.Severe), true },
+			fault.ApprovalRefused,
+		},
 		{"costs above the limit since", withCosts("21", "50", "0.01"), fault.ApprovalRefused},
 		{"costs above the limit, as the person could see", func(f *facts) { withCosts("21", "50", "0.01")(f); f.requireApproval = true }, ""},
-		{"customer frozen since", func(f *facts) { f.activeFreeze = &freeze.Freeze{Scope: freeze.ScopeCustomer} }, fault.CustomerFrozen},
-		{"everything stopped since", func(f *facts) { f.activeFreeze = &freeze.Freeze{Scope: freeze.ScopeAll} }, fault.WithdrawalsSuspended},
+		{
+			"customer frozen since",
+			func(f *facts) { f.activeFreeze = &freeze.Freeze{Scope: freeze.ScopeCustomer} },
+			fault.CustomerFrozen,
+		},
+		{
+			"everything stopped since",
+			func(f *facts) { f.activeFreeze = &freeze.Freeze{Scope: freeze.ScopeAll} },
+			fault.WithdrawalsSuspended,
+		},
 		{"quarantined since", func(f *facts) { f.mint.Quarantined = true }, fault.WithdrawalsSuspended},
 		{"the address is ours now", func(f *facts) { f.isOwnAddress = true }, fault.ApprovalRefused},
 		{"the address is a token now", func(f *facts) { f.isTokenContract = true }, fault.ApprovalRefused},
@@ -222,8 +377,15 @@ func TestApprovalAsksAgainWhatMayHaveChanged(t *testing.T) {
 		{"a fee that the chain does not tell", func(f *facts) { f.deductsFee = true }, fault.CodeUnavailable},
 		{"what the fee leaves just reaches the destination", func(f *facts) { withDeductedFee(60, nil)(f); f.minReachable = amountPointer(40) }, ""},
 		{"what the fee leaves does not reach it", func(f *facts) { withDeductedFee(61, nil)(f); f.minReachable = amountPointer(40) }, fault.ApprovalRefused},
-		{"what a fee left that was decided before just reaches it", func(f *facts) { f.feeKept, f.minReachable = amountPointer(60), amountPointer(40) }, ""},
-		{"what a fee left that was decided before does not", func(f *facts) { f.feeKept, f.minReachable = amountPointer(61), amountPointer(40) }, fault.ApprovalRefused},
+		{
+			"what a fee left that was decided before just reaches it",
+			func(f *facts) { f.feeKept, f.minReachable = amountPointer(60), amountPointer(40) }, "",
+		},
+		{
+			"what a fee left that was decided before does not",
+			func(f *facts) { f.feeKept, f.minReachable = amountPointer(61), amountPointer(40) },
+			fault.ApprovalRefused,
+		},
 		{"the amount does not reach it", func(f *facts) { f.minReachable = amountPointer(101) }, fault.ApprovalRefused},
 		{"nobody knows what reaches it: dispatch asks", func(*facts) {}, ""},
 	} {

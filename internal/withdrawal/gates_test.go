@@ -26,7 +26,8 @@ func TestNoWithdrawalIsAcceptedAfterAChangeThatItHasNotSeen(t *testing.T) {
 		"freeze": func(h *testEnv) func(context.Context, pg.Tx) error {
 			return func(ctx context.Context, tx pg.Tx) error {
 				return freeze.Create(ctx, tx, freeze.Freeze{
-					Scope: freeze.ScopeCustomer, OrgID: h.org, CustomerID: alice, Source: freeze.SourceOperator, Reason: "test", Actor: audit.Operator("op"),
+					Scope: freeze.ScopeCustomer, OrgID: h.org, CustomerID: alice, Source: freeze.SourceOperator,
+					Reason: "test", Actor: audit.Operator("op"),
 				})
 			}
 		},
@@ -44,8 +45,13 @@ func TestNoWithdrawalIsAcceptedAfterAChangeThatItHasNotSeen(t *testing.T) {
 					t.Errorf("change: %v", err)
 				}
 				var accepted int
-				if err := owner.QueryRow(t.Context(), `SELECT count(*) FROM withdrawals`).Scan(&accepted); err != nil || accepted == 0 {
-					t.Errorf("got %d withdrawals (%v): the change has committed, and the withdrawal that has not seen it comes after it", accepted, err)
+				if err := owner.QueryRow(
+					t.Context(), `SELECT count(*) FROM withdrawals`,
+				).Scan(&accepted); err != nil || accepted == 0 {
+					t.Errorf(
+						"got %d withdrawals (%v): the change has committed, and the withdrawal that has not seen it comes after it",
+						accepted, err,
+					)
 				}
 			})
 		})

@@ -49,8 +49,10 @@ type testEnv struct {
 
 func newMints() []mint.Mint {
 	token := mint.Mint{
-		ID: usdc, Chain: chain.Ethereum, Network: chain.Local, Kind: mint.Token, Contract: usdcAddress, Symbol: "USDC", Name: "USD Coin",
-		Decimals: 6, DepositEnabled: true, WithdrawEnabled: true, MinDeposit: money.Units(1), MinWithdraw: money.Units(10), Finality: "FINALIZED",
+		ID: usdc, Chain: chain.Ethereum, Network: chain.Local, Kind: mint.Token, Contract: usdcAddress,
+		Symbol: "USDC", Name: "USD Coin",
+		Decimals: 6, DepositEnabled: true, WithdrawEnabled: true, MinDeposit: money.Units(1),
+		MinWithdraw: money.Units(10), Finality: "FINALIZED",
 	}
 	coin := token
 	coin.ID, coin.Kind, coin.Contract, coin.Symbol, coin.Name, coin.Decimals = eth, mint.Native, "", "ETH", "Ether", 18
@@ -81,11 +83,19 @@ func newTestEnvWith(t *testing.T, grants *signer.GrantKey) (*testEnv, signer.Sig
 	}
 	h.Service = &Service{
 		DB: db, Wallets: h.wallets,
-		Chains: chain.Chains{chain.Ethereum: {Name: chain.Ethereum, Network: chain.Local, AddressCodec: evmtx.AddressCodec{ChainID: signertest.ChainID}}},
+		Chains: chain.Chains{
+			chain.Ethereum: {Name: chain.Ethereum, Network: chain.Local, AddressCodec: evmtx.AddressCodec{
+				ChainID: signertest.ChainID,
+			}},
+		},
 		Prices: price.Fixed{Prices: map[int]money.USD{usdc: money.MustParseUSD("1")}},
 	}
 	h.GrantKey = grants
-	h.Voider = &dispatch.Voider{DB: db, Signer: s, Grants: grants, Listeners: map[signer.Purpose]dispatch.VoidListener{signer.Payment: h.Service}, Log: slog.New(slog.DiscardHandler)}
+	h.Voider = &dispatch.Voider{
+		DB: db, Signer: s, Grants: grants,
+		Listeners: map[signer.Purpose]dispatch.VoidListener{signer.Payment: h.Service},
+		Log:       slog.New(slog.DiscardHandler),
+	}
 	h.creditDeposit(alice, usdc, 1_000_000)
 	return h, s
 }
@@ -105,7 +115,13 @@ func (h *testEnv) creditDeposit(customerID string, mintID int, n uint64) {
 		h.t.Fatal(err)
 	}
 	h.inSystem(func(ctx context.Context, tx pg.Tx) error {
-		if err := wallet.MoveFunds(ctx, tx, wallet.Movement{WalletID: treasury.ID, OrgID: h.org, MintID: mintID, Part: wallet.Credited, Plus: money.Units(n)}); err != nil {
+		if err := wallet.MoveFunds(
+			ctx, tx,
+			wallet.Movement{
+				WalletID: treasury.ID, OrgID: h.org, MintID: mintID, Part: wallet.Credited,
+				Plus: money.Units(n),
+			},
+		); err != nil {
 			return err
 		}
 		return ledgertest.PostWithCauses(ctx, tx, ledger.Posting{
@@ -190,7 +206,10 @@ func (h *testEnv) dumpRows() string {
 // eventTypes are the events of a withdrawal, in order, with the status each shows.
 func (h *testEnv) eventTypes(withdrawalID string) []string {
 	h.t.Helper()
-	rows, err := pgtest.OwnerPool(h.t, h.DB).Query(h.t.Context(), `SELECT type, data FROM events WHERE resource_id = $1 ORDER BY resource_seq`, withdrawalID)
+	rows, err := pgtest.OwnerPool(h.t, h.DB).Query(
+		h.t.Context(), `SELECT type, data FROM events WHERE resource_id = $1 ORDER BY resource_seq`,
+		withdrawalID,
+	)
 	if err != nil {
 		h.t.Fatal(err)
 	}

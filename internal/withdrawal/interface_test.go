@@ -86,7 +86,9 @@ func TestCustomersWithdrawalsGoAsTheInterfacesTableSays(t *testing.T) {
 				if _, err := approve(h, w.WithdrawalID); !fault.HasCode(err, fault.InvalidState) {
 					t.Errorf("approved although it is blocked: got %v, want %s", err, fault.InvalidState)
 				}
-			} else if err != nil || !slices.Equal(w.ApprovalReasons, c.reasons) || (w.Status == string(AwaitingApproval)) != (c.reasons != nil) {
+			} else if err != nil || !slices.Equal(
+				w.ApprovalReasons, c.reasons,
+			) || (w.Status == string(AwaitingApproval)) != (c.reasons != nil) {
 				t.Fatalf("got %s %v %v, want it to wait for %v", w.Status, w.ApprovalReasons, err, c.reasons)
 			}
 			if c.decide != nil {

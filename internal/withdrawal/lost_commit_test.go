@@ -80,8 +80,11 @@ func TestAnEndWhoseCommitIsUnknownComesOnce(t *testing.T) {
 				} else if !errors.Is(err, pg.ErrCommitUnknown) {
 					t.Errorf("got %v, want %v", err, pg.ErrCommitUnknown)
 				}
-				taken, ended := c.release || atCommit == pgtest.AnswerLost, atCommit == pgtest.AnswerLost && (c.release || c.order == "none")
-				if got, want := h.orderStatus(id), map[bool]string{false: c.order, true: "WITHDRAWN"}[taken && c.order != "none"]; got != want {
+				taken, ended := c.release || atCommit == pgtest.AnswerLost, atCommit == pgtest.AnswerLost &&
+					(c.release || c.order == "none")
+				if got, want := h.orderStatus(id), map[bool]string{
+					false: c.order, true: "WITHDRAWN",
+				}[taken && c.order != "none"]; got != want {
 					t.Errorf("order: got %s, want %s", got, want)
 				}
 				if got, want := h.loadBalance(ledger.Withdrawing), map[bool]string{false: "1000", true: "0"}[ended]; got != want {
@@ -101,11 +104,17 @@ func TestAnEndWhoseCommitIsUnknownComesOnce(t *testing.T) {
 					t.Errorf("again: got %v", err)
 				}
 				h.wantBalances("1000000", "0")
-				if n := strings.Count(strings.Join(h.eventTypes(id), ","), "CUSTOMER_WITHDRAW_CANCELLED CANCELLED"); n != 1 {
+				if n := strings.Count(
+					strings.Join(h.eventTypes(id), ","), "CUSTOMER_WITHDRAW_CANCELLED CANCELLED",
+				); n != 1 {
 					t.Errorf("its end was told %d times, want once: %v", n, h.eventTypes(id))
 				}
 				var releases int
-				if err := pgtest.OwnerPool(t, h.DB).QueryRow(t.Context(), `SELECT count(*) FROM ledger_transfers WHERE cause_kind = 'WITHDRAWAL_END' AND cause_id = $1`, id).Scan(&releases); err != nil || releases != 1 {
+				if err := pgtest.OwnerPool(t, h.DB).QueryRow(
+					t.Context(),
+					`SELECT count(*) FROM ledger_transfers WHERE cause_kind = 'WITHDRAWAL_END' AND cause_id = $1`,
+					id,
+				).Scan(&releases); err != nil || releases != 1 {
 					t.Errorf("got %d releases %v, want one", releases, err)
 				}
 				if c.order != "none" {

@@ -40,8 +40,9 @@ func (o *fakeScreener) Screen(context.Context, risk.Subject) (risk.Verdict, erro
 		return risk.Verdict{}, o.err
 	}
 	return risk.Verdict{
-		Provider: "ORACLE", Severity: o.severity, IsKnown: o.severity != risk.Unknown, Categories: []string{"SANCTIONS"},
-		GivenAt: time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC),
+		Provider: "ORACLE", Severity: o.severity, IsKnown: o.severity != risk.Unknown,
+		Categories: []string{"SANCTIONS"},
+		GivenAt:    time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC),
 	}, nil
 }
 
@@ -76,7 +77,9 @@ func (h *testEnv) setSetting(name, value string) {
 
 func (h *testEnv) countTransfers() (n int) {
 	h.t.Helper()
-	if err := pgtest.OwnerPool(h.t, h.DB).QueryRow(h.t.Context(), `SELECT count(*) FROM ledger_transfers`).Scan(&n); err != nil {
+	if err := pgtest.OwnerPool(h.t, h.DB).QueryRow(
+		h.t.Context(), `SELECT count(*) FROM ledger_transfers`,
+	).Scan(&n); err != nil {
 		h.t.Fatal(err)
 	}
 	return n
@@ -85,7 +88,10 @@ func (h *testEnv) countTransfers() (n int) {
 // wantReplay decides every kept record of a withdrawal again.
 func (h *testEnv) wantReplay(withdrawalID string) {
 	h.t.Helper()
-	rows, err := pgtest.OwnerPool(h.t, h.DB).Query(h.t.Context(), `SELECT risk FROM withdrawal_decisions WHERE withdrawal_id = $1 AND risk IS NOT NULL`, withdrawalID)
+	rows, err := pgtest.OwnerPool(h.t, h.DB).Query(
+		h.t.Context(), `SELECT risk FROM withdrawal_decisions WHERE withdrawal_id = $1 AND risk IS NOT NULL`,
+		withdrawalID,
+	)
 	if err != nil {
 		h.t.Fatal(err)
 	}
@@ -189,8 +195,12 @@ func TestADestinationIsScreenedBeforeAWithdrawalIsAccepted(t *testing.T) {
 				t.Fatalf("request: got %v %v, want %v", w.Status, err, c.status)
 			}
 			if c.status == AwaitingApproval {
-				if !slices.Equal(w.ApprovalReasons, []string{"RISK_REVIEW"}) || h.orderStatus(w.WithdrawalID) != "none" {
-					t.Errorf("got reasons %v and order %s, want RISK_REVIEW and none", w.ApprovalReasons, h.orderStatus(w.WithdrawalID))
+				if !slices.Equal(w.ApprovalReasons, []string{"RISK_REVIEW"}) ||
+					h.orderStatus(w.WithdrawalID) != "none" {
+					t.Errorf(
+						"got reasons %v and order %s, want RISK_REVIEW and none", w.ApprovalReasons,
+						h.orderStatus(w.WithdrawalID),
+					)
 				}
 			}
 			if w.Screening.Status != c.screening {
@@ -199,7 +209,10 @@ func TestADestinationIsScreenedBeforeAWithdrawalIsAccepted(t *testing.T) {
 			kept := h.loadDecisions(w.WithdrawalID)[0].Gates
 			i := slices.IndexFunc(kept, func(s Step) bool { return s.Gate == GateRisk })
 			if kept[i].Result != c.result || renderSteps(t, kept) != renderSteps(t, told.Gates) {
-				t.Errorf("gates: got %s, want RISK %s and the preview's %s", renderSteps(t, kept), c.result, renderSteps(t, told.Gates))
+				t.Errorf(
+					"gates: got %s, want RISK %s and the preview's %s", renderSteps(t, kept), c.result,
+					renderSteps(t, told.Gates),
+				)
 			}
 			h.wantReplay(w.WithdrawalID)
 		})
@@ -211,7 +224,8 @@ func wantBlocked(t *testing.T, err error, severity risk.Severity) string {
 	t.Helper()
 	wantFault(t, err, fault.WithdrawalRiskBlocked)
 	f := fault.Find(err)
-	if f.Kind != fault.Blocked || f.Details["severity"] != string(severity) || !slices.Equal(f.Details["categories"].([]string), []string{"SANCTIONS"}) {
+	if f.Kind != fault.Blocked || f.Details["severity"] != string(severity) ||
+		!slices.Equal(f.Details["categories"].([]string), []string{"SANCTIONS"}) {
 		t.Errorf("got %v %v, want the severity and the categories", f.Kind, f.Details)
 	}
 	withdrawalID, _ := f.Extra["withdrawalId"].(string)
@@ -220,7 +234,10 @@ func wantBlocked(t *testing.T, err error, severity risk.Severity) string {
 
 func (h *testEnv) auditActions(withdrawalID string) (actions []string) {
 	h.t.Helper()
-	err := pgtest.OwnerPool(h.t, h.DB).QueryRow(h.t.Context(), `SELECT array_agg(action ORDER BY audit_id) FROM audit_log WHERE resource_id = $1`, withdrawalID).Scan(&actions)
+	err := pgtest.OwnerPool(h.t, h.DB).QueryRow(
+		h.t.Context(), `SELECT array_agg(action ORDER BY audit_id) FROM audit_log WHERE resource_id = $1`,
+		withdrawalID,
+	).Scan(&actions)
 	if err != nil {
 		h.t.Fatal(err)
 	}
@@ -276,14 +293,19 @@ func TestAnApprovalScreensAgainAndSendsNothingThatNobodyLookedAt(t *testing.T) {
 		_, err := h.Approve(t.Context(), h.org, w.WithdrawalID, ann)
 		wantFault(t, err, fault.ApprovalRefused)
 		now, err := h.ByID(t.Context(), h.org, w.WithdrawalID)
-		if err != nil || now.Status != string(AwaitingApproval) || !slices.Equal(now.ApprovalReasons, reasons) || h.orderStatus(w.WithdrawalID) != "none" {
-			t.Errorf("got %s %v, order %s, %v, want it to wait with %v", now.Status, now.ApprovalReasons, h.orderStatus(w.WithdrawalID), err, reasons)
+		if err != nil || now.Status != string(AwaitingApproval) ||
+			!slices.Equal(now.ApprovalReasons, reasons) || h.orderStatus(w.WithdrawalID) != "none" {
+			t.Errorf(
+				"got %s %v, order %s, %v, want it to wait with %v", now.Status, now.ApprovalReasons,
+				h.orderStatus(w.WithdrawalID), err, reasons,
+			)
 		}
 		h.wantReplay(w.WithdrawalID)
 	}
 	approve := func(w webhook.Withdrawal) {
 		t.Helper()
-		if got, err := h.Approve(t.Context(), h.org, w.WithdrawalID, ann); err != nil || got.Status != string(Processing) {
+		if got, err := h.Approve(t.Context(), h.org, w.WithdrawalID, ann); err != nil ||
+			got.Status != string(Processing) {
 			t.Errorf("got %v %v, want PROCESSING", got.Status, err)
 		}
 	}
@@ -292,7 +314,8 @@ func TestAnApprovalScreensAgainAndSendsNothingThatNobodyLookedAt(t *testing.T) {
 	o.setAnswer(risk.Severe, nil)
 	refuse(severe, "REQUIRE_APPROVAL", "RISK_REVIEW")
 	refuse(severe, "REQUIRE_APPROVAL", "RISK_REVIEW") // however often
-	if got := h.loadDecisions(severe.WithdrawalID); len(got) != 3 || got[1].Act != ActApprovalRefused || got[1].Actor.ID != "ann" {
+	if got := h.loadDecisions(severe.WithdrawalID); len(got) != 3 || got[1].Act != ActApprovalRefused ||
+		got[1].Actor.ID != "ann" {
 		t.Errorf("got %+v, want each refusal in the record", got)
 	}
 	o.setAnswer(risk.Low, nil)
@@ -361,7 +384,8 @@ func TestTheApprovalAllowlistSkipsTheFlagAndTheThresholdAndNothingElse(t *testin
 			t.Fatalf("%s: %v", name, err)
 		}
 		w := h.mustRequest(r)
-		if !slices.Equal(w.ApprovalReasons, want) || (w.Status == string(Processing)) != (len(want) == 0) || string(told.WouldBe) != w.Status {
+		if !slices.Equal(w.ApprovalReasons, want) || (w.Status == string(Processing)) != (len(want) == 0) ||
+			string(told.WouldBe) != w.Status {
 			t.Errorf("%s: got %s %v (asked first: %s), want %v", name, w.Status, w.ApprovalReasons, told.WouldBe, want)
 		}
 	}

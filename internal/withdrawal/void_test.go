@@ -76,9 +76,14 @@ func TestWhatPeopleTakeBackIsVoidAtTheSigner(t *testing.T) {
 			t.Fatalf("got %+v %v, want %s", got, err, status)
 		}
 		h.wantBalances("1000000", "0")
-		h.wantRefusedChange(`UPDATE dispatch_orders SET status = 'QUEUED', ended_at = NULL WHERE order_id = $1`, w.WithdrawalID)
+		h.wantRefusedChange(
+			`UPDATE dispatch_orders SET status = 'QUEUED', ended_at = NULL WHERE order_id = $1`, w.WithdrawalID,
+		)
 		h.wantAdmitted(f, w.WithdrawalID, signer.RefusedVoid)
-		h.wantRefusedChange(`UPDATE dispatch_orders SET status = 'WITHDRAWN', ended_at = now() WHERE order_id = $1`, w.WithdrawalID)
+		h.wantRefusedChange(
+			`UPDATE dispatch_orders SET status = 'WITHDRAWN', ended_at = now() WHERE order_id = $1`,
+			w.WithdrawalID,
+		)
 		if all := h.loadDecisions(w.WithdrawalID); len(all) != 3 || string(all[2].Status) != status {
 			t.Errorf("decisions: got %+v, want the request, the signer's no and the end", all)
 		}
@@ -156,7 +161,10 @@ func TestWhatIsTakenBackKeepsItsHoldUntilTheSignerHasVoidedIt(t *testing.T) {
 				t.Errorf("got %+v %v, want it removed as it was decided", got, err)
 			}
 			h.wantBalances("1000000", "0")
-			h.wantEvents(id, "CUSTOMER_WITHDRAW_AWAITING_APPROVAL AWAITING_APPROVAL", "CUSTOMER_WITHDRAW_REJECTED REJECTED")
+			h.wantEvents(
+				id, "CUSTOMER_WITHDRAW_AWAITING_APPROVAL AWAITING_APPROVAL",
+				"CUSTOMER_WITHDRAW_REJECTED REJECTED",
+			)
 			_, err = h.Cancel(t.Context(), h.org, id, audit.APIKey(h.org))
 			wantFault(t, err, fault.InvalidState)
 			if fault.Find(err).Extra["currentStatus"] != "REJECTED" {
@@ -203,7 +211,10 @@ func TestTheTablesKeepTheHoldOfWhatIsNotVoid(t *testing.T) {
 	f.away.Store(true)
 	_, err := h.Remove(t.Context(), h.org, w.WithdrawalID, person, "")
 	wantFault(t, err, fault.CodeUnavailable)
-	err = h.DB.InSystem(t.Context(), func(ctx context.Context, tx pg.Tx) error { return h.OnVoided(ctx, tx, h.org, w.WithdrawalID) })
+	err = h.DB.InSystem(
+		t.Context(),
+		func(ctx context.Context, tx pg.Tx) error { return h.OnVoided(ctx, tx, h.org, w.WithdrawalID) },
+	)
 	if !pg.ViolatesConstraint(err, "withdrawals_void_first") {
 		t.Errorf("an end without a void: got %v, want it refused", err)
 	}
@@ -232,14 +243,18 @@ func TestWhatTheSignerHasASlotOfIsNotGivenBack(t *testing.T) {
 	h.wantAdmitted(f, w.WithdrawalID, "")
 	i := h.newIntent(w.WithdrawalID)
 	payload := signertest.IntentPayload(t, i, signertest.IssueAddress(t, f, i.From), 0, signertest.UsualFees())
-	if _, err := f.Sign(t.Context(), signer.SignRequest{IntentID: i.ID, Act: signer.Pay, Payload: payload}); err != nil {
+	if _, err := f.Sign(
+		t.Context(), signer.SignRequest{IntentID: i.ID, Act: signer.Pay, Payload: payload},
+	); err != nil {
 		t.Fatal(err)
 	}
 	_, err := h.Remove(t.Context(), h.org, w.WithdrawalID, person, "")
 	wantFault(t, err, fault.CodeUnavailable)
 	h.wantBalances("999000", "1000")
 	var frozen int
-	if err := pgtest.OwnerPool(t, h.DB).QueryRow(t.Context(), `SELECT count(*) FROM freezes WHERE scope = 'ALL' AND lifted_at IS NULL`).Scan(&frozen); err != nil || frozen != 1 {
+	if err := pgtest.OwnerPool(t, h.DB).QueryRow(
+		t.Context(), `SELECT count(*) FROM freezes WHERE scope = 'ALL' AND lifted_at IS NULL`,
+	).Scan(&frozen); err != nil || frozen != 1 {
 		t.Errorf("freezes: got %d %v, want everything stopped", frozen, err)
 	}
 }
@@ -304,7 +319,8 @@ func TestWhatIsTakenBackWhileItWaitsKeepsItsHoldUntilTheSignerHasVoidedIt(t *tes
 			}
 			h.wantBalances("1000000", "0")
 			h.wantEvents(id, "CUSTOMER_WITHDRAW_CANCELLED CANCELLED")
-			if all := h.loadDecisions(id); len(all) != 2 || all[1].Status != Cancelled || all[1].Actor != audit.APIKey(h.org) {
+			if all := h.loadDecisions(id); len(all) != 2 || all[1].Status != Cancelled ||
+				all[1].Actor != audit.APIKey(h.org) {
 				t.Errorf("decisions: got %+v, want the request and the end", all)
 			}
 			_, err = h.Cancel(t.Context(), h.org, id, audit.APIKey(h.org))
