@@ -28,7 +28,8 @@ func TestWhatIsOwedIsNotGivenAway(t *testing.T) {
 	var group []*pendingRequest
 	for i, amount := range []string{"31", "20", "11", "10", "1"} {
 		a, err := parseRequest("org_1", Request{
-			MintID: 1, Amount: amount, From: Party{CustomerID: &ann}, To: Party{CustomerID: &bob}, IdempotencyKey: string(rune('a' + i)),
+			MintID: 1, Amount: amount, From: Party{CustomerID: &ann}, To: Party{CustomerID: &bob},
+			IdempotencyKey: string(rune('a' + i)),
 		})
 		if err != nil {
 			t.Fatal(err)

@@ -112,7 +112,9 @@ func TestOneBadRequestInAGroupIsRefusedAlone(t *testing.T) {
 	h.wantTransfers(4)
 	// All were one transaction: they have one time.
 	var times int
-	if err := h.owner.QueryRow(t.Context(), `SELECT count(DISTINCT created_at) FROM transfers`).Scan(&times); err != nil || times != 2 {
+	if err := h.owner.QueryRow(
+		t.Context(), `SELECT count(DISTINCT created_at) FROM transfers`,
+	).Scan(&times); err != nil || times != 2 {
 		t.Errorf("got %d transactions (%v), want the first alone and the rest together", times, err)
 	}
 }
@@ -124,10 +126,12 @@ func TestTwoRequestsWithOneKeyInAGroupAreOneTransfer(t *testing.T) {
 	h.fundParty(h.one, ann, 100)
 	got := h.runParallel(
 		newRequest("k", ann, bob, "60"), newRequest("k", ann, bob, "60"), newRequest("k", ann, bob, "61"),
-		newRequest("poor", ann, bob, "90"), newRequest("poor", ann, bob, "10"), // a refused request does not use up its key
+		// a refused request does not use up its key
+		newRequest("poor", ann, bob, "90"), newRequest("poor", ann, bob, "10"),
 	)
 	first := got[0].Transfer.TransferID
-	if got[0].err != nil || got[1].err != nil || got[0].Replayed || !got[1].Replayed || got[1].Transfer.TransferID != first {
+	if got[0].err != nil || got[1].err != nil || got[0].Replayed || !got[1].Replayed ||
+		got[1].Transfer.TransferID != first {
 		t.Errorf("got %+v and %+v, want one transfer and its replay", got[0], got[1])
 	}
 	if f := fault.Find(got[2].err); f == nil || f.Code != fault.IdempotencyConflict || f.Extra["existingId"] != first {
@@ -153,8 +157,11 @@ func TestAGroupThatTheDatabaseRefusesIsSplit(t *testing.T) {
 		return ledgertest.PostWithCauses(ctx, tx, ledger.Posting{
 			Cause: ledger.Cause{Kind: ledger.Deposit, ID: "dep_full"},
 			Legs: []ledger.Leg{{
-				Debit: ledger.Account{OrgID: h.one, MintID: usdc, Kind: ledger.Custody}, Credit: h.partyAccount(h.one, customer("full")),
-				Amount: money.MustParse("115792089237316195423570985008687907853269984665640564039457584007913129639935"),
+				Debit:  ledger.Account{OrgID: h.one, MintID: usdc, Kind: ledger.Custody},
+				Credit: h.partyAccount(h.one, customer("full")),
+				Amount: money.MustParse(
+					"115792089237316195423570985008687907853269984665640564039457584007913129639935",
+				),
 			}},
 		})
 	})
@@ -205,7 +212,10 @@ func TestTooManyAreTurnedAwayAndNothingIsDone(t *testing.T) {
 	for i := range transfer.BesideMin {
 		send(-1 - i)
 	}
-	pgtest.Eventually(t, func() bool { return h.countWriters() == 2 && h.service.Waiting(h.one) == 0 }, "the second group stands")
+	pgtest.Eventually(
+		t, func() bool { return h.countWriters() == 2 && h.service.Waiting(h.one) == 0 },
+		"the second group stands",
+	)
 	for i := range transfer.WaitingMax + 10 {
 		send(i)
 	}
@@ -213,7 +223,9 @@ func TestTooManyAreTurnedAwayAndNothingIsDone(t *testing.T) {
 	// One who leaves before its turn has moved nothing either.
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := h.service.Request(gone, h.one, newRequest("gone", ann, bob, "1")); !fault.HasCode(err, fault.CodeUnavailable) {
+	if _, err := h.service.Request(
+		gone, h.one, newRequest("gone", ann, bob, "1"),
+	); !fault.HasCode(err, fault.CodeUnavailable) {
 		t.Errorf("got %v, want %v", err, fault.CodeUnavailable)
 	}
 	release()
@@ -292,17 +304,26 @@ func TestAHotBalanceBothWaysNeitherDeadlocksNorLoses(t *testing.T) {
 				if r%2 == 1 {
 					q = newRequest(fmt.Sprintf("%d-%d", w, r), custody, one, n)
 				}
-				if _, err := services[w%2].Request(t.Context(), h.one, q); fault.HasCode(err, fault.InsufficientBalance) {
+				if _, err := services[w%2].Request(t.Context(), h.one, q); fault.HasCode(
+					err, fault.InsufficientBalance,
+				) {
 					refused.Add(1)
 				} else if err != nil {
 					t.Error(err)
 				}
 				if r%4 == 0 {
-					hold := ledger.Posting{Cause: ledger.Cause{Kind: ledger.WithdrawalHold, ID: fmt.Sprintf("wd_%d_%d", w, r)}, Legs: []ledger.Leg{{
-						Debit:  h.partyAccount(h.one, one),
-						Credit: ledger.Account{OrgID: h.one, MintID: usdc, Kind: ledger.Withdrawing, Subject: *one.CustomerID}, Amount: money.Units(1),
+					hold := ledger.Posting{Cause: ledger.Cause{
+						Kind: ledger.WithdrawalHold, ID: fmt.Sprintf("wd_%d_%d", w, r),
+					}, Legs: []ledger.Leg{{
+						Debit: h.partyAccount(h.one, one),
+						Credit: ledger.Account{
+							OrgID: h.one, MintID: usdc, Kind: ledger.Withdrawing, Subject: *one.CustomerID,
+						}, Amount: money.Units(1),
 					}}}
-					err := h.db.InOrg(t.Context(), h.one, func(ctx context.Context, tx pg.Tx) error { return ledgertest.PostWithCauses(ctx, tx, hold) })
+					err := h.db.InOrg(
+						t.Context(), h.one,
+						func(ctx context.Context, tx pg.Tx) error { return ledgertest.PostWithCauses(ctx, tx, hold) },
+					)
 					if err != nil && !errors.Is(err, ledger.ErrOverdraft) {
 						t.Error(err)
 					}
@@ -330,7 +351,9 @@ func TestAWriterThatStandsHoldsUpItsOrganizationAlone(t *testing.T) {
 	h.fundParty(h.two, ann, 100)
 	// Somebody is moving the balances of the first organization.
 	tx := pgtest.BeginOwner(t, h.db)
-	if tag, err := tx.Exec(t.Context(), `SELECT FROM ledger_balances WHERE org_id = $1 FOR UPDATE`, h.one); err != nil || tag.RowsAffected() == 0 {
+	if tag, err := tx.Exec(
+		t.Context(), `SELECT FROM ledger_balances WHERE org_id = $1 FOR UPDATE`, h.one,
+	); err != nil || tag.RowsAffected() == 0 {
 		t.Fatalf("got %v, %v, want balances that are held", tag, err)
 	}
 	done := make(chan error, 1)
