@@ -58,7 +58,8 @@ func TestAnUnbalancedEntryCannotBeWrittenDown(t *testing.T) {
 		}
 		return id
 	}
-	ann, bob, eve, own := account(customerAccount("org_a", "ann")), account(customerAccount("org_a", "bob")), account(customerAccount("org_b", "eve")), account(custodyAccount("org_a"))
+	ann, bob, eve, own := account(customerAccount("org_a", "ann")), account(customerAccount("org_a", "bob")),
+		account(customerAccount("org_b", "eve")), account(custodyAccount("org_a"))
 	annCoin := account(coin)
 
 	type row struct {
@@ -103,7 +104,9 @@ func TestAnUnbalancedEntryCannotBeWrittenDown(t *testing.T) {
 			t.Errorf("%s: got %v (%v), want %v", name, got, err, c.want)
 		}
 	}
-	for _, a := range []ledger.Account{customerAccount("org_a", "ann"), customerAccount("org_a", "bob"), customerAccount("org_b", "eve"), coin} {
+	for _, a := range []ledger.Account{
+		customerAccount("org_a", "ann"), customerAccount("org_a", "bob"), customerAccount("org_b", "eve"), coin,
+	} {
 		wantBalance(t, db, a, money.Units(100))
 	}
 }
@@ -167,7 +170,10 @@ func TestWhatIsWrittenStaysForEveryRole(t *testing.T) {
 	ctx := t.Context()
 	mustPost(t, db, "org_a", depositPosting("org_a", "ann", "dep_1", 100))
 	err := db.InOrg(ctx, "org_a", func(ctx context.Context, tx pg.Tx) error {
-		return audit.Record(ctx, tx, audit.Entry{OrgID: "org_a", Actor: audit.System("test"), Action: "a", ResourceKind: "b", ResourceID: "c"})
+		return audit.Record(
+			ctx, tx,
+			audit.Entry{OrgID: "org_a", Actor: audit.System("test"), Action: "a", ResourceKind: "b", ResourceID: "c"},
+		)
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -211,7 +217,8 @@ func TestWhatIsWrittenStaysForEveryRole(t *testing.T) {
 		} {
 			for role, try := range roles {
 				// The balances are the owner's to keep, through its functions.
-				if table == "ledger_balances" && (role == "owner" || role == "super") && !strings.Contains(sql, "organizations") {
+				if table == "ledger_balances" && (role == "owner" || role == "super") &&
+					!strings.Contains(sql, "organizations") {
 					continue
 				}
 				want := noPrivilege
@@ -248,7 +255,9 @@ func TestAnOrganizationSeesItsOwnBooksOnly(t *testing.T) {
 		}
 	}
 	// Nor does it post there, whatever the program asks for.
-	if err := post(t.Context(), db, "org_b", depositPosting("org_a", "ann", "dep_2", 1)); errorCode(err) != noPrivilege && !strings.Contains(fmt.Sprint(err), "found their accounts") {
+	if err := post(
+		t.Context(), db, "org_b", depositPosting("org_a", "ann", "dep_2", 1),
+	); errorCode(err) != noPrivilege && !strings.Contains(fmt.Sprint(err), "found their accounts") {
 		t.Errorf("got %v, want a refusal", err)
 	}
 	wantBalance(t, db, customerAccount("org_a", "ann"), money.Units(100))
@@ -294,13 +303,21 @@ func TestAPostingIsWholeOrAbsent(t *testing.T) {
 	wantBalance(t, db, withdrawingAccount("org_a", "ann"), money.Zero)
 
 	// One bad posting takes the others with it.
-	if err := post(ctx, db, "org_a", holdPosting("org_a", "ann", "wd_3", 60), holdPosting("org_a", "bob", "wd_4", 1)); !errors.Is(err, ledger.ErrOverdraft) {
+	if err := post(
+		ctx, db, "org_a", holdPosting("org_a", "ann", "wd_3", 60), holdPosting("org_a", "bob", "wd_4", 1),
+	); !errors.Is(err, ledger.ErrOverdraft) {
 		t.Errorf("got %v, want %v", err, ledger.ErrOverdraft)
 	}
-	if err := post(ctx, db, "org_a", depositPosting("org_a", "ann", "dep_5", 1), depositPosting("org_a", "ann", "dep_1", 100)); !errors.Is(err, ledger.ErrPosted) {
+	if err := post(
+		ctx, db, "org_a", depositPosting("org_a", "ann", "dep_5", 1),
+		depositPosting("org_a", "ann", "dep_1", 100),
+	); !errors.Is(err, ledger.ErrPosted) {
 		t.Errorf("got %v, want %v", err, ledger.ErrPosted)
 	}
-	if err := post(ctx, db, "org_a", depositPosting("org_a", "ann", "dep_6", 1), depositPosting("org_a", "bob", "dep_6", 1)); !errors.Is(err, ledger.ErrPosted) {
+	if err := post(
+		ctx, db, "org_a", depositPosting("org_a", "ann", "dep_6", 1),
+		depositPosting("org_a", "bob", "dep_6", 1),
+	); !errors.Is(err, ledger.ErrPosted) {
 		t.Errorf("got %v, want %v", err, ledger.ErrPosted)
 	}
 	wantBalance(t, db, customerAccount("org_a", "ann"), money.Units(100))

@@ -124,7 +124,10 @@ func TestOppositePostingsNeverDeadlock(t *testing.T) {
 				for k, i := range rand.Perm(customers) {
 					postings = append(postings, ledger.Posting{
 						Cause: ledger.Cause{Kind: ledger.Deposit, ID: fmt.Sprintf("%d_%d_%d", w, r, k)},
-						Legs:  []ledger.Leg{{Debit: custodyAccount("org_a"), Credit: customerAccount("org_a", name(i)), Amount: money.Units(1)}},
+						Legs: []ledger.Leg{{
+							Debit: custodyAccount("org_a"), Credit: customerAccount("org_a", name(i)),
+							Amount: money.Units(1),
+						}},
 					})
 				}
 				if err := post(t.Context(), db, "org_a", postings...); err != nil {

@@ -44,7 +44,8 @@ func (m *model) applyPosting(p ledger.Posting) bool {
 	if p.Cause.Kind == ledger.WithdrawalEnd {
 		hold, held := m.posted[ledger.Cause{Kind: ledger.WithdrawalHold, ID: p.Cause.ID}]
 		end := p.Legs[0]
-		if !held || end.Debit != hold.Credit || end.Amount != hold.Amount || end.Credit != hold.Debit && end.Credit.Kind != ledger.Custody {
+		if !held || end.Debit != hold.Credit || end.Amount != hold.Amount || end.Credit != hold.Debit &&
+			end.Credit.Kind != ledger.Custody {
 			return false
 		}
 	}
@@ -94,13 +95,19 @@ func (c *generator) randomPosting() ledger.Posting {
 		return ledger.Account{OrgID: c.org, MintID: mint, Kind: k, Subject: subject}
 	}
 	one := func(kind ledger.CauseKind, id string, debit, credit ledger.Account, n money.Amount) ledger.Posting {
-		return ledger.Posting{Cause: ledger.Cause{Kind: kind, ID: id}, Legs: []ledger.Leg{{Debit: debit, Credit: credit, Amount: n}}}
+		return ledger.Posting{
+			Cause: ledger.Cause{Kind: kind, ID: id},
+			Legs:  []ledger.Leg{{Debit: debit, Credit: credit, Amount: n}},
+		}
 	}
 	switch roll := c.IntN(100); {
 	case roll < 35:
 		return one(ledger.Deposit, id, at(ledger.Custody, ""), at(ledger.Customer, who), c.randomAmount(mint))
 	case roll < 65:
-		hold := one(ledger.WithdrawalHold, id, at(ledger.Customer, who), at(ledger.Withdrawing, who), c.randomAmount(mint))
+		hold := one(
+			ledger.WithdrawalHold, id, at(ledger.Customer, who), at(ledger.Withdrawing, who),
+			c.randomAmount(mint),
+		)
 		c.holds = append(c.holds, hold)
 		return hold
 	case roll < 90 && len(c.holds) > 0:
@@ -199,7 +206,8 @@ func TestTheBooksAreWhatAPlainModelSays(t *testing.T) {
 	}
 	wg.Wait()
 	took := time.Since(began)
-	t.Logf("%d postings in %d transactions, %d refused, %v: %d a second", operations.Load(), transactions.Load(), refusals.Load(),
+	t.Logf("%d postings in %d transactions, %d refused, %v: %d a second", operations.Load(), transactions.Load(),
+		refusals.Load(),
 		took.Round(time.Millisecond), operations.Load()*int64(time.Second)/int64(took))
 	if operations.Load() < modelOperations {
 		t.Errorf("got %d operations, want at least %d", operations.Load(), modelOperations)

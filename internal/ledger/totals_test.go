@@ -31,7 +31,10 @@ func wantTotals(t testing.TB, db *pg.DB, when, org string, available, withdrawin
 		t.Fatal(err)
 	}
 	if got[ledger.Customer] != money.Units(available) || got[ledger.Withdrawing] != money.Units(withdrawing) {
-		t.Errorf("%s: got %v available and %v withdrawing, want %d and %d", when, got[ledger.Customer], got[ledger.Withdrawing], available, withdrawing)
+		t.Errorf(
+			"%s: got %v available and %v withdrawing, want %d and %d", when, got[ledger.Customer],
+			got[ledger.Withdrawing], available, withdrawing,
+		)
 	}
 }
 
@@ -71,7 +74,10 @@ func TestTotalsAreTheSumsBeforeAndAfterAFold(t *testing.T) {
 func TestNoPostingWaitsForTheTotalsOfItsOrganization(t *testing.T) {
 	t.Parallel()
 	db := newBooks(t, "org_a")
-	mustPost(t, db, "org_a", depositPosting("org_a", "ann", "dep_1", 100), depositPosting("org_a", "bob", "dep_2", 100), depositPosting("org_a", "cid", "dep_3", 100))
+	mustPost(
+		t, db, "org_a", depositPosting("org_a", "ann", "dep_1", 100),
+		depositPosting("org_a", "bob", "dep_2", 100), depositPosting("org_a", "cid", "dep_3", 100),
+	)
 	fold(t, db)
 	var all sync.WaitGroup
 	posted, end := make(chan error, 2), make(chan struct{})
@@ -152,7 +158,10 @@ func TestTotalsAreRightWhileManyPostAndFold(t *testing.T) {
 		all.Go(func() {
 			for n := range 15 {
 				id := fmt.Sprint("dep_", i, "_", n)
-				err := post(t.Context(), db, "org_a", depositPosting("org_a", fmt.Sprint("c", i), id, 1), depositPosting("org_a", fmt.Sprint("d", i), id+"b", 1))
+				err := post(
+					t.Context(), db, "org_a", depositPosting("org_a", fmt.Sprint("c", i), id, 1),
+					depositPosting("org_a", fmt.Sprint("d", i), id+"b", 1),
+				)
 				if err != nil {
 					t.Error(err)
 				}
@@ -180,7 +189,10 @@ func TestTotalsAreRightWhileManyPostAndFold(t *testing.T) {
 			err := db.ReadOrg(t.Context(), "org_a", func(ctx context.Context, tx pg.Tx) error {
 				found, err := ledger.LoadTotals(ctx, tx, "org_a")
 				for _, total := range found {
-					if total.Kind == ledger.Customer && (total.Balance.Cmp(last) < 0 || slices.Contains([]byte("13579"), total.Balance.String()[len(total.Balance.String())-1])) {
+					if total.Kind == ledger.Customer &&
+						(total.Balance.Cmp(last) < 0 || slices.Contains(
+							[]byte("13579"), total.Balance.String()[len(total.Balance.String())-1],
+						)) {
 						t.Errorf("got a total of %v after %v", total.Balance, last)
 					} else if total.Kind == ledger.Customer {
 						last = total.Balance
