@@ -82,7 +82,9 @@ func (d *testEnv) editCustomer(id string, ch customer.Change) (customer.Customer
 
 func (d *testEnv) countActions() map[string]int {
 	d.t.Helper()
-	rows, err := pgtest.OwnerPool(d.t, d.db).Query(d.t.Context(), `SELECT action, count(*) FROM audit_log GROUP BY action`)
+	rows, err := pgtest.OwnerPool(d.t, d.db).Query(
+		d.t.Context(), `SELECT action, count(*) FROM audit_log GROUP BY action`,
+	)
 	if err != nil {
 		d.t.Fatal(err)
 	}
@@ -112,7 +114,8 @@ func TestAChangedEmailIsNotTrustedUntilItHasCooledOff(t *testing.T) {
 	}
 	at := d.advanceClock(time.Hour)
 	changed, err := d.editCustomer("ann", customer.Change{Email: textPointer("CFO@Example.com")})
-	if err != nil || changed.EmailChangedAt == nil || !changed.EmailChangedAt.Equal(at) || !changed.UpdatedAt.Equal(at) {
+	if err != nil || changed.EmailChangedAt == nil || !changed.EmailChangedAt.Equal(at) ||
+		!changed.UpdatedAt.Equal(at) {
 		t.Fatalf("got %+v %v, want the moment of the change", changed, err)
 	}
 	// As it is read again, by whoever decides later.
@@ -130,7 +133,8 @@ func TestAChangedEmailIsNotTrustedUntilItHasCooledOff(t *testing.T) {
 	}
 	// Back to the old one is another change.
 	at = d.advanceClock(time.Hour)
-	if back, err := d.editCustomer("ann", customer.Change{Email: textPointer("ann@example.com")}); err != nil || back.TrustedEmail(at.Add(23*time.Hour), customer.CoolingOff) != "" {
+	if back, err := d.editCustomer("ann", customer.Change{Email: textPointer("ann@example.com")}); err != nil ||
+		back.TrustedEmail(at.Add(23*time.Hour), customer.CoolingOff) != "" {
 		t.Errorf("back again: got %+v %v, want it not trusted", back, err)
 	}
 	if got := (customer.Customer{}).TrustedEmail(at, customer.CoolingOff); got != "" {
@@ -185,15 +189,26 @@ func TestAnEmailThatWasTakenAwayIsNoFirstOne(t *testing.T) {
 	if _, err := d.editCustomer("ann", customer.Change{Email: textPointer("b@example.com")}); err != nil {
 		t.Fatal(err)
 	}
-	refused("changed again at the moment of the change before", `email = 'm@example.com'`, "customers_email_change_dated")
+	refused(
+		"changed again at the moment of the change before", `email = 'm@example.com'`,
+		"customers_email_change_dated",
+	)
 	refused("forgetting that it changed", `email_changed_at = NULL`, "customers_email_change_kept")
-	refused("remembering it as older", `email_changed_at = email_changed_at - interval '1 day'`, "customers_email_change_kept")
-	if _, err := owner.Exec(t.Context(), `UPDATE customers SET email = NULL, email_changed_at = $1, updated_at = $1 WHERE customer_id = 'ann'`, d.advanceClock(time.Hour)); err != nil {
+	refused(
+		"remembering it as older", `email_changed_at = email_changed_at - interval '1 day'`,
+		"customers_email_change_kept",
+	)
+	if _, err := owner.Exec(
+		t.Context(),
+		`UPDATE customers SET email = NULL, email_changed_at = $1, updated_at = $1 WHERE customer_id = 'ann'`,
+		d.advanceClock(time.Hour),
+	); err != nil {
 		t.Fatal(err)
 	}
 	at := d.advanceClock(48 * time.Hour)
 	again := d.mustEnsure("ann", "mallory@example.com")
-	if again.Email != "mallory@example.com" || again.EmailChangedAt == nil || again.TrustedEmail(at, customer.CoolingOff) != "" {
+	if again.Email != "mallory@example.com" || again.EmailChangedAt == nil ||
+		again.TrustedEmail(at, customer.CoolingOff) != "" {
 		t.Errorf("got %+v, want an e-mail that is not trusted yet", again)
 	}
 	if got := again.TrustedEmail(at.Add(customer.CoolingOff), customer.CoolingOff); got != "mallory@example.com" {
@@ -206,12 +221,16 @@ func TestMetadataIsReplacedWholeWithinItsBounds(t *testing.T) {
 	t.Parallel()
 	d := newTestEnv(t)
 	at := d.advanceClock(time.Minute)
-	got, err := d.editCustomer("ann", customer.Change{Metadata: map[string]string{"tier": "gold", "ключ": strings.Repeat("ü", 500)}})
-	if err != nil || got.Metadata["tier"] != "gold" || len(got.Metadata) != 2 || !got.UpdatedAt.Equal(at) || got.Email != "ann@example.com" || got.EmailChangedAt != nil {
+	got, err := d.editCustomer(
+		"ann", customer.Change{Metadata: map[string]string{"tier": "gold", "ключ": strings.Repeat("ü", 500)}},
+	)
+	if err != nil || got.Metadata["tier"] != "gold" || len(got.Metadata) != 2 || !got.UpdatedAt.Equal(at) ||
+		got.Email != "ann@example.com" || got.EmailChangedAt != nil {
 		t.Fatalf("got %+v %v, want the metadata and nothing else changed", got, err)
 	}
 	d.advanceClock(time.Minute)
-	if again, err := d.editCustomer("ann", customer.Change{Metadata: got.Metadata}); err != nil || !again.UpdatedAt.Equal(at) {
+	if again, err := d.editCustomer("ann", customer.Change{Metadata: got.Metadata}); err != nil ||
+		!again.UpdatedAt.Equal(at) {
 		t.Errorf("the same again: got %+v %v, want no change", again, err)
 	}
 	if again, err := d.editCustomer("ann", customer.Change{}); err != nil || !again.UpdatedAt.Equal(at) {
@@ -225,18 +244,23 @@ func TestMetadataIsReplacedWholeWithinItsBounds(t *testing.T) {
 		"many": many, "no key": {"": "v"}, "long key": {strings.Repeat("k", 41): "v"}, "long value": {"k": strings.Repeat("v", 501)},
 		"a zero byte": {"k": "\x00"}, "no text": {"k": "\xff"},
 	} {
-		if _, err := d.editCustomer("ann", customer.Change{Metadata: bad, Email: textPointer("b@example.com")}); !fault.HasCode(err, fault.InvalidRequest) || fault.Find(err).Param != "metadata" {
+		if _, err := d.editCustomer(
+			"ann", customer.Change{Metadata: bad, Email: textPointer("b@example.com")},
+		); !fault.HasCode(err, fault.InvalidRequest) || fault.Find(err).Param != "metadata" {
 			t.Errorf("%s: got %v, want %v on metadata", name, err, fault.InvalidRequest)
 		}
 	}
-	if got, err := d.editCustomer("ann", customer.Change{Metadata: map[string]string{}}); err != nil || len(got.Metadata) != 0 || got.Email != "ann@example.com" {
+	if got, err := d.editCustomer("ann", customer.Change{Metadata: map[string]string{}}); err != nil ||
+		len(got.Metadata) != 0 || got.Email != "ann@example.com" {
 		t.Errorf("emptied: got %+v %v, want none", got, err)
 	}
 	if acts := d.countActions(); acts["customer.metadata_changed"] != 2 || acts["customer.email_changed"] != 0 {
 		t.Errorf("audit log: got %v, want two changes of metadata", acts)
 	}
 	for _, id := range []string{"bob", "", "a\x00"} {
-		if _, err := d.editCustomer(id, customer.Change{Email: textPointer("b@example.com")}); !fault.HasCode(err, fault.CodeNotFound) {
+		if _, err := d.editCustomer(
+			id, customer.Change{Email: textPointer("b@example.com")},
+		); !fault.HasCode(err, fault.CodeNotFound) {
 			t.Errorf("%q: got %v, want %v", id, err, fault.CodeNotFound)
 		}
 	}
@@ -305,7 +329,13 @@ func TestAnOrganizationLiftsItsOwnFreezeAlone(t *testing.T) {
 	}
 	for _, source := range []freeze.Source{freeze.SourceOperator, freeze.SourceFinality} {
 		err := d.db.InSystem(t.Context(), func(ctx context.Context, tx pg.Tx) error {
-			return freeze.Create(ctx, tx, freeze.Freeze{Scope: freeze.ScopeCustomer, OrgID: d.org, CustomerID: "ann", Source: source, Reason: "theirs", Actor: audit.Operator("op")})
+			return freeze.Create(
+				ctx, tx,
+				freeze.Freeze{
+					Scope: freeze.ScopeCustomer, OrgID: d.org, CustomerID: "ann", Source: source,
+					Reason: "theirs", Actor: audit.Operator("op"),
+				},
+			)
 		})
 		if err != nil {
 			t.Fatal(err)

@@ -27,16 +27,23 @@ func TestAnEmailThatCouldBeAnotherMailboxIsNotPlain(t *testing.T) {
 	t.Parallel()
 	for _, email := range lookAlikes {
 		if customer.PlainEmail(email) || customer.SameEmail(email, "vip@example.com") {
-			t.Errorf("%+q: got it plain %v, the same %v, want neither", email, customer.PlainEmail(email), customer.SameEmail(email, "vip@example.com"))
+			t.Errorf(
+				"%+q: got it plain %v, the same %v, want neither", email, customer.PlainEmail(email),
+				customer.SameEmail(email, "vip@example.com"),
+			)
 		}
-		if err := customer.CheckNewEmail(email); !fault.HasCode(err, fault.InvalidRequest) || fault.Find(err).Param != "customerEmail" {
+		if err := customer.CheckNewEmail(email); !fault.HasCode(err, fault.InvalidRequest) ||
+			fault.Find(err).Param != "customerEmail" {
 			t.Errorf("%+q: got %v, want %v", email, err, fault.InvalidRequest)
 		}
 		if !customer.SameEmail(email, email) {
 			t.Errorf("%+q: got it unlike itself", email)
 		}
 	}
-	for _, email := range []string{"vip@example.com", "VIP@EXAMPLE.COM", "\u00fc@ex\u00e4mple.de", "\u0432\u0418\u043f@example.com", "\u4f60@example.com", "\u03a3\u03c2@example.com", "o'brien+1@example.com"} {
+	for _, email := range []string{
+		"vip@example.com", "VIP@EXAMPLE.COM", "\u00fc@ex\u00e4mple.de", "\u0432\u0418\u043f@example.com",
+		"\u4f60@example.com", "\u03a3\u03c2@example.com", "o'brien+1@example.com",
+	} {
 		if err := customer.CheckNewEmail(email); err != nil {
 			t.Errorf("%+q: got %v, want no refusal", email, err)
 		}
@@ -161,7 +168,10 @@ func TestOnlyPlainEmailsAreWrittenAndTrusted(t *testing.T) {
 	}
 	// What else changes leaves the old e-mail where it is.
 	err = in(func(ctx context.Context, tx pg.Tx) error {
-		_, err := customer.Edit(ctx, tx, o.ID, "old", audit.APIKey(o.ID), customer.Change{Metadata: map[string]string{"tier": "gold"}})
+		_, err := customer.Edit(
+			ctx, tx, o.ID, "old", audit.APIKey(o.ID),
+			customer.Change{Metadata: map[string]string{"tier": "gold"}},
+		)
 		return err
 	})
 	if err != nil {
@@ -178,7 +188,8 @@ func TestOnlyPlainEmailsAreWrittenAndTrusted(t *testing.T) {
 		t.Fatal(err)
 	}
 	// The plain one is another e-mail, with its cooling-off.
-	if c, err = edit("old", "vip@example.com"); err != nil || c.Email != "vip@example.com" || c.EmailChangedAt == nil || c.TrustedEmail(time.Now(), customer.CoolingOff) != "" {
+	if c, err = edit("old", "vip@example.com"); err != nil || c.Email != "vip@example.com" ||
+		c.EmailChangedAt == nil || c.TrustedEmail(time.Now(), customer.CoolingOff) != "" {
 		t.Errorf("got %+v and %v, want it changed and not trusted yet", c, err)
 	}
 }
