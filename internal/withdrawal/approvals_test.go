@@ -247,7 +247,8 @@ func TestWhatIsApprovedIsWhatWasShown(t *testing.T) {
 	h.execAsOwner(`UPDATE withdrawals SET amount = amount * 10 WHERE withdrawal_id = '` + held.WithdrawalID + `'`)
 	_, err = h.ApproveTerms(t.Context(), h.org, held.WithdrawalID, userActor(1), seen)
 	wantFault(t, err, fault.ApprovalRefused)
-	_, err = h.Approve(t.Context(), h.org, held.WithdrawalID, userActor(1)) // who looks only now sees what nobody requested
+	// who looks only now sees what nobody requested
+	_, err = h.Approve(t.Context(), h.org, held.WithdrawalID, userActor(1))
 	wantFault(t, err, fault.ApprovalRefused)
 	h.execAsOwner(`UPDATE withdrawals SET amount = amount / 10 WHERE withdrawal_id = '` + held.WithdrawalID + `'`)
 	if _, err := h.ApproveTerms(t.Context(), h.org, held.WithdrawalID, userActor(1), seen); err != nil {
@@ -348,7 +349,8 @@ func TestOfApprovalsRemovalsAndCancelsAtOnceOneDecides(t *testing.T) {
 			var err error
 			switch i % verbs {
 			case 0:
-				w, err = h.Approve(t.Context(), h.org, held.WithdrawalID, userActor(i/verbs%16)) // each of 16 people several times
+				// each of 16 people several times
+				w, err = h.Approve(t.Context(), h.org, held.WithdrawalID, userActor(i/verbs%16))
 			case 1:
 				w, err = h.Remove(t.Context(), h.org, held.WithdrawalID, userActor(i), "")
 			case 2:

@@ -108,7 +108,8 @@ func readRow(ctx context.Context, tx pg.Tx, org, withdrawalID, lock string) (Wit
 			charge_rent, charge_held, charge_failure_max, charge_coin_price, charge_mint_price, charged,
 			coalesce(ends_as, ''), coalesce(ends_note, ''), coalesce(ends_by_kind, ''), coalesce(ends_by, ''), EXISTS (SELECT FROM dispatch_voids WHERE order_id = withdrawal_id)
 		FROM withdrawals WHERE org_id = $1 AND withdrawal_id = $2`+lock, org, withdrawalID).
-		Scan(&r.owner.customerID, &r.owner.product, &r.owner.listedID, &r.mintID, &r.chain, &r.amount, &r.toAddress, &r.key, &r.status, &r.txHash, &r.reasons,
+		Scan(&r.owner.customerID, &r.owner.product, &r.owner.listedID, &r.mintID, &r.chain, &r.amount, &r.toAddress,
+			&r.key, &r.status, &r.txHash, &r.reasons,
 			&r.deductsFee, &r.deductedFee, &r.feeMax, &r.approvalsRequired, &r.approvalRound, &r.mac, &r.costMax,
 			&r.charge.rent, &r.charge.held, &r.charge.failureMax, &r.charge.coinPrice, &r.charge.mintPrice, &r.charged,
 			&e.status, &e.note, &e.actor.Kind, &e.actor.ID, &r.isVoid)
@@ -272,7 +273,8 @@ func (s *Service) addApproval(
 	approval := s.GrantKey.MakeApproval(terms, r.approvalRound, approverName(actor))
 	_, err := tx.Exec(ctx, `
 		INSERT INTO withdrawal_approvals (org_id, withdrawal_id, round, approver_kind, approver_id, at, digest, mac)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`, org, r.id, r.approvalRound, actor.Kind, actor.ID, tx.Now, terms.ComputeDigest(), approval.MAC)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`,
+		org, r.id, r.approvalRound, actor.Kind, actor.ID, tx.Now, terms.ComputeDigest(), approval.MAC)
 	switch {
 	case pg.ViolatesConstraint(err, "withdrawal_approvals_pkey"):
 		return empty, fault.New(fault.Conflict, fault.InvalidState,
@@ -298,7 +300,8 @@ func (s *Service) addApproval(
 		"round": r.approvalRound, "approvals": len(approvals), "required": required,
 	}
 	if len(approvals) < required {
-		if _, err := tx.Exec(ctx, `UPDATE withdrawals SET approvals_required = $3, screening = $4 WHERE org_id = $1 AND withdrawal_id = $2`,
+		if _, err := tx.Exec(ctx,
+			`UPDATE withdrawals SET approvals_required = $3, screening = $4 WHERE org_id = $1 AND withdrawal_id = $2`,
 			org, r.id, required, screeningObject(f.screening.Decision)); err != nil {
 			return empty, fmt.Errorf("approve withdrawal %s: %w", r.id, err)
 		}
@@ -315,7 +318,8 @@ func (s *Service) addApproval(
 	if fee := f.deductedFee(); fee != nil {
 		r.deductedFee = fee
 	}
-	err = setStatus(ctx, tx, org, r.id, AwaitingApproval, Processing, "approved_at = $5, fee_deducted = $6, screening = $7, approvals_required = $8, cost_price = coalesce($9, cost_price)",
+	err = setStatus(ctx, tx, org, r.id, AwaitingApproval, Processing,
+		"approved_at = $5, fee_deducted = $6, screening = $7, approvals_required = $8, cost_price = coalesce($9, cost_price)",
 		tx.Now, r.deductedFee, screeningObject(f.screening.Decision), required, f.costs.recordedPrice())
 	if err != nil {
 		return empty, err
@@ -344,7 +348,8 @@ func approverName(a audit.Actor) string { return string(a.Kind) + " " + a.ID }
 func (s *Service) loadApprovals(ctx context.Context, tx pg.Tx, org string, r Withdrawal) ([]signer.Approval, error) {
 	rows, err := tx.Query(ctx, `
 		SELECT approver_kind || ' ' || approver_id, mac FROM withdrawal_approvals
-		WHERE org_id = $1 AND withdrawal_id = $2 AND round = $3 ORDER BY at, approver_kind, approver_id`, org, r.id, r.approvalRound)
+		WHERE org_id = $1 AND withdrawal_id = $2 AND round = $3 ORDER BY at, approver_kind, approver_id`,
+		org, r.id, r.approvalRound)
 	if err != nil {
 		return nil, fmt.Errorf("read the approvals of %s: %w", r.id, err)
 	}
@@ -397,7 +402,8 @@ func (s *Service) recordDoubt(
 	tag, err := tx.Exec(ctx, `
 		UPDATE withdrawals SET screening = $3,
 			approval_reasons = approval_reasons || ARRAY(SELECT n FROM unnest($4::text[]) WITH ORDINALITY AS found (n, i) WHERE n <> ALL (approval_reasons) ORDER BY i)
-		WHERE org_id = $1 AND withdrawal_id = $2 AND status = 'AWAITING_APPROVAL'`, org, r.id, screeningObject(f.screening.Decision), found)
+		WHERE org_id = $1 AND withdrawal_id = $2 AND status = 'AWAITING_APPROVAL'`,
+		org, r.id, screeningObject(f.screening.Decision), found)
 	if err != nil {
 		return fmt.Errorf("keep what was found about withdrawal %s: %w", r.id, err)
 	}

@@ -134,7 +134,8 @@ func TestVerbsKnowOnlyTheirOrganization(t *testing.T) {
 // triggers that ask for its slot and its fee.
 func (h *testEnv) setOrderStatus(orderID, status string) {
 	h.t.Helper()
-	h.execAsOwner(`UPDATE dispatch_orders SET status = '` + status + `', proof_id = 1, fee = 0, tx_hash = 'test' WHERE order_id = '` + orderID + `'`)
+	h.execAsOwner(`UPDATE dispatch_orders SET status = '` + status +
+		`', proof_id = 1, fee = 0, tx_hash = 'test' WHERE order_id = '` + orderID + `'`)
 }
 
 // execAsOwner writes as somebody whom no trigger stops.

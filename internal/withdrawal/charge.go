@@ -206,7 +206,8 @@ func (*Service) ReviewRent(
 		SELECT charge_costs <> 'NONE', charge_rent, EXISTS (
 			SELECT FROM withdrawal_decisions d WHERE d.withdrawal_id = w.withdrawal_id AND d.act = 'RETURNED'
 				AND d.gates @> jsonb_build_array(jsonb_build_object('gate', 'SIGNER', 'inputs', jsonb_build_object('code', $3::text))))
-		FROM withdrawals w WHERE org_id = $1 AND withdrawal_id = $2`, o.OrgID, o.ID, dispatch.RentNotHeld).Scan(&charges, &held, &isReviewed)
+		FROM withdrawals w WHERE org_id = $1 AND withdrawal_id = $2`,
+		o.OrgID, o.ID, dispatch.RentNotHeld).Scan(&charges, &held, &isReviewed)
 	if err != nil {
 		return nil, fmt.Errorf("what withdrawal %s holds for an account of its payee: %w", o.ID, err)
 	}

@@ -85,7 +85,8 @@ func (h *testEnv) wantPostings(w webhook.Withdrawal, want ...string) {
 	h.t.Helper()
 	var got []string
 	err := pgtest.OwnerPool(h.t, h.DB).QueryRow(h.t.Context(), `
-		SELECT array_agg(cause_kind || ' ' || amount ORDER BY transfer_id) FROM ledger_transfers WHERE cause_id = $1`, w.WithdrawalID).Scan(&got)
+		SELECT array_agg(cause_kind || ' ' || amount ORDER BY transfer_id) FROM ledger_transfers WHERE cause_id = $1`,
+		w.WithdrawalID).Scan(&got)
 	if err != nil {
 		h.t.Fatal(err)
 	}
@@ -375,10 +376,13 @@ func TestTheDatabaseRefusesAChargeThatTheOrderDoesNotExplain(t *testing.T) {
 		{`UPDATE withdrawals SET charge_failure_max = 1`, "withdrawals_charge_fixed"},
 		{`UPDATE withdrawals SET charge_mint_price = 2`, "withdrawals_charge_fixed"},
 		{`UPDATE withdrawals SET charged = 1, charge_cost = 1`, "withdrawals_charge_fixed"},
-		{`INSERT INTO withdrawals (withdrawal_id, org_id, customer_id, mint_id, chain, amount, to_address, request_digest, status, requires_approval, approval_reasons, created_at,
+		{
+			`INSERT INTO withdrawals (withdrawal_id, org_id, customer_id, mint_id, chain, amount, to_address, request_digest, status, requires_approval, approval_reasons, created_at,
 				charge_costs, charge_rent, charge_held, charge_coin_price, charge_mint_price)
 			SELECT 'wd_x', org_id, customer_id, mint_id, chain, amount, to_address, request_digest, 'PROCESSING', false, '{}', created_at,
-				charge_costs, charge_rent, 300, charge_coin_price, charge_mint_price FROM withdrawals`, "withdrawals_charge_held"},
+				charge_costs, charge_rent, 300, charge_coin_price, charge_mint_price FROM withdrawals`,
+			"withdrawals_charge_held",
+		},
 	} {
 		if _, err := owner.Exec(t.Context(), c.sql); !pg.ViolatesConstraint(err, c.refusal) {
 			t.Errorf("%s: got %v, want %s", c.sql, err, c.refusal)

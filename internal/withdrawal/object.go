@@ -79,7 +79,8 @@ func scanObject(row pgx.CollectableRow) (renderedRow, error) {
 		c                              charge
 		charged                        money.Amount
 	)
-	err := row.Scan(&w.WithdrawalID, &w.IdempotencyKey, &w.CustomerID, &w.Product, &w.WhitelistedAddressID, &w.MintID, &w.Mint.Symbol, &w.Mint.Name, &w.Mint.Chain, &w.Mint.Decimals, &contract,
+	err := row.Scan(&w.WithdrawalID, &w.IdempotencyKey, &w.CustomerID, &w.Product, &w.WhitelistedAddressID, &w.MintID,
+		&w.Mint.Symbol, &w.Mint.Name, &w.Mint.Chain, &w.Mint.Decimals, &contract,
 		&amount, &value, &w.ToAddress, &fee, &w.NetworkFeeMintID,
 		&w.Status, &w.ChainStatus, &w.RequiresApproval, &reasons, &w.TxHash, &replaced,
 		&w.FailureReason, &w.RejectedReason, &w.Reference, &metadata, &w.FeeMode, &deducted, &feeMax, &travelRule,

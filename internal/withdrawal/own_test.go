@@ -94,7 +94,8 @@ func (o *orgEnv) fundProduct(product string, mintID int, n uint64) {
 	err := o.DB.InOrg(o.t.Context(), o.org, func(ctx context.Context, tx pg.Tx) error {
 		_, err := tx.Exec(ctx, `
 			INSERT INTO transfers (transfer_id, org_id, idempotency_key, request_digest, mint_id, amount, from_customer, to_product, created_at)
-			VALUES ($1, $2, $1, '', $3, $4, 'payer', $5, $6)`, transferID, o.org, mintID, money.Units(n), product, tx.Now)
+			VALUES ($1, $2, $1, '', $3, $4, 'payer', $5, $6)`,
+			transferID, o.org, mintID, money.Units(n), product, tx.Now)
 		if err != nil {
 			return err
 		}

@@ -497,7 +497,8 @@ func (s *Service) loadAnswer(ctx context.Context, org, withdrawalID string) (w w
 			return err
 		}
 		var record risk.WithdrawalRecord
-		err = tx.QueryRow(ctx, `SELECT risk FROM withdrawal_decisions WHERE org_id = $1 AND withdrawal_id = $2 AND status = 'BLOCKED'`,
+		err = tx.QueryRow(ctx,
+			`SELECT risk FROM withdrawal_decisions WHERE org_id = $1 AND withdrawal_id = $2 AND status = 'BLOCKED'`,
 			org, withdrawalID).Scan(&record)
 		if err != nil {
 			return fmt.Errorf("read why %s is blocked: %w", withdrawalID, err)

@@ -518,7 +518,8 @@ func TestLiquidityCountsWhatCanBeSwept(t *testing.T) {
 		}
 		_, err = tx.Exec(ctx, `
 			INSERT INTO sweeps (sweep_id, org_id, chain, wallet_id, to_wallet_id, mint_id, amount, trigger, status, created_at)
-			VALUES ('sw_1', $1, 'ETHEREUM', $2, $3, $4, 500000, 'VALUE', 'OPEN', $5)`, h.org, own.ID, treasury.ID, usdc, tx.Now)
+			VALUES ('sw_1', $1, 'ETHEREUM', $2, $3, $4, 500000, 'VALUE', 'OPEN', $5)`,
+			h.org, own.ID, treasury.ID, usdc, tx.Now)
 		if err != nil {
 			return err
 		}

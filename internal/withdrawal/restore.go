@@ -125,7 +125,8 @@ func (s *Service) reconcileRestored(ctx context.Context, tx pg.Tx, o dispatch.Re
 		return true, nil
 	case o.Signed && status == AwaitingApproval:
 		// It was approved after the backup was made; the approver is not known here.
-		if err := setStatus(ctx, tx, o.OrgID, o.ID, AwaitingApproval, Processing, "approved_at = $5, fee_deducted = coalesce(fee_deducted, $6)",
+		if err := setStatus(ctx, tx, o.OrgID, o.ID, AwaitingApproval, Processing,
+			"approved_at = $5, fee_deducted = coalesce(fee_deducted, $6)",
 			tx.Now, deductedFee(o)); err != nil {
 			return false, err
 		}
@@ -314,7 +315,8 @@ func collectOwed(ctx context.Context, tx pg.Tx, org, withdrawalID string) (bool,
 	}
 	tag, err := tx.Exec(ctx, `
 		UPDATE withdrawals SET owed = owed - $3, takings = takings + 1
-		WHERE org_id = $1 AND withdrawal_id = $2 AND owed = $4 AND takings = $5`, org, withdrawalID, amount, owed, takings)
+		WHERE org_id = $1 AND withdrawal_id = $2 AND owed = $4 AND takings = $5`,
+		org, withdrawalID, amount, owed, takings)
 	if err != nil {
 		return false, err
 	}
