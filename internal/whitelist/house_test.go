@@ -93,19 +93,26 @@ func newTestEnv(t *testing.T) *testEnv {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h.files = local.Config{Journal: filepath.Join(t.TempDir(), "journal"), Policy: signertest.NewPolicy(), Grants: grants, Clock: h.clock}
+	h.files = local.Config{
+		Journal: filepath.Join(t.TempDir(), "journal"), Policy: signertest.NewPolicy(), Grants: grants,
+		Clock: h.clock,
+	}
 	if err := local.CreateJournal(h.files, h.seed); err != nil {
 		t.Fatal(err)
 	}
 	h.attest = h.seed.AttestKey().PublicKey()
 	h.reopen(t)
 	t.Cleanup(func() { h.signer.Close() })
-	h.exec(t, `INSERT INTO organizations (org_id, name, created_at) VALUES ($1, 'one', now()), ($2, 'two', now())`, org, other)
+	h.exec(
+		t, `INSERT INTO organizations (org_id, name, created_at) VALUES ($1, 'one', now()), ($2, 'two', now())`,
+		org, other,
+	)
 	h.exec(t, `
 		INSERT INTO mints (mint_id, chain, network, kind, contract, symbol, name, decimals, deposit_enabled, withdraw_enabled,
 			min_deposit, min_withdraw, confirmations_required, finality)
 		VALUES (1, 'ETHEREUM', 'LOCAL', 'NATIVE', '', 'ETH', 'Ether', 18, true, true, 1, 1, 1, 'FINALIZED'),
-			(2, 'ETHEREUM', 'LOCAL', 'TOKEN', $1, 'USDC', 'Dollar', 6, true, true, 1, 1, 1, 'FINALIZED')`, signertest.Token)
+			(2, 'ETHEREUM', 'LOCAL', 'TOKEN', $1, 'USDC', 'Dollar', 6, true, true, 1, 1, 1, 'FINALIZED')`,
+		signertest.Token)
 	if err := mirror.ImportJournal(t.Context(), h.db, h.signer, h.wallet); err != nil {
 		t.Fatal(err)
 	}
@@ -126,7 +133,11 @@ func (h *testEnv) reopen(t *testing.T) {
 func (h *testEnv) serviceWith(s signer.Signer) *whitelist.Service {
 	return whitelist.New(h.db, s, whitelist.Config{
 		AttestKey: h.attest, GrantKey: h.files.Grants, CoolingOff: time.Hour,
-		Chains: chain.Chains{chain.Ethereum: {Name: chain.Ethereum, Network: chain.Local, AddressCodec: evmtx.AddressCodec{ChainID: signertest.ChainID}}},
+		Chains: chain.Chains{
+			chain.Ethereum: {Name: chain.Ethereum, Network: chain.Local, AddressCodec: evmtx.AddressCodec{
+				ChainID: signertest.ChainID,
+			}},
+		},
 	}, slog.New(slog.NewTextHandler(&h.said, nil)))
 }
 
@@ -158,7 +169,9 @@ func newEntryRequest() whitelist.EntryRequest {
 }
 
 // requestEntry is Ask in a transaction of its own.
-func (h *testEnv) requestEntry(t *testing.T, by operator.Key, orgID string, w whitelist.EntryRequest, eyes bool) (out whitelist.Outcome, err error) {
+func (h *testEnv) requestEntry(
+	t *testing.T, by operator.Key, orgID string, w whitelist.EntryRequest, eyes bool,
+) (out whitelist.Outcome, err error) {
 	t.Helper()
 	err = h.inSystem(t, func(ctx context.Context, tx pg.Tx) (err error) {
 		out, err = h.book.RequestEntry(ctx, tx, by, foureyes.Rule{Enabled: eyes}, orgID, w)
