@@ -136,9 +136,9 @@ func Edit(ctx context.Context, tx pg.Tx, org, id string, actor audit.Actor, ch C
 }
 
 // Freeze stops everything that leaves a customer's balances, in the organization's name, and
-// returns the customer. After the commit no payment leaves that was not accepted before. While a
-// freeze of the organization is active, another one changes nothing: the first reason stays.
-// Errors: NOT_FOUND, INVALID_REQUEST.
+// returns the customer. After the commit no payment leaves that was not accepted before. While the
+// organization's freeze of the customer is active, another call changes nothing: the first reason
+// stays. Errors: NOT_FOUND, INVALID_REQUEST.
 func Freeze(ctx context.Context, tx pg.Tx, org, id string, actor audit.Actor, reason string) (Customer, error) {
 	if utf8.RuneCountInString(reason) > reasonRunesMax || !isPlainText(reason) {
 		return Customer{}, fault.New(fault.Invalid, fault.InvalidRequest,
