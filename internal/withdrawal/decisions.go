@@ -81,7 +81,7 @@ func (s *Service) ListDecisions(ctx context.Context, org, withdrawalID string) (
 		if _, err := loadRow(ctx, tx, org, withdrawalID); err != nil {
 			return err
 		}
-		// An older row keeps its gates in the column decision.
+		// An older row keeps its gates in a member of its column decision.
 		rows, err := tx.Query(ctx, `
 			SELECT 0 AS n, created_at, 'REQUESTED', coalesce(decision->>'status', status),
 				ARRAY(SELECT jsonb_array_elements_text(coalesce(decision->'reasons', '[]'))), coalesce(decision->'gates', '[]'), '', '', '', NULL::jsonb

@@ -76,8 +76,8 @@ type Request struct {
 	// the request. A replay is answered at any rate of requests.
 	Limit func() error
 
-	// orgRequest marks a withdrawal of the organization's own money. Only RequestOrganization,
-	// PreviewOrganization and EstimateOrganization set it; no API request can.
+	// orgRequest marks a withdrawal of the organization's own money. Only
+	// OrganizationRequest.toRequest sets it; the API cannot, whatever its caller sends.
 	orgRequest *orgRequest
 }
 
