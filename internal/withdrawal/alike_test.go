@@ -17,7 +17,7 @@ import (
 	"github.com/cofferpay/coffer/internal/signer"
 )
 
-// available is what a customer can spend of the token.
+// available returns what a customer can spend of the token.
 func (h *testEnv) available(customerID string) string {
 	h.t.Helper()
 	var a money.Amount
@@ -33,13 +33,12 @@ func (h *testEnv) available(customerID string) string {
 	return a.String()
 }
 
-// The limit of a day counts what a customer's own withdrawals cost, and no other's with an id
-// alike.
-// Rules WD-53, IDEM-1.
+// The limit of a day counts the costs of a customer's own withdrawals, and not those of a customer
+// with a similar id. Rules WD-53, IDEM-1.
 func TestTheCostsOfCustomersWithIdsAlikeAreCountedApart(t *testing.T) {
 	t.Parallel()
 	h, _ := newCostEnv(t)
-	h.setSetting("customerFeeDayUsd", `"60"`) // what one withdrawal costs
+	h.setSetting("customerFeeDayUsd", `"60"`) // the cost of one withdrawal
 	of := func(customerID string) Request {
 		r := h.newRequest()
 		r.CustomerID = customerID
@@ -61,14 +60,13 @@ func TestTheCostsOfCustomersWithIdsAlikeAreCountedApart(t *testing.T) {
 	}
 }
 
-// What the signer's journal brings back belongs to the customer that it names: the withdrawal,
-// its key and the debt that later deposits pay.
-// Rule IDEM-1.
+// A restored withdrawal belongs to the customer that the signer's journal names, with its key and
+// the debt that later deposits pay. Rule IDEM-1.
 func TestARestoreTakesNoCustomerForAnotherWithAnIdAlike(t *testing.T) {
 	t.Parallel()
 	h := newTestEnv(t)
 	restored := map[string]string{} // by customer
-	keyed := func(i int) *string {  // the id itself where it can be a key
+	keyed := func(i int) *string {  // the id itself if it is a valid key
 		key := idtest.Alike[i]
 		if strings.ContainsFunc(key, func(r rune) bool { return r <= ' ' || r > '~' }) {
 			key = fmt.Sprint("key-", i)

@@ -21,7 +21,7 @@ import (
 	"github.com/cofferpay/coffer/webhook"
 )
 
-// newGrantedEnv is a house whose signer asks who let payments go.
+// newGrantedEnv returns an environment whose signer requires grants.
 func newGrantedEnv(t *testing.T) (*testEnv, signer.Signer) {
 	t.Helper()
 	key, err := signer.NewGrantKey(bytes.Repeat([]byte{7}, signer.GrantKeyBytes))
@@ -31,7 +31,8 @@ func newGrantedEnv(t *testing.T) (*testEnv, signer.Signer) {
 	return newTestEnvWith(t, key)
 }
 
-// newIntent is what dispatch would have admitted of a withdrawal: its order, as it is.
+// newIntent returns the intent that dispatch would have admitted for a withdrawal: its order as it
+// is.
 func (h *testEnv) newIntent(withdrawalID string) signer.Intent {
 	h.t.Helper()
 	i := signer.Intent{
@@ -76,7 +77,7 @@ func TestAHeldWithdrawalGoesOutWithTheApprovalsOfEnoughPeople(t *testing.T) {
 	if got := approvalCount(held); got != "AWAITING_APPROVAL 0 of 3" {
 		t.Errorf("got %s, want it to need three", got)
 	}
-	h.setSetting("approvalQuorum", "1") // of those to come
+	h.setSetting("approvalQuorum", "1") // for the following withdrawals
 	for i := range 2 {
 		if got := approvalCount(
 			h.requestApproved(held.WithdrawalID, userActor(i)),
@@ -129,8 +130,7 @@ func TestWhoeverAskedForAWithdrawalCannotApproveIt(t *testing.T) {
 	}
 }
 
-// What the signer sent back has to be approved anew, by as many.
-// Rule WD-35.
+// A withdrawal that the signer returned needs new approvals, and as many of them. Rule WD-35.
 func TestWhatTheSignerSentBackNeedsNewApprovals(t *testing.T) {
 	t.Parallel()
 	h, s := newGrantedEnv(t)
@@ -164,9 +164,9 @@ func TestWhatTheSignerSentBackNeedsNewApprovals(t *testing.T) {
 	}
 }
 
-// One write of whoever can write everything is not enough: what was approved and what
-// nobody had to approve reach the signer with words that only the service can make.
-// Rules WD-36, I-19.
+// One write of an attacker who can write every row is not enough. Both approved payments and
+// payments that need no approval reach the signer with a MAC that only the service can make. Rules
+// WD-36, I-19.
 func TestTheSignerPaysOnlyWhatWasLetGoInTheseWords(t *testing.T) {
 	t.Parallel()
 	h, s := newGrantedEnv(t)
@@ -223,7 +223,7 @@ func TestTheSignerPaysOnlyWhatWasLetGoInTheseWords(t *testing.T) {
 		}
 	}
 
-	// A held one that is made to look as if nobody had to approve it.
+	// A held withdrawal that is changed to look as if it needed no approval.
 	held := h.requestHeld()
 	h.execAsOwner(`UPDATE withdrawals SET status = 'PROCESSING', requires_approval = false, approval_reasons = '{}', approvals_required = 0 WHERE withdrawal_id = '` + held.WithdrawalID + `'`)
 	forged := h.newIntent(free.WithdrawalID)
@@ -234,8 +234,8 @@ func TestTheSignerPaysOnlyWhatWasLetGoInTheseWords(t *testing.T) {
 	}
 }
 
-// Between the screen and the button nothing can become another payment.
-// Rule WD-36, crash point A06.
+// Nothing can become another payment between the display and the approval. Rule WD-36, crash point
+// A06.
 func TestWhatIsApprovedIsWhatWasShown(t *testing.T) {
 	t.Parallel()
 	h, _ := newGrantedEnv(t)
@@ -247,7 +247,7 @@ func TestWhatIsApprovedIsWhatWasShown(t *testing.T) {
 	h.execAsOwner(`UPDATE withdrawals SET amount = amount * 10 WHERE withdrawal_id = '` + held.WithdrawalID + `'`)
 	_, err = h.ApproveTerms(t.Context(), h.org, held.WithdrawalID, userActor(1), seen)
 	wantFault(t, err, fault.ApprovalRefused)
-	// who looks only now sees what nobody requested
+	// An approver who looks only now sees a payment that was not requested.
 	_, err = h.Approve(t.Context(), h.org, held.WithdrawalID, userActor(1))
 	wantFault(t, err, fault.ApprovalRefused)
 	h.execAsOwner(`UPDATE withdrawals SET amount = amount / 10 WHERE withdrawal_id = '` + held.WithdrawalID + `'`)
@@ -260,8 +260,7 @@ func TestWhatIsApprovedIsWhatWasShown(t *testing.T) {
 	wantFault(t, err, fault.ApprovalRefused)
 }
 
-// The database itself refuses a held payment that too few let go, whoever writes.
-// Rule WD-37.
+// The database itself refuses a held payment with too few approvals, for every role. Rule WD-37.
 func TestTheDatabaseRefusesAHeldPaymentWithTooFewApprovals(t *testing.T) {
 	t.Parallel()
 	h, _ := newGrantedEnv(t)
@@ -331,8 +330,7 @@ func TestTheDatabaseRefusesAHeldPaymentWithTooFewApprovals(t *testing.T) {
 	}
 }
 
-// Crash points A03 and A04 are races: all verbs and many people at once.
-// Rule WD-6.
+// Crash points A03 and A04 are races: all verbs and many people at once. Rule WD-6.
 func TestOfApprovalsRemovalsAndCancelsAtOnceOneDecides(t *testing.T) {
 	t.Parallel()
 	h, s := newGrantedEnv(t)
@@ -349,7 +347,7 @@ func TestOfApprovalsRemovalsAndCancelsAtOnceOneDecides(t *testing.T) {
 			var err error
 			switch i % verbs {
 			case 0:
-				// each of 16 people several times
+				// Each of 16 people approves several times.
 				w, err = h.Approve(t.Context(), h.org, held.WithdrawalID, userActor(i/verbs%16))
 			case 1:
 				w, err = h.Remove(t.Context(), h.org, held.WithdrawalID, userActor(i), "")

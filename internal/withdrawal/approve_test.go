@@ -130,15 +130,15 @@ func TestVerbsKnowOnlyTheirOrganization(t *testing.T) {
 	h.wantBalances("999000", "1000")
 }
 
-// setOrderStatus plays dispatch: the order of a withdrawal stands somewhere else, past the
-// triggers that ask for its slot and its fee.
+// setOrderStatus acts as dispatch: it sets the status of a withdrawal's order, past the triggers
+// that require its slot and its fee.
 func (h *testEnv) setOrderStatus(orderID, status string) {
 	h.t.Helper()
 	h.execAsOwner(`UPDATE dispatch_orders SET status = '` + status +
 		`', proof_id = 1, fee = 0, tx_hash = 'test' WHERE order_id = '` + orderID + `'`)
 }
 
-// execAsOwner writes as somebody whom no trigger stops.
+// execAsOwner writes as the owner of the database, past every trigger.
 func (h *testEnv) execAsOwner(sql ...string) {
 	h.t.Helper()
 	tx, err := pgtest.OwnerPool(h.t, h.DB).Begin(h.t.Context())
@@ -156,7 +156,7 @@ func (h *testEnv) execAsOwner(sql ...string) {
 	}
 }
 
-// endOrder plays dispatch: it tells the end and posts what it is given.
+// endOrder acts as dispatch: it reports the end of an order and posts the returned postings.
 func (h *testEnv) endOrder(o dispatch.Order, e dispatch.End) error {
 	to := "FAILED"
 	if e.Paid {
@@ -169,7 +169,7 @@ func (h *testEnv) endOrder(o dispatch.Order, e dispatch.End) error {
 	return h.tryEndOrder(o, e)
 }
 
-// endWithCost has the order of a payment say what it cost.
+// endWithCost sets the costs of a payment in its order.
 func (h *testEnv) endWithCost(orderID string, e dispatch.End) {
 	h.t.Helper()
 	h.execAsOwner(
@@ -286,7 +286,7 @@ func TestPolicyRefusalGoesBackToAPerson(t *testing.T) {
 	for _, remove := range []bool{false, true} {
 		w := h.mustRequest(h.newRequest())
 		h.inSystem(func(ctx context.Context, tx pg.Tx) error {
-			// What dispatch does to its order at that moment.
+			// Dispatch does this to its order at that moment.
 			if _, err := tx.Exec(
 				ctx, `UPDATE dispatch_orders SET status = 'REFUSED' WHERE order_id = $1`, w.WithdrawalID,
 			); err != nil {
@@ -318,8 +318,8 @@ func TestPolicyRefusalGoesBackToAPerson(t *testing.T) {
 	}
 }
 
-// A repeated request on a database that has forgotten the first one: nothing is paid,
-// and a person sees why.
+// A repeated request on a database that has lost the first one: nothing is paid, and a person sees
+// why.
 func TestAPaymentOfAKeyThatTheJournalKnowsWaitsForAPerson(t *testing.T) {
 	t.Parallel()
 	h := newTestEnv(t)
@@ -344,7 +344,7 @@ func TestRemoveNeverGivesBackWhatIsUnderWay(t *testing.T) {
 	t.Parallel()
 	h := newTestEnv(t)
 	w := h.mustRequest(h.newRequest())
-	// A row that was tampered with: it waits, and its order has a slot.
+	// A row that was tampered with: it waits for approval, and its order has a slot.
 	h.execAsOwner(`UPDATE dispatch_orders SET status = 'SLOTTED' WHERE order_id = '`+w.WithdrawalID+`'`,
 		`UPDATE withdrawals SET status = 'AWAITING_APPROVAL', approval_reasons = '{POLICY_LIMIT}' WHERE withdrawal_id = '`+w.WithdrawalID+`'`)
 	if _, err := h.Remove(t.Context(), h.org, w.WithdrawalID, person, ""); err == nil || fault.Find(err) != nil {
@@ -406,9 +406,8 @@ func TestListWalksAndFilters(t *testing.T) {
 	}
 }
 
-// A payment is found by its hash, or by one that a dearer transaction replaced, without
-// a look at all the others.
-// Rule LIST-1.
+// A payment is found by its current or a replaced hash, without a scan of all the others. Rule
+// LIST-1.
 func TestAHashFindsItsPaymentAmongMany(t *testing.T) {
 	t.Parallel()
 	h := newTestEnv(t)
@@ -438,8 +437,8 @@ func TestAHashFindsItsPaymentAmongMany(t *testing.T) {
 	} {
 		f := Filter{TxHash: hash}
 		found, err := h.List(t.Context(), h.org, f, page.Page{})
-		if err != nil || len(found.Items) > 1 || len(found.Items) == 1 != (want != "") || want != "" &&
-			found.Items[0].WithdrawalID != want {
+		if err != nil || len(found.Items) > 1 || len(found.Items) == 1 != (want != "") ||
+			want != "" && found.Items[0].WithdrawalID != want {
 			t.Errorf("%s: got %v and %v, want %s alone", hash, found.Items, err, want)
 		}
 		sql, args := h.orgQuery(h.org, f).BuildPage(page.Page{}, "w.created_at", "w.withdrawal_id")
@@ -481,8 +480,8 @@ func TestARepetitionThatWasOvertakenNeverHoldsUpARemoval(t *testing.T) {
 	}
 	defer func() { _ = removal.Rollback(context.WithoutCancel(t.Context())) }()
 	r.Limit = func() (err error) {
-		// The key was new when the repetition looked. Now it is taken, and a
-		// removal has its row.
+		// The key was new when the repetition looked. Now it is taken, and a removal has locked its
+		// row.
 		if made, _, err = h.Request(t.Context(), h.org, first); err != nil {
 			return err
 		}
@@ -510,7 +509,7 @@ func TestARepetitionThatWasOvertakenNeverHoldsUpARemoval(t *testing.T) {
 		).Scan(&waiting)
 		return err == nil && waiting
 	}, "the repetition waits for the removal")
-	// What the removal goes on to: the money that it gives back.
+	// The next lock of the removal: the balance that it releases.
 	if _, err := removal.Exec(t.Context(), `SELECT FROM ledger_balances FOR NO KEY UPDATE`); err != nil {
 		t.Errorf("the removal: %v", err)
 	}

@@ -50,8 +50,8 @@ func TestCancelGivesTheMoneyBackOnce(t *testing.T) {
 	h.wantBalances("999000", "1000")
 }
 
-// What the signer sent back has an order, which ends with it; and whoever is frozen may
-// still be given their money back.
+// A withdrawal that the signer returned has an order, which ends with it. A frozen customer still
+// gets the amount back.
 func TestCancelEndsWhatTheSignerSentBack(t *testing.T) {
 	t.Parallel()
 	h := newTestEnv(t)
@@ -71,7 +71,7 @@ func TestCancelEndsWhatTheSignerSentBack(t *testing.T) {
 	h.wantBalances("1000000", "0")
 }
 
-// requestWaiting is a withdrawal whose order dispatch has looked at and could not give a slot.
+// requestWaiting makes a withdrawal whose order dispatch could not give a slot, for a wait reason.
 func (h *testEnv) requestWaiting(want dispatch.WaitReason) webhook.Withdrawal {
 	h.t.Helper()
 	w := h.mustRequest(h.newRequest())
@@ -82,14 +82,14 @@ func (h *testEnv) requestWaiting(want dispatch.WaitReason) webhook.Withdrawal {
 	return w
 }
 
-// Rule WD-43. Whatever a withdrawal waits for without a slot, people of the organization
-// and the operator can end it, and the money is back once.
+// Members of the organization and the operator can end a withdrawal without a slot, for every wait
+// reason. The hold is released once. Rule WD-43.
 func TestPeopleEndAWithdrawalWhateverItWaitsFor(t *testing.T) {
 	t.Parallel()
 	h := newTestEnv(t)
 	for _, want := range dispatch.WaitReasons {
 		if want == dispatch.WaitNone {
-			continue // it has its slot in a moment, or a reason to wait
+			continue // it gets its slot soon, or a reason to wait
 		}
 		for _, c := range []struct {
 			status, event, action string
@@ -139,7 +139,7 @@ func TestPeopleEndAWithdrawalWhateverItWaitsFor(t *testing.T) {
 	}
 }
 
-// Rule WD-43. One that has its slot is past that, and so is one that is about to have it.
+// Rule WD-43. A withdrawal that has its slot, or is about to get it, cannot be ended.
 func TestNobodyEndsAWithdrawalThatDoesNotWait(t *testing.T) {
 	t.Parallel()
 	h := newTestEnv(t)
@@ -157,8 +157,8 @@ func TestNobodyEndsAWithdrawalThatDoesNotWait(t *testing.T) {
 	h.wantBalances("999000", "1000")
 }
 
-// Rule WD-43. One whose turn does not come, because others of its wallet are in flight, waits
-// as well as one that lacks something.
+// Rule WD-43. A withdrawal that waits for others of its wallet can be ended like one that lacks
+// funds.
 func TestPeopleEndAWithdrawalThatWaitsForItsTurn(t *testing.T) {
 	t.Parallel()
 	h := newTestEnv(t)
@@ -180,7 +180,7 @@ func TestPeopleEndAWithdrawalThatWaitsForItsTurn(t *testing.T) {
 	h.wantBalances("1000000", "0")
 }
 
-// Rules WD-6 and WD-43. The money is back once, whoever ends it at the same moment.
+// Rules WD-6 and WD-43. The hold is released once, however many end the withdrawal at once.
 func TestOfManyWhoEndAWaitingWithdrawalOneDoes(t *testing.T) {
 	t.Parallel()
 	h := newTestEnv(t)
@@ -208,7 +208,7 @@ func TestOfManyWhoEndAWaitingWithdrawalOneDoes(t *testing.T) {
 	}
 }
 
-// requestReturned is a request whose order the signer sends back.
+// requestReturned makes a request and has the signer return its order.
 func (h *testEnv) requestReturned(r Request, why *signer.Refusal) webhook.Withdrawal {
 	h.t.Helper()
 	w := h.mustRequest(r)
@@ -216,7 +216,7 @@ func (h *testEnv) requestReturned(r Request, why *signer.Refusal) webhook.Withdr
 	return w
 }
 
-// returnOrder plays dispatch: an order in the queue is refused.
+// returnOrder acts as dispatch: it refuses a queued order.
 func (h *testEnv) returnOrder(w webhook.Withdrawal, why *signer.Refusal) {
 	h.t.Helper()
 	h.inSystem(func(ctx context.Context, tx pg.Tx) error {

@@ -19,17 +19,17 @@ import (
 	"github.com/cofferpay/coffer/webhook"
 )
 
-// rented is what an account takes on the chain of these tests: 300 units of USDC, and a bit
+// rented is the rent of an account on the chain of these tests: 300 units of USDC, and a fraction
 // that is rounded up to one more.
 var rented = money.Units(100_000_000_001)
 
-// tokenAccounts is a chain on which holding a token takes an account.
+// tokenAccounts is a chain on which a token needs an account.
 type tokenAccounts struct{ chain.TokenAccounts }
 
 func (tokenAccounts) Rent(chain.Address) (money.Amount, error) { return rented, nil }
 
-// newChargingEnv is a house that charges its customers these costs. A payment makes an
-// account for its payee and costs 60 dollars beside.
+// newChargingEnv returns an environment that charges its customers these costs. A payment creates
+// an account for its payee and costs 60 dollars on top.
 func newChargingEnv(t *testing.T, costs string) (*testEnv, *fakeCosts) {
 	t.Helper()
 	h := newTestEnv(t)
@@ -46,7 +46,7 @@ func newChargingEnv(t *testing.T, costs string) (*testEnv, *fakeCosts) {
 	return h, c
 }
 
-// has its account already.
+// setCosts gives the payee an account already, so no rent arises.
 func (c *fakeCosts) setCosts() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -72,7 +72,7 @@ func (h *testEnv) wantCharged(w webhook.Withdrawal, rentMax, failureMax, charged
 	}
 }
 
-// wantEarned is what the organization has from its customers.
+// wantEarned checks what the organization has received from its customers.
 func (h *testEnv) wantEarned(want string) {
 	h.t.Helper()
 	if got := h.accountBalance(usdc, ledger.Product, "CUSTODIAL"); got.String() != want {
@@ -80,7 +80,7 @@ func (h *testEnv) wantEarned(want string) {
 	}
 }
 
-// wantPostings are the causes of a withdrawal's transfers with their amounts, in order.
+// wantPostings checks the causes and amounts of a withdrawal's ledger transfers, in order.
 func (h *testEnv) wantPostings(w webhook.Withdrawal, want ...string) {
 	h.t.Helper()
 	var got []string
@@ -123,7 +123,7 @@ func TestTheRentOfANewAccountIsHeldAndChargedWhenThePaymentIsMade(t *testing.T) 
 	h.wantCharged(paid, "301", "", "301")
 	h.wantPostings(paid, "WITHDRAWAL_HOLD 1301", "WITHDRAWAL_CHARGE 301", "WITHDRAWAL_END 1000")
 
-	// Another sender made the account meanwhile, or it took less.
+	// Another sender created the account in the meantime, or the rent was lower.
 	paid = h.mustRequest(h.newRequest())
 	h.payOrder(paid)
 	h.wantCharged(paid, "301", "", "0")
@@ -142,7 +142,7 @@ func TestTheRentOfANewAccountIsHeldAndChargedWhenThePaymentIsMade(t *testing.T) 
 	h.wantEarned("451")
 	h.wantBalances("996549", "0")
 
-	// What was not paid is given back whole, and a failure is the organization's.
+	// What was not paid is released in full, and the organization bears a failure.
 	failed := h.mustRequest(h.newRequest())
 	if err := h.endOrder(h.loadOrder(failed), dispatch.End{Hash: "0xdd", Fee: rented, PayeeFailed: true}); err != nil {
 		t.Fatal(err)
@@ -158,7 +158,7 @@ func TestTheRentOfANewAccountIsHeldAndChargedWhenThePaymentIsMade(t *testing.T) 
 	}
 	h.wantBalances("996549", "0")
 
-	// There is an account: nothing is charged, and no price is asked for.
+	// The payee has an account: nothing is charged, and no price is fetched.
 	c.setCosts()
 	h.Prices = price.Fixed{}
 	r.RequireApproval = false
@@ -182,7 +182,7 @@ func TestABalanceHasToReachForTheChargeAsWell(t *testing.T) {
 		t.Errorf("a refused request wrote: got %s, want %s", got, before)
 	}
 
-	// Two amounts would fit, and with what is charged one does.
+	// The balance covers two amounts, and with the charge only one.
 	r.Amount = "499900"
 	var taken atomic.Int32
 	runParallel(2, func(int) {
@@ -232,7 +232,7 @@ func TestAChargeThatCannotBeComputedRefusesTheRequest(t *testing.T) {
 	empty()
 	h.Prices = fixed
 
-	// It is unknown whether the payee has an account: what one takes is held.
+	// It is unknown whether the payee has an account: the rent of one is held.
 	was := c.fees
 	c.fees = nil
 	h.wantCharged(h.mustRequest(h.newRequest()), "301", "", "")
@@ -299,7 +299,7 @@ func TestAPaymentThatFailsForItsPayeeIsChargedOutOfItsHold(t *testing.T) {
 		before, had := h.accountBalance(usdc, ledger.Customer, alice),
 			h.accountBalance(usdc, ledger.Product, "CUSTODIAL")
 		r := h.newRequest()
-		r.RequireApproval = true // what failed before holds it, too
+		r.RequireApproval = true // the earlier failure holds it, too
 		w := h.mustRequest(r)
 		h.mustApprove(w)
 		h.wantCharged(w, "301", "1301", "")
@@ -315,12 +315,12 @@ func TestAPaymentThatFailsForItsPayeeIsChargedOutOfItsHold(t *testing.T) {
 		if got := subOrZero(h.accountBalance(usdc, ledger.Product, "CUSTODIAL"), had); got != charge {
 			t.Errorf("%s: the organization got %v, want %v", c.name, got, charge)
 		}
-		// Told once more, nothing moves.
+		// A second report moves nothing.
 		if err := h.tryEndOrder(h.loadOrder(w), c.end); err == nil {
 			t.Errorf("%s: it ended twice", c.name)
 		}
 	}
-	// The most that was shown is the most that is charged, whatever it cost in the end.
+	// The displayed maximum limits the charge, whatever the cost was in the end.
 	chainCharges.mu.Lock()
 	chainCharges.fees = &chain.Fees{GasLimit: 1, NonGas: money.Units(20 * milli)}
 	chainCharges.mu.Unlock()
@@ -440,7 +440,7 @@ func TestAnAccountThatWasNotHeldForGoesBackToAPersonOnce(t *testing.T) {
 	}
 }
 
-// Rule WD-55. A payment that is refused makes no account, so its cost has no rent in it.
+// Rule WD-55. A refused payment creates no account, so its cost has no rent in it.
 func TestTheMostThatAFailureIsChargedHasNoRentInIt(t *testing.T) {
 	t.Parallel()
 	h, c := newChargingEnv(t, "RENT_AND_FAILURES")

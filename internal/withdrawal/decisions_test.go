@@ -26,7 +26,7 @@ func (h *testEnv) loadDecisions(withdrawalID string) []DecisionRecord {
 	return all
 }
 
-// findStep is what one gate of a decision said, flat.
+// findStep returns one gate of a decision in the form of FlattenSteps.
 func findStep(t *testing.T, d DecisionRecord, name Gate) map[string]string {
 	t.Helper()
 	i := slices.IndexFunc(d.Gates, func(s Step) bool { return s.Gate == name })
@@ -122,7 +122,7 @@ func TestADecisionCannotBeChanged(t *testing.T) {
 	}
 }
 
-// A house that was upgraded has withdrawals whose decision stands in the row itself.
+// An upgraded installation has withdrawals whose decision is in the row itself.
 func TestADecisionFromBeforeTheRecordIsShown(t *testing.T) {
 	t.Parallel()
 	h := newTestEnv(t)
@@ -144,7 +144,7 @@ func TestADecisionFromBeforeTheRecordIsShown(t *testing.T) {
 	}
 }
 
-// What a payment went through after it was ordered is no decision.
+// The progress of a payment after its order adds no decision.
 func TestAPaymentThatIsMadeAddsNoDecision(t *testing.T) {
 	t.Parallel()
 	h := newTestEnv(t)

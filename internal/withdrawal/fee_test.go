@@ -19,10 +19,10 @@ import (
 	"github.com/cofferpay/coffer/webhook"
 )
 
-// gwei is what a customer of a priced house has of the coin: a million of them.
+// gwei is a unit of the coin; alice has a million of them in newPricedEnv.
 const gwei = 1_000_000_000
 
-// newPricedEnv is a house whose chain says what it charges. Alice has coin there.
+// newPricedEnv returns an environment whose chain quotes fees, and in which alice has native coin.
 func newPricedEnv(t *testing.T) (*testEnv, *sim.Chain) {
 	t.Helper()
 	h := newTestEnv(t)
@@ -34,7 +34,7 @@ func newPricedEnv(t *testing.T) (*testEnv, *sim.Chain) {
 	return h, net
 }
 
-// newDeducted is a request for coin whose fee comes out of the amount.
+// newDeducted returns a request for native coin whose fee comes out of the amount.
 func (h *testEnv) newDeducted(amount string) Request {
 	r := h.newRequest()
 	r.MintID, r.Amount, r.FeeMode = eth, amount, FeeDeducted
@@ -54,7 +54,7 @@ func (h *testEnv) accountBalance(mintID int, kind ledger.Kind, subject string) m
 	return a
 }
 
-// wantBooks compares where alice's coin is: hers, held, the organization's.
+// wantBooks checks where alice's coin is: available, held, or with the organization.
 func (h *testEnv) wantBooks(when, available, held, product string) {
 	h.t.Helper()
 	for _, c := range []struct {
@@ -67,7 +67,7 @@ func (h *testEnv) wantBooks(when, available, held, product string) {
 	}
 }
 
-// orderAmounts is what the order of a withdrawal pays, and what is kept of it for the fee.
+// orderAmounts returns what the order of a withdrawal pays, and its deducted fee.
 func (h *testEnv) orderAmounts(w webhook.Withdrawal) (pays, kept money.Amount) {
 	h.t.Helper()
 	err := pgtest.OwnerPool(h.t, h.DB).QueryRow(
@@ -162,7 +162,7 @@ func TestADeductedFeeIsDecidedWhenThePaymentIsOrderedAndStays(t *testing.T) {
 			*approved.NetworkFee,
 		)
 	}
-	// The signer sends it back; a dearer network changes nothing of what was decided.
+	// The signer returns it; a more expensive network does not change the decision.
 	h.returnOrder(w, &signer.Refusal{Code: signer.PolicyLimit})
 	net.SetBaseFee(9 * gwei)
 	again, err := h.Approve(t.Context(), h.org, w.WithdrawalID, person)
@@ -235,7 +235,7 @@ func TestAPaymentAboveItsFeeLimitWaitsForAPerson(t *testing.T) {
 	if w.Status != "AWAITING_APPROVAL" || w.ApprovalReasons[0] != "NETWORK_FEE" {
 		t.Fatalf("got %v %v, want it to wait because of its fee", w.Status, w.ApprovalReasons)
 	}
-	// A person may let it go; dispatch asks the chain again and sends it back.
+	// A person may approve it; dispatch asks the chain again and returns it.
 	if _, err := h.Approve(t.Context(), h.org, w.WithdrawalID, person); err != nil {
 		t.Fatal(err)
 	}
@@ -320,7 +320,7 @@ func TestAnEstimateTellsWhatTheChainWouldCharge(t *testing.T) {
 	}
 }
 
-// fixedPrices is a price that does not move while a test compares two answers.
+// fixedPrices returns prices that do not change while a test compares two answers.
 func fixedPrices(now time.Time) price.Fixed {
 	return price.Fixed{
 		Prices: map[int]money.USD{usdc: money.MustParseUSD("1"), eth: money.MustParseUSD("3000")},

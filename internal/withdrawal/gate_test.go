@@ -12,7 +12,7 @@ import (
 	"github.com/cofferpay/coffer/internal/risk"
 )
 
-// passingFacts are facts that every gate lets through.
+// passingFacts returns facts that pass every gate.
 func passingFacts() facts {
 	threshold, value := money.MustParseUSD("100"), money.MustParseUSD("100")
 	return facts{
@@ -22,12 +22,12 @@ func passingFacts() facts {
 	}
 }
 
-// screenedRecord is a record as it is kept.
+// screenedRecord returns a record as it is stored.
 func screenedRecord(c risk.WithdrawalCase) risk.WithdrawalRecord {
 	return risk.WithdrawalRecord{Case: c, Decision: risk.DecideWithdrawal(c)}
 }
 
-// severityRecord is what comes of a provider that says a severity, or nothing.
+// severityRecord returns the record for a provider that answers with a severity; "" for no answer.
 func severityRecord(s risk.Severity) risk.WithdrawalRecord {
 	c := risk.WithdrawalCase{Configured: true, Answer: &risk.Answer{Unavailable: "down"}}
 	if s != "" {
@@ -43,12 +43,12 @@ func amountPointer(n uint64) *money.Amount {
 	return &a
 }
 
-// withDeductedFee takes a fee out of the amount.
+// withDeductedFee sets a fee that comes out of the amount.
 func withDeductedFee(fee uint64, most *money.Amount) func(*facts) {
 	return func(f *facts) { f.deductsFee, f.fee, f.feeMax = true, amountPointer(fee), most }
 }
 
-// withCosts has spent dollars of a limit, and costs some of a coin that is worth 3000.
+// withCosts sets the dollars spent, the limit, and the cost in a coin that is worth 3000 dollars.
 func withCosts(spent, limit, ether string) func(*facts) {
 	return func(f *facts) {
 		s, l := money.MustParseUSD(spent), money.MustParseUSD(limit)
@@ -64,9 +64,8 @@ func withCosts(spent, limit, ether string) func(*facts) {
 	}
 }
 
-// The rows are those of the interface's table of withdrawals and of its order
-// of refusals.
-// Rules WD-3, WD-11, WD-12, WD-13, WD-14, WD-26, WD-41.
+// The rows follow the interface's table of withdrawals and its order of refusals. Rules WD-3,
+// WD-11, WD-12, WD-13, WD-14, WD-26, WD-41.
 func TestGatesDecideAsTheInterfaceSays(t *testing.T) {
 	t.Parallel()
 	above := money.MustParseUSD("100.000000000000000001")
@@ -291,7 +290,7 @@ func TestGatesDecideAsTheInterfaceSays(t *testing.T) {
 	}
 }
 
-// Rule WD-41. Of an organization's own the destination receives the amount, whatever the fee.
+// Rule WD-41. The destination of an organization's own withdrawal receives the amount at any fee.
 func TestWhatReachesTheDestinationIsWhatTheMinimumIsAskedOf(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -315,8 +314,8 @@ func TestWhatReachesTheDestinationIsWhatTheMinimumIsAskedOf(t *testing.T) {
 		f := passingFacts()
 		c.change(&f)
 		step, refusal := checkMinimum(f)
-		if (refusal != nil) != c.refused || step.Inputs["minimum"] != c.smallest || refusal != nil &&
-			refusal.Details["minWithdrawAmount"] != c.smallest {
+		if (refusal != nil) != c.refused || step.Inputs["minimum"] != c.smallest ||
+			refusal != nil && refusal.Details["minWithdrawAmount"] != c.smallest {
 			t.Errorf(
 				"%s: got %+v %v, want refused %v and %s for the smallest", c.name, step, refusal, c.refused,
 				c.smallest,

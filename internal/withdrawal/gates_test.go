@@ -12,8 +12,8 @@ import (
 	"github.com/cofferpay/coffer/internal/pg/pgtest"
 )
 
-// A request is held amid its transaction, after it has looked: what would have refused
-// or held it cannot commit before it does.
+// A request is stopped inside its transaction, after it has loaded its facts. A change that would
+// have refused or held it cannot commit before it does.
 func TestNoWithdrawalIsAcceptedAfterAChangeThatItHasNotSeen(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(h *testEnv) func(context.Context, pg.Tx) error{

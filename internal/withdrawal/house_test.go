@@ -38,8 +38,8 @@ const (
 	stranger    = "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed"
 )
 
-// testEnv is an organization with a customer who has money, all of it on the
-// treasury, and the service that pays it out.
+// testEnv is an organization with a customer who has a balance, all of it on the treasury, and the
+// service that pays withdrawals.
 type testEnv struct {
 	*Service
 	t       *testing.T
@@ -65,7 +65,7 @@ func newTestEnv(t *testing.T) *testEnv {
 	return h
 }
 
-// newTestEnvWith is a house whose signer asks who let payments go, unless grants is nil.
+// newTestEnvWith returns an environment whose signer requires grants, unless grants is nil.
 func newTestEnvWith(t *testing.T, grants *signer.GrantKey) (*testEnv, signer.Signer) {
 	t.Helper()
 	db := pgtest.New(t)
@@ -100,7 +100,7 @@ func newTestEnvWith(t *testing.T, grants *signer.GrantKey) (*testEnv, signer.Sig
 	return h, s
 }
 
-// creditDeposit credits a customer as a deposit would, on the treasury.
+// creditDeposit credits a customer as a deposit on the treasury would.
 func (h *testEnv) creditDeposit(customerID string, mintID int, n uint64) {
 	h.t.Helper()
 	treasury, err := h.wallets.Treasury(h.t.Context(), h.org, chain.EVM)
@@ -142,7 +142,7 @@ func (h *testEnv) inSystem(fn func(context.Context, pg.Tx) error) {
 	}
 }
 
-// newRequest is a request that passes every gate.
+// newRequest returns a request that passes every gate.
 func (h *testEnv) newRequest() Request {
 	return Request{MintID: usdc, CustomerID: alice, Amount: "1000", ToAddress: stranger, Actor: audit.APIKey(h.org)}
 }
@@ -156,7 +156,7 @@ func (h *testEnv) mustRequest(r Request) webhook.Withdrawal {
 	return w
 }
 
-// requestHeld is a withdrawal that waits for a person.
+// requestHeld makes a withdrawal that waits for approval.
 func (h *testEnv) requestHeld() webhook.Withdrawal {
 	h.t.Helper()
 	r := h.newRequest()
@@ -177,7 +177,7 @@ func (h *testEnv) loadBalance(kind ledger.Kind) string {
 	return a.String()
 }
 
-// wantBalances compares what the customer may spend and what is held.
+// wantBalances checks the customer's available and held balances.
 func (h *testEnv) wantBalances(available, held string) {
 	h.t.Helper()
 	if got := h.loadBalance(ledger.Customer); got != available {
@@ -188,7 +188,7 @@ func (h *testEnv) wantBalances(available, held string) {
 	}
 }
 
-// dumpRows counts everything that a request could have written.
+// dumpRows returns the counts of all rows that a request can write.
 func (h *testEnv) dumpRows() string {
 	h.t.Helper()
 	var counts string
@@ -203,7 +203,7 @@ func (h *testEnv) dumpRows() string {
 	return counts
 }
 
-// eventTypes are the events of a withdrawal, in order, with the status each shows.
+// eventTypes returns the events of a withdrawal in order, each with the status that it shows.
 func (h *testEnv) eventTypes(withdrawalID string) []string {
 	h.t.Helper()
 	rows, err := pgtest.OwnerPool(h.t, h.DB).Query(

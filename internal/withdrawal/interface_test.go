@@ -15,9 +15,8 @@ import (
 	"github.com/cofferpay/coffer/webhook"
 )
 
-// The interface's table of customers' withdrawals, a case or more a line, with the real
-// service and real rows: where each ends, what is told of it and what is held.
-// Rules WD-3 to WD-5.
+// The interface's table of customers' withdrawals, with the real service and real rows: one case or
+// more for each line, with its end, its events and its holds. Rules WD-3 to WD-5.
 func TestCustomersWithdrawalsGoAsTheInterfacesTableSays(t *testing.T) {
 	t.Parallel()
 	const (

@@ -14,7 +14,7 @@ import (
 	"github.com/cofferpay/coffer/internal/risk/risktest"
 )
 
-// fakePriceSource is a source that says one price of some age, or nothing.
+// fakePriceSource returns one price of some age, or none.
 type fakePriceSource struct {
 	usd string
 	age time.Duration
@@ -27,8 +27,8 @@ func (q fakePriceSource) USD(context.Context, int) (price.Quote, error) {
 	return price.Quote{Price: money.MustParseUSD(q.usd), QuotedAt: time.Now().Add(-q.age)}, nil
 }
 
-// Rules RISK-4, RISK-6, RISK-8, WD-3: every order in which things can be out.
-// What is expected here is said once more in other words than the code's.
+// Every combination of outages. The expectation is written independently of the code. Rules RISK-4,
+// RISK-6, RISK-8, WD-3.
 func TestNothingIsSentWhileAnythingThatIsNeededIsUnknown(t *testing.T) {
 	t.Parallel()
 	medium, limit := risk.Medium, money.MustParseUSD("2")

@@ -26,7 +26,7 @@ import (
 	"github.com/cofferpay/coffer/webhook"
 )
 
-// fakeWhitelist is a list of addresses as an operator would keep it.
+// fakeWhitelist is a whitelist as an operator would keep it.
 type fakeWhitelist map[string]WhitelistEntry
 
 func (e fakeWhitelist) Usable(_ context.Context, _ pg.Tx, _, listedID string) (WhitelistEntry, error) {
@@ -37,14 +37,14 @@ func (e fakeWhitelist) Usable(_ context.Context, _ pg.Tx, _, listedID string) (W
 	return l, nil
 }
 
-// Entries of the list of an owning house.
+// Entries of the whitelist of orgEnv.
 const (
-	vault = "wla_01J9ZW3M8Q4S5T6V7W8X9YZABC" // may be paid
-	other = "wla_01J9ZW3M8Q4S5T6V7W8X9YZABD" // is of another chain
-	twin  = "wla_01J9ZW3M8Q4S5T6V7W8X9YZABF" // has the same address, under another name
+	vault = "wla_01J9ZW3M8Q4S5T6V7W8X9YZABC" // usable
+	other = "wla_01J9ZW3M8Q4S5T6V7W8X9YZABD" // on another chain
+	twin  = "wla_01J9ZW3M8Q4S5T6V7W8X9YZABF" // the same address under another name
 )
 
-// orgEnv is a house of an organization with money of its own and a list.
+// orgEnv is a testEnv with an organization that has a balance of its own and a whitelist.
 type orgEnv struct {
 	*testEnv
 	sim    *sim.Chain
@@ -86,7 +86,7 @@ func newOrgEnv(t *testing.T) *orgEnv {
 	return o
 }
 
-// fundProduct has a customer pay a product.
+// fundProduct transfers an amount from a customer to a product.
 func (o *orgEnv) fundProduct(product string, mintID int, n uint64) {
 	o.t.Helper()
 	o.creditDeposit("payer", mintID, n)
@@ -112,7 +112,7 @@ func (o *orgEnv) fundProduct(product string, mintID int, n uint64) {
 	}
 }
 
-// newOrgRequest is a request that passes every gate once CHECKOUT has something.
+// newOrgRequest returns a request that passes every gate once CHECKOUT has a balance.
 func newOrgRequest() OrganizationRequest {
 	return OrganizationRequest{Product: "CHECKOUT", MintID: usdc, WhitelistedAddressID: vault, Amount: "1000"}
 }
@@ -126,7 +126,7 @@ func (o *orgEnv) mustRequestOrg(r OrganizationRequest) webhook.Withdrawal {
 	return w
 }
 
-// wantProduct compares what a product may spend, what is held of it, and what customers have.
+// wantProduct checks the available and held balances of a product, and what customers have.
 func (o *orgEnv) wantProduct(mintID int, product, available, held string) {
 	o.t.Helper()
 	of := owner{product: product}
@@ -140,7 +140,7 @@ func (o *orgEnv) wantProduct(mintID int, product, available, held string) {
 	}
 }
 
-// ownFacts is a request for the organization's own money that passes every gate.
+// ownFacts returns facts of a request for the organization's own money that pass every gate.
 func ownFacts() facts {
 	f := passingFacts()
 	f.owner = owner{product: "CHECKOUT", listedID: vault}
@@ -556,7 +556,7 @@ func TestAKeyOfOneKindOfWithdrawalMakesNoneOfTheOther(t *testing.T) {
 		again.WithdrawalID != w.WithdrawalID {
 		t.Errorf("again: got %v %v %v, want the same", again.WithdrawalID, known, err)
 	}
-	delete(o.list, vault) // what it was made of may be gone
+	delete(o.list, vault) // the whitelist entry may be gone by now
 	if again, known, err := o.RequestOrganization(t.Context(), o.ann, r); err != nil || !known ||
 		again.WithdrawalID != w.WithdrawalID {
 		t.Errorf("again, off the list: got %v %v %v, want the same", again.WithdrawalID, known, err)
@@ -580,8 +580,7 @@ func TestAKeyOfOneKindOfWithdrawalMakesNoneOfTheOther(t *testing.T) {
 	o.wantBalances("1000000", "0")
 }
 
-// A customer may have the name of a product, and neither pays for the other.
-// Rule OW-3.
+// A customer may have the name of a product, and neither pays for the other. Rule OW-3.
 func TestACustomerWithTheNameOfAProductIsACustomer(t *testing.T) {
 	t.Parallel()
 	o := newOrgEnv(t)
@@ -606,8 +605,8 @@ func TestACustomerWithTheNameOfAProductIsACustomer(t *testing.T) {
 	o.wantProduct(usdc, "CHECKOUT", "9000", "1000")
 }
 
-// Whoever owns the database pays nobody else, and from nothing else, with what was let
-// go. Rule OW-6.
+// The owner of the database cannot redirect an approved payment to another payee or another
+// balance. Rule OW-6.
 func TestAnOrganizationsWithdrawalThatWasTamperedWithIsNotPaid(t *testing.T) {
 	t.Parallel()
 	o := newOrgEnv(t)
@@ -622,13 +621,13 @@ func TestAnOrganizationsWithdrawalThatWasTamperedWithIsNotPaid(t *testing.T) {
 		"another amount":      `amount = 2000`,
 	} {
 		held := o.mustRequestOrg(newOrgRequest())
-		// Before it is approved: the approval refuses.
+		// Before the approval: the approval refuses.
 		o.execAsOwner(`UPDATE withdrawals SET ` + set + ` WHERE withdrawal_id = '` + held.WithdrawalID + `'`)
 		_, err := o.Approve(t.Context(), o.org, held.WithdrawalID, userActor(1))
 		if !fault.HasCode(err, fault.ApprovalRefused) {
 			t.Errorf("%s, before the approval: got %v, want %v", name, err, fault.ApprovalRefused)
 		}
-		// After it: the signer refuses.
+		// After the approval: the signer refuses.
 		w := o.mustRequestOrg(newOrgRequest())
 		o.requestApproved(w.WithdrawalID, userActor(1))
 		if _, err := o.signer.AdmitIntent(t.Context(), o.newIntent(w.WithdrawalID)); err != nil {
@@ -645,8 +644,7 @@ func TestAnOrganizationsWithdrawalThatWasTamperedWithIsNotPaid(t *testing.T) {
 	}
 }
 
-// Neither a role of the program nor the owner makes another payment of it.
-// Rule OW-6.
+// No role of the program and not the owner can make another payment of it. Rule OW-6.
 func TestTheTablesKeepWhoseAWithdrawalIs(t *testing.T) {
 	t.Parallel()
 	o := newOrgEnv(t)
@@ -686,9 +684,8 @@ func TestTheTablesKeepWhoseAWithdrawalIs(t *testing.T) {
 	}
 }
 
-// A payment that the signer remembers and a restored database does not is the product's
-// again, with its key, and what the product lacks for it is taken before anything else.
-// Rules OW-3, OW-4.
+// A payment that the signer's journal has and a restored database lacks is restored to the product,
+// with its key. What the product lacks for it is collected before anything else. Rules OW-3, OW-4.
 func TestARestoredWithdrawalOfAProductIsThatProducts(t *testing.T) {
 	t.Parallel()
 	o := newOrgEnv(t)

@@ -21,12 +21,12 @@ import (
 	"github.com/cofferpay/coffer/webhook"
 )
 
-// renderSteps are steps in a form that two of them can be compared in.
+// renderSteps returns steps in a comparable form.
 func renderSteps(t *testing.T, steps []Step) string {
 	t.Helper()
 	flat := FlattenSteps(steps)
 	for _, m := range flat {
-		delete(m, "priceAgeSeconds") // time goes by between two questions
+		delete(m, "priceAgeSeconds") // time passes between two requests
 	}
 	raw, err := json.Marshal(flat)
 	if err != nil {
@@ -35,15 +35,14 @@ func renderSteps(t *testing.T, steps []Step) string {
 	return string(raw)
 }
 
-// Every row is asked first and then done, in the same house: whatever the answer is,
-// it is the same, gate by gate, and asking wrote nothing.
-// Rule WD-28.
+// Every row is previewed and then requested in the same environment. The answers are the same, gate
+// by gate, and the preview writes nothing. Rule WD-28.
 func TestAPreviewSaysWhatTheRequestDoes(t *testing.T) {
 	t.Parallel()
 	h, _ := newPricedEnv(t)
 	h.Prices = fixedPrices(h.DB.Clock()())
 	text := func(s string) *string { return &s }
-	known := h.mustRequest(h.newRequest()).ToAddress // a destination that others may resemble
+	known := h.mustRequest(h.newRequest()).ToAddress // a known destination that another may look like
 	alike := known[:6] + "00000000000000000000000000000000" + known[38:]
 	threshold := func(usd string) func() {
 		return func() {
@@ -235,7 +234,7 @@ func TestAPreviewSaysWhatTheRequestDoes(t *testing.T) {
 		}
 	}
 
-	// A key that is known makes nothing.
+	// A known key creates nothing.
 	r := h.newRequest()
 	r.IdempotencyKey = text("k-1")
 	first, replayed, err := h.Request(t.Context(), h.org, r)
@@ -249,7 +248,7 @@ func TestAPreviewSaysWhatTheRequestDoes(t *testing.T) {
 	}
 }
 
-// A preview of an organization that never paid makes no wallet for it.
+// A preview for an organization that never paid creates no wallet.
 func TestAPreviewMakesNoTreasury(t *testing.T) {
 	t.Parallel()
 	h, _ := newPricedEnv(t)
@@ -265,8 +264,8 @@ func TestAPreviewMakesNoTreasury(t *testing.T) {
 	}
 }
 
-// The digest of a request that says nothing new is what it was when its key was taken.
-// Rule IDEM-1.
+// The digest of a request without the newer fields is what it was when its key was taken. Rule
+// IDEM-1.
 func TestKeysFromBeforeTheNewFieldsAreKnown(t *testing.T) {
 	t.Parallel()
 	p := parsed{mint: newMints()[0], amount: money.Units(1000), to: stranger}

@@ -476,8 +476,8 @@ func lookupKey(ctx context.Context, tx pg.Tx, org string, key *string) (e existi
 func (s *Service) answerReplay(
 	ctx context.Context, org string, e existingRow, r Request, p parsed, parseErr error,
 ) (webhook.Withdrawal, error) {
-	wantDigest, sameReference := p.digest, r.Reference == e.reference || r.Reference != nil &&
-		e.reference != nil && *r.Reference == *e.reference
+	wantDigest, sameReference := p.digest, r.Reference == e.reference ||
+		r.Reference != nil && e.reference != nil && *r.Reference == *e.reference
 	if e.restored {
 		wantDigest, sameReference = p.restorableDigest, true
 	}

@@ -81,7 +81,7 @@ func TestThresholdHoldsStrictlyAbove(t *testing.T) {
 	}
 }
 
-// agedPrice is a source whose prices were right some time ago.
+// agedPrice is a source whose prices are of some time ago.
 type agedPrice struct {
 	price.Source
 	age time.Duration
@@ -244,16 +244,15 @@ func TestFreezesStopRequests(t *testing.T) {
 	}
 }
 
-// I-20, and the replay rules of the interface.
-// Rule IDEM-1.
+// I-20, and the replay rules of the interface. Rule IDEM-1.
 func TestReplaysAreOneWithdrawal(t *testing.T) {
 	t.Parallel()
 	h := newTestEnv(t)
 	key := "payout-991"
 	r := h.newRequest()
 	r.IdempotencyKey = &key
-	// All of the balance: whoever loses the race finds it empty, and still gets
-	// the winner's withdrawal.
+	// The whole balance: the loser of the race finds it empty, and still gets the winner's
+	// withdrawal.
 	r.Amount = "1000000"
 	const callers = 64
 	ids := make([]string, callers)
@@ -358,7 +357,7 @@ func TestAReplayShowsThePresentState(t *testing.T) {
 	h.wantBalances("1000000", "0")
 }
 
-// Rule EVT-1: without the event there is no change, at any step that has one.
+// A change whose event cannot be written does not happen, at every step with an event. Rule EVT-1.
 func TestAChangeWhoseEventCannotBeWrittenDoesNotHappen(t *testing.T) {
 	t.Parallel()
 	h := newTestEnv(t)
@@ -499,7 +498,7 @@ func TestLiquidityCountsWhatCanBeSwept(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The money lies on the customer's address: half of it free, half being swept.
+	// The funds are on the customer's address: half of them free, half being swept.
 	h.inSystem(func(ctx context.Context, tx pg.Tx) error {
 		err := wallet.MoveFunds(ctx, tx,
 			wallet.Movement{
@@ -534,7 +533,7 @@ func TestLiquidityCountsWhatCanBeSwept(t *testing.T) {
 	if w := h.mustRequest(r); w.Status != "PROCESSING" {
 		t.Errorf("what can be swept: got %v %v, want PROCESSING", w.Status, w.ApprovalReasons)
 	}
-	h.creditDeposit("bob", eth, 1) // another mint helps nobody
+	h.creditDeposit("bob", eth, 1) // another mint does not help
 	r.Amount = "1000"
 	if w := h.mustRequest(r); w.Status != "PROCESSING" {
 		t.Errorf("the rest: got %v %v, want PROCESSING", w.Status, w.ApprovalReasons)
@@ -555,8 +554,8 @@ func TestOrganizationMayDemandKeys(t *testing.T) {
 	h.mustRequest(r)
 }
 
-// Rule WD-12: the wallets of the organization are known destinations too, or a
-// look-alike of its own deposit address would be paid without a person.
+// The organization's own wallets are known destinations, too. Otherwise a lookalike of its own
+// deposit address would be paid without an approval. Rule WD-12.
 func TestLookalikeOfAnAddressOfOursIsHeld(t *testing.T) {
 	t.Parallel()
 	h := newTestEnv(t)
@@ -575,7 +574,7 @@ func TestLookalikeOfAnAddressOfOursIsHeld(t *testing.T) {
 	}
 }
 
-// Rule IDEM-1: the balance would cover all of them, so only the key is in the way.
+// The balance would cover all of them, so only the key prevents them. Rule IDEM-1.
 func TestReplaysOfAPaymentThatCouldBeMadeAgainAreOneWithdrawal(t *testing.T) {
 	t.Parallel()
 	h := newTestEnv(t)

@@ -21,7 +21,7 @@ import (
 	"github.com/cofferpay/coffer/webhook"
 )
 
-// fakeScreener is a provider that says what it was told to.
+// fakeScreener is a provider that gives the configured answer.
 type fakeScreener struct {
 	mu       sync.Mutex
 	severity risk.Severity
@@ -58,7 +58,7 @@ func (o *fakeScreener) countCalls() int {
 	return o.asked
 }
 
-// newScreenedEnv is a house whose destinations are screened.
+// newScreenedEnv returns an environment that screens destinations.
 func newScreenedEnv(t *testing.T) (*testEnv, *fakeScreener) {
 	t.Helper()
 	h, o := newTestEnv(t), &fakeScreener{severity: risk.Low}
@@ -66,7 +66,7 @@ func newScreenedEnv(t *testing.T) (*testEnv, *fakeScreener) {
 	return h, o
 }
 
-// settle writes settings of the house's organization.
+// setSetting writes a setting of the organization.
 func (h *testEnv) setSetting(name, value string) {
 	h.t.Helper()
 	h.inSystem(func(ctx context.Context, tx pg.Tx) error {
@@ -85,7 +85,7 @@ func (h *testEnv) countTransfers() (n int) {
 	return n
 }
 
-// wantReplay decides every kept record of a withdrawal again.
+// wantReplay repeats the decision of every stored record of a withdrawal and compares it.
 func (h *testEnv) wantReplay(withdrawalID string) {
 	h.t.Helper()
 	rows, err := pgtest.OwnerPool(h.t, h.DB).Query(
@@ -114,9 +114,9 @@ func (h *testEnv) wantReplay(withdrawalID string) {
 
 var errDown = risk.Unavailable("test: down")
 
-// Every row is previewed, requested and looked up again: the gate says the same to
-// both, what is kept decides the same again, and only what passes is sent.
-// Rules RISK-6, RISK-7, WD-31.
+// Every row is previewed, requested and looked up again. The gate decides the same for both, the
+// stored record gives the same decision again, and only what passes is sent. Rules RISK-6, RISK-7,
+// WD-31.
 func TestADestinationIsScreenedBeforeAWithdrawalIsAccepted(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -219,7 +219,7 @@ func TestADestinationIsScreenedBeforeAWithdrawalIsAccepted(t *testing.T) {
 	}
 }
 
-// wantBlocked reads the record's id from a 451.
+// wantBlocked checks a 451 and returns the id of its record.
 func wantBlocked(t *testing.T, err error, severity risk.Severity) string {
 	t.Helper()
 	wantFault(t, err, fault.WithdrawalRiskBlocked)
@@ -244,8 +244,8 @@ func (h *testEnv) auditActions(withdrawalID string) (actions []string) {
 	return actions
 }
 
-// A provider is not told of what is refused without it, and 451 comes after every 4xx
-// and before every hold.
+// A provider does not see a request that is refused without it. 451 comes after every 4xx and
+// before every hold.
 func TestWhatIsRefusedAnywayIsNotScreened(t *testing.T) {
 	t.Parallel()
 	h, o := newScreenedEnv(t)
@@ -282,8 +282,7 @@ func TestWhatIsRefusedAnywayIsNotScreened(t *testing.T) {
 	wantFault(t, err, fault.WithdrawalRiskBlocked)
 }
 
-// Screening stands between the person and the payment as well.
-// Rule WD-32.
+// Screening also runs between the approval and the payment. Rule WD-32.
 func TestAnApprovalScreensAgainAndSendsNothingThatNobodyLookedAt(t *testing.T) {
 	t.Parallel()
 	h, o := newScreenedEnv(t)
@@ -319,17 +318,17 @@ func TestAnApprovalScreensAgainAndSendsNothingThatNobodyLookedAt(t *testing.T) {
 		t.Errorf("got %+v, want each refusal in the record", got)
 	}
 	o.setAnswer(risk.Low, nil)
-	approve(severe) // it is no longer said of it
+	approve(severe) // screening does not report it any more
 
 	down := h.requestHeld()
 	o.setAnswer("", errDown)
 	refuse(down, "REQUIRE_APPROVAL", "RISK_REVIEW")
 	refuse(down, "REQUIRE_APPROVAL", "RISK_REVIEW")
 	o.setAnswer(risk.Unknown, nil)
-	approve(down) // the provider answers, and a person has seen that it does not know
+	approve(down) // the provider answers, and an approver has seen that the address is unknown to it
 
 	unknown := h.requestScreened(o)
-	refuse(unknown, "REQUIRE_APPROVAL", "RISK_REVIEW") // nobody has seen it
+	refuse(unknown, "REQUIRE_APPROVAL", "RISK_REVIEW") // no approver has seen it
 	approve(unknown)
 
 	o.setAnswer(risk.Low, nil)
@@ -344,7 +343,7 @@ func TestAnApprovalScreensAgainAndSendsNothingThatNobodyLookedAt(t *testing.T) {
 	approve(dear)
 }
 
-// requestScreened is held while the address is well known, and then is not.
+// requestScreened makes a held withdrawal whose address screens as low risk, and then as unknown.
 func (h *testEnv) requestScreened(o *fakeScreener) webhook.Withdrawal {
 	h.t.Helper()
 	o.setAnswer(risk.Low, nil)
@@ -353,9 +352,8 @@ func (h *testEnv) requestScreened(o *fakeScreener) webhook.Withdrawal {
 	return w
 }
 
-// The approval allowlist takes away the three holds of the interface, for an e-mail
-// that is old enough, and nothing else.
-// Rule WD-33.
+// The approval allowlist skips the three holds of the interface, for an e-mail that is old enough,
+// and nothing else. Rule WD-33.
 func TestTheApprovalAllowlistSkipsTheFlagAndTheThresholdAndNothingElse(t *testing.T) {
 	t.Parallel()
 	h, o := newScreenedEnv(t)
@@ -428,9 +426,7 @@ func TestTheApprovalAllowlistSkipsTheFlagAndTheThresholdAndNothingElse(t *testin
 	check("no liquidity", flagged(), "LOW_LIQUIDITY")
 }
 
-// A held look-alike does not make itself a known destination, for then the second one
-// would pass.
-// Rule WD-34.
+// A held lookalike does not become a known destination, or the second one would pass. Rule WD-34.
 func TestALookAlikeIsHeldHoweverOftenItIsAskedFor(t *testing.T) {
 	t.Parallel()
 	h := newTestEnv(t)

@@ -8,8 +8,8 @@ import (
 	"github.com/cofferpay/coffer/internal/signer"
 )
 
-// Whoever owns the database cannot make one person enough where two had to approve.
-// Rules WD-36, WD-37.
+// The owner of the database cannot make one approval enough where two are required. Rules WD-36,
+// WD-37.
 func TestAQuorumThatWasLoweredInTheDatabaseLetsNothingGo(t *testing.T) {
 	t.Parallel()
 	h, _ := newGrantedEnv(t)
@@ -35,8 +35,8 @@ func TestAQuorumThatWasLoweredInTheDatabaseLetsNothingGo(t *testing.T) {
 	}
 }
 
-// An approval that only whoever owns the database has made lets nothing go: it counts for
-// the tables and not for the signer. Rules WD-36, I-22.
+// An approval that only the owner of the database has made pays nothing: it counts for the tables
+// and not for the signer. Rules WD-36, I-22.
 func TestAnApprovalThatWasForgedInTheDatabasePaysNothing(t *testing.T) {
 	t.Parallel()
 	h, s := newGrantedEnv(t)

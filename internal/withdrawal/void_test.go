@@ -18,7 +18,7 @@ import (
 	"github.com/cofferpay/coffer/webhook"
 )
 
-// flakyVoidSigner is a signer that is away, before or after it journals.
+// flakyVoidSigner is a signer that can be unavailable, before or after it journals.
 type flakyVoidSigner struct {
 	signer.Signer
 	away, lost atomic.Bool
@@ -35,7 +35,7 @@ func (f *flakyVoidSigner) VoidIntent(ctx context.Context, v signer.Void) (signer
 	return e, err
 }
 
-// newVoidEnv is a house whose signer asks for grants and can be away.
+// newVoidEnv returns an environment whose signer requires grants and can be unavailable.
 func newVoidEnv(t *testing.T) (*testEnv, *flakyVoidSigner) {
 	t.Helper()
 	h, s := newGrantedEnv(t)
@@ -44,7 +44,7 @@ func newVoidEnv(t *testing.T) (*testEnv, *flakyVoidSigner) {
 	return h, f
 }
 
-// wantAdmitted asks the signer for a payment with the grant that its order has.
+// wantAdmitted asks the signer for a payment with the grant of its order.
 func (h *testEnv) wantAdmitted(s signer.Signer, id, want string) {
 	h.t.Helper()
 	_, err := s.AdmitIntent(h.t.Context(), h.newIntent(id))
@@ -59,8 +59,8 @@ func (h *testEnv) wantAdmitted(s signer.Signer, id, want string) {
 	}
 }
 
-// Rule WD-50: whichever way people end it, the signer never pays it afterwards with the grant
-// that it had, also when the owner of the database puts the order back.
+// However a person ends it, the signer never pays it afterwards with its old grant, also when the
+// owner of the database restores the order. Rule WD-50.
 func TestWhatPeopleTakeBackIsVoidAtTheSigner(t *testing.T) {
 	t.Parallel()
 	h, f := newVoidEnv(t)
@@ -88,7 +88,7 @@ func TestWhatPeopleTakeBackIsVoidAtTheSigner(t *testing.T) {
 			t.Errorf("decisions: got %+v, want the request, the signer's no and the end", all)
 		}
 	}
-	// One that was never let go has no grant, and needs no word.
+	// A withdrawal that was never let go has no grant and needs no void.
 	f.away.Store(true)
 	if _, err := h.Cancel(t.Context(), h.org, h.requestHeld().WithdrawalID, audit.APIKey(h.org)); err != nil {
 		t.Errorf("one that was never let go, while the signer is away: got %v", err)
@@ -98,7 +98,7 @@ func TestWhatPeopleTakeBackIsVoidAtTheSigner(t *testing.T) {
 	}
 }
 
-// wantRefusedChange writes as the owner of the database can, past every trigger.
+// wantRefusedChange writes as the owner of the database, past every trigger.
 func (h *testEnv) wantRefusedChange(sql string, args ...any) {
 	h.t.Helper()
 	tx, err := pgtest.OwnerPool(h.t, h.DB).Begin(h.t.Context())
@@ -116,8 +116,8 @@ func (h *testEnv) wantRefusedChange(sql string, args ...any) {
 	}
 }
 
-// Rule WD-50: while the signer is away nothing is given back and nothing is paid; once it
-// answers, the withdrawal ends as it was decided, without another call.
+// While the signer is unavailable, nothing is released and nothing is paid. Once it answers, the
+// withdrawal ends as decided, without another call. Rule WD-50.
 func TestWhatIsTakenBackKeepsItsHoldUntilTheSignerHasVoidedIt(t *testing.T) {
 	t.Parallel()
 	for name, broken := range map[string]func(f *flakyVoidSigner) *atomic.Bool{
@@ -175,7 +175,8 @@ func TestWhatIsTakenBackKeepsItsHoldUntilTheSignerHasVoidedIt(t *testing.T) {
 	}
 }
 
-// Rule WD-50: of several who end it while the signer is asked one wins, and the hold ends once.
+// Of several concurrent calls that end it while the signer is asked, one wins. The hold ends once.
+// Rule WD-50.
 func TestOneOfSeveralWhoTakeBackWhatWasLetGoWins(t *testing.T) {
 	t.Parallel()
 	h, _ := newVoidEnv(t)
@@ -234,8 +235,8 @@ func TestTheTablesKeepTheHoldOfWhatIsNotVoid(t *testing.T) {
 	h.wantBalances("999000", "1000")
 }
 
-// A signer that has a slot of what people take back knows more than the database: nothing
-// is given back, and everything stops.
+// A signer that has a slot for a withdrawal that was taken back knows more than the database:
+// nothing is released, and everything stops.
 func TestWhatTheSignerHasASlotOfIsNotGivenBack(t *testing.T) {
 	t.Parallel()
 	h, f := newVoidEnv(t)
@@ -259,8 +260,8 @@ func TestWhatTheSignerHasASlotOfIsNotGivenBack(t *testing.T) {
 	}
 }
 
-// Rules WD-43 and WD-50: one that waits without a slot keeps its hold, too, while the signer is
-// away. It is neither approved nor given a slot, and ends once the signer answers.
+// A withdrawal that waits without a slot keeps its hold, too, while the signer is unavailable. It
+// is neither approved nor given a slot, and ends once the signer answers. Rules WD-43 and WD-50.
 func TestWhatIsTakenBackWhileItWaitsKeepsItsHoldUntilTheSignerHasVoidedIt(t *testing.T) {
 	t.Parallel()
 	for name, broken := range map[string]func(f *flakyVoidSigner) *atomic.Bool{
@@ -333,7 +334,7 @@ func TestWhatIsTakenBackWhileItWaitsKeepsItsHoldUntilTheSignerHasVoidedIt(t *tes
 	}
 }
 
-// The tables decide no end of a withdrawal whose order was not taken back.
+// The tables accept no end of a withdrawal whose order was not recalled.
 func TestTheTablesEndNothingThatIsStillOrdered(t *testing.T) {
 	t.Parallel()
 	h, _ := newVoidEnv(t)
@@ -351,7 +352,7 @@ func TestTheTablesEndNothingThatIsStillOrdered(t *testing.T) {
 	h.wantBalances("999000", "1000")
 }
 
-// refusingVoidSigner is a signer that voids all but one.
+// refusingVoidSigner is a signer that voids all payments but one.
 type refusingVoidSigner struct {
 	signer.Signer
 	not string
@@ -364,7 +365,7 @@ func (p refusingVoidSigner) VoidIntent(ctx context.Context, v signer.Void) (sign
 	return p.Signer.VoidIntent(ctx, v)
 }
 
-// Rule WD-50: one that the signer does not void keeps its hold, and no other does.
+// A withdrawal that the signer does not void keeps its hold, and no other does. Rule WD-50.
 func TestOneThatTheSignerDoesNotVoidHoldsUpNoOther(t *testing.T) {
 	t.Parallel()
 	h, f := newVoidEnv(t)
@@ -378,7 +379,7 @@ func TestOneThatTheSignerDoesNotVoidHoldsUpNoOther(t *testing.T) {
 	}
 	f.away.Store(false)
 	slices.Sort(ids)
-	h.Voider.Signer = refusingVoidSigner{f, ids[0]} // the one that a pass asks about first
+	h.Voider.Signer = refusingVoidSigner{f, ids[0]} // the first one that a pass asks about
 	if err := h.Voider.RunPass(t.Context()); !errors.Is(err, dispatch.ErrVoidPending) {
 		t.Errorf("a pass: got %v, want %v", err, dispatch.ErrVoidPending)
 	}
