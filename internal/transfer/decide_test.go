@@ -12,9 +12,8 @@ import (
 	"github.com/cofferpay/coffer/internal/money"
 )
 
-// What restored payments still take from a customer is not the customer's to
-// give away, and the first request of a group leaves less to the next.
-// Rule TR-4.
+// A customer cannot spend what is owed for restored payments, and the first request of a group
+// leaves less to the next. Rule TR-4.
 func TestWhatIsOwedIsNotGivenAway(t *testing.T) {
 	t.Parallel()
 	ann, bob := "ann", "bob"

@@ -11,8 +11,8 @@ import (
 	"github.com/cofferpay/coffer/internal/pg/pgtest"
 )
 
-// A freeze that has committed is seen by every transfer that commits after it: two
-// transactions are held so that one is amid the other. Rule TR-8.
+// Every transfer that commits after a freeze sees it: two transactions are stopped so that one runs
+// inside the other. Rule TR-8.
 func TestNoTransferCommitsAfterAFreezeThatItHasNotSeen(t *testing.T) {
 	t.Parallel()
 	h := newTestEnv(t)

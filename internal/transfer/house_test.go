@@ -74,7 +74,7 @@ func (h *testEnv) fundParty(org string, p transfer.Party, n uint64) {
 	h.t.Helper()
 	post := ledgertest.PostWithCauses
 	if p.Product != nil {
-		// Only a transfer brings a product money, and this is what transfers begin with.
+		// Only a transfer gives a product a balance, and the tests start from this one.
 		post = ledger.Post
 		h.insertCauses("DISABLE")
 		defer h.insertCauses("ENABLE")
@@ -98,7 +98,7 @@ func (h *testEnv) fundParty(org string, p transfer.Party, n uint64) {
 	}
 }
 
-// insertCauses switches the look-up of what moves money on and off.
+// insertCauses enables or disables the trigger that looks up the causes of postings.
 func (h *testEnv) insertCauses(what string) {
 	h.t.Helper()
 	if _, err := h.owner.Exec(
@@ -158,8 +158,8 @@ func (h *testEnv) wantBalance(org string, p transfer.Party, want uint64) {
 	}
 }
 
-// counts is everything that a transfer writes, and must agree: as many rows,
-// postings, events and audit entries as there are transfers.
+// wantTransfers checks the counts of everything that a transfer writes: rows, postings, events and
+// audit entries are as many as the transfers.
 func (h *testEnv) wantTransfers(want int) {
 	h.t.Helper()
 	var rows, postings, events, entries int

@@ -36,7 +36,7 @@ func TestATransferMovesTheAmountAtOnce(t *testing.T) {
 	}
 	h.wantBalance(h.one, ann, 600)
 	h.wantBalance(h.one, custody, 400)
-	// Back to a customer who was never seen, and between two products.
+	// Back to a customer who does not exist yet, and between two products.
 	h.mustTransfer(newRequest("k2", custody, customer("new"), "150"))
 	h.mustTransfer(newRequest("k3", custody, product("CHECKOUT"), "50"))
 	h.wantBalance(h.one, customer("new"), 150)
@@ -107,7 +107,7 @@ func TestARefusedTransferWritesNothing(t *testing.T) {
 	if err != nil || accounts != 3 || customers != 1 {
 		t.Errorf("got %d accounts and %d customers (%v), want 3 and 1", accounts, customers, err)
 	}
-	// None of them has used up its key.
+	// No refused request has used up its key.
 	h.mustTransfer(newRequest("k", ann, bob, "10"))
 }
 
@@ -156,9 +156,8 @@ func referring(r transfer.Request, reference string) transfer.Request {
 	return r
 }
 
-// One key for two orders of one amount is the caller's mistake, and no answer may say
-// that both are paid: neither from the row nor from the group that the first is in.
-// Rule TR-7.
+// One key for two orders of one amount is the caller's mistake. No answer may say that both are
+// paid, neither from the row nor from the group of the first. Rule TR-7.
 func TestAKeyStandsForOneReference(t *testing.T) {
 	t.Parallel()
 	h := newTestEnv(t)
@@ -220,7 +219,7 @@ func TestWhatIsStoppedDoesNotLeaveABalance(t *testing.T) {
 			} else {
 				h.wantFault(newRequest("k", ann, bob, "1"), c.code, c.param)
 			}
-			if c.others { // also to the one who is frozen
+			if c.others { // also to the frozen one
 				h.mustTransfer(newRequest("k2", bob, ann, "1"))
 			} else {
 				h.wantFault(newRequest("k2", bob, ann, "1"), c.code, c.param)
