@@ -20,7 +20,7 @@ import (
 )
 
 const (
-	noPrivilege = "42501" // also what row level security answers
+	noPrivilege = "42501" // row-level security answers with it, too
 	foreignKey  = "23503"
 	checkFails  = "23514"
 	writtenOnce = "23001"
@@ -33,8 +33,8 @@ func errorCode(err error) string {
 	return fmt.Sprint(err)
 }
 
-// TestAnUnbalancedEntryCannotBeWrittenDown speaks SQL with the rights that the
-// program has, as somebody who has taken it over would.
+// TestAnUnbalancedEntryCannotBeWrittenDown runs SQL with the rights of the program, as an attacker
+// who has taken it over would.
 func TestAnUnbalancedEntryCannotBeWrittenDown(t *testing.T) {
 	t.Parallel()
 	db := newBooks(t, "org_a", "org_b")
@@ -119,8 +119,8 @@ func TestABalanceMovesThroughTransfersOnly(t *testing.T) {
 		sql  []string
 		want string
 	}{
-		// A name is looked for among the caller's temporary tables first, unless a
-		// function says otherwise.
+		// PostgreSQL looks for a name among the caller's temporary tables first, unless a function
+		// says otherwise.
 		"a temporary table in place of the balances": {[]string{
 			`CREATE TEMPORARY TABLE ledger_balances (account_id bigint, org_id text, mint_id int, balance numeric)`,
 			`GRANT ALL ON ledger_balances TO PUBLIC`,
@@ -216,7 +216,7 @@ func TestWhatIsWrittenStaysForEveryRole(t *testing.T) {
 			"TRUNCATE organizations CASCADE",
 		} {
 			for role, try := range roles {
-				// The balances are the owner's to keep, through its functions.
+				// The owner maintains the balances, through its functions.
 				if table == "ledger_balances" && (role == "owner" || role == "super") &&
 					!strings.Contains(sql, "organizations") {
 					continue
@@ -227,7 +227,7 @@ func TestWhatIsWrittenStaysForEveryRole(t *testing.T) {
 				}
 				got := errorCode(try(sql))
 				if sql == "TRUNCATE ledger_accounts" && want == writtenOnce && got == "0A000" {
-					continue // refused one step earlier: others refer to it
+					continue // refused one step earlier: other tables reference it
 				}
 				if got != want {
 					t.Errorf("%s as %s: got %v, want %v", sql, role, got, want)
@@ -254,7 +254,7 @@ func TestAnOrganizationSeesItsOwnBooksOnly(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// Nor does it post there, whatever the program asks for.
+	// Nor does it post there when the program asks for it.
 	if err := post(
 		t.Context(), db, "org_b", depositPosting("org_a", "ann", "dep_2", 1),
 	); errorCode(err) != noPrivilege && !strings.Contains(fmt.Sprint(err), "found their accounts") {
@@ -281,7 +281,7 @@ func TestAPostingIsWholeOrAbsent(t *testing.T) {
 	}
 	wantBalance(t, db, customerAccount("org_a", "ann"), money.Units(100))
 
-	// The connection is cut with the posting done and not committed.
+	// The connection is cut after the posting and before the commit.
 	ready, cut := make(chan uint32), make(chan struct{})
 	var wg sync.WaitGroup
 	wg.Go(func() {
@@ -302,7 +302,7 @@ func TestAPostingIsWholeOrAbsent(t *testing.T) {
 	wantBalance(t, db, customerAccount("org_a", "ann"), money.Units(100))
 	wantBalance(t, db, withdrawingAccount("org_a", "ann"), money.Zero)
 
-	// One bad posting takes the others with it.
+	// One invalid posting fails the others with it.
 	if err := post(
 		ctx, db, "org_a", holdPosting("org_a", "ann", "wd_3", 60), holdPosting("org_a", "bob", "wd_4", 1),
 	); !errors.Is(err, ledger.ErrOverdraft) {

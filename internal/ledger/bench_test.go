@@ -12,8 +12,8 @@ import (
 	"github.com/cofferpay/coffer/internal/pg/pgtest"
 )
 
-// BenchmarkPost posts deposits whose rows are there already, in transactions of one
-// and of many, with the look-up of causes and without: what the look-up costs.
+// BenchmarkPost posts deposits whose rows exist, in transactions of one and of many, with and
+// without the look-up of causes: it measures what the look-up costs.
 func BenchmarkPost(b *testing.B) {
 	for _, asked := range []bool{false, true} {
 		for _, size := range []int{1, 100} {

@@ -15,7 +15,7 @@ import (
 	"github.com/cofferpay/coffer/internal/pg/pgtest"
 )
 
-// newBooks opens a database with organizations and two mints in it.
+// newBooks opens a database with organizations and two mints.
 func newBooks(t testing.TB, orgs ...string) *pg.DB {
 	t.Helper()
 	db := pgtest.New(t)
@@ -164,7 +164,7 @@ func TestAWithdrawalIsHeldAndEndsOnce(t *testing.T) {
 			}
 			p.Cursor = r.NextCursor
 		}
-		// The hold appears on both of ann's accounts.
+		// The hold has an entry on both of ann's accounts.
 		if len(walked) != 4 || walked[0].Cause.ID != "dep_1" || !walked[0].Credit ||
 			walked[3].ContraAccount != custodyAccount("org_a") || walked[3].Credit {
 			t.Errorf("got %+v, want a credit, the hold twice, and the settlement", walked)

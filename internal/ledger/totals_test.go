@@ -16,7 +16,7 @@ import (
 	"github.com/cofferpay/coffer/internal/pg/pgtest"
 )
 
-// wantTotals compares the totals of an organization's customers in mint 1.
+// wantTotals checks the totals of an organization's customers in mint 1.
 func wantTotals(t testing.TB, db *pg.DB, when, org string, available, withdrawing uint64) {
 	t.Helper()
 	got := map[ledger.Kind]money.Amount{}
@@ -69,8 +69,8 @@ func TestTotalsAreTheSumsBeforeAndAfterAFold(t *testing.T) {
 	wantTotals(t, db, "another organization, folded again", "org_b", 1, 0)
 }
 
-// Postings of one organization, in one mint and for different customers, are open at once:
-// none waits for another, and a fold waits for none.
+// Postings of one organization and mint, for different customers, are open at once. No posting
+// waits for another, and a fold waits for none.
 func TestNoPostingWaitsForTheTotalsOfItsOrganization(t *testing.T) {
 	t.Parallel()
 	db := newBooks(t, "org_a")
@@ -89,7 +89,7 @@ func TestNoPostingWaitsForTheTotalsOfItsOrganization(t *testing.T) {
 				err := ledgertest.PostWithCauses(ctx, tx, holdPosting("org_a", name, fmt.Sprint("wd_", i), 10))
 				select {
 				case posted <- err:
-				case <-end: // it was tried again
+				case <-end: // a later try
 				}
 				<-end
 				return err
@@ -115,8 +115,8 @@ func TestNoPostingWaitsForTheTotalsOfItsOrganization(t *testing.T) {
 	wantTotals(t, db, "all are folded", "org_a", 270, 30)
 }
 
-// While a fold is open, readers see the totals as they are, another fold takes nothing
-// twice and waits for nothing, and a fold that is cut off has changed nothing.
+// While a fold is open, readers see the totals as before, and another fold takes nothing twice and
+// does not wait. A fold that is aborted has changed nothing.
 func TestAFoldThatIsOpenOrCutOffChangesNoTotal(t *testing.T) {
 	t.Parallel()
 	db := newBooks(t, "org_a")
@@ -146,8 +146,8 @@ func TestAFoldThatIsOpenOrCutOffChangesNoTotal(t *testing.T) {
 	wantTotals(t, db, "the fold is committed", "org_a", 111, 0)
 }
 
-// Many post and fold at once, and a reader looks all the time: deposits come in pairs, so
-// no total that it sees is odd, and none is smaller than one before.
+// Many post and fold at once, and a reader looks all the time. Deposits come in pairs, so no total
+// that it sees is odd, and none is smaller than an earlier one.
 func TestTotalsAreRightWhileManyPostAndFold(t *testing.T) {
 	t.Parallel()
 	db := newBooks(t, "org_a")
@@ -217,7 +217,7 @@ func TestTotalsAreRightWhileManyPostAndFold(t *testing.T) {
 	wantTotals(t, db, "all is folded", "org_a", 92, 0)
 }
 
-// The program's roles post, and may neither write a total nor take a difference away.
+// The program's roles can post. They can neither write a total nor delete a difference.
 func TestOnlyPostingsChangeTotals(t *testing.T) {
 	t.Parallel()
 	db := newBooks(t, "org_a")
