@@ -107,7 +107,7 @@ func TestAChangedEmailIsNotTrustedUntilItHasCooledOff(t *testing.T) {
 	if got := ann.TrustedEmail(d.advanceClock(0), customer.CoolingOff); got != "ann@example.com" {
 		t.Errorf("the first e-mail: got %q, want it trusted", got)
 	}
-	// The same in other letters is no change, and leaves everything as it was.
+	// The same e-mail in another letter case is no change and changes nothing.
 	same, err := d.editCustomer("ann", customer.Change{Email: textPointer("ANN@Example.COM")})
 	if err != nil || same.Email != "ann@example.com" || same.EmailChangedAt != nil {
 		t.Errorf("the same in other letters: got %+v %v, want no change", same, err)
@@ -118,7 +118,7 @@ func TestAChangedEmailIsNotTrustedUntilItHasCooledOff(t *testing.T) {
 		!changed.UpdatedAt.Equal(at) {
 		t.Fatalf("got %+v %v, want the moment of the change", changed, err)
 	}
-	// As it is read again, by whoever decides later.
+	// A later decision reads it again.
 	ann = d.mustEnsure("ann", "")
 	for after, want := range map[time.Duration]string{
 		-time.Hour: "", 0: "", time.Minute: "", customer.CoolingOff - time.Microsecond: "",
@@ -131,7 +131,7 @@ func TestAChangedEmailIsNotTrustedUntilItHasCooledOff(t *testing.T) {
 	if got := ann.TrustedEmail(at, 0); got != "cfo@example.com" {
 		t.Errorf("without cooling-off: got %q, want it trusted", got)
 	}
-	// Back to the old one is another change.
+	// A return to the old e-mail is another change.
 	at = d.advanceClock(time.Hour)
 	if back, err := d.editCustomer("ann", customer.Change{Email: textPointer("ann@example.com")}); err != nil ||
 		back.TrustedEmail(at.Add(23*time.Hour), customer.CoolingOff) != "" {
@@ -145,7 +145,7 @@ func TestAChangedEmailIsNotTrustedUntilItHasCooledOff(t *testing.T) {
 	}
 }
 
-// Whoever waited for the row began before the change that it then sees.
+// The transaction that waited for the row began before the change that it then sees.
 func TestChangesGoForwardWhateverTheClockSays(t *testing.T) {
 	t.Parallel()
 	d := newTestEnv(t)
@@ -163,8 +163,8 @@ func TestChangesGoForwardWhateverTheClockSays(t *testing.T) {
 	}
 }
 
-// An e-mail that is taken away and supplied again would be new without having been
-// changed. The program takes none away; the table holds for whoever does.
+// An e-mail that is removed and supplied again would be new without being a change. The program
+// removes none; the table enforces it for every role.
 func TestAnEmailThatWasTakenAwayIsNoFirstOne(t *testing.T) {
 	t.Parallel()
 	d := newTestEnv(t)
@@ -266,8 +266,8 @@ func TestMetadataIsReplacedWholeWithinItsBounds(t *testing.T) {
 	}
 }
 
-// The first supply and a change at the same moment: whichever comes second sees
-// the first, so a change is never taken for a supply.
+// A first supply and a change run at once: the second one sees the first, so a change is never
+// taken for a supply.
 func TestAChangeAndASupplyAtOnceAreOneAfterTheOther(t *testing.T) {
 	t.Parallel()
 	d := newTestEnv(t)
@@ -289,7 +289,7 @@ func TestAChangeAndASupplyAtOnceAreOneAfterTheOther(t *testing.T) {
 	if bob.Email != "second@example.com" {
 		t.Errorf("got %q, want the one that was set on purpose", bob.Email)
 	}
-	// Either the supply came first, and then the change is one, or it found an e-mail.
+	// Either the supply came first, and the change is one, or it found an e-mail.
 	acts := d.countActions()
 	if (bob.EmailChangedAt == nil) != (acts["customer.email_changed"] == 0) || acts["customer.email_added"] != 1 {
 		t.Errorf("got %+v with %v, want the moment of every change", bob, acts)
@@ -352,7 +352,7 @@ func TestAnOrganizationLiftsItsOwnFreezeAlone(t *testing.T) {
 		t.Errorf("another's again: got %v, want %v", err, fault.OperatorOnly)
 	}
 
-	// What the program does not try the tables refuse.
+	// The tables refuse what the program does not try.
 	err = d.db.InOrg(t.Context(), d.org, func(ctx context.Context, tx pg.Tx) error {
 		tag, err := tx.Exec(ctx, `UPDATE freezes SET lifted_at = now(), lifted_by = 'me' WHERE lifted_at IS NULL`)
 		if err == nil && tag.RowsAffected() != 0 {

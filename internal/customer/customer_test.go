@@ -32,9 +32,9 @@ func TestIDsThatCouldBeMistakenAreRefused(t *testing.T) {
 	for _, bad := range []string{
 		"", " a", "a ", "\u00a0a", "a\n", "a\x00b", "a\u202eb", "a\u2066b", "a\u200fb", "a\u200bb", "\ufeffa", "a\u2028b",
 		"e\u0301", "\xff", "a\xc3", strings.Repeat("x", 129), "a\u00adb", "a\u0085b",
-		// A URL library makes another call of GET /customers/../balances.
+		// A URL library would turn this into another call: GET /customers/../balances.
 		".", "..", "%2e", "%2E", "%2e%2E", ".%2e", "%2e.",
-		// Where slashes are left as they are, this is the customer bob: x/../bob.
+		// Where slashes stay unescaped, this is the customer bob: x/../bob.
 		"x/../bob", "../../x", "x/..", "./x", "x/./y", `x\..\bob`, "x/%2E%2e/bob", "x%2f..%2Fbob", "x%5C..%5cbob", `..\..`, "/..",
 	} {
 		if err := customer.CheckNewID(bad); !fault.HasCode(err, fault.InvalidRequest) ||
@@ -175,7 +175,7 @@ func TestAListIsWalkedWithoutGapsAndWithoutStrangers(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if i%2 == 1 { // two of the same moment, told apart by their ids
+		if i%2 == 1 { // two customers of one time differ by their ids
 			mu.Lock()
 			now = now.Add(time.Second)
 			mu.Unlock()

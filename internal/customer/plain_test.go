@@ -15,7 +15,7 @@ import (
 	"github.com/cofferpay/coffer/internal/pg/pgtest"
 )
 
-// lookAlikes are e-mails that folding makes vip@example.com, or that are shown like it.
+// lookAlikes are e-mails that become vip@example.com when folded, or that look like it.
 var lookAlikes = []string{
 	"\uff56ip@example.com", "v\u0130p@example.com", "vip@exampl\u2110.com", "vip@examp\u2113e.com", "v\u2071p@example.com", "\u2174ip@example.com",
 	"vip@example\uff0ecom", "vip@example\u2024com", "\U0001d42fip@example.com",
@@ -50,8 +50,8 @@ func TestAnEmailThatCouldBeAnotherMailboxIsNotPlain(t *testing.T) {
 	}
 }
 
-// The database says the same of every character, but for those that one of the two knows
-// from a newer Unicode.
+// The database agrees about every character, except for those that only one of the two knows from a
+// newer Unicode version.
 func TestTheDatabaseKnowsThePlainEmails(t *testing.T) {
 	t.Parallel()
 	rows, err := pgtest.OwnerPool(t, pgtest.New(t)).Query(t.Context(), `
@@ -148,7 +148,7 @@ func TestOnlyPlainEmailsAreWrittenAndTrusted(t *testing.T) {
 				t.Errorf("%s of %+q: got %v, want customers_email_plain", what, email, err)
 			}
 		}
-		// A call that would write nothing is repeatable; it is another mailbox.
+		// A call that would write nothing can be repeated; the e-mail is another mailbox.
 		if c, ignored, err := ensure("vip", email); err != nil || !ignored || c.Email != "vip@example.com" {
 			t.Errorf("vip with %+q: got %q, ignored %v, %v, want it ignored", email, c.Email, ignored, err)
 		}
@@ -166,7 +166,7 @@ func TestOnlyPlainEmailsAreWrittenAndTrusted(t *testing.T) {
 	if got := c.TrustedEmail(time.Now(), 0); got != "" {
 		t.Errorf("got %q trusted without a cooling-off, want no rule to trust what is not plain", got)
 	}
-	// What else changes leaves the old e-mail where it is.
+	// Another change leaves the old e-mail as it is.
 	err = in(func(ctx context.Context, tx pg.Tx) error {
 		_, err := customer.Edit(
 			ctx, tx, o.ID, "old", audit.APIKey(o.ID),
@@ -187,7 +187,7 @@ func TestOnlyPlainEmailsAreWrittenAndTrusted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The plain one is another e-mail, with its cooling-off.
+	// The plain e-mail is another one and cools off.
 	if c, err = edit("old", "vip@example.com"); err != nil || c.Email != "vip@example.com" ||
 		c.EmailChangedAt == nil || c.TrustedEmail(time.Now(), customer.CoolingOff) != "" {
 		t.Errorf("got %+v and %v, want it changed and not trusted yet", c, err)
