@@ -24,7 +24,7 @@ func bitcoinOf(customer string, f chain.Form) signer.WalletRef {
 	}
 }
 
-// newBitcoinEnv is start with a signer that has wallets of Bitcoin.
+// newBitcoinEnv returns an environment whose signer has Bitcoin wallets.
 func newBitcoinEnv(t *testing.T) (testEnv, keys.Seed) {
 	t.Helper()
 	seed, err := keys.NewSeed()
@@ -46,7 +46,7 @@ func newBitcoinEnv(t *testing.T) (testEnv, keys.Seed) {
 		db: db, owner: pgtest.OwnerPool(t, db), signer: s,
 		book: wallet.New(db, s, seed.AttestKey().PublicKey()),
 	}
-	w.exec(t, `ALTER TABLE wallets DISABLE TRIGGER wallets_stay`) // as a thief would
+	w.exec(t, `ALTER TABLE wallets DISABLE TRIGGER wallets_stay`) // as a thief of the database would
 	w.exec(t, `INSERT INTO organizations (org_id, name, created_at) VALUES ($1, 'one', now())`, org)
 	if err := mirror.ImportJournal(t.Context(), db, s, w.book); err != nil {
 		t.Fatal(err)
@@ -88,7 +88,7 @@ func TestTheFormOfNewAddressesChangesNoOther(t *testing.T) {
 			}
 		}
 	}
-	// The signer had issued them, a crash kept the rows away, and then the setting changed.
+	// The signer had issued them, a crash lost the rows, and then the setting changed.
 	for _, was := range []wallet.Wallet{ann, bob} {
 		w.exec(t, `DELETE FROM wallets WHERE wallet_id = $1`, was.ID)
 		now := chain.Taproot
@@ -127,7 +127,7 @@ func TestTheFormOfNewAddressesChangesNoOther(t *testing.T) {
 	}
 }
 
-// Rule DEP-2, of the form.
+// Rule DEP-2, for the form of an address.
 func TestARowOfAnotherFormNeverGivesAnAddress(t *testing.T) {
 	t.Parallel()
 	w, _ := newBitcoinEnv(t)
@@ -144,7 +144,7 @@ func TestARowOfAnotherFormNeverGivesAnAddress(t *testing.T) {
 	}
 }
 
-// lyingSigner is a signer that answers with an address of another form than it was asked for.
+// lyingSigner answers with an address of another form than requested.
 type lyingSigner struct {
 	signer.Signer
 	answers func(signer.WalletRef, signer.IssuedAddress) signer.IssuedAddress
@@ -163,7 +163,7 @@ func (l lyingSigner) IssueAddress(ctx context.Context, r signer.WalletRef) (sign
 	return issued, err
 }
 
-// Rule DEP-2, of a signer that lies or has a defect.
+// Rule DEP-2, for a signer that lies or has a defect.
 func TestAnAddressOfAnotherFormThanAskedForIsRefused(t *testing.T) {
 	t.Parallel()
 	other := map[chain.Form]chain.Form{chain.Usual: chain.Taproot, chain.Taproot: chain.Usual}

@@ -36,7 +36,7 @@ func newTestEnv(t *testing.T) testEnv {
 	db := pgtest.New(t)
 	s, attest := signertest.New(t)
 	w := testEnv{db: db, owner: pgtest.OwnerPool(t, db), signer: s, book: wallet.New(db, s, attest)}
-	w.exec(t, `ALTER TABLE wallets DISABLE TRIGGER wallets_stay`) // as a thief would
+	w.exec(t, `ALTER TABLE wallets DISABLE TRIGGER wallets_stay`) // as a thief of the database would
 	w.exec(
 		t, `INSERT INTO organizations (org_id, name, created_at) VALUES ($1, 'one', now()), ($2, 'two', now())`,
 		org, other,
@@ -52,7 +52,7 @@ func newTestEnv(t *testing.T) testEnv {
 	return w
 }
 
-// exec writes past every right and rule, as a thief of the database would.
+// exec writes past every right and trigger, as a thief of the database would.
 func (w testEnv) exec(t *testing.T, sql string, args ...any) {
 	t.Helper()
 	if _, err := w.owner.Exec(t.Context(), sql, args...); err != nil {
@@ -88,7 +88,7 @@ func TestAddressIsTheSameForEver(t *testing.T) {
 	if err != nil || treasury.Purpose != wallet.Treasury || treasury.Subject != "" {
 		t.Errorf("treasury: got %v, %v", treasury, err)
 	}
-	// The signer gives the same one to a database that has lost the row.
+	// The signer returns the same address to a database that has lost the row.
 	w.exec(t, `DELETE FROM wallets WHERE wallet_id = $1`, first.ID)
 	if again := w.issueAddress(t, "alice"); again.Address != first.Address {
 		t.Errorf("after losing the row: got %v, want %v", again.Address, first.Address)
@@ -126,7 +126,7 @@ func TestAddressIsOneForManyCallersAtOnce(t *testing.T) {
 	}
 }
 
-// flip changes one letter of a hexadecimal address into another one.
+// flip changes one letter of a hexadecimal address.
 func flip(a chain.Address) string {
 	last := "0"
 	if strings.HasSuffix(string(a), "0") {
