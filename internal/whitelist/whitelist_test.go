@@ -88,7 +88,7 @@ func TestAnAddressIsUsableWhenItHasCooledOffAndUntilItIsRemoved(t *testing.T) {
 	}); !errors.As(err, &no) || no.Code != signer.RefusedWhitelist {
 		t.Errorf("the signer, asked for what was removed: got %v, want %s", err, signer.RefusedWhitelist)
 	}
-	// The same address may come again, as another one that cools off itself.
+	// The same address may be added again, as another entry that cools off itself.
 	again := h.addEntry(t, org, newEntryRequest())
 	if again == id || h.entryStatus(t, again) != whitelist.StatusCoolingOff ||
 		h.entryStatus(t, id) != whitelist.StatusRemoved {
@@ -114,8 +114,7 @@ func TestAnAddressIsUsableWhenItHasCooledOffAndUntilItIsRemoved(t *testing.T) {
 	}
 }
 
-// Whatever who owns the database writes into the row: it is an alarm, and nothing is
-// paid to it.
+// Every change of the row by the owner of the database raises an alarm, and the entry is not paid.
 func TestAChangedRowIsRefusedAndTold(t *testing.T) {
 	t.Parallel()
 	h := newTestEnv(t)
@@ -155,7 +154,7 @@ func TestAChangedRowIsRefusedAndTold(t *testing.T) {
 	}
 }
 
-// A row that nobody asked for is endorsed by no one: it needs the server's key.
+// A row that no operator requested is not endorsed: that needs the server's key.
 func TestARowThatNobodyAskedForIsNotEndorsed(t *testing.T) {
 	t.Parallel()
 	h := newTestEnv(t)
@@ -180,7 +179,7 @@ func TestARowThatNobodyAskedForIsNotEndorsed(t *testing.T) {
 	}
 }
 
-// lossySigner loses answers, or does not get through.
+// lossySigner loses answers or requests.
 type lossySigner struct {
 	signer.Signer
 	deaf bool
@@ -206,7 +205,7 @@ func (l *lossySigner) RevokeEndorsement(ctx context.Context, r signer.Revocation
 	return signer.Entry{}, errLost
 }
 
-// wrongProofSigner refuses at length.
+// wrongProofSigner refuses with a long message.
 type wrongProofSigner struct {
 	signer.Signer
 	why string
@@ -216,7 +215,8 @@ func (w wrongProofSigner) EndorseAddress(context.Context, signer.Endorsement) (s
 	return signer.EndorsedAddress{}, &signer.Refusal{Code: signer.RefusedWhitelist, Message: w.why}
 }
 
-// The words are cut to what the row takes, and not through a character, which no row takes.
+// The message is cut to the length of the column, and not inside a character, which no column
+// takes.
 func TestALongRefusalIsKept(t *testing.T) {
 	t.Parallel()
 	h := newTestEnv(t)
@@ -279,7 +279,7 @@ func TestWhatIsCutOffBetweenTheRowAndTheSignerIsFinished(t *testing.T) {
 			t.Errorf("%s: got %d entries, want an endorsement and a revocation", name, got)
 		}
 	}
-	// Removed before the signer ever heard of it: it is never endorsed.
+	// Removed before the signer was asked: it is never endorsed.
 	out, err := h.requestEntry(t, op, org, newEntryRequest(), false)
 	if err != nil {
 		t.Fatal(err)
@@ -296,7 +296,7 @@ func TestWhatIsCutOffBetweenTheRowAndTheSignerIsFinished(t *testing.T) {
 	}
 }
 
-// An old database has an address that was removed since: the signer knows better.
+// An old database has an entry that was removed later: the signer knows it.
 func TestWhatWasRemovedAndCameBackWithABackupIsRefused(t *testing.T) {
 	t.Parallel()
 	h := newTestEnv(t)
@@ -339,7 +339,7 @@ func TestWhatWasRemovedAndCameBackWithABackupIsRefused(t *testing.T) {
 	if got := h.entryStatus(t, id); got != whitelist.StatusRefused {
 		t.Errorf("got %s, want %s", got, whitelist.StatusRefused)
 	}
-	// It is removed, and added anew.
+	// It is removed, and added again.
 	if err := h.removeEntry(t, org, id); err != nil {
 		t.Fatal(err)
 	}
@@ -351,8 +351,8 @@ func TestWhatWasRemovedAndCameBackWithABackupIsRefused(t *testing.T) {
 	}
 }
 
-// A journal that was rebuilt without its last entries endorses again what it lacks, and
-// that cools off again.
+// A journal that was rebuilt without its last entries endorses the missing ones again, and they
+// cool off again.
 func TestWhatALostJournalLacksIsEndorsedAgain(t *testing.T) {
 	t.Parallel()
 	h := newTestEnv(t)
@@ -372,7 +372,7 @@ func TestWhatALostJournalLacksIsEndorsedAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.advanceClock(3 * time.Hour)
-	// The copy is the database's, and this one has lost its last row.
+	// The database has the copy, and this one has lost its last row.
 	last := copied[len(copied)-1]
 	h.exec(t, `DELETE FROM signer_journal WHERE seq = $1`, int64(last.Seq))
 	h.exec(t, `UPDATE signer_identity SET imported_seq = $1, imported_hash = $2`, int64(last.Seq-1), last.Prev)
@@ -490,7 +490,7 @@ func TestWhereFourEyesAreWantedAnotherOperatorAgreesToAnAddress(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	// The process that agreed died before it asked the signer.
+	// The process that approved ended before it asked the signer.
 	if err := h.book.RunPass(t.Context(), false); err != nil {
 		t.Fatal(err)
 	}
@@ -499,7 +499,8 @@ func TestWhereFourEyesAreWantedAnotherOperatorAgreesToAnAddress(t *testing.T) {
 		e.ChangeID != out.PendingChange.ID {
 		t.Errorf("got %+v, want it usable from %s: it cools off from when somebody agreed", e, want)
 	}
-	// Removing needs nobody else, and what waits for the same address is refused then or now.
+	// A removal needs no second operator. A pending request for the same address is refused now or
+	// later.
 	second, err := h.requestEntry(
 		t, bert, org,
 		whitelist.EntryRequest{Chain: "ETHEREUM", Address: string(signertest.LimitedToken), Label: "x"}, true,
@@ -514,7 +515,7 @@ func TestWhereFourEyesAreWantedAnotherOperatorAgreesToAnAddress(t *testing.T) {
 	}
 }
 
-// What the table itself refuses, whoever asks.
+// What the table itself refuses, for every role.
 func TestTheTableKeepsWhatWasAdded(t *testing.T) {
 	t.Parallel()
 	h := newTestEnv(t)
@@ -603,8 +604,8 @@ func TestManyWhoAddOneAddressAddItOnce(t *testing.T) {
 	}
 }
 
-// Whoever removes an address waits for those who are choosing it, and whoever chooses it
-// afterwards is refused: the answer to the removal comes when it holds.
+// A removal waits for the transactions that are choosing the entry, and later ones are refused. So
+// the removal holds once it is answered.
 func TestARemovalWaitsForWhoIsChoosing(t *testing.T) {
 	t.Parallel()
 	h := newTestEnv(t)
