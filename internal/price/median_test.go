@@ -16,9 +16,9 @@ import (
 
 var noon = time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)
 
-// fakeSource is a source of one price, or of none.
+// fakeSource returns one price, or none.
 type fakeSource struct {
-	usd string // "": it fails
+	usd string // "": the source fails
 	age time.Duration
 }
 
