@@ -174,7 +174,7 @@ func FuzzParse(f *testing.F) {
 func TestEveryAmountIsReadFromTheDatabaseToTheLastDigit(t *testing.T) {
 	t.Parallel()
 	for _, s := range []string{
-		"9007199254740993", // the first that a float cannot hold
+		"9007199254740993", // the first that a float64 cannot represent
 		"1000000000000000001",
 		"115792089237316195423570985008687907853269984665640564039457584007913129639935",
 	} {
@@ -189,7 +189,7 @@ func TestEveryAmountIsReadFromTheDatabaseToTheLastDigit(t *testing.T) {
 func TestAValueIsRoundedUpSoThatNoThresholdIsMissed(t *testing.T) {
 	t.Parallel()
 	least := MustParseUSD("0.000000000000000001")
-	// Half of the least that a value can be, and a third more than a dollar.
+	// Half of the smallest value, and a third more than a dollar.
 	if v, err := ValueOf(Units(1), 18, MustParseUSD("0.5")); err != nil || v != least {
 		t.Errorf("got %v %v, want %v", v, err, least)
 	}
