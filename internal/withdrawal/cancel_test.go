@@ -239,7 +239,10 @@ func TestApproveRemoveAndCancelHaveOneWinner(t *testing.T) {
 	}{
 		{"PROCESSING", func(id string) error { _, err := h.Approve(t.Context(), h.org, id, person); return err }},
 		{"REJECTED", func(id string) error { _, err := h.Remove(t.Context(), h.org, id, person, ""); return err }},
-		{"CANCELLED", func(id string) error { _, err := h.Cancel(t.Context(), h.org, id, audit.APIKey(h.org)); return err }},
+		{
+			"CANCELLED",
+			func(id string) error { _, err := h.Cancel(t.Context(), h.org, id, audit.APIKey(h.org)); return err },
+		},
 	}
 	for range 8 {
 		held := h.requestHeld()

@@ -188,8 +188,8 @@ func subOrZero(a, b money.Amount) money.Amount {
 // another middle, or "": address poisoning offers such addresses. Known are the organization's
 // earlier destinations and its own wallets.
 //
-// A known address is no lookalike. An address becomes known only once a withdrawal to it was let
-// go. A withdrawal that waits or was refused would otherwise let the next one to its address pass.
+// An address that is itself known is no lookalike, but only once a withdrawal to it was let go. A
+// withdrawal that waits or was refused would otherwise let the next one to its address pass.
 func findLookalike(ctx context.Context, tx pg.Tx, orgID string, a chain.Address) (chain.Address, error) {
 	var found chain.Address
 	err := tx.QueryRow(ctx, `

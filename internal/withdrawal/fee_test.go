@@ -189,9 +189,20 @@ func TestAFeeThatCannotBeDeductedIsNotDeducted(t *testing.T) {
 		{"of a token", func(r *Request) { r.MintID, r.Amount = usdc, "1000" }, fault.InvalidRequest, "feeMode"},
 		{"in another word", func(r *Request) { r.FeeMode = "deducted" }, fault.InvalidRequest, "feeMode"},
 		{"more than the amount", func(r *Request) { r.Amount = "1000" }, fault.AmountBelowMinimum, "amount"},
-		{"a limit of nothing", func(r *Request) { r.MaxNetworkFee = new(string); *r.MaxNetworkFee = "0" }, fault.InvalidAmount, "maxNetworkFee"},
-		{"a limit with a point", func(r *Request) { r.MaxNetworkFee = new(string); *r.MaxNetworkFee = "1.5" }, fault.InvalidAmount, "maxNetworkFee"},
-		{"a limit below nothing", func(r *Request) { r.MaxNetworkFee = new(string); *r.MaxNetworkFee = "-1" }, fault.InvalidAmount, "maxNetworkFee"},
+		{
+			"a limit of nothing", func(r *Request) { r.MaxNetworkFee = new(string); *r.MaxNetworkFee = "0" },
+			fault.InvalidAmount, "maxNetworkFee",
+		},
+		{
+			"a limit with a point",
+			func(r *Request) { r.MaxNetworkFee = new(string); *r.MaxNetworkFee = "1.5" }, fault.InvalidAmount,
+			"maxNetworkFee",
+		},
+		{
+			"a limit below nothing",
+			func(r *Request) { r.MaxNetworkFee = new(string); *r.MaxNetworkFee = "-1" }, fault.InvalidAmount,
+			"maxNetworkFee",
+		},
 	} {
 		r := h.newDeducted(some)
 		c.change(&r)

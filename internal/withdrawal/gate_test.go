@@ -123,8 +123,16 @@ func TestGatesDecideAsTheInterfaceSays(t *testing.T) {
 		},
 		{"the fee takes all of the amount", withDeductedFee(100, nil), fault.AmountBelowMinimum, "", nil},
 		{"the fee takes more than the amount", withDeductedFee(101, nil), fault.AmountBelowMinimum, "", nil},
-		{"what the fee leaves just reaches the destination", func(f *facts) { withDeductedFee(60, nil)(f); f.minReachable = amountPointer(40) }, "", Processing, nil},
-		{"what the fee leaves does not reach the destination", func(f *facts) { withDeductedFee(61, nil)(f); f.minReachable = amountPointer(40) }, fault.AmountBelowMinimum, "", nil},
+		{
+			"what the fee leaves just reaches the destination",
+			func(f *facts) { withDeductedFee(60, nil)(f); f.minReachable = amountPointer(40) }, "", Processing,
+			nil,
+		},
+		{
+			"what the fee leaves does not reach the destination",
+			func(f *facts) { withDeductedFee(61, nil)(f); f.minReachable = amountPointer(40) },
+			fault.AmountBelowMinimum, "", nil,
+		},
 		{
 			"the amount just reaches the destination", func(f *facts) { f.minReachable = amountPointer(100) },
 			"", Processing, nil,
@@ -208,7 +216,11 @@ func TestGatesDecideAsTheInterfaceSays(t *testing.T) {
 		}, "", AwaitingApproval, []Reason{
 			ReasonRiskReview, ReasonDestinationAddress, ReasonLowLiquidity, ReasonNetworkFee,
 		}},
-		{"allowed skips no limit on costs", func(f *facts) { f.isAllowlisted = true; withCosts("21", "50", "0.01")(f) }, "", AwaitingApproval, []Reason{ReasonPolicyLimit}},
+		{
+			"allowed skips no limit on costs",
+			func(f *facts) { f.isAllowlisted = true; withCosts("21", "50", "0.01")(f) }, "", AwaitingApproval,
+			[]Reason{ReasonPolicyLimit},
+		},
 		{
 			"allowed does not unblock",
 			func(f *facts) { f.isAllowlisted, f.screening = true, severityRecord(risk.Severe) },
@@ -221,11 +233,29 @@ func TestGatesDecideAsTheInterfaceSays(t *testing.T) {
 			AwaitingApproval,
 			[]Reason{ReasonPolicyLimit},
 		},
-		{"costs, and no limit", func(f *facts) { withCosts("1000", "50", "0.01")(f); f.costs.limit = nil }, "", Processing, nil},
-		{"costs, and no source of the coin's price", func(f *facts) { withCosts("1000", "50", "0.01")(f); f.costs.isCounted = false }, "", Processing, nil},
-		{"costs, and the coin's source gives no price", func(f *facts) { withCosts("0", "50", "0.01")(f); f.costs.quote = nil }, "", AwaitingApproval, []Reason{ReasonPolicyLimit}},
-		{"costs that cannot be added up", func(f *facts) { withCosts("0", "50", "0.01")(f); f.costs.spent = nil }, "", AwaitingApproval, []Reason{ReasonPolicyLimit}},
-		{"costs that the chain does not tell: dispatch asks", func(f *facts) { withCosts("20", "50", "0.01")(f); f.costs.costMax = nil }, "", Processing, nil},
+		{
+			"costs, and no limit", func(f *facts) { withCosts("1000", "50", "0.01")(f); f.costs.limit = nil },
+			"", Processing, nil,
+		},
+		{
+			"costs, and no source of the coin's price",
+			func(f *facts) { withCosts("1000", "50", "0.01")(f); f.costs.isCounted = false }, "", Processing,
+			nil,
+		},
+		{
+			"costs, and the coin's source gives no price",
+			func(f *facts) { withCosts("0", "50", "0.01")(f); f.costs.quote = nil }, "", AwaitingApproval,
+			[]Reason{ReasonPolicyLimit},
+		},
+		{
+			"costs that cannot be added up",
+			func(f *facts) { withCosts("0", "50", "0.01")(f); f.costs.spent = nil }, "", AwaitingApproval,
+			[]Reason{ReasonPolicyLimit},
+		},
+		{
+			"costs that the chain does not tell: dispatch asks",
+			func(f *facts) { withCosts("20", "50", "0.01")(f); f.costs.costMax = nil }, "", Processing, nil,
+		},
 
 		{
 			"customer frozen", func(f *facts) { f.activeFreeze = &freeze.Freeze{Scope: freeze.ScopeCustomer} },
@@ -299,8 +329,14 @@ func TestWhatReachesTheDestinationIsWhatTheMinimumIsAskedOf(t *testing.T) {
 		refused  bool
 		smallest string
 	}{
-		{"a customer's, deducted", func(f *facts) { withDeductedFee(30, nil)(f); f.minReachable = amountPointer(71) }, true, "101"},
-		{"a customer's, deducted, enough", func(f *facts) { withDeductedFee(30, nil)(f); f.minReachable = amountPointer(70) }, false, "100"},
+		{
+			"a customer's, deducted",
+			func(f *facts) { withDeductedFee(30, nil)(f); f.minReachable = amountPointer(71) }, true, "101",
+		},
+		{
+			"a customer's, deducted, enough",
+			func(f *facts) { withDeductedFee(30, nil)(f); f.minReachable = amountPointer(70) }, false, "100",
+		},
 		{"a product's, the fee on top", func(f *facts) {
 			withDeductedFee(30, nil)(f)
 			f.minReachable, f.owner.product = amountPointer(71), "CUSTODIAL"
@@ -356,7 +392,10 @@ func TestApprovalAsksAgainWhatMayHaveChanged(t *testing.T) {
 			fault.ApprovalRefused,
 		},
 		{"costs above the limit since", withCosts("21", "50", "0.01"), fault.ApprovalRefused},
-		{"costs above the limit, as the person could see", func(f *facts) { withCosts("21", "50", "0.01")(f); f.requireApproval = true }, ""},
+		{
+			"costs above the limit, as the person could see",
+			func(f *facts) { withCosts("21", "50", "0.01")(f); f.requireApproval = true }, "",
+		},
 		{
 			"customer frozen since",
 			func(f *facts) { f.activeFreeze = &freeze.Freeze{Scope: freeze.ScopeCustomer} },
@@ -374,8 +413,15 @@ func TestApprovalAsksAgainWhatMayHaveChanged(t *testing.T) {
 		{"a fee that takes all of it", withDeductedFee(100, nil), fault.ApprovalRefused},
 		{"a fee above the caller's limit", withDeductedFee(50, amountPointer(49)), fault.ApprovalRefused},
 		{"a fee that the chain does not tell", func(f *facts) { f.deductsFee = true }, fault.CodeUnavailable},
-		{"what the fee leaves just reaches the destination", func(f *facts) { withDeductedFee(60, nil)(f); f.minReachable = amountPointer(40) }, ""},
-		{"what the fee leaves does not reach it", func(f *facts) { withDeductedFee(61, nil)(f); f.minReachable = amountPointer(40) }, fault.ApprovalRefused},
+		{
+			"what the fee leaves just reaches the destination",
+			func(f *facts) { withDeductedFee(60, nil)(f); f.minReachable = amountPointer(40) }, "",
+		},
+		{
+			"what the fee leaves does not reach it",
+			func(f *facts) { withDeductedFee(61, nil)(f); f.minReachable = amountPointer(40) },
+			fault.ApprovalRefused,
+		},
 		{
 			"what a fee left that was decided before just reaches it",
 			func(f *facts) { f.feeKept, f.minReachable = amountPointer(60), amountPointer(40) }, "",

@@ -192,7 +192,11 @@ func TestGatesOfAnOrganizationsOwnMoney(t *testing.T) {
 			"holds add up", func(f *facts) { f.usdValue, f.liquid, f.screening = nil, money.Zero, severityRecord("") }, "", AwaitingApproval,
 			[]Reason{ReasonRiskReview, ReasonPriceUnavailable, ReasonLowLiquidity},
 		},
-		{"the customers' flag and list are not asked", func(f *facts) { f.requireApproval, f.isAllowlisted, f.usdValue = true, false, nil; f.threshold = nil }, "", Processing, nil},
+		{
+			"the customers' flag and list are not asked",
+			func(f *facts) { f.requireApproval, f.isAllowlisted, f.usdValue = true, false, nil; f.threshold = nil },
+			"", Processing, nil,
+		},
 		{
 			"destination above the severity", func(f *facts) { f.screening = severityRecord(risk.Severe) },
 			fault.WithdrawalRiskBlocked, Blocked, nil,
@@ -200,9 +204,18 @@ func TestGatesOfAnOrganizationsOwnMoney(t *testing.T) {
 
 		{"all of the balance of a token", func(f *facts) { f.balance = f.amount }, "", Processing, nil},
 		{"one unit short", func(f *facts) { f.balance = money.Units(99) }, fault.InsufficientBalance, "", nil},
-		{"a coin and its fee, all of the balance", func(f *facts) { native(7)(f); f.balance = money.Units(107) }, "", Processing, nil},
-		{"a coin and its fee, one unit short", func(f *facts) { native(7)(f); f.balance = money.Units(106) }, fault.InsufficientBalance, "", nil},
-		{"a fee above the amount comes on top all the same", func(f *facts) { native(500)(f); f.balance = money.Units(600) }, "", Processing, nil},
+		{
+			"a coin and its fee, all of the balance",
+			func(f *facts) { native(7)(f); f.balance = money.Units(107) }, "", Processing, nil,
+		},
+		{
+			"a coin and its fee, one unit short", func(f *facts) { native(7)(f); f.balance = money.Units(106) },
+			fault.InsufficientBalance, "", nil,
+		},
+		{
+			"a fee above the amount comes on top all the same",
+			func(f *facts) { native(500)(f); f.balance = money.Units(600) }, "", Processing, nil,
+		},
 		{"a coin and nobody knows its fee", func(f *facts) { f.deductsFee = true }, fault.CodeUnavailable, "", nil},
 		{
 			"a fee beyond every amount", func(f *facts) { f.deductsFee, f.fee, f.balance = true, &most, most },
@@ -398,7 +411,9 @@ func TestAnOrganizationsOwnTokensGoToItsListAndNowhereElse(t *testing.T) {
 	o.wantEvents(rest.WithdrawalID, "ORGANIZATION_WITHDRAW_FAILED FAILED")
 	for kind, want := range map[string]int{"": 2, "CUSTOMER": 0, "ORGANIZATION": 2} {
 		n := 0
-		err := o.ForEach(t.Context(), o.org, Filter{Type: kind}, false, func(webhook.Withdrawal) error { n++; return nil })
+		err := o.ForEach(
+			t.Context(), o.org, Filter{Type: kind}, false, func(webhook.Withdrawal) error { n++; return nil },
+		)
 		if err != nil || n != want {
 			t.Errorf("list of %q: got %d %v, want %d", kind, n, err, want)
 		}

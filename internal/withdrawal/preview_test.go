@@ -89,7 +89,11 @@ func TestAPreviewSaysWhatTheRequestDoes(t *testing.T) {
 			before: func() { h.Prices = agedPrice{fixedPrices(h.DB.Clock()()), priceAgeMax * 2} },
 			want:   "AWAITING_APPROVAL",
 		},
-		{name: "approval and no price", change: func(r *Request) { r.RequireApproval = true }, after: func() { threshold("")(); h.Prices = fixedPrices(h.DB.Clock()()) }, want: "AWAITING_APPROVAL"},
+		{
+			name: "approval and no price", change: func(r *Request) { r.RequireApproval = true },
+			after: func() { threshold("")(); h.Prices = fixedPrices(h.DB.Clock()()) },
+			want:  "AWAITING_APPROVAL",
+		},
 		{
 			name:   "looks like a known address",
 			change: func(r *Request) { r.ToAddress = strings.ToLower(alike) }, want: "AWAITING_APPROVAL",

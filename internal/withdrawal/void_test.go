@@ -191,7 +191,8 @@ func TestOneOfSeveralWhoTakeBackWhatWasLetGoWins(t *testing.T) {
 		}
 		if err == nil {
 			won.Add(1)
-		} else if !fault.HasCode(err, fault.InvalidState) || fault.Find(err).Extra["currentStatus"] == "AWAITING_APPROVAL" {
+		} else if !fault.HasCode(err, fault.InvalidState) ||
+			fault.Find(err).Extra["currentStatus"] == "AWAITING_APPROVAL" {
 			t.Errorf("loser: got %v, want the state that won", err)
 		}
 	})
