@@ -89,7 +89,7 @@ func TestNoPostingWaitsForTheTotalsOfItsOrganization(t *testing.T) {
 				err := ledgertest.PostWithCauses(ctx, tx, holdPosting("org_a", name, fmt.Sprint("wd_", i), 10))
 				select {
 				case posted <- err:
-				case <-end: // a later try
+				case <-end: // a retry of the transaction
 				}
 				<-end
 				return err
@@ -232,8 +232,13 @@ func TestOnlyPostingsChangeTotals(t *testing.T) {
 		`UPDATE organization_total_changes SET available = 0`,
 		`DELETE FROM organization_total_changes`,
 	} {
-		asOrg := db.InOrg(t.Context(), "org_a", func(ctx context.Context, tx pg.Tx) error { _, err := tx.Exec(ctx, sql); return err })
-		asSystem := db.InSystem(t.Context(), func(ctx context.Context, tx pg.Tx) error { _, err := tx.Exec(ctx, sql); return err })
+		asOrg := db.InOrg(
+			t.Context(), "org_a",
+			func(ctx context.Context, tx pg.Tx) error { _, err := tx.Exec(ctx, sql); return err },
+		)
+		asSystem := db.InSystem(
+			t.Context(), func(ctx context.Context, tx pg.Tx) error { _, err := tx.Exec(ctx, sql); return err },
+		)
 		if errorCode(asOrg) != noPrivilege || errorCode(asSystem) != noPrivilege {
 			t.Errorf("%s: got %v and %v, want no privilege", sql, asOrg, asSystem)
 		}
