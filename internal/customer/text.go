@@ -98,8 +98,9 @@ func CheckNewEmail(s string) error {
 }
 
 func newNotPlain() error {
-	return fault.New(fault.Invalid, fault.InvalidRequest, "customerEmail has a character that looks like another one or is not shown, such as a full-width letter, "+
-		"so that two mailboxes could be taken for one. Nothing was written and no money moved. Write the address in plain letters and send the request again.").
+	return fault.New(fault.Invalid, fault.InvalidRequest,
+		"customerEmail has a character that looks like another one or is not shown, such as a full-width letter, "+
+			"so that two mailboxes could be taken for one. Nothing was written and no money moved. Write the address in plain letters and send the request again.").
 		WithParam("customerEmail")
 }
 
