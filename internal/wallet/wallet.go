@@ -80,9 +80,9 @@ type Service struct {
 
 var _ mirror.WalletKeeper = (*Service)(nil)
 
-// New returns a Service. attestKey comes from a file of the operator, never from the database:
-// whoever changes rows must not be able to change the key that checks them. It panics on an invalid
-// key.
+// New returns a Service. attestKey comes from a file of the operator, never from the database: an
+// attacker who changes rows must not be able to change the key that checks them. It panics on an
+// invalid key.
 func New(db *pg.DB, s signer.Signer, attestKey ed25519.PublicKey) *Service {
 	if len(attestKey) != ed25519.PublicKeySize {
 		panic("wallet: the attestation key is not an ed25519 public key")
