@@ -168,8 +168,9 @@ func lockName(org string) string { return "whitelist of " + org }
 // the organization or of the system, and a removal waits for that transaction. Errors:
 //
 //   - fault NOT_FOUND,
-//   - fault ADDRESS_NOT_WHITELISTED while the entry cools off or waits for the signer (with
-//     usableFrom in the details), when it was removed, and when the signer refuses it,
+//   - fault ADDRESS_NOT_WHITELISTED when the entry was removed or the signer refuses it,
+//   - the same fault while the entry cools off or waits for the signer, with usableFrom in the
+//     details,
 //   - ErrProof, which the caller did not cause.
 func (b *Service) Usable(ctx context.Context, tx pg.Tx, orgID, whitelistedAddressID string) (Entry, error) {
 	if err := pg.LockShared(ctx, tx, lockName(orgID)); err != nil {
