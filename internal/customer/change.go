@@ -18,7 +18,7 @@ import (
 // CoolingOff is how long a changed e-mail is not trusted.
 const CoolingOff = 24 * time.Hour
 
-// The bounds of what an organization keeps with a customer, and of why it froze one.
+// Limits of the metadata of a customer and of the reason of a freeze.
 const (
 	metadataKeysMax       = 20
 	metadataKeyRunesMax   = 40
@@ -30,10 +30,10 @@ const resourceKind = "CUSTOMER"
 
 const unwritten = " Nothing was written and no money moved."
 
-// TrustedEmail is the e-mail by which a rule may let this customer pass at that
-// moment, in the form that FoldEmail gives; "" while there is none: no e-mail is
-// known, it is not plain, or it was changed less than coolingOff ago. Zero trusts every
-// plain e-mail. A clock that goes back trusts nothing earlier.
+// TrustedEmail returns the e-mail that a rule may rely on at now, in the form of FoldEmail. It
+// returns "" if no e-mail is known, if it is not plain, or if it was changed less than coolingOff
+// ago. A coolingOff of zero trusts every plain e-mail. A clock that goes back trusts nothing
+// earlier.
 func (c Customer) TrustedEmail(now time.Time, coolingOff time.Duration) string {
 	if !PlainEmail(c.Email) {
 		return ""
@@ -44,7 +44,7 @@ func (c Customer) TrustedEmail(now time.Time, coolingOff time.Duration) string {
 	return FoldEmail(c.Email)
 }
 
-// Change is what a person or program wants to be otherwise; a nil member stays.
+// Change holds the wanted changes of a customer; a nil member stays.
 type Change struct {
 	Email    *string
 	Metadata map[string]string // replaces all of it
@@ -58,7 +58,8 @@ func (ch Change) validateChange() error {
 	}
 	ok := len(ch.Metadata) <= metadataKeysMax
 	for k, v := range ch.Metadata {
-		ok = ok && k != "" && utf8.RuneCountInString(k) <= metadataKeyRunesMax && utf8.RuneCountInString(v) <= metadataValueRunesMax && isPlainText(k) && isPlainText(v)
+		ok = ok && k != "" && utf8.RuneCountInString(k) <= metadataKeyRunesMax &&
+			utf8.RuneCountInString(v) <= metadataValueRunesMax && isPlainText(k) && isPlainText(v)
 	}
 	if !ok {
 		return fault.New(fault.Invalid, fault.InvalidRequest,
@@ -69,20 +70,22 @@ func (ch Change) validateChange() error {
 }
 
 func isPlainText(s string) bool {
-	return utf8.ValidString(s) && strings.IndexFunc(s, func(c rune) bool { return unicode.IsControl(c) && c != '\n' && c != '\t' }) < 0
+	return utf8.ValidString(s) &&
+		strings.IndexFunc(s, func(c rune) bool { return unicode.IsControl(c) && c != '\n' && c != '\t' }) < 0
 }
 
-// Edit changes a customer, and shows it as it is then. Another e-mail than the
-// known one is not trusted by any rule until the cooling-off is over: its moment
-// is written with it. The same e-mail in other letters is no change. Errors:
-// NOT_FOUND, INVALID_REQUEST.
+// Edit changes a customer and returns the result. No rule trusts another e-mail than the known one
+// until the cooling-off ends: the time of the change is written with it. The same e-mail in another
+// letter case is no change. Errors: NOT_FOUND, INVALID_REQUEST.
 func Edit(ctx context.Context, tx pg.Tx, org, id string, actor audit.Actor, ch Change) (Customer, error) {
 	if err := ch.validateChange(); err != nil {
 		return Customer{}, err
 	}
 	if CheckID(id) == nil {
-		// Not against those who only name the customer in a row of theirs.
-		if _, err := tx.Exec(ctx, `SELECT FROM customers WHERE org_id = $1 AND customer_id = $2 FOR NO KEY UPDATE`, org, id); err != nil {
+		// FOR NO KEY UPDATE does not block transactions that only reference the customer.
+		if _, err := tx.Exec(
+			ctx, `SELECT FROM customers WHERE org_id = $1 AND customer_id = $2 FOR NO KEY UPDATE`, org, id,
+		); err != nil {
 			return Customer{}, fmt.Errorf("lock customer %q: %w", id, err)
 		}
 	}
@@ -97,8 +100,8 @@ func Edit(ctx context.Context, tx pg.Tx, org, id string, actor audit.Actor, ch C
 		})
 	}
 	after := before
-	// A transaction that waited for this row may have begun before the one that held
-	// it. The moments of changes go forward all the same.
+	// A transaction that waited for this row may have begun before the one that held it. The times
+	// of changes increase all the same.
 	after.UpdatedAt = tx.Now
 	if before.EmailChangedAt != nil && !after.UpdatedAt.After(*before.EmailChangedAt) {
 		after.UpdatedAt = before.EmailChangedAt.Add(time.Microsecond)
@@ -121,7 +124,8 @@ func Edit(ctx context.Context, tx pg.Tx, org, id string, actor audit.Actor, ch C
 	}
 	_, err = tx.Exec(ctx, `
 		UPDATE customers SET email = nullif($3, ''), email_changed_at = $4, metadata = $5, updated_at = $6
-		WHERE org_id = $1 AND customer_id = $2`, org, id, after.Email, after.EmailChangedAt, after.Metadata, after.UpdatedAt)
+		WHERE org_id = $1 AND customer_id = $2`,
+		org, id, after.Email, after.EmailChangedAt, after.Metadata, after.UpdatedAt)
 	if pg.ViolatesConstraint(err, "customers_email_plain") {
 		return Customer{}, newNotPlain()
 	}
@@ -131,14 +135,15 @@ func Edit(ctx context.Context, tx pg.Tx, org, id string, actor audit.Actor, ch C
 	return after, audit.Record(ctx, tx, entries...)
 }
 
-// Freeze stops what leaves a customer's balances, in the organization's name, and
-// shows the customer. Whatever leaves after the commit was refused or came before
-// it. While the organization's freeze stands it changes nothing: the first reason
+// Freeze stops everything that leaves a customer's balances, in the organization's name, and
+// returns the customer. After the commit no payment leaves that was not accepted before. While the
+// organization's freeze of the customer is active, another call changes nothing: the first reason
 // stays. Errors: NOT_FOUND, INVALID_REQUEST.
 func Freeze(ctx context.Context, tx pg.Tx, org, id string, actor audit.Actor, reason string) (Customer, error) {
 	if utf8.RuneCountInString(reason) > reasonRunesMax || !isPlainText(reason) {
 		return Customer{}, fault.New(fault.Invalid, fault.InvalidRequest,
-			"A reason has at most %d characters, without control characters."+unwritten+" Shorten or clean it, or leave it out.", reasonRunesMax).WithParam("reason")
+			"A reason has at most %d characters, without control characters."+unwritten+" Shorten or clean it, or leave it out.", reasonRunesMax).
+			WithParam("reason")
 	}
 	if _, err := ByID(ctx, tx, org, id); err != nil {
 		return Customer{}, err
@@ -147,7 +152,8 @@ func Freeze(ctx context.Context, tx pg.Tx, org, id string, actor audit.Actor, re
 		reason = "frozen by the organization"
 	}
 	err := freeze.Create(ctx, tx, freeze.Freeze{
-		Scope: freeze.ScopeCustomer, OrgID: org, CustomerID: id, Source: freeze.SourceOrganization, Reason: reason, Actor: actor,
+		Scope: freeze.ScopeCustomer, OrgID: org, CustomerID: id, Source: freeze.SourceOrganization, Reason: reason,
+		Actor: actor,
 	})
 	if err != nil {
 		return Customer{}, err
@@ -155,10 +161,9 @@ func Freeze(ctx context.Context, tx pg.Tx, org, id string, actor audit.Actor, re
 	return ByID(ctx, tx, org, id)
 }
 
-// Unfreeze lifts the organization's own freeze of a customer and shows the
-// customer, who is still frozen when somebody else froze it as well. Errors:
-// NOT_FOUND; OPERATOR_ONLY when the only freezes there are were not the
-// organization's.
+// Unfreeze lifts the organization's own freeze of a customer and returns the customer, who stays
+// frozen while a freeze of another source is active. Errors: NOT_FOUND; OPERATOR_ONLY when none of
+// the active freezes is the organization's.
 func Unfreeze(ctx context.Context, tx pg.Tx, org, id string, actor audit.Actor) (Customer, error) {
 	if _, err := ByID(ctx, tx, org, id); err != nil {
 		return Customer{}, err

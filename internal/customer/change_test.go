@@ -82,7 +82,9 @@ func (d *testEnv) editCustomer(id string, ch customer.Change) (customer.Customer
 
 func (d *testEnv) countActions() map[string]int {
 	d.t.Helper()
-	rows, err := pgtest.OwnerPool(d.t, d.db).Query(d.t.Context(), `SELECT action, count(*) FROM audit_log GROUP BY action`)
+	rows, err := pgtest.OwnerPool(d.t, d.db).Query(
+		d.t.Context(), `SELECT action, count(*) FROM audit_log GROUP BY action`,
+	)
 	if err != nil {
 		d.t.Fatal(err)
 	}
@@ -105,17 +107,18 @@ func TestAChangedEmailIsNotTrustedUntilItHasCooledOff(t *testing.T) {
 	if got := ann.TrustedEmail(d.advanceClock(0), customer.CoolingOff); got != "ann@example.com" {
 		t.Errorf("the first e-mail: got %q, want it trusted", got)
 	}
-	// The same in other letters is no change, and leaves everything as it was.
+	// The same e-mail in another letter case is no change and changes nothing.
 	same, err := d.editCustomer("ann", customer.Change{Email: textPointer("ANN@Example.COM")})
 	if err != nil || same.Email != "ann@example.com" || same.EmailChangedAt != nil {
 		t.Errorf("the same in other letters: got %+v %v, want no change", same, err)
 	}
 	at := d.advanceClock(time.Hour)
 	changed, err := d.editCustomer("ann", customer.Change{Email: textPointer("CFO@Example.com")})
-	if err != nil || changed.EmailChangedAt == nil || !changed.EmailChangedAt.Equal(at) || !changed.UpdatedAt.Equal(at) {
+	if err != nil || changed.EmailChangedAt == nil || !changed.EmailChangedAt.Equal(at) ||
+		!changed.UpdatedAt.Equal(at) {
 		t.Fatalf("got %+v %v, want the moment of the change", changed, err)
 	}
-	// As it is read again, by whoever decides later.
+	// A later decision reads it again.
 	ann = d.mustEnsure("ann", "")
 	for after, want := range map[time.Duration]string{
 		-time.Hour: "", 0: "", time.Minute: "", customer.CoolingOff - time.Microsecond: "",
@@ -128,9 +131,10 @@ func TestAChangedEmailIsNotTrustedUntilItHasCooledOff(t *testing.T) {
 	if got := ann.TrustedEmail(at, 0); got != "cfo@example.com" {
 		t.Errorf("without cooling-off: got %q, want it trusted", got)
 	}
-	// Back to the old one is another change.
+	// A return to the old e-mail is another change.
 	at = d.advanceClock(time.Hour)
-	if back, err := d.editCustomer("ann", customer.Change{Email: textPointer("ann@example.com")}); err != nil || back.TrustedEmail(at.Add(23*time.Hour), customer.CoolingOff) != "" {
+	if back, err := d.editCustomer("ann", customer.Change{Email: textPointer("ann@example.com")}); err != nil ||
+		back.TrustedEmail(at.Add(23*time.Hour), customer.CoolingOff) != "" {
 		t.Errorf("back again: got %+v %v, want it not trusted", back, err)
 	}
 	if got := (customer.Customer{}).TrustedEmail(at, customer.CoolingOff); got != "" {
@@ -141,7 +145,7 @@ func TestAChangedEmailIsNotTrustedUntilItHasCooledOff(t *testing.T) {
 	}
 }
 
-// Whoever waited for the row began before the change that it then sees.
+// The transaction that waited for the row began before the change that it then sees.
 func TestChangesGoForwardWhateverTheClockSays(t *testing.T) {
 	t.Parallel()
 	d := newTestEnv(t)
@@ -159,8 +163,8 @@ func TestChangesGoForwardWhateverTheClockSays(t *testing.T) {
 	}
 }
 
-// An e-mail that is taken away and supplied again would be new without having been
-// changed. The program takes none away; the table holds for whoever does.
+// An e-mail that is removed and supplied again would be new without being a change. The program
+// removes none; the table enforces it for every role.
 func TestAnEmailThatWasTakenAwayIsNoFirstOne(t *testing.T) {
 	t.Parallel()
 	d := newTestEnv(t)
@@ -185,15 +189,26 @@ func TestAnEmailThatWasTakenAwayIsNoFirstOne(t *testing.T) {
 	if _, err := d.editCustomer("ann", customer.Change{Email: textPointer("b@example.com")}); err != nil {
 		t.Fatal(err)
 	}
-	refused("changed again at the moment of the change before", `email = 'm@example.com'`, "customers_email_change_dated")
+	refused(
+		"changed again at the moment of the change before", `email = 'm@example.com'`,
+		"customers_email_change_dated",
+	)
 	refused("forgetting that it changed", `email_changed_at = NULL`, "customers_email_change_kept")
-	refused("remembering it as older", `email_changed_at = email_changed_at - interval '1 day'`, "customers_email_change_kept")
-	if _, err := owner.Exec(t.Context(), `UPDATE customers SET email = NULL, email_changed_at = $1, updated_at = $1 WHERE customer_id = 'ann'`, d.advanceClock(time.Hour)); err != nil {
+	refused(
+		"remembering it as older", `email_changed_at = email_changed_at - interval '1 day'`,
+		"customers_email_change_kept",
+	)
+	if _, err := owner.Exec(
+		t.Context(),
+		`UPDATE customers SET email = NULL, email_changed_at = $1, updated_at = $1 WHERE customer_id = 'ann'`,
+		d.advanceClock(time.Hour),
+	); err != nil {
 		t.Fatal(err)
 	}
 	at := d.advanceClock(48 * time.Hour)
 	again := d.mustEnsure("ann", "mallory@example.com")
-	if again.Email != "mallory@example.com" || again.EmailChangedAt == nil || again.TrustedEmail(at, customer.CoolingOff) != "" {
+	if again.Email != "mallory@example.com" || again.EmailChangedAt == nil ||
+		again.TrustedEmail(at, customer.CoolingOff) != "" {
 		t.Errorf("got %+v, want an e-mail that is not trusted yet", again)
 	}
 	if got := again.TrustedEmail(at.Add(customer.CoolingOff), customer.CoolingOff); got != "mallory@example.com" {
@@ -206,12 +221,16 @@ func TestMetadataIsReplacedWholeWithinItsBounds(t *testing.T) {
 	t.Parallel()
 	d := newTestEnv(t)
 	at := d.advanceClock(time.Minute)
-	got, err := d.editCustomer("ann", customer.Change{Metadata: map[string]string{"tier": "gold", "ключ": strings.Repeat("ü", 500)}})
-	if err != nil || got.Metadata["tier"] != "gold" || len(got.Metadata) != 2 || !got.UpdatedAt.Equal(at) || got.Email != "ann@example.com" || got.EmailChangedAt != nil {
+	got, err := d.editCustomer(
+		"ann", customer.Change{Metadata: map[string]string{"tier": "gold", "ключ": strings.Repeat("ü", 500)}},
+	)
+	if err != nil || got.Metadata["tier"] != "gold" || len(got.Metadata) != 2 || !got.UpdatedAt.Equal(at) ||
+		got.Email != "ann@example.com" || got.EmailChangedAt != nil {
 		t.Fatalf("got %+v %v, want the metadata and nothing else changed", got, err)
 	}
 	d.advanceClock(time.Minute)
-	if again, err := d.editCustomer("ann", customer.Change{Metadata: got.Metadata}); err != nil || !again.UpdatedAt.Equal(at) {
+	if again, err := d.editCustomer("ann", customer.Change{Metadata: got.Metadata}); err != nil ||
+		!again.UpdatedAt.Equal(at) {
 		t.Errorf("the same again: got %+v %v, want no change", again, err)
 	}
 	if again, err := d.editCustomer("ann", customer.Change{}); err != nil || !again.UpdatedAt.Equal(at) {
@@ -225,25 +244,30 @@ func TestMetadataIsReplacedWholeWithinItsBounds(t *testing.T) {
 		"many": many, "no key": {"": "v"}, "long key": {strings.Repeat("k", 41): "v"}, "long value": {"k": strings.Repeat("v", 501)},
 		"a zero byte": {"k": "\x00"}, "no text": {"k": "\xff"},
 	} {
-		if _, err := d.editCustomer("ann", customer.Change{Metadata: bad, Email: textPointer("b@example.com")}); !fault.HasCode(err, fault.InvalidRequest) || fault.Find(err).Param != "metadata" {
+		if _, err := d.editCustomer(
+			"ann", customer.Change{Metadata: bad, Email: textPointer("b@example.com")},
+		); !fault.HasCode(err, fault.InvalidRequest) || fault.Find(err).Param != "metadata" {
 			t.Errorf("%s: got %v, want %v on metadata", name, err, fault.InvalidRequest)
 		}
 	}
-	if got, err := d.editCustomer("ann", customer.Change{Metadata: map[string]string{}}); err != nil || len(got.Metadata) != 0 || got.Email != "ann@example.com" {
+	if got, err := d.editCustomer("ann", customer.Change{Metadata: map[string]string{}}); err != nil ||
+		len(got.Metadata) != 0 || got.Email != "ann@example.com" {
 		t.Errorf("emptied: got %+v %v, want none", got, err)
 	}
 	if acts := d.countActions(); acts["customer.metadata_changed"] != 2 || acts["customer.email_changed"] != 0 {
 		t.Errorf("audit log: got %v, want two changes of metadata", acts)
 	}
 	for _, id := range []string{"bob", "", "a\x00"} {
-		if _, err := d.editCustomer(id, customer.Change{Email: textPointer("b@example.com")}); !fault.HasCode(err, fault.CodeNotFound) {
+		if _, err := d.editCustomer(
+			id, customer.Change{Email: textPointer("b@example.com")},
+		); !fault.HasCode(err, fault.CodeNotFound) {
 			t.Errorf("%q: got %v, want %v", id, err, fault.CodeNotFound)
 		}
 	}
 }
 
-// The first supply and a change at the same moment: whichever comes second sees
-// the first, so a change is never taken for a supply.
+// A first supply and a change run at once: the second one sees the first, so a change is never
+// taken for a supply.
 func TestAChangeAndASupplyAtOnceAreOneAfterTheOther(t *testing.T) {
 	t.Parallel()
 	d := newTestEnv(t)
@@ -265,7 +289,7 @@ func TestAChangeAndASupplyAtOnceAreOneAfterTheOther(t *testing.T) {
 	if bob.Email != "second@example.com" {
 		t.Errorf("got %q, want the one that was set on purpose", bob.Email)
 	}
-	// Either the supply came first, and then the change is one, or it found an e-mail.
+	// Either the supply came first, and the change is one, or it found an e-mail.
 	acts := d.countActions()
 	if (bob.EmailChangedAt == nil) != (acts["customer.email_changed"] == 0) || acts["customer.email_added"] != 1 {
 		t.Errorf("got %+v with %v, want the moment of every change", bob, acts)
@@ -305,7 +329,13 @@ func TestAnOrganizationLiftsItsOwnFreezeAlone(t *testing.T) {
 	}
 	for _, source := range []freeze.Source{freeze.SourceOperator, freeze.SourceFinality} {
 		err := d.db.InSystem(t.Context(), func(ctx context.Context, tx pg.Tx) error {
-			return freeze.Create(ctx, tx, freeze.Freeze{Scope: freeze.ScopeCustomer, OrgID: d.org, CustomerID: "ann", Source: source, Reason: "theirs", Actor: audit.Operator("op")})
+			return freeze.Create(
+				ctx, tx,
+				freeze.Freeze{
+					Scope: freeze.ScopeCustomer, OrgID: d.org, CustomerID: "ann", Source: source,
+					Reason: "theirs", Actor: audit.Operator("op"),
+				},
+			)
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -322,7 +352,7 @@ func TestAnOrganizationLiftsItsOwnFreezeAlone(t *testing.T) {
 		t.Errorf("another's again: got %v, want %v", err, fault.OperatorOnly)
 	}
 
-	// What the program does not try the tables refuse.
+	// The tables refuse what the program does not try.
 	err = d.db.InOrg(t.Context(), d.org, func(ctx context.Context, tx pg.Tx) error {
 		tag, err := tx.Exec(ctx, `UPDATE freezes SET lifted_at = now(), lifted_by = 'me' WHERE lifted_at IS NULL`)
 		if err == nil && tag.RowsAffected() != 0 {

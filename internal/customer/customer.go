@@ -1,10 +1,14 @@
-// Package customer knows the people and accounts that an organization keeps
-// money for, by the ids that the organization chose.
+// Package customer keeps the customers of an organization by the ids that the organization chose.
 //
-// An e-mail decides whether a withdrawal needs approval, so it is written only
-// where none was. What never happens here: a call that names another e-mail
-// changing the one that is known; two ids taken for one. What a crash leaves: a
-// customer or none; ensuring again finds it.
+// An e-mail decides whether a withdrawal needs approval, so Ensure writes one only where none is
+// known.
+//
+// Invariants:
+//
+//   - A call that names another e-mail does not change the known one.
+//   - Two ids are never taken for one.
+//
+// After a crash a customer exists or not; the next Ensure finds or creates it.
 package customer
 
 import (
@@ -31,12 +35,12 @@ type Customer struct {
 	Email          string // "" when none is known
 	EmailChangedAt *time.Time
 	Metadata       map[string]string
-	Frozen         bool // a freeze of this customer stands
+	Frozen         bool // a freeze of this customer is active
 	CreatedAt      time.Time
 	UpdatedAt      time.Time
 }
 
-// Status is ACTIVE or FROZEN.
+// Status returns ACTIVE or FROZEN.
 func (c Customer) Status() string {
 	if c.Frozen {
 		return statusFrozen
@@ -49,11 +53,11 @@ const (
 	statusFrozen = "FROZEN"
 )
 
-// Statuses are what a customer can be.
+// Statuses lists the statuses of a customer.
 var Statuses = []string{statusActive, statusFrozen}
 
-// frozenCondition reads one row by an index for each customer. EXISTS would be free to read all
-// customers that are frozen.
+// frozenCondition reads one row by an index for each customer. With EXISTS the planner could read
+// all frozen customers.
 const frozenCondition = `((SELECT true FROM freezes f
 			WHERE f.scope = 'CUSTOMER' AND f.lifted_at IS NULL AND f.org_id = c.org_id AND f.customer_id = c.customer_id LIMIT 1) IS NOT NULL)`
 
@@ -65,7 +69,9 @@ const selectCustomers = `
 
 func scanCustomer(row pgx.CollectableRow) (c Customer, err error) {
 	var metadata []byte
-	if err = row.Scan(&c.OrgID, &c.ID, &c.Email, &c.EmailChangedAt, &metadata, &c.Frozen, &c.CreatedAt, &c.UpdatedAt); err != nil {
+	if err = row.Scan(
+		&c.OrgID, &c.ID, &c.Email, &c.EmailChangedAt, &metadata, &c.Frozen, &c.CreatedAt, &c.UpdatedAt,
+	); err != nil {
 		return c, err
 	}
 	if err = json.Unmarshal(metadata, &c.Metadata); err != nil {
@@ -74,18 +80,20 @@ func scanCustomer(row pgx.CollectableRow) (c Customer, err error) {
 	return c, nil
 }
 
-// Ensure finds a customer or makes it. An e-mail ("" for none) is written only
-// where none is known; emailIgnored tells that another one is known and stays.
-// The id and the e-mail are checked: the errors of CheckID and CheckEmail, and of
-// CheckNewEmail where it is written. A call that writes none may repeat what was
-// accepted before e-mails had to be plain.
+// Ensure finds or creates a customer. An e-mail ("" for none) is written only where none is known.
+// emailIgnored is true if another one is known and stays.
+//
+// Errors are those of CheckID and CheckEmail, and of CheckNewEmail if the e-mail is written. A call
+// that writes no e-mail may repeat one that was accepted before e-mails had to be plain.
 func Ensure(ctx context.Context, tx pg.Tx, org, id, email string) (c Customer, emailIgnored bool, err error) {
 	return EnsureBy(ctx, tx, org, id, email, audit.APIKey(org), true)
 }
 
-// EnsureBy is Ensure in the name of an actor. An e-mail that comes from one who is not trusted
-// with e-mails is not trusted by any rule until the cooling-off is over, as if it were a change.
-func EnsureBy(ctx context.Context, tx pg.Tx, org, id, email string, actor audit.Actor, trusted bool) (c Customer, emailIgnored bool, err error) {
+// EnsureBy ensures a customer in the name of an actor, like Ensure. An e-mail from an untrusted
+// source is trusted by no rule until the cooling-off ends, as if it were a change.
+func EnsureBy(
+	ctx context.Context, tx pg.Tx, org, id, email string, actor audit.Actor, trusted bool,
+) (c Customer, emailIgnored bool, err error) {
 	if err := CheckID(id); err != nil {
 		return Customer{}, false, err
 	}
@@ -105,8 +113,8 @@ func EnsureBy(ctx context.Context, tx pg.Tx, org, id, email string, actor audit.
 		if emailArg != nil && !PlainEmail(email) {
 			return Customer{}, false, newNotPlain()
 		}
-		// Somebody may be making the same customer now: whoever comes second
-		// waits here, and adds the e-mail if the first had none.
+		// A concurrent transaction may create the same customer. The second one waits here, and
+		// adds the e-mail if the first had none.
 		var isNew bool
 		err := tx.QueryRow(ctx, `
 			INSERT INTO customers AS c (org_id, customer_id, email, email_changed_at, created_at, updated_at)
@@ -118,7 +126,7 @@ func EnsureBy(ctx context.Context, tx pg.Tx, org, id, email string, actor audit.
 				WHERE c.email IS NULL AND excluded.email IS NOT NULL
 			RETURNING xmax = 0`, org, id, emailArg, tx.Now, trusted).Scan(&isNew)
 		switch {
-		case errors.Is(err, pgx.ErrNoRows): // It was made meanwhile, with all that is needed.
+		case errors.Is(err, pgx.ErrNoRows): // a concurrent transaction created it, with all that is needed
 		case pg.ViolatesConstraint(err, "customers_email_plain"):
 			return Customer{}, false, newNotPlain()
 		case err != nil:
@@ -146,9 +154,8 @@ func EnsureBy(ctx context.Context, tx pg.Tx, org, id, email string, actor audit.
 	return c, emailArg != nil && !SameEmail(c.Email, email), nil
 }
 
-// EnsureAll makes the customers with these ids that are not there yet, without
-// e-mails. The ids have passed CheckID. Whoever is making one of them at this
-// moment is waited for, in the order of the ids.
+// EnsureAll creates the missing customers among these ids, without e-mails. The ids have passed
+// CheckID. It waits for concurrent transactions that create one of them, in the order of the ids.
 func EnsureAll(ctx context.Context, tx pg.Tx, org string, ids []string) error {
 	actors := make(map[string]audit.Actor, len(ids))
 	for _, id := range ids {
@@ -157,7 +164,7 @@ func EnsureAll(ctx context.Context, tx pg.Tx, org string, ids []string) error {
 	return EnsureAllBy(ctx, tx, org, actors)
 }
 
-// EnsureAllBy is Make, each customer in the name of an actor.
+// EnsureAllBy creates customers like EnsureAll, each in the name of an actor.
 func EnsureAllBy(ctx context.Context, tx pg.Tx, org string, actors map[string]audit.Actor) error {
 	ids := slices.Sorted(maps.Keys(actors))
 	rows, err := tx.Query(ctx, `
@@ -183,12 +190,12 @@ func EnsureAllBy(ctx context.Context, tx pg.Tx, org string, actors map[string]au
 	return audit.Record(ctx, tx, entries...)
 }
 
-// QueueExisting tells which of these ids are customers. The answer is there when the
-// batch was sent.
+// QueueExisting queues the look-up of which ids are customers. The result is set once the batch was
+// sent.
 func QueueExisting(b *pgx.Batch, org string, ids []string) map[string]bool {
 	existing := make(map[string]bool, len(ids))
-	// The order can be had from the key's index alone. On empty tables any index that
-	// begins with the organization looks as good, and a session keeps its plans.
+	// Only the key's index provides this order. On empty tables any index that begins with the
+	// organization looks as good, and a session keeps its plans.
 	b.Queue(`
 		SELECT c.customer_id
 		FROM unnest($2::text[]) AS w (customer_id)
@@ -206,10 +213,9 @@ func QueueExisting(b *pgx.Batch, org string, ids []string) map[string]bool {
 	return existing
 }
 
-// LoadEmails are the addresses of those of the customers that have one, as they would be
-// shown, by customer.
+// LoadEmails returns the e-mails of those customers that have one, in display form, by customer.
 func LoadEmails(ctx context.Context, tx pg.Tx, org string, ids []string) (map[string]string, error) {
-	// By the key alone, like Known.
+	// The order forces the key's index, as in QueueExisting.
 	rows, err := tx.Query(ctx, `
 		SELECT c.customer_id, c.email
 		FROM unnest($2::text[]) AS w (customer_id)
@@ -232,10 +238,14 @@ func LoadEmails(ctx context.Context, tx pg.Tx, org string, ids []string) (map[st
 	return emails, nil
 }
 
-// ListNotPlain are customers of an organization with e-mails from before those had to be
-// plain, which no rule trusts; at most so many.
+// ListNotPlain returns at most limit customers with e-mails from before e-mails had to be plain. No
+// rule trusts these e-mails.
 func ListNotPlain(ctx context.Context, tx pg.Tx, org string, limit int) ([]Customer, error) {
-	rows, err := tx.Query(ctx, selectCustomers+` WHERE c.org_id = $1 AND NOT email_is_plain(c.email) ORDER BY c.customer_id LIMIT $2`, org, limit)
+	rows, err := tx.Query(
+		ctx,
+		selectCustomers+` WHERE c.org_id = $1 AND NOT email_is_plain(c.email) ORDER BY c.customer_id LIMIT $2`,
+		org, limit,
+	)
 	if err != nil {
 		return nil, fmt.Errorf("look for e-mails of %s that are not plain: %w", org, err)
 	}
@@ -257,9 +267,12 @@ func findCustomer(ctx context.Context, tx pg.Tx, org, id string) (Customer, bool
 	return c, true, nil
 }
 
-// ByID reads a customer. Error: NOT_FOUND; an id that cannot be one is not found either.
+// ByID reads a customer. Error: NOT_FOUND, also for a string that is no valid id.
 func ByID(ctx context.Context, tx pg.Tx, org, id string) (Customer, error) {
-	notFound := fault.New(fault.NotFound, fault.CodeNotFound, "There is no such customer. Nothing was changed and no money moved. A customer is made by its first call of POST /deposit.")
+	notFound := fault.New(
+		fault.NotFound, fault.CodeNotFound,
+		"There is no such customer. Nothing was changed and no money moved. A customer is made by its first call of POST /deposit.",
+	)
 	if CheckID(id) != nil {
 		return Customer{}, notFound
 	}
@@ -270,7 +283,7 @@ func ByID(ctx context.Context, tx pg.Tx, org, id string) (Customer, error) {
 	return c, err
 }
 
-// Filter narrows a list; zero members do not.
+// Filter narrows a list. A zero field does not narrow it.
 type Filter struct {
 	CustomerID    string
 	Status        string    // ACTIVE or FROZEN
@@ -299,8 +312,8 @@ func (f Filter) orgQuery(org string) *page.Query {
 	return q
 }
 
-// frozen are the customers of a page of frozen ones. The freezes have the order of the
-// list, so it reads no customer that is not frozen, and of those only a page.
+// frozen returns the query for one page of frozen customers. The freezes have the order of the
+// list, so it reads only the frozen customers of the page.
 func (f Filter) frozen(org string, p page.Page) *page.Query {
 	place := page.NewQuery(`
 		SELECT DISTINCT f.customer_created_at, f.customer_id FROM freezes f
@@ -312,10 +325,13 @@ func (f Filter) frozen(org string, p page.Page) *page.Query {
 		place.AddCondition(`f.customer_created_at < ?`, f.CreatedBefore)
 	}
 	sql, args := place.BuildPage(p, "f.customer_created_at", "f.customer_id")
-	return page.Of(selectCustomers+` JOIN (`+sql+`) AS frozen ON c.org_id = $1 AND c.customer_id = frozen.customer_id WHERE true`, args)
+	return page.Of(
+		selectCustomers+` JOIN (`+sql+`) AS frozen ON c.org_id = $1 AND c.customer_id = frozen.customer_id WHERE true`,
+		args,
+	)
 }
 
-// List reads an organization's customers, one page in the order of (created at, id).
+// List returns one page of an organization's customers in the order of (creation time, id).
 func List(ctx context.Context, tx pg.Tx, org string, f Filter, p page.Page) (page.Result[Customer], error) {
 	q := f.orgQuery(org)
 	if f.Status == statusFrozen && f.CustomerID == "" {
@@ -330,11 +346,13 @@ func List(ctx context.Context, tx pg.Tx, org string, f Filter, p page.Page) (pag
 	if err != nil {
 		return page.Result[Customer]{}, fmt.Errorf("list the customers of %s: %w", org, err)
 	}
-	return page.CutPage(p, found, func(c Customer) page.Cursor { return page.Cursor{CreatedAt: c.CreatedAt, ID: c.ID} }), nil
+	return page.CutPage(
+		p, found, func(c Customer) page.Cursor { return page.Cursor{CreatedAt: c.CreatedAt, ID: c.ID} },
+	), nil
 }
 
-// ForEach hands on all of an organization's customers that the filter leaves, in the
-// order of a list. The first error of fn ends it.
+// ForEach calls fn for all of an organization's customers that match the filter, in list order. The
+// first error of fn ends it.
 func ForEach(ctx context.Context, tx pg.Tx, org string, f Filter, desc bool, fn func(Customer) error) error {
 	sql, args := f.orgQuery(org).BuildAll(desc, "c.created_at", "c.customer_id")
 	if err := pg.ForEachRow(ctx, tx, sql, args, scanCustomer, fn); err != nil {

@@ -20,7 +20,11 @@ import (
 // Rule CUS-8.
 func TestIDsThatCouldBeMistakenAreRefused(t *testing.T) {
 	t.Parallel()
-	for _, good := range []string{"user_42", "A", "а", "' OR 1=1--", "{{7*7}}", "<script>", "=cmd", "a b", "ünï", "名前", strings.Repeat("x", 128), "👩‍💻", "...", ".a", "%2f", "a..", "a/b", "..a/b..", "a/.../b", "%252e%252e", "a//b", `a\b`} {
+	for _, good := range []string{
+		"user_42", "A", "а", "' OR 1=1--", "{{7*7}}", "<script>", "=cmd", "a b", "ünï", "名前",
+		strings.Repeat("x", 128), "👩‍💻", "...", ".a", "%2f", "a..", "a/b", "..a/b..", "a/.../b", "%252e%252e",
+		"a//b", `a\b`,
+	} {
 		if err := customer.CheckNewID(good); err != nil {
 			t.Errorf("%q: got %v, want no refusal", good, err)
 		}
@@ -28,12 +32,13 @@ func TestIDsThatCouldBeMistakenAreRefused(t *testing.T) {
 	for _, bad := range []string{
 		"", " a", "a ", "\u00a0a", "a\n", "a\x00b", "a\u202eb", "a\u2066b", "a\u200fb", "a\u200bb", "\ufeffa", "a\u2028b",
 		"e\u0301", "\xff", "a\xc3", strings.Repeat("x", 129), "a\u00adb", "a\u0085b",
-		// A URL library makes another call of GET /customers/../balances.
+		// A URL library would turn this into another call: GET /customers/../balances.
 		".", "..", "%2e", "%2E", "%2e%2E", ".%2e", "%2e.",
-		// Where slashes are left as they are, this is the customer bob: x/../bob.
+		// Where slashes stay unescaped, this is the customer bob: x/../bob.
 		"x/../bob", "../../x", "x/..", "./x", "x/./y", `x\..\bob`, "x/%2E%2e/bob", "x%2f..%2Fbob", "x%5C..%5cbob", `..\..`, "/..",
 	} {
-		if err := customer.CheckNewID(bad); !fault.HasCode(err, fault.InvalidRequest) || fault.Find(err).Param != "customerId" {
+		if err := customer.CheckNewID(bad); !fault.HasCode(err, fault.InvalidRequest) ||
+			fault.Find(err).Param != "customerId" {
 			t.Errorf("%q: got %v, want %v", bad, err, fault.InvalidRequest)
 		}
 	}
@@ -46,12 +51,17 @@ func TestEmailsThatCannotBeAreRefused(t *testing.T) {
 			t.Errorf("%q: got %v, want no refusal", good, err)
 		}
 	}
-	for _, bad := range []string{"", "a", "@b", "a@", "a@b@c", "a b@c", "Ann <a@b>", "a@b\r\nBcc: c@d", "a\u202e@b", strings.Repeat("x", 250) + "@b.cd"} {
-		if err := customer.CheckEmail(bad); !fault.HasCode(err, fault.InvalidRequest) || fault.Find(err).Param != "customerEmail" {
+	for _, bad := range []string{
+		"", "a", "@b", "a@", "a@b@c", "a b@c", "Ann <a@b>", "a@b\r\nBcc: c@d", "a\u202e@b",
+		strings.Repeat("x", 250) + "@b.cd",
+	} {
+		if err := customer.CheckEmail(bad); !fault.HasCode(err, fault.InvalidRequest) ||
+			fault.Find(err).Param != "customerEmail" {
 			t.Errorf("%q: got %v, want %v", bad, err, fault.InvalidRequest)
 		}
 	}
-	if !customer.SameEmail("ANN@Example.com", "ann@example.COM") || customer.SameEmail("ann@example.com", "bob@example.com") {
+	if !customer.SameEmail("ANN@Example.com", "ann@example.COM") ||
+		customer.SameEmail("ann@example.com", "bob@example.com") {
 		t.Error("e-mails are not compared as people do")
 	}
 }
@@ -69,7 +79,10 @@ func TestAnEmailIsWrittenOnlyWhereNoneWas(t *testing.T) {
 		err := db.InOrg(ctx, o.ID, func(ctx context.Context, tx pg.Tx) error {
 			c, ignored, err := customer.Ensure(ctx, tx, o.ID, id, email)
 			if err == nil && (c.Email != wantEmail || ignored != wantIgnored || c.ID != id || c.Status() != "ACTIVE") {
-				t.Errorf("%s with %q: got %+v ignored %v, want %q ignored %v", id, email, c, ignored, wantEmail, wantIgnored)
+				t.Errorf(
+					"%s with %q: got %+v ignored %v, want %q ignored %v", id, email, c, ignored, wantEmail,
+					wantIgnored,
+				)
 			}
 			return err
 		})
@@ -162,14 +175,20 @@ func TestAListIsWalkedWithoutGapsAndWithoutStrangers(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if i%2 == 1 { // two of the same moment, told apart by their ids
+		if i%2 == 1 { // two customers of one time differ by their ids
 			mu.Lock()
 			now = now.Add(time.Second)
 			mu.Unlock()
 		}
 	}
 	err = db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-		return freeze.Create(ctx, tx, freeze.Freeze{Scope: freeze.ScopeCustomer, OrgID: o.ID, CustomerID: "bob", Source: freeze.SourceOperator, Reason: "test"})
+		return freeze.Create(
+			ctx, tx,
+			freeze.Freeze{
+				Scope: freeze.ScopeCustomer, OrgID: o.ID, CustomerID: "bob", Source: freeze.SourceOperator,
+				Reason: "test",
+			},
+		)
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -15,7 +15,7 @@ import (
 	"github.com/cofferpay/coffer/internal/pg/pgtest"
 )
 
-// lookAlikes are e-mails that folding makes vip@example.com, or that are shown like it.
+// lookAlikes are e-mails that become vip@example.com when folded, or that look like it.
 var lookAlikes = []string{
 	"\uff56ip@example.com", "v\u0130p@example.com", "vip@exampl\u2110.com", "vip@examp\u2113e.com", "v\u2071p@example.com", "\u2174ip@example.com",
 	"vip@example\uff0ecom", "vip@example\u2024com", "\U0001d42fip@example.com",
@@ -27,24 +27,31 @@ func TestAnEmailThatCouldBeAnotherMailboxIsNotPlain(t *testing.T) {
 	t.Parallel()
 	for _, email := range lookAlikes {
 		if customer.PlainEmail(email) || customer.SameEmail(email, "vip@example.com") {
-			t.Errorf("%+q: got it plain %v, the same %v, want neither", email, customer.PlainEmail(email), customer.SameEmail(email, "vip@example.com"))
+			t.Errorf(
+				"%+q: got it plain %v, the same %v, want neither", email, customer.PlainEmail(email),
+				customer.SameEmail(email, "vip@example.com"),
+			)
 		}
-		if err := customer.CheckNewEmail(email); !fault.HasCode(err, fault.InvalidRequest) || fault.Find(err).Param != "customerEmail" {
+		if err := customer.CheckNewEmail(email); !fault.HasCode(err, fault.InvalidRequest) ||
+			fault.Find(err).Param != "customerEmail" {
 			t.Errorf("%+q: got %v, want %v", email, err, fault.InvalidRequest)
 		}
 		if !customer.SameEmail(email, email) {
 			t.Errorf("%+q: got it unlike itself", email)
 		}
 	}
-	for _, email := range []string{"vip@example.com", "VIP@EXAMPLE.COM", "\u00fc@ex\u00e4mple.de", "\u0432\u0418\u043f@example.com", "\u4f60@example.com", "\u03a3\u03c2@example.com", "o'brien+1@example.com"} {
+	for _, email := range []string{
+		"vip@example.com", "VIP@EXAMPLE.COM", "\u00fc@ex\u00e4mple.de", "\u0432\u0418\u043f@example.com",
+		"\u4f60@example.com", "\u03a3\u03c2@example.com", "o'brien+1@example.com",
+	} {
 		if err := customer.CheckNewEmail(email); err != nil {
 			t.Errorf("%+q: got %v, want no refusal", email, err)
 		}
 	}
 }
 
-// The database says the same of every character, but for those that one of the two knows
-// from a newer Unicode.
+// The database agrees about every character, except for those that only one of the two knows from a
+// newer Unicode version.
 func TestTheDatabaseKnowsThePlainEmails(t *testing.T) {
 	t.Parallel()
 	rows, err := pgtest.OwnerPool(t, pgtest.New(t)).Query(t.Context(), `
@@ -141,7 +148,7 @@ func TestOnlyPlainEmailsAreWrittenAndTrusted(t *testing.T) {
 				t.Errorf("%s of %+q: got %v, want customers_email_plain", what, email, err)
 			}
 		}
-		// A call that would write nothing is repeatable; it is another mailbox.
+		// A call that would write nothing can be repeated; the e-mail is another mailbox.
 		if c, ignored, err := ensure("vip", email); err != nil || !ignored || c.Email != "vip@example.com" {
 			t.Errorf("vip with %+q: got %q, ignored %v, %v, want it ignored", email, c.Email, ignored, err)
 		}
@@ -159,9 +166,12 @@ func TestOnlyPlainEmailsAreWrittenAndTrusted(t *testing.T) {
 	if got := c.TrustedEmail(time.Now(), 0); got != "" {
 		t.Errorf("got %q trusted without a cooling-off, want no rule to trust what is not plain", got)
 	}
-	// What else changes leaves the old e-mail where it is.
+	// Another change leaves the old e-mail as it is.
 	err = in(func(ctx context.Context, tx pg.Tx) error {
-		_, err := customer.Edit(ctx, tx, o.ID, "old", audit.APIKey(o.ID), customer.Change{Metadata: map[string]string{"tier": "gold"}})
+		_, err := customer.Edit(
+			ctx, tx, o.ID, "old", audit.APIKey(o.ID),
+			customer.Change{Metadata: map[string]string{"tier": "gold"}},
+		)
 		return err
 	})
 	if err != nil {
@@ -177,8 +187,9 @@ func TestOnlyPlainEmailsAreWrittenAndTrusted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The plain one is another e-mail, with its cooling-off.
-	if c, err = edit("old", "vip@example.com"); err != nil || c.Email != "vip@example.com" || c.EmailChangedAt == nil || c.TrustedEmail(time.Now(), customer.CoolingOff) != "" {
+	// The plain e-mail is another one and cools off.
+	if c, err = edit("old", "vip@example.com"); err != nil || c.Email != "vip@example.com" ||
+		c.EmailChangedAt == nil || c.TrustedEmail(time.Now(), customer.CoolingOff) != "" {
 		t.Errorf("got %+v and %v, want it changed and not trusted yet", c, err)
 	}
 }

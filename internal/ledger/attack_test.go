@@ -20,7 +20,7 @@ import (
 )
 
 const (
-	noPrivilege = "42501" // also what row level security answers
+	noPrivilege = "42501" // row-level security answers with it, too
 	foreignKey  = "23503"
 	checkFails  = "23514"
 	writtenOnce = "23001"
@@ -33,8 +33,8 @@ func errorCode(err error) string {
 	return fmt.Sprint(err)
 }
 
-// TestAnUnbalancedEntryCannotBeWrittenDown speaks SQL with the rights that the
-// program has, as somebody who has taken it over would.
+// TestAnUnbalancedEntryCannotBeWrittenDown runs SQL with the rights of the program, as an attacker
+// who has taken it over would.
 func TestAnUnbalancedEntryCannotBeWrittenDown(t *testing.T) {
 	t.Parallel()
 	db := newBooks(t, "org_a", "org_b")
@@ -58,7 +58,8 @@ func TestAnUnbalancedEntryCannotBeWrittenDown(t *testing.T) {
 		}
 		return id
 	}
-	ann, bob, eve, own := account(customerAccount("org_a", "ann")), account(customerAccount("org_a", "bob")), account(customerAccount("org_b", "eve")), account(custodyAccount("org_a"))
+	ann, bob, eve, own := account(customerAccount("org_a", "ann")), account(customerAccount("org_a", "bob")),
+		account(customerAccount("org_b", "eve")), account(custodyAccount("org_a"))
 	annCoin := account(coin)
 
 	type row struct {
@@ -103,7 +104,9 @@ func TestAnUnbalancedEntryCannotBeWrittenDown(t *testing.T) {
 			t.Errorf("%s: got %v (%v), want %v", name, got, err, c.want)
 		}
 	}
-	for _, a := range []ledger.Account{customerAccount("org_a", "ann"), customerAccount("org_a", "bob"), customerAccount("org_b", "eve"), coin} {
+	for _, a := range []ledger.Account{
+		customerAccount("org_a", "ann"), customerAccount("org_a", "bob"), customerAccount("org_b", "eve"), coin,
+	} {
 		wantBalance(t, db, a, money.Units(100))
 	}
 }
@@ -116,8 +119,8 @@ func TestABalanceMovesThroughTransfersOnly(t *testing.T) {
 		sql  []string
 		want string
 	}{
-		// A name is looked for among the caller's temporary tables first, unless a
-		// function says otherwise.
+		// PostgreSQL looks for a name among the caller's temporary tables first, unless a function
+		// says otherwise.
 		"a temporary table in place of the balances": {[]string{
 			`CREATE TEMPORARY TABLE ledger_balances (account_id bigint, org_id text, mint_id int, balance numeric)`,
 			`GRANT ALL ON ledger_balances TO PUBLIC`,
@@ -167,7 +170,10 @@ func TestWhatIsWrittenStaysForEveryRole(t *testing.T) {
 	ctx := t.Context()
 	mustPost(t, db, "org_a", depositPosting("org_a", "ann", "dep_1", 100))
 	err := db.InOrg(ctx, "org_a", func(ctx context.Context, tx pg.Tx) error {
-		return audit.Record(ctx, tx, audit.Entry{OrgID: "org_a", Actor: audit.System("test"), Action: "a", ResourceKind: "b", ResourceID: "c"})
+		return audit.Record(
+			ctx, tx,
+			audit.Entry{OrgID: "org_a", Actor: audit.System("test"), Action: "a", ResourceKind: "b", ResourceID: "c"},
+		)
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -210,8 +216,9 @@ func TestWhatIsWrittenStaysForEveryRole(t *testing.T) {
 			"TRUNCATE organizations CASCADE",
 		} {
 			for role, try := range roles {
-				// The balances are the owner's to keep, through its functions.
-				if table == "ledger_balances" && (role == "owner" || role == "super") && !strings.Contains(sql, "organizations") {
+				// The owner maintains the balances, through its functions.
+				if table == "ledger_balances" && (role == "owner" || role == "super") &&
+					!strings.Contains(sql, "organizations") {
 					continue
 				}
 				want := noPrivilege
@@ -220,7 +227,7 @@ func TestWhatIsWrittenStaysForEveryRole(t *testing.T) {
 				}
 				got := errorCode(try(sql))
 				if sql == "TRUNCATE ledger_accounts" && want == writtenOnce && got == "0A000" {
-					continue // refused one step earlier: others refer to it
+					continue // refused one step earlier: other tables reference it
 				}
 				if got != want {
 					t.Errorf("%s as %s: got %v, want %v", sql, role, got, want)
@@ -247,8 +254,10 @@ func TestAnOrganizationSeesItsOwnBooksOnly(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// Nor does it post there, whatever the program asks for.
-	if err := post(t.Context(), db, "org_b", depositPosting("org_a", "ann", "dep_2", 1)); errorCode(err) != noPrivilege && !strings.Contains(fmt.Sprint(err), "found their accounts") {
+	// Nor does it post there when the program asks for it.
+	if err := post(
+		t.Context(), db, "org_b", depositPosting("org_a", "ann", "dep_2", 1),
+	); errorCode(err) != noPrivilege && !strings.Contains(fmt.Sprint(err), "found their accounts") {
 		t.Errorf("got %v, want a refusal", err)
 	}
 	wantBalance(t, db, customerAccount("org_a", "ann"), money.Units(100))
@@ -272,7 +281,7 @@ func TestAPostingIsWholeOrAbsent(t *testing.T) {
 	}
 	wantBalance(t, db, customerAccount("org_a", "ann"), money.Units(100))
 
-	// The connection is cut with the posting done and not committed.
+	// The connection is cut after the posting and before the commit.
 	ready, cut := make(chan uint32), make(chan struct{})
 	var wg sync.WaitGroup
 	wg.Go(func() {
@@ -293,14 +302,22 @@ func TestAPostingIsWholeOrAbsent(t *testing.T) {
 	wantBalance(t, db, customerAccount("org_a", "ann"), money.Units(100))
 	wantBalance(t, db, withdrawingAccount("org_a", "ann"), money.Zero)
 
-	// One bad posting takes the others with it.
-	if err := post(ctx, db, "org_a", holdPosting("org_a", "ann", "wd_3", 60), holdPosting("org_a", "bob", "wd_4", 1)); !errors.Is(err, ledger.ErrOverdraft) {
+	// One invalid posting fails the others with it.
+	if err := post(
+		ctx, db, "org_a", holdPosting("org_a", "ann", "wd_3", 60), holdPosting("org_a", "bob", "wd_4", 1),
+	); !errors.Is(err, ledger.ErrOverdraft) {
 		t.Errorf("got %v, want %v", err, ledger.ErrOverdraft)
 	}
-	if err := post(ctx, db, "org_a", depositPosting("org_a", "ann", "dep_5", 1), depositPosting("org_a", "ann", "dep_1", 100)); !errors.Is(err, ledger.ErrPosted) {
+	if err := post(
+		ctx, db, "org_a", depositPosting("org_a", "ann", "dep_5", 1),
+		depositPosting("org_a", "ann", "dep_1", 100),
+	); !errors.Is(err, ledger.ErrPosted) {
 		t.Errorf("got %v, want %v", err, ledger.ErrPosted)
 	}
-	if err := post(ctx, db, "org_a", depositPosting("org_a", "ann", "dep_6", 1), depositPosting("org_a", "bob", "dep_6", 1)); !errors.Is(err, ledger.ErrPosted) {
+	if err := post(
+		ctx, db, "org_a", depositPosting("org_a", "ann", "dep_6", 1),
+		depositPosting("org_a", "bob", "dep_6", 1),
+	); !errors.Is(err, ledger.ErrPosted) {
 		t.Errorf("got %v, want %v", err, ledger.ErrPosted)
 	}
 	wantBalance(t, db, customerAccount("org_a", "ann"), money.Units(100))

@@ -22,7 +22,7 @@ func TestManySpendersOfOneBalanceNeitherOverdrawNorLoseAHold(t *testing.T) {
 	const start, rounds = 300, 25
 	mustPost(t, db, "org_a", depositPosting("org_a", "ann", "dep_1", start))
 	var taken, paid, refused atomic.Uint64
-	var open sync.Map // holds that were not ended
+	var open sync.Map // holds that have not ended
 	var wg sync.WaitGroup
 	for w := range workers {
 		wg.Go(func() {
@@ -119,12 +119,15 @@ func TestOppositePostingsNeverDeadlock(t *testing.T) {
 	for w := range workers {
 		wg.Go(func() {
 			for r := range rounds {
-				// Each transaction gives to all customers, in an order of its own.
+				// Each transaction pays all customers, in an order of its own.
 				var postings []ledger.Posting
 				for k, i := range rand.Perm(customers) {
 					postings = append(postings, ledger.Posting{
 						Cause: ledger.Cause{Kind: ledger.Deposit, ID: fmt.Sprintf("%d_%d_%d", w, r, k)},
-						Legs:  []ledger.Leg{{Debit: custodyAccount("org_a"), Credit: customerAccount("org_a", name(i)), Amount: money.Units(1)}},
+						Legs: []ledger.Leg{{
+							Debit: custodyAccount("org_a"), Credit: customerAccount("org_a", name(i)),
+							Amount: money.Units(1),
+						}},
 					})
 				}
 				if err := post(t.Context(), db, "org_a", postings...); err != nil {
@@ -170,8 +173,8 @@ func TestAHotAccountEndsWithTheRightSum(t *testing.T) {
 		wg.Go(func() {
 			for r := range rounds {
 				id := fmt.Sprintf("%d_%d", w, r)
-				// Gas is one row for all; the customer's account is opened by
-				// whoever comes first; custody is a sum that nobody locks.
+				// Gas is one row for all. The first transaction opens the customer's account.
+				// Custody is a sum that no posting locks.
 				err := post(t.Context(), db, "org_a",
 					ledger.Posting{
 						Cause: ledger.Cause{Kind: ledger.Deposit, ID: "gas_" + id},

@@ -14,18 +14,18 @@ import (
 	"github.com/cofferpay/coffer/internal/pg"
 )
 
-// Entry is a transfer as one of its two accounts sees it.
+// Entry is a ledger transfer from the side of one of its two accounts.
 type Entry struct {
 	ID            int64
 	Account       Account
-	ContraAccount Account // where it went to, or came from
+	ContraAccount Account // the account on the other side
 	Credit        bool    // true: the account received the amount
 	Amount        money.Amount
 	Cause         Cause
 	PostedAt      time.Time
 }
 
-// Filter picks the accounts of a statement; zero members do not narrow it.
+// Filter selects the accounts of a statement. A zero field does not narrow it.
 type Filter struct {
 	MintID       int
 	Chain        string
@@ -70,14 +70,14 @@ func (f Filter) orgQuery(org string) *page.Query {
 	return q
 }
 
-// shows tells whether accounts of one of the kinds are in the statement.
+// shows reports whether the statement includes accounts of one of the kinds.
 func (f Filter) shows(kinds ...Kind) bool {
 	return len(f.Kinds) == 0 || slices.ContainsFunc(kinds, func(k Kind) bool { return slices.Contains(f.Kinds, k) })
 }
 
-// paged is the statement for a page. It reads the next rows of each account that the
-// filter names, or without a subject of each mint, in the order of an index, and merges
-// them: it never reads or sorts the other transfers of the organization.
+// paged returns the statement for a page. It reads the next rows of each account that the filter
+// selects, or without a subject of each mint, in index order, and merges them. It never reads or
+// sorts the other transfers of the organization.
 func (f Filter) paged(org string, p page.Page) (sql string, args []any) {
 	arg := func(v any) string {
 		args = append(args, v)
@@ -111,15 +111,16 @@ func (f Filter) paged(org string, p page.Page) (sql string, args []any) {
 		if err != nil {
 			panic("ledger: a cursor that was checked is none: " + p.Cursor.ID)
 		}
-		// By the first the index is entered. The second leaves out what the page before
-		// had of one transfer.
+		// The first condition is where the index scan starts. The second skips the entry of a
+		// transfer that the page before has already shown.
 		at := arg(p.Cursor.CreatedAt)
 		window += " AND (t.created_at, t.transfer_id) " + than + "= (" + at + ", " + arg(n/2) + ")"
 		last, cursor = " AND (t.created_at, t.transfer_id * 2 + ", ") "+than+" ("+at+", "+arg(n)+")"
 	}
-	// A transfer is two entries, of which the debit comes first: see entryID.
+	// A transfer has two entries; the debit comes first: see entryID.
 	entries := func(credit, account, other, from, where string) string {
-		sql := "SELECT t.transfer_id, " + credit + " AS credit, " + account + " AS account_id, " + other + " AS other_id, t.amount, t.cause_kind, t.cause_id, t.created_at" +
+		sql := "SELECT t.transfer_id, " + credit + " AS credit, " + account + " AS account_id, " + other +
+			" AS other_id, t.amount, t.cause_kind, t.cause_id, t.created_at" +
 			" FROM " + from + " WHERE " + where + window
 		if p.Cursor != nil {
 			sql += last + "(" + credit + ")::int" + cursor
@@ -132,29 +133,38 @@ func (f Filter) paged(org string, p page.Page) (sql string, args []any) {
 	}
 	from := ""
 	if f.Subject != "" {
-		accounts := "ledger_accounts k JOIN mints m ON m.mint_id = k.mint_id" + narrow + " AND k.org_id = " + orgID + " AND k.subject = " + arg(f.Subject)
+		accounts := "ledger_accounts k JOIN mints m ON m.mint_id = k.mint_id" + narrow + " AND k.org_id = " +
+			orgID + " AND k.subject = " + arg(f.Subject)
 		if kinds != "" {
 			accounts += " AND k.kind" + kinds
 		}
-		// The order is that of the index of the account: what there is to read is the page,
-		// of an account with few transfers as of one with millions.
+		// The order is that of the account's index. So a page reads one page of rows, for an
+		// account with few transfers or with millions.
 		from = accounts + " CROSS JOIN LATERAL ((" +
-			entries("false", "t.debit_account", "t.credit_account", "ledger_transfers t", "t.debit_account = k.account_id") + ") UNION ALL (" +
-			entries("true", "t.credit_account", "t.debit_account", "ledger_transfers t", "t.credit_account = k.account_id") + ")) e WHERE true"
+			entries(
+				"false", "t.debit_account", "t.credit_account", "ledger_transfers t",
+				"t.debit_account = k.account_id",
+			) + ") UNION ALL (" +
+			entries(
+				"true", "t.credit_account", "t.debit_account", "ledger_transfers t",
+				"t.credit_account = k.account_id",
+			) + ")) e WHERE true"
 	} else {
 		where := "t.org_id = " + orgID + " AND t.mint_id = m.mint_id"
 		if !f.shows(Gas, Custody, FeesDue, FeesBilled) {
-			// The words of the index. Of the coin that pays for every sweep, fees are nearly all
-			// that there is.
+			// This is the condition of the partial index. Nearly all transfers of a coin that pays
+			// for sweeps are fees.
 			where += " AND t.cause_kind NOT IN ('NETWORK_FEE', 'FEE_CHANGE', 'FEE_PREPAID')"
 		}
 		if kinds != "" {
-			// A subquery, so that the account of each entry is read by its key. What it
-			// selects is a truth, which the planner expects to be so for many rows.
+			// A subquery reads the account of each entry by its key. Its result is a boolean, which
+			// the planner expects to be true for many rows.
 			where += " AND (SELECT a.kind" + kinds + " FROM ledger_accounts a WHERE a.account_id = s.account_id)"
 		}
 		const sides = "ledger_transfers t CROSS JOIN LATERAL (VALUES (false, t.debit_account, t.credit_account), (true, t.credit_account, t.debit_account)) AS s (credit, account_id, other_id)"
-		from = "mints m CROSS JOIN LATERAL (" + entries("s.credit", "s.account_id", "s.other_id", sides, where) + ") e WHERE true" + narrow
+		from = "mints m CROSS JOIN LATERAL (" + entries(
+			"s.credit", "s.account_id", "s.other_id", sides, where,
+		) + ") e WHERE true" + narrow
 	}
 	sorted := " ORDER BY e.created_at " + order + ", " + entryID + " " + order
 	return `
@@ -165,7 +175,8 @@ func (f Filter) paged(org string, p page.Page) (sql string, args []any) {
 		JOIN ledger_accounts o ON o.account_id = e.other_id` + sorted, args
 }
 
-// Both sides of a transfer may be in one list: the debit comes first.
+// entryAt and entryID sort the entries. Both sides of a transfer may be in one list: the debit is
+// first.
 const entryAt, entryID = "e.created_at", "(e.transfer_id * 2 + e.credit::int)"
 
 func readEntry(row pgx.CollectableRow) (e Entry, err error) {
@@ -175,9 +186,9 @@ func readEntry(row pgx.CollectableRow) (e Entry, err error) {
 	return e, err
 }
 
-// ListEntries are what moved the accounts of an organization that the filter picks,
-// each with its cause: a statement, one page in the order of (at, id). A
-// transfer between two picked accounts appears once for each.
+// ListEntries returns a statement: one page of what moved the selected accounts of an organization,
+// each entry with its cause, in the order of (time, id). A transfer between two selected accounts
+// has two entries.
 func ListEntries(ctx context.Context, tx pg.Tx, org string, f Filter, p page.Page) (page.Result[Entry], error) {
 	sql, args := f.paged(org, p)
 	rows, err := tx.Query(ctx, sql, args...)
@@ -197,8 +208,8 @@ func ListEntries(ctx context.Context, tx pg.Tx, org string, f Filter, p page.Pag
 	}), nil
 }
 
-// ForEachEntry hands on all the entries that the filter leaves, in the order of a
-// list. The first error of fn ends it.
+// ForEachEntry calls fn for all entries that match the filter, in list order. The first error of fn
+// ends it.
 func ForEachEntry(ctx context.Context, tx pg.Tx, org string, f Filter, desc bool, fn func(Entry) error) error {
 	sql, args := f.orgQuery(org).BuildAll(desc, entryAt, entryID)
 	if err := pg.ForEachRow(ctx, tx, sql, args, readEntry, fn); err != nil {

@@ -1,18 +1,19 @@
-// Package ledger is the books: what every customer is owed, what is held for
-// their withdrawals, what our addresses hold for all of them, and which event
-// in the world caused each unit to move.
+// Package ledger keeps the books: what every customer is owed, what is held for their withdrawals,
+// what the addresses of Coffer hold for all of them, and the cause of every movement.
 //
-// A row is a transfer of an amount of one mint from one account to another, so
-// an entry that does not balance cannot be written down. A cause posts once:
-// the settlement and the release of a hold are the same cause, so a hold cannot
-// end twice. Balances with a floor are kept by the database itself, in the
-// transaction of the transfer; the program's roles may insert transfers and
-// cannot touch a balance, edit a transfer or delete one. A mistake is corrected
-// by another transfer.
+// A row is a ledger transfer: an amount of one mint from one account to another, so every entry
+// balances. A cause posts once: the settlement and the release of a hold are the same cause, so a
+// hold cannot end twice. The database itself keeps the balances with a floor, in the transaction of
+// the transfer. The program's roles may insert transfers; they cannot touch a balance, or edit or
+// delete a transfer. A mistake is corrected by another transfer.
 //
-// What never happens here: a negative balance of an account with a floor, an
-// edit, a posting without a cause. What a crash leaves: a posting whole or not
-// at all; asking again with the same cause gives ErrPosted.
+// Invariants:
+//
+//   - An account with a floor never has a negative balance.
+//   - A transfer is never edited.
+//   - Every posting has a cause.
+//
+// After a crash a posting is whole or absent. Repeating it with the same cause returns ErrPosted.
 package ledger
 
 import (
@@ -31,40 +32,44 @@ import (
 	"github.com/cofferpay/coffer/internal/pg"
 )
 
-// Kind is what an account is for.
+// Kind says what an account is for.
 type Kind string
 
-// The kinds with a floor: what we owe, or may spend for fees. A credit raises
-// the balance and nothing takes it below zero.
+// Kinds with a floor: what is owed, or may be spent for fees. A credit raises the balance, and
+// nothing takes it below zero.
 const (
 	Customer    Kind = "CUSTOMER"    // what a customer may spend; the subject is the customer's id
 	Withdrawing Kind = "WITHDRAWING" // held for a customer's withdrawals; the subject is the customer's id
-	Product     Kind = "PRODUCT"     // the organization's own; the subject is the product
-	Gas         Kind = "GAS"         // native coin that the operator put in for network fees
-	Suspense    Kind = "SUSPENSE"    // arrived or restored, and whose it is has to be settled
+	Product     Kind = "PRODUCT"     // the organization's own balance; the subject is the product
+	Gas         Kind = "GAS"         // native coin that the operator provided for network fees
+	Suspense    Kind = "SUSPENSE"    // arrived or restored, with an owner that is not decided
 
-	ProductWithdrawing Kind = "PRODUCT_WITHDRAWING" // held for the organization's own withdrawals; the subject is the product
+	// ProductWithdrawing is held for the organization's own withdrawals; the subject is the
+	// product.
+	ProductWithdrawing Kind = "PRODUCT_WITHDRAWING"
 )
 
-// The kinds without a floor: what we own, are due or lost. Nothing hot locks
-// them; they are sums over their transfers.
+// Kinds without a floor: what is owned, due or lost. Their balances are sums over their transfers,
+// so concurrent postings do not contend for them.
 const (
 	Custody    Kind = "CUSTODY"     // what the organization's addresses hold on chain
 	FeesDue    Kind = "FEES_DUE"    // network fees that the organization owes the operator
-	FeesBilled Kind = "FEES_BILLED" // the other side of FEES_DUE
-	ReorgLoss  Kind = "REORG_LOSS"  // credited, then taken back by the chain
-	Restored   Kind = "RESTORED"    // owed by a customer for a payment that a restored backup had forgotten; the subject is the customer's id
+	FeesBilled Kind = "FEES_BILLED" // the contra account of FEES_DUE
+	ReorgLoss  Kind = "REORG_LOSS"  // credited, then removed by a reorg
+	// Restored is owed by a customer for a payment that a restored backup lacked; the subject is
+	// the customer's id.
+	Restored Kind = "RESTORED"
 )
 
-// ProductRestored has no floor either: it is owed by a product for a payment that a
-// restored backup had forgotten; the subject is the product.
+// ProductRestored is owed by a product for a payment that a restored backup lacked; the subject is
+// the product. It has no floor either.
 const ProductRestored Kind = "PRODUCT_RESTORED"
 
-// Products are the subjects of the accounts of kind Product and its sisters.
+// Products are the subjects of the accounts of the kinds Product, ProductWithdrawing and
+// ProductRestored.
 var Products = []string{"CUSTODIAL", "CHECKOUT", "BATCH_PAYOUT"}
 
-// HasFloor tells whether accounts of the kind have a balance that cannot fall
-// below zero.
+// HasFloor reports whether accounts of the kind have a balance that cannot fall below zero.
 func (k Kind) HasFloor() bool {
 	switch k {
 	case Customer, Withdrawing, Product, ProductWithdrawing, Gas, Suspense:
@@ -73,7 +78,7 @@ func (k Kind) HasFloor() bool {
 	return false
 }
 
-// Account names a place in the books. It is opened by its first posting.
+// Account identifies an account of the books. Its first posting opens it.
 type Account struct {
 	OrgID   string
 	MintID  int
@@ -81,7 +86,7 @@ type Account struct {
 	Subject string // the customer's id or the product; "" for the other kinds
 }
 
-// String names the account for errors and for people.
+// String describes the account for errors and for people.
 func (a Account) String() string {
 	s := fmt.Sprintf("%s of %s in mint %d", a.Kind, a.OrgID, a.MintID)
 	if a.Subject != "" {
@@ -90,67 +95,69 @@ func (a Account) String() string {
 	return s
 }
 
-// Leg moves an amount from the debited to the credited account. Both are of one
-// organization and one mint.
+// Leg moves an amount from the debited to the credited account. Both belong to one organization and
+// one mint.
 type Leg struct {
 	Debit, Credit Account
 	Amount        money.Amount
 }
 
-// CauseKind is what kind of event moves money.
+// CauseKind is the kind of event that a posting follows from.
 type CauseKind string
 
-// The causes, and what the id of each names.
+// Kinds of causes, each with what the cause's ID names.
 const (
 	Deposit         CauseKind = "DEPOSIT"          // the deposit
 	DepositHold     CauseKind = "DEPOSIT_HOLD"     // the deposit that was flagged
 	DepositRelease  CauseKind = "DEPOSIT_RELEASE"  // the deposit whose flag was resolved
-	DepositFee      CauseKind = "DEPOSIT_FEE"      // the deposit that was sent back less the fee
-	DepositReversal CauseKind = "DEPOSIT_REVERSAL" // the deposit that the chain took back
+	DepositFee      CauseKind = "DEPOSIT_FEE"      // the deposit that was refunded less the fee
+	DepositReversal CauseKind = "DEPOSIT_REVERSAL" // the deposit that a reorg removed
 	WithdrawalHold  CauseKind = "WITHDRAWAL_HOLD"  // the withdrawal
 	WithdrawalEnd   CauseKind = "WITHDRAWAL_END"   // the withdrawal, settled or released
-	WithdrawalFee   CauseKind = "WITHDRAWAL_FEE"   // the withdrawal whose customer, or product, paid the network fee
-	// WithdrawalCharge is the withdrawal whose customer is charged what it cost, and
-	// WithdrawalChargeReturn one that was paid and cost less than was held for that.
+	WithdrawalFee   CauseKind = "WITHDRAWAL_FEE"   // the withdrawal whose customer or product paid the network fee
+	// WithdrawalCharge names the withdrawal whose customer is charged its costs.
+	// WithdrawalChargeReturn names one that was paid and cost less than was held for the charge.
 	WithdrawalCharge       CauseKind = "WITHDRAWAL_CHARGE"
 	WithdrawalChargeReturn CauseKind = "WITHDRAWAL_CHARGE_RETURN"
 
-	FeePrepaid CauseKind = "FEE_PREPAID" // the organization's own withdrawal whose product paid it: off the bill
+	// FeePrepaid names the organization's own withdrawal whose product paid the fee, which is
+	// deducted from the bill.
+	FeePrepaid CauseKind = "FEE_PREPAID"
 	Transfer   CauseKind = "TRANSFER"    // the transfer between customers and products
 	NetworkFee CauseKind = "NETWORK_FEE" // the dispatch order
-	FeeChange  CauseKind = "FEE_CHANGE"  // the dispatch order, and after a slash the fork in which its transaction cost something else
-	Restore    CauseKind = "RESTORE"     // the restored withdrawal, with /1, /2, … for what is taken later
+	// FeeChange names the dispatch order and, after a slash, the fork in which its transaction had
+	// another fee.
+	FeeChange CauseKind = "FEE_CHANGE"
+	Restore   CauseKind = "RESTORE" // the restored withdrawal; /1, /2, … for what is collected later
 )
 
-// Cause is the one event that a posting follows from.
+// Cause identifies the one event that a posting follows from.
 type Cause struct {
 	Kind CauseKind
 	ID   string
 }
 
-// Posting is all that one cause moves.
+// Posting holds everything that one cause moves.
 type Posting struct {
 	Cause Cause
 	Legs  []Leg
 }
 
 var (
-	// ErrOverdraft says that an account with a floor holds less than the
-	// postings take from it. Nothing was posted, and the transaction is over.
+	// ErrOverdraft says that an account with a floor holds less than the postings take. Nothing was
+	// posted, and the transaction has failed.
 	ErrOverdraft = errors.New("account would be overdrawn")
-	// ErrPosted says that one of the causes has posted before. Nothing was
-	// posted, and the transaction is over.
+	// ErrPosted says that one of the causes has posted before. Nothing was posted, and the
+	// transaction has failed.
 	ErrPosted = errors.New("cause has posted before")
 )
 
-// Post writes postings, all or none, and moves the balances they touch. The
-// accounts that do not exist are opened.
+// Post writes postings, all or none, and moves the balances that they touch. It opens accounts that
+// do not exist.
 //
-// A transaction calls Post once, with everything it has to post, after it has
-// locked its resources: the balances are locked in the order of their ids
-// within one call, so two transactions never wait for each other in a circle.
-// Errors: ErrOverdraft, ErrPosted; after any error the transaction can only be
-// rolled back.
+// A transaction calls Post once, with all its postings, after it has locked its other resources.
+// One call locks the balances in the order of their ids, so two transactions never deadlock.
+// Errors: ErrOverdraft, ErrPosted; after any error the transaction can only be rolled back.
 func Post(ctx context.Context, tx pg.Tx, postings ...Posting) error {
 	if len(postings) == 0 {
 		return nil
@@ -165,17 +172,17 @@ func Post(ctx context.Context, tx pg.Tx, postings ...Posting) error {
 	return nil
 }
 
-// QueuePostings adds what Post does to a batch of statements that the caller sends in
-// one round trip, after the statements that lock its resources. It is called once
-// a batch, and now is the transaction's. What the batch then fails with is told by
-// Refusal. Error: what is no posting.
+// QueuePostings adds the statements of Post to a batch that the caller sends in one round trip,
+// after the statements that lock its resources. A batch takes one call, and now is the
+// transaction's time. MapRefusal maps the error of the batch. An invalid posting is returned as an
+// error.
 func QueuePostings(b *pgx.Batch, now time.Time, postings ...Posting) error {
 	return QueueKnown(b, now, nil, postings...)
 }
 
-// QueueKnown is Queue for postings whose accounts were looked for before, in the
-// same transaction: what was found need not be looked for again. The books ask of
-// each account whether it is the one that the posting may touch, however it was found.
+// QueueKnown queues postings like QueuePostings, with accounts that QueueLookup found in the same
+// transaction and that need no second look-up. The database checks of each account whether the
+// posting may touch it, in both cases.
 func QueueKnown(b *pgx.Batch, now time.Time, found KnownAccounts, postings ...Posting) error {
 	c, err := newColumns(found, postings)
 	if err != nil {
@@ -192,9 +199,8 @@ func QueueKnown(b *pgx.Batch, now time.Time, found KnownAccounts, postings ...Po
 			c.orgs, c.mints, c.debits, c.credits, c.amounts, c.causeKinds, c.causes, c.legs, now)
 		return nil
 	}
-	// An account is looked up by a subquery of its own, which PostgreSQL answers from
-	// the index whatever it believes of the sizes: joined, it would now and then read
-	// all accounts there are.
+	// Each account has a subquery of its own, which PostgreSQL answers from the index whatever its
+	// statistics say. A join would now and then read all accounts.
 	b.Queue(`
 		INSERT INTO ledger_accounts (org_id, mint_id, kind, subject, created_at)
 		SELECT w.org_id, w.mint_id, w.kind, w.subject, $5
@@ -204,10 +210,9 @@ func QueueKnown(b *pgx.Batch, now time.Time, found KnownAccounts, postings ...Po
 		ORDER BY w.org_id, w.mint_id, w.kind, w.subject
 		ON CONFLICT ON CONSTRAINT ledger_accounts_unique DO NOTHING`,
 		c.wanted.orgs, c.wanted.mints, c.wanted.kinds, c.wanted.subjects, now)
-	// This statement has a snapshot of its own, so it sees an account that another
-	// transaction was just opening when the first waited. A leg whose account is
-	// not to be seen, as another organization's is not, has none here, and an
-	// account is never null: the whole transaction fails.
+	// This statement has a snapshot of its own, so it sees an account that another transaction was
+	// opening while the first statement waited. A leg with an invisible account, such as another
+	// organization's, gets NULL here. The column is NOT NULL, so the whole transaction fails.
 	b.Queue(`
 		INSERT INTO ledger_transfers
 			(org_id, mint_id, debit_account, credit_account, amount, cause_kind, cause_id, leg, created_at)
@@ -226,8 +231,8 @@ func QueueKnown(b *pgx.Batch, now time.Time, found KnownAccounts, postings ...Po
 	return nil
 }
 
-// MapRefusal tells what the books said: err with ErrOverdraft or ErrPosted in it
-// when they refused a posting, else err as it is.
+// MapRefusal wraps err in ErrOverdraft or ErrPosted when the database refused a posting, and else
+// returns err unchanged.
 func MapRefusal(err error) error {
 	switch {
 	case pg.ViolatesConstraint(err, "ledger_balances_not_overdrawn"):
@@ -246,7 +251,7 @@ func describePostings(postings []Posting) string {
 	return s
 }
 
-// columns are postings as the arrays that the statements take.
+// columns holds postings as the arrays that the statements take.
 type columns struct {
 	wanted struct {
 		orgs, kinds, subjects []string
@@ -260,8 +265,8 @@ type columns struct {
 	legs            []int16
 }
 
-// newColumns lays postings out. The accounts that are wanted are those that were not
-// found; the ids are whole when there are none.
+// newColumns converts postings to columns. wanted has the accounts that are not in found. The
+// account ids are complete if wanted is empty.
 func newColumns(found KnownAccounts, postings []Posting) (columns, error) {
 	var c columns
 	var wanted []Account
@@ -272,7 +277,10 @@ func newColumns(found KnownAccounts, postings []Posting) (columns, error) {
 		for i, l := range p.Legs {
 			switch {
 			case l.Debit.OrgID != l.Credit.OrgID || l.Debit.MintID != l.Credit.MintID:
-				return c, fmt.Errorf("post %s %s: %v and %v are not of one organization and mint", p.Cause.Kind, p.Cause.ID, l.Debit, l.Credit)
+				return c, fmt.Errorf(
+					"post %s %s: %v and %v are not of one organization and mint", p.Cause.Kind, p.Cause.ID,
+					l.Debit, l.Credit,
+				)
 			case l.Debit == l.Credit:
 				return c, fmt.Errorf("post %s %s: %v to itself", p.Cause.Kind, p.Cause.ID, l.Debit)
 			case l.Amount.IsZero():
@@ -288,8 +296,10 @@ func newColumns(found KnownAccounts, postings []Posting) (columns, error) {
 			}
 			c.debits, c.credits = append(c.debits, debit.id), append(c.credits, credit.id)
 			c.orgs, c.mints = append(c.orgs, l.Debit.OrgID), append(c.mints, l.Debit.MintID)
-			c.debitKinds, c.debitSubjects = append(c.debitKinds, string(l.Debit.Kind)), append(c.debitSubjects, l.Debit.Subject)
-			c.creditKinds, c.creditSubjects = append(c.creditKinds, string(l.Credit.Kind)), append(c.creditSubjects, l.Credit.Subject)
+			c.debitKinds, c.debitSubjects = append(c.debitKinds, string(l.Debit.Kind)),
+				append(c.debitSubjects, l.Debit.Subject)
+			c.creditKinds, c.creditSubjects = append(c.creditKinds, string(l.Credit.Kind)),
+				append(c.creditSubjects, l.Credit.Subject)
 			c.amounts = append(c.amounts, l.Amount)
 			c.causeKinds, c.causes = append(c.causeKinds, string(p.Cause.Kind)), append(c.causes, p.Cause.ID)
 			c.legs = append(c.legs, int16(i))
@@ -306,9 +316,9 @@ func newColumns(found KnownAccounts, postings []Posting) (columns, error) {
 	return c, nil
 }
 
-// Balance is what an account with a floor holds, in atomic units; zero for one
-// that was never opened. It locks nothing: only a posting decides whether the
-// balance suffices. Asking for an account without a floor panics; see Sum.
+// Balance returns the balance of an account with a floor, in atomic units; zero for one that was
+// never opened. It locks nothing: only a posting decides whether the balance suffices. It panics
+// for an account without a floor; see Sum.
 func Balance(ctx context.Context, tx pg.Tx, a Account) (money.Amount, error) {
 	if !a.Kind.HasFloor() {
 		panic(fmt.Sprintf("ledger: %v has no balance row", a))
@@ -325,19 +335,19 @@ func Balance(ctx context.Context, tx pg.Tx, a Account) (money.Amount, error) {
 	return balance, nil
 }
 
-// KnownAccounts are accounts that were looked for; what is not in it was never opened, and
-// holds nothing. An account stays what it is for ever, but a balance only until
-// somebody posts: it is a reason to try, and a posting decides.
+// KnownAccounts are accounts that were looked up. An account that is missing was never opened and
+// holds nothing. An account never changes. A balance is valid only until the next posting: it is a
+// reason to try, and the posting decides.
 type KnownAccounts map[Account]KnownAccount
 
-// KnownAccount is an account as it was found.
+// KnownAccount is the result of a look-up.
 type KnownAccount struct {
 	id      int64
-	Balance money.Amount // of an account that was looked for with its balance
+	Balance money.Amount // set for the accounts in paying
 }
 
-// QueueLookup looks for accounts with a floor, for some with their balances: paying, and
-// then paid. The answer is there when the batch was sent.
+// QueueLookup queues the look-up of accounts with a floor: paying with their balances, paid
+// without. The result is set once the batch was sent.
 func QueueLookup(b *pgx.Batch, paying, paid []Account) KnownAccounts {
 	found := make(KnownAccounts, len(paying)+len(paid))
 	var wanted []Account
@@ -354,7 +364,8 @@ func QueueLookup(b *pgx.Batch, paying, paid []Account) KnownAccounts {
 			}
 			found[a] = KnownAccount{}
 			wanted = append(wanted, a)
-			orgs, mints, kinds, subjects = append(orgs, a.OrgID), append(mints, a.MintID), append(kinds, string(a.Kind)), append(subjects, a.Subject)
+			orgs, mints, kinds, subjects = append(orgs, a.OrgID), append(mints, a.MintID),
+				append(kinds, string(a.Kind)), append(subjects, a.Subject)
 			balances = append(balances, i == 0)
 		}
 	}
@@ -377,7 +388,7 @@ func QueueLookup(b *pgx.Batch, paying, paid []Account) KnownAccounts {
 	return found
 }
 
-// KindTotal is what all accounts of one kind hold of a mint, for each product by itself.
+// KindTotal is what all accounts of one kind hold of a mint, separately for each product.
 type KindTotal struct {
 	MintID  int
 	Kind    Kind
@@ -385,9 +396,9 @@ type KindTotal struct {
 	Balance money.Amount
 }
 
-// LoadTotals are what an organization and its customers have, by mint, kind and product, of
-// accounts with a floor. What customers have is not summed up from their balances: the
-// database keeps it, see Folder.
+// LoadTotals returns what an organization and its customers have in accounts with a floor, by mint,
+// kind and product. The totals of customers are not sums over their balances: the database keeps
+// them, see Folder.
 func LoadTotals(ctx context.Context, tx pg.Tx, org string) ([]KindTotal, error) {
 	rows, err := tx.Query(ctx, `
 		SELECT t.mint_id, k.kind, '', CASE k.kind WHEN 'CUSTOMER' THEN t.available ELSE t.withdrawing END
@@ -414,8 +425,8 @@ func LoadTotals(ctx context.Context, tx pg.Tx, org string) ([]KindTotal, error) 
 	return found, nil
 }
 
-// Sum is credits minus debits of any account, summed over all its transfers:
-// for reports and checks, not for hot paths. What we own is negative here.
+// Sum returns credits minus debits of any account over all its transfers. It is for reports and
+// checks, not for hot paths. Owned accounts, such as CUSTODY, are negative here.
 func Sum(ctx context.Context, tx pg.Tx, a Account) (*big.Int, error) {
 	var n pgtype.Numeric
 	err := tx.QueryRow(ctx, `
@@ -443,9 +454,8 @@ type AccountBalance struct {
 	Balance money.Amount
 }
 
-// CustomerBalances are the balances of customers, both what they may spend and what is
-// held for their withdrawals, by customer, mint and kind. A mint appears once
-// anything has touched it.
+// CustomerBalances returns the available and held balances of customers, by customer, mint and
+// kind. A mint appears once an account in it exists.
 func CustomerBalances(ctx context.Context, tx pg.Tx, org string, customers ...string) ([]AccountBalance, error) {
 	rows, err := tx.Query(ctx, `
 		SELECT a.org_id, a.mint_id, a.kind, a.subject, b.balance

@@ -15,12 +15,13 @@ import (
 	"github.com/cofferpay/coffer/internal/pg/pgtest"
 )
 
-// newBooks opens a database with organizations and two mints in it.
+// newBooks opens a database with organizations and two mints.
 func newBooks(t testing.TB, orgs ...string) *pg.DB {
 	t.Helper()
 	db := pgtest.New(t)
 	token := mint.Mint{
-		ID: 1, Chain: chain.Ethereum, Network: chain.Local, Kind: mint.Token, Contract: "0x1", Symbol: "USDC", Name: "USD Coin",
+		ID: 1, Chain: chain.Ethereum, Network: chain.Local, Kind: mint.Token, Contract: "0x1", Symbol: "USDC",
+		Name:     "USD Coin",
 		Decimals: 6, MinDeposit: money.Units(1), MinWithdraw: money.Units(1), Finality: "FINALIZED",
 	}
 	coin := token
@@ -29,7 +30,9 @@ func newBooks(t testing.TB, orgs ...string) *pg.DB {
 		t.Fatal(err)
 	}
 	for _, org := range orgs {
-		if _, err := pgtest.OwnerPool(t, db).Exec(t.Context(), `INSERT INTO organizations VALUES ($1, $1, now())`, org); err != nil {
+		if _, err := pgtest.OwnerPool(t, db).Exec(
+			t.Context(), `INSERT INTO organizations VALUES ($1, $1, now())`, org,
+		); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -58,26 +61,34 @@ func depositPosting(org, cust, id string, n uint64) ledger.Posting {
 func holdPosting(org, cust, id string, n uint64) ledger.Posting {
 	return ledger.Posting{
 		Cause: ledger.Cause{Kind: ledger.WithdrawalHold, ID: id},
-		Legs:  []ledger.Leg{{Debit: customerAccount(org, cust), Credit: withdrawingAccount(org, cust), Amount: money.Units(n)}},
+		Legs: []ledger.Leg{
+			{Debit: customerAccount(org, cust), Credit: withdrawingAccount(org, cust), Amount: money.Units(n)},
+		},
 	}
 }
 
 func settlePosting(org, cust, id string, n uint64) ledger.Posting {
 	return ledger.Posting{
 		Cause: ledger.Cause{Kind: ledger.WithdrawalEnd, ID: id},
-		Legs:  []ledger.Leg{{Debit: withdrawingAccount(org, cust), Credit: custodyAccount(org), Amount: money.Units(n)}},
+		Legs: []ledger.Leg{
+			{Debit: withdrawingAccount(org, cust), Credit: custodyAccount(org), Amount: money.Units(n)},
+		},
 	}
 }
 
 func releasePosting(org, cust, id string, n uint64) ledger.Posting {
 	return ledger.Posting{
 		Cause: ledger.Cause{Kind: ledger.WithdrawalEnd, ID: id},
-		Legs:  []ledger.Leg{{Debit: withdrawingAccount(org, cust), Credit: customerAccount(org, cust), Amount: money.Units(n)}},
+		Legs: []ledger.Leg{
+			{Debit: withdrawingAccount(org, cust), Credit: customerAccount(org, cust), Amount: money.Units(n)},
+		},
 	}
 }
 
 func post(ctx context.Context, db *pg.DB, org string, p ...ledger.Posting) error {
-	return db.InOrg(ctx, org, func(ctx context.Context, tx pg.Tx) error { return ledgertest.PostWithCauses(ctx, tx, p...) })
+	return db.InOrg(
+		ctx, org, func(ctx context.Context, tx pg.Tx) error { return ledgertest.PostWithCauses(ctx, tx, p...) },
+	)
 }
 
 func mustPost(t testing.TB, db *pg.DB, org string, p ...ledger.Posting) {
@@ -110,8 +121,12 @@ func TestAWithdrawalIsHeldAndEndsOnce(t *testing.T) {
 	wantBalance(t, db, withdrawingAccount("org_a", "ann"), money.Units(60))
 
 	mustPost(t, db, "org_a", settlePosting("org_a", "ann", "wd_1", 60))
-	for _, again := range []ledger.Posting{settlePosting("org_a", "ann", "wd_1", 60), releasePosting("org_a", "ann", "wd_1", 60), holdPosting("org_a", "ann", "wd_1", 1)} {
-		if err := post(t.Context(), db, "org_a", again); !errors.Is(err, ledger.ErrPosted) && !errors.Is(err, ledger.ErrOverdraft) {
+	for _, again := range []ledger.Posting{
+		settlePosting("org_a", "ann", "wd_1", 60), releasePosting("org_a", "ann", "wd_1", 60),
+		holdPosting("org_a", "ann", "wd_1", 1),
+	} {
+		if err := post(t.Context(), db, "org_a", again); !errors.Is(err, ledger.ErrPosted) &&
+			!errors.Is(err, ledger.ErrOverdraft) {
 			t.Errorf("%v again: got %v, want %v", again.Cause, err, ledger.ErrPosted)
 		}
 	}
@@ -132,7 +147,8 @@ func TestAWithdrawalIsHeldAndEndsOnce(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		if len(all) != 3 || all[0].Balance != money.Units(40) || all[1].Balance != money.Zero || all[2].Balance != money.Units(7) {
+		if len(all) != 3 || all[0].Balance != money.Units(40) || all[1].Balance != money.Zero ||
+			all[2].Balance != money.Units(7) {
 			t.Errorf("got %v, want ann's 40 and 0 and bob's 7", all)
 		}
 		var walked []ledger.Entry
@@ -148,8 +164,9 @@ func TestAWithdrawalIsHeldAndEndsOnce(t *testing.T) {
 			}
 			p.Cursor = r.NextCursor
 		}
-		// The hold appears on both of ann's accounts.
-		if len(walked) != 4 || walked[0].Cause.ID != "dep_1" || !walked[0].Credit || walked[3].ContraAccount != custodyAccount("org_a") || walked[3].Credit {
+		// The hold has an entry on both of ann's accounts.
+		if len(walked) != 4 || walked[0].Cause.ID != "dep_1" || !walked[0].Credit ||
+			walked[3].ContraAccount != custodyAccount("org_a") || walked[3].Credit {
 			t.Errorf("got %+v, want a credit, the hold twice, and the settlement", walked)
 		}
 		return nil
@@ -163,7 +180,9 @@ func TestPostRefusesOverdraft(t *testing.T) {
 	t.Parallel()
 	db := newBooks(t, "org_a")
 	mustPost(t, db, "org_a", depositPosting("org_a", "ann", "dep_1", 100))
-	if err := post(t.Context(), db, "org_a", holdPosting("org_a", "ann", "wd_1", 101)); !errors.Is(err, ledger.ErrOverdraft) {
+	if err := post(
+		t.Context(), db, "org_a", holdPosting("org_a", "ann", "wd_1", 101),
+	); !errors.Is(err, ledger.ErrOverdraft) {
 		t.Errorf("got %v, want %v", err, ledger.ErrOverdraft)
 	}
 	wantBalance(t, db, customerAccount("org_a", "ann"), money.Units(100))

@@ -23,7 +23,7 @@ const (
 	modelCustomers  = 12
 )
 
-// model is the ledger as anyone would write it without a database.
+// model is the ledger as a plain program without a database.
 type model struct {
 	balances map[ledger.Account]*big.Int
 	posted   map[ledger.Cause]ledger.Leg
@@ -36,7 +36,7 @@ func (m *model) balanceOf(a ledger.Account) *big.Int {
 	return m.balances[a]
 }
 
-// applyPosting applies a posting, or nothing and false.
+// applyPosting applies a posting and returns true, or refuses it and returns false.
 func (m *model) applyPosting(p ledger.Posting) bool {
 	if _, before := m.posted[p.Cause]; before {
 		return false
@@ -44,7 +44,8 @@ func (m *model) applyPosting(p ledger.Posting) bool {
 	if p.Cause.Kind == ledger.WithdrawalEnd {
 		hold, held := m.posted[ledger.Cause{Kind: ledger.WithdrawalHold, ID: p.Cause.ID}]
 		end := p.Legs[0]
-		if !held || end.Debit != hold.Credit || end.Amount != hold.Amount || end.Credit != hold.Debit && end.Credit.Kind != ledger.Custody {
+		if !held || end.Debit != hold.Credit || end.Amount != hold.Amount ||
+			end.Credit != hold.Debit && end.Credit.Kind != ledger.Custody {
 			return false
 		}
 	}
@@ -68,7 +69,7 @@ type generator struct {
 	*rand.Rand
 	org   string
 	next  int
-	holds []ledger.Posting // that have not ended
+	holds []ledger.Posting // holds that have not ended
 	ended []ledger.Cause
 }
 
@@ -76,7 +77,7 @@ func (c *generator) randomAmount(mint int) money.Amount {
 	if mint == 1 {
 		return money.Units(c.Uint64N(1000) + 1)
 	}
-	// The other mint moves amounts that no machine word holds.
+	// The other mint moves amounts that exceed a machine word.
 	b := new(big.Int).Lsh(big.NewInt(c.Int64N(1<<40)+1), uint(c.IntN(150)))
 	a, err := money.FromBig(b)
 	if err != nil {
@@ -94,13 +95,19 @@ func (c *generator) randomPosting() ledger.Posting {
 		return ledger.Account{OrgID: c.org, MintID: mint, Kind: k, Subject: subject}
 	}
 	one := func(kind ledger.CauseKind, id string, debit, credit ledger.Account, n money.Amount) ledger.Posting {
-		return ledger.Posting{Cause: ledger.Cause{Kind: kind, ID: id}, Legs: []ledger.Leg{{Debit: debit, Credit: credit, Amount: n}}}
+		return ledger.Posting{
+			Cause: ledger.Cause{Kind: kind, ID: id},
+			Legs:  []ledger.Leg{{Debit: debit, Credit: credit, Amount: n}},
+		}
 	}
 	switch roll := c.IntN(100); {
 	case roll < 35:
 		return one(ledger.Deposit, id, at(ledger.Custody, ""), at(ledger.Customer, who), c.randomAmount(mint))
 	case roll < 65:
-		hold := one(ledger.WithdrawalHold, id, at(ledger.Customer, who), at(ledger.Withdrawing, who), c.randomAmount(mint))
+		hold := one(
+			ledger.WithdrawalHold, id, at(ledger.Customer, who), at(ledger.Withdrawing, who),
+			c.randomAmount(mint),
+		)
 		c.holds = append(c.holds, hold)
 		return hold
 	case roll < 90 && len(c.holds) > 0:
@@ -137,9 +144,9 @@ func (c *generator) randomPosting() ledger.Posting {
 	}
 }
 
-// TestTheBooksAreWhatAPlainModelSays posts at random, in batches of one to many,
-// in several organizations at once. A posting that the model refuses is put at a
-// random place of a batch, which then must fail as a whole.
+// TestTheBooksAreWhatAPlainModelSays posts at random, in batches of one to many, in several
+// organizations at once. A posting that the model refuses is inserted at a random position of a
+// batch, which then must fail as a whole.
 func TestTheBooksAreWhatAPlainModelSays(t *testing.T) {
 	t.Parallel()
 	orgs := []string{"org_a", "org_b", "org_c"}
@@ -167,10 +174,10 @@ func TestTheBooksAreWhatAPlainModelSays(t *testing.T) {
 						continue
 					}
 					if c.IntN(25) > 0 {
-						continue // too many failing batches would only be slow
+						continue // too many failing batches are only slow
 					}
-					// In the database the order inside a batch does not count: what
-					// it comes to does. The model said no after all of the batch.
+					// The order inside a batch does not matter to the database, only the sum. The
+					// model refused after the whole batch.
 					bad := slices.Insert(slices.Clone(batch), c.IntN(len(batch)+1), p)
 					if err := post(t.Context(), db, org, bad...); err == nil {
 						t.Errorf("%s: %v %v was posted, the model refuses it", org, p.Cause, p.Legs)
@@ -199,7 +206,8 @@ func TestTheBooksAreWhatAPlainModelSays(t *testing.T) {
 	}
 	wg.Wait()
 	took := time.Since(began)
-	t.Logf("%d postings in %d transactions, %d refused, %v: %d a second", operations.Load(), transactions.Load(), refusals.Load(),
+	t.Logf("%d postings in %d transactions, %d refused, %v: %d a second", operations.Load(), transactions.Load(),
+		refusals.Load(),
 		took.Round(time.Millisecond), operations.Load()*int64(time.Second)/int64(took))
 	if operations.Load() < modelOperations {
 		t.Errorf("got %d operations, want at least %d", operations.Load(), modelOperations)
@@ -209,7 +217,7 @@ func TestTheBooksAreWhatAPlainModelSays(t *testing.T) {
 	}
 }
 
-// compareBalances looks at every account with a floor.
+// compareBalances compares every account with a floor.
 func (m *model) compareBalances(ctx context.Context, db *pg.DB, org string) error {
 	return db.ReadOrg(ctx, org, func(ctx context.Context, tx pg.Tx) error {
 		var customers []string
@@ -251,7 +259,7 @@ func (m *model) compareBalances(ctx context.Context, db *pg.DB, org string) erro
 	})
 }
 
-// compareSums adds up every account from its transfers alone.
+// compareSums compares every account with the sum of its transfers.
 func (m *model) compareSums(ctx context.Context, db *pg.DB, org string) error {
 	return db.ReadOrg(ctx, org, func(ctx context.Context, tx pg.Tx) error {
 		total := map[int]*big.Int{1: new(big.Int), 2: new(big.Int)}
@@ -274,7 +282,7 @@ func (m *model) compareSums(ctx context.Context, db *pg.DB, org string) error {
 	})
 }
 
-// newBooksWithMany opens the books with enough connections that 64 workers really contend.
+// newBooksWithMany opens the books with enough connections for 64 workers to contend.
 func newBooksWithMany(t *testing.T, orgs ...string) *pg.DB {
 	t.Helper()
 	d := pgtest.DatabaseOf(t, newBooks(t, orgs...))

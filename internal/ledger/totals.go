@@ -10,21 +10,20 @@ import (
 )
 
 const (
-	foldMax   = 10_000          // differences that are folded in one transaction
-	foldPause = time.Second     // between two transactions when all is folded
+	foldMax   = 10_000          // differences that one transaction folds
+	foldPause = time.Second     // between two transactions when nothing is left
 	foldSick  = 5 * time.Second // after an error
 )
 
 // Folder adds the differences of the organizations' totals to the totals.
 //
-// A trigger of the database writes a difference with each statement that posts, or that
-// moves what an address holds. A posting so adds a row of its own and waits for no other.
-// The folder keeps those rows few. A total is always read together with the differences
-// that are left, in one statement, so it is right before, during and after a fold, and
-// also where no folder runs.
+// A trigger of the database writes a difference with each statement that posts, or that moves what
+// an address holds. So a posting adds a row of its own and waits for no other posting. The folder
+// keeps the number of these rows small. One statement reads a total together with the remaining
+// differences. The result is right before, during and after a fold, and also where no folder runs.
 //
-// Any number of processes may run one: two take different rows. A crash leaves a batch
-// folded whole or not at all.
+// Any number of processes may run a folder: concurrent folders take different rows. After a crash a
+// batch is folded whole or not at all.
 type Folder struct {
 	DB  *pg.DB
 	Log *slog.Logger
@@ -52,7 +51,7 @@ func (f *Folder) Run(ctx context.Context) error {
 	}
 }
 
-// Step folds one batch and returns how many differences it had.
+// Step folds one batch and returns its number of differences.
 func (f *Folder) Step(ctx context.Context) (n int, err error) {
 	err = f.DB.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		return tx.QueryRow(ctx, `SELECT fold_organization_totals($1)`, foldMax).Scan(&n)

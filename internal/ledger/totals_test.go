@@ -16,7 +16,7 @@ import (
 	"github.com/cofferpay/coffer/internal/pg/pgtest"
 )
 
-// wantTotals compares the totals of an organization's customers in mint 1.
+// wantTotals checks the totals of an organization's customers in mint 1.
 func wantTotals(t testing.TB, db *pg.DB, when, org string, available, withdrawing uint64) {
 	t.Helper()
 	got := map[ledger.Kind]money.Amount{}
@@ -31,7 +31,10 @@ func wantTotals(t testing.TB, db *pg.DB, when, org string, available, withdrawin
 		t.Fatal(err)
 	}
 	if got[ledger.Customer] != money.Units(available) || got[ledger.Withdrawing] != money.Units(withdrawing) {
-		t.Errorf("%s: got %v available and %v withdrawing, want %d and %d", when, got[ledger.Customer], got[ledger.Withdrawing], available, withdrawing)
+		t.Errorf(
+			"%s: got %v available and %v withdrawing, want %d and %d", when, got[ledger.Customer],
+			got[ledger.Withdrawing], available, withdrawing,
+		)
 	}
 }
 
@@ -66,12 +69,15 @@ func TestTotalsAreTheSumsBeforeAndAfterAFold(t *testing.T) {
 	wantTotals(t, db, "another organization, folded again", "org_b", 1, 0)
 }
 
-// Postings of one organization, in one mint and for different customers, are open at once:
-// none waits for another, and a fold waits for none.
+// Postings of one organization and mint, for different customers, are open at once. No posting
+// waits for another, and a fold waits for none.
 func TestNoPostingWaitsForTheTotalsOfItsOrganization(t *testing.T) {
 	t.Parallel()
 	db := newBooks(t, "org_a")
-	mustPost(t, db, "org_a", depositPosting("org_a", "ann", "dep_1", 100), depositPosting("org_a", "bob", "dep_2", 100), depositPosting("org_a", "cid", "dep_3", 100))
+	mustPost(
+		t, db, "org_a", depositPosting("org_a", "ann", "dep_1", 100),
+		depositPosting("org_a", "bob", "dep_2", 100), depositPosting("org_a", "cid", "dep_3", 100),
+	)
 	fold(t, db)
 	var all sync.WaitGroup
 	posted, end := make(chan error, 2), make(chan struct{})
@@ -83,7 +89,7 @@ func TestNoPostingWaitsForTheTotalsOfItsOrganization(t *testing.T) {
 				err := ledgertest.PostWithCauses(ctx, tx, holdPosting("org_a", name, fmt.Sprint("wd_", i), 10))
 				select {
 				case posted <- err:
-				case <-end: // it was tried again
+				case <-end: // a retry of the transaction
 				}
 				<-end
 				return err
@@ -109,8 +115,8 @@ func TestNoPostingWaitsForTheTotalsOfItsOrganization(t *testing.T) {
 	wantTotals(t, db, "all are folded", "org_a", 270, 30)
 }
 
-// While a fold is open, readers see the totals as they are, another fold takes nothing
-// twice and waits for nothing, and a fold that is cut off has changed nothing.
+// While a fold is open, readers see the totals as before, and another fold takes nothing twice and
+// does not wait. A fold that is aborted has changed nothing.
 func TestAFoldThatIsOpenOrCutOffChangesNoTotal(t *testing.T) {
 	t.Parallel()
 	db := newBooks(t, "org_a")
@@ -140,8 +146,8 @@ func TestAFoldThatIsOpenOrCutOffChangesNoTotal(t *testing.T) {
 	wantTotals(t, db, "the fold is committed", "org_a", 111, 0)
 }
 
-// Many post and fold at once, and a reader looks all the time: deposits come in pairs, so
-// no total that it sees is odd, and none is smaller than one before.
+// Many post and fold at once, and a reader looks all the time. Deposits come in pairs, so no total
+// that it sees is odd, and none is smaller than an earlier one.
 func TestTotalsAreRightWhileManyPostAndFold(t *testing.T) {
 	t.Parallel()
 	db := newBooks(t, "org_a")
@@ -152,7 +158,10 @@ func TestTotalsAreRightWhileManyPostAndFold(t *testing.T) {
 		all.Go(func() {
 			for n := range 15 {
 				id := fmt.Sprint("dep_", i, "_", n)
-				err := post(t.Context(), db, "org_a", depositPosting("org_a", fmt.Sprint("c", i), id, 1), depositPosting("org_a", fmt.Sprint("d", i), id+"b", 1))
+				err := post(
+					t.Context(), db, "org_a", depositPosting("org_a", fmt.Sprint("c", i), id, 1),
+					depositPosting("org_a", fmt.Sprint("d", i), id+"b", 1),
+				)
 				if err != nil {
 					t.Error(err)
 				}
@@ -180,7 +189,10 @@ func TestTotalsAreRightWhileManyPostAndFold(t *testing.T) {
 			err := db.ReadOrg(t.Context(), "org_a", func(ctx context.Context, tx pg.Tx) error {
 				found, err := ledger.LoadTotals(ctx, tx, "org_a")
 				for _, total := range found {
-					if total.Kind == ledger.Customer && (total.Balance.Cmp(last) < 0 || slices.Contains([]byte("13579"), total.Balance.String()[len(total.Balance.String())-1])) {
+					if total.Kind == ledger.Customer &&
+						(total.Balance.Cmp(last) < 0 || slices.Contains(
+							[]byte("13579"), total.Balance.String()[len(total.Balance.String())-1],
+						)) {
 						t.Errorf("got a total of %v after %v", total.Balance, last)
 					} else if total.Kind == ledger.Customer {
 						last = total.Balance
@@ -205,7 +217,7 @@ func TestTotalsAreRightWhileManyPostAndFold(t *testing.T) {
 	wantTotals(t, db, "all is folded", "org_a", 92, 0)
 }
 
-// The program's roles post, and may neither write a total nor take a difference away.
+// The program's roles can post. They can neither write a total nor delete a difference.
 func TestOnlyPostingsChangeTotals(t *testing.T) {
 	t.Parallel()
 	db := newBooks(t, "org_a")
@@ -220,8 +232,13 @@ func TestOnlyPostingsChangeTotals(t *testing.T) {
 		`UPDATE organization_total_changes SET available = 0`,
 		`DELETE FROM organization_total_changes`,
 	} {
-		asOrg := db.InOrg(t.Context(), "org_a", func(ctx context.Context, tx pg.Tx) error { _, err := tx.Exec(ctx, sql); return err })
-		asSystem := db.InSystem(t.Context(), func(ctx context.Context, tx pg.Tx) error { _, err := tx.Exec(ctx, sql); return err })
+		asOrg := db.InOrg(
+			t.Context(), "org_a",
+			func(ctx context.Context, tx pg.Tx) error { _, err := tx.Exec(ctx, sql); return err },
+		)
+		asSystem := db.InSystem(
+			t.Context(), func(ctx context.Context, tx pg.Tx) error { _, err := tx.Exec(ctx, sql); return err },
+		)
 		if errorCode(asOrg) != noPrivilege || errorCode(asSystem) != noPrivilege {
 			t.Errorf("%s: got %v and %v, want no privilege", sql, asOrg, asSystem)
 		}

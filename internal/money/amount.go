@@ -1,10 +1,9 @@
-// Package money holds the values that are counted here: Amount, a whole number
-// of a mint's atomic units, and USD, a dollar value used for thresholds and for
-// display and never posted.
+// Package money defines the values that are counted: Amount, a whole number of a mint's atomic
+// units, and USD, a dollar value for thresholds and for display that is never posted.
 //
-// Nothing in this package rounds, except Decimal fractions of a basis point in
-// Bps, downwards. No floating point number is ever made of money. A value is
-// immutable and comparable with ==.
+// Nothing in this package rounds an Amount, except Bps, which rounds down, and Convert, which
+// rounds up. No floating point number is ever made of money. A value is immutable and comparable
+// with ==.
 package money
 
 import (
@@ -20,8 +19,8 @@ import (
 // digitsMax is the number of decimal digits of 2^256-1, the largest amount.
 const digitsMax = 78
 
-// Errors of parsing and arithmetic. They are sentinels: callers turn them into
-// a refusal that names the parameter.
+// Errors of parsing and arithmetic. They are sentinels: callers turn them into a refusal that names
+// the parameter.
 var (
 	// ErrSyntax says that a text is not a whole number (or decimal) in canonical form.
 	ErrSyntax = errors.New("not a number in canonical form")
@@ -37,13 +36,13 @@ var (
 // The zero value is zero.
 type Amount struct{ n uint256.Int }
 
-// Zero is no units at all.
+// Zero is zero units.
 var Zero Amount
 
-// Units makes an amount of n atomic units.
+// Units returns an amount of n atomic units.
 func Units(n uint64) Amount { return Amount{*uint256.NewInt(n)} }
 
-// FromBig makes an amount of a big integer. Errors: ErrNegative, ErrRange.
+// FromBig converts a big integer to an amount. Errors: ErrNegative, ErrRange.
 func FromBig(b *big.Int) (Amount, error) {
 	if b.Sign() < 0 {
 		return Zero, ErrNegative
@@ -55,12 +54,12 @@ func FromBig(b *big.Int) (Amount, error) {
 	return Amount{*n}, nil
 }
 
-// FromUint256 makes an amount of a 256-bit integer.
+// FromUint256 converts a 256-bit integer to an amount.
 func FromUint256(n *uint256.Int) Amount { return Amount{*n} }
 
-// Parse reads a whole number of atomic units: a digit 1 to 9 followed by up to
-// 77 digits, or a single 0. No sign, leading zero, space, separator, exponent
-// or digit outside ASCII. Errors: ErrSyntax, ErrRange.
+// Parse parses a whole number of atomic units: a digit 1 to 9 followed by up to 77 digits, or a
+// single 0. It accepts no sign, leading zero, space, separator, exponent or digit outside ASCII.
+// Errors: ErrSyntax, ErrRange.
 func Parse(s string) (Amount, error) {
 	if s == "" || len(s) > 1 && s[0] == '0' {
 		return Zero, ErrSyntax
@@ -78,7 +77,7 @@ func Parse(s string) (Amount, error) {
 	return Amount{n}, nil
 }
 
-// MustParse is Parse for constants; it panics on an error.
+// MustParse parses a constant like Parse; it panics on an error.
 func MustParse(s string) Amount {
 	a, err := Parse(s)
 	if err != nil {
@@ -87,10 +86,9 @@ func MustParse(s string) Amount {
 	return a
 }
 
-// ParseDecimal reads a decimal of whole tokens ("1.5") as atomic units of a
-// mint with the given number of decimals. More fraction digits than decimals
-// are refused even when they are zeros; nothing is rounded.
-// Errors: ErrSyntax, ErrFraction, ErrRange.
+// ParseDecimal parses a decimal of whole tokens ("1.5") as atomic units of a mint with the given
+// number of decimals. It refuses more fraction digits than decimals even when they are zeros;
+// nothing is rounded. Errors: ErrSyntax, ErrFraction, ErrRange.
 func ParseDecimal(s string, decimals int) (Amount, error) {
 	whole, frac, hasPoint := s, "", false
 	for i := range len(s) {
@@ -135,11 +133,11 @@ func checkDigits(s string) error {
 	return nil
 }
 
-// String prints the amount in the form that Parse reads.
+// String formats the amount in the form that Parse reads.
 func (a Amount) String() string { return a.n.Dec() }
 
-// Decimal prints the amount in whole tokens, without trailing zeros, in the
-// form that ParseDecimal reads.
+// Decimal formats the amount in whole tokens, without trailing zeros, in the form that ParseDecimal
+// reads.
 func (a Amount) Decimal(decimals int) string {
 	s := a.n.Dec()
 	for len(s) <= decimals {
@@ -155,16 +153,16 @@ func (a Amount) Decimal(decimals int) string {
 	return whole + "." + frac
 }
 
-// IsZero tells whether there is nothing.
+// IsZero reports whether the amount is zero.
 func (a Amount) IsZero() bool { return a.n.IsZero() }
 
-// Cmp is -1, 0 or +1 as a is below, equal to or above b.
+// Cmp returns -1, 0 or +1 as a is below, equal to or above b.
 func (a Amount) Cmp(b Amount) int { return a.n.Cmp(&b.n) }
 
-// Less tells whether a is below b.
+// Less reports whether a is below b.
 func (a Amount) Less(b Amount) bool { return a.n.Lt(&b.n) }
 
-// Add is a+b. Error: ErrRange.
+// Add returns a+b. Error: ErrRange.
 func (a Amount) Add(b Amount) (Amount, error) {
 	var n uint256.Int
 	if _, isOverflow := n.AddOverflow(&a.n, &b.n); isOverflow {
@@ -173,7 +171,7 @@ func (a Amount) Add(b Amount) (Amount, error) {
 	return Amount{n}, nil
 }
 
-// Sub is a-b. Error: ErrNegative.
+// Sub returns a-b. Error: ErrNegative.
 func (a Amount) Sub(b Amount) (Amount, error) {
 	var n uint256.Int
 	if _, isUnderflow := n.SubOverflow(&a.n, &b.n); isUnderflow {
@@ -182,7 +180,7 @@ func (a Amount) Sub(b Amount) (Amount, error) {
 	return Amount{n}, nil
 }
 
-// Mul is a*k. Error: ErrRange.
+// Mul returns a*k. Error: ErrRange.
 func (a Amount) Mul(k uint64) (Amount, error) {
 	var n uint256.Int
 	if _, isOverflow := n.MulOverflow(&a.n, uint256.NewInt(k)); isOverflow {
@@ -191,8 +189,7 @@ func (a Amount) Mul(k uint64) (Amount, error) {
 	return Amount{n}, nil
 }
 
-// Bps is a*bps/10000, rounded down: the only rounding of units there is.
-// Error: ErrRange.
+// Bps returns a*bps/10000, rounded down. Error: ErrRange.
 func (a Amount) Bps(bps uint64) (Amount, error) {
 	var n uint256.Int
 	if _, isOverflow := n.MulDivOverflow(&a.n, uint256.NewInt(bps), uint256.NewInt(10_000)); isOverflow {
@@ -201,26 +198,26 @@ func (a Amount) Bps(bps uint64) (Amount, error) {
 	return Amount{n}, nil
 }
 
-// Split divides into equal shares and what is left, which is less than their number.
+// Split divides the amount into equal shares. The remainder is smaller than their number.
 func (a Amount) Split(shares uint64) (share, remainder Amount) {
 	var s, r uint256.Int
 	s.DivMod(&a.n, uint256.NewInt(shares), &r)
 	return Amount{s}, Amount{r}
 }
 
-// Big is the amount as a new big integer.
+// Big returns the amount as a new big integer.
 func (a Amount) Big() *big.Int { return a.n.ToBig() }
 
-// Uint256 is the amount as a new 256-bit integer.
+// Uint256 returns the amount as a new 256-bit integer.
 func (a Amount) Uint256() *uint256.Int { n := a.n; return &n }
 
-// Uint64 is the amount as a machine word; ok is false when it does not fit.
+// Uint64 returns the amount as a machine word; ok is false when it does not fit.
 func (a Amount) Uint64() (n uint64, ok bool) { return a.n.Uint64(), a.n.IsUint64() }
 
-// MarshalText prints the amount as String does.
+// MarshalText formats the amount as String does.
 func (a Amount) MarshalText() ([]byte, error) { return []byte(a.String()), nil }
 
-// UnmarshalText reads what Parse reads.
+// UnmarshalText parses the amount as Parse does.
 func (a *Amount) UnmarshalText(text []byte) error {
 	n, err := Parse(string(text))
 	if err != nil {
@@ -230,8 +227,8 @@ func (a *Amount) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// ScanNumeric reads a PostgreSQL numeric. The server sends 1000000 as 100 with
-// exponent 4, so the exponent is applied; a fraction is refused.
+// ScanNumeric reads a PostgreSQL numeric. The server sends 1000000 as 100 with exponent 4, so the
+// exponent is applied; a fraction is refused.
 func (a *Amount) ScanNumeric(v pgtype.Numeric) error {
 	b, err := integerOf(v)
 	if err != nil {
@@ -245,12 +242,12 @@ func (a *Amount) ScanNumeric(v pgtype.Numeric) error {
 	return nil
 }
 
-// NumericValue gives the amount to PostgreSQL.
+// NumericValue converts the amount to a PostgreSQL numeric.
 func (a Amount) NumericValue() (pgtype.Numeric, error) {
 	return pgtype.Numeric{Int: a.Big(), Valid: true}, nil
 }
 
-// Value gives the amount to database/sql drivers.
+// Value converts the amount for database/sql drivers.
 func (a Amount) Value() (driver.Value, error) { return a.String(), nil }
 
 func integerOf(v pgtype.Numeric) (*big.Int, error) {

@@ -111,7 +111,8 @@ func TestArithmeticRefusesToLeaveTheRange(t *testing.T) {
 func TestScanNumericAppliesTheExponent(t *testing.T) {
 	t.Parallel()
 	var a Amount
-	if err := a.ScanNumeric(pgtype.Numeric{Int: big.NewInt(100), Exp: 4, Valid: true}); err != nil || a != Units(1_000_000) {
+	if err := a.ScanNumeric(pgtype.Numeric{Int: big.NewInt(100), Exp: 4, Valid: true}); err != nil ||
+		a != Units(1_000_000) {
 		t.Errorf("100e4: got %v %v, want 1000000", a, err)
 	}
 	if err := a.ScanNumeric(pgtype.Numeric{Int: big.NewInt(1500), Exp: -2, Valid: true}); err != nil || a != Units(15) {
@@ -173,7 +174,7 @@ func FuzzParse(f *testing.F) {
 func TestEveryAmountIsReadFromTheDatabaseToTheLastDigit(t *testing.T) {
 	t.Parallel()
 	for _, s := range []string{
-		"9007199254740993", // the first that a float cannot hold
+		"9007199254740993", // the first that a float64 cannot represent
 		"1000000000000000001",
 		"115792089237316195423570985008687907853269984665640564039457584007913129639935",
 	} {
@@ -188,11 +189,12 @@ func TestEveryAmountIsReadFromTheDatabaseToTheLastDigit(t *testing.T) {
 func TestAValueIsRoundedUpSoThatNoThresholdIsMissed(t *testing.T) {
 	t.Parallel()
 	least := MustParseUSD("0.000000000000000001")
-	// Half of the least that a value can be, and a third more than a dollar.
+	// Half of the smallest value, and a third more than a dollar.
 	if v, err := ValueOf(Units(1), 18, MustParseUSD("0.5")); err != nil || v != least {
 		t.Errorf("got %v %v, want %v", v, err, least)
 	}
-	if v, err := ValueOf(Units(1), 1, MustParseUSD("10.000000000000000003")); err != nil || v.Cmp(MustParseUSD("1")) <= 0 {
+	if v, err := ValueOf(Units(1), 1, MustParseUSD("10.000000000000000003")); err != nil ||
+		v.Cmp(MustParseUSD("1")) <= 0 {
 		t.Errorf("got %v %v, want above 1", v, err)
 	}
 }
@@ -215,13 +217,19 @@ func TestConvertRoundsUpAndNeverOver(t *testing.T) {
 	} {
 		got, err := Convert(MustParse(c.units), c.from, MustParseUSD(c.price), c.to, MustParseUSD(c.toPrice))
 		if err != nil || got.String() != c.want {
-			t.Errorf("%s of %d decimals at %s in %d decimals at %s: got %v %v, want %s", c.units, c.from, c.price, c.to, c.toPrice, got, err, c.want)
+			t.Errorf(
+				"%s of %d decimals at %s in %d decimals at %s: got %v %v, want %s", c.units, c.from, c.price,
+				c.to, c.toPrice, got, err, c.want,
+			)
 		}
 	}
 	if _, err := Convert(Units(1), 0, MustParseUSD("1"), 0, USD{}); !errors.Is(err, ErrRange) {
 		t.Errorf("into something without a value: got %v, want %v", err, ErrRange)
 	}
-	if _, err := Convert(MustParse("115792089237316195423570985008687907853269984665640564039457584007913129639935"), 0, MustParseUSD("2"), 0, MustParseUSD("1")); !errors.Is(err, ErrRange) {
+	if _, err := Convert(
+		MustParse("115792089237316195423570985008687907853269984665640564039457584007913129639935"), 0,
+		MustParseUSD("2"), 0, MustParseUSD("1"),
+	); !errors.Is(err, ErrRange) {
 		t.Errorf("twice the most: got %v, want %v", err, ErrRange)
 	}
 }

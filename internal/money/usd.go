@@ -11,19 +11,18 @@ import (
 const (
 	// usdScale is the number of fraction digits that a USD keeps.
 	usdScale = 18
-	// usdWholeDigitsMax bounds what a person may type as dollars.
+	// usdWholeDigitsMax limits the whole digits that ParseUSD accepts.
 	usdWholeDigitsMax = 18
 )
 
 var usdUnit = new(big.Int).Exp(big.NewInt(10), big.NewInt(usdScale), nil)
 
-// USD is a non-negative dollar value for thresholds and for display. It is
-// never posted: what moves is an Amount. The zero value is no dollars.
+// USD is a non-negative dollar value for thresholds and for display. It is never posted: only an
+// Amount moves. The zero value is zero dollars.
 type USD struct{ n Amount } // in 10^-18 dollars
 
-// ParseUSD reads a decimal dollar text such as "10000.00": no sign, no
-// exponent, at most 18 digits before and 18 after the point.
-// Errors: ErrSyntax, ErrFraction, ErrRange.
+// ParseUSD parses a decimal dollar text such as "10000.00": no sign, no exponent, at most 18 digits
+// before and 18 after the point. Errors: ErrSyntax, ErrFraction, ErrRange.
 func ParseUSD(s string) (USD, error) {
 	if whole, _, _ := strings.Cut(s, "."); len(whole) > usdWholeDigitsMax {
 		return USD{}, ErrRange
@@ -32,7 +31,7 @@ func ParseUSD(s string) (USD, error) {
 	return USD{n}, err
 }
 
-// MustParseUSD is ParseUSD for constants; it panics on an error.
+// MustParseUSD parses a constant like ParseUSD; it panics on an error.
 func MustParseUSD(s string) USD {
 	u, err := ParseUSD(s)
 	if err != nil {
@@ -41,9 +40,8 @@ func MustParseUSD(s string) USD {
 	return u
 }
 
-// ValueOf is what an amount is worth at a price for one whole token, rounded
-// up in the 18th digit so that a threshold is never missed by rounding.
-// Error: ErrRange.
+// ValueOf returns what an amount is worth at a price for one whole token, rounded up in the 18th
+// digit so that rounding never misses a threshold. Error: ErrRange.
 func ValueOf(a Amount, decimals int, price USD) (USD, error) {
 	product := new(big.Int).Mul(a.Big(), price.n.Big())
 	unit := new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(decimals)), nil)
@@ -55,13 +53,17 @@ func ValueOf(a Amount, decimals int, price USD) (USD, error) {
 	return USD{n}, err
 }
 
-// Convert is what an amount of one token is in another, at prices for one whole token of
-// each, rounded up. Error: ErrRange, also where the other token is worth nothing.
+// Convert converts an amount of one token to another token, at prices for one whole token of each,
+// rounded up. Error: ErrRange, also where the other token has a price of zero.
 func Convert(a Amount, decimals int, price USD, toDecimals int, toPrice USD) (Amount, error) {
 	if toPrice.n.IsZero() {
 		return Zero, fmt.Errorf("%w: what it is converted to has no value", ErrRange)
 	}
-	powerOfTen := func(exponent int) *big.Int { return new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(exponent)), nil) }
+	powerOfTen := func(exponent int) *big.Int {
+		return new(big.Int).Exp(
+			big.NewInt(10), big.NewInt(int64(exponent)), nil,
+		)
+	}
 	worth := new(big.Int).Mul(a.Big(), price.n.Big())
 	unit := new(big.Int).Mul(toPrice.n.Big(), powerOfTen(decimals))
 	quo, rem := new(big.Int).QuoRem(worth.Mul(worth, powerOfTen(toDecimals)), unit, new(big.Int))
@@ -71,16 +73,16 @@ func Convert(a Amount, decimals int, price USD, toDecimals int, toPrice USD) (Am
 	return FromBig(quo)
 }
 
-// Cmp is -1, 0 or +1 as u is below, equal to or above v.
+// Cmp returns -1, 0 or +1 as u is below, equal to or above v.
 func (u USD) Cmp(v USD) int { return u.n.Cmp(v.n) }
 
-// Add is the sum. Error: ErrRange.
+// Add returns u+v. Error: ErrRange.
 func (u USD) Add(v USD) (USD, error) {
 	n, err := u.n.Add(v.n)
 	return USD{n}, err
 }
 
-// Cents prints two fraction digits, rounded half up: the form for display.
+// Cents formats two fraction digits, rounded half up, for display.
 func (u USD) Cents() string {
 	cent := new(big.Int).Div(usdUnit, big.NewInt(100))
 	n := new(big.Int).Add(u.n.Big(), new(big.Int).Div(cent, big.NewInt(2)))
@@ -92,13 +94,13 @@ func (u USD) Cents() string {
 	return s[:len(s)-2] + "." + s[len(s)-2:]
 }
 
-// String prints the exact value.
+// String formats the exact value.
 func (u USD) String() string { return u.n.Decimal(usdScale) }
 
-// MarshalText prints the exact value.
+// MarshalText formats the exact value.
 func (u USD) MarshalText() ([]byte, error) { return []byte(u.String()), nil }
 
-// UnmarshalText reads what ParseUSD reads.
+// UnmarshalText parses the value as ParseUSD does.
 func (u *USD) UnmarshalText(text []byte) error {
 	v, err := ParseUSD(string(text))
 	if err != nil {
@@ -116,7 +118,7 @@ func (u *USD) ScanNumeric(v pgtype.Numeric) error {
 	return u.n.ScanNumeric(v)
 }
 
-// NumericValue gives the value to PostgreSQL.
+// NumericValue converts the value to a PostgreSQL numeric.
 func (u USD) NumericValue() (pgtype.Numeric, error) {
 	return pgtype.Numeric{Int: u.n.Big(), Exp: -usdScale, Valid: true}, nil
 }

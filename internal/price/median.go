@@ -15,8 +15,8 @@ import (
 	"github.com/cofferpay/coffer/internal/money"
 )
 
-// How far the sources may be from their median, in basis points. Whoever has to
-// decide by prices that contradict each other has none.
+// Allowed distance of a source from the median, in basis points. Prices that contradict each other
+// count as no price.
 const (
 	DeviationBps       = 200
 	DeviationPeggedBps = 50
@@ -31,19 +31,19 @@ type NamedSource struct {
 	Source Source
 }
 
-// Median asks several sources and takes the middle of those that are fresh.
+// Median asks several sources and returns the median of the fresh quotes.
 type Median struct {
 	Sources  []NamedSource
-	Required int // how many fresh ones there have to be; below 1 is 1
-	// AgeMax is how old a price of a mint may be.
+	Required int // the least number of fresh quotes; below 1 means 1
+	// AgeMax returns the greatest age of a fresh price of a mint.
 	AgeMax func(mintID int) time.Duration
-	// Pegged tells whether a mint is meant to be worth a dollar.
+	// Pegged reports whether a mint is meant to be worth a dollar.
 	Pegged func(mintID int) bool
-	Clock  func() time.Time // nil: the system's
+	Clock  func() time.Time // nil: the system's clock
 }
 
-// USD is the median, as old as the oldest of its sources. Error: ErrUnavailable, when
-// too few are fresh or one is too far from the median.
+// USD returns the median, with the time of its oldest quote. Error: ErrUnavailable when too few
+// quotes are fresh or one is too far from the median.
 func (m Median) USD(ctx context.Context, mintID int) (Quote, error) {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
@@ -68,14 +68,19 @@ func (m Median) USD(ctx context.Context, mintID int) (Quote, error) {
 			err = CheckFresh(q, now, m.AgeMax(mintID))
 		}
 		if err != nil {
-			problems = append(problems, m.Sources[i].Name+": "+strings.TrimSuffix(err.Error(), ": "+ErrUnavailable.Error()))
+			problems = append(
+				problems, m.Sources[i].Name+": "+strings.TrimSuffix(err.Error(), ": "+ErrUnavailable.Error()),
+			)
 			continue
 		}
 		q.Components = nil
 		fresh = append(fresh, q)
 	}
 	if len(fresh) < max(m.Required, 1) {
-		return Quote{}, fmt.Errorf("mint %d has %d fresh sources of %d that are needed (%s): %w", mintID, len(fresh), max(m.Required, 1), strings.Join(problems, "; "), ErrUnavailable)
+		return Quote{}, fmt.Errorf(
+			"mint %d has %d fresh sources of %d that are needed (%s): %w", mintID, len(fresh),
+			max(m.Required, 1), strings.Join(problems, "; "), ErrUnavailable,
+		)
 	}
 	deviation := int64(DeviationBps)
 	if m.Pegged != nil && m.Pegged(mintID) {
@@ -100,7 +105,7 @@ func (m Median) USD(ctx context.Context, mintID int) (Quote, error) {
 	return median, nil
 }
 
-// agreedMedian is the median of prices of which none is further from it than it may be.
+// agreedMedian returns the median. It fails if one price is further from it than deviationBps.
 func agreedMedian(quotes []Quote, deviationBps int64) (money.USD, error) {
 	values := make([]*big.Rat, len(quotes))
 	for i, q := range quotes {
@@ -119,15 +124,17 @@ func agreedMedian(quotes []Quote, deviationBps int64) (money.USD, error) {
 	allowed := new(big.Rat).Mul(middle, big.NewRat(deviationBps, wholeBps))
 	for i, v := range values {
 		if distance := new(big.Rat).Sub(v, middle); distance.Abs(distance).Cmp(allowed) > 0 {
-			return money.USD{}, fmt.Errorf("%s has %s, more than %d basis points from the median", quotes[i].Source, quotes[i].Price, deviationBps)
+			return money.USD{}, fmt.Errorf(
+				"%s has %s, more than %d basis points from the median", quotes[i].Source, quotes[i].Price,
+				deviationBps,
+			)
 		}
 	}
 	return FromRat(middle)
 }
 
-// FromRat is an exact number of dollars, rounded up in the last digit that is kept, so
-// that a threshold is never missed by rounding. Error: it is not above zero, or no
-// price.
+// FromRat converts an exact number of dollars, rounded up in the 18th digit so that rounding never
+// misses a threshold. It fails for a number that is not above zero or is too large for a price.
 func FromRat(v *big.Rat) (money.USD, error) {
 	if v.Sign() <= 0 {
 		return money.USD{}, errors.New("a price that is not above zero")
@@ -146,10 +153,10 @@ func FromRat(v *big.Rat) (money.USD, error) {
 	return money.ParseUSD(text[:len(text)-digits] + "." + text[len(text)-digits:])
 }
 
-// CachedTable is a source that learns many prices at once and keeps them for a moment. Their
-// age counts from the source's own time, so what is kept grows old as it would there.
+// CachedTable is a source that fetches many prices at once and keeps them for TTL. The age of a
+// price counts from the time of its source, so a cached price ages as it would there.
 type CachedTable struct {
-	// Fetch asks for all of them, by mint.
+	// Fetch returns all prices, by mint.
 	Fetch func(ctx context.Context) (map[int]Quote, error)
 	TTL   time.Duration
 
@@ -160,18 +167,18 @@ type CachedTable struct {
 	expiresAt time.Time
 }
 
-// failureTTL is how long a failure is kept, so that a source that is down is not asked
-// by everybody at once.
+// failureTTL is how long a failure is kept, so that concurrent callers do not all ask a source that
+// is down.
 const failureTTL = time.Second
 
-// USD is the kept price, or a new one. Error: ErrUnavailable.
+// USD returns the cached price, or a new one. Error: ErrUnavailable.
 func (t *CachedTable) USD(ctx context.Context, mintID int) (Quote, error) {
 	t.mu.Lock()
 	quotes, err, isFresh := t.quotes, t.err, time.Now().Before(t.expiresAt)
 	t.mu.Unlock()
 	if !isFresh {
-		// Whoever comes meanwhile waits for the same answer, and one who leaves does not
-		// take it from the others.
+		// Concurrent callers wait for the same answer. A caller that gives up does not cancel it
+		// for the others.
 		pending := t.flight.DoChan("", func() (any, error) {
 			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), askTimeout)
 			defer cancel()
@@ -202,8 +209,8 @@ func (t *CachedTable) USD(ctx context.Context, mintID int) (Quote, error) {
 	return q, nil
 }
 
-// Coalesce has those who ask for one mint at the same moment share an answer, and keeps it
-// for a second. Its age counts from the source's own time.
+// Coalesce returns a source whose concurrent callers share one answer for a mint, which is kept for
+// a second. The age of a price counts from the time of its source.
 func Coalesce(source Source) Source {
 	return &coalescedSource{source: source, tables: map[int]*CachedTable{}}
 }
@@ -211,7 +218,7 @@ func Coalesce(source Source) Source {
 type coalescedSource struct {
 	source Source
 	mu     sync.Mutex
-	tables map[int]*CachedTable // by mint; there are as many as mints are configured
+	tables map[int]*CachedTable // by mint; one for each configured mint
 }
 
 const (
@@ -219,7 +226,7 @@ const (
 	coalesceTablesMax = 10_000
 )
 
-// USD is the shared answer. Error: ErrUnavailable.
+// USD returns the shared answer. Error: ErrUnavailable.
 func (o *coalescedSource) USD(ctx context.Context, mintID int) (Quote, error) {
 	o.mu.Lock()
 	t := o.tables[mintID]

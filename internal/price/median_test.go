@@ -16,9 +16,9 @@ import (
 
 var noon = time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)
 
-// fakeSource is a source of one price, or of none.
+// fakeSource returns one price, or none.
 type fakeSource struct {
-	usd string // "": it fails
+	usd string // "": the source fails
 	age time.Duration
 }
 
@@ -62,7 +62,8 @@ func TestAPriceIsWhatFreshSourcesAgreeOn(t *testing.T) {
 		"of nothing, beside a sensible one": {[]fakeSource{{"0", 0}, {"3000", 0}}, 1, false, "3000"},
 	} {
 		m := price.Median{
-			Required: c.required, AgeMax: func(int) time.Duration { return 5 * time.Minute }, Pegged: func(int) bool { return c.pegged }, Clock: func() time.Time { return noon },
+			Required: c.required, AgeMax: func(int) time.Duration { return 5 * time.Minute },
+			Pegged: func(int) bool { return c.pegged }, Clock: func() time.Time { return noon },
 		}
 		for _, s := range c.sources {
 			m.Sources = append(m.Sources, price.NamedSource{Name: "S", Source: s})
@@ -75,16 +76,23 @@ func TestAPriceIsWhatFreshSourcesAgreeOn(t *testing.T) {
 			t.Errorf("%s: got %v %v, want %s", name, q.Price, err, c.want)
 		}
 	}
-	m := price.Median{Sources: []price.NamedSource{{"A", fakeSource{"100", time.Minute}}, {"B", fakeSource{"101", 2 * time.Minute}}}, AgeMax: func(int) time.Duration { return time.Hour }, Clock: func() time.Time { return noon }}
+	m := price.Median{
+		Sources: []price.NamedSource{{"A", fakeSource{"100", time.Minute}}, {"B", fakeSource{"101", 2 * time.Minute}}},
+		AgeMax:  func(int) time.Duration { return time.Hour }, Clock: func() time.Time { return noon },
+	}
 	q, err := m.USD(t.Context(), 1)
-	if err != nil || !q.QuotedAt.Equal(noon.Add(-2*time.Minute)) || q.Source != "median of A, B" || len(q.Components) != 2 || q.Components[1].Source != "B" || q.Components[1].Price != money.MustParseUSD("101") {
+	if err != nil || !q.QuotedAt.Equal(noon.Add(-2*time.Minute)) || q.Source != "median of A, B" ||
+		len(q.Components) != 2 || q.Components[1].Source != "B" || q.Components[1].Price != money.MustParseUSD("101") {
 		t.Errorf("got %+v %v, want each source with its value and time, and the age of the oldest", q, err)
 	}
 }
 
 func TestDollarsAreExactAndRoundedUp(t *testing.T) {
 	t.Parallel()
-	for v, want := range map[string]string{"1": "1", "1/3": "0.333333333333333334", "1/1000000000000000000": "0.000000000000000001", "1/9000000000000000000": "0.000000000000000001", "0": "", "-1": "", "1000000000000000000": ""} {
+	for v, want := range map[string]string{
+		"1": "1", "1/3": "0.333333333333333334", "1/1000000000000000000": "0.000000000000000001",
+		"1/9000000000000000000": "0.000000000000000001", "0": "", "-1": "", "1000000000000000000": "",
+	} {
 		r, _ := new(big.Rat).SetString(v)
 		got, err := price.FromRat(r)
 		if (err == nil) != (want != "") || err == nil && got != money.MustParseUSD(want) {

@@ -1,9 +1,8 @@
-// Package price says what a mint is worth in dollars, for thresholds and for
-// display. A price that is missing or old is not a price: whoever has to decide
-// by it holds instead.
+// Package price returns what a mint is worth in dollars, for thresholds and for display. A missing
+// or old price is no price: a decision that needs it holds the payment instead.
 //
-// What never happens here: a guess, a default, a posting. A crash leaves
-// nothing; sources keep what they fetched in memory or in rows of their own.
+// The package never guesses, has no default price, and posts nothing. A crash leaves nothing
+// behind; sources keep what they fetched in memory or in rows of their own.
 package price
 
 import (
@@ -18,31 +17,30 @@ import (
 // ErrUnavailable says that there is no price to decide by.
 var ErrUnavailable = errors.New("price unavailable")
 
-// aheadMax is how far in the future a source's clock may be.
+// aheadMax is how far the clock of a source may be ahead.
 const aheadMax = time.Minute
 
 // Quote is the price of one whole token.
 type Quote struct {
 	Price      money.USD
-	QuotedAt   time.Time // when it was the price, by its source
+	QuotedAt   time.Time // when the price held, by its source
 	Source     string
-	Components []Quote // those that it is the median of, when it is one
+	Components []Quote // the quotes that it is the median of, if it is a median
 }
 
-// Source gives prices. It may be called again after any error, is safe for
-// concurrent use, and writes nothing. Errors: ErrUnavailable, or any other,
-// which a caller takes for the same.
+// Source returns prices. The call may be repeated after any error, is safe for concurrent use, and
+// writes nothing. A caller treats any other error like ErrUnavailable.
 type Source interface {
 	USD(ctx context.Context, mintID int) (Quote, error)
 }
 
-// Fixed is a table of prices that always hold, for local networks and tests.
+// Fixed is a table of prices that never expire, for local networks and tests.
 type Fixed struct {
 	Prices map[int]money.USD // by mint
-	Clock  func() time.Time  // nil: the system's
+	Clock  func() time.Time  // nil: the system's clock
 }
 
-// USD is the price in the table, as of now. Error: ErrUnavailable.
+// USD returns the price in the table, as of now. Error: ErrUnavailable.
 func (f Fixed) USD(_ context.Context, mintID int) (Quote, error) {
 	p, ok := f.Prices[mintID]
 	if !ok {
@@ -55,9 +53,8 @@ func (f Fixed) USD(_ context.Context, mintID int) (Quote, error) {
 	return Quote{Price: p, QuotedAt: now().UTC(), Source: "fixed"}, nil
 }
 
-// CheckFresh refuses a quote that must not be decided by: older than maxAge, from
-// the future, or of nothing, which would value everything below any threshold.
-// Error: ErrUnavailable.
+// CheckFresh refuses a quote that must not decide: one that is older than maxAge, from the future,
+// or zero. A price of zero would put every value below any threshold. Error: ErrUnavailable.
 func CheckFresh(q Quote, now time.Time, maxAge time.Duration) error {
 	switch {
 	case q.Price == money.USD{}:

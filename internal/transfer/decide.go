@@ -14,33 +14,31 @@ import (
 	"github.com/cofferpay/coffer/webhook"
 )
 
-// facts are everything that decides about a group, as one transaction has read
-// them.
+// facts hold everything that decides about a group, as one transaction has read it.
 type facts struct {
-	stored   map[string]storedTransfer // rows that have a key, by key
+	stored   map[string]storedTransfer // rows of known keys, by key
 	freezes  *freeze.ActiveSet
 	mints    *mint.Catalogue
-	accounts ledger.KnownAccounts            // that there are, of both sides; with balances those that would pay
-	owed     map[ledger.Account]money.Amount // of the balances, what restored payments still take
+	accounts ledger.KnownAccounts            // the existing accounts of both sides; payers with balances
+	owed     map[ledger.Account]money.Amount // the part of the balances that is owed for restored payments
 }
 
-// storedTransfer is a transfer with what its request meant.
+// storedTransfer holds a transfer and the digest of its request.
 type storedTransfer struct {
 	transfer webhook.Transfer
 	digest   []byte
 }
 
-// newTransfer is a transfer that is to be written.
+// newTransfer is a transfer to be written.
 type newTransfer struct {
 	*pendingRequest
 	parsed
 	transfer webhook.Transfer
 }
 
-// decideGroup answers every request of a group in the order of arrival and returns
-// the ones to write; each sees the balances that the ones before it leave. The
-// order of its questions is the order of refusals: the key, the rate, freezes,
-// the request itself, what is suspended, the balance.
+// decideGroup answers every request of a group in the order of arrival and returns the transfers to
+// write. Each request sees the balances that the ones before it leave. Refusals are checked in this
+// order: the key, the rate, freezes, the request itself, suspensions, the balance.
 func decideGroup(f facts, group []*pendingRequest, now time.Time) []newTransfer {
 	var rows []newTransfer
 	rowByKey := map[string]int{} // index in rows, by key
@@ -56,7 +54,9 @@ func decideGroup(f facts, group []*pendingRequest, now time.Time) []newTransfer 
 			continue
 		}
 		if i, isRepeated := rowByKey[a.IdempotencyKey]; isRepeated {
-			if a.outcome, a.err = answerReplay(storedTransfer{rows[i].transfer, rows[i].digest}, a, p, parseErr); a.err == nil {
+			if a.outcome, a.err = answerReplay(
+				storedTransfer{rows[i].transfer, rows[i].digest}, a, p, parseErr,
+			); a.err == nil {
 				a.transferID = rows[i].transferID
 			}
 			continue
@@ -81,10 +81,10 @@ func decideGroup(f facts, group []*pendingRequest, now time.Time) []newTransfer 
 	return rows
 }
 
-// answerReplay answers a known key, or a conflict when the request means another
-// transfer. A request that cannot even be read is another. The reference names the
-// caller's order and is compared as the row has it, not as part of the digest: the rows
-// of earlier versions have digests without it.
+// answerReplay answers a known key, or returns a conflict when the request means another transfer.
+// A request that cannot be parsed is another transfer. The reference is the caller's id of the
+// order. It is compared with the row's column and is not part of the digest, because the digests of
+// rows of earlier versions lack it.
 func answerReplay(k storedTransfer, a *pendingRequest, p parsed, parseErr error) (Outcome, error) {
 	reference := k.transfer.Reference
 	sameReference := a.Reference == reference || a.Reference != nil && reference != nil && *a.Reference == *reference
@@ -96,7 +96,9 @@ func answerReplay(k storedTransfer, a *pendingRequest, p parsed, parseErr error)
 	return Outcome{Transfer: k.transfer, Replayed: true}, nil
 }
 
-func checkRefusal(f facts, balances map[ledger.Account]money.Amount, a *pendingRequest, p parsed, parseErr error) error {
+func checkRefusal(
+	f facts, balances map[ledger.Account]money.Amount, a *pendingRequest, p parsed, parseErr error,
+) error {
 	scope := freeze.Target{OrgID: a.from.OrgID, Chain: p.mint.Chain}
 	if a.from.Kind == ledger.Customer {
 		scope.CustomerID = a.from.Subject
@@ -105,7 +107,8 @@ func checkRefusal(f facts, balances map[ledger.Account]money.Amount, a *pendingR
 	switch {
 	case active != nil && active.Scope == freeze.ScopeCustomer:
 		return fault.New(fault.Forbidden, fault.CustomerFrozen,
-			"This customer is frozen, so nothing may leave the balance."+unmoved+" Whoever froze the customer has to lift it first.").WithParam("from.customerId")
+			"This customer is frozen, so nothing may leave the balance."+unmoved+" Whoever froze the customer has to lift it first.").
+			WithParam("from.customerId")
 	case active != nil && active.Scope == freeze.ScopeOrganization:
 		return fault.New(fault.Forbidden, fault.OrganizationFrozen,
 			"Your organization is frozen, so nothing may leave its balances."+unmoved+" Ask the operator of this service.")
@@ -125,8 +128,8 @@ func checkRefusal(f facts, balances map[ledger.Account]money.Amount, a *pendingR
 	return nil
 }
 
-// checkNewID refuses a payee that would be made by this transfer under an id that no new
-// customer may have. One from before that rule has an account, if it ever had money.
+// checkNewID refuses a payee that this transfer would create under an id that no new customer may
+// have. An older customer with such an id has an account, if it ever had money.
 func checkNewID(f facts, a *pendingRequest) error {
 	if _, exists := f.accounts[a.to]; exists || a.to.Kind != ledger.Customer {
 		return nil
@@ -139,26 +142,27 @@ func checkNewID(f facts, a *pendingRequest) error {
 
 func newSuspended(reason string) error {
 	return fault.New(fault.Unprocessable, fault.WithdrawalsSuspended,
-		"%s"+unmoved+" Try again later with the same idempotencyKey, or ask the operator of this service.", reason).WithParam("mintId")
+		"%s"+unmoved+" Try again later with the same idempotencyKey, or ask the operator of this service.", reason).
+		WithParam("mintId")
 }
 
-// newInsufficient is the one answer to too little money, whether the payer is
-// unknown, has nothing, or was quicker elsewhere.
+// newInsufficient returns the one answer to too small a balance. It is the same whether the payer
+// is unknown, has no balance or spent it in a concurrent request.
 func newInsufficient(m mint.Mint) error {
 	return fault.New(fault.Unprocessable, fault.InsufficientBalance,
 		"The available balance of %s on %s that should pay is smaller than the amount."+unmoved+" Look at the balances and move less, or wait for money to come in.",
 		m.Symbol, m.Chain).WithParam("amount")
 }
 
-// applySpend lets the requests after this one see what it leaves.
+// applySpend updates the balances that the later requests of the group see.
 func applySpend(balances map[ledger.Account]money.Amount, a *pendingRequest, p parsed) {
 	balances[a.from] = subOrZero(balances[a.from], p.amount)
-	if sum, err := balances[a.to].Add(p.amount); err == nil { // else the books will refuse it
+	if sum, err := balances[a.to].Add(p.amount); err == nil { // else the ledger refuses it
 		balances[a.to] = sum
 	}
 }
 
-// subOrZero is a-b, and nothing where b is more.
+// subOrZero returns a-b, or zero where b is greater.
 func subOrZero(a, b money.Amount) money.Amount {
 	difference, err := a.Sub(b)
 	if err != nil {

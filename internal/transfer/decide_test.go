@@ -12,9 +12,8 @@ import (
 	"github.com/cofferpay/coffer/internal/money"
 )
 
-// What restored payments still take from a customer is not the customer's to
-// give away, and the first request of a group leaves less to the next.
-// Rule TR-4.
+// A customer cannot spend what is owed for restored payments, and the first request of a group
+// leaves less to the next. Rule TR-4.
 func TestWhatIsOwedIsNotGivenAway(t *testing.T) {
 	t.Parallel()
 	ann, bob := "ann", "bob"
@@ -28,7 +27,8 @@ func TestWhatIsOwedIsNotGivenAway(t *testing.T) {
 	var group []*pendingRequest
 	for i, amount := range []string{"31", "20", "11", "10", "1"} {
 		a, err := parseRequest("org_1", Request{
-			MintID: 1, Amount: amount, From: Party{CustomerID: &ann}, To: Party{CustomerID: &bob}, IdempotencyKey: string(rune('a' + i)),
+			MintID: 1, Amount: amount, From: Party{CustomerID: &ann}, To: Party{CustomerID: &bob},
+			IdempotencyKey: string(rune('a' + i)),
 		})
 		if err != nil {
 			t.Fatal(err)

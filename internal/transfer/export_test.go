@@ -1,10 +1,10 @@
 package transfer
 
-// WaitingMax is how many of one organization may wait.
+// WaitingMax is the limit of waiting requests of one organization.
 const WaitingMax = waitingMax
 
-// Waiting is how many of an organization wait and were not taken yet.
+// Waiting returns how many requests of an organization wait and are in no group yet.
 func (s *Service) Waiting(org string) int { return s.orgWriter(org).WaitingCount() }
 
-// BesideMin is how many have to wait for a second group.
+// BesideMin is how many waiting requests start a second group in parallel.
 const BesideMin = parallelMin

@@ -11,8 +11,8 @@ import (
 	"github.com/cofferpay/coffer/internal/pg/pgtest"
 )
 
-// A freeze that has committed is seen by every transfer that commits after it: two
-// transactions are held so that one is amid the other. Rule TR-8.
+// Every transfer that commits after a freeze sees it: two transactions are stopped so that one runs
+// inside the other. Rule TR-8.
 func TestNoTransferCommitsAfterAFreezeThatItHasNotSeen(t *testing.T) {
 	t.Parallel()
 	h := newTestEnv(t)
@@ -24,15 +24,21 @@ func TestNoTransferCommitsAfterAFreezeThatItHasNotSeen(t *testing.T) {
 	}, func() {
 		err := h.db.InSystem(t.Context(), func(ctx context.Context, tx pg.Tx) error {
 			return freeze.Create(ctx, tx, freeze.Freeze{
-				Scope: freeze.ScopeCustomer, OrgID: h.one, CustomerID: "ann", Source: freeze.SourceOperator, Reason: "test", Actor: audit.Operator("op"),
+				Scope: freeze.ScopeCustomer, OrgID: h.one, CustomerID: "ann", Source: freeze.SourceOperator,
+				Reason: "test", Actor: audit.Operator("op"),
 			})
 		})
 		if err != nil {
 			t.Errorf("freeze: %v", err)
 		}
 		var transfers int
-		if err := h.owner.QueryRow(t.Context(), `SELECT count(*) FROM transfers`).Scan(&transfers); err != nil || transfers == 0 {
-			t.Errorf("got %d transfers (%v): the freeze has committed, and the transfer that has not seen it comes after it", transfers, err)
+		if err := h.owner.QueryRow(
+			t.Context(), `SELECT count(*) FROM transfers`,
+		).Scan(&transfers); err != nil || transfers == 0 {
+			t.Errorf(
+				"got %d transfers (%v): the freeze has committed, and the transfer that has not seen it comes after it",
+				transfers, err,
+			)
 		}
 	})
 	h.wantFault(newRequest("k2", ann, bob, "1"), fault.CustomerFrozen, "from.customerId")

@@ -40,7 +40,8 @@ func newTestEnv(t testing.TB) *testEnv {
 	db := pgtest.New(t)
 	h := &testEnv{t: t, db: db, owner: pgtest.OwnerPool(t, db), service: transfer.New(db)}
 	token := mint.Mint{
-		ID: usdc, Chain: chain.Ethereum, Network: chain.Local, Kind: mint.Token, Contract: "0x1", Symbol: "USDC", Name: "USD Coin",
+		ID: usdc, Chain: chain.Ethereum, Network: chain.Local, Kind: mint.Token, Contract: "0x1", Symbol: "USDC",
+		Name:     "USD Coin",
 		Decimals: 6, MinDeposit: money.Units(1), MinWithdraw: money.Units(1), Finality: "FINALIZED",
 	}
 	coin := token
@@ -68,12 +69,12 @@ func (h *testEnv) partyAccount(org string, p transfer.Party) ledger.Account {
 	return ledger.Account{OrgID: org, MintID: usdc, Kind: ledger.Product, Subject: *p.Product}
 }
 
-// fundParty gives somebody money, as a deposit would.
+// fundParty gives a party an amount, as a deposit would.
 func (h *testEnv) fundParty(org string, p transfer.Party, n uint64) {
 	h.t.Helper()
 	post := ledgertest.PostWithCauses
 	if p.Product != nil {
-		// Only a transfer brings a product money, and this is what transfers begin with.
+		// Only a transfer gives a product a balance, and the tests start from this one.
 		post = ledger.Post
 		h.insertCauses("DISABLE")
 		defer h.insertCauses("ENABLE")
@@ -86,7 +87,10 @@ func (h *testEnv) fundParty(org string, p transfer.Party, n uint64) {
 		}
 		return post(ctx, tx, ledger.Posting{
 			Cause: ledger.Cause{Kind: ledger.Deposit, ID: fmt.Sprint("dep_", org, h.partyAccount(org, p))},
-			Legs:  []ledger.Leg{{Debit: ledger.Account{OrgID: org, MintID: usdc, Kind: ledger.Custody}, Credit: h.partyAccount(org, p), Amount: money.Units(n)}},
+			Legs: []ledger.Leg{{
+				Debit:  ledger.Account{OrgID: org, MintID: usdc, Kind: ledger.Custody},
+				Credit: h.partyAccount(org, p), Amount: money.Units(n),
+			}},
 		})
 	})
 	if err != nil {
@@ -94,21 +98,29 @@ func (h *testEnv) fundParty(org string, p transfer.Party, n uint64) {
 	}
 }
 
-// insertCauses switches the look-up of what moves money on and off.
+// insertCauses enables or disables the trigger that looks up the causes of postings.
 func (h *testEnv) insertCauses(what string) {
 	h.t.Helper()
-	if _, err := h.owner.Exec(h.t.Context(), `ALTER TABLE ledger_transfers `+what+` TRIGGER ledger_transfers_of_cause`); err != nil {
+	if _, err := h.owner.Exec(
+		h.t.Context(), `ALTER TABLE ledger_transfers `+what+` TRIGGER ledger_transfers_of_cause`,
+	); err != nil {
 		h.t.Fatal(err)
 	}
 }
 
 func (h *testEnv) makeCustomer(ctx context.Context, tx pg.Tx, org, id string) error {
-	_, err := tx.Exec(ctx, `INSERT INTO customers (org_id, customer_id, created_at, updated_at) VALUES ($1, $2, $3, $3) ON CONFLICT DO NOTHING`, org, id, tx.Now)
+	_, err := tx.Exec(
+		ctx,
+		`INSERT INTO customers (org_id, customer_id, created_at, updated_at) VALUES ($1, $2, $3, $3) ON CONFLICT DO NOTHING`,
+		org, id, tx.Now,
+	)
 	return err
 }
 
 func newRequest(key string, from, to transfer.Party, amount string) transfer.Request {
-	return transfer.Request{MintID: usdc, Amount: amount, From: from, To: to, IdempotencyKey: key, Actor: audit.System("test")}
+	return transfer.Request{
+		MintID: usdc, Amount: amount, From: from, To: to, IdempotencyKey: key, Actor: audit.System("test"),
+	}
 }
 
 func (h *testEnv) requestTransfer(r transfer.Request) (transfer.Outcome, error) {
@@ -146,8 +158,8 @@ func (h *testEnv) wantBalance(org string, p transfer.Party, want uint64) {
 	}
 }
 
-// counts is everything that a transfer writes, and must agree: as many rows,
-// postings, events and audit entries as there are transfers.
+// wantTransfers checks the counts of everything that a transfer writes: rows, postings, events and
+// audit entries are as many as the transfers.
 func (h *testEnv) wantTransfers(want int) {
 	h.t.Helper()
 	var rows, postings, events, entries int
@@ -159,7 +171,10 @@ func (h *testEnv) wantTransfers(want int) {
 		h.t.Fatal(err)
 	}
 	if rows != want || postings != want || events != want || entries != want {
-		h.t.Errorf("got %d rows, %d postings, %d events, %d audit entries, want %d of each", rows, postings, events, entries, want)
+		h.t.Errorf(
+			"got %d rows, %d postings, %d events, %d audit entries, want %d of each", rows, postings, events,
+			entries, want,
+		)
 	}
 }
 

@@ -21,8 +21,8 @@ const columns = `t.transfer_id, t.idempotency_key, t.request_digest, t.mint_id, 
 
 const selectTransfers = `SELECT ` + columns + ` FROM transfers t JOIN mints m ON m.mint_id = t.mint_id`
 
-// renderedRow is a rendered row with its exact place in lists: the object shows
-// milliseconds, the place has the microseconds that the table sorts by.
+// renderedRow pairs a rendered row with its exact sort key. The object shows milliseconds; created
+// has the microseconds that the table sorts by.
 type renderedRow struct {
 	object  webhook.Transfer
 	digest  []byte
@@ -37,8 +37,10 @@ func scanTransfer(row pgx.CollectableRow) (renderedRow, error) {
 		metadata map[string]string
 		t        = &l.object
 	)
-	err := row.Scan(&t.TransferID, &t.IdempotencyKey, &l.digest, &t.MintID, &t.Mint.Symbol, &t.Mint.Name, &t.Mint.Chain, &t.Mint.Decimals, &contract,
-		&amount, &t.From.CustomerID, &t.From.Product, &t.To.CustomerID, &t.To.Product, &t.Reference, &metadata, &l.created)
+	err := row.Scan(&t.TransferID, &t.IdempotencyKey, &l.digest, &t.MintID, &t.Mint.Symbol, &t.Mint.Name,
+		&t.Mint.Chain, &t.Mint.Decimals, &contract,
+		&amount, &t.From.CustomerID, &t.From.Product, &t.To.CustomerID, &t.To.Product, &t.Reference, &metadata,
+		&l.created)
 	if err != nil {
 		return l, err
 	}
@@ -51,10 +53,12 @@ func scanTransfer(row pgx.CollectableRow) (renderedRow, error) {
 	return l, nil
 }
 
-// ByID is a transfer. Error: fault NOT_FOUND, also for the id of another
-// organization.
+// ByID returns a transfer. Error: fault NOT_FOUND, also for the id of another organization.
 func (s *Service) ByID(ctx context.Context, org, transferID string) (webhook.Transfer, error) {
-	notFound := fault.New(fault.NotFound, fault.CodeNotFound, "Your organization has no transfer with this id. You only read, so nothing was changed and no money moved.")
+	notFound := fault.New(
+		fault.NotFound, fault.CodeNotFound,
+		"Your organization has no transfer with this id. You only read, so nothing was changed and no money moved.",
+	)
 	if !id.IsValid("tr", transferID) {
 		return webhook.Transfer{}, notFound
 	}
@@ -76,7 +80,7 @@ func (s *Service) ByID(ctx context.Context, org, transferID string) (webhook.Tra
 	return l.object, nil
 }
 
-// Filter narrows a list; members at their zero value do not.
+// Filter narrows a list. A zero field does not narrow it.
 type Filter struct {
 	CustomerID     string // on either side
 	Product        string // on either side
@@ -91,7 +95,7 @@ type Filter struct {
 func (f Filter) orgQuery(org string) *page.Query {
 	q := page.NewQuery(selectTransfers+` WHERE t.org_id = ?`, org)
 	if f.CustomerID != "" {
-		// A transfer has two different accounts, so it meets one of the two at most.
+		// A transfer has two different accounts, so it matches at most one of the two conditions.
 		q.Either(f.CustomerID, "t.from_customer = ?", "t.to_customer = ?")
 	}
 	switch {
@@ -125,8 +129,7 @@ func (f Filter) orgQuery(org string) *page.Query {
 	return q
 }
 
-// List reads a page of an organization's transfers in the order of (created at,
-// id).
+// List returns a page of an organization's transfers in the order of (creation time, id).
 func (s *Service) List(ctx context.Context, org string, f Filter, p page.Page) (page.Result[webhook.Transfer], error) {
 	q := f.orgQuery(org)
 	sql, args := q.BuildPage(p, "t.created_at", "t.transfer_id")
@@ -137,21 +140,26 @@ func (s *Service) List(ctx context.Context, org string, f Filter, p page.Page) (
 			return err
 		}
 		rendered, err := pgx.CollectRows(rows, scanTransfer)
-		found = page.CutPage(p, rendered, func(l renderedRow) page.Cursor { return page.Cursor{CreatedAt: l.created, ID: l.object.TransferID} })
+		found = page.CutPage(
+			p, rendered,
+			func(l renderedRow) page.Cursor { return page.Cursor{CreatedAt: l.created, ID: l.object.TransferID} },
+		)
 		return err
 	})
 	if err != nil {
 		return page.Result[webhook.Transfer]{}, fmt.Errorf("list transfers: %w", err)
 	}
-	result := page.Result[webhook.Transfer]{Items: make([]webhook.Transfer, 0, len(found.Items)), NextCursor: found.NextCursor}
+	result := page.Result[webhook.Transfer]{
+		Items: make([]webhook.Transfer, 0, len(found.Items)), NextCursor: found.NextCursor,
+	}
 	for _, l := range found.Items {
 		result.Items = append(result.Items, l.object)
 	}
 	return result, nil
 }
 
-// ForEach hands on all of an organization's transfers that the filter leaves, in
-// the order of a list and as of one moment. The first error of fn ends it.
+// ForEach calls fn for all of an organization's transfers that match the filter, in list order and
+// from one snapshot. The first error of fn ends it.
 func (s *Service) ForEach(ctx context.Context, org string, f Filter, desc bool, fn func(webhook.Transfer) error) error {
 	sql, args := f.orgQuery(org).BuildAll(desc, "t.created_at", "t.transfer_id")
 	err := s.db.SnapshotOrg(ctx, org, func(ctx context.Context, tx pg.Tx) error {

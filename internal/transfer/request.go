@@ -18,7 +18,7 @@ import (
 	"github.com/cofferpay/coffer/internal/money"
 )
 
-// Bounds of what a caller may hand over.
+// Limits of the fields of a Request.
 const (
 	keyBytesMax           = 255
 	referenceBytesMax     = 255
@@ -27,31 +27,31 @@ const (
 	metadataValueRunesMax = 500
 )
 
-// Products are the balances that an organization has of its own.
+// Products lists the products of an organization, each with a balance of its own.
 var Products = ledger.Products
 
 const unmoved = " Nothing was moved."
 
-// pendingRequest is a request in line.
+// pendingRequest is a request that waits for its group.
 type pendingRequest struct {
 	Request
-	// from and to are the accounts, but for a request that is wrong.
+	// from and to are the accounts; they are empty for an invalid request.
 	from, to ledger.Account
-	// parseErr is why the request cannot be a transfer. It is not the answer before
-	// its key was looked up.
+	// parseErr says why the request cannot be a transfer. It becomes the answer only after the
+	// look-up of the key.
 	parseErr error
 
-	isLimitAsked bool // Limit was asked, and said limit
+	isLimitAsked bool // Limit was called and returned limitErr
 	limitErr     error
 
-	// The answer. made is the id of the row, when this group writes it.
+	// The answer. transferID is the id of the row if this group writes it.
 	outcome    Outcome
 	err        error
 	transferID string
 }
 
-// parseRequest reads what can be read without the catalogue. Its error is final: a
-// request without a key that could be one has nothing to look up.
+// parseRequest parses what needs no catalogue. Its error is final: without a valid key there is
+// nothing to look up.
 func parseRequest(org string, r Request) (*pendingRequest, error) {
 	if err := checkKey(r.IdempotencyKey); err != nil {
 		return nil, err
@@ -72,7 +72,10 @@ func parseRequest(org string, r Request) (*pendingRequest, error) {
 	a.from = ledger.Account{OrgID: org, MintID: r.MintID, Kind: kinds[0], Subject: subjects[0]}
 	a.to = ledger.Account{OrgID: org, MintID: r.MintID, Kind: kinds[1], Subject: subjects[1]}
 	if a.from == a.to {
-		a.parseErr = fault.New(fault.Invalid, fault.SameAccount, "The transfer goes from a balance to itself."+unmoved+" Give two different ones.").WithParam("to")
+		a.parseErr = fault.New(
+			fault.Invalid, fault.SameAccount,
+			"The transfer goes from a balance to itself."+unmoved+" Give two different ones.",
+		).WithParam("to")
 		return a, nil
 	}
 	if a.parseErr = checkHandles(r); a.parseErr == nil && (r.MintID < 1 || r.MintID > math.MaxInt32) {
@@ -85,7 +88,8 @@ func parseParty(side string, p Party) (ledger.Kind, string, error) {
 	switch {
 	case (p.CustomerID == nil) == (p.Product == nil):
 		return "", "", fault.New(fault.Invalid, fault.InvalidRequest,
-			"The field %s has to name one customerId or one product."+unmoved+" Give one of the two.", side).WithParam(side)
+			"The field %s has to name one customerId or one product."+unmoved+" Give one of the two.", side).
+			WithParam(side)
 	case p.CustomerID != nil:
 		if err := customer.CheckID(*p.CustomerID); err != nil {
 			return "", "", fault.Find(err).WithParam(side + ".customerId")
@@ -93,7 +97,8 @@ func parseParty(side string, p Party) (ledger.Kind, string, error) {
 		return ledger.Customer, *p.CustomerID, nil
 	case !slices.Contains(Products, *p.Product):
 		return "", "", fault.New(fault.Invalid, fault.InvalidRequest,
-			"The products are %s."+unmoved+" Give one of them, or a customerId.", strings.Join(Products, ", ")).WithParam(side + ".product")
+			"The products are %s."+unmoved+" Give one of them, or a customerId.", strings.Join(Products, ", ")).
+			WithParam(side + ".product")
 	}
 	return ledger.Product, *p.Product, nil
 }
@@ -105,20 +110,24 @@ func checkKey(key string) error {
 	}
 	if !ok {
 		return fault.New(fault.Invalid, fault.InvalidRequest,
-			"A transfer has an idempotencyKey of 1 to %d printable ASCII characters without a space."+unmoved+" Send one key for each transfer you mean, and the same key when you repeat it.", keyBytesMax).WithParam("idempotencyKey")
+			"A transfer has an idempotencyKey of 1 to %d printable ASCII characters without a space."+unmoved+" Send one key for each transfer you mean, and the same key when you repeat it.", keyBytesMax).
+			WithParam("idempotencyKey")
 	}
 	return nil
 }
 
-// checkHandles bounds what the caller gives along for itself.
+// checkHandles checks the limits of the caller's own reference and metadata.
 func checkHandles(r Request) error {
-	if r.Reference != nil && (len(*r.Reference) == 0 || len(*r.Reference) > referenceBytesMax || !isPlainText(*r.Reference)) {
+	if r.Reference != nil &&
+		(len(*r.Reference) == 0 || len(*r.Reference) > referenceBytesMax || !isPlainText(*r.Reference)) {
 		return fault.New(fault.Invalid, fault.InvalidRequest,
-			"A reference has 1 to %d bytes of text without control characters."+unmoved+" Shorten or clean it, or leave it out.", referenceBytesMax).WithParam("reference")
+			"A reference has 1 to %d bytes of text without control characters."+unmoved+" Shorten or clean it, or leave it out.", referenceBytesMax).
+			WithParam("reference")
 	}
 	ok := len(r.Metadata) <= metadataKeysMax
 	for k, v := range r.Metadata {
-		ok = ok && k != "" && utf8.RuneCountInString(k) <= metadataKeyRunesMax && utf8.RuneCountInString(v) <= metadataValueRunesMax && isPlainText(k) && isPlainText(v)
+		ok = ok && k != "" && utf8.RuneCountInString(k) <= metadataKeyRunesMax &&
+			utf8.RuneCountInString(v) <= metadataValueRunesMax && isPlainText(k) && isPlainText(v)
 	}
 	if !ok {
 		return fault.New(fault.Invalid, fault.InvalidRequest,
@@ -129,17 +138,18 @@ func checkHandles(r Request) error {
 }
 
 func isPlainText(s string) bool {
-	return utf8.ValidString(s) && strings.IndexFunc(s, func(c rune) bool { return unicode.IsControl(c) && c != '\n' && c != '\t' }) < 0
+	return utf8.ValidString(s) &&
+		strings.IndexFunc(s, func(c rune) bool { return unicode.IsControl(c) && c != '\n' && c != '\t' }) < 0
 }
 
-// parsed is a request that was understood whole.
+// parsed holds the values of a request that was parsed completely.
 type parsed struct {
 	mint   mint.Mint
 	amount money.Amount
 	digest []byte
 }
 
-// resolveRequest reads the rest of a request. It is pure, and what it refuses depends on
+// resolveRequest parses the remaining fields with the catalogue. It is pure; its refusals depend on
 // nothing that can change for a mint that exists.
 func resolveRequest(a *pendingRequest, mints *mint.Catalogue) (p parsed, err error) {
 	if a.parseErr != nil {
@@ -173,7 +183,10 @@ func parseAmount(s string, decimal bool, m mint.Mint) (money.Amount, error) {
 	n, err := parseText(s)
 	switch {
 	case errors.Is(err, money.ErrFraction):
-		return n, refuse("%s has %d decimals and the amount has more; it is never rounded. Send at most %d digits after the point.", m.Symbol, m.Decimals, m.Decimals)
+		return n, refuse(
+			"%s has %d decimals and the amount has more; it is never rounded. Send at most %d digits after the point.",
+			m.Symbol, m.Decimals, m.Decimals,
+		)
 	case errors.Is(err, money.ErrRange):
 		return n, refuse("The amount is larger than any amount can be (2^256-1 atomic units). Send a smaller one.")
 	case err != nil && !decimal && strings.Contains(s, "."):
@@ -188,9 +201,9 @@ func parseAmount(s string, decimal bool, m mint.Mint) (money.Amount, error) {
 	return n, nil
 }
 
-// requestDigest covers everything that makes a request another transfer. An amount said
-// as a decimal or as units is the same. The replay compares the reference beside it, and
-// nothing compares metadata.
+// requestDigest hashes every parameter that makes a request another transfer. The same amount in
+// decimals and in atomic units gives the same digest. answerReplay compares the reference
+// separately. Metadata is never compared.
 func requestDigest(a *pendingRequest, p parsed) []byte {
 	var encoded []byte
 	for _, s := range []string{

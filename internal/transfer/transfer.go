@@ -1,16 +1,20 @@
-// Package transfer moves money between customers and products of one
-// organization, at once and without a chain. It is called often and is small, so
-// requests that come at the same time are written together: one writer for each
-// organization takes what has arrived while it was committing, looks at each
-// request by itself, and commits those that hold in one transaction. Who is
-// refused is refused alone.
+// Package transfer moves money between customers and products of one organization, at once and
+// without a chain. Transfers are frequent and small, so concurrent requests are written together by
+// group commit. One writer for each organization takes the requests that arrived during the last
+// commit, decides about each by itself, and commits the accepted ones in one transaction. A refused
+// request does not affect the others of its group.
 //
-// What never happens here: a row without its posting or a posting without its
-// row, a second row for a key, a refused request that wrote anything, an answer
-// before the commit, a balance that decides from memory: what was read is only a
-// reason to try, and the books refuse what it does not cover. What a crash
-// leaves: each transfer whole (row, posting, event, audit) or absent. A caller
-// that saw no answer sends the same key again and gets the row, or makes it.
+// Invariants:
+//
+//   - A row has its posting, and a posting has its row.
+//   - A key has at most one row.
+//   - A refused request writes nothing.
+//   - The answer comes after the commit.
+//   - A balance in memory never decides: a balance that was read is only a reason to try, and the
+//     ledger refuses what the balance does not cover.
+//
+// After a crash each transfer is whole (row, posting, event, audit) or absent. A caller that saw no
+// answer sends the same key again and gets the row, or creates it.
 package transfer
 
 import (
@@ -26,16 +30,16 @@ import (
 	"github.com/cofferpay/coffer/webhook"
 )
 
-// The bounds of the writers.
+// Limits of the writers.
 const (
 	groupMax    = 256              // requests in one transaction
-	parallelMin = 16               // requests that are worth a second transaction beside the one that runs
-	waitingMax  = 1024             // requests of one organization that may wait
-	writersMax  = 6                // organizations that are written at a moment: connections that are used
-	workTimeout = 30 * time.Second // for a group, its second tries included
+	parallelMin = 16               // waiting requests that start a second transaction in parallel
+	waitingMax  = 1024             // waiting requests of one organization
+	writersMax  = 6                // groups that are written at a moment, and so connections in use
+	workTimeout = 30 * time.Second // for a group with its repetitions
 )
 
-// Request is a transfer as a surface hands it over: the caller's own words.
+// Request holds a transfer as the API hands it over, in the caller's own words.
 type Request struct {
 	MintID         int
 	Amount         string // atomic units; whole tokens with UseDecimal
@@ -45,36 +49,38 @@ type Request struct {
 	Reference      *string
 	Metadata       map[string]string
 	Actor          audit.Actor // who asks, for the audit log
-	// Limit, unless nil, is asked once the key is known to be new, before
-	// anything else can refuse. It is called from another goroutine, before
-	// Request returns.
+	// Limit, unless nil, is called once the key is known to be new, before anything else can refuse
+	// the request. Another goroutine calls it, before Request returns.
 	Limit func() error
 }
 
-// Party is one side: exactly one of its members is given.
+// Party names one side of a transfer: exactly one member is set.
 type Party struct{ CustomerID, Product *string }
 
-// Outcome is a transfer as it is, and whether its key was known before.
+// Outcome holds a transfer as it is now, and whether its key was known before.
 type Outcome struct {
 	Transfer webhook.Transfer
 	Replayed bool
 }
 
-// Service takes transfers in. It is safe for concurrent use.
+// Service accepts transfers. It is safe for concurrent use.
 type Service struct {
 	db      *pg.DB
-	slots   chan struct{} // one place for each writer that is at work
+	slots   chan struct{} // one token for each writer at work
 	mu      sync.Mutex
 	writers map[string]*group.Writer[*pendingRequest, Outcome] // by organization
 }
 
-// New makes the service. It starts nothing: a writer works while requests wait.
+// New returns a Service. It starts nothing: a writer runs only while requests wait.
 func New(db *pg.DB) *Service {
-	return &Service{db: db, slots: make(chan struct{}, writersMax), writers: map[string]*group.Writer[*pendingRequest, Outcome]{}}
+	return &Service{
+		db: db, slots: make(chan struct{}, writersMax),
+		writers: map[string]*group.Writer[*pendingRequest, Outcome]{},
+	}
 }
 
-// orgWriter is the line of an organization. One writer an organization keeps row
-// level security between them: a transaction acts for one. See decision 0022.
+// orgWriter returns the writer of an organization. One writer for each organization keeps row-level
+// security between organizations, because a transaction acts for one of them. See decision 0022.
 func (s *Service) orgWriter(org string) *group.Writer[*pendingRequest, Outcome] {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -91,10 +97,9 @@ func (s *Service) orgWriter(org string) *group.Writer[*pendingRequest, Outcome] 
 	return w
 }
 
-// Request makes a transfer, or shows the one that its key has made. Errors: a
-// fault, after which this request moved nothing; UNAVAILABLE among them when too
-// many wait. Anything else leaves open whether the transfer exists, and the same
-// request with the same key tells.
+// Request makes a transfer, or returns the one that its key has made. After a fault this request
+// moved nothing; UNAVAILABLE is the fault when too many requests wait. After any other error the
+// transfer may exist or not; the same request with the same key resolves that.
 func (s *Service) Request(ctx context.Context, org string, r Request) (Outcome, error) {
 	a, err := parseRequest(org, r)
 	if err != nil {

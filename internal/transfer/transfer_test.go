@@ -30,19 +30,21 @@ func TestATransferMovesTheAmountAtOnce(t *testing.T) {
 	r := newRequest("k1", ann, custody, "400")
 	r.Reference, r.Metadata = &reference, map[string]string{"a": "b"}
 	out := h.mustTransfer(r)
-	if out.Replayed || out.Transfer.Amount != "400" || out.Transfer.AmountDecimal != "0.0004" || *out.Transfer.From.CustomerID != "ann" || *out.Transfer.To.Product != "CUSTODIAL" {
+	if out.Replayed || out.Transfer.Amount != "400" || out.Transfer.AmountDecimal != "0.0004" ||
+		*out.Transfer.From.CustomerID != "ann" || *out.Transfer.To.Product != "CUSTODIAL" {
 		t.Errorf("got %+v, want 400 from ann to CUSTODIAL", out)
 	}
 	h.wantBalance(h.one, ann, 600)
 	h.wantBalance(h.one, custody, 400)
-	// Back to a customer who was never seen, and between two products.
+	// Back to a customer who does not exist yet, and between two products.
 	h.mustTransfer(newRequest("k2", custody, customer("new"), "150"))
 	h.mustTransfer(newRequest("k3", custody, product("CHECKOUT"), "50"))
 	h.wantBalance(h.one, customer("new"), 150)
 	h.wantBalance(h.one, product("CHECKOUT"), 50)
 	h.wantTransfers(3)
 	got, err := h.service.ByID(t.Context(), h.one, out.Transfer.TransferID)
-	if err != nil || got.TransferID != out.Transfer.TransferID || *got.Reference != reference || got.Metadata["a"] != "b" || got.CreatedAt != out.Transfer.CreatedAt {
+	if err != nil || got.TransferID != out.Transfer.TransferID || *got.Reference != reference ||
+		got.Metadata["a"] != "b" || got.CreatedAt != out.Transfer.CreatedAt {
 		t.Errorf("got %+v, %v, want what was answered", got, err)
 	}
 	if _, err := h.service.ByID(t.Context(), h.two, out.Transfer.TransferID); !fault.HasCode(err, fault.CodeNotFound) {
@@ -98,12 +100,14 @@ func TestARefusedTransferWritesNothing(t *testing.T) {
 	h.wantTransfers(0)
 	var accounts, customers int
 	err := h.db.ReadOrg(t.Context(), h.one, func(ctx context.Context, tx pg.Tx) error {
-		return tx.QueryRow(ctx, `SELECT (SELECT count(*) FROM ledger_accounts), (SELECT count(*) FROM customers)`).Scan(&accounts, &customers)
+		return tx.QueryRow(
+			ctx, `SELECT (SELECT count(*) FROM ledger_accounts), (SELECT count(*) FROM customers)`,
+		).Scan(&accounts, &customers)
 	})
 	if err != nil || accounts != 3 || customers != 1 {
 		t.Errorf("got %d accounts and %d customers (%v), want 3 and 1", accounts, customers, err)
 	}
-	// None of them has used up its key.
+	// No refused request has used up its key.
 	h.mustTransfer(newRequest("k", ann, bob, "10"))
 }
 
@@ -115,22 +119,27 @@ func TestAKeyAnswersTheSameTransferForEver(t *testing.T) {
 	h.fundParty(h.two, ann, 100)
 	first := h.mustTransfer(newRequest("k", ann, bob, "100"))
 	// Nothing is left, and the payer is frozen: a replay is answered all the same.
-	h.createFreeze(freeze.Freeze{Scope: freeze.ScopeCustomer, OrgID: h.one, CustomerID: "ann", Source: freeze.SourceOrganization})
+	h.createFreeze(freeze.Freeze{
+		Scope: freeze.ScopeCustomer, OrgID: h.one, CustomerID: "ann", Source: freeze.SourceOrganization,
+	})
 	again := newRequest("k", ann, bob, "0.0001")
 	again.UseDecimal = true
 	again.Metadata = map[string]string{"not": "compared"}
 	again.Limit = func() error { t.Error("a replay was counted"); return nil }
-	if out := h.mustTransfer(again); !out.Replayed || out.Transfer.TransferID != first.Transfer.TransferID || len(out.Transfer.Metadata) != 0 {
+	if out := h.mustTransfer(again); !out.Replayed || out.Transfer.TransferID != first.Transfer.TransferID ||
+		len(out.Transfer.Metadata) != 0 {
 		t.Errorf("got %+v, want %v again", out, first.Transfer.TransferID)
 	}
 	for _, r := range []transfer.Request{
-		newRequest("k", ann, bob, "99"), newRequest("k", bob, ann, "100"), newRequest("k", ann, custody, "100"), newRequest("k", ann, ann, "100"), newRequest("k", ann, bob, "x"),
+		newRequest("k", ann, bob, "99"), newRequest("k", bob, ann, "100"), newRequest("k", ann, custody, "100"),
+		newRequest("k", ann, ann, "100"), newRequest("k", ann, bob, "x"),
 		{MintID: eth, Amount: "100", From: ann, To: bob, IdempotencyKey: "k"},
 		{MintID: 99, Amount: "100", From: ann, To: bob, IdempotencyKey: "k"},
 		referring(newRequest("k", ann, bob, "100"), "order 7"),
 	} {
 		_, err := h.requestTransfer(r)
-		if f := fault.Find(err); f == nil || f.Code != fault.IdempotencyConflict || f.Extra["existingId"] != first.Transfer.TransferID {
+		if f := fault.Find(err); f == nil || f.Code != fault.IdempotencyConflict ||
+			f.Extra["existingId"] != first.Transfer.TransferID {
 			t.Errorf("%+v: got %v, want a conflict with %v", r, err, first.Transfer.TransferID)
 		}
 	}
@@ -147,20 +156,23 @@ func referring(r transfer.Request, reference string) transfer.Request {
 	return r
 }
 
-// One key for two orders of one amount is the caller's mistake, and no answer may say
-// that both are paid: neither from the row nor from the group that the first is in.
-// Rule TR-7.
+// One key for two orders of one amount is the caller's mistake. No answer may say that both are
+// paid, neither from the row nor from the group of the first. Rule TR-7.
 func TestAKeyStandsForOneReference(t *testing.T) {
 	t.Parallel()
 	h := newTestEnv(t)
 	h.fundParty(h.one, ann, 100)
 	first := h.mustTransfer(referring(newRequest("k", ann, bob, "10"), "order 7"))
-	if out := h.mustTransfer(referring(newRequest("k", ann, bob, "10"), "order 7")); !out.Replayed || out.Transfer.TransferID != first.Transfer.TransferID {
+	if out := h.mustTransfer(referring(newRequest("k", ann, bob, "10"), "order 7")); !out.Replayed ||
+		out.Transfer.TransferID != first.Transfer.TransferID {
 		t.Errorf("the same order: got %+v, want %v again", out, first.Transfer.TransferID)
 	}
-	for _, r := range []transfer.Request{referring(newRequest("k", ann, bob, "10"), "order 8"), newRequest("k", ann, bob, "10")} {
+	for _, r := range []transfer.Request{
+		referring(newRequest("k", ann, bob, "10"), "order 8"), newRequest("k", ann, bob, "10"),
+	} {
 		_, err := h.requestTransfer(r)
-		if f := fault.Find(err); f == nil || f.Code != fault.IdempotencyConflict || f.Extra["existingId"] != first.Transfer.TransferID {
+		if f := fault.Find(err); f == nil || f.Code != fault.IdempotencyConflict ||
+			f.Extra["existingId"] != first.Transfer.TransferID {
 			t.Errorf("another order: got %v, want a conflict with %v", err, first.Transfer.TransferID)
 		}
 	}
@@ -170,7 +182,9 @@ func TestAKeyStandsForOneReference(t *testing.T) {
 func (h *testEnv) createFreeze(f freeze.Freeze) {
 	h.t.Helper()
 	f.Reason, f.Actor = "test", audit.Operator("test")
-	if err := h.db.InSystem(h.t.Context(), func(ctx context.Context, tx pg.Tx) error { return freeze.Create(ctx, tx, f) }); err != nil {
+	if err := h.db.InSystem(
+		h.t.Context(), func(ctx context.Context, tx pg.Tx) error { return freeze.Create(ctx, tx, f) },
+	); err != nil {
 		h.t.Fatal(err)
 	}
 }
@@ -205,7 +219,7 @@ func TestWhatIsStoppedDoesNotLeaveABalance(t *testing.T) {
 			} else {
 				h.wantFault(newRequest("k", ann, bob, "1"), c.code, c.param)
 			}
-			if c.others { // also to the one who is frozen
+			if c.others { // also to the frozen one
 				h.mustTransfer(newRequest("k2", bob, ann, "1"))
 			} else {
 				h.wantFault(newRequest("k2", bob, ann, "1"), c.code, c.param)
@@ -216,7 +230,10 @@ func TestWhatIsStoppedDoesNotLeaveABalance(t *testing.T) {
 		t.Parallel()
 		h := newTestEnv(t)
 		h.fundParty(h.one, ann, 100)
-		if err := h.db.InSystem(t.Context(), func(ctx context.Context, tx pg.Tx) error { return mint.Quarantine(ctx, tx, usdc, "test") }); err != nil {
+		if err := h.db.InSystem(
+			t.Context(),
+			func(ctx context.Context, tx pg.Tx) error { return mint.Quarantine(ctx, tx, usdc, "test") },
+		); err != nil {
 			t.Fatal(err)
 		}
 		h.wantFault(newRequest("k", ann, bob, "1"), fault.WithdrawalsSuspended, "mintId")
@@ -259,7 +276,8 @@ func TestTransfersAreListed(t *testing.T) {
 			t.Errorf("%s: got %d, want %d", name, len(seen), c.want)
 		}
 	}
-	if got, err := h.service.List(t.Context(), h.two, transfer.Filter{}, page.Page{}); err != nil || len(got.Items) != 0 {
+	if got, err := h.service.List(t.Context(), h.two, transfer.Filter{}, page.Page{}); err != nil ||
+		len(got.Items) != 0 {
 		t.Errorf("another organization: got %v, %v, want none", got.Items, err)
 	}
 }

@@ -26,11 +26,10 @@ import (
 
 const resourceKind = "TRANSFER"
 
-// triesMax is how often a group is looked at again because another writer was
-// quicker, before it is split.
+// triesMax is how often a group is decided because another writer was quicker, before it is split.
 const triesMax = 3
 
-// serveGroup is the work of an organization's writer.
+// serveGroup processes a group for the writer of an organization. It waits for one of the slots.
 func (s *Service) serveGroup(ctx context.Context, org string, requests []*pendingRequest) []group.Answer[Outcome] {
 	select {
 	case s.slots <- struct{}{}:
@@ -49,13 +48,13 @@ func (s *Service) serveGroup(ctx context.Context, org string, requests []*pendin
 	return answers
 }
 
-// runGroup answers every request of a group. What the database refuses to the whole
-// group is asked again of its halves, until the one at fault stands alone.
+// runGroup answers every request of a group. When the database refuses the whole group, runGroup
+// splits it in halves until the request at fault stands alone.
 func (s *Service) runGroup(ctx context.Context, org string, requests []*pendingRequest) {
 	for try := 1; ; try++ {
 		err := s.writeGroup(ctx, org, requests)
-		// Another writer took a key, or money that was there when we looked: the
-		// next look sees what it left.
+		// Another writer took a key, or a balance that was there at the look-up. The next try sees
+		// the result.
 		isOvertaken := errors.Is(err, ledger.ErrOverdraft) || pg.ViolatesConstraint(err, "transfers_key_unique")
 		switch {
 		case err == nil:
@@ -78,9 +77,9 @@ func (s *Service) runGroup(ctx context.Context, org string, requests []*pendingR
 	}
 }
 
-// isRequestError tells of an error that one request of a group can cause for all: a value
-// that the server refused, or that could not even be sent. It may be wrong of an
-// error without a refusal in it; then the halves fail as the group did.
+// isRequestError reports whether one request of a group may have caused an error for all: a value
+// that the server refused, or that could not be sent. It may be wrong about an error without a
+// refusal; then the halves fail like the group.
 func isRequestError(err error) bool {
 	if refused, ok := errors.AsType[*pgconn.PgError](err); ok {
 		return strings.HasPrefix(refused.Code, "22") || strings.HasPrefix(refused.Code, "23")
@@ -89,22 +88,24 @@ func isRequestError(err error) bool {
 	return !isUnconnected && !errors.Is(err, pg.ErrCommitUnknown)
 }
 
-// mapRequestError is what a request hears of an error that is its own.
+// mapRequestError returns the answer for an error that one request caused.
 func mapRequestError(a *pendingRequest, err error) error {
 	switch {
 	case errors.Is(err, ledger.ErrOverdraft):
 		return fault.New(fault.Unprocessable, fault.InsufficientBalance,
-			"The available balance that should pay became smaller than the amount while the transfer was made."+unmoved+" Look at the balances and move less, or wait for money to come in.").WithParam("amount")
+			"The available balance that should pay became smaller than the amount while the transfer was made."+unmoved+" Look at the balances and move less, or wait for money to come in.").
+			WithParam("amount")
 	case pg.ViolatesConstraint(err, "ledger_balances_bounded"):
 		return fault.New(fault.Invalid, fault.InvalidAmount,
-			"With this amount the receiving balance would be larger than any amount can be."+unmoved+" Send less.").WithParam("amount")
+			"With this amount the receiving balance would be larger than any amount can be."+unmoved+" Send less.").
+			WithParam("amount")
 	}
 	return fmt.Errorf("transfer of key %q: %w", a.IdempotencyKey, err)
 }
 
-// settleUnknownCommit answers a group whose commit got no answer: it is there whole or not at
-// all, and the ids are ours, so the rows can tell. When there are none they may
-// still come, so nobody is told that nothing happened.
+// settleUnknownCommit answers a group whose COMMIT got no answer. The group was committed whole or
+// not at all. Coffer chose the ids, so the rows tell. Without rows the commit may still arrive, so
+// no request is told that nothing happened.
 func (s *Service) settleUnknownCommit(ctx context.Context, org string, requests []*pendingRequest, commitErr error) {
 	var ids []string
 	for _, a := range requests {
@@ -114,7 +115,9 @@ func (s *Service) settleUnknownCommit(ctx context.Context, org string, requests 
 	}
 	found := map[string]bool{}
 	err := s.db.ReadOrg(ctx, org, func(ctx context.Context, tx pg.Tx) error {
-		rows, err := tx.Query(ctx, `SELECT transfer_id FROM transfers WHERE org_id = $1 AND transfer_id = ANY ($2)`, org, ids)
+		rows, err := tx.Query(
+			ctx, `SELECT transfer_id FROM transfers WHERE org_id = $1 AND transfer_id = ANY ($2)`, org, ids,
+		)
 		if err != nil {
 			return err
 		}
@@ -132,8 +135,8 @@ func (s *Service) settleUnknownCommit(ctx context.Context, org string, requests 
 	}
 }
 
-// writeGroup looks at a group, decides, and commits what holds, in one transaction of two
-// round trips.
+// writeGroup looks up the facts of a group, decides, and commits the accepted transfers, in one
+// transaction of two round trips.
 func (s *Service) writeGroup(ctx context.Context, org string, requests []*pendingRequest) error {
 	hasRows := false
 	var f facts
@@ -160,7 +163,7 @@ func (s *Service) writeGroup(ctx context.Context, org string, requests []*pendin
 	return nil
 }
 
-// queueLookups queues the look-ups of the facts, which are there when the batch was sent.
+// queueLookups queues the look-ups of the facts. The facts are set once the batch was sent.
 func queueLookups(b *pgx.Batch, org string, requests []*pendingRequest) facts {
 	var keys, payers, products []string
 	var mints []int
@@ -178,10 +181,9 @@ func queueLookups(b *pgx.Batch, org string, requests []*pendingRequest) facts {
 		}
 	}
 	f := facts{stored: map[string]storedTransfer{}, owed: map[ledger.Account]money.Amount{}}
-	// A session keeps the plans that it made when there was little, and on empty
-	// tables any index that begins with the organization looks as good as the key's:
-	// it would read all transfers of the organization for each group. The order can
-	// be had from the key's index alone.
+	// A session keeps plans that it made for small tables. On empty tables any index that begins
+	// with the organization looks as good as the key's. Such a plan would read all transfers of the
+	// organization for each group. Only the key's index provides this order.
 	b.Queue(`SELECT `+columns+`
 		FROM unnest($2::text[]) AS k (idempotency_key)
 		CROSS JOIN LATERAL (
@@ -199,10 +201,11 @@ func queueLookups(b *pgx.Batch, org string, requests []*pendingRequest) facts {
 	f.mints = mint.QueueCatalogue(b, sortedUnique(mints))
 	f.accounts = ledger.QueueLookup(b, paying, paid)
 	if len(payers) > 0 {
-		// What a restored backup forgot is taken from the customer before anything else.
+		// The debt for payments that a restored backup lacked comes before any transfer.
 		b.Queue(`
 			SELECT customer_id, mint_id, sum(owed) FROM withdrawals
-			WHERE org_id = $1 AND customer_id = ANY ($2) AND owed > 0 GROUP BY customer_id, mint_id`, org, sortedUnique(payers)).Query(func(rows pgx.Rows) error {
+			WHERE org_id = $1 AND customer_id = ANY ($2) AND owed > 0 GROUP BY customer_id, mint_id`,
+			org, sortedUnique(payers)).Query(func(rows pgx.Rows) error {
 			var owed money.Amount
 			a := ledger.Account{OrgID: org, Kind: ledger.Customer}
 			_, err := pgx.ForEachRow(rows, []any{&a.Subject, &a.MintID, &owed}, func() error {
@@ -215,7 +218,8 @@ func queueLookups(b *pgx.Batch, org string, requests []*pendingRequest) facts {
 	if len(products) > 0 {
 		b.Queue(`
 			SELECT product, mint_id, sum(owed) FROM withdrawals
-			WHERE org_id = $1 AND product = ANY ($2) AND owed > 0 GROUP BY product, mint_id`, org, sortedUnique(products)).Query(func(rows pgx.Rows) error {
+			WHERE org_id = $1 AND product = ANY ($2) AND owed > 0 GROUP BY product, mint_id`,
+			org, sortedUnique(products)).Query(func(rows pgx.Rows) error {
 			var owed money.Amount
 			a := ledger.Account{OrgID: org, Kind: ledger.Product}
 			_, err := pgx.ForEachRow(rows, []any{&a.Subject, &a.MintID, &owed}, func() error {
@@ -234,11 +238,13 @@ func sortedUnique[T string | int](values []T) []T {
 	return slices.Compact(values)
 }
 
-// queueInserts queues the rows with all that belongs to them, in the order of locks:
-// customers, keys, what nobody waits for, accounts, balances. Customers may have
-// to be made before, which takes a round trip of its own: only of those who have no
-// account in the mint yet, for an account of a customer is of one that there is.
-func queueInserts(ctx context.Context, tx pg.Tx, b *pgx.Batch, org string, rows []newTransfer, found ledger.KnownAccounts) error {
+// queueInserts queues the rows of the transfers with everything that belongs to them, in the order
+// of locks: customers, keys, rows that no transaction waits for, accounts, balances. Missing
+// customers are inserted first, in a round trip of their own. Only payees without an account in the
+// mint can be missing, because an account of a customer requires the customer.
+func queueInserts(
+	ctx context.Context, tx pg.Tx, b *pgx.Batch, org string, rows []newTransfer, found ledger.KnownAccounts,
+) error {
 	newCustomers := map[string]audit.Actor{}
 	for _, r := range rows {
 		if _, exists := found[r.to]; !exists && r.to.Kind == ledger.Customer {
@@ -250,7 +256,7 @@ func queueInserts(ctx context.Context, tx pg.Tx, b *pgx.Batch, org string, rows 
 			return err
 		}
 	}
-	// Sorted, so that two writers who have the same keys do not wait for each other.
+	// Sorted, so that two writers with the same keys do not deadlock.
 	slices.SortFunc(rows, func(a, b newTransfer) int { return strings.Compare(a.IdempotencyKey, b.IdempotencyKey) })
 	n := len(rows)
 	var (
@@ -258,20 +264,23 @@ func queueInserts(ctx context.Context, tx pg.Tx, b *pgx.Batch, org string, rows 
 		digests                                              = make([][]byte, n)
 		mints                                                = make([]int, n)
 		amounts                                              = make([]money.Amount, n)
-		fromCustomers, fromProducts, toCustomers, toProducts = make([]*string, n), make([]*string, n), make([]*string, n), make([]*string, n)
-		references                                           = make([]*string, n)
-		metadata                                             = make([]string, n)
-		postings                                             = make([]ledger.Posting, n)
-		events                                               = make([]event.Event, n)
-		entries                                              = make([]audit.Entry, n)
+		fromCustomers, fromProducts, toCustomers, toProducts = make([]*string, n), make([]*string, n),
+			make([]*string, n), make([]*string, n)
+		references = make([]*string, n)
+		metadata   = make([]string, n)
+		postings   = make([]ledger.Posting, n)
+		events     = make([]event.Event, n)
+		entries    = make([]audit.Entry, n)
 	)
 	for i, r := range rows {
 		metadataJSON, err := json.Marshal(r.transfer.Metadata)
 		if err != nil {
 			return fmt.Errorf("write the metadata of transfer %s: %w", r.transferID, err)
 		}
-		ids[i], keys[i], digests[i], mints[i], amounts[i] = r.transferID, r.IdempotencyKey, r.digest, r.mint.ID, r.amount
-		fromCustomers[i], fromProducts[i], toCustomers[i], toProducts[i] = r.From.CustomerID, r.From.Product, r.To.CustomerID, r.To.Product
+		ids[i], keys[i], digests[i], mints[i], amounts[i] = r.transferID, r.IdempotencyKey, r.digest, r.mint.ID,
+			r.amount
+		fromCustomers[i], fromProducts[i], toCustomers[i], toProducts[i] = r.From.CustomerID, r.From.Product,
+			r.To.CustomerID, r.To.Product
 		references[i], metadata[i] = r.Reference, string(metadataJSON)
 		postings[i] = ledger.Posting{
 			Cause: ledger.Cause{Kind: ledger.Transfer, ID: r.transferID},
@@ -281,7 +290,10 @@ func queueInserts(ctx context.Context, tx pg.Tx, b *pgx.Batch, org string, rows 
 			OrgID: org, Type: event.TransferCompleted, ResourceKind: resourceKind, ResourceID: r.transferID,
 			CustomerID: eventCustomer(r), Chain: string(r.mint.Chain), Data: r.transfer,
 		}
-		entries[i] = audit.Entry{OrgID: org, Actor: r.Actor, Action: "transfer.made", ResourceKind: resourceKind, ResourceID: r.transferID}
+		entries[i] = audit.Entry{
+			OrgID: org, Actor: r.Actor, Action: "transfer.made", ResourceKind: resourceKind,
+			ResourceID: r.transferID,
+		}
 	}
 	b.Queue(`
 		INSERT INTO transfers (transfer_id, org_id, idempotency_key, request_digest, mint_id, amount,
@@ -293,9 +305,10 @@ func queueInserts(ctx context.Context, tx pg.Tx, b *pgx.Batch, org string, rows 
 			AS t (transfer_id, idempotency_key, request_digest, mint_id, amount,
 				from_customer, from_product, to_customer, to_product, reference, metadata, nth)
 		ORDER BY t.nth`,
-		org, tx.Now, ids, keys, digests, mints, amounts, fromCustomers, fromProducts, toCustomers, toProducts, references, metadata)
-	// Nobody waits for the rows of events and of the audit log, so the posting comes last:
-	// from the balances to the COMMIT is what others wait for who move one of them.
+		org, tx.Now, ids, keys, digests, mints, amounts, fromCustomers, fromProducts, toCustomers, toProducts,
+		references, metadata)
+	// No transaction waits for the rows of events and of the audit log, so the posting comes last:
+	// others that move the same balances wait from the posting to the COMMIT.
 	err := event.QueueFirst(b, tx.Now, events...)
 	if err == nil {
 		err = audit.QueueEntries(b, tx.Now, entries...)
@@ -306,8 +319,7 @@ func queueInserts(ctx context.Context, tx pg.Tx, b *pgx.Batch, org string, rows 
 	return err
 }
 
-// eventCustomer is the customer whose event this is: the one who pays, else the one
-// who receives.
+// eventCustomer returns the customer of the event: the payer, or else the payee.
 func eventCustomer(r newTransfer) string {
 	for _, a := range []ledger.Account{r.from, r.to} {
 		if a.Kind == ledger.Customer {

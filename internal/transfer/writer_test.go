@@ -21,16 +21,15 @@ import (
 
 const callers = 64
 
-// newService is a second process: a service with a pool of its own on the same
-// database.
+// newService returns a second process: a service with a pool of its own on the same database.
 func (h *testEnv) newService() (*transfer.Service, *pg.DB) {
 	h.t.Helper()
 	db := pgtest.Open(h.t, pgtest.DatabaseOf(h.t, h.db), time.Now)
 	return transfer.New(db), db
 }
 
-// blockAccount holds an organization's writer up until the returned function is
-// called: its first group stands at a row that somebody else has.
+// blockAccount blocks an organization's writer until the returned function is called: its first
+// group waits for a row that another transaction has locked.
 func (h *testEnv) blockAccount(p transfer.Party) (release func()) {
 	h.t.Helper()
 	tx := pgtest.BeginOwner(h.t, h.db)
@@ -53,8 +52,8 @@ func (h *testEnv) blockAccount(p transfer.Party) (release func()) {
 	}
 }
 
-// countWriters is how many stand at this database's table of transfers: the databases of
-// tests are copies, so the same table of another one has the same number.
+// countWriters returns how many wait for this database's table of transfers. The databases of tests
+// are copies, so the table has the same number in each.
 func (h *testEnv) countWriters() (n int) {
 	h.t.Helper()
 	err := h.owner.QueryRow(h.t.Context(), `
@@ -95,9 +94,9 @@ func TestOneBadRequestInAGroupIsRefusedAlone(t *testing.T) {
 	h.fundParty(h.one, ann, 100)
 	got := h.runParallel(
 		newRequest("a", ann, bob, "60"),
-		newRequest("b", ann, bob, "60"), // not after the first
+		newRequest("b", ann, bob, "60"), // too much after the first
 		newRequest("c", ann, ann, "1"),
-		newRequest("d", bob, custody, "50"), // of what the first brings
+		newRequest("d", bob, custody, "50"), // from what the first brings
 		newRequest("e", ann, bob, "x"),
 		newRequest("f", ann, bob, "40"),
 	)
@@ -110,9 +109,11 @@ func TestOneBadRequestInAGroupIsRefusedAlone(t *testing.T) {
 	h.wantBalance(h.one, bob, 50)
 	h.wantBalance(h.one, custody, 50)
 	h.wantTransfers(4)
-	// All were one transaction: they have one time.
+	// One transaction wrote all of them: they have one time.
 	var times int
-	if err := h.owner.QueryRow(t.Context(), `SELECT count(DISTINCT created_at) FROM transfers`).Scan(&times); err != nil || times != 2 {
+	if err := h.owner.QueryRow(
+		t.Context(), `SELECT count(DISTINCT created_at) FROM transfers`,
+	).Scan(&times); err != nil || times != 2 {
 		t.Errorf("got %d transactions (%v), want the first alone and the rest together", times, err)
 	}
 }
@@ -124,10 +125,12 @@ func TestTwoRequestsWithOneKeyInAGroupAreOneTransfer(t *testing.T) {
 	h.fundParty(h.one, ann, 100)
 	got := h.runParallel(
 		newRequest("k", ann, bob, "60"), newRequest("k", ann, bob, "60"), newRequest("k", ann, bob, "61"),
-		newRequest("poor", ann, bob, "90"), newRequest("poor", ann, bob, "10"), // a refused request does not use up its key
+		// A refused request does not use up its key.
+		newRequest("poor", ann, bob, "90"), newRequest("poor", ann, bob, "10"),
 	)
 	first := got[0].Transfer.TransferID
-	if got[0].err != nil || got[1].err != nil || got[0].Replayed || !got[1].Replayed || got[1].Transfer.TransferID != first {
+	if got[0].err != nil || got[1].err != nil || got[0].Replayed || !got[1].Replayed ||
+		got[1].Transfer.TransferID != first {
 		t.Errorf("got %+v and %+v, want one transfer and its replay", got[0], got[1])
 	}
 	if f := fault.Find(got[2].err); f == nil || f.Code != fault.IdempotencyConflict || f.Extra["existingId"] != first {
@@ -145,7 +148,7 @@ func TestAGroupThatTheDatabaseRefusesIsSplit(t *testing.T) {
 	t.Parallel()
 	h := newTestEnv(t)
 	h.fundParty(h.one, ann, 1000)
-	// A balance that cannot take one unit more: nobody but the database notices.
+	// A balance that cannot take one unit more: only the database notices.
 	err := h.db.InOrg(t.Context(), h.one, func(ctx context.Context, tx pg.Tx) error {
 		if err := h.makeCustomer(ctx, tx, h.one, "full"); err != nil {
 			return err
@@ -153,8 +156,11 @@ func TestAGroupThatTheDatabaseRefusesIsSplit(t *testing.T) {
 		return ledgertest.PostWithCauses(ctx, tx, ledger.Posting{
 			Cause: ledger.Cause{Kind: ledger.Deposit, ID: "dep_full"},
 			Legs: []ledger.Leg{{
-				Debit: ledger.Account{OrgID: h.one, MintID: usdc, Kind: ledger.Custody}, Credit: h.partyAccount(h.one, customer("full")),
-				Amount: money.MustParse("115792089237316195423570985008687907853269984665640564039457584007913129639935"),
+				Debit:  ledger.Account{OrgID: h.one, MintID: usdc, Kind: ledger.Custody},
+				Credit: h.partyAccount(h.one, customer("full")),
+				Amount: money.MustParse(
+					"115792089237316195423570985008687907853269984665640564039457584007913129639935",
+				),
 			}},
 		})
 	})
@@ -201,19 +207,24 @@ func TestTooManyAreTurnedAwayAndNothingIsDone(t *testing.T) {
 			}
 		})
 	}
-	// So many are worth a second group, which then stands as well.
+	// This many start a second group, which then waits as well.
 	for i := range transfer.BesideMin {
 		send(-1 - i)
 	}
-	pgtest.Eventually(t, func() bool { return h.countWriters() == 2 && h.service.Waiting(h.one) == 0 }, "the second group stands")
+	pgtest.Eventually(
+		t, func() bool { return h.countWriters() == 2 && h.service.Waiting(h.one) == 0 },
+		"the second group stands",
+	)
 	for i := range transfer.WaitingMax + 10 {
 		send(i)
 	}
 	pgtest.Eventually(t, func() bool { return turned.Load() == 10 }, "ten are turned away")
-	// One who leaves before its turn has moved nothing either.
+	// A request that is cancelled before its turn has moved nothing either.
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := h.service.Request(gone, h.one, newRequest("gone", ann, bob, "1")); !fault.HasCode(err, fault.CodeUnavailable) {
+	if _, err := h.service.Request(
+		gone, h.one, newRequest("gone", ann, bob, "1"),
+	); !fault.HasCode(err, fault.CodeUnavailable) {
 		t.Errorf("got %v, want %v", err, fault.CodeUnavailable)
 	}
 	release()
@@ -234,7 +245,7 @@ func TestTwoProcessesShareBalancesAndKeys(t *testing.T) {
 	h.fundParty(h.one, ann, start)
 	second, db := h.newService()
 	services := []*transfer.Service{h.service, second}
-	// Every key is asked for by both; ann cannot pay them all.
+	// Both processes request every key; ann cannot pay them all.
 	ids := [2][keys]string{}
 	var wg sync.WaitGroup
 	for w := range callers {
@@ -270,8 +281,8 @@ func TestTwoProcessesShareBalancesAndKeys(t *testing.T) {
 	h.wantNoDeadlock(db)
 }
 
-// A hot balance that everybody pays into and out of, from two processes, with
-// withdrawals' kind of posting in between: no deadlock, no unit lost.
+// A hot balance with payments in both directions, from two processes, and with postings like those
+// of withdrawals in between: no deadlock, no unit lost.
 func TestAHotBalanceBothWaysNeitherDeadlocksNorLoses(t *testing.T) {
 	t.Parallel()
 	h := newTestEnv(t)
@@ -292,17 +303,26 @@ func TestAHotBalanceBothWaysNeitherDeadlocksNorLoses(t *testing.T) {
 				if r%2 == 1 {
 					q = newRequest(fmt.Sprintf("%d-%d", w, r), custody, one, n)
 				}
-				if _, err := services[w%2].Request(t.Context(), h.one, q); fault.HasCode(err, fault.InsufficientBalance) {
+				if _, err := services[w%2].Request(t.Context(), h.one, q); fault.HasCode(
+					err, fault.InsufficientBalance,
+				) {
 					refused.Add(1)
 				} else if err != nil {
 					t.Error(err)
 				}
 				if r%4 == 0 {
-					hold := ledger.Posting{Cause: ledger.Cause{Kind: ledger.WithdrawalHold, ID: fmt.Sprintf("wd_%d_%d", w, r)}, Legs: []ledger.Leg{{
-						Debit:  h.partyAccount(h.one, one),
-						Credit: ledger.Account{OrgID: h.one, MintID: usdc, Kind: ledger.Withdrawing, Subject: *one.CustomerID}, Amount: money.Units(1),
+					hold := ledger.Posting{Cause: ledger.Cause{
+						Kind: ledger.WithdrawalHold, ID: fmt.Sprintf("wd_%d_%d", w, r),
+					}, Legs: []ledger.Leg{{
+						Debit: h.partyAccount(h.one, one),
+						Credit: ledger.Account{
+							OrgID: h.one, MintID: usdc, Kind: ledger.Withdrawing, Subject: *one.CustomerID,
+						}, Amount: money.Units(1),
 					}}}
-					err := h.db.InOrg(t.Context(), h.one, func(ctx context.Context, tx pg.Tx) error { return ledgertest.PostWithCauses(ctx, tx, hold) })
+					err := h.db.InOrg(
+						t.Context(), h.one,
+						func(ctx context.Context, tx pg.Tx) error { return ledgertest.PostWithCauses(ctx, tx, hold) },
+					)
 					if err != nil && !errors.Is(err, ledger.ErrOverdraft) {
 						t.Error(err)
 					}
@@ -322,15 +342,17 @@ func TestAHotBalanceBothWaysNeitherDeadlocksNorLoses(t *testing.T) {
 	h.wantNoDeadlock(db)
 }
 
-// Organizations have a writer each: one that stands holds up nobody else.
+// Organizations have a writer each: a blocked one delays no other.
 func TestAWriterThatStandsHoldsUpItsOrganizationAlone(t *testing.T) {
 	t.Parallel()
 	h := newTestEnv(t)
 	h.fundParty(h.one, ann, 100)
 	h.fundParty(h.two, ann, 100)
-	// Somebody is moving the balances of the first organization.
+	// Another transaction moves the balances of the first organization.
 	tx := pgtest.BeginOwner(t, h.db)
-	if tag, err := tx.Exec(t.Context(), `SELECT FROM ledger_balances WHERE org_id = $1 FOR UPDATE`, h.one); err != nil || tag.RowsAffected() == 0 {
+	if tag, err := tx.Exec(
+		t.Context(), `SELECT FROM ledger_balances WHERE org_id = $1 FOR UPDATE`, h.one,
+	); err != nil || tag.RowsAffected() == 0 {
 		t.Fatalf("got %v, %v, want balances that are held", tag, err)
 	}
 	done := make(chan error, 1)
@@ -356,9 +378,12 @@ func TestAWriterThatStandsHoldsUpItsOrganizationAlone(t *testing.T) {
 	}
 }
 
-// Rules TR-6, TR-9: a group whose COMMIT gets no answer. What was written of it is answered as
-// made only where it can be seen; otherwise no caller is told that it was made or that it was
-// not, and the same key tells later. What was refused is refused all the same.
+// The COMMIT of a group gets no answer. Rules TR-6, TR-9.
+//
+//   - A written transfer is answered as made only where its row is visible.
+//   - Otherwise no caller is told that it was made or that it was not, and the same key tells
+//     later.
+//   - A refused request is refused all the same.
 func TestAGroupWhoseCommitIsUnknownIsAnsweredByItsRows(t *testing.T) {
 	t.Parallel()
 	for name, loss := range map[string]pgtest.Loss{
@@ -379,7 +404,7 @@ func TestAGroupWhoseCommitIsUnknownIsAnsweredByItsRows(t *testing.T) {
 			d.URL = p.Start(t, d.URL)
 			direct := h.service
 			h.service = transfer.New(pgtest.Open(t, d, time.Now))
-			loss.Nth = 2 // the first is that of what holds the group up
+			loss.Nth = 2 // the first is that of the blocking transaction
 			p.LoseNext(loss)
 			requests := []transfer.Request{
 				newRequest("a", ann, bob, "60"), newRequest("a", ann, bob, "60"), newRequest("a", ann, bob, "61"),
@@ -405,7 +430,8 @@ func TestAGroupWhoseCommitIsUnknownIsAnsweredByItsRows(t *testing.T) {
 					t.Errorf("request %d: got %+v, want an unknown outcome", i, a)
 				}
 			}
-			// A caller repeats it while it may still come, and waits for what becomes of it.
+			// A caller repeats the request while the commit may still arrive, and waits for the
+			// outcome.
 			again := make(chan answer, 1)
 			go func() {
 				out, err := direct.Request(t.Context(), h.one, requests[0])

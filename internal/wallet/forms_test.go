@@ -19,10 +19,12 @@ import (
 )
 
 func bitcoinOf(customer string, f chain.Form) signer.WalletRef {
-	return signer.WalletRef{OrgID: org, Family: chain.BitcoinFamily, Purpose: wallet.CustomerDeposit, Subject: customer, Form: f}
+	return signer.WalletRef{
+		OrgID: org, Family: chain.BitcoinFamily, Purpose: wallet.CustomerDeposit, Subject: customer, Form: f,
+	}
 }
 
-// newBitcoinEnv is start with a signer that has wallets of Bitcoin.
+// newBitcoinEnv returns an environment whose signer has Bitcoin wallets.
 func newBitcoinEnv(t *testing.T) (testEnv, keys.Seed) {
 	t.Helper()
 	seed, err := keys.NewSeed()
@@ -40,8 +42,11 @@ func newBitcoinEnv(t *testing.T) (testEnv, keys.Seed) {
 	}
 	t.Cleanup(func() { _ = s.Close() })
 	db := pgtest.New(t)
-	w := testEnv{db: db, owner: pgtest.OwnerPool(t, db), signer: s, book: wallet.New(db, s, seed.AttestKey().PublicKey())}
-	w.exec(t, `ALTER TABLE wallets DISABLE TRIGGER wallets_stay`) // as a thief would
+	w := testEnv{
+		db: db, owner: pgtest.OwnerPool(t, db), signer: s,
+		book: wallet.New(db, s, seed.AttestKey().PublicKey()),
+	}
+	w.exec(t, `ALTER TABLE wallets DISABLE TRIGGER wallets_stay`) // as a thief of the database would
 	w.exec(t, `INSERT INTO organizations (org_id, name, created_at) VALUES ($1, 'one', now())`, org)
 	if err := mirror.ImportJournal(t.Context(), db, s, w.book); err != nil {
 		t.Fatal(err)
@@ -63,20 +68,27 @@ func TestTheFormOfNewAddressesChangesNoOther(t *testing.T) {
 	}
 	ann := address(bitcoinOf("ann", chain.Usual))
 	bob := address(bitcoinOf("bob", chain.Taproot))
-	if bitcointx.IsTaproot(ann.Address) || ann.Form != chain.Usual || !bitcointx.IsTaproot(bob.Address) || bob.Form != chain.Taproot {
-		t.Errorf("got %s of form %q and %s of form %q, want SegWit and taproot", ann.Address, ann.Form, bob.Address, bob.Form)
+	if bitcointx.IsTaproot(ann.Address) || ann.Form != chain.Usual || !bitcointx.IsTaproot(bob.Address) ||
+		bob.Form != chain.Taproot {
+		t.Errorf(
+			"got %s of form %q and %s of form %q, want SegWit and taproot", ann.Address, ann.Form, bob.Address,
+			bob.Form,
+		)
 	}
-	if treasury := address(signer.WalletRef{OrgID: org, Family: chain.BitcoinFamily, Purpose: wallet.Treasury}); treasury.Form != chain.Usual {
+	if treasury := address(signer.WalletRef{
+		OrgID: org, Family: chain.BitcoinFamily, Purpose: wallet.Treasury,
+	}); treasury.Form != chain.Usual {
 		t.Errorf("got a treasury of form %q, want the usual one", treasury.Form)
 	}
 	for _, f := range []chain.Form{chain.Usual, chain.Taproot} {
 		for _, was := range []wallet.Wallet{ann, bob} {
-			if got := address(bitcoinOf(was.Subject, f)); got.ID != was.ID || got.Address != was.Address || got.Form != was.Form {
+			if got := address(bitcoinOf(was.Subject, f)); got.ID != was.ID || got.Address != was.Address ||
+				got.Form != was.Form {
 				t.Errorf("%s, now that new ones are %q: got %+v, want %+v", was.Subject, f, got, was)
 			}
 		}
 	}
-	// The signer had issued them, a crash kept the rows away, and then the setting changed.
+	// The signer had issued them, a crash lost the rows, and then the setting changed.
 	for _, was := range []wallet.Wallet{ann, bob} {
 		w.exec(t, `DELETE FROM wallets WHERE wallet_id = $1`, was.ID)
 		now := chain.Taproot
@@ -84,7 +96,10 @@ func TestTheFormOfNewAddressesChangesNoOther(t *testing.T) {
 			now = chain.Usual
 		}
 		if got := address(bitcoinOf(was.Subject, now)); got.Address != was.Address || got.Form != was.Form {
-			t.Errorf("%s, whose row was lost: got %s of form %q, want %s", was.Subject, got.Address, got.Form, was.Address)
+			t.Errorf(
+				"%s, whose row was lost: got %s of form %q, want %s", was.Subject, got.Address, got.Form,
+				was.Address,
+			)
 		}
 	}
 	err := w.db.ReadOrg(t.Context(), org, func(ctx context.Context, tx pg.Tx) error {
@@ -112,7 +127,7 @@ func TestTheFormOfNewAddressesChangesNoOther(t *testing.T) {
 	}
 }
 
-// Rule DEP-2, of the form.
+// Rule DEP-2, for the form of an address.
 func TestARowOfAnotherFormNeverGivesAnAddress(t *testing.T) {
 	t.Parallel()
 	w, _ := newBitcoinEnv(t)
@@ -122,13 +137,14 @@ func TestARowOfAnotherFormNeverGivesAnAddress(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.exec(t, `UPDATE wallets SET form = CASE form WHEN '' THEN 'TAPROOT' ELSE '' END WHERE wallet_id = $1`, was.ID)
-		if got, err := w.book.Address(t.Context(), bitcoinOf(customer, f)); !errors.Is(err, wallet.ErrProof) || got.Address != "" {
+		if got, err := w.book.Address(t.Context(), bitcoinOf(customer, f)); !errors.Is(err, wallet.ErrProof) ||
+			got.Address != "" {
 			t.Errorf("%s: got %s, %v, want ErrProof and no address", customer, got.Address, err)
 		}
 	}
 }
 
-// lyingSigner is a signer that answers with an address of another form than it was asked for.
+// lyingSigner answers with an address of another form than requested.
 type lyingSigner struct {
 	signer.Signer
 	answers func(signer.WalletRef, signer.IssuedAddress) signer.IssuedAddress
@@ -147,7 +163,7 @@ func (l lyingSigner) IssueAddress(ctx context.Context, r signer.WalletRef) (sign
 	return issued, err
 }
 
-// Rule DEP-2, of a signer that lies or has a defect.
+// Rule DEP-2, for a signer that lies or has a defect.
 func TestAnAddressOfAnotherFormThanAskedForIsRefused(t *testing.T) {
 	t.Parallel()
 	other := map[chain.Form]chain.Form{chain.Usual: chain.Taproot, chain.Taproot: chain.Usual}
@@ -166,14 +182,24 @@ func TestAnAddressOfAnotherFormThanAskedForIsRefused(t *testing.T) {
 			t.Parallel()
 			w, seed := newBitcoinEnv(t)
 			public := seed.AttestKey().PublicKey()
-			book := wallet.New(w.db, lyingSigner{w.signer, func(r signer.WalletRef, i signer.IssuedAddress) signer.IssuedAddress { return answers(seed, r, i) }, other}, public)
+			book := wallet.New(
+				w.db,
+				lyingSigner{
+					w.signer,
+					func(r signer.WalletRef, i signer.IssuedAddress) signer.IssuedAddress { return answers(seed, r, i) },
+					other,
+				},
+				public,
+			)
 			for customer, f := range map[string]chain.Form{"ann": chain.Usual, "bob": chain.Taproot} {
 				if got, err := book.Address(t.Context(), bitcoinOf(customer, f)); err == nil {
 					t.Errorf("%s: got %s of form %q, want an error", customer, got.Address, got.Form)
 				}
 			}
 			var rows int
-			if err := w.owner.QueryRow(t.Context(), `SELECT count(*) FROM wallets WHERE purpose <> 'TREASURY'`).Scan(&rows); err != nil || rows != 0 {
+			if err := w.owner.QueryRow(
+				t.Context(), `SELECT count(*) FROM wallets WHERE purpose <> 'TREASURY'`,
+			).Scan(&rows); err != nil || rows != 0 {
 				t.Errorf("got %d rows, %v, want none", rows, err)
 			}
 		})

@@ -16,24 +16,25 @@ import (
 // Part is a share of what a wallet holds of a mint.
 type Part string
 
-// The parts. Sums of them that may not be exceeded are checks of the table.
+// Parts of a wallet's funds. Checks of the table limit their sums.
 const (
 	Credited    Part = "CREDITED"     // all that ever arrived and counts
-	Held        Part = "HELD"         // of it, flagged
-	Reserved    Part = "RESERVED"     // of it, promised to orders that are not final
-	Swept       Part = "SWEPT"        // of it, gone
-	Gas         Part = "GAS"          // native coin of the operator's, for fees
-	GasReserved Part = "GAS_RESERVED" // of it, promised to orders that are not final
+	Held        Part = "HELD"         // the flagged part of Credited
+	Reserved    Part = "RESERVED"     // the part of Credited that is promised to orders that are not final
+	Swept       Part = "SWEPT"        // the part of Credited that has left
+	Gas         Part = "GAS"          // native coin of the operator, for fees
+	GasReserved Part = "GAS_RESERVED" // the part of Gas that is promised to orders that are not final
 	Dust        Part = "DUST"         // arrived and does not count
 
-	// What the chain took back of Credited and of Gas. A movement into one of these
-	// takes from the other whatever became of it meanwhile: the row then says what
-	// is missing, see Funds.Shortfall. They only grow.
+	// Reversed and GasReversed are what reorgs removed from Credited and Gas. A movement into one
+	// of them reduces the other, whatever was done with the funds in the meantime. The row then
+	// says what is missing, see Funds.Shortfall. They only grow.
 	Reversed    Part = "REVERSED"
 	GasReversed Part = "GAS_REVERSED"
 )
 
-// Movement changes one part of what a wallet holds of a mint, by Plus and then Minus.
+// Movement changes one part of what a wallet holds of a mint: it adds Plus and then subtracts
+// Minus.
 type Movement struct {
 	WalletID, OrgID string
 	MintID          int
@@ -41,8 +42,8 @@ type Movement struct {
 	Plus, Minus     money.Amount
 }
 
-// ErrInsufficient says that a movement would promise or take more than there is. Nothing
-// of the transaction may be kept.
+// ErrInsufficient says that a movement would promise or take more than there is. The transaction
+// must be rolled back.
 var ErrInsufficient = errors.New("the wallet does not hold that much")
 
 type partChange struct{ plus, minus money.Amount }
@@ -52,9 +53,9 @@ type fundsKey struct {
 	mint   int
 }
 
-// MoveFunds changes what wallets hold, in a transaction of the system. All movements of a
-// transaction go into one call, so that rows are locked in one order. Only the
-// outcome is checked: a movement may pass through less than nothing. Error: ErrInsufficient.
+// MoveFunds changes what wallets hold, in a system transaction. One call takes all movements of a
+// transaction, so that rows are locked in one order. Only the outcome is checked: a part may be
+// below zero between two movements. Error: ErrInsufficient.
 func MoveFunds(ctx context.Context, tx pg.Tx, movements ...Movement) error {
 	orgs := map[fundsKey]string{}
 	parts := map[fundsKey]map[Part]partChange{}
@@ -104,8 +105,8 @@ func MoveFunds(ctx context.Context, tx pg.Tx, movements ...Movement) error {
 		args = append(args, c)
 	}
 	var batch pgx.Batch
-	// An INSERT with ON CONFLICT checks the row that it proposes even when it ends as an
-	// update, so rows are opened empty. Locked in one order, they are then moved in any.
+	// INSERT with ON CONFLICT checks the proposed row even when it ends as an update, so rows are
+	// inserted empty. They are locked in one order and can then be updated in any order.
 	batch.Queue(`
 		INSERT INTO address_funds (wallet_id, mint_id, org_id)
 		SELECT w.wallet_id, w.mint_id, w.org_id FROM unnest($1::text[], $2::int[], $3::text[]) WITH ORDINALITY AS w (wallet_id, mint_id, org_id, nth)
@@ -115,9 +116,9 @@ func MoveFunds(ctx context.Context, tx pg.Tx, movements ...Movement) error {
 	batch.Queue(`
 		SELECT FROM address_funds f JOIN unnest($1::text[], $2::int[]) AS w (wallet_id, mint_id) ON f.wallet_id = w.wallet_id AND f.mint_id = w.mint_id
 		ORDER BY f.wallet_id, f.mint_id FOR NO KEY UPDATE OF f`, wallets, mints)
-	// The organization is compared in a way that no index answers: while the table was
-	// small the one that begins with it looked as good as the key, and a session that
-	// keeps that plan reads all of an organization's rows for each.
+	// No index answers IS NOT DISTINCT FROM. While the table was small, the index that begins with
+	// the organization looked as good as the key. A session that keeps such a plan reads all rows
+	// of an organization for each one.
 	batch.Queue(`
 		UPDATE address_funds f SET
 			credited = credited + m.c1 - m.c2 - m.c15,
@@ -147,14 +148,18 @@ func MoveFunds(ctx context.Context, tx pg.Tx, movements ...Movement) error {
 		return fmt.Errorf("lock what is held by %s: %w", description, err)
 	}
 	tag, err := results.Exec()
-	if pg.ViolatesConstraint(err, "address_funds_covered") || pg.ViolatesConstraint(err, "address_funds_gas_covered") || pg.ViolatesConstraint(err, "address_funds_not_negative") {
+	if pg.ViolatesConstraint(err, "address_funds_covered") ||
+		pg.ViolatesConstraint(err, "address_funds_gas_covered") ||
+		pg.ViolatesConstraint(err, "address_funds_not_negative") {
 		return fmt.Errorf("move funds of %s: %w: %w", description, ErrInsufficient, err)
 	}
 	if err != nil {
 		return fmt.Errorf("move funds of %s: %w", description, err)
 	}
 	if tag.RowsAffected() != int64(n) {
-		return fmt.Errorf("move funds of %s: %d do not belong to whom they should", description, int64(n)-tag.RowsAffected())
+		return fmt.Errorf(
+			"move funds of %s: %d do not belong to whom they should", description, int64(n)-tag.RowsAffected(),
+		)
 	}
 	if err := results.Close(); err != nil {
 		return fmt.Errorf("move funds of %s: %w", description, err)
@@ -168,12 +173,12 @@ var partOrder = []Part{Credited, Held, Reserved, Swept, Gas, GasReserved, Dust, 
 // Funds is what a wallet holds of a mint, in atomic units.
 type Funds struct {
 	Credited, Held, Reserved, Swept, Gas, GasReserved, Dust money.Amount
-	// Shortfall and GasShortfall are what is promised or gone beyond what arrived, because
-	// the chain took something back. They shrink by themselves as more arrives.
+	// Shortfall and GasShortfall are what is promised or gone beyond what arrived, because a reorg
+	// removed deposits. They shrink by themselves as more arrives.
 	Shortfall, GasShortfall money.Amount
 }
 
-// Spendable is what may still be promised: credited less held, reserved and swept.
+// Spendable returns what may still be promised: credited less held, reserved and swept.
 func (f Funds) Spendable() money.Amount {
 	if !f.Shortfall.IsZero() {
 		return money.Zero
@@ -181,7 +186,7 @@ func (f Funds) Spendable() money.Amount {
 	return subtractAll(f.Credited, f.Held, f.Reserved, f.Swept)
 }
 
-// OnAddress is what is on the address and has not gone, promised or not.
+// OnAddress returns what is on the address, promised or not: credited less swept.
 func (f Funds) OnAddress() money.Amount {
 	if !f.Shortfall.IsZero() {
 		return money.Zero
@@ -189,7 +194,7 @@ func (f Funds) OnAddress() money.Amount {
 	return subtractAll(f.Credited, f.Swept)
 }
 
-// GasSpendable is what of the gas may still be promised.
+// GasSpendable returns the part of the gas that may still be promised.
 func (f Funds) GasSpendable() money.Amount {
 	if !f.GasShortfall.IsZero() {
 		return money.Zero
@@ -207,13 +212,16 @@ func subtractAll(amount money.Amount, parts ...money.Amount) money.Amount {
 	return amount
 }
 
-// LoadFunds is what a wallet holds of a mint; a wallet that never held any holds nothing.
+// LoadFunds returns what a wallet holds of a mint; zero for a wallet that never held any.
 func LoadFunds(ctx context.Context, tx pg.Tx, walletID string, mintID int) (Funds, error) {
 	var f Funds
 	err := tx.QueryRow(ctx, `
 		SELECT credited, held, reserved, swept, greatest(gas, 0), gas_reserved, dust, short, gas_short
 		FROM address_funds WHERE wallet_id = $1 AND mint_id = $2`, walletID, mintID).
-		Scan(&f.Credited, &f.Held, &f.Reserved, &f.Swept, &f.Gas, &f.GasReserved, &f.Dust, &f.Shortfall, &f.GasShortfall)
+		Scan(
+			&f.Credited, &f.Held, &f.Reserved, &f.Swept, &f.Gas, &f.GasReserved, &f.Dust, &f.Shortfall,
+			&f.GasShortfall,
+		)
 	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
 		return Funds{}, fmt.Errorf("read what wallet %s holds of mint %d: %w", walletID, mintID, err)
 	}
@@ -227,7 +235,7 @@ type Holding struct {
 	Funds
 }
 
-// ListHoldings are all that an organization's wallets hold, by wallet and mint.
+// ListHoldings returns everything that an organization's wallets hold, by wallet and mint.
 func ListHoldings(ctx context.Context, tx pg.Tx, org string) ([]Holding, error) {
 	rows, err := tx.Query(ctx, `
 		SELECT wallet_id, mint_id, credited, held, reserved, swept, greatest(gas, 0), gas_reserved, dust, short, gas_short
@@ -236,7 +244,10 @@ func ListHoldings(ctx context.Context, tx pg.Tx, org string) ([]Holding, error) 
 		return nil, fmt.Errorf("read what the wallets of %s hold: %w", org, err)
 	}
 	found, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (h Holding, err error) {
-		err = row.Scan(&h.WalletID, &h.MintID, &h.Credited, &h.Held, &h.Reserved, &h.Swept, &h.Gas, &h.GasReserved, &h.Dust, &h.Shortfall, &h.GasShortfall)
+		err = row.Scan(
+			&h.WalletID, &h.MintID, &h.Credited, &h.Held, &h.Reserved, &h.Swept, &h.Gas, &h.GasReserved,
+			&h.Dust, &h.Shortfall, &h.GasShortfall,
+		)
 		return h, err
 	})
 	if err != nil {

@@ -1,13 +1,13 @@
 package wallet
 
-// PayeeCheck is what speaks against paying an address, whoever asks for it.
+// PayeeCheck holds the reasons against paying an address, for every kind of payment.
 type PayeeCheck struct {
-	IsUnspendable   bool // nobody holds its key
+	IsUnspendable   bool // its key is known to be held by no person
 	IsOwn           bool // it is a wallet of this installation
 	IsTokenContract bool // it is a token's contract
 }
 
-// RefusalReason is why the address is not paid, or "".
+// RefusalReason returns why the address is not paid, or "".
 func (p PayeeCheck) RefusalReason() string {
 	switch {
 	case p.IsUnspendable:

@@ -6,12 +6,12 @@ import (
 	"sync"
 )
 
-// proofCacheMax is how many proofs are remembered in one generation: 32 bytes each.
+// proofCacheMax is how many proofs one generation keeps, at 32 bytes each.
 const proofCacheMax = 1 << 16
 
-// proofCache remembers which proofs held. To verify one is what a credit costs this
-// process most, and whether it holds follows from the bytes alone: a row in which
-// anything was changed since has others and is verified anew. The zero value is empty.
+// proofCache remembers the proofs that held. Verification is the largest cost of a credit in this
+// process. Whether a proof holds follows from its bytes alone: a changed row has other bytes and is
+// verified again. The zero value is empty.
 type proofCache struct {
 	mu         sync.Mutex
 	young, old map[[sha256.Size]byte]struct{}
@@ -43,7 +43,8 @@ func (p *proofCache) addProof(attested, proof []byte) {
 	p.putDigest(d)
 }
 
-// putDigest forgets what was not asked for since the generation before the last.
+// putDigest adds a digest. It drops digests that were not used since the generation before the
+// last.
 func (p *proofCache) putDigest(d [sha256.Size]byte) {
 	if p.young == nil || len(p.young) >= proofCacheMax {
 		p.young, p.old = map[[sha256.Size]byte]struct{}{}, p.young

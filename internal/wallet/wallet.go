@@ -1,10 +1,14 @@
-// Package wallet is every address that we control: whose it is, the proof that its
-// key is ours, and what it holds by our own account.
+// Package wallet manages every address that Coffer controls: its owner, the proof that the signer
+// holds its key, and the funds on it by Coffer's own books.
 //
-// What never happens here: an address that is handed out because a row says so,
-// without its proof; an amount that a chain told us to write; a holding below zero
-// or promised twice. What a crash leaves: an address that the signer remembers and
-// the table lacks. Asking again, or importing the signer's journal, brings the same.
+// Invariants:
+//
+//   - No address is handed out because of its row alone; its proof is checked.
+//   - No amount is written because a chain reports it.
+//   - The funds of a wallet never fall below zero, and no unit is promised twice.
+//
+// A crash may leave an address that the signer has and the table lacks. Asking the signer again, or
+// importing its journal, gives the same address.
 package wallet
 
 import (
@@ -27,26 +31,28 @@ import (
 	"github.com/cofferpay/coffer/internal/signer/mirror"
 )
 
-// The purposes of wallets.
+// Purposes of wallets.
 const (
 	CustomerDeposit     = "CUSTOMER_DEPOSIT"     // receives for one customer, the subject
 	OrganizationDeposit = "ORGANIZATION_DEPOSIT" // receives for one product of the organization, the subject
-	Treasury            = "TREASURY"             // pays; one an organization and family, without a subject
-	Change              = "CHANGE"               // gets what is left of coins; one a slot on Bitcoin, numbered from 1 in its organization
+	Treasury            = "TREASURY"             // pays; one for each organization and family, without a subject
+	// Change receives the change output of one Bitcoin slot. Change wallets are numbered from 1 in
+	// their organization; the number is the subject.
+	Change = "CHANGE"
 )
 
-// IsOperatorPurpose tells whether what arrives at wallets of a purpose is nobody's deposit but
-// the operator's own coin.
+// IsOperatorPurpose reports whether an arrival at a wallet of the purpose is the operator's own
+// coin and no deposit.
 func IsOperatorPurpose(purpose string) bool { return purpose == Treasury || purpose == Change }
 
 var (
-	// ErrProof says that the proof of an address does not hold. The address stays here.
+	// ErrProof says that the proof of an address does not hold. Such an address is not handed out.
 	ErrProof = signer.ErrProof
 	// ErrNotFound says that there is no such wallet.
 	ErrNotFound = errors.New("no such wallet")
 )
 
-// Wallet is an address of ours.
+// Wallet is an address that Coffer controls.
 type Wallet struct {
 	ID, OrgID string
 	Family    chain.Family
@@ -59,12 +65,12 @@ type Wallet struct {
 	CreatedAt time.Time
 }
 
-// Ref is the wallet as the signer knows it.
+// Ref returns the reference by which the signer knows the wallet.
 func (w Wallet) Ref() signer.WalletRef {
 	return signer.WalletRef{OrgID: w.OrgID, Family: w.Family, Purpose: w.Purpose, Subject: w.Subject, Form: w.Form}
 }
 
-// Service issues addresses and proves them. Safe for concurrent use.
+// Service issues addresses and proves them. It is safe for concurrent use.
 type Service struct {
 	db        *pg.DB
 	signer    signer.Signer
@@ -74,8 +80,9 @@ type Service struct {
 
 var _ mirror.WalletKeeper = (*Service)(nil)
 
-// New makes a book. attestKey comes from a file of the operator's, never from the
-// database: who can change rows must not be able to change what they are checked with.
+// New returns a Service. attestKey comes from a file of the operator, never from the database: an
+// attacker who changes rows must not be able to change the key that checks them. It panics on an
+// invalid key.
 func New(db *pg.DB, s signer.Signer, attestKey ed25519.PublicKey) *Service {
 	if len(attestKey) != ed25519.PublicKeySize {
 		panic("wallet: the attestation key is not an ed25519 public key")
@@ -83,8 +90,8 @@ func New(db *pg.DB, s signer.Signer, attestKey ed25519.PublicKey) *Service {
 	return &Service{db: db, signer: s, attestKey: attestKey}
 }
 
-// VerifyAttestation checks that a wallet's address was attested for exactly this organization,
-// purpose, subject, family, form and path. Error: ErrProof, which is also logged.
+// VerifyAttestation checks that the signer attested the wallet's address for exactly this
+// organization, purpose, subject, family, form and path. Error: ErrProof, which is also logged.
 func (b *Service) VerifyAttestation(w Wallet) error {
 	attested := signer.AttestedBytes(w.Ref(), w.Path, w.Address)
 	if b.proofs.isVerified(attested, w.Proof) {
@@ -94,19 +101,22 @@ func (b *Service) VerifyAttestation(w Wallet) error {
 		b.proofs.addProof(attested, w.Proof)
 		return nil
 	}
-	slog.Error("wallet row does not have the address that the signer attested", "wallet", w.ID, "org", w.OrgID, "purpose", w.Purpose)
+	slog.Error(
+		"wallet row does not have the address that the signer attested", "wallet", w.ID, "org", w.OrgID,
+		"purpose", w.Purpose,
+	)
 	return fmt.Errorf("wallet %s of %s: %w", w.ID, w.OrgID, ErrProof)
 }
 
-// Treasury is the treasury wallet of an organization.
+// Treasury returns the treasury wallet of an organization and family.
 func (b *Service) Treasury(ctx context.Context, org string, f chain.Family) (Wallet, error) {
 	return b.Address(ctx, signer.WalletRef{OrgID: org, Family: f, Purpose: Treasury})
 }
 
-// Address is the wallet that ref names, issued on first use, its proof checked every
-// time. The form is that of a new one: what was issued in another one is answered as it
-// is. The organization must exist. It owns its transactions and may be called again
-// after any error. Errors: ErrProof, a *signer.Refusal, or unknown.
+// Address returns the wallet of ref and issues it on first use. It checks the proof at every call.
+// The form of ref applies to a new wallet; a wallet that was issued in another form is returned as
+// it is. The organization must exist. Address runs its own transactions, and the call may be
+// repeated after any error. Errors: ErrProof, a *signer.Refusal, or unknown.
 func (b *Service) Address(ctx context.Context, ref signer.WalletRef) (Wallet, error) {
 	var w Wallet
 	err := b.db.ReadOrg(ctx, ref.OrgID, func(ctx context.Context, tx pg.Tx) (err error) {
@@ -114,8 +124,8 @@ func (b *Service) Address(ctx context.Context, ref signer.WalletRef) (Wallet, er
 		return err
 	})
 	if errors.Is(err, ErrNotFound) {
-		// Where accounts are coins the treasury has what is credited from the moment of the
-		// credit on, and there nobody can be asked for one.
+		// On UTXO chains the treasury owns a deposit from the moment of the credit. The credit
+		// cannot ask the signer for a treasury, so the treasury is issued first.
 		if ref.Family.IsUTXO() && ref.Purpose != Treasury {
 			if _, err := b.Treasury(ctx, ref.OrgID, ref.Family); err != nil {
 				return Wallet{}, err
@@ -136,8 +146,8 @@ func (b *Service) issueWallet(ctx context.Context, ref signer.WalletRef) (Wallet
 	issued, err := b.askSigner(ctx, ref)
 	var refusal *signer.Refusal
 	if errors.As(err, &refusal) && refusal.Code == signer.RefusedForm {
-		// It was issued before the form of new ones was changed, and a crash or a database
-		// of before kept the row away. It is asked for as what it is.
+		// The wallet was issued before the form of new ones changed, and the row is missing after a
+		// crash or a restore. The signer is asked for its old form.
 		for _, variant := range ref.OtherForms() {
 			if issued, err = b.askSigner(ctx, variant); err == nil {
 				break
@@ -155,7 +165,7 @@ func (b *Service) issueWallet(ctx context.Context, ref signer.WalletRef) (Wallet
 		if err := b.EnsureWallet(ctx, tx, issued); err != nil {
 			return err
 		}
-		// Somebody else's insert may have won; theirs is the row then.
+		// A concurrent insert may have won; its row counts then.
 		var err error
 		w, err = findBySubject(ctx, tx, ref)
 		return err
@@ -163,7 +173,7 @@ func (b *Service) issueWallet(ctx context.Context, ref signer.WalletRef) (Wallet
 	return w, err
 }
 
-// askSigner asks the signer, and takes no answer but the one to the question.
+// askSigner asks the signer for an address and refuses an answer for another wallet.
 func (b *Service) askSigner(ctx context.Context, ref signer.WalletRef) (signer.IssuedAddress, error) {
 	issued, err := b.signer.IssueAddress(ctx, ref)
 	if err == nil && issued.WalletRef != ref {
@@ -172,33 +182,42 @@ func (b *Service) askSigner(ctx context.Context, ref signer.WalletRef) (signer.I
 	return issued, err
 }
 
-// EnsureWallet inserts the wallet of an address that the signer issued, unless it is there.
-// It checks the proof, that the address is of the form that the proof names, and that a
-// wallet that is there has this address: ErrProof.
+// EnsureWallet inserts the wallet of an address that the signer issued, unless it exists. It
+// returns ErrProof in these cases:
+//
+//   - The proof does not hold.
+//   - The address is not of the form that the proof names.
+//   - The existing wallet has another address.
 func (b *Service) EnsureWallet(ctx context.Context, tx pg.Tx, issued signer.IssuedAddress) error {
 	w := Wallet{
-		ID: id.New("adr", tx.Now), OrgID: issued.OrgID, Family: issued.Family, Purpose: issued.Purpose, Subject: issued.Subject, Form: issued.Form,
+		ID: id.New("adr", tx.Now), OrgID: issued.OrgID, Family: issued.Family, Purpose: issued.Purpose,
+		Subject: issued.Subject, Form: issued.Form,
 		Path: issued.Path, Address: issued.Address, Proof: issued.Proof,
 	}
 	if err := b.VerifyAttestation(w); err != nil {
 		return err
 	}
 	if bitcointx.IsTaproot(w.Address) != (w.Form == chain.Taproot) {
-		slog.Error("signer attested an address of another form than it says", "org", w.OrgID, "purpose", w.Purpose, "form", w.Form, "address", w.Address)
+		slog.Error(
+			"signer attested an address of another form than it says", "org", w.OrgID, "purpose", w.Purpose,
+			"form", w.Form, "address", w.Address,
+		)
 		return fmt.Errorf("wallet of %s: %s is not of form %q: %w", w.OrgID, w.Address, w.Form, ErrProof)
 	}
 	tag, err := tx.Exec(ctx, `
 		INSERT INTO wallets (wallet_id, org_id, family, purpose, subject, path, address, proof, created_at, form)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
 		ON CONFLICT DO NOTHING`,
-		w.ID, w.OrgID, string(w.Family), w.Purpose, w.Subject, w.Path, string(w.Address), w.Proof, tx.Now, string(w.Form))
+		w.ID, w.OrgID, string(w.Family), w.Purpose, w.Subject, w.Path, string(w.Address), w.Proof, tx.Now,
+		string(w.Form))
 	if err != nil {
 		return fmt.Errorf("insert a wallet of %s: %w", w.OrgID, err)
 	}
 	if tag.RowsAffected() == 1 {
 		return audit.Record(ctx, tx, audit.Entry{
-			OrgID: w.OrgID, Actor: audit.System("wallet"), Action: "wallet.issued", ResourceKind: "WALLET", ResourceID: w.ID,
-			Detail: map[string]string{"purpose": w.Purpose, "subject": w.Subject, "address": string(w.Address)},
+			OrgID: w.OrgID, Actor: audit.System("wallet"), Action: "wallet.issued", ResourceKind: "WALLET",
+			ResourceID: w.ID,
+			Detail:     map[string]string{"purpose": w.Purpose, "subject": w.Subject, "address": string(w.Address)},
 		})
 	}
 	existing, err := findBySubject(ctx, tx, w.Ref())
@@ -206,7 +225,10 @@ func (b *Service) EnsureWallet(ctx context.Context, tx pg.Tx, issued signer.Issu
 		return err
 	}
 	if existing.Address != w.Address || existing.Path != w.Path || existing.Form != w.Form {
-		slog.Error("wallet row does not have the address that the signer issued", "wallet", existing.ID, "org", w.OrgID, "purpose", w.Purpose)
+		slog.Error(
+			"wallet row does not have the address that the signer issued", "wallet", existing.ID, "org",
+			w.OrgID, "purpose", w.Purpose,
+		)
 		return fmt.Errorf("wallet %s of %s: %w", existing.ID, w.OrgID, ErrProof)
 	}
 	return nil
@@ -215,7 +237,10 @@ func (b *Service) EnsureWallet(ctx context.Context, tx pg.Tx, issued signer.Issu
 const columns = `wallet_id, org_id, family, purpose, subject, path, address, proof, created_at, form`
 
 func scanWallet(row pgx.CollectableRow) (w Wallet, err error) {
-	err = row.Scan(&w.ID, &w.OrgID, &w.Family, &w.Purpose, &w.Subject, &w.Path, &w.Address, &w.Proof, &w.CreatedAt, &w.Form)
+	err = row.Scan(
+		&w.ID, &w.OrgID, &w.Family, &w.Purpose, &w.Subject, &w.Path, &w.Address, &w.Proof, &w.CreatedAt,
+		&w.Form,
+	)
 	return w, err
 }
 
@@ -233,14 +258,14 @@ func scanOne(rows pgx.Rows, err error) (Wallet, error) {
 	return w, nil
 }
 
-// findBySubject is the one wallet of these words, in whatever form it is.
+// findBySubject returns the wallet with these values, in whichever form it was issued.
 func findBySubject(ctx context.Context, tx pg.Tx, r signer.WalletRef) (Wallet, error) {
 	return scanOne(tx.Query(ctx, `
 		SELECT `+columns+` FROM wallets WHERE org_id = $1 AND family = $2 AND purpose = $3 AND subject = $4`,
 		r.OrgID, string(r.Family), r.Purpose, r.Subject))
 }
 
-// ByID is a wallet as its row says, not proven. Error: ErrNotFound.
+// ByID returns a wallet as its row says, without a check of the proof. Error: ErrNotFound.
 func ByID(ctx context.Context, tx pg.Tx, walletID string) (Wallet, error) {
 	w, err := scanOne(tx.Query(ctx, `SELECT `+columns+` FROM wallets WHERE wallet_id = $1`, walletID))
 	if err != nil {
@@ -249,8 +274,8 @@ func ByID(ctx context.Context, tx pg.Tx, walletID string) (Wallet, error) {
 	return w, nil
 }
 
-// ByRef is the wallet that ref names, in just that form, as its row says, not proven.
-// Error: ErrNotFound.
+// ByRef returns the wallet of ref, in exactly that form, as its row says and without a check of the
+// proof. Error: ErrNotFound.
 func ByRef(ctx context.Context, tx pg.Tx, ref signer.WalletRef) (Wallet, error) {
 	w, err := findBySubject(ctx, tx, ref)
 	if err == nil && w.Form != ref.Form {
@@ -262,8 +287,8 @@ func ByRef(ctx context.Context, tx pg.Tx, ref signer.WalletRef) (Wallet, error) 
 	return w, nil
 }
 
-// TreasuryIDs are the treasuries of organizations in a family, by organization, without
-// those that have none.
+// TreasuryIDs returns the treasuries of organizations in a family, by organization. Organizations
+// without a treasury are missing.
 func TreasuryIDs(ctx context.Context, tx pg.Tx, f chain.Family, orgs ...string) (map[string]string, error) {
 	rows, err := tx.Query(ctx, `
 		SELECT org_id, wallet_id FROM wallets WHERE org_id = ANY ($1) AND family = $2 AND purpose = 'TREASURY' AND subject = ''`, orgs, string(f))
@@ -282,9 +307,11 @@ func TreasuryIDs(ctx context.Context, tx pg.Tx, f chain.Family, orgs ...string) 
 	return found, nil
 }
 
-// ByAddresses finds which of some addresses are ours. The wallets are as their rows say;
-// what is decided on one of them proves it first.
-func ByAddresses(ctx context.Context, tx pg.Tx, f chain.Family, addresses []chain.Address) (map[chain.Address]Wallet, error) {
+// ByAddresses returns those addresses that belong to wallets of Coffer. The wallets are as their
+// rows say; a decision about one of them checks its proof first.
+func ByAddresses(
+	ctx context.Context, tx pg.Tx, f chain.Family, addresses []chain.Address,
+) (map[chain.Address]Wallet, error) {
 	byAddress := map[chain.Address]Wallet{}
 	if len(addresses) == 0 {
 		return byAddress, nil
@@ -293,7 +320,9 @@ func ByAddresses(ctx context.Context, tx pg.Tx, f chain.Family, addresses []chai
 	for i, a := range addresses {
 		texts[i] = string(a)
 	}
-	rows, err := tx.Query(ctx, `SELECT `+columns+` FROM wallets WHERE family = $1 AND address = ANY ($2)`, string(f), texts)
+	rows, err := tx.Query(
+		ctx, `SELECT `+columns+` FROM wallets WHERE family = $1 AND address = ANY ($2)`, string(f), texts,
+	)
 	if err != nil {
 		return nil, fmt.Errorf("look for %d addresses: %w", len(addresses), err)
 	}
@@ -307,8 +336,8 @@ func ByAddresses(ctx context.Context, tx pg.Tx, f chain.Family, addresses []chai
 	return byAddress, nil
 }
 
-// List are an organization's wallets for reports, one page in the order of
-// (created_at, id), as their rows say.
+// List returns an organization's wallets for reports, one page in the order of (created_at, id), as
+// their rows say.
 func List(ctx context.Context, tx pg.Tx, org string, p page.Page) (page.Result[Wallet], error) {
 	q := page.NewQuery(`SELECT `+columns+` FROM wallets WHERE org_id = ?`, org)
 	sql, args := q.BuildPage(p, "created_at", "wallet_id")
@@ -320,5 +349,7 @@ func List(ctx context.Context, tx pg.Tx, org string, p page.Page) (page.Result[W
 	if err != nil {
 		return page.Result[Wallet]{}, fmt.Errorf("list the wallets of %s: %w", org, err)
 	}
-	return page.CutPage(p, found, func(w Wallet) page.Cursor { return page.Cursor{CreatedAt: w.CreatedAt, ID: w.ID} }), nil
+	return page.CutPage(
+		p, found, func(w Wallet) page.Cursor { return page.Cursor{CreatedAt: w.CreatedAt, ID: w.ID} },
+	), nil
 }

@@ -36,8 +36,11 @@ func newTestEnv(t *testing.T) testEnv {
 	db := pgtest.New(t)
 	s, attest := signertest.New(t)
 	w := testEnv{db: db, owner: pgtest.OwnerPool(t, db), signer: s, book: wallet.New(db, s, attest)}
-	w.exec(t, `ALTER TABLE wallets DISABLE TRIGGER wallets_stay`) // as a thief would
-	w.exec(t, `INSERT INTO organizations (org_id, name, created_at) VALUES ($1, 'one', now()), ($2, 'two', now())`, org, other)
+	w.exec(t, `ALTER TABLE wallets DISABLE TRIGGER wallets_stay`) // as a thief of the database would
+	w.exec(
+		t, `INSERT INTO organizations (org_id, name, created_at) VALUES ($1, 'one', now()), ($2, 'two', now())`,
+		org, other,
+	)
 	w.exec(t, `
 		INSERT INTO mints (mint_id, chain, network, kind, contract, symbol, name, decimals, deposit_enabled, withdraw_enabled,
 			min_deposit, min_withdraw, confirmations_required, finality)
@@ -49,7 +52,7 @@ func newTestEnv(t *testing.T) testEnv {
 	return w
 }
 
-// exec writes past every right and rule, as a thief of the database would.
+// exec writes past every right and trigger, as a thief of the database would.
 func (w testEnv) exec(t *testing.T, sql string, args ...any) {
 	t.Helper()
 	if _, err := w.owner.Exec(t.Context(), sql, args...); err != nil {
@@ -85,7 +88,7 @@ func TestAddressIsTheSameForEver(t *testing.T) {
 	if err != nil || treasury.Purpose != wallet.Treasury || treasury.Subject != "" {
 		t.Errorf("treasury: got %v, %v", treasury, err)
 	}
-	// The signer gives the same one to a database that has lost the row.
+	// The signer returns the same address to a database that has lost the row.
 	w.exec(t, `DELETE FROM wallets WHERE wallet_id = $1`, first.ID)
 	if again := w.issueAddress(t, "alice"); again.Address != first.Address {
 		t.Errorf("after losing the row: got %v, want %v", again.Address, first.Address)
@@ -116,12 +119,14 @@ func TestAddressIsOneForManyCallersAtOnce(t *testing.T) {
 		t.Errorf("got %d journal entries, %v, want a genesis and one address", head.Seq, err)
 	}
 	var audits int
-	if err := w.owner.QueryRow(t.Context(), `SELECT count(*) FROM audit_log WHERE action = 'wallet.issued'`).Scan(&audits); err != nil || audits != 1 {
+	if err := w.owner.QueryRow(
+		t.Context(), `SELECT count(*) FROM audit_log WHERE action = 'wallet.issued'`,
+	).Scan(&audits); err != nil || audits != 1 {
 		t.Errorf("got %d audit rows, %v, want 1", audits, err)
 	}
 }
 
-// flip changes one letter of a hexadecimal address into another one.
+// flip changes one letter of a hexadecimal address.
 func flip(a chain.Address) string {
 	last := "0"
 	if strings.HasSuffix(string(a), "0") {
@@ -155,7 +160,10 @@ func TestTamperedRowNeverGivesAnAddress(t *testing.T) {
 		},
 		"another customer's row with proof and path": func(t *testing.T, w testEnv, a, b wallet.Wallet) {
 			w.exec(t, `DELETE FROM wallets WHERE wallet_id = $1`, b.ID)
-			w.exec(t, `UPDATE wallets SET address = $2, path = $3, proof = $4 WHERE wallet_id = $1`, a.ID, string(b.Address), b.Path, b.Proof)
+			w.exec(
+				t, `UPDATE wallets SET address = $2, path = $3, proof = $4 WHERE wallet_id = $1`, a.ID,
+				string(b.Address), b.Path, b.Proof,
+			)
 		},
 		"moved to another organization": func(t *testing.T, w testEnv, a, _ wallet.Wallet) {
 			theirs, err := w.book.Address(t.Context(), signertest.Deposit(other, a.Subject))
@@ -194,7 +202,9 @@ func TestProofOfAnotherSignerDoesNotHold(t *testing.T) {
 	if err := wallet.New(w.db, w.signer, foreign).VerifyAttestation(a); !errors.Is(err, wallet.ErrProof) {
 		t.Errorf("got %v, want ErrProof", err)
 	}
-	if _, err := wallet.New(w.db, w.signer, foreign).Address(t.Context(), signertest.Deposit(org, "carol")); !errors.Is(err, wallet.ErrProof) {
+	if _, err := wallet.New(w.db, w.signer, foreign).Address(
+		t.Context(), signertest.Deposit(org, "carol"),
+	); !errors.Is(err, wallet.ErrProof) {
 		t.Errorf("a fresh address: got %v, want ErrProof", err)
 	}
 }
@@ -208,7 +218,9 @@ func TestKnownFindsOnlyOurs(t *testing.T) {
 	var missing error
 	var listed page.Result[wallet.Wallet]
 	err := w.db.ReadSystem(t.Context(), func(ctx context.Context, tx pg.Tx) (err error) {
-		if got, err = wallet.ByAddresses(ctx, tx, chain.EVM, []chain.Address{a.Address, signertest.Stranger, b.Address, ""}); err != nil {
+		if got, err = wallet.ByAddresses(
+			ctx, tx, chain.EVM, []chain.Address{a.Address, signertest.Stranger, b.Address, ""},
+		); err != nil {
 			return err
 		}
 		if byID, err = wallet.ByID(ctx, tx, a.ID); err != nil {
@@ -231,7 +243,9 @@ func TestKnownFindsOnlyOurs(t *testing.T) {
 
 func (w testEnv) moveFunds(t *testing.T, m ...wallet.Movement) error {
 	t.Helper()
-	return w.db.InSystem(t.Context(), func(ctx context.Context, tx pg.Tx) error { return wallet.MoveFunds(ctx, tx, m...) })
+	return w.db.InSystem(
+		t.Context(), func(ctx context.Context, tx pg.Tx) error { return wallet.MoveFunds(ctx, tx, m...) },
+	)
 }
 
 func (w testEnv) loadFunds(t *testing.T, walletID string, mint int) (f wallet.Funds) {
@@ -343,8 +357,12 @@ func TestFundsOfManyWorkersAddUp(t *testing.T) {
 					pair[0], pair[1] = pair[1], pair[0]
 				}
 				err := w.moveFunds(t,
-					wallet.Movement{WalletID: pair[0], OrgID: org, MintID: 2, Part: wallet.Reserved, Plus: money.Units(1)},
-					wallet.Movement{WalletID: pair[1], OrgID: org, MintID: 2, Part: wallet.Reserved, Plus: money.Units(1)})
+					wallet.Movement{
+						WalletID: pair[0], OrgID: org, MintID: 2, Part: wallet.Reserved, Plus: money.Units(1),
+					},
+					wallet.Movement{
+						WalletID: pair[1], OrgID: org, MintID: 2, Part: wallet.Reserved, Plus: money.Units(1),
+					})
 				switch {
 				case err == nil:
 					won[n]++
@@ -359,7 +377,8 @@ func TestFundsOfManyWorkersAddUp(t *testing.T) {
 	for _, n := range won {
 		total += n
 	}
-	if total != 40 || w.loadFunds(t, a.ID, 2).Reserved != money.Units(40) || w.loadFunds(t, b.ID, 2).Reserved != money.Units(40) {
+	if total != 40 || w.loadFunds(t, a.ID, 2).Reserved != money.Units(40) ||
+		w.loadFunds(t, b.ID, 2).Reserved != money.Units(40) {
 		t.Errorf("got %d reservations, %+v, want 40 on both", total, w.loadFunds(t, a.ID, 2))
 	}
 	if got := w.db.Counts().Deadlocks; got != 0 {

@@ -18,20 +18,26 @@ import (
 	"github.com/cofferpay/coffer/internal/wallet"
 )
 
-// Outcome is what became of an address that somebody wants.
+// Outcome is the result of a request for an entry.
 type Outcome struct {
-	Entry         *Entry            // the row, which Finish has endorsed; nil while a second operator has to agree
-	PendingChange *foureyes.Request // what waits for that one, or nil
-	Request       EntryRequest      // in the form in which it is kept
+	Entry         *Entry            // the row, to be endorsed by FinishEntry; nil while a second operator has to agree
+	PendingChange *foureyes.Request // the change request for the second operator, or nil
+	Request       EntryRequest      // in the form in which it is stored
 }
 
 const untouched = " Nothing was changed and no money moved."
 
-// RequestEntry adds an address, or asks a second operator where four eyes are wanted, in a
-// transaction of the system. Whoever commits it calls Finish. Faults: NOT_FOUND,
-// INVALID_ADDRESS, DESTINATION_NOT_ALLOWED for one that no payment may go to,
-// INVALID_STATE for one that is there, and those of foureyes.CreateRequest.
-func (b *Service) RequestEntry(ctx context.Context, tx pg.Tx, operatorKey operator.Key, rule foureyes.Rule, orgID string, w EntryRequest) (Outcome, error) {
+// RequestEntry adds an entry, or creates a change request where dual control is on, in a system
+// transaction. After the commit the caller calls FinishEntry. Faults:
+//
+//   - NOT_FOUND,
+//   - INVALID_ADDRESS,
+//   - DESTINATION_NOT_ALLOWED for an address that may not be paid,
+//   - INVALID_STATE for an address that is on the whitelist already,
+//   - those of foureyes.CreateRequest.
+func (b *Service) RequestEntry(
+	ctx context.Context, tx pg.Tx, operatorKey operator.Key, rule foureyes.Rule, orgID string, w EntryRequest,
+) (Outcome, error) {
 	e, err := b.checkRequest(ctx, tx, orgID, w)
 	if err != nil {
 		return Outcome{}, err
@@ -43,12 +49,16 @@ func (b *Service) RequestEntry(ctx context.Context, tx pg.Tx, operatorKey operat
 	}
 	if needsSecond {
 		wanted := foureyes.Values{}
-		for name, text := range map[string]string{"chain": string(e.Chain), "address": string(e.Address), "label": e.Label} {
+		for name, text := range map[string]string{
+			"chain": string(e.Chain), "address": string(e.Address), "label": e.Label,
+		} {
 			if wanted[name], err = json.Marshal(text); err != nil {
 				return Outcome{}, fmt.Errorf("write %s of an address for %s: %w", name, orgID, err)
 			}
 		}
-		r, err := foureyes.CreateRequest(ctx, tx, operatorKey, orgID, foureyes.WhitelistedAddress, foureyes.Values{}, wanted)
+		r, err := foureyes.CreateRequest(
+			ctx, tx, operatorKey, orgID, foureyes.WhitelistedAddress, foureyes.Values{}, wanted,
+		)
 		outcome.PendingChange = &r
 		return outcome, err
 	}
@@ -57,9 +67,11 @@ func (b *Service) RequestEntry(ctx context.Context, tx pg.Tx, operatorKey operat
 	return outcome, err
 }
 
-// ApplyApproved adds the address of a request to which another operator has agreed: it is
-// looked at again, and its cooling-off begins now.
-func (b *Service) ApplyApproved(operatorKey operator.Key) func(ctx context.Context, tx pg.Tx, r foureyes.Request) error {
+// ApplyApproved returns the function that adds the entry of an approved change request. The request
+// is checked again, and the cooling-off starts now.
+func (b *Service) ApplyApproved(
+	operatorKey operator.Key,
+) func(ctx context.Context, tx pg.Tx, r foureyes.Request) error {
 	return func(ctx context.Context, tx pg.Tx, r foureyes.Request) error {
 		var w EntryRequest
 		for name, target := range map[string]*string{"chain": &w.Chain, "address": &w.Address, "label": &w.Label} {
@@ -77,7 +89,7 @@ func (b *Service) ApplyApproved(operatorKey operator.Key) func(ctx context.Conte
 	}
 }
 
-// checkRequest reads what is wanted as a withdrawal reads its destination.
+// checkRequest validates a request; it parses the address as a withdrawal parses its destination.
 func (b *Service) checkRequest(ctx context.Context, tx pg.Tx, orgID string, w EntryRequest) (Entry, error) {
 	if _, err := org.ByID(ctx, tx, orgID); err != nil {
 		return Entry{}, err
@@ -85,14 +97,23 @@ func (b *Service) checkRequest(ctx context.Context, tx pg.Tx, orgID string, w En
 	e := Entry{OrgID: orgID, Chain: chain.Name(w.Chain)}
 	ch, isRunning := b.conf.Chains[e.Chain]
 	if !isRunning || ch.AddressCodec == nil {
-		return e, fault.New(fault.Invalid, fault.InvalidRequest, "This installation does not talk to that chain."+untouched+" GET /mints lists the chains there are.").WithParam("chain")
+		return e, fault.New(
+			fault.Invalid, fault.InvalidRequest,
+			"This installation does not talk to that chain."+untouched+" GET /mints lists the chains there are.",
+		).WithParam("chain")
 	}
 	var err error
 	if len(w.Address) > addressBytesMax {
-		return e, fault.New(fault.Invalid, fault.InvalidAddress, "An address has at most %d characters."+untouched+" Check it with its owner.", addressBytesMax).WithParam("address")
+		return e, fault.New(
+			fault.Invalid, fault.InvalidAddress,
+			"An address has at most %d characters."+untouched+" Check it with its owner.", addressBytesMax,
+		).WithParam("address")
 	}
 	if e.Address, err = ch.AddressCodec.Parse(w.Address); err != nil {
-		return e, fault.New(fault.Invalid, fault.InvalidAddress, "This is no address on %s: %v."+untouched+" Check it with its owner.", e.Chain, err).WithParam("address")
+		return e, fault.New(
+			fault.Invalid, fault.InvalidAddress,
+			"This is no address on %s: %v."+untouched+" Check it with its owner.", e.Chain, err,
+		).WithParam("address")
 	}
 	if e.Label, err = parseLabel(w.Label); err != nil {
 		return e, err
@@ -105,11 +126,18 @@ func (b *Service) checkRequest(ctx context.Context, tx pg.Tx, orgID string, w En
 	if err != nil {
 		return e, err
 	}
-	payee := wallet.PayeeCheck{IsUnspendable: ch.AddressCodec.IsUnspendable(e.Address), IsOwn: len(wallets) > 0, IsTokenContract: mints.IsContract(e.Chain.Family(), e.Address)}
-	if reason := payee.RefusalReason(); reason != "" {
-		return e, fault.New(fault.Unprocessable, fault.DestinationNotAllowed, "Nothing may be paid to this address: %s."+untouched+" Give an address that the organization holds elsewhere.", reason).WithParam("address")
+	payee := wallet.PayeeCheck{
+		IsUnspendable: ch.AddressCodec.IsUnspendable(e.Address), IsOwn: len(wallets) > 0,
+		IsTokenContract: mints.IsContract(e.Chain.Family(), e.Address),
 	}
-	// Whoever comes after this sees the row, or what is decided without it is decided.
+	if reason := payee.RefusalReason(); reason != "" {
+		return e, fault.New(
+			fault.Unprocessable, fault.DestinationNotAllowed,
+			"Nothing may be paid to this address: %s."+untouched+" Give an address that the organization holds elsewhere.",
+			reason,
+		).WithParam("address")
+	}
+	// A later transaction sees the new row. An earlier one has decided without it.
 	if err := pg.LockExclusive(ctx, tx, lockName(orgID)); err != nil {
 		return e, err
 	}
@@ -117,16 +145,24 @@ func (b *Service) checkRequest(ctx context.Context, tx pg.Tx, orgID string, w En
 	var entryCount int
 	err = tx.QueryRow(ctx, `
 		SELECT count(*), coalesce(max(whitelisted_address_id) FILTER (WHERE chain = $2 AND address = $3), '')
-		FROM whitelisted_addresses WHERE org_id = $1 AND removed_at IS NULL`, orgID, e.Chain, e.Address).Scan(&entryCount, &existingID)
+		FROM whitelisted_addresses WHERE org_id = $1 AND removed_at IS NULL`,
+		orgID, e.Chain, e.Address).Scan(&entryCount, &existingID)
 	if err != nil {
 		return e, fmt.Errorf("look for the whitelisted addresses of %s: %w", orgID, err)
 	}
 	switch {
 	case existingID != "":
-		return e, fault.New(fault.Conflict, fault.InvalidState, "This address is on the organization's whitelist already."+untouched+" Remove it first if it is to have another label.").
+		return e, fault.New(
+			fault.Conflict, fault.InvalidState,
+			"This address is on the organization's whitelist already."+untouched+" Remove it first if it is to have another label.",
+		).
 			WithParam("address").WithDetail("whitelistedAddressId", existingID)
 	case entryCount >= entriesMax:
-		return e, fault.New(fault.Conflict, fault.InvalidState, "An organization has at most %d whitelisted addresses."+untouched+" Remove some that nobody uses.", entriesMax)
+		return e, fault.New(
+			fault.Conflict, fault.InvalidState,
+			"An organization has at most %d whitelisted addresses."+untouched+" Remove some that nobody uses.",
+			entriesMax,
+		)
 	}
 	return e, nil
 }
@@ -151,11 +187,14 @@ func (b *Service) insertEntry(ctx context.Context, tx pg.Tx, operatorKey operato
 	return e, audit.Record(ctx, tx, e.auditEntry(operatorKey.Actor(), "whitelist.added", detail))
 }
 
-// EntryOfChange is the address that a change request made, in a transaction of the system.
+// EntryOfChange returns the id of the entry that a change request added, in a system transaction.
 // Error: NOT_FOUND.
 func EntryOfChange(ctx context.Context, tx pg.Tx, changeID string) (string, error) {
 	var name string
-	if err := tx.QueryRow(ctx, `SELECT coalesce(max(whitelisted_address_id), '') FROM whitelisted_addresses WHERE change_id = $1`, changeID).Scan(&name); err != nil {
+	if err := tx.QueryRow(
+		ctx, `SELECT coalesce(max(whitelisted_address_id), '') FROM whitelisted_addresses WHERE change_id = $1`,
+		changeID,
+	).Scan(&name); err != nil {
 		return "", fmt.Errorf("look for the address of %s: %w", changeID, err)
 	}
 	if name == "" {
@@ -164,9 +203,9 @@ func EntryOfChange(ctx context.Context, tx pg.Tx, changeID string) (string, erro
 	return name, nil
 }
 
-// Remove takes an address from the whitelist, in a transaction of the system that waits
-// for everybody who is choosing it: whoever comes after this is refused. Again it
-// changes nothing. Whoever commits it calls Finish. Error: NOT_FOUND.
+// Remove takes an entry off the whitelist, in a system transaction. It waits for the transactions
+// that are choosing the entry; later ones are refused. A second call changes nothing. After the
+// commit the caller calls FinishEntry. Error: NOT_FOUND.
 func (b *Service) Remove(ctx context.Context, tx pg.Tx, operatorKey operator.Key, orgID, name string) (Entry, error) {
 	if err := pg.LockExclusive(ctx, tx, lockName(orgID)); err != nil {
 		return Entry{}, err
@@ -189,6 +228,6 @@ func (b *Service) Remove(ctx context.Context, tx pg.Tx, operatorKey operator.Key
 	return e, audit.Record(ctx, tx, e.auditEntry(operatorKey.Actor(), "whitelist.removed", nil))
 }
 
-// unfinishedCondition are those that the signer has not answered about, and those whose removal
-// it does not know.
+// unfinishedCondition selects entries that the signer has not answered about, and removed entries
+// that the signer has not revoked.
 const unfinishedCondition = `(removed_at IS NULL AND proof IS NULL AND refusal IS NULL OR removed_at IS NOT NULL AND revoked_seq IS NULL)`

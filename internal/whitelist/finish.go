@@ -23,9 +23,9 @@ const (
 	reasonMax           = 500
 )
 
-// FinishEntry brings one address to what the signer says of it: endorsed, or revoked when it
-// was removed. It owns its transactions and may be called again after any error; Keep
-// does. A refusal is no error: it stands in the row.
+// FinishEntry brings one entry to the signer's state: endorsed, or revoked when it was removed. It
+// runs its own transactions, and the call may be repeated after any error, as RunMaintenance does.
+// A refusal is no error: it is stored in the row.
 func (b *Service) FinishEntry(ctx context.Context, name string) error {
 	var e Entry
 	err := b.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
@@ -45,7 +45,8 @@ func (b *Service) endorseEntry(ctx context.Context, e Entry) error {
 	endorsed, err := b.signer.EndorseAddress(ctx, e.endorsement())
 	var refusal *signer.Refusal
 	switch {
-	case errors.As(err, &refusal) && refusal.Code != signer.RefusedClock: // that passes, and says nothing about the address
+	// a clock error passes and says nothing about the address
+	case errors.As(err, &refusal) && refusal.Code != signer.RefusedClock:
 		return b.recordRefusal(ctx, e, refusal)
 	case err != nil:
 		return fmt.Errorf("ask the signer to endorse %s: %w", e.ID, err)
@@ -60,7 +61,9 @@ func (b *Service) endorseEntry(ctx context.Context, e Entry) error {
 	if !endorsed.HasSameWords(e.endorsement()) {
 		return fmt.Errorf("ask the signer to endorse %s: it answered for another address", e.ID)
 	}
-	if e.Endorsed && e.Refusal == "" && bytes.Equal(e.proof, endorsed.Proof) && e.UsableFrom.Equal(usableFrom) && e.journalHead.JournalID == endorsed.Entry.JournalID && e.journalHead.Seq == endorsed.Entry.Seq {
+	if e.Endorsed && e.Refusal == "" && bytes.Equal(e.proof, endorsed.Proof) &&
+		e.UsableFrom.Equal(usableFrom) && e.journalHead.JournalID == endorsed.Entry.JournalID &&
+		e.journalHead.Seq == endorsed.Entry.Seq {
 		return nil
 	}
 	return b.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
@@ -76,30 +79,49 @@ func (b *Service) endorseEntry(ctx context.Context, e Entry) error {
 			return fmt.Errorf("keep the endorsement of %s: %w", e.ID, err)
 		}
 		if tag.RowsAffected() == 0 {
-			return nil // somebody else wrote it, or it was removed meanwhile and the signer is told next
+			return nil // a concurrent call wrote it, or it was removed and the signer is told next
 		}
-		return audit.Record(ctx, tx, e.auditEntry(audit.System("whitelist"), "whitelist.endorsed", map[string]any{"usableFrom": endorsed.UsableFrom, "entry": endorsed.Entry.Seq}))
+		return audit.Record(
+			ctx, tx,
+			e.auditEntry(
+				audit.System("whitelist"), "whitelist.endorsed",
+				map[string]any{"usableFrom": endorsed.UsableFrom, "entry": endorsed.Entry.Seq},
+			),
+		)
 	})
 }
 
-// recordRefusal writes down that the signer does not know the address as its row has it, which
-// is told once.
+// recordRefusal stores that the signer refuses the entry as its row has it. The same refusal is
+// stored and logged once.
 func (b *Service) recordRefusal(ctx context.Context, e Entry, refusal *signer.Refusal) error {
 	reason := refusal.Error()
-	reason = strings.ToValidUTF8(reason[:min(len(reason), reasonMax)], "") // the cut may go through a character
+	reason = strings.ToValidUTF8(reason[:min(len(reason), reasonMax)], "") // the cut may split a character
 	if e.Refusal == reason {
 		return nil
 	}
-	b.log.Error("the signer refuses a whitelisted address", "whitelisted", e.ID, "org", e.OrgID, "code", refusal.Code, "why", refusal.Message)
+	b.log.Error(
+		"the signer refuses a whitelisted address", "whitelisted", e.ID, "org", e.OrgID, "code", refusal.Code,
+		"why", refusal.Message,
+	)
 	return b.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-		tag, err := tx.Exec(ctx, `UPDATE whitelisted_addresses SET refusal = $2 WHERE whitelisted_address_id = $1 AND removed_at IS NULL AND refusal IS DISTINCT FROM $2`, e.ID, reason)
+		tag, err := tx.Exec(
+			ctx,
+			`UPDATE whitelisted_addresses SET refusal = $2 WHERE whitelisted_address_id = $1 AND removed_at IS NULL AND refusal IS DISTINCT FROM $2`,
+			e.ID, reason,
+		)
 		if err != nil {
 			return fmt.Errorf("keep the refusal of %s: %w", e.ID, err)
 		}
 		if tag.RowsAffected() == 0 {
 			return nil
 		}
-		return audit.Record(ctx, tx, e.auditEntry(audit.System("whitelist"), "whitelist.refused", map[string]any{"code": refusal.Code, "why": refusal.Message}))
+		return audit.Record(
+			ctx, tx,
+			e.auditEntry(
+				audit.System("whitelist"), "whitelist.refused",
+				map[string]any{"code": refusal.Code, "why": refusal.Message},
+			),
+		)
 	})
 }
 
@@ -115,7 +137,8 @@ func (b *Service) revokeEntry(ctx context.Context, e Entry) error {
 		if err := mirror.RecordEntry(ctx, tx, entry); err != nil {
 			return err
 		}
-		_, err := tx.Exec(ctx, `UPDATE whitelisted_addresses SET revoked_seq = $2 WHERE whitelisted_address_id = $1 AND removed_at IS NOT NULL AND revoked_seq IS NULL`,
+		_, err := tx.Exec(ctx,
+			`UPDATE whitelisted_addresses SET revoked_seq = $2 WHERE whitelisted_address_id = $1 AND removed_at IS NOT NULL AND revoked_seq IS NULL`,
 			e.ID, int64(entry.Seq))
 		if err != nil {
 			return fmt.Errorf("keep the revocation of %s: %w", e.ID, err)
@@ -124,10 +147,9 @@ func (b *Service) revokeEntry(ctx context.Context, e Entry) error {
 	})
 }
 
-// RunMaintenance finishes what was cut off, and compares every address that is on a whitelist with
-// the signer's own journal now and then: one that was removed there and is back, as after
-// an old backup, is refused, and one that a lost journal does not have is endorsed again
-// and cools off again.
+// RunMaintenance finishes interrupted entries, and compares every whitelisted entry with the
+// signer's journal every ten minutes. An entry that was revoked there and is back, as after an old
+// backup, is refused. An entry that a lost journal lacks is endorsed again and cools off again.
 func (b *Service) RunMaintenance(ctx context.Context) error {
 	tick := time.NewTicker(maintenanceInterval)
 	defer tick.Stop()
@@ -148,7 +170,7 @@ func (b *Service) RunMaintenance(ctx context.Context) error {
 	}
 }
 
-// RunPass is one round of Keep; whole looks at every address that is on a whitelist.
+// RunPass runs one round of RunMaintenance; with isFull it checks every entry on a whitelist.
 func (b *Service) RunPass(ctx context.Context, isFull bool) error {
 	condition := unfinishedCondition
 	if isFull {
@@ -171,7 +193,7 @@ func (b *Service) RunPass(ctx context.Context, isFull bool) error {
 		}
 		for _, e := range entries {
 			afterID = e.ID
-			_ = b.VerifyEndorsement(e) // said in the log; the signer refuses other words
+			_ = b.VerifyEndorsement(e) // it logs the error; the signer refuses other values
 			step := b.endorseEntry
 			if e.RemovedAt != nil {
 				step = b.revokeEntry

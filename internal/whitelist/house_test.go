@@ -33,7 +33,7 @@ const org, other = "org_1", "org_2"
 
 var op = operator.Key{ID: "opk_1", Name: "ann"}
 
-// A house is a database, a signer with its files, and the book between them.
+// testEnv is a database, a signer with its files, and the whitelist service between them.
 type testEnv struct {
 	db     *pg.DB
 	owner  *pgxpool.Pool
@@ -49,7 +49,7 @@ type testEnv struct {
 	now time.Time
 }
 
-// logBuffer is what the log says.
+// logBuffer collects the log.
 type logBuffer struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -79,7 +79,7 @@ func (h *testEnv) advanceClock(d time.Duration) {
 	h.now = h.now.Add(d)
 }
 
-// newTestEnv makes a house whose cooling-off is an hour by the installation.
+// newTestEnv returns an environment whose installation has a cooling-off of an hour.
 func newTestEnv(t *testing.T) *testEnv {
 	t.Helper()
 	h := &testEnv{now: time.Date(2026, 11, 21, 12, 0, 0, 123456000, time.UTC)}
@@ -93,26 +93,33 @@ func newTestEnv(t *testing.T) *testEnv {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h.files = local.Config{Journal: filepath.Join(t.TempDir(), "journal"), Policy: signertest.NewPolicy(), Grants: grants, Clock: h.clock}
+	h.files = local.Config{
+		Journal: filepath.Join(t.TempDir(), "journal"), Policy: signertest.NewPolicy(), Grants: grants,
+		Clock: h.clock,
+	}
 	if err := local.CreateJournal(h.files, h.seed); err != nil {
 		t.Fatal(err)
 	}
 	h.attest = h.seed.AttestKey().PublicKey()
 	h.reopen(t)
 	t.Cleanup(func() { h.signer.Close() })
-	h.exec(t, `INSERT INTO organizations (org_id, name, created_at) VALUES ($1, 'one', now()), ($2, 'two', now())`, org, other)
+	h.exec(
+		t, `INSERT INTO organizations (org_id, name, created_at) VALUES ($1, 'one', now()), ($2, 'two', now())`,
+		org, other,
+	)
 	h.exec(t, `
 		INSERT INTO mints (mint_id, chain, network, kind, contract, symbol, name, decimals, deposit_enabled, withdraw_enabled,
 			min_deposit, min_withdraw, confirmations_required, finality)
 		VALUES (1, 'ETHEREUM', 'LOCAL', 'NATIVE', '', 'ETH', 'Ether', 18, true, true, 1, 1, 1, 'FINALIZED'),
-			(2, 'ETHEREUM', 'LOCAL', 'TOKEN', $1, 'USDC', 'Dollar', 6, true, true, 1, 1, 1, 'FINALIZED')`, signertest.Token)
+			(2, 'ETHEREUM', 'LOCAL', 'TOKEN', $1, 'USDC', 'Dollar', 6, true, true, 1, 1, 1, 'FINALIZED')`,
+		signertest.Token)
 	if err := mirror.ImportJournal(t.Context(), h.db, h.signer, h.wallet); err != nil {
 		t.Fatal(err)
 	}
 	return h
 }
 
-// reopen opens the signer on its files, and what stands on it.
+// reopen opens the signer on its files again, and the service on it.
 func (h *testEnv) reopen(t *testing.T) {
 	t.Helper()
 	s, err := local.Open(h.files, h.seed)
@@ -126,11 +133,15 @@ func (h *testEnv) reopen(t *testing.T) {
 func (h *testEnv) serviceWith(s signer.Signer) *whitelist.Service {
 	return whitelist.New(h.db, s, whitelist.Config{
 		AttestKey: h.attest, GrantKey: h.files.Grants, CoolingOff: time.Hour,
-		Chains: chain.Chains{chain.Ethereum: {Name: chain.Ethereum, Network: chain.Local, AddressCodec: evmtx.AddressCodec{ChainID: signertest.ChainID}}},
+		Chains: chain.Chains{
+			chain.Ethereum: {Name: chain.Ethereum, Network: chain.Local, AddressCodec: evmtx.AddressCodec{
+				ChainID: signertest.ChainID,
+			}},
+		},
 	}, slog.New(slog.NewTextHandler(&h.said, nil)))
 }
 
-// exec writes past every right and rule, as who owns the database can.
+// exec writes past every right and trigger, as the owner of the database can.
 func (h *testEnv) exec(t *testing.T, sql string, args ...any) {
 	t.Helper()
 	tx, err := h.owner.Begin(t.Context())
@@ -157,8 +168,10 @@ func newEntryRequest() whitelist.EntryRequest {
 	return whitelist.EntryRequest{Chain: "ETHEREUM", Address: string(signertest.Stranger), Label: "our exchange"}
 }
 
-// requestEntry is Ask in a transaction of its own.
-func (h *testEnv) requestEntry(t *testing.T, by operator.Key, orgID string, w whitelist.EntryRequest, eyes bool) (out whitelist.Outcome, err error) {
+// requestEntry calls RequestEntry in a transaction of its own.
+func (h *testEnv) requestEntry(
+	t *testing.T, by operator.Key, orgID string, w whitelist.EntryRequest, eyes bool,
+) (out whitelist.Outcome, err error) {
 	t.Helper()
 	err = h.inSystem(t, func(ctx context.Context, tx pg.Tx) (err error) {
 		out, err = h.book.RequestEntry(ctx, tx, by, foureyes.Rule{Enabled: eyes}, orgID, w)
@@ -167,7 +180,7 @@ func (h *testEnv) requestEntry(t *testing.T, by operator.Key, orgID string, w wh
 	return out, err
 }
 
-// addEntry is an address that is asked for and endorsed.
+// addEntry returns an entry that is requested and endorsed.
 func (h *testEnv) addEntry(t *testing.T, orgID string, w whitelist.EntryRequest) string {
 	t.Helper()
 	out, err := h.requestEntry(t, op, orgID, w, false)
@@ -205,7 +218,7 @@ func (h *testEnv) loadEntry(t *testing.T, name string) (e whitelist.Entry) {
 	return e
 }
 
-// loadUsable is what an organization gets that chooses an address.
+// loadUsable returns what Usable answers to an organization that chooses an entry.
 func (h *testEnv) loadUsable(t *testing.T, orgID, name string) (e whitelist.Entry, err error) {
 	t.Helper()
 	err = h.db.InOrg(t.Context(), orgID, func(ctx context.Context, tx pg.Tx) (err error) {

@@ -1,16 +1,20 @@
-// Package whitelist is the addresses that organizations may be paid out to: kept by the
-// operator, usable after a cooling-off, and endorsed by the signer, which remembers them
-// on its own.
+// Package whitelist keeps the addresses to which organizations may withdraw. The operator adds
+// them, they are usable after a cooling-off, and the signer endorses them and remembers them on its
+// own.
 //
-// A row is what somebody asked for; the signer's proof makes it an address. It is
-// committed before the signer is asked, under an id that is the endorsement's for ever,
-// so whatever is cut off is asked for again with the same words.
+// A row is what an operator asked for; the signer's proof makes it an address. The row is committed
+// before the signer is asked, under an id that the endorsement keeps. So an interrupted request is
+// repeated with the same values.
 //
-// What never happens here: an address that is used because a row says so, without its
-// proof; a row that changes what it says; an answer of the signer's that is taken for a
-// no when it is none. What a crash leaves: a row that the signer has not endorsed, which
-// is not usable, or one that is removed and that the signer still knows, which nobody
-// can choose any more. Keep finishes both.
+// Invariants:
+//
+//   - No address is used because of its row alone; its proof is checked.
+//   - A row never changes what it says.
+//   - A failed call of the signer is never taken for a refusal.
+//
+// A crash may leave a row that the signer has not endorsed; it is not usable. It may also leave a
+// removed row that the signer still knows; it cannot be chosen any more. RunMaintenance finishes
+// both.
 package whitelist
 
 import (
@@ -36,11 +40,11 @@ import (
 )
 
 const (
-	// CoolingOff is how long a new address is not usable where nobody says otherwise.
+	// CoolingOff is how long a new address is not usable by default.
 	CoolingOff = 24 * time.Hour
-	// CoolingOffMax bounds what somebody may say.
+	// CoolingOffMax is the longest cooling-off that can be configured.
 	CoolingOffMax = 30 * 24 * time.Hour
-	// LabelRunesMax bounds what people call an address.
+	// LabelRunesMax is the longest label of an address, in runes.
 	LabelRunesMax = 100
 
 	idPrefix        = "wla"
@@ -48,25 +52,28 @@ const (
 	entriesMax      = 500 // of one organization
 )
 
-// ErrProof says that a row is not what the signer endorsed. Somebody has to look at once.
+// ErrProof says that a row is not what the signer endorsed. It needs a person's attention at once.
 var ErrProof = signer.ErrEndorsement
 
-// Status is where an address stands.
+// Status is the state of an entry.
 type Status string
 
-// The statuses. One that is removed never comes back: the same address is added again.
+// Statuses of an entry. A removed entry never comes back: the same address is added again.
 const (
-	StatusWaiting    Status = "WAITING"     // the signer has not endorsed it yet; it will be asked again
-	StatusCoolingOff Status = "COOLING_OFF" // it is usable from a time on
+	StatusWaiting    Status = "WAITING"     // the signer has not endorsed it yet and will be asked again
+	StatusCoolingOff Status = "COOLING_OFF" // it is usable from UsableFrom on
 	StatusUsable     Status = "USABLE"
-	StatusRefused    Status = "REFUSED" // the signer says no, or the row is not what it endorsed
+	StatusRefused    Status = "REFUSED" // the signer refuses it, or the row is not what it endorsed
 	StatusRemoved    Status = "REMOVED"
 )
 
-// Statuses are all of them.
-var Statuses = []string{string(StatusWaiting), string(StatusCoolingOff), string(StatusUsable), string(StatusRefused), string(StatusRemoved)}
+// Statuses lists all statuses.
+var Statuses = []string{
+	string(StatusWaiting), string(StatusCoolingOff), string(StatusUsable), string(StatusRefused),
+	string(StatusRemoved),
+}
 
-// Entry is one that an organization may be paid out to.
+// Entry is an address to which an organization may withdraw.
 type Entry struct {
 	ID        string // wla_…
 	OrgID     string
@@ -77,7 +84,7 @@ type Entry struct {
 	CreatedBy string // the operator's key
 	ChangeID  string // chg_… where two operators had to agree, or ""
 	NotBefore time.Time
-	// UsableFrom is when it may be paid: what the signer said, and NotBefore until it has.
+	// UsableFrom is when the entry becomes usable: as the signer says, or NotBefore until it has.
 	UsableFrom time.Time
 	Endorsed   bool
 	Refusal    string // why the signer or this program refuses it, or ""
@@ -85,11 +92,11 @@ type Entry struct {
 	RemovedBy  string
 
 	mac, proof  []byte
-	journalHead signer.Head // where its endorsement is; no hash
+	journalHead signer.Head // position of its endorsement in the journal; without a hash
 	revokedSeq  *int64
 }
 
-// Status is where the address stands at a time.
+// Status returns the state of the entry at a time.
 func (e Entry) Status(now time.Time) Status {
 	switch {
 	case e.RemovedAt != nil:
@@ -104,7 +111,7 @@ func (e Entry) Status(now time.Time) Status {
 	return StatusUsable
 }
 
-// endorsement are what the signer endorses.
+// endorsement returns what the signer endorses.
 func (e Entry) endorsement() signer.Endorsement {
 	return signer.Endorsement{
 		OrgID: e.OrgID, ID: e.ID, Chain: e.Chain, Address: e.Address,
@@ -112,15 +119,15 @@ func (e Entry) endorsement() signer.Endorsement {
 	}
 }
 
-// Config is what a book needs.
+// Config holds the configuration of a Service.
 type Config struct {
-	AttestKey  ed25519.PublicKey // from a file of the operator's, never from the database
-	GrantKey   *signer.GrantKey  // what the signer believes that an address was asked for by; nil where it asks nobody
+	AttestKey  ed25519.PublicKey // from a file of the operator, never from the database
+	GrantKey   *signer.GrantKey  // signs requests for the signer; nil if the signer requires no MAC
 	Chains     chain.Chains
-	CoolingOff time.Duration // of the installation; the signer's policy may want longer
+	CoolingOff time.Duration // of the installation; the signer's policy may require a longer one
 }
 
-// Service keeps the addresses. Safe for concurrent use.
+// Service keeps the whitelist entries. It is safe for concurrent use.
 type Service struct {
 	db     *pg.DB
 	signer signer.Signer
@@ -128,7 +135,7 @@ type Service struct {
 	log    *slog.Logger
 }
 
-// New makes a book.
+// New returns a Service. It panics on an invalid attestation key.
 func New(db *pg.DB, s signer.Signer, conf Config, log *slog.Logger) *Service {
 	if len(conf.AttestKey) != ed25519.PublicKeySize {
 		panic("whitelist: the attestation key is not an ed25519 public key")
@@ -136,15 +143,20 @@ func New(db *pg.DB, s signer.Signer, conf Config, log *slog.Logger) *Service {
 	return &Service{db: db, signer: s, conf: conf, log: log}
 }
 
-// VerifyEndorsement checks that an endorsed address says what the signer endorsed, word for word.
-// Error: ErrProof, which is also logged.
+// VerifyEndorsement checks that an endorsed entry says exactly what the signer endorsed. Error:
+// ErrProof, which is also logged.
 func (b *Service) VerifyEndorsement(e Entry) error {
 	if !e.Endorsed {
 		return nil
 	}
-	body := signer.EndorseBody{Endorsement: e.endorsement(), UsableFrom: signer.FormatMicros(e.UsableFrom), Proof: e.proof}
+	body := signer.EndorseBody{
+		Endorsement: e.endorsement(), UsableFrom: signer.FormatMicros(e.UsableFrom), Proof: e.proof,
+	}
 	if err := body.VerifyProof(b.conf.AttestKey); err != nil {
-		b.log.Error("a whitelisted address does not say what the signer endorsed: somebody changed its row", "whitelisted", e.ID, "org", e.OrgID)
+		b.log.Error(
+			"a whitelisted address does not say what the signer endorsed: somebody changed its row",
+			"whitelisted", e.ID, "org", e.OrgID,
+		)
 		return fmt.Errorf("whitelisted address %w", err)
 	}
 	return nil
@@ -152,11 +164,14 @@ func (b *Service) VerifyEndorsement(e Entry) error {
 
 func lockName(org string) string { return "whitelist of " + org }
 
-// Usable is an address that an organization may be paid out to now, in a transaction of
-// the organization or of the system, which a removal waits for. Faults: NOT_FOUND;
-// ADDRESS_NOT_WHITELISTED while it cools off or waits for the signer (usableFrom in the
-// details), when it was removed, and when the signer refuses it. Error: ErrProof, which
-// is no fault of the caller's.
+// Usable returns an entry to which an organization may withdraw now. It runs in a transaction of
+// the organization or of the system, and a removal waits for that transaction. Errors:
+//
+//   - fault NOT_FOUND,
+//   - fault ADDRESS_NOT_WHITELISTED when the entry was removed or the signer refuses it,
+//   - the same fault while the entry cools off or waits for the signer, with usableFrom in the
+//     details,
+//   - ErrProof, which the caller did not cause.
 func (b *Service) Usable(ctx context.Context, tx pg.Tx, orgID, whitelistedAddressID string) (Entry, error) {
 	if err := pg.LockShared(ctx, tx, lockName(orgID)); err != nil {
 		return Entry{}, err
@@ -169,7 +184,11 @@ func (b *Service) Usable(ctx context.Context, tx pg.Tx, orgID, whitelistedAddres
 		return Entry{}, err
 	}
 	refuse := func(format string, args ...any) error {
-		return fault.New(fault.Unprocessable, fault.AddressNotWhitelisted, format+" Nothing was held and nothing was sent. Choose another address, or ask the operator of this service.", args...).
+		return fault.New(
+			fault.Unprocessable, fault.AddressNotWhitelisted,
+			format+" Nothing was held and nothing was sent. Choose another address, or ask the operator of this service.",
+			args...,
+		).
 			WithParam("whitelistedAddressId").WithDetail("status", string(e.Status(tx.Now)))
 	}
 	switch e.Status(tx.Now) {
@@ -180,7 +199,12 @@ func (b *Service) Usable(ctx context.Context, tx pg.Tx, orgID, whitelistedAddres
 	case StatusRefused:
 		return Entry{}, refuse("The signer does not pay this address.")
 	}
-	err = fault.Find(refuse("This address was added a short time ago and may be used from %s on.", e.UsableFrom.UTC().Format(time.RFC3339))).
+	err = fault.Find(
+		refuse(
+			"This address was added a short time ago and may be used from %s on.",
+			e.UsableFrom.UTC().Format(time.RFC3339),
+		),
+	).
 		WithDetail("usableFrom", e.UsableFrom.UTC().Format(time.RFC3339Nano))
 	return Entry{}, err
 }
@@ -191,23 +215,31 @@ const columns = `whitelisted_address_id, org_id, chain, address, label, created_
 
 func scanEntry(row pgx.CollectableRow) (e Entry, err error) {
 	var seq int64
-	err = row.Scan(&e.ID, &e.OrgID, &e.Chain, &e.Address, &e.Label, &e.CreatedAt, &e.CreatedBy, &e.ChangeID, &e.NotBefore, &e.mac,
-		&e.UsableFrom, &e.Endorsed, &e.proof, &e.journalHead.JournalID, &seq, &e.Refusal, &e.RemovedAt, &e.RemovedBy, &e.revokedSeq)
+	err = row.Scan(&e.ID, &e.OrgID, &e.Chain, &e.Address, &e.Label, &e.CreatedAt, &e.CreatedBy, &e.ChangeID,
+		&e.NotBefore, &e.mac,
+		&e.UsableFrom, &e.Endorsed, &e.proof, &e.journalHead.JournalID, &seq, &e.Refusal, &e.RemovedAt, &e.RemovedBy,
+		&e.revokedSeq)
 	e.journalHead.Seq = uint64(seq)
 	return e, err
 }
 
-// ByID reads an address of an organization, as its row says. Error: NOT_FOUND.
+// ByID reads an entry of an organization as its row says. Error: NOT_FOUND.
 func ByID(ctx context.Context, tx pg.Tx, orgID, name string) (Entry, error) {
 	return readEntry(ctx, tx, name, ` AND org_id = $2`, orgID)
 }
 
 func readEntry(ctx context.Context, tx pg.Tx, name, condition string, args ...any) (Entry, error) {
-	notFound := fault.New(fault.NotFound, fault.CodeNotFound, "There is no such whitelisted address of this organization. Nothing was changed and no money moved.").WithParam("whitelistedAddressId")
+	notFound := fault.New(
+		fault.NotFound, fault.CodeNotFound,
+		"There is no such whitelisted address of this organization. Nothing was changed and no money moved.",
+	).WithParam("whitelistedAddressId")
 	if !id.IsValid(idPrefix, name) {
 		return Entry{}, notFound
 	}
-	rows, err := tx.Query(ctx, `SELECT `+columns+` FROM whitelisted_addresses WHERE whitelisted_address_id = $1`+condition, append([]any{name}, args...)...)
+	rows, err := tx.Query(
+		ctx, `SELECT `+columns+` FROM whitelisted_addresses WHERE whitelisted_address_id = $1`+condition,
+		append([]any{name}, args...)...,
+	)
 	if err != nil {
 		return Entry{}, fmt.Errorf("read whitelisted address %s: %w", name, err)
 	}
@@ -221,8 +253,8 @@ func readEntry(ctx context.Context, tx pg.Tx, name, condition string, args ...an
 	return e, nil
 }
 
-// ByID is an address of an organization for whoever looks at it. One whose row is not
-// what the signer endorsed is shown as refused. Error: NOT_FOUND.
+// ByID returns an entry of an organization for display. An entry whose row is not what the signer
+// endorsed is shown as refused. Error: NOT_FOUND.
 func (b *Service) ByID(ctx context.Context, tx pg.Tx, orgID, name string) (Entry, error) {
 	e, err := ByID(ctx, tx, orgID, name)
 	if err == nil {
@@ -237,8 +269,8 @@ func (b *Service) markUnproven(e *Entry) {
 	}
 }
 
-// List is a page of an organization's addresses, those that were removed as well. One
-// whose row is not what the signer endorsed is shown as refused.
+// List returns a page of an organization's entries, with the removed ones. An entry whose row is
+// not what the signer endorsed is shown as refused.
 func (b *Service) List(ctx context.Context, tx pg.Tx, orgID string, p page.Page) (page.Result[Entry], error) {
 	q := page.NewQuery(`SELECT `+columns+` FROM whitelisted_addresses WHERE org_id = ?`, orgID)
 	sql, args := q.BuildPage(p, "created_at", "whitelisted_address_id")
@@ -253,10 +285,12 @@ func (b *Service) List(ctx context.Context, tx pg.Tx, orgID string, p page.Page)
 	for n := range found {
 		b.markUnproven(&found[n])
 	}
-	return page.CutPage(p, found, func(e Entry) page.Cursor { return page.Cursor{CreatedAt: e.CreatedAt, ID: e.ID} }), nil
+	return page.CutPage(
+		p, found, func(e Entry) page.Cursor { return page.Cursor{CreatedAt: e.CreatedAt, ID: e.ID} },
+	), nil
 }
 
-// EntryRequest is an address as an operator wants it.
+// EntryRequest is an entry that an operator asks for.
 type EntryRequest struct {
 	Chain   string `json:"chain"`
 	Address string `json:"address"`
@@ -269,16 +303,19 @@ func (e Entry) auditEntry(actor audit.Actor, action string, extra map[string]any
 		detail[k] = v
 	}
 	return audit.Entry{
-		OrgID: e.OrgID, Actor: actor, Action: action, ResourceKind: "WHITELISTED_ADDRESS", ResourceID: e.ID, Detail: detail,
+		OrgID: e.OrgID, Actor: actor, Action: action, ResourceKind: "WHITELISTED_ADDRESS", ResourceID: e.ID,
+		Detail: detail,
 	}
 }
 
-// parseLabel brings a label into its form, or refuses it.
+// parseLabel returns the trimmed label, or refuses it.
 func parseLabel(label string) (string, error) {
 	label = strings.TrimSpace(label)
-	if label == "" || !utf8.ValidString(label) || utf8.RuneCountInString(label) > LabelRunesMax || strings.ContainsFunc(label, func(r rune) bool { return !unicode.IsPrint(r) }) {
+	if label == "" || !utf8.ValidString(label) || utf8.RuneCountInString(label) > LabelRunesMax ||
+		strings.ContainsFunc(label, func(r rune) bool { return !unicode.IsPrint(r) }) {
 		return "", fault.New(fault.Invalid, fault.InvalidRequest,
-			"label says whose address it is in 1 to %d printable characters. Nothing was changed and no money moved. Correct it.", LabelRunesMax).WithParam("label")
+			"label says whose address it is in 1 to %d printable characters. Nothing was changed and no money moved. Correct it.", LabelRunesMax).
+			WithParam("label")
 	}
 	return label, nil
 }

@@ -55,12 +55,15 @@ func TestAnAddressIsUsableWhenItHasCooledOffAndUntilItIsRemoved(t *testing.T) {
 	}
 	h.advanceClock(time.Microsecond)
 	e, err := h.loadUsable(t, org, id)
-	if err != nil || e.Address != signertest.Stranger || e.Chain != chain.Ethereum || e.ID != id || e.Label != "our exchange" {
+	if err != nil || e.Address != signertest.Stranger || e.Chain != chain.Ethereum || e.ID != id ||
+		e.Label != "our exchange" {
 		t.Errorf("got %+v %v, want the address", e, err)
 	}
 	_, err = h.loadUsable(t, other, id)
 	wantCode(t, "chosen by another organization", err, fault.CodeNotFound)
-	for _, name := range []string{"", "wla_x", "wla_01jd7z3cxq0000000000000000", "'; DROP TABLE whitelisted_addresses"} {
+	for _, name := range []string{
+		"", "wla_x", "wla_01jd7z3cxq0000000000000000", "'; DROP TABLE whitelisted_addresses",
+	} {
 		_, err = h.loadUsable(t, org, name)
 		wantCode(t, "chosen "+name, err, fault.CodeNotFound)
 	}
@@ -80,17 +83,22 @@ func TestAnAddressIsUsableWhenItHasCooledOffAndUntilItIsRemoved(t *testing.T) {
 	}
 	var no *signer.Refusal
 	if _, err := h.signer.EndorseAddress(t.Context(), signer.Endorsement{
-		OrgID: org, ID: id, Chain: e.Chain, Address: e.Address, LabelHash: signer.HashLabel(e.Label), NotBefore: signer.FormatMicros(e.NotBefore),
+		OrgID: org, ID: id, Chain: e.Chain, Address: e.Address, LabelHash: signer.HashLabel(e.Label),
+		NotBefore: signer.FormatMicros(e.NotBefore),
 	}); !errors.As(err, &no) || no.Code != signer.RefusedWhitelist {
 		t.Errorf("the signer, asked for what was removed: got %v, want %s", err, signer.RefusedWhitelist)
 	}
-	// The same address may come again, as another one that cools off itself.
+	// The same address may be added again, as another entry that cools off itself.
 	again := h.addEntry(t, org, newEntryRequest())
-	if again == id || h.entryStatus(t, again) != whitelist.StatusCoolingOff || h.entryStatus(t, id) != whitelist.StatusRemoved {
+	if again == id || h.entryStatus(t, again) != whitelist.StatusCoolingOff ||
+		h.entryStatus(t, id) != whitelist.StatusRemoved {
 		t.Errorf("added again: got %s %s", again, h.entryStatus(t, again))
 	}
 	var acts []string
-	rows, err := h.owner.Query(t.Context(), `SELECT action || ' ' || actor_id FROM audit_log WHERE resource_id = $1 ORDER BY audit_id`, id)
+	rows, err := h.owner.Query(
+		t.Context(), `SELECT action || ' ' || actor_id FROM audit_log WHERE resource_id = $1 ORDER BY audit_id`,
+		id,
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,8 +114,7 @@ func TestAnAddressIsUsableWhenItHasCooledOffAndUntilItIsRemoved(t *testing.T) {
 	}
 }
 
-// Whatever who owns the database writes into the row: it is an alarm, and nothing is
-// paid to it.
+// Every change of the row by the owner of the database raises an alarm, and the entry is not paid.
 func TestAChangedRowIsRefusedAndTold(t *testing.T) {
 	t.Parallel()
 	h := newTestEnv(t)
@@ -147,12 +154,13 @@ func TestAChangedRowIsRefusedAndTold(t *testing.T) {
 	}
 }
 
-// A row that nobody asked for is endorsed by no one: it needs the server's key.
+// A row that no operator requested is not endorsed: that needs the server's key.
 func TestARowThatNobodyAskedForIsNotEndorsed(t *testing.T) {
 	t.Parallel()
 	h := newTestEnv(t)
 	h.exec(t, `INSERT INTO whitelisted_addresses (whitelisted_address_id, org_id, chain, address, label, created_at, created_by, not_before, request_mac)
-		VALUES ('wla_01jd7z3cxq0000000000000000', $1, 'ETHEREUM', $2, 'mine', $3, 'opk_1', $3, '\x00')`, org, signertest.LimitedToken, h.clock())
+		VALUES ('wla_01jd7z3cxq0000000000000000', $1, 'ETHEREUM', $2, 'mine', $3, 'opk_1', $3, '\x00')`,
+		org, signertest.LimitedToken, h.clock())
 	before, err := h.signer.Head(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -165,12 +173,13 @@ func TestARowThatNobodyAskedForIsNotEndorsed(t *testing.T) {
 	}
 	_, err = h.loadUsable(t, org, "wla_01jd7z3cxq0000000000000000")
 	wantCode(t, "a row of nobody's", err, fault.AddressNotWhitelisted)
-	if got := h.entryStatus(t, "wla_01jd7z3cxq0000000000000000"); got != whitelist.StatusRefused || !h.said.contains("the signer refuses a whitelisted address") {
+	if got := h.entryStatus(t, "wla_01jd7z3cxq0000000000000000"); got != whitelist.StatusRefused ||
+		!h.said.contains("the signer refuses a whitelisted address") {
 		t.Errorf("got %s, want it refused and told", got)
 	}
 }
 
-// lossySigner loses answers, or does not get through.
+// lossySigner loses answers or requests.
 type lossySigner struct {
 	signer.Signer
 	deaf bool
@@ -196,7 +205,7 @@ func (l *lossySigner) RevokeEndorsement(ctx context.Context, r signer.Revocation
 	return signer.Entry{}, errLost
 }
 
-// wrongProofSigner refuses at length.
+// wrongProofSigner refuses with a long message.
 type wrongProofSigner struct {
 	signer.Signer
 	why string
@@ -206,7 +215,8 @@ func (w wrongProofSigner) EndorseAddress(context.Context, signer.Endorsement) (s
 	return signer.EndorsedAddress{}, &signer.Refusal{Code: signer.RefusedWhitelist, Message: w.why}
 }
 
-// The words are cut to what the row takes, and not through a character, which no row takes.
+// The message is cut to the length of the column, and not inside a character, which no column
+// takes.
 func TestALongRefusalIsKept(t *testing.T) {
 	t.Parallel()
 	h := newTestEnv(t)
@@ -269,7 +279,7 @@ func TestWhatIsCutOffBetweenTheRowAndTheSignerIsFinished(t *testing.T) {
 			t.Errorf("%s: got %d entries, want an endorsement and a revocation", name, got)
 		}
 	}
-	// Removed before the signer ever heard of it: it is never endorsed.
+	// Removed before the signer was asked: it is never endorsed.
 	out, err := h.requestEntry(t, op, org, newEntryRequest(), false)
 	if err != nil {
 		t.Fatal(err)
@@ -286,7 +296,7 @@ func TestWhatIsCutOffBetweenTheRowAndTheSignerIsFinished(t *testing.T) {
 	}
 }
 
-// An old database has an address that was removed since: the signer knows better.
+// An old database has an entry that was removed later: the signer knows it.
 func TestWhatWasRemovedAndCameBackWithABackupIsRefused(t *testing.T) {
 	t.Parallel()
 	h := newTestEnv(t)
@@ -301,14 +311,20 @@ func TestWhatWasRemovedAndCameBackWithABackupIsRefused(t *testing.T) {
 	if err := h.book.FinishEntry(t.Context(), id); err != nil {
 		t.Fatal(err)
 	}
-	h.exec(t, `UPDATE whitelisted_addresses SET removed_at = NULL, removed_by = NULL, revoked_seq = NULL WHERE whitelisted_address_id = $1`, id)
+	h.exec(
+		t,
+		`UPDATE whitelisted_addresses SET removed_at = NULL, removed_by = NULL, revoked_seq = NULL WHERE whitelisted_address_id = $1`,
+		id,
+	)
 	signertest.IssueAddress(t, h.signer, signertest.Treasury(org))
 	var no *signer.Refusal
 	granted := h.files.Grants.MakeGrant(signer.Terms{
-		OrgID: org, WithdrawalID: "wd_1", Chain: signertest.Chain, Contract: signertest.Token, To: signertest.Stranger, Amount: signertest.PaymentMax, WhitelistedID: id,
+		OrgID: org, WithdrawalID: "wd_1", Chain: signertest.Chain, Contract: signertest.Token,
+		To: signertest.Stranger, Amount: signertest.PaymentMax, WhitelistedID: id,
 	}, money.Zero, 0, 0, nil)
 	if _, err := h.signer.AdmitIntent(t.Context(), signer.Intent{
-		ID: "wd_1", Purpose: signer.Payment, Chain: signertest.Chain, From: signertest.Treasury(org), To: signertest.Stranger, Contract: signertest.Token,
+		ID: "wd_1", Purpose: signer.Payment, Chain: signertest.Chain, From: signertest.Treasury(org),
+		To: signertest.Stranger, Contract: signertest.Token,
 		Amount: signertest.PaymentMax, WhitelistedID: id, Grant: granted,
 	}); !errors.As(err, &no) || no.Code != signer.RefusedWhitelist {
 		t.Errorf("the signer: got %v, want %s", err, signer.RefusedWhitelist)
@@ -323,7 +339,7 @@ func TestWhatWasRemovedAndCameBackWithABackupIsRefused(t *testing.T) {
 	if got := h.entryStatus(t, id); got != whitelist.StatusRefused {
 		t.Errorf("got %s, want %s", got, whitelist.StatusRefused)
 	}
-	// It is removed, and added anew.
+	// It is removed, and added again.
 	if err := h.removeEntry(t, org, id); err != nil {
 		t.Fatal(err)
 	}
@@ -335,8 +351,8 @@ func TestWhatWasRemovedAndCameBackWithABackupIsRefused(t *testing.T) {
 	}
 }
 
-// A journal that was rebuilt without its last entries endorses again what it lacks, and
-// that cools off again.
+// A journal that was rebuilt without its last entries endorses the missing ones again, and they
+// cool off again.
 func TestWhatALostJournalLacksIsEndorsedAgain(t *testing.T) {
 	t.Parallel()
 	h := newTestEnv(t)
@@ -356,7 +372,7 @@ func TestWhatALostJournalLacksIsEndorsedAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.advanceClock(3 * time.Hour)
-	// The copy is the database's, and this one has lost its last row.
+	// The database has the copy, and this one has lost its last row.
 	last := copied[len(copied)-1]
 	h.exec(t, `DELETE FROM signer_journal WHERE seq = $1`, int64(last.Seq))
 	h.exec(t, `UPDATE signer_identity SET imported_seq = $1, imported_hash = $2`, int64(last.Seq-1), last.Prev)
@@ -377,7 +393,10 @@ func TestWhatALostJournalLacksIsEndorsedAgain(t *testing.T) {
 	}
 	e, err := h.loadUsable(t, org, second)
 	if err != nil || !e.UsableFrom.After(was.UsableFrom) {
-		t.Errorf("what it lacked: got %v %v, want it endorsed anew, from later than %s", e.UsableFrom, err, was.UsableFrom)
+		t.Errorf(
+			"what it lacked: got %v %v, want it endorsed anew, from later than %s", e.UsableFrom, err,
+			was.UsableFrom,
+		)
 	}
 }
 
@@ -443,12 +462,18 @@ func TestWhereFourEyesAreWantedAnotherOperatorAgreesToAnAddress(t *testing.T) {
 	}
 	ann, bert := people[0], people[1]
 	out, err := h.requestEntry(t, ann, org, newEntryRequest(), true)
-	if err != nil || out.Entry != nil || out.PendingChange == nil || out.PendingChange.Kind != foureyes.WhitelistedAddress {
+	if err != nil || out.Entry != nil || out.PendingChange == nil ||
+		out.PendingChange.Kind != foureyes.WhitelistedAddress {
 		t.Fatalf("got %+v %v, want a request that waits", out, err)
 	}
 	approve := func(by operator.Key, name string) error {
 		return h.inSystem(t, func(ctx context.Context, tx pg.Tx) error {
-			_, err := foureyes.Approve(ctx, tx, by, name, map[foureyes.Kind]func(context.Context, pg.Tx, foureyes.Request) error{foureyes.WhitelistedAddress: h.book.ApplyApproved(by)})
+			_, err := foureyes.Approve(
+				ctx, tx, by, name,
+				map[foureyes.Kind]func(context.Context, pg.Tx, foureyes.Request) error{
+					foureyes.WhitelistedAddress: h.book.ApplyApproved(by),
+				},
+			)
 			return err
 		})
 	}
@@ -465,16 +490,21 @@ func TestWhereFourEyesAreWantedAnotherOperatorAgreesToAnAddress(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	// The process that agreed died before it asked the signer.
+	// The process that approved ended before it asked the signer.
 	if err := h.book.RunPass(t.Context(), false); err != nil {
 		t.Fatal(err)
 	}
 	e := h.loadEntry(t, id)
-	if got, want := e.UsableFrom, h.clock().Add(time.Hour); !got.Equal(want) || e.CreatedBy != bert.ID || e.ChangeID != out.PendingChange.ID {
+	if got, want := e.UsableFrom, h.clock().Add(time.Hour); !got.Equal(want) || e.CreatedBy != bert.ID ||
+		e.ChangeID != out.PendingChange.ID {
 		t.Errorf("got %+v, want it usable from %s: it cools off from when somebody agreed", e, want)
 	}
-	// Removing needs nobody else, and what waits for the same address is refused then or now.
-	second, err := h.requestEntry(t, bert, org, whitelist.EntryRequest{Chain: "ETHEREUM", Address: string(signertest.LimitedToken), Label: "x"}, true)
+	// A removal needs no second operator. A pending request for the same address is refused now or
+	// later.
+	second, err := h.requestEntry(
+		t, bert, org,
+		whitelist.EntryRequest{Chain: "ETHEREUM", Address: string(signertest.LimitedToken), Label: "x"}, true,
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -485,7 +515,7 @@ func TestWhereFourEyesAreWantedAnotherOperatorAgreesToAnAddress(t *testing.T) {
 	}
 }
 
-// What the table itself refuses, whoever asks.
+// What the table itself refuses, for every role.
 func TestTheTableKeepsWhatWasAdded(t *testing.T) {
 	t.Parallel()
 	h := newTestEnv(t)
@@ -513,7 +543,9 @@ func TestTheTableKeepsWhatWasAdded(t *testing.T) {
 	if err := h.removeEntry(t, org, id); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := h.owner.Exec(t.Context(), `UPDATE whitelisted_addresses SET removed_at = NULL, removed_by = NULL`); err == nil {
+	if _, err := h.owner.Exec(
+		t.Context(), `UPDATE whitelisted_addresses SET removed_at = NULL, removed_by = NULL`,
+	); err == nil {
 		t.Error("back again: got no error, want it refused")
 	}
 	err := h.db.InOrg(t.Context(), other, func(ctx context.Context, tx pg.Tx) error {
@@ -560,14 +592,20 @@ func TestManyWhoAddOneAddressAddItOnce(t *testing.T) {
 		t.Error(err)
 	}
 	var rows, told int
-	err := h.owner.QueryRow(t.Context(), `SELECT count(*), (SELECT count(*) FROM audit_log WHERE action LIKE 'whitelist.%') FROM whitelisted_addresses`).Scan(&rows, &told)
+	err := h.owner.QueryRow(
+		t.Context(),
+		`SELECT count(*), (SELECT count(*) FROM audit_log WHERE action LIKE 'whitelist.%') FROM whitelisted_addresses`,
+	).Scan(&rows, &told)
 	if err != nil || rows != 1 || told != 2 {
-		t.Errorf("got %d rows and %d words in the log %v, want one row that was added and endorsed once", rows, told, err)
+		t.Errorf(
+			"got %d rows and %d words in the log %v, want one row that was added and endorsed once", rows, told,
+			err,
+		)
 	}
 }
 
-// Whoever removes an address waits for those who are choosing it, and whoever chooses it
-// afterwards is refused: the answer to the removal comes when it holds.
+// A removal waits for the transactions that are choosing the entry, and later ones are refused. So
+// the removal holds once it is answered.
 func TestARemovalWaitsForWhoIsChoosing(t *testing.T) {
 	t.Parallel()
 	h := newTestEnv(t)

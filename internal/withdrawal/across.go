@@ -12,16 +12,20 @@ import (
 	"github.com/cofferpay/coffer/webhook"
 )
 
-// OrgWithdrawal is a withdrawal with the organization that it belongs to.
+// OrgWithdrawal pairs a withdrawal with its organization.
 type OrgWithdrawal struct {
 	OrgID  string
 	Object webhook.Withdrawal
 }
 
-// ListAcrossOrgs is one page of the withdrawals of all organizations, or of the one that
-// is named.
-func (s *Service) ListAcrossOrgs(ctx context.Context, org string, f Filter, p page.Page) (page.Result[OrgWithdrawal], error) {
-	q := s.addConditions(page.NewQuery(`SELECT w.created_at, w.withdrawal_id FROM withdrawals w WHERE w.org_id = o.org_id`), f)
+// ListAcrossOrgs returns one page of the withdrawals of all organizations, or of org unless it is
+// "".
+func (s *Service) ListAcrossOrgs(
+	ctx context.Context, org string, f Filter, p page.Page,
+) (page.Result[OrgWithdrawal], error) {
+	q := s.addConditions(
+		page.NewQuery(`SELECT w.created_at, w.withdrawal_id FROM withdrawals w WHERE w.org_id = o.org_id`), f,
+	)
 	sql, args := q.BuildAcrossOrgs(p, org, "w.created_at", "w.withdrawal_id")
 	type listKey struct {
 		OrgID string
@@ -39,7 +43,9 @@ func (s *Service) ListAcrossOrgs(ctx context.Context, org string, f Filter, p pa
 		if err != nil {
 			return err
 		}
-		cut = page.CutPage(p, found, func(key listKey) page.Cursor { return page.Cursor{CreatedAt: key.At, ID: key.ID} })
+		cut = page.CutPage(
+			p, found, func(key listKey) page.Cursor { return page.Cursor{CreatedAt: key.At, ID: key.ID} },
+		)
 		ids := make([]string, 0, len(cut.Items))
 		for _, key := range cut.Items {
 			ids = append(ids, key.ID)

@@ -17,12 +17,14 @@ import (
 	"github.com/cofferpay/coffer/internal/signer"
 )
 
-// available is what a customer can spend of the token.
+// available returns what a customer can spend of the token.
 func (h *testEnv) available(customerID string) string {
 	h.t.Helper()
 	var a money.Amount
 	err := h.DB.ReadOrg(h.t.Context(), h.org, func(ctx context.Context, tx pg.Tx) (err error) {
-		a, err = ledger.Balance(ctx, tx, ledger.Account{OrgID: h.org, MintID: usdc, Kind: ledger.Customer, Subject: customerID})
+		a, err = ledger.Balance(
+			ctx, tx, ledger.Account{OrgID: h.org, MintID: usdc, Kind: ledger.Customer, Subject: customerID},
+		)
 		return err
 	})
 	if err != nil {
@@ -31,13 +33,12 @@ func (h *testEnv) available(customerID string) string {
 	return a.String()
 }
 
-// The limit of a day counts what a customer's own withdrawals cost, and no other's with an id
-// alike.
-// Rules WD-53, IDEM-1.
+// The limit of a day counts the costs of a customer's own withdrawals, and not those of a customer
+// with a similar id. Rules WD-53, IDEM-1.
 func TestTheCostsOfCustomersWithIdsAlikeAreCountedApart(t *testing.T) {
 	t.Parallel()
 	h, _ := newCostEnv(t)
-	h.setSetting("customerFeeDayUsd", `"60"`) // what one withdrawal costs
+	h.setSetting("customerFeeDayUsd", `"60"`) // the cost of one withdrawal
 	of := func(customerID string) Request {
 		r := h.newRequest()
 		r.CustomerID = customerID
@@ -46,7 +47,10 @@ func TestTheCostsOfCustomersWithIdsAlikeAreCountedApart(t *testing.T) {
 	for _, customerID := range idtest.Alike {
 		h.creditDeposit(customerID, usdc, 10_000)
 		if w := h.mustRequest(of(customerID)); w.Status != "PROCESSING" {
-			t.Errorf("%q: got %s %v, want its first withdrawal of the day within its limit", customerID, w.Status, w.ApprovalReasons)
+			t.Errorf(
+				"%q: got %s %v, want its first withdrawal of the day within its limit", customerID, w.Status,
+				w.ApprovalReasons,
+			)
 		}
 	}
 	for _, customerID := range idtest.Alike {
@@ -56,14 +60,13 @@ func TestTheCostsOfCustomersWithIdsAlikeAreCountedApart(t *testing.T) {
 	}
 }
 
-// What the signer's journal brings back belongs to the customer that it names: the withdrawal,
-// its key and the debt that later deposits pay.
-// Rule IDEM-1.
+// A restored withdrawal belongs to the customer that the signer's journal names, with its key and
+// the debt that later deposits pay. Rule IDEM-1.
 func TestARestoreTakesNoCustomerForAnotherWithAnIdAlike(t *testing.T) {
 	t.Parallel()
 	h := newTestEnv(t)
 	restored := map[string]string{} // by customer
-	keyed := func(i int) *string {  // the id itself where it can be a key
+	keyed := func(i int) *string {  // the id itself if it is a valid key
 		key := idtest.Alike[i]
 		if strings.ContainsFunc(key, func(r rune) bool { return r <= ' ' || r > '~' }) {
 			key = fmt.Sprint("key-", i)
@@ -81,8 +84,10 @@ func TestARestoreTakesNoCustomerForAnotherWithAnIdAlike(t *testing.T) {
 		w := id.New("wd", h.DB.Clock()())
 		restored[customerID], keys[customerID] = w, keyed(i)
 		orders = append(orders, dispatch.RestoredOrder{IsNew: true, Order: dispatch.Order{
-			ID: w, OrgID: h.org, Purpose: signer.Payment, Chain: chain.Ethereum, To: stranger, MintID: usdc, Contract: usdcAddress,
-			Amount: money.Units(700), CustomerID: customerID, KeyHash: keyHash(keys[customerID]), CreatedAt: h.DB.Clock()(),
+			ID: w, OrgID: h.org, Purpose: signer.Payment, Chain: chain.Ethereum, To: stranger, MintID: usdc,
+			Contract: usdcAddress,
+			Amount:   money.Units(700), CustomerID: customerID, KeyHash: keyHash(keys[customerID]),
+			CreatedAt: h.DB.Clock()(),
 		}})
 	}
 	h.inSystem(func(ctx context.Context, tx pg.Tx) error {

@@ -21,7 +21,7 @@ import (
 	"github.com/cofferpay/coffer/webhook"
 )
 
-// newGrantedEnv is a house whose signer asks who let payments go.
+// newGrantedEnv returns an environment whose signer requires grants.
 func newGrantedEnv(t *testing.T) (*testEnv, signer.Signer) {
 	t.Helper()
 	key, err := signer.NewGrantKey(bytes.Repeat([]byte{7}, signer.GrantKeyBytes))
@@ -31,7 +31,8 @@ func newGrantedEnv(t *testing.T) (*testEnv, signer.Signer) {
 	return newTestEnvWith(t, key)
 }
 
-// newIntent is what dispatch would have admitted of a withdrawal: its order, as it is.
+// newIntent returns the intent that dispatch would have admitted for a withdrawal: its order as it
+// is.
 func (h *testEnv) newIntent(withdrawalID string) signer.Intent {
 	h.t.Helper()
 	i := signer.Intent{
@@ -40,7 +41,10 @@ func (h *testEnv) newIntent(withdrawalID string) signer.Intent {
 	}
 	err := pgtest.OwnerPool(h.t, h.DB).QueryRow(h.t.Context(), `
 		SELECT coalesce(customer_id, ''), coalesce(product, ''), coalesce(whitelisted_address_id, ''), to_address, contract, amount, mint_id, fee_deducted, coalesce(fee_max, 0), authority FROM dispatch_orders WHERE order_id = $1`, withdrawalID).
-		Scan(&i.CustomerID, &i.Product, &i.WhitelistedID, &i.To, &i.Contract, &i.Amount, &i.MintID, &i.FeeDeducted, &i.FeeMax, &i.Grant)
+		Scan(
+			&i.CustomerID, &i.Product, &i.WhitelistedID, &i.To, &i.Contract, &i.Amount, &i.MintID,
+			&i.FeeDeducted, &i.FeeMax, &i.Grant,
+		)
 	if err != nil {
 		h.t.Fatal(err)
 	}
@@ -73,9 +77,11 @@ func TestAHeldWithdrawalGoesOutWithTheApprovalsOfEnoughPeople(t *testing.T) {
 	if got := approvalCount(held); got != "AWAITING_APPROVAL 0 of 3" {
 		t.Errorf("got %s, want it to need three", got)
 	}
-	h.setSetting("approvalQuorum", "1") // of those to come
+	h.setSetting("approvalQuorum", "1") // for the following withdrawals
 	for i := range 2 {
-		if got := approvalCount(h.requestApproved(held.WithdrawalID, userActor(i))); got != fmt.Sprintf("AWAITING_APPROVAL %d of 3", i+1) {
+		if got := approvalCount(
+			h.requestApproved(held.WithdrawalID, userActor(i)),
+		); got != fmt.Sprintf("AWAITING_APPROVAL %d of 3", i+1) {
 			t.Errorf("got %s, want %d of 3", got, i+1)
 		}
 		_, err := h.Approve(t.Context(), h.org, held.WithdrawalID, userActor(i))
@@ -104,7 +110,10 @@ func TestAHeldWithdrawalGoesOutWithTheApprovalsOfEnoughPeople(t *testing.T) {
 	if !slices.Equal(acts, []Act{ActRequested, ActApprovalAdded, ActApprovalAdded, ActApproved}) {
 		t.Errorf("record: got %v, want each approval", acts)
 	}
-	h.wantEvents(held.WithdrawalID, "CUSTOMER_WITHDRAW_AWAITING_APPROVAL AWAITING_APPROVAL", "CUSTOMER_WITHDRAW_APPROVED PROCESSING")
+	h.wantEvents(
+		held.WithdrawalID, "CUSTOMER_WITHDRAW_AWAITING_APPROVAL AWAITING_APPROVAL",
+		"CUSTOMER_WITHDRAW_APPROVED PROCESSING",
+	)
 }
 
 // Rule WD-35.
@@ -121,15 +130,16 @@ func TestWhoeverAskedForAWithdrawalCannotApproveIt(t *testing.T) {
 	}
 }
 
-// What the signer sent back has to be approved anew, by as many.
-// Rule WD-35.
+// A withdrawal that the signer returned needs new approvals, and as many of them. Rule WD-35.
 func TestWhatTheSignerSentBackNeedsNewApprovals(t *testing.T) {
 	t.Parallel()
 	h, s := newGrantedEnv(t)
 	h.setSetting("approvalQuorum", "2")
 	sendBack := func(w webhook.Withdrawal) {
 		h.inSystem(func(ctx context.Context, tx pg.Tx) error {
-			if _, err := tx.Exec(ctx, `UPDATE dispatch_orders SET status = 'REFUSED' WHERE order_id = $1`, w.WithdrawalID); err != nil {
+			if _, err := tx.Exec(
+				ctx, `UPDATE dispatch_orders SET status = 'REFUSED' WHERE order_id = $1`, w.WithdrawalID,
+			); err != nil {
 				return err
 			}
 			return h.OnRefused(ctx, tx, h.loadOrder(w), &signer.Refusal{Code: signer.PolicyLimit})
@@ -143,7 +153,9 @@ func TestWhatTheSignerSentBackNeedsNewApprovals(t *testing.T) {
 	h.requestApproved(held.WithdrawalID, userActor(1), userActor(2))
 	for _, w := range []webhook.Withdrawal{held, free} {
 		sendBack(w)
-		if got := approvalCount(h.requestApproved(w.WithdrawalID, userActor(2), userActor(1))); got != "PROCESSING 2 of 2" {
+		if got := approvalCount(
+			h.requestApproved(w.WithdrawalID, userActor(2), userActor(1)),
+		); got != "PROCESSING 2 of 2" {
 			t.Errorf("got %s, want the same two again", got)
 		}
 		if _, err := s.AdmitIntent(t.Context(), h.newIntent(w.WithdrawalID)); err != nil {
@@ -152,9 +164,9 @@ func TestWhatTheSignerSentBackNeedsNewApprovals(t *testing.T) {
 	}
 }
 
-// One write of whoever can write everything is not enough: what was approved and what
-// nobody had to approve reach the signer with words that only the service can make.
-// Rules WD-36, I-19.
+// One write of an attacker who can write every row is not enough. Both approved payments and
+// payments that need no approval reach the signer with a MAC that only the service can make. Rules
+// WD-36, I-19.
 func TestTheSignerPaysOnlyWhatWasLetGoInTheseWords(t *testing.T) {
 	t.Parallel()
 	h, s := newGrantedEnv(t)
@@ -211,7 +223,7 @@ func TestTheSignerPaysOnlyWhatWasLetGoInTheseWords(t *testing.T) {
 		}
 	}
 
-	// A held one that is made to look as if nobody had to approve it.
+	// A held withdrawal that is changed to look as if it needed no approval.
 	held := h.requestHeld()
 	h.execAsOwner(`UPDATE withdrawals SET status = 'PROCESSING', requires_approval = false, approval_reasons = '{}', approvals_required = 0 WHERE withdrawal_id = '` + held.WithdrawalID + `'`)
 	forged := h.newIntent(free.WithdrawalID)
@@ -222,8 +234,8 @@ func TestTheSignerPaysOnlyWhatWasLetGoInTheseWords(t *testing.T) {
 	}
 }
 
-// Between the screen and the button nothing can become another payment.
-// Rule WD-36, crash point A06.
+// Nothing can become another payment between the display and the approval. Rule WD-36, crash point
+// A06.
 func TestWhatIsApprovedIsWhatWasShown(t *testing.T) {
 	t.Parallel()
 	h, _ := newGrantedEnv(t)
@@ -235,7 +247,8 @@ func TestWhatIsApprovedIsWhatWasShown(t *testing.T) {
 	h.execAsOwner(`UPDATE withdrawals SET amount = amount * 10 WHERE withdrawal_id = '` + held.WithdrawalID + `'`)
 	_, err = h.ApproveTerms(t.Context(), h.org, held.WithdrawalID, userActor(1), seen)
 	wantFault(t, err, fault.ApprovalRefused)
-	_, err = h.Approve(t.Context(), h.org, held.WithdrawalID, userActor(1)) // who looks only now sees what nobody requested
+	// An approver who looks only now sees a payment that was not requested.
+	_, err = h.Approve(t.Context(), h.org, held.WithdrawalID, userActor(1))
 	wantFault(t, err, fault.ApprovalRefused)
 	h.execAsOwner(`UPDATE withdrawals SET amount = amount / 10 WHERE withdrawal_id = '` + held.WithdrawalID + `'`)
 	if _, err := h.ApproveTerms(t.Context(), h.org, held.WithdrawalID, userActor(1), seen); err != nil {
@@ -247,8 +260,7 @@ func TestWhatIsApprovedIsWhatWasShown(t *testing.T) {
 	wantFault(t, err, fault.ApprovalRefused)
 }
 
-// The database itself refuses a held payment that too few let go, whoever writes.
-// Rule WD-37.
+// The database itself refuses a held payment with too few approvals, for every role. Rule WD-37.
 func TestTheDatabaseRefusesAHeldPaymentWithTooFewApprovals(t *testing.T) {
 	t.Parallel()
 	h, _ := newGrantedEnv(t)
@@ -278,7 +290,9 @@ func TestTheDatabaseRefusesAHeldPaymentWithTooFewApprovals(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		if err := setStatus(ctx, tx, h.org, w.WithdrawalID, AwaitingApproval, Processing, "approved_at = $5", tx.Now); err != nil {
+		if err := setStatus(
+			ctx, tx, h.org, w.WithdrawalID, AwaitingApproval, Processing, "approved_at = $5", tx.Now,
+		); err != nil {
 			return err
 		}
 		return dispatch.Submit(ctx, tx, h.Service.newOrder(h.org, r, m, treasury, 0, nil))
@@ -303,7 +317,10 @@ func TestTheDatabaseRefusesAHeldPaymentWithTooFewApprovals(t *testing.T) {
 			t.Errorf("%s: got %v, want a violation of %s", name, err, c.constraint)
 		}
 	}
-	for _, sql := range []string{`UPDATE withdrawal_approvals SET approver_id = 'usr_2'`, `DELETE FROM withdrawal_approvals`, `TRUNCATE withdrawal_approvals`} {
+	for _, sql := range []string{
+		`UPDATE withdrawal_approvals SET approver_id = 'usr_2'`, `DELETE FROM withdrawal_approvals`,
+		`TRUNCATE withdrawal_approvals`,
+	} {
 		if _, err := pgtest.OwnerPool(t, h.DB).Exec(t.Context(), sql); err == nil {
 			t.Errorf("%s: got no error, want it refused", sql)
 		}
@@ -313,8 +330,7 @@ func TestTheDatabaseRefusesAHeldPaymentWithTooFewApprovals(t *testing.T) {
 	}
 }
 
-// Crash points A03 and A04 are races: all verbs and many people at once.
-// Rule WD-6.
+// Crash points A03 and A04 are races: all verbs and many people at once. Rule WD-6.
 func TestOfApprovalsRemovalsAndCancelsAtOnceOneDecides(t *testing.T) {
 	t.Parallel()
 	h, s := newGrantedEnv(t)
@@ -331,7 +347,8 @@ func TestOfApprovalsRemovalsAndCancelsAtOnceOneDecides(t *testing.T) {
 			var err error
 			switch i % verbs {
 			case 0:
-				w, err = h.Approve(t.Context(), h.org, held.WithdrawalID, userActor(i/verbs%16)) // each of 16 people several times
+				// Each of 16 people approves several times.
+				w, err = h.Approve(t.Context(), h.org, held.WithdrawalID, userActor(i/verbs%16))
 			case 1:
 				w, err = h.Remove(t.Context(), h.org, held.WithdrawalID, userActor(i), "")
 			case 2:
@@ -391,7 +408,9 @@ func TestAFreezeStopsApprovalsAtOnce(t *testing.T) {
 			t.Errorf("%s: got %s %v, want it to wait with no approval", name, approvalCount(now), err)
 		}
 		var told int
-		if err := pgtest.OwnerPool(t, h.DB).QueryRow(t.Context(), `SELECT count(*) FROM audit_log WHERE action = 'freeze.put' AND actor_id = 'ann'`).Scan(&told); err != nil || told == 0 {
+		if err := pgtest.OwnerPool(t, h.DB).QueryRow(
+			t.Context(), `SELECT count(*) FROM audit_log WHERE action = 'freeze.put' AND actor_id = 'ann'`,
+		).Scan(&told); err != nil || told == 0 {
 			t.Errorf("%s: got %d rows of the audit log %v, want the freeze there", name, told, err)
 		}
 		h.execAsOwner(`UPDATE freezes SET lifted_at = now(), lifted_by = 'test' WHERE lifted_at IS NULL`)

@@ -26,7 +26,7 @@ import (
 
 const reasonRunesMax = 500
 
-// Withdrawal is what the verbs need of a withdrawal that exists.
+// Withdrawal holds what approving, ending and settling need of an existing withdrawal.
 type Withdrawal struct {
 	id        string
 	owner     owner
@@ -39,27 +39,29 @@ type Withdrawal struct {
 	txHash    *string
 	reasons   []Reason
 
-	deductsFee  bool          // its customer pays the fee,
-	deductedFee *money.Amount // this much of it: nil until the payment is ordered
-	feeMax      *money.Amount // the caller's limit of the fee
+	deductsFee  bool          // the customer pays the fee
+	deductedFee *money.Amount // how much of the fee; nil until the order is submitted
+	feeMax      *money.Amount // the caller's limit for the fee
 
-	endIntent *endIntent // how people ended it, while the signer has not voided it yet
+	endIntent *endIntent // how a person ended it, until the signer has voided it
 	isVoid    bool       // it was taken back and is never paid
 
-	approvalsRequired int    // approvals that it needs; 0: it was never held, or before they were counted
-	approvalRound     int    // how often it was sent back to people
-	mac               []byte // of the words that it was requested with
+	// approvalsRequired is 0 for a withdrawal that was never held, or that is older than the count.
+	approvalsRequired int
+	approvalRound     int    // how often it was returned for approval
+	mac               []byte // MAC over the terms that it was requested with
 
 	charge  charge
-	charged money.Amount // what its customer was charged by its end
+	charged money.Amount // what its end charged the customer
 
-	costMax *money.Amount // the most that the network would have taken when it was requested; nil: not known
+	costMax *money.Amount // the most that the network would have taken at the request; nil: unknown
 }
 
-// signedTerms are the words that people approve.
+// signedTerms returns the terms that approvers approve.
 func (r Withdrawal) signedTerms(org string, m mint.Mint) signer.Terms {
 	t := signer.Terms{
-		OrgID: org, WithdrawalID: r.id, Chain: r.chain, MintID: r.mintID, Contract: m.Contract, To: r.toAddress, Amount: r.amount,
+		OrgID: org, WithdrawalID: r.id, Chain: r.chain, MintID: r.mintID, Contract: m.Contract, To: r.toAddress,
+		Amount:  r.amount,
 		FeeMode: parsed{deductsFee: r.deductsFee}.feeMode(), Product: r.owner.product, WhitelistedID: r.owner.listedID,
 	}
 	if r.feeMax != nil {
@@ -68,8 +70,8 @@ func (r Withdrawal) signedTerms(org string, m mint.Mint) signer.Terms {
 	return t
 }
 
-// evaluatedAmount is what the gates are asked about: what a customer pays, and what the
-// destination of an organization's own receives.
+// evaluatedAmount returns the amount that the gates check: what a customer pays, or what the
+// destination of an organization's withdrawal receives.
 func (r Withdrawal) evaluatedAmount() money.Amount {
 	if r.owner.product != "" {
 		return r.payoutAmount()
@@ -77,7 +79,7 @@ func (r Withdrawal) evaluatedAmount() money.Amount {
 	return r.amount
 }
 
-// payoutAmount is what its order pays: the amount less the fee that comes out of it.
+// payoutAmount returns what the order pays: the amount less the deducted fee.
 func (r Withdrawal) payoutAmount() money.Amount {
 	if r.deductedFee == nil {
 		return r.amount
@@ -89,7 +91,7 @@ func loadRow(ctx context.Context, tx pg.Tx, org, withdrawalID string) (Withdrawa
 	return readRow(ctx, tx, org, withdrawalID, "")
 }
 
-// lockRow is find under the row's lock.
+// lockRow reads a withdrawal like loadRow and locks its row.
 func lockRow(ctx context.Context, tx pg.Tx, org, withdrawalID string) (Withdrawal, error) {
 	return readRow(ctx, tx, org, withdrawalID, " FOR NO KEY UPDATE")
 }
@@ -106,7 +108,8 @@ func readRow(ctx context.Context, tx pg.Tx, org, withdrawalID, lock string) (Wit
 			charge_rent, charge_held, charge_failure_max, charge_coin_price, charge_mint_price, charged,
 			coalesce(ends_as, ''), coalesce(ends_note, ''), coalesce(ends_by_kind, ''), coalesce(ends_by, ''), EXISTS (SELECT FROM dispatch_voids WHERE order_id = withdrawal_id)
 		FROM withdrawals WHERE org_id = $1 AND withdrawal_id = $2`+lock, org, withdrawalID).
-		Scan(&r.owner.customerID, &r.owner.product, &r.owner.listedID, &r.mintID, &r.chain, &r.amount, &r.toAddress, &r.key, &r.status, &r.txHash, &r.reasons,
+		Scan(&r.owner.customerID, &r.owner.product, &r.owner.listedID, &r.mintID, &r.chain, &r.amount, &r.toAddress,
+			&r.key, &r.status, &r.txHash, &r.reasons,
 			&r.deductsFee, &r.deductedFee, &r.feeMax, &r.approvalsRequired, &r.approvalRound, &r.mac, &r.costMax,
 			&r.charge.rent, &r.charge.held, &r.charge.failureMax, &r.charge.coinPrice, &r.charge.mintPrice, &r.charged,
 			&e.status, &e.note, &e.actor.Kind, &e.actor.ID, &r.isVoid)
@@ -127,40 +130,45 @@ func newNotFound() *fault.Fault {
 		"Your organization has no withdrawal with this id. No money was touched. GET /withdrawals lists the ones there are.")
 }
 
-// newInvalidState is what the loser of a race hears, and everyone who comes late.
+// newInvalidState returns the answer to the loser of a race and to every late call.
 func newInvalidState(act string, status Status) *fault.Fault {
 	return fault.New(fault.Conflict, fault.InvalidState,
 		"Only a withdrawal that is AWAITING_APPROVAL can be %s, and this one is %s. This call changed nothing and moved no money. GET /withdrawals/{withdrawalId} shows how it stands.", act, status).
 		WithExtra("currentStatus", string(status))
 }
 
-// newUnderWay is what a person hears who would end a withdrawal that does not wait any more.
+// newUnderWay returns the answer to a person who ends a withdrawal that does not wait any more.
 func newUnderWay(act string) *fault.Fault {
 	return fault.New(fault.Conflict, fault.InvalidState,
 		"Only a withdrawal that is AWAITING_APPROVAL, or that is PROCESSING and waits before anything of it is signed, can be %s. This one is on its way. This call changed nothing and moved no money. GET /withdrawals/{withdrawalId} shows how it stands.", act).
 		WithExtra("currentStatus", string(Processing))
 }
 
-// newTakenBack is the answer about a withdrawal that people took back and that still has its hold.
+// newTakenBack returns the answer about a withdrawal that was taken back and still has its hold.
 func newTakenBack() *fault.Fault {
 	return fault.New(fault.Conflict, fault.InvalidState,
 		"This withdrawal was taken back and is never paid; the amount is held until it is ended. This call changed nothing and moved no money. GET /withdrawals/{withdrawalId} shows how it stands.").
 		WithExtra("currentStatus", string(AwaitingApproval))
 }
 
-// Approve is a person's approval of a held withdrawal, for the same amount to the same
-// address. With the last that it needs it is ordered, and a fee that comes out of the
-// amount is decided. What may have changed for the worse is asked again; when that
-// refuses, the withdrawal stays as it was. Errors: faults NOT_FOUND, INVALID_STATE, also
-// for a person's second approval, CUSTOMER_FROZEN, ORGANIZATION_FROZEN,
-// WITHDRAWALS_SUSPENDED, APPROVAL_REFUSED, UNAVAILABLE.
-func (s *Service) Approve(ctx context.Context, org, withdrawalID string, actor audit.Actor) (webhook.Withdrawal, error) {
+// Approve records a person's approval of a held withdrawal, for the same amount to the same
+// address. The last approval that is required submits the order and fixes a fee that comes out of
+// the amount. What may have changed for the worse is checked again; a refusal leaves the withdrawal
+// as it was.
+//
+// Errors: faults NOT_FOUND, INVALID_STATE (also for a person's second approval), CUSTOMER_FROZEN,
+// ORGANIZATION_FROZEN, WITHDRAWALS_SUSPENDED, APPROVAL_REFUSED and UNAVAILABLE.
+func (s *Service) Approve(
+	ctx context.Context, org, withdrawalID string, actor audit.Actor,
+) (webhook.Withdrawal, error) {
 	return s.ApproveTerms(ctx, org, withdrawalID, actor, "")
 }
 
-// ApproveTerms is Approve by a person who saw the words of this digest (Shown); "" is
-// for whoever saw what is read now.
-func (s *Service) ApproveTerms(ctx context.Context, org, withdrawalID string, actor audit.Actor, shownDigest string) (webhook.Withdrawal, error) {
+// ApproveTerms approves like Approve, for a person who saw the terms with this digest
+// (TermsDigest). With "" the terms that are read now count as shown.
+func (s *Service) ApproveTerms(
+	ctx context.Context, org, withdrawalID string, actor audit.Actor, shownDigest string,
+) (webhook.Withdrawal, error) {
 	var empty, approved webhook.Withdrawal
 	var r Withdrawal
 	f := facts{}
@@ -187,7 +195,7 @@ func (s *Service) ApproveTerms(ctx context.Context, org, withdrawalID string, ac
 	}
 	_, f.chainRuns = s.Chains[r.chain]
 	f.owner, f.amount, f.destination = r.owner, r.evaluatedAmount(), r.toAddress
-	// What was deducted once stays: the order has its amount for ever.
+	// A deducted fee stays: the amount of the order never changes.
 	f.deductsFee, f.feeMax = r.deductsFee && r.deductedFee == nil, r.feeMax
 	if r.owner.product == "" {
 		f.feeKept = r.deductedFee
@@ -225,7 +233,8 @@ func (s *Service) ApproveTerms(ctx context.Context, org, withdrawalID string, ac
 			return newTakenBack()
 		}
 		terms := locked.signedTerms(org, current.mint)
-		if terms.ComputeDigest() != shownDigest || !s.GrantKey.VerifyRequest(terms, locked.approvalsRequired, locked.mac) {
+		if terms.ComputeDigest() != shownDigest ||
+			!s.GrantKey.VerifyRequest(terms, locked.approvalsRequired, locked.mac) {
 			return newTermsChanged()
 		}
 		steps, found, refusal := recheckForApproval(current, locked.reasons)
@@ -253,21 +262,26 @@ func (s *Service) ApproveTerms(ctx context.Context, org, withdrawalID string, ac
 	return approved, nil
 }
 
-// addApproval adds an approval, and orders the payment when that is enough. The row is
-// locked: of several at once each sees those before it.
-func (s *Service) addApproval(ctx context.Context, tx pg.Tx, org string, r Withdrawal, f facts, steps []Step, actor audit.Actor, treasury wallet.Wallet) (webhook.Withdrawal, error) {
+// addApproval adds an approval and submits the order when the approvals suffice. The row is locked,
+// so each of several concurrent approvals sees the earlier ones.
+func (s *Service) addApproval(
+	ctx context.Context, tx pg.Tx, org string, r Withdrawal, f facts, steps []Step, actor audit.Actor,
+	treasury wallet.Wallet,
+) (webhook.Withdrawal, error) {
 	var empty webhook.Withdrawal
 	terms := r.signedTerms(org, f.mint)
 	approval := s.GrantKey.MakeApproval(terms, r.approvalRound, approverName(actor))
 	_, err := tx.Exec(ctx, `
 		INSERT INTO withdrawal_approvals (org_id, withdrawal_id, round, approver_kind, approver_id, at, digest, mac)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`, org, r.id, r.approvalRound, actor.Kind, actor.ID, tx.Now, terms.ComputeDigest(), approval.MAC)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`,
+		org, r.id, r.approvalRound, actor.Kind, actor.ID, tx.Now, terms.ComputeDigest(), approval.MAC)
 	switch {
 	case pg.ViolatesConstraint(err, "withdrawal_approvals_pkey"):
 		return empty, fault.New(fault.Conflict, fault.InvalidState,
 			"You have approved this withdrawal already, and a person counts once. This call changed nothing and moved no money. Somebody else has to approve it, too.").
 			WithExtra("currentStatus", string(AwaitingApproval))
-	case pg.ViolatesConstraint(err, "withdrawal_approvals_not_by_maker"), pg.ViolatesConstraint(err, "withdrawal_approvals_by_people"):
+	case pg.ViolatesConstraint(err, "withdrawal_approvals_not_by_maker"),
+		pg.ViolatesConstraint(err, "withdrawal_approvals_by_people"):
 		return empty, fault.New(fault.Conflict, fault.ApprovalRefused,
 			"Whoever asked for a withdrawal cannot approve it, and only people can. Nothing was sent; the withdrawal still waits and the amount is still held. Somebody else has to approve it.")
 	case err != nil:
@@ -281,9 +295,13 @@ func (s *Service) addApproval(ctx context.Context, tx pg.Tx, org string, r Withd
 	if required == 0 { // held before approvals were counted
 		required = f.quorum
 	}
-	detail := map[string]any{"reasons": r.reasons, "amount": r.amount, "toAddress": r.toAddress, "digest": terms.ComputeDigest(), "round": r.approvalRound, "approvals": len(approvals), "required": required}
+	detail := map[string]any{
+		"reasons": r.reasons, "amount": r.amount, "toAddress": r.toAddress, "digest": terms.ComputeDigest(),
+		"round": r.approvalRound, "approvals": len(approvals), "required": required,
+	}
 	if len(approvals) < required {
-		if _, err := tx.Exec(ctx, `UPDATE withdrawals SET approvals_required = $3, screening = $4 WHERE org_id = $1 AND withdrawal_id = $2`,
+		if _, err := tx.Exec(ctx,
+			`UPDATE withdrawals SET approvals_required = $3, screening = $4 WHERE org_id = $1 AND withdrawal_id = $2`,
 			org, r.id, required, screeningObject(f.screening.Decision)); err != nil {
 			return empty, fmt.Errorf("approve withdrawal %s: %w", r.id, err)
 		}
@@ -291,13 +309,17 @@ func (s *Service) addApproval(ctx context.Context, tx pg.Tx, org string, r Withd
 		if err != nil {
 			return empty, err
 		}
-		return w, recordDecision(ctx, tx, org, DecisionRecord{withdrawalID: r.id, Act: ActApprovalAdded, Status: AwaitingApproval, Gates: steps, Actor: actor, Risk: &f.screening},
+		return w, recordDecision(ctx, tx, org, DecisionRecord{
+			withdrawalID: r.id, Act: ActApprovalAdded, Status: AwaitingApproval, Gates: steps, Actor: actor,
+			Risk: &f.screening,
+		},
 			"withdrawal.approval_added", detail)
 	}
 	if fee := f.deductedFee(); fee != nil {
 		r.deductedFee = fee
 	}
-	err = setStatus(ctx, tx, org, r.id, AwaitingApproval, Processing, "approved_at = $5, fee_deducted = $6, screening = $7, approvals_required = $8, cost_price = coalesce($9, cost_price)",
+	err = setStatus(ctx, tx, org, r.id, AwaitingApproval, Processing,
+		"approved_at = $5, fee_deducted = $6, screening = $7, approvals_required = $8, cost_price = coalesce($9, cost_price)",
 		tx.Now, r.deductedFee, screeningObject(f.screening.Decision), required, f.costs.recordedPrice())
 	if err != nil {
 		return empty, err
@@ -312,18 +334,22 @@ func (s *Service) addApproval(ctx context.Context, tx pg.Tx, org string, r Withd
 	if err := publishEvent(ctx, tx, org, findTransition(AwaitingApproval, Processing), w); err != nil {
 		return empty, err
 	}
-	return w, recordDecision(ctx, tx, org, DecisionRecord{withdrawalID: r.id, Act: ActApproved, Status: Processing, Gates: steps, Actor: actor, Risk: &f.screening},
+	return w, recordDecision(ctx, tx, org, DecisionRecord{
+		withdrawalID: r.id, Act: ActApproved, Status: Processing, Gates: steps, Actor: actor,
+		Risk: &f.screening,
+	},
 		"withdrawal.approved", detail)
 }
 
-// approverName names a person among those who approve.
+// approverName returns the name that identifies a person among the approvers.
 func approverName(a audit.Actor) string { return string(a.Kind) + " " + a.ID }
 
-// loadApprovals are those of the round that a withdrawal is in.
+// loadApprovals returns the approvals of the withdrawal's current round.
 func (s *Service) loadApprovals(ctx context.Context, tx pg.Tx, org string, r Withdrawal) ([]signer.Approval, error) {
 	rows, err := tx.Query(ctx, `
 		SELECT approver_kind || ' ' || approver_id, mac FROM withdrawal_approvals
-		WHERE org_id = $1 AND withdrawal_id = $2 AND round = $3 ORDER BY at, approver_kind, approver_id`, org, r.id, r.approvalRound)
+		WHERE org_id = $1 AND withdrawal_id = $2 AND round = $3 ORDER BY at, approver_kind, approver_id`,
+		org, r.id, r.approvalRound)
 	if err != nil {
 		return nil, fmt.Errorf("read the approvals of %s: %w", r.id, err)
 	}
@@ -334,8 +360,8 @@ func (s *Service) loadApprovals(ctx context.Context, tx pg.Tx, org string, r Wit
 	return approvals, nil
 }
 
-// TermsDigest is the digest of the words of a withdrawal as they are now, for whoever shows
-// them to a person who approves. Error: fault NOT_FOUND.
+// TermsDigest returns the digest of a withdrawal's current terms, to be shown to an approver with
+// them. Error: fault NOT_FOUND.
 func (s *Service) TermsDigest(ctx context.Context, org, withdrawalID string) (digest string, err error) {
 	err = s.DB.ReadOrg(ctx, org, func(ctx context.Context, tx pg.Tx) error {
 		r, err := loadRow(ctx, tx, org, withdrawalID)
@@ -361,19 +387,23 @@ func loadMint(ctx context.Context, tx pg.Tx, r Withdrawal) (mint.Mint, error) {
 	return m, nil
 }
 
-// newTermsChanged is the answer where the words are not those that were shown or requested.
+// newTermsChanged returns the answer when the terms differ from those shown or requested.
 func newTermsChanged() *fault.Fault {
 	return fault.New(fault.Conflict, fault.ApprovalRefused,
 		"The words of this withdrawal are not those that were shown or that it was requested with, or it was requested before this was written down. Nothing was sent; the withdrawal still waits and the amount is still held. Look at it again; if this stays, remove it and find out who changed it.")
 }
 
-// recordDoubt leaves a withdrawal where it is, with what was found when it was to be
-// approved, for everybody to see.
-func (s *Service) recordDoubt(ctx context.Context, tx pg.Tx, org string, r Withdrawal, f facts, steps []Step, found []Reason, actor audit.Actor) error {
+// recordDoubt leaves a withdrawal in its state and adds the reasons that the approval's checks
+// found, so that every approver sees them.
+func (s *Service) recordDoubt(
+	ctx context.Context, tx pg.Tx, org string, r Withdrawal, f facts, steps []Step, found []Reason,
+	actor audit.Actor,
+) error {
 	tag, err := tx.Exec(ctx, `
 		UPDATE withdrawals SET screening = $3,
 			approval_reasons = approval_reasons || ARRAY(SELECT n FROM unnest($4::text[]) WITH ORDINALITY AS found (n, i) WHERE n <> ALL (approval_reasons) ORDER BY i)
-		WHERE org_id = $1 AND withdrawal_id = $2 AND status = 'AWAITING_APPROVAL'`, org, r.id, screeningObject(f.screening.Decision), found)
+		WHERE org_id = $1 AND withdrawal_id = $2 AND status = 'AWAITING_APPROVAL'`,
+		org, r.id, screeningObject(f.screening.Decision), found)
 	if err != nil {
 		return fmt.Errorf("keep what was found about withdrawal %s: %w", r.id, err)
 	}
@@ -381,38 +411,42 @@ func (s *Service) recordDoubt(ctx context.Context, tx pg.Tx, org string, r Withd
 		return s.refuseLate(ctx, tx, org, r.id, "approved")
 	}
 	return recordDecision(ctx, tx, org, DecisionRecord{
-		withdrawalID: r.id, Act: ActApprovalRefused, Status: AwaitingApproval, Reasons: found, Gates: steps, Actor: actor, Risk: &f.screening,
+		withdrawalID: r.id, Act: ActApprovalRefused, Status: AwaitingApproval, Reasons: found, Gates: steps,
+		Actor: actor, Risk: &f.screening,
 	}, "withdrawal.approval_refused", map[string]any{"reasons": found, "amount": r.amount, "toAddress": r.toAddress})
 }
 
-// Remove ends a withdrawal that is held, or that waits without a slot: the amount is the
-// customer's to spend again.
-// The reason is shown as rejectedReason and may be empty. Errors: faults
-// NOT_FOUND, INVALID_STATE, INVALID_REQUEST, UNAVAILABLE when the signer has to void it and
-// does not answer: then it is taken back as soon as it does.
-func (s *Service) Remove(ctx context.Context, org, withdrawalID string, actor audit.Actor, reason string) (webhook.Withdrawal, error) {
+// Remove ends a withdrawal that is held, or that waits without a slot. The customer can spend the
+// amount again. The reason is shown as rejectedReason and may be empty.
+//
+// Errors: faults NOT_FOUND, INVALID_STATE, INVALID_REQUEST, and UNAVAILABLE when the signer has to
+// void the withdrawal and does not answer. The withdrawal then ends as soon as the signer answers.
+func (s *Service) Remove(
+	ctx context.Context, org, withdrawalID string, actor audit.Actor, reason string,
+) (webhook.Withdrawal, error) {
 	if utf8.RuneCountInString(reason) > reasonRunesMax || !isPlainText(reason) {
 		return webhook.Withdrawal{}, fault.New(fault.Invalid, fault.InvalidRequest,
-			"A reason has at most %d characters of text. The withdrawal still waits and the amount is still held. Shorten the reason.", reasonRunesMax).WithParam("reason")
+			"A reason has at most %d characters of text. The withdrawal still waits and the amount is still held. Shorten the reason.", reasonRunesMax).
+			WithParam("reason")
 	}
 	return s.endWaiting(ctx, org, withdrawalID, endIntent{status: Rejected, note: reason, actor: actor})
 }
 
-// Cancel takes a withdrawal back that is held, or that waits without a slot: the amount is
-// the customer's to spend again. Errors: faults NOT_FOUND, INVALID_STATE, also for one that
-// is cancelled already, and UNAVAILABLE as Remove.
+// Cancel takes back a withdrawal that is held, or that waits without a slot. The customer can spend
+// the amount again. Errors: faults NOT_FOUND, INVALID_STATE (also for a cancelled one), and
+// UNAVAILABLE as for Remove.
 func (s *Service) Cancel(ctx context.Context, org, withdrawalID string, actor audit.Actor) (webhook.Withdrawal, error) {
 	return s.endWaiting(ctx, org, withdrawalID, endIntent{status: Cancelled, actor: actor})
 }
 
-// endIntent is how people end a withdrawal that is held, or that waits without a slot.
+// endIntent says how a person ends a withdrawal that is held, or that waits without a slot.
 type endIntent struct {
 	status Status
 	note   string
 	actor  audit.Actor
 }
 
-// pastVerb is what somebody did who ends a withdrawal so.
+// pastVerb returns the verb for messages and audit actions.
 func (e endIntent) pastVerb() string {
 	if e.status == Rejected {
 		return "removed"
@@ -420,10 +454,12 @@ func (e endIntent) pastVerb() string {
 	return "cancelled"
 }
 
-// endWaiting ends a withdrawal that is held, or whose order waits without a slot, and gives its
-// hold back, once. One that was let go has a grant: it is taken back first and keeps its hold
+// endWaiting ends a withdrawal that is held, or whose order waits without a slot, and releases its
+// hold once. A withdrawal that was let go has a grant: it is taken back first and keeps its hold
 // until the signer has voided it.
-func (s *Service) endWaiting(ctx context.Context, org, withdrawalID string, e endIntent) (w webhook.Withdrawal, err error) {
+func (s *Service) endWaiting(
+	ctx context.Context, org, withdrawalID string, e endIntent,
+) (w webhook.Withdrawal, err error) {
 	var mustVoid, isEnding bool
 	endOrIntend := func(ctx context.Context, tx pg.Tx) error {
 		mustVoid, isEnding = false, false
@@ -455,7 +491,7 @@ func (s *Service) endWaiting(ctx context.Context, org, withdrawalID string, e en
 		err = s.DB.InOrg(ctx, org, endOrIntend)
 	}
 	if errors.Is(err, errReturned) {
-		err = newUnderWay(e.pastVerb()) // it was let go again since
+		err = newUnderWay(e.pastVerb()) // it was let go again in the meantime
 	}
 	if err != nil || !mustVoid && !isEnding {
 		return w, err
@@ -477,7 +513,7 @@ func (s *Service) endWaiting(ctx context.Context, org, withdrawalID string, e en
 	return w, err
 }
 
-// newEndUnread is the answer about a withdrawal that is taken back and whose end could not be
+// newEndUnread returns the answer about a withdrawal that is taken back, when its end could not be
 // written or read.
 func newEndUnread(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
@@ -487,19 +523,20 @@ func newEndUnread(ctx context.Context, err error) error {
 		"The withdrawal is taken back: it will not be paid and cannot be approved any more. The signer or the database did not answer when its end was written down, so the amount may still be held. It is given back once, as soon as both answer, without another call; GET /withdrawals/{withdrawalId} shows it.")
 }
 
-// errReturned says that a withdrawal which waited was sent back to people since it was read.
+// errReturned says that a waiting withdrawal was returned for approval since it was read.
 var errReturned = errors.New("the withdrawal was sent back to people")
 
-// lockEndable reads, under its lock, a withdrawal that people can end. Also one whose end is
-// decided, which has ending. Error: errReturned, after which it can be asked again.
+// lockEndable reads and locks a withdrawal that a person can end. It also returns one whose end is
+// decided; that one has endIntent set and may be unlocked. After errReturned the call can be
+// repeated.
 func (s *Service) lockEndable(ctx context.Context, tx pg.Tx, org, withdrawalID, act string) (Withdrawal, error) {
 	r, err := loadRow(ctx, tx, org, withdrawalID)
 	if err != nil {
 		return r, err
 	}
 	if r.status == Processing && r.endIntent == nil {
-		// An order that is in the queue is dispatch's, and so is the order of the locks. Of
-		// ending it and giving it a slot the one that comes first wins.
+		// Dispatch owns a queued order and the order of its locks. Ending the order and giving it a
+		// slot exclude each other; the first wins.
 		isWaiting, err := dispatch.LockWaiting(ctx, tx, r.id)
 		if err != nil {
 			return r, err
@@ -507,7 +544,8 @@ func (s *Service) lockEndable(ctx context.Context, tx pg.Tx, org, withdrawalID, 
 		if isWaiting {
 			return lockRow(ctx, tx, org, withdrawalID)
 		}
-		// Its row stays unlocked: the order is locked, and in what is held the row comes first.
+		// The row stays unlocked: the order is locked now, and for a held withdrawal the row is
+		// locked before the order.
 		if r, err = loadRow(ctx, tx, org, withdrawalID); err != nil {
 			return r, err
 		}
@@ -528,7 +566,7 @@ func (s *Service) lockEndable(ctx context.Context, tx pg.Tx, org, withdrawalID, 
 	return r, newInvalidState(act, r.status)
 }
 
-// setEndIntent writes down how a withdrawal ends once the signer has voided it.
+// setEndIntent stores how a withdrawal ends once the signer has voided it.
 func setEndIntent(ctx context.Context, tx pg.Tx, org, withdrawalID string, from Status, e endIntent) error {
 	tag, err := tx.Exec(ctx, `
 		UPDATE withdrawals SET ends_as = $3, ends_note = nullif($4, ''), ends_by_kind = $5, ends_by = $6
@@ -543,8 +581,8 @@ func setEndIntent(ctx context.Context, tx pg.Tx, org, withdrawalID string, from 
 	return nil
 }
 
-// OnVoided implements dispatch.VoidListener: what people took back ends as they said. One that
-// only a restored journal has as void waits for a person.
+// OnVoided implements dispatch.VoidListener: a withdrawal that a person took back ends as stored in
+// its endIntent. A withdrawal that is void only by a restored journal waits for a person.
 func (s *Service) OnVoided(ctx context.Context, tx pg.Tx, org, withdrawalID string) error {
 	r, err := lockRow(ctx, tx, org, withdrawalID)
 	if err != nil || r.endIntent == nil {
@@ -554,8 +592,10 @@ func (s *Service) OnVoided(ctx context.Context, tx pg.Tx, org, withdrawalID stri
 	return err
 }
 
-// endWithdrawal ends a withdrawal that has no slot and gives its hold back. The row is locked.
-func (s *Service) endWithdrawal(ctx context.Context, tx pg.Tx, org string, r Withdrawal, e endIntent) (webhook.Withdrawal, error) {
+// endWithdrawal ends a withdrawal without a slot and releases its hold. The row is locked.
+func (s *Service) endWithdrawal(
+	ctx context.Context, tx pg.Tx, org string, r Withdrawal, e endIntent,
+) (webhook.Withdrawal, error) {
 	var empty webhook.Withdrawal
 	set, args := "", []any(nil)
 	d := DecisionRecord{withdrawalID: r.id, Act: ActCancelled, Status: e.status, Actor: e.actor}
@@ -580,10 +620,10 @@ func (s *Service) endWithdrawal(ctx context.Context, tx pg.Tx, org string, r Wit
 	return w, recordDecision(ctx, tx, org, d, "withdrawal."+e.pastVerb(), detail)
 }
 
-// recallOrder ends the order of a withdrawal that was let go. Where it was sent back to people,
-// the row is locked before the order here and in Approve, the other way round than in
-// dispatch: no circle, because dispatch lets go of an order it refused and takes it up again
-// only when it is placed again.
+// recallOrder recalls the order of a withdrawal that was let go. After a return for approval the
+// row is locked before the order, here and in Approve; dispatch locks in the opposite sequence. No
+// deadlock results: dispatch releases an order that it refused, and locks it again only after the
+// next Submit.
 func recallOrder(ctx context.Context, tx pg.Tx, withdrawalID string) error {
 	if _, err := dispatch.Recall(ctx, tx, withdrawalID); err != nil {
 		return err
@@ -600,8 +640,8 @@ func recallOrder(ctx context.Context, tx pg.Tx, withdrawalID string) error {
 	return nil
 }
 
-// refuseLate is what the loser of a race hears: read again, because the winner has
-// committed by the time that the compare-and-swap lost.
+// refuseLate returns the answer to the loser of a race. It reads the row again, because the winner
+// has committed by the time the compare-and-swap fails.
 func (s *Service) refuseLate(ctx context.Context, tx pg.Tx, org, withdrawalID, act string) error {
 	r, err := loadRow(ctx, tx, org, withdrawalID)
 	if err != nil {
@@ -610,13 +650,16 @@ func (s *Service) refuseLate(ctx context.Context, tx pg.Tx, org, withdrawalID, a
 	return newInvalidState(act, r.status)
 }
 
-// newOrder is the order of a payment that was let go: by nobody where none had to, else
-// by these.
-func (s *Service) newOrder(org string, r Withdrawal, m mint.Mint, treasury wallet.Wallet, required int, approvals []signer.Approval) dispatch.Order {
+// newOrder returns the order of a payment that was let go, with a grant over the approvals. A
+// payment that required none has none.
+func (s *Service) newOrder(
+	org string, r Withdrawal, m mint.Mint, treasury wallet.Wallet, required int, approvals []signer.Approval,
+) dispatch.Order {
 	o := dispatch.Order{
 		ID: r.id, OrgID: org, Purpose: signer.Payment, Chain: r.chain, WalletID: treasury.ID,
 		To: r.toAddress, MintID: r.mintID, Contract: m.Contract, Amount: r.payoutAmount(),
-		CustomerID: r.owner.customerID, Product: r.owner.product, WhitelistedID: r.owner.listedID, KeyHash: keyHash(r.key), FeeMax: r.feeMax,
+		CustomerID: r.owner.customerID, Product: r.owner.product, WhitelistedID: r.owner.listedID,
+		KeyHash: keyHash(r.key), FeeMax: r.feeMax,
 	}
 	if r.deductedFee != nil {
 		o.FeeDeducted = *r.deductedFee
@@ -625,8 +668,8 @@ func (s *Service) newOrder(org string, r Withdrawal, m mint.Mint, treasury walle
 	return o
 }
 
-// newReleasePostings gives a hold back, less what its customer was charged; none when that is all. It
-// has the same cause as the settlement, so that a hold cannot end twice.
+// newReleasePostings returns the posting that releases a hold, less the customer's charge; nil if
+// nothing is left. Its cause is that of the settlement, so that a hold cannot end twice.
 func newReleasePostings(org string, r Withdrawal) []ledger.Posting {
 	held, err := r.amount.Add(r.charge.held)
 	if err != nil {
@@ -638,15 +681,15 @@ func newReleasePostings(org string, r Withdrawal) []ledger.Posting {
 	return []ledger.Posting{newEndPosting(org, r, r.owner.spendingAccount(org, r.mintID), held)}
 }
 
-// newSettlementPosting ends a hold by what left our custody.
+// newSettlementPosting returns the posting that ends a hold with what left custody.
 func newSettlementPosting(org string, r Withdrawal) ledger.Posting {
 	return newEndPosting(org, r, ledger.Account{OrgID: org, MintID: r.mintID, Kind: ledger.Custody}, r.amount)
 }
 
-// newKeptFeePostings is the fee that was held of a payment that was made: a customer's is the
-// organization's own, which is billed what the network took. What the organization itself
-// held for it is the operator's gas from now on, and is taken off that bill. nil without
-// one.
+// newKeptFeePostings returns the postings for the fee that was held for a payment that was made;
+// nil without one. A customer's fee becomes the organization's own; the organization is billed what
+// the network took. What the organization held for its own withdrawal becomes the operator's gas
+// and is deducted from that bill.
 func newKeptFeePostings(org string, r Withdrawal) []ledger.Posting {
 	if r.deductedFee == nil || r.deductedFee.IsZero() {
 		return nil
@@ -677,7 +720,7 @@ func newKeptFeePostings(org string, r Withdrawal) []ledger.Posting {
 	}}
 }
 
-// feeProduct is the product whose balance receives what customers pay of fees.
+// feeProduct is the product whose balance receives the fees that customers pay.
 const feeProduct = "CUSTODIAL"
 
 func newEndPosting(org string, r Withdrawal, to ledger.Account, amount money.Amount) ledger.Posting {

@@ -42,7 +42,10 @@ func TestApproveOrdersThePayment(t *testing.T) {
 	if fault.Find(err).Extra["currentStatus"] != "PROCESSING" {
 		t.Errorf("got %v, want the current status", fault.Find(err).Extra)
 	}
-	h.wantEvents(w.WithdrawalID, "CUSTOMER_WITHDRAW_AWAITING_APPROVAL AWAITING_APPROVAL", "CUSTOMER_WITHDRAW_APPROVED PROCESSING")
+	h.wantEvents(
+		w.WithdrawalID, "CUSTOMER_WITHDRAW_AWAITING_APPROVAL AWAITING_APPROVAL",
+		"CUSTOMER_WITHDRAW_APPROVED PROCESSING",
+	)
 }
 
 // Rule WD-5.
@@ -58,7 +61,10 @@ func TestRemoveGivesTheMoneyBack(t *testing.T) {
 	_, err = h.Remove(t.Context(), h.org, held.WithdrawalID, person, "")
 	wantFault(t, err, fault.InvalidState)
 	h.wantBalances("1000000", "0")
-	h.wantEvents(w.WithdrawalID, "CUSTOMER_WITHDRAW_AWAITING_APPROVAL AWAITING_APPROVAL", "CUSTOMER_WITHDRAW_REJECTED REJECTED")
+	h.wantEvents(
+		w.WithdrawalID, "CUSTOMER_WITHDRAW_AWAITING_APPROVAL AWAITING_APPROVAL",
+		"CUSTOMER_WITHDRAW_REJECTED REJECTED",
+	)
 }
 
 // Rule WD-6.
@@ -124,14 +130,15 @@ func TestVerbsKnowOnlyTheirOrganization(t *testing.T) {
 	h.wantBalances("999000", "1000")
 }
 
-// setOrderStatus plays dispatch: the order of a withdrawal stands somewhere else, past the
-// triggers that ask for its slot and its fee.
+// setOrderStatus acts as dispatch: it sets the status of a withdrawal's order, past the triggers
+// that require its slot and its fee.
 func (h *testEnv) setOrderStatus(orderID, status string) {
 	h.t.Helper()
-	h.execAsOwner(`UPDATE dispatch_orders SET status = '` + status + `', proof_id = 1, fee = 0, tx_hash = 'test' WHERE order_id = '` + orderID + `'`)
+	h.execAsOwner(`UPDATE dispatch_orders SET status = '` + status +
+		`', proof_id = 1, fee = 0, tx_hash = 'test' WHERE order_id = '` + orderID + `'`)
 }
 
-// execAsOwner writes as somebody whom no trigger stops.
+// execAsOwner writes as the owner of the database, past every trigger.
 func (h *testEnv) execAsOwner(sql ...string) {
 	h.t.Helper()
 	tx, err := pgtest.OwnerPool(h.t, h.DB).Begin(h.t.Context())
@@ -149,7 +156,7 @@ func (h *testEnv) execAsOwner(sql ...string) {
 	}
 }
 
-// endOrder plays dispatch: it tells the end and posts what it is given.
+// endOrder acts as dispatch: it reports the end of an order and posts the returned postings.
 func (h *testEnv) endOrder(o dispatch.Order, e dispatch.End) error {
 	to := "FAILED"
 	if e.Paid {
@@ -162,10 +169,15 @@ func (h *testEnv) endOrder(o dispatch.Order, e dispatch.End) error {
 	return h.tryEndOrder(o, e)
 }
 
-// endWithCost has the order of a payment say what it cost.
+// endWithCost sets the costs of a payment in its order.
 func (h *testEnv) endWithCost(orderID string, e dispatch.End) {
 	h.t.Helper()
-	h.execAsOwner(fmt.Sprintf(`UPDATE dispatch_orders SET rent = %v, fee = %v, payee_failed = %v WHERE order_id = '%s'`, e.Rent, e.Fee, e.PayeeFailed, orderID))
+	h.execAsOwner(
+		fmt.Sprintf(
+			`UPDATE dispatch_orders SET rent = %v, fee = %v, payee_failed = %v WHERE order_id = '%s'`, e.Rent,
+			e.Fee, e.PayeeFailed, orderID,
+		),
+	)
 }
 
 func (h *testEnv) tryEndOrder(o dispatch.Order, e dispatch.End) error {
@@ -190,7 +202,8 @@ func TestPaidWithdrawalSettlesOnce(t *testing.T) {
 	h.inSystem(func(ctx context.Context, tx pg.Tx) error { return h.OnBroadcast(ctx, tx, o, "0xbb") })
 	h.inSystem(func(ctx context.Context, tx pg.Tx) error { return h.OnIncluded(ctx, tx, o, "0xaa") })
 	got, err := h.ByID(t.Context(), h.org, w.WithdrawalID)
-	if err != nil || got.Status != "BROADCAST" || got.ChainStatus != "INCLUDED" || *got.TxHash != "0xaa" || len(got.ReplacedTxHashes) != 1 || got.ReplacedTxHashes[0] != "0xbb" {
+	if err != nil || got.Status != "BROADCAST" || got.ChainStatus != "INCLUDED" || *got.TxHash != "0xaa" ||
+		len(got.ReplacedTxHashes) != 1 || got.ReplacedTxHashes[0] != "0xbb" {
 		t.Fatalf("got %+v %v, want 0xaa included, 0xbb replaced", got, err)
 	}
 	e := dispatch.End{Paid: true, Hash: "0xaa", Replaced: nil, Fee: money.Units(21000)}
@@ -198,7 +211,8 @@ func TestPaidWithdrawalSettlesOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	got, err = h.ByID(t.Context(), h.org, w.WithdrawalID)
-	if err != nil || got.Status != "COMPLETED" || got.ChainStatus != "FINALIZED" || *got.NetworkFee != "21000" || got.CompletedAt == nil {
+	if err != nil || got.Status != "COMPLETED" || got.ChainStatus != "FINALIZED" ||
+		*got.NetworkFee != "21000" || got.CompletedAt == nil {
 		t.Fatalf("got %+v %v, want it completed", got, err)
 	}
 	h.wantBalances("999000", "0")
@@ -208,7 +222,10 @@ func TestPaidWithdrawalSettlesOnce(t *testing.T) {
 	h.wantBalances("999000", "0")
 	h.wantEvents(w.WithdrawalID, "CUSTOMER_WITHDRAW BROADCAST", "CUSTOMER_WITHDRAW_COMPLETED COMPLETED")
 	var hash string
-	err = pgtest.OwnerPool(t, h.DB).QueryRow(t.Context(), `SELECT convert_from(data, 'UTF8')::jsonb->>'txHash' FROM events WHERE type = 'CUSTOMER_WITHDRAW'`).Scan(&hash)
+	err = pgtest.OwnerPool(t, h.DB).QueryRow(
+		t.Context(),
+		`SELECT convert_from(data, 'UTF8')::jsonb->>'txHash' FROM events WHERE type = 'CUSTOMER_WITHDRAW'`,
+	).Scan(&hash)
 	if err != nil || hash != "0xaa" {
 		t.Errorf("the event's hash: got %q %v, want 0xaa", hash, err)
 	}
@@ -269,14 +286,17 @@ func TestPolicyRefusalGoesBackToAPerson(t *testing.T) {
 	for _, remove := range []bool{false, true} {
 		w := h.mustRequest(h.newRequest())
 		h.inSystem(func(ctx context.Context, tx pg.Tx) error {
-			// What dispatch does to its order at that moment.
-			if _, err := tx.Exec(ctx, `UPDATE dispatch_orders SET status = 'REFUSED' WHERE order_id = $1`, w.WithdrawalID); err != nil {
+			// Dispatch does this to its order at that moment.
+			if _, err := tx.Exec(
+				ctx, `UPDATE dispatch_orders SET status = 'REFUSED' WHERE order_id = $1`, w.WithdrawalID,
+			); err != nil {
 				return err
 			}
 			return h.OnRefused(ctx, tx, h.loadOrder(w), &signer.Refusal{Code: signer.PolicyLimit})
 		})
 		got, err := h.ByID(t.Context(), h.org, w.WithdrawalID)
-		if err != nil || got.Status != "AWAITING_APPROVAL" || !got.RequiresApproval || got.ApprovalReasons[0] != "POLICY_LIMIT" {
+		if err != nil || got.Status != "AWAITING_APPROVAL" || !got.RequiresApproval ||
+			got.ApprovalReasons[0] != "POLICY_LIMIT" {
 			t.Fatalf("got %+v %v, want it to wait with POLICY_LIMIT", got, err)
 		}
 		if remove {
@@ -298,14 +318,16 @@ func TestPolicyRefusalGoesBackToAPerson(t *testing.T) {
 	}
 }
 
-// A repeated request on a database that has forgotten the first one: nothing is paid,
-// and a person sees why.
+// A repeated request on a database that has lost the first one: nothing is paid, and a person sees
+// why.
 func TestAPaymentOfAKeyThatTheJournalKnowsWaitsForAPerson(t *testing.T) {
 	t.Parallel()
 	h := newTestEnv(t)
 	w := h.mustRequest(h.newRequest())
 	h.inSystem(func(ctx context.Context, tx pg.Tx) error {
-		if _, err := tx.Exec(ctx, `UPDATE dispatch_orders SET status = 'REFUSED' WHERE order_id = $1`, w.WithdrawalID); err != nil {
+		if _, err := tx.Exec(
+			ctx, `UPDATE dispatch_orders SET status = 'REFUSED' WHERE order_id = $1`, w.WithdrawalID,
+		); err != nil {
 			return err
 		}
 		return h.OnRefused(ctx, tx, h.loadOrder(w), &signer.Refusal{Code: signer.RefusedKey})
@@ -322,7 +344,7 @@ func TestRemoveNeverGivesBackWhatIsUnderWay(t *testing.T) {
 	t.Parallel()
 	h := newTestEnv(t)
 	w := h.mustRequest(h.newRequest())
-	// A row that was tampered with: it waits, and its order has a slot.
+	// A row that was tampered with: it waits for approval, and its order has a slot.
 	h.execAsOwner(`UPDATE dispatch_orders SET status = 'SLOTTED' WHERE order_id = '`+w.WithdrawalID+`'`,
 		`UPDATE withdrawals SET status = 'AWAITING_APPROVAL', approval_reasons = '{POLICY_LIMIT}' WHERE withdrawal_id = '`+w.WithdrawalID+`'`)
 	if _, err := h.Remove(t.Context(), h.org, w.WithdrawalID, person, ""); err == nil || fault.Find(err) != nil {
@@ -384,9 +406,8 @@ func TestListWalksAndFilters(t *testing.T) {
 	}
 }
 
-// A payment is found by its hash, or by one that a dearer transaction replaced, without
-// a look at all the others.
-// Rule LIST-1.
+// A payment is found by its current or a replaced hash, without a scan of all the others. Rule
+// LIST-1.
 func TestAHashFindsItsPaymentAmongMany(t *testing.T) {
 	t.Parallel()
 	h := newTestEnv(t)
@@ -411,10 +432,13 @@ func TestAHashFindsItsPaymentAmongMany(t *testing.T) {
 		ANALYZE withdrawals, dispatch_attempts`, id, many)); err != nil {
 		t.Fatal(err)
 	}
-	for hash, want := range map[string]string{"0x777": "wd_many777", "0xold888": "wd_many888", "0xOLD888": "wd_many888", "0xold777": ""} {
+	for hash, want := range map[string]string{
+		"0x777": "wd_many777", "0xold888": "wd_many888", "0xOLD888": "wd_many888", "0xold777": "",
+	} {
 		f := Filter{TxHash: hash}
 		found, err := h.List(t.Context(), h.org, f, page.Page{})
-		if err != nil || len(found.Items) > 1 || len(found.Items) == 1 != (want != "") || want != "" && found.Items[0].WithdrawalID != want {
+		if err != nil || len(found.Items) > 1 || len(found.Items) == 1 != (want != "") ||
+			want != "" && found.Items[0].WithdrawalID != want {
 			t.Errorf("%s: got %v and %v, want %s alone", hash, found.Items, err, want)
 		}
 		sql, args := h.orgQuery(h.org, f).BuildPage(page.Page{}, "w.created_at", "w.withdrawal_id")
@@ -427,7 +451,8 @@ func TestAHashFindsItsPaymentAmongMany(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			if all := strings.Join(plan, "\n"); !strings.Contains(all, "dispatch_attempts_hash_unique") || strings.Contains(all, "withdrawals_listed") || strings.Contains(all, "Seq Scan") {
+			if all := strings.Join(plan, "\n"); !strings.Contains(all, "dispatch_attempts_hash_unique") ||
+				strings.Contains(all, "withdrawals_listed") || strings.Contains(all, "Seq Scan") {
 				t.Errorf("%s: got the plan\n%s\nwant it entered by the hash", hash, all)
 			}
 			return nil
@@ -455,12 +480,14 @@ func TestARepetitionThatWasOvertakenNeverHoldsUpARemoval(t *testing.T) {
 	}
 	defer func() { _ = removal.Rollback(context.WithoutCancel(t.Context())) }()
 	r.Limit = func() (err error) {
-		// The key was new when the repetition looked. Now it is taken, and a
-		// removal has its row.
+		// The key was new when the repetition looked. Now it is taken, and a removal has locked its
+		// row.
 		if made, _, err = h.Request(t.Context(), h.org, first); err != nil {
 			return err
 		}
-		_, err = removal.Exec(t.Context(), `UPDATE withdrawals SET status = status WHERE withdrawal_id = $1`, made.WithdrawalID)
+		_, err = removal.Exec(
+			t.Context(), `UPDATE withdrawals SET status = status WHERE withdrawal_id = $1`, made.WithdrawalID,
+		)
 		return err
 	}
 	answered := make(chan error, 1)
@@ -476,10 +503,13 @@ func TestARepetitionThatWasOvertakenNeverHoldsUpARemoval(t *testing.T) {
 			t.Fatalf("the repetition: %v, before the removal ended", <-answered)
 		}
 		var waiting bool
-		err := owner.QueryRow(t.Context(), `SELECT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock')`).Scan(&waiting)
+		err := owner.QueryRow(
+			t.Context(),
+			`SELECT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock')`,
+		).Scan(&waiting)
 		return err == nil && waiting
 	}, "the repetition waits for the removal")
-	// What the removal goes on to: the money that it gives back.
+	// The next lock of the removal: the balance that it releases.
 	if _, err := removal.Exec(t.Context(), `SELECT FROM ledger_balances FOR NO KEY UPDATE`); err != nil {
 		t.Errorf("the removal: %v", err)
 	}

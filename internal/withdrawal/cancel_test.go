@@ -33,7 +33,10 @@ func TestCancelGivesTheMoneyBackOnce(t *testing.T) {
 		t.Errorf("again: got %v, want the current status", fault.Find(err).Extra)
 	}
 	h.wantBalances("1000000", "0")
-	h.wantEvents(w.WithdrawalID, "CUSTOMER_WITHDRAW_AWAITING_APPROVAL AWAITING_APPROVAL", "CUSTOMER_WITHDRAW_CANCELLED CANCELLED")
+	h.wantEvents(
+		w.WithdrawalID, "CUSTOMER_WITHDRAW_AWAITING_APPROVAL AWAITING_APPROVAL",
+		"CUSTOMER_WITHDRAW_CANCELLED CANCELLED",
+	)
 
 	out := h.mustRequest(h.newRequest())
 	_, err = h.Cancel(t.Context(), h.org, out.WithdrawalID, key)
@@ -47,15 +50,16 @@ func TestCancelGivesTheMoneyBackOnce(t *testing.T) {
 	h.wantBalances("999000", "1000")
 }
 
-// What the signer sent back has an order, which ends with it; and whoever is frozen may
-// still be given their money back.
+// A withdrawal that the signer returned has an order, which ends with it. A frozen customer still
+// gets the amount back.
 func TestCancelEndsWhatTheSignerSentBack(t *testing.T) {
 	t.Parallel()
 	h := newTestEnv(t)
 	w := h.requestReturned(h.newRequest(), &signer.Refusal{Code: signer.PolicyLimit, Message: "too much"})
 	h.inSystem(func(ctx context.Context, tx pg.Tx) error {
 		return freeze.Create(ctx, tx, freeze.Freeze{
-			Scope: freeze.ScopeCustomer, OrgID: h.org, CustomerID: alice, Source: freeze.SourceOperator, Reason: "test", Actor: audit.Operator("op"),
+			Scope: freeze.ScopeCustomer, OrgID: h.org, CustomerID: alice, Source: freeze.SourceOperator,
+			Reason: "test", Actor: audit.Operator("op"),
 		})
 	})
 	if _, err := h.Cancel(t.Context(), h.org, w.WithdrawalID, audit.APIKey(h.org)); err != nil {
@@ -67,7 +71,7 @@ func TestCancelEndsWhatTheSignerSentBack(t *testing.T) {
 	h.wantBalances("1000000", "0")
 }
 
-// requestWaiting is a withdrawal whose order dispatch has looked at and could not give a slot.
+// requestWaiting makes a withdrawal whose order dispatch could not give a slot, for a wait reason.
 func (h *testEnv) requestWaiting(want dispatch.WaitReason) webhook.Withdrawal {
 	h.t.Helper()
 	w := h.mustRequest(h.newRequest())
@@ -78,14 +82,14 @@ func (h *testEnv) requestWaiting(want dispatch.WaitReason) webhook.Withdrawal {
 	return w
 }
 
-// Rule WD-43. Whatever a withdrawal waits for without a slot, people of the organization
-// and the operator can end it, and the money is back once.
+// Members of the organization and the operator can end a withdrawal without a slot, for every wait
+// reason. The hold is released once. Rule WD-43.
 func TestPeopleEndAWithdrawalWhateverItWaitsFor(t *testing.T) {
 	t.Parallel()
 	h := newTestEnv(t)
 	for _, want := range dispatch.WaitReasons {
 		if want == dispatch.WaitNone {
-			continue // it has its slot in a moment, or a reason to wait
+			continue // it gets its slot soon, or a reason to wait
 		}
 		for _, c := range []struct {
 			status, event, action string
@@ -127,14 +131,15 @@ func TestPeopleEndAWithdrawalWhateverItWaitsFor(t *testing.T) {
 			if got := h.orderStatus(w.WithdrawalID); got != "WITHDRAWN" {
 				t.Errorf("%s while it waits for %s: the order is %s, want WITHDRAWN", c.action, want, got)
 			}
-			if all := h.loadDecisions(w.WithdrawalID); len(all) != 2 || string(all[1].Status) != c.status || all[1].Actor != c.by {
+			if all := h.loadDecisions(w.WithdrawalID); len(all) != 2 || string(all[1].Status) != c.status ||
+				all[1].Actor != c.by {
 				t.Errorf("decisions: got %+v, want the request and the end by %v", all, c.by)
 			}
 		}
 	}
 }
 
-// Rule WD-43. One that has its slot is past that, and so is one that is about to have it.
+// Rule WD-43. A withdrawal that has its slot, or is about to get it, cannot be ended.
 func TestNobodyEndsAWithdrawalThatDoesNotWait(t *testing.T) {
 	t.Parallel()
 	h := newTestEnv(t)
@@ -152,14 +157,18 @@ func TestNobodyEndsAWithdrawalThatDoesNotWait(t *testing.T) {
 	h.wantBalances("999000", "1000")
 }
 
-// Rule WD-43. One whose turn does not come, because others of its wallet are in flight, waits
-// as well as one that lacks something.
+// Rule WD-43. A withdrawal that waits for others of its wallet can be ended like one that lacks
+// funds.
 func TestPeopleEndAWithdrawalThatWaitsForItsTurn(t *testing.T) {
 	t.Parallel()
 	h := newTestEnv(t)
 	w := h.mustRequest(h.newRequest())
 	h.inSystem(func(ctx context.Context, tx pg.Tx) error {
-		_, err := tx.Exec(ctx, `UPDATE dispatch_orders SET attempt_after = attempt_after - interval '11 seconds' WHERE order_id = $1 AND waiting_for IS NULL`, w.WithdrawalID)
+		_, err := tx.Exec(
+			ctx,
+			`UPDATE dispatch_orders SET attempt_after = attempt_after - interval '11 seconds' WHERE order_id = $1 AND waiting_for IS NULL`,
+			w.WithdrawalID,
+		)
 		return err
 	})
 	if _, err := h.Cancel(t.Context(), h.org, w.WithdrawalID, audit.APIKey(h.org)); err != nil {
@@ -171,7 +180,7 @@ func TestPeopleEndAWithdrawalThatWaitsForItsTurn(t *testing.T) {
 	h.wantBalances("1000000", "0")
 }
 
-// Rules WD-6 and WD-43. The money is back once, whoever ends it at the same moment.
+// Rules WD-6 and WD-43. The hold is released once, however many end the withdrawal at once.
 func TestOfManyWhoEndAWaitingWithdrawalOneDoes(t *testing.T) {
 	t.Parallel()
 	h := newTestEnv(t)
@@ -199,7 +208,7 @@ func TestOfManyWhoEndAWaitingWithdrawalOneDoes(t *testing.T) {
 	}
 }
 
-// requestReturned is a request whose order the signer sends back.
+// requestReturned makes a request and has the signer return its order.
 func (h *testEnv) requestReturned(r Request, why *signer.Refusal) webhook.Withdrawal {
 	h.t.Helper()
 	w := h.mustRequest(r)
@@ -207,11 +216,13 @@ func (h *testEnv) requestReturned(r Request, why *signer.Refusal) webhook.Withdr
 	return w
 }
 
-// returnOrder plays dispatch: an order in the queue is refused.
+// returnOrder acts as dispatch: it refuses a queued order.
 func (h *testEnv) returnOrder(w webhook.Withdrawal, why *signer.Refusal) {
 	h.t.Helper()
 	h.inSystem(func(ctx context.Context, tx pg.Tx) error {
-		if _, err := tx.Exec(ctx, `UPDATE dispatch_orders SET status = 'REFUSED' WHERE order_id = $1`, w.WithdrawalID); err != nil {
+		if _, err := tx.Exec(
+			ctx, `UPDATE dispatch_orders SET status = 'REFUSED' WHERE order_id = $1`, w.WithdrawalID,
+		); err != nil {
 			return err
 		}
 		return h.OnRefused(ctx, tx, h.loadOrder(w), why)
@@ -228,7 +239,10 @@ func TestApproveRemoveAndCancelHaveOneWinner(t *testing.T) {
 	}{
 		{"PROCESSING", func(id string) error { _, err := h.Approve(t.Context(), h.org, id, person); return err }},
 		{"REJECTED", func(id string) error { _, err := h.Remove(t.Context(), h.org, id, person, ""); return err }},
-		{"CANCELLED", func(id string) error { _, err := h.Cancel(t.Context(), h.org, id, audit.APIKey(h.org)); return err }},
+		{
+			"CANCELLED",
+			func(id string) error { _, err := h.Cancel(t.Context(), h.org, id, audit.APIKey(h.org)); return err },
+		},
 	}
 	for range 8 {
 		held := h.requestHeld()

@@ -17,36 +17,38 @@ import (
 	"github.com/cofferpay/coffer/webhook"
 )
 
-// charging is what is known of the costs that a request's customer pays.
+// charging holds what is known about the costs that a request's customer pays.
 type charging struct {
-	isCharged  bool // what follows was collected: the organization charged costs a moment ago
+	// isCharged says that the facts below were loaded: the organization charged costs a moment ago.
+	isCharged  bool
 	native     mint.Mint
-	coinQuote  *price.Quote  // of the chain's own coin; nil: none that is fresh
-	tokenQuote *price.Quote  // of the mint; nil: none that is fresh
-	rent       *money.Amount // the most that stays in an account made for the payee; nil: unknown
-	fee        *money.Amount // the most that the network takes of a payment that it refuses; nil: the chain does not say
+	coinQuote  *price.Quote  // of the chain's native coin; nil: no fresh price
+	tokenQuote *price.Quote  // of the mint; nil: no fresh price
+	rent       *money.Amount // the greatest rent of an account created for the payee; nil: unknown
+	// fee is the most that the network takes for a payment that it refuses; nil: unknown.
+	fee *money.Amount
 
-	isUncapped bool // it is an estimate of no amount, which a failure could use up
+	isUncapped bool // estimate without an amount: the amount does not cap failureMax
 
 	costs org.ChargedCosts // what the organization charges, as the transaction sees it
 	charge
-	missingReason string // what a charge that cannot be computed lacks, or ""
+	missingReason string // why the charge cannot be computed, or ""
 }
 
-// charge is what a withdrawal's customer may be charged, by the setting and the prices of
-// its request. It is written with the withdrawal and stays.
+// charge says what a withdrawal's customer may be charged, by the setting and the prices at the
+// request. It is written with the withdrawal and does not change.
 type charge struct {
-	rent       money.Amount  // the most rent that is charged, in units of the chain's own coin
-	held       money.Amount  // the same in units of the mint: held beside the amount
-	failureMax *money.Amount // the most that a payment which fails is charged, out of what is held; nil: nothing
-	coinPrice  *money.USD    // nil, both, where nothing had to be converted
+	rent       money.Amount  // the most rent that is charged, in units of the native coin
+	held       money.Amount  // the same in units of the mint, held in addition to the amount
+	failureMax *money.Amount // the most that a failed payment is charged, out of the hold; nil: nothing
+	coinPrice  *money.USD    // coinPrice and mintPrice are nil where no conversion was needed
 	mintPrice  *money.USD
 }
 
-// chargedCosts is what the organization charges.
+// chargedCosts returns which costs the organization charges.
 func (c charging) chargedCosts() org.ChargedCosts { return cmp.Or(c.costs, org.ChargeNone) }
 
-// computeCharge computes what a request's customer may be charged.
+// computeCharge sets the most that a request's customer may be charged, or missingReason.
 func (f *facts) computeCharge() {
 	c := &f.charging
 	c.charge, c.missingReason = charge{}, ""
@@ -60,7 +62,8 @@ func (f *facts) computeCharge() {
 		c.missingReason = "the chain does not say what an account for the payee costs"
 		return
 	}
-	failures := c.costs == org.ChargeRentAndFailures && !f.mint.Chain.IsUTXO() // coins are spent or not: nothing fails there
+	// A UTXO payment cannot fail at a cost: its outputs are spent or not.
+	failures := c.costs == org.ChargeRentAndFailures && !f.mint.Chain.IsUTXO()
 	if failures && c.fee == nil {
 		c.missingReason = "the chain does not say what the network fee would be"
 		return
@@ -94,7 +97,7 @@ func (f *facts) computeCharge() {
 	}
 }
 
-// toMintUnits is what a cost in the chain's own coin is in units of the mint, rounded up.
+// toMintUnits converts a cost in the chain's native coin to units of the mint, rounded up.
 func (c charge) toMintUnits(cost money.Amount, coinDecimals, decimals int) (money.Amount, error) {
 	if c.coinPrice == nil || cost.IsZero() {
 		return cost, nil
@@ -109,8 +112,9 @@ func minAmount(a, b money.Amount) money.Amount {
 	return b
 }
 
-// checkCharge refuses a request whose costs are its customer's and cannot be computed: it
-// would be paid by the organization, or for an amount that was not shown.
+// checkCharge refuses a request whose customer pays the costs, if they cannot be computed.
+// Otherwise the organization would pay them, or the customer would pay an amount that was not
+// shown.
 func checkCharge(f facts) (Step, *fault.Fault) {
 	c := f.charging
 	s := Step{Gate: GateCustomerCharge, Result: ResultNotConfigured}
@@ -133,7 +137,7 @@ func newUncharged(reason string) *fault.Fault {
 		"Your organization charges what a withdrawal costs to its customer (chargeCustomerCosts), and it cannot be computed at the moment: %s. Nothing was held and nothing was sent. Repeat the request shortly with the same idempotencyKey; if this stays, ask the operator of this service for a source of the price, or for chargeCustomerCosts NONE.", reason)
 }
 
-// loadChargeSetting tells whether an organization charges costs, and in which coin they arise.
+// loadChargeSetting loads whether an organization charges costs, and in which coin they arise.
 func (s *Service) loadChargeSetting(ctx context.Context, tx pg.Tx, orgID string, f *facts) error {
 	if f.owner.customerID == "" || f.costs.isKnown {
 		return nil
@@ -156,14 +160,14 @@ func (s *Service) loadChargeSetting(ctx context.Context, tx pg.Tx, orgID string,
 	return nil
 }
 
-// loadChargePrices collects the prices by which costs are converted, and what the chain said of them.
+// loadChargePrices loads the prices that convert costs, and takes over the chain's cost quote.
 func (s *Service) loadChargePrices(ctx context.Context, f *facts, q costQuote) {
 	if !f.charging.isCharged {
 		return
 	}
 	f.charging.rent = q.accountRent
 	if q.costMax != nil {
-		fee := subOrZero(*q.costMax, q.rent) // a payment that is refused makes no account
+		fee := subOrZero(*q.costMax, q.rent) // a payment that is refused creates no account
 		f.charging.fee = &fee
 	}
 	if f.mint.Kind == mint.Native {
@@ -180,25 +184,30 @@ func (s *Service) loadChargePrices(ctx context.Context, f *facts, q costQuote) {
 	f.charging.coinQuote, f.charging.tokenQuote = freshQuote(f.charging.native.ID), freshQuote(f.mint.ID)
 }
 
-// chargeObject is what a customer may be charged as the interface shows it, or nil where nothing is.
+// chargeObject returns what a customer may be charged, as the API shows it; nil: nothing.
 func chargeObject(costs org.ChargedCosts, mintID int, c charge) *webhook.CustomerCharge {
 	if costs == org.ChargeNone {
 		return nil
 	}
-	return &webhook.CustomerCharge{Costs: string(costs), MintID: mintID, RentMax: c.held.String(), FailureMax: amountText(c.failureMax)}
+	return &webhook.CustomerCharge{
+		Costs: string(costs), MintID: mintID, RentMax: c.held.String(), FailureMax: amountText(c.failureMax),
+	}
 }
 
-// ReviewRent implements dispatch.Reviewer. A payee that had its account when the payment was
-// requested, and has closed it since, would have it made at the organization's cost. A
-// person decides about that, once.
-func (*Service) ReviewRent(ctx context.Context, tx pg.Tx, o dispatch.Order, rent money.Amount) (*signer.Refusal, error) {
+// ReviewRent implements dispatch.Reviewer. A payee may have closed its token account since the
+// request. The payment would then create it at the organization's cost. A person decides about that
+// once.
+func (*Service) ReviewRent(
+	ctx context.Context, tx pg.Tx, o dispatch.Order, rent money.Amount,
+) (*signer.Refusal, error) {
 	var charges, isReviewed bool
 	var held money.Amount
 	err := tx.QueryRow(ctx, `
 		SELECT charge_costs <> 'NONE', charge_rent, EXISTS (
 			SELECT FROM withdrawal_decisions d WHERE d.withdrawal_id = w.withdrawal_id AND d.act = 'RETURNED'
 				AND d.gates @> jsonb_build_array(jsonb_build_object('gate', 'SIGNER', 'inputs', jsonb_build_object('code', $3::text))))
-		FROM withdrawals w WHERE org_id = $1 AND withdrawal_id = $2`, o.OrgID, o.ID, dispatch.RentNotHeld).Scan(&charges, &held, &isReviewed)
+		FROM withdrawals w WHERE org_id = $1 AND withdrawal_id = $2`,
+		o.OrgID, o.ID, dispatch.RentNotHeld).Scan(&charges, &held, &isReviewed)
 	if err != nil {
 		return nil, fmt.Errorf("what withdrawal %s holds for an account of its payee: %w", o.ID, err)
 	}
@@ -209,9 +218,11 @@ func (*Service) ReviewRent(ctx context.Context, tx pg.Tx, o dispatch.Order, rent
 		"the payee has no account for this token now, which takes %v to make, and %v was held for that when it was requested: who approves it has the organization pay the rest", rent, held)}, nil
 }
 
-// finalCharge is what a customer is charged by the end of a payment, and the cost in the chain's
-// own coin for which that is. The database computes it again.
-func (s *Service) finalCharge(ctx context.Context, tx pg.Tx, r Withdrawal, e dispatch.End) (charged, cost money.Amount, err error) {
+// finalCharge returns what the end of a payment charges the customer, and the cost behind it in the
+// native coin. The database computes the charge again.
+func (s *Service) finalCharge(
+	ctx context.Context, tx pg.Tx, r Withdrawal, e dispatch.End,
+) (charged, cost money.Amount, err error) {
 	chargeMax := r.charge.held
 	cost = e.Rent
 	if !e.Paid {
@@ -230,16 +241,19 @@ func (s *Service) finalCharge(ctx context.Context, tx pg.Tx, r Withdrawal, e dis
 	m, _ := mints.ByID(r.mintID)
 	native, ok := mints.Native(r.chain)
 	if !ok || m.ID != r.mintID {
-		return charged, cost, fmt.Errorf("charge the customer of withdrawal %s: its mint or the coin of %s has left the catalogue", r.id, r.chain)
+		return charged, cost, fmt.Errorf(
+			"charge the customer of withdrawal %s: its mint or the coin of %s has left the catalogue", r.id,
+			r.chain,
+		)
 	}
 	charged, err = r.charge.toMintUnits(cost, native.Decimals, m.Decimals)
 	if err != nil {
-		charged = chargeMax // more than any amount can be, and so more than the most
+		charged = chargeMax // beyond the largest amount, and so above chargeMax
 	}
 	return minAmount(charged, chargeMax), cost, nil
 }
 
-// newChargePostings gives the organization what its customer is charged; none without a charge.
+// newChargePostings returns the posting that pays the charge to the organization; nil without one.
 func newChargePostings(orgID string, r Withdrawal, charged money.Amount) []ledger.Posting {
 	if charged.IsZero() {
 		return nil
@@ -254,8 +268,8 @@ func newChargePostings(orgID string, r Withdrawal, charged money.Amount) []ledge
 	}}
 }
 
-// newChargeReturnPostings gives back what was held for the rent of a payment that was made and did not
-// cost it; none without a rest.
+// newChargeReturnPostings returns the posting that releases what a successful payment did not use
+// of the hold for rent; nil if nothing is left.
 func newChargeReturnPostings(orgID string, r Withdrawal, charged money.Amount) []ledger.Posting {
 	remainder := subOrZero(r.charge.held, charged)
 	if remainder.IsZero() {
@@ -263,6 +277,9 @@ func newChargeReturnPostings(orgID string, r Withdrawal, charged money.Amount) [
 	}
 	return []ledger.Posting{{
 		Cause: ledger.Cause{Kind: ledger.WithdrawalChargeReturn, ID: r.id},
-		Legs:  []ledger.Leg{{Debit: r.owner.heldAccount(orgID, r.mintID), Credit: r.owner.spendingAccount(orgID, r.mintID), Amount: remainder}},
+		Legs: []ledger.Leg{{
+			Debit: r.owner.heldAccount(orgID, r.mintID), Credit: r.owner.spendingAccount(orgID, r.mintID),
+			Amount: remainder,
+		}},
 	}}
 }

@@ -19,17 +19,17 @@ import (
 	"github.com/cofferpay/coffer/webhook"
 )
 
-// rented is what an account takes on the chain of these tests: 300 units of USDC, and a bit
+// rented is the rent of an account on the chain of these tests: 300 units of USDC, and a fraction
 // that is rounded up to one more.
 var rented = money.Units(100_000_000_001)
 
-// tokenAccounts is a chain on which holding a token takes an account.
+// tokenAccounts is a chain on which a token needs an account.
 type tokenAccounts struct{ chain.TokenAccounts }
 
 func (tokenAccounts) Rent(chain.Address) (money.Amount, error) { return rented, nil }
 
-// newChargingEnv is a house that charges its customers these costs. A payment makes an
-// account for its payee and costs 60 dollars beside.
+// newChargingEnv returns an environment that charges its customers these costs. A payment creates
+// an account for its payee and costs 60 dollars on top.
 func newChargingEnv(t *testing.T, costs string) (*testEnv, *fakeCosts) {
 	t.Helper()
 	h := newTestEnv(t)
@@ -46,7 +46,7 @@ func newChargingEnv(t *testing.T, costs string) (*testEnv, *fakeCosts) {
 	return h, c
 }
 
-// has its account already.
+// setCosts gives the payee an account already, so no rent arises.
 func (c *fakeCosts) setCosts() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -66,12 +66,13 @@ func (h *testEnv) wantCharged(w webhook.Withdrawal, rentMax, failureMax, charged
 		return *s
 	}
 	c := got.CustomerCharge
-	if c == nil || c.MintID != got.MintID || c.RentMax != rentMax || text(c.FailureMax) != failureMax || text(c.Charged) != charged {
+	if c == nil || c.MintID != got.MintID || c.RentMax != rentMax || text(c.FailureMax) != failureMax ||
+		text(c.Charged) != charged {
 		h.t.Errorf("charge: got %+v, want at most %q, %q when it fails, charged %q", c, rentMax, failureMax, charged)
 	}
 }
 
-// wantEarned is what the organization has from its customers.
+// wantEarned checks what the organization has received from its customers.
 func (h *testEnv) wantEarned(want string) {
 	h.t.Helper()
 	if got := h.accountBalance(usdc, ledger.Product, "CUSTODIAL"); got.String() != want {
@@ -79,12 +80,13 @@ func (h *testEnv) wantEarned(want string) {
 	}
 }
 
-// wantPostings are the causes of a withdrawal's transfers with their amounts, in order.
+// wantPostings checks the causes and amounts of a withdrawal's ledger transfers, in order.
 func (h *testEnv) wantPostings(w webhook.Withdrawal, want ...string) {
 	h.t.Helper()
 	var got []string
 	err := pgtest.OwnerPool(h.t, h.DB).QueryRow(h.t.Context(), `
-		SELECT array_agg(cause_kind || ' ' || amount ORDER BY transfer_id) FROM ledger_transfers WHERE cause_id = $1`, w.WithdrawalID).Scan(&got)
+		SELECT array_agg(cause_kind || ' ' || amount ORDER BY transfer_id) FROM ledger_transfers WHERE cause_id = $1`,
+		w.WithdrawalID).Scan(&got)
 	if err != nil {
 		h.t.Fatal(err)
 	}
@@ -98,7 +100,8 @@ func TestTheRentOfANewAccountIsHeldAndChargedWhenThePaymentIsMade(t *testing.T) 
 	t.Parallel()
 	h, c := newChargingEnv(t, "RENT")
 	told, err := h.Preview(t.Context(), h.org, h.newRequest())
-	if err != nil || told.CustomerCharge == nil || told.CustomerCharge.RentMax != "301" || told.CustomerCharge.FailureMax != nil {
+	if err != nil || told.CustomerCharge == nil || told.CustomerCharge.RentMax != "301" ||
+		told.CustomerCharge.FailureMax != nil {
 		t.Fatalf("preview: got %+v %v, want 301", told.CustomerCharge, err)
 	}
 	customer, to := alice, stranger
@@ -110,7 +113,9 @@ func TestTheRentOfANewAccountIsHeldAndChargedWhenThePaymentIsMade(t *testing.T) 
 	paid := h.mustRequest(h.newRequest())
 	h.wantBalances("998699", "1301")
 	h.wantCharged(paid, "301", "", "")
-	if err := h.endOrder(h.loadOrder(paid), dispatch.End{Paid: true, Hash: "0xaa", Fee: rented, Rent: rented}); err != nil {
+	if err := h.endOrder(
+		h.loadOrder(paid), dispatch.End{Paid: true, Hash: "0xaa", Fee: rented, Rent: rented},
+	); err != nil {
 		t.Fatal(err)
 	}
 	h.wantBalances("998699", "0")
@@ -118,20 +123,26 @@ func TestTheRentOfANewAccountIsHeldAndChargedWhenThePaymentIsMade(t *testing.T) 
 	h.wantCharged(paid, "301", "", "301")
 	h.wantPostings(paid, "WITHDRAWAL_HOLD 1301", "WITHDRAWAL_CHARGE 301", "WITHDRAWAL_END 1000")
 
-	// Another sender made the account meanwhile, or it took less.
+	// Another sender created the account in the meantime, or the rent was lower.
 	paid = h.mustRequest(h.newRequest())
 	h.payOrder(paid)
 	h.wantCharged(paid, "301", "", "0")
 	h.wantPostings(paid, "WITHDRAWAL_HOLD 1301", "WITHDRAWAL_CHARGE_RETURN 301", "WITHDRAWAL_END 1000")
 	paid = h.mustRequest(h.newRequest())
-	if err := h.endOrder(h.loadOrder(paid), dispatch.End{Paid: true, Hash: "0xcc", Fee: rented, Rent: money.Units(50_000_000_000)}); err != nil {
+	if err := h.endOrder(
+		h.loadOrder(paid),
+		dispatch.End{Paid: true, Hash: "0xcc", Fee: rented, Rent: money.Units(50_000_000_000)},
+	); err != nil {
 		t.Fatal(err)
 	}
-	h.wantPostings(paid, "WITHDRAWAL_HOLD 1301", "WITHDRAWAL_CHARGE 150", "WITHDRAWAL_CHARGE_RETURN 151", "WITHDRAWAL_END 1000")
+	h.wantPostings(
+		paid, "WITHDRAWAL_HOLD 1301", "WITHDRAWAL_CHARGE 150", "WITHDRAWAL_CHARGE_RETURN 151",
+		"WITHDRAWAL_END 1000",
+	)
 	h.wantEarned("451")
 	h.wantBalances("996549", "0")
 
-	// What was not paid is given back whole, and a failure is the organization's.
+	// What was not paid is released in full, and the organization bears a failure.
 	failed := h.mustRequest(h.newRequest())
 	if err := h.endOrder(h.loadOrder(failed), dispatch.End{Hash: "0xdd", Fee: rented, PayeeFailed: true}); err != nil {
 		t.Fatal(err)
@@ -147,7 +158,7 @@ func TestTheRentOfANewAccountIsHeldAndChargedWhenThePaymentIsMade(t *testing.T) 
 	}
 	h.wantBalances("996549", "0")
 
-	// There is an account: nothing is charged, and no price is asked for.
+	// The payee has an account: nothing is charged, and no price is fetched.
 	c.setCosts()
 	h.Prices = price.Fixed{}
 	r.RequireApproval = false
@@ -171,7 +182,7 @@ func TestABalanceHasToReachForTheChargeAsWell(t *testing.T) {
 		t.Errorf("a refused request wrote: got %s, want %s", got, before)
 	}
 
-	// Two amounts would fit, and with what is charged one does.
+	// The balance covers two amounts, and with the charge only one.
 	r.Amount = "499900"
 	var taken atomic.Int32
 	runParallel(2, func(int) {
@@ -221,7 +232,7 @@ func TestAChargeThatCannotBeComputedRefusesTheRequest(t *testing.T) {
 	empty()
 	h.Prices = fixed
 
-	// It is unknown whether the payee has an account: what one takes is held.
+	// It is unknown whether the payee has an account: the rent of one is held.
 	was := c.fees
 	c.fees = nil
 	h.wantCharged(h.mustRequest(h.newRequest()), "301", "", "")
@@ -245,7 +256,9 @@ func TestWhatWasShownIsChargedWhateverTheSettingIsThen(t *testing.T) {
 	h.Prices = price.Fixed{Prices: map[int]money.USD{usdc: money.MustParseUSD("1"), eth: money.MustParseUSD("9000")}}
 	h.mustApprove(held)
 	for _, w := range []webhook.Withdrawal{held, free} {
-		if err := h.endOrder(h.loadOrder(w), dispatch.End{Paid: true, Hash: "0xaa", Fee: rented, Rent: rented}); err != nil {
+		if err := h.endOrder(
+			h.loadOrder(w), dispatch.End{Paid: true, Hash: "0xaa", Fee: rented, Rent: rented},
+		); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -268,14 +281,25 @@ func TestAPaymentThatFailsForItsPayeeIsChargedOutOfItsHold(t *testing.T) {
 		posted []string
 		charge string
 	}{
-		{"because of its payee", dispatch.End{Hash: "0xaa", Fee: fee, PayeeFailed: true}, []string{"WITHDRAWAL_CHARGE 601", "WITHDRAWAL_END 700"}, "601"},
-		{"for more than is held", dispatch.End{Hash: "0xaa", Fee: money.Units(milli), PayeeFailed: true}, []string{"WITHDRAWAL_CHARGE 1301"}, "1301"},
+		{
+			"because of its payee",
+			dispatch.End{Hash: "0xaa", Fee: fee, PayeeFailed: true},
+			[]string{"WITHDRAWAL_CHARGE 601", "WITHDRAWAL_END 700"},
+			"601",
+		},
+		{
+			"for more than is held",
+			dispatch.End{Hash: "0xaa", Fee: money.Units(milli), PayeeFailed: true},
+			[]string{"WITHDRAWAL_CHARGE 1301"},
+			"1301",
+		},
 		{"for another reason", dispatch.End{Hash: "0xaa", Fee: fee}, []string{"WITHDRAWAL_END 1301"}, "0"},
 		{"cancelled", dispatch.End{Hash: "0xaa", Fee: fee, Cancelled: true}, []string{"WITHDRAWAL_END 1301"}, "0"},
 	} {
-		before, had := h.accountBalance(usdc, ledger.Customer, alice), h.accountBalance(usdc, ledger.Product, "CUSTODIAL")
+		before, had := h.accountBalance(usdc, ledger.Customer, alice),
+			h.accountBalance(usdc, ledger.Product, "CUSTODIAL")
 		r := h.newRequest()
-		r.RequireApproval = true // what failed before holds it, too
+		r.RequireApproval = true // the earlier failure holds it, too
 		w := h.mustRequest(r)
 		h.mustApprove(w)
 		h.wantCharged(w, "301", "1301", "")
@@ -291,12 +315,12 @@ func TestAPaymentThatFailsForItsPayeeIsChargedOutOfItsHold(t *testing.T) {
 		if got := subOrZero(h.accountBalance(usdc, ledger.Product, "CUSTODIAL"), had); got != charge {
 			t.Errorf("%s: the organization got %v, want %v", c.name, got, charge)
 		}
-		// Told once more, nothing moves.
+		// A second report moves nothing.
 		if err := h.tryEndOrder(h.loadOrder(w), c.end); err == nil {
 			t.Errorf("%s: it ended twice", c.name)
 		}
 	}
-	// The most that was shown is the most that is charged, whatever it cost in the end.
+	// The displayed maximum limits the charge, whatever the cost was in the end.
 	chainCharges.mu.Lock()
 	chainCharges.fees = &chain.Fees{GasLimit: 1, NonGas: money.Units(20 * milli)}
 	chainCharges.mu.Unlock()
@@ -306,7 +330,9 @@ func TestAPaymentThatFailsForItsPayeeIsChargedOutOfItsHold(t *testing.T) {
 	r.ToAddress = elsewhere
 	w := h.mustRequest(r)
 	h.wantCharged(w, "0", "20000000000000000", "")
-	if err := h.endOrder(h.loadOrder(w), dispatch.End{Hash: "0xaa", Fee: money.Units(30 * milli), PayeeFailed: true}); err != nil {
+	if err := h.endOrder(
+		h.loadOrder(w), dispatch.End{Hash: "0xaa", Fee: money.Units(30 * milli), PayeeFailed: true},
+	); err != nil {
 		t.Fatal(err)
 	}
 	h.wantCharged(w, "0", "20000000000000000", "20000000000000000")
@@ -343,14 +369,20 @@ func TestTheDatabaseRefusesAChargeThatTheOrderDoesNotExplain(t *testing.T) {
 	owner := pgtest.OwnerPool(t, h.DB)
 	for _, c := range []struct{ sql, refusal string }{
 		{`UPDATE withdrawals SET charge_held = 1`, "withdrawals_charge_fixed"},
-		{`UPDATE withdrawals SET charge_costs = 'NONE', charge_rent = 0, charge_held = 0, charge_failure_max = NULL`, "withdrawals_charge_fixed"},
+		{
+			`UPDATE withdrawals SET charge_costs = 'NONE', charge_rent = 0, charge_held = 0, charge_failure_max = NULL`,
+			"withdrawals_charge_fixed",
+		},
 		{`UPDATE withdrawals SET charge_failure_max = 1`, "withdrawals_charge_fixed"},
 		{`UPDATE withdrawals SET charge_mint_price = 2`, "withdrawals_charge_fixed"},
 		{`UPDATE withdrawals SET charged = 1, charge_cost = 1`, "withdrawals_charge_fixed"},
-		{`INSERT INTO withdrawals (withdrawal_id, org_id, customer_id, mint_id, chain, amount, to_address, request_digest, status, requires_approval, approval_reasons, created_at,
+		{
+			`INSERT INTO withdrawals (withdrawal_id, org_id, customer_id, mint_id, chain, amount, to_address, request_digest, status, requires_approval, approval_reasons, created_at,
 				charge_costs, charge_rent, charge_held, charge_coin_price, charge_mint_price)
 			SELECT 'wd_x', org_id, customer_id, mint_id, chain, amount, to_address, request_digest, 'PROCESSING', false, '{}', created_at,
-				charge_costs, charge_rent, 300, charge_coin_price, charge_mint_price FROM withdrawals`, "withdrawals_charge_held"},
+				charge_costs, charge_rent, 300, charge_coin_price, charge_mint_price FROM withdrawals`,
+			"withdrawals_charge_held",
+		},
 	} {
 		if _, err := owner.Exec(t.Context(), c.sql); !pg.ViolatesConstraint(err, c.refusal) {
 			t.Errorf("%s: got %v, want %s", c.sql, err, c.refusal)
@@ -388,7 +420,9 @@ func TestAnAccountThatWasNotHeldForGoesBackToAPersonOnce(t *testing.T) {
 		t.Errorf("once a person has approved it: got %v, want nothing against it", r)
 	}
 	// The organization pays.
-	if err := h.endOrder(h.loadOrder(w), dispatch.End{Paid: true, Hash: "0xaa", Fee: rented, Rent: rented}); err != nil {
+	if err := h.endOrder(
+		h.loadOrder(w), dispatch.End{Paid: true, Hash: "0xaa", Fee: rented, Rent: rented},
+	); err != nil {
 		t.Fatal(err)
 	}
 	h.wantPostings(w, "WITHDRAWAL_HOLD 1000", "WITHDRAWAL_END 1000")
@@ -406,7 +440,7 @@ func TestAnAccountThatWasNotHeldForGoesBackToAPersonOnce(t *testing.T) {
 	}
 }
 
-// Rule WD-55. A payment that is refused makes no account, so its cost has no rent in it.
+// Rule WD-55. A refused payment creates no account, so its cost has no rent in it.
 func TestTheMostThatAFailureIsChargedHasNoRentInIt(t *testing.T) {
 	t.Parallel()
 	h, c := newChargingEnv(t, "RENT_AND_FAILURES")

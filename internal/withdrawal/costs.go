@@ -16,26 +16,26 @@ import (
 	"github.com/cofferpay/coffer/internal/price"
 )
 
-// costDay is the time within which the costs of a customer's withdrawals are added up.
+// costDay is the period over which the costs of a customer's withdrawals are added up.
 const costDay = 24 * time.Hour
 
-// costs are what the network takes for a customer's withdrawals. The organization bears
-// them, and its customers cause them.
+// costs holds what the network takes for a customer's withdrawals. The organization bears these
+// costs, and its customers cause them.
 type costs struct {
-	isCounted  bool         // a customer's, and this installation has a source of the coin's price
-	isKnown    bool         // most is that of the request, not to be asked for again
-	excludedID string       // the withdrawal itself, where it exists
-	native     int          // the chain's own coin,
-	decimals   int          // its decimals,
-	quote      *price.Quote // and its price; nil: none that is fresh
+	isCounted  bool         // a customer's withdrawal, and the native coin has a price source
+	isKnown    bool         // costMax was set at the request and is not quoted again
+	excludedID string       // the withdrawal itself, if it exists
+	native     int          // mint of the chain's native coin
+	decimals   int          // decimals of the native coin
+	quote      *price.Quote // price of the native coin; nil: no fresh price
 
-	costMax *money.Amount // the most that this withdrawal may cost; nil: the chain does not say
-	rent    money.Amount  // of that, what stays in an account that is made for the payee
-	limit   *money.USD    // of a day; nil: the organization has set none
-	spent   *money.USD    // what the customer's other withdrawals of the day cost; nil: more than can be added up
+	costMax *money.Amount // the most that this withdrawal may cost; nil: unknown
+	rent    money.Amount  // the part of costMax that stays in an account created for the payee
+	limit   *money.USD    // for one day; nil: the organization has set none
+	spent   *money.USD    // cost of the customer's other withdrawals of the day; nil: it overflows
 }
 
-// recordedPrice is the price to be recorded, or nil.
+// recordedPrice returns the coin price to record, or nil.
 func (c costs) recordedPrice() *money.USD {
 	if c.quote == nil {
 		return nil
@@ -43,7 +43,7 @@ func (c costs) recordedPrice() *money.USD {
 	return &c.quote.Price
 }
 
-// recordedRent is the rent to be recorded beside most, or nil.
+// recordedRent returns the rent to record with costMax, or nil.
 func (c costs) recordedRent() *money.Amount {
 	if c.costMax == nil {
 		return nil
@@ -51,14 +51,14 @@ func (c costs) recordedRent() *money.Amount {
 	return &c.rent
 }
 
-// usdCost is what this withdrawal may cost; nil: it cannot be valued.
+// usdCost returns the dollar value of what this withdrawal may cost; nil: it has no value.
 func (c costs) usdCost() *money.USD {
 	if c.quote == nil {
 		return nil
 	}
 	cost := money.Zero
 	if c.costMax != nil {
-		cost = *c.costMax // else dispatch counts what it reserves: see Review
+		cost = *c.costMax // else dispatch counts what it reserves: see checkDayLimit
 	}
 	v, err := money.ValueOf(cost, c.decimals, c.quote.Price)
 	if err != nil {
@@ -67,9 +67,9 @@ func (c costs) usdCost() *money.USD {
 	return &v
 }
 
-// checkCustomerCosts holds what would take the costs of a customer's withdrawals of one day above
-// the organization's limit. No approval allowlist takes this away. What cannot be valued
-// counts as above.
+// checkCustomerCosts holds a withdrawal that would raise the costs of a customer's day above the
+// organization's limit. The approval allowlist does not skip this gate. A cost without a value
+// counts as above the limit.
 func checkCustomerCosts(f facts) (Step, *fault.Fault) {
 	c := f.costs
 	s := Step{Gate: GateCustomerCosts, Result: ResultNotConfigured}
@@ -93,12 +93,13 @@ func checkCustomerCosts(f facts) (Step, *fault.Fault) {
 	return s, nil
 }
 
-// costLockName is the gate behind which a customer's costs are added up: of two requests at once
-// the second sees what the first may cost.
+// costLockName names the advisory lock under which a customer's costs are added up: of two
+// concurrent requests the second sees what the first may cost.
 func costLockName(org, customerID string) string { return "costs of " + org + " " + customerID }
 
-// loadDayCosts adds up what a customer's withdrawals of the day cost, until the transaction
-// ends with its own alone. It comes behind the gate of the settings and before any row.
+// loadDayCosts adds up what a customer's withdrawals of the day cost. It holds the customer's cost
+// lock until the transaction ends. The lock comes after the lock of the settings and before any row
+// lock.
 func loadDayCosts(ctx context.Context, tx pg.Tx, orgID string, f *facts, settings org.Settings) error {
 	if f.costs.limit = settings.CustomerFeeDayUSD; !f.costs.isCounted || f.costs.limit == nil {
 		return nil
@@ -111,10 +112,11 @@ func loadDayCosts(ctx context.Context, tx pg.Tx, orgID string, f *facts, setting
 	return err
 }
 
-// sumDayCosts is what a customer's withdrawals that were let go within the day cost: what the
-// network took, of those that have not ended what it may take at most. An account that was
-// made for a payee counts whole, also where several payments share a transaction and its
-// fee. Each is valued at the price of when it was let go. nil: more than can be added up.
+// sumDayCosts returns the dollar cost of a customer's withdrawals that were let go within the day;
+// nil: it overflows. A withdrawal that ended counts with what the network took, another one with
+// the most that it may take. Rent for a payee's account counts in full, also where several payments
+// share a transaction and its fee. Each cost is valued at the price at which its withdrawal was let
+// go.
 func sumDayCosts(ctx context.Context, tx pg.Tx, orgID, customerID, excludedID string) (*money.USD, error) {
 	rows, err := tx.Query(ctx, `
 		SELECT n.decimals, w.cost_price, sum(CASE
@@ -152,9 +154,9 @@ func sumDayCosts(ctx context.Context, tx pg.Tx, orgID, customerID, excludedID st
 	return &sum, nil
 }
 
-// checkDayLimit tells whether an order has to go back to a person because of what its customer's
-// withdrawals have cost. It is asked of those whose own costs were not known when they were
-// requested: the chain did not say, or the process that took them in has no endpoint of it.
+// checkDayLimit returns why an order has to be returned for approval because of its customer's
+// costs, or "". It covers withdrawals whose costs were unknown at the request: the chain did not
+// quote them, or the process that accepted the request has no endpoint of the chain.
 func (*Service) checkDayLimit(ctx context.Context, tx pg.Tx, o dispatch.Order) (reason string, err error) {
 	var isUncounted bool
 	var reasons []Reason
@@ -164,7 +166,7 @@ func (*Service) checkDayLimit(ctx context.Context, tx pg.Tx, o dispatch.Order) (
 	if err != nil {
 		return "", fmt.Errorf("what withdrawal %s may cost: %w", o.ID, err)
 	}
-	if !isUncounted || slices.Contains(reasons, ReasonPolicyLimit) { // a person has seen it
+	if !isUncounted || slices.Contains(reasons, ReasonPolicyLimit) { // an approver has seen the reason
 		return "", nil
 	}
 	settings, err := org.SettingsOf(ctx, tx, o.OrgID)
@@ -175,5 +177,8 @@ func (*Service) checkDayLimit(ctx context.Context, tx pg.Tx, o dispatch.Order) (
 	if err != nil || sum != nil && sum.Cmp(*settings.CustomerFeeDayUSD) < 0 {
 		return "", err
 	}
-	return fmt.Sprintf("the network fees of this customer's withdrawals have reached customerFeeDayUsd, %s, within 24 hours", formatUSD(*settings.CustomerFeeDayUSD)), nil
+	return fmt.Sprintf(
+		"the network fees of this customer's withdrawals have reached customerFeeDayUsd, %s, within 24 hours",
+		formatUSD(*settings.CustomerFeeDayUSD),
+	), nil
 }

@@ -20,7 +20,7 @@ import (
 
 const elsewhere = "0xfB6916095ca1df60bB79Ce92cE3Ea74c37c5d359"
 
-// revertOrder has a withdrawal fail on the chain.
+// revertOrder makes a withdrawal fail on the chain.
 func (h *testEnv) revertOrder(w webhook.Withdrawal) {
 	h.t.Helper()
 	h.setOrderStatus(w.WithdrawalID, "BROADCAST")
@@ -64,7 +64,7 @@ func TestADestinationThatMadeAPaymentFailIsHeldUntilAnApprovedOneIsPaid(t *testi
 	other := h.newRequest()
 	other.ToAddress = elsewhere
 
-	early := h.mustRequest(h.newRequest()) // accepted before the failure, paid after it, and not approved by a person
+	early := h.mustRequest(h.newRequest()) // accepted before the failure, paid after it, and without an approval
 	h.revertOrder(h.mustRequest(h.newRequest()))
 	held := h.mustRequest(h.newRequest())
 	h.wantReasons(held, "DESTINATION_ADDRESS")
@@ -86,7 +86,9 @@ func TestADestinationThatMadeAPaymentFailIsHeldUntilAnApprovedOneIsPaid(t *testi
 func TestAPaymentThatWasCancelledHoldsNoOther(t *testing.T) {
 	t.Parallel()
 	h := newTestEnv(t)
-	if err := h.endOrder(h.loadOrder(h.mustRequest(h.newRequest())), dispatch.End{Hash: "0xaa", Cancelled: true}); err != nil {
+	if err := h.endOrder(
+		h.loadOrder(h.mustRequest(h.newRequest())), dispatch.End{Hash: "0xaa", Cancelled: true},
+	); err != nil {
 		t.Fatal(err)
 	}
 	h.wantReasons(h.mustRequest(h.newRequest()))
@@ -145,7 +147,7 @@ func TestPaymentsThatWereOrderedBeforeAFailureGoBackToPeople(t *testing.T) {
 	}
 }
 
-// fakeCosts is a chain that says what it would charge, or nothing.
+// fakeCosts is a chain that quotes fixed fees, or none.
 type fakeCosts struct {
 	chain.Sender
 	mu   sync.Mutex
@@ -168,8 +170,8 @@ func (c *fakeCosts) TransferFees(context.Context) (chain.Fees, error) {
 // milli is a thousandth of an ether, which is 3 dollars in these tests.
 const milli = 1_000_000_000_000_000
 
-// newCostEnv is a house in which a payment may cost 20 thousandths of an ether, 60
-// dollars, and one customer's may cost 100 dollars a day.
+// newCostEnv returns an environment in which a payment may cost 20 thousandths of an ether (60
+// dollars), and the payments of one customer 100 dollars a day.
 func newCostEnv(t *testing.T) (*testEnv, *fakeCosts) {
 	t.Helper()
 	h := newTestEnv(t)
@@ -196,14 +198,18 @@ func TestWhatACustomersWithdrawalsCostInADayIsLimited(t *testing.T) {
 	h.wantReasons(second, "POLICY_LIMIT")
 	h.wantReasons(h.mustRequest(bobs))
 
-	// What the network took counts, paid or not, in the place of what it might have taken.
-	if err := h.endOrder(h.loadOrder(first), dispatch.End{Hash: "0xaa", Cancelled: true, Fee: money.Units(10 * milli)}); err != nil {
+	// The fee that the network took replaces the estimate, paid or not.
+	if err := h.endOrder(
+		h.loadOrder(first), dispatch.End{Hash: "0xaa", Cancelled: true, Fee: money.Units(10 * milli)},
+	); err != nil {
 		t.Fatal(err)
 	}
 	third := h.mustRequest(h.newRequest()) // 30 and 60
 	h.wantReasons(third)
 	h.wantReasons(h.mustRequest(h.newRequest()), "POLICY_LIMIT")
-	if err := h.endOrder(h.loadOrder(third), dispatch.End{Paid: true, Hash: "0xbb", Fee: money.Units(20 * milli)}); err != nil {
+	if err := h.endOrder(
+		h.loadOrder(third), dispatch.End{Paid: true, Hash: "0xbb", Fee: money.Units(20 * milli)},
+	); err != nil {
 		t.Fatal(err)
 	}
 	chainCharges.mu.Lock()
@@ -211,11 +217,11 @@ func TestWhatACustomersWithdrawalsCostInADayIsLimited(t *testing.T) {
 	chainCharges.mu.Unlock()
 	h.wantReasons(h.mustRequest(h.newRequest()), "POLICY_LIMIT") // 90 and 12
 
-	// What a person lets go counts from then on; what is held does not.
+	// A withdrawal counts from its approval on; a held one does not count.
 	h.mustApprove(second)
 	h.wantReasons(h.mustRequest(h.newRequest()), "POLICY_LIMIT")
 
-	// A day later nothing of it counts.
+	// A day later none of it counts.
 	h.execAsOwner(`UPDATE withdrawals SET created_at = created_at - interval '1 day', approved_at = approved_at - interval '1 day'`)
 	h.wantReasons(h.mustRequest(h.newRequest()))
 	h.setSetting("customerFeeDayUsd", `"0"`)
@@ -228,7 +234,7 @@ func TestWhatACustomersWithdrawalsCostInADayIsLimited(t *testing.T) {
 func TestOfRequestsAtOnceNoneTakesTheCostsAboveTheLimit(t *testing.T) {
 	t.Parallel()
 	h, _ := newCostEnv(t)
-	h.mustRequest(func() Request { r := h.newRequest(); r.CustomerID = "bob"; return r }()) // the treasury is there
+	h.mustRequest(func() Request { r := h.newRequest(); r.CustomerID = "bob"; return r }()) // creates the treasury
 	const at = 6
 	made := make([]webhook.Withdrawal, at)
 	errs := make([]error, at)
@@ -284,18 +290,21 @@ func TestCostsSinceTheRequestAreShownBeforeAnApproval(t *testing.T) {
 	}
 }
 
-// Rule WD-53. A transaction of many payments divides its fee among them.
+// Rule WD-53. A transaction of many payments divides its fee among them, and not the rent.
 func TestAnAccountThatIsMadeForAPayeeCountsWhole(t *testing.T) {
 	t.Parallel()
 	h, c := newCostEnv(t)
 	c.fees.Rent = money.Units(19 * milli)
-	if err := h.endOrder(h.loadOrder(h.mustRequest(h.newRequest())), dispatch.End{Paid: true, Hash: "0xaa", Fee: money.Units(milli)}); err != nil {
+	if err := h.endOrder(
+		h.loadOrder(h.mustRequest(h.newRequest())),
+		dispatch.End{Paid: true, Hash: "0xaa", Fee: money.Units(milli)},
+	); err != nil {
 		t.Fatal(err)
 	}
 	h.wantReasons(h.mustRequest(h.newRequest()), "POLICY_LIMIT") // 57 and 60
 }
 
-// Rule WD-53. The process that takes requests in may have no endpoint of the chain.
+// Rule WD-53. The process that accepts requests may have no endpoint of the chain.
 func TestCostsThatNobodyKnewAreCountedBeforeAPaymentIsSigned(t *testing.T) {
 	t.Parallel()
 	h, c := newCostEnv(t)
@@ -334,7 +343,7 @@ func TestCostsThatNobodyKnewAreCountedBeforeAPaymentIsSigned(t *testing.T) {
 	}
 }
 
-// Rule WD-53. What waited for days and is let go today is a cost of today.
+// Rule WD-53. A withdrawal that waited for days and is approved today is a cost of today.
 func TestWhatWasRequestedEarlierCountsFromItsApproval(t *testing.T) {
 	t.Parallel()
 	h, _ := newCostEnv(t)

@@ -13,30 +13,30 @@ import (
 	"github.com/cofferpay/coffer/internal/risk"
 )
 
-// Act is what was decided about a withdrawal.
+// Act names a decision about a withdrawal.
 type Act string
 
-// The acts.
+// Acts in the record of a withdrawal.
 const (
-	ActRequested       Act = "REQUESTED"        // the gates let it in, or had it wait
-	ActApprovalAdded   Act = "APPROVAL_ADDED"   // a person approves, and it needs more of them
-	ActApproved        Act = "APPROVED"         // a person let it go
-	ActApprovalRefused Act = "APPROVAL_REFUSED" // a person would have let it go, and what was asked again says no
-	ActReturned        Act = "RETURNED"         // the signer or the chain sent it back to a person
-	ActRemoved         Act = "REMOVED"          // a person ended it
-	ActCancelled       Act = "CANCELLED"        // the organization took it back
+	ActRequested       Act = "REQUESTED"        // the gates accepted or held it
+	ActApprovalAdded   Act = "APPROVAL_ADDED"   // a person approved it, and more approvals are required
+	ActApproved        Act = "APPROVED"         // it was approved and let go
+	ActApprovalRefused Act = "APPROVAL_REFUSED" // a person approved it, and a repeated check refused
+	ActReturned        Act = "RETURNED"         // the signer or the chain returned it for approval
+	ActRemoved         Act = "REMOVED"          // a person removed it
+	ActCancelled       Act = "CANCELLED"        // the organization cancelled it
 )
 
-// DecisionRecord is one decision in the record of a withdrawal: what was decided, by whom,
-// and what every rule said that was asked. Nobody can change it.
+// DecisionRecord is one decision about a withdrawal: the act, the actor and the result of every
+// gate that ran. Records never change.
 type DecisionRecord struct {
 	DecidedAt time.Time
 	Act       Act
-	Status    Status   // what the withdrawal became by it
-	Reasons   []Reason // why it waits for a person, when it does
+	Status    Status   // the withdrawal's status after the decision
+	Reasons   []Reason // why it waits for approval, if it does
 	Gates     []Step
-	Note      string // what the person wrote or the signer said, or ""
-	// Risk is what the gate of risk was decided by; nil where it was not asked.
+	Note      string // the person's note or the signer's message, or ""
+	// Risk holds the input of the risk gate; nil if the gate did not run.
 	Risk  *risk.WithdrawalRecord
 	Actor audit.Actor
 
@@ -69,19 +69,19 @@ func recordDecision(ctx context.Context, tx pg.Tx, org string, d DecisionRecord,
 		return fmt.Errorf("record the decision on %s: %w", d.withdrawalID, err)
 	}
 	return audit.Record(ctx, tx, audit.Entry{
-		OrgID: org, Actor: d.Actor, Action: action, ResourceKind: resourceKind, ResourceID: d.withdrawalID, Detail: detail,
+		OrgID: org, Actor: d.Actor, Action: action, ResourceKind: resourceKind, ResourceID: d.withdrawalID,
+		Detail: detail,
 	})
 }
 
-// ListDecisions are what was decided about a withdrawal, oldest first. One that was made
-// before there was this record shows what its gates said, without who asked. Error:
-// fault NOT_FOUND.
+// ListDecisions returns the decisions about a withdrawal, oldest first. A withdrawal that is older
+// than this record shows what its gates said, without the actor. Error: fault NOT_FOUND.
 func (s *Service) ListDecisions(ctx context.Context, org, withdrawalID string) (records []DecisionRecord, err error) {
 	err = s.DB.ReadOrg(ctx, org, func(ctx context.Context, tx pg.Tx) error {
 		if _, err := loadRow(ctx, tx, org, withdrawalID); err != nil {
 			return err
 		}
-		// The row of before has its gates under a member of what was decided.
+		// An older row keeps its gates in a member of its column decision.
 		rows, err := tx.Query(ctx, `
 			SELECT 0 AS n, created_at, 'REQUESTED', coalesce(decision->>'status', status),
 				ARRAY(SELECT jsonb_array_elements_text(coalesce(decision->'reasons', '[]'))), coalesce(decision->'gates', '[]'), '', '', '', NULL::jsonb
@@ -95,7 +95,10 @@ func (s *Service) ListDecisions(ctx context.Context, org, withdrawalID string) (
 		}
 		records, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (d DecisionRecord, err error) {
 			var n int64
-			err = row.Scan(&n, &d.DecidedAt, &d.Act, &d.Status, &d.Reasons, &d.Gates, &d.Note, &d.Actor.Kind, &d.Actor.ID, &d.Risk)
+			err = row.Scan(
+				&n, &d.DecidedAt, &d.Act, &d.Status, &d.Reasons, &d.Gates, &d.Note, &d.Actor.Kind, &d.Actor.ID,
+				&d.Risk,
+			)
 			return d, err
 		})
 		return err

@@ -26,7 +26,7 @@ func (h *testEnv) loadDecisions(withdrawalID string) []DecisionRecord {
 	return all
 }
 
-// findStep is what one gate of a decision said, flat.
+// findStep returns one gate of a decision in the form of FlattenSteps.
 func findStep(t *testing.T, d DecisionRecord, name Gate) map[string]string {
 	t.Helper()
 	i := slices.IndexFunc(d.Gates, func(s Step) bool { return s.Gate == name })
@@ -45,7 +45,9 @@ func TestEveryDecisionIsKeptWithWhatItWasMadeOn(t *testing.T) {
 		return org.SetWithdrawThreshold(ctx, tx, audit.Operator("test"), h.org, &limit)
 	})
 	old := h.DB.Clock()().Add(-90 * time.Second)
-	h.Prices = price.Fixed{Prices: map[int]money.USD{usdc: money.MustParseUSD("0.9998")}, Clock: func() time.Time { return old }}
+	h.Prices = price.Fixed{
+		Prices: map[int]money.USD{usdc: money.MustParseUSD("0.9998")}, Clock: func() time.Time { return old },
+	}
 
 	w := h.mustRequest(h.newRequest())
 	if _, err := h.Approve(t.Context(), h.org, w.WithdrawalID, person); err != nil {
@@ -59,7 +61,10 @@ func TestEveryDecisionIsKeptWithWhatItWasMadeOn(t *testing.T) {
 	all := h.loadDecisions(w.WithdrawalID)
 	var acts []string
 	for _, d := range all {
-		acts = append(acts, fmt.Sprint(d.Act, " ", d.Status, " ", d.Actor.Kind, " ", d.Actor.ID, " ", d.Reasons, " ", d.Note))
+		acts = append(
+			acts,
+			fmt.Sprint(d.Act, " ", d.Status, " ", d.Actor.Kind, " ", d.Actor.ID, " ", d.Reasons, " ", d.Note),
+		)
 		if d.DecidedAt.IsZero() {
 			t.Errorf("%s: got no time", d.Act)
 		}
@@ -77,8 +82,10 @@ func TestEveryDecisionIsKeptWithWhatItWasMadeOn(t *testing.T) {
 		t.Errorf("got %d gates, want 14", n)
 	}
 	priced := findStep(t, all[0], GateUSDThreshold)
-	if priced["result"] != "HOLD" || priced["threshold"] != "0.0005" || priced["usdValue"] != "0.0009998" || priced["price"] != "0.9998" ||
-		priced["priceAt"] != old.UTC().Format(time.RFC3339Nano) || priced["priceSource"] != "fixed" || len(priced["priceAgeSeconds"]) != 2 {
+	if priced["result"] != "HOLD" || priced["threshold"] != "0.0005" || priced["usdValue"] != "0.0009998" ||
+		priced["price"] != "0.9998" ||
+		priced["priceAt"] != old.UTC().Format(time.RFC3339Nano) || priced["priceSource"] != "fixed" ||
+		len(priced["priceAgeSeconds"]) != 2 {
 		t.Errorf("got %v, want the threshold, the value, and the price with its age", priced)
 	}
 	if got := findStep(t, all[0], GateRisk); got["result"] != "NOT_CONFIGURED" {
@@ -115,7 +122,7 @@ func TestADecisionCannotBeChanged(t *testing.T) {
 	}
 }
 
-// A house that was upgraded has withdrawals whose decision stands in the row itself.
+// An upgraded installation has withdrawals whose decision is in the row itself.
 func TestADecisionFromBeforeTheRecordIsShown(t *testing.T) {
 	t.Parallel()
 	h := newTestEnv(t)
@@ -126,7 +133,8 @@ func TestADecisionFromBeforeTheRecordIsShown(t *testing.T) {
 		t.Fatal(err)
 	}
 	all := h.loadDecisions(w.WithdrawalID)
-	if len(all) != 2 || all[0].Act != ActRequested || all[0].Status != AwaitingApproval || all[0].Reasons[0] != ReasonRequireApproval ||
+	if len(all) != 2 || all[0].Act != ActRequested || all[0].Status != AwaitingApproval ||
+		all[0].Reasons[0] != ReasonRequireApproval ||
 		findStep(t, all[0], GateMinimum)["minimum"] != "10" || all[1].Act != ActCancelled {
 		t.Errorf("got %+v, want the request from before and the cancellation", all)
 	}
@@ -136,7 +144,7 @@ func TestADecisionFromBeforeTheRecordIsShown(t *testing.T) {
 	}
 }
 
-// What a payment went through after it was ordered is no decision.
+// The progress of a payment after its order adds no decision.
 func TestAPaymentThatIsMadeAddsNoDecision(t *testing.T) {
 	t.Parallel()
 	h := newTestEnv(t)
@@ -144,7 +152,8 @@ func TestAPaymentThatIsMadeAddsNoDecision(t *testing.T) {
 	if err := h.endOrder(h.loadOrder(w), dispatch.End{Paid: true, Hash: "0xaa"}); err != nil {
 		t.Fatal(err)
 	}
-	if all := h.loadDecisions(w.WithdrawalID); len(all) != 1 || all[0].Status != Processing || len(all[0].Reasons) != 0 {
+	if all := h.loadDecisions(w.WithdrawalID); len(all) != 1 || all[0].Status != Processing ||
+		len(all[0].Reasons) != 0 {
 		t.Errorf("got %+v, want the request alone", all)
 	}
 }

@@ -22,9 +22,9 @@ import (
 	"github.com/cofferpay/coffer/internal/wallet"
 )
 
-// loadFacts reads the facts that lie in the organization's own rows. Freezes and
-// settings stay as they are until the transaction ends: one that has committed counts
-// for every acceptance that commits after it. The balance is decided by the posting.
+// loadFacts loads the facts from the organization's own rows. Freezes and settings are locked until
+// the transaction ends: a freeze that has committed counts for every request that commits after it.
+// The posting makes the final check of the balance.
 func (s *Service) loadFacts(ctx context.Context, tx pg.Tx, orgID string, f *facts) error {
 	if err := org.LockSettingsShared(ctx, tx, orgID); err != nil {
 		return err
@@ -44,7 +44,8 @@ func (s *Service) loadFacts(ctx context.Context, tx pg.Tx, orgID string, f *fact
 	return err
 }
 
-// loadCurrentFacts reads what an approval looks at again. The caller holds the settings.
+// loadCurrentFacts loads the facts that an approval checks again. The caller holds the settings
+// lock.
 func (s *Service) loadCurrentFacts(ctx context.Context, tx pg.Tx, orgID string, f *facts) error {
 	settings, err := org.SettingsOf(ctx, tx, orgID)
 	if err != nil {
@@ -78,7 +79,9 @@ func (s *Service) loadCurrentFacts(ctx context.Context, tx pg.Tx, orgID string, 
 	if err := freeze.LockShared(ctx, tx); err != nil {
 		return err
 	}
-	if f.activeFreeze, err = freeze.Active(ctx, tx, freeze.Target{OrgID: orgID, CustomerID: f.owner.customerID, Chain: f.mint.Chain}); err != nil {
+	if f.activeFreeze, err = freeze.Active(
+		ctx, tx, freeze.Target{OrgID: orgID, CustomerID: f.owner.customerID, Chain: f.mint.Chain},
+	); err != nil {
 		return err
 	}
 	mints, err := mint.LoadCatalogue(ctx, tx)
@@ -89,13 +92,13 @@ func (s *Service) loadCurrentFacts(ctx context.Context, tx pg.Tx, orgID string, 
 	if !ok {
 		return fmt.Errorf("mint %d has left the catalogue", f.mint.ID)
 	}
-	f.mint = m // as it is now: it may have been quarantined since
+	f.mint = m // the current row: the mint may have been quarantined since
 	f.isTokenContract = mints.IsContract(f.mint.Chain.Family(), f.destination)
 	return nil
 }
 
-// loadAllowlisted tells whether the approval allowlist has a customer by an e-mail that is
-// trusted: one that was changed is not, for a day.
+// loadAllowlisted reports whether the approval allowlist has a customer by a trusted e-mail. A
+// changed e-mail is not trusted for a day (customer.CoolingOff).
 func loadAllowlisted(ctx context.Context, tx pg.Tx, orgID, customerID string, settings org.Settings) (bool, error) {
 	if len(settings.ApprovalAllowlist) == 0 {
 		return false, nil
@@ -110,13 +113,18 @@ func loadAllowlisted(ctx context.Context, tx pg.Tx, orgID, customerID string, se
 	return settings.SkipsApproval(customerID, c.TrustedEmail(tx.Now, customer.CoolingOff)), nil
 }
 
-// loadLiquidity is what could pay a withdrawal of this amount: what the treasury has
-// beyond what is ordered and has no slot yet, and only if that is too little
-// also what lies on every other address of the organization and what is on its
-// way to the treasury. The second sum grows with the customers and is rarely
-// asked for. What the chain would not move, as while a token is paused or blocks an
-// address of ours, pays nobody. Either is a prediction; only dispatch reserves.
-func loadLiquidity(ctx context.Context, tx pg.Tx, orgID string, m mint.Mint, amount money.Amount) (money.Amount, error) {
+// loadLiquidity predicts what could pay a withdrawal of this amount; only dispatch reserves. It
+// counts:
+//
+//   - the treasury's funds, less the orders that have no slot yet,
+//   - only if those are too little: the funds of every other address of the organization, and the
+//     sweeps on their way to the treasury.
+//
+// The second sum grows with the customers and is rarely needed. Funds that the chain would not move
+// count as zero, as while a token is paused or blocks an address of the organization.
+func loadLiquidity(
+	ctx context.Context, tx pg.Tx, orgID string, m mint.Mint, amount money.Amount,
+) (money.Amount, error) {
 	fail := func(err error) (money.Amount, error) {
 		return money.Zero, fmt.Errorf("liquidity of mint %d: %w", m.ID, err)
 	}
@@ -129,7 +137,7 @@ func loadLiquidity(ctx context.Context, tx pg.Tx, orgID string, m mint.Mint, amo
 		immovableIDs = append(immovableIDs, b.WalletID)
 	}
 	var liquidSum, ordered money.Amount
-	var isImmovable bool // every payment is held up, whatever lies where
+	var isImmovable bool // the treasury cannot pay, wherever other funds are
 	err = tx.QueryRow(ctx, `
 		SELECT
 			(SELECT coalesce(sum(greatest(f.credited - f.held - f.reserved - f.swept, 0)), 0)
@@ -167,7 +175,7 @@ func loadLiquidity(ctx context.Context, tx pg.Tx, orgID string, m mint.Mint, amo
 	return subOrZero(sum, ordered), nil
 }
 
-// subOrZero is a-b, and nothing where b is more.
+// subOrZero returns a-b, or zero where b is greater.
 func subOrZero(a, b money.Amount) money.Amount {
 	difference, err := a.Sub(b)
 	if err != nil {
@@ -176,11 +184,12 @@ func subOrZero(a, b money.Amount) money.Amount {
 	return difference
 }
 
-// findLookalike finds a known destination with the same beginning and end as this
-// address and another middle: the address that a poisoned history offers.
-// Known are the organization's earlier destinations and its own wallets. An
-// address that is itself known resembles nothing, and only once it was let go: one that
-// waits or was refused would otherwise let the next one to itself pass.
+// findLookalike returns a known destination with the same beginning and end as this address and
+// another middle, or "": address poisoning offers such addresses. Known are the organization's
+// earlier destinations and its own wallets.
+//
+// An address that is itself known is no lookalike, but only once a withdrawal to it was let go. A
+// withdrawal that waits or was refused would otherwise let the next one to its address pass.
 func findLookalike(ctx context.Context, tx pg.Tx, orgID string, a chain.Address) (chain.Address, error) {
 	var found chain.Address
 	err := tx.QueryRow(ctx, `
@@ -201,9 +210,11 @@ func findLookalike(ctx context.Context, tx pg.Tx, orgID string, a chain.Address)
 	return found, nil
 }
 
-// findFailedTo is the latest of an organization's withdrawals to a destination that the chain
-// reverted, and when it ended, unless one that a person has approved since then was paid.
-func findFailedTo(ctx context.Context, tx pg.Tx, orgID string, chainName chain.Name, to chain.Address) (withdrawalID string, failedAt time.Time, err error) {
+// findFailedTo returns the latest of an organization's withdrawals to a destination that the chain
+// reverted, and when it ended. It returns "" if a later withdrawal that a person approved was paid.
+func findFailedTo(
+	ctx context.Context, tx pg.Tx, orgID string, chainName chain.Name, to chain.Address,
+) (withdrawalID string, failedAt time.Time, err error) {
 	err = tx.QueryRow(ctx, `
 		SELECT f.withdrawal_id, f.completed_at FROM withdrawals f
 		WHERE f.org_id = $1 AND f.chain = $2 AND f.to_address = $3 AND f.status = 'FAILED' AND f.failure_reason = 'REVERTED'
@@ -219,7 +230,7 @@ func findFailedTo(ctx context.Context, tx pg.Tx, orgID string, chainName chain.N
 	return withdrawalID, failedAt, nil
 }
 
-// isFresh tells whether a price may decide about a threshold.
+// isFresh reports whether a price is recent enough to decide about a threshold.
 func isFresh(q price.Quote, now time.Time, ageMax time.Duration) bool {
 	return price.CheckFresh(q, now, ageMax) == nil
 }

@@ -16,27 +16,28 @@ import (
 	"github.com/cofferpay/coffer/webhook"
 )
 
-// quoteTimeout is how long the chain may take to say what it would charge.
+// quoteTimeout limits the time for a cost quote of the chain.
 const quoteTimeout = 5 * time.Second
 
-// costQuote is what a payment would cost as the chain stands.
+// costQuote holds what a payment would cost at the chain's current state.
 type costQuote struct {
-	costMax *money.Amount // the most; nil: the chain does not say
-	rent    money.Amount  // of that, what stays in an account that is made for the payee
-	// accountRent is the same, or where it is unknown whether the payee has an account,
-	// what one would take; nil: unknown.
+	costMax *money.Amount // the most; nil: unknown
+	rent    money.Amount  // the part of costMax that stays in an account created for the payee
+	// accountRent equals rent where the payee's account is known to exist or not, and else is the
+	// rent of a new account; nil: unknown.
 	accountRent *money.Amount
 }
 
-// quoteCost asks what a payment would cost as the chain stands. From may be unknown, and To for an
-// estimate: then it is what a usual token's transfer takes, which is more than a coin's.
+// quoteCost quotes what a payment would cost at the chain's current state. From may be unknown, and
+// for an estimate To as well. The quote is then that of a usual token transfer, which costs more
+// than a transfer of native coin.
 func (s *Service) quoteCost(ctx context.Context, p chain.Payment, chainName chain.Name) (q costQuote) {
 	sender, accounts := s.Chains[chainName].Sender, s.Chains[chainName].TokenAccounts
 	if sender == nil {
 		return q
 	}
 	if p.Contract == "" || accounts == nil {
-		q.accountRent = &q.rent // nothing
+		q.accountRent = &q.rent // zero
 	} else if rent, err := accounts.Rent(p.Contract); err == nil {
 		q.accountRent = &rent
 	}
@@ -46,7 +47,7 @@ func (s *Service) quoteCost(ctx context.Context, p chain.Payment, chainName chai
 		if p.To == "" {
 			p.To = p.From
 		}
-		// Of nothing: the treasury may get the amount only when it has to pay it.
+		// A payment of zero: the treasury may be funded only when it has to pay.
 		p.Amount = money.Zero
 	}
 	fees, err := chain.Fees{}, error(nil)
@@ -66,8 +67,9 @@ func (s *Service) quoteCost(ctx context.Context, p chain.Payment, chainName chai
 	return q
 }
 
-// minPayment is the smallest payment that reaches a destination as the chain stands, nil when
-// it does not say. Nothing is refused for that: dispatch asks before anything is signed.
+// minPayment returns the smallest payment that reaches a destination at the chain's current state;
+// nil: unknown. An unknown minimum refuses nothing, because dispatch checks before anything is
+// signed.
 func (s *Service) minPayment(ctx context.Context, m mint.Mint, to chain.Address) *money.Amount {
 	ch, isRunning := s.Chains[m.Chain]
 	if !isRunning || to == "" {
@@ -82,21 +84,21 @@ func (s *Service) minPayment(ctx context.Context, m mint.Mint, to chain.Address)
 	return &minimum
 }
 
-// estimateTTL is how long an estimate is worth looking at.
+// estimateTTL is how long an estimate is valid.
 const estimateTTL = time.Minute
 
-// Estimate is what a withdrawal would cost and how much could be asked for.
+// Estimate says what a withdrawal would cost, and how much could be withdrawn.
 type Estimate struct {
-	NetworkFee       money.Amount            // the most, in atomic units of the chain's own coin
-	NetworkFeeMintID *int                    // the chain's own coin, nil when it is not in the catalogue
+	NetworkFee       money.Amount            // the most, in atomic units of the chain's native coin
+	NetworkFeeMintID *int                    // the chain's native coin; nil when it is not in the catalogue
 	NetworkFeeUSD    *money.USD              // nil without a fresh price
-	MaxAmount        *money.Amount           // what the customer may ask for; nil when none was named
-	CustomerCharge   *webhook.CustomerCharge // what the customer may be charged beside the amount; nil: nothing
+	MaxAmount        *money.Amount           // what the customer may withdraw; nil when no customer was given
+	CustomerCharge   *webhook.CustomerCharge // what the customer may be charged in addition; nil: nothing
 	ExpiresAt        time.Time
 }
 
-// EstimateRequest is what is known of a withdrawal that somebody thinks of; all but the
-// mint may be nil.
+// EstimateRequest describes a withdrawal that is not requested yet. Everything but the mint may be
+// nil.
 type EstimateRequest struct {
 	MintID     int
 	CustomerID *string
@@ -108,10 +110,11 @@ type EstimateRequest struct {
 	productOwner *owner // a product in place of a customer
 }
 
-// Estimate tells what a withdrawal would cost now. It holds nothing and writes nothing.
-// Errors: the faults of Request for what is malformed,
-// WITHDRAWALS_SUSPENDED for a chain that is not running, UNAVAILABLE when the chain
-// does not say what it would charge.
+// Estimate returns what a withdrawal would cost now. It holds nothing and writes nothing. Errors:
+//
+//   - the faults of Request for malformed fields,
+//   - WITHDRAWALS_SUSPENDED for a chain that is not running,
+//   - UNAVAILABLE when the chain gives no quote.
 func (s *Service) Estimate(ctx context.Context, org string, r EstimateRequest) (Estimate, error) {
 	var empty Estimate
 	var mints mint.Catalogue
@@ -132,10 +135,15 @@ func (s *Service) Estimate(ctx context.Context, org string, r EstimateRequest) (
 	if err != nil {
 		return empty, err
 	}
-	if _, refusal := checkSuspended(facts{mint: mint.Mint{WithdrawEnabled: true}, chainRuns: p.chainRuns}); refusal != nil {
+	if _, refusal := checkSuspended(facts{
+		mint: mint.Mint{WithdrawEnabled: true}, chainRuns: p.chainRuns,
+	}); refusal != nil {
 		return empty, refusal
 	}
-	q := s.quoteCost(ctx, chain.Payment{From: payerAddress, To: p.to, Contract: p.mint.Contract, Amount: p.amount}, p.mint.Chain)
+	q := s.quoteCost(
+		ctx, chain.Payment{From: payerAddress, To: p.to, Contract: p.mint.Contract, Amount: p.amount},
+		p.mint.Chain,
+	)
 	fee := q.costMax
 	if fee == nil {
 		return empty, fault.New(fault.Unavailable, fault.CodeUnavailable,
@@ -173,9 +181,11 @@ func (s *Service) Estimate(ctx context.Context, org string, r EstimateRequest) (
 	return e, err
 }
 
-// estimateCharge tells what a customer may be charged for a withdrawal, and how much of that
-// is held beside the amount. Error: the fault of a request whose charge cannot be computed.
-func (s *Service) estimateCharge(ctx context.Context, orgID string, p parsed, q costQuote, e *Estimate) (held money.Amount, err error) {
+// estimateCharge sets what a customer may be charged for a withdrawal, and returns how much of that
+// is held in addition to the amount. Error: the fault of a request whose charge cannot be computed.
+func (s *Service) estimateCharge(
+	ctx context.Context, orgID string, p parsed, q costQuote, e *Estimate,
+) (held money.Amount, err error) {
 	f := facts{owner: owner{customerID: "anybody"}, mint: p.mint, amount: p.amount}
 	err = s.DB.ReadOrg(ctx, orgID, func(ctx context.Context, tx pg.Tx) error {
 		settings, err := org.SettingsOf(ctx, tx, orgID)
@@ -198,7 +208,7 @@ func (s *Service) estimateCharge(ctx context.Context, orgID string, p parsed, q 
 	return f.charging.held, nil
 }
 
-// parseEstimate is parse of what is given.
+// parseEstimate parses the fields that are given, by the rules of parseRequest.
 func parseEstimate(r EstimateRequest, mints mint.Catalogue, chains chain.Chains) (p parsed, err error) {
 	if r.CustomerID != nil {
 		if err := customer.CheckID(*r.CustomerID); err != nil {
@@ -208,7 +218,7 @@ func parseEstimate(r EstimateRequest, mints mint.Catalogue, chains chain.Chains)
 	if p.mint, err = parseMint(r.MintID, mints); err != nil {
 		return p, err
 	}
-	p.amount, p.noAmount = money.Units(1), true // what a token's transfer takes does not depend on it
+	p.amount, p.noAmount = money.Units(1), true // the cost of a token transfer does not depend on the amount
 	if r.Amount != nil {
 		p.noAmount = false
 		if p.amount, err = parseAmount(*r.Amount, r.UseDecimal, p.mint); err != nil {
@@ -225,8 +235,8 @@ func parseEstimate(r EstimateRequest, mints mint.Catalogue, chains chain.Chains)
 	return p, err
 }
 
-// loadSpendable is what a customer or a product may withdraw of a mint: what is available,
-// less what is owed for restored payments. It locks nothing.
+// loadSpendable returns what a customer or a product may withdraw of a mint: the balance, less the
+// debt for restored payments. It locks nothing.
 func loadSpendable(ctx context.Context, tx pg.Tx, org string, o owner, mintID int) (money.Amount, error) {
 	balance, err := ledger.Balance(ctx, tx, o.spendingAccount(org, mintID))
 	if err != nil {

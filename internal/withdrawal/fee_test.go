@@ -19,10 +19,10 @@ import (
 	"github.com/cofferpay/coffer/webhook"
 )
 
-// gwei is what a customer of a priced house has of the coin: a million of them.
+// gwei is a unit of the coin; alice has a million of them in newPricedEnv.
 const gwei = 1_000_000_000
 
-// newPricedEnv is a house whose chain says what it charges. Alice has coin there.
+// newPricedEnv returns an environment whose chain quotes fees, and in which alice has native coin.
 func newPricedEnv(t *testing.T) (*testEnv, *sim.Chain) {
 	t.Helper()
 	h := newTestEnv(t)
@@ -34,7 +34,7 @@ func newPricedEnv(t *testing.T) (*testEnv, *sim.Chain) {
 	return h, net
 }
 
-// newDeducted is a request for coin whose fee comes out of the amount.
+// newDeducted returns a request for native coin whose fee comes out of the amount.
 func (h *testEnv) newDeducted(amount string) Request {
 	r := h.newRequest()
 	r.MintID, r.Amount, r.FeeMode = eth, amount, FeeDeducted
@@ -54,7 +54,7 @@ func (h *testEnv) accountBalance(mintID int, kind ledger.Kind, subject string) m
 	return a
 }
 
-// wantBooks compares where alice's coin is: hers, held, the organization's.
+// wantBooks checks where alice's coin is: available, held, or with the organization.
 func (h *testEnv) wantBooks(when, available, held, product string) {
 	h.t.Helper()
 	for _, c := range []struct {
@@ -67,10 +67,12 @@ func (h *testEnv) wantBooks(when, available, held, product string) {
 	}
 }
 
-// orderAmounts is what the order of a withdrawal pays, and what is kept of it for the fee.
+// orderAmounts returns what the order of a withdrawal pays, and its deducted fee.
 func (h *testEnv) orderAmounts(w webhook.Withdrawal) (pays, kept money.Amount) {
 	h.t.Helper()
-	err := pgtest.OwnerPool(h.t, h.DB).QueryRow(h.t.Context(), `SELECT amount, fee_deducted FROM dispatch_orders WHERE order_id = $1`, w.WithdrawalID).Scan(&pays, &kept)
+	err := pgtest.OwnerPool(h.t, h.DB).QueryRow(
+		h.t.Context(), `SELECT amount, fee_deducted FROM dispatch_orders WHERE order_id = $1`, w.WithdrawalID,
+	).Scan(&pays, &kept)
 	if err != nil {
 		h.t.Fatal(err)
 	}
@@ -88,8 +90,16 @@ func TestADeductedFeeComesOutOfTheAmountOnce(t *testing.T) {
 		status  string
 		settles bool
 	}{
-		{"paid, and the network took less", dispatch.End{Paid: true, Hash: "0xaa", Fee: money.Units(1)}, "COMPLETED", true},
-		{"paid, and the network took more", dispatch.End{Paid: true, Hash: "0xbb", Fee: money.Units(900_000 * gwei)}, "COMPLETED", true},
+		{
+			"paid, and the network took less",
+			dispatch.End{Paid: true, Hash: "0xaa", Fee: money.Units(1)},
+			"COMPLETED", true,
+		},
+		{
+			"paid, and the network took more",
+			dispatch.End{Paid: true, Hash: "0xbb", Fee: money.Units(900_000 * gwei)},
+			"COMPLETED", true,
+		},
 		{"failed", dispatch.End{Hash: "0xcc", Fee: money.Units(7)}, "FAILED", false},
 	} {
 		had, own := h.accountBalance(eth, ledger.Customer, alice), h.accountBalance(eth, ledger.Product, "CUSTODIAL")
@@ -147,9 +157,12 @@ func TestADeductedFeeIsDecidedWhenThePaymentIsOrderedAndStays(t *testing.T) {
 	}
 	pays, kept := h.orderAmounts(w)
 	if kept.String() != *approved.NetworkFee || subOrZero(money.MustParse(w.Amount), kept) != pays {
-		t.Errorf("the order pays %v and keeps %v of %s, want the fee %s kept", pays, kept, w.Amount, *approved.NetworkFee)
+		t.Errorf(
+			"the order pays %v and keeps %v of %s, want the fee %s kept", pays, kept, w.Amount,
+			*approved.NetworkFee,
+		)
 	}
-	// The signer sends it back; a dearer network changes nothing of what was decided.
+	// The signer returns it; a more expensive network does not change the decision.
 	h.returnOrder(w, &signer.Refusal{Code: signer.PolicyLimit})
 	net.SetBaseFee(9 * gwei)
 	again, err := h.Approve(t.Context(), h.org, w.WithdrawalID, person)
@@ -176,9 +189,20 @@ func TestAFeeThatCannotBeDeductedIsNotDeducted(t *testing.T) {
 		{"of a token", func(r *Request) { r.MintID, r.Amount = usdc, "1000" }, fault.InvalidRequest, "feeMode"},
 		{"in another word", func(r *Request) { r.FeeMode = "deducted" }, fault.InvalidRequest, "feeMode"},
 		{"more than the amount", func(r *Request) { r.Amount = "1000" }, fault.AmountBelowMinimum, "amount"},
-		{"a limit of nothing", func(r *Request) { r.MaxNetworkFee = new(string); *r.MaxNetworkFee = "0" }, fault.InvalidAmount, "maxNetworkFee"},
-		{"a limit with a point", func(r *Request) { r.MaxNetworkFee = new(string); *r.MaxNetworkFee = "1.5" }, fault.InvalidAmount, "maxNetworkFee"},
-		{"a limit below nothing", func(r *Request) { r.MaxNetworkFee = new(string); *r.MaxNetworkFee = "-1" }, fault.InvalidAmount, "maxNetworkFee"},
+		{
+			"a limit of nothing", func(r *Request) { r.MaxNetworkFee = new(string); *r.MaxNetworkFee = "0" },
+			fault.InvalidAmount, "maxNetworkFee",
+		},
+		{
+			"a limit with a point",
+			func(r *Request) { r.MaxNetworkFee = new(string); *r.MaxNetworkFee = "1.5" }, fault.InvalidAmount,
+			"maxNetworkFee",
+		},
+		{
+			"a limit below nothing",
+			func(r *Request) { r.MaxNetworkFee = new(string); *r.MaxNetworkFee = "-1" }, fault.InvalidAmount,
+			"maxNetworkFee",
+		},
 	} {
 		r := h.newDeducted(some)
 		c.change(&r)
@@ -198,7 +222,8 @@ func TestAFeeThatCannotBeDeductedIsNotDeducted(t *testing.T) {
 	r := h.newDeducted(some)
 	r.MaxNetworkFee = &dear
 	w := h.mustRequest(r)
-	if w.Status != "AWAITING_APPROVAL" || w.ApprovalReasons[0] != "NETWORK_FEE" || *w.MaxNetworkFee != "1" || w.NetworkFee != nil {
+	if w.Status != "AWAITING_APPROVAL" || w.ApprovalReasons[0] != "NETWORK_FEE" || *w.MaxNetworkFee != "1" ||
+		w.NetworkFee != nil {
 		t.Fatalf("got %+v, want it to wait because of its fee", w)
 	}
 	_, err = h.Approve(t.Context(), h.org, w.WithdrawalID, person)
@@ -221,13 +246,14 @@ func TestAPaymentAboveItsFeeLimitWaitsForAPerson(t *testing.T) {
 	if w.Status != "AWAITING_APPROVAL" || w.ApprovalReasons[0] != "NETWORK_FEE" {
 		t.Fatalf("got %v %v, want it to wait because of its fee", w.Status, w.ApprovalReasons)
 	}
-	// A person may let it go; dispatch asks the chain again and sends it back.
+	// A person may approve it; dispatch asks the chain again and returns it.
 	if _, err := h.Approve(t.Context(), h.org, w.WithdrawalID, person); err != nil {
 		t.Fatal(err)
 	}
 	h.returnOrder(w, &signer.Refusal{Code: dispatch.FeeRefused, Message: "the network may take up to 9"})
 	got, err := h.ByID(t.Context(), h.org, w.WithdrawalID)
-	if err != nil || got.Status != "AWAITING_APPROVAL" || len(got.ApprovalReasons) != 1 || got.ApprovalReasons[0] != "NETWORK_FEE" {
+	if err != nil || got.Status != "AWAITING_APPROVAL" || len(got.ApprovalReasons) != 1 ||
+		got.ApprovalReasons[0] != "NETWORK_FEE" {
 		t.Errorf("got %+v %v, want it to wait because of its fee", got, err)
 	}
 	h.wantBalances("999000", "1000")
@@ -244,8 +270,12 @@ func TestAnEstimateTellsWhatTheChainWouldCharge(t *testing.T) {
 	h, net := newPricedEnv(t)
 	text := func(s string) *string { return &s }
 	before := h.dumpRows()
-	coin, err := h.Estimate(t.Context(), h.org, EstimateRequest{MintID: eth, CustomerID: text(alice), ToAddress: text(stranger), FeeMode: FeeDeducted})
-	if err != nil || coin.NetworkFee.IsZero() || *coin.NetworkFeeMintID != eth || coin.NetworkFeeUSD == nil || coin.MaxAmount.String() != "1000000000000000" ||
+	coin, err := h.Estimate(
+		t.Context(), h.org,
+		EstimateRequest{MintID: eth, CustomerID: text(alice), ToAddress: text(stranger), FeeMode: FeeDeducted},
+	)
+	if err != nil || coin.NetworkFee.IsZero() || *coin.NetworkFeeMintID != eth || coin.NetworkFeeUSD == nil ||
+		coin.MaxAmount.String() != "1000000000000000" ||
 		!coin.ExpiresAt.After(h.DB.Clock()()) {
 		t.Fatalf("got %+v %v, want the fee and all that alice has", coin, err)
 	}
@@ -268,13 +298,22 @@ func TestAnEstimateTellsWhatTheChainWouldCharge(t *testing.T) {
 		param string
 	}{
 		{"unknown mint", EstimateRequest{MintID: 99}, fault.MintNotFound, "mintId"},
-		{"customer of spaces", EstimateRequest{MintID: usdc, CustomerID: text(" ")}, fault.InvalidRequest, "customerId"},
+		{
+			"customer of spaces",
+			EstimateRequest{MintID: usdc, CustomerID: text(" ")},
+			fault.InvalidRequest,
+			"customerId",
+		},
 		{"no customer", EstimateRequest{MintID: usdc, CustomerID: text("")}, fault.InvalidRequest, "customerId"},
 		{"bad amount", EstimateRequest{MintID: usdc, Amount: text("1.5")}, fault.InvalidAmount, "amount"},
 		{"amount of nothing", EstimateRequest{MintID: usdc, Amount: text("")}, fault.InvalidAmount, "amount"},
 		{"bad address", EstimateRequest{MintID: usdc, ToAddress: text("nowhere")}, fault.InvalidAddress, "toAddress"},
 		{"no address", EstimateRequest{MintID: usdc, ToAddress: text("")}, fault.InvalidAddress, "toAddress"},
-		{"a token's fee from the amount", EstimateRequest{MintID: usdc, FeeMode: FeeDeducted}, fault.InvalidRequest, "feeMode"},
+		{
+			"a token's fee from the amount",
+			EstimateRequest{MintID: usdc, FeeMode: FeeDeducted},
+			fault.InvalidRequest, "feeMode",
+		},
 	} {
 		_, err := h.Estimate(t.Context(), h.org, c.e)
 		if f := fault.Find(err); f == nil || f.Code != c.want || f.Param != c.param {
@@ -292,7 +331,10 @@ func TestAnEstimateTellsWhatTheChainWouldCharge(t *testing.T) {
 	}
 }
 
-// fixedPrices is a price that does not move while a test compares two answers.
+// fixedPrices returns prices that do not change while a test compares two answers.
 func fixedPrices(now time.Time) price.Fixed {
-	return price.Fixed{Prices: map[int]money.USD{usdc: money.MustParseUSD("1"), eth: money.MustParseUSD("3000")}, Clock: func() time.Time { return now }}
+	return price.Fixed{
+		Prices: map[int]money.USD{usdc: money.MustParseUSD("1"), eth: money.MustParseUSD("3000")},
+		Clock:  func() time.Time { return now },
+	}
 }

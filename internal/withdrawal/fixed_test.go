@@ -9,8 +9,8 @@ import (
 	"github.com/cofferpay/coffer/internal/pg/pgtest"
 )
 
-// Whoever can write to the table cannot make another payment of an accepted one,
-// nor open again what has ended: neither a role of the program nor the owner.
+// No role of the program and not even the owner can make another payment of an accepted withdrawal,
+// or reopen one that has ended.
 func TestAnAcceptedWithdrawalCannotBecomeAnotherPayment(t *testing.T) {
 	t.Parallel()
 	h := newTestEnv(t)

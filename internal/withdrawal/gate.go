@@ -16,51 +16,52 @@ import (
 	"github.com/cofferpay/coffer/internal/wallet"
 )
 
-// facts are everything that decides about a request. They are gathered in one
-// transaction, and decide reads nothing else.
+// facts hold everything that decides about a request. They are loaded in one transaction, and
+// runGates reads nothing else.
 type facts struct {
 	owner        owner
 	mint         mint.Mint
 	amount       money.Amount
 	activeFreeze *freeze.Freeze
-	keyRequired  bool // the organization demands an idempotency key
+	keyRequired  bool // the organization requires an idempotency key
 	keyGiven     bool
-	chainRuns    bool // this installation talks to the mint's chain
+	chainRuns    bool // this installation runs the mint's chain
 
-	destination        chain.Address
-	isUnspendable      bool          // nobody holds the destination's key
-	isOwnAddress       bool          // the destination is a wallet of this installation
-	isTokenContract    bool          // the destination is a token's contract
-	lookalike          chain.Address // a known destination that it could be mistaken for, or ""
-	failedWithdrawalID string        // the withdrawal to the destination that failed on the chain, and none after it succeeded; or ""
+	destination     chain.Address
+	isUnspendable   bool          // the destination's key is known to be held by no person
+	isOwnAddress    bool          // the destination is a wallet of this installation
+	isTokenContract bool          // the destination is a token's contract
+	lookalike       chain.Address // a known destination that looks like this one, or ""
+	// failedWithdrawalID names the withdrawal to the destination that the chain reverted, unless an
+	// approved one succeeded since; or "".
+	failedWithdrawalID string
 
-	isMax        bool           // an organization wants all of its balance: amount follows from it
-	entry        WhitelistEntry // what the organization's list says of the destination's entry
-	entryRefusal *fault.Fault   // why nothing may be paid to that entry, or nil
+	isMax        bool           // an organization withdraws its whole balance: the amount follows from it
+	entry        WhitelistEntry // the whitelist entry of the destination
+	entryRefusal *fault.Fault   // why the entry may not be paid, or nil
 
 	balance         money.Amount          // what the customer or the product may spend
-	screening       risk.WithdrawalRecord // what is known of who is behind the destination
-	isAllowlisted   bool                  // the approval allowlist has the customer's e-mail, which is trusted
+	screening       risk.WithdrawalRecord // what screening knows about the destination
+	isAllowlisted   bool                  // the customer's trusted e-mail is on the approval allowlist
 	requireApproval bool
-	quorum          int          // approvals that the organization wants of a payment that is held
+	quorum          int          // approvals that the organization requires for a held payment
 	threshold       *money.USD   // nil: the organization has set none
 	usdValue        *money.USD   // nil: no price that is fresh enough
-	quote           *price.Quote // what the price's source said, fresh or not; nil: nothing
-	quotedAt        time.Time    // when it said so
+	quote           *price.Quote // the price source's answer, fresh or not; nil: none
+	quotedAt        time.Time    // when the source answered
 	liquid          money.Amount
 
 	costs    costs
 	charging charging
 
-	deductsFee   bool          // the fee comes out of the amount; of a product's balance, it comes on top
-	feeMax       *money.Amount // the caller's limit of the fee, or nil
-	fee          *money.Amount // the most that the network would take now; nil: unknown, or nobody needs it
-	feeKept      *money.Amount // the fee that came out of a customer's amount when it was ordered before, or nil
+	deductsFee   bool          // the fee comes out of the amount; for a product, it is added to the amount
+	feeMax       *money.Amount // the caller's limit for the fee, or nil
+	fee          *money.Amount // the most that the network would take now; nil: unknown or not needed
+	feeKept      *money.Amount // the fee deducted from a customer's amount by an earlier order, or nil
 	minReachable *money.Amount // the smallest payment that reaches the destination; nil: the chain does not say
 }
 
-// deductedFee is the part of the amount that is kept for the fee once the payment is
-// ordered, or nil.
+// deductedFee returns the part of the amount that pays the fee once the order is submitted, or nil.
 func (f facts) deductedFee() *money.Amount {
 	if !f.deductsFee {
 		return nil
@@ -68,7 +69,7 @@ func (f facts) deductedFee() *money.Amount {
 	return f.fee
 }
 
-// receivedAmount is what the destination would receive. Error: the fee takes all of it.
+// receivedAmount returns what the destination would receive. It fails if the fee takes all of it.
 func (f facts) receivedAmount() (money.Amount, error) {
 	fee := f.feeKept
 	if f.owner.product == "" && f.deductedFee() != nil {
@@ -80,8 +81,8 @@ func (f facts) receivedAmount() (money.Amount, error) {
 	return f.amount.Sub(*fee)
 }
 
-// minAmount is the least amount that may be asked for: the mint's, or what reaches the
-// destination with the fee that comes out of it.
+// minAmount returns the smallest amount that a request may have: the mint's minimum, or the
+// smallest payment that reaches the destination plus the fee that comes out of it.
 func (f facts) minAmount() money.Amount {
 	minimum := f.mint.MinWithdraw
 	if f.minReachable != nil {
@@ -98,8 +99,8 @@ func (f facts) minAmount() money.Amount {
 	return minimum
 }
 
-// debitAmount is what leaves the balance: the amount, with a customer what is held for a charge,
-// and with a product the fee on top that was quoted. Error: more than an amount can be.
+// debitAmount returns what leaves the balance. A customer pays the amount and the hold for a
+// charge. A product pays the amount and the quoted fee on top. It fails above the largest amount.
 func (f facts) debitAmount() (money.Amount, error) {
 	if fee := f.deductedFee(); fee != nil && f.owner.product != "" {
 		return f.amount.Add(*fee)
@@ -107,11 +108,10 @@ func (f facts) debitAmount() (money.Amount, error) {
 	return f.amount.Add(f.charging.held)
 }
 
-// Gate is one question that a request has to pass.
+// Gate names one check that a request has to pass.
 type Gate string
 
-// The gates, in the order in which they are asked. The first refusal is the
-// answer; holds add up.
+// Gates, in the order in which they run. The first refusal is the answer; holds add up.
 const (
 	GateFreeze         Gate = "FREEZE"
 	GateIdempotencyKey Gate = "IDEMPOTENCY_KEY"
@@ -128,25 +128,25 @@ const (
 	GateNetworkFee     Gate = "NETWORK_FEE"
 	GateCustomerCosts  Gate = "CUSTOMER_COSTS"
 	GateCustomerCharge Gate = "CUSTOMER_CHARGE"
-	// GateSigner is no gate of a request: it stands in the record where the signer or
-	// the chain has sent an order back.
+	// GateSigner is not a gate of a request. It is recorded when the signer or the chain has
+	// returned an order.
 	GateSigner Gate = "SIGNER"
 )
 
-// Result is what a gate said.
+// Result is the outcome of a gate.
 type Result string
 
-// The results.
+// Results of a gate.
 const (
 	ResultPass          Result = "PASS"
 	ResultHold          Result = "HOLD"
 	ResultRefuse        Result = "REFUSE"
-	ResultBlock         Result = "BLOCK"   // refused, and a record is kept
-	ResultSkipped       Result = "SKIPPED" // it would hold, and the approval allowlist has the customer
+	ResultBlock         Result = "BLOCK"   // refused, with a record
+	ResultSkipped       Result = "SKIPPED" // would hold, but the customer is on the approval allowlist
 	ResultNotConfigured Result = "NOT_CONFIGURED"
 )
 
-// Step is one gate in the record of a decision, with what it looked at.
+// Step records one gate of a decision and its inputs.
 type Step struct {
 	Gate   Gate              `json:"gate"`
 	Result Result            `json:"result"`
@@ -154,8 +154,7 @@ type Step struct {
 	Inputs map[string]string `json:"inputs,omitempty"`
 }
 
-// Decision is what the gates said together. A request and its preview are decided by
-// the same one.
+// Decision is the combined result of the gates. A request and its preview use the same one.
 type Decision struct {
 	Status  Status   `json:"status,omitempty"` // "" when refused without a record
 	Reasons []Reason `json:"reasons"`
@@ -164,8 +163,8 @@ type Decision struct {
 	refusal *fault.Fault
 }
 
-// runGates asks every gate in order: refusals by the request itself, by what is
-// suspended, by the destination, by the balance, by risk; then the holds.
+// runGates runs every gate in order. First come the refusals: by the request itself, by a
+// suspension, by the destination, by the balance, by screening. Then come the holds.
 func runGates(f facts) Decision {
 	d := Decision{Reasons: []Reason{}}
 	gates := []func(facts) (Step, *fault.Fault){
@@ -173,7 +172,8 @@ func runGates(f facts) Decision {
 		requireApproval, checkThreshold, checkDestination, checkLiquidity, checkNetworkFee, checkCustomerCosts,
 	}
 	if f.owner.product != "" {
-		// Rule OW-1. A person asks, who needs no key and whom no list of customers lets pass.
+		// Rule OW-1. A member asks, so no idempotency key is required, and the approval allowlist
+		// for customers does not apply.
 		gates = []func(facts) (Step, *fault.Fault){
 			checkFreeze, checkMinimum, checkSuspended, checkWhitelist, checkAddress, checkBalance, checkRisk,
 			checkThreshold, checkDestination, checkLiquidity, checkNetworkFee,
@@ -200,12 +200,13 @@ func runGates(f facts) Decision {
 	return d
 }
 
-// recheckForApproval is what an approval asks again: what may have changed for the worse
-// since the request. The balance is held. Of the holds those are what is being decided
-// that the person could see; who is behind the destination and what the amount is
-// worth are asked again, and what they say beyond seen is found: then nothing goes
-// out, and whoever approves again has seen it. While nobody answers who has to, and
-// once screening refuses the destination, nobody can approve.
+// recheckForApproval checks again what may have changed for the worse since the request:
+//
+//   - The balance is not checked, because the amount is held.
+//   - The holds that the approver could see are what the approver decides.
+//   - Screening and the dollar value are checked again. A reason that is not in shownReasons is
+//     returned in found. Then nothing is sent, and the next approval covers that reason, too.
+//   - No approval is possible while screening gives no answer, or once it refuses the destination.
 func recheckForApproval(f facts, shownReasons []Reason) (steps []Step, found []Reason, refusal *fault.Fault) {
 	steps, refusal = recheckRefusals(f)
 	if refusal != nil {
@@ -226,7 +227,8 @@ func recheckForApproval(f facts, shownReasons []Reason) (steps []Step, found []R
 	}
 	thresholdStep, _ := checkThreshold(f)
 	steps = append(steps, thresholdStep)
-	destination, _ := checkDestination(facts{failedWithdrawalID: f.failedWithdrawalID}) // a likeness was there to be seen
+	// The approver could already see a lookalike.
+	destination, _ := checkDestination(facts{failedWithdrawalID: f.failedWithdrawalID})
 	if destination.Result == ResultHold {
 		steps = append(steps, destination)
 	}
@@ -247,7 +249,7 @@ func recheckForApproval(f facts, shownReasons []Reason) (steps []Step, found []R
 	return steps, nil, nil
 }
 
-// recheckRefusals asks what no person can approve.
+// recheckRefusals runs the checks that no approval can override.
 func recheckRefusals(f facts) (steps []Step, refusal *fault.Fault) {
 	for _, check := range []func(facts) (Step, *fault.Fault){checkFreeze, checkSuspended} {
 		step, refusal := check(f)
@@ -288,7 +290,7 @@ func recheckRefusals(f facts) (steps []Step, refusal *fault.Fault) {
 	return recheckReachable(f, steps)
 }
 
-// recheckReachable asks again whether what the destination would receive can reach it.
+// recheckReachable checks again whether the payment reaches the destination.
 func recheckReachable(f facts, steps []Step) ([]Step, *fault.Fault) {
 	s := Step{Gate: GateMinimum, Result: ResultPass, Inputs: map[string]string{"minimum": f.minAmount().String()}}
 	if !f.isUnreachable() {
@@ -310,7 +312,8 @@ func checkFreeze(f facts) (Step, *fault.Fault) {
 	case freeze.ScopeCustomer:
 		s.Result = ResultRefuse
 		return s, fault.New(fault.Forbidden, fault.CustomerFrozen,
-			"This customer is frozen, so nothing may leave the balance. Nothing was held and nothing was sent. Whoever froze the customer has to lift it first.").WithParam("customerId")
+			"This customer is frozen, so nothing may leave the balance. Nothing was held and nothing was sent. Whoever froze the customer has to lift it first.").
+			WithParam("customerId")
 	case freeze.ScopeOrganization:
 		s.Result = ResultRefuse
 		return s, fault.New(fault.Forbidden, fault.OrganizationFrozen,
@@ -324,14 +327,14 @@ func requireKey(f facts) (Step, *fault.Fault) {
 	if f.keyRequired && !f.keyGiven {
 		s.Result = ResultRefuse
 		return s, fault.New(fault.Invalid, fault.InvalidRequest,
-			"Your organization requires an idempotencyKey on every withdrawal, and this request has none. Nothing was held and nothing was sent. Send one key for each payment you mean, and the same key when you repeat it.").WithParam("idempotencyKey")
+			"Your organization requires an idempotencyKey on every withdrawal, and this request has none. Nothing was held and nothing was sent. Send one key for each payment you mean, and the same key when you repeat it.").
+			WithParam("idempotencyKey")
 	}
 	return s, nil
 }
 
-// checkWhitelist asks whether an organization's own money may go there: to an entry of its
-// list that may be used now, on the mint's chain, with just this address.
-// Rule OW-2.
+// checkWhitelist refuses an organization's own money unless it goes to a whitelist entry that is
+// usable now, on the mint's chain, with exactly this address. Rule OW-2.
 func checkWhitelist(f facts) (Step, *fault.Fault) {
 	s := Step{Gate: GateWhitelist, Result: ResultRefuse, Inputs: map[string]string{}}
 	if f.entryRefusal != nil {
@@ -341,7 +344,8 @@ func checkWhitelist(f facts) (Step, *fault.Fault) {
 	refuse := func(reason string) (Step, *fault.Fault) {
 		s.Inputs["why"] = reason
 		return s, fault.New(fault.Unprocessable, fault.AddressNotWhitelisted,
-			"Your organization's own money goes only to addresses on its list: %s. Nothing was held and nothing was sent. Choose an address of the list that may be used, or ask the operator of this service to add one.", reason).WithParam("whitelistedAddressId")
+			"Your organization's own money goes only to addresses on its list: %s. Nothing was held and nothing was sent. Choose an address of the list that may be used, or ask the operator of this service to add one.", reason).
+			WithParam("whitelistedAddressId")
 	}
 	switch {
 	case f.entry.Address == "" || f.entry.Address != f.destination:
@@ -353,8 +357,8 @@ func checkWhitelist(f facts) (Step, *fault.Fault) {
 	return s, nil
 }
 
-// checkMinimum asks whether the amount is one that is paid, and whether what the destination
-// receives of it can reach it. Dispatch asks the latter again right before the slot.
+// checkMinimum refuses an amount below the mint's minimum, and a payment that is too small to reach
+// the destination. Dispatch checks the latter again right before it takes a slot.
 func checkMinimum(f facts) (Step, *fault.Fault) {
 	s := Step{Gate: GateMinimum, Result: ResultPass, Inputs: map[string]string{"minimum": f.minAmount().String()}}
 	if f.amount.Less(f.mint.MinWithdraw) {
@@ -368,7 +372,8 @@ func checkMinimum(f facts) (Step, *fault.Fault) {
 		s.Result, s.Inputs["networkFee"] = ResultRefuse, fee.String()
 		return s, fault.New(fault.Invalid, fault.AmountBelowMinimum,
 			"The network fee comes out of the amount, and at the moment it would be %s atomic units: nothing would be left. Nothing was held and nothing was sent. Ask for more, or let your organization pay the fee.", fee).
-			WithParam("amount").WithDetail("networkFee", fee.String()).WithDetail("minWithdrawAmount", f.minAmount().String())
+			WithParam("amount").WithDetail("networkFee", fee.String()).
+			WithDetail("minWithdrawAmount", f.minAmount().String())
 	}
 	if !f.isUnreachable() {
 		return s, nil
@@ -386,8 +391,7 @@ func checkMinimum(f facts) (Step, *fault.Fault) {
 	return s, refusal
 }
 
-// isUnreachable tells whether the chain would not let the destination have what is left for
-// it.
+// isUnreachable reports whether the chain would refuse what the destination is to receive.
 func (f facts) isUnreachable() bool {
 	if f.minReachable == nil {
 		return false
@@ -406,7 +410,8 @@ func checkSuspended(f facts) (Step, *fault.Fault) {
 		reason = "That token behaved against its own rules and is in quarantine."
 	case !f.mint.WithdrawEnabled:
 		reason = "Withdrawals of that mint are switched off."
-	case f.activeFreeze != nil && f.activeFreeze.Scope != freeze.ScopeCustomer && f.activeFreeze.Scope != freeze.ScopeOrganization:
+	case f.activeFreeze != nil && f.activeFreeze.Scope != freeze.ScopeCustomer &&
+		f.activeFreeze.Scope != freeze.ScopeOrganization:
 		reason = "Outgoing payments are stopped at the moment."
 	default:
 		return s, nil
@@ -414,12 +419,15 @@ func checkSuspended(f facts) (Step, *fault.Fault) {
 	s.Result = ResultRefuse
 	s.Inputs = map[string]string{"why": reason}
 	return s, fault.New(fault.Unprocessable, fault.WithdrawalsSuspended,
-		"%s Nothing was held and nothing was sent. Try again later with the same idempotencyKey, or ask the operator of this service.", reason).WithParam("mintId")
+		"%s Nothing was held and nothing was sent. Try again later with the same idempotencyKey, or ask the operator of this service.", reason).
+		WithParam("mintId")
 }
 
 func checkAddress(f facts) (Step, *fault.Fault) {
 	s := Step{Gate: GateAddress, Result: ResultPass}
-	reason := wallet.PayeeCheck{IsUnspendable: f.isUnspendable, IsOwn: f.isOwnAddress, IsTokenContract: f.isTokenContract}.RefusalReason()
+	reason := wallet.PayeeCheck{
+		IsUnspendable: f.isUnspendable, IsOwn: f.isOwnAddress, IsTokenContract: f.isTokenContract,
+	}.RefusalReason()
 	if reason == "" {
 		return s, nil
 	}
@@ -427,10 +435,12 @@ func checkAddress(f facts) (Step, *fault.Fault) {
 	s.Inputs = map[string]string{"why": reason}
 	if f.owner.product != "" {
 		return s, fault.New(fault.Unprocessable, fault.DestinationNotAllowed,
-			"Withdrawals to this address are not allowed, although it is on the list: %s. Nothing was held and nothing was sent. Have it taken from the list, and choose another one.", reason).WithParam("whitelistedAddressId")
+			"Withdrawals to this address are not allowed, although it is on the list: %s. Nothing was held and nothing was sent. Have it taken from the list, and choose another one.", reason).
+			WithParam("whitelistedAddressId")
 	}
 	return s, fault.New(fault.Unprocessable, fault.DestinationNotAllowed,
-		"Withdrawals to this address are not allowed: %s. Nothing was held and nothing was sent. Give an address of your customer's own.", reason).WithParam("toAddress")
+		"Withdrawals to this address are not allowed: %s. Nothing was held and nothing was sent. Give an address of your customer's own.", reason).
+		WithParam("toAddress")
 }
 
 func checkBalance(f facts) (Step, *fault.Fault) {
@@ -448,8 +458,8 @@ func checkBalance(f facts) (Step, *fault.Fault) {
 	return s, nil
 }
 
-// newInsufficient is the one answer to too little money, whether the customer is
-// unknown, has nothing, or was quicker elsewhere.
+// newInsufficient returns the one answer to too small a balance. It is the same whether the
+// customer is unknown, has no balance or spent it in a concurrent request.
 func newInsufficient(o owner, m mint.Mint) *fault.Fault {
 	if o.product != "" {
 		return fault.New(fault.Unprocessable, fault.InsufficientBalance,
@@ -461,8 +471,8 @@ func newInsufficient(o owner, m mint.Mint) *fault.Fault {
 		m.Symbol, m.Chain).WithParam("amount")
 }
 
-// checkRisk is the gate of risk, whatever the amount is worth. What it does not let
-// pass by name it holds: a question that nobody has answered as well.
+// checkRisk applies the screening decision, at every amount. It holds what screening does not
+// explicitly pass, and so also a request without an answer.
 func checkRisk(f facts) (Step, *fault.Fault) {
 	d := f.screening.Decision
 	s := Step{Gate: GateRisk, Result: ResultHold, Reason: ReasonRiskReview, Inputs: map[string]string{}}
@@ -486,7 +496,7 @@ func checkRisk(f facts) (Step, *fault.Fault) {
 	return s, nil
 }
 
-// newBlocked is the answer to a destination that screening refuses.
+// newBlocked returns the answer for a destination that screening refuses.
 func newBlocked(d risk.WithdrawalDecision) *fault.Fault {
 	f := fault.New(fault.Blocked, fault.WithdrawalRiskBlocked,
 		"Withdrawal blocked by risk screening. Nothing was held and nothing was sent. Repeating it with this destination does not help: ask your customer for another address, or ask the operator of this service.")
@@ -498,8 +508,8 @@ func newBlocked(d risk.WithdrawalDecision) *fault.Fault {
 	return f.WithDetail("severity", string(severity)).WithDetail("categories", categories)
 }
 
-// skipIfAllowlisted is a hold that the approval allowlist takes away. It is asked of those
-// three reasons and of no other.
+// skipIfAllowlisted turns a hold into SKIPPED if the approval allowlist has the customer. It
+// applies to three reasons only: REQUIRE_APPROVAL, PRICE_UNAVAILABLE and USD_THRESHOLD.
 func skipIfAllowlisted(f facts, s Step) Step {
 	if f.isAllowlisted {
 		s.Result, s.Reason = ResultSkipped, ""
@@ -531,7 +541,7 @@ func checkThreshold(f facts) (Step, *fault.Fault) {
 		s.Inputs["priceAgeSeconds"] = fmt.Sprint(int64(max(0, f.quotedAt.Sub(f.quote.QuotedAt)) / time.Second))
 	}
 	if f.usdValue == nil {
-		// What cannot be compared counts as above.
+		// An amount without a value counts as above the threshold.
 		s.Result, s.Reason = ResultHold, ReasonPriceUnavailable
 		return skipIfAllowlisted(f, s), nil
 	}
@@ -543,8 +553,8 @@ func checkThreshold(f facts) (Step, *fault.Fault) {
 	return s, nil
 }
 
-// checkDestination holds what resembles a known destination and is another, and what goes to
-// a destination that made a payment fail: it may do so again, at the organization's cost.
+// checkDestination holds a request to a lookalike of a known destination. It also holds a request
+// to a destination that made a payment fail: it may do so again, at the organization's cost.
 func checkDestination(f facts) (Step, *fault.Fault) {
 	s := Step{Gate: GateDestination, Result: ResultPass, Inputs: map[string]string{}}
 	if f.lookalike != "" {
@@ -567,8 +577,8 @@ func checkLiquidity(f facts) (Step, *fault.Fault) {
 	return s, nil
 }
 
-// checkNetworkFee asks what the network would take, where the caller has said something
-// about it. Dispatch asks again before anything is signed.
+// checkNetworkFee compares the network fee with the request, if it limits or deducts the fee.
+// Dispatch checks again before anything is signed.
 func checkNetworkFee(f facts) (Step, *fault.Fault) {
 	s := Step{Gate: GateNetworkFee, Result: ResultNotConfigured}
 	if !f.deductsFee && f.feeMax == nil {
@@ -592,13 +602,13 @@ func checkNetworkFee(f facts) (Step, *fault.Fault) {
 	return s, nil
 }
 
-// newUnquoted is the answer where a fee has to be known and the chain does not tell it.
+// newUnquoted returns the answer when the fee is needed and the chain does not quote it.
 func newUnquoted() *fault.Fault {
 	return fault.New(fault.Unavailable, fault.CodeUnavailable,
 		"The chain does not say at the moment what the network fee would be, and with feeMode DEDUCTED that decides what the destination receives. Nothing was held and nothing was sent. Repeat the request shortly with the same idempotencyKey, or let your organization pay the fee.")
 }
 
-// formatUSD prints a value exactly, with cents at least.
+// formatUSD formats a value exactly, with at least two decimals.
 func formatUSD(u money.USD) string {
 	s := u.String()
 	whole, cents, _ := strings.Cut(s, ".")

@@ -12,7 +12,7 @@ import (
 	"github.com/cofferpay/coffer/internal/risk"
 )
 
-// passingFacts are facts that every gate lets through.
+// passingFacts returns facts that pass every gate.
 func passingFacts() facts {
 	threshold, value := money.MustParseUSD("100"), money.MustParseUSD("100")
 	return facts{
@@ -22,16 +22,18 @@ func passingFacts() facts {
 	}
 }
 
-// screenedRecord is a record as it is kept.
+// screenedRecord returns a record as it is stored.
 func screenedRecord(c risk.WithdrawalCase) risk.WithdrawalRecord {
 	return risk.WithdrawalRecord{Case: c, Decision: risk.DecideWithdrawal(c)}
 }
 
-// severityRecord is what comes of a provider that says a severity, or nothing.
+// severityRecord returns the record for a provider that answers with a severity; "" for no answer.
 func severityRecord(s risk.Severity) risk.WithdrawalRecord {
 	c := risk.WithdrawalCase{Configured: true, Answer: &risk.Answer{Unavailable: "down"}}
 	if s != "" {
-		c.Answer = &risk.Answer{Verdict: &risk.Verdict{Provider: "TEST", Severity: s, IsKnown: s != risk.Unknown, GivenAt: time.Unix(1, 0)}}
+		c.Answer = &risk.Answer{
+			Verdict: &risk.Verdict{Provider: "TEST", Severity: s, IsKnown: s != risk.Unknown, GivenAt: time.Unix(1, 0)},
+		}
 	}
 	return screenedRecord(c)
 }
@@ -41,12 +43,12 @@ func amountPointer(n uint64) *money.Amount {
 	return &a
 }
 
-// withDeductedFee takes a fee out of the amount.
+// withDeductedFee sets a fee that comes out of the amount.
 func withDeductedFee(fee uint64, most *money.Amount) func(*facts) {
 	return func(f *facts) { f.deductsFee, f.fee, f.feeMax = true, amountPointer(fee), most }
 }
 
-// withCosts has spent dollars of a limit, and costs some of a coin that is worth 3000.
+// withCosts sets the dollars spent, the limit, and the cost in a coin that is worth 3000 dollars.
 func withCosts(spent, limit, ether string) func(*facts) {
 	return func(f *facts) {
 		s, l := money.MustParseUSD(spent), money.MustParseUSD(limit)
@@ -54,13 +56,16 @@ func withCosts(spent, limit, ether string) func(*facts) {
 		if err != nil {
 			panic(err)
 		}
-		f.costs = costs{isCounted: true, decimals: 18, quote: &price.Quote{Price: money.MustParseUSD("3000"), Source: "test"}, costMax: &most, limit: &l, spent: &s}
+		f.costs = costs{
+			isCounted: true, decimals: 18,
+			quote: &price.Quote{Price: money.MustParseUSD("3000"), Source: "test"}, costMax: &most, limit: &l,
+			spent: &s,
+		}
 	}
 }
 
-// The rows are those of the interface's table of withdrawals and of its order
-// of refusals.
-// Rules WD-3, WD-11, WD-12, WD-13, WD-14, WD-26, WD-41.
+// The rows follow the interface's table of withdrawals and its order of refusals. Rules WD-3,
+// WD-11, WD-12, WD-13, WD-14, WD-26, WD-41.
 func TestGatesDecideAsTheInterfaceSays(t *testing.T) {
 	t.Parallel()
 	above := money.MustParseUSD("100.000000000000000001")
@@ -75,62 +80,200 @@ func TestGatesDecideAsTheInterfaceSays(t *testing.T) {
 		{"no threshold set", func(f *facts) { f.threshold, f.usdValue = nil, nil }, "", Processing, nil},
 		{"key demanded and given", func(f *facts) { f.keyRequired, f.keyGiven = true, true }, "", Processing, nil},
 
-		{"approval asked for", func(f *facts) { f.requireApproval = true }, "", AwaitingApproval, []Reason{ReasonRequireApproval}},
-		{"value above the threshold by the least", func(f *facts) { f.usdValue = &above }, "", AwaitingApproval, []Reason{ReasonUSDThreshold}},
-		{"price missing where a threshold is set", func(f *facts) { f.usdValue = nil }, "", AwaitingApproval, []Reason{ReasonPriceUnavailable}},
-		{"looks like a known destination", func(f *facts) { f.lookalike = stranger }, "", AwaitingApproval, []Reason{ReasonDestinationAddress}},
-		{"not enough to pay with now", func(f *facts) { f.liquid = money.Units(99) }, "", AwaitingApproval, []Reason{ReasonLowLiquidity}},
-		{"the fee is at the caller's limit", func(f *facts) { f.fee, f.feeMax = amountPointer(7), amountPointer(7) }, "", Processing, nil},
-		{"the fee is above the caller's limit by the least", func(f *facts) { f.fee, f.feeMax = amountPointer(8), amountPointer(7) }, "", AwaitingApproval, []Reason{ReasonNetworkFee}},
-		{"a limit, and the chain tells no fee: dispatch asks", func(f *facts) { f.feeMax = amountPointer(7) }, "", Processing, nil},
+		{
+			"approval asked for", func(f *facts) { f.requireApproval = true }, "", AwaitingApproval,
+			[]Reason{ReasonRequireApproval},
+		},
+		{
+			"value above the threshold by the least", func(f *facts) { f.usdValue = &above }, "",
+			AwaitingApproval,
+			[]Reason{ReasonUSDThreshold},
+		},
+		{
+			"price missing where a threshold is set", func(f *facts) { f.usdValue = nil }, "", AwaitingApproval,
+			[]Reason{ReasonPriceUnavailable},
+		},
+		{
+			"looks like a known destination", func(f *facts) { f.lookalike = stranger }, "", AwaitingApproval,
+			[]Reason{ReasonDestinationAddress},
+		},
+		{
+			"not enough to pay with now", func(f *facts) { f.liquid = money.Units(99) }, "", AwaitingApproval,
+			[]Reason{ReasonLowLiquidity},
+		},
+		{
+			"the fee is at the caller's limit",
+			func(f *facts) { f.fee, f.feeMax = amountPointer(7), amountPointer(7) }, "", Processing, nil,
+		},
+		{
+			"the fee is above the caller's limit by the least",
+			func(f *facts) { f.fee, f.feeMax = amountPointer(8), amountPointer(7) }, "", AwaitingApproval,
+			[]Reason{ReasonNetworkFee},
+		},
+		{
+			"a limit, and the chain tells no fee: dispatch asks",
+			func(f *facts) { f.feeMax = amountPointer(7) }, "", Processing, nil,
+		},
 		{"a fee that nobody has a limit for", func(f *facts) { f.fee = amountPointer(1_000) }, "", Processing, nil},
 		{"the fee leaves one unit of the amount", withDeductedFee(99, nil), "", Processing, nil},
-		{"the fee that is deducted is above the limit", withDeductedFee(50, amountPointer(49)), "", AwaitingApproval, []Reason{ReasonNetworkFee}},
+		{
+			"the fee that is deducted is above the limit", withDeductedFee(50, amountPointer(49)), "",
+			AwaitingApproval,
+			[]Reason{ReasonNetworkFee},
+		},
 		{"the fee takes all of the amount", withDeductedFee(100, nil), fault.AmountBelowMinimum, "", nil},
 		{"the fee takes more than the amount", withDeductedFee(101, nil), fault.AmountBelowMinimum, "", nil},
-		{"what the fee leaves just reaches the destination", func(f *facts) { withDeductedFee(60, nil)(f); f.minReachable = amountPointer(40) }, "", Processing, nil},
-		{"what the fee leaves does not reach the destination", func(f *facts) { withDeductedFee(61, nil)(f); f.minReachable = amountPointer(40) }, fault.AmountBelowMinimum, "", nil},
-		{"the amount just reaches the destination", func(f *facts) { f.minReachable = amountPointer(100) }, "", Processing, nil},
-		{"the amount does not reach the destination", func(f *facts) { f.minReachable = amountPointer(101) }, fault.AmountBelowMinimum, "", nil},
-		{"a fee that the organization pays takes nothing of it", func(f *facts) { f.fee, f.minReachable = amountPointer(60), amountPointer(100) }, "", Processing, nil},
+		{
+			"what the fee leaves just reaches the destination",
+			func(f *facts) { withDeductedFee(60, nil)(f); f.minReachable = amountPointer(40) }, "", Processing,
+			nil,
+		},
+		{
+			"what the fee leaves does not reach the destination",
+			func(f *facts) { withDeductedFee(61, nil)(f); f.minReachable = amountPointer(40) },
+			fault.AmountBelowMinimum, "", nil,
+		},
+		{
+			"the amount just reaches the destination", func(f *facts) { f.minReachable = amountPointer(100) },
+			"", Processing, nil,
+		},
+		{
+			"the amount does not reach the destination", func(f *facts) { f.minReachable = amountPointer(101) },
+			fault.AmountBelowMinimum, "", nil,
+		},
+		{
+			"a fee that the organization pays takes nothing of it",
+			func(f *facts) { f.fee, f.minReachable = amountPointer(60), amountPointer(100) }, "", Processing,
+			nil,
+		},
 		{"nobody knows what reaches the destination: dispatch asks", withDeductedFee(99, nil), "", Processing, nil},
-		{"400 for the destination before the destination", func(f *facts) { f.minReachable, f.isOwnAddress = amountPointer(101), true }, fault.AmountBelowMinimum, "", nil},
-		{"the fee is to be deducted and nobody knows it", func(f *facts) { f.deductsFee = true }, fault.CodeUnavailable, "", nil},
+		{
+			"400 for the destination before the destination",
+			func(f *facts) { f.minReachable, f.isOwnAddress = amountPointer(101), true },
+			fault.AmountBelowMinimum, "", nil,
+		},
+		{
+			"the fee is to be deducted and nobody knows it", func(f *facts) { f.deductsFee = true },
+			fault.CodeUnavailable, "", nil,
+		},
 		{"holds add up, in order", func(f *facts) {
 			f.requireApproval, f.usdValue, f.lookalike, f.liquid = true, nil, stranger, money.Zero
-		}, "", AwaitingApproval, []Reason{ReasonRequireApproval, ReasonPriceUnavailable, ReasonDestinationAddress, ReasonLowLiquidity}},
+		}, "", AwaitingApproval, []Reason{
+			ReasonRequireApproval, ReasonPriceUnavailable, ReasonDestinationAddress, ReasonLowLiquidity,
+		}},
 
-		{"destination within the threshold", func(f *facts) { f.screening = severityRecord(risk.High) }, "", Processing, nil},
-		{"nobody answers who is behind it", func(f *facts) { f.screening = severityRecord("") }, "", AwaitingApproval, []Reason{ReasonRiskReview}},
-		{"nobody knows who is behind it", func(f *facts) { f.screening = severityRecord(risk.Unknown) }, "", AwaitingApproval, []Reason{ReasonRiskReview}},
-		{"nobody was asked", func(f *facts) { f.screening = screenedRecord(risk.WithdrawalCase{Configured: true}) }, "", AwaitingApproval, []Reason{ReasonRiskReview}},
-		{"nobody has decided", func(f *facts) { f.screening = risk.WithdrawalRecord{} }, "", AwaitingApproval, []Reason{ReasonRiskReview}},
-		{"destination above the threshold", func(f *facts) { f.screening = severityRecord(risk.Severe) }, fault.WithdrawalRiskBlocked, Blocked, nil},
-		{"balance before risk", func(f *facts) { f.balance, f.screening = money.Zero, severityRecord(risk.Severe) }, fault.InsufficientBalance, "", nil},
-		{"risk before the holds", func(f *facts) { f.requireApproval, f.screening = true, severityRecord(risk.Severe) }, fault.WithdrawalRiskBlocked, Blocked, nil},
-		{"risk adds to the holds, in order", func(f *facts) { f.requireApproval, f.screening = true, severityRecord("") }, "", AwaitingApproval, []Reason{ReasonRiskReview, ReasonRequireApproval}},
+		{
+			"destination within the threshold", func(f *facts) { f.screening = severityRecord(risk.High) }, "",
+			Processing, nil,
+		},
+		{
+			"nobody answers who is behind it", func(f *facts) { f.screening = severityRecord("") }, "",
+			AwaitingApproval,
+			[]Reason{ReasonRiskReview},
+		},
+		{
+			"nobody knows who is behind it", func(f *facts) { f.screening = severityRecord(risk.Unknown) }, "",
+			AwaitingApproval,
+			[]Reason{ReasonRiskReview},
+		},
+		{
+			"nobody was asked",
+			func(f *facts) { f.screening = screenedRecord(risk.WithdrawalCase{Configured: true}) }, "",
+			AwaitingApproval,
+			[]Reason{ReasonRiskReview},
+		},
+		{
+			"nobody has decided", func(f *facts) { f.screening = risk.WithdrawalRecord{} }, "",
+			AwaitingApproval,
+			[]Reason{ReasonRiskReview},
+		},
+		{
+			"destination above the threshold", func(f *facts) { f.screening = severityRecord(risk.Severe) },
+			fault.WithdrawalRiskBlocked, Blocked, nil,
+		},
+		{
+			"balance before risk",
+			func(f *facts) { f.balance, f.screening = money.Zero, severityRecord(risk.Severe) },
+			fault.InsufficientBalance, "", nil,
+		},
+		{
+			"risk before the holds",
+			func(f *facts) { f.requireApproval, f.screening = true, severityRecord(risk.Severe) },
+			fault.WithdrawalRiskBlocked, Blocked, nil,
+		},
+		{
+			"risk adds to the holds, in order",
+			func(f *facts) { f.requireApproval, f.screening = true, severityRecord("") }, "", AwaitingApproval,
+			[]Reason{ReasonRiskReview, ReasonRequireApproval},
+		},
 		{"allowed, and nothing holds", func(f *facts) { f.isAllowlisted = true }, "", Processing, nil},
 		{"allowed: the flag", func(f *facts) { f.isAllowlisted, f.requireApproval = true, true }, "", Processing, nil},
 		{"allowed: the threshold", func(f *facts) { f.isAllowlisted, f.usdValue = true, &above }, "", Processing, nil},
 		{"allowed: no price", func(f *facts) { f.isAllowlisted, f.usdValue = true, nil }, "", Processing, nil},
 		{"allowed skips nothing else", func(f *facts) {
-			f.isAllowlisted, f.screening, f.lookalike, f.liquid, f.fee, f.feeMax = true, severityRecord(""), stranger, money.Zero, amountPointer(8), amountPointer(7)
-		}, "", AwaitingApproval, []Reason{ReasonRiskReview, ReasonDestinationAddress, ReasonLowLiquidity, ReasonNetworkFee}},
-		{"allowed skips no limit on costs", func(f *facts) { f.isAllowlisted = true; withCosts("21", "50", "0.01")(f) }, "", AwaitingApproval, []Reason{ReasonPolicyLimit}},
-		{"allowed does not unblock", func(f *facts) { f.isAllowlisted, f.screening = true, severityRecord(risk.Severe) }, fault.WithdrawalRiskBlocked, Blocked, nil},
+			f.isAllowlisted, f.screening, f.lookalike, f.liquid, f.fee, f.feeMax = true, severityRecord(""), stranger,
+				money.Zero, amountPointer(8), amountPointer(7)
+		}, "", AwaitingApproval, []Reason{
+			ReasonRiskReview, ReasonDestinationAddress, ReasonLowLiquidity, ReasonNetworkFee,
+		}},
+		{
+			"allowed skips no limit on costs",
+			func(f *facts) { f.isAllowlisted = true; withCosts("21", "50", "0.01")(f) }, "", AwaitingApproval,
+			[]Reason{ReasonPolicyLimit},
+		},
+		{
+			"allowed does not unblock",
+			func(f *facts) { f.isAllowlisted, f.screening = true, severityRecord(risk.Severe) },
+			fault.WithdrawalRiskBlocked, Blocked, nil,
+		},
 
 		{"costs at the limit", withCosts("20", "50", "0.01"), "", Processing, nil},
-		{"costs above the limit by the least", withCosts("20.000000000000000001", "50", "0.01"), "", AwaitingApproval, []Reason{ReasonPolicyLimit}},
-		{"costs, and no limit", func(f *facts) { withCosts("1000", "50", "0.01")(f); f.costs.limit = nil }, "", Processing, nil},
-		{"costs, and no source of the coin's price", func(f *facts) { withCosts("1000", "50", "0.01")(f); f.costs.isCounted = false }, "", Processing, nil},
-		{"costs, and the coin's source gives no price", func(f *facts) { withCosts("0", "50", "0.01")(f); f.costs.quote = nil }, "", AwaitingApproval, []Reason{ReasonPolicyLimit}},
-		{"costs that cannot be added up", func(f *facts) { withCosts("0", "50", "0.01")(f); f.costs.spent = nil }, "", AwaitingApproval, []Reason{ReasonPolicyLimit}},
-		{"costs that the chain does not tell: dispatch asks", func(f *facts) { withCosts("20", "50", "0.01")(f); f.costs.costMax = nil }, "", Processing, nil},
+		{
+			"costs above the limit by the least", withCosts("20.000000000000000001", "50", "0.01"), "",
+			AwaitingApproval,
+			[]Reason{ReasonPolicyLimit},
+		},
+		{
+			"costs, and no limit", func(f *facts) { withCosts("1000", "50", "0.01")(f); f.costs.limit = nil },
+			"", Processing, nil,
+		},
+		{
+			"costs, and no source of the coin's price",
+			func(f *facts) { withCosts("1000", "50", "0.01")(f); f.costs.isCounted = false }, "", Processing,
+			nil,
+		},
+		{
+			"costs, and the coin's source gives no price",
+			func(f *facts) { withCosts("0", "50", "0.01")(f); f.costs.quote = nil }, "", AwaitingApproval,
+			[]Reason{ReasonPolicyLimit},
+		},
+		{
+			"costs that cannot be added up",
+			func(f *facts) { withCosts("0", "50", "0.01")(f); f.costs.spent = nil }, "", AwaitingApproval,
+			[]Reason{ReasonPolicyLimit},
+		},
+		{
+			"costs that the chain does not tell: dispatch asks",
+			func(f *facts) { withCosts("20", "50", "0.01")(f); f.costs.costMax = nil }, "", Processing, nil,
+		},
 
-		{"customer frozen", func(f *facts) { f.activeFreeze = &freeze.Freeze{Scope: freeze.ScopeCustomer} }, fault.CustomerFrozen, "", nil},
-		{"organization frozen", func(f *facts) { f.activeFreeze = &freeze.Freeze{Scope: freeze.ScopeOrganization} }, fault.OrganizationFrozen, "", nil},
-		{"chain frozen", func(f *facts) { f.activeFreeze = &freeze.Freeze{Scope: freeze.ScopeChain} }, fault.WithdrawalsSuspended, "", nil},
-		{"everything frozen", func(f *facts) { f.activeFreeze = &freeze.Freeze{Scope: freeze.ScopeAll} }, fault.WithdrawalsSuspended, "", nil},
+		{
+			"customer frozen", func(f *facts) { f.activeFreeze = &freeze.Freeze{Scope: freeze.ScopeCustomer} },
+			fault.CustomerFrozen, "", nil,
+		},
+		{
+			"organization frozen",
+			func(f *facts) { f.activeFreeze = &freeze.Freeze{Scope: freeze.ScopeOrganization} },
+			fault.OrganizationFrozen, "", nil,
+		},
+		{
+			"chain frozen", func(f *facts) { f.activeFreeze = &freeze.Freeze{Scope: freeze.ScopeChain} },
+			fault.WithdrawalsSuspended, "", nil,
+		},
+		{
+			"everything frozen", func(f *facts) { f.activeFreeze = &freeze.Freeze{Scope: freeze.ScopeAll} },
+			fault.WithdrawalsSuspended, "", nil,
+		},
 		{"key demanded and missing", func(f *facts) { f.keyRequired = true }, fault.InvalidRequest, "", nil},
 		{"below the minimum", func(f *facts) { f.amount = money.Units(9) }, fault.AmountBelowMinimum, "", nil},
 		{"switched off", func(f *facts) { f.mint.WithdrawEnabled = false }, fault.WithdrawalsSuspended, "", nil},
@@ -141,10 +284,23 @@ func TestGatesDecideAsTheInterfaceSays(t *testing.T) {
 		{"a token's contract", func(f *facts) { f.isTokenContract = true }, fault.DestinationNotAllowed, "", nil},
 		{"one unit short", func(f *facts) { f.balance = money.Units(99) }, fault.InsufficientBalance, "", nil},
 
-		{"403 before 400", func(f *facts) { f.activeFreeze, f.amount = &freeze.Freeze{Scope: freeze.ScopeCustomer}, money.Units(9) }, fault.CustomerFrozen, "", nil},
-		{"400 before the destination", func(f *facts) { f.amount, f.isOwnAddress = money.Units(9), true }, fault.AmountBelowMinimum, "", nil},
-		{"destination before the balance", func(f *facts) { f.isOwnAddress, f.balance = true, money.Zero }, fault.DestinationNotAllowed, "", nil},
-		{"balance before the holds", func(f *facts) { f.balance, f.requireApproval = money.Zero, true }, fault.InsufficientBalance, "", nil},
+		{
+			"403 before 400",
+			func(f *facts) { f.activeFreeze, f.amount = &freeze.Freeze{Scope: freeze.ScopeCustomer}, money.Units(9) },
+			fault.CustomerFrozen, "", nil,
+		},
+		{
+			"400 before the destination", func(f *facts) { f.amount, f.isOwnAddress = money.Units(9), true },
+			fault.AmountBelowMinimum, "", nil,
+		},
+		{
+			"destination before the balance", func(f *facts) { f.isOwnAddress, f.balance = true, money.Zero },
+			fault.DestinationNotAllowed, "", nil,
+		},
+		{
+			"balance before the holds", func(f *facts) { f.balance, f.requireApproval = money.Zero, true },
+			fault.InsufficientBalance, "", nil,
+		},
 	} {
 		f := passingFacts()
 		c.change(&f)
@@ -164,7 +320,7 @@ func TestGatesDecideAsTheInterfaceSays(t *testing.T) {
 	}
 }
 
-// Rule WD-41. Of an organization's own the destination receives the amount, whatever the fee.
+// Rule WD-41. The destination of an organization's own withdrawal receives the amount at any fee.
 func TestWhatReachesTheDestinationIsWhatTheMinimumIsAskedOf(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -173,8 +329,14 @@ func TestWhatReachesTheDestinationIsWhatTheMinimumIsAskedOf(t *testing.T) {
 		refused  bool
 		smallest string
 	}{
-		{"a customer's, deducted", func(f *facts) { withDeductedFee(30, nil)(f); f.minReachable = amountPointer(71) }, true, "101"},
-		{"a customer's, deducted, enough", func(f *facts) { withDeductedFee(30, nil)(f); f.minReachable = amountPointer(70) }, false, "100"},
+		{
+			"a customer's, deducted",
+			func(f *facts) { withDeductedFee(30, nil)(f); f.minReachable = amountPointer(71) }, true, "101",
+		},
+		{
+			"a customer's, deducted, enough",
+			func(f *facts) { withDeductedFee(30, nil)(f); f.minReachable = amountPointer(70) }, false, "100",
+		},
 		{"a product's, the fee on top", func(f *facts) {
 			withDeductedFee(30, nil)(f)
 			f.minReachable, f.owner.product = amountPointer(71), "CUSTODIAL"
@@ -188,8 +350,12 @@ func TestWhatReachesTheDestinationIsWhatTheMinimumIsAskedOf(t *testing.T) {
 		f := passingFacts()
 		c.change(&f)
 		step, refusal := checkMinimum(f)
-		if (refusal != nil) != c.refused || step.Inputs["minimum"] != c.smallest || refusal != nil && refusal.Details["minWithdrawAmount"] != c.smallest {
-			t.Errorf("%s: got %+v %v, want refused %v and %s for the smallest", c.name, step, refusal, c.refused, c.smallest)
+		if (refusal != nil) != c.refused || step.Inputs["minimum"] != c.smallest ||
+			refusal != nil && refusal.Details["minWithdrawAmount"] != c.smallest {
+			t.Errorf(
+				"%s: got %+v %v, want refused %v and %s for the smallest", c.name, step, refusal, c.refused,
+				c.smallest,
+			)
 		}
 	}
 }
@@ -202,17 +368,44 @@ func TestApprovalAsksAgainWhatMayHaveChanged(t *testing.T) {
 		want   fault.Code
 	}{
 		{"nothing changed", func(*facts) {}, ""},
-		{"holds are what is being decided", func(f *facts) { f.balance, f.liquid, f.lookalike = money.Zero, money.Zero, stranger }, ""},
+		{
+			"holds are what is being decided",
+			func(f *facts) { f.balance, f.liquid, f.lookalike = money.Zero, money.Zero, stranger }, "",
+		},
 		{"no price, as the person could see", func(f *facts) { f.usdValue, f.requireApproval = nil, true }, ""},
-		{"nobody knows the destination, as the person could see", func(f *facts) { f.screening, f.requireApproval = severityRecord(risk.Unknown), true }, ""},
+		{
+			"nobody knows the destination, as the person could see",
+			func(f *facts) { f.screening, f.requireApproval = severityRecord(risk.Unknown), true }, "",
+		},
 		{"no price since", func(f *facts) { f.usdValue = nil }, fault.ApprovalRefused},
-		{"nobody knows the destination since", func(f *facts) { f.screening = severityRecord(risk.Unknown) }, fault.ApprovalRefused},
-		{"nobody answers, whoever saw it", func(f *facts) { f.screening, f.requireApproval = severityRecord(""), true }, fault.ApprovalRefused},
-		{"screening refuses now, whoever saw it", func(f *facts) { f.screening, f.requireApproval = severityRecord(risk.Severe), true }, fault.ApprovalRefused},
+		{
+			"nobody knows the destination since", func(f *facts) { f.screening = severityRecord(risk.Unknown) },
+			fault.ApprovalRefused,
+		},
+		{
+			"nobody answers, whoever saw it",
+			func(f *facts) { f.screening, f.requireApproval = severityRecord(""), true }, fault.ApprovalRefused,
+		},
+		{
+			"screening refuses now, whoever saw it",
+			func(f *facts) { f.screening, f.requireApproval = severityRecord(risk.Severe), true },
+			fault.ApprovalRefused,
+		},
 		{"costs above the limit since", withCosts("21", "50", "0.01"), fault.ApprovalRefused},
-		{"costs above the limit, as the person could see", func(f *facts) { withCosts("21", "50", "0.01")(f); f.requireApproval = true }, ""},
-		{"customer frozen since", func(f *facts) { f.activeFreeze = &freeze.Freeze{Scope: freeze.ScopeCustomer} }, fault.CustomerFrozen},
-		{"everything stopped since", func(f *facts) { f.activeFreeze = &freeze.Freeze{Scope: freeze.ScopeAll} }, fault.WithdrawalsSuspended},
+		{
+			"costs above the limit, as the person could see",
+			func(f *facts) { withCosts("21", "50", "0.01")(f); f.requireApproval = true }, "",
+		},
+		{
+			"customer frozen since",
+			func(f *facts) { f.activeFreeze = &freeze.Freeze{Scope: freeze.ScopeCustomer} },
+			fault.CustomerFrozen,
+		},
+		{
+			"everything stopped since",
+			func(f *facts) { f.activeFreeze = &freeze.Freeze{Scope: freeze.ScopeAll} },
+			fault.WithdrawalsSuspended,
+		},
 		{"quarantined since", func(f *facts) { f.mint.Quarantined = true }, fault.WithdrawalsSuspended},
 		{"the address is ours now", func(f *facts) { f.isOwnAddress = true }, fault.ApprovalRefused},
 		{"the address is a token now", func(f *facts) { f.isTokenContract = true }, fault.ApprovalRefused},
@@ -220,10 +413,24 @@ func TestApprovalAsksAgainWhatMayHaveChanged(t *testing.T) {
 		{"a fee that takes all of it", withDeductedFee(100, nil), fault.ApprovalRefused},
 		{"a fee above the caller's limit", withDeductedFee(50, amountPointer(49)), fault.ApprovalRefused},
 		{"a fee that the chain does not tell", func(f *facts) { f.deductsFee = true }, fault.CodeUnavailable},
-		{"what the fee leaves just reaches the destination", func(f *facts) { withDeductedFee(60, nil)(f); f.minReachable = amountPointer(40) }, ""},
-		{"what the fee leaves does not reach it", func(f *facts) { withDeductedFee(61, nil)(f); f.minReachable = amountPointer(40) }, fault.ApprovalRefused},
-		{"what a fee left that was decided before just reaches it", func(f *facts) { f.feeKept, f.minReachable = amountPointer(60), amountPointer(40) }, ""},
-		{"what a fee left that was decided before does not", func(f *facts) { f.feeKept, f.minReachable = amountPointer(61), amountPointer(40) }, fault.ApprovalRefused},
+		{
+			"what the fee leaves just reaches the destination",
+			func(f *facts) { withDeductedFee(60, nil)(f); f.minReachable = amountPointer(40) }, "",
+		},
+		{
+			"what the fee leaves does not reach it",
+			func(f *facts) { withDeductedFee(61, nil)(f); f.minReachable = amountPointer(40) },
+			fault.ApprovalRefused,
+		},
+		{
+			"what a fee left that was decided before just reaches it",
+			func(f *facts) { f.feeKept, f.minReachable = amountPointer(60), amountPointer(40) }, "",
+		},
+		{
+			"what a fee left that was decided before does not",
+			func(f *facts) { f.feeKept, f.minReachable = amountPointer(61), amountPointer(40) },
+			fault.ApprovalRefused,
+		},
 		{"the amount does not reach it", func(f *facts) { f.minReachable = amountPointer(101) }, fault.ApprovalRefused},
 		{"nobody knows what reaches it: dispatch asks", func(*facts) {}, ""},
 	} {

@@ -12,8 +12,8 @@ import (
 	"github.com/cofferpay/coffer/internal/pg/pgtest"
 )
 
-// A request is held amid its transaction, after it has looked: what would have refused
-// or held it cannot commit before it does.
+// A request is stopped inside its transaction, after it has loaded its facts. A change that would
+// have refused or held it cannot commit before it does.
 func TestNoWithdrawalIsAcceptedAfterAChangeThatItHasNotSeen(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(h *testEnv) func(context.Context, pg.Tx) error{
@@ -26,7 +26,8 @@ func TestNoWithdrawalIsAcceptedAfterAChangeThatItHasNotSeen(t *testing.T) {
 		"freeze": func(h *testEnv) func(context.Context, pg.Tx) error {
 			return func(ctx context.Context, tx pg.Tx) error {
 				return freeze.Create(ctx, tx, freeze.Freeze{
-					Scope: freeze.ScopeCustomer, OrgID: h.org, CustomerID: alice, Source: freeze.SourceOperator, Reason: "test", Actor: audit.Operator("op"),
+					Scope: freeze.ScopeCustomer, OrgID: h.org, CustomerID: alice, Source: freeze.SourceOperator,
+					Reason: "test", Actor: audit.Operator("op"),
 				})
 			}
 		},
@@ -44,8 +45,13 @@ func TestNoWithdrawalIsAcceptedAfterAChangeThatItHasNotSeen(t *testing.T) {
 					t.Errorf("change: %v", err)
 				}
 				var accepted int
-				if err := owner.QueryRow(t.Context(), `SELECT count(*) FROM withdrawals`).Scan(&accepted); err != nil || accepted == 0 {
-					t.Errorf("got %d withdrawals (%v): the change has committed, and the withdrawal that has not seen it comes after it", accepted, err)
+				if err := owner.QueryRow(
+					t.Context(), `SELECT count(*) FROM withdrawals`,
+				).Scan(&accepted); err != nil || accepted == 0 {
+					t.Errorf(
+						"got %d withdrawals (%v): the change has committed, and the withdrawal that has not seen it comes after it",
+						accepted, err,
+					)
 				}
 			})
 		})

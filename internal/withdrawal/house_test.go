@@ -38,8 +38,8 @@ const (
 	stranger    = "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed"
 )
 
-// testEnv is an organization with a customer who has money, all of it on the
-// treasury, and the service that pays it out.
+// testEnv is an organization with a customer who has a balance, all of it on the treasury, and the
+// service that pays withdrawals.
 type testEnv struct {
 	*Service
 	t       *testing.T
@@ -49,8 +49,10 @@ type testEnv struct {
 
 func newMints() []mint.Mint {
 	token := mint.Mint{
-		ID: usdc, Chain: chain.Ethereum, Network: chain.Local, Kind: mint.Token, Contract: usdcAddress, Symbol: "USDC", Name: "USD Coin",
-		Decimals: 6, DepositEnabled: true, WithdrawEnabled: true, MinDeposit: money.Units(1), MinWithdraw: money.Units(10), Finality: "FINALIZED",
+		ID: usdc, Chain: chain.Ethereum, Network: chain.Local, Kind: mint.Token, Contract: usdcAddress,
+		Symbol: "USDC", Name: "USD Coin",
+		Decimals: 6, DepositEnabled: true, WithdrawEnabled: true, MinDeposit: money.Units(1),
+		MinWithdraw: money.Units(10), Finality: "FINALIZED",
 	}
 	coin := token
 	coin.ID, coin.Kind, coin.Contract, coin.Symbol, coin.Name, coin.Decimals = eth, mint.Native, "", "ETH", "Ether", 18
@@ -63,7 +65,7 @@ func newTestEnv(t *testing.T) *testEnv {
 	return h
 }
 
-// newTestEnvWith is a house whose signer asks who let payments go, unless grants is nil.
+// newTestEnvWith returns an environment whose signer requires grants, unless grants is nil.
 func newTestEnvWith(t *testing.T, grants *signer.GrantKey) (*testEnv, signer.Signer) {
 	t.Helper()
 	db := pgtest.New(t)
@@ -81,16 +83,24 @@ func newTestEnvWith(t *testing.T, grants *signer.GrantKey) (*testEnv, signer.Sig
 	}
 	h.Service = &Service{
 		DB: db, Wallets: h.wallets,
-		Chains: chain.Chains{chain.Ethereum: {Name: chain.Ethereum, Network: chain.Local, AddressCodec: evmtx.AddressCodec{ChainID: signertest.ChainID}}},
+		Chains: chain.Chains{
+			chain.Ethereum: {Name: chain.Ethereum, Network: chain.Local, AddressCodec: evmtx.AddressCodec{
+				ChainID: signertest.ChainID,
+			}},
+		},
 		Prices: price.Fixed{Prices: map[int]money.USD{usdc: money.MustParseUSD("1")}},
 	}
 	h.GrantKey = grants
-	h.Voider = &dispatch.Voider{DB: db, Signer: s, Grants: grants, Listeners: map[signer.Purpose]dispatch.VoidListener{signer.Payment: h.Service}, Log: slog.New(slog.DiscardHandler)}
+	h.Voider = &dispatch.Voider{
+		DB: db, Signer: s, Grants: grants,
+		Listeners: map[signer.Purpose]dispatch.VoidListener{signer.Payment: h.Service},
+		Log:       slog.New(slog.DiscardHandler),
+	}
 	h.creditDeposit(alice, usdc, 1_000_000)
 	return h, s
 }
 
-// creditDeposit credits a customer as a deposit would, on the treasury.
+// creditDeposit credits a customer as a deposit on the treasury would.
 func (h *testEnv) creditDeposit(customerID string, mintID int, n uint64) {
 	h.t.Helper()
 	treasury, err := h.wallets.Treasury(h.t.Context(), h.org, chain.EVM)
@@ -105,7 +115,13 @@ func (h *testEnv) creditDeposit(customerID string, mintID int, n uint64) {
 		h.t.Fatal(err)
 	}
 	h.inSystem(func(ctx context.Context, tx pg.Tx) error {
-		if err := wallet.MoveFunds(ctx, tx, wallet.Movement{WalletID: treasury.ID, OrgID: h.org, MintID: mintID, Part: wallet.Credited, Plus: money.Units(n)}); err != nil {
+		if err := wallet.MoveFunds(
+			ctx, tx,
+			wallet.Movement{
+				WalletID: treasury.ID, OrgID: h.org, MintID: mintID, Part: wallet.Credited,
+				Plus: money.Units(n),
+			},
+		); err != nil {
 			return err
 		}
 		return ledgertest.PostWithCauses(ctx, tx, ledger.Posting{
@@ -126,7 +142,7 @@ func (h *testEnv) inSystem(fn func(context.Context, pg.Tx) error) {
 	}
 }
 
-// newRequest is a request that passes every gate.
+// newRequest returns a request that passes every gate.
 func (h *testEnv) newRequest() Request {
 	return Request{MintID: usdc, CustomerID: alice, Amount: "1000", ToAddress: stranger, Actor: audit.APIKey(h.org)}
 }
@@ -140,7 +156,7 @@ func (h *testEnv) mustRequest(r Request) webhook.Withdrawal {
 	return w
 }
 
-// requestHeld is a withdrawal that waits for a person.
+// requestHeld makes a withdrawal that waits for approval.
 func (h *testEnv) requestHeld() webhook.Withdrawal {
 	h.t.Helper()
 	r := h.newRequest()
@@ -161,7 +177,7 @@ func (h *testEnv) loadBalance(kind ledger.Kind) string {
 	return a.String()
 }
 
-// wantBalances compares what the customer may spend and what is held.
+// wantBalances checks the customer's available and held balances.
 func (h *testEnv) wantBalances(available, held string) {
 	h.t.Helper()
 	if got := h.loadBalance(ledger.Customer); got != available {
@@ -172,7 +188,7 @@ func (h *testEnv) wantBalances(available, held string) {
 	}
 }
 
-// dumpRows counts everything that a request could have written.
+// dumpRows returns the counts of all rows that a request can write.
 func (h *testEnv) dumpRows() string {
 	h.t.Helper()
 	var counts string
@@ -187,10 +203,13 @@ func (h *testEnv) dumpRows() string {
 	return counts
 }
 
-// eventTypes are the events of a withdrawal, in order, with the status each shows.
+// eventTypes returns the events of a withdrawal in order, each with the status that it shows.
 func (h *testEnv) eventTypes(withdrawalID string) []string {
 	h.t.Helper()
-	rows, err := pgtest.OwnerPool(h.t, h.DB).Query(h.t.Context(), `SELECT type, data FROM events WHERE resource_id = $1 ORDER BY resource_seq`, withdrawalID)
+	rows, err := pgtest.OwnerPool(h.t, h.DB).Query(
+		h.t.Context(), `SELECT type, data FROM events WHERE resource_id = $1 ORDER BY resource_seq`,
+		withdrawalID,
+	)
 	if err != nil {
 		h.t.Fatal(err)
 	}

@@ -15,9 +15,8 @@ import (
 	"github.com/cofferpay/coffer/webhook"
 )
 
-// The interface's table of customers' withdrawals, a case or more a line, with the real
-// service and real rows: where each ends, what is told of it and what is held.
-// Rules WD-3 to WD-5.
+// The interface's table of customers' withdrawals, with the real service and real rows: one case or
+// more for each line, with its end, its events and its holds. Rules WD-3 to WD-5.
 func TestCustomersWithdrawalsGoAsTheInterfacesTableSays(t *testing.T) {
 	t.Parallel()
 	const (
@@ -86,7 +85,9 @@ func TestCustomersWithdrawalsGoAsTheInterfacesTableSays(t *testing.T) {
 				if _, err := approve(h, w.WithdrawalID); !fault.HasCode(err, fault.InvalidState) {
 					t.Errorf("approved although it is blocked: got %v, want %s", err, fault.InvalidState)
 				}
-			} else if err != nil || !slices.Equal(w.ApprovalReasons, c.reasons) || (w.Status == string(AwaitingApproval)) != (c.reasons != nil) {
+			} else if err != nil || !slices.Equal(
+				w.ApprovalReasons, c.reasons,
+			) || (w.Status == string(AwaitingApproval)) != (c.reasons != nil) {
 				t.Fatalf("got %s %v %v, want it to wait for %v", w.Status, w.ApprovalReasons, err, c.reasons)
 			}
 			if c.decide != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/cofferpay/coffer/webhook"
 )
 
-// Filter narrows a list; members at their zero value do not.
+// Filter narrows a list. A zero field does not narrow it.
 type Filter struct {
 	Type           string // CUSTOMER or ORGANIZATION
 	CustomerID     string
@@ -23,18 +23,18 @@ type Filter struct {
 	Chain          string
 	CreatedAfter   *time.Time // exclusive
 	CreatedBefore  *time.Time // exclusive
-	TxHash         string     // the current one or a replaced one, in any letter case of hexadecimal digits
-	Address        string     // the destination, in any letter case that means the same
+	TxHash         string     // current or replaced, in any letter case of hexadecimal digits
+	Address        string     // the destination, in any letter case with the same meaning
 	Reference      string
 	IdempotencyKey string
 }
 
-// orgQuery is what the filter leaves of an organization's withdrawals.
+// orgQuery returns the query for an organization's withdrawals that match the filter.
 func (s *Service) orgQuery(org string, f Filter) *page.Query {
 	return s.addConditions(page.NewQuery(selectObjects+` WHERE w.org_id = ?`, org), f)
 }
 
-// addConditions adds the conditions that were given.
+// addConditions adds a condition for every field of the filter that is set.
 func (s *Service) addConditions(q *page.Query, f Filter) *page.Query {
 	equal := func(column, value string) {
 		if value != "" {
@@ -45,7 +45,7 @@ func (s *Service) addConditions(q *page.Query, f Filter) *page.Query {
 	case webhook.OfCustomer:
 		q.AddCondition("w.customer_id IS NOT NULL")
 	case webhook.OfOrganization:
-		// As it stands in the index that lists them.
+		// The condition of the partial index for these lists.
 		q.AddCondition("w.customer_id IS NULL")
 	}
 	equal("w.customer_id", f.CustomerID)
@@ -53,8 +53,8 @@ func (s *Service) addConditions(q *page.Query, f Filter) *page.Query {
 	equal("w.chain", f.Chain)
 	equal("w.reference", f.Reference)
 	if f.IdempotencyKey != "" {
-		// By its hash: of a payment that was restored from the signer's journal nothing
-		// else of its key is known.
+		// The hash is compared: a payment that was restored from the signer's journal has no other
+		// trace of its key.
 		q.AddCondition("w.key_hash = ?", keyHash(&f.IdempotencyKey))
 	}
 	if f.MintID != nil {
@@ -68,10 +68,10 @@ func (s *Service) addConditions(q *page.Query, f Filter) *page.Query {
 	}
 	if f.TxHash != "" {
 		hashSpellings := []string{f.TxHash, strings.ToLower(f.TxHash)}
-		// Every hash that a payment ever had is one of its attempts', where each hash has
-		// one row. An index on the list of replaced ones would be passed over: behind
-		// the policies of organizations an operator on arrays may not be asked first.
-		// Those that ride with another one have its transactions.
+		// Every hash that a payment ever had belongs to one of its attempts, and each hash has one
+		// row there. An index on replaced_tx_hashes would not be used: behind the row-level
+		// security policies an array operator may not run first. The members of a batch have the
+		// attempts of its lead.
 		q.AddCondition(`w.withdrawal_id IN (SELECT a.order_id FROM dispatch_attempts a WHERE a.tx_hash = ANY (?)
 			UNION ALL SELECT r.order_id FROM dispatch_attempts a JOIN dispatch_orders r ON r.rides_id = a.order_id WHERE a.tx_hash = ANY (?))`, hashSpellings, hashSpellings)
 	}
@@ -87,9 +87,10 @@ func (s *Service) addConditions(q *page.Query, f Filter) *page.Query {
 	return q
 }
 
-// List reads a page of an organization's withdrawals in the order of (created
-// at, id).
-func (s *Service) List(ctx context.Context, org string, f Filter, p page.Page) (page.Result[webhook.Withdrawal], error) {
+// List returns a page of an organization's withdrawals in the order of (creation time, id).
+func (s *Service) List(
+	ctx context.Context, org string, f Filter, p page.Page,
+) (page.Result[webhook.Withdrawal], error) {
 	q := s.orgQuery(org, f)
 	sql, args := q.BuildPage(p, "w.created_at", "w.withdrawal_id")
 	var found page.Result[renderedRow]
@@ -110,16 +111,20 @@ func (s *Service) List(ctx context.Context, org string, f Filter, p page.Page) (
 	if err != nil {
 		return page.Result[webhook.Withdrawal]{}, fmt.Errorf("list withdrawals: %w", err)
 	}
-	result := page.Result[webhook.Withdrawal]{Items: make([]webhook.Withdrawal, 0, len(found.Items)), NextCursor: found.NextCursor}
+	result := page.Result[webhook.Withdrawal]{
+		Items: make([]webhook.Withdrawal, 0, len(found.Items)), NextCursor: found.NextCursor,
+	}
 	for _, l := range found.Items {
 		result.Items = append(result.Items, l.object)
 	}
 	return result, nil
 }
 
-// ForEach hands on all of an organization's withdrawals that the filter leaves, in
-// the order of a list and as of one moment. The first error of fn ends it.
-func (s *Service) ForEach(ctx context.Context, org string, f Filter, desc bool, fn func(webhook.Withdrawal) error) error {
+// ForEach calls fn for all of an organization's withdrawals that match the filter, in list order
+// and from one snapshot. The first error of fn ends it.
+func (s *Service) ForEach(
+	ctx context.Context, org string, f Filter, desc bool, fn func(webhook.Withdrawal) error,
+) error {
 	sql, args := s.orgQuery(org, f).BuildAll(desc, "w.created_at", "w.withdrawal_id")
 	err := s.DB.SnapshotOrg(ctx, org, func(ctx context.Context, tx pg.Tx) error {
 		return pg.ForEachRow(ctx, tx, sql, args, scanObject, func(l renderedRow) error { return fn(l.object) })

@@ -17,7 +17,7 @@ import (
 	"github.com/cofferpay/coffer/webhook"
 )
 
-// What the chain says of a withdrawal.
+// Chain statuses of a withdrawal.
 const (
 	chainPending   = "PENDING"
 	chainIncluded  = "INCLUDED"
@@ -26,24 +26,23 @@ const (
 	chainReplaced  = "REPLACED"
 )
 
-// Why a withdrawal failed.
+// Failure reasons of a withdrawal.
 const (
-	failedReverted  = "REVERTED"  // the chain took the transaction and refused the payment
-	failedCancelled = "CANCELLED" // its slot was given to a transaction that pays nobody
-	// The signer's policy was lowered after the payment had its slot, and the slot was
-	// given to a transaction that pays nobody. It is the reason of the same name.
+	failedReverted  = "REVERTED"  // the chain included the transaction and reverted the payment
+	failedCancelled = "CANCELLED" // a cancel transaction took its slot
+	// The signer's policy was tightened after the payment got its slot, and a cancel transaction
+	// took the slot. The reason for approval has the same name.
 	failedPolicy = string(ReasonPolicyLimit)
 )
 
 const resourceKind = "WITHDRAWAL"
 
-// publishEvent records the event of a transition, if it has one. The caller holds the
-// row's lock.
+// publishEvent records the event of a transition, if it has one. The caller holds the row lock.
 func publishEvent(ctx context.Context, tx pg.Tx, org string, t transition, w webhook.Withdrawal) error {
 	if t.Event == "" {
 		return nil
 	}
-	w.TravelRule = nil // it names people, and a webhook goes a long way
+	w.TravelRule = nil // it names people, and webhooks leave the installation
 	e := event.Event{
 		OrgID: org, Type: t.Event, ResourceKind: "withdrawal", ResourceID: w.WithdrawalID, Chain: w.Mint.Chain, Data: w,
 	}
@@ -56,8 +55,8 @@ func publishEvent(ctx context.Context, tx pg.Tx, org string, t transition, w web
 	return err
 }
 
-// orgEventTypes are how the organization's own withdrawals are told: by extensions alone, so
-// that no endpoint that was made for customers' money hears of it.
+// orgEventTypes map the events of customers' withdrawals to those of the organization's own. These
+// are extensions, so an endpoint that was made for customers' money does not receive them.
 var orgEventTypes = map[webhook.Type]webhook.Type{
 	webhook.CustomerWithdraw:                 webhook.OrganizationWithdraw,
 	webhook.CustomerWithdrawAwaitingApproval: webhook.OrganizationWithdrawAwaitingApproval,
@@ -69,18 +68,23 @@ var orgEventTypes = map[webhook.Type]webhook.Type{
 	webhook.CustomerWithdrawCompleted:        webhook.OrganizationWithdrawCompleted,
 }
 
-func (s *Service) advanceStatus(ctx context.Context, tx pg.Tx, org, withdrawalID string, from, to Status, set string, args ...any) error {
+func (s *Service) advanceStatus(
+	ctx context.Context, tx pg.Tx, org, withdrawalID string, from, to Status, set string, args ...any,
+) error {
 	w, err := s.changeStatus(ctx, tx, org, withdrawalID, from, to, set, args...)
 	if err != nil {
 		return err
 	}
 	return audit.Record(ctx, tx, audit.Entry{
-		OrgID: org, Actor: dispatchActor, Action: "withdrawal." + statusVerb(to), ResourceKind: resourceKind, ResourceID: withdrawalID,
-		Detail: outcomeDetail(w),
+		OrgID: org, Actor: dispatchActor, Action: "withdrawal." + statusVerb(to), ResourceKind: resourceKind,
+		ResourceID: withdrawalID,
+		Detail:     outcomeDetail(w),
 	})
 }
 
-func (*Service) changeStatus(ctx context.Context, tx pg.Tx, org, withdrawalID string, from, to Status, set string, args ...any) (webhook.Withdrawal, error) {
+func (*Service) changeStatus(
+	ctx context.Context, tx pg.Tx, org, withdrawalID string, from, to Status, set string, args ...any,
+) (webhook.Withdrawal, error) {
 	if err := setStatus(ctx, tx, org, withdrawalID, from, to, set, args...); err != nil {
 		return webhook.Withdrawal{}, err
 	}
@@ -91,7 +95,7 @@ func (*Service) changeStatus(ctx context.Context, tx pg.Tx, org, withdrawalID st
 	return w, publishEvent(ctx, tx, org, findTransition(from, to), w)
 }
 
-// dispatchActor is who moves a withdrawal by what became of its payment.
+// dispatchActor is the actor of the status changes that dispatch reports.
 var dispatchActor = audit.System("dispatch")
 
 func outcomeDetail(w webhook.Withdrawal) map[string]any {
@@ -110,8 +114,8 @@ func statusVerb(to Status) string {
 	panic(fmt.Sprintf("withdrawal: dispatch does not make anything %s", to))
 }
 
-// OnBroadcast implements dispatch.Listener. A second hash in the same slot
-// replaces the first, silently: the organization has been told of the payment.
+// OnBroadcast implements dispatch.Listener. A second hash in the same slot replaces the first
+// without another event: the organization already has the event of the broadcast.
 func (s *Service) OnBroadcast(ctx context.Context, tx pg.Tx, o dispatch.Order, hash chain.TxHash) error {
 	err := s.advanceStatus(ctx, tx, o.OrgID, o.ID, Processing, Broadcast,
 		"tx_hash = $5, broadcast_at = $6, chain_status = $7", hash, tx.Now, chainPending)
@@ -126,8 +130,10 @@ func (s *Service) OnIncluded(ctx context.Context, tx pg.Tx, o dispatch.Order, ha
 	return s.updateChainStatus(ctx, tx, o, hash, chainIncluded)
 }
 
-// updateChainStatus updates what the chain says of a withdrawal that is out.
-func (s *Service) updateChainStatus(ctx context.Context, tx pg.Tx, o dispatch.Order, hash chain.TxHash, chainStatus string) error {
+// updateChainStatus stores the chain status and the hash of a withdrawal that is broadcast.
+func (s *Service) updateChainStatus(
+	ctx context.Context, tx pg.Tx, o dispatch.Order, hash chain.TxHash, chainStatus string,
+) error {
 	_, err := tx.Exec(ctx, `
 		UPDATE withdrawals SET chain_status = $4, tx_hash = $3,
 			replaced_tx_hashes = `+replacedHashesExpr+`
@@ -138,13 +144,13 @@ func (s *Service) updateChainStatus(ctx context.Context, tx pg.Tx, o dispatch.Or
 	return nil
 }
 
-// replacedHashesExpr is the list of hashes once $3 is the one that counts.
+// replacedHashesExpr computes the list of replaced hashes once $3 is the current one.
 const replacedHashesExpr = `CASE
 	WHEN tx_hash = $3 THEN replaced_tx_hashes
 	ELSE array_append(array_remove(array_remove(replaced_tx_hashes, $3), tx_hash), tx_hash) END`
 
-// OnEnded implements dispatch.Listener: the hold is settled when the payment is
-// proven, given back when it is proven that the slot was used without paying.
+// OnEnded implements dispatch.Listener. It settles the hold of a payment that is proven, and
+// releases the hold when it is proven that the slot was used without paying.
 func (s *Service) OnEnded(ctx context.Context, tx pg.Tx, o dispatch.Order, e dispatch.End) ([]ledger.Posting, error) {
 	r, err := loadRow(ctx, tx, o.OrgID, o.ID)
 	if err != nil {
@@ -158,14 +164,17 @@ func (s *Service) OnEnded(ctx context.Context, tx pg.Tx, o dispatch.Order, e dis
 	postings := newChargePostings(o.OrgID, r, charged)
 	if e.Paid {
 		if r.status == Processing {
-			// Nobody said so, and the chain has it. The organization hears of the
-			// broadcast before it hears of the end.
+			// No provider confirmed the broadcast, and the chain has the payment. The organization
+			// receives the event of the broadcast before that of the end.
 			if err := s.OnBroadcast(ctx, tx, o, e.Hash); err != nil {
 				return nil, err
 			}
 		}
 		err := s.finishWithdrawal(ctx, tx, o, e, Broadcast, Completed, chainFinalized, "", charged, cost)
-		postings = append(append(postings, newChargeReturnPostings(o.OrgID, r, charged)...), newKeptFeePostings(o.OrgID, r)...)
+		postings = append(
+			append(postings, newChargeReturnPostings(o.OrgID, r, charged)...),
+			newKeptFeePostings(o.OrgID, r)...,
+		)
 		return append(postings, newSettlementPosting(o.OrgID, r)), err
 	}
 	chainStatus, reason := chainReverted, failedReverted
@@ -183,7 +192,10 @@ func (s *Service) OnEnded(ctx context.Context, tx pg.Tx, o dispatch.Order, e dis
 	return append(postings, newReleasePostings(o.OrgID, r)...), err
 }
 
-func (s *Service) finishWithdrawal(ctx context.Context, tx pg.Tx, o dispatch.Order, e dispatch.End, from, to Status, chainStatus, reason string, charged, cost money.Amount) error {
+func (s *Service) finishWithdrawal(
+	ctx context.Context, tx pg.Tx, o dispatch.Order, e dispatch.End, from, to Status, chainStatus,
+	reason string, charged, cost money.Amount,
+) error {
 	replacedHashes := make([]string, 0, len(e.Replaced))
 	for _, h := range e.Replaced {
 		replacedHashes = append(replacedHashes, string(h))
@@ -193,17 +205,21 @@ func (s *Service) finishWithdrawal(ctx context.Context, tx pg.Tx, o dispatch.Ord
 		e.Hash, replacedHashes, chainStatus, e.Fee, tx.Now, reason, charged, cost)
 }
 
-// OnFeeChanged implements dispatch.FeeChangeListener. Nothing is told: the payment is what it was.
+// OnFeeChanged implements dispatch.FeeChangeListener. It publishes no event, because the payment is
+// unchanged.
 func (*Service) OnFeeChanged(ctx context.Context, tx pg.Tx, o dispatch.Order, fee money.Amount) error {
-	_, err := tx.Exec(ctx, `UPDATE withdrawals SET network_fee = $3 WHERE org_id = $1 AND withdrawal_id = $2`, o.OrgID, o.ID, fee)
+	_, err := tx.Exec(
+		ctx, `UPDATE withdrawals SET network_fee = $3 WHERE org_id = $1 AND withdrawal_id = $2`, o.OrgID, o.ID,
+		fee,
+	)
 	if err != nil {
 		return fmt.Errorf("keep the fee of withdrawal %s: %w", o.ID, err)
 	}
 	return nil
 }
 
-// ReviewOrder implements dispatch.Reviewer. Of several payments to a destination that were
-// ordered together, the first that fails stops those that have no slot yet.
+// ReviewOrder implements dispatch.Reviewer. When one of several payments to a destination fails,
+// the payments without a slot that were submitted before the failure are stopped.
 func (s *Service) ReviewOrder(ctx context.Context, tx pg.Tx, o dispatch.Order) (*signer.Refusal, error) {
 	reason, err := s.checkDayLimit(ctx, tx, o)
 	if err != nil {
@@ -217,19 +233,28 @@ func (s *Service) ReviewOrder(ctx context.Context, tx pg.Tx, o dispatch.Order) (
 		return nil, err
 	}
 	var ordered time.Time
-	err = tx.QueryRow(ctx, `SELECT coalesce(approved_at, created_at) FROM withdrawals WHERE org_id = $1 AND withdrawal_id = $2`, o.OrgID, o.ID).Scan(&ordered)
+	err = tx.QueryRow(
+		ctx,
+		`SELECT coalesce(approved_at, created_at) FROM withdrawals WHERE org_id = $1 AND withdrawal_id = $2`,
+		o.OrgID, o.ID,
+	).Scan(&ordered)
 	if err != nil {
 		return nil, fmt.Errorf("when withdrawal %s was ordered: %w", o.ID, err)
 	}
 	if !failedAt.After(ordered) {
 		return nil, nil
 	}
-	return &signer.Refusal{Code: dispatch.PayeeFailed, Message: fmt.Sprintf("%s to the same destination was reverted by the chain after this withdrawal was accepted", failed)}, nil
+	return &signer.Refusal{
+		Code: dispatch.PayeeFailed,
+		Message: fmt.Sprintf(
+			"%s to the same destination was reverted by the chain after this withdrawal was accepted", failed,
+		),
+	}, nil
 }
 
-// OnRefused implements dispatch.Listener: the signer's policy said no, or the chain
-// would because of the destination or of what would reach it, before anything was
-// journaled. A person may try again later or give up.
+// OnRefused implements dispatch.Listener. Before anything was journaled, the signer's policy
+// refused the order, or the chain would refuse it because of the destination or the amount that
+// would reach it. A person may approve it again later or end it.
 func (s *Service) OnRefused(ctx context.Context, tx pg.Tx, o dispatch.Order, r *signer.Refusal) error {
 	reason := ReasonPolicyLimit
 	switch r.Code {
@@ -250,16 +275,21 @@ func (s *Service) OnRefused(ctx context.Context, tx pg.Tx, o dispatch.Order, r *
 		return err
 	}
 	return recordDecision(ctx, tx, o.OrgID, DecisionRecord{
-		withdrawalID: o.ID, Act: ActReturned, Status: AwaitingApproval, Reasons: []Reason{reason}, Note: r.Message, Actor: dispatchActor,
-		Gates: []Step{{Gate: GateSigner, Result: ResultHold, Reason: reason, Inputs: map[string]string{"code": r.Code}}},
+		withdrawalID: o.ID, Act: ActReturned, Status: AwaitingApproval, Reasons: []Reason{reason}, Note: r.Message,
+		Actor: dispatchActor,
+		Gates: []Step{
+			{Gate: GateSigner, Result: ResultHold, Reason: reason, Inputs: map[string]string{"code": r.Code}},
+		},
 	}, "withdrawal.refused", outcomeDetail(w))
 }
 
-// endedByOperator is what the organization reads of a withdrawal that the operator ended.
+// endedByOperator is the note that the organization reads when the operator ended a withdrawal.
 const endedByOperator = "The operator of this service ended it before anything of it was signed."
 
-// OnRecalled implements dispatch.Listener: a person ended the order, which had no slot. The
-// withdrawal is removed, and its hold given back, once the signer has voided it.
+// OnRecalled implements dispatch.Listener: a person recalled the order, which had no slot. The
+// withdrawal is removed, and its hold released, once the signer has voided it.
 func (*Service) OnRecalled(ctx context.Context, tx pg.Tx, o dispatch.Order, actor audit.Actor) error {
-	return setEndIntent(ctx, tx, o.OrgID, o.ID, Processing, endIntent{status: Rejected, note: endedByOperator, actor: actor})
+	return setEndIntent(
+		ctx, tx, o.OrgID, o.ID, Processing, endIntent{status: Rejected, note: endedByOperator, actor: actor},
+	)
 }

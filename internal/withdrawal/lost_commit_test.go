@@ -17,8 +17,8 @@ import (
 	"github.com/cofferpay/coffer/webhook"
 )
 
-// hookedVoidSigner is a signer that does something once it has voided a payment, before the caller
-// hears of it.
+// hookedVoidSigner calls a function once it has voided a payment, before the caller gets the
+// answer.
 type hookedVoidSigner struct {
 	signer.Signer
 	voided func()
@@ -30,8 +30,8 @@ func (a *hookedVoidSigner) VoidIntent(ctx context.Context, v signer.Void) (signe
 	return e, err
 }
 
-// serviceThrough is the service of a process whose connections to the database go through a proxy.
-// afterVoid is done between the signer's word and the release.
+// serviceThrough returns the service of a process whose connections to the database use a proxy.
+// afterVoid runs between the signer's answer and the release.
 func (h *testEnv) serviceThrough(p *pgtest.Proxy, afterVoid func()) *Service {
 	h.t.Helper()
 	d := pgtest.DatabaseOf(h.t, h.DB)
@@ -44,9 +44,9 @@ func (h *testEnv) serviceThrough(p *pgtest.Proxy, afterVoid func()) *Service {
 	return &s
 }
 
-// Rules WD-24, WD-43 and WD-50: a process that does not hear whether an end was committed,
-// that of the decision or that of the release, leaves a withdrawal that ends once: its hold is
-// released once, its end is told once, and the signer does not admit it any more.
+// A process does not learn whether an end was committed: that of the decision or that of the
+// release. The withdrawal ends once all the same: its hold is released once, it has one event, and
+// the signer does not admit it any more. Rules WD-24, WD-43 and WD-50.
 func TestAnEndWhoseCommitIsUnknownComesOnce(t *testing.T) {
 	t.Parallel()
 	sentBack := func(h *testEnv) webhook.Withdrawal {
@@ -56,8 +56,8 @@ func TestAnEndWhoseCommitIsUnknownComesOnce(t *testing.T) {
 	for mode, atCommit := range pgtest.CommitLosses {
 		for name, c := range map[string]struct {
 			made    func(h *testEnv) webhook.Withdrawal
-			order   string // of it, before the cancel
-			release bool   // the COMMIT of the release is lost, not the first one
+			order   string // its status before the cancel
+			release bool   // the COMMIT of the release is lost instead of the first one
 		}{
 			"the end of one that was never let go":      {made: (*testEnv).requestHeld, order: "none"},
 			"the decision about one that waits":         {made: waiting, order: "QUEUED"},
@@ -80,15 +80,18 @@ func TestAnEndWhoseCommitIsUnknownComesOnce(t *testing.T) {
 				} else if !errors.Is(err, pg.ErrCommitUnknown) {
 					t.Errorf("got %v, want %v", err, pg.ErrCommitUnknown)
 				}
-				taken, ended := c.release || atCommit == pgtest.AnswerLost, atCommit == pgtest.AnswerLost && (c.release || c.order == "none")
-				if got, want := h.orderStatus(id), map[bool]string{false: c.order, true: "WITHDRAWN"}[taken && c.order != "none"]; got != want {
+				taken, ended := c.release || atCommit == pgtest.AnswerLost, atCommit == pgtest.AnswerLost &&
+					(c.release || c.order == "none")
+				if got, want := h.orderStatus(id), map[bool]string{
+					false: c.order, true: "WITHDRAWN",
+				}[taken && c.order != "none"]; got != want {
 					t.Errorf("order: got %s, want %s", got, want)
 				}
 				if got, want := h.loadBalance(ledger.Withdrawing), map[bool]string{false: "1000", true: "0"}[ended]; got != want {
 					t.Errorf("held: got %s, want %s", got, want)
 				}
 
-				// Another process finishes what was decided, and the caller asks again.
+				// Another process finishes the decided end, and the caller asks again.
 				if err := h.Voider.RunPass(t.Context()); err != nil {
 					t.Error(err)
 				}
@@ -101,11 +104,17 @@ func TestAnEndWhoseCommitIsUnknownComesOnce(t *testing.T) {
 					t.Errorf("again: got %v", err)
 				}
 				h.wantBalances("1000000", "0")
-				if n := strings.Count(strings.Join(h.eventTypes(id), ","), "CUSTOMER_WITHDRAW_CANCELLED CANCELLED"); n != 1 {
+				if n := strings.Count(
+					strings.Join(h.eventTypes(id), ","), "CUSTOMER_WITHDRAW_CANCELLED CANCELLED",
+				); n != 1 {
 					t.Errorf("its end was told %d times, want once: %v", n, h.eventTypes(id))
 				}
 				var releases int
-				if err := pgtest.OwnerPool(t, h.DB).QueryRow(t.Context(), `SELECT count(*) FROM ledger_transfers WHERE cause_kind = 'WITHDRAWAL_END' AND cause_id = $1`, id).Scan(&releases); err != nil || releases != 1 {
+				if err := pgtest.OwnerPool(t, h.DB).QueryRow(
+					t.Context(),
+					`SELECT count(*) FROM ledger_transfers WHERE cause_kind = 'WITHDRAWAL_END' AND cause_id = $1`,
+					id,
+				).Scan(&releases); err != nil || releases != 1 {
 					t.Errorf("got %d releases %v, want one", releases, err)
 				}
 				if c.order != "none" {

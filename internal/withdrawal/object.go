@@ -25,8 +25,8 @@ const selectObjects = `
 		(SELECT count(*) FROM withdrawal_approvals a WHERE a.withdrawal_id = w.withdrawal_id AND a.round = w.approval_round)
 	FROM withdrawals w JOIN mints m ON m.mint_id = w.mint_id`
 
-// LoadObject is a withdrawal as the API and the events show it, as it stands in
-// this transaction. Error: fault NOT_FOUND.
+// LoadObject returns a withdrawal as the API and the events show it, as this transaction sees it.
+// Error: fault NOT_FOUND.
 func LoadObject(ctx context.Context, tx pg.Tx, org, withdrawalID string) (webhook.Withdrawal, error) {
 	if !id.IsValid("wd", withdrawalID) {
 		return webhook.Withdrawal{}, newNotFound()
@@ -45,8 +45,8 @@ func LoadObject(ctx context.Context, tx pg.Tx, org, withdrawalID string) (webhoo
 	return l.object, nil
 }
 
-// ByID is a withdrawal as it is now. Error: fault NOT_FOUND, also for the id of
-// another organization.
+// ByID returns a withdrawal as it is now. Error: fault NOT_FOUND, also for the id of another
+// organization.
 func (s *Service) ByID(ctx context.Context, org, withdrawalID string) (w webhook.Withdrawal, err error) {
 	err = s.DB.ReadOrg(ctx, org, func(ctx context.Context, tx pg.Tx) (err error) {
 		w, err = LoadObject(ctx, tx, org, withdrawalID)
@@ -55,8 +55,8 @@ func (s *Service) ByID(ctx context.Context, org, withdrawalID string) (w webhook
 	return w, err
 }
 
-// renderedRow is a rendered row with its exact place in lists: the object shows
-// milliseconds, the place has the microseconds that the table sorts by.
+// renderedRow pairs a rendered row with its exact sort key. The object shows milliseconds; created
+// has the microseconds that the table sorts by.
 type renderedRow struct {
 	object  webhook.Withdrawal
 	created time.Time
@@ -79,11 +79,13 @@ func scanObject(row pgx.CollectableRow) (renderedRow, error) {
 		c                              charge
 		charged                        money.Amount
 	)
-	err := row.Scan(&w.WithdrawalID, &w.IdempotencyKey, &w.CustomerID, &w.Product, &w.WhitelistedAddressID, &w.MintID, &w.Mint.Symbol, &w.Mint.Name, &w.Mint.Chain, &w.Mint.Decimals, &contract,
+	err := row.Scan(&w.WithdrawalID, &w.IdempotencyKey, &w.CustomerID, &w.Product, &w.WhitelistedAddressID, &w.MintID,
+		&w.Mint.Symbol, &w.Mint.Name, &w.Mint.Chain, &w.Mint.Decimals, &contract,
 		&amount, &value, &w.ToAddress, &fee, &w.NetworkFeeMintID,
 		&w.Status, &w.ChainStatus, &w.RequiresApproval, &reasons, &w.TxHash, &replaced,
 		&w.FailureReason, &w.RejectedReason, &w.Reference, &metadata, &w.FeeMode, &deducted, &feeMax, &travelRule,
-		&created, &approved, &broadcast, &completed, &screening, &costs, &c.held, &c.failureMax, &charged, &w.Approvals.Required, &w.Approvals.Received)
+		&created, &approved, &broadcast, &completed, &screening, &costs, &c.held, &c.failureMax, &charged,
+		&w.Approvals.Required, &w.Approvals.Received)
 	if err != nil {
 		return renderedRow{}, err
 	}
@@ -94,7 +96,7 @@ func scanObject(row pgx.CollectableRow) (renderedRow, error) {
 	w.Type = webhook.OfCustomer
 	if w.Product != nil {
 		w.Type = webhook.OfOrganization
-		// The fee was held beside the amount, and whose it is was never in question.
+		// The fee was held in addition to the amount, and the organization pays it in any case.
 		w.FeeMode = FeeOrganization
 		if deducted != nil {
 			amount = subOrZero(amount, *deducted)
@@ -102,8 +104,8 @@ func scanObject(row pgx.CollectableRow) (renderedRow, error) {
 	}
 	w.Amount, w.AmountDecimal = amount.String(), amount.Decimal(w.Mint.Decimals)
 	if deducted != nil && w.Status != string(Failed) && w.Status != string(Rejected) && w.Status != string(Cancelled) {
-		// What its customer pays of the fee, and the destination does not receive. What
-		// the network took is billed to the organization.
+		// The part of the fee that the customer pays and the destination does not receive. The
+		// organization is billed what the network took.
 		fee = deducted
 	}
 	w.NetworkFee, w.MaxNetworkFee = amountText(fee), amountText(feeMax)
@@ -115,7 +117,7 @@ func scanObject(row pgx.CollectableRow) (renderedRow, error) {
 	w.ApprovalReasons, w.ReplacedTxHashes, w.Metadata = reasons, replaced, metadata
 	if w.RequiresApproval {
 		w.Approvals.Required = max(w.Approvals.Required, 1)
-		if approved != nil { // also one of before approvals had rows
+		if approved != nil { // also one from before approvals had rows
 			w.Approvals.Received = max(w.Approvals.Received, 1)
 		}
 	}
@@ -127,7 +129,8 @@ func scanObject(row pgx.CollectableRow) (renderedRow, error) {
 		w.CustomerCharge.Charged = amountText(&charged)
 	}
 	w.CreatedAt = webhook.At(created)
-	w.ApprovedAt, w.BroadcastAt, w.CompletedAt = webhook.AtOrNil(approved), webhook.AtOrNil(broadcast), webhook.AtOrNil(completed)
+	w.ApprovedAt, w.BroadcastAt, w.CompletedAt = webhook.AtOrNil(approved), webhook.AtOrNil(broadcast),
+		webhook.AtOrNil(completed)
 	return renderedRow{w, created}, nil
 }
 

@@ -14,7 +14,7 @@ import (
 	"github.com/cofferpay/coffer/internal/risk/risktest"
 )
 
-// fakePriceSource is a source that says one price of some age, or nothing.
+// fakePriceSource returns one price of some age, or none.
 type fakePriceSource struct {
 	usd string
 	age time.Duration
@@ -27,8 +27,8 @@ func (q fakePriceSource) USD(context.Context, int) (price.Quote, error) {
 	return price.Quote{Price: money.MustParseUSD(q.usd), QuotedAt: time.Now().Add(-q.age)}, nil
 }
 
-// Rules RISK-4, RISK-6, RISK-8, WD-3: every order in which things can be out.
-// What is expected here is said once more in other words than the code's.
+// Every combination of outages. The expectation is written independently of the code. Rules RISK-4,
+// RISK-6, RISK-8, WD-3.
 func TestNothingIsSentWhileAnythingThatIsNeededIsUnknown(t *testing.T) {
 	t.Parallel()
 	medium, limit := risk.Medium, money.MustParseUSD("2")
@@ -57,15 +57,24 @@ func TestNothingIsSentWhileAnythingThatIsNeededIsUnknown(t *testing.T) {
 									f.mint.Decimals, f.mint.MinWithdraw = 0, money.Units(1)
 									f.amount, f.balance, f.liquid = money.Units(units), money.Units(10), money.Units(10)
 									panel := &risk.Panel{Quorum: quorum, Log: slog.New(slog.DiscardHandler), Members: []risk.Member{
-										{Screener: &risktest.Provider{ProviderName: "A", Behavior: a}}, {Screener: &risktest.Provider{ProviderName: "B", Behavior: b}},
+										{Screener: &risktest.Provider{ProviderName: "A", Behavior: a}},
+										{Screener: &risktest.Provider{ProviderName: "B", Behavior: b}},
 									}}
 									policy := risk.Policy{Providers: panel, UnknownAs: risk.TreatUnknownAsHold}
 									f.screening = policy.DecideDestination(t.Context(), risk.WithdrawalCase{
-										Subject:   risk.Subject{Chain: chain.Ethereum, Address: f.destination, Amount: f.amount, Direction: risk.Outgoing},
+										Subject: risk.Subject{
+											Chain: chain.Ethereum, Address: f.destination, Amount: f.amount,
+											Direction: risk.Outgoing,
+										},
 										Threshold: severity, Now: time.Now(),
 									})
 									age := func(int) time.Duration { return 5 * time.Minute }
-									source := price.Median{Sources: []price.NamedSource{{Name: "one", Source: p.of[0]}, {Name: "two", Source: p.of[1]}}, Required: 2, AgeMax: age}
+									source := price.Median{
+										Sources: []price.NamedSource{
+											{Name: "one", Source: p.of[0]}, {Name: "two", Source: p.of[1]},
+										},
+										Required: 2, AgeMax: age,
+									}
 									f.threshold, f.usdValue = usd, nil
 									if q, err := source.USD(t.Context(), f.mint.ID); err == nil {
 										if v, err := money.ValueOf(f.amount, 0, q.Price); err == nil {
@@ -80,7 +89,8 @@ func TestNothingIsSentWhileAnythingThatIsNeededIsUnknown(t *testing.T) {
 									for _, w := range []risktest.Behavior{a, b} {
 										if w.HasAnswer() {
 											n++
-											above, unknown = above || w.Result != risk.Unknown && w.Result.Exceeds(against), unknown || w.Result == risk.Unknown
+											above, unknown = above || w.Result != risk.Unknown &&
+												w.Result.Exceeds(against), unknown || w.Result == risk.Unknown
 										}
 									}
 									want := Processing
@@ -96,7 +106,8 @@ func TestNothingIsSentWhileAnythingThatIsNeededIsUnknown(t *testing.T) {
 									}
 									if got := runGates(f); got.Status != want {
 										t.Errorf("A %s, B %s, price %s, %d dollars, threshold of severity %t, in dollars %t, quorum %d: got %s %v, want %s",
-											a.Name, b.Name, p.name, units, severity != nil, usd != nil, quorum, got.Status, got.Reasons, want)
+											a.Name, b.Name, p.name, units, severity != nil, usd != nil, quorum,
+											got.Status, got.Reasons, want)
 									}
 								}
 							}

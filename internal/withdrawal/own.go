@@ -17,15 +17,15 @@ import (
 	"github.com/cofferpay/coffer/webhook"
 )
 
-// owner is whose balance pays: a customer's, or that of a product, which pays to an entry
-// of the organization's list. One of the first two is set.
+// owner identifies the balance that pays: a customer's, or that of a product, which pays to a
+// whitelist entry. Either customerID or product is set.
 type owner struct {
 	customerID string
 	product    string
 	listedID   string
 }
 
-// spendingAccount is the account that may be spent from.
+// spendingAccount returns the account that the owner spends from.
 func (o owner) spendingAccount(org string, mintID int) ledger.Account {
 	if o.product != "" {
 		return ledger.Account{OrgID: org, MintID: mintID, Kind: ledger.Product, Subject: o.product}
@@ -33,7 +33,7 @@ func (o owner) spendingAccount(org string, mintID int) ledger.Account {
 	return ledger.Account{OrgID: org, MintID: mintID, Kind: ledger.Customer, Subject: o.customerID}
 }
 
-// heldAccount is the account of what is held for withdrawals.
+// heldAccount returns the account of what is held for withdrawals.
 func (o owner) heldAccount(org string, mintID int) ledger.Account {
 	if o.product != "" {
 		return ledger.Account{OrgID: org, MintID: mintID, Kind: ledger.ProductWithdrawing, Subject: o.product}
@@ -41,7 +41,7 @@ func (o owner) heldAccount(org string, mintID int) ledger.Account {
 	return ledger.Account{OrgID: org, MintID: mintID, Kind: ledger.Withdrawing, Subject: o.customerID}
 }
 
-// WhitelistEntry is an entry of an organization's list of addresses that may be paid now.
+// WhitelistEntry is an address on an organization's whitelist that may be paid now.
 type WhitelistEntry struct {
 	Chain   chain.Name
 	Address chain.Address // in its canonical form
@@ -49,13 +49,14 @@ type WhitelistEntry struct {
 
 // Whitelist says where an organization's own money may go.
 type Whitelist interface {
-	// Usable is an entry that may be paid as the transaction sees it, its address proven by
-	// the signer. It stays usable until the transaction ends. Errors: a fault says why it
-	// may not be paid, and the transaction goes on; anything else leaves that open.
+	// Usable returns an entry that may be paid as the transaction sees it, with an address that the
+	// signer has proven. The entry stays usable until the transaction ends. A fault says why the
+	// entry may not be paid, and the transaction goes on. Any other error leaves that open.
 	Usable(ctx context.Context, tx pg.Tx, org, listedID string) (WhitelistEntry, error)
 }
 
-// loadEntry looks an entry up; why it may not be paid is no error.
+// loadEntry loads a whitelist entry. The reason why it may not be paid is returned as a fault of
+// its own.
 func (s *Service) loadEntry(ctx context.Context, tx pg.Tx, org, listedID string) (WhitelistEntry, *fault.Fault, error) {
 	if s.Whitelist == nil || !id.IsValid("wla", listedID) {
 		return WhitelistEntry{}, newUnlisted(), nil
@@ -79,29 +80,30 @@ func newUnlisted() *fault.Fault {
 		WithParam("whitelistedAddressId")
 }
 
-// OrganizationRequest is a withdrawal of the organization's own money, as a person asks
-// for it.
+// OrganizationRequest is a member's request for a withdrawal of the organization's own money.
 type OrganizationRequest struct {
-	Product              string // CUSTODIAL, CHECKOUT, BATCH_PAYOUT: whose balance pays
+	Product              string // CUSTODIAL, CHECKOUT or BATCH_PAYOUT: whose balance pays
 	MintID               int
-	WhitelistedAddressID string // the entry of the organization's list that is paid
-	Amount               string // what the destination receives: atomic units; whole tokens with UseDecimal; "" with Max
-	UseDecimal           bool
-	Max                  bool    // all of the balance, less the network fee where the mint is the chain's own coin
-	IdempotencyKey       *string // nil: every call is a payment of its own
-	Reference            *string
-	Metadata             map[string]string
-	// Limit, unless nil, is asked once the key is known to be new.
+	WhitelistedAddressID string // the whitelist entry that is paid
+	// Amount is what the destination receives, in atomic units, or in whole tokens with UseDecimal;
+	// "" with Max.
+	Amount         string
+	UseDecimal     bool
+	Max            bool    // the whole balance, less the network fee where the mint is the native coin
+	IdempotencyKey *string // nil: every call is a payment of its own
+	Reference      *string
+	Metadata       map[string]string
+	// Limit, unless nil, is called once the key is known to be new.
 	Limit func() error
 }
 
-// orgRequest is what makes a Request one of the organization's own.
+// orgRequest marks a Request for the organization's own money.
 type orgRequest struct {
 	owner
 	isMax bool
 }
 
-// toRequest is the request as the verbs of customers' withdrawals take it.
+// toRequest returns the Request for it. Error: fault SCOPE_MISSING.
 func (r OrganizationRequest) toRequest(p people.Person) (Request, error) {
 	if !p.IsAllowed(people.RequestWithdrawal) {
 		return Request{}, fault.New(fault.Forbidden, fault.ScopeMissing,
@@ -114,11 +116,13 @@ func (r OrganizationRequest) toRequest(p people.Person) (Request, error) {
 	}, nil
 }
 
-// RequestOrganization takes a withdrawal of the organization's own money in, for a person
-// of it. It is held, decided, paid and told like a customer's, by events of its own; what
-// a person asked for another one approves. replayed and errors as of Request, and faults
-// SCOPE_MISSING, ADDRESS_NOT_WHITELISTED.
-func (s *Service) RequestOrganization(ctx context.Context, person people.Person, r OrganizationRequest) (w webhook.Withdrawal, replayed bool, err error) {
+// RequestOrganization accepts a withdrawal of the organization's own money from one of its members.
+// It is held, decided and paid like a customer's and has its own events. Another member has to
+// approve it. replayed and the errors are those of Request, plus the faults SCOPE_MISSING and
+// ADDRESS_NOT_WHITELISTED.
+func (s *Service) RequestOrganization(
+	ctx context.Context, person people.Person, r OrganizationRequest,
+) (w webhook.Withdrawal, replayed bool, err error) {
 	request, err := r.toRequest(person)
 	if err != nil {
 		return w, false, err
@@ -126,8 +130,10 @@ func (s *Service) RequestOrganization(ctx context.Context, person people.Person,
 	return s.Request(ctx, person.OrgID, request)
 }
 
-// PreviewOrganization is Preview of a withdrawal of the organization's own money.
-func (s *Service) PreviewOrganization(ctx context.Context, person people.Person, r OrganizationRequest) (Preview, error) {
+// PreviewOrganization previews a withdrawal of the organization's own money, like Preview.
+func (s *Service) PreviewOrganization(
+	ctx context.Context, person people.Person, r OrganizationRequest,
+) (Preview, error) {
 	request, err := r.toRequest(person)
 	if err != nil {
 		return Preview{}, err
@@ -135,9 +141,12 @@ func (s *Service) PreviewOrganization(ctx context.Context, person people.Person,
 	return s.Preview(ctx, person.OrgID, request)
 }
 
-// EstimateOrganization is Estimate for a product: MaxAmount is what a withdrawal of all of
-// its balance would pay now. to is an entry of the list, or "" for none in particular.
-func (s *Service) EstimateOrganization(ctx context.Context, person people.Person, product string, mintID int, to string) (Estimate, error) {
+// EstimateOrganization estimates a withdrawal of a product, like Estimate. MaxAmount is what a
+// withdrawal of the whole balance would pay now. to is a whitelist entry, or "" for none in
+// particular.
+func (s *Service) EstimateOrganization(
+	ctx context.Context, person people.Person, product string, mintID int, to string,
+) (Estimate, error) {
 	if err := checkProduct(product); err != nil {
 		return Estimate{}, err
 	}
@@ -164,13 +173,14 @@ func (s *Service) EstimateOrganization(ctx context.Context, person people.Person
 func checkProduct(product string) error {
 	if !slices.Contains(ledger.Products, product) {
 		return fault.New(fault.Invalid, fault.InvalidRequest,
-			"A product is CUSTODIAL, CHECKOUT or BATCH_PAYOUT. Nothing was held and nothing was sent. Name the one whose balance is to pay.").WithParam("product")
+			"A product is CUSTODIAL, CHECKOUT or BATCH_PAYOUT. Nothing was held and nothing was sent. Name the one whose balance is to pay.").
+			WithParam("product")
 	}
 	return nil
 }
 
-// parseOrgRequest is parse of a request for the organization's own money. Its address is not
-// the caller's to say, and so no part of what makes it another payment.
+// parseOrgRequest parses a request for the organization's own money. The caller does not choose the
+// address, so the address is not part of the digest.
 func parseOrgRequest(r Request, mints mint.Catalogue, chains chain.Chains) (parsed, error) {
 	var p parsed
 	if err := checkProduct(r.orgRequest.product); err != nil {
@@ -185,7 +195,8 @@ func parseOrgRequest(r Request, mints mint.Catalogue, chains chain.Chains) (pars
 	switch {
 	case p.isMax && r.Amount != "":
 		return p, fault.New(fault.Invalid, fault.InvalidAmount,
-			"An amount and the maximum were asked for at once. Nothing was held and nothing was sent. Ask for one of them.").WithParam("amount")
+			"An amount and the maximum were asked for at once. Nothing was held and nothing was sent. Ask for one of them.").
+			WithParam("amount")
 	case !p.isMax:
 		if p.amount, err = parseAmount(r.Amount, r.UseDecimal, m); err != nil {
 			return p, err
@@ -201,8 +212,8 @@ func parseOrgRequest(r Request, mints mint.Catalogue, chains chain.Chains) (pars
 	return p, nil
 }
 
-// orgRequestDigest covers what makes a request for the organization's own money another payment;
-// the signer's journal knows all of it. The maximum is asked for by its name.
+// orgRequestDigest hashes what makes a request for the organization's own money another payment;
+// the signer's journal knows all of it. A request for the maximum has "MAX" as its amount.
 func orgRequestDigest(o owner, mintID int, amount string) []byte {
 	h := sha256.New()
 	for _, s := range []string{"coffer-withdraw-own-1", o.product, o.listedID, fmt.Sprint(mintID), amount} {
@@ -211,8 +222,8 @@ func orgRequestDigest(o owner, mintID int, amount string) []byte {
 	return h.Sum(nil)
 }
 
-// maxPayable is what a withdrawal of all of a product's balance pays: less the fee where that
-// comes out of the same balance.
+// maxPayable returns what a withdrawal of a product's whole balance pays: for a native coin the
+// balance less the fee.
 func maxPayable(balance money.Amount, m mint.Mint, fee money.Amount) money.Amount {
 	if m.Kind != mint.Native {
 		return balance

@@ -26,7 +26,7 @@ import (
 	"github.com/cofferpay/coffer/webhook"
 )
 
-// fakeWhitelist is a list of addresses as an operator would keep it.
+// fakeWhitelist is a whitelist as an operator would keep it.
 type fakeWhitelist map[string]WhitelistEntry
 
 func (e fakeWhitelist) Usable(_ context.Context, _ pg.Tx, _, listedID string) (WhitelistEntry, error) {
@@ -37,14 +37,14 @@ func (e fakeWhitelist) Usable(_ context.Context, _ pg.Tx, _, listedID string) (W
 	return l, nil
 }
 
-// Entries of the list of an owning house.
+// Entries of the whitelist of orgEnv.
 const (
-	vault = "wla_01J9ZW3M8Q4S5T6V7W8X9YZABC" // may be paid
-	other = "wla_01J9ZW3M8Q4S5T6V7W8X9YZABD" // is of another chain
-	twin  = "wla_01J9ZW3M8Q4S5T6V7W8X9YZABF" // has the same address, under another name
+	vault = "wla_01J9ZW3M8Q4S5T6V7W8X9YZABC" // usable
+	other = "wla_01J9ZW3M8Q4S5T6V7W8X9YZABD" // on another chain
+	twin  = "wla_01J9ZW3M8Q4S5T6V7W8X9YZABF" // the same address under another name
 )
 
-// orgEnv is a house of an organization with money of its own and a list.
+// orgEnv is a testEnv with an organization that has a balance of its own and a whitelist.
 type orgEnv struct {
 	*testEnv
 	sim    *sim.Chain
@@ -70,7 +70,10 @@ func newOrgEnv(t *testing.T) *orgEnv {
 	}}
 	h.Whitelist = o.list
 	for _, listedID := range []string{vault, twin} {
-		e := signer.Endorsement{OrgID: h.org, ID: listedID, Chain: o.list[listedID].Chain, Address: stranger, LabelHash: signer.HashLabel("vault"), NotBefore: signer.FormatMicros(time.Unix(1, 0))}
+		e := signer.Endorsement{
+			OrgID: h.org, ID: listedID, Chain: o.list[listedID].Chain, Address: stranger,
+			LabelHash: signer.HashLabel("vault"), NotBefore: signer.FormatMicros(time.Unix(1, 0)),
+		}
 		e.MAC = key.EndorsementMAC(e)
 		if _, err := s.EndorseAddress(t.Context(), e); err != nil {
 			t.Fatal(err)
@@ -83,7 +86,7 @@ func newOrgEnv(t *testing.T) *orgEnv {
 	return o
 }
 
-// fundProduct has a customer pay a product.
+// fundProduct transfers an amount from a customer to a product.
 func (o *orgEnv) fundProduct(product string, mintID int, n uint64) {
 	o.t.Helper()
 	o.creditDeposit("payer", mintID, n)
@@ -91,14 +94,16 @@ func (o *orgEnv) fundProduct(product string, mintID int, n uint64) {
 	err := o.DB.InOrg(o.t.Context(), o.org, func(ctx context.Context, tx pg.Tx) error {
 		_, err := tx.Exec(ctx, `
 			INSERT INTO transfers (transfer_id, org_id, idempotency_key, request_digest, mint_id, amount, from_customer, to_product, created_at)
-			VALUES ($1, $2, $1, '', $3, $4, 'payer', $5, $6)`, transferID, o.org, mintID, money.Units(n), product, tx.Now)
+			VALUES ($1, $2, $1, '', $3, $4, 'payer', $5, $6)`,
+			transferID, o.org, mintID, money.Units(n), product, tx.Now)
 		if err != nil {
 			return err
 		}
 		return ledger.Post(ctx, tx, ledger.Posting{
 			Cause: ledger.Cause{Kind: ledger.Transfer, ID: transferID},
 			Legs: []ledger.Leg{{
-				Debit: owner{customerID: "payer"}.spendingAccount(o.org, mintID), Credit: owner{product: product}.spendingAccount(o.org, mintID), Amount: money.Units(n),
+				Debit:  owner{customerID: "payer"}.spendingAccount(o.org, mintID),
+				Credit: owner{product: product}.spendingAccount(o.org, mintID), Amount: money.Units(n),
 			}},
 		})
 	})
@@ -107,7 +112,7 @@ func (o *orgEnv) fundProduct(product string, mintID int, n uint64) {
 	}
 }
 
-// newOrgRequest is a request that passes every gate once CHECKOUT has something.
+// newOrgRequest returns a request that passes every gate once CHECKOUT has a balance.
 func newOrgRequest() OrganizationRequest {
 	return OrganizationRequest{Product: "CHECKOUT", MintID: usdc, WhitelistedAddressID: vault, Amount: "1000"}
 }
@@ -121,7 +126,7 @@ func (o *orgEnv) mustRequestOrg(r OrganizationRequest) webhook.Withdrawal {
 	return w
 }
 
-// wantProduct compares what a product may spend, what is held of it, and what customers have.
+// wantProduct checks the available and held balances of a product, and what customers have.
 func (o *orgEnv) wantProduct(mintID int, product, available, held string) {
 	o.t.Helper()
 	of := owner{product: product}
@@ -135,7 +140,7 @@ func (o *orgEnv) wantProduct(mintID int, product, available, held string) {
 	}
 }
 
-// ownFacts is a request for the organization's own money that passes every gate.
+// ownFacts returns facts of a request for the organization's own money that pass every gate.
 func ownFacts() facts {
 	f := passingFacts()
 	f.owner = owner{product: "CHECKOUT", listedID: vault}
@@ -146,7 +151,8 @@ func ownFacts() facts {
 // Rules OW-1, OW-2, OW-3, OW-4.
 func TestGatesOfAnOrganizationsOwnMoney(t *testing.T) {
 	t.Parallel()
-	above, most := money.MustParseUSD("100.000000000000000001"), money.MustParse("115792089237316195423570985008687907853269984665640564039457584007913129639935")
+	above, most := money.MustParseUSD("100.000000000000000001"),
+		money.MustParse("115792089237316195423570985008687907853269984665640564039457584007913129639935")
 	native := func(fee uint64) func(*facts) {
 		return func(f *facts) { f.deductsFee, f.fee = true, amountPointer(fee) }
 	}
@@ -161,45 +167,124 @@ func TestGatesOfAnOrganizationsOwnMoney(t *testing.T) {
 		{"no threshold set", func(f *facts) { f.threshold, f.usdValue = nil, nil }, "", Processing, nil},
 		{"a key is demanded of programs", func(f *facts) { f.keyRequired = true }, "", Processing, nil},
 		{"at the threshold", func(f *facts) { f.usdValue = f.threshold }, "", Processing, nil},
-		{"above the threshold by the least", func(f *facts) { f.usdValue = &above }, "", AwaitingApproval, []Reason{ReasonUSDThreshold}},
-		{"no price where a threshold is set", func(f *facts) { f.usdValue = nil }, "", AwaitingApproval, []Reason{ReasonPriceUnavailable}},
-		{"not enough to pay with now", func(f *facts) { f.liquid = money.Units(99) }, "", AwaitingApproval, []Reason{ReasonLowLiquidity}},
-		{"nobody answers who is behind it", func(f *facts) { f.screening = severityRecord("") }, "", AwaitingApproval, []Reason{ReasonRiskReview}},
-		{"looks like a known destination", func(f *facts) { f.lookalike = stranger }, "", AwaitingApproval, []Reason{ReasonDestinationAddress}},
+		{
+			"above the threshold by the least", func(f *facts) { f.usdValue = &above }, "", AwaitingApproval,
+			[]Reason{ReasonUSDThreshold},
+		},
+		{
+			"no price where a threshold is set", func(f *facts) { f.usdValue = nil }, "", AwaitingApproval,
+			[]Reason{ReasonPriceUnavailable},
+		},
+		{
+			"not enough to pay with now", func(f *facts) { f.liquid = money.Units(99) }, "", AwaitingApproval,
+			[]Reason{ReasonLowLiquidity},
+		},
+		{
+			"nobody answers who is behind it", func(f *facts) { f.screening = severityRecord("") }, "",
+			AwaitingApproval,
+			[]Reason{ReasonRiskReview},
+		},
+		{
+			"looks like a known destination", func(f *facts) { f.lookalike = stranger }, "", AwaitingApproval,
+			[]Reason{ReasonDestinationAddress},
+		},
 		{
 			"holds add up", func(f *facts) { f.usdValue, f.liquid, f.screening = nil, money.Zero, severityRecord("") }, "", AwaitingApproval,
 			[]Reason{ReasonRiskReview, ReasonPriceUnavailable, ReasonLowLiquidity},
 		},
-		{"the customers' flag and list are not asked", func(f *facts) { f.requireApproval, f.isAllowlisted, f.usdValue = true, false, nil; f.threshold = nil }, "", Processing, nil},
-		{"destination above the severity", func(f *facts) { f.screening = severityRecord(risk.Severe) }, fault.WithdrawalRiskBlocked, Blocked, nil},
+		{
+			"the customers' flag and list are not asked",
+			func(f *facts) { f.requireApproval, f.isAllowlisted, f.usdValue = true, false, nil; f.threshold = nil },
+			"", Processing, nil,
+		},
+		{
+			"destination above the severity", func(f *facts) { f.screening = severityRecord(risk.Severe) },
+			fault.WithdrawalRiskBlocked, Blocked, nil,
+		},
 
 		{"all of the balance of a token", func(f *facts) { f.balance = f.amount }, "", Processing, nil},
 		{"one unit short", func(f *facts) { f.balance = money.Units(99) }, fault.InsufficientBalance, "", nil},
-		{"a coin and its fee, all of the balance", func(f *facts) { native(7)(f); f.balance = money.Units(107) }, "", Processing, nil},
-		{"a coin and its fee, one unit short", func(f *facts) { native(7)(f); f.balance = money.Units(106) }, fault.InsufficientBalance, "", nil},
-		{"a fee above the amount comes on top all the same", func(f *facts) { native(500)(f); f.balance = money.Units(600) }, "", Processing, nil},
+		{
+			"a coin and its fee, all of the balance",
+			func(f *facts) { native(7)(f); f.balance = money.Units(107) }, "", Processing, nil,
+		},
+		{
+			"a coin and its fee, one unit short", func(f *facts) { native(7)(f); f.balance = money.Units(106) },
+			fault.InsufficientBalance, "", nil,
+		},
+		{
+			"a fee above the amount comes on top all the same",
+			func(f *facts) { native(500)(f); f.balance = money.Units(600) }, "", Processing, nil,
+		},
 		{"a coin and nobody knows its fee", func(f *facts) { f.deductsFee = true }, fault.CodeUnavailable, "", nil},
-		{"a fee beyond every amount", func(f *facts) { f.deductsFee, f.fee, f.balance = true, &most, most }, fault.InsufficientBalance, "", nil},
-		{"the maximum of nothing", func(f *facts) { f.amount, f.mint.MinWithdraw = money.Zero, money.Zero }, fault.InsufficientBalance, "", nil},
+		{
+			"a fee beyond every amount", func(f *facts) { f.deductsFee, f.fee, f.balance = true, &most, most },
+			fault.InsufficientBalance, "", nil,
+		},
+		{
+			"the maximum of nothing", func(f *facts) { f.amount, f.mint.MinWithdraw = money.Zero, money.Zero },
+			fault.InsufficientBalance, "", nil,
+		},
 
-		{"not on the list", func(f *facts) { f.entry, f.entryRefusal = WhitelistEntry{}, newUnlisted() }, fault.AddressNotWhitelisted, "", nil},
+		{
+			"not on the list", func(f *facts) { f.entry, f.entryRefusal = WhitelistEntry{}, newUnlisted() },
+			fault.AddressNotWhitelisted, "", nil,
+		},
 		{"the list was not asked", func(f *facts) { f.entry = WhitelistEntry{} }, fault.AddressNotWhitelisted, "", nil},
-		{"another address than the entry's", func(f *facts) { f.entry.Address = usdcAddress }, fault.AddressNotWhitelisted, "", nil},
-		{"an entry of another chain", func(f *facts) { f.entry.Chain = chain.Base }, fault.AddressNotWhitelisted, "", nil},
-		{"no address at all", func(f *facts) { f.entry, f.destination = WhitelistEntry{Chain: chain.Ethereum}, "" }, fault.AddressNotWhitelisted, "", nil},
+		{
+			"another address than the entry's", func(f *facts) { f.entry.Address = usdcAddress },
+			fault.AddressNotWhitelisted, "", nil,
+		},
+		{
+			"an entry of another chain", func(f *facts) { f.entry.Chain = chain.Base },
+			fault.AddressNotWhitelisted, "", nil,
+		},
+		{
+			"no address at all",
+			func(f *facts) { f.entry, f.destination = WhitelistEntry{Chain: chain.Ethereum}, "" },
+			fault.AddressNotWhitelisted, "", nil,
+		},
 		{"listed, and ours", func(f *facts) { f.isOwnAddress = true }, fault.DestinationNotAllowed, "", nil},
-		{"listed, and a token's contract", func(f *facts) { f.isTokenContract = true }, fault.DestinationNotAllowed, "", nil},
+		{
+			"listed, and a token's contract", func(f *facts) { f.isTokenContract = true },
+			fault.DestinationNotAllowed, "", nil,
+		},
 		{"listed, and nobody's", func(f *facts) { f.isUnspendable = true }, fault.DestinationNotAllowed, "", nil},
 
-		{"organization frozen", func(f *facts) { f.activeFreeze = &freeze.Freeze{Scope: freeze.ScopeOrganization} }, fault.OrganizationFrozen, "", nil},
-		{"chain frozen", func(f *facts) { f.activeFreeze = &freeze.Freeze{Scope: freeze.ScopeChain} }, fault.WithdrawalsSuspended, "", nil},
-		{"everything frozen", func(f *facts) { f.activeFreeze = &freeze.Freeze{Scope: freeze.ScopeAll} }, fault.WithdrawalsSuspended, "", nil},
+		{
+			"organization frozen",
+			func(f *facts) { f.activeFreeze = &freeze.Freeze{Scope: freeze.ScopeOrganization} },
+			fault.OrganizationFrozen, "", nil,
+		},
+		{
+			"chain frozen", func(f *facts) { f.activeFreeze = &freeze.Freeze{Scope: freeze.ScopeChain} },
+			fault.WithdrawalsSuspended, "", nil,
+		},
+		{
+			"everything frozen", func(f *facts) { f.activeFreeze = &freeze.Freeze{Scope: freeze.ScopeAll} },
+			fault.WithdrawalsSuspended, "", nil,
+		},
 		{"quarantined", func(f *facts) { f.mint.Quarantined = true }, fault.WithdrawalsSuspended, "", nil},
 		{"below the minimum", func(f *facts) { f.amount = money.Units(9) }, fault.AmountBelowMinimum, "", nil},
-		{"the list before the balance", func(f *facts) { f.entryRefusal, f.balance = newUnlisted(), money.Zero }, fault.AddressNotWhitelisted, "", nil},
-		{"the address before the balance", func(f *facts) { f.isOwnAddress, f.balance = true, money.Zero }, fault.DestinationNotAllowed, "", nil},
-		{"the balance before risk", func(f *facts) { f.balance, f.screening = money.Zero, severityRecord(risk.Severe) }, fault.InsufficientBalance, "", nil},
-		{"risk before the holds", func(f *facts) { f.usdValue, f.screening = &above, severityRecord(risk.Severe) }, fault.WithdrawalRiskBlocked, Blocked, nil},
+		{
+			"the list before the balance",
+			func(f *facts) { f.entryRefusal, f.balance = newUnlisted(), money.Zero },
+			fault.AddressNotWhitelisted, "", nil,
+		},
+		{
+			"the address before the balance", func(f *facts) { f.isOwnAddress, f.balance = true, money.Zero },
+			fault.DestinationNotAllowed, "", nil,
+		},
+		{
+			"the balance before risk",
+			func(f *facts) { f.balance, f.screening = money.Zero, severityRecord(risk.Severe) },
+			fault.InsufficientBalance, "", nil,
+		},
+		{
+			"risk before the holds",
+			func(f *facts) { f.usdValue, f.screening = &above, severityRecord(risk.Severe) },
+			fault.WithdrawalRiskBlocked, Blocked, nil,
+		},
 	} {
 		f := ownFacts()
 		c.change(&f)
@@ -241,11 +326,24 @@ func TestAnOrganizationsOwnTokensGoToItsListAndNowhereElse(t *testing.T) {
 		change func(*OrganizationRequest)
 		want   fault.Code
 	}{
-		{"nowhere on the list", func(r *OrganizationRequest) { r.WhitelistedAddressID = "wla_01J9ZW3M8Q4S5T6V7W8X9YZABE" }, fault.AddressNotWhitelisted},
-		{"an address in place of an entry", func(r *OrganizationRequest) { r.WhitelistedAddressID = stranger }, fault.AddressNotWhitelisted},
-		{"of another chain", func(r *OrganizationRequest) { r.WhitelistedAddressID = other }, fault.AddressNotWhitelisted},
+		{
+			"nowhere on the list",
+			func(r *OrganizationRequest) { r.WhitelistedAddressID = "wla_01J9ZW3M8Q4S5T6V7W8X9YZABE" },
+			fault.AddressNotWhitelisted,
+		},
+		{
+			"an address in place of an entry",
+			func(r *OrganizationRequest) { r.WhitelistedAddressID = stranger }, fault.AddressNotWhitelisted,
+		},
+		{
+			"of another chain", func(r *OrganizationRequest) { r.WhitelistedAddressID = other },
+			fault.AddressNotWhitelisted,
+		},
 		{"more than this product has", func(r *OrganizationRequest) { r.Amount = "1501" }, fault.InsufficientBalance},
-		{"of a product that has nothing", func(r *OrganizationRequest) { r.Product = "BATCH_PAYOUT" }, fault.InsufficientBalance},
+		{
+			"of a product that has nothing", func(r *OrganizationRequest) { r.Product = "BATCH_PAYOUT" },
+			fault.InsufficientBalance,
+		},
 		{"of no product", func(r *OrganizationRequest) { r.Product = "alice" }, fault.InvalidRequest},
 		{"an amount and all", func(r *OrganizationRequest) { r.Max = true }, fault.InvalidAmount},
 		{"no amount", func(r *OrganizationRequest) { r.Amount = "" }, fault.InvalidAmount},
@@ -260,7 +358,9 @@ func TestAnOrganizationsOwnTokensGoToItsListAndNowhereElse(t *testing.T) {
 	for _, role := range []people.Role{people.Approver, people.Developer, people.Viewer} {
 		p := o.ann
 		p.Roles = []people.Role{role}
-		if _, _, err := o.RequestOrganization(t.Context(), p, newOrgRequest()); !fault.HasCode(err, fault.ScopeMissing) {
+		if _, _, err := o.RequestOrganization(
+			t.Context(), p, newOrgRequest(),
+		); !fault.HasCode(err, fault.ScopeMissing) {
 			t.Errorf("%s: got %v, want %v", role, err, fault.ScopeMissing)
 		}
 	}
@@ -276,8 +376,10 @@ func TestAnOrganizationsOwnTokensGoToItsListAndNowhereElse(t *testing.T) {
 		t.Errorf("rows after a preview: got %v, want %v", got, before)
 	}
 	w := o.mustRequestOrg(newOrgRequest())
-	if w.Type != "ORGANIZATION" || w.CustomerID != nil || w.Product == nil || *w.Product != "CHECKOUT" || *w.WhitelistedAddressID != vault ||
-		w.Amount != "1000" || w.ToAddress != stranger || w.Status != "PROCESSING" || w.FeeMode != "ORGANIZATION" || w.NetworkFee != nil {
+	if w.Type != "ORGANIZATION" || w.CustomerID != nil || w.Product == nil || *w.Product != "CHECKOUT" ||
+		*w.WhitelistedAddressID != vault ||
+		w.Amount != "1000" || w.ToAddress != stranger || w.Status != "PROCESSING" ||
+		w.FeeMode != "ORGANIZATION" || w.NetworkFee != nil {
 		t.Errorf("got %+v, want the organization's own", w)
 	}
 	o.wantProduct(usdc, "CHECKOUT", "500", "1000")
@@ -309,7 +411,9 @@ func TestAnOrganizationsOwnTokensGoToItsListAndNowhereElse(t *testing.T) {
 	o.wantEvents(rest.WithdrawalID, "ORGANIZATION_WITHDRAW_FAILED FAILED")
 	for kind, want := range map[string]int{"": 2, "CUSTOMER": 0, "ORGANIZATION": 2} {
 		n := 0
-		err := o.ForEach(t.Context(), o.org, Filter{Type: kind}, false, func(webhook.Withdrawal) error { n++; return nil })
+		err := o.ForEach(
+			t.Context(), o.org, Filter{Type: kind}, false, func(webhook.Withdrawal) error { n++; return nil },
+		)
 		if err != nil || n != want {
 			t.Errorf("list of %q: got %d %v, want %d", kind, n, err, want)
 		}
@@ -334,9 +438,15 @@ func TestTheFeeOfAnOrganizationsOwnCoinComesFromTheSameBalance(t *testing.T) {
 			t.Fatal(err)
 		}
 		gas := o.accountBalance(eth, ledger.Gas, "")
-		w := o.mustRequestOrg(OrganizationRequest{Product: "BATCH_PAYOUT", MintID: eth, WhitelistedAddressID: vault, Max: true})
-		if sum, err := money.MustParse(w.Amount).Add(money.MustParse(*w.NetworkFee)); err != nil || sum != money.Units(has) || w.Amount != e.MaxAmount.String() {
-			t.Errorf("%s: got %s and a fee of %s, want all of %d, of which %v goes out", c.name, w.Amount, *w.NetworkFee, uint64(has), e.MaxAmount)
+		w := o.mustRequestOrg(OrganizationRequest{
+			Product: "BATCH_PAYOUT", MintID: eth, WhitelistedAddressID: vault, Max: true,
+		})
+		if sum, err := money.MustParse(w.Amount).Add(money.MustParse(*w.NetworkFee)); err != nil ||
+			sum != money.Units(has) || w.Amount != e.MaxAmount.String() {
+			t.Errorf(
+				"%s: got %s and a fee of %s, want all of %d, of which %v goes out", c.name, w.Amount,
+				*w.NetworkFee, uint64(has), e.MaxAmount,
+			)
 		}
 		o.wantProduct(eth, "BATCH_PAYOUT", "0", money.Units(has).String())
 		pays, kept := o.orderAmounts(w)
@@ -382,7 +492,8 @@ func TestAnOrganizationsOwnMoneyAboveTheThresholdWaitsForOthersThanWhoAsked(t *t
 	r.Amount = "5000001"
 	o.fundProduct("CHECKOUT", usdc, 10_000_000)
 	w := o.mustRequestOrg(r)
-	if got := approvalCount(w); got != "AWAITING_APPROVAL 0 of 2" || !slices.Equal(w.ApprovalReasons, []string{"USD_THRESHOLD"}) {
+	if got := approvalCount(w); got != "AWAITING_APPROVAL 0 of 2" ||
+		!slices.Equal(w.ApprovalReasons, []string{"USD_THRESHOLD"}) {
 		t.Fatalf("above it: got %s %v, want it to wait for two", got, w.ApprovalReasons)
 	}
 	_, err := o.Approve(t.Context(), o.org, w.WithdrawalID, o.ann.Actor())
@@ -400,7 +511,10 @@ func TestAnOrganizationsOwnMoneyAboveTheThresholdWaitsForOthersThanWhoAsked(t *t
 	if got := approvalCount(o.requestApproved(w.WithdrawalID, userActor(2))); got != "PROCESSING 2 of 2" {
 		t.Errorf("got %s, want it to go", got)
 	}
-	o.wantEvents(w.WithdrawalID, "ORGANIZATION_WITHDRAW_AWAITING_APPROVAL AWAITING_APPROVAL", "ORGANIZATION_WITHDRAW_APPROVED PROCESSING")
+	o.wantEvents(
+		w.WithdrawalID, "ORGANIZATION_WITHDRAW_AWAITING_APPROVAL AWAITING_APPROVAL",
+		"ORGANIZATION_WITHDRAW_APPROVED PROCESSING",
+	)
 }
 
 // Rule OW-5.
@@ -453,11 +567,13 @@ func TestAKeyOfOneKindOfWithdrawalMakesNoneOfTheOther(t *testing.T) {
 	r := newOrgRequest()
 	r.IdempotencyKey = &key
 	w := o.mustRequestOrg(r)
-	if again, known, err := o.RequestOrganization(t.Context(), o.ann, r); err != nil || !known || again.WithdrawalID != w.WithdrawalID {
+	if again, known, err := o.RequestOrganization(t.Context(), o.ann, r); err != nil || !known ||
+		again.WithdrawalID != w.WithdrawalID {
 		t.Errorf("again: got %v %v %v, want the same", again.WithdrawalID, known, err)
 	}
-	delete(o.list, vault) // what it was made of may be gone
-	if again, known, err := o.RequestOrganization(t.Context(), o.ann, r); err != nil || !known || again.WithdrawalID != w.WithdrawalID {
+	delete(o.list, vault) // the whitelist entry may be gone by now
+	if again, known, err := o.RequestOrganization(t.Context(), o.ann, r); err != nil || !known ||
+		again.WithdrawalID != w.WithdrawalID {
 		t.Errorf("again, off the list: got %v %v %v, want the same", again.WithdrawalID, known, err)
 	}
 	for name, change := range map[string]func(*OrganizationRequest){
@@ -479,8 +595,7 @@ func TestAKeyOfOneKindOfWithdrawalMakesNoneOfTheOther(t *testing.T) {
 	o.wantBalances("1000000", "0")
 }
 
-// A customer may have the name of a product, and neither pays for the other.
-// Rule OW-3.
+// A customer may have the name of a product, and neither pays for the other. Rule OW-3.
 func TestACustomerWithTheNameOfAProductIsACustomer(t *testing.T) {
 	t.Parallel()
 	o := newOrgEnv(t)
@@ -505,8 +620,8 @@ func TestACustomerWithTheNameOfAProductIsACustomer(t *testing.T) {
 	o.wantProduct(usdc, "CHECKOUT", "9000", "1000")
 }
 
-// Whoever owns the database pays nobody else, and from nothing else, with what was let
-// go. Rule OW-6.
+// The owner of the database cannot redirect an approved payment to another payee or another
+// balance. Rule OW-6.
 func TestAnOrganizationsWithdrawalThatWasTamperedWithIsNotPaid(t *testing.T) {
 	t.Parallel()
 	o := newOrgEnv(t)
@@ -521,13 +636,13 @@ func TestAnOrganizationsWithdrawalThatWasTamperedWithIsNotPaid(t *testing.T) {
 		"another amount":      `amount = 2000`,
 	} {
 		held := o.mustRequestOrg(newOrgRequest())
-		// Before it is approved: the approval refuses.
+		// Before the approval: the approval refuses.
 		o.execAsOwner(`UPDATE withdrawals SET ` + set + ` WHERE withdrawal_id = '` + held.WithdrawalID + `'`)
 		_, err := o.Approve(t.Context(), o.org, held.WithdrawalID, userActor(1))
 		if !fault.HasCode(err, fault.ApprovalRefused) {
 			t.Errorf("%s, before the approval: got %v, want %v", name, err, fault.ApprovalRefused)
 		}
-		// After it: the signer refuses.
+		// After the approval: the signer refuses.
 		w := o.mustRequestOrg(newOrgRequest())
 		o.requestApproved(w.WithdrawalID, userActor(1))
 		if _, err := o.signer.AdmitIntent(t.Context(), o.newIntent(w.WithdrawalID)); err != nil {
@@ -544,8 +659,7 @@ func TestAnOrganizationsWithdrawalThatWasTamperedWithIsNotPaid(t *testing.T) {
 	}
 }
 
-// Neither a role of the program nor the owner makes another payment of it.
-// Rule OW-6.
+// No role of the program and not the owner can make another payment of it. Rule OW-6.
 func TestTheTablesKeepWhoseAWithdrawalIs(t *testing.T) {
 	t.Parallel()
 	o := newOrgEnv(t)
@@ -560,7 +674,9 @@ func TestTheTablesKeepWhoseAWithdrawalIs(t *testing.T) {
 		"the organization's":  {of.WithdrawalID, `product = 'CUSTODIAL', whitelisted_address_id = 'wla_1', customer_id = NULL`, "withdrawals_payment_fixed"},
 		"nobody approved yet": {w.WithdrawalID, `status = 'PROCESSING', approved_at = now()`, "withdrawals_as_ordered"},
 	} {
-		if _, err := owner.Exec(t.Context(), `UPDATE withdrawals SET `+c.set+` WHERE withdrawal_id = $1`, c.id); !pg.ViolatesConstraint(err, c.constraint) {
+		if _, err := owner.Exec(
+			t.Context(), `UPDATE withdrawals SET `+c.set+` WHERE withdrawal_id = $1`, c.id,
+		); !pg.ViolatesConstraint(err, c.constraint) {
 			t.Errorf("%s: got %v, want a violation of %s", name, err, c.constraint)
 		}
 	}
@@ -583,9 +699,8 @@ func TestTheTablesKeepWhoseAWithdrawalIs(t *testing.T) {
 	}
 }
 
-// A payment that the signer remembers and a restored database does not is the product's
-// again, with its key, and what the product lacks for it is taken before anything else.
-// Rules OW-3, OW-4.
+// A payment that the signer's journal has and a restored database lacks is restored to the product,
+// with its key. What the product lacks for it is collected before anything else. Rules OW-3, OW-4.
 func TestARestoredWithdrawalOfAProductIsThatProducts(t *testing.T) {
 	t.Parallel()
 	o := newOrgEnv(t)
@@ -596,8 +711,10 @@ func TestARestoredWithdrawalOfAProductIsThatProducts(t *testing.T) {
 	order := func(mintID int, contract chain.Address, amount, deducted uint64) dispatch.RestoredOrder {
 		w := id.New("wd", o.DB.Clock()())
 		return dispatch.RestoredOrder{IsNew: true, Order: dispatch.Order{
-			ID: w, OrgID: o.org, Purpose: signer.Payment, Chain: chain.Ethereum, To: stranger, MintID: mintID, Contract: contract,
-			Amount: money.Units(amount), FeeDeducted: money.Units(deducted), Product: "CHECKOUT", WhitelistedID: vault, CreatedAt: o.DB.Clock()(),
+			ID: w, OrgID: o.org, Purpose: signer.Payment, Chain: chain.Ethereum, To: stranger, MintID: mintID,
+			Contract: contract,
+			Amount:   money.Units(amount), FeeDeducted: money.Units(deducted), Product: "CHECKOUT",
+			WhitelistedID: vault, CreatedAt: o.DB.Clock()(),
 		}}
 	}
 	token, coin := order(usdc, usdcAddress, 700, 0), order(eth, "", 80, 20)
@@ -613,13 +730,15 @@ func TestARestoredWithdrawalOfAProductIsThatProducts(t *testing.T) {
 	o.wantProduct(eth, "CHECKOUT", "0", "100")
 	for w, want := range map[string]string{token.ID: "700", coin.ID: "80"} {
 		got, err := o.ByID(t.Context(), o.org, w)
-		if err != nil || got.Type != "ORGANIZATION" || *got.WhitelistedAddressID != vault || got.Amount != want || got.Status != "AWAITING_APPROVAL" {
+		if err != nil || got.Type != "ORGANIZATION" || *got.WhitelistedAddressID != vault ||
+			got.Amount != want || got.Status != "AWAITING_APPROVAL" {
 			t.Errorf("got %+v %v, want %s of CHECKOUT that waits", got, err, want)
 		}
 	}
 	r := newOrgRequest()
 	r.Amount, r.IdempotencyKey = "700", &key
-	if again, known, err := o.RequestOrganization(t.Context(), o.ann, r); err != nil || !known || again.WithdrawalID != token.ID {
+	if again, known, err := o.RequestOrganization(t.Context(), o.ann, r); err != nil || !known ||
+		again.WithdrawalID != token.ID {
 		t.Errorf("its key: got %v %v %v, want %s", again.WithdrawalID, known, err, token.ID)
 	}
 

@@ -9,21 +9,20 @@ import (
 	"github.com/cofferpay/coffer/webhook"
 )
 
-// Preview is what would become of a request.
+// Preview says what would become of a request.
 type Preview struct {
 	WouldBe          Status
 	Reasons          []Reason
 	Gates            []Step
-	NetworkFee       *money.Amount // the most, in units of the chain's own coin; nil when the chain does not say
+	NetworkFee       *money.Amount // the most, in units of the chain's native coin; nil: unknown
 	NetworkFeeMintID *int
-	CustomerCharge   *webhook.CustomerCharge // what the customer may be charged beside the amount; nil: nothing
-	ExistingID       string                  // the withdrawal that the key belongs to already, or ""
+	CustomerCharge   *webhook.CustomerCharge // what the customer may be charged in addition; nil: nothing
+	ExistingID       string                  // the withdrawal that the key belongs to, or ""
 }
 
-// Preview decides about a request as Request would, by the same gates on the same
-// facts, and writes nothing. What Request would refuse without a record is refused with
-// the same fault, whose details have the gates that were asked; what it would block is
-// told as such.
+// Preview decides about a request as Request would, by the same gates on the same facts, and writes
+// nothing. A refusal without a record returns the fault of Request, with the gates that ran in its
+// details. A request that would be blocked is reported with WouldBe Blocked.
 func (s *Service) Preview(ctx context.Context, org string, r Request) (Preview, error) {
 	var empty Preview
 	if err := checkKey(r.IdempotencyKey); err != nil {
@@ -38,7 +37,10 @@ func (s *Service) Preview(ctx context.Context, org string, r Request) (Preview, 
 		if err != nil {
 			return empty, err
 		}
-		p := Preview{WouldBe: Status(w.Status), ExistingID: w.WithdrawalID, NetworkFeeMintID: w.NetworkFeeMintID, CustomerCharge: w.CustomerCharge}
+		p := Preview{
+			WouldBe: Status(w.Status), ExistingID: w.WithdrawalID, NetworkFeeMintID: w.NetworkFeeMintID,
+			CustomerCharge: w.CustomerCharge,
+		}
 		for _, reason := range w.ApprovalReasons {
 			p.Reasons = append(p.Reasons, Reason(reason))
 		}
@@ -52,7 +54,7 @@ func (s *Service) Preview(ctx context.Context, org string, r Request) (Preview, 
 		return empty, err
 	}
 	if s.Risk.Configured() {
-		// Nobody is asked about what is refused without them.
+		// A request that is refused without screening is not screened.
 		if d, err := s.evaluateWithScreening(ctx, org, &f); err != nil {
 			return empty, err
 		} else if d.refusal != nil && d.Status != Blocked {
@@ -77,11 +79,13 @@ func (s *Service) Preview(ctx context.Context, org string, r Request) (Preview, 
 	if d.refusal != nil && d.Status != Blocked {
 		return empty, d.refusal.WithDetail("gates", FlattenSteps(d.Gates))
 	}
-	return Preview{WouldBe: d.Status, Reasons: d.Reasons, Gates: d.Gates, NetworkFee: f.fee, NetworkFeeMintID: native, CustomerCharge: chargeObject(f.charging.chargedCosts(), f.mint.ID, f.charging.charge)}, nil
+	return Preview{
+		WouldBe: d.Status, Reasons: d.Reasons, Gates: d.Gates, NetworkFee: f.fee, NetworkFeeMintID: native,
+		CustomerCharge: chargeObject(f.charging.chargedCosts(), f.mint.ID, f.charging.charge),
+	}, nil
 }
 
-// FlattenSteps are steps as a surface shows them: what a gate looked at stands beside what it
-// said.
+// FlattenSteps returns steps as the API shows them: the inputs of a gate next to its result.
 func FlattenSteps(steps []Step) []map[string]string {
 	flat := make([]map[string]string, 0, len(steps))
 	for _, s := range steps {

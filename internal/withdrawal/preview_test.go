@@ -21,12 +21,12 @@ import (
 	"github.com/cofferpay/coffer/webhook"
 )
 
-// renderSteps are steps in a form that two of them can be compared in.
+// renderSteps returns steps in a comparable form.
 func renderSteps(t *testing.T, steps []Step) string {
 	t.Helper()
 	flat := FlattenSteps(steps)
 	for _, m := range flat {
-		delete(m, "priceAgeSeconds") // time goes by between two questions
+		delete(m, "priceAgeSeconds") // time passes between two requests
 	}
 	raw, err := json.Marshal(flat)
 	if err != nil {
@@ -35,15 +35,14 @@ func renderSteps(t *testing.T, steps []Step) string {
 	return string(raw)
 }
 
-// Every row is asked first and then done, in the same house: whatever the answer is,
-// it is the same, gate by gate, and asking wrote nothing.
-// Rule WD-28.
+// Every row is previewed and then requested in the same environment. The answers are the same, gate
+// by gate, and the preview writes nothing. Rule WD-28.
 func TestAPreviewSaysWhatTheRequestDoes(t *testing.T) {
 	t.Parallel()
 	h, _ := newPricedEnv(t)
 	h.Prices = fixedPrices(h.DB.Clock()())
 	text := func(s string) *string { return &s }
-	known := h.mustRequest(h.newRequest()).ToAddress // a destination that others may resemble
+	known := h.mustRequest(h.newRequest()).ToAddress // a known destination that another may look like
 	alike := known[:6] + "00000000000000000000000000000000" + known[38:]
 	threshold := func(usd string) func() {
 		return func() {
@@ -85,45 +84,100 @@ func TestAPreviewSaysWhatTheRequestDoes(t *testing.T) {
 		{name: "above the threshold", before: threshold("0.0009"), want: "AWAITING_APPROVAL"},
 		{name: "at the threshold", before: threshold("0.001"), want: "PROCESSING"},
 		{name: "no price", before: func() { h.Prices = nil }, want: "AWAITING_APPROVAL"},
-		{name: "an old price", before: func() { h.Prices = agedPrice{fixedPrices(h.DB.Clock()()), priceAgeMax * 2} }, want: "AWAITING_APPROVAL"},
-		{name: "approval and no price", change: func(r *Request) { r.RequireApproval = true }, after: func() { threshold("")(); h.Prices = fixedPrices(h.DB.Clock()()) }, want: "AWAITING_APPROVAL"},
-		{name: "looks like a known address", change: func(r *Request) { r.ToAddress = strings.ToLower(alike) }, want: "AWAITING_APPROVAL"},
+		{
+			name:   "an old price",
+			before: func() { h.Prices = agedPrice{fixedPrices(h.DB.Clock()()), priceAgeMax * 2} },
+			want:   "AWAITING_APPROVAL",
+		},
+		{
+			name: "approval and no price", change: func(r *Request) { r.RequireApproval = true },
+			after: func() { threshold("")(); h.Prices = fixedPrices(h.DB.Clock()()) },
+			want:  "AWAITING_APPROVAL",
+		},
+		{
+			name:   "looks like a known address",
+			change: func(r *Request) { r.ToAddress = strings.ToLower(alike) }, want: "AWAITING_APPROVAL",
+		},
 		{
 			name: "not enough to pay with", change: func(r *Request) { r.Amount = "5000" },
 			before: func() { h.execAsOwner(`UPDATE address_funds SET held = credited WHERE mint_id = 1`) },
-			after:  func() { h.execAsOwner(`UPDATE address_funds SET held = 0 WHERE mint_id = 1`) }, want: "AWAITING_APPROVAL",
+			after:  func() { h.execAsOwner(`UPDATE address_funds SET held = 0 WHERE mint_id = 1`) },
+			want:   "AWAITING_APPROVAL",
 		},
 		{name: "decimal", change: func(r *Request) { r.Amount, r.UseDecimal = "0.001", true }, want: "PROCESSING"},
 		{name: "coin", change: func(r *Request) { r.MintID = eth }, want: "PROCESSING"},
-		{name: "coin, its fee deducted", change: func(r *Request) { r.MintID, r.Amount, r.FeeMode = eth, "500000000000000", FeeDeducted }, want: "PROCESSING"},
+		{
+			name:   "coin, its fee deducted",
+			change: func(r *Request) { r.MintID, r.Amount, r.FeeMode = eth, "500000000000000", FeeDeducted },
+			want:   "PROCESSING",
+		},
 		{name: "coin, its fee above the limit", change: func(r *Request) {
 			r.MintID, r.Amount, r.FeeMode, r.MaxNetworkFee = eth, "100000000000000", FeeDeducted, text("1")
 		}, want: "AWAITING_APPROVAL"},
-		{name: "a fee above the limit", change: func(r *Request) { r.MaxNetworkFee = text("1") }, want: "AWAITING_APPROVAL"},
-		{name: "a fee within the limit", change: func(r *Request) { r.MaxNetworkFee = text("1000000000000000000") }, want: "PROCESSING"},
+		{
+			name: "a fee above the limit", change: func(r *Request) { r.MaxNetworkFee = text("1") },
+			want: "AWAITING_APPROVAL",
+		},
+		{
+			name:   "a fee within the limit",
+			change: func(r *Request) { r.MaxNetworkFee = text("1000000000000000000") }, want: "PROCESSING",
+		},
 		{name: "new key", change: func(r *Request) { r.IdempotencyKey = text("k-1") }, want: "PROCESSING"},
 
-		{name: "less than the fee", change: func(r *Request) { r.MintID, r.FeeMode = eth, FeeDeducted }, want: "AMOUNT_BELOW_MINIMUM"},
+		{
+			name: "less than the fee", change: func(r *Request) { r.MintID, r.FeeMode = eth, FeeDeducted },
+			want: "AMOUNT_BELOW_MINIMUM",
+		},
 		{name: "a token's fee deducted", change: func(r *Request) { r.FeeMode = FeeDeducted }, want: "INVALID_REQUEST"},
-		{name: "a limit that is none", change: func(r *Request) { r.MaxNetworkFee = text("x") }, want: "INVALID_AMOUNT"},
-		{name: "the key of another", change: func(r *Request) { r.IdempotencyKey, r.Amount = text("k-1"), "2000" }, want: "IDEMPOTENCY_CONFLICT"},
+		{
+			name: "a limit that is none", change: func(r *Request) { r.MaxNetworkFee = text("x") },
+			want: "INVALID_AMOUNT",
+		},
+		{
+			name:   "the key of another",
+			change: func(r *Request) { r.IdempotencyKey, r.Amount = text("k-1"), "2000" },
+			want:   "IDEMPOTENCY_CONFLICT",
+		},
 		{name: "malformed key", change: func(r *Request) { r.IdempotencyKey = text("k 1") }, want: "INVALID_REQUEST"},
 		{name: "no key where one is demanded", before: required(true), after: required(false), want: "INVALID_REQUEST"},
 		{name: "unknown mint", change: func(r *Request) { r.MintID = 99 }, want: "MINT_NOT_FOUND"},
 		{name: "malformed amount", change: func(r *Request) { r.Amount = "1e3" }, want: "INVALID_AMOUNT"},
 		{name: "below the minimum", change: func(r *Request) { r.Amount = "9" }, want: "AMOUNT_BELOW_MINIMUM"},
 		{name: "malformed address", change: func(r *Request) { r.ToAddress = "0x0" }, want: "INVALID_ADDRESS"},
-		{name: "nobody's address", change: func(r *Request) { r.ToAddress = "0x0000000000000000000000000000000000000000" }, want: "DESTINATION_NOT_ALLOWED"},
-		{name: "the token itself", change: func(r *Request) { r.ToAddress = string(usdcAddress) }, want: "DESTINATION_NOT_ALLOWED"},
+		{
+			name:   "nobody's address",
+			change: func(r *Request) { r.ToAddress = "0x0000000000000000000000000000000000000000" },
+			want:   "DESTINATION_NOT_ALLOWED",
+		},
+		{
+			name: "the token itself", change: func(r *Request) { r.ToAddress = string(usdcAddress) },
+			want: "DESTINATION_NOT_ALLOWED",
+		},
 		{name: "more than there is", change: func(r *Request) { r.Amount = "100000000" }, want: "INSUFFICIENT_BALANCE"},
 		{name: "unknown customer", change: func(r *Request) { r.CustomerID = "nobody" }, want: "INSUFFICIENT_BALANCE"},
 		{name: "memo", change: func(r *Request) { r.Memo = text("7") }, want: "INVALID_REQUEST"},
 		{name: "quarantined", before: func() {
 			h.inSystem(func(ctx context.Context, tx pg.Tx) error { return mint.Quarantine(ctx, tx, usdc, "test") })
-		}, after: func() { h.execAsOwner(`UPDATE mints SET quarantined_at = NULL, quarantine_reason = NULL`) }, want: "WITHDRAWALS_SUSPENDED"},
-		{name: "chain stopped", before: frozen(freeze.Freeze{Scope: freeze.ScopeChain, Chain: chain.Ethereum}), after: thaw, want: "WITHDRAWALS_SUSPENDED"},
-		{name: "customer frozen", before: frozen(freeze.Freeze{Scope: freeze.ScopeCustomer, OrgID: h.org, CustomerID: alice}), after: thaw, want: "CUSTOMER_FROZEN"},
-		{name: "organization frozen", before: frozen(freeze.Freeze{Scope: freeze.ScopeOrganization, OrgID: h.org}), after: thaw, want: "ORGANIZATION_FROZEN"},
+		}, after: func() {
+			h.execAsOwner(
+				`UPDATE mints SET quarantined_at = NULL, quarantine_reason = NULL`,
+			)
+		}, want: "WITHDRAWALS_SUSPENDED"},
+		{
+			name:   "chain stopped",
+			before: frozen(freeze.Freeze{Scope: freeze.ScopeChain, Chain: chain.Ethereum}), after: thaw,
+			want: "WITHDRAWALS_SUSPENDED",
+		},
+		{
+			name:   "customer frozen",
+			before: frozen(freeze.Freeze{Scope: freeze.ScopeCustomer, OrgID: h.org, CustomerID: alice}),
+			after:  thaw, want: "CUSTOMER_FROZEN",
+		},
+		{
+			name:   "organization frozen",
+			before: frozen(freeze.Freeze{Scope: freeze.ScopeOrganization, OrgID: h.org}), after: thaw,
+			want: "ORGANIZATION_FROZEN",
+		},
 	} {
 		if c.before != nil {
 			c.before()
@@ -149,16 +203,24 @@ func TestAPreviewSaysWhatTheRequestDoes(t *testing.T) {
 		case err != nil:
 			said := maps.Clone(f.Details)
 			delete(said, "gates")
-			if f.Code != g.Code || f.Kind != g.Kind || f.Message != g.Message || f.Param != g.Param || len(said) != len(g.Details) || string(f.Code) != c.want {
-				t.Errorf("%s: the preview said %v on %q, the request %v on %q, want %s", c.name, f, f.Param, g, g.Param, c.want)
+			if f.Code != g.Code || f.Kind != g.Kind || f.Message != g.Message || f.Param != g.Param ||
+				len(said) != len(g.Details) || string(f.Code) != c.want {
+				t.Errorf(
+					"%s: the preview said %v on %q, the request %v on %q, want %s", c.name, f, f.Param, g,
+					g.Param, c.want,
+				)
 			}
 		default:
 			reasons := make([]string, 0, len(told.Reasons))
 			for _, reason := range told.Reasons {
 				reasons = append(reasons, string(reason))
 			}
-			if string(told.WouldBe) != done.Status || done.Status != c.want || strings.Join(reasons, " ") != strings.Join(done.ApprovalReasons, " ") {
-				t.Errorf("%s: the preview said %s %v, it became %s %v, want %s", c.name, told.WouldBe, reasons, done.Status, done.ApprovalReasons, c.want)
+			if string(told.WouldBe) != done.Status || done.Status != c.want ||
+				strings.Join(reasons, " ") != strings.Join(done.ApprovalReasons, " ") {
+				t.Errorf(
+					"%s: the preview said %s %v, it became %s %v, want %s", c.name, told.WouldBe, reasons,
+					done.Status, done.ApprovalReasons, c.want,
+				)
 			}
 			if a, b := renderSteps(t, told.Gates), renderSteps(t, h.loadDecisions(done.WithdrawalID)[0].Gates); a != b {
 				t.Errorf("%s: the preview's gates\n%s\nthe record's\n%s", c.name, a, b)
@@ -166,7 +228,8 @@ func TestAPreviewSaysWhatTheRequestDoes(t *testing.T) {
 			if told.NetworkFee == nil || *told.NetworkFeeMintID != eth || told.ExistingID != "" {
 				t.Errorf("%s: got %+v, want the fee of the coin", c.name, told)
 			}
-			if done.FeeMode == FeeDeducted && done.Status == "PROCESSING" && *done.NetworkFee != told.NetworkFee.String() {
+			if done.FeeMode == FeeDeducted && done.Status == "PROCESSING" &&
+				*done.NetworkFee != told.NetworkFee.String() {
 				t.Errorf("%s: the preview said a fee of %v, it became %v", c.name, told.NetworkFee, *done.NetworkFee)
 			}
 		}
@@ -175,7 +238,7 @@ func TestAPreviewSaysWhatTheRequestDoes(t *testing.T) {
 		}
 	}
 
-	// A key that is known makes nothing.
+	// A known key creates nothing.
 	r := h.newRequest()
 	r.IdempotencyKey = text("k-1")
 	first, replayed, err := h.Request(t.Context(), h.org, r)
@@ -183,12 +246,13 @@ func TestAPreviewSaysWhatTheRequestDoes(t *testing.T) {
 		t.Fatalf("got %v %v, want the first one again", replayed, err)
 	}
 	told, err := h.Preview(t.Context(), h.org, r)
-	if err != nil || told.ExistingID != first.WithdrawalID || string(told.WouldBe) != first.Status || len(told.Gates) != 0 {
+	if err != nil || told.ExistingID != first.WithdrawalID || string(told.WouldBe) != first.Status ||
+		len(told.Gates) != 0 {
 		t.Errorf("got %+v %v, want the withdrawal that has the key", told, err)
 	}
 }
 
-// A preview of an organization that never paid makes no wallet for it.
+// A preview for an organization that never paid creates no wallet.
 func TestAPreviewMakesNoTreasury(t *testing.T) {
 	t.Parallel()
 	h, _ := newPricedEnv(t)
@@ -204,8 +268,8 @@ func TestAPreviewMakesNoTreasury(t *testing.T) {
 	}
 }
 
-// The digest of a request that says nothing new is what it was when its key was taken.
-// Rule IDEM-1.
+// The digest of a request without the newer fields is what it was when its key was taken. Rule
+// IDEM-1.
 func TestKeysFromBeforeTheNewFieldsAreKnown(t *testing.T) {
 	t.Parallel()
 	p := parsed{mint: newMints()[0], amount: money.Units(1000), to: stranger}
@@ -247,7 +311,8 @@ func TestWhatTheCallerGivesAlongComesBackAndTheEventsCarryItsHandles(t *testing.
 		t.Errorf("got %s, want what was said of the parties", got)
 	}
 	r.TravelRule = json.RawMessage(`{"amounts":[1,null],"beneficiary":{"name":"Ann"}}`)
-	if again, replayed, err := h.Request(t.Context(), h.org, r); err != nil || !replayed || again.WithdrawalID != w.WithdrawalID {
+	if again, replayed, err := h.Request(t.Context(), h.org, r); err != nil || !replayed ||
+		again.WithdrawalID != w.WithdrawalID {
 		t.Errorf("spelled otherwise: got %v %v, want a replay", replayed, err)
 	}
 	r.TravelRule = nil
@@ -257,7 +322,9 @@ func TestWhatTheCallerGivesAlongComesBackAndTheEventsCarryItsHandles(t *testing.
 		t.Fatal(err)
 	}
 	var told []webhook.Withdrawal
-	rows, err := pgtest.OwnerPool(t, h.DB).Query(t.Context(), `SELECT data FROM events WHERE resource_id = $1 ORDER BY resource_seq`, w.WithdrawalID)
+	rows, err := pgtest.OwnerPool(t, h.DB).Query(
+		t.Context(), `SELECT data FROM events WHERE resource_id = $1 ORDER BY resource_seq`, w.WithdrawalID,
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -280,7 +347,8 @@ func TestWhatTheCallerGivesAlongComesBackAndTheEventsCarryItsHandles(t *testing.
 		t.Fatalf("got %d events, want 2", len(told))
 	}
 	for _, e := range told {
-		if e.IdempotencyKey == nil || *e.IdempotencyKey != key || e.Reference == nil || *e.Reference != reference || e.Metadata["tier"] != "gold" {
+		if e.IdempotencyKey == nil || *e.IdempotencyKey != key || e.Reference == nil ||
+			*e.Reference != reference || e.Metadata["tier"] != "gold" {
 			t.Errorf("got %+v, want the caller's handles", e)
 		}
 	}

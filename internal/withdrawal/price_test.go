@@ -10,7 +10,7 @@ import (
 	"github.com/cofferpay/coffer/internal/price"
 )
 
-// agedPriceSource is a price of one dollar of some moment.
+// agedPriceSource returns a price of one dollar of a given time.
 type agedPriceSource struct{ at time.Time }
 
 func (d agedPriceSource) USD(context.Context, int) (price.Quote, error) {

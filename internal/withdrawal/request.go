@@ -34,7 +34,7 @@ import (
 	"github.com/cofferpay/coffer/webhook"
 )
 
-// Bounds of what a caller may hand over.
+// Limits of the fields of a Request.
 const (
 	keyBytesMax           = 255
 	addressBytesMax       = 128
@@ -45,19 +45,18 @@ const (
 	travelRuleBytesMax    = 4096
 )
 
-// Who pays the network fee.
+// Fee modes: they say who pays the network fee.
 const (
-	// FeeOrganization bills it to the organization: the customer pays the amount and
+	// FeeOrganization bills the network fee to the organization: the customer pays the amount and
 	// the destination receives the amount.
 	FeeOrganization = "ORGANIZATION"
-	// FeeDeducted takes it out of the amount, for a chain's own coin only: the
-	// customer pays the amount and the destination receives it less the fee that was
-	// decided with the order. What the network takes more or less than that is the
-	// organization's.
+	// FeeDeducted takes the fee out of the amount, for a chain's native coin only. The customer
+	// pays the amount. The destination receives the amount less the fee that was fixed with the
+	// order. The organization bears the difference to the fee that the network takes.
 	FeeDeducted = "DEDUCTED"
 )
 
-// Request is a withdrawal as a surface hands it over: the caller's own words.
+// Request holds a withdrawal as the API hands it over, in the caller's own words.
 type Request struct {
 	MintID          int
 	CustomerID      string
@@ -68,22 +67,22 @@ type Request struct {
 	IdempotencyKey  *string // nil: every call is a payment of its own
 	Memo            *string
 	FeeMode         string  // "" means ORGANIZATION
-	MaxNetworkFee   *string // atomic units of the chain's own coin; nil: no limit of the caller's
+	MaxNetworkFee   *string // atomic units of the chain's native coin; nil: the caller sets no limit
 	Reference       *string
 	Metadata        map[string]string
-	TravelRule      json.RawMessage // an object, kept as it is; nil for none
+	TravelRule      json.RawMessage // a JSON object, stored in canonical form; nil for none
 	Actor           audit.Actor     // who asks, for the audit log
-	// Limit, unless nil, is asked once the key is known to be new, before
-	// anything else can refuse: a replay is answered whatever the rate.
+	// Limit, unless nil, is called once the key is known to be new, before anything else can refuse
+	// the request. A replay is answered at any rate of requests.
 	Limit func() error
 
-	// orgRequest makes it a withdrawal of the organization's own. Only RequestOrganization and
-	// its sisters set it: no surface can, whatever its caller sends.
+	// orgRequest marks a withdrawal of the organization's own money. Only
+	// OrganizationRequest.toRequest sets it; the API cannot, whatever its caller sends.
 	orgRequest *orgRequest
 }
 
-// payer is whose balance pays: a customer's, or a product's of the organization to an
-// entry of its list.
+// payer returns the owner of the balance that pays: a customer, or a product of the organization
+// that pays to a whitelist entry.
 func (r Request) payer() owner {
 	if r.orgRequest != nil {
 		return r.orgRequest.owner
@@ -91,29 +90,29 @@ func (r Request) payer() owner {
 	return owner{customerID: r.CustomerID}
 }
 
-// parsed is a request that was understood.
+// parsed holds the values of a request that was parsed.
 type parsed struct {
 	mint   mint.Mint
 	amount money.Amount
 	to     chain.Address
 
 	deductsFee bool
-	isMax      bool // of an organization's own: amount follows from its balance
-	noAmount   bool // of an estimate: no amount was given
+	isMax      bool // withdrawal of the organization: the amount follows from its balance
+	noAmount   bool // estimate without an amount
 	feeMax     *money.Amount
 	travelRule *string // canonical JSON, or nil
 
-	// chainRuns is false when the mint's chain is not configured; to is then as the
-	// caller wrote it.
+	// chainRuns is false when the mint's chain is not configured; to is then as the caller wrote
+	// it.
 	chainRuns bool
 	digest    []byte
-	// restorableDigest is the digest of what the signer's journal knows of the same payment: what
-	// a row can have that was restored from it.
+	// restorableDigest covers the parameters of the payment that the signer's journal knows. A row
+	// that was restored from the journal has this digest.
 	restorableDigest []byte
 }
 
-// parseRequest reads a request's words. It is pure; what it refuses depends on nothing
-// that can change for a mint that exists.
+// parseRequest parses and validates a request. It is pure; its refusals depend on nothing that can
+// change for a mint that exists.
 func parseRequest(r Request, mints mint.Catalogue, chains chain.Chains) (parsed, error) {
 	if r.orgRequest != nil {
 		return parseOrgRequest(r, mints, chains)
@@ -132,7 +131,8 @@ func parseRequest(r Request, mints mint.Catalogue, chains chain.Chains) (parsed,
 	}
 	if r.Memo != nil {
 		return p, fault.New(fault.Invalid, fault.InvalidRequest,
-			"Payments on %s carry no memo. Nothing was held and nothing was sent. Leave memo out or send null.", m.Chain).WithParam("memo")
+			"Payments on %s carry no memo. Nothing was held and nothing was sent. Leave memo out or send null.", m.Chain).
+			WithParam("memo")
 	}
 	if p.deductsFee, err = parseFeeMode(r.FeeMode, m); err != nil {
 		return p, err
@@ -141,7 +141,8 @@ func parseRequest(r Request, mints mint.Catalogue, chains chain.Chains) (parsed,
 		feeMax, err := money.Parse(*r.MaxNetworkFee)
 		if err != nil || feeMax.IsZero() {
 			return p, fault.New(fault.Invalid, fault.InvalidAmount,
-				"maxNetworkFee is a whole number of atomic units of the chain's own coin, above zero, such as \"5000000\". Nothing was held and nothing was sent. Correct it, or leave it out.").WithParam("maxNetworkFee")
+				"maxNetworkFee is a whole number of atomic units of the chain's own coin, above zero, such as \"5000000\". Nothing was held and nothing was sent. Correct it, or leave it out.").
+				WithParam("maxNetworkFee")
 		}
 		p.feeMax = &feeMax
 	}
@@ -169,18 +170,21 @@ func parseFeeMode(mode string, m mint.Mint) (deductsFee bool, err error) {
 		return true, nil
 	case mode == FeeDeducted:
 		return false, fault.New(fault.Invalid, fault.InvalidRequest,
-			"The network takes its fee in the chain's own coin, so it cannot be deducted from %s. Nothing was held and nothing was sent. Use ORGANIZATION, which bills the fee to your organization.", m.Symbol).WithParam("feeMode")
+			"The network takes its fee in the chain's own coin, so it cannot be deducted from %s. Nothing was held and nothing was sent. Use ORGANIZATION, which bills the fee to your organization.", m.Symbol).
+			WithParam("feeMode")
 	}
 	return false, fault.New(fault.Invalid, fault.InvalidRequest,
-		"feeMode is ORGANIZATION or DEDUCTED. Nothing was held and nothing was sent. Leave feeMode out or send one of them.").WithParam("feeMode")
+		"feeMode is ORGANIZATION or DEDUCTED. Nothing was held and nothing was sent. Leave feeMode out or send one of them.").
+		WithParam("feeMode")
 }
 
-// parseAddress reads a destination. runs is false when the mint's chain is not
-// configured; the address is then as the caller wrote it.
+// parseAddress parses a destination. isRunning is false when the mint's chain is not configured;
+// the address is then as the caller wrote it.
 func parseAddress(s string, m mint.Mint, chains chain.Chains) (to chain.Address, isRunning bool, err error) {
 	if len(s) > addressBytesMax {
 		return "", false, fault.New(fault.Invalid, fault.InvalidAddress,
-			"An address has at most %d characters. Nothing was held and nothing was sent. Check toAddress.", addressBytesMax).WithParam("toAddress")
+			"An address has at most %d characters. Nothing was held and nothing was sent. Check toAddress.", addressBytesMax).
+			WithParam("toAddress")
 	}
 	codec := chains.AddressCodec(m.Chain.Family())
 	if _, isRunning := chains[m.Chain]; !isRunning || codec == nil {
@@ -188,22 +192,25 @@ func parseAddress(s string, m mint.Mint, chains chain.Chains) (to chain.Address,
 	}
 	if to, err = codec.Parse(s); err != nil {
 		return "", true, fault.New(fault.Invalid, fault.InvalidAddress,
-			"This is no address on %s: %v. Nothing was held and nothing was sent. Check toAddress with your customer.", m.Chain, err).WithParam("toAddress")
+			"This is no address on %s: %v. Nothing was held and nothing was sent. Check toAddress with your customer.", m.Chain, err).
+			WithParam("toAddress")
 	}
 	return to, true, nil
 }
 
-// parseTravelRule brings what is said of the parties into one form. It is kept and
-// not understood.
+// parseTravelRule returns the canonical JSON of the travel-rule data. Coffer stores the data and
+// does not interpret it.
 func parseTravelRule(raw json.RawMessage) (*string, error) {
 	if raw == nil {
 		return nil, nil
 	}
 	canonical := jsontext.Value(slices.Clone(raw))
-	if canonical.Kind() != '{' || canonical.Canonicalize() != nil || len(canonical) > travelRuleBytesMax || !isPlainText(string(canonical)) ||
+	if canonical.Kind() != '{' || canonical.Canonicalize() != nil || len(canonical) > travelRuleBytesMax ||
+		!isPlainText(string(canonical)) ||
 		strings.Contains(string(canonical), `\u0000`) {
 		return nil, fault.New(fault.Invalid, fault.InvalidRequest,
-			"travelRule is a JSON object of at most %d bytes without zero characters. Nothing was held and nothing was sent. Shorten or correct it, or leave it out.", travelRuleBytesMax).WithParam("travelRule")
+			"travelRule is a JSON object of at most %d bytes without zero characters. Nothing was held and nothing was sent. Shorten or correct it, or leave it out.", travelRuleBytesMax).
+			WithParam("travelRule")
 	}
 	text := string(canonical)
 	return &text, nil
@@ -213,14 +220,17 @@ func parseMint(mintID int, mints mint.Catalogue) (mint.Mint, error) {
 	m, ok := mints.ByID(mintID)
 	if !ok {
 		return m, fault.New(fault.Invalid, fault.MintNotFound,
-			"There is no mint %d. Nothing was held and nothing was sent. GET /mints lists the ones there are.", mintID).WithParam("mintId")
+			"There is no mint %d. Nothing was held and nothing was sent. GET /mints lists the ones there are.", mintID).
+			WithParam("mintId")
 	}
 	return m, nil
 }
 
 func parseAmount(s string, decimal bool, m mint.Mint) (money.Amount, error) {
 	refuse := func(format string, args ...any) error {
-		return fault.New(fault.Invalid, fault.InvalidAmount, format+" Nothing was held and nothing was sent.", args...).WithParam("amount")
+		return fault.New(
+			fault.Invalid, fault.InvalidAmount, format+" Nothing was held and nothing was sent.", args...,
+		).WithParam("amount")
 	}
 	read := money.Parse
 	if decimal {
@@ -229,7 +239,10 @@ func parseAmount(s string, decimal bool, m mint.Mint) (money.Amount, error) {
 	a, err := read(s)
 	switch {
 	case errors.Is(err, money.ErrFraction):
-		return a, refuse("%s has %d decimals and the amount has more; it is never rounded. Send at most %d digits after the point.", m.Symbol, m.Decimals, m.Decimals)
+		return a, refuse(
+			"%s has %d decimals and the amount has more; it is never rounded. Send at most %d digits after the point.",
+			m.Symbol, m.Decimals, m.Decimals,
+		)
 	case errors.Is(err, money.ErrRange):
 		return a, refuse("The amount is larger than any amount can be (2^256-1 atomic units). Send a smaller one.")
 	case err != nil && !decimal && strings.Contains(s, "."):
@@ -254,20 +267,24 @@ func checkKey(key *string) error {
 	}
 	if !ok {
 		return fault.New(fault.Invalid, fault.InvalidRequest,
-			"An idempotency key has 1 to %d printable ASCII characters and no space. Nothing was held and nothing was sent. Send such a key, or none.", keyBytesMax).WithParam("idempotencyKey")
+			"An idempotency key has 1 to %d printable ASCII characters and no space. Nothing was held and nothing was sent. Send such a key, or none.", keyBytesMax).
+			WithParam("idempotencyKey")
 	}
 	return nil
 }
 
-// checkHandles bounds what the caller gives along for itself.
+// checkHandles checks the limits of the caller's own reference and metadata.
 func checkHandles(r Request) error {
-	if r.Reference != nil && (len(*r.Reference) == 0 || len(*r.Reference) > referenceBytesMax || !isPlainText(*r.Reference)) {
+	if r.Reference != nil &&
+		(len(*r.Reference) == 0 || len(*r.Reference) > referenceBytesMax || !isPlainText(*r.Reference)) {
 		return fault.New(fault.Invalid, fault.InvalidRequest,
-			"A reference has 1 to %d bytes of text without control characters. Nothing was held and nothing was sent. Shorten or clean it, or leave it out.", referenceBytesMax).WithParam("reference")
+			"A reference has 1 to %d bytes of text without control characters. Nothing was held and nothing was sent. Shorten or clean it, or leave it out.", referenceBytesMax).
+			WithParam("reference")
 	}
 	ok := len(r.Metadata) <= metadataKeysMax
 	for k, v := range r.Metadata {
-		ok = ok && k != "" && utf8.RuneCountInString(k) <= metadataKeyRunesMax && utf8.RuneCountInString(v) <= metadataValueRunesMax && isPlainText(k) && isPlainText(v)
+		ok = ok && k != "" && utf8.RuneCountInString(k) <= metadataKeyRunesMax &&
+			utf8.RuneCountInString(v) <= metadataValueRunesMax && isPlainText(k) && isPlainText(v)
 	}
 	if !ok {
 		return fault.New(fault.Invalid, fault.InvalidRequest,
@@ -278,14 +295,19 @@ func checkHandles(r Request) error {
 }
 
 func isPlainText(s string) bool {
-	return utf8.ValidString(s) && strings.IndexFunc(s, func(c rune) bool { return unicode.IsControl(c) && c != '\n' && c != '\t' }) < 0
+	return utf8.ValidString(s) &&
+		strings.IndexFunc(s, func(c rune) bool { return unicode.IsControl(c) && c != '\n' && c != '\t' }) < 0
 }
 
-// requestDigest covers everything that makes a request another payment. An amount said
-// as a decimal or as units, an address in another letter case and an omitted
-// default are the same payment. What was added to requests later stands in it only
-// where it is given: a key never expires. The replay compares the reference beside
-// it, and nothing compares metadata.
+// requestDigest hashes every parameter that makes a request another payment. These are the same
+// payment:
+//
+//   - an amount in decimals and in atomic units,
+//   - an address in another letter case,
+//   - an omitted default and the default.
+//
+// Parameters that were added to requests later are hashed only if they are given, because a key
+// never expires. answerReplay compares the reference separately. Metadata is never compared.
 func requestDigest(r Request, p parsed) []byte {
 	parts := []string{
 		"coffer-withdraw-1", fmt.Sprint(p.mint.ID), r.CustomerID, p.amount.String(), string(p.to),
@@ -319,17 +341,17 @@ func keyHash(key *string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// loadedRequest is a request before anything is decided about it.
+// loadedRequest holds a parsed request before its gates run.
 type loadedRequest struct {
 	parsed
-	parseErr     error          // why it could not be read, or nil
+	parseErr     error          // why parsing failed, or nil
 	activeFreeze *freeze.Freeze // of the customer or the organization
-	entry        WhitelistEntry // of the organization's list, when it is its own money
-	existing     existingRow    // the row that has its key,
-	isKnown      bool           // if there is one
+	entry        WhitelistEntry // the whitelist entry, for the organization's own money
+	existing     existingRow    // the row that has the request's key
+	isKnown      bool           // existing is set
 }
 
-// loadRequest looks the key up and reads the request's words. It writes nothing.
+// loadRequest looks the key up and parses the request. It writes nothing.
 func (s *Service) loadRequest(ctx context.Context, org string, r Request) (loadedRequest, error) {
 	var q loadedRequest
 	var mints mint.Catalogue
@@ -356,14 +378,14 @@ func (s *Service) loadRequest(ctx context.Context, org string, r Request) (loade
 	}
 	q.parsed, q.parseErr = parseRequest(r, mints, s.Chains)
 	if r.orgRequest != nil {
-		// Not the caller's to say. Of an entry that may not be used there is none, and the
-		// gate refuses it.
+		// The caller does not choose the address. An entry that may not be used has none, and
+		// checkWhitelist refuses it.
 		q.to = q.entry.Address
 	}
 	return q, nil
 }
 
-// checkRefusal is what stands against a new request before its gates are asked.
+// checkRefusal returns the refusal of a new request before its gates run, or nil.
 func (q loadedRequest) checkRefusal(r Request) error {
 	if r.Limit != nil {
 		if err := r.Limit(); err != nil {
@@ -376,11 +398,10 @@ func (q loadedRequest) checkRefusal(r Request) error {
 	return q.parseErr
 }
 
-// Request takes a withdrawal in: it holds the amount and either orders the
-// payment or leaves it for a person. replayed is true when the key was known;
-// the withdrawal is then shown as it is now. Errors: a fault, after which
-// nothing was written; anything else leaves open whether the withdrawal exists,
-// and the same request with the same key tells.
+// Request accepts a withdrawal: it holds the amount, and it either submits the order or leaves the
+// withdrawal for approval. replayed is true when the key was known; w is then the withdrawal as it
+// is now. After a fault nothing was written. After any other error the withdrawal may exist or not;
+// the same request with the same key resolves that.
 func (s *Service) Request(ctx context.Context, org string, r Request) (w webhook.Withdrawal, replayed bool, err error) {
 	if err := checkKey(r.IdempotencyKey); err != nil {
 		return w, false, err
@@ -401,8 +422,8 @@ func (s *Service) Request(ctx context.Context, org string, r Request) (w webhook
 	if err == nil || r.IdempotencyKey == nil || fault.HasCode(err, fault.WithdrawalRiskBlocked) {
 		return w, false, err
 	}
-	// A twin with the same key may have been quicker: it took the key, or the
-	// money that this one then missed. Whatever stopped us, its row is the answer.
+	// A concurrent request with the same key may have been quicker: it took the key, or the balance
+	// that this request then lacked. In both cases the answer is its row.
 	lookErr := s.DB.ReadOrg(ctx, org, func(ctx context.Context, tx pg.Tx) (err error) {
 		q.existing, q.isKnown, err = lookupKey(ctx, tx, org, r.IdempotencyKey)
 		return err
@@ -422,12 +443,14 @@ func loadMints(ctx context.Context, tx pg.Tx, catalogue *mint.Catalogue) (err er
 	return err
 }
 
-// existingRow is the row that has a key.
+// existingRow holds the row that has a key.
 type existingRow struct {
 	id        string
 	digest    []byte
 	reference *string
-	restored  bool // the signer's journal has made it: its digest is a bare one, and its reference is lost
+	// restored is true when the row was made from the signer's journal: its digest is a
+	// restorableDigest, and its reference is lost.
+	restored bool
 }
 
 func lookupKey(ctx context.Context, tx pg.Tx, org string, key *string) (e existingRow, found bool, err error) {
@@ -446,12 +469,15 @@ func lookupKey(ctx context.Context, tx pg.Tx, org string, key *string) (e existi
 	return e, true, nil
 }
 
-// answerReplay answers a known key: the row as it is now, or a conflict when the
-// request means another payment. A request that cannot even be read is another. The
-// reference names the caller's order and is compared as the row has it, not as part of
-// the digest: the rows of earlier versions have digests without it.
-func (s *Service) answerReplay(ctx context.Context, org string, e existingRow, r Request, p parsed, parseErr error) (webhook.Withdrawal, error) {
-	wantDigest, sameReference := p.digest, r.Reference == e.reference || r.Reference != nil && e.reference != nil && *r.Reference == *e.reference
+// answerReplay answers a known key: with the row as it is now, or with a conflict when the request
+// means another payment. A request that cannot be parsed is another payment. The reference is the
+// caller's id of the order. It is compared with the row's column and is not part of the digest,
+// because the digests of rows of earlier versions lack it.
+func (s *Service) answerReplay(
+	ctx context.Context, org string, e existingRow, r Request, p parsed, parseErr error,
+) (webhook.Withdrawal, error) {
+	wantDigest, sameReference := p.digest, r.Reference == e.reference ||
+		r.Reference != nil && e.reference != nil && *r.Reference == *e.reference
 	if e.restored {
 		wantDigest, sameReference = p.restorableDigest, true
 	}
@@ -463,15 +489,16 @@ func (s *Service) answerReplay(ctx context.Context, org string, e existingRow, r
 	return s.loadAnswer(ctx, org, e.id)
 }
 
-// loadAnswer is what a request is told of the row that it made, then and whenever it is
-// repeated: the withdrawal as it is now, or that it is blocked, by the words of then.
+// loadAnswer returns the answer to a request and to its replays: the withdrawal as it is now. For a
+// blocked withdrawal it returns the fault WITHDRAWAL_RISK_BLOCKED as it was decided at the time.
 func (s *Service) loadAnswer(ctx context.Context, org, withdrawalID string) (w webhook.Withdrawal, err error) {
 	err = s.DB.ReadOrg(ctx, org, func(ctx context.Context, tx pg.Tx) (err error) {
 		if w, err = LoadObject(ctx, tx, org, withdrawalID); err != nil || w.Status != string(Blocked) {
 			return err
 		}
 		var record risk.WithdrawalRecord
-		err = tx.QueryRow(ctx, `SELECT risk FROM withdrawal_decisions WHERE org_id = $1 AND withdrawal_id = $2 AND status = 'BLOCKED'`,
+		err = tx.QueryRow(ctx,
+			`SELECT risk FROM withdrawal_decisions WHERE org_id = $1 AND withdrawal_id = $2 AND status = 'BLOCKED'`,
 			org, withdrawalID).Scan(&record)
 		if err != nil {
 			return fmt.Errorf("read why %s is blocked: %w", withdrawalID, err)
@@ -484,7 +511,7 @@ func (s *Service) loadAnswer(ctx context.Context, org, withdrawalID string) (w w
 	return w, nil
 }
 
-// requestFacts are what the request itself says.
+// requestFacts returns the facts that the request itself states.
 func (p parsed) requestFacts(r Request) facts {
 	return facts{
 		owner: r.payer(), isMax: p.isMax, mint: p.mint, amount: p.amount, chainRuns: p.chainRuns, destination: p.to,
@@ -493,9 +520,8 @@ func (p parsed) requestFacts(r Request) facts {
 	}
 }
 
-// evaluateRequest is the one decision about a request, for those who make it and for those who
-// only ask what would become of it: the organization's own rows as this transaction
-// sees them, and the gates.
+// evaluateRequest decides about a request, for Request and for Preview alike: it loads the
+// organization's own rows as this transaction sees them and runs the gates.
 func (s *Service) evaluateRequest(ctx context.Context, tx pg.Tx, org string, f facts) (facts, Decision, error) {
 	if err := s.loadFacts(ctx, tx, org, &f); err != nil {
 		return f, Decision{}, err
@@ -503,9 +529,9 @@ func (s *Service) evaluateRequest(ctx context.Context, tx pg.Tx, org string, f f
 	return f, runGates(f), nil
 }
 
-// createWithdrawal decides and writes. The decision is made on what the writing transaction
-// sees. Before an organization's first payment it is made once more without
-// writing anything, so that no refused request makes the treasury's wallet.
+// createWithdrawal decides and writes. The decision that counts is made on what the writing
+// transaction sees. Before an organization's first payment, and where screening is configured, a
+// decision without writing comes first. So no refused request creates the treasury's wallet.
 func (s *Service) createWithdrawal(ctx context.Context, org string, r Request, p parsed) (webhook.Withdrawal, error) {
 	var empty webhook.Withdrawal
 	f := p.requestFacts(r)
@@ -513,7 +539,7 @@ func (s *Service) createWithdrawal(ctx context.Context, org string, r Request, p
 	if err != nil {
 		return empty, err
 	}
-	mayPay := true // as far as it can be told before the row is written
+	mayPay := true // a prediction until the row is written
 	if !paidBefore || s.Risk.Configured() {
 		d, err := s.evaluateWithScreening(ctx, org, &f)
 		if err != nil {
@@ -544,8 +570,9 @@ func (s *Service) createWithdrawal(ctx context.Context, org string, r Request, p
 	case errors.Is(err, ledger.ErrOverdraft):
 		return empty, newInsufficient(f.owner, p.mint)
 	case errors.Is(err, pg.ErrCommitUnknown):
-		// It is there or it is not; the id is ours, so the row can tell.
-		if found, lookErr := s.loadAnswer(ctx, org, withdrawalID); lookErr == nil || fault.HasCode(lookErr, fault.WithdrawalRiskBlocked) {
+		// The row exists or it does not. Coffer chose its id, so a read tells.
+		if found, lookErr := s.loadAnswer(ctx, org, withdrawalID); lookErr == nil ||
+			fault.HasCode(lookErr, fault.WithdrawalRiskBlocked) {
 			return found, lookErr
 		}
 		return empty, fmt.Errorf("withdrawal %s: %w", withdrawalID, err)
@@ -560,9 +587,9 @@ func (s *Service) createWithdrawal(ctx context.Context, org string, r Request, p
 	return created, nil
 }
 
-// evaluateWithScreening decides without writing anything, and asks who is behind the destination when
-// nothing else refuses the request; f then has what they said. No transaction is open
-// while they are asked.
+// evaluateWithScreening decides without writing. It screens the destination when no other gate
+// refuses the request, and stores the providers' answer in f. No transaction is open during the
+// screening.
 func (s *Service) evaluateWithScreening(ctx context.Context, org string, f *facts) (d Decision, err error) {
 	evaluated := *f
 	err = s.DB.ReadOrg(ctx, org, func(ctx context.Context, tx pg.Tx) (err error) {
@@ -586,8 +613,12 @@ func (s *Service) loadTreasury(ctx context.Context, org string, name chain.Name)
 	return w, nil
 }
 
-// insertWithdrawal is the one transaction of a request.
-func (s *Service) insertWithdrawal(ctx context.Context, tx pg.Tx, org, withdrawalID string, r Request, p parsed, f facts, treasury wallet.Wallet) (webhook.Withdrawal, error) {
+// insertWithdrawal writes a request: row, hold, order, event and decision record in one
+// transaction.
+func (s *Service) insertWithdrawal(
+	ctx context.Context, tx pg.Tx, org, withdrawalID string, r Request, p parsed, f facts,
+	treasury wallet.Wallet,
+) (webhook.Withdrawal, error) {
 	var empty webhook.Withdrawal
 	f, d, err := s.evaluateRequest(ctx, tx, org, f)
 	if err != nil {
@@ -597,16 +628,16 @@ func (s *Service) insertWithdrawal(ctx context.Context, tx pg.Tx, org, withdrawa
 	case d.refusal != nil && d.Status != Blocked:
 		return empty, d.refusal
 	case d.Status == Processing && treasury.ID == "":
-		// Screening refused it a moment ago, and the organization's threshold has changed.
+		// Screening refused the destination a moment ago, and the organization's threshold has
+		// changed since.
 		return empty, fault.New(fault.Unavailable, fault.CodeUnavailable,
 			"The organization's settings changed while this withdrawal was decided. Nothing was held and nothing was sent. Repeat the request with the same idempotencyKey.")
 	}
 	if r.Metadata == nil {
 		r.Metadata = map[string]string{}
 	}
-	// The fee is decided when the payment is ordered: by an approval that is days
-	// later, the network may ask for something else.
-	// What an organization holds for it beside the amount has to be known from the start.
+	// A customer's fee is fixed when the order is submitted: an approval may come days later, at
+	// another fee. What an organization holds for the fee on top of its amount is fixed now.
 	var deducted *money.Amount
 	amount, charge := f.amount, f.charging.charge
 	if d.Status == Blocked {
@@ -639,14 +670,15 @@ func (s *Service) insertWithdrawal(ctx context.Context, tx pg.Tx, org, withdrawa
 			$29, $30, $31, $32, $33, $34)`,
 		withdrawalID, org, f.owner.customerID, p.mint.ID, p.mint.Chain, amount, p.to,
 		r.IdempotencyKey, p.digest, r.Reference, r.Metadata, d.Status, d.Status == AwaitingApproval, d.Reasons,
-		f.usdValue, tx.Now, p.feeMode(), deducted, p.feeMax, p.travelRule, screeningObject(f.screening.Decision), quorum, s.GrantKey.RequestMAC(inserted.signedTerms(org, p.mint), quorum),
+		f.usdValue, tx.Now, p.feeMode(), deducted, p.feeMax, p.travelRule, screeningObject(f.screening.Decision),
+		quorum, s.GrantKey.RequestMAC(inserted.signedTerms(org, p.mint), quorum),
 		f.owner.product, f.owner.listedID, f.costs.costMax, f.costs.recordedRent(), f.costs.recordedPrice(),
 		f.charging.chargedCosts(), charge.rent, charge.held, charge.failureMax, charge.coinPrice, charge.mintPrice)
 	if err != nil {
 		return empty, fmt.Errorf("insert withdrawal %s: %w", withdrawalID, err)
 	}
-	// The key before the balance: whoever waits for a key may wait for somebody who
-	// has that row and wants the balance, as a removal does.
+	// The row with the key comes before the balance. A request that waits for a key may wait for a
+	// transaction that has that row and wants the balance, as endWithdrawal does.
 	if d.Status != Blocked {
 		held, err := amount.Add(charge.held)
 		if err != nil {
@@ -673,11 +705,12 @@ func (s *Service) insertWithdrawal(ctx context.Context, tx pg.Tx, org, withdrawa
 		action = "withdrawal.blocked"
 	}
 	return w, recordDecision(ctx, tx, org, DecisionRecord{
-		withdrawalID: withdrawalID, Act: ActRequested, Status: d.Status, Reasons: d.Reasons, Gates: d.Gates, Actor: r.Actor, Risk: &f.screening,
+		withdrawalID: withdrawalID, Act: ActRequested, Status: d.Status, Reasons: d.Reasons, Gates: d.Gates,
+		Actor: r.Actor, Risk: &f.screening,
 	}, action, d)
 }
 
-// screeningObject is what the interface shows of a decision of risk.
+// screeningObject returns what the API shows of a screening decision.
 func screeningObject(d risk.WithdrawalDecision) webhook.WithdrawalScreening {
 	w := webhook.WithdrawalScreening{Status: string(d.Status)}
 	if v := d.Verdict; v != nil && v.Severity != "" {
@@ -690,17 +723,25 @@ func screeningObject(d risk.WithdrawalDecision) webhook.WithdrawalScreening {
 func newHoldPosting(org, withdrawalID string, payer owner, mintID int, amount money.Amount) ledger.Posting {
 	return ledger.Posting{
 		Cause: ledger.Cause{Kind: ledger.WithdrawalHold, ID: withdrawalID},
-		Legs:  []ledger.Leg{{Debit: payer.spendingAccount(org, mintID), Credit: payer.heldAccount(org, mintID), Amount: amount}},
+		Legs: []ledger.Leg{
+			{Debit: payer.spendingAccount(org, mintID), Credit: payer.heldAccount(org, mintID), Amount: amount},
+		},
 	}
 }
 
 // loadExternalFacts collects the facts that no transaction of the organization can see:
-// the price, the fee if somebody needs it, the smallest payment that reaches the
-// destination, and whether the destination is anybody's
-// wallet here. A tenant sees its own wallets only, and a transfer to another tenant's
-// would be lost, since what comes from a wallet of ours is never a deposit. paidBefore
-// tells that the organization has its treasury already.
-func (s *Service) loadExternalFacts(ctx context.Context, org string, f *facts, withFee bool) (paidBefore bool, err error) {
+//
+//   - the price,
+//   - the fee, if it is needed,
+//   - the smallest payment that reaches the destination,
+//   - whether the destination is a wallet of this installation.
+//
+// A tenant sees its own wallets only. A transfer to another tenant's wallet would be lost, because
+// an arrival from a wallet of Coffer is never a deposit. paidBefore is true when the organization
+// has its treasury already.
+func (s *Service) loadExternalFacts(
+	ctx context.Context, org string, f *facts, withFee bool,
+) (paidBefore bool, err error) {
 	if codec := s.Chains.AddressCodec(f.mint.Chain.Family()); codec != nil {
 		f.isUnspendable = codec.IsUnspendable(f.destination)
 	}
@@ -729,7 +770,11 @@ func (s *Service) loadExternalFacts(ctx context.Context, org string, f *facts, w
 		f.amount = f.balance
 	}
 	if withFee || f.charging.isCharged || f.costs.isCounted && !f.costs.isKnown {
-		q := s.quoteCost(ctx, chain.Payment{From: payerAddress, To: f.destination, Contract: f.mint.Contract, Amount: f.amount}, f.mint.Chain)
+		q := s.quoteCost(
+			ctx,
+			chain.Payment{From: payerAddress, To: f.destination, Contract: f.mint.Contract, Amount: f.amount},
+			f.mint.Chain,
+		)
 		f.fee, f.costs.rent = q.costMax, q.rent
 		s.loadChargePrices(ctx, f, q)
 	}
@@ -739,7 +784,8 @@ func (s *Service) loadExternalFacts(ctx context.Context, org string, f *facts, w
 	f.minReachable = s.minPayment(ctx, f.mint, f.destination)
 	f.screening.Case = risk.WithdrawalCase{
 		Subject: risk.Subject{
-			Chain: f.mint.Chain, Address: f.destination, MintID: f.mint.ID, Symbol: f.mint.Symbol, Amount: f.amount, Direction: risk.Outgoing,
+			Chain: f.mint.Chain, Address: f.destination, MintID: f.mint.ID, Symbol: f.mint.Symbol, Amount: f.amount,
+			Direction: risk.Outgoing,
 		},
 		Configured: s.Risk.Configured(), UnknownAs: s.Risk.UnknownAs, Now: s.DB.Clock()(),
 	}
@@ -755,8 +801,8 @@ func (s *Service) loadExternalFacts(ctx context.Context, org string, f *facts, w
 	return payerAddress != "", nil
 }
 
-// loadCostSetting tells whether a customer's costs can be counted: whether the coin in which the
-// network takes them has a price here at all.
+// loadCostSetting sets whether a customer's costs can be counted: the native coin, in which the
+// network takes them, needs a price source here.
 func (s *Service) loadCostSetting(ctx context.Context, tx pg.Tx, f *facts) error {
 	if s.HasPriceSource == nil || f.owner.customerID == "" {
 		return nil
@@ -770,17 +816,19 @@ func (s *Service) loadCostSetting(ctx context.Context, tx pg.Tx, f *facts) error
 	return nil
 }
 
-// loadPayerAddress is the address of an organization's treasury as its row has it, "" before its
-// first payment. It is asked about and never shown.
-func loadPayerAddress(ctx context.Context, tx pg.Tx, org string, name chain.Name) (payerAddress chain.Address, err error) {
+// loadPayerAddress returns the address of an organization's treasury from its row, or "" before its
+// first payment. The address serves for fee quotes and is never shown.
+func loadPayerAddress(
+	ctx context.Context, tx pg.Tx, org string, name chain.Name,
+) (payerAddress chain.Address, err error) {
 	err = tx.QueryRow(ctx, `
 		SELECT coalesce((SELECT address FROM wallets WHERE org_id = $1 AND family = $2 AND purpose = $3 AND subject = ''), '')`,
 		org, name.Family(), wallet.Treasury).Scan(&payerAddress)
 	return payerAddress, err
 }
 
-// valueAmount looks what the amount is worth. Every failure is the same here: no price
-// that is fresh, and so no value.
+// valueAmount sets the dollar value of the amount. Every failure has the same effect: there is no
+// fresh price, and so no value.
 func (s *Service) valueAmount(ctx context.Context, f *facts) {
 	f.quotedAt = s.DB.Clock()()
 	if f.quote = s.loadQuote(ctx, f.mint.ID); f.quote == nil || !isFresh(*f.quote, f.quotedAt, s.priceAge(f.mint.ID)) {
@@ -791,7 +839,7 @@ func (s *Service) valueAmount(ctx context.Context, f *facts) {
 	}
 }
 
-// loadQuote is what the source says of a price now, or nil.
+// loadQuote returns the source's current price of a mint, or nil if it has none or fails.
 func (s *Service) loadQuote(ctx context.Context, mintID int) *price.Quote {
 	if s.Prices == nil {
 		return nil

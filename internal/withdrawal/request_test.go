@@ -25,7 +25,8 @@ func TestRequestHoldsAndOrders(t *testing.T) {
 	t.Parallel()
 	h := newTestEnv(t)
 	w := h.mustRequest(h.newRequest())
-	if w.Status != "PROCESSING" || w.ChainStatus != "NONE" || w.RequiresApproval || w.Amount != "1000" || w.AmountDecimal != "0.001" ||
+	if w.Status != "PROCESSING" || w.ChainStatus != "NONE" || w.RequiresApproval || w.Amount != "1000" ||
+		w.AmountDecimal != "0.001" ||
 		w.ToAddress != stranger || *w.USDValue != "0.00" || *w.NetworkFeeMintID != eth || w.Mint.Symbol != "USDC" {
 		t.Errorf("got %+v, want a withdrawal that is processing", w)
 	}
@@ -41,7 +42,8 @@ func TestHeldRequestTellsAndOrdersNothing(t *testing.T) {
 	t.Parallel()
 	h := newTestEnv(t)
 	w := h.requestHeld()
-	if w.Status != "AWAITING_APPROVAL" || !w.RequiresApproval || len(w.ApprovalReasons) != 1 || w.Approvals.Required != 1 || w.Approvals.Received != 0 {
+	if w.Status != "AWAITING_APPROVAL" || !w.RequiresApproval || len(w.ApprovalReasons) != 1 ||
+		w.Approvals.Required != 1 || w.Approvals.Received != 0 {
 		t.Errorf("got %+v, want a withdrawal that waits", w)
 	}
 	h.wantBalances("999000", "1000")
@@ -73,12 +75,13 @@ func TestThresholdHoldsStrictlyAbove(t *testing.T) {
 		t.Errorf("with a stale price: got %v %v, want AWAITING_APPROVAL", w.Status, w.ApprovalReasons)
 	}
 	h.Prices = nil
-	if w := h.mustRequest(r); w.Status != "AWAITING_APPROVAL" || w.ApprovalReasons[0] != "PRICE_UNAVAILABLE" || w.USDValue != nil {
+	if w := h.mustRequest(r); w.Status != "AWAITING_APPROVAL" || w.ApprovalReasons[0] != "PRICE_UNAVAILABLE" ||
+		w.USDValue != nil {
 		t.Errorf("without a price: got %v %v, want AWAITING_APPROVAL", w.Status, w.ApprovalReasons)
 	}
 }
 
-// agedPrice is a source whose prices were right some time ago.
+// agedPrice is a source whose prices are of some time ago.
 type agedPrice struct {
 	price.Source
 	age time.Duration
@@ -102,7 +105,10 @@ func TestRefusedRequestWritesNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	theirs, err := h.wallets.Address(t.Context(), signer.WalletRef{OrgID: other.ID, Family: chain.EVM, Purpose: wallet.CustomerDeposit, Subject: "bob"})
+	theirs, err := h.wallets.Address(
+		t.Context(),
+		signer.WalletRef{OrgID: other.ID, Family: chain.EVM, Purpose: wallet.CustomerDeposit, Subject: "bob"},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -122,25 +128,59 @@ func TestRefusedRequestWritesNothing(t *testing.T) {
 		{"negative", func(r *Request) { r.Amount = "-5" }, fault.InvalidAmount, "amount"},
 		{"leading zeros", func(r *Request) { r.Amount = "007" }, fault.InvalidAmount, "amount"},
 		{"point without useDecimal", func(r *Request) { r.Amount = "1.0" }, fault.InvalidAmount, "amount"},
-		{"excess zeros", func(r *Request) { r.Amount, r.UseDecimal = "1.0000000", true }, fault.InvalidAmount, "amount"},
+		{
+			"excess zeros", func(r *Request) { r.Amount, r.UseDecimal = "1.0000000", true },
+			fault.InvalidAmount, "amount",
+		},
 		{"beyond 256 bits", func(r *Request) { r.Amount = strings.Repeat("9", 78) }, fault.InvalidAmount, "amount"},
 		{"below the minimum", func(r *Request) { r.Amount = "9" }, fault.AmountBelowMinimum, "amount"},
 		{"one unit more than there is", func(r *Request) { r.Amount = "1000001" }, fault.InsufficientBalance, "amount"},
-		{"bad checksum", func(r *Request) { r.ToAddress = "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAeD" }, fault.InvalidAddress, "toAddress"},
+		{
+			"bad checksum", func(r *Request) { r.ToAddress = "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAeD" },
+			fault.InvalidAddress, "toAddress",
+		},
 		{"39 digits", func(r *Request) { r.ToAddress = stranger[:41] }, fault.InvalidAddress, "toAddress"},
 		{"a name", func(r *Request) { r.ToAddress = "vitalik.eth" }, fault.InvalidAddress, "toAddress"},
-		{"zero address", func(r *Request) { r.ToAddress = "0x0000000000000000000000000000000000000000" }, fault.DestinationNotAllowed, "toAddress"},
-		{"precompile", func(r *Request) { r.ToAddress = "0x0000000000000000000000000000000000000009" }, fault.DestinationNotAllowed, "toAddress"},
-		{"the token itself", func(r *Request) { r.ToAddress = string(usdcAddress) }, fault.DestinationNotAllowed, "toAddress"},
-		{"our treasury", func(r *Request) { r.ToAddress = string(treasury.Address) }, fault.DestinationNotAllowed, "toAddress"},
-		{"another tenant's deposit address", func(r *Request) { r.ToAddress = strings.ToLower(string(theirs.Address)) }, fault.DestinationNotAllowed, "toAddress"},
+		{
+			"zero address", func(r *Request) { r.ToAddress = "0x0000000000000000000000000000000000000000" },
+			fault.DestinationNotAllowed, "toAddress",
+		},
+		{
+			"precompile", func(r *Request) { r.ToAddress = "0x0000000000000000000000000000000000000009" },
+			fault.DestinationNotAllowed, "toAddress",
+		},
+		{
+			"the token itself", func(r *Request) { r.ToAddress = string(usdcAddress) },
+			fault.DestinationNotAllowed, "toAddress",
+		},
+		{
+			"our treasury", func(r *Request) { r.ToAddress = string(treasury.Address) },
+			fault.DestinationNotAllowed, "toAddress",
+		},
+		{
+			"another tenant's deposit address",
+			func(r *Request) { r.ToAddress = strings.ToLower(string(theirs.Address)) },
+			fault.DestinationNotAllowed, "toAddress",
+		},
 		{"memo", func(r *Request) { r.Memo = text("7") }, fault.InvalidRequest, "memo"},
 		{"deducted fee", func(r *Request) { r.FeeMode = "DEDUCTED" }, fault.InvalidRequest, "feeMode"},
-		{"key with a space", func(r *Request) { r.IdempotencyKey = text("a b") }, fault.InvalidRequest, "idempotencyKey"},
+		{
+			"key with a space", func(r *Request) { r.IdempotencyKey = text("a b") }, fault.InvalidRequest,
+			"idempotencyKey",
+		},
 		{"empty key", func(r *Request) { r.IdempotencyKey = text("") }, fault.InvalidRequest, "idempotencyKey"},
-		{"long key", func(r *Request) { r.IdempotencyKey = text(strings.Repeat("k", 256)) }, fault.InvalidRequest, "idempotencyKey"},
-		{"reference with a zero byte", func(r *Request) { r.Reference = text("a\x00") }, fault.InvalidRequest, "reference"},
-		{"long metadata", func(r *Request) { r.Metadata = map[string]string{"k": strings.Repeat("v", 501)} }, fault.InvalidRequest, "metadata"},
+		{
+			"long key", func(r *Request) { r.IdempotencyKey = text(strings.Repeat("k", 256)) },
+			fault.InvalidRequest, "idempotencyKey",
+		},
+		{
+			"reference with a zero byte", func(r *Request) { r.Reference = text("a\x00") },
+			fault.InvalidRequest, "reference",
+		},
+		{
+			"long metadata", func(r *Request) { r.Metadata = map[string]string{"k": strings.Repeat("v", 501)} },
+			fault.InvalidRequest, "metadata",
+		},
 	} {
 		r := h.newRequest()
 		c.change(&r)
@@ -204,16 +244,15 @@ func TestFreezesStopRequests(t *testing.T) {
 	}
 }
 
-// I-20, and the replay rules of the interface.
-// Rule IDEM-1.
+// I-20, and the replay rules of the interface. Rule IDEM-1.
 func TestReplaysAreOneWithdrawal(t *testing.T) {
 	t.Parallel()
 	h := newTestEnv(t)
 	key := "payout-991"
 	r := h.newRequest()
 	r.IdempotencyKey = &key
-	// All of the balance: whoever loses the race finds it empty, and still gets
-	// the winner's withdrawal.
+	// The whole balance: the loser of the race finds it empty, and still gets the winner's
+	// withdrawal.
 	r.Amount = "1000000"
 	const callers = 64
 	ids := make([]string, callers)
@@ -239,7 +278,8 @@ func TestReplaysAreOneWithdrawal(t *testing.T) {
 		t.Errorf("made: got %v, want 1", made)
 	}
 	h.wantBalances("0", "1000000")
-	if got := h.dumpRows(); !strings.Contains(got, "withdrawals 1, transfers 2,") || !strings.Contains(got, "orders 1,") {
+	if got := h.dumpRows(); !strings.Contains(got, "withdrawals 1, transfers 2,") ||
+		!strings.Contains(got, "orders 1,") {
 		t.Errorf("rows: got %v, want one withdrawal, its hold and its order", got)
 	}
 }
@@ -253,7 +293,13 @@ func TestReplayComesBeforeEveryOtherRule(t *testing.T) {
 	r.IdempotencyKey, r.Reference = &key, &reference
 	first := h.mustRequest(r)
 	h.inSystem(func(ctx context.Context, tx pg.Tx) error {
-		return freeze.Create(ctx, tx, freeze.Freeze{Scope: freeze.ScopeOrganization, OrgID: h.org, Source: freeze.SourceOperator, Reason: "test", Actor: audit.Operator("test")})
+		return freeze.Create(
+			ctx, tx,
+			freeze.Freeze{
+				Scope: freeze.ScopeOrganization, OrgID: h.org, Source: freeze.SourceOperator, Reason: "test",
+				Actor: audit.Operator("test"),
+			},
+		)
 	})
 	before := h.dumpRows()
 
@@ -261,7 +307,10 @@ func TestReplayComesBeforeEveryOtherRule(t *testing.T) {
 	r.Metadata = map[string]string{"not": "counted"}
 	again, replayed, err := h.Request(t.Context(), h.org, r)
 	if err != nil || !replayed || again.WithdrawalID != first.WithdrawalID {
-		t.Errorf("the same payment in other words: got %v %v %v, want %v", again.WithdrawalID, replayed, err, first.WithdrawalID)
+		t.Errorf(
+			"the same payment in other words: got %v %v %v, want %v", again.WithdrawalID, replayed, err,
+			first.WithdrawalID,
+		)
 	}
 	for name, change := range map[string]func(*Request){
 		"amount":    func(r *Request) { r.Amount = "0.002" },
@@ -300,12 +349,15 @@ func TestAReplayShowsThePresentState(t *testing.T) {
 	}
 	again, replayed, err := h.Request(t.Context(), h.org, r)
 	if err != nil || !replayed || again.WithdrawalID != first.WithdrawalID || again.Status != "REJECTED" {
-		t.Errorf("got %v %v %v %v, want %v REJECTED", again.WithdrawalID, again.Status, replayed, err, first.WithdrawalID)
+		t.Errorf(
+			"got %v %v %v %v, want %v REJECTED", again.WithdrawalID, again.Status, replayed, err,
+			first.WithdrawalID,
+		)
 	}
 	h.wantBalances("1000000", "0")
 }
 
-// Rule EVT-1: without the event there is no change, at any step that has one.
+// A change whose event cannot be written does not happen, at every step with an event. Rule EVT-1.
 func TestAChangeWhoseEventCannotBeWrittenDoesNotHappen(t *testing.T) {
 	t.Parallel()
 	h := newTestEnv(t)
@@ -324,7 +376,10 @@ func TestAChangeWhoseEventCannotBeWrittenDoesNotHappen(t *testing.T) {
 		"approve": func() error { _, err := h.Approve(t.Context(), h.org, held.WithdrawalID, person); return err },
 		"remove":  func() error { _, err := h.Remove(t.Context(), h.org, held.WithdrawalID, person, ""); return err },
 		"broadcast": func() error {
-			return h.DB.InSystem(t.Context(), func(ctx context.Context, tx pg.Tx) error { return h.OnBroadcast(ctx, tx, h.loadOrder(going), "0xaa") })
+			return h.DB.InSystem(
+				t.Context(),
+				func(ctx context.Context, tx pg.Tx) error { return h.OnBroadcast(ctx, tx, h.loadOrder(going), "0xaa") },
+			)
 		},
 		"end": func() error { return h.endOrder(h.loadOrder(going), dispatch.End{Paid: true, Hash: "0xaa"}) },
 	} {
@@ -412,7 +467,13 @@ func TestLowLiquidityIsHeld(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.inSystem(func(ctx context.Context, tx pg.Tx) error {
-		return wallet.MoveFunds(ctx, tx, wallet.Movement{WalletID: treasury.ID, OrgID: h.org, MintID: usdc, Part: wallet.Held, Plus: money.Units(998_500)})
+		return wallet.MoveFunds(
+			ctx, tx,
+			wallet.Movement{
+				WalletID: treasury.ID, OrgID: h.org, MintID: usdc, Part: wallet.Held,
+				Plus: money.Units(998_500),
+			},
+		)
 	})
 	if w := h.mustRequest(h.newRequest()); w.Status != "PROCESSING" {
 		t.Errorf("covered: got %v %v, want PROCESSING", w.Status, w.ApprovalReasons)
@@ -430,28 +491,41 @@ func TestLiquidityCountsWhatCanBeSwept(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	own, err := h.wallets.Address(t.Context(), signer.WalletRef{OrgID: h.org, Family: chain.EVM, Purpose: wallet.CustomerDeposit, Subject: alice})
+	own, err := h.wallets.Address(
+		t.Context(),
+		signer.WalletRef{OrgID: h.org, Family: chain.EVM, Purpose: wallet.CustomerDeposit, Subject: alice},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The money lies on the customer's address: half of it free, half being swept.
+	// The funds are on the customer's address: half of them free, half being swept.
 	h.inSystem(func(ctx context.Context, tx pg.Tx) error {
 		err := wallet.MoveFunds(ctx, tx,
-			wallet.Movement{WalletID: treasury.ID, OrgID: h.org, MintID: usdc, Part: wallet.Swept, Plus: money.Units(1_000_000)},
-			wallet.Movement{WalletID: own.ID, OrgID: h.org, MintID: usdc, Part: wallet.Credited, Plus: money.Units(1_000_000)},
-			wallet.Movement{WalletID: own.ID, OrgID: h.org, MintID: usdc, Part: wallet.Reserved, Plus: money.Units(500_000)})
+			wallet.Movement{
+				WalletID: treasury.ID, OrgID: h.org, MintID: usdc, Part: wallet.Swept,
+				Plus: money.Units(1_000_000),
+			},
+			wallet.Movement{
+				WalletID: own.ID, OrgID: h.org, MintID: usdc, Part: wallet.Credited,
+				Plus: money.Units(1_000_000),
+			},
+			wallet.Movement{
+				WalletID: own.ID, OrgID: h.org, MintID: usdc, Part: wallet.Reserved, Plus: money.Units(500_000),
+			})
 		if err != nil {
 			return err
 		}
 		_, err = tx.Exec(ctx, `
 			INSERT INTO sweeps (sweep_id, org_id, chain, wallet_id, to_wallet_id, mint_id, amount, trigger, status, created_at)
-			VALUES ('sw_1', $1, 'ETHEREUM', $2, $3, $4, 500000, 'VALUE', 'OPEN', $5)`, h.org, own.ID, treasury.ID, usdc, tx.Now)
+			VALUES ('sw_1', $1, 'ETHEREUM', $2, $3, $4, 500000, 'VALUE', 'OPEN', $5)`,
+			h.org, own.ID, treasury.ID, usdc, tx.Now)
 		if err != nil {
 			return err
 		}
 		return dispatch.Submit(ctx, tx, dispatch.Order{
-			ID: "sw_1", OrgID: h.org, Purpose: signer.Sweep, Chain: chain.Ethereum, WalletID: own.ID, ToWalletID: treasury.ID,
-			To: treasury.Address, MintID: usdc, Contract: usdcAddress, Amount: money.Units(500_000),
+			ID: "sw_1", OrgID: h.org, Purpose: signer.Sweep, Chain: chain.Ethereum, WalletID: own.ID,
+			ToWalletID: treasury.ID,
+			To:         treasury.Address, MintID: usdc, Contract: usdcAddress, Amount: money.Units(500_000),
 		})
 	})
 	r := h.newRequest()
@@ -459,7 +533,7 @@ func TestLiquidityCountsWhatCanBeSwept(t *testing.T) {
 	if w := h.mustRequest(r); w.Status != "PROCESSING" {
 		t.Errorf("what can be swept: got %v %v, want PROCESSING", w.Status, w.ApprovalReasons)
 	}
-	h.creditDeposit("bob", eth, 1) // another mint helps nobody
+	h.creditDeposit("bob", eth, 1) // another mint does not help
 	r.Amount = "1000"
 	if w := h.mustRequest(r); w.Status != "PROCESSING" {
 		t.Errorf("the rest: got %v %v, want PROCESSING", w.Status, w.ApprovalReasons)
@@ -480,12 +554,15 @@ func TestOrganizationMayDemandKeys(t *testing.T) {
 	h.mustRequest(r)
 }
 
-// Rule WD-12: the wallets of the organization are known destinations too, or a
-// look-alike of its own deposit address would be paid without a person.
+// The organization's own wallets are known destinations, too. Otherwise a lookalike of its own
+// deposit address would be paid without an approval. Rule WD-12.
 func TestLookalikeOfAnAddressOfOursIsHeld(t *testing.T) {
 	t.Parallel()
 	h := newTestEnv(t)
-	own, err := h.wallets.Address(t.Context(), signer.WalletRef{OrgID: h.org, Family: chain.EVM, Purpose: wallet.CustomerDeposit, Subject: alice})
+	own, err := h.wallets.Address(
+		t.Context(),
+		signer.WalletRef{OrgID: h.org, Family: chain.EVM, Purpose: wallet.CustomerDeposit, Subject: alice},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -497,7 +574,7 @@ func TestLookalikeOfAnAddressOfOursIsHeld(t *testing.T) {
 	}
 }
 
-// Rule IDEM-1: the balance would cover all of them, so only the key is in the way.
+// The balance would cover all of them, so only the key prevents them. Rule IDEM-1.
 func TestReplaysOfAPaymentThatCouldBeMadeAgainAreOneWithdrawal(t *testing.T) {
 	t.Parallel()
 	h := newTestEnv(t)

@@ -22,13 +22,13 @@ import (
 
 var _ dispatch.RestoreListener = (*Service)(nil)
 
-// OnRestored implements dispatch.RestoreListener: the row of a payment that the signer
-// remembers and the database does not, with its hold. What the customer's restored
-// balance lacks for the hold is owed, until deposits that are found again pay it:
-// the hold itself is always whole, so the payment ends like any other.
+// OnRestored implements dispatch.RestoreListener. It creates the row and the hold of a payment that
+// the signer's journal has and the database lacks. The hold is always whole, so the payment ends
+// like any other. What the customer's restored balance lacks for the hold becomes a debt, which
+// deposits pay once they are found again.
 //
-// A payment that was never signed waits for a person: nothing of it is out, and it may
-// have been taken back after the backup was made.
+// A payment that was never signed waits for approval: nothing of it was sent, and it may have been
+// taken back after the backup was made.
 func (s *Service) OnRestored(ctx context.Context, tx pg.Tx, orders []dispatch.RestoredOrder) ([]ledger.Posting, error) {
 	mints, err := mint.LoadCatalogue(ctx, tx)
 	if err != nil {
@@ -39,7 +39,10 @@ func (s *Service) OnRestored(ctx context.Context, tx pg.Tx, orders []dispatch.Re
 	for _, o := range orders {
 		if o.Voided {
 			// Its hold stays until a person removes it.
-			if err := s.OnRefused(ctx, tx, o.Order, &signer.Refusal{Code: signer.RefusedVoid, Message: dispatch.VoidedAfterBackup}); err != nil {
+			if err := s.OnRefused(
+				ctx, tx, o.Order,
+				&signer.Refusal{Code: signer.RefusedVoid, Message: dispatch.VoidedAfterBackup},
+			); err != nil {
 				return nil, fmt.Errorf("restore withdrawal %s: %w", o.ID, err)
 			}
 			continue
@@ -53,7 +56,10 @@ func (s *Service) OnRestored(ctx context.Context, tx pg.Tx, orders []dispatch.Re
 		}
 		m, ok := mints.ByID(o.MintID)
 		if !ok || m.Chain != o.Chain || m.Contract != o.Contract {
-			return nil, fmt.Errorf("restore withdrawal %s: mint %d is not what the journal paid with: configure it as it was", o.ID, o.MintID)
+			return nil, fmt.Errorf(
+				"restore withdrawal %s: mint %d is not what the journal paid with: configure it as it was",
+				o.ID, o.MintID,
+			)
 		}
 		payer := owner{customerID: o.CustomerID, product: o.Product, listedID: o.WhitelistedID}
 		if payer.product == "" {
@@ -87,7 +93,7 @@ func (s *Service) OnRestored(ctx context.Context, tx pg.Tx, orders []dispatch.Re
 	return postings, nil
 }
 
-// debtAccount is the account of what a customer, or a product, owes for restored payments.
+// debtAccount returns the account of what a customer or a product owes for restored payments.
 func debtAccount(account ledger.Account) ledger.Account {
 	if account.Kind == ledger.Product {
 		account.Kind = ledger.ProductRestored
@@ -97,10 +103,14 @@ func debtAccount(account ledger.Account) ledger.Account {
 	return account
 }
 
-// reconcileRestored brings a row that the backup has up to its order. It has its hold already.
+// reconcileRestored updates a row of the backup to the state of its order. The row has its hold
+// already.
 func (s *Service) reconcileRestored(ctx context.Context, tx pg.Tx, o dispatch.RestoredOrder) (bool, error) {
 	var status Status
-	err := tx.QueryRow(ctx, `SELECT status FROM withdrawals WHERE org_id = $1 AND withdrawal_id = $2 FOR UPDATE`, o.OrgID, o.ID).Scan(&status)
+	err := tx.QueryRow(
+		ctx, `SELECT status FROM withdrawals WHERE org_id = $1 AND withdrawal_id = $2 FOR UPDATE`, o.OrgID,
+		o.ID,
+	).Scan(&status)
 	if errors.Is(err, pgx.ErrNoRows) {
 		if !o.IsNew {
 			return false, errors.New("the database has its order and not its row")
@@ -114,8 +124,9 @@ func (s *Service) reconcileRestored(ctx context.Context, tx pg.Tx, o dispatch.Re
 	case !o.Signed && status == AwaitingApproval, o.Signed && (status == Processing || status == Broadcast):
 		return true, nil
 	case o.Signed && status == AwaitingApproval:
-		// It was approved after the backup was made; by whom, nobody knows here.
-		if err := setStatus(ctx, tx, o.OrgID, o.ID, AwaitingApproval, Processing, "approved_at = $5, fee_deducted = coalesce(fee_deducted, $6)",
+		// It was approved after the backup was made; the approver is not known here.
+		if err := setStatus(ctx, tx, o.OrgID, o.ID, AwaitingApproval, Processing,
+			"approved_at = $5, fee_deducted = coalesce(fee_deducted, $6)",
 			tx.Now, deductedFee(o)); err != nil {
 			return false, err
 		}
@@ -127,13 +138,17 @@ func (s *Service) reconcileRestored(ctx context.Context, tx pg.Tx, o dispatch.Re
 			return false, err
 		}
 		return true, recordDecision(ctx, tx, o.OrgID, DecisionRecord{
-			withdrawalID: o.ID, Act: ActApproved, Status: Processing, Note: "the signer has signed it since this backup was made", Actor: restoreActor,
+			withdrawalID: o.ID, Act: ActApproved, Status: Processing,
+			Note: "the signer has signed it since this backup was made", Actor: restoreActor,
 		}, "withdrawal.approved", map[string]any{"restored": true})
 	}
 	return false, fmt.Errorf("it is %s here, and the signer has signed or admitted it since", status)
 }
 
-func (s *Service) insertRestored(ctx context.Context, tx pg.Tx, o dispatch.RestoredOrder, payer owner, m mint.Mint, amount, owed money.Amount) error {
+func (s *Service) insertRestored(
+	ctx context.Context, tx pg.Tx, o dispatch.RestoredOrder, payer owner, m mint.Mint, amount,
+	owed money.Amount,
+) error {
 	status, reasons := Processing, []Reason{}
 	if !o.Signed {
 		status, reasons = AwaitingApproval, []Reason{ReasonRestored}
@@ -143,7 +158,10 @@ func (s *Service) insertRestored(ctx context.Context, tx pg.Tx, o dispatch.Resto
 		key = &o.KeyHash
 	}
 	p := parsed{mint: m, amount: amount, to: o.To, deductsFee: !o.FeeDeducted.IsZero()}
-	restored := Withdrawal{id: o.ID, owner: payer, mintID: o.MintID, chain: o.Chain, amount: amount, toAddress: o.To, deductsFee: p.deductsFee, feeMax: o.FeeMax}
+	restored := Withdrawal{
+		id: o.ID, owner: payer, mintID: o.MintID, chain: o.Chain, amount: amount, toAddress: o.To,
+		deductsFee: p.deductsFee, feeMax: o.FeeMax,
+	}
 	quorum := 0
 	if !o.Signed {
 		settings, err := org.SettingsOf(ctx, tx, o.OrgID)
@@ -162,7 +180,8 @@ func (s *Service) insertRestored(ctx context.Context, tx pg.Tx, o dispatch.Resto
 			approvals_required, request_mac, product, whitelisted_address_id)
 		VALUES ($1, $2, nullif($3, ''), $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, nullif($21, ''), nullif($22, ''))`,
 		o.ID, o.OrgID, payer.customerID, o.MintID, o.Chain, amount, o.To, wantDigest,
-		status, !o.Signed, reasons, o.CreatedAt, tx.Now, key, owed, p.feeMode(), deductedFee(o), o.FeeMax, quorum, s.GrantKey.RequestMAC(restored.signedTerms(o.OrgID, m), quorum),
+		status, !o.Signed, reasons, o.CreatedAt, tx.Now, key, owed, p.feeMode(), deductedFee(o), o.FeeMax, quorum,
+		s.GrantKey.RequestMAC(restored.signedTerms(o.OrgID, m), quorum),
 		payer.product, payer.listedID)
 	if pg.ViolatesConstraint(err, "withdrawals_key_hash_unique") {
 		return fmt.Errorf("its idempotency key belongs to another withdrawal, which this database made after it was restored: "+
@@ -179,11 +198,13 @@ func (s *Service) insertRestored(ctx context.Context, tx pg.Tx, o dispatch.Resto
 		return err
 	}
 	return recordDecision(ctx, tx, o.OrgID, DecisionRecord{
-		withdrawalID: o.ID, Act: ActRequested, Status: status, Reasons: reasons, Note: "restored from the signer's journal; its gates were asked by a database that is lost", Actor: restoreActor,
+		withdrawalID: o.ID, Act: ActRequested, Status: status, Reasons: reasons,
+		Note:  "restored from the signer's journal; its gates were asked by a database that is lost",
+		Actor: restoreActor,
 	}, "withdrawal.requested", map[string]any{"restored": true, "signed": o.Signed, "owed": owed})
 }
 
-// restoreActor is who makes rows again.
+// restoreActor is the actor of restored rows.
 var restoreActor = audit.System("restore")
 
 func deductedFee(o dispatch.RestoredOrder) *money.Amount {
@@ -193,9 +214,9 @@ func deductedFee(o dispatch.RestoredOrder) *money.Amount {
 	return &o.FeeDeducted
 }
 
-// loadOwed is what a customer, or a product, owes of a mint for restored payments. It stands against
-// the balance: only Restored makes it more, while nothing else runs, and Collect takes
-// both in one transaction, so that an older answer is never too small.
+// loadOwed returns what a customer or a product owes of a mint for restored payments. Callers
+// subtract the debt from the balance. Only OnRestored increases the debt, while nothing else runs.
+// CollectOwed reduces debt and balance in one transaction. So an older answer is never too small.
 func loadOwed(ctx context.Context, tx pg.Tx, org string, o owner, mintID int) (owed money.Amount, err error) {
 	sql, subject := `
 		SELECT coalesce(sum(owed), 0) FROM withdrawals
@@ -216,7 +237,7 @@ const (
 	collectPause    = time.Second
 )
 
-// RunCollectOwed collects until ctx ends. Any number of processes may run it.
+// RunCollectOwed runs CollectOwed until ctx ends. Any number of processes may run it.
 func (s *Service) RunCollectOwed(ctx context.Context, log *slog.Logger) error {
 	for {
 		if _, err := s.CollectOwed(ctx); err != nil && ctx.Err() == nil {
@@ -230,9 +251,9 @@ func (s *Service) RunCollectOwed(ctx context.Context, log *slog.Logger) error {
 	}
 }
 
-// CollectOwed takes from customers and products what they owe for restored payments, as far as their
-// balances go, and says from how many withdrawals it took something off. Without a
-// restore there is nothing to look at.
+// CollectOwed takes from customers and products what they owe for restored payments, as far as
+// their balances suffice. It returns the number of withdrawals whose debt it reduced. Without a
+// restore it finds nothing.
 func (s *Service) CollectOwed(ctx context.Context) (n int, err error) {
 	type owing struct{ Org, ID string }
 	var owings []owing
@@ -260,7 +281,7 @@ func (s *Service) CollectOwed(ctx context.Context) (n int, err error) {
 			return err
 		})
 		if errors.Is(err, ledger.ErrOverdraft) {
-			continue // somebody was quicker; next time
+			continue // a concurrent payment spent the balance; the next run tries again
 		}
 		if err != nil {
 			return n, fmt.Errorf("collect for withdrawal %s: %w", o.ID, err)
@@ -294,7 +315,8 @@ func collectOwed(ctx context.Context, tx pg.Tx, org, withdrawalID string) (bool,
 	}
 	tag, err := tx.Exec(ctx, `
 		UPDATE withdrawals SET owed = owed - $3, takings = takings + 1
-		WHERE org_id = $1 AND withdrawal_id = $2 AND owed = $4 AND takings = $5`, org, withdrawalID, amount, owed, takings)
+		WHERE org_id = $1 AND withdrawal_id = $2 AND owed = $4 AND takings = $5`,
+		org, withdrawalID, amount, owed, takings)
 	if err != nil {
 		return false, err
 	}
@@ -309,7 +331,8 @@ func collectOwed(ctx context.Context, tx pg.Tx, org, withdrawalID string) (bool,
 		return false, err
 	}
 	return true, audit.Record(ctx, tx, audit.Entry{
-		OrgID: org, Actor: restoreActor, Action: "withdrawal.collected", ResourceKind: resourceKind, ResourceID: withdrawalID,
-		Detail: map[string]any{"taken": amount, "owed": subOrZero(owed, amount)},
+		OrgID: org, Actor: restoreActor, Action: "withdrawal.collected", ResourceKind: resourceKind,
+		ResourceID: withdrawalID,
+		Detail:     map[string]any{"taken": amount, "owed": subOrZero(owed, amount)},
 	})
 }

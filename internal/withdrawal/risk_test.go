@@ -21,7 +21,7 @@ import (
 	"github.com/cofferpay/coffer/webhook"
 )
 
-// fakeScreener is a provider that says what it was told to.
+// fakeScreener is a provider that gives the configured answer.
 type fakeScreener struct {
 	mu       sync.Mutex
 	severity risk.Severity
@@ -40,8 +40,9 @@ func (o *fakeScreener) Screen(context.Context, risk.Subject) (risk.Verdict, erro
 		return risk.Verdict{}, o.err
 	}
 	return risk.Verdict{
-		Provider: "ORACLE", Severity: o.severity, IsKnown: o.severity != risk.Unknown, Categories: []string{"SANCTIONS"},
-		GivenAt: time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC),
+		Provider: "ORACLE", Severity: o.severity, IsKnown: o.severity != risk.Unknown,
+		Categories: []string{"SANCTIONS"},
+		GivenAt:    time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC),
 	}, nil
 }
 
@@ -57,7 +58,7 @@ func (o *fakeScreener) countCalls() int {
 	return o.asked
 }
 
-// newScreenedEnv is a house whose destinations are screened.
+// newScreenedEnv returns an environment that screens destinations.
 func newScreenedEnv(t *testing.T) (*testEnv, *fakeScreener) {
 	t.Helper()
 	h, o := newTestEnv(t), &fakeScreener{severity: risk.Low}
@@ -65,7 +66,7 @@ func newScreenedEnv(t *testing.T) (*testEnv, *fakeScreener) {
 	return h, o
 }
 
-// settle writes settings of the house's organization.
+// setSetting writes a setting of the organization.
 func (h *testEnv) setSetting(name, value string) {
 	h.t.Helper()
 	h.inSystem(func(ctx context.Context, tx pg.Tx) error {
@@ -76,16 +77,21 @@ func (h *testEnv) setSetting(name, value string) {
 
 func (h *testEnv) countTransfers() (n int) {
 	h.t.Helper()
-	if err := pgtest.OwnerPool(h.t, h.DB).QueryRow(h.t.Context(), `SELECT count(*) FROM ledger_transfers`).Scan(&n); err != nil {
+	if err := pgtest.OwnerPool(h.t, h.DB).QueryRow(
+		h.t.Context(), `SELECT count(*) FROM ledger_transfers`,
+	).Scan(&n); err != nil {
 		h.t.Fatal(err)
 	}
 	return n
 }
 
-// wantReplay decides every kept record of a withdrawal again.
+// wantReplay repeats the decision of every stored record of a withdrawal and compares it.
 func (h *testEnv) wantReplay(withdrawalID string) {
 	h.t.Helper()
-	rows, err := pgtest.OwnerPool(h.t, h.DB).Query(h.t.Context(), `SELECT risk FROM withdrawal_decisions WHERE withdrawal_id = $1 AND risk IS NOT NULL`, withdrawalID)
+	rows, err := pgtest.OwnerPool(h.t, h.DB).Query(
+		h.t.Context(), `SELECT risk FROM withdrawal_decisions WHERE withdrawal_id = $1 AND risk IS NOT NULL`,
+		withdrawalID,
+	)
 	if err != nil {
 		h.t.Fatal(err)
 	}
@@ -108,9 +114,9 @@ func (h *testEnv) wantReplay(withdrawalID string) {
 
 var errDown = risk.Unavailable("test: down")
 
-// Every row is previewed, requested and looked up again: the gate says the same to
-// both, what is kept decides the same again, and only what passes is sent.
-// Rules RISK-6, RISK-7, WD-31.
+// Every row is previewed, requested and looked up again. The gate decides the same for both, the
+// stored record gives the same decision again, and only what passes is sent. Rules RISK-6, RISK-7,
+// WD-31.
 func TestADestinationIsScreenedBeforeAWithdrawalIsAccepted(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -189,8 +195,12 @@ func TestADestinationIsScreenedBeforeAWithdrawalIsAccepted(t *testing.T) {
 				t.Fatalf("request: got %v %v, want %v", w.Status, err, c.status)
 			}
 			if c.status == AwaitingApproval {
-				if !slices.Equal(w.ApprovalReasons, []string{"RISK_REVIEW"}) || h.orderStatus(w.WithdrawalID) != "none" {
-					t.Errorf("got reasons %v and order %s, want RISK_REVIEW and none", w.ApprovalReasons, h.orderStatus(w.WithdrawalID))
+				if !slices.Equal(w.ApprovalReasons, []string{"RISK_REVIEW"}) ||
+					h.orderStatus(w.WithdrawalID) != "none" {
+					t.Errorf(
+						"got reasons %v and order %s, want RISK_REVIEW and none", w.ApprovalReasons,
+						h.orderStatus(w.WithdrawalID),
+					)
 				}
 			}
 			if w.Screening.Status != c.screening {
@@ -199,19 +209,23 @@ func TestADestinationIsScreenedBeforeAWithdrawalIsAccepted(t *testing.T) {
 			kept := h.loadDecisions(w.WithdrawalID)[0].Gates
 			i := slices.IndexFunc(kept, func(s Step) bool { return s.Gate == GateRisk })
 			if kept[i].Result != c.result || renderSteps(t, kept) != renderSteps(t, told.Gates) {
-				t.Errorf("gates: got %s, want RISK %s and the preview's %s", renderSteps(t, kept), c.result, renderSteps(t, told.Gates))
+				t.Errorf(
+					"gates: got %s, want RISK %s and the preview's %s", renderSteps(t, kept), c.result,
+					renderSteps(t, told.Gates),
+				)
 			}
 			h.wantReplay(w.WithdrawalID)
 		})
 	}
 }
 
-// wantBlocked reads the record's id from a 451.
+// wantBlocked checks a 451 and returns the id of its record.
 func wantBlocked(t *testing.T, err error, severity risk.Severity) string {
 	t.Helper()
 	wantFault(t, err, fault.WithdrawalRiskBlocked)
 	f := fault.Find(err)
-	if f.Kind != fault.Blocked || f.Details["severity"] != string(severity) || !slices.Equal(f.Details["categories"].([]string), []string{"SANCTIONS"}) {
+	if f.Kind != fault.Blocked || f.Details["severity"] != string(severity) ||
+		!slices.Equal(f.Details["categories"].([]string), []string{"SANCTIONS"}) {
 		t.Errorf("got %v %v, want the severity and the categories", f.Kind, f.Details)
 	}
 	withdrawalID, _ := f.Extra["withdrawalId"].(string)
@@ -220,15 +234,18 @@ func wantBlocked(t *testing.T, err error, severity risk.Severity) string {
 
 func (h *testEnv) auditActions(withdrawalID string) (actions []string) {
 	h.t.Helper()
-	err := pgtest.OwnerPool(h.t, h.DB).QueryRow(h.t.Context(), `SELECT array_agg(action ORDER BY audit_id) FROM audit_log WHERE resource_id = $1`, withdrawalID).Scan(&actions)
+	err := pgtest.OwnerPool(h.t, h.DB).QueryRow(
+		h.t.Context(), `SELECT array_agg(action ORDER BY audit_id) FROM audit_log WHERE resource_id = $1`,
+		withdrawalID,
+	).Scan(&actions)
 	if err != nil {
 		h.t.Fatal(err)
 	}
 	return actions
 }
 
-// A provider is not told of what is refused without it, and 451 comes after every 4xx
-// and before every hold.
+// A provider does not see a request that is refused without it. 451 comes after every 4xx and
+// before every hold.
 func TestWhatIsRefusedAnywayIsNotScreened(t *testing.T) {
 	t.Parallel()
 	h, o := newScreenedEnv(t)
@@ -265,8 +282,7 @@ func TestWhatIsRefusedAnywayIsNotScreened(t *testing.T) {
 	wantFault(t, err, fault.WithdrawalRiskBlocked)
 }
 
-// Screening stands between the person and the payment as well.
-// Rule WD-32.
+// Screening also runs between the approval and the payment. Rule WD-32.
 func TestAnApprovalScreensAgainAndSendsNothingThatNobodyLookedAt(t *testing.T) {
 	t.Parallel()
 	h, o := newScreenedEnv(t)
@@ -276,14 +292,19 @@ func TestAnApprovalScreensAgainAndSendsNothingThatNobodyLookedAt(t *testing.T) {
 		_, err := h.Approve(t.Context(), h.org, w.WithdrawalID, ann)
 		wantFault(t, err, fault.ApprovalRefused)
 		now, err := h.ByID(t.Context(), h.org, w.WithdrawalID)
-		if err != nil || now.Status != string(AwaitingApproval) || !slices.Equal(now.ApprovalReasons, reasons) || h.orderStatus(w.WithdrawalID) != "none" {
-			t.Errorf("got %s %v, order %s, %v, want it to wait with %v", now.Status, now.ApprovalReasons, h.orderStatus(w.WithdrawalID), err, reasons)
+		if err != nil || now.Status != string(AwaitingApproval) ||
+			!slices.Equal(now.ApprovalReasons, reasons) || h.orderStatus(w.WithdrawalID) != "none" {
+			t.Errorf(
+				"got %s %v, order %s, %v, want it to wait with %v", now.Status, now.ApprovalReasons,
+				h.orderStatus(w.WithdrawalID), err, reasons,
+			)
 		}
 		h.wantReplay(w.WithdrawalID)
 	}
 	approve := func(w webhook.Withdrawal) {
 		t.Helper()
-		if got, err := h.Approve(t.Context(), h.org, w.WithdrawalID, ann); err != nil || got.Status != string(Processing) {
+		if got, err := h.Approve(t.Context(), h.org, w.WithdrawalID, ann); err != nil ||
+			got.Status != string(Processing) {
 			t.Errorf("got %v %v, want PROCESSING", got.Status, err)
 		}
 	}
@@ -292,21 +313,22 @@ func TestAnApprovalScreensAgainAndSendsNothingThatNobodyLookedAt(t *testing.T) {
 	o.setAnswer(risk.Severe, nil)
 	refuse(severe, "REQUIRE_APPROVAL", "RISK_REVIEW")
 	refuse(severe, "REQUIRE_APPROVAL", "RISK_REVIEW") // however often
-	if got := h.loadDecisions(severe.WithdrawalID); len(got) != 3 || got[1].Act != ActApprovalRefused || got[1].Actor.ID != "ann" {
+	if got := h.loadDecisions(severe.WithdrawalID); len(got) != 3 || got[1].Act != ActApprovalRefused ||
+		got[1].Actor.ID != "ann" {
 		t.Errorf("got %+v, want each refusal in the record", got)
 	}
 	o.setAnswer(risk.Low, nil)
-	approve(severe) // it is no longer said of it
+	approve(severe) // screening does not report it any more
 
 	down := h.requestHeld()
 	o.setAnswer("", errDown)
 	refuse(down, "REQUIRE_APPROVAL", "RISK_REVIEW")
 	refuse(down, "REQUIRE_APPROVAL", "RISK_REVIEW")
 	o.setAnswer(risk.Unknown, nil)
-	approve(down) // the provider answers, and a person has seen that it does not know
+	approve(down) // the provider answers, and an approver has seen that the address is unknown to it
 
 	unknown := h.requestScreened(o)
-	refuse(unknown, "REQUIRE_APPROVAL", "RISK_REVIEW") // nobody has seen it
+	refuse(unknown, "REQUIRE_APPROVAL", "RISK_REVIEW") // no approver has seen it
 	approve(unknown)
 
 	o.setAnswer(risk.Low, nil)
@@ -321,7 +343,7 @@ func TestAnApprovalScreensAgainAndSendsNothingThatNobodyLookedAt(t *testing.T) {
 	approve(dear)
 }
 
-// requestScreened is held while the address is well known, and then is not.
+// requestScreened makes a held withdrawal whose address screens as low risk, and then as unknown.
 func (h *testEnv) requestScreened(o *fakeScreener) webhook.Withdrawal {
 	h.t.Helper()
 	o.setAnswer(risk.Low, nil)
@@ -330,9 +352,8 @@ func (h *testEnv) requestScreened(o *fakeScreener) webhook.Withdrawal {
 	return w
 }
 
-// The approval allowlist takes away the three holds of the interface, for an e-mail
-// that is old enough, and nothing else.
-// Rule WD-33.
+// The approval allowlist skips the three holds of the interface, for an e-mail that is old enough,
+// and nothing else. Rule WD-33.
 func TestTheApprovalAllowlistSkipsTheFlagAndTheThresholdAndNothingElse(t *testing.T) {
 	t.Parallel()
 	h, o := newScreenedEnv(t)
@@ -361,7 +382,8 @@ func TestTheApprovalAllowlistSkipsTheFlagAndTheThresholdAndNothingElse(t *testin
 			t.Fatalf("%s: %v", name, err)
 		}
 		w := h.mustRequest(r)
-		if !slices.Equal(w.ApprovalReasons, want) || (w.Status == string(Processing)) != (len(want) == 0) || string(told.WouldBe) != w.Status {
+		if !slices.Equal(w.ApprovalReasons, want) || (w.Status == string(Processing)) != (len(want) == 0) ||
+			string(told.WouldBe) != w.Status {
 			t.Errorf("%s: got %s %v (asked first: %s), want %v", name, w.Status, w.ApprovalReasons, told.WouldBe, want)
 		}
 	}
@@ -404,9 +426,7 @@ func TestTheApprovalAllowlistSkipsTheFlagAndTheThresholdAndNothingElse(t *testin
 	check("no liquidity", flagged(), "LOW_LIQUIDITY")
 }
 
-// A held look-alike does not make itself a known destination, for then the second one
-// would pass.
-// Rule WD-34.
+// A held lookalike does not become a known destination, or the second one would pass. Rule WD-34.
 func TestALookAlikeIsHeldHoweverOftenItIsAskedFor(t *testing.T) {
 	t.Parallel()
 	h := newTestEnv(t)

@@ -10,45 +10,48 @@ import (
 	"github.com/cofferpay/coffer/webhook"
 )
 
-// Status is what the books say of a withdrawal.
+// Status is the state of a withdrawal in the books.
 type Status string
 
-// The statuses.
+// Statuses of a withdrawal.
 const (
 	AwaitingApproval Status = "AWAITING_APPROVAL" // held until a person decides
-	Processing       Status = "PROCESSING"        // ordered, nothing known to be on the chain
-	Broadcast        Status = "BROADCAST"         // a provider took the payment
+	Processing       Status = "PROCESSING"        // order submitted; not known to be on the chain
+	Broadcast        Status = "BROADCAST"         // a provider accepted the payment
 	Completed        Status = "COMPLETED"         // final on the chain
-	Failed           Status = "FAILED"            // proven never to pay; the money is back
-	Rejected         Status = "REJECTED"          // removed by a person; the money is back
-	Cancelled        Status = "CANCELLED"         // taken back by the organization; the money is back
-	Blocked          Status = "BLOCKED"           // refused by risk screening: a record, and nothing was ever held
+	Failed           Status = "FAILED"            // proven never to pay; the hold is released
+	Rejected         Status = "REJECTED"          // removed by a person; the hold is released
+	Cancelled        Status = "CANCELLED"         // cancelled by the organization; the hold is released
+	Blocked          Status = "BLOCKED"           // refused by screening: a record without a hold
 )
 
-// Reason is why a withdrawal waits for a person.
+// Reason says why a withdrawal waits for approval.
 type Reason string
 
-// The reasons.
+// Reasons for an approval.
 const (
-	ReasonRequireApproval    Reason = "REQUIRE_APPROVAL"    // the request asked for it
-	ReasonUSDThreshold       Reason = "USD_THRESHOLD"       // worth more than the organization's threshold
-	ReasonPriceUnavailable   Reason = "PRICE_UNAVAILABLE"   // a threshold is set and its price is missing or old
-	ReasonRiskReview         Reason = "RISK_REVIEW"         // nobody could say who is behind the destination, or what is said of it is too bad now
-	ReasonDestinationAddress Reason = "DESTINATION_ADDRESS" // looks like a known destination and is another, or cannot be paid, or not this amount, as things stand
-	ReasonLowLiquidity       Reason = "LOW_LIQUIDITY"       // our wallets cannot pay it now
-	ReasonPolicyLimit        Reason = "POLICY_LIMIT"        // the signer's policy said no
-	ReasonDuplicateKey       Reason = "DUPLICATE_KEY"       // the signer's journal has another payment with its idempotency key
-	ReasonNetworkFee         Reason = "NETWORK_FEE"         // the network asks for more than the caller's maxNetworkFee
-	ReasonRestored           Reason = "RESTORED"            // restored from the signer's journal, where it was admitted and never signed
+	ReasonRequireApproval  Reason = "REQUIRE_APPROVAL"  // the request asked for it
+	ReasonUSDThreshold     Reason = "USD_THRESHOLD"     // above the organization's threshold
+	ReasonPriceUnavailable Reason = "PRICE_UNAVAILABLE" // a threshold is set, and the price is missing or old
+	ReasonRiskReview       Reason = "RISK_REVIEW"       // screening gave no answer, or one that is too severe now
+	// ReasonDestinationAddress marks a destination that looks like a known one and is another. It
+	// also marks one that cannot be paid now, or not with this amount.
+	ReasonDestinationAddress Reason = "DESTINATION_ADDRESS"
+	ReasonLowLiquidity       Reason = "LOW_LIQUIDITY" // the organization's wallets cannot pay it now
+	// ReasonPolicyLimit marks a refusal by the signer's policy, or costs above the limit of the day.
+	ReasonPolicyLimit  Reason = "POLICY_LIMIT"
+	ReasonDuplicateKey Reason = "DUPLICATE_KEY" // the signer's journal has its key with another payment
+	ReasonNetworkFee   Reason = "NETWORK_FEE"   // the network fee is above the caller's maxNetworkFee
+	ReasonRestored     Reason = "RESTORED"      // restored from the signer's journal: admitted, never signed
 )
 
 type transition struct {
-	From, To Status // From "" is the request
+	From, To Status // From is "" for the request
 	Cause    string
-	Event    webhook.Type // what the organization is told, or ""
+	Event    webhook.Type // the event for the organization, or ""
 }
 
-// transitions are all the moves there are; states.md is drawn from them.
+// transitions lists all transitions; states.md is generated from it.
 var transitions = []transition{
 	{"", AwaitingApproval, "requested, a gate holds it", webhook.CustomerWithdrawAwaitingApproval},
 	{"", Processing, "requested, every gate passed", ""},
@@ -56,7 +59,11 @@ var transitions = []transition{
 	{AwaitingApproval, Processing, "approved", webhook.CustomerWithdrawApproved},
 	{AwaitingApproval, Rejected, "removed", webhook.CustomerWithdrawRejected},
 	{AwaitingApproval, Cancelled, "cancelled", webhook.CustomerWithdrawCancelled},
-	{Processing, AwaitingApproval, "the signer says no, the chain would because of the destination or the amount, or the fee is above the caller's limit", webhook.CustomerWithdrawAwaitingApproval},
+	{
+		Processing, AwaitingApproval,
+		"the signer says no, the chain would because of the destination or the amount, or the fee is above the caller's limit",
+		webhook.CustomerWithdrawAwaitingApproval,
+	},
 	{Processing, Rejected, "removed while it waits without a slot", webhook.CustomerWithdrawRejected},
 	{Processing, Cancelled, "cancelled while it waits without a slot", webhook.CustomerWithdrawCancelled},
 	{Processing, Broadcast, "a provider took it, or a block has it", webhook.CustomerWithdraw},
@@ -65,10 +72,10 @@ var transitions = []transition{
 	{Broadcast, Failed, "final, the slot was used without paying", webhook.CustomerWithdrawFailed},
 }
 
-// errLostRace says that a withdrawal was not in the state that a move starts from.
+// errLostRace says that a withdrawal was not in the state that a transition starts from.
 var errLostRace = errors.New("withdrawal is in another state")
 
-// findTransition finds a transition. A move that is not in the table is a bug.
+// findTransition returns a transition. It panics on a transition that is not in the table.
 func findTransition(from, to Status) transition {
 	i := slices.IndexFunc(transitions, func(t transition) bool { return t.From == from && t.To == to })
 	if i < 0 {
@@ -77,9 +84,9 @@ func findTransition(from, to Status) transition {
 	return transitions[i]
 }
 
-// setStatus is the compare-and-swap of a status: of two that move the same row one
-// wins and the other gets errLostRace. set continues the UPDATE with further
-// columns, its parameters from $5 on.
+// setStatus changes a status by compare-and-swap: of two concurrent changes of a row one wins and
+// the other gets errLostRace. set continues the UPDATE with further columns; its parameters start
+// at $5.
 func setStatus(ctx context.Context, tx pg.Tx, org, id string, from, to Status, set string, args ...any) error {
 	findTransition(from, to)
 	if set != "" {

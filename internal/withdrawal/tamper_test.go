@@ -8,8 +8,8 @@ import (
 	"github.com/cofferpay/coffer/internal/signer"
 )
 
-// Whoever owns the database cannot make one person enough where two had to approve.
-// Rules WD-36, WD-37.
+// The owner of the database cannot make one approval enough where two are required. Rules WD-36,
+// WD-37.
 func TestAQuorumThatWasLoweredInTheDatabaseLetsNothingGo(t *testing.T) {
 	t.Parallel()
 	h, _ := newGrantedEnv(t)
@@ -27,14 +27,16 @@ func TestAQuorumThatWasLoweredInTheDatabaseLetsNothingGo(t *testing.T) {
 			t.Errorf("%s: order: got %v, want none", name, got)
 		}
 		h.execAsOwner(`UPDATE withdrawals SET approvals_required = 2, requires_approval = true WHERE withdrawal_id = '` + w.WithdrawalID + `'`)
-		if got := approvalCount(h.requestApproved(w.WithdrawalID, userActor(1), userActor(2))); got != "PROCESSING 2 of 2" {
+		if got := approvalCount(
+			h.requestApproved(w.WithdrawalID, userActor(1), userActor(2)),
+		); got != "PROCESSING 2 of 2" {
 			t.Errorf("%s: as it was: got %s, want it approved by two", name, got)
 		}
 	}
 }
 
-// An approval that only whoever owns the database has made lets nothing go: it counts for
-// the tables and not for the signer. Rules WD-36, I-22.
+// An approval that only the owner of the database has made pays nothing: it counts for the tables
+// and not for the signer. Rules WD-36, I-22.
 func TestAnApprovalThatWasForgedInTheDatabasePaysNothing(t *testing.T) {
 	t.Parallel()
 	h, s := newGrantedEnv(t)

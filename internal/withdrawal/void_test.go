@@ -18,7 +18,7 @@ import (
 	"github.com/cofferpay/coffer/webhook"
 )
 
-// flakyVoidSigner is a signer that is away, before or after it journals.
+// flakyVoidSigner is a signer that can be unavailable, before or after it journals.
 type flakyVoidSigner struct {
 	signer.Signer
 	away, lost atomic.Bool
@@ -35,7 +35,7 @@ func (f *flakyVoidSigner) VoidIntent(ctx context.Context, v signer.Void) (signer
 	return e, err
 }
 
-// newVoidEnv is a house whose signer asks for grants and can be away.
+// newVoidEnv returns an environment whose signer requires grants and can be unavailable.
 func newVoidEnv(t *testing.T) (*testEnv, *flakyVoidSigner) {
 	t.Helper()
 	h, s := newGrantedEnv(t)
@@ -44,7 +44,7 @@ func newVoidEnv(t *testing.T) (*testEnv, *flakyVoidSigner) {
 	return h, f
 }
 
-// wantAdmitted asks the signer for a payment with the grant that its order has.
+// wantAdmitted asks the signer for a payment with the grant of its order.
 func (h *testEnv) wantAdmitted(s signer.Signer, id, want string) {
 	h.t.Helper()
 	_, err := s.AdmitIntent(h.t.Context(), h.newIntent(id))
@@ -59,8 +59,8 @@ func (h *testEnv) wantAdmitted(s signer.Signer, id, want string) {
 	}
 }
 
-// Rule WD-50: whichever way people end it, the signer never pays it afterwards with the grant
-// that it had, also when the owner of the database puts the order back.
+// However a person ends it, the signer never pays it afterwards with its old grant, also when the
+// owner of the database restores the order. Rule WD-50.
 func TestWhatPeopleTakeBackIsVoidAtTheSigner(t *testing.T) {
 	t.Parallel()
 	h, f := newVoidEnv(t)
@@ -76,14 +76,19 @@ func TestWhatPeopleTakeBackIsVoidAtTheSigner(t *testing.T) {
 			t.Fatalf("got %+v %v, want %s", got, err, status)
 		}
 		h.wantBalances("1000000", "0")
-		h.wantRefusedChange(`UPDATE dispatch_orders SET status = 'QUEUED', ended_at = NULL WHERE order_id = $1`, w.WithdrawalID)
+		h.wantRefusedChange(
+			`UPDATE dispatch_orders SET status = 'QUEUED', ended_at = NULL WHERE order_id = $1`, w.WithdrawalID,
+		)
 		h.wantAdmitted(f, w.WithdrawalID, signer.RefusedVoid)
-		h.wantRefusedChange(`UPDATE dispatch_orders SET status = 'WITHDRAWN', ended_at = now() WHERE order_id = $1`, w.WithdrawalID)
+		h.wantRefusedChange(
+			`UPDATE dispatch_orders SET status = 'WITHDRAWN', ended_at = now() WHERE order_id = $1`,
+			w.WithdrawalID,
+		)
 		if all := h.loadDecisions(w.WithdrawalID); len(all) != 3 || string(all[2].Status) != status {
 			t.Errorf("decisions: got %+v, want the request, the signer's no and the end", all)
 		}
 	}
-	// One that was never let go has no grant, and needs no word.
+	// A withdrawal that was never let go has no grant and needs no void.
 	f.away.Store(true)
 	if _, err := h.Cancel(t.Context(), h.org, h.requestHeld().WithdrawalID, audit.APIKey(h.org)); err != nil {
 		t.Errorf("one that was never let go, while the signer is away: got %v", err)
@@ -93,7 +98,7 @@ func TestWhatPeopleTakeBackIsVoidAtTheSigner(t *testing.T) {
 	}
 }
 
-// wantRefusedChange writes as the owner of the database can, past every trigger.
+// wantRefusedChange writes as the owner of the database, past every trigger.
 func (h *testEnv) wantRefusedChange(sql string, args ...any) {
 	h.t.Helper()
 	tx, err := pgtest.OwnerPool(h.t, h.DB).Begin(h.t.Context())
@@ -111,8 +116,8 @@ func (h *testEnv) wantRefusedChange(sql string, args ...any) {
 	}
 }
 
-// Rule WD-50: while the signer is away nothing is given back and nothing is paid; once it
-// answers, the withdrawal ends as it was decided, without another call.
+// While the signer is unavailable, nothing is released and nothing is paid. Once it answers, the
+// withdrawal ends as decided, without another call. Rule WD-50.
 func TestWhatIsTakenBackKeepsItsHoldUntilTheSignerHasVoidedIt(t *testing.T) {
 	t.Parallel()
 	for name, broken := range map[string]func(f *flakyVoidSigner) *atomic.Bool{
@@ -156,7 +161,10 @@ func TestWhatIsTakenBackKeepsItsHoldUntilTheSignerHasVoidedIt(t *testing.T) {
 				t.Errorf("got %+v %v, want it removed as it was decided", got, err)
 			}
 			h.wantBalances("1000000", "0")
-			h.wantEvents(id, "CUSTOMER_WITHDRAW_AWAITING_APPROVAL AWAITING_APPROVAL", "CUSTOMER_WITHDRAW_REJECTED REJECTED")
+			h.wantEvents(
+				id, "CUSTOMER_WITHDRAW_AWAITING_APPROVAL AWAITING_APPROVAL",
+				"CUSTOMER_WITHDRAW_REJECTED REJECTED",
+			)
 			_, err = h.Cancel(t.Context(), h.org, id, audit.APIKey(h.org))
 			wantFault(t, err, fault.InvalidState)
 			if fault.Find(err).Extra["currentStatus"] != "REJECTED" {
@@ -167,7 +175,8 @@ func TestWhatIsTakenBackKeepsItsHoldUntilTheSignerHasVoidedIt(t *testing.T) {
 	}
 }
 
-// Rule WD-50: of several who end it while the signer is asked one wins, and the hold ends once.
+// Of several concurrent calls that end it while the signer is asked, one wins. The hold ends once.
+// Rule WD-50.
 func TestOneOfSeveralWhoTakeBackWhatWasLetGoWins(t *testing.T) {
 	t.Parallel()
 	h, _ := newVoidEnv(t)
@@ -182,7 +191,8 @@ func TestOneOfSeveralWhoTakeBackWhatWasLetGoWins(t *testing.T) {
 		}
 		if err == nil {
 			won.Add(1)
-		} else if !fault.HasCode(err, fault.InvalidState) || fault.Find(err).Extra["currentStatus"] == "AWAITING_APPROVAL" {
+		} else if !fault.HasCode(err, fault.InvalidState) ||
+			fault.Find(err).Extra["currentStatus"] == "AWAITING_APPROVAL" {
 			t.Errorf("loser: got %v, want the state that won", err)
 		}
 	})
@@ -203,7 +213,10 @@ func TestTheTablesKeepTheHoldOfWhatIsNotVoid(t *testing.T) {
 	f.away.Store(true)
 	_, err := h.Remove(t.Context(), h.org, w.WithdrawalID, person, "")
 	wantFault(t, err, fault.CodeUnavailable)
-	err = h.DB.InSystem(t.Context(), func(ctx context.Context, tx pg.Tx) error { return h.OnVoided(ctx, tx, h.org, w.WithdrawalID) })
+	err = h.DB.InSystem(
+		t.Context(),
+		func(ctx context.Context, tx pg.Tx) error { return h.OnVoided(ctx, tx, h.org, w.WithdrawalID) },
+	)
 	if !pg.ViolatesConstraint(err, "withdrawals_void_first") {
 		t.Errorf("an end without a void: got %v, want it refused", err)
 	}
@@ -223,8 +236,8 @@ func TestTheTablesKeepTheHoldOfWhatIsNotVoid(t *testing.T) {
 	h.wantBalances("999000", "1000")
 }
 
-// A signer that has a slot of what people take back knows more than the database: nothing
-// is given back, and everything stops.
+// A signer that has a slot for a withdrawal that was taken back knows more than the database:
+// nothing is released, and everything stops.
 func TestWhatTheSignerHasASlotOfIsNotGivenBack(t *testing.T) {
 	t.Parallel()
 	h, f := newVoidEnv(t)
@@ -232,20 +245,24 @@ func TestWhatTheSignerHasASlotOfIsNotGivenBack(t *testing.T) {
 	h.wantAdmitted(f, w.WithdrawalID, "")
 	i := h.newIntent(w.WithdrawalID)
 	payload := signertest.IntentPayload(t, i, signertest.IssueAddress(t, f, i.From), 0, signertest.UsualFees())
-	if _, err := f.Sign(t.Context(), signer.SignRequest{IntentID: i.ID, Act: signer.Pay, Payload: payload}); err != nil {
+	if _, err := f.Sign(
+		t.Context(), signer.SignRequest{IntentID: i.ID, Act: signer.Pay, Payload: payload},
+	); err != nil {
 		t.Fatal(err)
 	}
 	_, err := h.Remove(t.Context(), h.org, w.WithdrawalID, person, "")
 	wantFault(t, err, fault.CodeUnavailable)
 	h.wantBalances("999000", "1000")
 	var frozen int
-	if err := pgtest.OwnerPool(t, h.DB).QueryRow(t.Context(), `SELECT count(*) FROM freezes WHERE scope = 'ALL' AND lifted_at IS NULL`).Scan(&frozen); err != nil || frozen != 1 {
+	if err := pgtest.OwnerPool(t, h.DB).QueryRow(
+		t.Context(), `SELECT count(*) FROM freezes WHERE scope = 'ALL' AND lifted_at IS NULL`,
+	).Scan(&frozen); err != nil || frozen != 1 {
 		t.Errorf("freezes: got %d %v, want everything stopped", frozen, err)
 	}
 }
 
-// Rules WD-43 and WD-50: one that waits without a slot keeps its hold, too, while the signer is
-// away. It is neither approved nor given a slot, and ends once the signer answers.
+// A withdrawal that waits without a slot keeps its hold, too, while the signer is unavailable. It
+// is neither approved nor given a slot, and ends once the signer answers. Rules WD-43 and WD-50.
 func TestWhatIsTakenBackWhileItWaitsKeepsItsHoldUntilTheSignerHasVoidedIt(t *testing.T) {
 	t.Parallel()
 	for name, broken := range map[string]func(f *flakyVoidSigner) *atomic.Bool{
@@ -304,7 +321,8 @@ func TestWhatIsTakenBackWhileItWaitsKeepsItsHoldUntilTheSignerHasVoidedIt(t *tes
 			}
 			h.wantBalances("1000000", "0")
 			h.wantEvents(id, "CUSTOMER_WITHDRAW_CANCELLED CANCELLED")
-			if all := h.loadDecisions(id); len(all) != 2 || all[1].Status != Cancelled || all[1].Actor != audit.APIKey(h.org) {
+			if all := h.loadDecisions(id); len(all) != 2 || all[1].Status != Cancelled ||
+				all[1].Actor != audit.APIKey(h.org) {
 				t.Errorf("decisions: got %+v, want the request and the end", all)
 			}
 			_, err = h.Cancel(t.Context(), h.org, id, audit.APIKey(h.org))
@@ -317,7 +335,7 @@ func TestWhatIsTakenBackWhileItWaitsKeepsItsHoldUntilTheSignerHasVoidedIt(t *tes
 	}
 }
 
-// The tables decide no end of a withdrawal whose order was not taken back.
+// The tables accept no end of a withdrawal whose order was not recalled.
 func TestTheTablesEndNothingThatIsStillOrdered(t *testing.T) {
 	t.Parallel()
 	h, _ := newVoidEnv(t)
@@ -335,7 +353,7 @@ func TestTheTablesEndNothingThatIsStillOrdered(t *testing.T) {
 	h.wantBalances("999000", "1000")
 }
 
-// refusingVoidSigner is a signer that voids all but one.
+// refusingVoidSigner is a signer that voids all payments but one.
 type refusingVoidSigner struct {
 	signer.Signer
 	not string
@@ -348,7 +366,7 @@ func (p refusingVoidSigner) VoidIntent(ctx context.Context, v signer.Void) (sign
 	return p.Signer.VoidIntent(ctx, v)
 }
 
-// Rule WD-50: one that the signer does not void keeps its hold, and no other does.
+// A withdrawal that the signer does not void keeps its hold, and no other does. Rule WD-50.
 func TestOneThatTheSignerDoesNotVoidHoldsUpNoOther(t *testing.T) {
 	t.Parallel()
 	h, f := newVoidEnv(t)
@@ -362,7 +380,7 @@ func TestOneThatTheSignerDoesNotVoidHoldsUpNoOther(t *testing.T) {
 	}
 	f.away.Store(false)
 	slices.Sort(ids)
-	h.Voider.Signer = refusingVoidSigner{f, ids[0]} // the one that a pass asks about first
+	h.Voider.Signer = refusingVoidSigner{f, ids[0]} // the first one that a pass asks about
 	if err := h.Voider.RunPass(t.Context()); !errors.Is(err, dispatch.ErrVoidPending) {
 		t.Errorf("a pass: got %v, want %v", err, dispatch.ErrVoidPending)
 	}
