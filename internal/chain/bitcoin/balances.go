@@ -53,9 +53,10 @@ func (a *adapter) Balances(ctx context.Context, block chain.Block, holdings []ch
 		w.positions[string(script)] = append(w.positions[string(script)], i)
 		w.addresses = append(w.addresses, h.Address)
 	}
-	amounts, err := several.AgreeOnBalances(ctx, a.providers, a.Quorum, holdings, func(ctx context.Context, p *provider) ([]money.Amount, error) {
-		return p.readBalances(ctx, w)
-	})
+	amounts, err := several.AgreeOnBalances(ctx, a.providers, a.Quorum, holdings,
+		func(ctx context.Context, p *provider) ([]money.Amount, error) {
+			return p.readBalances(ctx, w)
+		})
 	if err != nil {
 		return nil, fmt.Errorf("balances in block %d of %s: %w", block.Height, chain.Bitcoin, err)
 	}
@@ -150,7 +151,9 @@ type historyTx struct {
 
 // sumHistory adds up all transactions of an address up to the block. Every one that spends
 // from it or pays to it is among them, so what it spends was seen before.
-func (p *provider) sumHistory(ctx context.Context, w *wallets, a chain.Address, script []byte, heights map[string]uint64) error {
+func (p *provider) sumHistory(
+	ctx context.Context, w *wallets, a chain.Address, script []byte, heights map[string]uint64,
+) error {
 	received := map[wire.OutPoint]int64{}
 	spent := map[wire.OutPoint]bool{}
 	for skip := 0; ; skip += pageItems {
@@ -295,7 +298,8 @@ func (p *provider) scanOutputs(ctx context.Context, w *wallets) error {
 	case result.Height < w.height:
 		return fmt.Errorf("%s: has no block %d: %w", p.name, w.height, chain.ErrNotYet)
 	case result.Height-w.height > rollBackMax:
-		return fmt.Errorf("%s: block %d is %d behind the newest: %w", p.name, w.height, result.Height-w.height, chain.ErrStateGone)
+		return fmt.Errorf("%s: block %d is %d behind the newest: %w", p.name, w.height, result.Height-w.height,
+			chain.ErrStateGone)
 	}
 	type outpointKey struct {
 		id string
@@ -318,7 +322,8 @@ func (p *provider) scanOutputs(ctx context.Context, w *wallets) error {
 			return err
 		}
 		if b.Hash != best || b.Height != height {
-			return fmt.Errorf("%s: gave block %s at height %d for %s at %d", p.name, several.TruncateAnswer(b.Hash), b.Height, best, height)
+			return fmt.Errorf("%s: gave block %s at height %d for %s at %d", p.name, several.TruncateAnswer(b.Hash),
+				b.Height, best, height)
 		}
 		for i, tx := range b.Txs {
 			for _, input := range tx.Inputs {
@@ -326,21 +331,26 @@ func (p *provider) scanOutputs(ctx context.Context, w *wallets) error {
 					continue // a coinbase spends nothing
 				}
 				if input.Prevout == nil {
-					return fmt.Errorf("%s: block %s comes without what it spends: bitcoind has to be of version 23 or later", p.name, best)
+					return fmt.Errorf("%s: block %s comes without what it spends: bitcoind has to be of version 23 or later",
+						p.name, best)
 				}
 				script, err := hex.DecodeString(input.Prevout.Script.Hex)
 				if err != nil {
 					return fmt.Errorf("%s: block %s: a script is not in hexadecimal", p.name, best)
 				}
 				if w.positions[string(script)] != nil && input.Prevout.CreatedHeight <= w.height {
-					coins[outpointKey{input.ID, input.N}] = coin{string(script), int64(input.Prevout.Amount), input.Prevout.Reward, input.Prevout.CreatedHeight}
+					coins[outpointKey{input.ID, input.N}] = coin{
+						string(script), int64(input.Prevout.Amount),
+						input.Prevout.Reward, input.Prevout.CreatedHeight,
+					}
 				}
 			}
 		}
 		best = b.Previous
 	}
 	if best != w.hash.String() {
-		return fmt.Errorf("%s: has block %s at height %d, not %s", p.name, several.TruncateAnswer(best), w.height, w.hash)
+		return fmt.Errorf("%s: has block %s at height %d, not %s", p.name, several.TruncateAnswer(best), w.height,
+			w.hash)
 	}
 	for _, c := range coins {
 		if !c.reward || c.createdHeight+coinbaseMaturity <= w.height {

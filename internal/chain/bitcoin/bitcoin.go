@@ -40,10 +40,11 @@ import (
 )
 
 const (
-	timeoutDefault        = 15 * time.Second
-	scanTimeoutDefault    = 5 * time.Minute
-	answerBytesMaxDefault = 64 << 20 // a block of four megabytes has eight in hexadecimal, and thirty with what it spends
-	caip2Chars            = 32       // of the first block's hash, as CAIP-2 has it for BIP-122
+	timeoutDefault     = 15 * time.Second
+	scanTimeoutDefault = 5 * time.Minute
+	// a block of four megabytes has eight in hexadecimal, and thirty with what it spends
+	answerBytesMaxDefault = 64 << 20
+	caip2Chars            = 32 // of the first block's hash, as CAIP-2 has it for BIP-122
 	blocksCached          = 16
 	rewardsCached         = 256
 )
@@ -132,10 +133,12 @@ func (c Config) validate() error {
 	if c.Quorum < 1 || c.Quorum > len(c.Endpoints) {
 		addProblem("agree is %d: it has to be between 1 and the number of endpoints, %d", c.Quorum, len(c.Endpoints))
 	}
-	if _, err := chainhash.NewHashFromStr(c.Genesis); c.Genesis != "" && (err != nil || len(c.Genesis) != chainhash.MaxHashStringSize) {
+	if _, err := chainhash.NewHashFromStr(c.Genesis); c.Genesis != "" &&
+		(err != nil || len(c.Genesis) != chainhash.MaxHashStringSize) {
 		addProblem("genesis is not the hash of a block")
 	}
-	if low, high := cmp.Or(c.RateMin, RateMinDefault), cmp.Or(c.RateMax, RateMaxDefault); low > high || high > bitcointx.RateMax {
+	if low, high := cmp.Or(c.RateMin, RateMinDefault), cmp.Or(c.RateMax, RateMaxDefault); low > high ||
+		high > bitcointx.RateMax {
 		addProblem("rates from %d to %d are not from 1 to %d", low, high, bitcointx.RateMax)
 	}
 	if c.UsualRate > bitcointx.RateMax {
@@ -157,7 +160,8 @@ func (c Config) validate() error {
 func (c Config) withDefaults() Config {
 	c.RateMin, c.RateMax = cmp.Or(c.RateMin, RateMinDefault), cmp.Or(c.RateMax, RateMaxDefault)
 	c.UsualRate, c.Target = cmp.Or(c.UsualRate, UsualRateDefault), cmp.Or(c.Target, TargetDefault)
-	c.ConsolidationRate, c.ConsolidationMin = cmp.Or(c.ConsolidationRate, ConsolidationRateDefault), cmp.Or(c.ConsolidationMin, ConsolidationMinDefault)
+	c.ConsolidationRate, c.ConsolidationMin =
+		cmp.Or(c.ConsolidationRate, ConsolidationRateDefault), cmp.Or(c.ConsolidationMin, ConsolidationMinDefault)
 	if c.CostMax.IsZero() {
 		c.CostMax = money.Units(CostMaxDefault)
 	}
@@ -178,11 +182,12 @@ func (c Config) genesisHash(p *chaincfg.Params) string {
 // adapter implements chain.Reader and chain.Sender.
 type adapter struct {
 	Config
-	params        *chaincfg.Params
-	providers     []*provider
-	blocks        kept.Cache[chainhash.Hash, *verifiedBlock]   // the head walk and the final walk ask for the same ones
-	rewards       kept.Cache[chainhash.Hash, []chain.Transfer] // of miners: each is asked for when it is new and when it is a hundred blocks old
-	firstProvider atomic.Uint32                                // the provider that is asked first for what is not final
+	params    *chaincfg.Params
+	providers []*provider
+	blocks    kept.Cache[chainhash.Hash, *verifiedBlock] // the head walk and the final walk ask for the same ones
+	// of miners: each is asked for when it is new and when it is a hundred blocks old
+	rewards       kept.Cache[chainhash.Hash, []chain.Transfer]
+	firstProvider atomic.Uint32 // the provider that is asked first for what is not final
 }
 
 var _ chain.Reader = (*adapter)(nil)
@@ -221,13 +226,16 @@ func New(ctx context.Context, cfg Config) (chain.Chain, error) {
 		}
 		a.providers = append(a.providers, n)
 	}
-	err = several.HandshakeAll(ctx, a.providers, a.Quorum, func(ctx context.Context, p *provider) error { return p.ensureHandshake(ctx) })
+	err = several.HandshakeAll(ctx, a.providers, a.Quorum, func(ctx context.Context, p *provider) error {
+		return p.ensureHandshake(ctx)
+	})
 	if err != nil {
 		err = fmt.Errorf("nodes of %s: %w", chain.Bitcoin, err)
 	}
 	return chain.Chain{
 		Name: chain.Bitcoin, Network: cfg.Network, CAIP2: "bip122:" + genesis[:caip2Chars], SignerID: genesis,
-		AddressCodec: bitcointx.AddressCodec{Network: cfg.Network}, Reader: a, Sender: a, UTXO: NewUTXOModel(cfg), Consolidator: consolidator{a}, MinPayment: a, SeparateFeePayer: true, Tiers: cfg.Tiers,
+		AddressCodec: bitcointx.AddressCodec{Network: cfg.Network}, Reader: a, Sender: a, UTXO: NewUTXOModel(cfg),
+		Consolidator: consolidator{a}, MinPayment: a, SeparateFeePayer: true, Tiers: cfg.Tiers,
 	}, err
 }
 

@@ -44,7 +44,10 @@ type verifiedBlock struct {
 }
 
 func (s *verifiedBlock) toChainBlock(height uint64) chain.Block {
-	return chain.Block{Height: height, Hash: s.hash.String(), Parent: s.header.PrevBlock.String(), Time: s.header.Timestamp.UTC()}
+	return chain.Block{
+		Height: height, Hash: s.hash.String(), Parent: s.header.PrevBlock.String(),
+		Time: s.header.Timestamp.UTC(),
+	}
 }
 
 // readHeader reads a header and checks that it has a hash, and the work that it claims.
@@ -61,7 +64,8 @@ func readHeader(p *chaincfg.Params, raw []byte, want chainhash.Hash) (wire.Block
 	if err := h.Deserialize(bytes.NewReader(raw)); err != nil {
 		return h, fmt.Errorf("%w: header: %w", chain.ErrUndecodable, err)
 	}
-	if target := expandTarget(h.Bits); target.Sign() <= 0 || target.Cmp(p.PowLimit) > 0 || hashNumber(hash).Cmp(target) > 0 {
+	if target := expandTarget(h.Bits); target.Sign() <= 0 || target.Cmp(p.PowLimit) > 0 ||
+		hashNumber(hash).Cmp(target) > 0 {
 		return h, fmt.Errorf("block %s: its hash is not the work that it claims", hash)
 	}
 	return h, nil

@@ -50,7 +50,8 @@ func (m consolidator) QuoteConsolidation(ctx context.Context) (chain.Fees, bool,
 func (m consolidator) ConsolidationRange(price chain.Fees) (amountAbove, amountMax money.Amount) {
 	size := bitcointx.VirtualSize(typicalInputWeight)
 	rate, _ := price.TipCap.Uint64()
-	return money.Units(bitcointx.FeeAtRate(size, rate)), money.Units(smallOutputFactor * bitcointx.FeeAtRate(size, m.UsualRate))
+	return money.Units(bitcointx.FeeAtRate(size, rate)),
+		money.Units(smallOutputFactor * bitcointx.FeeAtRate(size, m.UsualRate))
 }
 
 // InputCounts implements chain.Consolidator.
@@ -62,7 +63,9 @@ func (m consolidator) InputCounts() (countMin, countMax int) {
 func (consolidator) MaxPaymentInputs() int { return bitcointx.InputsMax }
 
 // Consolidate names the slot of coins; all but the fee comes back.
-func (m consolidator) Consolidate(outputs []chain.Output, change chain.Address, price chain.Fees) (string, chain.Fees, error) {
+func (m consolidator) Consolidate(
+	outputs []chain.Output, change chain.Address, price chain.Fees,
+) (string, chain.Fees, error) {
 	slotKey, err := bitcointx.NewSlotKey(m.Network, outputs, change)
 	var fees chain.Fees
 	if err == nil {

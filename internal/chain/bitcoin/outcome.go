@@ -27,14 +27,17 @@ func (a *adapter) Outcome(ctx context.Context, txs []chain.TxHash, ps ...chain.P
 	if len(txs) == 0 {
 		return nil, nil
 	}
-	found, missing, err := several.SearchAll(ctx, a.providers, func(ctx context.Context, p *provider) (*chain.Outcome, error) {
-		return a.readOutcome(ctx, p, txs, ps)
-	})
+	found, missing, err := several.SearchAll(ctx, a.providers,
+		func(ctx context.Context, p *provider) (*chain.Outcome, error) {
+			return a.readOutcome(ctx, p, txs, ps)
+		})
 	switch {
 	case len(found) > 0:
 		// Nodes on two branches: how deep it lies is asked elsewhere, so the one that
 		// makes it younger is taken.
-		return slices.MaxFunc(found, func(x, y *chain.Outcome) int { return cmp.Compare(x.Block.Height, y.Block.Height) }), nil
+		return slices.MaxFunc(found, func(x, y *chain.Outcome) int {
+			return cmp.Compare(x.Block.Height, y.Block.Height)
+		}), nil
 	case missing >= a.Quorum:
 		return nil, nil
 	default:
@@ -47,7 +50,9 @@ type txLocation struct {
 	Block string `json:"blockhash"` // "" while it waits
 }
 
-func (a *adapter) readOutcome(ctx context.Context, p *provider, txs []chain.TxHash, ps []chain.Payment) (*chain.Outcome, error) {
+func (a *adapter) readOutcome(
+	ctx context.Context, p *provider, txs []chain.TxHash, ps []chain.Payment,
+) (*chain.Outcome, error) {
 	locations := make([]txLocation, len(txs))
 	calls := make([]*rpcCall, len(txs))
 	for i, tx := range txs {
@@ -79,7 +84,9 @@ func (a *adapter) readOutcome(ctx context.Context, p *provider, txs []chain.TxHa
 
 // readEffects are what a transaction came to in a block; nil when the block is not on the
 // node's chain any more.
-func (a *adapter) readEffects(ctx context.Context, p *provider, hash chainhash.Hash, tx chain.TxHash, ps []chain.Payment) (*chain.Outcome, error) {
+func (a *adapter) readEffects(
+	ctx context.Context, p *provider, hash chainhash.Hash, tx chain.TxHash, ps []chain.Payment,
+) (*chain.Outcome, error) {
 	height, ok, err := p.readHeightOf(ctx, hash)
 	if err != nil || !ok {
 		return nil, err
@@ -104,7 +111,10 @@ func (a *adapter) readEffects(ctx context.Context, p *provider, hash chainhash.H
 	if err != nil {
 		return nil, err
 	}
-	return &chain.Outcome{Tx: tx, Block: s.toChainBlock(height), Succeeded: true, Paid: chain.MakesPayments(effects, ps, pays), Fee: fee}, nil
+	return &chain.Outcome{
+		Tx: tx, Block: s.toChainBlock(height), Succeeded: true,
+		Paid: chain.MakesPayments(effects, ps, pays), Fee: fee,
+	}, nil
 }
 
 // pays tells whether a movement is exactly a payment. From is whose coin it was, of
@@ -154,7 +164,8 @@ func (p *provider) computeFee(ctx context.Context, s *verifiedBlock, tx *wire.Ms
 	for _, i := range tx.TxIn {
 		made, n := previous[i.PreviousOutPoint.Hash], i.PreviousOutPoint.Index
 		if int(n) >= len(made.TxOut) {
-			return money.Zero, fmt.Errorf("it spends output %d of %s, which has %d", n, i.PreviousOutPoint.Hash, len(made.TxOut))
+			return money.Zero, fmt.Errorf("it spends output %d of %s, which has %d", n, i.PreviousOutPoint.Hash,
+				len(made.TxOut))
 		}
 		spent += made.TxOut[n].Value
 	}
@@ -185,9 +196,10 @@ func (a *adapter) Account(ctx context.Context, account chain.Address, open ...ch
 	}
 	var errs []error
 	answered := 0
-	for _, s := range several.AskAll(ctx, a.providers, a.Quorum, func(ctx context.Context, p *provider) ([]chain.SlotState, error) {
-		return a.readSlots(ctx, p, open, slotKeys)
-	}) {
+	for _, s := range several.AskAll(ctx, a.providers, a.Quorum,
+		func(ctx context.Context, p *provider) ([]chain.SlotState, error) {
+			return a.readSlots(ctx, p, open, slotKeys)
+		}) {
 		if s.Err != nil {
 			errs = append(errs, s.Err)
 			continue
@@ -222,7 +234,9 @@ type txOutAnswer struct {
 
 // readSlots are the slots as one node has them. It looks at the coins and at the blocks
 // that are not final, and starts anew when a block came or went meanwhile.
-func (a *adapter) readSlots(ctx context.Context, p *provider, open []chain.Slot, slotKeys []bitcointx.SlotKey) ([]chain.SlotState, error) {
+func (a *adapter) readSlots(
+	ctx context.Context, p *provider, open []chain.Slot, slotKeys []bitcointx.SlotKey,
+) ([]chain.SlotState, error) {
 	for range slotReadTries {
 		out, err := a.tryReadSlots(ctx, p, open, slotKeys)
 		if !errors.Is(err, errTipMoved) {
@@ -237,7 +251,9 @@ const slotReadTries = 3
 
 var errTipMoved = errors.New("its newest block is another one every time it is asked")
 
-func (a *adapter) tryReadSlots(ctx context.Context, p *provider, open []chain.Slot, slotKeys []bitcointx.SlotKey) ([]chain.SlotState, error) {
+func (a *adapter) tryReadSlots(
+	ctx context.Context, p *provider, open []chain.Slot, slotKeys []bitcointx.SlotKey,
+) ([]chain.SlotState, error) {
 	height, err := p.readHeight(ctx)
 	if err != nil {
 		return nil, err
@@ -361,7 +377,8 @@ func (p *provider) checkCreated(ctx context.Context, outs []string) error {
 			return fmt.Errorf("%s: %w", p.name, err)
 		}
 		if _, ok, err := p.readHeightOf(ctx, hash); err != nil || !ok {
-			return errors.Join(fmt.Errorf("%s: block %s, which made a coin of ours, is not on its chain", p.name, hash), err)
+			return errors.Join(fmt.Errorf("%s: block %s, which made a coin of ours, is not on its chain", p.name, hash),
+				err)
 		}
 	}
 	return nil

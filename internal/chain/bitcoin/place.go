@@ -190,7 +190,10 @@ func (s *verifiedBlock) spentOutpoints(i int) (outpoints []wire.OutPoint) {
 	c := cursor{b: s.raw, pos: s.txs[i].inputs}
 	for range c.takeVarInt() {
 		out := c.takeBytes(outpointBytes)
-		outpoints = append(outpoints, wire.OutPoint{Hash: chainhash.Hash(out[:chainhash.HashSize]), Index: binary.LittleEndian.Uint32(out[chainhash.HashSize:])})
+		outpoints = append(outpoints, wire.OutPoint{
+			Hash:  chainhash.Hash(out[:chainhash.HashSize]),
+			Index: binary.LittleEndian.Uint32(out[chainhash.HashSize:]),
+		})
 		c.takeBytes(c.takeVarInt())
 		c.takeBytes(sequenceBytes)
 	}
@@ -226,7 +229,9 @@ func (s *verifiedBlock) outputScripts(i int) (scripts [][]byte) {
 
 // appendTransfers adds what a transaction pays to addresses. Data and scripts that are no form of
 // address pay nobody, and an output of nothing moves nothing.
-func (s *verifiedBlock) appendTransfers(p *chaincfg.Params, i int, transfers []chain.Transfer) ([]chain.Transfer, error) {
+func (s *verifiedBlock) appendTransfers(
+	p *chaincfg.Params, i int, transfers []chain.Transfer,
+) ([]chain.Transfer, error) {
 	c := cursor{b: s.raw, pos: s.txs[i].outputs}
 	var hash chain.TxHash
 	for n := range c.takeVarInt() {

@@ -20,10 +20,13 @@ func NewUTXOModel(cfg Config) chain.UTXOModel { return utxoModel{cfg.withDefault
 // SelectOutputs picks the coins of payments at the rate of a quote. What has change leaves
 // enough of it to raise the rate by half, and what has none pays that at once: a slot
 // takes no further coins. Where there is not so much, the rate itself has to do.
-func (p utxoModel) SelectOutputs(required, available []chain.Output, change chain.Address, price chain.Fees, ps ...chain.Payment) (string, chain.Fees, error) {
+func (p utxoModel) SelectOutputs(
+	required, available []chain.Output, change chain.Address, price chain.Fees, ps ...chain.Payment,
+) (string, chain.Fees, error) {
 	rate, ok := price.TipCap.Uint64()
 	if !ok || rate > p.RateMax {
-		return "", chain.Fees{}, fmt.Errorf("choose coins on %s: the rate of %v is above the configured %d", chain.Bitcoin, price.TipCap, p.RateMax)
+		return "", chain.Fees{}, fmt.Errorf("choose coins on %s: the rate of %v is above the configured %d",
+			chain.Bitcoin, price.TipCap, p.RateMax)
 	}
 	o := coinselect.Request{
 		Network: p.Network, Payments: ps, Required: required, Change: change,

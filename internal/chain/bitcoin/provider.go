@@ -51,8 +51,9 @@ func newProvider(cfg Config, params *chaincfg.Params, genesis string, i int) (*p
 		return nil, err
 	}
 	return &provider{
-		Endpoint: e, name: e.String(), genesis: genesis, network: cfg.Network, params: params, timeout: cfg.Timeout, scanTimeout: cfg.ScanTimeout,
-		esplora: esplora,
+		Endpoint: e, name: e.String(), genesis: genesis, network: cfg.Network, params: params, timeout: cfg.Timeout,
+		scanTimeout: cfg.ScanTimeout,
+		esplora:     esplora,
 	}, nil
 }
 
@@ -226,7 +227,8 @@ func (p *provider) postCall(ctx context.Context, body []byte) ([]byte, error) {
 	case err != nil:
 		return nil, err
 	case answer.Status == http.StatusUnauthorized || answer.Status == http.StatusForbidden:
-		return nil, fmt.Errorf("%d %s: give the endpoint with the node's user and password", answer.Status, http.StatusText(answer.Status))
+		return nil, fmt.Errorf("%d %s: give the endpoint with the node's user and password", answer.Status,
+			http.StatusText(answer.Status))
 	case len(bytes.TrimSpace(text)) == 0 || text[0] != '{' && text[0] != '[':
 		// bitcoind answers an error with a status of its own and the protocol's body.
 		return nil, answer.UnexpectedError()

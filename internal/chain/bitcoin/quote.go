@@ -36,7 +36,8 @@ const (
 // ours may have, in bitcoins, of one account that pays for all.
 func (a *adapter) BatchSize(ps []chain.Payment) int {
 	n := 1
-	for n < min(len(ps), bitcointx.PayeesMax) && ps[n].Contract == "" && feePayer(ps[n]) == feePayer(ps[0]) && ps[n].From == ps[0].From {
+	for n < min(len(ps), bitcointx.PayeesMax) && ps[n].Contract == "" && feePayer(ps[n]) == feePayer(ps[0]) &&
+		ps[n].From == ps[0].From {
 		n++
 	}
 	return min(n, len(ps))
@@ -78,7 +79,8 @@ func (a *adapter) Quote(ctx context.Context, ps ...chain.Payment) (chain.Fees, e
 		weight += w
 	}
 	if n := a.BatchSize(ps); n < len(ps) {
-		return chain.Fees{}, fmt.Errorf("quote on %s: a transaction makes %d of these %d payments", chain.Bitcoin, n, len(ps))
+		return chain.Fees{}, fmt.Errorf("quote on %s: a transaction makes %d of these %d payments", chain.Bitcoin, n,
+			len(ps))
 	}
 	return a.quoteSize(ctx, bitcointx.VirtualSize(weight))
 }
@@ -108,14 +110,16 @@ func (a *adapter) checkPayment(p chain.Payment) (int, error) {
 		return 0, err
 	}
 	if minimum := bitcointx.Dust(script); p.Amount.Less(minimum) {
-		return 0, newRefusal(chain.CauseAmount, "%v satoshi are dust: the network passes on no output to %s below %v", p.Amount, p.To, minimum)
+		return 0, newRefusal(chain.CauseAmount, "%v satoshi are dust: the network passes on no output to %s below %v",
+			p.Amount, p.To, minimum)
 	}
 	return bitcointx.PayWeight(a.Network, p.To)
 }
 
 // TransferFees are those of a usual payment to one payee.
 func (a *adapter) TransferFees(ctx context.Context) (chain.Fees, error) {
-	return a.quoteSize(ctx, bitcointx.VirtualSize(bitcointx.EmptyWeight+typicalInputs*typicalInputWeight+2*typicalOutputWeight))
+	return a.quoteSize(ctx,
+		bitcointx.VirtualSize(bitcointx.EmptyWeight+typicalInputs*typicalInputWeight+2*typicalOutputWeight))
 }
 
 func (a *adapter) quoteSize(ctx context.Context, size uint64) (chain.Fees, error) {
@@ -125,7 +129,9 @@ func (a *adapter) quoteSize(ctx context.Context, size uint64) (chain.Fees, error
 	}
 	fee := money.Units(bitcointx.FeeAtRate(size, rate))
 	if a.CostMax.Less(fee) {
-		return chain.Fees{}, fmt.Errorf("price of a transaction on %s: it would cost %v satoshi, and no more than %v are allowed", chain.Bitcoin, fee, a.CostMax)
+		return chain.Fees{},
+			fmt.Errorf("price of a transaction on %s: it would cost %v satoshi, and no more than %v are allowed",
+				chain.Bitcoin, fee, a.CostMax)
 	}
 	return chain.Fees{GasLimit: size, TipCap: money.Units(rate), NonGas: fee}, nil
 }
@@ -202,7 +208,9 @@ func (a *adapter) Build(account chain.Address, s chain.Slot, fees chain.Fees, ps
 	return payload, nil
 }
 
-func (a *adapter) buildPayload(account chain.Address, s chain.Slot, fees chain.Fees, ps []chain.Payment) ([]byte, error) {
+func (a *adapter) buildPayload(
+	account chain.Address, s chain.Slot, fees chain.Fees, ps []chain.Payment,
+) ([]byte, error) {
 	slotKey, err := bitcointx.ParseSlotKey(a.Network, s.Key)
 	if err != nil {
 		return nil, err

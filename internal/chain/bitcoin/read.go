@@ -89,31 +89,32 @@ func (a *adapter) Final(ctx context.Context, height uint64) (chain.Contents, err
 // is an error: the next call sees the new block whole.
 func (a *adapter) Recent(ctx context.Context, height uint64) (chain.Contents, error) {
 	isPastTip := false
-	c, err := several.FirstAnswer(ctx, a.providersByTrust(), func(ctx context.Context, p *provider) (chain.Contents, error) {
-		hash, ok, err := p.readHashAt(ctx, height)
-		if err != nil {
-			return chain.Contents{}, err
-		}
-		if isPastTip = !ok; isPastTip {
-			return chain.Contents{}, nil
-		}
-		single := []*provider{p}
-		s, err := a.loadBlock(ctx, single, height, hash)
-		if err != nil {
-			return chain.Contents{}, err
-		}
-		matured, err := a.loadMaturedReward(ctx, single, height, func() (chainhash.Hash, error) {
-			hash, ok, err := p.readHashAt(ctx, height-coinbaseMaturity)
-			if err == nil && !ok {
-				err = fmt.Errorf("%s: has no block %d any more", p.name, height-coinbaseMaturity)
+	c, err := several.FirstAnswer(ctx, a.providersByTrust(),
+		func(ctx context.Context, p *provider) (chain.Contents, error) {
+			hash, ok, err := p.readHashAt(ctx, height)
+			if err != nil {
+				return chain.Contents{}, err
 			}
-			return hash, err
+			if isPastTip = !ok; isPastTip {
+				return chain.Contents{}, nil
+			}
+			single := []*provider{p}
+			s, err := a.loadBlock(ctx, single, height, hash)
+			if err != nil {
+				return chain.Contents{}, err
+			}
+			matured, err := a.loadMaturedReward(ctx, single, height, func() (chainhash.Hash, error) {
+				hash, ok, err := p.readHashAt(ctx, height-coinbaseMaturity)
+				if err == nil && !ok {
+					err = fmt.Errorf("%s: has no block %d any more", p.name, height-coinbaseMaturity)
+				}
+				return hash, err
+			})
+			if err != nil {
+				return chain.Contents{}, err
+			}
+			return s.chainContents(height, matured, 1), nil
 		})
-		if err != nil {
-			return chain.Contents{}, err
-		}
-		return s.chainContents(height, matured, 1), nil
-	})
 	if err == nil && isPastTip {
 		err = chain.ErrNotYet
 	}
@@ -125,9 +126,10 @@ func (a *adapter) Recent(ctx context.Context, height uint64) (chain.Contents, er
 
 // agreeOnHash is the final hash at a height, with the nodes that have it.
 func (a *adapter) agreeOnHash(ctx context.Context, height uint64) (chainhash.Hash, []*provider, error) {
-	return several.AgreeOnHash(ctx, a.providers, a.Quorum, func(ctx context.Context, p *provider) (several.Vote[chainhash.Hash], error) {
-		return a.readVote(ctx, p, height)
-	})
+	return several.AgreeOnHash(ctx, a.providers, a.Quorum,
+		func(ctx context.Context, p *provider) (several.Vote[chainhash.Hash], error) {
+			return a.readVote(ctx, p, height)
+		})
 }
 
 // readVote asks a node for its newest block first and then for the one at a height, so that
@@ -150,7 +152,9 @@ func (a *adapter) readVote(ctx context.Context, p *provider, height uint64) (sev
 
 // loadBlock is the block with a hash at a height, from the first of some nodes that gives
 // it whole.
-func (a *adapter) loadBlock(ctx context.Context, providers []*provider, height uint64, hash chainhash.Hash) (*verifiedBlock, error) {
+func (a *adapter) loadBlock(
+	ctx context.Context, providers []*provider, height uint64, hash chainhash.Hash,
+) (*verifiedBlock, error) {
 	s, isCached := a.blocks.Get(hash)
 	if !isCached {
 		var err error
@@ -194,7 +198,9 @@ func (s *verifiedBlock) chainContents(height uint64, matured []chain.Transfer, p
 const coinbaseMaturity = 99
 
 // loadMaturedReward is what the coinbase of the block paid whose hash is found by hash.
-func (a *adapter) loadMaturedReward(ctx context.Context, providers []*provider, height uint64, hash func() (chainhash.Hash, error)) ([]chain.Transfer, error) {
+func (a *adapter) loadMaturedReward(
+	ctx context.Context, providers []*provider, height uint64, hash func() (chainhash.Hash, error),
+) ([]chain.Transfer, error) {
 	if height <= coinbaseMaturity {
 		return nil, nil // the first block's coins can never be spent
 	}

@@ -23,7 +23,9 @@ import (
 // key. A miner's coins have no sender.
 //
 // One node is enough: the block is proven, and so is everything that it spends.
-func (a *adapter) Senders(ctx context.Context, block chain.Block, transfers []chain.Transfer) ([][]chain.Address, error) {
+func (a *adapter) Senders(
+	ctx context.Context, block chain.Block, transfers []chain.Transfer,
+) ([][]chain.Address, error) {
 	if len(transfers) == 0 {
 		return nil, nil
 	}
@@ -48,13 +50,14 @@ func (a *adapter) Senders(ctx context.Context, block chain.Block, transfers []ch
 			ids = append(ids, id)
 		}
 	}
-	senders, err := several.FirstAnswer(ctx, a.providersByTrust(), func(ctx context.Context, p *provider) (map[chain.TxHash][]chain.Address, error) {
-		senders, err := p.readSenders(ctx, s, ids)
-		if err != nil {
-			err = fmt.Errorf("%s: %w", p.name, err)
-		}
-		return senders, err
-	})
+	senders, err := several.FirstAnswer(ctx, a.providersByTrust(),
+		func(ctx context.Context, p *provider) (map[chain.TxHash][]chain.Address, error) {
+			senders, err := p.readSenders(ctx, s, ids)
+			if err != nil {
+				err = fmt.Errorf("%s: %w", p.name, err)
+			}
+			return senders, err
+		})
 	if err != nil {
 		return wrap(err)
 	}
@@ -66,7 +69,9 @@ func (a *adapter) Senders(ctx context.Context, block chain.Block, transfers []ch
 }
 
 // readSenders asks a node for what transactions of a block spend.
-func (p *provider) readSenders(ctx context.Context, s *verifiedBlock, ids []chainhash.Hash) (map[chain.TxHash][]chain.Address, error) {
+func (p *provider) readSenders(
+	ctx context.Context, s *verifiedBlock, ids []chainhash.Hash,
+) (map[chain.TxHash][]chain.Address, error) {
 	positions := make(map[chainhash.Hash]int, len(s.ids))
 	for i, id := range s.ids {
 		positions[id] = i
@@ -151,7 +156,9 @@ func (p *provider) readSenders(ctx context.Context, s *verifiedBlock, ids []chai
 
 // fetchTxs fetches transactions by their hashes, as many at once as the length of an
 // answer allows: somebody may have made them long.
-func (p *provider) fetchTxs(ctx context.Context, ids []chainhash.Hash, visit func(chainhash.Hash, *wire.MsgTx) error) error {
+func (p *provider) fetchTxs(
+	ctx context.Context, ids []chainhash.Hash, visit func(chainhash.Hash, *wire.MsgTx) error,
+) error {
 	for batchSize := batchItemsMax; len(ids) > 0; {
 		n := min(batchSize, len(ids))
 		raws := make([]rawHex, n)
@@ -165,7 +172,8 @@ func (p *provider) fetchTxs(ctx context.Context, ids []chainhash.Hash, visit fun
 			batchSize = n / 2
 			continue
 		case hasErrorCode(err, codeNotFound):
-			return fmt.Errorf("%w: a transaction that a block spends is not found: run the node with the index of all transactions (txindex) and without pruning", err)
+			return fmt.Errorf("%w: a transaction that a block spends is not found: run the node with the index of all transactions (txindex) and without pruning",
+				err)
 		case err != nil:
 			return err
 		}

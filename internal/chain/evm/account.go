@@ -24,9 +24,10 @@ func (a *adapter) Account(ctx context.Context, account chain.Address, _ ...chain
 	if err != nil {
 		return chain.Account{}, fmt.Errorf("account on %s: %w", a.Name, err)
 	}
-	answers := several.AskAll(ctx, a.providers, a.Quorum, func(ctx context.Context, p *provider) (accountNonces, error) {
-		return a.readNonces(ctx, p, address)
-	})
+	answers := several.AskAll(ctx, a.providers, a.Quorum,
+		func(ctx context.Context, p *provider) (accountNonces, error) {
+			return a.readNonces(ctx, p, address)
+		})
 	var latest, final []nonce
 	var errs []error
 	for _, n := range answers {
@@ -166,5 +167,6 @@ func (a *adapter) Kind(ctx context.Context, block chain.Block, account chain.Add
 			break
 		}
 	}
-	return "", fmt.Errorf("account %s in block %d of %s: %d of the %d providers that have to agree: %w", account, block.Height, a.Name, keyed, a.Quorum, errors.Join(errs...))
+	return "", fmt.Errorf("account %s in block %d of %s: %d of the %d providers that have to agree: %w", account,
+		block.Height, a.Name, keyed, a.Quorum, errors.Join(errs...))
 }

@@ -152,7 +152,8 @@ func (a *adapter) loadSettledReceipts(ctx context.Context, p *provider, s *verif
 		return fmt.Errorf("block %d, which settles %d: %w", height, s.header.Number, err)
 	}
 	if hash != last.hash {
-		return fmt.Errorf("%s: has %s as block %d, which settles %d, and others %s: %w", p.name, last.hash, height, s.header.Number, hash, chain.ErrDisagreement)
+		return fmt.Errorf("%s: has %s as block %d, which settles %d, and others %s: %w", p.name, last.hash, height,
+			s.header.Number, hash, chain.ErrDisagreement)
 	}
 	settledBefore := *s.settlesUpTo
 	if len(chained) > 1 {
@@ -160,7 +161,8 @@ func (a *adapter) loadSettledReceipts(ctx context.Context, p *provider, s *verif
 	}
 	ownHeight := s.header.Number.Uint64()
 	if settledBefore >= ownHeight || last.settled >= height || last.settled-settledBefore > settleMax {
-		return fmt.Errorf("%w: block %d settles up to %d and the one before it up to %d", chain.ErrUndecodable, height, last.settled, settledBefore)
+		return fmt.Errorf("%w: block %d settles up to %d and the one before it up to %d", chain.ErrUndecodable, height,
+			last.settled, settledBefore)
 	}
 	blocks, err := a.loadSettledBlocks(ctx, p, s, chained, settledBefore+1, last.settled)
 	if err != nil {
@@ -174,7 +176,8 @@ func (a *adapter) loadSettledReceipts(ctx context.Context, p *provider, s *verif
 		}
 	}
 	if root.rootHash() != last.header.ReceiptHash {
-		return fmt.Errorf("%s: receipts of blocks %d to %d do not give the root in block %d, which settles them", p.name, settledBefore+1, last.settled, height)
+		return fmt.Errorf("%s: receipts of blocks %d to %d do not give the root in block %d, which settles them",
+			p.name, settledBefore+1, last.settled, height)
 	}
 	for i, b := range blocks {
 		if b.hasReceipts {
@@ -202,7 +205,10 @@ func (a *adapter) findSettlingHeaders(ctx context.Context, p *provider, s *verif
 		elems := make([]rpc.BatchElem, settleBatch)
 		for i := range elems {
 			height := ownHeight + uint64(len(chained)+i+1)
-			elems[i] = rpc.BatchElem{Method: "eth_getBlockByNumber", Args: []any{hexutil.Uint64(height), false}, Result: &raws[i]}
+			elems[i] = rpc.BatchElem{
+				Method: "eth_getBlockByNumber", Args: []any{hexutil.Uint64(height), false},
+				Result: &raws[i],
+			}
 		}
 		if err := p.callBatch(ctx, elems); err != nil {
 			return nil, err
@@ -235,7 +241,9 @@ func (a *adapter) findSettlingHeaders(ctx context.Context, p *provider, s *verif
 // loadSettledBlocks are the blocks of a range that has s in it, with their transactions, in
 // order. Each is named by a hash that the chain of headers leads to, so that how many
 // transactions it has is certain, and with it whose receipt is whose.
-func (a *adapter) loadSettledBlocks(ctx context.Context, p *provider, s *verifiedBlock, chained []link, from, to uint64) ([]*verifiedBlock, error) {
+func (a *adapter) loadSettledBlocks(
+	ctx context.Context, p *provider, s *verifiedBlock, chained []link, from, to uint64,
+) ([]*verifiedBlock, error) {
 	ownHeight := s.header.Number.Uint64()
 	var blocks []*verifiedBlock
 	read := func(hash common.Hash) (*verifiedBlock, error) {
@@ -244,7 +252,8 @@ func (a *adapter) loadSettledBlocks(ctx context.Context, p *provider, s *verifie
 			return nil, fmt.Errorf("%s: has no block %s", p.name, hash)
 		}
 		if err == nil && b.settlesUpTo == nil {
-			err = fmt.Errorf("%w: block %s has results of its own and is settled by another", chain.ErrUndecodable, hash)
+			err = fmt.Errorf("%w: block %s has results of its own and is settled by another", chain.ErrUndecodable,
+				hash)
 		}
 		return b, err
 	}
@@ -278,7 +287,8 @@ func (s *verifiedBlock) checkGasPrice(i int, reported stackFields) error {
 		return err
 	}
 	if priceMax.Add(priceMax, s.header.BaseFee).Cmp(reported.Price.ToInt()) < 0 {
-		return fmt.Errorf("%w: a gas price of %v, where the header and the transaction allow %v", chain.ErrUndecodable, reported.Price, priceMax)
+		return fmt.Errorf("%w: a gas price of %v, where the header and the transaction allow %v", chain.ErrUndecodable,
+			reported.Price, priceMax)
 	}
 	return nil
 }

@@ -41,14 +41,16 @@ type callArgs struct {
 var balanceOfSelector = []byte{0x70, 0xa0, 0x82, 0x31}
 
 func balanceOfCall(contract, holder common.Address) callArgs {
-	return callArgs{To: contract, Data: append(append([]byte(nil), balanceOfSelector...), common.BytesToHash(holder[:]).Bytes()...)}
+	return callArgs{To: contract, Data: append(append([]byte(nil), balanceOfSelector...),
+		common.BytesToHash(holder[:]).Bytes()...)}
 }
 
 // revertPhrases are how nodes say that they ran a call and the contract ended it, in
 // small letters. What they say of themselves (pruned, busy, timed out) is not here.
 var revertPhrases = []string{
 	"revert", "invalid opcode", "bad instruction", "out of gas", "outofgas", "invalid jump", "bad jump",
-	"stack underflow", "stack limit", "write protection", "return data out of bounds", "evm error", "vm execution error",
+	"stack underflow", "stack limit", "write protection", "return data out of bounds", "evm error",
+	"vm execution error",
 }
 
 // isExecutionError tells whether an error is the contract's and not the node's.
@@ -58,12 +60,15 @@ func isExecutionError(err error) bool {
 		return false
 	}
 	text := strings.ToLower(rpcErr.Error())
-	return rpcErr.ErrorCode() == codeReverted || slices.ContainsFunc(revertPhrases, func(w string) bool { return strings.Contains(text, w) })
+	return rpcErr.ErrorCode() == codeReverted || slices.ContainsFunc(revertPhrases, func(w string) bool {
+		return strings.Contains(text, w)
+	})
 }
 
 // prunedPhrases are how nodes say that they no longer have the state of a block.
 var prunedPhrases = []string{
-	"missing trie node", "historical state", "state not available", "state is not available", "state unavailable", "state is pruned",
+	"missing trie node", "historical state", "state not available", "state is not available", "state unavailable",
+	"state is pruned",
 	"state at block", "pruned", "distance to target block exceeds", "archive",
 }
 
@@ -85,13 +90,14 @@ func (a *adapter) Balances(ctx context.Context, block chain.Block, holdings []ch
 		return nil, nil
 	}
 	blockRef := blockByHash{common.HexToHash(block.Hash), true}
-	amounts, err := several.AgreeOnBalances(ctx, a.withArchives(), a.Quorum, holdings, func(ctx context.Context, p *provider) ([]money.Amount, error) {
-		amounts, err := p.readBalances(ctx, blockRef, holdings)
-		if isStateGone(err) {
-			err = fmt.Errorf("%w: %w", chain.ErrStateGone, err)
-		}
-		return amounts, err
-	})
+	amounts, err := several.AgreeOnBalances(ctx, a.withArchives(), a.Quorum, holdings,
+		func(ctx context.Context, p *provider) ([]money.Amount, error) {
+			amounts, err := p.readBalances(ctx, blockRef, holdings)
+			if isStateGone(err) {
+				err = fmt.Errorf("%w: %w", chain.ErrStateGone, err)
+			}
+			return amounts, err
+		})
 	if err != nil {
 		return nil, fmt.Errorf("balances in block %d of %s: %w", block.Height, a.Name, err)
 	}
@@ -117,7 +123,10 @@ func (p *provider) readBalances(ctx context.Context, blockRef any, holdings []ch
 		if err != nil {
 			return nil, err
 		}
-		elems[i] = rpc.BatchElem{Method: "eth_call", Args: []any{balanceOfCall(contract, holder), blockRef}, Result: &words[i]}
+		elems[i] = rpc.BatchElem{
+			Method: "eth_call", Args: []any{balanceOfCall(contract, holder), blockRef},
+			Result: &words[i],
+		}
 	}
 	if err := p.callBatchEach(ctx, elems); err != nil {
 		return nil, err
@@ -132,7 +141,8 @@ func (p *provider) readBalances(ctx context.Context, blockRef any, holdings []ch
 		case elems[i].Error != nil:
 			return nil, p.WrapError(elems[i].Method, elems[i].Error)
 		case h.Contract != "" && len(words[i]) != common.HashLength:
-			silent.Holdings, silent.Reason = append(silent.Holdings, h), fmt.Sprintf("answer of %d bytes is not a balance", len(words[i]))
+			silent.Holdings, silent.Reason = append(silent.Holdings,
+				h), fmt.Sprintf("answer of %d bytes is not a balance", len(words[i]))
 		case h.Contract != "":
 			amounts[i] = money.FromUint256(new(uint256.Int).SetBytes(words[i]))
 		case natives[i] != nil:

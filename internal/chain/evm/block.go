@@ -51,7 +51,9 @@ func (a *adapter) loadBlock(ctx context.Context, p *provider, hash common.Hash) 
 
 // fetchBlock fetches a block with its transactions and its receipts and checks them. Errors:
 // errAbsent, as of bare.
-func (a *adapter) fetchBlock(ctx context.Context, p *provider, method string, blockRef any, want common.Hash) (*verifiedBlock, error) {
+func (a *adapter) fetchBlock(
+	ctx context.Context, p *provider, method string, blockRef any, want common.Hash,
+) (*verifiedBlock, error) {
 	s, err := a.fetchTransactions(ctx, p, method, blockRef, want)
 	if err != nil || s.hasReceipts {
 		return s, err
@@ -85,7 +87,9 @@ func (s *verifiedBlock) itemCount() int {
 // fetchTransactions fetches a block with its transactions and checks them. Its receipts are not there,
 // unless it was fetched before. method and which name it to the provider; a zero hash
 // takes the block's own. Error: errAbsent where the provider has none.
-func (a *adapter) fetchTransactions(ctx context.Context, p *provider, method string, blockRef any, want common.Hash) (*verifiedBlock, error) {
+func (a *adapter) fetchTransactions(
+	ctx context.Context, p *provider, method string, blockRef any, want common.Hash,
+) (*verifiedBlock, error) {
 	b := txReader{a: a, p: p, hash: want}
 	header, err := b.readWhole(ctx, method, blockRef)
 	if isTooLong(err) && ctx.Err() == nil {

@@ -22,15 +22,17 @@ func (a *adapter) Call(ctx context.Context, to chain.Address, data []byte) ([]ch
 	if err != nil {
 		return nil, fmt.Errorf("contract %s on %s: %w", to, a.Name, err)
 	}
-	answers := several.AskAll(ctx, a.providers, a.Quorum, func(ctx context.Context, p *provider) (chain.CallResult, error) {
-		head, err := p.readHead(ctx, "latest")
-		if err != nil {
-			return chain.CallResult{}, err
-		}
-		var out hexutil.Bytes
-		err = p.callMethod(ctx, &out, "eth_call", callArgs{To: contract, Data: data}, blockByHash{common.HexToHash(head.Hash), true})
-		return chain.CallResult{At: head, Data: out}, err
-	})
+	answers := several.AskAll(ctx, a.providers, a.Quorum,
+		func(ctx context.Context, p *provider) (chain.CallResult, error) {
+			head, err := p.readHead(ctx, "latest")
+			if err != nil {
+				return chain.CallResult{}, err
+			}
+			var out hexutil.Bytes
+			err = p.callMethod(ctx, &out, "eth_call", callArgs{To: contract, Data: data},
+				blockByHash{common.HexToHash(head.Hash), true})
+			return chain.CallResult{At: head, Data: out}, err
+		})
 	var results []chain.CallResult
 	var errs []error
 	for _, s := range answers {

@@ -131,12 +131,13 @@ func (c Config) validate() error {
 // adapter implements chain.Reader and chain.Sender.
 type adapter struct {
 	Config
-	providers     []*provider
-	archives      []*provider
-	signer        types.Signer // recovers senders; it signs nothing
-	stack         stack
-	blocks        kept.Cache[common.Hash, *verifiedBlock] // the head walk, the final walk and the outcomes of payments ask for the same ones
-	firstProvider atomic.Uint32                           // the provider that is asked first for what is not final
+	providers []*provider
+	archives  []*provider
+	signer    types.Signer // recovers senders; it signs nothing
+	stack     stack
+	// the head walk, the final walk and the outcomes of payments ask for the same ones
+	blocks        kept.Cache[common.Hash, *verifiedBlock]
+	firstProvider atomic.Uint32 // the provider that is asked first for what is not final
 }
 
 var (
@@ -165,7 +166,10 @@ func New(ctx context.Context, cfg Config) (chain.Chain, error) {
 	if cfg.BlockBytesMax == 0 {
 		cfg.BlockBytesMax = blockBytesMaxDefault
 	}
-	a := &adapter{Config: cfg, stack: stackFor(cfg.Name), signer: types.LatestSignerForChainID(new(big.Int).SetUint64(cfg.ChainID))}
+	a := &adapter{
+		Config: cfg, stack: stackFor(cfg.Name),
+		signer: types.LatestSignerForChainID(new(big.Int).SetUint64(cfg.ChainID)),
+	}
 	for i := range cfg.allEndpoints() {
 		p, err := newProvider(cfg, i)
 		if err != nil {
@@ -189,7 +193,9 @@ func New(ctx context.Context, cfg Config) (chain.Chain, error) {
 func (a *adapter) withArchives() []*provider { return slices.Concat(a.providers, a.archives) }
 
 func (a *adapter) handshakeAll(ctx context.Context) error {
-	if err := several.HandshakeAll(ctx, a.providers, a.Quorum, func(ctx context.Context, p *provider) error { return p.ensureHandshake(ctx) }, a.archives...); err != nil {
+	if err := several.HandshakeAll(ctx, a.providers, a.Quorum, func(ctx context.Context, p *provider) error {
+		return p.ensureHandshake(ctx)
+	}, a.archives...); err != nil {
 		return err
 	}
 	if a.Trace != TraceOn {

@@ -33,7 +33,8 @@ func (a *adapter) marketFees(ctx context.Context, p *provider) (chain.Fees, erro
 		BaseFees []*hexutil.Big   `json:"baseFeePerGas"`
 		Tips     [][]*hexutil.Big `json:"reward"`
 	}
-	if err := p.callMethod(ctx, &history, "eth_feeHistory", hexutil.Uint64(feeBlocks), "latest", []int{tipPercentile}); err != nil {
+	if err := p.callMethod(ctx, &history, "eth_feeHistory", hexutil.Uint64(feeBlocks), "latest",
+		[]int{tipPercentile}); err != nil {
 		return chain.Fees{}, err
 	}
 	if len(history.BaseFees) == 0 || history.BaseFees[len(history.BaseFees)-1] == nil {
@@ -91,12 +92,14 @@ func (a *adapter) nonGasFee(ctx context.Context, p *provider) (money.Amount, err
 	}
 	readPrice := func(method string, argument uint64) (money.Amount, error) {
 		var word hexutil.Bytes
-		data := append(crypto.Keccak256([]byte(method))[:4], common.BigToHash(new(big.Int).SetUint64(argument)).Bytes()...)
+		data := append(crypto.Keccak256([]byte(method))[:4],
+			common.BigToHash(new(big.Int).SetUint64(argument)).Bytes()...)
 		if err := p.callMethod(ctx, &word, "eth_call", callArgs{To: opGasOracle, Data: data}, "latest"); err != nil {
 			return money.Zero, err
 		}
 		if len(word) != common.HashLength {
-			return money.Zero, fmt.Errorf("%s: %s of the gas price oracle: answer of %d bytes is no price", p.name, method, len(word))
+			return money.Zero, fmt.Errorf("%s: %s of the gas price oracle: answer of %d bytes is no price", p.name,
+				method, len(word))
 		}
 		return money.FromUint256(new(uint256.Int).SetBytes(word)), nil
 	}
@@ -148,7 +151,8 @@ func (a *adapter) Bump(ctx context.Context, last chain.Fees) (chain.Fees, bool, 
 		return chain.Fees{}, false, fmt.Errorf("bump on %s: %w", a.Name, err)
 	}
 	return chain.Fees{
-		GasLimit: last.GasLimit, TipCap: maxAmount(tip, current.TipCap), FeeCap: maxAmount(feeCap, current.FeeCap), NonGas: current.NonGas,
+		GasLimit: last.GasLimit, TipCap: maxAmount(tip, current.TipCap), FeeCap: maxAmount(feeCap,
+			current.FeeCap), NonGas: current.NonGas,
 	}, true, nil
 }
 

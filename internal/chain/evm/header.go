@@ -38,7 +38,8 @@ func (st stack) readHeader(raw json.RawMessage) (*types.Header, common.Hash, err
 		}
 	}
 	if got != claim.Hash {
-		return nil, common.Hash{}, fmt.Errorf("%w: header of block %d gives the hash %s, not %s", chain.ErrUndecodable, h.Number, got, claim.Hash)
+		return nil, common.Hash{}, fmt.Errorf("%w: header of block %d gives the hash %s, not %s", chain.ErrUndecodable,
+			h.Number, got, claim.Hash)
 	}
 	return &h, claim.Hash, nil
 }

@@ -25,9 +25,10 @@ func (a *adapter) Outcome(ctx context.Context, txs []chain.TxHash, ps ...chain.P
 	if len(txs) == 0 {
 		return nil, nil
 	}
-	found, missing, err := several.SearchAll(ctx, a.providers, func(ctx context.Context, node *provider) (*chain.Outcome, error) {
-		return a.readOutcome(ctx, node, txs, p)
-	})
+	found, missing, err := several.SearchAll(ctx, a.providers,
+		func(ctx context.Context, node *provider) (*chain.Outcome, error) {
+			return a.readOutcome(ctx, node, txs, p)
+		})
 	rooted := a.stack != optimism && a.stack != avalanche // the roots cover all that it cost
 	o, votes := majorityOutcome(found, rooted)
 	switch {
@@ -37,7 +38,8 @@ func (a *adapter) Outcome(ctx context.Context, txs []chain.TxHash, ps ...chain.P
 	case errors.Is(err, chain.ErrNotYet):
 		return nil, fmt.Errorf("outcome of %s on %s: %w", o.Tx, a.Name, err)
 	default:
-		return nil, fmt.Errorf("outcome of %s on %s: its fee is not the same with as many as have to agree: %w", o.Tx, a.Name,
+		return nil, fmt.Errorf("outcome of %s on %s: its fee is not the same with as many as have to agree: %w", o.Tx,
+			a.Name,
 			errors.Join(err, chain.ErrDisagreement))
 	}
 	// Where somebody has it in a block whose results are not known yet it is not nowhere.
@@ -73,11 +75,16 @@ type txLocation struct {
 	stackFields
 }
 
-func (a *adapter) readOutcome(ctx context.Context, node *provider, txs []chain.TxHash, p *chain.Payment) (*chain.Outcome, error) {
+func (a *adapter) readOutcome(
+	ctx context.Context, node *provider, txs []chain.TxHash, p *chain.Payment,
+) (*chain.Outcome, error) {
 	locations := make([]*txLocation, len(txs))
 	elems := make([]rpc.BatchElem, len(txs))
 	for i, h := range txs {
-		elems[i] = rpc.BatchElem{Method: "eth_getTransactionReceipt", Args: []any{common.HexToHash(string(h))}, Result: &locations[i]}
+		elems[i] = rpc.BatchElem{
+			Method: "eth_getTransactionReceipt", Args: []any{common.HexToHash(string(h))},
+			Result: &locations[i],
+		}
 	}
 	if err := node.callBatch(ctx, elems); err != nil {
 		return nil, err
@@ -97,7 +104,9 @@ func (a *adapter) readOutcome(ctx context.Context, node *provider, txs []chain.T
 
 // buildOutcome is what a transaction in the block came to. more is what the provider says
 // that it cost beside its gas.
-func (s *verifiedBlock) buildOutcome(hash chain.TxHash, p *chain.Payment, reported stackFields) (*chain.Outcome, error) {
+func (s *verifiedBlock) buildOutcome(
+	hash chain.TxHash, p *chain.Payment, reported stackFields,
+) (*chain.Outcome, error) {
 	for i, tx := range s.txs {
 		if txHash(tx.hash) != hash {
 			continue

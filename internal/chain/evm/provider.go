@@ -38,10 +38,12 @@ func newProvider(cfg Config, i int) (*provider, error) {
 		return nil, err
 	}
 	p := &provider{
-		Endpoint: e, name: e.String(), chainID: cfg.ChainID, traceMode: cfg.Trace, stack: stackFor(cfg.Name), timeout: cfg.Timeout,
+		Endpoint: e, name: e.String(), chainID: cfg.ChainID, traceMode: cfg.Trace, stack: stackFor(cfg.Name),
+		timeout:        cfg.Timeout,
 		answerBytesMax: cfg.AnswerBytesMax, blockBytesMax: cfg.BlockBytesMax,
 	}
-	if p.client, err = rpc.DialOptions(context.Background(), cfg.allEndpoints()[i], rpc.WithHTTPClient(e.HTTPClient())); err != nil {
+	if p.client, err = rpc.DialOptions(context.Background(), cfg.allEndpoints()[i],
+		rpc.WithHTTPClient(e.HTTPClient())); err != nil {
 		return nil, e.WrapError("dial", err)
 	}
 	return p, nil

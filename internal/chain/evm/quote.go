@@ -136,16 +136,20 @@ func addGasReserve(gas uint64) uint64 {
 }
 
 func newGasError(gas, limit uint64) error {
-	return &chain.RevertedError{Reason: fmt.Sprintf("it would take %d gas, and no more than %d may be spent on it", gas, limit)}
+	return &chain.RevertedError{Reason: fmt.Sprintf("it would take %d gas, and no more than %d may be spent on it", gas,
+		limit)}
 }
 
 // quoteNative quotes a payment of native coin. The code at its destination runs with the fees
 // and the gas limit that are sent, so that it cannot tell the two apart by them: code that
 // sees a gas price of zero knows that it is tried out. No code sees the nonce, and there is
 // no access list.
-func (a *adapter) quoteNative(ctx context.Context, node *provider, p chain.Payment, c callArgs, held money.Amount) (chain.Fees, error) {
+func (a *adapter) quoteNative(
+	ctx context.Context, node *provider, p chain.Payment, c callArgs, held money.Amount,
+) (chain.Fees, error) {
 	if held.Less(p.Amount) {
-		return chain.Fees{}, &chain.RevertedError{Reason: fmt.Sprintf("%s holds %v, less than the amount", p.From, held), Cause: chain.CauseFunds}
+		return chain.Fees{}, &chain.RevertedError{Reason: fmt.Sprintf("%s holds %v, less than the amount", p.From,
+			held), Cause: chain.CauseFunds}
 	}
 	var code hexutil.Bytes
 	if err := node.callMethod(ctx, &code, "eth_getCode", c.To, "latest"); err != nil {
@@ -226,7 +230,10 @@ func (p *provider) simulateToken(ctx context.Context, pay chain.Payment, c callA
 		return err
 	}
 	if len(code) == 0 {
-		return &chain.RevertedError{Reason: fmt.Sprintf("there is no contract at %s", pay.Contract), Cause: chain.CauseAccount}
+		return &chain.RevertedError{
+			Reason: fmt.Sprintf("there is no contract at %s", pay.Contract),
+			Cause:  chain.CauseAccount,
+		}
 	}
 	if err := p.callMethod(ctx, &out, "eth_call", c, "latest"); err != nil {
 		return p.explainShortfall(ctx, pay, asRevert(err))
@@ -271,7 +278,8 @@ func asRevert(err error) error {
 		return err
 	}
 	text := strings.ToLower(rpcErr.Error())
-	if rpcErr.ErrorCode() != codeReverted && !strings.Contains(text, "revert") && !strings.Contains(text, "invalid opcode") {
+	if rpcErr.ErrorCode() != codeReverted && !strings.Contains(text, "revert") &&
+		!strings.Contains(text, "invalid opcode") {
 		return err
 	}
 	var dataErr rpc.DataError

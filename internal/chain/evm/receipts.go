@@ -113,10 +113,12 @@ func (r *reader) readReceipt() (*receipt, []byte, error) {
 	if err := json.Unmarshal(document, &fields); err != nil {
 		return nil, nil, err
 	}
-	if !listed || fields.TxHash == nil || fields.CumulativeGasUsed == nil || fields.Bloom == nil || fields.Type > math.MaxUint8 {
+	if !listed || fields.TxHash == nil || fields.CumulativeGasUsed == nil || fields.Bloom == nil ||
+		fields.Type > math.MaxUint8 {
 		return nil, nil, errors.New("it lacks a field, or has a type that there is not")
 	}
-	got.Type, got.TxHash, got.CumulativeGasUsed, got.stackFields = byte(fields.Type), *fields.TxHash, uint64(*fields.CumulativeGasUsed), fields.stackFields
+	got.Type, got.TxHash, got.CumulativeGasUsed, got.stackFields = byte(fields.Type), *fields.TxHash,
+		uint64(*fields.CumulativeGasUsed), fields.stackFields
 	if fields.Status != nil {
 		got.Status = uint64(*fields.Status)
 	}
@@ -337,7 +339,8 @@ func (s *verifiedBlock) paysTips() bool {
 		return true
 	}
 	const versionAt, flagAt, versionWithTips = 16, 25, 9
-	return s.header.MixDigest[flagAt]&1 == 1 || binary.BigEndian.Uint64(s.header.MixDigest[versionAt:]) == versionWithTips
+	return s.header.MixDigest[flagAt]&1 == 1 ||
+		binary.BigEndian.Uint64(s.header.MixDigest[versionAt:]) == versionWithTips
 }
 
 // gasFee is what its gas cost.

@@ -24,9 +24,10 @@ func (a *adapter) providersByTrust() []*provider {
 // Recent takes the block from the first provider that answers. A fork between
 // its requests is an error: the next call sees the new block whole.
 func (a *adapter) Recent(ctx context.Context, height uint64) (chain.Contents, error) {
-	s, err := several.FirstAnswer(ctx, a.providersByTrust(), func(ctx context.Context, p *provider) (*verifiedBlock, error) {
-		return a.blockAtHeight(ctx, p, height)
-	})
+	s, err := several.FirstAnswer(ctx, a.providersByTrust(),
+		func(ctx context.Context, p *provider) (*verifiedBlock, error) {
+			return a.blockAtHeight(ctx, p, height)
+		})
 	if err == nil && s == nil {
 		err = chain.ErrNotYet
 	}

@@ -16,7 +16,10 @@ import (
 )
 
 // knownPhrases are how nodes say that they have these bytes already.
-var knownPhrases = []string{"already known", "known transaction", "already imported", "alreadyknown", "already in mempool"}
+var knownPhrases = []string{
+	"already known", "known transaction", "already imported", "alreadyknown",
+	"already in mempool",
+}
 
 // Send gives the bytes to all providers at once. Nothing that one of them says
 // proves that the transaction is not out, so there is no answer for that.

@@ -60,7 +60,8 @@ const (
 
 // tooLargePhrases are how providers say that an answer is longer than they give.
 var tooLargePhrases = []string{
-	"too large", "too big", "too long", "response size", "result size", "max response", "maximum response", "max limit of", "larger than",
+	"too large", "too big", "too long", "response size", "result size", "max response", "maximum response",
+	"max limit of", "larger than",
 }
 
 // isTooLong tells whether a request failed because of the length of its answer, as far as
@@ -298,7 +299,9 @@ func (p *provider) blockLimits(bytes int64) streamLimits { return streamLimits{b
 // streamCall makes one request and has its result read while it arrives. A value in it that is
 // held whole may have as many bytes as every other answer. Error: errAbsent for null,
 // errAnswer with it for what has been answered and cannot be read.
-func (p *provider) streamCall(ctx context.Context, limits streamLimits, read func(*reader) error, method string, args ...any) error {
+func (p *provider) streamCall(
+	ctx context.Context, limits streamLimits, read func(*reader) error, method string, args ...any,
+) error {
 	if err := p.ensureHandshake(ctx); err != nil {
 		return err
 	}
@@ -306,11 +309,15 @@ func (p *provider) streamCall(ctx context.Context, limits streamLimits, read fun
 }
 
 // streamUnchecked is stream without a greeting.
-func (p *provider) streamUnchecked(ctx context.Context, limits streamLimits, read func(*reader) error, method string, args ...any) error {
+func (p *provider) streamUnchecked(
+	ctx context.Context, limits streamLimits, read func(*reader) error, method string, args ...any,
+) error {
 	return p.WrapError(method, p.readStream(ctx, limits, read, method, args))
 }
 
-func (p *provider) readStream(ctx context.Context, limits streamLimits, read func(*reader) error, method string, args []any) error {
+func (p *provider) readStream(
+	ctx context.Context, limits streamLimits, read func(*reader) error, method string, args []any,
+) error {
 	question, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": 1, "method": method, "params": args})
 	if err != nil {
 		return err
@@ -327,7 +334,10 @@ func (p *provider) readStream(ctx context.Context, limits streamLimits, read fun
 	defer answer.Close()
 	if status < http.StatusOK || status >= http.StatusMultipleChoices {
 		text, _ := io.ReadAll(io.LimitReader(answer, errorBytesMax)) // what there is of it
-		return rpc.HTTPError{StatusCode: status, Status: fmt.Sprintf("%d %s", status, http.StatusText(status)), Body: []byte(several.TruncateAnswer(string(text)))}
+		return rpc.HTTPError{
+			StatusCode: status, Status: fmt.Sprintf("%d %s", status, http.StatusText(status)),
+			Body: []byte(several.TruncateAnswer(string(text))),
+		}
 	}
 	r := newReader(answer, p.answerBytesMax, func(read int64) {
 		if limits.extendsAtRate {
@@ -387,7 +397,10 @@ type subrequest struct {
 // fetchParts asks for the parts of an answer with these numbers, in their order: as many at
 // once as p gives, and what is too long for that by itself. take reads one of them, which
 // may have bytesMax, or as much as every other answer where that is more.
-func (p *provider) fetchParts(ctx context.Context, from, to int, bytesMax int64, partAt func(i int) subrequest, readPart func(i int, r *reader) error) error {
+func (p *provider) fetchParts(
+	ctx context.Context, from, to int, bytesMax int64, partAt func(i int) subrequest, readPart func(i int,
+		r *reader) error,
+) error {
 	batchSize := batchItemsMax
 	for i := from; i < to; {
 		if ctx.Err() != nil {
@@ -396,7 +409,9 @@ func (p *provider) fetchParts(ctx context.Context, from, to int, bytesMax int64,
 		n := min(batchSize, to-i)
 		if n == 1 {
 			q := partAt(i)
-			err := p.streamCall(ctx, p.blockLimits(max(bytesMax, p.answerBytesMax)), func(r *reader) error { return readPart(i, r) }, q.method, q.args...)
+			err := p.streamCall(ctx, p.blockLimits(max(bytesMax, p.answerBytesMax)), func(r *reader) error {
+				return readPart(i, r)
+			}, q.method, q.args...)
 			if errors.Is(err, errAbsent) {
 				return p.WrapError(q.method, fmt.Errorf("number %d is missing", i))
 			}

@@ -68,7 +68,9 @@ func (p *provider) offersTraces(ctx context.Context) (bool, error) {
 	}
 	err := errNoDiff
 	for _, tracer := range []map[string]any{diffTracer, callTracer} {
-		if err = p.streamUnchecked(ctx, streamLimits{bytes: diffBytes, timeout: p.timeout}, func(*reader) error { return errAnswerBegan }, traceBlockMethod, latest.Hash, tracer); !isTracerUnknown(err) {
+		if err = p.streamUnchecked(ctx, streamLimits{bytes: diffBytes, timeout: p.timeout}, func(*reader) error {
+			return errAnswerBegan
+		}, traceBlockMethod, latest.Hash, tracer); !isTracerUnknown(err) {
 			break
 		}
 	}
@@ -118,7 +120,8 @@ func isNotOffered(err error) bool {
 	var status rpc.HTTPError
 	if errors.As(err, &status) {
 		switch status.StatusCode {
-		case http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusMethodNotAllowed:
+		case http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound,
+			http.StatusMethodNotAllowed:
 			return true
 		}
 	}
@@ -126,7 +129,8 @@ func isNotOffered(err error) bool {
 	if !errors.As(err, &rpcErr) {
 		return false
 	}
-	return rpcErr.ErrorCode() == codeNoMethod || containsPhrase(rpcErr, notOfferedPhrases) && !containsPhrase(rpcErr, rateLimitPhrases)
+	return rpcErr.ErrorCode() == codeNoMethod || containsPhrase(rpcErr, notOfferedPhrases) &&
+		!containsPhrase(rpcErr, rateLimitPhrases)
 }
 
 // containsPhrase tells whether an error has one of some words in it.
@@ -157,7 +161,9 @@ func (a *adapter) requireTracers(ctx context.Context) ([]*provider, error) {
 	// One that has not answered since the start may be the one that traces.
 	for _, p := range a.withArchives() {
 		if err := p.ensureHandshake(ctx); err != nil {
-			return nil, fmt.Errorf("no provider traces, and one has not said whether it does; set trace OFF to stop waiting for it: %w", err)
+			return nil,
+				fmt.Errorf("no provider traces, and one has not said whether it does; set trace OFF to stop waiting for it: %w",
+					err)
 		}
 	}
 	return a.tracingProviders(), nil
@@ -178,7 +184,8 @@ func (a *adapter) requiredAnswers(count chain.ProviderCount, tracers int) int {
 // run and what it did counts.
 func (s *verifiedBlock) mayMoveCoin(i int) bool {
 	t := s.txs[i]
-	isPlainTransfer := t.signed != nil && t.to != nil && len(t.signed.Data()) == 0 && s.receipts[i].GasUsed == plainTransferGas
+	isPlainTransfer := t.signed != nil && t.to != nil && len(t.signed.Data()) == 0 &&
+		s.receipts[i].GasUsed == plainTransferGas
 	return !t.hasNoCalls && !isPlainTransfer && s.receipts[i].Status == types.ReceiptStatusSuccessful
 }
 
@@ -191,11 +198,15 @@ func (s *verifiedBlock) txIndex(hash common.Hash) (int, bool) {
 // loadNamedBlock is a block that is asked about by its hash, with its receipts.
 func (a *adapter) loadNamedBlock(ctx context.Context, block chain.Block) (*verifiedBlock, error) {
 	hash := common.HexToHash(block.Hash)
-	return several.FirstAnswer(ctx, a.providersByTrust(), func(ctx context.Context, p *provider) (*verifiedBlock, error) { return a.loadBlock(ctx, p, hash) })
+	return several.FirstAnswer(ctx, a.providersByTrust(), func(ctx context.Context, p *provider) (*verifiedBlock, error) {
+		return a.loadBlock(ctx, p, hash)
+	})
 }
 
 // BalanceChanges implements chain.Tracer.
-func (a *adapter) BalanceChanges(ctx context.Context, block chain.Block, count chain.ProviderCount) (chain.BalanceChanges, error) {
+func (a *adapter) BalanceChanges(
+	ctx context.Context, block chain.Block, count chain.ProviderCount,
+) (chain.BalanceChanges, error) {
 	changes, err := a.readBalanceChanges(ctx, block, count)
 	if err != nil {
 		return chain.BalanceChanges{}, fmt.Errorf("accounts that block %d of %s changed: %w", block.Height, a.Name, err)
@@ -203,7 +214,9 @@ func (a *adapter) BalanceChanges(ctx context.Context, block chain.Block, count c
 	return changes, nil
 }
 
-func (a *adapter) readBalanceChanges(ctx context.Context, block chain.Block, count chain.ProviderCount) (chain.BalanceChanges, error) {
+func (a *adapter) readBalanceChanges(
+	ctx context.Context, block chain.Block, count chain.ProviderCount,
+) (chain.BalanceChanges, error) {
 	able, err := a.requireTracers(ctx)
 	if err != nil || len(able) == 0 {
 		return chain.BalanceChanges{}, err
@@ -217,7 +230,8 @@ func (a *adapter) readBalanceChanges(ctx context.Context, block chain.Block, cou
 	for need := a.requiredAnswers(count, len(able)); need > 0 && len(able) > 0 && !merged.isEmpty(); {
 		batch := able[:min(need, len(able))]
 		able = able[len(batch):]
-		for _, reply := range several.AskAll(ctx, batch, len(batch), func(ctx context.Context, p *provider) (*balanceChanges, error) { return p.readChanges(ctx, s) }) {
+		for _, reply := range several.AskAll(ctx, batch, len(batch),
+			func(ctx context.Context, p *provider) (*balanceChanges, error) { return p.readChanges(ctx, s) }) {
 			if reply.Err != nil {
 				errs = append(errs, reply.Err)
 				continue
@@ -246,7 +260,10 @@ type balanceChanges struct {
 }
 
 func newBalanceChanges(s *verifiedBlock) *balanceChanges {
-	t := &balanceChanges{block: s, isKnown: make([]bool, len(s.txs)), byTx: make([]map[common.Address]*big.Int, len(s.txs))}
+	t := &balanceChanges{
+		block: s, isKnown: make([]bool, len(s.txs)),
+		byTx: make([]map[common.Address]*big.Int, len(s.txs)),
+	}
 	for i := range s.txs {
 		t.isKnown[i] = !s.mayMoveCoin(i)
 	}
@@ -302,7 +319,8 @@ func (t *balanceChanges) toChain() chain.BalanceChanges {
 			result.Untraceable = append(result.Untraceable, tx)
 		}
 		for a, change := range changes {
-			result.Changes = append(result.Changes, chain.BalanceChange{Tx: tx, Address: evmtx.Canonical(a), Change: change})
+			result.Changes = append(result.Changes,
+				chain.BalanceChange{Tx: tx, Address: evmtx.Canonical(a), Change: change})
 		}
 		sorted := result.Changes[len(result.Changes)-len(changes):]
 		slices.SortFunc(sorted, func(a, b chain.BalanceChange) int { return cmp.Compare(a.Address, b.Address) })
@@ -386,7 +404,9 @@ type traced struct {
 func (p *provider) readBlockChanges(ctx context.Context, t *balanceChanges) error {
 	return p.withTracer(func(tracer map[string]any, read func(*reader, *traced) error) error {
 		*t = *newBalanceChanges(t.block)
-		return p.streamCall(ctx, streamLimits{bytes: diffBytes, timeout: p.traceTimeout()}, func(r *reader) error { return t.readBlockTrace(r, read) }, traceBlockMethod, t.block.hash, tracer)
+		return p.streamCall(ctx, streamLimits{bytes: diffBytes, timeout: p.traceTimeout()}, func(r *reader) error {
+			return t.readBlockTrace(r, read)
+		}, traceBlockMethod, t.block.hash, tracer)
 	})
 }
 
@@ -423,7 +443,9 @@ func (t *balanceChanges) readBlockTrace(r *reader, read func(*reader, *traced) e
 		i, ok := 0, false
 		if tr.tx != (common.Hash{}) {
 			if i, ok = t.block.txIndex(tr.tx); !ok {
-				if t.block.stack == bor || slices.ContainsFunc(t.block.txs, func(x *tx) bool { return x.hasNoCalls && x.hash == tr.tx }) {
+				if t.block.stack == bor || slices.ContainsFunc(t.block.txs, func(x *tx) bool {
+					return x.hasNoCalls && x.hash == tr.tx
+				}) {
 					return nil
 				}
 				return fmt.Errorf("one is of transaction %s, which the block does not have", tr.tx)
@@ -472,11 +494,15 @@ func (s *verifiedBlock) checkTrace(i int, tr *traced) error {
 }
 
 // readTxChanges asks about one transaction.
-func (p *provider) readTxChanges(ctx context.Context, s *verifiedBlock, i int) (changes map[common.Address]*big.Int, err error) {
+func (p *provider) readTxChanges(
+	ctx context.Context, s *verifiedBlock, i int,
+) (changes map[common.Address]*big.Int, err error) {
 	tr := traced{}
 	err = p.withTracer(func(tracer map[string]any, read func(*reader, *traced) error) error {
 		tr = traced{budget: changesMax}
-		return p.streamCall(ctx, streamLimits{bytes: diffBytes, timeout: p.traceTimeout()}, func(r *reader) error { return read(r, &tr) }, traceTxMethod, s.txs[i].hash, tracer)
+		return p.streamCall(ctx, streamLimits{bytes: diffBytes, timeout: p.traceTimeout()}, func(r *reader) error {
+			return read(r, &tr)
+		}, traceTxMethod, s.txs[i].hash, tracer)
 	})
 	p.adjustTimeout(err)
 	if err == nil {
@@ -627,7 +653,8 @@ func (f *callFrame) ownTransfers(tr *traced, callPath string) ([]chain.Transfer,
 		return nil, err
 	}
 	return []chain.Transfer{{
-		Tx: txHash(tr.tx), Position: callPath, Kind: chain.Internal, From: evmtx.Canonical(*f.From), To: evmtx.Canonical(*f.To), Amount: amount,
+		Tx: txHash(tr.tx), Position: callPath, Kind: chain.Internal, From: evmtx.Canonical(*f.From),
+		To: evmtx.Canonical(*f.To), Amount: amount,
 	}}, nil
 }
 
@@ -663,25 +690,30 @@ func (a *adapter) readInternalTransfers(ctx context.Context, q chain.InternalTra
 	for _, a := range q.Recipients {
 		receivers[common.HexToAddress(string(a))] = true
 	}
-	return several.AgreeOnAnswer(ctx, able, a.requiredAnswers(q.Providers, len(able)), 1, slices.Equal[[]chain.Transfer], func(ctx context.Context, p *provider) ([]chain.Transfer, error) {
-		if err := p.ensureHandshake(ctx); err != nil {
-			return nil, err
-		}
-		tr := traced{tx: s.txs[i].hash, isWanted: func(a common.Address) bool { return receivers[a] }, budget: transfersMax}
-		limits := streamLimits{
-			bytes:   min(min(callBytes, a.AnswerBytesMax)<<min(q.Attempt, 32), callBytesMax),
-			timeout: min(p.timeout<<min(q.Attempt, 8), max(p.timeout, callTimeMax)),
-		}
-		err := p.streamCall(ctx, limits, func(r *reader) error { return r.readCalls(&tr) }, traceTxMethod, tr.tx, callTracer)
-		if err == nil {
-			err = s.checkTrace(i, &tr)
-		}
-		if err == nil && q.Check != nil {
-			err = q.Check(tr.transfers)
-		}
-		if err != nil && !errors.Is(err, endpoint.ErrTooLong) {
-			return nil, fmt.Errorf("%s: %w", p.name, err)
-		}
-		return tr.transfers, err
-	})
+	return several.AgreeOnAnswer(ctx, able, a.requiredAnswers(q.Providers, len(able)), 1,
+		slices.Equal[[]chain.Transfer], func(ctx context.Context, p *provider) ([]chain.Transfer, error) {
+			if err := p.ensureHandshake(ctx); err != nil {
+				return nil, err
+			}
+			tr := traced{tx: s.txs[i].hash, isWanted: func(a common.Address) bool {
+				return receivers[a]
+			}, budget: transfersMax}
+			limits := streamLimits{
+				bytes:   min(min(callBytes, a.AnswerBytesMax)<<min(q.Attempt, 32), callBytesMax),
+				timeout: min(p.timeout<<min(q.Attempt, 8), max(p.timeout, callTimeMax)),
+			}
+			err := p.streamCall(ctx, limits, func(r *reader) error {
+				return r.readCalls(&tr)
+			}, traceTxMethod, tr.tx, callTracer)
+			if err == nil {
+				err = s.checkTrace(i, &tr)
+			}
+			if err == nil && q.Check != nil {
+				err = q.Check(tr.transfers)
+			}
+			if err != nil && !errors.Is(err, endpoint.ErrTooLong) {
+				return nil, fmt.Errorf("%s: %w", p.name, err)
+			}
+			return tr.transfers, err
+		})
 }

@@ -155,7 +155,10 @@ func (m systemTxJSON) encodedFields(s stack) []any {
 	id, value, gas, nonce := bigOrZero(m.ChainID), bigOrZero(m.Value), uint64(m.Gas), uint64(m.Nonce)
 	switch {
 	case s == optimism && m.Type == opDeposit:
-		return []any{m.SourceHash, m.From, receiverBytes(m.To), bigOrZero(m.Mint), value, gas, m.System, []byte(m.Input)}
+		return []any{
+			m.SourceHash, m.From, receiverBytes(m.To), bigOrZero(m.Mint), value, gas, m.System,
+			[]byte(m.Input),
+		}
 	case s != arbitrum:
 		return nil
 	}
@@ -225,7 +228,9 @@ func (m systemTxJSON) readSystemTx(s stack) (t *tx, encoded []byte, err error) {
 
 // readTransaction reads the i-th transaction of a block, and encodes it as the root of the
 // block's transactions has it; nil for what is not one.
-func (a *adapter) readTransaction(ctx context.Context, p *provider, raw []byte, block common.Hash, i int) (t *tx, encoded []byte, err error) {
+func (a *adapter) readTransaction(
+	ctx context.Context, p *provider, raw []byte, block common.Hash, i int,
+) (t *tx, encoded []byte, err error) {
 	if a.stack != ethereum && a.stack != avalanche {
 		var m systemTxJSON
 		if err := json.Unmarshal(raw, &m); err != nil {
@@ -257,7 +262,8 @@ func (a *adapter) readTransaction(ctx context.Context, p *provider, raw []byte, 
 		return nil, nil, fmt.Errorf("sender of transaction %d: %w: %w", i, chain.ErrUndecodable, err)
 	}
 	return &tx{
-		hash: signed.Hash(), kind: signed.Type(), from: from, to: signed.To(), nonce: signed.Nonce(), value: signed.Value(), signed: newFeeOffer(signed),
+		hash: signed.Hash(), kind: signed.Type(), from: from, to: signed.To(), nonce: signed.Nonce(),
+		value: signed.Value(), signed: newFeeOffer(signed),
 	}, encoded, nil
 }
 
@@ -265,11 +271,15 @@ func (a *adapter) readTransaction(ctx context.Context, p *provider, raw []byte, 
 // below. Nodes do not show what it holds, so it is fetched as it is encoded.
 func (a *adapter) readStateSync(ctx context.Context, p *provider, block common.Hash, i int) (*tx, []byte, error) {
 	var raw hexutil.Bytes
-	if err := p.callMethod(ctx, &raw, "eth_getRawTransactionByBlockHashAndIndex", block, hexutil.Uint64(i)); err != nil {
+	if err := p.callMethod(ctx, &raw, "eth_getRawTransactionByBlockHashAndIndex", block,
+		hexutil.Uint64(i)); err != nil {
 		return nil, nil, err
 	}
 	if len(raw) == 0 || raw[0] != borStateSync {
 		return nil, nil, errors.New("transaction that synchronizes state is not given as it is encoded")
 	}
-	return &tx{hash: crypto.Keccak256Hash(raw), kind: borStateSync, to: &common.Address{}, value: new(big.Int), hasNoCalls: true}, raw, nil
+	return &tx{
+		hash: crypto.Keccak256Hash(raw), kind: borStateSync, to: &common.Address{}, value: new(big.Int),
+		hasNoCalls: true,
+	}, raw, nil
 }

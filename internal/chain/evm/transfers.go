@@ -101,7 +101,8 @@ type tokenLog struct {
 // tokenTransfer reads a log as the standard event of a token. Anything that
 // differs from it, and a transfer of nothing, is not one.
 func tokenTransfer(l *types.Log) (t tokenLog, ok bool) {
-	if len(l.Topics) != 3 || l.Topics[0] != transferTopic || len(l.Data) != common.HashLength || l.Address == nativeLogAddress {
+	if len(l.Topics) != 3 || l.Topics[0] != transferTopic || len(l.Data) != common.HashLength ||
+		l.Address == nativeLogAddress {
 		return tokenLog{}, false
 	}
 	t.contract, t.from, t.to = l.Address, common.BytesToAddress(l.Topics[1][:]), common.BytesToAddress(l.Topics[2][:])
@@ -114,7 +115,9 @@ func tokenTransfer(l *types.Log) (t tokenLog, ok bool) {
 // its receipt.
 func (l *tokenLog) chainTransfer(tx chain.TxHash, firstLog uint64) chain.Transfer {
 	return chain.Transfer{
-		Tx: tx, Kind: chain.Token, Position: strconv.FormatUint(uint64(l.position), 10), Contract: evmtx.Canonical(l.contract),
-		From: evmtx.Canonical(l.from), To: evmtx.Canonical(l.to), Amount: money.FromUint256(&l.amount), LogIndex: firstLog + uint64(l.position),
+		Tx: tx, Kind: chain.Token, Position: strconv.FormatUint(uint64(l.position),
+			10), Contract: evmtx.Canonical(l.contract),
+		From: evmtx.Canonical(l.from), To: evmtx.Canonical(l.to), Amount: money.FromUint256(&l.amount),
+		LogIndex: firstLog + uint64(l.position),
 	}
 }

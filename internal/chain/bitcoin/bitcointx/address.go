@@ -101,10 +101,12 @@ func refuseLookalikes(p *chaincfg.Params, s string) error {
 		return errors.New("this is an address of Bitcoin Cash, not of Bitcoin: " + addressHint(p))
 	case strings.HasPrefix(lower, "lnbc"), strings.HasPrefix(lower, "lntb"), strings.HasPrefix(lower, "lnurl"):
 		return errors.New("this is an invoice of the Lightning network, which is not paid to: " + addressHint(p))
-	case len(s) > addressBytesMax && len(s) < 120 && strings.Contains("xyztuv", lower[:1]) && strings.HasPrefix(lower[1:], "p"):
+	case len(s) > addressBytesMax && len(s) < 120 && strings.Contains("xyztuv", lower[:1]) &&
+		strings.HasPrefix(lower[1:], "p"):
 		return errors.New("this is an extended key, not an address: " + addressHint(p))
 	case len(s) > addressBytesMax:
-		return fmt.Errorf("the address has %d characters and no address of Bitcoin has more than %d", len(s), addressBytesMax)
+		return fmt.Errorf("the address has %d characters and no address of Bitcoin has more than %d", len(s),
+			addressBytesMax)
 	case strings.Contains(s, ".") || strings.Contains(s, "@"):
 		return errors.New("names are not looked up: " + addressHint(p))
 	}
@@ -127,27 +129,35 @@ func knownPrefix(prefix string) bool {
 
 func readSegwit(p *chaincfg.Params, s, prefix string) (destination, error) {
 	if strings.ToLower(s) != s && strings.ToUpper(s) != s {
-		return destination{}, errors.New("the address mixes small and capital letters: write it in small letters, and look whether it was copied whole")
+		return destination{},
+			errors.New("the address mixes small and capital letters: write it in small letters, and look whether it was copied whole")
 	}
 	if prefix != p.Bech32HRPSegwit {
 		for _, n := range networks {
 			if n.params.Bech32HRPSegwit == prefix {
-				return destination{}, fmt.Errorf("this is an address of %s of Bitcoin and this installation is on %s: %s", n.name, networkName(p), addressHint(p))
+				return destination{},
+					fmt.Errorf("this is an address of %s of Bitcoin and this installation is on %s: %s", n.name,
+						networkName(p), addressHint(p))
 			}
 		}
-		return destination{}, fmt.Errorf("this is an address of %s, not of Bitcoin: %s", otherChains[prefix], addressHint(p))
+		return destination{}, fmt.Errorf("this is an address of %s, not of Bitcoin: %s", otherChains[prefix],
+			addressHint(p))
 	}
 	_, data, checksum, err := bech32.DecodeGeneric(s)
 	if err != nil || len(data) == 0 {
-		return destination{}, errors.New("the checksum of the address is wrong: a character was mistyped, left out or added")
+		return destination{},
+			errors.New("the checksum of the address is wrong: a character was mistyped, left out or added")
 	}
 	version := data[0]
 	program, err := bech32.ConvertBits(data[1:], 5, 8, false)
 	if err != nil || version > versionMax || len(program) < programBytesMin || len(program) > programBytesMax {
-		return destination{}, errors.New("the address has a right checksum and a wrong length: it is not one that a wallet made")
+		return destination{},
+			errors.New("the address has a right checksum and a wrong length: it is not one that a wallet made")
 	}
 	if (version == 0) != (checksum == bech32.Version0) {
-		return destination{}, fmt.Errorf("the address has the checksum of another kind than its witness version %d: the program that made it is out of date", version)
+		return destination{},
+			fmt.Errorf("the address has the checksum of another kind than its witness version %d: the program that made it is out of date",
+				version)
 	}
 	switch {
 	case version == 0 && len(program) == hashBytes:
@@ -155,11 +165,14 @@ func readSegwit(p *chaincfg.Params, s, prefix string) (destination, error) {
 	case version == 0 && len(program) == programBytes:
 		return destination{p2wsh, program}, nil
 	case version == 0:
-		return destination{}, fmt.Errorf("the address has a witness program of %d bytes, which nobody can spend", len(program))
+		return destination{}, fmt.Errorf("the address has a witness program of %d bytes, which nobody can spend",
+			len(program))
 	case version == 1 && len(program) == programBytes:
 		return destination{p2tr, program}, nil
 	}
-	return destination{}, fmt.Errorf("the address has witness version %d with %d bytes, which is not in use: anybody could take what is paid there", version, len(program))
+	return destination{},
+		fmt.Errorf("the address has witness version %d with %d bytes, which is not in use: anybody could take what is paid there",
+			version, len(program))
 }
 
 // otherVersions are the first bytes of base58 texts that are given in place of an address of
@@ -174,23 +187,28 @@ func readBase58(p *chaincfg.Params, s string) (destination, error) {
 	case errors.Is(err, base58.ErrChecksum) && len(base58.Decode(s)) == programBytes:
 		return destination{}, errors.New("this is an address of Solana, not of Bitcoin: " + addressHint(p))
 	case errors.Is(err, base58.ErrChecksum):
-		return destination{}, errors.New("the checksum of the address is wrong: a character was mistyped, left out or added, or its case was changed")
+		return destination{},
+			errors.New("the checksum of the address is wrong: a character was mistyped, left out or added, or its case was changed")
 	case err != nil:
 		return destination{}, errors.New("this is not an address of Bitcoin: " + addressHint(p))
 	case len(hash) == programBytes || len(hash) == programBytes+1:
-		return destination{}, errors.New("this looks like a private key: give nobody a private key, and move what it holds")
+		return destination{},
+			errors.New("this looks like a private key: give nobody a private key, and move what it holds")
 	case len(hash) != hashBytes:
-		return destination{}, errors.New("the address has a right checksum and a wrong length: it is not one that a wallet made")
+		return destination{},
+			errors.New("the address has a right checksum and a wrong length: it is not one that a wallet made")
 	case version == p.PubKeyHashAddrID:
 		return destination{p2pkh, hash}, nil
 	case version == p.ScriptHashAddrID:
 		return destination{p2sh, hash}, nil
 	case otherVersions[version] != "":
-		return destination{}, fmt.Errorf("this is an address of %s, not of Bitcoin: %s", otherVersions[version], addressHint(p))
+		return destination{}, fmt.Errorf("this is an address of %s, not of Bitcoin: %s", otherVersions[version],
+			addressHint(p))
 	}
 	for _, n := range networks {
 		if version == n.params.PubKeyHashAddrID || version == n.params.ScriptHashAddrID {
-			return destination{}, fmt.Errorf("this is an address of %s of Bitcoin and this installation is on %s: %s", n.name, networkName(p), addressHint(p))
+			return destination{}, fmt.Errorf("this is an address of %s of Bitcoin and this installation is on %s: %s",
+				n.name, networkName(p), addressHint(p))
 		}
 	}
 	return destination{}, errors.New("this is an address of another chain than Bitcoin: " + addressHint(p))

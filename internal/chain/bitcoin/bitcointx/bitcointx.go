@@ -80,10 +80,12 @@ type destination struct {
 // parseScript reads the script of an output. ok is false for all that has no address.
 func parseScript(script []byte) (destination, bool) {
 	switch n := len(script); {
-	case n == 25 && script[0] == txscript.OP_DUP && script[1] == txscript.OP_HASH160 && script[2] == txscript.OP_DATA_20 &&
+	case n == 25 && script[0] == txscript.OP_DUP && script[1] == txscript.OP_HASH160 &&
+		script[2] == txscript.OP_DATA_20 &&
 		script[23] == txscript.OP_EQUALVERIFY && script[24] == txscript.OP_CHECKSIG:
 		return destination{p2pkh, script[3:23]}, true
-	case n == 23 && script[0] == txscript.OP_HASH160 && script[1] == txscript.OP_DATA_20 && script[22] == txscript.OP_EQUAL:
+	case n == 23 && script[0] == txscript.OP_HASH160 && script[1] == txscript.OP_DATA_20 &&
+		script[22] == txscript.OP_EQUAL:
 		return destination{p2sh, script[2:22]}, true
 	case n == 22 && script[0] == txscript.OP_0 && script[1] == txscript.OP_DATA_20:
 		return destination{p2wpkh, script[2:]}, true
@@ -99,7 +101,8 @@ func parseScript(script []byte) (destination, bool) {
 func (d destination) toScript() []byte {
 	switch d.form {
 	case p2pkh:
-		return append(append([]byte{txscript.OP_DUP, txscript.OP_HASH160, txscript.OP_DATA_20}, d.hash...), txscript.OP_EQUALVERIFY, txscript.OP_CHECKSIG)
+		return append(append([]byte{txscript.OP_DUP, txscript.OP_HASH160, txscript.OP_DATA_20}, d.hash...),
+			txscript.OP_EQUALVERIFY, txscript.OP_CHECKSIG)
 	case p2sh:
 		return append(append([]byte{txscript.OP_HASH160, txscript.OP_DATA_20}, d.hash...), txscript.OP_EQUAL)
 	case p2wpkh:

@@ -107,7 +107,8 @@ func (l SlotKey) validate(n chain.Network) error {
 		return errors.New("a lease has no coin")
 	}
 	if len(l.Inputs) > InputsMax {
-		return fmt.Errorf("a lease has %d coins, and no transaction of ours spends more than %d", len(l.Inputs), InputsMax)
+		return fmt.Errorf("a lease has %d coins, and no transaction of ours spends more than %d", len(l.Inputs),
+			InputsMax)
 	}
 	if _, err := parseSpendable(n, l.Change); err != nil {
 		return fmt.Errorf("change: %w", err)
@@ -185,7 +186,10 @@ func ParseSlotKey(n chain.Network, text string) (SlotKey, error) {
 		if err != nil {
 			return SlotKey{}, fmt.Errorf("amount of %.100q: %w", w, err)
 		}
-		l.Inputs = append(l.Inputs, chain.Output{Outpoint: parts[0] + ":" + parts[1], Owner: chain.Address(parts[3]), Amount: amount})
+		l.Inputs = append(l.Inputs, chain.Output{
+			Outpoint: parts[0] + ":" + parts[1], Owner: chain.Address(parts[3]),
+			Amount: amount,
+		})
 	}
 	if err := l.validate(n); err != nil {
 		return SlotKey{}, err

@@ -306,7 +306,8 @@ func newDraft(n chain.Network, l SlotKey, ps []chain.Payment, f chain.Fees) (dra
 	d.dust, _ = Dust(changeScript).Uint64()
 	sum := l.inputSum()
 	if sum < paid {
-		return d, &chain.InsufficientOutputsError{Missing: money.Units(paid - sum + FeeAtRate(VirtualSize(d.weight), d.rate))}
+		return d, &chain.InsufficientOutputsError{Missing: money.Units(paid - sum +
+			FeeAtRate(VirtualSize(d.weight), d.rate))}
 	}
 	d.remaining = sum - paid
 	return d, nil
@@ -314,7 +315,10 @@ func newDraft(n chain.Network, l SlotKey, ps []chain.Payment, f chain.Fees) (dra
 
 // toTx is the transaction with its fee, and with what comes back.
 func (d draft) toTx(n chain.Network, l SlotKey, fee, change uint64) (Tx, error) {
-	t := Tx{Network: n, SlotKey: SlotKey{slices.Clone(l.Inputs), l.Change}, Payees: d.payees, ChangeAmount: money.Units(change)}
+	t := Tx{
+		Network: n, SlotKey: SlotKey{slices.Clone(l.Inputs), l.Change}, Payees: d.payees,
+		ChangeAmount: money.Units(change),
+	}
 	c, err := t.validate()
 	if err != nil {
 		return Tx{}, err
@@ -383,7 +387,8 @@ func Decode(payload []byte) (Tx, error) {
 	}
 	version, sequence, lock := r.takeUint32(), r.takeUint32(), r.takeUint32()
 	if version != txVersion || sequence != rbfSequence || lock != lockTime {
-		return Tx{}, fmt.Errorf("transaction has version %d, sequence %#x and lock time %d, not those of ours", version, sequence, lock)
+		return Tx{}, fmt.Errorf("transaction has version %d, sequence %#x and lock time %d, not those of ours", version,
+			sequence, lock)
 	}
 	address := func() chain.Address {
 		s := r.takeBytes(int(r.takeByte()))
@@ -463,7 +468,8 @@ func (t Tx) CheckPayments(ps []chain.Payment) error {
 	}
 	for i, p := range ps {
 		if o := t.Payees[i]; o.To != p.To || o.Amount != p.Amount || p.Contract != "" {
-			return fmt.Errorf("it pays %v to %s where %v of %q to %s is due", o.Amount, o.To, p.Amount, p.Contract, p.To)
+			return fmt.Errorf("it pays %v to %s where %v of %q to %s is due", o.Amount, o.To, p.Amount, p.Contract,
+				p.To)
 		}
 	}
 	return nil

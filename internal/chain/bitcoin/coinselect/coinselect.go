@@ -172,7 +172,8 @@ const satoshiSupply = 21_000_000 * 1_0000_0000
 func newProblem(o Request, available []chain.Output) (*problem, []candidate, error) {
 	o.RaisedRate = max(o.RaisedRate, o.Rate)
 	if o.Rate == 0 || o.RaisedRate > bitcointx.RateMax || o.UsualRate > bitcointx.RateMax {
-		return nil, nil, fmt.Errorf("select coins: rates of %d, %d and %d are not 1 to %d", o.Rate, o.RaisedRate, o.UsualRate, bitcointx.RateMax)
+		return nil, nil, fmt.Errorf("select coins: rates of %d, %d and %d are not 1 to %d", o.Rate, o.RaisedRate,
+			o.UsualRate, bitcointx.RateMax)
 	}
 	if len(o.Payments) == 0 {
 		return nil, nil, errors.New("select coins: nothing is to be paid")
@@ -222,7 +223,8 @@ func newProblem(o Request, available []chain.Output) (*problem, []candidate, err
 			return nil, nil, fmt.Errorf("select coins: %s: %w", c.Outpoint, err)
 		}
 		if i < len(o.Required) {
-			r.paid, r.baseWeight, r.weightLeft = r.paid-int64(n)*unit, r.baseWeight+int64(weight), r.weightLeft-int64(weight)
+			r.paid, r.baseWeight, r.weightLeft = r.paid-int64(n)*unit, r.baseWeight+int64(weight),
+				r.weightLeft-int64(weight)
 			continue
 		}
 		if worth := int64(n)*unit - int64(weight)*int64(r.RaisedRate); worth > 0 {
@@ -230,7 +232,8 @@ func newProblem(o Request, available []chain.Output) (*problem, []candidate, err
 		}
 	}
 	slices.SortFunc(candidates, func(a, b candidate) int {
-		return cmp.Or(cmp.Compare(b.effectiveValue, a.effectiveValue), cmp.Compare(a.weight, b.weight), cmp.Compare(a.Outpoint, b.Outpoint))
+		return cmp.Or(cmp.Compare(b.effectiveValue, a.effectiveValue), cmp.Compare(a.weight, b.weight),
+			cmp.Compare(a.Outpoint, b.Outpoint))
 	})
 	names := make(map[string]bool, len(candidates)+len(o.Required))
 	for _, c := range o.Required {
@@ -282,7 +285,8 @@ func (r *problem) newShortfall(candidates []candidate) error {
 	short := &chain.InsufficientOutputsError{Missing: money.Units(uint64(max(missing, 1)+unit-1) / unit)}
 	if len(candidates) > countMax {
 		short.TooManyInputs = true
-		return fmt.Errorf("the %d largest of %d, as many as one transaction spends: %w", countMax, len(candidates), short)
+		return fmt.Errorf("the %d largest of %d, as many as one transaction spends: %w", countMax, len(candidates),
+			short)
 	}
 	return short
 }
@@ -307,7 +311,8 @@ func branchAndBound(r *problem, candidates []candidate, _ *rand.Rand) ([]candida
 	for index, tries := 0, 0; tries < triesMax; tries, index = tries+1, index+1 {
 		backtrack := false
 		switch {
-		case value+left < target, value > upper, perWeight > 0 && waste > bestWaste, !r.isWithinLimits(len(chosen), weight):
+		case value+left < target, value > upper, perWeight > 0 &&
+			waste > bestWaste, !r.isWithinLimits(len(chosen), weight):
 			backtrack = true
 		case value >= target:
 			if w := waste + value - target; w <= bestWaste {
@@ -336,7 +341,8 @@ func branchAndBound(r *problem, candidates []candidate, _ *rand.Rand) ([]candida
 		left -= c.effectiveValue
 		// Of coins that are alike, leaving out the first and taking the second is the same
 		// as the other way round.
-		if index > 0 && (len(chosen) == 0 || chosen[len(chosen)-1] != index-1) && c.effectiveValue == candidates[index-1].effectiveValue && c.weight == candidates[index-1].weight {
+		if index > 0 && (len(chosen) == 0 || chosen[len(chosen)-1] != index-1) &&
+			c.effectiveValue == candidates[index-1].effectiveValue && c.weight == candidates[index-1].weight {
 			continue
 		}
 		chosen = append(chosen, index)

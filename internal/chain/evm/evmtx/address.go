@@ -43,7 +43,8 @@ func Parse(s string) (chain.Address, error) {
 	}
 	a := Canonical(common.HexToAddress(digits))
 	if lower && upper && string(a) != s {
-		return "", errors.New("the checksum (EIP-55) of the address is wrong: a character was mistyped, or its case was changed")
+		return "",
+			errors.New("the checksum (EIP-55) of the address is wrong: a character was mistyped, or its case was changed")
 	}
 	return a, nil
 }
@@ -80,7 +81,8 @@ func (AddressCodec) ParseContract(s string) (chain.Address, error) { return Pars
 var unspendable = map[common.Address]bool{
 	common.HexToAddress("0xfffffffffffffffffffffffffffffffffffffffe"): true, // the system's own account
 	common.HexToAddress("0xffffffffffffffffffffffffffffffffffffffff"): true,
-	common.HexToAddress("0xeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeee"): true, // how many programs write "the native coin"
+	// how many programs write "the native coin"
+	common.HexToAddress("0xeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeee"): true,
 	common.HexToAddress("0xdeaddeaddeaddeaddeaddeaddeaddeaddeaddead"): true,
 	common.HexToAddress("0xdead000000000000000042069420694206942069"): true,
 }
