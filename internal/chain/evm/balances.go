@@ -141,8 +141,8 @@ func (p *provider) readBalances(ctx context.Context, blockRef any, holdings []ch
 		case elems[i].Error != nil:
 			return nil, p.WrapError(elems[i].Method, elems[i].Error)
 		case h.Contract != "" && len(words[i]) != common.HashLength:
-			silent.Holdings, silent.Reason = append(silent.Holdings,
-				h), fmt.Sprintf("answer of %d bytes is not a balance", len(words[i]))
+			silent.Holdings, silent.Reason =
+				append(silent.Holdings, h), fmt.Sprintf("answer of %d bytes is not a balance", len(words[i]))
 		case h.Contract != "":
 			amounts[i] = money.FromUint256(new(uint256.Int).SetBytes(words[i]))
 		case natives[i] != nil:

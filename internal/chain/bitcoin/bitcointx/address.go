@@ -15,17 +15,16 @@ import (
 // addressBytesMax is the longest text that BIP-173 calls an address.
 const addressBytesMax = 90
 
-// programs of witness versions that are yet to come have 2 to 40 bytes.
+// Programs of future witness versions have 2 to 40 bytes.
 const (
 	programBytesMin = 2
 	programBytesMax = 40
 	versionMax      = 16
 )
 
-// Parse reads an address of a network as a person or program gives it and returns
-// its canonical form: bech32 in small letters, base58 as it is. The error says in
-// words what is wrong, and of which network or chain the address is where that is
-// seen.
+// Parse reads an address of a network as a person or program gives it and returns its canonical
+// form: bech32 in small letters, base58 unchanged. The error says in words what is wrong, and names
+// the network or chain of the address if it is recognized.
 func Parse(n chain.Network, s string) (chain.Address, error) {
 	p, err := Params(n)
 	if err != nil {
@@ -38,7 +37,7 @@ func Parse(n chain.Network, s string) (chain.Address, error) {
 	return d.toAddress(p), nil
 }
 
-// addressHint tells what an address of a network looks like.
+// addressHint returns what an address of a network looks like.
 func addressHint(p *chaincfg.Params) string {
 	if p == &chaincfg.MainNetParams {
 		return "give an address that begins with bc1, 1 or 3"
@@ -46,7 +45,7 @@ func addressHint(p *chaincfg.Params) string {
 	return "give an address that begins with " + p.Bech32HRPSegwit + "1, m, n or 2"
 }
 
-// networks are the prefixes of Bitcoin's networks and what to call them.
+// networks are Bitcoin's networks with their names.
 var networks = []struct {
 	params *chaincfg.Params
 	name   string
@@ -65,8 +64,7 @@ func networkName(p *chaincfg.Params) string {
 	return "another network"
 }
 
-// otherChains are the prefixes of bech32 texts that are given in place of an address of
-// Bitcoin.
+// otherChains are the prefixes of other chains' bech32 texts.
 var otherChains = map[string]string{
 	"ltc": "Litecoin", "tltc": "Litecoin", "vtc": "Vertcoin", "dgb": "DigiByte",
 	"cosmos": "Cosmos", "osmo": "Osmosis", "addr": "Cardano", "addr_test": "Cardano", "stake": "Cardano",
@@ -87,7 +85,7 @@ func parseDestination(p *chaincfg.Params, s string) (destination, error) {
 	return readBase58(p, s)
 }
 
-// refuseLookalikes refuses what is seen at once to be something else.
+// refuseLookalikes refuses texts that are obviously something else.
 func refuseLookalikes(p *chaincfg.Params, s string) error {
 	lower := strings.ToLower(s[:min(len(s), addressBytesMax)])
 	switch {
@@ -175,8 +173,7 @@ func readSegwit(p *chaincfg.Params, s, prefix string) (destination, error) {
 			version, len(program))
 }
 
-// otherVersions are the first bytes of base58 texts that are given in place of an address of
-// Bitcoin.
+// otherVersions are the first bytes of other chains' base58 texts.
 var otherVersions = map[byte]string{
 	0x30: "Litecoin", 0x32: "Litecoin", 0x1e: "Dogecoin", 0x16: "Dogecoin", 0x4c: "Dash", 0x41: "TRON",
 }
@@ -219,11 +216,11 @@ type AddressCodec struct{ Network chain.Network }
 
 var _ chain.AddressCodec = AddressCodec{}
 
-// Parse is the function of the same name.
+// Parse calls the function of the same name.
 func (g AddressCodec) Parse(s string) (chain.Address, error) { return Parse(g.Network, s) }
 
-// IsUnspendable tells whether nobody can spend from an address: its hash is all zeros or all
-// ones or a text that was made up, or its taproot key is none.
+// IsUnspendable reports whether an address has no known key: its hash is all zeros, all ones or a
+// made-up text, or its taproot key is invalid.
 func (g AddressCodec) IsUnspendable(a chain.Address) bool {
 	p, err := Params(g.Network)
 	if err != nil {
@@ -238,10 +235,10 @@ func (AddressCodec) ParseContract(string) (chain.Address, error) {
 	return "", errors.New("there are no tokens on Bitcoin: leave the contract out")
 }
 
-// PaymentURI is a link as BIP-21 has it. Bitcoin has no tokens.
+// PaymentURI returns a BIP-21 link. Bitcoin has no tokens.
 func (AddressCodec) PaymentURI(a, _ chain.Address) string { return "bitcoin:" + string(a) }
 
-// IsTaproot tells whether an address is a taproot one of any network, in its canonical form.
+// IsTaproot reports whether an address is a taproot address of any network, in its canonical form.
 func IsTaproot(a chain.Address) bool {
 	for _, n := range payloadNetworks {
 		if d, err := destinationOf(n, a); err == nil {
