@@ -15,8 +15,8 @@ import (
 
 var _ chain.ContractCaller = (*adapter)(nil)
 
-// Call asks every provider in its own latest block, named by its hash, so that the
-// block that is told is the one that was asked in.
+// Call asks every provider in its own latest block, named by its hash, so that the reported block
+// is the one of the answer.
 func (a *adapter) Call(ctx context.Context, to chain.Address, data []byte) ([]chain.CallResult, error) {
 	contract, err := evmtx.Bytes(to)
 	if err != nil {

@@ -23,10 +23,9 @@ import (
 	"github.com/cofferpay/coffer/internal/money"
 )
 
-// diffTracer tells which accounts changed, without code and storage: what it says of a
-// block is bounded by the block's gas. callTracer tells every call with its input, and
-// memory that a contract has paid for once it may pass on as often as it likes: any sender
-// decides how long that is.
+// diffTracer reports which accounts changed, without code and storage: its answer about a block is
+// bounded by the block's gas. callTracer reports every call with its input. A contract may pass on
+// memory that it paid for once as often as it likes, so any sender decides how long that answer is.
 var (
 	diffTracer = map[string]any{
 		"tracer":       "prestateTracer",
@@ -40,14 +39,14 @@ const (
 	traceTxMethod      = "debug_traceTransaction"
 	codeNoMethod       = -32601 // of a JSON-RPC error
 	changesMax         = 1 << 17
-	transfersMax       = 10_000  // movements to addresses of ours in one transaction
+	transfersMax       = 10_000  // transfers to Coffer's addresses in one transaction
 	callDepthMax       = 1100    // a chain allows 1024
 	callBytes          = 8 << 20 // of the first trace of a transaction's calls; every later attempt doubles it
-	callBytesMax       = 1 << 30 // of the last
+	callBytesMax       = 1 << 30 // of the last attempt
 	callTimeMax        = 2 * time.Minute
 	diffBytes          = 64 << 20 // of the changed accounts of a block
-	unansweredMax      = 3        // questions in a row that a provider leaves unanswered before it is left alone
-	timeoutHalvingsMax = 4        // how often the time that a provider gets is halved
+	unansweredMax      = 3        // unanswered requests in a row before a provider is left alone
+	timeoutHalvingsMax = 4        // how often the time of a provider is halved
 )
 
 var (
@@ -56,9 +55,8 @@ var (
 	errAnswerBegan    = errors.New("the answer has begun")
 )
 
-// offersTraces tries on the latest block. Only an answer that says so is a "no":
-// a provider that is busy today would otherwise not be asked until a restart. That the
-// answer begins is enough.
+// offersTraces tries to trace the latest block. Only an explicit refusal is a "no": a provider that
+// is busy would otherwise not be asked until a restart. The beginning of an answer is enough.
 func (p *provider) offersTraces(ctx context.Context) (bool, error) {
 	var latest struct {
 		Hash common.Hash `json:"hash"`
@@ -83,7 +81,7 @@ func (p *provider) offersTraces(ctx context.Context) (bool, error) {
 	return false, fmt.Errorf("%w (with trace ON or OFF this is not tried)", err)
 }
 
-// isTracerUnknown tells whether an error means that a provider does not know the tracer.
+// isTracerUnknown reports whether an error means that a provider does not know the tracer.
 func isTracerUnknown(err error) bool {
 	if errors.Is(err, errNoDiff) {
 		return true
@@ -92,8 +90,8 @@ func isTracerUnknown(err error) bool {
 	return errors.As(err, &rpcErr) && !isNotOffered(err) && strings.Contains(strings.ToLower(rpcErr.Error()), "tracer")
 }
 
-// isUnavailable tells whether an error means that a provider does not answer, or not us, now. What
-// is too long, takes too long or cannot be understood may be the fault of what was asked about.
+// isUnavailable reports whether an error means that a provider does not answer, or not this client,
+// now. An answer that is too long, too slow or unreadable may be due to the traced transactions.
 func isUnavailable(err error) bool {
 	if err == nil || errors.Is(err, errAnswer) || errors.Is(err, context.DeadlineExceeded) {
 		return false
@@ -105,17 +103,17 @@ func isUnavailable(err error) bool {
 	return true
 }
 
-// notOfferedPhrases are how providers say that a method is not for us.
+// notOfferedPhrases are the texts of providers that do not offer a method to this client.
 var notOfferedPhrases = []string{
 	"method not found", "does not exist", "not support", "unsupported", "not available", "is unavailable",
 	"not allowed", "not enabled", "disabled", "forbidden", "whitelist", "upgrade", " tier", " plan",
 }
 
-// rateLimitPhrases are how providers say that it is too much for now. They often offer a
-// larger plan with it, and that is no refusal of the method.
+// rateLimitPhrases are the texts of providers that limit the rate. They often offer a larger plan
+// in the same text, and that is no refusal of the method.
 var rateLimitPhrases = []string{"exceed", "limit", "too many", "capacity", "quota", "throttl", "per second"}
 
-// isNotOffered tells whether an error means that a provider does not offer a method.
+// isNotOffered reports whether an error means that a provider does not offer a method.
 func isNotOffered(err error) bool {
 	var status rpc.HTTPError
 	if errors.As(err, &status) {
@@ -133,13 +131,13 @@ func isNotOffered(err error) bool {
 		!containsPhrase(rpcErr, rateLimitPhrases)
 }
 
-// containsPhrase tells whether an error has one of some words in it.
+// containsPhrase reports whether an error contains one of some phrases.
 func containsPhrase(err error, words []string) bool {
 	text := strings.ToLower(err.Error())
 	return slices.ContainsFunc(words, func(w string) bool { return strings.Contains(text, w) })
 }
 
-// tracingProviders are the providers that are known to offer traces.
+// tracingProviders returns the providers that are known to offer traces.
 func (a *adapter) tracingProviders() []*provider {
 	var able []*provider
 	for _, p := range a.withArchives() {
@@ -150,7 +148,8 @@ func (a *adapter) tracingProviders() []*provider {
 	return able
 }
 
-// requireTracers are the providers that are asked for traces; none when no provider offers them.
+// requireTracers returns the providers that are asked for traces; none if no provider offers them.
+// Error: a provider has not said yet whether it traces.
 func (a *adapter) requireTracers(ctx context.Context) ([]*provider, error) {
 	if a.Trace == TraceOff {
 		return nil, nil
@@ -158,7 +157,7 @@ func (a *adapter) requireTracers(ctx context.Context) ([]*provider, error) {
 	if able := a.tracingProviders(); len(able) > 0 {
 		return able, nil
 	}
-	// One that has not answered since the start may be the one that traces.
+	// A provider that has not answered since the start may be the one that traces.
 	for _, p := range a.withArchives() {
 		if err := p.ensureHandshake(ctx); err != nil {
 			return nil,
@@ -169,7 +168,7 @@ func (a *adapter) requireTracers(ctx context.Context) ([]*provider, error) {
 	return a.tracingProviders(), nil
 }
 
-// requiredAnswers is how many of the tracers have to answer.
+// requiredAnswers returns how many of the tracers have to answer.
 func (a *adapter) requiredAnswers(count chain.ProviderCount, tracers int) int {
 	switch count {
 	case chain.FirstProvider:
@@ -180,8 +179,8 @@ func (a *adapter) requiredAnswers(count chain.ProviderCount, tracers int) int {
 	return tracers
 }
 
-// mayMoveCoin tells whether the i-th transaction can have moved coin inside: a contract can have
-// run and what it did counts.
+// mayMoveCoin reports whether the i-th transaction can have moved coin internally: a contract can
+// have run, and the transaction succeeded.
 func (s *verifiedBlock) mayMoveCoin(i int) bool {
 	t := s.txs[i]
 	isPlainTransfer := t.signed != nil && t.to != nil && len(t.signed.Data()) == 0 &&
@@ -189,13 +188,13 @@ func (s *verifiedBlock) mayMoveCoin(i int) bool {
 	return !t.hasNoCalls && !isPlainTransfer && s.receipts[i].Status == types.ReceiptStatusSuccessful
 }
 
-// txIndex is the number of a transaction.
+// txIndex returns the index of a transaction.
 func (s *verifiedBlock) txIndex(hash common.Hash) (int, bool) {
 	i := slices.IndexFunc(s.txs, func(t *tx) bool { return t.hash == hash && !t.hasNoCalls })
 	return i, i >= 0
 }
 
-// loadNamedBlock is a block that is asked about by its hash, with its receipts.
+// loadNamedBlock returns a block by its hash, with its receipts.
 func (a *adapter) loadNamedBlock(ctx context.Context, block chain.Block) (*verifiedBlock, error) {
 	hash := common.HexToHash(block.Hash)
 	return several.FirstAnswer(ctx, a.providersByTrust(), func(ctx context.Context, p *provider) (*verifiedBlock, error) {
@@ -236,7 +235,7 @@ func (a *adapter) readBalanceChanges(
 				errs = append(errs, reply.Err)
 				continue
 			}
-			// One that could not tell of everything is no opinion on the rest.
+			// A provider with gaps does not count as an answer about the rest.
 			if reply.Value.isComplete() {
 				need--
 			}
@@ -253,7 +252,7 @@ func (a *adapter) readBalanceChanges(
 // balanceChanges are the balances that the transactions of a block changed.
 type balanceChanges struct {
 	block    *verifiedBlock
-	isKnown  []bool // nothing more has to be asked about this transaction
+	isKnown  []bool // no further query about this transaction is needed
 	byTx     []map[common.Address]*big.Int
 	answered bool
 	total    int
@@ -270,7 +269,7 @@ func newBalanceChanges(s *verifiedBlock) *balanceChanges {
 	return t
 }
 
-// isEmpty tells whether no transaction is in question.
+// isEmpty reports whether no transaction can have moved coin internally.
 func (t *balanceChanges) isEmpty() bool {
 	for i := range t.isKnown {
 		if t.block.mayMoveCoin(i) {
@@ -282,7 +281,7 @@ func (t *balanceChanges) isEmpty() bool {
 
 func (t *balanceChanges) isComplete() bool { return !slices.Contains(t.isKnown, false) }
 
-// setTx takes what a provider says about a transaction.
+// setTx records what a provider says about a transaction.
 func (t *balanceChanges) setTx(i int, changes map[common.Address]*big.Int) error {
 	if !t.block.mayMoveCoin(i) || t.isKnown[i] {
 		return nil
@@ -294,7 +293,7 @@ func (t *balanceChanges) setTx(i int, changes map[common.Address]*big.Int) error
 	return nil
 }
 
-// mergeWith takes what another provider says. Where two differ, the amount is unknown.
+// mergeWith adds what another provider says. Where two differ, the amount is unknown.
 func (t *balanceChanges) mergeWith(o *balanceChanges) {
 	for i, changes := range o.byTx {
 		t.isKnown[i] = t.isKnown[i] || o.isKnown[i]
@@ -328,8 +327,8 @@ func (t *balanceChanges) toChain() chain.BalanceChanges {
 	return result
 }
 
-// traceTimeout is how long one request for traces may take. It halves while they take too long:
-// a block that takes every tracer's time must not take it again with each block after it.
+// traceTimeout returns how long one trace request may take. It halves while requests take too long:
+// a block that uses up every tracer's time must not do so again with each block after it.
 func (p *provider) traceTimeout() time.Duration { return p.timeout >> p.timeoutHalvings.Load() }
 
 func (p *provider) adjustTimeout(err error) {
@@ -341,8 +340,8 @@ func (p *provider) adjustTimeout(err error) {
 	}
 }
 
-// readChanges asks for the changed accounts of a block: of the whole, then of those transactions that
-// are not answered by that. Error: the provider told nothing because it does not answer.
+// readChanges reads the changed accounts of a block: first for the whole block, then for each
+// transaction that the answer lacks. Error: the provider gave no answer because it is unavailable.
 func (p *provider) readChanges(ctx context.Context, s *verifiedBlock) (*balanceChanges, error) {
 	if err := p.ensureHandshake(ctx); err != nil {
 		return nil, err
@@ -378,7 +377,7 @@ func (p *provider) readChanges(ctx context.Context, s *verifiedBlock) (*balanceC
 	return t, nil
 }
 
-// withTracer runs a question with the best tracer that a provider has.
+// withTracer runs a query with the best tracer that a provider has.
 func (p *provider) withTracer(ask func(tracer map[string]any, read func(*reader, *traced) error) error) error {
 	if !p.lacksDiffTracer.Load() {
 		err := ask(diffTracer, (*reader).readDiff)
@@ -392,7 +391,7 @@ func (p *provider) withTracer(ask func(tracer map[string]any, read func(*reader,
 
 // traced is what a tracer says about one transaction.
 type traced struct {
-	tx        common.Hash // zero where it does not say
+	tx        common.Hash // zero if the tracer does not name it
 	changes   map[common.Address]*big.Int
 	root      *callFrame // of the call tracer
 	refused   bool       // it was not traced
@@ -410,8 +409,8 @@ func (p *provider) readBlockChanges(ctx context.Context, t *balanceChanges) erro
 	})
 }
 
-// readBlockTrace reads what a tracer says about every transaction of a block. Polygon's nodes show one of
-// what synchronizes state or leave it out.
+// readBlockTrace reads what a tracer says about every transaction of a block. Polygon's nodes show
+// a trace of a state sync or leave it out.
 func (t *balanceChanges) readBlockTrace(r *reader, read func(*reader, *traced) error) error {
 	position, isRead := 0, make([]bool, len(t.isKnown))
 	err := r.readItems(func(int) error {
@@ -463,7 +462,7 @@ func (t *balanceChanges) readBlockTrace(r *reader, read func(*reader, *traced) e
 		}
 		isRead[i] = true
 		if tr.refused || tr.changes == nil {
-			return nil // it may be told when it is asked about alone
+			return nil // a separate query may answer it
 		}
 		if err := t.block.checkTrace(i, &tr); err != nil {
 			return err
@@ -481,7 +480,7 @@ func (t *balanceChanges) readBlockTrace(r *reader, read func(*reader, *traced) e
 	return nil
 }
 
-// checkTrace compares a trace with the block that it is of, as far as it can be.
+// checkTrace compares a trace with its block, as far as possible.
 func (s *verifiedBlock) checkTrace(i int, tr *traced) error {
 	if tr.root == nil {
 		return nil
@@ -493,7 +492,7 @@ func (s *verifiedBlock) checkTrace(i int, tr *traced) error {
 	return nil
 }
 
-// readTxChanges asks about one transaction.
+// readTxChanges reads the changes of one transaction.
 func (p *provider) readTxChanges(
 	ctx context.Context, s *verifiedBlock, i int,
 ) (changes map[common.Address]*big.Int, err error) {
@@ -513,7 +512,7 @@ func (p *provider) readTxChanges(
 	return tr.changes, err
 }
 
-// readDiff reads the accounts that a transaction changed and keeps their balances alone.
+// readDiff reads the accounts that a transaction changed and keeps only their balances.
 func (r *reader) readDiff(tr *traced) error {
 	before, after := map[common.Address]*big.Int{}, map[common.Address]*big.Int{}
 	err := r.readObject(func(key string) error {
@@ -558,8 +557,8 @@ func (r *reader) readDiff(tr *traced) error {
 	return err
 }
 
-// readCalls reads the calls of a transaction and keeps what moved to those addresses that are
-// asked about, or the addresses alone where none are.
+// readCalls reads the calls of a transaction. It keeps the transfers to the wanted addresses, or
+// only the addresses if none are specified.
 func (r *reader) readCalls(tr *traced) error {
 	if tr.isWanted == nil {
 		tr.changes = map[common.Address]*big.Int{}
@@ -574,7 +573,7 @@ func (r *reader) readCalls(tr *traced) error {
 	return err
 }
 
-// A frame is a call inside a transaction, as the callTracer reports it.
+// callFrame is a call inside a transaction, as the callTracer reports it.
 type callFrame struct {
 	Type     string
 	From, To *common.Address
@@ -582,8 +581,8 @@ type callFrame struct {
 	Failed   bool
 }
 
-// readFrame reads a call with those below it. A call that ended in an error is left out with everything
-// below it: the chain has undone it.
+// readFrame reads a call with those below it. It leaves out a call that ended in an error with
+// everything below it: the chain has undone it.
 func (r *reader) readFrame(tr *traced, path string, depth int) (f *callFrame, transfers []chain.Transfer, err error) {
 	if depth > callDepthMax {
 		return nil, nil, fmt.Errorf("%w: calls are %d deep", chain.ErrUndecodable, depth)
@@ -626,7 +625,7 @@ func (r *reader) readFrame(tr *traced, path string, depth int) (f *callFrame, tr
 	return f, transfers, err
 }
 
-// ownTransfers is what a call itself moved: one transfer or none.
+// ownTransfers returns what a call itself moved: one transfer or none.
 func (f *callFrame) ownTransfers(tr *traced, callPath string) ([]chain.Transfer, error) {
 	switch f.Type {
 	case "CALL", "CREATE", "CREATE2", "SELFDESTRUCT":
@@ -641,7 +640,7 @@ func (f *callFrame) ownTransfers(tr *traced, callPath string) ([]chain.Transfer,
 	if f.To == nil || f.From == nil {
 		return nil, fmt.Errorf("%w: call %s has a value and no sender or receiver", chain.ErrUndecodable, callPath)
 	}
-	// What a contract sends to itself moves nothing.
+	// A transfer of a contract to itself moves nothing.
 	if *f.From == *f.To || tr.isWanted != nil && !tr.isWanted(*f.To) {
 		return nil, nil
 	}
