@@ -260,7 +260,7 @@ type ProviderCount int
 // The provider counts.
 const (
 	FirstProvider     ProviderCount = iota // the first that answers
-	QuorumOfProviders                      // as many as have to agree on a final block, or all that answer
+	QuorumOfProviders                      // the quorum of a final block, or all that answer
 	AllProviders                           // all that answer
 )
 
@@ -532,7 +532,7 @@ type Cause string
 //   - CauseFunds waits until the providers show what the books have.
 //   - CausePayee and CauseAmount never pass by waiting.
 const (
-	CauseUnknown Cause = ""        // the chain does not tell
+	CauseUnknown Cause = ""        // the chain gives no cause
 	CauseAccount Cause = "ACCOUNT" // the token, or the paying account as a whole
 	CauseFunds   Cause = "FUNDS"   // the paying account shows less than the amount
 	CausePayee   Cause = "PAYEE"   // this payee receives nothing

@@ -165,7 +165,7 @@ type SignRequest struct {
 }
 
 // MaxFeeShare returns the most that one of several payments in a transaction pays of its fee: an
-// equal share plus the whole indivisible remainder.
+// equal share plus the greatest remainder of the division.
 func MaxFeeShare(fee money.Amount, payments int) money.Amount {
 	equal, _ := fee.Split(uint64(payments))
 	part, err := equal.Add(money.Units(uint64(payments - 1)))

@@ -197,9 +197,10 @@ func (s *verifiedBlock) txIndex(hash common.Hash) (int, bool) {
 // loadNamedBlock returns a block by its hash, with its receipts.
 func (a *adapter) loadNamedBlock(ctx context.Context, block chain.Block) (*verifiedBlock, error) {
 	hash := common.HexToHash(block.Hash)
-	return several.FirstAnswer(ctx, a.providersByTrust(), func(ctx context.Context, p *provider) (*verifiedBlock, error) {
-		return a.loadBlock(ctx, p, hash)
-	})
+	return several.FirstAnswer(ctx, a.providersByTrust(),
+		func(ctx context.Context, p *provider) (*verifiedBlock, error) {
+			return a.loadBlock(ctx, p, hash)
+		})
 }
 
 // BalanceChanges implements chain.Tracer.

@@ -147,7 +147,7 @@ func (c *Client) readView(
 }
 
 // nonceState is the state of a possible nonce account: the slot key of an existing one, or the slot
-// key of its creation if nothing is there. Both are "" for anything else.
+// key of its creation if nothing is there. readNonces returns an error for anything else.
 type nonceState struct{ slotKey, creationKey string }
 
 // readNonces returns the states of the treasury's nonce accounts, and the chain's time of that

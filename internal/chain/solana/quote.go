@@ -188,9 +188,10 @@ func (c *Client) marketPrice(ctx context.Context, p *provider, writes ...chain.A
 // TransferFees returns the fees of a token transfer to an existing account, from an address whose
 // fee another account pays.
 func (c *Client) TransferFees(ctx context.Context) (chain.Fees, error) {
-	price, err := several.FirstAnswer(ctx, c.providersByTrust(), func(ctx context.Context, p *provider) (uint64, error) {
-		return c.marketPrice(ctx, p)
-	})
+	price, err := several.FirstAnswer(ctx, c.providersByTrust(),
+		func(ctx context.Context, p *provider) (uint64, error) {
+			return c.marketPrice(ctx, p)
+		})
 	if err != nil {
 		return chain.Fees{}, fmt.Errorf("fees of a transfer on %s: %w", chain.Solana, err)
 	}

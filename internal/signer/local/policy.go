@@ -195,8 +195,8 @@ func isMainNetwork(signerID string) bool {
 	return ok && network.Network == chain.Mainnet
 }
 
-// assetLimit returns the limit of an asset; nil means that it has none. ok is false if the policy
-// does not allow the asset.
+// assetLimit returns the limit of an asset; nil means that it has none. The second result is false
+// if the policy does not allow the asset.
 func (c ChainPolicy) assetLimit(contract chain.Address) (*Limit, bool) {
 	l, ok := c.Assets[contract]
 	switch {

@@ -15,8 +15,8 @@ type Certificate struct {
 }
 
 const (
-	// sightingMaxAge is how long a client may go without a new TLS handshake while it is in use. A
-	// connection that is always in use would hide a renewed certificate.
+	// sightingMaxAge is how long a client may go without a new TLS handshake while its certificates
+	// are queried. A connection that is always in use would otherwise hide a renewed one.
 	sightingMaxAge = time.Hour
 	// sightingRetention is how long a peer is reported after its last handshake. A client that was
 	// removed needs no new certificate.

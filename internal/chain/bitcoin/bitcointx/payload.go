@@ -113,7 +113,8 @@ func (t Tx) validate() (validTx, error) {
 	return c, nil
 }
 
-// Fee returns what the inputs hold beyond the outputs, in satoshi. It returns zero for an invalid
+// Fee returns what the inputs hold beyond the outputs, in satoshi: what the transaction costs,
+// independently of which outputs are the organization's. It returns zero for an invalid
 // transaction.
 func (t Tx) Fee() money.Amount {
 	c, err := t.validate()
