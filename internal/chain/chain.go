@@ -223,9 +223,9 @@ func Senders(of []Transfer) [][]Address {
 	return all
 }
 
-// TokenInspector is implemented by the Reader of a chain where a wallet's tokens lie in token
-// accounts, which any person can create in any number, and where a token can do more to its holders
-// than its transfers show. On other chains balances show both.
+// TokenInspector is implemented by the Reader of a chain with two properties. A wallet's tokens lie
+// in token accounts, which any person can create in any number. And a token can do more to its
+// holders than its transfers show. On other chains balances show both.
 type TokenInspector interface {
 	// IsAuxiliaryAccount reports whether a transfer arrived at an account of its receiver from
 	// which the receiver's payments are not made. It asks no provider.
@@ -430,13 +430,11 @@ type Fees struct {
 	GasLimit uint64
 	TipCap   money.Amount // EVM: priority fee per gas
 	FeeCap   money.Amount // EVM: most that is paid per gas
-	// NonGas is what may be charged in addition to gas.
-	//   - Where a chain pays for its data on a layer below, it is an estimate with a margin, and no
-	//     part of the transaction.
-	//   - Where FeeCap is zero, it is all that the transaction may cost.
-	//   - On Solana, TipCap is then millionths of a unit for each of GasLimit.
-	//   - On Bitcoin, TipCap is units per thousand virtual bytes, and GasLimit is the virtual
-	//     bytes.
+	// NonGas is what may be charged in addition to gas. Where a chain pays for its data on a layer
+	// below, it is an estimate with a margin, and no part of the transaction. Where FeeCap is zero,
+	// it is all that the transaction may cost, and TipCap is:
+	//   - on Solana, millionths of a unit for each of GasLimit
+	//   - on Bitcoin, units per thousand virtual bytes; GasLimit is the virtual bytes
 	NonGas money.Amount
 	// Rent is the part of NonGas that stays in accounts which the transaction creates for its
 	// payees. Quote reports it; it is no part of the transaction.
